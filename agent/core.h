@@ -1,0 +1,63 @@
+/*
+ * The agent's core: per-thread streams in the data pool. Linked into libips.so
+ * and libips-preload.so; knows nothing of interposition.
+ *
+ * Agent law (shared by every function here): no lock, no allocation from the
+ * program's malloc (mmap only, never on the recording path), no stdio, errno
+ * kept, async-signal-safe. Nothing here calls a libc function that the
+ * preload library interposes except through raw system calls
+ * (agent/sys.h), so there is no recursion.
+ *
+ * Recording: rec = ips_rec_begin(type, bytes) reserves in the calling thread's
+ * segment (making it on first use) and fills the head; the caller fills the
+ * rest; ips_rec_publish() makes it visible. NULL = not recorded, already
+ * counted as lost: the caller does nothing more. A signal handler that records
+ * in between gets its own place after it (the reservation is one xadd).
+ */
+#ifndef IPS_AGENT_CORE_H
+#define IPS_AGENT_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/format.h"
+
+/* Reads IPS_POOL and IPS_RUN, maps control. `image_kind` is what START of this
+ * image says. Idempotent. false = not recording (no run, pool missing, version
+ * differs): the program runs as if we were not there. */
+bool ips_core_init(enum ips_start_kind image_kind);
+bool ips_core_active(void);
+const struct ips_control *ips_core_control(void); /* NULL if inactive */
+
+uint64_t ips_core_now(void); /* stamp, test offset applied */
+uint64_t ips_core_cpu(void); /* calling thread's CPU, ns */
+
+void *ips_rec_begin(enum ips_rec_type type, size_t bytes);
+void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp);
+void ips_rec_publish(void *rec);
+void ips_core_lost(enum ips_lost_cause cause, uint64_t count);
+
+/* Fork. `before` returns the fork_seq for FORK; the child calls `child` first
+ * of all: it drops the parent's segments and begins its own stream with START
+ * (IPS_START_FORK, cpu 0). A fork nobody announced is noticed by a
+ * MADV_WIPEONFORK page at the next record. */
+uint64_t ips_core_fork_before(void);
+void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
+                         uint64_t parent_image);
+uint64_t ips_core_image_stamp(void);
+
+/* Threads: `thread_start` in the new thread; `thread_end` closes its segment
+ * with END (IPS_END_THREAD). */
+void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid);
+void ips_core_thread_end(void);
+
+/* Process end: END of `kind` in the calling thread and THREADCPU for every
+ * other thread known. More records may follow (stdio's flush at exit). */
+void ips_core_process_end(enum ips_end_kind kind, int status);
+
+/* true in a vfork child (it runs in its parent's memory): record nothing. */
+extern __thread bool ips_in_vfork
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+#endif

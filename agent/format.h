@@ -1,0 +1,339 @@
+/*
+ * The data pool's format, version 1: what the writer inside the measured
+ * program stores and the slave reads. docs/pool-format.md is the same text
+ * byte by byte; test_format holds the two together with static asserts.
+ *
+ * POOL/RUN/control        one struct ips_control, mapped by every process
+ * POOL/RUN/PID.TID.STAMP.seg   one segment: header, then records
+ *
+ * Invariants:
+ *  - one writer per segment (a thread); the slave only reads records, and
+ *    writes `state` alone (CLOSED -> DRAINED).
+ *  - little endian, natural alignment, every record a multiple of 8 bytes.
+ *  - offsets, never pointers.
+ *  - a record is published by a release store of its head word; the reader's
+ *    partner is an acquire load of the same word.
+ *  - bytes after the last reservation are zero; head word 0 = nothing here yet.
+ *  - a record never crosses the end of its segment.
+ *
+ * Source: IPS-2, IPS-5, DPM-1.
+ */
+#ifndef IPS_AGENT_FORMAT_H
+#define IPS_AGENT_FORMAT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define IPS_POOL_VERSION 1
+#define IPS_CONTROL_MAGIC 0x314c525443535049ULL /* "IPSCTRL1" */
+#define IPS_SEGMENT_MAGIC 0x31474553_53504900ULL /* "\0IPSSEG1" */
+#define IPS_SEGMENT_SUFFIX ".seg"
+#define IPS_SEGMENT_BYTES (1u << 20)     /* default size, sparse */
+#define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
+#define IPS_GROW_FIRST_BYTES (16u << 10) /* first step of MADV_POPULATE_WRITE */
+#define IPS_GROW_STEP_BYTES (64u << 10)
+
+enum ips_clock_kind {
+    IPS_CLOCK_TSC = 1, /* stamps are the CPU's counter; convert with mult */
+    IPS_CLOCK_RAW = 2, /* stamps are CLOCK_MONOTONIC_RAW nanoseconds */
+};
+
+/* t_ns = raw0_ns + (stamp - counter0) * mult_q32 / 2^32  (signed difference) */
+struct ips_clock {
+    uint32_t kind; /* enum ips_clock_kind */
+    uint32_t reserved;
+    uint64_t counter0;
+    uint64_t raw0_ns;
+    uint64_t mult_q32;
+};
+
+#define IPS_LOST_CAUSES(X)                                                     \
+    X(POOL_FULL, 0, "pool full")                                               \
+    X(QUOTA, 1, "quota")                                                       \
+    X(NESTED, 2, "nested signal")                                              \
+    X(TORN, 3, "torn")                                                         \
+    X(NO_SEGMENT, 4, "no segment could be made")                               \
+    X(NO_CHANNEL, 5, "descriptor table full")
+enum ips_lost_cause {
+#define X(name, number, text) IPS_LOST_##name = (number),
+    IPS_LOST_CAUSES(X)
+#undef X
+    IPS_LOST_COUNT = 8 /* room in the header */
+};
+
+/* POOL/RUN/control. Written by ipsrun before CMD starts; `used_bytes` and
+ * `lost` by everybody in the run. Readers treat it as untrusted. */
+struct ips_control {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t control_bytes; /* sizeof(struct ips_control) */
+    char run[64];           /* run name, NUL ended */
+    char machine[64];       /* machine name */
+    char boot_id[40];       /* /proc/sys/kernel/random/boot_id */
+    char command[512];      /* what ipsrun was given, joined by spaces, cut */
+    struct ips_clock clock;
+    uint64_t created_raw_ns;  /* CLOCK_MONOTONIC_RAW */
+    uint64_t created_real_ns; /* CLOCK_REALTIME, for people */
+    uint64_t quota_bytes;     /* a quarter of the tmpfs's free space */
+    uint64_t probe_ns;        /* cost of one I/O record as measured here */
+    uint32_t root_pid;        /* pid that became CMD: END of it is the goal */
+    uint32_t cpus;            /* usable cores, from affinity */
+    uint32_t segment_bytes;
+    uint32_t uid;
+    char tags[256]; /* --tag K=V, NUL separated, ends with an empty one */
+    /* Test option: the agent adds this to every stamp (docs/HACKING.md). */
+    int64_t test_offset_ns;
+    int64_t test_drift_ppm;
+    int64_t test_step_ns;
+    uint64_t test_step_at_ns; /* after created_raw_ns */
+    _Atomic uint64_t used_bytes;
+    _Atomic uint64_t lost[IPS_LOST_COUNT]; /* without a segment of their own */
+};
+
+enum ips_segment_state {
+    IPS_SEGMENT_OPEN = 1,   /* the writer appends */
+    IPS_SEGMENT_CLOSED = 2, /* the writer is done; next is `seq` + 1 */
+    IPS_SEGMENT_DRAINED = 3 /* the slave has it all, and zeroed the records */
+};
+
+struct ips_segment_header { /* 256 bytes */
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_bytes;  /* offset of the first record: 256 */
+    uint32_t segment_bytes; /* whole file */
+    uint32_t seq;           /* 0, 1, 2 ... within the stream */
+    uint32_t pid;           /* in its own pid namespace */
+    uint32_t tid;           /* kernel tid; for an API task, its number */
+    uint64_t pidns;         /* inode of the pid namespace, 0 unknown */
+    uint64_t image_stamp;   /* raw counter when this image of pid began */
+    uint64_t stream_stamp;  /* raw counter when this stream began */
+    uint32_t uid;
+    uint32_t flags;         /* enum ips_segment_flags */
+    char comm[16];
+    struct ips_clock clock;
+    _Atomic uint32_t state;       /* enum ips_segment_state */
+    _Atomic uint32_t abandoned;   /* writer unmapped it: slave may unlink */
+    _Atomic uint64_t lost[IPS_LOST_COUNT];
+    uint8_t reserved[64];
+};
+enum ips_segment_flags {
+    IPS_SEGMENT_TASK = 1, /* chain made by the API, not a kernel thread */
+};
+
+/* Stream = all segments with equal (pidns, pid, image_stamp, tid,
+ * stream_stamp), in order of seq. Image = all streams with equal (pidns, pid,
+ * image_stamp). A process is one or more images joined by EXEC. */
+
+#define IPS_REC_RESERVED 0xffu
+#define IPS_REC_MAX_BYTES 1024u
+
+enum ips_rec_type {
+#define X(name, code, record, text) IPS_REC_##name = (code),
+#include "agent/events.def"
+#undef X
+};
+
+/* word = type | words << 8 | flags << 16, where words = bytes / 8 */
+struct ips_rec_head {
+    _Atomic uint32_t word;
+    uint32_t a; /* small argument, see each record */
+    uint64_t t; /* stamp: of the call, or of the moment */
+};
+#define IPS_REC_F_NS 1u /* t, t_ret are ns already (API explicit stamps) */
+
+/* Operations of SEND, RECV, RECVCALL, BLOCK (`op`). */
+#define IPS_OPS(X)                                                             \
+    X(DATA, 0, "read/write/send/recv")                                         \
+    X(CONNECT, 1, "connect")                                                   \
+    X(ACCEPT, 2, "accept")                                                     \
+    X(STDIO, 3, "C library's own read or write")                               \
+    X(SENDFILE, 4, "sendfile, splice, tee, copy_file_range")                   \
+    X(POLL, 16, "poll")                                                        \
+    X(SELECT, 17, "select")                                                    \
+    X(EPOLL, 18, "epoll_wait")                                                 \
+    X(SLEEP, 19, "sleep")                                                      \
+    X(SIGWAIT, 20, "signal wait")                                              \
+    X(EVENTFD, 21, "eventfd")                                                  \
+    X(TIMERFD, 22, "timerfd")                                                  \
+    X(SIGNALFD, 23, "signalfd")                                                \
+    X(RESOLVE, 24, "name resolution")                                          \
+    X(SYSLOG, 25, "syslog")                                                    \
+    X(OTHER, 31, "other")
+enum ips_op {
+#define X(name, number, text) IPS_OP_##name = (number),
+    IPS_OPS(X)
+#undef X
+};
+
+struct ips_rec_io { /* SEND RECV RECVCALL BLOCK; a = channel id, 0 none */
+    struct ips_rec_head h;
+    uint64_t t_ret;
+    uint64_t cpu;     /* thread CPU ns at the call */
+    uint64_t cpu_ret; /* and at the return */
+    int64_t result;   /* bytes moved; RECV 0 = end-of-file; BLOCK: the value */
+    uint64_t site;    /* return address of the call, 0 unknown */
+    uint16_t op;      /* enum ips_op */
+    uint16_t err;     /* errno where the call failed, else 0 */
+    uint32_t ready;   /* BLOCK: channel id of the first ready descriptor */
+};
+
+enum ips_start_kind {
+    IPS_START_ROOT = 1,   /* ipsrun just before it execs CMD */
+    IPS_START_FORK = 2,   /* child of fork */
+    IPS_START_IMAGE = 3,  /* after exec (or spawn, vfork+exec: a new process) */
+    IPS_START_THREAD = 4, /* pthread */
+    IPS_START_TASK = 5,   /* API task */
+};
+struct ips_rec_start { /* a = enum ips_start_kind */
+    struct ips_rec_head h;
+    uint64_t cpu;      /* thread CPU at this record (0 for fork, thread) */
+    uint64_t fork_seq; /* FORK/THREAD: `fork_seq` of the FORK record; else 0 */
+    uint32_t ppid;
+    uint32_t ptid;         /* thread that forked, 0 unknown */
+    uint64_t parent_image; /* FORK/THREAD/TASK: image_stamp of the parent */
+    uint64_t parent_t;     /* IMAGE: 0 */
+};
+
+enum ips_end_kind {
+    IPS_END_THREAD = 1,      /* thread returned, pthread_exit, cancelled */
+    IPS_END_PROVISIONAL = 2, /* our destructor ran; stdio may still flush */
+    IPS_END_EXIT = 3,        /* _exit, _Exit, quick_exit: final */
+    IPS_END_ABORT = 4,
+    IPS_END_TASK = 5,
+};
+struct ips_rec_end { /* a = enum ips_end_kind */
+    struct ips_rec_head h;
+    uint64_t cpu;
+    uint64_t status;
+};
+
+enum ips_fork_kind {
+    IPS_FORK_FORK = 1,
+    IPS_FORK_VFORK = 2,
+    IPS_FORK_SPAWN = 3,
+    IPS_FORK_POPEN = 4,  /* child pid unknown: a = 0 */
+    IPS_FORK_SYSTEM = 5, /* child pid unknown: a = 0; JOIN follows */
+    IPS_FORK_THREAD = 6,
+    IPS_FORK_TASK = 7,
+};
+struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
+    struct ips_rec_head h;
+    uint64_t t_ret;
+    uint64_t cpu;
+    uint64_t cpu_ret;
+    uint64_t fork_seq; /* unique within the image; START of the child has it */
+    uint32_t kind;     /* enum ips_fork_kind */
+    uint32_t err;      /* errno: nothing was created */
+};
+
+enum ips_join_kind {
+    IPS_JOIN_WAIT = 1,   /* a = child's pid */
+    IPS_JOIN_THREAD = 2, /* seq = fork_seq of the thread's FORK */
+    IPS_JOIN_SYSTEM = 3, /* return of system/pclose: seq = fork_seq */
+    IPS_JOIN_TASK = 4,
+};
+struct ips_rec_join { /* a = child's pid or 0 */
+    struct ips_rec_head h;
+    uint64_t t_ret;
+    uint64_t cpu;
+    uint64_t cpu_ret;
+    uint64_t seq;
+    uint64_t child_cpu_ns; /* rusage: child and what it waited for; or ~0 */
+    uint32_t status;       /* as wait gives it */
+    uint32_t kind;         /* enum ips_join_kind */
+};
+
+struct ips_rec_exec { /* a = errno (EXECFAIL) or length of path (EXEC) */
+    struct ips_rec_head h;
+    uint64_t cpu;
+    char path[]; /* EXEC: NUL ended, padded to 8 bytes, at most 256 */
+};
+
+struct ips_rec_lost { /* a = enum ips_lost_cause */
+    struct ips_rec_head h;
+    uint64_t count;
+};
+
+struct ips_rec_text { /* a = length without the NUL */
+    struct ips_rec_head h;
+    uint64_t cpu;
+    char text[]; /* NUL ended, padded to 8 bytes, at most 512 */
+};
+
+struct ips_rec_cpu { /* a = tid */
+    struct ips_rec_head h;
+    uint64_t cpu;
+};
+
+struct ips_rec_proc { /* ENTER, EXIT; a = low 32 bits of the id */
+    struct ips_rec_head h;
+    uint64_t cpu;
+};
+
+enum ips_chan_kind {
+    IPS_CHAN_PIPE = 1,     /* pipe or FIFO: key is (boot, dev, ino) */
+    IPS_CHAN_UNIX = 2,     /* Unix stream or seqpacket, socketpair too */
+    IPS_CHAN_UNIX_DGRAM = 3,
+    IPS_CHAN_TCP = 4,
+    IPS_CHAN_UDP = 5,
+    IPS_CHAN_USER = 6,     /* named through the API: key is name_hash */
+    IPS_CHAN_UNIX_LISTEN = 7,
+    IPS_CHAN_TCP_LISTEN = 8,
+};
+enum ips_chan_side { IPS_SIDE_READ = 1, IPS_SIDE_WRITE = 2, IPS_SIDE_BOTH = 3 };
+struct ips_addr { /* family AF_INET6 (v4 mapped) or 0 */
+    uint16_t family;
+    uint16_t port; /* host byte order */
+    uint8_t addr[16];
+};
+struct ips_rec_chan { /* a = channel id, unique within the image, from 1 */
+    struct ips_rec_head h;
+    uint32_t fd;
+    uint8_t kind;  /* enum ips_chan_kind */
+    uint8_t side;  /* enum ips_chan_side: what this descriptor can do */
+    uint8_t flags; /* enum ips_chan_flags */
+    uint8_t reserved;
+    uint64_t dev;
+    uint64_t ino;      /* of this end (a pipe's two ends share it) */
+    uint64_t peer_ino; /* Unix: inode of the other end, 0 unknown */
+    uint64_t cookie;   /* SO_COOKIE, 0 none */
+    uint64_t netns;    /* inode of the network namespace */
+    uint64_t sent_before; /* TCP: bytes already sent and received when named */
+    uint64_t recv_before;
+    uint64_t name_hash; /* USER: of the name; Unix: of the bound or peer path */
+    uint32_t peer_pid;  /* Unix: SO_PEERCRED */
+    struct ips_addr local;
+    struct ips_addr remote;
+    uint32_t reserved2;
+};
+enum ips_chan_flags {
+    IPS_CHAN_CONNECTED = 1, /* this process called connect on it */
+    IPS_CHAN_ACCEPTED = 2,  /* this process accepted it */
+    IPS_CHAN_CLOEXEC = 4,
+    IPS_CHAN_INHERITED = 8, /* named when the image began */
+};
+
+enum ips_close_how {
+    IPS_CLOSE_FD = 1,
+    IPS_CLOSE_SHUT_RD = 2,
+    IPS_CLOSE_SHUT_WR = 3,
+    IPS_CLOSE_SHUT_RDWR = 4,
+};
+struct ips_rec_close { /* a = channel id */
+    struct ips_rec_head h;
+    uint64_t cpu;
+    uint32_t fd;
+    uint32_t how; /* enum ips_close_how */
+    uint64_t sent; /* TCP_INFO totals at the close; ~0 unknown */
+    uint64_t recv;
+};
+
+struct ips_rec_dgram { /* a = channel id; precedes its SEND or RECV */
+    struct ips_rec_head h;
+    uint64_t hash; /* FNV-1a of the payload, first 256 bytes and length */
+    uint64_t path_hash; /* Unix datagram: of the peer's path, 0 unnamed */
+    struct ips_addr local;  /* port at least, for an unbound sender 0 */
+    struct ips_addr remote; /* peer: destination of a send, source of a receive */
+};
+
+#endif

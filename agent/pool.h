@@ -1,0 +1,93 @@
+/*
+ * The pool seen from outside the measured program: making a run (ipsrun),
+ * reading segments (slave). Untrusted input: another process is writing, or a
+ * hostile user prepared it. Nothing here asserts on what it reads.
+ */
+#ifndef IPS_AGENT_POOL_H
+#define IPS_AGENT_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/format.h"
+#include "common/err.h"
+
+/* --- making a run (ipsrun) ------------------------------------------- */
+
+struct ips_run_options {
+    const char *pool_root; /* e.g. /dev/shm/ips-0; made if missing */
+    const char *run;       /* run name: [A-Za-z0-9._-]{1,63} */
+    const char *machine;
+    const char *command;
+    const char *tags; /* NUL separated list, may be NULL */
+    bool join;        /* the run may exist already: use it */
+};
+
+/* Makes POOL/RUN/control (calibrating the clock and the probe's cost once per
+ * boot, kept in POOL/clock). Writes the run's directory into `dir`. */
+int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
+                      size_t dir_len, struct ips_err *err) IPS_MUST_USE;
+
+/* Maps and checks POOL/RUN/control read-only. Unmap with ips_control_unmap. */
+int ips_control_map(const char *dir, const struct ips_control **out,
+                    struct ips_err *err) IPS_MUST_USE;
+void ips_control_unmap(const struct ips_control *control);
+
+/* Locks of a pool root. `slave.lock` is held (flock) by the one slave that
+ * drains the pool; `pool.lock` orders run creation against a private slave's
+ * decision to end (docs/HACKING.md, "A private slave ends"). */
+#define IPS_POOL_SLAVE_LOCK "slave.lock"
+#define IPS_POOL_LOCK "pool.lock"
+
+/* --- reading segments (slave) ---------------------------------------- */
+
+enum ips_cursor_answer {
+    IPS_CURSOR_MORE = 1, /* a record was copied out */
+    IPS_CURSOR_END,      /* nothing more yet; ask again later */
+    IPS_CURSOR_PENDING,  /* a reservation not yet published is in the way */
+    IPS_CURSOR_CLOSED,   /* the writer closed the segment and all was read */
+    IPS_CURSOR_CORRUPT,  /* impossible bytes; the rest cannot be read */
+};
+
+/* Where reading stands in one mapped segment. `base` is borrowed. */
+struct ips_cursor {
+    const unsigned char *base;
+    size_t size;
+    size_t at; /* offset of the next record */
+};
+
+/* Checks the header against the size. The segment stays mapped by the caller
+ * as long as the cursor is used. */
+int ips_cursor_init(struct ips_cursor *c, const void *base, size_t size,
+                    struct ips_err *err) IPS_MUST_USE;
+
+/* Copies the next record into `out` (IPS_REC_MAX_BYTES, 8-byte aligned) and
+ * its length into `*len`; each record is copied once, then checked, so the
+ * writer cannot change it under us. Unknown types are MORE (skip by length).
+ */
+enum ips_cursor_answer ips_cursor_next(struct ips_cursor *c, void *out,
+                                       size_t *len);
+
+/* Steps over a PENDING reservation (its writer is dead, or went on without
+ * it): counted by the caller as torn. */
+enum ips_cursor_answer ips_cursor_skip(struct ips_cursor *c);
+
+/* Checks one record in archive or pool memory of `avail` bytes: the length of
+ * a well-formed record (fits, right size for its type, texts NUL-ended), or 0.
+ */
+size_t ips_rec_check(const void *rec, size_t avail);
+
+static inline uint32_t ips_rec_type(const struct ips_rec_head *h)
+{
+    return h->word & 0xffu;
+}
+static inline uint32_t ips_rec_flags(const struct ips_rec_head *h)
+{
+    return h->word >> 16;
+}
+
+/* Stamp to ns of this machine's CLOCK_MONOTONIC_RAW. */
+uint64_t ips_clock_ns(const struct ips_clock *clock, uint64_t stamp);
+
+#endif

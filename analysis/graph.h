@@ -1,0 +1,142 @@
+/*
+ * The program activity graph: one chain of nodes per thread, at most two
+ * in-arcs a node (its chain predecessor, and one cross predecessor). Struct of
+ * arrays, nodes of a chain adjacent and in order, so a chain predecessor is
+ * i - 1. All weights are unsigned nanoseconds; no floating point.
+ *
+ * A graph is one slave's subgraph (cross predecessors on other machines are
+ * `remote` references) or the whole run's (no remote references left).
+ *
+ * Pure: no I/O, no clock, no libevent, no SQL.
+ * Source: ALGORITHMS 1-2; DPM-2, DPM-4, IPS-11.
+ */
+#ifndef IPS_ANALYSIS_GRAPH_H
+#define IPS_ANALYSIS_GRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/types.h"
+
+#define IPS_NODE_KINDS(X)                                                      \
+    X(START, 0)                                                                \
+    X(SEND, 1)                                                                 \
+    X(RECV, 2)                                                                 \
+    X(FORK, 3)                                                                 \
+    X(JOIN, 4)                                                                 \
+    X(END, 5)                                                                  \
+    X(AUX, 6)
+enum ips_node_kind {
+#define X(name, number) IPS_NODE_##name = (number),
+    IPS_NODE_KINDS(X)
+#undef X
+};
+
+/* What the cross in-arc of a node is. */
+#define IPS_XKINDS(X)                                                          \
+    X(NONE, 0, "none")                                                         \
+    X(DATA, 1, "data")         /* weight MTIME(xlen) */                        \
+    X(LIFETIME, 2, "lifetime") /* weight 0 */                                  \
+    X(ROOM, 3, "room")         /* receive that made room -> AUX, weight 0 */   \
+    X(EXTERNAL, 4, "external") /* weight xlen: elapsed ns (reply, disk, sleep)*/ \
+    X(IDLE, 5, "idle")         /* external, but weight only in --external=all */
+enum ips_xkind {
+#define X(name, number, text) IPS_X_##name = (number),
+    IPS_XKINDS(X)
+#undef X
+};
+
+#define IPS_NO_NODE UINT32_MAX
+
+struct ips_chain {
+    uint32_t first;   /* first node */
+    uint32_t count;   /* nodes; the first is START, the last END */
+    uint32_t machine; /* index, in order of machine name */
+    uint32_t process; /* index within the graph's process table */
+    uint32_t pid;
+    uint32_t tid;
+    uint32_t thread;  /* ordinal of the thread within its process */
+};
+
+/* A cross predecessor on another machine: the node that wrote position `pos`
+ * of direction `dir` of channel end `end`'s peer. Sorted by node. */
+struct ips_remote_in {
+    uint32_t node;
+    uint32_t end; /* local channel end (index) */
+    uint64_t pos; /* the position awaited, see ips_pos_* */
+};
+
+/* A node that something on another machine may await: it wrote positions up
+ * to and including `pos` on its end. Sorted by (end, pos). */
+struct ips_remote_out {
+    uint32_t node;
+    uint32_t end;
+    uint64_t pos;
+    uint32_t len; /* bytes of this message, for MTIME */
+};
+
+/* Positions in one direction of a stream: 0 is the connect (SYN), data bytes
+ * are 1..n, and end-of-file is IPS_POS_EOF (the last close). Datagrams: see
+ * slave/channel.h. */
+#define IPS_POS_SYN 0
+#define IPS_POS_EOF UINT64_MAX
+
+struct ips_graph {
+    uint32_t node_count;
+    uint32_t chain_count;
+    struct ips_chain *chains;
+    uint8_t *kind;   /* [node_count] enum ips_node_kind */
+    uint64_t *w;     /* [node_count] arc from the chain predecessor, ns of the
+                        weighting `cpu`; for a chain's first node its EST: 0,
+                        or in a reduced graph the folded value */
+    uint32_t *xpred; /* [node_count] node, or IPS_NO_NODE */
+    uint8_t *xkind;  /* [node_count] enum ips_xkind; remote data: DATA with
+                        xpred IPS_NO_NODE and an entry in `in` */
+    uint64_t *xlen;  /* [node_count] DATA: bytes of the message; EXTERNAL and
+                        IDLE: elapsed ns */
+    uint64_t *t_ns;  /* [node_count] local CLOCK_MONOTONIC_RAW, for people */
+    uint32_t *site;  /* [node_count] channel end (index) or UINT32_MAX */
+    uint32_t in_count;
+    struct ips_remote_in *in;
+    uint32_t out_count;
+    struct ips_remote_out *out;
+};
+
+void ips_graph_init(struct ips_graph *g);
+void ips_graph_release(struct ips_graph *g);
+/* Makes room for `nodes` nodes and `chains` chains (zeroed, xpred NO_NODE);
+ * sets the counts. */
+int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
+                    struct ips_err *err) IPS_MUST_USE;
+/* Invariants above, indices in range, kinds legal; for graphs that arrive over
+ * the wire or from disk. */
+int ips_graph_check(const struct ips_graph *g, struct ips_err *err)
+    IPS_MUST_USE;
+
+/* Message time MTIME(len) = base_ns + len * per_byte_q32 / 2^32, times
+ * scale_num/scale_den (rounded down). Source: DPM-3, DRO-2. */
+struct ips_mtime {
+    uint64_t base_ns;
+    uint64_t per_byte_q32;
+    uint32_t scale_num; /* lanes: 1/1, 0/1 (P_max), 1/2, 2/1 */
+    uint32_t scale_den;
+};
+enum ips_external {
+    IPS_EXTERNAL_REPLY = 0, /* EXTERNAL weighs, IDLE 0 (default) */
+    IPS_EXTERNAL_ALL,       /* both weigh */
+    IPS_EXTERNAL_OFF,       /* neither; the arcs are absent */
+};
+/* One way to weigh the same graph. */
+struct ips_lane {
+    struct ips_mtime mtime;
+    enum ips_external external;
+};
+
+uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len);
+/* Weight of node i's cross arc in a lane; *present false where the arc is
+ * absent in this lane (external off, idle unless all). */
+uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
+                     const struct ips_lane *lane, bool *present);
+
+#endif

@@ -1,0 +1,140 @@
+#include "common/paths.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef IPS_LIBDIR
+#define IPS_LIBDIR "lib"
+#endif
+
+static int path_format(char out[IPS_PATH_BYTES], struct ips_err *err,
+                       const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int path_format(char out[IPS_PATH_BYTES], struct ips_err *err,
+                       const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(out, IPS_PATH_BYTES, fmt, ap);
+    va_end(ap);
+    if (n < 0 || n >= IPS_PATH_BYTES)
+        return ips_err_set(err, IPS_E_LIMIT, "path longer than %d bytes: %.80s",
+                           IPS_PATH_BYTES - 1, out);
+    return 0;
+}
+
+int ips_path_pool_root(char out[IPS_PATH_BYTES], struct ips_err *err)
+{
+    const char *set = getenv("IPS_POOL_ROOT");
+    if (set && *set)
+        return path_format(out, err, "%s", set);
+    return path_format(out, err, "/dev/shm/ips-%u", (unsigned)geteuid());
+}
+
+int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err)
+{
+    const char *set = getenv("IPS_STATE");
+    if (set && *set)
+        return path_format(out, err, "%s", set);
+    const char *xdg = getenv("XDG_STATE_HOME");
+    if (xdg && *xdg == '/')
+        return path_format(out, err, "%s/ips", xdg);
+    const char *home = getenv("HOME");
+    if (!home || !*home) {
+        struct passwd *pw = getpwuid(geteuid());
+        home = pw ? pw->pw_dir : NULL;
+    }
+    if (!home)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "no home directory for the results: set "
+                           "XDG_STATE_HOME or give --state DIR");
+    return path_format(out, err, "%s/.local/state/ips", home);
+}
+
+int ips_path_master(const char *state, char out[IPS_PATH_BYTES],
+                    struct ips_err *err)
+{
+    return path_format(out, err, "unix:%s/master.sock", state);
+}
+
+int ips_path_make(const char *dir, unsigned mode, struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES];
+    if (path_format(path, err, "%s", dir) < 0)
+        return IPS_E_LIMIT;
+    for (char *p = path + 1;; p++) {
+        if (*p != '/' && *p != '\0')
+            continue;
+        char kept = *p;
+        *p = '\0';
+        if (mkdir(path, (mode_t)mode) < 0 && errno != EEXIST)
+            return ips_err_errno(err, "mkdir %s", path);
+        *p = kept;
+        if (!kept)
+            return 0;
+    }
+}
+
+void ips_path_machine(char *out, unsigned long len)
+{
+    const char *set = getenv("IPS_MACHINE");
+    if (set && *set) {
+        snprintf(out, len, "%s", set);
+        return;
+    }
+    if (gethostname(out, len) < 0)
+        snprintf(out, len, "localhost");
+    out[len - 1] = '\0';
+}
+
+static int own_directory(char out[IPS_PATH_BYTES], struct ips_err *err)
+{
+    ssize_t n = readlink("/proc/self/exe", out, IPS_PATH_BYTES - 1);
+    if (n < 0)
+        return ips_err_errno(err, "readlink /proc/self/exe");
+    out[n] = '\0';
+    char *slash = strrchr(out, '/');
+    if (slash)
+        *slash = '\0';
+    return 0;
+}
+
+int ips_path_program(const char *name, char out[IPS_PATH_BYTES],
+                     struct ips_err *err)
+{
+    char dir[IPS_PATH_BYTES];
+    int rc = own_directory(dir, err);
+    if (rc == 0)
+        rc = path_format(out, err, "%s/%s", dir, name);
+    if (rc == 0 && access(out, X_OK) < 0)
+        return ips_err_errno(err, "program %s", out);
+    return rc;
+}
+
+int ips_path_library(const char *name, char out[IPS_PATH_BYTES],
+                     struct ips_err *err)
+{
+    static const char *const places[] = {"../lib", "../" IPS_LIBDIR, "."};
+    char dir[IPS_PATH_BYTES], joined[IPS_PATH_BYTES];
+    int rc = own_directory(dir, err);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+        rc = path_format(joined, err, "%s/%s/%s", dir, places[i], name);
+        if (rc < 0)
+            return rc;
+        char real[4096];
+        if (realpath(joined, real))
+            return path_format(out, err, "%s", real);
+    }
+    return ips_err_set(err, IPS_E_NOT_FOUND,
+                       "library %s is neither in %s/../lib nor in %s/../%s: "
+                       "build or install IPS again",
+                       name, dir, dir, IPS_LIBDIR);
+}

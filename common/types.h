@@ -1,0 +1,55 @@
+/*
+ * Shared header-only types: times and checked arithmetic. No state, no I/O;
+ * the only header of `common` that the agent may include.
+ */
+#ifndef IPS_COMMON_TYPES_H
+#define IPS_COMMON_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Nanoseconds. Durations and CPU times are uint64_t `_ns`; points in time are
+ * nanoseconds of one machine's CLOCK_MONOTONIC_RAW, `t_..._ns`. */
+
+/* a - b, or 0 where b is greater: clocks and counters may run backwards by a
+ * few ns between two sources, and a length is never negative. */
+static inline uint64_t ips_sub_sat(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+static inline uint64_t ips_add_sat(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static inline uint64_t ips_max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline uint64_t ips_min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* x * mult / 2^32 without losing the high bits; saturates. */
+static inline uint64_t ips_mul_q32(uint64_t x, uint64_t mult)
+{
+    unsigned __int128 wide = (unsigned __int128)x * mult >> 32;
+    return wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
+}
+
+/* FNV-1a, for names and payloads; `seed` is IPS_FNV_SEED to start. */
+#define IPS_FNV_SEED 0xcbf29ce484222325ULL
+static inline uint64_t ips_fnv1a(uint64_t seed, const void *data, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    for (size_t i = 0; i < len; i++)
+        seed = (seed ^ p[i]) * 0x100000001b3ULL;
+    return seed;
+}
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * From records to the graph: one machine's archived streams of one run become
+ * processes, threads, channel ends, matched arcs and an ips_graph. A pure
+ * function of its input: no clock, no file, no SQL; the same records give the
+ * same result, whenever and however often it runs.
+ *
+ * Files: build.c (the order of the passes), build_process.c (images,
+ * processes, threads, fork/exec/wait links), build_channel.c (ends, positions,
+ * end-of-file), build_node.c (nodes of each chain, waits, coordinates),
+ * build_match.c (cross arcs), build_table.c (IRT rows from it).
+ * The rules: ALGORITHMS 1, docs/HACKING.md "From records to the graph".
+ */
+#ifndef IPS_SLAVE_BUILD_H
+#define IPS_SLAVE_BUILD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/format.h"
+#include "analysis/graph.h"
+#include "common/err.h"
+
+/* ---- input ---------------------------------------------------------- */
+
+struct ips_chunk {
+    const uint8_t *data; /* whole checked records (ips_rec_check) */
+    size_t len;
+};
+struct ips_stream_in {
+    struct ips_segment_header head; /* of its first segment */
+    const struct ips_chunk *chunks; /* in order */
+    uint32_t chunk_count;
+    uint64_t lost[IPS_LOST_COUNT]; /* sum of the segments' headers */
+    bool dead;          /* its process is known to have ended */
+    uint64_t dead_t_ns; /* local raw time at which the slave saw that; 0 */
+};
+struct ips_build_input {
+    const struct ips_control *control;
+    const struct ips_stream_in *streams; /* any order */
+    uint32_t stream_count;
+    uint32_t machine; /* index written into the chains: 0, master renumbers */
+};
+
+/* ---- output --------------------------------------------------------- */
+
+#define IPS_CPU_UNKNOWN UINT64_MAX
+#define IPS_NONE UINT32_MAX
+
+enum ips_wait_cause {
+    IPS_WAIT_PEER = 0, /* receive, send without room, poll ended by a peer */
+    IPS_WAIT_CHILD,
+    IPS_WAIT_TIMER,    /* sleep, timed wait that ran out, timerfd */
+    IPS_WAIT_SIGNAL,
+    IPS_WAIT_EVENT,    /* eventfd */
+    IPS_WAIT_IDLE,     /* poll that got nothing for us */
+    IPS_WAIT_RESOLVE,
+    IPS_WAIT_OTHER,
+    IPS_WAIT_COUNT
+};
+
+struct ips_proc {
+    uint32_t pid;
+    uint64_t pidns;
+    uint32_t parent; /* index, IPS_NONE */
+    char name[64];   /* "redis-server.812", made unique with "#2" */
+    char command[512];
+    uint64_t start_ns, end_ns; /* local raw; end_ns 0 while open */
+    bool open;                 /* no end known */
+    bool root;
+    char end[32]; /* "exit 0", "signal 9", "running", "unknown" */
+    uint64_t cpu_ns;           /* sum of its threads, settled */
+    uint64_t rusage_cpu_ns;    /* its own share by its parent's wait, or ~0 */
+    uint64_t unattributed_ns;  /* rusage less threads, not chargeable */
+    uint64_t events;
+    uint32_t first_chain, chain_count;
+};
+struct ips_thread_row {
+    uint32_t process, tid, chain;
+    char name[32];
+    uint64_t start_ns, end_ns;
+    bool open;
+    uint64_t cpu_ns;
+    uint64_t wait_ns[IPS_WAIT_COUNT];
+    uint32_t wait_count[IPS_WAIT_COUNT];
+    uint64_t messages_out, bytes_out, messages_in, bytes_in;
+};
+
+/* One end of a channel on this machine (two for a local channel; a pipe's
+ * write end and read end are two ends). */
+enum ips_end_peer {
+    IPS_PEER_LOCAL,    /* `peer_end` */
+    IPS_PEER_REMOTE,   /* another machine has it, by ips_built_set_peers */
+    IPS_PEER_UNTRACED, /* nobody: external */
+    IPS_PEER_UNKNOWN,  /* not asked yet, or channel still open */
+};
+struct ips_end {
+    uint8_t kind; /* enum ips_chan_kind */
+    uint8_t side; /* pipes: READ or WRITE */
+    enum ips_end_peer peer;
+    uint32_t peer_end;
+    char name[128]; /* "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe 13:771" */
+    uint8_t key_local[40], key_remote[40]; /* canonical, compared bytewise:
+        family, port, address; user channels: the name's hash */
+    uint8_t key_len;
+    uint32_t ordinal; /* among this machine's ends of equal key */
+    uint64_t sent_bytes, recv_bytes, sent_messages, recv_messages;
+    uint64_t first_ns, last_ns; /* local raw, of its events */
+    bool closed, connected, accepted;
+};
+/* Traffic of one process on one end (message matrix, ChannelRow). */
+struct ips_traffic {
+    uint32_t end, process;
+    uint64_t sent_messages, sent_bytes, recv_messages, recv_bytes;
+};
+
+struct ips_build_counts {
+    uint64_t events, lost[IPS_LOST_COUNT];
+    uint64_t unmatched, ambiguous, pending, external, idle, untraced;
+    uint64_t unattributed_ns;
+};
+
+struct ips_built {
+    struct ips_graph g;
+    struct ips_proc *procs;
+    uint32_t proc_count;
+    struct ips_thread_row *threads; /* [g.chain_count], by chain */
+    struct ips_end *ends;
+    uint32_t end_count;
+    struct ips_traffic *traffic;
+    uint32_t traffic_count;
+    struct ips_build_counts counts;
+    uint64_t first_ns; /* earliest event here */
+    uint64_t goal_elapsed_ns;
+    bool open;
+    struct ips_build_more *more; /* what set_peers needs again; private */
+};
+
+int ips_build(const struct ips_build_input *in, struct ips_built *out,
+              struct ips_err *err) IPS_MUST_USE;
+void ips_built_release(struct ips_built *b);
+
+/* Settles every end that has no local peer: remote (its receives become remote
+ * ins) or untraced (external arcs by the rule of DPM-4). Ends not named stay
+ * UNKNOWN and count as pending. May be called again with other answers; the
+ * result depends on the last call alone. */
+struct ips_peer_row {
+    uint32_t end;
+    bool traced;
+    uint64_t peer_sent_bytes;
+    bool peer_closed;
+};
+int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
+                        uint32_t count, struct ips_err *err) IPS_MUST_USE;
+
+#endif
