@@ -182,9 +182,10 @@ static void test_peer__hello_then_talk(void **state)
     assert_true(turn_until(f, &f->requests, 100));
     assert_int_equal(f->hellos, 1);
     assert_int_equal(f->closes, 0);
-    close(fd);
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
     assert_true(turn_until(f, &f->closes, 1));
     assert_string_equal(f->why, "closed by the other side");
+    close(fd);
 }
 
 static void test_peer__frames_arrive_byte_by_byte(void **state)
