@@ -31,6 +31,7 @@
 #include "agent/format.h"
 #include "common/err.h"
 #include "common/paths.h"
+#include "common/types.h"
 #include "slave/archive.h"
 #include "slave/map.h"
 #include "slave/store.h"
@@ -73,6 +74,7 @@ struct slave_segment {
     uint64_t wait_ns;             /* current back-off */
     uint64_t since_ns;            /* when the present trouble began, 0 none */
     bool dirty;
+    enum slave_segment_state saved_state;
     struct slave_segment_row row, saved;
 };
 
@@ -125,6 +127,7 @@ struct slave_run {
     struct slave_stream *streams, *streams_tail;
     struct slave_image *images;
     uint32_t stream_count;
+    uint32_t process_count; /* distinct (pidns, pid) seen */
     uint32_t scan;
     bool scan_now;
     uint64_t lost_before[IPS_LOST_COUNT]; /* of earlier controls of the run */

@@ -53,8 +53,8 @@ static uint64_t agent_clock_ns(const struct ips_control *c)
 {
     int64_t since = (int64_t)(clock_ns(CLOCK_MONOTONIC_RAW) -
                               c->created_raw_ns);
-    __int128 t = (__int128)c->created_raw_ns + since + c->test_offset_ns +
-                 (__int128)since * c->test_drift_ppm / 1000000;
+    ips_i128 t = (ips_i128)c->created_raw_ns + since + c->test_offset_ns +
+                 (ips_i128)since * c->test_drift_ppm / 1000000;
     if (c->test_step_ns && since >= (int64_t)c->test_step_at_ns)
         t += c->test_step_ns;
     return t > 0 ? (uint64_t)t : 0;
@@ -193,6 +193,8 @@ void slave_live_track(struct slave_drain *d, struct slave_image *image,
 static void process_died(struct slave_image *image)
 {
     struct slave_run *run = image->run;
+    if (image->state == SLAVE_IMAGE_DEAD)
+        return; /* a second event of the same batch */
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i == image ||
             (i->pid == image->pid && i->pidns == image->pidns &&

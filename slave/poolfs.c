@@ -148,31 +148,6 @@ int slave_poolfs_header(int fd, struct ips_segment_header *out,
     return 0;
 }
 
-int slave_poolfs_drain(int fd, uint32_t end, struct ips_err *err)
-{
-    static const char zeroes[65536];
-    struct stat st;
-    /* Never make a file longer than its owner left it. */
-    if (fstat(fd, &st) < 0 || st.st_size < (off_t)end)
-        return ips_err_set(err, IPS_E_CORRUPT, "segment was cut");
-    for (uint32_t at = sizeof(struct ips_segment_header); at < end;) {
-        size_t n = end - at < sizeof(zeroes) ? end - at : sizeof(zeroes);
-        ssize_t wrote = pwrite(fd, zeroes, n, (off_t)at);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0)
-            return ips_err_errno(err, "zeroing a segment");
-        at += (uint32_t)wrote;
-    }
-    atomic_thread_fence(memory_order_release);
-    uint32_t drained = IPS_SEGMENT_DRAINED;
-    if (pwrite(fd, &drained, sizeof(drained),
-               offsetof(struct ips_segment_header, state)) !=
-        (ssize_t)sizeof(drained))
-        return ips_err_errno(err, "storing DRAINED");
-    return 0;
-}
-
 int slave_poolfs_usage(const char *root, uint64_t *used, uint64_t *size)
 {
     struct statvfs vfs;

@@ -37,12 +37,6 @@ int slave_poolfs_segment(int dirfd, const char *file, struct ips_err *err)
 int slave_poolfs_header(int fd, struct ips_segment_header *out,
                         struct ips_err *err) IPS_MUST_USE;
 
-/* Zeroes [256, end) and then stores DRAINED. In this order: from the moment
- * the writer sees DRAINED it may append, and it counts on zeroes behind its
- * last record; the other way round we would wipe out new records. */
-int slave_poolfs_drain(int fd, uint32_t end, struct ips_err *err)
-    IPS_MUST_USE;
-
 /* Run names: [A-Za-z0-9._-]{1,63}, not beginning with a dot. */
 bool slave_poolfs_run_name(const char *name);
 
