@@ -26,7 +26,7 @@
 
 #define IPS_POOL_VERSION 1
 #define IPS_CONTROL_MAGIC 0x314c525443535049ULL /* "IPSCTRL1" */
-#define IPS_SEGMENT_MAGIC 0x31474553_53504900ULL /* "\0IPSSEG1" */
+#define IPS_SEGMENT_MAGIC 0x3147455353504900ULL /* "\0IPSSEG1" */
 #define IPS_SEGMENT_SUFFIX ".seg"
 #define IPS_SEGMENT_BYTES (1u << 20)     /* default size, sparse */
 #define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
@@ -114,7 +114,7 @@ struct ips_segment_header { /* 256 bytes */
     _Atomic uint32_t state;       /* enum ips_segment_state */
     _Atomic uint32_t abandoned;   /* writer unmapped it: slave may unlink */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
-    uint8_t reserved[64];
+    uint8_t reserved[72];
 };
 enum ips_segment_flags {
     IPS_SEGMENT_TASK = 1, /* chain made by the API, not a kernel thread */
