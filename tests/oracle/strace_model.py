@@ -21,126 +21,11 @@ lines overlap cannot be ordered by strace; what depends on their order is marked
 
 import re
 
-SYSCALLS = (
-    "read,readv,preadv,preadv2,write,writev,pwritev,pwritev2,"
-    "sendto,sendmsg,sendmmsg,recvfrom,recvmsg,recvmmsg,sendfile,splice,tee,"
-    "vmsplice,socket,socketpair,pipe,pipe2,connect,accept,accept4,shutdown,"
-    "close,close_range,dup,dup2,dup3,fcntl,ioctl,getsockname,"
-    "clone,clone3,fork,vfork,execve,execveat,exit,exit_group,wait4,waitid")
+from strace_log import Call, Death, ParseError, SYSCALLS, command, parse
+from strace_types import Model, Object, Op, Proc, Release
 
-
-def command(log):
-    """argv prefix that writes what load() reads. `-s 8` also limits arrays:
-    less would hide pipe2's descriptors; -yy names every descriptor."""
-    return ["strace", "-f", "-ttt", "-T", "-yy", "-s", "8", "-o", str(log),
-            "-e", "trace=" + SYSCALLS, "-e", "signal=none"]
-
-
-# ---- lines -> calls ------------------------------------------------------
-
-class Call:
-    """One system call of one thread. `enter` and `leave` are line numbers,
-    `leave` None where it never returned; `ret` None then too."""
-    __slots__ = ("tid", "name", "args", "ret", "retfd", "err", "enter",
-                 "leave", "time")
-
-    def __init__(self, tid, name, enter, time):
-        self.tid, self.name, self.enter, self.time = tid, name, enter, time
-        self.args, self.ret, self.retfd, self.err = "", None, None, None
-        self.leave = None
-
-
-class Death:
-    """A thread is gone. status: ("exit", n), ("signal", name), ("exec", n)"""
-    __slots__ = ("tid", "line", "status")
-
-    def __init__(self, tid, line, status):
-        self.tid, self.line, self.status = tid, line, status
-
-
-_LINE = re.compile(r"^(\d+)\s+(\d+\.\d+)\s(.*)$")
-_RESUMED = re.compile(r"^<\.\.\. (\w+) resumed>(.*)$", re.S)
-_START = re.compile(r"^(\w+)\((.*)$", re.S)
-_RESULT = re.compile(r"^(.*)\)\s+= (\?|-?\d+|0x[0-9a-f]+)(<.*?>)?"
-                     r"(?: ([A-Z][A-Z0-9_]+)\b.*?)?(?: \(.*\))?"
-                     r"(?: <(?:\d+\.\d+|unavailable)>)?$", re.S)
-_DEATH = re.compile(r"^\+\+\+ (exited with (\d+)|killed by (\w+).*|"
-                    r"superseded by execve in pid (\d+)) \+\+\+$")
-_UNFINISHED = re.compile(r"^(.*?)\s*<unfinished \.\.\.>(?:\)\s+= \?)?$", re.S)
-
-
-class ParseError(Exception):
-    pass
-
-
-def parse(lines):
-    """Lines of `strace -f -ttt -T -o` -> list of Call and Death, in order of
-    their first line."""
-    out = []
-    open_call = {}  # tid -> Call waiting for its `resumed`
-    for number, line in enumerate(lines):
-        line = line.rstrip("\n")
-        m = _LINE.match(line)
-        if not m:
-            if line.strip():
-                raise ParseError("line %d: %r" % (number + 1, line[:200]))
-            continue
-        tid, time, rest = int(m.group(1)), float(m.group(2)), m.group(3)
-        if rest.startswith("---"):
-            continue  # signals deliver nothing that is compared
-        death = _DEATH.match(rest)
-        if death:
-            if death.group(2) is not None:
-                status = ("exit", int(death.group(2)))
-            elif death.group(3) is not None:
-                status = ("signal", death.group(3))
-            else:
-                status = ("exec", int(death.group(4)))
-            open_call.pop(tid, None)
-            out.append(Death(tid, number, status))
-            continue
-        resumed = _RESUMED.match(rest)
-        if resumed:
-            call = open_call.pop(tid, None)
-            if call is None or call.name != resumed.group(1):
-                # A thread that executed takes the leader's tid: its execve is
-                # resumed there.
-                call = _steal(open_call, resumed.group(1))
-                if call is None:
-                    raise ParseError("line %d: resumed without a start: %r"
-                                     % (number + 1, line[:200]))
-                call.tid = tid
-            rest = resumed.group(2)
-        else:
-            start = _START.match(rest)
-            if not start:
-                raise ParseError("line %d: %r" % (number + 1, line[:200]))
-            call = Call(tid, start.group(1), number, time)
-            out.append(call)
-            rest = start.group(2)
-        unfinished = _UNFINISHED.match(rest)
-        if unfinished:
-            call.args += unfinished.group(1)
-            open_call[tid] = call
-            continue
-        result = _RESULT.match(rest)
-        if not result:
-            raise ParseError("line %d: no result: %r"
-                             % (number + 1, line[:200]))
-        call.args += result.group(1)
-        if result.group(2) != "?":
-            call.ret = int(result.group(2), 0)
-            call.retfd = result.group(3)
-        call.err = result.group(4)
-        call.leave = number
-    return out
-
-
-def _steal(open_call, name):
-    for tid, call in list(open_call.items()):
-        if call.name == name == "execve":
-            return open_call.pop(tid)
-    return None
+__all__ = ["Call", "Death", "Model", "Op", "ParseError", "Proc", "Release",
+           "SYSCALLS", "build", "command", "load", "parse"]
 
 
 # ---- descriptors ---------------------------------------------------------
@@ -156,102 +41,6 @@ def _address(text):
         host, port = text[8:].rsplit("]:", 1)
         return host + ":" + port
     return text
-
-
-class Object:
-    """An open file description that is an end of a channel.
-
-    key: ("pipe", ino) | ("unix", ino) | ("tcp", local, remote, generation) |
-         None until it is known (a socket that is not connected yet)
-    A pipe has two objects, one a side, of equal key.
-    """
-    __slots__ = ("kind", "side", "key", "peer", "refs", "released", "eofs",
-                 "connect", "last_release", "seq")
-
-    def __init__(self, kind, side=None, key=None):
-        self.kind, self.side, self.key = kind, side, key
-        self.peer = None      # key of the other end of a socket
-        self.refs = 0         # descriptors in all tables
-        self.released = None  # Release that ended the sending side
-        self.eofs = []        # end-of-file receives that await `released`
-        self.connect = None   # Op of the connect
-        self.last_release = None
-
-
-class Release:
-    """Something that closed: line interval, process, how."""
-    __slots__ = ("tid", "pid", "first", "last", "how", "ambiguous")
-
-    def __init__(self, tid, pid, first, last, how):
-        self.tid, self.pid, self.first, self.last = tid, pid, first, last
-        self.how, self.ambiguous = how, False
-
-
-class Op:
-    """One transfer. kind: send recv eof connect accept."""
-    __slots__ = ("tid", "pid", "kind", "key", "bytes", "first", "last", "src",
-                 "ambiguous", "k", "call", "stream", "end_pos", "image")
-
-    def __init__(self, tid, pid, kind, key, nbytes, first, last, call):
-        self.tid, self.pid, self.kind, self.key = tid, pid, kind, key
-        self.bytes, self.first, self.last, self.call = nbytes, first, last, call
-        self.src = None        # Op (send, connect) or Release (eof)
-        self.ambiguous = False
-        self.k = None          # ordinal among its thread's ops of this kind
-        self.end_pos = None
-        self.stream = True
-        self.image = 0         # how many execs its process had done
-
-    def __repr__(self):
-        return "<%s %d.%d #%s %s %s lines %s-%s>" % (
-            self.kind, self.pid, self.tid, self.k, self.key, self.bytes,
-            self.first + 1, self.last + 1)
-
-
-class Proc:
-    __slots__ = ("pid", "ppid", "how", "comm", "execs", "status", "threads",
-                 "by_tid", "fork_k", "start", "end", "waited_by")
-
-    def __init__(self, pid):
-        self.pid = pid
-        self.ppid = None      # None: strace started it
-        self.how = None       # fork vfork clone (with CLONE_VM)
-        self.comm = None
-        self.execs = []
-        self.status = None
-        self.threads = [pid]
-        self.by_tid = None    # thread that created it
-        self.fork_k = None    # its ordinal among that thread's creations
-        self.start = self.end = None
-        self.waited_by = None
-
-
-class Model:
-    """The answer. Lists are in program order of each thread."""
-
-    def __init__(self):
-        self.procs = {}    # pid -> Proc
-        self.pid_of = {}   # tid -> pid
-        self.ops = {}      # tid -> [Op]
-        self.forks = {}    # tid -> [(child id, is_thread, Call)]
-        self.joins = {}    # tid -> [(child pid, Call)]
-        self.notes = []    # what this parser could not follow
-
-    def of_kind(self, kind):
-        for ops in self.ops.values():
-            for op in ops:
-                if op.kind == kind:
-                    yield op
-
-    def bytes_by_end(self):
-        """{(key, "send"|"recv"): bytes} of streams that moved any."""
-        total = {}
-        for ops in self.ops.values():
-            for op in ops:
-                if op.kind in ("send", "recv"):
-                    slot = (op.key, op.kind)
-                    total[slot] = total.get(slot, 0) + op.bytes
-        return total
 
 
 # ---- calls -> model ------------------------------------------------------
@@ -459,6 +248,8 @@ class _Builder:
             self.end_sending(obj, release)
         elif obj.last_release is None or release.last > obj.last_release.last:
             obj.last_release = release
+        elif release.first < obj.last_release.last:
+            obj.last_release.pids.add(release.pid)
 
     def end_sending(self, obj, release):
         """No more bytes can come from this end: receives of nothing at the
@@ -467,12 +258,11 @@ class _Builder:
                                         obj.side == "r"):
             return
         before = obj.last_release
-        if before is not None and before.pid != release.pid \
-                and before.last > release.first:
-            release.ambiguous = True  # which of two was last?
+        if before is not None and before.last > release.first:
+            release.pids |= before.pids  # which of two was last?
         obj.released = release
         for op in obj.eofs:
-            op.src, op.ambiguous = release, release.ambiguous
+            op.src = release
         obj.eofs = []
 
     # -- calls
@@ -608,6 +398,7 @@ class _Builder:
         m = re.search(r'"([^"]*)"', call.args)
         proc.comm = m.group(1) if m else "?"
         proc.execs.append(proc.comm)
+        proc.exec_lines.append(call.leave)
 
     def on_pair(self, call, sides):
         # pipe2([3<pipe:[7]>, 4<pipe:[7]>], O_CLOEXEC)
@@ -768,7 +559,6 @@ class _Builder:
                 return
             if writer.released is not None:
                 op.src = writer.released
-                op.ambiguous = writer.released.ambiguous
             else:
                 writer.eofs.append(op)
             return

@@ -11,6 +11,7 @@ import pytest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "oracle"))
 
+import strace_compare as sc  # noqa: E402
 import strace_model as sm  # noqa: E402
 
 
@@ -241,3 +242,85 @@ def test_live(tmp_path):
     for op in m.of_kind("recv"):
         assert op.src is not None or op.key not in inner
     assert sum(1 for _ in m.of_kind("eof")) >= 2
+
+
+# ---- the comparison itself ------------------------------------------------
+
+def seen_by(m):
+    """A View that agrees with the model in everything."""
+    view = sc.View()
+    view.pid_of = dict(m.pid_of)
+    view.parent = {p: q.ppid for p, q in m.procs.items()}
+    for tid, forks in m.forks.items():
+        for k, (child, _, _) in enumerate(forks):
+            view.born[child] = (tid, k)
+    view.joins = {t: [c for c, _ in j] for t, j in m.joins.items()}
+    for tid, ops in m.ops.items():
+        for op in ops:
+            src = None
+            if op.kind in ("recv", "accept") and op.src is not None:
+                src = (op.src.tid, op.src.k)
+            elif op.kind == "eof" and op.src is not None:
+                src = (op.src.pid,)
+            view.ops.setdefault(tid, []).append(
+                sc.ViewOp(op.kind, op.bytes, "name of %s" % (op.key,), src))
+    return view
+
+
+def test_compare_equal():
+    m = model(PIPELINE)
+    result = sc.compare(m, seen_by(m))
+    assert result.differences == []
+    assert result.arcs == {"process": 3, "recv": 3, "eof": 1, "start": 2,
+                           "join": 2}
+    assert result.ends == 2 and result.total_bytes == 26
+
+
+def spoil_arc(view):
+    view.ops[12][2].src = (11, 0)
+
+
+def spoil_eof(view):
+    view.ops[12][3].src = (10,)
+
+
+def spoil_lost_send(view):
+    del view.ops[11][1]
+
+
+def spoil_bytes(view):
+    view.ops[11][1].bytes = 4
+
+
+def spoil_extra(view):
+    view.ops[11].append(sc.ViewOp("send", 1, "name of ('pipe', 70)"))
+
+
+def spoil_channel(view):
+    view.ops[12][1].channel = "another"
+
+
+def spoil_process(view):
+    del view.parent[11]
+
+
+def spoil_parent(view):
+    view.parent[12] = 11
+
+
+def spoil_birth(view):
+    view.born[12] = (10, 0)
+
+
+def spoil_join(view):
+    view.joins[10].reverse()
+
+
+@pytest.mark.parametrize("spoil", [
+    spoil_arc, spoil_eof, spoil_lost_send, spoil_bytes, spoil_extra,
+    spoil_channel, spoil_process, spoil_parent, spoil_birth, spoil_join])
+def test_compare_sees_each_error(spoil):
+    m = model(PIPELINE)
+    view = seen_by(m)
+    spoil(view)
+    assert sc.compare(m, view).differences, spoil.__name__
