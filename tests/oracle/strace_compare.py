@@ -123,8 +123,12 @@ def _processes(model, view, dropped, result):
                 result.count("thread")
 
 
-def _kind(op):
-    return op.kind, op.bytes
+def _like(op, other):
+    """A receive of nothing without an arc may be an end-of-file or an accept:
+    the arcs tell later."""
+    if other.kind == "nothing":
+        return op.kind in ("eof", "accept")
+    return op.kind == other.kind and op.bytes == other.bytes
 
 
 def _align(tid, ours, theirs, pairs, result):
@@ -133,8 +137,7 @@ def _align(tid, ours, theirs, pairs, result):
     one difference."""
     i = j = 0
     while i < len(ours) or j < len(theirs):
-        if i < len(ours) and j < len(theirs) and \
-                _kind(ours[i]) == _kind(theirs[j]):
+        if i < len(ours) and j < len(theirs) and _like(ours[i], theirs[j]):
             pairs[id(ours[i])] = (ours[i], theirs[j])
             i, j = i + 1, j + 1
             continue
@@ -154,7 +157,7 @@ def _resync(ours, i, theirs, j, reach=40):
         for a in range(total + 1):
             b = total - a
             if i + a < len(ours) and j + b < len(theirs) and \
-                    _kind(ours[i + a]) == _kind(theirs[j + b]):
+                    _like(ours[i + a], theirs[j + b]):
                 return a, b
             if i + a == len(ours) and j + b == len(theirs):
                 return a, b
