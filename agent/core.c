@@ -498,6 +498,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     uint64_t signals = ips_sys_block_signals();
     memset(s, 0, sizeof(*s));
     s->start_kind = image_kind;
+    s->ppid = ips_sys_getppid();
     s->stamp = s->start_t = ips_core.image_stamp;
     s->start_cpu = ips_core_cpu();
     thread_defaults(s, s->stamp);

@@ -8,6 +8,7 @@
 
 #include "agent/stream.h"
 #include "agent/sys.h"
+#include "common/types.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -54,7 +55,9 @@ static bool take_quota(uint64_t bytes)
     struct ips_control *c = ips_core.control;
     uint64_t before =
         atomic_fetch_add_explicit(&c->used_bytes, bytes, memory_order_relaxed);
-    if (before + bytes <= c->quota_bytes)
+    uint64_t freed =
+        atomic_load_explicit(&c->released_bytes, memory_order_relaxed);
+    if (ips_sub_sat(before, freed) + bytes <= c->quota_bytes)
         return true;
     atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
     return false;

@@ -120,6 +120,10 @@ static inline uint32_t ips_sys_getpid(void)
 {
     return (uint32_t)ips_sys3(SYS_getpid, 0, 0, 0);
 }
+static inline uint32_t ips_sys_getppid(void)
+{
+    return (uint32_t)ips_sys3(SYS_getppid, 0, 0, 0);
+}
 static inline uint32_t ips_sys_gettid(void)
 {
     return (uint32_t)ips_sys3(SYS_gettid, 0, 0, 0);

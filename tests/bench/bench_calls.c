@@ -1,0 +1,81 @@
+/*
+ * What one intercepted call costs: the same thread sends 64 bytes and receives
+ * them again, so nothing ever blocks. Prints ns per send and per receive; run
+ * it bare and under ipsrun in turn (tests/bench/run calls) - the difference is
+ * the agent's.
+ *
+ * Usage: bench_calls socketpair|pipe|tcp ROUNDS
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int tcp_pair(int fd[2])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&at, len) < 0 ||
+        getsockname(listener, (struct sockaddr *)&at, &len) < 0 ||
+        listen(listener, 1) < 0)
+        return -1;
+    fd[0] = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(fd[0], (struct sockaddr *)&at, len) < 0)
+        return -1;
+    fd[1] = accept(listener, NULL, NULL);
+    return fd[1] < 0 ? -1 : 0;
+}
+
+static int open_pair(const char *kind, int fd[2])
+{
+    if (strcmp(kind, "pipe") == 0) {
+        int rc = pipe(fd);
+        int read_end = fd[0];
+        fd[0] = fd[1];
+        fd[1] = read_end;
+        return rc;
+    }
+    if (strcmp(kind, "tcp") == 0)
+        return tcp_pair(fd);
+    return socketpair(AF_UNIX, SOCK_STREAM, 0, fd);
+}
+
+int main(int argc, char **argv)
+{
+    const char *kind = argc > 1 ? argv[1] : "socketpair";
+    uint64_t rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : 200000;
+    int fd[2];
+    char bytes[64] = "the same sixty-four bytes every time";
+    if (rounds == 0 || open_pair(kind, fd) < 0) {
+        perror("bench_calls");
+        return 1;
+    }
+    uint64_t send_ns = 0, recv_ns = 0;
+    for (uint64_t i = 0; i < rounds; i++) {
+        uint64_t t0 = now_ns();
+        if (write(fd[0], bytes, sizeof(bytes)) != (ssize_t)sizeof(bytes))
+            return 1;
+        uint64_t t1 = now_ns();
+        if (read(fd[1], bytes, sizeof(bytes)) != (ssize_t)sizeof(bytes))
+            return 1;
+        send_ns += t1 - t0;
+        recv_ns += now_ns() - t1;
+    }
+    printf("send_ns %.1f recv_ns %.1f\n", (double)send_ns / (double)rounds,
+           (double)recv_ns / (double)rounds);
+    return 0;
+}
