@@ -5,7 +5,7 @@ import re
 SYSCALLS = (
     "read,readv,preadv,preadv2,write,writev,pwritev,pwritev2,"
     "sendto,sendmsg,sendmmsg,recvfrom,recvmsg,recvmmsg,sendfile,splice,tee,"
-    "vmsplice,socket,socketpair,pipe,pipe2,connect,accept,accept4,shutdown,"
+    "vmsplice,open,openat,mknod,mknodat,socket,socketpair,pipe,pipe2,connect,accept,accept4,shutdown,"
     "close,close_range,dup,dup2,dup3,fcntl,ioctl,getsockname,"
     "clone,clone3,fork,vfork,execve,execveat,exit,exit_group,wait4,waitid")
 
@@ -14,7 +14,7 @@ def command(log):
     """argv prefix that writes what load() reads. `-s 8` also limits arrays:
     less would hide pipe2's descriptors; -yy names every descriptor."""
     return ["strace", "-f", "-ttt", "-T", "-yy", "-s", "8", "-o", str(log),
-            "-e", "trace=" + SYSCALLS, "-e", "signal=none"]
+            "-e", "trace=" + SYSCALLS]
 
 
 # ---- lines -> calls ------------------------------------------------------

@@ -31,7 +31,7 @@ __all__ = ["Call", "Death", "Model", "Op", "ParseError", "Proc", "Release",
 # ---- descriptors ---------------------------------------------------------
 
 _FD = re.compile(r"(-?\d+)(?:<((?:[A-Z][A-Za-z0-9-]*|pipe|socket):"
-                 r"\[.*?\])>(?=[,)\]\s}]|$))?")
+                 r"\[.*?\]|/[^<>]*)>(?=[,)\]\s}]|$))?")
 _SOCK = re.compile(r"^([A-Za-z0-9-]+):\[(.*)\]$", re.S)
 
 
@@ -64,6 +64,7 @@ class _Builder:
         self.accepts = []
         self.creator = {}    # child tid -> Call
         self.counts = {}     # (tid, kind) -> ordinal
+        self.fifos = set()   # paths that mknod made
         self.dying = {}      # pid -> Release of its exit
 
     # -- order
@@ -136,7 +137,7 @@ class _Builder:
         earlier (a closed socket's decoration loses its endpoints)."""
         table = self.tables[tid]
         entry = table.get(fd)
-        if text is None:
+        if text is None or (text.startswith("/") and text not in self.fifos):
             if entry is not None:  # something else took the number
                 self.drop(tid, fd, None)
             return None
@@ -159,6 +160,8 @@ class _Builder:
 
     def identify(self, text):
         """Decoration -> (kind, key parts or None) or None."""
+        if text in self.fifos:
+            return ("pipe", ("pipe", text))
         m = _SOCK.match(text)
         if not m:
             return None
@@ -233,6 +236,8 @@ class _Builder:
     def put(self, tid, fd, obj, cloexec):
         self.drop(tid, fd, None)
         self.tables[tid][fd] = [obj, cloexec]
+        if obj.refs == 0:  # a FIFO opened again
+            obj.released = None
         obj.refs += 1
 
     def drop(self, tid, fd, release):
@@ -369,6 +374,12 @@ class _Builder:
             self.on_transfer(call)
         elif name in ("sendfile", "splice", "tee"):
             self.on_splice(call)
+        elif name in ("mknod", "mknodat"):
+            m = re.search(r'"(/[^"]*)", S_IFIFO', call.args)
+            if m:
+                self.fifos.add(m.group(1))
+        elif name in ("open", "openat"):
+            self.on_open(call)
         elif name == "getsockname":
             self.lookup(tid, *self.fd(call.args))
 
@@ -421,6 +432,19 @@ class _Builder:
                 obj = Object(named[0])
                 self.bind(obj, named)
             self.put(call.tid, int(m.group(1)), obj, cloexec)
+
+    def on_open(self, call):
+        """Descriptors of a FIFO's side are one end, whoever opened them."""
+        named = self.identify(call.retfd[1:-1]) if call.retfd else None
+        if named is None:
+            self.drop(call.tid, call.ret, None)
+            return
+        side = "w" if "O_WRONLY" in call.args else "r"
+        if "O_RDWR" in call.args:
+            self.model.notes.append("line %d: a FIFO opened both ways"
+                                    % (call.leave + 1))
+        self.put(call.tid, call.ret, self.find(named, side),
+                 "O_CLOEXEC" in call.args)
 
     def on_socket(self, call):
         named = self.identify(call.retfd[1:-1]) if call.retfd else None

@@ -268,7 +268,144 @@ echo "make $?"
 """, lambda out: sorted(out.splitlines()))
 
 
+def mixed(directory):
+    """What shells do with pipes: builtins, substitution, coprocesses, FIFOs,
+    a writer that dies of SIGPIPE, one that is killed, an empty environment."""
+    return Program(directory, "mixed", """
+echo "substituted $(echo one; seq 3 | tr '\\n' ' ')"
+while read -r a b; do echo "read $b $a"; done < <(printf 'x y\\nz w\\n')
+cat <<EOF | tee copy | wc -lc
+here is a document
+of two lines
+EOF
+yes | head -n 2; echo "yes ${PIPESTATUS[*]}"
+coproc tr a-z A-Z
+echo coprocess >&${COPROC[1]}; eval "exec ${COPROC[1]}>&-"
+cat <&${COPROC[0]}; wait
+mkfifo fifo
+(for i in 1 2 3; do echo fifo $i; done >fifo) & cat fifo; wait
+seq 100 | env -i /usr/bin/sort -rn | head -n 1
+(echo before; kill -9 $BASHPID) | cat; echo "killed ${PIPESTATUS[*]}"
+seq 10 | xargs -n 3 echo
+dd if=/dev/zero bs=1000 count=300 2>/dev/null | dd bs=70000 2>/dev/null | cksum
+timeout 5 sh -c 'seq 5 | paste -s -d,'
+{ echo parent; sh -c 'echo child'; echo parent; } | cat
+exec 5< <(seq 2); read -u 5 x; cat <&5; echo "$x"
+awk 'BEGIN { while (("seq 3" | getline l) > 0) n += l; print n | "cat"; close("cat"); system("echo sys") }'
+""")
+
+
+PYTHON_MIX = r"""
+import multiprocessing, os, select, socket, subprocess, threading, asyncio
+
+def worker(q, n):
+    for i in range(n):
+        q.send(("m", i, "x" * (i * 100)))
+    q.close()
+
+a, b = multiprocessing.get_context("fork").Pipe()
+p = multiprocessing.get_context("fork").Process(target=worker, args=(b, 5))
+p.start(); b.close()
+try:
+    while True:
+        print(a.recv()[:2])
+except EOFError:
+    print("eof")
+p.join()
+
+print(subprocess.run(["cat"], input=b"through cat", capture_output=True).stdout)
+print(subprocess.check_output("echo $((6 * 7)); exit 0", shell=True))
+with os.popen("sort", "w") as f:
+    f.write("b\na\n")
+
+left, right = socket.socketpair()
+r, w = os.pipe()
+socket.send_fds(left, [b"fd"], [w])
+data, fds, _, _ = socket.recv_fds(right, 10, 1)
+os.close(w)
+os.write(fds[0], b"passed"); os.close(fds[0])
+print(data, os.read(r, 100), os.read(r, 100))
+
+server = socket.create_server(("127.0.0.1", 0))
+port = server.getsockname()[1]
+def serve():
+    for _ in range(3):
+        c, _ = server.accept()
+        with c, c.makefile("rwb") as f:
+            for line in f:
+                f.write(line.upper()); f.flush()
+t = threading.Thread(target=serve); t.start()
+for i in range(3):
+    with socket.create_connection(("127.0.0.1", port)) as c:
+        for word in ("one", "two"):
+            c.sendall((word + "\n").encode())
+            print(c.recv(100, socket.MSG_PEEK), c.recv(100))
+        c.shutdown(socket.SHUT_WR)
+        print(c.recv(10))
+t.join()
+
+async def echo(reader, writer):
+    while data := await reader.read(1000):
+        writer.write(data); await writer.drain()
+    writer.close()
+async def main():
+    s = await asyncio.start_server(echo, "127.0.0.1", 0)
+    port = s.sockets[0].getsockname()[1]
+    async def client(n):
+        r, w = await asyncio.open_connection("127.0.0.1", port)
+        got = 0
+        for i in range(4):
+            w.write(b"z" * n); await w.drain()
+            got += len(await r.readexactly(n))
+        w.close(); await w.wait_closed()
+        return got
+    print(await asyncio.gather(*(client(n) for n in (10, 5000, 200000))))
+    s.close()
+asyncio.run(main())
+
+big_r, big_w = os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.close(big_r)
+    os.write(big_w, b"q" * 300000)
+    os._exit(0)
+os.close(big_w)
+n = 0
+while chunk := os.read(big_r, 50000):
+    n += len(chunk)
+print(n, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+in_r, in_w = os.pipe()
+ep = select.epoll(); ep.register(in_r, select.EPOLLIN)
+threading.Timer(0.02, lambda: os.writev(in_w, [b"a", b"bc"])).start()
+print(ep.poll(), os.readv(in_r, [bytearray(2), bytearray(5)]))
+with open("copy", "wb") as f:
+    f.write(b"k" * 100000)
+with open("copy", "rb") as f:
+    def drain():
+        n = 0
+        while n < 100000:
+            n += len(right.recv(30000))
+        print("drained", n)
+    t = threading.Thread(target=drain); t.start()
+    os.sendfile(left.fileno(), f.fileno(), 0, 100000) == 100000 or print("short")
+    t.join()
+os.posix_spawn("/bin/echo", ["echo", "spawned"], os.environ)
+os.wait()
+print(os.system("exit 3"))
+"""
+
+
+def python_mix(directory):
+    with open(os.path.join(str(directory), "mix.py"), "w") as f:
+        f.write(PYTHON_MIX)
+    return Program(directory, "python", "/usr/bin/python3 -u mix.py\n"
+                   "echo status $?\n",
+                   lambda out: re.sub(r"\[\(\d+, 1\)\]", "[ready]", out))
+
+
 ALL = {
+    "mixed": lambda d, small: mixed(d),
+    "python": lambda d, small: python_mix(d),
     "redis-c1": lambda d, small: redis(d, 1, 50 if small else 2000),
     "redis-c5": lambda d, small: redis(d, 5, 100 if small else 2000),
     "redis-unix": lambda d, small: redis(d, 2, 50 if small else 2000, True),

@@ -7,10 +7,8 @@ a process or thread not followed, CPU that is lost or counted twice, engines
 that differ, a path longer than the run.
 """
 
-import json
 import os
 import shutil
-import subprocess
 
 import pytest
 
@@ -31,12 +29,10 @@ NAMES = sorted(programs.ALL)
 
 
 @pytest.fixture(scope="module")
-def recorder(tmp_path_factory):
-    made = rec.Recorder(tmp_path_factory.mktemp("daemons"))
-    try:
-        yield made.start()
-    finally:
-        made.stop()
+def recorder(build):
+    made = rec.Recorder(build)
+    yield made
+    made.close()
 
 
 class Case:
@@ -163,7 +159,7 @@ def test_path_is_right(cases, name):
 def parents_of(recorder, run):
     """{pid: parent pid} by `ipsq ls`."""
     return {p["pid"]: p["parent_pid"] for p in
-            recorder.ask("ls", run, "--format", "json")["processes"]}
+            recorder.ask("ls", run)["processes"]}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -220,7 +216,7 @@ def test_sort_writes_after_end_of_file(recorder, tmp_path):
     nodes = recorder.graph(done.run)
     by_id = {n["id"]: n for n in nodes}
     named = {p["name"].split(".")[0]: p["pid"] for p in
-             recorder.ask("ls", done.run, "--format", "json")["processes"]}
+             recorder.ask("ls", done.run)["processes"]}
     (chain,) = graph_view.chains(nodes)[named["sort"], named["sort"]]
     eofs = [i for i, n in enumerate(chain) if n["kind"].lower() == "recv"
             and n["xkind"] == "lifetime"]

@@ -14,6 +14,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "oracle"))
 import strace_compare as sc  # noqa: E402
 import strace_model as sm  # noqa: E402
 
+pytestmark = pytest.mark.quick
+
 
 def model(text):
     """Lines without stamps: `TID call`. Adds what strace would."""
