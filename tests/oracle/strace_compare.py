@@ -35,6 +35,7 @@ class Result:
         self.differences = []
         self.arcs = {}       # kind -> number compared equal
         self.excluded = 0
+        self.silent = []     # (program, tid): not recorded, moved no bytes
         self.ends = 0        # (end, direction) whose bytes were compared
         self.total_bytes = 0
 
@@ -91,8 +92,12 @@ def compare(model, view, untraced=()):
     _channels(model, pairs, result)
     if view.has_arcs:
         _arcs(pairs, result, dropped)
-        _births(model, view, dropped, root, skip, result)
+    _births(model, view, dropped, root, skip, result)
     return result
+
+
+def proc_name(model, pid):
+    return (model.procs[pid].comm or "?").rsplit("/", 1)[-1]
 
 
 def _exec_line(model, root, skip):
@@ -116,7 +121,9 @@ def _processes(model, view, dropped, result):
             result.differ("process %d is recorded, strace never saw it", pid)
     for tid, pid in sorted(model.pid_of.items()):
         if tid != pid and pid not in dropped:
-            if view.pid_of.get(tid) != pid:
+            if tid not in view.pid_of and not model.ops.get(tid):
+                result.silent.append((proc_name(model, pid), tid))
+            elif view.pid_of.get(tid) != pid:
                 result.differ("thread %d of %d: IPS has process %s", tid, pid,
                               view.pid_of.get(tid))
             else:
@@ -229,8 +236,9 @@ def _births(model, view, dropped, root, skip, result):
         first = _exec_line(model, root, skip) if tid == root and skip else -1
         mine = [f for f in forks if f[2].enter > first]
         for k, (child, is_thread, _) in enumerate(mine):
-            if child in dropped:
-                continue
+            if child in dropped or (is_thread and
+                                    child not in view.pid_of):
+                continue  # k still counts: it was created
             if view.born.get(child) == (tid, k):
                 result.count("thread start" if is_thread else "start")
             else:

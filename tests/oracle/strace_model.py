@@ -19,6 +19,7 @@ lines overlap cannot be ordered by strace; what depends on their order is marked
 `ambiguous` and left out of comparisons, counted.
 """
 
+import os
 import re
 
 from strace_log import Call, Death, ParseError, SYSCALLS, command, parse
@@ -375,9 +376,11 @@ class _Builder:
         elif name in ("sendfile", "splice", "tee"):
             self.on_splice(call)
         elif name in ("mknod", "mknodat"):
-            m = re.search(r'"(/[^"]*)", S_IFIFO', call.args)
+            m = re.search(r'(?:AT_FDCWD<(/[^>]*)>, )?"([^"]*)", S_IFIFO',
+                          call.args)
             if m:
-                self.fifos.add(m.group(1))
+                self.fifos.add(os.path.normpath(
+                    os.path.join(m.group(1) or "/", m.group(2))))
         elif name in ("open", "openat"):
             self.on_open(call)
         elif name == "getsockname":
