@@ -4,12 +4,17 @@
  * master merges the reduced graphs, resolves the remote references, runs
  * ips_longest_path() on the whole, and expands what lies on the path.
  *
- * Kept: START and END of chains that depend on a remote arc, remote in and out
- * nodes, and both ends of every local cross arc whose outcome depends on a
- * remote arc. What depends on nothing remote is computed here and folded: the
- * chain's first kept node then carries the value (and the local winner stays
- * known here, for expansion). The reduced graph is an ordinary ips_graph whose
- * `in`/`out` lists are the old ones, renumbered; `origin` maps back.
+ * Kept: remote in and out nodes, ENDs that depend on a remote arc, the best of
+ * the other ENDs, and both ends of every local cross arc whose outcome depends
+ * on a remote arc. What depends on nothing remote is computed here and folded:
+ * such a kept node is a chain of its own whose `w` is its EST; the rest of its
+ * chain is one chain whose first node's `w` is the value the folded part
+ * brings. So a reduced chain need not begin with START or end with END, a path
+ * that comes to a reduced chain's first node along its `w` goes on in the
+ * slave (ips_path_between from IPS_NO_NODE), and several reduced chains may
+ * be one chain of the full graph (same process and thread), in its order. The
+ * reduced graph is else an ordinary ips_graph whose `in`/`out` lists are the
+ * old ones, renumbered; `origin` maps back.
  *
  * Equal to the unreduced graph bit for bit, ties included (property 3).
  * Source: IPS-6, IPS-11, ALGORITHMS 3 `contract`.
@@ -26,11 +31,17 @@ struct ips_reduced {
 };
 void ips_reduced_release(struct ips_reduced *r);
 
+/* `full` must have passed ips_graph_check(); a cycle in it shows in the merged
+ * graph as IPS_E_STALLED. O(nodes). */
 int ips_contract(const struct ips_graph *full, const struct ips_lane *lane,
                  struct ips_reduced *out, struct ips_err *err) IPS_MUST_USE;
 
 /* Merges subgraphs (full or reduced), machines in order of `parts`, into one
- * graph without remote references. `peer[p][end]` names, for end `end` of part
+ * graph without remote references; chains[].machine becomes the part, the
+ * process index stays the part's own. An in of position SYN or EOF takes the
+ * out of just that position; one of data byte `pos` the first out with
+ * out.pos >= pos that wrote it (out.pos - out.len < pos); the arc's xlen is
+ * out.len, its xkind the in's. `peer[p][end]` names, for end `end` of part
  * p, the part and end on the other machine (part UINT32_MAX: none). A remote
  * in whose position nobody wrote stays without a cross arc and is counted in
  * *unmatched. node_base[p] is where part p's nodes begin. */

@@ -39,8 +39,9 @@ enum ips_node_kind {
     X(DATA, 1, "data")         /* weight MTIME(xlen) */                        \
     X(LIFETIME, 2, "lifetime") /* weight 0 */                                  \
     X(ROOM, 3, "room")         /* receive that made room -> AUX, weight 0 */   \
-    X(EXTERNAL, 4, "external") /* weight xlen: elapsed ns (reply, disk, sleep)*/ \
-    X(IDLE, 5, "idle")         /* external, but weight only in --external=all */
+    X(EXTERNAL, 4,                                                             \
+      "external")      /* weight xlen: elapsed ns (reply, disk, sleep)*/       \
+    X(IDLE, 5, "idle") /* external, but weight only in --external=all */
 enum ips_xkind {
 #define X(name, number, text) IPS_X_##name = (number),
     IPS_XKINDS(X)
@@ -50,13 +51,14 @@ enum ips_xkind {
 #define IPS_NO_NODE UINT32_MAX
 
 struct ips_chain {
-    uint32_t first;   /* first node */
-    uint32_t count;   /* nodes; the first is START, the last END */
+    uint32_t first;   /* first node; chains follow each other without gaps */
+    uint32_t count;   /* nodes; the first is START, the last END (not so in a
+                         reduced graph, analysis/contract.h) */
     uint32_t machine; /* index, in order of machine name */
     uint32_t process; /* index within the graph's process table */
     uint32_t pid;
     uint32_t tid;
-    uint32_t thread;  /* ordinal of the thread within its process */
+    uint32_t thread; /* ordinal of the thread within its process */
 };
 
 /* A cross predecessor on another machine: the node that wrote position `pos`
@@ -110,12 +112,14 @@ void ips_graph_release(struct ips_graph *g);
 int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err) IPS_MUST_USE;
 /* Invariants above, indices in range, kinds legal; for graphs that arrive over
- * the wire or from disk. */
-int ips_graph_check(const struct ips_graph *g, struct ips_err *err)
-    IPS_MUST_USE;
+ * the wire or from disk, full or reduced. START stands only first in a chain,
+ * END only last. A cycle is found by ips_longest_path. */
+int ips_graph_check(const struct ips_graph *g,
+                    struct ips_err *err) IPS_MUST_USE;
 
 /* Message time MTIME(len) = base_ns + len * per_byte_q32 / 2^32, times
- * scale_num/scale_den (rounded down). Source: DPM-3, DRO-2. */
+ * scale_num/scale_den (rounded down; scale_den 0 = never set, means 1/1).
+ * Source: DPM-3, DRO-2. */
 struct ips_mtime {
     uint64_t base_ns;
     uint64_t per_byte_q32;

@@ -35,10 +35,14 @@ static inline uint64_t ips_min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Products of two 64-bit values; not ISO C, but in every compiler we use. */
+__extension__ typedef __int128 ips_i128;
+__extension__ typedef unsigned __int128 ips_u128;
+
 /* x * mult / 2^32 without losing the high bits; saturates. */
 static inline uint64_t ips_mul_q32(uint64_t x, uint64_t mult)
 {
-    unsigned __int128 wide = (unsigned __int128)x * mult >> 32;
+    ips_u128 wide = (ips_u128)x * mult >> 32;
     return wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
 }
 

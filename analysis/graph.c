@@ -1,0 +1,180 @@
+#include "analysis/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void ips_graph_init(struct ips_graph *g)
+{
+    memset(g, 0, sizeof(*g));
+}
+
+void ips_graph_release(struct ips_graph *g)
+{
+    free(g->chains);
+    free(g->kind);
+    free(g->w);
+    free(g->xpred);
+    free(g->xkind);
+    free(g->xlen);
+    free(g->t_ns);
+    free(g->site);
+    free(g->in);
+    free(g->out);
+    ips_graph_init(g);
+}
+
+int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
+                    struct ips_err *err)
+{
+    if (nodes == IPS_NO_NODE)
+        return ips_err_set(err, IPS_E_LIMIT, "a graph of %u nodes", nodes);
+    ips_graph_init(g);
+    /* + 1: calloc(0) may answer NULL, which is no failure here. */
+    size_t n = (size_t)nodes + 1;
+    g->chains = calloc((size_t)chains + 1, sizeof(*g->chains));
+    g->kind = calloc(n, sizeof(*g->kind));
+    g->w = calloc(n, sizeof(*g->w));
+    g->xpred = malloc(n * sizeof(*g->xpred));
+    g->xkind = calloc(n, sizeof(*g->xkind));
+    g->xlen = calloc(n, sizeof(*g->xlen));
+    g->t_ns = calloc(n, sizeof(*g->t_ns));
+    g->site = malloc(n * sizeof(*g->site));
+    if (!g->chains || !g->kind || !g->w || !g->xpred || !g->xkind || !g->xlen ||
+        !g->t_ns || !g->site) {
+        ips_graph_release(g);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "graph of %u nodes", nodes);
+    }
+    memset(g->xpred, 0xff, n * sizeof(*g->xpred)); /* IPS_NO_NODE */
+    memset(g->site, 0xff, n * sizeof(*g->site));
+    g->node_count = nodes;
+    g->chain_count = chains;
+    return 0;
+}
+
+static int check_chains(const struct ips_graph *g, struct ips_err *err)
+{
+    uint64_t next = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *ch = &g->chains[c];
+        if (ch->first != next || ch->count == 0)
+            return ips_err_set(err, IPS_E_CORRUPT,
+                               "chain %u begins at node %u with %u nodes, "
+                               "expected at %llu with at least 1",
+                               c, ch->first, ch->count,
+                               (unsigned long long)next);
+        next += ch->count;
+        if (next > g->node_count)
+            break;
+        for (uint32_t i = ch->first; i < next; i++) {
+            if (g->kind[i] == IPS_NODE_START && i != ch->first)
+                return ips_err_set(err, IPS_E_CORRUPT,
+                                   "chain %u: START in the middle (node %u)", c,
+                                   i);
+            if (g->kind[i] == IPS_NODE_END && i + 1 != next)
+                return ips_err_set(err, IPS_E_CORRUPT,
+                                   "chain %u: END in the middle (node %u)", c,
+                                   i);
+        }
+    }
+    if (next != g->node_count)
+        return ips_err_set(err, IPS_E_CORRUPT, "chains hold %llu nodes of %u",
+                           (unsigned long long)next, g->node_count);
+    return 0;
+}
+
+static int check_nodes(const struct ips_graph *g, struct ips_err *err)
+{
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (g->kind[i] > IPS_NODE_AUX || g->xkind[i] > IPS_X_IDLE)
+            return ips_err_set(err, IPS_E_CORRUPT,
+                               "node %u: kind %u, cross arc kind %u", i,
+                               g->kind[i], g->xkind[i]);
+        uint32_t x = g->xpred[i];
+        if (x == IPS_NO_NODE)
+            continue;
+        if (x >= g->node_count || x == i || g->xkind[i] == IPS_X_NONE)
+            return ips_err_set(err, IPS_E_CORRUPT,
+                               "node %u: cross predecessor %u of kind %u "
+                               "among %u nodes",
+                               i, x, g->xkind[i], g->node_count);
+    }
+    return 0;
+}
+
+static int check_remote(const struct ips_graph *g, struct ips_err *err)
+{
+    for (uint32_t k = 0; k < g->in_count; k++) {
+        uint32_t i = g->in[k].node;
+        if (i >= g->node_count || (k && g->in[k - 1].node >= i) ||
+            g->xpred[i] != IPS_NO_NODE || g->xkind[i] == IPS_X_NONE)
+            return ips_err_set(err, IPS_E_CORRUPT,
+                               "remote in %u: node %u is not in order, or has "
+                               "no place for a cross arc",
+                               k, i);
+    }
+    for (uint32_t k = 0; k < g->out_count; k++) {
+        const struct ips_remote_out *o = &g->out[k];
+        bool after =
+            k == 0 || g->out[k - 1].end < o->end ||
+            (g->out[k - 1].end == o->end && g->out[k - 1].pos <= o->pos);
+        if (o->node >= g->node_count || !after)
+            return ips_err_set(err, IPS_E_CORRUPT,
+                               "remote out %u: node %u is not in order or not "
+                               "in the graph",
+                               k, o->node);
+    }
+    return 0;
+}
+
+int ips_graph_check(const struct ips_graph *g, struct ips_err *err)
+{
+    if (g->node_count == IPS_NO_NODE || g->chain_count > g->node_count ||
+        g->in_count > g->node_count)
+        return ips_err_set(err, IPS_E_CORRUPT,
+                           "%u chains and %u remote ins with %u nodes",
+                           g->chain_count, g->in_count, g->node_count);
+    if (g->node_count &&
+        (!g->chains || !g->kind || !g->w || !g->xpred || !g->xkind || !g->xlen))
+        return ips_err_set(err, IPS_E_CORRUPT, "a graph without its arrays");
+    if ((g->in_count && !g->in) || (g->out_count && !g->out))
+        return ips_err_set(err, IPS_E_CORRUPT, "a graph without its remotes");
+    int rc = check_chains(g, err);
+    if (rc == 0)
+        rc = check_nodes(g, err);
+    if (rc == 0)
+        rc = check_remote(g, err);
+    return rc;
+}
+
+uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len)
+{
+    uint64_t one = ips_add_sat(m->base_ns, ips_mul_q32(len, m->per_byte_q32));
+    if (m->scale_den == 0 || m->scale_num == m->scale_den)
+        return one;
+    ips_u128 scaled = (ips_u128)one * m->scale_num / m->scale_den;
+    return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
+}
+
+uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
+                     const struct ips_lane *lane, bool *present)
+{
+    *present = true;
+    switch ((enum ips_xkind)g->xkind[i]) {
+    case IPS_X_NONE:
+        *present = false;
+        return 0;
+    case IPS_X_DATA:
+        return ips_mtime_ns(&lane->mtime, g->xlen[i]);
+    case IPS_X_LIFETIME:
+    case IPS_X_ROOM:
+        return 0;
+    case IPS_X_EXTERNAL:
+        *present = lane->external != IPS_EXTERNAL_OFF;
+        return *present ? g->xlen[i] : 0;
+    case IPS_X_IDLE:
+        *present = lane->external == IPS_EXTERNAL_ALL;
+        return *present ? g->xlen[i] : 0;
+    }
+    *present = false; /* not reached: ips_graph_check */
+    return 0;
+}

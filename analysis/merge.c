@@ -1,0 +1,119 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/contract.h"
+
+/* The out of `g` that wrote position `pos` on end `end`, or NULL. O(log). */
+static const struct ips_remote_out *find_out(const struct ips_graph *g,
+                                             uint32_t end, uint64_t pos)
+{
+    uint32_t low = 0, high = g->out_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        const struct ips_remote_out *o = &g->out[mid];
+        if (o->end < end || (o->end == end && o->pos < pos))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == g->out_count || g->out[low].end != end)
+        return NULL;
+    const struct ips_remote_out *o = &g->out[low];
+    if (o->pos == pos)
+        return o;
+    /* A stream's writer of a byte in the middle of a message; the ends (SYN,
+     * EOF) are no bytes of one. */
+    if (pos == IPS_POS_SYN || o->pos == IPS_POS_EOF || o->pos - pos >= o->len)
+        return NULL;
+    return o;
+}
+
+static int count_all(const struct ips_part *parts, uint32_t part_count,
+                     uint64_t *nodes, uint64_t *chains, struct ips_err *err)
+{
+    *nodes = *chains = 0;
+    for (uint32_t p = 0; p < part_count; p++) {
+        *nodes += parts[p].g->node_count;
+        *chains += parts[p].g->chain_count;
+    }
+    if (*nodes >= IPS_NO_NODE)
+        return ips_err_set(err, IPS_E_LIMIT, "%llu nodes in one graph",
+                           (unsigned long long)*nodes);
+    return 0;
+}
+
+static void copy_part(const struct ips_graph *g, uint32_t part, uint32_t base,
+                      struct ips_chain *chains, struct ips_graph *out)
+{
+    size_t n = g->node_count;
+    if (n == 0)
+        return;
+    memcpy(out->kind + base, g->kind, n * sizeof(*g->kind));
+    memcpy(out->w + base, g->w, n * sizeof(*g->w));
+    memcpy(out->xkind + base, g->xkind, n * sizeof(*g->xkind));
+    memcpy(out->xlen + base, g->xlen, n * sizeof(*g->xlen));
+    if (g->t_ns)
+        memcpy(out->t_ns + base, g->t_ns, n * sizeof(*g->t_ns));
+    if (g->site)
+        memcpy(out->site + base, g->site, n * sizeof(*g->site));
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (g->xpred[i] != IPS_NO_NODE)
+            out->xpred[base + i] = base + g->xpred[i];
+    }
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        chains[c] = g->chains[c];
+        chains[c].first += base;
+        chains[c].machine = part;
+    }
+}
+
+/* Resolves the remote ins of part p; counts those that nobody wrote. */
+static void join_part(const struct ips_part *parts, uint32_t part_count,
+                      uint32_t p, const uint32_t *node_base,
+                      struct ips_graph *out, uint64_t *unmatched)
+{
+    const struct ips_part *part = &parts[p];
+    for (uint32_t k = 0; k < part->g->in_count; k++) {
+        const struct ips_remote_in *in = &part->g->in[k];
+        uint32_t i = node_base[p] + in->node;
+        const struct ips_remote_out *o = NULL;
+        if (in->end < part->end_count) {
+            struct ips_peer_end peer = part->peer[in->end];
+            if (peer.part < part_count)
+                o = find_out(parts[peer.part].g, peer.end, in->pos);
+            if (o) {
+                out->xpred[i] = node_base[peer.part] + o->node;
+                out->xlen[i] = o->len;
+            }
+        }
+        if (!o) {
+            out->xkind[i] = IPS_X_NONE;
+            out->xlen[i] = 0;
+            ++*unmatched;
+        }
+    }
+}
+
+int ips_graph_merge(const struct ips_part *parts, uint32_t part_count,
+                    struct ips_graph *out, uint32_t *node_base,
+                    uint64_t *unmatched, struct ips_err *err)
+{
+    uint64_t nodes, chains;
+    *unmatched = 0;
+    ips_graph_init(out);
+    int rc = count_all(parts, part_count, &nodes, &chains, err);
+    if (rc == 0)
+        rc = ips_graph_alloc(out, (uint32_t)nodes, (uint32_t)chains, err);
+    if (rc < 0)
+        return rc;
+    uint32_t base = 0, chain = 0;
+    for (uint32_t p = 0; p < part_count; p++) {
+        node_base[p] = base;
+        copy_part(parts[p].g, p, base, out->chains + chain, out);
+        base += parts[p].g->node_count;
+        chain += parts[p].g->chain_count;
+    }
+    for (uint32_t p = 0; p < part_count; p++)
+        join_part(parts, part_count, p, node_base, out, unmatched);
+    return 0;
+}

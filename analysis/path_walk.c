@@ -1,0 +1,167 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/kernel.h"
+
+void ips_path_release(struct ips_path *p)
+{
+    free(p->seg);
+    p->seg = NULL;
+    p->count = 0;
+}
+
+/* Room grows at powers of two, so the count alone tells when. */
+static int append(struct ips_path *p, const struct ips_path_segment *seg,
+                  struct ips_err *err)
+{
+    if ((p->count & (p->count - 1)) == 0) {
+        uint64_t room = p->count ? p->count * 2 : 1;
+        struct ips_path_segment *grown = realloc(p->seg, room * sizeof(*grown));
+        if (!grown)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "path of %llu segments",
+                               (unsigned long long)room);
+        p->seg = grown;
+    }
+    p->seg[p->count++] = *seg;
+    return 0;
+}
+
+int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
+                  struct ips_err *err)
+{
+    struct ips_path_segment *last = p->count ? &p->seg[p->count - 1] : NULL;
+    if (last && last->kind == IPS_SEG_COMPUTE && seg->kind == IPS_SEG_COMPUTE &&
+        last->chain == seg->chain && last->to == seg->from) {
+        last->to = seg->to;
+        last->ns += seg->ns;
+        return 0;
+    }
+    return append(p, seg, err);
+}
+
+/* The chain that holds node i; O(log chains). */
+static uint32_t chain_of(const struct ips_graph *g, uint32_t i)
+{
+    uint32_t low = 0, high = g->chain_count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (g->chains[mid].first <= i)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static enum ips_segment_kind cross_kind(uint8_t xkind)
+{
+    return xkind == IPS_X_EXTERNAL || xkind == IPS_X_IDLE ? IPS_SEG_EXTERNAL
+                                                          : IPS_SEG_MESSAGE;
+}
+
+static void reverse(struct ips_path *p)
+{
+    for (uint64_t a = 0, b = p->count; a + 1 < b; a++) {
+        struct ips_path_segment swap = p->seg[--b];
+        p->seg[b] = p->seg[a];
+        p->seg[a] = swap;
+    }
+}
+
+/* Where a walk back along winning arcs came to an end. */
+struct walk {
+    uint32_t at;
+    bool remote; /* the arc that won at `at` comes from another machine */
+};
+
+/* `until`: stop there, IPS_NO_NODE never. Segments come out backwards. */
+static int walk_back(const struct ips_graph *g, const struct ips_est *e,
+                     uint32_t i, uint32_t until, struct ips_path *out,
+                     struct walk *w, struct ips_err *err)
+{
+    int rc = 0;
+    w->remote = false;
+    while (rc == 0 && i != until) {
+        uint32_t chain = chain_of(g, i), first = g->chains[chain].first;
+        uint32_t low = i;
+        while (low != until && low > first && !e->crossed[low])
+            low--;
+        if (low != i)
+            rc = append(out,
+                        &(struct ips_path_segment){IPS_SEG_COMPUTE, IPS_X_NONE,
+                                                   chain, low, i,
+                                                   e->est[i] - e->est[low]},
+                        err);
+        i = low;
+        if (rc < 0 || i == until)
+            break;
+        if (!e->crossed[i]) { /* the chain's first node */
+            bool folded = g->kind[i] != IPS_NODE_START || g->w[i];
+            if (folded)
+                rc = append(out,
+                            &(struct ips_path_segment){
+                                IPS_SEG_COMPUTE, IPS_X_NONE, chain, IPS_NO_NODE,
+                                i, e->est[i]},
+                            err);
+            break;
+        }
+        uint32_t x = g->xpred[i];
+        if (x == IPS_NO_NODE) {
+            w->remote = true;
+            break;
+        }
+        rc = append(out,
+                    &(struct ips_path_segment){cross_kind(g->xkind[i]),
+                                               g->xkind[i], chain, x, i,
+                                               e->est[i] - e->est[x]},
+                    err);
+        i = x;
+    }
+    w->at = i;
+    return rc;
+}
+
+int ips_path_walk(const struct ips_graph *g, const struct ips_lane *lane,
+                  const struct ips_est *e, uint32_t from_end,
+                  struct ips_path *out, uint32_t *stop, struct ips_err *err)
+{
+    (void)lane; /* the winners are in `e` */
+    struct walk w;
+    memset(out, 0, sizeof(*out));
+    *stop = IPS_NO_NODE;
+    if (from_end >= g->node_count)
+        return ips_err_set(err, IPS_E_NOT_FOUND, "no node %u to walk back from",
+                           from_end);
+    int rc = walk_back(g, e, from_end, IPS_NO_NODE, out, &w, err);
+    if (rc < 0) {
+        ips_path_release(out);
+        return rc;
+    }
+    if (w.remote)
+        *stop = w.at;
+    reverse(out);
+    return 0;
+}
+
+int ips_path_between(const struct ips_graph *g, const struct ips_lane *lane,
+                     const struct ips_est *e, uint32_t from, uint32_t to,
+                     struct ips_path *out, struct ips_err *err)
+{
+    (void)lane;
+    struct walk w;
+    memset(out, 0, sizeof(*out));
+    if (to >= g->node_count || (from >= g->node_count && from != IPS_NO_NODE))
+        return ips_err_set(err, IPS_E_NOT_FOUND, "no path from %u to %u", from,
+                           to);
+    int rc = walk_back(g, e, to, from, out, &w, err);
+    if (rc == 0 && (w.remote || (from != IPS_NO_NODE && w.at != from)))
+        rc = ips_err_set(err, IPS_E_NOT_FOUND,
+                         "node %u is not on the longest path to node %u", from,
+                         to);
+    if (rc < 0) {
+        ips_path_release(out);
+        return rc;
+    }
+    reverse(out);
+    return 0;
+}
