@@ -4,11 +4,11 @@
  * master - must give exactly. One unit is a second by default, so what the
  * program itself burns (milliseconds) is never on the path.
  *
- *     golden G1 [--only A,C] [--unit NS]
+ *     golden G1 [--only AC] [--unit NS] [--clock NS] [--drift PPM]
  *
  * --only makes these chains alone; the others are made elsewhere, by a golden
- * of the same run on another machine. Numbers are units. Expected answers:
- * tests/system/test_golden.py.
+ * of the same run on another machine, whose clock --clock and --drift set
+ * apart. Numbers are units. Expected answers: tests/system/test_golden.py.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -110,7 +110,7 @@ struct chain {
 struct maker {
     const struct graph *graph;
     struct chain chain[MAX_CHAINS];
-    uint64_t unit_ns;
+    uint64_t unit_ns, clock_ns, drift_ppm;
 };
 
 static struct chain *find(struct maker *m, char letter)
@@ -120,7 +120,9 @@ static struct chain *find(struct maker *m, char letter)
 
 static struct ips_stamp stamp(const struct maker *m, const struct chain *c)
 {
-    return (struct ips_stamp){.t_ns = c->clock * m->unit_ns,
+    uint64_t t_ns = c->clock * m->unit_ns;
+    return (struct ips_stamp){.t_ns = m->clock_ns + t_ns +
+                                      t_ns / 1000000 * m->drift_ppm,
                               .cpu_ns = c->cpu * m->unit_ns};
 }
 
@@ -188,14 +190,18 @@ int main(int argc, char **argv)
             only = argv[i + 1];
         else if (strcmp(argv[i], "--unit") == 0)
             m.unit_ns = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--clock") == 0)
+            m.clock_ns = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--drift") == 0)
+            m.drift_ppm = strtoull(argv[i + 1], NULL, 10);
         else
             ok = false;
     for (size_t i = 0; ok && i < sizeof(graphs) / sizeof(*graphs); i++)
         if (strcmp(argv[1], graphs[i].name) == 0)
             m.graph = &graphs[i];
     if (!m.graph) {
-        fprintf(stderr, "usage: golden G1|G2|G3|G4|G6|G7 [--only CHAINS] "
-                        "[--unit NS]\n");
+        fprintf(stderr, "usage: golden G1|G2|G3|G4|G6|G7 [--only CHAINS]"
+                        " [--unit NS] [--clock NS] [--drift PPM]\n");
         return 2;
     }
     if (!ips_active()) {
