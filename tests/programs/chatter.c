@@ -71,10 +71,12 @@ int main(int argc, char **argv)
         }
         think(pause_us);
     }
-    if (killing)
+    if (killing) {
+        think(20000); /* the child is in its next read by now */
         kill(pid, SIGKILL);
-    else
+    } else {
         close(pair[0]);
+    }
     if (waitpid(pid, &status, 0) != pid)
         return 1;
     printf("%ld bytes each way, child %s %d\n", count,
