@@ -175,20 +175,21 @@ def recorded_segments(c, tmp_path):
     machine = c.machines[0]
     machine.stop_slave()
     c.ipsrun([c.build.program("chatter"), 50], name="real", check=True)
-    files = sorted((machine.pool / "real").glob("*.seg"))
+    # root's run directories have a random part after the name
+    [run] = [d for d in machine.pool.iterdir() if (d / "control").exists()]
+    files = sorted(run.glob("*.seg"))
     assert files, "the run left no segments"
     copies = [shutil.copy(f, tmp_path) for f in files]
-    shutil.copy(machine.pool / "real" / "control", tmp_path)
-    return machine, copies
+    shutil.copy(run / "control", tmp_path)
+    return machine, run, copies
 
 
 def test_hostile_pool(cluster, tmp_path):
     """Torn, cut, random and strange files beside real ones: what can be read
     is read, the slave lives, and the next run is complete."""
     c = cluster()
-    machine, copies = recorded_segments(c, tmp_path)
+    machine, run, copies = recorded_segments(c, tmp_path)
     random.seed(2)
-    run = machine.pool / "real"
     original = [open(f, "rb").read() for f in copies]
     for i, data in enumerate(original * 3):
         torn = bytearray(data)

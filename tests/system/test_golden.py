@@ -2,7 +2,11 @@
 master: hand-computed answers, exact to the nanosecond.
 
 EVIDENCE-OF: DPM-2 DPM-4 DPM-5 DPM-8 IPS-11."""
+import itertools
+
 import pytest
+
+from conftest import Cluster
 
 UNIT = 10**9  # tests/programs/golden.c
 PER_BYTE = "1000000000"  # of message time, so that the bytes give MTIME
@@ -38,16 +42,33 @@ CLOCKS = {"same": [(0, 0), (0, 0), (0, 0)],
           "apart": [(3 * 86400 * 10**9, 200), (17, 0), (3600 * 10**9, 100)]}
 
 
+numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def trio(build):
+    """Three machines for all graphs: each is a run of its own."""
+    c = object.__new__(Cluster)
+    try:
+        c.__init__(build, ["m1", "m2", "m3"])
+        yield c
+    finally:
+        c.close()
+
+
 def run_golden(c, name, parts, clocks):
+    """Makes the graph, and returns the run's name when it is closed."""
+    run = f"{name}-{next(numbers)}"
     for i, only in enumerate(parts):
         offset, drift = clocks[i]
         words = ["--clock", offset, "--drift", drift]
         if only:
             words += ["--only", only]
-        how = {"name": "g"} if i == 0 else {"join": "g"}
+        how = {"name": run} if i == 0 else {"join": run}
         c.ipsrun([c.build.program("golden"), name, *words], machine=i,
                  check=True, **how)
-    c.wait_closed("g", machines=len(parts))
+    c.wait_closed(run, machines=len(parts))
+    return run
 
 
 def is_task(node):
@@ -65,20 +86,20 @@ def path_of(answer):
 @pytest.mark.parametrize(
     "name,parts", SPLITS,
     ids=[f"{n}-{'whole' if p == (None,) else '+'.join(p)}" for n, p in SPLITS])
-def test_golden(cluster, name, parts, clock):
+def test_golden(trio, name, parts, clock):
     """Would catch any error of a rule, a tie, a partition or a rounding: one
     nanosecond is enough."""
     t_max, total, t_max_zero, path = GOLDEN[name]
-    c = cluster([f"m{i + 1}" for i in range(len(parts))])
-    run_golden(c, name, parts, CLOCKS[clock])
+    c = trio
+    run = run_golden(c, name, parts, CLOCKS[clock])
 
-    nodes = c.graph("g")
+    nodes = c.graph(run)
     own = sum(n["arc_cpu_ns"] or 0 for n in nodes if not is_task(n))
     assert sum(n["arc_cpu_ns"] or 0 for n in nodes if is_task(n)) == \
         total * UNIT
     assert own < UNIT  # what the programs themselves burnt
     for engine in ("contract", "central"):
-        answer = c.json("path", "g", "--engine", engine,
+        answer = c.json("path", run, "--engine", engine,
                         "--mtime", f"0,{PER_BYTE}")
         assert answer["t_max_ns"] == t_max * UNIT, engine
         assert answer["total_cpu_ns"] == total * UNIT + own, engine
@@ -94,11 +115,11 @@ def test_golden(cluster, name, parts, clock):
 
 
 @pytest.mark.quick
-def test_external_off(cluster):
+def test_external_off(trio):
     """G3 without its external arc: 25, by way of B."""
-    c = cluster()
-    run_golden(c, "G3", (None,), CLOCKS["same"])
-    answer = c.json("path", "g", "--external", "off", "--mtime",
+    c = trio
+    run = run_golden(c, "G3", (None,), CLOCKS["same"])
+    answer = c.json("path", run, "--external", "off", "--mtime",
                     f"0,{PER_BYTE}")
     assert answer["t_max_ns"] == 25 * UNIT
     assert path_of(answer) == [("compute", "B", 20 * UNIT),
