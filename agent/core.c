@@ -1,0 +1,657 @@
+/* Recording: reserve, fill, publish; processes, forks and threads.
+ *
+ * Why there is no recursion guard here: the fast path calls nothing, and the
+ * slow path runs with all signals blocked and makes raw system calls only. */
+#include "agent/core.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/stream.h"
+#include "agent/sys.h"
+#include "common/types.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+static const uint64_t not_alive;
+
+struct ips_core ips_core = {.alive = &not_alive};
+__thread struct ips_stream ips_thread_stream IPS_IE;
+__thread uint32_t ips_recs_open IPS_IE;
+__thread bool ips_in_vfork IPS_IE;
+
+/* --- stamps ----------------------------------------------------------- */
+
+/* The test option: a clock that is off by an offset, a drift and one step. */
+static __attribute__((noinline)) uint64_t test_clock(uint64_t stamp)
+{
+    const struct ips_control *c = ips_core.control;
+    uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : 1;
+    int64_t since0 = (int64_t)(stamp - c->clock.counter0);
+    ips_i128 t = (ips_i128)since0 * (int64_t)mult / ((ips_i128)1 << 32) +
+                 (ips_i128)c->clock.raw0_ns - (ips_i128)c->created_raw_ns;
+    ips_i128 add = c->test_offset_ns + t * c->test_drift_ppm / 1000000;
+    if (c->test_step_ns && t >= (ips_i128)c->test_step_at_ns)
+        add += c->test_step_ns;
+    return stamp +
+           (uint64_t)(int64_t)(add * ((ips_i128)1 << 32) / (ips_i128)mult);
+}
+
+static inline uint64_t raw_stamp(void)
+{
+#if defined(__x86_64__)
+    if (likely(ips_core.clock_kind == IPS_CLOCK_TSC))
+        return __builtin_ia32_rdtsc();
+#endif
+    return ips_sys_clock(CLOCK_MONOTONIC_RAW);
+}
+
+uint64_t ips_core_now(void)
+{
+    uint64_t stamp = raw_stamp();
+    return unlikely(ips_core.test_clock) ? test_clock(stamp) : stamp;
+}
+
+uint64_t ips_core_cpu(void)
+{
+    return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* --- known threads, for THREADCPU at the process's end ------------------ */
+
+#define THREADS_PER_BLOCK 1024u
+
+struct thread_block {
+    _Atomic uint32_t tid[THREADS_PER_BLOCK];
+    struct thread_block *_Atomic next;
+};
+static struct thread_block first_block;
+
+static void thread_add(uint32_t tid)
+{
+    struct thread_block *b = &first_block;
+    for (;;) {
+        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++) {
+            uint32_t none = 0;
+            if (atomic_load_explicit(&b->tid[i], memory_order_relaxed) == 0 &&
+                atomic_compare_exchange_strong(&b->tid[i], &none, tid))
+                return;
+        }
+        struct thread_block *next = atomic_load(&b->next);
+        if (!next) {
+            uint64_t fresh = ips_sys_mmap(sizeof(*next), PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS, -1);
+            if (ips_sys_bad(fresh))
+                return; /* its CPU is then known to its last record only */
+            if (atomic_compare_exchange_strong(&b->next, &next,
+                                               (struct thread_block *)fresh))
+                next = (struct thread_block *)fresh;
+            else
+                ips_sys_munmap(fresh, sizeof(*next));
+        }
+        b = next;
+    }
+}
+
+static void thread_remove(uint32_t tid)
+{
+    for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
+        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++)
+            if (atomic_load_explicit(&b->tid[i], memory_order_relaxed) == tid) {
+                atomic_store(&b->tid[i], 0);
+                return;
+            }
+}
+
+static void threads_forget(void)
+{
+    for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
+        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++)
+            if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
+                atomic_store(&b->tid[i], 0);
+}
+
+/* --- the beginning of a stream ----------------------------------------- */
+
+/* The command line, blanks between the arguments. */
+static void write_name(struct ips_stream *s, uint64_t stamp)
+{
+    char line[512];
+    int fd = ips_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
+    long n = fd < 0 ? 0 : ips_sys_read(fd, line, sizeof(line) - 1);
+    if (fd >= 0)
+        ips_sys_close(fd);
+    while (n > 0 && line[n - 1] == '\0')
+        n--;
+    if (n <= 0)
+        return;
+    for (long i = 0; i < n; i++)
+        if (line[i] == '\0')
+            line[i] = ' ';
+    struct ips_rec_text *rec =
+        ips_stream_begin(s, IPS_REC_NAME, sizeof(*rec) + (size_t)n + 1, stamp);
+    if (!rec)
+        return;
+    rec->h.a = (uint32_t)n;
+    rec->cpu = s->start_cpu;
+    memcpy(rec->text, line, (size_t)n);
+    ips_rec_publish(rec);
+}
+
+static void write_start(struct ips_stream *s)
+{
+    s->state = IPS_STREAM_BEGUN;
+    struct ips_rec_start *rec =
+        ips_stream_begin(s, IPS_REC_START, sizeof(*rec), s->start_t);
+    if (!rec)
+        return;
+    rec->h.a = s->start_kind;
+    rec->cpu = s->start_cpu;
+    rec->fork_seq = s->fork_seq;
+    rec->ppid = s->ppid;
+    rec->ptid = s->ptid;
+    rec->parent_image = s->parent_image;
+    if (s->start_flags)
+        ips_rec_add_flags(rec, s->start_flags);
+    ips_rec_publish(rec);
+    if (s->start_kind == IPS_START_ROOT || s->start_kind == IPS_START_IMAGE)
+        write_name(s, s->start_t);
+}
+
+/* A thread nobody announced begins with its first record. */
+static void thread_defaults(struct ips_stream *s, uint64_t stamp)
+{
+    if (s->start_kind == IPS_START_TASK)
+        return;
+    s->generation = ips_core.generation;
+    s->tid = ips_sys_gettid();
+    if (s->start_kind == 0) {
+        s->start_kind = IPS_START_THREAD;
+        s->parent_image = ips_core.image_stamp;
+        s->start_cpu = ips_core_cpu();
+    }
+    if (!s->stamp)
+        s->stamp = stamp;
+    if (!s->start_t)
+        s->start_t = s->stamp;
+    thread_add(s->tid);
+}
+
+/* --- reserve and publish ------------------------------------------------ */
+
+static inline uint64_t take(uint64_t *cur, uint64_t bytes)
+{
+#if defined(__x86_64__)
+    /* One instruction: atomic against this thread's signal handlers, which is
+     * all that is needed; no lock prefix. */
+    __asm__ volatile("xaddq %0, %1"
+                     : "+r"(bytes), "+m"(*cur)
+                     :
+                     : "memory", "cc");
+    return bytes;
+#else
+    return __atomic_fetch_add(cur, bytes, __ATOMIC_RELAXED);
+#endif
+}
+
+static inline void *reserve(uint64_t at, uint64_t bytes, uint32_t type,
+                            uint64_t stamp)
+{
+    struct ips_rec_head *h = (struct ips_rec_head *)at;
+    /* The type waits in the flags until it is published; a reader that comes
+     * now can step over it by its length. */
+    atomic_store_explicit(
+        &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
+        memory_order_relaxed);
+    h->t = stamp;
+    return h;
+}
+
+void ips_rec_publish(void *rec)
+{
+    struct ips_rec_head *h = rec;
+    uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
+    word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
+    /* Partner: the acquire load in ips_cursor_next. */
+    atomic_store_explicit(&h->word, word, memory_order_release);
+    ips_recs_open--;
+}
+
+static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
+                       uint64_t count)
+{
+    _Atomic uint64_t *where = ips_core.control->lost;
+    if (s->seg.base)
+        where = ((struct ips_segment_header *)s->seg.base)->lost;
+    atomic_fetch_add_explicit(&where[cause], count, memory_order_relaxed);
+    s->lost[cause] += (uint32_t)count;
+}
+
+static void say_lost(struct ips_stream *s, uint64_t stamp)
+{
+    for (uint32_t cause = 0; cause < IPS_LOST_COUNT; cause++) {
+        uint32_t count = s->lost[cause];
+        if (!count)
+            continue;
+        struct ips_rec_lost *rec =
+            ips_stream_begin(s, IPS_REC_LOST, sizeof(*rec), stamp);
+        if (!rec)
+            return;
+        s->lost[cause] -= count;
+        rec->h.a = cause;
+        rec->count = count;
+        ips_rec_publish(rec);
+    }
+}
+
+/* Where the reservation [at, at + bytes) may be written after making room, or
+ * a negative -1 - cause. */
+static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
+{
+    if (*at >= s->lo && s->lo && *at + bytes <= s->seg.end) {
+        int rc = ips_segment_grow(s, *at + bytes);
+        if (rc < 0 && s->cur == *at + bytes)
+            s->cur = *at;
+        return rc;
+    }
+    /* A handler that came after the xadd went on in a new segment; our place
+     * in the old one is still there and still ours. */
+    if (s->prev.base && *at >= s->prev.base && *at + bytes <= s->prev.limit)
+        return 0;
+    if (s->cur == *at + bytes)
+        s->cur = *at; /* give back: it did not fit */
+    int rc = ips_segment_next(s);
+    if (rc == 0) {
+        *at = s->cur;
+        s->cur += bytes;
+    }
+    return rc;
+}
+
+static bool fork_noticed(void);
+
+static __attribute__((noinline, cold)) void *
+begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
+           uint64_t stamp)
+{
+    void *rec = NULL;
+    uint64_t signals = ips_sys_block_signals();
+    ips_recs_open--; /* ours is not one to come back to */
+    if (!ips_core.control)
+        goto out;
+    if (*ips_core.alive == 0 && fork_noticed()) {
+        /* This is a child: `at` was an address of the parent's. */
+        at = s->cur;
+        s->cur += bytes;
+    }
+    if (s->generation != ips_core.generation && s->state != IPS_STREAM_NEW)
+        goto out; /* a task of the parent's */
+    enum ips_lost_cause cause = IPS_LOST_NO_SEGMENT;
+    if (s->state == IPS_STREAM_ENDED)
+        goto lost;
+    if (s->state == IPS_STREAM_NEW)
+        thread_defaults(s, stamp);
+    if (s->retry_at && ips_core_now() < s->retry_at) {
+        cause = s->retry_cause;
+        goto lost;
+    }
+    int rc = make_room(s, &at, bytes);
+    if (rc < 0) {
+        cause = (enum ips_lost_cause)(-1 - rc);
+        s->retry_at = ips_core_now() + ips_core.retry_ticks;
+        s->retry_cause = cause;
+        goto lost;
+    }
+    s->retry_at = 0;
+    if (s->state == IPS_STREAM_NEW) {
+        /* START comes first: give the place to it. */
+        s->cur = at;
+        write_start(s);
+        rec = ips_stream_begin(s, (enum ips_rec_type)type, bytes, stamp);
+    } else {
+        ips_recs_open++;
+        rec = reserve(at, bytes, type, stamp);
+    }
+    say_lost(s, stamp);
+    goto out;
+lost:
+    if (s->cur == at + bytes)
+        s->cur = at;
+    count_lost(s, cause, 1);
+out:
+    ips_sys_restore_signals(signals);
+    return rec;
+}
+
+void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
+                       size_t size, uint64_t stamp)
+{
+    uint64_t bytes = ((uint64_t)size + 7) & ~(uint64_t)7;
+    if (unlikely(bytes > IPS_REC_MAX_BYTES ||
+                 bytes < sizeof(struct ips_rec_head)))
+        return NULL;
+    ips_recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = take(&s->cur, bytes);
+    if (unlikely(at < s->lo || at + bytes > s->limit || *ips_core.alive == 0))
+        return begin_slow(s, at, bytes, type, stamp);
+    return reserve(at, bytes, type, stamp);
+}
+
+void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp)
+{
+    if (unlikely(ips_in_vfork || !ips_core.main_stream))
+        return NULL;
+    return ips_stream_begin(&ips_thread_stream, type, bytes, stamp);
+}
+
+void *ips_rec_begin(enum ips_rec_type type, size_t bytes)
+{
+    return ips_rec_begin_at(type, bytes, ips_core_now());
+}
+
+void ips_stream_lost(struct ips_stream *s, enum ips_lost_cause cause,
+                     uint64_t count)
+{
+    if (!ips_core.control || ips_in_vfork || (unsigned)cause >= IPS_LOST_COUNT)
+        return;
+    count_lost(s, cause, count);
+    if (s->seg.base)
+        say_lost(s, ips_core_now());
+}
+
+void ips_core_lost(enum ips_lost_cause cause, uint64_t count)
+{
+    ips_stream_lost(&ips_thread_stream, cause, count);
+}
+
+void ips_stream_end(struct ips_stream *s)
+{
+    uint64_t signals = ips_sys_block_signals();
+    if (s->generation == ips_core.generation)
+        ips_segment_leave(s);
+    s->state = IPS_STREAM_ENDED;
+    ips_sys_restore_signals(signals);
+}
+
+/* --- process ------------------------------------------------------------- */
+
+/* Not getenv: bash and others bring their own. */
+static const char *environment(const char *name)
+{
+    size_t len = strlen(name);
+    for (char **e = environ; e && *e; e++)
+        if (strncmp(*e, name, len) == 0 && (*e)[len] == '=')
+            return *e + len + 1;
+    return NULL;
+}
+
+static bool run_directory(char *out, size_t size)
+{
+    const char *pool = environment("IPS_POOL"), *run = environment("IPS_RUN");
+    if (!pool || !run || *pool != '/' || !*run || strchr(run, '/') ||
+        *run == '.')
+        return false;
+    size_t a = strlen(pool), b = strlen(run);
+    if (a + 1 + b + 1 > size)
+        return false;
+    memcpy(out, pool, a);
+    out[a] = '/';
+    memcpy(out + a + 1, run, b + 1);
+    return true;
+}
+
+static bool control_good(const struct ips_control *c)
+{
+    return c->magic == IPS_CONTROL_MAGIC && c->version == IPS_POOL_VERSION &&
+           c->control_bytes == sizeof(*c) &&
+           (c->clock.kind == IPS_CLOCK_RAW ||
+            (c->clock.kind == IPS_CLOCK_TSC && c->clock.mult_q32)) &&
+           c->segment_bytes >= 4 * IPS_GROW_FIRST_BYTES &&
+           c->segment_bytes <= IPS_SEGMENT_MAX_BYTES &&
+           c->segment_bytes % 65536 == 0;
+}
+
+static struct ips_control *control_open(const char *dir)
+{
+    char path[sizeof(ips_core.dir) + 16];
+    size_t n = strlen(dir);
+    memcpy(path, dir, n);
+    memcpy(path + n, "/control", sizeof("/control"));
+    int fd =
+        ips_sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd < 0)
+        return NULL;
+    struct stat st;
+    uint64_t at = (uint64_t)-1;
+    if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        (uint64_t)st.st_size >= sizeof(struct ips_control))
+        at = ips_sys_mmap(sizeof(struct ips_control), PROT_READ | PROT_WRITE,
+                          MAP_SHARED, fd);
+    ips_sys_close(fd);
+    if (ips_sys_bad(at))
+        return NULL;
+    struct ips_control *c = (struct ips_control *)at;
+    if (control_good(c))
+        return c;
+    ips_sys_munmap(at, sizeof(*c));
+    return NULL;
+}
+
+static uint64_t pidns_inode(void)
+{
+    struct stat st;
+    return ips_sys_stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
+}
+
+static void set_alive(void)
+{
+    if (ips_core.alive == &not_alive) {
+        uint64_t page = ips_sys_mmap(4096, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (ips_sys_bad(page))
+            return;
+        /* Without it (Linux before 4.14) unannounced forks go unnoticed. */
+        ips_sys_madvise(page, 4096, MADV_WIPEONFORK);
+        ips_core.alive = (const volatile uint64_t *)page;
+    }
+    *(volatile uint64_t *)(uintptr_t)ips_core.alive = 1;
+}
+
+bool ips_core_attach(void)
+{
+    if (ips_core.control)
+        return true;
+    if (ips_in_vfork || !run_directory(ips_core.dir, sizeof(ips_core.dir)))
+        return false;
+    struct ips_control *c = control_open(ips_core.dir);
+    if (!c)
+        return false;
+    uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
+    /* One millisecond between two attempts to find room. */
+    ips_core.retry_ticks = (uint64_t)(((ips_u128)1000000 << 32) / mult);
+    ips_core.clock_kind = c->clock.kind;
+    ips_core.test_clock =
+        c->test_offset_ns || c->test_drift_ppm || c->test_step_ns;
+    ips_core.control = c;
+    ips_core.pid = ips_sys_getpid();
+    ips_core.pidns = pidns_inode();
+    ips_core.image_stamp = ips_core_now();
+    ips_core.generation = 1;
+    set_alive();
+    return true;
+}
+
+bool ips_core_init(enum ips_start_kind image_kind)
+{
+    if (ips_core.main_stream)
+        return ips_core.control != NULL;
+    if (!ips_core_attach())
+        return false;
+    ips_core.main_stream = true;
+    struct ips_stream *s = &ips_thread_stream;
+    uint64_t signals = ips_sys_block_signals();
+    memset(s, 0, sizeof(*s));
+    s->start_kind = image_kind;
+    s->stamp = s->start_t = ips_core.image_stamp;
+    s->start_cpu = ips_core_cpu();
+    thread_defaults(s, s->stamp);
+    if (ips_segment_next(s) == 0)
+        write_start(s);
+    ips_sys_restore_signals(signals);
+    return true;
+}
+
+bool ips_core_active(void)
+{
+    return ips_core.control && !ips_in_vfork;
+}
+
+const struct ips_control *ips_core_control(void)
+{
+    return ips_core.control;
+}
+
+uint64_t ips_core_image_stamp(void)
+{
+    return ips_core.image_stamp;
+}
+
+/* --- fork ------------------------------------------------------------------
+ */
+
+uint64_t ips_core_fork_before(void)
+{
+    /* fork from a handler that interrupted a record: the child's copy of that
+     * frame will store into the segment, so this once it must be mapped. */
+    struct ips_stream *s = &ips_thread_stream;
+    if (ips_recs_open && s->seg.base)
+        ips_sys_madvise(s->seg.base, s->seg.end - s->seg.base, MADV_DOFORK);
+    return 1 + atomic_fetch_add_explicit(&ips_core.fork_seq, 1,
+                                         memory_order_relaxed);
+}
+
+/* With signals blocked. */
+static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
+                         uint64_t parent_image)
+{
+    ips_core.pid = ips_sys_getpid();
+    ips_core.pidns = pidns_inode();
+    ips_core.image_stamp = ips_core_now();
+    ips_core.generation++;
+    threads_forget();
+    struct ips_stream *s = &ips_thread_stream;
+    memset(s, 0, sizeof(*s));
+    s->start_kind = IPS_START_FORK;
+    s->stamp = s->start_t = ips_core.image_stamp;
+    s->fork_seq = fork_seq;
+    s->ppid = ppid;
+    s->ptid = ptid;
+    s->parent_image = parent_image;
+    set_alive();
+}
+
+/* The page was emptied: a fork that went past us. */
+static bool fork_noticed(void)
+{
+    if (ips_core.alive == &not_alive)
+        return false;
+    become_child(0, ips_core.pid, ips_thread_stream.tid, ips_core.image_stamp);
+    return true;
+}
+
+void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
+                         uint64_t parent_image)
+{
+    if (!ips_core.control)
+        return;
+    uint64_t signals = ips_sys_block_signals();
+    become_child(fork_seq, ppid, ptid, parent_image);
+    struct ips_stream *s = &ips_thread_stream;
+    if (ips_core.main_stream) {
+        thread_defaults(s, s->stamp);
+        if (ips_segment_next(s) == 0)
+            write_start(s);
+    }
+    ips_sys_restore_signals(signals);
+}
+
+/* --- threads and the end -----------------------------------------------------
+ */
+
+void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
+{
+    if (!ips_core.main_stream || ips_in_vfork)
+        return;
+    struct ips_stream *s = &ips_thread_stream;
+    if (s->state != IPS_STREAM_NEW)
+        return;
+    uint64_t signals = ips_sys_block_signals();
+    s->start_kind = IPS_START_THREAD;
+    s->stamp = s->start_t = ips_core_now();
+    s->fork_seq = fork_seq;
+    s->ppid = ips_core.pid;
+    s->ptid = ptid;
+    s->parent_image = ips_core.image_stamp;
+    thread_defaults(s, s->stamp);
+    if (ips_segment_next(s) == 0)
+        write_start(s);
+    ips_sys_restore_signals(signals);
+}
+
+static void write_end(enum ips_end_kind kind, int status)
+{
+    uint64_t cpu = ips_core_cpu();
+    struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
+    if (!rec)
+        return;
+    rec->h.a = kind;
+    rec->cpu = cpu;
+    rec->status = (uint64_t)(int64_t)status;
+    ips_rec_publish(rec);
+}
+
+void ips_core_thread_end(void)
+{
+    struct ips_stream *s = &ips_thread_stream;
+    if (!ips_core.main_stream || ips_in_vfork || s->state != IPS_STREAM_BEGUN)
+        return;
+    write_end(IPS_END_THREAD, 0);
+    thread_remove(s->tid);
+    ips_stream_end(s);
+}
+
+/* The kernel's own formula for the CPU clock of a thread of this process. */
+static int thread_clock(uint32_t tid)
+{
+    return (int)(~tid << 3 | 6u);
+}
+
+void ips_core_process_end(enum ips_end_kind kind, int status)
+{
+    if (!ips_core.main_stream || ips_in_vfork)
+        return;
+    struct ips_stream *s = &ips_thread_stream;
+    for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
+        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++) {
+            uint32_t tid = atomic_load(&b->tid[i]);
+            uint64_t cpu = 0;
+            if (tid && tid != s->tid)
+                cpu = ips_sys_clock(thread_clock(tid));
+            if (!cpu)
+                continue;
+            struct ips_rec_cpu *rec =
+                ips_rec_begin(IPS_REC_THREADCPU, sizeof(*rec));
+            if (!rec)
+                continue;
+            rec->h.a = tid;
+            rec->cpu = cpu;
+            ips_rec_publish(rec);
+        }
+    write_end(kind, status);
+}

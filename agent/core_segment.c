@@ -1,0 +1,289 @@
+/* Segments of the pool as their writer sees them: made, grown, changed. All of
+ * it is the slow path and runs with all signals blocked. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "agent/stream.h"
+#include "agent/sys.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* The greatest page size the architecture runs with: growth steps are
+ * multiples of it. */
+#if defined(__x86_64__)
+#define PAGE_BYTES 4096u
+#else
+#define PAGE_BYTES 65536u
+#endif
+
+static int refused(enum ips_lost_cause cause)
+{
+    return -1 - (int)cause;
+}
+
+static uint64_t round_up(uint64_t value, uint64_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
+static struct ips_segment_header *header_of(const struct ips_segment_map *m)
+{
+    return (struct ips_segment_header *)m->base;
+}
+
+char *ips_put_number(char *out, uint64_t value, unsigned base)
+{
+    char digits[24];
+    unsigned n = 0;
+    do {
+        digits[n++] = "0123456789abcdef"[value % base];
+        value /= base;
+    } while (value);
+    while (n)
+        *out++ = digits[--n];
+    return out;
+}
+
+static bool take_quota(uint64_t bytes)
+{
+    struct ips_control *c = ips_core.control;
+    uint64_t before =
+        atomic_fetch_add_explicit(&c->used_bytes, bytes, memory_order_relaxed);
+    if (before + bytes <= c->quota_bytes)
+        return true;
+    atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
+    return false;
+}
+
+static void give_quota(uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&ips_core.control->used_bytes, bytes,
+                              memory_order_relaxed);
+}
+
+static int populate(uint64_t from, uint64_t bytes)
+{
+    int rc = -EAGAIN;
+    for (int i = 0; i < 8 && (rc == -EINTR || rc == -EAGAIN); i++)
+        rc = ips_sys_madvise(from, bytes, MADV_POPULATE_WRITE);
+    return rc;
+}
+
+int ips_segment_grow(struct ips_stream *s, uint64_t need_end)
+{
+    uint64_t from = s->seg.limit;
+    if (need_end <= from)
+        return 0;
+    uint64_t target = from + IPS_GROW_STEP_BYTES;
+    if (target < need_end)
+        target = round_up(need_end, PAGE_BYTES);
+    if (target > s->seg.end)
+        target = s->seg.end;
+    if (!take_quota(target - from))
+        return refused(IPS_LOST_QUOTA);
+    if (populate(from, target - from) < 0) {
+        give_quota(target - from);
+        return refused(IPS_LOST_POOL_FULL);
+    }
+    s->seg.limit = s->limit = target;
+    return 0;
+}
+
+/* POOL/RUN/PID.TID.STAMP.seg */
+static void segment_path(char *out, const struct ips_stream *s, uint64_t stamp)
+{
+    size_t n = strlen(ips_core.dir);
+    memcpy(out, ips_core.dir, n);
+    out += n;
+    *out++ = '/';
+    out = ips_put_number(out, ips_core.pid, 10);
+    *out++ = '.';
+    out = ips_put_number(out, s->tid, 10);
+    *out++ = '.';
+    out = ips_put_number(out, stamp, 16);
+    memcpy(out, IPS_SEGMENT_SUFFIX, sizeof(IPS_SEGMENT_SUFFIX));
+}
+
+/* A file longer than RLIMIT_FSIZE costs the program a SIGXFSZ: stay below. */
+static uint64_t allowed_bytes(uint64_t bytes)
+{
+    struct {
+        uint64_t cur, max;
+    } limit;
+    if (ips_sys6(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0) == 0 &&
+        limit.cur < bytes)
+        bytes = limit.cur / PAGE_BYTES * PAGE_BYTES;
+    return bytes;
+}
+
+/* Everything between having the file open and closing it. */
+static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
+{
+    uint64_t first = round_up(IPS_GROW_FIRST_BYTES, PAGE_BYTES);
+    if (first > bytes)
+        first = bytes;
+    ips_sys_fchmod(fd, 0600); /* whatever the umask is */
+    if (ips_sys_ftruncate(fd, bytes) < 0)
+        return refused(IPS_LOST_NO_SEGMENT);
+    uint64_t base = ips_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    if (ips_sys_bad(base))
+        return refused(IPS_LOST_NO_SEGMENT);
+    int rc = 0;
+    if (!take_quota(first)) {
+        rc = refused(IPS_LOST_QUOTA);
+        goto out;
+    }
+    int err = populate(base, first);
+    if (err == -EINVAL) {
+        /* Before Linux 5.14: all of it at once, while there is a descriptor. */
+        give_quota(first);
+        first = bytes;
+        if (!take_quota(first)) {
+            rc = refused(IPS_LOST_QUOTA);
+            goto out;
+        }
+        err = ips_sys_fallocate(fd, bytes);
+    }
+    if (err < 0) {
+        give_quota(first);
+        rc = refused(IPS_LOST_POOL_FULL);
+        goto out;
+    }
+    /* A fork child has no business in it; ips_core_fork_before has the
+     * exception. */
+    ips_sys_madvise(base, bytes, MADV_DONTFORK);
+    *out = (struct ips_segment_map){base, base + first, base + bytes, 0};
+    base = 0;
+out:
+    if (base)
+        ips_sys_munmap(base, bytes);
+    return rc;
+}
+
+static int segment_make(const struct ips_stream *s, struct ips_segment_map *out)
+{
+    char path[sizeof(ips_core.dir) + 64];
+    uint64_t stamp = ips_core_now();
+    uint64_t bytes = allowed_bytes(ips_core.control->segment_bytes);
+    if (bytes < PAGE_BYTES)
+        return refused(IPS_LOST_NO_SEGMENT);
+    int fd;
+    for (int tries = 0;; tries++, stamp++) {
+        segment_path(path, s, stamp);
+        fd = ips_sys_open(
+            path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd != -EEXIST || tries == 16)
+            break;
+    }
+    if (fd == -ENOSPC)
+        return refused(IPS_LOST_POOL_FULL);
+    if (fd < 0)
+        return refused(IPS_LOST_NO_SEGMENT);
+    int rc = segment_fill(fd, bytes, out);
+    if (rc < 0)
+        ips_sys_unlink(path);
+    ips_sys_close(fd);
+    return rc;
+}
+
+static void header_write(const struct ips_stream *s, struct ips_segment_map *m)
+{
+    struct ips_segment_header *h = header_of(m);
+    h->version = IPS_POOL_VERSION;
+    h->header_bytes = sizeof(*h);
+    h->segment_bytes = (uint32_t)(m->end - m->base);
+    h->seq = s->seq;
+    h->pid = ips_core.pid;
+    h->tid = s->tid;
+    h->pidns = ips_core.pidns;
+    h->image_stamp = ips_core.image_stamp;
+    h->stream_stamp = s->stamp;
+    h->uid = ips_sys_geteuid();
+    h->flags = s->flags;
+    ips_sys3(SYS_prctl, PR_GET_NAME, (long)h->comm, 0);
+    h->clock = ips_core.control->clock;
+    for (unsigned i = 0; i < IPS_LOST_COUNT; i++)
+        atomic_store_explicit(&h->lost[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&h->abandoned, 0, memory_order_relaxed);
+    /* Last: a reader that sees the magic sees a new segment's header, one that
+     * sees OPEN again a reused one's. Partners: the reader's acquire loads. */
+    atomic_store_explicit(&h->state, IPS_SEGMENT_OPEN, memory_order_release);
+    __atomic_store_n(&h->magic, IPS_SEGMENT_MAGIC, __ATOMIC_RELEASE);
+}
+
+/* Is there a reservation in `m` that somebody below us on the stack may still
+ * write to? Only asked when a count says it is possible. */
+static bool has_unpublished(const struct ips_segment_map *m)
+{
+    uint64_t at = m->base + sizeof(struct ips_segment_header);
+    while (at + sizeof(struct ips_rec_head) <= m->used_end) {
+        const struct ips_rec_head *h = (const struct ips_rec_head *)at;
+        uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
+        uint32_t words = word >> 8 & 0xff;
+        if ((word & 0xff) == IPS_REC_RESERVED || words < 2)
+            return true;
+        at += words * 8u;
+    }
+    return false;
+}
+
+static void segment_drop(struct ips_segment_map *m)
+{
+    if (!m->base)
+        return;
+    atomic_store_explicit(&header_of(m)->abandoned, 1, memory_order_release);
+    /* Rather lose the address range than unmap what a frame below us, whose
+     * record we interrupted, is going to store into. */
+    if (!ips_recs_open || !has_unpublished(m))
+        ips_sys_munmap(m->base, m->end - m->base);
+    *m = (struct ips_segment_map){0};
+}
+
+static void segment_close(struct ips_segment_map *m, uint64_t cur)
+{
+    m->used_end = cur < m->end ? cur : m->end;
+    /* Partner: the reader's acquire load of `state`. */
+    atomic_store_explicit(&header_of(m)->state, IPS_SEGMENT_CLOSED,
+                          memory_order_release);
+}
+
+int ips_segment_next(struct ips_stream *s)
+{
+    struct ips_segment_map next = {0};
+    if (s->prev.base &&
+        atomic_load_explicit(&header_of(&s->prev)->state,
+                             memory_order_acquire) == IPS_SEGMENT_DRAINED) {
+        next = s->prev;
+        s->prev = (struct ips_segment_map){0};
+    } else {
+        int rc = segment_make(s, &next);
+        if (rc < 0)
+            return rc;
+    }
+    header_write(s, &next);
+    s->seq++;
+    if (s->seg.base) {
+        segment_close(&s->seg, s->cur);
+        segment_drop(&s->prev);
+        s->prev = s->seg;
+    }
+    s->seg = next;
+    s->lo = next.base + sizeof(struct ips_segment_header);
+    s->limit = next.limit;
+    s->cur = s->lo;
+    return 0;
+}
+
+void ips_segment_leave(struct ips_stream *s)
+{
+    if (s->seg.base)
+        segment_close(&s->seg, s->cur);
+    segment_drop(&s->seg);
+    segment_drop(&s->prev);
+    s->cur = s->lo = s->limit = 0;
+}

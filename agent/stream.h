@@ -1,0 +1,120 @@
+/*
+ * Inside of the agent's core: one stream = one writer's place in the pool.
+ * The calling thread's stream is thread-local (agent/core.h); an API task has
+ * one of its own (agent/ips.c). core_segment.c makes, grows and changes
+ * segments; core.c records.
+ *
+ * Invariants:
+ *  - `cur` is an absolute address, taken with one xadd: whatever a signal
+ *    handler does before or after, an address names one segment, so a
+ *    reservation never mixes the base of one with the offset of another.
+ *  - [lo, limit) is populated: stores there cannot raise SIGBUS.
+ *  - `cur` > `end` from the first reservation that did not fit, so nothing
+ *    follows it in that segment.
+ *  - everything but the xadd is changed with all signals blocked.
+ *  - a segment with an unpublished reservation below us on the stack is never
+ *    unmapped (`ips_recs_open`).
+ */
+#ifndef IPS_AGENT_STREAM_H
+#define IPS_AGENT_STREAM_H
+
+#include "agent/core.h"
+
+#define IPS_IE __attribute__((tls_model("initial-exec"), visibility("hidden")))
+
+enum ips_stream_state {
+    IPS_STREAM_NEW = 0, /* no START yet */
+    IPS_STREAM_BEGUN,
+    IPS_STREAM_ENDED, /* records are refused */
+};
+
+struct ips_segment_map { /* a segment as mapped here; base 0 = none */
+    uint64_t base;
+    uint64_t limit; /* end of what is populated */
+    uint64_t end;
+    uint64_t used_end; /* of a closed one: where its records end at most */
+};
+
+struct ips_stream {
+    uint64_t cur;
+    uint64_t lo;    /* address of the first record place, 0 = no segment */
+    uint64_t limit; /* equal to seg.limit; here for the fast path */
+    struct ips_segment_map seg;
+    struct ips_segment_map prev; /* closed, kept to be used again */
+    uint64_t stamp;              /* when the stream began */
+    uint64_t retry_at;           /* no attempt to make room before, 0 = now */
+    uint32_t retry_cause;
+    uint32_t generation; /* of the process state it belongs to */
+    uint32_t tid;
+    uint32_t seq; /* of the next segment */
+    uint32_t flags;
+    uint32_t state;
+    uint32_t lost[IPS_LOST_COUNT]; /* not yet said by a LOST record */
+    /* What START will say. */
+    uint32_t start_kind;
+    uint32_t ppid;
+    uint32_t ptid;
+    uint32_t start_flags; /* IPS_REC_F_NS */
+    uint64_t fork_seq;
+    uint64_t parent_image;
+    uint64_t start_cpu;
+    uint64_t start_t;
+};
+
+/* The process as the core knows it. One per library. */
+struct ips_core {
+    struct ips_control *control; /* NULL = not recording */
+    /* A page that the kernel empties in every fork child; points at a static
+     * zero while there is none. */
+    const volatile uint64_t *alive;
+    uint64_t pidns;
+    uint64_t image_stamp;
+    uint64_t retry_ticks;
+    _Atomic uint64_t fork_seq;
+    uint32_t pid;
+    uint32_t generation; /* +1 in every fork child */
+    uint32_t clock_kind;
+    bool test_clock;
+    bool main_stream; /* threads have streams (false: libips without preload) */
+    char dir[600];    /* POOL/RUN */
+};
+extern struct ips_core ips_core __attribute__((visibility("hidden")));
+
+/* Reservations begun and not published in this thread (with those that a
+ * longjmp dropped). */
+extern __thread uint32_t ips_recs_open IPS_IE;
+extern __thread struct ips_stream ips_thread_stream IPS_IE;
+
+/* Maps control and learns the process; no stream is begun. */
+bool ips_core_attach(void);
+
+/* ips_rec_begin for any stream. */
+void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
+                       size_t bytes, uint64_t stamp);
+/* Adds flags (IPS_REC_F_NS) to a record that is not published yet. */
+static inline void ips_rec_add_flags(void *rec, uint32_t flags)
+{
+    struct ips_rec_head *h = rec;
+    uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
+    atomic_store_explicit(&h->word, word | flags << 24, memory_order_relaxed);
+}
+/* Counts in the stream's header, or in control where it has no segment. */
+void ips_stream_lost(struct ips_stream *s, enum ips_lost_cause cause,
+                     uint64_t count);
+/* CLOSED and abandoned; unmaps. The stream takes no more records. */
+void ips_stream_end(struct ips_stream *s);
+
+/* --- core_segment.c; callers have blocked all signals ------------------ */
+
+/* Makes [.., need_end) of the current segment writable. 0 or a negative
+ * -1 - cause. */
+int ips_segment_grow(struct ips_stream *s, uint64_t need_end);
+/* Goes on in the predecessor if DRAINED, else in a new file. */
+int ips_segment_next(struct ips_stream *s);
+/* Closes both mappings. */
+void ips_segment_leave(struct ips_stream *s);
+
+/* Writes `value` in base 10 or 16; returns the end. */
+char *ips_put_number(char *out, uint64_t value, unsigned base);
+
+#endif

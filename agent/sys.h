@@ -1,0 +1,154 @@
+/*
+ * Raw system calls for code that runs inside a measured program.
+ *
+ * The agent's core must not call a libc function that the preload library (or
+ * the program, or another preloaded library) may have replaced: bash has its
+ * own getenv, libfaketime its own clock_gettime, we ourselves replace close and
+ * syscall. So the few calls needed are made here directly. Every function
+ * returns the kernel's answer, -errno on failure, and never touches `errno`.
+ * Async-signal-safe, no state.
+ */
+#ifndef IPS_AGENT_SYS_H
+#define IPS_AGENT_SYS_H
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+static inline long ips_sys6(long n, long a, long b, long c, long d, long e,
+                            long f)
+{
+    long ret;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(ret)
+                     : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8),
+                       "r"(r9)
+                     : "rcx", "r11", "memory");
+    return ret;
+}
+#elif defined(__aarch64__)
+static inline long ips_sys6(long n, long a, long b, long c, long d, long e,
+                            long f)
+{
+    register long x8 __asm__("x8") = n;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+    return x0;
+}
+#else
+#error "agent/sys.h: no raw system call for this architecture yet"
+#endif
+
+static inline long ips_sys3(long n, long a, long b, long c)
+{
+    return ips_sys6(n, a, b, c, 0, 0, 0);
+}
+
+static inline int ips_sys_open(const char *path, int flags, unsigned mode)
+{
+    return (int)ips_sys6(SYS_openat, AT_FDCWD, (long)path, flags, (long)mode, 0,
+                         0);
+}
+static inline int ips_sys_close(int fd)
+{
+    return (int)ips_sys3(SYS_close, fd, 0, 0);
+}
+static inline long ips_sys_read(int fd, void *buf, size_t len)
+{
+    return ips_sys3(SYS_read, fd, (long)buf, (long)len);
+}
+static inline int ips_sys_unlink(const char *path)
+{
+    return (int)ips_sys3(SYS_unlinkat, AT_FDCWD, (long)path, 0);
+}
+static inline int ips_sys_fchmod(int fd, unsigned mode)
+{
+    return (int)ips_sys3(SYS_fchmod, fd, (long)mode, 0);
+}
+static inline int ips_sys_ftruncate(int fd, uint64_t bytes)
+{
+    return (int)ips_sys3(SYS_ftruncate, fd, (long)bytes, 0);
+}
+static inline int ips_sys_fallocate(int fd, uint64_t bytes)
+{
+    return (int)ips_sys6(SYS_fallocate, fd, 0, 0, (long)bytes, 0, 0);
+}
+/* fstat and stat; the raw structure equals libc's on the two architectures. */
+static inline int ips_sys_fstat(int fd, struct stat *st)
+{
+    return (int)ips_sys3(SYS_fstat, fd, (long)st, 0);
+}
+static inline int ips_sys_stat(const char *path, struct stat *st)
+{
+    return (int)ips_sys6(SYS_newfstatat, AT_FDCWD, (long)path, (long)st, 0, 0,
+                         0);
+}
+/* The address, or a small negative errno: test with ips_sys_bad(). */
+static inline uint64_t ips_sys_mmap(size_t len, int prot, int flags, int fd)
+{
+    return (uint64_t)ips_sys6(SYS_mmap, 0, (long)len, prot, flags, fd, 0);
+}
+static inline int ips_sys_bad(uint64_t address)
+{
+    return address > (uint64_t)-4096;
+}
+static inline int ips_sys_munmap(uint64_t address, size_t len)
+{
+    return (int)ips_sys3(SYS_munmap, (long)address, (long)len, 0);
+}
+static inline int ips_sys_madvise(uint64_t address, size_t len, int advice)
+{
+    return (int)ips_sys3(SYS_madvise, (long)address, (long)len, advice);
+}
+static inline uint32_t ips_sys_getpid(void)
+{
+    return (uint32_t)ips_sys3(SYS_getpid, 0, 0, 0);
+}
+static inline uint32_t ips_sys_gettid(void)
+{
+    return (uint32_t)ips_sys3(SYS_gettid, 0, 0, 0);
+}
+static inline uint32_t ips_sys_geteuid(void)
+{
+    return (uint32_t)ips_sys3(SYS_geteuid, 0, 0, 0);
+}
+/* 0 where the kernel does not know the clock. */
+static inline uint64_t ips_sys_clock(int clock)
+{
+    struct timespec ts;
+    if (ips_sys3(SYS_clock_gettime, clock, (long)&ts, 0) < 0)
+        return 0;
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* The kernel's own signal set: 64 bits. Blocks all that can be blocked. */
+static inline uint64_t ips_sys_block_signals(void)
+{
+    uint64_t all = ~(uint64_t)0, old = 0;
+    ips_sys6(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&all, (long)&old,
+             sizeof(old), 0, 0);
+    return old;
+}
+static inline void ips_sys_restore_signals(uint64_t old)
+{
+    ips_sys6(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&old, 0,
+             sizeof(old), 0, 0);
+}
+
+#endif
