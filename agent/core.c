@@ -141,6 +141,7 @@ static void write_name(struct ips_stream *s, uint64_t stamp)
     rec->h.a = (uint32_t)n;
     rec->cpu = s->start_cpu;
     memcpy(rec->text, line, (size_t)n);
+    rec->text[n] = '\0';
     ips_rec_publish(rec);
 }
 
@@ -160,7 +161,8 @@ static void write_start(struct ips_stream *s)
     if (s->start_flags)
         ips_rec_add_flags(rec, s->start_flags);
     ips_rec_publish(rec);
-    if (s->start_kind == IPS_START_ROOT || s->start_kind == IPS_START_IMAGE)
+    /* ROOT: ipsrun names the command it is about to become. */
+    if (s->start_kind == IPS_START_IMAGE)
         write_name(s, s->start_t);
 }
 
@@ -465,9 +467,11 @@ static void set_alive(void)
 
 bool ips_core_attach(void)
 {
-    if (ips_core.control)
-        return true;
-    if (ips_in_vfork || !run_directory(ips_core.dir, sizeof(ips_core.dir)))
+    static bool tried;
+    if (tried || ips_in_vfork)
+        return ips_core.control != NULL;
+    tried = true;
+    if (!run_directory(ips_core.dir, sizeof(ips_core.dir)))
         return false;
     struct ips_control *c = control_open(ips_core.dir);
     if (!c)
