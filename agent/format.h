@@ -28,9 +28,10 @@
 #define IPS_CONTROL_MAGIC 0x314c525443535049ULL /* "IPSCTRL1" */
 #define IPS_SEGMENT_MAGIC 0x3147455353504900ULL /* "\0IPSSEG1" */
 #define IPS_SEGMENT_SUFFIX ".seg"
-#define IPS_SEGMENT_BYTES (1u << 20)     /* default size, sparse */
+#define IPS_SEGMENT_BYTES (1u << 20)      /* default size, sparse */
 #define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
-#define IPS_GROW_FIRST_BYTES (16u << 10) /* first step of MADV_POPULATE_WRITE */
+#define IPS_GROW_FIRST_BYTES (16u << 10)  /* first step of MADV_POPULATE_WRITE \
+                                           */
 #define IPS_GROW_STEP_BYTES (64u << 10)
 
 enum ips_clock_kind {
@@ -58,11 +59,12 @@ enum ips_lost_cause {
 #define X(name, number, text) IPS_LOST_##name = (number),
     IPS_LOST_CAUSES(X)
 #undef X
-    IPS_LOST_COUNT = 8 /* room in the header */
+        IPS_LOST_COUNT = 8 /* room in the header */
 };
 
 /* POOL/RUN/control. Written by ipsrun before CMD starts; `used_bytes` and
- * `lost` by everybody in the run. Readers treat it as untrusted. */
+ * `lost` by everybody in the run, `released_bytes` by the slave. Readers treat
+ * it as untrusted. */
 struct ips_control {
     uint64_t magic;
     uint32_t version;
@@ -85,9 +87,12 @@ struct ips_control {
     int64_t test_offset_ns;
     int64_t test_drift_ppm;
     int64_t test_step_ns;
-    uint64_t test_step_at_ns; /* after created_raw_ns */
-    _Atomic uint64_t used_bytes;
+    uint64_t test_step_at_ns;              /* after created_raw_ns */
+    _Atomic uint64_t used_bytes;           /* populated by writers, ever */
     _Atomic uint64_t lost[IPS_LOST_COUNT]; /* without a segment of their own */
+    /* Of used_bytes, what was freed by unlinking; stored by the slave alone. In
+     * use = used_bytes - released_bytes, held against quota_bytes. */
+    _Atomic uint64_t released_bytes;
 };
 
 enum ips_segment_state {
@@ -108,11 +113,11 @@ struct ips_segment_header { /* 256 bytes */
     uint64_t image_stamp;   /* raw counter when this image of pid began */
     uint64_t stream_stamp;  /* raw counter when this stream began */
     uint32_t uid;
-    uint32_t flags;         /* enum ips_segment_flags */
+    uint32_t flags; /* enum ips_segment_flags */
     char comm[16];
     struct ips_clock clock;
-    _Atomic uint32_t state;       /* enum ips_segment_state */
-    _Atomic uint32_t abandoned;   /* writer unmapped it: slave may unlink */
+    _Atomic uint32_t state;     /* enum ips_segment_state */
+    _Atomic uint32_t abandoned; /* writer unmapped it: slave may unlink */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
     uint8_t reserved[72];
 };
@@ -188,8 +193,8 @@ struct ips_rec_start { /* a = enum ips_start_kind */
     struct ips_rec_head h;
     uint64_t cpu;      /* thread CPU at this record (0 for fork, thread) */
     uint64_t fork_seq; /* FORK/THREAD: `fork_seq` of the FORK record; else 0 */
-    uint32_t ppid;
-    uint32_t ptid;         /* thread that forked, 0 unknown */
+    uint32_t ppid;     /* parent process; THREAD, TASK: its own process */
+    uint32_t ptid;     /* thread that forked, 0 unknown */
     uint64_t parent_image; /* FORK/THREAD/TASK: image_stamp of the parent */
     uint64_t parent_t;     /* IMAGE: 0 */
 };
@@ -271,12 +276,12 @@ struct ips_rec_proc { /* ENTER, EXIT; a = low 32 bits of the id */
 };
 
 enum ips_chan_kind {
-    IPS_CHAN_PIPE = 1,     /* pipe or FIFO: key is (boot, dev, ino) */
-    IPS_CHAN_UNIX = 2,     /* Unix stream or seqpacket, socketpair too */
+    IPS_CHAN_PIPE = 1, /* pipe or FIFO: key is (boot, dev, ino) */
+    IPS_CHAN_UNIX = 2, /* Unix stream or seqpacket, socketpair too */
     IPS_CHAN_UNIX_DGRAM = 3,
     IPS_CHAN_TCP = 4,
     IPS_CHAN_UDP = 5,
-    IPS_CHAN_USER = 6,     /* named through the API: key is name_hash */
+    IPS_CHAN_USER = 6, /* named through the API: key is name_hash */
     IPS_CHAN_UNIX_LISTEN = 7,
     IPS_CHAN_TCP_LISTEN = 8,
 };
@@ -294,10 +299,10 @@ struct ips_rec_chan { /* a = channel id, unique within the image, from 1 */
     uint8_t flags; /* enum ips_chan_flags */
     uint8_t reserved;
     uint64_t dev;
-    uint64_t ino;      /* of this end (a pipe's two ends share it) */
-    uint64_t peer_ino; /* Unix: inode of the other end, 0 unknown */
-    uint64_t cookie;   /* SO_COOKIE, 0 none */
-    uint64_t netns;    /* inode of the network namespace */
+    uint64_t ino;         /* of this end (a pipe's two ends share it) */
+    uint64_t peer_ino;    /* Unix: inode of the other end, 0 unknown */
+    uint64_t cookie;      /* SO_COOKIE, 0 none */
+    uint64_t netns;       /* inode of the network namespace */
     uint64_t sent_before; /* TCP: bytes already sent and received when named */
     uint64_t recv_before;
     uint64_t name_hash; /* USER: of the name; Unix: of the bound or peer path */
@@ -323,17 +328,18 @@ struct ips_rec_close { /* a = channel id */
     struct ips_rec_head h;
     uint64_t cpu;
     uint32_t fd;
-    uint32_t how; /* enum ips_close_how */
+    uint32_t how;  /* enum ips_close_how */
     uint64_t sent; /* TCP_INFO totals at the close; ~0 unknown */
     uint64_t recv;
 };
 
 struct ips_rec_dgram { /* a = channel id; precedes its SEND or RECV */
     struct ips_rec_head h;
-    uint64_t hash; /* FNV-1a of the payload, first 256 bytes and length */
+    uint64_t hash;      /* FNV-1a of the payload, first 256 bytes and length */
     uint64_t path_hash; /* Unix datagram: of the peer's path, 0 unnamed */
-    struct ips_addr local;  /* port at least, for an unbound sender 0 */
-    struct ips_addr remote; /* peer: destination of a send, source of a receive */
+    struct ips_addr local; /* port at least, for an unbound sender 0 */
+    struct ips_addr
+        remote; /* peer: destination of a send, source of a receive */
 };
 
 #endif

@@ -29,10 +29,23 @@ struct ips_run_options {
 int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
                       size_t dir_len, struct ips_err *err) IPS_MUST_USE;
 
-/* Maps and checks POOL/RUN/control read-only. Unmap with ips_control_unmap. */
+/* Checks POOL/RUN/control and gives a copy of it; release it with
+ * ips_control_unmap. A copy, since whoever may write the file may also cut it
+ * off, and a mapping would then be a SIGBUS in the slave. Texts are NUL ended
+ * in the copy whatever the file says. */
 int ips_control_map(const char *dir, const struct ips_control **out,
                     struct ips_err *err) IPS_MUST_USE;
 void ips_control_unmap(const struct ips_control *control);
+
+/* `used_bytes`, `released_bytes` and `lost` change while the run goes on:
+ * reads them again into what ips_control_map gave. */
+int ips_control_refresh(const char *dir, const struct ips_control *control,
+                        struct ips_err *err) IPS_MUST_USE;
+
+/* Adds `bytes` (a segment's st_blocks * 512, when it is unlinked) to
+ * released_bytes. For the holder of slave.lock alone. */
+int ips_control_release(const char *dir, uint64_t bytes,
+                        struct ips_err *err) IPS_MUST_USE;
 
 /* Locks of a pool root. `slave.lock` is held (flock) by the one slave that
  * drains the pool; `pool.lock` orders run creation against a private slave's
@@ -50,7 +63,20 @@ enum ips_cursor_answer {
     IPS_CURSOR_CORRUPT,  /* impossible bytes; the rest cannot be read */
 };
 
-/* Where reading stands in one mapped segment. `base` is borrowed. */
+/* Copies an open segment file into `buf` (`size` bytes, 8-byte aligned, same
+ * offsets as the file): the header, then records from offset `at` on up to the
+ * first empty place; the rest is zeroed. A record that is published in the
+ * copy is whole in it. Prefer this to mapping the file: reading a hole of a
+ * mapped tmpfs file takes a page (SIGBUS where none is left), and a writer who
+ * cuts the file off would be a SIGBUS too. Cost: new bytes read twice. */
+int ips_segment_read(int fd, void *buf, size_t size, size_t at,
+                     struct ips_err *err) IPS_MUST_USE;
+
+/* Zeroes the records of a CLOSED segment and stores DRAINED: the writer may
+ * use it again. `fd` is open for writing; no mapping is needed. */
+int ips_segment_set_drained(int fd, struct ips_err *err) IPS_MUST_USE;
+
+/* Where reading stands in one segment in memory. `base` is borrowed. */
 struct ips_cursor {
     const unsigned char *base;
     size_t size;

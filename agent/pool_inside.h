@@ -1,0 +1,17 @@
+/* Shared by the files of the pool library; nobody else includes it. */
+#ifndef IPS_AGENT_POOL_INSIDE_H
+#define IPS_AGENT_POOL_INSIDE_H
+
+#include "agent/pool.h"
+#include "common/paths.h"
+
+/* Text of /proc/sys/kernel/random/boot_id. */
+int ips_pool_boot_id(char out[40], struct ips_err *err) IPS_MUST_USE;
+
+/* The clock of this boot and the cost of one record: from POOL/clock, else
+ * measured (50 ms) and kept there. */
+int ips_pool_clock(const char *pool_root, const char *boot_id,
+                   struct ips_clock *clock, uint64_t *probe_ns,
+                   struct ips_err *err) IPS_MUST_USE;
+
+#endif

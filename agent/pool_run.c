@@ -1,0 +1,286 @@
+/* Making a run: the pool root, the run's directory, `control`. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/pool_inside.h"
+
+static uint64_t clock_ns(clockid_t id)
+{
+    struct timespec ts;
+    clock_gettime(id, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static int name_check(const char *run, struct ips_err *err)
+{
+    size_t n = strspn(run, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                           "abcdefghijklmnopqrstuvwxyz0123456789._-");
+    if (run[n] != '\0' || n == 0 || n > 63 || run[0] == '.')
+        return ips_err_set(err, IPS_E_USAGE,
+                           "run name '%.80s': 1 to 63 letters, digits, '.', "
+                           "'_' or '-', not beginning with '.'",
+                           run);
+    return 0;
+}
+
+/* The pool root lies in a directory anybody may write: it must be ours. */
+static int pool_root_make(const char *root, struct ips_err *err)
+{
+    mode_t mode = geteuid() == 0 ? 0711 : 0700;
+    struct stat st;
+    if (lstat(root, &st) < 0) {
+        int rc = ips_path_make(root, mode, err);
+        if (rc < 0)
+            return rc;
+        if (lstat(root, &st) < 0 || chmod(root, mode) < 0)
+            return ips_err_errno(err, "%s", root);
+    }
+    if (!S_ISDIR(st.st_mode))
+        return ips_err_set(err, IPS_E_REFUSED, "%s is not a directory", root);
+    if (st.st_uid != geteuid() || (st.st_mode & 022))
+        return ips_err_set(err, IPS_E_REFUSED,
+                           "%s is not yours alone: owner %u, mode %o", root,
+                           (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+    return 0;
+}
+
+static void test_clock_from_environment(struct ips_control *c)
+{
+    long long v[4] = {0, 0, 0, 0};
+    const char *text = getenv("IPS_TEST_CLOCK");
+    if (!text ||
+        sscanf(text, "%lld,%lld,%lld,%lld", &v[0], &v[1], &v[2], &v[3]) < 1)
+        return;
+    c->test_offset_ns = v[0];
+    c->test_drift_ppm = v[1];
+    c->test_step_at_ns = (uint64_t)v[2];
+    c->test_step_ns = v[3];
+}
+
+static int control_fill(const struct ips_run_options *opt, const char *dir,
+                        struct ips_control *c, struct ips_err *err)
+{
+    memset(c, 0, sizeof(*c));
+    c->magic = IPS_CONTROL_MAGIC;
+    c->version = IPS_POOL_VERSION;
+    c->control_bytes = sizeof(*c);
+    snprintf(c->run, sizeof(c->run), "%s", opt->run);
+    snprintf(c->machine, sizeof(c->machine), "%s",
+             opt->machine ? opt->machine : "");
+    snprintf(c->command, sizeof(c->command), "%s",
+             opt->command ? opt->command : "");
+    int rc = ips_pool_boot_id(c->boot_id, err);
+    if (rc == 0)
+        rc = ips_pool_clock(opt->pool_root, c->boot_id, &c->clock, &c->probe_ns,
+                            err);
+    if (rc < 0)
+        return rc;
+    c->created_raw_ns = clock_ns(CLOCK_MONOTONIC_RAW);
+    c->created_real_ns = clock_ns(CLOCK_REALTIME);
+    struct statvfs fs;
+    if (statvfs(dir, &fs) < 0)
+        return ips_err_errno(err, "%s", dir);
+    c->quota_bytes = (uint64_t)fs.f_bavail * fs.f_frsize / 4;
+    c->root_pid = (uint32_t)getpid();
+    cpu_set_t set;
+    c->cpus = sched_getaffinity(0, sizeof(set), &set) == 0
+                  ? (uint32_t)CPU_COUNT(&set)
+                  : 1;
+    c->segment_bytes = IPS_SEGMENT_BYTES;
+    c->uid = (uint32_t)geteuid();
+    size_t at = 0;
+    for (const char *t = opt->tags; t && *t; t += strlen(t) + 1) {
+        size_t n = strlen(t) + 1;
+        if (at + n + 1 > sizeof(c->tags))
+            return ips_err_set(err, IPS_E_LIMIT,
+                               "tags longer than %zu bytes together",
+                               sizeof(c->tags) - 2);
+        memcpy(c->tags + at, t, n);
+        at += n;
+    }
+    test_clock_from_environment(c);
+    return 0;
+}
+
+/* Written apart and renamed, so that nobody ever sees half of it. */
+static int control_write(const struct ips_control *c, const char *dir,
+                         mode_t mode, struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 96], fresh[IPS_PATH_BYTES + 128];
+    snprintf(path, sizeof(path), "%s/control", dir);
+    snprintf(fresh, sizeof(fresh), "%s.%d", path, (int)getpid());
+    int fd =
+        open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd < 0)
+        return ips_err_errno(err, "%s", fresh);
+    int rc = 0;
+    ssize_t n = write(fd, c, sizeof(*c));
+    if (n != (ssize_t)sizeof(*c) || fchmod(fd, mode) < 0)
+        rc = ips_err_errno(err, "write %s", fresh);
+    close(fd);
+    /* link, not rename: of two that join at once, the first one's stays. */
+    if (rc == 0 && link(fresh, path) < 0 && errno != EEXIST)
+        rc = ips_err_errno(err, "%s", path);
+    unlink(fresh);
+    return rc;
+}
+
+int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
+                      size_t dir_len, struct ips_err *err)
+{
+    int rc = name_check(opt->run, err);
+    if (rc < 0)
+        return rc;
+    int n = snprintf(dir, dir_len, "%s/%s", opt->pool_root, opt->run);
+    if (opt->pool_root[0] != '/')
+        return ips_err_set(err, IPS_E_USAGE,
+                           "pool '%s': the path must begin with '/'",
+                           opt->pool_root);
+    if (n < 0 || (size_t)n >= dir_len || n >= IPS_PATH_BYTES)
+        return ips_err_set(err, IPS_E_LIMIT, "pool path too long");
+    const struct ips_control *there = NULL;
+    if (opt->join && access(dir, F_OK) == 0 &&
+        ips_control_map(dir, &there, NULL) == 0) {
+        ips_control_unmap(there);
+        return 0;
+    }
+    rc = pool_root_make(opt->pool_root, err);
+    if (rc < 0)
+        return rc;
+    bool root = geteuid() == 0;
+    mode_t mode = root ? 01733 : 0700;
+    if (mkdir(dir, mode) < 0) {
+        if (errno != EEXIST)
+            return ips_err_errno(err, "mkdir %s", dir);
+        if (!opt->join)
+            return ips_err_set(err, IPS_E_BUSY,
+                               "run %s exists already: choose another name, "
+                               "or join it",
+                               opt->run);
+    } else if (chmod(dir, mode) < 0) { /* whatever the umask is */
+        return ips_err_errno(err, "chmod %s", dir);
+    }
+    struct ips_control c;
+    rc = control_fill(opt, dir, &c, err);
+    if (rc == 0)
+        rc = control_write(&c, dir, root ? 0666 : 0600, err);
+    return rc < 0 ? ips_err_wrap(err, "run %s", opt->run) : 0;
+}
+
+/* --- control as others see it ------------------------------------------- */
+
+static int control_open(const char *dir, int flags, struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 96];
+    struct stat st;
+    int n = snprintf(path, sizeof(path), "%s/control", dir);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return ips_err_set(err, IPS_E_LIMIT, "path too long");
+    int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT)
+        return ips_err_set(err, IPS_E_NOT_FOUND, "%s: no such run", path);
+    if (fd < 0)
+        return ips_err_errno(err, "%s", path);
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        st.st_size >= (off_t)sizeof(struct ips_control))
+        return fd;
+    close(fd);
+    return ips_err_set(err, IPS_E_CORRUPT, "%s: not a run's control file",
+                       path);
+}
+
+static int control_read(const char *dir, struct ips_control *c,
+                        struct ips_err *err)
+{
+    int fd = control_open(dir, O_RDONLY, err);
+    if (fd < 0)
+        return fd;
+    ssize_t n = pread(fd, c, sizeof(*c), 0);
+    int rc = 0;
+    if (n != (ssize_t)sizeof(*c))
+        rc = ips_err_set(err, IPS_E_CORRUPT, "%s/control cut off", dir);
+    close(fd);
+    return rc;
+}
+
+int ips_control_map(const char *dir, const struct ips_control **out,
+                    struct ips_err *err)
+{
+    struct ips_control *c = malloc(sizeof(*c));
+    if (!c)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "control of %s", dir);
+    int rc = control_read(dir, c, err);
+    if (rc < 0)
+        goto out;
+    if (c->magic != IPS_CONTROL_MAGIC)
+        rc = ips_err_set(err, IPS_E_CORRUPT, "%s/control: not a run's", dir);
+    else if (c->version != IPS_POOL_VERSION)
+        rc = ips_err_set(err, IPS_E_VERSION,
+                         "%s/control: version %u, expected %d", dir, c->version,
+                         IPS_POOL_VERSION);
+    else if (c->control_bytes != sizeof(*c) ||
+             (c->clock.kind != IPS_CLOCK_RAW &&
+              c->clock.kind != IPS_CLOCK_TSC) ||
+             c->clock.mult_q32 == 0)
+        rc = ips_err_set(err, IPS_E_CORRUPT, "%s/control: damaged", dir);
+    if (rc < 0)
+        goto out;
+    c->run[sizeof(c->run) - 1] = '\0';
+    c->machine[sizeof(c->machine) - 1] = '\0';
+    c->boot_id[sizeof(c->boot_id) - 1] = '\0';
+    c->command[sizeof(c->command) - 1] = '\0';
+    c->tags[sizeof(c->tags) - 1] = '\0';
+    c->tags[sizeof(c->tags) - 2] = '\0';
+    *out = c;
+    c = NULL;
+out:
+    free(c);
+    return rc;
+}
+
+void ips_control_unmap(const struct ips_control *control)
+{
+    free((void *)(uintptr_t)control);
+}
+
+int ips_control_refresh(const char *dir, const struct ips_control *control,
+                        struct ips_err *err)
+{
+    struct ips_control now;
+    struct ips_control *c = (struct ips_control *)(uintptr_t)control;
+    int rc = control_read(dir, &now, err);
+    if (rc < 0)
+        return rc;
+    atomic_store(&c->used_bytes, atomic_load(&now.used_bytes));
+    atomic_store(&c->released_bytes, atomic_load(&now.released_bytes));
+    for (int i = 0; i < IPS_LOST_COUNT; i++)
+        atomic_store(&c->lost[i], atomic_load(&now.lost[i]));
+    return 0;
+}
+
+int ips_control_release(const char *dir, uint64_t bytes, struct ips_err *err)
+{
+    /* By pread and pwrite: a mapping would be a SIGBUS where somebody cuts the
+     * file off. One writer, so nothing is lost between the two. */
+    const off_t at = offsetof(struct ips_control, released_bytes);
+    int fd = control_open(dir, O_RDWR, err);
+    if (fd < 0)
+        return fd;
+    uint64_t value;
+    int rc = 0;
+    if (pread(fd, &value, sizeof(value), at) != sizeof(value))
+        rc = ips_err_set(err, IPS_E_CORRUPT, "%s/control cut off", dir);
+    value += bytes;
+    if (rc == 0 && pwrite(fd, &value, sizeof(value), at) != sizeof(value))
+        rc = ips_err_errno(err, "write %s/control", dir);
+    close(fd);
+    return rc;
+}

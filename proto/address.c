@@ -1,0 +1,123 @@
+#include "proto/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/peer.h"
+
+static int parse_unix(const char *path, struct ips_address *out,
+                      struct ips_err *err)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    if (len == 0)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "address \"unix:\" lacks the path of the socket");
+    if (len >= sizeof(sun.sun_path))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "socket path of %zu bytes, the kernel takes %zu: "
+                           "%s: choose a shorter state directory (--state DIR "
+                           "or IPS_STATE)",
+                           len, sizeof(sun.sun_path) - 1, path);
+    memcpy(sun.sun_path, path, len + 1);
+    memcpy(out->path, path, len + 1);
+    memcpy(&out->addr, &sun, sizeof(sun));
+    out->len = sizeof(sun);
+    out->is_unix = true;
+    return 0;
+}
+
+static int parse_port(const char *text, const char *address, uint16_t *port,
+                      struct ips_err *err)
+{
+    char *end = NULL;
+    unsigned long value = 0;
+    if (*text >= '0' && *text <= '9')
+        value = strtoul(text, &end, 10);
+    if (!end || *end || value > 65535)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "address %s: the port is a number up to 65535",
+                           address);
+    *port = (uint16_t)value;
+    return 0;
+}
+
+static int refuse(const char *address, struct ips_err *err)
+{
+    return ips_err_set(
+        err, IPS_E_REFUSED,
+        "address %s is not loopback, and TLS does not exist yet in this "
+        "version: what others could read and change is not spoken. Use a Unix "
+        "socket (unix:PATH) or loopback (tcp:127.0.0.1:PORT), and reach other "
+        "machines by forwarding it through ssh, for example "
+        "\"ssh -L 7070:127.0.0.1:7070 HOST\"",
+        address);
+}
+
+/* host is "127.0.0.1", "::1", "localhost", ...; all else is refused. */
+static int set_host(const char *host, uint16_t port, const char *address,
+                    struct ips_address *out, struct ips_err *err)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (strcmp(host, "localhost") == 0)
+        host = "127.0.0.1";
+    if (inet_pton(AF_INET, host, &v4) == 1) {
+        if (ntohl(v4.s_addr) >> 24 != 127)
+            return refuse(address, err);
+        struct sockaddr_in sin = {
+            .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = v4};
+        memcpy(&out->addr, &sin, sizeof(sin));
+        out->len = sizeof(sin);
+        return 0;
+    }
+    if (inet_pton(AF_INET6, host, &v6) != 1 || !IN6_IS_ADDR_LOOPBACK(&v6))
+        return refuse(address, err);
+    struct sockaddr_in6 sin6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = v6};
+    memcpy(&out->addr, &sin6, sizeof(sin6));
+    out->len = sizeof(sin6);
+    return 0;
+}
+
+static int parse_tcp(const char *rest, const char *address,
+                     struct ips_address *out, struct ips_err *err)
+{
+    char host[256];
+    const char *colon = strrchr(rest, ':');
+    size_t len = colon ? (size_t)(colon - rest) : 0;
+    if (!colon || len == 0 || len >= sizeof(host))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "address %s: expected tcp:HOST:PORT", address);
+    if (rest[0] == '[' && rest[len - 1] == ']') {
+        rest++;
+        len -= 2;
+    }
+    memcpy(host, rest, len);
+    host[len] = '\0';
+    uint16_t port;
+    int rc = parse_port(colon + 1, address, &port, err);
+    if (rc < 0)
+        return rc;
+    return set_host(host, port, address, out, err);
+}
+
+int ips_address_parse(const char *text, struct ips_address *out,
+                      struct ips_err *err)
+{
+    memset(out, 0, sizeof(*out));
+    if (strncmp(text, "unix:", 5) == 0)
+        return parse_unix(text + 5, out, err);
+    if (strncmp(text, "tcp:", 4) == 0)
+        return parse_tcp(text + 4, text, out, err);
+    return ips_err_set(err, IPS_E_USAGE,
+                       "address %s: expected unix:PATH or tcp:HOST:PORT", text);
+}
+
+int ips_address_check(const char *address, struct ips_err *err)
+{
+    struct ips_address parsed;
+    return ips_address_parse(address, &parsed, err);
+}

@@ -1,0 +1,243 @@
+/* The blocking side of a connection: what ipsq and tests use. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/address.h"
+#include "proto/message.h"
+
+#define READ_STEP_BYTES (64u << 10)
+
+struct ips_client {
+    int fd;
+    bool greeted;
+    uint8_t *in; /* [cap]; bytes at..have are read and not yet taken */
+    size_t at, have, cap;
+};
+
+/* Milliseconds of CLOCK_MONOTONIC; a deadline of 0 is none. */
+static uint64_t now_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static uint64_t deadline_of(unsigned timeout_ms)
+{
+    return timeout_ms ? now_ms() + timeout_ms : 0;
+}
+
+static int wait_for(int fd, short events, uint64_t deadline,
+                    struct ips_err *err)
+{
+    for (;;) {
+        int wait = -1;
+        if (deadline) {
+            uint64_t now = now_ms();
+            wait = now >= deadline ? 0 : (int)(deadline - now);
+        }
+        struct pollfd p = {.fd = fd, .events = events};
+        int rc = poll(&p, 1, wait);
+        if (rc > 0)
+            return 0;
+        if (rc == 0)
+            return ips_err_set(err, IPS_E_UNREACHABLE, "no answer in time");
+        if (errno != EINTR)
+            return ips_err_errno(err, "poll");
+    }
+}
+
+static int open_connection(const struct ips_address *to, uint64_t deadline,
+                           int *out, struct ips_err *err)
+{
+    int fd = socket(to->addr.ss_family,
+                    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return ips_err_errno(err, "socket");
+    int error = 0;
+    if (connect(fd, (const struct sockaddr *)&to->addr, to->len) < 0)
+        error = errno;
+    if (error == EINPROGRESS) {
+        socklen_t len = sizeof(error);
+        int rc = wait_for(fd, POLLOUT, deadline, err);
+        if (rc < 0) {
+            close(fd);
+            return rc;
+        }
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+            error = errno;
+    }
+    if (error) {
+        close(fd);
+        return ips_err_set(err, IPS_E_UNREACHABLE, "%s", strerror(error));
+    }
+    *out = fd;
+    return 0;
+}
+
+static int send_all(int fd, const uint8_t *data, size_t len,
+                    struct ips_err *err)
+{
+    while (len > 0) {
+        ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN) {
+            int rc = wait_for(fd, POLLOUT, 0, err);
+            if (rc < 0)
+                return rc;
+        } else if (n < 0 && errno != EINTR) {
+            return ips_err_set(err, IPS_E_UNREACHABLE, "send: %s",
+                               strerror(errno));
+        } else if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+int ips_client_send(struct ips_client *c, const Ips__Envelope *env,
+                    struct ips_err *err)
+{
+    uint8_t *data;
+    size_t len;
+    int rc = ips_frame_encode(env, &data, &len, err);
+    if (rc < 0)
+        return rc;
+    rc = send_all(c->fd, data, len, err);
+    free(data);
+    return rc;
+}
+
+static int read_some(struct ips_client *c, uint64_t deadline,
+                     struct ips_err *err)
+{
+    if (c->at > 0) {
+        memmove(c->in, c->in + c->at, c->have - c->at);
+        c->have -= c->at;
+        c->at = 0;
+    }
+    if (c->cap - c->have < READ_STEP_BYTES) {
+        size_t cap = c->cap * 2 + READ_STEP_BYTES;
+        uint8_t *bigger = realloc(c->in, cap);
+        if (!bigger)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+        c->in = bigger;
+        c->cap = cap;
+    }
+    for (;;) {
+        ssize_t n = recv(c->fd, c->in + c->have, c->cap - c->have, 0);
+        if (n > 0) {
+            c->have += (size_t)n;
+            return 0;
+        }
+        if (n == 0)
+            return ips_err_set(err, IPS_E_UNREACHABLE,
+                               "closed by the other side");
+        if (errno == EAGAIN) {
+            int rc = wait_for(c->fd, POLLIN, deadline, err);
+            if (rc < 0)
+                return rc;
+        } else if (errno != EINTR) {
+            return ips_err_set(err, IPS_E_UNREACHABLE, "receive: %s",
+                               strerror(errno));
+        }
+    }
+}
+
+int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
+                    Ips__Envelope **out, struct ips_err *err)
+{
+    uint64_t deadline = deadline_of(timeout_ms);
+    size_t max = c->greeted ? IPS_FRAME_MAX_BYTES : IPS_HELLO_MAX_BYTES;
+    for (;;) {
+        size_t have = c->have - c->at;
+        int64_t whole =
+            have ? ips_frame_length(c->in + c->at, have, max, err) : 0;
+        if (whole < 0)
+            return (int)IPS_E_PROTOCOL;
+        if (whole > 0) {
+            size_t len = (size_t)whole;
+            *out = ips_frame_decode(c->in + c->at, len, err);
+            c->at += len;
+            return *out ? 0 : IPS_E_PROTOCOL;
+        }
+        int rc = read_some(c, deadline, err);
+        if (rc < 0)
+            return rc;
+    }
+}
+
+static int greet(struct ips_client *c, unsigned timeout_ms, struct ips_err *err)
+{
+    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__CLIENT);
+    Ips__Envelope env = IPS__ENVELOPE__INIT, *answer = NULL;
+    env.body_case = IPS__ENVELOPE__BODY_HELLO;
+    env.hello = &hello;
+    int rc = ips_client_send(c, &env, err);
+    if (rc == 0)
+        rc = ips_client_recv(c, timeout_ms, &answer, err);
+    if (rc < 0)
+        return rc;
+    if (answer->body_case != IPS__ENVELOPE__BODY_HELLO)
+        rc = ips_err_set(err, IPS_E_PROTOCOL,
+                         "the other side spoke before it said Hello");
+    else if (answer->hello->error && *answer->hello->error)
+        rc =
+            ips_err_set(err,
+                        answer->hello->protocol == IPS_PROTOCOL ? IPS_E_REFUSED
+                                                                : IPS_E_VERSION,
+                        "refused: %s", answer->hello->error);
+    else if (answer->hello->protocol != IPS_PROTOCOL)
+        rc = ips_err_set(err, IPS_E_VERSION,
+                         "the other side speaks protocol version %u, this "
+                         "program %d: install the same version of IPS",
+                         answer->hello->protocol, IPS_PROTOCOL);
+    ips__envelope__free_unpacked(answer, NULL);
+    c->greeted = rc == 0;
+    return rc;
+}
+
+int ips_client_connect(const char *address, unsigned timeout_ms,
+                       struct ips_client **out, struct ips_err *err)
+{
+    struct ips_address to;
+    struct ips_client *c = NULL;
+    int fd = -1;
+    int rc = ips_address_parse(address, &to, err);
+    if (rc < 0)
+        return rc;
+    rc = open_connection(&to, deadline_of(timeout_ms), &fd, err);
+    if (rc < 0)
+        goto out;
+    c = calloc(1, sizeof(*c));
+    if (!c) {
+        close(fd);
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+        goto out;
+    }
+    c->fd = fd;
+    rc = greet(c, timeout_ms, err);
+    if (rc == 0) {
+        *out = c;
+        return 0;
+    }
+out:
+    ips_err_wrap(err, "%s", address);
+    ips_client_free(c);
+    return rc;
+}
+
+void ips_client_free(struct ips_client *c)
+{
+    if (!c)
+        return;
+    close(c->fd);
+    free(c->in);
+    free(c);
+}

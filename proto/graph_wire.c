@@ -1,0 +1,347 @@
+#include "proto/graph_wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sending -------------------------------------------------------- */
+
+static uint32_t take_step(uint32_t at, uint32_t count)
+{
+    uint32_t left = count - at;
+    return left < IPS_PIECE_ITEMS ? left : IPS_PIECE_ITEMS;
+}
+
+void ips_wire_piece_release(struct ips_wire_piece *piece)
+{
+    free(piece->xpred);
+    free(piece->site);
+    memset(piece, 0, sizeof(*piece));
+}
+
+static void put_chains(Ips__Subgraph *m, const struct ips_wire_graph *g,
+                       uint32_t at, uint32_t n)
+{
+    m->n_chain_count = m->n_chain_process = m->n_chain_pid = n;
+    m->n_chain_tid = m->n_chain_thread = n;
+    if (n == 0)
+        return;
+    m->chain_count = g->chain_nodes + at;
+    m->chain_process = g->chain_process + at;
+    m->chain_pid = g->chain_pid + at;
+    m->chain_tid = g->chain_tid + at;
+    m->chain_thread = g->chain_thread + at;
+}
+
+static int put_nodes(struct ips_wire_piece *piece,
+                     const struct ips_wire_graph *g, uint32_t at, uint32_t n,
+                     struct ips_err *err)
+{
+    Ips__Subgraph *m = &piece->msg;
+    if (n == 0)
+        return 0;
+    if (!piece->xpred)
+        piece->xpred = malloc(IPS_PIECE_ITEMS * sizeof(*piece->xpred));
+    if (!piece->site && g->site)
+        piece->site = malloc(IPS_PIECE_ITEMS * sizeof(*piece->site));
+    if (!piece->xpred || (g->site && !piece->site))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a piece");
+    for (uint32_t i = 0; i < n; i++) {
+        /* 0 is "none": IPS_WIRE_NO_NODE + 1 in 32 bits. */
+        piece->xpred[i] = (uint32_t)(g->xpred[at + i] + 1);
+        if (g->site)
+            piece->site[i] = g->site[at + i] + 1;
+    }
+    m->kind = (ProtobufCBinaryData){.len = n, .data = g->kind + at};
+    m->xkind = (ProtobufCBinaryData){.len = n, .data = g->xkind + at};
+    m->n_w = m->n_xpred = m->n_xlen = n;
+    m->w = g->w + at;
+    m->xpred = piece->xpred;
+    m->xlen = g->xlen + at;
+    if (g->t_ns) {
+        m->n_t_ns = n;
+        m->t_ns = g->t_ns + at;
+    }
+    if (g->site) {
+        m->n_site = n;
+        m->site = piece->site;
+    }
+    if (g->origin) {
+        m->n_origin = n;
+        m->origin = g->origin + at;
+    }
+    return 0;
+}
+
+static void put_remote(Ips__Subgraph *m, const struct ips_wire_graph *g,
+                       const struct ips_wire_cursor *at, uint32_t ins,
+                       uint32_t outs)
+{
+    if (ins > 0) {
+        m->n_in_node = m->n_in_end = m->n_in_pos = ins;
+        m->in_node = g->in_node + at->in;
+        m->in_end = g->in_end + at->in;
+        m->in_pos = g->in_pos + at->in;
+    }
+    if (outs > 0) {
+        m->n_out_node = m->n_out_end = m->n_out_pos = m->n_out_len = outs;
+        m->out_node = g->out_node + at->out;
+        m->out_end = g->out_end + at->out;
+        m->out_pos = g->out_pos + at->out;
+        m->out_len = g->out_len + at->out;
+    }
+}
+
+int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
+                  struct ips_wire_piece *piece, bool *last, struct ips_err *err)
+{
+    Ips__Subgraph *m = &piece->msg;
+    ips__subgraph__init(m);
+    uint32_t chains = take_step(at->chain, g->chain_count);
+    uint32_t nodes = take_step(at->node, g->node_count);
+    uint32_t ins = take_step(at->in, g->in_count);
+    uint32_t outs = take_step(at->out, g->out_count);
+    put_chains(m, g, at->chain, chains);
+    int rc = put_nodes(piece, g, at->node, nodes, err);
+    if (rc < 0)
+        return rc;
+    put_remote(m, g, at, ins, outs);
+    at->chain += chains;
+    at->node += nodes;
+    at->in += ins;
+    at->out += outs;
+    *last = at->chain == g->chain_count && at->node == g->node_count &&
+            at->in == g->in_count && at->out == g->out_count;
+    if (*last) {
+        m->total_cpu_ns = g->total_cpu_ns;
+        m->end_count = g->end_count;
+    }
+    return 0;
+}
+
+/* ---- receiving ------------------------------------------------------ */
+
+void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
+                         bool detail, bool reduced)
+{
+    memset(t, 0, sizeof(*t));
+    t->max_nodes = max_nodes;
+    t->detail = detail;
+    t->reduced = reduced;
+}
+
+void ips_wire_taker_release(struct ips_wire_taker *t)
+{
+    struct ips_wire_graph *g = &t->g;
+    void *all[] = {
+        g->chain_nodes,  g->chain_process, g->chain_pid, g->chain_tid,
+        g->chain_thread, g->kind,          g->xkind,     g->w,
+        g->xlen,         g->t_ns,          g->xpred,     g->site,
+        g->origin,       g->in_node,       g->in_end,    g->in_pos,
+        g->out_node,     g->out_end,       g->out_len,   g->out_pos};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        free(all[i]);
+    memset(t, 0, sizeof(*t));
+}
+
+/* One array of a group that grows together; false: no memory (the others may
+ * have grown, which does no harm). */
+static bool grow_array(void *slot, uint32_t cap, size_t item)
+{
+    void *old;
+    memcpy(&old, slot, sizeof(old));
+    void *bigger = realloc(old, (size_t)cap * item);
+    if (!bigger)
+        return false;
+    memcpy(slot, &bigger, sizeof(bigger));
+    return true;
+}
+
+/* Room for `more` items after `count`; *cap is raised by the caller once all
+ * arrays of the group have grown. Returns the new capacity, 0 past the limit.
+ */
+static uint32_t next_cap(uint32_t count, size_t more, uint32_t cap,
+                         uint32_t max)
+{
+    if (more > max || count > max - (uint32_t)more)
+        return 0;
+    uint32_t need = count + (uint32_t)more;
+    if (need <= cap)
+        return cap ? cap : 1;
+    uint32_t twice = cap < max / 2 ? cap * 2 : max;
+    return twice > need ? twice : need;
+}
+
+static int too_many(const struct ips_wire_taker *t, const char *what,
+                    struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_LIMIT,
+                       "subgraph of more than %u %s: the limit of this "
+                       "answer",
+                       t->max_nodes, what);
+}
+
+static int no_memory(struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a subgraph");
+}
+
+static int unequal(const char *what, struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_PROTOCOL,
+                       "subgraph: arrays of %s differ in length", what);
+}
+
+static void append(void *array, uint32_t at, const void *from, size_t n,
+                   size_t item)
+{
+    if (n > 0)
+        memcpy((uint8_t *)array + (size_t)at * item, from, n * item);
+}
+
+static int take_chains(struct ips_wire_taker *t, const Ips__Subgraph *m,
+                       struct ips_err *err)
+{
+    struct ips_wire_graph *g = &t->g;
+    size_t n = m->n_chain_count;
+    if (m->n_chain_process != n || m->n_chain_pid != n || m->n_chain_tid != n ||
+        m->n_chain_thread != n)
+        return unequal("chains", err);
+    uint32_t cap = next_cap(g->chain_count, n, t->chain_cap, t->max_nodes);
+    if (cap == 0)
+        return too_many(t, "chains", err);
+    if (cap != t->chain_cap) {
+        if (!grow_array(&g->chain_nodes, cap, sizeof(uint32_t)) ||
+            !grow_array(&g->chain_process, cap, sizeof(uint32_t)) ||
+            !grow_array(&g->chain_pid, cap, sizeof(uint32_t)) ||
+            !grow_array(&g->chain_tid, cap, sizeof(uint32_t)) ||
+            !grow_array(&g->chain_thread, cap, sizeof(uint32_t)))
+            return no_memory(err);
+        t->chain_cap = cap;
+    }
+    uint32_t at = g->chain_count;
+    append(g->chain_nodes, at, m->chain_count, n, sizeof(uint32_t));
+    append(g->chain_process, at, m->chain_process, n, sizeof(uint32_t));
+    append(g->chain_pid, at, m->chain_pid, n, sizeof(uint32_t));
+    append(g->chain_tid, at, m->chain_tid, n, sizeof(uint32_t));
+    append(g->chain_thread, at, m->chain_thread, n, sizeof(uint32_t));
+    g->chain_count += (uint32_t)n;
+    return 0;
+}
+
+static bool grow_nodes(struct ips_wire_taker *t, uint32_t cap)
+{
+    struct ips_wire_graph *g = &t->g;
+    return grow_array(&g->kind, cap, 1) && grow_array(&g->xkind, cap, 1) &&
+           grow_array(&g->w, cap, sizeof(uint64_t)) &&
+           grow_array(&g->xlen, cap, sizeof(uint64_t)) &&
+           grow_array(&g->xpred, cap, sizeof(uint32_t)) &&
+           (!t->detail || (grow_array(&g->t_ns, cap, sizeof(uint64_t)) &&
+                           grow_array(&g->site, cap, sizeof(uint32_t)))) &&
+           (!t->reduced || grow_array(&g->origin, cap, sizeof(uint32_t)));
+}
+
+static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
+                      struct ips_err *err)
+{
+    struct ips_wire_graph *g = &t->g;
+    size_t n = m->kind.len;
+    if (m->xkind.len != n || m->n_w != n || m->n_xpred != n || m->n_xlen != n ||
+        m->n_t_ns != (t->detail ? n : 0) || m->n_site != (t->detail ? n : 0) ||
+        m->n_origin != (t->reduced ? n : 0))
+        return unequal("nodes", err);
+    uint32_t cap = next_cap(g->node_count, n, t->node_cap, t->max_nodes);
+    if (cap == 0)
+        return too_many(t, "nodes", err);
+    if (cap != t->node_cap) {
+        if (!grow_nodes(t, cap))
+            return no_memory(err);
+        t->node_cap = cap;
+    }
+    uint32_t at = g->node_count;
+    append(g->kind, at, m->kind.data, n, 1);
+    append(g->xkind, at, m->xkind.data, n, 1);
+    append(g->w, at, m->w, n, sizeof(uint64_t));
+    append(g->xlen, at, m->xlen, n, sizeof(uint64_t));
+    for (size_t i = 0; i < n; i++) {
+        if (m->xpred[i] > UINT32_MAX)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "subgraph: predecessor beyond 2^32");
+        g->xpred[at + i] = (uint32_t)m->xpred[i] - 1;
+    }
+    if (t->detail) {
+        append(g->t_ns, at, m->t_ns, n, sizeof(uint64_t));
+        for (size_t i = 0; i < n; i++)
+            g->site[at + i] = m->site[i] - 1;
+    }
+    if (t->reduced)
+        append(g->origin, at, m->origin, n, sizeof(uint32_t));
+    g->node_count += (uint32_t)n;
+    return 0;
+}
+
+static int take_ins(struct ips_wire_taker *t, const Ips__Subgraph *m,
+                    struct ips_err *err)
+{
+    struct ips_wire_graph *g = &t->g;
+    size_t n = m->n_in_node;
+    if (m->n_in_end != n || m->n_in_pos != n)
+        return unequal("remote receives", err);
+    uint32_t cap = next_cap(g->in_count, n, t->in_cap, t->max_nodes);
+    if (cap == 0)
+        return too_many(t, "remote receives", err);
+    if (cap != t->in_cap) {
+        if (!grow_array(&g->in_node, cap, sizeof(uint32_t)) ||
+            !grow_array(&g->in_end, cap, sizeof(uint32_t)) ||
+            !grow_array(&g->in_pos, cap, sizeof(uint64_t)))
+            return no_memory(err);
+        t->in_cap = cap;
+    }
+    append(g->in_node, g->in_count, m->in_node, n, sizeof(uint32_t));
+    append(g->in_end, g->in_count, m->in_end, n, sizeof(uint32_t));
+    append(g->in_pos, g->in_count, m->in_pos, n, sizeof(uint64_t));
+    g->in_count += (uint32_t)n;
+    return 0;
+}
+
+static int take_outs(struct ips_wire_taker *t, const Ips__Subgraph *m,
+                     struct ips_err *err)
+{
+    struct ips_wire_graph *g = &t->g;
+    size_t n = m->n_out_node;
+    if (m->n_out_end != n || m->n_out_pos != n || m->n_out_len != n)
+        return unequal("remote sends", err);
+    uint32_t cap = next_cap(g->out_count, n, t->out_cap, t->max_nodes);
+    if (cap == 0)
+        return too_many(t, "remote sends", err);
+    if (cap != t->out_cap) {
+        if (!grow_array(&g->out_node, cap, sizeof(uint32_t)) ||
+            !grow_array(&g->out_end, cap, sizeof(uint32_t)) ||
+            !grow_array(&g->out_len, cap, sizeof(uint32_t)) ||
+            !grow_array(&g->out_pos, cap, sizeof(uint64_t)))
+            return no_memory(err);
+        t->out_cap = cap;
+    }
+    append(g->out_node, g->out_count, m->out_node, n, sizeof(uint32_t));
+    append(g->out_end, g->out_count, m->out_end, n, sizeof(uint32_t));
+    append(g->out_len, g->out_count, m->out_len, n, sizeof(uint32_t));
+    append(g->out_pos, g->out_count, m->out_pos, n, sizeof(uint64_t));
+    g->out_count += (uint32_t)n;
+    return 0;
+}
+
+int ips_wire_take(struct ips_wire_taker *t, const Ips__Subgraph *m,
+                  struct ips_err *err)
+{
+    int rc = take_chains(t, m, err);
+    if (rc == 0)
+        rc = take_nodes(t, m, err);
+    if (rc == 0)
+        rc = take_ins(t, m, err);
+    if (rc == 0)
+        rc = take_outs(t, m, err);
+    if (m->total_cpu_ns)
+        t->g.total_cpu_ns = m->total_cpu_ns;
+    if (m->end_count)
+        t->g.end_count = m->end_count;
+    return rc;
+}

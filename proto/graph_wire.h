@@ -1,0 +1,75 @@
+/*
+ * A subgraph on the wire: plain arrays in, pieces of at most IPS_PIECE_ITEMS
+ * items out, and back. Knows nothing of analysis: the slave lays its graph
+ * beside these arrays, the master makes a graph of them.
+ *
+ * Everything that arrives is untrusted: counts are limited before anything
+ * grows, parallel arrays must have equal lengths, nothing else is judged here
+ * (ips_graph_check does that).
+ */
+#ifndef IPS_PROTO_GRAPH_WIRE_H
+#define IPS_PROTO_GRAPH_WIRE_H
+
+#include "proto/peer.h"
+
+#define IPS_WIRE_NO_NODE UINT32_MAX
+
+/* Arrays as in analysis/graph.h, but struct of arrays throughout. `origin`,
+ * `t_ns` and `site` may be NULL (absent). */
+struct ips_wire_graph {
+    uint32_t chain_count;
+    uint32_t *chain_nodes, *chain_process, *chain_pid, *chain_tid,
+        *chain_thread;
+    uint32_t node_count;
+    uint8_t *kind, *xkind;
+    uint64_t *w, *xlen, *t_ns;
+    uint32_t *xpred; /* IPS_WIRE_NO_NODE: none */
+    uint32_t *site;  /* IPS_WIRE_NO_NODE: none */
+    uint32_t *origin;
+    uint32_t in_count;
+    uint32_t *in_node, *in_end;
+    uint64_t *in_pos;
+    uint32_t out_count;
+    uint32_t *out_node, *out_end, *out_len;
+    uint64_t *out_pos;
+    uint64_t total_cpu_ns;
+    uint32_t end_count;
+};
+
+/* ---- sending -------------------------------------------------------- */
+
+/* Where a graph that is being sent has got to; zero it to begin. */
+struct ips_wire_cursor {
+    uint32_t chain, node, in, out;
+};
+/* Storage that a piece points into, good until the next call or release. */
+struct ips_wire_piece {
+    Ips__Subgraph msg;
+    uint64_t *xpred;
+    uint32_t *site;
+};
+/* The next piece; *last where nothing comes after it. Fits a frame. An empty
+ * graph is one empty last piece. */
+int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
+                  struct ips_wire_piece *piece, bool *last,
+                  struct ips_err *err) IPS_MUST_USE;
+void ips_wire_piece_release(struct ips_wire_piece *piece);
+
+/* ---- receiving ------------------------------------------------------ */
+
+/* Collects pieces into arrays of its own. */
+struct ips_wire_taker {
+    struct ips_wire_graph g;
+    uint32_t max_nodes;
+    uint32_t chain_cap, node_cap, in_cap, out_cap;
+    bool detail, reduced; /* t_ns and site, origin are expected */
+};
+void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
+                         bool detail, bool reduced);
+/* IPS_E_PROTOCOL for arrays that do not fit together, IPS_E_LIMIT past
+ * max_nodes nodes, chains, ins or outs. */
+int ips_wire_take(struct ips_wire_taker *t, const Ips__Subgraph *piece,
+                  struct ips_err *err) IPS_MUST_USE;
+void ips_wire_taker_release(struct ips_wire_taker *t);
+
+#endif

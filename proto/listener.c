@@ -1,0 +1,246 @@
+/*
+ * The listening side. A Unix socket lies in a directory that only its owner
+ * can write, is 0600, and is guarded by a lock file beside it: what a dead
+ * daemon left behind is removed, what a living one answers on is not.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "proto/address.h"
+#include "proto/peer_private.h"
+
+#define BACKLOG 128
+
+struct ips_listener {
+    struct event_base *base;
+    struct evconnlistener *ev;
+    struct event *again; /* after a failed accept */
+    void (*on_accept)(struct ips_peer *peer, void *arg);
+    void *arg;
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    char address[IPS_LISTENER_ADDRESS_BYTES];
+    int lock_fd;
+};
+
+static void on_conn(struct evconnlistener *ev, evutil_socket_t fd,
+                    struct sockaddr *sa, int len, void *arg)
+{
+    (void)ev;
+    (void)sa;
+    (void)len;
+    struct ips_listener *l = arg;
+    struct ips_peer *peer;
+    struct ips_err err = {0};
+    if (ips_peer_new(l->base, fd, &peer, &err) < 0) {
+        ips_log_warn("connection not taken: %s", err.msg);
+        close(fd);
+        return;
+    }
+    l->on_accept(peer, l->arg);
+}
+
+/* Out of descriptors, mostly: accept again in a second, not in a busy loop. */
+static void on_accept_error(struct evconnlistener *ev, void *arg)
+{
+    struct ips_listener *l = arg;
+    ips_log_warn("%s: accept: %s", l->address, strerror(errno));
+    evconnlistener_disable(ev);
+    const struct timeval wait = {1, 0};
+    event_add(l->again, &wait);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct ips_listener *l = arg;
+    evconnlistener_enable(l->ev);
+}
+
+static int check_directory(const char *path, struct ips_err *err)
+{
+    char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    snprintf(dir, sizeof(dir), "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (!slash)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "socket path %s: give the whole path", path);
+    *slash = '\0';
+    struct stat st;
+    if (stat(*dir ? dir : "/", &st) < 0)
+        return ips_err_errno(err, "directory of the socket %s", path);
+    if ((st.st_mode & 0022) || (st.st_uid != geteuid() && st.st_uid != 0))
+        return ips_err_set(err, IPS_E_REFUSED,
+                           "directory %s of the socket can be written by "
+                           "others: use one of your own with mode 0700",
+                           dir);
+    return 0;
+}
+
+/* With the lock held: true where somebody (of an older version, or not ours)
+ * still answers on the path. */
+static bool somebody_answers(const struct ips_address *to)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return true;
+    int rc = connect(fd, (const struct sockaddr *)&to->addr, to->len);
+    bool answers = rc == 0 || errno == EAGAIN || errno == EINPROGRESS;
+    close(fd);
+    return answers;
+}
+
+static int take_path(struct ips_listener *l, const struct ips_address *to,
+                     struct ips_err *err)
+{
+    char lock[sizeof(to->path) + 8];
+    snprintf(lock, sizeof(lock), "%s.lock", to->path);
+    l->lock_fd = open(lock, O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (l->lock_fd < 0)
+        return ips_err_errno(err, "%s", lock);
+    if (flock(l->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return ips_err_set(err, IPS_E_BUSY,
+                           "another daemon listens on %s already", to->path);
+    struct stat st;
+    if (lstat(to->path, &st) < 0)
+        return errno == ENOENT ? 0 : ips_err_errno(err, "%s", to->path);
+    if (!S_ISSOCK(st.st_mode))
+        return ips_err_set(err, IPS_E_REFUSED,
+                           "%s is there and is no socket: not touched",
+                           to->path);
+    if (somebody_answers(to))
+        return ips_err_set(err, IPS_E_BUSY,
+                           "another daemon listens on %s already", to->path);
+    if (unlink(to->path) < 0)
+        return ips_err_errno(err, "remove the stale socket %s", to->path);
+    return 0;
+}
+
+static int open_socket(const struct ips_address *to, int *out,
+                       struct ips_err *err)
+{
+    int fd = socket(to->addr.ss_family,
+                    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return ips_err_errno(err, "socket");
+    int on = 1;
+    if (!to->is_unix)
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    /* Never a moment in which others could connect. */
+    mode_t mask = umask(0177);
+    int rc = bind(fd, (const struct sockaddr *)&to->addr, to->len);
+    umask(mask);
+    if (rc < 0 || listen(fd, BACKLOG) < 0) {
+        ips_err_errno(err, "listen");
+        close(fd);
+        return IPS_E_IO;
+    }
+    *out = fd;
+    return 0;
+}
+
+static void name_address(struct ips_listener *l, const char *asked, int fd)
+{
+    struct sockaddr_storage ss;
+    socklen_t len = sizeof(ss);
+    char host[INET6_ADDRSTRLEN] = "";
+    snprintf(l->address, sizeof(l->address), "%s", asked);
+    if (*l->path || getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
+        return;
+    if (ss.ss_family == AF_INET) {
+        struct sockaddr_in sin;
+        memcpy(&sin, &ss, sizeof(sin));
+        inet_ntop(AF_INET, &sin.sin_addr, host, sizeof(host));
+        snprintf(l->address, sizeof(l->address), "tcp:%s:%u", host,
+                 ntohs(sin.sin_port));
+    } else if (ss.ss_family == AF_INET6) {
+        struct sockaddr_in6 sin6;
+        memcpy(&sin6, &ss, sizeof(sin6));
+        inet_ntop(AF_INET6, &sin6.sin6_addr, host, sizeof(host));
+        snprintf(l->address, sizeof(l->address), "tcp:[%s]:%u", host,
+                 ntohs(sin6.sin6_port));
+    }
+}
+
+static int listener_start(struct ips_listener *l, const char *address,
+                          struct ips_err *err)
+{
+    struct ips_address to;
+    int fd = -1;
+    int rc = ips_address_parse(address, &to, err);
+    if (rc == 0 && to.is_unix) {
+        rc = check_directory(to.path, err);
+        if (rc == 0)
+            rc = take_path(l, &to, err);
+    }
+    if (rc == 0)
+        rc = open_socket(&to, &fd, err);
+    if (rc < 0)
+        return rc;
+    if (to.is_unix)
+        memcpy(l->path, to.path, sizeof(l->path));
+    name_address(l, address, fd);
+    l->again = event_new(l->base, -1, 0, on_again, l);
+    if (l->again)
+        l->ev = evconnlistener_new(
+            l->base, on_conn, l, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
+            0, fd);
+    if (!l->ev) {
+        close(fd);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    }
+    evconnlistener_set_error_cb(l->ev, on_accept_error);
+    return 0;
+}
+
+int ips_listener_new(struct event_base *base, const char *address,
+                     void (*on_accept)(struct ips_peer *peer, void *arg),
+                     void *arg, struct ips_listener **out, struct ips_err *err)
+{
+    struct ips_listener *l = calloc(1, sizeof(*l));
+    if (!l)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    l->base = base;
+    l->on_accept = on_accept;
+    l->arg = arg;
+    l->lock_fd = -1;
+    int rc = listener_start(l, address, err);
+    if (rc < 0) {
+        ips_err_wrap(err, "%s", address);
+        ips_listener_free(l);
+        return rc;
+    }
+    *out = l;
+    return 0;
+}
+
+const char *ips_listener_address(const struct ips_listener *l)
+{
+    return l->address;
+}
+
+void ips_listener_free(struct ips_listener *l)
+{
+    if (!l)
+        return;
+    if (l->ev)
+        evconnlistener_free(l->ev);
+    if (l->again)
+        event_free(l->again);
+    if (*l->path)
+        unlink(l->path);
+    if (l->lock_fd >= 0)
+        close(l->lock_fd);
+    free(l);
+}

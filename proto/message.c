@@ -1,0 +1,84 @@
+#include "proto/message.h"
+
+#include <string.h>
+
+char *ips_wire_text(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } u = {.in = text ? text : ""};
+    return u.out;
+}
+
+/* The same for messages: packing reads only. */
+#define UNCONST(type, p)                                                       \
+    ((union {                                                                  \
+        const type *in;                                                        \
+        type *out;                                                             \
+    }){.in = (p)})                                                             \
+        .out
+
+Ips__Hello ips_hello(Ips__Hello__Role role)
+{
+    Ips__Hello hello = IPS__HELLO__INIT;
+    hello.protocol = IPS_PROTOCOL;
+    hello.version = ips_wire_text(IPS_VERSION);
+    hello.role = role;
+    return hello;
+}
+
+void ips_send_hello(struct ips_peer *peer, const Ips__Hello *hello)
+{
+    Ips__Envelope env = IPS__ENVELOPE__INIT;
+    env.body_case = IPS__ENVELOPE__BODY_HELLO;
+    env.hello = UNCONST(Ips__Hello, hello);
+    ips_peer_send(peer, &env);
+}
+
+void ips_send_request(struct ips_peer *peer, const Ips__Request *request)
+{
+    Ips__Envelope env = IPS__ENVELOPE__INIT;
+    env.body_case = IPS__ENVELOPE__BODY_REQUEST;
+    env.request = UNCONST(Ips__Request, request);
+    ips_peer_send(peer, &env);
+}
+
+void ips_send_reply(struct ips_peer *peer, const Ips__Reply *reply)
+{
+    Ips__Envelope env = IPS__ENVELOPE__INIT;
+    env.body_case = IPS__ENVELOPE__BODY_REPLY;
+    env.reply = UNCONST(Ips__Reply, reply);
+    ips_peer_send(peer, &env);
+}
+
+void ips_send_report(struct ips_peer *peer, const Ips__Report *report)
+{
+    Ips__Envelope env = IPS__ENVELOPE__INIT;
+    env.body_case = IPS__ENVELOPE__BODY_REPORT;
+    env.report = UNCONST(Ips__Report, report);
+    ips_peer_send(peer, &env);
+}
+
+void ips_send_error(struct ips_peer *peer, uint64_t id,
+                    const struct ips_err *why)
+{
+    Ips__Reply reply = IPS__REPLY__INIT;
+    reply.id = id;
+    reply.last = true;
+    reply.error = why->code ? why->code : IPS_E_IO;
+    reply.message = ips_wire_text(why->msg);
+    ips_send_reply(peer, &reply);
+}
+
+int ips_reply_error(const Ips__Reply *reply, struct ips_err *err)
+{
+    if (reply->error == 0)
+        return 0;
+    int code = reply->error;
+    if (strcmp(ips_err_text(code), ips_err_text(1)) == 0)
+        code = IPS_E_PROTOCOL;
+    return ips_err_set(err, code, "%s",
+                       reply->message && *reply->message ? reply->message
+                                                         : ips_err_text(code));
+}

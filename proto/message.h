@@ -1,0 +1,37 @@
+/*
+ * The few messages that everybody builds: Hello, requests and replies in their
+ * envelope, errors. So that slave, master and client do not repeat themselves.
+ */
+#ifndef IPS_PROTO_MESSAGE_H
+#define IPS_PROTO_MESSAGE_H
+
+#include <math.h>
+
+#include "proto/peer.h"
+
+/* "Not measured" on the wire (proto/ips.proto). */
+#define IPS_UNMEASURED UINT64_MAX
+#define IPS_UNMEASURED_REAL ((double)NAN)
+
+/* A Hello of this build; strings are borrowed, so set machine and boot_id
+ * (slaves) before it is sent. */
+Ips__Hello ips_hello(Ips__Hello__Role role);
+void ips_send_hello(struct ips_peer *peer, const Ips__Hello *hello);
+
+/* Wraps and sends; everything borrowed. */
+void ips_send_request(struct ips_peer *peer, const Ips__Request *request);
+void ips_send_reply(struct ips_peer *peer, const Ips__Reply *reply);
+void ips_send_report(struct ips_peer *peer, const Ips__Report *report);
+
+/* The last reply to request `id`: an error. `code` is an ips_errcode. */
+void ips_send_error(struct ips_peer *peer, uint64_t id,
+                    const struct ips_err *why);
+
+/* 0, or the error a reply carries, put into err (a code that is none of ours
+ * becomes IPS_E_PROTOCOL). */
+int ips_reply_error(const Ips__Reply *reply, struct ips_err *err) IPS_MUST_USE;
+
+/* protobuf-c wants char *, also where it only reads. */
+char *ips_wire_text(const char *text);
+
+#endif

@@ -1,0 +1,389 @@
+#include "proto/peer.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/address.h"
+#include "proto/message.h"
+#include "proto/peer_private.h"
+
+/* What one turn takes from one peer. */
+#define TURN_BYTES (256u << 10)
+#define TURN_FRAMES 256
+#define FAREWELL_WAIT_S 5
+
+enum peer_state {
+    PEER_OPENING, /* no Hello from the other side yet */
+    PEER_TALKING,
+    PEER_FINISHING, /* what is queued goes out, nothing comes in */
+    PEER_FAILED,    /* on_close is due */
+    PEER_REAPED,    /* on the reap list */
+};
+
+struct ips_peer {
+    enum peer_state state;
+    struct event_base *base;
+    struct bufferevent *bev;
+    struct event *later; /* goes on with buffered frames, tells of failure */
+    struct event *limit; /* Hello must come, the farewell must go */
+    const struct ips_peer_ops *ops;
+    void *arg;
+    void (*on_drain)(struct ips_peer *peer, void *arg);
+    struct ips_peer *next_reap;
+    char name[96];
+    char why[512];
+};
+
+static struct ips_peer *reap_list;
+
+static void peer_destroy(struct ips_peer *p)
+{
+    if (p->bev)
+        bufferevent_free(p->bev);
+    if (p->later)
+        event_free(p->later);
+    if (p->limit)
+        event_free(p->limit);
+    free(p);
+}
+
+void ips_peer_reap(void)
+{
+    while (reap_list) {
+        struct ips_peer *p = reap_list;
+        reap_list = p->next_reap;
+        peer_destroy(p);
+    }
+}
+
+static void on_reap(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    (void)arg;
+    ips_peer_reap();
+}
+
+static void disarm(struct ips_peer *p)
+{
+    if (p->bev)
+        bufferevent_disable(p->bev, EV_READ | EV_WRITE);
+    event_del(p->limit);
+}
+
+void ips_peer_free(struct ips_peer *p)
+{
+    if (!p || p->state == PEER_REAPED)
+        return;
+    disarm(p);
+    event_del(p->later);
+    p->state = PEER_REAPED;
+    p->ops = NULL;
+    p->on_drain = NULL;
+    p->next_reap = reap_list;
+    reap_list = p;
+    const struct timeval now = {0, 0};
+    event_base_once(p->base, -1, EV_TIMEOUT, on_reap, NULL, &now);
+}
+
+/* From now on nothing comes or goes; on_close follows in a later callback. */
+static void peer_fail(struct ips_peer *p, const char *why)
+{
+    if (p->state == PEER_FAILED || p->state == PEER_REAPED)
+        return;
+    disarm(p);
+    if (p->state != PEER_FINISHING)
+        snprintf(p->why, sizeof(p->why), "%s", why);
+    p->state = PEER_FAILED;
+    event_active(p->later, EV_TIMEOUT, 0);
+}
+
+void ips_peer_finish(struct ips_peer *p, const char *why)
+{
+    if (p->state == PEER_FINISHING || p->state == PEER_FAILED ||
+        p->state == PEER_REAPED)
+        return;
+    p->state = PEER_FINISHING;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+    bufferevent_disable(p->bev, EV_READ);
+    if (ips_peer_backlog(p) == 0) {
+        peer_fail(p, why);
+        return;
+    }
+    const struct timeval wait = {FAREWELL_WAIT_S, 0};
+    event_add(p->limit, &wait);
+}
+
+/* ---- incoming ------------------------------------------------------- */
+
+/* The rules of the first message; false where the peer was closed. */
+static bool take_hello(struct ips_peer *p, const Ips__Envelope *env)
+{
+    char why[512];
+    if (env->body_case != IPS__ENVELOPE__BODY_HELLO) {
+        peer_fail(p, "spoke before it said Hello");
+        return false;
+    }
+    const Ips__Hello *hello = env->hello;
+    if (hello->error && *hello->error) {
+        snprintf(why, sizeof(why), "refused by the other side: %s",
+                 hello->error);
+        peer_fail(p, why);
+        return false;
+    }
+    if (hello->protocol != IPS_PROTOCOL) {
+        snprintf(why, sizeof(why),
+                 "protocol version %u (IPS %.32s) is not spoken here, only %d "
+                 "(IPS %s): install the same version on both sides",
+                 hello->protocol, hello->version, IPS_PROTOCOL, IPS_VERSION);
+        Ips__Hello answer = ips_hello(IPS__HELLO__ROLE__UNKNOWN);
+        answer.error = why;
+        ips_send_hello(p, &answer);
+        ips_peer_finish(p, why);
+        return false;
+    }
+    event_del(p->limit);
+    p->state = PEER_TALKING;
+    return true;
+}
+
+static void dispatch(struct ips_peer *p, const Ips__Envelope *env)
+{
+    if (p->state == PEER_OPENING) {
+        if (!take_hello(p, env))
+            return;
+    } else if (env->body_case == IPS__ENVELOPE__BODY_HELLO) {
+        peer_fail(p, "said Hello twice");
+        return;
+    }
+    if (p->ops)
+        p->ops->on_message(p, env, p->arg);
+}
+
+/* One frame of the input; false: none whole, or the peer is done. */
+static bool take_frame(struct ips_peer *p)
+{
+    struct evbuffer *in = bufferevent_get_input(p->bev);
+    size_t have = evbuffer_get_length(in);
+    size_t max =
+        p->state == PEER_OPENING ? IPS_HELLO_MAX_BYTES : IPS_FRAME_MAX_BYTES;
+    uint8_t head[4];
+    struct ips_err err = {0};
+    if (evbuffer_copyout(in, head, sizeof(head)) < (ssize_t)sizeof(head))
+        return false;
+    /* The length alone first: nothing is gathered for a refused frame. */
+    if (ips_frame_length(head, sizeof(head), max, &err) < 0) {
+        peer_fail(p, err.msg);
+        return false;
+    }
+    size_t whole = 4 + ((size_t)head[0] | (size_t)head[1] << 8 |
+                        (size_t)head[2] << 16 | (size_t)head[3] << 24);
+    if (have < whole)
+        return false;
+    uint8_t *data = evbuffer_pullup(in, (ssize_t)whole);
+    if (!data) {
+        peer_fail(p, "no memory for its frame");
+        return false;
+    }
+    Ips__Envelope *env = ips_frame_decode(data, whole, &err);
+    evbuffer_drain(in, whole);
+    if (!env) {
+        peer_fail(p, err.msg);
+        return false;
+    }
+    dispatch(p, env);
+    ips__envelope__free_unpacked(env, NULL);
+    return p->state == PEER_OPENING || p->state == PEER_TALKING;
+}
+
+static void take_frames(struct ips_peer *p)
+{
+    for (int i = 0; i < TURN_FRAMES; i++) {
+        if (!take_frame(p))
+            return;
+    }
+    /* More is buffered than one turn takes: the others first. */
+    event_active(p->later, EV_READ, 0);
+}
+
+static void on_read(struct bufferevent *bev, void *arg)
+{
+    (void)bev;
+    struct ips_peer *p = arg;
+    if (p->state == PEER_OPENING || p->state == PEER_TALKING)
+        take_frames(p);
+}
+
+/* ---- the other events ----------------------------------------------- */
+
+static void on_written(struct bufferevent *bev, void *arg)
+{
+    (void)bev;
+    struct ips_peer *p = arg;
+    if (p->state == PEER_FINISHING && ips_peer_backlog(p) == 0)
+        peer_fail(p, p->why);
+    else if (p->state == PEER_TALKING && p->on_drain)
+        p->on_drain(p, p->arg);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+    struct ips_peer *p = arg;
+    char why[256];
+    if (what & BEV_EVENT_CONNECTED)
+        return;
+    int error = EVUTIL_SOCKET_ERROR();
+    /* What came with the end of the connection still counts: a refusal. */
+    if ((p->state == PEER_OPENING || p->state == PEER_TALKING) &&
+        evbuffer_get_length(bufferevent_get_input(bev)) > 0)
+        while (take_frame(p))
+            ;
+    if (what & BEV_EVENT_EOF)
+        snprintf(why, sizeof(why), "closed by the other side");
+    else
+        snprintf(why, sizeof(why), "%s",
+                 error ? evutil_socket_error_to_string(error)
+                       : "connection failed");
+    peer_fail(p, why);
+}
+
+static void on_later(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct ips_peer *p = arg;
+    if (p->state == PEER_FAILED) {
+        const struct ips_peer_ops *ops = p->ops;
+        void *ops_arg = p->arg;
+        p->ops = NULL;
+        if (ops)
+            ops->on_close(p, p->why, ops_arg);
+        ips_peer_free(p);
+    } else if (p->state == PEER_OPENING || p->state == PEER_TALKING) {
+        take_frames(p);
+    }
+}
+
+static void on_limit(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct ips_peer *p = arg;
+    peer_fail(p, "said no Hello in time");
+}
+
+/* ---- making, sending ------------------------------------------------ */
+
+/* Takes fd (-1: to be connected) on success. */
+int ips_peer_new(struct event_base *base, int fd, struct ips_peer **out,
+                 struct ips_err *err)
+{
+    static unsigned counter;
+    struct ips_peer *p = calloc(1, sizeof(*p));
+    if (!p)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a connection");
+    /* A peer that went away is an error of write, not our death. */
+    if (counter == 0)
+        signal(SIGPIPE, SIG_IGN);
+    p->base = base;
+    snprintf(p->name, sizeof(p->name), "peer %u", ++counter);
+    p->later = event_new(base, -1, 0, on_later, p);
+    p->limit = event_new(base, -1, 0, on_limit, p);
+    if (p->later && p->limit)
+        p->bev = bufferevent_socket_new(
+            base, fd, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
+    if (!p->bev) {
+        peer_destroy(p);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a connection");
+    }
+    bufferevent_setcb(p->bev, on_read, on_written, on_event, p);
+    bufferevent_set_max_single_read(p->bev, TURN_BYTES);
+    bufferevent_setwatermark(p->bev, EV_READ, 0,
+                             IPS_FRAME_MAX_BYTES + TURN_BYTES);
+    const struct timeval wait = {IPS_HELLO_WAIT_S, 0};
+    event_add(p->limit, &wait);
+    bufferevent_enable(p->bev, EV_READ | EV_WRITE);
+    *out = p;
+    return 0;
+}
+
+int ips_peer_connect(struct event_base *base, const char *address,
+                     struct ips_peer **out, struct ips_err *err)
+{
+    struct ips_address to;
+    struct ips_peer *p = NULL;
+    int rc = ips_address_parse(address, &to, err);
+    if (rc == 0)
+        rc = ips_peer_new(base, -1, &p, err);
+    if (rc < 0)
+        return rc;
+    ips_peer_set_name(p, address);
+    if (bufferevent_socket_connect(p->bev, (struct sockaddr *)&to.addr,
+                                   (int)to.len) < 0)
+        peer_fail(p, strerror(errno));
+    *out = p;
+    return 0;
+}
+
+void ips_peer_set_ops(struct ips_peer *p, const struct ips_peer_ops *ops,
+                      void *arg)
+{
+    p->ops = ops;
+    p->arg = arg;
+}
+
+/* A reply that fits no frame is our own limit: the asker is told. */
+static void send_too_long(struct ips_peer *p, const Ips__Envelope *env,
+                          const struct ips_err *why)
+{
+    if (env->body_case == IPS__ENVELOPE__BODY_REPLY && !env->reply->error)
+        ips_send_error(p, env->reply->id, why);
+    else
+        peer_fail(p, why->msg);
+}
+
+void ips_peer_send(struct ips_peer *p, const Ips__Envelope *env)
+{
+    if (p->state != PEER_OPENING && p->state != PEER_TALKING)
+        return;
+    struct evbuffer *queue = bufferevent_get_output(p->bev);
+    uint8_t *data;
+    size_t len;
+    struct ips_err err = {0};
+    if (ips_frame_encode(env, &data, &len, &err) < 0) {
+        send_too_long(p, env, &err);
+        return;
+    }
+    if (evbuffer_get_length(queue) + len > IPS_OUT_BUFFER_BYTES)
+        peer_fail(p, "does not read what it asked for");
+    else if (evbuffer_add(queue, data, len) < 0)
+        peer_fail(p, "no memory for its answer");
+    free(data);
+}
+
+size_t ips_peer_backlog(const struct ips_peer *p)
+{
+    return evbuffer_get_length(bufferevent_get_output(p->bev));
+}
+
+void ips_peer_on_drain(struct ips_peer *p,
+                       void (*on_drain)(struct ips_peer *peer, void *arg))
+{
+    p->on_drain = on_drain;
+}
+
+const char *ips_peer_name(const struct ips_peer *p)
+{
+    return p->name;
+}
+
+void ips_peer_set_name(struct ips_peer *p, const char *name)
+{
+    snprintf(p->name, sizeof(p->name), "%s", name);
+}
