@@ -524,7 +524,8 @@ class _Builder:
     def on_transfer(self, call):
         name = call.name
         obj = self.lookup(call.tid, *self.fd(call.args))
-        received = name in _RECV
+        received = name in _RECV or (name == "vmsplice" and obj is not None
+                                     and obj.side == "r")
         if "SCM_RIGHTS" in call.args and received:
             self.on_rights(call)
         if obj is None or obj.key is None:
