@@ -143,14 +143,15 @@ static uint64_t unix_peer(uint64_t ino)
 /* Bytes that the program has written to and read from a TCP socket so far. */
 static bool tcp_totals(int fd, uint64_t *sent, uint64_t *recv)
 {
-    enum { CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
+    enum { CLOSE = 7, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
     struct tcp_info info;
     socklen_t len = sizeof(info);
     int unread = 0;
     memset(&info, 0, sizeof(info));
     if (ips_sys6(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, (long)&info,
                  (long)&len, 0) < 0 ||
-        len < offsetof(struct tcp_info, tcpi_bytes_retrans) + 8)
+        len < offsetof(struct tcp_info, tcpi_bytes_retrans) + 8 ||
+        info.tcpi_state == CLOSE) /* the counters are not kept then */
         return false;
     if (ips_sys3(SYS_ioctl, fd, FIONREAD, (long)&unread) < 0)
         unread = 0;
