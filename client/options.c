@@ -5,9 +5,11 @@
 
 #include "client/units.h"
 
+#define LONG_BASE 256 /* past what getopt returns of its own: letters, 1 */
+
 static const struct option longs[] = {
 #define X(name, text, value, help)                                             \
-    {text, required_argument, NULL, IPSQ_OPT_##name},
+    {text, required_argument, NULL, LONG_BASE + IPSQ_OPT_##name},
     IPSQ_OPTIONS(X)
 #undef X
         {"help", no_argument, NULL, 'h'},
@@ -145,7 +147,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
             rc = ips_err_set(err, IPS_E_USAGE, "no such option: '%.80s'",
                              argv[word]);
         else
-            rc = take(o, (enum ipsq_option)c, optarg, err);
+            rc = take(o, (enum ipsq_option)(c - LONG_BASE), optarg, err);
         if (rc < 0)
             return rc;
     }
