@@ -251,16 +251,15 @@ static void test_build_process__threads(void **state)
     rec_end(s, IPS_END_EXIT, 31000, 8200, 0);
     for (uint32_t k = 0; k < 2; k++) {
         rs t = rec_stream(r, 10, 12 - k, 2);
-        struct ips_rec_start *st =
-            rec_start(t, IPS_START_THREAD, 1040 + k, 0);
+        struct ips_rec_start *st = rec_start(t, IPS_START_THREAD, 1040 + k, 0);
         st->fork_seq = 6 - k;
         rec_name(t, 1050, k ? "one" : "two");
         rec_end(t, IPS_END_THREAD, 29000 - k, 100 + k, 0);
     }
     struct ips_built *b = rec_build(r);
     for (uint32_t k = 0; k < 2; k++) {
-        assert_arc(b, rec_node(b, 11 + k, 0),
-                   rec_kind(b, 10, IPS_NODE_FORK, k), IPS_X_LIFETIME);
+        assert_arc(b, rec_node(b, 11 + k, 0), rec_kind(b, 10, IPS_NODE_FORK, k),
+                   IPS_X_LIFETIME);
         assert_arc(b, rec_kind(b, 10, IPS_NODE_JOIN, 1 - k),
                    rec_last(b, 11 + k), IPS_X_LIFETIME);
     }
