@@ -75,8 +75,7 @@ static struct interval io_interval(struct maker *m, const struct ips_rec_io *r,
     return v;
 }
 
-/* ---- traffic
- * ------------------------------------------------------------------- */
+/* ---- traffic ---- */
 
 static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
 {
@@ -132,8 +131,7 @@ static void end_seen(struct maker *m, const struct interval *v)
     end->last_ns = ips_max_u64(end->last_ns, v->t_ret);
 }
 
-/* ---- pending waits
- * ----------------------------------------------------------------- */
+/* ---- pending waits ---- */
 
 static void wait_idle(struct maker *m)
 {
@@ -162,8 +160,7 @@ static bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
     return c->end_recv != IPS_NONE && c->end_recv == v->end;
 }
 
-/* ---- operations
- * ---------------------------------------------------------------------- */
+/* ---- operations ---- */
 
 static int add_dgram(struct maker *m, const struct ips_rec_io *r,
                      const struct interval *v, uint32_t node, uint8_t dir,
@@ -397,8 +394,7 @@ static int on_recvcall(struct maker *m, const uint8_t *p)
     return r.err == ECONNRESET || r.err == EPIPE ? on_broken(m, &v) : 0;
 }
 
-/* ---- waits without bytes
- * --------------------------------------------------------------- */
+/* ---- waits without bytes ---- */
 
 static void on_sleep(struct maker *m, const struct interval *v)
 {
@@ -482,8 +478,7 @@ static void on_block(struct maker *m, const uint8_t *p)
         count_wait(m, cause, v.blocked_ns);
 }
 
-/* ---- closes, processes
- * -------------------------------------------------------------------- */
+/* ---- closes, processes ---- */
 
 static int add_hold(struct maker *m, enum b_hold_kind kind, uint64_t t,
                     uint32_t arg, uint32_t node, uint32_t how)
@@ -575,9 +570,7 @@ static void on_join(struct maker *m, const uint8_t *p)
     j->node = b_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
 }
 
-/* ---- chains
- * -----------------------------------------------------------------------------------
- */
+/* ---- chains ---- */
 
 static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
 {
