@@ -62,13 +62,21 @@ int slave_lock_take(const char *pool, struct ips_err *err)
                            "another directory",
                            pool, text[0] ? text : "unknown");
     }
-    int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n) {
-        int rc = ips_err_errno(err, "pool %s cannot be written", pool);
+    int rc = slave_lock_sign(fd, err);
+    if (rc < 0) {
         close(fd);
-        return rc;
+        return ips_err_wrap(err, "pool %s", pool);
     }
     return fd;
+}
+
+int slave_lock_sign(int fd, struct ips_err *err)
+{
+    char text[32];
+    int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
+        return ips_err_errno(err, "cannot be written");
+    return 0;
 }
 
 void slave_lock_release(int fd)

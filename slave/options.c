@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     OPT_POOL = 256,
@@ -151,6 +152,18 @@ static int take(struct slave_options *opt, int code, const char *value)
     }
 }
 
+/* So that logs, locks and IPS_POOL name the same thing. */
+static int make_absolute(char path[IPS_PATH_BYTES])
+{
+    char cwd[IPS_PATH_BYTES], full[2 * IPS_PATH_BYTES];
+    if (path[0] == '/')
+        return 0;
+    if (!getcwd(cwd, sizeof(cwd)))
+        return complain("current directory", strerror(errno));
+    snprintf(full, sizeof(full), "%s/%s", cwd, path);
+    return copy(path, IPS_PATH_BYTES, full, "path");
+}
+
 static int fill_defaults(struct slave_options *opt)
 {
     struct ips_err err = {0};
@@ -159,6 +172,8 @@ static int fill_defaults(struct slave_options *opt)
         rc = ips_path_pool_root(opt->pool, &err);
     if (rc == 0 && !opt->state[0])
         rc = ips_path_state(opt->state, &err);
+    if (make_absolute(opt->pool) < 0 || make_absolute(opt->state) < 0)
+        return -1;
     if (rc == 0 && !opt->master[0])
         rc = ips_path_master(opt->state, opt->master, &err);
     if (!opt->machine[0])

@@ -121,10 +121,10 @@ static void send_report(struct slave_serve *v)
 /* ---- jobs ---------------------------------------------------------------- */
 
 static void send_failure(struct slave_serve *v, uint64_t id, int code,
-                         const char *text, const char *run)
+                         const char *run, const char *what)
 {
     struct ips_err err = {0};
-    ips_err_set(&err, code, text, run);
+    ips_err_set(&err, code, "run %s: %s", run, what);
     if (v->peer)
         ips_send_error(v->peer, id, &err);
 }
@@ -158,8 +158,8 @@ static void start_job(struct slave_serve *v, struct slave_job *job,
 {
     struct task *t = calloc(1, sizeof(*t));
     if (!t) {
-        send_failure(v, job->id, IPS_E_NO_MEMORY, "run %s: out of memory",
-                     run->row.name);
+        send_failure(v, job->id, IPS_E_NO_MEMORY, run->row.name,
+                     "out of memory");
         slave_work_drop(v->s->work, job);
         return;
     }
@@ -281,8 +281,7 @@ static void dispatch(struct slave_serve *v, const Ips__Request *q)
     struct state_storage state;
     struct slave_run *run = slave_drain_find(&s->drain, q->run);
     if (!run || !run->row.id) {
-        send_failure(v, q->id, IPS_E_NOT_FOUND, "run %s is not known here",
-                     q->run);
+        send_failure(v, q->id, IPS_E_NOT_FOUND, q->run, "not known here");
         return;
     }
     struct slave_snapshot *snap = snapshot(s, run, &err);
@@ -302,8 +301,8 @@ static void dispatch(struct slave_serve *v, const Ips__Request *q)
     if (job)
         start_job(v, job, run);
     else
-        send_failure(v, q->id, IPS_E_PROTOCOL,
-                     "run %s: this is no question for a slave", q->run);
+        send_failure(v, q->id, IPS_E_PROTOCOL, q->run,
+                     "this is no question for a slave");
 }
 
 static Ips__Request *copy_request(const Ips__Request *q)
@@ -328,8 +327,7 @@ static void hold_sync(struct slave_serve *v, const Ips__Request *q,
         w->request = copy_request(q);
     if (!w || !w->request) {
         free(w);
-        send_failure(v, q->id, IPS_E_NO_MEMORY, "run %s: out of memory",
-                     q->run);
+        send_failure(v, q->id, IPS_E_NO_MEMORY, q->run, "out of memory");
         return;
     }
     w->until_ns = slave_now_ns() + SYNC_NS;
