@@ -22,6 +22,11 @@
 #define PAGE_BYTES 65536u
 #endif
 
+/* Address space behind each segment that belongs to nobody. A reservation that
+ * did not fit lies past the end, by more with every handler that interrupts it
+ * there; without the gap it would seem to lie in the segment mapped next. */
+#define GAP_BYTES 65536u
+
 static int refused(enum ips_lost_cause cause)
 {
     return -1 - (int)cause;
@@ -133,10 +138,16 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
     ips_sys_fchmod(fd, 0600); /* whatever the umask is */
     if (ips_sys_ftruncate(fd, bytes) < 0)
         return refused(IPS_LOST_NO_SEGMENT);
-    uint64_t base = ips_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    uint64_t base = ips_sys_mmap(0, bytes + GAP_BYTES, PROT_NONE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (ips_sys_bad(base))
         return refused(IPS_LOST_NO_SEGMENT);
     int rc = 0;
+    if (ips_sys_mmap(base, bytes, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_FIXED, fd) != base) {
+        rc = refused(IPS_LOST_NO_SEGMENT);
+        goto out;
+    }
     if (!take_quota(first)) {
         rc = refused(IPS_LOST_QUOTA);
         goto out;
@@ -164,7 +175,7 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
     base = 0;
 out:
     if (base)
-        ips_sys_munmap(base, bytes);
+        ips_sys_munmap(base, bytes + GAP_BYTES);
     return rc;
 }
 
@@ -243,7 +254,7 @@ static void segment_drop(struct ips_segment_map *m)
     /* Rather lose the address range than unmap what a frame below us, whose
      * record we interrupted, is going to store into. */
     if (!ips_recs_open || !has_unpublished(m))
-        ips_sys_munmap(m->base, m->end - m->base);
+        ips_sys_munmap(m->base, m->end - m->base + GAP_BYTES);
     *m = (struct ips_segment_map){0};
 }
 

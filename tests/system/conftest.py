@@ -1,0 +1,374 @@
+"""Fixtures of the system tests: real daemons, real programs.
+
+    def test_x(cluster):
+        c = cluster()                      # one machine "m1", slave and master
+        c = cluster(["m1", "m2"])          # two machines on loopback
+        c = cluster(["m1", "m2"], hosts=hosts)   # each in its own namespace
+        done = c.ipsrun(["sort", "x"], name="r1")        # as subprocess.run
+        proc = c.popen(["server"], name="r1", machine=1) # as subprocess.Popen
+        c.wait_closed("r1")
+        path = c.json("path", "r1")
+        done = c.ipsq("path", "nosuch")    # .returncode .stdout .stderr
+
+`c.machines[i]` has .name .pool .state .log, stop_slave(), start_slave();
+`c` has .address, stop_master(), start_master(). Everything lives in a
+directory of its own; at the end of a test every process that was started for
+it, private daemons included, is ended by its pid, and the directory removed.
+A test that takes longer than its `timeout` mark (120 s) fails.
+
+The build is $IPS_BUILD, else build/release. Marks: quick, timeout(seconds).
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TIMEOUT_S = 120
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "quick: part of tests/run --quick")
+    config.addinivalue_line("markers", "timeout(seconds): default 120")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    mark = item.get_closest_marker("timeout")
+    seconds = mark.args[0] if mark else TIMEOUT_S
+
+    def expired(signum, frame):
+        pytest.fail(f"took longer than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, expired)
+    signal.alarm(seconds)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+class Build:
+    """Where the programs are."""
+
+    def __init__(self, top):
+        self.top = pathlib.Path(top)
+
+    def bin(self, name):
+        return str(self.top / "bin" / name)
+
+    def lib(self, name):
+        return str(self.top / "lib" / name)
+
+    def program(self, name):
+        """A program of tests/programs."""
+        return str(self.top / "bin" / "programs" / name)
+
+
+@pytest.fixture(scope="session")
+def build():
+    top = pathlib.Path(os.environ.get("IPS_BUILD", ROOT / "build" / "release"))
+    if not (top / "bin").is_dir():
+        pytest.fail(f"{top} is not built: tests/run, or set IPS_BUILD")
+    return Build(top)
+
+
+def clean_env(**more):
+    """Our environment without anything of an outer run."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith("IPS_") and k != "LD_PRELOAD"}
+    env.update({k: str(v) for k, v in more.items()})
+    return env
+
+
+def wait_until(what, test, seconds=30, pause=0.05):
+    """Polls `test` until it is true and returns its value."""
+    end = time.monotonic() + seconds
+    while True:
+        value = test()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(pause)
+
+
+def end_process(proc, sig=signal.SIGTERM, seconds=10):
+    """Ends a Popen by its pid; returns its status."""
+    if proc.poll() is None:
+        proc.send_signal(sig)
+        try:
+            proc.wait(seconds)
+        except subprocess.TimeoutExpired:
+            proc.kill()
+            proc.wait()
+    return proc.returncode
+
+
+def processes_of(root):
+    """Pids of living processes that have `root` in their arguments or their
+    environment: daemons and measured programs of this test alone, for the
+    name of the directory is unique."""
+    needle = os.fsencode(str(root))
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        try:
+            for part in ("cmdline", "environ"):
+                if needle in pathlib.Path("/proc", entry, part).read_bytes():
+                    found.append(int(entry))
+                    break
+        except OSError:
+            continue
+    return found
+
+
+class Machine:
+    """One machine of a cluster: its pool, state and slave."""
+
+    def __init__(self, cluster, name, host):
+        self.cluster, self.name, self.host = cluster, name, host
+        self.pool = cluster.root / "pool" / name
+        self.state = cluster.root / name
+        self.log = cluster.root / f"{name}.slave.log"
+        self.env = {}  # added to what runs on this machine
+        self.slave = None
+        self.pool.mkdir(parents=True, mode=0o700)
+        self.state.mkdir()
+
+    def command(self, argv):
+        """`argv` as it is started on this machine."""
+        argv = [str(a) for a in argv]
+        return self.host.command(argv) if self.host else argv
+
+    def start_slave(self):
+        with open(self.log, "ab") as log:
+            self.slave = subprocess.Popen(
+                self.command([self.cluster.build.bin("ips-slave"),
+                              "--pool", self.pool, "--state", self.state,
+                              "--machine", self.name,
+                              "--master", self.cluster.address]),
+                env=clean_env(**self.env), stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, cwd="/")
+
+    def stop_slave(self, sig=signal.SIGTERM):
+        return end_process(self.slave, sig)
+
+
+class Cluster:
+    """A master and machines, each with a slave; see the head of the file."""
+
+    def __init__(self, build, names, hosts=None, daemons=True):
+        self.build = build
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="ips-test-",
+                                                  dir="/dev/shm"))
+        self.state = self.root / "master"
+        self.state.mkdir()
+        self.address = f"unix:{self.state}/master.sock"
+        self.log = self.root / "master.log"
+        self.master = None
+        self.started = []
+        self.machines = [Machine(self, name, hosts[i] if hosts else None)
+                         for i, name in enumerate(names)]
+        if daemons:
+            self.start_master()
+            for machine in self.machines:
+                machine.start_slave()
+            self.wait_connected()
+
+    # --- daemons ---------------------------------------------------------
+
+    def start_master(self):
+        with open(self.log, "ab") as log:
+            self.master = subprocess.Popen(
+                [self.build.bin("ips-master"), "--state", str(self.state),
+                 "--listen", self.address],
+                env=clean_env(), stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, cwd="/")
+
+    def stop_master(self, sig=signal.SIGTERM):
+        return end_process(self.master, sig)
+
+    def wait_connected(self, seconds=20):
+        """Until every slave that was started is connected to the master."""
+        names = {m.name for m in self.machines if m.slave}
+
+        def connected():
+            for machine in self.machines:
+                if machine.slave and machine.slave.poll() is not None:
+                    raise AssertionError("ips-slave ended: " +
+                                         machine.log.read_text())
+            if self.master and self.master.poll() is not None:
+                raise AssertionError("ips-master ended: " +
+                                     self.log.read_text())
+            done = self.ipsq("status", "--format", "json")
+            if done.returncode not in (0, 3):
+                return False
+            slaves = json.loads(done.stdout)["slaves"]
+            return names <= {s["machine"] for s in slaves if s["connected"]}
+
+        wait_until("all slaves connected", connected, seconds)
+
+    # --- measured programs -----------------------------------------------
+
+    def _ipsrun(self, cmd, name, join, machine, options):
+        where = self.machines[machine]
+        argv = [self.build.bin("ipsrun"), "--pool", where.pool,
+                "--machine", where.name, "--state", where.state,
+                "--master", self.address, "--quiet"]
+        if name:
+            argv += ["--name", name]
+        if join:
+            argv += ["--join", join]
+        return where.command(argv + list(options) + ["--"] + list(cmd))
+
+    def popen(self, cmd, name=None, join=None, machine=0, options=(),
+              env=None, **kw):
+        """Starts `cmd` under ipsrun on a machine; as subprocess.Popen."""
+        kw.setdefault("stdin", subprocess.DEVNULL)
+        proc = subprocess.Popen(
+            self._ipsrun(cmd, name, join, machine, options),
+            env=clean_env(**self.machines[machine].env, **(env or {})), **kw)
+        self.started.append(proc)
+        return proc
+
+    def ipsrun(self, cmd, name=None, join=None, machine=0, options=(),
+               env=None, check=False, timeout=90, **kw):
+        """As subprocess.run, output captured as text."""
+        kw.setdefault("stdin", subprocess.DEVNULL)
+        kw.setdefault("text", True)
+        kw.setdefault("stdout", subprocess.PIPE)
+        kw.setdefault("stderr", subprocess.PIPE)
+        proc = self.popen(cmd, name, join, machine, options, env, **kw)
+        out, err = proc.communicate(timeout=timeout)
+        if check and proc.returncode:
+            raise AssertionError(f"{cmd}: status {proc.returncode}: {err}")
+        return subprocess.CompletedProcess(cmd, proc.returncode, out, err)
+
+    # --- questions -------------------------------------------------------
+
+    def ipsq(self, *words, timeout=60):
+        return subprocess.run(
+            [self.build.bin("ipsq"), "--master", self.address,
+             "--state", str(self.state), *[str(w) for w in words]],
+            env=clean_env(), stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=timeout)
+
+    def json(self, *words, status=(0,)):
+        """The answer of `ipsq WORDS --format json`."""
+        done = self.ipsq(*words, "--format", "json")
+        assert done.returncode in status, \
+            f"ipsq {words}: {done.returncode}: {done.stderr}"
+        return json.loads(done.stdout)
+
+    def graph(self, run):
+        """The nodes of the run's whole activity graph, as dicts."""
+        done = self.ipsq("graph", run, "--format", "jsonl")
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def runs(self):
+        return {row["run"]: row
+                for row in self.json("runs", status=(0, 3))["runs"]}
+
+    def wait_closed(self, run, machines=None, seconds=60):
+        """Until all data of `run` is ingested; `machines`: that it had."""
+        def closed():
+            row = self.runs().get(run)
+            return (row and not row["open"] and
+                    len(row["machines"]) >= (machines or 1) and row)
+        return wait_until(f"run {run} closed", closed, seconds)
+
+    # --- the end ---------------------------------------------------------
+
+    def close(self):
+        daemons = [m.slave for m in self.machines] + [self.master]
+        for proc in self.started + daemons:
+            if proc:
+                end_process(proc)
+        # Private daemons and measured programs that outlived their parents.
+        for pid in processes_of(self.root):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def logs(self):
+        return "".join(f"--- {path.name}\n{path.read_text(errors='replace')}"
+                       for path in sorted(self.root.glob("*.log")))
+
+
+@pytest.fixture
+def cluster(build, request):
+    """Factory of clusters that are ended with the test."""
+    made = []
+
+    def make(names=("m1",), hosts=None, daemons=True):
+        made.append(c := object.__new__(Cluster))
+        c.__init__(build, list(names), hosts, daemons)
+        return c
+
+    yield make
+    failed = getattr(request.node, "ips_failed", False)
+    for c in made:
+        if failed and hasattr(c, "root"):
+            print(c.logs()[-8000:])
+        if hasattr(c, "machines"):
+            c.close()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.when == "call" and report.failed:
+        item.ips_failed = True
+
+
+class Host:
+    """A network namespace with an address, and perhaps an own clock."""
+
+    def __init__(self, prefix, number, name, address):
+        self.prefix, self.number = prefix, number
+        self.name, self.address = name, address
+
+    def command(self, argv):
+        return [str(ROOT / "deploy" / "hosts"), "run", str(self.number),
+                "--prefix", self.prefix, "--", *argv]
+
+
+@pytest.fixture
+def make_hosts():
+    """Factory: make_hosts(3, offsets=[7200, 0, -60]) -> list of Host."""
+    script = str(ROOT / "deploy" / "hosts")
+    prefixes = []
+
+    def make(count=3, offsets=()):
+        if subprocess.run([script, "check"]).returncode:
+            pytest.skip("network namespaces are not permitted here")
+        prefix = "t" + uuid.uuid4().hex[:8]
+        prefixes.append(prefix)
+        argv = [script, "up", str(count), "--prefix", prefix]
+        if offsets:
+            argv += ["--offsets", ",".join(map(str, offsets))]
+        done = subprocess.run(argv, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return [Host(prefix, i + 1, *line.split())
+                for i, line in enumerate(done.stdout.splitlines())]
+
+    yield make
+    for prefix in prefixes:
+        subprocess.run([script, "down", "--prefix", prefix], check=True)
+
+
+@pytest.fixture
+def hosts(make_hosts):
+    """Three hosts with the same clock."""
+    return make_hosts(3)
