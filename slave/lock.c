@@ -45,13 +45,29 @@ static int open_lock(const char *pool, const char *name, struct ips_err *err)
     return fd;
 }
 
+/* Puts our pid into it, for people. */
+static int sign(int fd, struct ips_err *err)
+{
+    char text[32];
+    int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
+        return ips_err_errno(err, "cannot be written");
+    return 0;
+}
+
 int slave_lock_take(const char *pool, struct ips_err *err)
 {
     int fd = open_lock(pool, IPS_POOL_SLAVE_LOCK, err);
     if (fd < 0)
         return IPS_E_IO;
     char text[32] = "";
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    /* ipsrun holds it for a moment, to see whether there is a slave. */
+    int busy = flock(fd, LOCK_EX | LOCK_NB);
+    for (int i = 0; busy < 0 && i < 15; i++) {
+        usleep(20000);
+        busy = flock(fd, LOCK_EX | LOCK_NB);
+    }
+    if (busy < 0) {
         ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
         text[n > 0 ? n : 0] = '\0';
         text[strcspn(text, "\n")] = '\0';
@@ -62,21 +78,12 @@ int slave_lock_take(const char *pool, struct ips_err *err)
                            "another directory",
                            pool, text[0] ? text : "unknown");
     }
-    int rc = slave_lock_sign(fd, err);
+    int rc = sign(fd, err);
     if (rc < 0) {
         close(fd);
         return ips_err_wrap(err, "pool %s", pool);
     }
     return fd;
-}
-
-int slave_lock_sign(int fd, struct ips_err *err)
-{
-    char text[32];
-    int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
-        return ips_err_errno(err, "cannot be written");
-    return 0;
 }
 
 void slave_lock_release(int fd)

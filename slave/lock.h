@@ -14,8 +14,6 @@ int slave_lock_make_pool(const char *pool, struct ips_err *err) IPS_MUST_USE;
 
 /* The descriptor, or IPS_E_BUSY (message names the holder's pid). */
 int slave_lock_take(const char *pool, struct ips_err *err) IPS_MUST_USE;
-/* Puts our pid into it: after a fork again. */
-int slave_lock_sign(int fd, struct ips_err *err) IPS_MUST_USE;
 void slave_lock_release(int fd);
 
 /* pool.lock, without waiting: no run is made or joined while it is held. The

@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,46 +176,6 @@ static int events_setup(struct slave *s, struct ips_err *err)
     return slave_work_start(&s->graphs, wake, s, &s->work, err);
 }
 
-/* Into the background, before there are threads and a database; the process
- * that the user started waits until background_tell says how it went. */
-static int background_setup(struct slave *s, int *tell, struct ips_err *err)
-{
-    int ends[2];
-    *tell = -1;
-    if (s->opt.foreground || s->opt.is_private)
-        return 0;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return ips_err_errno(err, "pipe");
-    pid_t child = fork();
-    if (child < 0)
-        return ips_err_errno(err, "fork");
-    if (child > 0) {
-        char fine = 0;
-        close(ends[1]);
-        ssize_t n = read(ends[0], &fine, 1);
-        _exit(n == 1 && fine ? 0 : 1);
-    }
-    close(ends[0]);
-    *tell = ends[1];
-    (void)setsid();
-    return slave_lock_sign(s->lock_fd, err);
-}
-
-static void background_tell(int tell, bool fine)
-{
-    const char word = fine;
-    int null = tell < 0 ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (tell < 0)
-        return;
-    (void)!write(tell, &word, 1);
-    close(tell);
-    if (null >= 0) { /* standard error stays: the log goes there */
-        dup2(null, STDIN_FILENO);
-        dup2(null, STDOUT_FILENO);
-        close(null);
-    }
-}
-
 static void release(struct slave *s)
 {
     /* The connection first, so that nothing more is asked; then the worker,
@@ -261,21 +220,17 @@ int main(int argc, char **argv)
     ips_log_init(who);
     s.drain.pool_fd = s.drain.epoll_fd = s.drain.inotify_fd = -1;
 
-    int tell = -1;
     int rc = pool_setup(&s, &err);
     if (rc == IPS_E_BUSY && s.opt.is_private) {
         ips_log_info("%s", err.msg); /* as good as our being there */
         return 0;
     }
     if (rc == 0)
-        rc = background_setup(&s, &tell, &err);
-    if (rc == 0)
         rc = drain_setup(&s, &err);
     if (rc == 0)
         rc = events_setup(&s, &err);
     if (rc == 0)
         rc = slave_serve_open(&s, &err);
-    background_tell(tell, rc == 0);
     if (rc == 0) {
         ips_log_info("draining %s into %s", s.drain.pool, s.drain.state);
         loop(&s);

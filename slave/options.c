@@ -41,7 +41,7 @@ static const struct record {
      OPT_ARCHIVE_MAX},
     {"archive-age", "DAYS", "remove closed runs older than this (default 30; "
                             "0 no limit)", OPT_ARCHIVE_AGE},
-    {"foreground", NULL, "stay in the foreground, log to standard error", 'f'},
+    {"foreground", NULL, "accepted for clarity: it never goes into the background", 'f'},
     {"help", NULL, "print this and exit", 'h'},
     {"version", NULL, "print the version and exit", OPT_VERSION},
 };

@@ -25,11 +25,18 @@
 #define RECONNECT_MIN_NS (100 * SLAVE_MS_NS)
 #define RECONNECT_MAX_NS (5 * SLAVE_SECOND_NS)
 #define TAGS_MAX 32
+#define PARTIAL_BYTES (1u << 30) /* of one list that spans requests */
 
 struct sync_wait {
     struct sync_wait *next;
     Ips__Request *request;
     uint64_t until_ns;
+};
+
+struct partial { /* a list that spans several requests of one id */
+    struct partial *next;
+    Ips__Request *request;
+    size_t bytes;
 };
 
 struct task { /* a job as the loop sees it */
@@ -46,6 +53,7 @@ struct slave_serve {
     uint64_t next_report_ns, reported_version;
     struct sync_wait *syncs;
     struct task *tasks;
+    struct partial *partials;
     char boot_id[40];
     bool complained;
 };
@@ -397,6 +405,99 @@ static void more(struct slave_serve *v, const Ips__Request *q)
     unpark(v);
 }
 
+/* ---- lists that span requests ------------------------------------------------- */
+
+static bool goes_on(const Ips__Request *q)
+{
+    return (q->ask_case == IPS__REQUEST__ASK_PEERS && q->peers->more) ||
+           (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more);
+}
+
+/* Moves `from`'s list behind `into`'s; both of the same kind. */
+static bool append(Ips__Request *into, Ips__Request *from)
+{
+    if (into->ask_case != from->ask_case)
+        return false;
+    if (into->ask_case == IPS__REQUEST__ASK_PEERS) {
+        Ips__PeersAsk *a = into->peers, *b = from->peers;
+        void *list =
+            realloc(a->peers, (a->n_peers + b->n_peers + 1) * sizeof(*a->peers));
+        if (!list)
+            return false;
+        a->peers = list;
+        if (b->n_peers)
+            memcpy(a->peers + a->n_peers, b->peers,
+                   b->n_peers * sizeof(*a->peers));
+        a->n_peers += b->n_peers;
+        b->n_peers = 0; /* they have a new owner */
+        a->more = b->more;
+        return true;
+    }
+    Ips__FinishAsk *a = into->finish, *b = from->finish;
+    void *list = realloc(a->in_value, (a->n_in_value + b->n_in_value + 1) *
+                                          sizeof(*a->in_value));
+    if (!list)
+        return false;
+    a->in_value = list;
+    if (b->n_in_value)
+        memcpy(a->in_value + a->n_in_value, b->in_value,
+               b->n_in_value * sizeof(*a->in_value));
+    a->n_in_value += b->n_in_value;
+    a->more = b->more;
+    return true;
+}
+
+static void partial_free(struct slave_serve *v, struct partial *gone)
+{
+    struct partial **p = &v->partials;
+    while (*p != gone)
+        p = &(*p)->next;
+    *p = gone->next;
+    ips__request__free_unpacked(gone->request, NULL);
+    free(gone);
+}
+
+/* true: `q` was put away, or completed a list that was then acted on. */
+static bool take_partial(struct slave_serve *v, const Ips__Request *q)
+{
+    struct partial *part = v->partials;
+    while (part && part->request->id != q->id)
+        part = part->next;
+    if (!part && !goes_on(q))
+        return false;
+    size_t bytes = ips__request__get_packed_size(q);
+    Ips__Request *copy = copy_request(q);
+    if (!part) {
+        part = calloc(1, sizeof(*part));
+        if (!part || !copy) {
+            free(part);
+            if (copy)
+                ips__request__free_unpacked(copy, NULL);
+            send_failure(v, q->id, IPS_E_NO_MEMORY, q->run, "out of memory");
+            return true;
+        }
+        part->request = copy;
+        part->bytes = bytes;
+        part->next = v->partials;
+        v->partials = part;
+        return true;
+    }
+    bool fine = copy && part->bytes + bytes < PARTIAL_BYTES &&
+                append(part->request, copy);
+    part->bytes += bytes;
+    if (copy)
+        ips__request__free_unpacked(copy, NULL);
+    if (!fine)
+        send_failure(v, q->id, IPS_E_LIMIT, q->run,
+                     "a list in several requests cannot be put together");
+    else if (!goes_on(part->request))
+        dispatch(v, part->request);
+    else
+        return true;
+    partial_free(v, part);
+    return true;
+}
+
 static void on_request(struct slave_serve *v, const Ips__Request *q)
 {
     v->s->busy_ns = slave_now_ns();
@@ -404,6 +505,8 @@ static void on_request(struct slave_serve *v, const Ips__Request *q)
         more(v, q);
         return;
     }
+    if (take_partial(v, q))
+        return;
     struct slave_run *run = slave_drain_find(&v->s->drain, q->run);
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && run && run->in_pool)
         hold_sync(v, q, run);
@@ -446,6 +549,8 @@ static void lost_master(struct slave_serve *v)
     for (struct task *t = v->tasks; t; t = t->next)
         t->job->cancelled = true;
     unpark(v);
+    while (v->partials)
+        partial_free(v, v->partials);
     while (v->syncs) {
         struct sync_wait *w = v->syncs;
         struct slave_run *run =
