@@ -134,7 +134,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
     }
     if (rc == IPS_E_INCOMPLETE) {
         /* Its writer died before it wrote a header: nothing is in it. */
-        if (now_ns - seg->since_ns > NEW_NS)
+        if (ips_sub_sat(now_ns, seg->since_ns) > NEW_NS)
             slave_segment_set_state(seg, SLAVE_SEG_BAD, "never got a header");
         return;
     }
@@ -363,7 +363,7 @@ static bool over_pending(struct slave_run *run, struct slave_segment *seg,
         return false; /* published meanwhile, or looked at again */
     if (!seg->since_ns)
         seg->since_ns = now_ns;
-    uint64_t age = now_ns - seg->since_ns;
+    uint64_t age = ips_sub_sat(now_ns, seg->since_ns);
     bool later = bytes + 4 <= (size_t)n && word_at(head + bytes) != 0;
     if (!gone && !(closed && age > PENDING_CLOSED_NS) &&
         !(later && age > PENDING_OPEN_NS))
@@ -540,7 +540,7 @@ static void poll_waiting(struct slave_run *run, struct slave_segment *seg,
         }
     if (!st->gap_ns)
         st->gap_ns = now_ns;
-    if (now_ns - st->gap_ns < GAP_NS)
+    if (ips_sub_sat(now_ns, st->gap_ns) < GAP_NS)
         return;
     ips_log_error("run %s: segments %u to %u of thread %u.%u are missing",
                   run->row.name, st->row.next_seq, seg->row.seq - 1,

@@ -41,7 +41,7 @@ static void try_leave(struct slave *s, uint64_t now_ns)
         s->busy_ns = now_ns;
         return;
     }
-    if (now_ns - s->busy_ns < idle)
+    if (ips_sub_sat(now_ns, s->busy_ns) < idle)
         return;
     int lock = slave_lock_pool(s->drain.pool);
     if (lock < 0)
@@ -60,7 +60,7 @@ static void try_leave(struct slave *s, uint64_t now_ns)
 static void set_level(struct slave *s, uint64_t now_ns)
 {
     bool waited_for = slave_serve_pending(s) > 0 ||
-                      now_ns - s->busy_ns < WAITED_NS;
+                      ips_sub_sat(now_ns, s->busy_ns) < WAITED_NS;
     s->wanted_level = slave_level_want((enum slave_level)s->level,
                                        slave_drain_fill(&s->drain),
                                        waited_for);

@@ -448,10 +448,10 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns)
 {
     if (!run->in_pool || now_ns < run->next_close_ns ||
-        now_ns - run->changed_ns < QUIET_NS || !all_over(run))
+        ips_sub_sat(now_ns, run->changed_ns) < QUIET_NS || !all_over(run))
         return;
     run->next_close_ns = now_ns + CLOSE_TRY_NS;
-    if (!run->streams && now_ns - run->changed_ns < EMPTY_NS)
+    if (!run->streams && ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
     if (slave_live_environment(d, run->row.name)) {
         /* A process of the run that has not spoken yet, or never will. */
