@@ -10,7 +10,14 @@
  *    IPS_NOW, taken from the clocks.
  *
  * A task belongs to one thread at a time; different tasks may be used by
- * different threads at once.
+ * different threads at once. The stamps of one task are all given or all
+ * IPS_NOW; with IPS_NOW it stays in the thread that started it, whose CPU clock
+ * is its own. A fork child has none of its parent's tasks: calls with them do
+ * nothing there.
+ *
+ * A mark goes into the stream of the calling thread, which has one only where
+ * the program runs under ipsrun (the preload library): a program that is merely
+ * linked with libips records its tasks and nothing else.
  */
 #ifndef IPS_H
 #define IPS_H
@@ -40,9 +47,9 @@ IPS_API int ips_active(void);
 IPS_API void ips_mark(const char *text);
 
 /* Starts a chain named `name`. NULL where nothing is recorded; every other
- * call takes NULL and does nothing. `parent` may be NULL: a root. Where it is
- * given, a FORK is recorded in `parent` at `parent_at` and the child's START
- * hangs on it. */
+ * call takes a NULL task and does nothing. `parent` may be NULL: a root. Where
+ * it is given, a FORK is recorded in `parent` at `parent_at` and the child's
+ * START hangs on it. */
 IPS_API struct ips_task *ips_task_start(const char *name,
                                         const struct ips_stamp *at);
 IPS_API struct ips_task *ips_task_fork(struct ips_task *parent,
@@ -52,7 +59,8 @@ IPS_API struct ips_task *ips_task_fork(struct ips_task *parent,
 
 /* `channel` is a name shared by both ends on whatever machine; bytes are
  * counted in order per channel, from one sending task to one receiving task.
- * A receive has the stamps of its call and of its return. */
+ * A receive has the stamps of its call and of its return; where one of them is
+ * IPS_NOW the other stands for both. */
 IPS_API void ips_task_send(struct ips_task *task, const char *channel,
                            uint64_t bytes, const struct ips_stamp *at);
 IPS_API void ips_task_recv(struct ips_task *task, const char *channel,

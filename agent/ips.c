@@ -1,0 +1,81 @@
+/* The exported names of the API. Compiled into libips as it is, and with
+ * IPS_PRELOAD into the preload library, which then exports its table too. */
+#include <stddef.h>
+
+#include "agent/ips_api.h"
+
+#ifdef IPS_PRELOAD
+IPS_API extern const struct ips_api *const ips_preload_api;
+const struct ips_api *const ips_preload_api = &ips_api_own;
+
+static const struct ips_api *api(void)
+{
+    return &ips_api_own;
+}
+#else
+extern const struct ips_api *const ips_preload_api
+    __attribute__((weak, visibility("default")));
+
+static const struct ips_api *api(void)
+{
+    if (&ips_preload_api && ips_preload_api->version == IPS_API_VERSION)
+        return ips_preload_api;
+    return &ips_api_own;
+}
+
+/* At load, while there is one thread: the first call may come from several. */
+static __attribute__((constructor)) void attach(void)
+{
+    api()->active();
+}
+#endif
+
+int ips_active(void)
+{
+    return api()->active();
+}
+
+void ips_mark(const char *text)
+{
+    api()->mark(text);
+}
+
+struct ips_task *ips_task_start(const char *name, const struct ips_stamp *at)
+{
+    return api()->task_fork(NULL, IPS_NOW, name, at);
+}
+
+struct ips_task *ips_task_fork(struct ips_task *parent,
+                               const struct ips_stamp *parent_at,
+                               const char *name, const struct ips_stamp *at)
+{
+    return api()->task_fork(parent, parent_at, name, at);
+}
+
+void ips_task_send(struct ips_task *task, const char *channel, uint64_t bytes,
+                   const struct ips_stamp *at)
+{
+    api()->task_send(task, channel, bytes, at);
+}
+
+void ips_task_recv(struct ips_task *task, const char *channel, uint64_t bytes,
+                   const struct ips_stamp *call, const struct ips_stamp *ret)
+{
+    api()->task_recv(task, channel, bytes, call, ret);
+}
+
+void ips_task_join(struct ips_task *task, struct ips_task *child,
+                   const struct ips_stamp *call, const struct ips_stamp *ret)
+{
+    api()->task_join(task, child, call, ret);
+}
+
+void ips_task_end(struct ips_task *task, const struct ips_stamp *at)
+{
+    api()->task_end(task, at);
+}
+
+void ips_task_free(struct ips_task *task)
+{
+    api()->task_free(task);
+}

@@ -1,0 +1,37 @@
+/*
+ * The API's functions as a table, so that one process has one state: the
+ * preload library exports its table; libips, where it finds that table, passes
+ * every call on to it and uses its own copy only where nothing is preloaded.
+ * (The names alone are not enough: dlsym on libips' handle, as from Python,
+ * finds libips' own functions.)
+ */
+#ifndef IPS_AGENT_IPS_API_H
+#define IPS_AGENT_IPS_API_H
+
+#include "agent/ips.h"
+
+#define IPS_API_VERSION 1
+
+struct ips_api {
+    unsigned version; /* IPS_API_VERSION; others are not used */
+    int (*active)(void);
+    void (*mark)(const char *text);
+    struct ips_task *(*task_fork)(struct ips_task *parent,
+                                  const struct ips_stamp *parent_at,
+                                  const char *name, const struct ips_stamp *at);
+    void (*task_send)(struct ips_task *task, const char *channel,
+                      uint64_t bytes, const struct ips_stamp *at);
+    void (*task_recv)(struct ips_task *task, const char *channel,
+                      uint64_t bytes, const struct ips_stamp *call,
+                      const struct ips_stamp *ret);
+    void (*task_join)(struct ips_task *task, struct ips_task *child,
+                      const struct ips_stamp *call,
+                      const struct ips_stamp *ret);
+    void (*task_end)(struct ips_task *task, const struct ips_stamp *at);
+    void (*task_free)(struct ips_task *task);
+};
+
+/* This library's own (ips_task.c). */
+extern const struct ips_api ips_api_own __attribute__((visibility("hidden")));
+
+#endif

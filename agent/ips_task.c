@@ -1,0 +1,344 @@
+/*
+ * The API at work: marks, and tasks with a stream each.
+ *
+ * How a task is found again in the pool: its segments have the pid, pidns and
+ * image_stamp of the process (the preload library's where that is loaded), so
+ * all tasks belong to that image; tid is the task's number, 1, 2, ... within
+ * the image, with IPS_SEGMENT_TASK in the flags. START (kind TASK) has the
+ * FORK's fork_seq and ptid = number of the parent task, both 0 for a root; FORK
+ * and JOIN (kind TASK) have a = number of the child and its fork_seq.
+ *
+ * A channel gets one CHAN per (task, channel, direction), kind USER, name_hash
+ * = FNV-1a of the name, side WRITE for sends and READ for receives. Its id has
+ * bit 31 set: the interposer numbers its channels from 1 in the same image.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent/ips_api.h"
+#include "agent/stream.h"
+#include "agent/sys.h"
+#include "common/types.h"
+
+#define CHANNEL_ID_BIT 0x80000000u
+#define TEXT_BYTES 512u
+
+struct channel { /* id 0 = free */
+    uint64_t name_hash;
+    uint32_t side;
+    uint32_t id;
+};
+
+struct ips_task {
+    struct ips_stream stream;
+    uint64_t cpu0; /* IPS_NOW: the thread's CPU when the task began */
+    uint64_t fork_seq;
+    bool ended;
+    struct channel *channels; /* open addressing, by hash */
+    uint32_t channel_room;    /* a power of two */
+    uint32_t channel_count;
+};
+
+static _Atomic uint32_t task_number;
+static _Atomic uint32_t channel_number;
+
+/* A stamp as it goes into a record. */
+struct moment {
+    uint64_t t;
+    uint64_t cpu;
+    uint32_t flags;
+};
+
+static struct moment moment_of(const struct ips_task *task,
+                               const struct ips_stamp *at)
+{
+    if (at)
+        return (struct moment){at->t_ns, at->cpu_ns, IPS_REC_F_NS};
+    return (struct moment){ips_core_now(),
+                           ips_sub_sat(ips_core_cpu(), task->cpu0), 0};
+}
+
+/* Call and return: one kind of stamp in one record. Where only one is given it
+ * stands for both. */
+static void moments_of(const struct ips_task *task,
+                       const struct ips_stamp *call,
+                       const struct ips_stamp *ret, struct moment *m_call,
+                       struct moment *m_ret)
+{
+    *m_call = moment_of(task, call ? call : ret);
+    *m_ret = call || ret ? moment_of(task, ret ? ret : call) : *m_call;
+}
+
+static uint64_t pages(uint64_t bytes)
+{
+    uint64_t at = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    return ips_sys_bad(at) ? 0 : at;
+}
+
+/* May `task` be recorded into? Not after its end, nor in a fork child. */
+static bool usable(const struct ips_task *task)
+{
+    return task && !task->ended && !ips_in_vfork &&
+           task->stream.generation == ips_core.generation;
+}
+
+static void *begin(struct ips_task *task, enum ips_rec_type type, size_t bytes,
+                   const struct moment *m)
+{
+    void *rec = ips_stream_begin(&task->stream, type, bytes, m->t);
+    if (rec && m->flags)
+        ips_rec_add_flags(rec, m->flags);
+    return rec;
+}
+
+static size_t text_length(const char *text)
+{
+    size_t n = 0;
+    while (n < TEXT_BYTES - 1 && text[n])
+        n++;
+    return n;
+}
+
+static void fill_text(struct ips_rec_text *rec, const char *text, size_t len,
+                      uint64_t cpu)
+{
+    rec->h.a = (uint32_t)len;
+    rec->cpu = cpu;
+    memcpy(rec->text, text, len);
+    rec->text[len] = '\0';
+    ips_rec_publish(rec);
+}
+
+/* --- channels ------------------------------------------------------------ */
+
+static struct channel *channel_place(struct channel *table, uint32_t room,
+                                     uint64_t hash, uint32_t side)
+{
+    uint32_t i = (uint32_t)(hash ^ hash >> 32) + side;
+    for (;; i++) {
+        struct channel *c = &table[i & (room - 1)];
+        if (!c->id || (c->name_hash == hash && c->side == side))
+            return c;
+    }
+}
+
+static bool channels_grow(struct ips_task *task)
+{
+    uint32_t room = task->channel_room ? task->channel_room * 2 : 256;
+    struct channel *table =
+        (struct channel *)pages(room * sizeof(struct channel));
+    if (!table)
+        return false;
+    for (uint32_t i = 0; i < task->channel_room; i++) {
+        const struct channel *c = &task->channels[i];
+        if (c->id)
+            *channel_place(table, room, c->name_hash, c->side) = *c;
+    }
+    if (task->channels)
+        ips_sys_munmap((uint64_t)task->channels,
+                       task->channel_room * sizeof(struct channel));
+    task->channels = table;
+    task->channel_room = room;
+    return true;
+}
+
+/* The id of `name` in this task, bound by a CHAN at its first use; 0 where
+ * that could not be recorded. */
+static uint32_t channel_id(struct ips_task *task, const char *name,
+                           uint32_t side, const struct moment *m)
+{
+    uint64_t hash = ips_fnv1a(IPS_FNV_SEED, name, strlen(name));
+    if (task->channel_count * 2 >= task->channel_room && !channels_grow(task)) {
+        ips_stream_lost(&task->stream, IPS_LOST_NO_CHANNEL, 1);
+        return 0;
+    }
+    struct channel *c =
+        channel_place(task->channels, task->channel_room, hash, side);
+    if (c->id)
+        return c->id;
+    struct ips_rec_chan *rec = begin(task, IPS_REC_CHAN, sizeof(*rec), m);
+    if (!rec)
+        return 0;
+    *c = (struct channel){hash, side,
+                          CHANNEL_ID_BIT |
+                              (1 + atomic_fetch_add(&channel_number, 1))};
+    task->channel_count++;
+    rec->h.a = c->id;
+    rec->kind = IPS_CHAN_USER;
+    rec->side = (uint8_t)side;
+    rec->name_hash = hash;
+    ips_rec_publish(rec);
+    return c->id;
+}
+
+static void transfer(struct ips_task *task, enum ips_rec_type type,
+                     const char *channel, uint64_t bytes,
+                     const struct moment *call, const struct moment *ret)
+{
+    uint32_t side = type == IPS_REC_SEND ? IPS_SIDE_WRITE : IPS_SIDE_READ;
+    uint32_t id = channel_id(task, channel, side, call);
+    if (!id)
+        return;
+    struct ips_rec_io *rec = begin(task, type, sizeof(*rec), call);
+    if (!rec)
+        return;
+    rec->h.a = id;
+    rec->t_ret = ret->t;
+    rec->cpu = call->cpu;
+    rec->cpu_ret = ret->cpu;
+    rec->result = (int64_t)bytes;
+    rec->op = IPS_OP_DATA;
+    ips_rec_publish(rec);
+}
+
+/* --- the table -------------------------------------------------------------
+ */
+
+static int own_active(void)
+{
+    return ips_core_attach() && !ips_in_vfork;
+}
+
+static void own_mark(const char *text)
+{
+    if (!text || !own_active() || !ips_core.main_stream)
+        return;
+    uint64_t cpu = ips_core_cpu();
+    size_t len = text_length(text);
+    struct ips_rec_text *rec =
+        ips_rec_begin(IPS_REC_MARK, sizeof(*rec) + len + 1);
+    if (rec)
+        fill_text(rec, text, len, cpu);
+}
+
+static void record_fork(struct ips_task *parent, const struct moment *m,
+                        const struct ips_task *child)
+{
+    struct ips_rec_fork *rec = begin(parent, IPS_REC_FORK, sizeof(*rec), m);
+    if (!rec)
+        return;
+    rec->h.a = child->stream.tid;
+    rec->t_ret = m->t;
+    rec->cpu = rec->cpu_ret = m->cpu;
+    rec->fork_seq = child->fork_seq;
+    rec->kind = IPS_FORK_TASK;
+    ips_rec_publish(rec);
+}
+
+static struct ips_task *own_fork(struct ips_task *parent,
+                                 const struct ips_stamp *parent_at,
+                                 const char *name, const struct ips_stamp *at)
+{
+    if (!own_active())
+        return NULL;
+    struct ips_task *task = (struct ips_task *)pages(sizeof(*task));
+    if (!task)
+        return NULL;
+    task->cpu0 = ips_core_cpu();
+    struct moment m = moment_of(task, at);
+    struct ips_stream *s = &task->stream;
+    s->generation = ips_core.generation;
+    s->tid = 1 + atomic_fetch_add(&task_number, 1);
+    s->flags = IPS_SEGMENT_TASK;
+    s->stamp = ips_core_now();
+    s->start_kind = IPS_START_TASK;
+    s->start_t = m.t;
+    s->start_cpu = m.cpu;
+    s->start_flags = m.flags;
+    s->ppid = ips_core.pid;
+    s->parent_image = ips_core.image_stamp;
+    if (usable(parent)) {
+        struct moment pm = moment_of(parent, parent_at);
+        task->fork_seq = s->fork_seq =
+            1 + atomic_fetch_add_explicit(&ips_core.fork_seq, 1,
+                                          memory_order_relaxed);
+        s->ptid = parent->stream.tid;
+        record_fork(parent, &pm, task);
+    }
+    /* START goes before the first record by itself. */
+    size_t len = text_length(name ? name : "");
+    struct ips_rec_text *rec =
+        begin(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);
+    if (rec)
+        fill_text(rec, name ? name : "", len, m.cpu);
+    return task;
+}
+
+static void own_send(struct ips_task *task, const char *channel, uint64_t bytes,
+                     const struct ips_stamp *at)
+{
+    if (!channel || !usable(task))
+        return;
+    struct moment m = moment_of(task, at);
+    transfer(task, IPS_REC_SEND, channel, bytes, &m, &m);
+}
+
+static void own_recv(struct ips_task *task, const char *channel, uint64_t bytes,
+                     const struct ips_stamp *call, const struct ips_stamp *ret)
+{
+    if (!channel || !usable(task))
+        return;
+    struct moment m_call, m_ret;
+    moments_of(task, call, ret, &m_call, &m_ret);
+    transfer(task, IPS_REC_RECV, channel, bytes, &m_call, &m_ret);
+}
+
+static void own_join(struct ips_task *task, struct ips_task *child,
+                     const struct ips_stamp *call, const struct ips_stamp *ret)
+{
+    if (!child || !usable(task))
+        return;
+    struct moment m_call, m_ret;
+    moments_of(task, call, ret, &m_call, &m_ret);
+    struct ips_rec_join *rec = begin(task, IPS_REC_JOIN, sizeof(*rec), &m_call);
+    if (!rec)
+        return;
+    rec->h.a = child->stream.tid;
+    rec->t_ret = m_ret.t;
+    rec->cpu = m_call.cpu;
+    rec->cpu_ret = m_ret.cpu;
+    rec->seq = child->fork_seq;
+    rec->child_cpu_ns = UINT64_MAX;
+    rec->kind = IPS_JOIN_TASK;
+    ips_rec_publish(rec);
+}
+
+static void own_end(struct ips_task *task, const struct ips_stamp *at)
+{
+    if (!usable(task))
+        return;
+    struct moment m = moment_of(task, at);
+    struct ips_rec_end *rec = begin(task, IPS_REC_END, sizeof(*rec), &m);
+    if (rec) {
+        rec->h.a = IPS_END_TASK;
+        rec->cpu = m.cpu;
+        ips_rec_publish(rec);
+    }
+    ips_stream_end(&task->stream);
+    task->ended = true;
+}
+
+static void own_free(struct ips_task *task)
+{
+    if (!task || ips_in_vfork)
+        return;
+    if (!task->ended)
+        ips_stream_end(&task->stream);
+    if (task->channels)
+        ips_sys_munmap((uint64_t)task->channels,
+                       task->channel_room * sizeof(struct channel));
+    ips_sys_munmap((uint64_t)task, sizeof(*task));
+}
+
+const struct ips_api ips_api_own = {
+    .version = IPS_API_VERSION,
+    .active = own_active,
+    .mark = own_mark,
+    .task_fork = own_fork,
+    .task_send = own_send,
+    .task_recv = own_recv,
+    .task_join = own_join,
+    .task_end = own_end,
+    .task_free = own_free,
+};

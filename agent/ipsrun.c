@@ -1,0 +1,244 @@
+/* main() of ipsrun is the map: what happens, in the order that matters. */
+#include "agent/ipsrun.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/core.h"
+#include "agent/pool.h"
+#include "agent/sys.h"
+
+#define PRELOAD_NAME "libips-preload.so"
+
+static int failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static int failed(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("ipsrun: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    return IPSRUN_FAILED;
+}
+
+/* Takes every entry that is our library out of LD_PRELOAD: it is added again
+ * for this run. */
+static bool preload_without_ours(char *value)
+{
+    bool found = false;
+    char *out = value;
+    for (const char *p = value; *p;) {
+        size_t n = strcspn(p, ": ");
+        size_t len = sizeof(PRELOAD_NAME) - 1;
+        bool ours = n >= len && strncmp(p + n - len, PRELOAD_NAME, len) == 0;
+        found = found || ours;
+        if (!ours && n) {
+            if (out != value)
+                *out++ = ':';
+            memmove(out, p, n);
+            out += n;
+        }
+        p += n;
+        p += *p != '\0';
+    }
+    *out = '\0';
+    return found;
+}
+
+/* ipsrun inside a measured program is itself measured, and the daemons it
+ * starts would be part of that run and keep it open. So it starts over without
+ * the agent; by a raw call, since the interposer puts itself back at exec. */
+static void leave_outer_run(char **argv)
+{
+    const char *value = getenv("LD_PRELOAD");
+    char *rest = value ? strdup(value) : NULL;
+    if (!rest || !preload_without_ours(rest)) {
+        free(rest);
+        return;
+    }
+    if (*rest)
+        setenv("LD_PRELOAD", rest, 1);
+    else
+        unsetenv("LD_PRELOAD");
+    unsetenv("IPS_RUN");
+    unsetenv("IPS_POOL");
+    unsetenv("IPS_PRELOAD");
+    ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)environ);
+    free(rest); /* no /proc: go on as we are */
+}
+
+/* Basename of the command, date, time, random: nobody can guess it. */
+static void make_up_name(char out[64], const char *command)
+{
+    const char *slash = strrchr(command, '/');
+    const char *base = slash && slash[1] ? slash + 1 : command;
+    char clean[25], when[16] = "";
+    size_t n = 0;
+    for (; base[n] && n < sizeof(clean) - 1; n++) {
+        bool plain = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                            "abcdefghijklmnopqrstuvwxyz0123456789._-",
+                            base[n]) != NULL;
+        clean[n] = plain && (n || base[n] != '.') ? base[n] : '_';
+    }
+    clean[n] = '\0';
+    uint32_t random = 0;
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+        random = (uint32_t)getpid();
+    time_t now = time(NULL);
+    struct tm tm;
+    if (localtime_r(&now, &tm))
+        strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
+    snprintf(out, 64, "%s-%s-%08x", n ? clean : "run", when, random);
+}
+
+static void join_words(char *out, size_t size, char *const *words)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (; *words && at + 1 < size; words++) {
+        int n = snprintf(out + at, size - at, "%s%s", at ? " " : "", *words);
+        if (n < 0)
+            return;
+        at += (size_t)n;
+    }
+}
+
+/* Holds pool.lock until the descriptor is closed. -1: the pool is somebody
+ * else's (a join): their slave drains it. */
+static int pool_lock(const char *pool)
+{
+    char path[IPS_PATH_BYTES + 32];
+    mkdir(pool, geteuid() == 0 ? 0711 : 0700); /* checked by make_run */
+    snprintf(path, sizeof(path), "%s/%s", pool, IPS_POOL_LOCK);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        while (flock(fd, LOCK_EX) < 0 && errno == EINTR)
+            ;
+    return fd;
+}
+
+static int make_run(const struct ipsrun_options *o, const char *name,
+                    const char *command_line)
+{
+    struct ips_err err = {0};
+    char dir[IPS_PATH_BYTES + 80];
+    struct ips_run_options run = {
+        .pool_root = o->pool,
+        .run = name,
+        .machine = o->machine,
+        .command = command_line,
+        .tags = o->tags,
+        .join = o->join != NULL,
+    };
+    struct stat st;
+    if (lstat(o->pool, &st) < 0 &&
+        ips_path_make(o->pool, geteuid() == 0 ? 0711 : 0700, &err) < 0)
+        return failed("%s", err.msg);
+    int lock = pool_lock(o->pool);
+    int rc = ips_pool_make_run(&run, dir, sizeof(dir), &err);
+    if (rc == 0 && lock >= 0 && !o->no_daemons)
+        ipsrun_daemons(o);
+    if (lock >= 0)
+        close(lock);
+    if (rc == IPS_E_USAGE) {
+        failed("%s", err.msg);
+        return IPSRUN_USAGE;
+    }
+    return rc < 0 ? failed("%s", err.msg) : -1;
+}
+
+/* IPS_RUN, IPS_POOL, IPS_PRELOAD, and our library behind the user's own. */
+static int set_environment(const struct ipsrun_options *o, const char *name)
+{
+    struct ips_err err = {0};
+    char library[IPS_PATH_BYTES];
+    if (ips_path_library(PRELOAD_NAME, library, &err) < 0)
+        return failed("%s", err.msg);
+    if (strpbrk(library, ": "))
+        return failed("%s: the loader takes no path with a blank or a colon; "
+                      "install IPS elsewhere",
+                      library);
+    const char *theirs = getenv("LD_PRELOAD");
+    char *both = NULL;
+    if (asprintf(&both, "%s%s%s", theirs ? theirs : "",
+                 theirs && *theirs ? ":" : "", library) < 0)
+        return failed("out of memory");
+    bool bad = setenv("LD_PRELOAD", both, 1) < 0 ||
+               setenv("IPS_RUN", name, 1) < 0 ||
+               setenv("IPS_POOL", o->pool, 1) < 0 ||
+               setenv("IPS_PRELOAD", library, 1) < 0;
+    free(both);
+    return bad ? failed("environment: %s", strerror(errno)) : -1;
+}
+
+static void record_text(enum ips_rec_type type, const char *text, size_t max)
+{
+    uint64_t cpu = ips_core_cpu();
+    size_t len = strnlen(text, max - 1);
+    struct ips_rec_text *rec = ips_rec_begin(type, sizeof(*rec) + len + 1);
+    if (!rec)
+        return;
+    rec->h.a = (uint32_t)len;
+    rec->cpu = cpu;
+    memcpy(rec->text, text, len);
+    rec->text[len] = '\0';
+    ips_rec_publish(rec);
+}
+
+/* The first image of the root process: START, NAME, EXEC. */
+static int become(char **command, const char *command_line)
+{
+    if (ips_core_init(IPS_START_ROOT)) {
+        record_text(IPS_REC_NAME, command_line, 512);
+        record_text(IPS_REC_EXEC, command[0], 256);
+    }
+    execvp(command[0], command);
+    int error = errno;
+    uint64_t cpu = ips_core_cpu();
+    struct ips_rec_exec *rec =
+        ips_rec_begin(IPS_REC_EXECFAIL, sizeof(struct ips_rec_exec));
+    if (rec) {
+        rec->h.a = (uint32_t)error;
+        rec->cpu = cpu;
+        ips_rec_publish(rec);
+    }
+    int status = error == ENOENT ? 127 : 126;
+    ips_core_process_end(IPS_END_EXIT, status);
+    fprintf(stderr, "ipsrun: %s: %s\n", command[0], strerror(error));
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct ipsrun_options o;
+    char made_up[64], command_line[512];
+    leave_outer_run(argv);
+    int status = ipsrun_options_parse(&o, argc, argv);
+    if (status >= 0)
+        return status;
+    const char *name = o.join ? o.join : o.name;
+    if (!name) {
+        make_up_name(made_up, o.command[0]);
+        name = made_up;
+    }
+    join_words(command_line, sizeof(command_line), o.command);
+    status = make_run(&o, name, command_line);
+    if (status >= 0)
+        return status;
+    status = set_environment(&o, name);
+    if (status >= 0)
+        return status;
+    if (!o.quiet)
+        fprintf(stderr, "ipsrun: run %s\n", name);
+    return become(o.command, command_line);
+}

@@ -1,0 +1,42 @@
+/*
+ * ipsrun: makes or joins a run, sees to it that somebody drains its pool,
+ * then *becomes* the command (exec), so that status, signals and terminal are
+ * the command's own. Options (ipsrun_options.c), private daemons
+ * (ipsrun_daemons.c), the order of things (ipsrun.c).
+ */
+#ifndef IPS_AGENT_IPSRUN_H
+#define IPS_AGENT_IPSRUN_H
+
+#include <stdbool.h>
+
+#include "common/err.h"
+#include "common/paths.h"
+
+/* Exit statuses besides the command's own; 126 and 127 as a shell's. */
+#define IPSRUN_USAGE 2
+#define IPSRUN_FAILED 125
+
+struct ipsrun_options {
+    const char *name; /* --name; NULL = made up */
+    const char *join; /* --join */
+    char tags[256];   /* NUL separated, ends with an empty one */
+    char pool[IPS_PATH_BYTES];
+    char state[IPS_PATH_BYTES];
+    char master[IPS_PATH_BYTES];
+    char machine[64];
+    bool quiet;
+    bool no_daemons;
+    char **command; /* NULL ended; borrowed from argv */
+};
+
+/* Fills `o`. Returns -1 to go on, else the exit status to end with (after
+ * --help, --version or a message). */
+int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
+
+/* Starts what is missing of a private slave and master, detached: they have
+ * none of our descriptors, their output goes to STATE/slave.log and
+ * master.log. The caller holds pool.lock. What could not be started is said on
+ * standard error (not if quiet); never fatal. */
+void ipsrun_daemons(const struct ipsrun_options *o);
+
+#endif

@@ -1,0 +1,219 @@
+/* Options of ipsrun. docs/ipsrun.1 says the same; a test holds them together.
+ */
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/ipsrun.h"
+
+static const char help[] =
+    "usage: ipsrun [options] [--] COMMAND [ARGUMENT...]\n"
+    "Runs COMMAND as a measured program. Its output, exit status, signals and\n"
+    "terminal are its own. Ask about the run with ipsq.\n"
+    "\n"
+    "  --name NAME         name of the run (default: command, time, random)\n"
+    "  --join RUN          be part of RUN, here or started on another machine\n"
+    "  --tag K=V           note kept with the run; may be repeated\n"
+    "  --pool DIR          data pool (default: $IPS_POOL_ROOT,\n"
+    "                      else /dev/shm/ips-UID)\n"
+    "  --machine NAME      name of this machine (default: $IPS_MACHINE,\n"
+    "                      else the host name)\n"
+    "  --state DIR         results and logs (default: $IPS_STATE,\n"
+    "                      else $XDG_STATE_HOME/ips, else ~/.local/state/ips)\n"
+    "  --master ADDR       unix:PATH or tcp:HOST:PORT of the master\n"
+    "                      (default: unix:STATE/master.sock)\n"
+    "  --procedures=WHAT   off, sample or exact; this version knows off only\n"
+    "  --rate MS           interval of --procedures=sample\n"
+    "  --quiet             do not print the run's name\n"
+    "  --no-daemons        start neither slave nor master\n"
+    "  --version           print the version\n"
+    "  --help              print this\n";
+
+enum {
+    OPT_NAME = 256,
+    OPT_JOIN,
+    OPT_TAG,
+    OPT_POOL,
+    OPT_MACHINE,
+    OPT_STATE,
+    OPT_MASTER,
+    OPT_PROCEDURES,
+    OPT_RATE,
+    OPT_QUIET,
+    OPT_NO_DAEMONS,
+    OPT_VERSION,
+    OPT_HELP,
+};
+
+static const struct option longs[] = {
+    {"name", required_argument, NULL, OPT_NAME},
+    {"join", required_argument, NULL, OPT_JOIN},
+    {"tag", required_argument, NULL, OPT_TAG},
+    {"pool", required_argument, NULL, OPT_POOL},
+    {"machine", required_argument, NULL, OPT_MACHINE},
+    {"state", required_argument, NULL, OPT_STATE},
+    {"master", required_argument, NULL, OPT_MASTER},
+    {"procedures", required_argument, NULL, OPT_PROCEDURES},
+    {"rate", required_argument, NULL, OPT_RATE},
+    {"quiet", no_argument, NULL, OPT_QUIET},
+    {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static int usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static int usage(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("ipsrun: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputs("\nTry 'ipsrun --help'.\n", stderr);
+    va_end(ap);
+    return IPSRUN_USAGE;
+}
+
+static int take_tag(struct ipsrun_options *o, const char *tag)
+{
+    const char *equal = strchr(tag, '=');
+    if (!equal || equal == tag)
+        return usage("--tag %s: must be KEY=VALUE", tag);
+    size_t at = 0, n = strlen(tag) + 1;
+    while (o->tags[at])
+        at += strlen(o->tags + at) + 1;
+    if (at + n + 1 > sizeof(o->tags))
+        return usage("all tags together are longer than %zu bytes",
+                     sizeof(o->tags) - 2);
+    memcpy(o->tags + at, tag, n);
+    return -1;
+}
+
+/* The command and the daemons may be started from another directory. */
+static int take_path(char out[IPS_PATH_BYTES], const char *option,
+                     const char *path)
+{
+    char here[IPS_PATH_BYTES];
+    int n;
+    if (*path == '\0')
+        return usage("%s: empty path", option);
+    if (*path == '/')
+        n = snprintf(out, IPS_PATH_BYTES, "%s", path);
+    else if (getcwd(here, sizeof(here)))
+        n = snprintf(out, IPS_PATH_BYTES, "%s/%s", here, path);
+    else
+        return usage("%s %s: the current directory has no usable path", option,
+                     path);
+    if (n < 0 || n >= IPS_PATH_BYTES)
+        return usage("%s: path longer than %d bytes", option,
+                     IPS_PATH_BYTES - 1);
+    return -1;
+}
+
+static int take_procedures(const char *what)
+{
+    if (strcmp(what, "off") == 0)
+        return -1;
+    if (strcmp(what, "sample") == 0 || strcmp(what, "exact") == 0)
+        return usage("--procedures=%s comes with a later version; %s knows "
+                     "--procedures=off only",
+                     what, IPS_VERSION);
+    return usage("--procedures=%s: off, sample or exact", what);
+}
+
+static int take_rate(const char *text)
+{
+    char *end;
+    long ms = strtol(text, &end, 10);
+    if (*text == '\0' || *end != '\0' || ms < 1 || ms > 60000)
+        return usage("--rate %s: 1 to 60000 milliseconds", text);
+    return -1;
+}
+
+static int take(struct ipsrun_options *o, int option, const char *value)
+{
+    int n = 0;
+    switch (option) {
+    case OPT_NAME:
+        o->name = value;
+        return -1;
+    case OPT_JOIN:
+        o->join = value;
+        return -1;
+    case OPT_TAG:
+        return take_tag(o, value);
+    case OPT_POOL:
+        return take_path(o->pool, "--pool", value);
+    case OPT_STATE:
+        return take_path(o->state, "--state", value);
+    case OPT_MACHINE:
+        n = snprintf(o->machine, sizeof(o->machine), "%s", value);
+        if (n < 1 || n >= (int)sizeof(o->machine) || strchr(value, '/'))
+            return usage("--machine: 1 to %zu bytes, no '/'",
+                         sizeof(o->machine) - 1);
+        return -1;
+    case OPT_MASTER:
+        n = snprintf(o->master, sizeof(o->master), "%s", value);
+        if (n >= (int)sizeof(o->master) ||
+            (strncmp(value, "unix:", 5) != 0 && strncmp(value, "tcp:", 4) != 0))
+            return usage("--master %.80s: unix:PATH or tcp:HOST:PORT", value);
+        return -1;
+    case OPT_PROCEDURES:
+        return take_procedures(value);
+    case OPT_RATE:
+        return take_rate(value);
+    case OPT_QUIET:
+        o->quiet = true;
+        return -1;
+    case OPT_NO_DAEMONS:
+        o->no_daemons = true;
+        return -1;
+    case OPT_VERSION:
+        puts("ipsrun " IPS_VERSION);
+        return 0;
+    case OPT_HELP:
+        fputs(help, stdout);
+        return 0;
+    default: /* getopt_long has said what is wrong */
+        fputs("Try 'ipsrun --help'.\n", stderr);
+        return IPSRUN_USAGE;
+    }
+}
+
+static int defaults(struct ipsrun_options *o)
+{
+    struct ips_err err = {0};
+    char path[IPS_PATH_BYTES];
+    int rc = 0;
+    if (!*o->pool && (rc = ips_path_pool_root(path, &err)) == 0 &&
+        take_path(o->pool, "IPS_POOL_ROOT", path) >= 0)
+        return IPSRUN_USAGE;
+    if (rc == 0 && !*o->state && (rc = ips_path_state(path, &err)) == 0 &&
+        take_path(o->state, "IPS_STATE", path) >= 0)
+        return IPSRUN_USAGE;
+    if (rc == 0 && !*o->master)
+        rc = ips_path_master(o->state, o->master, &err);
+    if (!*o->machine)
+        ips_path_machine(o->machine, sizeof(o->machine));
+    return rc < 0 ? usage("%s", err.msg) : -1;
+}
+
+int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv)
+{
+    *o = (struct ipsrun_options){0};
+    int option;
+    while ((option = getopt_long(argc, argv, "+", longs, NULL)) != -1) {
+        int status = take(o, option, optarg);
+        if (status >= 0)
+            return status;
+    }
+    if (o->name && o->join)
+        return usage("--name makes a run, --join takes one: give one of them");
+    if (optind >= argc)
+        return usage("no command given");
+    o->command = argv + optind;
+    return defaults(o);
+}
