@@ -330,8 +330,9 @@ int b_nodes(struct build *b) IPS_MUST_USE;        /* build_node.c */
 void b_states(struct build *b);                   /* build_settle.c */
 int b_holders(struct build *b) IPS_MUST_USE;      /* build_hold.c */
 int b_match(struct build *b) IPS_MUST_USE;        /* build_match.c */
-void b_arrival(struct build *b, uint32_t node, uint64_t span,
-               uint64_t limit_ns); /* build_match.c */
+void b_arrival(struct build *b, uint32_t send, uint64_t send_span,
+               uint32_t recv, uint64_t recv_span,
+               uint64_t leg_ns); /* build_match.c */
 void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */

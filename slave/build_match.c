@@ -85,22 +85,22 @@ static void position_ops(struct build *b, uint32_t end)
 /* ---- one direction of a local channel
  * --------------------------------------------- */
 
-/* SEND's node at most `limit_ns` of CPU after its call. */
-void b_arrival(struct build *b, uint32_t node, uint64_t span, uint64_t limit_ns)
+/* A path through both ends must not be longer than the clock allows. Between
+ * the call of the send and the return of the receive lie `leg_ns`. Of the CPU
+ * that the receiver spent from its node to its return, what does not fit in
+ * there came before the send: the node moves on by it. Of the CPU that the
+ * sender spent in its call, what does not fit in the rest it spent beside the
+ * receiver: the node moves back. */
+void b_arrival(struct build *b, uint32_t send, uint64_t send_span,
+               uint32_t recv, uint64_t recv_span, uint64_t leg_ns)
 {
-    uint64_t *coord = &b->out->g.w[node];
-    uint64_t call = ips_sub_sat(*coord, span);
-    *coord = ips_min_u64(*coord, ips_add_sat(call, limit_ns));
-}
-
-/* The arrival lies before the receive's return and before the CPU that the
- * receiver spent since its node: what the sender did later it did beside the
- * receiver, and a path through both would be longer than the clock allows. */
-static void send_before(struct build *b, const struct b_op *send,
-                        const struct b_op *recv)
-{
-    b_arrival(b, send->node, send->cpu_span,
-              ips_sub_sat(ips_sub_sat(recv->t_ret, send->t), recv->cpu_span));
+    uint64_t *coord = &b->out->g.w[recv];
+    uint64_t early = ips_sub_sat(recv_span, leg_ns);
+    *coord = ips_add_sat(*coord, early);
+    coord = &b->out->g.w[send];
+    uint64_t call = ips_sub_sat(*coord, send_span);
+    *coord = ips_min_u64(
+        *coord, ips_add_sat(call, ips_sub_sat(leg_ns, recv_span - early)));
 }
 
 static void match_data(struct build *b, uint32_t from, uint32_t to)
@@ -129,7 +129,8 @@ static void match_data(struct build *b, uint32_t from, uint32_t to)
             before_send != s)
             b->out->counts.ambiguous++;
         if (used != s)
-            send_before(b, send, recv);
+            b_arrival(b, send->node, send->cpu_span, recv->node,
+                      recv->cpu_span, ips_sub_sat(recv->t_ret, send->t));
         used = before_send = s;
         before = recv;
         b_cross(b, recv->node, send->node, IPS_X_DATA, recv->len);
