@@ -100,8 +100,7 @@ static void match_all(struct build *b, const struct ref *send, uint32_t sends,
     }
 }
 
-/* ---- positions for a match on another machine
- * ------------------------------------ */
+/* ---- positions for a match on another machine ---- */
 
 static int cmp_same(const void *va, const void *vb, void *arg)
 {

@@ -37,7 +37,7 @@
             return (p) < (q) ? -1 : 1;                                         \
     } while (0)
 
-/* ---- growing arrays ---------------------------------------------------- */
+/* ---- growing arrays ---- */
 
 /* Declares an array type with its count and room. */
 #define B_ARRAY(type)                                                          \
@@ -58,7 +58,7 @@ int b_grow(void **v, uint32_t n, uint32_t *room, size_t size,
 /* calloc of at least one element, with the message. */
 void *b_calloc(size_t count, size_t size, struct ips_err *err);
 
-/* ---- records ------------------------------------------------------------ */
+/* ---- records ---- */
 
 /* Where a walk over one stream's records stands. */
 struct b_walk {
@@ -117,7 +117,7 @@ static inline uint64_t b_blocked_ns(uint64_t t, uint64_t t_ret, uint64_t cpu,
     return ips_sub_sat(ips_sub_sat(t_ret, t), ips_sub_sat(cpu_ret, cpu));
 }
 
-/* ---- what the passes make ----------------------------------------------- */
+/* ---- what the passes make ---- */
 
 struct b_stream {
     const struct ips_stream_in *in;
@@ -319,7 +319,7 @@ struct ips_build_more {
     struct ips_build_counts base;
 };
 
-/* ---- passes ------------------------------------------------------------- */
+/* ---- passes ---- */
 
 int b_scan(struct build *b) IPS_MUST_USE;         /* build_scan.c */
 int b_processes(struct build *b) IPS_MUST_USE;    /* build_process.c */
@@ -343,7 +343,7 @@ int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE;     /* build_peer.c */
 int b_more(struct build *b) IPS_MUST_USE;         /* build_remote.c */
 
-/* ---- shared helpers ------------------------------------------------------ */
+/* ---- shared helpers ---- */
 
 /* The channel bound to `id` in `image`, or NULL. */
 struct b_chan *b_chan_find(const struct build *b, uint32_t image, uint32_t id);

@@ -1,8 +1,7 @@
 /* Operations of the two ends of a stream -> cross arcs; forks and joins. */
 #include "slave/build_internal.h"
 
-/* ---- order of operations
- * ----------------------------------------------------- */
+/* ---- order of operations ---- */
 
 static int cmp_op(const void *va, const void *vb, void *arg)
 {
@@ -82,8 +81,7 @@ static void position_ops(struct build *b, uint32_t end)
     }
 }
 
-/* ---- one direction of a local channel
- * --------------------------------------------- */
+/* ---- one direction of a local channel ---- */
 
 /* A path through both ends must not be longer than the clock allows. Between
  * the call of the send and the return of the receive lie `leg_ns`. Of the CPU
@@ -176,8 +174,7 @@ int b_match(struct build *b)
     return 0;
 }
 
-/* ---- receives of no bytes
- * --------------------------------------------------------------- */
+/* ---- receives of no bytes ---- */
 
 static void match_event(struct build *b, const struct b_event *e)
 {
@@ -214,8 +211,7 @@ void b_events(struct build *b)
         match_event(b, &b->events.v[i]);
 }
 
-/* ---- processes and threads
- * ------------------------------------------------------------------ */
+/* ---- processes and threads ---- */
 
 static void match_fork(struct build *b, const struct b_fork *f)
 {

@@ -74,8 +74,7 @@ static struct interval io_interval(struct maker *m, const struct ips_rec_io *r,
     return v;
 }
 
-/* ---- traffic
- * ------------------------------------------------------------------- */
+/* ---- traffic ---- */
 
 static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
 {
@@ -131,8 +130,7 @@ static void end_seen(struct maker *m, const struct interval *v)
     end->last_ns = ips_max_u64(end->last_ns, v->t_ret);
 }
 
-/* ---- pending waits
- * ----------------------------------------------------------------- */
+/* ---- pending waits ---- */
 
 static void wait_idle(struct maker *m)
 {
@@ -161,8 +159,7 @@ static bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
     return c->end_recv != IPS_NONE && c->end_recv == v->end;
 }
 
-/* ---- operations
- * ---------------------------------------------------------------------- */
+/* ---- operations ---- */
 
 /* CPU of a SEND that did not block between its call and its node, or of a RECV
  * between its node (the call, or the wait it took) and its return. */
@@ -407,8 +404,7 @@ static int on_recvcall(struct maker *m, const uint8_t *p)
     return r.err == ECONNRESET || r.err == EPIPE ? on_broken(m, &v) : 0;
 }
 
-/* ---- waits without bytes
- * --------------------------------------------------------------- */
+/* ---- waits without bytes ---- */
 
 static void on_sleep(struct maker *m, const struct interval *v)
 {
@@ -491,8 +487,7 @@ static void on_block(struct maker *m, const uint8_t *p)
         count_wait(m, cause, v.blocked_ns);
 }
 
-/* ---- closes, processes
- * -------------------------------------------------------------------- */
+/* ---- closes, processes ---- */
 
 static int add_hold(struct maker *m, enum b_hold_kind kind, uint64_t t,
                     uint32_t arg, uint32_t node, uint32_t how)
@@ -584,9 +579,7 @@ static void on_join(struct maker *m, const uint8_t *p)
     j->node = b_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, IPS_NONE);
 }
 
-/* ---- chains
- * -----------------------------------------------------------------------------------
- */
+/* ---- chains ---- */
 
 static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
 {
