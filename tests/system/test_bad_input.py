@@ -76,7 +76,7 @@ def test_missing_run_and_object(cluster):
         done = c.ipsq(*words)
         assert done.returncode == 1, words
         assert "nosuch" in done.stderr and done.stdout == ""
-    done = c.ipsq("ls", "here", "/nomachine")
+    done = c.ipsq("ls", "here", "--object", "/nomachine")
     assert done.returncode == 1 and "nomachine" in done.stderr
 
 
