@@ -85,8 +85,9 @@ static void thread_add(uint32_t tid)
         }
         struct thread_block *next = atomic_load(&b->next);
         if (!next) {
-            uint64_t fresh = ips_sys_mmap(sizeof(*next), PROT_READ | PROT_WRITE,
-                                          MAP_PRIVATE | MAP_ANONYMOUS, -1);
+            uint64_t fresh =
+                ips_sys_mmap(0, sizeof(*next), PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1);
             if (ips_sys_bad(fresh))
                 return; /* its CPU is then known to its last record only */
             if (atomic_compare_exchange_strong(&b->next, &next,
@@ -202,8 +203,8 @@ static inline uint64_t take(uint64_t *cur, uint64_t bytes)
 #endif
 }
 
-static inline void *reserve(uint64_t at, uint64_t bytes, uint32_t type,
-                            uint64_t stamp)
+static inline void *reserve(struct ips_stream *s, uint64_t at, uint64_t bytes,
+                            uint32_t type, uint64_t stamp)
 {
     struct ips_rec_head *h = (struct ips_rec_head *)at;
     /* The type waits in the flags until it is published; a reader that comes
@@ -211,6 +212,7 @@ static inline void *reserve(uint64_t at, uint64_t bytes, uint32_t type,
     atomic_store_explicit(
         &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
         memory_order_relaxed);
+    s->tail = at + bytes;
     h->t = stamp;
     return h;
 }
@@ -219,10 +221,13 @@ void ips_rec_publish(void *rec)
 {
     struct ips_rec_head *h = rec;
     uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
-    word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
-    /* Partner: the acquire load in ips_cursor_next. */
-    atomic_store_explicit(&h->word, word, memory_order_release);
-    ips_recs_open--;
+    /* Else a fork child comes back to what its parent has published. */
+    if (likely((word & 0xffu) == IPS_REC_RESERVED)) {
+        word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
+        /* Partner: the acquire load in ips_cursor_next. */
+        atomic_store_explicit(&h->word, word, memory_order_release);
+    }
+    ips_recs_open--; /* after it: see segment_drop */
 }
 
 static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
@@ -260,11 +265,13 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
         int rc = ips_segment_grow(s, *at + bytes);
         if (rc < 0 && s->cur == *at + bytes)
             s->cur = *at;
+        else if (rc == 0)
+            ips_mend(s, *at);
         return rc;
     }
     /* A handler that came after the xadd went on in a new segment; our place
      * in the old one is still there and still ours. */
-    if (s->prev.base && *at >= s->prev.base && *at + bytes <= s->prev.limit)
+    if (s->prev.base && *at >= s->prev.base && *at + bytes <= s->prev.used_end)
         return 0;
     if (s->cur == *at + bytes)
         s->cur = *at; /* give back: it did not fit */
@@ -318,7 +325,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         rec = ips_stream_begin(s, (enum ips_rec_type)type, bytes, stamp);
     } else {
         ips_recs_open++;
-        rec = reserve(at, bytes, type, stamp);
+        rec = reserve(s, at, bytes, type, stamp);
     }
     say_lost(s, stamp);
     goto out;
@@ -340,9 +347,10 @@ void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
         return NULL;
     ips_recs_open++; /* before the xadd: see segment_drop */
     uint64_t at = take(&s->cur, bytes);
-    if (unlikely(at < s->lo || at + bytes > s->limit || *ips_core.alive == 0))
+    if (unlikely(at != s->tail || at + bytes > s->limit ||
+                 *ips_core.alive == 0))
         return begin_slow(s, at, bytes, type, stamp);
-    return reserve(at, bytes, type, stamp);
+    return reserve(s, at, bytes, type, stamp);
 }
 
 void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp)
@@ -433,7 +441,7 @@ static struct ips_control *control_open(const char *dir)
     uint64_t at = (uint64_t)-1;
     if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
         (uint64_t)st.st_size >= sizeof(struct ips_control))
-        at = ips_sys_mmap(sizeof(struct ips_control), PROT_READ | PROT_WRITE,
+        at = ips_sys_mmap(0, sizeof(struct ips_control), PROT_READ | PROT_WRITE,
                           MAP_SHARED, fd);
     ips_sys_close(fd);
     if (ips_sys_bad(at))
@@ -454,7 +462,7 @@ static uint64_t pidns_inode(void)
 static void set_alive(void)
 {
     if (ips_core.alive == &not_alive) {
-        uint64_t page = ips_sys_mmap(4096, PROT_READ | PROT_WRITE,
+        uint64_t page = ips_sys_mmap(0, 4096, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (ips_sys_bad(page))
             return;

@@ -22,6 +22,11 @@
 #define PAGE_BYTES 65536u
 #endif
 
+/* Address space behind each segment that belongs to nobody. A reservation that
+ * did not fit lies past the end, by more with every handler that interrupts it
+ * there; without the gap it would seem to lie in the segment mapped next. */
+#define GAP_BYTES 65536u
+
 static int refused(enum ips_lost_cause cause)
 {
     return -1 - (int)cause;
@@ -133,10 +138,16 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
     ips_sys_fchmod(fd, 0600); /* whatever the umask is */
     if (ips_sys_ftruncate(fd, bytes) < 0)
         return refused(IPS_LOST_NO_SEGMENT);
-    uint64_t base = ips_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    uint64_t base = ips_sys_mmap(0, bytes + GAP_BYTES, PROT_NONE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (ips_sys_bad(base))
         return refused(IPS_LOST_NO_SEGMENT);
     int rc = 0;
+    if (ips_sys_mmap(base, bytes, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_FIXED, fd) != base) {
+        rc = refused(IPS_LOST_NO_SEGMENT);
+        goto out;
+    }
     if (!take_quota(first)) {
         rc = refused(IPS_LOST_QUOTA);
         goto out;
@@ -164,7 +175,7 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
     base = 0;
 out:
     if (base)
-        ips_sys_munmap(base, bytes);
+        ips_sys_munmap(base, bytes + GAP_BYTES);
     return rc;
 }
 
@@ -219,6 +230,12 @@ static void header_write(const struct ips_stream *s, struct ips_segment_map *m)
     __atomic_store_n(&h->magic, IPS_SEGMENT_MAGIC, __ATOMIC_RELEASE);
 }
 
+static uint64_t word_bytes(const struct ips_rec_head *h)
+{
+    uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
+    return (uint64_t)(word >> 8 & 0xff) * 8;
+}
+
 /* Is there a reservation in `m` that somebody below us on the stack may still
  * write to? Only asked when a count says it is possible. */
 static bool has_unpublished(const struct ips_segment_map *m)
@@ -227,10 +244,9 @@ static bool has_unpublished(const struct ips_segment_map *m)
     while (at + sizeof(struct ips_rec_head) <= m->used_end) {
         const struct ips_rec_head *h = (const struct ips_rec_head *)at;
         uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
-        uint32_t words = word >> 8 & 0xff;
-        if ((word & 0xff) == IPS_REC_RESERVED || words < 2)
+        if ((word & 0xff) == IPS_REC_RESERVED || word_bytes(h) < sizeof(*h))
             return true;
-        at += words * 8u;
+        at += word_bytes(h);
     }
     return false;
 }
@@ -243,16 +259,39 @@ static void segment_drop(struct ips_segment_map *m)
     /* Rather lose the address range than unmap what a frame below us, whose
      * record we interrupted, is going to store into. */
     if (!ips_recs_open || !has_unpublished(m))
-        ips_sys_munmap(m->base, m->end - m->base);
+        ips_sys_munmap(m->base, m->end - m->base + GAP_BYTES);
     *m = (struct ips_segment_map){0};
 }
 
-static void segment_close(struct ips_segment_map *m, uint64_t cur)
+static void segment_close(struct ips_stream *s)
 {
-    m->used_end = cur < m->end ? cur : m->end;
+    struct ips_segment_map *m = &s->seg;
+    m->used_end = s->cur < m->limit ? s->cur : m->limit;
+    ips_mend(s, m->used_end);
     /* Partner: the reader's acquire load of `state`. */
     atomic_store_explicit(&header_of(m)->state, IPS_SEGMENT_CLOSED,
                           memory_order_release);
+}
+
+void ips_mend(struct ips_stream *s, uint64_t upto)
+{
+    uint64_t at = s->tail;
+    if (at < s->lo || at > upto)
+        at = s->lo; /* a frame below us has finished in an older segment */
+    while (at < upto) {
+        struct ips_rec_head *h = (struct ips_rec_head *)at;
+        uint64_t bytes = word_bytes(h);
+        if (bytes < sizeof(*h)) {
+            bytes = upto - at;
+            if (bytes > IPS_REC_MAX_BYTES) /* what is left is never 8 bytes */
+                bytes = IPS_REC_MAX_BYTES - sizeof(*h);
+            atomic_store_explicit(&h->word,
+                                  IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8,
+                                  memory_order_relaxed);
+        }
+        at += bytes;
+    }
+    s->tail = upto;
 }
 
 int ips_segment_next(struct ips_stream *s)
@@ -271,21 +310,21 @@ int ips_segment_next(struct ips_stream *s)
     header_write(s, &next);
     s->seq++;
     if (s->seg.base) {
-        segment_close(&s->seg, s->cur);
+        segment_close(s);
         segment_drop(&s->prev);
         s->prev = s->seg;
     }
     s->seg = next;
     s->lo = next.base + sizeof(struct ips_segment_header);
     s->limit = next.limit;
-    s->cur = s->lo;
+    s->cur = s->tail = s->lo;
     return 0;
 }
 
 void ips_segment_leave(struct ips_stream *s)
 {
     if (s->seg.base)
-        segment_close(&s->seg, s->cur);
+        segment_close(s);
     segment_drop(&s->seg);
     segment_drop(&s->prev);
     s->cur = s->lo = s->limit = 0;

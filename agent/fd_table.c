@@ -13,7 +13,7 @@ static _Atomic(_Atomic(uint32_t) *) next_chan;
  * process then goes unrecorded rather than with its parent's ids. */
 static void *wiped_page(size_t bytes)
 {
-    uint64_t page = ips_sys_mmap(bytes, PROT_READ | PROT_WRITE,
+    uint64_t page = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (ips_sys_bad(page))
         return NULL;

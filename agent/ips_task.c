@@ -71,7 +71,7 @@ static void moments_of(const struct ips_task *task,
 
 static uint64_t pages(uint64_t bytes)
 {
-    uint64_t at = ips_sys_mmap(bytes, PROT_READ | PROT_WRITE,
+    uint64_t at = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS, -1);
     return ips_sys_bad(at) ? 0 : at;
 }

@@ -100,9 +100,11 @@ static inline int ips_sys_stat(const char *path, struct stat *st)
                          0);
 }
 /* The address, or a small negative errno: test with ips_sys_bad(). */
-static inline uint64_t ips_sys_mmap(size_t len, int prot, int flags, int fd)
+static inline uint64_t ips_sys_mmap(uint64_t at, size_t len, int prot,
+                                    int flags, int fd)
 {
-    return (uint64_t)ips_sys6(SYS_mmap, 0, (long)len, prot, flags, fd, 0);
+    return (uint64_t)ips_sys6(SYS_mmap, (long)at, (long)len, prot, flags, fd,
+                              0);
 }
 static inline int ips_sys_bad(uint64_t address)
 {

@@ -71,7 +71,7 @@ void ips_env_fill(struct ips_env *env, char *const *envp, size_t bytes,
     if (!bytes)
         return;
     if (!room) {
-        uint64_t map = ips_sys_mmap(bytes, PROT_READ | PROT_WRITE,
+        uint64_t map = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (ips_sys_bad(map))
             return;

@@ -11,8 +11,9 @@ As a command:
     path_oracle.py GRAPH.jsonl PATH.json      compares with `ipsq path --format
                                               json`; exit 1 and the differences
 
-As a module: read(lines) -> nodes; solve(nodes) -> Answer;
-differences(answer, path_json) -> list of sentences.
+As a module: read(lines) -> nodes; solve(nodes) -> Answer (nodes as read, or a
+list of dicts); differences(answer, path_json) -> list of sentences;
+check_path(nodes, path_json) asserts that there are none.
 """
 import collections
 import fractions
@@ -42,6 +43,10 @@ class Answer:
         self.by_machine = {}
         self.messages = 0
 
+    @property
+    def t_max(self):
+        return self.t_max_ns
+
     def as_json(self):
         out = dict(vars(self))
         if self.parallelism is not None:
@@ -50,17 +55,19 @@ class Answer:
 
 
 def read(lines):
+    """Nodes by id, checked, of JSON lines."""
+    return index(json.loads(line) for line in lines if line.strip())
+
+
+def index(rows):
     """Nodes by id, checked: every key there, every reference answered."""
     nodes = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        node = json.loads(line)
+    for number, node in enumerate(rows, 1):
         missing = [key for key in KEYS if key not in node]
         if missing:
-            raise BadGraph(f"line {number}: no {', '.join(missing)}")
+            raise BadGraph(f"node {number}: no {', '.join(missing)}")
         if node["id"] in nodes:
-            raise BadGraph(f"line {number}: node {node['id']} twice")
+            raise BadGraph(f"node {number}: node {node['id']} twice")
         nodes[node["id"]] = node
     successor = {}
     for node in nodes.values():
@@ -168,6 +175,8 @@ def walk(nodes, est, end):
 
 
 def solve(nodes):
+    if not isinstance(nodes, dict):
+        nodes = index(nodes)
     answer = Answer()
     est = values(nodes)
     answer.total_cpu_ns = sum(node["arc_cpu_ns"] for node in nodes.values()
@@ -219,6 +228,14 @@ def differences(answer, path):
             found.append(f"share of {machine}: ipsq {shares.get(machine)}, "
                          f"oracle {ns}")
     return found
+
+
+def check_path(nodes, path):
+    """Asserts that `ipsq path --format json` is what the graph says."""
+    found = differences(solve(nodes), path)
+    assert not found, found
+    assert path["segments"], "an empty path"
+    assert sum(s["ns"] for s in path["segments"]) == path["t_max_ns"]
 
 
 def main(arguments):

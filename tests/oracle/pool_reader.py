@@ -154,6 +154,7 @@ def view(directory):
     out.has_arcs = False
     forks = {}    # (pid, image, fork_seq) -> (tid, k)
     starts = []
+    nameless, waits = [], []
     channels = {} # (pid, image, channel id) -> CHAN
     count = {}    # tid -> forks so far
     last = {}     # (pid, tid) -> greatest cpu
@@ -183,15 +184,17 @@ def view(directory):
                     forks[pid, first.image, rec.fork_seq] = (tid, k)
                     if rec.a:
                         out.born.setdefault(rec.a, (tid, k))
-                elif rec.kind == JOIN and rec.how == 1 and rec.a:
-                    out.joins.setdefault(tid, []).append(rec.a)
-                    facts.child_cpu[rec.a] = rec.child_cpu
+                    elif rec.how in (4, 5):  # popen, system
+                        nameless.append((rec.t, pid, first.image,
+                                         rec.fork_seq, tid, k))
+                elif rec.kind == JOIN and rec.how in (1, 3):
+                    waits.append((rec, pid, first.image, tid))
                 elif rec.kind == CHAN:
                     channels[pid, first.image, rec.a] = rec
                 elif rec.kind in (SEND, RECV):
                     out.ops.setdefault(tid, []).append(
                         (pid, first.image, rec))
-    for pid, tid, rec in starts:
+    for pid, tid, rec in sorted(starts, key=lambda s: s[2].t):
         if rec.a == 1:
             out.parent[pid] = None
         elif rec.a in (2, 3):
@@ -199,6 +202,19 @@ def view(directory):
         if rec.a in (2, 4):
             out.born.setdefault(tid, forks.get((rec.ppid or pid, rec.parent,
                                                 rec.fork_seq)))
+    # Children whose pid nobody learnt: by parent and order.
+    named = {}
+    for t, pid, image, seq, tid, k in sorted(nameless):
+        for child, parent in out.parent.items():
+            if parent == pid and child not in out.born:
+                out.born[child] = (tid, k)
+                named[pid, image, seq] = child
+                break
+    for rec, pid, image, tid in waits:
+        child = rec.a or named.get((pid, image, rec.seq))
+        if child:
+            out.joins.setdefault(tid, []).append(child)
+            facts.child_cpu[child] = rec.child_cpu
     for tid, ops in out.ops.items():
         out.ops[tid] = [op for op in (_op(o, channels) for o in ops)
                         if op is not None]

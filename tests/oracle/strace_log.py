@@ -67,8 +67,8 @@ def parse(lines):
                 raise ParseError("line %d: %r" % (number + 1, line[:200]))
             continue
         tid, time, rest = int(m.group(1)), float(m.group(2)), m.group(3)
-        if rest.startswith("---"):
-            continue  # signals deliver nothing that is compared
+        if rest.startswith(("---", "???", "<... ??? ")):
+            continue  # signals; a call of a thread killed as it was entered
         death = _DEATH.match(rest)
         if death:
             if death.group(2) is not None:

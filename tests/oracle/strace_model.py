@@ -175,11 +175,10 @@ class _Builder:
                 return ("tcp", (_address(local), _address(remote)))
             return ("tcp", None)
         if kind.startswith("UNIX"):
-            stream = not kind.endswith("DGRAM")
             m = re.match(r"(\d+)(?:->(\d+))?", inner)
             if not m:
                 return None
-            return ("unix" if stream else "dgram",
+            return ("unix",
                     (int(m.group(1)), int(m.group(2)) if m.group(2) else None))
         return None
 
@@ -187,14 +186,14 @@ class _Builder:
         kind, key = named
         if kind == "tcp":
             return obj.kind == "tcp" and obj.key[1:3] == key
-        if kind in ("unix", "dgram"):
-            return obj.kind == kind and obj.key[1] == key[0]
+        if kind == "unix":
+            return obj.kind in ("unix", "dgram") and obj.key[1] == key[0]
         return obj.kind == kind and obj.key == key
 
     def bind(self, obj, named):
         """Learns a socket's endpoints the first time strace shows them."""
         kind, key = named
-        if key is None or kind != obj.kind:
+        if key is None or (kind != obj.kind and obj.kind != "dgram"):
             return
         if kind == "tcp" and obj.key is None:
             number = self.generation.get(key, 0)
@@ -204,7 +203,7 @@ class _Builder:
             self.objects[("tcp",) + key] = obj
             if obj.connect is not None:
                 obj.connect.key = obj.key
-        elif kind in ("unix", "dgram"):
+        elif kind == "unix":
             if obj.key is None:
                 obj.key = (kind, key[0])
                 self.objects[obj.key] = obj
@@ -432,8 +431,7 @@ class _Builder:
                                                           named[1])
                 obj = self.objects[named[1] + (side,)]
             else:
-                obj = Object(named[0])
-                self.bind(obj, named)
+                obj = self.socket_object(call, named)
             self.put(call.tid, int(m.group(1)), obj, cloexec)
 
     def on_open(self, call):
@@ -454,9 +452,14 @@ class _Builder:
         if named is None:
             self.drop(call.tid, call.ret, None)
             return
-        obj = Object(named[0])
+        self.put(call.tid, call.ret, self.socket_object(call, named),
+                 "SOCK_CLOEXEC" in call.args)
+
+    def socket_object(self, call, named):
+        """strace's name says UNIX for datagrams and packets alike."""
+        obj = Object("dgram" if "SOCK_DGRAM" in call.args else named[0])
         self.bind(obj, named)
-        self.put(call.tid, call.ret, obj, "SOCK_CLOEXEC" in call.args)
+        return obj
 
     def on_accept(self, call):
         named = self.identify(call.retfd[1:-1]) if call.retfd else None
@@ -521,7 +524,8 @@ class _Builder:
     def on_transfer(self, call):
         name = call.name
         obj = self.lookup(call.tid, *self.fd(call.args))
-        received = name in _RECV
+        received = name in _RECV or (name == "vmsplice" and obj is not None
+                                     and obj.side == "r")
         if "SCM_RIGHTS" in call.args and received:
             self.on_rights(call)
         if obj is None or obj.key is None:
@@ -611,7 +615,7 @@ class _Builder:
 
     def match(self):
         for key, reads in self.reads.items():
-            if key is None or key[0] == "dgram":
+            if key is None or not reads[0].stream:
                 continue
             writes = self.writes.get(key, [])
             self.position(writes)

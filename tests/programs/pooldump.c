@@ -295,6 +295,18 @@ static int is_segment(const struct dirent *e)
     return dot && strcmp(dot, IPS_SEGMENT_SUFFIX) == 0;
 }
 
+/* By pid, tid and stamp; versionsort would take hexadecimal for numbers. */
+static int by_stamp(const struct dirent **a, const struct dirent **b)
+{
+    unsigned long long x[3] = {0}, y[3] = {0};
+    sscanf((*a)->d_name, "%llu.%llu.%llx", &x[0], &x[1], &x[2]);
+    sscanf((*b)->d_name, "%llu.%llu.%llx", &y[0], &y[1], &y[2]);
+    for (int i = 0; i < 3; i++)
+        if (x[i] != y[i])
+            return x[i] < y[i] ? -1 : 1;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--torn") == 0) {
@@ -307,7 +319,7 @@ int main(int argc, char **argv)
         return 2;
     }
     struct dirent **names;
-    int n = scandir(argv[1], &names, is_segment, versionsort);
+    int n = scandir(argv[1], &names, is_segment, by_stamp);
     int dir = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (n < 0 || dir < 0) {
         perror(argv[1]);

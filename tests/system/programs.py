@@ -25,6 +25,30 @@ import time
 PG_BIN = "/usr/lib/postgresql/15/bin"
 
 
+NEEDED = ["redis-server", "redis-benchmark", "nginx", "curl", "memcached",
+          "pgbench", "strace", "make", "gcc", "setpriv", "awk"]
+
+
+def missing():
+    where = os.environ.get("PATH", "") + ":/usr/sbin"
+    return [n for n in NEEDED if shutil.which(n, path=where) is None]
+
+
+def make_open(name, directory, small):
+    """Makes ALL[name] in a new directory that other users can reach, as the
+    programs that change user must."""
+    directory = os.path.abspath(str(directory))
+    os.makedirs(directory)
+    at = directory
+    while at != "/" and os.stat(at).st_uid == os.geteuid():
+        mode = os.stat(at).st_mode & 0o7777
+        if mode & 0o011 != 0o011 and at != "/tmp":
+            os.chmod(at, mode | 0o055 if at == directory else mode | 0o011)
+        at = os.path.dirname(at)
+    os.chmod(directory, 0o755)
+    return ALL[name](directory, small)
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

@@ -8,7 +8,6 @@ that differ, a path longer than the run.
 """
 
 import os
-import shutil
 
 import pytest
 
@@ -19,11 +18,8 @@ import graph_view  # noqa: E402  (recorder puts tests/oracle on the path)
 import path_oracle  # noqa: E402
 import strace_compare  # noqa: E402
 
-NEEDED = ["redis-server", "redis-benchmark", "nginx", "curl", "memcached",
-          "pgbench", "strace", "make", "gcc", "setpriv"]
-missing = [n for n in NEEDED
-           if shutil.which(n, path=os.environ["PATH"] + ":/usr/sbin") is None]
-pytestmark = pytest.mark.skipif(bool(missing), reason="not here: %s" % missing)
+pytestmark = pytest.mark.skipif(bool(programs.missing()),
+                                reason="not here: %s" % programs.missing())
 
 NAMES = sorted(programs.ALL)
 
@@ -45,14 +41,8 @@ class Case:
         self.kept = {}
 
     def make(self, small):
-        directory = self.factory.mktemp(self.name)
-        os.chmod(directory, 0o755)
-        parent = directory
-        while parent.stat().st_uid == os.geteuid() and \
-                str(parent) not in ("/", "/tmp"):
-            os.chmod(parent, parent.stat().st_mode | 0o755)
-            parent = parent.parent
-        return programs.ALL[self.name](directory, small)
+        directory = self.factory.mktemp(self.name) / "d"
+        return programs.make_open(self.name, directory, small)
 
     def keep(self, key, make):
         if key not in self.kept:

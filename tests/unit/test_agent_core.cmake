@@ -1,0 +1,2 @@
+target_sources(test_agent_core PRIVATE pool_help.c)
+target_link_libraries(test_agent_core PRIVATE ips_core)
