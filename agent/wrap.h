@@ -41,6 +41,7 @@
 #include "agent/chan_name.h"
 #include "agent/core.h"
 #include "agent/fd_table.h"
+#include "common/types.h"
 
 #define IPS_EXPORT __attribute__((visibility("default")))
 #define IPS_HIDDEN __attribute__((visibility("hidden")))
@@ -85,23 +86,38 @@ static inline bool ips_wrap_on(void)
 
 /* 2 us in stamps: what counts as blocked. */
 extern uint64_t ips_wrap_blocked IPS_HIDDEN;
+extern uint64_t ips_wrap_mult IPS_HIDDEN; /* stamps to ns, Q32 */
+static inline uint64_t ips_wrap_ns(uint64_t stamps)
+{
+    return ips_mul_q32(stamps, ips_wrap_mult);
+}
 
 /* --- moments --------------------------------------------------------------- */
 
 struct ips_moment {
     uint64_t t, cpu;
+    uint64_t after; /* of a call: the stamp when `cpu` had been read */
 };
 /* The call: time first, so that what we do ourselves counts as the program's
- * CPU on neither side. The return: CPU first. */
+ * CPU on neither side. */
 static inline struct ips_moment ips_at_call(void)
 {
-    uint64_t t = ips_core_now();
-    return (struct ips_moment){t, ips_core_cpu()};
+    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
+    return (struct ips_moment){t, cpu, ips_core_now()};
 }
-static inline struct ips_moment ips_at_return(void)
+/* The return: CPU first. A call shorter than what counts as blocked was on the
+ * CPU all the time: its CPU is its length, and the kernel is not asked again
+ * (half of a record's cost). Anchored anew at the next call, so nothing adds
+ * up. */
+static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
+    uint64_t t = ips_core_now();
+    if (likely(t - call->t < ips_wrap_blocked))
+        return (struct ips_moment){t, call->cpu + ips_wrap_ns(t - call->after),
+                                   t};
     uint64_t cpu = ips_core_cpu();
-    return (struct ips_moment){ips_core_now(), cpu};
+    t = ips_core_now();
+    return (struct ips_moment){t, cpu, t};
 }
 
 /* --- bytes (wrap_record.c) -------------------------------------------------- */

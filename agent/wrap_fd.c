@@ -243,7 +243,7 @@ IPS_EXPORT int listen(int fd, int backlog)
 static void connected(int fd, int r, int err, const struct sockaddr *to,
                       socklen_t len, struct ips_moment call, uint64_t site)
 {
-    struct ips_moment ret = ips_at_return();
+    struct ips_moment ret = ips_at_return(&call);
     uint64_t word = ips_fd_get(fd);
     bool under_way = r < 0 && err == EINPROGRESS;
     if (word & IPS_FD_CONNECTED || (r < 0 && err == EALREADY) ||
@@ -286,7 +286,7 @@ int __connect(int, const struct sockaddr *, socklen_t) IPS_ALIAS(connect);
 static void accepted(int fd, int r, int err, struct ips_moment call,
                      uint64_t site)
 {
-    struct ips_moment ret = ips_at_return();
+    struct ips_moment ret = ips_at_return(&call);
     uint64_t word;
     if (r < 0) {
         word = ips_chan_of(fd);

@@ -223,7 +223,7 @@ long ips_vfork_after(long result)
         bool on = ips_wrap_on();                                               \
         pid_t own = 0;                                                         \
         IPS_ENV(env, envp);                                                    \
-        struct ips_moment call = {0, 0};                                       \
+        struct ips_moment call = {0, 0, 0};                                       \
         uint64_t seq = 0;                                                      \
         if (on) {                                                              \
             seq = ips_core_fork_before();                                      \

@@ -112,7 +112,8 @@ static void confined(void) /* no /proc, no pool, nobody's rights */
         exit(1);
     printf("chroot %d\n", chroot(dir));
     printf("chdir %d\n", chdir("/"));
-    printf("setgid %d setuid %d\n", setgid(65534), setuid(65534));
+    printf("setgid %d\n", setgid(65534));
+    printf("setuid %d\n", setuid(65534));
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
