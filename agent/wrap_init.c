@@ -63,8 +63,8 @@ void ips_wrap_init(void)
     }
     const struct ips_control *control = ips_core_control();
     const uint64_t one = (uint64_t)1 << 32;
-    ips_wrap_mult = control->clock.kind == IPS_CLOCK_TSC ? control->clock.mult_q32
-                                                         : one;
+    ips_wrap_mult =
+        control->clock.kind == IPS_CLOCK_TSC ? control->clock.mult_q32 : one;
     if (!ips_wrap_mult)
         ips_wrap_mult = one;
     ips_wrap_blocked = 2000 * one / ips_wrap_mult;

@@ -27,7 +27,7 @@ void ips_record_wait(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint32_t ready)
 {
     struct ips_moment ret = ips_at_return(&call);
-    if (result > 0 || ret.t - call.t >= ips_wrap_blocked)
+    if (result > 0 || ips_was_blocked(&call, &ret))
         ips_record_io(IPS_REC_BLOCK, 0, op, call, ret, result,
                       result < 0 ? err : 0, site, ready);
 }
@@ -79,14 +79,14 @@ static enum ips_op wait_op(enum ips_fd_class klass)
                                      : IPS_OP_SIGNALFD;
 }
 
-ssize_t ips_io_received(const struct ips_io *io, enum ips_op op,
-                        ssize_t result, const struct iovec *iov, size_t iovcnt,
+ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
+                        const struct iovec *iov, size_t iovcnt,
                         const struct sockaddr *name, socklen_t name_len)
 {
     int err = errno;
     struct ips_moment ret = ips_at_return(&io->call);
     if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM) {
-        if (result > 0 || ret.t - io->call.t >= ips_wrap_blocked)
+        if (result > 0 || ips_was_blocked(&io->call, &ret))
             ips_record_io(IPS_REC_BLOCK, 0, wait_op(io->klass), io->call, ret,
                           result, result < 0 ? err : 0, io->site, 0);
         return result;

@@ -344,6 +344,7 @@ static void step_over(struct slave_run *run, struct slave_segment *seg,
     slave_segment_touch(seg);
     run->row.torn++;
     seg->stream->row.lost[IPS_LOST_TORN]++;
+    run->row.lost[IPS_LOST_TORN]++;
     seg->row.at += bytes;
     seg->skipped = true;
     seg->since_ns = 0;
@@ -393,17 +394,20 @@ static bool over_hole(struct slave_run *run, struct slave_segment *seg)
 
 /* ---- reading ------------------------------------------------------------ */
 
-static void add_lost(struct slave_segment *seg,
+static void add_lost(struct slave_run *run, struct slave_segment *seg,
                      const struct ips_segment_header *head)
 {
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
         uint64_t now = head->lost[i];
         if (now <= seg->row.lost[i])
             continue;
+        slave_run_touch(run);
         slave_segment_touch(seg);
         slave_stream_touch(seg->stream);
+        uint64_t more = now - seg->row.lost[i];
         uint64_t *sum = &seg->stream->row.lost[i];
-        *sum = ips_add_sat(*sum, now - seg->row.lost[i]);
+        *sum = ips_add_sat(*sum, more);
+        run->row.lost[i] = ips_add_sat(run->row.lost[i], more);
         seg->row.lost[i] = now;
     }
 }
@@ -501,7 +505,7 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
         if (rc < 0)
             return;
     }
-    add_lost(seg, &head);
+    add_lost(run, seg, &head);
     if (finished || (seg->row.given_up && (closed || gone)))
         segment_done(seg);
     if (seg->row.at != at) {

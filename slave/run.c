@@ -286,14 +286,17 @@ static void take_control(struct slave_run *run,
     struct ips_control *kept = &run->row.control;
     if (run->row.id == 0) {
         *kept = *control;
+        for (int i = 0; i < IPS_LOST_COUNT; i++)
+            kept->lost[i] = 0; /* counted by refresh_control */
         return;
     }
     if (kept->created_raw_ns == control->created_raw_ns &&
         kept->created_real_ns == control->created_real_ns)
         return;
-    memcpy(run->lost_before, run->row.lost, sizeof(run->lost_before));
     if (kept->root_pid == 0)
         *kept = *control;
+    for (int i = 0; i < IPS_LOST_COUNT; i++)
+        kept->lost[i] = 0;
 }
 
 int slave_run_found(struct slave_drain *d, const char *name, int dirfd,

@@ -55,7 +55,8 @@ static void pass(void) /* a pipe's end goes to a child that never had it */
     } control;
     char byte = 'x';
     struct iovec iov = {&byte, 1};
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1,
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
                        .msg_control = &control,
                        .msg_controllen = sizeof(control)};
     memset(&control, 0, sizeof(control));

@@ -26,8 +26,7 @@ static void show(const char *what, int status)
         snprintf(line, sizeof(line), "%s: exit %d\n", what,
                  WEXITSTATUS(status));
     else
-        snprintf(line, sizeof(line), "%s: signal %d\n", what,
-                 WTERMSIG(status));
+        snprintf(line, sizeof(line), "%s: signal %d\n", what, WTERMSIG(status));
     say(line);
 }
 
