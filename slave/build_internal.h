@@ -231,7 +231,8 @@ enum b_dir { B_SEND = 0, B_RECV = 1 };
 struct b_op { /* bytes of a stream moved */
     uint64_t t, t_ret;
     uint64_t len, pos;
-    uint64_t cpu_span; /* SEND not blocked: cpu_ret - cpu */
+    uint64_t cpu_span; /* SEND not blocked: cpu_ret - cpu; RECV: CPU from its
+                          node to its return */
     uint32_t node, chain;
     uint32_t end;
     uint32_t ext; /* RECV: index of its b_ext; SEND: 1 if blocked */
@@ -329,6 +330,8 @@ int b_nodes(struct build *b) IPS_MUST_USE;        /* build_node.c */
 void b_states(struct build *b);                   /* build_settle.c */
 int b_holders(struct build *b) IPS_MUST_USE;      /* build_hold.c */
 int b_match(struct build *b) IPS_MUST_USE;        /* build_match.c */
+void b_arrival(struct build *b, uint32_t node, uint64_t span,
+               uint64_t limit_ns); /* build_match.c */
 void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */

@@ -85,14 +85,22 @@ static void position_ops(struct build *b, uint32_t end)
 /* ---- one direction of a local channel
  * --------------------------------------------- */
 
-/* A send cannot have ended after the receive of its bytes returned. */
+/* SEND's node at most `limit_ns` of CPU after its call. */
+void b_arrival(struct build *b, uint32_t node, uint64_t span, uint64_t limit_ns)
+{
+    uint64_t *coord = &b->out->g.w[node];
+    uint64_t call = ips_sub_sat(*coord, span);
+    *coord = ips_min_u64(*coord, ips_add_sat(call, limit_ns));
+}
+
+/* The arrival lies before the receive's return and before the CPU that the
+ * receiver spent since its node: what the sender did later it did beside the
+ * receiver, and a path through both would be longer than the clock allows. */
 static void send_before(struct build *b, const struct b_op *send,
                         const struct b_op *recv)
 {
-    uint64_t *coord = &b->out->g.w[send->node];
-    uint64_t call = ips_sub_sat(*coord, send->cpu_span);
-    *coord = ips_min_u64(*coord,
-                         ips_add_sat(call, ips_sub_sat(recv->t_ret, send->t)));
+    b_arrival(b, send->node, send->cpu_span,
+              ips_sub_sat(ips_sub_sat(recv->t_ret, send->t), recv->cpu_span));
 }
 
 static void match_data(struct build *b, uint32_t from, uint32_t to)

@@ -164,6 +164,16 @@ static bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
 /* ---- operations
  * ---------------------------------------------------------------------- */
 
+/* CPU of a SEND that did not block between its call and its node, or of a RECV
+ * between its node (the call, or the wait it took) and its return. */
+static uint64_t cpu_span(const struct maker *m, const struct interval *v,
+                         uint32_t node, uint8_t dir)
+{
+    if (dir == B_RECV)
+        return ips_sub_sat(v->cpu_ret, m->b->out->g.w[node]);
+    return v->blocked ? 0 : v->cpu_ret - v->cpu;
+}
+
 static int add_dgram(struct maker *m, const struct ips_rec_io *r,
                      const struct interval *v, uint32_t node, uint8_t dir,
                      uint32_t ext)
@@ -176,7 +186,7 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     *d = (struct b_dgram){.t = v->t,
                           .t_ret = v->t_ret,
                           .len = (uint64_t)r->result,
-                          .cpu_span = v->blocked ? 0 : v->cpu_ret - v->cpu,
+                          .cpu_span = cpu_span(m, v, node, dir),
                           .node = node,
                           .end = v->end,
                           .ext = ext,
@@ -207,7 +217,7 @@ static int add_op(struct maker *m, const struct ips_rec_io *r,
         .t = v->t,
         .t_ret = v->t_ret,
         .len = (uint64_t)r->result,
-        .cpu_span = v->blocked ? 0 : v->cpu_ret - v->cpu,
+        .cpu_span = cpu_span(m, v, node, dir),
         .node = node,
         .chain = m->chain,
         .end = v->end,
