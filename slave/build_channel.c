@@ -1,0 +1,351 @@
+/* CHAN records -> ends of channels.
+ *
+ * Ends of equal identity are one end, in whatever process and under whatever
+ * id they were named: that is how fork, exec, dup and descriptor passing need
+ * no tracking. A pipe or FIFO is one object with two ends. A USER channel has
+ * one end in each task that uses it. */
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#include "slave/build_internal.h"
+
+enum end_class { CLASS_PIPE = 1, CLASS_COOKIE, CLASS_INODE, CLASS_USER };
+
+/* ---- ids ---- */
+
+static int cmp_chan(const void *va, const void *vb)
+{
+    const struct b_chan *a = va, *b = vb;
+    CMP3(a->image, b->image);
+    CMP3(a->id, b->id);
+    CMP3(a->t, b->t);
+    return a->rec < b->rec ? -1 : a->rec > b->rec;
+}
+
+/* Sorts CHAN records by (image, id); an id bound twice keeps its first. */
+static void sort_chans(struct build *b)
+{
+    for (uint32_t i = 0; i < b->chans.n; i++)
+        b->chans.v[i].image = b->streams[b->chans.v[i].stream].image;
+    if (b->chans.n)
+        qsort(b->chans.v, b->chans.n, sizeof(*b->chans.v), cmp_chan);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->chans.n; i++) {
+        const struct b_chan *c = &b->chans.v[i];
+        if (n && b->chans.v[n - 1].image == c->image &&
+            b->chans.v[n - 1].id == c->id) {
+            b->out->counts.ambiguous++;
+            continue;
+        }
+        b->chans.v[n] = *c;
+        struct b_image *im = &b->images[c->image];
+        if (im->chan_count++ == 0)
+            im->first_chan = n;
+        n++;
+    }
+    b->chans.n = n;
+}
+
+struct b_chan *b_chan_find(const struct build *b, uint32_t image, uint32_t id)
+{
+    const struct b_image *im = &b->images[image];
+    struct b_chan *v = b->chans.v + im->first_chan;
+    uint32_t low = 0, high = im->chan_count;
+    if (id == 0 || high == 0)
+        return NULL;
+    if (id <= high && v[id - 1].id == id)
+        return &v[id - 1]; /* the rule: ids count from 1 */
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (v[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < im->chan_count && v[low].id == id ? &v[low] : NULL;
+}
+
+/* ---- ends ---- */
+
+int b_end_new(struct build *b, uint32_t *end)
+{
+    uint32_t n = b->out->end_count;
+    if (n == b->end_room) {
+        uint32_t room = b->end_room, room2 = b->end_room;
+        int rc = b_grow((void **)&b->ends, n, &room, sizeof(*b->ends), b->err);
+        if (rc == 0)
+            rc = b_grow((void **)&b->out->ends, n, &room2,
+                        sizeof(*b->out->ends), b->err);
+        if (rc < 0)
+            return rc;
+        b->end_room = room;
+    }
+    struct b_end *e = &b->ends[n];
+    struct ips_end *row = &b->out->ends[n];
+    memset(e, 0, sizeof(*e));
+    memset(row, 0, sizeof(*row));
+    e->connect_node = IPS_NO_NODE;
+    e->socket = IPS_NONE;
+    e->send_chain = e->traffic_proc = e->traffic = IPS_NONE;
+    e->shut_ns = UINT64_MAX;
+    e->shut_node = IPS_NO_NODE;
+    row->peer = IPS_PEER_UNTRACED;
+    row->peer_end = IPS_NONE;
+    row->first_ns = UINT64_MAX;
+    *end = n;
+    b->out->end_count = n + 1;
+    return 0;
+}
+
+bool b_addr_any(const struct ips_addr *a)
+{
+    static const uint8_t v4_any[16] = {[10] = 0xff, [11] = 0xff};
+    static const uint8_t v6_any[16];
+    return memcmp(a->addr, v4_any, 16) == 0 || memcmp(a->addr, v6_any, 16) == 0;
+}
+
+bool b_addr_loopback(const struct ips_addr *a)
+{
+    static const uint8_t v4[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
+    static const uint8_t v6[16] = {[15] = 1};
+    return memcmp(a->addr, v4, 13) == 0 || memcmp(a->addr, v6, 16) == 0;
+}
+
+struct identity {
+    uint64_t a, b;
+    uint64_t t;
+    uint32_t chan;
+    uint8_t class;
+};
+
+static struct identity identity_of(const struct build *b, uint32_t index)
+{
+    const struct b_chan *c = &b->chans.v[index];
+    struct ips_rec_chan r;
+    memcpy(&r, c->rec, sizeof(r));
+    struct identity id = {.t = c->t, .chan = index};
+    if (r.kind == IPS_CHAN_PIPE) {
+        id.class = CLASS_PIPE;
+        id.a = r.dev;
+        id.b = r.ino;
+    } else if (r.kind == IPS_CHAN_USER) {
+        id.class = CLASS_USER;
+        id.a = b->streams[c->stream].chain;
+        id.b = r.name_hash;
+    } else if (r.cookie) {
+        id.class = CLASS_COOKIE;
+        id.a = r.netns;
+        id.b = r.cookie;
+    } else {
+        id.class = CLASS_INODE;
+        id.a = r.dev;
+        id.b = r.ino;
+    }
+    return id;
+}
+
+static int cmp_identity(const void *va, const void *vb)
+{
+    const struct identity *a = va, *b = vb;
+    CMP3(a->class, b->class);
+    CMP3(a->a, b->a);
+    CMP3(a->b, b->b);
+    CMP3(a->t, b->t);
+    return a->chan < b->chan ? -1 : a->chan > b->chan;
+}
+
+/* What one more CHAN says of a socket's end. */
+static void learn(struct build *b, uint32_t end, const struct b_chan *c)
+{
+    struct b_end *e = &b->ends[end];
+    struct ips_end *row = &b->out->ends[end];
+    struct ips_rec_chan r;
+    memcpy(&r, c->rec, sizeof(r));
+    bool first = row->kind == 0;
+    if (first) {
+        row->kind = r.kind;
+        e->sent_before = r.kind == IPS_CHAN_TCP ? r.sent_before : 0;
+        e->recv_before = r.kind == IPS_CHAN_TCP ? r.recv_before : 0;
+        e->namer_pid = b->streams[c->stream].in->head.pid;
+        e->netns = r.netns;
+        e->dev = r.dev;
+        e->ino = r.ino;
+    }
+    if (r.kind == IPS_CHAN_TCP_LISTEN || r.kind == IPS_CHAN_UNIX_LISTEN) {
+        e->listen = true;
+        row->kind = r.kind;
+    }
+    if (r.kind == IPS_CHAN_UDP || r.kind == IPS_CHAN_UNIX_DGRAM)
+        e->datagram = true;
+    if (r.local.port && (!e->laddr.port || b_addr_any(&e->laddr)))
+        e->laddr = r.local;
+    if (r.remote.port)
+        e->raddr = r.remote;
+    e->peer_ino = e->peer_ino ? e->peer_ino : r.peer_ino;
+    e->name_hash = e->name_hash ? e->name_hash : r.name_hash;
+    e->peer_pid = e->peer_pid ? e->peer_pid : r.peer_pid;
+    if (r.kind == IPS_CHAN_USER)
+        row->side |= r.side & IPS_SIDE_BOTH;
+    row->connected |= (r.flags & IPS_CHAN_CONNECTED) != 0;
+    row->accepted |= (r.flags & IPS_CHAN_ACCEPTED) != 0;
+    row->first_ns = ips_min_u64(row->first_ns, c->t);
+    row->last_ns = ips_max_u64(row->last_ns, c->t);
+}
+
+/* The end of side `side` of a pipe, made at its first use. */
+static int side_end(struct build *b, uint32_t pair[2], uint32_t side,
+                    const struct b_chan *c)
+{
+    uint32_t *end = &pair[side == IPS_SIDE_WRITE];
+    if (*end == IPS_NONE) {
+        int rc = b_end_new(b, end);
+        if (rc < 0)
+            return rc;
+        b->out->ends[*end].side = (uint8_t)side;
+    }
+    learn(b, *end, c);
+    return 0;
+}
+
+static int bind_pair(struct build *b, const struct identity *id, uint32_t n)
+{
+    uint32_t pair[2] = {IPS_NONE, IPS_NONE};
+    for (uint32_t i = 0; i < n; i++) {
+        struct b_chan *c = &b->chans.v[id[i].chan];
+        struct ips_rec_chan r;
+        memcpy(&r, c->rec, sizeof(r));
+        uint32_t sides = r.side;
+        int rc = 0;
+        if (sides & IPS_SIDE_READ)
+            rc = side_end(b, pair, IPS_SIDE_READ, c);
+        if (rc == 0 && (sides & IPS_SIDE_WRITE))
+            rc = side_end(b, pair, IPS_SIDE_WRITE, c);
+        if (rc < 0)
+            return rc;
+        if (sides & IPS_SIDE_READ)
+            c->end_recv = pair[0];
+        if (sides & IPS_SIDE_WRITE)
+            c->end_send = pair[1];
+    }
+    if (pair[0] == IPS_NONE || pair[1] == IPS_NONE)
+        return 0; /* the other side is nobody's we know: untraced */
+    for (int i = 0; i < 2; i++) {
+        b->ends[pair[i]].local = true;
+        b->out->ends[pair[i]].peer = IPS_PEER_LOCAL;
+        b->out->ends[pair[i]].peer_end = pair[!i];
+    }
+    return 0;
+}
+
+static int bind_socket(struct build *b, const struct identity *id, uint32_t n)
+{
+    uint32_t end;
+    int rc = b_end_new(b, &end);
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = 0; i < n; i++) {
+        struct b_chan *c = &b->chans.v[id[i].chan];
+        c->end_recv = c->end_send = end;
+        learn(b, end, c);
+    }
+    return 0;
+}
+
+int b_ends(struct build *b)
+{
+    sort_chans(b);
+    uint32_t n = b->chans.n;
+    struct identity *ids = b_calloc(n, sizeof(*ids), b->err);
+    if (!ids)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = identity_of(b, i);
+    qsort(ids, n, sizeof(*ids), cmp_identity);
+    int rc = 0;
+    for (uint32_t i = 0, next; i < n && rc == 0; i = next) {
+        for (next = i + 1; next < n && ids[next].class == ids[i].class &&
+                           ids[next].a == ids[i].a && ids[next].b == ids[i].b;
+             next++)
+            ;
+        rc = ids[i].class == CLASS_PIPE ? bind_pair(b, ids + i, next - i)
+                                        : bind_socket(b, ids + i, next - i);
+    }
+    free(ids);
+    return rc;
+}
+
+/* ---- flows of datagram sockets ---- */
+
+static bool same_addr(const struct ips_addr *a, const struct ips_addr *b)
+{
+    return a->port == b->port && memcmp(a->addr, b->addr, 16) == 0;
+}
+
+static uint32_t flow_slot(const struct build *b, uint32_t end,
+                          const struct ips_addr *remote)
+{
+    uint64_t h = ips_fnv1a(IPS_FNV_SEED, &end, sizeof(end));
+    h = ips_fnv1a(h, &remote->port, sizeof(remote->port));
+    h = ips_fnv1a(h, remote->addr, sizeof(remote->addr));
+    uint32_t mask = b->flow_room - 1, i = (uint32_t)(h ^ h >> 32) & mask;
+    for (; b->flows[i]; i = (i + 1) & mask) {
+        const struct b_end *e = &b->ends[b->flows[i] - 1];
+        if (e->socket == end && same_addr(&e->raddr, remote))
+            break;
+    }
+    return i;
+}
+
+/* Room for one more flow in the table, which is at most half full. */
+static int flows_grow(struct build *b)
+{
+    if ((b->flow_count + 1) * 2 <= b->flow_room)
+        return 0;
+    uint32_t old_room = b->flow_room, *old = b->flows;
+    b->flow_room = old_room ? old_room * 2 : 256;
+    b->flows = b_calloc(b->flow_room, sizeof(*b->flows), b->err);
+    for (uint32_t i = 0; b->flows && i < old_room; i++) {
+        if (!old[i])
+            continue;
+        const struct b_end *e = &b->ends[old[i] - 1];
+        b->flows[flow_slot(b, e->socket, &e->raddr)] = old[i];
+    }
+    free(old);
+    return b->flows ? 0 : IPS_E_NO_MEMORY;
+}
+
+int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
+           uint32_t *flow)
+{
+    struct b_end *base = &b->ends[end];
+    *flow = end;
+    if (b->out->ends[end].kind != IPS_CHAN_UDP || !remote->port)
+        return 0;
+    if (!base->raddr.port)
+        base->raddr = *remote; /* the socket's first flow is the end itself */
+    if (same_addr(&base->raddr, remote))
+        return 0;
+    int rc = flows_grow(b);
+    if (rc < 0)
+        return rc;
+    uint32_t slot = flow_slot(b, end, remote), made;
+    if (b->flows[slot]) {
+        *flow = b->flows[slot] - 1;
+        return 0;
+    }
+    rc = b_end_new(b, &made);
+    if (rc < 0)
+        return rc;
+    base = &b->ends[end];
+    b->out->ends[made].kind = IPS_CHAN_UDP;
+    b->ends[made].datagram = true;
+    b->ends[made].laddr = base->laddr;
+    b->ends[made].netns = base->netns;
+    b->ends[made].ino = base->ino;
+    b->ends[made].raddr = *remote;
+    b->ends[made].socket = end;
+    b->flows[slot] = made + 1;
+    b->flow_count++;
+    *flow = made;
+    return 0;
+}

@@ -1,0 +1,368 @@
+/* Who held which end of a channel when, and so which closes an end-of-file can
+ * have waited for (docs/HACKING.md, "End-of-file"). All namings, closes, forks,
+ * execs and ends of processes are played in order of time.
+ *
+ * A process holds an end from the CHAN of its first descriptor, or from its
+ * fork if its parent held it, to the CLOSE of its last named descriptor, its
+ * exec (the new image names what it inherited) or its end. Descriptors nobody
+ * used are not named, so a process that closed its last named one and works on
+ * the end later still holds it. */
+#include "slave/build_internal.h"
+
+#define INHERIT_MAX                                                            \
+    (4u << 20) /* holdings copied by forks: a bound, not a rule */
+
+struct holding { /* of one process on one end */
+    uint64_t last_op;
+    uint32_t proc, end;
+    uint32_t next;         /* in the process's list */
+    uint32_t named, plain; /* descriptors; those without close-on-exec */
+    bool held, listed;
+};
+
+struct play {
+    struct build *b;
+    B_ARRAY(struct holding) all;
+    uint32_t *table; /* (proc, end) -> index + 1 */
+    uint32_t room;
+    uint32_t *list; /* [proc] first holding */
+    uint32_t inherited;
+};
+
+static uint32_t slot_of(const struct play *p, uint32_t proc, uint32_t end)
+{
+    uint64_t h = ((uint64_t)proc << 32 | end) * 0x9e3779b97f4a7c15ull;
+    uint32_t mask = p->room - 1, i = (uint32_t)(h >> 32) & mask;
+    for (; p->table[i]; i = (i + 1) & mask) {
+        const struct holding *h2 = &p->all.v[p->table[i] - 1];
+        if (h2->proc == proc && h2->end == end)
+            break;
+    }
+    return i;
+}
+
+static int table_grow(struct play *p)
+{
+    if ((p->all.n + 1) * 2 <= p->room)
+        return 0;
+    free(p->table);
+    p->room = p->room ? p->room * 2 : 1024;
+    p->table = b_calloc(p->room, sizeof(*p->table), p->b->err);
+    if (!p->table)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < p->all.n; i++)
+        p->table[slot_of(p, p->all.v[i].proc, p->all.v[i].end)] = i + 1;
+    return 0;
+}
+
+/* The holding of (proc, end), made if missing; its index in *at. */
+static int holding_of(struct play *p, uint32_t proc, uint32_t end, uint32_t *at)
+{
+    int rc = table_grow(p);
+    if (rc < 0)
+        return rc;
+    uint32_t slot = slot_of(p, proc, end);
+    if (p->table[slot]) {
+        *at = p->table[slot] - 1;
+        return 0;
+    }
+    rc = B_MORE(p->all, p->b->err);
+    if (rc < 0)
+        return rc;
+    *at = p->all.n;
+    p->all.v[p->all.n++] =
+        (struct holding){.proc = proc, .end = end, .next = IPS_NONE};
+    p->table[slot] = p->all.n;
+    return 0;
+}
+
+static void hold(struct play *p, uint32_t at)
+{
+    struct holding *h = &p->all.v[at];
+    if (h->held)
+        return;
+    h->held = true;
+    p->b->ends[h->end].holders++;
+    if (!h->listed) {
+        h->listed = true;
+        h->next = p->list[h->proc];
+        p->list[h->proc] = at;
+    }
+}
+
+static int release(struct play *p, struct holding *h, uint64_t t, uint32_t node)
+{
+    struct build *b = p->b;
+    int rc = B_MORE(b->releases, b->err);
+    if (rc < 0)
+        return rc;
+    b->releases.v[b->releases.n++] =
+        (struct b_release){.t = t, .end = h->end, .node = node};
+    if (h->held)
+        b->ends[h->end].holders--;
+    h->held = false;
+    h->named = h->plain = 0;
+    return 0;
+}
+
+/* ---- what happens ---- */
+
+static bool chan_plain(const struct b_chan *c)
+{
+    struct ips_rec_chan r;
+    memcpy(&r, c->rec, sizeof(r));
+    return !(r.flags & IPS_CHAN_CLOEXEC);
+}
+
+static int on_named(struct play *p, const struct b_hold *e)
+{
+    struct b_chan *c = &p->b->chans.v[e->arg];
+    uint32_t ends[2] = {c->end_recv,
+                        c->end_send == c->end_recv ? IPS_NONE : c->end_send};
+    c->open = true;
+    for (int i = 0; i < 2; i++) {
+        uint32_t at;
+        if (ends[i] == IPS_NONE)
+            continue;
+        int rc = holding_of(p, e->proc, ends[i], &at);
+        if (rc < 0)
+            return rc;
+        hold(p, at);
+        p->all.v[at].named++;
+        p->all.v[at].plain += chan_plain(c);
+    }
+    return 0;
+}
+
+static void shut_down(struct build *b, const struct b_hold *e, uint32_t end)
+{
+    if (e->t < b->ends[end].shut_ns) {
+        b->ends[end].shut_ns = e->t;
+        b->ends[end].shut_node = e->node;
+    }
+}
+
+static int on_closed(struct play *p, const struct b_hold *e)
+{
+    struct build *b = p->b;
+    struct b_chan *c = &b->chans.v[e->arg];
+    uint32_t ends[2] = {c->end_recv,
+                        c->end_send == c->end_recv ? IPS_NONE : c->end_send};
+    if (e->how != IPS_CLOSE_FD) {
+        if (e->how != IPS_CLOSE_SHUT_RD && c->end_send != IPS_NONE)
+            shut_down(b, e, c->end_send);
+        return 0;
+    }
+    bool was_open = c->open;
+    c->open = false;
+    for (int i = 0; i < 2; i++) {
+        uint32_t at;
+        if (ends[i] == IPS_NONE)
+            continue;
+        int rc = holding_of(p, e->proc, ends[i], &at);
+        if (rc < 0)
+            return rc;
+        struct holding *h = &p->all.v[at];
+        if (was_open && h->named) {
+            h->named--;
+            h->plain -= chan_plain(c) && h->plain;
+        }
+        if (h->named == 0 && h->last_op <= e->t)
+            rc = release(p, h, e->t, e->node);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int on_forked(struct play *p, const struct b_hold *e)
+{
+    uint32_t child = e->arg;
+    for (uint32_t i = p->list[e->proc]; i != IPS_NONE; i = p->all.v[i].next) {
+        uint32_t at, end = p->all.v[i].end;
+        if (!p->all.v[i].held || p->inherited++ >= INHERIT_MAX)
+            continue;
+        int rc = holding_of(p, child, end, &at);
+        if (rc < 0)
+            return rc;
+        hold(p, at);
+        p->all.v[at].plain++; /* how it was opened is not known any more */
+    }
+    return 0;
+}
+
+/* Exec and end of a process. */
+static int on_gone(struct play *p, const struct b_hold *e)
+{
+    const struct b_proc *proc = &p->b->procs[e->proc];
+    bool goes_on = e->kind == B_HOLD_EXEC &&
+                   e->arg + 1 == proc->first_image + proc->image_count;
+    uint32_t *link = &p->list[e->proc];
+    while (*link != IPS_NONE) {
+        struct holding *h = &p->all.v[*link];
+        if (h->held && goes_on && h->plain) {
+            link = &h->next; /* into an image that never spoke */
+            continue;
+        }
+        int rc = h->held ? release(p, h, e->t, e->node) : 0;
+        if (rc < 0)
+            return rc;
+        h->listed = false;
+        *link = h->next;
+    }
+    return 0;
+}
+
+/* ---- the order ---- */
+
+static int add(struct build *b, const struct b_hold *e)
+{
+    int rc = B_MORE(b->holds, b->err);
+    if (rc < 0)
+        return rc;
+    b->holds.v[b->holds.n] = *e;
+    b->holds.v[b->holds.n].seq = b->holds.n;
+    b->holds.n++;
+    return 0;
+}
+
+static bool of_stream(const struct build *b, uint32_t end)
+{
+    return end != IPS_NONE && !b->ends[end].datagram && !b->ends[end].listen;
+}
+
+static int add_events(struct build *b)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < b->chans.n && rc == 0; i++) {
+        const struct b_chan *c = &b->chans.v[i];
+        if (of_stream(b, c->end_recv) || of_stream(b, c->end_send))
+            rc = add(b, &(struct b_hold){.t = c->t,
+                                         .proc = b->images[c->image].proc,
+                                         .arg = i,
+                                         .kind = B_HOLD_CHAN});
+    }
+    for (uint32_t p = 0; p < b->out->proc_count && rc == 0; p++) {
+        const struct b_proc *proc = &b->procs[p];
+        const struct ips_proc *row = &b->out->procs[p];
+        /* A spawned image names what it inherited; a fork child does not. */
+        if (row->parent != IPS_NONE && !proc->spawned)
+            rc = add(b, &(struct b_hold){.t = proc->fork == IPS_NONE
+                                                  ? row->start_ns
+                                                  : b->forks.v[proc->fork].t,
+                                         .proc = row->parent,
+                                         .arg = p,
+                                         .kind = B_HOLD_FORK});
+        if (rc == 0 && !row->open)
+            rc = add(b, &(struct b_hold){.t = proc->last_ns,
+                                         .proc = p,
+                                         .node = b_end_node(b, proc->end_chain),
+                                         .kind = B_HOLD_END});
+    }
+    return rc;
+}
+
+static int cmp_hold(const void *va, const void *vb)
+{
+    const struct b_hold *a = va, *b = vb;
+    CMP3(a->t, b->t);
+    CMP3(a->kind, b->kind);
+    CMP3(a->seq, b->seq);
+    return 0;
+}
+
+static int cmp_release(const void *va, const void *vb)
+{
+    const struct b_release *a = va, *b = vb;
+    CMP3(a->end, b->end);
+    CMP3(a->t, b->t);
+    CMP3(a->node, b->node);
+    return 0;
+}
+
+static int play_all(struct play *p)
+{
+    struct build *b = p->b;
+    int rc = 0;
+    for (uint32_t k = 0; k < b->out->traffic_count && rc == 0; k++) {
+        const struct ips_traffic *t = &b->out->traffic[k];
+        uint32_t at;
+        rc = holding_of(p, t->process, t->end, &at);
+        if (rc == 0)
+            p->all.v[at].last_op = b->traffic_last.v[k];
+    }
+    for (uint32_t i = 0; i < b->holds.n && rc == 0; i++) {
+        const struct b_hold *e = &b->holds.v[i];
+        switch ((enum b_hold_kind)e->kind) {
+        case B_HOLD_CHAN:
+            rc = on_named(p, e);
+            break;
+        case B_HOLD_CLOSE:
+            rc = on_closed(p, e);
+            break;
+        case B_HOLD_FORK:
+            rc = on_forked(p, e);
+            break;
+        case B_HOLD_EXEC:
+        case B_HOLD_END:
+            rc = on_gone(p, e);
+            break;
+        }
+    }
+    return rc;
+}
+
+static void index_releases(struct build *b)
+{
+    if (b->releases.n)
+        qsort(b->releases.v, b->releases.n, sizeof(*b->releases.v),
+              cmp_release);
+    for (uint32_t i = 0; i < b->releases.n; i++) {
+        struct b_end *e = &b->ends[b->releases.v[i].end];
+        if (e->release_count++ == 0)
+            e->first_release = i;
+    }
+    for (uint32_t i = 0; i < b->out->end_count; i++)
+        b->out->ends[i].closed =
+            b->ends[i].holders == 0 || b->ends[i].shut_node != IPS_NO_NODE;
+}
+
+int b_holders(struct build *b)
+{
+    struct play p = {.b = b};
+    int rc = add_events(b);
+    if (rc < 0)
+        return rc;
+    if (b->holds.n)
+        qsort(b->holds.v, b->holds.n, sizeof(*b->holds.v), cmp_hold);
+    p.list = b_calloc(b->out->proc_count, sizeof(*p.list), b->err);
+    rc = p.list ? 0 : IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; rc == 0 && i < b->out->proc_count; i++)
+        p.list[i] = IPS_NONE;
+    if (rc == 0)
+        rc = play_all(&p);
+    if (rc == 0)
+        index_releases(b);
+    free(p.all.v);
+    free(p.table);
+    free(p.list);
+    return rc;
+}
+
+uint32_t b_release_before(const struct build *b, uint32_t end, uint64_t t_ns,
+                          bool eof)
+{
+    const struct b_end *e = &b->ends[end];
+    const struct b_release *v = b->releases.v + e->first_release;
+    if (eof && e->shut_ns <= t_ns)
+        return e->shut_node;
+    uint32_t low = 0, high = e->release_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (v[mid].t <= t_ns)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low ? v[low - 1].node : IPS_NO_NODE;
+}

@@ -1,0 +1,444 @@
+/* Forks to the processes and threads they made, waits to those they took.
+ *
+ * A fork child and a thread say which FORK made them (image and fork_seq). A
+ * vforked or spawned child recorded nothing until its image began: the FORK
+ * that has its pid, the latest before it. popen and system do not tell the
+ * pid: the next such FORK of its parent that is still without a child. */
+#include "slave/build_internal.h"
+
+struct links {
+    struct build *b;
+    uint32_t *by_seq;    /* forks by (image, seq, t) */
+    uint32_t *by_pid;    /* forks by (pid, t) */
+    uint32_t *by_proc;   /* forks by (process, t) */
+    uint32_t *images;    /* images by (stamp, pid) */
+    uint32_t *procs;     /* processes by (pid, start) */
+    uint32_t *fork_proc; /* process of each fork */
+};
+
+static uint32_t fork_image(const struct build *b, uint32_t f)
+{
+    return b->streams[b->forks.v[f].stream].image;
+}
+
+static int cmp_seq(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    CMP3(fork_image(b, i), fork_image(b, k));
+    CMP3(b->forks.v[i].seq, b->forks.v[k].seq);
+    CMP3(i, k);
+    return 0;
+}
+
+static int cmp_pid(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    CMP3(b->forks.v[i].pid, b->forks.v[k].pid);
+    CMP3(b->forks.v[i].t, b->forks.v[k].t);
+    CMP3(i, k);
+    return 0;
+}
+
+static int cmp_owner(const void *va, const void *vb, void *arg)
+{
+    const struct links *l = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    CMP3(l->fork_proc[i], l->fork_proc[k]);
+    CMP3(l->b->forks.v[i].t, l->b->forks.v[k].t);
+    CMP3(i, k);
+    return 0;
+}
+
+static const struct ips_segment_header *image_head(const struct build *b,
+                                                   uint32_t image)
+{
+    return &b->streams[b->images[image].first_stream].in->head;
+}
+
+static int cmp_image(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    const struct ips_segment_header *x = image_head(b, i),
+                                    *y = image_head(b, k);
+    CMP3(x->image_stamp, y->image_stamp);
+    CMP3(x->pid, y->pid);
+    CMP3(i, k);
+    return 0;
+}
+
+static int cmp_proc(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    CMP3(b->out->procs[i].pid, b->out->procs[k].pid);
+    CMP3(i, k); /* processes are in order of start */
+    return 0;
+}
+
+/* ---- look-ups ---- */
+
+/* FORK of `image` with `seq` that has no child yet, of a kind that makes
+ * threads (or tasks) or not. */
+static uint32_t fork_of_seq(const struct links *l, uint32_t image, uint64_t seq)
+{
+    const struct build *b = l->b;
+    uint32_t low = 0, high = b->forks.n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2, f = l->by_seq[mid];
+        uint32_t im = fork_image(b, f);
+        if (im < image || (im == image && b->forks.v[f].seq < seq))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == b->forks.n)
+        return IPS_NONE;
+    uint32_t f = l->by_seq[low];
+    return fork_image(b, f) == image && b->forks.v[f].seq == seq ? f : IPS_NONE;
+}
+
+/* The image that began at raw stamp `stamp`, of `pid` where there are several.
+ */
+static uint32_t image_of_stamp(const struct links *l, uint64_t stamp,
+                               uint32_t pid)
+{
+    const struct build *b = l->b;
+    uint32_t low = 0, high = b->image_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (image_head(b, l->images[mid])->image_stamp < stamp)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    uint32_t first = IPS_NONE;
+    for (; low < b->image_count; low++) {
+        const struct ips_segment_header *h = image_head(b, l->images[low]);
+        if (h->image_stamp != stamp || (first != IPS_NONE && h->pid > pid))
+            break;
+        if (h->pid == pid)
+            return l->images[low];
+        if (first == IPS_NONE)
+            first = l->images[low];
+    }
+    return first;
+}
+
+/* Where forks with `pid` begun at or before t end in by_pid. */
+static uint32_t pid_upper(const struct links *l, uint32_t pid, uint64_t t)
+{
+    const struct build *b = l->b;
+    uint32_t low = 0, high = b->forks.n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        const struct b_fork *f = &b->forks.v[l->by_pid[mid]];
+        if (f->pid < pid || (f->pid == pid && f->t <= t))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static bool makes_process(const struct b_fork *f)
+{
+    return !f->failed && f->kind != IPS_FORK_THREAD && f->kind != IPS_FORK_TASK;
+}
+
+/* The latest FORK that got `pid` by t and has no child yet. */
+static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
+                            uint64_t t)
+{
+    const struct build *b = l->b;
+    for (uint32_t k = pid_upper(l, pid, t), tried = 0; k > 0 && tried < 4096;
+         k--, tried++) {
+        uint32_t i = l->by_pid[k - 1];
+        const struct b_fork *f = &b->forks.v[i];
+        if (f->pid != pid)
+            break;
+        if (makes_process(f) && f->child == IPS_NONE &&
+            b->streams[f->stream].in->head.pidns == pidns)
+            return i;
+        if (f->child != IPS_NONE)
+            break; /* an earlier child of this pid: older ones are gone */
+    }
+    return IPS_NONE;
+}
+
+/* The process that had `pid` at t: the latest begun by then. */
+static uint32_t proc_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
+                            uint64_t t)
+{
+    const struct build *b = l->b;
+    uint32_t low = 0, high = b->out->proc_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        const struct ips_proc *p = &b->out->procs[l->procs[mid]];
+        if (p->pid < pid || (p->pid == pid && p->start_ns <= t))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (; low > 0; low--) {
+        const struct ips_proc *p = &b->out->procs[l->procs[low - 1]];
+        if (p->pid != pid)
+            break;
+        if (p->pidns == pidns)
+            return l->procs[low - 1];
+    }
+    return IPS_NONE;
+}
+
+/* ---- START ---- */
+
+static void take_fork(struct build *b, uint32_t f, uint32_t chain)
+{
+    uint32_t p = b->out->g.chains[chain].process;
+    b->forks.v[f].child = chain;
+    b->chains[chain].fork = f;
+    if (makes_process(&b->forks.v[f])) {
+        b->forks.v[f].child_proc = p;
+        b->procs[p].fork = f;
+    }
+}
+
+/* popen and system: the first FORK without pid of `parent` that is open at the
+ * child's start. Children come in order of start, so what is passed over for
+ * good (not such a FORK, taken, returned before) need not be seen again. */
+static uint32_t fork_of_order(const struct links *l, uint32_t parent,
+                              uint64_t t)
+{
+    struct build *b = l->b;
+    uint32_t *next = &b->procs[parent].order_next;
+    for (uint32_t k = *next, tried = 0; k < b->forks.n && tried < 1024; k++) {
+        uint32_t i = l->by_proc[k];
+        const struct b_fork *f = &b->forks.v[i];
+        if (l->fork_proc[i] != parent || f->t > t)
+            break;
+        bool open = makes_process(f) && f->pid == 0 && f->child == IPS_NONE &&
+                    (f->kind == IPS_FORK_POPEN || f->kind == IPS_FORK_SYSTEM) &&
+                    f->done_ns >= t;
+        if (open)
+            return i;
+        if (k == *next)
+            ++*next;
+        else
+            tried++;
+    }
+    return IPS_NONE;
+}
+
+/* Where each process's forks begin in by_proc, and when popens ended. */
+static void prepare_order(struct links *l)
+{
+    struct build *b = l->b;
+    for (uint32_t p = 0; p < b->out->proc_count; p++)
+        b->procs[p].order_next = b->forks.n;
+    for (uint32_t k = b->forks.n; k > 0; k--)
+        b->procs[l->fork_proc[l->by_proc[k - 1]]].order_next = k - 1;
+    for (uint32_t j = 0; j < b->joins.n; j++) {
+        const struct b_join *join = &b->joins.v[j];
+        if (join->kind != IPS_JOIN_SYSTEM)
+            continue;
+        uint32_t f = fork_of_seq(l, b->streams[join->stream].image, join->seq);
+        if (f != IPS_NONE)
+            b->forks.v[f].done_ns = join->t_ret;
+    }
+}
+
+static void link_thread(struct links *l, uint32_t chain)
+{
+    struct build *b = l->b;
+    const struct b_stream *s = &b->streams[b->chains[chain].first_stream];
+    if (s->fork_seq == 0)
+        return;
+    uint32_t f = fork_of_seq(l, s->image, s->fork_seq);
+    if (f == IPS_NONE || b->forks.v[f].failed ||
+        b->forks.v[f].child != IPS_NONE || makes_process(&b->forks.v[f]))
+        return;
+    take_fork(b, f, chain);
+}
+
+static uint32_t fork_of_process(struct links *l, const struct ips_proc *row,
+                                const struct b_stream *s, uint32_t *parent)
+{
+    struct build *b = l->b;
+    uint32_t f = IPS_NONE;
+    if (s->start_kind == IPS_START_FORK) {
+        uint32_t image = image_of_stamp(l, s->parent_image, s->ppid);
+        if (image != IPS_NONE) {
+            *parent = b->images[image].proc;
+            if (s->fork_seq)
+                f = fork_of_seq(l, image, s->fork_seq);
+            if (f != IPS_NONE && (!makes_process(&b->forks.v[f]) ||
+                                  b->forks.v[f].child != IPS_NONE))
+                f = IPS_NONE;
+        }
+    }
+    if (f == IPS_NONE)
+        f = fork_of_pid(l, row->pid, row->pidns, row->start_ns);
+    if (f == IPS_NONE && *parent == IPS_NONE && s->ppid)
+        *parent = proc_of_pid(l, s->ppid, row->pidns, row->start_ns);
+    if (f == IPS_NONE && s->start_kind == IPS_START_IMAGE &&
+        *parent != IPS_NONE)
+        f = fork_of_order(l, *parent, row->start_ns);
+    return f;
+}
+
+static void link_process(struct links *l, uint32_t p)
+{
+    struct build *b = l->b;
+    struct ips_proc *row = &b->out->procs[p];
+    const struct b_image *first = &b->images[b->procs[p].first_image];
+    if (first->main == IPS_NONE || row->root)
+        return;
+    const struct b_stream *s = &b->streams[first->main];
+    uint32_t parent = IPS_NONE, f = fork_of_process(l, row, s, &parent);
+    if (f != IPS_NONE) {
+        parent = l->fork_proc[f];
+        take_fork(b, f, s->chain);
+    }
+    /* Order of start is order of birth: so the tree has no cycle. */
+    if (parent != IPS_NONE && parent < p)
+        row->parent = parent;
+}
+
+/* ---- JOIN ---- */
+
+/* FORK of process `proc` that got `pid`, the latest by t. */
+static uint32_t fork_waited(const struct links *l, uint32_t proc, uint32_t pid,
+                            uint64_t t)
+{
+    const struct build *b = l->b;
+    for (uint32_t k = pid_upper(l, pid, t), tried = 0; k > 0 && tried < 4096;
+         k--, tried++) {
+        uint32_t i = l->by_pid[k - 1];
+        const struct b_fork *f = &b->forks.v[i];
+        if (f->pid != pid)
+            break;
+        if (makes_process(f) && l->fork_proc[i] == proc)
+            return i;
+    }
+    return IPS_NONE;
+}
+
+/* A task that nobody forked is joined by its number: tasks are the last
+ * streams of an image, by start, and so nearly by number. */
+static uint32_t task_of_number(const struct build *b, uint32_t image,
+                               uint32_t number)
+{
+    const struct b_image *im = &b->images[image];
+    uint32_t tasks = im->task_count;
+    uint32_t end = im->first_stream + im->stream_count;
+    uint32_t low = number > 64 ? number - 64 : 0;
+    for (uint32_t k = low; k < tasks && k < low + 128; k++) {
+        const struct b_stream *s = &b->streams[end - tasks + k];
+        if (s->in->head.tid == number)
+            return s->chain;
+    }
+    return IPS_NONE;
+}
+
+static void link_join(struct links *l, struct b_join *j)
+{
+    struct build *b = l->b;
+    const struct b_stream *s = &b->streams[j->stream];
+    uint32_t proc = b->images[s->image].proc, f = IPS_NONE;
+    switch (j->kind) {
+    case IPS_JOIN_WAIT:
+        f = j->pid ? fork_waited(l, proc, j->pid, j->t_ret) : IPS_NONE;
+        if (f != IPS_NONE)
+            j->child_proc = b->forks.v[f].child_proc;
+        else if (j->pid)
+            j->child_proc = proc_of_pid(l, j->pid, s->in->head.pidns, j->t_ret);
+        break;
+    case IPS_JOIN_SYSTEM:
+        f = fork_of_seq(l, s->image, j->seq);
+        if (f != IPS_NONE)
+            j->child_proc = b->forks.v[f].child_proc;
+        break;
+    case IPS_JOIN_THREAD:
+    case IPS_JOIN_TASK:
+        f = j->seq ? fork_of_seq(l, s->image, j->seq) : IPS_NONE;
+        if (f != IPS_NONE && !makes_process(&b->forks.v[f]))
+            j->child = b->forks.v[f].child;
+        else if (j->kind == IPS_JOIN_TASK)
+            j->child = task_of_number(b, s->image, j->pid);
+        break;
+    default:
+        break;
+    }
+    if (j->child_proc == proc)
+        j->child_proc = IPS_NONE; /* nobody waits for himself */
+    if (j->child_proc == IPS_NONE || !j->ended)
+        return;
+    struct b_proc *child = &b->procs[j->child_proc];
+    if (child->join == IPS_NONE)
+        child->join = (uint32_t)(j - b->joins.v);
+    j->child = child->end_chain;
+}
+
+/* ---- all ---- */
+
+static uint32_t *identity(uint32_t n, struct ips_err *err)
+{
+    uint32_t *v = b_calloc(n, sizeof(*v), err);
+    for (uint32_t i = 0; v && i < n; i++)
+        v[i] = i;
+    return v;
+}
+
+static int index_all(struct links *l)
+{
+    struct build *b = l->b;
+    uint32_t n = b->forks.n;
+    l->by_seq = identity(n, b->err);
+    l->by_pid = identity(n, b->err);
+    l->by_proc = identity(n, b->err);
+    l->fork_proc = identity(n, b->err);
+    l->images = identity(b->image_count, b->err);
+    l->procs = identity(b->out->proc_count, b->err);
+    if (!l->by_seq || !l->by_pid || !l->by_proc || !l->fork_proc ||
+        !l->images || !l->procs)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t f = 0; f < n; f++)
+        l->fork_proc[f] = b->images[fork_image(b, f)].proc;
+    qsort_r(l->by_seq, n, sizeof(uint32_t), cmp_seq, b);
+    qsort_r(l->by_pid, n, sizeof(uint32_t), cmp_pid, b);
+    qsort_r(l->by_proc, n, sizeof(uint32_t), cmp_owner, l);
+    qsort_r(l->images, b->image_count, sizeof(uint32_t), cmp_image, b);
+    qsort_r(l->procs, b->out->proc_count, sizeof(uint32_t), cmp_proc, b);
+    return 0;
+}
+
+int b_links(struct build *b)
+{
+    struct links l = {.b = b};
+    int rc = index_all(&l);
+    if (rc == 0) {
+        prepare_order(&l);
+        for (uint32_t c = 0; c < b->out->g.chain_count; c++) {
+            uint8_t kind = b->streams[b->chains[c].first_stream].start_kind;
+            if (kind == IPS_START_THREAD || kind == IPS_START_TASK)
+                link_thread(&l, c);
+        }
+        for (uint32_t p = 0; p < b->out->proc_count; p++)
+            link_process(&l, p);
+        for (uint32_t j = 0; j < b->joins.n; j++)
+            link_join(&l, &b->joins.v[j]);
+        for (uint32_t f = 0; f < b->forks.n; f++)
+            if (makes_process(&b->forks.v[f]) &&
+                b->forks.v[f].child == IPS_NONE)
+                b->out->counts.untraced++;
+    }
+    free(l.by_seq);
+    free(l.by_pid);
+    free(l.by_proc);
+    free(l.fork_proc);
+    free(l.images);
+    free(l.procs);
+    return rc;
+}

@@ -1,0 +1,260 @@
+/* Operations of the two ends of a stream -> cross arcs; forks and joins. */
+#include "slave/build_internal.h"
+
+/* ---- order of operations ---- */
+
+static int cmp_op(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    const struct b_op *x = &b->ops.v[*(const uint32_t *)va];
+    const struct b_op *y = &b->ops.v[*(const uint32_t *)vb];
+    CMP3(x->t_ret, y->t_ret);
+    CMP3(x->t, y->t);
+    CMP3(x->node, y->node);
+    return 0;
+}
+
+static bool in_order(const struct build *b, const uint32_t *v, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        if (b->ops.v[v[i - 1]].t_ret > b->ops.v[v[i]].t_ret)
+            return false;
+    return true;
+}
+
+/* Orders the operations of each end and direction by return: a counting sort
+ * by end, in which one thread's operations are in order already. */
+static int order_ops(struct build *b)
+{
+    uint32_t keys = b->out->end_count * 2;
+    uint32_t *at = b_calloc((size_t)keys + 1, sizeof(*at), b->err);
+    b->order = b_calloc(b->ops.n, sizeof(*b->order), b->err);
+    if (!at || !b->order) {
+        free(at);
+        return IPS_E_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < b->ops.n; i++)
+        at[b->ops.v[i].end * 2 + b->ops.v[i].dir + 1]++;
+    for (uint32_t k = 0; k < keys; k++) {
+        struct b_end *e = &b->ends[k / 2];
+        e->op_count[k & 1] = at[k + 1];
+        at[k + 1] += at[k];
+        e->first_op[k & 1] = at[k];
+    }
+    for (uint32_t i = 0; i < b->ops.n; i++)
+        b->order[at[b->ops.v[i].end * 2 + b->ops.v[i].dir]++] = i;
+    free(at);
+    for (uint32_t k = 0; k < keys; k++) {
+        uint32_t *v = b->order + b->ends[k / 2].first_op[k & 1];
+        uint32_t n = b->ends[k / 2].op_count[k & 1];
+        if (!in_order(b, v, n))
+            qsort_r(v, n, sizeof(*v), cmp_op, b);
+    }
+    return 0;
+}
+
+static struct b_op *op_at(const struct build *b, uint32_t end, int dir,
+                          uint32_t i)
+{
+    return &b->ops.v[b->order[b->ends[end].first_op[dir] + i]];
+}
+
+/* Adds up results to positions. Counts writes of different threads that
+ * overlap: which of them came first is a guess. */
+static void position_ops(struct build *b, uint32_t end)
+{
+    const struct b_end *e = &b->ends[end];
+    for (int dir = 0; dir < 2; dir++) {
+        uint64_t pos = dir == B_SEND ? e->sent_before : e->recv_before;
+        const struct b_op *before = NULL;
+        for (uint32_t i = 0; i < e->op_count[dir]; i++) {
+            struct b_op *op = op_at(b, end, dir, i);
+            pos = ips_add_sat(pos, op->len);
+            op->pos = ips_min_u64(pos, IPS_POS_EXACT - 1);
+            if (dir == B_RECV && op->ext != IPS_NONE)
+                b->exts.v[op->ext].pos = op->pos;
+            if (dir == B_SEND && before && before->chain != op->chain &&
+                before->t_ret > op->t)
+                b->out->counts.ambiguous++;
+            before = op;
+        }
+    }
+}
+
+/* ---- one direction of a local channel ---- */
+
+static void match_data(struct build *b, uint32_t from, uint32_t to)
+{
+    uint32_t sends = b->ends[from].op_count[B_SEND];
+    uint32_t recvs = b->ends[to].op_count[B_RECV];
+    uint32_t s = 0;
+    const struct b_op *before = NULL;
+    uint32_t before_send = IPS_NONE;
+    for (uint32_t r = 0; r < recvs; r++) {
+        struct b_op *recv = op_at(b, to, B_RECV, r);
+        while (s < sends && op_at(b, from, B_SEND, s)->pos < recv->pos)
+            s++;
+        struct b_op *send = s < sends ? op_at(b, from, B_SEND, s) : NULL;
+        if (!send ||
+            recv->pos <= send->pos - ips_min_u64(send->pos, send->len)) {
+            if (b->out->ends[from].closed)
+                b->out->counts.unmatched++;
+            else
+                b->out->counts.pending++;
+            continue;
+        }
+        /* Two readers at once: which was first matters where their bytes came
+         * from different sends. */
+        if (before && before->chain != recv->chain && before->t_ret > recv->t &&
+            before_send != s)
+            b->out->counts.ambiguous++;
+        before_send = s;
+        before = recv;
+        b_cross(b, recv->node, send->node, IPS_X_DATA, recv->len);
+    }
+}
+
+/* What a pipe holds at the least. A send that leaves no more than this unread
+ * did not wait for room: it slept because somebody else had the CPU. */
+#define ROOM_ALWAYS_BYTES 4096u
+
+/* A send that was only preempted sits where one that did not block does. */
+static void not_for_room(struct build *b, const struct b_op *send)
+{
+    struct ips_graph *g = &b->out->g;
+    struct ips_thread_row *row = &b->out->threads[send->chain];
+    uint64_t slept = b_blocked_ns(send->t, send->t_ret, g->w[send->node],
+                                  g->w[send->node + 1]);
+    row->wait_ns[IPS_WAIT_PEER] =
+        ips_sub_sat(row->wait_ns[IPS_WAIT_PEER], slept);
+    row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
+    g->w[send->node] = g->w[send->node + 1];
+}
+
+/* A send that blocked for room returned when the last receive before its return
+ * made some. */
+static void match_room(struct build *b, uint32_t from, uint32_t to)
+{
+    uint32_t sends = b->ends[from].op_count[B_SEND];
+    uint32_t recvs = b->ends[to].op_count[B_RECV], r = 0, read = 0;
+    uint64_t read_pos = b->ends[to].recv_before;
+    for (uint32_t s = 0; s < sends; s++) {
+        const struct b_op *send = op_at(b, from, B_SEND, s);
+        for (; read < recvs && op_at(b, to, B_RECV, read)->t_ret <= send->t;
+             read++)
+            read_pos = op_at(b, to, B_RECV, read)->pos;
+        while (r < recvs && op_at(b, to, B_RECV, r)->t_ret <= send->t_ret)
+            r++;
+        if (send->ext != 1)
+            continue;
+        if (ips_sub_sat(send->pos, read_pos) <= ROOM_ALWAYS_BYTES)
+            not_for_room(b, send);
+        else if (r > 0)
+            b_cross(b, send->node + 1, op_at(b, to, B_RECV, r - 1)->node,
+                    IPS_X_ROOM, 0);
+    }
+}
+
+/* The other end is elsewhere: what it has read is not known here. */
+static void room_of_far_end(struct build *b, uint32_t from)
+{
+    for (uint32_t s = 0; s < b->ends[from].op_count[B_SEND]; s++) {
+        const struct b_op *send = op_at(b, from, B_SEND, s);
+        if (send->ext == 1 && send->len <= ROOM_ALWAYS_BYTES)
+            not_for_room(b, send);
+    }
+}
+
+int b_match(struct build *b)
+{
+    int rc = order_ops(b);
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = 0; i < b->out->end_count; i++)
+        if (!b->ends[i].datagram)
+            position_ops(b, i);
+    for (uint32_t to = 0; to < b->out->end_count; to++) {
+        uint32_t from = b->out->ends[to].peer_end;
+        if (!b->ends[to].local || b->ends[to].datagram)
+            continue;
+        match_data(b, from, to);
+        match_room(b, from, to);
+    }
+    for (uint32_t i = 0; i < b->out->end_count; i++)
+        if (!b->ends[i].local && !b->ends[i].datagram)
+            room_of_far_end(b, i);
+    for (uint32_t i = 0; i < b->out->end_count; i++) {
+        b->out->ends[i].sent_bytes =
+            ips_add_sat(b->out->ends[i].sent_bytes, b->ends[i].sent_before);
+        b->out->ends[i].recv_bytes =
+            ips_add_sat(b->out->ends[i].recv_bytes, b->ends[i].recv_before);
+    }
+    return 0;
+}
+
+/* ---- receives of no bytes ---- */
+
+static void match_event(struct build *b, const struct b_event *e)
+{
+    uint32_t from = b->out->ends[e->end].peer_end, node = IPS_NO_NODE;
+    if (!b->ends[e->end].local)
+        return; /* its b_ext says the rest */
+    switch ((enum b_event_kind)e->kind) {
+    case B_ACCEPT:
+        node = b->ends[from].connect_node;
+        b_cross(b, e->node, node, IPS_X_DATA, 0);
+        break;
+    case B_EOF:
+    case B_BROKEN:
+        node = b_release_before(b, from, e->t_ret, e->kind == B_EOF);
+        if (node == IPS_NO_NODE && b->ends[from].release_count) {
+            /* By the clock nobody had closed yet: it stepped. */
+            node = b->releases.v[b->ends[from].first_release].node;
+            b->out->counts.ambiguous++;
+        }
+        b_cross(b, e->node, node, IPS_X_LIFETIME, 0);
+        break;
+    }
+    if (node == IPS_NO_NODE) {
+        if (b->out->ends[from].closed)
+            b->out->counts.unmatched++;
+        else
+            b->out->counts.pending++;
+    }
+}
+
+void b_events(struct build *b)
+{
+    for (uint32_t i = 0; i < b->events.n; i++)
+        match_event(b, &b->events.v[i]);
+}
+
+/* ---- processes and threads ---- */
+
+static void match_fork(struct build *b, const struct b_fork *f)
+{
+    if (f->child == IPS_NONE || f->node == IPS_NO_NODE)
+        return;
+    const struct b_chain *c = &b->chains[f->child];
+    b_cross(b, b->out->g.chains[f->child].first, f->node, IPS_X_LIFETIME, 0);
+    if (f->kind != IPS_FORK_VFORK && f->kind != IPS_FORK_SPAWN &&
+        f->kind != IPS_FORK_POPEN)
+        return;
+    if (c->image_aux != IPS_NO_NODE)
+        b_cross(b, f->node + 1, c->image_aux, IPS_X_LIFETIME, 0);
+    else if (b->procs[f->child_proc].last_ns <= f->t_ret)
+        b_cross(b, f->node + 1,
+                b_end_node(b, b->procs[f->child_proc].end_chain),
+                IPS_X_LIFETIME, 0);
+}
+
+void b_lifetimes(struct build *b)
+{
+    for (uint32_t i = 0; i < b->forks.n; i++)
+        match_fork(b, &b->forks.v[i]);
+    for (uint32_t i = 0; i < b->joins.n; i++) {
+        const struct b_join *j = &b->joins.v[i];
+        if (j->child != IPS_NONE && j->ended)
+            b_cross(b, j->node, b_end_node(b, j->child), IPS_X_LIFETIME, 0);
+    }
+}

@@ -1,0 +1,153 @@
+/* No cycle leaves here. Where records are true, time orders all arcs; records
+ * that are not (a clock that stepped, a hostile writer, a lost send) may
+ * describe a cycle, and one false arc must not cost the whole run. The nodes
+ * are run as ips_longest_path runs them; when nothing is ready, every awaited
+ * chain waits for another, and an arc of such a circle is dropped and counted
+ * as ambiguous. */
+#include "slave/build_internal.h"
+
+#define DONE (UINT32_MAX - 1)
+/* After so many circles broken one by one, all that waits is let go. */
+#define CAREFUL 1000u
+
+struct run {
+    struct build *b;
+    struct ips_graph *g;
+    uint32_t *waiter; /* [node] first chain that waits for it; DONE; NONE */
+    uint32_t *next;   /* [chain] next waiter of the same node */
+    uint32_t *at;     /* [chain] next node to run */
+    uint32_t *ready;  /* stack of chains */
+    uint32_t *seen;   /* [chain] round in which a walk came by */
+    uint32_t ready_count, unfinished, dropped;
+};
+
+static void run_chain(struct run *r, uint32_t c)
+{
+    const struct ips_graph *g = r->g;
+    uint32_t end = g->chains[c].first + g->chains[c].count;
+    for (uint32_t i = r->at[c]; i < end; i++) {
+        uint32_t x = g->xpred[i];
+        if (x != IPS_NO_NODE && r->waiter[x] != DONE) {
+            r->next[c] = r->waiter[x];
+            r->waiter[x] = c;
+            r->at[c] = i;
+            return;
+        }
+        for (uint32_t w = r->waiter[i]; w != IPS_NONE;) {
+            uint32_t next = r->next[w];
+            r->ready[r->ready_count++] = w;
+            w = next;
+        }
+        r->waiter[i] = DONE;
+    }
+    r->at[c] = end;
+    r->unfinished--;
+}
+
+static uint32_t chain_of(const struct ips_graph *g, uint32_t node)
+{
+    uint32_t low = 0, high = g->chain_count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (g->chains[mid].first <= node)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static bool finished(const struct run *r, uint32_t c)
+{
+    return r->at[c] == r->g->chains[c].first + r->g->chains[c].count;
+}
+
+/* Chain c waits no more: its arc goes. */
+static void let_go(struct run *r, uint32_t c)
+{
+    struct ips_graph *g = r->g;
+    uint32_t i = r->at[c], x = g->xpred[i];
+    uint32_t *link = &r->waiter[x];
+    while (*link != c)
+        link = &r->next[*link];
+    *link = r->next[c];
+    g->xpred[i] = IPS_NO_NODE;
+    g->xkind[i] = IPS_X_NONE;
+    g->xlen[i] = 0;
+    r->b->out->counts.ambiguous++;
+    r->dropped++;
+    r->ready[r->ready_count++] = c;
+}
+
+/* Follows who waits for whom from chain c to a circle, and drops the arc of it
+ * that goes back furthest in time. */
+static void break_circle(struct run *r, uint32_t c, uint32_t round)
+{
+    const struct ips_graph *g = r->g;
+    while (r->seen[c] != round) {
+        r->seen[c] = round;
+        c = chain_of(g, g->xpred[r->at[c]]);
+    }
+    uint32_t worst = c, first = c;
+    uint64_t back = 0;
+    do {
+        uint32_t i = r->at[c], x = g->xpred[i];
+        uint64_t by = ips_sub_sat(g->t_ns[x], g->t_ns[i]);
+        if (by > back) {
+            back = by;
+            worst = c;
+        }
+        c = chain_of(g, x);
+    } while (c != first);
+    let_go(r, worst);
+}
+
+static void run_all(struct run *r)
+{
+    uint32_t chains = r->g->chain_count, from = 0;
+    for (uint32_t c = chains; c > 0; c--)
+        r->ready[r->ready_count++] = c - 1;
+    for (;;) {
+        while (r->ready_count)
+            run_chain(r, r->ready[--r->ready_count]);
+        if (r->unfinished == 0)
+            return;
+        if (r->dropped < CAREFUL) {
+            while (finished(r, from))
+                from++;
+            break_circle(r, from, r->dropped + 1);
+            continue;
+        }
+        for (uint32_t c = 0; c < chains; c++)
+            if (!finished(r, c))
+                let_go(r, c);
+    }
+}
+
+int b_break_cycles(struct build *b)
+{
+    struct ips_graph *g = &b->out->g;
+    struct run r = {.b = b, .g = g, .unfinished = g->chain_count};
+    r.waiter = malloc(((size_t)g->node_count + 1) * sizeof(*r.waiter));
+    r.next = b_calloc(g->chain_count, sizeof(*r.next), b->err);
+    r.at = b_calloc(g->chain_count, sizeof(*r.at), b->err);
+    r.ready = b_calloc(g->chain_count, sizeof(*r.ready), b->err);
+    r.seen = b_calloc(g->chain_count, sizeof(*r.seen), b->err);
+    int rc = 0;
+    if (!r.waiter || !r.next || !r.at || !r.ready || !r.seen) {
+        rc = ips_err_set(b->err, IPS_E_NO_MEMORY, "order of %u nodes",
+                         g->node_count);
+        goto out;
+    }
+    memset(r.waiter, 0xff, ((size_t)g->node_count + 1) * sizeof(*r.waiter));
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        r.at[c] = g->chains[c].first;
+    run_all(&r);
+out:
+    free(r.waiter);
+    free(r.next);
+    free(r.at);
+    free(r.ready);
+    free(r.seen);
+    return rc;
+}

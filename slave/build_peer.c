@@ -1,0 +1,245 @@
+/* Which end is the other end of which, on this machine. Pipes know by their
+ * inode (build_channel.c), datagrams by themselves (build_dgram.c). */
+#include "slave/build_internal.h"
+
+static void join(struct build *b, uint32_t x, uint32_t y)
+{
+    b->ends[x].local = b->ends[y].local = true;
+    b->out->ends[x].peer = b->out->ends[y].peer = IPS_PEER_LOCAL;
+    b->out->ends[x].peer_end = y;
+    b->out->ends[y].peer_end = x;
+}
+
+/* Ends for sorting: by `key`, then by first use. */
+struct entry {
+    uint8_t key[48];
+    uint64_t first_ns;
+    uint32_t end;
+    uint8_t side; /* two entries of one key and different sides match */
+};
+
+static int cmp_entry(const void *va, const void *vb)
+{
+    const struct entry *a = va, *b = vb;
+    int c = memcmp(a->key, b->key, sizeof(a->key));
+    if (c)
+        return c;
+    CMP3(a->first_ns, b->first_ns);
+    CMP3(a->side, b->side);
+    return a->end < b->end ? -1 : a->end > b->end;
+}
+
+/* Joins within each key: every entry with one of the other side that is still
+ * alone. `in_turn`: the one that has waited longest (a listener's queue); else
+ * the latest, which for a TCP 4-tuple is the only one that can still live. */
+static void join_entries(struct build *b, struct entry *v, uint32_t n,
+                         bool in_turn)
+{
+    if (n)
+        qsort(v, n, sizeof(*v), cmp_entry);
+    uint32_t head = 0, tail = 0; /* v[head, tail) wait, all of one side */
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == 0 || memcmp(v[i].key, v[i - 1].key, sizeof(v[i].key)) != 0)
+            head = tail = i;
+        struct entry e = v[i];
+        if (tail > head && v[head].side != e.side)
+            join(b, in_turn ? v[head++].end : v[--tail].end, e.end);
+        else
+            v[tail++] = e;
+    }
+}
+
+/* ---- Unix ---- */
+
+static int cmp_ino(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t x = *(const uint32_t *)va, y = *(const uint32_t *)vb;
+    CMP3(b->ends[x].ino, b->ends[y].ino);
+    CMP3(b->out->ends[x].first_ns, b->out->ends[y].first_ns);
+    CMP3(x, y);
+    return 0;
+}
+
+static void join_inodes(struct build *b, const uint32_t *v, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t want = b->ends[v[i]].peer_ino;
+        if (!want || b->ends[v[i]].local)
+            continue;
+        uint32_t low = 0, high = n;
+        while (low < high) {
+            uint32_t mid = low + (high - low) / 2;
+            if (b->ends[v[mid]].ino < want)
+                low = mid + 1;
+            else
+                high = mid;
+        }
+        for (uint32_t tried = 0;
+             low < n && b->ends[v[low]].ino == want && tried < 64;
+             low++, tried++) {
+            if (v[low] == v[i] || b->ends[v[low]].local)
+                continue;
+            join(b, v[i], v[low]);
+            break;
+        }
+    }
+}
+
+/* Those without a peer's inode: the name, who connected, and the order. */
+static uint32_t unix_names(const struct build *b, const uint32_t *v, uint32_t n,
+                           struct entry *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct b_end *e = &b->ends[v[i]];
+        const struct ips_end *row = &b->out->ends[v[i]];
+        if (e->local || row->connected == row->accepted)
+            continue;
+        uint64_t pid = row->connected ? e->namer_pid : e->peer_pid;
+        struct entry *k = &out[count++];
+        *k = (struct entry){
+            .first_ns = row->first_ns, .end = v[i], .side = row->accepted};
+        memcpy(k->key, &e->name_hash, 8);
+        memcpy(k->key + 8, &pid, 8);
+    }
+    return count;
+}
+
+/* ---- TCP, USER ---- */
+
+static void put_addr(uint8_t *out, const struct ips_addr *a)
+{
+    memcpy(out, &a->port, 2);
+    memcpy(out + 2, a->addr, 16);
+}
+
+static uint32_t tcp_names(const struct build *b, struct entry *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < b->out->end_count; i++) {
+        const struct b_end *e = &b->ends[i];
+        if (b->out->ends[i].kind != IPS_CHAN_TCP || e->listen ||
+            !e->laddr.port || !e->raddr.port)
+            continue;
+        uint8_t l[18], r[18];
+        put_addr(l, &e->laddr);
+        put_addr(r, &e->raddr);
+        int order = memcmp(l, r, sizeof(l));
+        if (order == 0)
+            continue; /* connected to itself */
+        struct entry *k = &out[count++];
+        *k = (struct entry){
+            .first_ns = b->out->ends[i].first_ns, .end = i, .side = order > 0};
+        memcpy(k->key, order < 0 ? l : r, 18);
+        memcpy(k->key + 18, order < 0 ? r : l, 18);
+        if (b_addr_loopback(&e->raddr) || b_addr_loopback(&e->laddr))
+            memcpy(k->key + 36, &e->netns, 8);
+    }
+    return count;
+}
+
+/* USER: the two tasks of a name; more than two can be meant many ways. */
+static uint32_t user_names(struct build *b, struct entry *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < b->out->end_count; i++) {
+        if (b->out->ends[i].kind != IPS_CHAN_USER)
+            continue;
+        struct entry *k = &out[count++];
+        *k = (struct entry){.end = i, .first_ns = b->out->ends[i].first_ns};
+        memcpy(k->key, &b->ends[i].name_hash, 8);
+    }
+    if (count)
+        qsort(out, count, sizeof(*out), cmp_entry);
+    return count;
+}
+
+/* The first of v[from, to) but `not` that has `side`, or `to`. */
+static uint32_t user_of(const struct build *b, const struct entry *v,
+                        uint32_t from, uint32_t to, uint8_t side, uint32_t not )
+{
+    while (from < to &&
+           (from == not || !(b->out->ends[v[from].end].side & side)))
+        from++;
+    return from;
+}
+
+static void join_users(struct build *b, const struct entry *v, uint32_t n)
+{
+    for (uint32_t i = 0, next; i < n; i = next) {
+        for (next = i + 1;
+             next < n && memcmp(v[next].key, v[i].key, sizeof(v[i].key)) == 0;
+             next++)
+            ;
+        if (next - i > 2)
+            b->out->counts.ambiguous += next - i - 2;
+        uint32_t w = user_of(b, v, i, next, IPS_SIDE_WRITE, next);
+        uint32_t r = user_of(b, v, i, next, IPS_SIDE_READ, w);
+        if (r == next) { /* the first that writes is the only one that reads */
+            r = w;
+            w = user_of(b, v, i, next, IPS_SIDE_WRITE, r);
+        }
+        if (w < next && r < next)
+            join(b, v[w].end, v[r].end);
+    }
+}
+
+/* ---- who may be on another machine ---- */
+
+static int cmp_addr(const void *va, const void *vb)
+{
+    return memcmp(va, vb, 16);
+}
+
+/* Ends without a peer here: remote where the address is not this machine's. */
+int b_far_ends(struct build *b)
+{
+    uint32_t n = b->out->end_count, count = 0;
+    uint8_t(*own)[16] = b_calloc(n, 16, b->err);
+    if (!own)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++)
+        if (b->ends[i].laddr.port && !b_addr_any(&b->ends[i].laddr))
+            memcpy(own[count++], b->ends[i].laddr.addr, 16);
+    if (count)
+        qsort(own, count, 16, cmp_addr);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct b_end *e = &b->ends[i];
+        struct ips_end *row = &b->out->ends[i];
+        bool far = e->raddr.port && !b_addr_loopback(&e->raddr) &&
+                   !b_addr_any(&e->raddr) &&
+                   !(count && bsearch(e->raddr.addr, own, count, 16, cmp_addr));
+        if (!e->local && !e->listen &&
+            (row->kind == IPS_CHAN_USER ||
+             ((row->kind == IPS_CHAN_TCP || row->kind == IPS_CHAN_UDP) && far)))
+            row->peer = IPS_PEER_UNKNOWN;
+    }
+    free(own);
+    return 0;
+}
+
+int b_peers(struct build *b)
+{
+    uint32_t n = b->out->end_count, units = 0;
+    uint32_t *v = b_calloc(n, sizeof(*v), b->err);
+    struct entry *entries = b_calloc(n, sizeof(*entries), b->err);
+    int rc = IPS_E_NO_MEMORY;
+    if (!v || !entries)
+        goto out;
+    for (uint32_t i = 0; i < n; i++)
+        if (b->out->ends[i].kind == IPS_CHAN_UNIX && !b->ends[i].listen)
+            v[units++] = i;
+    if (units)
+        qsort_r(v, units, sizeof(*v), cmp_ino, b);
+    join_inodes(b, v, units);
+    join_entries(b, entries, unix_names(b, v, units, entries), true);
+    join_entries(b, entries, tcp_names(b, entries), false);
+    uint32_t users = user_names(b, entries);
+    join_users(b, entries, users);
+    rc = 0;
+out:
+    free(v);
+    free(entries);
+    return rc;
+}

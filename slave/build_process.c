@@ -1,0 +1,317 @@
+/* Images -> processes, threads -> chains (docs/HACKING.md, "Processes"). */
+#include "slave/build_internal.h"
+
+/* ---- images ---- */
+
+static bool same_image(const struct b_stream *a, const struct b_stream *b)
+{
+    const struct ips_segment_header *x = &a->in->head, *y = &b->in->head;
+    return x->pidns == y->pidns && x->pid == y->pid &&
+           x->image_stamp == y->image_stamp;
+}
+
+static int make_images(struct build *b)
+{
+    uint32_t n = b->in->stream_count;
+    b->images = b_calloc(n, sizeof(*b->images), b->err);
+    if (!b->images)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++) {
+        struct b_stream *s = &b->streams[i];
+        if (i == 0 || !same_image(&b->streams[i - 1], s))
+            b->images[b->image_count++] =
+                (struct b_image){.first_stream = i, .main = IPS_NONE};
+        struct b_image *im = &b->images[b->image_count - 1];
+        s->image = b->image_count - 1;
+        im->stream_count++;
+        im->task_count += s->task;
+        bool leader = s->in->head.tid == s->in->head.pid ||
+                      s->start_kind == IPS_START_ROOT ||
+                      s->start_kind == IPS_START_FORK ||
+                      s->start_kind == IPS_START_IMAGE;
+        if (!s->task && leader && im->main == IPS_NONE)
+            im->main = i;
+    }
+    return 0;
+}
+
+/* The thread of the image whose last act was exec, or IPS_NONE. */
+static uint32_t exec_stream(const struct build *b, const struct b_image *im)
+{
+    uint32_t best = IPS_NONE;
+    for (uint32_t i = 0; i < im->stream_count; i++) {
+        uint32_t k = im->first_stream + i;
+        const struct b_stream *s = &b->streams[k];
+        if (!s->task && s->exec_last &&
+            (best == IPS_NONE || s->exec_ns > b->streams[best].exec_ns))
+            best = k;
+    }
+    return best;
+}
+
+/* Is image i the same process as image i - 1 after an exec? */
+static bool image_continues(const struct build *b, uint32_t i)
+{
+    if (i == 0)
+        return false;
+    const struct b_image *im = &b->images[i], *before = &b->images[i - 1];
+    const struct b_stream *s = &b->streams[im->first_stream];
+    const struct b_stream *old = &b->streams[before->first_stream];
+    if (s->in->head.pidns != old->in->head.pidns ||
+        s->in->head.pid != old->in->head.pid)
+        return false;
+    uint32_t from = exec_stream(b, before);
+    if (from == IPS_NONE || im->main == IPS_NONE)
+        return false;
+    const struct b_stream *first = &b->streams[im->main];
+    return first->start_kind == IPS_START_IMAGE &&
+           first->start_ns >= b->streams[from].exec_ns;
+}
+
+/* ---- processes ---- */
+
+struct found { /* a process while they are put in order */
+    uint64_t start_ns;
+    uint32_t pid, first_image, image_count;
+};
+
+static int cmp_found(const void *va, const void *vb)
+{
+    const struct found *a = va, *b = vb;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->pid != b->pid)
+        return a->pid < b->pid ? -1 : 1;
+    return a->first_image < b->first_image ? -1 : 1;
+}
+
+static uint64_t image_start(const struct build *b, const struct b_image *im)
+{
+    if (im->main != IPS_NONE && b->streams[im->main].start_kind)
+        return b->streams[im->main].start_ns;
+    uint64_t t = UINT64_MAX;
+    for (uint32_t i = 0; i < im->stream_count; i++)
+        t = ips_min_u64(t, b->streams[im->first_stream + i].first_ns);
+    return t;
+}
+
+static int find_processes(struct build *b, struct found *found, uint32_t *count)
+{
+    for (uint32_t i = 0; i < b->image_count; i++) {
+        struct b_image *im = &b->images[i];
+        im->continues = image_continues(b, i);
+        if (im->continues) {
+            found[*count - 1].image_count++;
+            continue;
+        }
+        found[(*count)++] =
+            (struct found){.start_ns = image_start(b, im),
+                           .pid = b->streams[im->first_stream].in->head.pid,
+                           .first_image = i,
+                           .image_count = 1};
+    }
+    qsort(found, *count, sizeof(*found), cmp_found);
+    b->procs = b_calloc(*count, sizeof(*b->procs), b->err);
+    b->out->procs = b_calloc(*count, sizeof(*b->out->procs), b->err);
+    return b->procs && b->out->procs ? 0 : IPS_E_NO_MEMORY;
+}
+
+static void fill_process(struct build *b, uint32_t p, const struct found *f)
+{
+    struct b_proc *proc = &b->procs[p];
+    struct ips_proc *row = &b->out->procs[p];
+    const struct b_image *first = &b->images[f->first_image];
+    *proc = (struct b_proc){.first_image = f->first_image,
+                            .image_count = f->image_count,
+                            .main_chain = IPS_NONE,
+                            .end_chain = IPS_NONE,
+                            .fork = IPS_NONE,
+                            .join = IPS_NONE};
+    row->pid = f->pid;
+    row->pidns = b->streams[first->first_stream].in->head.pidns;
+    row->parent = IPS_NONE;
+    row->start_ns = f->start_ns;
+    row->rusage_cpu_ns = IPS_CPU_UNKNOWN;
+    const struct b_stream *main =
+        first->main == IPS_NONE ? NULL : &b->streams[first->main];
+    row->root = main && main->start_kind == IPS_START_ROOT;
+    proc->spawned = main && main->start_kind == IPS_START_IMAGE;
+    for (uint32_t i = 0; i < f->image_count; i++) {
+        struct b_image *im = &b->images[f->first_image + i];
+        im->proc = p;
+        for (uint32_t k = 0; k < im->stream_count; k++) {
+            const struct b_stream *s = &b->streams[im->first_stream + k];
+            row->events += s->events;
+            proc->last_ns = ips_max_u64(proc->last_ns, s->last_ns);
+        }
+    }
+}
+
+/* ---- chains ---- */
+
+struct thread { /* a chain while they are put in order */
+    uint64_t start_ns;
+    uint32_t first, last; /* streams */
+    uint32_t process;
+    bool main;
+};
+
+static int cmp_thread(const void *va, const void *vb)
+{
+    const struct thread *a = va, *b = vb;
+    if (a->process != b->process)
+        return a->process < b->process ? -1 : 1;
+    if (a->main != b->main)
+        return a->main ? -1 : 1;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->first < b->first ? -1 : 1;
+}
+
+/* The streams of one image become threads; `from` continues in its main
+ * stream. Returns the thread of the main stream, or IPS_NONE. */
+static uint32_t image_threads(struct build *b, uint32_t image,
+                              struct thread *threads, uint32_t *count,
+                              uint32_t from)
+{
+    const struct b_image *im = &b->images[image];
+    uint32_t main = IPS_NONE;
+    for (uint32_t k = 0; k < im->stream_count; k++) {
+        uint32_t i = im->first_stream + k;
+        struct b_stream *s = &b->streams[i];
+        uint32_t t = IPS_NONE;
+        if (i == im->main)
+            t = from;
+        else if (!s->task && s->in->head.tid == s->in->head.pid)
+            t = main; /* the main thread's stream, begun anew */
+        if (t != IPS_NONE) {
+            b->streams[threads[t].last].next = i;
+            threads[t].last = i;
+        } else {
+            t = (*count)++;
+            threads[t] = (struct thread){
+                .start_ns = s->start_kind ? s->start_ns : s->first_ns,
+                .first = i,
+                .last = i,
+                .process = im->proc};
+        }
+        s->chain = t; /* thread for now */
+        if (i == im->main)
+            main = t;
+    }
+    return main;
+}
+
+/* The threads of all processes; the one that survives each process's execs is
+ * marked. */
+static void find_threads(struct build *b, struct thread *threads,
+                         uint32_t *count)
+{
+    for (uint32_t p = 0; p < b->out->proc_count; p++) {
+        const struct b_proc *proc = &b->procs[p];
+        uint32_t main = IPS_NONE;
+        for (uint32_t k = 0; k < proc->image_count; k++) {
+            uint32_t image = proc->first_image + k, from = IPS_NONE;
+            if (k > 0) {
+                uint32_t s = exec_stream(b, &b->images[image - 1]);
+                from = s == IPS_NONE ? IPS_NONE : b->streams[s].chain;
+            }
+            uint32_t t = image_threads(b, image, threads, count, from);
+            if (t != IPS_NONE)
+                main = t;
+        }
+        if (main != IPS_NONE)
+            threads[main].main = true;
+    }
+}
+
+static int make_chains(struct build *b, struct thread *threads, uint32_t count)
+{
+    qsort(threads, count, sizeof(*threads), cmp_thread);
+    b->chains = b_calloc(count, sizeof(*b->chains), b->err);
+    b->out->threads = b_calloc(count, sizeof(*b->out->threads), b->err);
+    if (!b->chains || !b->out->threads)
+        return IPS_E_NO_MEMORY;
+    int rc = ips_graph_alloc(&b->out->g, (uint32_t)b->node_room, count, b->err);
+    if (rc < 0)
+        return rc;
+    for (uint32_t c = 0; c < count; c++) {
+        const struct thread *t = &threads[c];
+        struct ips_proc *row = &b->out->procs[t->process];
+        b->chains[c] = (struct b_chain){.first_stream = t->first,
+                                        .last_stream = t->last,
+                                        .fork = IPS_NONE,
+                                        .image_aux = IPS_NO_NODE};
+        for (uint32_t s = t->first; s != IPS_NONE; s = b->streams[s].next)
+            b->streams[s].chain = c;
+        if (row->chain_count == 0)
+            row->first_chain = c;
+        if (t->main)
+            b->procs[t->process].main_chain = c;
+        b->out->g.chains[c] =
+            (struct ips_chain){.machine = b->in->machine,
+                               .process = t->process,
+                               .pid = row->pid,
+                               .tid = b->streams[t->last].in->head.tid,
+                               .thread = row->chain_count++};
+    }
+    return 0;
+}
+
+/* The chain whose END is its process's: the thread that called exit, else the
+ * main thread; where that one only ended itself, the last of all. */
+static void choose_end(struct build *b, uint32_t p)
+{
+    struct b_proc *proc = &b->procs[p];
+    const struct ips_proc *row = &b->out->procs[p];
+    uint32_t final = IPS_NONE, last = IPS_NONE;
+    uint64_t final_ns = 0, last_ns = 0;
+    for (uint32_t c = row->first_chain; c < row->first_chain + row->chain_count;
+         c++) {
+        const struct b_stream *s = &b->streams[b->chains[c].last_stream];
+        if ((s->end_kind == IPS_END_EXIT || s->end_kind == IPS_END_ABORT ||
+             s->end_kind == IPS_END_PROVISIONAL) &&
+            (final == IPS_NONE || s->end_ns > final_ns)) {
+            final = c;
+            final_ns = s->end_ns;
+        }
+        if (last == IPS_NONE || s->last_ns > last_ns) {
+            last = c;
+            last_ns = s->last_ns;
+        }
+    }
+    proc->end_chain = proc->main_chain != IPS_NONE ? proc->main_chain : last;
+    if (final != IPS_NONE)
+        proc->end_chain = final;
+    else if (proc->main_chain != IPS_NONE &&
+             b->streams[b->chains[proc->main_chain].last_stream].end_kind ==
+                 IPS_END_THREAD)
+        proc->end_chain = last;
+}
+
+int b_processes(struct build *b)
+{
+    uint32_t n = b->in->stream_count, count = 0;
+    struct found *found = b_calloc(n, sizeof(*found), b->err);
+    struct thread *threads = b_calloc(n, sizeof(*threads), b->err);
+    int rc = found && threads ? make_images(b) : IPS_E_NO_MEMORY;
+    if (rc < 0)
+        goto out;
+    rc = find_processes(b, found, &count);
+    if (rc < 0)
+        goto out;
+    b->out->proc_count = count;
+    for (uint32_t p = 0; p < count; p++)
+        fill_process(b, p, &found[p]);
+    uint32_t thread_count = 0;
+    find_threads(b, threads, &thread_count);
+    rc = make_chains(b, threads, thread_count);
+    if (rc < 0)
+        goto out;
+    for (uint32_t p = 0; p < count; p++)
+        choose_end(b, p);
+out:
+    free(found);
+    free(threads);
+    return rc;
+}

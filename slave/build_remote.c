@@ -1,0 +1,210 @@
+/* Ends without a peer here: remote, untraced or not known yet. Receives on them
+ * get their arcs by ips_built_set_peers, as often as it is asked. */
+#include "slave/build_internal.h"
+
+/* ---- what is kept ---- */
+
+static int add_out(struct build *b, uint32_t node, uint32_t end, uint64_t pos,
+                   uint64_t len)
+{
+    if (node == IPS_NO_NODE)
+        return 0;
+    int rc = B_MORE(b->outs, b->err);
+    if (rc < 0)
+        return rc;
+    b->outs.v[b->outs.n++] =
+        (struct ips_remote_out){.node = node,
+                                .end = end,
+                                .pos = pos,
+                                .len = (uint32_t)ips_min_u64(len, UINT32_MAX)};
+    return 0;
+}
+
+static uint32_t last_close(const struct build *b, uint32_t end)
+{
+    const struct b_end *e = &b->ends[end];
+    if (e->shut_node != IPS_NO_NODE)
+        return e->shut_node;
+    if (!b->out->ends[end].closed || e->release_count == 0)
+        return IPS_NO_NODE;
+    return b->releases.v[e->first_release + e->release_count - 1].node;
+}
+
+static int end_outs(struct build *b, uint32_t end)
+{
+    const struct b_end *e = &b->ends[end];
+    int rc = add_out(b, e->connect_node, end, IPS_POS_SYN, 0);
+    for (uint32_t i = 0; i < e->op_count[B_SEND] && rc == 0; i++) {
+        const struct b_op *op = &b->ops.v[b->order[e->first_op[B_SEND] + i]];
+        rc = add_out(b, op->node, end, op->pos, op->len);
+    }
+    return rc < 0 ? rc : add_out(b, last_close(b, end), end, IPS_POS_EOF, 0);
+}
+
+static int cmp_out(const void *va, const void *vb)
+{
+    const struct ips_remote_out *a = va, *b = vb;
+    CMP3(a->end, b->end);
+    CMP3(a->pos, b->pos);
+    CMP3(a->node, b->node);
+    return 0;
+}
+
+static int all_outs(struct build *b)
+{
+    int rc = 0;
+    bool datagrams = false;
+    for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++)
+        if (b->out->ends[i].peer == IPS_PEER_UNKNOWN && !b->ends[i].datagram)
+            rc = end_outs(b, i);
+    for (uint32_t i = 0; i < b->dgrams.n && rc == 0; i++) {
+        const struct b_dgram *d = &b->dgrams.v[i];
+        if (d->dir != B_SEND || b->out->ends[d->end].peer != IPS_PEER_UNKNOWN)
+            continue;
+        datagrams = true;
+        rc = add_out(b, d->node, d->end, d->pos, d->len);
+    }
+    if (rc == 0 && datagrams)
+        qsort(b->outs.v, b->outs.n, sizeof(*b->outs.v), cmp_out);
+    return rc;
+}
+
+int b_more(struct build *b)
+{
+    struct ips_build_more *m = b_calloc(1, sizeof(*m), b->err);
+    b->out->more = m;
+    if (!m)
+        return IPS_E_NO_MEMORY;
+    m->base_peer = b_calloc(b->out->end_count, sizeof(*m->base_peer), b->err);
+    if (!m->base_peer)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < b->out->end_count; i++)
+        m->base_peer[i] = (uint8_t)b->out->ends[i].peer;
+    int rc = all_outs(b);
+    if (rc < 0)
+        return rc;
+    m->exts = b->exts.v;
+    m->ext_count = b->exts.n;
+    m->outs = b->outs.v;
+    m->out_count = b->outs.n;
+    m->base = b->out->counts;
+    b->exts.v = NULL;
+    b->outs.v = NULL;
+    return ips_built_set_peers(b->out, NULL, 0, b->err);
+}
+
+/* ---- peers ---- */
+
+struct peer { /* of a REMOTE end */
+    uint64_t sent_bytes;
+    bool closed;
+};
+
+static bool written(const struct b_ext *x, const struct peer *p)
+{
+    if (p->closed || x->pos == IPS_POS_SYN)
+        return true; /* the merge says whether it is there */
+    if (x->pos & IPS_POS_EXACT)
+        return x->pos != IPS_POS_EOF; /* datagrams: likewise */
+    return x->pos <= p->sent_bytes;
+}
+
+static void settle_untraced(struct ips_built *b, const struct b_ext *x)
+{
+    struct ips_graph *g = &b->g;
+    if (!x->blocked)
+        return;
+    bool reply = x->last_send != IPS_NO_NODE;
+    g->xpred[x->node] = reply ? x->last_send : x->node - 1;
+    g->xkind[x->node] = reply ? IPS_X_EXTERNAL : IPS_X_IDLE;
+    g->xlen[x->node] = reply ? x->reply_ns : x->blocked_ns;
+    if (reply)
+        b->counts.external++;
+    else
+        b->counts.idle++;
+}
+
+static void settle_receive(struct ips_built *b, const struct b_ext *x,
+                           const struct peer *peers)
+{
+    struct ips_graph *g = &b->g;
+    if (x->settled)
+        return;
+    g->xpred[x->node] = IPS_NO_NODE;
+    g->xkind[x->node] = IPS_X_NONE;
+    g->xlen[x->node] = 0;
+    switch (b->ends[x->end].peer) {
+    case IPS_PEER_LOCAL:
+        return;
+    case IPS_PEER_UNKNOWN:
+        b->counts.pending++;
+        return;
+    case IPS_PEER_UNTRACED:
+        settle_untraced(b, x);
+        return;
+    case IPS_PEER_REMOTE:
+        break;
+    }
+    if (!written(x, &peers[x->end])) {
+        b->counts.pending++;
+        return;
+    }
+    g->xkind[x->node] = x->pos == IPS_POS_EOF ? IPS_X_LIFETIME : IPS_X_DATA;
+    g->xlen[x->node] = x->len;
+    g->in[g->in_count++] =
+        (struct ips_remote_in){.node = x->node, .end = x->end, .pos = x->pos};
+}
+
+static int take_rows(struct ips_built *b, const struct ips_peer_row *rows,
+                     uint32_t count, struct peer *peers, struct ips_err *err)
+{
+    for (uint32_t i = 0; i < b->end_count; i++)
+        b->ends[i].peer = (enum ips_end_peer)b->more->base_peer[i];
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].end >= b->end_count)
+            return ips_err_set(err, IPS_E_USAGE, "peer of end %u of %u",
+                               rows[i].end, b->end_count);
+        if (b->more->base_peer[rows[i].end] != IPS_PEER_UNKNOWN)
+            continue; /* settled here, whatever others believe */
+        b->ends[rows[i].end].peer =
+            rows[i].traced ? IPS_PEER_REMOTE : IPS_PEER_UNTRACED;
+        peers[rows[i].end] =
+            (struct peer){.sent_bytes = rows[i].peer_sent_bytes,
+                          .closed = rows[i].peer_closed};
+    }
+    return 0;
+}
+
+int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
+                        uint32_t count, struct ips_err *err)
+{
+    struct ips_build_more *m = b->more;
+    struct ips_graph *g = &b->g;
+    struct peer *peers = b_calloc(b->end_count, sizeof(*peers), err);
+    struct ips_remote_in *in = b_calloc(m->ext_count, sizeof(*in), err);
+    struct ips_remote_out *out = b_calloc(m->out_count, sizeof(*out), err);
+    int rc = IPS_E_NO_MEMORY;
+    if (!peers || !in || !out)
+        goto out;
+    rc = take_rows(b, rows, count, peers, err);
+    if (rc < 0)
+        goto out;
+    free(g->in);
+    free(g->out);
+    g->in = in;
+    g->out = out;
+    in = NULL;
+    out = NULL;
+    g->in_count = g->out_count = 0;
+    b->counts = m->base;
+    for (uint32_t i = 0; i < m->ext_count; i++)
+        settle_receive(b, &m->exts[i], peers);
+    for (uint32_t i = 0; i < m->out_count; i++)
+        if (b->ends[m->outs[i].end].peer == IPS_PEER_REMOTE)
+            g->out[g->out_count++] = m->outs[i];
+out:
+    free(peers);
+    free(in);
+    free(out);
+    return rc;
+}

@@ -1,0 +1,318 @@
+/* First reading of every record: streams and rare records (build_internal.h).
+ */
+#include "slave/build_internal.h"
+
+const uint16_t b_rec_min[256] = {
+#define X(name, code, record, text) [code] = sizeof(struct record),
+#include "agent/events.def"
+#undef X
+};
+
+struct scan {
+    struct build *b;
+    struct b_stream *s;
+    uint32_t index;
+    uint64_t t; /* of the record at hand, ns */
+    uint32_t word;
+};
+
+static void saw(struct b_stream *s, uint64_t t, uint64_t t_ret)
+{
+    if (s->empty) {
+        s->empty = false;
+        s->first_ns = t;
+        s->last_ns = t_ret;
+    }
+    s->first_ns = ips_min_u64(s->first_ns, t);
+    s->last_ns = ips_max_u64(s->last_ns, t_ret);
+}
+
+static void saw_cpu(struct b_stream *s, uint64_t cpu)
+{
+    if (s->first_cpu == IPS_CPU_UNKNOWN)
+        s->first_cpu = cpu;
+    s->last_cpu = ips_max_u64(s->last_cpu, cpu);
+}
+
+static void scan_io(struct scan *c, uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_io r;
+    memcpy(&r, p, sizeof(r));
+    saw(c->s, c->t, b_time(&c->s->clock, c->word, r.t_ret));
+    saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
+    saw_cpu(c->s, r.cpu_ret);
+    c->s->node_room += type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
+}
+
+static void scan_start(struct scan *c, const uint8_t *p)
+{
+    struct ips_rec_start r;
+    struct b_stream *s = c->s;
+    memcpy(&r, p, sizeof(r));
+    saw(s, c->t, c->t);
+    saw_cpu(s, r.cpu);
+    if (s->start_kind)
+        return; /* only the first counts */
+    s->start_kind =
+        r.h.a >= IPS_START_ROOT && r.h.a <= IPS_START_TASK ? (uint8_t)r.h.a : 0;
+    s->ppid = r.ppid;
+    s->start_ns = c->t;
+    s->start_cpu = r.cpu;
+    s->fork_seq = r.fork_seq;
+    s->parent_image = r.parent_image;
+}
+
+static int scan_fork(struct scan *c, const uint8_t *p)
+{
+    struct ips_rec_fork r;
+    memcpy(&r, p, sizeof(r));
+    uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
+    saw(c->s, c->t, t_ret);
+    saw_cpu(c->s, r.cpu_ret);
+    c->s->node_room += 2;
+    int rc = B_MORE(c->b->forks, c->b->err);
+    if (rc < 0)
+        return rc;
+    struct b_fork *f = &c->b->forks.v[c->b->forks.n++];
+    *f = (struct b_fork){.t = c->t,
+                         .t_ret = ips_max_u64(t_ret, c->t),
+                         .cpu = r.cpu,
+                         .cpu_ret = ips_max_u64(r.cpu_ret, r.cpu),
+                         .seq = r.fork_seq,
+                         .done_ns = UINT64_MAX,
+                         .pid = r.h.a,
+                         .stream = c->index,
+                         .child = IPS_NONE,
+                         .child_proc = IPS_NONE,
+                         .node = IPS_NO_NODE,
+                         .failed = r.err != 0};
+    if (r.kind >= IPS_FORK_FORK && r.kind <= IPS_FORK_TASK)
+        f->kind = (uint8_t)r.kind;
+    else
+        f->failed = true;
+    return 0;
+}
+
+/* wait's status of a child that is gone, not stopped or going on. */
+static bool status_ended(uint32_t status)
+{
+    return (status & 0x7fu) != 0x7fu;
+}
+
+static int scan_join(struct scan *c, const uint8_t *p)
+{
+    struct ips_rec_join r;
+    memcpy(&r, p, sizeof(r));
+    uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
+    saw(c->s, c->t, t_ret);
+    saw_cpu(c->s, r.cpu_ret);
+    c->s->node_room++;
+    int rc = B_MORE(c->b->joins, c->b->err);
+    if (rc < 0)
+        return rc;
+    c->b->joins.v[c->b->joins.n++] = (struct b_join){
+        .t_ret = ips_max_u64(t_ret, c->t),
+        .seq = r.seq,
+        .child_cpu = r.child_cpu_ns,
+        .pid = r.h.a,
+        .status = r.status,
+        .stream = c->index,
+        .child = IPS_NONE,
+        .child_proc = IPS_NONE,
+        .node = IPS_NO_NODE,
+        .kind = r.kind >= IPS_JOIN_WAIT && r.kind <= IPS_JOIN_TASK
+                    ? (uint8_t)r.kind
+                    : 0,
+        .ended = r.kind != IPS_JOIN_WAIT || status_ended(r.status),
+    };
+    return 0;
+}
+
+static int scan_chan(struct scan *c, const uint8_t *p)
+{
+    struct ips_rec_head h;
+    memcpy(&h, p, sizeof(h));
+    saw(c->s, c->t, c->t);
+    int rc = B_MORE(c->b->chans, c->b->err);
+    if (rc < 0)
+        return rc;
+    c->b->chans.v[c->b->chans.n++] = (struct b_chan){
+        .t = c->t,
+        .rec = p,
+        .id = h.a,
+        .stream = c->index,
+        .end_recv = IPS_NONE,
+        .end_send = IPS_NONE,
+    };
+    return 0;
+}
+
+static int scan_cpu(struct scan *c, const uint8_t *p)
+{
+    struct ips_rec_cpu r;
+    memcpy(&r, p, sizeof(r));
+    int rc = B_MORE(c->b->cpus, c->b->err);
+    if (rc < 0)
+        return rc;
+    c->b->cpus.v[c->b->cpus.n++] = (struct b_cpu){
+        .t = c->t, .cpu = r.cpu, .stream = c->index, .tid = r.h.a};
+    return 0;
+}
+
+static void scan_end(struct scan *c, const uint8_t *p)
+{
+    struct ips_rec_end r;
+    struct b_stream *s = c->s;
+    memcpy(&r, p, sizeof(r));
+    saw(s, c->t, c->t);
+    saw_cpu(s, r.cpu);
+    if (r.h.a < IPS_END_THREAD || r.h.a > IPS_END_TASK)
+        return;
+    s->end_kind = (uint8_t)r.h.a;
+    s->end_ns = c->t;
+    s->end_status = r.status;
+}
+
+/* Records whose fields at offset 16 are the CPU: CLOSE, MARK, NAME, EXEC. */
+static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
+                         uint32_t len)
+{
+    uint64_t cpu;
+    struct b_stream *s = c->s;
+    memcpy(&cpu, p + sizeof(struct ips_rec_head), sizeof(cpu));
+    saw(s, c->t, c->t);
+    saw_cpu(s, cpu);
+    if (type == IPS_REC_NAME) {
+        s->name = p + sizeof(struct ips_rec_text);
+        s->name_len = (uint32_t)strnlen((const char *)s->name,
+                                        len - sizeof(struct ips_rec_text));
+    } else if (type == IPS_REC_EXEC) {
+        s->exec_ns = c->t;
+        s->node_room++;
+    } else if (type == IPS_REC_CLOSE) {
+        s->node_room++;
+    }
+}
+
+static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
+                       uint32_t len)
+{
+    struct b_stream *s = c->s;
+    if (type != IPS_REC_LOST && type != IPS_REC_NAME &&
+        type != IPS_REC_THREADCPU)
+        s->exec_last = type == IPS_REC_EXEC;
+    switch (type) {
+    case IPS_REC_SEND:
+    case IPS_REC_RECV:
+    case IPS_REC_RECVCALL:
+    case IPS_REC_BLOCK:
+        scan_io(c, type, p);
+        return 0;
+    case IPS_REC_START:
+        scan_start(c, p);
+        return 0;
+    case IPS_REC_END:
+        scan_end(c, p);
+        return 0;
+    case IPS_REC_FORK:
+        return scan_fork(c, p);
+    case IPS_REC_JOIN:
+        return scan_join(c, p);
+    case IPS_REC_CHAN:
+        return scan_chan(c, p);
+    case IPS_REC_THREADCPU:
+        return scan_cpu(c, p);
+    case IPS_REC_CLOSE:
+    case IPS_REC_MARK:
+    case IPS_REC_NAME:
+    case IPS_REC_EXEC:
+    case IPS_REC_EXECFAIL:
+        scan_stamped(c, type, p, len);
+        return 0;
+    default: /* ENTER, EXIT, DGRAM, LOST, reserved and unknown types */
+        return 0;
+    }
+}
+
+static int scan_stream(struct build *b, uint32_t index)
+{
+    struct b_stream *s = &b->streams[index];
+    struct scan c = {.b = b, .s = s, .index = index};
+    struct b_walk walk = {.in = s->in};
+    uint32_t type, len;
+    const uint8_t *p;
+    s->first_fork = b->forks.n;
+    s->first_join = b->joins.n;
+    s->empty = true;
+    s->first_cpu = IPS_CPU_UNKNOWN;
+    s->node_room = 3; /* START, its image's AUX, END */
+    while ((p = b_next(&walk, &type, &len))) {
+        struct ips_rec_head h;
+        memcpy(&h, p, sizeof(h));
+        c.word = h.word;
+        c.t = b_time(&s->clock, c.word, h.t);
+        s->events++;
+        int rc = scan_record(&c, type, p, len);
+        if (rc < 0)
+            return rc;
+    }
+    if (s->empty)
+        s->first_ns = s->last_ns = s->stream_ns;
+    if (s->first_cpu == IPS_CPU_UNKNOWN)
+        s->first_cpu = 0;
+    b->node_room += s->node_room;
+    b->out->counts.events += s->events;
+    for (int i = 0; i < IPS_LOST_COUNT; i++)
+        b->out->counts.lost[i] =
+            ips_add_sat(b->out->counts.lost[i], s->in->lost[i]);
+    return 0;
+}
+
+/* Streams by image, the main thread's first, tasks last. */
+static int cmp_stream(const void *va, const void *vb)
+{
+    const struct b_stream *a = va, *b = vb;
+    const struct ips_segment_header *x = &a->in->head, *y = &b->in->head;
+    CMP3(x->pidns, y->pidns);
+    CMP3(x->pid, y->pid);
+    CMP3(a->image_ns, b->image_ns);
+    CMP3(x->image_stamp, y->image_stamp);
+    CMP3(a->task, b->task);
+    CMP3(x->tid != x->pid, y->tid != y->pid);
+    CMP3(a->stream_ns, b->stream_ns);
+    CMP3(x->tid, y->tid);
+    CMP3(x->seq, y->seq);
+    return a->in < b->in ? -1 : a->in > b->in;
+}
+
+int b_scan(struct build *b)
+{
+    uint32_t n = b->in->stream_count;
+    b->streams = b_calloc(n, sizeof(*b->streams), b->err);
+    if (!b->streams)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++) {
+        struct b_stream *s = &b->streams[i];
+        s->in = &b->in->streams[i];
+        s->clock = s->in->head.clock;
+        s->task = s->in->head.flags & IPS_SEGMENT_TASK;
+        s->image_ns = b_clock_ns(&s->clock, s->in->head.image_stamp);
+        s->stream_ns = b_clock_ns(&s->clock, s->in->head.stream_stamp);
+        s->next = IPS_NONE;
+        s->chain = IPS_NONE;
+    }
+    qsort(b->streams, n, sizeof(*b->streams), cmp_stream);
+    for (uint32_t i = 0; i < n; i++) {
+        int rc = scan_stream(b, i);
+        if (rc < 0)
+            return rc;
+    }
+    if (b->in->control)
+        for (int i = 0; i < IPS_LOST_COUNT; i++)
+            b->out->counts.lost[i] =
+                ips_add_sat(b->out->counts.lost[i], b->in->control->lost[i]);
+    if (b->node_room >= IPS_NO_NODE)
+        return ips_err_set(b->err, IPS_E_LIMIT, "%llu nodes in one run here",
+                           (unsigned long long)b->node_room);
+    return 0;
+}

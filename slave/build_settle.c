@@ -1,0 +1,277 @@
+/* How processes ended, and END's coordinate: what the last record did not see
+ * of a thread's CPU. Then coordinates become weights. */
+#include <stdio.h>
+
+#include "slave/build_internal.h"
+
+/* ---- states ---- */
+
+struct ended {
+    bool final, dead;
+    uint8_t kind;
+    uint64_t end_ns, status, dead_ns;
+};
+
+static struct ended look_at_end(const struct build *b, const struct b_proc *p)
+{
+    struct ended e = {0};
+    const struct b_image *im = &b->images[p->first_image + p->image_count - 1];
+    for (uint32_t k = 0; k < im->stream_count; k++) {
+        const struct b_stream *s = &b->streams[im->first_stream + k];
+        e.dead |= s->in->dead;
+        e.dead_ns = ips_max_u64(e.dead_ns, s->in->dead_t_ns);
+        if (s->end_kind != IPS_END_EXIT && s->end_kind != IPS_END_ABORT &&
+            s->end_kind != IPS_END_PROVISIONAL)
+            continue;
+        e.final |= s->end_kind != IPS_END_PROVISIONAL;
+        if (s->end_ns >= e.end_ns) {
+            e.kind = s->end_kind;
+            e.end_ns = s->end_ns;
+            e.status = s->end_status;
+        }
+    }
+    return e;
+}
+
+static void end_text(struct ips_proc *row, const struct ended *e,
+                     const struct b_join *j)
+{
+    const char *what = "exit";
+    unsigned number = (unsigned)(e->status & 0xff);
+    if (j) {
+        unsigned sig = j->status & 0x7fu;
+        what = sig ? "signal" : "exit";
+        number = sig ? sig : j->status >> 8 & 0xffu;
+    } else if (e->kind == IPS_END_ABORT) {
+        what = "signal";
+        number = 6;
+    } else if (!e->kind) {
+        snprintf(row->end, sizeof(row->end), "%s",
+                 row->open ? "running" : "unknown");
+        return;
+    }
+    if (row->open)
+        snprintf(row->end, sizeof(row->end), "running");
+    else
+        snprintf(row->end, sizeof(row->end), "%s %u", what, number);
+}
+
+/* Its pid belongs to somebody else since. */
+static bool pid_reused(const struct build *b, const struct b_proc *p)
+{
+    uint32_t next = p->first_image + p->image_count;
+    if (next >= b->image_count)
+        return false;
+    const struct ips_segment_header *x =
+        &b->streams[b->images[next - 1].first_stream].in->head;
+    const struct ips_segment_header *y =
+        &b->streams[b->images[next].first_stream].in->head;
+    return x->pid == y->pid && x->pidns == y->pidns;
+}
+
+void b_states(struct build *b)
+{
+    for (uint32_t i = 0; i < b->out->proc_count; i++) {
+        const struct b_proc *p = &b->procs[i];
+        struct ips_proc *row = &b->out->procs[i];
+        const struct b_join *j =
+            p->join == IPS_NONE ? NULL : &b->joins.v[p->join];
+        struct ended e = look_at_end(b, p);
+        row->open = !e.final && !e.dead && !j && !pid_reused(b, p);
+        end_text(row, &e, j);
+        b->out->open |= row->open;
+        if (row->open)
+            continue;
+        row->end_ns = p->last_ns;
+        if (!e.kind && j) /* killed: nobody wrote when */
+            row->end_ns = ips_max_u64(row->end_ns, j->t_ret);
+        else if (!e.kind)
+            row->end_ns = ips_max_u64(row->end_ns, e.dead_ns);
+    }
+}
+
+/* ---- CPU read by others ---- */
+
+static int cmp_tid(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    const struct b_stream *x = &b->streams[*(const uint32_t *)va];
+    const struct b_stream *y = &b->streams[*(const uint32_t *)vb];
+    CMP3(x->image, y->image);
+    CMP3(x->in->head.tid, y->in->head.tid);
+    CMP3(x->stream_ns, y->stream_ns);
+    return 0;
+}
+
+/* The chain that had `tid` in the image of stream `s` at t, or IPS_NONE. */
+static uint32_t chain_of_tid(const struct build *b, const uint32_t *v,
+                             uint32_t n, const struct b_cpu *c)
+{
+    uint32_t image = b->streams[c->stream].image, low = 0, high = n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        const struct b_stream *s = &b->streams[v[mid]];
+        uint32_t tid = s->in->head.tid;
+        bool before = s->image != image ? s->image < image
+                      : tid != c->tid
+                          ? tid < c->tid
+                          : ips_min_u64(s->stream_ns, s->first_ns) <= c->t;
+        if (before)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == 0)
+        return IPS_NONE;
+    const struct b_stream *s = &b->streams[v[low - 1]];
+    return s->image == image && s->in->head.tid == c->tid ? s->chain : IPS_NONE;
+}
+
+static void take_threadcpu(struct build *b)
+{
+    uint32_t n = 0;
+    uint32_t *v =
+        b->cpus.n ? b_calloc(b->in->stream_count, sizeof(*v), NULL) : NULL;
+    if (!v)
+        return;
+    for (uint32_t i = 0; i < b->in->stream_count; i++)
+        if (!b->streams[i].task)
+            v[n++] = i;
+    qsort_r(v, n, sizeof(*v), cmp_tid, b);
+    for (uint32_t i = 0; i < b->cpus.n; i++) {
+        uint32_t c = chain_of_tid(b, v, n, &b->cpus.v[i]);
+        if (c != IPS_NONE)
+            b->chains[c].settled =
+                ips_max_u64(b->chains[c].settled, b->cpus.v[i].cpu);
+    }
+    free(v);
+}
+
+/* ---- rusage ---- */
+
+/* rusage_cpu_ns of a process: what its parent's wait said, less what its own
+ * waits said of its children (each with all their descendants). */
+static void own_rusage(struct build *b)
+{
+    for (uint32_t i = 0; i < b->out->proc_count; i++) {
+        uint32_t j = b->procs[i].join;
+        if (j != IPS_NONE)
+            b->out->procs[i].rusage_cpu_ns = b->joins.v[j].child_cpu;
+    }
+    for (uint32_t k = 0; k < b->joins.n; k++) {
+        const struct b_join *j = &b->joins.v[k];
+        struct ips_proc *row =
+            &b->out->procs[b->images[b->streams[j->stream].image].proc];
+        if ((j->kind != IPS_JOIN_WAIT && j->kind != IPS_JOIN_SYSTEM) ||
+            !j->ended || row->rusage_cpu_ns == IPS_CPU_UNKNOWN)
+            continue;
+        if (j->child_cpu == IPS_CPU_UNKNOWN)
+            row->rusage_cpu_ns = IPS_CPU_UNKNOWN; /* not to be told apart */
+        else
+            row->rusage_cpu_ns = ips_sub_sat(row->rusage_cpu_ns, j->child_cpu);
+    }
+}
+
+/* What no thread's records have of it goes to the end of the main thread, as
+ * far as there was time for it. */
+static void settle_process(struct build *b, uint32_t p)
+{
+    const struct b_proc *proc = &b->procs[p];
+    struct ips_proc *row = &b->out->procs[p];
+    if (row->rusage_cpu_ns == IPS_CPU_UNKNOWN || proc->main_chain == IPS_NONE)
+        return;
+    uint64_t rest = row->rusage_cpu_ns, last_ns = 0;
+    struct b_chain *main = &b->chains[proc->main_chain];
+    for (uint32_t c = row->first_chain; c < row->first_chain + row->chain_count;
+         c++)
+        if (c != proc->main_chain &&
+            !b->streams[b->chains[c].first_stream].task)
+            rest = ips_sub_sat(rest, b->chains[c].settled);
+    last_ns = b->out->g.t_ns[b_end_node(b, proc->main_chain)];
+    uint64_t add = ips_sub_sat(rest, main->settled);
+    uint64_t room = ips_sub_sat(b->joins.v[proc->join].t_ret, last_ns);
+    uint64_t charged = ips_min_u64(add, room);
+    main->settled += charged;
+    row->unattributed_ns = add - charged;
+    b->out->counts.unattributed_ns =
+        ips_add_sat(b->out->counts.unattributed_ns, row->unattributed_ns);
+}
+
+void b_settle(struct build *b)
+{
+    take_threadcpu(b);
+    own_rusage(b);
+    for (uint32_t p = 0; p < b->out->proc_count; p++)
+        settle_process(b, p);
+    for (uint32_t c = 0; c < b->out->g.chain_count; c++)
+        b->out->g.w[b_end_node(b, c)] = b->chains[c].settled;
+}
+
+/* ---- weights ---- */
+
+static void chain_weights(struct build *b, uint32_t c)
+{
+    struct ips_graph *g = &b->out->g;
+    const struct ips_chain *chain = &g->chains[c];
+    uint64_t at = b->chains[c].base;
+    for (uint32_t i = chain->first; i < chain->first + chain->count; i++) {
+        uint64_t coord = ips_max_u64(g->w[i], at);
+        g->w[i] = coord - at;
+        at = coord;
+    }
+}
+
+/* Clamps *v to cap; returns what is left of it. */
+static uint64_t clamp(uint64_t *v, uint64_t cap, uint64_t *clamped)
+{
+    if (*v > cap) {
+        *v = cap;
+        ++*clamped;
+    }
+    return *v;
+}
+
+/* Everything that may become a weight, none above `cap`. */
+static ips_u128 sum_weights(struct build *b, uint64_t cap)
+{
+    struct ips_graph *g = &b->out->g;
+    ips_u128 sum = 0;
+    uint64_t *clamped = &b->out->counts.ambiguous;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        sum += clamp(&g->w[i], cap, clamped);
+        sum += clamp(&g->xlen[i], cap, clamped);
+    }
+    for (uint32_t i = 0; i < b->exts.n; i++) {
+        struct b_ext *x = &b->exts.v[i];
+        sum += clamp(&x->len, cap, clamped);
+        sum += clamp(&x->reply_ns, cap, clamped);
+        sum += clamp(&x->blocked_ns, cap, clamped);
+    }
+    return sum;
+}
+
+/* No path may be longer than the kernels can add (2^62 ns). Only damaged
+ * records come near: then single values above half a year are cut first, and
+ * less absurd ones only if that is not enough. */
+static void bound_weights(struct build *b)
+{
+    const uint64_t most = 1ull << 58;
+    uint64_t cap = UINT64_MAX;
+    while (sum_weights(b, cap) >= most)
+        cap = cap == UINT64_MAX ? 1ull << 54 : cap / 16;
+}
+
+void b_weights(struct build *b)
+{
+    struct ips_graph *g = &b->out->g;
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        chain_weights(b, c);
+    bound_weights(b);
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *chain = &g->chains[c];
+        struct ips_thread_row *row = &b->out->threads[c];
+        for (uint32_t i = chain->first; i < chain->first + chain->count; i++)
+            row->cpu_ns += g->w[i];
+        b->out->procs[chain->process].cpu_ns += row->cpu_ns;
+    }
+}

@@ -1,0 +1,268 @@
+/* Names and rows: processes, threads, ends. */
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#include "slave/build_internal.h"
+
+/* ---- processes ---- */
+
+/* Copies at most `len` bytes as one printable word part; returns what went. */
+static size_t put_text(char *out, size_t size, const void *text, size_t len)
+{
+    const unsigned char *p = text;
+    size_t n = 0;
+    for (; n < len && n + 1 < size && p[n]; n++)
+        out[n] = p[n] < 0x20 || p[n] == 0x7f ? '?' : (char)p[n];
+    out[n] = '\0';
+    return n;
+}
+
+/* The last part of the first word's path: "/usr/bin/sort -u" -> "sort". */
+static void put_program(char *out, size_t size, const uint8_t *line, size_t len)
+{
+    size_t first = 0, end = 0;
+    while (end < len && line[end] && line[end] != ' ')
+        end++;
+    for (size_t i = 0; i + 1 < end; i++)
+        if (line[i] == '/')
+            first = i + 1;
+    put_text(out, size, line + first, end - first);
+    for (char *c = out; *c; c++)
+        if (*c == '/' || *c == '#')
+            *c = '_';
+}
+
+static void name_process(struct build *b, uint32_t p)
+{
+    const struct b_proc *proc = &b->procs[p];
+    struct ips_proc *row = &b->out->procs[p];
+    const struct b_stream *s = NULL, *last = NULL;
+    char program[40] = "";
+    for (uint32_t k = 0; k < proc->image_count; k++) {
+        const struct b_image *im = &b->images[proc->first_image + k];
+        last = &b->streams[im->main == IPS_NONE ? im->first_stream : im->main];
+        if (last->name && !last->task)
+            s = last;
+    }
+    if (s) {
+        put_program(program, sizeof(program), s->name, s->name_len);
+        put_text(row->command, sizeof(row->command), s->name, s->name_len);
+    } else if (row->parent != IPS_NONE) {
+        memcpy(row->command, b->out->procs[row->parent].command,
+               sizeof(row->command));
+    }
+    if (!program[0] && last)
+        put_program(program, sizeof(program),
+                    (const uint8_t *)last->in->head.comm,
+                    sizeof(last->in->head.comm));
+    snprintf(row->name, sizeof(row->name), "%s.%u", program[0] ? program : "?",
+             row->pid);
+}
+
+static int cmp_name(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    int c = strcmp(b->out->procs[i].name, b->out->procs[k].name);
+    if (c)
+        return c;
+    CMP3(i, k);
+    return 0;
+}
+
+static int name_processes(struct build *b)
+{
+    uint32_t n = b->out->proc_count, same = 0;
+    uint32_t *v = b_calloc(n, sizeof(*v), b->err);
+    if (!v)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t p = 0; p < n; p++) {
+        name_process(b, p);
+        v[p] = p;
+    }
+    qsort_r(v, n, sizeof(*v), cmp_name, b);
+    char before[sizeof(b->out->procs->name)] = "";
+    for (uint32_t i = 0; i < n; i++) {
+        struct ips_proc *row = &b->out->procs[v[i]];
+        if (i > 0 && strcmp(row->name, before) == 0) {
+            same++;
+            snprintf(row->name + strlen(row->name),
+                     sizeof(row->name) - strlen(row->name), "#%u", same + 1);
+        } else {
+            same = 0;
+            memcpy(before, row->name, sizeof(before));
+        }
+    }
+    free(v);
+    return 0;
+}
+
+static void find_root(struct build *b)
+{
+    struct ips_built *out = b->out;
+    uint32_t root = IPS_NONE;
+    for (uint32_t p = 0; p < out->proc_count && root == IPS_NONE; p++)
+        if (out->procs[p].root)
+            root = p;
+    uint32_t pid = b->in->control ? b->in->control->root_pid : 0;
+    for (uint32_t p = 0; p < out->proc_count && pid && root == IPS_NONE; p++)
+        if (out->procs[p].pid == pid && out->procs[p].parent == IPS_NONE)
+            root = p;
+    for (uint32_t p = 0; p < out->proc_count; p++)
+        out->procs[p].root = p == root;
+    if (root == IPS_NONE || b->procs[root].main_chain == IPS_NONE)
+        return;
+    out->goal_elapsed_ns =
+        ips_sub_sat(out->g.t_ns[b_end_node(b, b->procs[root].main_chain)],
+                    out->procs[root].start_ns);
+}
+
+/* ---- threads ---- */
+
+static void name_threads(struct build *b)
+{
+    for (uint32_t c = 0; c < b->out->g.chain_count; c++) {
+        struct ips_thread_row *row = &b->out->threads[c];
+        const struct b_stream *s = &b->streams[b->chains[c].last_stream];
+        bool main = b->procs[row->process].main_chain == c;
+        if (s->name && !main)
+            put_text(row->name, sizeof(row->name), s->name, s->name_len);
+        else
+            put_text(row->name, sizeof(row->name), s->in->head.comm,
+                     sizeof(s->in->head.comm));
+        row->open = b->out->procs[row->process].open &&
+                    s->end_kind != IPS_END_THREAD &&
+                    s->end_kind != IPS_END_TASK;
+    }
+}
+
+/* ---- ends ---- */
+
+static void put_key(uint8_t *out, const struct ips_addr *a)
+{
+    out[0] = AF_INET6;
+    out[1] = 0;
+    out[2] = (uint8_t)a->port;
+    out[3] = (uint8_t)(a->port >> 8);
+    if (!b_addr_any(a))
+        memcpy(out + 4, a->addr, 16);
+}
+
+static void put_endpoint(char *out, size_t size, const struct ips_addr *a)
+{
+    char text[INET6_ADDRSTRLEN] = "?";
+    static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+    if (memcmp(a->addr, v4, 12) == 0) {
+        inet_ntop(AF_INET, a->addr + 12, text, sizeof(text));
+        snprintf(out, size, "%s:%u", text, a->port);
+    } else {
+        inet_ntop(AF_INET6, a->addr, text, sizeof(text));
+        snprintf(out, size, "[%s]:%u", text, a->port);
+    }
+}
+
+static void name_inet(const struct b_end *e, struct ips_end *row,
+                      const char *what)
+{
+    char local[64], remote[64];
+    put_endpoint(local, sizeof(local), &e->laddr);
+    put_endpoint(remote, sizeof(remote), &e->raddr);
+    if (e->raddr.port)
+        snprintf(row->name, sizeof(row->name), "%s %.55s-%.55s", what, local,
+                 remote);
+    else
+        snprintf(row->name, sizeof(row->name), "%s %.55s", what, local);
+    put_key(row->key_local, &e->laddr);
+    put_key(row->key_remote, &e->raddr);
+    row->key_len = IPS_KEY_INET;
+}
+
+static void name_end(const struct b_end *e, struct ips_end *row)
+{
+    unsigned long long dev = e->dev, ino = e->ino, peer = e->peer_ino;
+    switch (row->kind) {
+    case IPS_CHAN_PIPE:
+        snprintf(row->name, sizeof(row->name), "pipe %llu:%llu", dev, ino);
+        break;
+    case IPS_CHAN_UNIX:
+    case IPS_CHAN_UNIX_LISTEN:
+    case IPS_CHAN_UNIX_DGRAM:
+        if (peer)
+            snprintf(row->name, sizeof(row->name), "unix %llu-%llu", ino, peer);
+        else
+            snprintf(row->name, sizeof(row->name), "unix %llu", ino);
+        break;
+    case IPS_CHAN_USER:
+        snprintf(row->name, sizeof(row->name), "user %016llx",
+                 (unsigned long long)e->name_hash);
+        for (unsigned i = 0; i < IPS_KEY_USER; i++)
+            row->key_local[i] = row->key_remote[i] =
+                (uint8_t)(e->name_hash >> 8 * i);
+        row->key_len = IPS_KEY_USER;
+        break;
+    case IPS_CHAN_UDP:
+        name_inet(e, row, "udp");
+        break;
+    default:
+        name_inet(e, row, "tcp");
+        break;
+    }
+}
+
+static int cmp_key(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    const struct ips_end *x = &b->out->ends[i], *y = &b->out->ends[k];
+    CMP3(x->kind, y->kind);
+    int c = memcmp(x->key_local, y->key_local, sizeof(x->key_local));
+    if (c == 0)
+        c = memcmp(x->key_remote, y->key_remote, sizeof(x->key_remote));
+    if (c)
+        return c;
+    CMP3(x->first_ns, y->first_ns);
+    CMP3(i, k);
+    return 0;
+}
+
+static int name_ends(struct build *b)
+{
+    uint32_t n = b->out->end_count;
+    uint32_t *v = b_calloc(n, sizeof(*v), b->err);
+    if (!v)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++) {
+        name_end(&b->ends[i], &b->out->ends[i]);
+        v[i] = i;
+    }
+    qsort_r(v, n, sizeof(*v), cmp_key, b);
+    for (uint32_t i = 1; i < n; i++) {
+        const struct ips_end *x = &b->out->ends[v[i - 1]];
+        struct ips_end *y = &b->out->ends[v[i]];
+        if (x->kind == y->kind && y->key_len &&
+            memcmp(x->key_local, y->key_local, sizeof(x->key_local)) == 0 &&
+            memcmp(x->key_remote, y->key_remote, sizeof(x->key_remote)) == 0)
+            y->ordinal = x->ordinal + 1;
+    }
+    free(v);
+    return 0;
+}
+
+int b_tables(struct build *b)
+{
+    int rc = name_processes(b);
+    if (rc == 0)
+        rc = name_ends(b);
+    if (rc < 0)
+        return rc;
+    name_threads(b);
+    find_root(b);
+    b->out->first_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < b->in->stream_count; i++)
+        if (!b->streams[i].empty)
+            b->out->first_ns =
+                ips_min_u64(b->out->first_ns, b->streams[i].first_ns);
+    if (b->out->first_ns == UINT64_MAX)
+        b->out->first_ns = 0;
+    return 0;
+}
