@@ -82,7 +82,6 @@ static void release_build(struct build *b)
     free(b->outs.v);
     free(b->traffic_last.v);
     free(b->flows);
-    free(b->order);
 }
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,
