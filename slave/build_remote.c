@@ -2,8 +2,7 @@
  * get their arcs by ips_built_set_peers, as often as it is asked. */
 #include "slave/build_internal.h"
 
-/* ---- what is kept
- * ---------------------------------------------------------------- */
+/* ---- what is kept ---- */
 
 static int add_out(struct build *b, uint32_t node, uint32_t end, uint64_t pos,
                    uint64_t len)
@@ -94,9 +93,7 @@ int b_more(struct build *b)
     return ips_built_set_peers(b->out, NULL, 0, b->err);
 }
 
-/* ---- peers
- * ----------------------------------------------------------------------------
- */
+/* ---- peers ---- */
 
 struct peer { /* of a REMOTE end */
     uint64_t sent_bytes;
