@@ -252,8 +252,6 @@ static void test_path_properties__convex_in_theta(void **state)
         }
         for (int k = 0; k <= 8; k++) {
             t[k] = t_max_of(g, &plain);
-            for (uint32_t i = 0; k == 0 && i < g->node_count; i++)
-                g->xlen[i] *= 1; /* cross weights stay */
             for (uint32_t i = 0; i < g->node_count && k < 8; i++) {
                 if (chosen[i])
                     g->w[i] -= g->w[i] / (uint64_t)(8 - k);
