@@ -63,8 +63,6 @@ static void join(struct build *b, struct b_dgram *s, struct b_dgram *r,
     s->twin = r_index;
     r->twin = s_index;
     b_cross(b, r->node, s->node, IPS_X_DATA, r->len);
-    b_arrival(b, s->node, s->cpu_span, r->node, r->cpu_span,
-              ips_sub_sat(r->t_ret, s->t));
     uint32_t pair[2] = {s->end, r->end};
     for (int i = 0; i < 2; i++) {
         struct ips_end *row = &b->out->ends[pair[i]];

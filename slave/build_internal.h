@@ -10,7 +10,8 @@
  *   node     reads every record again, chain by chain: nodes and operations
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    operations of two ends -> cross arcs
- *   settle   END coordinates, coordinates -> weights
+ *   settle   END coordinates
+ *   causal   no local arc is quicker than the clock; coordinates -> weights
  *   order    no cycle is left
  *   table    names and rows
  *
@@ -231,15 +232,13 @@ enum b_dir { B_SEND = 0, B_RECV = 1 };
 struct b_op { /* bytes of a stream moved */
     uint64_t t, t_ret;
     uint64_t len, pos;
-    uint64_t cpu_span; /* SEND not blocked: cpu_ret - cpu; RECV: CPU from its
-                          node to its return */
     uint32_t node, chain;
     uint32_t end;
     uint32_t ext; /* RECV: index of its b_ext; SEND: 1 if blocked */
     uint8_t dir;
 };
 struct b_dgram { /* a datagram moved */
-    uint64_t t, t_ret, len, hash, path_hash, cpu_span, pos;
+    uint64_t t, t_ret, len, hash, path_hash, pos;
     uint32_t node, end, ext;
     uint32_t twin; /* the datagram at the other end, or IPS_NONE */
     struct ips_addr local, remote;
@@ -306,7 +305,8 @@ struct build {
     uint32_t flow_room, flow_count;
     uint32_t *order; /* indices of ops by (end, dir, t_ret) */
     uint64_t node_room;
-    uint32_t nodes; /* made so far */
+    uint32_t nodes;   /* made so far */
+    uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
 };
 
 /* What ips_built_set_peers needs again. */
@@ -330,13 +330,11 @@ int b_nodes(struct build *b) IPS_MUST_USE;        /* build_node.c */
 void b_states(struct build *b);                   /* build_settle.c */
 int b_holders(struct build *b) IPS_MUST_USE;      /* build_hold.c */
 int b_match(struct build *b) IPS_MUST_USE;        /* build_match.c */
-void b_arrival(struct build *b, uint32_t send, uint64_t send_span,
-               uint32_t recv, uint64_t recv_span,
-               uint64_t leg_ns); /* build_match.c */
 void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */
 void b_settle(struct build *b);                   /* build_settle.c */
+void b_causal(struct build *b);                   /* build_causal.c */
 void b_weights(struct build *b);                  /* build_settle.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
 int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
@@ -354,9 +352,11 @@ int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
            uint32_t *flow) IPS_MUST_USE;
 bool b_addr_loopback(const struct ips_addr *a);
 bool b_addr_any(const struct ips_addr *a);
-/* One more node at the end of the graph. Room was counted by the scan. */
+/* One more node at the end of the graph: its coordinate, and the moment and
+ * CPU its thread's clocks showed together (at the call of a send or fork, at
+ * the return of a receive or wait). Room was counted by the scan. */
 uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
-                uint64_t t_ns, uint32_t site);
+                uint64_t t_ns, uint64_t cpu_at, uint32_t site);
 static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
                            enum ips_xkind kind, uint64_t xlen)
 {
