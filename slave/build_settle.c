@@ -4,8 +4,7 @@
 
 #include "slave/build_internal.h"
 
-/* ---- states
- * --------------------------------------------------------------------- */
+/* ---- states ---- */
 
 struct ended {
     bool final, dead;
@@ -91,8 +90,7 @@ void b_states(struct build *b)
     }
 }
 
-/* ---- CPU read by others
- * ------------------------------------------------------------ */
+/* ---- CPU read by others ---- */
 
 static int cmp_tid(const void *va, const void *vb, void *arg)
 {
@@ -149,9 +147,7 @@ static void take_threadcpu(struct build *b)
     free(v);
 }
 
-/* ---- rusage
- * ---------------------------------------------------------------------------
- */
+/* ---- rusage ---- */
 
 /* rusage_cpu_ns of a process: what its parent's wait said, less what its own
  * waits said of its children (each with all their descendants). */
@@ -211,9 +207,7 @@ void b_settle(struct build *b)
         b->out->g.w[b_end_node(b, c)] = b->chains[c].settled;
 }
 
-/* ---- weights
- * -----------------------------------------------------------------------------
- */
+/* ---- weights ---- */
 
 static void chain_weights(struct build *b, uint32_t c)
 {

@@ -89,7 +89,7 @@ static inline void *rec_put(rs s, enum ips_rec_type type, size_t bytes,
     return p;
 }
 
-/* ---- records ---------------------------------------------------------- */
+/* ---- records ---- */
 
 static inline struct ips_rec_start *rec_start(rs s, enum ips_start_kind kind,
                                               uint64_t t, uint64_t cpu)
@@ -252,7 +252,7 @@ static inline void rec_threadcpu(rs s, uint64_t t, uint32_t tid, uint64_t cpu)
     r->cpu = cpu;
 }
 
-/* ---- the graph --------------------------------------------------------- */
+/* ---- the graph ---- */
 
 static inline int rec_try_build(struct recorder *r, struct ips_err *err)
 {
