@@ -38,7 +38,7 @@ int ips_longest_path(const struct ips_graph *g, const struct ips_lane *lane,
  * the paper's central algorithm; of graphs without remote references. Slower;
  * for `central` and for tests. A cycle is IPS_E_STALLED. Its worst case grows
  * exponentially: after IPS_PDM_MAX_SCANS scans a node on average (a million on
- * top) it gives up with IPS_E_LIMIT, which says nothing about the graph. Real
+ * top) it gives up with IPS_E_LIMIT, which says nothing about the graph. Random
  * programs take 1 to 5. */
 #define IPS_PDM_MAX_SCANS 64
 int ips_longest_path_pdm(const struct ips_graph *g, const struct ips_lane *lane,
