@@ -108,13 +108,13 @@ static uint64_t unix_peer(uint64_t ino)
     ask.req.udiag_ino = (__u32)ino;
     ask.req.udiag_show = UDIAG_SHOW_PEER;
     ask.req.udiag_cookie[0] = ask.req.udiag_cookie[1] = (__u32)-1;
-    long fd = ips_sys3(SYS_socket, AF_NETLINK,
-                       SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                       NETLINK_SOCK_DIAG);
+    long fd =
+        ips_sys3(SYS_socket, AF_NETLINK,
+                 SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
     if (fd < 0)
         return 0;
-    long got = ips_sys6(SYS_sendto, fd, (long)&ask, sizeof(ask), MSG_NOSIGNAL,
-                        0, 0);
+    long got =
+        ips_sys6(SYS_sendto, fd, (long)&ask, sizeof(ask), MSG_NOSIGNAL, 0, 0);
     if (got == (long)sizeof(ask))
         got = ips_sys6(SYS_recvfrom, fd, (long)&answer, sizeof(answer),
                        MSG_DONTWAIT, 0, 0);
@@ -172,6 +172,9 @@ static uint64_t chan_write(int fd, uint64_t seen, struct ips_rec_chan *chan,
         ips_core_lost(IPS_LOST_NO_CHANNEL, 1);
         return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
     }
+    uint64_t word = ips_fd_set(fd, seen, klass, id, flags);
+    if (ips_fd_chan(word) != id)
+        return word; /* another thread's name, or closed meanwhile */
     struct ips_rec_chan *rec =
         (struct ips_rec_chan *)ips_rec_begin(IPS_REC_CHAN, sizeof(*rec));
     if (rec) {
@@ -180,7 +183,7 @@ static uint64_t chan_write(int fd, uint64_t seen, struct ips_rec_chan *chan,
         memcpy((char *)rec + head, (char *)chan + head, sizeof(*rec) - head);
         ips_rec_publish(rec);
     }
-    return ips_fd_set(fd, seen, klass, id, flags);
+    return word;
 }
 
 static uint64_t name_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
@@ -210,7 +213,7 @@ static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
     chan->kind = IPS_CHAN_TCP;
     /* an accepted one may be reset by now */
     if (!peer_len && !(chan->flags & IPS_CHAN_ACCEPTED))
-        return (uint64_t)IPS_FD_NONE << 32; /* not connected: look again */
+        return IPS_FD_NOT_A_CHANNEL; /* not connected: look again */
     tcp_totals(fd, &chan->sent_before, &chan->recv_before);
     uint64_t flags = IPS_FD_TCP;
     if (chan->flags & IPS_CHAN_CONNECTED)
@@ -232,7 +235,7 @@ static uint64_t name_unix(int fd, uint64_t seen, struct ips_rec_chan *chan,
         return chan_write(fd, seen, chan, IPS_FD_DGRAM, 0);
     }
     if (!peer_len && !(chan->flags & IPS_CHAN_ACCEPTED))
-        return (uint64_t)IPS_FD_NONE << 32;
+        return IPS_FD_NOT_A_CHANNEL;
     struct ucred cred = {0};
     socklen_t len = sizeof(cred);
     if (ips_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (long)&cred,
@@ -251,12 +254,12 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
     int protocol = sock_int(fd, SO_PROTOCOL);
     bool inet = domain == AF_INET || domain == AF_INET6;
     bool stream = type == SOCK_STREAM || type == SOCK_SEQPACKET;
-    bool known = domain == AF_UNIX
-                     ? stream || type == SOCK_DGRAM
-                     : inet && ((type == SOCK_STREAM &&
-                                 (protocol == IPPROTO_TCP ||
-                                  protocol == IPPROTO_MPTCP)) ||
-                                (type == SOCK_DGRAM && protocol == IPPROTO_UDP));
+    bool known =
+        domain == AF_UNIX
+            ? stream || type == SOCK_DGRAM
+            : inet && ((type == SOCK_STREAM && (protocol == IPPROTO_TCP ||
+                                                protocol == IPPROTO_MPTCP)) ||
+                       (type == SOCK_DGRAM && protocol == IPPROTO_UDP));
     if (!known)
         return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
 
@@ -311,15 +314,14 @@ static uint64_t name_anonymous(int fd, uint64_t seen)
 
 uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
 {
-    const uint64_t none = (uint64_t)IPS_FD_NONE << 32;
     struct stat st;
     if ((unsigned)fd >= IPS_FD_MAX) {
         if (fd >= 0)
             ips_core_lost(IPS_LOST_NO_CHANNEL, 1);
-        return none;
+        return IPS_FD_NOT_A_CHANNEL;
     }
     if (ips_sys_fstat(fd, &st) < 0)
-        return none;
+        return IPS_FD_NOT_A_CHANNEL;
     mode_t type = st.st_mode & S_IFMT;
     if (type == 0)
         return name_anonymous(fd, seen);
@@ -341,11 +343,12 @@ uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
                            : name_socket(fd, seen, &chan, hint);
 }
 
-void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how)
+void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
+                     uint64_t stamp)
 {
     uint64_t sent = ~0ull, recv = ~0ull;
-    uint64_t stamp = ips_core_now();
-    if (word & IPS_FD_TCP && !tcp_totals(fd, &sent, &recv))
+    if (how == IPS_CLOSE_FD && word & IPS_FD_TCP &&
+        !tcp_totals(fd, &sent, &recv))
         sent = recv = ~0ull;
     struct ips_rec_close *rec = (struct ips_rec_close *)ips_rec_begin_at(
         IPS_REC_CLOSE, sizeof(*rec), stamp);
@@ -366,7 +369,7 @@ void ips_chan_drop(int fd)
         return;
     uint64_t word = ips_chan_of(fd);
     if (ips_fd_chan(word))
-        ips_chan_closed(fd, word, IPS_CLOSE_FD);
+        ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now());
     ips_fd_forget(fd);
 }
 

@@ -18,8 +18,8 @@
 
 /* What the caller knows better than the kernel will say. */
 struct ips_chan_hint {
-    unsigned flags;               /* enum ips_chan_flags to set */
-    const struct sockaddr *peer;  /* connect's argument, or NULL */
+    unsigned flags;              /* enum ips_chan_flags to set */
+    const struct sockaddr *peer; /* connect's argument, or NULL */
     socklen_t peer_len;
     uint64_t peer_ino; /* socketpair: the other end, 0 unknown */
 };
@@ -40,8 +40,10 @@ static inline uint64_t ips_chan_of(int fd)
                                                 : word;
 }
 
-/* Writes CLOSE for the channel of `word`. */
-void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how);
+/* Writes CLOSE for the channel of `word`, with the stamp of the moment just
+ * before it happens or happened. The TCP totals go with a close only. */
+void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
+                     uint64_t stamp);
 
 /* Names `fd` if needed, writes its CLOSE if it is a channel, forgets it: to be
  * called before the descriptor goes. */

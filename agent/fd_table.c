@@ -43,8 +43,7 @@ static ips_fd_word *chunk_of(unsigned fd)
 static void raise_top(int fd)
 {
     int top = atomic_load_explicit(&fd_top, memory_order_relaxed);
-    while (top <= fd &&
-           !atomic_compare_exchange_weak(&fd_top, &top, fd + 1))
+    while (top <= fd && !atomic_compare_exchange_weak(&fd_top, &top, fd + 1))
         ;
 }
 
@@ -53,15 +52,18 @@ uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
 {
     uint64_t word = (uint64_t)chan | (uint64_t)klass << 32 | flags |
                     (seen & ~(IPS_FD_GENERATION - 1));
-    if ((unsigned)fd >= IPS_FD_MAX)
-        return word;
-    ips_fd_word *chunk = chunk_of((unsigned)fd);
-    if (chunk) {
-        atomic_compare_exchange_strong(&chunk[(unsigned)fd % IPS_FD_CHUNK],
-                                       &seen, word);
+    ips_fd_word *chunk =
+        (unsigned)fd < IPS_FD_MAX ? chunk_of((unsigned)fd) : NULL;
+    if (!chunk)
+        return IPS_FD_NOT_A_CHANNEL;
+    if (atomic_compare_exchange_strong(&chunk[(unsigned)fd % IPS_FD_CHUNK],
+                                       &seen, word)) {
         raise_top(fd);
+        return word;
     }
-    return word;
+    /* another thread named it first, or it was closed: `seen` is what is there
+     */
+    return ips_fd_class(seen) == IPS_FD_UNKNOWN ? IPS_FD_NOT_A_CHANNEL : seen;
 }
 
 void ips_fd_forget(int fd)

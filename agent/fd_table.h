@@ -36,6 +36,8 @@ enum ips_fd_class {
 #define IPS_FD_FLAGS (IPS_FD_TCP | IPS_FD_CONNECTED)
 #define IPS_FD_GENERATION (1ull << 44)
 
+#define IPS_FD_NOT_A_CHANNEL ((uint64_t)IPS_FD_NONE << 32)
+
 #define IPS_FD_CHUNK 512u
 #define IPS_FD_CHUNKS 4096u
 #define IPS_FD_MAX (IPS_FD_CHUNK * IPS_FD_CHUNKS)
@@ -58,7 +60,7 @@ static inline uint32_t ips_fd_chan(uint64_t word)
 static inline uint64_t ips_fd_get(int fd)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
-        return (uint64_t)IPS_FD_NONE << 32;
+        return IPS_FD_NOT_A_CHANNEL;
     ips_fd_word *chunk = atomic_load_explicit(
         &ips_fd_chunks[(unsigned)fd / IPS_FD_CHUNK], memory_order_acquire);
     if (!chunk)
@@ -68,8 +70,8 @@ static inline uint64_t ips_fd_get(int fd)
 }
 
 /* Stores what was learnt of `fd` if its word is still `seen`. Returns the word
- * to work with now (also where it was not stored: it is right for this call).
- */
+ * to work with: the one stored, the one of another thread that came first, or
+ * not-a-channel where it could not be stored. */
 uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
                     uint32_t chan, uint64_t flags);
 

@@ -99,9 +99,8 @@ static bool replace(void **table, void *old_read, void *old_write,
     write_slot *w = our_write;
     const uint64_t page = 4096;
     uint64_t from = (uint64_t)(uintptr_t)(table + SLOT_READ) & ~(page - 1);
-    uint64_t to =
-        ((uint64_t)(uintptr_t)(table + SLOT_CLOSE + 1) + page - 1) &
-        ~(page - 1);
+    uint64_t to = ((uint64_t)(uintptr_t)(table + SLOT_CLOSE + 1) + page - 1) &
+                  ~(page - 1);
     if (ips_sys3(SYS_mprotect, (long)from, (long)(to - from),
                  PROT_READ | PROT_WRITE) < 0)
         return false;

@@ -41,6 +41,7 @@
 #include "agent/chan_name.h"
 #include "agent/core.h"
 #include "agent/fd_table.h"
+#include "common/types.h"
 
 #define IPS_EXPORT __attribute__((visibility("default")))
 #define IPS_HIDDEN __attribute__((visibility("hidden")))
@@ -83,28 +84,52 @@ static inline bool ips_wrap_on(void)
     return ips_wrap_state == IPS_WRAP_ON && !ips_in_vfork;
 }
 
-/* 2 us in stamps: what counts as blocked. */
+/* 2 us in stamps: a shorter call cannot count as blocked. */
 extern uint64_t ips_wrap_blocked IPS_HIDDEN;
+extern uint64_t ips_wrap_mult IPS_HIDDEN; /* stamps to ns, Q32 */
+static inline uint64_t ips_wrap_ns(uint64_t stamps)
+{
+    return ips_mul_q32(stamps, ips_wrap_mult);
+}
 
-/* --- moments --------------------------------------------------------------- */
+/* --- moments ---------------------------------------------------------------
+ */
 
 struct ips_moment {
     uint64_t t, cpu;
+    uint64_t after; /* of a call: the stamp when `cpu` had been read */
 };
 /* The call: time first, so that what we do ourselves counts as the program's
- * CPU on neither side. The return: CPU first. */
+ * CPU on neither side. */
 static inline struct ips_moment ips_at_call(void)
 {
-    uint64_t t = ips_core_now();
-    return (struct ips_moment){t, ips_core_cpu()};
+    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
+    return (struct ips_moment){t, cpu, ips_core_now()};
 }
-static inline struct ips_moment ips_at_return(void)
+/* The return: time first again, so that the two readings of the CPU clock (a
+ * system call each, 1 us on some machines) are off from their stamps by the
+ * same and cancel out in (t_ret - t) - (cpu_ret - cpu). A call shorter than
+ * what counts as blocked was on the CPU all the time: its CPU is its length,
+ * and the kernel is not asked again (half of a record's cost). Anchored anew at
+ * the next call, so nothing adds up. */
+static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
-    uint64_t cpu = ips_core_cpu();
-    return (struct ips_moment){ips_core_now(), cpu};
+    uint64_t t = ips_core_now();
+    uint64_t cpu = likely(t - call->after < ips_wrap_blocked || t < call->after)
+                       ? call->cpu + ips_wrap_ns(ips_sub_sat(t, call->after))
+                       : ips_core_cpu();
+    return (struct ips_moment){t, cpu, t};
+}
+/* The definition of docs/HACKING.md. */
+static inline bool ips_was_blocked(const struct ips_moment *call,
+                                   const struct ips_moment *ret)
+{
+    return ips_sub_sat(ips_wrap_ns(ips_sub_sat(ret->t, call->t)),
+                       ret->cpu - call->cpu) >= 2000;
 }
 
-/* --- bytes (wrap_record.c) -------------------------------------------------- */
+/* --- bytes (wrap_record.c) --------------------------------------------------
+ */
 
 struct ips_io {
     struct ips_moment call;
@@ -133,8 +158,8 @@ static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
 ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
                     const struct iovec *iov, size_t iovcnt,
                     const struct sockaddr *name, socklen_t name_len);
-ssize_t ips_io_received(const struct ips_io *io, enum ips_op op,
-                        ssize_t result, const struct iovec *iov, size_t iovcnt,
+ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
+                        const struct iovec *iov, size_t iovcnt,
                         const struct sockaddr *name, socklen_t name_len);
 
 #define IPS_IOV(buffer, length)                                                \
@@ -158,7 +183,8 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
                      uint32_t status);
 
-/* --- processes ----------------------------------------------------------------- */
+/* --- processes
+ * ----------------------------------------------------------------- */
 
 /* Names 0, 1 and 2: at the beginning of an image and in a fork child. */
 void ips_wrap_name_standard(void);
@@ -183,8 +209,8 @@ void ips_env_done(struct ips_env *env); /* errno kept */
     do {                                                                       \
         size_t need_ = ips_env_bytes(given);                                   \
         ips_env_fill(&env, given, need_,                                       \
-                     need_ && need_ <= IPS_ENV_STACK ? __builtin_alloca(need_) \
-                                                     : NULL);                  \
+                     need_ &&need_ <= IPS_ENV_STACK ? __builtin_alloca(need_)  \
+                                                    : NULL);                   \
     } while (0)
 
 /* CPU that children reaped since `since` took, or ~0 where others were reaped

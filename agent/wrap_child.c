@@ -49,8 +49,8 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru)
     if (r > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status))) {
         int saved = errno;
         atomic_fetch_add(&reaped, 1);
-        ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call,
-                        ips_rusage_cpu(ru), (uint32_t)*status);
+        ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call, ips_rusage_cpu(ru),
+                        (uint32_t)*status);
         errno = saved;
     }
     return r;
@@ -80,9 +80,9 @@ IPS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *ru)
 
 static bool ended(const siginfo_t *info)
 {
-    return info->si_pid && (info->si_code == CLD_EXITED ||
-                            info->si_code == CLD_KILLED ||
-                            info->si_code == CLD_DUMPED);
+    return info->si_pid &&
+           (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
+            info->si_code == CLD_DUMPED);
 }
 
 static uint32_t wait_status(const siginfo_t *info)
@@ -111,8 +111,8 @@ IPS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *out, int options)
         struct rusage ru;
         memset(&ru, 0, sizeof(ru));
         int saved = errno;
-        long taken = ips_sys6(SYS_waitid, P_PID, (long)info->si_pid,
-                              (long)info, options | WNOHANG, (long)&ru, 0);
+        long taken = ips_sys6(SYS_waitid, P_PID, (long)info->si_pid, (long)info,
+                              options | WNOHANG, (long)&ru, 0);
         if (taken < 0 || !info->si_pid)
             continue;
         if (ended(info)) {

@@ -11,8 +11,8 @@
 #include "agent/sys.h"
 
 enum { VAR_RUN, VAR_POOL, VAR_PRELOAD, VARS };
-static const char *const var_names[VARS] = {"IPS_RUN=", "IPS_POOL=",
-                                            "IPS_PRELOAD="};
+static const char *const var_names[VARS] = {
+    "IPS_RUN=", "IPS_POOL=", "IPS_PRELOAD="};
 static char var_texts[VARS][4096 + 16]; /* "NAME=value", "" = not known */
 static const char *library;             /* our path: value of IPS_PRELOAD */
 static const char library_name[] = "libips-preload.so";
@@ -113,7 +113,8 @@ void ips_env_done(struct ips_env *env)
         ips_sys_munmap((uint64_t)(uintptr_t)env->map, env->bytes);
 }
 
-/* --- records ------------------------------------------------------------------- */
+/* --- records
+ * ------------------------------------------------------------------- */
 
 static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
 {
@@ -157,8 +158,7 @@ IPS_EXPORT int execv(const char *path, char *const argv[])
     EXEC(path, environ, REAL(execve)(path, argv, env.envp));
 }
 
-IPS_EXPORT int execvpe(const char *file, char *const argv[],
-                       char *const envp[])
+IPS_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
     EXEC(file, envp, REAL(execvpe)(file, argv, env.envp));
 }
@@ -179,7 +179,8 @@ IPS_EXPORT int execveat(int dir, const char *path, char *const argv[],
     EXEC(path, envp, REAL(execveat)(dir, path, argv, env.envp, flags));
 }
 
-/* --- lists ------------------------------------------------------------------------ */
+/* --- lists
+ * ------------------------------------------------------------------------ */
 
 /* Arguments up to and with the NULL; `ap` is left behind it. */
 static size_t list_length(va_list ap)

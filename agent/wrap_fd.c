@@ -25,7 +25,8 @@ static void name_new(int fd, const struct ips_chan_hint *hint)
     ips_chan_name(fd, ips_fd_get(fd), hint);
 }
 
-/* --- closing ------------------------------------------------------------------ */
+/* --- closing
+ * ------------------------------------------------------------------ */
 
 IPS_EXPORT int close(int fd)
 {
@@ -64,15 +65,20 @@ IPS_EXPORT int shutdown(int fd, int how)
 {
     static const enum ips_close_how hows[] = {
         IPS_CLOSE_SHUT_RD, IPS_CLOSE_SHUT_WR, IPS_CLOSE_SHUT_RDWR};
-    if (ips_wrap_on() && how >= SHUT_RD && how <= SHUT_RDWR) {
+    if (!ips_wrap_on())
+        return REAL(shutdown)(fd, how);
+    uint64_t stamp = ips_core_now();
+    int r = REAL(shutdown)(fd, how);
+    if (r == 0 && how >= SHUT_RD && how <= SHUT_RDWR) {
         uint64_t word = ips_chan_of(fd);
         if (ips_fd_class(word) == IPS_FD_STREAM)
-            ips_chan_closed(fd, word, hows[how]);
+            ips_chan_closed(fd, word, hows[how], stamp);
     }
-    return REAL(shutdown)(fd, how);
+    return r;
 }
 
-/* --- copying -------------------------------------------------------------------- */
+/* --- copying
+ * -------------------------------------------------------------------- */
 
 /* `made` (>= 0) is a copy of `fd` now. */
 static int copied(int fd, int made)
@@ -145,7 +151,8 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
     return control(REAL(fcntl64), fd, command, arg);
 }
 
-/* --- making ---------------------------------------------------------------------- */
+/* --- making
+ * ---------------------------------------------------------------------- */
 
 static int made_pipe(int r, const int *fds)
 {
@@ -226,7 +233,8 @@ IPS_EXPORT int login_tty(int fd)
     return REAL(login_tty)(fd);
 }
 
-/* --- connecting --------------------------------------------------------------------- */
+/* --- connecting
+ * --------------------------------------------------------------------- */
 
 IPS_EXPORT int listen(int fd, int backlog)
 {
@@ -238,21 +246,21 @@ IPS_EXPORT int listen(int fd, int backlog)
     return r;
 }
 
-/* Names the socket as soon as its ends are known and records the connect; the
- * calls that only ask how a connect goes on are left out. */
+/* Names the socket as soon as its ends are known and records the connect. The
+ * calls that only ask how a connect goes on (`word` says that one is recorded)
+ * are left out; one that says it failed makes room for another attempt. */
 static void connected(int fd, int r, int err, const struct sockaddr *to,
                       socklen_t len, struct ips_moment call, uint64_t site)
 {
-    struct ips_moment ret = ips_at_return();
+    struct ips_moment ret = ips_at_return(&call);
     uint64_t word = ips_fd_get(fd);
-    bool under_way = r < 0 && err == EINPROGRESS;
-    if (word & IPS_FD_CONNECTED || (r < 0 && err == EALREADY) ||
-        (r < 0 && err == EISCONN))
+    bool before = word & IPS_FD_CONNECTED;
+    bool under_way = r < 0 && (err == EINPROGRESS || err == EINTR);
+    if ((before && r == 0) || (r < 0 && (err == EALREADY || err == EISCONN)))
         return;
     if (r < 0 && !under_way) {
-        if (ips_fd_chan(word))
-            ips_record_io(IPS_REC_SEND, ips_fd_chan(word), IPS_OP_CONNECT,
-                          call, ret, -1, err, site, 0);
+        if (before)
+            ips_chan_drop(fd);
         else /* no end to hang it on; the wait was one all the same */
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
         return;
@@ -286,7 +294,7 @@ int __connect(int, const struct sockaddr *, socklen_t) IPS_ALIAS(connect);
 static void accepted(int fd, int r, int err, struct ips_moment call,
                      uint64_t site)
 {
-    struct ips_moment ret = ips_at_return();
+    struct ips_moment ret = ips_at_return(&call);
     uint64_t word;
     if (r < 0) {
         word = ips_chan_of(fd);
@@ -299,8 +307,8 @@ static void accepted(int fd, int r, int err, struct ips_moment call,
     ips_fd_forget(r);
     word = ips_chan_name(r, ips_fd_get(r), &hint);
     if (ips_fd_chan(word))
-        ips_record_io(IPS_REC_RECV, ips_fd_chan(word), IPS_OP_ACCEPT, call,
-                      ret, 0, 0, site, 0);
+        ips_record_io(IPS_REC_RECV, ips_fd_chan(word), IPS_OP_ACCEPT, call, ret,
+                      0, 0, site, 0);
 }
 
 IPS_EXPORT int accept(int fd, struct sockaddr *from, socklen_t *len)
@@ -315,8 +323,7 @@ IPS_EXPORT int accept(int fd, struct sockaddr *from, socklen_t *len)
     return r;
 }
 
-IPS_EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *len,
-                       int flags)
+IPS_EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
 {
     if (!ips_wrap_on())
         return REAL(accept4)(fd, from, len, flags);

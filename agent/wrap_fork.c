@@ -98,16 +98,15 @@ IPS_EXPORT pid_t fork(void)
 pid_t __fork(void) IPS_ALIAS(fork);
 
 /* The two sides of a fork without handlers. */
-static void forked(pid_t pid, const struct origin *from,
-                   struct ips_moment call)
+static void forked(pid_t pid, const struct origin *from, struct ips_moment call)
 {
     if (pid == 0) {
         child_begins(from);
         return;
     }
     int saved = errno;
-    ips_record_fork(IPS_FORK_FORK, pid > 0 ? (uint32_t)pid : 0, from->seq,
-                    call, pid < 0 ? saved : 0);
+    ips_record_fork(IPS_FORK_FORK, pid > 0 ? (uint32_t)pid : 0, from->seq, call,
+                    pid < 0 ? saved : 0);
     errno = saved;
 }
 
@@ -128,13 +127,14 @@ long ips_fork_by_syscall(long n, const long args[6])
 {
     struct ips_moment call = ips_at_call();
     struct origin from = origin();
-    long pid = REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4],
-                             args[5]);
+    long pid =
+        REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
     forked((pid_t)pid, &from, call);
     return pid;
 }
 
-/* --- clone ---------------------------------------------------------------------- */
+/* --- clone
+ * ---------------------------------------------------------------------- */
 
 struct clone_start {
     int (*fn)(void *);
@@ -164,8 +164,8 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
         /* `start` is still there in the child's copy of this stack */
         struct clone_start start = {fn, arg, origin()};
         struct ips_moment call = ips_at_call();
-        int pid = REAL(clone)(clone_child, stack, flags, &start, ptid, tls,
-                              ctid);
+        int pid =
+            REAL(clone)(clone_child, stack, flags, &start, ptid, tls, ctid);
         forked(pid, &start.from, call); /* never 0 here */
         return pid;
     }
@@ -184,7 +184,8 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 }
 int __clone(int (*)(void *), void *, int, void *, ...) IPS_ALIAS(clone);
 
-/* --- vfork: around the system call in wrap_entry.S --------------------------------- */
+/* --- vfork: around the system call in wrap_entry.S
+ * --------------------------------- */
 
 void ips_vfork_before(void)
 {
@@ -216,21 +217,22 @@ long ips_vfork_after(long result)
     return -1;
 }
 
-/* --- spawn, popen, system ------------------------------------------------------------ */
+/* --- spawn, popen, system
+ * ------------------------------------------------------------ */
 
 #define SPAWN(name)                                                            \
     do {                                                                       \
         bool on = ips_wrap_on();                                               \
         pid_t own = 0;                                                         \
         IPS_ENV(env, envp);                                                    \
-        struct ips_moment call = {0, 0};                                       \
+        struct ips_moment call = {0, 0, 0};                                    \
         uint64_t seq = 0;                                                      \
         if (on) {                                                              \
             seq = ips_core_fork_before();                                      \
             call = ips_at_call();                                              \
         }                                                                      \
-        int err = REAL(name)(pid ? pid : &own, path, actions, attr, argv,      \
-                             env.envp);                                        \
+        int err =                                                              \
+            REAL(name)(pid ? pid : &own, path, actions, attr, argv, env.envp); \
         int saved = errno;                                                     \
         if (on)                                                                \
             ips_record_fork(IPS_FORK_SPAWN,                                    \
@@ -318,7 +320,8 @@ IPS_EXPORT int system(const char *command)
     return status;
 }
 
-/* --- the C library's own forks ----------------------------------------------------------- */
+/* --- the C library's own forks
+ * ----------------------------------------------------------- */
 
 /* 0, 1 and 2 were replaced behind our back. */
 static void standard_replaced(void)
@@ -327,7 +330,7 @@ static void standard_replaced(void)
     for (int fd = 0; fd <= 2; fd++) {
         uint64_t word = ips_fd_get(fd);
         if (ips_fd_chan(word))
-            ips_chan_closed(fd, word, IPS_CLOSE_FD);
+            ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now());
         ips_fd_forget(fd);
     }
     errno = saved;

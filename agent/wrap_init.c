@@ -8,7 +8,7 @@
 
 struct ips_real ips_real;
 int ips_wrap_state;
-uint64_t ips_wrap_blocked;
+uint64_t ips_wrap_blocked, ips_wrap_mult;
 
 static int quick_status;
 
@@ -62,10 +62,12 @@ void ips_wrap_init(void)
         return;
     }
     const struct ips_control *control = ips_core_control();
-    uint64_t mult = control->clock.mult_q32;
-    ips_wrap_blocked =
-        control->clock.kind == IPS_CLOCK_TSC && mult ? (2000ull << 32) / mult
-                                                     : 2000;
+    const uint64_t one = (uint64_t)1 << 32;
+    ips_wrap_mult =
+        control->clock.kind == IPS_CLOCK_TSC ? control->clock.mult_q32 : one;
+    if (!ips_wrap_mult)
+        ips_wrap_mult = one;
+    ips_wrap_blocked = 2000 * one / ips_wrap_mult;
     ips_env_init();
     ips_chan_init();
     ips_thread_init();

@@ -25,8 +25,8 @@ static ssize_t receive_dgram(const struct ips_io *io, void *buf, size_t n,
 {
     struct sockaddr_storage from;
     socklen_t len = sizeof(from);
-    ssize_t r = REAL(recvfrom)(io->fd, buf, n, flags,
-                               (struct sockaddr *)&from, &len);
+    ssize_t r =
+        REAL(recvfrom)(io->fd, buf, n, flags, (struct sockaddr *)&from, &len);
     bool named = r >= 0 && len >= sizeof(sa_family_t) && len <= sizeof(from);
     return ips_io_received(io, IPS_OP_DATA, r, IPS_IOV(buf, n),
                            named ? (struct sockaddr *)&from : NULL, len);
@@ -99,8 +99,8 @@ IPS_EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
     return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
 }
 
-IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count,
-                           off_t at, int flags)
+IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
+                           int flags)
 {
     struct ips_io io;
     if (at != -1 || !ips_io_begin(&io, fd, IPS_SITE))
@@ -193,8 +193,7 @@ IPS_EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(recvfrom)(fd, buf, n, flags, from, len);
     if (flags & NOT_DATA)
-        return peeked(&io, flags,
-                      REAL(recvfrom)(fd, buf, n, flags, from, len));
+        return peeked(&io, flags, REAL(recvfrom)(fd, buf, n, flags, from, len));
     if (io.klass == IPS_FD_DGRAM && !from)
         return receive_dgram(&io, buf, n, flags);
     socklen_t room = from && len ? *len : 0;
@@ -214,7 +213,8 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
     return recvfrom(fd, buf, n, flags, from, len);
 }
 
-/* --- from descriptor to descriptor ------------------------------------------ */
+/* --- from descriptor to descriptor ------------------------------------------
+ */
 
 /* What went through two ends at once: received from one, sent to the other.
  * An error is put down to the reading end where that is a channel. */

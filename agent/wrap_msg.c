@@ -2,7 +2,8 @@
 #include "agent/wrap.h"
 
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
-#define COPIES 64u /* messages of one recvmmsg that we copy to add addresses */
+#define COPIES 64u /* messages of one recvmmsg that we copy to add addresses   \
+                    */
 
 static const struct sockaddr unknown = {.sa_family = AF_UNSPEC};
 
@@ -56,10 +57,10 @@ static ssize_t receive_named(const struct ips_io *io, struct msghdr *m,
     m->msg_flags = copy.msg_flags;
     take_rights(m);
     bool named = copy.msg_namelen >= sizeof(sa_family_t);
-    return ips_io_received(
-        io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
-        named ? (const struct sockaddr *)copy.msg_name : NULL,
-        copy.msg_namelen);
+    return ips_io_received(io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
+                           named ? (const struct sockaddr *)copy.msg_name
+                                 : NULL,
+                           copy.msg_namelen);
 }
 
 IPS_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
@@ -85,10 +86,10 @@ IPS_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
     take_rights(m);
     bool whole =
         m->msg_namelen >= sizeof(sa_family_t) && m->msg_namelen <= room;
-    return ips_io_received(
-        &io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
-        whole ? (const struct sockaddr *)m->msg_name : &unknown,
-        whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
+    return ips_io_received(&io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
+                           whole ? (const struct sockaddr *)m->msg_name
+                                 : &unknown,
+                           whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
 }
 
 IPS_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
@@ -117,10 +118,8 @@ static void received_many(const struct ips_io *io, struct mmsghdr *v,
         struct msghdr *m = &v[i].msg_hdr;
         bool whole = m->msg_name && m->msg_namelen >= sizeof(sa_family_t) &&
                      (!room || m->msg_namelen <= room[i]);
-        ips_io_received(io, IPS_OP_DATA, v[i].msg_len, m->msg_iov,
-                        iov_count(m),
-                        whole ? (const struct sockaddr *)m->msg_name
-                              : &unknown,
+        ips_io_received(io, IPS_OP_DATA, v[i].msg_len, m->msg_iov, iov_count(m),
+                        whole ? (const struct sockaddr *)m->msg_name : &unknown,
                         whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
     }
 }

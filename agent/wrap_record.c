@@ -26,8 +26,8 @@ void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
 void ips_record_wait(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint32_t ready)
 {
-    struct ips_moment ret = ips_at_return();
-    if (result > 0 || ret.t - call.t >= ips_wrap_blocked)
+    struct ips_moment ret = ips_at_return(&call);
+    if (result > 0 || ips_was_blocked(&call, &ret))
         ips_record_io(IPS_REC_BLOCK, 0, op, call, ret, result,
                       result < 0 ? err : 0, site, ready);
 }
@@ -61,7 +61,7 @@ ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
     if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM)
         return result; /* eventfd */
     int err = errno;
-    struct ips_moment ret = ips_at_return();
+    struct ips_moment ret = ips_at_return(&io->call);
     if (result == 0 && io->klass == IPS_FD_STREAM)
         return result;
     if (result >= 0 && io->klass == IPS_FD_DGRAM)
@@ -79,14 +79,14 @@ static enum ips_op wait_op(enum ips_fd_class klass)
                                      : IPS_OP_SIGNALFD;
 }
 
-ssize_t ips_io_received(const struct ips_io *io, enum ips_op op,
-                        ssize_t result, const struct iovec *iov, size_t iovcnt,
+ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
+                        const struct iovec *iov, size_t iovcnt,
                         const struct sockaddr *name, socklen_t name_len)
 {
     int err = errno;
-    struct ips_moment ret = ips_at_return();
+    struct ips_moment ret = ips_at_return(&io->call);
     if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM) {
-        if (result > 0 || ret.t - io->call.t >= ips_wrap_blocked)
+        if (result > 0 || ips_was_blocked(&io->call, &ret))
             ips_record_io(IPS_REC_BLOCK, 0, wait_op(io->klass), io->call, ret,
                           result, result < 0 ? err : 0, io->site, 0);
         return result;
@@ -104,7 +104,7 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op,
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, int err)
 {
-    struct ips_moment ret = ips_at_return();
+    struct ips_moment ret = ips_at_return(&call);
     struct ips_rec_fork *rec = (struct ips_rec_fork *)ips_rec_begin_at(
         IPS_REC_FORK, sizeof(*rec), call.t);
     if (!rec)
@@ -123,7 +123,7 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
                      uint32_t status)
 {
-    struct ips_moment ret = ips_at_return();
+    struct ips_moment ret = ips_at_return(&call);
     struct ips_rec_join *rec = (struct ips_rec_join *)ips_rec_begin_at(
         IPS_REC_JOIN, sizeof(*rec), call.t);
     if (!rec)

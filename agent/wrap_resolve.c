@@ -19,8 +19,7 @@
     } while (0)
 
 IPS_EXPORT int getaddrinfo(const char *name, const char *service,
-                           const struct addrinfo *hints,
-                           struct addrinfo **out)
+                           const struct addrinfo *hints, struct addrinfo **out)
 {
     RESOLVE(int, REAL(getaddrinfo)(name, service, hints, out), r ? -1 : 0);
 }
@@ -123,17 +122,17 @@ IPS_EXPORT int res_nsearch(struct __res_state *state, const char *name,
 {
     RESOLVE(int, REAL(res_nsearch)(state, name, klass, type, answer, len), r);
 }
-int __res_nsearch(struct __res_state *, const char *, int, int,
-                  unsigned char *, int) IPS_ALIAS(res_nsearch);
+int __res_nsearch(struct __res_state *, const char *, int, int, unsigned char *,
+                  int) IPS_ALIAS(res_nsearch);
 
 IPS_EXPORT int res_nquerydomain(struct __res_state *state, const char *name,
                                 const char *domain, int klass, int type,
                                 unsigned char *answer, int len)
 {
-    RESOLVE(int,
-            REAL(res_nquerydomain)(state, name, domain, klass, type, answer,
-                                   len),
-            r);
+    RESOLVE(
+        int,
+        REAL(res_nquerydomain)(state, name, domain, klass, type, answer, len),
+        r);
 }
 int __res_nquerydomain(struct __res_state *, const char *, const char *, int,
                        int, unsigned char *, int) IPS_ALIAS(res_nquerydomain);
@@ -146,7 +145,8 @@ IPS_EXPORT int res_nsend(struct __res_state *state, const unsigned char *msg,
 int __res_nsend(struct __res_state *, const unsigned char *, int,
                 unsigned char *, int) IPS_ALIAS(res_nsend);
 
-/* --- syslog ------------------------------------------------------------------ */
+/* --- syslog ------------------------------------------------------------------
+ */
 
 IPS_EXPORT void vsyslog(int priority, const char *format, va_list ap)
 {

@@ -8,7 +8,8 @@
 
 #include "agent/sys.h"
 
-/* --- arguments on their way to the new thread ------------------------------------ */
+/* --- arguments on their way to the new thread
+ * ------------------------------------ */
 
 struct start {
     _Atomic uint32_t taken;
@@ -85,7 +86,8 @@ static int start_c11(void *p)
     return s.fn.c11(s.arg);
 }
 
-/* --- which FORK a thread came from ------------------------------------------------- */
+/* --- which FORK a thread came from
+ * ------------------------------------------------- */
 
 /* Open addressing by thread handle. A handle is used again by a later thread
  * only after the earlier one was joined or, detached, has ended: then its place
@@ -116,7 +118,8 @@ static struct known *known_find(uint64_t thread, bool add)
     return NULL;
 }
 
-/* --- create -------------------------------------------------------------------------- */
+/* --- create
+ * -------------------------------------------------------------------------- */
 
 /* What `code` returned means success iff it is 0 (pthread) or thrd_success,
  * which is 0 too. */
@@ -168,7 +171,9 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     return err;
 }
 
-/* --- join -------------------------------------------------------------------------------- */
+/* --- join
+ * --------------------------------------------------------------------------------
+ */
 
 /* The handle is looked up before the real join: after it, it may be another
  * thread's. */

@@ -1,7 +1,8 @@
 /* Waiting: poll, select, epoll, sleeps, signals. */
 #include "agent/wrap.h"
 
-/* --- ready descriptors -------------------------------------------------------- */
+/* --- ready descriptors
+ * -------------------------------------------------------- */
 
 /* The channel of a descriptor that was found ready; a pipe or connection not
  * used yet is named now, so that the receive to come can be told. */
@@ -27,7 +28,8 @@ static uint32_t select_ready(int n, fd_set *rd, fd_set *wr, fd_set *ex, int r)
             /* programs use sets longer than FD_SETSIZE: no bound here */
             const __fd_mask *words = (const __fd_mask *)sets[s];
             if ((unsigned long)words[(unsigned)fd / bits] >>
-                    ((unsigned)fd % bits) & 1)
+                    ((unsigned)fd % bits) &
+                1)
                 return channel(fd);
         }
     return 0;
@@ -82,7 +84,8 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     return r;
 }
 
-/* --- the calls ------------------------------------------------------------------ */
+/* --- the calls
+ * ------------------------------------------------------------------ */
 
 /* `call` is the real call, `ready` an expression of its result `r`. */
 #define WAIT(type, op, real_call, ready)                                       \
@@ -113,8 +116,7 @@ IPS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
 IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
                      const sigset_t *set)
 {
-    WAIT(int, IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set),
-         poll_ready(fds, n, r));
+    WAIT(int, IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set), poll_ready(fds, n, r));
 }
 
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -194,8 +196,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
     } while (0)
 
 IPS_EXPORT int clock_nanosleep(clockid_t clock, int flags,
-                               const struct timespec *ts,
-                               struct timespec *left)
+                               const struct timespec *ts, struct timespec *left)
 {
     WAIT_NUMBER(IPS_OP_SLEEP, REAL(clock_nanosleep)(clock, flags, ts, left));
 }

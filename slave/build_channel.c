@@ -11,8 +11,7 @@
 
 enum end_class { CLASS_PIPE = 1, CLASS_COOKIE, CLASS_INODE, CLASS_USER };
 
-/* ---- ids ------------------------------------------------------------------
- */
+/* ---- ids ---- */
 
 static int cmp_chan(const void *va, const void *vb)
 {
@@ -66,8 +65,7 @@ struct b_chan *b_chan_find(const struct build *b, uint32_t image, uint32_t id)
     return low < im->chan_count && v[low].id == id ? &v[low] : NULL;
 }
 
-/* ---- ends ------------------------------------------------------------------
- */
+/* ---- ends ---- */
 
 int b_end_new(struct build *b, uint32_t *end)
 {
@@ -276,8 +274,7 @@ int b_ends(struct build *b)
     return rc;
 }
 
-/* ---- flows of datagram sockets --------------------------------------------
- */
+/* ---- flows of datagram sockets ---- */
 
 static bool same_addr(const struct ips_addr *a, const struct ips_addr *b)
 {

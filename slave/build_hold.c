@@ -105,8 +105,7 @@ static int release(struct play *p, struct holding *h, uint64_t t, uint32_t node)
     return 0;
 }
 
-/* ---- what happens
- * ------------------------------------------------------------ */
+/* ---- what happens ---- */
 
 static bool chan_plain(const struct b_chan *c)
 {
@@ -214,8 +213,7 @@ static int on_gone(struct play *p, const struct b_hold *e)
     return 0;
 }
 
-/* ---- the order
- * ------------------------------------------------------------------ */
+/* ---- the order ---- */
 
 static int add(struct build *b, const struct b_hold *e)
 {

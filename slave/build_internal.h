@@ -10,7 +10,8 @@
  *   node     reads every record again, chain by chain: nodes and operations
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    operations of two ends -> cross arcs
- *   settle   END coordinates, coordinates -> weights
+ *   settle   END coordinates
+ *   causal   no local arc is quicker than the clock; coordinates -> weights
  *   order    no cycle is left
  *   table    names and rows
  *
@@ -37,7 +38,7 @@
             return (p) < (q) ? -1 : 1;                                         \
     } while (0)
 
-/* ---- growing arrays ---------------------------------------------------- */
+/* ---- growing arrays ---- */
 
 /* Declares an array type with its count and room. */
 #define B_ARRAY(type)                                                          \
@@ -58,7 +59,7 @@ int b_grow(void **v, uint32_t n, uint32_t *room, size_t size,
 /* calloc of at least one element, with the message. */
 void *b_calloc(size_t count, size_t size, struct ips_err *err);
 
-/* ---- records ------------------------------------------------------------ */
+/* ---- records ---- */
 
 /* Where a walk over one stream's records stands. */
 struct b_walk {
@@ -117,7 +118,7 @@ static inline uint64_t b_blocked_ns(uint64_t t, uint64_t t_ret, uint64_t cpu,
     return ips_sub_sat(ips_sub_sat(t_ret, t), ips_sub_sat(cpu_ret, cpu));
 }
 
-/* ---- what the passes make ----------------------------------------------- */
+/* ---- what the passes make ---- */
 
 struct b_stream {
     const struct ips_stream_in *in;
@@ -231,14 +232,13 @@ enum b_dir { B_SEND = 0, B_RECV = 1 };
 struct b_op { /* bytes of a stream moved */
     uint64_t t, t_ret;
     uint64_t len, pos;
-    uint64_t cpu_span; /* SEND not blocked: cpu_ret - cpu */
     uint32_t node, chain;
     uint32_t end;
     uint32_t ext; /* RECV: index of its b_ext; SEND: 1 if blocked */
     uint8_t dir;
 };
 struct b_dgram { /* a datagram moved */
-    uint64_t t, t_ret, len, hash, path_hash, cpu_span, pos;
+    uint64_t t, t_ret, len, hash, path_hash, pos;
     uint32_t node, end, ext;
     uint32_t twin; /* the datagram at the other end, or IPS_NONE */
     struct ips_addr local, remote;
@@ -303,9 +303,9 @@ struct build {
     uint32_t traffic_room;
     uint32_t *flows; /* hash table: flow of (socket, remote) + 1 */
     uint32_t flow_room, flow_count;
-    uint32_t *order; /* indices of ops by (end, dir, t_ret) */
     uint64_t node_room;
-    uint32_t nodes; /* made so far */
+    uint32_t nodes;   /* made so far */
+    uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
 };
 
 /* What ips_built_set_peers needs again. */
@@ -318,7 +318,7 @@ struct ips_build_more {
     struct ips_build_counts base;
 };
 
-/* ---- passes ------------------------------------------------------------- */
+/* ---- passes ---- */
 
 int b_scan(struct build *b) IPS_MUST_USE;         /* build_scan.c */
 int b_processes(struct build *b) IPS_MUST_USE;    /* build_process.c */
@@ -333,13 +333,14 @@ void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */
 void b_settle(struct build *b);                   /* build_settle.c */
+void b_causal(struct build *b);                   /* build_causal.c */
 void b_weights(struct build *b);                  /* build_settle.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
 int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE;     /* build_peer.c */
 int b_more(struct build *b) IPS_MUST_USE;         /* build_remote.c */
 
-/* ---- shared helpers ------------------------------------------------------ */
+/* ---- shared helpers ---- */
 
 /* The channel bound to `id` in `image`, or NULL. */
 struct b_chan *b_chan_find(const struct build *b, uint32_t image, uint32_t id);
@@ -350,9 +351,11 @@ int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
            uint32_t *flow) IPS_MUST_USE;
 bool b_addr_loopback(const struct ips_addr *a);
 bool b_addr_any(const struct ips_addr *a);
-/* One more node at the end of the graph. Room was counted by the scan. */
+/* One more node at the end of the graph: its coordinate, and the moment and
+ * CPU its thread's clocks showed together (at the call of a send or fork, at
+ * the return of a receive or wait). Room was counted by the scan. */
 uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
-                uint64_t t_ns, uint32_t site);
+                uint64_t t_ns, uint64_t cpu_at, uint32_t site);
 static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
                            enum ips_xkind kind, uint64_t xlen)
 {

@@ -78,8 +78,7 @@ static int cmp_proc(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* ---- look-ups -------------------------------------------------------------
- */
+/* ---- look-ups ---- */
 
 /* FORK of `image` with `seq` that has no child yet, of a kind that makes
  * threads (or tasks) or not. */
@@ -193,8 +192,7 @@ static uint32_t proc_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
     return IPS_NONE;
 }
 
-/* ---- START ------------------------------------------------------------------
- */
+/* ---- START ---- */
 
 static void take_fork(struct build *b, uint32_t f, uint32_t chain)
 {
@@ -308,8 +306,7 @@ static void link_process(struct links *l, uint32_t p)
         row->parent = parent;
 }
 
-/* ---- JOIN
- * -------------------------------------------------------------------- */
+/* ---- JOIN ---- */
 
 /* FORK of process `proc` that got `pid`, the latest by t. */
 static uint32_t fork_waited(const struct links *l, uint32_t proc, uint32_t pid,
@@ -384,8 +381,7 @@ static void link_join(struct links *l, struct b_join *j)
     j->child = child->end_chain;
 }
 
-/* ---- all
- * ------------------------------------------------------------------------ */
+/* ---- all ---- */
 
 static uint32_t *identity(uint32_t n, struct ips_err *err)
 {

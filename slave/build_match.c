@@ -1,38 +1,39 @@
 /* Operations of the two ends of a stream -> cross arcs; forks and joins. */
 #include "slave/build_internal.h"
 
-/* ---- order of operations
- * ----------------------------------------------------- */
+/* ---- order of operations ---- */
 
-static int cmp_op(const void *va, const void *vb, void *arg)
+static int cmp_op(const void *va, const void *vb)
 {
-    const struct build *b = arg;
-    const struct b_op *x = &b->ops.v[*(const uint32_t *)va];
-    const struct b_op *y = &b->ops.v[*(const uint32_t *)vb];
+    const struct b_op *x = va, *y = vb;
     CMP3(x->t_ret, y->t_ret);
     CMP3(x->t, y->t);
     CMP3(x->node, y->node);
     return 0;
 }
 
-static bool in_order(const struct build *b, const uint32_t *v, uint32_t n)
+static bool in_order(const struct b_op *v, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++)
-        if (b->ops.v[v[i - 1]].t_ret > b->ops.v[v[i]].t_ret)
+        if (v[i - 1].t_ret > v[i].t_ret)
             return false;
     return true;
 }
 
-/* Orders the operations of each end and direction by return: a counting sort
- * by end, in which one thread's operations are in order already. */
+/* Moves the operations of each end and direction together, in order of return:
+ * a counting sort by end, in which one thread's operations are in order
+ * already. They are moved, not indexed: what follows reads them end by end,
+ * and through an index nearly each would be a cache miss. */
 static int order_ops(struct build *b)
 {
     uint32_t keys = b->out->end_count * 2;
     uint32_t *at = b_calloc((size_t)keys + 1, sizeof(*at), b->err);
-    b->order = b_calloc(b->ops.n, sizeof(*b->order), b->err);
-    if (!at || !b->order) {
+    struct b_op *sorted =
+        malloc((size_t)(b->ops.n ? b->ops.n : 1) * sizeof(*sorted));
+    if (!at || !sorted) {
         free(at);
-        return IPS_E_NO_MEMORY;
+        free(sorted);
+        return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u operations", b->ops.n);
     }
     for (uint32_t i = 0; i < b->ops.n; i++)
         at[b->ops.v[i].end * 2 + b->ops.v[i].dir + 1]++;
@@ -43,13 +44,16 @@ static int order_ops(struct build *b)
         e->first_op[k & 1] = at[k];
     }
     for (uint32_t i = 0; i < b->ops.n; i++)
-        b->order[at[b->ops.v[i].end * 2 + b->ops.v[i].dir]++] = i;
+        sorted[at[b->ops.v[i].end * 2 + b->ops.v[i].dir]++] = b->ops.v[i];
     free(at);
+    free(b->ops.v);
+    b->ops.v = sorted;
+    b->ops.room = b->ops.n;
     for (uint32_t k = 0; k < keys; k++) {
-        uint32_t *v = b->order + b->ends[k / 2].first_op[k & 1];
+        struct b_op *v = sorted + b->ends[k / 2].first_op[k & 1];
         uint32_t n = b->ends[k / 2].op_count[k & 1];
-        if (!in_order(b, v, n))
-            qsort_r(v, n, sizeof(*v), cmp_op, b);
+        if (!in_order(v, n))
+            qsort(v, n, sizeof(*v), cmp_op);
     }
     return 0;
 }
@@ -57,7 +61,7 @@ static int order_ops(struct build *b)
 static struct b_op *op_at(const struct build *b, uint32_t end, int dir,
                           uint32_t i)
 {
-    return &b->ops.v[b->order[b->ends[end].first_op[dir] + i]];
+    return &b->ops.v[b->ends[end].first_op[dir] + i];
 }
 
 /* Adds up results to positions. Counts writes of different threads that
@@ -82,24 +86,13 @@ static void position_ops(struct build *b, uint32_t end)
     }
 }
 
-/* ---- one direction of a local channel
- * --------------------------------------------- */
-
-/* A send cannot have ended after the receive of its bytes returned. */
-static void send_before(struct build *b, const struct b_op *send,
-                        const struct b_op *recv)
-{
-    uint64_t *coord = &b->out->g.w[send->node];
-    uint64_t call = ips_sub_sat(*coord, send->cpu_span);
-    *coord = ips_min_u64(*coord,
-                         ips_add_sat(call, ips_sub_sat(recv->t_ret, send->t)));
-}
+/* ---- one direction of a local channel ---- */
 
 static void match_data(struct build *b, uint32_t from, uint32_t to)
 {
     uint32_t sends = b->ends[from].op_count[B_SEND];
     uint32_t recvs = b->ends[to].op_count[B_RECV];
-    uint32_t s = 0, used = IPS_NONE;
+    uint32_t s = 0;
     const struct b_op *before = NULL;
     uint32_t before_send = IPS_NONE;
     for (uint32_t r = 0; r < recvs; r++) {
@@ -120,26 +113,60 @@ static void match_data(struct build *b, uint32_t from, uint32_t to)
         if (before && before->chain != recv->chain && before->t_ret > recv->t &&
             before_send != s)
             b->out->counts.ambiguous++;
-        if (used != s)
-            send_before(b, send, recv);
-        used = before_send = s;
+        before_send = s;
         before = recv;
         b_cross(b, recv->node, send->node, IPS_X_DATA, recv->len);
     }
 }
 
-/* A blocked send returned when the last receive before its return made room. */
+/* What a pipe holds at the least. A send that leaves no more than this unread
+ * did not wait for room: it slept because somebody else had the CPU. */
+#define ROOM_ALWAYS_BYTES 4096u
+
+/* A send that was only preempted sits where one that did not block does. */
+static void not_for_room(struct build *b, const struct b_op *send)
+{
+    struct ips_graph *g = &b->out->g;
+    struct ips_thread_row *row = &b->out->threads[send->chain];
+    uint64_t slept = b_blocked_ns(send->t, send->t_ret, g->w[send->node],
+                                  g->w[send->node + 1]);
+    row->wait_ns[IPS_WAIT_PEER] =
+        ips_sub_sat(row->wait_ns[IPS_WAIT_PEER], slept);
+    row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
+    g->w[send->node] = g->w[send->node + 1];
+}
+
+/* A send that blocked for room returned when the last receive before its return
+ * made some. */
 static void match_room(struct build *b, uint32_t from, uint32_t to)
 {
     uint32_t sends = b->ends[from].op_count[B_SEND];
-    uint32_t recvs = b->ends[to].op_count[B_RECV], r = 0;
+    uint32_t recvs = b->ends[to].op_count[B_RECV], r = 0, read = 0;
+    uint64_t read_pos = b->ends[to].recv_before;
     for (uint32_t s = 0; s < sends; s++) {
         const struct b_op *send = op_at(b, from, B_SEND, s);
+        for (; read < recvs && op_at(b, to, B_RECV, read)->t_ret <= send->t;
+             read++)
+            read_pos = op_at(b, to, B_RECV, read)->pos;
         while (r < recvs && op_at(b, to, B_RECV, r)->t_ret <= send->t_ret)
             r++;
-        if (send->ext == 1 && r > 0)
+        if (send->ext != 1)
+            continue;
+        if (ips_sub_sat(send->pos, read_pos) <= ROOM_ALWAYS_BYTES)
+            not_for_room(b, send);
+        else if (r > 0)
             b_cross(b, send->node + 1, op_at(b, to, B_RECV, r - 1)->node,
                     IPS_X_ROOM, 0);
+    }
+}
+
+/* The other end is elsewhere: what it has read is not known here. */
+static void room_of_far_end(struct build *b, uint32_t from)
+{
+    for (uint32_t s = 0; s < b->ends[from].op_count[B_SEND]; s++) {
+        const struct b_op *send = op_at(b, from, B_SEND, s);
+        if (send->ext == 1 && send->len <= ROOM_ALWAYS_BYTES)
+            not_for_room(b, send);
     }
 }
 
@@ -158,6 +185,9 @@ int b_match(struct build *b)
         match_data(b, from, to);
         match_room(b, from, to);
     }
+    for (uint32_t i = 0; i < b->out->end_count; i++)
+        if (!b->ends[i].local && !b->ends[i].datagram)
+            room_of_far_end(b, i);
     for (uint32_t i = 0; i < b->out->end_count; i++) {
         b->out->ends[i].sent_bytes =
             ips_add_sat(b->out->ends[i].sent_bytes, b->ends[i].sent_before);
@@ -167,12 +197,11 @@ int b_match(struct build *b)
     return 0;
 }
 
-/* ---- receives of no bytes
- * --------------------------------------------------------------- */
+/* ---- receives of no bytes ---- */
 
 static void match_event(struct build *b, const struct b_event *e)
 {
-    uint32_t from = b->out->ends[e->end].peer_end, node;
+    uint32_t from = b->out->ends[e->end].peer_end, node = IPS_NO_NODE;
     if (!b->ends[e->end].local)
         return; /* its b_ext says the rest */
     switch ((enum b_event_kind)e->kind) {
@@ -205,8 +234,7 @@ void b_events(struct build *b)
         match_event(b, &b->events.v[i]);
 }
 
-/* ---- processes and threads
- * ------------------------------------------------------------------ */
+/* ---- processes and threads ---- */
 
 static void match_fork(struct build *b, const struct b_fork *f)
 {

@@ -32,13 +32,14 @@ struct interval {
 };
 
 uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
-                uint64_t t_ns, uint32_t site)
+                uint64_t t_ns, uint64_t cpu_at, uint32_t site)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t i = b->nodes++;
     g->kind[i] = (uint8_t)kind;
     g->w[i] = coord;
     g->t_ns[i] = t_ns;
+    b->cpu_at[i] = cpu_at;
     g->site[i] = site;
     return i;
 }
@@ -74,8 +75,7 @@ static struct interval io_interval(struct maker *m, const struct ips_rec_io *r,
     return v;
 }
 
-/* ---- traffic
- * ------------------------------------------------------------------- */
+/* ---- traffic ---- */
 
 static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
 {
@@ -131,8 +131,7 @@ static void end_seen(struct maker *m, const struct interval *v)
     end->last_ns = ips_max_u64(end->last_ns, v->t_ret);
 }
 
-/* ---- pending waits
- * ----------------------------------------------------------------- */
+/* ---- pending waits ---- */
 
 static void wait_idle(struct maker *m)
 {
@@ -161,8 +160,7 @@ static bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
     return c->end_recv != IPS_NONE && c->end_recv == v->end;
 }
 
-/* ---- operations
- * ---------------------------------------------------------------------- */
+/* ---- operations ---- */
 
 static int add_dgram(struct maker *m, const struct ips_rec_io *r,
                      const struct interval *v, uint32_t node, uint8_t dir,
@@ -176,7 +174,6 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     *d = (struct b_dgram){.t = v->t,
                           .t_ret = v->t_ret,
                           .len = (uint64_t)r->result,
-                          .cpu_span = v->blocked ? 0 : v->cpu_ret - v->cpu,
                           .node = node,
                           .end = v->end,
                           .ext = ext,
@@ -207,7 +204,6 @@ static int add_op(struct maker *m, const struct ips_rec_io *r,
         .t = v->t,
         .t_ret = v->t_ret,
         .len = (uint64_t)r->result,
-        .cpu_span = v->blocked ? 0 : v->cpu_ret - v->cpu,
         .node = node,
         .chain = m->chain,
         .end = v->end,
@@ -274,7 +270,7 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
         m->b->ends[v->end].datagram || m->b->ends[v->end].listen)
         return 0;
     end_seen(m, v);
-    uint32_t node = b_node(m->b, IPS_NODE_SEND, v->cpu, v->t, v->end);
+    uint32_t node = b_node(m->b, IPS_NODE_SEND, v->cpu, v->t, v->cpu, v->end);
     if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
         m->b->ends[v->end].connect_node = node;
     sent_here(m, v, node);
@@ -285,7 +281,7 @@ static int on_broken(struct maker *m, const struct interval *v)
 {
     if (v->end == IPS_NONE || m->b->ends[v->end].datagram)
         return 0;
-    uint32_t node = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->end), ext;
+    uint32_t node = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, v->end), ext;
     int rc = add_ext(m, v, node, IPS_POS_EOF, 0, 0, &ext);
     return rc < 0 ? rc : add_event(m, v, node, B_BROKEN, ext);
 }
@@ -311,9 +307,10 @@ static int on_send(struct maker *m, const uint8_t *p)
     if (rc < 0)
         return rc;
     uint32_t node =
-        b_node(b, IPS_NODE_SEND, v.blocked ? v.cpu : v.cpu_ret, v.t, v.end);
+        b_node(b, IPS_NODE_SEND, v.blocked ? v.cpu : v.cpu_ret, v.t,
+                           v.cpu, v.end);
     if (v.blocked)
-        b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.end);
+        b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
     if (v.end == IPS_NONE)
         return 0;
     end_seen(m, &v);
@@ -375,7 +372,7 @@ static int on_recv(struct maker *m, const uint8_t *p)
         rc = b_flow(b, v.end, &m->dgram.remote, &v.end);
     if (rc < 0)
         return rc;
-    uint32_t node = b_node(b, IPS_NODE_RECV, coord, v.t_ret, v.end);
+    uint32_t node = b_node(b, IPS_NODE_RECV, coord, v.t_ret, v.cpu_ret, v.end);
     if (v.end == IPS_NONE) {
         b->out->counts.unmatched++;
         return 0;
@@ -397,16 +394,16 @@ static int on_recvcall(struct maker *m, const uint8_t *p)
     return r.err == ECONNRESET || r.err == EPIPE ? on_broken(m, &v) : 0;
 }
 
-/* ---- waits without bytes
- * --------------------------------------------------------------- */
+/* ---- waits without bytes ---- */
 
 static void on_sleep(struct maker *m, const struct interval *v)
 {
     if (!v->blocked)
         return;
     count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
-    uint32_t a = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t, IPS_NONE);
-    uint32_t z = b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, IPS_NONE);
+    uint32_t a = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
+    uint32_t z = b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, v->cpu_ret,
+                        IPS_NONE);
     b_cross(m->b, z, a, IPS_X_EXTERNAL, v->blocked_ns);
     m->b->out->counts.external++;
 }
@@ -481,8 +478,7 @@ static void on_block(struct maker *m, const uint8_t *p)
         count_wait(m, cause, v.blocked_ns);
 }
 
-/* ---- closes, processes
- * -------------------------------------------------------------------- */
+/* ---- closes, processes ---- */
 
 static int add_hold(struct maker *m, enum b_hold_kind kind, uint64_t t,
                     uint32_t arg, uint32_t node, uint32_t how)
@@ -514,7 +510,7 @@ static int on_close(struct maker *m, const uint8_t *p)
     uint32_t end = c->end_send != IPS_NONE ? c->end_send : c->end_recv;
     if (end == IPS_NONE || b->ends[end].datagram || b->ends[end].listen)
         return 0;
-    uint32_t node = b_node(b, IPS_NODE_AUX, r.cpu, t, end);
+    uint32_t node = b_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, end);
     return add_hold(m, B_HOLD_CLOSE, t, (uint32_t)(c - b->chans.v), node,
                     r.how);
 }
@@ -526,7 +522,7 @@ static int on_exec(struct maker *m, const uint8_t *p)
     uint64_t t = b_time(&m->s->clock, r.h.word, r.h.t);
     if (!m->s->exec_last || t != m->s->exec_ns)
         return 0; /* it failed */
-    uint32_t node = b_node(m->b, IPS_NODE_AUX, r.cpu, t, IPS_NONE);
+    uint32_t node = b_node(m->b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
     return add_hold(m, B_HOLD_EXEC, t, m->s->image, node, 0);
 }
 
@@ -547,8 +543,8 @@ static void on_fork(struct maker *m)
         uint64_t slept = b_blocked_ns(f->t, f->t_ret, f->cpu, f->cpu_ret);
         if (slept >= B_BLOCKED_NS)
             count_wait(m, IPS_WAIT_CHILD, slept);
-        f->node = b_node(b, IPS_NODE_FORK, f->cpu, f->t, IPS_NONE);
-        b_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret, IPS_NONE);
+        f->node = b_node(b, IPS_NODE_FORK, f->cpu, f->t, f->cpu, IPS_NONE);
+        b_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret, f->cpu_ret, IPS_NONE);
         return;
     }
     uint64_t coord = f->cpu_ret;
@@ -559,7 +555,7 @@ static void on_fork(struct maker *m)
         coord =
             ips_min_u64(coord, ips_add_sat(f->cpu, ips_sub_sat(start, f->t)));
     }
-    f->node = b_node(b, IPS_NODE_FORK, coord, f->t, IPS_NONE);
+    f->node = b_node(b, IPS_NODE_FORK, coord, f->t, f->cpu, IPS_NONE);
 }
 
 static void on_join(struct maker *m, const uint8_t *p)
@@ -571,12 +567,10 @@ static void on_join(struct maker *m, const uint8_t *p)
     struct b_join *j = &m->b->joins.v[m->next_join++];
     if (v.blocked)
         count_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
-    j->node = b_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, IPS_NONE);
+    j->node = b_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
 }
 
-/* ---- chains
- * -----------------------------------------------------------------------------------
- */
+/* ---- chains ---- */
 
 static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
 {
@@ -627,7 +621,7 @@ static void begin_chain(struct maker *m)
     bool known = c->fork != IPS_NONE || s->start_kind == IPS_START_FORK ||
                  s->start_kind == IPS_START_THREAD;
     c->base = known ? 0 : s->start_kind ? s->start_cpu : s->first_cpu;
-    b_node(b, IPS_NODE_START, c->base, start, IPS_NONE);
+    b_node(b, IPS_NODE_START, c->base, start, c->base, IPS_NONE);
     if (c->fork == IPS_NONE || s->start_kind != IPS_START_IMAGE)
         return;
     const struct b_fork *f = &b->forks.v[c->fork];
@@ -635,7 +629,7 @@ static void begin_chain(struct maker *m)
         c->image_aux =
             b_node(b, IPS_NODE_AUX,
                    ips_min_u64(s->start_cpu, ips_sub_sat(f->t_ret, f->t)),
-                   start, IPS_NONE);
+                   start, s->start_cpu, IPS_NONE);
 }
 
 static int make_chain(struct maker *m)
@@ -666,7 +660,7 @@ static int make_chain(struct maker *m)
     m->row->start_ns = b->out->g.t_ns[chain->first];
     m->row->end_ns = last_ns;
     c->settled = last_cpu;
-    b_node(b, IPS_NODE_END, last_cpu, last_ns, IPS_NONE);
+    b_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
     chain->count = b->nodes - chain->first;
     return 0;
 }
@@ -674,6 +668,9 @@ static int make_chain(struct maker *m)
 int b_nodes(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
+    b->cpu_at = b_calloc(b->node_room, sizeof(*b->cpu_at), b->err);
+    if (!b->cpu_at)
+        return IPS_E_NO_MEMORY;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct maker m = {.b = b,
                           .row = &b->out->threads[c],

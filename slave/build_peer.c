@@ -29,27 +29,27 @@ static int cmp_entry(const void *va, const void *vb)
     return a->end < b->end ? -1 : a->end > b->end;
 }
 
-/* Joins within each key: every entry with the latest one of the other side
- * that is still alone. With no reuse of a key that is the only one; with
- * reuse, connection by connection as they came. */
-static void join_entries(struct build *b, struct entry *v, uint32_t n)
+/* Joins within each key: every entry with one of the other side that is still
+ * alone. `in_turn`: the one that has waited longest (a listener's queue); else
+ * the latest, which for a TCP 4-tuple is the only one that can still live. */
+static void join_entries(struct build *b, struct entry *v, uint32_t n,
+                         bool in_turn)
 {
     if (n)
         qsort(v, n, sizeof(*v), cmp_entry);
-    uint32_t stack = 0, first = 0; /* v[first, stack) wait, all of one side */
+    uint32_t head = 0, tail = 0; /* v[head, tail) wait, all of one side */
     for (uint32_t i = 0; i < n; i++) {
         if (i == 0 || memcmp(v[i].key, v[i - 1].key, sizeof(v[i].key)) != 0)
-            first = stack = i;
+            head = tail = i;
         struct entry e = v[i];
-        if (stack > first && v[stack - 1].side != e.side)
-            join(b, v[--stack].end, e.end);
+        if (tail > head && v[head].side != e.side)
+            join(b, in_turn ? v[head++].end : v[--tail].end, e.end);
         else
-            v[stack++] = e;
+            v[tail++] = e;
     }
 }
 
-/* ---- Unix
- * -------------------------------------------------------------------- */
+/* ---- Unix ---- */
 
 static int cmp_ino(const void *va, const void *vb, void *arg)
 {
@@ -106,8 +106,7 @@ static uint32_t unix_names(const struct build *b, const uint32_t *v, uint32_t n,
     return count;
 }
 
-/* ---- TCP, USER
- * ----------------------------------------------------------------- */
+/* ---- TCP, USER ---- */
 
 static void put_addr(uint8_t *out, const struct ips_addr *a)
 {
@@ -186,8 +185,7 @@ static void join_users(struct build *b, const struct entry *v, uint32_t n)
     }
 }
 
-/* ---- who may be on another machine
- * ------------------------------------------------ */
+/* ---- who may be on another machine ---- */
 
 static int cmp_addr(const void *va, const void *vb)
 {
@@ -235,8 +233,8 @@ int b_peers(struct build *b)
     if (units)
         qsort_r(v, units, sizeof(*v), cmp_ino, b);
     join_inodes(b, v, units);
-    join_entries(b, entries, unix_names(b, v, units, entries));
-    join_entries(b, entries, tcp_names(b, entries));
+    join_entries(b, entries, unix_names(b, v, units, entries), true);
+    join_entries(b, entries, tcp_names(b, entries), false);
     uint32_t users = user_names(b, entries);
     join_users(b, entries, users);
     rc = 0;

@@ -1,8 +1,7 @@
 /* Images -> processes, threads -> chains (docs/HACKING.md, "Processes"). */
 #include "slave/build_internal.h"
 
-/* ---- images ---------------------------------------------------------------
- */
+/* ---- images ---- */
 
 static bool same_image(const struct b_stream *a, const struct b_stream *b)
 {
@@ -69,8 +68,7 @@ static bool image_continues(const struct build *b, uint32_t i)
            first->start_ns >= b->streams[from].exec_ns;
 }
 
-/* ---- processes ------------------------------------------------------------
- */
+/* ---- processes ---- */
 
 struct found { /* a process while they are put in order */
     uint64_t start_ns;
@@ -149,8 +147,7 @@ static void fill_process(struct build *b, uint32_t p, const struct found *f)
     }
 }
 
-/* ---- chains ----------------------------------------------------------------
- */
+/* ---- chains ---- */
 
 struct thread { /* a chain while they are put in order */
     uint64_t start_ns;

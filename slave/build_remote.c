@@ -2,8 +2,7 @@
  * get their arcs by ips_built_set_peers, as often as it is asked. */
 #include "slave/build_internal.h"
 
-/* ---- what is kept
- * ---------------------------------------------------------------- */
+/* ---- what is kept ---- */
 
 static int add_out(struct build *b, uint32_t node, uint32_t end, uint64_t pos,
                    uint64_t len)
@@ -36,7 +35,7 @@ static int end_outs(struct build *b, uint32_t end)
     const struct b_end *e = &b->ends[end];
     int rc = add_out(b, e->connect_node, end, IPS_POS_SYN, 0);
     for (uint32_t i = 0; i < e->op_count[B_SEND] && rc == 0; i++) {
-        const struct b_op *op = &b->ops.v[b->order[e->first_op[B_SEND] + i]];
+        const struct b_op *op = &b->ops.v[e->first_op[B_SEND] + i];
         rc = add_out(b, op->node, end, op->pos, op->len);
     }
     return rc < 0 ? rc : add_out(b, last_close(b, end), end, IPS_POS_EOF, 0);
@@ -94,9 +93,7 @@ int b_more(struct build *b)
     return ips_built_set_peers(b->out, NULL, 0, b->err);
 }
 
-/* ---- peers
- * ----------------------------------------------------------------------------
- */
+/* ---- peers ---- */
 
 struct peer { /* of a REMOTE end */
     uint64_t sent_bytes;

@@ -4,8 +4,7 @@
 
 #include "slave/build_internal.h"
 
-/* ---- states
- * --------------------------------------------------------------------- */
+/* ---- states ---- */
 
 struct ended {
     bool final, dead;
@@ -91,8 +90,7 @@ void b_states(struct build *b)
     }
 }
 
-/* ---- CPU read by others
- * ------------------------------------------------------------ */
+/* ---- CPU read by others ---- */
 
 static int cmp_tid(const void *va, const void *vb, void *arg)
 {
@@ -149,9 +147,7 @@ static void take_threadcpu(struct build *b)
     free(v);
 }
 
-/* ---- rusage
- * ---------------------------------------------------------------------------
- */
+/* ---- rusage ---- */
 
 /* rusage_cpu_ns of a process: what its parent's wait said, less what its own
  * waits said of its children (each with all their descendants). */
@@ -211,23 +207,71 @@ void b_settle(struct build *b)
         b->out->g.w[b_end_node(b, c)] = b->chains[c].settled;
 }
 
-/* ---- weights
- * -----------------------------------------------------------------------------
- */
+/* ---- weights ---- */
+
+static void chain_weights(struct build *b, uint32_t c)
+{
+    struct ips_graph *g = &b->out->g;
+    const struct ips_chain *chain = &g->chains[c];
+    uint64_t at = b->chains[c].base;
+    for (uint32_t i = chain->first; i < chain->first + chain->count; i++) {
+        uint64_t coord = ips_max_u64(g->w[i], at);
+        g->w[i] = coord - at;
+        at = coord;
+    }
+}
+
+/* Clamps *v to cap; returns what is left of it. */
+static uint64_t clamp(uint64_t *v, uint64_t cap, uint64_t *clamped)
+{
+    if (*v > cap) {
+        *v = cap;
+        ++*clamped;
+    }
+    return *v;
+}
+
+/* Everything that may become a weight, none above `cap`. */
+static ips_u128 sum_weights(struct build *b, uint64_t cap)
+{
+    struct ips_graph *g = &b->out->g;
+    ips_u128 sum = 0;
+    uint64_t *clamped = &b->out->counts.ambiguous;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        sum += clamp(&g->w[i], cap, clamped);
+        sum += clamp(&g->xlen[i], cap, clamped);
+    }
+    for (uint32_t i = 0; i < b->exts.n; i++) {
+        struct b_ext *x = &b->exts.v[i];
+        sum += clamp(&x->len, cap, clamped);
+        sum += clamp(&x->reply_ns, cap, clamped);
+        sum += clamp(&x->blocked_ns, cap, clamped);
+    }
+    return sum;
+}
+
+/* No path may be longer than the kernels can add (2^62 ns). Only damaged
+ * records come near: then single values above half a year are cut first, and
+ * less absurd ones only if that is not enough. */
+static void bound_weights(struct build *b)
+{
+    const uint64_t most = 1ull << 58;
+    uint64_t cap = UINT64_MAX;
+    while (sum_weights(b, cap) >= most)
+        cap = cap == UINT64_MAX ? 1ull << 54 : cap / 16;
+}
 
 void b_weights(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        chain_weights(b, c);
+    bound_weights(b);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
-        uint64_t at = b->chains[c].base;
-        for (uint32_t i = chain->first; i < chain->first + chain->count; i++) {
-            uint64_t coord = ips_max_u64(g->w[i], at);
-            g->w[i] = coord - at;
-            at = coord;
-        }
-        b->out->threads[c].cpu_ns = at - b->chains[c].base;
-        b->out->procs[chain->process].cpu_ns = ips_add_sat(
-            b->out->procs[chain->process].cpu_ns, b->out->threads[c].cpu_ns);
+        struct ips_thread_row *row = &b->out->threads[c];
+        for (uint32_t i = chain->first; i < chain->first + chain->count; i++)
+            row->cpu_ns += g->w[i];
+        b->out->procs[chain->process].cpu_ns += row->cpu_ns;
     }
 }

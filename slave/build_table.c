@@ -4,8 +4,7 @@
 
 #include "slave/build_internal.h"
 
-/* ---- processes
- * -------------------------------------------------------------------- */
+/* ---- processes ---- */
 
 /* Copies at most `len` bytes as one printable word part; returns what went. */
 static size_t put_text(char *out, size_t size, const void *text, size_t len)
@@ -118,8 +117,7 @@ static void find_root(struct build *b)
                     out->procs[root].start_ns);
 }
 
-/* ---- threads
- * ------------------------------------------------------------------------ */
+/* ---- threads ---- */
 
 static void name_threads(struct build *b)
 {
@@ -138,9 +136,7 @@ static void name_threads(struct build *b)
     }
 }
 
-/* ---- ends
- * ------------------------------------------------------------------------------
- */
+/* ---- ends ---- */
 
 static void put_key(uint8_t *out, const struct ips_addr *a)
 {

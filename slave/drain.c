@@ -176,11 +176,12 @@ static void refresh_control(struct slave_run *run)
     run->row.control.used_bytes = c.used_bytes;
     run->row.control.released_bytes = c.released_bytes;
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
-        uint64_t lost = ips_add_sat(run->lost_before[i], c.lost[i]);
-        if (lost > run->row.lost[i]) {
-            slave_run_touch(run);
-            run->row.lost[i] = lost;
-        }
+        uint64_t lost = c.lost[i], seen = run->row.control.lost[i];
+        if (lost <= seen)
+            continue;
+        slave_run_touch(run);
+        run->row.lost[i] = ips_add_sat(run->row.lost[i], lost - seen);
+        run->row.control.lost[i] = lost;
     }
 }
 
@@ -209,7 +210,11 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
         *err = why;
         return ips_err_wrap(err, "run %s", run->row.name);
     }
-    run->synced = d->moved_bytes == before;
+    /* A live run never comes to rest: a few whole passes will do. */
+    if (d->moved_bytes == before)
+        run->synced = SLAVE_SYNCED;
+    else if (d->moved_bytes - before < SLAVE_RUN_TURN_BYTES)
+        run->synced++;
     if (run->dirty) {
         run->row.archive_bytes = run->archive.length + run->archive.staged;
         run->row.threads = run->stream_count;

@@ -43,6 +43,7 @@
 #define SLAVE_SEGMENTS_MAX 100000u   /* files of one run */
 #define SLAVE_RUN_TURN_BYTES (8u << 20) /* of one run in one turn */
 #define SLAVE_READ_BYTES (256u << 10)   /* of one segment in one go */
+#define SLAVE_SYNCED 4u /* run->synced at or above: up to date */
 #define SLAVE_DAMAGED_MAX 16u        /* segments of a run kept aside */
 
 enum slave_segment_state {
@@ -116,8 +117,8 @@ struct slave_run {
     bool dirty;
     bool in_pool;   /* it has a directory with a valid control there */
     bool gone_note; /* said already that its directory cannot be removed */
-    bool want_sync; /* somebody waits: poll everything now */
-    bool synced;    /* everything published was read in the last turn */
+    bool want_sync;   /* somebody waits: poll everything now */
+    unsigned synced;  /* turns since that read all there was, in a row */
     int dirfd;      /* -1 */
     int watch;      /* inotify, -1 */
     struct slave_archive archive; /* fd -1 while not being written */
@@ -130,7 +131,6 @@ struct slave_run {
     uint32_t process_count; /* distinct (pidns, pid) seen */
     uint32_t scan;
     bool scan_now;
-    uint64_t lost_before[IPS_LOST_COUNT]; /* of earlier controls of the run */
     uint64_t changed_ns; /* monotonic, of the last news of any kind */
     uint64_t next_close_ns;
     uint64_t version;    /* +1 with every change that a report would show */

@@ -134,7 +134,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
     }
     if (rc == IPS_E_INCOMPLETE) {
         /* Its writer died before it wrote a header: nothing is in it. */
-        if (now_ns - seg->since_ns > NEW_NS)
+        if (ips_sub_sat(now_ns, seg->since_ns) > NEW_NS)
             slave_segment_set_state(seg, SLAVE_SEG_BAD, "never got a header");
         return;
     }
@@ -344,6 +344,7 @@ static void step_over(struct slave_run *run, struct slave_segment *seg,
     slave_segment_touch(seg);
     run->row.torn++;
     seg->stream->row.lost[IPS_LOST_TORN]++;
+    run->row.lost[IPS_LOST_TORN]++;
     seg->row.at += bytes;
     seg->skipped = true;
     seg->since_ns = 0;
@@ -362,7 +363,7 @@ static bool over_pending(struct slave_run *run, struct slave_segment *seg,
         return false; /* published meanwhile, or looked at again */
     if (!seg->since_ns)
         seg->since_ns = now_ns;
-    uint64_t age = now_ns - seg->since_ns;
+    uint64_t age = ips_sub_sat(now_ns, seg->since_ns);
     bool later = bytes + 4 <= (size_t)n && word_at(head + bytes) != 0;
     if (!gone && !(closed && age > PENDING_CLOSED_NS) &&
         !(later && age > PENDING_OPEN_NS))
@@ -393,17 +394,20 @@ static bool over_hole(struct slave_run *run, struct slave_segment *seg)
 
 /* ---- reading ------------------------------------------------------------ */
 
-static void add_lost(struct slave_segment *seg,
+static void add_lost(struct slave_run *run, struct slave_segment *seg,
                      const struct ips_segment_header *head)
 {
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
         uint64_t now = head->lost[i];
         if (now <= seg->row.lost[i])
             continue;
+        slave_run_touch(run);
         slave_segment_touch(seg);
         slave_stream_touch(seg->stream);
+        uint64_t more = now - seg->row.lost[i];
         uint64_t *sum = &seg->stream->row.lost[i];
-        *sum = ips_add_sat(*sum, now - seg->row.lost[i]);
+        *sum = ips_add_sat(*sum, more);
+        run->row.lost[i] = ips_add_sat(run->row.lost[i], more);
         seg->row.lost[i] = now;
     }
 }
@@ -501,7 +505,7 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
         if (rc < 0)
             return;
     }
-    add_lost(seg, &head);
+    add_lost(run, seg, &head);
     if (finished || (seg->row.given_up && (closed || gone)))
         segment_done(seg);
     if (seg->row.at != at) {
@@ -536,7 +540,7 @@ static void poll_waiting(struct slave_run *run, struct slave_segment *seg,
         }
     if (!st->gap_ns)
         st->gap_ns = now_ns;
-    if (now_ns - st->gap_ns < GAP_NS)
+    if (ips_sub_sat(now_ns, st->gap_ns) < GAP_NS)
         return;
     ips_log_error("run %s: segments %u to %u of thread %u.%u are missing",
                   run->row.name, st->row.next_seq, seg->row.seq - 1,

@@ -286,14 +286,17 @@ static void take_control(struct slave_run *run,
     struct ips_control *kept = &run->row.control;
     if (run->row.id == 0) {
         *kept = *control;
+        for (int i = 0; i < IPS_LOST_COUNT; i++)
+            kept->lost[i] = 0; /* counted by refresh_control */
         return;
     }
     if (kept->created_raw_ns == control->created_raw_ns &&
         kept->created_real_ns == control->created_real_ns)
         return;
-    memcpy(run->lost_before, run->row.lost, sizeof(run->lost_before));
     if (kept->root_pid == 0)
         *kept = *control;
+    for (int i = 0; i < IPS_LOST_COUNT; i++)
+        kept->lost[i] = 0;
 }
 
 int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
@@ -445,10 +448,10 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns)
 {
     if (!run->in_pool || now_ns < run->next_close_ns ||
-        now_ns - run->changed_ns < QUIET_NS || !all_over(run))
+        ips_sub_sat(now_ns, run->changed_ns) < QUIET_NS || !all_over(run))
         return;
     run->next_close_ns = now_ns + CLOSE_TRY_NS;
-    if (!run->streams && now_ns - run->changed_ns < EMPTY_NS)
+    if (!run->streams && ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
     if (slave_live_environment(d, run->row.name)) {
         /* A process of the run that has not spoken yet, or never will. */

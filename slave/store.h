@@ -44,7 +44,8 @@ struct slave_run_row {
     uint64_t events;
     uint64_t torn;     /* reservations never published */
     uint64_t given_up; /* damaged segments */
-    uint64_t lost[IPS_LOST_COUNT]; /* control's own, streams not included */
+    uint64_t lost[IPS_LOST_COUNT]; /* all: the streams' and control's own;
+        control.lost says how much of control's is in it */
     uint64_t processes, threads, untraced;
     uint64_t closed_real_ns;
 };

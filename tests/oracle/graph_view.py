@@ -22,23 +22,20 @@ def view(nodes, parents):
     out.parent = dict(parents)
     by_id = {n["id"]: n for n in nodes}
     number = {}  # id of SEND or FORK -> ordinal among its thread's of that kind
-    sends = {}
     for (pid, tid), found in chains(nodes).items():
         out.pid_of[tid] = pid
         count = {}
         for node in (n for chain in found for n in chain):
             kind = node["kind"].lower()
-            if kind == "send":
-                kind = sends[node["id"]] = "send" if node["bytes"] else "connect"
             number[node["id"]] = count.get(kind, 0)
             count[kind] = number[node["id"]] + 1
     for (pid, tid), found in chains(nodes).items():
         for node in (n for chain in found for n in chain):
-            _add(out, tid, node, by_id, number, sends)
+            _add(out, tid, node, by_id, number)
     return out
 
 
-def _add(out, tid, node, by_id, number, sends):
+def _add(out, tid, node, by_id, number):
     kind = node["kind"].lower()
     cross = by_id.get(node["xpred"]) if node["xpred"] is not None else None
     label = "node %d" % node["id"]
@@ -50,8 +47,7 @@ def _add(out, tid, node, by_id, number, sends):
             out.joins.setdefault(tid, []).append(cross["pid"])
     elif kind == "send":
         out.ops.setdefault(tid, []).append(
-            ViewOp(sends[node["id"]], node["bytes"] or 0, node.get("channel"),
-                   None, label))
+            ViewOp("out", None, node.get("channel"), None, label))
     elif kind == "recv":
         src = None
         if node["bytes"]:
@@ -61,7 +57,7 @@ def _add(out, tid, node, by_id, number, sends):
         elif node["xkind"] == "data":
             kind = "accept"
         else:
-            kind = "nothing"  # end-of-file or accept without a cause
+            kind = "in"  # end-of-file or accept without a cause
         if cross is not None:
             src = (cross["pid"],) if kind == "eof" else \
                 (cross["tid"], number[cross["id"]])

@@ -45,9 +45,9 @@ class Segment:
             raise Bad("%s: magic %x version %d header %d"
                       % (path, magic, self.version, self.header))
         self.comm = comm.split(b"\0")[0].decode(errors="replace")
-        self.clock = struct.unpack_from("<IIQQQ", self.data, 88)
-        self.state, self.abandoned = struct.unpack_from("<II", self.data, 120)
-        self.lost = struct.unpack_from("<8Q", self.data, 128)
+        self.clock = struct.unpack_from("<IIQQQ", self.data, 80)
+        self.state, self.abandoned = struct.unpack_from("<II", self.data, 112)
+        self.lost = struct.unpack_from("<8Q", self.data, 120)
 
     def records(self):
         at = self.header
@@ -143,6 +143,7 @@ def streams(directory):
 class Facts:
     def __init__(self):
         self.records = 0
+        self.starts_cpu = []
         self.lost = {}
         self.cpu = {}        # pid -> CPU ns of its last records, all threads
         self.child_cpu = {}  # pid -> rusage by the parent's wait
@@ -178,6 +179,7 @@ def view(directory):
                     last[pid, tid] = max(last.get((pid, tid), 0), cpu)
                 if rec.kind == START:
                     starts.append((pid, tid, rec))
+                    facts.starts_cpu.append(rec.cpu if rec.a == 1 else 2**63)
                 elif rec.kind == FORK and rec.err == 0:
                     k = count.get(tid, 0)
                     count[tid] = k + 1

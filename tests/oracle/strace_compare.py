@@ -9,8 +9,10 @@ that strace itself cannot order.
 
 
 class ViewOp:
-    """kind: send recv eof connect accept. src: recv -> (tid, k-th send),
-    accept -> (tid, k-th connect), eof -> (pid,), None: no arc."""
+    """kind: send recv eof connect accept; "out" is a send or a connect, "in" an
+    end-of-file or an accept, where IPS does not say which; bytes None likewise.
+    src: recv, accept -> (tid, n): the thread's n-th send or connect, counted
+    together; eof -> (pid,); None: no arc."""
     __slots__ = ("kind", "bytes", "channel", "src", "label")
 
     def __init__(self, kind, nbytes, channel=None, src=None, label=""):
@@ -131,9 +133,9 @@ def _processes(model, view, dropped, result):
 
 
 def _like(op, other):
-    """A receive of nothing without an arc may be an end-of-file or an accept:
-    the arcs tell later."""
-    if other.kind == "nothing":
+    if other.kind == "out":
+        return op.kind in ("send", "connect")
+    if other.kind == "in":
         return op.kind in ("eof", "accept")
     return op.kind == other.kind and op.bytes == other.bytes
 
@@ -189,7 +191,8 @@ def _channels(model, pairs, result):
                               back[other.channel])
         if op.kind in ("send", "recv"):
             mine[op.key, op.kind] = mine.get((op.key, op.kind), 0) + op.bytes
-            its[op.key, op.kind] = its.get((op.key, op.kind), 0) + other.bytes
+            its[op.key, op.kind] = its.get((op.key, op.kind), 0) + \
+                (op.bytes if other.kind == "out" else other.bytes)
     result.ends = len(mine)
     result.total_bytes = sum(mine.values())
     for slot, n in mine.items():
@@ -198,12 +201,14 @@ def _channels(model, pairs, result):
 
 
 def _arcs(pairs, result, dropped):
-    order = {}  # (tid, kind) -> [Op], to number what both have
+    order = {}  # tid -> its sends and connects that both have
     for op, other in pairs.values():
-        order.setdefault((op.tid, op.kind), []).append(op)
-    for (tid, kind), ops in order.items():
-        ops.sort(key=lambda o: o.k)
-    number = {id(o): n for ops in order.values() for n, o in enumerate(ops)}
+        if op.kind in ("send", "connect"):
+            order.setdefault(op.tid, []).append(op)
+    number = {}
+    for ops in order.values():
+        ops.sort(key=lambda o: o.last)
+        number.update((id(o), n) for n, o in enumerate(ops))
     for op, other in sorted(pairs.values(), key=lambda p: p[0].first):
         if op.kind in ("send", "connect"):
             continue

@@ -55,7 +55,8 @@ static void pass(void) /* a pipe's end goes to a child that never had it */
     } control;
     char byte = 'x';
     struct iovec iov = {&byte, 1};
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1,
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
                        .msg_control = &control,
                        .msg_controllen = sizeof(control)};
     memset(&control, 0, sizeof(control));
@@ -112,7 +113,8 @@ static void confined(void) /* no /proc, no pool, nobody's rights */
         exit(1);
     printf("chroot %d\n", chroot(dir));
     printf("chdir %d\n", chdir("/"));
-    printf("setgid %d setuid %d\n", setgid(65534), setuid(65534));
+    printf("setgid %d\n", setgid(65534));
+    printf("setuid %d\n", setuid(65534));
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {

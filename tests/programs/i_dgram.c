@@ -39,8 +39,8 @@ static void udp(void)
     print("peek", recv(b, buf, sizeof(buf), MSG_PEEK), buf);
     print("read", read(b, buf, sizeof(buf)), buf);
     sendto(a, "three", 5, 0, to, sizeof(b_at));
-    ssize_t n = recvfrom(b, buf, sizeof(buf), 0, (struct sockaddr *)&from,
-                         &len);
+    ssize_t n =
+        recvfrom(b, buf, sizeof(buf), 0, (struct sockaddr *)&from, &len);
     print("recvfrom", n, buf);
     printf("from a: %d, %u\n", from.sin_port == a_at.sin_port, len);
     sendto(a, "truncated", 9, 0, to, sizeof(b_at));

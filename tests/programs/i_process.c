@@ -26,8 +26,7 @@ static void show(const char *what, int status)
         snprintf(line, sizeof(line), "%s: exit %d\n", what,
                  WEXITSTATUS(status));
     else
-        snprintf(line, sizeof(line), "%s: signal %d\n", what,
-                 WTERMSIG(status));
+        snprintf(line, sizeof(line), "%s: signal %d\n", what, WTERMSIG(status));
     say(line);
 }
 
@@ -74,6 +73,22 @@ static void by_fork(void)
     wait_show("aborted", pid);
 }
 
+static int clone_exec(void *arg)
+{
+    const char *self = (const char *)arg;
+    execl(self, self, "say", "cloned with our memory", (char *)NULL);
+    return 97;
+}
+
+/* What some libraries use instead of vfork. */
+static void like_vfork(char *self)
+{
+    static char stack[65536] __attribute__((aligned(16)));
+    pid_t pid = clone(clone_exec, stack + sizeof(stack),
+                      CLONE_VM | CLONE_VFORK | SIGCHLD, self);
+    wait_show("clone", pid);
+}
+
 static void by_vfork(const char *self)
 {
     pid_t pid = vfork();
@@ -99,9 +114,8 @@ static void by_vfork(const char *self)
     char *argv[] = {(char *)(size_t)self, (char *)(size_t) "say",
                     (char *)(size_t) "spawned", NULL};
     int err = posix_spawn(&pid, self, NULL, NULL, argv, environ);
-    printf("spawn %d\n", err);
-    fflush(stdout);
     wait_show("spawn", pid);
+    printf("spawn %d\n", err);
     err = posix_spawnp(&pid, "no-such-program", NULL, NULL, argv, environ);
     printf("spawnp %s\n", strerror(err));
 }
@@ -196,6 +210,8 @@ int main(int argc, char **argv)
         by_fork();
     else if (!strcmp(what, "vfork"))
         by_vfork(argv[0]);
+    else if (!strcmp(what, "like-vfork"))
+        like_vfork(argv[0]);
     else if (!strcmp(what, "library"))
         by_library();
     else if (!strcmp(what, "wait"))

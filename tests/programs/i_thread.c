@@ -79,8 +79,7 @@ int main(void)
     thrd_t thread;
     int status = 0;
     char text[] = "seven c";
-    printf("thrd_create %d\n",
-           thrd_create(&thread, c11, text) == thrd_success);
+    printf("thrd_create %d\n", thrd_create(&thread, c11, text) == thrd_success);
     thrd_join(thread, &status);
     printf("thrd_join %d\n", status);
     return 0;

@@ -261,7 +261,9 @@ def seen_by(m):
         for op in ops:
             src = None
             if op.kind in ("recv", "accept") and op.src is not None:
-                src = (op.src.tid, op.src.k)
+                outs = [o for o in m.ops[op.src.tid]
+                        if o.kind in ("send", "connect")]
+                src = (op.src.tid, outs.index(op.src))
             elif op.kind == "eof" and op.src is not None:
                 src = (op.src.pid,)
             view.ops.setdefault(tid, []).append(

@@ -1,0 +1,633 @@
+/* Ends, positions, matching and end-of-file. Each case says what it would
+ * catch. */
+#include <errno.h>
+
+#include "recorder.h"
+
+/* A process of one thread that is there from the beginning. */
+static rs process(struct recorder *r, uint32_t pid)
+{
+    rs s = rec_stream(r, pid, pid, pid * 100);
+    rec_start(s, IPS_START_IMAGE, 1, 0);
+    return s;
+}
+/* A fork child of `parent` (an image made by process()), at t. */
+static rs child(struct recorder *r, rs parent, uint32_t pid, uint64_t t)
+{
+    static uint64_t seq = 100;
+    seq++;
+    rec_fork(parent, IPS_FORK_FORK, t, t, 0, 0, pid, seq);
+    rs s = rec_stream(r, pid, pid, t);
+    struct ips_rec_start *st = rec_start(s, IPS_START_FORK, t + 1, 0);
+    st->fork_seq = seq;
+    st->ppid = parent->head.pid;
+    st->parent_image = parent->head.image_stamp;
+    return s;
+}
+#define SEND(b, tid, n) rec_kind(b, tid, IPS_NODE_SEND, n)
+#define RECV(b, tid, n) rec_kind(b, tid, IPS_NODE_RECV, n)
+#define AUX(b, tid, n) rec_kind(b, tid, IPS_NODE_AUX, n)
+
+/* Would catch: a receive given the first send it has bytes of, not the last;
+ * one send that serves two receives matched once only. */
+static void test_build_channel__bytes_of_a_pipe(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_send(w, 1, 10, 10, 10);
+    rec_send(w, 1, 20, 20, 10);
+    rec_send(w, 1, 30, 30, 100);
+    rec_recv(p, 1, 5, 40, 1, 15);
+    rec_recv(p, 1, 41, 41, 2, 5);
+    rec_recv(p, 1, 42, 42, 3, 40);
+    rec_recv(p, 1, 43, 43, 4, 60);
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 20, 0), SEND(b, 10, 1), IPS_X_DATA);
+    assert_arc(b, RECV(b, 20, 1), SEND(b, 10, 1), IPS_X_DATA);
+    assert_arc(b, RECV(b, 20, 2), SEND(b, 10, 2), IPS_X_DATA);
+    assert_arc(b, RECV(b, 20, 3), SEND(b, 10, 2), IPS_X_DATA);
+    assert_int_equal(b->g.xlen[RECV(b, 20, 0)], 15);
+    uint32_t end = b->g.site[RECV(b, 20, 0)];
+    assert_string_equal(b->ends[end].name, "pipe 13:5");
+    assert_int_equal(b->ends[end].recv_bytes, 120);
+    assert_int_equal(b->ends[b->ends[end].peer_end].sent_messages, 3);
+    assert_int_equal(b->traffic_count, 2);
+    assert_int_equal(b->threads[rec_chain(b, 10)].bytes_out, 120);
+    assert_int_equal(b->threads[rec_chain(b, 20)].messages_in, 4);
+    rec_free(r);
+}
+
+/* Would catch: a send that lies after the arrival of its bytes, or at its call
+ * where it had CPU to spend before. */
+static void test_build_channel__send_at_its_return(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_io(w, IPS_REC_SEND, 1, 100, 1000, 50, 900, 10);
+    rec_io(w, IPS_REC_SEND, 1, 2000, 2900, 1000, 1800, 10);
+    rec_recv(p, 1, 5, 400, 1, 10);
+    rec_recv(p, 1, 405, 9000, 2, 10);
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(rec_coord(b, SEND(b, 10, 0)), 50 + 300);
+    assert_int_equal(rec_coord(b, SEND(b, 10, 1)), 1800);
+    rec_free(r);
+}
+
+/* Would catch: a blocked send as one node (a cycle), its return without the
+ * receive that made room, or with a later one. */
+static void test_build_channel__blocked_send_has_two_nodes(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_io(w, IPS_REC_SEND, 1, 100, 9000, 50, 150, 30000);
+    rec_recv(p, 1, 200, 300, 1, 10000);
+    rec_recv(p, 1, 8000, 8900, 2, 10000);
+    rec_recv(p, 1, 9100, 9200, 3, 10000);
+    struct ips_built *b = rec_build(r);
+    uint32_t send = SEND(b, 10, 0);
+    assert_int_equal(rec_coord(b, send), 50);
+    assert_int_equal(b->g.kind[send + 1], IPS_NODE_AUX);
+    assert_int_equal(rec_coord(b, send + 1), 150);
+    assert_arc(b, send + 1, RECV(b, 20, 1), IPS_X_ROOM);
+    for (uint32_t k = 0; k < 3; k++)
+        assert_arc(b, RECV(b, 20, k), send, IPS_X_DATA);
+    assert_int_equal(b->counts.ambiguous, 0);
+    assert_int_equal(b->threads[rec_chain(b, 10)].wait_ns[IPS_WAIT_PEER], 8800);
+    rec_free(r);
+}
+
+/* Would catch: a send of a few bytes that was only preempted taken for one that
+ * waited for room, so that its CPU falls off the path. */
+static void test_build_channel__preempted_send_had_room(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_io(w, IPS_REC_SEND, 1, 100, 9000, 50, 150, 4096);
+    rec_recv(p, 1, 200, 8000, 1, 4096);
+    struct ips_built *b = rec_build(r);
+    uint32_t send = SEND(b, 10, 0);
+    assert_int_equal(rec_coord(b, send), 150);
+    assert_int_equal(b->g.xpred[send + 1], IPS_NO_NODE);
+    assert_int_equal(b->threads[rec_chain(b, 10)].wait_ns[IPS_WAIT_PEER], 0);
+    rec_free(r);
+}
+
+/* Would catch: several writers of one end taken for one after the other by
+ * process; overlapping ones not counted. */
+static void test_build_channel__two_writers(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs v = process(r, 10), w = process(r, 11), p = process(r, 20);
+    rec_pipe(v, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(w, 7, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_send(v, 1, 10, 10, 10);
+    rec_send(w, 7, 20, 10, 10);
+    rec_send(v, 1, 30, 20, 10);
+    for (uint32_t k = 0; k < 3; k++)
+        rec_recv(p, 1, 40 + k, 40 + k, 1 + k, 10);
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 20, 0), SEND(b, 10, 0), IPS_X_DATA);
+    assert_arc(b, RECV(b, 20, 1), SEND(b, 11, 0), IPS_X_DATA);
+    assert_arc(b, RECV(b, 20, 2), SEND(b, 10, 1), IPS_X_DATA);
+    assert_int_equal(b->counts.ambiguous, 0);
+    rec_io(v, IPS_REC_SEND, 1, 50, 60, 30, 30, 1);
+    rec_io(w, IPS_REC_SEND, 7, 55, 65, 30, 30, 1);
+    b = rec_build(r);
+    assert_int_equal(b->counts.ambiguous, 1);
+    rec_free(r);
+}
+
+/* Two readers asleep at once: who was served first matters only where their
+ * bytes came from different sends. */
+static void test_build_channel__two_readers(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20), q = process(r, 21);
+    rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_pipe(q, 1, 2, IPS_SIDE_READ, 5);
+    rec_send(w, 1, 10, 10, 20);
+    rec_recv(p, 1, 5, 20, 1, 10);
+    rec_recv(q, 1, 6, 30, 1, 10);
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(b->counts.ambiguous, 0);
+    rec_send(w, 1, 40, 20, 10);
+    rec_send(w, 1, 50, 30, 10);
+    rec_recv(p, 1, 35, 60, 2, 10);
+    rec_recv(q, 1, 36, 61, 2, 10);
+    b = rec_build(r);
+    assert_arc(b, RECV(b, 20, 1), SEND(b, 10, 1), IPS_X_DATA);
+    assert_arc(b, RECV(b, 21, 1), SEND(b, 10, 2), IPS_X_DATA);
+    assert_int_equal(b->counts.ambiguous, 1);
+    rec_free(r);
+}
+
+/* Would catch: a descriptor passed to another process, or inherited through
+ * exec, taken for another end; an id named in another thread not found. */
+static void test_build_channel__passed_and_inherited(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), t = process(r, 11), c = process(r, 20);
+    struct ips_rec_chan *x;
+    x = rec_chan(s, 1, 2, IPS_CHAN_UNIX, IPS_SIDE_BOTH, 70);
+    x->cookie = 1;
+    x->peer_ino = 71;
+    x = rec_chan(c, 1, 2, IPS_CHAN_UNIX, IPS_SIDE_BOTH, 71);
+    x->cookie = 2;
+    rec_send(s, 1, 10, 10, 5);
+    x = rec_chan(t, 9, 12, IPS_CHAN_UNIX, IPS_SIDE_BOTH, 70);
+    x->cookie = 1;
+    rec_send(t, 9, 20, 10, 5); /* the same end, now in process 11 */
+    rec_exec(t, 21, 11, false);
+    rs u = rec_stream(r, 11, 11, 5000);
+    rec_start(u, IPS_START_IMAGE, 30, 15);
+    rs u2 = rec_stream(r, 11, 12, 5000);
+    rec_start(u2, IPS_START_THREAD, 31, 0);
+    x = rec_chan(u2, 1, 32, IPS_CHAN_UNIX, IPS_SIDE_BOTH, 70);
+    x->cookie = 1;
+    rec_send(u, 1, 40, 20, 5); /* named in the other thread */
+    for (uint32_t k = 0; k < 3; k++)
+        rec_recv(c, 1, 50 + k, 50 + k, 1 + k, 5);
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(b->end_count, 2);
+    assert_arc(b, RECV(b, 20, 0), SEND(b, 10, 0), IPS_X_DATA);
+    assert_arc(b, RECV(b, 20, 1), SEND(b, 11, 0), IPS_X_DATA);
+    assert_arc(b, RECV(b, 20, 2), SEND(b, 11, 1), IPS_X_DATA);
+    rec_free(r);
+}
+
+/* Would catch: end-of-file hung on the first close where a fork child still
+ * held the end; on the parent's close; or on nothing. */
+static void test_build_channel__eof_waits_for_the_last_holder(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rs c = child(r, w, 30, 10); /* inherits, names nothing */
+    rec_close(w, 1, 20, 5, IPS_CLOSE_FD);
+    rec_end(c, IPS_END_EXIT, 500, 90, 0);
+    rec_recv(p, 1, 15, 600, 1, 0);
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 20, 0), rec_last(b, 30), IPS_X_LIFETIME);
+    assert_int_equal(b->counts.unmatched + b->counts.ambiguous, 0);
+    /* The same, but the reader saw it before the child's end: then the child
+     * cannot have held it. */
+    struct ips_rec_io *io =
+        (struct ips_rec_io *)(void *)(p->data + p->len - sizeof(*io));
+    io->t_ret = 400;
+    b = rec_build(r);
+    assert_arc(b, RECV(b, 20, 0), AUX(b, 10, 0), IPS_X_LIFETIME);
+    rec_free(r);
+}
+
+/* Would catch: the close of one of two descriptors of a process taken for its
+ * last; a process that goes on writing after it. */
+static void test_build_channel__two_descriptors_of_one_end(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(w, 2, 3, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_close(w, 1, 20, 5, IPS_CLOSE_FD);
+    rec_close(w, 2, 40, 6, IPS_CLOSE_FD);
+    rec_send(w, 0, 60, 9, 1); /* lives on */
+    rec_recv(p, 1, 15, 50, 1, 0);
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 20, 0), AUX(b, 10, 1), IPS_X_LIFETIME);
+    /* dup that was named only after the close, and written through */
+    rec_pipe(w, 3, 70, IPS_SIDE_WRITE, 6);
+    rec_pipe(p, 3, 70, IPS_SIDE_READ, 6);
+    rec_close(w, 3, 80, 10, IPS_CLOSE_FD);
+    rec_pipe(w, 4, 90, IPS_SIDE_WRITE, 6);
+    rec_send(w, 4, 91, 11, 5);
+    rec_end(w, IPS_END_EXIT, 100, 12, 0);
+    rec_recv(p, 3, 95, 95, 2, 5);
+    rec_recv(p, 3, 96, 200, 3, 0);
+    b = rec_build(r);
+    assert_arc(b, RECV(b, 20, 2), rec_last(b, 10), IPS_X_LIFETIME);
+    rec_free(r);
+}
+
+/* The shell's pipeline: dup2, close, exec. Would catch: end-of-file before the
+ * program wrote; the exec not passing the end on. */
+static void test_build_channel__eof_over_exec(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs sh = process(r, 10), p = process(r, 20);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rs c = child(r, sh, 30, 10);
+    rec_pipe(c, 1, 20, IPS_SIDE_WRITE, 5); /* named to be closed */
+    rec_close(c, 1, 21, 5, IPS_CLOSE_FD);
+    rec_exec(c, 30, 8, false);
+    rs d = rec_stream(r, 30, 30, 5000);
+    rec_start(d, IPS_START_IMAGE, 50, 20);
+    rec_pipe(d, 1, 51, IPS_SIDE_WRITE, 5);
+    rec_send(d, 1, 100, 80, 7);
+    rec_end(d, IPS_END_PROVISIONAL, 150, 90, 0);
+    rec_send(d, 1, 160, 99, 3); /* stdio's flush comes after */
+    d->dead = true;
+    rec_recv(p, 1, 60, 110, 1, 7);
+    rec_recv(p, 1, 115, 170, 2, 3);
+    rec_recv(p, 1, 175, 300, 3, 0);
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 20, 1), SEND(b, 30, 1), IPS_X_DATA);
+    assert_arc(b, RECV(b, 20, 2), rec_last(b, 30), IPS_X_LIFETIME);
+    assert_int_equal(rec_coord(b, rec_last(b, 30)), 99);
+    rec_free(r);
+}
+
+/* Would catch: close-on-exec not taken for a close. */
+static void test_build_channel__eof_by_close_on_exec(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    rec_chan(w, 1, 2, IPS_CHAN_PIPE, IPS_SIDE_WRITE, 5)->flags =
+        IPS_CHAN_CLOEXEC;
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_exec(w, 30, 8, false); /* into something that never speaks */
+    rec_recv(p, 1, 15, 50, 1, 0);
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 20, 0), AUX(b, 10, 0), IPS_X_LIFETIME);
+    rec_free(r);
+}
+
+/* Would catch: shutdown not being an end-of-file though the socket stays open;
+ * EPIPE and ECONNRESET without the close they come from. */
+static void test_build_channel__shutdown_and_broken_pipe(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20);
+    rec_inet(s, 1, 5, IPS_CHAN_TCP, 1, LOOPBACK, 80, LOOPBACK, 4000)->flags =
+        IPS_CHAN_ACCEPTED;
+    rec_inet(c, 1, 3, IPS_CHAN_TCP, 2, LOOPBACK, 4000, LOOPBACK, 80)->flags =
+        IPS_CHAN_CONNECTED;
+    rec_close(c, 1, 20, 5, IPS_CLOSE_SHUT_WR);
+    rec_recv(s, 1, 10, 30, 1, 0);
+    rec_send(s, 1, 40, 2, 9);
+    rec_recv(c, 1, 25, 45, 6, 9);
+    rec_close(c, 1, 50, 7, IPS_CLOSE_FD);
+    rec_send(s, 1, 60, 3, -1)->err = EPIPE;
+    rec_io(s, IPS_REC_RECVCALL, 1, 70, 70, 4, 4, -1)->err = ECONNRESET;
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 10, 0), AUX(b, 20, 0), IPS_X_LIFETIME);
+    assert_arc(b, AUX(b, 10, 0), AUX(b, 20, 1), IPS_X_LIFETIME);
+    assert_arc(b, AUX(b, 10, 1), AUX(b, 20, 1), IPS_X_LIFETIME);
+    assert_int_equal(b->threads[rec_chain(b, 10)].messages_out, 1);
+    rec_free(r);
+}
+
+/* Would catch: an accept without its connect; bytes sent before the end was
+ * named shifting all matches. */
+static void test_build_channel__tcp_connect_accept_and_anchor(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20);
+    rec_inet(c, 1, 3, IPS_CHAN_TCP, 2, LOOPBACK, 4000, LOOPBACK, 80)->flags =
+        IPS_CHAN_CONNECTED;
+    struct ips_rec_io *io = rec_io(c, IPS_REC_SEND, 1, 3, 8, 40, 60, 0);
+    io->op = IPS_OP_CONNECT;
+    rec_inet(s, 1, 9, IPS_CHAN_TCP, 1, LOOPBACK, 80, LOOPBACK, 4000)->flags =
+        IPS_CHAN_ACCEPTED;
+    rec_recv(s, 1, 1, 10, 5, 0)->op = IPS_OP_ACCEPT;
+    struct ips_rec_chan *x =
+        rec_inet(s, 2, 20, IPS_CHAN_TCP, 3, LOOPBACK, 80, LOOPBACK, 4001);
+    x->recv_before = 100;
+    rec_recv(s, 2, 21, 40, 6, 50);
+    x = rec_inet(c, 2, 20, IPS_CHAN_TCP, 4, LOOPBACK, 4001, LOOPBACK, 80);
+    x->sent_before = 80; /* 20 of them are not read yet */
+    rec_send(c, 2, 30, 70, 70);
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 10, 0), SEND(b, 20, 0), IPS_X_DATA);
+    assert_int_equal(b->g.xlen[RECV(b, 10, 0)], 0);
+    assert_int_equal(rec_coord(b, SEND(b, 20, 0)), 40);
+    assert_arc(b, RECV(b, 10, 1), SEND(b, 20, 1), IPS_X_DATA);
+    uint32_t end = b->g.site[SEND(b, 20, 1)];
+    assert_int_equal(b->ends[end].sent_bytes, 150);
+    assert_string_equal(b->ends[end].name, "tcp 127.0.0.1:4001-127.0.0.1:80");
+    rec_free(r);
+}
+
+/* Would catch: a 4-tuple that is used again joined to the connection before;
+ * equal addresses of two network namespaces joined. */
+static void test_build_channel__tcp_reuse_and_namespaces(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20);
+    for (uint32_t k = 0; k < 3; k++) {
+        uint64_t t = 100 * (k + 1);
+        uint32_t id = k + 1;
+        rec_inet(c, id, t, IPS_CHAN_TCP, 2 * k + 1, LOOPBACK, 4000, LOOPBACK,
+                 80);
+        rec_inet(s, id, t + 1, IPS_CHAN_TCP, 2 * k + 2, LOOPBACK, 80, LOOPBACK,
+                 4000);
+        rec_send(c, id, t + 2, t, 10);
+        rec_recv(s, id, t + 2, t + 3, t, 10);
+        rec_close(c, id, t + 4, t + 4, IPS_CLOSE_FD);
+    }
+    struct ips_built *b = rec_build(r);
+    for (uint32_t k = 0; k < 3; k++)
+        assert_arc(b, RECV(b, 10, k), SEND(b, 20, k), IPS_X_DATA);
+    assert_int_equal(b->end_count, 6);
+    uint32_t third = b->g.site[SEND(b, 20, 2)];
+    assert_int_equal(b->ends[third].ordinal, 2);
+    rec_inet(c, 9, 900, IPS_CHAN_TCP, 30, LOOPBACK, 5000, LOOPBACK, 80)->netns =
+        2;
+    rec_inet(s, 9, 901, IPS_CHAN_TCP, 31, LOOPBACK, 80, LOOPBACK, 5000);
+    rec_send(c, 9, 902, 900, 10);
+    rec_recv(s, 9, 902, 903, 900, 10);
+    b = rec_build(r);
+    assert_no_arc(b, RECV(b, 10, 3));
+    assert_int_equal(b->ends[b->g.site[SEND(b, 20, 3)]].peer,
+                     IPS_PEER_UNTRACED);
+    rec_free(r);
+}
+
+/* Would catch: Unix sockets whose inode could not be asked left apart. */
+static void test_build_channel__unix_by_name_and_order(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20);
+    for (uint32_t k = 1; k <= 2; k++) {
+        struct ips_rec_chan *x =
+            rec_chan(c, k, 10 * k, IPS_CHAN_UNIX, IPS_SIDE_BOTH, 70 + k);
+        x->cookie = k;
+        x->name_hash = 99;
+        x->peer_pid = 10;
+        x->flags = IPS_CHAN_CONNECTED;
+        rec_io(c, IPS_REC_SEND, k, 10 * k, 10 * k, k, k, 0)->op =
+            IPS_OP_CONNECT;
+    }
+    for (uint32_t k = 1; k <= 2; k++) {
+        struct ips_rec_chan *x =
+            rec_chan(s, k, 30 + k, IPS_CHAN_UNIX, IPS_SIDE_BOTH, 80 + k);
+        x->cookie = 10 + k;
+        x->name_hash = 99;
+        x->peer_pid = 20;
+        x->flags = IPS_CHAN_ACCEPTED;
+        rec_recv(s, k, 30 + k, 30 + k, k, 0)->op = IPS_OP_ACCEPT;
+    }
+    struct ips_built *b = rec_build(r);
+    for (uint32_t k = 0; k < 2; k++)
+        assert_arc(b, RECV(b, 10, k), SEND(b, 20, k), IPS_X_DATA);
+    rec_free(r);
+}
+
+/* Would catch: datagrams matched by order where one was lost or overtaken;
+ * two clients of one server mixed up. */
+static void test_build_channel__datagrams(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20), d = process(r, 21);
+    struct ips_addr server = rec_addr(LOOPBACK, 53), any = rec_addr(0, 53),
+                    c_at = rec_addr(LOOPBACK, 4000),
+                    d_at = rec_addr(LOOPBACK, 4001);
+    rec_inet(s, 1, 2, IPS_CHAN_UDP, 1, 0, 53, 0, 0);
+    rec_inet(c, 1, 2, IPS_CHAN_UDP, 2, LOOPBACK, 4000, 0, 0);
+    rec_inet(d, 1, 2, IPS_CHAN_UDP, 3, LOOPBACK, 4001, 0, 0);
+    for (uint32_t k = 0; k < 3; k++) { /* c: hashes 7, 8, 9; 8 is lost */
+        rec_dgram(c, 1, 10 + k, 7 + k, c_at, server);
+        rec_send(c, 1, 10 + k, 10 + k, 100);
+    }
+    rec_dgram(d, 1, 20, 7, d_at, server);
+    rec_send(d, 1, 20, 10, 100);
+    rec_dgram(s, 1, 30, 9, any, c_at); /* overtook */
+    rec_recv(s, 1, 30, 30, 1, 100);
+    rec_dgram(s, 1, 31, 7, any, d_at);
+    rec_recv(s, 1, 31, 31, 2, 100);
+    rec_dgram(s, 1, 32, 7, any, c_at);
+    rec_recv(s, 1, 32, 32, 3, 100);
+    rec_dgram(s, 1, 33, 66, any, c_at); /* never sent */
+    rec_recv(s, 1, 33, 33, 4, 100);
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 10, 0), SEND(b, 20, 2), IPS_X_DATA);
+    assert_arc(b, RECV(b, 10, 1), SEND(b, 21, 0), IPS_X_DATA);
+    assert_arc(b, RECV(b, 10, 2), SEND(b, 20, 0), IPS_X_DATA);
+    assert_no_arc(b, RECV(b, 10, 3));
+    assert_int_equal(b->counts.unmatched, 1);
+    /* One flow for each client. */
+    assert_int_not_equal(b->g.site[RECV(b, 10, 0)], b->g.site[RECV(b, 10, 1)]);
+    assert_int_equal(b->g.site[RECV(b, 10, 0)], b->g.site[RECV(b, 10, 2)]);
+    rec_free(r);
+}
+
+static struct ips_rec_chan *unix_dgram(rs s, uint32_t id, uint64_t ino)
+{
+    struct ips_rec_chan *x =
+        rec_chan(s, id, 2, IPS_CHAN_UNIX_DGRAM, IPS_SIDE_BOTH, ino);
+    x->cookie = ino;
+    return x;
+}
+
+static void test_build_channel__unix_datagrams(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20);
+    struct ips_addr none = {0};
+    unix_dgram(s, 1, 50)->name_hash = 1234;
+    unix_dgram(c, 1, 51);
+    unix_dgram(s, 2, 60)->peer_ino = 61;
+    unix_dgram(c, 2, 61)->peer_ino = 60;
+    rec_dgram(c, 1, 10, 7, none, none);
+    ((struct ips_rec_dgram *)(void *)(c->data + c->len -
+                                      sizeof(struct ips_rec_dgram)))
+        ->path_hash = 1234;
+    rec_send(c, 1, 10, 1, 5);
+    rec_dgram(c, 2, 11, 7, none, none);
+    rec_send(c, 2, 11, 2, 5);
+    rec_dgram(s, 2, 20, 7, none, none);
+    rec_recv(s, 2, 20, 20, 1, 5);
+    rec_dgram(s, 1, 21, 7, none, none);
+    rec_recv(s, 1, 21, 21, 2, 5);
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 10, 0), SEND(b, 20, 1), IPS_X_DATA);
+    assert_arc(b, RECV(b, 10, 1), SEND(b, 20, 0), IPS_X_DATA);
+    rec_free(r);
+}
+
+/* Would catch: a remote end without its ins and outs, in the wrong order, or
+ * with what the peer has not written yet. */
+static void test_build_channel__remote_ends(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs c = process(r, 20);
+    struct ips_rec_chan *x =
+        rec_inet(c, 1, 3, IPS_CHAN_TCP, 2, 0x0a000001, 4000, 0x0a000002, 80);
+    x->flags = IPS_CHAN_CONNECTED;
+    rec_io(c, IPS_REC_SEND, 1, 3, 8, 40, 60, 0)->op = IPS_OP_CONNECT;
+    rec_send(c, 1, 10, 70, 100);
+    rec_recv(c, 1, 11, 20, 80, 30);
+    rec_send(c, 1, 21, 90, 100);
+    rec_recv(c, 1, 22, 30, 100, 30);
+    rec_recv(c, 1, 31, 40, 110, 0);
+    rec_close(c, 1, 50, 120, IPS_CLOSE_FD);
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(b->end_count, 1);
+    assert_int_equal(b->ends[0].peer, IPS_PEER_UNKNOWN);
+    assert_int_equal(b->counts.pending, 3);
+    assert_int_equal(b->ends[0].key_len, IPS_KEY_INET);
+    assert_int_equal(b->ends[0].key_local[2], 4000 & 0xff);
+    assert_true(b->ends[0].closed);
+    struct ips_peer_row row = {
+        .end = 0, .traced = true, .peer_sent_bytes = 40, .peer_closed = false};
+    assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
+    assert_int_equal(b->g.in_count, 1);
+    assert_int_equal(b->g.in[0].pos, 30);
+    assert_int_equal(b->counts.pending, 2);
+    row.peer_closed = true;
+    assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
+    assert_int_equal(ips_graph_check(&b->g, NULL), 0);
+    assert_int_equal(b->counts.pending, 0);
+    assert_int_equal(b->g.in_count, 3);
+    const uint64_t in[] = {30, 60, IPS_POS_EOF};
+    for (uint32_t k = 0; k < 3; k++) {
+        assert_int_equal(b->g.in[k].node, RECV(b, 20, k));
+        assert_int_equal(b->g.in[k].pos, in[k]);
+    }
+    assert_int_equal(b->g.xkind[RECV(b, 20, 2)], IPS_X_LIFETIME);
+    const uint64_t out[] = {IPS_POS_SYN, 100, 200, IPS_POS_EOF};
+    assert_int_equal(b->g.out_count, 4);
+    for (uint32_t k = 0; k < 4; k++) {
+        assert_int_equal(b->g.out[k].pos, out[k]);
+        assert_int_equal(b->g.out[k].node,
+                         k < 3 ? SEND(b, 20, k) : AUX(b, 20, 0));
+    }
+    row.end = 1;
+    assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), IPS_E_USAGE);
+    rec_free(r);
+}
+
+/* Would catch: two machines that compute different keys for one datagram; a
+ * key that a stream position could be. */
+static void test_build_channel__remote_datagrams(void **state)
+{
+    (void)state;
+    struct recorder *r[2] = {rec_new(), rec_new()};
+    uint64_t pos[2][3];
+    for (int m = 0; m < 2; m++) {
+        uint32_t own = m ? 0x0a000002 : 0x0a000001,
+                 other = m ? 0x0a000001 : 0x0a000002;
+        rs s = process(r[m], 20);
+        rec_inet(s, 1, 3, IPS_CHAN_UDP, 2, own, 53, other, 53);
+        for (uint32_t k = 0; k < 3; k++) {
+            rec_dgram(s, 1, 10 + k, k / 2, rec_addr(own, 53),
+                      rec_addr(other, 53));
+            if (m == 0)
+                rec_send(s, 1, 10 + k, 70 + k, 100);
+            else
+                rec_recv(s, 1, 10 + k, 10 + k, 70 + k, 100);
+        }
+        struct ips_built *b = rec_build(r[m]);
+        struct ips_peer_row row = {.end = 0, .traced = true};
+        assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
+        assert_int_equal(ips_graph_check(&b->g, NULL), 0);
+        assert_int_equal(m ? b->g.in_count : b->g.out_count, 3);
+        for (uint32_t k = 0; k < 3; k++) {
+            uint32_t node = m ? b->g.in[k].node : b->g.out[k].node;
+            uint32_t nth = node - (m ? RECV(b, 20, 0) : SEND(b, 20, 0));
+            assert_true(nth < 3);
+            pos[m][nth] = m ? b->g.in[k].pos : b->g.out[k].pos;
+        }
+    }
+    for (uint32_t k = 0; k < 3; k++) {
+        assert_int_equal(pos[0][k], pos[1][k]);
+        assert_true(pos[0][k] & IPS_POS_EXACT);
+        assert_true(pos[0][k] != pos[0][(k + 1) % 3]);
+    }
+    rec_free(r[0]);
+    rec_free(r[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_build_channel__bytes_of_a_pipe),
+        cmocka_unit_test(test_build_channel__send_at_its_return),
+        cmocka_unit_test(test_build_channel__blocked_send_has_two_nodes),
+        cmocka_unit_test(test_build_channel__preempted_send_had_room),
+        cmocka_unit_test(test_build_channel__two_writers),
+        cmocka_unit_test(test_build_channel__two_readers),
+        cmocka_unit_test(test_build_channel__passed_and_inherited),
+        cmocka_unit_test(test_build_channel__eof_waits_for_the_last_holder),
+        cmocka_unit_test(test_build_channel__two_descriptors_of_one_end),
+        cmocka_unit_test(test_build_channel__eof_over_exec),
+        cmocka_unit_test(test_build_channel__eof_by_close_on_exec),
+        cmocka_unit_test(test_build_channel__shutdown_and_broken_pipe),
+        cmocka_unit_test(test_build_channel__tcp_connect_accept_and_anchor),
+        cmocka_unit_test(test_build_channel__tcp_reuse_and_namespaces),
+        cmocka_unit_test(test_build_channel__unix_by_name_and_order),
+        cmocka_unit_test(test_build_channel__datagrams),
+        cmocka_unit_test(test_build_channel__unix_datagrams),
+        cmocka_unit_test(test_build_channel__remote_ends),
+        cmocka_unit_test(test_build_channel__remote_datagrams),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,222 @@
+/* Waits: pending polls, sleeps, external and idle arcs. Each case says what it
+ * would catch. */
+#include <errno.h>
+
+#include "recorder.h"
+
+/* One thread with the read end (id 1) of a pipe nobody else has, and both
+ * ends (ids 2, 3) of a TCP connection to an untraced peer. */
+static rs lone(struct recorder *r)
+{
+    rs s = rec_stream(r, 10, 10, 1);
+    rec_start(s, IPS_START_IMAGE, 1, 0);
+    rec_pipe(s, 1, 2, IPS_SIDE_READ, 5);
+    rec_inet(s, 2, 2, IPS_CHAN_TCP, 9, LOOPBACK, 4000, LOOPBACK, 80);
+    return s;
+}
+static struct ips_rec_io *poll_wait(rs s, uint64_t t, uint64_t t_ret,
+                                    uint64_t cpu, int64_t result,
+                                    uint32_t ready)
+{
+    struct ips_rec_io *p =
+        rec_io(s, IPS_REC_BLOCK, 0, t, t_ret, cpu, cpu + 5, result);
+    p->op = IPS_OP_EPOLL;
+    p->ready = ready;
+    return p;
+}
+#define RECV(b, n) rec_kind(b, 10, IPS_NODE_RECV, n)
+#define WAITED(b, cause) ((b)->threads[0].wait_ns[cause])
+
+/* Would catch: the CPU between poll's return and the read lying before the
+ * message; the sleep not counted, or counted twice. */
+static void test_build_wait__receive_takes_the_poll(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    poll_wait(s, 100, 5100, 50, 1, 2);
+    rec_recv(s, 2, 5200, 5200, 90, 10);
+    rec_recv(s, 2, 5300, 5300, 95, 10);
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(rec_coord(b, RECV(b, 0)), 50);
+    assert_int_equal(rec_coord(b, RECV(b, 1)), 95);
+    assert_int_equal(WAITED(b, IPS_WAIT_PEER), 4995);
+    /* Nobody we know sent it and we asked nothing: idle. */
+    assert_arc(b, RECV(b, 0), RECV(b, 0) - 1, IPS_X_IDLE);
+    assert_int_equal(b->g.xlen[RECV(b, 0)], 4995);
+    assert_no_arc(b, RECV(b, 1));
+    assert_int_equal(b->counts.idle, 1);
+    rec_free(r);
+}
+
+/* Would catch: a wait taken by a receive on another channel; one carried past
+ * an attempt that got nothing or past the next wait. */
+static void test_build_wait__poll_that_got_nothing_for_us(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    poll_wait(s, 100, 5100, 50, 1, 2);
+    rec_recv(s, 1, 5200, 5200, 90, 10); /* not the one that was ready */
+    rec_recv(s, 2, 5300, 5300, 95, 10); /* this one */
+    poll_wait(s, 6000, 9000, 100, 1, 0);
+    rec_io(s, IPS_REC_RECVCALL, 2, 9100, 9100, 110, 110, -1)->err = EAGAIN;
+    rec_recv(s, 2, 9200, 9200, 120, 10);
+    poll_wait(s, 10000, 14000, 130, 1, 0);
+    poll_wait(s, 15000, 15000, 140, 1, 0);
+    rec_recv(s, 2, 15100, 15100, 150, 10);
+    poll_wait(s, 16000, 20000, 160, 0, 0); /* ran out */
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(rec_coord(b, RECV(b, 0)), 90);
+    assert_int_equal(rec_coord(b, RECV(b, 1)), 90); /* not before the one */
+    assert_arc(b, RECV(b, 1), RECV(b, 0), IPS_X_IDLE);
+    assert_int_equal(rec_coord(b, RECV(b, 2)), 120);
+    assert_int_equal(rec_coord(b, RECV(b, 3)), 150);
+    assert_no_arc(b, RECV(b, 2));
+    assert_no_arc(b, RECV(b, 3));
+    assert_int_equal(WAITED(b, IPS_WAIT_PEER), 4995);
+    assert_int_equal(WAITED(b, IPS_WAIT_IDLE), 2995 + 3995);
+    assert_int_equal(WAITED(b, IPS_WAIT_TIMER), 3995);
+    assert_int_equal(b->counts.idle, 1 + 2 + 1);
+    rec_free(r);
+}
+
+/* Would catch: accept not taking the wait on the listening socket; eventfd
+ * and timerfd reads leaving it for somebody else. */
+static void test_build_wait__accept_and_eventfd_take_it(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    rec_inet(s, 3, 3, IPS_CHAN_TCP_LISTEN, 20, LOOPBACK, 90, 0, 0);
+    poll_wait(s, 100, 5100, 50, 1, 3);
+    rec_inet(s, 4, 5150, IPS_CHAN_TCP, 21, LOOPBACK, 90, LOOPBACK, 5000)
+        ->flags = IPS_CHAN_ACCEPTED;
+    rec_recv(s, 4, 5200, 5200, 90, 0)->op = IPS_OP_ACCEPT;
+    poll_wait(s, 6000, 9000, 100, 1, 0);
+    struct ips_rec_io *e = rec_io(s, IPS_REC_BLOCK, 0, 9100, 9100, 110, 110, 8);
+    e->op = IPS_OP_EVENTFD;
+    rec_recv(s, 2, 9200, 9200, 120, 10);
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(rec_coord(b, RECV(b, 0)), 50);
+    assert_arc(b, RECV(b, 0), RECV(b, 0) - 1, IPS_X_IDLE);
+    assert_int_equal(rec_coord(b, RECV(b, 1)), 120);
+    assert_int_equal(WAITED(b, IPS_WAIT_EVENT), 2995);
+    rec_free(r);
+}
+
+/* Would catch: a reply of an untraced server not weighed from our request; a
+ * receive that was ready when asked given an arc. */
+static void test_build_wait__reply_and_request(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    rec_recv(s, 2, 1000, 5000, 10, 10);   /* unsolicited: idle */
+    rec_send(s, 2, 6000, 20, 10);         /* asks */
+    rec_recv(s, 2, 6500, 9000, 30, 10);   /* is answered */
+    rec_recv(s, 2, 9100, 9100, 40, 10);   /* was there already */
+    rec_recv(s, 1, 10000, 20000, 50, 10); /* another channel: idle */
+    rec_recv(s, 1, 20000, 30000, 60, 0);  /* its end: idle too */
+    struct ips_built *b = rec_build(r);
+    uint32_t send = rec_kind(b, 10, IPS_NODE_SEND, 0);
+    assert_arc(b, RECV(b, 0), RECV(b, 0) - 1, IPS_X_IDLE);
+    assert_arc(b, RECV(b, 1), send, IPS_X_EXTERNAL);
+    assert_int_equal(b->g.xlen[RECV(b, 1)], 3000);
+    assert_no_arc(b, RECV(b, 2));
+    assert_arc(b, RECV(b, 3), RECV(b, 3) - 1, IPS_X_IDLE);
+    assert_arc(b, RECV(b, 4), RECV(b, 4) - 1, IPS_X_IDLE);
+    assert_int_equal(b->counts.external, 1);
+    assert_int_equal(b->counts.idle, 3);
+    assert_int_equal(b->counts.pending, 0);
+    assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_REPLY).t_max,
+                     3000 + 20 + 30);
+    assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_OFF).t_max, 60);
+    rec_free(r);
+}
+
+/* Would catch: an answer to set_peers that depends on the one before. */
+static void test_build_wait__peers_may_be_settled_again(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = rec_stream(r, 10, 10, 1);
+    rec_start(s, IPS_START_IMAGE, 1, 0);
+    rec_inet(s, 1, 2, IPS_CHAN_TCP, 9, 0x0a000001, 4000, 0x0a000002, 80);
+    rec_send(s, 1, 3, 5, 10);
+    rec_recv(s, 1, 10, 9010, 10, 10);
+    struct ips_built *b = rec_build(r);
+    struct ips_peer_row row = {.end = 0, .traced = false};
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(b->counts.pending, 1);
+        row.traced = false;
+        assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
+        assert_arc(b, RECV(b, 0), RECV(b, 0) - 1, IPS_X_EXTERNAL);
+        assert_int_equal(b->counts.external, 1);
+        row = (struct ips_peer_row){
+            .end = 0, .traced = true, .peer_sent_bytes = 10};
+        assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
+        assert_int_equal(b->counts.external, 0);
+        assert_int_equal(b->g.in_count, 1);
+        assert_int_equal(b->g.out_count, 1); /* the send; not closed: no EOF */
+        assert_int_equal(b->g.xkind[RECV(b, 0)], IPS_X_DATA);
+        assert_int_equal(ips_built_set_peers(b, NULL, 0, NULL), 0);
+        assert_int_equal(b->g.in_count, 0);
+        assert_no_arc(b, RECV(b, 0));
+    }
+    rec_free(r);
+}
+
+/* Would catch: a sleep of no length given nodes; its CPU lost; a sleep that
+ * weighs when external actions are off. */
+static void test_build_wait__sleep(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    rec_io(s, IPS_REC_BLOCK, 0, 100, 10100, 50, 70, 0)->op = IPS_OP_SLEEP;
+    rec_io(s, IPS_REC_BLOCK, 0, 11000, 11100, 80, 90, 0)->op = IPS_OP_SLEEP;
+    rec_end(s, IPS_END_EXIT, 12000, 100, 0);
+    struct ips_built *b = rec_build(r);
+    uint32_t a = rec_kind(b, 10, IPS_NODE_AUX, 0);
+    assert_int_equal(rec_coord(b, a), 50);
+    assert_arc(b, a + 1, a, IPS_X_EXTERNAL);
+    assert_int_equal(b->g.xlen[a + 1], 9980);
+    assert_int_equal(rec_coord(b, a + 1), 70);
+    assert_int_equal(b->g.chains[0].count, 4);
+    assert_int_equal(b->counts.external, 1);
+    assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_REPLY).t_max,
+                     50 + 9980 + 30);
+    assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_OFF).t_max, 100);
+    rec_free(r);
+}
+
+/* Would catch: two reads of one interrupted by a handler's own record put the
+ * wrong way round: chain order is the order of returns. */
+static void test_build_wait__handler_inside_a_call(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    rec_send(s, 2, 500, 40, 10);       /* in a handler, inside the next */
+    rec_recv(s, 2, 100, 5000, 20, 10); /* called before it */
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(rec_coord(b, RECV(b, 0)), 40);
+    assert_arc(b, RECV(b, 0), RECV(b, 0) - 1, IPS_X_EXTERNAL);
+    assert_int_equal(b->g.xlen[RECV(b, 0)], 4500);
+    rec_free(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_build_wait__receive_takes_the_poll),
+        cmocka_unit_test(test_build_wait__poll_that_got_nothing_for_us),
+        cmocka_unit_test(test_build_wait__accept_and_eventfd_take_it),
+        cmocka_unit_test(test_build_wait__reply_and_request),
+        cmocka_unit_test(test_build_wait__peers_may_be_settled_again),
+        cmocka_unit_test(test_build_wait__sleep),
+        cmocka_unit_test(test_build_wait__handler_inside_a_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
