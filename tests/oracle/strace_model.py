@@ -61,7 +61,7 @@ class _Builder:
         self.objects = {}    # key+side -> newest Object           cloexec]}
         self.generation = {} # (local, remote) -> number of connections
         self.writes = {}     # key of the writing end -> [Op]
-        self.reads = {}      # key of the reading end -> [Op]
+        self.reads = {}      # Object that reads -> [Op]
         self.accepts = []
         self.creator = {}    # child tid -> Call
         self.counts = {}     # (tid, kind) -> ordinal
@@ -209,8 +209,11 @@ class _Builder:
                 self.objects[obj.key] = obj
                 if obj.connect is not None:
                     obj.connect.key = obj.key
-            if key[1] is not None:
+            if key[1]:  # 0: not accepted yet
                 obj.peer = (kind, key[1])
+                other = self.objects.get(obj.peer)
+                if other is not None:
+                    other.peer = obj.key
 
     def find(self, named, side=None):
         """An object met without having been made here: inherited from before
@@ -576,7 +579,7 @@ class _Builder:
 
     def send(self, call, obj, nbytes):
         op = self.op(call, "send", obj, nbytes)
-        self.writes.setdefault(self.stream_key(obj, True), []).append(op)
+        self.writes.setdefault(obj.key, []).append(op)
 
     def receive(self, call, obj, nbytes):
         if nbytes == 0:
@@ -594,14 +597,7 @@ class _Builder:
                 writer.eofs.append(op)
             return
         op = self.op(call, "recv", obj, nbytes)
-        self.reads.setdefault(self.stream_key(obj, False), []).append(op)
-
-    @staticmethod
-    def stream_key(obj, writing):
-        """Key of the sending end of the direction."""
-        if obj.kind == "pipe" or writing:
-            return obj.key
-        return obj.peer
+        self.reads.setdefault(obj, []).append(op)
 
     def sender_object(self, obj):
         if obj.kind == "pipe":
@@ -614,7 +610,10 @@ class _Builder:
     # -- arcs
 
     def match(self):
-        for key, reads in self.reads.items():
+        for obj, reads in self.reads.items():
+            # The peer is looked up last: a receive may begin before the other
+            # side has accepted, when strace cannot name it yet.
+            key = obj.key if obj.kind == "pipe" else obj.peer
             if key is None or not reads[0].stream:
                 continue
             writes = self.writes.get(key, [])
