@@ -115,7 +115,7 @@ static inline struct ips_moment ips_at_call(void)
 static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
     uint64_t t = ips_core_now();
-    uint64_t cpu = likely(t - call->t < ips_wrap_blocked)
+    uint64_t cpu = likely(t - call->after < ips_wrap_blocked || t < call->after)
                        ? call->cpu + ips_wrap_ns(ips_sub_sat(t, call->after))
                        : ips_core_cpu();
     return (struct ips_moment){t, cpu, t};

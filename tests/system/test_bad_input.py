@@ -33,8 +33,7 @@ def test_unknown_option(build, program):
 @pytest.mark.parametrize("words", [
     ["ipsrun"], ["ipsrun", "--name"], ["ipsrun", "--name", "a/b", "--", "true"],
     ["ipsrun", "--name", "x" * 200, "--", "true"], ["ipsrun", "--name", "x"],
-    ["ipsq", "frobnicate"], ["ipsq", "path"], ["ipsq", "--format", "xml",
-                                               "runs"],
+    ["ipsq", "frobnicate"], ["ipsq", "--format", "xml", "runs"],
     ["ipsq", "path", "r", "--engine", "magic"],
     ["ipsq", "path", "r", "--top", "many"],
     ["ips-slave", "--machine"], ["ips-master", "--listen"],
@@ -76,7 +75,7 @@ def test_missing_run_and_object(cluster):
         done = c.ipsq(*words)
         assert done.returncode == 1, words
         assert "nosuch" in done.stderr and done.stdout == ""
-    done = c.ipsq("ls", "here", "/nomachine")
+    done = c.ipsq("ls", "here", "--object", "/nomachine")
     assert done.returncode == 1 and "nomachine" in done.stderr
 
 

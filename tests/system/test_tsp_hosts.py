@@ -15,21 +15,22 @@ HOUR_NS = 3600 * 10**9
 
 
 def cross_arcs(nodes):
-    """{(from machine/pid, to machine/pid, kind): count} of cross arcs, the
-    processes named by the order of their first node."""
-    where = {}
+    """{(from process, to process, kind): number of nodes that something over
+    there depends on}, the processes by the order of their first node. (One
+    message may be received in two pieces: it is one message.)"""
+    number = {}
     by_id = {}
     for n in nodes:
         by_id[n["id"]] = n
-        where.setdefault((n["machine"], n["pid"]), len(where))
-    count = collections.Counter()
+        number.setdefault((n["machine"], n["pid"]), len(number))
+    found = collections.defaultdict(set)
     for n in nodes:
         if n["xpred"] is None:
             continue
         p = by_id[n["xpred"]]
-        count[(where[p["machine"], p["pid"]], where[n["machine"], n["pid"]],
-               n["xkind"])] += 1
-    return count
+        found[number[p["machine"], p["pid"]], number[n["machine"], n["pid"]],
+              n["xkind"]].add(p["id"])
+    return {key: len(ids) for key, ids in found.items()}
 
 
 def check(c, run, requests):
