@@ -30,6 +30,7 @@ class View:
         self.born = {}      # tid -> (creating tid, k-th creation) or None
         self.joins = {}     # tid -> [child pid]
         self.has_arcs = True
+        self.has_processes = True
 
 
 class Result:
@@ -80,7 +81,8 @@ def compare(model, view, untraced=()):
         if proc.by_tid == root and skip and proc.start < _exec_line(model,
                                                                     root, skip):
             dropped.add(proc.pid)
-    _processes(model, view, dropped, result)
+    if view.has_processes:
+        _processes(model, view, dropped, result)
     pairs = {}  # id(Op) -> ViewOp; and (tid, kind, k) both ways
     for tid, pid in sorted(model.pid_of.items()):
         if pid in dropped:
@@ -94,7 +96,8 @@ def compare(model, view, untraced=()):
     _channels(model, pairs, result)
     if view.has_arcs:
         _arcs(pairs, result, dropped)
-    _births(model, view, dropped, root, skip, result)
+    if view.has_processes:
+        _births(model, view, dropped, root, skip, result)
     return result
 
 
