@@ -45,6 +45,17 @@ def _add(out, tid, node, by_id, number):
     elif kind == "join":
         if cross is not None and cross["tid"] == cross["pid"]:
             out.joins.setdefault(tid, []).append(cross["pid"])
+    elif kind == "aux" and cross is not None:
+        before = by_id[node["pred"]]
+        if node["xkind"] == "room":
+            out.rooms.append(((tid, number[before["id"]]),
+                              (cross["tid"], number[cross["id"]])))
+        elif before["kind"].lower() == "fork":
+            out.returns[tid, number[before["id"]]] = cross["pid"]
+        elif node["xkind"] == "lifetime":
+            out.ops.setdefault(tid, []).append(
+                ViewOp("broken", 0, node.get("channel"), (cross["pid"],),
+                       label))
     elif kind == "send":
         out.ops.setdefault(tid, []).append(
             ViewOp("out", None, node.get("channel"), None, label))
@@ -81,6 +92,8 @@ def view_of_events(events):
             if failed and "EINPROGRESS" not in detail:
                 continue
             kind = "connect"
+        elif "EPIPE" in detail or "ECONNRESET" in detail:
+            kind = "broken"
         elif failed or event["bytes"] < 0:
             continue
         elif detail == "accept":

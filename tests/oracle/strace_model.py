@@ -65,6 +65,7 @@ class _Builder:
         self.accepts = []
         self.creator = {}    # child tid -> Call
         self.counts = {}     # (tid, kind) -> ordinal
+        self.sigpipe = {}    # tid -> the call that its death ended
         self.fifos = set()   # paths that mknod made
         self.dying = {}      # pid -> Release of its exit
 
@@ -72,7 +73,13 @@ class _Builder:
 
     def build(self):
         actions = []
+        last = {}
         for item in self.items:
+            if isinstance(item, Death):
+                if item.status == ("signal", "SIGPIPE"):
+                    self.sigpipe[item.tid] = last.get(item.tid)
+            else:
+                last[item.tid] = item
             if isinstance(item, Death):
                 actions.append(((item.line, 0), self.on_death, item))
                 continue
@@ -240,7 +247,7 @@ class _Builder:
         self.drop(tid, fd, None)
         self.tables[tid][fd] = [obj, cloexec]
         if obj.refs == 0:  # a FIFO opened again
-            obj.released = None
+            obj.released = obj.gone = None
         obj.refs += 1
 
     def drop(self, tid, fd, release):
@@ -254,6 +261,10 @@ class _Builder:
             return
         if obj.refs == 0:
             self.end_sending(obj, release)
+            obj.gone = release
+            for op in obj.broken:
+                op.src = release
+            obj.broken = []
         elif obj.last_release is None or release.last > obj.last_release.last:
             obj.last_release = release
         elif release.first < obj.last_release.last:
@@ -348,6 +359,9 @@ class _Builder:
                     child.fork_k = len(forks)
                 forks.append((call.ret, "CLONE_THREAD" in call.args, call))
             return
+        if call.err in ("EPIPE", "ECONNRESET") and (name in _RECV or
+                                                    name in _SEND):
+            self.on_broken(call)
         if call.ret is None or (call.ret < 0 and name != "connect"):
             return
         if name in ("wait4", "waitid"):
@@ -543,6 +557,19 @@ class _Builder:
             self.receive(call, obj, nbytes)
         elif nbytes > 0:
             self.send(call, obj, nbytes)
+
+    def on_broken(self, call):
+        obj = self.lookup(call.tid, *self.fd(call.args))
+        if obj is None or obj.key is None or \
+                self.sigpipe.get(call.tid) == call:
+            return
+        op = self.op(call, "broken", obj, 0)
+        other = self.sender_object(obj) if obj.kind != "pipe" else \
+            self.objects.get(obj.key + ("r",))
+        if other is not None and other.gone is not None:
+            op.src = other.gone
+        elif other is not None:
+            other.broken.append(op)
 
     def on_rights(self, call):
         m = re.search(r"cmsg_type=SCM_RIGHTS, cmsg_data=\[(.*?)\]\}", call.args)
