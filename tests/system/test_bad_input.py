@@ -3,6 +3,7 @@ in the pool: clear errors, and nothing dies."""
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -172,7 +173,8 @@ def test_silent_and_many_connections(cluster):
 def recorded_segments(c, tmp_path):
     """Segments as a program wrote them, copied while the slave is stopped."""
     machine = c.machines[0]
-    machine.stop_slave()
+    # It holds the pool's lock still, else ipsrun would start a private one.
+    machine.slave.send_signal(signal.SIGSTOP)
     c.ipsrun([c.build.program("chatter"), 50], name="real", check=True)
     # root's run directories have a random part after the name
     [run] = [d for d in machine.pool.iterdir() if (d / "control").exists()]
@@ -180,6 +182,7 @@ def recorded_segments(c, tmp_path):
     assert files, "the run left no segments"
     copies = [shutil.copy(f, tmp_path) for f in files]
     shutil.copy(run / "control", tmp_path)
+    machine.stop_slave(signal.SIGKILL)
     return machine, run, copies
 
 
