@@ -203,8 +203,8 @@ static inline uint64_t take(uint64_t *cur, uint64_t bytes)
 #endif
 }
 
-static inline void *reserve(uint64_t at, uint64_t bytes, uint32_t type,
-                            uint64_t stamp)
+static inline void *reserve(struct ips_stream *s, uint64_t at, uint64_t bytes,
+                            uint32_t type, uint64_t stamp)
 {
     struct ips_rec_head *h = (struct ips_rec_head *)at;
     /* The type waits in the flags until it is published; a reader that comes
@@ -212,6 +212,7 @@ static inline void *reserve(uint64_t at, uint64_t bytes, uint32_t type,
     atomic_store_explicit(
         &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
         memory_order_relaxed);
+    s->tail = at + bytes;
     h->t = stamp;
     return h;
 }
@@ -264,6 +265,8 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
         int rc = ips_segment_grow(s, *at + bytes);
         if (rc < 0 && s->cur == *at + bytes)
             s->cur = *at;
+        else if (rc == 0)
+            ips_mend(s, *at);
         return rc;
     }
     /* A handler that came after the xadd went on in a new segment; our place
@@ -322,7 +325,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         rec = ips_stream_begin(s, (enum ips_rec_type)type, bytes, stamp);
     } else {
         ips_recs_open++;
-        rec = reserve(at, bytes, type, stamp);
+        rec = reserve(s, at, bytes, type, stamp);
     }
     say_lost(s, stamp);
     goto out;
@@ -344,9 +347,10 @@ void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
         return NULL;
     ips_recs_open++; /* before the xadd: see segment_drop */
     uint64_t at = take(&s->cur, bytes);
-    if (unlikely(at < s->lo || at + bytes > s->limit || *ips_core.alive == 0))
+    if (unlikely(at != s->tail || at + bytes > s->limit ||
+                 *ips_core.alive == 0))
         return begin_slow(s, at, bytes, type, stamp);
-    return reserve(at, bytes, type, stamp);
+    return reserve(s, at, bytes, type, stamp);
 }
 
 void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp)

@@ -230,6 +230,12 @@ static void header_write(const struct ips_stream *s, struct ips_segment_map *m)
     __atomic_store_n(&h->magic, IPS_SEGMENT_MAGIC, __ATOMIC_RELEASE);
 }
 
+static uint64_t word_bytes(const struct ips_rec_head *h)
+{
+    uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
+    return (uint64_t)(word >> 8 & 0xff) * 8;
+}
+
 /* Is there a reservation in `m` that somebody below us on the stack may still
  * write to? Only asked when a count says it is possible. */
 static bool has_unpublished(const struct ips_segment_map *m)
@@ -238,10 +244,9 @@ static bool has_unpublished(const struct ips_segment_map *m)
     while (at + sizeof(struct ips_rec_head) <= m->used_end) {
         const struct ips_rec_head *h = (const struct ips_rec_head *)at;
         uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
-        uint32_t words = word >> 8 & 0xff;
-        if ((word & 0xff) == IPS_REC_RESERVED || words < 2)
+        if ((word & 0xff) == IPS_REC_RESERVED || word_bytes(h) < sizeof(*h))
             return true;
-        at += words * 8u;
+        at += word_bytes(h);
     }
     return false;
 }
@@ -258,12 +263,35 @@ static void segment_drop(struct ips_segment_map *m)
     *m = (struct ips_segment_map){0};
 }
 
-static void segment_close(struct ips_segment_map *m, uint64_t cur)
+static void segment_close(struct ips_stream *s)
 {
-    m->used_end = cur < m->end ? cur : m->end;
+    struct ips_segment_map *m = &s->seg;
+    m->used_end = s->cur < m->limit ? s->cur : m->limit;
+    ips_mend(s, m->used_end);
     /* Partner: the reader's acquire load of `state`. */
     atomic_store_explicit(&header_of(m)->state, IPS_SEGMENT_CLOSED,
                           memory_order_release);
+}
+
+void ips_mend(struct ips_stream *s, uint64_t upto)
+{
+    uint64_t at = s->tail;
+    if (at < s->lo || at > upto)
+        at = s->lo; /* a frame below us has finished in an older segment */
+    while (at < upto) {
+        struct ips_rec_head *h = (struct ips_rec_head *)at;
+        uint64_t bytes = word_bytes(h);
+        if (bytes < sizeof(*h)) {
+            bytes = upto - at;
+            if (bytes > IPS_REC_MAX_BYTES) /* what is left is never 8 bytes */
+                bytes = IPS_REC_MAX_BYTES - sizeof(*h);
+            atomic_store_explicit(&h->word,
+                                  IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8,
+                                  memory_order_relaxed);
+        }
+        at += bytes;
+    }
+    s->tail = upto;
 }
 
 int ips_segment_next(struct ips_stream *s)
@@ -282,21 +310,21 @@ int ips_segment_next(struct ips_stream *s)
     header_write(s, &next);
     s->seq++;
     if (s->seg.base) {
-        segment_close(&s->seg, s->cur);
+        segment_close(s);
         segment_drop(&s->prev);
         s->prev = s->seg;
     }
     s->seg = next;
     s->lo = next.base + sizeof(struct ips_segment_header);
     s->limit = next.limit;
-    s->cur = s->lo;
+    s->cur = s->tail = s->lo;
     return 0;
 }
 
 void ips_segment_leave(struct ips_stream *s)
 {
     if (s->seg.base)
-        segment_close(&s->seg, s->cur);
+        segment_close(s);
     segment_drop(&s->seg);
     segment_drop(&s->prev);
     s->cur = s->lo = s->limit = 0;

@@ -9,8 +9,9 @@
  *    handler does before or after, an address names one segment, so a
  *    reservation never mixes the base of one with the offset of another.
  *  - [lo, limit) is populated: stores there cannot raise SIGBUS.
- *  - `cur` > `end` from the first reservation that did not fit, so nothing
- *    follows it in that segment.
+ *  - a reservation without a head (a handler that jumped away, between the
+ *    xadd and the store of the head) is found by the next one, which does not
+ *    start at `tail`, and made one that a reader can step over.
  *  - everything but the xadd is changed with all signals blocked.
  *  - a segment with an unpublished reservation below us on the stack is never
  *    unmapped (`ips_recs_open`).
@@ -39,6 +40,7 @@ struct ips_stream {
     uint64_t cur;
     uint64_t lo;    /* address of the first record place, 0 = no segment */
     uint64_t limit; /* equal to seg.limit; here for the fast path */
+    uint64_t tail;  /* up to here every place has its head: see ips_mend */
     struct ips_segment_map seg;
     struct ips_segment_map prev; /* closed, kept to be used again */
     uint64_t stamp;              /* when the stream began */
@@ -109,6 +111,8 @@ void ips_stream_end(struct ips_stream *s);
 /* Makes [.., need_end) of the current segment writable. 0 or a negative
  * -1 - cause. */
 int ips_segment_grow(struct ips_stream *s, uint64_t need_end);
+/* Gives a RESERVED head to every place in [tail, upto) that has none. */
+void ips_mend(struct ips_stream *s, uint64_t upto);
 /* Goes on in the predecessor if DRAINED, else in a new file. */
 int ips_segment_next(struct ips_stream *s);
 /* Closes both mappings. */

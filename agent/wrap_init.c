@@ -1,7 +1,120 @@
-/* The preload library's constructor. */
-#include "agent/core.h"
+/* The preload library begins: real functions, run, stdio, standard names. */
+#include "agent/wrap.h"
 
-static __attribute__((constructor)) void wrap_init(void)
+#include <dlfcn.h>
+
+#include "agent/stdio_slots.h"
+#include "agent/sys.h"
+
+struct ips_real ips_real;
+int ips_wrap_state;
+uint64_t ips_wrap_blocked, ips_wrap_mult;
+
+static int quick_status;
+
+/* Stands in for a function that no library behind us has: only a program that
+ * asked for it by dlsym gets here. */
+static long missing(void)
 {
-    ips_core_init(IPS_START_IMAGE);
+    errno = ENOSYS;
+    return -1;
+}
+
+/* dlsym gives data pointers; ISO C has no cast to a function. */
+static void find(void *where, const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    if (!found)
+        found = (void *)(uintptr_t)missing;
+    memcpy(where, &found, sizeof(found));
+}
+
+static void find_all(void)
+{
+#define X(type, name, parameters) find(&ips_real.name, #name);
+#include "agent/wrap_real.def"
+#undef X
+}
+
+void ips_wrap_name_standard(void)
+{
+    const struct ips_chan_hint hint = {.flags = IPS_CHAN_INHERITED};
+    for (int fd = 0; fd <= 2; fd++)
+        ips_chan_name(fd, ips_fd_get(fd), &hint);
+}
+
+static void at_quick_exit_last(void)
+{
+    if (ips_wrap_on())
+        ips_core_process_end(IPS_END_EXIT, quick_status);
+}
+
+/* Several threads may come at once only where a constructor of another library
+ * made threads before ours ran; what they do twice is harmless, and ON is
+ * stored last. */
+void ips_wrap_init(void)
+{
+    int saved = errno;
+    find_all();
+    if (ips_in_vfork || !ips_core_init(IPS_START_IMAGE)) {
+        ips_wrap_state = IPS_WRAP_OFF;
+        errno = saved;
+        return;
+    }
+    const struct ips_control *control = ips_core_control();
+    const uint64_t one = (uint64_t)1 << 32;
+    ips_wrap_mult =
+        control->clock.kind == IPS_CLOCK_TSC ? control->clock.mult_q32 : one;
+    if (!ips_wrap_mult)
+        ips_wrap_mult = one;
+    ips_wrap_blocked = 2000 * one / ips_wrap_mult;
+    ips_env_init();
+    ips_chan_init();
+    ips_thread_init();
+    ips_fork_init();
+    ips_stdio_init();
+    at_quick_exit(at_quick_exit_last);
+    ips_wrap_state = IPS_WRAP_ON;
+    ips_wrap_name_standard();
+    errno = saved;
+}
+
+static __attribute__((constructor(101))) void begin(void)
+{
+    if (ips_wrap_state == IPS_WRAP_NEW)
+        ips_wrap_init();
+}
+
+/* Runs after the program's atexit functions; stdio's own flush comes later
+ * still, so this end is provisional. */
+static __attribute__((destructor(101))) void end(void)
+{
+    if (ips_wrap_on())
+        ips_core_process_end(IPS_END_PROVISIONAL, 0);
+}
+
+IPS_EXPORT void _exit(int status)
+{
+    if (ips_wrap_on())
+        ips_core_process_end(IPS_END_EXIT, status);
+    REAL(_exit)(status);
+    __builtin_unreachable();
+}
+IPS_EXPORT void _Exit(int status) __attribute__((alias("_exit")));
+
+IPS_EXPORT void quick_exit(int status)
+{
+    ips_wrap_on();
+    if (!ips_in_vfork)
+        quick_status = status;
+    REAL(quick_exit)(status); /* ends in at_quick_exit_last */
+    __builtin_unreachable();
+}
+
+IPS_EXPORT void abort(void)
+{
+    if (ips_wrap_on())
+        ips_core_process_end(IPS_END_ABORT, SIGABRT);
+    REAL(abort)();
+    __builtin_unreachable();
 }

@@ -5,6 +5,9 @@
 #include <string.h>
 
 static int set_v(struct ips_err *e, int code, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
+
+static int set_v(struct ips_err *e, int code, const char *fmt, va_list ap)
 {
     if (e) {
         e->code = code;

@@ -120,7 +120,7 @@ int ips_path_program(const char *name, char out[IPS_PATH_BYTES],
 int ips_path_library(const char *name, char out[IPS_PATH_BYTES],
                      struct ips_err *err)
 {
-    static const char *const places[] = {"../lib", "../" IPS_LIBDIR, "."};
+    static const char *const places[] = {"../lib", ("../" IPS_LIBDIR), "."};
     char dir[IPS_PATH_BYTES], joined[IPS_PATH_BYTES];
     int rc = own_directory(dir, err);
     if (rc < 0)

@@ -53,6 +53,7 @@ static int run_passes(struct build *b)
     b_events(b);
     b_lifetimes(b);
     b_settle(b);
+    b_causal(b);
     b_weights(b);
     rc = b_break_cycles(b);
     if (rc == 0)
@@ -82,6 +83,7 @@ static void release_build(struct build *b)
     free(b->outs.v);
     free(b->traffic_last.v);
     free(b->flows);
+    free(b->cpu_at);
 }
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,

@@ -63,10 +63,6 @@ static void join(struct build *b, struct b_dgram *s, struct b_dgram *r,
     s->twin = r_index;
     r->twin = s_index;
     b_cross(b, r->node, s->node, IPS_X_DATA, r->len);
-    uint64_t *coord = &b->out->g.w[s->node];
-    uint64_t call = ips_sub_sat(*coord, s->cpu_span);
-    *coord =
-        ips_min_u64(*coord, ips_add_sat(call, ips_sub_sat(r->t_ret, s->t)));
     uint32_t pair[2] = {s->end, r->end};
     for (int i = 0; i < 2; i++) {
         struct ips_end *row = &b->out->ends[pair[i]];

@@ -11,7 +11,8 @@
  *            (build_node.c, build_io.c)
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    operations of two ends -> cross arcs
- *   settle   END coordinates, coordinates -> weights
+ *   settle   END coordinates
+ *   causal   no local arc is quicker than the clock; coordinates -> weights
  *   order    no cycle is left
  *   table    names and rows
  *
@@ -232,14 +233,13 @@ enum b_dir { B_SEND = 0, B_RECV = 1 };
 struct b_op { /* bytes of a stream moved */
     uint64_t t, t_ret;
     uint64_t len, pos;
-    uint64_t cpu_span; /* SEND not blocked: cpu_ret - cpu */
     uint32_t node, chain;
     uint32_t end;
     uint32_t ext; /* RECV: index of its b_ext; SEND: 1 if blocked */
     uint8_t dir;
 };
 struct b_dgram { /* a datagram moved */
-    uint64_t t, t_ret, len, hash, path_hash, cpu_span, pos;
+    uint64_t t, t_ret, len, hash, path_hash, pos;
     uint32_t node, end, ext;
     uint32_t twin; /* the datagram at the other end, or IPS_NONE */
     struct ips_addr local, remote;
@@ -305,7 +305,8 @@ struct build {
     uint32_t *flows; /* hash table: flow of (socket, remote) + 1 */
     uint32_t flow_room, flow_count;
     uint64_t node_room;
-    uint32_t nodes; /* made so far */
+    uint32_t nodes;   /* made so far */
+    uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
 };
 
 /* What ips_built_set_peers needs again. */
@@ -333,6 +334,7 @@ void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */
 void b_settle(struct build *b);                   /* build_settle.c */
+void b_causal(struct build *b);                   /* build_causal.c */
 void b_weights(struct build *b);                  /* build_settle.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
 int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
@@ -350,9 +352,11 @@ int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
            uint32_t *flow) IPS_MUST_USE;
 bool b_addr_loopback(const struct ips_addr *a);
 bool b_addr_any(const struct ips_addr *a);
-/* One more node at the end of the graph. Room was counted by the scan. */
+/* One more node at the end of the graph: its coordinate, and the moment and
+ * CPU its thread's clocks showed together (at the call of a send or fork, at
+ * the return of a receive or wait). Room was counted by the scan. */
 uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
-                uint64_t t_ns, uint32_t site);
+                uint64_t t_ns, uint64_t cpu_at, uint32_t site);
 static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
                            enum ips_xkind kind, uint64_t xlen)
 {

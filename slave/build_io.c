@@ -114,7 +114,6 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     *d = (struct b_dgram){.t = v->t,
                           .t_ret = v->t_ret,
                           .len = (uint64_t)r->result,
-                          .cpu_span = v->blocked ? 0 : v->cpu_ret - v->cpu,
                           .node = node,
                           .end = v->end,
                           .ext = ext,
@@ -145,7 +144,6 @@ static int add_op(struct maker *m, const struct ips_rec_io *r,
         .t = v->t,
         .t_ret = v->t_ret,
         .len = (uint64_t)r->result,
-        .cpu_span = v->blocked ? 0 : v->cpu_ret - v->cpu,
         .node = node,
         .chain = m->chain,
         .end = v->end,
@@ -212,7 +210,7 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
         m->b->ends[v->end].datagram || m->b->ends[v->end].listen)
         return 0;
     end_seen(m, v);
-    uint32_t node = b_node(m->b, IPS_NODE_SEND, v->cpu, v->t, v->end);
+    uint32_t node = b_node(m->b, IPS_NODE_SEND, v->cpu, v->t, v->cpu, v->end);
     if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
         m->b->ends[v->end].connect_node = node;
     sent_here(m, v, node);
@@ -223,7 +221,9 @@ static int on_broken(struct maker *m, const struct interval *v)
 {
     if (v->end == IPS_NONE || m->b->ends[v->end].datagram)
         return 0;
-    uint32_t node = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->end), ext;
+    uint32_t node = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret,
+                           v->end),
+             ext;
     int rc = add_ext(m, v, node, IPS_POS_EOF, 0, 0, &ext);
     return rc < 0 ? rc : add_event(m, v, node, B_BROKEN, ext);
 }
@@ -248,10 +248,10 @@ int b_on_send(struct maker *m, const uint8_t *p)
         rc = b_flow(b, v.end, &m->dgram.remote, &v.end);
     if (rc < 0)
         return rc;
-    uint32_t node =
-        b_node(b, IPS_NODE_SEND, v.blocked ? v.cpu : v.cpu_ret, v.t, v.end);
+    uint32_t node = b_node(b, IPS_NODE_SEND, v.blocked ? v.cpu : v.cpu_ret, v.t,
+                           v.cpu, v.end);
     if (v.blocked)
-        b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.end);
+        b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
     if (v.end == IPS_NONE)
         return 0;
     end_seen(m, &v);
@@ -313,7 +313,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         rc = b_flow(b, v.end, &m->dgram.remote, &v.end);
     if (rc < 0)
         return rc;
-    uint32_t node = b_node(b, IPS_NODE_RECV, coord, v.t_ret, v.end);
+    uint32_t node = b_node(b, IPS_NODE_RECV, coord, v.t_ret, v.cpu_ret, v.end);
     if (v.end == IPS_NONE) {
         b->out->counts.unmatched++;
         return 0;
@@ -342,8 +342,9 @@ static void on_sleep(struct maker *m, const struct interval *v)
     if (!v->blocked)
         return;
     b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
-    uint32_t a = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t, IPS_NONE);
-    uint32_t z = b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, IPS_NONE);
+    uint32_t a = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
+    uint32_t z =
+        b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, v->cpu_ret, IPS_NONE);
     b_cross(m->b, z, a, IPS_X_EXTERNAL, v->blocked_ns);
     m->b->out->counts.external++;
 }

@@ -88,21 +88,11 @@ static void position_ops(struct build *b, uint32_t end)
 
 /* ---- one direction of a local channel ---- */
 
-/* A send cannot have ended after the receive of its bytes returned. */
-static void send_before(struct build *b, const struct b_op *send,
-                        const struct b_op *recv)
-{
-    uint64_t *coord = &b->out->g.w[send->node];
-    uint64_t call = ips_sub_sat(*coord, send->cpu_span);
-    *coord = ips_min_u64(*coord,
-                         ips_add_sat(call, ips_sub_sat(recv->t_ret, send->t)));
-}
-
 static void match_data(struct build *b, uint32_t from, uint32_t to)
 {
     uint32_t sends = b->ends[from].op_count[B_SEND];
     uint32_t recvs = b->ends[to].op_count[B_RECV];
-    uint32_t s = 0, used = IPS_NONE;
+    uint32_t s = 0;
     const struct b_op *before = NULL;
     uint32_t before_send = IPS_NONE;
     for (uint32_t r = 0; r < recvs; r++) {
@@ -123,26 +113,60 @@ static void match_data(struct build *b, uint32_t from, uint32_t to)
         if (before && before->chain != recv->chain && before->t_ret > recv->t &&
             before_send != s)
             b->out->counts.ambiguous++;
-        if (used != s)
-            send_before(b, send, recv);
-        used = before_send = s;
+        before_send = s;
         before = recv;
         b_cross(b, recv->node, send->node, IPS_X_DATA, recv->len);
     }
 }
 
-/* A blocked send returned when the last receive before its return made room. */
+/* What a pipe holds at the least. A send that leaves no more than this unread
+ * did not wait for room: it slept because somebody else had the CPU. */
+#define ROOM_ALWAYS_BYTES 4096u
+
+/* A send that was only preempted sits where one that did not block does. */
+static void not_for_room(struct build *b, const struct b_op *send)
+{
+    struct ips_graph *g = &b->out->g;
+    struct ips_thread_row *row = &b->out->threads[send->chain];
+    uint64_t slept = b_blocked_ns(send->t, send->t_ret, g->w[send->node],
+                                  g->w[send->node + 1]);
+    row->wait_ns[IPS_WAIT_PEER] =
+        ips_sub_sat(row->wait_ns[IPS_WAIT_PEER], slept);
+    row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
+    g->w[send->node] = g->w[send->node + 1];
+}
+
+/* A send that blocked for room returned when the last receive before its return
+ * made some. */
 static void match_room(struct build *b, uint32_t from, uint32_t to)
 {
     uint32_t sends = b->ends[from].op_count[B_SEND];
-    uint32_t recvs = b->ends[to].op_count[B_RECV], r = 0;
+    uint32_t recvs = b->ends[to].op_count[B_RECV], r = 0, read = 0;
+    uint64_t read_pos = b->ends[to].recv_before;
     for (uint32_t s = 0; s < sends; s++) {
         const struct b_op *send = op_at(b, from, B_SEND, s);
+        for (; read < recvs && op_at(b, to, B_RECV, read)->t_ret <= send->t;
+             read++)
+            read_pos = op_at(b, to, B_RECV, read)->pos;
         while (r < recvs && op_at(b, to, B_RECV, r)->t_ret <= send->t_ret)
             r++;
-        if (send->ext == 1 && r > 0)
+        if (send->ext != 1)
+            continue;
+        if (ips_sub_sat(send->pos, read_pos) <= ROOM_ALWAYS_BYTES)
+            not_for_room(b, send);
+        else if (r > 0)
             b_cross(b, send->node + 1, op_at(b, to, B_RECV, r - 1)->node,
                     IPS_X_ROOM, 0);
+    }
+}
+
+/* The other end is elsewhere: what it has read is not known here. */
+static void room_of_far_end(struct build *b, uint32_t from)
+{
+    for (uint32_t s = 0; s < b->ends[from].op_count[B_SEND]; s++) {
+        const struct b_op *send = op_at(b, from, B_SEND, s);
+        if (send->ext == 1 && send->len <= ROOM_ALWAYS_BYTES)
+            not_for_room(b, send);
     }
 }
 
@@ -161,6 +185,9 @@ int b_match(struct build *b)
         match_data(b, from, to);
         match_room(b, from, to);
     }
+    for (uint32_t i = 0; i < b->out->end_count; i++)
+        if (!b->ends[i].local && !b->ends[i].datagram)
+            room_of_far_end(b, i);
     for (uint32_t i = 0; i < b->out->end_count; i++) {
         b->out->ends[i].sent_bytes =
             ips_add_sat(b->out->ends[i].sent_bytes, b->ends[i].sent_before);

@@ -5,13 +5,14 @@
 #include "slave/build_node.h"
 
 uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
-                uint64_t t_ns, uint32_t site)
+                uint64_t t_ns, uint64_t cpu_at, uint32_t site)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t i = b->nodes++;
     g->kind[i] = (uint8_t)kind;
     g->w[i] = coord;
     g->t_ns[i] = t_ns;
+    b->cpu_at[i] = cpu_at;
     g->site[i] = site;
     return i;
 }
@@ -61,7 +62,7 @@ static int on_close(struct maker *m, const uint8_t *p)
     uint32_t end = c->end_send != IPS_NONE ? c->end_send : c->end_recv;
     if (end == IPS_NONE || b->ends[end].datagram || b->ends[end].listen)
         return 0;
-    uint32_t node = b_node(b, IPS_NODE_AUX, r.cpu, t, end);
+    uint32_t node = b_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, end);
     return add_hold(m, B_HOLD_CLOSE, t, (uint32_t)(c - b->chans.v), node,
                     r.how);
 }
@@ -73,7 +74,7 @@ static int on_exec(struct maker *m, const uint8_t *p)
     uint64_t t = b_time(&m->s->clock, r.h.word, r.h.t);
     if (!m->s->exec_last || t != m->s->exec_ns)
         return 0; /* it failed */
-    uint32_t node = b_node(m->b, IPS_NODE_AUX, r.cpu, t, IPS_NONE);
+    uint32_t node = b_node(m->b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
     return add_hold(m, B_HOLD_EXEC, t, m->s->image, node, 0);
 }
 
@@ -94,8 +95,8 @@ static void on_fork(struct maker *m)
         uint64_t slept = b_blocked_ns(f->t, f->t_ret, f->cpu, f->cpu_ret);
         if (slept >= B_BLOCKED_NS)
             b_count_wait(m, IPS_WAIT_CHILD, slept);
-        f->node = b_node(b, IPS_NODE_FORK, f->cpu, f->t, IPS_NONE);
-        b_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret, IPS_NONE);
+        f->node = b_node(b, IPS_NODE_FORK, f->cpu, f->t, f->cpu, IPS_NONE);
+        b_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret, f->cpu_ret, IPS_NONE);
         return;
     }
     uint64_t coord = f->cpu_ret;
@@ -106,7 +107,7 @@ static void on_fork(struct maker *m)
         coord =
             ips_min_u64(coord, ips_add_sat(f->cpu, ips_sub_sat(start, f->t)));
     }
-    f->node = b_node(b, IPS_NODE_FORK, coord, f->t, IPS_NONE);
+    f->node = b_node(b, IPS_NODE_FORK, coord, f->t, f->cpu, IPS_NONE);
 }
 
 static void on_join(struct maker *m, const uint8_t *p)
@@ -118,7 +119,7 @@ static void on_join(struct maker *m, const uint8_t *p)
     struct b_join *j = &m->b->joins.v[m->next_join++];
     if (v.blocked)
         b_count_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
-    j->node = b_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, IPS_NONE);
+    j->node = b_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
 }
 
 /* ---- chains ---- */
@@ -172,7 +173,7 @@ static void begin_chain(struct maker *m)
     bool known = c->fork != IPS_NONE || s->start_kind == IPS_START_FORK ||
                  s->start_kind == IPS_START_THREAD;
     c->base = known ? 0 : s->start_kind ? s->start_cpu : s->first_cpu;
-    b_node(b, IPS_NODE_START, c->base, start, IPS_NONE);
+    b_node(b, IPS_NODE_START, c->base, start, c->base, IPS_NONE);
     if (c->fork == IPS_NONE || s->start_kind != IPS_START_IMAGE)
         return;
     const struct b_fork *f = &b->forks.v[c->fork];
@@ -180,7 +181,7 @@ static void begin_chain(struct maker *m)
         c->image_aux =
             b_node(b, IPS_NODE_AUX,
                    ips_min_u64(s->start_cpu, ips_sub_sat(f->t_ret, f->t)),
-                   start, IPS_NONE);
+                   start, s->start_cpu, IPS_NONE);
 }
 
 static int make_chain(struct maker *m)
@@ -211,7 +212,7 @@ static int make_chain(struct maker *m)
     m->row->start_ns = b->out->g.t_ns[chain->first];
     m->row->end_ns = last_ns;
     c->settled = last_cpu;
-    b_node(b, IPS_NODE_END, last_cpu, last_ns, IPS_NONE);
+    b_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
     chain->count = b->nodes - chain->first;
     return 0;
 }
@@ -219,6 +220,9 @@ static int make_chain(struct maker *m)
 int b_nodes(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
+    b->cpu_at = b_calloc(b->node_room, sizeof(*b->cpu_at), b->err);
+    if (!b->cpu_at)
+        return IPS_E_NO_MEMORY;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct maker m = {.b = b,
                           .row = &b->out->threads[c],

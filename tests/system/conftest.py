@@ -289,6 +289,8 @@ class Cluster:
     # --- the end ---------------------------------------------------------
 
     def close(self):
+        if not hasattr(self, "machines"):
+            return  # the directory could not be made
         daemons = [m.slave for m in self.machines] + [self.master]
         for proc in self.started + daemons:
             if proc:
@@ -321,8 +323,7 @@ def cluster(build, request):
     for c in made:
         if failed and hasattr(c, "root"):
             print(c.logs()[-8000:])
-        if hasattr(c, "machines"):
-            c.close()
+        c.close()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -88,10 +88,10 @@ static void test_build_channel__blocked_send_has_two_nodes(void **state)
     rs w = process(r, 10), p = process(r, 20);
     rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
     rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
-    rec_io(w, IPS_REC_SEND, 1, 100, 9000, 50, 150, 300);
-    rec_recv(p, 1, 200, 300, 1, 100);
-    rec_recv(p, 1, 8000, 8900, 2, 100);
-    rec_recv(p, 1, 9100, 9200, 3, 100);
+    rec_io(w, IPS_REC_SEND, 1, 100, 9000, 50, 150, 30000);
+    rec_recv(p, 1, 200, 300, 1, 10000);
+    rec_recv(p, 1, 8000, 8900, 2, 10000);
+    rec_recv(p, 1, 9100, 9200, 3, 10000);
     struct ips_built *b = rec_build(r);
     uint32_t send = SEND(b, 10, 0);
     assert_int_equal(rec_coord(b, send), 50);
@@ -102,6 +102,25 @@ static void test_build_channel__blocked_send_has_two_nodes(void **state)
         assert_arc(b, RECV(b, 20, k), send, IPS_X_DATA);
     assert_int_equal(b->counts.ambiguous, 0);
     assert_int_equal(b->threads[rec_chain(b, 10)].wait_ns[IPS_WAIT_PEER], 8800);
+    rec_free(r);
+}
+
+/* Would catch: a send of a few bytes that was only preempted taken for one that
+ * waited for room, so that its CPU falls off the path. */
+static void test_build_channel__preempted_send_had_room(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_io(w, IPS_REC_SEND, 1, 100, 9000, 50, 150, 4096);
+    rec_recv(p, 1, 200, 8000, 1, 4096);
+    struct ips_built *b = rec_build(r);
+    uint32_t send = SEND(b, 10, 0);
+    assert_int_equal(rec_coord(b, send), 150);
+    assert_int_equal(b->g.xpred[send + 1], IPS_NO_NODE);
+    assert_int_equal(b->threads[rec_chain(b, 10)].wait_ns[IPS_WAIT_PEER], 0);
     rec_free(r);
 }
 
@@ -678,6 +697,7 @@ int main(void)
         cmocka_unit_test(test_build_channel__bytes_of_a_pipe),
         cmocka_unit_test(test_build_channel__send_at_its_return),
         cmocka_unit_test(test_build_channel__blocked_send_has_two_nodes),
+        cmocka_unit_test(test_build_channel__preempted_send_had_room),
         cmocka_unit_test(test_build_channel__two_writers),
         cmocka_unit_test(test_build_channel__two_readers),
         cmocka_unit_test(test_build_channel__passed_and_inherited),

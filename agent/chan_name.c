@@ -1,0 +1,403 @@
+/* Channel names: see chan_name.h. */
+#include "agent/chan_name.h"
+
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
+#include <linux/unix_diag.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/un.h>
+
+#include "agent/core.h"
+#include "agent/sys.h"
+#include "common/types.h"
+
+#ifndef IPPROTO_MPTCP
+#define IPPROTO_MPTCP 262
+#endif
+
+static uint64_t netns_inode;
+
+void ips_chan_init(void)
+{
+    struct stat st;
+    netns_inode = ips_sys_stat("/proc/self/ns/net", &st) < 0 ? 0 : st.st_ino;
+}
+
+static int sock_int(int fd, int option)
+{
+    int value = -1;
+    socklen_t len = sizeof(value);
+    if (ips_sys6(SYS_getsockopt, fd, SOL_SOCKET, option, (long)&value,
+                 (long)&len, 0) < 0)
+        return -1;
+    return value;
+}
+
+/* The length of the name, 0 where there is none (not connected). */
+static socklen_t sock_name(long call, int fd, struct sockaddr_storage *ss)
+{
+    socklen_t len = sizeof(*ss);
+    memset(ss, 0, sizeof(*ss));
+    if (ips_sys3(call, fd, (long)ss, (long)&len) < 0)
+        return 0;
+    return len;
+}
+
+static void addr_fold(struct ips_addr *out, const void *name, socklen_t len)
+{
+    sa_family_t family;
+    memset(out, 0, sizeof(*out));
+    if (!name || len < sizeof(family))
+        return;
+    memcpy(&family, name, sizeof(family));
+    if (family == AF_INET && len >= sizeof(struct sockaddr_in)) {
+        struct sockaddr_in in;
+        memcpy(&in, name, sizeof(in));
+        out->family = AF_INET6;
+        out->port = ntohs(in.sin_port);
+        out->addr[10] = out->addr[11] = 0xff;
+        memcpy(out->addr + 12, &in.sin_addr, 4);
+    } else if (family == AF_INET6 && len >= 24) {
+        struct sockaddr_in6 in6;
+        memcpy(&in6, name, 24); /* without the scope: older callers */
+        out->family = AF_INET6;
+        out->port = ntohs(in6.sin6_port);
+        memcpy(out->addr, &in6.sin6_addr, 16);
+    }
+}
+
+/* Hash of a Unix name, 0 for an unnamed socket. A path ends at its NUL, an
+ * abstract name (first byte NUL) at its length. */
+static uint64_t path_hash(const void *name, socklen_t len)
+{
+    const size_t head = offsetof(struct sockaddr_un, sun_path);
+    sa_family_t family;
+    if (!name || len <= head)
+        return 0;
+    memcpy(&family, name, sizeof(family));
+    if (family != AF_UNIX)
+        return 0;
+    const char *path = (const char *)name + head;
+    size_t n = len - head;
+    if (path[0])
+        n = strnlen(path, n);
+    return ips_fnv1a(IPS_FNV_SEED, path, n);
+}
+
+/* Inode of the socket at the other end of a Unix socket, asked of the kernel's
+ * socket diagnostics; 0 where it is not known (refused, not yet accepted). */
+static uint64_t unix_peer(uint64_t ino)
+{
+    struct {
+        struct nlmsghdr head;
+        struct unix_diag_req req;
+    } ask;
+    union {
+        struct nlmsghdr head;
+        char bytes[512];
+    } answer;
+    memset(&ask, 0, sizeof(ask));
+    ask.head.nlmsg_len = sizeof(ask);
+    ask.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    ask.head.nlmsg_flags = NLM_F_REQUEST;
+    ask.req.sdiag_family = AF_UNIX;
+    ask.req.udiag_states = (__u32)-1;
+    ask.req.udiag_ino = (__u32)ino;
+    ask.req.udiag_show = UDIAG_SHOW_PEER;
+    ask.req.udiag_cookie[0] = ask.req.udiag_cookie[1] = (__u32)-1;
+    long fd =
+        ips_sys3(SYS_socket, AF_NETLINK,
+                 SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+    if (fd < 0)
+        return 0;
+    long got =
+        ips_sys6(SYS_sendto, fd, (long)&ask, sizeof(ask), MSG_NOSIGNAL, 0, 0);
+    if (got == (long)sizeof(ask))
+        got = ips_sys6(SYS_recvfrom, fd, (long)&answer, sizeof(answer),
+                       MSG_DONTWAIT, 0, 0);
+    ips_sys_close((int)fd);
+    /* by hand: the kernel's alignment macros mix signs */
+    const long fixed = sizeof(struct nlmsghdr) + sizeof(struct unix_diag_msg);
+    const long attr_head = sizeof(struct nlattr);
+    if (got < fixed || answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
+        return 0;
+    for (long at = fixed; at + attr_head <= got;) {
+        struct nlattr attr;
+        memcpy(&attr, answer.bytes + at, sizeof(attr));
+        if (attr.nla_len < attr_head || at + attr.nla_len > got)
+            break;
+        uint32_t peer;
+        if (attr.nla_type == UNIX_DIAG_PEER &&
+            attr.nla_len >= attr_head + (long)sizeof(peer)) {
+            memcpy(&peer, answer.bytes + at + attr_head, sizeof(peer));
+            return peer;
+        }
+        at += (attr.nla_len + 3) & ~3;
+    }
+    return 0;
+}
+
+/* Bytes that the program has written to and read from a TCP socket so far. */
+static bool tcp_totals(int fd, uint64_t *sent, uint64_t *recv)
+{
+    enum { CLOSE = 7, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
+    struct tcp_info info;
+    socklen_t len = sizeof(info);
+    int unread = 0;
+    memset(&info, 0, sizeof(info));
+    if (ips_sys6(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, (long)&info,
+                 (long)&len, 0) < 0 ||
+        len < offsetof(struct tcp_info, tcpi_bytes_retrans) + 8 ||
+        info.tcpi_state == CLOSE) /* the counters are not kept then */
+        return false;
+    if (ips_sys3(SYS_ioctl, fd, FIONREAD, (long)&unread) < 0)
+        unread = 0;
+    *sent = ips_sub_sat(info.tcpi_bytes_sent, info.tcpi_bytes_retrans) +
+            info.tcpi_notsent_bytes;
+    /* the peer's FIN takes a sequence number and is counted as received */
+    bool fin = info.tcpi_state == CLOSE_WAIT || info.tcpi_state == LAST_ACK ||
+               info.tcpi_state == CLOSING;
+    *recv = ips_sub_sat(info.tcpi_bytes_received, (uint64_t)unread + fin);
+    return true;
+}
+
+static uint64_t chan_write(int fd, uint64_t seen, struct ips_rec_chan *chan,
+                           enum ips_fd_class klass, uint64_t flags)
+{
+    uint32_t id = ips_fd_next_chan();
+    if (!id) {
+        ips_core_lost(IPS_LOST_NO_CHANNEL, 1);
+        return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+    }
+    uint64_t word = ips_fd_set(fd, seen, klass, id, flags);
+    if (ips_fd_chan(word) != id)
+        return word; /* another thread's name, or closed meanwhile */
+    struct ips_rec_chan *rec =
+        (struct ips_rec_chan *)ips_rec_begin(IPS_REC_CHAN, sizeof(*rec));
+    if (rec) {
+        const size_t head = sizeof(struct ips_rec_head);
+        rec->h.a = id;
+        memcpy((char *)rec + head, (char *)chan + head, sizeof(*rec) - head);
+        ips_rec_publish(rec);
+    }
+    return word;
+}
+
+static uint64_t name_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
+{
+    long mode = ips_sys3(SYS_fcntl, fd, F_GETFL, 0);
+    if (mode < 0)
+        mode = O_RDWR;
+    chan->kind = IPS_CHAN_PIPE;
+    chan->side = (mode & O_ACCMODE) == O_RDONLY   ? IPS_SIDE_READ
+                 : (mode & O_ACCMODE) == O_WRONLY ? IPS_SIDE_WRITE
+                                                  : IPS_SIDE_BOTH;
+    return chan_write(fd, seen, chan, IPS_FD_STREAM, 0);
+}
+
+static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
+                          bool stream, bool listening, socklen_t peer_len)
+{
+    chan->netns = netns_inode;
+    if (!stream) {
+        chan->kind = IPS_CHAN_UDP;
+        return chan_write(fd, seen, chan, IPS_FD_DGRAM, 0);
+    }
+    if (listening) {
+        chan->kind = IPS_CHAN_TCP_LISTEN;
+        return chan_write(fd, seen, chan, IPS_FD_LISTEN, 0);
+    }
+    chan->kind = IPS_CHAN_TCP;
+    /* an accepted one may be reset by now */
+    if (!peer_len && !(chan->flags & IPS_CHAN_ACCEPTED))
+        return IPS_FD_NOT_A_CHANNEL; /* not connected: look again */
+    tcp_totals(fd, &chan->sent_before, &chan->recv_before);
+    uint64_t flags = IPS_FD_TCP;
+    if (chan->flags & IPS_CHAN_CONNECTED)
+        flags |= IPS_FD_CONNECTED;
+    return chan_write(fd, seen, chan, IPS_FD_STREAM, flags);
+}
+
+static uint64_t name_unix(int fd, uint64_t seen, struct ips_rec_chan *chan,
+                          bool stream, bool listening, socklen_t peer_len)
+{
+    if (stream && listening) {
+        chan->kind = IPS_CHAN_UNIX_LISTEN;
+        return chan_write(fd, seen, chan, IPS_FD_LISTEN, 0);
+    }
+    if (peer_len && !chan->peer_ino)
+        chan->peer_ino = unix_peer(chan->ino);
+    if (!stream) {
+        chan->kind = IPS_CHAN_UNIX_DGRAM;
+        return chan_write(fd, seen, chan, IPS_FD_DGRAM, 0);
+    }
+    if (!peer_len && !(chan->flags & IPS_CHAN_ACCEPTED))
+        return IPS_FD_NOT_A_CHANNEL;
+    struct ucred cred = {0};
+    socklen_t len = sizeof(cred);
+    if (ips_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (long)&cred,
+                 (long)&len, 0) == 0)
+        chan->peer_pid = (uint32_t)cred.pid;
+    chan->kind = IPS_CHAN_UNIX;
+    return chan_write(fd, seen, chan, IPS_FD_STREAM,
+                      chan->flags & IPS_CHAN_CONNECTED ? IPS_FD_CONNECTED : 0);
+}
+
+static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
+                            const struct ips_chan_hint *hint)
+{
+    int domain = sock_int(fd, SO_DOMAIN);
+    int type = sock_int(fd, SO_TYPE);
+    int protocol = sock_int(fd, SO_PROTOCOL);
+    bool inet = domain == AF_INET || domain == AF_INET6;
+    bool stream = type == SOCK_STREAM || type == SOCK_SEQPACKET;
+    bool known =
+        domain == AF_UNIX
+            ? stream || type == SOCK_DGRAM
+            : inet && ((type == SOCK_STREAM && (protocol == IPPROTO_TCP ||
+                                                protocol == IPPROTO_MPTCP)) ||
+                       (type == SOCK_DGRAM && protocol == IPPROTO_UDP));
+    if (!known)
+        return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+
+    struct sockaddr_storage local, peer;
+    socklen_t local_len = sock_name(SYS_getsockname, fd, &local);
+    socklen_t peer_len = sock_name(SYS_getpeername, fd, &peer);
+    if (!peer_len && hint && hint->peer && hint->peer_len <= sizeof(peer)) {
+        peer_len = hint->peer_len;
+        memcpy(&peer, hint->peer, peer_len);
+    }
+    uint64_t cookie = 0;
+    socklen_t len = sizeof(cookie);
+    if (ips_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_COOKIE, (long)&cookie,
+                 (long)&len, 0) == 0)
+        chan->cookie = cookie;
+    chan->side = IPS_SIDE_BOTH;
+    bool listening = stream && sock_int(fd, SO_ACCEPTCONN) == 1;
+    if (inet) {
+        addr_fold(&chan->local, &local, local_len);
+        addr_fold(&chan->remote, &peer, peer_len);
+        return name_inet(fd, seen, chan, stream, listening, peer_len);
+    }
+    chan->name_hash = path_hash(&local, local_len);
+    if (!chan->name_hash)
+        chan->name_hash = path_hash(&peer, peer_len);
+    return name_unix(fd, seen, chan, stream, listening, peer_len);
+}
+
+/* eventfd and the like have no file type: /proc says what they are. */
+static uint64_t name_anonymous(int fd, uint64_t seen)
+{
+    static const struct {
+        const char *text;
+        enum ips_fd_class klass;
+    } kinds[] = {{"anon_inode:[eventfd]", IPS_FD_EVENTFD},
+                 {"anon_inode:[timerfd]", IPS_FD_TIMERFD},
+                 {"anon_inode:[signalfd]", IPS_FD_SIGNALFD}};
+    char path[32] = "/proc/self/fd/", digits[12], text[32] = "";
+    size_t n = 0, at = strlen(path);
+    for (unsigned rest = (unsigned)fd; n == 0 || rest; rest /= 10)
+        digits[n++] = (char)('0' + rest % 10);
+    while (n)
+        path[at++] = digits[--n];
+    path[at] = '\0';
+    ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)text, sizeof(text) - 1,
+             0, 0);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (!strcmp(text, kinds[i].text))
+            return ips_fd_set(fd, seen, kinds[i].klass, 0, 0);
+    return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+}
+
+uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
+{
+    struct stat st;
+    if ((unsigned)fd >= IPS_FD_MAX) {
+        if (fd >= 0)
+            ips_core_lost(IPS_LOST_NO_CHANNEL, 1);
+        return IPS_FD_NOT_A_CHANNEL;
+    }
+    if (ips_sys_fstat(fd, &st) < 0)
+        return IPS_FD_NOT_A_CHANNEL;
+    mode_t type = st.st_mode & S_IFMT;
+    if (type == 0)
+        return name_anonymous(fd, seen);
+    if (type != S_IFIFO && type != S_IFSOCK)
+        return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+
+    struct ips_rec_chan chan;
+    memset(&chan, 0, sizeof(chan));
+    chan.fd = (uint32_t)fd;
+    chan.dev = st.st_dev;
+    chan.ino = st.st_ino;
+    if (hint) {
+        chan.flags = (uint8_t)hint->flags;
+        chan.peer_ino = hint->peer_ino;
+    }
+    if (ips_sys3(SYS_fcntl, fd, F_GETFD, 0) & FD_CLOEXEC)
+        chan.flags |= IPS_CHAN_CLOEXEC;
+    return type == S_IFIFO ? name_pipe(fd, seen, &chan)
+                           : name_socket(fd, seen, &chan, hint);
+}
+
+void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
+                     uint64_t stamp)
+{
+    uint64_t sent = ~0ull, recv = ~0ull;
+    if (how == IPS_CLOSE_FD && word & IPS_FD_TCP &&
+        !tcp_totals(fd, &sent, &recv))
+        sent = recv = ~0ull;
+    struct ips_rec_close *rec = (struct ips_rec_close *)ips_rec_begin_at(
+        IPS_REC_CLOSE, sizeof(*rec), stamp);
+    if (!rec)
+        return;
+    rec->h.a = ips_fd_chan(word);
+    rec->cpu = ips_core_cpu();
+    rec->fd = (uint32_t)fd;
+    rec->how = how;
+    rec->sent = sent;
+    rec->recv = recv;
+    ips_rec_publish(rec);
+}
+
+void ips_chan_drop(int fd)
+{
+    if ((unsigned)fd >= IPS_FD_MAX)
+        return;
+    uint64_t word = ips_chan_of(fd);
+    if (ips_fd_chan(word))
+        ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now());
+    ips_fd_forget(fd);
+}
+
+void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,
+                    const struct iovec *iov, size_t iovcnt, uint64_t len,
+                    const struct sockaddr *name, socklen_t name_len)
+{
+    struct sockaddr_storage local, peer;
+    uint64_t hash = IPS_FNV_SEED, left = ips_min_u64(len, 256);
+    for (size_t i = 0; i < iovcnt && left; i++) {
+        size_t n = (size_t)ips_min_u64(left, iov[i].iov_len);
+        hash = ips_fnv1a(hash, iov[i].iov_base, n);
+        left -= n;
+    }
+    hash = ips_fnv1a(hash, &len, sizeof(len));
+    socklen_t local_len = sock_name(SYS_getsockname, fd, &local);
+    if (!name) {
+        name_len = sock_name(SYS_getpeername, fd, &peer);
+        name = (const struct sockaddr *)&peer;
+    }
+    struct ips_rec_dgram *rec = (struct ips_rec_dgram *)ips_rec_begin_at(
+        IPS_REC_DGRAM, sizeof(*rec), stamp);
+    if (!rec)
+        return;
+    rec->h.a = chan;
+    rec->hash = hash;
+    rec->path_hash = path_hash(name, name_len);
+    addr_fold(&rec->local, &local, local_len);
+    addr_fold(&rec->remote, name, name_len);
+    ips_rec_publish(rec);
+}

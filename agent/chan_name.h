@@ -1,0 +1,58 @@
+/*
+ * Names for the ends of channels: what the kernel says of a descriptor at its
+ * first use in this process, written as one CHAN record. Only raw system calls;
+ * at most one transient, close-on-exec descriptor (netlink, Unix stream
+ * sockets). Async-signal-safe, errno untouched. Cost: 1 system call for a file,
+ * 3 for a pipe, about 12 for a socket; once per descriptor.
+ */
+#ifndef IPS_AGENT_CHAN_NAME_H
+#define IPS_AGENT_CHAN_NAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "agent/fd_table.h"
+#include "agent/format.h"
+
+/* What the caller knows better than the kernel will say. */
+struct ips_chan_hint {
+    unsigned flags;              /* enum ips_chan_flags to set */
+    const struct sockaddr *peer; /* connect's argument, or NULL */
+    socklen_t peer_len;
+    uint64_t peer_ino; /* socketpair: the other end, 0 unknown */
+};
+
+/* Once per image: the network namespace. */
+void ips_chan_init(void);
+
+/* Looks at `fd` and stores what it is; CHAN is written for a channel. `seen`
+ * is the word of the table it was looked up by. A socket without a peer that
+ * does not listen stays unknown (class NONE is returned, not stored). */
+uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint);
+
+/* The word of `fd`, named first where it is unknown. */
+static inline uint64_t ips_chan_of(int fd)
+{
+    uint64_t word = ips_fd_get(fd);
+    return ips_fd_class(word) == IPS_FD_UNKNOWN ? ips_chan_name(fd, word, NULL)
+                                                : word;
+}
+
+/* Writes CLOSE for the channel of `word`, with the stamp of the moment just
+ * before it happens or happened. The TCP totals go with a close only. */
+void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
+                     uint64_t stamp);
+
+/* Names `fd` if needed, writes its CLOSE if it is a channel, forgets it: to be
+ * called before the descriptor goes. */
+void ips_chan_drop(int fd);
+
+/* Writes DGRAM for a datagram of `len` bytes whose payload begins in `iov`;
+ * `name` is the peer, NULL = the connected one. */
+void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,
+                    const struct iovec *iov, size_t iovcnt, uint64_t len,
+                    const struct sockaddr *name, socklen_t name_len);
+
+#endif

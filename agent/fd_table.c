@@ -1,0 +1,103 @@
+/* Descriptor table: see fd_table.h. */
+#include "agent/fd_table.h"
+
+#include <stddef.h>
+
+#include "agent/sys.h"
+
+_Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS];
+static _Atomic int fd_top;
+static _Atomic(_Atomic(uint32_t) *) next_chan;
+
+/* A page that reads as zero in every fork child. NULL where there is none: the
+ * process then goes unrecorded rather than with its parent's ids. */
+static void *wiped_page(size_t bytes)
+{
+    uint64_t page = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (ips_sys_bad(page))
+        return NULL;
+    if (ips_sys_madvise(page, bytes, MADV_WIPEONFORK) < 0) {
+        ips_sys_munmap(page, bytes);
+        return NULL;
+    }
+    return (void *)(uintptr_t)page;
+}
+
+static ips_fd_word *chunk_of(unsigned fd)
+{
+    _Atomic(ips_fd_word *) *slot = &ips_fd_chunks[fd / IPS_FD_CHUNK];
+    ips_fd_word *chunk = atomic_load_explicit(slot, memory_order_acquire);
+    if (chunk)
+        return chunk;
+    const size_t bytes = IPS_FD_CHUNK * sizeof(ips_fd_word);
+    ips_fd_word *made = (ips_fd_word *)wiped_page(bytes);
+    if (!made)
+        return NULL;
+    if (atomic_compare_exchange_strong(slot, &chunk, made))
+        return made;
+    ips_sys_munmap((uint64_t)(uintptr_t)made, bytes);
+    return chunk;
+}
+
+static void raise_top(int fd)
+{
+    int top = atomic_load_explicit(&fd_top, memory_order_relaxed);
+    while (top <= fd && !atomic_compare_exchange_weak(&fd_top, &top, fd + 1))
+        ;
+}
+
+uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
+                    uint32_t chan, uint64_t flags)
+{
+    uint64_t word = (uint64_t)chan | (uint64_t)klass << 32 | flags |
+                    (seen & ~(IPS_FD_GENERATION - 1));
+    ips_fd_word *chunk =
+        (unsigned)fd < IPS_FD_MAX ? chunk_of((unsigned)fd) : NULL;
+    if (!chunk)
+        return IPS_FD_NOT_A_CHANNEL;
+    if (atomic_compare_exchange_strong(&chunk[(unsigned)fd % IPS_FD_CHUNK],
+                                       &seen, word)) {
+        raise_top(fd);
+        return word;
+    }
+    /* another thread named it first, or it was closed: `seen` is what is there
+     */
+    return ips_fd_class(seen) == IPS_FD_UNKNOWN ? IPS_FD_NOT_A_CHANNEL : seen;
+}
+
+void ips_fd_forget(int fd)
+{
+    if ((unsigned)fd >= IPS_FD_MAX)
+        return;
+    ips_fd_word *chunk = atomic_load_explicit(
+        &ips_fd_chunks[(unsigned)fd / IPS_FD_CHUNK], memory_order_acquire);
+    if (!chunk)
+        return; /* unknown already */
+    ips_fd_word *place = &chunk[(unsigned)fd % IPS_FD_CHUNK];
+    uint64_t word = atomic_load_explicit(place, memory_order_relaxed);
+    uint64_t next;
+    do {
+        next = (word & ~(IPS_FD_GENERATION - 1)) + IPS_FD_GENERATION;
+    } while (!atomic_compare_exchange_weak(place, &word, next));
+}
+
+int ips_fd_top(void)
+{
+    return atomic_load_explicit(&fd_top, memory_order_relaxed);
+}
+
+uint32_t ips_fd_next_chan(void)
+{
+    _Atomic(uint32_t) *page = atomic_load(&next_chan);
+    if (!page) {
+        _Atomic(uint32_t) *made = (_Atomic(uint32_t) *)wiped_page(4096);
+        if (!made)
+            return 0;
+        if (atomic_compare_exchange_strong(&next_chan, &page, made))
+            page = made;
+        else
+            ips_sys_munmap((uint64_t)(uintptr_t)made, 4096);
+    }
+    return atomic_fetch_add_explicit(page, 1, memory_order_relaxed) + 1;
+}

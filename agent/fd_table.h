@@ -1,0 +1,88 @@
+/*
+ * What this process knows of its descriptors: one word per descriptor, read
+ * with one load on the path of every read and write.
+ *
+ * Invariants:
+ *  - process-wide, lock-free; a word is changed by compare-and-swap against the
+ *    word that was seen, so a name taken for a descriptor that was closed and
+ *    reused meanwhile is never stored (each forget counts a generation up);
+ *  - memory is mapped in pages that the kernel empties in a fork child
+ *    (MADV_WIPEONFORK): channel ids belong to one image;
+ *  - a vfork child never gets here: it has its own descriptors but our memory.
+ *
+ * Async-signal-safe; errno untouched.
+ */
+#ifndef IPS_AGENT_FD_TABLE_H
+#define IPS_AGENT_FD_TABLE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum ips_fd_class {
+    IPS_FD_UNKNOWN = 0, /* never looked at, or changed since */
+    IPS_FD_NONE,        /* a file, a terminal, epoll: nothing to record */
+    IPS_FD_STREAM,      /* pipe, TCP, Unix stream and seqpacket */
+    IPS_FD_DGRAM,       /* UDP, Unix datagram */
+    IPS_FD_LISTEN,
+    IPS_FD_EVENTFD,
+    IPS_FD_TIMERFD,
+    IPS_FD_SIGNALFD,
+};
+
+/* word: channel id (32) | class (8) | flags (4) | generation (20) */
+#define IPS_FD_TCP (1ull << 40)       /* TCP_INFO answers */
+#define IPS_FD_CONNECTED (1ull << 41) /* our connect was recorded */
+#define IPS_FD_FLAGS (IPS_FD_TCP | IPS_FD_CONNECTED)
+#define IPS_FD_GENERATION (1ull << 44)
+
+#define IPS_FD_NOT_A_CHANNEL ((uint64_t)IPS_FD_NONE << 32)
+
+#define IPS_FD_CHUNK 512u
+#define IPS_FD_CHUNKS 4096u
+#define IPS_FD_MAX (IPS_FD_CHUNK * IPS_FD_CHUNKS)
+
+typedef _Atomic(uint64_t) ips_fd_word;
+extern _Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS]
+    __attribute__((visibility("hidden")));
+
+static inline enum ips_fd_class ips_fd_class(uint64_t word)
+{
+    return (enum ips_fd_class)(word >> 32 & 0xff);
+}
+static inline uint32_t ips_fd_chan(uint64_t word)
+{
+    return (uint32_t)word;
+}
+
+/* The word of `fd`; UNKNOWN where nothing was stored, NONE for what the table
+ * cannot hold (negative, or beyond IPS_FD_MAX). */
+static inline uint64_t ips_fd_get(int fd)
+{
+    if ((unsigned)fd >= IPS_FD_MAX)
+        return IPS_FD_NOT_A_CHANNEL;
+    ips_fd_word *chunk = atomic_load_explicit(
+        &ips_fd_chunks[(unsigned)fd / IPS_FD_CHUNK], memory_order_acquire);
+    if (!chunk)
+        return 0;
+    return atomic_load_explicit(&chunk[(unsigned)fd % IPS_FD_CHUNK],
+                                memory_order_acquire);
+}
+
+/* Stores what was learnt of `fd` if its word is still `seen`. Returns the word
+ * to work with: the one stored, the one of another thread that came first, or
+ * not-a-channel where it could not be stored. */
+uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
+                    uint32_t chan, uint64_t flags);
+
+/* The descriptor was closed, replaced or made anew. */
+void ips_fd_forget(int fd);
+
+/* One more than the greatest descriptor ever stored, in this process or in
+ * those it was forked from. */
+int ips_fd_top(void);
+
+/* A new channel id, from 1; 0 = none left. */
+uint32_t ips_fd_next_chan(void);
+
+#endif

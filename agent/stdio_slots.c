@@ -1,0 +1,158 @@
+/* Slots of stdio's jump tables: see stdio_slots.h. */
+#include "agent/stdio_slots.h"
+
+#include <dlfcn.h>
+
+#include "agent/sys.h"
+#include "agent/wrap.h"
+
+/* Positions in glibc's struct _IO_jump_t (two dummies, then finish = 2). */
+enum { SLOT_READ = 14, SLOT_WRITE = 15, SLOT_CLOSE = 17 };
+
+typedef ssize_t read_slot(FILE *, void *, ssize_t);
+typedef ssize_t write_slot(FILE *, const void *, ssize_t);
+typedef int close_slot(FILE *);
+
+static read_slot *file_read;
+static write_slot *file_write;
+static close_slot *file_close;
+static close_slot *proc_close;
+static _Atomic(void *) proc_table; /* popen's, once ours */
+
+#define POPENED 64
+static struct popened {
+    _Atomic(FILE *) stream;
+    uint64_t seq;
+} popened[POPENED];
+
+static ssize_t our_read(FILE *f, void *buf, ssize_t n)
+{
+    struct ips_io io;
+    if (n <= 0 || !ips_io_begin(&io, f->_fileno, 0))
+        return file_read(f, buf, n);
+    ssize_t r = file_read(f, buf, n);
+    return ips_io_received(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n), NULL,
+                           0);
+}
+
+/* The library writes until all is out or an error came, and returns what was
+ * written: less than asked means an error after it. */
+static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
+{
+    struct ips_io io;
+    if (n <= 0 || !ips_io_begin(&io, f->_fileno, 0))
+        return file_write(f, buf, n);
+    ssize_t r = file_write(f, buf, n);
+    int saved = errno;
+    if (r > 0)
+        ips_io_sent(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n), NULL, 0);
+    if (r < n) {
+        errno = saved;
+        ips_io_sent(&io, IPS_OP_STDIO, -1, NULL, 0, NULL, 0);
+    }
+    errno = saved;
+    return r;
+}
+
+static int our_close(FILE *f)
+{
+    if (ips_wrap_on())
+        ips_chan_drop(f->_fileno);
+    return file_close(f);
+}
+
+static int our_proc_close(FILE *f)
+{
+    if (!ips_wrap_on())
+        return proc_close(f);
+    uint64_t seq = 0;
+    for (int i = 0; i < POPENED && !seq; i++)
+        if (atomic_load(&popened[i].stream) == f) {
+            seq = popened[i].seq;
+            atomic_store(&popened[i].stream, NULL);
+        }
+    ips_chan_drop(f->_fileno);
+    struct ips_moment call = ips_at_call();
+    struct ips_reap reap = ips_reap_begin();
+    int status = proc_close(f);
+    if (status != -1)
+        ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_end(reap),
+                        (uint32_t)status);
+    return status;
+}
+
+static void *function(const void *pointer_to_it)
+{
+    void *p;
+    memcpy(&p, pointer_to_it, sizeof(p));
+    return p;
+}
+
+/* false: the table was not what it should be, and is as it was. */
+static bool replace(void **table, void *old_read, void *old_write,
+                    void *old_close, close_slot *new_close)
+{
+    if (table[SLOT_READ] != old_read || table[SLOT_WRITE] != old_write ||
+        table[SLOT_CLOSE] != old_close)
+        return false;
+    read_slot *r = our_read;
+    write_slot *w = our_write;
+    const uint64_t page = 4096;
+    uint64_t from = (uint64_t)(uintptr_t)(table + SLOT_READ) & ~(page - 1);
+    uint64_t to = ((uint64_t)(uintptr_t)(table + SLOT_CLOSE + 1) + page - 1) &
+                  ~(page - 1);
+    if (ips_sys3(SYS_mprotect, (long)from, (long)(to - from),
+                 PROT_READ | PROT_WRITE) < 0)
+        return false;
+    __atomic_store_n(&table[SLOT_READ], function(&r), __ATOMIC_RELEASE);
+    __atomic_store_n(&table[SLOT_WRITE], function(&w), __ATOMIC_RELEASE);
+    __atomic_store_n(&table[SLOT_CLOSE], function(&new_close),
+                     __ATOMIC_RELEASE);
+    ips_sys3(SYS_mprotect, (long)from, (long)(to - from), PROT_READ);
+    return true;
+}
+
+void ips_stdio_init(void)
+{
+    static const char *const tables[] = {"_IO_file_jumps", "_IO_wfile_jumps"};
+    void *r = dlsym(RTLD_DEFAULT, "_IO_file_read");
+    void *w = dlsym(RTLD_DEFAULT, "_IO_file_write");
+    void *c = dlsym(RTLD_DEFAULT, "_IO_file_close");
+    void *p = dlsym(RTLD_DEFAULT, "_IO_proc_close");
+    memcpy(&file_read, &r, sizeof(r));
+    memcpy(&file_write, &w, sizeof(w));
+    memcpy(&file_close, &c, sizeof(c));
+    memcpy(&proc_close, &p, sizeof(p));
+    if (!r || !w || !c)
+        return;
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        void **table = (void **)dlsym(RTLD_DEFAULT, tables[i]);
+        if (table)
+            replace(table, r, w, c, our_close);
+    }
+}
+
+void ips_stdio_popened(FILE *stream, uint64_t seq)
+{
+    /* glibc's struct _IO_FILE_plus: the table's address follows the FILE. */
+    void **table;
+    memcpy(&table, (char *)stream + sizeof(FILE), sizeof(table));
+    if (atomic_load(&proc_table) != (void *)table) {
+        Dl_info ours, its;
+        void *jumps = dlsym(RTLD_DEFAULT, "_IO_file_jumps");
+        if (!proc_close || !jumps || !dladdr(jumps, &ours) ||
+            !dladdr((void *)table, &its) || ours.dli_fbase != its.dli_fbase)
+            return;
+        if (!replace(table, function(&file_read), function(&file_write),
+                     function(&proc_close), our_proc_close))
+            return;
+        atomic_store(&proc_table, (void *)table);
+    }
+    for (int i = 0; i < POPENED; i++) {
+        FILE *none = NULL;
+        if (atomic_compare_exchange_strong(&popened[i].stream, &none, stream)) {
+            popened[i].seq = seq;
+            return;
+        }
+    }
+}

@@ -1,0 +1,239 @@
+/*
+ * What every interposed function shares: the real functions behind us, and
+ * the few lines around a call that record it.
+ *
+ * Law of a wrapper: the real function is called exactly once with the same
+ * arguments, its result and errno reach the caller, and where nothing is
+ * recorded (no run, vfork child, not a channel) nothing else happens. Where a
+ * wrapper departs from that, it says so. A wrapper holds nothing over the real
+ * call that a cancellation, a longjmp or a signal handler could leave behind.
+ *
+ * No wrapper calls another wrapped function by its own name except in the tail,
+ * instead of the real one (aliases).
+ */
+#ifndef IPS_AGENT_WRAP_H
+#define IPS_AGENT_WRAP_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <pty.h>
+#include <resolv.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <threads.h>
+#include <unistd.h>
+
+#include "agent/chan_name.h"
+#include "agent/core.h"
+#include "agent/fd_table.h"
+#include "common/types.h"
+
+#define IPS_EXPORT __attribute__((visibility("default")))
+#define IPS_HIDDEN __attribute__((visibility("hidden")))
+#ifdef __clang__
+#define IPS_ALIAS(name) __attribute__((visibility("default"), alias(#name)))
+#else
+#define IPS_ALIAS(name)                                                        \
+    __attribute__((visibility("default"), alias(#name), copy(name)))
+#endif
+#define IPS_SITE ((uint64_t)(uintptr_t)__builtin_return_address(0))
+#define IPS_TLS __thread __attribute__((tls_model("initial-exec")))
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* --- the real functions (wrap_init.c) ------------------------------------ */
+
+struct ips_real {
+#define X(type, name, parameters) type(*name) parameters;
+#include "agent/wrap_real.def"
+#undef X
+};
+extern struct ips_real ips_real IPS_HIDDEN;
+#define REAL(name) (ips_real.name)
+
+enum ips_wrap_state {
+    IPS_WRAP_NEW = 0, /* called before our constructor */
+    IPS_WRAP_OFF,     /* no run: everything passes through */
+    IPS_WRAP_ON,
+};
+extern int ips_wrap_state IPS_HIDDEN;
+void ips_wrap_init(void);
+
+/* First thing in every wrapper: finds the real functions if our constructor
+ * has not run yet (another library's ran first); true where we record. */
+static inline bool ips_wrap_on(void)
+{
+    if (unlikely(ips_wrap_state == IPS_WRAP_NEW))
+        ips_wrap_init();
+    return ips_wrap_state == IPS_WRAP_ON && !ips_in_vfork;
+}
+
+/* 2 us in stamps: a shorter call cannot count as blocked. */
+extern uint64_t ips_wrap_blocked IPS_HIDDEN;
+extern uint64_t ips_wrap_mult IPS_HIDDEN; /* stamps to ns, Q32 */
+static inline uint64_t ips_wrap_ns(uint64_t stamps)
+{
+    return ips_mul_q32(stamps, ips_wrap_mult);
+}
+
+/* --- moments ---------------------------------------------------------------
+ */
+
+struct ips_moment {
+    uint64_t t, cpu;
+    uint64_t after; /* of a call: the stamp when `cpu` had been read */
+};
+/* The call: time first, so that what we do ourselves counts as the program's
+ * CPU on neither side. */
+static inline struct ips_moment ips_at_call(void)
+{
+    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
+    return (struct ips_moment){t, cpu, ips_core_now()};
+}
+/* The return: time first again, so that the two readings of the CPU clock (a
+ * system call each, 1 us on some machines) are off from their stamps by the
+ * same and cancel out in (t_ret - t) - (cpu_ret - cpu). A call shorter than
+ * what counts as blocked was on the CPU all the time: its CPU is its length,
+ * and the kernel is not asked again (half of a record's cost). Anchored anew at
+ * the next call, so nothing adds up. */
+static inline struct ips_moment ips_at_return(const struct ips_moment *call)
+{
+    uint64_t t = ips_core_now();
+    uint64_t cpu = likely(t - call->after < ips_wrap_blocked || t < call->after)
+                       ? call->cpu + ips_wrap_ns(ips_sub_sat(t, call->after))
+                       : ips_core_cpu();
+    return (struct ips_moment){t, cpu, t};
+}
+/* The definition of docs/HACKING.md. */
+static inline bool ips_was_blocked(const struct ips_moment *call,
+                                   const struct ips_moment *ret)
+{
+    return ips_sub_sat(ips_wrap_ns(ips_sub_sat(ret->t, call->t)),
+                       ret->cpu - call->cpu) >= 2000;
+}
+
+/* --- bytes (wrap_record.c) --------------------------------------------------
+ */
+
+struct ips_io {
+    struct ips_moment call;
+    uint64_t site;
+    int fd;
+    uint32_t chan;
+    enum ips_fd_class klass;
+};
+
+bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site);
+
+/* false: nothing to record for this call. One load for what is no channel. */
+static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
+{
+    if (!ips_wrap_on())
+        return false;
+    uint64_t word = ips_fd_get(fd);
+    if (ips_fd_class(word) == IPS_FD_NONE && (unsigned)fd < IPS_FD_MAX)
+        return false;
+    return ips_io_begin_slow(io, fd, word, site);
+}
+
+/* Record the return, `result` as the call gave it (errno is read where it is
+ * -1 and kept); return `result`. `iov` is the payload, `name` a datagram's
+ * peer or NULL for the connected one. */
+ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
+                    const struct iovec *iov, size_t iovcnt,
+                    const struct sockaddr *name, socklen_t name_len);
+ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
+                        const struct iovec *iov, size_t iovcnt,
+                        const struct sockaddr *name, socklen_t name_len);
+
+#define IPS_IOV(buffer, length)                                                \
+    &(const struct iovec){(void *)(uintptr_t)(buffer), (length)}, 1
+
+/* One SEND, RECV, RECVCALL or BLOCK record. */
+void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
+                   struct ips_moment call, struct ips_moment ret,
+                   int64_t result, int err, uint64_t site, uint32_t ready);
+
+/* A wait of `op` that is over now; `result` < 0: errno `err`. Recorded where it
+ * returned something or lasted. */
+void ips_record_wait(enum ips_op op, struct ips_moment call, int64_t result,
+                     int err, uint64_t site, uint32_t ready);
+
+/* FORK; err 0 = it was made. */
+void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
+                     struct ips_moment call, int err);
+/* JOIN; child_cpu_ns ~0 = unknown. */
+void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
+                     struct ips_moment call, uint64_t child_cpu_ns,
+                     uint32_t status);
+
+/* --- processes
+ * ----------------------------------------------------------------- */
+
+/* Names 0, 1 and 2: at the beginning of an image and in a fork child. */
+void ips_wrap_name_standard(void);
+
+/* The environment for a new image: `envp` itself where it has all that a
+ * traced child needs, else a copy that has (wrap_exec.c). The copy lies on the
+ * caller's stack, or mapped where it is large: a vfork child allocates nothing
+ * of its parent's. */
+struct ips_env {
+    char **envp;
+    void *map; /* NULL = not mapped */
+    size_t bytes;
+};
+void ips_env_init(void);
+size_t ips_env_bytes(char *const *envp); /* 0 = take it as it is */
+void ips_env_fill(struct ips_env *env, char *const *envp, size_t bytes,
+                  void *room);
+void ips_env_done(struct ips_env *env); /* errno kept */
+#define IPS_ENV_STACK 16384u
+#define IPS_ENV(env, given)                                                    \
+    struct ips_env env = {NULL, NULL, 0};                                      \
+    do {                                                                       \
+        size_t need_ = ips_env_bytes(given);                                   \
+        ips_env_fill(&env, given, need_,                                       \
+                     need_ &&need_ <= IPS_ENV_STACK ? __builtin_alloca(need_)  \
+                                                    : NULL);                   \
+    } while (0)
+
+/* CPU that children reaped since `since` took, or ~0 where others were reaped
+ * too (system, pclose: the C library waits inside). */
+struct ips_reap {
+    uint64_t cpu_ns;
+    uint32_t count;
+};
+struct ips_reap ips_reap_begin(void);
+uint64_t ips_reap_end(struct ips_reap since);
+
+uint64_t ips_rusage_cpu(const struct rusage *ru);
+
+/* wrap_thread.c */
+void ips_thread_init(void);
+
+/* wrap_entry.S calls these. */
+void ips_vfork_before(void);
+long ips_vfork_after(long result);
+long ips_syscall_failed(long result);
+long ips_syscall(long n, long a, long b, long c, long d, long e, long f);
+
+/* atfork handlers' part of fork (wrap_fork.c) */
+void ips_fork_init(void);
+
+#endif

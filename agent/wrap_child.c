@@ -1,0 +1,126 @@
+/*
+ * The wait family. Every wait is made so that the kernel also gives the
+ * child's CPU (rusage). A result that is no end (stopped, continued, nothing
+ * yet) and an error leave no record.
+ */
+#include "agent/wrap.h"
+
+#include "agent/sys.h"
+
+static _Atomic uint32_t reaped;
+
+uint64_t ips_rusage_cpu(const struct rusage *ru)
+{
+    return ((uint64_t)ru->ru_utime.tv_sec + (uint64_t)ru->ru_stime.tv_sec) *
+               1000000000u +
+           ((uint64_t)ru->ru_utime.tv_usec + (uint64_t)ru->ru_stime.tv_usec) *
+               1000u;
+}
+
+static uint64_t children_cpu(void)
+{
+    struct rusage ru;
+    memset(&ru, 0, sizeof(ru));
+    ips_sys3(SYS_getrusage, RUSAGE_CHILDREN, (long)&ru, 0);
+    return ips_rusage_cpu(&ru);
+}
+
+struct ips_reap ips_reap_begin(void)
+{
+    return (struct ips_reap){children_cpu(), atomic_load(&reaped)};
+}
+
+uint64_t ips_reap_end(struct ips_reap since)
+{
+    uint32_t count = atomic_fetch_add(&reaped, 1);
+    return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
+}
+
+static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru)
+{
+    if (!ips_wrap_on())
+        return REAL(wait4)(pid, status, options, ru);
+    int own_status = 0;
+    struct rusage own;
+    status = status ? status : &own_status;
+    ru = ru ? ru : &own;
+    struct ips_moment call = ips_at_call();
+    pid_t r = REAL(wait4)(pid, status, options, ru);
+    if (r > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status))) {
+        int saved = errno;
+        atomic_fetch_add(&reaped, 1);
+        ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call, ips_rusage_cpu(ru),
+                        (uint32_t)*status);
+        errno = saved;
+    }
+    return r;
+}
+
+IPS_EXPORT pid_t wait(int *status)
+{
+    return wait_for(-1, status, 0, NULL);
+}
+pid_t __wait(int *) IPS_ALIAS(wait);
+
+IPS_EXPORT pid_t waitpid(pid_t pid, int *status, int options)
+{
+    return wait_for(pid, status, options, NULL);
+}
+pid_t __waitpid(pid_t, int *, int) IPS_ALIAS(waitpid);
+
+IPS_EXPORT pid_t wait3(int *status, int options, struct rusage *ru)
+{
+    return wait_for(-1, status, options, ru);
+}
+
+IPS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *ru)
+{
+    return wait_for(pid, status, options, ru);
+}
+
+static bool ended(const siginfo_t *info)
+{
+    return info->si_pid &&
+           (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
+            info->si_code == CLD_DUMPED);
+}
+
+static uint32_t wait_status(const siginfo_t *info)
+{
+    uint32_t value = (uint32_t)info->si_status;
+    return info->si_code == CLD_EXITED   ? (value & 0xff) << 8
+           : info->si_code == CLD_DUMPED ? (value & 0x7f) | 0x80
+                                         : value & 0x7f;
+}
+
+/* libc's waitid has no rusage, the kernel's has, but is no cancellation point:
+ * look first with WNOWAIT, then take what was seen. Where another thread took
+ * it in between, look again, as the kernel would. */
+IPS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *out, int options)
+{
+    if (!ips_wrap_on() || options & WNOWAIT || !(options & WEXITED))
+        return REAL(waitid)(type, id, out, options);
+    siginfo_t own;
+    siginfo_t *info = out ? out : &own;
+    struct ips_moment call = ips_at_call();
+    for (;;) {
+        info->si_pid = 0;
+        int r = REAL(waitid)(type, id, info, options | WNOWAIT);
+        if (r < 0 || !info->si_pid)
+            return r;
+        struct rusage ru;
+        memset(&ru, 0, sizeof(ru));
+        int saved = errno;
+        long taken = ips_sys6(SYS_waitid, P_PID, (long)info->si_pid, (long)info,
+                              options | WNOHANG, (long)&ru, 0);
+        if (taken < 0 || !info->si_pid)
+            continue;
+        if (ended(info)) {
+            atomic_fetch_add(&reaped, 1);
+            ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
+                            ips_rusage_cpu(&ru), wait_status(info));
+        }
+        errno = saved;
+        return 0;
+    }
+}

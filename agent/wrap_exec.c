@@ -1,0 +1,225 @@
+/*
+ * The exec family: EXEC before, EXECFAIL where it comes back. LD_PRELOAD and
+ * the IPS_ names are put back where the program cleared them; what it set to
+ * something else stays. In a vfork child nothing is recorded, but the
+ * environment is seen to.
+ */
+#include "agent/wrap.h"
+
+#include <dlfcn.h>
+
+#include "agent/sys.h"
+
+enum { VAR_RUN, VAR_POOL, VAR_PRELOAD, VARS };
+static const char *const var_names[VARS] = {
+    "IPS_RUN=", "IPS_POOL=", "IPS_PRELOAD="};
+static char var_texts[VARS][4096 + 16]; /* "NAME=value", "" = not known */
+static const char *library;             /* our path: value of IPS_PRELOAD */
+static const char library_name[] = "libips-preload.so";
+static const char ld_preload[] = "LD_PRELOAD=";
+
+static const char *environ_find(char *const *envp, const char *name)
+{
+    size_t n = strlen(name);
+    for (char *const *e = envp; e && *e; e++)
+        if (!strncmp(*e, name, n))
+            return *e;
+    return NULL;
+}
+
+void ips_env_init(void)
+{
+    for (int i = 0; i < VARS; i++) {
+        const char *text = environ_find(environ, var_names[i]);
+        if (text && strlen(text) < sizeof(var_texts[i]))
+            memcpy(var_texts[i], text, strlen(text) + 1);
+    }
+    char *path = var_texts[VAR_PRELOAD];
+    Dl_info info;
+    if (!path[0] && dladdr(&library, &info) && info.dli_fname[0] == '/' &&
+        strlen(info.dli_fname) < 4096) {
+        size_t n = strlen(var_names[VAR_PRELOAD]);
+        memcpy(path, var_names[VAR_PRELOAD], n);
+        memcpy(path + n, info.dli_fname, strlen(info.dli_fname) + 1);
+    }
+    if (path[0])
+        library = path + strlen(var_names[VAR_PRELOAD]);
+}
+
+size_t ips_env_bytes(char *const *envp)
+{
+    if (ips_wrap_state != IPS_WRAP_ON || !library)
+        return 0;
+    const char *preload = environ_find(envp, ld_preload);
+    bool missing = !preload || !strstr(preload, library_name);
+    for (int i = 0; i < VARS; i++)
+        if (var_texts[i][0] && !environ_find(envp, var_names[i]))
+            missing = true;
+    if (!missing)
+        return 0;
+    size_t count = 0;
+    while (envp && envp[count])
+        count++;
+    return (count + VARS + 2) * sizeof(char *) + sizeof(ld_preload) +
+           (preload ? strlen(preload) : 0) + strlen(library) + 2;
+}
+
+void ips_env_fill(struct ips_env *env, char *const *envp, size_t bytes,
+                  void *room)
+{
+    memcpy(&env->envp, &envp, sizeof(envp));
+    if (!bytes)
+        return;
+    if (!room) {
+        uint64_t map = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (ips_sys_bad(map))
+            return;
+        room = env->map = (void *)(uintptr_t)map;
+        env->bytes = bytes;
+    }
+    char **out = (char **)room;
+    const char *preload = NULL;
+    size_t count = 0;
+    for (char *const *e = envp; e && *e; e++) {
+        if (!strncmp(*e, ld_preload, sizeof(ld_preload) - 1))
+            preload = *e;
+        else
+            out[count++] = *e;
+    }
+    for (int i = 0; i < VARS; i++)
+        if (var_texts[i][0] && !environ_find(envp, var_names[i]))
+            out[count++] = var_texts[i];
+    char *text = (char *)(out + count + 2);
+    out[count] = text;
+    out[count + 1] = NULL;
+    env->envp = out;
+    const size_t head = sizeof(ld_preload) - 1;
+    memcpy(text, ld_preload, head);
+    text += head;
+    const char *value = preload ? preload + head : "";
+    memcpy(text, value, strlen(value) + 1);
+    if (strstr(value, library_name))
+        return;
+    text += strlen(value);
+    if (value[0])
+        *text++ = ':';
+    memcpy(text, library, strlen(library) + 1);
+}
+
+void ips_env_done(struct ips_env *env)
+{
+    if (env->map)
+        ips_sys_munmap((uint64_t)(uintptr_t)env->map, env->bytes);
+}
+
+/* --- records
+ * ------------------------------------------------------------------- */
+
+static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
+{
+    if (!ips_wrap_on())
+        return;
+    char text[256];
+    size_t n = path ? strnlen(path, sizeof(text) - 1) : 0;
+    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
+    struct ips_rec_exec *rec = (struct ips_rec_exec *)ips_rec_begin_at(
+        type, sizeof(*rec) + ((n + 8) & ~(size_t)7), t);
+    if (!rec)
+        return;
+    rec->h.a = type == IPS_REC_EXEC ? (uint32_t)n : a;
+    rec->cpu = cpu;
+    if (n)
+        memcpy(rec->path, path, n);
+    rec->path[n] = '\0';
+    ips_rec_publish(rec);
+}
+
+#define EXEC(what, given, real_call)                                           \
+    do {                                                                       \
+        ips_wrap_on();                                                         \
+        IPS_ENV(env, given);                                                   \
+        exec_record(IPS_REC_EXEC, what, 0);                                    \
+        int r = real_call;                                                     \
+        int saved = errno;                                                     \
+        exec_record(IPS_REC_EXECFAIL, NULL, (uint32_t)saved);                  \
+        ips_env_done(&env);                                                    \
+        errno = saved;                                                         \
+        return r;                                                              \
+    } while (0)
+
+IPS_EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+    EXEC(path, envp, REAL(execve)(path, argv, env.envp));
+}
+
+IPS_EXPORT int execv(const char *path, char *const argv[])
+{
+    EXEC(path, environ, REAL(execve)(path, argv, env.envp));
+}
+
+IPS_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+    EXEC(file, envp, REAL(execvpe)(file, argv, env.envp));
+}
+
+IPS_EXPORT int execvp(const char *file, char *const argv[])
+{
+    EXEC(file, environ, REAL(execvpe)(file, argv, env.envp));
+}
+
+IPS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
+{
+    EXEC("(descriptor)", envp, REAL(fexecve)(fd, argv, env.envp));
+}
+
+IPS_EXPORT int execveat(int dir, const char *path, char *const argv[],
+                        char *const envp[], int flags)
+{
+    EXEC(path, envp, REAL(execveat)(dir, path, argv, env.envp, flags));
+}
+
+/* --- lists
+ * ------------------------------------------------------------------------ */
+
+/* Arguments up to and with the NULL; `ap` is left behind it. */
+static size_t list_length(va_list ap)
+{
+    size_t n = 1;
+    while (va_arg(ap, char *))
+        n++;
+    return n;
+}
+/* As the C library does it: the list on the stack. */
+#define LIST(argv, ap, first)                                                  \
+    va_list ap;                                                                \
+    va_start(ap, first);                                                       \
+    size_t length = first ? list_length(ap) + 1 : 1;                           \
+    va_end(ap);                                                                \
+    char **argv = (char **)__builtin_alloca(length * sizeof(char *));          \
+    va_start(ap, first);                                                       \
+    memcpy(&argv[0], &first, sizeof(first));                                   \
+    for (size_t i = 1; i < length; i++)                                        \
+    argv[i] = va_arg(ap, char *)
+
+IPS_EXPORT int execl(const char *path, const char *arg, ...)
+{
+    LIST(argv, ap, arg);
+    va_end(ap);
+    return execve(path, argv, environ);
+}
+
+IPS_EXPORT int execlp(const char *file, const char *arg, ...)
+{
+    LIST(argv, ap, arg);
+    va_end(ap);
+    return execvpe(file, argv, environ);
+}
+
+IPS_EXPORT int execle(const char *path, const char *arg, ...)
+{
+    LIST(argv, ap, arg);
+    char *const *envp = va_arg(ap, char *const *);
+    va_end(ap);
+    return execve(path, argv, envp);
+}

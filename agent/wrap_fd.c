@@ -1,0 +1,336 @@
+/*
+ * Making, copying, connecting and closing descriptors.
+ *
+ * Ends are named when they are made, so that the slave knows who holds what at
+ * a fork; a close is recorded before it happens, so that its time lies before
+ * the end-of-file that it causes.
+ */
+#include "agent/wrap.h"
+
+/* glibc declares the socket calls with transparent unions of all address
+ * types; in the ABI they are the plain pointers written here. */
+#pragma GCC diagnostic ignored "-Wpedantic"
+
+#include <linux/close_range.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <utmp.h>
+
+#include "agent/sys.h"
+
+static void name_new(int fd, const struct ips_chan_hint *hint)
+{
+    ips_fd_forget(fd);
+    ips_chan_name(fd, ips_fd_get(fd), hint);
+}
+
+/* --- closing
+ * ------------------------------------------------------------------ */
+
+IPS_EXPORT int close(int fd)
+{
+    if (ips_wrap_on())
+        ips_chan_drop(fd);
+    return REAL(close)(fd);
+}
+int __close(int) IPS_ALIAS(close);
+
+/* Those in [first, last] that may be channels: all up to the greatest
+ * descriptor that this process or its parents ever named. */
+static void drop_range(unsigned first, unsigned last)
+{
+    unsigned top = (unsigned)ips_fd_top();
+    if (top == 0)
+        return;
+    for (unsigned fd = first; fd <= last && fd < top; fd++)
+        ips_chan_drop((int)fd);
+}
+
+IPS_EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+    if (ips_wrap_on() && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
+        drop_range(first, last);
+    return REAL(close_range)(first, last, flags);
+}
+
+IPS_EXPORT void closefrom(int first)
+{
+    if (ips_wrap_on())
+        drop_range(first < 0 ? 0 : (unsigned)first, ~0u);
+    REAL(closefrom)(first);
+}
+
+IPS_EXPORT int shutdown(int fd, int how)
+{
+    static const enum ips_close_how hows[] = {
+        IPS_CLOSE_SHUT_RD, IPS_CLOSE_SHUT_WR, IPS_CLOSE_SHUT_RDWR};
+    if (!ips_wrap_on())
+        return REAL(shutdown)(fd, how);
+    uint64_t stamp = ips_core_now();
+    int r = REAL(shutdown)(fd, how);
+    if (r == 0 && how >= SHUT_RD && how <= SHUT_RDWR) {
+        uint64_t word = ips_chan_of(fd);
+        if (ips_fd_class(word) == IPS_FD_STREAM)
+            ips_chan_closed(fd, word, hows[how], stamp);
+    }
+    return r;
+}
+
+/* --- copying
+ * -------------------------------------------------------------------- */
+
+/* `made` (>= 0) is a copy of `fd` now. */
+static int copied(int fd, int made)
+{
+    if (made < 0 || made == fd || !ips_wrap_on())
+        return made;
+    int saved = errno;
+    uint64_t word = ips_chan_of(fd);
+    if (ips_fd_chan(word))
+        name_new(made, NULL);
+    else
+        ips_fd_forget(made);
+    errno = saved;
+    return made;
+}
+
+/* `to` is about to be replaced by a copy of `fd`, if that is open. */
+static void replacing(int fd, int to)
+{
+    if (ips_wrap_on() && fd != to && ips_sys3(SYS_fcntl, fd, F_GETFD, 0) >= 0)
+        ips_chan_drop(to);
+}
+
+IPS_EXPORT int dup(int fd)
+{
+    ips_wrap_on();
+    return copied(fd, REAL(dup)(fd));
+}
+
+IPS_EXPORT int dup2(int fd, int to)
+{
+    replacing(fd, to);
+    return copied(fd, REAL(dup2)(fd, to));
+}
+int __dup2(int, int) IPS_ALIAS(dup2);
+
+IPS_EXPORT int dup3(int fd, int to, int flags)
+{
+    replacing(fd, to);
+    return copied(fd, REAL(dup3)(fd, to, flags));
+}
+
+/* The third argument is a pointer or an int; both travel in one register. */
+static int control(int (*real)(int, int, ...), int fd, int command, void *arg)
+{
+    int r = real(fd, command, arg);
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
+        return copied(fd, r);
+    return r;
+}
+
+IPS_EXPORT int fcntl(int fd, int command, ...)
+{
+    va_list ap;
+    va_start(ap, command);
+    void *arg = va_arg(ap, void *);
+    va_end(ap);
+    ips_wrap_on();
+    return control(REAL(fcntl), fd, command, arg);
+}
+int __fcntl(int, int, ...) IPS_ALIAS(fcntl);
+
+IPS_EXPORT int fcntl64(int fd, int command, ...)
+{
+    va_list ap;
+    va_start(ap, command);
+    void *arg = va_arg(ap, void *);
+    va_end(ap);
+    ips_wrap_on();
+    return control(REAL(fcntl64), fd, command, arg);
+}
+
+/* --- making
+ * ---------------------------------------------------------------------- */
+
+static int made_pipe(int r, const int *fds)
+{
+    if (r == 0 && ips_wrap_on()) {
+        name_new(fds[0], NULL);
+        name_new(fds[1], NULL);
+    }
+    return r;
+}
+
+IPS_EXPORT int pipe(int fds[2])
+{
+    ips_wrap_on();
+    return made_pipe(REAL(pipe)(fds), fds);
+}
+int __pipe(int[2]) IPS_ALIAS(pipe);
+
+IPS_EXPORT int pipe2(int fds[2], int flags)
+{
+    ips_wrap_on();
+    return made_pipe(REAL(pipe2)(fds, flags), fds);
+}
+
+IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
+{
+    ips_wrap_on();
+    int r = REAL(socketpair)(domain, type, protocol, fds);
+    if (r == 0 && ips_wrap_on()) {
+        struct stat st[2];
+        for (int i = 0; i < 2; i++)
+            if (ips_sys_fstat(fds[i], &st[i]) < 0)
+                st[i].st_ino = 0;
+        for (int i = 0; i < 2; i++) {
+            const struct ips_chan_hint hint = {.peer_ino = st[!i].st_ino};
+            name_new(fds[i], &hint);
+        }
+    }
+    return r;
+}
+
+/* A new descriptor of known class, or (UNKNOWN) to be looked at when used. */
+static int made(int fd, enum ips_fd_class klass)
+{
+    if (fd >= 0 && ips_wrap_on()) {
+        ips_fd_forget(fd);
+        if (klass != IPS_FD_UNKNOWN)
+            ips_fd_set(fd, ips_fd_get(fd), klass, 0, 0);
+    }
+    return fd;
+}
+
+IPS_EXPORT int socket(int domain, int type, int protocol)
+{
+    ips_wrap_on();
+    return made(REAL(socket)(domain, type, protocol), IPS_FD_UNKNOWN);
+}
+IPS_EXPORT int eventfd(unsigned value, int flags)
+{
+    ips_wrap_on();
+    return made(REAL(eventfd)(value, flags), IPS_FD_EVENTFD);
+}
+IPS_EXPORT int timerfd_create(clockid_t clock, int flags)
+{
+    ips_wrap_on();
+    return made(REAL(timerfd_create)(clock, flags), IPS_FD_TIMERFD);
+}
+IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
+{
+    ips_wrap_on();
+    return made(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
+}
+
+/* The C library's own dup2 to 0, 1, 2. */
+IPS_EXPORT int login_tty(int fd)
+{
+    if (ips_wrap_on())
+        drop_range(0, 2);
+    return REAL(login_tty)(fd);
+}
+
+/* --- connecting
+ * --------------------------------------------------------------------- */
+
+IPS_EXPORT int listen(int fd, int backlog)
+{
+    ips_wrap_on();
+    int r = REAL(listen)(fd, backlog);
+    if (r == 0 && ips_wrap_on() &&
+        ips_fd_class(ips_fd_get(fd)) != IPS_FD_LISTEN)
+        name_new(fd, NULL);
+    return r;
+}
+
+/* Names the socket as soon as its ends are known and records the connect. The
+ * calls that only ask how a connect goes on (`word` says that one is recorded)
+ * are left out; one that says it failed makes room for another attempt. */
+static void connected(int fd, int r, int err, const struct sockaddr *to,
+                      socklen_t len, struct ips_moment call, uint64_t site)
+{
+    struct ips_moment ret = ips_at_return(&call);
+    uint64_t word = ips_fd_get(fd);
+    bool before = word & IPS_FD_CONNECTED;
+    bool under_way = r < 0 && (err == EINPROGRESS || err == EINTR);
+    if ((before && r == 0) || (r < 0 && (err == EALREADY || err == EISCONN)))
+        return;
+    if (r < 0 && !under_way) {
+        if (before)
+            ips_chan_drop(fd);
+        else /* no end to hang it on; the wait was one all the same */
+            ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
+        return;
+    }
+    if (!to || len < sizeof(sa_family_t) || to->sa_family == AF_UNSPEC) {
+        ips_fd_forget(fd);
+        return;
+    }
+    const struct ips_chan_hint hint = {
+        .flags = IPS_CHAN_CONNECTED, .peer = to, .peer_len = len};
+    ips_fd_forget(fd);
+    word = ips_chan_name(fd, ips_fd_get(fd), &hint);
+    if (ips_fd_class(word) == IPS_FD_STREAM)
+        ips_record_io(IPS_REC_SEND, ips_fd_chan(word), IPS_OP_CONNECT, call,
+                      ret, 0, under_way ? err : 0, site, 0);
+}
+
+IPS_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
+{
+    if (!ips_wrap_on())
+        return REAL(connect)(fd, to, len);
+    struct ips_moment call = ips_at_call();
+    int r = REAL(connect)(fd, to, len);
+    int saved = errno;
+    connected(fd, r, saved, to, len, call, IPS_SITE);
+    errno = saved;
+    return r;
+}
+int __connect(int, const struct sockaddr *, socklen_t) IPS_ALIAS(connect);
+
+static void accepted(int fd, int r, int err, struct ips_moment call,
+                     uint64_t site)
+{
+    struct ips_moment ret = ips_at_return(&call);
+    uint64_t word;
+    if (r < 0) {
+        word = ips_chan_of(fd);
+        if (ips_fd_chan(word))
+            ips_record_io(IPS_REC_RECVCALL, ips_fd_chan(word), IPS_OP_ACCEPT,
+                          call, ret, -1, err, site, 0);
+        return;
+    }
+    const struct ips_chan_hint hint = {.flags = IPS_CHAN_ACCEPTED};
+    ips_fd_forget(r);
+    word = ips_chan_name(r, ips_fd_get(r), &hint);
+    if (ips_fd_chan(word))
+        ips_record_io(IPS_REC_RECV, ips_fd_chan(word), IPS_OP_ACCEPT, call, ret,
+                      0, 0, site, 0);
+}
+
+IPS_EXPORT int accept(int fd, struct sockaddr *from, socklen_t *len)
+{
+    if (!ips_wrap_on())
+        return REAL(accept)(fd, from, len);
+    struct ips_moment call = ips_at_call();
+    int r = REAL(accept)(fd, from, len);
+    int saved = errno;
+    accepted(fd, r, saved, call, IPS_SITE);
+    errno = saved;
+    return r;
+}
+
+IPS_EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
+{
+    if (!ips_wrap_on())
+        return REAL(accept4)(fd, from, len, flags);
+    struct ips_moment call = ips_at_call();
+    int r = REAL(accept4)(fd, from, len, flags);
+    int saved = errno;
+    accepted(fd, r, saved, call, IPS_SITE);
+    errno = saved;
+    return r;
+}

@@ -1,0 +1,356 @@
+/*
+ * New processes. fork and whatever forks inside the C library (daemon,
+ * forkpty) come through handlers registered with pthread_atfork: the child's
+ * stream begins there. _Fork, clone and raw system calls have no handlers; they
+ * are done here. vfork is in wrap_entry.S.
+ */
+#include "agent/wrap.h"
+
+#include "agent/stdio_slots.h"
+#include "agent/sys.h"
+
+/* What the child has to know of its parent, taken before the fork. */
+struct origin {
+    uint64_t seq, image;
+    uint32_t ppid, ptid;
+};
+static struct origin origin(void)
+{
+    return (struct origin){ips_core_fork_before(), ips_core_image_stamp(),
+                           ips_sys_getpid(), ips_sys_gettid()};
+}
+static void child_begins(const struct origin *from)
+{
+    int saved = errno;
+    ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
+    ips_wrap_name_standard();
+    errno = saved;
+}
+
+static IPS_TLS struct {
+    bool wrapped;  /* our fork() records the parent's side */
+    bool prepared; /* `from` and `call` belong to the fork under way */
+    struct origin from;
+    struct ips_moment call;
+} forking;
+
+static IPS_TLS struct {
+    unsigned depth;
+    uint64_t seq;
+    struct ips_moment call;
+} vforking;
+
+static void at_fork_prepare(void)
+{
+    forking.prepared = ips_wrap_on();
+    if (!forking.prepared)
+        return;
+    forking.from = origin();
+    if (!forking.wrapped)
+        forking.call = ips_at_call();
+}
+
+static void at_fork_parent(void)
+{
+    if (forking.prepared && !forking.wrapped) {
+        int saved = errno;
+        ips_record_fork(IPS_FORK_FORK, 0, forking.from.seq, forking.call, 0);
+        errno = saved;
+    }
+}
+
+static void at_fork_child(void)
+{
+    forking.wrapped = false;
+    if (ips_wrap_state != IPS_WRAP_ON)
+        return;
+    if (ips_in_vfork) { /* a vfork child forked: this one has its own memory */
+        struct origin from = {0, 0, (uint32_t)getppid(), 0};
+        vforking.depth = 0;
+        ips_in_vfork = false;
+        child_begins(&from);
+    } else if (forking.prepared) {
+        child_begins(&forking.from);
+    }
+}
+
+void ips_fork_init(void)
+{
+    pthread_atfork(at_fork_prepare, at_fork_parent, at_fork_child);
+}
+
+IPS_EXPORT pid_t fork(void)
+{
+    if (!ips_wrap_on())
+        return REAL(fork)();
+    struct ips_moment call = ips_at_call();
+    forking.wrapped = true;
+    pid_t pid = REAL(fork)();
+    if (pid == 0)
+        return 0;
+    int saved = errno;
+    forking.wrapped = false;
+    ips_record_fork(IPS_FORK_FORK, pid > 0 ? (uint32_t)pid : 0,
+                    forking.from.seq, call, pid < 0 ? saved : 0);
+    errno = saved;
+    return pid;
+}
+pid_t __fork(void) IPS_ALIAS(fork);
+
+/* The two sides of a fork without handlers. */
+static void forked(pid_t pid, const struct origin *from, struct ips_moment call)
+{
+    if (pid == 0) {
+        child_begins(from);
+        return;
+    }
+    int saved = errno;
+    ips_record_fork(IPS_FORK_FORK, pid > 0 ? (uint32_t)pid : 0, from->seq, call,
+                    pid < 0 ? saved : 0);
+    errno = saved;
+}
+
+IPS_EXPORT pid_t _Fork(void)
+{
+    if (!ips_wrap_on())
+        return REAL(_Fork)();
+    struct ips_moment call = ips_at_call();
+    struct origin from = origin();
+    pid_t pid = REAL(_Fork)();
+    forked(pid, &from, call);
+    return pid;
+}
+
+/* syscall(SYS_fork), and SYS_clone without CLONE_VM (wrap_syscall.c). */
+long ips_fork_by_syscall(long n, const long args[6]);
+long ips_fork_by_syscall(long n, const long args[6])
+{
+    struct ips_moment call = ips_at_call();
+    struct origin from = origin();
+    long pid =
+        REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
+    forked((pid_t)pid, &from, call);
+    return pid;
+}
+
+/* --- clone
+ * ---------------------------------------------------------------------- */
+
+struct clone_start {
+    int (*fn)(void *);
+    void *arg;
+    struct origin from;
+};
+static int clone_child(void *p)
+{
+    struct clone_start *start = (struct clone_start *)p;
+    child_begins(&start->from);
+    int status = start->fn(start->arg);
+    ips_core_process_end(IPS_END_EXIT, status);
+    return status;
+}
+
+IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+    va_list ap;
+    va_start(ap, arg);
+    pid_t *ptid = va_arg(ap, pid_t *);
+    void *tls = va_arg(ap, void *);
+    pid_t *ctid = va_arg(ap, pid_t *);
+    va_end(ap);
+    if (!ips_wrap_on())
+        return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
+    if (!(flags & CLONE_VM)) {
+        /* `start` is still there in the child's copy of this stack */
+        struct clone_start start = {fn, arg, origin()};
+        struct ips_moment call = ips_at_call();
+        int pid =
+            REAL(clone)(clone_child, stack, flags, &start, ptid, tls, ctid);
+        forked(pid, &start.from, call); /* never 0 here */
+        return pid;
+    }
+    if (flags & CLONE_VFORK) {
+        ips_vfork_before();
+        int pid = REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
+        int saved = errno;
+        ips_vfork_after(pid < 0 ? -saved : pid);
+        return pid;
+    }
+    /* A task that runs beside us with our thread-local data cannot be told
+     * from this thread: from here on nothing is recorded in this process. */
+    if (!(flags & CLONE_SETTLS))
+        ips_wrap_state = IPS_WRAP_OFF;
+    return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
+}
+int __clone(int (*)(void *), void *, int, void *, ...) IPS_ALIAS(clone);
+
+/* --- vfork: around the system call in wrap_entry.S
+ * --------------------------------- */
+
+void ips_vfork_before(void)
+{
+    bool on = ips_wrap_on();
+    if (ips_wrap_state != IPS_WRAP_ON)
+        return;
+    if (on) {
+        vforking.seq = ips_core_fork_before();
+        vforking.call = ips_at_call();
+    }
+    vforking.depth++; /* 2 and more: a vfork child's own vfork */
+    ips_in_vfork = true;
+}
+
+/* Only in the parent, once the child has gone; `result` as the kernel gave it,
+ * returns what vfork returns. */
+long ips_vfork_after(long result)
+{
+    if (ips_wrap_state == IPS_WRAP_ON && vforking.depth &&
+        --vforking.depth == 0) {
+        ips_in_vfork = false;
+        ips_record_fork(IPS_FORK_VFORK, result > 0 ? (uint32_t)result : 0,
+                        vforking.seq, vforking.call,
+                        result < 0 ? (int)-result : 0);
+    }
+    if (result >= 0)
+        return result;
+    errno = (int)-result;
+    return -1;
+}
+
+/* --- spawn, popen, system
+ * ------------------------------------------------------------ */
+
+#define SPAWN(name)                                                            \
+    do {                                                                       \
+        bool on = ips_wrap_on();                                               \
+        pid_t own = 0;                                                         \
+        IPS_ENV(env, envp);                                                    \
+        struct ips_moment call = {0, 0, 0};                                    \
+        uint64_t seq = 0;                                                      \
+        if (on) {                                                              \
+            seq = ips_core_fork_before();                                      \
+            call = ips_at_call();                                              \
+        }                                                                      \
+        int err =                                                              \
+            REAL(name)(pid ? pid : &own, path, actions, attr, argv, env.envp); \
+        int saved = errno;                                                     \
+        if (on)                                                                \
+            ips_record_fork(IPS_FORK_SPAWN,                                    \
+                            err ? 0 : (uint32_t)(pid ? *pid : own), seq, call, \
+                            err);                                              \
+        ips_env_done(&env);                                                    \
+        errno = saved;                                                         \
+        return err;                                                            \
+    } while (0)
+
+IPS_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path,
+                           const posix_spawn_file_actions_t *restrict actions,
+                           const posix_spawnattr_t *restrict attr,
+                           char *const argv[restrict],
+                           char *const envp[restrict])
+{
+    SPAWN(posix_spawn);
+}
+
+IPS_EXPORT int posix_spawnp(pid_t *pid, const char *path,
+                            const posix_spawn_file_actions_t *actions,
+                            const posix_spawnattr_t *attr, char *const argv[],
+                            char *const envp[])
+{
+    SPAWN(posix_spawnp);
+}
+
+/* popen and system give the child `environ`. Where the program cleared our
+ * names from that, it is replaced for the call - if no other thread can see. */
+extern char __libc_single_threaded __attribute__((weak));
+static bool lend_environ(struct ips_env *env, char ***kept)
+{
+    if (env->envp == environ || !&__libc_single_threaded ||
+        !__libc_single_threaded)
+        return false;
+    *kept = environ;
+    environ = env->envp;
+    return true;
+}
+
+IPS_EXPORT FILE *popen(const char *command, const char *mode)
+{
+    if (!ips_wrap_on())
+        return REAL(popen)(command, mode);
+    char **kept;
+    IPS_ENV(env, environ);
+    bool lent = lend_environ(&env, &kept);
+    uint64_t seq = ips_core_fork_before();
+    struct ips_moment call = ips_at_call();
+    FILE *f = REAL(popen)(command, mode);
+    int saved = errno;
+    if (lent)
+        environ = kept;
+    ips_env_done(&env);
+    ips_record_fork(IPS_FORK_POPEN, 0, seq, call, f ? 0 : saved);
+    if (f) {
+        ips_fd_forget(f->_fileno);
+        ips_chan_name(f->_fileno, ips_fd_get(f->_fileno), NULL);
+        ips_stdio_popened(f, seq);
+    }
+    errno = saved;
+    return f;
+}
+
+IPS_EXPORT int system(const char *command)
+{
+    if (!ips_wrap_on() || !command)
+        return REAL(system)(command);
+    char **kept;
+    IPS_ENV(env, environ);
+    bool lent = lend_environ(&env, &kept);
+    uint64_t seq = ips_core_fork_before();
+    ips_record_fork(IPS_FORK_SYSTEM, 0, seq, ips_at_call(), 0);
+    struct ips_moment call = ips_at_call();
+    struct ips_reap reap = ips_reap_begin();
+    int status = REAL(system)(command);
+    int saved = errno;
+    if (lent)
+        environ = kept;
+    ips_env_done(&env);
+    if (status != -1)
+        ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_end(reap),
+                        (uint32_t)status);
+    errno = saved;
+    return status;
+}
+
+/* --- the C library's own forks
+ * ----------------------------------------------------------- */
+
+/* 0, 1 and 2 were replaced behind our back. */
+static void standard_replaced(void)
+{
+    int saved = errno;
+    for (int fd = 0; fd <= 2; fd++) {
+        uint64_t word = ips_fd_get(fd);
+        if (ips_fd_chan(word))
+            ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now());
+        ips_fd_forget(fd);
+    }
+    errno = saved;
+}
+
+IPS_EXPORT int daemon(int nochdir, int noclose)
+{
+    ips_wrap_on();
+    int r = REAL(daemon)(nochdir, noclose);
+    if (r == 0 && !noclose && ips_wrap_on())
+        standard_replaced();
+    return r;
+}
+
+IPS_EXPORT int forkpty(int *master, char *name, const struct termios *termp,
+                       const struct winsize *winp)
+{
+    ips_wrap_on();
+    int pid = REAL(forkpty)(master, name, termp, winp);
+    if (pid == 0 && ips_wrap_on())
+        standard_replaced();
+    return pid;
+}

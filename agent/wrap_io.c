@@ -1,0 +1,291 @@
+/*
+ * read and write families, send, recv, sendfile, splice.
+ *
+ * pread, pwrite and copy_file_range move bytes of files only (they fail on
+ * pipes and sockets), so they are left alone; preadv2 and pwritev2 at offset -1
+ * are readv and writev and are not.
+ */
+#include "agent/wrap.h"
+
+/* glibc declares the socket calls with transparent unions of all address
+ * types; in the ABI they are the plain pointers written here. */
+#pragma GCC diagnostic ignored "-Wpedantic"
+
+#include <sys/eventfd.h>
+#include <sys/sendfile.h>
+
+/* Receives that move nothing, or not in the stream's order. */
+#define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
+
+/* A receive on a datagram socket whose caller did not ask for the sender: we
+ * ask. recvfrom with an address of ours differs from the call replaced only in
+ * telling us that. */
+static ssize_t receive_dgram(const struct ips_io *io, void *buf, size_t n,
+                             int flags)
+{
+    struct sockaddr_storage from;
+    socklen_t len = sizeof(from);
+    ssize_t r =
+        REAL(recvfrom)(io->fd, buf, n, flags, (struct sockaddr *)&from, &len);
+    bool named = r >= 0 && len >= sizeof(sa_family_t) && len <= sizeof(from);
+    return ips_io_received(io, IPS_OP_DATA, r, IPS_IOV(buf, n),
+                           named ? (struct sockaddr *)&from : NULL, len);
+}
+
+/* A peek that waited is a wait for this channel; nothing was received. */
+static ssize_t peeked(const struct ips_io *io, int flags, ssize_t r)
+{
+    if (flags & MSG_PEEK)
+        ips_record_wait(IPS_OP_POLL, io->call, r < 0 ? -1 : 0, errno, io->site,
+                        io->chan);
+    return r;
+}
+
+IPS_EXPORT ssize_t read(int fd, void *buf, size_t n)
+{
+    struct ips_io io;
+    if (!ips_io_begin(&io, fd, IPS_SITE))
+        return REAL(read)(fd, buf, n);
+    if (io.klass == IPS_FD_DGRAM && n)
+        return receive_dgram(&io, buf, n, 0);
+    ssize_t r = REAL(read)(fd, buf, n);
+    return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+}
+ssize_t __read(int, void *, size_t) IPS_ALIAS(read);
+
+ssize_t __read_chk(int fd, void *buf, size_t n, size_t size);
+IPS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
+{
+    struct ips_io io;
+    if (!ips_io_begin(&io, fd, IPS_SITE))
+        return REAL(__read_chk)(fd, buf, n, size);
+    if (io.klass == IPS_FD_DGRAM && n && n <= size)
+        return receive_dgram(&io, buf, n, 0);
+    ssize_t r = REAL(__read_chk)(fd, buf, n, size);
+    return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+}
+
+IPS_EXPORT ssize_t write(int fd, const void *buf, size_t n)
+{
+    struct ips_io io;
+    if (!ips_io_begin(&io, fd, IPS_SITE))
+        return REAL(write)(fd, buf, n);
+    ssize_t r = REAL(write)(fd, buf, n);
+    return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+}
+ssize_t __write(int, const void *, size_t) IPS_ALIAS(write);
+
+/* A bad count is the kernel's to refuse; we only must not walk it. */
+static size_t iov_count(long count)
+{
+    return count < 0 || count > 1024 ? 0 : (size_t)count;
+}
+
+IPS_EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
+{
+    struct ips_io io;
+    if (!ips_io_begin(&io, fd, IPS_SITE))
+        return REAL(readv)(fd, iov, count);
+    ssize_t r = REAL(readv)(fd, iov, count);
+    return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
+}
+
+IPS_EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
+{
+    struct ips_io io;
+    if (!ips_io_begin(&io, fd, IPS_SITE))
+        return REAL(writev)(fd, iov, count);
+    ssize_t r = REAL(writev)(fd, iov, count);
+    return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
+}
+
+IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
+                           int flags)
+{
+    struct ips_io io;
+    if (at != -1 || !ips_io_begin(&io, fd, IPS_SITE))
+        return ips_wrap_on(), REAL(preadv2)(fd, iov, count, at, flags);
+    ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
+    return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
+}
+ssize_t preadv64v2(int, const struct iovec *, int, off64_t, int)
+    IPS_ALIAS(preadv2);
+
+IPS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count,
+                            off_t at, int flags)
+{
+    struct ips_io io;
+    if (at != -1 || !ips_io_begin(&io, fd, IPS_SITE))
+        return ips_wrap_on(), REAL(pwritev2)(fd, iov, count, at, flags);
+    ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
+    return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
+}
+ssize_t pwritev64v2(int, const struct iovec *, int, off64_t, int)
+    IPS_ALIAS(pwritev2);
+
+IPS_EXPORT ssize_t send(int fd, const void *buf, size_t n, int flags)
+{
+    struct ips_io io;
+    if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
+        return ips_wrap_on(), REAL(send)(fd, buf, n, flags);
+    ssize_t r = REAL(send)(fd, buf, n, flags);
+    return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+}
+ssize_t __send(int, const void *, size_t, int) IPS_ALIAS(send);
+
+IPS_EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
+                          const struct sockaddr *to, socklen_t len)
+{
+    struct ips_io io;
+    if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
+        return ips_wrap_on(), REAL(sendto)(fd, buf, n, flags, to, len);
+    ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
+    return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), to, len);
+}
+
+IPS_EXPORT ssize_t recv(int fd, void *buf, size_t n, int flags)
+{
+    struct ips_io io;
+    if (!ips_io_begin(&io, fd, IPS_SITE))
+        return REAL(recv)(fd, buf, n, flags);
+    if (flags & NOT_DATA)
+        return peeked(&io, flags, REAL(recv)(fd, buf, n, flags));
+    if (io.klass == IPS_FD_DGRAM)
+        return receive_dgram(&io, buf, n, flags);
+    ssize_t r = REAL(recv)(fd, buf, n, flags);
+    return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+}
+
+ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size, int flags);
+IPS_EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size,
+                              int flags)
+{
+    struct ips_io io;
+    if (!ips_io_begin(&io, fd, IPS_SITE))
+        return REAL(__recv_chk)(fd, buf, n, size, flags);
+    if (flags & NOT_DATA)
+        return peeked(&io, flags, REAL(__recv_chk)(fd, buf, n, size, flags));
+    if (io.klass == IPS_FD_DGRAM && n <= size)
+        return receive_dgram(&io, buf, n, flags);
+    ssize_t r = REAL(__recv_chk)(fd, buf, n, size, flags);
+    return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+}
+
+/* The sender as far as the caller's own buffer tells it; a buffer too short
+ * for it leaves it unknown. */
+static ssize_t received_from(const struct ips_io *io, ssize_t r, void *buf,
+                             size_t n, const struct sockaddr *from,
+                             const socklen_t *len, socklen_t room)
+{
+    static const struct sockaddr unknown = {.sa_family = AF_UNSPEC};
+    socklen_t got = r >= 0 && len ? *len : 0;
+    if (got > room || got < sizeof(sa_family_t)) {
+        from = &unknown;
+        got = sizeof(unknown);
+    }
+    return ips_io_received(io, IPS_OP_DATA, r, IPS_IOV(buf, n), from, got);
+}
+
+IPS_EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
+                            struct sockaddr *from, socklen_t *len)
+{
+    struct ips_io io;
+    if (!ips_io_begin(&io, fd, IPS_SITE))
+        return REAL(recvfrom)(fd, buf, n, flags, from, len);
+    if (flags & NOT_DATA)
+        return peeked(&io, flags, REAL(recvfrom)(fd, buf, n, flags, from, len));
+    if (io.klass == IPS_FD_DGRAM && !from)
+        return receive_dgram(&io, buf, n, flags);
+    socklen_t room = from && len ? *len : 0;
+    ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
+    return received_from(&io, r, buf, n, from, from ? len : NULL, room);
+}
+
+ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags,
+                       struct sockaddr *from, socklen_t *len);
+IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
+                                  int flags, struct sockaddr *from,
+                                  socklen_t *len)
+{
+    if (n > size) /* aborts */
+        return ips_wrap_on(),
+               REAL(__recvfrom_chk)(fd, buf, n, size, flags, from, len);
+    return recvfrom(fd, buf, n, flags, from, len);
+}
+
+/* --- from descriptor to descriptor ------------------------------------------
+ */
+
+/* What went through two ends at once: received from one, sent to the other.
+ * An error is put down to the reading end where that is a channel. */
+static ssize_t moved(struct ips_io *in, struct ips_io *out, ssize_t r,
+                     size_t asked)
+{
+    const struct iovec iov = {NULL, asked};
+    int saved = errno;
+    if (in && in->klass == IPS_FD_STREAM)
+        ips_io_received(in, IPS_OP_SENDFILE, r, &iov, 1, NULL, 0);
+    else
+        in = NULL;
+    if (out && out->klass == IPS_FD_STREAM && !(r < 0 && in))
+        ips_io_sent(out, IPS_OP_SENDFILE, r, &iov, 1, NULL, 0);
+    errno = saved;
+    return r;
+}
+
+IPS_EXPORT ssize_t sendfile(int to, int from, off_t *at, size_t n)
+{
+    struct ips_io in, out;
+    bool has_in = ips_io_begin(&in, from, IPS_SITE);
+    bool has_out = ips_io_begin(&out, to, IPS_SITE);
+    ssize_t r = REAL(sendfile)(to, from, at, n);
+    if (has_in || has_out)
+        moved(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
+    return r;
+}
+ssize_t sendfile64(int, int, off64_t *, size_t) IPS_ALIAS(sendfile);
+
+IPS_EXPORT ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at,
+                          size_t n, unsigned flags)
+{
+    struct ips_io in, out;
+    bool has_in = ips_io_begin(&in, from, IPS_SITE);
+    bool has_out = ips_io_begin(&out, to, IPS_SITE);
+    ssize_t r = REAL(splice)(from, from_at, to, to_at, n, flags);
+    if (has_in || has_out)
+        moved(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
+    return r;
+}
+
+/* tee leaves the bytes in the pipe that it reads: a send alone. */
+IPS_EXPORT ssize_t tee(int from, int to, size_t n, unsigned flags)
+{
+    struct ips_io out;
+    if (!ips_io_begin(&out, to, IPS_SITE))
+        return REAL(tee)(from, to, n, flags);
+    ssize_t r = REAL(tee)(from, to, n, flags);
+    return moved(NULL, &out, r, n);
+}
+
+/* Gives pages to a write end, or takes bytes from a read end. */
+IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,
+                            unsigned flags)
+{
+    struct ips_io io;
+    if (!ips_io_begin(&io, fd, IPS_SITE))
+        return REAL(vmsplice)(fd, iov, count, flags);
+    ssize_t r = REAL(vmsplice)(fd, iov, count, flags);
+    int saved = errno;
+    bool reads = (REAL(fcntl)(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+    errno = saved;
+    if (reads)
+        return ips_io_received(&io, IPS_OP_SENDFILE, r, iov,
+                               iov_count((long)count), NULL, 0);
+    return ips_io_sent(&io, IPS_OP_SENDFILE, r, iov, iov_count((long)count),
+                       NULL, 0);
+}
+
+IPS_EXPORT int eventfd_read(int fd, eventfd_t *value)
+{
+    return read(fd, value, sizeof(*value)) == (ssize_t)sizeof(*value) ? 0 : -1;
+}

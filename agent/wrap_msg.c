@@ -1,0 +1,176 @@
+/* sendmsg, recvmsg, sendmmsg, recvmmsg. */
+#include "agent/wrap.h"
+
+#define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
+#define COPIES 64u /* messages of one recvmmsg that we copy to add addresses   \
+                    */
+
+static const struct sockaddr unknown = {.sa_family = AF_UNSPEC};
+
+static size_t iov_count(const struct msghdr *m)
+{
+    return m->msg_iovlen > 1024 ? 0 : m->msg_iovlen;
+}
+
+/* Descriptors that came along: whatever we knew of their numbers is over. */
+static void take_rights(struct msghdr *m)
+{
+    if (!m->msg_control || m->msg_controllen < sizeof(struct cmsghdr))
+        return;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+            ips_fd_forget(fd);
+        }
+    }
+}
+
+IPS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+    struct ips_io io;
+    if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
+        return ips_wrap_on(), REAL(sendmsg)(fd, m, flags);
+    ssize_t r = REAL(sendmsg)(fd, m, flags);
+    if (r < 0) /* `m` may be what was wrong */
+        return ips_io_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+    return ips_io_sent(&io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
+                       (const struct sockaddr *)m->msg_name, m->msg_namelen);
+}
+
+/* On a datagram socket whose caller did not ask for the sender, with a copy
+ * that does; the kernel writes name length, control length and flags only. */
+static ssize_t receive_named(const struct ips_io *io, struct msghdr *m,
+                             int flags)
+{
+    struct sockaddr_storage from;
+    struct msghdr copy = *m;
+    copy.msg_name = &from;
+    copy.msg_namelen = sizeof(from);
+    ssize_t r = REAL(recvmsg)(io->fd, &copy, flags);
+    if (r < 0)
+        return ips_io_received(io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+    m->msg_controllen = copy.msg_controllen;
+    m->msg_flags = copy.msg_flags;
+    take_rights(m);
+    bool named = copy.msg_namelen >= sizeof(sa_family_t);
+    return ips_io_received(io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
+                           named ? (const struct sockaddr *)copy.msg_name
+                                 : NULL,
+                           copy.msg_namelen);
+}
+
+IPS_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+    struct ips_io io;
+    if (!ips_io_begin(&io, fd, IPS_SITE))
+        return REAL(recvmsg)(fd, m, flags);
+    if (flags & NOT_DATA) {
+        ssize_t r = REAL(recvmsg)(fd, m, flags);
+        if (r >= 0)
+            take_rights(m); /* a peek passes descriptors too */
+        if (flags & MSG_PEEK)
+            ips_record_wait(IPS_OP_POLL, io.call, r < 0 ? -1 : 0, errno,
+                            io.site, io.chan);
+        return r;
+    }
+    if (io.klass == IPS_FD_DGRAM && m && !m->msg_name)
+        return receive_named(&io, m, flags);
+    socklen_t room = m ? m->msg_namelen : 0;
+    ssize_t r = REAL(recvmsg)(fd, m, flags);
+    if (r < 0)
+        return ips_io_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+    take_rights(m);
+    bool whole =
+        m->msg_namelen >= sizeof(sa_family_t) && m->msg_namelen <= room;
+    return ips_io_received(&io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
+                           whole ? (const struct sockaddr *)m->msg_name
+                                 : &unknown,
+                           whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
+}
+
+IPS_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
+{
+    struct ips_io io;
+    if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
+        return ips_wrap_on(), REAL(sendmmsg)(fd, v, n, flags);
+    int r = REAL(sendmmsg)(fd, v, n, flags);
+    int saved = errno;
+    if (r < 0)
+        ips_io_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+    for (int i = 0; i < r; i++)
+        ips_io_sent(&io, IPS_OP_DATA, v[i].msg_len, v[i].msg_hdr.msg_iov,
+                    iov_count(&v[i].msg_hdr),
+                    (const struct sockaddr *)v[i].msg_hdr.msg_name,
+                    v[i].msg_hdr.msg_namelen);
+    errno = saved;
+    return r;
+}
+
+/* Writes one RECV for each of the `r` messages. */
+static void received_many(const struct ips_io *io, struct mmsghdr *v,
+                          const socklen_t *room, int r)
+{
+    for (int i = 0; i < r; i++) {
+        struct msghdr *m = &v[i].msg_hdr;
+        bool whole = m->msg_name && m->msg_namelen >= sizeof(sa_family_t) &&
+                     (!room || m->msg_namelen <= room[i]);
+        ips_io_received(io, IPS_OP_DATA, v[i].msg_len, m->msg_iov, iov_count(m),
+                        whole ? (const struct sockaddr *)m->msg_name : &unknown,
+                        whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
+    }
+}
+
+/* With copies of the headers that ask for the senders. */
+static int receive_many_named(const struct ips_io *io, struct mmsghdr *v,
+                              unsigned n, int flags, struct timespec *timeout)
+{
+    struct sockaddr_storage from[COPIES];
+    socklen_t room[COPIES];
+    struct mmsghdr copy[COPIES];
+    for (unsigned i = 0; i < n; i++) {
+        copy[i] = v[i];
+        if (!copy[i].msg_hdr.msg_name) {
+            copy[i].msg_hdr.msg_name = &from[i];
+            copy[i].msg_hdr.msg_namelen = sizeof(from[i]);
+        }
+        room[i] = copy[i].msg_hdr.msg_namelen;
+    }
+    int r = REAL(recvmmsg)(io->fd, copy, n, flags, timeout);
+    for (int i = 0; i < r; i++) {
+        struct msghdr *m = &v[i].msg_hdr;
+        m->msg_controllen = copy[i].msg_hdr.msg_controllen;
+        m->msg_flags = copy[i].msg_hdr.msg_flags;
+        if (m->msg_name)
+            m->msg_namelen = copy[i].msg_hdr.msg_namelen;
+        v[i].msg_len = copy[i].msg_len;
+        take_rights(m);
+    }
+    received_many(io, copy, room, r);
+    return r;
+}
+
+IPS_EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags,
+                        struct timespec *timeout)
+{
+    struct ips_io io;
+    if (flags & NOT_DATA || !ips_io_begin(&io, fd, IPS_SITE))
+        return ips_wrap_on(), REAL(recvmmsg)(fd, v, n, flags, timeout);
+    int r;
+    if (io.klass == IPS_FD_DGRAM && v && n <= COPIES) {
+        r = receive_many_named(&io, v, n, flags, timeout);
+    } else {
+        r = REAL(recvmmsg)(fd, v, n, flags, timeout);
+        for (int i = 0; i < r; i++)
+            take_rights(&v[i].msg_hdr);
+        received_many(&io, v, NULL, r);
+    }
+    int saved = errno;
+    if (r < 0)
+        ips_io_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+    errno = saved;
+    return r;
+}

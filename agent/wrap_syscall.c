@@ -1,0 +1,236 @@
+/*
+ * syscall(): the numbers that we have a wrapper for go through it; libc's
+ * function makes the same system call and reports errors alike. The raw forms
+ * that differ from libc's (signal set sizes, error numbers) are recorded around
+ * the raw call. vfork and clones that share memory never come here: they must
+ * not return into a frame of ours twice (wrap_entry.S).
+ */
+#include "agent/wrap.h"
+
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+
+long ips_fork_by_syscall(long n, const long args[6]);
+int eventfd(unsigned, int);
+
+#define P(type, x) ((type)(uintptr_t)(x))
+
+static long waited(enum ips_op op, long n, long a, long b, long c, long d,
+                   long e, long f)
+{
+    struct ips_moment call = ips_at_call();
+    long r = REAL(syscall)(n, a, b, c, d, e, f);
+    int saved = errno;
+    ips_record_wait(op, call, r, saved, 0, 0);
+    errno = saved;
+    return r;
+}
+
+static bool bytes(long *r, long n, long a, long b, long c, long d, long e,
+                  long f)
+{
+    int fd = (int)a;
+    switch (n) {
+    case SYS_read:
+        *r = read(fd, P(void *, b), (size_t)c);
+        return true;
+    case SYS_write:
+        *r = write(fd, P(void *, b), (size_t)c);
+        return true;
+    case SYS_readv:
+        *r = readv(fd, P(struct iovec *, b), (int)c);
+        return true;
+    case SYS_writev:
+        *r = writev(fd, P(struct iovec *, b), (int)c);
+        return true;
+    case SYS_sendto:
+        *r = sendto(fd, P(void *, b), (size_t)c, (int)d,
+                    P(struct sockaddr *, e), (socklen_t)f);
+        return true;
+    case SYS_recvfrom:
+        *r = recvfrom(fd, P(void *, b), (size_t)c, (int)d,
+                      P(struct sockaddr *, e), P(socklen_t *, f));
+        return true;
+    case SYS_sendmsg:
+        *r = sendmsg(fd, P(struct msghdr *, b), (int)c);
+        return true;
+    case SYS_recvmsg:
+        *r = recvmsg(fd, P(struct msghdr *, b), (int)c);
+        return true;
+    case SYS_sendmmsg:
+        *r = sendmmsg(fd, P(struct mmsghdr *, b), (unsigned)c, (int)d);
+        return true;
+    case SYS_recvmmsg:
+        *r = recvmmsg(fd, P(struct mmsghdr *, b), (unsigned)c, (int)d,
+                      P(struct timespec *, e));
+        return true;
+    case SYS_sendfile:
+        *r = sendfile(fd, (int)b, P(off_t *, c), (size_t)d);
+        return true;
+    case SYS_splice:
+        *r = splice(fd, P(off64_t *, b), (int)c, P(off64_t *, d), (size_t)e,
+                    (unsigned)f);
+        return true;
+    case SYS_tee:
+        *r = tee(fd, (int)b, (size_t)c, (unsigned)d);
+        return true;
+    case SYS_vmsplice:
+        *r = vmsplice(fd, P(struct iovec *, b), (size_t)c, (unsigned)d);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool descriptors(long *r, long n, long a, long b, long c, long d)
+{
+    int fd = (int)a;
+    switch (n) {
+    case SYS_close:
+        *r = close(fd);
+        return true;
+    case SYS_close_range:
+        *r = close_range((unsigned)a, (unsigned)b, (int)c);
+        return true;
+    case SYS_dup:
+        *r = dup(fd);
+        return true;
+    case SYS_dup3:
+        *r = dup3(fd, (int)b, (int)c);
+        return true;
+    case SYS_fcntl:
+        *r = fcntl(fd, (int)b, c);
+        return true;
+    case SYS_pipe2:
+        *r = pipe2(P(int *, a), (int)b);
+        return true;
+    case SYS_socket:
+        *r = socket(fd, (int)b, (int)c);
+        return true;
+    case SYS_socketpair:
+        *r = socketpair(fd, (int)b, (int)c, P(int *, d));
+        return true;
+    case SYS_connect:
+        *r = connect(fd, P(struct sockaddr *, b), (socklen_t)c);
+        return true;
+    case SYS_accept:
+        *r = accept(fd, P(struct sockaddr *, b), P(socklen_t *, c));
+        return true;
+    case SYS_accept4:
+        *r = accept4(fd, P(struct sockaddr *, b), P(socklen_t *, c), (int)d);
+        return true;
+    case SYS_listen:
+        *r = listen(fd, (int)b);
+        return true;
+    case SYS_shutdown:
+        *r = shutdown(fd, (int)b);
+        return true;
+#ifdef SYS_dup2
+    case SYS_dup2:
+        *r = dup2(fd, (int)b);
+        return true;
+    case SYS_pipe:
+        *r = pipe(P(int *, a));
+        return true;
+#endif
+    default:
+        return false;
+    }
+}
+
+/* The raw call ends processes and takes rusage where libc's does not. */
+static bool processes(long *r, long n, const long args[6])
+{
+    switch (n) {
+    case SYS_execve:
+        *r = execve(P(char *, args[0]), P(char **, args[1]),
+                    P(char **, args[2]));
+        return true;
+    case SYS_execveat:
+        *r = execveat((int)args[0], P(char *, args[1]), P(char **, args[2]),
+                      P(char **, args[3]), (int)args[4]);
+        return true;
+    case SYS_wait4:
+        *r = wait4((pid_t)args[0], P(int *, args[1]), (int)args[2],
+                   P(struct rusage *, args[3]));
+        return true;
+    case SYS_waitid:
+        if (args[4]) /* the caller wants rusage: no record, its own result */
+            return false;
+        *r = waitid((idtype_t)args[0], (id_t)args[1], P(siginfo_t *, args[2]),
+                    (int)args[3]);
+        return true;
+    case SYS_exit_group:
+        ips_core_process_end(IPS_END_EXIT, (int)args[0]);
+        return false;
+    case SYS_exit:
+        ips_core_thread_end();
+        return false;
+    case SYS_clone:
+        *r = ips_fork_by_syscall(n, args);
+        return true;
+#ifdef SYS_fork
+    case SYS_fork:
+        *r = ips_fork_by_syscall(n, args);
+        return true;
+#endif
+    default:
+        return false;
+    }
+}
+
+static enum ips_op wait_op(long n)
+{
+    switch (n) {
+    case SYS_ppoll:
+#ifdef SYS_poll
+    case SYS_poll:
+#endif
+        return IPS_OP_POLL;
+    case SYS_pselect6:
+#ifdef SYS_select
+    case SYS_select:
+#endif
+        return IPS_OP_SELECT;
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+#ifdef SYS_epoll_wait
+    case SYS_epoll_wait:
+#endif
+        return IPS_OP_EPOLL;
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+        return IPS_OP_SLEEP;
+    case SYS_rt_sigtimedwait:
+    case SYS_rt_sigsuspend:
+#ifdef SYS_pause
+    case SYS_pause:
+#endif
+        return IPS_OP_SIGWAIT;
+    default:
+        return IPS_OP_DATA; /* no wait */
+    }
+}
+
+/* From `syscall` in wrap_entry.S: a raw call that it made itself failed. */
+long ips_syscall_failed(long result)
+{
+    errno = (int)-result;
+    return -1;
+}
+
+/* From `syscall` in wrap_entry.S. */
+long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
+{
+    long r = 0;
+    const long args[6] = {a, b, c, d, e, f};
+    if (!ips_wrap_on())
+        return REAL(syscall)(n, a, b, c, d, e, f);
+    if (bytes(&r, n, a, b, c, d, e, f) || descriptors(&r, n, a, b, c, d) ||
+        processes(&r, n, args))
+        return r;
+    enum ips_op op = wait_op(n);
+    if (op != IPS_OP_DATA)
+        return waited(op, n, a, b, c, d, e, f);
+    return REAL(syscall)(n, a, b, c, d, e, f);
+}

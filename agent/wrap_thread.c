@@ -1,0 +1,222 @@
+/*
+ * POSIX and C11 threads: created, ended (returned, pthread_exit, cancelled),
+ * joined. The new thread begins in a function of ours, which gets its argument
+ * from a fixed table; a thread-specific value's destructor sees every way to
+ * end. Nothing is allocated, attributes are not touched.
+ */
+#include "agent/wrap.h"
+
+#include "agent/sys.h"
+
+/* --- arguments on their way to the new thread
+ * ------------------------------------ */
+
+struct start {
+    _Atomic uint32_t taken;
+    uint32_t ptid;
+    uint64_t seq;
+    union {
+        void *(*posix)(void *);
+        thrd_start_t c11;
+    } fn;
+    void *arg;
+};
+#define STARTS 1024u /* creations under way at once */
+static struct start starts[STARTS];
+static _Atomic uint32_t next_start;
+static pthread_key_t end_key;
+static bool have_key;
+
+static struct start *start_take(void)
+{
+    for (unsigned i = 0; i < STARTS; i++) {
+        struct start *s = &starts[atomic_fetch_add(&next_start, 1) % STARTS];
+        uint32_t none = 0;
+        if (atomic_compare_exchange_strong(&s->taken, &none, 1))
+            return s;
+    }
+    return NULL; /* the thread is then noticed at its first record */
+}
+
+static void start_free(struct start *s)
+{
+    atomic_store_explicit(&s->taken, 0, memory_order_release);
+}
+
+/* Destructors run in rounds; ours asks for another one until the last, so that
+ * what other destructors do is still this thread's. */
+static void at_thread_end(void *round)
+{
+    uintptr_t n = (uintptr_t)round;
+    if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
+        pthread_setspecific(end_key, (void *)(n + 1)) == 0)
+        return;
+    ips_core_thread_end();
+}
+
+void ips_thread_init(void)
+{
+    have_key = pthread_key_create(&end_key, at_thread_end) == 0;
+}
+
+static struct start start_begin(void *p)
+{
+    struct start *s = (struct start *)p;
+    struct start copy;
+    copy.ptid = s->ptid;
+    copy.seq = s->seq;
+    copy.fn = s->fn;
+    copy.arg = s->arg;
+    start_free(s);
+    ips_core_thread_start(copy.seq, copy.ptid);
+    if (have_key)
+        pthread_setspecific(end_key, (void *)1);
+    return copy;
+}
+
+static void *start_posix(void *p)
+{
+    struct start s = start_begin(p);
+    return s.fn.posix(s.arg);
+}
+
+static int start_c11(void *p)
+{
+    struct start s = start_begin(p);
+    return s.fn.c11(s.arg);
+}
+
+/* --- which FORK a thread came from
+ * ------------------------------------------------- */
+
+/* Open addressing by thread handle. A handle is used again by a later thread
+ * only after the earlier one was joined or, detached, has ended: then its place
+ * is written anew. */
+#define KNOWN 8192u
+#define PROBES 64u
+static struct known {
+    _Atomic uint64_t thread; /* 0 = never used */
+    _Atomic uint64_t seq;
+} known[KNOWN];
+
+static struct known *known_find(uint64_t thread, bool add)
+{
+    uint64_t at = (thread >> 6) * 0x9e3779b97f4a7c15ull >> 51;
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct known *k = &known[(at + i) % KNOWN];
+        uint64_t has = atomic_load(&k->thread);
+        if (has == thread)
+            return k;
+        if (has == 0) {
+            if (!add)
+                return NULL;
+            if (atomic_compare_exchange_strong(&k->thread, &has, thread) ||
+                has == thread)
+                return k;
+        }
+    }
+    return NULL;
+}
+
+/* --- create
+ * -------------------------------------------------------------------------- */
+
+/* What `code` returned means success iff it is 0 (pthread) or thrd_success,
+ * which is 0 too. */
+static void created(uint64_t thread, int err, uint64_t seq,
+                    struct ips_moment call, struct start *s)
+{
+    int saved = errno;
+    ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err);
+    if (err) {
+        start_free(s);
+    } else {
+        struct known *k = known_find(thread, true);
+        if (k)
+            atomic_store(&k->seq, seq);
+    }
+    errno = saved;
+}
+
+IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                              void *(*fn)(void *), void *arg)
+{
+    struct start *s = ips_wrap_on() ? start_take() : NULL;
+    if (!s)
+        return REAL(pthread_create)(thread, attr, fn, arg);
+    uint64_t seq = ips_core_fork_before();
+    s->ptid = ips_sys_gettid();
+    s->seq = seq;
+    s->fn.posix = fn;
+    s->arg = arg;
+    struct ips_moment call = ips_at_call();
+    int err = REAL(pthread_create)(thread, attr, start_posix, s);
+    created(err ? 0 : (uint64_t)*thread, err, seq, call, s);
+    return err;
+}
+
+IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
+{
+    struct start *s = ips_wrap_on() ? start_take() : NULL;
+    if (!s)
+        return REAL(thrd_create)(thread, fn, arg);
+    uint64_t seq = ips_core_fork_before();
+    s->ptid = ips_sys_gettid();
+    s->seq = seq;
+    s->fn.c11 = fn;
+    s->arg = arg;
+    struct ips_moment call = ips_at_call();
+    int err = REAL(thrd_create)(thread, start_c11, s);
+    created(err ? 0 : (uint64_t)*thread, err, seq, call, s);
+    return err;
+}
+
+/* --- join
+ * --------------------------------------------------------------------------------
+ */
+
+/* The handle is looked up before the real join: after it, it may be another
+ * thread's. */
+#define JOIN(real_call)                                                        \
+    do {                                                                       \
+        if (!ips_wrap_on())                                                    \
+            return real_call;                                                  \
+        struct known *k = known_find((uint64_t)thread, false);                 \
+        uint64_t seq = k ? atomic_load(&k->seq) : 0;                           \
+        struct ips_moment call = ips_at_call();                                \
+        int r = real_call;                                                     \
+        if (r == 0) {                                                          \
+            int saved = errno;                                                 \
+            ips_record_join(IPS_JOIN_THREAD, 0, seq, call, ~0ull, 0);          \
+            errno = saved;                                                     \
+        }                                                                      \
+        return r;                                                              \
+    } while (0)
+
+IPS_EXPORT int pthread_join(pthread_t thread, void **value)
+{
+    JOIN(REAL(pthread_join)(thread, value));
+}
+
+IPS_EXPORT int pthread_tryjoin_np(pthread_t thread, void **value)
+{
+    JOIN(REAL(pthread_tryjoin_np)(thread, value));
+}
+
+IPS_EXPORT int pthread_timedjoin_np(pthread_t thread, void **value,
+                                    const struct timespec *until)
+{
+    JOIN(REAL(pthread_timedjoin_np)(thread, value, until));
+}
+
+IPS_EXPORT int pthread_clockjoin_np(pthread_t thread, void **value,
+                                    clockid_t clock,
+                                    const struct timespec *until)
+{
+    JOIN(REAL(pthread_clockjoin_np)(thread, value, clock, until));
+}
+
+IPS_EXPORT int thrd_join(thrd_t thread, int *value)
+{
+    JOIN(REAL(thrd_join)(thread, value));
+}

@@ -1,0 +1,219 @@
+/*
+ * The certificate: what an answer rests on and what it cannot know. In JSON
+ * always the same keys; in tables what is nothing is left out, what is
+ * something is said.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/out.h"
+#include "client/units.h"
+
+static void put_count(struct ipsq_json *j, const char *key, uint64_t n)
+{
+    ipsq_json_key(j, key);
+    ipsq_json_count(j, n);
+}
+
+static void put_text(struct ipsq_json *j, const char *key, const char *text)
+{
+    ipsq_json_key(j, key);
+    ipsq_json_text(j, text);
+}
+
+static void put_list(struct ipsq_json *j, const char *key, char **item,
+                     size_t count)
+{
+    struct ipsq_cell cell = ipsq_list(item, count);
+    ipsq_json_key(j, key);
+    ipsq_json_cell(j, IPSQ_LIST, &cell);
+}
+
+static void put_lost(struct ipsq_json *j, const Ips__Certificate *c)
+{
+    ipsq_json_key(j, "lost");
+    ipsq_json_open(j, '[');
+    for (size_t i = 0; i < c->n_lost; i++) {
+        ipsq_json_open(j, '{');
+        put_text(j, "cause", c->lost[i]->name);
+        put_count(j, "count", c->lost[i]->count);
+        ipsq_json_close(j, '}');
+    }
+    ipsq_json_close(j, ']');
+}
+
+static void put_lanes(struct ipsq_json *j, const Ips__Certificate *c)
+{
+    ipsq_json_key(j, "lanes");
+    ipsq_json_open(j, '[');
+    for (size_t i = 0; i < c->n_lanes; i++) {
+        ipsq_json_open(j, '{');
+        put_text(j, "lane", c->lanes[i]->lane);
+        put_count(j, "t_max_ns", c->lanes[i]->t_max_ns);
+        ipsq_json_key(j, "same_order");
+        ipsq_json_bool(j, c->lanes[i]->same_order);
+        ipsq_json_close(j, '}');
+    }
+    ipsq_json_close(j, ']');
+}
+
+/* What an answer without a certificate is worth. */
+static const Ips__Certificate *or_none(const Ips__Certificate *c)
+{
+    static Ips__Certificate none = IPS__CERTIFICATE__INIT;
+    static char note[] = "the answer came without a certificate";
+    static char *notes[] = {note};
+    if (c)
+        return c;
+    none.notes = notes;
+    none.n_notes = 1;
+    none.events = none.unmatched = none.ambiguous = none.pending = UINT64_MAX;
+    none.external = none.idle = none.untraced_processes = UINT64_MAX;
+    none.probe_ns = none.overhead_ns = none.unattributed_cpu_ns = UINT64_MAX;
+    return &none;
+}
+
+void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
+{
+    const Ips__Certificate *c = or_none(cert);
+    ipsq_json_open(j, '{');
+    ipsq_json_key(j, "complete");
+    ipsq_json_bool(j, c->complete);
+    put_count(j, "events", c->events);
+    put_lost(j, c);
+    put_count(j, "unmatched", c->unmatched);
+    put_count(j, "ambiguous", c->ambiguous);
+    put_count(j, "pending", c->pending);
+    put_count(j, "external", c->external);
+    put_count(j, "idle", c->idle);
+    put_list(j, "machines", c->machines, c->n_machines);
+    put_list(j, "missing_machines", c->missing_machines, c->n_missing_machines);
+    put_count(j, "untraced_processes", c->untraced_processes);
+    put_list(j, "unseen", c->unseen, c->n_unseen);
+    put_text(j, "clock", c->clock);
+    put_text(j, "engine", c->engine);
+    put_count(j, "probe_ns", c->probe_ns);
+    put_count(j, "overhead_ns", c->overhead_ns);
+    put_text(j, "message_times", c->message_times);
+    put_lanes(j, c);
+    put_count(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
+    put_list(j, "notes", c->notes, c->n_notes);
+    ipsq_json_close(j, '}');
+}
+
+static void tsv_line(FILE *f, const char *key, enum ipsq_kind kind,
+                     struct ipsq_cell cell)
+{
+    fprintf(f, "#certificate\t%s\t", key);
+    ipsq_tsv_cell(f, kind, &cell);
+    fputc('\n', f);
+}
+
+void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
+{
+    const Ips__Certificate *c = or_none(cert);
+    uint64_t lost = 0;
+    for (size_t i = 0; i < c->n_lost; i++)
+        lost += c->lost[i]->count;
+    tsv_line(f, "complete", IPSQ_BOOL, ipsq_bool(c->complete));
+    tsv_line(f, "events", IPSQ_COUNT, ipsq_count(c->events));
+    tsv_line(f, "lost", IPSQ_COUNT, ipsq_count(lost));
+    tsv_line(f, "unmatched", IPSQ_COUNT, ipsq_count(c->unmatched));
+    tsv_line(f, "ambiguous", IPSQ_COUNT, ipsq_count(c->ambiguous));
+    tsv_line(f, "pending", IPSQ_COUNT, ipsq_count(c->pending));
+    tsv_line(f, "external", IPSQ_COUNT, ipsq_count(c->external));
+    tsv_line(f, "idle", IPSQ_COUNT, ipsq_count(c->idle));
+    tsv_line(f, "machines", IPSQ_LIST, ipsq_list(c->machines, c->n_machines));
+    tsv_line(f, "missing_machines", IPSQ_LIST,
+             ipsq_list(c->missing_machines, c->n_missing_machines));
+    tsv_line(f, "untraced_processes", IPSQ_COUNT,
+             ipsq_count(c->untraced_processes));
+    tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text(c->message_times));
+    tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count(c->overhead_ns));
+}
+
+/* "3 unmatched", where it is any. */
+static void say_count(FILE *f, uint64_t n, const char *what)
+{
+    if (n && n != UINT64_MAX)
+        fprintf(f, ", %" PRIu64 " %s", n, what);
+}
+
+static void say_list(FILE *f, const char *what, char **item, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct ipsq_cell cell = ipsq_text(item[i]);
+        char *text = ipsq_cell_text(IPSQ_TEXT, &cell);
+        fprintf(f, "  %s: %s\n", what, text);
+        free(text);
+    }
+}
+
+static void say_list_cell(FILE *f, const char *what, char **item, size_t count)
+{
+    struct ipsq_cell cell = ipsq_list(item, count);
+    char *text = ipsq_cell_text(IPSQ_LIST, &cell);
+    fprintf(f, "; %s %s", what, text);
+    free(text);
+}
+
+static void say_lanes(FILE *f, const Ips__Certificate *c)
+{
+    if (c->n_lanes == 0)
+        return;
+    fputs("  would be", f);
+    for (size_t i = 0; i < c->n_lanes; i++) {
+        char ns[IPSQ_UNIT_BYTES];
+        ipsq_format_ns(c->lanes[i]->t_max_ns, ns);
+        fprintf(f, "%s %s with %s%s", i ? "," : "", ns, c->lanes[i]->lane,
+                c->lanes[i]->same_order ? "" : " (another order)");
+    }
+    fputc('\n', f);
+}
+
+void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
+{
+    const Ips__Certificate *c = or_none(cert);
+    char probe[IPSQ_UNIT_BYTES], overhead[IPSQ_UNIT_BYTES];
+    uint64_t lost = 0;
+    for (size_t i = 0; i < c->n_lost; i++)
+        lost += c->lost[i]->count;
+    fprintf(f, "certificate: %s", c->complete ? "complete" : "INCOMPLETE");
+    if (c->events != UINT64_MAX)
+        fprintf(f, "; %" PRIu64 " events", c->events);
+    fputs(lost ? "" : ", none lost", f);
+    for (size_t i = 0; i < c->n_lost; i++)
+        fprintf(f, ", %" PRIu64 " LOST (%s)", c->lost[i]->count,
+                c->lost[i]->name);
+    say_count(f, c->unmatched, "unmatched");
+    say_count(f, c->ambiguous, "ambiguous");
+    say_count(f, c->pending, "pending");
+    say_count(f, c->external, "external");
+    say_count(f, c->idle, "idle");
+    say_count(f, c->untraced_processes, "untraced processes");
+    say_list_cell(f, "machines", c->machines, c->n_machines);
+    if (c->n_missing_machines)
+        say_list_cell(f, "MISSING", c->missing_machines, c->n_missing_machines);
+    fputc('\n', f);
+    if (c->message_times && *c->message_times)
+        fprintf(f, "  message times %s", c->message_times);
+    if (c->clock && *c->clock)
+        fprintf(f, "; clocks %s", c->clock);
+    if (c->overhead_ns && c->overhead_ns != UINT64_MAX) {
+        ipsq_format_ns(c->overhead_ns, overhead);
+        ipsq_format_ns(c->probe_ns, probe);
+        fprintf(f, "; measuring cost %s CPU (%s an event)", overhead, probe);
+    }
+    fputc('\n', f);
+    say_lanes(f, c);
+    if (c->unattributed_cpu_ns && c->unattributed_cpu_ns != UINT64_MAX) {
+        ipsq_format_ns(c->unattributed_cpu_ns, overhead);
+        fprintf(f,
+                "  %s CPU that wait() reports belongs to no thread's "
+                "record\n",
+                overhead);
+    }
+    say_list(f, "not seen", c->unseen, c->n_unseen);
+    say_list(f, "note", c->notes, c->n_notes);
+}

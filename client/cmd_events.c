@@ -1,0 +1,95 @@
+#include "client/command.h"
+
+static const struct ipsq_column columns[] = {
+    {"machine", "MACHINE", IPSQ_TEXT}, {"process", "PROCESS", IPSQ_TEXT},
+    {"pid", NULL, IPSQ_COUNT},         {"tid", "TID", IPSQ_COUNT},
+    {"type", "TYPE", IPSQ_TEXT},       {"t_ns", "TIME NS", IPSQ_COUNT},
+    {"cpu_ns", "CPU NS", IPSQ_COUNT},  {"bytes", "BYTES", IPSQ_INT},
+    {"channel", "CHANNEL", IPSQ_TEXT}, {"detail", "DETAIL", IPSQ_TEXT},
+};
+
+struct stream {
+    struct ipsq_out out;
+    struct ipsq_table t;
+    bool begun;
+    const char *run;
+    const struct ipsq_options *o;
+};
+
+static void begin(struct stream *st)
+{
+    if (st->begun)
+        return;
+    st->begun = true;
+    ipsq_progress_end();
+    ipsq_out_begin(&st->out, stdout, st->o->format, false);
+    if (st->o->format == IPSQ_JSON)
+        ipsq_out_value(&st->out, IPSQ_TEXT, "run", NULL, ipsq_text(st->run));
+    ipsq_out_table_begin(&st->out, &st->t, NULL);
+}
+
+static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    struct stream *st = arg;
+    int rc = ipsq_expect(reply, IPS__REPLY__ANSWER_EVENTS, err);
+    if (rc < 0)
+        return rc;
+    begin(st);
+    for (size_t i = 0; i < reply->events->n_events; i++) {
+        const Ips__EventRow *row = reply->events->events[i];
+        struct ipsq_cell *cell = ipsq_table_row(&st->t);
+        *cell++ = ipsq_text(row->machine);
+        *cell++ = ipsq_text(row->process);
+        *cell++ = ipsq_count(row->pid);
+        *cell++ = ipsq_count(row->tid);
+        *cell++ = ipsq_text(row->type);
+        *cell++ = ipsq_count(row->t_ns);
+        *cell++ = ipsq_count(row->cpu_ns);
+        *cell++ = ipsq_int(row->bytes);
+        *cell++ = ipsq_text(row->channel);
+        *cell++ = ipsq_text(row->detail);
+    }
+    ipsq_out_table_rows(&st->out, &st->t);
+    return 0;
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__EventsAsk ask = IPS__EVENTS_ASK__INIT;
+    struct stream st = {.o = o};
+    (void)self;
+    ask.object = ips_wire_text(o->object ? o->object : "");
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.limit = o->top;
+    rq.ask_case = IPS__REQUEST__ASK_EVENTS;
+    rq.events = &ask;
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc < 0)
+        return rc;
+    st.run = rq.run;
+    ipsq_table_init(&st.t, "events", columns, IPSQ_COUNT_OF(columns));
+    rc = ipsq_session_ask(s, &rq, true, take_piece, &st, NULL, err);
+    if (rc == 0) {
+        begin(&st);
+        ipsq_out_table_end(&st.out, &st.t);
+        rc = ipsq_out_end(&st.out, err);
+    }
+    ipsq_table_release(&st.t);
+    return rc;
+}
+
+const struct ipsq_command ipsq_cmd_events = {
+    .name = "events",
+    .usage = "[RUN] [--object OBJECT] [--from TIME] [--to TIME] [--top N]",
+    .summary = "the raw events, machine by machine",
+    .help = "TIME NS is the machine's own monotonic clock: times of different "
+            "machines do not\ncompare. --from and --to count from the "
+            "machine's first event of the run.\n--top takes the first N.\n",
+    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(TOP),
+    .formats = IPSQ_FORMATS_ALL,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,117 @@
+#include <string.h>
+
+#include "client/command.h"
+
+static const struct ipsq_column columns[] = {
+    {"id", "ID", IPSQ_COUNT},
+    {"machine", "MACHINE", IPSQ_TEXT},
+    {"pid", "PID", IPSQ_COUNT},
+    {"tid", "TID", IPSQ_COUNT},
+    {"kind", "KIND", IPSQ_TEXT},
+    {"pred", "PRED", IPSQ_COUNT},
+    {"arc_cpu_ns", "ARC NS", IPSQ_COUNT},
+    {"arc_sched_ns", NULL, IPSQ_COUNT},
+    {"arc_wall_ns", NULL, IPSQ_COUNT},
+    {"xpred", "XPRED", IPSQ_COUNT},
+    {"xarc_cpu_ns", "XARC NS", IPSQ_COUNT},
+    {"xarc_sched_ns", NULL, IPSQ_COUNT},
+    {"xarc_wall_ns", NULL, IPSQ_COUNT},
+    {"xkind", "XKIND", IPSQ_TEXT},
+    {"t_ns", NULL, IPSQ_COUNT},
+    {"bytes", "BYTES", IPSQ_COUNT},
+    {"channel", "CHANNEL", IPSQ_TEXT},
+};
+
+struct stream {
+    struct ipsq_out out;
+    struct ipsq_table t;
+    bool begun;
+    const char *run;
+    enum ipsq_format format;
+};
+
+static void begin(struct stream *st)
+{
+    if (st->begun)
+        return;
+    st->begun = true;
+    ipsq_progress_end();
+    ipsq_out_begin(&st->out, stdout, st->format, false);
+    if (st->format == IPSQ_JSON)
+        ipsq_out_value(&st->out, IPSQ_TEXT, "run", NULL, ipsq_text(st->run));
+    ipsq_out_table_begin(&st->out, &st->t, NULL);
+}
+
+static void add_row(struct ipsq_table *t, const Ips__GraphNode *row)
+{
+    bool none = !row->xkind || strcmp(row->xkind, "none") == 0;
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    *cell++ = ipsq_count(row->id);
+    *cell++ = ipsq_text(row->machine);
+    *cell++ = ipsq_count(row->pid);
+    *cell++ = ipsq_count(row->tid);
+    *cell++ = ipsq_text(row->kind);
+    *cell++ = ipsq_count(row->pred);
+    *cell++ = ipsq_count(row->arc_cpu_ns);
+    *cell++ = ipsq_count(IPS_UNMEASURED);
+    *cell++ = ipsq_count(IPS_UNMEASURED);
+    *cell++ = ipsq_count(row->xpred);
+    *cell++ = ipsq_count(row->xarc_cpu_ns);
+    *cell++ = ipsq_count(IPS_UNMEASURED);
+    *cell++ = ipsq_count(IPS_UNMEASURED);
+    *cell++ = ipsq_text(none ? NULL : row->xkind);
+    *cell++ = ipsq_count(row->t_ns);
+    *cell++ = ipsq_count(row->bytes);
+    *cell++ = ipsq_text(row->channel);
+}
+
+static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    struct stream *st = arg;
+    int rc = ipsq_expect(reply, IPS__REPLY__ANSWER_GRAPH, err);
+    if (rc < 0)
+        return rc;
+    begin(st);
+    for (size_t i = 0; i < reply->graph->n_nodes; i++)
+        add_row(&st->t, reply->graph->nodes[i]);
+    ipsq_out_table_rows(&st->out, &st->t);
+    return 0;
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__GraphAsk ask = IPS__GRAPH_ASK__INIT;
+    struct stream st = {.format = o->format};
+    (void)self;
+    rq.ask_case = IPS__REQUEST__ASK_GRAPH;
+    rq.graph = &ask;
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc < 0)
+        return rc;
+    st.run = rq.run;
+    ipsq_table_init(&st.t, "nodes", columns, IPSQ_COUNT_OF(columns));
+    rc = ipsq_session_ask(s, &rq, true, take_piece, &st, NULL, err);
+    if (rc == 0) {
+        begin(&st);
+        ipsq_out_table_end(&st.out, &st.t);
+        rc = ipsq_out_end(&st.out, err);
+    }
+    ipsq_table_release(&st.t);
+    return rc;
+}
+
+const struct ipsq_command ipsq_cmd_graph = {
+    .name = "graph",
+    .usage = "[RUN] [--format jsonl]",
+    .summary = "the whole activity graph, one node a line",
+    .help = "For those who want to compute an answer themselves. PRED is the "
+            "thread's node\nbefore, XPRED the node of another thread (or the "
+            "cause of an outside wait) that\nthis one depends on; the arcs "
+            "weigh CPU time, XARC what a message or wait\ncosts, with message "
+            "times 0.\n",
+    .formats = IPSQ_FORMATS_ALL,
+    .max_args = 1,
+    .run = run,
+};

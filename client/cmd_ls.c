@@ -1,0 +1,111 @@
+#include <string.h>
+
+#include "client/command.h"
+
+static const struct ipsq_column columns[] = {
+    {"object", "OBJECT", IPSQ_TEXT},    {"level", NULL, IPSQ_TEXT},
+    {"name", NULL, IPSQ_TEXT},          {"pid", NULL, IPSQ_COUNT},
+    {"parent_pid", NULL, IPSQ_COUNT},   {"tid", NULL, IPSQ_COUNT},
+    {"children", NULL, IPSQ_COUNT},     {"start_ns", "START", IPSQ_NS},
+    {"elapsed_ns", "ELAPSED", IPSQ_NS}, {"cpu_ns", "CPU", IPSQ_NS},
+    {"open", NULL, IPSQ_BOOL},          {"end", "END", IPSQ_TEXT},
+    {"command", "COMMAND", IPSQ_TEXT},
+};
+enum { CPU_COLUMN = 9 };
+
+/* The object's own name: what stands after its last slash. */
+static const char *own_name(const char *object)
+{
+    const char *slash = object ? strrchr(object, '/') : NULL;
+    return slash && slash[1] ? slash + 1 : object;
+}
+
+/* 0 is no pid: the level has none. */
+static struct ipsq_cell pid_cell(uint64_t pid)
+{
+    return ipsq_count(pid ? pid : IPS_UNMEASURED);
+}
+
+static void add_row(struct ipsq_table *t, const Ips__ObjectRow *row)
+{
+    bool is_thread = strcmp(row->level, "thread") == 0;
+    bool is_process = strcmp(row->level, "process") == 0;
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    *cell++ = ipsq_text(row->object);
+    *cell++ = ipsq_text(row->level);
+    *cell++ = ipsq_text(is_thread ? row->name : own_name(row->object));
+    *cell++ = pid_cell(row->pid);
+    *cell++ = pid_cell(row->parent_pid);
+    *cell++ = pid_cell(is_process ? 0 : row->tid);
+    *cell++ = ipsq_count(row->children);
+    *cell++ = ipsq_count(row->start_ns);
+    *cell++ = ipsq_count(row->elapsed_ns);
+    *cell++ = ipsq_count(row->cpu_ns);
+    *cell++ = ipsq_bool(row->open);
+    *cell++ = ipsq_text(row->end);
+    *cell++ = ipsq_text(row->name);
+}
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 const Ips__LsAnswer *a, struct ips_err *err)
+{
+    static const char *const levels[] = {"run", "machine", "process", "thread"};
+    static const char *const names[] = {"runs", "machines", "processes",
+                                        "threads"};
+    struct ipsq_table t;
+    struct ipsq_out out;
+    bool tree = o->format == IPSQ_TABLE || o->format == IPSQ_TSV;
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, false);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
+                   ipsq_text(o->object ? o->object : "/"));
+    for (size_t level = 0; level < (tree ? 1 : IPSQ_COUNT_OF(levels));
+         level++) {
+        ipsq_table_init(&t, tree ? "objects" : names[level], columns,
+                        IPSQ_COUNT_OF(columns));
+        for (size_t i = 0; i < a->n_rows; i++) {
+            if (tree || strcmp(a->rows[i]->level, levels[level]) == 0)
+                add_row(&t, a->rows[i]);
+        }
+        if (o->top)
+            ipsq_table_top(&t, CPU_COLUMN, o->top);
+        if (tree || level > 0)
+            ipsq_out_table(&out, &t, "");
+        ipsq_table_release(&t);
+    }
+    ipsq_out_certificate(&out, a->certificate);
+    return ipsq_out_end(&out, err);
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__LsAsk ask = IPS__LS_ASK__INIT;
+    const Ips__Reply *last;
+    (void)self;
+    rq.ask_case = IPS__REQUEST__ASK_LS;
+    rq.ls = &ask;
+    ask.object = ips_wire_text(o->object ? o->object : "/");
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_LS, err);
+    if (rc == 0)
+        rc = print(o, rq.run, last->ls, err);
+    return rc < 0 ? rc : ipsq_certified(last->ls->certificate);
+}
+
+const struct ipsq_command ipsq_cmd_ls = {
+    .name = "ls",
+    .usage = "[RUN] [--object OBJECT] [--top N]",
+    .summary = "the machines, processes and threads of a run",
+    .help = "START is since the run's first event on that machine. --top takes "
+            "those that\nused most CPU (in JSON, of each level).\n",
+    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(TOP),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,166 @@
+#include "client/command.h"
+
+static const struct ipsq_column columns[] = {
+    {"object", "OBJECT", IPSQ_TEXT},
+    {"level", NULL, IPSQ_TEXT},
+    {"processes_started", NULL, IPSQ_COUNT},
+    {"processes_alive_max", "PROCS", IPSQ_COUNT},
+    {"machines", NULL, IPSQ_COUNT},
+    {"elapsed_ns", "ELAPSED", IPSQ_NS},
+    {"cpu_ns", "CPU", IPSQ_NS},
+    {"wait_ns", "WAIT", IPSQ_NS},
+    {"wait_cpu_ns", NULL, IPSQ_NS},
+    {"lifetimes_ns", NULL, IPSQ_NS},
+    {"response", NULL, IPSQ_REAL},
+    {"load", "LOAD", IPSQ_REAL},
+    {"parallelism", "P", IPSQ_REAL},
+    {"rho", NULL, IPSQ_REAL},
+    {"rho_dpm", NULL, IPSQ_REAL},
+    {"messages_out", "SENT", IPSQ_COUNT},
+    {"bytes_out", "BYTES", IPSQ_BYTES},
+    {"messages_in", "RECEIVED", IPSQ_COUNT},
+    {"bytes_in", "BYTES", IPSQ_BYTES},
+    {"message_bytes_mean", NULL, IPSQ_BYTES},
+    {"message_rate", "MSG/S", IPSQ_REAL},
+    {"progress_ratio", NULL, IPSQ_REAL},
+};
+enum { CPU_COLUMN = 6 };
+static const struct ipsq_column wait_columns[] = {
+    {"object", "OBJECT", IPSQ_TEXT},
+    {"cause", "WAITED FOR", IPSQ_TEXT},
+    {"ns", "TIME", IPSQ_NS},
+    {"count", "TIMES", IPSQ_COUNT},
+};
+static const struct ipsq_column cell_columns[] = {
+    {"from", "FROM", IPSQ_TEXT},
+    {"to", "TO", IPSQ_TEXT},
+    {"messages", "MESSAGES", IPSQ_COUNT},
+    {"bytes", "BYTES", IPSQ_BYTES},
+};
+
+static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row)
+{
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    *cell++ = ipsq_text(row->object);
+    *cell++ = ipsq_text(row->level);
+    *cell++ = ipsq_count(row->processes_started);
+    *cell++ = ipsq_count(row->processes_alive_max);
+    *cell++ = ipsq_count(row->machines);
+    *cell++ = ipsq_count(row->elapsed_ns);
+    *cell++ = ipsq_count(row->cpu_ns);
+    *cell++ = ipsq_count(row->wait_ns);
+    *cell++ = ipsq_count(row->wait_cpu_ns);
+    *cell++ = ipsq_count(row->lifetimes_ns);
+    *cell++ = ipsq_real(row->response);
+    *cell++ = ipsq_real(row->load);
+    *cell++ = ipsq_real(row->parallelism);
+    *cell++ = ipsq_real(row->rho);
+    *cell++ = ipsq_real(row->rho_dpm);
+    *cell++ = ipsq_count(row->messages_out);
+    *cell++ = ipsq_count(row->bytes_out);
+    *cell++ = ipsq_count(row->messages_in);
+    *cell++ = ipsq_count(row->bytes_in);
+    *cell++ = ipsq_count(row->message_bytes_mean);
+    *cell++ = ipsq_real(row->message_rate);
+    *cell++ = ipsq_real(row->progress_ratio);
+}
+
+static void put_waits(struct ipsq_out *out, const Ips__MetricsAnswer *a,
+                      uint64_t top)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "waits", wait_columns, IPSQ_COUNT_OF(wait_columns));
+    for (size_t i = 0; i < a->n_rows; i++) {
+        for (size_t k = 0; k < a->rows[i]->n_waits; k++) {
+            const Ips__WaitCause *wait = a->rows[i]->waits[k];
+            struct ipsq_cell *cell = ipsq_table_row(&t);
+            *cell++ = ipsq_text(a->rows[i]->object);
+            *cell++ = ipsq_text(wait->cause);
+            *cell++ = ipsq_count(wait->ns);
+            *cell++ = ipsq_count(wait->count);
+        }
+    }
+    if (top)
+        ipsq_table_top(&t, 2, top);
+    if (t.row_count || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t, "waits");
+    ipsq_table_release(&t);
+}
+
+static void put_matrix(struct ipsq_out *out, const char *name,
+                       const char *heading, Ips__MatrixCell **cells,
+                       size_t count, uint64_t top)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, name, cell_columns, IPSQ_COUNT_OF(cell_columns));
+    for (size_t i = 0; i < count; i++) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(cells[i]->from);
+        *cell++ = ipsq_text(cells[i]->to);
+        *cell++ = ipsq_count(cells[i]->messages);
+        *cell++ = ipsq_count(cells[i]->bytes);
+    }
+    if (top)
+        ipsq_table_top(&t, 3, top);
+    if (t.row_count || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t, heading);
+    ipsq_table_release(&t);
+}
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 const Ips__MetricsAnswer *a, struct ips_err *err)
+{
+    struct ipsq_table t;
+    struct ipsq_out out;
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_table_init(&t, "metrics", columns, IPSQ_COUNT_OF(columns));
+    for (size_t i = 0; i < a->n_rows; i++)
+        add_row(&t, a->rows[i]);
+    if (o->top)
+        ipsq_table_top(&t, CPU_COLUMN, o->top);
+    ipsq_out_table(&out, &t, "");
+    ipsq_table_release(&t);
+    put_waits(&out, a, o->top);
+    put_matrix(&out, "machine_matrix", "messages between machines",
+               a->machine_matrix, a->n_machine_matrix, o->top);
+    put_matrix(&out, "process_matrix", "messages between processes",
+               a->process_matrix, a->n_process_matrix, o->top);
+    ipsq_out_certificate(&out, a->certificate);
+    return ipsq_out_end(&out, err);
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__MetricsAsk ask = IPS__METRICS_ASK__INIT;
+    const Ips__Reply *last;
+    (void)self;
+    rq.ask_case = IPS__REQUEST__ASK_METRICS;
+    rq.metrics = &ask;
+    ask.object = ips_wire_text(o->object ? o->object : "/");
+    ask.level = ips_wire_text(o->level);
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_METRICS, err);
+    if (rc == 0)
+        rc = print(o, rq.run, last->metrics, err);
+    return rc < 0 ? rc : ipsq_certified(last->metrics->certificate);
+}
+
+const struct ipsq_command ipsq_cmd_metrics = {
+    .name = "metrics",
+    .usage = "[RUN] [--object OBJECT] [--level LEVEL] [--top N]",
+    .summary = "how busy everything was, and who talked to whom",
+    .help = "P is CPU time by elapsed time. JSON and TSV have all the metrics, "
+            "the table the\nmore common ones. --top takes those with the most "
+            "CPU, waits and bytes.\n",
+    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(TOP),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,230 @@
+#include <math.h>
+#include <string.h>
+
+#include "client/command.h"
+
+#define TABLE_TOP 10 /* rows of a list in the table format without --top */
+
+static const struct ipsq_column segment_columns[] = {
+    {"kind", "KIND", IPSQ_TEXT},        {"arc", "ARC", IPSQ_TEXT},
+    {"machine", "MACHINE", IPSQ_TEXT},  {"process", "PROCESS", IPSQ_TEXT},
+    {"thread", "THREAD", IPSQ_TEXT},    {"from_node", "FROM NODE", IPSQ_COUNT},
+    {"to_node", "TO NODE", IPSQ_COUNT}, {"ns", "TIME", IPSQ_NS},
+};
+enum { NS_COLUMN = 7 };
+static const struct ipsq_column share_columns[] = {
+    {"share", "SHARE", IPSQ_SHARE},  {"ns", "TIME", IPSQ_NS},
+    {"count", "PIECES", IPSQ_COUNT}, {"stable", "STABLE", IPSQ_BOOL},
+    {"ns_low", "FROM", IPSQ_NS},     {"ns_high", "TO", IPSQ_NS},
+    {"object", "OBJECT", IPSQ_TEXT},
+};
+
+static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    struct ipsq_table *t = arg;
+    if (reply->answer_case != IPS__REPLY__ANSWER_PATH)
+        return ipsq_expect(reply, IPS__REPLY__ANSWER_PATH, err);
+    for (size_t i = 0; i < reply->path->n_segments; i++) {
+        const Ips__Segment *seg = reply->path->segments[i];
+        struct ipsq_cell *cell = ipsq_table_row(t);
+        *cell++ = ipsq_text(seg->kind);
+        *cell++ = ipsq_text(seg->arc);
+        *cell++ = ipsq_text(seg->machine);
+        *cell++ = ipsq_text(seg->process);
+        *cell++ = ipsq_text(seg->thread);
+        *cell++ = ipsq_count(seg->from_node);
+        *cell++ = ipsq_count(seg->to_node);
+        *cell++ = ipsq_count(seg->ns);
+    }
+    return 0;
+}
+
+/* The n longest segments, in the order of the path. */
+static void keep_longest(struct ipsq_table *t, uint64_t n)
+{
+    if (n >= t->row_count)
+        return;
+    struct ipsq_table longest;
+    ipsq_table_init(&longest, t->name, t->columns, t->column_count);
+    for (size_t i = 0; i < t->row_count; i++) {
+        struct ipsq_cell *row = ipsq_table_row(&longest);
+        memcpy(row, t->cells + i * t->column_count,
+               t->column_count * sizeof(*row));
+    }
+    ipsq_table_top(&longest, NS_COLUMN, n);
+    /* Those of at least the least of them; of equal ones the first. */
+    const struct ipsq_cell *last =
+        longest.cells + (longest.row_count - 1) * longest.column_count;
+    uint64_t least = last[NS_COLUMN].n, more = 0;
+    for (size_t i = 0; i < longest.row_count; i++)
+        more += longest.cells[i * longest.column_count + NS_COLUMN].n > least;
+    uint64_t equal = n - more;
+    size_t kept = 0;
+    for (size_t i = 0; i < t->row_count; i++) {
+        struct ipsq_cell *row = t->cells + i * t->column_count;
+        if (row[NS_COLUMN].n < least ||
+            (row[NS_COLUMN].n == least && equal == 0))
+            continue;
+        equal -= row[NS_COLUMN].n == least;
+        memmove(t->cells + kept++ * t->column_count, row,
+                t->column_count * sizeof(*row));
+    }
+    t->row_count = kept;
+    ipsq_table_release(&longest);
+}
+
+static void put_shares(struct ipsq_out *out, const char *name,
+                       const char *heading, Ips__Share **shares, size_t count,
+                       uint64_t t_max, uint64_t top)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, name, share_columns, IPSQ_COUNT_OF(share_columns));
+    for (size_t i = 0; i < count; i++) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_real(t_max ? (double)shares[i]->ns / (double)t_max
+                                  : IPS_UNMEASURED_REAL);
+        *cell++ = ipsq_count(shares[i]->ns);
+        *cell++ = ipsq_count(shares[i]->count);
+        *cell++ = ipsq_bool(shares[i]->stable);
+        *cell++ = ipsq_count(shares[i]->ns_low);
+        *cell++ = ipsq_count(shares[i]->ns_high);
+        *cell++ = ipsq_text(shares[i]->object);
+    }
+    ipsq_table_top(&t, 1, top);
+    if (t.row_count || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t, heading);
+    ipsq_table_release(&t);
+}
+
+static void put_values(struct ipsq_out *out, const char *run_name,
+                       const Ips__PathAnswer *a)
+{
+    bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
+                   ipsq_bool(a->open));
+    ipsq_out_value(out, IPSQ_TEXT, "weighting", "weighting",
+                   ipsq_text(a->weighting));
+    ipsq_out_value(out, IPSQ_TEXT, "engine", "engine", ipsq_text(a->engine));
+    ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
+    ipsq_out_value(out, IPSQ_NS, "t_max_ns", "critical path",
+                   ipsq_count(a->t_max_ns));
+    ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
+                   ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
+                   ipsq_count(a->total_cpu_ns));
+    ipsq_out_value(out, IPSQ_REAL, "parallelism", "parallelism",
+                   ipsq_real(a->parallelism));
+    ipsq_out_value(out, IPSQ_REAL, "p_max", "if messages cost nothing",
+                   ipsq_real(a->p_max));
+    ipsq_out_value(out, IPSQ_COUNT, "messages", "messages on it",
+                   ipsq_count(a->messages));
+    ipsq_out_value(out, IPSQ_COUNT, "segment_count", "pieces",
+                   ipsq_count(a->segment_count));
+    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+}
+
+/* Why is there nothing to show? */
+static void say_empty(struct ipsq_out *out, const Ips__PathAnswer *a)
+{
+    const Ips__Certificate *c = a->certificate;
+    if (a->t_max_ns == 0 && c && c->events == 0)
+        ipsq_out_line(out, "\nNO PATH: not one event of this run is known.");
+    else
+        ipsq_out_line(out, "\nNO PATH: nothing in this run has a length in CPU "
+                           "time; the certificate says\nwhat was recorded.");
+}
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 const Ips__PathAnswer *a, struct ipsq_table *segments,
+                 struct ips_err *err)
+{
+    struct ipsq_out out;
+    uint64_t top = o->top;
+    if (o->format == IPSQ_TABLE && top == 0)
+        top = TABLE_TOP;
+    uint64_t all = segments->row_count;
+    bool empty = all == 0;
+    if (top)
+        keep_longest(segments, top);
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    put_values(&out, run_name, a);
+    if (empty)
+        say_empty(&out, a);
+    ipsq_out_group(&out, "shares");
+    out.parts = 1; /* a line between the values and the first list */
+    put_shares(&out, "machines", "the path's time by machine", a->by_machine,
+               a->n_by_machine, a->t_max_ns, top);
+    put_shares(&out, "processes", "by process", a->by_process, a->n_by_process,
+               a->t_max_ns, top);
+    put_shares(&out, "messages", "by message and outside cause", a->by_message,
+               a->n_by_message, a->t_max_ns, top);
+    ipsq_out_group_end(&out);
+    char heading[96];
+    snprintf(heading, sizeof(heading),
+             segments->row_count < all
+                 ? "the %zu longest of its pieces, in order"
+                 : "its pieces, in order",
+             segments->row_count);
+    if (!empty || o->format != IPSQ_TABLE)
+        ipsq_out_table(&out, segments, heading);
+    ipsq_out_certificate(&out, a->certificate);
+    int rc = ipsq_out_end(&out, err);
+    if (rc < 0)
+        return rc;
+    return empty ? IPSQ_INCOMPLETE : ipsq_certified(a->certificate);
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__PathAsk ask = IPS__PATH_ASK__INIT;
+    Ips__Lane lane = IPS__LANE__INIT;
+    const Ips__Reply *last = NULL;
+    struct ipsq_table segments;
+    (void)self;
+    lane.mtime_base_ns = o->mtime_base_ns;
+    lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;
+    lane.scale_num = lane.scale_den = 1;
+    lane.external = o->external;
+    ask.weighting = ips_wire_text(o->weighting);
+    ask.engine = ips_wire_text(o->engine);
+    ask.lane = &lane;
+    ask.segments = true;
+    rq.ask_case = IPS__REQUEST__ASK_PATH;
+    rq.path = &ask;
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc < 0)
+        return rc;
+    ipsq_table_init(&segments, "segments", segment_columns,
+                    IPSQ_COUNT_OF(segment_columns));
+    rc = ipsq_session_ask(s, &rq, false, take_piece, &segments, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
+    if (rc == 0)
+        rc = print(o, rq.run, last->path, &segments, err);
+    ipsq_table_release(&segments);
+    return rc;
+}
+
+const struct ipsq_command ipsq_cmd_path = {
+    .name = "path",
+    .usage = "[RUN] [--engine E] [--mtime SPEC] [--external WHICH] [--top N]",
+    .summary = "the critical path: what set the length of a run",
+    .help =
+        "The longest path through the program's activities: computing, and the "
+        "messages\nand waits that tie processes together. What is not on it "
+        "can be made faster\nwithout any effect. STABLE says whether a share "
+        "keeps its rank when message\ntimes are halved and doubled and outside "
+        "waits left out; FROM and TO are its\nrange then. `parallelism` is "
+        "total CPU by the path; the second figure what it\nwould be if "
+        "messages cost nothing.\n"
+        "The table shows the 10 greatest of each list, --top N so many.\n",
+    .options = IPSQ_HAS(ENGINE) | IPSQ_HAS(WEIGHTING) | IPSQ_HAS(MTIME) |
+               IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,89 @@
+#include <stdlib.h>
+#include <time.h>
+
+#include "client/command.h"
+
+static const struct ipsq_column columns[] = {
+    {"run", "RUN", IPSQ_TEXT},
+    {"open", "OPEN", IPSQ_BOOL},
+    {"created", "CREATED", IPSQ_TEXT},
+    {"created_real_ns", NULL, IPSQ_COUNT},
+    {"machines", "MACHINES", IPSQ_LIST},
+    {"missing_machines", "MISSING", IPSQ_LIST},
+    {"processes", "PROCESSES", IPSQ_COUNT},
+    {"threads", "THREADS", IPSQ_COUNT},
+    {"events", "EVENTS", IPSQ_COUNT},
+    {"lost", "LOST", IPSQ_COUNT},
+    {"tags", NULL, IPSQ_LIST},
+    {"command", "COMMAND", IPSQ_TEXT},
+};
+#define STAMP_BYTES sizeof("2026-01-31T12:00:00Z")
+
+static void stamp(uint64_t real_ns, char out[STAMP_BYTES])
+{
+    time_t at = (time_t)(real_ns / 1000000000);
+    struct tm tm;
+    out[0] = '\0';
+    if (real_ns != IPS_UNMEASURED && gmtime_r(&at, &tm))
+        strftime(out, STAMP_BYTES, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+static void add_row(struct ipsq_table *t, const Ips__RunRow *row, char *created)
+{
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    stamp(row->created_real_ns, created);
+    *cell++ = ipsq_text(row->run);
+    *cell++ = ipsq_bool(row->open);
+    *cell++ = ipsq_text(created);
+    *cell++ = ipsq_count(row->created_real_ns);
+    *cell++ = ipsq_list(row->machines, row->n_machines);
+    *cell++ = ipsq_list(row->missing, row->n_missing);
+    *cell++ = ipsq_count(row->processes);
+    *cell++ = ipsq_count(row->threads);
+    *cell++ = ipsq_count(row->events);
+    *cell++ = ipsq_count(row->lost);
+    *cell++ = ipsq_list(row->tags, row->n_tags);
+    *cell++ = ipsq_text(row->command);
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__RunRow **rows;
+    size_t count;
+    struct ipsq_table t;
+    struct ipsq_out out;
+    (void)self;
+    int rc = ipsq_session_runs(s, &rows, &count, err);
+    if (rc < 0)
+        return rc;
+    char(*created)[STAMP_BYTES] = calloc(count + 1, sizeof(*created));
+    if (!created) {
+        free(rows);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%zu runs", count);
+    }
+    ipsq_table_init(&t, "runs", columns, IPSQ_COUNT_OF(columns));
+    for (size_t i = 0; i < count && (!o->top || i < o->top); i++)
+        add_row(&t, rows[i], created[i]);
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, false);
+    ipsq_out_table(&out, &t, NULL);
+    if (count == 0)
+        ipsq_out_line(&out,
+                      "no run is known: measure one with ipsrun -- COMMAND");
+    ipsq_table_release(&t);
+    free(created);
+    free(rows);
+    return ipsq_out_end(&out, err);
+}
+
+const struct ipsq_command ipsq_cmd_runs = {
+    .name = "runs",
+    .usage = "[--top N]",
+    .summary = "the runs that were measured, newest first",
+    .help = "A run is open while one of its processes lives or its data is "
+            "not all taken in.\n",
+    .options = IPSQ_HAS(TOP),
+    .formats = IPSQ_FORMATS_USUAL,
+    .run = run,
+};

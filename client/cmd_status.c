@@ -1,0 +1,67 @@
+#include "client/command.h"
+
+static const struct ipsq_column columns[] = {
+    {"machine", "MACHINE", IPSQ_TEXT},
+    {"connected", "CONNECTED", IPSQ_BOOL},
+    {"last_seen_ns", "LAST SEEN", IPSQ_NS},
+    {"runs", "RUNS", IPSQ_COUNT},
+    {"pool_used_bytes", "POOL USED", IPSQ_BYTES},
+    {"pool_size_bytes", "OF", IPSQ_BYTES},
+    {"version", "VERSION", IPSQ_TEXT},
+};
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__StatusAsk ask = IPS__STATUS_ASK__INIT;
+    const Ips__Reply *last;
+    struct ipsq_table t;
+    struct ipsq_out out;
+    (void)self;
+    rq.ask_case = IPS__REQUEST__ASK_STATUS;
+    rq.status = &ask;
+    int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_STATUS, err);
+    if (rc < 0)
+        return rc;
+    const Ips__StatusAnswer *a = last->status;
+    ipsq_table_init(&t, "slaves", columns, IPSQ_COUNT_OF(columns));
+    for (size_t i = 0; i < a->n_slaves; i++) {
+        const Ips__SlaveRow *row = a->slaves[i];
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(row->machine);
+        *cell++ = ipsq_bool(row->connected);
+        *cell++ = ipsq_count(row->last_seen_ns);
+        *cell++ = ipsq_count(row->runs);
+        *cell++ = ipsq_count(row->pool_used_bytes);
+        *cell++ = ipsq_count(row->pool_size_bytes);
+        *cell++ = ipsq_text(row->version);
+    }
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, false);
+    ipsq_out_value(
+        &out, IPSQ_TEXT, "address", "master",
+        ipsq_text(a->address && *a->address ? a->address : s->address));
+    ipsq_out_value(&out, IPSQ_TEXT, "version", "version",
+                   ipsq_text(a->version));
+    ipsq_out_value(&out, IPSQ_NS, "uptime_ns", "up", ipsq_count(a->uptime_ns));
+    ipsq_out_value(&out, IPSQ_COUNT, "clients", "clients",
+                   ipsq_count(a->clients));
+    ipsq_out_table(&out, &t, "");
+    if (a->n_slaves == 0)
+        ipsq_out_line(&out, "no slave is connected: start ips-slave on each "
+                            "machine, or just use ipsrun");
+    ipsq_table_release(&t);
+    return ipsq_out_end(&out, err);
+}
+
+const struct ipsq_command ipsq_cmd_status = {
+    .name = "status",
+    .usage = "",
+    .summary = "the master, and the machines whose slaves it knows",
+    .help = "LAST SEEN is how long ago the slave was last heard of.\n",
+    .formats = IPSQ_FORMATS_USUAL,
+    .run = run,
+};

@@ -1,0 +1,78 @@
+#include "client/command.h"
+
+#include <string.h>
+
+const struct ipsq_command *const ipsq_commands[] = {
+    &ipsq_cmd_status,  &ipsq_cmd_runs,
+    &ipsq_cmd_ls,      &ipsq_cmd_metrics,
+    &ipsq_cmd_path,    &ipsq_cmd_events,
+    &ipsq_cmd_graph,   &ipsq_cmd_help,
+    &ipsq_cmd_version, NULL,
+};
+
+const struct ipsq_command *ipsq_command_find(const char *name)
+{
+    for (int i = 0; ipsq_commands[i]; i++) {
+        if (strcmp(ipsq_commands[i]->name, name) == 0)
+            return ipsq_commands[i];
+    }
+    return NULL;
+}
+
+void ipsq_usage(FILE *f)
+{
+    fputs("usage: ipsq [OPTIONS] COMMAND [RUN]\n"
+          "Asks where the time of a measured program went (measure one with "
+          "ipsrun).\n"
+          "RUN is a run's name or a unique beginning of it; without it, the "
+          "newest run.\n\n"
+          "commands:\n",
+          f);
+    for (int i = 0; ipsq_commands[i]; i++)
+        fprintf(f, "  %-18s %s\n", ipsq_commands[i]->name,
+                ipsq_commands[i]->summary);
+    fputs("\noptions:\n", f);
+    ipsq_options_print(f, ~0u);
+    fputs(
+        "  --help             this text; after a command, about that command\n"
+        "  --version          the version\n\n"
+        "exit status: 0 answered, 1 failure, 2 wrong usage, 3 the answer is "
+        "incomplete\n"
+        "(its certificate says what is missing)\n",
+        f);
+}
+
+void ipsq_command_usage(FILE *f, const struct ipsq_command *c)
+{
+    fprintf(f, "usage: ipsq %s%s%s\n%s\n\n%s", c->name, *c->usage ? " " : "",
+            c->usage, c->summary, c->help);
+    if (c->local)
+        return;
+    fputs("\noptions:\n", f);
+    ipsq_options_print(f, c->options | IPSQ_HAS(MASTER) | IPSQ_HAS(STATE) |
+                              IPSQ_HAS(FORMAT));
+}
+
+int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
+                 Ips__Request *rq, struct ips_err *err)
+{
+    const char *run;
+    int rc = ipsq_session_run(s, o->arg_count ? o->args[0] : NULL, &run, err);
+    if (rc == 0)
+        rq->run = ips_wire_text(run);
+    return rc;
+}
+
+int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,
+                struct ips_err *err)
+{
+    if (last && last->answer_case == answer)
+        return 0;
+    return ips_err_set(err, IPS_E_PROTOCOL,
+                       "the master answered something else than was asked");
+}
+
+int ipsq_certified(const Ips__Certificate *c)
+{
+    return c && c->complete ? IPSQ_OK : IPSQ_INCOMPLETE;
+}

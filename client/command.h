@@ -1,0 +1,62 @@
+/*
+ * The commands of ipsq: one record each, in a file of its own. `run` gets the
+ * parsed options and a place for its answer; it returns an exit status, or a
+ * negative error code with `err` set.
+ */
+#ifndef IPS_CLIENT_COMMAND_H
+#define IPS_CLIENT_COMMAND_H
+
+#include "client/options.h"
+#include "client/out.h"
+#include "client/session.h"
+
+enum ipsq_status {
+    IPSQ_OK = 0,
+    IPSQ_FAILED = 1,
+    IPSQ_USAGE = 2,
+    IPSQ_INCOMPLETE = 3,
+};
+
+struct ipsq_command {
+    const char *name;
+    const char *usage;   /* words after the name */
+    const char *summary; /* one line */
+    const char *help;    /* more, for `ipsq help NAME`; ends with \n */
+    unsigned options;    /* IPSQ_HAS bits, beyond master, state and format */
+    unsigned formats;    /* bits 1 << enum ipsq_format */
+    int max_args;
+    bool local; /* needs no master */
+    int (*run)(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err);
+};
+
+#define IPSQ_FORMAT_BIT(f) (1u << IPSQ_##f)
+#define IPSQ_FORMATS_USUAL                                                     \
+    (IPSQ_FORMAT_BIT(TABLE) | IPSQ_FORMAT_BIT(TSV) | IPSQ_FORMAT_BIT(JSON))
+#define IPSQ_FORMATS_ALL (IPSQ_FORMATS_USUAL | IPSQ_FORMAT_BIT(JSONL))
+
+extern const struct ipsq_command ipsq_cmd_status, ipsq_cmd_runs, ipsq_cmd_ls,
+    ipsq_cmd_metrics, ipsq_cmd_path, ipsq_cmd_events, ipsq_cmd_graph,
+    ipsq_cmd_help, ipsq_cmd_version;
+
+/* In the order of the help; NULL at the end. */
+extern const struct ipsq_command *const ipsq_commands[];
+const struct ipsq_command *ipsq_command_find(const char *name);
+
+/* What --help prints: all of ipsq, or one command. */
+void ipsq_usage(FILE *f);
+void ipsq_command_usage(FILE *f, const struct ipsq_command *c);
+
+/* Asks about the run that the first word names (or the newest): fills rq->run.
+ */
+int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
+                 Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;
+/* IPS_E_PROTOCOL where the last reply is not of the kind asked for. */
+int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,
+                struct ips_err *err) IPS_MUST_USE;
+/* IPSQ_OK or IPSQ_INCOMPLETE. */
+int ipsq_certified(const Ips__Certificate *c);
+
+#define IPSQ_COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
+
+#endif

@@ -1,0 +1,47 @@
+#include "client/out.h"
+
+void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
+                    const struct ipsq_cell *cell)
+{
+    switch (kind) {
+    case IPSQ_TEXT:
+        ipsq_json_text(j, cell->text);
+        return;
+    case IPSQ_COUNT:
+    case IPSQ_NS:
+    case IPSQ_BYTES:
+        ipsq_json_count(j, cell->n);
+        return;
+    case IPSQ_INT:
+        ipsq_json_int(j, cell->i);
+        return;
+    case IPSQ_REAL:
+    case IPSQ_SHARE:
+        ipsq_json_real(j, cell->r);
+        return;
+    case IPSQ_BOOL:
+        ipsq_json_bool(j, cell->b);
+        return;
+    case IPSQ_LIST:
+        ipsq_json_open(j, '[');
+        for (size_t i = 0; i < cell->list.count; i++)
+            ipsq_json_string(j, cell->list.item[i]);
+        ipsq_json_close(j, ']');
+        return;
+    }
+}
+
+void ipsq_json_row(struct ipsq_json *j, const struct ipsq_table *t, size_t row)
+{
+    const struct ipsq_cell *cells = t->cells + row * t->column_count;
+    ipsq_json_open(j, '{');
+    /* A row is one line, however the rest is laid out. */
+    bool pretty = j->pretty;
+    j->pretty = false;
+    for (size_t c = 0; c < t->column_count; c++) {
+        ipsq_json_key(j, t->columns[c].key);
+        ipsq_json_cell(j, t->columns[c].kind, &cells[c]);
+    }
+    ipsq_json_close(j, '}');
+    j->pretty = pretty;
+}

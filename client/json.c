@@ -1,0 +1,197 @@
+#include "client/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+void ipsq_json_init(struct ipsq_json *j, FILE *file, bool pretty)
+{
+    memset(j, 0, sizeof(*j));
+    j->file = file;
+    j->pretty = pretty;
+}
+
+static void new_line(struct ipsq_json *j)
+{
+    if (!j->pretty)
+        return;
+    fputc('\n', j->file);
+    for (unsigned i = 0; i < j->depth; i++)
+        fputs("  ", j->file);
+}
+
+/* Before a value: the comma, unless a key stands right before it. */
+static void begin_value(struct ipsq_json *j)
+{
+    if (j->keyed) {
+        j->keyed = false;
+        return;
+    }
+    if (j->depth == 0)
+        return;
+    if (j->some[j->depth - 1])
+        fputs(j->pretty ? "," : ", ", j->file);
+    j->some[j->depth - 1] = true;
+    new_line(j);
+}
+
+void ipsq_json_open(struct ipsq_json *j, char bracket)
+{
+    begin_value(j);
+    fputc(bracket, j->file);
+    if (j->depth < IPSQ_JSON_DEPTH)
+        j->some[j->depth++] = false;
+}
+
+void ipsq_json_close(struct ipsq_json *j, char bracket)
+{
+    if (j->depth == 0)
+        return;
+    bool some = j->some[--j->depth];
+    if (some)
+        new_line(j);
+    fputc(bracket, j->file);
+}
+
+size_t ipsq_utf8_length(const char *text, size_t len)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    size_t need;
+    unsigned low = 0x80, high = 0xbf; /* of the second byte */
+    if (len == 0)
+        return 0;
+    if (s[0] < 0x80)
+        return 1;
+    if (s[0] >= 0xc2 && s[0] <= 0xdf) {
+        need = 2;
+    } else if ((s[0] & 0xf0) == 0xe0) {
+        need = 3;
+        low = s[0] == 0xe0 ? 0xa0 : low;
+        high = s[0] == 0xed ? 0x9f : high; /* surrogates */
+    } else if (s[0] >= 0xf0 && s[0] <= 0xf4) {
+        need = 4;
+        low = s[0] == 0xf0 ? 0x90 : low;
+        high = s[0] == 0xf4 ? 0x8f : high;
+    } else {
+        return 0;
+    }
+    if (len < need || s[1] < low || s[1] > high)
+        return 0;
+    for (size_t i = 2; i < need; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    return need;
+}
+
+static void write_escape(FILE *f, unsigned char c)
+{
+    switch (c) {
+    case '"':
+        fputs("\\\"", f);
+        return;
+    case '\\':
+        fputs("\\\\", f);
+        return;
+    case '\n':
+        fputs("\\n", f);
+        return;
+    case '\t':
+        fputs("\\t", f);
+        return;
+    case '\r':
+        fputs("\\r", f);
+        return;
+    default:
+        fprintf(f, "\\u%04x", c);
+    }
+}
+
+static void write_string(struct ipsq_json *j, const char *text)
+{
+    size_t len = strlen(text);
+    fputc('"', j->file);
+    while (len > 0) {
+        unsigned char c = (unsigned char)*text;
+        size_t n = ipsq_utf8_length(text, len);
+        if (n == 0)
+            fputs("\\ufffd", j->file);
+        else if (c < 0x20 || c == 0x7f || c == '"' || c == '\\')
+            write_escape(j->file, c);
+        else
+            fwrite(text, 1, n, j->file);
+        n = n ? n : 1;
+        text += n;
+        len -= n;
+    }
+    fputc('"', j->file);
+}
+
+void ipsq_json_key(struct ipsq_json *j, const char *key)
+{
+    begin_value(j);
+    write_string(j, key);
+    fputs(": ", j->file);
+    j->keyed = true;
+}
+
+void ipsq_json_string(struct ipsq_json *j, const char *text)
+{
+    begin_value(j);
+    write_string(j, text ? text : "");
+}
+
+void ipsq_json_text(struct ipsq_json *j, const char *text)
+{
+    if (text && *text)
+        ipsq_json_string(j, text);
+    else
+        ipsq_json_null(j);
+}
+
+void ipsq_json_count(struct ipsq_json *j, uint64_t n)
+{
+    if (n == UINT64_MAX) {
+        ipsq_json_null(j);
+        return;
+    }
+    begin_value(j);
+    fprintf(j->file, "%" PRIu64, n);
+}
+
+void ipsq_json_int(struct ipsq_json *j, int64_t n)
+{
+    if (n == -1) {
+        ipsq_json_null(j);
+        return;
+    }
+    begin_value(j);
+    fprintf(j->file, "%" PRId64, n);
+}
+
+void ipsq_json_real(struct ipsq_json *j, double r)
+{
+    if (!isfinite(r)) {
+        ipsq_json_null(j);
+        return;
+    }
+    begin_value(j);
+    fprintf(j->file, "%.17g", r);
+}
+
+void ipsq_json_bool(struct ipsq_json *j, bool b)
+{
+    begin_value(j);
+    fputs(b ? "true" : "false", j->file);
+}
+
+void ipsq_json_null(struct ipsq_json *j)
+{
+    begin_value(j);
+    fputs("null", j->file);
+}
+
+void ipsq_json_end(struct ipsq_json *j)
+{
+    fputc('\n', j->file);
+}

@@ -1,0 +1,184 @@
+#include "client/options.h"
+
+#include <getopt.h>
+#include <string.h>
+
+#include "client/units.h"
+
+#define LONG_BASE 256 /* past what getopt returns of its own: letters, 1 */
+
+static const struct option longs[] = {
+#define X(name, text, value, help)                                             \
+    {text, required_argument, NULL, LONG_BASE + IPSQ_OPT_##name},
+    IPSQ_OPTIONS(X)
+#undef X
+        {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {NULL, 0, NULL, 0},
+};
+
+static int one_of(const char *what, const char *text, const char *const *words,
+                  uint32_t *index, struct ips_err *err)
+{
+    char all[128] = "";
+    for (uint32_t i = 0; words[i]; i++) {
+        size_t at = strlen(all);
+        if (strcmp(text, words[i]) == 0) {
+            *index = i;
+            return 0;
+        }
+        snprintf(all + at, sizeof(all) - at, "%s%s", i ? ", " : "", words[i]);
+    }
+    return ips_err_set(err, IPS_E_USAGE, "--%s '%.40s' is none of %s", what,
+                       text, all);
+}
+
+static int take_weighting(struct ipsq_options *o, const char *text,
+                          struct ips_err *err)
+{
+    static const char *const words[] = {"cpu", "sched", "wall", NULL};
+    uint32_t which;
+    o->weighting = text;
+    int rc = one_of("weighting", text, words, &which, err);
+    if (rc == 0 && which > 0)
+        rc = ips_err_set(err, IPS_E_REFUSED,
+                         "weighting %s needs scheduling delays and calibrated "
+                         "message times, which are not measured yet: only cpu",
+                         text);
+    return rc;
+}
+
+static int take(struct ipsq_options *o, enum ipsq_option option,
+                const char *text, struct ips_err *err)
+{
+    static const char *const formats[] = {"table", "tsv", "json", "jsonl",
+                                          NULL};
+    static const char *const engines[] = {"auto", "contract", "central", NULL};
+    static const char *const levels[] = {"run", "machine", "process", "thread",
+                                         NULL};
+    static const char *const externals[] = {"reply", "all", "off", NULL};
+    uint32_t which = 0;
+    int rc = 0;
+    o->given |= 1u << option;
+    switch (option) {
+    case IPSQ_OPT_MASTER:
+        o->master = text;
+        return 0;
+    case IPSQ_OPT_STATE:
+        o->state = text;
+        return 0;
+    case IPSQ_OPT_FORMAT:
+        rc = one_of("format", text, formats, &which, err);
+        o->format = (enum ipsq_format)which;
+        return rc;
+    case IPSQ_OPT_TOP:
+        return ipsq_parse_count(text, &o->top, err);
+    case IPSQ_OPT_OBJECT:
+        o->object = text;
+        if (*text != '/')
+            rc = ips_err_set(err, IPS_E_USAGE,
+                             "object '%.80s' does not begin with /", text);
+        return rc;
+    case IPSQ_OPT_LEVEL:
+        o->level = text;
+        return one_of("level", text, levels, &which, err);
+    case IPSQ_OPT_ENGINE:
+        o->engine = text;
+        return one_of("engine", text, engines, &which, err);
+    case IPSQ_OPT_WEIGHTING:
+        return take_weighting(o, text, err);
+    case IPSQ_OPT_MTIME:
+        return ipsq_parse_mtime(text, &o->mtime_base_ns, &o->mtime_per_byte_q32,
+                                err);
+    case IPSQ_OPT_EXTERNAL:
+        return one_of("external", text, externals, &o->external, err);
+    case IPSQ_OPT_FROM:
+        return ipsq_parse_duration(text, &o->from_ns, err);
+    case IPSQ_OPT_TO:
+        rc = ipsq_parse_duration(text, &o->to_ns, err);
+        if (rc == 0 && o->to_ns == 0)
+            rc = ips_err_set(err, IPS_E_USAGE, "--to 0 leaves nothing");
+        return rc;
+    case IPSQ_OPT_COUNT:
+        break;
+    }
+    return ips_err_set(err, IPS_E_USAGE, "unknown option");
+}
+
+static int take_word(struct ipsq_options *o, const char *word,
+                     struct ips_err *err)
+{
+    if (!o->command) {
+        o->command = word;
+        return 0;
+    }
+    if (o->arg_count == IPSQ_ARGS_MAX)
+        return ips_err_set(err, IPS_E_USAGE, "too many words: '%.80s'", word);
+    o->args[o->arg_count++] = word;
+    return 0;
+}
+
+int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
+                       struct ips_err *err)
+{
+    memset(o, 0, sizeof(*o));
+    o->engine = "auto";
+    o->weighting = "cpu";
+    opterr = 0;
+    optind = 0;
+    for (;;) {
+        /* '-': words come in order, as option 1; ':' tells a missing value
+         * from an unknown option. */
+        int word = optind ? optind : 1;
+        int c = getopt_long(argc, argv, "-:hV", longs, NULL);
+        int rc = 0;
+        if (c == -1)
+            break;
+        if (c == 'h')
+            o->help = true;
+        else if (c == 'V')
+            o->version = true;
+        else if (c == 1)
+            rc = take_word(o, optarg, err);
+        else if (c == ':')
+            rc = ips_err_set(err, IPS_E_USAGE, "'%.80s' needs a value",
+                             argv[word]);
+        else if (c == '?')
+            rc = ips_err_set(err, IPS_E_USAGE, "no such option: '%.80s'",
+                             argv[word]);
+        else
+            rc = take(o, (enum ipsq_option)(c - LONG_BASE), optarg, err);
+        if (rc < 0)
+            return rc;
+    }
+    for (int rc = 0; optind < argc; optind++) { /* after "--" */
+        rc = take_word(o, argv[optind], err);
+        if (rc < 0)
+            return rc;
+    }
+    if (o->to_ns && o->from_ns >= o->to_ns)
+        return ips_err_set(err, IPS_E_USAGE, "--from is not before --to");
+    return 0;
+}
+
+void ipsq_options_print(FILE *f, unsigned mask)
+{
+    static const char *const lines[][3] = {
+#define X(name, text, value, help) {"--" text, value, help},
+        IPSQ_OPTIONS(X)
+#undef X
+    };
+    for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
+        char head[32];
+        if (!(mask & 1u << i))
+            continue;
+        snprintf(head, sizeof(head), "%s %s", lines[i][0], lines[i][1]);
+        fprintf(f, "  %-18s ", head);
+        for (const char *p = lines[i][2]; *p; p++) {
+            fputc(*p, f);
+            if (*p == '\n')
+                fprintf(f, "%21s", "");
+        }
+        fputc('\n', f);
+    }
+}

@@ -1,0 +1,71 @@
+/*
+ * The words of a command line. Options may stand before or after the command;
+ * each is known to all, but refused where the command has no use for it.
+ */
+#ifndef IPS_CLIENT_OPTIONS_H
+#define IPS_CLIENT_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/out.h"
+#include "common/err.h"
+#include "common/paths.h"
+
+#define IPSQ_ARGS_MAX 2
+
+/* Every option: X(NAME, "name", "VALUE", "what it does"). */
+#define IPSQ_OPTIONS(X)                                                        \
+    X(MASTER, "master", "ADDR",                                                \
+      "ask the master at unix:PATH or tcp:HOST:PORT; else the\n"               \
+      "one of the state directory, started if need be")                        \
+    X(STATE, "state", "DIR",                                                   \
+      "state directory ($IPS_STATE, else ~/.local/state/ips)")                 \
+    X(FORMAT, "format", "F",                                                   \
+      "table (default), tsv, json; events and graph:\n"                        \
+      "jsonl")                                                                 \
+    X(TOP, "top", "N", "only the N greatest, newest or first")                 \
+    X(OBJECT, "object", "OBJECT",                                              \
+      "only below /machine, /machine/process or\n/machine/process/thread")     \
+    X(LEVEL, "level", "LEVEL", "run, machine, process or thread")              \
+    X(ENGINE, "engine", "E", "auto (default), contract or central")            \
+    X(WEIGHTING, "weighting", "W", "cpu (default)")                            \
+    X(MTIME, "mtime", "SPEC",                                                  \
+      "message times: BASE or BASE+PER_BYTE, in ns or with us,\n"              \
+      "ms, s; default 0 (not calibrated)")                                     \
+    X(EXTERNAL, "external", "WHICH",                                           \
+      "waits for what is not traced: reply (default), all, off")               \
+    X(FROM, "from", "TIME", "since the machine's first event (1.5s, 20ms)")    \
+    X(TO, "to", "TIME", "the same")
+
+enum ipsq_option {
+#define X(name, text, value, help) IPSQ_OPT_##name,
+    IPSQ_OPTIONS(X)
+#undef X
+        IPSQ_OPT_COUNT
+};
+#define IPSQ_HAS(option) (1u << IPSQ_OPT_##option)
+
+struct ipsq_options {
+    const char *command; /* NULL: none was given */
+    const char *args[IPSQ_ARGS_MAX];
+    int arg_count;
+    bool help, version;
+    unsigned given; /* IPSQ_HAS bits */
+    const char *master, *state, *object, *level, *engine, *weighting;
+    enum ipsq_format format;
+    uint64_t top; /* 0: all */
+    uint64_t mtime_base_ns, mtime_per_byte_q32;
+    uint32_t external; /* enum ips_external on the wire */
+    uint64_t from_ns, to_ns;
+};
+
+/* Fills `o`; texts are borrowed from argv. IPS_E_USAGE with the reason;
+ * IPS_E_REFUSED for what IPS will know but does not yet. */
+int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
+                       struct ips_err *err) IPS_MUST_USE;
+
+/* The options of `mask` as --help lists them. */
+void ipsq_options_print(FILE *f, unsigned mask);
+
+#endif

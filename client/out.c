@@ -1,0 +1,159 @@
+#include "client/out.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
+                    bool several)
+{
+    memset(o, 0, sizeof(*o));
+    o->file = file;
+    o->format = format;
+    o->several = several;
+    ipsq_json_init(&o->json, file, format == IPSQ_JSON);
+    if (format == IPSQ_JSON)
+        ipsq_json_open(&o->json, '{');
+}
+
+void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
+                    const char *title, struct ipsq_cell value)
+{
+    switch (o->format) {
+    case IPSQ_TABLE:
+        if (title) {
+            char *text = ipsq_cell_text(kind, &value);
+            fprintf(o->file, "%-15s %s\n", title, text);
+            free(text);
+        }
+        return;
+    case IPSQ_TSV:
+        fprintf(o->file, "#%s\t", key);
+        ipsq_tsv_cell(o->file, kind, &value);
+        fputc('\n', o->file);
+        return;
+    case IPSQ_JSON:
+        ipsq_json_key(&o->json, key);
+        ipsq_json_cell(&o->json, kind, &value);
+        return;
+    case IPSQ_JSONL:
+        return;
+    }
+}
+
+void ipsq_out_group(struct ipsq_out *o, const char *name)
+{
+    if (o->format != IPSQ_JSON)
+        return;
+    ipsq_json_key(&o->json, name);
+    ipsq_json_open(&o->json, '{');
+}
+
+void ipsq_out_group_end(struct ipsq_out *o)
+{
+    if (o->format == IPSQ_JSON)
+        ipsq_json_close(&o->json, '}');
+}
+
+void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
+                          const char *heading)
+{
+    switch (o->format) {
+    case IPSQ_TABLE:
+        if (o->parts)
+            fputc('\n', o->file);
+        if (heading)
+            fprintf(o->file, "%s\n", heading);
+        break;
+    case IPSQ_TSV:
+        if (o->several)
+            fprintf(o->file, "#%s\n", t->name);
+        break;
+    case IPSQ_JSON:
+        ipsq_json_key(&o->json, t->name);
+        ipsq_json_open(&o->json, '[');
+        break;
+    case IPSQ_JSONL:
+        break;
+    }
+    o->parts++;
+}
+
+void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t)
+{
+    switch (o->format) {
+    case IPSQ_TABLE:
+        ipsq_table_write_text(o->file, t);
+        break;
+    case IPSQ_TSV:
+        ipsq_table_write_tsv(o->file, t);
+        break;
+    case IPSQ_JSON:
+        for (size_t i = 0; i < t->row_count; i++)
+            ipsq_json_row(&o->json, t, i);
+        break;
+    case IPSQ_JSONL:
+        for (size_t i = 0; i < t->row_count; i++) {
+            ipsq_json_row(&o->json, t, i);
+            ipsq_json_end(&o->json);
+        }
+        break;
+    }
+    ipsq_table_clear(t);
+}
+
+void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t)
+{
+    ipsq_out_table_rows(o, t);
+    if (o->format == IPSQ_JSON)
+        ipsq_json_close(&o->json, ']');
+}
+
+void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
+                    const char *heading)
+{
+    ipsq_out_table_begin(o, t, heading);
+    ipsq_out_table_end(o, t);
+}
+
+void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c)
+{
+    switch (o->format) {
+    case IPSQ_TABLE:
+        fputc('\n', o->file);
+        ipsq_certificate_text(o->file, c);
+        return;
+    case IPSQ_TSV:
+        ipsq_certificate_tsv(o->file, c);
+        return;
+    case IPSQ_JSON:
+        ipsq_json_key(&o->json, "certificate");
+        ipsq_certificate_json(&o->json, c);
+        return;
+    case IPSQ_JSONL:
+        return;
+    }
+}
+
+void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)
+{
+    va_list ap;
+    if (o->format != IPSQ_TABLE)
+        return;
+    va_start(ap, fmt);
+    vfprintf(o->file, fmt, ap);
+    va_end(ap);
+    fputc('\n', o->file);
+}
+
+int ipsq_out_end(struct ipsq_out *o, struct ips_err *err)
+{
+    if (o->format == IPSQ_JSON) {
+        ipsq_json_close(&o->json, '}');
+        ipsq_json_end(&o->json);
+    }
+    if (fflush(o->file) == EOF || ferror(o->file))
+        return ips_err_errno(err, "writing the answer");
+    return 0;
+}

@@ -1,0 +1,71 @@
+/*
+ * An answer being written, in the format the user asked for: some named
+ * values, then tables, then the certificate. Commands say what they have and
+ * in which order; how it looks is decided here and in format_*.c.
+ *
+ * JSON: one object, or with `jsonl` one row a line and nothing else. TSV: a
+ * header line and rows; where there are several parts, each is preceded by a
+ * line "#name"; the certificate is lines "#certificate TAB key TAB value".
+ */
+#ifndef IPS_CLIENT_OUT_H
+#define IPS_CLIENT_OUT_H
+
+#include <stdio.h>
+
+#include "client/json.h"
+#include "client/table.h"
+#include "proto/frame.h"
+
+enum ipsq_format { IPSQ_TABLE, IPSQ_TSV, IPSQ_JSON, IPSQ_JSONL };
+
+struct ipsq_out {
+    FILE *file;
+    enum ipsq_format format;
+    bool several;   /* TSV: the answer has more than one part */
+    unsigned parts; /* written so far */
+    struct ipsq_json json;
+};
+
+void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
+                    bool several);
+/* A named value; `title` NULL: not in the table format. */
+void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
+                    const char *title, struct ipsq_cell value);
+/* A group of tables in JSON ({"name": {...}}); nothing elsewhere. */
+void ipsq_out_group(struct ipsq_out *o, const char *name);
+void ipsq_out_group_end(struct ipsq_out *o);
+/* A whole table. `heading` stands above it in the table format; NULL none. */
+void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
+                    const char *heading);
+/* The same in several goes: begin, any number of rows (each writes what the
+ * table holds and clears it), end. */
+void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
+                          const char *heading);
+void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t);
+void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
+/* NULL (an answer that came without one) is written as incomplete. */
+void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c);
+/* A line of prose, in the table format alone. */
+void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* 0, or a negative code where the stream could not be written. */
+int ipsq_out_end(struct ipsq_out *o, struct ips_err *err) IPS_MUST_USE;
+
+/* ---- format_*.c ------------------------------------------------------- */
+
+void ipsq_table_write_text(FILE *f, struct ipsq_table *t);
+void ipsq_table_write_tsv(FILE *f, struct ipsq_table *t);
+void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
+                    const struct ipsq_cell *cell);
+void ipsq_json_row(struct ipsq_json *j, const struct ipsq_table *t, size_t row);
+
+/* A cell as a person reads it, malloc'd; control characters replaced. */
+char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell);
+/* As TSV has it: raw numbers, \t \n \r \\ escaped, "" where not measured. */
+void ipsq_tsv_cell(FILE *f, enum ipsq_kind kind, const struct ipsq_cell *cell);
+
+void ipsq_certificate_text(FILE *f, const Ips__Certificate *c);
+void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *c);
+void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *c);
+
+#endif

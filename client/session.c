@@ -1,0 +1,277 @@
+#include "client/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define CONNECT_MS 5000
+#define START_WAIT_MS 8000 /* for a master we started to answer */
+#define SLAVE_WAIT_MS 3000 /* for a slave to report its runs to it */
+#define RETRY_MS 50
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void pause_ms(long ms)
+{
+    struct timespec t = {0, ms * 1000000};
+    nanosleep(&t, NULL); /* cut short by the progress timer: no harm */
+}
+
+/* Is a slave connected to the master we are connected to? */
+static int has_slave(struct ipsq_session *s, bool *yes, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__StatusAsk ask = IPS__STATUS_ASK__INIT;
+    const Ips__Reply *last = NULL;
+    rq.ask_case = IPS__REQUEST__ASK_STATUS;
+    rq.status = &ask;
+    int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    *yes = false;
+    if (rc < 0 || last->answer_case != IPS__REPLY__ANSWER_STATUS)
+        return rc;
+    for (size_t i = 0; i < last->status->n_slaves; i++)
+        *yes = *yes || last->status->slaves[i]->connected;
+    return 0;
+}
+
+/* The default master has no slave (a private one ends with its run): starts
+ * one and gives it a moment to report. Not an error if it does not come: the
+ * master's catalogue answers as far as it can, and says so. */
+static int fetch_slave(struct ipsq_session *s, struct ips_err *err)
+{
+    bool yes;
+    int rc = has_slave(s, &yes, err);
+    if (rc < 0 || yes)
+        return rc;
+    struct ips_err why;
+    if (ipsq_start_slave(s->state, &why) < 0)
+        return 0;
+    for (uint64_t end = now_ms() + SLAVE_WAIT_MS; now_ms() < end && !yes;) {
+        pause_ms(RETRY_MS);
+        rc = has_slave(s, &yes, err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int start_master(struct ipsq_session *s, struct ips_err *err)
+{
+    int rc = ipsq_start_master(s->state, err);
+    if (rc < 0)
+        return ips_err_wrap(err,
+                            "no master answers at %s and none could be "
+                            "started",
+                            s->address);
+    for (uint64_t end = now_ms() + START_WAIT_MS; now_ms() < end;) {
+        pause_ms(RETRY_MS);
+        rc = ips_client_connect(s->address, CONNECT_MS, &s->client, err);
+        if (rc != IPS_E_UNREACHABLE)
+            return rc;
+    }
+    return ips_err_wrap(err,
+                        "the master that was started does not answer (see "
+                        "%s/master.log)",
+                        s->state);
+}
+
+int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
+                      struct ips_err *err)
+{
+    memset(s, 0, sizeof(*s));
+    s->next_id = 1;
+    int rc = 0;
+    if (o->state) {
+        if (snprintf(s->state, sizeof(s->state), "%s", o->state) >=
+            (int)sizeof(s->state))
+            return ips_err_set(err, IPS_E_USAGE, "--state is too long");
+    } else if (!o->master) {
+        rc = ips_path_state(s->state, err);
+    }
+    if (rc < 0)
+        return rc;
+    if (o->master) {
+        if (snprintf(s->address, sizeof(s->address), "%s", o->master) >=
+            (int)sizeof(s->address))
+            return ips_err_set(err, IPS_E_USAGE, "--master is too long");
+        rc = ips_client_connect(s->address, CONNECT_MS, &s->client, err);
+        return rc == IPS_E_UNREACHABLE
+                   ? ips_err_wrap(err, "the master cannot be reached")
+                   : rc;
+    }
+    rc = ips_path_master(s->state, s->address, err);
+    if (rc == 0)
+        rc = ips_client_connect(s->address, CONNECT_MS, &s->client, err);
+    if (rc == IPS_E_UNREACHABLE)
+        rc = start_master(s, err);
+    if (rc == 0)
+        rc = fetch_slave(s, err);
+    return rc;
+}
+
+void ipsq_session_close(struct ipsq_session *s)
+{
+    for (size_t i = 0; i < s->kept_count; i++)
+        ips__envelope__free_unpacked(s->kept[i], NULL);
+    free(s->kept);
+    ips_client_free(s->client);
+    memset(s, 0, sizeof(*s));
+}
+
+static int keep(struct ipsq_session *s, Ips__Envelope *env, struct ips_err *err)
+{
+    if (s->kept_count == s->kept_room) {
+        size_t room = s->kept_room ? s->kept_room * 2 : 16;
+        Ips__Envelope **grown = realloc(s->kept, room * sizeof(*grown));
+        if (!grown) {
+            ips__envelope__free_unpacked(env, NULL);
+            return ips_err_set(err, IPS_E_NO_MEMORY, "too long an answer");
+        }
+        s->kept = grown;
+        s->kept_room = room;
+    }
+    s->kept[s->kept_count++] = env;
+    return 0;
+}
+
+/* One reply to question `id`; NULL in *reply for one to another question. */
+static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
+                      const Ips__Reply **reply, struct ips_err *err)
+{
+    *reply = NULL;
+    int rc = ips_client_recv(s->client, 0, env, err);
+    if (rc < 0)
+        return ips_err_wrap(err, "the master at %s", s->address);
+    if ((*env)->body_case == IPS__ENVELOPE__BODY_REPLY &&
+        (*env)->reply->id == id)
+        *reply = (*env)->reply;
+    return 0;
+}
+
+int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
+                     ipsq_on_piece *on_piece, void *arg,
+                     const Ips__Reply **last, struct ips_err *err)
+{
+    Ips__Envelope env = IPS__ENVELOPE__INIT;
+    rq->id = s->next_id++;
+    env.body_case = IPS__ENVELOPE__BODY_REQUEST;
+    env.request = rq;
+    if (last)
+        *last = NULL;
+    int rc = ips_client_send(s->client, &env, err);
+    if (rc < 0)
+        return ips_err_wrap(err, "the master at %s", s->address);
+    for (bool done = false; rc == 0 && !done;) {
+        Ips__Envelope *got = NULL;
+        const Ips__Reply *reply;
+        rc = next_reply(s, rq->id, &got, &reply, err);
+        if (rc == 0 && reply) {
+            rc = ips_reply_error(reply, err);
+            done = reply->last;
+            if (rc == 0 && on_piece)
+                rc = on_piece(reply, arg, err);
+            if (done && last && !drop)
+                *last = reply;
+        }
+        if (rc < 0 || !reply || drop) {
+            if (got)
+                ips__envelope__free_unpacked(got, NULL);
+        } else {
+            rc = keep(s, got, err);
+        }
+    }
+    return rc;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const Ips__RunRow *x = *(Ips__RunRow *const *)a;
+    const Ips__RunRow *y = *(Ips__RunRow *const *)b;
+    if (x->created_real_ns != y->created_real_ns)
+        return x->created_real_ns < y->created_real_ns ? 1 : -1;
+    return strcmp(x->run, y->run);
+}
+
+int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
+                      size_t *count, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__RunsAsk ask = IPS__RUNS_ASK__INIT;
+    const Ips__Reply *last;
+    *rows = NULL;
+    *count = 0;
+    rq.ask_case = IPS__REQUEST__ASK_RUNS;
+    rq.runs = &ask;
+    int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc < 0)
+        return rc;
+    if (last->answer_case != IPS__REPLY__ANSWER_RUNS)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no list of runs came");
+    Ips__RunRow **copy = calloc(last->runs->n_runs + 1, sizeof(*copy));
+    if (!copy)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "too many runs");
+    for (size_t i = 0; i < last->runs->n_runs; i++)
+        copy[i] = last->runs->runs[i];
+    qsort(copy, last->runs->n_runs, sizeof(*copy), newest_first);
+    *rows = copy;
+    *count = last->runs->n_runs;
+    return 0;
+}
+
+int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
+                  const char **run, struct ips_err *err)
+{
+    const char *found = NULL, *also = NULL;
+    size_t len = word ? strlen(word) : 0;
+    if (count == 0 && !word)
+        return ips_err_set(err, IPS_E_NOT_FOUND,
+                           "no run is known: measure one with ipsrun -- "
+                           "COMMAND");
+    for (size_t i = 0; i < count; i++) {
+        const char *name = rows[i]->run;
+        if (!word || strcmp(name, word) == 0) {
+            *run = name;
+            return 0;
+        }
+        if (strncmp(name, word, len) == 0) {
+            also = found;
+            found = name;
+        }
+        if (also)
+            break;
+    }
+    if (also) { /* unless a later one has just this name */
+        for (size_t i = 0; i < count; i++) {
+            if (strcmp(rows[i]->run, word) == 0) {
+                *run = rows[i]->run;
+                return 0;
+            }
+        }
+        return ips_err_set(err, IPS_E_NOT_FOUND,
+                           "'%.80s' may be run %s or run %s", word, also,
+                           found);
+    }
+    if (!found || len == 0)
+        return ips_err_set(err, IPS_E_NOT_FOUND,
+                           "no run '%.80s' is known (`ipsq runs` lists %zu)",
+                           word, count);
+    *run = found;
+    return 0;
+}
+
+int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
+                     struct ips_err *err)
+{
+    Ips__RunRow **rows;
+    size_t count;
+    int rc = ipsq_session_runs(s, &rows, &count, err);
+    if (rc == 0)
+        rc = ipsq_pick_run(rows, count, word, run, err);
+    free(rows);
+    return rc;
+}

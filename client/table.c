@@ -1,0 +1,84 @@
+#include "client/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *must(void *memory)
+{
+    if (!memory) {
+        fputs("ipsq: out of memory\n", stderr);
+        exit(1);
+    }
+    return memory;
+}
+
+void ipsq_table_init(struct ipsq_table *t, const char *name,
+                     const struct ipsq_column *columns, size_t column_count)
+{
+    memset(t, 0, sizeof(*t));
+    t->name = name;
+    t->columns = columns;
+    t->column_count = column_count;
+    t->widths = must(calloc(column_count, sizeof(*t->widths)));
+}
+
+void ipsq_table_release(struct ipsq_table *t)
+{
+    free(t->cells);
+    free(t->widths);
+    memset(t, 0, sizeof(*t));
+}
+
+struct ipsq_cell *ipsq_table_row(struct ipsq_table *t)
+{
+    if (t->row_count == t->row_room) {
+        t->row_room = t->row_room ? t->row_room * 2 : 16;
+        t->cells = must(realloc(t->cells, t->row_room * t->column_count *
+                                              sizeof(*t->cells)));
+    }
+    struct ipsq_cell *row = t->cells + t->row_count++ * t->column_count;
+    memset(row, 0, t->column_count * sizeof(*row));
+    return row;
+}
+
+void ipsq_table_clear(struct ipsq_table *t)
+{
+    t->row_count = 0;
+}
+
+struct ranked {
+    uint64_t value; /* not measured: 0 */
+    size_t row;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->value != y->value)
+        return x->value < y->value ? 1 : -1;
+    return x->row < y->row ? -1 : 1;
+}
+
+void ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n)
+{
+    size_t width = t->column_count * sizeof(*t->cells);
+    if (t->row_count < 2)
+        return;
+    struct ranked *rank = must(malloc(t->row_count * sizeof(*rank)));
+    struct ipsq_cell *cells = must(malloc(t->row_count * width));
+    for (size_t i = 0; i < t->row_count; i++) {
+        uint64_t value = t->cells[i * t->column_count + column].n;
+        rank[i] = (struct ranked){value == UINT64_MAX ? 0 : value, i};
+    }
+    qsort(rank, t->row_count, sizeof(*rank), by_value);
+    for (size_t i = 0; i < t->row_count; i++)
+        memcpy(cells + i * t->column_count,
+               t->cells + rank[i].row * t->column_count, width);
+    free(rank);
+    free(t->cells);
+    t->cells = cells;
+    t->row_room = t->row_count;
+    if (n && n < t->row_count)
+        t->row_count = (size_t)n;
+}

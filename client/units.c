@@ -1,0 +1,202 @@
+#include "client/units.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/types.h"
+
+/* A decimal number as digits before and after the point. */
+struct decimal {
+    uint64_t whole;
+    uint64_t fraction; /* the digits after the point as a number */
+    unsigned digits;   /* how many those are, at most 18 */
+    const char *rest;  /* what follows */
+};
+
+static int parse_decimal(const char *text, struct decimal *d)
+{
+    memset(d, 0, sizeof(*d));
+    const char *p = text;
+    unsigned before = 0;
+    for (; *p >= '0' && *p <= '9'; p++, before++) {
+        uint64_t digit = (uint64_t)(*p - '0');
+        if (d->whole > (UINT64_MAX - digit) / 10)
+            return IPS_E_LIMIT;
+        d->whole = d->whole * 10 + digit;
+    }
+    if (*p == '.') {
+        for (p++; *p >= '0' && *p <= '9'; p++) {
+            if (d->digits == 18)
+                return IPS_E_LIMIT;
+            d->fraction = d->fraction * 10 + (uint64_t)(*p - '0');
+            d->digits++;
+        }
+        before += d->digits;
+    }
+    d->rest = p;
+    return before ? 0 : IPS_E_USAGE;
+}
+
+static uint64_t power10(unsigned n)
+{
+    uint64_t p = 1;
+    while (n-- > 0)
+        p *= 10;
+    return p;
+}
+
+/* ns in the unit that `text` names up to `len` bytes, 0 if it is none. */
+static uint64_t unit_ns(const char *text, size_t len)
+{
+    static const struct {
+        const char *name;
+        uint64_t ns;
+    } units[] = {
+        {"", 1}, {"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+    for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
+        if (strlen(units[i].name) == len && !strncmp(units[i].name, text, len))
+            return units[i].ns;
+    }
+    return 0;
+}
+
+int ipsq_parse_duration(const char *text, uint64_t *ns, struct ips_err *err)
+{
+    struct decimal d;
+    int rc = parse_decimal(text, &d);
+    uint64_t unit = rc == 0 ? unit_ns(d.rest, strlen(d.rest)) : 0;
+    if (rc == IPS_E_LIMIT)
+        return ips_err_set(err, IPS_E_USAGE, "'%.80s' has too many digits",
+                           text);
+    if (unit == 0)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "'%.80s' is no duration: a number with ns, us, ms "
+                           "or s",
+                           text);
+    ips_u128 below = (ips_u128)d.fraction * unit;
+    if (below % power10(d.digits))
+        return ips_err_set(err, IPS_E_USAGE, "'%.80s' is finer than 1 ns",
+                           text);
+    ips_u128 all = (ips_u128)d.whole * unit + below / power10(d.digits);
+    if (all >= (1ULL << 62))
+        return ips_err_set(err, IPS_E_USAGE, "'%.80s' is too long", text);
+    *ns = (uint64_t)all;
+    return 0;
+}
+
+#define MTIME_BASE_MAX_NS 3600000000000ULL
+#define MTIME_BYTE_MAX_NS (1ULL << 31)
+
+static int parse_per_byte(const char *text, uint64_t *q32, struct ips_err *err)
+{
+    struct decimal d;
+    int rc = parse_decimal(text, &d);
+    uint64_t unit = rc == 0 ? unit_ns(d.rest, strlen(d.rest)) : 0;
+    if (rc < 0 || unit == 0)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "'%.80s' is no time per byte: ns, with decimals",
+                           text);
+    /* fraction < 10^18, unit <= 10^9 < 2^30: below 2^122. */
+    ips_u128 scale = power10(d.digits);
+    ips_u128 part = (((ips_u128)d.fraction * unit << 32) + scale / 2) / scale;
+    if ((ips_u128)d.whole * unit + (uint64_t)(part >> 32) > MTIME_BYTE_MAX_NS)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "'%.80s' a byte is more than %llu ns", text,
+                           MTIME_BYTE_MAX_NS);
+    *q32 = (uint64_t)(((ips_u128)d.whole * unit << 32) + part);
+    return 0;
+}
+
+int ipsq_parse_mtime(const char *text, uint64_t *base_ns,
+                     uint64_t *per_byte_q32, struct ips_err *err)
+{
+    char base[64];
+    size_t len = strcspn(text, "+,");
+    *per_byte_q32 = 0;
+    if (len >= sizeof(base))
+        return ips_err_set(err, IPS_E_USAGE, "'%.80s' is no message time",
+                           text);
+    memcpy(base, text, len);
+    base[len] = '\0';
+    int rc = ipsq_parse_duration(base, base_ns, err);
+    if (rc == 0 && *base_ns > MTIME_BASE_MAX_NS)
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "a message time of more than an hour");
+    if (rc == 0 && text[len])
+        rc = parse_per_byte(text + len + 1, per_byte_q32, err);
+    return rc;
+}
+
+int ipsq_parse_count(const char *text, uint64_t *n, struct ips_err *err)
+{
+    struct decimal d;
+    if (parse_decimal(text, &d) < 0 || d.digits || *d.rest || d.whole == 0)
+        return ips_err_set(err, IPS_E_USAGE, "'%.80s' is no positive number",
+                           text);
+    *n = d.whole;
+    return 0;
+}
+
+/* n / unit with four digits, rounded; the caller picked a unit <= n. */
+static void format_scaled(uint64_t n, uint64_t unit, const char *name,
+                          char out[IPSQ_UNIT_BYTES])
+{
+    double r = (double)n / (double)unit;
+    int decimals = r < 9.9995 ? 3 : r < 99.995 ? 2 : r < 999.95 ? 1 : 0;
+    snprintf(out, IPSQ_UNIT_BYTES, "%.*f %s", decimals, r, name);
+}
+
+void ipsq_format_ns(uint64_t ns, char out[IPSQ_UNIT_BYTES])
+{
+    /* The next unit begins where rounding would show 1000 of the last. */
+    if (ns == UINT64_MAX)
+        snprintf(out, IPSQ_UNIT_BYTES, "-");
+    else if (ns == 0)
+        snprintf(out, IPSQ_UNIT_BYTES, "0");
+    else if (ns < 1000)
+        snprintf(out, IPSQ_UNIT_BYTES, "%" PRIu64 " ns", ns);
+    else if (ns < 999950)
+        format_scaled(ns, 1000, "us", out);
+    else if (ns < 999950000)
+        format_scaled(ns, 1000000, "ms", out);
+    else
+        format_scaled(ns, 1000000000, "s", out);
+}
+
+void ipsq_format_bytes(uint64_t bytes, char out[IPSQ_UNIT_BYTES])
+{
+    static const char *const names[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+    uint64_t unit = 1024;
+    int k = 0;
+    if (bytes == UINT64_MAX) {
+        snprintf(out, IPSQ_UNIT_BYTES, "-");
+        return;
+    }
+    if (bytes < 1024) {
+        snprintf(out, IPSQ_UNIT_BYTES, "%" PRIu64 " B", bytes);
+        return;
+    }
+    while (k < 4 && bytes / unit >= 1024) {
+        unit *= 1024;
+        k++;
+    }
+    format_scaled(bytes, unit, names[k], out);
+}
+
+void ipsq_format_real(double r, char out[IPSQ_UNIT_BYTES])
+{
+    if (!isfinite(r))
+        snprintf(out, IPSQ_UNIT_BYTES, "-");
+    else
+        snprintf(out, IPSQ_UNIT_BYTES, "%.*f", fabs(r) < 100 ? 2 : 0, r);
+}
+
+void ipsq_format_share(double fraction, char out[IPSQ_UNIT_BYTES])
+{
+    if (!isfinite(fraction))
+        snprintf(out, IPSQ_UNIT_BYTES, "-");
+    else
+        snprintf(out, IPSQ_UNIT_BYTES, "%.1f%%", 100 * fraction);
+}

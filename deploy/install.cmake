@@ -1,0 +1,20 @@
+# What `cmake --install` puts where. The programs find each other relative to
+# themselves (common/paths.h), so any prefix will do and none is compiled in.
+install(TARGETS ipsrun ips-slave ips-master ipsq
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS ips ips-preload
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES agent/ips.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ips)
+install(FILES docs/ipsrun.1 docs/ips-slave.1 docs/ips-master.1 docs/ipsq.1
+    DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES README.md NEWS.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Units that say where the programs are; to use them, copy or link them into
+# /etc/systemd/system and /etc/tmpfiles.d.
+foreach(unit ips-master ips-slave)
+    configure_file(deploy/systemd/${unit}.service.in
+        ${CMAKE_BINARY_DIR}/${unit}.service @ONLY)
+    install(FILES ${CMAKE_BINARY_DIR}/${unit}.service
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/ips/systemd)
+endforeach()
+install(FILES deploy/tmpfiles/ips.conf
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/ips/tmpfiles)

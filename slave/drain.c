@@ -1,0 +1,450 @@
+/* The turn: look, read, commit, hand back. Invariants in drain.h. */
+#include "slave/drain.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "slave/poolfs.h"
+
+#define SCAN_NS (5 * SLAVE_SECOND_NS)
+#define SCAN_BLIND_NS SLAVE_SECOND_NS /* without inotify */
+#define LIMITS_NS (30 * SLAVE_SECOND_NS)
+#define CONTROL_NS SLAVE_SECOND_NS
+#define RETRY_NS SLAVE_SECOND_NS
+#define TURN_BUSY_NS SLAVE_MS_NS
+#define TURN_LIVE_NS (10 * SLAVE_MS_NS)
+#define TURN_IDLE_NS (500 * SLAVE_MS_NS)
+
+static uint64_t now_of(clockid_t clock)
+{
+    struct timespec ts;
+    clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * SLAVE_SECOND_NS + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t slave_now_ns(void)
+{
+    return now_of(CLOCK_MONOTONIC);
+}
+
+uint64_t slave_real_ns(void)
+{
+    return now_of(CLOCK_REALTIME);
+}
+
+struct slave_run *slave_drain_find(const struct slave_drain *d,
+                                   const char *name)
+{
+    for (struct slave_run *r = d->runs; r; r = r->next)
+        if (strcmp(r->row.name, name) == 0)
+            return r;
+    return NULL;
+}
+
+/* ---- start and end ------------------------------------------------------- */
+
+/* One descriptor a process and one a segment: as many as we may. */
+static uint32_t raise_descriptors(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+        return 256;
+    r.rlim_cur = r.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &r) < 0 && getrlimit(RLIMIT_NOFILE, &r) < 0)
+        return 256;
+    return r.rlim_cur > 200000 ? 100000 : (uint32_t)r.rlim_cur / 2;
+}
+
+/* Directories of runs that have no row: a run was being removed. */
+static void remove_orphans(struct slave_drain *d)
+{
+    char runs[IPS_PATH_BYTES + 8], path[IPS_PATH_BYTES + 300];
+    snprintf(runs, sizeof(runs), "%s/runs", d->state);
+    DIR *dir = opendir(runs);
+    struct dirent *e;
+    while (dir && (e = readdir(dir))) {
+        if (!slave_poolfs_run_name(e->d_name) || slave_drain_find(d, e->d_name))
+            continue;
+        static const char *const files[] = {"archive", "graph", "graph.new"};
+        for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+            snprintf(path, sizeof(path), "%s/%s/%s", runs, e->d_name,
+                     files[i]);
+            (void)unlink(path);
+        }
+        snprintf(path, sizeof(path), "%s/%s", runs, e->d_name);
+        (void)rmdir(path); /* what was kept aside stays */
+    }
+    if (dir)
+        closedir(dir);
+}
+
+int slave_drain_open(struct slave_drain *d,
+                     const struct slave_drain_options *opt,
+                     struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 16];
+    *d = (struct slave_drain){.pool_fd = -1, .epoll_fd = -1, .inotify_fd = -1};
+    snprintf(d->pool, sizeof(d->pool), "%s", opt->pool);
+    snprintf(d->state, sizeof(d->state), "%s", opt->state);
+    d->archive_max_bytes = opt->archive_max_bytes;
+    d->archive_age_s = opt->archive_age_s;
+    d->max_fds = raise_descriptors();
+    slave_live_open(d);
+    /* The state first: what is in the pool has to go somewhere. */
+    snprintf(path, sizeof(path), "%s/runs", d->state);
+    int rc = ips_path_make(path, 0700, err);
+    if (rc == 0 && access(path, W_OK) < 0)
+        rc = ips_err_errno(err, "state directory %s", path);
+    if (rc == 0) {
+        d->pool_fd = slave_poolfs_open_dir(AT_FDCWD, d->pool, err);
+        rc = d->pool_fd < 0 ? ips_err_wrap(err, "pool") : 0;
+    }
+    d->frames = malloc(SLAVE_RUN_TURN_BYTES);
+    d->peek = malloc(SLAVE_READ_BYTES);
+    if (rc == 0 && (!d->frames || !d->peek))
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    if (rc == 0) {
+        snprintf(path, sizeof(path), "%s/slave.db", d->state);
+        rc = slave_store_open(path, &d->store, err);
+    }
+    if (rc == 0)
+        rc = slave_run_restore(d, err);
+    if (rc == 0) {
+        remove_orphans(d);
+        rc = slave_watch_open(d, err);
+    }
+    if (rc < 0)
+        slave_drain_close(d);
+    return rc;
+}
+
+void slave_drain_close(struct slave_drain *d)
+{
+    while (d->runs) {
+        struct slave_run *next = d->runs->next;
+        slave_run_free(d, d->runs);
+        d->runs = next;
+    }
+    slave_store_close(d->store);
+    d->store = NULL;
+    free(d->frames);
+    free(d->peek);
+    d->frames = d->peek = NULL;
+    int *const fds[] = {&d->pool_fd, &d->epoll_fd, &d->inotify_fd};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
+/* ---- the turn -------------------------------------------------------------- */
+
+/* Streams learn that their process has ended. */
+static void tell_deaths(struct slave_run *run)
+{
+    bool any = false;
+    for (struct slave_image *i = run->images; i && !any; i = i->next)
+        any = i->state == SLAVE_IMAGE_DEAD && !i->told;
+    if (!any)
+        return;
+    for (struct slave_stream *st = run->streams; st; st = st->next) {
+        if (st->image->state != SLAVE_IMAGE_DEAD || st->image->told)
+            continue;
+        slave_stream_touch(st);
+        st->row.dead = true;
+        st->row.dead_t_ns = st->image->dead_t_ns;
+    }
+    slave_run_touch(run);
+}
+
+/* Losses that no segment could take, and the run's fill. */
+static void refresh_control(struct slave_run *run)
+{
+    struct ips_control c;
+    if (slave_poolfs_control(run->dirfd, &c, NULL) < 0)
+        return;
+    run->row.control.used_bytes = c.used_bytes;
+    run->row.control.released_bytes = c.released_bytes;
+    for (int i = 0; i < IPS_LOST_COUNT; i++) {
+        uint64_t lost = c.lost[i], seen = run->row.control.lost[i];
+        if (lost <= seen)
+            continue;
+        slave_run_touch(run);
+        run->row.lost[i] = ips_add_sat(run->row.lost[i], lost - seen);
+        run->row.control.lost[i] = lost;
+    }
+}
+
+static int read_run(struct slave_drain *d, struct slave_run *run,
+                    uint64_t now_ns, struct ips_err *err)
+{
+    struct ips_err why = {0};
+    d->frames_len = 0;
+    if (run->want_sync || run->scan_now)
+        (void)slave_watch_run(d, run);
+    uint64_t before = d->moved_bytes;
+    for (struct slave_segment *s = run->segments; s; s = s->next) {
+        slave_ingest_segment(d, run, s, now_ns, &why);
+        if (why.code)
+            break;
+        if (d->moved_bytes - before > SLAVE_RUN_TURN_BYTES)
+            break;
+    }
+    tell_deaths(run);
+    int rc = why.code;
+    if (rc == 0 && d->frames_len)
+        rc = slave_archive_stage(&run->archive, d->frames, d->frames_len,
+                                 &why);
+    d->frames_len = 0;
+    if (rc < 0) {
+        *err = why;
+        return ips_err_wrap(err, "run %s", run->row.name);
+    }
+    /* A live run never comes to rest: a few whole passes will do. */
+    if (d->moved_bytes == before)
+        run->synced = SLAVE_SYNCED;
+    else if (d->moved_bytes - before < SLAVE_RUN_TURN_BYTES)
+        run->synced++;
+    if (run->dirty) {
+        run->row.archive_bytes = run->archive.length + run->archive.staged;
+        run->row.threads = run->stream_count;
+        run->row.processes = run->process_count;
+    }
+    return 0;
+}
+
+static int store_run(struct slave_drain *d, struct slave_run *run,
+                     struct ips_err *err)
+{
+    int rc = 0;
+    if (run->dirty || !run->row.id)
+        rc = slave_store_put_run(d->store, &run->row, err);
+    for (struct slave_stream *st = run->streams; rc == 0 && st; st = st->next)
+        if (st->dirty)
+            rc = slave_store_put_stream(d->store, run->row.id, &st->row, err);
+    for (struct slave_segment *s = run->segments; rc == 0 && s; s = s->next) {
+        if (s->drop_row)
+            rc = slave_store_drop_segment(d->store, run->row.id, s->row.file,
+                                          err);
+        else if (s->dirty && s->state != SLAVE_SEG_GONE &&
+                 s->state != SLAVE_SEG_BAD)
+            rc = slave_store_put_segment(d->store, run->row.id, &s->row, err);
+    }
+    return rc;
+}
+
+static bool run_has_changes(const struct slave_run *run)
+{
+    if (run->dirty)
+        return true;
+    for (const struct slave_segment *s = run->segments; s; s = s->next)
+        if (s->dirty || s->drop_row)
+            return true;
+    return false;
+}
+
+static void run_committed(struct slave_drain *d, struct slave_run *run)
+{
+    slave_archive_commit(&run->archive);
+    run->dirty = false;
+    for (struct slave_image *i = run->images; i; i = i->next)
+        if (i->state == SLAVE_IMAGE_DEAD)
+            i->told = true;
+    for (struct slave_stream *st = run->streams; st; st = st->next) {
+        st->stored |= st->dirty;
+        st->dirty = false;
+    }
+    for (struct slave_segment **p = &run->segments; *p;) {
+        struct slave_segment *s = *p;
+        s->stored |= s->dirty;
+        s->dirty = false;
+        if (s->state == SLAVE_SEG_GONE && (s->drop_row || !s->stored)) {
+            *p = s->next;
+            slave_map_del(&run->segment_map, &s->link);
+            slave_segment_close_fd(d, s);
+            free(s);
+            continue;
+        }
+        p = &s->next;
+    }
+}
+
+static void run_rolled_back(struct slave_run *run)
+{
+    slave_archive_rollback(&run->archive);
+    if (run->dirty) {
+        int64_t id = run->saved.id;
+        run->row = run->saved;
+        run->row.id = id;
+    }
+    run->dirty = false;
+    for (struct slave_stream *st = run->streams; st; st = st->next) {
+        if (st->dirty)
+            st->row = st->saved;
+        /* A stream that was never stored has to be stored next time. */
+        st->dirty = !st->stored;
+    }
+    for (struct slave_segment *s = run->segments; s; s = s->next) {
+        if (s->dirty && s->state != SLAVE_SEG_BAD &&
+            s->state != SLAVE_SEG_GONE) {
+            s->row = s->saved;
+            s->state = s->saved_state;
+        }
+        s->dirty = false;
+        s->next_poll_ns = 0;
+    }
+    for (struct slave_stream *st = run->streams; st; st = st->next)
+        if (!st->stored)
+            run->dirty = true;
+    if (run->dirty)
+        run->saved = run->row;
+}
+
+static void failed(struct slave_drain *d, uint64_t now_ns,
+                   const struct ips_err *err)
+{
+    if (!d->failing_since_ns)
+        ips_log_error("cannot archive: %s; nothing is taken from the pool "
+                      "until this is mended, trying again every second",
+                      err->msg);
+    if (!d->failing_since_ns)
+        d->failing_since_ns = now_ns;
+    d->retry_ns = now_ns + RETRY_NS;
+}
+
+static int commit_turn(struct slave_drain *d, struct ips_err *err)
+{
+    bool any = false;
+    for (struct slave_run *r = d->runs; r; r = r->next)
+        any |= r->in_pool && run_has_changes(r);
+    if (!any)
+        return 0;
+    int rc = slave_store_begin(d->store, err);
+    for (struct slave_run *r = d->runs; rc == 0 && r; r = r->next)
+        if (r->in_pool && run_has_changes(r))
+            rc = store_run(d, r, err);
+    if (rc == 0)
+        rc = slave_store_commit(d->store, err);
+    if (rc < 0)
+        slave_store_rollback(d->store);
+    return rc;
+}
+
+static void look_around(struct slave_drain *d, uint64_t now_ns)
+{
+    slave_live_events(d, now_ns);
+    slave_live_look(d, now_ns);
+    if (d->scan_now || now_ns >= d->next_scan_ns) {
+        bool periodic = now_ns >= d->next_scan_ns;
+        d->scan_now = false;
+        d->next_scan_ns =
+            now_ns + (d->pool_watch >= 0 ? SCAN_NS : SCAN_BLIND_NS);
+        slave_watch_pool(d);
+        for (struct slave_run *r = d->runs; periodic && r; r = r->next)
+            r->scan_now = true;
+    }
+    if (now_ns >= d->next_control_ns) {
+        d->next_control_ns = now_ns + CONTROL_NS;
+        for (struct slave_run *r = d->runs; r; r = r->next)
+            if (r->in_pool)
+                refresh_control(r);
+    }
+}
+
+static uint64_t next_turn(const struct slave_drain *d, uint64_t now_ns)
+{
+    uint64_t next = now_ns + TURN_IDLE_NS;
+    if (d->moved_bytes)
+        return TURN_BUSY_NS;
+    for (const struct slave_run *r = d->runs; r; r = r->next) {
+        if (!r->in_pool)
+            continue;
+        next = ips_min_u64(next, ips_max_u64(r->next_close_ns,
+                                             now_ns + TURN_LIVE_NS * 5));
+        if (r->want_sync)
+            return TURN_BUSY_NS;
+        for (const struct slave_segment *s = r->segments; s; s = s->next)
+            if (s->state != SLAVE_SEG_BAD)
+                next = ips_min_u64(next, s->next_poll_ns);
+    }
+    return ips_max_u64(ips_sub_sat(next, now_ns), TURN_LIVE_NS);
+}
+
+static void after_commit(struct slave_drain *d, uint64_t now_ns)
+{
+    for (struct slave_run *r = d->runs; r; r = r->next) {
+        if (!r->in_pool)
+            continue;
+        if (run_has_changes(r))
+            d->version++;
+        run_committed(d, r);
+        for (struct slave_segment *s = r->segments; s; s = s->next)
+            slave_ingest_settle(d, r, s, now_ns);
+        slave_run_try_close(d, r, now_ns);
+    }
+    if (now_ns >= d->next_limits_ns) {
+        d->next_limits_ns = now_ns + LIMITS_NS;
+        slave_run_limits(d);
+    }
+}
+
+uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
+{
+    struct ips_err err = {0};
+    int rc = 0;
+    if (d->failing_since_ns && now_ns < d->retry_ns)
+        return d->retry_ns - now_ns;
+    d->moved_bytes = 0;
+    look_around(d, now_ns);
+    for (struct slave_run *r = d->runs; rc == 0 && r; r = r->next)
+        if (r->in_pool)
+            rc = read_run(d, r, now_ns, &err);
+    if (rc == 0)
+        rc = commit_turn(d, &err);
+    if (rc < 0) {
+        for (struct slave_run *r = d->runs; r; r = r->next)
+            if (r->in_pool)
+                run_rolled_back(r);
+        failed(d, now_ns, &err);
+        return RETRY_NS;
+    }
+    if (d->failing_since_ns)
+        ips_log_info("archiving again");
+    d->failing_since_ns = 0;
+    after_commit(d, now_ns);
+    return next_turn(d, now_ns);
+}
+
+unsigned slave_drain_fill(const struct slave_drain *d)
+{
+    unsigned most = 0;
+    for (const struct slave_run *r = d->runs; r; r = r->next) {
+        const struct ips_control *c = &r->row.control;
+        if (!r->in_pool || !c->quota_bytes)
+            continue;
+        uint64_t used = ips_sub_sat(c->used_bytes, c->released_bytes);
+        uint64_t fill = used >= c->quota_bytes
+                            ? 1000
+                            : used / (c->quota_bytes / 1000 + 1);
+        most = fill > most ? (unsigned)fill : most;
+    }
+    return most;
+}
+
+unsigned slave_drain_open_runs(const struct slave_drain *d)
+{
+    unsigned n = 0;
+    for (const struct slave_run *r = d->runs; r; r = r->next)
+        n += r->in_pool;
+    return n;
+}

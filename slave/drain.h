@@ -1,0 +1,244 @@
+/*
+ * Draining the pool: runs, images, streams and segments as the slave knows
+ * them, and the turn that moves what was published into the archives.
+ *
+ * Invariants:
+ *  - exactly once: a turn appends records to the archives, then commits
+ *    cursors and archive lengths in one SQLite transaction, and only then
+ *    zeroes, hands back or removes segments. Killed at any point, the next
+ *    slave does the rest. Rows (`row`) are changed freely within a turn and
+ *    put back (`saved`) if it cannot commit.
+ *  - a stream's segments are ingested in order of seq.
+ *  - nothing is removed from the pool that is not committed.
+ *  - "dead" and "closed" are looked at before the records are read, so that
+ *    nothing can follow what was read.
+ *
+ * Files: drain.c (the turn, start and end), run.c (runs: found, restored,
+ * closed, limits), watch.c (what is in the pool), live.c (who is alive),
+ * ingest.c (one segment).
+ *
+ * Free of libevent: epoll_fd becomes readable when a turn is worth while.
+ * Thread: one, the event loop's.
+ */
+#ifndef IPS_SLAVE_DRAIN_H
+#define IPS_SLAVE_DRAIN_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/format.h"
+#include "common/err.h"
+#include "common/paths.h"
+#include "common/types.h"
+#include "slave/archive.h"
+#include "slave/map.h"
+#include "slave/store.h"
+
+#define SLAVE_MS_NS 1000000ULL
+#define SLAVE_SECOND_NS 1000000000ULL
+
+/* Limits; a hostile pool meets them before our memory does. */
+#define SLAVE_SEGMENTS_MAX 100000u   /* files of one run */
+#define SLAVE_RUN_TURN_BYTES (8u << 20) /* of one run in one turn */
+#define SLAVE_READ_BYTES (256u << 10)   /* of one segment in one go */
+#define SLAVE_SYNCED 4u /* run->synced at or above: up to date */
+#define SLAVE_DAMAGED_MAX 16u        /* segments of a run kept aside */
+
+enum slave_segment_state {
+    SLAVE_SEG_NEW,      /* no valid header seen yet */
+    SLAVE_SEG_WAITING,  /* an earlier one of its stream is not done */
+    SLAVE_SEG_READING,  /* its stream is being read here */
+    SLAVE_SEG_DONE,     /* all committed; to be handed back or removed */
+    SLAVE_SEG_DRAINED,  /* handed back to the writer */
+    SLAVE_SEG_BAD,      /* refused: never read, removed with the run */
+    SLAVE_SEG_GONE,     /* file removed; freed at the end of the turn */
+};
+
+struct slave_run;
+struct slave_stream;
+
+struct slave_segment {
+    struct slave_link link; /* run->segment_map, by file name */
+    struct slave_segment *next;
+    struct slave_stream *stream; /* NULL while NEW */
+    enum slave_segment_state state;
+    int fd;                       /* -1: opened when needed */
+    uint32_t size;
+    uint32_t scan;                /* last directory scan that saw it */
+    bool stored;                  /* has a row */
+    bool skipped; /* a reservation was stepped over: the writer may yet store
+                     into it, so the segment is never handed back */
+    bool drop_row;                /* row to be deleted by the next commit */
+    uint64_t next_poll_ns;
+    uint64_t wait_ns;             /* current back-off */
+    uint64_t since_ns;            /* when the present trouble began, 0 none */
+    bool dirty;
+    enum slave_segment_state saved_state;
+    struct slave_segment_row row, saved;
+};
+
+enum slave_image_state {
+    SLAVE_IMAGE_UNSEEN,   /* another pid namespace: not found yet */
+    SLAVE_IMAGE_ALIVE,
+    SLAVE_IMAGE_REPLACED, /* by exec: writes no more, the process lives */
+    SLAVE_IMAGE_DEAD,
+};
+
+struct slave_image { /* (pidns, pid, image_stamp) */
+    struct slave_image *next;
+    struct slave_run *run;
+    enum slave_image_state state;
+    uint32_t pid;
+    uint64_t pidns;
+    uint64_t stamp;
+    int pidfd; /* -1 none */
+    uint64_t dead_t_ns;
+    uint64_t last_ns;      /* monotonic, of its last news */
+    uint64_t next_look_ns; /* without a pidfd */
+    bool ended;            /* a final END was ingested */
+    bool told;             /* its streams' rows say that it is dead */
+};
+
+struct slave_stream {
+    struct slave_link link; /* run->stream_map */
+    struct slave_stream *next;
+    struct slave_image *image;
+    bool stored;
+    bool dirty;
+    uint64_t gap_ns; /* since when next_seq is missing, 0 not */
+    struct slave_stream_row row, saved;
+};
+
+struct slave_run {
+    struct slave_run *next;
+    struct slave_run_row row, saved;
+    bool dirty;
+    bool in_pool;   /* it has a directory with a valid control there */
+    bool gone_note; /* said already that its directory cannot be removed */
+    bool want_sync;   /* somebody waits: poll everything now */
+    unsigned synced;  /* turns since that read all there was, in a row */
+    int dirfd;      /* -1 */
+    int watch;      /* inotify, -1 */
+    struct slave_archive archive; /* fd -1 while not being written */
+    char dir[IPS_PATH_BYTES];     /* STATE/slave-M/runs/RUN */
+    struct slave_map segment_map, stream_map;
+    struct slave_segment *segments;
+    struct slave_stream *streams, *streams_tail;
+    struct slave_image *images;
+    uint32_t stream_count;
+    uint32_t process_count; /* distinct (pidns, pid) seen */
+    uint32_t scan;
+    bool scan_now;
+    uint64_t changed_ns; /* monotonic, of the last news of any kind */
+    uint64_t next_close_ns;
+    uint64_t version;    /* +1 with every change that a report would show */
+    unsigned pins;       /* asks in flight: not removed by limits */
+};
+
+struct slave_drain_options {
+    const char *pool;
+    const char *state;   /* the slave's own: STATE/slave-MACHINE */
+    uint64_t archive_max_bytes; /* of all runs; 0 no limit */
+    uint64_t archive_age_s;     /* of closed runs; 0 no limit */
+};
+
+struct slave_drain {
+    char pool[IPS_PATH_BYTES];
+    char state[IPS_PATH_BYTES];
+    uint64_t archive_max_bytes, archive_age_s;
+    struct slave_store *store;
+    struct slave_run *runs;
+    int pool_fd, epoll_fd, inotify_fd, pool_watch;
+    bool scan_now;
+    uint64_t next_scan_ns, next_limits_ns, next_control_ns;
+    uint64_t pidns;     /* inode of our own pid namespace */
+    bool pidns_initial; /* every process of the machine is in our /proc */
+    uint64_t next_proc_scan_ns;
+    uint32_t open_fds, max_fds;
+    uint8_t *frames; /* of the run in hand, not yet staged */
+    size_t frames_len;
+    uint8_t *peek;
+    uint64_t failing_since_ns; /* archive or database; 0 fine */
+    uint64_t retry_ns;
+    uint64_t version;   /* +1 with every change that a report would show */
+    uint64_t moved_bytes; /* by the last turn */
+    uint64_t total_records;
+};
+
+/* Makes what is missing, opens the database, restores what was known. The
+ * caller holds slave.lock. */
+int slave_drain_open(struct slave_drain *d,
+                     const struct slave_drain_options *opt,
+                     struct ips_err *err) IPS_MUST_USE;
+void slave_drain_close(struct slave_drain *d);
+
+/* One turn. `now_ns` is CLOCK_MONOTONIC. Returns when to come again, at the
+ * latest (ns from now). Errors are logged and retried; nothing is lost. */
+uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
+
+/* Highest used/quota of the runs in the pool, in 1/1000. */
+unsigned slave_drain_fill(const struct slave_drain *d);
+/* Runs of the pool that are not closed. */
+unsigned slave_drain_open_runs(const struct slave_drain *d);
+struct slave_run *slave_drain_find(const struct slave_drain *d,
+                                   const char *name);
+
+/* ---- shared by the files above --------------------------------------- */
+
+uint64_t slave_now_ns(void); /* CLOCK_MONOTONIC */
+uint64_t slave_real_ns(void);
+
+void slave_run_touch(struct slave_run *run);
+void slave_segment_touch(struct slave_segment *seg);
+void slave_stream_touch(struct slave_stream *st);
+void slave_segment_set_state(struct slave_segment *seg,
+                             enum slave_segment_state next, const char *why);
+
+/* run.c */
+int slave_run_restore(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
+/* A directory with a valid control is there. `dirfd` is taken. */
+int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
+                    const struct ips_control *control,
+                    struct ips_err *err) IPS_MUST_USE;
+struct slave_stream *slave_run_stream(struct slave_run *run,
+                                      const struct ips_segment_header *head);
+struct slave_segment *slave_run_segment(struct slave_run *run,
+                                        const char *file);
+struct slave_segment *slave_run_add_segment(struct slave_run *run,
+                                            const char *file);
+void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
+                         uint64_t now_ns);
+void slave_run_limits(struct slave_drain *d);
+void slave_run_free(struct slave_drain *d, struct slave_run *run);
+void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg);
+
+/* watch.c */
+int slave_watch_open(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
+void slave_watch_events(struct slave_drain *d, uint64_t now_ns);
+void slave_watch_pool(struct slave_drain *d);
+/* Lists one run's directory. Returns the number of new files, < 0 failed. */
+int slave_watch_run(struct slave_drain *d, struct slave_run *run);
+void slave_watch_forget(struct slave_drain *d, struct slave_run *run);
+
+/* live.c */
+void slave_live_open(struct slave_drain *d);
+void slave_live_track(struct slave_drain *d, struct slave_image *image,
+                      uint64_t mtime_real_ns);
+void slave_live_events(struct slave_drain *d, uint64_t now_ns);
+void slave_live_look(struct slave_drain *d, uint64_t now_ns);
+void slave_live_forget(struct slave_image *image);
+/* Does some process on this machine carry the run in its environment? Slow
+ * (reads /proc); asked once before a run is closed. */
+bool slave_live_environment(const struct slave_drain *d, const char *run);
+
+/* ingest.c */
+void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
+                          struct slave_segment *seg, uint64_t now_ns,
+                          struct ips_err *err);
+/* Hands back or removes what is committed. */
+void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,
+                         struct slave_segment *seg, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,311 @@
+/* The graph's file; format and rules in graphfile.h. */
+#include "slave/graphfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/paths.h"
+#include "slave/wordhash.h"
+
+#define MAGIC 0x31485052474c5653ULL /* "SVLGRPH1" */
+
+/* Every array of a built graph: X(name, element type, count, place in b). */
+#define SECTIONS(X)                                                            \
+    X(CHAINS, struct ips_chain, g.chain_count, g.chains)                       \
+    X(KIND, uint8_t, g.node_count, g.kind)                                     \
+    X(W, uint64_t, g.node_count, g.w)                                          \
+    X(XPRED, uint32_t, g.node_count, g.xpred)                                  \
+    X(XKIND, uint8_t, g.node_count, g.xkind)                                   \
+    X(XLEN, uint64_t, g.node_count, g.xlen)                                    \
+    X(T_NS, uint64_t, g.node_count, g.t_ns)                                    \
+    X(SITE, uint32_t, g.node_count, g.site)                                    \
+    X(IN, struct ips_remote_in, g.in_count, g.in)                              \
+    X(OUT, struct ips_remote_out, g.out_count, g.out)                          \
+    X(PROCS, struct ips_proc, proc_count, procs)                               \
+    X(THREADS, struct ips_thread_row, g.chain_count, threads)                  \
+    X(ENDS, struct ips_end, end_count, ends)                                   \
+    X(TRAFFIC, struct ips_traffic, traffic_count, traffic)
+
+enum section {
+#define X(name, type, count, place) SECTION_##name,
+    SECTIONS(X)
+#undef X
+    SECTION_PEERS,
+    SECTION_COUNT
+};
+
+static const uint32_t element_bytes[SECTION_COUNT] = {
+#define X(name, type, count, place) [SECTION_##name] = sizeof(type),
+    SECTIONS(X)
+#undef X
+    [SECTION_PEERS] = sizeof(struct ips_peer_row),
+};
+
+struct file_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_bytes;
+    uint64_t key;
+    uint64_t file_bytes;
+    uint32_t count[SECTION_COUNT];
+    uint32_t element[SECTION_COUNT];
+    uint64_t offset[SECTION_COUNT];
+    struct ips_build_counts counts;
+    uint64_t first_ns, goal_elapsed_ns, open;
+    uint64_t body_check;
+    uint64_t head_check; /* of everything before it */
+};
+
+static uint64_t head_check(const struct file_header *h)
+{
+    return slave_wordhash(1, h, offsetof(struct file_header, head_check));
+}
+
+static uint64_t padded(uint64_t bytes)
+{
+    return (bytes + 7) & ~7ULL;
+}
+
+static uint64_t section_bytes(const struct file_header *h, int i)
+{
+    return (uint64_t)h->count[i] * h->element[i];
+}
+
+static void lay_out(struct file_header *h, const struct ips_built *b,
+                    uint32_t peer_count, const void *data[SECTION_COUNT])
+{
+#define X(name, type, n, place)                                                \
+    h->count[SECTION_##name] = b->n;                                           \
+    data[SECTION_##name] = b->place;
+    SECTIONS(X)
+#undef X
+    h->count[SECTION_PEERS] = peer_count;
+    uint64_t at = padded(sizeof(*h));
+    for (int i = 0; i < SECTION_COUNT; i++) {
+        h->element[i] = element_bytes[i];
+        h->offset[i] = at;
+        at += padded(section_bytes(h, i));
+    }
+    h->file_bytes = at;
+}
+
+static int write_all(int fd, const void *data, size_t len, uint64_t at)
+{
+    const uint8_t *p = data;
+    while (len > 0) {
+        ssize_t n = pwrite(fd, p, len, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        p += n;
+        len -= (size_t)n;
+        at += (uint64_t)n;
+    }
+    return 0;
+}
+
+static int write_sections(int fd, struct file_header *h,
+                          const void *const data[SECTION_COUNT])
+{
+    if (ftruncate(fd, (off_t)h->file_bytes) < 0)
+        return -1;
+    h->body_check = 0;
+    for (int i = 0; i < SECTION_COUNT; i++) {
+        uint64_t bytes = section_bytes(h, i);
+        h->body_check = slave_wordhash(h->body_check, data[i], bytes);
+        if (write_all(fd, data[i], bytes, h->offset[i]) < 0)
+            return -1;
+    }
+    h->head_check = head_check(h);
+    if (write_all(fd, h, sizeof(*h), 0) < 0)
+        return -1;
+    return fsync(fd);
+}
+
+int slave_graphfile_write(const char *dir, uint64_t key,
+                          const struct ips_built *b,
+                          const struct ips_peer_row *peers,
+                          uint32_t peer_count, uint64_t *bytes,
+                          struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 16], fresh[IPS_PATH_BYTES + 16];
+    const void *data[SECTION_COUNT] = {0};
+    struct file_header h;
+    memset(&h, 0, sizeof(h)); /* the padding is checked too */
+    h.magic = MAGIC;
+    h.version = SLAVE_GRAPHFILE_VERSION;
+    h.header_bytes = sizeof(h);
+    h.key = key;
+    h.counts = b->counts;
+    h.first_ns = b->first_ns;
+    h.goal_elapsed_ns = b->goal_elapsed_ns;
+    h.open = b->open;
+    lay_out(&h, b, peer_count, data);
+    data[SECTION_PEERS] = peers;
+    snprintf(path, sizeof(path), "%s/graph", dir);
+    snprintf(fresh, sizeof(fresh), "%s/graph.new", dir);
+    (void)unlink(fresh);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return ips_err_errno(err, "%s", fresh);
+    int rc = 0;
+    if (write_sections(fd, &h, data) < 0 || rename(fresh, path) < 0) {
+        rc = ips_err_errno(err, "%s", fresh);
+        (void)unlink(fresh);
+    }
+    close(fd);
+    *bytes = rc == 0 ? h.file_bytes : 0;
+    return rc;
+}
+
+/* ---- reading ------------------------------------------------------------ */
+
+static bool header_ok(const struct file_header *h, size_t length)
+{
+    if (length < sizeof(*h) || h->magic != MAGIC ||
+        h->version != SLAVE_GRAPHFILE_VERSION ||
+        h->header_bytes != sizeof(*h) || h->file_bytes != length ||
+        h->head_check != head_check(h))
+        return false;
+    uint64_t at = padded(sizeof(*h));
+    for (int i = 0; i < SECTION_COUNT; i++) {
+        if (h->element[i] != element_bytes[i] || h->offset[i] != at)
+            return false;
+        at += padded(section_bytes(h, i));
+    }
+    return at == length;
+}
+
+static bool body_ok(const struct file_header *h, const uint8_t *map)
+{
+    uint64_t check = 0;
+    for (int i = 0; i < SECTION_COUNT; i++)
+        check =
+            slave_wordhash(check, map + h->offset[i], section_bytes(h, i));
+    return check == h->body_check;
+}
+
+static void point_into(struct ips_built *b, const struct file_header *h,
+                       uint8_t *map)
+{
+    memset(b, 0, sizeof(*b));
+    b->g.node_count = h->count[SECTION_KIND];
+    b->g.chain_count = h->count[SECTION_CHAINS];
+    b->g.in_count = h->count[SECTION_IN];
+    b->g.out_count = h->count[SECTION_OUT];
+    b->proc_count = h->count[SECTION_PROCS];
+    b->end_count = h->count[SECTION_ENDS];
+    b->traffic_count = h->count[SECTION_TRAFFIC];
+#define X(name, type, count, place)                                            \
+    b->place = (type *)(void *)(map + h->offset[SECTION_##name]);
+    SECTIONS(X)
+#undef X
+    b->counts = h->counts;
+    b->first_ns = h->first_ns;
+    b->goal_elapsed_ns = h->goal_elapsed_ns;
+    b->open = h->open != 0;
+}
+
+/* Indices from table to table; the graph's own are ips_graph_check's. */
+static bool tables_ok(const struct ips_built *b, const struct file_header *h)
+{
+    const uint32_t nodes[] = {SECTION_W,    SECTION_XPRED, SECTION_XKIND,
+                              SECTION_XLEN, SECTION_T_NS,  SECTION_SITE};
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++)
+        if (h->count[nodes[i]] != b->g.node_count)
+            return false;
+    if (h->count[SECTION_THREADS] != b->g.chain_count)
+        return false;
+    for (uint32_t i = 0; i < b->g.chain_count; i++)
+        if (b->threads[i].process >= b->proc_count ||
+            b->g.chains[i].process >= b->proc_count)
+            return false;
+    for (uint32_t i = 0; i < b->proc_count; i++)
+        if (b->procs[i].parent != IPS_NONE &&
+            b->procs[i].parent >= b->proc_count)
+            return false;
+    for (uint32_t i = 0; i < b->end_count; i++)
+        if (b->ends[i].peer == IPS_PEER_LOCAL &&
+            b->ends[i].peer_end >= b->end_count)
+            return false;
+    for (uint32_t i = 0; i < b->traffic_count; i++)
+        if (b->traffic[i].end >= b->end_count ||
+            b->traffic[i].process >= b->proc_count)
+            return false;
+    return true;
+}
+
+static int map_file(const char *path, struct slave_graphfile *f,
+                    struct ips_err *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        ips_err_errno(err, "%s", path);
+        if (err && errno == ENOENT)
+            err->code = IPS_E_NOT_FOUND;
+        return errno == ENOENT ? IPS_E_NOT_FOUND : IPS_E_IO;
+    }
+    int rc = 0;
+    if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(struct file_header)) {
+        rc = ips_err_set(err, IPS_E_CORRUPT, "%s is too short", path);
+    } else {
+        f->length = (size_t)st.st_size;
+        /* Private: nobody's writes, ours included, reach the file. */
+        f->map = mmap(NULL, f->length, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (f->map == MAP_FAILED) {
+            f->map = NULL;
+            rc = ips_err_errno(err, "map %s", path);
+        }
+    }
+    close(fd);
+    return rc;
+}
+
+int slave_graphfile_read(const char *dir, uint64_t key,
+                         struct slave_graphfile *f, struct ips_built *b,
+                         const struct ips_peer_row **peers,
+                         uint32_t *peer_count, struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 16];
+    *f = (struct slave_graphfile){0};
+    snprintf(path, sizeof(path), "%s/graph", dir);
+    int rc = map_file(path, f, err);
+    if (rc < 0)
+        return rc;
+    uint8_t *map = f->map;
+    const struct file_header *h = f->map;
+    if (!header_ok(h, f->length) || !body_ok(h, map)) {
+        rc = ips_err_set(err, IPS_E_CORRUPT, "%s is damaged", path);
+    } else if (h->key != key) {
+        rc = ips_err_set(err, IPS_E_VERSION, "%s is of other records", path);
+    } else {
+        point_into(b, h, map);
+        *peers = (const struct ips_peer_row *)(const void *)(
+            map + h->offset[SECTION_PEERS]);
+        *peer_count = h->count[SECTION_PEERS];
+        if (!tables_ok(b, h))
+            rc = ips_err_set(err, IPS_E_CORRUPT, "%s: tables", path);
+        else
+            rc = ips_graph_check(&b->g, err);
+    }
+    if (rc < 0) {
+        slave_graphfile_release(f);
+        memset(b, 0, sizeof(*b));
+    }
+    return rc;
+}
+
+void slave_graphfile_release(struct slave_graphfile *f)
+{
+    if (f->map)
+        munmap(f->map, f->length);
+    *f = (struct slave_graphfile){0};
+}

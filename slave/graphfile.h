@@ -1,0 +1,46 @@
+/*
+ * A closed run's built graph on disk, STATE/slave-MACHINE/runs/RUN/graph, so
+ * that a question about an old run does not read its records again: a header,
+ * then every array as it lies in memory (struct of arrays), each on an 8-byte
+ * boundary, mapped on next use.
+ *
+ * It is a cache: written once under another name and renamed, keyed by the
+ * snapshot (archive length, streams), a format version, the sizes of the
+ * structures in it and a check of every byte. Anything doubtful - a byte, a
+ * length, an index out of range - and it is not used but built again.
+ *
+ * Thread: the worker's.
+ */
+#ifndef IPS_SLAVE_GRAPHFILE_H
+#define IPS_SLAVE_GRAPHFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "slave/build.h"
+
+#define SLAVE_GRAPHFILE_VERSION 1
+
+struct slave_graphfile { /* map NULL: none */
+    void *map;
+    size_t length;
+};
+
+/* Writes DIR/graph. `peers` are those that were set. */
+int slave_graphfile_write(const char *dir, uint64_t key,
+                          const struct ips_built *b,
+                          const struct ips_peer_row *peers,
+                          uint32_t peer_count, uint64_t *bytes,
+                          struct ips_err *err) IPS_MUST_USE;
+
+/* Maps DIR/graph if it is there, whole and of this key; fills *b (more NULL)
+ * and *peers with pointers into the map, which the caller must not change or
+ * free. IPS_E_NOT_FOUND, IPS_E_CORRUPT, IPS_E_VERSION: build instead. */
+int slave_graphfile_read(const char *dir, uint64_t key,
+                         struct slave_graphfile *f, struct ips_built *b,
+                         const struct ips_peer_row **peers,
+                         uint32_t *peer_count, struct ips_err *err)
+    IPS_MUST_USE;
+void slave_graphfile_release(struct slave_graphfile *f);
+
+#endif

@@ -1,0 +1,385 @@
+/* Graphs in memory, from file or from records; see graphs.h. */
+#include "slave/graphs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "slave/archive.h"
+#include "slave/wordhash.h"
+
+uint64_t slave_snapshot_key(const struct slave_snapshot *s)
+{
+    uint64_t h = slave_wordhash(s->archive_bytes, s->control.run,
+                                sizeof(s->control.run));
+    for (uint32_t i = 0; i < s->stream_count; i++) {
+        const struct slave_stream_row *r = &s->streams[i];
+        const uint64_t part[] = {r->number, r->records, r->dead,
+                                 r->dead_t_ns, s->control.root_pid};
+        h = slave_wordhash(h, part, sizeof(part));
+        h = slave_wordhash(h, r->lost, sizeof(r->lost));
+    }
+    return h;
+}
+
+void slave_snapshot_free(struct slave_snapshot *s)
+{
+    if (!s)
+        return;
+    free(s->streams);
+    free(s);
+}
+
+void slave_graphs_init(struct slave_graphs *gs, const char *db)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    *gs = (struct slave_graphs){0};
+    /* Larger than any that an earlier slave gave out. */
+    gs->next_generation =
+        (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+    snprintf(gs->db, sizeof(gs->db), "%s", db);
+}
+
+/* Empties what was built or mapped; the snapshot stays. */
+static void empty(struct slave_graph *g)
+{
+    if (g->file.map)
+        slave_graphfile_release(&g->file);
+    else
+        ips_built_release(&g->b);
+    memset(&g->b, 0, sizeof(g->b));
+    if (g->has_est)
+        ips_est_release(&g->est);
+    g->has_est = false;
+    free(g->peers);
+    g->peers = NULL;
+    g->peer_count = 0;
+    g->peers_set = false;
+}
+
+static void graph_free(struct slave_graph *g)
+{
+    empty(g);
+    slave_snapshot_free(g->snap);
+    free(g);
+}
+
+void slave_graphs_release(struct slave_graphs *gs)
+{
+    while (gs->list) {
+        struct slave_graph *g = gs->list;
+        gs->list = g->next;
+        graph_free(g);
+    }
+    slave_store_close(gs->store);
+    gs->store = NULL;
+}
+
+/* Drops the least recently used beyond the limits; those in use stay. */
+static void trim(struct slave_graphs *gs)
+{
+    unsigned kept = 0;
+    uint64_t nodes = 0;
+    for (struct slave_graph **p = &gs->list; *p;) {
+        struct slave_graph *g = *p;
+        nodes += g->b.g.node_count;
+        bool over = ++kept > SLAVE_GRAPHS_MAX ||
+                    (kept > 1 && nodes > SLAVE_GRAPHS_MAX_NODES);
+        if (over && g->refs == 0) {
+            *p = g->next;
+            nodes -= g->b.g.node_count;
+            kept--;
+            graph_free(g);
+            continue;
+        }
+        p = &g->next;
+    }
+}
+
+static void to_front(struct slave_graphs *gs, struct slave_graph *g)
+{
+    for (struct slave_graph **p = &gs->list; *p; p = &(*p)->next)
+        if (*p == g) {
+            *p = g->next;
+            break;
+        }
+    g->next = gs->list;
+    gs->list = g;
+}
+
+void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g)
+{
+    if (g)
+        g->refs--;
+    trim(gs);
+}
+
+int slave_graphs_find(struct slave_graphs *gs, const char *run,
+                      uint64_t generation, struct slave_graph **out,
+                      struct ips_err *err)
+{
+    for (struct slave_graph *g = gs->list; g; g = g->next)
+        if (g->generation == generation && strcmp(g->snap->run, run) == 0) {
+            g->refs++;
+            to_front(gs, g);
+            *out = g;
+            return 0;
+        }
+    return ips_err_set(err, IPS_E_BUSY,
+                       "run %s: graph %llu is no longer here (the slave was "
+                       "started again, or many graphs were built since): ask "
+                       "again",
+                       run, (unsigned long long)generation);
+}
+
+/* ---- building ------------------------------------------------------------ */
+
+struct input {
+    struct slave_archive_map map;
+    struct ips_stream_in *streams;
+    struct ips_chunk *chunks;
+};
+
+static void input_release(struct input *in)
+{
+    slave_archive_unmap(&in->map);
+    free(in->streams);
+    free(in->chunks);
+}
+
+/* Frames of a stream number, or IPS_E_CORRUPT. Two passes over the frames: how
+ * many each stream has, then where. */
+static int gather(const struct slave_snapshot *s, struct input *in,
+                  const uint32_t *slot, uint32_t slots, struct ips_err *err)
+{
+    const struct slave_frame *f;
+    size_t at = 0, total = 0;
+    int rc;
+    while ((rc = slave_archive_next(&in->map, &at, &f, err)) > 0) {
+        if (f->stream >= slots || slot[f->stream] == UINT32_MAX)
+            return ips_err_set(err, IPS_E_CORRUPT,
+                               "archive has stream %u that nobody knows",
+                               f->stream);
+        in->streams[slot[f->stream]].chunk_count++;
+        total++;
+    }
+    if (rc < 0)
+        return rc;
+    in->chunks = calloc(total + 1, sizeof(*in->chunks));
+    uint32_t *fill = calloc((size_t)s->stream_count + 1, sizeof(*fill));
+    if (!in->chunks || !fill) {
+        free(fill);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    }
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < s->stream_count; i++) {
+        in->streams[i].chunks = in->chunks + first;
+        fill[i] = first;
+        first += in->streams[i].chunk_count;
+    }
+    for (at = 0; at < in->map.length;) {
+        f = (const struct slave_frame *)(const void *)(in->map.data + at);
+        in->chunks[fill[slot[f->stream]]++] =
+            (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
+        at += sizeof(*f) + f->bytes;
+    }
+    free(fill);
+    return 0;
+}
+
+static int input_make(const struct slave_snapshot *s, struct input *in,
+                      struct ips_err *err)
+{
+    uint32_t slots = 0;
+    *in = (struct input){0};
+    for (uint32_t i = 0; i < s->stream_count; i++)
+        if (s->streams[i].number >= slots)
+            slots = s->streams[i].number + 1;
+    uint32_t *slot = malloc(((size_t)slots + 1) * sizeof(*slot));
+    in->streams = calloc((size_t)s->stream_count + 1, sizeof(*in->streams));
+    int rc = 0;
+    if (!slot || !in->streams)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    if (rc == 0)
+        rc = slave_archive_map(s->dir, s->archive_bytes, &in->map, err);
+    for (uint32_t i = 0; rc == 0 && i < slots; i++)
+        slot[i] = UINT32_MAX;
+    for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
+        const struct slave_stream_row *r = &s->streams[i];
+        slot[r->number] = i;
+        in->streams[i].head = r->head;
+        memcpy(in->streams[i].lost, r->lost, sizeof(r->lost));
+        in->streams[i].dead = r->dead;
+        in->streams[i].dead_t_ns = r->dead_t_ns;
+    }
+    if (rc == 0)
+        rc = gather(s, in, slot, slots, err);
+    free(slot);
+    return rc;
+}
+
+static int build(struct slave_graphs *gs, struct slave_graph *g,
+                 struct ips_err *err)
+{
+    struct input in;
+    int rc = input_make(g->snap, &in, err);
+    if (rc == 0) {
+        const struct ips_build_input input = {
+            .control = &g->snap->control,
+            .streams = in.streams,
+            .stream_count = g->snap->stream_count,
+        };
+        rc = ips_build(&input, &g->b, err);
+        gs->builds++;
+    }
+    input_release(&in);
+    return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
+}
+
+/* The IRT outlive us. A failure costs no answer. */
+static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
+{
+    struct ips_err err = {0};
+    int rc = 0;
+    if (!gs->db[0] || !g->snap->run_id)
+        return;
+    if (!gs->store)
+        rc = slave_store_open(gs->db, &gs->store, &err);
+    if (rc == 0)
+        rc = slave_store_put_irt(gs->store, g->snap->run_id, &g->b, &err);
+    if (rc < 0)
+        ips_log_warn("run %s: IRT not stored: %s", g->snap->run, err.msg);
+}
+
+static bool from_file(struct slave_graph *g)
+{
+    struct ips_err err = {0};
+    const struct ips_peer_row *peers;
+    uint32_t count;
+    if (!g->snap->closed)
+        return false;
+    int rc = slave_graphfile_read(g->snap->dir, g->snap->key, &g->file, &g->b,
+                                  &peers, &count, &err);
+    if (rc < 0) {
+        if (rc != IPS_E_NOT_FOUND)
+            ips_log_info("run %s: built again: %s", g->snap->run, err.msg);
+        return false;
+    }
+    g->peers = calloc((size_t)count + 1, sizeof(*peers));
+    if (!g->peers) {
+        empty(g);
+        return false;
+    }
+    if (count)
+        memcpy(g->peers, peers, count * sizeof(*peers));
+    g->peer_count = count;
+    g->peers_set = true;
+    return true;
+}
+
+int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
+                     struct slave_graph **out, struct ips_err *err)
+{
+    for (struct slave_graph *g = gs->list; g; g = g->next)
+        if (g->snap->key == snap->key && strcmp(g->snap->run, snap->run) == 0) {
+            g->snap->closed |= snap->closed;
+            slave_snapshot_free(snap);
+            g->refs++;
+            to_front(gs, g);
+            *out = g;
+            return 0;
+        }
+    struct slave_graph *g = calloc(1, sizeof(*g));
+    if (!g) {
+        slave_snapshot_free(snap);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    }
+    g->snap = snap;
+    int rc = 0;
+    if (!from_file(g)) {
+        rc = build(gs, g, err);
+        if (rc == 0)
+            store_irt(gs, g);
+    }
+    if (rc < 0) {
+        graph_free(g);
+        return rc;
+    }
+    g->generation = gs->next_generation++;
+    g->refs = 1;
+    g->next = gs->list;
+    gs->list = g;
+    trim(gs);
+    *out = g;
+    return 0;
+}
+
+/* ---- peers ------------------------------------------------------------------ */
+
+static bool same_peers(const struct slave_graph *g,
+                       const struct ips_peer_row *rows, uint32_t count)
+{
+    if (!g->peers_set || g->peer_count != count)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ips_peer_row *a = &g->peers[i], *b = &rows[i];
+        if (a->end != b->end || a->traced != b->traced ||
+            a->peer_sent_bytes != b->peer_sent_bytes ||
+            a->peer_closed != b->peer_closed)
+            return false;
+    }
+    return true;
+}
+
+static void keep_file(const struct slave_graph *g)
+{
+    struct ips_err err = {0};
+    uint64_t bytes = 0;
+    if (g->snap->closed &&
+        slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, g->peers,
+                              g->peer_count, &bytes, &err) < 0)
+        ips_log_warn("run %s: graph not kept: %s", g->snap->run, err.msg);
+}
+
+int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
+                          const struct ips_peer_row *rows, uint32_t count,
+                          struct ips_err *err)
+{
+    int rc = 0;
+    if (same_peers(g, rows, count))
+        return 0;
+    struct ips_peer_row *kept = calloc((size_t)count + 1, sizeof(*kept));
+    if (!kept)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < count; i++) {
+        /* Field by field: padding goes into a file. */
+        kept[i].end = rows[i].end;
+        kept[i].traced = rows[i].traced;
+        kept[i].peer_sent_bytes = rows[i].peer_sent_bytes;
+        kept[i].peer_closed = rows[i].peer_closed;
+    }
+    if (g->file.map) { /* mapped: what set_peers needs is not in it */
+        empty(g);
+        rc = build(gs, g, err);
+    }
+    if (rc == 0)
+        rc = ips_built_set_peers(&g->b, kept, count, err);
+    g->revision++;
+    if (rc < 0) {
+        free(kept);
+        g->generation = g->snap->key = 0; /* never found again */
+        return rc;
+    }
+    if (g->has_est)
+        ips_est_release(&g->est);
+    g->has_est = false;
+    free(g->peers);
+    g->peers = kept;
+    g->peer_count = count;
+    g->peers_set = true;
+    keep_file(g);
+    return 0;
+}

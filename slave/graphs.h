@@ -1,0 +1,81 @@
+/*
+ * Built graphs of runs, kept for the next question. A graph is named by its
+ * generation (unique over restarts): the asker that got it in SyncAnswer gets
+ * answers about that very graph, or is told that it is no longer there.
+ *
+ * A closed run's graph, once its peers are settled, is kept in a file
+ * (graphfile.h); its generation is new whenever it is loaded.
+ *
+ * Thread: the worker's, all of it. A snapshot is made by the loop and given
+ * away.
+ */
+#ifndef IPS_SLAVE_GRAPHS_H
+#define IPS_SLAVE_GRAPHS_H
+
+#include "analysis/path.h"
+#include "common/paths.h"
+#include "slave/build.h"
+#include "slave/graphfile.h"
+#include "slave/store.h"
+
+#define SLAVE_GRAPHS_MAX 8
+#define SLAVE_GRAPHS_MAX_NODES 40000000u /* of all that is kept */
+
+/* What was committed of a run at one moment: the input of a build. */
+struct slave_snapshot {
+    char run[64];
+    char dir[IPS_PATH_BYTES];
+    int64_t run_id;
+    bool closed;
+    struct ips_control control;
+    uint64_t archive_bytes;
+    uint64_t key; /* equal key, equal input; slave_snapshot_key */
+    struct slave_stream_row *streams;
+    uint32_t stream_count;
+};
+uint64_t slave_snapshot_key(const struct slave_snapshot *s);
+void slave_snapshot_free(struct slave_snapshot *s);
+
+struct slave_graph {
+    struct slave_graph *next;
+    unsigned refs;
+    uint64_t generation;
+    struct slave_snapshot *snap; /* its own */
+    struct ips_built b;
+    struct slave_graphfile file; /* map != NULL: b's arrays are in it */
+    struct ips_peer_row *peers;  /* as last set */
+    uint32_t peer_count;
+    bool peers_set;
+    struct ips_est est; /* of the last FinishAsk */
+    struct ips_lane lane;
+    bool has_est;
+    uint64_t revision; /* +1 when the peers change: half sent answers end */
+};
+
+struct slave_graphs {
+    struct slave_graph *list; /* last used first */
+    uint64_t next_generation;
+    char db[IPS_PATH_BYTES]; /* "": IRT are not stored */
+    struct slave_store *store;
+    uint64_t builds; /* ever, from records */
+};
+
+void slave_graphs_init(struct slave_graphs *gs, const char *db);
+void slave_graphs_release(struct slave_graphs *gs);
+
+/* The graph of this snapshot (taken in any case), from memory, file or
+ * records. *out has one more reference. O(records) at worst. */
+int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
+                     struct slave_graph **out, struct ips_err *err)
+    IPS_MUST_USE;
+/* The graph of that generation, one more reference; IPS_E_BUSY: gone. */
+int slave_graphs_find(struct slave_graphs *gs, const char *run,
+                      uint64_t generation, struct slave_graph **out,
+                      struct ips_err *err) IPS_MUST_USE;
+void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g);
+
+int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
+                          const struct ips_peer_row *rows, uint32_t count,
+                          struct ips_err *err) IPS_MUST_USE;
+
+#endif

@@ -1,0 +1,59 @@
+/* Scheduling of the loop; see level.h. */
+#include "slave/level.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/log.h"
+
+enum slave_level slave_level_want(enum slave_level now, unsigned fill,
+                                  bool waited_for)
+{
+    static const unsigned enter_nice = 250, enter_normal = 500;
+    unsigned down = 50;
+    if (waited_for)
+        return SLAVE_LEVEL_NORMAL;
+    if (fill >= enter_normal - (now == SLAVE_LEVEL_NORMAL ? down : 0))
+        return SLAVE_LEVEL_NORMAL;
+    if (fill >= enter_nice - (now >= SLAVE_LEVEL_NICE ? down : 0))
+        return SLAVE_LEVEL_NICE;
+    return SLAVE_LEVEL_IDLE;
+}
+
+struct loop {
+    struct event_base *base;
+    enum slave_level level;
+};
+
+static void *run_loop(void *arg)
+{
+    const struct loop *l = arg;
+    const struct sched_param none = {0};
+    /* All of these are of the calling thread alone, on Linux. */
+    if (l->level == SLAVE_LEVEL_IDLE &&
+        sched_setscheduler(0, SCHED_IDLE, &none) < 0)
+        ips_log_debug("SCHED_IDLE: %s", strerror(errno));
+    if (l->level == SLAVE_LEVEL_NICE &&
+        setpriority(PRIO_PROCESS, (id_t)gettid(), 10) < 0)
+        ips_log_debug("nice 10: %s", strerror(errno));
+    (void)event_base_loop(l->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    return NULL;
+}
+
+void slave_level_run(struct event_base *base, enum slave_level level)
+{
+    struct loop l = {base, level};
+    pthread_t thread;
+    if (level == SLAVE_LEVEL_NORMAL ||
+        pthread_create(&thread, NULL, run_loop, &l) != 0) {
+        l.level = SLAVE_LEVEL_NORMAL;
+        (void)run_loop(&l);
+        return;
+    }
+    pthread_join(thread, NULL);
+}

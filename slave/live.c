@@ -1,0 +1,383 @@
+/*
+ * Who is alive. A pidfd per image tells of a death at once and is never fooled
+ * by a reused pid - if the pid was not reused before we opened it. That is
+ * what process_is_younger() looks for: two independent signs, because either
+ * alone may err (stamps of a test clock; a clock set between).
+ *
+ * Other pid namespaces: the process is sought in /proc by NSpid, the pid it
+ * has in its own namespace. Not found from the initial namespace = dead. From
+ * within a container we may not see it at all; then it counts as dead when a
+ * final END was read and nothing came for IDLE_ENDED_NS, or nothing came for
+ * IDLE_SILENT_NS. If it speaks again afterwards, the run is opened again.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/pool.h"
+#include "common/log.h"
+#include "slave/drain.h"
+
+#define PROC_PID_INIT_INO 0xEFFFFFFCu /* inode of the initial pid namespace */
+#define IDLE_ENDED_NS (2 * SLAVE_SECOND_NS)
+#define IDLE_SILENT_NS (600 * SLAVE_SECOND_NS)
+#define LOOK_NS (100 * SLAVE_MS_NS)
+#define PROC_SCAN_NS SLAVE_SECOND_NS
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec ts;
+    clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * SLAVE_SECOND_NS + (uint64_t)ts.tv_nsec;
+}
+
+void slave_live_open(struct slave_drain *d)
+{
+    struct stat st;
+    d->pidns = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
+    d->pidns_initial = d->pidns == PROC_PID_INIT_INO;
+}
+
+/* This machine's clock as the agent's stamps have it: the test option adds to
+ * every stamp, so it is added to ours when they are compared. */
+static uint64_t agent_clock_ns(const struct ips_control *c)
+{
+    int64_t since = (int64_t)(clock_ns(CLOCK_MONOTONIC_RAW) -
+                              c->created_raw_ns);
+    ips_i128 t = (ips_i128)c->created_raw_ns + since + c->test_offset_ns +
+                 (ips_i128)since * c->test_drift_ppm / 1000000;
+    if (c->test_step_ns && since >= (int64_t)c->test_step_at_ns)
+        t += c->test_step_ns;
+    return t > 0 ? (uint64_t)t : 0;
+}
+
+static void image_ended(struct slave_image *image,
+                        enum slave_image_state state)
+{
+    slave_live_forget(image);
+    image->state = state;
+    image->next_look_ns = 0;
+    if (state == SLAVE_IMAGE_DEAD)
+        image->dead_t_ns = agent_clock_ns(&image->run->row.control);
+    image->run->changed_ns = slave_now_ns();
+    for (struct slave_segment *s = image->run->segments; s; s = s->next)
+        if (s->stream && s->stream->image == image)
+            s->next_poll_ns = 0;
+    ips_log_debug("run %s: pid %u %s", image->run->row.name, image->pid,
+                  state == SLAVE_IMAGE_DEAD ? "is dead"
+                                            : "has another image");
+}
+
+void slave_live_forget(struct slave_image *image)
+{
+    if (image->pidfd >= 0)
+        close(image->pidfd); /* leaves the epoll set by itself */
+    image->pidfd = -1;
+}
+
+/* Field 22 of /proc/PID/stat, in ns since boot; 0 unknown. */
+static uint64_t start_boot_ns(uint32_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    char *p = strrchr(text, ')'); /* the name may hold anything */
+    if (!p)
+        return 0;
+    int field = 2;
+    for (; *p && field < 22; p++)
+        field += *p == ' ';
+    long hz = sysconf(_SC_CLK_TCK);
+    uint64_t ticks = strtoull(p, NULL, 10);
+    return hz > 0 ? ticks * (SLAVE_SECOND_NS / (uint64_t)hz) : 0;
+}
+
+/* Did the process that has the pid now start only after the segment was made?
+ * Both by the image's stamp and by the file's time (0: there is no file), with
+ * 2 s to spare. */
+static bool process_is_younger(const struct slave_image *image, uint32_t pid,
+                               const struct ips_clock *clock,
+                               uint64_t mtime_real_ns)
+{
+    uint64_t start = start_boot_ns(pid);
+    if (start == 0)
+        return false;
+    uint64_t age = ips_sub_sat(clock_ns(CLOCK_BOOTTIME), start);
+    uint64_t slack = 2 * SLAVE_SECOND_NS;
+    uint64_t now = agent_clock_ns(&image->run->row.control);
+    uint64_t image_age = ips_sub_sat(now, ips_clock_ns(clock, image->stamp));
+    uint64_t file_age = mtime_real_ns
+                            ? ips_sub_sat(slave_real_ns(), mtime_real_ns)
+                            : UINT64_MAX;
+    return image_age > age + slack && file_age > age + slack;
+}
+
+static int pidfd_open_raw(uint32_t pid)
+{
+    return (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+}
+
+/* The death of a process ends all its images, the replaced ones too. */
+static void process_died(struct slave_image *image)
+{
+    struct slave_run *run = image->run;
+    if (image->state == SLAVE_IMAGE_DEAD)
+        return; /* a second event of the same batch */
+    for (struct slave_image *i = run->images; i; i = i->next)
+        if (i == image ||
+            (i->pid == image->pid && i->pidns == image->pidns &&
+             i->state == SLAVE_IMAGE_REPLACED && i->stamp < image->stamp))
+            image_ended(i, SLAVE_IMAGE_DEAD);
+}
+
+/* Follows process `pid` (in our namespace) for the image. */
+static void follow(struct slave_drain *d, struct slave_image *image,
+                   uint32_t pid)
+{
+    int fd = pidfd_open_raw(pid);
+    if (fd < 0 && errno == ESRCH) {
+        process_died(image);
+        return;
+    }
+    image->state = SLAVE_IMAGE_ALIVE;
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = image};
+    if (fd >= 0 && epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0) {
+        image->pidfd = fd;
+        return;
+    }
+    /* Out of descriptors: looked at by number from time to time. */
+    if (fd >= 0)
+        close(fd);
+    image->next_look_ns = slave_now_ns() + LOOK_NS;
+}
+
+/* An exec makes a new image of the same process: older ones write no more. */
+static void replace_older(struct slave_image *image)
+{
+    for (struct slave_image *i = image->run->images; i; i = i->next) {
+        if (i == image || i->pid != image->pid || i->pidns != image->pidns)
+            continue;
+        if (i->state == SLAVE_IMAGE_DEAD || i->state == SLAVE_IMAGE_REPLACED)
+            continue;
+        struct slave_image *old = i->stamp < image->stamp ? i : image;
+        image_ended(old, SLAVE_IMAGE_REPLACED);
+        if (old == image)
+            return;
+    }
+}
+
+void slave_live_track(struct slave_drain *d, struct slave_image *image,
+                      uint64_t mtime_real_ns)
+{
+    struct slave_stream *st = image->run->streams;
+    while (st && st->image != image)
+        st = st->next;
+    image->last_ns = slave_now_ns();
+    replace_older(image);
+    if (image->state == SLAVE_IMAGE_REPLACED)
+        return;
+    if (image->pidns != d->pidns && image->pidns != 0) {
+        image->state = SLAVE_IMAGE_UNSEEN;
+        d->next_proc_scan_ns = 0;
+        return;
+    }
+    if (st && process_is_younger(image, image->pid, &st->row.head.clock,
+                                 mtime_real_ns)) {
+        process_died(image);
+        return;
+    }
+    follow(d, image, image->pid);
+}
+
+void slave_live_events(struct slave_drain *d, uint64_t now_ns)
+{
+    struct epoll_event ev[64];
+    int n;
+    do {
+        n = epoll_wait(d->epoll_fd, ev, 64, 0);
+        for (int i = 0; i < n; i++) {
+            if (!ev[i].data.ptr)
+                slave_watch_events(d, now_ns);
+            else
+                process_died(ev[i].data.ptr);
+        }
+    } while (n == 64);
+}
+
+/* ---- other pid namespaces -------------------------------------------- */
+
+/* The last number of the NSpid line: the pid in the innermost namespace; 0
+ * where the process has no namespace below ours. */
+static uint32_t nspid(const char *pid)
+{
+    char path[64], line[512];
+    uint32_t last = 0;
+    snprintf(path, sizeof(path), "/proc/%.20s/status", pid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return 0;
+    while (fgets(line, sizeof(line), f)) {
+        if (strncmp(line, "NSpid:", 6) != 0)
+            continue;
+        int numbers = 0;
+        for (char *p = line + 6; *p;) {
+            char *end;
+            unsigned long v = strtoul(p, &end, 10);
+            if (end == p)
+                break;
+            last = (uint32_t)v;
+            numbers++;
+            p = end;
+        }
+        if (numbers < 2)
+            last = 0;
+        break;
+    }
+    fclose(f);
+    return last;
+}
+
+/* The namespace may be unreadable (another user's process): then the pid
+ * alone decides, towards "alive". */
+static bool in_namespace(const char *pid, uint64_t pidns)
+{
+    char path[64];
+    struct stat st;
+    snprintf(path, sizeof(path), "/proc/%.20s/ns/pid", pid);
+    return stat(path, &st) < 0 || st.st_ino == pidns;
+}
+
+static void found_process(struct slave_drain *d, const char *pid)
+{
+    uint32_t inner = nspid(pid);
+    if (inner == 0)
+        return;
+    for (struct slave_run *r = d->runs; r; r = r->next)
+        for (struct slave_image *i = r->images; i; i = i->next)
+            if (i->state == SLAVE_IMAGE_UNSEEN && i->pid == inner &&
+                in_namespace(pid, i->pidns))
+                follow(d, i, (uint32_t)strtoul(pid, NULL, 10));
+}
+
+static bool each_process(bool (*each)(const char *pid, void *arg), void *arg)
+{
+    DIR *proc = opendir("/proc");
+    struct dirent *e;
+    bool found = false;
+    while (proc && !found && (e = readdir(proc)))
+        if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
+            found = each(e->d_name, arg);
+    if (proc)
+        closedir(proc);
+    return found;
+}
+
+static bool each_found(const char *pid, void *arg)
+{
+    found_process(arg, pid);
+    return false;
+}
+
+static void judge_unseen(struct slave_drain *d, struct slave_image *i,
+                         uint64_t now_ns)
+{
+    uint64_t idle = ips_sub_sat(now_ns, i->last_ns);
+    if (d->pidns_initial || (i->ended && idle > IDLE_ENDED_NS) ||
+        idle > IDLE_SILENT_NS)
+        process_died(i);
+}
+
+void slave_live_look(struct slave_drain *d, uint64_t now_ns)
+{
+    bool unseen = false;
+    for (struct slave_run *r = d->runs; r; r = r->next)
+        for (struct slave_image *i = r->images; i; i = i->next) {
+            unseen |= i->state == SLAVE_IMAGE_UNSEEN;
+            if (i->state != SLAVE_IMAGE_ALIVE || !i->next_look_ns ||
+                i->next_look_ns > now_ns)
+                continue;
+            i->next_look_ns = now_ns + LOOK_NS;
+            if (kill((pid_t)i->pid, 0) < 0 && errno == ESRCH)
+                process_died(i);
+        }
+    if (!unseen || now_ns < d->next_proc_scan_ns)
+        return;
+    d->next_proc_scan_ns = now_ns + PROC_SCAN_NS;
+    each_process(each_found, d);
+    for (struct slave_run *r = d->runs; r; r = r->next)
+        for (struct slave_image *i = r->images; i; i = i->next)
+            if (i->state == SLAVE_IMAGE_UNSEEN)
+                judge_unseen(d, i, now_ns);
+}
+
+/* ---- before a run is closed ------------------------------------------ */
+
+struct environment_ask {
+    const struct slave_drain *d;
+    char run[80];             /* IPS_RUN=... */
+    char pool[IPS_PATH_BYTES + 16]; /* IPS_POOL=... */
+};
+
+/* IPS itself may have been started from within the run's environment. */
+static bool is_ours(const char *pid)
+{
+    char path[64], exe[4096];
+    snprintf(path, sizeof(path), "/proc/%.20s/exe", pid);
+    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+    if (n <= 0)
+        return false;
+    exe[n] = '\0';
+    const char *base = strrchr(exe, '/');
+    base = base ? base + 1 : exe;
+    return strncmp(base, "ips-slave", 9) == 0 ||
+           strncmp(base, "ips-master", 10) == 0 ||
+           strncmp(base, "ipsq", 4) == 0;
+}
+
+static bool has_environment(const char *pid, void *arg)
+{
+    const struct environment_ask *ask = arg;
+    char path[64];
+    static char text[256 * 1024];
+    snprintf(path, sizeof(path), "/proc/%.20s/environ", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    size_t len = 0;
+    ssize_t n;
+    while (len < sizeof(text) - 1 &&
+           (n = read(fd, text + len, sizeof(text) - 1 - len)) > 0)
+        len += (size_t)n;
+    close(fd);
+    text[len] = '\0';
+    bool run = false, pool = false;
+    for (char *p = text; p < text + len; p += strlen(p) + 1) {
+        run |= strcmp(p, ask->run) == 0;
+        pool |= strcmp(p, ask->pool) == 0;
+    }
+    return run && pool && !is_ours(pid);
+}
+
+bool slave_live_environment(const struct slave_drain *d, const char *run)
+{
+    struct environment_ask ask = {.d = d};
+    snprintf(ask.run, sizeof(ask.run), "IPS_RUN=%s", run);
+    snprintf(ask.pool, sizeof(ask.pool), "IPS_POOL=%s", d->pool);
+    return each_process(has_environment, &ask);
+}

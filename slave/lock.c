@@ -1,0 +1,105 @@
+/* Locks of the pool root; see lock.h. */
+#include "slave/lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/pool.h"
+#include "common/paths.h"
+
+int slave_lock_make_pool(const char *pool, struct ips_err *err)
+{
+    struct stat st;
+    if (stat(pool, &st) < 0) {
+        /* A umask may not take root's execute bits: others' programs that are
+         * part of a run must get through. */
+        mode_t mode = geteuid() == 0 ? 0711 : 0700;
+        int rc = ips_path_make(pool, mode, err);
+        if (rc < 0)
+            return ips_err_wrap(err, "pool");
+        if (chmod(pool, mode) < 0 || stat(pool, &st) < 0)
+            return ips_err_errno(err, "pool %s", pool);
+    }
+    if (!S_ISDIR(st.st_mode))
+        return ips_err_set(err, IPS_E_USAGE, "pool %s is no directory", pool);
+    if (st.st_uid != geteuid())
+        return ips_err_set(err, IPS_E_REFUSED,
+                           "pool %s belongs to user %u: a slave drains the "
+                           "pool of its own user, give --pool another",
+                           pool, (unsigned)st.st_uid);
+    return 0;
+}
+
+static int open_lock(const char *pool, const char *name, struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 32];
+    snprintf(path, sizeof(path), "%s/%s", pool, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        (void)ips_err_errno(err, "%s", path);
+    return fd;
+}
+
+/* Puts our pid into it, for people. */
+static int sign(int fd, struct ips_err *err)
+{
+    char text[32];
+    int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
+        return ips_err_errno(err, "cannot be written");
+    return 0;
+}
+
+int slave_lock_take(const char *pool, struct ips_err *err)
+{
+    int fd = open_lock(pool, IPS_POOL_SLAVE_LOCK, err);
+    if (fd < 0)
+        return IPS_E_IO;
+    char text[32] = "";
+    /* ipsrun holds it for a moment, to see whether there is a slave. */
+    int busy = flock(fd, LOCK_EX | LOCK_NB);
+    for (int i = 0; busy < 0 && i < 15; i++) {
+        usleep(20000);
+        busy = flock(fd, LOCK_EX | LOCK_NB);
+    }
+    if (busy < 0) {
+        ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+        text[n > 0 ? n : 0] = '\0';
+        text[strcspn(text, "\n")] = '\0';
+        close(fd);
+        return ips_err_set(err, IPS_E_BUSY,
+                           "pool %s is already drained by another slave "
+                           "(pid %s): end that one first, or give --pool "
+                           "another directory",
+                           pool, text[0] ? text : "unknown");
+    }
+    int rc = sign(fd, err);
+    if (rc < 0) {
+        close(fd);
+        return ips_err_wrap(err, "pool %s", pool);
+    }
+    return fd;
+}
+
+void slave_lock_release(int fd)
+{
+    if (fd < 0)
+        return;
+    (void)!ftruncate(fd, 0); /* a stale pid would mislead; no more than that */
+    close(fd);
+}
+
+int slave_lock_pool(const char *pool)
+{
+    int fd = open_lock(pool, IPS_POOL_LOCK, NULL);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}

@@ -1,0 +1,242 @@
+/*
+ * ips-slave: drains this machine's data pool and answers the master. main() is
+ * the map: what is set up, in an order that matters, then the loop.
+ */
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "slave/level.h"
+#include "slave/lock.h"
+#include "slave/options.h"
+#include "slave/slave.h"
+
+#define AFTER_RUN_NS (2 * SLAVE_SECOND_NS) /* a private slave stays so long */
+#define WAITED_NS (SLAVE_SECOND_NS / 2) /* normal priority after a request */
+
+static struct {
+    struct event *turn, *pool, *worked, *signals[3];
+} events;
+
+static void leave_loop(struct slave *s)
+{
+    (void)event_base_loopbreak(s->base);
+}
+
+/* ---- the turn ------------------------------------------------------------ */
+
+/* A private slave's end: under pool.lock nobody makes a run, so if there is
+ * none now there will be none that we leave alone. */
+static void try_leave(struct slave *s, uint64_t now_ns)
+{
+    uint64_t idle = s->had_run && !s->opt.idle_given ? AFTER_RUN_NS
+                                                     : s->opt.idle_ns;
+    if (slave_drain_open_runs(&s->drain) || slave_serve_pending(s)) {
+        s->busy_ns = now_ns;
+        return;
+    }
+    if (ips_sub_sat(now_ns, s->busy_ns) < idle)
+        return;
+    int lock = slave_lock_pool(s->drain.pool);
+    if (lock < 0)
+        return; /* a run is being made */
+    slave_watch_pool(&s->drain);
+    if (slave_drain_open_runs(&s->drain) == 0) {
+        ips_log_info("nothing left to do");
+        slave_lock_release(s->lock_fd); /* before pool.lock */
+        s->lock_fd = -1;
+        s->stopping = true;
+        leave_loop(s);
+    }
+    close(lock);
+}
+
+static void set_level(struct slave *s, uint64_t now_ns)
+{
+    bool waited_for = slave_serve_pending(s) > 0 ||
+                      ips_sub_sat(now_ns, s->busy_ns) < WAITED_NS;
+    s->wanted_level = slave_level_want((enum slave_level)s->level,
+                                       slave_drain_fill(&s->drain),
+                                       waited_for);
+    if (s->wanted_level != s->level)
+        leave_loop(s);
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *arg)
+{
+    struct slave *s = arg;
+    (void)fd;
+    (void)what;
+    if (s->stopping)
+        return;
+    uint64_t now = slave_now_ns();
+    uint64_t wait = slave_drain_turn(&s->drain, now);
+    slave_serve_turn(s, now);
+    unsigned open = slave_drain_open_runs(&s->drain);
+    if (open && !s->had_run)
+        s->had_run = true;
+    if (s->opt.is_private)
+        try_leave(s, now);
+    if (!s->stopping)
+        set_level(s, now);
+    const struct timeval tv = {.tv_sec = (time_t)(wait / SLAVE_SECOND_NS),
+                               .tv_usec = (suseconds_t)(
+                                   wait % SLAVE_SECOND_NS / 1000)};
+    (void)event_add(events.turn, &tv);
+}
+
+static void on_pool(evutil_socket_t fd, short what, void *arg)
+{
+    on_turn(fd, what, arg);
+}
+
+static void on_worked(evutil_socket_t fd, short what, void *arg)
+{
+    struct slave *s = arg;
+    uint64_t count;
+    (void)what;
+    if (read(fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
+        slave_serve_worked(s);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+    struct slave *s = arg;
+    (void)what;
+    if (number == SIGHUP)
+        return; /* nothing to open again */
+    ips_log_info("signal %d: ending", (int)number);
+    s->stopping = true;
+    leave_loop(s);
+}
+
+/* Called on the worker. */
+static void wake(void *arg)
+{
+    struct slave *s = arg;
+    const uint64_t one = 1;
+    (void)!write(s->wake_fd, &one, sizeof(one)); /* full means: is awake */
+}
+
+/* ---- setup ------------------------------------------------------------------ */
+
+static int pool_setup(struct slave *s, struct ips_err *err)
+{
+    int rc = slave_lock_make_pool(s->opt.pool, err);
+    if (rc < 0)
+        return rc;
+    s->lock_fd = slave_lock_take(s->opt.pool, err);
+    return s->lock_fd < 0 ? s->lock_fd : 0;
+}
+
+static int drain_setup(struct slave *s, struct ips_err *err)
+{
+    char state[IPS_PATH_BYTES], db[IPS_PATH_BYTES];
+    const struct slave_drain_options opt = {
+        .pool = s->opt.pool,
+        .state = state,
+        .archive_max_bytes = s->opt.archive_max_bytes,
+        .archive_age_s = s->opt.archive_age_s};
+    int n = snprintf(state, sizeof(state), "%s/slave-%s", s->opt.state,
+                     s->opt.machine);
+    int m = snprintf(db, sizeof(db), "%s/slave-%s/slave.db", s->opt.state,
+                     s->opt.machine);
+    if (n < 0 || m < 0 || m >= (int)sizeof(db))
+        return ips_err_set(err, IPS_E_LIMIT, "--state is too long");
+    slave_graphs_init(&s->graphs, db);
+    return slave_drain_open(&s->drain, &opt, err);
+}
+
+static int events_setup(struct slave *s, struct ips_err *err)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    s->base = event_base_new();
+    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!s->base || s->wake_fd < 0)
+        return ips_err_errno(err, "event loop");
+    events.turn = event_new(s->base, -1, 0, on_turn, s);
+    events.pool = event_new(s->base, s->drain.epoll_fd, EV_READ | EV_PERSIST,
+                            on_pool, s);
+    events.worked = event_new(s->base, s->wake_fd, EV_READ | EV_PERSIST,
+                              on_worked, s);
+    if (!events.turn || !events.pool || !events.worked ||
+        event_add(events.pool, NULL) < 0 || event_add(events.worked, NULL) < 0)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "event loop");
+    for (size_t i = 0; i < 3; i++) {
+        events.signals[i] = evsignal_new(s->base, numbers[i], on_signal, s);
+        if (!events.signals[i] || event_add(events.signals[i], NULL) < 0)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "signals");
+    }
+    return slave_work_start(&s->graphs, wake, s, &s->work, err);
+}
+
+static void release(struct slave *s)
+{
+    /* The connection first, so that nothing more is asked; then the worker,
+     * which owns the graphs; the pool's lock last. */
+    slave_serve_close(s);
+    slave_work_stop(s->work);
+    slave_graphs_release(&s->graphs);
+    slave_drain_close(&s->drain);
+    struct event **const all[] = {&events.turn,       &events.pool,
+                                  &events.worked,     &events.signals[0],
+                                  &events.signals[1], &events.signals[2]};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        if (*all[i])
+            event_free(*all[i]);
+    if (s->base)
+        event_base_free(s->base);
+    if (s->wake_fd >= 0)
+        close(s->wake_fd);
+    slave_lock_release(s->lock_fd);
+}
+
+static void loop(struct slave *s)
+{
+    s->busy_ns = slave_now_ns();
+    event_active(events.turn, EV_TIMEOUT, 0);
+    while (!s->stopping) {
+        s->level = s->wanted_level;
+        slave_level_run(s->base, (enum slave_level)s->level);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct slave s = {.lock_fd = -1, .wake_fd = -1,
+                      .wanted_level = SLAVE_LEVEL_NORMAL};
+    struct ips_err err = {0};
+    char who[80];
+    enum slave_parsed parsed = slave_options_parse(argc, argv, &s.opt);
+    if (parsed != SLAVE_RUN)
+        return parsed == SLAVE_EXIT_OK ? 0 : 2;
+    snprintf(who, sizeof(who), "slave[%s]", s.opt.machine);
+    ips_log_init(who);
+    s.drain.pool_fd = s.drain.epoll_fd = s.drain.inotify_fd = -1;
+
+    int rc = pool_setup(&s, &err);
+    if (rc == IPS_E_BUSY && s.opt.is_private) {
+        ips_log_info("%s", err.msg); /* as good as our being there */
+        return 0;
+    }
+    if (rc == 0)
+        rc = drain_setup(&s, &err);
+    if (rc == 0)
+        rc = events_setup(&s, &err);
+    if (rc == 0)
+        rc = slave_serve_open(&s, &err);
+    if (rc == 0) {
+        ips_log_info("draining %s into %s", s.drain.pool, s.drain.state);
+        loop(&s);
+    } else {
+        ips_log_error("%s", err.msg);
+    }
+    release(&s);
+    return rc == 0 ? 0 : 1;
+}

@@ -1,0 +1,91 @@
+/*
+ * A small chained hash map with intrusive links; owns nothing but its buckets.
+ * The caller compares what it finds. Not thread-safe.
+ */
+#ifndef IPS_SLAVE_MAP_H
+#define IPS_SLAVE_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+struct slave_link {
+    struct slave_link *next;
+    uint64_t hash;
+};
+struct slave_map {
+    struct slave_link **bucket;
+    size_t buckets; /* a power of two, 0 before the first put */
+    size_t count;
+};
+
+static inline void slave_map_grow(struct slave_map *m)
+{
+    size_t n = m->buckets ? m->buckets * 2 : 64;
+    struct slave_link **fresh = calloc(n, sizeof(*fresh));
+    if (!fresh)
+        return; /* goes on with longer chains */
+    for (size_t i = 0; i < m->buckets; i++) {
+        struct slave_link *l = m->bucket[i];
+        while (l) {
+            struct slave_link *next = l->next;
+            l->next = fresh[l->hash & (n - 1)];
+            fresh[l->hash & (n - 1)] = l;
+            l = next;
+        }
+    }
+    free(m->bucket);
+    m->bucket = fresh;
+    m->buckets = n;
+}
+
+/* 0, or -1 where there is no memory for the first bucket. */
+static inline int slave_map_put(struct slave_map *m, struct slave_link *l,
+                                uint64_t hash)
+{
+    if (m->count >= m->buckets)
+        slave_map_grow(m);
+    if (!m->buckets)
+        return -1;
+    l->hash = hash;
+    l->next = m->bucket[hash & (m->buckets - 1)];
+    m->bucket[hash & (m->buckets - 1)] = l;
+    m->count++;
+    return 0;
+}
+
+static inline struct slave_link *slave_map_skip(struct slave_link *l,
+                                                uint64_t hash)
+{
+    while (l && l->hash != hash)
+        l = l->next;
+    return l;
+}
+
+/* The first with this hash; the others by slave_map_skip(l->next, hash). */
+static inline struct slave_link *slave_map_first(const struct slave_map *m,
+                                                 uint64_t hash)
+{
+    if (!m->buckets)
+        return NULL;
+    return slave_map_skip(m->bucket[hash & (m->buckets - 1)], hash);
+}
+
+static inline void slave_map_del(struct slave_map *m, struct slave_link *l)
+{
+    struct slave_link **p = &m->bucket[l->hash & (m->buckets - 1)];
+    while (*p && *p != l)
+        p = &(*p)->next;
+    if (*p) {
+        *p = l->next;
+        m->count--;
+    }
+}
+
+static inline void slave_map_release(struct slave_map *m)
+{
+    free(m->bucket);
+    *m = (struct slave_map){0};
+}
+
+#endif

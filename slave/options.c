@@ -1,0 +1,216 @@
+/* One record an option; --help is made from them. */
+#include "slave/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    OPT_POOL = 256,
+    OPT_STATE,
+    OPT_MACHINE,
+    OPT_MASTER,
+    OPT_PRIVATE,
+    OPT_IDLE,
+    OPT_ARCHIVE_MAX,
+    OPT_ARCHIVE_AGE,
+    OPT_VERSION
+};
+
+static const struct record {
+    const char *name, *arg, *help;
+    int code;
+} records[] = {
+    {"pool", "DIR", "pool to drain (default $IPS_POOL_ROOT, else "
+                    "/dev/shm/ips-UID)", OPT_POOL},
+    {"state", "DIR", "where results are kept (default $IPS_STATE, else "
+                     "$XDG_STATE_HOME/ips)", OPT_STATE},
+    {"machine", "NAME", "name of this machine (default $IPS_MACHINE, else the "
+                        "host name)", OPT_MACHINE},
+    {"master", "ADDR", "master's address, unix:PATH or tcp:HOST:PORT (default "
+                       "unix:STATE/master.sock)", OPT_MASTER},
+    {"private", NULL, "end when every run is archived and nobody asks",
+     OPT_PRIVATE},
+    {"idle", "SECONDS", "with --private: how long to wait for questions "
+                        "(default 10; 2 after a run)", OPT_IDLE},
+    {"archive-max", "BYTES", "remove the oldest closed runs above this size "
+                             "(default 4G; K, M, G, T; 0 no limit)",
+     OPT_ARCHIVE_MAX},
+    {"archive-age", "DAYS", "remove closed runs older than this (default 30; "
+                            "0 no limit)", OPT_ARCHIVE_AGE},
+    {"foreground", NULL, "accepted for clarity: it never goes into the background", 'f'},
+    {"help", NULL, "print this and exit", 'h'},
+    {"version", NULL, "print the version and exit", OPT_VERSION},
+};
+#define RECORDS (sizeof(records) / sizeof(*records))
+
+static void help(void)
+{
+    printf("usage: ips-slave [OPTION]...\n\n"
+           "Drains this machine's data pool into an archive and answers the "
+           "master.\n\n");
+    for (size_t i = 0; i < RECORDS; i++) {
+        char left[48];
+        snprintf(left, sizeof(left), "%s--%s%s%s",
+                 records[i].code == 'f'   ? "-f, "
+                 : records[i].code == 'h' ? "-h, "
+                                          : "    ",
+                 records[i].name, records[i].arg ? " " : "",
+                 records[i].arg ? records[i].arg : "");
+        printf("  %-26s %s\n", left, records[i].help);
+    }
+}
+
+static int complain(const char *what, const char *value)
+{
+    fprintf(stderr, "ips-slave: %s: %s\nTry 'ips-slave --help'.\n", what,
+            value);
+    return -1;
+}
+
+/* A number with K, M, G or T behind it. */
+static int parse_bytes(const char *text, uint64_t *out)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (errno || end == text || text[0] == '-')
+        return -1;
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) {
+        unsigned shift = 10 * (unsigned)(unit - units + 1);
+        if (v > UINT64_MAX >> shift)
+            return -1;
+        v <<= shift;
+        end++;
+    }
+    *out = v;
+    return *end ? -1 : 0;
+}
+
+static int parse_seconds(const char *text, double unit, double *out)
+{
+    char *end;
+    errno = 0;
+    double v = strtod(text, &end);
+    if (errno || end == text || *end || !(v >= 0) || v * unit > 1e10)
+        return -1;
+    *out = v * unit;
+    return 0;
+}
+
+static int copy(char *out, size_t len, const char *value, const char *what)
+{
+    int n = snprintf(out, len, "%s", value);
+    if (n <= 0 || (size_t)n >= len)
+        return complain(what, n ? "too long" : "empty");
+    return 0;
+}
+
+static int take(struct slave_options *opt, int code, const char *value)
+{
+    double seconds;
+    switch (code) {
+    case OPT_POOL:
+        return copy(opt->pool, sizeof(opt->pool), value, "--pool");
+    case OPT_STATE:
+        return copy(opt->state, sizeof(opt->state), value, "--state");
+    case OPT_MACHINE:
+        if (strchr(value, '/'))
+            return complain("--machine may not hold a slash", value);
+        return copy(opt->machine, sizeof(opt->machine), value, "--machine");
+    case OPT_MASTER:
+        return copy(opt->master, sizeof(opt->master), value, "--master");
+    case OPT_PRIVATE:
+        opt->is_private = true;
+        return 0;
+    case OPT_IDLE:
+        if (parse_seconds(value, 1, &seconds) < 0)
+            return complain("--idle is not a number of seconds", value);
+        opt->idle_ns = (uint64_t)(seconds * 1e9);
+        opt->idle_given = true;
+        return 0;
+    case OPT_ARCHIVE_MAX:
+        if (parse_bytes(value, &opt->archive_max_bytes) < 0)
+            return complain("--archive-max is not a number of bytes", value);
+        return 0;
+    case OPT_ARCHIVE_AGE:
+        if (parse_seconds(value, 86400, &seconds) < 0)
+            return complain("--archive-age is not a number of days", value);
+        opt->archive_age_s = (uint64_t)seconds;
+        return 0;
+    case 'f':
+        opt->foreground = true;
+        return 0;
+    default: /* getopt has complained */
+        fprintf(stderr, "Try 'ips-slave --help'.\n");
+        return -1;
+    }
+}
+
+/* So that logs, locks and IPS_POOL name the same thing. */
+static int make_absolute(char path[IPS_PATH_BYTES])
+{
+    char cwd[IPS_PATH_BYTES], full[2 * IPS_PATH_BYTES];
+    if (path[0] == '/')
+        return 0;
+    if (!getcwd(cwd, sizeof(cwd)))
+        return complain("current directory", strerror(errno));
+    snprintf(full, sizeof(full), "%s/%s", cwd, path);
+    return copy(path, IPS_PATH_BYTES, full, "path");
+}
+
+static int fill_defaults(struct slave_options *opt)
+{
+    struct ips_err err = {0};
+    int rc = 0;
+    if (!opt->pool[0])
+        rc = ips_path_pool_root(opt->pool, &err);
+    if (rc == 0 && !opt->state[0])
+        rc = ips_path_state(opt->state, &err);
+    if (make_absolute(opt->pool) < 0 || make_absolute(opt->state) < 0)
+        return -1;
+    if (rc == 0 && !opt->master[0])
+        rc = ips_path_master(opt->state, opt->master, &err);
+    if (!opt->machine[0])
+        ips_path_machine(opt->machine, sizeof(opt->machine));
+    if (rc < 0)
+        return complain("cannot start", err.msg);
+    if (strchr(opt->machine, '/') || opt->machine[0] == '.')
+        return complain("not a machine's name", opt->machine);
+    return 0;
+}
+
+enum slave_parsed slave_options_parse(int argc, char **argv,
+                                      struct slave_options *opt)
+{
+    struct option options[RECORDS + 1] = {0};
+    for (size_t i = 0; i < RECORDS; i++)
+        options[i] = (struct option){records[i].name, records[i].arg != NULL,
+                                     NULL, records[i].code};
+    *opt = (struct slave_options){.idle_ns = 10 * SLAVE_SECOND_NS,
+                                  .archive_max_bytes = (uint64_t)4 << 30,
+                                  .archive_age_s = 30 * 86400};
+    int code;
+    while ((code = getopt_long(argc, argv, "fh", options, NULL)) != -1) {
+        if (code == 'h') {
+            help();
+            return SLAVE_EXIT_OK;
+        }
+        if (code == OPT_VERSION) {
+            printf("ips-slave %s\n", IPS_VERSION);
+            return SLAVE_EXIT_OK;
+        }
+        if (take(opt, code, optarg) < 0)
+            return SLAVE_EXIT_USAGE;
+    }
+    if (optind < argc) {
+        complain("takes no argument", argv[optind]);
+        return SLAVE_EXIT_USAGE;
+    }
+    return fill_defaults(opt) < 0 ? SLAVE_EXIT_USAGE : SLAVE_RUN;
+}

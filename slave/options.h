@@ -1,0 +1,13 @@
+/* The command line of ips-slave. */
+#ifndef IPS_SLAVE_OPTIONS_H
+#define IPS_SLAVE_OPTIONS_H
+
+#include "slave/slave.h"
+
+enum slave_parsed { SLAVE_RUN, SLAVE_EXIT_OK, SLAVE_EXIT_USAGE };
+
+/* Fills *opt, defaults included; prints help, version and complaints. */
+enum slave_parsed slave_options_parse(int argc, char **argv,
+                                      struct slave_options *opt);
+
+#endif

@@ -1,0 +1,550 @@
+/* Runs: restored from the database, found in the pool, closed, removed. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/pool.h"
+#include "common/log.h"
+#include "slave/drain.h"
+#include "slave/poolfs.h"
+
+/* A run is closed only when nothing happened to it for so long; and, if no
+ * stream was ever seen, not before it is so old. */
+#define QUIET_NS (100 * SLAVE_MS_NS)
+#define EMPTY_NS (10 * SLAVE_SECOND_NS)
+#define CLOSE_TRY_NS (50 * SLAVE_MS_NS)
+
+void slave_run_touch(struct slave_run *run)
+{
+    if (!run->dirty)
+        run->saved = run->row;
+    run->dirty = true;
+    run->version++;
+}
+
+void slave_segment_touch(struct slave_segment *seg)
+{
+    if (!seg->dirty) {
+        seg->saved = seg->row;
+        seg->saved_state = seg->state;
+    }
+    seg->dirty = true;
+}
+
+void slave_stream_touch(struct slave_stream *st)
+{
+    if (!st->dirty)
+        st->saved = st->row;
+    st->dirty = true;
+}
+
+#define BIT(s) (1u << SLAVE_SEG_##s)
+static const unsigned segment_from[] = {
+    [SLAVE_SEG_NEW] = 0,
+    [SLAVE_SEG_WAITING] = BIT(NEW) | BIT(DRAINED),
+    [SLAVE_SEG_READING] = BIT(WAITING),
+    [SLAVE_SEG_DONE] = BIT(READING) | BIT(NEW),
+    [SLAVE_SEG_DRAINED] = BIT(DONE) | BIT(NEW),
+    [SLAVE_SEG_BAD] = BIT(NEW) | BIT(WAITING) | BIT(DRAINED),
+    [SLAVE_SEG_GONE] = BIT(NEW) | BIT(WAITING) | BIT(READING) | BIT(DONE) |
+                       BIT(DRAINED) | BIT(BAD),
+};
+static const char *const segment_names[] = {
+    "new", "waiting", "reading", "done", "drained", "bad", "gone"};
+
+void slave_segment_set_state(struct slave_segment *seg,
+                             enum slave_segment_state next, const char *why)
+{
+    if (!(segment_from[next] & 1u << seg->state))
+        ips_log_error("segment %s: %s -> %s is not foreseen", seg->row.file,
+                      segment_names[seg->state], segment_names[next]);
+    ips_log_debug("segment %s: %s -> %s (%s)", seg->row.file,
+                  segment_names[seg->state], segment_names[next], why);
+    seg->state = next;
+}
+
+/* ---- parts of a run ---------------------------------------------------- */
+
+static uint64_t text_hash(const char *text)
+{
+    return ips_fnv1a(IPS_FNV_SEED, text, strlen(text));
+}
+
+struct slave_segment *slave_run_segment(struct slave_run *run,
+                                        const char *file)
+{
+    uint64_t hash = text_hash(file);
+    struct slave_link *l = slave_map_first(&run->segment_map, hash);
+    for (; l; l = slave_map_skip(l->next, hash)) {
+        struct slave_segment *s = (struct slave_segment *)(void *)l;
+        if (strcmp(s->row.file, file) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+struct slave_segment *slave_run_add_segment(struct slave_run *run,
+                                            const char *file)
+{
+    struct slave_segment *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    snprintf(s->row.file, sizeof(s->row.file), "%s", file);
+    s->fd = -1;
+    s->state = SLAVE_SEG_NEW;
+    if (slave_map_put(&run->segment_map, &s->link, text_hash(file)) < 0) {
+        free(s);
+        return NULL;
+    }
+    s->next = run->segments;
+    run->segments = s;
+    run->changed_ns = slave_now_ns();
+    return s;
+}
+
+static struct slave_image *run_image(struct slave_run *run,
+                                     const struct ips_segment_header *h)
+{
+    for (struct slave_image *i = run->images; i; i = i->next)
+        if (i->pid == h->pid && i->pidns == h->pidns &&
+            i->stamp == h->image_stamp)
+            return i;
+    struct slave_image *i = calloc(1, sizeof(*i)), *same = run->images;
+    if (!i)
+        return NULL;
+    while (same && (same->pid != h->pid || same->pidns != h->pidns))
+        same = same->next;
+    run->process_count += same == NULL;
+    i->run = run;
+    i->pid = h->pid;
+    i->pidns = h->pidns;
+    i->stamp = h->image_stamp;
+    i->pidfd = -1;
+    i->next = run->images;
+    run->images = i;
+    return i;
+}
+
+static uint64_t stream_hash(const struct ips_segment_header *h)
+{
+    const uint64_t key[] = {h->pidns, (uint64_t)h->pid << 32 | h->tid,
+                            h->image_stamp, h->stream_stamp};
+    return ips_fnv1a(IPS_FNV_SEED, key, sizeof(key));
+}
+
+static bool same_stream(const struct ips_segment_header *a,
+                        const struct ips_segment_header *b)
+{
+    return a->pidns == b->pidns && a->pid == b->pid && a->tid == b->tid &&
+           a->image_stamp == b->image_stamp &&
+           a->stream_stamp == b->stream_stamp;
+}
+
+/* The number is the caller's; the row is not yet stored. */
+static struct slave_stream *add_stream(struct slave_run *run,
+                                       const struct ips_segment_header *head)
+{
+    struct slave_stream *st = calloc(1, sizeof(*st));
+    struct slave_image *image = st ? run_image(run, head) : NULL;
+    if (!image ||
+        slave_map_put(&run->stream_map, &st->link, stream_hash(head)) < 0) {
+        free(st);
+        return NULL;
+    }
+    st->image = image;
+    st->row.head = *head;
+    if (run->streams_tail)
+        run->streams_tail->next = st;
+    else
+        run->streams = st;
+    run->streams_tail = st;
+    return st;
+}
+
+struct slave_stream *slave_run_stream(struct slave_run *run,
+                                      const struct ips_segment_header *head)
+{
+    uint64_t hash = stream_hash(head);
+    struct slave_link *l = slave_map_first(&run->stream_map, hash);
+    for (; l; l = slave_map_skip(l->next, hash)) {
+        struct slave_stream *st = (struct slave_stream *)(void *)l;
+        if (same_stream(&st->row.head, head))
+            return st;
+    }
+    struct slave_stream *st = add_stream(run, head);
+    if (!st)
+        return NULL;
+    st->row.number = run->stream_count++;
+    slave_stream_touch(st);
+    slave_run_touch(run);
+    return st;
+}
+
+/* ---- restored from the database ---------------------------------------- */
+
+struct restore {
+    struct slave_drain *d;
+    struct slave_run *run;
+    struct ips_err *err;
+};
+
+static int restore_stream(const struct slave_stream_row *row, void *arg)
+{
+    struct restore *r = arg;
+    struct slave_stream *st = add_stream(r->run, &row->head);
+    if (!st)
+        return ips_err_set(r->err, IPS_E_NO_MEMORY, "out of memory");
+    st->row = *row;
+    st->stored = true;
+    if (row->number >= r->run->stream_count)
+        r->run->stream_count = row->number + 1;
+    if (row->dead) {
+        st->image->state = SLAVE_IMAGE_DEAD;
+        st->image->dead_t_ns = row->dead_t_ns;
+        st->image->told = true;
+        st->image->last_ns = 1;
+    }
+    return 0;
+}
+
+static int restore_segment(const struct slave_segment_row *row, void *arg)
+{
+    struct restore *r = arg;
+    struct slave_segment *s = slave_run_add_segment(r->run, row->file);
+    if (!s)
+        return ips_err_set(r->err, IPS_E_NO_MEMORY, "out of memory");
+    s->row = *row;
+    s->stored = true;
+    return 0;
+}
+
+/* Streams and cursors: needed only while a run is in the pool. */
+static int load_parts(struct slave_drain *d, struct slave_run *run,
+                      struct ips_err *err)
+{
+    struct restore r = {d, run, err};
+    if (run->streams || !run->row.id)
+        return 0;
+    int rc = slave_store_streams(d->store, run->row.id, restore_stream, &r,
+                                 err);
+    if (rc == 0)
+        rc = slave_store_segments(d->store, run->row.id, restore_segment, &r,
+                                  err);
+    return rc;
+}
+
+static struct slave_run *new_run(struct slave_drain *d, const char *name)
+{
+    struct slave_run *run = calloc(1, sizeof(*run));
+    if (!run)
+        return NULL;
+    snprintf(run->row.name, sizeof(run->row.name), "%s", name);
+    int n = snprintf(run->dir, sizeof(run->dir), "%s/runs/%s", d->state, name);
+    if (n < 0 || n >= (int)sizeof(run->dir)) {
+        free(run);
+        return NULL;
+    }
+    run->dirfd = run->watch = run->archive.fd = -1;
+    struct slave_run **p = &d->runs;
+    while (*p)
+        p = &(*p)->next;
+    *p = run;
+    return run;
+}
+
+static int restore_run(const struct slave_run_row *row, void *arg)
+{
+    struct restore *r = arg;
+    if (!slave_poolfs_run_name(row->name))
+        return 0;
+    struct slave_run *run = new_run(r->d, row->name);
+    if (!run)
+        return ips_err_set(r->err, IPS_E_NO_MEMORY, "out of memory");
+    run->row = *row;
+    return 0;
+}
+
+int slave_run_restore(struct slave_drain *d, struct ips_err *err)
+{
+    struct restore r = {d, NULL, err};
+    return slave_store_runs(d->store, restore_run, &r, err);
+}
+
+/* ---- found in the pool --------------------------------------------------- */
+
+/* A run that goes on after it was closed here (another command of it was
+ * started on this machine): its new control counts its losses from zero. */
+static void take_control(struct slave_run *run,
+                         const struct ips_control *control)
+{
+    struct ips_control *kept = &run->row.control;
+    if (run->row.id == 0) {
+        *kept = *control;
+        for (int i = 0; i < IPS_LOST_COUNT; i++)
+            kept->lost[i] = 0; /* counted by refresh_control */
+        return;
+    }
+    if (kept->created_raw_ns == control->created_raw_ns &&
+        kept->created_real_ns == control->created_real_ns)
+        return;
+    if (kept->root_pid == 0)
+        *kept = *control;
+    for (int i = 0; i < IPS_LOST_COUNT; i++)
+        kept->lost[i] = 0;
+}
+
+int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
+                    const struct ips_control *control, struct ips_err *err)
+{
+    struct slave_run *run = slave_drain_find(d, name);
+    uint64_t missing = 0;
+    if (!run)
+        run = new_run(d, name);
+    if (!run)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    int rc = ips_path_make(run->dir, 0700, err);
+    if (rc == 0)
+        rc = load_parts(d, run, err);
+    if (rc == 0 && run->archive.fd < 0)
+        rc = slave_archive_open(&run->archive, run->dir,
+                                run->row.archive_bytes, &missing, err);
+    if (rc < 0)
+        return rc;
+    /* Images whose segments are all gone have no file to be found by. */
+    for (struct slave_image *i = run->images; i; i = i->next)
+        if (i->last_ns == 0)
+            slave_live_track(d, i, 0);
+    slave_run_touch(run);
+    if (missing) {
+        ips_log_error("run %s: %llu bytes of its archive are gone (the "
+                      "machine stopped before they reached the disk?)",
+                      name, (unsigned long long)missing);
+        run->row.archive_bytes = run->archive.length;
+        run->row.given_up++;
+    }
+    take_control(run, control);
+    run->row.closed = false;
+    run->dirfd = dirfd;
+    run->in_pool = true;
+    run->scan_now = true;
+    run->changed_ns = slave_now_ns();
+    d->version++;
+    ips_log_info("run %s: found (%s)", name, run->row.control.command);
+    return 0;
+}
+
+/* ---- closed -------------------------------------------------------------- */
+
+static void free_parts(struct slave_drain *d, struct slave_run *run)
+{
+    while (run->segments) {
+        struct slave_segment *s = run->segments;
+        run->segments = s->next;
+        slave_segment_close_fd(d, s);
+        free(s);
+    }
+    while (run->streams) {
+        struct slave_stream *st = run->streams;
+        run->streams = st->next;
+        free(st);
+    }
+    while (run->images) {
+        struct slave_image *i = run->images;
+        run->images = i->next;
+        slave_live_forget(i);
+        free(i);
+    }
+    run->streams_tail = NULL;
+    run->stream_count = run->process_count = 0;
+    slave_map_release(&run->segment_map);
+    slave_map_release(&run->stream_map);
+}
+
+void slave_run_free(struct slave_drain *d, struct slave_run *run)
+{
+    slave_watch_forget(d, run);
+    free_parts(d, run);
+    slave_archive_close(&run->archive);
+    if (run->dirfd >= 0)
+        close(run->dirfd);
+    free(run);
+}
+
+static bool all_over(const struct slave_run *run)
+{
+    for (const struct slave_image *i = run->images; i; i = i->next)
+        if (i->state != SLAVE_IMAGE_DEAD || !i->told)
+            return false;
+    for (const struct slave_segment *s = run->segments; s; s = s->next)
+        if (s->state != SLAVE_SEG_BAD && s->state != SLAVE_SEG_GONE)
+            return false;
+    return !run->dirty;
+}
+
+/* Everything in the directory but directories, then the directory. */
+static void remove_directory(struct slave_drain *d, struct slave_run *run)
+{
+    int fd = dup(run->dirfd);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *e;
+    if (dir) {
+        rewinddir(dir);
+        while ((e = readdir(dir)))
+            if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+                (void)unlinkat(run->dirfd, e->d_name, 0);
+        closedir(dir);
+    } else if (fd >= 0) {
+        close(fd);
+    }
+    if (unlinkat(d->pool_fd, run->row.name, AT_REMOVEDIR) < 0 &&
+        errno != ENOENT)
+        ips_log_warn("run %s: its pool directory stays: %s", run->row.name,
+                     strerror(errno));
+}
+
+/* Under pool.lock: nobody joins the run meanwhile. */
+static void close_run(struct slave_drain *d, struct slave_run *run)
+{
+    struct ips_err err = {0};
+    if (slave_watch_run(d, run) != 0)
+        return; /* somebody came in */
+    struct slave_run_row row = run->row;
+    row.closed = true;
+    row.closed_real_ns = slave_real_ns();
+    int rc = slave_archive_sync(&run->archive, &err);
+    if (rc == 0)
+        rc = slave_store_begin(d->store, &err);
+    if (rc == 0)
+        rc = slave_store_put_run(d->store, &row, &err);
+    for (struct slave_segment *s = run->segments; rc == 0 && s; s = s->next)
+        if (s->stored)
+            rc = slave_store_drop_segment(d->store, row.id, s->row.file, &err);
+    if (rc == 0)
+        rc = slave_store_commit(d->store, &err);
+    if (rc < 0) {
+        slave_store_rollback(d->store);
+        ips_log_error("run %s: not closed: %s", row.name, err.msg);
+        run->next_close_ns = slave_now_ns() + SLAVE_SECOND_NS;
+        return;
+    }
+    run->row = row;
+    remove_directory(d, run);
+    slave_watch_forget(d, run);
+    free_parts(d, run);
+    slave_archive_close(&run->archive);
+    close(run->dirfd);
+    run->dirfd = -1;
+    run->in_pool = false;
+    run->version++;
+    d->version++;
+    ips_log_info("run %s: closed, %llu events in %llu bytes", row.name,
+                 (unsigned long long)row.events,
+                 (unsigned long long)row.archive_bytes);
+}
+
+void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
+                         uint64_t now_ns)
+{
+    if (!run->in_pool || now_ns < run->next_close_ns ||
+        ips_sub_sat(now_ns, run->changed_ns) < QUIET_NS || !all_over(run))
+        return;
+    run->next_close_ns = now_ns + CLOSE_TRY_NS;
+    if (!run->streams && ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
+        return;
+    if (slave_live_environment(d, run->row.name)) {
+        /* A process of the run that has not spoken yet, or never will. */
+        run->next_close_ns = now_ns + SLAVE_SECOND_NS / 2;
+        return;
+    }
+    int lock = openat(d->pool_fd, IPS_POOL_LOCK,
+                      O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0)
+        close_run(d, run);
+    if (lock >= 0)
+        close(lock);
+}
+
+/* ---- limits -------------------------------------------------------------- */
+
+static void remove_tree(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *e;
+    while (dir && (e = readdir(dir))) {
+        char inner[IPS_PATH_BYTES + 300];
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        snprintf(inner, sizeof(inner), "%s/%s", path, e->d_name);
+        if (unlink(inner) < 0 && (errno == EISDIR || errno == EPERM))
+            remove_tree(inner);
+    }
+    if (dir)
+        closedir(dir);
+    (void)rmdir(path);
+}
+
+static void remove_run(struct slave_drain *d, struct slave_run **at,
+                       const char *why)
+{
+    struct ips_err err = {0};
+    struct slave_run *run = *at;
+    /* Rows first: a directory without a row is removed at the next start. */
+    if (slave_store_drop_run(d->store, run->row.id, &err) < 0) {
+        ips_log_error("run %s: not removed: %s", run->row.name, err.msg);
+        return;
+    }
+    ips_log_info("run %s: removed from the archive: %s", run->row.name, why);
+    remove_tree(run->dir);
+    *at = run->next;
+    slave_run_free(d, run);
+    d->version++;
+}
+
+/* The closed run that was closed first, but never the last one closed: its
+ * user is about to ask. */
+static struct slave_run **oldest_closed(struct slave_drain *d)
+{
+    struct slave_run **oldest = NULL;
+    uint64_t newest = 0;
+    for (struct slave_run *r = d->runs; r; r = r->next)
+        if (r->row.closed)
+            newest = ips_max_u64(newest, r->row.closed_real_ns);
+    for (struct slave_run **p = &d->runs; *p; p = &(*p)->next)
+        if ((*p)->row.closed && !(*p)->pins &&
+            (*p)->row.closed_real_ns < newest &&
+            (!oldest ||
+             (*p)->row.closed_real_ns < (*oldest)->row.closed_real_ns))
+            oldest = p;
+    return oldest;
+}
+
+void slave_run_limits(struct slave_drain *d)
+{
+    uint64_t sum = 0, now = slave_real_ns();
+    for (struct slave_run *r = d->runs; r; r = r->next)
+        sum += r->row.archive_bytes + r->row.graph_bytes;
+    for (;;) {
+        struct slave_run **p = oldest_closed(d);
+        if (!p)
+            return;
+        uint64_t age = ips_sub_sat(now, (*p)->row.closed_real_ns);
+        bool large = d->archive_max_bytes && sum > d->archive_max_bytes;
+        bool old = d->archive_age_s &&
+                   age / SLAVE_SECOND_NS > d->archive_age_s;
+        if (!large && !old)
+            return;
+        struct slave_run *run = *p;
+        uint64_t bytes = run->row.archive_bytes + run->row.graph_bytes;
+        remove_run(d, p, large ? "the archive is over its size limit"
+                               : "older than the archive's age limit");
+        if (*p == run)
+            return; /* the database refused */
+        sum -= bytes;
+    }
+}

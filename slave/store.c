@@ -1,0 +1,413 @@
+/* Cursors, streams and runs in SQLite; invariants in store.h. */
+#include "slave/store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/store_db.h"
+
+static const char schema[] =
+    "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value);"
+    "CREATE TABLE IF NOT EXISTS run(id INTEGER PRIMARY KEY,"
+    " name TEXT NOT NULL UNIQUE, state INTEGER NOT NULL, command TEXT,"
+    " created_real_ns INTEGER, closed_real_ns INTEGER, control BLOB NOT NULL,"
+    " archive_bytes INTEGER NOT NULL, graph_bytes INTEGER NOT NULL,"
+    " events INTEGER, torn INTEGER, given_up INTEGER, lost TEXT,"
+    " processes INTEGER, threads INTEGER, untraced INTEGER);"
+    "CREATE TABLE IF NOT EXISTS stream(run INTEGER, number INTEGER,"
+    " pid INTEGER, tid INTEGER, head BLOB NOT NULL, next_seq INTEGER,"
+    " records INTEGER, bytes INTEGER, dead INTEGER, dead_t_ns INTEGER,"
+    " lost TEXT, PRIMARY KEY(run, number)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS segment(run INTEGER, file TEXT,"
+    " stream INTEGER, seq INTEGER, at INTEGER, done INTEGER,"
+    " given_up INTEGER, lost TEXT, PRIMARY KEY(run, file)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS process(run INTEGER, idx INTEGER,"
+    " pid INTEGER, parent INTEGER, name TEXT, command TEXT, start_ns INTEGER,"
+    " end_ns INTEGER, open INTEGER, root INTEGER, end TEXT, cpu_ns INTEGER,"
+    " rusage_cpu_ns INTEGER, unattributed_ns INTEGER, events INTEGER,"
+    " PRIMARY KEY(run, idx)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS thread(run INTEGER, chain INTEGER,"
+    " process INTEGER, tid INTEGER, name TEXT, start_ns INTEGER,"
+    " end_ns INTEGER, open INTEGER, cpu_ns INTEGER, wait_ns INTEGER,"
+    " messages_out INTEGER, bytes_out INTEGER, messages_in INTEGER,"
+    " bytes_in INTEGER, PRIMARY KEY(run, chain)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS channel(run INTEGER, idx INTEGER,"
+    " kind INTEGER, name TEXT, peer INTEGER, peer_end INTEGER,"
+    " sent_messages INTEGER, sent_bytes INTEGER, recv_messages INTEGER,"
+    " recv_bytes INTEGER, closed INTEGER, PRIMARY KEY(run, idx))"
+    " WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS traffic(run INTEGER, end INTEGER,"
+    " process INTEGER, sent_messages INTEGER, sent_bytes INTEGER,"
+    " recv_messages INTEGER, recv_bytes INTEGER,"
+    " PRIMARY KEY(run, end, process)) WITHOUT ROWID;";
+
+static const char *const statements[SLAVE_STMT_COUNT] = {
+    [SLAVE_STMT_BEGIN] = "BEGIN IMMEDIATE",
+    [SLAVE_STMT_COMMIT] = "COMMIT",
+    [SLAVE_STMT_ROLLBACK] = "ROLLBACK",
+    [SLAVE_STMT_PUT_RUN] =
+        "INSERT INTO run VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+        " ON CONFLICT(name) DO UPDATE SET state=excluded.state,"
+        " command=excluded.command, created_real_ns=excluded.created_real_ns,"
+        " closed_real_ns=excluded.closed_real_ns, control=excluded.control,"
+        " archive_bytes=excluded.archive_bytes,"
+        " graph_bytes=excluded.graph_bytes, events=excluded.events,"
+        " torn=excluded.torn, given_up=excluded.given_up, lost=excluded.lost,"
+        " processes=excluded.processes, threads=excluded.threads,"
+        " untraced=excluded.untraced",
+    [SLAVE_STMT_PUT_STREAM] =
+        "INSERT OR REPLACE INTO stream VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+    [SLAVE_STMT_PUT_SEGMENT] =
+        "INSERT OR REPLACE INTO segment VALUES(?,?,?,?,?,?,?,?)",
+    [SLAVE_STMT_DROP_SEGMENT] = "DELETE FROM segment WHERE run=? AND file=?",
+    [SLAVE_STMT_RUNS] =
+        "SELECT id, name, state, control, archive_bytes, graph_bytes, events,"
+        " torn, given_up, lost, processes, threads, untraced, closed_real_ns"
+        " FROM run ORDER BY id",
+    [SLAVE_STMT_STREAMS] =
+        "SELECT number, head, next_seq, records, bytes, dead, dead_t_ns, lost"
+        " FROM stream WHERE run=? ORDER BY number",
+    [SLAVE_STMT_SEGMENTS] =
+        "SELECT file, stream, seq, at, done, given_up, lost FROM segment"
+        " WHERE run=? ORDER BY file",
+    [SLAVE_STMT_PUT_PROCESS] =
+        "INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [SLAVE_STMT_PUT_THREAD] =
+        "INSERT INTO thread VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [SLAVE_STMT_PUT_CHANNEL] =
+        "INSERT INTO channel VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+    [SLAVE_STMT_PUT_TRAFFIC] = "INSERT INTO traffic VALUES(?,?,?,?,?,?,?)",
+};
+
+#define LOST_TEXT_BYTES (21 * IPS_LOST_COUNT + 1)
+
+static void lost_text(const uint64_t *lost, char out[LOST_TEXT_BYTES])
+{
+    size_t at = 0;
+    for (int i = 0; i < IPS_LOST_COUNT; i++)
+        at += (size_t)snprintf(out + at, LOST_TEXT_BYTES - at, "%s%" PRIu64,
+                               i ? " " : "", lost[i]);
+}
+
+static void lost_parse(const unsigned char *text, uint64_t *lost)
+{
+    const char *p = text ? (const char *)text : "";
+    for (int i = 0; i < IPS_LOST_COUNT; i++) {
+        char *end;
+        lost[i] = strtoull(p, &end, 10);
+        p = end;
+    }
+}
+
+int slave_store_error(struct slave_store *s, struct ips_err *err,
+                      const char *what)
+{
+    return ips_err_set(err, IPS_E_DB, "%s: %s", what,
+                       s->db ? sqlite3_errmsg(s->db) : "out of memory");
+}
+
+int slave_store_step(struct slave_store *s, enum slave_stmt which,
+                     struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[which];
+    int rc = sqlite3_step(q) == SQLITE_DONE
+                 ? 0
+                 : slave_store_error(s, err, statements[which]);
+    (void)sqlite3_reset(q);
+    return rc;
+}
+
+static int check_version(struct slave_store *s, struct ips_err *err)
+{
+    sqlite3_stmt *q = NULL;
+    int rc = 0;
+    if (sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key='schema'",
+                           -1, &q, NULL) != SQLITE_OK)
+        return slave_store_error(s, err, "schema version");
+    int step = sqlite3_step(q);
+    int version = step == SQLITE_ROW ? sqlite3_column_int(q, 0) : 0;
+    (void)sqlite3_finalize(q);
+    if (step == SQLITE_DONE) {
+        char sql[80];
+        snprintf(sql, sizeof(sql), "INSERT INTO meta VALUES('schema', %d)",
+                 SLAVE_SCHEMA_VERSION);
+        if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+            rc = slave_store_error(s, err, "schema version");
+    } else if (step != SQLITE_ROW) {
+        rc = slave_store_error(s, err, "schema version");
+    } else if (version != SLAVE_SCHEMA_VERSION) {
+        rc = ips_err_set(err, IPS_E_VERSION, "schema version %d, expected %d",
+                         version, SLAVE_SCHEMA_VERSION);
+    }
+    return rc;
+}
+
+int slave_store_open(const char *path, struct slave_store **out,
+                     struct ips_err *err)
+{
+    struct slave_store *s = calloc(1, sizeof(*s));
+    if (!s)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    int rc = 0;
+    if (sqlite3_open_v2(path, &s->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+                            SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_FULLMUTEX,
+                        NULL) != SQLITE_OK)
+        rc = slave_store_error(s, err, "open");
+    if (rc == 0) {
+        (void)sqlite3_busy_timeout(s->db, 5000);
+        if (sqlite3_exec(s->db,
+                         "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
+                         NULL, NULL, NULL) != SQLITE_OK ||
+            sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK)
+            rc = slave_store_error(s, err, "schema");
+    }
+    if (rc == 0)
+        rc = check_version(s, err);
+    for (int i = 0; rc == 0 && i < SLAVE_STMT_COUNT; i++) {
+        if (sqlite3_prepare_v3(s->db, statements[i], -1,
+                               SQLITE_PREPARE_PERSISTENT, &s->stmt[i],
+                               NULL) != SQLITE_OK)
+            rc = slave_store_error(s, err, statements[i]);
+    }
+    if (rc < 0) {
+        slave_store_close(s);
+        return ips_err_wrap(err, "database %s", path);
+    }
+    *out = s;
+    return 0;
+}
+
+void slave_store_close(struct slave_store *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < SLAVE_STMT_COUNT; i++)
+        (void)sqlite3_finalize(s->stmt[i]);
+    (void)sqlite3_close(s->db);
+    free(s);
+}
+
+int slave_store_begin(struct slave_store *s, struct ips_err *err)
+{
+    return slave_store_step(s, SLAVE_STMT_BEGIN, err);
+}
+
+int slave_store_commit(struct slave_store *s, struct ips_err *err)
+{
+    return slave_store_step(s, SLAVE_STMT_COMMIT, err);
+}
+
+void slave_store_rollback(struct slave_store *s)
+{
+    /* SQLite rolls back by itself on some errors; then there is nothing. */
+    if (!sqlite3_get_autocommit(s->db) &&
+        slave_store_step(s, SLAVE_STMT_ROLLBACK, NULL) < 0)
+        return;
+}
+
+int slave_store_put_run(struct slave_store *s, struct slave_run_row *row,
+                        struct ips_err *err)
+{
+    char lost[LOST_TEXT_BYTES];
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_RUN];
+    lost_text(row->lost, lost);
+    if (row->id)
+        (void)sqlite3_bind_int64(q, 1, row->id);
+    else
+        (void)sqlite3_bind_null(q, 1);
+    slave_bind_text(q, 2, row->name);
+    slave_bind_u64(q, 3, row->closed);
+    slave_bind_text(q, 4, row->control.command);
+    slave_bind_u64(q, 5, row->control.created_real_ns);
+    slave_bind_u64(q, 6, row->closed_real_ns);
+    (void)sqlite3_bind_blob(q, 7, &row->control, sizeof(row->control),
+                            SQLITE_TRANSIENT);
+    slave_bind_u64(q, 8, row->archive_bytes);
+    slave_bind_u64(q, 9, row->graph_bytes);
+    slave_bind_u64(q, 10, row->events);
+    slave_bind_u64(q, 11, row->torn);
+    slave_bind_u64(q, 12, row->given_up);
+    slave_bind_text(q, 13, lost);
+    slave_bind_u64(q, 14, row->processes);
+    slave_bind_u64(q, 15, row->threads);
+    slave_bind_u64(q, 16, row->untraced);
+    int rc = slave_store_step(s, SLAVE_STMT_PUT_RUN, err);
+    if (rc == 0 && row->id == 0)
+        row->id = sqlite3_last_insert_rowid(s->db);
+    return rc;
+}
+
+int slave_store_put_stream(struct slave_store *s, int64_t run,
+                           const struct slave_stream_row *row,
+                           struct ips_err *err)
+{
+    char lost[LOST_TEXT_BYTES];
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_STREAM];
+    lost_text(row->lost, lost);
+    (void)sqlite3_bind_int64(q, 1, run);
+    slave_bind_u64(q, 2, row->number);
+    slave_bind_u64(q, 3, row->head.pid);
+    slave_bind_u64(q, 4, row->head.tid);
+    (void)sqlite3_bind_blob(q, 5, &row->head, sizeof(row->head),
+                            SQLITE_TRANSIENT);
+    slave_bind_u64(q, 6, row->next_seq);
+    slave_bind_u64(q, 7, row->records);
+    slave_bind_u64(q, 8, row->bytes);
+    slave_bind_u64(q, 9, row->dead);
+    slave_bind_u64(q, 10, row->dead_t_ns);
+    slave_bind_text(q, 11, lost);
+    return slave_store_step(s, SLAVE_STMT_PUT_STREAM, err);
+}
+
+int slave_store_put_segment(struct slave_store *s, int64_t run,
+                            const struct slave_segment_row *row,
+                            struct ips_err *err)
+{
+    char lost[LOST_TEXT_BYTES];
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_SEGMENT];
+    lost_text(row->lost, lost);
+    (void)sqlite3_bind_int64(q, 1, run);
+    slave_bind_text(q, 2, row->file);
+    slave_bind_u64(q, 3, row->stream);
+    slave_bind_u64(q, 4, row->seq);
+    slave_bind_u64(q, 5, row->at);
+    slave_bind_u64(q, 6, row->done);
+    slave_bind_u64(q, 7, row->given_up);
+    slave_bind_text(q, 8, lost);
+    return slave_store_step(s, SLAVE_STMT_PUT_SEGMENT, err);
+}
+
+int slave_store_drop_segment(struct slave_store *s, int64_t run,
+                             const char *file, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_DROP_SEGMENT];
+    (void)sqlite3_bind_int64(q, 1, run);
+    slave_bind_text(q, 2, file);
+    return slave_store_step(s, SLAVE_STMT_DROP_SEGMENT, err);
+}
+
+int slave_store_clear(struct slave_store *s, int64_t run,
+                      const char *const *tables, struct ips_err *err)
+{
+    for (; *tables; tables++) {
+        char sql[96];
+        snprintf(sql, sizeof(sql), "DELETE FROM %s WHERE %s=%" PRId64, *tables,
+                 strcmp(*tables, "run") == 0 ? "id" : "run", run);
+        if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+            return slave_store_error(s, err, sql);
+    }
+    return 0;
+}
+
+int slave_store_drop_run(struct slave_store *s, int64_t run,
+                         struct ips_err *err)
+{
+    static const char *const tables[] = {"process", "thread",  "channel",
+                                         "traffic", "segment", "stream",
+                                         "run",     NULL};
+    int rc = slave_store_begin(s, err);
+    if (rc == 0)
+        rc = slave_store_clear(s, run, tables, err);
+    if (rc == 0)
+        rc = slave_store_commit(s, err);
+    if (rc < 0)
+        slave_store_rollback(s);
+    return rc;
+}
+
+/* Ends a walk: DONE is 0, ROW was ended by the callback. */
+static int end_walk(struct slave_store *s, enum slave_stmt which, int step,
+                    int rc, struct ips_err *err)
+{
+    if (rc == 0 && step != SQLITE_DONE)
+        rc = slave_store_error(s, err, statements[which]);
+    (void)sqlite3_reset(s->stmt[which]);
+    return rc;
+}
+
+/* A blob of exactly `len` bytes, else zeroes: an older or damaged row is
+ * noticed by its magic. */
+static void col_blob(sqlite3_stmt *q, int at, void *out, size_t len)
+{
+    const void *p = sqlite3_column_blob(q, at);
+    if (p && (size_t)sqlite3_column_bytes(q, at) == len)
+        memcpy(out, p, len);
+}
+
+int slave_store_runs(struct slave_store *s,
+                     int (*each)(const struct slave_run_row *row, void *arg),
+                     void *arg, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_RUNS];
+    int rc = 0, step;
+    while (rc == 0 && (step = sqlite3_step(q)) == SQLITE_ROW) {
+        struct slave_run_row row = {.id = sqlite3_column_int64(q, 0)};
+        const unsigned char *name = sqlite3_column_text(q, 1);
+        snprintf(row.name, sizeof(row.name), "%s",
+                 name ? (const char *)name : "");
+        row.closed = sqlite3_column_int(q, 2) != 0;
+        col_blob(q, 3, &row.control, sizeof(row.control));
+        row.archive_bytes = slave_col_u64(q, 4);
+        row.graph_bytes = slave_col_u64(q, 5);
+        row.events = slave_col_u64(q, 6);
+        row.torn = slave_col_u64(q, 7);
+        row.given_up = slave_col_u64(q, 8);
+        lost_parse(sqlite3_column_text(q, 9), row.lost);
+        row.processes = slave_col_u64(q, 10);
+        row.threads = slave_col_u64(q, 11);
+        row.untraced = slave_col_u64(q, 12);
+        row.closed_real_ns = slave_col_u64(q, 13);
+        rc = each(&row, arg);
+    }
+    return end_walk(s, SLAVE_STMT_RUNS, rc ? SQLITE_DONE : step, rc, err);
+}
+
+int slave_store_streams(struct slave_store *s, int64_t run,
+                        int (*each)(const struct slave_stream_row *row,
+                                    void *arg),
+                        void *arg, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_STREAMS];
+    int rc = 0, step;
+    (void)sqlite3_bind_int64(q, 1, run);
+    while (rc == 0 && (step = sqlite3_step(q)) == SQLITE_ROW) {
+        struct slave_stream_row row = {
+            .number = (uint32_t)sqlite3_column_int64(q, 0)};
+        col_blob(q, 1, &row.head, sizeof(row.head));
+        row.next_seq = (uint32_t)sqlite3_column_int64(q, 2);
+        row.records = slave_col_u64(q, 3);
+        row.bytes = slave_col_u64(q, 4);
+        row.dead = sqlite3_column_int(q, 5) != 0;
+        row.dead_t_ns = slave_col_u64(q, 6);
+        lost_parse(sqlite3_column_text(q, 7), row.lost);
+        rc = each(&row, arg);
+    }
+    return end_walk(s, SLAVE_STMT_STREAMS, rc ? SQLITE_DONE : step, rc, err);
+}
+
+int slave_store_segments(struct slave_store *s, int64_t run,
+                         int (*each)(const struct slave_segment_row *row,
+                                     void *arg),
+                         void *arg, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_SEGMENTS];
+    int rc = 0, step;
+    (void)sqlite3_bind_int64(q, 1, run);
+    while (rc == 0 && (step = sqlite3_step(q)) == SQLITE_ROW) {
+        struct slave_segment_row row = {
+            .stream = (uint32_t)sqlite3_column_int64(q, 1)};
+        const unsigned char *file = sqlite3_column_text(q, 0);
+        snprintf(row.file, sizeof(row.file), "%s",
+                 file ? (const char *)file : "");
+        row.seq = (uint32_t)sqlite3_column_int64(q, 2);
+        row.at = (uint32_t)sqlite3_column_int64(q, 3);
+        row.done = sqlite3_column_int(q, 4) != 0;
+        row.given_up = sqlite3_column_int(q, 5) != 0;
+        lost_parse(sqlite3_column_text(q, 6), row.lost);
+        rc = each(&row, arg);
+    }
+    return end_walk(s, SLAVE_STMT_SEGMENTS, rc ? SQLITE_DONE : step, rc, err);
+}

@@ -1,0 +1,120 @@
+/*
+ * The slave's database, STATE/slave-MACHINE/slave.db (SQLite, WAL, synchronous
+ * NORMAL). Look at it with sqlite3 at any time:
+ *
+ *  meta(key, value)         schema version
+ *  run(id, name, state, ...) one row a run; state 0 open, 1 closed
+ *  stream(run, number, ...) one row a stream: its first segment's header, how
+ *                           far it has come, what it lost
+ *  segment(run, file, ...)  cursors: file, seq and the offset ingested so far
+ *  process(run, idx, ...)   \
+ *  thread(run, chain, ...)   | IRT of the last build of the run
+ *  channel(run, idx, ...)    |
+ *  traffic(run, end, process, ...) /
+ *
+ * Invariants:
+ *  - run.archive_bytes, stream and segment rows of one turn commit together
+ *    (exactly once); the archive's bytes are written before the commit.
+ *  - unsigned 64-bit values are stored as SQLite's signed ones, bit for bit.
+ *  - `lost` columns are eight numbers by cause, separated by spaces.
+ *
+ * Statements are prepared once, at open. Thread: the event loop's (one at a
+ * time; the loop may move from thread to thread).
+ */
+#ifndef IPS_SLAVE_STORE_H
+#define IPS_SLAVE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/format.h"
+#include "common/err.h"
+
+#define SLAVE_SCHEMA_VERSION 1
+
+struct slave_store;
+
+struct slave_run_row {
+    int64_t id; /* 0: not stored yet */
+    char name[64];
+    bool closed;
+    struct ips_control control;
+    uint64_t archive_bytes;
+    uint64_t graph_bytes;
+    uint64_t events;
+    uint64_t torn;     /* reservations never published */
+    uint64_t given_up; /* damaged segments */
+    uint64_t lost[IPS_LOST_COUNT]; /* all: the streams' and control's own;
+        control.lost says how much of control's is in it */
+    uint64_t processes, threads, untraced;
+    uint64_t closed_real_ns;
+};
+
+struct slave_stream_row {
+    uint32_t number;
+    struct ips_segment_header head; /* of its first segment */
+    uint32_t next_seq;
+    uint64_t records;
+    uint64_t bytes;
+    bool dead;
+    uint64_t dead_t_ns;
+    uint64_t lost[IPS_LOST_COUNT];
+};
+
+struct slave_segment_row {
+    char file[96];
+    uint32_t stream;
+    uint32_t seq;
+    uint32_t at; /* offset of the first byte not yet ingested */
+    bool done;   /* all of it was */
+    bool given_up;
+    uint64_t lost[IPS_LOST_COUNT]; /* of this seq, already in the stream's */
+};
+
+int slave_store_open(const char *path, struct slave_store **out,
+                     struct ips_err *err) IPS_MUST_USE;
+void slave_store_close(struct slave_store *s);
+
+int slave_store_begin(struct slave_store *s, struct ips_err *err) IPS_MUST_USE;
+int slave_store_commit(struct slave_store *s, struct ips_err *err)
+    IPS_MUST_USE;
+void slave_store_rollback(struct slave_store *s);
+
+/* Insert or replace. put_run sets row->id of a new run. */
+int slave_store_put_run(struct slave_store *s, struct slave_run_row *row,
+                        struct ips_err *err) IPS_MUST_USE;
+int slave_store_put_stream(struct slave_store *s, int64_t run,
+                           const struct slave_stream_row *row,
+                           struct ips_err *err) IPS_MUST_USE;
+int slave_store_put_segment(struct slave_store *s, int64_t run,
+                            const struct slave_segment_row *row,
+                            struct ips_err *err) IPS_MUST_USE;
+int slave_store_drop_segment(struct slave_store *s, int64_t run,
+                             const char *file, struct ips_err *err)
+    IPS_MUST_USE;
+/* Everything of a run, in a transaction of its own. */
+int slave_store_drop_run(struct slave_store *s, int64_t run,
+                         struct ips_err *err) IPS_MUST_USE;
+
+/* Each row is borrowed for the call. A callback that returns non-zero ends the
+ * walk with that value. */
+int slave_store_runs(struct slave_store *s,
+                     int (*each)(const struct slave_run_row *row, void *arg),
+                     void *arg, struct ips_err *err) IPS_MUST_USE;
+int slave_store_streams(struct slave_store *s, int64_t run,
+                        int (*each)(const struct slave_stream_row *row,
+                                    void *arg),
+                        void *arg, struct ips_err *err) IPS_MUST_USE;
+int slave_store_segments(struct slave_store *s, int64_t run,
+                         int (*each)(const struct slave_segment_row *row,
+                                     void *arg),
+                         void *arg, struct ips_err *err) IPS_MUST_USE;
+
+struct ips_built;
+/* Replaces the run's IRT by that of a build, in a transaction of its own.
+ * `b` may not change meanwhile. O(rows). store_irt.c */
+int slave_store_put_irt(struct slave_store *s, int64_t run,
+                        const struct ips_built *b, struct ips_err *err)
+    IPS_MUST_USE;
+
+#endif

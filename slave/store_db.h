@@ -1,0 +1,57 @@
+/* What store.c and store_irt.c share. */
+#ifndef IPS_SLAVE_STORE_DB_H
+#define IPS_SLAVE_STORE_DB_H
+
+#include <sqlite3.h>
+
+#include "slave/store.h"
+
+enum slave_stmt {
+    SLAVE_STMT_BEGIN,
+    SLAVE_STMT_COMMIT,
+    SLAVE_STMT_ROLLBACK,
+    SLAVE_STMT_PUT_RUN,
+    SLAVE_STMT_PUT_STREAM,
+    SLAVE_STMT_PUT_SEGMENT,
+    SLAVE_STMT_DROP_SEGMENT,
+    SLAVE_STMT_RUNS,
+    SLAVE_STMT_STREAMS,
+    SLAVE_STMT_SEGMENTS,
+    SLAVE_STMT_PUT_PROCESS,
+    SLAVE_STMT_PUT_THREAD,
+    SLAVE_STMT_PUT_CHANNEL,
+    SLAVE_STMT_PUT_TRAFFIC,
+    SLAVE_STMT_COUNT
+};
+
+struct slave_store {
+    sqlite3 *db;
+    sqlite3_stmt *stmt[SLAVE_STMT_COUNT];
+};
+
+/* IPS_E_DB with SQLite's own sentence. */
+int slave_store_error(struct slave_store *s, struct ips_err *err,
+                      const char *what) IPS_MUST_USE;
+/* Runs a bound statement that gives no rows, and resets it. */
+int slave_store_step(struct slave_store *s, enum slave_stmt which,
+                     struct ips_err *err) IPS_MUST_USE;
+/* Deletes the run's rows of the named tables (NULL ended list). */
+int slave_store_clear(struct slave_store *s, int64_t run,
+                      const char *const *tables, struct ips_err *err)
+    IPS_MUST_USE;
+
+static inline void slave_bind_u64(sqlite3_stmt *q, int at, uint64_t v)
+{
+    (void)sqlite3_bind_int64(q, at, (sqlite3_int64)v);
+}
+static inline uint64_t slave_col_u64(sqlite3_stmt *q, int at)
+{
+    return (uint64_t)sqlite3_column_int64(q, at);
+}
+/* The text is copied. */
+static inline void slave_bind_text(sqlite3_stmt *q, int at, const char *text)
+{
+    (void)sqlite3_bind_text(q, at, text, -1, SQLITE_TRANSIENT);
+}
+
+#endif

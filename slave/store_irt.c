@@ -1,0 +1,127 @@
+/* The IRT of a build as rows: process, thread, channel, traffic. */
+#include "slave/build.h"
+#include "slave/store_db.h"
+
+static int put_processes(struct slave_store *s, int64_t run,
+                         const struct ips_built *b, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_PROCESS];
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < b->proc_count; i++) {
+        const struct ips_proc *p = &b->procs[i];
+        (void)sqlite3_bind_int64(q, 1, run);
+        slave_bind_u64(q, 2, i);
+        slave_bind_u64(q, 3, p->pid);
+        (void)sqlite3_bind_int64(q, 4,
+                                 p->parent == IPS_NONE ? -1
+                                                       : (int64_t)p->parent);
+        slave_bind_text(q, 5, p->name);
+        slave_bind_text(q, 6, p->command);
+        slave_bind_u64(q, 7, p->start_ns);
+        slave_bind_u64(q, 8, p->end_ns);
+        slave_bind_u64(q, 9, p->open);
+        slave_bind_u64(q, 10, p->root);
+        slave_bind_text(q, 11, p->end);
+        slave_bind_u64(q, 12, p->cpu_ns);
+        slave_bind_u64(q, 13, p->rusage_cpu_ns);
+        slave_bind_u64(q, 14, p->unattributed_ns);
+        slave_bind_u64(q, 15, p->events);
+        rc = slave_store_step(s, SLAVE_STMT_PUT_PROCESS, err);
+    }
+    return rc;
+}
+
+static int put_threads(struct slave_store *s, int64_t run,
+                       const struct ips_built *b, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_THREAD];
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < b->g.chain_count; i++) {
+        const struct ips_thread_row *t = &b->threads[i];
+        uint64_t wait_ns = 0;
+        for (int c = 0; c < IPS_WAIT_COUNT; c++)
+            wait_ns += t->wait_ns[c];
+        (void)sqlite3_bind_int64(q, 1, run);
+        slave_bind_u64(q, 2, i);
+        slave_bind_u64(q, 3, t->process);
+        slave_bind_u64(q, 4, t->tid);
+        slave_bind_text(q, 5, t->name);
+        slave_bind_u64(q, 6, t->start_ns);
+        slave_bind_u64(q, 7, t->end_ns);
+        slave_bind_u64(q, 8, t->open);
+        slave_bind_u64(q, 9, t->cpu_ns);
+        slave_bind_u64(q, 10, wait_ns);
+        slave_bind_u64(q, 11, t->messages_out);
+        slave_bind_u64(q, 12, t->bytes_out);
+        slave_bind_u64(q, 13, t->messages_in);
+        slave_bind_u64(q, 14, t->bytes_in);
+        rc = slave_store_step(s, SLAVE_STMT_PUT_THREAD, err);
+    }
+    return rc;
+}
+
+static int put_channels(struct slave_store *s, int64_t run,
+                        const struct ips_built *b, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_CHANNEL];
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < b->end_count; i++) {
+        const struct ips_end *e = &b->ends[i];
+        (void)sqlite3_bind_int64(q, 1, run);
+        slave_bind_u64(q, 2, i);
+        slave_bind_u64(q, 3, e->kind);
+        slave_bind_text(q, 4, e->name);
+        slave_bind_u64(q, 5, e->peer);
+        (void)sqlite3_bind_int64(
+            q, 6, e->peer == IPS_PEER_LOCAL ? (int64_t)e->peer_end : -1);
+        slave_bind_u64(q, 7, e->sent_messages);
+        slave_bind_u64(q, 8, e->sent_bytes);
+        slave_bind_u64(q, 9, e->recv_messages);
+        slave_bind_u64(q, 10, e->recv_bytes);
+        slave_bind_u64(q, 11, e->closed);
+        rc = slave_store_step(s, SLAVE_STMT_PUT_CHANNEL, err);
+    }
+    return rc;
+}
+
+static int put_traffic(struct slave_store *s, int64_t run,
+                       const struct ips_built *b, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_TRAFFIC];
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < b->traffic_count; i++) {
+        const struct ips_traffic *t = &b->traffic[i];
+        (void)sqlite3_bind_int64(q, 1, run);
+        slave_bind_u64(q, 2, t->end);
+        slave_bind_u64(q, 3, t->process);
+        slave_bind_u64(q, 4, t->sent_messages);
+        slave_bind_u64(q, 5, t->sent_bytes);
+        slave_bind_u64(q, 6, t->recv_messages);
+        slave_bind_u64(q, 7, t->recv_bytes);
+        rc = slave_store_step(s, SLAVE_STMT_PUT_TRAFFIC, err);
+    }
+    return rc;
+}
+
+int slave_store_put_irt(struct slave_store *s, int64_t run,
+                        const struct ips_built *b, struct ips_err *err)
+{
+    static const char *const tables[] = {"process", "thread", "channel",
+                                         "traffic", NULL};
+    int rc = slave_store_begin(s, err);
+    if (rc == 0)
+        rc = slave_store_clear(s, run, tables, err);
+    if (rc == 0)
+        rc = put_processes(s, run, b, err);
+    if (rc == 0)
+        rc = put_threads(s, run, b, err);
+    if (rc == 0)
+        rc = put_channels(s, run, b, err);
+    if (rc == 0)
+        rc = put_traffic(s, run, b, err);
+    if (rc == 0)
+        rc = slave_store_commit(s, err);
+    if (rc < 0)
+        slave_store_rollback(s);
+    return rc;
+}

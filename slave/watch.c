@@ -1,0 +1,175 @@
+/*
+ * What is in the pool: run directories and segment files. inotify tells of
+ * them as they appear; a listing every few seconds (every second where there
+ * is no inotify) finds what inotify lost. inotify does not see stores into a
+ * mapping: those are polled by ingest.c, with back-off.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "slave/drain.h"
+#include "slave/poolfs.h"
+
+int slave_watch_open(struct slave_drain *d, struct ips_err *err)
+{
+    d->inotify_fd = -1;
+    d->pool_watch = -1;
+    d->scan_now = true;
+    d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (d->epoll_fd < 0)
+        return ips_err_errno(err, "epoll");
+    d->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (d->inotify_fd >= 0) {
+        struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL};
+        if (epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, d->inotify_fd, &ev) < 0)
+            return ips_err_errno(err, "epoll");
+        d->pool_watch = inotify_add_watch(d->inotify_fd, d->pool,
+                                          IN_CREATE | IN_MOVED_TO |
+                                              IN_ONLYDIR);
+    }
+    if (d->pool_watch < 0)
+        ips_log_warn("no inotify here (%s): the pool is listed every second",
+                     strerror(errno));
+    return 0;
+}
+
+void slave_watch_events(struct slave_drain *d, uint64_t now_ns)
+{
+    char buffer[16384] __attribute__((aligned(8)));
+    ssize_t n;
+    while ((n = read(d->inotify_fd, buffer, sizeof(buffer))) > 0) {
+        for (ssize_t at = 0; at < n;) {
+            struct inotify_event ev;
+            memcpy(&ev, buffer + at, sizeof(ev));
+            at += (ssize_t)(sizeof(ev) + ev.len);
+            if (ev.mask & IN_Q_OVERFLOW || ev.wd == d->pool_watch)
+                d->scan_now = true;
+            for (struct slave_run *r = d->runs; r; r = r->next)
+                if (ev.wd == r->watch || ev.mask & IN_Q_OVERFLOW)
+                    r->scan_now = true;
+        }
+    }
+    (void)now_ns;
+}
+
+static void check_directory(struct slave_drain *d, const char *name)
+{
+    struct ips_err err = {0};
+    struct ips_control control;
+    struct slave_run *run = slave_drain_find(d, name);
+    if (run && run->in_pool)
+        return;
+    int fd = slave_poolfs_open_dir(d->pool_fd, name, &err);
+    if (fd < 0) {
+        ips_log_debug("pool: %s", err.msg);
+        return;
+    }
+    int rc = slave_poolfs_control(fd, &control, &err);
+    if (rc == 0 && strcmp(control.run, name) != 0)
+        rc = ips_err_set(&err, IPS_E_CORRUPT, "control names run %s",
+                         control.run);
+    if (rc == 0) {
+        rc = slave_run_found(d, name, fd, &control, &err);
+        if (rc == 0)
+            return;
+    } else if (rc == IPS_E_NOT_FOUND || rc == IPS_E_CORRUPT) {
+        /* Being made just now, perhaps: looked at again. */
+        ips_log_debug("pool: run %s: %s", name, err.msg);
+        close(fd);
+        return;
+    }
+    ips_log_warn("pool: run %s: %s", name, err.msg);
+    close(fd);
+}
+
+void slave_watch_pool(struct slave_drain *d)
+{
+    int fd = openat(d->pool_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        ips_log_warn("pool %s cannot be listed: %s", d->pool, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    struct dirent *e;
+    while ((e = readdir(dir)))
+        if ((e->d_type == DT_DIR || e->d_type == DT_UNKNOWN) &&
+            slave_poolfs_run_name(e->d_name))
+            check_directory(d, e->d_name);
+    closedir(dir);
+}
+
+static bool segment_name(const char *name)
+{
+    size_t len = strlen(name), suffix = strlen(IPS_SEGMENT_SUFFIX);
+    return len > suffix && len < sizeof(((struct slave_segment_row *)0)->file) &&
+           strcmp(name + len - suffix, IPS_SEGMENT_SUFFIX) == 0;
+}
+
+/* A segment that is known but was not in the listing was removed by somebody
+ * else; what it held is gone. */
+static void check_vanished(struct slave_run *run)
+{
+    for (struct slave_segment *s = run->segments; s; s = s->next) {
+        if (s->scan == run->scan || s->state == SLAVE_SEG_GONE)
+            continue;
+        if (s->state == SLAVE_SEG_READING || s->state == SLAVE_SEG_WAITING)
+            ips_log_warn("run %s: segment %s was removed by somebody else",
+                         run->row.name, s->row.file);
+        slave_segment_set_state(s, SLAVE_SEG_GONE, "not in the directory");
+        s->drop_row = s->stored;
+    }
+}
+
+int slave_watch_run(struct slave_drain *d, struct slave_run *run)
+{
+    int fd = openat(run->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        ips_log_warn("run %s: cannot be listed: %s", run->row.name,
+                     strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    if (d->inotify_fd >= 0 && run->watch < 0) {
+        /* By the descriptor, not the path: the very directory we read. */
+        char path[64];
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", run->dirfd);
+        run->watch = inotify_add_watch(d->inotify_fd, path,
+                                       IN_CREATE | IN_MOVED_TO);
+    }
+    struct dirent *e;
+    int fresh = 0;
+    run->scan++;
+    run->scan_now = false;
+    while ((e = readdir(dir))) {
+        if (!segment_name(e->d_name))
+            continue;
+        struct slave_segment *s = slave_run_segment(run, e->d_name);
+        if (!s && run->segment_map.count < SLAVE_SEGMENTS_MAX) {
+            s = slave_run_add_segment(run, e->d_name);
+            fresh++;
+        }
+        if (s)
+            s->scan = run->scan;
+    }
+    closedir(dir);
+    check_vanished(run);
+    return fresh;
+}
+
+void slave_watch_forget(struct slave_drain *d, struct slave_run *run)
+{
+    if (run->watch >= 0)
+        (void)inotify_rm_watch(d->inotify_fd, run->watch);
+    run->watch = -1;
+}

@@ -1,0 +1,163 @@
+/* One worker thread and two queues; see work.h. */
+#include "slave/work.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct queue {
+    struct slave_job *head, **tail;
+};
+
+struct slave_work {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct queue todo, done;
+    struct slave_job *drop;
+    bool stop;
+    struct slave_graphs *graphs;
+    void (*on_ready)(void *arg);
+    void *arg;
+};
+
+static void queue_put(struct queue *q, struct slave_job *job)
+{
+    job->next = NULL;
+    *q->tail = job;
+    q->tail = &job->next;
+}
+
+static struct slave_job *queue_get(struct queue *q)
+{
+    struct slave_job *job = q->head;
+    if (!job)
+        return NULL;
+    q->head = job->next;
+    if (!q->head)
+        q->tail = &q->head;
+    job->next = NULL;
+    return job;
+}
+
+void slave_job_fail(struct slave_job *job)
+{
+    job->reply.error = job->err.code ? job->err.code : IPS_E_IO;
+    job->reply.message = job->err.msg;
+    job->reply.answer_case = IPS__REPLY__ANSWER__NOT_SET;
+    job->finished = true;
+}
+
+static void release(struct slave_work *w, struct slave_job *job)
+{
+    if (job->release)
+        job->release(job, w->graphs);
+    free(job);
+}
+
+static void *work(void *arg)
+{
+    struct slave_work *w = arg;
+    pthread_mutex_lock(&w->lock);
+    for (;;) {
+        struct slave_job *job;
+        if ((job = w->drop)) {
+            w->drop = job->next;
+            pthread_mutex_unlock(&w->lock);
+            release(w, job);
+            pthread_mutex_lock(&w->lock);
+        } else if (w->stop) {
+            break;
+        } else if ((job = queue_get(&w->todo))) {
+            pthread_mutex_unlock(&w->lock);
+            job->err = (struct ips_err){0};
+            job->step(job, w->graphs);
+            job->reply.id = job->id;
+            job->reply.last = job->finished;
+            pthread_mutex_lock(&w->lock);
+            queue_put(&w->done, job);
+            w->on_ready(w->arg);
+        } else {
+            pthread_cond_wait(&w->more, &w->lock);
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+int slave_work_start(struct slave_graphs *graphs,
+                     void (*on_ready)(void *arg), void *arg,
+                     struct slave_work **out, struct ips_err *err)
+{
+    struct slave_work *w = calloc(1, sizeof(*w));
+    if (!w)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    w->graphs = graphs;
+    w->on_ready = on_ready;
+    w->arg = arg;
+    w->todo.tail = &w->todo.head;
+    w->done.tail = &w->done.head;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->more, NULL);
+    /* Signals are the loop's. */
+    sigset_t all, was;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    int rc = pthread_create(&w->thread, NULL, work, w);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    if (rc) {
+        free(w);
+        errno = rc;
+        return ips_err_errno(err, "worker thread");
+    }
+    *out = w;
+    return 0;
+}
+
+void slave_work_stop(struct slave_work *w)
+{
+    struct slave_job *job;
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    pthread_cond_signal(&w->more);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+    while ((job = queue_get(&w->todo)) || (job = queue_get(&w->done)))
+        release(w, job);
+    while ((job = w->drop)) {
+        w->drop = job->next;
+        release(w, job);
+    }
+    pthread_cond_destroy(&w->more);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+void slave_work_give(struct slave_work *w, struct slave_job *job)
+{
+    pthread_mutex_lock(&w->lock);
+    queue_put(&w->todo, job);
+    pthread_cond_signal(&w->more);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void slave_work_drop(struct slave_work *w, struct slave_job *job)
+{
+    pthread_mutex_lock(&w->lock);
+    job->next = w->drop;
+    w->drop = job;
+    pthread_cond_signal(&w->more);
+    pthread_mutex_unlock(&w->lock);
+}
+
+struct slave_job *slave_work_take(struct slave_work *w)
+{
+    pthread_mutex_lock(&w->lock);
+    struct slave_job *job = queue_get(&w->done);
+    pthread_mutex_unlock(&w->lock);
+    return job;
+}

@@ -1,0 +1,126 @@
+/*
+ * Prints random activity graphs as `ipsq graph --format jsonl` does, each
+ * followed by a line with the C engines' answers, for the oracle in Python to
+ * check: {"seed", "kernel": A, "deque": A, "contract": A} where A has t_max_ns,
+ * total_cpu_ns, end, segments [[kind, from, to, ns], ...].
+ *
+ * Usage: random_graph FIRST COUNT
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/support/random_graph.h"
+
+static const char *const kind_names[] = {
+#define X(name, number) [number] = #name,
+    IPS_NODE_KINDS(X)
+#undef X
+};
+static const char *const xkind_names[] = {
+#define X(name, number, text) [number] = text,
+    IPS_XKINDS(X)
+#undef X
+};
+static const char *const segment_names[] = {"compute", "message", "external"};
+
+static void print_node(const struct ips_graph *g, const struct ips_chain *c,
+                       uint32_t i, const struct ips_lane *lane)
+{
+    bool present;
+    uint64_t xw = ips_xweight(g, i, lane, &present);
+    printf("{\"id\": %u, \"machine\": \"m%u\", \"pid\": %u, \"tid\": %u, "
+           "\"kind\": \"%s\", ",
+           i, c->machine + 1, c->pid, c->tid, kind_names[g->kind[i]]);
+    if (i == c->first)
+        printf("\"pred\": null, \"arc_cpu_ns\": null, ");
+    else
+        printf("\"pred\": %u, \"arc_cpu_ns\": %" PRIu64 ", ", i - 1, g->w[i]);
+    printf("\"arc_sched_ns\": null, \"arc_wall_ns\": null, ");
+    if (present && g->xpred[i] != IPS_NO_NODE)
+        printf("\"xpred\": %u, \"xarc_cpu_ns\": %" PRIu64
+               ", \"xkind\": \"%s\", ",
+               g->xpred[i], xw, xkind_names[g->xkind[i]]);
+    else
+        printf("\"xpred\": null, \"xarc_cpu_ns\": null, \"xkind\": null, ");
+    printf("\"xarc_sched_ns\": null, \"xarc_wall_ns\": null}\n");
+}
+
+static void print_answer(const char *name, uint64_t t_max, uint64_t total,
+                         uint32_t end, const struct ips_path *p)
+{
+    printf(", \"%s\": {\"t_max_ns\": %" PRIu64 ", \"total_cpu_ns\": %" PRIu64
+           ", \"end\": %u, \"segments\": [",
+           name, t_max, total, end);
+    for (uint64_t k = 0; k < p->count; k++)
+        printf("%s[\"%s\", %u, %u, %" PRIu64 "]", k ? ", " : "",
+               segment_names[p->seg[k].kind], p->seg[k].from, p->seg[k].to,
+               p->seg[k].ns);
+    printf("]}");
+}
+
+static int engine(const char *name, const struct ips_graph *g,
+                  const struct ips_lane *lane, bool deque, struct ips_err *err)
+{
+    struct ips_est e;
+    struct ips_path p;
+    uint32_t stop;
+    int rc = deque ? ips_longest_path_pdm(g, lane, &e, err)
+                   : ips_longest_path(g, lane, NULL, &e, err);
+    if (rc < 0)
+        return rc;
+    rc = ips_path_walk(g, lane, &e, e.end, &p, &stop, err);
+    if (rc == 0)
+        print_answer(name, e.t_max, e.total, e.end, &p);
+    ips_path_release(&p);
+    ips_est_release(&e);
+    return rc;
+}
+
+static int print_graph(uint64_t seed, struct ips_err *err)
+{
+    struct rg r;
+    struct rg_answer a = {0};
+    struct rg_options opt = rg_options_of(seed);
+    uint64_t s = seed;
+    struct ips_lane lane = {{rg_below(&s, 3) * rg_below(&s, 20),
+                             (uint64_t)rg_below(&s, 2) << 31, 1, 1},
+                            (enum ips_external)rg_below(&s, 3)};
+    rg_make(&opt, &r);
+    const struct ips_graph *g = &r.whole;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        for (uint32_t i = 0; i < g->chains[c].count; i++)
+            print_node(g, &g->chains[c], g->chains[c].first + i, &lane);
+    }
+    printf("{\"seed\": %" PRIu64, seed);
+    int rc = engine("kernel", g, &lane, false, err);
+    if (rc == 0)
+        rc = engine("deque", g, &lane, true, err);
+    if (rc == 0)
+        rc = rg_contract(&r, &lane, &a, err);
+    if (rc == 0)
+        print_answer("contract", a.t_max, a.total, a.end, &a.path);
+    puts("}");
+    rg_answer_release(&a);
+    rg_release(&r);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3) {
+        fprintf(stderr, "usage: random_graph FIRST COUNT\n");
+        return 2;
+    }
+    uint64_t first = strtoull(argv[1], NULL, 10);
+    uint64_t count = strtoull(argv[2], NULL, 10);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct ips_err err;
+        if (print_graph(seed, &err) < 0) {
+            fprintf(stderr, "random_graph: seed %" PRIu64 ": %s\n", seed,
+                    err.msg);
+            return 1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,1 @@
+target_link_libraries(slave_asker PRIVATE ips_proto ips_sanitize)

@@ -1,0 +1,116 @@
+"""The demo and the installer: what they say, and that nothing stays."""
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from conftest import ROOT, clean_env, processes_of
+
+DEMO_DIR = pathlib.Path(f"/dev/shm/ips-demo-{os.getuid()}")
+
+
+def call(*words, timeout=200):
+    return subprocess.run(list(map(str, words)), capture_output=True,
+                          text=True, cwd="/", env=clean_env(),
+                          stdin=subprocess.DEVNULL, timeout=timeout)
+
+
+def demo(*words):
+    return call(ROOT / "deploy" / "demo", *words)
+
+
+def assert_nothing_left():
+    assert not DEMO_DIR.exists()
+    assert processes_of(DEMO_DIR) == []
+    if os.geteuid() == 0:
+        assert "ipsdemo" not in call("ip", "netns", "list").stdout
+
+
+@pytest.fixture
+def no_demo(build):
+    if build.top != ROOT / "build" / "release":
+        pytest.skip("the demo uses the release build")
+    if DEMO_DIR.exists():
+        pytest.skip("somebody's demo is running")
+    yield
+    demo("--end")
+
+
+def check_output(text):
+    """It found the tour, and each answer came."""
+    assert "length 4809" in text
+    for command in ("runs", "ls demo", "metrics demo", "path demo"):
+        assert f"$ ipsq {command}" in text
+    for machine in ("m1", "m2", "m3"):
+        assert machine in text
+    assert re.search(r"tsp-controller", text.split("$ ipsq path")[1])
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("words", [[], ["--loopback"]])
+def test_demo(no_demo, words):
+    done = demo(*words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_output(done.stdout)
+    assert_nothing_left()
+
+
+@pytest.mark.timeout(240)
+def test_kept_demo(no_demo):
+    done = demo("--keep")
+    assert done.returncode == 0, done.stdout + done.stderr
+    ask = re.search(r"^ +(\S+/ipsq --master \S+) COMMAND", done.stdout, re.M)
+    more = call(*ask[1].split(), "path", "demo")
+    assert more.returncode == 0 and "tsp-controller" in more.stdout
+    again = demo()
+    assert again.returncode == 1 and "--end" in again.stderr
+    assert demo("--end").returncode == 0
+    assert_nothing_left()
+
+
+@pytest.mark.timeout(120)
+def test_interrupted_demo(no_demo):
+    """Ended in the middle, it still leaves nothing."""
+    proc = subprocess.Popen([str(ROOT / "deploy" / "demo")],
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, env=clean_env())
+    for line in proc.stdout:
+        if "measuring" in line:
+            break
+    proc.terminate()
+    rest = proc.stdout.read()
+    assert proc.wait(60) == 143, rest
+    assert_nothing_left()
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("script", ["deploy/demo", "deploy/deps",
+                                    "deploy/hosts", "tests/run"])
+def test_usage(script):
+    done = call(ROOT / script, "--help")
+    assert done.returncode == 0 and done.stdout.startswith("usage: " + script)
+    done = call(ROOT / script, "--no-such-option")
+    assert done.returncode == 2 and "usage: " in done.stderr
+
+
+@pytest.mark.quick
+def test_deps_does_nothing_when_all_is_there():
+    """These tests run, so it is."""
+    done = call(ROOT / "deploy" / "deps")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.quick
+def test_deps_tells_a_user_what_to_ask_for():
+    """With a package that is not there, and no root."""
+    if os.geteuid() != 0:
+        pytest.skip("needs to become somebody else")
+    changed = (ROOT / "deploy" / "deps").read_text().replace(
+        "strace", "no-such-package")
+    done = call("setpriv", "--reuid", 65534, "--regid", 65534,
+                "--clear-groups", "bash", "-c", changed, "deps", "--test")
+    assert done.returncode == 1 and done.stdout == ""
+    assert "apt-get install --no-install-recommends no-such-package" in \
+        done.stderr

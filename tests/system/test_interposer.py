@@ -1,0 +1,481 @@
+"""The interposer: programs behave as without it, and what they did is there.
+
+Each small program of tests/programs/i_*.c runs bare and under ipsrun without
+daemons: same output and status. Then the records are read with pooldump and
+checked: bytes of each channel on both ends, and kinds of records.
+"""
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+pytestmark = pytest.mark.quick
+
+UNKNOWN = 2**64 - 1
+PIPE, UNIX, UNIX_DGRAM, TCP, UDP = 1, 2, 3, 4, 5
+WAIT, THREAD, SYSTEM = 1, 2, 3
+FORK, VFORK, SPAWN, POPEN, SYSTEM_FORK, THREAD_FORK = 1, 2, 3, 4, 5, 6
+
+
+class Records:
+    """All records of one run."""
+
+    def __init__(self, lines):
+        self.rows = [json.loads(line) for line in lines]
+        self.chans = {self.key(r): r for r in self.of("CHAN")}
+
+    @staticmethod
+    def key(r):
+        return r["pid"], r["image"], r["a"]
+
+    def of(self, record, **fields):
+        return [r for r in self.rows if r["type"] == record and
+                all(r.get(k) == v for k, v in fields.items())]
+
+    def count(self, record, **fields):
+        return len(self.of(record, **fields))
+
+    def channel(self, r):
+        """The CHAN that a record's channel id stands for."""
+        return self.chans[self.key(r)]
+
+    def moved(self, kind):
+        """{end: [sent, received]} of all channels of a kind; an end is the
+        pipe, or the socket itself."""
+        ends = collections.defaultdict(lambda: [0, 0])
+        for r in self.of("SEND") + self.of("RECV"):
+            chan = self.channel(r)
+            if chan["kind"] == kind and r["result"] > 0:
+                ends[chan["ino"]][r["type"] == "RECV"] += r["result"]
+        return dict(ends)
+
+    def peers(self, kind):
+        """Pairs of ends, each once: Unix sockets by inode, TCP by address."""
+        chans = [c for c in self.chans.values() if c["kind"] == kind]
+        found = set()
+        for a in chans:
+            for b in chans:
+                same = (b["ino"] == a["peer_ino"] if kind == UNIX else
+                        (a["local"], a["remote"]) ==
+                        (b["remote"], b["local"]))
+                if same:
+                    found.add(frozenset((a["ino"], b["ino"])))
+        return [tuple(pair) for pair in found]
+
+
+@pytest.fixture
+def trace(build):
+    """trace(argv, stdin) -> Records, having compared with the bare run."""
+    # Not tmp_path: a run that changes user must reach its pool.
+    top = tempfile.mkdtemp(prefix="preload-", dir="/dev/shm")
+    os.chmod(top, 0o711)
+    runs = []
+
+    def run(argv, stdin="", env=None, status=None):
+        env = {**os.environ, **(env or {})}
+        for name in list(env):
+            if name.startswith("IPS_"):
+                del env[name]
+        name = f"r{len(runs)}"
+        runs.append(name)
+        bare = subprocess.run(argv, input=stdin, env=env, text=True,
+                              capture_output=True, timeout=60)
+        seen = subprocess.run(
+            [build.bin("ipsrun"), "--no-daemons", "--quiet", "--pool",
+             top + "/pool", "--name", name, "--"] + argv,
+            input=stdin, env=env, text=True, capture_output=True, timeout=60)
+        assert seen.stdout == bare.stdout
+        assert seen.stderr == bare.stderr
+        assert seen.returncode == bare.returncode
+        if status is not None:
+            assert seen.returncode == status
+        dirs = [d for d in pathlib.Path(top, "pool").iterdir()
+                if d.name.startswith(name)]
+        assert len(dirs) == 1
+        # A reservation that a signal handler jumped out of stays torn.
+        dump = subprocess.run(
+            [str(build.top / "tests" / "pooldump"), "--torn", str(dirs[0])],
+            text=True, capture_output=True, timeout=60)
+        assert dump.returncode == 0 and not dump.stderr, dump.stderr
+        records = Records(dump.stdout.splitlines())
+        records.stdout = seen.stdout
+        for segment in records.of("segment"):
+            assert segment["end"] in ("end", "closed")
+            assert not segment["lost"], segment
+        return records
+
+    yield run
+    shutil.rmtree(top)
+
+
+def program(build, name):
+    return build.program(name)
+
+
+# --- the C library's own reads and writes ----------------------------------
+
+
+@pytest.mark.parametrize("case,status", [
+    ("flush-at-exit", 3), ("quick-exit", 4), ("wide", 0), ("dprintf", 0)])
+def test_stdio_output_is_seen(build, trace, case, status):
+    """Would catch output that leaves by stdio's internal write unseen."""
+    r = trace([program(build, "i_stdio"), case], status=status)
+    sent = sum(s[0] for s in r.moved(PIPE).values())
+    assert sent == len(r.stdout) > 0
+    assert all(s["op"] == "STDIO" for s in r.of("SEND"))
+
+
+@pytest.mark.parametrize("case", ["getline", "fread"])
+def test_stdio_input_is_seen(build, trace, case):
+    """Would catch input read by stdio unseen, and a missing end-of-file."""
+    text = "".join(f"line {i}\n" for i in range(5000))
+    r = trace([program(build, "i_stdio"), case], stdin=text)
+    assert sum(s[1] for s in r.moved(PIPE).values()) == len(text)
+    assert r.count("RECV", result=0, op="STDIO") >= 1
+
+
+def test_stdio_stream_over_a_socket(build, trace):
+    """fclose closes the socket: its CLOSE comes before the end-of-file."""
+    r = trace([program(build, "i_stdio"), "fdopen"])
+    assert sorted(r.moved(UNIX).values()) == [[0, 16], [16, 0]]
+    close, = [c for c in r.of("CLOSE") if r.channel(c)["kind"] == UNIX]
+    end, = r.of("RECV", result=0)
+    assert close["t"] < end["t_ret"]
+
+
+def test_stdio_failed_write(build, trace):
+    """A full flush to nobody is one failed send."""
+    r = trace([program(build, "i_stdio"), "error"])
+    failed, = r.of("SEND", result=-1)
+    assert failed["err"] == 32
+
+
+# --- streams ------------------------------------------------------------------
+
+
+def test_calls_on_a_pipe(build, trace):
+    r = trace([program(build, "i_stream"), "pipe"])
+    own = r.moved(PIPE)
+    both, = [v for v in own.values() if v[1]]
+    assert both == [40, 40]
+
+
+def test_calls_on_a_socketpair(build, trace):
+    """Every call of the socket family, 10 bytes each; a peek moves none."""
+    r = trace([program(build, "i_stream"), "socketpair"])
+    assert sorted(r.moved(UNIX).values()) == [[0, 80], [80, 0]]
+    assert len(r.peers(UNIX)) == 1
+    assert r.count("RECVCALL", err=11) == 1
+
+
+def test_kernel_copies(build, trace):
+    """sendfile, splice, tee and vmsplice move what they say, on both ends."""
+    r = trace([program(build, "i_stream"), "kernel"])
+    assert sorted(r.moved(UNIX).values()) == [[0, 3000], [3000, 0]]
+    pipes = sorted(v for v in r.moved(PIPE).values() if v[1])
+    assert pipes == [[807, 807], [2000, 2000]]
+
+
+def test_ends_of_streams(build, trace):
+    """End-of-file after close and shutdown, EPIPE after both."""
+    r = trace([program(build, "i_stream"), "ends"])
+    assert r.count("RECV", result=0) == 2
+    assert [s["err"] for s in r.of("SEND", result=-1)] == [32, 32]
+    assert r.count("CLOSE", how=3) == 1
+
+
+@pytest.mark.parametrize("case,kind", [("tcp", TCP), ("unix", UNIX)])
+def test_server_and_client(build, trace, case, kind):
+    """Both ends find each other, and connect meets accept."""
+    r = trace([program(build, "i_stream"), case])
+    ends = r.moved(kind)
+    pairs = r.peers(kind)
+    assert len(pairs) == 2
+    for a, b in pairs:
+        assert ends[a] == ends[b][::-1]
+        assert sorted(ends[a]) == [50, 100]
+    asked = r.of("SEND", op="CONNECT", result=0)
+    taken = r.of("RECV", op="ACCEPT")
+    assert len(asked) == len(taken) == 2
+    for c, a in zip(sorted(asked, key=lambda x: x["t"]),
+                    sorted(taken, key=lambda x: x["t_ret"])):
+        assert r.channel(c)["flags"] & 1 and r.channel(a)["flags"] & 2
+        assert c["t"] < a["t_ret"]
+    assert r.count("RECVCALL", op="ACCEPT", err=11) == 1
+    if kind == TCP:  # the kernel's own totals agree
+        for c in r.of("CLOSE"):
+            chan = r.channel(c)
+            if chan["kind"] == TCP and c["sent"] != UNKNOWN:
+                assert [c["sent"], c["recv"]] == ends[chan["ino"]]
+
+
+def test_datagrams(build, trace):
+    """Each datagram is one SEND and one RECV with the same hash and length,
+    and the receiver knows the sender though the program never asked."""
+    r = trace([program(build, "i_dgram")])
+    sends, recvs = {}, []
+    for i, row in enumerate(r.rows):
+        if row["type"] != "DGRAM":
+            continue
+        after = r.rows[i + 1]
+        assert after["a"] == row["a"]
+        if after["type"] == "SEND":
+            sends[row["hash"], after["result"]] = row
+        else:
+            recvs.append((row, after))
+    assert len(sends) == len(recvs) == 11
+    unmatched = 0
+    for row, recv in recvs:
+        sent = sends.get((row["hash"], recv["result"]))
+        if not sent:
+            unmatched += 1
+        elif r.channel(recv)["kind"] == UDP:
+            assert row["remote"] == sent["local"]
+            assert row["local"] == sent["remote"]
+        else:
+            assert r.channel(recv)["kind"] == UNIX_DGRAM
+    assert unmatched == 1  # the one received into a buffer too short
+
+
+# --- descriptors ----------------------------------------------------------------
+
+
+def test_copies_of_a_descriptor(build, trace):
+    """Six numbers, one end; then the number is a file, then a socket."""
+    r = trace([program(build, "i_descriptor"), "copies"])
+    both, = [v for v in r.moved(PIPE).values() if v[1]]
+    assert both == [60, 60]
+    assert sorted(r.moved(UNIX).values()) == [[0, 20], [20, 0]]
+    end, = r.of("RECV", result=0)
+    pipe = r.channel(end)["ino"]
+    closed = [c for c in r.of("CLOSE") if r.channel(c)["ino"] == pipe]
+    assert len(closed) == 6
+    assert all(c["t"] < end["t_ret"] for c in closed)
+
+
+def test_passed_descriptor(build, trace):
+    """A child writes to a pipe whose end it got by SCM_RIGHTS."""
+    r = trace([program(build, "i_descriptor"), "pass"])
+    both, = [v for v in r.moved(PIPE).values() if v[1]]
+    assert both == [123, 123]
+
+
+def test_closing_everything(build, trace):
+    """closefrom and friends close nothing of ours; nothing of ours is open."""
+    r = trace([program(build, "i_descriptor"), "all"])
+    assert "next 3" in r.stdout
+    both, = [v for v in r.moved(PIPE).values() if v[1]]
+    assert both == [5, 5]
+    child = {row["pid"] for row in r.of("START")} - {r.of("FORK")[0]["pid"]}
+    assert len([c for c in r.of("CLOSE") if c["pid"] in child]) >= 3
+
+
+def test_fifo(build, trace):
+    r = trace([program(build, "i_descriptor"), "fifo"])
+    both, = [v for v in r.moved(PIPE).values() if v[1]]
+    assert both == [321, 321]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="chroot and setuid need root")
+def test_chroot_and_setuid_are_survived(build, trace):
+    """What the child does there may be lost; the program is not disturbed."""
+    r = trace([program(build, "i_descriptor"), "confined"])
+    assert any(v[1] == 77 for v in r.moved(PIPE).values())
+
+
+# --- processes --------------------------------------------------------------------
+
+
+def test_forks(build, trace):
+    """Every kind of fork: the child's START names parent and FORK."""
+    r = trace([program(build, "i_process"), "fork"])
+    forks = r.of("FORK", kind=FORK)
+    assert len(forks) == 7
+    starts = {s["pid"]: s for s in r.of("START", a=2)}
+    joins = {j["a"]: j for j in r.of("JOIN", kind=WAIT)}
+    for fork in forks:
+        child = starts[fork["a"]]
+        assert child["fork_seq"] == fork["fork_seq"]
+        assert child["ppid"] == fork["pid"]
+        assert child["parent_image"] == fork["image"]
+        assert joins[fork["a"]]["child_cpu_ns"] < UNKNOWN
+    statuses = [joins[f["a"]]["status"] for f in forks]
+    assert [s >> 8 for s in statuses[:5]] == [1, 2, 3, 4, 6]
+    assert [s & 0x7f for s in statuses[5:]] == [9, 6]
+    assert r.count("END", a=4) == 1  # abort
+
+
+def test_vfork_and_spawn(build, trace):
+    """Nothing is recorded by a vfork child before its exec."""
+    r = trace([program(build, "i_process"), "vfork"])
+    vforks = r.of("FORK", kind=VFORK)
+    assert len(vforks) == 3
+    spawns = r.of("FORK", kind=SPAWN)
+    assert [s["err"] for s in spawns] == [0, 2]
+    images = {s["pid"] for s in r.of("START", a=3)}
+    assert vforks[0]["a"] in images and spawns[0]["a"] in images
+    assert not {v["a"] for v in vforks[1:]} & {x["pid"] for x in r.rows}
+    assert r.count("EXEC") == 1  # ipsrun's own
+    assert r.count("JOIN", kind=WAIT) == 4
+
+
+def test_clone_like_vfork(build, trace):
+    r = trace([program(build, "i_process"), "like-vfork"])
+    fork, = r.of("FORK", kind=VFORK)
+    assert fork["a"] in {s["pid"] for s in r.of("START", a=3)}
+
+
+def test_popen_and_system(build, trace):
+    r = trace([program(build, "i_process"), "library"])
+    main = r.of("FORK", kind=POPEN)[0]["pid"]
+    seqs = [f["fork_seq"] for f in r.of("FORK", kind=POPEN, pid=main) +
+            r.of("FORK", kind=SYSTEM_FORK, pid=main)]
+    joins = r.of("JOIN", kind=SYSTEM, pid=main)
+    assert [j["seq"] for j in joins] == seqs
+    assert [j["status"] >> 8 for j in joins] == [4, 0, 5]
+    assert all(j["child_cpu_ns"] < UNKNOWN for j in joins)
+    # popen's own pipes, both ways, by stdio in this process
+    assert sorted(v for v in r.moved(PIPE).values() if v[0] == v[1]) == [
+        [9, 9], [11, 11]]
+
+
+def test_waits_for_children(build, trace):
+    """One JOIN per end: none for a peek, a stop, a child that runs on."""
+    r = trace([program(build, "i_process"), "wait"])
+    joins = r.of("JOIN", kind=WAIT)
+    assert [j["status"] >> 8 for j in joins] == [11, 12, 13]
+
+
+def test_cleared_environment(build, trace):
+    """Children are traced though the program cleared the environment."""
+    r = trace([program(build, "i_process"), "cleared"])
+    names = [n["text"] for n in r.of("NAME")]
+    assert any("say with no environment" in n for n in names)
+    assert any("say cleared" in n for n in names)
+    assert any("echo from cleared system" in n for n in names)
+
+
+def test_env_i(build, trace):
+    r = trace(["/usr/bin/env", "-i", "/bin/sh", "-c",
+               "echo a | /usr/bin/env -i /bin/cat"])
+    assert any(n["text"] == "/bin/cat" for n in r.of("NAME"))
+    assert [v for v in r.moved(PIPE).values() if v[1]] == [[2, 2]]
+
+
+def test_exit_by_system_call(build, trace):
+    r = trace([program(build, "i_process"), "exit_group"], status=9)
+    assert [e["status"] for e in r.of("END", a=3)] == [9]
+
+
+def test_threads(build, trace):
+    """Returned, exited and cancelled threads: START, END, and a JOIN that
+    names the FORK; what destructors write is the thread's own."""
+    r = trace([program(build, "i_thread")])
+    forks = r.of("FORK", kind=THREAD_FORK)
+    joins = r.of("JOIN", kind=THREAD)
+    starts = r.of("START", a=4)
+    ends = r.of("END", a=1)
+    assert len(forks) == len(joins) == len(starts) == len(ends) == 43
+    seqs = {f["fork_seq"] for f in forks}
+    assert len(seqs) == 43
+    assert {s["fork_seq"] for s in starts} == seqs
+    assert {j["seq"] for j in joins} == seqs
+    assert len({s["tid"] for s in r.of("SEND", result=1)}) == 20
+
+
+# --- waiting ------------------------------------------------------------------------
+
+
+def test_waits_for_descriptors(build, trace):
+    """poll, select and epoll name the channel that was ready."""
+    r = trace([program(build, "i_wait"), "ready"])
+    blocks = [b for b in r.of("BLOCK") if b["op"] in
+              ("POLL", "SELECT", "EPOLL")]
+    assert [b["op"] for b in blocks] == ["POLL", "SELECT", "EPOLL"]
+    reads = r.of("RECV", result=5)
+    assert [b["ready"] for b in blocks] == [x["a"] for x in reads]
+    for b in blocks:
+        assert b["t_ret"] - b["t"] > 5_000_000
+
+
+def test_special_waits(build, trace):
+    r = trace([program(build, "i_wait"), "special"])
+    ops = collections.Counter(b["op"] for b in r.of("BLOCK"))
+    assert ops["EVENTFD"] == ops["TIMERFD"] == ops["SIGNALFD"] == 1
+    assert ops["SIGWAIT"] >= 1 and ops["SLEEP"] >= 3
+
+
+def test_handler_that_writes(build, trace):
+    """A signal handler records in the middle of main's recording: all is
+    there, once."""
+    r = trace([program(build, "i_wait"), "handler"])
+    both, = [v for v in r.moved(PIPE).values() if v[1]]
+    assert both[0] == both[1] >= 200
+
+
+def test_handler_that_jumps(build, trace):
+    """siglongjmp out of wrappers, a hundred times: recording goes on."""
+    r = trace([program(build, "i_wait"), "jump"])
+    both, = [v for v in r.moved(PIPE).values() if v[1]]
+    # A jump between the call and its record loses that one: no more.
+    assert abs(both[0] - both[1]) <= 100 * 7
+    assert r.count("END", a=2) == 1
+
+
+def test_interrupted_calls(build, trace):
+    r = trace([program(build, "i_wait"), "interrupted"])
+    assert r.count("RECVCALL", err=4) == 1
+    assert r.count("BLOCK", op="SIGWAIT", err=4) == 2
+
+
+# --- other libraries, other programs ------------------------------------------------------
+
+
+def test_beside_another_preload(build, trace, tmp_path):
+    """A library of the user's in LD_PRELOAD keeps its place before ours."""
+    source = tmp_path / "other.c"
+    source.write_text(
+        "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <unistd.h>\n"
+        "ssize_t write(int fd, const void *b, size_t n) {\n"
+        "  ssize_t (*next)(int, const void *, size_t) = dlsym(RTLD_NEXT,"
+        " \"write\");\n"
+        "  if (n > 5 && fd == 1) next(fd, \"other:\", 6);\n"
+        "  return next(fd, b, n); }\n"
+        "__attribute__((constructor)) static void early(void)\n"
+        "{ extern char *program_invocation_short_name;\n"
+        "  if (*program_invocation_short_name != 'i' ||"
+        " program_invocation_short_name[1] != '_') return;\n"
+        "  if (write(1, \"early\\n\", 6) < 0) _exit(1); }\n")
+    other = tmp_path / "other.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", other, source], check=True)
+    r = trace([program(build, "i_process"), "say", "something"],
+              env={"LD_PRELOAD": str(other)})
+    assert "other:" in r.stdout and "early" in r.stdout
+    assert sum(v[0] for v in r.moved(PIPE).values()) == len(r.stdout)
+
+
+def test_pipeline(build, trace):
+    """Coreutils speak through stdio: every byte on both ends of both pipes."""
+    r = trace(["/bin/sh", "-c", "seq 20000 | sort | uniq | tail -n 1"])
+    length = len("".join(f"{i}\n" for i in range(1, 20001)))
+    inner = [v for v in r.moved(PIPE).values() if v[1]]
+    assert inner == [[length, length]] * 3
+
+
+@pytest.mark.parametrize("script", [
+    "for i in 1 2 3; do echo $i | cat; done; (exit 3)",
+    "x=$(echo hello | tr a-z A-Z); echo $x >&2; yes | head -n 2",
+    "kill -9 $$",
+    "trap 'echo trapped' EXIT; exec 5>&1; echo five >&5",
+    "/usr/bin/perl -e 'open(F, q(echo a|)); print while <F>; close F; "
+    "print qx(echo b); system(q(false)); exit($? >> 8)'",
+    "/usr/bin/python3 -c 'import subprocess as s; "
+    "print(s.run([\"/bin/echo\", \"x\"], capture_output=True).stdout)'",
+])
+def test_scripts_behave(build, trace, script):
+    trace(["/bin/bash", "-c", script])

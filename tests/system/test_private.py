@@ -1,0 +1,144 @@
+"""Without any daemon running: ipsrun starts what it needs, ipsq starts what it
+needs, and all of it ends by itself. From the build tree, and installed."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import pytest
+
+from conftest import ROOT, clean_env, processes_of, wait_until
+
+
+class Home:
+    """A user's pool and state, found through the environment alone."""
+
+    def __init__(self, bindir):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="ips-test-",
+                                                  dir="/dev/shm"))
+        self.bindir = pathlib.Path(bindir)
+        self.env = clean_env(HOME=self.root / "home",
+                             XDG_STATE_HOME=self.root / "state",
+                             IPS_POOL_ROOT=self.root / "pool",
+                             IPS_MACHINE="here")
+
+    def call(self, program, *words, **kw):
+        kw.setdefault("timeout", 60)
+        return subprocess.run([self.bindir / program, *map(str, words)],
+                              env=self.env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, **kw)
+
+    def ask(self, *words):
+        done = self.call("ipsq", *words, "--format", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def closed(self, run):
+        return any(r["run"] == run and not r["open"]
+                   for r in self.ask("runs")["runs"])
+
+    def close(self):
+        for pid in processes_of(self.root):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+@pytest.fixture
+def home(build):
+    home = Home(build.top / "bin")
+    yield home
+    home.close()
+
+
+def check_run(home, build, run):
+    """One run from nothing to its path."""
+    done = home.call("ipsrun", "--name", run, "--",
+                     build.program("chatter"), 100)
+    assert done.returncode == 0
+    assert done.stdout == "100 bytes each way, child exit 0\n"
+    wait_until("the run is closed", lambda: home.closed(run))
+    path = home.ask("path", run)
+    assert path["t_max_ns"] > 0 and path["certificate"]["complete"]
+    assert sum(s["kind"] == "message" for s in path["segments"]) >= 200
+
+
+@pytest.mark.timeout(240)
+def test_private_daemons_come_and_go(home, build):
+    """EVIDENCE-OF: IPS-4. The daemons end when the run is archived, and ipsq
+    brings back what it needs for as long as it needs it."""
+    check_run(home, build, "one")
+    wait_until("no daemon is left", lambda: not processes_of(home.root),
+               seconds=90, pause=0.5)
+    assert home.closed("one")  # asked of daemons that ipsq started
+    check_run(home, build, "two")
+    assert home.ask("path", "one")["t_max_ns"] > 0
+    wait_until("no daemon is left", lambda: not processes_of(home.root),
+               seconds=90, pause=0.5)
+
+
+@pytest.mark.quick
+def test_pipe_ends_with_the_program(home):
+    """The daemons that ipsrun starts hold no descriptor of the program, else
+    the reader of its output would wait for them."""
+    done = subprocess.run(
+        ["sh", "-c", '"$1"/ipsrun --quiet -- echo hello | cat', "sh",
+         home.bindir], env=home.env, capture_output=True, text=True,
+        timeout=20)
+    assert done.stdout == "hello\n"
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("script,status", [
+    ("exit 0", 0), ("exit 41", 41), ("kill -TERM $$", -signal.SIGTERM),
+    ("kill -KILL $$", -signal.SIGKILL), ("echo out; echo err >&2", 0),
+    ("cat", 0), ("env | grep -c ^IPS_RUN=", 0)])
+def test_status_and_streams_are_the_programs(home, script, status):
+    """ipsrun becomes the command."""
+    def run(*before):
+        return subprocess.run([*before, "sh", "-c", script], input="given\n",
+                              env=home.env, capture_output=True, text=True)
+    bare = run()
+    measured = run(home.bindir / "ipsrun", "--quiet", "--")
+    assert measured.returncode == status
+    if "IPS_RUN" in script:
+        assert measured.stdout == "1\n"
+    else:
+        assert (measured.returncode, measured.stdout, measured.stderr) == \
+            (bare.returncode, bare.stdout, bare.stderr)
+
+
+@pytest.mark.timeout(240)
+def test_installed(build, tmp_path):
+    """`cmake --install` into any prefix; the programs find each other there,
+    and nothing of the build tree is used."""
+    prefix = tmp_path / "a prefix"
+    subprocess.run(["cmake", "--install", build.top, "--prefix", prefix],
+                   check=True, capture_output=True)
+    for name in ("ipsrun", "ips-slave", "ips-master", "ipsq"):
+        assert os.access(prefix / "bin" / name, os.X_OK)
+        page = prefix / "share" / "man" / "man1" / f"{name}.1"
+        assert page.read_text() == (ROOT / "docs" / f"{name}.1").read_text()
+    assert (prefix / "include" / "ips" / "ips.h").exists()
+    home = Home(prefix / "bin")
+    try:
+        check_run(home, build, "installed")
+        used = home.call("ipsrun", "--quiet", "--", "cat", "/proc/self/maps")
+        assert f"{prefix}/lib" in used.stdout
+        assert str(build.top / "lib") not in used.stdout
+        # The installed header and library are enough to build with.
+        source = tmp_path / "api.c"
+        source.write_text('#include <ips/ips.h>\n'
+                          'int main(void) { ips_mark("x"); return 0; }\n')
+        libdir = next(prefix.glob("lib*/**/libips.so")).parent
+        subprocess.run(["gcc", "-Werror", f"-I{prefix}/include", source, "-o",
+                        tmp_path / "api", f"-L{libdir}", "-lips",
+                        f"-Wl,-rpath,{libdir}"], check=True)
+        subprocess.run([tmp_path / "api"], check=True)
+    finally:
+        home.close()

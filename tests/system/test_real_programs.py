@@ -1,0 +1,220 @@
+"""Unmodified programs from Debian, each under ipsrun: what the program does is
+unchanged, everything both ends recorded is matched, and the graph is the one
+that strace saw.
+
+Would catch: a wrapper that changes or misses bytes, a match to the wrong send,
+a process or thread not followed, CPU that is lost or counted twice, engines
+that differ, a path longer than the run.
+"""
+
+import os
+
+import pytest
+
+import programs
+import recorder as rec
+
+import graph_view  # noqa: E402  (recorder puts tests/oracle on the path)
+import path_oracle  # noqa: E402
+import strace_compare  # noqa: E402
+
+pytestmark = pytest.mark.skipif(bool(programs.missing()),
+                                reason="not here: %s" % programs.missing())
+
+NAMES = sorted(programs.ALL)
+
+
+@pytest.fixture(scope="module")
+def recorder(build):
+    made = rec.Recorder(build)
+    yield made
+    made.close()
+
+
+class Case:
+    """One program run bare, recorded, and recorded under strace; made when
+    first asked for, kept for the file's other tests."""
+
+    def __init__(self, recorder, tmp_path_factory, name):
+        self.recorder, self.name = recorder, name
+        self.factory = tmp_path_factory
+        self.kept = {}
+
+    def make(self, small):
+        directory = self.factory.mktemp(self.name) / "d"
+        return programs.make_open(self.name, directory, small)
+
+    def keep(self, key, make):
+        if key not in self.kept:
+            self.kept[key] = make()
+        return self.kept[key]
+
+    def run(self, small, how):
+        prog = self.make(small)
+        try:
+            if how == "bare":
+                done = rec.execute(prog.argv, self.recorder.env)
+            else:
+                log = os.path.join(prog.directory, "strace.log") \
+                    if how == "strace" else None
+                done = self.recorder.record(prog.argv, self.name, log)
+        finally:
+            prog.clean()
+        done.normal = prog.normal(done.out)
+        return done
+
+    @property
+    def bare(self):
+        return self.keep("bare", lambda: self.run(False, "bare"))
+
+    @property
+    def recorded(self):
+        return self.keep("rec", lambda: self.run(False, "recorded"))
+
+    @property
+    def traced(self):
+        return self.keep("strace", lambda: self.run(True, "strace"))
+
+    def nodes(self, done):
+        return self.keep("nodes " + done.run,
+                         lambda: self.recorder.graph(done.run))
+
+    def path(self, done, engine, *options):
+        return self.keep(("path", done.run, engine, options),
+                         lambda: self.recorder.path(done.run, engine,
+                                                    *options))
+
+
+@pytest.fixture(scope="module")
+def cases(recorder, tmp_path_factory):
+    kept = {}
+
+    def get(name):
+        if name not in kept:
+            kept[name] = Case(recorder, tmp_path_factory, name)
+        return kept[name]
+    return get
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_output_and_status(cases, name):
+    case = cases(name)
+    assert case.bare.status == 0, case.bare.err
+    assert case.recorded.status == case.bare.status, case.recorded.err
+    assert case.recorded.normal == case.bare.normal
+    assert case.recorded.err == case.bare.err
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_byte_is_matched(cases, name):
+    """EVIDENCE-OF: every byte that both ends traced is matched."""
+    case = cases(name)
+    cert = case.path(case.recorded, "central")["certificate"]
+    assert cert["events"] > 0
+    assert not any(n for n in lost_counts(cert)), cert
+    assert cert["unmatched"] == 0 and cert["pending"] == 0, cert
+    assert cert["untraced_processes"] == 0, cert
+
+
+def lost_counts(cert):
+    lost = cert["lost"]
+    return lost.values() if isinstance(lost, dict) else \
+        [c["count"] for c in lost]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_path_is_right(cases, name):
+    """Both engines give the path that an oracle in another language finds on
+    the exported graph; without message times and external arcs it is no longer
+    than the run lasted."""
+    case = cases(name)
+    done = case.recorded
+    answers = [case.path(done, e) for e in ("contract", "central")]
+    nodes = case.nodes(done)
+    want = path_oracle.solve(nodes)
+    for answer in answers:
+        assert answer["segments"]
+        assert answer["t_max_ns"] == want.t_max
+        assert answer["total_cpu_ns"] == sum(n["arc_cpu_ns"] or 0
+                                             for n in nodes)
+        assert sum(s["ns"] for s in answer["segments"]) == answer["t_max_ns"]
+    for key in ("segments", "shares", "parallelism", "p_max"):
+        assert answers[0][key] == answers[1][key], key
+    off = [case.path(done, e, "--external", "off") for e in
+           ("contract", "central")]
+    assert off[0]["t_max_ns"] == off[1]["t_max_ns"]
+    assert 0 < off[0]["t_max_ns"] <= done.elapsed_ns
+
+
+def parents_of(recorder, run):
+    """{pid: parent pid} by `ipsq ls`."""
+    return {p["pid"]: p["parent_pid"] for p in
+            recorder.ask("ls", run)["processes"]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_graph_is_what_strace_saw(cases, name):
+    """EVIDENCE-OF: processes, threads, bytes per channel and every cross arc
+    against strace of the same execution."""
+    case = cases(name)
+    done = case.traced
+    assert done.status == 0, done.err
+    assert not done.model.notes
+    view = graph_view.view(case.nodes(done))
+    result = strace_compare.compare(done.model, view)
+    print(name, result.summary())
+    assert not result.differences, "%s\n%s" % (
+        result.summary(), "\n".join(result.differences[:40]))
+    assert result.compared > 10
+    assert result.excluded <= result.compared // 100
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cpu_is_what_wait4_says(cases, name):
+    """The run's CPU, all threads of all processes together, within 1% of the
+    kernel's own figure for the tree."""
+    case = cases(name)
+    done = case.recorded
+    base = min(e["cpu_ns"] for e in case.recorder.events(done.run)
+               if e["type"] == "start")
+    total = case.path(done, "central")["total_cpu_ns"] + base
+    print("%s: %d ns, wait4 %d ns, %+.3f%%" % (
+        name, total, done.cpu_ns, 100 * (total / done.cpu_ns - 1)))
+    assert abs(total - done.cpu_ns) <= done.cpu_ns / 100
+
+
+def test_redis_crossings(recorder, tmp_path):
+    """A request and its answer are two crossings: ten thousand requests of one
+    client put at least 19,000 on the path."""
+    os.chmod(tmp_path, 0o755)
+    prog = programs.redis(tmp_path, 1, 10000)
+    done = recorder.record(prog.argv, "redis-10000")
+    assert done.status == 0, done.err
+    for engine in ("contract", "central"):
+        answer = recorder.path(done.run, engine)
+        crossings = [s for s in answer["segments"] if s["kind"] == "message"
+                     and s["arc"] == "data"]
+        assert len(crossings) >= 19000, engine
+
+
+def test_sort_writes_after_end_of_file(recorder, tmp_path):
+    """sort can write nothing before it has read all: its first send comes after
+    its end-of-file, which hangs on the end of its writer."""
+    prog = programs.pipeline(tmp_path, "seq 20000 | sort | uniq | cksum")
+    done = recorder.record(prog.argv, "sort-uniq")
+    assert done.status == 0, done.err
+    nodes = recorder.graph(done.run)
+    by_id = {n["id"]: n for n in nodes}
+    named = {p["name"].split(".")[0]: p["pid"] for p in
+             recorder.ask("ls", done.run)["processes"]}
+    (chain,) = graph_view.chains(nodes)[named["sort"], named["sort"]]
+    eofs = [i for i, n in enumerate(chain) if n["kind"].lower() == "recv"
+            and n["xkind"] == "lifetime"]
+    sends = [i for i, n in enumerate(chain) if n["kind"].lower() == "send"]
+    assert len(eofs) == 1 and sends and eofs[0] < sends[0]
+    cause = by_id[chain[eofs[0]]["xpred"]]
+    assert cause["pid"] == named["seq"]
+    # and the pipeline's path passes through that arc
+    answer = recorder.path(done.run, "central")
+    assert any(s["to_node"] == chain[eofs[0]]["id"] for s in
+               answer["segments"])

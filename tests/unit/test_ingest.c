@@ -1,0 +1,409 @@
+/* The drain: what a writer published is archived once, whatever state it, the
+ * pool or the slave itself is left in. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+/* cmocka last of these */
+#include <cmocka.h>
+
+#include "agent/pool.h"
+#include "slave/drain.h"
+#include "tests/unit/pool_maker.h"
+
+#define MARKS_MAX 200000u
+
+static struct maker maker;
+
+static int setup(void **state)
+{
+    (void)state;
+    maker_open(&maker);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    maker_close(&maker);
+    return 0;
+}
+
+static void drain_open(struct slave_drain *d)
+{
+    struct ips_err err = {0};
+    const struct slave_drain_options opt = {.pool = maker.pool,
+                                            .state = maker.state};
+    if (slave_drain_open(d, &opt, &err) < 0)
+        fail_msg("%s", err.msg);
+}
+
+/* Turns until nothing moves for a while; at most `ms` of real time. */
+static void turns(struct slave_drain *d, unsigned ms)
+{
+    uint64_t end = slave_now_ns() + ms * SLAVE_MS_NS;
+    while (slave_now_ns() < end) {
+        (void)slave_drain_turn(d, slave_now_ns());
+        usleep(2000);
+    }
+}
+
+static bool until_closed(struct slave_drain *d, const char *run)
+{
+    uint64_t end = slave_now_ns() + 15 * SLAVE_SECOND_NS;
+    while (slave_now_ns() < end) {
+        (void)slave_drain_turn(d, slave_now_ns());
+        struct slave_run *r = slave_drain_find(d, run);
+        if (r && r->row.closed)
+            return true;
+        usleep(2000);
+    }
+    return false;
+}
+
+/* How often each mark 0..MARKS_MAX-1 is in the run's archive. */
+static uint64_t count_marks(struct slave_drain *d, const char *run,
+                            uint8_t *seen)
+{
+    struct slave_archive_map map;
+    struct ips_err err = {0};
+    struct slave_run *r = slave_drain_find(d, run);
+    const struct slave_frame *f;
+    size_t at = 0;
+    uint64_t total = 0;
+    int rc;
+    assert_non_null(r);
+    memset(seen, 0, MARKS_MAX);
+    assert_int_equal(
+        slave_archive_map(r->dir, r->row.archive_bytes, &map, &err), 0);
+    while ((rc = slave_archive_next(&map, &at, &f, &err)) > 0) {
+        const uint8_t *p = (const uint8_t *)(f + 1);
+        for (size_t i = 0; i < f->bytes;) {
+            size_t n = ips_rec_check(p + i, f->bytes - i);
+            assert_true(n > 0);
+            const struct ips_rec_text *rec =
+                (const struct ips_rec_text *)(const void *)(p + i);
+            if (ips_rec_type(&rec->h) == IPS_REC_MARK) {
+                unsigned long v = strtoul(rec->text, NULL, 10);
+                assert_true(v < MARKS_MAX);
+                seen[v]++;
+                total++;
+            }
+            i += n;
+        }
+    }
+    if (rc < 0)
+        fail_msg("%s", err.msg);
+    slave_archive_unmap(&map);
+    return total;
+}
+
+static void expect_marks(struct slave_drain *d, const char *run,
+                         uint64_t count)
+{
+    static uint8_t seen[MARKS_MAX];
+    assert_int_equal(count_marks(d, run, seen), count);
+    for (uint64_t i = 0; i < count; i++)
+        assert_int_equal(seen[i], 1);
+}
+
+/* Would catch: losing what was published before SIGKILL; a pool directory
+ * that stays for ever. */
+static void test_ingest__killed_writer(void **state)
+{
+    (void)state;
+    struct slave_drain d;
+    struct maker_segment s;
+    maker_run(&maker, "one");
+    maker_segment(&s, &maker, "one", maker.child, 1, 0);
+    for (uint64_t i = 0; i < 100; i++)
+        maker_mark(&s, i, 1);
+    drain_open(&d);
+    turns(&d, 50);
+    expect_marks(&d, "one", 100);
+    for (uint64_t i = 100; i < 150; i++)
+        maker_mark(&s, i, 1);
+    maker_mark(&s, 0, 0); /* reserved, and killed in the middle of it */
+    maker_kill(&maker.child);
+    assert_true(until_closed(&d, "one"));
+    expect_marks(&d, "one", 150);
+    assert_int_equal(slave_drain_find(&d, "one")->row.torn, 1);
+    assert_int_equal(slave_drain_find(&d, "one")->row.events, 150);
+    assert_int_equal(access(s.path, F_OK), -1);
+    s.path[strlen(s.path) - strlen(s.file) - 1] = '\0';
+    assert_int_equal(access(s.path, F_OK), -1);
+    slave_drain_close(&d);
+    /* And the next slave still knows it. */
+    drain_open(&d);
+    expect_marks(&d, "one", 150);
+    slave_drain_close(&d);
+}
+
+/* Would catch: DRAINED before the zeroes, a segment handed back before its
+ * records are committed, a reused segment taken for the old one. */
+static void test_ingest__segment_used_again(void **state)
+{
+    (void)state;
+    struct slave_drain d;
+    struct maker_segment s;
+    maker_run(&maker, "again");
+    maker_segment(&s, &maker, "again", maker.child, 1, 0);
+    drain_open(&d);
+    uint64_t number = 0;
+    for (uint32_t seq = 0; seq < 5; seq++) {
+        for (int i = 0; i < 300; i++)
+            maker_mark(&s, number++, 1);
+        maker_state(&s, IPS_SEGMENT_CLOSED);
+        turns(&d, 60);
+        assert_int_equal(maker_read_state(&s), IPS_SEGMENT_DRAINED);
+        char rest[MAKER_SEGMENT_BYTES];
+        ssize_t n = pread(s.fd, rest, sizeof(rest), sizeof(s.head));
+        for (ssize_t i = 0; i < n; i++)
+            assert_int_equal(rest[i], 0);
+        if (seq == 2) { /* another slave takes over */
+            slave_drain_close(&d);
+            drain_open(&d);
+        }
+        s.head.seq = seq + 1;
+        s.head.state = IPS_SEGMENT_DRAINED;
+        maker_put_header(&s);
+        s.at = sizeof(s.head);
+        maker_state(&s, IPS_SEGMENT_OPEN);
+    }
+    maker_kill(&maker.child);
+    assert_true(until_closed(&d, "again"));
+    expect_marks(&d, "again", number);
+    assert_int_equal(slave_drain_find(&d, "again")->row.given_up, 0);
+    slave_drain_close(&d);
+}
+
+/* Would catch: a stream read out of order, an abandoned segment kept. */
+static void test_ingest__order_of_segments(void **state)
+{
+    (void)state;
+    struct slave_drain d;
+    struct maker_segment a, b;
+    maker_run(&maker, "order");
+    maker_segment(&b, &maker, "order", maker.child, 1, 1);
+    maker_mark(&b, 1, 1);
+    drain_open(&d);
+    turns(&d, 50);
+    expect_marks(&d, "order", 0); /* the first one is not there yet */
+    maker_segment(&a, &maker, "order", maker.child, 1, 0);
+    a.head.image_stamp = b.head.image_stamp;
+    maker_put_header(&a);
+    maker_mark(&a, 0, 1);
+    maker_state(&a, IPS_SEGMENT_CLOSED);
+    maker_abandon(&a);
+    turns(&d, 200);
+    expect_marks(&d, "order", 2);
+    assert_int_equal(access(a.path, F_OK), -1);
+    maker_kill(&maker.child);
+    assert_true(until_closed(&d, "order"));
+    slave_drain_close(&d);
+}
+
+/* Would catch: a crash or a hang on anything that is no segment of ours;
+ * damage that hides what came before it. */
+static void test_ingest__hostile(void **state)
+{
+    (void)state;
+    struct slave_drain d;
+    struct maker_segment s[6];
+    char path[700];
+    maker_run(&maker, "bad");
+    for (uint32_t i = 0; i < 6; i++)
+        maker_segment(&s[i], &maker, "bad", maker.child, 1 + i, 0);
+    maker_mark(&s[0], 0, 1); /* then random bytes */
+    uint64_t rubbish[64];
+    srand(7);
+    for (size_t i = 0; i < 64; i++)
+        rubbish[i] = (uint64_t)rand() << 32 | 0x7f00u | (unsigned)rand();
+    maker_raw(&s[0], rubbish, sizeof(rubbish));
+    maker_mark(&s[1], 1, 1); /* then cut */
+    maker_check(ftruncate(s[1].fd, 300) == 0, "cut");
+    s[2].head.version = 9;
+    maker_put_header(&s[2]);
+    s[3].head.segment_bytes = 1u << 30;
+    maker_put_header(&s[3]);
+    uint32_t longer = IPS_REC_MARK | 255u << 8; /* over the limit */
+    maker_raw(&s[4], &longer, sizeof(longer));
+    maker_mark(&s[5], 2, 1); /* a good one among them */
+    snprintf(path, sizeof(path), "%s/bad/1.1.1.seg", maker.pool);
+    maker_check(symlink("/etc/passwd", path) == 0, "symlink");
+    snprintf(path, sizeof(path), "%s/bad/1.1.2.seg", maker.pool);
+    maker_check(mkfifo(path, 0600) == 0, "mkfifo");
+    snprintf(path, sizeof(path), "%s/bad/1.1.3.seg", maker.pool);
+    maker_check(mkdir(path, 0700) == 0, "mkdir");
+    snprintf(path, sizeof(path), "%s/bad/1.1.4.seg", maker.pool);
+    maker_check(link(s[5].path, path) == 0 && unlink(path) == 0, "link");
+    snprintf(path, sizeof(path), "%s/linked", maker.pool);
+    maker_check(symlink("/", path) == 0, "symlink");
+    snprintf(path, sizeof(path), "%s/empty", maker.pool);
+    maker_check(mkdir(path, 0700) == 0, "mkdir");
+    drain_open(&d);
+    turns(&d, 100);
+    maker_check(ftruncate(s[5].fd, 260) == 0, "cut under the reader");
+    turns(&d, 700);
+    maker_kill(&maker.child);
+    assert_true(until_closed(&d, "bad"));
+    static uint8_t seen[MARKS_MAX];
+    count_marks(&d, "bad", seen);
+    assert_int_equal(seen[0], 1);
+    assert_int_equal(seen[2], 1);
+    assert_true(slave_drain_find(&d, "bad")->row.given_up >= 7);
+    assert_null(slave_drain_find(&d, "linked"));
+    assert_null(slave_drain_find(&d, "empty"));
+    snprintf(path, sizeof(path), "%s/runs/bad/damaged/%s.0", maker.state,
+             s[0].file);
+    assert_int_equal(access(path, F_OK), 0);
+    slave_drain_close(&d);
+}
+
+/* Would catch: segments dropped when the archive cannot be written. */
+static void test_ingest__disk_full(void **state)
+{
+    (void)state;
+    struct slave_drain d;
+    struct maker_segment s;
+    maker_run(&maker, "full");
+    maker_segment(&s, &maker, "full", maker.child, 1, 0);
+    for (uint64_t i = 0; i < 200; i++)
+        maker_mark(&s, i, 1);
+    maker_state(&s, IPS_SEGMENT_CLOSED);
+    drain_open(&d);
+    struct rlimit was, none = {.rlim_cur = 4096};
+    signal(SIGXFSZ, SIG_IGN);
+    maker_check(getrlimit(RLIMIT_FSIZE, &was) == 0, "getrlimit");
+    none.rlim_max = was.rlim_max;
+    maker_check(setrlimit(RLIMIT_FSIZE, &none) == 0, "setrlimit");
+    turns(&d, 50);
+    assert_true(d.failing_since_ns != 0);
+    assert_int_equal(maker_read_state(&s), IPS_SEGMENT_CLOSED);
+    maker_check(setrlimit(RLIMIT_FSIZE, &was) == 0, "setrlimit");
+    turns(&d, 1300);
+    assert_true(d.failing_since_ns == 0);
+    expect_marks(&d, "full", 200);
+    assert_int_equal(maker_read_state(&s), IPS_SEGMENT_DRAINED);
+    slave_drain_close(&d);
+}
+
+/* A slave in a process of its own, killed at a random moment. */
+static void slave_for_a_while(unsigned us)
+{
+    pid_t pid = fork();
+    maker_check(pid >= 0, "fork");
+    if (pid == 0) {
+        struct slave_drain d;
+        const struct slave_drain_options opt = {.pool = maker.pool,
+                                                .state = maker.state};
+        if (slave_drain_open(&d, &opt, NULL) < 0)
+            _exit(1);
+        for (;;) {
+            (void)slave_drain_turn(&d, slave_now_ns());
+            usleep(300);
+        }
+    }
+    usleep(us);
+    maker_kill(&pid);
+}
+
+/* Would catch: cursors and records that do not move as one. The writer goes
+ * on through two segments in turn, as the agent does. */
+static void test_ingest__slave_killed(void **state)
+{
+    (void)state;
+    struct slave_drain d;
+    struct maker_segment s[2];
+    uint64_t number = 0;
+    uint32_t seq = 1;
+    int now = 0;
+    maker_run(&maker, "kill");
+    maker_segment(&s[0], &maker, "kill", maker.child, 1, 0);
+    maker_segment(&s[1], &maker, "kill", maker.child, 1, 1);
+    s[1].head.image_stamp = s[0].head.image_stamp;
+    s[1].head.state = IPS_SEGMENT_DRAINED;
+    maker_put_header(&s[1]);
+    unlink(s[1].path); /* shown when first used */
+    bool shown = false;
+    srand(11);
+    for (int round = 0; round < 40; round++) {
+        for (int i = 0; i < 700; i++) {
+            if (s[now].at + 64 > MAKER_SEGMENT_BYTES) {
+                int other = !now;
+                if (shown && maker_read_state(&s[other]) != IPS_SEGMENT_DRAINED)
+                    break; /* this writer waits for its slave */
+                if (!shown) {
+                    s[1].fd = open(s[1].path, O_RDWR | O_CREAT, 0600);
+                    maker_check(s[1].fd >= 0 && ftruncate(s[1].fd,
+                                    MAKER_SEGMENT_BYTES) == 0, "show");
+                    shown = true;
+                }
+                s[other].head.seq = seq++;
+                s[other].head.state = IPS_SEGMENT_DRAINED;
+                maker_put_header(&s[other]);
+                maker_state(&s[other], IPS_SEGMENT_OPEN);
+                s[other].at = sizeof(s[other].head);
+                maker_state(&s[now], IPS_SEGMENT_CLOSED);
+                now = other;
+            }
+            maker_mark(&s[now], number++, 1);
+        }
+        slave_for_a_while((unsigned)rand() % 20000);
+    }
+    maker_kill(&maker.child);
+    drain_open(&d);
+    assert_true(until_closed(&d, "kill"));
+    assert_true(number > 5000);
+    expect_marks(&d, "kill", number);
+    assert_int_equal(slave_drain_find(&d, "kill")->row.given_up, 0);
+    slave_drain_close(&d);
+}
+
+/* Would catch: an archive that grows without end, or loses its newest run. */
+static void test_ingest__archive_limit(void **state)
+{
+    (void)state;
+    struct slave_drain d;
+    struct ips_err err = {0};
+    const struct slave_drain_options opt = {.pool = maker.pool,
+                                            .state = maker.state,
+                                            .archive_max_bytes = 12000};
+    assert_int_equal(slave_drain_open(&d, &opt, &err), 0);
+    for (uint32_t r = 0; r < 4; r++) {
+        char run[16];
+        struct maker_segment s;
+        snprintf(run, sizeof(run), "run%u", r);
+        maker_run(&maker, run);
+        maker_segment(&s, &maker, run, maker.child, 1, 0);
+        for (uint64_t i = 0; i < 100; i++)
+            maker_mark(&s, i, 1);
+        maker_kill(&maker.child);
+        assert_true(until_closed(&d, run));
+        maker.child = maker_process();
+    }
+    d.next_limits_ns = 0;
+    turns(&d, 20);
+    assert_null(slave_drain_find(&d, "run0"));
+    assert_non_null(slave_drain_find(&d, "run3"));
+    expect_marks(&d, "run3", 100);
+    char path[300];
+    snprintf(path, sizeof(path), "%s/runs/run0", maker.state);
+    assert_int_equal(access(path, F_OK), -1);
+    slave_drain_close(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_ingest__killed_writer),   T(test_ingest__segment_used_again),
+        T(test_ingest__order_of_segments), T(test_ingest__hostile),
+        T(test_ingest__disk_full),       T(test_ingest__slave_killed),
+        T(test_ingest__archive_limit),
+#undef T
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,452 @@
+/* Whole commands against a master that says what the test wants: exit status,
+ * JSON keys, and what happens when the master is wrong, dies or refuses. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/command.h"
+
+/* ---- a master with a script ------------------------------------------- */
+
+enum script {
+    GOOD,
+    INCOMPLETE,
+    NO_CERTIFICATE,
+    EMPTY_PATH,
+    ERROR,
+    WRONG_KIND,
+    DIES,
+    GARBAGE,
+};
+
+static char text_of[32][64]; /* texts of replies: protobuf-c wants char * */
+static unsigned text_count;
+
+static char *text(const char *from)
+{
+    char *to = text_of[text_count++ % 32];
+    snprintf(to, sizeof(text_of[0]), "%s", from);
+    return to;
+}
+
+static void send_env(int fd, const Ips__Envelope *env)
+{
+    uint8_t *data;
+    size_t len;
+    if (ips_frame_encode(env, &data, &len, NULL) < 0 ||
+        write(fd, data, len) != (ssize_t)len)
+        _exit(1);
+    free(data);
+}
+
+static Ips__Envelope *receive(int fd)
+{
+    static uint8_t in[1 << 16];
+    size_t have = 0;
+    for (;;) {
+        int64_t whole = ips_frame_length(in, have, sizeof(in), NULL);
+        if (whole > 0)
+            return ips_frame_decode(in, (size_t)whole, NULL);
+        ssize_t n = read(fd, in + have, 1); /* no byte of the next frame */
+        if (whole < 0 || n <= 0)
+            _exit(0);
+        have++;
+    }
+}
+
+static void reply(int fd, uint64_t id, Ips__Reply *r, bool last)
+{
+    Ips__Envelope env = IPS__ENVELOPE__INIT;
+    r->id = id;
+    r->last = last;
+    env.body_case = IPS__ENVELOPE__BODY_REPLY;
+    env.reply = r;
+    send_env(fd, &env);
+}
+
+static Ips__Certificate *certificate(enum script script)
+{
+    static Ips__Certificate c;
+    static char *machines[1];
+    c = (Ips__Certificate)IPS__CERTIFICATE__INIT;
+    c.complete = script != INCOMPLETE;
+    c.events = 99;
+    machines[0] = text("m1");
+    c.machines = machines;
+    c.n_machines = 1;
+    c.probe_ns = UINT64_MAX;
+    c.message_times = text("0 (not calibrated)");
+    return script == NO_CERTIFICATE ? NULL : &c;
+}
+
+static void answer_runs(int fd, uint64_t id)
+{
+    Ips__RunRow one = IPS__RUN_ROW__INIT, two = IPS__RUN_ROW__INIT;
+    Ips__RunRow *rows[] = {&one, &two};
+    Ips__RunsAnswer a = IPS__RUNS_ANSWER__INIT;
+    Ips__Reply r = IPS__REPLY__INIT;
+    one.run = text("older");
+    one.created_real_ns = 1000000000;
+    two.run = text("newer");
+    two.created_real_ns = 2000000000;
+    two.lost = UINT64_MAX;
+    a.runs = rows;
+    a.n_runs = 2;
+    r.answer_case = IPS__REPLY__ANSWER_RUNS;
+    r.runs = &a;
+    reply(fd, id, &r, true);
+}
+
+static void answer_path(int fd, const Ips__Request *rq, enum script script)
+{
+    Ips__Segment seg = IPS__SEGMENT__INIT, *segs[] = {&seg};
+    Ips__Share share = IPS__SHARE__INIT, *shares[] = {&share};
+    Ips__PathAnswer a = IPS__PATH_ANSWER__INIT;
+    Ips__Reply r = IPS__REPLY__INIT;
+    r.answer_case = IPS__REPLY__ANSWER_PATH;
+    r.path = &a;
+    seg.kind = text("compute");
+    seg.machine = text("m1");
+    seg.process = text("sort.7");
+    seg.thread = text("7");
+    a.segments = segs;
+    a.n_segments = 1;
+    for (uint64_t i = 1; i <= 3 && script != EMPTY_PATH; i++) {
+        seg.to_node = i;
+        seg.ns = i == 2 ? 30 : 10;
+        reply(fd, rq->id, &r, false); /* three pieces */
+        seg.from_node = i;
+    }
+    a.n_segments = 0;
+    a.weighting = rq->path->weighting;
+    a.engine = rq->path->engine;
+    a.t_max_ns = script == EMPTY_PATH ? 0 : 50;
+    a.total_cpu_ns = 100;
+    a.parallelism = 2;
+    a.p_max = IPS_UNMEASURED_REAL;
+    share.object = text("m1");
+    share.ns = 50;
+    a.by_machine = shares;
+    a.n_by_machine = script != EMPTY_PATH;
+    a.certificate = certificate(script);
+    a.elapsed_ns = rq->path->lane->mtime_base_ns; /* for the test to see */
+    reply(fd, rq->id, &r, true);
+}
+
+static void answer_graph(int fd, uint64_t id)
+{
+    Ips__GraphNode node = IPS__GRAPH_NODE__INIT, *nodes[] = {&node};
+    Ips__GraphAnswer a = IPS__GRAPH_ANSWER__INIT;
+    Ips__Reply r = IPS__REPLY__INIT;
+    r.answer_case = IPS__REPLY__ANSWER_GRAPH;
+    r.graph = &a;
+    a.nodes = nodes;
+    a.n_nodes = 1;
+    node.machine = text("m1");
+    node.kind = text("START");
+    node.xkind = text("none");
+    node.pred = node.xpred = node.arc_cpu_ns = node.xarc_cpu_ns = UINT64_MAX;
+    node.bytes = UINT64_MAX;
+    reply(fd, id, &r, false);
+    node.id = 1;
+    node.kind = text("END");
+    node.pred = 0;
+    node.arc_cpu_ns = 5;
+    reply(fd, id, &r, false);
+    a.n_nodes = 0;
+    reply(fd, id, &r, true);
+}
+
+static void answer_ls(int fd, uint64_t id, enum script script)
+{
+    Ips__ObjectRow machine = IPS__OBJECT_ROW__INIT;
+    Ips__ObjectRow process = IPS__OBJECT_ROW__INIT;
+    Ips__ObjectRow *rows[] = {&machine, &process};
+    Ips__LsAnswer a = IPS__LS_ANSWER__INIT;
+    Ips__Reply r = IPS__REPLY__INIT;
+    machine.object = text("/m1");
+    machine.level = text("machine");
+    process.object = text("/m1/sort.7");
+    process.level = text("process");
+    process.name = text("sort -n");
+    process.pid = 7;
+    process.parent_pid = 6;
+    a.rows = rows;
+    a.n_rows = 2;
+    a.certificate = certificate(script);
+    r.answer_case = IPS__REPLY__ANSWER_LS;
+    r.ls = &a;
+    reply(fd, id, &r, true);
+}
+
+static void answer(int fd, const Ips__Request *rq, enum script script)
+{
+    Ips__Reply r = IPS__REPLY__INIT;
+    if (rq->ask_case == IPS__REQUEST__ASK_RUNS) {
+        answer_runs(fd, rq->id);
+        return;
+    }
+    if (script == ERROR) {
+        r.error = IPS_E_REFUSED;
+        r.message = text("not today");
+        reply(fd, rq->id, &r, true);
+    } else if (script == WRONG_KIND) {
+        answer_runs(fd, rq->id);
+    } else if (script == DIES) {
+        _exit(0);
+    } else if (script == GARBAGE) {
+        if (write(fd, "\4\0\0\0\xff\xff\xff\xff", 8) != 8)
+            _exit(1);
+    } else if (rq->ask_case == IPS__REQUEST__ASK_PATH) {
+        reply(fd, 4711, &r, true); /* another question's: to be passed over */
+        answer_path(fd, rq, script);
+    } else if (rq->ask_case == IPS__REQUEST__ASK_GRAPH) {
+        answer_graph(fd, rq->id);
+    } else if (rq->ask_case == IPS__REQUEST__ASK_LS) {
+        answer_ls(fd, rq->id, script);
+    }
+}
+
+static void be_master(int listener, enum script script)
+{
+    int fd = accept(listener, NULL, NULL);
+    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__MASTER);
+    Ips__Envelope env = IPS__ENVELOPE__INIT;
+    env.body_case = IPS__ENVELOPE__BODY_HELLO;
+    env.hello = &hello;
+    alarm(20);
+    receive(fd);
+    send_env(fd, &env);
+    for (;;)
+        answer(fd, receive(fd)->request, script);
+}
+
+/* ---- asking it --------------------------------------------------------- */
+
+struct answered {
+    int status; /* or a negative error */
+    struct ips_err err;
+    char out[8192];
+};
+
+/* Runs `line` (words after "ipsq") with standard output into `a`. */
+static void ask(const char *line, enum script script, struct answered *a)
+{
+    char dir[] = "/tmp/ips-test-XXXXXX", copy[256], address[64];
+    char *argv[16], *save = NULL;
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct ipsq_options o;
+    struct ipsq_session s;
+    int argc = 0, status;
+    assert_non_null(mkdtemp(dir));
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s/m", dir);
+    snprintf(address, sizeof(address), "unix:%s/m", dir);
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(0, bind(listener, (struct sockaddr *)&un, sizeof(un)));
+    assert_int_equal(0, listen(listener, 1));
+    pid_t pid = fork();
+    if (pid == 0)
+        be_master(listener, script);
+    close(listener);
+
+    memset(a, 0, sizeof(*a));
+    snprintf(copy, sizeof(copy), "ipsq %s", line);
+    for (char *w = strtok_r(copy, " ", &save); w;
+         w = strtok_r(NULL, " ", &save))
+        argv[argc++] = w;
+    argv[argc] = NULL;
+    assert_int_equal(0, ipsq_options_parse(&o, argc, argv, &a->err));
+    o.master = address;
+    const struct ipsq_command *c = ipsq_command_find(o.command);
+    fflush(stdout);
+    int kept = dup(STDOUT_FILENO);
+    FILE *file = tmpfile();
+    assert_true(dup2(fileno(file), STDOUT_FILENO) >= 0);
+    a->status = ipsq_session_open(&s, &o, &a->err);
+    if (a->status == 0)
+        a->status = c->run(c, &o, &s, &a->err);
+    ipsq_session_close(&s);
+    fflush(stdout);
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    rewind(file);
+    a->out[fread(a->out, 1, sizeof(a->out) - 1, file)] = '\0';
+    fclose(file);
+    unlink(un.sun_path);
+    rmdir(dir);
+    kill(pid, SIGTERM);
+    waitpid(pid, &status, 0);
+}
+
+static void has(const struct answered *a, const char *part)
+{
+    if (!strstr(a->out, part))
+        fail_msg("no '%s' in: %s", part, a->out);
+}
+
+static void test_commands__path_json(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("path --format json --engine central --mtime 3us", GOOD, &a);
+    assert_int_equal(a.status, IPSQ_OK);
+    static const char *const parts[] = {
+        "\"run\": \"newer\"",
+        "\"weighting\": \"cpu\"",
+        "\"engine\": \"central\"",
+        "\"t_max_ns\": 50",
+        "\"total_cpu_ns\": 100",
+        "\"parallelism\": 2,",
+        "\"p_max\": null",
+        "\"elapsed_ns\": 3000",
+        "\"shares\": {",
+        "\"machines\": [",
+        "\"processes\": []",
+        "\"messages\": []",
+        "\"share\": 1,",
+        "\"kind\": \"compute\", \"arc\": null, \"machine\": \"m1\", "
+        "\"process\": \"sort.7\", \"thread\": \"7\", \"from_node\": 1, "
+        "\"to_node\": 2, \"ns\": 30}",
+        "\"certificate\": {",
+        "\"probe_ns\": null",
+        "\"complete\": true",
+    };
+    for (size_t i = 0; i < IPSQ_COUNT_OF(parts); i++)
+        has(&a, parts[i]);
+    ask("path old --format json", GOOD, &a);
+    has(&a, "\"run\": \"older\"");
+}
+
+/* --top leaves the longest segments, in the order of the path. */
+static void test_commands__path_top(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("path --format tsv --top 2", GOOD, &a);
+    has(&a, "#segments\nkind\tarc\tmachine\tprocess\tthread\tfrom_node\t"
+            "to_node\tns\ncompute\t\tm1\tsort.7\t7\t0\t1\t10\n"
+            "compute\t\tm1\tsort.7\t7\t1\t2\t30\n#certificate");
+    ask("path --top 1", GOOD, &a);
+    has(&a, "the 1 longest of its pieces");
+    has(&a, "critical path   50 ns");
+    has(&a, "certificate: complete; 99 events, none lost; machines m1");
+}
+
+/* An answer that is not whole says so, by its status too; an empty path is
+ * never printed as if nothing was wrong. */
+static void test_commands__not_whole(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("path", INCOMPLETE, &a);
+    assert_int_equal(a.status, IPSQ_INCOMPLETE);
+    has(&a, "INCOMPLETE");
+    ask("path --format json", NO_CERTIFICATE, &a);
+    assert_int_equal(a.status, IPSQ_INCOMPLETE);
+    has(&a, "\"complete\": false");
+    ask("path", EMPTY_PATH, &a);
+    assert_int_equal(a.status, IPSQ_INCOMPLETE);
+    has(&a, "NO PATH");
+    ask("path --format json", EMPTY_PATH, &a);
+    assert_int_equal(a.status, IPSQ_INCOMPLETE);
+    has(&a, "\"segments\": []");
+    ask("ls", INCOMPLETE, &a);
+    assert_int_equal(a.status, IPSQ_INCOMPLETE);
+}
+
+static void test_commands__failures(void **state)
+{
+    (void)state;
+    struct answered a;
+    static const char *const commands[] = {"path",  "ls",     "metrics",
+                                           "graph", "events", "status"};
+    for (size_t i = 0; i < IPSQ_COUNT_OF(commands); i++) {
+        ask(commands[i], ERROR, &a);
+        assert_int_equal(a.status, IPS_E_REFUSED);
+        assert_non_null(strstr(a.err.msg, "not today"));
+        assert_string_equal(a.out, "");
+        ask(commands[i], WRONG_KIND, &a);
+        assert_int_equal(a.status, IPS_E_PROTOCOL);
+        ask(commands[i], DIES, &a);
+        assert_int_equal(a.status, IPS_E_UNREACHABLE);
+        assert_non_null(strstr(a.err.msg, "closed"));
+        ask(commands[i], GARBAGE, &a);
+        assert_int_equal(a.status, IPS_E_PROTOCOL);
+    }
+    ask("path nosuch", GOOD, &a);
+    assert_int_equal(a.status, IPS_E_NOT_FOUND);
+    assert_non_null(strstr(a.err.msg, "nosuch"));
+}
+
+static void test_commands__graph(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("graph --format jsonl", GOOD, &a);
+    assert_int_equal(a.status, IPSQ_OK);
+    assert_string_equal(
+        a.out,
+        "{\"id\": 0, \"machine\": \"m1\", \"pid\": 0, \"tid\": 0, \"kind\": "
+        "\"START\", \"pred\": null, \"arc_cpu_ns\": null, \"arc_sched_ns\": "
+        "null, \"arc_wall_ns\": null, \"xpred\": null, \"xarc_cpu_ns\": null, "
+        "\"xarc_sched_ns\": null, \"xarc_wall_ns\": null, \"xkind\": null, "
+        "\"t_ns\": 0, \"bytes\": null, \"channel\": null}\n"
+        "{\"id\": 1, \"machine\": \"m1\", \"pid\": 0, \"tid\": 0, \"kind\": "
+        "\"END\", \"pred\": 0, \"arc_cpu_ns\": 5, \"arc_sched_ns\": null, "
+        "\"arc_wall_ns\": null, \"xpred\": null, \"xarc_cpu_ns\": null, "
+        "\"xarc_sched_ns\": null, \"xarc_wall_ns\": null, \"xkind\": null, "
+        "\"t_ns\": 0, \"bytes\": null, \"channel\": null}\n");
+    ask("graph --format tsv", GOOD, &a);
+    has(&a, "id\tmachine\t");
+    assert_null(strstr(strstr(a.out, "\n") + 1, "machine")); /* one header */
+}
+
+static void test_commands__ls(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("ls --format json", GOOD, &a);
+    assert_int_equal(a.status, IPSQ_OK);
+    has(&a, "\"machines\": [\n    {\"object\": \"/m1\", \"level\": "
+            "\"machine\", \"name\": \"m1\", \"pid\": null");
+    has(&a, "\"processes\": [\n    {\"object\": \"/m1/sort.7\", \"level\": "
+            "\"process\", \"name\": \"sort.7\", \"pid\": 7, \"parent_pid\": "
+            "6, \"tid\": null");
+    has(&a, "\"command\": \"sort -n\"");
+    has(&a, "\"threads\": []");
+}
+
+static void test_commands__runs(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("runs --format tsv --top 1", GOOD, &a);
+    assert_int_equal(a.status, IPSQ_OK);
+    has(&a, "\nnewer\tfalse\t1970-01-01T00:00:02Z\t2000000000\t");
+    assert_null(strstr(a.out, "older"));
+    ask("runs --format json", GOOD, &a);
+    has(&a, "\"lost\": null");
+    has(&a, "\"run\": \"older\"");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_commands__path_json),
+        cmocka_unit_test(test_commands__path_top),
+        cmocka_unit_test(test_commands__not_whole),
+        cmocka_unit_test(test_commands__failures),
+        cmocka_unit_test(test_commands__graph),
+        cmocka_unit_test(test_commands__ls),
+        cmocka_unit_test(test_commands__runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+/* Command lines, and which run a word names. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/session.h"
+
+#define WORDS_MAX 20
+
+/* `line` in words at its spaces. */
+static int parse(const char *line, struct ipsq_options *o, struct ips_err *err)
+{
+    static char copy[256];
+    char *argv[WORDS_MAX + 1] = {0}, *save = NULL;
+    int argc = 0;
+    snprintf(copy, sizeof(copy), "%s", line);
+    for (char *w = strtok_r(copy, " ", &save); w && argc < WORDS_MAX;
+         w = strtok_r(NULL, " ", &save))
+        argv[argc++] = w;
+    return ipsq_options_parse(o, argc, argv, err);
+}
+
+/* Options before and after the command, with = and without. */
+static void test_options__good(void **state)
+{
+    (void)state;
+    struct ipsq_options o;
+    assert_int_equal(0, parse("ipsq", &o, NULL));
+    assert_null(o.command);
+    assert_int_equal(o.format, IPSQ_TABLE);
+    assert_string_equal(o.engine, "auto");
+    assert_int_equal(
+        0, parse("ipsq --state /s path r1 --format=json --top 5 --engine "
+                 "central --external=off --mtime 20us+0.5",
+                 &o, NULL));
+    assert_string_equal(o.command, "path");
+    assert_int_equal(o.arg_count, 1);
+    assert_string_equal(o.args[0], "r1");
+    assert_string_equal(o.state, "/s");
+    assert_int_equal(o.format, IPSQ_JSON);
+    assert_int_equal(o.top, 5);
+    assert_string_equal(o.engine, "central");
+    assert_int_equal(o.external, 2);
+    assert_int_equal(o.mtime_base_ns, 20000);
+    assert_int_equal(o.mtime_per_byte_q32, 1ULL << 31);
+    assert_true(o.given & IPSQ_HAS(TOP));
+    assert_false(o.given & IPSQ_HAS(FROM));
+    assert_int_equal(
+        0, parse("ipsq events --from 1ms --to 2ms -- --odd", &o, NULL));
+    assert_string_equal(o.args[0], "--odd");
+    assert_int_equal(o.from_ns, 1000000);
+    assert_int_equal(o.to_ns, 2000000);
+    assert_int_equal(0, parse("ipsq path --help", &o, NULL));
+    assert_true(o.help);
+    assert_int_equal(0, parse("ipsq --version", &o, NULL));
+    assert_true(o.version);
+}
+
+static void test_options__bad(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "ipsq path --format xml",
+        "ipsq path --format",
+        "ipsq path --nosuch",
+        "ipsq path -x",
+        "ipsq path --top 0",
+        "ipsq path --top -1",
+        "ipsq path --top 5x",
+        "ipsq path --top 1.5",
+        "ipsq path --engine pdm",
+        "ipsq path --weighting gpu",
+        "ipsq path --external yes",
+        "ipsq path --mtime fast",
+        "ipsq ls --object m1",
+        "ipsq ls --level cpu",
+        "ipsq events --from x",
+        "ipsq events --to 0",
+        "ipsq events --from 2s --to 1s",
+        "ipsq events --from 2s --to 2s",
+        "ipsq path a b c",
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct ipsq_options o;
+        struct ips_err err = {0};
+        if (parse(bad[i], &o, &err) != IPS_E_USAGE)
+            fail_msg("'%s' was taken", bad[i]);
+        assert_true(strlen(err.msg) > 10);
+    }
+}
+
+/* What is to come is refused with its reason, not called unknown. */
+static void test_options__weightings(void **state)
+{
+    (void)state;
+    struct ipsq_options o;
+    struct ips_err err;
+    assert_int_equal(0, parse("ipsq path --weighting cpu", &o, &err));
+    assert_int_equal(IPS_E_REFUSED,
+                     parse("ipsq path --weighting wall", &o, &err));
+    assert_non_null(strstr(err.msg, "not measured yet"));
+    assert_int_equal(IPS_E_REFUSED,
+                     parse("ipsq path --weighting sched", &o, &err));
+}
+
+static void test_options__pick_run(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"tsp-2", "tsp-10", "redis", "tsp-1"};
+    Ips__RunRow row[4], *rows[4];
+    const char *run;
+    struct ips_err err;
+    for (int i = 0; i < 4; i++) {
+        row[i] = (Ips__RunRow)IPS__RUN_ROW__INIT;
+        row[i].run = ips_wire_text(names[i]);
+        rows[i] = &row[i];
+    }
+    assert_int_equal(0, ipsq_pick_run(rows, 4, NULL, &run, &err));
+    assert_string_equal(run, "tsp-2"); /* the newest */
+    assert_int_equal(0, ipsq_pick_run(rows, 4, "r", &run, &err));
+    assert_string_equal(run, "redis");
+    /* A whole name wins over longer ones that begin with it. */
+    assert_int_equal(0, ipsq_pick_run(rows, 4, "tsp-1", &run, &err));
+    assert_string_equal(run, "tsp-1");
+    assert_int_equal(IPS_E_NOT_FOUND,
+                     ipsq_pick_run(rows, 4, "tsp", &run, &err));
+    assert_non_null(strstr(err.msg, "tsp-2 or"));
+    assert_int_equal(IPS_E_NOT_FOUND, ipsq_pick_run(rows, 4, "x", &run, &err));
+    assert_int_equal(IPS_E_NOT_FOUND, ipsq_pick_run(rows, 4, "", &run, &err));
+    assert_int_equal(IPS_E_NOT_FOUND, ipsq_pick_run(rows, 0, NULL, &run, &err));
+    assert_int_equal(IPS_E_NOT_FOUND, ipsq_pick_run(rows, 0, "x", &run, &err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_options__good),
+        cmocka_unit_test(test_options__bad),
+        cmocka_unit_test(test_options__weightings),
+        cmocka_unit_test(test_options__pick_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,169 @@
+/* Times and sizes as people write and read them. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "client/units.h"
+
+/* Would catch a detour over floating point (0.1, 4.35), a lost unit. */
+static void test_units__durations(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t ns;
+    } good[] = {
+        {"0", 0},
+        {"17", 17},
+        {"17ns", 17},
+        {"1us", 1000},
+        {"1.5us", 1500},
+        {"4.35ms", 4350000},
+        {"0.1s", 100000000},
+        {"2.000000001s", 2000000001},
+        {".5s", 500000000},
+        {"5.s", 5000000000},
+        {"1.000", 1},
+        {"3600s", 3600000000000},
+    };
+    static const char *const bad[] = {
+        "",
+        "s",
+        ".",
+        "-1",
+        "+1",
+        "1 s",
+        "1m",
+        "1.5",
+        "1S",
+        "1e3",
+        "0x1",
+        "1..5s",
+        " 1",
+        "1sx",
+        "0.1ns",
+        "1.0000000001s",
+        "99999999999999999999",
+        "nan",
+        "1.0000000000000000000s",
+        "5000000000s",
+        "1/2",
+    };
+    uint64_t ns;
+    struct ips_err err;
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+        if (ipsq_parse_duration(good[i].text, &ns, &err) < 0)
+            fail_msg("%s", err.msg);
+        assert_int_equal(ns, good[i].ns);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        if (ipsq_parse_duration(bad[i], &ns, &err) == 0)
+            fail_msg("'%s' was taken for %llu", bad[i], (unsigned long long)ns);
+        assert_int_equal(err.code, IPS_E_USAGE);
+    }
+}
+
+static void test_units__message_times(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t base, q32;
+    } good[] = {
+        {"0", 0, 0},
+        {"20us", 20000, 0},
+        {"20us+1", 20000, 1ULL << 32},
+        {"20us+0.5", 20000, 1ULL << 31},
+        {"0,1000000000", 0, 1000000000ULL << 32},
+        {"0+1s", 0, 1000000000ULL << 32},
+        {"5+0.1", 5, 429496730}, /* 429496729.6 */
+        {"5+0.0000000001", 5, 0},
+        {"5+0.0000000002", 5, 1},
+        {"5+2147483648", 5, 1ULL << 63},
+        {"5+1.25us", 5, 1250ULL << 32},
+    };
+    static const char *const bad[] = {
+        "",
+        "+",
+        "1+",
+        "1+1+1",
+        "x+1",
+        "1+x",
+        "1+-1",
+        "-1",
+        "1.5",
+        "3601s",
+        "1+2147483649",
+        "1+3s",
+        "+1",
+        "1;2",
+        "1+1.1234567890123456789",
+        "1+1 ",
+    };
+    uint64_t base, q32;
+    struct ips_err err;
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+        if (ipsq_parse_mtime(good[i].text, &base, &q32, &err) < 0)
+            fail_msg("%s", err.msg);
+        assert_int_equal(base, good[i].base);
+        assert_int_equal(q32, good[i].q32);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        if (ipsq_parse_mtime(bad[i], &base, &q32, &err) == 0)
+            fail_msg("'%s' was taken", bad[i]);
+    }
+}
+
+static void test_units__format(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t n;
+        const char *ns, *bytes;
+    } cases[] = {
+        {0, "0", "0 B"},
+        {999, "999 ns", "999 B"},
+        {1000, "1.000 us", "1000 B"},
+        {1023, "1.023 us", "1023 B"},
+        {1024, "1.024 us", "1.000 KiB"},
+        {9999, "9.999 us", "9.765 KiB"},
+        {99999, "100.0 us", "97.66 KiB"},
+        {999949, "999.9 us", "976.5 KiB"},
+        {999950, "1.000 ms", "976.5 KiB"},
+        {1048576, "1.049 ms", "1.000 MiB"},
+        {1500000, "1.500 ms", "1.431 MiB"},
+        {999949999, "999.9 ms", "953.6 MiB"},
+        {999950000, "1.000 s", "953.6 MiB"},
+        {83210000000, "83.21 s", "77.50 GiB"},
+        {12345000000000, "12345 s", "11.23 TiB"},
+        {UINT64_MAX - 1, "18446744074 s", "16384 PiB"},
+        {UINT64_MAX, "-", "-"},
+    };
+    char out[IPSQ_UNIT_BYTES];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        ipsq_format_ns(cases[i].n, out);
+        assert_string_equal(out, cases[i].ns);
+        ipsq_format_bytes(cases[i].n, out);
+        assert_string_equal(out, cases[i].bytes);
+    }
+    ipsq_format_real((double)NAN, out);
+    assert_string_equal(out, "-");
+    ipsq_format_real(1e300, out); /* cut, not overrun */
+    ipsq_format_share(0.1234, out);
+    assert_string_equal(out, "12.3%");
+    ipsq_format_share((double)NAN, out);
+    assert_string_equal(out, "-");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_units__durations),
+        cmocka_unit_test(test_units__message_times),
+        cmocka_unit_test(test_units__format),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

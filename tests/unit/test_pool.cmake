@@ -1,0 +1,1 @@
+target_sources(test_pool PRIVATE pool_help.c)
