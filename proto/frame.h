@@ -18,8 +18,9 @@
 #define IPS_HELLO_WAIT_S 10               /* and no longer than this */
 #define IPS_DECODE_MAX_BYTES (256u << 20) /* one message, unpacked */
 #define IPS_PIECE_ITEMS 65536u            /* nodes or rows in one piece */
-#define IPS_OUT_BUFFER_BYTES (64u << 20)  /* unsent, then the peer is dropped  \
-                                           */
+#define IPS_OUT_BUFFER_BYTES                                                   \
+    (64u << 20) /* unsent, then the peer is dropped                            \
+                 */
 
 /* Length of the frame at the head of `len` bytes, header included: > 0 whole
  * frame present; 0 more bytes needed; < 0 the frame is refused (longer than

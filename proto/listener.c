@@ -73,7 +73,7 @@ static int check_directory(const char *path, struct ips_err *err)
     char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
     snprintf(dir, sizeof(dir), "%s", path);
     char *slash = strrchr(dir, '/');
-    if (!slash)
+    if (*path != '/' || !slash)
         return ips_err_set(err, IPS_E_USAGE,
                            "socket path %s: give the whole path", path);
     *slash = '\0';

@@ -36,6 +36,7 @@ struct ips_peer {
     void *arg;
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
+    Ips__Envelope *current; /* while on_message runs, until taken */
     char name[96];
     char why[512];
 };
@@ -197,8 +198,11 @@ static bool take_frame(struct ips_peer *p)
         peer_fail(p, err.msg);
         return false;
     }
+    p->current = env;
     dispatch(p, env);
-    ips__envelope__free_unpacked(env, NULL);
+    if (p->current)
+        ips__envelope__free_unpacked(p->current, NULL);
+    p->current = NULL;
     return p->state == PEER_OPENING || p->state == PEER_TALKING;
 }
 
@@ -376,6 +380,13 @@ void ips_peer_on_drain(struct ips_peer *p,
                        void (*on_drain)(struct ips_peer *peer, void *arg))
 {
     p->on_drain = on_drain;
+}
+
+Ips__Envelope *ips_peer_take(struct ips_peer *p)
+{
+    Ips__Envelope *env = p->current;
+    p->current = NULL;
+    return env;
 }
 
 const char *ips_peer_name(const struct ips_peer *p)

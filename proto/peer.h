@@ -62,6 +62,9 @@ void ips_peer_send(struct ips_peer *peer, const Ips__Envelope *env);
 size_t ips_peer_backlog(const struct ips_peer *peer);
 void ips_peer_on_drain(struct ips_peer *peer,
                        void (*on_drain)(struct ips_peer *peer, void *arg));
+/* Within on_message: the message becomes the caller's to keep (free with
+ * ips__envelope__free_unpacked). Once a message. */
+Ips__Envelope *ips_peer_take(struct ips_peer *peer);
 /* For the log: "peer 3" until set; copied. */
 const char *ips_peer_name(const struct ips_peer *peer);
 void ips_peer_set_name(struct ips_peer *peer, const char *name);

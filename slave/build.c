@@ -83,7 +83,6 @@ static void release_build(struct build *b)
     free(b->outs.v);
     free(b->traffic_last.v);
     free(b->flows);
-    free(b->order);
     free(b->cpu_at);
 }
 

@@ -8,6 +8,7 @@
  *   process  images -> processes, threads -> chains, forks and joins linked
  *   channel  CHAN records -> ends, peers by name
  *   node     reads every record again, chain by chain: nodes and operations
+ *            (build_node.c, build_io.c)
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    operations of two ends -> cross arcs
  *   settle   END coordinates
@@ -303,7 +304,6 @@ struct build {
     uint32_t traffic_room;
     uint32_t *flows; /* hash table: flow of (socket, remote) + 1 */
     uint32_t flow_room, flow_count;
-    uint32_t *order; /* indices of ops by (end, dir, t_ret) */
     uint64_t node_room;
     uint32_t nodes;   /* made so far */
     uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */

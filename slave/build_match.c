@@ -3,35 +3,37 @@
 
 /* ---- order of operations ---- */
 
-static int cmp_op(const void *va, const void *vb, void *arg)
+static int cmp_op(const void *va, const void *vb)
 {
-    const struct build *b = arg;
-    const struct b_op *x = &b->ops.v[*(const uint32_t *)va];
-    const struct b_op *y = &b->ops.v[*(const uint32_t *)vb];
+    const struct b_op *x = va, *y = vb;
     CMP3(x->t_ret, y->t_ret);
     CMP3(x->t, y->t);
     CMP3(x->node, y->node);
     return 0;
 }
 
-static bool in_order(const struct build *b, const uint32_t *v, uint32_t n)
+static bool in_order(const struct b_op *v, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++)
-        if (b->ops.v[v[i - 1]].t_ret > b->ops.v[v[i]].t_ret)
+        if (v[i - 1].t_ret > v[i].t_ret)
             return false;
     return true;
 }
 
-/* Orders the operations of each end and direction by return: a counting sort
- * by end, in which one thread's operations are in order already. */
+/* Moves the operations of each end and direction together, in order of return:
+ * a counting sort by end, in which one thread's operations are in order
+ * already. They are moved, not indexed: what follows reads them end by end,
+ * and through an index nearly each would be a cache miss. */
 static int order_ops(struct build *b)
 {
     uint32_t keys = b->out->end_count * 2;
     uint32_t *at = b_calloc((size_t)keys + 1, sizeof(*at), b->err);
-    b->order = b_calloc(b->ops.n, sizeof(*b->order), b->err);
-    if (!at || !b->order) {
+    struct b_op *sorted =
+        malloc((size_t)(b->ops.n ? b->ops.n : 1) * sizeof(*sorted));
+    if (!at || !sorted) {
         free(at);
-        return IPS_E_NO_MEMORY;
+        free(sorted);
+        return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u operations", b->ops.n);
     }
     for (uint32_t i = 0; i < b->ops.n; i++)
         at[b->ops.v[i].end * 2 + b->ops.v[i].dir + 1]++;
@@ -42,13 +44,16 @@ static int order_ops(struct build *b)
         e->first_op[k & 1] = at[k];
     }
     for (uint32_t i = 0; i < b->ops.n; i++)
-        b->order[at[b->ops.v[i].end * 2 + b->ops.v[i].dir]++] = i;
+        sorted[at[b->ops.v[i].end * 2 + b->ops.v[i].dir]++] = b->ops.v[i];
     free(at);
+    free(b->ops.v);
+    b->ops.v = sorted;
+    b->ops.room = b->ops.n;
     for (uint32_t k = 0; k < keys; k++) {
-        uint32_t *v = b->order + b->ends[k / 2].first_op[k & 1];
+        struct b_op *v = sorted + b->ends[k / 2].first_op[k & 1];
         uint32_t n = b->ends[k / 2].op_count[k & 1];
-        if (!in_order(b, v, n))
-            qsort_r(v, n, sizeof(*v), cmp_op, b);
+        if (!in_order(v, n))
+            qsort(v, n, sizeof(*v), cmp_op);
     }
     return 0;
 }
@@ -56,7 +61,7 @@ static int order_ops(struct build *b)
 static struct b_op *op_at(const struct build *b, uint32_t end, int dir,
                           uint32_t i)
 {
-    return &b->ops.v[b->order[b->ends[end].first_op[dir] + i]];
+    return &b->ops.v[b->ends[end].first_op[dir] + i];
 }
 
 /* Adds up results to positions. Counts writes of different threads that

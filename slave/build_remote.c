@@ -35,7 +35,7 @@ static int end_outs(struct build *b, uint32_t end)
     const struct b_end *e = &b->ends[end];
     int rc = add_out(b, e->connect_node, end, IPS_POS_SYN, 0);
     for (uint32_t i = 0; i < e->op_count[B_SEND] && rc == 0; i++) {
-        const struct b_op *op = &b->ops.v[b->order[e->first_op[B_SEND] + i]];
+        const struct b_op *op = &b->ops.v[e->first_op[B_SEND] + i];
         rc = add_out(b, op->node, end, op->pos, op->len);
     }
     return rc < 0 ? rc : add_out(b, last_close(b, end), end, IPS_POS_EOF, 0);

@@ -1,12 +1,15 @@
-"""The agent alone, without daemons: what it put into the pool is what strace
-saw of the same execution - every transfer of every thread, in order, with its
-bytes; every process, thread, fork and wait.
+"""Without daemons: what the agent put into the pool is what strace saw of the
+same execution - every transfer of every thread, in order, with its bytes; every
+process, thread, fork and wait - and the graph built from it has the arcs that
+strace saw.
 
-Would catch: a call that moves bytes and is not wrapped, bytes counted twice or
+Would catch: a receive matched to the wrong send, an end-of-file blamed on the
+wrong process, a call that moves bytes and is not wrapped, bytes counted twice or
 not at all (stdio, the flush at exit), a descriptor named wrongly, a child or a
 thread not followed, a program that no longer behaves under the interposer.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +20,7 @@ import pytest
 import programs
 import recorder as rec
 
+import graph_view  # noqa: E402
 import pool_reader  # noqa: E402
 import strace_compare  # noqa: E402
 import strace_model  # noqa: E402
@@ -24,10 +28,6 @@ import strace_model  # noqa: E402
 pytestmark = [
     pytest.mark.skipif(bool(programs.missing()),
                        reason="not here: %s" % programs.missing())]
-
-# Threads that a library starts past the interposer and that move no bytes:
-# jemalloc looks pthread_create up in the next library.
-SILENT = {"redis-server"}
 
 QUICK = {"pipeline", "sort-uniq", "mixed", "python"}
 
@@ -69,5 +69,24 @@ def test_records_are_what_strace_saw(build, pool, tmp_path, name):
     assert not facts.lost
     assert not result.differences, "%s\n%s" % (
         result.summary(), "\n".join(result.differences[:40]))
-    assert {program for program, _ in result.silent} <= SILENT
+    assert {program for program, _ in result.silent} <= programs.SILENT
     assert result.ends > 1 and result.total_bytes > 0
+    check_graph(build, os.path.join(pool, run), model, result)
+
+
+def check_graph(build, directory, model, records):
+    lines = subprocess.run(
+        [str(build.top / "tests" / "poolgraph"), directory], check=True,
+        stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    nodes = [json.loads(line) for line in lines[:-1]]
+    tail = json.loads(lines[-1])
+    for name in ("lost", "unmatched", "pending", "untraced"):
+        assert tail["counts"][name] == 0, (name, tail)
+    parents = {int(pid): parent for pid, parent in tail["parents"].items()}
+    result = strace_compare.compare(model, graph_view.view(nodes, parents))
+    print("graph", result.summary())
+    assert not result.differences, "%s\n%s" % (
+        result.summary(), "\n".join(result.differences[:40]))
+    assert result.total_bytes == records.total_bytes
+    assert result.excluded <= result.compared // 100
+    assert result.arcs["eof"] > 0 and result.arcs["recv"] > 0

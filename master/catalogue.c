@@ -1,0 +1,316 @@
+#include "master/catalogue.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/paths.h"
+#include "common/types.h"
+
+#define SCHEMA_VERSION 1
+#define SEEN_SLOTS 4096
+
+static const char schema[] =
+    "CREATE TABLE IF NOT EXISTS run_machine ("
+    " run TEXT NOT NULL, machine TEXT NOT NULL, command TEXT NOT NULL,"
+    " tags TEXT NOT NULL, created_real_ns INTEGER NOT NULL,"
+    " open INTEGER NOT NULL, has_root INTEGER NOT NULL,"
+    " processes INTEGER NOT NULL, threads INTEGER NOT NULL,"
+    " events INTEGER NOT NULL, lost INTEGER NOT NULL,"
+    " untraced INTEGER NOT NULL, torn INTEGER NOT NULL,"
+    " PRIMARY KEY (run, machine));"
+    "CREATE TABLE IF NOT EXISTS irt ("
+    " run TEXT PRIMARY KEY, events INTEGER NOT NULL, answer BLOB NOT NULL);";
+
+static const char sql_put[] =
+    "INSERT OR REPLACE INTO run_machine VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)";
+
+/* Newest run first; the root's machine tells when the run was made. */
+static const char sql_each[] =
+    "SELECT r.run, r.machine, r.command, r.tags, r.created_real_ns, r.open,"
+    " r.has_root, r.processes, r.threads, r.events, r.lost, r.untraced, r.torn"
+    " FROM run_machine r JOIN (SELECT run AS name,"
+    "   MIN(created_real_ns) AS made FROM run_machine GROUP BY run) m"
+    " ON m.name = r.run WHERE ?1 IS NULL OR r.run = ?1"
+    " ORDER BY m.made DESC, r.run, r.machine";
+
+struct catalogue {
+    sqlite3 *db;
+    sqlite3_stmt *put, *each, *put_irt, *get_irt;
+    /* Hash of what was written last, by run and machine: a heartbeat that says
+     * nothing new writes nothing. A collision costs a write, never a loss:
+     * the key's own hash is part of the value. */
+    uint64_t seen[SEEN_SLOTS];
+};
+
+static int db_error(struct catalogue *c, const char *what, struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_DB, "catalogue: %s: %s", what,
+                       c->db ? sqlite3_errmsg(c->db) : "no memory");
+}
+
+static int run_sql(struct catalogue *c, const char *sql, struct ips_err *err)
+{
+    if (sqlite3_exec(c->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        return db_error(c, sql, err);
+    return 0;
+}
+
+static int check_version(struct catalogue *c, struct ips_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    char text[64];
+    int version = -1;
+    if (sqlite3_prepare_v2(c->db, "PRAGMA user_version", -1, &st, NULL) ==
+            SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW)
+        version = sqlite3_column_int(st, 0);
+    sqlite3_finalize(st);
+    if (version < 0)
+        return db_error(c, "read its version", err);
+    if (version != 0 && version != SCHEMA_VERSION)
+        return ips_err_set(err, IPS_E_VERSION,
+                           "catalogue is of version %d, this program writes "
+                           "%d: use the newer program, or another --state",
+                           version, SCHEMA_VERSION);
+    int rc = run_sql(c, schema, err);
+    snprintf(text, sizeof(text), "PRAGMA user_version = %d", SCHEMA_VERSION);
+    return rc < 0 ? rc : run_sql(c, text, err);
+}
+
+static int prepare(struct catalogue *c, const char *sql, sqlite3_stmt **out,
+                   struct ips_err *err)
+{
+    if (sqlite3_prepare_v2(c->db, sql, -1, out, NULL) != SQLITE_OK)
+        return db_error(c, sql, err);
+    return 0;
+}
+
+static int open_all(struct catalogue *c, const char *path, struct ips_err *err)
+{
+    if (sqlite3_open_v2(path, &c->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+                            SQLITE_OPEN_NOMUTEX,
+                        NULL) != SQLITE_OK)
+        return db_error(c, path, err);
+    sqlite3_busy_timeout(c->db, 2000);
+    int rc = run_sql(c,
+                     "PRAGMA journal_mode = WAL;"
+                     "PRAGMA synchronous = NORMAL;",
+                     err);
+    if (rc == 0)
+        rc = check_version(c, err);
+    if (rc == 0)
+        rc = prepare(c, sql_put, &c->put, err);
+    if (rc == 0)
+        rc = prepare(c, sql_each, &c->each, err);
+    if (rc == 0)
+        rc = prepare(c, "INSERT OR REPLACE INTO irt VALUES (?,?,?)",
+                     &c->put_irt, err);
+    if (rc == 0)
+        rc = prepare(c, "SELECT events, answer FROM irt WHERE run = ?",
+                     &c->get_irt, err);
+    return rc;
+}
+
+int catalogue_open(const char *dir, struct catalogue **out, struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 16];
+    int rc = ips_path_make(dir, 0700, err);
+    if (rc < 0)
+        return rc;
+    struct catalogue *c = calloc(1, sizeof(*c));
+    if (!c)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    snprintf(path, sizeof(path), "%s/master.db", dir);
+    rc = open_all(c, path, err);
+    if (rc < 0) {
+        ips_err_wrap(err, "%s", path);
+        catalogue_close(c);
+        return rc;
+    }
+    *out = c;
+    return 0;
+}
+
+void catalogue_close(struct catalogue *c)
+{
+    if (!c)
+        return;
+    sqlite3_finalize(c->put);
+    sqlite3_finalize(c->each);
+    sqlite3_finalize(c->put_irt);
+    sqlite3_finalize(c->get_irt);
+    sqlite3_close(c->db);
+    free(c);
+}
+
+static void bind_text(sqlite3_stmt *st, int at, const char *text)
+{
+    sqlite3_bind_text(st, at, text, -1, SQLITE_TRANSIENT);
+}
+
+/* Counts above 2^63 are no counts; SQLite's integers are signed. */
+static void bind_count(sqlite3_stmt *st, int at, uint64_t value)
+{
+    sqlite3_bind_int64(st, at, (sqlite3_int64)ips_min_u64(value, INT64_MAX));
+}
+
+static int put_one(struct catalogue *c, const char *machine,
+                   const Ips__RunState *run, struct ips_err *err)
+{
+    char tags[1024] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < run->n_tags && at < sizeof(tags); i++)
+        at += (size_t)snprintf(tags + at, sizeof(tags) - at, "%.255s\n",
+                               run->tags[i]);
+    uint64_t lost = 0;
+    for (size_t i = 0; i < run->n_lost; i++)
+        lost = ips_add_sat(lost, run->lost[i]);
+    sqlite3_stmt *st = c->put;
+    sqlite3_reset(st);
+    bind_text(st, 1, run->run);
+    bind_text(st, 2, machine);
+    bind_text(st, 3, run->command);
+    bind_text(st, 4, tags);
+    const uint64_t counts[] = {run->created_real_ns,
+                               run->open ? 1 : 0,
+                               run->has_root ? 1 : 0,
+                               run->processes,
+                               run->threads,
+                               run->events,
+                               lost,
+                               run->untraced,
+                               run->torn};
+    for (int i = 0; i < 9; i++)
+        bind_count(st, 5 + i, counts[i]);
+    if (sqlite3_step(st) != SQLITE_DONE)
+        return db_error(c, "write a run", err);
+    sqlite3_reset(st);
+    return 0;
+}
+
+static uint64_t hash_state(const char *machine, const Ips__RunState *run,
+                           uint64_t *key)
+{
+    *key = ips_fnv1a(IPS_FNV_SEED, machine, strlen(machine) + 1);
+    *key = ips_fnv1a(*key, run->run, strlen(run->run));
+    size_t len = ips__run_state__get_packed_size(run);
+    uint8_t *packed = malloc(len + 1);
+    if (!packed)
+        return 0; /* never equal to what is kept: written */
+    ips__run_state__pack(run, packed);
+    uint64_t hash = ips_fnv1a(*key, packed, len);
+    free(packed);
+    return hash ? hash : 1;
+}
+
+int catalogue_put(struct catalogue *c, const char *machine,
+                  Ips__RunState *const *runs, size_t count, struct ips_err *err)
+{
+    bool begun = false;
+    int rc = 0;
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        uint64_t key, hash = hash_state(machine, runs[i], &key);
+        uint64_t *slot = &c->seen[key % SEEN_SLOTS];
+        if (hash && *slot == hash)
+            continue;
+        if (!begun)
+            rc = run_sql(c, "BEGIN", err);
+        begun = begun || rc == 0;
+        if (rc == 0)
+            rc = put_one(c, machine, runs[i], err);
+        *slot = rc == 0 ? hash : 0;
+    }
+    if (begun && rc == 0)
+        rc = run_sql(c, "COMMIT", err);
+    if (rc < 0) {
+        sqlite3_reset(c->put);
+        if (begun && run_sql(c, "ROLLBACK", NULL) < 0)
+            ips_log_warn("catalogue: rollback failed");
+        memset(c->seen, 0, sizeof(c->seen));
+    }
+    return rc;
+}
+
+static const char *text_of(sqlite3_stmt *st, int at)
+{
+    const unsigned char *text = sqlite3_column_text(st, at);
+    return text ? (const char *)text : "";
+}
+
+static uint64_t count_of(sqlite3_stmt *st, int at)
+{
+    return (uint64_t)sqlite3_column_int64(st, at);
+}
+
+int catalogue_each(struct catalogue *c, const char *run,
+                   void (*row)(const struct catalogue_row *row, void *arg),
+                   void *arg, struct ips_err *err)
+{
+    sqlite3_stmt *st = c->each;
+    int step;
+    sqlite3_reset(st);
+    if (run)
+        bind_text(st, 1, run);
+    else
+        sqlite3_bind_null(st, 1);
+    while ((step = sqlite3_step(st)) == SQLITE_ROW) {
+        struct catalogue_row r = {
+            .run = text_of(st, 0),
+            .machine = text_of(st, 1),
+            .command = text_of(st, 2),
+            .tags = text_of(st, 3),
+            .created_real_ns = count_of(st, 4),
+            .open = count_of(st, 5) != 0,
+            .has_root = count_of(st, 6) != 0,
+            .processes = count_of(st, 7),
+            .threads = count_of(st, 8),
+            .events = count_of(st, 9),
+            .lost = count_of(st, 10),
+            .untraced = count_of(st, 11),
+            .torn = count_of(st, 12),
+        };
+        row(&r, arg);
+    }
+    sqlite3_reset(st);
+    return step == SQLITE_DONE ? 0 : db_error(c, "read the runs", err);
+}
+
+int catalogue_put_irt(struct catalogue *c, const char *run, uint64_t events,
+                      const Ips__MetricsAnswer *answer, struct ips_err *err)
+{
+    size_t len = ips__metrics_answer__get_packed_size(answer);
+    uint8_t *packed = malloc(len + 1);
+    if (!packed)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    ips__metrics_answer__pack(answer, packed);
+    sqlite3_stmt *st = c->put_irt;
+    sqlite3_reset(st);
+    bind_text(st, 1, run);
+    bind_count(st, 2, events);
+    sqlite3_bind_blob64(st, 3, packed, len, free);
+    int step = sqlite3_step(st);
+    sqlite3_reset(st);
+    sqlite3_clear_bindings(st);
+    return step == SQLITE_DONE ? 0 : db_error(c, "write results", err);
+}
+
+Ips__MetricsAnswer *catalogue_get_irt(struct catalogue *c, const char *run,
+                                      uint64_t *events)
+{
+    Ips__MetricsAnswer *answer = NULL;
+    sqlite3_stmt *st = c->get_irt;
+    sqlite3_reset(st);
+    bind_text(st, 1, run);
+    if (sqlite3_step(st) == SQLITE_ROW) {
+        *events = count_of(st, 0);
+        answer = ips__metrics_answer__unpack(
+            NULL, (size_t)sqlite3_column_bytes(st, 1),
+            sqlite3_column_blob(st, 1));
+    }
+    sqlite3_reset(st);
+    return answer;
+}

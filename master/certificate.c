@@ -1,0 +1,153 @@
+#include "master/certificate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/format.h"
+#include "common/types.h"
+
+static const char *const lost_names[IPS_LOST_COUNT] = {
+#define X(name, number, text) [number] = (text),
+    IPS_LOST_CAUSES(X)
+#undef X
+};
+
+void certificate_note(struct arena *a, struct certificate *c, const char *text)
+{
+    if (arena_grow(a, &c->msg.notes, c->msg.n_notes, &c->note_cap,
+                   sizeof(char *)))
+        c->msg.notes[c->msg.n_notes++] = arena_printf(a, "%s", text);
+}
+
+bool certificate_open(const struct query *q)
+{
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        if (q->gather.active[i]->sync->state->open)
+            return true;
+    }
+    return false;
+}
+
+static void fill_lost(const struct query *q, struct arena *a,
+                      struct certificate *c)
+{
+    uint64_t lost[IPS_LOST_COUNT] = {0}, torn = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const Ips__RunState *s = q->gather.active[i]->sync->state;
+        for (size_t k = 0; k < s->n_lost; k++) {
+            size_t cause = k < IPS_LOST_COUNT ? k : IPS_LOST_COUNT - 1;
+            lost[cause] = ips_add_sat(lost[cause], s->lost[k]);
+        }
+        torn += s->torn;
+    }
+    c->msg.lost = arena_alloc(a, (IPS_LOST_COUNT + 1) * sizeof(Ips__Count *));
+    if (!c->msg.lost)
+        return;
+    for (size_t k = 0; k <= IPS_LOST_COUNT; k++) {
+        uint64_t n = k < IPS_LOST_COUNT ? lost[k] : torn;
+        Ips__Count *row = n ? arena_alloc(a, sizeof(*row)) : NULL;
+        if (!row)
+            continue;
+        ips__count__init(row);
+        const char *name = k == IPS_LOST_COUNT ? "damaged segments"
+                           : lost_names[k]     ? lost_names[k]
+                                               : "other";
+        row->name = arena_printf(a, "%s", name);
+        row->count = n;
+        c->msg.lost[c->msg.n_lost++] = row;
+        c->msg.complete = false;
+    }
+}
+
+static void fill_machines(const struct query *q, struct arena *a,
+                          struct certificate *c)
+{
+    size_t cap = q->part_count + q->excluded_count + 1;
+    c->msg.machines = arena_alloc(a, cap * sizeof(char *));
+    c->msg.missing_machines = arena_alloc(a, cap * sizeof(char *));
+    if (!c->msg.machines || !c->msg.missing_machines)
+        return;
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        const struct part *p = &q->parts[i];
+        char *name = arena_printf(a, "%s", p->machine);
+        if (p->state == PART_ACTIVE) {
+            c->msg.machines[c->msg.n_machines++] = name;
+            continue;
+        }
+        if (!p->expected)
+            continue;
+        c->msg.missing_machines[c->msg.n_missing_machines++] = name;
+        c->msg.complete = false;
+        if (p->state == PART_FAILED)
+            certificate_note(
+                a, c, arena_printf(a, "machine %s: %s", p->machine, p->why));
+    }
+}
+
+static void add_unseen(struct arena *a, struct certificate *c, size_t *cap,
+                       const char *text)
+{
+    for (size_t i = 0; i < c->msg.n_unseen; i++) {
+        if (strcmp(c->msg.unseen[i], text) == 0)
+            return;
+    }
+    if (arena_grow(a, &c->msg.unseen, c->msg.n_unseen, cap, sizeof(char *)))
+        c->msg.unseen[c->msg.n_unseen++] = arena_printf(a, "%s", text);
+}
+
+static void add_part(const struct part *p, struct arena *a,
+                     struct certificate *c, size_t *unseen_cap)
+{
+    const Ips__SyncAnswer *s = p->sync;
+    Ips__Certificate *m = &c->msg;
+    m->events += s->state->events;
+    m->ambiguous += s->ambiguous;
+    m->untraced_processes += s->state->untraced;
+    m->unattributed_cpu_ns += s->unattributed_cpu_ns;
+    m->probe_ns = ips_max_u64(m->probe_ns, s->probe_ns);
+    m->overhead_ns = ips_add_sat(
+        m->overhead_ns, ips_mul_q32(s->state->events, s->probe_ns << 32));
+    if (p->settled) { /* knows the other machines' ends too */
+        m->unmatched += p->settled->unmatched;
+        m->pending += p->settled->pending;
+        m->external += p->settled->external;
+        m->idle += p->settled->idle;
+    } else {
+        m->unmatched += s->unmatched;
+        m->pending += s->pending;
+        m->external += s->external;
+        m->idle += s->idle;
+    }
+    for (size_t i = 0; i < s->n_unseen; i++)
+        add_unseen(a, c, unseen_cap, s->unseen[i]);
+}
+
+void certificate_fill(const struct query *q, struct arena *a,
+                      struct certificate *c)
+{
+    size_t unseen_cap = 0;
+    memset(c, 0, sizeof(*c));
+    ips__certificate__init(&c->msg);
+    c->msg.complete = true;
+    c->msg.clock = ips_wire_text("none used");
+    fill_lost(q, a, c);
+    fill_machines(q, a, c);
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        add_part(q->gather.active[i], a, c, &unseen_cap);
+    c->msg.ambiguous += q->gather.ambiguous;
+    if (c->msg.pending > 0)
+        certificate_note(
+            a, c,
+            arena_printf(a,
+                         "%" PRIu64 " receives of channels that are still "
+                         "open, or whose other machine is missing, have no "
+                         "sender yet",
+                         c->msg.pending));
+    if (c->msg.untraced_processes > 0)
+        certificate_note(a, c,
+                         arena_printf(a,
+                                      "%" PRIu64 " child processes were "
+                                      "started that never spoke: not traced",
+                                      c->msg.untraced_processes));
+}

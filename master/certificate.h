@@ -1,0 +1,27 @@
+/*
+ * What every analytic answer says about itself: what it used, what is lost or
+ * missing, what cannot be seen. `complete` is false where a machine is
+ * missing, a slave failed, or data was lost or damaged.
+ * Source: DESIGN "The certificate".
+ */
+#ifndef IPS_MASTER_CERTIFICATE_H
+#define IPS_MASTER_CERTIFICATE_H
+
+#include "master/arena.h"
+#include "master/query.h"
+
+struct certificate {
+    Ips__Certificate msg;
+    size_t note_cap, lane_cap;
+};
+
+/* From the parts' SyncAnswers (and PeersAnswers where there are). Everything
+ * lives in the arena. */
+void certificate_fill(const struct query *q, struct arena *a,
+                      struct certificate *c);
+void certificate_note(struct arena *a, struct certificate *c, const char *text);
+
+/* Some process of the run still lives on a machine that answered. */
+bool certificate_open(const struct query *q);
+
+#endif

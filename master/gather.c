@@ -1,0 +1,389 @@
+#include "master/gather.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/format.h"
+#include "common/log.h"
+#include "common/types.h"
+#include "master/join.h"
+#include "master/part.h"
+
+#define MAX_ENDS (1u << 22) /* of one slave */
+
+void gather_missing_text(const struct query *q, char *out, size_t cap)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < q->part_count && at < cap; i++) {
+        const struct part *p = &q->parts[i];
+        if (p->state == PART_ACTIVE || !p->expected)
+            continue;
+        at += (size_t)snprintf(
+            out + at, cap - at, "%s%s (%.200s)", at ? ", " : "", p->machine,
+            p->state == PART_MISSING ? "its slave is not connected" : p->why);
+    }
+}
+
+void gather_release(struct query *q)
+{
+    free(q->gather.active);
+    memset(&q->gather, 0, sizeof(q->gather));
+}
+
+/* ---- peers ------------------------------------------------------------ */
+
+static int take_peers(struct query *q, struct part *p, const Ips__Reply *reply,
+                      struct ips_err *err)
+{
+    if (reply->answer_case != IPS__REPLY__ANSWER_PEERS)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PeersAsk");
+    if (!query_keep(q, p))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    p->settled = reply->peers;
+    return 0;
+}
+
+static int compare_end_index(const void *a, const void *b)
+{
+    uint32_t x = (*(Ips__End *const *)a)->index;
+    uint32_t y = (*(Ips__End *const *)b)->index;
+    return (x > y) - (x < y);
+}
+
+static void fill_peer(const struct query *q, const struct part *p,
+                      const Ips__End *end, Ips__Peer *row)
+{
+    const struct ips_peer_end *peer = &p->peer[end->index];
+    row->end = end->index;
+    if (peer->part == JOIN_NONE)
+        return;
+    const struct part *other = q->gather.active[peer->part];
+    row->traced = true;
+    row->machine = ips_wire_text(other->machine);
+    row->peer_end = peer->end;
+    Ips__End key = {.index = peer->end}, *wanted = &key;
+    Ips__End **found = bsearch(&wanted, other->t.ends, other->t.end_count,
+                               sizeof(*other->t.ends), compare_end_index);
+    if (found) {
+        row->peer_sent_bytes = (*found)->sent_bytes;
+        row->peer_closed = (*found)->closed;
+    }
+}
+
+/* Which ends are told: all, or where a machine is missing only those with a
+ * peer: the others stay pending. */
+static int ask_peers(struct query *q, struct part *p, bool all,
+                     struct ips_err *err)
+{
+    uint32_t total = p->t.end_count, done = 0, n = 0;
+    Ips__Peer *rows = calloc(IPS_PIECE_ITEMS, sizeof(*rows));
+    Ips__Peer **list = calloc(IPS_PIECE_ITEMS, sizeof(*list));
+    int rc = 0;
+    bool first = true, more = true;
+    if (!rows || !list) {
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+        goto out;
+    }
+    while (more) {
+        for (n = 0; done < total && n < IPS_PIECE_ITEMS; done++) {
+            const Ips__End *end = p->t.ends[done];
+            if (!all && p->peer[end->index].part == JOIN_NONE)
+                continue;
+            ips__peer__init(&rows[n]);
+            fill_peer(q, p, end, &rows[n]);
+            list[n] = &rows[n];
+            n++;
+        }
+        more = done < total;
+        Ips__PeersAsk ask = IPS__PEERS_ASK__INIT;
+        ask.generation = p->sync->generation;
+        ask.n_peers = n;
+        ask.peers = list;
+        ask.more = more;
+        Ips__Request request = IPS__REQUEST__INIT;
+        request.ask_case = IPS__REQUEST__ASK_PEERS;
+        request.peers = &ask;
+        query_ask(q, p, &request, first);
+        first = false;
+    }
+out:
+    free(rows);
+    free(list);
+    return rc;
+}
+
+static int make_peer_table(struct part *p, struct ips_err *err)
+{
+    uint32_t n = p->t.end_count;
+    if (n > 0)
+        qsort(p->t.ends, n, sizeof(*p->t.ends), compare_end_index);
+    for (uint32_t i = 0; i < n; i++) {
+        if (p->t.ends[i]->index >= MAX_ENDS ||
+            (i > 0 && p->t.ends[i]->index == p->t.ends[i - 1]->index))
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "end %u is named twice or beyond %u",
+                               p->t.ends[i]->index, MAX_ENDS);
+    }
+    p->peer_count = n ? p->t.ends[n - 1]->index + 1 : 0;
+    p->peer = malloc(((size_t)p->peer_count + 1) * sizeof(*p->peer));
+    if (!p->peer)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    memset(p->peer, 0xff, ((size_t)p->peer_count + 1) * sizeof(*p->peer));
+    return 0;
+}
+
+static struct join_end join_row(const struct part *p, const Ips__End *e)
+{
+    return (struct join_end){
+        .part = p->number,
+        .index = e->index,
+        .kind = e->kind,
+        .local = e->local.data,
+        .remote = e->remote.data,
+        .local_len = (uint32_t)e->local.len,
+        .remote_len = (uint32_t)e->remote.len,
+        .ordinal = e->ordinal,
+        .sent_bytes = e->sent_bytes,
+        .recv_bytes = e->recv_bytes,
+        .closed = e->closed,
+        .connected = e->connected,
+        .accepted = e->accepted,
+        .named = e->kind == IPS_CHAN_USER,
+    };
+}
+
+static int join_all(struct query *q, struct ips_err *err)
+{
+    struct gather *g = &q->gather;
+    uint64_t count = 0;
+    uint32_t n = 0;
+    int rc = 0;
+    for (uint32_t i = 0; i < g->count; i++) {
+        count += g->active[i]->t.end_count;
+        rc = make_peer_table(g->active[i], err);
+        if (rc < 0)
+            return rc;
+    }
+    if (count > UINT32_MAX / 2)
+        return ips_err_set(err, IPS_E_LIMIT, "too many channel ends");
+    struct join_end *ends = calloc(count + 1, sizeof(*ends));
+    if (!ends)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct part *p = g->active[i];
+        for (uint32_t k = 0; k < p->t.end_count; k++)
+            ends[n++] = join_row(p, p->t.ends[k]);
+    }
+    rc = join_ends(ends, n, &g->ambiguous, err);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        if (ends[i].peer == JOIN_NONE) {
+            g->untraced_ends++;
+            continue;
+        }
+        const struct join_end *o = &ends[ends[i].peer];
+        g->active[ends[i].part]->peer[ends[i].index] =
+            (struct ips_peer_end){.part = o->part, .end = o->index};
+    }
+    free(ends);
+    return rc;
+}
+
+static void gathered(struct query *q)
+{
+    q->gather.after(q);
+}
+
+static void after_ends(struct query *q)
+{
+    struct ips_err err = {0};
+    int rc = join_all(q, &err);
+    bool all = !query_incomplete(q);
+    query_round(q, take_peers, gathered);
+    for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
+        rc = ask_peers(q, q->gather.active[i], all, &err);
+    if (rc < 0)
+        query_fail(q, &err);
+    else
+        query_await(q);
+}
+
+/* ---- ends ------------------------------------------------------------- */
+
+static int take_ends(struct query *q, struct part *p, const Ips__Reply *reply,
+                     struct ips_err *err)
+{
+    if (reply->answer_case != IPS__REPLY__ANSWER_ENDS)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to EndsAsk");
+    const Ips__EndsAnswer *a = reply->ends;
+    if (a->generation != p->sync->generation)
+        return ips_err_set(err, IPS_E_BUSY, "its graph is a newer one");
+    if (p->t.end_count + a->n_ends > MAX_ENDS)
+        return ips_err_set(err, IPS_E_LIMIT, "more than %u channel ends",
+                           MAX_ENDS);
+    if (!query_keep(q, p) || !part_append(&p->t.ends, &p->t.end_count,
+                                          (void *const *)a->ends, a->n_ends))
+        return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
+    return 0;
+}
+
+static void ask_ends(struct query *q)
+{
+    query_round(q, take_ends, after_ends);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        Ips__EndsAsk ask = IPS__ENDS_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        request.ask_case = IPS__REQUEST__ASK_ENDS;
+        request.ends = &ask;
+        query_ask(q, q->gather.active[i], &request, true);
+    }
+    query_await(q);
+}
+
+/* ---- tables ----------------------------------------------------------- */
+
+static int check_tables(const struct part *p, struct ips_err *err)
+{
+    for (uint32_t i = 0; i < p->t.proc_count; i++) {
+        if (p->t.procs[i]->index != i)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "process row %u says it is %u", i,
+                               p->t.procs[i]->index);
+    }
+    for (uint32_t i = 0; i < p->t.thread_count; i++) {
+        if (p->t.threads[i]->chain != i ||
+            p->t.threads[i]->process >= p->t.proc_count)
+            return ips_err_set(
+                err, IPS_E_PROTOCOL, "thread row %u is of chain %u, process %u",
+                i, p->t.threads[i]->chain, p->t.threads[i]->process);
+    }
+    for (uint32_t i = 0; i < p->t.channel_count; i++) {
+        const Ips__ChannelRow *c = p->t.channels[i];
+        if (c->process >= p->t.proc_count ||
+            c->peer_process >= (int64_t)p->t.proc_count)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "channel row %u names no process", i);
+    }
+    return 0;
+}
+
+static int take_table(struct query *q, struct part *p, const Ips__Reply *reply,
+                      struct ips_err *err)
+{
+    if (reply->answer_case != IPS__REPLY__ANSWER_TABLE)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to TableAsk");
+    const Ips__TableAnswer *a = reply->table;
+    struct part_tables *t = &p->t;
+    if (!query_keep(q, p) ||
+        !part_append(&t->procs, &t->proc_count, (void *const *)a->processes,
+                     a->n_processes) ||
+        !part_append(&t->threads, &t->thread_count, (void *const *)a->threads,
+                     a->n_threads) ||
+        !part_append(&t->channels, &t->channel_count,
+                     (void *const *)a->channels, a->n_channels))
+        return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
+    return reply->last ? check_tables(p, err) : 0;
+}
+
+static void after_table(struct query *q)
+{
+    if (q->gather.want & GATHER_PEERS)
+        ask_ends(q);
+    else
+        gathered(q);
+}
+
+static void ask_table(struct query *q)
+{
+    query_round(q, take_table, after_table);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        Ips__TableAsk ask = IPS__TABLE_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        request.ask_case = IPS__REQUEST__ASK_TABLE;
+        request.table = &ask;
+        query_ask(q, q->gather.active[i], &request, true);
+    }
+    query_await(q);
+}
+
+/* ---- sync ------------------------------------------------------------- */
+
+static int take_sync(struct query *q, struct part *p, const Ips__Reply *reply,
+                     struct ips_err *err)
+{
+    if (reply->answer_case != IPS__REPLY__ANSWER_SYNC || !reply->sync->state)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to SyncAsk");
+    if (strcmp(reply->sync->state->run, q->run) != 0)
+        return ips_err_set(err, IPS_E_PROTOCOL, "answers about another run");
+    if (!query_keep(q, p))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    p->sync = reply->sync;
+    p->expected = true;
+    struct ips_err db = {0};
+    if (catalogue_put(q->m->catalogue, p->machine, &reply->sync->state, 1,
+                      &db) < 0)
+        ips_log_warn("%s", db.msg);
+    return 0;
+}
+
+static void refuse(struct query *q)
+{
+    char missing[800];
+    struct ips_err err = {0};
+    gather_missing_text(q, missing, sizeof(missing));
+    if (*missing)
+        ips_err_set(&err, IPS_E_INCOMPLETE,
+                    "run %s: no machine that has it can answer: %s", q->run,
+                    missing);
+    else
+        ips_err_set(&err, IPS_E_NOT_FOUND, "no run %s is known here", q->run);
+    query_fail(q, &err);
+}
+
+static void after_sync(struct query *q)
+{
+    struct gather *g = &q->gather;
+    g->active = calloc(q->part_count + 1, sizeof(*g->active));
+    if (!g->active) {
+        struct ips_err err = {0};
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+        query_fail(q, &err);
+        return;
+    }
+    g->count = 0;
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        struct part *p = &q->parts[i];
+        if (p->state != PART_ACTIVE)
+            continue;
+        p->number = g->count;
+        g->active[g->count++] = p;
+    }
+    if (g->count == 0) {
+        refuse(q);
+        return;
+    }
+    q->in_graph = true;
+    if (g->want & (GATHER_TABLE | GATHER_PEERS))
+        ask_table(q);
+    else
+        gathered(q);
+}
+
+void gather_start(struct query *q, unsigned want,
+                  void (*after)(struct query *q))
+{
+    gather_release(q);
+    q->gather.want = want;
+    q->gather.after = after;
+    query_round(q, take_sync, after_sync);
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        Ips__SyncAsk ask = IPS__SYNC_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        request.ask_case = IPS__REQUEST__ASK_SYNC;
+        request.sync = &ask;
+        if (q->parts[i].state == PART_ACTIVE)
+            query_ask(q, &q->parts[i], &request, true);
+    }
+    query_await(q);
+}

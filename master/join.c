@@ -1,0 +1,229 @@
+#include "master/join.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How far one end looks for its other side among equals, so that a hostile
+ * list costs no more than a long one. */
+#define SEARCH_MAX 256
+#define NAMED_MAX 4096
+
+/* Ends of one (kind, local, remote), a run of the sorted order. */
+struct group {
+    uint32_t first, count;
+};
+
+static int compare_bytes(const uint8_t *a, uint32_t a_len, const uint8_t *b,
+                         uint32_t b_len)
+{
+    uint32_t n = a_len < b_len ? a_len : b_len;
+    int c = n ? memcmp(a, b, n) : 0;
+    return c ? c : (a_len > b_len) - (a_len < b_len);
+}
+
+/* Order of `a` against the key (kind, local, remote). */
+static int compare_key(const struct join_end *a, uint32_t kind,
+                       const uint8_t *local, uint32_t local_len,
+                       const uint8_t *remote, uint32_t remote_len)
+{
+    if (a->kind != kind)
+        return a->kind < kind ? -1 : 1;
+    int c = compare_bytes(a->local, a->local_len, local, local_len);
+    return c ? c : compare_bytes(a->remote, a->remote_len, remote, remote_len);
+}
+
+static int compare_ends(const void *left, const void *right, void *arg)
+{
+    const struct join_end *ends = arg;
+    const struct join_end *a = &ends[*(const uint32_t *)left];
+    const struct join_end *b = &ends[*(const uint32_t *)right];
+    int c = compare_key(a, b->kind, b->local, b->local_len, b->remote,
+                        b->remote_len);
+    if (c)
+        return c;
+    if (a->part != b->part)
+        return a->part < b->part ? -1 : 1;
+    if (a->ordinal != b->ordinal)
+        return a->ordinal < b->ordinal ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+/* One connected, the other accepted; an end whose making was not seen goes
+ * with both. */
+static bool roles_fit(const struct join_end *a, const struct join_end *b)
+{
+    return a->part != b->part && !(a->connected && b->connected) &&
+           !(a->accepted && b->accepted);
+}
+
+/* Nothing contradicts: an open end's totals say nothing yet. */
+static bool totals_fit(const struct join_end *a, const struct join_end *b)
+{
+    if (!a->closed || !b->closed)
+        return true;
+    return a->sent_bytes == b->recv_bytes && b->sent_bytes == a->recv_bytes;
+}
+
+struct joiner {
+    struct join_end *ends;
+    uint32_t *order;
+    uint64_t ambiguous;
+};
+
+static struct join_end *at(const struct joiner *j, uint32_t position)
+{
+    return &j->ends[j->order[position]];
+}
+
+static void pair(struct joiner *j, uint32_t a, uint32_t b, bool doubtful)
+{
+    at(j, a)->peer = j->order[b];
+    at(j, b)->peer = j->order[a];
+    j->ambiguous += doubtful;
+}
+
+static bool is_free(const struct joiner *j, uint32_t position)
+{
+    return at(j, position)->peer == JOIN_NONE;
+}
+
+static void join_left(struct joiner *j, struct group a, struct group b,
+                      bool by_totals)
+{
+    uint32_t free_from = b.first, end = b.first + b.count;
+    for (uint32_t k = a.first; k < a.first + a.count; k++) {
+        while (free_from < end && !is_free(j, free_from))
+            free_from++;
+        for (uint32_t m = free_from, tries = 0;
+             m < end && is_free(j, k) && tries < SEARCH_MAX; m++, tries++) {
+            const struct join_end *x = at(j, k), *y = at(j, m);
+            if (is_free(j, m) && roles_fit(x, y) &&
+                (!by_totals || (x->closed && y->closed && totals_fit(x, y))))
+                pair(j, k, m, true);
+        }
+    }
+}
+
+/* The ends of two swapped keys. */
+static void join_groups(struct joiner *j, struct group a, struct group b)
+{
+    uint32_t least = a.count < b.count ? a.count : b.count;
+    for (uint32_t k = 0; k < least; k++) {
+        const struct join_end *x = at(j, a.first + k);
+        const struct join_end *y = at(j, b.first + k);
+        if (roles_fit(x, y) && totals_fit(x, y))
+            pair(j, a.first + k, b.first + k, false);
+    }
+    /* The ordinals contradict the totals: by totals then, both closed. */
+    join_left(j, a, b, true);
+    /* What is left agrees in its endpoints alone: records were lost, or bytes
+     * never read. In order. */
+    join_left(j, a, b, false);
+}
+
+/* May x send to y or y to x, over a channel both name? */
+static bool traffic_fits(const struct join_end *x, const struct join_end *y)
+{
+    return x->part != y->part && ((x->sent_bytes > 0 && y->recv_bytes > 0) ||
+                                  (y->sent_bytes > 0 && x->recv_bytes > 0) ||
+                                  (x->sent_bytes + x->recv_bytes == 0) ||
+                                  (y->sent_bytes + y->recv_bytes == 0));
+}
+
+/* One name: totals that agree first, then in order. */
+static void join_named(struct joiner *j, struct group g)
+{
+    if (g.count > NAMED_MAX) {
+        j->ambiguous += g.count;
+        return;
+    }
+    for (int strict = 1; strict >= 0; strict--) {
+        for (uint32_t k = g.first; k < g.first + g.count; k++) {
+            uint32_t found = JOIN_NONE, fits = 0;
+            for (uint32_t m = g.first; is_free(j, k) && m < g.first + g.count;
+                 m++) {
+                const struct join_end *x = at(j, k), *y = at(j, m);
+                if (m == k || !is_free(j, m) || !traffic_fits(x, y))
+                    continue;
+                if (strict && (x->sent_bytes != y->recv_bytes ||
+                               y->sent_bytes != x->recv_bytes))
+                    continue;
+                found = fits++ ? found : m;
+            }
+            if (found != JOIN_NONE)
+                pair(j, k, found, fits > 1);
+        }
+    }
+}
+
+/* First position whose key is not below (kind, local, remote). */
+static struct group find_group(const struct joiner *j, uint32_t count,
+                               const struct join_end *like)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (compare_key(at(j, mid), like->kind, like->remote, like->remote_len,
+                        like->local, like->local_len) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    struct group g = {.first = low};
+    while (low < count &&
+           compare_key(at(j, low), like->kind, like->remote, like->remote_len,
+                       like->local, like->local_len) == 0)
+        low++;
+    g.count = low - g.first;
+    return g;
+}
+
+static struct group group_at(const struct joiner *j, uint32_t count,
+                             uint32_t first)
+{
+    struct group g = {.first = first, .count = 1};
+    const struct join_end *e = at(j, first);
+    while (first + g.count < count) {
+        const struct join_end *next = at(j, first + g.count);
+        bool same = e->named
+                        ? next->named && next->kind == e->kind &&
+                              compare_bytes(next->local, next->local_len,
+                                            e->local, e->local_len) == 0
+                        : compare_key(next, e->kind, e->local, e->local_len,
+                                      e->remote, e->remote_len) == 0;
+        if (!same)
+            break;
+        g.count++;
+    }
+    return g;
+}
+
+int join_ends(struct join_end *ends, uint32_t count, uint64_t *ambiguous,
+              struct ips_err *err)
+{
+    struct joiner j = {.ends = ends};
+    j.order = malloc(((size_t)count + 1) * sizeof(*j.order));
+    if (!j.order)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory to join %u ends",
+                           count);
+    for (uint32_t i = 0; i < count; i++) {
+        j.order[i] = i;
+        ends[i].peer = JOIN_NONE;
+    }
+    qsort_r(j.order, count, sizeof(*j.order), compare_ends, ends);
+    for (uint32_t i = 0; i < count;) {
+        struct group a = group_at(&j, count, i);
+        if (at(&j, i)->named) {
+            join_named(&j, a);
+        } else {
+            struct group b = find_group(&j, count, at(&j, i));
+            /* Once for the two of them; an end is not its own peer. */
+            if (b.count > 0 && a.first < b.first)
+                join_groups(&j, a, b);
+        }
+        i += a.count;
+    }
+    *ambiguous = j.ambiguous;
+    free(j.order);
+    return 0;
+}

@@ -1,0 +1,162 @@
+/* ips-master: the analyst that asks the slaves and answers the clients. */
+#include <event2/event.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "master/master.h"
+
+static const char usage[] =
+    "usage: ips-master [--listen ADDR] [--state DIR] [--private] [--idle N]\n"
+    "                  [--foreground]\n"
+    "\n"
+    "The master analyst: knows the slaves and the runs, computes what needs\n"
+    "several machines, answers ipsq.\n"
+    "\n"
+    "  --listen ADDR     unix:PATH or tcp:HOST:PORT on loopback\n"
+    "                    (default unix:STATE/master.sock)\n"
+    "  --state DIR       where the catalogue is kept (default: $IPS_STATE,\n"
+    "                    else $XDG_STATE_HOME/ips or ~/.local/state/ips)\n"
+    "  --private         end when no slave and no client was there for a "
+    "while\n"
+    "  --idle SECONDS    that while (default 10)\n"
+    "  -f, --foreground  stay in the foreground (it always does)\n"
+    "  -h, --help        print this\n"
+    "      --version     print the version\n"
+    "\n"
+    "It logs to standard error; IPS_LOG sets what: error, warn, info or "
+    "debug.\n"
+    "A service manager, or ipsrun for a private one, puts it in the "
+    "background.\n";
+
+struct options {
+    struct master_options master;
+    char state[IPS_PATH_BYTES];
+};
+
+static int parse_idle(const char *text, unsigned *out)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || value == 0 || value > 86400) {
+        fprintf(stderr, "ips-master: --idle %s: 1 to 86400 seconds\n", text);
+        return -1;
+    }
+    *out = (unsigned)value;
+    return 0;
+}
+
+/* 0 go on, 1 done, -1 wrong usage. */
+static int parse_options(int argc, char **argv, struct options *o)
+{
+    enum { OPT_LISTEN = 256, OPT_STATE, OPT_PRIVATE, OPT_IDLE, OPT_VERSION };
+    static const struct option longs[] = {
+        {"listen", required_argument, NULL, OPT_LISTEN},
+        {"state", required_argument, NULL, OPT_STATE},
+        {"private", no_argument, NULL, OPT_PRIVATE},
+        {"idle", required_argument, NULL, OPT_IDLE},
+        {"foreground", no_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, OPT_VERSION},
+        {0}};
+    for (int c; (c = getopt_long(argc, argv, "fh", longs, NULL)) != -1;) {
+        switch (c) {
+        case OPT_LISTEN:
+            o->master.listen = optarg;
+            break;
+        case OPT_STATE:
+            o->master.state = optarg;
+            break;
+        case OPT_PRIVATE:
+            o->master.private_mode = true;
+            break;
+        case OPT_IDLE:
+            if (parse_idle(optarg, &o->master.idle_s) < 0)
+                return -1;
+            break;
+        case 'f':
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return 1;
+        case OPT_VERSION:
+            puts("ips-master " IPS_VERSION);
+            return 1;
+        default:
+            fputs("ips-master --help shows the options\n", stderr);
+            return -1;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "ips-master: %s: takes no arguments\n", argv[optind]);
+        return -1;
+    }
+    return 0;
+}
+
+static void on_stop(evutil_socket_t number, short what, void *arg)
+{
+    (void)what;
+    ips_log_info("signal %d: ends", (int)number);
+    event_base_loopbreak(arg);
+}
+
+static int signals_setup(struct event_base *base, struct event *stop[2],
+                         struct ips_err *err)
+{
+    stop[0] = evsignal_new(base, SIGTERM, on_stop, base);
+    stop[1] = evsignal_new(base, SIGINT, on_stop, base);
+    if (!stop[0] || !stop[1] || event_add(stop[0], NULL) < 0 ||
+        event_add(stop[1], NULL) < 0)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "signals: no memory");
+    return 0;
+}
+
+static int serve(const struct options *o, struct ips_err *err)
+{
+    struct master m = {0};
+    struct event *stop[2] = {NULL, NULL};
+    struct event_base *base = NULL;
+    int rc = 0;
+    if (!(base = event_base_new()))
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "event loop: no memory");
+    if (rc == 0)
+        rc = signals_setup(base, stop, err);
+    if (rc == 0)
+        rc = master_start(&m, base, &o->master, err);
+    if (rc == 0) {
+        ips_log_info("listens on %s", m.address);
+        event_base_dispatch(base);
+    }
+    if (m.base)
+        master_stop(&m);
+    for (int i = 0; i < 2; i++) {
+        if (stop[i])
+            event_free(stop[i]);
+    }
+    if (base)
+        event_base_free(base);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {.master = {.idle_s = 10}};
+    struct ips_err err = {0};
+    int rc = parse_options(argc, argv, &o);
+    if (rc != 0)
+        return rc > 0 ? 0 : 2;
+    ips_log_init("master");
+    signal(SIGPIPE, SIG_IGN);
+    if (!o.master.state) {
+        rc = ips_path_state(o.state, &err);
+        o.master.state = o.state;
+    }
+    if (rc == 0)
+        rc = serve(&o, &err);
+    if (rc < 0)
+        fprintf(stderr, "ips-master: %s\n", err.msg);
+    return rc == 0 ? 0 : rc == IPS_E_USAGE || rc == IPS_E_REFUSED ? 2 : 1;
+}

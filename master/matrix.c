@@ -1,0 +1,167 @@
+#include "master/matrix.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+
+void matrix_release(struct matrix *m)
+{
+    free(m->cells);
+    memset(m, 0, sizeof(*m));
+}
+
+static int add_cell(struct matrix *m, uint64_t from, uint64_t to,
+                    uint64_t messages, uint64_t bytes, struct ips_err *err)
+{
+    if (messages == 0 && bytes == 0)
+        return 0;
+    if (m->count == m->cap) {
+        size_t cap = m->cap * 2 + 64;
+        struct matrix_cell *more = realloc(m->cells, cap * sizeof(*more));
+        if (!more)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+        m->cells = more;
+        m->cap = cap;
+    }
+    m->cells[m->count++] = (struct matrix_cell){
+        .from = from, .to = to, .messages = messages, .bytes = bytes};
+    return 0;
+}
+
+static int compare_cells(const void *left, const void *right)
+{
+    const struct matrix_cell *a = left, *b = right;
+    if (a->from != b->from)
+        return a->from < b->from ? -1 : 1;
+    return (a->to > b->to) - (a->to < b->to);
+}
+
+static void compress(struct matrix *m)
+{
+    size_t kept = 0;
+    if (m->count > 0)
+        qsort(m->cells, m->count, sizeof(*m->cells), compare_cells);
+    for (size_t i = 0; i < m->count; i++) {
+        struct matrix_cell *last = kept ? &m->cells[kept - 1] : NULL;
+        if (last && compare_cells(last, &m->cells[i]) == 0) {
+            last->messages = ips_add_sat(last->messages, m->cells[i].messages);
+            last->bytes = ips_add_sat(last->bytes, m->cells[i].bytes);
+        } else {
+            m->cells[kept++] = m->cells[i];
+        }
+    }
+    m->count = kept;
+}
+
+static int compare_end(const void *left, const void *right)
+{
+    const Ips__ChannelRow *a = *(Ips__ChannelRow *const *)left;
+    const Ips__ChannelRow *b = *(Ips__ChannelRow *const *)right;
+    if (a->end != b->end)
+        return a->end < b->end ? -1 : 1;
+    return (a->process > b->process) - (a->process < b->process);
+}
+
+/* Where an end is shared by several processes, what came over it is given to
+ * them in proportion of what they received, without a rest. */
+static int spread(struct matrix *m, uint64_t from, const Ips__ChannelRow *row,
+                  const struct part *to, uint32_t end, struct ips_err *err)
+{
+    Ips__ChannelRow **list = to->t.channels;
+    uint32_t n = to->t.channel_count, low = 0, high = n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (list[mid]->end < end)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    uint64_t total = 0, sum = 0, messages = 0, bytes = 0;
+    uint32_t last = low;
+    for (uint32_t i = low; i < n && list[i]->end == end; i++) {
+        if (list[i]->recv_bytes > 0)
+            last = i;
+        total = ips_add_sat(total, list[i]->recv_bytes);
+    }
+    for (uint32_t i = low; i <= last && i < n && list[i]->end == end; i++) {
+        sum = ips_add_sat(sum, list[i]->recv_bytes);
+        /* Up to here, rounded down; the last one takes the rest. */
+        ips_u128 share_m = (ips_u128)row->sent_messages * sum;
+        ips_u128 share_b = (ips_u128)row->sent_bytes * sum;
+        uint64_t upto_m = i == last || total == 0 ? row->sent_messages
+                                                  : (uint64_t)(share_m / total);
+        uint64_t upto_b = i == last || total == 0 ? row->sent_bytes
+                                                  : (uint64_t)(share_b / total);
+        int rc = add_cell(m, from, matrix_process(to->number, list[i]->process),
+                          upto_m - messages, upto_b - bytes, err);
+        if (rc < 0)
+            return rc;
+        messages = upto_m;
+        bytes = upto_b;
+    }
+    /* Nobody there has touched the end yet. */
+    return add_cell(m, from, MATRIX_PENDING, row->sent_messages - messages,
+                    row->sent_bytes - bytes, err);
+}
+
+static int add_row(struct matrix *m, struct part *const *parts, uint32_t count,
+                   const struct part *p, const Ips__ChannelRow *row,
+                   bool pending, struct ips_err *err)
+{
+    uint64_t self = matrix_process(p->number, row->process);
+    uint64_t other = pending ? MATRIX_PENDING : MATRIX_EXTERNAL;
+    if (row->peer_process >= 0)
+        return add_cell(m, self,
+                        matrix_process(p->number, (uint32_t)row->peer_process),
+                        row->sent_messages, row->sent_bytes, err);
+    if (row->end < p->peer_count && p->peer[row->end].part < count)
+        return spread(m, self, row, parts[p->peer[row->end].part],
+                      p->peer[row->end].end, err);
+    int rc = add_cell(m, self, other, row->sent_messages, row->sent_bytes, err);
+    return rc < 0 ? rc
+                  : add_cell(m, other, self, row->recv_messages,
+                             row->recv_bytes, err);
+}
+
+int matrix_make(struct part *const *parts, uint32_t count, bool pending,
+                struct matrix *out, struct ips_err *err)
+{
+    int rc = 0;
+    memset(out, 0, sizeof(*out));
+    for (uint32_t i = 0; i < count; i++) {
+        if (parts[i]->t.channel_count > 0)
+            qsort(parts[i]->t.channels, parts[i]->t.channel_count,
+                  sizeof(*parts[i]->t.channels), compare_end);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct part *p = parts[i];
+        for (uint32_t k = 0; k < p->t.channel_count && rc == 0; k++)
+            rc = add_row(out, parts, count, p, p->t.channels[k], pending, err);
+    }
+    compress(out);
+    if (rc < 0)
+        matrix_release(out);
+    return rc;
+}
+
+static uint64_t machine_of(uint64_t process)
+{
+    return process >= MATRIX_PENDING ? process
+                                     : process & ~(uint64_t)UINT32_MAX;
+}
+
+int matrix_by_machine(const struct matrix *m, struct matrix *out,
+                      struct ips_err *err)
+{
+    int rc = 0;
+    memset(out, 0, sizeof(*out));
+    for (size_t i = 0; i < m->count && rc == 0; i++)
+        rc = add_cell(out, machine_of(m->cells[i].from),
+                      machine_of(m->cells[i].to), m->cells[i].messages,
+                      m->cells[i].bytes, err);
+    compress(out);
+    if (rc < 0)
+        matrix_release(out);
+    return rc;
+}

@@ -1,0 +1,516 @@
+#include "master/metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/matrix.h"
+#include "master/part.h"
+
+#define MAX_CAUSES 32
+
+/* Sums over threads, at any level. */
+struct sums {
+    uint64_t started, alive_max, machines;
+    uint64_t elapsed_ns; /* IPS_UNMEASURED */
+    uint64_t cpu_ns, wait_ns, lifetimes_ns;
+    uint64_t messages_out, bytes_out, messages_in, bytes_in;
+    uint64_t cores_ns; /* sum of usable cores x T */
+    struct {
+        const char *name;
+        uint64_t ns, count;
+    } cause[MAX_CAUSES];
+    uint32_t causes;
+};
+
+enum level { LEVEL_RUN, LEVEL_MACHINE, LEVEL_PROCESS, LEVEL_THREAD, LEVELS };
+static const char *const level_names[LEVELS] = {"run", "machine", "process",
+                                                "thread"};
+
+struct maker {
+    struct part *const *parts;
+    uint32_t count;
+    struct arena *a;
+    Ips__MetricsAnswer *out;
+    size_t row_cap;
+    struct matrix processes, machines;
+    const char *object; /* without a trailing '/' */
+    size_t object_len;
+    bool at_level[LEVELS];
+    bool found;
+    uint64_t cut;
+};
+
+/* ---- sums ------------------------------------------------------------- */
+
+static void add_cause(struct sums *s, const char *name, uint64_t ns,
+                      uint64_t count)
+{
+    uint32_t i = 0;
+    while (i < s->causes && strcmp(s->cause[i].name, name) != 0)
+        i++;
+    if (i == MAX_CAUSES)
+        i--; /* causes are few; a slave that has more of them is not ours */
+    if (i == s->causes)
+        s->cause[s->causes++].name = name;
+    s->cause[i].ns = ips_add_sat(s->cause[i].ns, ns);
+    s->cause[i].count = ips_add_sat(s->cause[i].count, count);
+}
+
+/* The last moment known of a machine: what an open process has lived till. */
+static uint64_t last_moment(const struct part *p)
+{
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < p->t.proc_count; i++)
+        last = ips_max_u64(
+            last, ips_max_u64(p->t.procs[i]->start_ns, p->t.procs[i]->end_ns));
+    for (uint32_t i = 0; i < p->t.thread_count; i++)
+        last = ips_max_u64(last, ips_max_u64(p->t.threads[i]->start_ns,
+                                             p->t.threads[i]->end_ns));
+    return last;
+}
+
+static uint64_t span(uint64_t start, uint64_t end, uint64_t last)
+{
+    return ips_sub_sat(end ? end : last, start);
+}
+
+static void add_thread(struct sums *s, const Ips__ThreadRow *t, uint64_t last)
+{
+    s->cpu_ns = ips_add_sat(s->cpu_ns, t->cpu_ns);
+    s->wait_ns = ips_add_sat(s->wait_ns, t->wait_ns);
+    s->lifetimes_ns =
+        ips_add_sat(s->lifetimes_ns, span(t->start_ns, t->end_ns, last));
+    for (size_t i = 0; i < t->n_waits; i++)
+        add_cause(s, t->waits[i]->cause, t->waits[i]->ns, t->waits[i]->count);
+}
+
+static void add_sums(struct sums *s, const struct sums *more)
+{
+    s->started += more->started;
+    s->cpu_ns = ips_add_sat(s->cpu_ns, more->cpu_ns);
+    s->wait_ns = ips_add_sat(s->wait_ns, more->wait_ns);
+    s->lifetimes_ns = ips_add_sat(s->lifetimes_ns, more->lifetimes_ns);
+    s->cores_ns = ips_add_sat(s->cores_ns, more->cores_ns);
+    for (uint32_t i = 0; i < more->causes; i++)
+        add_cause(s, more->cause[i].name, more->cause[i].ns,
+                  more->cause[i].count);
+}
+
+/* Traffic of process or machine `who` is its row and its column. */
+static void add_traffic(struct sums *s, const struct matrix *m, uint64_t who)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        const struct matrix_cell *c = &m->cells[i];
+        if (c->from == who) {
+            s->messages_out += c->messages;
+            s->bytes_out += c->bytes;
+        }
+        if (c->to == who) {
+            s->messages_in += c->messages;
+            s->bytes_in += c->bytes;
+        }
+    }
+}
+
+struct moment {
+    uint64_t t;
+    int step;
+};
+
+static int compare_moments(const void *left, const void *right)
+{
+    const struct moment *a = left, *b = right;
+    if (a->t != b->t)
+        return a->t < b->t ? -1 : 1;
+    return a->step - b->step; /* an end before a start of the same moment */
+}
+
+static uint64_t most_alive(const struct part *p, uint64_t last)
+{
+    uint32_t n = p->t.proc_count;
+    struct moment *m = calloc((size_t)n * 2 + 1, sizeof(*m));
+    uint64_t most = 0;
+    int64_t alive = 0;
+    if (!m)
+        return IPS_UNMEASURED;
+    for (uint32_t i = 0; i < n; i++) {
+        const Ips__ProcessRow *row = p->t.procs[i];
+        uint64_t end = row->end_ns ? row->end_ns : last + 1;
+        m[2 * i] = (struct moment){row->start_ns, 1};
+        m[2 * i + 1] = (struct moment){ips_max_u64(end, row->start_ns + 1), -1};
+    }
+    qsort(m, (size_t)n * 2, sizeof(*m), compare_moments);
+    for (uint32_t i = 0; i < n * 2; i++) {
+        alive += m[i].step;
+        if (alive > 0)
+            most = ips_max_u64(most, (uint64_t)alive);
+    }
+    free(m);
+    return most;
+}
+
+/* ---- rows ------------------------------------------------------------- */
+
+static double ratio(uint64_t a, uint64_t b)
+{
+    if (a == IPS_UNMEASURED || b == IPS_UNMEASURED || b == 0)
+        return IPS_UNMEASURED_REAL;
+    return (double)a / (double)b;
+}
+
+static void fill_waits(struct maker *k, Ips__MetricsRow *row,
+                       const struct sums *s)
+{
+    row->waits = arena_alloc(k->a, (s->causes + 1) * sizeof(*row->waits));
+    for (uint32_t i = 0; i < s->causes && row->waits; i++) {
+        Ips__WaitCause *w = arena_alloc(k->a, sizeof(*w));
+        if (!w)
+            return;
+        ips__wait_cause__init(w);
+        w->cause = ips_wire_text(s->cause[i].name);
+        w->ns = s->cause[i].ns;
+        w->count = s->cause[i].count;
+        row->waits[row->n_waits++] = w;
+    }
+}
+
+static void fill_ratios(Ips__MetricsRow *row, const struct sums *s,
+                        enum level level)
+{
+    uint64_t t = s->elapsed_ns;
+    bool run = level == LEVEL_RUN;
+    row->response =
+        ratio(level == LEVEL_THREAD ? t : s->lifetimes_ns, s->cpu_ns);
+    row->load = IPS_UNMEASURED_REAL;
+    row->parallelism = run ? ratio(s->cpu_ns, t) : IPS_UNMEASURED_REAL;
+    row->rho = ratio(s->cpu_ns, s->cores_ns);
+    row->rho_dpm = ratio(s->cpu_ns, t);
+    if (run && s->machines > 0)
+        row->rho_dpm /= (double)s->machines;
+    row->progress_ratio = ratio(s->cpu_ns, s->wait_ns);
+    /* Per second; not of a moment. */
+    row->message_rate = ratio(s->messages_out, t) * 1e9;
+    row->message_bytes_mean =
+        s->messages_out ? s->bytes_out / s->messages_out : IPS_UNMEASURED;
+}
+
+static void add_row(struct maker *k, const char *object, enum level level,
+                    const struct sums *s)
+{
+    Ips__MetricsAnswer *out = k->out;
+    if (out->n_rows == METRICS_MAX_ROWS) {
+        k->cut++;
+        return;
+    }
+    if (!arena_grow(k->a, &out->rows, out->n_rows, &k->row_cap,
+                    sizeof(*out->rows)))
+        return;
+    Ips__MetricsRow *row = arena_alloc(k->a, sizeof(*row));
+    if (!row)
+        return;
+    ips__metrics_row__init(row);
+    row->object = arena_printf(k->a, "%s", object);
+    row->level = ips_wire_text(level_names[level]);
+    row->processes_started = s->started;
+    row->processes_alive_max = s->alive_max;
+    row->machines = s->machines;
+    row->elapsed_ns = s->elapsed_ns;
+    row->cpu_ns = s->cpu_ns;
+    row->wait_ns = s->wait_ns;
+    row->wait_cpu_ns = IPS_UNMEASURED;
+    row->lifetimes_ns = s->lifetimes_ns;
+    row->messages_out = s->messages_out;
+    row->bytes_out = s->bytes_out;
+    row->messages_in = s->messages_in;
+    row->bytes_in = s->bytes_in;
+    fill_waits(k, row, s);
+    fill_ratios(row, s, level);
+    out->rows[out->n_rows++] = row;
+}
+
+/* ---- the tree --------------------------------------------------------- */
+
+/* Is `object` the asked one, or below it? Notes that it exists. */
+static bool within(struct maker *k, const char *object)
+{
+    size_t n = k->object_len;
+    if (strncmp(object, k->object, n) != 0 ||
+        (object[n] != '\0' && object[n] != '/'))
+        return false;
+    k->found = true;
+    return true;
+}
+
+static bool wanted(struct maker *k, const char *object, enum level level)
+{
+    return within(k, object) && k->at_level[level];
+}
+
+static void do_thread(struct maker *k, const struct part *p,
+                      const Ips__ThreadRow *t, uint64_t last,
+                      const char *process)
+{
+    char object[OBJECT_BYTES + 16];
+    struct sums s = {.started = IPS_UNMEASURED,
+                     .alive_max = IPS_UNMEASURED,
+                     .machines = IPS_UNMEASURED};
+    snprintf(object, sizeof(object), "%s/%u", process, t->tid);
+    if (!wanted(k, object, LEVEL_THREAD))
+        return;
+    add_thread(&s, t, last);
+    s.elapsed_ns = span(t->start_ns, t->end_ns, last);
+    s.cores_ns = s.elapsed_ns * p->sync->cores;
+    s.messages_out = t->messages_out;
+    s.bytes_out = t->bytes_out;
+    s.messages_in = t->messages_in;
+    s.bytes_in = t->bytes_in;
+    add_row(k, object, LEVEL_THREAD, &s);
+}
+
+/* Sums of process `i`; `threads` are the machine's, in order of chain, so a
+ * process's are neighbours: *at goes along. */
+static struct sums do_process(struct maker *k, const struct part *p, uint32_t i,
+                              const uint32_t *by_process, uint32_t *at,
+                              uint64_t last)
+{
+    char object[OBJECT_BYTES];
+    const Ips__ProcessRow *row = p->t.procs[i];
+    struct sums s = {.started = 1, .alive_max = 1, .machines = 1};
+    uint32_t first = *at;
+    part_process_object(p, i, object);
+    s.elapsed_ns = span(row->start_ns, row->end_ns, last);
+    s.cores_ns = s.elapsed_ns * p->sync->cores;
+    for (;
+         *at < p->t.thread_count && p->t.threads[by_process[*at]]->process == i;
+         ++*at)
+        add_thread(&s, p->t.threads[by_process[*at]], last);
+    add_traffic(&s, &k->processes, matrix_process(p->number, i));
+    if (wanted(k, object, LEVEL_PROCESS)) {
+        struct sums shown = s;
+        shown.alive_max = shown.machines = IPS_UNMEASURED;
+        add_row(k, object, LEVEL_PROCESS, &shown);
+    }
+    if (k->at_level[LEVEL_THREAD] || !k->found) {
+        for (uint32_t t = first; t < *at; t++)
+            do_thread(k, p, p->t.threads[by_process[t]], last, object);
+    }
+    return s;
+}
+
+/* Threads in order of process (stable by chain): counting sort. */
+static uint32_t *order_threads(const struct part *p)
+{
+    uint32_t *order = calloc((size_t)p->t.thread_count + 1, sizeof(*order));
+    uint32_t *start = calloc((size_t)p->t.proc_count + 2, sizeof(*start));
+    if (order && start) {
+        for (uint32_t i = 0; i < p->t.thread_count; i++)
+            start[p->t.threads[i]->process + 1]++;
+        for (uint32_t i = 0; i < p->t.proc_count; i++)
+            start[i + 1] += start[i];
+        for (uint32_t i = 0; i < p->t.thread_count; i++)
+            order[start[p->t.threads[i]->process]++] = i;
+    } else {
+        free(order);
+        order = NULL;
+    }
+    free(start);
+    return order;
+}
+
+static int do_machine(struct maker *k, const struct part *p, struct sums *s,
+                      struct ips_err *err)
+{
+    char object[ROSTER_NAME_BYTES + 2];
+    uint64_t last = last_moment(p), first = UINT64_MAX;
+    uint32_t at = 0, *order = order_threads(p);
+    if (!order)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    memset(s, 0, sizeof(*s));
+    snprintf(object, sizeof(object), "/%s", p->machine);
+    /* Its row comes before its processes'; filled in afterwards. */
+    bool show = wanted(k, object, LEVEL_MACHINE);
+    size_t place = k->out->n_rows;
+    if (show)
+        add_row(k, object, LEVEL_MACHINE, s);
+    for (uint32_t i = 0; i < p->t.proc_count; i++) {
+        struct sums one = do_process(k, p, i, order, &at, last);
+        add_sums(s, &one);
+        first = ips_min_u64(first, p->t.procs[i]->start_ns);
+    }
+    free(order);
+    s->started = p->t.proc_count;
+    s->alive_max = most_alive(p, last);
+    s->machines = 1;
+    s->elapsed_ns = ips_sub_sat(last, ips_min_u64(first, last));
+    s->cores_ns = s->elapsed_ns * p->sync->cores;
+    add_traffic(s, &k->machines, matrix_process(p->number, 0));
+    if (show && place < k->out->n_rows) {
+        Ips__MetricsRow **rows = k->out->rows;
+        size_t n = k->out->n_rows;
+        add_row(k, object, LEVEL_MACHINE, s);
+        if (k->out->n_rows > n) {
+            rows = k->out->rows;
+            rows[place] = rows[n];
+            k->out->n_rows = n;
+        }
+    }
+    return 0;
+}
+
+/* What passed on the goal's machine; with one machine, what passed there. */
+static uint64_t run_elapsed(const struct maker *k, const struct sums *machine)
+{
+    for (uint32_t i = 0; i < k->count; i++) {
+        const Ips__SyncAnswer *s = k->parts[i]->sync;
+        if (s->state->has_root)
+            return s->goal_elapsed_ns ? s->goal_elapsed_ns
+                                      : machine[i].elapsed_ns;
+    }
+    return k->count == 1 ? machine[0].elapsed_ns : IPS_UNMEASURED;
+}
+
+static int do_run(struct maker *k, struct ips_err *err)
+{
+    struct sums all = {0};
+    struct sums *machine = calloc(k->count + 1, sizeof(*machine));
+    if (!machine)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    int rc = 0;
+    bool show = wanted(k, "", LEVEL_RUN);
+    if (show)
+        add_row(k, "/", LEVEL_RUN, &all);
+    for (uint32_t i = 0; i < k->count && rc == 0; i++) {
+        rc = do_machine(k, k->parts[i], &machine[i], err);
+        add_sums(&all, &machine[i]);
+        all.messages_out += machine[i].messages_out;
+        all.bytes_out += machine[i].bytes_out;
+        all.messages_in += machine[i].messages_in;
+        all.bytes_in += machine[i].bytes_in;
+    }
+    all.machines = k->count;
+    /* Most alive at once on several machines would need their clocks. */
+    all.alive_max = k->count == 1 ? machine[0].alive_max : IPS_UNMEASURED;
+    all.elapsed_ns = run_elapsed(k, machine);
+    size_t n = k->out->n_rows;
+    if (show && rc == 0 && n > 0 && n < METRICS_MAX_ROWS) {
+        add_row(k, "/", LEVEL_RUN, &all);
+        if (k->out->n_rows > n) {
+            k->out->rows[0] = k->out->rows[n];
+            k->out->n_rows = n;
+        }
+    }
+    free(machine);
+    return rc;
+}
+
+/* ---- matrices --------------------------------------------------------- */
+
+static char *cell_name(struct maker *k, uint64_t who, bool machine)
+{
+    char object[OBJECT_BYTES];
+    if (who == MATRIX_EXTERNAL)
+        return ips_wire_text("external");
+    if (who == MATRIX_PENDING)
+        return ips_wire_text("pending");
+    const struct part *p = k->parts[who >> 32];
+    if (machine)
+        return arena_printf(k->a, "/%s", p->machine);
+    part_process_object(p, (uint32_t)who, object);
+    return arena_printf(k->a, "%s", object);
+}
+
+static bool cell_wanted(struct maker *k, const Ips__MatrixCell *c)
+{
+    bool found = k->found;
+    bool yes = within(k, c->from) || within(k, c->to);
+    k->found = found;
+    return yes;
+}
+
+static void put_matrix(struct maker *k, const struct matrix *m, bool machine,
+                       Ips__MatrixCell ***list, size_t *count)
+{
+    size_t cap = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        Ips__MatrixCell *c = arena_alloc(k->a, sizeof(*c));
+        if (!c || !arena_grow(k->a, list, *count, &cap, sizeof(**list)))
+            return;
+        ips__matrix_cell__init(c);
+        c->from = cell_name(k, m->cells[i].from, machine);
+        c->to = cell_name(k, m->cells[i].to, machine);
+        c->messages = m->cells[i].messages;
+        c->bytes = m->cells[i].bytes;
+        if (!machine && !cell_wanted(k, c))
+            continue;
+        if (*count == METRICS_MAX_CELLS)
+            k->cut++;
+        else
+            (*list)[(*count)++] = c;
+    }
+}
+
+/* ---- the question ----------------------------------------------------- */
+
+static enum level level_of(const char *object)
+{
+    int slashes = 0;
+    for (const char *c = object; *c; c++)
+        slashes += *c == '/';
+    return slashes < LEVELS ? (enum level)slashes : LEVEL_THREAD;
+}
+
+static int choose_levels(struct maker *k, const char *level,
+                         struct ips_err *err)
+{
+    if (*level == '\0') {
+        enum level own = level_of(k->object);
+        k->at_level[own] = true;
+        if (own + 1 < LEVELS)
+            k->at_level[own + 1] = true;
+        return 0;
+    }
+    for (int i = 0; i < LEVELS; i++) {
+        if (strcmp(level, level_names[i]) == 0) {
+            k->at_level[i] = true;
+            return 0;
+        }
+    }
+    return ips_err_set(err, IPS_E_USAGE,
+                       "level %s: run, machine, process or thread", level);
+}
+
+int metrics_make(struct part *const *parts, uint32_t count, bool pending,
+                 const char *object, const char *level, struct arena *a,
+                 Ips__MetricsAnswer *out, uint64_t *cut, struct ips_err *err)
+{
+    struct maker k = {.parts = parts, .count = count, .a = a, .out = out};
+    size_t len = strlen(object);
+    while (len > 0 && object[len - 1] == '/')
+        len--;
+    k.object = arena_printf(a, "%.*s", (int)len, object);
+    k.object_len = strlen(k.object);
+    int rc = choose_levels(&k, level, err);
+    if (rc == 0)
+        rc = matrix_make(parts, count, pending, &k.processes, err);
+    if (rc == 0)
+        rc = matrix_by_machine(&k.processes, &k.machines, err);
+    if (rc == 0)
+        rc = do_run(&k, err);
+    if (rc == 0 && !k.found)
+        rc = ips_err_set(err, IPS_E_NOT_FOUND, "no object %s in this run",
+                         object);
+    if (rc == 0) {
+        put_matrix(&k, &k.machines, true, &out->machine_matrix,
+                   &out->n_machine_matrix);
+        put_matrix(&k, &k.processes, false, &out->process_matrix,
+                   &out->n_process_matrix);
+    }
+    if (rc == 0 && a->failed)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    *cut = k.cut;
+    matrix_release(&k.processes);
+    matrix_release(&k.machines);
+    return rc;
+}

@@ -1,0 +1,201 @@
+#include "master/part.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/peer.h"
+
+struct newest {
+    char *run;
+    bool found;
+};
+
+static void on_newest(const struct catalogue_row *row, void *arg)
+{
+    struct newest *n = arg;
+    if (!n->found)
+        snprintf(n->run, QUERY_RUN_BYTES, "%s", row->run);
+    n->found = true;
+}
+
+static bool needs_run(const struct query *q)
+{
+    return q->kind != &query_runs && q->kind != &query_status;
+}
+
+int parts_choose_run(struct query *q, struct ips_err *err)
+{
+    struct newest n = {.run = q->run};
+    if (!needs_run(q) || *q->run)
+        return 0;
+    int rc = catalogue_each(q->m->catalogue, NULL, on_newest, &n, err);
+    if (rc == 0 && !n.found)
+        rc = ips_err_set(err, IPS_E_NOT_FOUND,
+                         "no run is known here yet: start one with ipsrun");
+    return rc;
+}
+
+/* ---- kept messages ---------------------------------------------------- */
+
+static void part_release(struct part *p)
+{
+    for (uint32_t i = 0; i < p->kept_count; i++)
+        ips__envelope__free_unpacked(p->kept[i], NULL);
+    free(p->kept);
+    free(p->t.procs);
+    free(p->t.threads);
+    free(p->t.channels);
+    free(p->t.ends);
+    free(p->peer);
+}
+
+void parts_release(struct query *q)
+{
+    for (uint32_t i = 0; i < q->part_count; i++)
+        part_release(&q->parts[i]);
+    free(q->parts);
+    q->parts = NULL;
+    q->part_count = 0;
+}
+
+bool query_keep(struct query *q, struct part *p)
+{
+    (void)q;
+    if (p->kept_count == p->kept_cap) {
+        uint32_t cap = p->kept_cap * 2 + 4;
+        Ips__Envelope **more = realloc(p->kept, cap * sizeof(*more));
+        if (!more)
+            return false;
+        p->kept = more;
+        p->kept_cap = cap;
+    }
+    Ips__Envelope *env = ips_peer_take(p->slave->peer);
+    if (!env)
+        return false;
+    p->kept[p->kept_count++] = env;
+    /* Wire size: what it takes in memory is a small multiple of it. */
+    p->kept_bytes += ips__envelope__get_packed_size(env);
+    return p->kept_bytes <= PART_KEPT_BYTES;
+}
+
+bool part_append(void *table, uint32_t *count, void *const *rows, size_t n)
+{
+    void **old;
+    if (n == 0)
+        return true;
+    if (n > UINT32_MAX - *count)
+        return false;
+    memcpy(&old, table, sizeof(old));
+    void **more = realloc(old, (*count + n) * sizeof(*more));
+    if (!more)
+        return false;
+    memcpy(more + *count, rows, n * sizeof(*more));
+    *count += (uint32_t)n;
+    memcpy(table, &more, sizeof(more));
+    return true;
+}
+
+/* ---- making ----------------------------------------------------------- */
+
+static struct part *find_part(struct query *q, const char *machine)
+{
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        if (strcmp(q->parts[i].machine, machine) == 0)
+            return &q->parts[i];
+    }
+    return NULL;
+}
+
+/* Parts are reserved for all slaves and rows beforehand. */
+static struct part *add_part(struct query *q, const char *machine)
+{
+    struct part *p = find_part(q, machine);
+    if (p)
+        return p;
+    struct part *more =
+        realloc(q->parts, (q->part_count + 1) * sizeof(*q->parts));
+    if (!more)
+        return NULL;
+    q->parts = more;
+    uint32_t at = q->part_count++;
+    while (at > 0 && strcmp(q->parts[at - 1].machine, machine) > 0) {
+        q->parts[at] = q->parts[at - 1];
+        at--;
+    }
+    memset(&q->parts[at], 0, sizeof(q->parts[at]));
+    snprintf(q->parts[at].machine, ROSTER_NAME_BYTES, "%s", machine);
+    return &q->parts[at];
+}
+
+static void on_machine(const struct catalogue_row *row, void *arg)
+{
+    struct query *q = arg;
+    struct part *p = add_part(q, row->machine);
+    if (p)
+        p->expected = true;
+}
+
+int parts_make(struct query *q, struct ips_err *err)
+{
+    parts_release(q);
+    if (!needs_run(q))
+        return 0;
+    int rc = catalogue_each(q->m->catalogue, q->run, on_machine, q, err);
+    if (rc < 0)
+        return rc;
+    uint64_t now = master_now_ns();
+    for (struct slave *s = q->m->roster.first; s; s = s->next) {
+        struct part *p = find_part(q, s->machine);
+        if (!p && roster_alive(s, now))
+            p = add_part(q, s->machine);
+        if (p && s->peer)
+            p->slave = s;
+    }
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        struct part *p = &q->parts[i];
+        p->state = p->slave ? PART_ACTIVE : PART_MISSING;
+        for (uint32_t k = 0; k < q->excluded_count; k++) {
+            if (strcmp(q->excluded[k].machine, p->machine) != 0)
+                continue;
+            p->state = PART_FAILED;
+            p->expected = true;
+            snprintf(p->why, sizeof(p->why), "%s", q->excluded[k].why);
+        }
+    }
+    return 0;
+}
+
+uint32_t query_active(const struct query *q)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < q->part_count; i++)
+        count += q->parts[i].state == PART_ACTIVE;
+    return count;
+}
+
+bool query_incomplete(const struct query *q)
+{
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        if (q->parts[i].state == PART_MISSING ||
+            (q->parts[i].state == PART_FAILED && q->parts[i].expected))
+            return true;
+    }
+    return false;
+}
+
+/* ---- objects ---------------------------------------------------------- */
+
+const char *part_process_name(const struct part *p, uint32_t process)
+{
+    if (process < p->t.proc_count && p->t.procs[process])
+        return p->t.procs[process]->name;
+    return "?";
+}
+
+void part_process_object(const struct part *p, uint32_t process,
+                         char out[OBJECT_BYTES])
+{
+    snprintf(out, OBJECT_BYTES, "/%s/%.255s", p->machine,
+             part_process_name(p, process));
+}

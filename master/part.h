@@ -1,0 +1,28 @@
+/* The machines of a question: made from the catalogue and the roster, and the
+ * messages kept for each. Private to query.c and the kinds. */
+#ifndef IPS_MASTER_PART_H
+#define IPS_MASTER_PART_H
+
+#include "master/query.h"
+
+/* What one slave's tables may take of our memory for one question. */
+#define PART_KEPT_BYTES (512u << 20)
+
+/* "" becomes the newest run. IPS_E_NOT_FOUND where there is none at all. */
+int parts_choose_run(struct query *q, struct ips_err *err) IPS_MUST_USE;
+/* (Re)makes q->parts: machines that had the run, and connected slaves that
+ * might. */
+int parts_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
+void parts_release(struct query *q);
+
+/* Appends to a table of pointers; false: no memory. */
+bool part_append(void *table, uint32_t *count, void *const *rows, size_t n);
+
+/* "/m1", "/m1/redis.812", "/m1/redis.812/812"; process and chain are indices
+ * of the part's tables; unknown ones print "?". */
+#define OBJECT_BYTES 512
+void part_process_object(const struct part *p, uint32_t process,
+                         char out[OBJECT_BYTES]);
+const char *part_process_name(const struct part *p, uint32_t process);
+
+#endif

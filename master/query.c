@@ -1,0 +1,538 @@
+#include "master/query.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/types.h"
+#include "master/part.h"
+
+static void query_destroy(struct query *q)
+{
+    if (q->kind && q->kind->release)
+        q->kind->release(q);
+    parts_release(q);
+    free(q->excluded);
+    ips__envelope__free_unpacked(q->envelope, NULL);
+    free(q);
+}
+
+static void query_next(struct master *m);
+
+/* Frees what is over and nobody uses; called at the end of every entry point,
+ * so a question is never freed under the feet of its own callback. */
+static void query_reap(struct master *m)
+{
+    for (struct query **at = &m->queries; *at;) {
+        struct query *q = *at;
+        if (q->over && !q->working) {
+            *at = q->next;
+            query_destroy(q);
+        } else {
+            at = &q->next;
+        }
+    }
+    query_next(m);
+}
+
+static void send_more(struct query *q, const struct part *p, uint32_t replies)
+{
+    Ips__MoreAsk more = IPS__MORE_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    more.replies = replies;
+    request.id = p->ask_id;
+    request.run = q->run;
+    request.ask_case = IPS__REQUEST__ASK_MORE;
+    request.more = &more;
+    if (p->slave && p->slave->peer)
+        ips_send_request(p->slave->peer, &request);
+}
+
+void query_widen(struct query *q, struct part *p)
+{
+    if (p->window == 0 || p->taken < p->window / 2)
+        return;
+    send_more(q, p, p->taken);
+    p->taken = 0;
+}
+
+/* An answer that comes in many replies is stopped; what else is awaited is
+ * ignored when it comes. */
+static void stop_asks(struct query *q)
+{
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        if (q->parts[i].ask_id && q->parts[i].window)
+            send_more(q, &q->parts[i], 0);
+        q->parts[i].ask_id = 0;
+    }
+    q->waiting = 0;
+}
+
+static void query_end(struct query *q)
+{
+    stop_asks(q);
+    q->over = true;
+    q->streaming = false;
+}
+
+/* ---- answers ---------------------------------------------------------- */
+
+void query_send(struct query *q, Ips__Reply *reply)
+{
+    reply->id = q->id;
+    if (q->client)
+        ips_send_reply(q->client, reply);
+}
+
+void query_answer(struct query *q, Ips__Reply *reply)
+{
+    if (q->over)
+        return;
+    reply->last = true;
+    query_send(q, reply);
+    query_end(q);
+}
+
+void query_fail(struct query *q, const struct ips_err *why)
+{
+    if (q->over)
+        return;
+    ips_log_info("%s %s: %s", q->kind->name, q->run, why->msg);
+    if (q->client)
+        ips_send_error(q->client, q->id, why);
+    query_end(q);
+}
+
+bool query_client_full(const struct query *q)
+{
+    return q->client && ips_peer_backlog(q->client) >= QUERY_HIGH_BYTES;
+}
+
+void query_stream(struct query *q)
+{
+    q->streaming = true;
+    q->yielded = true;
+    if (!query_client_full(q))
+        q->kind->pump(q);
+}
+
+/* ---- rounds ----------------------------------------------------------- */
+
+static void query_restart(struct query *q)
+{
+    struct ips_err err = {0};
+    q->again = false;
+    stop_asks(q);
+    if (++q->restarts > QUERY_MAX_RESTARTS) {
+        ips_err_set(&err, IPS_E_INCOMPLETE,
+                    "slaves came and went, or their data changed, %u times "
+                    "while this was computed: ask again",
+                    q->restarts);
+        query_fail(q, &err);
+        return;
+    }
+    ips_log_info("%s %s: begins again", q->kind->name, q->run);
+    if (q->kind->release)
+        q->kind->release(q);
+    q->data = NULL;
+    q->in_graph = false;
+    if (parts_make(q, &err) < 0)
+        query_fail(q, &err);
+    else
+        q->kind->start(q);
+}
+
+static void round_over(struct query *q)
+{
+    if (q->over || q->working)
+        return;
+    if (q->again)
+        query_restart(q);
+    else
+        q->after(q);
+}
+
+void query_round(struct query *q,
+                 int (*take)(struct query *q, struct part *p,
+                             const Ips__Reply *reply, struct ips_err *err),
+                 void (*after)(struct query *q))
+{
+    q->take = take;
+    q->after = after;
+}
+
+void query_ask(struct query *q, struct part *p, Ips__Request *request,
+               bool first)
+{
+    if (!p->slave || !p->slave->peer || (first && q->again)) {
+        q->again = true;
+        return;
+    }
+    if (first) {
+        p->ask_id = ++q->m->next_ask;
+        p->asked_ns = p->heard_ns = master_now_ns();
+        p->was_silent = !roster_alive(p->slave, p->asked_ns);
+        p->taken = 0;
+        p->window = 0;
+        q->waiting++;
+    }
+    if (p->ask_id == 0)
+        return;
+    request->id = p->ask_id;
+    request->run = q->run;
+    ips_send_request(p->slave->peer, request);
+}
+
+void query_await(struct query *q)
+{
+    if (q->waiting == 0)
+        round_over(q);
+}
+
+static bool exclude(struct query *q, const struct part *p, const char *why)
+{
+    struct excluded *more =
+        realloc(q->excluded, (q->excluded_count + 1) * sizeof(*q->excluded));
+    if (!more)
+        return false;
+    q->excluded = more;
+    struct excluded *x = &more[q->excluded_count++];
+    snprintf(x->machine, sizeof(x->machine), "%s", p->machine);
+    snprintf(x->why, sizeof(x->why), "%s", why);
+    return true;
+}
+
+void query_part_failed(struct query *q, struct part *p,
+                       const struct ips_err *why)
+{
+    if (p->ask_id) {
+        p->ask_id = 0;
+        q->waiting--;
+    }
+    /* Not its run: it says so, and is no part of the answer. */
+    if (!q->in_graph && !p->expected) {
+        p->state = PART_FAILED;
+        p->why[0] = '\0';
+        return;
+    }
+    ips_log_info("%s %s: machine %s: %s", q->kind->name, q->run, p->machine,
+                 why->msg);
+    p->state = PART_FAILED;
+    snprintf(p->why, sizeof(p->why), "%.*s", (int)sizeof(p->why) - 1, why->msg);
+    if (!q->in_graph)
+        return;
+    /* What the others were told about it does not hold any more. */
+    q->again = true;
+    if (why->code != IPS_E_BUSY && why->code != IPS_E_UNREACHABLE &&
+        !exclude(q, p, why->msg))
+        q->restarts = QUERY_MAX_RESTARTS;
+}
+
+static struct part *find_ask(struct master *m, const struct slave *s,
+                             uint64_t id, struct query **out)
+{
+    for (struct query *q = m->queries; q && id; q = q->next) {
+        for (uint32_t i = 0; i < q->part_count; i++) {
+            if (q->parts[i].ask_id == id && q->parts[i].slave == s) {
+                *out = q;
+                return &q->parts[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
+{
+    struct query *q;
+    struct part *p = find_ask(m, s, reply->id, &q);
+    if (!p)
+        return;
+    struct ips_err err = {0};
+    uint64_t ask = p->ask_id;
+    p->heard_ns = master_now_ns();
+    p->taken++;
+    int rc = ips_reply_error(reply, &err);
+    if (rc == 0)
+        rc = q->take(q, p, reply, &err);
+    if (rc < 0) {
+        query_part_failed(q, p, &err);
+    } else if (reply->last && p->ask_id == ask) {
+        p->ask_id = 0;
+        q->waiting--;
+    }
+    if (q->waiting == 0)
+        round_over(q);
+    query_reap(m);
+}
+
+void query_on_slave_gone(struct master *m, const struct slave *s,
+                         const char *why)
+{
+    struct ips_err err = {0};
+    for (struct query *q = m->queries; q; q = q->next) {
+        for (uint32_t i = 0; i < q->part_count && !q->over; i++) {
+            struct part *p = &q->parts[i];
+            if (p->slave != s)
+                continue;
+            p->slave = NULL;
+            if (p->ask_id == 0)
+                continue;
+            ips_err_set(&err, IPS_E_UNREACHABLE, "slave went away: %s", why);
+            query_part_failed(q, p, &err);
+            if (q->waiting == 0)
+                round_over(q);
+            break; /* parts may be others now */
+        }
+    }
+    query_reap(m);
+}
+
+/* ---- time ------------------------------------------------------------- */
+
+static bool timed_out(const struct part *p, uint64_t now, struct ips_err *err)
+{
+    uint64_t heard = ips_max_u64(p->heard_ns, p->slave ? p->slave->seen_ns : 0);
+    uint64_t limit = p->was_silent && p->heard_ns == p->asked_ns
+                         ? QUERY_STOPPED_NS
+                         : QUERY_SILENCE_NS;
+    if (ips_sub_sat(now, heard) > limit)
+        ips_err_set(err, IPS_E_REFUSED, "no sign of life for %llu s",
+                    (unsigned long long)(ips_sub_sat(now, heard) / 1000000000));
+    else if (ips_sub_sat(now, p->heard_ns) > QUERY_LIMIT_NS)
+        ips_err_set(err, IPS_E_REFUSED, "no answer for %llu s",
+                    (unsigned long long)(QUERY_LIMIT_NS / 1000000000));
+    else
+        return false;
+    return true;
+}
+
+void query_tick(struct master *m)
+{
+    uint64_t now = master_now_ns();
+    struct ips_err err = {0};
+    for (struct query *q = m->queries; q; q = q->next) {
+        bool failed = false;
+        /* A client that does not read stops the relay, not the slave. */
+        bool paused = q->streaming && query_client_full(q);
+        for (uint32_t i = 0; i < q->part_count && !q->over; i++) {
+            struct part *p = &q->parts[i];
+            if (p->ask_id && paused)
+                p->heard_ns = now;
+            if (p->ask_id && timed_out(p, now, &err)) {
+                query_part_failed(q, p, &err);
+                failed = true;
+            }
+        }
+        if (failed && q->waiting == 0)
+            round_over(q);
+    }
+    query_reap(m);
+}
+
+/* ---- beginning and end ------------------------------------------------ */
+
+static const struct query_kind *kind_of(const Ips__Request *r)
+{
+    switch (r->ask_case) {
+    case IPS__REQUEST__ASK_RUNS:
+        return &query_runs;
+    case IPS__REQUEST__ASK_STATUS:
+        return &query_status;
+    case IPS__REQUEST__ASK_LS:
+        return &query_ls;
+    case IPS__REQUEST__ASK_METRICS:
+        return &query_metrics;
+    case IPS__REQUEST__ASK_PATH:
+        return &query_path;
+    case IPS__REQUEST__ASK_EVENTS:
+        return &query_events;
+    case IPS__REQUEST__ASK_GRAPH:
+        return &query_graph;
+    case IPS__REQUEST__ASK_MORE:
+    case IPS__REQUEST__ASK_SYNC:
+    case IPS__REQUEST__ASK_TABLE:
+    case IPS__REQUEST__ASK_ENDS:
+    case IPS__REQUEST__ASK_PEERS:
+    case IPS__REQUEST__ASK_REDUCE:
+    case IPS__REQUEST__ASK_FINISH:
+    case IPS__REQUEST__ASK_EXPAND:
+    case IPS__REQUEST__ASK_SUBGRAPH:
+    case IPS__REQUEST__ASK__NOT_SET:
+    case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
+        break;
+    }
+    return NULL;
+}
+
+static bool may_begin(const struct query *q)
+{
+    if (!q->kind->exclusive)
+        return true;
+    for (const struct query *o = q->m->queries; o && o != q; o = o->next) {
+        if (o->kind->exclusive && !o->yielded && strcmp(o->run, q->run) == 0)
+            return false;
+    }
+    return true;
+}
+
+static void query_begin(struct query *q)
+{
+    struct ips_err err = {0};
+    q->running = true;
+    if (parts_make(q, &err) < 0)
+        query_fail(q, &err);
+    else
+        q->kind->start(q);
+}
+
+/* Whose turn has come. */
+static void query_next(struct master *m)
+{
+    for (struct query *q = m->queries; q; q = q->next) {
+        if (!q->running && !q->over && may_begin(q))
+            query_begin(q);
+    }
+    /* Some may have answered at once: their followers' turn. */
+    for (struct query *q = m->queries; q; q = q->next) {
+        if (q->over && !q->working) {
+            query_reap(m);
+            return;
+        }
+    }
+}
+
+static void refuse(struct ips_peer *client, uint64_t id, int code,
+                   const char *why)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, code, "%s", why);
+    ips_send_error(client, id, &err);
+}
+
+static uint32_t count_of(const struct master *m, const struct ips_peer *client)
+{
+    uint32_t count = 0;
+    for (const struct query *q = m->queries; q; q = q->next)
+        count += q->client == client && !q->over;
+    return count;
+}
+
+void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
+{
+    const Ips__Request *request = env->request;
+    const struct query_kind *kind = kind_of(request);
+    struct query *q = NULL;
+    if (!kind)
+        refuse(client, request->id, IPS_E_PROTOCOL,
+               "not a question that a client asks the master");
+    else if (strlen(request->run) >= QUERY_RUN_BYTES)
+        refuse(client, request->id, IPS_E_USAGE, "run name is too long");
+    else if (count_of(m, client) >= MASTER_MAX_QUERIES)
+        refuse(client, request->id, IPS_E_BUSY,
+               "too many questions of one client at once");
+    else if (!(q = calloc(1, sizeof(*q))))
+        refuse(client, request->id, IPS_E_NO_MEMORY, "out of memory");
+    if (!q) {
+        ips__envelope__free_unpacked(env, NULL);
+        return;
+    }
+    q->m = m;
+    q->kind = kind;
+    q->client = client;
+    q->envelope = env;
+    q->request = request;
+    q->id = request->id;
+    q->begun_ns = master_now_ns();
+    snprintf(q->run, sizeof(q->run), "%s", request->run);
+    struct query **at = &m->queries;
+    while (*at)
+        at = &(*at)->next;
+    *at = q;
+    struct ips_err err = {0};
+    if (parts_choose_run(q, &err) < 0)
+        query_fail(q, &err);
+    query_next(m);
+}
+
+/* The client's own flow control is the transport's; what it may do is stop. */
+void query_more(struct master *m, struct ips_peer *client, uint64_t id,
+                uint32_t replies)
+{
+    for (struct query *q = m->queries; q && replies == 0; q = q->next) {
+        if (q->client == client && q->id == id)
+            query_end(q);
+    }
+    query_reap(m);
+}
+
+void query_on_client_gone(struct master *m, const struct ips_peer *client)
+{
+    for (struct query *q = m->queries; q; q = q->next) {
+        if (q->client == client) {
+            q->client = NULL;
+            query_end(q);
+        }
+    }
+    query_reap(m);
+}
+
+void query_on_drain(struct master *m, const struct ips_peer *client)
+{
+    for (struct query *q = m->queries; q; q = q->next) {
+        if (q->client == client && q->streaming && !query_client_full(q))
+            q->kind->pump(q);
+    }
+    query_reap(m);
+}
+
+void query_release_all(struct master *m)
+{
+    while (m->queries) {
+        struct query *q = m->queries;
+        m->queries = q->next;
+        query_destroy(q);
+    }
+}
+
+/* ---- the worker ------------------------------------------------------- */
+
+struct work {
+    struct query *q;
+    void (*run)(struct query *q);
+    void (*done)(struct query *q);
+};
+
+static void work_run(void *arg)
+{
+    struct work *w = arg;
+    w->run(w->q);
+}
+
+static void work_done(void *arg)
+{
+    struct work *w = arg;
+    struct query *q = w->q;
+    struct master *m = q->m;
+    q->working = false;
+    if (!q->over && !m->stopping)
+        w->done(q);
+    free(w);
+    query_reap(m);
+}
+
+int query_work(struct query *q, void (*run)(struct query *q),
+               void (*done)(struct query *q), struct ips_err *err)
+{
+    struct work *w = calloc(1, sizeof(*w));
+    if (!w)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a job");
+    *w = (struct work){.q = q, .run = run, .done = done};
+    int rc = worker_submit(q->m->worker, work_run, work_done, w, err);
+    if (rc < 0)
+        free(w);
+    else
+        q->working = true;
+    return rc;
+}

@@ -1,0 +1,200 @@
+/*
+ * One question of a client while it is being answered: the machines it goes
+ * to (`part`), what they were asked and answered, and what comes next.
+ *
+ * A question is a series of rounds. In a round each part is asked something,
+ * replies are taken as they come, and when none is awaited any more `after`
+ * goes on with the next round. Nothing blocks.
+ *
+ *  - Questions about one run's graph go one after the other (`exclusive`): a
+ *    slave keeps one graph, one set of peers and one set of values a run.
+ *  - A slave that fails, goes away or has a newer graph in the middle: the
+ *    question begins again without it, or with the newer graph, at most
+ *    QUERY_MAX_RESTARTS times; the answer names who is missing.
+ *  - A slave that is silent for QUERY_SILENCE_NS, or that lives but says
+ *    nothing about the question for QUERY_LIMIT_NS, has failed. No question
+ *    waits for ever.
+ *  - A client that went away: its questions end, slaves are told to stop.
+ */
+#ifndef IPS_MASTER_QUERY_H
+#define IPS_MASTER_QUERY_H
+
+#include "analysis/contract.h"
+#include "master/master.h"
+#include "proto/message.h"
+
+#define QUERY_SILENCE_NS 60000000000ULL
+#define QUERY_STOPPED_NS 5000000000ULL /* where it was silent when asked */
+#define QUERY_LIMIT_NS 600000000000ULL
+#define QUERY_MAX_RESTARTS 3
+/* Unsent bytes to a client above which nothing more is made for it. */
+#define QUERY_HIGH_BYTES (4u << 20)
+#define QUERY_RUN_BYTES 128
+/* What one reply may pack to, with room for its envelope. */
+#define QUERY_REPLY_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
+
+enum part_state {
+    PART_ACTIVE,
+    PART_MISSING, /* known to have the run; its slave is not connected */
+    PART_FAILED,  /* answered with an error, or not in time */
+};
+
+struct query;
+
+/* Rows of all tables of one slave, borrowed from the kept messages. */
+struct part_tables {
+    Ips__ProcessRow **procs; /* [proc_count] by index */
+    uint32_t proc_count;
+    Ips__ThreadRow **threads; /* [thread_count] by chain */
+    uint32_t thread_count;
+    Ips__ChannelRow **channels;
+    uint32_t channel_count;
+    Ips__End **ends;
+    uint32_t end_count;
+};
+
+struct part {
+    char machine[ROSTER_NAME_BYTES];
+    struct slave *slave; /* while connected */
+    enum part_state state;
+    char why[512];   /* PART_FAILED */
+    bool expected;   /* the catalogue says it has the run */
+    uint64_t ask_id; /* awaited reply, 0 none */
+    uint64_t asked_ns, heard_ns;
+    bool was_silent;
+    uint32_t taken; /* replies since the window was last widened */
+    uint32_t window;
+    Ips__Envelope **kept; /* messages the tables point into */
+    uint32_t kept_count, kept_cap;
+    size_t kept_bytes;
+    Ips__SyncAnswer *sync;
+    Ips__PeersAnswer *settled; /* answer to PeersAsk */
+    struct part_tables t;
+    struct ips_peer_end *peer; /* [peer_count] by end index */
+    uint32_t peer_count;
+    uint32_t number; /* among the active parts, machine order */
+    void *own;       /* of the kind of question */
+};
+
+/* A machine left out after an error, and why. */
+struct excluded {
+    char machine[ROSTER_NAME_BYTES];
+    char why[512];
+};
+
+/* gather.c: what most questions begin with. */
+struct gather {
+    unsigned want;
+    void (*after)(struct query *q);
+    struct part **active; /* [count] machine order; [i]->number is i */
+    uint32_t count;
+    uint64_t ambiguous; /* by joining ends */
+    uint64_t untraced_ends;
+};
+
+struct query_kind {
+    const char *name;
+    bool exclusive;
+    /* Begins (again); parts are made already. */
+    void (*start)(struct query *q);
+    /* Frees what `data` and parts' `own` hold. */
+    void (*release)(struct query *q);
+    /* Makes more of the answer; called while the client's backlog is low. */
+    void (*pump)(struct query *q);
+};
+
+struct query {
+    struct query *next;
+    struct master *m;
+    const struct query_kind *kind;
+    struct ips_peer *client; /* NULL: gone */
+    Ips__Envelope *envelope; /* the question, owned */
+    const Ips__Request *request;
+    uint64_t id;
+    char run[QUERY_RUN_BYTES];
+    uint64_t begun_ns;
+    struct part *parts; /* by machine name */
+    uint32_t part_count;
+    uint32_t waiting;
+    bool running;   /* has its turn */
+    bool streaming; /* pump is wanted */
+    bool over;      /* to be freed */
+    bool working;   /* a job of the worker still uses it */
+    bool yielded;   /* needs the slaves' graph no more: others may */
+    bool again;     /* begin again when the round ends */
+    bool in_graph;  /* past the first round: failures begin it again */
+    unsigned restarts;
+    struct excluded *excluded;
+    uint32_t excluded_count;
+    int (*take)(struct query *q, struct part *p, const Ips__Reply *reply,
+                struct ips_err *err);
+    void (*after)(struct query *q);
+    struct gather gather;
+    void *data;
+};
+
+/* ---- for session.c ---------------------------------------------------- */
+
+/* A request of a client, already taken from its peer (owned from here on). */
+void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env);
+void query_more(struct master *m, struct ips_peer *client, uint64_t id,
+                uint32_t replies);
+void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply);
+void query_on_slave_gone(struct master *m, const struct slave *s,
+                         const char *why);
+void query_on_client_gone(struct master *m, const struct ips_peer *client);
+void query_on_drain(struct master *m, const struct ips_peer *client);
+void query_tick(struct master *m);
+/* At the end of the daemon. */
+void query_release_all(struct master *m);
+
+/* ---- for the kinds ----------------------------------------------------- */
+
+/* Opens a round. */
+void query_round(struct query *q,
+                 int (*take)(struct query *q, struct part *p,
+                             const Ips__Reply *reply, struct ips_err *err),
+                 void (*after)(struct query *q));
+/* Asks a part; sets the request's id and run. The several requests of one ask
+ * (`more`) share the id: pass first = false for those after the first. */
+void query_ask(struct query *q, struct part *p, Ips__Request *request,
+               bool first);
+/* Closes the round: where nothing is awaited, `after` comes at once. */
+void query_await(struct query *q);
+
+/* Within `take`: keeps the message the reply came in. False: too much. */
+bool query_keep(struct query *q, struct part *p);
+
+/* Within `take` of an answer with a window: allows as many replies more as
+ * were taken, in batches. */
+void query_widen(struct query *q, struct part *p);
+
+/* Fails the part (not the question). */
+void query_part_failed(struct query *q, struct part *p,
+                       const struct ips_err *why);
+
+/* The last reply, and the end. */
+void query_answer(struct query *q, Ips__Reply *reply);
+void query_fail(struct query *q, const struct ips_err *why);
+/* A reply that is not the last. */
+void query_send(struct query *q, Ips__Reply *reply);
+/* From now on `pump` is called until query_answer or query_fail; the run is
+ * free for other questions. */
+void query_stream(struct query *q);
+bool query_client_full(const struct query *q);
+
+/* Runs `run` in the worker; `done` in the loop afterwards unless the question
+ * ended. q->data and parts stay untouched by the loop meanwhile. */
+int query_work(struct query *q, void (*run)(struct query *q),
+               void (*done)(struct query *q), struct ips_err *err) IPS_MUST_USE;
+
+/* Active parts. */
+uint32_t query_active(const struct query *q);
+/* Parts missing or failed, or machines left out. */
+bool query_incomplete(const struct query *q);
+
+/* The kinds, by the case of the request. */
+extern const struct query_kind query_runs, query_status, query_ls,
+    query_metrics, query_path, query_events, query_graph;
+
+#endif

@@ -1,0 +1,210 @@
+/* The tree of machines, processes and threads, from the slaves' tables.
+ * Category 2 of IPS-9. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/certificate.h"
+#include "master/gather.h"
+#include "master/part.h"
+
+#define ROWS_A_REPLY 8192
+
+struct tree {
+    struct query *q;
+    struct arena a;
+    const char *below;
+    size_t below_len;
+    Ips__ObjectRow **rows;
+    size_t count, cap;
+};
+
+static Ips__ObjectRow *add(struct tree *t, const char *object,
+                           const char *level)
+{
+    if (strncmp(object, t->below, t->below_len) != 0 ||
+        (object[t->below_len] != '\0' && object[t->below_len] != '/'))
+        return NULL;
+    if (!arena_grow(&t->a, &t->rows, t->count, &t->cap, sizeof(*t->rows)))
+        return NULL;
+    Ips__ObjectRow *row = arena_alloc(&t->a, sizeof(*row));
+    if (!row)
+        return NULL;
+    ips__object_row__init(row);
+    row->object = arena_printf(&t->a, "%s", *object ? object : "/");
+    row->level = ips_wire_text(level);
+    t->rows[t->count++] = row;
+    return row;
+}
+
+static uint64_t lifetime(uint64_t start, uint64_t end, uint64_t last)
+{
+    return ips_sub_sat(end ? end : last, start);
+}
+
+struct extent { /* of one machine, in its own clock */
+    uint64_t first, last;
+};
+
+static struct extent extent_of(const struct part *p)
+{
+    struct extent e = {.first = UINT64_MAX};
+    for (uint32_t i = 0; i < p->t.proc_count; i++) {
+        e.first = ips_min_u64(e.first, p->t.procs[i]->start_ns);
+        e.last = ips_max_u64(e.last, ips_max_u64(p->t.procs[i]->start_ns,
+                                                 p->t.procs[i]->end_ns));
+    }
+    for (uint32_t i = 0; i < p->t.thread_count; i++)
+        e.last = ips_max_u64(e.last, ips_max_u64(p->t.threads[i]->start_ns,
+                                                 p->t.threads[i]->end_ns));
+    return e;
+}
+
+static void add_process(struct tree *t, const struct part *p, uint32_t i,
+                        struct extent e, Ips__ObjectRow **rows)
+{
+    char object[OBJECT_BYTES];
+    const Ips__ProcessRow *r = p->t.procs[i];
+    part_process_object(p, i, object);
+    rows[i] = add(t, object, "process");
+    if (!rows[i])
+        return;
+    rows[i]->name = ips_wire_text(r->command);
+    rows[i]->pid = r->pid;
+    if (r->parent >= 0 && r->parent < (int64_t)p->t.proc_count)
+        rows[i]->parent_pid = p->t.procs[r->parent]->pid;
+    rows[i]->start_ns = ips_sub_sat(r->start_ns, e.first);
+    rows[i]->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
+    rows[i]->cpu_ns = r->cpu_ns;
+    rows[i]->open = r->open;
+    rows[i]->end = ips_wire_text(r->end);
+}
+
+static void add_thread(struct tree *t, const struct part *p, uint32_t i,
+                       struct extent e, Ips__ObjectRow **rows)
+{
+    char process[OBJECT_BYTES], object[OBJECT_BYTES + 16];
+    const Ips__ThreadRow *r = p->t.threads[i];
+    part_process_object(p, r->process, process);
+    snprintf(object, sizeof(object), "%s/%u", process, r->tid);
+    if (rows[r->process])
+        rows[r->process]->children++;
+    Ips__ObjectRow *row = add(t, object, "thread");
+    if (!row)
+        return;
+    row->name = ips_wire_text(r->name);
+    row->pid = p->t.procs[r->process]->pid;
+    row->tid = r->tid;
+    row->start_ns = ips_sub_sat(r->start_ns, e.first);
+    row->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
+    row->cpu_ns = r->cpu_ns;
+    row->open = r->open;
+}
+
+/* Machine, its processes, then its threads; the reader sorts by name. */
+static uint64_t add_machine(struct tree *t, const struct part *p)
+{
+    char object[ROSTER_NAME_BYTES + 2];
+    struct extent e = extent_of(p);
+    uint64_t cpu = 0;
+    Ips__ObjectRow **rows =
+        arena_alloc(&t->a, (p->t.proc_count + 1) * sizeof(*rows));
+    if (!rows)
+        return 0;
+    for (uint32_t i = 0; i < p->t.proc_count; i++)
+        cpu = ips_add_sat(cpu, p->t.procs[i]->cpu_ns);
+    snprintf(object, sizeof(object), "/%s", p->machine);
+    Ips__ObjectRow *row = add(t, object, "machine");
+    if (row) {
+        row->name = ips_wire_text(p->machine);
+        row->children = p->t.proc_count;
+        row->elapsed_ns = ips_sub_sat(e.last, ips_min_u64(e.first, e.last));
+        row->cpu_ns = cpu;
+        row->open = p->sync->state->open;
+    }
+    for (uint32_t i = 0; i < p->t.proc_count; i++)
+        add_process(t, p, i, e, rows);
+    for (uint32_t i = 0; i < p->t.thread_count; i++)
+        add_thread(t, p, i, e, rows);
+    return cpu;
+}
+
+static void add_all(struct tree *t)
+{
+    const struct gather *g = &t->q->gather;
+    Ips__ObjectRow *top = add(t, "", "run");
+    uint64_t cpu = 0;
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct part *p = g->active[i];
+        uint64_t one = add_machine(t, p);
+        cpu = ips_add_sat(cpu, one);
+        if (top && (p->sync->state->has_root || i == 0)) {
+            top->name = ips_wire_text(p->sync->state->command);
+            top->elapsed_ns = p->sync->state->has_root
+                                  ? p->sync->goal_elapsed_ns
+                                  : IPS_UNMEASURED;
+        }
+    }
+    if (top) {
+        top->children = g->count;
+        top->cpu_ns = cpu;
+        top->open = certificate_open(t->q);
+    }
+}
+
+/* One reply where it fits a frame; else pieces, the last with the rest. */
+static void send_rows(struct tree *t)
+{
+    struct certificate c;
+    certificate_fill(t->q, &t->a, &c);
+    Ips__LsAnswer answer = IPS__LS_ANSWER__INIT;
+    answer.certificate = &c.msg;
+    answer.n_rows = t->count;
+    answer.rows = t->rows;
+    while (answer.n_rows > ROWS_A_REPLY &&
+           ips__ls_answer__get_packed_size(&answer) > QUERY_REPLY_BYTES) {
+        Ips__LsAnswer piece = IPS__LS_ANSWER__INIT;
+        Ips__Reply reply = IPS__REPLY__INIT;
+        piece.n_rows = ROWS_A_REPLY;
+        piece.rows = answer.rows;
+        answer.n_rows -= ROWS_A_REPLY;
+        answer.rows += ROWS_A_REPLY;
+        reply.answer_case = IPS__REPLY__ANSWER_LS;
+        reply.ls = &piece;
+        query_send(t->q, &reply);
+    }
+    Ips__Reply reply = IPS__REPLY__INIT;
+    reply.answer_case = IPS__REPLY__ANSWER_LS;
+    reply.ls = &answer;
+    query_answer(t->q, &reply);
+}
+
+static void ls_ready(struct query *q)
+{
+    struct tree t = {.q = q, .below = q->request->ls->object};
+    struct ips_err err = {0};
+    t.below_len = strlen(t.below);
+    while (t.below_len > 0 && t.below[t.below_len - 1] == '/')
+        t.below_len--;
+    add_all(&t);
+    if (t.a.failed)
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    else if (t.count == 0)
+        ips_err_set(&err, IPS_E_NOT_FOUND, "no object %s in run %s", t.below,
+                    q->run);
+    if (err.code)
+        query_fail(q, &err);
+    else
+        send_rows(&t);
+    arena_release(&t.a);
+}
+
+static void ls_start(struct query *q)
+{
+    gather_start(q, GATHER_TABLE, ls_ready);
+}
+
+const struct query_kind query_ls = {.name = "ls",
+                                    .exclusive = true,
+                                    .start = ls_start,
+                                    .release = gather_release};

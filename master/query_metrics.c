@@ -1,0 +1,146 @@
+/*
+ * Table 2. Of the run and its machines from the master's own table where the
+ * run is closed and nothing was added since (category 1 of IPS-9), or where no
+ * slave of the run is there any more; else from the slaves' (category 2).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/types.h"
+#include "master/certificate.h"
+#include "master/gather.h"
+#include "master/metrics.h"
+#include "master/part.h"
+
+#define ROWS_A_REPLY 4096
+#define KEPT_ROWS 1024 /* more is no summary */
+
+/* One reply where it fits a frame; else pieces, the last with the rest. */
+static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
+{
+    Ips__MetricsAnswer rest = *answer;
+    while (rest.n_rows > ROWS_A_REPLY &&
+           ips__metrics_answer__get_packed_size(&rest) > QUERY_REPLY_BYTES) {
+        Ips__MetricsAnswer piece = IPS__METRICS_ANSWER__INIT;
+        Ips__Reply reply = IPS__REPLY__INIT;
+        piece.rows = rest.rows;
+        piece.n_rows = ROWS_A_REPLY;
+        rest.rows += ROWS_A_REPLY;
+        rest.n_rows -= ROWS_A_REPLY;
+        reply.answer_case = IPS__REPLY__ANSWER_METRICS;
+        reply.metrics = &piece;
+        query_send(q, &reply);
+    }
+    Ips__Reply reply = IPS__REPLY__INIT;
+    reply.answer_case = IPS__REPLY__ANSWER_METRICS;
+    reply.metrics = &rest;
+    query_answer(q, &reply);
+}
+
+/* The run and its machines: what the master's own table holds. */
+static bool is_summary(const Ips__MetricsAsk *ask)
+{
+    return (*ask->object == '\0' || strcmp(ask->object, "/") == 0) &&
+           *ask->level == '\0';
+}
+
+static void metrics_ready(struct query *q)
+{
+    const Ips__MetricsAsk *ask = q->request->metrics;
+    struct gather *g = &q->gather;
+    struct arena a = {0};
+    struct ips_err err = {0};
+    struct certificate c;
+    uint64_t cut = 0;
+    Ips__MetricsAnswer answer = IPS__METRICS_ANSWER__INIT;
+    int rc = metrics_make(g->active, g->count, query_incomplete(q), ask->object,
+                          ask->level, &a, &answer, &cut, &err);
+    if (rc < 0) {
+        query_fail(q, &err);
+        arena_release(&a);
+        return;
+    }
+    certificate_fill(q, &a, &c);
+    answer.certificate = &c.msg;
+    if (cut > 0) {
+        c.msg.complete = false;
+        certificate_note(&a, &c,
+                         arena_printf(&a,
+                                      "%" PRIu64 " rows were left out: ask "
+                                      "about one machine or process",
+                                      cut));
+    }
+    struct ips_err db = {0};
+    if (is_summary(ask) && !query_incomplete(q) && !certificate_open(q) &&
+        answer.n_rows <= KEPT_ROWS && answer.n_process_matrix <= KEPT_ROWS &&
+        catalogue_put_irt(q->m->catalogue, q->run, c.msg.events, &answer, &db) <
+            0)
+        ips_log_warn("%s", db.msg);
+    send_answer(q, &answer);
+    arena_release(&a);
+}
+
+struct known {
+    uint64_t events;
+    bool open;
+};
+
+static void on_known(const struct catalogue_row *row, void *arg)
+{
+    struct known *k = arg;
+    k->events += row->events;
+    k->open = k->open || row->open;
+}
+
+/* Answers from the master's own table where that is right. */
+static bool from_own_table(struct query *q)
+{
+    struct known k = {0};
+    uint64_t events = 0;
+    struct ips_err err = {0};
+    if (!is_summary(q->request->metrics) ||
+        catalogue_each(q->m->catalogue, q->run, on_known, &k, &err) < 0)
+        return false;
+    bool nobody = query_active(q) == 0;
+    Ips__MetricsAnswer *kept =
+        catalogue_get_irt(q->m->catalogue, q->run, &events);
+    bool current = kept && kept->certificate && !k.open && events == k.events;
+    if (!kept || !kept->certificate || (!current && !nobody)) {
+        if (kept)
+            ips__metrics_answer__free_unpacked(kept, NULL);
+        return false;
+    }
+    struct arena a = {0};
+    struct certificate c = {.msg = *kept->certificate};
+    Ips__MetricsAnswer answer = *kept;
+    /* The notes move to the arena, where they can grow. */
+    c.msg.notes = NULL;
+    c.msg.n_notes = 0;
+    for (size_t i = 0; i < kept->certificate->n_notes; i++)
+        certificate_note(&a, &c, kept->certificate->notes[i]);
+    certificate_note(&a, &c, "from the master's own table");
+    if (!current) {
+        c.msg.complete = false;
+        certificate_note(&a, &c,
+                         "no slave of this run is connected, and more was "
+                         "recorded since this was computed");
+    }
+    answer.certificate = &c.msg;
+    send_answer(q, &answer);
+    arena_release(&a);
+    ips__metrics_answer__free_unpacked(kept, NULL);
+    return true;
+}
+
+static void metrics_start(struct query *q)
+{
+    if (!from_own_table(q))
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_ready);
+}
+
+const struct query_kind query_metrics = {.name = "metrics",
+                                         .exclusive = true,
+                                         .start = metrics_start,
+                                         .release = gather_release};

@@ -1,0 +1,107 @@
+/* The runs the catalogue knows, newest first, and who is missing. Category 1
+ * of IPS-9: nobody else is asked. */
+#include <string.h>
+
+#include "common/types.h"
+#include "master/arena.h"
+#include "master/query.h"
+
+#define MAX_ROWS 10000
+
+struct listing {
+    struct query *q;
+    struct arena a;
+    Ips__RunsAnswer answer;
+    size_t cap, machine_cap, missing_cap;
+    uint64_t made_ns; /* of the row's created_real_ns: the earliest */
+};
+
+static void add_text(struct arena *a, char ***list, size_t *count, size_t *cap,
+                     const char *text)
+{
+    if (arena_grow(a, list, *count, cap, sizeof(char *)))
+        (*list)[(*count)++] = arena_printf(a, "%s", text);
+}
+
+static void add_tags(struct listing *l, Ips__RunRow *row, const char *tags)
+{
+    size_t cap = 0;
+    while (*tags) {
+        const char *end = strchr(tags, '\n');
+        size_t len = end ? (size_t)(end - tags) : strlen(tags);
+        if (len > 0)
+            add_text(&l->a, &row->tags, &row->n_tags, &cap,
+                     arena_printf(&l->a, "%.*s", (int)len, tags));
+        tags += len + (end != NULL);
+    }
+}
+
+static Ips__RunRow *new_row(struct listing *l, const char *run)
+{
+    Ips__RunsAnswer *m = &l->answer;
+    if (m->n_runs == MAX_ROWS ||
+        !arena_grow(&l->a, &m->runs, m->n_runs, &l->cap, sizeof(*m->runs)))
+        return NULL;
+    Ips__RunRow *row = arena_alloc(&l->a, sizeof(*row));
+    if (!row)
+        return NULL;
+    ips__run_row__init(row);
+    row->run = arena_printf(&l->a, "%s", run);
+    l->machine_cap = l->missing_cap = 0;
+    m->runs[m->n_runs++] = row;
+    return row;
+}
+
+static void on_row(const struct catalogue_row *r, void *arg)
+{
+    struct listing *l = arg;
+    Ips__RunsAnswer *m = &l->answer;
+    Ips__RunRow *row = m->n_runs ? m->runs[m->n_runs - 1] : NULL;
+    if (!row || strcmp(row->run, r->run) != 0)
+        row = new_row(l, r->run);
+    if (!row)
+        return;
+    add_text(&l->a, &row->machines, &row->n_machines, &l->machine_cap,
+             r->machine);
+    const struct slave *s = roster_find(&l->q->m->roster, r->machine);
+    if (!s || !s->peer)
+        add_text(&l->a, &row->missing, &row->n_missing, &l->missing_cap,
+                 r->machine);
+    /* The root's machine says what the run is; else the first one does. */
+    if (r->has_root || row->n_machines == 1)
+        row->command = arena_printf(&l->a, "%s", r->command);
+    if (r->has_root || row->n_tags == 0) {
+        row->n_tags = 0;
+        row->tags = NULL;
+        add_tags(l, row, r->tags);
+    }
+    if (row->n_machines == 1 || r->created_real_ns < row->created_real_ns)
+        row->created_real_ns = r->created_real_ns;
+    row->open = row->open || r->open;
+    row->processes += r->processes;
+    row->threads += r->threads;
+    row->events += r->events;
+    row->lost += ips_add_sat(r->lost, r->torn);
+}
+
+static void runs_start(struct query *q)
+{
+    struct listing l = {.q = q};
+    struct ips_err err = {0};
+    ips__runs_answer__init(&l.answer);
+    int rc = catalogue_each(q->m->catalogue, *q->run ? q->run : NULL, on_row,
+                            &l, &err);
+    if (rc == 0 && l.a.failed)
+        rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    if (rc < 0) {
+        query_fail(q, &err);
+    } else {
+        Ips__Reply reply = IPS__REPLY__INIT;
+        reply.answer_case = IPS__REPLY__ANSWER_RUNS;
+        reply.runs = &l.answer;
+        query_answer(q, &reply);
+    }
+    arena_release(&l.a);
+}
+
+const struct query_kind query_runs = {.name = "runs", .start = runs_start};

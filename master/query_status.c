@@ -1,0 +1,52 @@
+/* The daemon about itself and its slaves. */
+#include "common/types.h"
+#include "master/arena.h"
+#include "master/query.h"
+
+static void fill_row(const struct slave *s, uint64_t now, Ips__SlaveRow *row)
+{
+    ips__slave_row__init(row);
+    row->machine = ips_wire_text(s->machine);
+    row->version = ips_wire_text(s->version);
+    row->connected = roster_alive(s, now);
+    row->last_seen_ns = ips_sub_sat(now, s->seen_ns);
+    row->runs = s->runs;
+    row->pool_used_bytes = s->pool_used_bytes;
+    row->pool_size_bytes = s->pool_size_bytes;
+}
+
+static void status_start(struct query *q)
+{
+    const struct master *m = q->m;
+    struct arena a = {0};
+    uint64_t now = master_now_ns();
+    Ips__StatusAnswer answer = IPS__STATUS_ANSWER__INIT;
+    answer.version = ips_wire_text(IPS_VERSION);
+    answer.uptime_ns = now - m->started_ns;
+    answer.address = ips_wire_text(m->address);
+    answer.clients = m->client_count;
+    answer.slaves =
+        arena_alloc(&a, (m->roster.count + 1) * sizeof(*answer.slaves));
+    for (const struct slave *s = m->roster.first; s && answer.slaves;
+         s = s->next) {
+        Ips__SlaveRow *row = arena_alloc(&a, sizeof(*row));
+        if (!row)
+            break;
+        fill_row(s, now, row);
+        answer.slaves[answer.n_slaves++] = row;
+    }
+    if (a.failed) {
+        struct ips_err err = {0};
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+        query_fail(q, &err);
+    } else {
+        Ips__Reply reply = IPS__REPLY__INIT;
+        reply.answer_case = IPS__REPLY__ANSWER_STATUS;
+        reply.status = &answer;
+        query_answer(q, &reply);
+    }
+    arena_release(&a);
+}
+
+const struct query_kind query_status = {.name = "status",
+                                        .start = status_start};

@@ -1,0 +1,218 @@
+/* Connections: the first Hello tells a client from a slave. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "master/master.h"
+#include "master/query.h"
+
+/* It gets what is queued for it, and nobody listens to it any more. */
+static void dismiss(struct ips_peer *peer, const char *why)
+{
+    ips_log_info("%s: %s", ips_peer_name(peer), why);
+    ips_peer_set_ops(peer, NULL, NULL);
+    ips_peer_on_drain(peer, NULL);
+    ips_peer_finish(peer, why);
+}
+
+static void answer_hello(struct ips_peer *peer, const char *error)
+{
+    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__MASTER);
+    hello.error = ips_wire_text(error);
+    ips_send_hello(peer, &hello);
+    if (*error)
+        dismiss(peer, error);
+}
+
+/* ---- clients ---------------------------------------------------------- */
+
+static void client_drop(struct master *m, struct ips_peer *peer)
+{
+    for (struct client **at = &m->clients; *at; at = &(*at)->next) {
+        struct client *c = *at;
+        if (c->peer == peer) {
+            *at = c->next;
+            m->client_count--;
+            free(c);
+            break;
+        }
+    }
+    query_on_client_gone(m, peer);
+}
+
+static void on_client_message(struct ips_peer *peer, const Ips__Envelope *env,
+                              void *arg)
+{
+    struct master *m = arg;
+    if (env->body_case != IPS__ENVELOPE__BODY_REQUEST) {
+        client_drop(m, peer);
+        dismiss(peer, "a client only asks");
+    } else if (env->request->ask_case == IPS__REQUEST__ASK_MORE) {
+        query_more(m, peer, env->request->id, env->request->more->replies);
+    } else {
+        query_new(m, peer, ips_peer_take(peer));
+    }
+}
+
+static void on_client_close(struct ips_peer *peer, const char *why, void *arg)
+{
+    struct master *m = arg;
+    ips_log_debug("%s: %s", ips_peer_name(peer), why);
+    client_drop(m, peer);
+}
+
+static void on_client_drain(struct ips_peer *peer, void *arg)
+{
+    query_on_drain(arg, peer);
+}
+
+static const struct ips_peer_ops client_ops = {on_client_message,
+                                               on_client_close};
+
+static void client_admit(struct master *m, struct ips_peer *peer)
+{
+    struct client *c = NULL;
+    if (m->client_count < MASTER_MAX_CLIENTS)
+        c = calloc(1, sizeof(*c));
+    if (!c) {
+        answer_hello(peer, "too many clients are connected: try again later");
+        return;
+    }
+    c->peer = peer;
+    c->next = m->clients;
+    m->clients = c;
+    m->client_count++;
+    ips_peer_set_ops(peer, &client_ops, m);
+    ips_peer_on_drain(peer, on_client_drain);
+    answer_hello(peer, "");
+}
+
+/* ---- slaves ----------------------------------------------------------- */
+
+static void slave_lost(struct master *m, struct slave *s, const char *why)
+{
+    ips_log_info("machine %s: slave gone: %s", s->machine, why);
+    roster_gone(s);
+    query_on_slave_gone(m, s, why);
+}
+
+static void on_report(struct master *m, struct slave *s,
+                      const Ips__Report *report)
+{
+    struct ips_err err = {0};
+    roster_heard(s, report, master_now_ns());
+    if (catalogue_put(m->catalogue, s->machine, report->runs, report->n_runs,
+                      &err) < 0)
+        ips_log_warn("%s", err.msg);
+}
+
+static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,
+                             void *arg)
+{
+    struct master *m = arg;
+    struct slave *s = roster_of(&m->roster, peer);
+    if (!s)
+        return;
+    switch (env->body_case) {
+    case IPS__ENVELOPE__BODY_REPORT:
+        on_report(m, s, env->report);
+        return;
+    case IPS__ENVELOPE__BODY_REPLY:
+        s->seen_ns = master_now_ns();
+        query_on_reply(m, s, env->reply);
+        return;
+    case IPS__ENVELOPE__BODY_HELLO:
+    case IPS__ENVELOPE__BODY_REQUEST:
+    case IPS__ENVELOPE__BODY__NOT_SET:
+    case _IPS__ENVELOPE__BODY__CASE_IS_INT_SIZE:
+        break;
+    }
+    slave_lost(m, s, "sent what no slave sends");
+    dismiss(peer, "a slave only reports and answers");
+}
+
+static void on_slave_close(struct ips_peer *peer, const char *why, void *arg)
+{
+    struct master *m = arg;
+    struct slave *s = roster_of(&m->roster, peer);
+    if (s)
+        slave_lost(m, s, why);
+}
+
+static const struct ips_peer_ops slave_ops = {on_slave_message, on_slave_close};
+
+static void slave_admit(struct master *m, struct ips_peer *peer,
+                        const Ips__Hello *hello)
+{
+    struct ips_peer *old;
+    struct slave *s;
+    struct ips_err err = {0};
+    char name[ROSTER_NAME_BYTES + 8];
+    if (roster_admit(&m->roster, hello, peer, master_now_ns(), &old, &s, &err) <
+        0) {
+        ips_log_warn("slave refused: %s", err.msg);
+        answer_hello(peer, err.msg);
+        return;
+    }
+    if (old) {
+        query_on_slave_gone(m, s, "replaced by a newer connection");
+        ips_peer_free(old);
+    }
+    snprintf(name, sizeof(name), "slave %s", s->machine);
+    ips_peer_set_name(peer, name);
+    ips_peer_set_ops(peer, &slave_ops, m);
+    ips_log_info("machine %s: slave connected (%s, %u cores)", s->machine,
+                 s->version, s->cores);
+    answer_hello(peer, "");
+}
+
+/* ---- before the Hello ------------------------------------------------- */
+
+static void on_first_message(struct ips_peer *peer, const Ips__Envelope *env,
+                             void *arg)
+{
+    struct master *m = arg;
+    switch (env->hello->role) {
+    case IPS__HELLO__ROLE__CLIENT:
+        client_admit(m, peer);
+        return;
+    case IPS__HELLO__ROLE__SLAVE:
+        slave_admit(m, peer, env->hello);
+        return;
+    case IPS__HELLO__ROLE__UNKNOWN:
+    case IPS__HELLO__ROLE__MASTER:
+    case _IPS__HELLO__ROLE_IS_INT_SIZE:
+        break;
+    }
+    answer_hello(peer, "this is a master: it speaks with clients and slaves");
+}
+
+static void on_early_close(struct ips_peer *peer, const char *why, void *arg)
+{
+    (void)arg;
+    ips_log_debug("%s: %s", ips_peer_name(peer), why);
+}
+
+static const struct ips_peer_ops first_ops = {on_first_message, on_early_close};
+
+void session_on_accept(struct ips_peer *peer, void *arg)
+{
+    ips_peer_set_ops(peer, &first_ops, arg);
+}
+
+void session_release(struct master *m)
+{
+    while (m->clients) {
+        struct client *c = m->clients;
+        m->clients = c->next;
+        ips_peer_free(c->peer);
+        free(c);
+    }
+    m->client_count = 0;
+    for (struct slave *s = m->roster.first; s; s = s->next) {
+        if (s->peer)
+            ips_peer_free(s->peer);
+        s->peer = NULL;
+    }
+}

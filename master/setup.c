@@ -1,0 +1,127 @@
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "common/types.h"
+#include "master/master.h"
+#include "master/query.h"
+
+uint64_t master_now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static bool in_use(const struct master *m)
+{
+    if (m->clients || m->queries)
+        return true;
+    for (const struct slave *s = m->roster.first; s; s = s->next) {
+        if (s->peer)
+            return true;
+    }
+    return false;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct master *m = arg;
+    uint64_t now = master_now_ns();
+    query_tick(m);
+    if (in_use(m))
+        m->used_ns = now;
+    /* Every put of the catalogue is committed: nothing is left to flush. */
+    if (m->private_mode &&
+        ips_sub_sat(now, m->used_ns) >= (uint64_t)m->idle_s * 1000000000u) {
+        ips_log_info("no slave and no client for %u s: done", m->idle_s);
+        event_base_loopbreak(m->base);
+    }
+}
+
+static int state_setup(struct master *m, const struct master_options *o,
+                       struct ips_err *err)
+{
+    int rc = ips_path_make(o->state, 0700, err);
+    char *whole = rc == 0 ? realpath(o->state, NULL) : NULL;
+    if (rc == 0 && !whole)
+        rc = ips_err_errno(err, "%s", o->state);
+    if (rc == 0 && snprintf(m->state, sizeof(m->state), "%s", whole) >=
+                       (int)sizeof(m->state))
+        rc = ips_err_set(err, IPS_E_LIMIT, "%s: path too long", whole);
+    free(whole);
+    if (rc == 0 && o->listen)
+        snprintf(m->address, sizeof(m->address), "%s", o->listen);
+    else if (rc == 0)
+        rc = ips_path_master(m->state, m->address, err);
+    return rc;
+}
+
+static int catalogue_setup(struct master *m, struct ips_err *err)
+{
+    char dir[IPS_PATH_BYTES + 8];
+    snprintf(dir, sizeof(dir), "%s/master", m->state);
+    return catalogue_open(dir, &m->catalogue, err);
+}
+
+static int listener_setup(struct master *m, struct ips_err *err)
+{
+    int rc = ips_listener_new(m->base, m->address, session_on_accept, m,
+                              &m->listener, err);
+    if (rc == 0)
+        snprintf(m->address, sizeof(m->address), "%s",
+                 ips_listener_address(m->listener));
+    return rc;
+}
+
+static int tick_setup(struct master *m, struct ips_err *err)
+{
+    const struct timeval second = {1, 0};
+    m->tick = event_new(m->base, -1, EV_PERSIST, on_tick, m);
+    if (!m->tick || event_add(m->tick, &second) < 0)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    return 0;
+}
+
+int master_start(struct master *m, struct event_base *base,
+                 const struct master_options *o, struct ips_err *err)
+{
+    memset(m, 0, sizeof(*m));
+    m->base = base;
+    m->private_mode = o->private_mode;
+    m->idle_s = o->idle_s;
+    m->started_ns = m->used_ns = master_now_ns();
+    int rc = state_setup(m, o, err);
+    /* The socket first: its lock says that this state is ours alone. */
+    if (rc == 0)
+        rc = listener_setup(m, err);
+    if (rc == 0)
+        rc = catalogue_setup(m, err);
+    if (rc == 0)
+        rc = worker_new(base, &m->worker, err);
+    if (rc == 0)
+        rc = tick_setup(m, err);
+    if (rc < 0)
+        master_stop(m);
+    return rc;
+}
+
+void master_stop(struct master *m)
+{
+    m->stopping = true;
+    ips_listener_free(m->listener);
+    worker_free(m->worker);
+    query_release_all(m);
+    session_release(m);
+    roster_release(&m->roster);
+    catalogue_close(m->catalogue);
+    if (m->tick)
+        event_free(m->tick);
+    ips_peer_reap();
+    memset(m, 0, sizeof(*m));
+}
