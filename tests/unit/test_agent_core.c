@@ -798,6 +798,64 @@ static void test_agent_core__errno_is_kept(void **state)
     pool_help_remove(&p);
 }
 
+static void clocks(void *arg)
+{
+    struct ips_control *c = arg;
+    struct timespec ts;
+    uint64_t before = 0, after = 0, read = 0;
+    for (int i = 0; i < 3; i++) { /* the narrowest of three */
+        clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
+        uint64_t a = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+        uint64_t stamp = ips_core_now();
+        clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
+        uint64_t b = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+        if (i == 0 || b - a < after - before) {
+            before = a;
+            after = b;
+            read = ips_clock_ns(&c->clock, stamp);
+        }
+    }
+    int64_t since = (int64_t)(before - c->created_raw_ns);
+    int64_t off = c->test_offset_ns + since / 1000000 * c->test_drift_ppm;
+    if (c->test_step_ns && since >= (int64_t)c->test_step_at_ns)
+        off += c->test_step_ns;
+    /* Drift of what lies between the readings, and rounding: a few us. */
+    int64_t wrong = (int64_t)(read - before) - off;
+    if (wrong < -5000 || wrong > (int64_t)(after - before) + 5000)
+        _exit(96);
+}
+
+/* Would catch: a conversion with the wrong sign or factor, a test clock that
+ * does not reach the stamps, either kind of clock. */
+static void test_agent_core__stamps_convert_to_the_raw_clock(void **state)
+{
+    (void)state;
+    static const int64_t cases[][4] = {
+        {0, 0, 0, 0},
+        {3600000000000, 0, 0, 0},
+        {-7200000000000, 200, 0, 0},
+        {0, -200, 0, 0},
+        {5, 0, 1, 1000000000},             /* the step has happened */
+        {0, 0, 3600000000000, 1000000000}, /* not yet */
+    };
+    for (int raw = 0; raw < 2; raw++)
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            struct pool_dir p;
+            pool_help_make(&p, NULL);
+            struct ips_control *c = pool_help_control(&p);
+            c->test_offset_ns = cases[i][0];
+            c->test_drift_ppm = cases[i][1];
+            c->test_step_at_ns = (uint64_t)cases[i][2];
+            c->test_step_ns = cases[i][3];
+            if (raw)
+                c->clock = (struct ips_clock){IPS_CLOCK_RAW, 0, 77, 77,
+                                              (uint64_t)1 << 32};
+            assert_int_equal(in_child(&p, clocks, c), 0);
+            munmap(c, sizeof(*c));
+            pool_help_remove(&p);
+        }
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "tmpfs") == 0)
@@ -816,6 +874,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_agent_core__follows_a_change_of_user),
         cmocka_unit_test(test_agent_core__drained_segments_are_used_again),
         cmocka_unit_test(test_agent_core__errno_is_kept),
+        cmocka_unit_test(test_agent_core__stamps_convert_to_the_raw_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
