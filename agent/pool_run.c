@@ -174,7 +174,7 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
     return rc < 0 ? ips_err_wrap(err, "run %s", opt->run) : 0;
 }
 
-/* --- control as others see it ------------------------------------------- */
+/* --- control as others see it -------------------------------------- */
 
 static int control_open(const char *dir, int flags, struct ips_err *err)
 {
