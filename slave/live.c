@@ -109,7 +109,8 @@ static uint64_t start_boot_ns(uint32_t pid)
 }
 
 /* Did the process that has the pid now start only after the segment was made?
- * Both by the image's stamp and by the file's time, with 2 s to spare. */
+ * Both by the image's stamp and by the file's time (0: there is no file), with
+ * 2 s to spare. */
 static bool process_is_younger(const struct slave_image *image, uint32_t pid,
                                const struct ips_clock *clock,
                                uint64_t mtime_real_ns)
@@ -121,7 +122,9 @@ static bool process_is_younger(const struct slave_image *image, uint32_t pid,
     uint64_t slack = 2 * SLAVE_SECOND_NS;
     uint64_t now = agent_clock_ns(&image->run->row.control);
     uint64_t image_age = ips_sub_sat(now, ips_clock_ns(clock, image->stamp));
-    uint64_t file_age = ips_sub_sat(slave_real_ns(), mtime_real_ns);
+    uint64_t file_age = mtime_real_ns
+                            ? ips_sub_sat(slave_real_ns(), mtime_real_ns)
+                            : UINT64_MAX;
     return image_age > age + slack && file_age > age + slack;
 }
 
@@ -130,13 +133,26 @@ static int pidfd_open_raw(uint32_t pid)
     return (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
 }
 
+/* The death of a process ends all its images, the replaced ones too. */
+static void process_died(struct slave_image *image)
+{
+    struct slave_run *run = image->run;
+    if (image->state == SLAVE_IMAGE_DEAD)
+        return; /* a second event of the same batch */
+    for (struct slave_image *i = run->images; i; i = i->next)
+        if (i == image ||
+            (i->pid == image->pid && i->pidns == image->pidns &&
+             i->state == SLAVE_IMAGE_REPLACED && i->stamp < image->stamp))
+            image_ended(i, SLAVE_IMAGE_DEAD);
+}
+
 /* Follows process `pid` (in our namespace) for the image. */
 static void follow(struct slave_drain *d, struct slave_image *image,
                    uint32_t pid)
 {
     int fd = pidfd_open_raw(pid);
     if (fd < 0 && errno == ESRCH) {
-        image_ended(image, SLAVE_IMAGE_DEAD);
+        process_died(image);
         return;
     }
     image->state = SLAVE_IMAGE_ALIVE;
@@ -183,23 +199,10 @@ void slave_live_track(struct slave_drain *d, struct slave_image *image,
     }
     if (st && process_is_younger(image, image->pid, &st->row.head.clock,
                                  mtime_real_ns)) {
-        image_ended(image, SLAVE_IMAGE_DEAD);
+        process_died(image);
         return;
     }
     follow(d, image, image->pid);
-}
-
-/* The death of a process ends all its images, the replaced ones too. */
-static void process_died(struct slave_image *image)
-{
-    struct slave_run *run = image->run;
-    if (image->state == SLAVE_IMAGE_DEAD)
-        return; /* a second event of the same batch */
-    for (struct slave_image *i = run->images; i; i = i->next)
-        if (i == image ||
-            (i->pid == image->pid && i->pidns == image->pidns &&
-             i->state == SLAVE_IMAGE_REPLACED && i->stamp < image->stamp))
-            image_ended(i, SLAVE_IMAGE_DEAD);
 }
 
 void slave_live_events(struct slave_drain *d, uint64_t now_ns)
@@ -297,7 +300,7 @@ static void judge_unseen(struct slave_drain *d, struct slave_image *i,
     uint64_t idle = ips_sub_sat(now_ns, i->last_ns);
     if (d->pidns_initial || (i->ended && idle > IDLE_ENDED_NS) ||
         idle > IDLE_SILENT_NS)
-        image_ended(i, SLAVE_IMAGE_DEAD);
+        process_died(i);
 }
 
 void slave_live_look(struct slave_drain *d, uint64_t now_ns)

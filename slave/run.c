@@ -316,6 +316,10 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
                                 run->row.archive_bytes, &missing, err);
     if (rc < 0)
         return rc;
+    /* Images whose segments are all gone have no file to be found by. */
+    for (struct slave_image *i = run->images; i; i = i->next)
+        if (i->last_ns == 0)
+            slave_live_track(d, i, 0);
     slave_run_touch(run);
     if (missing) {
         ips_log_error("run %s: %llu bytes of its archive are gone (the "
