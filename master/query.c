@@ -24,37 +24,47 @@ static void query_next(struct master *m);
  * so a question is never freed under the feet of its own callback. */
 static void query_reap(struct master *m)
 {
-    bool freed = false;
     for (struct query **at = &m->queries; *at;) {
         struct query *q = *at;
         if (q->over && !q->working) {
             *at = q->next;
             query_destroy(q);
-            freed = true;
         } else {
             at = &q->next;
         }
     }
-    if (freed)
-        query_next(m);
+    query_next(m);
 }
 
-/* A reply that has begun to stream is stopped; what else is awaited is
+static void send_more(struct query *q, const struct part *p, uint32_t replies)
+{
+    Ips__MoreAsk more = IPS__MORE_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    more.replies = replies;
+    request.id = p->ask_id;
+    request.run = q->run;
+    request.ask_case = IPS__REQUEST__ASK_MORE;
+    request.more = &more;
+    if (p->slave && p->slave->peer)
+        ips_send_request(p->slave->peer, &request);
+}
+
+void query_widen(struct query *q, struct part *p)
+{
+    if (p->window == 0 || p->taken < p->window / 2)
+        return;
+    send_more(q, p, p->taken);
+    p->taken = 0;
+}
+
+/* An answer that comes in many replies is stopped; what else is awaited is
  * ignored when it comes. */
 static void stop_asks(struct query *q)
 {
     for (uint32_t i = 0; i < q->part_count; i++) {
-        struct part *p = &q->parts[i];
-        if (p->ask_id && p->window && p->slave && p->slave->peer) {
-            Ips__MoreAsk more = IPS__MORE_ASK__INIT;
-            Ips__Request request = IPS__REQUEST__INIT;
-            request.id = p->ask_id;
-            request.run = q->run;
-            request.ask_case = IPS__REQUEST__ASK_MORE;
-            request.more = &more;
-            ips_send_request(p->slave->peer, &request);
-        }
-        p->ask_id = 0;
+        if (q->parts[i].ask_id && q->parts[i].window)
+            send_more(q, &q->parts[i], 0);
+        q->parts[i].ask_id = 0;
     }
     q->waiting = 0;
 }
@@ -102,6 +112,7 @@ bool query_client_full(const struct query *q)
 void query_stream(struct query *q)
 {
     q->streaming = true;
+    q->yielded = true;
     if (!query_client_full(q))
         q->kind->pump(q);
 }
@@ -360,7 +371,7 @@ static bool may_begin(const struct query *q)
     if (!q->kind->exclusive)
         return true;
     for (const struct query *o = q->m->queries; o && o != q; o = o->next) {
-        if (o->kind->exclusive && strcmp(o->run, q->run) == 0)
+        if (o->kind->exclusive && !o->yielded && strcmp(o->run, q->run) == 0)
             return false;
     }
     return true;

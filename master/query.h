@@ -30,6 +30,8 @@
 /* Unsent bytes to a client above which nothing more is made for it. */
 #define QUERY_HIGH_BYTES (4u << 20)
 #define QUERY_RUN_BYTES 128
+/* What one reply may pack to, with room for its envelope. */
+#define QUERY_REPLY_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
 
 enum part_state {
     PART_ACTIVE,
@@ -118,6 +120,7 @@ struct query {
     bool streaming; /* pump is wanted */
     bool over;      /* to be freed */
     bool working;   /* a job of the worker still uses it */
+    bool yielded;   /* needs the slaves' graph no more: others may */
     bool again;     /* begin again when the round ends */
     bool in_graph;  /* past the first round: failures begin it again */
     unsigned restarts;
@@ -162,6 +165,10 @@ void query_await(struct query *q);
 /* Within `take`: keeps the message the reply came in. False: too much. */
 bool query_keep(struct query *q, struct part *p);
 
+/* Within `take` of an answer with a window: allows as many replies more as
+ * were taken, in batches. */
+void query_widen(struct query *q, struct part *p);
+
 /* Fails the part (not the question). */
 void query_part_failed(struct query *q, struct part *p,
                        const struct ips_err *why);
@@ -171,7 +178,8 @@ void query_answer(struct query *q, Ips__Reply *reply);
 void query_fail(struct query *q, const struct ips_err *why);
 /* A reply that is not the last. */
 void query_send(struct query *q, Ips__Reply *reply);
-/* From now on `pump` is called until query_answer or query_fail. */
+/* From now on `pump` is called until query_answer or query_fail; the run is
+ * free for other questions. */
 void query_stream(struct query *q);
 bool query_client_full(const struct query *q);
 

@@ -1,0 +1,266 @@
+#include "master/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at)
+{
+    for (int i = (int)at + 1; i < LANES; i++) {
+        if (d->lanes[i].wanted)
+            return (enum lane_id)i;
+    }
+    return LANES;
+}
+
+/* ---- subgraphs arriving ------------------------------------------------ */
+
+static void free_part_graph(struct engine_part *e)
+{
+    ips_wire_taker_release(&e->taker);
+    ips_graph_release(&e->g);
+    free(e->origin);
+    e->origin = NULL;
+}
+
+void engine_begin_subgraph(struct part *p, bool detail, bool reduced)
+{
+    struct engine_part *e = engine_part_of(p);
+    free_part_graph(e);
+    ips_wire_taker_init(&e->taker, ENGINE_MAX_NODES, detail, reduced);
+}
+
+int engine_take_subgraph(struct query *q, struct part *p,
+                         const Ips__Reply *reply, struct ips_err *err)
+{
+    if (reply->answer_case != IPS__REPLY__ANSWER_SUBGRAPH)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no subgraph in its answer");
+    int rc = ips_wire_take(&engine_part_of(p)->taker, reply->subgraph, err);
+    if (rc == 0 && !reply->last)
+        query_widen(q, p);
+    return rc;
+}
+
+void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
+{
+    query_round(q, engine_take_subgraph, after);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        Ips__SubgraphAsk ask = IPS__SUBGRAPH_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        ask.generation = p->sync->generation;
+        ask.detail = detail;
+        ask.window = ENGINE_WINDOW;
+        request.ask_case = IPS__REQUEST__ASK_SUBGRAPH;
+        request.subgraph = &ask;
+        engine_begin_subgraph(p, detail, false);
+        query_ask(q, p, &request, true);
+        p->window = ENGINE_WINDOW;
+    }
+    query_await(q);
+}
+
+/* ---- graphs (worker) --------------------------------------------------- */
+
+/* Moves the arrays of the taker into a graph; chains, ins and outs change
+ * their shape. */
+static int graph_from_wire(struct engine_part *e, uint32_t part,
+                           struct ips_err *err)
+{
+    struct ips_wire_graph *w = &e->taker.g;
+    struct ips_graph *g = &e->g;
+    uint64_t first = 0;
+    ips_graph_init(g);
+    g->chains = calloc((size_t)w->chain_count + 1, sizeof(*g->chains));
+    g->in = calloc((size_t)w->in_count + 1, sizeof(*g->in));
+    g->out = calloc((size_t)w->out_count + 1, sizeof(*g->out));
+    if (!g->chains || !g->in || !g->out)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a subgraph");
+    for (uint32_t i = 0; i < w->chain_count; i++) {
+        g->chains[i] = (struct ips_chain){.first = (uint32_t)first,
+                                          .count = w->chain_nodes[i],
+                                          .machine = part,
+                                          .process = w->chain_process[i],
+                                          .pid = w->chain_pid[i],
+                                          .tid = w->chain_tid[i],
+                                          .thread = w->chain_thread[i]};
+        first += w->chain_nodes[i];
+        if (first > w->node_count)
+            return ips_err_set(err, IPS_E_CORRUPT,
+                               "its chains have more nodes than it sent");
+    }
+    for (uint32_t i = 0; i < w->in_count; i++)
+        g->in[i] = (struct ips_remote_in){
+            .node = w->in_node[i], .end = w->in_end[i], .pos = w->in_pos[i]};
+    for (uint32_t i = 0; i < w->out_count; i++)
+        g->out[i] = (struct ips_remote_out){.node = w->out_node[i],
+                                            .end = w->out_end[i],
+                                            .pos = w->out_pos[i],
+                                            .len = w->out_len[i]};
+    g->chain_count = w->chain_count;
+    g->node_count = w->node_count;
+    g->in_count = w->in_count;
+    g->out_count = w->out_count;
+    g->kind = w->kind;
+    g->xkind = w->xkind;
+    g->w = w->w;
+    g->xlen = w->xlen;
+    g->xpred = w->xpred;
+    g->t_ns = w->t_ns;
+    g->site = w->site;
+    e->origin = w->origin;
+    w->kind = w->xkind = NULL;
+    w->w = w->xlen = w->t_ns = NULL;
+    w->xpred = w->site = w->origin = NULL;
+    return ips_graph_check(g, err);
+}
+
+bool engine_make_graphs(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    d->total_cpu_ns = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        struct engine_part *e = engine_part_of(p);
+        d->total_cpu_ns = ips_add_sat(d->total_cpu_ns, e->taker.g.total_cpu_ns);
+        if (graph_from_wire(e, i, &d->err) < 0) {
+            d->blame = p;
+            return false;
+        }
+        ips_wire_taker_release(&e->taker);
+    }
+    return true;
+}
+
+bool engine_merge(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    uint32_t n = q->gather.count;
+    struct ips_part *parts = calloc(n, sizeof(*parts));
+    free(d->node_base);
+    d->node_base = calloc(n, sizeof(*d->node_base));
+    int rc = 0;
+    if (!parts || !d->node_base) {
+        rc = ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory");
+    } else {
+        for (uint32_t i = 0; i < n; i++) {
+            const struct part *p = q->gather.active[i];
+            parts[i] = (struct ips_part){.g = &engine_part_of(p)->g,
+                                         .peer = p->peer,
+                                         .end_count = p->peer_count};
+        }
+        rc = ips_graph_merge(parts, n, &d->merged, d->node_base, &d->unmatched,
+                             &d->err);
+    }
+    free(parts);
+    return rc == 0;
+}
+
+void engine_drop_graphs(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        if (q->parts[i].own)
+            free_part_graph(engine_part_of(&q->parts[i]));
+    }
+    ips_graph_release(&d->merged);
+    ips_est_release(&d->est);
+    free(d->node_base);
+    d->node_base = NULL;
+}
+
+/* ---- the path ---------------------------------------------------------- */
+
+struct place engine_place(const struct ips_graph *g, uint32_t node)
+{
+    uint32_t low = 0, high = g->chain_count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (g->chains[mid].first <= node)
+            low = mid;
+        else
+            high = mid;
+    }
+    const struct ips_chain *c = &g->chains[low];
+    return (struct place){
+        .part = c->machine, .process = c->process, .tid = c->tid};
+}
+
+static bool same_place(struct place a, struct place b)
+{
+    return a.part == b.part && a.process == b.process && a.tid == b.tid;
+}
+
+bool engine_push(struct path_data *d, const struct path_piece *piece)
+{
+    struct path_piece *last =
+        d->work_count ? &d->work[d->work_count - 1] : NULL;
+    if (last && last->kind == IPS_SEG_COMPUTE &&
+        piece->kind == IPS_SEG_COMPUTE && last->to == piece->from &&
+        same_place(last->at, piece->at)) {
+        last->to = piece->to;
+        last->ns += piece->ns;
+        return true;
+    }
+    if (d->work_count == d->work_cap) {
+        uint64_t cap = d->work_cap * 2 + 64;
+        struct path_piece *more = realloc(d->work, cap * sizeof(*more));
+        if (!more) {
+            ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory for the path");
+            return false;
+        }
+        d->work = more;
+        d->work_cap = cap;
+    }
+    d->work[d->work_count++] = *piece;
+    return true;
+}
+
+bool engine_lane_done(struct path_data *d, enum lane_id id)
+{
+    struct lane_result *r = &d->lanes[id];
+    if (r->with_shares &&
+        shares_make(d->work, d->work_count, r->t_max, &r->shares, &d->err) < 0)
+        return false;
+    if (id == LANE_MAIN) {
+        d->pieces = d->work;
+        d->piece_count = d->work_count;
+        d->work = NULL;
+        d->work_cap = 0;
+    }
+    d->work_count = 0;
+    return true;
+}
+
+void engine_failed(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    if (d->blame) {
+        /* Begins again without it, when the round is over: it is. */
+        struct part *p = d->blame;
+        d->blame = NULL;
+        query_part_failed(q, p, &d->err);
+        query_await(q);
+        return;
+    }
+    query_fail(q, &d->err);
+}
+
+void engine_release(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    if (!d)
+        return;
+    engine_drop_graphs(q);
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        free(q->parts[i].own);
+        q->parts[i].own = NULL;
+    }
+    for (int i = 0; i < LANES; i++)
+        shares_release(&d->lanes[i].shares);
+    free(d->pieces);
+    free(d->work);
+    free(d->tail);
+    free(d);
+    q->data = NULL;
+}

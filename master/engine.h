@@ -1,0 +1,129 @@
+/*
+ * The critical path of a run, computed in two ways that must give the same
+ * answer bit for bit (ALGORITHMS 3):
+ *
+ *  central   fetches every subgraph, merges them, and runs the kernel and the
+ *            paper's label correcting, which must agree
+ *  contract  has every slave reduce its subgraph, solves the merged rest, hands
+ *            the slaves their remote values, and has the first piece expanded
+ *
+ * An engine computes every wanted lane, then calls path_done(). Long work runs
+ * in the worker.
+ * Source: IPS-6, IPS-11, DPM-5, DPM-8.
+ */
+#ifndef IPS_MASTER_ENGINE_H
+#define IPS_MASTER_ENGINE_H
+
+#include "analysis/path.h"
+#include "master/query.h"
+#include "master/shares.h"
+#include "proto/graph_wire.h"
+
+/* Nodes of one slave's subgraph; what it takes here is some 40 bytes each. */
+#define ENGINE_MAX_NODES (1u << 25)
+/* Replies of a slave on the way to us. */
+#define ENGINE_WINDOW 16u
+
+enum lane_id {
+    LANE_MAIN,
+    LANE_FREE, /* messages cost nothing: P_max (DPM-8) */
+    LANE_HALF,
+    LANE_DOUBLE,
+    LANE_NO_EXTERNAL,
+    LANES
+};
+
+struct lane_result {
+    const char *name; /* for the certificate; NULL: not shown there */
+    struct ips_lane lane;
+    bool wanted; /* else equal to LANE_MAIN */
+    bool with_shares;
+    uint64_t t_max;
+    struct shares shares;
+};
+
+struct path_data { /* query.data of a path question */
+    struct lane_result lanes[LANES];
+    enum lane_id now; /* being computed */
+    const char *engine;
+    char engine_text[160];
+    uint64_t nodes; /* of all machines */
+    uint64_t total_cpu_ns;
+    uint64_t unmatched;
+    char pdm_note[256];
+    struct path_piece *pieces; /* of LANE_MAIN */
+    uint64_t piece_count;
+    /* of the worker's job */
+    struct ips_graph merged;
+    struct ips_err err;
+    struct part *blame; /* whose data was wrong, else NULL */
+    struct path_piece *work;
+    uint64_t work_count, work_cap;
+    struct ips_est est;
+    uint32_t *node_base; /* in `merged`, [parts] */
+    bool expand;         /* contract: the first piece is folded */
+    uint32_t expand_part, expand_to;
+    uint64_t expand_ns;
+    struct path_piece *tail; /* contract: what follows that piece */
+    uint64_t tail_count;
+    uint64_t sent; /* pieces given to the client */
+};
+
+struct engine_part { /* part.own */
+    struct ips_wire_taker taker;
+    struct ips_graph g;
+    uint32_t *origin; /* reduced: node of the full graph */
+    uint64_t base;    /* of its nodes in the numbering through all machines */
+    uint64_t finished_t_max;
+};
+
+void engine_central(struct query *q);
+void engine_contract(struct query *q);
+/* query_path.c: all lanes are computed, or the question cannot be answered. */
+void path_done(struct query *q);
+
+/* ---- shared by the engines --------------------------------------------- */
+
+static inline struct path_data *path_of(struct query *q)
+{
+    return q->data;
+}
+static inline struct engine_part *engine_part_of(const struct part *p)
+{
+    return p->own;
+}
+
+/* The next wanted lane after `at`, or LANES. */
+enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at);
+
+/* Takes a piece of a subgraph; widens the window. For rounds of ReduceAsk and
+ * SubgraphAsk. */
+int engine_take_subgraph(struct query *q, struct part *p,
+                         const Ips__Reply *reply,
+                         struct ips_err *err) IPS_MUST_USE;
+void engine_begin_subgraph(struct part *p, bool detail, bool reduced);
+/* The round of SubgraphAsk: whole subgraphs of all parts. */
+void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q));
+
+/* In the worker: the taken arrays of all parts become graphs, checked; then
+ * d->merged. False: d->err (and d->blame) say why. */
+bool engine_make_graphs(struct query *q);
+bool engine_merge(struct query *q);
+/* Releases graphs and takers of the parts, and d->merged, d->est. */
+void engine_drop_graphs(struct query *q);
+
+/* Appends to d->work; a COMPUTE that goes on in the same thread where the last
+ * one ended is joined to it. */
+bool engine_push(struct path_data *d, const struct path_piece *piece);
+struct place engine_place(const struct ips_graph *g, uint32_t node);
+
+/* d->work is the path of lane `id`: makes its shares, keeps the main one. In
+ * the worker or the loop. */
+bool engine_lane_done(struct path_data *d, enum lane_id id);
+
+/* The job failed: the slave to blame is left out, or the question refused. */
+void engine_failed(struct query *q);
+
+void engine_release(struct query *q);
+
+#endif

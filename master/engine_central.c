@@ -1,0 +1,127 @@
+/* The central engine: the events come here. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "master/engine.h"
+
+/* The merged path as pieces. */
+static bool walk_lane(struct path_data *d, enum lane_id id)
+{
+    const struct ips_graph *g = &d->merged;
+    struct ips_path path = {0};
+    uint32_t stop;
+    bool ok = true;
+    if (ips_path_walk(g, &d->lanes[id].lane, &d->est, d->est.end, &path, &stop,
+                      &d->err) < 0)
+        return false;
+    for (uint64_t i = 0; i < path.count && ok; i++) {
+        const struct ips_path_segment *s = &path.seg[i];
+        struct path_piece piece = {
+            .kind = (uint8_t)s->kind,
+            .xkind = s->xkind,
+            .at = engine_place(g, s->to),
+            .from = s->from == IPS_NO_NODE ? IPS_UNMEASURED : s->from,
+            .to = s->to,
+            .ns = s->ns};
+        piece.came =
+            s->from == IPS_NO_NODE ? piece.at : engine_place(g, s->from);
+        ok = engine_push(d, &piece);
+    }
+    ips_path_release(&path);
+    return ok;
+}
+
+/* The paper's algorithm must say the same. */
+static bool check_pdm(struct path_data *d, const struct ips_lane *lane)
+{
+    struct ips_est other = {0};
+    struct ips_err err = {0};
+    int rc = ips_longest_path_pdm(&d->merged, lane, &other, &err);
+    bool same =
+        rc == 0 && other.t_max == d->est.t_max && other.end == d->est.end;
+    uint64_t theirs = other.t_max;
+    if (same && d->merged.node_count > 0)
+        same = memcmp(other.est, d->est.est,
+                      d->merged.node_count * sizeof(*other.est)) == 0;
+    ips_est_release(&other);
+    if (rc == IPS_E_LIMIT || rc == IPS_E_NO_MEMORY) {
+        snprintf(d->pdm_note, sizeof(d->pdm_note),
+                 "not checked by label correcting: %.180s", err.msg);
+        return true;
+    }
+    if (rc < 0)
+        ips_err_set(&d->err, rc, "label correcting: %s", err.msg);
+    else if (!same)
+        ips_err_set(
+            &d->err, IPS_E_CORRUPT,
+            "the two algorithms of the central engine disagree (%" PRIu64
+            " and %" PRIu64 " ns): a bug of IPS, no answer is given",
+            d->est.t_max, theirs);
+    return same;
+}
+
+static bool solve_lane(struct path_data *d, enum lane_id id)
+{
+    struct lane_result *r = &d->lanes[id];
+    ips_est_release(&d->est);
+    if (ips_longest_path(&d->merged, &r->lane, NULL, &d->est, &d->err) < 0)
+        return false;
+    r->t_max = d->est.t_max;
+    d->total_cpu_ns = d->est.total;
+    if (id == LANE_MAIN && !check_pdm(d, &r->lane))
+        return false;
+    if (d->est.end == IPS_NO_NODE) {
+        ips_err_set(&d->err, IPS_E_INCOMPLETE,
+                    "no thread of this run has an end yet: nothing to show");
+        return false;
+    }
+    if (r->with_shares && !walk_lane(d, id))
+        return false;
+    return engine_lane_done(d, id);
+}
+
+static void solve_all(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    if (!engine_make_graphs(q))
+        return;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        if (engine_part_of(p)->g.node_count != p->sync->nodes) {
+            ips_err_set(&d->err, IPS_E_PROTOCOL,
+                        "promised %" PRIu64 " nodes and sent %u",
+                        p->sync->nodes, engine_part_of(p)->g.node_count);
+            d->blame = p;
+            return;
+        }
+    }
+    if (!engine_merge(q))
+        return;
+    for (int id = LANE_MAIN; id < LANES; id++) {
+        if (d->lanes[id].wanted && !solve_lane(d, (enum lane_id)id))
+            return;
+    }
+}
+
+static void solved(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    engine_drop_graphs(q);
+    if (d->err.code)
+        engine_failed(q);
+    else
+        path_done(q);
+}
+
+static void fetched(struct query *q)
+{
+    struct ips_err err = {0};
+    if (query_work(q, solve_all, solved, &err) < 0)
+        query_fail(q, &err);
+}
+
+void engine_central(struct query *q)
+{
+    engine_fetch(q, false, fetched);
+}

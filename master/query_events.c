@@ -1,0 +1,180 @@
+/*
+ * The raw events, from the slaves that have them, as they come: machine after
+ * machine in order of name, so that a slave's answer is asked for only when
+ * the one before is through. A client that reads slowly slows the slave: its
+ * window is widened only while the client's backlog is low. Category 3.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/gather.h"
+#include "master/part.h"
+
+#define EVENTS_WINDOW 16u
+
+struct relay {
+    uint32_t at;   /* active part being asked */
+    uint64_t sent; /* events */
+    bool waiting;  /* window not widened: the client is full */
+    bool any;      /* a machine matched the object */
+};
+
+static void relay_next(struct query *q);
+
+/* "" and "/" are all; else "/machine" and what follows. */
+static bool concerns(const char *object, const char *machine)
+{
+    size_t n = strlen(machine);
+    while (*object == '/')
+        object++;
+    return *object == '\0' || (strncmp(object, machine, n) == 0 &&
+                               (object[n] == '\0' || object[n] == '/'));
+}
+
+static void events_fail_part(struct query *q, const struct part *p,
+                             const char *why)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, IPS_E_INCOMPLETE, "machine %s: %s", p->machine, why);
+    query_fail(q, &err);
+}
+
+static int take_events(struct query *q, struct part *p, const Ips__Reply *reply,
+                       struct ips_err *err)
+{
+    struct relay *r = q->data;
+    if (reply->answer_case != IPS__REPLY__ANSWER_EVENTS)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to EventsAsk");
+    r->sent += reply->events->n_events;
+    if (reply->events->n_events > 0) {
+        Ips__Reply onward = IPS__REPLY__INIT;
+        onward.answer_case = IPS__REPLY__ANSWER_EVENTS;
+        onward.events = reply->events;
+        query_send(q, &onward);
+    }
+    r->waiting = !reply->last && query_client_full(q);
+    if (!reply->last && !r->waiting)
+        query_widen(q, p);
+    return 0;
+}
+
+static void part_over(struct query *q)
+{
+    struct relay *r = q->data;
+    const struct part *p = q->gather.active[r->at];
+    if (p->state == PART_FAILED) {
+        events_fail_part(q, p, p->why);
+        return;
+    }
+    r->at++;
+    relay_next(q);
+}
+
+static void ask_part(struct query *q, struct part *p, uint64_t left)
+{
+    const Ips__EventsAsk *asked = q->request->events;
+    if (!p->slave || !p->slave->peer) {
+        events_fail_part(q, p, "its slave went away");
+        return;
+    }
+    Ips__EventsAsk ask = IPS__EVENTS_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    ask.object = asked->object;
+    ask.from_ns = asked->from_ns;
+    ask.to_ns = asked->to_ns;
+    ask.limit = left;
+    ask.window = EVENTS_WINDOW;
+    request.ask_case = IPS__REQUEST__ASK_EVENTS;
+    request.events = &ask;
+    query_round(q, take_events, part_over);
+    query_ask(q, p, &request, true);
+    p->window = EVENTS_WINDOW;
+    query_await(q);
+}
+
+static void events_over(struct query *q)
+{
+    struct relay *r = q->data;
+    struct ips_err err = {0};
+    char missing[800];
+    const char *object = q->request->events->object;
+    gather_missing_text(q, missing, sizeof(missing));
+    if (!r->any) {
+        ips_err_set(&err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
+                    "no object %s in run %s%s%s", object, q->run,
+                    *missing ? "; not asked: " : "", missing);
+        query_fail(q, &err);
+    } else if (*missing && concerns(object, "")) {
+        ips_err_set(&err, IPS_E_INCOMPLETE,
+                    "events of these machines are missing: %s", missing);
+        query_fail(q, &err);
+    } else {
+        Ips__EventsAnswer answer = IPS__EVENTS_ANSWER__INIT;
+        Ips__Reply reply = IPS__REPLY__INIT;
+        reply.answer_case = IPS__REPLY__ANSWER_EVENTS;
+        reply.events = &answer;
+        query_answer(q, &reply);
+    }
+}
+
+static void relay_next(struct query *q)
+{
+    struct relay *r = q->data;
+    const Ips__EventsAsk *asked = q->request->events;
+    while (r->at < q->gather.count &&
+           !concerns(asked->object, q->gather.active[r->at]->machine))
+        r->at++;
+    r->any = r->any || r->at < q->gather.count;
+    if (r->at == q->gather.count ||
+        (asked->limit > 0 && r->sent >= asked->limit))
+        events_over(q);
+    else
+        ask_part(q, q->gather.active[r->at],
+                 asked->limit ? asked->limit - r->sent : 0);
+}
+
+static void events_gathered(struct query *q)
+{
+    q->in_graph = false; /* what was sent cannot be taken back */
+    q->streaming = q->yielded = true;
+    relay_next(q);
+}
+
+static void events_pump(struct query *q)
+{
+    struct relay *r = q->data;
+    if (!r->waiting || r->at >= q->gather.count)
+        return;
+    struct part *p = q->gather.active[r->at];
+    r->waiting = false;
+    p->heard_ns = master_now_ns();
+    query_widen(q, p);
+}
+
+static void events_start(struct query *q)
+{
+    struct relay *r = calloc(1, sizeof(*r));
+    if (!r) {
+        struct ips_err err = {0};
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+        query_fail(q, &err);
+        return;
+    }
+    q->data = r;
+    gather_start(q, 0, events_gathered);
+}
+
+static void events_release(struct query *q)
+{
+    free(q->data);
+    q->data = NULL;
+    gather_release(q);
+}
+
+const struct query_kind query_events = {.name = "events",
+                                        .exclusive = true,
+                                        .start = events_start,
+                                        .release = events_release,
+                                        .pump = events_pump};

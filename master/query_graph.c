@@ -1,0 +1,240 @@
+/*
+ * The whole activity graph, a node a row, numbered through all machines, so
+ * that anyone can compute an answer again. Message times are 0 and external
+ * arcs weigh what a path with the default lane gives them. Category 3.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/certificate.h"
+#include "master/engine.h"
+#include "master/gather.h"
+#include "master/part.h"
+
+#define NODES_A_REPLY 8192
+
+static const char *const node_kinds[] = {
+#define X(name, number) [number] = #name,
+    IPS_NODE_KINDS(X)
+#undef X
+};
+static const char *const xkinds[] = {
+#define X(name, number, text) [number] = (text),
+    IPS_XKINDS(X)
+#undef X
+};
+
+/* Channel names of each part by end, for people. */
+struct names {
+    const char **name;
+    uint32_t count;
+};
+
+struct graph_data {
+    struct path_data path; /* first: the engine's helpers work on it */
+    struct names *names;   /* [parts] */
+    uint32_t chain;        /* of the node to be sent next */
+};
+
+static struct graph_data *graph_of(struct query *q)
+{
+    return q->data;
+}
+
+static void free_names(struct query *q)
+{
+    struct graph_data *d = graph_of(q);
+    for (uint32_t i = 0; d->names && i < q->gather.count; i++)
+        free(d->names[i].name);
+    free(d->names);
+    d->names = NULL;
+}
+
+static bool make_names(struct query *q)
+{
+    struct graph_data *d = graph_of(q);
+    d->names = calloc(q->gather.count + 1, sizeof(*d->names));
+    for (uint32_t i = 0; d->names && i < q->gather.count; i++) {
+        const struct part_tables *t = &q->gather.active[i]->t;
+        uint32_t most = 0;
+        for (uint32_t k = 0; k < t->channel_count; k++)
+            most = t->channels[k]->end > most ? t->channels[k]->end : most;
+        if (most >= ENGINE_MAX_NODES)
+            most = 0;
+        d->names[i].name = calloc((size_t)most + 1, sizeof(char *));
+        if (!d->names[i].name)
+            return false;
+        d->names[i].count = most + 1;
+        for (uint32_t k = 0; k < t->channel_count; k++) {
+            if (t->channels[k]->end <= most)
+                d->names[i].name[t->channels[k]->end] = t->channels[k]->name;
+        }
+    }
+    return d->names != NULL;
+}
+
+static const char *channel_name(struct query *q, uint32_t part, uint32_t site)
+{
+    const struct names *n = &graph_of(q)->names[part];
+    return site < n->count && n->name[site] ? n->name[site] : "";
+}
+
+static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
+                      Ips__GraphNode *out)
+{
+    const struct path_data *d = path_of(q);
+    const struct ips_graph *g = &d->merged;
+    bool present;
+    /* Absent in the default lane (idle) weighs 0, and changes nothing. */
+    uint64_t xw = ips_xweight(g, i, &d->lanes[LANE_MAIN].lane, &present);
+    present = g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
+    ips__graph_node__init(out);
+    out->id = i;
+    out->machine = ips_wire_text(q->gather.active[c->machine]->machine);
+    out->pid = c->pid;
+    out->tid = c->tid;
+    out->kind = ips_wire_text(node_kinds[g->kind[i]]);
+    out->pred = i == c->first ? IPS_UNMEASURED : i - 1;
+    out->arc_cpu_ns = i == c->first ? IPS_UNMEASURED : g->w[i];
+    out->xpred = present ? g->xpred[i] : IPS_UNMEASURED;
+    out->xarc_cpu_ns = present ? xw : IPS_UNMEASURED;
+    out->xkind = ips_wire_text(present ? xkinds[g->xkind[i]] : "");
+    out->t_ns = g->t_ns[i];
+    out->channel = ips_wire_text(channel_name(q, c->machine, g->site[i]));
+    out->bytes =
+        g->xkind[i] == IPS_X_DATA && present ? g->xlen[i] : IPS_UNMEASURED;
+}
+
+static void send_nodes(struct query *q, uint32_t count, bool last)
+{
+    struct path_data *d = path_of(q);
+    struct graph_data *gd = graph_of(q);
+    Ips__GraphNode *rows = calloc(count + 1, sizeof(*rows));
+    Ips__GraphNode **list = calloc(count + 1, sizeof(*list));
+    if (rows && list) {
+        for (uint32_t k = 0; k < count; k++) {
+            uint32_t i = (uint32_t)d->sent + k;
+            const struct ips_chain *c = &d->merged.chains[gd->chain];
+            while (i >= c->first + c->count)
+                c = &d->merged.chains[++gd->chain];
+            fill_node(q, i, c, &rows[k]);
+            list[k] = &rows[k];
+        }
+        Ips__GraphAnswer answer = IPS__GRAPH_ANSWER__INIT;
+        Ips__Reply reply = IPS__REPLY__INIT;
+        answer.n_nodes = count;
+        answer.nodes = list;
+        reply.answer_case = IPS__REPLY__ANSWER_GRAPH;
+        reply.graph = &answer;
+        d->sent += count;
+        if (last)
+            query_answer(q, &reply);
+        else
+            query_send(q, &reply);
+    } else {
+        struct ips_err err = {0};
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
+        query_fail(q, &err);
+    }
+    free(rows);
+    free(list);
+}
+
+/* Nothing is called whole that is not: the last reply is an error then. */
+static void graph_over(struct query *q)
+{
+    char missing[800];
+    struct ips_err err = {0};
+    gather_missing_text(q, missing, sizeof(missing));
+    if (!*missing) {
+        send_nodes(q, 0, true);
+        return;
+    }
+    ips_err_set(&err, IPS_E_INCOMPLETE,
+                "nodes of these machines are missing: %s", missing);
+    query_fail(q, &err);
+}
+
+static void graph_pump(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    while (!q->over && d->sent < d->merged.node_count) {
+        if (query_client_full(q))
+            return;
+        uint64_t left = d->merged.node_count - d->sent;
+        send_nodes(q, (uint32_t)(left < NODES_A_REPLY ? left : NODES_A_REPLY),
+                   false);
+    }
+    if (!q->over)
+        graph_over(q);
+}
+
+static void merge(struct query *q)
+{
+    if (engine_make_graphs(q))
+        (void)engine_merge(q);
+}
+
+static void merged(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    if (d->err.code)
+        engine_failed(q);
+    else
+        query_stream(q);
+}
+
+static void fetched(struct query *q)
+{
+    struct ips_err err = {0};
+    int rc = 0;
+    if (!make_names(q))
+        rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    if (rc == 0)
+        rc = query_work(q, merge, merged, &err);
+    if (rc < 0)
+        query_fail(q, &err);
+}
+
+static void graph_gathered(struct query *q)
+{
+    struct ips_err err = {0};
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        q->gather.active[i]->own = calloc(1, sizeof(struct engine_part));
+        if (!q->gather.active[i]->own) {
+            ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+            query_fail(q, &err);
+            return;
+        }
+    }
+    engine_fetch(q, true, fetched);
+}
+
+static void graph_start(struct query *q)
+{
+    struct ips_err err = {0};
+    struct graph_data *d = calloc(1, sizeof(*d));
+    if (!d) {
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+        query_fail(q, &err);
+        return;
+    }
+    q->data = d;
+    gather_start(q, GATHER_TABLE | GATHER_PEERS, graph_gathered);
+}
+
+static void graph_release(struct query *q)
+{
+    if (q->data)
+        free_names(q);
+    engine_release(q);
+    gather_release(q);
+}
+
+const struct query_kind query_graph = {.name = "graph",
+                                       .exclusive = true,
+                                       .start = graph_start,
+                                       .release = graph_release,
+                                       .pump = graph_pump};

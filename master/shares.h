@@ -1,0 +1,65 @@
+/*
+ * Whose the path is: its pieces summed by machine, by process and by message
+ * pair, and whether the order of the sums holds in every lane. Pure.
+ *
+ * by_machine and by_process count what is computed, by_message what lies
+ * between: machine + message = process + message = t_max, exactly.
+ * Source: ALGORITHMS 4 "Shares", DESIGN "The certificate".
+ */
+#ifndef IPS_MASTER_SHARES_H
+#define IPS_MASTER_SHARES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct place {        /* a thread */
+    uint32_t part;    /* machine, in order of name */
+    uint32_t process; /* index of the part's tables */
+    uint32_t tid;
+};
+
+/* A piece of the path. Nodes are numbered through all machines. */
+struct path_piece {
+    uint8_t kind;          /* enum ips_segment_kind */
+    uint8_t xkind;         /* enum ips_xkind */
+    struct place came, at; /* of `from` and of `to` */
+    uint64_t from, to;
+    uint64_t ns;
+};
+
+enum share_list { SHARE_MACHINE, SHARE_PROCESS, SHARE_MESSAGE, SHARE_LISTS };
+
+/* `b` of a message share where nobody traced is on the other side. */
+#define SHARE_EXTERNAL UINT64_MAX
+#define SHARE_IDLE (UINT64_MAX - 1)
+/* `b` of machine and process shares. */
+#define SHARE_NONE 0
+
+struct share_row {
+    uint64_t a, b; /* part << 32 | process; machines: part << 32 */
+    uint64_t ns, count;
+    uint32_t rank;
+    /* set by shares_compare */
+    bool stable;
+    uint64_t ns_low, ns_high;
+};
+struct shares {
+    struct share_row *row[SHARE_LISTS]; /* greatest first */
+    size_t count[SHARE_LISTS];
+    uint64_t messages; /* DATA arcs */
+};
+
+/* IPS_E_CORRUPT where the sums are not t_max: a bug, said loudly. */
+int shares_make(const struct path_piece *pieces, uint64_t count, uint64_t t_max,
+                struct shares *out, struct ips_err *err) IPS_MUST_USE;
+void shares_release(struct shares *s);
+
+/* Ranges and stability of `main` over the other lanes (of which main need not
+ * be one); same_order[i]: every list has main's order in lane i. */
+void shares_compare(struct shares *main, struct shares *const *lanes,
+                    size_t lane_count, bool *same_order);
+
+#endif
