@@ -277,9 +277,8 @@ static int take(struct slave_drain *d, struct slave_run *run,
     atomic_thread_fence(memory_order_acquire);
     ssize_t n = read_some(seg->fd, data, len, seg->row.at);
     uint32_t records;
-    size_t good = n == (ssize_t)len
-                      ? check_records(st->image, data, len, &records)
-                      : 0;
+    size_t good =
+        n == (ssize_t)len ? check_records(st->image, data, len, &records) : 0;
     *wrong = good != len;
     if (good == 0)
         return 0;
@@ -309,8 +308,8 @@ static void keep_aside(struct slave_run *run, struct slave_segment *seg)
         return;
     snprintf(path, sizeof(path), "%s/damaged/%s.%u", run->dir, seg->row.file,
              seg->row.seq);
-    int out = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                   0600);
+    int out =
+        open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (out < 0)
         return;
     uint8_t buffer[16384];
@@ -488,8 +487,8 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
         ips_log_warn("run %s: %s", run->row.name, why.msg);
         return;
     }
-    if (rc == 0 && (head.segment_bytes != seg->size ||
-                    head.seq != seg->row.seq))
+    if (rc == 0 &&
+        (head.segment_bytes != seg->size || head.seq != seg->row.seq))
         rc = IPS_E_CORRUPT;
     if (rc < 0) {
         if (!seg->row.given_up && fd >= 0)
@@ -561,8 +560,8 @@ static void remove_segment(struct slave_drain *d, struct slave_run *run,
     struct stat st = {0};
     if (fstatat(run->dirfd, seg->row.file, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         if (unlinkat(run->dirfd, seg->row.file, 0) < 0 && errno != ENOENT) {
-            ips_log_warn("run %s: remove %s: %s", run->row.name,
-                         seg->row.file, strerror(errno));
+            ips_log_warn("run %s: remove %s: %s", run->row.name, seg->row.file,
+                         strerror(errno));
             seg->next_poll_ns = slave_now_ns() + SLAVE_SECOND_NS;
             return;
         }
@@ -595,8 +594,8 @@ static void settle_done(struct slave_drain *d, struct slave_run *run,
         /* Zeroes first, DRAINED last: from DRAINED on the writer may append,
          * and it counts on zeroes behind its last record. */
         if (ips_segment_set_drained(fd, &err) < 0)
-            ips_log_warn("run %s: segment %s: %s", run->row.name,
-                         seg->row.file, err.msg);
+            ips_log_warn("run %s: segment %s: %s", run->row.name, seg->row.file,
+                         err.msg);
         else
             slave_segment_set_state(seg, SLAVE_SEG_DRAINED, "handed back");
     }

@@ -76,8 +76,7 @@ static uint64_t text_hash(const char *text)
     return ips_fnv1a(IPS_FNV_SEED, text, strlen(text));
 }
 
-struct slave_segment *slave_run_segment(struct slave_run *run,
-                                        const char *file)
+struct slave_segment *slave_run_segment(struct slave_run *run, const char *file)
 {
     uint64_t hash = text_hash(file);
     struct slave_link *l = slave_map_first(&run->segment_map, hash);
@@ -231,8 +230,8 @@ static int load_parts(struct slave_drain *d, struct slave_run *run,
     struct restore r = {d, run, err};
     if (run->streams || !run->row.id)
         return 0;
-    int rc = slave_store_streams(d->store, run->row.id, restore_stream, &r,
-                                 err);
+    int rc =
+        slave_store_streams(d->store, run->row.id, restore_stream, &r, err);
     if (rc == 0)
         rc = slave_store_segments(d->store, run->row.id, restore_segment, &r,
                                   err);
@@ -312,8 +311,8 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     if (rc == 0)
         rc = load_parts(d, run, err);
     if (rc == 0 && run->archive.fd < 0)
-        rc = slave_archive_open(&run->archive, run->dir,
-                                run->row.archive_bytes, &missing, err);
+        rc = slave_archive_open(&run->archive, run->dir, run->row.archive_bytes,
+                                &missing, err);
     if (rc < 0)
         return rc;
     /* Images whose segments are all gone have no file to be found by. */
@@ -535,14 +534,14 @@ void slave_run_limits(struct slave_drain *d)
             return;
         uint64_t age = ips_sub_sat(now, (*p)->row.closed_real_ns);
         bool large = d->archive_max_bytes && sum > d->archive_max_bytes;
-        bool old = d->archive_age_s &&
-                   age / SLAVE_SECOND_NS > d->archive_age_s;
+        bool old = d->archive_age_s && age / SLAVE_SECOND_NS > d->archive_age_s;
         if (!large && !old)
             return;
         struct slave_run *run = *p;
         uint64_t bytes = run->row.archive_bytes + run->row.graph_bytes;
-        remove_run(d, p, large ? "the archive is over its size limit"
-                               : "older than the archive's age limit");
+        remove_run(d, p,
+                   large ? "the archive is over its size limit"
+                         : "older than the archive's age limit");
         if (*p == run)
             return; /* the database refused */
         sum -= bytes;

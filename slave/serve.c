@@ -7,10 +7,10 @@
  * so that an answer right after the program's end is a final one.
  */
 #include <event2/event.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -137,8 +137,7 @@ static void send_failure(struct slave_serve *v, uint64_t id, int code,
         ips_send_error(v->peer, id, &err);
 }
 
-static struct task **task_of(struct slave_serve *v,
-                             const struct slave_job *job)
+static struct task **task_of(struct slave_serve *v, const struct slave_job *job)
 {
     struct task **p = &v->tasks;
     while (*p && (*p)->job != job)
@@ -230,7 +229,8 @@ static void on_drain(struct ips_peer *peer, void *arg)
     unpark(arg);
 }
 
-/* ---- snapshots -------------------------------------------------------------- */
+/* ---- snapshots --------------------------------------------------------------
+ */
 
 struct collect {
     struct slave_snapshot *snap;
@@ -280,7 +280,8 @@ static struct slave_snapshot *snapshot(struct slave *s, struct slave_run *run,
     return c.snap;
 }
 
-/* ---- requests ---------------------------------------------------------------- */
+/* ---- requests
+ * ---------------------------------------------------------------- */
 
 static void dispatch(struct slave_serve *v, const Ips__Request *q)
 {
@@ -405,7 +406,8 @@ static void more(struct slave_serve *v, const Ips__Request *q)
     unpark(v);
 }
 
-/* ---- lists that span requests ------------------------------------------------- */
+/* ---- lists that span requests
+ * ------------------------------------------------- */
 
 static bool goes_on(const Ips__Request *q)
 {
@@ -420,8 +422,8 @@ static bool append(Ips__Request *into, Ips__Request *from)
         return false;
     if (into->ask_case == IPS__REQUEST__ASK_PEERS) {
         Ips__PeersAsk *a = into->peers, *b = from->peers;
-        void *list =
-            realloc(a->peers, (a->n_peers + b->n_peers + 1) * sizeof(*a->peers));
+        void *list = realloc(a->peers,
+                             (a->n_peers + b->n_peers + 1) * sizeof(*a->peers));
         if (!list)
             return false;
         a->peers = list;
@@ -514,7 +516,8 @@ static void on_request(struct slave_serve *v, const Ips__Request *q)
         dispatch(v, q);
 }
 
-/* ---- the connection -------------------------------------------------------------- */
+/* ---- the connection
+ * -------------------------------------------------------------- */
 
 static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
                        void *arg)
@@ -536,8 +539,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
     case IPS__ENVELOPE__BODY_REPORT:
     case IPS__ENVELOPE__BODY__NOT_SET:
     case _IPS__ENVELOPE__BODY__CASE_IS_INT_SIZE:
-        ips_log_warn("%s: a message that no master sends",
-                     ips_peer_name(peer));
+        ips_log_warn("%s: a message that no master sends", ips_peer_name(peer));
         break;
     }
 }
@@ -553,8 +555,7 @@ static void lost_master(struct slave_serve *v)
         partial_free(v, v->partials);
     while (v->syncs) {
         struct sync_wait *w = v->syncs;
-        struct slave_run *run =
-            slave_drain_find(&v->s->drain, w->request->run);
+        struct slave_run *run = slave_drain_find(&v->s->drain, w->request->run);
         v->syncs = w->next;
         if (run)
             run->want_sync = false;

@@ -362,7 +362,8 @@ static void step_table(struct slave_job *job, struct slave_graphs *gs)
     job->finished = j->at >= end;
 }
 
-/* ---- ends and peers --------------------------------------------------------- */
+/* ---- ends and peers ---------------------------------------------------------
+ */
 
 static void end_row(Ips__End *r, const struct ips_built *b, uint32_t i)
 {
@@ -415,8 +416,7 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     struct graph_job *j = of(job);
     const Ips__PeersAsk *ask = request_of(j)->peers;
     int rc = by_generation(j, gs, ask->generation);
-    struct ips_peer_row *rows =
-        calloc(ask->n_peers + 1, sizeof(*rows));
+    struct ips_peer_row *rows = calloc(ask->n_peers + 1, sizeof(*rows));
     if (rc == 0 && !rows)
         rc = ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
     for (size_t i = 0; rc == 0 && i < ask->n_peers; i++) {
@@ -450,7 +450,8 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     job->finished = true;
 }
 
-/* ---- reduce and subgraph ----------------------------------------------------- */
+/* ---- reduce and subgraph
+ * ----------------------------------------------------- */
 
 static void wire_release(struct graph_job *j)
 {
@@ -486,8 +487,7 @@ static int wire_make(struct graph_job *j, const struct ips_graph *g,
     w->out_pos = calloc(out, 8);
     if (!w->chain_nodes || !w->chain_process || !w->chain_pid ||
         !w->chain_tid || !w->chain_thread || !w->in_node || !w->in_end ||
-        !w->in_pos || !w->out_node || !w->out_end || !w->out_len ||
-        !w->out_pos)
+        !w->in_pos || !w->out_node || !w->out_end || !w->out_len || !w->out_pos)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < g->chain_count; i++) {
         w->chain_nodes[i] = g->chains[i].count;
@@ -580,7 +580,8 @@ static void step_reduce(struct slave_job *job, struct slave_graphs *gs)
         send_piece(j);
 }
 
-/* ---- finish and expand ---------------------------------------------------------- */
+/* ---- finish and expand
+ * ---------------------------------------------------------- */
 
 static void step_finish(struct slave_job *job, struct slave_graphs *gs)
 {
@@ -716,7 +717,8 @@ static void step_expand(struct slave_job *job, struct slave_graphs *gs)
     job->finished = j->at >= ask->n_to;
 }
 
-/* ---- making the job --------------------------------------------------------------- */
+/* ---- making the job
+ * --------------------------------------------------------------- */
 
 /* A deep copy, since the message ends with its callback. */
 static Ips__Envelope *copy_request(const Ips__Request *request)
