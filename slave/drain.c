@@ -50,7 +50,7 @@ struct slave_run *slave_drain_find(const struct slave_drain *d,
     return NULL;
 }
 
-/* ---- start and end ------------------------------------------------------- */
+/* ---- start and end ---- */
 
 /* One descriptor a process and one a segment: as many as we may. */
 static uint32_t raise_descriptors(void)
@@ -145,8 +145,7 @@ void slave_drain_close(struct slave_drain *d)
     }
 }
 
-/* ---- the turn --------------------------------------------------------------
- */
+/* ---- the turn ---- */
 
 /* Streams learn that their process has ended. */
 static void tell_deaths(struct slave_run *run)

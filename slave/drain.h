@@ -15,7 +15,7 @@
  *
  * Files: drain.c (the turn, start and end), run.c (runs: found, restored,
  * closed, limits), watch.c (what is in the pool), live.c (who is alive),
- * ingest.c (one segment).
+ * ingest.c (one segment read), settle.c (one handed back or removed).
  *
  * Free of libevent: epoll_fd becomes readable when a turn is worth while.
  * Thread: one, the event loop's.
@@ -237,7 +237,19 @@ bool slave_live_environment(const struct slave_drain *d, const char *run);
 void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
                           struct slave_segment *seg, uint64_t now_ns,
                           struct ips_err *err);
-/* Hands back or removes what is committed. */
+int slave_ingest_fd(struct slave_drain *d, struct slave_run *run,
+                    struct slave_segment *seg,
+                    struct ips_err *err) IPS_MUST_USE;
+void slave_ingest_back_off(struct slave_segment *seg, uint64_t now_ns,
+                           bool news);
+bool slave_ingest_writer_gone(const struct slave_segment *seg);
+void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
+                         const char *why);
+/* A new file, or one used again: its records are yet to be read. */
+void slave_ingest_begin(struct slave_segment *seg,
+                        const struct ips_segment_header *head);
+
+/* settle.c: hands back or removes what is committed. */
 void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,
                          struct slave_segment *seg, uint64_t now_ns);
 

@@ -164,7 +164,7 @@ int slave_graphfile_write(const char *dir, uint64_t key,
     return rc;
 }
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ---- */
 
 static bool header_ok(const struct file_header *h, size_t length)
 {

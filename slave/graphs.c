@@ -135,7 +135,7 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                        run, (unsigned long long)generation);
 }
 
-/* ---- building ------------------------------------------------------------ */
+/* ---- building ---- */
 
 struct input {
     struct slave_archive_map map;
@@ -317,8 +317,7 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     return 0;
 }
 
-/* ---- peers ------------------------------------------------------------------
- */
+/* ---- peers ---- */
 
 static bool same_peers(const struct slave_graph *g,
                        const struct ips_peer_row *rows, uint32_t count)

@@ -218,7 +218,7 @@ void slave_live_events(struct slave_drain *d, uint64_t now_ns)
     } while (n == 64);
 }
 
-/* ---- other pid namespaces -------------------------------------------- */
+/* ---- other pid namespaces ---- */
 
 /* The last number of the NSpid line: the pid in the innermost namespace; 0
  * where the process has no namespace below ours. */
@@ -324,7 +324,7 @@ void slave_live_look(struct slave_drain *d, uint64_t now_ns)
                 judge_unseen(d, i, now_ns);
 }
 
-/* ---- before a run is closed ------------------------------------------ */
+/* ---- before a run is closed ---- */
 
 struct environment_ask {
     const struct slave_drain *d;

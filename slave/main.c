@@ -29,7 +29,7 @@ static void leave_loop(struct slave *s)
     (void)event_base_loopbreak(s->base);
 }
 
-/* ---- the turn ------------------------------------------------------------ */
+/* ---- the turn ---- */
 
 /* A private slave's end: under pool.lock nobody makes a run, so if there is
  * none now there will be none that we leave alone. */
@@ -123,8 +123,7 @@ static void wake(void *arg)
     (void)!write(s->wake_fd, &one, sizeof(one)); /* full means: is awake */
 }
 
-/* ---- setup ------------------------------------------------------------------
- */
+/* ---- setup ---- */
 
 static int pool_setup(struct slave *s, struct ips_err *err)
 {

@@ -69,7 +69,7 @@ void slave_segment_set_state(struct slave_segment *seg,
     seg->state = next;
 }
 
-/* ---- parts of a run ---------------------------------------------------- */
+/* ---- parts of a run ---- */
 
 static uint64_t text_hash(const char *text)
 {
@@ -185,7 +185,7 @@ struct slave_stream *slave_run_stream(struct slave_run *run,
     return st;
 }
 
-/* ---- restored from the database ---------------------------------------- */
+/* ---- restored from the database ---- */
 
 struct restore {
     struct slave_drain *d;
@@ -275,7 +275,7 @@ int slave_run_restore(struct slave_drain *d, struct ips_err *err)
     return slave_store_runs(d->store, restore_run, &r, err);
 }
 
-/* ---- found in the pool --------------------------------------------------- */
+/* ---- found in the pool ---- */
 
 /* A run that goes on after it was closed here (another command of it was
  * started on this machine): its new control counts its losses from zero. */
@@ -338,7 +338,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     return 0;
 }
 
-/* ---- closed -------------------------------------------------------------- */
+/* ---- closed ---- */
 
 static void free_parts(struct slave_drain *d, struct slave_run *run)
 {
@@ -469,7 +469,7 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         close(lock);
 }
 
-/* ---- limits -------------------------------------------------------------- */
+/* ---- limits ---- */
 
 static void remove_tree(const char *path)
 {
@@ -523,11 +523,23 @@ static struct slave_run **oldest_closed(struct slave_drain *d)
     return oldest;
 }
 
+/* The worker writes graphs beside the archive, without telling. */
+static void measure_graph(struct slave_run *run)
+{
+    char path[IPS_PATH_BYTES + 16];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/graph", run->dir);
+    run->row.graph_bytes =
+        stat(path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
 void slave_run_limits(struct slave_drain *d)
 {
     uint64_t sum = 0, now = slave_real_ns();
-    for (struct slave_run *r = d->runs; r; r = r->next)
+    for (struct slave_run *r = d->runs; r; r = r->next) {
+        measure_graph(r);
         sum += r->row.archive_bytes + r->row.graph_bytes;
+    }
     for (;;) {
         struct slave_run **p = oldest_closed(d);
         if (!p)

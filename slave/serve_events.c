@@ -74,7 +74,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     free(j->ptrs);
 }
 
-/* ---- names ------------------------------------------------------------- */
+/* ---- names ---- */
 
 static void put_address(char *out, size_t len, const struct ips_addr *a)
 {
@@ -146,7 +146,7 @@ static void channel_text(const struct events_job *j, uint32_t stream,
         snprintf(out, len, "#%u", id);
 }
 
-/* ---- the index ----------------------------------------------------------- */
+/* ---- the index ---- */
 
 /* The chain of a stream: its (pid, tid), and of several the last that began
  * before it did - an image after exec continues a chain. */
@@ -331,8 +331,7 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
     return 0;
 }
 
-/* ---- rows ------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 static struct event_row *add_row(struct events_job *j,
                                  const struct stream_place *p, const char *type,
