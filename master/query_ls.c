@@ -71,6 +71,8 @@ static void add_process(struct tree *t, const struct part *p, uint32_t i,
         return;
     rows[i]->name = ips_wire_text(r->command);
     rows[i]->pid = r->pid;
+    if (r->parent >= 0 && (uint64_t)r->parent < p->t.proc_count)
+        rows[i]->parent_pid = p->t.procs[r->parent]->pid;
     rows[i]->start_ns = ips_sub_sat(r->start_ns, e.first);
     rows[i]->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
     rows[i]->cpu_ns = r->cpu_ns;
