@@ -126,10 +126,14 @@ static int control_write(const struct ips_control *c, const char *dir,
     if (n != (ssize_t)sizeof(*c) || fchmod(fd, mode) < 0)
         rc = ips_err_errno(err, "write %s", fresh);
     close(fd);
-    /* link, not rename: of two that join at once, the first one's stays. */
-    if (rc == 0 && link(fresh, path) < 0 && errno != EEXIST)
+    /* Of two that join at once, the first one's stays. One step, not link and
+     * unlink: the slave refuses a control file that has two names. */
+    bool placed = rc == 0 && renameat2(AT_FDCWD, fresh, AT_FDCWD, path,
+                                       RENAME_NOREPLACE) == 0;
+    if (rc == 0 && !placed && errno != EEXIST)
         rc = ips_err_errno(err, "%s", path);
-    unlink(fresh);
+    if (!placed)
+        unlink(fresh);
     return rc;
 }
 
