@@ -30,6 +30,8 @@
 /* Unsent bytes to a client above which nothing more is made for it. */
 #define QUERY_HIGH_BYTES (4u << 20)
 #define QUERY_RUN_BYTES 128
+/* What one reply may pack to, with room for its envelope. */
+#define QUERY_REPLY_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
 
 enum part_state {
     PART_ACTIVE,

@@ -15,8 +15,11 @@
 
 #define NODES_A_REPLY 8192
 
-static const char *const node_kinds[] = {"start", "send", "recv", "fork",
-                                         "join",  "end",  "aux"};
+static const char *const node_kinds[] = {
+#define X(name, number) [number] = #name,
+    IPS_NODE_KINDS(X)
+#undef X
+};
 static const char *const xkinds[] = {
 #define X(name, number, text) [number] = (text),
     IPS_XKINDS(X)
@@ -84,8 +87,9 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
     const struct path_data *d = path_of(q);
     const struct ips_graph *g = &d->merged;
     bool present;
+    /* Absent in the default lane (idle) weighs 0, and changes nothing. */
     uint64_t xw = ips_xweight(g, i, &d->lanes[LANE_MAIN].lane, &present);
-    present = present && g->xpred[i] != IPS_NO_NODE;
+    present = g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
     ips__graph_node__init(out);
     out->id = i;
     out->machine = ips_wire_text(q->gather.active[c->machine]->machine);

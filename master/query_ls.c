@@ -71,6 +71,8 @@ static void add_process(struct tree *t, const struct part *p, uint32_t i,
         return;
     rows[i]->name = ips_wire_text(r->command);
     rows[i]->pid = r->pid;
+    if (r->parent >= 0 && r->parent < (int64_t)p->t.proc_count)
+        rows[i]->parent_pid = p->t.procs[r->parent]->pid;
     rows[i]->start_ns = ips_sub_sat(r->start_ns, e.first);
     rows[i]->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
     rows[i]->cpu_ns = r->cpu_ns;
@@ -150,26 +152,31 @@ static void add_all(struct tree *t)
     }
 }
 
+/* One reply where it fits a frame; else pieces, the last with the rest. */
 static void send_rows(struct tree *t)
 {
     struct certificate c;
     certificate_fill(t->q, &t->a, &c);
-    for (size_t at = 0;;) {
-        Ips__LsAnswer answer = IPS__LS_ANSWER__INIT;
+    Ips__LsAnswer answer = IPS__LS_ANSWER__INIT;
+    answer.certificate = &c.msg;
+    answer.n_rows = t->count;
+    answer.rows = t->rows;
+    while (answer.n_rows > ROWS_A_REPLY &&
+           ips__ls_answer__get_packed_size(&answer) > QUERY_REPLY_BYTES) {
+        Ips__LsAnswer piece = IPS__LS_ANSWER__INIT;
         Ips__Reply reply = IPS__REPLY__INIT;
-        size_t n = t->count - at < ROWS_A_REPLY ? t->count - at : ROWS_A_REPLY;
-        answer.n_rows = n;
-        answer.rows = t->rows + at;
+        piece.n_rows = ROWS_A_REPLY;
+        piece.rows = answer.rows;
+        answer.n_rows -= ROWS_A_REPLY;
+        answer.rows += ROWS_A_REPLY;
         reply.answer_case = IPS__REPLY__ANSWER_LS;
-        reply.ls = &answer;
-        at += n;
-        if (at == t->count) {
-            answer.certificate = &c.msg;
-            query_answer(t->q, &reply);
-            return;
-        }
+        reply.ls = &piece;
         query_send(t->q, &reply);
     }
+    Ips__Reply reply = IPS__REPLY__INIT;
+    reply.answer_case = IPS__REPLY__ANSWER_LS;
+    reply.ls = &answer;
+    query_answer(t->q, &reply);
 }
 
 static void ls_ready(struct query *q)

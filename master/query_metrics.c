@@ -17,27 +17,25 @@
 #define ROWS_A_REPLY 4096
 #define KEPT_ROWS 1024 /* more is no summary */
 
-static void send_answer(struct query *q, Ips__MetricsAnswer *answer)
+/* One reply where it fits a frame; else pieces, the last with the rest. */
+static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
 {
-    Ips__MetricsRow **rows = answer->rows;
-    size_t left = answer->n_rows;
-    while (left > ROWS_A_REPLY) {
+    Ips__MetricsAnswer rest = *answer;
+    while (rest.n_rows > ROWS_A_REPLY &&
+           ips__metrics_answer__get_packed_size(&rest) > QUERY_REPLY_BYTES) {
         Ips__MetricsAnswer piece = IPS__METRICS_ANSWER__INIT;
         Ips__Reply reply = IPS__REPLY__INIT;
-        piece.rows = rows;
+        piece.rows = rest.rows;
         piece.n_rows = ROWS_A_REPLY;
+        rest.rows += ROWS_A_REPLY;
+        rest.n_rows -= ROWS_A_REPLY;
         reply.answer_case = IPS__REPLY__ANSWER_METRICS;
         reply.metrics = &piece;
         query_send(q, &reply);
-        rows += ROWS_A_REPLY;
-        left -= ROWS_A_REPLY;
     }
-    Ips__MetricsAnswer last = *answer;
     Ips__Reply reply = IPS__REPLY__INIT;
-    last.rows = rows;
-    last.n_rows = left;
     reply.answer_case = IPS__REPLY__ANSWER_METRICS;
-    reply.metrics = &last;
+    reply.metrics = &rest;
     query_answer(q, &reply);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -109,14 +110,21 @@ static struct seen read_all(const struct pool_dir *p, bool exact)
     return s;
 }
 
+/* In a child: dies with the test, also where that fails. */
+static void record_here(const struct pool_dir *p)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pool_help_enter(p);
+    if (!ips_core_init(IPS_START_IMAGE))
+        _exit(90);
+}
+
 /* Runs `body` in a child that records into `p`; returns its wait status. */
 static int in_child(const struct pool_dir *p, void (*body)(void *), void *arg)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        pool_help_enter(p);
-        if (!ips_core_init(IPS_START_IMAGE))
-            _exit(90);
+        record_here(p);
         body(arg);
         _exit(0);
     }
@@ -241,9 +249,7 @@ static void test_agent_core__killed_writer_loses_nothing(void **state)
         progress[0] = progress[1] = 0;
         pid_t pid = fork();
         if (pid == 0) {
-            pool_help_enter(&p);
-            if (!ips_core_init(IPS_START_IMAGE))
-                _exit(90);
+            record_here(&p);
             endless(NULL);
         }
         usleep(500 + (unsigned)rand_r(&seed) % 4000);
@@ -431,19 +437,13 @@ static void fill_tmpfs(void *arg)
     _exit(a->refused == before ? 0 : 94);
 }
 
-/* In a mount namespace of its own; returns 77 where that is not permitted. */
-static int with_small_tmpfs(void)
+/* A process of its own, since it changes its mount namespace, and a test of its
+ * own there, since assertions do not cross a fork. */
+static void in_small_tmpfs(void **state)
 {
     struct pool_dir p;
-    char mount_point[] = "/tmp/ips-test-XXXXXX", filler[64];
-    if (!mkdtemp(mount_point))
-        return 1;
-    if (unshare(CLONE_NEWNS) < 0 ||
-        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-        mount("none", mount_point, "tmpfs", 0, "size=1024k") < 0) {
-        rmdir(mount_point);
-        return 77;
-    }
+    const char *mount_point = *state;
+    char filler[64];
     pool_help_make(&p, mount_point);
     struct attempts *a = shared_attempts();
     a->control = pool_help_control(&p);
@@ -455,9 +455,25 @@ static int with_small_tmpfs(void)
     close(fd);
     assert_int_equal(in_child(&p, fill_tmpfs, a), 0);
     check_losses(&p, a, IPS_LOST_POOL_FULL);
+}
+
+static int small_tmpfs_main(void)
+{
+    char mount_point[] = "/tmp/ips-test-XXXXXX";
+    if (!mkdtemp(mount_point))
+        return 1;
+    if (unshare(CLONE_NEWNS) < 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("none", mount_point, "tmpfs", 0, "size=1024k") < 0) {
+        rmdir(mount_point);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(in_small_tmpfs, mount_point)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
     umount2(mount_point, MNT_DETACH);
     rmdir(mount_point);
-    return 0;
+    return failed;
 }
 
 /* Would catch: SIGBUS (the child's status), a growth step believed though it
@@ -466,8 +482,11 @@ static void test_agent_core__full_tmpfs_is_no_sigbus(void **state)
 {
     (void)state;
     pid_t pid = fork();
-    if (pid == 0)
-        _exit(with_small_tmpfs());
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execl("/proc/self/exe", "test_agent_core", "tmpfs", (char *)NULL);
+        _exit(1);
+    }
     int status;
     waitpid(pid, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
@@ -481,11 +500,13 @@ static void no_directory(void *arg)
 {
     struct attempts *a = arg;
     pthread_t t;
-    if (rename(a->filler, "/dev/shm/ips-test-gone") < 0)
+    char gone[700];
+    snprintf(gone, sizeof(gone), "%s.gone", a->filler);
+    if (rename(a->filler, gone) < 0)
         _exit(95);
     pthread_create(&t, NULL, thread_body, (void *)1);
     pthread_join(t, NULL);
-    rename("/dev/shm/ips-test-gone", a->filler);
+    rename(gone, a->filler);
 }
 
 /* As in a chroot: no file can be made. Would catch: a crash, losses nobody
@@ -586,6 +607,8 @@ static void fork_in_handler_frame(void *arg)
     if (child == 0)
         ips_core_fork_child(seq, pid, pid, image);
     write_one(child ? 1 : 2, 0);
+    if (r->h.word == 0)
+        _exit(97); /* something else lies there now */
     r->t_ret = mix(0, 0, 1);
     r->cpu = mix(0, 0, 2);
     r->cpu_ret = mix(0, 0, 3);
@@ -726,8 +749,7 @@ static void test_agent_core__drained_segments_are_used_again(void **state)
     int fds[3] = {-1, there[1], back_[0]};
     pid_t pid = fork();
     if (pid == 0) {
-        pool_help_enter(&p);
-        ips_core_init(IPS_START_IMAGE);
+        record_here(&p);
         in_step(fds);
         _exit(0);
     }
@@ -776,8 +798,10 @@ static void test_agent_core__errno_is_kept(void **state)
     pool_help_remove(&p);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "tmpfs") == 0)
+        return small_tmpfs_main();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_agent_core__threads_and_forks_have_streams),
         cmocka_unit_test(test_agent_core__killed_writer_loses_nothing),
