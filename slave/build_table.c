@@ -150,7 +150,8 @@ static void put_place(const struct build *b, const struct b_end *e,
         row->key_local[IPS_KEY_INET + i] = row->key_remote[IPS_KEY_INET + i] =
             (uint8_t)(host >> 8 * i);
         row->key_local[IPS_KEY_INET + 8 + i] =
-            row->key_remote[IPS_KEY_INET + 8 + i] = (uint8_t)(e->netns >> 8 * i);
+            row->key_remote[IPS_KEY_INET + 8 + i] =
+                (uint8_t)(e->netns >> 8 * i);
     }
     row->key_len = IPS_KEY_LOOPBACK;
 }
