@@ -115,8 +115,8 @@ static void write_start(struct ips_stream *s)
 /* A thread nobody announced begins with its first record. */
 static void thread_defaults(struct ips_stream *s, uint64_t stamp)
 {
-    if (s->start_kind == IPS_START_TASK)
-        return;
+    if (s != &ips_thread_stream)
+        return; /* a task, or a thread we speak for: set up already */
     s->generation = ips_core.generation;
     s->tid = ips_sys_gettid();
     if (s->start_kind == 0) {
@@ -589,5 +589,6 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
     if (!ips_core.main_stream || ips_in_vfork)
         return;
     ips_threads_record_cpu(ips_thread_stream.tid);
+    ips_threads_speak_for_silent();
     write_end(kind, status);
 }

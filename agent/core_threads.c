@@ -1,6 +1,9 @@
 /* The threads known in this process, for THREADCPU at its end: a list without
  * locks, blocks of slots that are never freed. */
+#include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "agent/stream.h"
 #include "agent/sys.h"
@@ -13,9 +16,21 @@ struct thread_block {
 };
 static struct thread_block first_block;
 
+static bool known(uint32_t tid)
+{
+    for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
+        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++)
+            if (atomic_load_explicit(&b->tid[i], memory_order_relaxed) == tid)
+                return true;
+    return false;
+}
+
+/* Again and again for a thread that can make no segment. */
 void ips_threads_add(uint32_t tid)
 {
     struct thread_block *b = &first_block;
+    if (known(tid))
+        return;
     for (;;) {
         for (unsigned i = 0; i < THREADS_PER_BLOCK; i++) {
             uint32_t none = 0;
@@ -82,4 +97,68 @@ void ips_threads_record_cpu(uint32_t except)
             rec->cpu = cpu;
             ips_rec_publish(rec);
         }
+}
+
+/* --- threads that never recorded ----------------------------------------- */
+
+/* A library that looks pthread_create up by itself (jemalloc) makes threads
+ * past us. One that records is noticed then; of one that never does, this is
+ * all there is: that it was there, and its CPU. */
+static void speak_for(uint32_t tid)
+{
+    uint64_t cpu = ips_sys_clock(thread_clock(tid));
+    struct ips_stream s = {.generation = ips_core.generation,
+                           .tid = tid,
+                           .stamp = ips_core_now(),
+                           .start_kind = IPS_START_THREAD,
+                           .ppid = ips_core.pid,
+                           .parent_image = ips_core.image_stamp};
+    s.start_t = s.stamp;
+    struct ips_rec_end *rec =
+        ips_stream_begin(&s, IPS_REC_END, sizeof(*rec), s.stamp);
+    if (rec) {
+        rec->h.a = IPS_END_THREAD;
+        rec->cpu = cpu;
+        ips_rec_publish(rec);
+    }
+    ips_stream_end(&s);
+}
+
+struct dirent_head { /* of getdents64 */
+    uint64_t ino, off;
+    uint16_t bytes;
+    uint8_t type;
+    char name[];
+};
+
+static uint32_t number_of(const char *name)
+{
+    uint32_t n = 0;
+    for (; *name >= '0' && *name <= '9'; name++)
+        n = n * 10 + (uint32_t)(*name - '0');
+    return *name ? 0 : n;
+}
+
+void ips_threads_speak_for_silent(void)
+{
+    struct stat st;
+    /* Two links and one a thread: most programs have just the one. */
+    if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
+        return;
+    int fd =
+        ips_sys_open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    _Alignas(8) char buf[4096];
+    long len;
+    while ((len = ips_sys3(SYS_getdents64, fd, (long)buf, sizeof(buf))) > 0) {
+        for (long at = 0; at < len;) {
+            const struct dirent_head *d = (const void *)(buf + at);
+            uint32_t tid = number_of(d->name);
+            if (tid && tid != ips_core.pid && !known(tid))
+                speak_for(tid);
+            at += d->bytes;
+        }
+    }
+    ips_sys_close(fd);
 }

@@ -125,6 +125,9 @@ void ips_threads_remove(uint32_t tid);
 void ips_threads_forget(void); /* in a fork child */
 /* THREADCPU of every thread but `except` into the calling thread's stream. */
 void ips_threads_record_cpu(uint32_t except);
+/* At the end of the process: a stream with START and END for every thread that
+ * lives and never recorded anything. */
+void ips_threads_speak_for_silent(void);
 
 /* Writes `value` in base 10 or 16; returns the end. */
 char *ips_put_number(char *out, uint64_t value, unsigned base);
