@@ -44,9 +44,9 @@ def pool():
     pytest.param(n, marks=[pytest.mark.quick] if n in QUICK else [])
     for n in sorted(programs.ALL)])
 def test_records_are_what_strace_saw(build, pool, tmp_path, name):
-    bare = programs.make_open(name, tmp_path / "bare", True)
+    bare = programs.make(name, True)
     want = rec.execute(bare.argv, rec.clean_env())
-    prog = programs.make_open(name, tmp_path / "traced", True)
+    prog = programs.make(name, True)
     log = tmp_path / "strace.log"
     try:
         done = rec.execute(
