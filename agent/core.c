@@ -480,8 +480,7 @@ uint64_t ips_core_image_stamp(void)
     return ips_core.image_stamp;
 }
 
-/* --- fork ------------------------------------------------------------------
- */
+/* --- fork ---------------------------------------------------------- */
 
 uint64_t ips_core_fork_before(void)
 {
@@ -539,8 +538,7 @@ void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_sys_restore_signals(signals);
 }
 
-/* --- threads and the end -----------------------------------------------------
- */
+/* --- threads and the end ------------------------------------------- */
 
 void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
 {

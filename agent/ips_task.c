@@ -192,8 +192,7 @@ static void transfer(struct ips_task *task, enum ips_rec_type type,
     ips_rec_publish(rec);
 }
 
-/* --- the table -------------------------------------------------------------
- */
+/* --- the table ----------------------------------------------------- */
 
 static int own_active(void)
 {

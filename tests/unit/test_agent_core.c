@@ -21,8 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- threads and forks ------------------------------------------------------
- */
+/* --- threads and forks --------------------------------------------- */
 
 enum { THREADS = 4 };
 
@@ -76,8 +75,7 @@ static void test_agent_core__threads_and_forks_have_streams(void **state)
     pool_help_remove(&p);
 }
 
-/* --- death at any moment ----------------------------------------------------
- */
+/* --- death at any moment ------------------------------------------- */
 
 static _Atomic uint64_t *progress; /* shared: what the writer published */
 
@@ -139,8 +137,7 @@ static void test_agent_core__killed_writer_loses_nothing(void **state)
     munmap((void *)(uintptr_t)progress, 4096);
 }
 
-/* --- signal handlers ---------------------------------------------------------
- */
+/* --- signal handlers ----------------------------------------------- */
 
 static volatile uint64_t from_handler;
 static sigjmp_buf back;
@@ -222,8 +219,7 @@ static void test_agent_core__handlers_record_in_between(void **state)
     munmap((void *)(uintptr_t)progress, 4096);
 }
 
-/* --- processes --------------------------------------------------------------
- */
+/* --- processes ----------------------------------------------------- */
 
 static void raw_fork(void *arg)
 {

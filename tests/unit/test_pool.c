@@ -274,8 +274,7 @@ static void test_pool__random_bytes_end_somewhere(void **state)
     }
 }
 
-/* --- files ------------------------------------------------------------------
- */
+/* --- files --------------------------------------------------------- */
 
 static int file_of(const void *bytes, size_t len)
 {
