@@ -170,7 +170,7 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
     }
     /* A fork child has no business in it; ips_core_fork_before has the
      * exception. */
-    ips_sys_madvise(base, bytes, MADV_DONTFORK);
+    ips_sys_madvise(base, bytes + GAP_BYTES, MADV_DONTFORK);
     *out = (struct ips_segment_map){base, base + first, base + bytes, 0};
     base = 0;
 out:

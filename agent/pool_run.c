@@ -31,8 +31,7 @@ static int name_check(const char *run, struct ips_err *err)
     return 0;
 }
 
-/* The pool root lies in a directory anybody may write: it must be ours. */
-static int pool_root_make(const char *root, struct ips_err *err)
+int ips_pool_make_root(const char *root, struct ips_err *err)
 {
     mode_t mode = geteuid() == 0 ? 0711 : 0700;
     struct stat st;
@@ -126,10 +125,14 @@ static int control_write(const struct ips_control *c, const char *dir,
     if (n != (ssize_t)sizeof(*c) || fchmod(fd, mode) < 0)
         rc = ips_err_errno(err, "write %s", fresh);
     close(fd);
-    /* link, not rename: of two that join at once, the first one's stays. */
-    if (rc == 0 && link(fresh, path) < 0 && errno != EEXIST)
+    /* Of two that join at once, the first one's stays. One step, not link and
+     * unlink: the slave refuses a control file that has two names. */
+    bool placed = rc == 0 && renameat2(AT_FDCWD, fresh, AT_FDCWD, path,
+                                       RENAME_NOREPLACE) == 0;
+    if (rc == 0 && !placed && errno != EEXIST)
         rc = ips_err_errno(err, "%s", path);
-    unlink(fresh);
+    if (!placed)
+        unlink(fresh);
     return rc;
 }
 
@@ -152,7 +155,7 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
         ips_control_unmap(there);
         return 0;
     }
-    rc = pool_root_make(opt->pool_root, err);
+    rc = ips_pool_make_root(opt->pool_root, err);
     if (rc < 0)
         return rc;
     bool root = geteuid() == 0;
@@ -175,7 +178,7 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
     return rc < 0 ? ips_err_wrap(err, "run %s", opt->run) : 0;
 }
 
-/* --- control as others see it ------------------------------------------- */
+/* --- control as others see it -------------------------------------- */
 
 static int control_open(const char *dir, int flags, struct ips_err *err)
 {

@@ -128,7 +128,8 @@ static void improve(struct pdm *p, uint32_t i, uint64_t value)
 static int correct(struct pdm *p, struct ips_err *err)
 {
     const struct ips_graph *g = p->g;
-    uint64_t scans = 0, most = (uint64_t)g->node_count * IPS_PDM_MAX_SCANS;
+    uint64_t scans = 0;
+    uint64_t most = (uint64_t)g->node_count * IPS_PDM_MAX_SCANS + 1000000;
     for (uint32_t c = 0; c < g->chain_count; c++)
         improve(p, g->chains[c].first, g->w[g->chains[c].first]);
     while (p->head != p->tail && !p->overflow) {

@@ -172,10 +172,35 @@ static void say_lanes(FILE *f, const Ips__Certificate *c)
     fputc('\n', f);
 }
 
+/* The line of what was supposed and what measuring cost; none where there is
+ * nothing to say. */
+static void say_costs(FILE *f, const Ips__Certificate *c)
+{
+    char probe[IPSQ_UNIT_BYTES], overhead[IPSQ_UNIT_BYTES];
+    const char *before = "  ";
+    if (c->message_times && *c->message_times) {
+        fprintf(f, "%smessage times %s", before, c->message_times);
+        before = "; ";
+    }
+    if (c->clock && *c->clock) {
+        fprintf(f, "%sclocks of machines compared: %s", before, c->clock);
+        before = "; ";
+    }
+    if (c->overhead_ns && c->overhead_ns != UINT64_MAX) {
+        ipsq_format_ns(c->overhead_ns, overhead);
+        ipsq_format_ns(c->probe_ns, probe);
+        fprintf(f, "%smeasuring cost %s CPU (%s an event)", before, overhead,
+                probe);
+        before = "; ";
+    }
+    if (*before == ';')
+        fputc('\n', f);
+}
+
 void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
 {
     const Ips__Certificate *c = or_none(cert);
-    char probe[IPSQ_UNIT_BYTES], overhead[IPSQ_UNIT_BYTES];
+    char unattributed[IPSQ_UNIT_BYTES];
     uint64_t lost = 0;
     for (size_t i = 0; i < c->n_lost; i++)
         lost += c->lost[i]->count;
@@ -196,23 +221,14 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
     if (c->n_missing_machines)
         say_list_cell(f, "MISSING", c->missing_machines, c->n_missing_machines);
     fputc('\n', f);
-    if (c->message_times && *c->message_times)
-        fprintf(f, "  message times %s", c->message_times);
-    if (c->clock && *c->clock)
-        fprintf(f, "; clocks %s", c->clock);
-    if (c->overhead_ns && c->overhead_ns != UINT64_MAX) {
-        ipsq_format_ns(c->overhead_ns, overhead);
-        ipsq_format_ns(c->probe_ns, probe);
-        fprintf(f, "; measuring cost %s CPU (%s an event)", overhead, probe);
-    }
-    fputc('\n', f);
+    say_costs(f, c);
     say_lanes(f, c);
     if (c->unattributed_cpu_ns && c->unattributed_cpu_ns != UINT64_MAX) {
-        ipsq_format_ns(c->unattributed_cpu_ns, overhead);
+        ipsq_format_ns(c->unattributed_cpu_ns, unattributed);
         fprintf(f,
                 "  %s CPU that wait() reports belongs to no thread's "
                 "record\n",
-                overhead);
+                unattributed);
     }
     say_list(f, "not seen", c->unseen, c->n_unseen);
     say_list(f, "note", c->notes, c->n_notes);

@@ -43,7 +43,8 @@ static void add_row(struct ipsq_table *t, const Ips__ObjectRow *row)
     *cell++ = ipsq_count(row->cpu_ns);
     *cell++ = ipsq_bool(row->open);
     *cell++ = ipsq_text(row->end);
-    *cell++ = ipsq_text(row->name);
+    bool has_command = is_process || strcmp(row->level, "run") == 0;
+    *cell++ = ipsq_text(has_command ? row->name : NULL);
 }
 
 static int print(const struct ipsq_options *o, const char *run_name,

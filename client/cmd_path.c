@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/units.h"
 
 #define TABLE_TOP 10 /* rows of a list in the table format without --top */
 
@@ -113,10 +114,14 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
                    ipsq_count(a->total_cpu_ns));
-    ipsq_out_value(out, IPSQ_REAL, "parallelism", "parallelism",
+    ipsq_out_value(out, IPSQ_REAL, "parallelism", NULL,
                    ipsq_real(a->parallelism));
-    ipsq_out_value(out, IPSQ_REAL, "p_max", "if messages cost nothing",
-                   ipsq_real(a->p_max));
+    ipsq_out_value(out, IPSQ_REAL, "p_max", NULL, ipsq_real(a->p_max));
+    char p[IPSQ_UNIT_BYTES], p_max[IPSQ_UNIT_BYTES];
+    ipsq_format_real(a->parallelism, p);
+    ipsq_format_real(a->p_max, p_max);
+    ipsq_out_line(out, "%-15s %s (%s if messages cost nothing)", "parallelism",
+                  p, p_max);
     ipsq_out_value(out, IPSQ_COUNT, "messages", "messages on it",
                    ipsq_count(a->messages));
     ipsq_out_value(out, IPSQ_COUNT, "segment_count", "pieces",

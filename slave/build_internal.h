@@ -8,6 +8,7 @@
  *   process  images -> processes, threads -> chains, forks and joins linked
  *   channel  CHAN records -> ends, peers by name
  *   node     reads every record again, chain by chain: nodes and operations
+ *            (build_node.c, build_io.c)
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    operations of two ends -> cross arcs
  *   settle   END coordinates

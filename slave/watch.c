@@ -31,8 +31,7 @@ int slave_watch_open(struct slave_drain *d, struct ips_err *err)
         if (epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, d->inotify_fd, &ev) < 0)
             return ips_err_errno(err, "epoll");
         d->pool_watch = inotify_add_watch(d->inotify_fd, d->pool,
-                                          IN_CREATE | IN_MOVED_TO |
-                                              IN_ONLYDIR);
+                                          IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);
     }
     if (d->pool_watch < 0)
         ips_log_warn("no inotify here (%s): the pool is listed every second",
@@ -49,14 +48,32 @@ void slave_watch_events(struct slave_drain *d, uint64_t now_ns)
             struct inotify_event ev;
             memcpy(&ev, buffer + at, sizeof(ev));
             at += (ssize_t)(sizeof(ev) + ev.len);
-            if (ev.mask & IN_Q_OVERFLOW || ev.wd == d->pool_watch)
-                d->scan_now = true;
+            bool of_a_run = false;
             for (struct slave_run *r = d->runs; r; r = r->next)
                 if (ev.wd == r->watch || ev.mask & IN_Q_OVERFLOW)
-                    r->scan_now = true;
+                    of_a_run = r->scan_now = true;
+            /* Of the pool, or of a directory that is no run yet. */
+            if (ev.mask & IN_Q_OVERFLOW || !of_a_run)
+                d->scan_now = true;
         }
     }
     (void)now_ns;
+}
+
+/* Its `control`. A directory is seen as soon as it is made, and its control
+ * comes a moment later: of one without, inotify is asked to say so, and then it
+ * is looked at once more, for it may have come in between. */
+static int read_control(struct slave_drain *d, int fd,
+                        struct ips_control *control, struct ips_err *err)
+{
+    int rc = slave_poolfs_control(fd, control, err);
+    if (rc != IPS_E_NOT_FOUND || d->inotify_fd < 0)
+        return rc;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (inotify_add_watch(d->inotify_fd, path, IN_CREATE | IN_MOVED_TO) < 0)
+        return rc;
+    return slave_poolfs_control(fd, control, err);
 }
 
 static void check_directory(struct slave_drain *d, const char *name)
@@ -71,7 +88,7 @@ static void check_directory(struct slave_drain *d, const char *name)
         ips_log_debug("pool: %s", err.msg);
         return;
     }
-    int rc = slave_poolfs_control(fd, &control, &err);
+    int rc = read_control(d, fd, &control, &err);
     if (rc == 0 && strcmp(control.run, name) != 0)
         rc = ips_err_set(&err, IPS_E_CORRUPT, "control names run %s",
                          control.run);
@@ -110,7 +127,8 @@ void slave_watch_pool(struct slave_drain *d)
 static bool segment_name(const char *name)
 {
     size_t len = strlen(name), suffix = strlen(IPS_SEGMENT_SUFFIX);
-    return len > suffix && len < sizeof(((struct slave_segment_row *)0)->file) &&
+    return len > suffix &&
+           len < sizeof(((struct slave_segment_row *)0)->file) &&
            strcmp(name + len - suffix, IPS_SEGMENT_SUFFIX) == 0;
 }
 
@@ -144,8 +162,8 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run)
         /* By the descriptor, not the path: the very directory we read. */
         char path[64];
         snprintf(path, sizeof(path), "/proc/self/fd/%d", run->dirfd);
-        run->watch = inotify_add_watch(d->inotify_fd, path,
-                                       IN_CREATE | IN_MOVED_TO);
+        run->watch =
+            inotify_add_watch(d->inotify_fd, path, IN_CREATE | IN_MOVED_TO);
     }
     struct dirent *e;
     int fresh = 0;

@@ -76,7 +76,7 @@ static void generate(unsigned seed)
         for (size_t i = 0; i < size; i++)
             bytes[i] = (unsigned char)rand_r(&seed);
     } else {
-        for (size_t at = 256; at + 1024 < size;) {
+        for (size_t at = 256; at + 8 <= size;) { /* the last one may not fit */
             uint32_t words = 2 + (uint32_t)rand_r(&seed) % 127;
             uint32_t word = (1 + (uint32_t)rand_r(&seed) % 24) | words << 8;
             memcpy(bytes + at, &word, sizeof(word));

@@ -45,6 +45,17 @@ def _add(out, tid, node, by_id, number):
     elif kind == "join":
         if cross is not None and cross["tid"] == cross["pid"]:
             out.joins.setdefault(tid, []).append(cross["pid"])
+    elif kind == "aux" and cross is not None:
+        before = by_id[node["pred"]]
+        if node["xkind"] == "room":
+            out.rooms.append(((tid, number[before["id"]]),
+                              (cross["tid"], number[cross["id"]])))
+        elif before["kind"].lower() == "fork":
+            out.returns[tid, number[before["id"]]] = cross["pid"]
+        elif node["xkind"] == "lifetime":
+            out.ops.setdefault(tid, []).append(
+                ViewOp("broken", 0, node.get("channel"), (cross["pid"],),
+                       label))
     elif kind == "send":
         out.ops.setdefault(tid, []).append(
             ViewOp("out", None, node.get("channel"), None, label))
@@ -63,3 +74,36 @@ def _add(out, tid, node, by_id, number):
                 (cross["tid"], number[cross["id"]])
         out.ops.setdefault(tid, []).append(
             ViewOp(kind, node["bytes"] or 0, node.get("channel"), src, label))
+
+
+def view_of_events(events):
+    """`ipsq events`: transfers with the bytes of sends, which the graph's nodes
+    do not carry; no arcs, no processes."""
+    out = View()
+    out.has_arcs = out.has_processes = False
+    for event in events:
+        channel, detail = event["channel"] or "", event["detail"] or ""
+        if event["type"] not in ("send", "receive") or \
+                channel.startswith("udp"):
+            continue
+        failed = ": " in detail
+        kind = "send" if event["type"] == "send" else "recv"
+        if detail.startswith("connect"):
+            if failed and "EINPROGRESS" not in detail:
+                continue
+            kind = "connect"
+        elif "EPIPE" in detail or "ECONNRESET" in detail:
+            kind = "broken"
+        elif failed or event["bytes"] < 0:
+            continue
+        elif detail == "accept":
+            kind = "accept"
+        elif event["bytes"] == 0:
+            if kind == "send":
+                continue
+            kind = "eof"
+        moved = event["bytes"] if kind in ("send", "recv") else 0
+        out.pid_of[event["tid"]] = event["pid"]
+        out.ops.setdefault(event["tid"], []).append(
+            ViewOp(kind, moved, channel, None, detail))
+    return out

@@ -222,7 +222,8 @@ def differences(answer, path):
         if a != b:
             found.append(f"segment {k}: ipsq {a}, oracle {b}")
             break
-    shares = {s["machine"]: s["ns"] for s in path["shares"]["machines"]}
+    shares = {s["object"].lstrip("/"): s["ns"]
+              for s in path["shares"]["machines"]}
     for machine, ns in answer.by_machine.items():
         if ns and shares.get(machine) != ns:
             found.append(f"share of {machine}: ipsq {shares.get(machine)}, "

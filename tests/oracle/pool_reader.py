@@ -23,6 +23,7 @@ RESERVED = 0xff
 LOST_CAUSES = ["pool full", "quota", "nested", "torn", "no segment",
                "no channel", "6", "7"]
 OP_CONNECT, OP_ACCEPT = 1, 2
+BROKEN = (32, 104)  # EPIPE, ECONNRESET
 KINDS = {1: "pipe", 2: "unix", 3: "dgram", 4: "tcp", 5: "udp", 6: "user",
          7: "unix listen", 8: "tcp listen"}
 
@@ -193,7 +194,8 @@ def view(directory):
                     waits.append((rec, pid, first.image, tid))
                 elif rec.kind == CHAN:
                     channels[pid, first.image, rec.a] = rec
-                elif rec.kind in (SEND, RECV):
+                elif rec.kind in (SEND, RECV) or \
+                        (rec.kind == RECVCALL and rec.err in BROKEN):
                     out.ops.setdefault(tid, []).append(
                         (pid, first.image, rec))
     for pid, tid, rec in sorted(starts, key=lambda s: s[2].t):
@@ -233,6 +235,8 @@ def _op(item, channels):
     if kind in ("dgram", "udp"):
         return None
     label = "%s op %d err %d" % (NAMES[rec.kind], rec.op, rec.err)
+    if rec.err in BROKEN and rec.op != OP_CONNECT:
+        return ViewOp("broken", 0, name, None, label)
     if rec.kind == SEND:
         if rec.op == OP_CONNECT:
             return ViewOp("connect", 0, name, None, label)

@@ -29,7 +29,12 @@ class View:
         self.ops = {}       # tid -> [ViewOp]
         self.born = {}      # tid -> (creating tid, k-th creation) or None
         self.joins = {}     # tid -> [child pid]
+        self.rooms = []     # [((tid, n-th send), (tid, n-th receive))]: the
+                            # receive that let a blocked send return
+        self.returns = {}   # (tid, k-th creation) -> child whose exec or end
+                            # let vfork or posix_spawn return
         self.has_arcs = True
+        self.has_processes = True
 
 
 class Result:
@@ -80,7 +85,8 @@ def compare(model, view, untraced=()):
         if proc.by_tid == root and skip and proc.start < _exec_line(model,
                                                                     root, skip):
             dropped.add(proc.pid)
-    _processes(model, view, dropped, result)
+    if view.has_processes:
+        _processes(model, view, dropped, result)
     pairs = {}  # id(Op) -> ViewOp; and (tid, kind, k) both ways
     for tid, pid in sorted(model.pid_of.items()):
         if pid in dropped:
@@ -94,7 +100,10 @@ def compare(model, view, untraced=()):
     _channels(model, pairs, result)
     if view.has_arcs:
         _arcs(pairs, result, dropped)
-    _births(model, view, dropped, root, skip, result)
+        _rooms(model, view, pairs, result)
+        _returns(model, view, dropped, root, skip, result)
+    if view.has_processes:
+        _births(model, view, dropped, root, skip, result)
     return result
 
 
@@ -220,9 +229,9 @@ def _arcs(pairs, result, dropped):
             src = None
         if src is None:
             want = None
-        elif op.kind == "eof":
+        elif op.kind in ("eof", "broken"):
             if other.src is not None and other.src[0] in src.pids:
-                result.count("eof")
+                result.count(op.kind)
                 continue
             want = ("one of", sorted(src.pids), src.how)
         else:
@@ -232,6 +241,60 @@ def _arcs(pairs, result, dropped):
         else:
             result.differ("%r: arc from %s (%s), strace %s", op, other.src,
                           other.label, want)
+
+
+def _rooms(model, view, pairs, result):
+    """The receive took bytes of the channel that the send wrote to, and neither
+    began after the send had returned. Which of several made the room that was
+    needed, strace cannot say."""
+    outs, ins = {}, {}
+    for op, _ in sorted(pairs.values(), key=lambda p: p[0].last):
+        if op.kind in ("send", "connect"):
+            outs.setdefault(op.tid, []).append(op)
+        elif op.kind != "broken":
+            ins.setdefault(op.tid, []).append(op)
+    written = {}  # key of a receive's channel is known by its own arc
+    for ops in ins.values():
+        for op in ops:
+            if op.kind == "recv" and op.src is not None:
+                written.setdefault(op.key, op.src.key)
+    for (tid, n), (other, k) in view.rooms:
+        send = outs[tid][n] if n < len(outs.get(tid, [])) else None
+        recv = ins[other][k] if k < len(ins.get(other, [])) else None
+        if send is None or recv is None or recv.kind != "recv" or \
+                written.get(recv.key) != send.key or recv.first > send.last:
+            result.differ("room for %r by %r: not by strace", send, recv)
+        else:
+            result.count("room")
+
+
+def _returns(model, view, dropped, root, skip, result):
+    """vfork and posix_spawn return when the child executes or ends."""
+    for tid, forks in model.forks.items():
+        if model.pid_of[tid] in dropped:
+            continue
+        first = _exec_line(model, root, skip) if tid == root and skip else -1
+        mine = [f for f in forks if f[2].enter > first]
+        for k, (child, _, call) in enumerate(mine):
+            vfork = child in model.procs and \
+                model.procs[child].how == "vfork"
+            got = view.returns.get((tid, k))
+            if vfork and got is None and _at_once(model, tid, mine, k):
+                result.count("system")  # the wait's arc says more
+            elif got != (child if vfork else None):
+                result.differ("return of creation %d of %d (%s %d): hangs on "
+                              "%s", k, tid, call.name, child, got)
+            elif vfork:
+                result.count("vfork return")
+
+
+def _at_once(model, tid, forks, k):
+    """The thread's next doing with a child was to wait for this one, as system()
+    does."""
+    after = [j for j in model.joins.get(tid, []) if j[1].leave >
+             forks[k][2].leave]
+    return bool(after) and after[0][0] == forks[k][0] and (
+        k + 1 == len(forks) or forks[k + 1][2].enter > after[0][1].leave)
 
 
 def _births(model, view, dropped, root, skip, result):

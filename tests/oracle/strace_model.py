@@ -61,10 +61,11 @@ class _Builder:
         self.objects = {}    # key+side -> newest Object           cloexec]}
         self.generation = {} # (local, remote) -> number of connections
         self.writes = {}     # key of the writing end -> [Op]
-        self.reads = {}      # key of the reading end -> [Op]
+        self.reads = {}      # Object that reads -> [Op]
         self.accepts = []
         self.creator = {}    # child tid -> Call
         self.counts = {}     # (tid, kind) -> ordinal
+        self.sigpipe = {}    # tid -> the call that its death ended
         self.fifos = set()   # paths that mknod made
         self.dying = {}      # pid -> Release of its exit
 
@@ -72,7 +73,13 @@ class _Builder:
 
     def build(self):
         actions = []
+        last = {}
         for item in self.items:
+            if isinstance(item, Death):
+                if item.status == ("signal", "SIGPIPE"):
+                    self.sigpipe[item.tid] = last.get(item.tid)
+            else:
+                last[item.tid] = item
             if isinstance(item, Death):
                 actions.append(((item.line, 0), self.on_death, item))
                 continue
@@ -209,8 +216,11 @@ class _Builder:
                 self.objects[obj.key] = obj
                 if obj.connect is not None:
                     obj.connect.key = obj.key
-            if key[1] is not None:
+            if key[1]:  # 0: not accepted yet
                 obj.peer = (kind, key[1])
+                other = self.objects.get(obj.peer)
+                if other is not None:
+                    other.peer = obj.key
 
     def find(self, named, side=None):
         """An object met without having been made here: inherited from before
@@ -237,7 +247,7 @@ class _Builder:
         self.drop(tid, fd, None)
         self.tables[tid][fd] = [obj, cloexec]
         if obj.refs == 0:  # a FIFO opened again
-            obj.released = None
+            obj.released = obj.gone = None
         obj.refs += 1
 
     def drop(self, tid, fd, release):
@@ -251,6 +261,10 @@ class _Builder:
             return
         if obj.refs == 0:
             self.end_sending(obj, release)
+            obj.gone = release
+            for op in obj.broken:
+                op.src = release
+            obj.broken = []
         elif obj.last_release is None or release.last > obj.last_release.last:
             obj.last_release = release
         elif release.first < obj.last_release.last:
@@ -345,6 +359,9 @@ class _Builder:
                     child.fork_k = len(forks)
                 forks.append((call.ret, "CLONE_THREAD" in call.args, call))
             return
+        if call.err in ("EPIPE", "ECONNRESET") and (name in _RECV or
+                                                    name in _SEND):
+            self.on_broken(call)
         if call.ret is None or (call.ret < 0 and name != "connect"):
             return
         if name in ("wait4", "waitid"):
@@ -541,6 +558,19 @@ class _Builder:
         elif nbytes > 0:
             self.send(call, obj, nbytes)
 
+    def on_broken(self, call):
+        obj = self.lookup(call.tid, *self.fd(call.args))
+        if obj is None or obj.key is None or \
+                self.sigpipe.get(call.tid) == call:
+            return
+        op = self.op(call, "broken", obj, 0)
+        other = self.sender_object(obj) if obj.kind != "pipe" else \
+            self.objects.get(obj.key + ("r",))
+        if other is not None and other.gone is not None:
+            op.src = other.gone
+        elif other is not None:
+            other.broken.append(op)
+
     def on_rights(self, call):
         m = re.search(r"cmsg_type=SCM_RIGHTS, cmsg_data=\[(.*?)\]\}", call.args)
         if not m:
@@ -576,7 +606,7 @@ class _Builder:
 
     def send(self, call, obj, nbytes):
         op = self.op(call, "send", obj, nbytes)
-        self.writes.setdefault(self.stream_key(obj, True), []).append(op)
+        self.writes.setdefault(obj.key, []).append(op)
 
     def receive(self, call, obj, nbytes):
         if nbytes == 0:
@@ -594,14 +624,7 @@ class _Builder:
                 writer.eofs.append(op)
             return
         op = self.op(call, "recv", obj, nbytes)
-        self.reads.setdefault(self.stream_key(obj, False), []).append(op)
-
-    @staticmethod
-    def stream_key(obj, writing):
-        """Key of the sending end of the direction."""
-        if obj.kind == "pipe" or writing:
-            return obj.key
-        return obj.peer
+        self.reads.setdefault(obj, []).append(op)
 
     def sender_object(self, obj):
         if obj.kind == "pipe":
@@ -614,7 +637,10 @@ class _Builder:
     # -- arcs
 
     def match(self):
-        for key, reads in self.reads.items():
+        for obj, reads in self.reads.items():
+            # The peer is looked up last: a receive may begin before the other
+            # side has accepted, when strace cannot name it yet.
+            key = obj.key if obj.kind == "pipe" else obj.peer
             if key is None or not reads[0].stream:
                 continue
             writes = self.writes.get(key, [])

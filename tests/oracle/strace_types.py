@@ -8,7 +8,8 @@ class Object:
          None until it is known (a socket that is not connected yet)
     A pipe has two objects, one a side, of equal key.
     """
-    __slots__ = ("kind", "side", "key", "peer", "refs", "released", "eofs",
+    __slots__ = ("kind", "side", "key", "peer", "refs", "released", "gone",
+                 "eofs", "broken",
                  "connect", "last_release", "seq")
 
     def __init__(self, kind, side=None, key=None):
@@ -16,6 +17,8 @@ class Object:
         self.peer = None      # key of the other end of a socket
         self.refs = 0         # descriptors in all tables
         self.released = None  # Release that ended the sending side
+        self.gone = None      # Release of the last descriptor
+        self.broken = []      # failed sends at the peer that await `gone`
         self.eofs = []        # end-of-file receives that await `released`
         self.connect = None   # Op of the connect
         self.last_release = None
@@ -32,7 +35,8 @@ class Release:
 
 
 class Op:
-    """One transfer. kind: send recv eof connect accept."""
+    """One transfer. kind: send recv eof connect accept; broken: a call that
+    failed because the other end was gone."""
     __slots__ = ("tid", "pid", "kind", "key", "bytes", "first", "last", "src",
                  "ambiguous", "k", "call", "stream", "end_pos", "image")
 

@@ -73,7 +73,8 @@ class Build:
 
 @pytest.fixture(scope="session")
 def build():
-    top = pathlib.Path(os.environ.get("IPS_BUILD", ROOT / "build" / "release"))
+    top = pathlib.Path(os.environ.get(
+        "IPS_BUILD", ROOT / "build" / "release")).resolve()
     if not (top / "bin").is_dir():
         pytest.fail(f"{top} is not built: tests/run, or set IPS_BUILD")
     return Build(top)

@@ -29,10 +29,6 @@ pytestmark = [
     pytest.mark.skipif(bool(programs.missing()),
                        reason="not here: %s" % programs.missing())]
 
-# Threads that a library starts past the interposer and that move no bytes:
-# jemalloc looks pthread_create up in the next library.
-SILENT = {"redis-server"}
-
 QUICK = {"pipeline", "sort-uniq", "mixed", "python"}
 
 
@@ -48,9 +44,9 @@ def pool():
     pytest.param(n, marks=[pytest.mark.quick] if n in QUICK else [])
     for n in sorted(programs.ALL)])
 def test_records_are_what_strace_saw(build, pool, tmp_path, name):
-    bare = programs.make_open(name, tmp_path / "bare", True)
+    bare = programs.make(name, True)
     want = rec.execute(bare.argv, rec.clean_env())
-    prog = programs.make_open(name, tmp_path / "traced", True)
+    prog = programs.make(name, True)
     log = tmp_path / "strace.log"
     try:
         done = rec.execute(
@@ -73,7 +69,7 @@ def test_records_are_what_strace_saw(build, pool, tmp_path, name):
     assert not facts.lost
     assert not result.differences, "%s\n%s" % (
         result.summary(), "\n".join(result.differences[:40]))
-    assert {program for program, _ in result.silent} <= SILENT
+    assert {program for program, _ in result.silent} <= programs.SILENT
     assert result.ends > 1 and result.total_bytes > 0
     check_graph(build, os.path.join(pool, run), model, result)
 

@@ -3,6 +3,7 @@ in the pool: clear errors, and nothing dies."""
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -172,7 +173,8 @@ def test_silent_and_many_connections(cluster):
 def recorded_segments(c, tmp_path):
     """Segments as a program wrote them, copied while the slave is stopped."""
     machine = c.machines[0]
-    machine.stop_slave()
+    # It holds the pool's lock still, else ipsrun would start a private one.
+    machine.slave.send_signal(signal.SIGSTOP)
     c.ipsrun([c.build.program("chatter"), 50], name="real", check=True)
     # root's run directories have a random part after the name
     [run] = [d for d in machine.pool.iterdir() if (d / "control").exists()]
@@ -180,7 +182,16 @@ def recorded_segments(c, tmp_path):
     assert files, "the run left no segments"
     copies = [shutil.copy(f, tmp_path) for f in files]
     shutil.copy(run / "control", tmp_path)
+    machine.stop_slave(signal.SIGKILL)
     return machine, run, copies
+
+
+def stream_of(data, number):
+    """The segment as one of a process and a stream of its own, so that it is
+    not refused as read already (agent/format.h: pid and tid)."""
+    data = bytearray(data)
+    data[24:32] = number.to_bytes(4, "little") * 2
+    return data
 
 
 def test_hostile_pool(cluster, tmp_path):
@@ -191,14 +202,18 @@ def test_hostile_pool(cluster, tmp_path):
     random.seed(2)
     original = [open(f, "rb").read() for f in copies]
     for i, data in enumerate(original * 3):
-        torn = bytearray(data)
+        torn = stream_of(data, 9000 + i)
         for _ in range(8):  # the first pages are what was written
-            torn[random.randrange(0, 4096)] = random.randrange(256)
+            torn[random.randrange(256, 4096)] = random.randrange(256)
         (run / f"{9000 + i}.{9000 + i}.{i:x}.seg").write_bytes(torn)
-        (run / f"{9100 + i}.{9100 + i}.{i:x}.seg").write_bytes(
-            data[:random.randrange(len(data))])
+        torn = stream_of(data, 9100 + i)
+        torn[random.randrange(0, 256)] = random.randrange(256)
+        (run / f"{9100 + i}.{9100 + i}.{i:x}.seg").write_bytes(torn)
         (run / f"{9200 + i}.{9200 + i}.{i:x}.seg").write_bytes(
-            data[:256] + random.randbytes(5000))
+            data[:random.randrange(len(data))])
+        torn = stream_of(data, 9300 + i)
+        torn[256:5256] = random.randbytes(5000)
+        (run / f"{9300 + i}.{9300 + i}.{i:x}.seg").write_bytes(torn)
     (run / "1.1.1.seg").write_bytes(b"")
     (run / "2.2.2.seg").write_bytes(random.randbytes(100000))
     (run / "3.3.3.seg").mkdir()

@@ -30,6 +30,7 @@ class Bench:
                              IPS_STATE=self.root / "state", IPS_MACHINE="m1")
         self.slave = None
         self.log = self.root / "log"
+        (self.root / "state").mkdir(mode=0o700)
 
     def start(self, *words):
         with open(self.log, "ab") as log:

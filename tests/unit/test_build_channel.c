@@ -356,15 +356,16 @@ static void test_build_channel__tcp_connect_accept_and_anchor(void **state)
     struct ips_rec_chan *x =
         rec_inet(s, 2, 20, IPS_CHAN_TCP, 3, LOOPBACK, 80, LOOPBACK, 4001);
     x->recv_before = 100;
-    rec_recv(s, 2, 21, 40, 6, 50);
+    rec_recv(s, 2, 21, 40, 6, 20);
     x = rec_inet(c, 2, 20, IPS_CHAN_TCP, 4, LOOPBACK, 4001, LOOPBACK, 80);
-    x->sent_before = 80; /* 20 of them are not read yet */
-    rec_send(c, 2, 30, 70, 70);
+    x->sent_before = 80;
+    rec_send(c, 2, 30, 70, 30); /* to 110; the receive is of 101 to 120 */
+    rec_send(c, 2, 31, 71, 40);
     struct ips_built *b = rec_build(r);
     assert_arc(b, RECV(b, 10, 0), SEND(b, 20, 0), IPS_X_DATA);
     assert_int_equal(b->g.xlen[RECV(b, 10, 0)], 0);
     assert_int_equal(rec_coord(b, SEND(b, 20, 0)), 40);
-    assert_arc(b, RECV(b, 10, 1), SEND(b, 20, 1), IPS_X_DATA);
+    assert_arc(b, RECV(b, 10, 1), SEND(b, 20, 2), IPS_X_DATA);
     uint32_t end = b->g.site[SEND(b, 20, 1)];
     assert_int_equal(b->ends[end].sent_bytes, 150);
     assert_string_equal(b->ends[end].name, "tcp 127.0.0.1:4001-127.0.0.1:80");
@@ -389,7 +390,7 @@ static void test_build_channel__tcp_reuse_and_namespaces(void **state)
         rec_recv(s, id, t + 2, t + 3, t, 10);
         rec_close(c, id, t + 4, t + 4, IPS_CLOSE_FD);
     }
-    struct ips_built *b = rec_build(r);
+    struct ips_built *b = rec_alone(r);
     for (uint32_t k = 0; k < 3; k++)
         assert_arc(b, RECV(b, 10, k), SEND(b, 20, k), IPS_X_DATA);
     assert_int_equal(b->end_count, 6);
@@ -400,7 +401,7 @@ static void test_build_channel__tcp_reuse_and_namespaces(void **state)
     rec_inet(s, 9, 901, IPS_CHAN_TCP, 31, LOOPBACK, 80, LOOPBACK, 5000);
     rec_send(c, 9, 902, 900, 10);
     rec_recv(s, 9, 902, 903, 900, 10);
-    b = rec_build(r);
+    b = rec_alone(r);
     assert_no_arc(b, RECV(b, 10, 3));
     assert_int_equal(b->ends[b->g.site[SEND(b, 20, 3)]].peer,
                      IPS_PEER_UNTRACED);
@@ -465,6 +466,8 @@ static void test_build_channel__datagrams(void **state)
     rec_recv(s, 1, 32, 32, 3, 100);
     rec_dgram(s, 1, 33, 66, any, c_at); /* never sent */
     rec_recv(s, 1, 33, 33, 4, 100);
+    rec_dgram(c, 1, 50, 66, c_at, server); /* or only later */
+    rec_send(c, 1, 50, 50, 100);
     struct ips_built *b = rec_build(r);
     assert_arc(b, RECV(b, 10, 0), SEND(b, 20, 2), IPS_X_DATA);
     assert_arc(b, RECV(b, 10, 1), SEND(b, 21, 0), IPS_X_DATA);
@@ -493,7 +496,7 @@ static void test_build_channel__unix_datagrams(void **state)
     struct ips_addr none = {0};
     unix_dgram(s, 1, 50)->name_hash = 1234;
     unix_dgram(c, 1, 51);
-    unix_dgram(s, 2, 60)->peer_ino = 61;
+    unix_dgram(s, 2, 60); /* the sender alone knows its peer */
     unix_dgram(c, 2, 61)->peer_ino = 60;
     rec_dgram(c, 1, 10, 7, none, none);
     ((struct ips_rec_dgram *)(void *)(c->data + c->len -
@@ -606,6 +609,92 @@ static void test_build_channel__remote_datagrams(void **state)
     rec_free(r[1]);
 }
 
+/* Would catch: an end said to be closed while a descriptor of it is open; a
+ * failed exec taken for a close; a descriptor used after the close of its
+ * last known name not holding. */
+static void test_build_channel__held_while_a_descriptor_is_open(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(w, 2, 3, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_close(w, 1, 20, 5, IPS_CLOSE_FD);
+    struct ips_built *b = rec_build(r);
+    uint32_t end = b->g.site[AUX(b, 10, 0)];
+    assert_false(b->ends[end].closed);
+    rec_exec(w, 30, 6, false);
+    rec_exec(w, 31, 6, true);
+    rec_send(w, 2, 35, 8, 1);
+    b = rec_build(r);
+    assert_false(b->ends[end].closed);
+    assert_int_equal(b->g.chains[rec_chain(b, 10)].count, 4);
+    rec_close(w, 2, 40, 9, IPS_CLOSE_FD);
+    b = rec_build(r);
+    assert_true(b->ends[end].closed);
+    rec_send(w, 2, 50, 10, 1); /* through a dup of one name */
+    b = rec_build(r);
+    assert_false(b->ends[end].closed);
+    rec_end(w, IPS_END_EXIT, 60, 12, 0);
+    rec_recv(p, 1, 55, 55, 1, 2);
+    rec_recv(p, 1, 56, 70, 1, 0);
+    b = rec_build(r);
+    assert_arc(b, RECV(b, 20, 1), rec_last(b, 10), IPS_X_LIFETIME);
+    rec_free(r);
+}
+
+/* Would catch: one writer's sends put in the order of a clock that was set
+ * back; a channel id looked up by place where ids have gaps. */
+static void test_build_channel__order_of_one_thread(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_pipe(p, 9, 2, IPS_SIDE_READ, 6);
+    rec_send(w, 1, 100, 1, 10);
+    rec_send(w, 1, 50, 2, 20);
+    rec_recv(p, 1, 200, 200, 1, 10);
+    rec_recv(p, 1, 201, 201, 2, 20);
+    rec_recv(p, 2, 202, 202, 3, 20); /* never named */
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 20, 0), SEND(b, 10, 0), IPS_X_DATA);
+    assert_arc(b, RECV(b, 20, 1), SEND(b, 10, 1), IPS_X_DATA);
+    assert_int_equal(b->g.site[RECV(b, 20, 2)], IPS_NONE);
+    assert_int_equal(b->counts.unmatched, 1);
+    rec_free(r);
+}
+
+/* Would catch: a client whose server was not traced taken for the client of
+ * the next connection with these addresses. */
+static void test_build_channel__tcp_alone(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20);
+    rec_inet(c, 1, 100, IPS_CHAN_TCP, 1, LOOPBACK, 4000, LOOPBACK, 80);
+    rec_send(c, 1, 101, 1, 10);
+    rec_close(c, 1, 102, 2, IPS_CLOSE_FD);
+    rec_inet(c, 2, 200, IPS_CHAN_TCP, 2, LOOPBACK, 4000, LOOPBACK, 80);
+    rec_inet(s, 1, 201, IPS_CHAN_TCP, 3, LOOPBACK, 80, LOOPBACK, 4000);
+    rec_send(c, 2, 202, 3, 10);
+    rec_recv(s, 1, 202, 203, 4, 10);
+    rec_inet(c, 3, 300, IPS_CHAN_TCP, 4, LOOPBACK, 4001, LOOPBACK + 4, 80);
+    rec_send(c, 3, 301, 5, 10);
+    struct ips_built *b = rec_alone(r);
+    assert_arc(b, RECV(b, 10, 0), SEND(b, 20, 1), IPS_X_DATA);
+    assert_int_equal(b->ends[b->g.site[SEND(b, 20, 2)]].peer,
+                     IPS_PEER_UNTRACED);
+    /* The master compares these: swapped, they are the other end's. */
+    const struct ips_end *e = &b->ends[b->g.site[SEND(b, 20, 2)]];
+    assert_int_equal(e->key_len, IPS_KEY_LOOPBACK);
+    assert_memory_equal(e->key_local + IPS_KEY_INET,
+                        e->key_remote + IPS_KEY_INET, 16);
+    rec_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -623,6 +712,9 @@ int main(void)
         cmocka_unit_test(test_build_channel__shutdown_and_broken_pipe),
         cmocka_unit_test(test_build_channel__tcp_connect_accept_and_anchor),
         cmocka_unit_test(test_build_channel__tcp_reuse_and_namespaces),
+        cmocka_unit_test(test_build_channel__held_while_a_descriptor_is_open),
+        cmocka_unit_test(test_build_channel__order_of_one_thread),
+        cmocka_unit_test(test_build_channel__tcp_alone),
         cmocka_unit_test(test_build_channel__unix_by_name_and_order),
         cmocka_unit_test(test_build_channel__datagrams),
         cmocka_unit_test(test_build_channel__unix_datagrams),

@@ -384,11 +384,10 @@ static void test_build_process__open_run(void **state)
 }
 
 /* Would catch: a cycle left in, or a whole run refused for one bad arc. */
-static void test_build_process__cycle_costs_one_arc(void **state)
+static void cycle(uint32_t early, uint32_t late)
 {
-    (void)state;
     struct recorder *r = rec_new();
-    rs a = rec_stream(r, 10, 10, 1), b1 = rec_stream(r, 11, 11, 2);
+    rs a = rec_stream(r, early, early, 1), b1 = rec_stream(r, late, late, 2);
     rec_start(a, IPS_START_IMAGE, 1, 0);
     rec_start(b1, IPS_START_IMAGE, 1, 0);
     rec_pipe(a, 1, 2, IPS_SIDE_READ, 5);
@@ -402,10 +401,52 @@ static void test_build_process__cycle_costs_one_arc(void **state)
     struct ips_built *b = rec_build(r);
     assert_int_equal(b->counts.ambiguous, 1);
     /* The one that goes back further in time went. */
-    assert_no_arc(b, rec_kind(b, 10, IPS_NODE_RECV, 0));
-    assert_arc(b, rec_kind(b, 11, IPS_NODE_RECV, 0),
-               rec_kind(b, 10, IPS_NODE_SEND, 0), IPS_X_DATA);
+    assert_no_arc(b, rec_kind(b, early, IPS_NODE_RECV, 0));
+    assert_arc(b, rec_kind(b, late, IPS_NODE_RECV, 0),
+               rec_kind(b, early, IPS_NODE_SEND, 0), IPS_X_DATA);
     rec_longest(b, 1, IPS_EXTERNAL_REPLY);
+    rec_free(r);
+}
+
+static void test_build_process__cycle_costs_one_arc(void **state)
+{
+    (void)state;
+    cycle(10, 11);
+    cycle(11, 10);
+}
+
+/* Would catch: what reuses a pid joined to an older FORK, wait or exec of it.
+ */
+static void test_build_process__reused_pid_without_its_records(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = root(r);
+    rec_fork(s, IPS_FORK_SPAWN, 1000, 1100, 8000, 8000, 20, 1); /* silent */
+    rec_fork(s, IPS_FORK_SPAWN, 5000, 5100, 8000, 8000, 20, 2);
+    rs c = rec_stream(r, 20, 20, 50), d = rec_stream(r, 20, 20, 60);
+    rec_start(c, IPS_START_IMAGE, 5200, 10);
+    rec_exec(c, 6000, 100, false); /* into something silent */
+    struct ips_rec_start *st = rec_start(d, IPS_START_FORK, 9000, 0);
+    st->ppid = 10; /* its FORK was lost */
+    rs o = rec_stream(r, 30, 30, 70);
+    rec_start(o, IPS_START_IMAGE, 100, 0);
+    rec_join(o, IPS_JOIN_WAIT, 7000, 8000, 5, 20, 0); /* got it by adoption */
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(b->proc_count, 4);
+    const struct ips_proc *first = rec_proc(b, 20);
+    uint32_t start = b->g.chains[first->first_chain].first;
+    assert_int_equal(first->start_ns, 5200);
+    assert_arc(b, start, rec_kind(b, 10, IPS_NODE_FORK, 1), IPS_X_LIFETIME);
+    assert_arc(b, rec_kind(b, 30, IPS_NODE_JOIN, 0),
+               start + b->g.chains[first->first_chain].count - 1,
+               IPS_X_LIFETIME);
+    for (uint32_t p = 0; p < b->proc_count; p++)
+        if (b->procs[p].start_ns == 9000) {
+            assert_no_arc(b, b->g.chains[b->procs[p].first_chain].first);
+            assert_int_equal(b->procs[p].parent, rec_proc(b, 10) - b->procs);
+        }
+    assert_int_equal(b->counts.untraced, 1);
     rec_free(r);
 }
 
@@ -427,6 +468,7 @@ int main(void)
         cmocka_unit_test(test_build_process__tasks_alone),
         cmocka_unit_test(test_build_process__open_run),
         cmocka_unit_test(test_build_process__cycle_costs_one_arc),
+        cmocka_unit_test(test_build_process__reused_pid_without_its_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

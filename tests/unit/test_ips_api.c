@@ -43,7 +43,10 @@ static void play(void)
         ips_task_send(p, "there", 1, &s[9]); /* the parent's: nothing */
         _exit(0);
     }
-    wait(NULL);
+    int status = 1;
+    wait(&status);
+    if (status)
+        _exit(5);
     ips_task_end(p, &s[9]);
     ips_task_free(p);
 }

@@ -1,0 +1,420 @@
+/* Sends, receives and waits -> nodes and operations: the rows of the table in
+ * docs/HACKING.md that move bytes or wait for them. */
+#include <errno.h>
+
+#include "slave/build_node.h"
+
+static struct interval io_interval(struct maker *m, const struct ips_rec_io *r,
+                                   bool send)
+{
+    struct interval v =
+        b_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret);
+    v.chan = b_chan_find(m->b, m->s->image, r->h.a);
+    if (v.chan)
+        v.end = send ? v.chan->end_send : v.chan->end_recv;
+    return v;
+}
+
+/* ---- traffic ---- */
+
+static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
+{
+    struct build *b = m->b;
+    struct b_end *e = &b->ends[end];
+    if (e->traffic_proc == m->proc) {
+        *index = e->traffic;
+        return 0;
+    }
+    /* Chains come process by process, so each pair comes once. */
+    uint32_t n = b->out->traffic_count;
+    int rc = n < b->traffic_room
+                 ? 0
+                 : b_grow((void **)&b->out->traffic, n, &b->traffic_room,
+                          sizeof(*b->out->traffic), b->err);
+    if (rc == 0)
+        rc = B_MORE(b->traffic_last, b->err);
+    if (rc < 0)
+        return rc;
+    b->out->traffic[n] = (struct ips_traffic){.end = end, .process = m->proc};
+    b->out->traffic_count = n + 1;
+    b->traffic_last.v[b->traffic_last.n++] = 0;
+    e->traffic_proc = m->proc;
+    e->traffic = n;
+    *index = n;
+    return 0;
+}
+
+static int count_traffic(struct maker *m, const struct interval *v,
+                         uint64_t len, bool send)
+{
+    struct build *b = m->b;
+    uint32_t k;
+    int rc = traffic_row(m, v->end, &k);
+    if (rc < 0)
+        return rc;
+    struct ips_traffic *row = &b->out->traffic[k];
+    struct ips_end *end = &b->out->ends[v->end];
+    b->traffic_last.v[k] = ips_max_u64(b->traffic_last.v[k], v->t_ret);
+    *(send ? &row->sent_bytes : &row->recv_bytes) += len;
+    *(send ? &row->sent_messages : &row->recv_messages) += 1;
+    *(send ? &end->sent_bytes : &end->recv_bytes) += len;
+    *(send ? &end->sent_messages : &end->recv_messages) += 1;
+    *(send ? &m->row->bytes_out : &m->row->bytes_in) += len;
+    *(send ? &m->row->messages_out : &m->row->messages_in) += 1;
+    return 0;
+}
+
+static void end_seen(struct maker *m, const struct interval *v)
+{
+    struct ips_end *end = &m->b->out->ends[v->end];
+    end->first_ns = ips_min_u64(end->first_ns, v->t);
+    end->last_ns = ips_max_u64(end->last_ns, v->t_ret);
+}
+
+/* ---- pending waits ---- */
+
+void b_wait_idle(struct maker *m)
+{
+    if (!m->wait.pending)
+        return;
+    m->wait.pending = false;
+    m->b->out->counts.idle++;
+    b_count_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
+}
+
+/* Is the pending wait one for this receive? `ready`, where it is known, is its
+ * channel: that of the listening socket for an accept. */
+static bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
+                      const struct interval *v)
+{
+    uint32_t ready = m->wait.ready;
+    if (!m->wait.pending)
+        return false;
+    if (ready == 0 || ready == r->h.a)
+        return true;
+    const struct b_chan *c = b_chan_find(m->b, m->s->image, ready);
+    if (!c)
+        return false;
+    if (r->op == IPS_OP_ACCEPT)
+        return c->end_recv != IPS_NONE && m->b->ends[c->end_recv].listen;
+    return c->end_recv != IPS_NONE && c->end_recv == v->end;
+}
+
+/* ---- operations ---- */
+
+static int add_dgram(struct maker *m, const struct ips_rec_io *r,
+                     const struct interval *v, uint32_t node, uint8_t dir,
+                     uint32_t ext)
+{
+    struct build *b = m->b;
+    int rc = B_MORE(b->dgrams, b->err);
+    if (rc < 0)
+        return rc;
+    struct b_dgram *d = &b->dgrams.v[b->dgrams.n++];
+    *d = (struct b_dgram){.t = v->t,
+                          .t_ret = v->t_ret,
+                          .len = (uint64_t)r->result,
+                          .node = node,
+                          .end = v->end,
+                          .ext = ext,
+                          .twin = IPS_NONE,
+                          .local = b->ends[v->end].laddr,
+                          .remote = b->ends[v->end].raddr,
+                          .dir = dir};
+    if (m->have_dgram && m->dgram.h.a == r->h.a) {
+        d->hash = m->dgram.hash;
+        d->path_hash = m->dgram.path_hash;
+        if (m->dgram.local.port)
+            d->local = m->dgram.local;
+        if (m->dgram.remote.port)
+            d->remote = m->dgram.remote;
+    }
+    return 0;
+}
+
+static int add_op(struct maker *m, const struct ips_rec_io *r,
+                  const struct interval *v, uint32_t node, uint8_t dir,
+                  uint32_t ext)
+{
+    struct build *b = m->b;
+    int rc = B_MORE(b->ops, b->err);
+    if (rc < 0)
+        return rc;
+    b->ops.v[b->ops.n++] = (struct b_op){
+        .t = v->t,
+        .t_ret = v->t_ret,
+        .len = (uint64_t)r->result,
+        .node = node,
+        .chain = m->chain,
+        .end = v->end,
+        .ext = ext,
+        .dir = dir,
+    };
+    return 0;
+}
+
+static int add_event(struct maker *m, const struct interval *v, uint32_t node,
+                     enum b_event_kind kind, uint32_t ext)
+{
+    struct build *b = m->b;
+    int rc = B_MORE(b->events, b->err);
+    if (rc < 0)
+        return rc;
+    b->events.v[b->events.n++] = (struct b_event){.t_ret = v->t_ret,
+                                                  .node = node,
+                                                  .end = v->end,
+                                                  .ext = ext,
+                                                  .kind = (uint8_t)kind};
+    return 0;
+}
+
+/* What DPM-4 needs of a receive whose sender may not be here. */
+static int add_ext(struct maker *m, const struct interval *v, uint32_t node,
+                   uint64_t pos, uint64_t len, uint64_t slept, uint32_t *ext)
+{
+    struct build *b = m->b;
+    const struct b_end *e = &b->ends[v->end];
+    *ext = IPS_NONE;
+    if ((e->local && !e->datagram) || e->listen)
+        return 0;
+    int rc = B_MORE(b->exts, b->err);
+    if (rc < 0)
+        return rc;
+    *ext = b->exts.n;
+    bool asked = e->send_chain == m->chain;
+    b->exts.v[b->exts.n++] = (struct b_ext){
+        .pos = pos,
+        .len = len,
+        .reply_ns = asked ? ips_sub_sat(v->t_ret, e->send_t) : 0,
+        .blocked_ns = slept,
+        .node = node,
+        .end = v->end,
+        .last_send = asked ? e->send_node : IPS_NO_NODE,
+        .blocked = slept > 0,
+    };
+    return 0;
+}
+
+static void sent_here(struct maker *m, const struct interval *v, uint32_t node)
+{
+    struct b_end *e = &m->b->ends[v->end];
+    e->send_chain = m->chain;
+    e->send_node = node;
+    e->send_t = v->t;
+}
+
+static int on_connect(struct maker *m, const struct ips_rec_io *r,
+                      const struct interval *v)
+{
+    if ((r->err && r->err != EINPROGRESS) || v->end == IPS_NONE ||
+        m->b->ends[v->end].datagram || m->b->ends[v->end].listen)
+        return 0;
+    end_seen(m, v);
+    uint32_t node = b_node(m->b, IPS_NODE_SEND, v->cpu, v->t, v->cpu, v->end);
+    if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
+        m->b->ends[v->end].connect_node = node;
+    sent_here(m, v, node);
+    return 0;
+}
+
+static int on_broken(struct maker *m, const struct interval *v)
+{
+    if (v->end == IPS_NONE || m->b->ends[v->end].datagram)
+        return 0;
+    uint32_t node = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret,
+                           v->end),
+             ext;
+    int rc = add_ext(m, v, node, IPS_POS_EOF, 0, 0, &ext);
+    return rc < 0 ? rc : add_event(m, v, node, B_BROKEN, ext);
+}
+
+int b_on_send(struct maker *m, const uint8_t *p)
+{
+    struct ips_rec_io r;
+    memcpy(&r, p, sizeof(r));
+    struct interval v = io_interval(m, &r, true);
+    struct build *b = m->b;
+    if (v.blocked)
+        b_count_wait(m, IPS_WAIT_PEER, v.blocked_ns);
+    if (r.op == IPS_OP_CONNECT)
+        return on_connect(m, &r, &v);
+    if (r.err == EPIPE || r.err == ECONNRESET)
+        return on_broken(m, &v);
+    bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
+    if (r.err || r.result < 0 || (r.result == 0 && !datagram))
+        return 0;
+    int rc = 0;
+    if (datagram && m->have_dgram && m->dgram.h.a == r.h.a)
+        rc = b_flow(b, v.end, &m->dgram.remote, &v.end);
+    if (rc < 0)
+        return rc;
+    uint32_t node = b_node(b, IPS_NODE_SEND, v.blocked ? v.cpu : v.cpu_ret, v.t,
+                           v.cpu, v.end);
+    if (v.blocked)
+        b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
+    if (v.end == IPS_NONE)
+        return 0;
+    end_seen(m, &v);
+    sent_here(m, &v, node);
+    rc = count_traffic(m, &v, (uint64_t)r.result, true);
+    if (rc < 0)
+        return rc;
+    return datagram ? add_dgram(m, &r, &v, node, B_SEND, IPS_NONE)
+                    : add_op(m, &r, &v, node, B_SEND, v.blocked);
+}
+
+static int recv_bytes(struct maker *m, const struct ips_rec_io *r,
+                      const struct interval *v, uint32_t node, uint64_t slept)
+{
+    struct build *b = m->b;
+    bool datagram = b->ends[v->end].datagram;
+    uint32_t ext;
+    int rc = count_traffic(m, v, (uint64_t)r->result, false);
+    if (rc == 0)
+        rc = add_ext(m, v, node, 0, (uint64_t)r->result, slept, &ext);
+    if (rc < 0)
+        return rc;
+    return datagram ? add_dgram(m, r, v, node, B_RECV, ext)
+                    : add_op(m, r, v, node, B_RECV, ext);
+}
+
+static int recv_nothing(struct maker *m, const struct ips_rec_io *r,
+                        const struct interval *v, uint32_t node, uint64_t slept)
+{
+    bool accept = r->op == IPS_OP_ACCEPT;
+    uint32_t ext;
+    int rc =
+        add_ext(m, v, node, accept ? IPS_POS_SYN : IPS_POS_EOF, 0, slept, &ext);
+    if (rc < 0 || m->b->out->ends[v->end].kind == IPS_CHAN_USER)
+        return rc;
+    return add_event(m, v, node, accept ? B_ACCEPT : B_EOF, ext);
+}
+
+int b_on_recv(struct maker *m, const uint8_t *p)
+{
+    struct ips_rec_io r;
+    memcpy(&r, p, sizeof(r));
+    struct interval v = io_interval(m, &r, false);
+    struct build *b = m->b;
+    bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
+    uint64_t coord = v.cpu, slept = v.blocked ? v.blocked_ns : 0;
+    if (v.blocked)
+        b_count_wait(m, IPS_WAIT_PEER, v.blocked_ns);
+    if (r.result < 0 || r.err)
+        return 0;
+    if (wait_fits(m, &r, &v)) {
+        coord = ips_min_u64(coord, m->wait.cpu);
+        slept += m->wait.blocked_ns;
+        b_count_wait(m, IPS_WAIT_PEER, m->wait.blocked_ns);
+        m->wait.pending = false;
+    }
+    int rc = 0;
+    if (datagram && m->have_dgram && m->dgram.h.a == r.h.a)
+        rc = b_flow(b, v.end, &m->dgram.remote, &v.end);
+    if (rc < 0)
+        return rc;
+    uint32_t node = b_node(b, IPS_NODE_RECV, coord, v.t_ret, v.cpu_ret, v.end);
+    if (v.end == IPS_NONE) {
+        b->out->counts.unmatched++;
+        return 0;
+    }
+    end_seen(m, &v);
+    return (r.result > 0 && r.op != IPS_OP_ACCEPT) || datagram
+               ? recv_bytes(m, &r, &v, node, slept)
+               : recv_nothing(m, &r, &v, node, slept);
+}
+
+int b_on_recvcall(struct maker *m, const uint8_t *p)
+{
+    struct ips_rec_io r;
+    memcpy(&r, p, sizeof(r));
+    struct interval v = io_interval(m, &r, false);
+    if (v.blocked)
+        b_count_wait(m, IPS_WAIT_IDLE, v.blocked_ns);
+    b_wait_idle(m);
+    return r.err == ECONNRESET || r.err == EPIPE ? on_broken(m, &v) : 0;
+}
+
+/* ---- waits without bytes ---- */
+
+static void on_sleep(struct maker *m, const struct interval *v)
+{
+    if (!v->blocked)
+        return;
+    b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+    uint32_t a = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
+    uint32_t z =
+        b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, v->cpu_ret, IPS_NONE);
+    b_cross(m->b, z, a, IPS_X_EXTERNAL, v->blocked_ns);
+    m->b->out->counts.external++;
+}
+
+static void on_poll(struct maker *m, const struct ips_rec_io *r,
+                    const struct interval *v)
+{
+    b_wait_idle(m); /* no sleep is carried past the next wait */
+    if (!v->blocked)
+        return;
+    if (r->err || r->result < 0) {
+        b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+    } else if (r->result == 0) {
+        m->b->out->counts.idle++;
+        b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+    } else {
+        m->wait = (struct wait){.pending = true,
+                                .cpu = v->cpu,
+                                .blocked_ns = v->blocked_ns,
+                                .ready = r->ready};
+    }
+}
+
+static enum ips_wait_cause wait_cause(uint16_t op)
+{
+    switch (op) {
+    case IPS_OP_SIGWAIT:
+    case IPS_OP_SIGNALFD:
+        return IPS_WAIT_SIGNAL;
+    case IPS_OP_EVENTFD:
+        return IPS_WAIT_EVENT;
+    case IPS_OP_TIMERFD:
+        return IPS_WAIT_TIMER;
+    case IPS_OP_RESOLVE:
+        return IPS_WAIT_RESOLVE;
+    default:
+        return IPS_WAIT_OTHER;
+    }
+}
+
+void b_on_block(struct maker *m, const uint8_t *p)
+{
+    struct ips_rec_io r;
+    memcpy(&r, p, sizeof(r));
+    struct interval v =
+        b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    enum ips_wait_cause cause = wait_cause(r.op);
+    switch (r.op) {
+    case IPS_OP_SLEEP:
+        on_sleep(m, &v);
+        return;
+    case IPS_OP_POLL:
+    case IPS_OP_SELECT:
+    case IPS_OP_EPOLL:
+        on_poll(m, &r, &v);
+        return;
+    case IPS_OP_EVENTFD:
+    case IPS_OP_TIMERFD:
+    case IPS_OP_SIGNALFD:
+        if (r.err || r.result < 0) {
+            b_wait_idle(m);
+        } else if (m->wait.pending &&
+                   (!m->wait.ready || m->wait.ready == r.h.a)) {
+            b_count_wait(m, cause, m->wait.blocked_ns);
+            m->wait.pending = false;
+        }
+        break;
+    default:
+        break;
+    }
+    if (v.blocked)
+        b_count_wait(m, cause, v.blocked_ns);
+}

@@ -1,0 +1,54 @@
+/*
+ * Between build_node.c (chains: processes, closes) and build_io.c (sends,
+ * receives, waits): where the second reading of the records stands.
+ */
+#ifndef IPS_SLAVE_BUILD_NODE_H
+#define IPS_SLAVE_BUILD_NODE_H
+
+#include "slave/build_internal.h"
+
+struct wait { /* a blocked poll, select or epoll whose cause is not known yet */
+    bool pending;
+    uint64_t cpu, blocked_ns;
+    uint32_t ready; /* channel id, 0 any */
+};
+
+struct maker {
+    struct build *b;
+    struct b_stream *s;
+    struct ips_thread_row *row;
+    uint32_t chain, proc;
+    uint64_t last_ret; /* returns are in order */
+    struct wait wait;
+    uint32_t next_fork, next_join;
+    bool have_dgram;
+    struct ips_rec_dgram dgram;
+};
+
+/* An interval record with its times put right. */
+struct interval {
+    uint64_t t, t_ret, cpu, cpu_ret, blocked_ns;
+    bool blocked;
+    struct b_chan *chan;
+    uint32_t end;
+};
+
+static inline void b_count_wait(struct maker *m, enum ips_wait_cause cause,
+                                uint64_t ns)
+{
+    m->row->wait_ns[cause] += ns;
+    m->row->wait_count[cause]++;
+}
+
+struct interval b_interval(struct maker *m, uint32_t word, uint64_t t,
+                           uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret);
+
+/* build_io.c: one record each. */
+int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+void b_on_block(struct maker *m, const uint8_t *p);
+/* The pending wait, if there is one, was for nothing we saw. */
+void b_wait_idle(struct maker *m);
+
+#endif
