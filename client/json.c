@@ -4,6 +4,17 @@
 #include <math.h>
 #include <string.h>
 
+/* One thread writes: no lock for every character. */
+static void put_char(struct ipsq_json *j, char c)
+{
+    putc_unlocked(c, j->file);
+}
+
+static void put(struct ipsq_json *j, const char *text)
+{
+    fputs_unlocked(text, j->file);
+}
+
 void ipsq_json_init(struct ipsq_json *j, FILE *file, bool pretty)
 {
     memset(j, 0, sizeof(*j));
@@ -15,9 +26,9 @@ static void new_line(struct ipsq_json *j)
 {
     if (!j->pretty)
         return;
-    fputc('\n', j->file);
+    put_char(j, '\n');
     for (unsigned i = 0; i < j->depth; i++)
-        fputs("  ", j->file);
+        put(j, "  ");
 }
 
 /* Before a value: the comma, unless a key stands right before it. */
@@ -30,7 +41,7 @@ static void begin_value(struct ipsq_json *j)
     if (j->depth == 0)
         return;
     if (j->some[j->depth - 1])
-        fputs(j->pretty ? "," : ", ", j->file);
+        put(j, j->pretty ? "," : ", ");
     j->some[j->depth - 1] = true;
     new_line(j);
 }
@@ -38,7 +49,7 @@ static void begin_value(struct ipsq_json *j)
 void ipsq_json_open(struct ipsq_json *j, char bracket)
 {
     begin_value(j);
-    fputc(bracket, j->file);
+    put_char(j, bracket);
     if (j->depth < IPSQ_JSON_DEPTH)
         j->some[j->depth++] = false;
 }
@@ -50,7 +61,7 @@ void ipsq_json_close(struct ipsq_json *j, char bracket)
     bool some = j->some[--j->depth];
     if (some)
         new_line(j);
-    fputc(bracket, j->file);
+    put_char(j, bracket);
 }
 
 size_t ipsq_utf8_length(const char *text, size_t len)
@@ -107,31 +118,42 @@ static void write_escape(FILE *f, unsigned char c)
     }
 }
 
+/* Characters that stand for themselves, which most do. */
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
 static void write_string(struct ipsq_json *j, const char *text)
 {
     size_t len = strlen(text);
-    fputc('"', j->file);
+    put_char(j, '"');
     while (len > 0) {
         unsigned char c = (unsigned char)*text;
-        size_t n = ipsq_utf8_length(text, len);
+        size_t n = 0;
+        while (n < len && is_plain((unsigned char)text[n]))
+            n++;
+        bool plain = n > 0;
+        if (!plain)
+            n = ipsq_utf8_length(text, len);
         if (n == 0)
-            fputs("\\ufffd", j->file);
-        else if (c < 0x20 || c == 0x7f || c == '"' || c == '\\')
+            put(j, "\\ufffd");
+        else if (!plain && c < 0x80)
             write_escape(j->file, c);
         else
-            fwrite(text, 1, n, j->file);
+            fwrite_unlocked(text, 1, n, j->file);
         n = n ? n : 1;
         text += n;
         len -= n;
     }
-    fputc('"', j->file);
+    put_char(j, '"');
 }
 
 void ipsq_json_key(struct ipsq_json *j, const char *key)
 {
     begin_value(j);
     write_string(j, key);
-    fputs(": ", j->file);
+    put(j, ": ");
     j->keyed = true;
 }
 
@@ -156,7 +178,13 @@ void ipsq_json_count(struct ipsq_json *j, uint64_t n)
         return;
     }
     begin_value(j);
-    fprintf(j->file, "%" PRIu64, n);
+    char digits[24], *at = digits + sizeof(digits) - 1;
+    *at = '\0';
+    do {
+        *--at = (char)('0' + n % 10);
+        n /= 10;
+    } while (n);
+    put(j, at);
 }
 
 void ipsq_json_int(struct ipsq_json *j, int64_t n)
@@ -182,16 +210,16 @@ void ipsq_json_real(struct ipsq_json *j, double r)
 void ipsq_json_bool(struct ipsq_json *j, bool b)
 {
     begin_value(j);
-    fputs(b ? "true" : "false", j->file);
+    put(j, b ? "true" : "false");
 }
 
 void ipsq_json_null(struct ipsq_json *j)
 {
     begin_value(j);
-    fputs("null", j->file);
+    put(j, "null");
 }
 
 void ipsq_json_end(struct ipsq_json *j)
 {
-    fputc('\n', j->file);
+    put_char(j, '\n');
 }
