@@ -26,7 +26,7 @@ __thread struct ips_stream ips_thread_stream IPS_IE;
 __thread uint32_t ips_recs_open IPS_IE;
 __thread bool ips_in_vfork IPS_IE;
 
-/* --- stamps ----------------------------------------------------------- */
+/* --- stamps -------------------------------------------------------- */
 
 /* The test option: a clock that is off by an offset, a drift and one step. */
 static __attribute__((noinline)) uint64_t test_clock(uint64_t stamp)
@@ -63,62 +63,7 @@ uint64_t ips_core_cpu(void)
     return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* --- known threads, for THREADCPU at the process's end ------------------ */
-
-#define THREADS_PER_BLOCK 1024u
-
-struct thread_block {
-    _Atomic uint32_t tid[THREADS_PER_BLOCK];
-    struct thread_block *_Atomic next;
-};
-static struct thread_block first_block;
-
-static void thread_add(uint32_t tid)
-{
-    struct thread_block *b = &first_block;
-    for (;;) {
-        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++) {
-            uint32_t none = 0;
-            if (atomic_load_explicit(&b->tid[i], memory_order_relaxed) == 0 &&
-                atomic_compare_exchange_strong(&b->tid[i], &none, tid))
-                return;
-        }
-        struct thread_block *next = atomic_load(&b->next);
-        if (!next) {
-            uint64_t fresh =
-                ips_sys_mmap(0, sizeof(*next), PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1);
-            if (ips_sys_bad(fresh))
-                return; /* its CPU is then known to its last record only */
-            if (atomic_compare_exchange_strong(&b->next, &next,
-                                               (struct thread_block *)fresh))
-                next = (struct thread_block *)fresh;
-            else
-                ips_sys_munmap(fresh, sizeof(*next));
-        }
-        b = next;
-    }
-}
-
-static void thread_remove(uint32_t tid)
-{
-    for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
-        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++)
-            if (atomic_load_explicit(&b->tid[i], memory_order_relaxed) == tid) {
-                atomic_store(&b->tid[i], 0);
-                return;
-            }
-}
-
-static void threads_forget(void)
-{
-    for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
-        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++)
-            if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
-                atomic_store(&b->tid[i], 0);
-}
-
-/* --- the beginning of a stream ----------------------------------------- */
+/* --- the beginning of a stream ------------------------------------- */
 
 /* The command line, blanks between the arguments. */
 static void write_name(struct ips_stream *s, uint64_t stamp)
@@ -183,10 +128,10 @@ static void thread_defaults(struct ips_stream *s, uint64_t stamp)
         s->stamp = stamp;
     if (!s->start_t)
         s->start_t = s->stamp;
-    thread_add(s->tid);
+    ips_threads_add(s->tid);
 }
 
-/* --- reserve and publish ------------------------------------------------ */
+/* --- reserve and publish ------------------------------------------- */
 
 static inline uint64_t take(uint64_t *cur, uint64_t bytes)
 {
@@ -389,7 +334,7 @@ void ips_stream_end(struct ips_stream *s)
     ips_sys_restore_signals(signals);
 }
 
-/* --- process ------------------------------------------------------------- */
+/* --- process ------------------------------------------------------- */
 
 /* Not getenv: bash and others bring their own. */
 static const char *environment(const char *name)
@@ -557,7 +502,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.pidns = pidns_inode();
     ips_core.image_stamp = ips_core_now();
     ips_core.generation++;
-    threads_forget();
+    ips_threads_forget();
     struct ips_stream *s = &ips_thread_stream;
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
@@ -635,36 +580,14 @@ void ips_core_thread_end(void)
     if (!ips_core.main_stream || ips_in_vfork || s->state != IPS_STREAM_BEGUN)
         return;
     write_end(IPS_END_THREAD, 0);
-    thread_remove(s->tid);
+    ips_threads_remove(s->tid);
     ips_stream_end(s);
-}
-
-/* The kernel's own formula for the CPU clock of a thread of this process. */
-static int thread_clock(uint32_t tid)
-{
-    return (int)(~tid << 3 | 6u);
 }
 
 void ips_core_process_end(enum ips_end_kind kind, int status)
 {
     if (!ips_core.main_stream || ips_in_vfork)
         return;
-    struct ips_stream *s = &ips_thread_stream;
-    for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
-        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++) {
-            uint32_t tid = atomic_load(&b->tid[i]);
-            uint64_t cpu = 0;
-            if (tid && tid != s->tid)
-                cpu = ips_sys_clock(thread_clock(tid));
-            if (!cpu)
-                continue;
-            struct ips_rec_cpu *rec =
-                ips_rec_begin(IPS_REC_THREADCPU, sizeof(*rec));
-            if (!rec)
-                continue;
-            rec->h.a = tid;
-            rec->cpu = cpu;
-            ips_rec_publish(rec);
-        }
+    ips_threads_record_cpu(ips_thread_stream.tid);
     write_end(kind, status);
 }

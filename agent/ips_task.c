@@ -110,7 +110,7 @@ static void fill_text(struct ips_rec_text *rec, const char *text, size_t len,
     ips_rec_publish(rec);
 }
 
-/* --- channels ------------------------------------------------------------ */
+/* --- channels ------------------------------------------------------ */
 
 static struct channel *channel_place(struct channel *table, uint32_t room,
                                      uint64_t hash, uint32_t side)

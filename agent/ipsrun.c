@@ -113,18 +113,29 @@ static void join_words(char *out, size_t size, char *const *words)
     }
 }
 
-/* Holds pool.lock until the descriptor is closed. -1: the pool is somebody
- * else's (a join): their slave drains it. */
-static int pool_lock(const char *pool)
+/* Holds pool.lock until the descriptor is closed. */
+static int pool_lock(const char *pool, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 32];
-    mkdir(pool, geteuid() == 0 ? 0711 : 0700); /* checked by make_run */
     snprintf(path, sizeof(path), "%s/%s", pool, IPS_POOL_LOCK);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0)
-        while (flock(fd, LOCK_EX) < 0 && errno == EINTR)
-            ;
+    if (fd < 0)
+        return ips_err_errno(err, "%s", path);
+    while (flock(fd, LOCK_EX) < 0 && errno == EINTR)
+        ;
     return fd;
+}
+
+/* Is this run there already, in a pool of another user? Then his slave drains
+ * it, and its locks are none of ours. */
+static bool foreign_run(const struct ipsrun_options *o)
+{
+    char path[IPS_PATH_BYTES + 80];
+    struct stat st;
+    if (!o->join || stat(o->pool, &st) < 0 || st.st_uid == geteuid())
+        return false;
+    snprintf(path, sizeof(path), "%s/%.63s/control", o->pool, o->join);
+    return access(path, R_OK | W_OK) == 0;
 }
 
 static int make_run(const struct ipsrun_options *o, const char *name,
@@ -140,12 +151,14 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .tags = o->tags,
         .join = o->join != NULL,
     };
-    struct stat st;
-    if (lstat(o->pool, &st) < 0 &&
-        ips_path_make(o->pool, geteuid() == 0 ? 0711 : 0700, &err) < 0)
-        return failed("%s", err.msg);
-    int lock = pool_lock(o->pool);
-    int rc = ips_pool_make_run(&run, dir, sizeof(dir), &err);
+    int lock = -1, rc = 0;
+    if (!foreign_run(o)) {
+        rc = ips_pool_make_root(o->pool, &err);
+        if (rc == 0 && (lock = pool_lock(o->pool, &err)) < 0)
+            rc = lock;
+    }
+    if (rc == 0)
+        rc = ips_pool_make_run(&run, dir, sizeof(dir), &err);
     if (rc == 0 && lock >= 0 && !o->no_daemons)
         ipsrun_daemons(o);
     if (lock >= 0)

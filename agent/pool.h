@@ -24,6 +24,10 @@ struct ips_run_options {
     bool join;        /* the run may exist already: use it */
 };
 
+/* Makes the pool root, or checks that it is a directory of ours that nobody
+ * else may write: /dev/shm is everybody's. IPS_E_REFUSED where it is not. */
+int ips_pool_make_root(const char *pool_root, struct ips_err *err) IPS_MUST_USE;
+
 /* Makes POOL/RUN/control (calibrating the clock and the probe's cost once per
  * boot, kept in POOL/clock). Writes the run's directory into `dir`. */
 int ips_pool_make_run(const struct ips_run_options *opt, char *dir,

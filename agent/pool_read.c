@@ -153,7 +153,7 @@ size_t ips_rec_check(const void *rec, size_t avail)
     return len;
 }
 
-/* --- files ------------------------------------------------------------- */
+/* --- files --------------------------------------------------------- */
 
 #define READ_STEP ((size_t)64 << 10)
 

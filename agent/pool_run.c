@@ -31,8 +31,7 @@ static int name_check(const char *run, struct ips_err *err)
     return 0;
 }
 
-/* The pool root lies in a directory anybody may write: it must be ours. */
-static int pool_root_make(const char *root, struct ips_err *err)
+int ips_pool_make_root(const char *root, struct ips_err *err)
 {
     mode_t mode = geteuid() == 0 ? 0711 : 0700;
     struct stat st;
@@ -156,7 +155,7 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
         ips_control_unmap(there);
         return 0;
     }
-    rc = pool_root_make(opt->pool_root, err);
+    rc = ips_pool_make_root(opt->pool_root, err);
     if (rc < 0)
         return rc;
     bool root = geteuid() == 0;
@@ -179,7 +178,7 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
     return rc < 0 ? ips_err_wrap(err, "run %s", opt->run) : 0;
 }
 
-/* --- control as others see it ------------------------------------------- */
+/* --- control as others see it -------------------------------------- */
 
 static int control_open(const char *dir, int flags, struct ips_err *err)
 {

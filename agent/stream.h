@@ -2,7 +2,7 @@
  * Inside of the agent's core: one stream = one writer's place in the pool.
  * The calling thread's stream is thread-local (agent/core.h); an API task has
  * one of its own (agent/ips.c). core_segment.c makes, grows and changes
- * segments; core.c records.
+ * segments; core_threads.c knows the threads; core.c records.
  *
  * Invariants:
  *  - `cur` is an absolute address, taken with one xadd: whatever a signal
@@ -117,6 +117,14 @@ void ips_mend(struct ips_stream *s, uint64_t upto);
 int ips_segment_next(struct ips_stream *s);
 /* Closes both mappings. */
 void ips_segment_leave(struct ips_stream *s);
+
+/* --- core_threads.c ------------------------------------------------------ */
+
+void ips_threads_add(uint32_t tid);
+void ips_threads_remove(uint32_t tid);
+void ips_threads_forget(void); /* in a fork child */
+/* THREADCPU of every thread but `except` into the calling thread's stream. */
+void ips_threads_record_cpu(uint32_t except);
 
 /* Writes `value` in base 10 or 16; returns the end. */
 char *ips_put_number(char *out, uint64_t value, unsigned base);

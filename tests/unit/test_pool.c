@@ -12,7 +12,7 @@
 
 #define BYTES 4096u
 
-/* --- segments made by hand ------------------------------------------------ */
+/* --- segments made by hand ----------------------------------------- */
 
 struct segment {
     _Alignas(8) unsigned char bytes[BYTES];
@@ -341,8 +341,7 @@ static void test_pool__segment_files_are_copied_whole(void **state)
     close(fd);
 }
 
-/* --- runs
- * ---------------------------------------------------------------------- */
+/* --- runs ---------------------------------------------------------- */
 
 static int make(const struct pool_dir *p, const char *run, bool join,
                 struct ips_err *err)

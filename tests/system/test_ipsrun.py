@@ -1,0 +1,189 @@
+"""ipsrun becomes the command: status, streams, descriptors, environment and
+signals are the command's own. Without daemons; what they do is elsewhere."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+from conftest import clean_env
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def pool():
+    path = tempfile.mkdtemp(prefix="ips-test-run-", dir="/dev/shm")
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def ipsrun(build, pool):
+    def run(*words, program=None, env=(), **kw):
+        kw.setdefault("capture_output", True)
+        return subprocess.run(
+            [program or build.bin("ipsrun"), *words], text=True, timeout=30,
+            env=clean_env(IPS_POOL_ROOT=pool, IPS_STATE=pool + "/state",
+                          **dict(env)), **kw)
+    return run
+
+
+def records(build, pool, run):
+    done = subprocess.run([str(build.top / "tests" / "pooldump"),
+                           f"{pool}/{run}"], capture_output=True, text=True,
+                          check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("command,status", [
+    (["true"], 0), (["sh", "-c", "exit 3"], 3), (["/nonexistent"], 127),
+    (["no-such-command-here"], 127), (["/etc/passwd"], 126), (["/"], 126)])
+def test_status(ipsrun, command, status):
+    assert ipsrun("--no-daemons", "--", *command).returncode == status
+
+
+def test_death_by_signal(ipsrun):
+    """The shell's parent sees the signal, not a status made of it."""
+    done = ipsrun("--no-daemons", "--", "sh", "-c", "kill -TERM $$")
+    assert done.returncode == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("words", [
+    [], ["--bogus", "true"], ["--name", "a/b", "true"], ["--tag", "x", "true"],
+    ["--procedures=sample", "true"], ["--procedures=exact", "true"],
+    ["--procedures=x", "true"], ["--rate", "0", "true"],
+    ["--master", "here", "true"], ["--name", "a", "--join", "b", "true"],
+    ["--machine", "", "true"], ["--name"]])
+def test_wrong_usage(ipsrun, words):
+    """Refused with a sentence; the command is not run."""
+    done = ipsrun("--no-daemons", *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("ipsrun: ") or "ipsrun: " in done.stderr
+    assert done.stdout == ""
+
+
+def test_later_version_is_named(ipsrun):
+    assert "later version" in ipsrun("--procedures=exact", "true").stderr
+
+
+def test_streams(ipsrun):
+    """Input and output pass untouched; one line on standard error."""
+    done = ipsrun("--no-daemons", "--name", "x", "--", "cat", input="a\nb")
+    assert done.stdout == "a\nb"
+    assert done.stderr == "ipsrun: run x\n"
+    assert ipsrun("--no-daemons", "--quiet", "--", "cat", input="").stderr == ""
+
+
+def test_environment(ipsrun, build, pool):
+    """Only LD_PRELOAD and IPS_ change; the user's own library stays first."""
+    own = "/lib/x86_64-linux-gnu/libm.so.6"
+    show = ["python3", "-c",
+            "import os, json; print(json.dumps(dict(os.environ)))"]
+    plain = json.loads(subprocess.run(
+        show, env=clean_env(IPS_POOL_ROOT=pool, IPS_STATE=pool + "/state",
+                            LD_PRELOAD=own),
+        capture_output=True, text=True, check=True).stdout)
+    traced = json.loads(ipsrun("--no-daemons", "--name", "e", "--", *show,
+                               env={"LD_PRELOAD": own}).stdout)
+    library = os.path.realpath(build.lib("libips-preload.so"))
+    assert traced.pop("LD_PRELOAD") == f"{own}:{library}"
+    assert traced.pop("IPS_RUN") == "e"
+    assert traced.pop("IPS_POOL") == pool
+    assert traced.pop("IPS_PRELOAD") == library
+    del plain["LD_PRELOAD"]
+    assert traced == plain
+
+
+def test_descriptors_and_mask(ipsrun):
+    """No descriptor more, no signal blocked."""
+    show = ["python3", "-c", "import os, signal; print(sorted(os.listdir("
+            "'/proc/self/fd'))[:-1], signal.pthread_sigmask(0, []))"]
+    plain = subprocess.run(show, capture_output=True, text=True, check=True)
+    assert ipsrun("--no-daemons", "--", *show).stdout == plain.stdout
+
+
+def test_run_is_made_once_and_joined(ipsrun, build, pool):
+    assert ipsrun("--no-daemons", "--name", "r", "true").returncode == 0
+    again = ipsrun("--no-daemons", "--name", "r", "echo", "ran")
+    assert again.returncode == 125
+    assert "exists already" in again.stderr and again.stdout == ""
+    assert ipsrun("--no-daemons", "--join", "r", "true").returncode == 0
+    starts = [r for r in records(build, pool, "r")
+              if r["type"] == "START" and r["a"] == 1]
+    assert len(starts) == 2
+
+
+def test_root_image(ipsrun, build, pool):
+    """START(ROOT), NAME, EXEC of ipsrun, then START(IMAGE) with the same pid:
+    the command goes on where ipsrun was."""
+    ipsrun("--no-daemons", "--name", "r", "--", "echo", "a", "b")
+    rows = records(build, pool, "r")
+    root = [r for r in rows if r["type"] == "START" and r["a"] == 1][0]
+    first = [r for r in rows if r["image"] == root["image"]]
+    assert [r["type"] for r in first] == ["START", "NAME", "EXEC", "segment"]
+    assert first[1]["text"] == "echo a b" and first[2]["text"] == "echo"
+    image = [r for r in rows if r["type"] == "START" and r["a"] == 3]
+    assert [r["pid"] for r in image] == [root["pid"]]
+    assert image[0]["t"] >= first[2]["t"]
+    assert image[0]["cpu"] >= first[2]["cpu"]
+
+
+def test_failed_exec_ends_the_run(ipsrun, build, pool):
+    ipsrun("--no-daemons", "--name", "r", "--", "/nonexistent")
+    rows = records(build, pool, "r")
+    assert [r["type"] for r in rows][-4:] == ["EXEC", "EXECFAIL", "END",
+                                              "segment"]
+    assert rows[-2]["status"] == 127
+
+
+def test_inside_a_measured_program(ipsrun, build, pool):
+    """A run of its own, and once in LD_PRELOAD, not twice."""
+    done = ipsrun("--no-daemons", "--name", "outer", "--", build.bin("ipsrun"),
+                  "--no-daemons", "--name", "inner", "--", "sh", "-c",
+                  "echo $IPS_RUN $LD_PRELOAD")
+    library = os.path.realpath(build.lib("libips-preload.so"))
+    assert done.stdout == f"inner {library}\n"
+
+
+def test_missing_daemons_are_said(ipsrun, build, pool):
+    """A copy of ipsrun without its sisters records all the same."""
+    os.makedirs(f"{pool}/prefix/bin")
+    os.makedirs(f"{pool}/prefix/lib")
+    alone = shutil.copy(build.bin("ipsrun"), f"{pool}/prefix/bin/")
+    shutil.copy(build.lib("libips-preload.so"), f"{pool}/prefix/lib/")
+    done = ipsrun("--pool", f"{pool}/p", "--name", "r", "true", program=alone)
+    assert done.returncode == 0
+    assert "no private ips-slave" in done.stderr
+    assert os.path.exists(f"{pool}/p/r/control")
+
+
+def test_pool_of_somebody_else_is_refused(ipsrun, pool):
+    """As anybody can make /dev/shm/ips-UID before its owner does."""
+    os.mkdir(f"{pool}/open")
+    os.chmod(f"{pool}/open", 0o777)
+    done = ipsrun("--no-daemons", "--pool", f"{pool}/open", "true")
+    assert done.returncode == 125 and "not yours alone" in done.stderr
+    os.symlink(f"{pool}/open", f"{pool}/link")
+    done = ipsrun("--no-daemons", "--pool", f"{pool}/link", "true")
+    assert done.returncode == 125 and "not a directory" in done.stderr
+    assert os.listdir(f"{pool}/open") == []
+
+
+def test_signals_reach_the_command(ipsrun, build, pool):
+    """The pid that ipsrun had is the command's."""
+    env = clean_env(IPS_POOL_ROOT=pool, IPS_STATE=pool + "/state")
+    proc = subprocess.Popen([build.bin("ipsrun"), "--no-daemons", "--quiet",
+                             "--", "sleep", "30"], env=env)
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        with open(f"/proc/{proc.pid}/comm") as f:
+            if f.read() == "sleep\n":
+                break
+        time.sleep(0.01)
+    proc.send_signal(signal.SIGINT)
+    assert proc.wait(timeout=10) == -signal.SIGINT
