@@ -4,10 +4,8 @@
  * function of its input: no clock, no file, no SQL; the same records give the
  * same result, whenever and however often it runs.
  *
- * Files: build.c (the order of the passes), build_process.c (images,
- * processes, threads, fork/exec/wait links), build_channel.c (ends, positions,
- * end-of-file), build_node.c (nodes of each chain, waits, coordinates),
- * build_match.c (cross arcs), build_table.c (IRT rows from it).
+ * Files: build.c has the order of the passes, build_internal.h says what each
+ * does; slave/channel.h says what keys and positions of ends mean.
  * The rules: ALGORITHMS 1, docs/HACKING.md "From records to the graph".
  */
 #ifndef IPS_SLAVE_BUILD_H

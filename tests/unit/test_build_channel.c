@@ -621,11 +621,13 @@ static void test_build_channel__held_while_a_descriptor_is_open(void **state)
     rec_pipe(w, 2, 3, IPS_SIDE_WRITE, 5);
     rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
     rec_close(w, 1, 20, 5, IPS_CLOSE_FD);
+    struct ips_built *b = rec_build(r);
+    uint32_t end = b->g.site[AUX(b, 10, 0)];
+    assert_false(b->ends[end].closed);
     rec_exec(w, 30, 6, false);
     rec_exec(w, 31, 6, true);
     rec_send(w, 2, 35, 8, 1);
-    struct ips_built *b = rec_build(r);
-    uint32_t end = b->g.site[SEND(b, 10, 0)];
+    b = rec_build(r);
     assert_false(b->ends[end].closed);
     assert_int_equal(b->g.chains[rec_chain(b, 10)].count, 4);
     rec_close(w, 2, 40, 9, IPS_CLOSE_FD);
