@@ -187,35 +187,19 @@ static void join_users(struct build *b, const struct entry *v, uint32_t n)
 
 /* ---- who may be on another machine ---- */
 
-static int cmp_addr(const void *va, const void *vb)
-{
-    return memcmp(va, vb, 16);
-}
-
-/* Ends without a peer here: remote where the address is not this machine's. */
+/* Ends without a peer here may have one in another pool - on another machine,
+ * or on this one, where several pools are "machines" - whatever the address:
+ * who knows all of them is the master. */
 int b_far_ends(struct build *b)
 {
-    uint32_t n = b->out->end_count, count = 0;
-    uint8_t(*own)[16] = b_calloc(n, 16, b->err);
-    if (!own)
-        return IPS_E_NO_MEMORY;
-    for (uint32_t i = 0; i < n; i++)
-        if (b->ends[i].laddr.port && !b_addr_any(&b->ends[i].laddr))
-            memcpy(own[count++], b->ends[i].laddr.addr, 16);
-    if (count)
-        qsort(own, count, 16, cmp_addr);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < b->out->end_count; i++) {
         const struct b_end *e = &b->ends[i];
         struct ips_end *row = &b->out->ends[i];
-        bool far = e->raddr.port && !b_addr_loopback(&e->raddr) &&
-                   !b_addr_any(&e->raddr) &&
-                   !(count && bsearch(e->raddr.addr, own, count, 16, cmp_addr));
-        if (!e->local && !e->listen &&
-            (row->kind == IPS_CHAN_USER ||
-             ((row->kind == IPS_CHAN_TCP || row->kind == IPS_CHAN_UDP) && far)))
+        bool inet = row->kind == IPS_CHAN_TCP || row->kind == IPS_CHAN_UDP;
+        bool named = inet && e->raddr.port && !b_addr_any(&e->raddr);
+        if (!e->local && !e->listen && (row->kind == IPS_CHAN_USER || named))
             row->peer = IPS_PEER_UNKNOWN;
     }
-    free(own);
     return 0;
 }
 

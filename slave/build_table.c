@@ -138,6 +138,24 @@ static void name_threads(struct build *b)
 
 /* ---- ends ---- */
 
+/* A loopback address means something in one network namespace of one boot
+ * alone; two pools there ("machines" on loopback) do share it. */
+static void put_place(const struct build *b, const struct b_end *e,
+                      struct ips_end *row)
+{
+    const char *boot = b->in->control->boot_id;
+    uint64_t host = ips_fnv1a(IPS_FNV_SEED, boot,
+                              strnlen(boot, sizeof(b->in->control->boot_id)));
+    for (unsigned i = 0; i < 8; i++) {
+        row->key_local[IPS_KEY_INET + i] = row->key_remote[IPS_KEY_INET + i] =
+            (uint8_t)(host >> 8 * i);
+        row->key_local[IPS_KEY_INET + 8 + i] =
+            row->key_remote[IPS_KEY_INET + 8 + i] =
+                (uint8_t)(e->netns >> 8 * i);
+    }
+    row->key_len = IPS_KEY_LOOPBACK;
+}
+
 static void put_key(uint8_t *out, const struct ips_addr *a)
 {
     out[0] = AF_INET6;
@@ -161,8 +179,8 @@ static void put_endpoint(char *out, size_t size, const struct ips_addr *a)
     }
 }
 
-static void name_inet(const struct b_end *e, struct ips_end *row,
-                      const char *what)
+static void name_inet(const struct build *b, const struct b_end *e,
+                      struct ips_end *row, const char *what)
 {
     char local[64], remote[64];
     put_endpoint(local, sizeof(local), &e->laddr);
@@ -175,9 +193,12 @@ static void name_inet(const struct b_end *e, struct ips_end *row,
     put_key(row->key_local, &e->laddr);
     put_key(row->key_remote, &e->raddr);
     row->key_len = IPS_KEY_INET;
+    if (b_addr_loopback(&e->laddr) || b_addr_loopback(&e->raddr))
+        put_place(b, e, row);
 }
 
-static void name_end(const struct b_end *e, struct ips_end *row)
+static void name_end(const struct build *b, const struct b_end *e,
+                     struct ips_end *row)
 {
     unsigned long long dev = e->dev, ino = e->ino, peer = e->peer_ino;
     switch (row->kind) {
@@ -201,10 +222,10 @@ static void name_end(const struct b_end *e, struct ips_end *row)
         row->key_len = IPS_KEY_USER;
         break;
     case IPS_CHAN_UDP:
-        name_inet(e, row, "udp");
+        name_inet(b, e, row, "udp");
         break;
     default:
-        name_inet(e, row, "tcp");
+        name_inet(b, e, row, "tcp");
         break;
     }
 }
@@ -232,7 +253,7 @@ static int name_ends(struct build *b)
     if (!v)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++) {
-        name_end(&b->ends[i], &b->out->ends[i]);
+        name_end(b, &b->ends[i], &b->out->ends[i]);
         v[i] = i;
     }
     qsort_r(v, n, sizeof(*v), cmp_key, b);

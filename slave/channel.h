@@ -3,9 +3,11 @@
  * machines (slave/build.h makes them, the master joins them).
  *
  * Keys. `key_local` and `key_remote` of TCP and UDP ends are IPS_KEY_INET
- * bytes: family (u16 LE), port (u16 LE), address (16 bytes, v4 mapped). Two
- * ends are one connection when each one's key_local is the other's key_remote,
- * ordinal to ordinal. Those of USER ends are the 8 bytes (LE) of the name's
+ * bytes: family (u16 LE), port (u16 LE), address (16 bytes, v4 mapped); where
+ * either address is loopback, IPS_KEY_LOOPBACK: 8 bytes each of the boot id's
+ * hash and the network namespace follow in both. Two ends are one connection
+ * when each one's key_local is the other's key_remote, ordinal to ordinal.
+ * Those of USER ends are the 8 bytes (LE) of the name's
  * hash, both alike: the two ends of a name on two machines are joined; `side`
  * says whether this one was written (IPS_SIDE_WRITE), read, or both. A UDP end
  * is one flow: a socket and one remote address. Where the local address is a
@@ -34,6 +36,7 @@
 #include "common/types.h"
 
 #define IPS_KEY_INET 20u
+#define IPS_KEY_LOOPBACK 36u
 #define IPS_KEY_USER 8u
 #define IPS_POS_EXACT (1ull << 63)
 

@@ -20,11 +20,13 @@ def messages(c, run):
     """How many sends, receives and matched data arcs the graph has. A send
     is counted once however often a daemon was killed."""
     nodes = c.graph(run)
+    ids = [n["id"] for n in nodes]
+    assert len(ids) == len(set(ids))
+    # not the line that goes to standard output
+    nodes = [n for n in nodes if (n["channel"] or "").startswith("unix")]
     kinds = collections.Counter(n["kind"].upper() for n in nodes)
     arcs = collections.Counter(n["xkind"] for n in nodes
                                if n["xpred"] is not None)
-    ids = [n["id"] for n in nodes]
-    assert len(ids) == len(set(ids))
     return kinds["SEND"], kinds["RECV"], arcs["data"]
 
 
@@ -88,7 +90,8 @@ def test_killed_command(cluster):
     sends, recvs, arcs = messages(c, "r")
     # The parent died somewhere in a round: one byte may be under way.
     assert sends > 10 and sends - 2 <= arcs <= sends
-    assert {"signal 9", "exit 0"} == {r["end"] for r in processes(c, "r")}
+    # How the parent ended only its own parent knows, and that is not measured.
+    assert {r["end"] for r in processes(c, "r")} == {"unknown", "exit 0"}
 
 
 @pytest.mark.parametrize("kills", [1, 5])

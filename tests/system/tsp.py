@@ -2,6 +2,8 @@
 import socket
 import subprocess
 
+from conftest import wait_until
+
 
 def free_ports(count):
     """Ports that were free a moment ago, on loopback."""
@@ -33,6 +35,9 @@ def start(c, run, version="plain", cities=12, seed=3, low=8, places=(1, 2, 0)):
         [c.build.program("tsp-controller"), "--version", version, "--cities",
          cities, "--seed", seed, "--low", low, "--servers",
          ",".join(addresses), "--work"], name=run, **pipes)
+    # root's run directories have a random part after the name
+    wait_until("the run is made", lambda: list(
+        c.machines[0].pool.glob(f"{run}*/control")))
     servers = [c.popen([c.build.program("tsp-server"), "--listen", address],
                        join=run, machine=m, **pipes)
                for m, address in zip(places, addresses)]

@@ -285,6 +285,22 @@ static inline struct ips_built *rec_build(struct recorder *r)
     return &r->built;
 }
 
+/* The same, of a run that nobody else has a part of: every end that might have
+ * had a peer elsewhere is told that it has none, as the master would. */
+static inline struct ips_built *rec_alone(struct recorder *r)
+{
+    struct ips_built *b = rec_build(r);
+    struct ips_peer_row rows[256] = {{0}};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->end_count && n < 256; i++)
+        if (b->ends[i].peer == IPS_PEER_UNKNOWN)
+            rows[n++].end = i;
+    struct ips_err err = {0};
+    if (ips_built_set_peers(b, rows, n, &err) < 0)
+        fail_msg("%s", err.msg);
+    return b;
+}
+
 /* Node `k` of the chain of thread `tid` (the first such chain). */
 static inline uint32_t rec_chain(const struct ips_built *b, uint32_t tid)
 {

@@ -390,7 +390,7 @@ static void test_build_channel__tcp_reuse_and_namespaces(void **state)
         rec_recv(s, id, t + 2, t + 3, t, 10);
         rec_close(c, id, t + 4, t + 4, IPS_CLOSE_FD);
     }
-    struct ips_built *b = rec_build(r);
+    struct ips_built *b = rec_alone(r);
     for (uint32_t k = 0; k < 3; k++)
         assert_arc(b, RECV(b, 10, k), SEND(b, 20, k), IPS_X_DATA);
     assert_int_equal(b->end_count, 6);
@@ -401,7 +401,7 @@ static void test_build_channel__tcp_reuse_and_namespaces(void **state)
     rec_inet(s, 9, 901, IPS_CHAN_TCP, 31, LOOPBACK, 80, LOOPBACK, 5000);
     rec_send(c, 9, 902, 900, 10);
     rec_recv(s, 9, 902, 903, 900, 10);
-    b = rec_build(r);
+    b = rec_alone(r);
     assert_no_arc(b, RECV(b, 10, 3));
     assert_int_equal(b->ends[b->g.site[SEND(b, 20, 3)]].peer,
                      IPS_PEER_UNTRACED);
@@ -668,8 +668,7 @@ static void test_build_channel__order_of_one_thread(void **state)
 }
 
 /* Would catch: a client whose server was not traced taken for the client of
- * the next connection with these addresses; another loopback address asked of
- * other machines. */
+ * the next connection with these addresses. */
 static void test_build_channel__tcp_alone(void **state)
 {
     (void)state;
@@ -684,10 +683,15 @@ static void test_build_channel__tcp_alone(void **state)
     rec_recv(s, 1, 202, 203, 4, 10);
     rec_inet(c, 3, 300, IPS_CHAN_TCP, 4, LOOPBACK, 4001, LOOPBACK + 4, 80);
     rec_send(c, 3, 301, 5, 10);
-    struct ips_built *b = rec_build(r);
+    struct ips_built *b = rec_alone(r);
     assert_arc(b, RECV(b, 10, 0), SEND(b, 20, 1), IPS_X_DATA);
     assert_int_equal(b->ends[b->g.site[SEND(b, 20, 2)]].peer,
                      IPS_PEER_UNTRACED);
+    /* The master compares these: swapped, they are the other end's. */
+    const struct ips_end *e = &b->ends[b->g.site[SEND(b, 20, 2)]];
+    assert_int_equal(e->key_len, IPS_KEY_LOOPBACK);
+    assert_memory_equal(e->key_local + IPS_KEY_INET,
+                        e->key_remote + IPS_KEY_INET, 16);
     rec_free(r);
 }
 

@@ -37,7 +37,7 @@ static void test_build_wait__receive_takes_the_poll(void **state)
     poll_wait(s, 100, 5100, 50, 1, 2);
     rec_recv(s, 2, 5200, 5200, 90, 10);
     rec_recv(s, 2, 5300, 5300, 95, 10);
-    struct ips_built *b = rec_build(r);
+    struct ips_built *b = rec_alone(r);
     assert_int_equal(rec_coord(b, RECV(b, 0)), 50);
     assert_int_equal(rec_coord(b, RECV(b, 1)), 95);
     assert_int_equal(WAITED(b, IPS_WAIT_PEER), 4995);
@@ -66,7 +66,7 @@ static void test_build_wait__poll_that_got_nothing_for_us(void **state)
     poll_wait(s, 15000, 15000, 140, 1, 0);
     rec_recv(s, 2, 15100, 15100, 150, 10);
     poll_wait(s, 16000, 20000, 160, 0, 0); /* ran out */
-    struct ips_built *b = rec_build(r);
+    struct ips_built *b = rec_alone(r);
     assert_int_equal(rec_coord(b, RECV(b, 0)), 90);
     assert_int_equal(rec_coord(b, RECV(b, 1)), 90); /* not before the one */
     assert_arc(b, RECV(b, 1), RECV(b, 0), IPS_X_IDLE);
@@ -97,7 +97,7 @@ static void test_build_wait__accept_and_eventfd_take_it(void **state)
     struct ips_rec_io *e = rec_io(s, IPS_REC_BLOCK, 0, 9100, 9100, 110, 110, 8);
     e->op = IPS_OP_EVENTFD;
     rec_recv(s, 2, 9200, 9200, 120, 10);
-    struct ips_built *b = rec_build(r);
+    struct ips_built *b = rec_alone(r);
     assert_int_equal(rec_coord(b, RECV(b, 0)), 50);
     assert_arc(b, RECV(b, 0), RECV(b, 0) - 1, IPS_X_IDLE);
     assert_int_equal(rec_coord(b, RECV(b, 1)), 120);
@@ -118,7 +118,7 @@ static void test_build_wait__reply_and_request(void **state)
     rec_recv(s, 2, 9100, 9100, 40, 10);   /* was there already */
     rec_recv(s, 1, 10000, 20000, 50, 10); /* another channel: idle */
     rec_recv(s, 1, 20000, 30000, 60, 0);  /* its end: idle too */
-    struct ips_built *b = rec_build(r);
+    struct ips_built *b = rec_alone(r);
     uint32_t send = rec_kind(b, 10, IPS_NODE_SEND, 0);
     assert_arc(b, RECV(b, 0), RECV(b, 0) - 1, IPS_X_IDLE);
     assert_arc(b, RECV(b, 1), send, IPS_X_EXTERNAL);
@@ -177,7 +177,7 @@ static void test_build_wait__sleep(void **state)
     rec_io(s, IPS_REC_BLOCK, 0, 100, 10100, 50, 70, 0)->op = IPS_OP_SLEEP;
     rec_io(s, IPS_REC_BLOCK, 0, 11000, 11100, 80, 90, 0)->op = IPS_OP_SLEEP;
     rec_end(s, IPS_END_EXIT, 12000, 100, 0);
-    struct ips_built *b = rec_build(r);
+    struct ips_built *b = rec_alone(r);
     uint32_t a = rec_kind(b, 10, IPS_NODE_AUX, 0);
     assert_int_equal(rec_coord(b, a), 50);
     assert_arc(b, a + 1, a, IPS_X_EXTERNAL);
@@ -200,7 +200,7 @@ static void test_build_wait__handler_inside_a_call(void **state)
     rs s = lone(r);
     rec_send(s, 2, 500, 40, 10);       /* in a handler, inside the next */
     rec_recv(s, 2, 100, 5000, 20, 10); /* called before it */
-    struct ips_built *b = rec_build(r);
+    struct ips_built *b = rec_alone(r);
     assert_int_equal(rec_coord(b, RECV(b, 0)), 40);
     assert_arc(b, RECV(b, 0), RECV(b, 0) - 1, IPS_X_EXTERNAL);
     assert_int_equal(b->g.xlen[RECV(b, 0)], 4500);
