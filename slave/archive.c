@@ -77,8 +77,8 @@ void slave_frame_seal(struct slave_frame *frame, uint32_t stream,
     frame->check = frame_check(frame);
 }
 
-int slave_archive_stage(struct slave_archive *a, const void *frames,
-                        size_t len, struct ips_err *err)
+int slave_archive_stage(struct slave_archive *a, const void *frames, size_t len,
+                        struct ips_err *err)
 {
     const uint8_t *p = (const uint8_t *)frames;
     size_t done = 0;
@@ -131,10 +131,9 @@ int slave_archive_map(const char *dir, uint64_t committed,
     if (fstat(fd, &st) < 0) {
         rc = ips_err_errno(err, "stat %s", path);
     } else if ((uint64_t)st.st_size < committed) {
-        rc = ips_err_set(err, IPS_E_CORRUPT,
-                         "%s has %llu bytes, %llu were committed", path,
-                         (unsigned long long)st.st_size,
-                         (unsigned long long)committed);
+        rc = ips_err_set(
+            err, IPS_E_CORRUPT, "%s has %llu bytes, %llu were committed", path,
+            (unsigned long long)st.st_size, (unsigned long long)committed);
     } else {
         void *p = mmap(NULL, (size_t)committed, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED) {

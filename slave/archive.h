@@ -35,7 +35,7 @@ struct slave_frame { /* 24 bytes, then `bytes` of records */
 };
 
 struct slave_archive {
-    int fd; /* -1 closed */
+    int fd;          /* -1 closed */
     uint64_t length; /* committed */
     uint64_t staged; /* written behind it, not yet committed */
 };
@@ -54,13 +54,13 @@ void slave_frame_seal(struct slave_frame *frame, uint32_t stream,
 
 /* Writes sealed frames (`len` bytes in all) behind what is staged. On failure
  * nothing is staged by this call. */
-int slave_archive_stage(struct slave_archive *a, const void *frames,
-                        size_t len, struct ips_err *err) IPS_MUST_USE;
+int slave_archive_stage(struct slave_archive *a, const void *frames, size_t len,
+                        struct ips_err *err) IPS_MUST_USE;
 /* After SQLite has committed `length + staged`; or after it has not. */
 void slave_archive_commit(struct slave_archive *a);
 void slave_archive_rollback(struct slave_archive *a);
-int slave_archive_sync(struct slave_archive *a, struct ips_err *err)
-    IPS_MUST_USE;
+int slave_archive_sync(struct slave_archive *a,
+                       struct ips_err *err) IPS_MUST_USE;
 
 /* A reader's mapping of the committed part. */
 struct slave_archive_map {
@@ -68,14 +68,14 @@ struct slave_archive_map {
     size_t length;
 };
 int slave_archive_map(const char *dir, uint64_t committed,
-                      struct slave_archive_map *out, struct ips_err *err)
-    IPS_MUST_USE;
+                      struct slave_archive_map *out,
+                      struct ips_err *err) IPS_MUST_USE;
 void slave_archive_unmap(struct slave_archive_map *m);
 
 /* The frame at *at; moves *at behind it. 1 a frame, 0 the end, negative:
  * damaged there (IPS_E_CORRUPT, message with the offset). */
 int slave_archive_next(const struct slave_archive_map *m, size_t *at,
-                       const struct slave_frame **frame, struct ips_err *err)
-    IPS_MUST_USE;
+                       const struct slave_frame **frame,
+                       struct ips_err *err) IPS_MUST_USE;
 
 #endif

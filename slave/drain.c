@@ -50,7 +50,7 @@ struct slave_run *slave_drain_find(const struct slave_drain *d,
     return NULL;
 }
 
-/* ---- start and end ------------------------------------------------------- */
+/* ---- start and end ---- */
 
 /* One descriptor a process and one a segment: as many as we may. */
 static uint32_t raise_descriptors(void)
@@ -76,8 +76,7 @@ static void remove_orphans(struct slave_drain *d)
             continue;
         static const char *const files[] = {"archive", "graph", "graph.new"};
         for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-            snprintf(path, sizeof(path), "%s/%s/%s", runs, e->d_name,
-                     files[i]);
+            snprintf(path, sizeof(path), "%s/%s/%s", runs, e->d_name, files[i]);
             (void)unlink(path);
         }
         snprintf(path, sizeof(path), "%s/%s", runs, e->d_name);
@@ -88,8 +87,7 @@ static void remove_orphans(struct slave_drain *d)
 }
 
 int slave_drain_open(struct slave_drain *d,
-                     const struct slave_drain_options *opt,
-                     struct ips_err *err)
+                     const struct slave_drain_options *opt, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
     *d = (struct slave_drain){.pool_fd = -1, .epoll_fd = -1, .inotify_fd = -1};
@@ -147,7 +145,7 @@ void slave_drain_close(struct slave_drain *d)
     }
 }
 
-/* ---- the turn -------------------------------------------------------------- */
+/* ---- the turn ---- */
 
 /* Streams learn that their process has ended. */
 static void tell_deaths(struct slave_run *run)
@@ -203,8 +201,7 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
     tell_deaths(run);
     int rc = why.code;
     if (rc == 0 && d->frames_len)
-        rc = slave_archive_stage(&run->archive, d->frames, d->frames_len,
-                                 &why);
+        rc = slave_archive_stage(&run->archive, d->frames, d->frames_len, &why);
     d->frames_len = 0;
     if (rc < 0) {
         *err = why;
@@ -369,8 +366,8 @@ static uint64_t next_turn(const struct slave_drain *d, uint64_t now_ns)
     for (const struct slave_run *r = d->runs; r; r = r->next) {
         if (!r->in_pool)
             continue;
-        next = ips_min_u64(next, ips_max_u64(r->next_close_ns,
-                                             now_ns + TURN_LIVE_NS * 5));
+        next = ips_min_u64(
+            next, ips_max_u64(r->next_close_ns, now_ns + TURN_LIVE_NS * 5));
         if (r->want_sync)
             return TURN_BUSY_NS;
         for (const struct slave_segment *s = r->segments; s; s = s->next)
@@ -433,9 +430,8 @@ unsigned slave_drain_fill(const struct slave_drain *d)
         if (!r->in_pool || !c->quota_bytes)
             continue;
         uint64_t used = ips_sub_sat(c->used_bytes, c->released_bytes);
-        uint64_t fill = used >= c->quota_bytes
-                            ? 1000
-                            : used / (c->quota_bytes / 1000 + 1);
+        uint64_t fill =
+            used >= c->quota_bytes ? 1000 : used / (c->quota_bytes / 1000 + 1);
         most = fill > most ? (unsigned)fill : most;
     }
     return most;

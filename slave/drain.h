@@ -15,7 +15,7 @@
  *
  * Files: drain.c (the turn, start and end), run.c (runs: found, restored,
  * closed, limits), watch.c (what is in the pool), live.c (who is alive),
- * ingest.c (one segment).
+ * ingest.c (one segment read), settle.c (one handed back or removed).
  *
  * Free of libevent: epoll_fd becomes readable when a turn is worth while.
  * Thread: one, the event loop's.
@@ -40,20 +40,20 @@
 #define SLAVE_SECOND_NS 1000000000ULL
 
 /* Limits; a hostile pool meets them before our memory does. */
-#define SLAVE_SEGMENTS_MAX 100000u   /* files of one run */
+#define SLAVE_SEGMENTS_MAX 100000u      /* files of one run */
 #define SLAVE_RUN_TURN_BYTES (8u << 20) /* of one run in one turn */
 #define SLAVE_READ_BYTES (256u << 10)   /* of one segment in one go */
-#define SLAVE_SYNCED 4u /* run->synced at or above: up to date */
-#define SLAVE_DAMAGED_MAX 16u        /* segments of a run kept aside */
+#define SLAVE_SYNCED 4u       /* run->synced at or above: up to date */
+#define SLAVE_DAMAGED_MAX 16u /* segments of a run kept aside */
 
 enum slave_segment_state {
-    SLAVE_SEG_NEW,      /* no valid header seen yet */
-    SLAVE_SEG_WAITING,  /* an earlier one of its stream is not done */
-    SLAVE_SEG_READING,  /* its stream is being read here */
-    SLAVE_SEG_DONE,     /* all committed; to be handed back or removed */
-    SLAVE_SEG_DRAINED,  /* handed back to the writer */
-    SLAVE_SEG_BAD,      /* refused: never read, removed with the run */
-    SLAVE_SEG_GONE,     /* file removed; freed at the end of the turn */
+    SLAVE_SEG_NEW,     /* no valid header seen yet */
+    SLAVE_SEG_WAITING, /* an earlier one of its stream is not done */
+    SLAVE_SEG_READING, /* its stream is being read here */
+    SLAVE_SEG_DONE,    /* all committed; to be handed back or removed */
+    SLAVE_SEG_DRAINED, /* handed back to the writer */
+    SLAVE_SEG_BAD,     /* refused: never read, removed with the run */
+    SLAVE_SEG_GONE,    /* file removed; freed at the end of the turn */
 };
 
 struct slave_run;
@@ -64,23 +64,23 @@ struct slave_segment {
     struct slave_segment *next;
     struct slave_stream *stream; /* NULL while NEW */
     enum slave_segment_state state;
-    int fd;                       /* -1: opened when needed */
+    int fd; /* -1: opened when needed */
     uint32_t size;
-    uint32_t scan;                /* last directory scan that saw it */
-    bool stored;                  /* has a row */
-    bool skipped; /* a reservation was stepped over: the writer may yet store
-                     into it, so the segment is never handed back */
-    bool drop_row;                /* row to be deleted by the next commit */
+    uint32_t scan; /* last directory scan that saw it */
+    bool stored;   /* has a row */
+    bool skipped;  /* a reservation was stepped over: the writer may yet store
+                      into it, so the segment is never handed back */
+    bool drop_row; /* row to be deleted by the next commit */
     uint64_t next_poll_ns;
-    uint64_t wait_ns;             /* current back-off */
-    uint64_t since_ns;            /* when the present trouble began, 0 none */
+    uint64_t wait_ns;  /* current back-off */
+    uint64_t since_ns; /* when the present trouble began, 0 none */
     bool dirty;
     enum slave_segment_state saved_state;
     struct slave_segment_row row, saved;
 };
 
 enum slave_image_state {
-    SLAVE_IMAGE_UNSEEN,   /* another pid namespace: not found yet */
+    SLAVE_IMAGE_UNSEEN, /* another pid namespace: not found yet */
     SLAVE_IMAGE_ALIVE,
     SLAVE_IMAGE_REPLACED, /* by exec: writes no more, the process lives */
     SLAVE_IMAGE_DEAD,
@@ -115,12 +115,12 @@ struct slave_run {
     struct slave_run *next;
     struct slave_run_row row, saved;
     bool dirty;
-    bool in_pool;   /* it has a directory with a valid control there */
-    bool gone_note; /* said already that its directory cannot be removed */
-    bool want_sync;   /* somebody waits: poll everything now */
-    unsigned synced;  /* turns since that read all there was, in a row */
-    int dirfd;      /* -1 */
-    int watch;      /* inotify, -1 */
+    bool in_pool;    /* it has a directory with a valid control there */
+    bool gone_note;  /* said already that its directory cannot be removed */
+    bool want_sync;  /* somebody waits: poll everything now */
+    unsigned synced; /* turns since that read all there was, in a row */
+    int dirfd;       /* -1 */
+    int watch;       /* inotify, -1 */
     struct slave_archive archive; /* fd -1 while not being written */
     char dir[IPS_PATH_BYTES];     /* STATE/slave-M/runs/RUN */
     struct slave_map segment_map, stream_map;
@@ -133,13 +133,13 @@ struct slave_run {
     bool scan_now;
     uint64_t changed_ns; /* monotonic, of the last news of any kind */
     uint64_t next_close_ns;
-    uint64_t version;    /* +1 with every change that a report would show */
-    unsigned pins;       /* asks in flight: not removed by limits */
+    uint64_t version; /* +1 with every change that a report would show */
+    unsigned pins;    /* asks in flight: not removed by limits */
 };
 
 struct slave_drain_options {
     const char *pool;
-    const char *state;   /* the slave's own: STATE/slave-MACHINE */
+    const char *state;          /* the slave's own: STATE/slave-MACHINE */
     uint64_t archive_max_bytes; /* of all runs; 0 no limit */
     uint64_t archive_age_s;     /* of closed runs; 0 no limit */
 };
@@ -162,7 +162,7 @@ struct slave_drain {
     uint8_t *peek;
     uint64_t failing_since_ns; /* archive or database; 0 fine */
     uint64_t retry_ns;
-    uint64_t version;   /* +1 with every change that a report would show */
+    uint64_t version;     /* +1 with every change that a report would show */
     uint64_t moved_bytes; /* by the last turn */
     uint64_t total_records;
 };
@@ -237,7 +237,19 @@ bool slave_live_environment(const struct slave_drain *d, const char *run);
 void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
                           struct slave_segment *seg, uint64_t now_ns,
                           struct ips_err *err);
-/* Hands back or removes what is committed. */
+int slave_ingest_fd(struct slave_drain *d, struct slave_run *run,
+                    struct slave_segment *seg,
+                    struct ips_err *err) IPS_MUST_USE;
+void slave_ingest_back_off(struct slave_segment *seg, uint64_t now_ns,
+                           bool news);
+bool slave_ingest_writer_gone(const struct slave_segment *seg);
+void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
+                         const char *why);
+/* A new file, or one used again: its records are yet to be read. */
+void slave_ingest_begin(struct slave_segment *seg,
+                        const struct ips_segment_header *head);
+
+/* settle.c: hands back or removes what is committed. */
 void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,
                          struct slave_segment *seg, uint64_t now_ns);
 

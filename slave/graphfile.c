@@ -36,7 +36,7 @@ enum section {
 #define X(name, type, count, place) SECTION_##name,
     SECTIONS(X)
 #undef X
-    SECTION_PEERS,
+        SECTION_PEERS,
     SECTION_COUNT
 };
 
@@ -44,7 +44,7 @@ static const uint32_t element_bytes[SECTION_COUNT] = {
 #define X(name, type, count, place) [SECTION_##name] = sizeof(type),
     SECTIONS(X)
 #undef X
-    [SECTION_PEERS] = sizeof(struct ips_peer_row),
+        [SECTION_PEERS] = sizeof(struct ips_peer_row),
 };
 
 struct file_header {
@@ -131,9 +131,8 @@ static int write_sections(int fd, struct file_header *h,
 
 int slave_graphfile_write(const char *dir, uint64_t key,
                           const struct ips_built *b,
-                          const struct ips_peer_row *peers,
-                          uint32_t peer_count, uint64_t *bytes,
-                          struct ips_err *err)
+                          const struct ips_peer_row *peers, uint32_t peer_count,
+                          uint64_t *bytes, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16], fresh[IPS_PATH_BYTES + 16];
     const void *data[SECTION_COUNT] = {0};
@@ -165,7 +164,7 @@ int slave_graphfile_write(const char *dir, uint64_t key,
     return rc;
 }
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ---- */
 
 static bool header_ok(const struct file_header *h, size_t length)
 {
@@ -187,8 +186,7 @@ static bool body_ok(const struct file_header *h, const uint8_t *map)
 {
     uint64_t check = 0;
     for (int i = 0; i < SECTION_COUNT; i++)
-        check =
-            slave_wordhash(check, map + h->offset[i], section_bytes(h, i));
+        check = slave_wordhash(check, map + h->offset[i], section_bytes(h, i));
     return check == h->body_check;
 }
 
@@ -288,8 +286,8 @@ int slave_graphfile_read(const char *dir, uint64_t key,
         rc = ips_err_set(err, IPS_E_VERSION, "%s is of other records", path);
     } else {
         point_into(b, h, map);
-        *peers = (const struct ips_peer_row *)(const void *)(
-            map + h->offset[SECTION_PEERS]);
+        *peers = (const struct ips_peer_row
+                      *)(const void *)(map + h->offset[SECTION_PEERS]);
         *peer_count = h->count[SECTION_PEERS];
         if (!tables_ok(b, h))
             rc = ips_err_set(err, IPS_E_CORRUPT, "%s: tables", path);

@@ -29,9 +29,8 @@ struct slave_graphfile { /* map NULL: none */
 /* Writes DIR/graph. `peers` are those that were set. */
 int slave_graphfile_write(const char *dir, uint64_t key,
                           const struct ips_built *b,
-                          const struct ips_peer_row *peers,
-                          uint32_t peer_count, uint64_t *bytes,
-                          struct ips_err *err) IPS_MUST_USE;
+                          const struct ips_peer_row *peers, uint32_t peer_count,
+                          uint64_t *bytes, struct ips_err *err) IPS_MUST_USE;
 
 /* Maps DIR/graph if it is there, whole and of this key; fills *b (more NULL)
  * and *peers with pointers into the map, which the caller must not change or
@@ -39,8 +38,8 @@ int slave_graphfile_write(const char *dir, uint64_t key,
 int slave_graphfile_read(const char *dir, uint64_t key,
                          struct slave_graphfile *f, struct ips_built *b,
                          const struct ips_peer_row **peers,
-                         uint32_t *peer_count, struct ips_err *err)
-    IPS_MUST_USE;
+                         uint32_t *peer_count,
+                         struct ips_err *err) IPS_MUST_USE;
 void slave_graphfile_release(struct slave_graphfile *f);
 
 #endif

@@ -16,8 +16,8 @@ uint64_t slave_snapshot_key(const struct slave_snapshot *s)
                                 sizeof(s->control.run));
     for (uint32_t i = 0; i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
-        const uint64_t part[] = {r->number, r->records, r->dead,
-                                 r->dead_t_ns, s->control.root_pid};
+        const uint64_t part[] = {r->number, r->records, r->dead, r->dead_t_ns,
+                                 s->control.root_pid};
         h = slave_wordhash(h, part, sizeof(part));
         h = slave_wordhash(h, r->lost, sizeof(r->lost));
     }
@@ -135,7 +135,7 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                        run, (unsigned long long)generation);
 }
 
-/* ---- building ------------------------------------------------------------ */
+/* ---- building ---- */
 
 struct input {
     struct slave_archive_map map;
@@ -317,7 +317,7 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     return 0;
 }
 
-/* ---- peers ------------------------------------------------------------------ */
+/* ---- peers ---- */
 
 static bool same_peers(const struct slave_graph *g,
                        const struct ips_peer_row *rows, uint32_t count)

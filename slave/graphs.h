@@ -66,8 +66,8 @@ void slave_graphs_release(struct slave_graphs *gs);
 /* The graph of this snapshot (taken in any case), from memory, file or
  * records. *out has one more reference. O(records) at worst. */
 int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
-                     struct slave_graph **out, struct ips_err *err)
-    IPS_MUST_USE;
+                     struct slave_graph **out,
+                     struct ips_err *err) IPS_MUST_USE;
 /* The graph of that generation, one more reference; IPS_E_BUSY: gone. */
 int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       uint64_t generation, struct slave_graph **out,

@@ -1,5 +1,5 @@
 /*
- * One segment: polled, read, given up, handed back, removed.
+ * One segment: polled, read, given up. (settle.c hands back and removes.)
  *
  * What is read twice: the first copy tells how far records are published, the
  * second is the one that is kept - in the first a record's body may have been
@@ -42,8 +42,8 @@ void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg)
     seg->fd = -1;
 }
 
-static int segment_fd(struct slave_drain *d, struct slave_run *run,
-                      struct slave_segment *seg, struct ips_err *err)
+int slave_ingest_fd(struct slave_drain *d, struct slave_run *run,
+                    struct slave_segment *seg, struct ips_err *err)
 {
     if (seg->fd >= 0)
         return seg->fd;
@@ -55,7 +55,8 @@ static int segment_fd(struct slave_drain *d, struct slave_run *run,
     return fd;
 }
 
-static void back_off(struct slave_segment *seg, uint64_t now_ns, bool news)
+void slave_ingest_back_off(struct slave_segment *seg, uint64_t now_ns,
+                           bool news)
 {
     seg->wait_ns = news ? POLL_MIN_NS : seg->wait_ns + seg->wait_ns / 2;
     if (seg->wait_ns < POLL_MIN_NS)
@@ -65,14 +66,14 @@ static void back_off(struct slave_segment *seg, uint64_t now_ns, bool news)
     seg->next_poll_ns = now_ns + seg->wait_ns;
 }
 
-static bool writer_gone(const struct slave_segment *seg)
+bool slave_ingest_writer_gone(const struct slave_segment *seg)
 {
     enum slave_image_state s = seg->stream->image->state;
     return s == SLAVE_IMAGE_DEAD || s == SLAVE_IMAGE_REPLACED;
 }
 
-static void refuse(struct slave_run *run, struct slave_segment *seg,
-                   const char *why)
+void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
+                         const char *why)
 {
     ips_log_warn("run %s: segment %s: %s; not read", run->row.name,
                  seg->row.file, why);
@@ -81,10 +82,10 @@ static void refuse(struct slave_run *run, struct slave_segment *seg,
     slave_segment_set_state(seg, SLAVE_SEG_BAD, why);
 }
 
-/* ---- a new file, or one that its writer uses again -------------------- */
+/* ---- a new file, or one that its writer uses again ---- */
 
-static void begin_incarnation(struct slave_segment *seg,
-                              const struct ips_segment_header *head)
+void slave_ingest_begin(struct slave_segment *seg,
+                        const struct ips_segment_header *head)
 {
     slave_segment_touch(seg);
     seg->size = head->segment_bytes;
@@ -106,11 +107,11 @@ static void resume(struct slave_run *run, struct slave_segment *seg,
     if (seg->row.stream != seg->stream->row.number ||
         (!seg->row.done && head->seq != seg->row.seq) ||
         seg->row.at > head->segment_bytes)
-        refuse(run, seg, "not the segment it was before");
+        slave_ingest_refuse(run, seg, "not the segment it was before");
     else if (!seg->row.done)
         slave_segment_set_state(seg, SLAVE_SEG_WAITING, "resumed");
     else if (head->seq != seg->row.seq)
-        begin_incarnation(seg, head);
+        slave_ingest_begin(seg, head);
     else if (head->state == IPS_SEGMENT_DRAINED)
         slave_segment_set_state(seg, SLAVE_SEG_DRAINED, "was handed back");
     else
@@ -123,9 +124,9 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
     struct ips_err err = {0};
     struct ips_segment_header head;
     struct stat st = {0};
-    int fd = segment_fd(d, run, seg, &err);
+    int fd = slave_ingest_fd(d, run, seg, &err);
     int rc = fd < 0 ? fd : slave_poolfs_header(fd, &head, &err);
-    back_off(seg, now_ns, false);
+    slave_ingest_back_off(seg, now_ns, false);
     if (!seg->since_ns)
         seg->since_ns = now_ns;
     if (rc == IPS_E_LIMIT) {
@@ -144,7 +145,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc < 0) {
-        refuse(run, seg, err.msg);
+        slave_ingest_refuse(run, seg, err.msg);
         return;
     }
     uint32_t known = run->stream_count;
@@ -169,12 +170,13 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
     }
     seg->row.stream = stream->row.number;
     if (head.seq < stream->row.next_seq)
-        refuse(run, seg, "its part of the stream was read already");
+        slave_ingest_refuse(run, seg,
+                            "its part of the stream was read already");
     else
-        begin_incarnation(seg, &head);
+        slave_ingest_begin(seg, &head);
 }
 
-/* ---- records ---------------------------------------------------------- */
+/* ---- records ---- */
 
 static uint32_t word_at(const uint8_t *p)
 {
@@ -277,9 +279,8 @@ static int take(struct slave_drain *d, struct slave_run *run,
     atomic_thread_fence(memory_order_acquire);
     ssize_t n = read_some(seg->fd, data, len, seg->row.at);
     uint32_t records;
-    size_t good = n == (ssize_t)len
-                      ? check_records(st->image, data, len, &records)
-                      : 0;
+    size_t good =
+        n == (ssize_t)len ? check_records(st->image, data, len, &records) : 0;
     *wrong = good != len;
     if (good == 0)
         return 0;
@@ -297,7 +298,7 @@ static int take(struct slave_drain *d, struct slave_run *run,
     return 0;
 }
 
-/* ---- trouble ------------------------------------------------------------ */
+/* ---- trouble ---- */
 
 /* Keeps the damaged file beside the archive, for whoever wants to know. */
 static void keep_aside(struct slave_run *run, struct slave_segment *seg)
@@ -309,8 +310,8 @@ static void keep_aside(struct slave_run *run, struct slave_segment *seg)
         return;
     snprintf(path, sizeof(path), "%s/damaged/%s.%u", run->dir, seg->row.file,
              seg->row.seq);
-    int out = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                   0600);
+    int out =
+        open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (out < 0)
         return;
     uint8_t buffer[16384];
@@ -392,7 +393,7 @@ static bool over_hole(struct slave_run *run, struct slave_segment *seg)
     return false;
 }
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ---- */
 
 static void add_lost(struct slave_run *run, struct slave_segment *seg,
                      const struct ips_segment_header *head)
@@ -479,24 +480,24 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
     struct ips_segment_header head;
     uint32_t at = seg->row.at;
     bool finished = false;
-    int fd = segment_fd(d, run, seg, &why);
+    int fd = slave_ingest_fd(d, run, seg, &why);
     /* First who is dead and what is closed, then the records. */
-    bool gone = writer_gone(seg);
+    bool gone = slave_ingest_writer_gone(seg);
     int rc = fd < 0 ? fd : slave_poolfs_header(fd, &head, &why);
     if (rc == IPS_E_LIMIT || rc == IPS_E_IO) {
-        back_off(seg, now_ns, false);
+        slave_ingest_back_off(seg, now_ns, false);
         ips_log_warn("run %s: %s", run->row.name, why.msg);
         return;
     }
-    if (rc == 0 && (head.segment_bytes != seg->size ||
-                    head.seq != seg->row.seq))
+    if (rc == 0 &&
+        (head.segment_bytes != seg->size || head.seq != seg->row.seq))
         rc = IPS_E_CORRUPT;
     if (rc < 0) {
         if (!seg->row.given_up && fd >= 0)
             give_up(run, seg);
         if (fd < 0 || gone || run->images == NULL)
             segment_done(seg);
-        back_off(seg, now_ns, false);
+        slave_ingest_back_off(seg, now_ns, false);
         return;
     }
     bool closed = head.state != IPS_SEGMENT_OPEN;
@@ -512,7 +513,7 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
         run->changed_ns = now_ns;
         seg->stream->image->last_ns = now_ns;
     }
-    back_off(seg, now_ns, seg->row.at != at);
+    slave_ingest_back_off(seg, now_ns, seg->row.at != at);
 }
 
 /* Its turn comes when what precedes it in the stream is done. */
@@ -529,7 +530,7 @@ static void poll_waiting(struct slave_run *run, struct slave_segment *seg,
         return;
     }
     if (seg->row.seq < st->row.next_seq) {
-        refuse(run, seg, "a second segment of the same number");
+        slave_ingest_refuse(run, seg, "a second segment of the same number");
         return;
     }
     for (struct slave_segment *s = run->segments; s; s = s->next)
@@ -550,94 +551,6 @@ static void poll_waiting(struct slave_run *run, struct slave_segment *seg,
     run->row.given_up += seg->row.seq - st->row.next_seq;
     st->row.next_seq = seg->row.seq;
     st->gap_ns = 0;
-}
-
-/* ---- after the commit --------------------------------------------------- */
-
-static void remove_segment(struct slave_drain *d, struct slave_run *run,
-                           struct slave_segment *seg, const char *why)
-{
-    struct ips_err err = {0};
-    struct stat st = {0};
-    if (fstatat(run->dirfd, seg->row.file, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        if (unlinkat(run->dirfd, seg->row.file, 0) < 0 && errno != ENOENT) {
-            ips_log_warn("run %s: remove %s: %s", run->row.name,
-                         seg->row.file, strerror(errno));
-            seg->next_poll_ns = slave_now_ns() + SLAVE_SECOND_NS;
-            return;
-        }
-        char dir[IPS_PATH_BYTES + 80];
-        snprintf(dir, sizeof(dir), "%s/%s", d->pool, run->row.name);
-        if (ips_control_release(dir, (uint64_t)st.st_blocks * 512, &err) < 0)
-            ips_log_debug("run %s: %s", run->row.name, err.msg);
-    }
-    slave_segment_close_fd(d, seg);
-    slave_segment_set_state(seg, SLAVE_SEG_GONE, why);
-    seg->drop_row = seg->stored;
-}
-
-static void settle_done(struct slave_drain *d, struct slave_run *run,
-                        struct slave_segment *seg, uint64_t now_ns)
-{
-    struct ips_err err = {0};
-    struct ips_segment_header head;
-    back_off(seg, now_ns, false);
-    if (writer_gone(seg)) {
-        remove_segment(d, run, seg, "its writer is gone");
-        return;
-    }
-    int fd = segment_fd(d, run, seg, &err);
-    if (fd < 0 || slave_poolfs_header(fd, &head, &err) < 0)
-        return; /* ends with its writer */
-    if (head.abandoned) {
-        remove_segment(d, run, seg, "abandoned");
-    } else if (head.state == IPS_SEGMENT_CLOSED && !seg->skipped) {
-        /* Zeroes first, DRAINED last: from DRAINED on the writer may append,
-         * and it counts on zeroes behind its last record. */
-        if (ips_segment_set_drained(fd, &err) < 0)
-            ips_log_warn("run %s: segment %s: %s", run->row.name,
-                         seg->row.file, err.msg);
-        else
-            slave_segment_set_state(seg, SLAVE_SEG_DRAINED, "handed back");
-    }
-}
-
-static void settle_drained(struct slave_drain *d, struct slave_run *run,
-                           struct slave_segment *seg, uint64_t now_ns)
-{
-    struct ips_err err = {0};
-    struct ips_segment_header head;
-    back_off(seg, now_ns, false);
-    /* Gone before looked at: it may have been used again in between. */
-    bool gone = writer_gone(seg);
-    int fd = segment_fd(d, run, seg, &err);
-    if (fd < 0 || slave_poolfs_header(fd, &head, &err) < 0)
-        return;
-    if (head.seq != seg->row.seq && head.state != IPS_SEGMENT_DRAINED) {
-        if (head.seq < seg->stream->row.next_seq)
-            refuse(run, seg, "used again with an old number");
-        else
-            begin_incarnation(seg, &head);
-        seg->next_poll_ns = 0;
-        run->changed_ns = now_ns;
-    } else if (gone || head.abandoned) {
-        remove_segment(d, run, seg, gone ? "its writer is gone" : "abandoned");
-    }
-}
-
-void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,
-                         struct slave_segment *seg, uint64_t now_ns)
-{
-    if (seg->state == SLAVE_SEG_READING && seg->row.done && !seg->dirty)
-        slave_segment_set_state(seg, SLAVE_SEG_DONE, "all of it committed");
-    else if (now_ns < seg->next_poll_ns && !run->want_sync)
-        return;
-    if (seg->state == SLAVE_SEG_DONE)
-        settle_done(d, run, seg, now_ns);
-    else if (seg->state == SLAVE_SEG_DRAINED)
-        settle_drained(d, run, seg, now_ns);
-    if (d->open_fds > d->max_fds)
-        slave_segment_close_fd(d, seg);
 }
 
 void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,

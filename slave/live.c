@@ -51,8 +51,8 @@ void slave_live_open(struct slave_drain *d)
  * every stamp, so it is added to ours when they are compared. */
 static uint64_t agent_clock_ns(const struct ips_control *c)
 {
-    int64_t since = (int64_t)(clock_ns(CLOCK_MONOTONIC_RAW) -
-                              c->created_raw_ns);
+    int64_t since =
+        (int64_t)(clock_ns(CLOCK_MONOTONIC_RAW) - c->created_raw_ns);
     ips_i128 t = (ips_i128)c->created_raw_ns + since + c->test_offset_ns +
                  (ips_i128)since * c->test_drift_ppm / 1000000;
     if (c->test_step_ns && since >= (int64_t)c->test_step_at_ns)
@@ -60,8 +60,7 @@ static uint64_t agent_clock_ns(const struct ips_control *c)
     return t > 0 ? (uint64_t)t : 0;
 }
 
-static void image_ended(struct slave_image *image,
-                        enum slave_image_state state)
+static void image_ended(struct slave_image *image, enum slave_image_state state)
 {
     slave_live_forget(image);
     image->state = state;
@@ -73,8 +72,7 @@ static void image_ended(struct slave_image *image,
         if (s->stream && s->stream->image == image)
             s->next_poll_ns = 0;
     ips_log_debug("run %s: pid %u %s", image->run->row.name, image->pid,
-                  state == SLAVE_IMAGE_DEAD ? "is dead"
-                                            : "has another image");
+                  state == SLAVE_IMAGE_DEAD ? "is dead" : "has another image");
 }
 
 void slave_live_forget(struct slave_image *image)
@@ -220,7 +218,7 @@ void slave_live_events(struct slave_drain *d, uint64_t now_ns)
     } while (n == 64);
 }
 
-/* ---- other pid namespaces -------------------------------------------- */
+/* ---- other pid namespaces ---- */
 
 /* The last number of the NSpid line: the pid in the innermost namespace; 0
  * where the process has no namespace below ours. */
@@ -326,11 +324,11 @@ void slave_live_look(struct slave_drain *d, uint64_t now_ns)
                 judge_unseen(d, i, now_ns);
 }
 
-/* ---- before a run is closed ------------------------------------------ */
+/* ---- before a run is closed ---- */
 
 struct environment_ask {
     const struct slave_drain *d;
-    char run[80];             /* IPS_RUN=... */
+    char run[80];                   /* IPS_RUN=... */
     char pool[IPS_PATH_BYTES + 16]; /* IPS_POOL=... */
 };
 

@@ -18,7 +18,7 @@
 #include "slave/slave.h"
 
 #define AFTER_RUN_NS (2 * SLAVE_SECOND_NS) /* a private slave stays so long */
-#define WAITED_NS (SLAVE_SECOND_NS / 2) /* normal priority after a request */
+#define WAITED_NS (SLAVE_SECOND_NS / 2)    /* normal priority after a request */
 
 static struct {
     struct event *turn, *pool, *worked, *signals[3];
@@ -29,14 +29,14 @@ static void leave_loop(struct slave *s)
     (void)event_base_loopbreak(s->base);
 }
 
-/* ---- the turn ------------------------------------------------------------ */
+/* ---- the turn ---- */
 
 /* A private slave's end: under pool.lock nobody makes a run, so if there is
  * none now there will be none that we leave alone. */
 static void try_leave(struct slave *s, uint64_t now_ns)
 {
-    uint64_t idle = s->had_run && !s->opt.idle_given ? AFTER_RUN_NS
-                                                     : s->opt.idle_ns;
+    uint64_t idle =
+        s->had_run && !s->opt.idle_given ? AFTER_RUN_NS : s->opt.idle_ns;
     if (slave_drain_open_runs(&s->drain) || slave_serve_pending(s)) {
         s->busy_ns = now_ns;
         return;
@@ -62,8 +62,7 @@ static void set_level(struct slave *s, uint64_t now_ns)
     bool waited_for = slave_serve_pending(s) > 0 ||
                       ips_sub_sat(now_ns, s->busy_ns) < WAITED_NS;
     s->wanted_level = slave_level_want((enum slave_level)s->level,
-                                       slave_drain_fill(&s->drain),
-                                       waited_for);
+                                       slave_drain_fill(&s->drain), waited_for);
     if (s->wanted_level != s->level)
         leave_loop(s);
 }
@@ -85,9 +84,9 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
         try_leave(s, now);
     if (!s->stopping)
         set_level(s, now);
-    const struct timeval tv = {.tv_sec = (time_t)(wait / SLAVE_SECOND_NS),
-                               .tv_usec = (suseconds_t)(
-                                   wait % SLAVE_SECOND_NS / 1000)};
+    const struct timeval tv = {
+        .tv_sec = (time_t)(wait / SLAVE_SECOND_NS),
+        .tv_usec = (suseconds_t)(wait % SLAVE_SECOND_NS / 1000)};
     (void)event_add(events.turn, &tv);
 }
 
@@ -124,7 +123,7 @@ static void wake(void *arg)
     (void)!write(s->wake_fd, &one, sizeof(one)); /* full means: is awake */
 }
 
-/* ---- setup ------------------------------------------------------------------ */
+/* ---- setup ---- */
 
 static int pool_setup(struct slave *s, struct ips_err *err)
 {
@@ -161,10 +160,10 @@ static int events_setup(struct slave *s, struct ips_err *err)
     if (!s->base || s->wake_fd < 0)
         return ips_err_errno(err, "event loop");
     events.turn = event_new(s->base, -1, 0, on_turn, s);
-    events.pool = event_new(s->base, s->drain.epoll_fd, EV_READ | EV_PERSIST,
-                            on_pool, s);
-    events.worked = event_new(s->base, s->wake_fd, EV_READ | EV_PERSIST,
-                              on_worked, s);
+    events.pool =
+        event_new(s->base, s->drain.epoll_fd, EV_READ | EV_PERSIST, on_pool, s);
+    events.worked =
+        event_new(s->base, s->wake_fd, EV_READ | EV_PERSIST, on_worked, s);
     if (!events.turn || !events.pool || !events.worked ||
         event_add(events.pool, NULL) < 0 || event_add(events.worked, NULL) < 0)
         return ips_err_set(err, IPS_E_NO_MEMORY, "event loop");
@@ -209,8 +208,8 @@ static void loop(struct slave *s)
 
 int main(int argc, char **argv)
 {
-    struct slave s = {.lock_fd = -1, .wake_fd = -1,
-                      .wanted_level = SLAVE_LEVEL_NORMAL};
+    struct slave s = {
+        .lock_fd = -1, .wake_fd = -1, .wanted_level = SLAVE_LEVEL_NORMAL};
     struct ips_err err = {0};
     char who[80];
     enum slave_parsed parsed = slave_options_parse(argc, argv, &s.opt);

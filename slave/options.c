@@ -24,24 +24,38 @@ static const struct record {
     const char *name, *arg, *help;
     int code;
 } records[] = {
-    {"pool", "DIR", "pool to drain (default $IPS_POOL_ROOT, else "
-                    "/dev/shm/ips-UID)", OPT_POOL},
-    {"state", "DIR", "where results are kept (default $IPS_STATE, else "
-                     "$XDG_STATE_HOME/ips)", OPT_STATE},
-    {"machine", "NAME", "name of this machine (default $IPS_MACHINE, else the "
-                        "host name)", OPT_MACHINE},
-    {"master", "ADDR", "master's address, unix:PATH or tcp:HOST:PORT (default "
-                       "unix:STATE/master.sock)", OPT_MASTER},
+    {"pool", "DIR",
+     "pool to drain (default $IPS_POOL_ROOT, else "
+     "/dev/shm/ips-UID)",
+     OPT_POOL},
+    {"state", "DIR",
+     "where results are kept (default $IPS_STATE, else "
+     "$XDG_STATE_HOME/ips)",
+     OPT_STATE},
+    {"machine", "NAME",
+     "name of this machine (default $IPS_MACHINE, else the "
+     "host name)",
+     OPT_MACHINE},
+    {"master", "ADDR",
+     "master's address, unix:PATH or tcp:HOST:PORT (default "
+     "unix:STATE/master.sock)",
+     OPT_MASTER},
     {"private", NULL, "end when every run is archived and nobody asks",
      OPT_PRIVATE},
-    {"idle", "SECONDS", "with --private: how long to wait for questions "
-                        "(default 10; 2 after a run)", OPT_IDLE},
-    {"archive-max", "BYTES", "remove the oldest closed runs above this size "
-                             "(default 4G; K, M, G, T; 0 no limit)",
+    {"idle", "SECONDS",
+     "with --private: how long to wait for questions "
+     "(default 10; 2 after a run)",
+     OPT_IDLE},
+    {"archive-max", "BYTES",
+     "remove the oldest closed runs above this size "
+     "(default 4G; K, M, G, T; 0 no limit)",
      OPT_ARCHIVE_MAX},
-    {"archive-age", "DAYS", "remove closed runs older than this (default 30; "
-                            "0 no limit)", OPT_ARCHIVE_AGE},
-    {"foreground", NULL, "accepted for clarity: it never goes into the background", 'f'},
+    {"archive-age", "DAYS",
+     "remove closed runs older than this (default 30; "
+     "0 no limit)",
+     OPT_ARCHIVE_AGE},
+    {"foreground", NULL,
+     "accepted for clarity: it never goes into the background", 'f'},
     {"help", NULL, "print this and exit", 'h'},
     {"version", NULL, "print the version and exit", OPT_VERSION},
 };

@@ -30,8 +30,7 @@ int slave_poolfs_open_dir(int at, const char *name, struct ips_err *err)
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return ips_err_errno(err, "directory %s", name);
-    if (fstat(fd, &st) < 0 ||
-        (st.st_uid != geteuid() && st.st_uid != 0)) {
+    if (fstat(fd, &st) < 0 || (st.st_uid != geteuid() && st.st_uid != 0)) {
         close(fd);
         return ips_err_set(err, IPS_E_REFUSED,
                            "directory %s belongs to user %u", name,
@@ -42,14 +41,14 @@ int slave_poolfs_open_dir(int at, const char *name, struct ips_err *err)
 
 /* Opens a regular file with one link and a sane owner. O_NONBLOCK: a FIFO put
  * there must not hold us up. */
-static int open_regular(int dirfd, const char *file, int flags,
-                        struct stat *st, struct ips_err *err)
+static int open_regular(int dirfd, const char *file, int flags, struct stat *st,
+                        struct ips_err *err)
 {
-    int fd = openat(dirfd, file, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC |
-                                     O_NOCTTY);
+    int fd = openat(dirfd, file,
+                    flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
-        int code = errno == ENOENT    ? IPS_E_NOT_FOUND
-                   : errno == ELOOP   ? IPS_E_REFUSED
+        int code = errno == ENOENT                      ? IPS_E_NOT_FOUND
+                   : errno == ELOOP                     ? IPS_E_REFUSED
                    : errno == EMFILE || errno == ENFILE ? IPS_E_LIMIT
                                                         : IPS_E_IO;
         ips_err_errno(err, "open %s", file);
@@ -60,8 +59,8 @@ static int open_regular(int dirfd, const char *file, int flags,
     if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode) || st->st_nlink != 1 ||
         !owner_ok(st)) {
         close(fd);
-        return ips_err_set(err, IPS_E_REFUSED,
-                           "%s is not a plain file of ours", file);
+        return ips_err_set(err, IPS_E_REFUSED, "%s is not a plain file of ours",
+                           file);
     }
     return fd;
 }
@@ -70,8 +69,7 @@ static int read_at(int fd, void *out, size_t len, off_t at)
 {
     size_t done = 0;
     while (done < len) {
-        ssize_t n = pread(fd, (char *)out + done, len - done,
-                          at + (off_t)done);
+        ssize_t n = pread(fd, (char *)out + done, len - done, at + (off_t)done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -129,9 +127,8 @@ int slave_poolfs_header(int fd, struct ips_segment_header *out,
     if (out->magic != IPS_SEGMENT_MAGIC)
         return ips_err_set(err, IPS_E_CORRUPT, "not a segment");
     if (out->version != IPS_POOL_VERSION)
-        return ips_err_set(err, IPS_E_VERSION,
-                           "header version %u, expected %u", out->version,
-                           IPS_POOL_VERSION);
+        return ips_err_set(err, IPS_E_VERSION, "header version %u, expected %u",
+                           out->version, IPS_POOL_VERSION);
     if (out->header_bytes != sizeof(*out) ||
         out->segment_bytes <= sizeof(*out) ||
         out->segment_bytes > IPS_SEGMENT_MAX_BYTES ||

@@ -18,8 +18,8 @@
 
 /* Opens directory `name` in `at` (AT_FDCWD allowed): no symlink, ours (or
  * root's). Returns the descriptor or a negative code. */
-int slave_poolfs_open_dir(int at, const char *name, struct ips_err *err)
-    IPS_MUST_USE;
+int slave_poolfs_open_dir(int at, const char *name,
+                          struct ips_err *err) IPS_MUST_USE;
 
 /* Reads and checks `control` of a run's directory. IPS_E_NOT_FOUND where there
  * is none. Every text in *out ends with a NUL. */
@@ -28,8 +28,8 @@ int slave_poolfs_control(int dirfd, struct ips_control *out,
 
 /* Opens a segment for reading and for its state word. Returns the descriptor,
  * or a negative code. */
-int slave_poolfs_segment(int dirfd, const char *file, struct ips_err *err)
-    IPS_MUST_USE;
+int slave_poolfs_segment(int dirfd, const char *file,
+                         struct ips_err *err) IPS_MUST_USE;
 
 /* Reads the header. IPS_E_INCOMPLETE while the writer has not filled it yet;
  * IPS_E_CORRUPT or IPS_E_VERSION where it cannot be right. `state` is read

@@ -69,15 +69,14 @@ void slave_segment_set_state(struct slave_segment *seg,
     seg->state = next;
 }
 
-/* ---- parts of a run ---------------------------------------------------- */
+/* ---- parts of a run ---- */
 
 static uint64_t text_hash(const char *text)
 {
     return ips_fnv1a(IPS_FNV_SEED, text, strlen(text));
 }
 
-struct slave_segment *slave_run_segment(struct slave_run *run,
-                                        const char *file)
+struct slave_segment *slave_run_segment(struct slave_run *run, const char *file)
 {
     uint64_t hash = text_hash(file);
     struct slave_link *l = slave_map_first(&run->segment_map, hash);
@@ -186,7 +185,7 @@ struct slave_stream *slave_run_stream(struct slave_run *run,
     return st;
 }
 
-/* ---- restored from the database ---------------------------------------- */
+/* ---- restored from the database ---- */
 
 struct restore {
     struct slave_drain *d;
@@ -231,8 +230,8 @@ static int load_parts(struct slave_drain *d, struct slave_run *run,
     struct restore r = {d, run, err};
     if (run->streams || !run->row.id)
         return 0;
-    int rc = slave_store_streams(d->store, run->row.id, restore_stream, &r,
-                                 err);
+    int rc =
+        slave_store_streams(d->store, run->row.id, restore_stream, &r, err);
     if (rc == 0)
         rc = slave_store_segments(d->store, run->row.id, restore_segment, &r,
                                   err);
@@ -276,7 +275,7 @@ int slave_run_restore(struct slave_drain *d, struct ips_err *err)
     return slave_store_runs(d->store, restore_run, &r, err);
 }
 
-/* ---- found in the pool --------------------------------------------------- */
+/* ---- found in the pool ---- */
 
 /* A run that goes on after it was closed here (another command of it was
  * started on this machine): its new control counts its losses from zero. */
@@ -312,8 +311,8 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     if (rc == 0)
         rc = load_parts(d, run, err);
     if (rc == 0 && run->archive.fd < 0)
-        rc = slave_archive_open(&run->archive, run->dir,
-                                run->row.archive_bytes, &missing, err);
+        rc = slave_archive_open(&run->archive, run->dir, run->row.archive_bytes,
+                                &missing, err);
     if (rc < 0)
         return rc;
     /* Images whose segments are all gone have no file to be found by. */
@@ -339,7 +338,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     return 0;
 }
 
-/* ---- closed -------------------------------------------------------------- */
+/* ---- closed ---- */
 
 static void free_parts(struct slave_drain *d, struct slave_run *run)
 {
@@ -470,7 +469,7 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         close(lock);
 }
 
-/* ---- limits -------------------------------------------------------------- */
+/* ---- limits ---- */
 
 static void remove_tree(const char *path)
 {
@@ -524,25 +523,37 @@ static struct slave_run **oldest_closed(struct slave_drain *d)
     return oldest;
 }
 
+/* The worker writes graphs beside the archive, without telling. */
+static void measure_graph(struct slave_run *run)
+{
+    char path[IPS_PATH_BYTES + 16];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/graph", run->dir);
+    run->row.graph_bytes =
+        stat(path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
 void slave_run_limits(struct slave_drain *d)
 {
     uint64_t sum = 0, now = slave_real_ns();
-    for (struct slave_run *r = d->runs; r; r = r->next)
+    for (struct slave_run *r = d->runs; r; r = r->next) {
+        measure_graph(r);
         sum += r->row.archive_bytes + r->row.graph_bytes;
+    }
     for (;;) {
         struct slave_run **p = oldest_closed(d);
         if (!p)
             return;
         uint64_t age = ips_sub_sat(now, (*p)->row.closed_real_ns);
         bool large = d->archive_max_bytes && sum > d->archive_max_bytes;
-        bool old = d->archive_age_s &&
-                   age / SLAVE_SECOND_NS > d->archive_age_s;
+        bool old = d->archive_age_s && age / SLAVE_SECOND_NS > d->archive_age_s;
         if (!large && !old)
             return;
         struct slave_run *run = *p;
         uint64_t bytes = run->row.archive_bytes + run->row.graph_bytes;
-        remove_run(d, p, large ? "the archive is over its size limit"
-                               : "older than the archive's age limit");
+        remove_run(d, p,
+                   large ? "the archive is over its size limit"
+                         : "older than the archive's age limit");
         if (*p == run)
             return; /* the database refused */
         sum -= bytes;

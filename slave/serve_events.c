@@ -40,7 +40,7 @@ struct events_job {
     char machine[64], object[256];
     uint64_t from_ns, to_ns, limit, sent;
     struct slave_archive_map map;
-    struct stream_place *place; /* by output order */
+    struct stream_place *place;        /* by output order */
     const struct slave_frame **frames; /* by stream */
     struct channel_place *channels;
     size_t channel_count;
@@ -74,12 +74,12 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     free(j->ptrs);
 }
 
-/* ---- names ------------------------------------------------------------- */
+/* ---- names ---- */
 
 static void put_address(char *out, size_t len, const struct ips_addr *a)
 {
     char text[INET6_ADDRSTRLEN] = "?";
-    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0,
+    static const uint8_t mapped[12] = {0, 0, 0, 0, 0,    0,
                                        0, 0, 0, 0, 0xff, 0xff};
     if (memcmp(a->addr, mapped, sizeof(mapped)) == 0) {
         inet_ntop(AF_INET, a->addr + 12, text, sizeof(text));
@@ -146,7 +146,7 @@ static void channel_text(const struct events_job *j, uint32_t stream,
         snprintf(out, len, "#%u", id);
 }
 
-/* ---- the index ----------------------------------------------------------- */
+/* ---- the index ---- */
 
 /* The chain of a stream: its (pid, tid), and of several the last that began
  * before it did - an image after exec continues a chain. */
@@ -254,8 +254,8 @@ static int index_frames(struct events_job *j, uint32_t *slot, uint32_t slots)
     const struct slave_frame *f;
     uint32_t *fill = calloc((size_t)s->stream_count + 1, sizeof(*fill));
     size_t at = 0, total = 0, cap = 0;
-    int rc = fill ? 0
-                  : ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    int rc =
+        fill ? 0 : ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     while (rc == 0 &&
            (rc = slave_archive_next(&j->map, &at, &f, &j->job.err)) > 0) {
         rc = f->stream < slots && slot[f->stream] != UINT32_MAX
@@ -317,8 +317,7 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
     }
     if (rc == 0) {
         find_images(j);
-        rc = slave_archive_map(s->dir, s->archive_bytes, &j->map,
-                               &j->job.err);
+        rc = slave_archive_map(s->dir, s->archive_bytes, &j->map, &j->job.err);
     }
     if (rc == 0)
         rc = index_frames(j, slot, slots);
@@ -332,12 +331,11 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
     return 0;
 }
 
-/* ---- rows ------------------------------------------------------------------ */
+/* ---- rows ---- */
 
 static struct event_row *add_row(struct events_job *j,
-                                 const struct stream_place *p,
-                                 const char *type, uint64_t t_ns,
-                                 uint64_t cpu_ns)
+                                 const struct stream_place *p, const char *type,
+                                 uint64_t t_ns, uint64_t cpu_ns)
 {
     const struct ips_built *b = &j->graph->b;
     uint64_t since = ips_sub_sat(t_ns, b->first_ns);
@@ -386,8 +384,8 @@ static void io_row(struct events_job *j, const struct stream_place *p,
     if (!r)
         return;
     channel_text(j, p->stream, io->h.a, r->channel, sizeof(r->channel));
-    r->row.bytes = second || ips_rec_type(&io->h) == IPS_REC_SEND ? io->result
-                                                                  : 0;
+    r->row.bytes =
+        second || ips_rec_type(&io->h) == IPS_REC_SEND ? io->result : 0;
     if (io->err && (second || ips_rec_type(&io->h) != IPS_REC_RECV))
         snprintf(r->detail, sizeof(r->detail), "%s: %s", op_name(io->op),
                  strerrorname_np(io->err) ? strerrorname_np(io->err) : "?");
@@ -519,8 +517,7 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         plain(j, p, "lost", t, 0, 0, detail);
         break;
     case IPS_REC_CHAN:
-        snprintf(detail, sizeof(detail), "descriptor %u",
-                 AS(ips_rec_chan)->fd);
+        snprintf(detail, sizeof(detail), "descriptor %u", AS(ips_rec_chan)->fd);
         plain(j, p, "channel", t, 0, rec->a, detail);
         break;
     case IPS_REC_CLOSE:

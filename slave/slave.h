@@ -41,9 +41,9 @@ struct slave {
     int lock_fd; /* slave.lock, held */
     int wake_fd; /* eventfd: the worker has something */
     bool stopping;
-    bool had_run;          /* a run was in the pool since we began */
-    uint64_t busy_ns;      /* monotonic, of the last request or open run */
-    unsigned level;        /* scheduling, see level.h */
+    bool had_run;     /* a run was in the pool since we began */
+    uint64_t busy_ns; /* monotonic, of the last request or open run */
+    unsigned level;   /* scheduling, see level.h */
     unsigned wanted_level;
 };
 

@@ -42,8 +42,8 @@ struct slave_run_row {
     uint64_t archive_bytes;
     uint64_t graph_bytes;
     uint64_t events;
-    uint64_t torn;     /* reservations never published */
-    uint64_t given_up; /* damaged segments */
+    uint64_t torn;                 /* reservations never published */
+    uint64_t given_up;             /* damaged segments */
     uint64_t lost[IPS_LOST_COUNT]; /* all: the streams' and control's own;
         control.lost says how much of control's is in it */
     uint64_t processes, threads, untraced;
@@ -76,8 +76,7 @@ int slave_store_open(const char *path, struct slave_store **out,
 void slave_store_close(struct slave_store *s);
 
 int slave_store_begin(struct slave_store *s, struct ips_err *err) IPS_MUST_USE;
-int slave_store_commit(struct slave_store *s, struct ips_err *err)
-    IPS_MUST_USE;
+int slave_store_commit(struct slave_store *s, struct ips_err *err) IPS_MUST_USE;
 void slave_store_rollback(struct slave_store *s);
 
 /* Insert or replace. put_run sets row->id of a new run. */
@@ -90,8 +89,8 @@ int slave_store_put_segment(struct slave_store *s, int64_t run,
                             const struct slave_segment_row *row,
                             struct ips_err *err) IPS_MUST_USE;
 int slave_store_drop_segment(struct slave_store *s, int64_t run,
-                             const char *file, struct ips_err *err)
-    IPS_MUST_USE;
+                             const char *file,
+                             struct ips_err *err) IPS_MUST_USE;
 /* Everything of a run, in a transaction of its own. */
 int slave_store_drop_run(struct slave_store *s, int64_t run,
                          struct ips_err *err) IPS_MUST_USE;
@@ -114,7 +113,7 @@ struct ips_built;
 /* Replaces the run's IRT by that of a build, in a transaction of its own.
  * `b` may not change meanwhile. O(rows). store_irt.c */
 int slave_store_put_irt(struct slave_store *s, int64_t run,
-                        const struct ips_built *b, struct ips_err *err)
-    IPS_MUST_USE;
+                        const struct ips_built *b,
+                        struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -12,9 +12,8 @@ static int put_processes(struct slave_store *s, int64_t run,
         (void)sqlite3_bind_int64(q, 1, run);
         slave_bind_u64(q, 2, i);
         slave_bind_u64(q, 3, p->pid);
-        (void)sqlite3_bind_int64(q, 4,
-                                 p->parent == IPS_NONE ? -1
-                                                       : (int64_t)p->parent);
+        (void)sqlite3_bind_int64(
+            q, 4, p->parent == IPS_NONE ? -1 : (int64_t)p->parent);
         slave_bind_text(q, 5, p->name);
         slave_bind_text(q, 6, p->command);
         slave_bind_u64(q, 7, p->start_ns);

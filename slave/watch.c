@@ -31,8 +31,7 @@ int slave_watch_open(struct slave_drain *d, struct ips_err *err)
         if (epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, d->inotify_fd, &ev) < 0)
             return ips_err_errno(err, "epoll");
         d->pool_watch = inotify_add_watch(d->inotify_fd, d->pool,
-                                          IN_CREATE | IN_MOVED_TO |
-                                              IN_ONLYDIR);
+                                          IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);
     }
     if (d->pool_watch < 0)
         ips_log_warn("no inotify here (%s): the pool is listed every second",
@@ -128,7 +127,8 @@ void slave_watch_pool(struct slave_drain *d)
 static bool segment_name(const char *name)
 {
     size_t len = strlen(name), suffix = strlen(IPS_SEGMENT_SUFFIX);
-    return len > suffix && len < sizeof(((struct slave_segment_row *)0)->file) &&
+    return len > suffix &&
+           len < sizeof(((struct slave_segment_row *)0)->file) &&
            strcmp(name + len - suffix, IPS_SEGMENT_SUFFIX) == 0;
 }
 
@@ -162,8 +162,8 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run)
         /* By the descriptor, not the path: the very directory we read. */
         char path[64];
         snprintf(path, sizeof(path), "/proc/self/fd/%d", run->dirfd);
-        run->watch = inotify_add_watch(d->inotify_fd, path,
-                                       IN_CREATE | IN_MOVED_TO);
+        run->watch =
+            inotify_add_watch(d->inotify_fd, path, IN_CREATE | IN_MOVED_TO);
     }
     struct dirent *e;
     int fresh = 0;

@@ -87,9 +87,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-int slave_work_start(struct slave_graphs *graphs,
-                     void (*on_ready)(void *arg), void *arg,
-                     struct slave_work **out, struct ips_err *err)
+int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
+                     void *arg, struct slave_work **out, struct ips_err *err)
 {
     struct slave_work *w = calloc(1, sizeof(*w));
     if (!w)

@@ -27,10 +27,10 @@ struct slave_run;
 
 struct slave_job {
     struct slave_job *next;
-    uint64_t id;            /* of the request */
-    struct slave_run *run;  /* pinned by the loop; not for the worker */
-    uint64_t credit;        /* replies that may still be sent */
-    bool cancelled;         /* the asker is gone, or said so */
+    uint64_t id;           /* of the request */
+    struct slave_run *run; /* pinned by the loop; not for the worker */
+    uint64_t credit;       /* replies that may still be sent */
+    bool cancelled;        /* the asker is gone, or said so */
     bool parked;
     void (*step)(struct slave_job *job, struct slave_graphs *graphs);
     void (*release)(struct slave_job *job, struct slave_graphs *graphs);
@@ -44,10 +44,9 @@ struct slave_work;
 
 /* `on_ready` is called on the worker whenever slave_work_take has something:
  * it wakes the loop. `graphs` is borrowed, and the worker's from now on. */
-int slave_work_start(struct slave_graphs *graphs,
-                     void (*on_ready)(void *arg), void *arg,
-                     struct slave_work **out, struct ips_err *err)
-    IPS_MUST_USE;
+int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
+                     void *arg, struct slave_work **out,
+                     struct ips_err *err) IPS_MUST_USE;
 /* Waits for the step in hand; releases every job the worker still has. */
 void slave_work_stop(struct slave_work *w);
 

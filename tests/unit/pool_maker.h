@@ -117,15 +117,14 @@ struct maker_segment {
 
 static inline void maker_put_header(struct maker_segment *s)
 {
-    maker_check(pwrite(s->fd, &s->head, sizeof(s->head), 0) ==
-                    sizeof(s->head),
+    maker_check(pwrite(s->fd, &s->head, sizeof(s->head), 0) == sizeof(s->head),
                 "header");
 }
 
 /* Segment `seq` of thread `tid` of process `pid`; open. */
-static inline void maker_segment(struct maker_segment *s,
-                                 const struct maker *m, const char *run,
-                                 pid_t pid, uint32_t tid, uint32_t seq)
+static inline void maker_segment(struct maker_segment *s, const struct maker *m,
+                                 const char *run, pid_t pid, uint32_t tid,
+                                 uint32_t seq)
 {
     struct stat st;
     maker_check(stat("/proc/self/ns/pid", &st) == 0, "pidns");

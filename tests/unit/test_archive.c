@@ -73,11 +73,9 @@ static void test_archive__uncommitted_is_cut(void **state)
     slave_archive_commit(&a);
     committed = a.length;
     struct one torn = make(1, 99);
-    assert_int_equal(slave_archive_stage(&a, &torn, sizeof(torn) / 2, NULL),
-                     0);
+    assert_int_equal(slave_archive_stage(&a, &torn, sizeof(torn) / 2, NULL), 0);
     slave_archive_close(&a); /* killed here */
-    assert_int_equal(slave_archive_open(&a, dir, committed, &missing, NULL),
-                     0);
+    assert_int_equal(slave_archive_open(&a, dir, committed, &missing, NULL), 0);
     assert_int_equal(missing, 0);
     assert_int_equal(lseek(a.fd, 0, SEEK_END), committed);
     torn = make(1, 10);
@@ -122,8 +120,8 @@ static void test_archive__damage_is_noticed(void **state)
     for (size_t bit = 0; bit < sizeof(o) * 8; bit++) {
         struct one bad = o;
         ((uint8_t *)&bad)[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_int_equal(
-            pwrite(a.fd, &bad, sizeof(bad), 0), (ssize_t)sizeof(bad));
+        assert_int_equal(pwrite(a.fd, &bad, sizeof(bad), 0),
+                         (ssize_t)sizeof(bad));
         assert_int_equal(count(sizeof(bad), &last), 0);
     }
     assert_int_equal(pwrite(a.fd, &o, sizeof(o), 0), (ssize_t)sizeof(o));

@@ -95,8 +95,8 @@ static void test_graphfile__round_trip(void **state)
     uint64_t bytes;
     assert_int_equal(
         slave_graphfile_write(dir, 5, &built, &peer, 1, &bytes, NULL), 0);
-    assert_int_equal(
-        slave_graphfile_read(dir, 5, &f, &b, &peers, &count, NULL), 0);
+    assert_int_equal(slave_graphfile_read(dir, 5, &f, &b, &peers, &count, NULL),
+                     0);
     assert_int_equal(f.length, bytes);
     assert_int_equal(count, 1);
     assert_int_equal(peers[0].peer_sent_bytes, 9);
@@ -108,13 +108,11 @@ static void test_graphfile__round_trip(void **state)
     assert_true(t_max(&b.g) > 0);
     slave_graphfile_release(&f);
     /* Records were added since: another key. */
-    assert_int_equal(
-        slave_graphfile_read(dir, 6, &f, &b, &peers, &count, NULL),
-        IPS_E_VERSION);
+    assert_int_equal(slave_graphfile_read(dir, 6, &f, &b, &peers, &count, NULL),
+                     IPS_E_VERSION);
     unlink(path);
-    assert_int_equal(
-        slave_graphfile_read(dir, 5, &f, &b, &peers, &count, NULL),
-        IPS_E_NOT_FOUND);
+    assert_int_equal(slave_graphfile_read(dir, 5, &f, &b, &peers, &count, NULL),
+                     IPS_E_NOT_FOUND);
 }
 
 /* Would catch: a damaged file that is believed, or that crashes us. Every byte
@@ -149,8 +147,8 @@ static void test_graphfile__damage(void **state)
     assert_true(accepted < 64);
     for (uint64_t len = 0; len < bytes; len += 7) {
         assert_int_equal(ftruncate(fd, (off_t)len), 0);
-        assert_true(slave_graphfile_read(dir, 5, &f, &b, &peers, &count,
-                                         NULL) < 0);
+        assert_true(slave_graphfile_read(dir, 5, &f, &b, &peers, &count, NULL) <
+                    0);
         assert_int_equal(pwrite(fd, whole, bytes, 0), bytes);
     }
     free(whole);

@@ -100,8 +100,7 @@ static uint64_t count_marks(struct slave_drain *d, const char *run,
     return total;
 }
 
-static void expect_marks(struct slave_drain *d, const char *run,
-                         uint64_t count)
+static void expect_marks(struct slave_drain *d, const char *run, uint64_t count)
 {
     static uint8_t seen[MARKS_MAX];
     assert_int_equal(count_marks(d, run, seen), count);
@@ -337,8 +336,10 @@ static void test_ingest__slave_killed(void **state)
                     break; /* this writer waits for its slave */
                 if (!shown) {
                     s[1].fd = open(s[1].path, O_RDWR | O_CREAT, 0600);
-                    maker_check(s[1].fd >= 0 && ftruncate(s[1].fd,
-                                    MAKER_SEGMENT_BYTES) == 0, "show");
+                    maker_check(s[1].fd >= 0 &&
+                                    ftruncate(s[1].fd, MAKER_SEGMENT_BYTES) ==
+                                        0,
+                                "show");
                     shown = true;
                 }
                 s[other].head.seq = seq++;
@@ -368,9 +369,8 @@ static void test_ingest__archive_limit(void **state)
     (void)state;
     struct slave_drain d;
     struct ips_err err = {0};
-    const struct slave_drain_options opt = {.pool = maker.pool,
-                                            .state = maker.state,
-                                            .archive_max_bytes = 12000};
+    const struct slave_drain_options opt = {
+        .pool = maker.pool, .state = maker.state, .archive_max_bytes = 12000};
     assert_int_equal(slave_drain_open(&d, &opt, &err), 0);
     for (uint32_t r = 0; r < 4; r++) {
         char run[16];
@@ -399,9 +399,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(test_ingest__killed_writer),   T(test_ingest__segment_used_again),
+        T(test_ingest__killed_writer),     T(test_ingest__segment_used_again),
         T(test_ingest__order_of_segments), T(test_ingest__hostile),
-        T(test_ingest__disk_full),       T(test_ingest__slave_killed),
+        T(test_ingest__disk_full),         T(test_ingest__slave_killed),
         T(test_ingest__archive_limit),
 #undef T
     };

@@ -1,0 +1,71 @@
+/* What serve_graph.c, serve_table.c and serve_path.c share: the job of an ask
+ * about a run's graph. Steps and what they call run on the worker. */
+#ifndef IPS_SLAVE_SERVE_GRAPH_H
+#define IPS_SLAVE_SERVE_GRAPH_H
+
+#include "analysis/contract.h"
+#include "proto/graph_wire.h"
+#include "proto/message.h"
+#include "slave/slave.h"
+
+struct slave_graph_ask {
+    struct slave_job job;
+    Ips__Envelope *ask; /* our own copy */
+    struct slave_snapshot *snap;
+    Ips__RunState *state; /* sync: our own copy */
+    int64_t *user;        /* table: the one process of each end, or < 0 */
+    struct slave_graph *graph;
+    uint64_t revision;
+    bool begun;
+    uint32_t at; /* next row, end or part */
+    /* One reply's worth of storage; what the reply points into. */
+    void *rows;
+    void **ptrs;
+    union {
+        Ips__SyncAnswer sync;
+        Ips__TableAnswer table;
+        Ips__EndsAnswer ends;
+        Ips__PeersAnswer peers;
+        Ips__FinishAnswer finish;
+        Ips__ExpandAnswer expand;
+    } answer;
+    struct ips_reduced reduced;
+    bool has_reduced;
+    struct ips_wire_graph wire;
+    struct ips_wire_cursor cursor;
+    struct ips_wire_piece piece;
+    struct ips_path path; /* of one asked pair */
+    bool has_path;
+    uint64_t path_at;
+    uint32_t *columns; /* expand: kind, xkind, chain, from, to, part */
+    uint64_t *ns;
+};
+
+static inline const Ips__Request *
+slave_graph_request(const struct slave_graph_ask *j)
+{
+    return j->ask->request;
+}
+static inline struct slave_graph_ask *slave_graph_of(struct slave_job *job)
+{
+    return (struct slave_graph_ask *)(void *)job;
+}
+
+/* The graph the ask means, once per job: for Table and Ends the newest. */
+int slave_graph_newest(struct slave_graph_ask *j,
+                       struct slave_graphs *gs) IPS_MUST_USE;
+/* The graph of a generation; the same one, unchanged, from step to step. */
+int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
+                     uint64_t generation) IPS_MUST_USE;
+/* Storage for `n` messages of `size` bytes, and in j->ptrs the pointers to
+ * them; NULL with the job's error set. Replaces what was there. */
+void *slave_graph_rows(struct slave_graph_ask *j, size_t n, size_t size);
+
+void slave_step_table(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_finish(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_expand(struct slave_job *job, struct slave_graphs *gs);
+void slave_graph_wire_release(struct slave_graph_ask *j);
+
+#endif

@@ -1,0 +1,105 @@
+/* Lists that do not fit into one frame come in several requests of one id, all
+ * but the last marked `more`; here they become one request. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/serve_private.h"
+
+#define PARTIAL_BYTES (1u << 30) /* of one list that spans requests */
+
+static bool goes_on(const Ips__Request *q)
+{
+    return (q->ask_case == IPS__REQUEST__ASK_PEERS && q->peers->more) ||
+           (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more);
+}
+
+/* Moves `from`'s list behind `into`'s; both of the same kind. */
+static bool append(Ips__Request *into, Ips__Request *from)
+{
+    if (into->ask_case != from->ask_case)
+        return false;
+    if (into->ask_case == IPS__REQUEST__ASK_PEERS) {
+        Ips__PeersAsk *a = into->peers, *b = from->peers;
+        void *list = realloc(a->peers,
+                             (a->n_peers + b->n_peers + 1) * sizeof(*a->peers));
+        if (!list)
+            return false;
+        a->peers = list;
+        if (b->n_peers)
+            memcpy(a->peers + a->n_peers, b->peers,
+                   b->n_peers * sizeof(*a->peers));
+        a->n_peers += b->n_peers;
+        b->n_peers = 0; /* they have a new owner */
+        a->more = b->more;
+        return true;
+    }
+    Ips__FinishAsk *a = into->finish, *b = from->finish;
+    void *list = realloc(a->in_value, (a->n_in_value + b->n_in_value + 1) *
+                                          sizeof(*a->in_value));
+    if (!list)
+        return false;
+    a->in_value = list;
+    if (b->n_in_value)
+        memcpy(a->in_value + a->n_in_value, b->in_value,
+               b->n_in_value * sizeof(*a->in_value));
+    a->n_in_value += b->n_in_value;
+    a->more = b->more;
+    return true;
+}
+
+static void partial_free(struct slave_serve *v, struct partial *gone)
+{
+    struct partial **p = &v->partials;
+    while (*p != gone)
+        p = &(*p)->next;
+    *p = gone->next;
+    ips__request__free_unpacked(gone->request, NULL);
+    free(gone);
+}
+
+bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q)
+{
+    struct partial *part = v->partials;
+    while (part && part->request->id != q->id)
+        part = part->next;
+    if (!part && !goes_on(q))
+        return false;
+    size_t bytes = ips__request__get_packed_size(q);
+    Ips__Request *copy = slave_serve_copy(q);
+    if (!part) {
+        part = calloc(1, sizeof(*part));
+        if (!part || !copy) {
+            free(part);
+            if (copy)
+                ips__request__free_unpacked(copy, NULL);
+            slave_serve_fail(v, q->id, IPS_E_NO_MEMORY, q->run,
+                             "out of memory");
+            return true;
+        }
+        part->request = copy;
+        part->bytes = bytes;
+        part->next = v->partials;
+        v->partials = part;
+        return true;
+    }
+    bool fine = copy && part->bytes + bytes < PARTIAL_BYTES &&
+                append(part->request, copy);
+    part->bytes += bytes;
+    if (copy)
+        ips__request__free_unpacked(copy, NULL);
+    if (!fine)
+        slave_serve_fail(v, q->id, IPS_E_LIMIT, q->run,
+                         "a list in several requests cannot be put together");
+    else if (!goes_on(part->request))
+        slave_serve_dispatch(v, part->request);
+    else
+        return true;
+    partial_free(v, part);
+    return true;
+}
+
+void slave_serve_partials_free(struct slave_serve *v)
+{
+    while (v->partials)
+        partial_free(v, v->partials);
+}

@@ -1,0 +1,287 @@
+/* Reduce and Subgraph send a graph, Finish fixes its winners, Expand tells the
+ * path between two nodes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/serve_graph.h"
+
+static struct ips_lane lane_of(const Ips__Lane *l)
+{
+    struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
+    if (!l)
+        return lane;
+    lane.mtime.base_ns = l->mtime_base_ns;
+    lane.mtime.per_byte_q32 = l->mtime_per_byte_q32;
+    lane.mtime.scale_num = l->scale_den ? l->scale_num : 1;
+    lane.mtime.scale_den = l->scale_den ? l->scale_den : 1;
+    lane.external = l->external <= IPS_EXTERNAL_OFF
+                        ? (enum ips_external)l->external
+                        : IPS_EXTERNAL_REPLY;
+    return lane;
+}
+
+/* ---- reduce and subgraph ---- */
+
+void slave_graph_wire_release(struct slave_graph_ask *j)
+{
+    struct ips_wire_graph *w = &j->wire;
+    void *const own[] = {w->chain_nodes, w->chain_process, w->chain_pid,
+                         w->chain_tid,   w->chain_thread,  w->in_node,
+                         w->in_end,      w->in_pos,        w->out_node,
+                         w->out_end,     w->out_len,       w->out_pos};
+    for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+        free(own[i]);
+    ips_wire_piece_release(&j->piece);
+}
+
+/* The graph's arrays are lent; chains, ins and outs are laid out anew. */
+static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
+                     bool detail)
+{
+    struct ips_wire_graph *w = &j->wire;
+    size_t n = (size_t)g->chain_count + 1, in = (size_t)g->in_count + 1,
+           out = (size_t)g->out_count + 1;
+    j->begun = true;
+    w->chain_nodes = calloc(n, 4);
+    w->chain_process = calloc(n, 4);
+    w->chain_pid = calloc(n, 4);
+    w->chain_tid = calloc(n, 4);
+    w->chain_thread = calloc(n, 4);
+    w->in_node = calloc(in, 4);
+    w->in_end = calloc(in, 4);
+    w->in_pos = calloc(in, 8);
+    w->out_node = calloc(out, 4);
+    w->out_end = calloc(out, 4);
+    w->out_len = calloc(out, 4);
+    w->out_pos = calloc(out, 8);
+    if (!w->chain_nodes || !w->chain_process || !w->chain_pid ||
+        !w->chain_tid || !w->chain_thread || !w->in_node || !w->in_end ||
+        !w->in_pos || !w->out_node || !w->out_end || !w->out_len || !w->out_pos)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < g->chain_count; i++) {
+        w->chain_nodes[i] = g->chains[i].count;
+        w->chain_process[i] = g->chains[i].process;
+        w->chain_pid[i] = g->chains[i].pid;
+        w->chain_tid[i] = g->chains[i].tid;
+        w->chain_thread[i] = g->chains[i].thread;
+    }
+    for (uint32_t i = 0; i < g->in_count; i++) {
+        w->in_node[i] = g->in[i].node;
+        w->in_end[i] = g->in[i].end;
+        w->in_pos[i] = g->in[i].pos;
+    }
+    for (uint32_t i = 0; i < g->out_count; i++) {
+        w->out_node[i] = g->out[i].node;
+        w->out_end[i] = g->out[i].end;
+        w->out_pos[i] = g->out[i].pos;
+        w->out_len[i] = g->out[i].len;
+    }
+    w->chain_count = g->chain_count;
+    w->node_count = g->node_count;
+    w->in_count = g->in_count;
+    w->out_count = g->out_count;
+    w->kind = g->kind;
+    w->xkind = g->xkind;
+    w->w = g->w;
+    w->xpred = g->xpred;
+    w->xlen = g->xlen;
+    w->t_ns = detail ? g->t_ns : NULL;
+    w->site = detail ? g->site : NULL;
+    w->end_count = j->graph->b.end_count;
+    w->origin = j->has_reduced ? j->reduced.origin : NULL;
+    return 0;
+}
+
+static void send_piece(struct slave_graph_ask *j)
+{
+    bool last = false;
+    if (ips_wire_next(&j->wire, &j->cursor, &j->piece, &last, &j->job.err) <
+        0) {
+        slave_job_fail(&j->job);
+        return;
+    }
+    j->job.reply.answer_case = IPS__REPLY__ANSWER_SUBGRAPH;
+    j->job.reply.subgraph = &j->piece.msg;
+    j->job.finished = last;
+}
+
+/* T without the arrays' help: the sum of all chain arcs. */
+static uint64_t total_cpu(const struct ips_graph *g)
+{
+    uint64_t sum = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        for (uint32_t i = 1; i < g->chains[c].count; i++)
+            sum = ips_add_sat(sum, g->w[g->chains[c].first + i]);
+    return sum;
+}
+
+void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
+{
+    struct slave_graph_ask *j = slave_graph_of(job);
+    const Ips__SubgraphAsk *ask = slave_graph_request(j)->subgraph;
+    int rc = slave_graph_same(j, gs, ask->generation);
+    if (rc == 0 && !j->begun) {
+        rc = wire_make(j, &j->graph->b.g, ask->detail);
+        j->wire.total_cpu_ns = total_cpu(&j->graph->b.g);
+    }
+    if (rc < 0)
+        slave_job_fail(job);
+    else
+        send_piece(j);
+}
+
+void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
+{
+    struct slave_graph_ask *j = slave_graph_of(job);
+    const Ips__ReduceAsk *ask = slave_graph_request(j)->reduce;
+    int rc = slave_graph_same(j, gs, ask->generation);
+    if (rc == 0 && !j->begun) {
+        struct ips_lane lane = lane_of(ask->lane);
+        rc = ips_contract(&j->graph->b.g, &lane, &j->reduced, &job->err);
+        j->has_reduced = rc == 0;
+        if (rc == 0)
+            rc = wire_make(j, &j->reduced.g, false);
+        j->wire.total_cpu_ns = j->has_reduced ? j->reduced.total : 0;
+    }
+    if (rc < 0)
+        slave_job_fail(job);
+    else
+        send_piece(j);
+}
+
+/* ---- finish and expand ---- */
+
+void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
+{
+    struct slave_graph_ask *j = slave_graph_of(job);
+    const Ips__FinishAsk *ask = slave_graph_request(j)->finish;
+    uint64_t *in = NULL;
+    int rc = slave_graph_same(j, gs, ask->generation);
+    if (rc == 0 && ask->n_in_value != j->graph->b.g.in_count)
+        rc = ips_err_set(&job->err, IPS_E_PROTOCOL,
+                         "%zu values for %u remote receives", ask->n_in_value,
+                         j->graph->b.g.in_count);
+    if (rc == 0) {
+        in = calloc(ask->n_in_value + 1, sizeof(*in));
+        if (!in)
+            rc = ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
+    }
+    for (size_t i = 0; rc == 0 && i < ask->n_in_value; i++)
+        in[i] = ask->in_value[i] ? ask->in_value[i] - 1 : IPS_IN_ABSENT;
+    if (rc == 0) {
+        struct slave_graph *g = j->graph;
+        if (g->has_est)
+            ips_est_release(&g->est);
+        g->lane = lane_of(ask->lane);
+        rc = ips_longest_path(&g->b.g, &g->lane, g->b.g.in_count ? in : NULL,
+                              &g->est, &job->err);
+        g->has_est = rc == 0;
+    }
+    free(in);
+    if (rc < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    Ips__FinishAnswer *a = &j->answer.finish;
+    ips__finish_answer__init(a);
+    a->t_max_ns = j->graph->est.t_max;
+    job->reply.answer_case = IPS__REPLY__ANSWER_FINISH;
+    job->reply.finish = a;
+    job->finished = true;
+}
+
+/* Room for one piece: six columns of 32 bits and one of 64. */
+static int expand_room(struct slave_graph_ask *j)
+{
+    if (!j->columns)
+        j->columns = calloc((size_t)IPS_PIECE_ITEMS * 6, sizeof(uint32_t));
+    if (!j->ns)
+        j->ns = calloc(IPS_PIECE_ITEMS, sizeof(*j->ns));
+    if (!j->columns || !j->ns)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    return 0;
+}
+
+static int next_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask)
+{
+    const struct slave_graph *g = j->graph;
+    uint32_t from = ask->from[j->at], to = ask->to[j->at];
+    if (j->has_path)
+        ips_path_release(&j->path);
+    j->has_path = false;
+    if (to >= g->b.g.node_count ||
+        (from != IPS_NO_NODE && from >= g->b.g.node_count))
+        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                           "there is no node %u or %u", from, to);
+    int rc = ips_path_between(&g->b.g, &g->lane, &g->est, from, to, &j->path,
+                              &j->job.err);
+    j->has_path = rc == 0;
+    j->path_at = 0;
+    return rc;
+}
+
+static int fill_expand(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
+                       size_t *count)
+{
+    uint32_t *const c = j->columns;
+    size_t n = 0;
+    while (n < IPS_PIECE_ITEMS && j->at < ask->n_to) {
+        if (!j->has_path) {
+            int rc = next_pair(j, ask);
+            if (rc < 0)
+                return rc;
+        }
+        for (; n < IPS_PIECE_ITEMS && j->path_at < j->path.count; n++) {
+            const struct ips_path_segment *s = &j->path.seg[j->path_at++];
+            c[n] = s->kind;
+            c[IPS_PIECE_ITEMS + n] = s->xkind;
+            c[2 * IPS_PIECE_ITEMS + n] = s->chain;
+            c[3 * IPS_PIECE_ITEMS + n] = s->from;
+            c[4 * IPS_PIECE_ITEMS + n] = s->to;
+            c[5 * IPS_PIECE_ITEMS + n] = j->at;
+            j->ns[n] = s->ns;
+        }
+        if (j->path_at < j->path.count)
+            break;
+        ips_path_release(&j->path);
+        j->has_path = false;
+        j->at++;
+    }
+    *count = n;
+    return 0;
+}
+
+void slave_step_expand(struct slave_job *job, struct slave_graphs *gs)
+{
+    struct slave_graph_ask *j = slave_graph_of(job);
+    const Ips__ExpandAsk *ask = slave_graph_request(j)->expand;
+    size_t n = 0;
+    int rc = slave_graph_same(j, gs, ask->generation);
+    if (rc == 0 && (!j->graph->has_est || ask->n_from != ask->n_to))
+        rc = ips_err_set(&job->err, IPS_E_PROTOCOL,
+                         "nothing to expand: FinishAsk comes first");
+    if (rc == 0)
+        rc = expand_room(j);
+    if (rc == 0)
+        rc = fill_expand(j, ask, &n);
+    if (rc < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    Ips__ExpandAnswer *a = &j->answer.expand;
+    ips__expand_answer__init(a);
+    uint32_t **const column[] = {&a->kind, &a->xkind, &a->chain,
+                                 &a->from, &a->to,    &a->part};
+    size_t *const counts[] = {&a->n_kind, &a->n_xkind, &a->n_chain,
+                              &a->n_from, &a->n_to,    &a->n_part};
+    for (size_t i = 0; i < 6; i++) {
+        *column[i] = j->columns + i * IPS_PIECE_ITEMS;
+        *counts[i] = n;
+    }
+    a->ns = j->ns;
+    a->n_ns = n;
+    job->reply.answer_case = IPS__REPLY__ANSWER_EXPAND;
+    job->reply.expand = a;
+    job->finished = j->at >= ask->n_to;
+}

@@ -1,0 +1,59 @@
+/* What serve.c (connection, syncs), serve_run.c (reports, jobs, snapshots) and
+ * serve_partial.c (lists that span requests) share. All of it is the loop's. */
+#ifndef IPS_SLAVE_SERVE_PRIVATE_H
+#define IPS_SLAVE_SERVE_PRIVATE_H
+
+#include "proto/message.h"
+#include "slave/slave.h"
+
+struct event;
+
+struct sync_wait {
+    struct sync_wait *next;
+    Ips__Request *request;
+    uint64_t until_ns;
+};
+
+struct partial { /* a list that spans several requests of one id */
+    struct partial *next;
+    Ips__Request *request;
+    size_t bytes;
+};
+
+struct task { /* a job as the loop sees it */
+    struct task *next;
+    struct slave_job *job;
+};
+
+struct slave_serve {
+    struct slave *s;
+    struct ips_peer *peer;
+    bool ready; /* Hello came */
+    struct event *tick;
+    uint64_t backoff_ns, next_try_ns;
+    uint64_t next_report_ns, reported_version;
+    struct sync_wait *syncs;
+    struct task *tasks;
+    struct partial *partials;
+    char boot_id[40];
+    bool complained;
+};
+
+/* serve_run.c */
+void slave_serve_report(struct slave_serve *v);
+/* Answers a request with an error about its run. */
+void slave_serve_fail(struct slave_serve *v, uint64_t id, int code,
+                      const char *run, const char *what);
+/* A snapshot and a job for what is asked. */
+void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q);
+/* Parked jobs that may go on; cancelled ones end. */
+void slave_serve_unpark(struct slave_serve *v);
+/* Deep; NULL: out of memory. */
+Ips__Request *slave_serve_copy(const Ips__Request *q);
+
+/* serve_partial.c: true: `q` was put away, or it completed a list that was then
+ * dispatched. */
+bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q);
+void slave_serve_partials_free(struct slave_serve *v);
+
+#endif

@@ -1,0 +1,272 @@
+/*
+ * Reports of the runs that are known here, and requests about one of them: a
+ * snapshot of what is committed, a job for the worker, its replies.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/poolfs.h"
+#include "slave/serve_private.h"
+
+#define BACKLOG_BYTES (16u << 20)
+#define TAGS_MAX 32
+
+/* ---- reports ---- */
+
+/* Borrowed texts and the arrays they hang in. */
+struct state_storage {
+    Ips__RunState state;
+    uint64_t lost[IPS_LOST_COUNT];
+    char *tags[TAGS_MAX];
+};
+
+static bool run_open(const struct slave_run *r)
+{
+    return r->in_pool;
+}
+
+static void fill_state(struct state_storage *out, struct slave_run *r)
+{
+    Ips__RunState *st = &out->state;
+    ips__run_state__init(st);
+    st->run = r->row.name;
+    st->command = r->row.control.command;
+    st->open = run_open(r);
+    st->created_real_ns = r->row.control.created_real_ns;
+    st->processes = r->row.processes;
+    st->threads = r->row.threads;
+    st->events = r->row.events;
+    memcpy(out->lost, r->row.lost, sizeof(out->lost));
+    st->lost = out->lost;
+    st->n_lost = IPS_LOST_COUNT;
+    st->untraced = r->row.untraced;
+    st->archive_bytes = r->row.archive_bytes;
+    st->has_root = r->row.control.root_pid != 0;
+    st->torn = r->row.given_up;
+    st->tags = out->tags;
+    char *tag = r->row.control.tags, *end = tag + sizeof(r->row.control.tags);
+    while (tag < end - 1 && *tag && st->n_tags < TAGS_MAX) {
+        out->tags[st->n_tags++] = tag;
+        tag += strlen(tag) + 1;
+    }
+}
+
+void slave_serve_report(struct slave_serve *v)
+{
+    struct slave_drain *d = &v->s->drain;
+    size_t n = 0;
+    for (struct slave_run *r = d->runs; r; r = r->next)
+        n++;
+    struct state_storage *states = calloc(n + 1, sizeof(*states));
+    Ips__RunState **ptrs = calloc(n + 1, sizeof(*ptrs));
+    if (states && ptrs) {
+        Ips__Report report = IPS__REPORT__INIT;
+        for (struct slave_run *r = d->runs; r; r = r->next) {
+            if (!r->row.id)
+                continue; /* nothing of it is committed yet */
+            fill_state(&states[report.n_runs], r);
+            ptrs[report.n_runs] = &states[report.n_runs].state;
+            report.n_runs++;
+        }
+        report.runs = ptrs;
+        if (slave_poolfs_usage(d->pool, &report.pool_used_bytes,
+                               &report.pool_size_bytes) < 0)
+            report.pool_used_bytes = report.pool_size_bytes = IPS_UNMEASURED;
+        ips_send_report(v->peer, &report);
+    }
+    free(states);
+    free(ptrs);
+    v->reported_version = d->version;
+}
+
+/* ---- jobs ---- */
+
+void slave_serve_fail(struct slave_serve *v, uint64_t id, int code,
+                      const char *run, const char *what)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, code, "run %s: %s", run, what);
+    if (v->peer)
+        ips_send_error(v->peer, id, &err);
+}
+
+static struct task **task_of(struct slave_serve *v, const struct slave_job *job)
+{
+    struct task **p = &v->tasks;
+    while (*p && (*p)->job != job)
+        p = &(*p)->next;
+    return p;
+}
+
+/* The job is over: unpinned, forgotten, given away for release. */
+static void end_job(struct slave_serve *v, struct slave_job *job)
+{
+    struct task **p = task_of(v, job);
+    if (*p) {
+        struct task *t = *p;
+        *p = t->next;
+        free(t);
+    }
+    if (job->run)
+        job->run->pins--;
+    job->run = NULL;
+    slave_work_drop(v->s->work, job);
+}
+
+static void start_job(struct slave_serve *v, struct slave_job *job,
+                      struct slave_run *run)
+{
+    struct task *t = calloc(1, sizeof(*t));
+    if (!t) {
+        slave_serve_fail(v, job->id, IPS_E_NO_MEMORY, run->row.name,
+                         "out of memory");
+        slave_work_drop(v->s->work, job);
+        return;
+    }
+    t->job = job;
+    t->next = v->tasks;
+    v->tasks = t;
+    job->run = run;
+    run->pins++;
+    slave_work_give(v->s->work, job);
+}
+
+static bool may_go_on(const struct slave_serve *v, const struct slave_job *job)
+{
+    return job->credit > 0 && v->peer &&
+           ips_peer_backlog(v->peer) < BACKLOG_BYTES;
+}
+
+void slave_serve_worked(struct slave *s)
+{
+    struct slave_serve *v = s->serve;
+    struct slave_job *job;
+    while ((job = slave_work_take(s->work))) {
+        s->busy_ns = slave_now_ns();
+        if (job->cancelled || !v->peer) {
+            end_job(v, job);
+            continue;
+        }
+        if (job->credit != UINT64_MAX)
+            job->credit--;
+        ips_send_reply(v->peer, &job->reply);
+        if (job->finished)
+            end_job(v, job);
+        else if (may_go_on(v, job))
+            slave_work_give(s->work, job);
+        else
+            job->parked = true;
+    }
+}
+
+/* Parked jobs that may go on; cancelled ones end. */
+void slave_serve_unpark(struct slave_serve *v)
+{
+    for (struct task *t = v->tasks, *next; t; t = next) {
+        struct slave_job *job = t->job;
+        next = t->next;
+        if (!job->parked)
+            continue;
+        if (job->cancelled) {
+            end_job(v, job);
+        } else if (may_go_on(v, job)) {
+            job->parked = false;
+            slave_work_give(v->s->work, job);
+        }
+    }
+}
+
+/* ---- snapshots ---- */
+
+struct collect {
+    struct slave_snapshot *snap;
+    uint32_t cap;
+};
+
+static int collect_stream(const struct slave_stream_row *row, void *arg)
+{
+    struct collect *c = arg;
+    if (c->snap->stream_count == c->cap) {
+        uint32_t more = c->cap ? c->cap * 2 : 64;
+        void *fresh =
+            realloc(c->snap->streams, more * sizeof(*c->snap->streams));
+        if (!fresh)
+            return IPS_E_NO_MEMORY;
+        c->snap->streams = fresh;
+        c->cap = more;
+    }
+    c->snap->streams[c->snap->stream_count++] = *row;
+    return 0;
+}
+
+/* What is committed of the run. NULL with *err set. */
+static struct slave_snapshot *snapshot(struct slave *s, struct slave_run *run,
+                                       struct ips_err *err)
+{
+    struct collect c = {.snap = calloc(1, sizeof(*c.snap))};
+    if (!c.snap) {
+        ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+        return NULL;
+    }
+    snprintf(c.snap->run, sizeof(c.snap->run), "%s", run->row.name);
+    snprintf(c.snap->dir, sizeof(c.snap->dir), "%s", run->dir);
+    c.snap->run_id = run->row.id;
+    c.snap->closed = run->row.closed;
+    c.snap->control = run->row.control;
+    c.snap->archive_bytes = run->row.archive_bytes;
+    int rc = slave_store_streams(s->drain.store, run->row.id, collect_stream,
+                                 &c, err);
+    if (rc < 0) {
+        if (rc == IPS_E_NO_MEMORY)
+            ips_err_set(err, rc, "out of memory");
+        slave_snapshot_free(c.snap);
+        return NULL;
+    }
+    c.snap->key = slave_snapshot_key(c.snap);
+    return c.snap;
+}
+
+void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
+{
+    struct slave *s = v->s;
+    struct ips_err err = {0};
+    struct state_storage state;
+    struct slave_run *run = slave_drain_find(&s->drain, q->run);
+    if (!run || !run->row.id) {
+        slave_serve_fail(v, q->id, IPS_E_NOT_FOUND, q->run, "not known here");
+        return;
+    }
+    struct slave_snapshot *snap = snapshot(s, run, &err);
+    if (!snap) {
+        ips_send_error(v->peer, q->id, &err);
+        return;
+    }
+    struct slave_job *job;
+    if (q->ask_case == IPS__REQUEST__ASK_EVENTS) {
+        job = slave_events_job(q, snap, s->opt.machine);
+    } else {
+        fill_state(&state, run);
+        job = slave_graph_job(
+            q, snap,
+            q->ask_case == IPS__REQUEST__ASK_SYNC ? &state.state : NULL);
+    }
+    if (job)
+        start_job(v, job, run);
+    else
+        slave_serve_fail(v, q->id, IPS_E_PROTOCOL, q->run,
+                         "this is no question for a slave");
+}
+
+Ips__Request *slave_serve_copy(const Ips__Request *q)
+{
+    size_t len = ips__request__get_packed_size(q);
+    uint8_t *data = malloc(len + 1);
+    Ips__Request *copy = NULL;
+    if (data) {
+        ips__request__pack(q, data);
+        copy = ips__request__unpack(NULL, len, data);
+    }
+    free(data);
+    return copy;
+}

@@ -1,0 +1,175 @@
+/* TableAsk: processes, threads and channels of a graph, in pieces. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/serve_graph.h"
+
+static char *const wait_names[IPS_WAIT_COUNT] = {
+    [IPS_WAIT_PEER] = (char[]){"peer"},
+    [IPS_WAIT_CHILD] = (char[]){"child"},
+    [IPS_WAIT_TIMER] = (char[]){"timer"},
+    [IPS_WAIT_SIGNAL] = (char[]){"signal"},
+    [IPS_WAIT_EVENT] = (char[]){"event"},
+    [IPS_WAIT_IDLE] = (char[]){"idle"},
+    [IPS_WAIT_RESOLVE] = (char[]){"resolve"},
+    [IPS_WAIT_OTHER] = (char[]){"other"},
+};
+
+static void process_row(Ips__ProcessRow *r, const struct ips_built *b,
+                        uint32_t i)
+{
+    struct ips_proc *p = &b->procs[i];
+    ips__process_row__init(r);
+    r->index = i;
+    r->pid = p->pid;
+    r->parent = p->parent == IPS_NONE ? -1 : (int64_t)p->parent;
+    r->name = p->name;
+    r->command = p->command;
+    r->start_ns = p->start_ns;
+    r->end_ns = p->end_ns;
+    r->open = p->open;
+    r->end = p->end;
+    r->cpu_ns = p->cpu_ns;
+    r->rusage_cpu_ns = p->rusage_cpu_ns;
+    r->events = p->events;
+    r->root = p->root;
+}
+
+struct thread_rows {
+    Ips__ThreadRow row;
+    Ips__WaitCause cause[IPS_WAIT_COUNT];
+    Ips__WaitCause *causes[IPS_WAIT_COUNT];
+};
+
+static void thread_row(struct thread_rows *out, const struct ips_built *b,
+                       uint32_t i)
+{
+    struct ips_thread_row *t = &b->threads[i];
+    Ips__ThreadRow *r = &out->row;
+    ips__thread_row__init(r);
+    r->chain = i;
+    r->process = t->process;
+    r->tid = t->tid;
+    r->name = t->name;
+    r->start_ns = t->start_ns;
+    r->end_ns = t->end_ns;
+    r->open = t->open;
+    r->cpu_ns = t->cpu_ns;
+    r->messages_out = t->messages_out;
+    r->bytes_out = t->bytes_out;
+    r->messages_in = t->messages_in;
+    r->bytes_in = t->bytes_in;
+    r->waits = out->causes;
+    for (int c = 0; c < IPS_WAIT_COUNT; c++) {
+        if (!t->wait_count[c])
+            continue;
+        Ips__WaitCause *w = &out->cause[r->n_waits];
+        ips__wait_cause__init(w);
+        w->cause = wait_names[c];
+        w->ns = t->wait_ns[c];
+        w->count = t->wait_count[c];
+        r->wait_ns += t->wait_ns[c];
+        out->causes[r->n_waits++] = w;
+    }
+}
+
+#define USER_NONE (-1)
+#define USER_SEVERAL (-2)
+
+/* Which process uses an end, where exactly one does. */
+static int64_t *make_users(const struct ips_built *b)
+{
+    int64_t *user = malloc(((size_t)b->end_count + 1) * sizeof(*user));
+    for (uint32_t i = 0; user && i < b->end_count; i++)
+        user[i] = USER_NONE;
+    for (uint32_t i = 0; user && i < b->traffic_count; i++) {
+        int64_t *u = &user[b->traffic[i].end];
+        *u = *u == USER_NONE ? (int64_t)b->traffic[i].process : USER_SEVERAL;
+    }
+    return user;
+}
+
+static int64_t peer_process(const struct slave_graph_ask *j, uint32_t end)
+{
+    const struct ips_end *e = &j->graph->b.ends[end];
+    if (e->peer != IPS_PEER_LOCAL || j->user[e->peer_end] < 0)
+        return -1;
+    return j->user[e->peer_end];
+}
+
+static void channel_row(Ips__ChannelRow *r, const struct slave_graph_ask *j,
+                        uint32_t i)
+{
+    const struct ips_built *b = &j->graph->b;
+    const struct ips_traffic *t = &b->traffic[i];
+    ips__channel_row__init(r);
+    r->end = t->end;
+    r->process = t->process;
+    r->name = b->ends[t->end].name;
+    r->peer_process = peer_process(j, t->end);
+    r->sent_messages = t->sent_messages;
+    r->sent_bytes = t->sent_bytes;
+    r->recv_messages = t->recv_messages;
+    r->recv_bytes = t->recv_bytes;
+}
+
+/* Rows of one kind in a piece; a row is at most about 1 KB. */
+#define TABLE_ROWS 4096u
+
+static size_t piece_rows(uint32_t at, uint32_t first, uint32_t count)
+{
+    uint32_t left = first + count - at;
+    return left < TABLE_ROWS ? left : TABLE_ROWS;
+}
+
+/* Processes, then threads, then channels, numbered through by j->at. */
+void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
+{
+    struct slave_graph_ask *j = slave_graph_of(job);
+    if (slave_graph_newest(j, gs) < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    const struct ips_built *b = &j->graph->b;
+    uint32_t threads = b->proc_count;
+    uint32_t channels = threads + b->g.chain_count;
+    uint32_t end = channels + b->traffic_count;
+    Ips__TableAnswer *a = &j->answer.table;
+    ips__table_answer__init(a);
+    size_t n = 0;
+    if (j->at < threads) {
+        n = piece_rows(j->at, 0, b->proc_count);
+        Ips__ProcessRow *r = slave_graph_rows(j, n, sizeof(*r));
+        for (size_t i = 0; r && i < n; i++)
+            process_row(&r[i], b, j->at + (uint32_t)i);
+        a->processes = (Ips__ProcessRow **)(void *)j->ptrs;
+        a->n_processes = n;
+    } else if (j->at < channels) {
+        n = piece_rows(j->at, threads, b->g.chain_count);
+        struct thread_rows *r = slave_graph_rows(j, n, sizeof(*r));
+        for (size_t i = 0; r && i < n; i++)
+            thread_row(&r[i], b, j->at - threads + (uint32_t)i);
+        a->threads = (Ips__ThreadRow **)(void *)j->ptrs;
+        a->n_threads = n;
+    } else if (j->at < end) {
+        n = piece_rows(j->at, channels, b->traffic_count);
+        Ips__ChannelRow *r = slave_graph_rows(j, n, sizeof(*r));
+        if (!j->user)
+            j->user = make_users(b);
+        if (!j->user)
+            ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
+        for (size_t i = 0; r && j->user && i < n; i++)
+            channel_row(&r[i], j, j->at - channels + (uint32_t)i);
+        a->channels = (Ips__ChannelRow **)(void *)j->ptrs;
+        a->n_channels = n;
+    }
+    if (job->err.code) {
+        slave_job_fail(job);
+        return;
+    }
+    j->at += (uint32_t)n;
+    job->reply.answer_case = IPS__REPLY__ANSWER_TABLE;
+    job->reply.table = a;
+    job->finished = j->at >= end;
+}

@@ -1,0 +1,99 @@
+/* After the commit: a segment that was read is handed back to its writer or
+ * removed, and one that was handed back is watched for what comes of it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/pool.h"
+#include "common/log.h"
+#include "slave/drain.h"
+#include "slave/poolfs.h"
+
+static void remove_segment(struct slave_drain *d, struct slave_run *run,
+                           struct slave_segment *seg, const char *why)
+{
+    struct ips_err err = {0};
+    struct stat st = {0};
+    if (fstatat(run->dirfd, seg->row.file, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (unlinkat(run->dirfd, seg->row.file, 0) < 0 && errno != ENOENT) {
+            ips_log_warn("run %s: remove %s: %s", run->row.name, seg->row.file,
+                         strerror(errno));
+            seg->next_poll_ns = slave_now_ns() + SLAVE_SECOND_NS;
+            return;
+        }
+        char dir[IPS_PATH_BYTES + 80];
+        snprintf(dir, sizeof(dir), "%s/%s", d->pool, run->row.name);
+        if (ips_control_release(dir, (uint64_t)st.st_blocks * 512, &err) < 0)
+            ips_log_debug("run %s: %s", run->row.name, err.msg);
+    }
+    slave_segment_close_fd(d, seg);
+    slave_segment_set_state(seg, SLAVE_SEG_GONE, why);
+    seg->drop_row = seg->stored;
+}
+
+static void settle_done(struct slave_drain *d, struct slave_run *run,
+                        struct slave_segment *seg, uint64_t now_ns)
+{
+    struct ips_err err = {0};
+    struct ips_segment_header head;
+    slave_ingest_back_off(seg, now_ns, false);
+    if (slave_ingest_writer_gone(seg)) {
+        remove_segment(d, run, seg, "its writer is gone");
+        return;
+    }
+    int fd = slave_ingest_fd(d, run, seg, &err);
+    if (fd < 0 || slave_poolfs_header(fd, &head, &err) < 0)
+        return; /* ends with its writer */
+    if (head.abandoned) {
+        remove_segment(d, run, seg, "abandoned");
+    } else if (head.state == IPS_SEGMENT_CLOSED && !seg->skipped) {
+        /* Zeroes first, DRAINED last: from DRAINED on the writer may append,
+         * and it counts on zeroes behind its last record. */
+        if (ips_segment_set_drained(fd, &err) < 0)
+            ips_log_warn("run %s: segment %s: %s", run->row.name, seg->row.file,
+                         err.msg);
+        else
+            slave_segment_set_state(seg, SLAVE_SEG_DRAINED, "handed back");
+    }
+}
+
+static void settle_drained(struct slave_drain *d, struct slave_run *run,
+                           struct slave_segment *seg, uint64_t now_ns)
+{
+    struct ips_err err = {0};
+    struct ips_segment_header head;
+    slave_ingest_back_off(seg, now_ns, false);
+    /* Gone before looked at: it may have been used again in between. */
+    bool gone = slave_ingest_writer_gone(seg);
+    int fd = slave_ingest_fd(d, run, seg, &err);
+    if (fd < 0 || slave_poolfs_header(fd, &head, &err) < 0)
+        return;
+    if (head.seq != seg->row.seq && head.state != IPS_SEGMENT_DRAINED) {
+        if (head.seq < seg->stream->row.next_seq)
+            slave_ingest_refuse(run, seg, "used again with an old number");
+        else
+            slave_ingest_begin(seg, &head);
+        seg->next_poll_ns = 0;
+        run->changed_ns = now_ns;
+    } else if (gone || head.abandoned) {
+        remove_segment(d, run, seg, gone ? "its writer is gone" : "abandoned");
+    }
+}
+
+void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,
+                         struct slave_segment *seg, uint64_t now_ns)
+{
+    if (seg->state == SLAVE_SEG_READING && seg->row.done && !seg->dirty)
+        slave_segment_set_state(seg, SLAVE_SEG_DONE, "all of it committed");
+    else if (now_ns < seg->next_poll_ns && !run->want_sync)
+        return;
+    if (seg->state == SLAVE_SEG_DONE)
+        settle_done(d, run, seg, now_ns);
+    else if (seg->state == SLAVE_SEG_DRAINED)
+        settle_drained(d, run, seg, now_ns);
+    if (d->open_fds > d->max_fds)
+        slave_segment_close_fd(d, seg);
+}
