@@ -46,6 +46,8 @@ struct master {
     char state[IPS_PATH_BYTES];
     char address[IPS_PATH_BYTES];
     bool private_mode, stopping;
+    /* How long a question waits (query.h); tests shorten them. */
+    uint64_t silence_ns, stopped_ns, limit_ns;
     unsigned idle_s;
     uint64_t started_ns;
     uint64_t used_ns; /* last moment with a slave or a client */

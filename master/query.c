@@ -291,18 +291,19 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
 
 /* ---- time ------------------------------------------------------------- */
 
-static bool timed_out(const struct part *p, uint64_t now, struct ips_err *err)
+static bool timed_out(const struct master *m, const struct part *p,
+                      uint64_t now, struct ips_err *err)
 {
     uint64_t heard = ips_max_u64(p->heard_ns, p->slave ? p->slave->seen_ns : 0);
     uint64_t limit = p->was_silent && p->heard_ns == p->asked_ns
-                         ? QUERY_STOPPED_NS
-                         : QUERY_SILENCE_NS;
+                         ? m->stopped_ns
+                         : m->silence_ns;
     if (ips_sub_sat(now, heard) > limit)
         ips_err_set(err, IPS_E_REFUSED, "no sign of life for %llu s",
-                    (unsigned long long)(ips_sub_sat(now, heard) / 1000000000));
-    else if (ips_sub_sat(now, p->heard_ns) > QUERY_LIMIT_NS)
+                    (unsigned long long)(limit / 1000000000));
+    else if (ips_sub_sat(now, p->heard_ns) > m->limit_ns)
         ips_err_set(err, IPS_E_REFUSED, "no answer for %llu s",
-                    (unsigned long long)(QUERY_LIMIT_NS / 1000000000));
+                    (unsigned long long)(m->limit_ns / 1000000000));
     else
         return false;
     return true;
@@ -320,7 +321,7 @@ void query_tick(struct master *m)
             struct part *p = &q->parts[i];
             if (p->ask_id && paused)
                 p->heard_ns = now;
-            if (p->ask_id && timed_out(p, now, &err)) {
+            if (p->ask_id && timed_out(m, p, now, &err)) {
                 query_part_failed(q, p, &err);
                 failed = true;
             }

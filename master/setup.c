@@ -95,6 +95,9 @@ int master_start(struct master *m, struct event_base *base,
     m->base = base;
     m->private_mode = o->private_mode;
     m->idle_s = o->idle_s;
+    m->silence_ns = QUERY_SILENCE_NS;
+    m->stopped_ns = QUERY_STOPPED_NS;
+    m->limit_ns = QUERY_LIMIT_NS;
     m->started_ns = m->used_ns = master_now_ns();
     int rc = state_setup(m, o, err);
     /* The socket first: its lock says that this state is ours alone. */

@@ -1,0 +1,111 @@
+/*
+ * A whole cluster in one process and one event loop: a real master, slaves
+ * that are not (they serve a given subgraph, and misbehave as told), and a
+ * client. For tests of the master without pools, programs or daemons.
+ */
+#ifndef IPS_TESTS_CLUSTER_H
+#define IPS_TESTS_CLUSTER_H
+
+#include "analysis/contract.h"
+#include "analysis/path.h"
+#include "master/master.h"
+#include "proto/message.h"
+
+#define CLUSTER_SLAVES 4
+#define CLUSTER_PATIENCE_MS 20000
+
+/* How a slave misbehaves at its `at`-th ask (from 1), or at any of a kind. */
+enum fault {
+    FAULT_NONE,
+    FAULT_CLOSE,   /* the connection goes */
+    FAULT_ERROR,   /* an error reply */
+    FAULT_BUSY,    /* its graph is another */
+    FAULT_TYPE,    /* answers something else */
+    FAULT_CORRUPT, /* numbers that are none */
+    FAULT_SILENT,  /* takes the ask and says nothing */
+};
+
+struct later;
+
+struct fake_slave {
+    struct cluster *c;
+    struct ips_peer *peer;
+    char machine[32];
+    char run[64];
+    bool unknown_run; /* answers NOT_FOUND */
+    bool refused;     /* the master did not take it */
+    char why[512];
+    const struct ips_graph *g; /* borrowed */
+    const struct ips_peer_end *peer_end;
+    uint32_t end_count;
+    uint32_t number; /* of this machine in peer_end */
+    bool open, has_root;
+    uint64_t lost;
+    uint32_t events; /* that EventsAsk gets, one a reply */
+    /* misbehaviour */
+    enum fault fault;
+    uint32_t fault_at;
+    uint32_t asks;     /* taken so far */
+    unsigned delay_ms; /* replies come after up to this */
+    struct later *queue;
+    struct event *due;
+    /* observed */
+    uint32_t window_most; /* replies sent and not yet allowed again */
+    uint32_t window_left, window_sent;
+    uint64_t stream_id;
+    uint32_t stream_at, stream_total;
+    bool stopped;
+    /* values of the last FinishAsk */
+    uint64_t *values;
+    uint32_t value_count;
+    struct ips_est est;
+    struct ips_lane lane;
+};
+
+struct cluster {
+    char dir[64];
+    struct event_base *base;
+    struct master master;
+    bool running;
+    struct fake_slave slave[CLUSTER_SLAVES];
+    uint32_t slave_count;
+    uint64_t seed;
+    struct event *beat;
+};
+
+struct answer { /* of one question */
+    struct cluster *c;
+    uint64_t id;
+    Ips__Envelope **env;
+    uint32_t count;
+    bool done;
+    bool closed;
+};
+
+void cluster_start(struct cluster *c);
+void cluster_stop(struct cluster *c);
+/* The daemon alone; the slaves stay and must be connected again. */
+void cluster_restart_master(struct cluster *c);
+
+struct fake_slave *cluster_add(struct cluster *c, const char *machine,
+                               const char *run, const struct ips_graph *g,
+                               const struct ips_peer_end *peer_end,
+                               uint32_t end_count);
+void cluster_connect(struct fake_slave *s);
+void cluster_disconnect(struct fake_slave *s);
+/* Turns the loop until all slaves are connected and have reported. */
+void cluster_settle(struct cluster *c);
+void cluster_turn(struct cluster *c, unsigned ms);
+
+/* A client of its own for every question. Turns the loop until the last reply;
+ * fails the test when it does not come. Free with answer_release. */
+void cluster_ask(struct cluster *c, Ips__Request *request, struct answer *out);
+/* The same without waiting. `peer` is closed by cluster_hang_up or at the
+ * last reply. */
+struct ips_peer *cluster_begin(struct cluster *c, Ips__Request *request,
+                               struct answer *out);
+void cluster_wait(struct cluster *c, struct answer *a);
+const Ips__Reply *answer_last(const struct answer *a);
+void answer_release(struct answer *a);
+
+#endif
