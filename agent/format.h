@@ -78,7 +78,8 @@ struct ips_control {
     uint64_t created_real_ns; /* CLOCK_REALTIME, for people */
     uint64_t quota_bytes;     /* a quarter of the tmpfs's free space */
     uint64_t probe_ns;        /* cost of one I/O record as measured here */
-    uint32_t root_pid;        /* pid that became CMD: END of it is the goal */
+    uint32_t root_pid; /* pid that became CMD: END of it is the goal; 0 where
+                          the run was only joined on this machine */
     uint32_t cpus;            /* usable cores, from affinity */
     uint32_t segment_bytes;
     uint32_t uid;

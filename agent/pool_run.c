@@ -88,7 +88,8 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
     if (statvfs(dir, &fs) < 0)
         return ips_err_errno(err, "%s", dir);
     c->quota_bytes = (uint64_t)fs.f_bavail * fs.f_frsize / 4;
-    c->root_pid = (uint32_t)getpid();
+    /* What joins a run is a part of it, not its command. */
+    c->root_pid = opt->join ? 0 : (uint32_t)getpid();
     cpu_set_t set;
     c->cpus = sched_getaffinity(0, sizeof(set), &set) == 0
                   ? (uint32_t)CPU_COUNT(&set)

@@ -17,7 +17,7 @@
 
 struct event_row {
     Ips__EventRow row;
-    char channel[128];
+    char channel[160];
     char detail[600];
 };
 
@@ -92,7 +92,7 @@ static void put_address(char *out, size_t len, const struct ips_addr *a)
 
 static void put_channel(char *out, size_t len, const struct ips_rec_chan *c)
 {
-    char local[64], remote[64];
+    char local[56], remote[56];
     put_address(local, sizeof(local), &c->local);
     put_address(remote, sizeof(remote), &c->remote);
     switch (c->kind) {

@@ -1,0 +1,202 @@
+/* The catalogue on disk. Catches: a run lost or doubled by opening again, a
+ * change not written because it looked like the last one, a newer format
+ * overwritten, a heartbeat that writes when nothing is new. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "master/catalogue.h"
+#include "proto/message.h"
+
+static char dir[64];
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof(dir), "/tmp/ips-test-catalogue-XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    static const char *const names[] = {"master.db", "master.db-wal",
+                                        "master.db-shm"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char path[128];
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+        unlink(path);
+    }
+    return rmdir(dir);
+}
+
+static struct catalogue *open_it(void)
+{
+    struct catalogue *c = NULL;
+    struct ips_err err = {0};
+    if (catalogue_open(dir, &c, &err) < 0)
+        fail_msg("%s", err.msg);
+    return c;
+}
+
+static void put(struct catalogue *c, const char *machine, const char *run,
+                uint64_t created, uint64_t events, bool open)
+{
+    Ips__RunState state = IPS__RUN_STATE__INIT, *list = &state;
+    uint64_t lost[] = {1, 0, 2};
+    char *tags[] = {ips_wire_text("k=v"), ips_wire_text("x=y z")};
+    state.run = ips_wire_text(run);
+    state.command = ips_wire_text("a command");
+    state.created_real_ns = created;
+    state.events = events;
+    state.open = open;
+    state.n_lost = 3;
+    state.lost = lost;
+    state.n_tags = 2;
+    state.tags = tags;
+    assert_int_equal(catalogue_put(c, machine, &list, 1, NULL), 0);
+}
+
+struct seen {
+    char text[1024];
+    uint64_t events, lost;
+    bool open;
+};
+
+static void on_row(const struct catalogue_row *row, void *arg)
+{
+    struct seen *s = arg;
+    size_t at = strlen(s->text);
+    snprintf(s->text + at, sizeof(s->text) - at, "%s@%s ", row->run,
+             row->machine);
+    s->events += row->events;
+    s->lost += row->lost;
+    s->open = s->open || row->open;
+    assert_string_equal(row->tags, "k=v\nx=y z\n");
+}
+
+static struct seen all(struct catalogue *c, const char *run)
+{
+    struct seen s = {0};
+    assert_int_equal(catalogue_each(c, run, on_row, &s, NULL), 0);
+    return s;
+}
+
+static void test_master_catalogue__survives(void **state)
+{
+    (void)state;
+    struct catalogue *c = open_it();
+    put(c, "m2", "old", 100, 5, false);
+    put(c, "m1", "old", 101, 6, false);
+    put(c, "m1", "new", 200, 7, true);
+    catalogue_close(c);
+    c = open_it();
+    struct seen s = all(c, NULL);
+    assert_string_equal(s.text, "new@m1 old@m1 old@m2 ");
+    assert_int_equal(s.events, 18);
+    assert_int_equal(s.lost, 9);
+    assert_true(s.open);
+    s = all(c, "old");
+    assert_string_equal(s.text, "old@m1 old@m2 ");
+    assert_false(s.open);
+    assert_string_equal(all(c, "nosuch").text, "");
+    catalogue_close(c);
+}
+
+static void test_master_catalogue__changes_are_written_once(void **state)
+{
+    (void)state;
+    struct catalogue *c = open_it();
+    put(c, "m1", "r", 1, 5, true);
+    put(c, "m1", "r", 1, 9, false);
+    put(c, "m1", "r", 1, 5, true); /* back again is a change too */
+    assert_int_equal(all(c, "r").events, 5);
+    assert_true(all(c, "r").open);
+    /* The same again and again writes nothing: the file does not grow. */
+    char path[128];
+    snprintf(path, sizeof(path), "%s/master.db-wal", dir);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    long before = ftell(f);
+    for (int i = 0; i < 500; i++)
+        put(c, "m1", "r", 1, 5, true);
+    fseek(f, 0, SEEK_END);
+    assert_int_equal(ftell(f), before);
+    fclose(f);
+    catalogue_close(c);
+}
+
+static void test_master_catalogue__own_table(void **state)
+{
+    (void)state;
+    struct catalogue *c = open_it();
+    Ips__MetricsAnswer answer = IPS__METRICS_ANSWER__INIT;
+    Ips__MetricsRow row = IPS__METRICS_ROW__INIT, *list = &row;
+    uint64_t events = 0;
+    row.object = ips_wire_text("/");
+    row.cpu_ns = 77;
+    answer.n_rows = 1;
+    answer.rows = &list;
+    assert_null(catalogue_get_irt(c, "r", &events));
+    assert_int_equal(catalogue_put_irt(c, "r", 12, &answer, NULL), 0);
+    row.cpu_ns = 78;
+    assert_int_equal(catalogue_put_irt(c, "r", 13, &answer, NULL), 0);
+    catalogue_close(c);
+    c = open_it();
+    Ips__MetricsAnswer *kept = catalogue_get_irt(c, "r", &events);
+    assert_non_null(kept);
+    assert_int_equal(events, 13);
+    assert_int_equal(kept->rows[0]->cpu_ns, 78);
+    ips__metrics_answer__free_unpacked(kept, NULL);
+    catalogue_close(c);
+}
+
+static void test_master_catalogue__newer_format_is_left_alone(void **state)
+{
+    (void)state;
+    char path[128];
+    sqlite3 *db;
+    struct catalogue *c = NULL;
+    struct ips_err err = {0};
+    catalogue_close(open_it());
+    snprintf(path, sizeof(path), "%s/master.db", dir);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db, "PRAGMA user_version = 99", NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(catalogue_open(dir, &c, &err), IPS_E_VERSION);
+    assert_non_null(strstr(err.msg, "99"));
+    /* And what is no database is not taken for one. */
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    for (int i = 0; i < 1000; i++)
+        fputs("not a database", f);
+    fclose(f);
+    assert_int_equal(catalogue_open(dir, &c, &err), IPS_E_DB);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_master_catalogue__survives),
+        CASE(test_master_catalogue__changes_are_written_once),
+        CASE(test_master_catalogue__own_table),
+        CASE(test_master_catalogue__newer_format_is_left_alone),
+    };
+    ips_log_set_level(IPS_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

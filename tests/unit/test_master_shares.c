@@ -1,0 +1,110 @@
+/* Shares of a path. Catches: sums that are not the length (a piece counted
+ * twice or not at all), a rank called stable that changes in a lane, a range
+ * that leaves out a lane in which an item is not on the path. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analysis/path.h"
+#include "master/shares.h"
+
+static struct path_piece compute(uint32_t part, uint32_t process, uint64_t ns)
+{
+    struct place p = {part, process, 1};
+    return (struct path_piece){
+        .kind = IPS_SEG_COMPUTE, .came = p, .at = p, .ns = ns};
+}
+
+static struct path_piece cross(uint32_t from, uint32_t to, uint8_t xkind,
+                               uint64_t ns)
+{
+    return (struct path_piece){
+        .kind = xkind >= IPS_X_EXTERNAL ? IPS_SEG_EXTERNAL : IPS_SEG_MESSAGE,
+        .xkind = xkind,
+        .came = {from, 0, 1},
+        .at = {to, 0, 1},
+        .ns = ns};
+}
+
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+
+static void test_master_shares__sums_and_order(void **state)
+{
+    (void)state;
+    const struct path_piece p[] = {
+        compute(0, 0, 5),           cross(0, 1, IPS_X_DATA, 3),
+        compute(1, 0, 10),          cross(1, 0, IPS_X_DATA, 3),
+        compute(0, 0, 1),           cross(0, 0, IPS_X_EXTERNAL, 30),
+        compute(0, 2, 7),           cross(0, 1, IPS_X_LIFETIME, 0),
+        cross(0, 1, IPS_X_DATA, 3),
+    };
+    struct shares s;
+    assert_int_equal(shares_make(p, COUNT(p), 62, &s, NULL), 0);
+    assert_int_equal(s.count[SHARE_MACHINE], 2);
+    assert_int_equal(s.row[SHARE_MACHINE][0].a, 0);
+    assert_int_equal(s.row[SHARE_MACHINE][0].ns, 13);
+    assert_int_equal(s.row[SHARE_MACHINE][0].count, 3);
+    assert_int_equal(s.count[SHARE_PROCESS], 3);
+    assert_int_equal(s.row[SHARE_PROCESS][0].ns, 10);
+    assert_int_equal(s.row[SHARE_PROCESS][1].ns, 7);
+    assert_int_equal(s.row[SHARE_PROCESS][2].ns, 6);
+    assert_int_equal(s.count[SHARE_MESSAGE], 3);
+    assert_int_equal(s.row[SHARE_MESSAGE][0].b, SHARE_EXTERNAL);
+    assert_int_equal(s.row[SHARE_MESSAGE][0].ns, 30);
+    assert_int_equal(s.row[SHARE_MESSAGE][1].ns, 6);
+    assert_int_equal(s.row[SHARE_MESSAGE][1].count, 2);
+    assert_int_equal(s.messages, 3);
+    shares_release(&s);
+    /* Not the length: said, not shown. */
+    struct ips_err err = {0};
+    assert_int_equal(shares_make(p, COUNT(p), 61, &s, &err), IPS_E_CORRUPT);
+}
+
+static void test_master_shares__stability_over_lanes(void **state)
+{
+    (void)state;
+    const struct path_piece main_path[] = {compute(0, 0, 10), compute(0, 1, 8),
+                                           compute(0, 2, 3)};
+    const struct path_piece swapped[] = {compute(0, 0, 7), compute(0, 1, 9),
+                                         compute(0, 2, 3)};
+    const struct path_piece shorter[] = {compute(0, 0, 12)};
+    struct shares s, a, b;
+    struct shares *lanes[] = {&a, &b};
+    bool same[2];
+    assert_int_equal(shares_make(main_path, 3, 21, &s, NULL), 0);
+    assert_int_equal(shares_make(swapped, 3, 19, &a, NULL), 0);
+    assert_int_equal(shares_make(shorter, 1, 12, &b, NULL), 0);
+    shares_compare(&s, lanes, 1, same);
+    assert_false(same[0]);
+    assert_false(s.row[SHARE_PROCESS][0].stable);
+    assert_false(s.row[SHARE_PROCESS][1].stable);
+    assert_true(s.row[SHARE_PROCESS][2].stable);
+    assert_true(s.row[SHARE_MACHINE][0].stable);
+    assert_int_equal(s.row[SHARE_PROCESS][0].ns_low, 7);
+    assert_int_equal(s.row[SHARE_PROCESS][0].ns_high, 10);
+    shares_compare(&s, lanes, 2, same);
+    assert_false(s.row[SHARE_PROCESS][2].stable);
+    assert_int_equal(s.row[SHARE_PROCESS][2].ns_low, 0);
+    assert_int_equal(s.row[SHARE_PROCESS][0].ns_high, 12);
+    shares_release(&s);
+    assert_int_equal(shares_make(main_path, 3, 21, &s, NULL), 0);
+    struct shares *self[] = {&s};
+    shares_compare(&s, self, 1, same);
+    assert_true(same[0]);
+    shares_release(&s);
+    shares_release(&a);
+    shares_release(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_master_shares__sums_and_order),
+        cmocka_unit_test(test_master_shares__stability_over_lanes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
