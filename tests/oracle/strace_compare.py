@@ -289,8 +289,8 @@ def _returns(model, view, dropped, root, skip, result):
 
 
 def _at_once(model, tid, forks, k):
-    """The thread's next doing with a child was to wait for this one, as system()
-    does."""
+    """What the thread next did with a child was to wait for this one, as
+    system() does."""
     after = [j for j in model.joins.get(tid, []) if j[1].leave >
              forks[k][2].leave]
     return bool(after) and after[0][0] == forks[k][0] and (

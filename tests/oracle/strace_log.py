@@ -5,7 +5,8 @@ import re
 SYSCALLS = (
     "read,readv,preadv,preadv2,write,writev,pwritev,pwritev2,"
     "sendto,sendmsg,sendmmsg,recvfrom,recvmsg,recvmmsg,sendfile,splice,tee,"
-    "vmsplice,open,openat,mknod,mknodat,socket,socketpair,pipe,pipe2,connect,accept,accept4,shutdown,"
+    "vmsplice,open,openat,mknod,mknodat,socket,socketpair,pipe,pipe2,"
+    "connect,accept,accept4,shutdown,"
     "close,close_range,dup,dup2,dup3,fcntl,ioctl,getsockname,"
     "clone,clone3,fork,vfork,execve,execveat,exit,exit_group,wait4,waitid")
 

@@ -10,7 +10,7 @@ class Object:
     """
     __slots__ = ("kind", "side", "key", "peer", "refs", "released", "gone",
                  "eofs", "broken",
-                 "connect", "last_release", "seq")
+                 "connect", "last_release")
 
     def __init__(self, kind, side=None, key=None):
         self.kind, self.side, self.key = kind, side, key
@@ -57,16 +57,16 @@ class Op:
 
 
 class Proc:
-    __slots__ = ("pid", "ppid", "how", "comm", "execs", "exec_lines", "status", "threads",
-                 "by_tid", "fork_k", "start", "end", "waited_by")
+    __slots__ = ("pid", "ppid", "how", "comm", "execs", "exec_lines",
+                 "status", "threads", "by_tid", "fork_k", "start", "end", "waited_by")
 
     def __init__(self, pid):
         self.pid = pid
         self.ppid = None      # None: strace started it
         self.how = None       # fork vfork clone (with CLONE_VM)
         self.comm = None
-        self.execs = []
-        self.exec_lines = []
+        self.execs = []       # programs, in order
+        self.exec_lines = []  # where each execve returned
         self.status = None
         self.threads = [pid]
         self.by_tid = None    # thread that created it

@@ -80,8 +80,7 @@ static void read_segment(int dir, const char *file)
         fprintf(stderr, "poolgraph: %s: %s\n", file, err.msg);
         exit(1);
     }
-    segments = need(
-        realloc(segments, (segment_count + 1) * sizeof(*segments)));
+    segments = need(realloc(segments, (segment_count + 1) * sizeof(*segments)));
     struct segment *s = &segments[segment_count++];
     memset(s, 0, sizeof(*s));
     read_records(s, buf, size, file);
@@ -111,8 +110,7 @@ static void make_streams(struct ips_build_input *in)
     qsort(segments, segment_count, sizeof(*segments), by_stream);
     struct ips_stream_in *streams =
         need(calloc(segment_count + 1, sizeof(*streams)));
-    struct ips_chunk *chunks =
-        need(calloc(segment_count + 1, sizeof(*chunks)));
+    struct ips_chunk *chunks = need(calloc(segment_count + 1, sizeof(*chunks)));
     for (size_t i = 0; i < segment_count; i++) {
         struct segment *s = &segments[i];
         chunks[i] = (struct ips_chunk){s->records, s->len};
@@ -195,10 +193,9 @@ static void put_graph(const struct ips_built *b)
         lost += b->counts.lost[k];
     printf("{\"counts\":{\"events\":%" PRIu64 ",\"lost\":%" PRIu64
            ",\"unmatched\":%" PRIu64 ",\"ambiguous\":%" PRIu64
-           ",\"pending\":%" PRIu64 ",\"external\":%" PRIu64
-           ",\"idle\":%" PRIu64 ",\"untraced\":%" PRIu64
-           ",\"unattributed_ns\":%" PRIu64 ",\"elapsed_ns\":%" PRIu64
-           "},\"parents\":{",
+           ",\"pending\":%" PRIu64 ",\"external\":%" PRIu64 ",\"idle\":%" PRIu64
+           ",\"untraced\":%" PRIu64 ",\"unattributed_ns\":%" PRIu64
+           ",\"elapsed_ns\":%" PRIu64 "},\"parents\":{",
            b->counts.events, lost, b->counts.unmatched, b->counts.ambiguous,
            b->counts.pending, b->counts.external, b->counts.idle,
            b->counts.untraced, b->counts.unattributed_ns, b->goal_elapsed_ns);
@@ -215,8 +212,7 @@ static void put_graph(const struct ips_built *b)
 
 static int settle_peers(struct ips_built *b, struct ips_err *err)
 {
-    struct ips_peer_row *rows =
-        need(calloc(b->end_count + 1, sizeof(*rows)));
+    struct ips_peer_row *rows = need(calloc(b->end_count + 1, sizeof(*rows)));
     uint32_t count = 0;
     for (uint32_t i = 0; i < b->end_count; i++)
         if (b->ends[i].peer != IPS_PEER_LOCAL)

@@ -4,9 +4,9 @@ process, thread, fork and wait - and the graph built from it has the arcs that
 strace saw.
 
 Would catch: a receive matched to the wrong send, an end-of-file blamed on the
-wrong process, a call that moves bytes and is not wrapped, bytes counted twice or
-not at all (stdio, the flush at exit), a descriptor named wrongly, a child or a
-thread not followed, a program that no longer behaves under the interposer.
+wrong process, a call that moves bytes and is not wrapped, bytes counted twice
+or not at all (stdio, the flush at exit), a descriptor named wrongly, a child or
+a thread not followed, a program that no longer behaves under the interposer.
 """
 
 import json

@@ -328,3 +328,44 @@ def test_compare_sees_each_error(spoil):
     view = seen_by(m)
     spoil(view)
     assert sc.compare(m, view).differences, spoil.__name__
+
+
+def test_broken_pipe():
+    """A write that fails hangs on the reader's last close; one that kills its
+    caller is no operation, for nothing runs after it."""
+    m = model("""
+10 execve("/bin/a", ["a"], 0x1) = 0 <0.1>
+10 pipe2([3<pipe:[70]>, 4<pipe:[70]>], 0) = 0 <0.1>
+10 fork() = 11 <0.1>
+10 close(3<pipe:[70]>) = 0 <0.1>
+11 exit_group(0) = ?
+11 +++ exited with 0 +++
+10 write(4<pipe:[70]>, "a", 1) = -1 EPIPE (Broken pipe) <0.1>
+10 write(4<pipe:[70]>, "a", 1) = -1 EPIPE (Broken pipe) <0.1>
+10 --- SIGPIPE {si_signo=SIGPIPE, si_code=SI_USER, si_pid=10} ---
+10 +++ killed by SIGPIPE +++
+""")
+    (broken,) = m.ops[10]
+    assert broken.kind == "broken" and broken.src.pids == {11}
+
+
+def test_compare_sees_room_and_vfork():
+    m = model("""
+10 execve("/bin/a", ["a"], 0x1) = 0 <0.1>
+10 pipe2([3<pipe:[70]>, 4<pipe:[70]>], 0) = 0 <0.1>
+10 vfork( <unfinished ...>
+11 execve("/bin/b", ["b"], 0x1) = 0 <0.1>
+10 <... vfork resumed>) = 11 <0.1>
+10 write(4<pipe:[70]>, "ab"..., 70000 <unfinished ...>
+11 read(3<pipe:[70]>, "ab"..., 65536) = 65536 <0.1>
+10 <... write resumed>) = 70000 <0.1>
+11 read(3<pipe:[70]>, "ab"..., 65536) = 4464 <0.1>
+""")
+    view = seen_by(m)
+    view.returns = {(10, 0): 11}
+    view.rooms = [((10, 0), (11, 0))]
+    assert sc.compare(m, view).differences == []
+    view.rooms = [((10, 0), (11, 1))]  # began when the send had returned
+    assert len(sc.compare(m, view).differences) == 1
+    view.rooms, view.returns = [], {}
+    assert len(sc.compare(m, view).differences) == 1
