@@ -316,6 +316,7 @@ mkfifo fifo
 seq 100 | env -i /usr/bin/sort -rn | head -n 1
 (echo before; kill -9 $BASHPID) | cat; echo "killed ${PIPESTATUS[*]}"
 seq 10 | xargs -n 3 echo
+seq 1000 | tee >(wc -l) >(md5sum) | sort | tail -n 2
 dd if=/dev/zero bs=1000 count=300 2>/dev/null | dd bs=70000 2>/dev/null | cksum
 timeout 5 sh -c 'seq 5 | paste -s -d,'
 { echo parent; sh -c 'echo child'; echo parent; } | cat
