@@ -42,7 +42,7 @@ class Result:
         self.differences = []
         self.arcs = {}       # kind -> number compared equal
         self.excluded = 0
-        self.silent = []     # (program, tid): not recorded, moved no bytes
+        self.silent = []     # (program, tid): its birth not recorded, moved no bytes
         self.ends = 0        # (end, direction) whose bytes were compared
         self.total_bytes = 0
 
@@ -307,6 +307,11 @@ def _births(model, view, dropped, root, skip, result):
             if child in dropped or (is_thread and
                                     child not in view.pid_of):
                 continue  # k still counts: it was created
+            if is_thread and view.born.get(child) is None:
+                # Made past the agent, which speaks for it at the exit alone.
+                result.silent.append((proc_name(model, model.pid_of[tid]),
+                                      child))
+                continue
             if view.born.get(child) == (tid, k):
                 result.count("thread start" if is_thread else "start")
             else:
