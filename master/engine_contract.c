@@ -30,10 +30,10 @@ static void fill_lane(const struct ips_lane *from, Ips__Lane *to)
     to->external = (uint32_t)from->external;
 }
 
-static void lane_over(struct query *q)
+static void lane_made(struct query *q)
 {
     struct path_data *d = path_of(q);
-    if (!engine_lane_done(d, d->now)) {
+    if (d->err.code) {
         engine_failed(q);
         return;
     }
@@ -43,6 +43,20 @@ static void lane_over(struct query *q)
         path_done(q);
     else
         begin_lane(q, next);
+}
+
+static void make_lane(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    (void)engine_lane_done(d, d->now); /* says why not in d->err */
+}
+
+/* The path of this lane is whole: its shares are summed in the worker. */
+static void lane_over(struct query *q)
+{
+    struct ips_err err = {0};
+    if (query_work(q, make_lane, lane_made, &err) < 0)
+        query_fail(q, &err);
 }
 
 /* ---- the first piece ---------------------------------------------------- */

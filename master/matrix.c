@@ -165,3 +165,39 @@ int matrix_by_machine(const struct matrix *m, struct matrix *out,
         matrix_release(out);
     return rc;
 }
+
+static int compare_turned(const void *left, const void *right)
+{
+    const struct matrix_cell *a = left, *b = right;
+    if (a->to != b->to)
+        return a->to < b->to ? -1 : 1;
+    return (a->from > b->from) - (a->from < b->from);
+}
+
+int matrix_turn(const struct matrix *m, struct matrix *out, struct ips_err *err)
+{
+    memset(out, 0, sizeof(*out));
+    out->cells = calloc(m->count + 1, sizeof(*out->cells));
+    if (!out->cells)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    out->count = out->cap = m->count;
+    if (m->count > 0) {
+        memcpy(out->cells, m->cells, m->count * sizeof(*out->cells));
+        qsort(out->cells, out->count, sizeof(*out->cells), compare_turned);
+    }
+    return 0;
+}
+
+size_t matrix_find(const struct matrix *m, uint64_t who, bool turned)
+{
+    size_t low = 0, high = m->count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        uint64_t key = turned ? m->cells[mid].to : m->cells[mid].from;
+        if (key < who)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}

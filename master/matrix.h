@@ -30,6 +30,11 @@ int matrix_make(struct part *const *parts, uint32_t count, bool pending,
 /* The same with machines for processes (part number << 32). */
 int matrix_by_machine(const struct matrix *m, struct matrix *out,
                       struct ips_err *err) IPS_MUST_USE;
+/* The same cells sorted by `to`, then `from`. */
+int matrix_turn(const struct matrix *m, struct matrix *out,
+                struct ips_err *err) IPS_MUST_USE;
+/* First cell whose `from` (`to` where turned) is not below `who`. */
+size_t matrix_find(const struct matrix *m, uint64_t who, bool turned);
 void matrix_release(struct matrix *m);
 
 #endif

@@ -28,13 +28,18 @@ enum level { LEVEL_RUN, LEVEL_MACHINE, LEVEL_PROCESS, LEVEL_THREAD, LEVELS };
 static const char *const level_names[LEVELS] = {"run", "machine", "process",
                                                 "thread"};
 
+/* One matrix in both orders. */
+struct traffic {
+    struct matrix by_from, by_to;
+};
+
 struct maker {
     struct part *const *parts;
     uint32_t count;
     struct arena *a;
     Ips__MetricsAnswer *out;
     size_t row_cap;
-    struct matrix processes, machines;
+    struct traffic processes, machines;
     const char *object; /* without a trailing '/' */
     size_t object_len;
     bool at_level[LEVELS];
@@ -98,19 +103,19 @@ static void add_sums(struct sums *s, const struct sums *more)
                   more->cause[i].count);
 }
 
-/* Traffic of process or machine `who` is its row and its column. */
-static void add_traffic(struct sums *s, const struct matrix *m, uint64_t who)
+/* Traffic of process or machine `who` is its row and its column; `by_from` is
+ * sorted by the sender, `by_to` by the receiver. */
+static void add_traffic(struct sums *s, const struct traffic *t, uint64_t who)
 {
-    for (size_t i = 0; i < m->count; i++) {
-        const struct matrix_cell *c = &m->cells[i];
-        if (c->from == who) {
-            s->messages_out += c->messages;
-            s->bytes_out += c->bytes;
-        }
-        if (c->to == who) {
-            s->messages_in += c->messages;
-            s->bytes_in += c->bytes;
-        }
+    for (size_t i = matrix_find(&t->by_from, who, false);
+         i < t->by_from.count && t->by_from.cells[i].from == who; i++) {
+        s->messages_out += t->by_from.cells[i].messages;
+        s->bytes_out += t->by_from.cells[i].bytes;
+    }
+    for (size_t i = matrix_find(&t->by_to, who, true);
+         i < t->by_to.count && t->by_to.cells[i].to == who; i++) {
+        s->messages_in += t->by_to.cells[i].messages;
+        s->bytes_in += t->by_to.cells[i].bytes;
     }
 }
 
@@ -299,32 +304,12 @@ static struct sums do_process(struct maker *k, const struct part *p, uint32_t i,
     return s;
 }
 
-/* Threads in order of process (stable by chain): counting sort. */
-static uint32_t *order_threads(const struct part *p)
-{
-    uint32_t *order = calloc((size_t)p->t.thread_count + 1, sizeof(*order));
-    uint32_t *start = calloc((size_t)p->t.proc_count + 2, sizeof(*start));
-    if (order && start) {
-        for (uint32_t i = 0; i < p->t.thread_count; i++)
-            start[p->t.threads[i]->process + 1]++;
-        for (uint32_t i = 0; i < p->t.proc_count; i++)
-            start[i + 1] += start[i];
-        for (uint32_t i = 0; i < p->t.thread_count; i++)
-            order[start[p->t.threads[i]->process]++] = i;
-    } else {
-        free(order);
-        order = NULL;
-    }
-    free(start);
-    return order;
-}
-
 static int do_machine(struct maker *k, const struct part *p, struct sums *s,
                       struct ips_err *err)
 {
     char object[ROSTER_NAME_BYTES + 2];
     uint64_t last = last_moment(p), first = UINT64_MAX;
-    uint32_t at = 0, *order = order_threads(p);
+    uint32_t at = 0, *order = part_threads_by_process(p);
     if (!order)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     memset(s, 0, sizeof(*s));
@@ -493,24 +478,30 @@ int metrics_make(struct part *const *parts, uint32_t count, bool pending,
     k.object_len = strlen(k.object);
     int rc = choose_levels(&k, level, err);
     if (rc == 0)
-        rc = matrix_make(parts, count, pending, &k.processes, err);
+        rc = matrix_make(parts, count, pending, &k.processes.by_from, err);
     if (rc == 0)
-        rc = matrix_by_machine(&k.processes, &k.machines, err);
+        rc = matrix_by_machine(&k.processes.by_from, &k.machines.by_from, err);
+    if (rc == 0)
+        rc = matrix_turn(&k.processes.by_from, &k.processes.by_to, err);
+    if (rc == 0)
+        rc = matrix_turn(&k.machines.by_from, &k.machines.by_to, err);
     if (rc == 0)
         rc = do_run(&k, err);
     if (rc == 0 && !k.found)
         rc = ips_err_set(err, IPS_E_NOT_FOUND, "no object %s in this run",
                          object);
     if (rc == 0) {
-        put_matrix(&k, &k.machines, true, &out->machine_matrix,
+        put_matrix(&k, &k.machines.by_from, true, &out->machine_matrix,
                    &out->n_machine_matrix);
-        put_matrix(&k, &k.processes, false, &out->process_matrix,
+        put_matrix(&k, &k.processes.by_from, false, &out->process_matrix,
                    &out->n_process_matrix);
     }
     if (rc == 0 && a->failed)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     *cut = k.cut;
-    matrix_release(&k.processes);
-    matrix_release(&k.machines);
+    matrix_release(&k.processes.by_from);
+    matrix_release(&k.processes.by_to);
+    matrix_release(&k.machines.by_from);
+    matrix_release(&k.machines.by_to);
     return rc;
 }

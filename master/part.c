@@ -199,3 +199,23 @@ void part_process_object(const struct part *p, uint32_t process,
     snprintf(out, OBJECT_BYTES, "/%s/%.255s", p->machine,
              part_process_name(p, process));
 }
+
+/* A counting sort, stable by chain. */
+uint32_t *part_threads_by_process(const struct part *p)
+{
+    uint32_t *order = calloc((size_t)p->t.thread_count + 1, sizeof(*order));
+    uint32_t *start = calloc((size_t)p->t.proc_count + 2, sizeof(*start));
+    if (order && start) {
+        for (uint32_t i = 0; i < p->t.thread_count; i++)
+            start[p->t.threads[i]->process + 1]++;
+        for (uint32_t i = 0; i < p->t.proc_count; i++)
+            start[i + 1] += start[i];
+        for (uint32_t i = 0; i < p->t.thread_count; i++)
+            order[start[p->t.threads[i]->process]++] = i;
+    } else {
+        free(order);
+        order = NULL;
+    }
+    free(start);
+    return order;
+}

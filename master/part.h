@@ -18,6 +18,10 @@ void parts_release(struct query *q);
 /* Appends to a table of pointers; false: no memory. */
 bool part_append(void *table, uint32_t *count, void *const *rows, size_t n);
 
+/* Threads in order of process, within one by chain: positions of t.threads,
+ * malloc'd; NULL: no memory. */
+uint32_t *part_threads_by_process(const struct part *p);
+
 /* "/m1", "/m1/redis.812", "/m1/redis.812/812"; process and chain are indices
  * of the part's tables; unknown ones print "?". */
 #define OBJECT_BYTES 512

@@ -1,6 +1,7 @@
 /* The tree of machines, processes and threads, from the slaves' tables.
  * Category 2 of IPS-9. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
@@ -60,35 +61,34 @@ static struct extent extent_of(const struct part *p)
     return e;
 }
 
-static void add_process(struct tree *t, const struct part *p, uint32_t i,
-                        struct extent e, Ips__ObjectRow **rows)
+static Ips__ObjectRow *add_process(struct tree *t, const struct part *p,
+                                   uint32_t i, struct extent e)
 {
     char object[OBJECT_BYTES];
     const Ips__ProcessRow *r = p->t.procs[i];
     part_process_object(p, i, object);
-    rows[i] = add(t, object, "process");
-    if (!rows[i])
-        return;
-    rows[i]->name = ips_wire_text(r->command);
-    rows[i]->pid = r->pid;
+    Ips__ObjectRow *row = add(t, object, "process");
+    if (!row)
+        return NULL;
+    row->name = ips_wire_text(r->command);
+    row->pid = r->pid;
     if (r->parent >= 0 && r->parent < (int64_t)p->t.proc_count)
-        rows[i]->parent_pid = p->t.procs[r->parent]->pid;
-    rows[i]->start_ns = ips_sub_sat(r->start_ns, e.first);
-    rows[i]->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
-    rows[i]->cpu_ns = r->cpu_ns;
-    rows[i]->open = r->open;
-    rows[i]->end = ips_wire_text(r->end);
+        row->parent_pid = p->t.procs[r->parent]->pid;
+    row->start_ns = ips_sub_sat(r->start_ns, e.first);
+    row->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
+    row->cpu_ns = r->cpu_ns;
+    row->open = r->open;
+    row->end = ips_wire_text(r->end);
+    return row;
 }
 
 static void add_thread(struct tree *t, const struct part *p, uint32_t i,
-                       struct extent e, Ips__ObjectRow **rows)
+                       struct extent e)
 {
     char process[OBJECT_BYTES], object[OBJECT_BYTES + 16];
     const Ips__ThreadRow *r = p->t.threads[i];
     part_process_object(p, r->process, process);
     snprintf(object, sizeof(object), "%s/%u", process, r->tid);
-    if (rows[r->process])
-        rows[r->process]->children++;
     Ips__ObjectRow *row = add(t, object, "thread");
     if (!row)
         return;
@@ -101,16 +101,17 @@ static void add_thread(struct tree *t, const struct part *p, uint32_t i,
     row->open = r->open;
 }
 
-/* Machine, its processes, then its threads; the reader sorts by name. */
+/* A machine, then each of its processes followed by its threads. */
 static uint64_t add_machine(struct tree *t, const struct part *p)
 {
     char object[ROSTER_NAME_BYTES + 2];
     struct extent e = extent_of(p);
     uint64_t cpu = 0;
-    Ips__ObjectRow **rows =
-        arena_alloc(&t->a, (p->t.proc_count + 1) * sizeof(*rows));
-    if (!rows)
+    uint32_t at = 0, *order = part_threads_by_process(p);
+    if (!order) {
+        t->a.failed = true;
         return 0;
+    }
     for (uint32_t i = 0; i < p->t.proc_count; i++)
         cpu = ips_add_sat(cpu, p->t.procs[i]->cpu_ns);
     snprintf(object, sizeof(object), "/%s", p->machine);
@@ -122,10 +123,16 @@ static uint64_t add_machine(struct tree *t, const struct part *p)
         row->cpu_ns = cpu;
         row->open = p->sync->state->open;
     }
-    for (uint32_t i = 0; i < p->t.proc_count; i++)
-        add_process(t, p, i, e, rows);
-    for (uint32_t i = 0; i < p->t.thread_count; i++)
-        add_thread(t, p, i, e, rows);
+    for (uint32_t i = 0; i < p->t.proc_count; i++) {
+        Ips__ObjectRow *process = add_process(t, p, i, e);
+        for (; at < p->t.thread_count && p->t.threads[order[at]]->process == i;
+             at++) {
+            add_thread(t, p, order[at], e);
+            if (process)
+                process->children++;
+        }
+    }
+    free(order);
     return cpu;
 }
 

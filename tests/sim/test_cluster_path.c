@@ -294,6 +294,65 @@ static void test_cluster_path__graph_is_the_whole_graph(void **state)
     }
 }
 
+/* Two machines that call each other: more remote receives, values and pieces
+ * of the path than one frame holds. */
+#define ROUNDS 100000u
+
+static void make_caller(struct ips_graph *g, bool first)
+{
+    uint32_t n = 2 * ROUNDS + 2;
+    assert_int_equal(ips_graph_alloc(g, n, 1, NULL), 0);
+    g->chains[0] = (struct ips_chain){.count = n, .pid = 1, .tid = 1};
+    g->in = calloc(ROUNDS, sizeof(*g->in));
+    g->out = calloc(ROUNDS, sizeof(*g->out));
+    assert_true(g->in && g->out);
+    g->kind[n - 1] = IPS_NODE_END;
+    g->w[n - 1] = 5;
+    for (uint32_t i = 1; i < n - 1; i++) {
+        g->w[i] = i % 7;
+        if ((i % 2 == 1) == first) {
+            g->kind[i] = IPS_NODE_SEND;
+            g->out[g->out_count] = (struct ips_remote_out){
+                .node = i, .pos = g->out_count + 1, .len = 1};
+            g->out_count++;
+        } else {
+            g->kind[i] = IPS_NODE_RECV;
+            g->xkind[i] = IPS_X_DATA;
+            g->in[g->in_count] =
+                (struct ips_remote_in){.node = i, .pos = g->in_count + 1};
+            g->in_count++;
+        }
+    }
+}
+
+static void test_cluster_path__long_answers_come_in_pieces(void **state)
+{
+    (void)state;
+    struct cluster c;
+    struct rg r = {.machines = 2};
+    struct ips_peer_end a = {.part = 1}, b = {.part = 0};
+    uint32_t base[2];
+    uint64_t unmatched;
+    make_caller(&r.part[0], true);
+    make_caller(&r.part[1], false);
+    const struct ips_part parts[] = {{&r.part[0], &a, 1}, {&r.part[1], &b, 1}};
+    assert_int_equal(
+        ips_graph_merge(parts, 2, &r.whole, base, &unmatched, NULL), 0);
+    assert_int_equal(unmatched, 0);
+    cluster_start(&c);
+    cluster_add(&c, "m1", "r", &r.part[0], &a, 1);
+    cluster_add(&c, "m2", "r", &r.part[1], &b, 1);
+    cluster_settle(&c);
+    const struct ips_lane lane = {
+        .mtime = {.base_ns = 2, .scale_num = 1, .scale_den = 1}};
+    check_engine(&c, "contract", &r, &lane);
+    check_engine(&c, "central", &r, &lane);
+    cluster_stop(&c);
+    ips_graph_release(&r.whole);
+    ips_graph_release(&r.part[0]);
+    ips_graph_release(&r.part[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_cluster_path__golden_graphs),
         cmocka_unit_test(test_cluster_path__random_graphs_equal_the_kernel),
         cmocka_unit_test(test_cluster_path__graph_is_the_whole_graph),
+        cmocka_unit_test(test_cluster_path__long_answers_come_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
