@@ -42,7 +42,8 @@ class Result:
         self.differences = []
         self.arcs = {}       # kind -> number compared equal
         self.excluded = 0
-        self.silent = []     # (program, tid): its birth not recorded, moved no bytes
+        self.silent = []     # (program, tid): its start was not recorded, and
+                             # it moved no bytes
         self.ends = 0        # (end, direction) whose bytes were compared
         self.total_bytes = 0
 
@@ -307,12 +308,11 @@ def _births(model, view, dropped, root, skip, result):
             if child in dropped or (is_thread and
                                     child not in view.pid_of):
                 continue  # k still counts: it was created
-            if is_thread and view.born.get(child) is None:
-                # Made past the agent, which speaks for it at the exit alone.
+            if is_thread and view.born.get(child) is None and \
+                    not model.ops.get(child):
                 result.silent.append((proc_name(model, model.pid_of[tid]),
                                       child))
-                continue
-            if view.born.get(child) == (tid, k):
+            elif view.born.get(child) == (tid, k):
                 result.count("thread start" if is_thread else "start")
             else:
                 result.differ("%s %d: born of %s, strace %s",
