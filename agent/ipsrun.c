@@ -2,6 +2,7 @@
 #include "agent/ipsrun.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "agent/core.h"
 #include "agent/pool.h"
 #include "agent/sys.h"
+#include "common/types.h"
 
 #define PRELOAD_NAME "libips-preload.so"
 
@@ -170,6 +172,25 @@ static int make_run(const struct ipsrun_options *o, const char *name,
     return rc < 0 ? failed("%s", err.msg) : -1;
 }
 
+/* The loader takes no path with a blank or a colon in LD_PRELOAD: a library
+ * installed in such a place is reached through a link in the pool's root. */
+static int loadable(char library[IPS_PATH_BYTES], const char *pool)
+{
+    if (!strpbrk(library, ": "))
+        return 0;
+    char link[IPS_PATH_BYTES];
+    int n = snprintf(link, sizeof(link), "%s/preload-%016" PRIx64 ".so", pool,
+                     ips_fnv1a(IPS_FNV_SEED, library, strlen(library)));
+    if (n < 0 || (size_t)n >= sizeof(link) || strpbrk(link, ": "))
+        return failed("%s: the loader takes no path with a blank or a colon; "
+                      "install IPS elsewhere, or give --pool a plain path",
+                      library);
+    if (symlink(library, link) < 0 && errno != EEXIST)
+        return failed("link %s: %s", link, strerror(errno));
+    snprintf(library, IPS_PATH_BYTES, "%s", link);
+    return 0;
+}
+
 /* IPS_RUN, IPS_POOL, IPS_PRELOAD, and our library behind the user's own. */
 static int set_environment(const struct ipsrun_options *o, const char *name)
 {
@@ -177,10 +198,9 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
     char library[IPS_PATH_BYTES];
     if (ips_path_library(PRELOAD_NAME, library, &err) < 0)
         return failed("%s", err.msg);
-    if (strpbrk(library, ": "))
-        return failed("%s: the loader takes no path with a blank or a colon; "
-                      "install IPS elsewhere",
-                      library);
+    int rc = loadable(library, o->pool);
+    if (rc)
+        return rc;
     const char *theirs = getenv("LD_PRELOAD");
     char *both = NULL;
     if (asprintf(&both, "%s%s%s", theirs ? theirs : "",

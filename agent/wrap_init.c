@@ -43,6 +43,45 @@ void ips_wrap_name_standard(void)
         ips_chan_name(fd, ips_fd_get(fd), &hint);
 }
 
+/* As getdents64 gives them. */
+struct entry {
+    uint64_t ino, next;
+    uint16_t bytes;
+    unsigned char type;
+    char name[];
+};
+
+static void name_entry(const struct entry *e, int list)
+{
+    const struct ips_chan_hint hint = {.flags = IPS_CHAN_INHERITED};
+    int fd = 0;
+    if (e->name[0] < '0' || e->name[0] > '9')
+        return;
+    for (const char *c = e->name; *c >= '0' && *c <= '9' && fd < 1 << 20; c++)
+        fd = fd * 10 + (*c - '0');
+    if (fd > 2 && fd != list)
+        ips_chan_name(fd, ips_fd_get(fd), &hint);
+}
+
+/* A new image holds open what it inherited though it may never use it, and an
+ * end-of-file elsewhere waits for that. */
+static void name_inherited(void)
+{
+    _Alignas(struct entry) char buf[2048];
+    long got;
+    int list =
+        ips_sys_open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (list < 0)
+        return;
+    while ((got = ips_sys3(SYS_getdents64, list, (long)buf, sizeof(buf))) > 0)
+        for (long at = 0; at < got;) {
+            const struct entry *e = (const struct entry *)(buf + at);
+            name_entry(e, list);
+            at += e->bytes;
+        }
+    ips_sys_close(list);
+}
+
 static void at_quick_exit_last(void)
 {
     if (ips_wrap_on())
@@ -76,6 +115,7 @@ void ips_wrap_init(void)
     at_quick_exit(at_quick_exit_last);
     ips_wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
+    name_inherited();
     errno = saved;
 }
 

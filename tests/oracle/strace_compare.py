@@ -42,7 +42,8 @@ class Result:
         self.differences = []
         self.arcs = {}       # kind -> number compared equal
         self.excluded = 0
-        self.silent = []     # (program, tid): not recorded, moved no bytes
+        self.silent = []     # (program, tid): its start was not recorded, and
+                             # it moved no bytes
         self.ends = 0        # (end, direction) whose bytes were compared
         self.total_bytes = 0
 
@@ -164,7 +165,7 @@ def _align(tid, ours, theirs, pairs, result):
             result.differ("thread %d: not recorded: %r (%s, line %d: %s)", tid,
                           op, op.call.name, op.first + 1, op.call.args[:80])
         for op in theirs[j:j + step[1]]:
-            result.differ("thread %d: recorded but not in strace: %s %d on %s "
+            result.differ("thread %d: recorded but not in strace: %s %s on %s "
                           "(%s)", tid, op.kind, op.bytes, op.channel, op.label)
         i, j = i + step[0], j + step[1]
 
@@ -244,9 +245,9 @@ def _arcs(pairs, result, dropped):
 
 
 def _rooms(model, view, pairs, result):
-    """The receive took bytes of the channel that the send wrote to, and neither
-    began after the send had returned. Which of several made the room that was
-    needed, strace cannot say."""
+    """The receive took bytes of the channel that the send wrote to, and did not
+    begin after the send's thread had gone on. Which of several made the room
+    that was needed, strace cannot say."""
     outs, ins = {}, {}
     for op, _ in sorted(pairs.values(), key=lambda p: p[0].last):
         if op.kind in ("send", "connect"):
@@ -262,7 +263,7 @@ def _rooms(model, view, pairs, result):
         send = outs[tid][n] if n < len(outs.get(tid, [])) else None
         recv = ins[other][k] if k < len(ins.get(other, [])) else None
         if send is None or recv is None or recv.kind != "recv" or \
-                written.get(recv.key) != send.key or recv.first > send.last:
+                written.get(recv.key) != send.key or recv.first > send.call.until:
             result.differ("room for %r by %r: not by strace", send, recv)
         else:
             result.count("room")
@@ -307,7 +308,11 @@ def _births(model, view, dropped, root, skip, result):
             if child in dropped or (is_thread and
                                     child not in view.pid_of):
                 continue  # k still counts: it was created
-            if view.born.get(child) == (tid, k):
+            if is_thread and view.born.get(child) is None and \
+                    not model.ops.get(child):
+                result.silent.append((proc_name(model, model.pid_of[tid]),
+                                      child))
+            elif view.born.get(child) == (tid, k):
                 result.count("thread start" if is_thread else "start")
             else:
                 result.differ("%s %d: born of %s, strace %s",

@@ -22,14 +22,17 @@ def command(log):
 
 class Call:
     """One system call of one thread. `enter` and `leave` are line numbers,
-    `leave` None where it never returned; `ret` None then too."""
+    `leave` None where it never returned; `ret` None then too. `until` is the
+    line of the thread's next doing: in between it runs in user space, where IPS
+    takes its stamp of the return, and nothing says when."""
     __slots__ = ("tid", "name", "args", "ret", "retfd", "err", "enter",
-                 "leave", "time")
+                 "leave", "until", "time")
 
     def __init__(self, tid, name, enter, time):
         self.tid, self.name, self.enter, self.time = tid, name, enter, time
         self.args, self.ret, self.retfd, self.err = "", None, None, None
         self.leave = None
+        self.until = float("inf")
 
 
 class Death:
@@ -59,6 +62,7 @@ def parse(lines):
     """Lines of `strace -f -ttt -T -o` -> list of Call and Death, in order of
     their first line."""
     out = []
+    last = {}       # tid -> its Call before
     open_call = {}  # tid -> Call waiting for its `resumed`
     for number, line in enumerate(lines):
         line = line.rstrip("\n")
@@ -79,6 +83,8 @@ def parse(lines):
             else:
                 status = ("exec", int(death.group(4)))
             open_call.pop(tid, None)
+            if tid in last:
+                last[tid].until = number
             out.append(Death(tid, number, status))
             continue
         resumed = _RESUMED.match(rest)
@@ -98,6 +104,9 @@ def parse(lines):
             if not start:
                 raise ParseError("line %d: %r" % (number + 1, line[:200]))
             call = Call(tid, start.group(1), number, time)
+            if tid in last:
+                last[tid].until = number
+            last[tid] = call
             out.append(call)
             rest = start.group(2)
         unfinished = _UNFINISHED.match(rest)

@@ -501,17 +501,16 @@ class _Builder(Descriptors):
     @staticmethod
     def position(ops):
         """Running byte positions; an operation that overlaps another thread's
-        on the same end could have come before or after it."""
+        on the same end could have come before or after it. It lasts till the
+        thread is next seen: IPS orders by stamps taken after the return."""
         ops.sort(key=lambda op: op.last)
         total = 0
         for i, op in enumerate(ops):
             total += op.bytes
             op.end_pos = total
-            for j in range(i - 1, -1, -1):
-                if ops[j].last < op.first:
-                    break
-                if ops[j].tid != op.tid:
-                    op.ambiguous = ops[j].ambiguous = True
+            for other in ops[max(0, i - 64):i]:
+                if other.tid != op.tid and other.call.until > op.first:
+                    op.ambiguous = other.ambiguous = True
 
 
 def build(items):

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.skipif(bool(programs.missing()),
                        reason="not here: %s" % programs.missing())]
 
-QUICK = {"pipeline", "sort-uniq", "mixed", "python"}
+QUICK = {"pipeline", "sort-uniq", "mixed", "tee", "python"}
 
 
 @pytest.fixture

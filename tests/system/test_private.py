@@ -65,7 +65,8 @@ def check_run(home, build, run):
     wait_until("the run is closed", lambda: home.closed(run))
     path = home.ask("path", run)
     assert path["t_max_ns"] > 0 and path["certificate"]["complete"]
-    assert sum(s["kind"] == "message" for s in path["segments"]) >= 200
+    # 200 bytes go to and fro; where one side was faster the path stays in it.
+    assert sum(s["kind"] == "message" for s in path["segments"]) >= 160
 
 
 @pytest.mark.timeout(240)
