@@ -113,9 +113,8 @@ static void add_part(const struct part *p, struct arena *a,
         m->pending += p->settled->pending;
         m->external += p->settled->external;
         m->idle += p->settled->idle;
-    } else {
+    } else { /* no match between machines was asked for: none is pending */
         m->unmatched += s->unmatched;
-        m->pending += s->pending;
         m->external += s->external;
         m->idle += s->idle;
     }

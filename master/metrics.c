@@ -134,20 +134,20 @@ static int compare_moments(const void *left, const void *right)
 
 static uint64_t most_alive(const struct part *p, uint64_t last)
 {
-    uint32_t n = p->t.proc_count;
-    struct moment *m = calloc((size_t)n * 2 + 1, sizeof(*m));
+    size_t n = p->t.proc_count;
+    struct moment *m = calloc(n * 2 + 1, sizeof(*m));
     uint64_t most = 0;
     int64_t alive = 0;
     if (!m)
         return IPS_UNMEASURED;
-    for (uint32_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const Ips__ProcessRow *row = p->t.procs[i];
         uint64_t end = row->end_ns ? row->end_ns : last + 1;
         m[2 * i] = (struct moment){row->start_ns, 1};
         m[2 * i + 1] = (struct moment){ips_max_u64(end, row->start_ns + 1), -1};
     }
-    qsort(m, (size_t)n * 2, sizeof(*m), compare_moments);
-    for (uint32_t i = 0; i < n * 2; i++) {
+    qsort(m, n * 2, sizeof(*m), compare_moments);
+    for (size_t i = 0; i < n * 2; i++) {
         alive += m[i].step;
         if (alive > 0)
             most = ips_max_u64(most, (uint64_t)alive);
@@ -332,12 +332,10 @@ static int do_machine(struct maker *k, const struct part *p, struct sums *s,
     s->cores_ns = s->elapsed_ns * p->sync->cores;
     add_traffic(s, &k->machines, matrix_process(p->number, 0));
     if (show && place < k->out->n_rows) {
-        Ips__MetricsRow **rows = k->out->rows;
         size_t n = k->out->n_rows;
         add_row(k, object, LEVEL_MACHINE, s);
         if (k->out->n_rows > n) {
-            rows = k->out->rows;
-            rows[place] = rows[n];
+            k->out->rows[place] = k->out->rows[n];
             k->out->n_rows = n;
         }
     }

@@ -142,6 +142,18 @@ static void on_slave_close(struct ips_peer *peer, const char *why, void *arg)
 
 static const struct ips_peer_ops slave_ops = {on_slave_message, on_slave_close};
 
+/* A slave that was started again may say Hello before we saw its old
+ * connection end: that one is no reason to refuse it. */
+static void bury(struct master *m, const char *machine)
+{
+    struct slave *s = roster_find(&m->roster, machine);
+    struct ips_peer *old = s ? s->peer : NULL;
+    if (!old || !ips_peer_over(old))
+        return;
+    ips_peer_free(old);
+    slave_lost(m, s, "closed by the other side");
+}
+
 static void slave_admit(struct master *m, struct ips_peer *peer,
                         const Ips__Hello *hello)
 {
@@ -149,6 +161,7 @@ static void slave_admit(struct master *m, struct ips_peer *peer,
     struct slave *s;
     struct ips_err err = {0};
     char name[ROSTER_NAME_BYTES + 8];
+    bury(m, hello->machine);
     if (roster_admit(&m->roster, hello, peer, master_now_ns(), &old, &s, &err) <
         0) {
         ips_log_warn("slave refused: %s", err.msg);

@@ -182,7 +182,7 @@ static int greet(struct ips_client *c, unsigned timeout_ms, struct ips_err *err)
     int rc = ips_client_send(c, &env, err);
     if (rc == 0)
         rc = ips_client_recv(c, timeout_ms, &answer, err);
-    if (rc < 0)
+    if (rc < 0 || !answer)
         return rc;
     if (answer->body_case != IPS__ENVELOPE__BODY_HELLO)
         rc = ips_err_set(err, IPS_E_PROTOCOL,

@@ -152,7 +152,7 @@ static int open_socket(const struct ips_address *to, int *out,
 
 static void name_address(struct ips_listener *l, const char *asked, int fd)
 {
-    struct sockaddr_storage ss;
+    struct sockaddr_storage ss = {0};
     socklen_t len = sizeof(ss);
     char host[INET6_ADDRSTRLEN] = "";
     snprintf(l->address, sizeof(l->address), "%s", asked);

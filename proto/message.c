@@ -11,14 +11,6 @@ char *ips_wire_text(const char *text)
     return u.out;
 }
 
-/* The same for messages: packing reads only. */
-#define UNCONST(type, p)                                                       \
-    ((union {                                                                  \
-        const type *in;                                                        \
-        type *out;                                                             \
-    }){.in = (p)})                                                             \
-        .out
-
 Ips__Hello ips_hello(Ips__Hello__Role role)
 {
     Ips__Hello hello = IPS__HELLO__INIT;
@@ -30,33 +22,41 @@ Ips__Hello ips_hello(Ips__Hello__Role role)
 
 void ips_send_hello(struct ips_peer *peer, const Ips__Hello *hello)
 {
+    /* Packing reads only. */
+    Ips__Hello copy = *hello;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_HELLO;
-    env.hello = UNCONST(Ips__Hello, hello);
+    env.hello = &copy;
     ips_peer_send(peer, &env);
 }
 
 void ips_send_request(struct ips_peer *peer, const Ips__Request *request)
 {
+    /* Packing reads only. */
+    Ips__Request copy = *request;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_REQUEST;
-    env.request = UNCONST(Ips__Request, request);
+    env.request = &copy;
     ips_peer_send(peer, &env);
 }
 
 void ips_send_reply(struct ips_peer *peer, const Ips__Reply *reply)
 {
+    /* Packing reads only. */
+    Ips__Reply copy = *reply;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_REPLY;
-    env.reply = UNCONST(Ips__Reply, reply);
+    env.reply = &copy;
     ips_peer_send(peer, &env);
 }
 
 void ips_send_report(struct ips_peer *peer, const Ips__Report *report)
 {
+    /* Packing reads only. */
+    Ips__Report copy = *report;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_REPORT;
-    env.report = UNCONST(Ips__Report, report);
+    env.report = &copy;
     ips_peer_send(peer, &env);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "proto/address.h"
 #include "proto/message.h"
@@ -392,6 +393,15 @@ Ips__Envelope *ips_peer_take(struct ips_peer *p)
 const char *ips_peer_name(const struct ips_peer *p)
 {
     return p->name;
+}
+
+bool ips_peer_over(const struct ips_peer *p)
+{
+    char byte;
+    if (p->state != PEER_OPENING && p->state != PEER_TALKING)
+        return true;
+    return recv(bufferevent_getfd(p->bev), &byte, 1, MSG_PEEK | MSG_DONTWAIT) ==
+           0;
 }
 
 void ips_peer_set_name(struct ips_peer *p, const char *name)

@@ -68,6 +68,9 @@ Ips__Envelope *ips_peer_take(struct ips_peer *peer);
 /* For the log: "peer 3" until set; copied. */
 const char *ips_peer_name(const struct ips_peer *peer);
 void ips_peer_set_name(struct ips_peer *peer, const char *name);
+/* The other side is known to have closed, also where on_close has not come
+ * yet: its end of the connection may arrive after its next connection. */
+bool ips_peer_over(const struct ips_peer *peer);
 /* Sends what is queued, then closes; on_close comes with `why`. */
 void ips_peer_finish(struct ips_peer *peer, const char *why);
 /* After the current turn of the loop. on_close is not called. */

@@ -362,6 +362,26 @@ static void test_cluster_faults__second_slave_of_a_name(void **state)
     end(&f);
 }
 
+static void test_cluster_faults__slave_is_started_again_at_once(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, 15);
+    for (unsigned i = 0; i < 100; i++) {
+        struct fake_slave *s = &f.c.slave[i % 3];
+        struct ips_peer *old = s->peer;
+        cluster_connect(s); /* the new one is there before the old one ends */
+        ips_peer_free(old);
+        ips_peer_reap();
+        cluster_settle(&f.c);
+        cluster_turn(&f.c, i % 4);
+        if (s->refused)
+            fail_msg("%s", s->why);
+    }
+    check_still_right(&f);
+    end(&f);
+}
+
 static void test_cluster_faults__unknown_things(void **state)
 {
     (void)state;
@@ -484,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_cluster_faults__own_table_answers_without_slaves),
         cmocka_unit_test(test_cluster_faults__clients_at_once),
         cmocka_unit_test(test_cluster_faults__second_slave_of_a_name),
+        cmocka_unit_test(test_cluster_faults__slave_is_started_again_at_once),
         cmocka_unit_test(test_cluster_faults__unknown_things),
         cmocka_unit_test(test_cluster_faults__events_are_paced),
         cmocka_unit_test(test_cluster_faults__private_master_ends),

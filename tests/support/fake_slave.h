@@ -8,4 +8,16 @@
 void fake_slave_report(struct fake_slave *s);
 void fake_slave_release(struct fake_slave *s);
 
+/* A reply to ask `id`, now or as late as the slave is told to be. */
+void fake_slave_answer(struct fake_slave *s, uint64_t id, Ips__Reply *reply,
+                       bool last);
+void fake_slave_subgraph(struct fake_slave *s, const Ips__Request *r,
+                         bool corrupt);
+void fake_slave_reduce(struct fake_slave *s, const Ips__Request *r,
+                       bool corrupt);
+void fake_slave_finish(struct fake_slave *s, const Ips__Request *r,
+                       bool corrupt);
+void fake_slave_expand(struct fake_slave *s, const Ips__Request *r,
+                       bool corrupt);
+
 #endif

@@ -88,8 +88,20 @@ class Program:
             except (OSError, ValueError, IndexError):
                 continue
             if cwd.startswith(self.directory):
-                os.kill(pid, signal.SIGKILL)
+                end(pid)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def end(pid):
+    """Asks first: PostgreSQL killed leaves its shared memory behind."""
+    try:
+        os.kill(pid, signal.SIGQUIT)
+        for _ in range(40):
+            time.sleep(0.05)
+            os.kill(pid, 0)
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
 
 
 def numbers_out(out):

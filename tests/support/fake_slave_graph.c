@@ -1,0 +1,221 @@
+/* What the slaves of cluster.h say about their graphs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/graph_wire.h"
+#include "tests/support/fake_slave.h"
+
+static uint32_t *column(uint32_t n)
+{
+    uint32_t *c = calloc((size_t)n + 1, sizeof(*c));
+    assert_non_null(c);
+    return c;
+}
+
+static uint64_t *wide_column(uint32_t n)
+{
+    uint64_t *c = calloc((size_t)n + 1, sizeof(*c));
+    assert_non_null(c);
+    return c;
+}
+
+static void lay_out(const struct ips_graph *g, struct ips_wire_graph *w)
+{
+    memset(w, 0, sizeof(*w));
+    w->chain_count = g->chain_count;
+    w->chain_nodes = column(g->chain_count);
+    w->chain_process = column(g->chain_count);
+    w->chain_pid = column(g->chain_count);
+    w->chain_tid = column(g->chain_count);
+    w->chain_thread = column(g->chain_count);
+    for (uint32_t i = 0; i < g->chain_count; i++) {
+        w->chain_nodes[i] = g->chains[i].count;
+        w->chain_process[i] = g->chains[i].process;
+        w->chain_pid[i] = g->chains[i].pid;
+        w->chain_tid[i] = g->chains[i].tid;
+        w->chain_thread[i] = g->chains[i].thread;
+    }
+    w->node_count = g->node_count;
+    w->kind = g->kind;
+    w->xkind = g->xkind;
+    w->w = g->w;
+    w->xlen = g->xlen;
+    w->xpred = g->xpred;
+    w->in_count = g->in_count;
+    w->in_node = column(g->in_count);
+    w->in_end = column(g->in_count);
+    w->in_pos = wide_column(g->in_count);
+    for (uint32_t i = 0; i < g->in_count; i++) {
+        w->in_node[i] = g->in[i].node;
+        w->in_end[i] = g->in[i].end;
+        w->in_pos[i] = g->in[i].pos;
+    }
+    w->out_count = g->out_count;
+    w->out_node = column(g->out_count);
+    w->out_end = column(g->out_count);
+    w->out_len = column(g->out_count);
+    w->out_pos = wide_column(g->out_count);
+    for (uint32_t i = 0; i < g->out_count; i++) {
+        w->out_node[i] = g->out[i].node;
+        w->out_end[i] = g->out[i].end;
+        w->out_len[i] = g->out[i].len;
+        w->out_pos[i] = g->out[i].pos;
+    }
+}
+
+static void free_layout(struct ips_wire_graph *w)
+{
+    free(w->chain_nodes);
+    free(w->chain_process);
+    free(w->chain_pid);
+    free(w->chain_tid);
+    free(w->chain_thread);
+    free(w->in_node);
+    free(w->in_end);
+    free(w->in_pos);
+    free(w->out_node);
+    free(w->out_end);
+    free(w->out_len);
+    free(w->out_pos);
+}
+
+static void send_graph(struct fake_slave *s, uint64_t id,
+                       struct ips_wire_graph *w, bool corrupt)
+{
+    struct ips_wire_cursor at = {0};
+    struct ips_wire_piece piece = {0};
+    bool last = false;
+    while (!last) {
+        Ips__Reply reply = IPS__REPLY__INIT;
+        assert_int_equal(ips_wire_next(w, &at, &piece, &last, NULL), 0);
+        if (corrupt && piece.msg.n_xpred > 0)
+            piece.xpred[piece.msg.n_xpred - 1] = 0xfffffff0u;
+        reply.answer_case = IPS__REPLY__ANSWER_SUBGRAPH;
+        reply.subgraph = &piece.msg;
+        fake_slave_answer(s, id, &reply, last);
+    }
+    ips_wire_piece_release(&piece);
+}
+
+void fake_slave_subgraph(struct fake_slave *s, const Ips__Request *r,
+                         bool corrupt)
+{
+    const struct ips_graph *g = s->g;
+    struct ips_wire_graph w;
+    lay_out(g, &w);
+    if (r->subgraph->detail) {
+        w.t_ns = g->t_ns;
+        w.site = g->site;
+    }
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        for (uint32_t i = 1; i < g->chains[c].count; i++)
+            w.total_cpu_ns += g->w[g->chains[c].first + i];
+    w.end_count = s->end_count;
+    send_graph(s, r->id, &w, corrupt);
+    free_layout(&w);
+}
+
+static struct ips_lane lane_of(const Ips__Lane *l)
+{
+    struct ips_lane lane = {.external = (enum ips_external)l->external};
+    lane.mtime.base_ns = l->mtime_base_ns;
+    lane.mtime.per_byte_q32 = l->mtime_per_byte_q32;
+    lane.mtime.scale_num = l->scale_num;
+    lane.mtime.scale_den = l->scale_den;
+    return lane;
+}
+
+void fake_slave_reduce(struct fake_slave *s, const Ips__Request *r,
+                       bool corrupt)
+{
+    struct ips_lane lane = lane_of(r->reduce->lane);
+    struct ips_reduced red;
+    struct ips_wire_graph w;
+    assert_int_equal(ips_contract(s->g, &lane, &red, NULL), 0);
+    lay_out(&red.g, &w);
+    w.origin = red.origin;
+    w.total_cpu_ns = red.total;
+    w.end_count = s->end_count;
+    send_graph(s, r->id, &w, corrupt);
+    free_layout(&w);
+    ips_reduced_release(&red);
+}
+
+void fake_slave_finish(struct fake_slave *s, const Ips__Request *r,
+                       bool corrupt)
+{
+    const Ips__FinishAsk *f = r->finish;
+    uint64_t *more = realloc(s->values, (s->value_count + f->n_in_value + 1) *
+                                            sizeof(*more));
+    assert_non_null(more);
+    s->values = more;
+    for (size_t i = 0; i < f->n_in_value; i++)
+        s->values[s->value_count++] =
+            f->in_value[i] ? f->in_value[i] - 1 : IPS_IN_ABSENT;
+    if (f->more)
+        return;
+    assert_int_equal(s->value_count, s->g->in_count);
+    s->lane = lane_of(f->lane);
+    ips_est_release(&s->est);
+    assert_int_equal(ips_longest_path(s->g, &s->lane, s->values, &s->est, NULL),
+                     0);
+    s->value_count = 0;
+    Ips__FinishAnswer a = IPS__FINISH_ANSWER__INIT;
+    Ips__Reply reply = IPS__REPLY__INIT;
+    a.t_max_ns = corrupt ? UINT64_MAX - 7 : s->est.t_max;
+    reply.answer_case = IPS__REPLY__ANSWER_FINISH;
+    reply.finish = &a;
+    fake_slave_answer(s, r->id, &reply, true);
+}
+
+void fake_slave_expand(struct fake_slave *s, const Ips__Request *r,
+                       bool corrupt)
+{
+    struct ips_path path;
+    assert_int_equal(r->expand->n_from, 1);
+    assert_int_equal(ips_path_between(s->g, &s->lane, &s->est,
+                                      r->expand->from[0], r->expand->to[0],
+                                      &path, NULL),
+                     0);
+    uint32_t n = (uint32_t)path.count;
+    uint32_t *col[6];
+    uint64_t *ns = wide_column(n);
+    for (int i = 0; i < 6; i++)
+        col[i] = column(n);
+    for (uint32_t i = 0; i < n; i++) {
+        col[0][i] = (uint32_t)path.seg[i].kind;
+        col[1][i] = path.seg[i].xkind;
+        col[2][i] = path.seg[i].chain;
+        col[3][i] = path.seg[i].from;
+        col[4][i] = path.seg[i].to;
+        ns[i] = path.seg[i].ns + (corrupt && i == 0);
+    }
+    /* In two pieces: they concatenate. */
+    const uint32_t cut[] = {0, n / 2, n};
+    for (int k = 0; k < 2; k++) {
+        uint32_t at = cut[k];
+        Ips__ExpandAnswer a = IPS__EXPAND_ANSWER__INIT;
+        Ips__Reply reply = IPS__REPLY__INIT;
+        a.n_kind = a.n_xkind = a.n_chain = a.n_from = a.n_to = a.n_ns =
+            a.n_part = cut[k + 1] - at;
+        a.kind = col[0] + at;
+        a.xkind = col[1] + at;
+        a.chain = col[2] + at;
+        a.from = col[3] + at;
+        a.to = col[4] + at;
+        a.part = col[5] + at;
+        a.ns = ns + at;
+        reply.answer_case = IPS__REPLY__ANSWER_EXPAND;
+        reply.expand = &a;
+        fake_slave_answer(s, r->id, &reply, k == 1);
+    }
+    for (int i = 0; i < 6; i++)
+        free(col[i]);
+    free(ns);
+    ips_path_release(&path);
+}
