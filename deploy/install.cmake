@@ -8,11 +8,14 @@ install(FILES agent/ips.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ips)
 install(FILES docs/ipsrun.1 docs/ips-slave.1 docs/ips-master.1 docs/ipsq.1
     DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES README.md NEWS.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-# Units that say where the programs are; to use them, copy or link them into
+# Units that say where the programs are - known only at install time, for the
+# prefix may be given then. To use them, copy or link them into
 # /etc/systemd/system and /etc/tmpfiles.d.
 foreach(unit ips-master ips-slave)
-    configure_file(deploy/systemd/${unit}.service.in
-        ${CMAKE_BINARY_DIR}/${unit}.service @ONLY)
+    install(CODE "set(IPS_BINDIR
+            \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+        configure_file(${CMAKE_SOURCE_DIR}/deploy/systemd/${unit}.service.in
+            ${CMAKE_BINARY_DIR}/${unit}.service @ONLY)")
     install(FILES ${CMAKE_BINARY_DIR}/${unit}.service
         DESTINATION ${CMAKE_INSTALL_DATADIR}/ips/systemd)
 endforeach()

@@ -118,7 +118,7 @@ def test_status_and_streams_are_the_programs(home, script, status):
 def test_installed(build, tmp_path):
     """`cmake --install` into any prefix; the programs find each other there,
     and nothing of the build tree is used."""
-    prefix = tmp_path / "a prefix"
+    prefix = tmp_path / "prefix"
     subprocess.run(["cmake", "--install", build.top, "--prefix", prefix],
                    check=True, capture_output=True)
     for name in ("ipsrun", "ips-slave", "ips-master", "ipsq"):
@@ -126,6 +126,9 @@ def test_installed(build, tmp_path):
         page = prefix / "share" / "man" / "man1" / f"{name}.1"
         assert page.read_text() == (ROOT / "docs" / f"{name}.1").read_text()
     assert (prefix / "include" / "ips" / "ips.h").exists()
+    for name in ("ips-slave", "ips-master"):
+        unit = prefix / "share" / "ips" / "systemd" / f"{name}.service"
+        assert f"ExecStart={prefix}/bin/{name} " in unit.read_text()
     home = Home(prefix / "bin")
     try:
         check_run(home, build, "installed")
