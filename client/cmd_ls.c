@@ -79,23 +79,36 @@ static int print(const struct ipsq_options *o, const char *run_name,
     return ipsq_out_end(&out, err);
 }
 
+static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    if (reply->answer_case != IPS__REPLY__ANSWER_LS)
+        return 0; /* ipsq_expect says so */
+    return ipsq_rows_add(arg, reply->ls->rows, reply->ls->n_rows, err);
+}
+
 static int run(const struct ipsq_command *self, const struct ipsq_options *o,
                struct ipsq_session *s, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__LsAsk ask = IPS__LS_ASK__INIT;
     const Ips__Reply *last;
+    struct ipsq_rows rows = {0};
     (void)self;
     rq.ask_case = IPS__REQUEST__ASK_LS;
     rq.ls = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
-        rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+        rc = ipsq_session_ask(s, &rq, false, take_piece, &rows, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_LS, err);
-    if (rc == 0)
-        rc = print(o, rq.run, last->ls, err);
+    if (rc == 0) {
+        Ips__LsAnswer whole = *last->ls;
+        whole.rows = (Ips__ObjectRow **)rows.row;
+        whole.n_rows = rows.count;
+        rc = print(o, rq.run, &whole, err);
+    }
+    ipsq_rows_release(&rows);
     return rc < 0 ? rc : ipsq_certified(last->ls->certificate);
 }
 

@@ -131,12 +131,47 @@ static int print(const struct ipsq_options *o, const char *run_name,
     return ipsq_out_end(&out, err);
 }
 
+struct whole {
+    struct ipsq_rows rows, machines, processes;
+};
+
+static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    struct whole *w = arg;
+    if (reply->answer_case != IPS__REPLY__ANSWER_METRICS)
+        return 0; /* ipsq_expect says so */
+    const Ips__MetricsAnswer *a = reply->metrics;
+    int rc = ipsq_rows_add(&w->rows, a->rows, a->n_rows, err);
+    if (rc == 0)
+        rc = ipsq_rows_add(&w->machines, a->machine_matrix, a->n_machine_matrix,
+                           err);
+    if (rc == 0)
+        rc = ipsq_rows_add(&w->processes, a->process_matrix,
+                           a->n_process_matrix, err);
+    return rc;
+}
+
+static int print_whole(const struct ipsq_options *o, const char *run_name,
+                       const Ips__MetricsAnswer *last, const struct whole *w,
+                       struct ips_err *err)
+{
+    Ips__MetricsAnswer a = *last;
+    a.rows = (Ips__MetricsRow **)w->rows.row;
+    a.n_rows = w->rows.count;
+    a.machine_matrix = (Ips__MatrixCell **)w->machines.row;
+    a.n_machine_matrix = w->machines.count;
+    a.process_matrix = (Ips__MatrixCell **)w->processes.row;
+    a.n_process_matrix = w->processes.count;
+    return print(o, run_name, &a, err);
+}
+
 static int run(const struct ipsq_command *self, const struct ipsq_options *o,
                struct ipsq_session *s, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__MetricsAsk ask = IPS__METRICS_ASK__INIT;
     const Ips__Reply *last;
+    struct whole whole = {0};
     (void)self;
     rq.ask_case = IPS__REQUEST__ASK_METRICS;
     rq.metrics = &ask;
@@ -144,11 +179,14 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.level = ips_wire_text(o->level);
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
-        rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+        rc = ipsq_session_ask(s, &rq, false, take_piece, &whole, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_METRICS, err);
     if (rc == 0)
-        rc = print(o, rq.run, last->metrics, err);
+        rc = print_whole(o, rq.run, last->metrics, &whole, err);
+    ipsq_rows_release(&whole.rows);
+    ipsq_rows_release(&whole.machines);
+    ipsq_rows_release(&whole.processes);
     return rc < 0 ? rc : ipsq_certified(last->metrics->certificate);
 }
 

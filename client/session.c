@@ -275,3 +275,27 @@ int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
     free(rows);
     return rc;
 }
+
+int ipsq_rows_add(struct ipsq_rows *rows, void *more, size_t count,
+                  struct ips_err *err)
+{
+    if (count > rows->room - rows->count) {
+        size_t room = (rows->count + count) * 2;
+        void **grown = realloc(rows->row, room * sizeof(*grown));
+        if (!grown)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "%zu rows of an answer",
+                               room);
+        rows->row = grown;
+        rows->room = room;
+    }
+    if (count)
+        memcpy(rows->row + rows->count, more, count * sizeof(void *));
+    rows->count += count;
+    return 0;
+}
+
+void ipsq_rows_release(struct ipsq_rows *rows)
+{
+    free(rows->row);
+    memset(rows, 0, sizeof(*rows));
+}

@@ -36,6 +36,16 @@ int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
                      ipsq_on_piece *on_piece, void *arg,
                      const Ips__Reply **last, struct ips_err *err) IPS_MUST_USE;
 
+/* Rows of several replies as one list; the rows stay the kept replies'. Zeroed
+ * to begin with; ipsq_rows_release at the end. */
+struct ipsq_rows {
+    void **row;
+    size_t count, room;
+};
+int ipsq_rows_add(struct ipsq_rows *rows, void *more, size_t count,
+                  struct ips_err *err) IPS_MUST_USE;
+void ipsq_rows_release(struct ipsq_rows *rows);
+
 /* All runs, newest first. The array is malloc'd, its rows are kept replies'. */
 int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
                       size_t *count, struct ips_err *err) IPS_MUST_USE;

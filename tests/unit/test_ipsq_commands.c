@@ -179,11 +179,13 @@ static void answer_ls(int fd, uint64_t id, enum script script)
     process.name = text("sort -n");
     process.pid = 7;
     process.parent_pid = 6;
-    a.rows = rows;
-    a.n_rows = 2;
-    a.certificate = certificate(script);
     r.answer_case = IPS__REPLY__ANSWER_LS;
     r.ls = &a;
+    a.rows = rows;
+    a.n_rows = 1;
+    reply(fd, id, &r, false); /* long answers come in pieces */
+    a.rows = rows + 1;
+    a.certificate = certificate(script);
     reply(fd, id, &r, true);
 }
 
