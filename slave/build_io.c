@@ -181,7 +181,9 @@ static int add_ext(struct maker *m, const struct interval *v, uint32_t node,
     if (rc < 0)
         return rc;
     *ext = b->exts.n;
-    bool asked = e->send_chain == m->chain;
+    /* Who accepted the connection serves: what comes is a request, though we
+     * have sent something on it - the answer to the one before. */
+    bool asked = e->send_chain == m->chain && !b->out->ends[v->end].accepted;
     b->exts.v[b->exts.n++] = (struct b_ext){
         .pos = pos,
         .len = len,
@@ -352,7 +354,11 @@ static void on_sleep(struct maker *m, const struct interval *v)
 static void on_poll(struct maker *m, const struct ips_rec_io *r,
                     const struct interval *v)
 {
-    b_wait_idle(m); /* no sleep is carried past the next wait */
+    /* No sleep is carried past the next wait; but to ask again what is ready,
+     * without waiting, is none, where it is known what ended the sleep. */
+    if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
+        return;
+    b_wait_idle(m);
     if (!v->blocked)
         return;
     if (r->err || r->result < 0) {

@@ -135,6 +135,47 @@ static void test_build_wait__reply_and_request(void **state)
     rec_free(r);
 }
 
+/* Would catch: the wait for a server's client weighed as a wait for an answer,
+ * because the server has sent - the answer before - on that connection. */
+static void test_build_wait__who_accepted_serves(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    rec_inet(s, 4, 50, IPS_CHAN_TCP, 21, LOOPBACK, 90, LOOPBACK, 5000)->flags =
+        IPS_CHAN_ACCEPTED;
+    rec_recv(s, 4, 100, 100, 10, 10);
+    rec_send(s, 4, 200, 20, 10);
+    rec_recv(s, 4, 300, 9300, 30, 10); /* the next request */
+    struct ips_built *b = rec_alone(r);
+    assert_arc(b, RECV(b, 1), RECV(b, 1) - 1, IPS_X_IDLE);
+    assert_int_equal(b->counts.external, 0);
+    assert_int_equal(b->counts.idle, 1);
+    rec_free(r);
+}
+
+/* Would catch: a sleep lost because the program asks once more, without
+ * waiting, before it reads (curl does). */
+static void test_build_wait__asking_again_is_no_wait(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    rec_send(s, 2, 90, 40, 10);
+    poll_wait(s, 100, 5100, 50, 1, 2);
+    poll_wait(s, 5200, 5200, 60, 1, 2);
+    rec_recv(s, 2, 5300, 5300, 90, 10);
+    poll_wait(s, 6000, 9000, 100, 1, 2);
+    poll_wait(s, 9100, 9100, 110, 0, 0); /* nothing is ready any more */
+    rec_recv(s, 2, 9200, 9200, 120, 10);
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(rec_coord(b, RECV(b, 0)), 50);
+    assert_arc(b, RECV(b, 0), rec_kind(b, 10, IPS_NODE_SEND, 0),
+               IPS_X_EXTERNAL);
+    assert_int_equal(rec_coord(b, RECV(b, 1)), 120);
+    rec_free(r);
+}
+
 /* Would catch: an answer to set_peers that depends on the one before. */
 static void test_build_wait__peers_may_be_settled_again(void **state)
 {
@@ -214,6 +255,8 @@ int main(void)
         cmocka_unit_test(test_build_wait__poll_that_got_nothing_for_us),
         cmocka_unit_test(test_build_wait__accept_and_eventfd_take_it),
         cmocka_unit_test(test_build_wait__reply_and_request),
+        cmocka_unit_test(test_build_wait__who_accepted_serves),
+        cmocka_unit_test(test_build_wait__asking_again_is_no_wait),
         cmocka_unit_test(test_build_wait__peers_may_be_settled_again),
         cmocka_unit_test(test_build_wait__sleep),
         cmocka_unit_test(test_build_wait__handler_inside_a_call),
