@@ -86,6 +86,11 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
         if (run)
             run->want_sync = true; /* another wait may have cleared it */
     }
+    /* A new run is told at once: who asks next means that one. */
+    if (v->ready && s->drain.found != v->reported_found) {
+        v->next_report_ns = now_ns + REPORT_NS;
+        slave_serve_report(v);
+    }
     if (v->ready && s->drain.version != v->reported_version &&
         v->next_report_ns > now_ns + REPORT_SOON_NS)
         v->next_report_ns = now_ns + REPORT_SOON_NS;
