@@ -97,7 +97,7 @@ static int parse_tcp(const char *rest, const char *address,
     }
     memcpy(host, rest, len);
     host[len] = '\0';
-    uint16_t port;
+    uint16_t port = 0;
     int rc = parse_port(colon + 1, address, &port, err);
     if (rc < 0)
         return rc;
