@@ -89,9 +89,9 @@ int ips_fd_top(void)
 
 uint32_t ips_fd_next_chan(void)
 {
-    _Atomic(uint32_t) *page = atomic_load(&next_chan);
+    _Atomic uint32_t *page = atomic_load(&next_chan);
     if (!page) {
-        _Atomic(uint32_t) *made = (_Atomic(uint32_t) *)wiped_page(4096);
+        _Atomic uint32_t *made = (_Atomic uint32_t *)wiped_page(4096);
         if (!made)
             return 0;
         if (atomic_compare_exchange_strong(&next_chan, &page, made))

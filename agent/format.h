@@ -30,8 +30,9 @@
 #define IPS_SEGMENT_SUFFIX ".seg"
 #define IPS_SEGMENT_BYTES (1u << 20)      /* default size, sparse */
 #define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
-#define IPS_GROW_FIRST_BYTES (16u << 10)  /* first step of MADV_POPULATE_WRITE \
-                                           */
+#define IPS_GROW_FIRST_BYTES                                                   \
+    (16u << 10) /* first step of MADV_POPULATE_WRITE                           \
+                 */
 #define IPS_GROW_STEP_BYTES (64u << 10)
 
 enum ips_clock_kind {
@@ -80,7 +81,7 @@ struct ips_control {
     uint64_t probe_ns;        /* cost of one I/O record as measured here */
     uint32_t root_pid; /* pid that became CMD: END of it is the goal; 0 where
                           the run was only joined on this machine */
-    uint32_t cpus;            /* usable cores, from affinity */
+    uint32_t cpus;     /* usable cores, from affinity */
     uint32_t segment_bytes;
     uint32_t uid;
     char tags[256]; /* --tag K=V, NUL separated, ends with an empty one */

@@ -95,6 +95,7 @@ static void *begin(struct ips_task *task, enum ips_rec_type type, size_t bytes,
 static size_t text_length(const char *text)
 {
     size_t n = 0;
+    /* cppcheck-suppress arrayIndexOutOfBoundsCond ; its NUL ends the loop */
     while (n < TEXT_BYTES - 1 && text[n])
         n++;
     return n;

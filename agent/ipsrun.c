@@ -2,8 +2,8 @@
 #include "agent/ipsrun.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static void make_up_name(char out[64], const char *command)
     const char *base = slash && slash[1] ? slash + 1 : command;
     char clean[25], when[16] = "";
     size_t n = 0;
-    for (; base[n] && n < sizeof(clean) - 1; n++) {
+    for (; n < sizeof(clean) - 1 && base[n]; n++) {
         bool plain = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                             "abcdefghijklmnopqrstuvwxyz0123456789._-",
                             base[n]) != NULL;

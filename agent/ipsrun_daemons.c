@@ -37,7 +37,7 @@ static bool master_wanted(const char *address)
     if (strncmp(address, "unix:", 5) != 0 ||
         strlen(address + 5) >= sizeof(un.sun_path))
         return false;
-    strcpy(un.sun_path, address + 5);
+    memcpy(un.sun_path, address + 5, strlen(address + 5) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return false;
@@ -111,7 +111,7 @@ static void start_program(const struct ipsrun_options *o, const char *name,
     int rc = ips_path_program(name, program, &err);
     if (rc == 0)
         rc = ips_path_make(o->state, 0700, &err);
-    for (int i = 0; args[i] && i < 14; i++)
+    for (int i = 0; i < 14 && args[i]; i++)
         argv[i + 1] = args[i];
     snprintf(log, sizeof(log), "%s/%s", o->state, log_name);
     if (rc == 0 && start((char *const *)(uintptr_t)argv, log) < 0)

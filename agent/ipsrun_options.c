@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/ipsrun.h"
+#include "common/address.h"
 
 static const char help[] =
     "usage: ipsrun [options] [--] COMMAND [ARGUMENT...]\n"
@@ -135,6 +136,7 @@ static int take_rate(const char *text)
 
 static int take(struct ipsrun_options *o, int option, const char *value)
 {
+    struct ips_err err = {0};
     int n = 0;
     switch (option) {
     case OPT_NAME:
@@ -157,10 +159,11 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         return -1;
     case OPT_MASTER:
         n = snprintf(o->master, sizeof(o->master), "%s", value);
-        if (n >= (int)sizeof(o->master) ||
-            (strncmp(value, "unix:", 5) != 0 && strncmp(value, "tcp:", 4) != 0))
-            return usage("--master %.80s: unix:PATH or tcp:HOST:PORT", value);
-        return -1;
+        if (n >= (int)sizeof(o->master))
+            return usage("--master: at most %zu bytes", sizeof(o->master) - 1);
+        return ips_address_check(value, &err) < 0
+                   ? usage("--master: %s", err.msg)
+                   : -1;
     case OPT_PROCEDURES:
         return take_procedures(value);
     case OPT_RATE:

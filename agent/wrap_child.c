@@ -43,6 +43,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru)
     int own_status = 0;
     struct rusage own;
     status = status ? status : &own_status;
+    /* cppcheck-suppress uninitvar ; wait4 fills it */
     ru = ru ? ru : &own;
     struct ips_moment call = ips_at_call();
     pid_t r = REAL(wait4)(pid, status, options, ru);
@@ -101,6 +102,7 @@ IPS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *out, int options)
     if (!ips_wrap_on() || options & WNOWAIT || !(options & WEXITED))
         return REAL(waitid)(type, id, out, options);
     siginfo_t own;
+    /* cppcheck-suppress uninitvar ; waitid fills it */
     siginfo_t *info = out ? out : &own;
     struct ips_moment call = ips_at_call();
     for (;;) {

@@ -102,17 +102,16 @@ void ips_wrap_init(void)
     }
     const struct ips_control *control = ips_core_control();
     const uint64_t one = (uint64_t)1 << 32;
-    ips_wrap_mult =
-        control->clock.kind == IPS_CLOCK_TSC ? control->clock.mult_q32 : one;
-    if (!ips_wrap_mult)
-        ips_wrap_mult = one;
+    const struct ips_clock *clock = &control->clock;
+    bool tsc = clock->kind == IPS_CLOCK_TSC && clock->mult_q32 != 0;
+    ips_wrap_mult = tsc ? clock->mult_q32 : one;
     ips_wrap_blocked = 2000 * one / ips_wrap_mult;
     ips_env_init();
     ips_chan_init();
     ips_thread_init();
     ips_fork_init();
     ips_stdio_init();
-    at_quick_exit(at_quick_exit_last);
+    (void)at_quick_exit(at_quick_exit_last); /* refused: END is missing */
     ips_wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
     name_inherited();

@@ -2,8 +2,9 @@
 #include "agent/wrap.h"
 
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
-#define COPIES 64u /* messages of one recvmmsg that we copy to add addresses   \
-                    */
+#define COPIES                                                                 \
+    64u /* messages of one recvmmsg that we copy to add addresses              \
+         */
 
 static const struct sockaddr unknown = {.sa_family = AF_UNSPEC};
 

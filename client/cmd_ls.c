@@ -91,7 +91,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__LsAsk ask = IPS__LS_ASK__INIT;
-    const Ips__Reply *last;
+    const Ips__Reply *last = NULL;
     struct ipsq_rows rows = {0};
     (void)self;
     rq.ask_case = IPS__REQUEST__ASK_LS;

@@ -170,7 +170,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__MetricsAsk ask = IPS__METRICS_ASK__INIT;
-    const Ips__Reply *last;
+    const Ips__Reply *last = NULL;
     struct whole whole = {0};
     (void)self;
     rq.ask_case = IPS__REQUEST__ASK_METRICS;

@@ -264,16 +264,25 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
     return 0;
 }
 
+/* A run that began a moment ago may be on its way from the slave: before it is
+ * said not to exist, the master is asked for NEWS_MS again. */
+#define NEWS_MS 500
+
 int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
                      struct ips_err *err)
 {
-    Ips__RunRow **rows;
-    size_t count;
-    int rc = ipsq_session_runs(s, &rows, &count, err);
-    if (rc == 0)
-        rc = ipsq_pick_run(rows, count, word, run, err);
-    free(rows);
-    return rc;
+    uint64_t until = now_ms() + NEWS_MS;
+    for (;;) {
+        Ips__RunRow **rows;
+        size_t count;
+        int rc = ipsq_session_runs(s, &rows, &count, err);
+        if (rc == 0)
+            rc = ipsq_pick_run(rows, count, word, run, err);
+        free(rows);
+        if (rc != IPS_E_NOT_FOUND || now_ms() >= until)
+            return rc;
+        pause_ms(RETRY_MS);
+    }
 }
 
 int ipsq_rows_add(struct ipsq_rows *rows, void *more, size_t count,

@@ -10,8 +10,8 @@
 #define IPS_PATH_BYTES 512
 
 /* Pool root of this user and machine: $IPS_POOL_ROOT, else /dev/shm/ips-UID. */
-int ips_path_pool_root(char out[IPS_PATH_BYTES], struct ips_err *err)
-    IPS_MUST_USE;
+int ips_path_pool_root(char out[IPS_PATH_BYTES],
+                       struct ips_err *err) IPS_MUST_USE;
 
 /* State directory: $IPS_STATE, else $XDG_STATE_HOME/ips, else
  * $HOME/.local/state/ips (home from the password database where HOME is
@@ -23,8 +23,8 @@ int ips_path_master(const char *state, char out[IPS_PATH_BYTES],
                     struct ips_err *err) IPS_MUST_USE;
 
 /* mkdir -p with `mode` for what is created. */
-int ips_path_make(const char *dir, unsigned mode, struct ips_err *err)
-    IPS_MUST_USE;
+int ips_path_make(const char *dir, unsigned mode,
+                  struct ips_err *err) IPS_MUST_USE;
 
 /* Default machine name: $IPS_MACHINE, else the host name. */
 void ips_path_machine(char *out, unsigned long len);

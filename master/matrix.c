@@ -115,6 +115,8 @@ static int add_row(struct matrix *m, struct part *const *parts, uint32_t count,
         return add_cell(m, self,
                         matrix_process(p->number, (uint32_t)row->peer_process),
                         row->sent_messages, row->sent_bytes, err);
+    if (row->peer_shared > 0)
+        return spread(m, self, row, p, row->peer_shared - 1, err);
     if (row->end < p->peer_count && p->peer[row->end].part < count)
         return spread(m, self, row, parts[p->peer[row->end].part],
                       p->peer[row->end].end, err);

@@ -199,7 +199,7 @@ static bool exclude(struct query *q, const struct part *p, const char *why)
     q->excluded = more;
     struct excluded *x = &more[q->excluded_count++];
     snprintf(x->machine, sizeof(x->machine), "%s", p->machine);
-    snprintf(x->why, sizeof(x->why), "%s", why);
+    snprintf(x->why, sizeof(x->why), "%.*s", (int)sizeof(x->why) - 1, why);
     return true;
 }
 

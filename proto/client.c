@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/address.h"
+#include "common/address.h"
 #include "proto/message.h"
 
 #define READ_STEP_BYTES (64u << 10)

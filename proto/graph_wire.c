@@ -153,6 +153,7 @@ static bool grow_array(void *slot, uint32_t cap, size_t item)
     if (!bigger)
         return false;
     memcpy(slot, &bigger, sizeof(bigger));
+    /* cppcheck-suppress memleak ; *slot has it */
     return true;
 }
 

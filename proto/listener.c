@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "proto/address.h"
+#include "common/address.h"
 #include "proto/peer_private.h"
 
 #define BACKLOG 128

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "proto/address.h"
+#include "common/address.h"
 #include "proto/message.h"
 #include "proto/peer_private.h"
 

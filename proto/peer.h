@@ -37,9 +37,6 @@ struct ips_peer_ops {
     void (*on_close)(struct ips_peer *peer, const char *why, void *arg);
 };
 
-/* 0, or IPS_E_USAGE (unparseable), IPS_E_REFUSED (not loopback: TLS). */
-int ips_address_check(const char *address, struct ips_err *err) IPS_MUST_USE;
-
 int ips_listener_new(struct event_base *base, const char *address,
                      void (*on_accept)(struct ips_peer *peer, void *arg),
                      void *arg, struct ips_listener **out,

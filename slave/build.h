@@ -29,7 +29,7 @@ struct ips_stream_in {
     const struct ips_chunk *chunks; /* in order */
     uint32_t chunk_count;
     uint64_t lost[IPS_LOST_COUNT]; /* sum of the segments' headers */
-    bool dead;          /* its process is known to have ended */
+    bool dead;                     /* its process is known to have ended */
     uint64_t dead_t_ns; /* local raw time at which the slave saw that; 0 */
 };
 struct ips_build_input {
@@ -47,10 +47,10 @@ struct ips_build_input {
 enum ips_wait_cause {
     IPS_WAIT_PEER = 0, /* receive, send without room, poll ended by a peer */
     IPS_WAIT_CHILD,
-    IPS_WAIT_TIMER,    /* sleep, timed wait that ran out, timerfd */
+    IPS_WAIT_TIMER, /* sleep, timed wait that ran out, timerfd */
     IPS_WAIT_SIGNAL,
-    IPS_WAIT_EVENT,    /* eventfd */
-    IPS_WAIT_IDLE,     /* poll that got nothing for us */
+    IPS_WAIT_EVENT, /* eventfd */
+    IPS_WAIT_IDLE,  /* poll that got nothing for us */
     IPS_WAIT_RESOLVE,
     IPS_WAIT_OTHER,
     IPS_WAIT_COUNT
@@ -65,10 +65,10 @@ struct ips_proc {
     uint64_t start_ns, end_ns; /* local raw; end_ns 0 while open */
     bool open;                 /* no end known */
     bool root;
-    char end[32]; /* "exit 0", "signal 9", "running", "unknown" */
-    uint64_t cpu_ns;           /* sum of its threads, settled */
-    uint64_t rusage_cpu_ns;    /* its own share by its parent's wait, or ~0 */
-    uint64_t unattributed_ns;  /* rusage less threads, not chargeable */
+    char end[32];             /* "exit 0", "signal 9", "running", "unknown" */
+    uint64_t cpu_ns;          /* sum of its threads, settled */
+    uint64_t rusage_cpu_ns;   /* its own share by its parent's wait, or ~0 */
+    uint64_t unattributed_ns; /* rusage less threads, not chargeable */
     uint64_t events;
     uint32_t first_chain, chain_count;
 };

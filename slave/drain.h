@@ -163,6 +163,7 @@ struct slave_drain {
     uint64_t failing_since_ns; /* archive or database; 0 fine */
     uint64_t retry_ns;
     uint64_t version;     /* +1 with every change that a report would show */
+    uint64_t found;       /* +1 with every run that appears in the pool */
     uint64_t moved_bytes; /* by the last turn */
     uint64_t total_records;
 };

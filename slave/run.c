@@ -334,6 +334,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     run->scan_now = true;
     run->changed_ns = slave_now_ns();
     d->version++;
+    d->found++;
     ips_log_info("run %s: found (%s)", name, run->row.control.command);
     return 0;
 }

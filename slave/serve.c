@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/address.h"
 #include "common/log.h"
 #include "slave/serve_private.h"
 
@@ -84,6 +85,11 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
         struct slave_run *run = slave_drain_find(&s->drain, w->request->run);
         if (run)
             run->want_sync = true; /* another wait may have cleared it */
+    }
+    /* A new run is told at once: who asks next means that one. */
+    if (v->ready && s->drain.found != v->reported_found) {
+        v->next_report_ns = now_ns + REPORT_NS;
+        slave_serve_report(v);
     }
     if (v->ready && s->drain.version != v->reported_version &&
         v->next_report_ns > now_ns + REPORT_SOON_NS)

@@ -31,7 +31,7 @@ struct slave_serve {
     bool ready; /* Hello came */
     struct event *tick;
     uint64_t backoff_ns, next_try_ns;
-    uint64_t next_report_ns, reported_version;
+    uint64_t next_report_ns, reported_version, reported_found;
     struct sync_wait *syncs;
     struct task *tasks;
     struct partial *partials;

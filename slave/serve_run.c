@@ -78,6 +78,7 @@ void slave_serve_report(struct slave_serve *v)
     free(states);
     free(ptrs);
     v->reported_version = d->version;
+    v->reported_found = d->found;
 }
 
 /* ---- jobs ---- */

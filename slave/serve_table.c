@@ -98,6 +98,15 @@ static int64_t peer_process(const struct slave_graph_ask *j, uint32_t end)
     return j->user[e->peer_end];
 }
 
+/* Several processes use the peer: which of them got what, their rows tell. */
+static uint32_t peer_shared(const struct slave_graph_ask *j, uint32_t end)
+{
+    const struct ips_end *e = &j->graph->b.ends[end];
+    bool shared =
+        e->peer == IPS_PEER_LOCAL && j->user[e->peer_end] == USER_SEVERAL;
+    return shared ? e->peer_end + 1 : 0;
+}
+
 static void channel_row(Ips__ChannelRow *r, const struct slave_graph_ask *j,
                         uint32_t i)
 {
@@ -108,6 +117,7 @@ static void channel_row(Ips__ChannelRow *r, const struct slave_graph_ask *j,
     r->process = t->process;
     r->name = b->ends[t->end].name;
     r->peer_process = peer_process(j, t->end);
+    r->peer_shared = peer_shared(j, t->end);
     r->sent_messages = t->sent_messages;
     r->sent_bytes = t->sent_bytes;
     r->recv_messages = t->recv_messages;

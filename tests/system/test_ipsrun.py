@@ -47,6 +47,15 @@ def test_status(ipsrun, command, status):
     assert ipsrun("--no-daemons", "--", *command).returncode == status
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "[::]", "db.example"])
+def test_master_elsewhere_is_refused(ipsrun, host):
+    """Would catch a run begun whose slave then refuses the address, in a log
+    that nobody reads."""
+    done = ipsrun("--master", f"tcp:{host}:7070", "echo", "ran")
+    assert done.returncode == 2
+    assert "TLS" in done.stderr and done.stdout == ""
+
+
 def test_death_by_signal(ipsrun):
     """The shell's parent sees the signal, not a status made of it."""
     done = ipsrun("--no-daemons", "--", "sh", "-c", "kill -TERM $$")

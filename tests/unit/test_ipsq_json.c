@@ -59,9 +59,9 @@ static void test_json__utf8(void **state)
     (void)state;
     /* What is well-formed goes through as it is. */
     writes("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x81",
-                  "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x81\"");
+           "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x81\"");
     writes("\xef\xbf\xbf \xf4\x8f\xbf\xbf",
-                  "\"\xef\xbf\xbf \xf4\x8f\xbf\xbf\"");
+           "\"\xef\xbf\xbf \xf4\x8f\xbf\xbf\"");
     /* What is not, byte by byte: stray and missing continuations, overlong
      * forms, surrogates, past U+10FFFF, bytes that never occur. */
     static const char *const bad[] = {

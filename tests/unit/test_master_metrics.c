@@ -261,6 +261,37 @@ static void test_master_metrics__shared_end_loses_nothing(void **state)
     arena_release(&w.a);
 }
 
+/* Would catch that what goes between processes of one machine over an end that
+ * several of them hold (a child that inherited it) is called external. */
+static void test_master_metrics__end_shared_on_one_machine(void **state)
+{
+    (void)state;
+    struct world w;
+    make_world(&w);
+    process(&w, 2, 2, "d.3", 1020, 1040);
+    w.part[0].t.proc_count = 3;
+    w.parts[0]->t.channel_count = 3;
+    channel(&w, 0, 0, 0, 1, 3, 31, 0, 0); /* a asks b ... */
+    channel(&w, 1, 0, 2, 1, 0, 0, 2, 40); /* ... and its child d reads */
+    channel(&w, 2, 1, 1, -1, 2, 40, 3, 31);
+    w.chan[2].peer_shared = 1;
+    ips__metrics_answer__init(&w.out);
+    w.part[0].peer_count = 0;
+    assert_int_equal(metrics_make(w.parts, 1, false, "", "process", &w.a,
+                                  &w.out, &w.cut, NULL),
+                     0);
+    assert_int_equal(w.out.n_process_matrix, 2);
+    const Ips__MatrixCell *c = w.out.process_matrix[0];
+    assert_string_equal(c->from, "/m1/a.1");
+    assert_string_equal(c->to, "/m1/b.2");
+    assert_int_equal(c->bytes, 31);
+    c = w.out.process_matrix[1];
+    assert_string_equal(c->from, "/m1/b.2");
+    assert_string_equal(c->to, "/m1/d.3");
+    assert_int_equal(c->bytes, 40);
+    arena_release(&w.a);
+}
+
 static void test_master_metrics__threads(void **state)
 {
     (void)state;
@@ -298,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_master_metrics__run_and_machines),
         cmocka_unit_test(test_master_metrics__matrices),
         cmocka_unit_test(test_master_metrics__shared_end_loses_nothing),
+        cmocka_unit_test(test_master_metrics__end_shared_on_one_machine),
         cmocka_unit_test(test_master_metrics__threads),
         cmocka_unit_test(test_master_metrics__wrong_questions),
     };

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/address.h"
+#include "common/address.h"
 #include "proto/message.h"
 
 #define PATIENCE_MS 10000

@@ -1,11 +1,9 @@
-#include "proto/address.h"
+#include "common/address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "proto/peer.h"
 
 static int parse_unix(const char *path, struct ips_address *out,
                       struct ips_err *err)

@@ -2,10 +2,11 @@
  * Addresses: "unix:PATH" or "tcp:HOST:PORT" ("tcp:[::1]:PORT"). Only what
  * stays on this machine is taken until TLS exists: Unix sockets, and TCP on
  * loopback given as a number or as "localhost". No name is ever looked up.
- * Pure. Source: docs/protocol.md.
+ * Pure; here because ipsrun, which knows no messages, judges them too. Source:
+ * docs/protocol.md.
  */
-#ifndef IPS_PROTO_ADDRESS_H
-#define IPS_PROTO_ADDRESS_H
+#ifndef IPS_COMMON_ADDRESS_H
+#define IPS_COMMON_ADDRESS_H
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -24,5 +25,8 @@ struct ips_address {
  * IPS_E_REFUSED (not loopback; the text says what to do). */
 int ips_address_parse(const char *text, struct ips_address *out,
                       struct ips_err *err) IPS_MUST_USE;
+
+/* The same, where only the verdict is wanted. */
+int ips_address_check(const char *address, struct ips_err *err) IPS_MUST_USE;
 
 #endif
