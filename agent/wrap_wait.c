@@ -232,3 +232,9 @@ IPS_EXPORT int pause(void)
 {
     WAIT(int, IPS_OP_SIGWAIT, REAL(pause)(), 0);
 }
+
+int __xpg_sigpause(int); /* what sigpause() is called in programs */
+IPS_EXPORT int __xpg_sigpause(int sig)
+{
+    WAIT(int, IPS_OP_SIGWAIT, REAL(__xpg_sigpause)(sig), 0);
+}

@@ -80,6 +80,8 @@ static void kernel(void) /* from descriptor to descriptor */
     if (write(b[1], buf, 7) != 7)
         exit(1);
     expect("vmsplice out", vmsplice(b[0], &iov, 1, 0));
+    expect("copy_file_range", copy_file_range(file, &at, b[1], NULL, 10, 0));
+    expect("copy_file_range", copy_file_range(file, &at, s[0], NULL, 10, 0));
 }
 
 static void ends(void) /* end-of-file, EPIPE, shutdown */

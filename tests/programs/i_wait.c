@@ -159,6 +159,8 @@ static void jump(void)
     printf("jumped 100\n");
 }
 
+int __xpg_sigpause(int); /* sigpause, as X/Open has it */
+
 static void interrupted(void)
 {
     struct itimerval tick = {{0, 0}, {0, 10000}};
@@ -178,6 +180,9 @@ static void interrupted(void)
     printf(" %s\n", strerror(errno));
     setitimer(ITIMER_REAL, &tick, NULL);
     printf("sigsuspend %d", sigsuspend(&none));
+    printf(" %s\n", strerror(errno));
+    setitimer(ITIMER_REAL, &tick, NULL);
+    printf("sigpause %d", __xpg_sigpause(SIGALRM));
     printf(" %s\n", strerror(errno));
 }
 
