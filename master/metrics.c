@@ -332,11 +332,10 @@ static int do_machine(struct maker *k, const struct part *p, struct sums *s,
     s->cores_ns = s->elapsed_ns * p->sync->cores;
     add_traffic(s, &k->machines, matrix_process(p->number, 0));
     if (show && place < k->out->n_rows) {
-        Ips__MetricsRow **rows = k->out->rows;
         size_t n = k->out->n_rows;
         add_row(k, object, LEVEL_MACHINE, s);
         if (k->out->n_rows > n) {
-            rows = k->out->rows;
+            Ips__MetricsRow **rows = k->out->rows; /* it may have moved */
             rows[place] = rows[n];
             k->out->n_rows = n;
         }
