@@ -36,4 +36,5 @@ def test_reused_address(cluster, machines):
     used = [list(dict.fromkeys(a)) for a in arcs.values()]
     assert sorted(map(len, used)) == [ROUNDS, 2 * ROUNDS]
     assert all(a == sorted(a) for a in used)
-    assert sorted(sum(used, [])) == sorted(sends)
+    # The port, on the server's standard output, was for us.
+    assert len(set(sends) - set(sum(used, []))) == 1
