@@ -56,7 +56,12 @@ static int open_regular(int dirfd, const char *file, int flags, struct stat *st,
             err->code = code;
         return code;
     }
-    if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode) || st->st_nlink != 1 ||
+    int known = fstat(fd, st);
+    if (known == 0 && st->st_nlink == 0) { /* its writer took it back */
+        close(fd);
+        return ips_err_set(err, IPS_E_NOT_FOUND, "%s is gone", file);
+    }
+    if (known < 0 || !S_ISREG(st->st_mode) || st->st_nlink != 1 ||
         !owner_ok(st)) {
         close(fd);
         return ips_err_set(err, IPS_E_REFUSED, "%s is not a plain file of ours",
