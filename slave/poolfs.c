@@ -9,13 +9,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/paths.h"
+
 bool slave_poolfs_run_name(const char *name)
 {
-    static const char legal[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "abcdefghijklmnopqrstuvwxyz0123456789._-";
-    size_t len = strlen(name);
-    return len >= 1 && len <= 63 && name[0] != '.' &&
-           strspn(name, legal) == len;
+    return ips_run_name_ok(name);
 }
 
 static bool owner_ok(const struct stat *st)
