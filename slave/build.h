@@ -24,13 +24,15 @@ struct ips_chunk {
     const uint8_t *data; /* whole checked records (ips_rec_check) */
     size_t len;
 };
+#define IPS_DEAD_KNOWN 0x10000u
 struct ips_stream_in {
     struct ips_segment_header head; /* of its first segment */
     const struct ips_chunk *chunks; /* in order */
     uint32_t chunk_count;
     uint64_t lost[IPS_LOST_COUNT]; /* sum of the segments' headers */
     bool dead;                     /* its process is known to have ended */
-    uint64_t dead_t_ns; /* local raw time at which the slave saw that; 0 */
+    uint32_t dead_status; /* as wait has it | IPS_DEAD_KNOWN, or 0: not known */
+    uint64_t dead_t_ns;   /* local raw time at which the slave saw that; 0 */
 };
 struct ips_build_input {
     const struct ips_control *control;

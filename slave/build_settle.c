@@ -8,6 +8,7 @@
 
 struct ended {
     bool final, dead;
+    uint32_t dead_status;
     uint8_t kind;
     uint64_t end_ns, status, dead_ns;
 };
@@ -19,6 +20,7 @@ static struct ended look_at_end(const struct build *b, const struct b_proc *p)
     for (uint32_t k = 0; k < im->stream_count; k++) {
         const struct b_stream *s = &b->streams[im->first_stream + k];
         e.dead |= s->in->dead;
+        e.dead_status |= s->in->dead_status;
         e.dead_ns = ips_max_u64(e.dead_ns, s->in->dead_t_ns);
         if (s->end_kind != IPS_END_EXIT && s->end_kind != IPS_END_ABORT &&
             s->end_kind != IPS_END_PROVISIONAL)
@@ -38,10 +40,11 @@ static void end_text(struct ips_proc *row, const struct ended *e,
 {
     const char *what = "exit";
     unsigned number = (unsigned)(e->status & 0xff);
-    if (j) {
-        unsigned sig = j->status & 0x7fu;
+    if (j || e->dead_status) {
+        unsigned status = j ? j->status : e->dead_status & 0xffffu;
+        unsigned sig = status & 0x7fu;
         what = sig ? "signal" : "exit";
-        number = sig ? sig : j->status >> 8 & 0xffu;
+        number = sig ? sig : status >> 8 & 0xffu;
     } else if (e->kind == IPS_END_ABORT) {
         what = "signal";
         number = 6;

@@ -160,6 +160,7 @@ static void tell_deaths(struct slave_run *run)
             continue;
         slave_stream_touch(st);
         st->row.dead = true;
+        st->row.dead_status = st->image->dead_status;
         st->row.dead_t_ns = st->image->dead_t_ns;
     }
     slave_run_touch(run);

@@ -93,7 +93,9 @@ struct slave_image { /* (pidns, pid, image_stamp) */
     uint32_t pid;
     uint64_t pidns;
     uint64_t stamp;
-    int pidfd; /* -1 none */
+    int pidfd;            /* -1 none */
+    uint32_t dead_status; /* see struct ips_stream_in */
+    bool dying; /* a zombie: its status is told when it has been waited for */
     uint64_t dead_t_ns;
     uint64_t last_ns;      /* monotonic, of its last news */
     uint64_t next_look_ns; /* without a pidfd */

@@ -20,8 +20,9 @@ uint64_t slave_snapshot_key(const struct slave_snapshot *s)
     }
     for (uint32_t i = 0; i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
-        const uint64_t part[] = {r->number, r->records, r->dead, r->dead_t_ns,
-                                 s->control.root_pid};
+        const uint64_t part[] = {r->number,    r->records,
+                                 r->dead,      r->dead_status,
+                                 r->dead_t_ns, s->control.root_pid};
         h = slave_wordhash(h, part, sizeof(part));
         h = slave_wordhash(h, r->lost, sizeof(r->lost));
     }
@@ -217,6 +218,7 @@ static int input_make(const struct slave_snapshot *s, struct input *in,
         in->streams[i].head = r->head;
         memcpy(in->streams[i].lost, r->lost, sizeof(r->lost));
         in->streams[i].dead = r->dead;
+        in->streams[i].dead_status = r->dead_status;
         in->streams[i].dead_t_ns = r->dead_t_ns;
     }
     if (rc == 0)

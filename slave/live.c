@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -25,12 +26,15 @@
 
 #include "agent/pool.h"
 #include "common/log.h"
+#include "slave/build.h"
 #include "slave/drain.h"
 
 #define PROC_PID_INIT_INO 0xEFFFFFFCu /* inode of the initial pid namespace */
 #define IDLE_ENDED_NS (2 * SLAVE_SECOND_NS)
 #define IDLE_SILENT_NS (600 * SLAVE_SECOND_NS)
 #define LOOK_NS (100 * SLAVE_MS_NS)
+#define STATUS_NS (50 * SLAVE_MS_NS) /* a zombie is waited for at the longest  \
+                                      */
 #define PROC_SCAN_NS SLAVE_SECOND_NS
 
 static uint64_t clock_ns(clockid_t clock)
@@ -126,6 +130,27 @@ static bool process_is_younger(const struct slave_image *image, uint32_t pid,
     return image_age > age + slack && file_age > age + slack;
 }
 
+/* PIDFD_GET_INFO, Linux 6.15 and later; the headers of Debian 12 lack it. */
+struct pidfd_status {
+    uint64_t mask, cgroup;
+    uint32_t pid, tgid, ppid, ids[8];
+    int32_t exit_code; /* a wait status */
+};
+#define PIDFD_GET_STATUS _IOWR(0xFF, 11, struct pidfd_status)
+#define PIDFD_STATUS_EXIT (1u << 3)
+
+/* Whether the kernel told more than it knows yet: a zombie's status is told
+ * only once its parent has waited for it. */
+static bool take_status(struct slave_image *image)
+{
+    struct pidfd_status s = {.mask = PIDFD_STATUS_EXIT};
+    if (ioctl(image->pidfd, PIDFD_GET_STATUS, &s) < 0)
+        return errno != ESRCH; /* an older kernel: not to be had */
+    if (s.mask & PIDFD_STATUS_EXIT)
+        image->dead_status = IPS_DEAD_KNOWN | ((uint32_t)s.exit_code & 0xffffu);
+    return s.mask & PIDFD_STATUS_EXIT;
+}
+
 static int pidfd_open_raw(uint32_t pid)
 {
     return (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
@@ -142,6 +167,22 @@ static void process_died(struct slave_image *image)
             (i->pid == image->pid && i->pidns == image->pidns &&
              i->state == SLAVE_IMAGE_REPLACED && i->stamp < image->stamp))
             image_ended(i, SLAVE_IMAGE_DEAD);
+}
+
+/* A death that no measured parent waits for has its status from the pidfd
+ * alone, and only after somebody has waited: give them a moment. */
+static void process_ends(struct slave_drain *d, struct slave_image *image,
+                         uint32_t events)
+{
+    if (image->pidfd >= 0 && !take_status(image) && !(events & EPOLLHUP)) {
+        struct epoll_event hang_up_only = {.data.ptr = image};
+        image->dying = true;
+        image->next_look_ns = slave_now_ns() + STATUS_NS;
+        if (epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, image->pidfd,
+                      &hang_up_only) == 0)
+            return;
+    }
+    process_died(image);
 }
 
 /* Follows process `pid` (in our namespace) for the image. */
@@ -213,7 +254,7 @@ void slave_live_events(struct slave_drain *d, uint64_t now_ns)
             if (!ev[i].data.ptr)
                 slave_watch_events(d, now_ns);
             else
-                process_died(ev[i].data.ptr);
+                process_ends(d, ev[i].data.ptr, ev[i].events);
         }
     } while (n == 64);
 }
@@ -311,7 +352,9 @@ void slave_live_look(struct slave_drain *d, uint64_t now_ns)
                 i->next_look_ns > now_ns)
                 continue;
             i->next_look_ns = now_ns + LOOK_NS;
-            if (kill((pid_t)i->pid, 0) < 0 && errno == ESRCH)
+            if (i->dying)
+                process_died(i);
+            else if (kill((pid_t)i->pid, 0) < 0 && errno == ESRCH)
                 process_died(i);
         }
     if (!unseen || now_ns < d->next_proc_scan_ns)

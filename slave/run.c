@@ -205,6 +205,7 @@ static int restore_stream(const struct slave_stream_row *row, void *arg)
         r->run->stream_count = row->number + 1;
     if (row->dead) {
         st->image->state = SLAVE_IMAGE_DEAD;
+        st->image->dead_status = row->dead_status;
         st->image->dead_t_ns = row->dead_t_ns;
         st->image->told = true;
         st->image->last_ns = 1;

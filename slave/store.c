@@ -256,7 +256,8 @@ int slave_store_put_stream(struct slave_store *s, int64_t run,
     slave_bind_u64(q, 6, row->next_seq);
     slave_bind_u64(q, 7, row->records);
     slave_bind_u64(q, 8, row->bytes);
-    slave_bind_u64(q, 9, row->dead);
+    /* 0 alive, else 1 + the status */
+    slave_bind_u64(q, 9, row->dead ? 1 + row->dead_status : 0);
     slave_bind_u64(q, 10, row->dead_t_ns);
     slave_bind_text(q, 11, lost);
     return slave_store_step(s, SLAVE_STMT_PUT_STREAM, err);
@@ -380,7 +381,9 @@ int slave_store_streams(struct slave_store *s, int64_t run,
         row.next_seq = (uint32_t)sqlite3_column_int64(q, 2);
         row.records = slave_col_u64(q, 3);
         row.bytes = slave_col_u64(q, 4);
-        row.dead = sqlite3_column_int(q, 5) != 0;
+        uint64_t dead = slave_col_u64(q, 5);
+        row.dead = dead != 0;
+        row.dead_status = dead > 1 ? (uint32_t)dead - 1 : 0;
         row.dead_t_ns = slave_col_u64(q, 6);
         lost_parse(sqlite3_column_text(q, 7), row.lost);
         rc = each(&row, arg);

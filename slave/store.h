@@ -57,6 +57,7 @@ struct slave_stream_row {
     uint64_t records;
     uint64_t bytes;
     bool dead;
+    uint32_t dead_status; /* see struct ips_stream_in */
     uint64_t dead_t_ns;
     uint64_t lost[IPS_LOST_COUNT];
 };
