@@ -138,3 +138,12 @@ int ips_path_library(const char *name, char out[IPS_PATH_BYTES],
                        "build or install IPS again",
                        name, dir, dir, IPS_LIBDIR);
 }
+
+bool ips_run_name_ok(const char *name)
+{
+    static const char legal[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "abcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t len = strlen(name);
+    return len >= 1 && len <= 63 && name[0] != '.' &&
+           strspn(name, legal) == len;
+}

@@ -5,6 +5,8 @@
 #ifndef IPS_COMMON_PATHS_H
 #define IPS_COMMON_PATHS_H
 
+#include <stdbool.h>
+
 #include "common/err.h"
 
 #define IPS_PATH_BYTES 512
@@ -25,6 +27,10 @@ int ips_path_master(const char *state, char out[IPS_PATH_BYTES],
 /* mkdir -p with `mode` for what is created. */
 int ips_path_make(const char *dir, unsigned mode,
                   struct ips_err *err) IPS_MUST_USE;
+
+/* May `name` be a run's: 1 to 63 of letters, digits, '.', '_' and '-', and no
+ * '.' first. It names a directory, so nothing else ever gets that far. */
+bool ips_run_name_ok(const char *name);
 
 /* Default machine name: $IPS_MACHINE, else the host name. */
 void ips_path_machine(char *out, unsigned long len);

@@ -213,6 +213,10 @@ int catalogue_put(struct catalogue *c, const char *machine,
     bool begun = false;
     int rc = 0;
     for (size_t i = 0; i < count && rc == 0; i++) {
+        if (!ips_run_name_ok(runs[i]->run)) {
+            ips_log_debug("machine %s: a run with no name of a run", machine);
+            continue;
+        }
         uint64_t key, hash = hash_state(machine, runs[i], &key);
         uint64_t *slot = &c->seen[key % SEEN_SLOTS];
         if (hash && *slot == hash)

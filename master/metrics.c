@@ -134,20 +134,20 @@ static int compare_moments(const void *left, const void *right)
 
 static uint64_t most_alive(const struct part *p, uint64_t last)
 {
-    size_t n = p->t.proc_count;
-    struct moment *m = calloc(n * 2 + 1, sizeof(*m));
+    uint32_t n = p->t.proc_count;
+    struct moment *m = calloc((size_t)n * 2 + 1, sizeof(*m));
     uint64_t most = 0;
     int64_t alive = 0;
     if (!m)
         return IPS_UNMEASURED;
-    for (size_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         const Ips__ProcessRow *row = p->t.procs[i];
         uint64_t end = row->end_ns ? row->end_ns : last + 1;
         m[2 * i] = (struct moment){row->start_ns, 1};
         m[2 * i + 1] = (struct moment){ips_max_u64(end, row->start_ns + 1), -1};
     }
-    qsort(m, n * 2, sizeof(*m), compare_moments);
-    for (size_t i = 0; i < n * 2; i++) {
+    qsort(m, (size_t)n * 2, sizeof(*m), compare_moments);
+    for (uint32_t i = 0; i < n * 2; i++) {
         alive += m[i].step;
         if (alive > 0)
             most = ips_max_u64(most, (uint64_t)alive);
@@ -335,7 +335,8 @@ static int do_machine(struct maker *k, const struct part *p, struct sums *s,
         size_t n = k->out->n_rows;
         add_row(k, object, LEVEL_MACHINE, s);
         if (k->out->n_rows > n) {
-            k->out->rows[place] = k->out->rows[n];
+            Ips__MetricsRow **rows = k->out->rows; /* it may have moved */
+            rows[place] = rows[n];
             k->out->n_rows = n;
         }
     }

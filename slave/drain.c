@@ -165,8 +165,7 @@ static void tell_deaths(struct slave_run *run)
     slave_run_touch(run);
 }
 
-/* Losses that no segment could take, and the run's fill. */
-static void refresh_control(struct slave_run *run)
+void slave_run_refresh_control(struct slave_run *run)
 {
     struct ips_control c;
     if (slave_poolfs_control(run->dirfd, &c, NULL) < 0)
@@ -190,6 +189,8 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
     d->frames_len = 0;
     if (run->want_sync || run->scan_now)
         (void)slave_watch_run(d, run);
+    if (run->want_sync)
+        slave_run_refresh_control(run);
     uint64_t before = d->moved_bytes;
     for (struct slave_segment *s = run->segments; s; s = s->next) {
         slave_ingest_segment(d, run, s, now_ns, &why);
@@ -354,7 +355,7 @@ static void look_around(struct slave_drain *d, uint64_t now_ns)
         d->next_control_ns = now_ns + CONTROL_NS;
         for (struct slave_run *r = d->runs; r; r = r->next)
             if (r->in_pool)
-                refresh_control(r);
+                slave_run_refresh_control(r);
     }
 }
 

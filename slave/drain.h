@@ -192,6 +192,9 @@ uint64_t slave_now_ns(void); /* CLOCK_MONOTONIC */
 uint64_t slave_real_ns(void);
 
 void slave_run_touch(struct slave_run *run);
+/* Reads from `control` the losses that no segment could take - all that is
+ * known of a process that never got one - and the run's fill. */
+void slave_run_refresh_control(struct slave_run *run);
 void slave_segment_touch(struct slave_segment *seg);
 void slave_stream_touch(struct slave_stream *st);
 void slave_segment_set_state(struct slave_segment *seg,

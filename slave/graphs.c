@@ -14,6 +14,10 @@ uint64_t slave_snapshot_key(const struct slave_snapshot *s)
 {
     uint64_t h = slave_wordhash(s->archive_bytes, s->control.run,
                                 sizeof(s->control.run));
+    for (int i = 0; i < IPS_LOST_COUNT; i++) {
+        const uint64_t lost = s->control.lost[i];
+        h = slave_wordhash(h, &lost, sizeof(lost));
+    }
     for (uint32_t i = 0; i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
         const uint64_t part[] = {r->number, r->records, r->dead, r->dead_t_ns,

@@ -9,13 +9,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/paths.h"
+
 bool slave_poolfs_run_name(const char *name)
 {
-    static const char legal[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "abcdefghijklmnopqrstuvwxyz0123456789._-";
-    size_t len = strlen(name);
-    return len >= 1 && len <= 63 && name[0] != '.' &&
-           strspn(name, legal) == len;
+    return ips_run_name_ok(name);
 }
 
 static bool owner_ok(const struct stat *st)
@@ -56,7 +54,12 @@ static int open_regular(int dirfd, const char *file, int flags, struct stat *st,
             err->code = code;
         return code;
     }
-    if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode) || st->st_nlink != 1 ||
+    int known = fstat(fd, st);
+    if (known == 0 && st->st_nlink == 0) { /* its writer took it back */
+        close(fd);
+        return ips_err_set(err, IPS_E_NOT_FOUND, "%s is gone", file);
+    }
+    if (known < 0 || !S_ISREG(st->st_mode) || st->st_nlink != 1 ||
         !owner_ok(st)) {
         close(fd);
         return ips_err_set(err, IPS_E_REFUSED, "%s is not a plain file of ours",

@@ -286,7 +286,7 @@ static void take_control(struct slave_run *run,
     if (run->row.id == 0) {
         *kept = *control;
         for (int i = 0; i < IPS_LOST_COUNT; i++)
-            kept->lost[i] = 0; /* counted by refresh_control */
+            kept->lost[i] = 0; /* counted by slave_run_refresh_control */
         return;
     }
     if (kept->created_raw_ns == control->created_raw_ns &&
@@ -413,7 +413,8 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
     if (slave_watch_run(d, run) != 0)
-        return; /* somebody came in */
+        return;                     /* somebody came in */
+    slave_run_refresh_control(run); /* it goes with the directory */
     struct slave_run_row row = run->row;
     row.closed = true;
     row.closed_real_ns = slave_real_ns();

@@ -5,7 +5,15 @@
 
 #include "slave/serve_private.h"
 
-#define PARTIAL_BYTES (1u << 30) /* of one list that spans requests */
+#define PARTIAL_BYTES (1u << 30) /* of all lists that are not whole yet */
+
+static size_t held(const struct slave_serve *v)
+{
+    size_t sum = 0;
+    for (const struct partial *p = v->partials; p; p = p->next)
+        sum += p->bytes;
+    return sum;
+}
 
 static bool goes_on(const Ips__Request *q)
 {
@@ -68,12 +76,12 @@ bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q)
     Ips__Request *copy = slave_serve_copy(q);
     if (!part) {
         part = calloc(1, sizeof(*part));
-        if (!part || !copy) {
+        if (!part || !copy || held(v) + bytes > PARTIAL_BYTES) {
             free(part);
             if (copy)
                 ips__request__free_unpacked(copy, NULL);
             slave_serve_fail(v, q->id, IPS_E_NO_MEMORY, q->run,
-                             "out of memory");
+                             "no room for a list in several requests");
             return true;
         }
         part->request = copy;
@@ -82,8 +90,8 @@ bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q)
         v->partials = part;
         return true;
     }
-    bool fine = copy && part->bytes + bytes < PARTIAL_BYTES &&
-                append(part->request, copy);
+    bool fine =
+        copy && held(v) + bytes < PARTIAL_BYTES && append(part->request, copy);
     part->bytes += bytes;
     if (copy)
         ips__request__free_unpacked(copy, NULL);
