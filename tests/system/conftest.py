@@ -131,6 +131,21 @@ def processes_of(root):
     return found
 
 
+def end_all(root):
+    """Kills what is left of a test - private daemons and measured programs that
+    outlived their parents - waits for it, and removes the directory."""
+    def gone():
+        for pid in processes_of(root):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        return not processes_of(root)
+
+    wait_until("everything is ended", gone, 10)
+    shutil.rmtree(root, ignore_errors=True)
+
+
 class Machine:
     """One machine of a cluster: its pool, state and slave."""
 
@@ -296,13 +311,7 @@ class Cluster:
         for proc in self.started + daemons:
             if proc:
                 end_process(proc)
-        # Private daemons and measured programs that outlived their parents.
-        for pid in processes_of(self.root):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        shutil.rmtree(self.root, ignore_errors=True)
+        end_all(self.root)
 
     def logs(self):
         return "".join(f"--- {path.name}\n{path.read_text(errors='replace')}"

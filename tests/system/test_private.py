@@ -3,14 +3,13 @@ needs, and all of it ends by itself. From the build tree, and installed."""
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import tempfile
 
 import pytest
 
-from conftest import ROOT, clean_env, processes_of, wait_until
+from conftest import ROOT, clean_env, end_all, processes_of, wait_until
 
 
 class Home:
@@ -41,12 +40,7 @@ class Home:
                    for r in self.ask("runs")["runs"])
 
     def close(self):
-        for pid in processes_of(self.root):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        shutil.rmtree(self.root, ignore_errors=True)
+        end_all(self.root)
 
 
 @pytest.fixture
