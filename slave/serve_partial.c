@@ -5,7 +5,7 @@
 
 #include "slave/serve_private.h"
 
-#define PARTIAL_BYTES (1u << 30) /* of all lists that are not whole yet */
+#define PARTIAL_BYTES (1u << 29) /* of all lists that are not whole yet */
 
 static size_t held(const struct slave_serve *v)
 {
@@ -19,6 +19,17 @@ static bool goes_on(const Ips__Request *q)
 {
     return (q->ask_case == IPS__REQUEST__ASK_PEERS && q->peers->more) ||
            (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more);
+}
+
+/* A value of one byte on the wire takes eight here. */
+static size_t memory_of(const Ips__Request *q)
+{
+    size_t bytes = ips__request__get_packed_size(q);
+    if (q->ask_case == IPS__REQUEST__ASK_PEERS)
+        bytes += q->peers->n_peers * (sizeof(Ips__Peer) + sizeof(Ips__Peer *));
+    else if (q->ask_case == IPS__REQUEST__ASK_FINISH)
+        bytes += q->finish->n_in_value * sizeof(uint64_t);
+    return bytes;
 }
 
 /* Moves `from`'s list behind `into`'s; both of the same kind. */
@@ -72,7 +83,7 @@ bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q)
         part = part->next;
     if (!part && !goes_on(q))
         return false;
-    size_t bytes = ips__request__get_packed_size(q);
+    size_t bytes = memory_of(q);
     Ips__Request *copy = slave_serve_copy(q);
     if (!part) {
         part = calloc(1, sizeof(*part));
