@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/log.h"
 #include "common/address.h"
+#include "common/log.h"
 #include "proto/peer_private.h"
 
 #define BACKLOG 128

@@ -33,8 +33,9 @@
 #define IDLE_ENDED_NS (2 * SLAVE_SECOND_NS)
 #define IDLE_SILENT_NS (600 * SLAVE_SECOND_NS)
 #define LOOK_NS (100 * SLAVE_MS_NS)
-#define STATUS_NS (50 * SLAVE_MS_NS) /* a zombie is waited for at the longest  \
-                                      */
+#define STATUS_NS                                                              \
+    (50 * SLAVE_MS_NS) /* a zombie is waited for at the longest                \
+                        */
 #define PROC_SCAN_NS SLAVE_SECOND_NS
 
 static uint64_t clock_ns(clockid_t clock)
