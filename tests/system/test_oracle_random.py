@@ -1,4 +1,4 @@
-"""EVIDENCE-OF: ISSUE-2 "random graphs: kernel, central and contract against an
+"""Shows "random graphs: kernel, central and contract against an
 independent oracle". A few hundred random graphs of message-passing programs,
 each solved by the three C engines and by the oracle in Python: t_max, T, the
 END chosen and every segment of the path must be the same. Would catch any
