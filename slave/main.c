@@ -31,10 +31,24 @@ static void leave_loop(struct slave *s)
 
 /* ---- the turn ---- */
 
+static void leave(struct slave *s)
+{
+    slave_lock_release(s->lock_fd); /* before pool.lock */
+    s->lock_fd = -1;
+    s->stopping = true;
+    leave_loop(s);
+}
+
 /* A private slave's end: under pool.lock nobody makes a run, so if there is
  * none now there will be none that we leave alone. */
 static void try_leave(struct slave *s, uint64_t now_ns)
 {
+    if (access(s->drain.pool, F_OK) < 0 && errno == ENOENT) {
+        ips_log_warn("the pool %s was removed, and what was in it",
+                     s->drain.pool);
+        leave(s);
+        return;
+    }
     uint64_t idle =
         s->had_run && !s->opt.idle_given ? AFTER_RUN_NS : s->opt.idle_ns;
     if (slave_drain_open_runs(&s->drain) || slave_serve_pending(s)) {
@@ -49,10 +63,7 @@ static void try_leave(struct slave *s, uint64_t now_ns)
     slave_watch_pool(&s->drain);
     if (slave_drain_open_runs(&s->drain) == 0) {
         ips_log_info("nothing left to do");
-        slave_lock_release(s->lock_fd); /* before pool.lock */
-        s->lock_fd = -1;
-        s->stopping = true;
-        leave_loop(s);
+        leave(s);
     }
     close(lock);
 }

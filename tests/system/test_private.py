@@ -3,6 +3,7 @@ needs, and all of it ends by itself. From the build tree, and installed."""
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -73,6 +74,22 @@ def test_private_daemons_come_and_go(home, build):
     assert home.closed("one")  # asked of daemons that ipsq started
     check_run(home, build, "two")
     assert home.ask("path", "one")["t_max_ns"] > 0
+    wait_until("no daemon is left", lambda: not processes_of(home.root),
+               seconds=90, pause=0.5)
+
+
+@pytest.mark.timeout(240)
+def test_daemons_leave_a_removed_pool(home, build):
+    """Would catch: private daemons that wait for ever for a run whose pool and
+    results somebody removed."""
+    child = subprocess.Popen([home.bindir / "ipsrun", "--quiet", "--", "sleep",
+                              "60"], env=home.env, stderr=subprocess.DEVNULL)
+    wait_until("the slave is there", lambda: (
+        home.root / "state" / "ips" / "slave-here").exists())
+    shutil.rmtree(home.root / "pool")
+    shutil.rmtree(home.root / "state", ignore_errors=True)
+    child.kill()
+    child.wait()
     wait_until("no daemon is left", lambda: not processes_of(home.root),
                seconds=90, pause=0.5)
 
