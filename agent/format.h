@@ -1,5 +1,5 @@
 /*
- * The data pool's format, version 1: what the writer inside the measured
+ * The data pool's format, version 2: what the writer inside the measured
  * program stores and the slave reads. docs/pool-format.md is the same text
  * byte by byte; test_format holds the two together with static asserts.
  *
@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define IPS_POOL_VERSION 1
+#define IPS_POOL_VERSION 2
 #define IPS_CONTROL_MAGIC 0x314c525443535049ULL /* "IPSCTRL1" */
 #define IPS_SEGMENT_MAGIC 0x3147455353504900ULL /* "\0IPSSEG1" */
 #define IPS_SEGMENT_SUFFIX ".seg"
@@ -95,6 +95,40 @@ struct ips_control {
     /* Of used_bytes, what was freed by unlinking; stored by the slave alone. In
      * use = used_bytes - released_bytes, held against quota_bytes. */
     _Atomic uint64_t released_bytes;
+    /* What ipsrun was asked for; fixed before the command starts. */
+    uint32_t procedures; /* enum ips_procedures */
+    uint32_t sample_us;  /* CPU time of a thread between two samples */
+    uint32_t cpu_mode;   /* enum ips_cpu_mode */
+    uint32_t on_full;    /* enum ips_on_full */
+    uint32_t budget_ppm; /* procedures=exact: share of the CPU it may take */
+    uint32_t probe_extra_ns; /* tests: burnt at every record as well */
+    /* Cost of each kind of probe as measured here before the start, in
+     * thousandths of a ns; enum ips_probe. */
+    uint64_t probe_cost_ps[8];
+};
+enum ips_procedures {
+    IPS_PROCEDURES_OFF = 0,
+    IPS_PROCEDURES_SAMPLE = 1,
+    IPS_PROCEDURES_EXACT = 2,
+};
+enum ips_cpu_mode {
+    IPS_CPU_FAST = 0,  /* interpolated between readings of the clock */
+    IPS_CPU_EXACT = 1, /* the clock is read after every switch */
+};
+enum ips_on_full {
+    IPS_ON_FULL_DROP = 0,
+    IPS_ON_FULL_BLOCK = 1,
+    IPS_ON_FULL_RING = 2, /* flight recorder: the newest records are kept */
+};
+enum ips_probe {
+    IPS_PROBE_EVENT = 0, /* one stamp */
+    IPS_PROBE_CALL = 1,  /* call and return stamps, CPU, site */
+    IPS_PROBE_BLOCK = 2, /* what a call that blocked costs beyond CALL */
+    IPS_PROBE_SAMPLE = 3,
+    IPS_PROBE_PROC = 4, /* entry and exit of a procedure */
+    IPS_PROBE_COUNT = 5,
+    IPS_PROBE_SYNC = 6,
+    IPS_PROBE_PASS = 7, /* a wrapped call of which nothing is recorded */
 };
 
 enum ips_segment_state {
@@ -165,6 +199,8 @@ struct ips_rec_head {
     X(SIGNALFD, 23, "signalfd")                                                \
     X(RESOLVE, 24, "name resolution")                                          \
     X(SYSLOG, 25, "syslog")                                                    \
+    X(DISK, 26, "file")                                                        \
+    X(TERMINAL, 27, "terminal")                                                \
     X(OTHER, 31, "other")
 enum ips_op {
 #define X(name, number, text) IPS_OP_##name = (number),
@@ -275,6 +311,97 @@ struct ips_rec_cpu { /* a = tid */
 struct ips_rec_proc { /* ENTER, EXIT; a = low 32 bits of the id */
     struct ips_rec_head h;
     uint64_t cpu;
+};
+
+/* Modules come first in a stream's order: when an image begins, at dlopen and
+ * (gone = 1) at dlclose; a fork child has its parent's. */
+struct ips_rec_module { /* a = length of path */
+    struct ips_rec_head h;
+    uint64_t start; /* addresses [start, end) hold its code */
+    uint64_t end;
+    uint64_t bias; /* address - bias = address in the file's symbol table */
+    uint8_t build_id[20];
+    uint8_t build_id_bytes; /* 0 = it has none */
+    uint8_t gone;
+    uint8_t reserved[2];
+    char path[]; /* NUL ended, padded to 8 bytes, at most 512 */
+};
+
+#define IPS_FRAMES_MAX 64u
+struct ips_rec_sample { /* a = frames */
+    struct ips_rec_head h;
+    uint64_t cpu;       /* thread CPU at the sample */
+    uint64_t period_ns; /* thread CPU that was asked for between two */
+    uint64_t frames[];  /* program counter first, then return addresses */
+};
+
+struct ips_rec_stack { /* a = frames; h.t = that of the record before it */
+    struct ips_rec_head h;
+    uint64_t frames[]; /* return addresses, the call's own first */
+};
+
+struct ips_rec_count { /* calls of one procedure by this thread */
+    struct ips_rec_head h;
+    uint64_t procedure; /* address of its entry */
+    uint64_t calls;     /* since the COUNT before of the same procedure */
+};
+
+/* What is waited for and handed on. `any`: the order was incidental. */
+#define IPS_SYNCS(X)                                                           \
+    X(MUTEX, 1, "mutex")                                                       \
+    X(RDLOCK, 2, "rwlock, to read")                                            \
+    X(WRLOCK, 3, "rwlock, to write")                                           \
+    X(COND, 4, "condition")                                                    \
+    X(BARRIER, 5, "barrier")                                                   \
+    X(SEMAPHORE, 6, "semaphore")                                               \
+    X(SPIN, 7, "spin lock")                                                    \
+    X(ONCE, 8, "once")                                                         \
+    X(EVENTFD, 9, "eventfd")                                                   \
+    X(FLOCK, 10, "flock")                                                      \
+    X(RECORD_LOCK, 11, "fcntl or lockf record lock")                           \
+    X(FUTEX, 12, "futex by syscall()")
+enum ips_sync {
+#define X(name, number, text) IPS_SYNC_##name = (number),
+    IPS_SYNCS(X)
+#undef X
+};
+/* ACQUIRE: a wait for the object that is over; only where it really waited
+ * (and at every barrier). RELEASE: an unlock, post, wake, release, write; at
+ * least where somebody may be waiting. The object is (dev, ino, object): in
+ * memory of this image alone dev = ino = 0 and `object` is the address; in
+ * shared memory the file's device and inode and the offset in it; of a
+ * descriptor its device, inode (eventfd: its id) and 0 or the lock's start. */
+struct ips_rec_sync { /* a = enum ips_sync */
+    struct ips_rec_head h;
+    uint64_t t_ret;
+    uint64_t cpu;
+    uint64_t cpu_ret;
+    uint64_t dev;
+    uint64_t ino;
+    uint64_t object;
+    uint64_t site;
+    int32_t value; /* RELEASE: how many it lets go (broadcast -1); ACQUIRE of a
+                      barrier: 1 in the serial thread; COND: 0 */
+    uint32_t err;  /* ACQUIRE: errno it ended with (ETIMEDOUT), 0 got it */
+};
+
+enum ips_signal_how {
+    IPS_KILL_PROCESS = 1, /* kill, killpg, raise of a process */
+    IPS_KILL_QUEUE = 2,   /* sigqueue */
+    IPS_KILL_THREAD = 3,  /* pthread_kill, tgkill, pthread_sigqueue */
+    IPS_SIGNAL_HANDLER = 16,
+    IPS_SIGNAL_WAIT = 17, /* sigwait, sigwaitinfo, sigtimedwait */
+    IPS_SIGNAL_FD = 18,   /* read from a signalfd */
+};
+struct ips_rec_signal { /* KILL, SIGNAL: a = signal number */
+    struct ips_rec_head h;
+    uint64_t cpu;
+    int32_t pid;    /* KILL: target as given; SIGNAL: si_pid, 0 none */
+    int32_t tid;    /* KILL of a thread: its tid, else 0 */
+    int32_t code;   /* SIGNAL: si_code */
+    uint32_t how;   /* enum ips_signal_how */
+    uint64_t value; /* sigqueue's, si_value */
+    uint64_t t_ret; /* KILL: its return; SIGNAL: same as t */
 };
 
 enum ips_chan_kind {

@@ -143,8 +143,16 @@ size_t ips_rec_check(const void *rec, size_t avail)
         len < sizeof(struct ips_rec_head) || len > IPS_REC_MAX_BYTES ||
         len < least_bytes(type))
         return 0;
+    uint32_t a;
+    memcpy(&a, (const unsigned char *)rec + sizeof(word), sizeof(a));
+    if ((type == IPS_REC_SAMPLE || type == IPS_REC_STACK) &&
+        a > (len - least_bytes(type)) / sizeof(uint64_t))
+        return 0;
     size_t text = 0;
-    if (type == IPS_REC_MARK || type == IPS_REC_NAME || type == IPS_REC_EXEC)
+    if (type == IPS_REC_MODULE)
+        text = offsetof(struct ips_rec_module, path);
+    if (type == IPS_REC_MARK || type == IPS_REC_NAME || type == IPS_REC_EXEC ||
+        type == IPS_REC_UNSEEN)
         text = offsetof(struct ips_rec_text, text);
     else if (type == IPS_REC_EXECFAIL && len > sizeof(struct ips_rec_exec))
         text = offsetof(struct ips_rec_exec, path);

@@ -14,10 +14,11 @@ from strace_compare import View, ViewOp
 MAGIC = 0x3147455353504900
 (START, END, BLOCK, RESUME, ENTER, EXIT, SEND, RECV, RECVCALL, QUEUE, FORK,
  JOIN, EXEC, EXECFAIL, SAMPLE, COUNT, LOST, MARK, CHAN, CLOSE, DGRAM, THREADCPU,
- NAME) = range(1, 24)
+ NAME, MODULE, STACK, ACQUIRE, RELEASE, KILL, SIGNAL, UNSEEN) = range(1, 31)
 NAMES = dict(enumerate(
     "START END BLOCK RESUME ENTER EXIT SEND RECV RECVCALL QUEUE FORK JOIN EXEC "
-    "EXECFAIL SAMPLE COUNT LOST MARK CHAN CLOSE DGRAM THREADCPU NAME".split(),
+    "EXECFAIL SAMPLE COUNT LOST MARK CHAN CLOSE DGRAM THREADCPU NAME MODULE "
+    "STACK ACQUIRE RELEASE KILL SIGNAL UNSEEN".split(),
     1))
 RESERVED = 0xff
 LOST_CAUSES = ["pool full", "quota", "nested", "torn", "no segment",
@@ -42,7 +43,7 @@ class Segment:
         (magic, self.version, self.header, self.size, self.seq, self.pid,
          self.tid, self.pidns, self.image, self.stream, self.uid, self.flags,
          comm) = struct.unpack_from("<QIIIIIIQQQII16s", self.data, 0)
-        if magic != MAGIC or self.version != 1 or self.header != 256:
+        if magic != MAGIC or self.version != 2 or self.header != 256:
             raise Bad("%s: magic %x version %d header %d"
                       % (path, magic, self.version, self.header))
         self.comm = comm.split(b"\0")[0].decode(errors="replace")

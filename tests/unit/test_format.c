@@ -47,7 +47,47 @@ AT(ips_control, test_step_at_ns, 1056);
 AT(ips_control, used_bytes, 1064);
 AT(ips_control, lost, 1072);
 AT(ips_control, released_bytes, 1136);
-SIZE(ips_control, 1144);
+AT(ips_control, procedures, 1144);
+AT(ips_control, sample_us, 1148);
+AT(ips_control, cpu_mode, 1152);
+AT(ips_control, on_full, 1156);
+AT(ips_control, budget_ppm, 1160);
+AT(ips_control, probe_extra_ns, 1164);
+AT(ips_control, probe_cost_ps, 1168);
+SIZE(ips_control, 1232);
+
+AT(ips_rec_sample, cpu, 16);
+AT(ips_rec_sample, period_ns, 24);
+AT(ips_rec_sample, frames, 32);
+AT(ips_rec_count, procedure, 16);
+AT(ips_rec_count, calls, 24);
+SIZE(ips_rec_count, 32);
+AT(ips_rec_module, start, 16);
+AT(ips_rec_module, end, 24);
+AT(ips_rec_module, bias, 32);
+AT(ips_rec_module, build_id, 40);
+AT(ips_rec_module, build_id_bytes, 60);
+AT(ips_rec_module, gone, 61);
+AT(ips_rec_module, path, 64);
+AT(ips_rec_stack, frames, 16);
+AT(ips_rec_sync, t_ret, 16);
+AT(ips_rec_sync, cpu, 24);
+AT(ips_rec_sync, cpu_ret, 32);
+AT(ips_rec_sync, dev, 40);
+AT(ips_rec_sync, ino, 48);
+AT(ips_rec_sync, object, 56);
+AT(ips_rec_sync, site, 64);
+AT(ips_rec_sync, value, 72);
+AT(ips_rec_sync, err, 76);
+SIZE(ips_rec_sync, 80);
+AT(ips_rec_signal, cpu, 16);
+AT(ips_rec_signal, pid, 24);
+AT(ips_rec_signal, tid, 28);
+AT(ips_rec_signal, code, 32);
+AT(ips_rec_signal, how, 36);
+AT(ips_rec_signal, value, 40);
+AT(ips_rec_signal, t_ret, 48);
+SIZE(ips_rec_signal, 56);
 
 AT(ips_segment_header, magic, 0);
 AT(ips_segment_header, version, 8);
@@ -196,12 +236,14 @@ static void test_format__codes_are_those_of_the_document(void **state)
         const char *name;
         unsigned code;
     } document[] = {
-        {"START", 1},    {"END", 2},        {"BLOCK", 3},   {"RESUME", 4},
-        {"ENTER", 5},    {"EXIT", 6},       {"SEND", 7},    {"RECV", 8},
-        {"RECVCALL", 9}, {"QUEUE", 10},     {"FORK", 11},   {"JOIN", 12},
-        {"EXEC", 13},    {"EXECFAIL", 14},  {"SAMPLE", 15}, {"COUNT", 16},
-        {"LOST", 17},    {"MARK", 18},      {"CHAN", 19},   {"CLOSE", 20},
-        {"DGRAM", 21},   {"THREADCPU", 22}, {"NAME", 23},
+        {"START", 1},    {"END", 2},        {"BLOCK", 3},    {"RESUME", 4},
+        {"ENTER", 5},    {"EXIT", 6},       {"SEND", 7},     {"RECV", 8},
+        {"RECVCALL", 9}, {"QUEUE", 10},     {"FORK", 11},    {"JOIN", 12},
+        {"EXEC", 13},    {"EXECFAIL", 14},  {"SAMPLE", 15},  {"COUNT", 16},
+        {"LOST", 17},    {"MARK", 18},      {"CHAN", 19},    {"CLOSE", 20},
+        {"DGRAM", 21},   {"THREADCPU", 22}, {"NAME", 23},    {"MODULE", 24},
+        {"STACK", 25},   {"ACQUIRE", 26},   {"RELEASE", 27}, {"KILL", 28},
+        {"SIGNAL", 29},  {"UNSEEN", 30},
     };
     static const struct {
         const char *name;
