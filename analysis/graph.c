@@ -85,7 +85,7 @@ static int check_chains(const struct ips_graph *g, struct ips_err *err)
 static int check_nodes(const struct ips_graph *g, struct ips_err *err)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (g->kind[i] > IPS_NODE_AUX || g->xkind[i] > IPS_X_IDLE)
+        if (g->kind[i] > IPS_NODE_AUX || g->xkind[i] > IPS_X_LAST)
             return ips_err_set(err, IPS_E_CORRUPT,
                                "node %u: kind %u, cross arc kind %u", i,
                                g->kind[i], g->xkind[i]);
@@ -167,6 +167,10 @@ uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
         return ips_mtime_ns(&lane->mtime, g->xlen[i]);
     case IPS_X_LIFETIME:
     case IPS_X_ROOM:
+    case IPS_X_SIGNAL:
+        return 0;
+    case IPS_X_RESOURCE:
+        *present = !lane->any_off;
         return 0;
     case IPS_X_EXTERNAL:
         *present = lane->external != IPS_EXTERNAL_OFF;

@@ -40,13 +40,17 @@ enum ips_node_kind {
     X(LIFETIME, 2, "lifetime") /* weight 0 */                                  \
     X(ROOM, 3, "room")         /* receive that made room -> AUX, weight 0 */   \
     X(EXTERNAL, 4,                                                             \
-      "external")      /* weight xlen: elapsed ns (reply, disk, sleep)*/       \
-    X(IDLE, 5, "idle") /* external, but weight only in --external=all */
+      "external")          /* weight xlen: elapsed ns (reply, disk, sleep)*/   \
+    X(IDLE, 5, "idle")     /* external, but weight only in --external=all */   \
+    X(SIGNAL, 6, "signal") /* kill -> its taking, weight 0 */                  \
+    X(RESOURCE, 7, "resource") /* release -> acquisition, weight 0: `any`, the \
+                                  order was incidental */
 enum ips_xkind {
 #define X(name, number, text) IPS_X_##name = (number),
     IPS_XKINDS(X)
 #undef X
 };
+#define IPS_X_LAST IPS_X_RESOURCE
 
 #define IPS_NO_NODE UINT32_MAX
 
@@ -135,6 +139,7 @@ enum ips_external {
 struct ips_lane {
     struct ips_mtime mtime;
     enum ips_external external;
+    bool any_off; /* RESOURCE arcs are absent */
 };
 
 uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len);

@@ -16,7 +16,7 @@
 enum ips_arc_mode { IPS_ARC_ABSENT, IPS_ARC_ZERO, IPS_ARC_XLEN, IPS_ARC_MTIME };
 
 struct ips_arcs {
-    uint8_t mode[IPS_X_IDLE + 1]; /* enum ips_arc_mode by enum ips_xkind */
+    uint8_t mode[IPS_X_LAST + 1]; /* enum ips_arc_mode by enum ips_xkind */
     struct ips_mtime mtime;
 };
 

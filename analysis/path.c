@@ -68,6 +68,8 @@ void ips_arcs_init(struct ips_arcs *a, const struct ips_lane *lane)
     a->mode[IPS_X_DATA] = no_mtime ? IPS_ARC_ZERO : IPS_ARC_MTIME;
     a->mode[IPS_X_LIFETIME] = IPS_ARC_ZERO;
     a->mode[IPS_X_ROOM] = IPS_ARC_ZERO;
+    a->mode[IPS_X_SIGNAL] = IPS_ARC_ZERO;
+    a->mode[IPS_X_RESOURCE] = lane->any_off ? IPS_ARC_ABSENT : IPS_ARC_ZERO;
     a->mode[IPS_X_EXTERNAL] =
         lane->external == IPS_EXTERNAL_OFF ? IPS_ARC_ABSENT : IPS_ARC_XLEN;
     a->mode[IPS_X_IDLE] =

@@ -28,6 +28,7 @@ static void fill_lane(const struct ips_lane *from, Ips__Lane *to)
     to->scale_num = from->mtime.scale_num;
     to->scale_den = from->mtime.scale_den;
     to->external = (uint32_t)from->external;
+    to->any_off = from->any_off;
 }
 
 static void lane_made(struct query *q)
@@ -68,7 +69,7 @@ static bool expansion_fits(const struct part *p, const Ips__ExpandAnswer *a)
         a->n_ns != n || a->n_part != n)
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (a->kind[i] > IPS_SEG_EXTERNAL || a->xkind[i] > IPS_X_IDLE ||
+        if (a->kind[i] > IPS_SEG_EXTERNAL || a->xkind[i] > IPS_X_LAST ||
             a->chain[i] >= p->t.thread_count || a->part[i] != 0)
             return false;
     }

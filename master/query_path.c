@@ -42,6 +42,7 @@ static int check_lane(const Ips__Lane *in, struct ips_lane *out,
         out->mtime.scale_den = in->scale_den;
     }
     out->external = (enum ips_external)in->external;
+    out->any_off = in->any_off;
     return 0;
 }
 

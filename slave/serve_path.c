@@ -18,6 +18,7 @@ static struct ips_lane lane_of(const Ips__Lane *l)
     lane.external = l->external <= IPS_EXTERNAL_OFF
                         ? (enum ips_external)l->external
                         : IPS_EXTERNAL_REPLY;
+    lane.any_off = l->any_off;
     return lane;
 }
 

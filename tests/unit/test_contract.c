@@ -13,11 +13,11 @@
 #define SEEDS 600
 
 static const struct ips_lane lanes[] = {
-    {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY},
-    {{7, 1ULL << 31, 1, 1}, IPS_EXTERNAL_REPLY},
-    {{7, 1ULL << 31, 1, 2}, IPS_EXTERNAL_ALL},
-    {{7, 1ULL << 31, 2, 1}, IPS_EXTERNAL_OFF},
-    {{7, 1ULL << 31, 0, 1}, IPS_EXTERNAL_OFF},
+    {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY, false},
+    {{7, 1ULL << 31, 1, 1}, IPS_EXTERNAL_REPLY, false},
+    {{7, 1ULL << 31, 1, 2}, IPS_EXTERNAL_ALL, false},
+    {{7, 1ULL << 31, 2, 1}, IPS_EXTERNAL_OFF, false},
+    {{7, 1ULL << 31, 0, 1}, IPS_EXTERNAL_OFF, false},
 };
 enum { LANES = sizeof(lanes) / sizeof(*lanes) };
 

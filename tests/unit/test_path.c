@@ -13,7 +13,7 @@
 
 #define SEEDS 300
 
-static const struct ips_lane plain = {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY};
+static const struct ips_lane plain = {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY, false};
 
 static uint64_t t_max_of(const struct ips_graph *g, const struct ips_lane *lane)
 {

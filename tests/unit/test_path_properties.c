@@ -11,7 +11,7 @@
 
 #define SEEDS 300
 
-static const struct ips_lane plain = {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY};
+static const struct ips_lane plain = {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY, false};
 
 static uint64_t t_max_of(const struct ips_graph *g, const struct ips_lane *lane)
 {
@@ -72,7 +72,8 @@ static struct ips_lane random_lane(uint64_t *s)
 {
     return (struct ips_lane){{rg_below(s, 3) * rg_below(s, 20),
                               (uint64_t)rg_below(s, 2) << 31, 1, 1},
-                             (enum ips_external)rg_below(s, 3)};
+                             (enum ips_external)rg_below(s, 3),
+                             false};
 }
 
 /* EVIDENCE-OF: ALGORITHMS-7.6: the path is contiguous and sums to t_max;
@@ -207,7 +208,8 @@ static void test_path_properties__monotone(void **state)
         struct rg r;
         struct ips_graph more;
         uint64_t s = seed ^ 7;
-        struct ips_lane lane = {{rg_below(&s, 20), 0, 1, 1}, IPS_EXTERNAL_ALL};
+        struct ips_lane lane = {
+            {rg_below(&s, 20), 0, 1, 1}, IPS_EXTERNAL_ALL, false};
         rg_make(&opt, &r);
         struct ips_graph *g = &r.whole;
         uint64_t t = t_max_of(g, &lane);
