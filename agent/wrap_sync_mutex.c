@@ -6,6 +6,7 @@
 #define KIND_ROBUST 16
 #define KIND_INHERIT 32
 #define KIND_PROTECT 64
+#define OWNER_TID 0x3fffffffu /* in __lock of a robust one */
 
 bool ips_mutex_waited(const pthread_mutex_t *m)
 {
@@ -41,11 +42,28 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
         return r;                                                              \
     } while (0)
 
+/* An attempt at a robust mutex that cannot be recovered is not without
+ * consequences (glibc 2.36 leaves it locked by us), so those are looked at: is
+ * it held by somebody? */
+static inline bool robust(const pthread_mutex_t *m)
+{
+    return __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
+}
+static bool robust_held(const pthread_mutex_t *m)
+{
+    uint32_t lock =
+        (uint32_t)__atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED);
+    return (lock & OWNER_TID) != 0 || !ips_sync_known.mutex;
+}
+
 #define LOCK(real_call)                                                        \
     do {                                                                       \
-        int tried = SREAL(pthread_mutex_trylock)(m);                           \
-        if (likely(tried == 0 || tried == EOWNERDEAD))                         \
-            return tried;                                                      \
+        if (unlikely(robust(m))) {                                             \
+            if (!robust_held(m))                                               \
+                return real_call;                                              \
+        } else if (likely(SREAL(pthread_mutex_trylock)(m) == 0)) {             \
+            return 0;                                                          \
+        }                                                                      \
         WAIT(IPS_SYNC_MUTEX, m, ips_mutex_shared(m),                           \
              r == 0 || r == EOWNERDEAD, r == ETIMEDOUT, real_call);            \
     } while (0)
