@@ -321,21 +321,31 @@ void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
 /* --- spinning
  * ------------------------------------------------------------------ */
 
-/* Attempts further apart than this (50 times what counts as blocked: 100 us)
- * are no loop but two. */
+/* 100 us of CPU between two attempts (50 times what counts as blocked) make
+ * them two; a thread that is off the CPU between them still waits. */
 static uint64_t gap(void)
 {
     return ips_wrap_blocked * 50;
 }
 
+/* Is an attempt now still of the loop of the last one? What the thread ran
+ * since then, if it ran all the time before. */
+static bool same_loop(const struct ips_try *t, uint64_t now)
+{
+    if (now - t->last <= gap())
+        return true;
+    uint64_t known = t->cpu + ips_wrap_ns(t->last - t->first);
+    return ips_sub_sat(ips_core_cpu(), known) <= ips_wrap_ns(gap());
+}
+
+/* The mark is taken away: who still tries makes it anew, so an attempt costs
+ * the others one record at most. */
 bool ips_tried_slow(uint32_t slot)
 {
     uint64_t last =
-        atomic_load_explicit(&ips_tried[slot], memory_order_relaxed);
-    if (ips_core_now() - last < gap() || ips_core_now() < last)
-        return true;
-    atomic_store_explicit(&ips_tried[slot], 0, memory_order_relaxed);
-    return false;
+        atomic_exchange_explicit(&ips_tried[slot], 0, memory_order_relaxed);
+    uint64_t now = ips_core_now();
+    return last && (now < last || now - last < gap() * 1000); /* 100 ms */
 }
 
 void ips_try_failed(const volatile void *at)
@@ -344,14 +354,13 @@ void ips_try_failed(const volatile void *at)
     uint64_t now = ips_core_now();
     atomic_store_explicit(&ips_tried[ips_tried_slot(at)], now,
                           memory_order_relaxed);
-    if (t->at != at || now - t->last > gap()) {
+    if (t->at != at || !same_loop(t, now)) {
         t->at = at;
         t->first = now;
-        t->count = 1;
-    } else if (++t->count == 2) {
-        /* Only now is it worth a reading; it ran all the time since. */
-        t->cpu = ips_sub_sat(ips_core_cpu(), ips_wrap_ns(now - t->first));
+        t->cpu = ips_core_cpu();
+        t->count = 0;
     }
+    t->count++;
     t->last = now;
 }
 
@@ -361,7 +370,7 @@ void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
     struct ips_try t = ips_try;
     ips_try.at = NULL;
     uint64_t now = ips_core_now();
-    if (t.count < 2 || now - t.last > gap() || now - t.first < ips_wrap_blocked)
+    if (t.count < 2 || now - t.first < ips_wrap_blocked || !same_loop(&t, now))
         return;
     struct ips_thing thing = ips_thing(at, shared);
     struct ips_moment call = {t.first, t.cpu, t.first};
