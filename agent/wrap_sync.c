@@ -28,10 +28,18 @@ static int missing(void)
     return ENOSYS;
 }
 
+static bool two_versions(const char *name)
+{
+    return strcmp(name, "pthread_cond_wait") == 0 ||
+           strcmp(name, "pthread_cond_timedwait") == 0 ||
+           strcmp(name, "pthread_cond_signal") == 0 ||
+           strcmp(name, "pthread_cond_broadcast") == 0;
+}
+
 static void find(void *where, const char *name)
 {
     void *found = NULL;
-    if (strncmp(name, "pthread_cond_", 13) == 0)
+    if (two_versions(name))
         found = dlvsym(RTLD_NEXT, name, COND_VERSION);
     if (!found)
         found = dlsym(RTLD_NEXT, name);
@@ -128,12 +136,16 @@ static void try_barrier(void)
         word[0][2] == 3 && word[0][3] == 0 && word[1][3] != 0;
 }
 
-/* Twice at once does no harm: all threads store the same. The layouts come
- * last and count from then on; before, releases would be recorded always, but
- * nothing is recorded yet. */
+/* Two threads at once do no harm: both store the same. A lookup that fails
+ * calls the program's malloc, which may lock a mutex and so come here again:
+ * the functions of mutexes are the first, and found by then. */
 void ips_sync_find(void)
 {
+    static IPS_TLS bool finding;
     int saved = errno;
+    if (finding)
+        return;
+    finding = true;
 #define X(type, name, parameters) find(&ips_sync_real.name, #name);
 #include "agent/wrap_sync.def"
 #undef X
@@ -142,6 +154,7 @@ void ips_sync_find(void)
     try_rwlock();
     try_sem();
     try_barrier();
+    finding = false;
     errno = saved;
 }
 
