@@ -243,10 +243,25 @@ static bool map_parse(const char *p, struct map_line *m)
     return true;
 }
 
-/* The line of /proc/self/maps that `at` is in. */
+/* Finds the line that `at` is in among the whole lines of buf[0..have); returns
+ * how many bytes they are. */
+static size_t map_lines(char *buf, size_t have, uint64_t at, struct map_line *m,
+                        bool *found)
+{
+    char *line = buf, *end;
+    while (!*found && (end = memchr(line, '\n', have - (size_t)(line - buf)))) {
+        *end = '\0';
+        *found = map_parse(line, m) && at >= m->start && at < m->end;
+        line = end + 1;
+    }
+    return (size_t)(line - buf);
+}
+
+/* The line of /proc/self/maps that `at` is in. A signal handler's stack may be
+ * small, so the buffer is; what it must hold of a line is its beginning. */
 static bool map_find(uint64_t at, struct map_line *m)
 {
-    char buf[4096];
+    char buf[768];
     size_t have = 0;
     bool found = false;
     int fd = ips_sys_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
@@ -257,17 +272,11 @@ static bool map_find(uint64_t at, struct map_line *m)
            (got = ips_sys_read(fd, buf + have, sizeof(buf) - 1 - have)) > 0) {
         have += (size_t)got;
         buf[have] = '\0';
-        char *line = buf, *end;
-        while (!found &&
-               (end = memchr(line, '\n', have - (size_t)(line - buf)))) {
-            *end = '\0';
-            found = map_parse(line, m) && at >= m->start && at < m->end;
-            line = end + 1;
-        }
-        have -= (size_t)(line - buf);
-        memmove(buf, line, have);
-        if (have == sizeof(buf) - 1)
-            have = 0; /* a path longer than that: its rest is no line */
+        size_t used = map_lines(buf, have, at, m, &found);
+        have -= used;
+        memmove(buf, buf + used, have);
+        if (have > sizeof(buf) / 2)
+            have = sizeof(buf) / 2; /* a long path: its end is not needed */
     }
     ips_sys_close(fd);
     return found;
