@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/stream.h"
+#include "agent/cpu.h"
 #include "agent/sys.h"
 #include "common/types.h"
 
@@ -56,11 +56,6 @@ uint64_t ips_core_now(void)
 {
     uint64_t stamp = raw_stamp();
     return unlikely(ips_core.test_clock) ? test_clock(stamp) : stamp;
-}
-
-uint64_t ips_core_cpu(void)
-{
-    return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* --- the beginning of a stream ------------------------------------- */
@@ -451,6 +446,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     if (!ips_core_attach())
         return false;
     ips_core.main_stream = true;
+    ips_cpu_init();
     struct ips_stream *s = &ips_thread_stream;
     uint64_t signals = ips_sys_block_signals();
     memset(s, 0, sizeof(*s));
@@ -502,6 +498,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.image_stamp = ips_core_now();
     ips_core.generation++;
     ips_threads_forget();
+    ips_cpu_forget();
     struct ips_stream *s = &ips_thread_stream;
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
@@ -562,7 +559,7 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
 
 static void write_end(enum ips_end_kind kind, int status)
 {
-    uint64_t cpu = ips_core_cpu();
+    uint64_t cpu = ips_cpu_read();
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;

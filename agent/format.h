@@ -114,6 +114,8 @@ enum ips_procedures {
 enum ips_cpu_mode {
     IPS_CPU_FAST = 0,  /* interpolated between readings of the clock */
     IPS_CPU_EXACT = 1, /* the clock is read after every switch */
+    IPS_CPU_CLOCK = 2, /* the clock is read at every moment: the kernel does
+                          not tell of switches (agent/cpu.h) */
 };
 enum ips_on_full {
     IPS_ON_FULL_DROP = 0,

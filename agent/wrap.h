@@ -40,6 +40,7 @@
 
 #include "agent/chan_name.h"
 #include "agent/core.h"
+#include "agent/cpu.h"
 #include "agent/fd_table.h"
 #include "common/types.h"
 
@@ -95,37 +96,23 @@ static inline uint64_t ips_wrap_ns(uint64_t stamps)
 /* --- moments ---------------------------------------------------------------
  */
 
-struct ips_moment {
-    uint64_t t, cpu;
-    uint64_t after; /* of a call: the stamp when `cpu` had been read */
-};
-/* The call: time first, so that what we do ourselves counts as the program's
- * CPU on neither side. */
+/* Around a call (agent/cpu.h): the stamp and the thread's CPU time at it. */
 static inline struct ips_moment ips_at_call(void)
 {
-    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
-    return (struct ips_moment){t, cpu, ips_core_now()};
+    return ips_moment_now();
 }
-/* The return: time first again, so that the two readings of the CPU clock (a
- * system call each, 1 us on some machines) are off from their stamps by the
- * same and cancel out in (t_ret - t) - (cpu_ret - cpu). A call shorter than
- * what counts as blocked was on the CPU all the time: its CPU is its length,
- * and the kernel is not asked again (half of a record's cost). Anchored anew at
- * the next call, so nothing adds up. */
 static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
-    uint64_t t = ips_core_now();
-    uint64_t cpu = likely(t - call->after < ips_wrap_blocked || t < call->after)
-                       ? call->cpu + ips_wrap_ns(ips_sub_sat(t, call->after))
-                       : ips_core_cpu();
-    return (struct ips_moment){t, cpu, t};
+    return ips_moment_after(call);
 }
 /* The definition of docs/HACKING.md. */
 static inline bool ips_was_blocked(const struct ips_moment *call,
                                    const struct ips_moment *ret)
 {
-    return ips_sub_sat(ips_wrap_ns(ips_sub_sat(ret->t, call->t)),
-                       ret->cpu - call->cpu) >= 2000;
+    uint64_t stamps = ips_sub_sat(ret->t, call->t);
+    return unlikely(stamps >= ips_wrap_blocked) &&
+           ips_sub_sat(ips_wrap_ns(stamps), ret->cpu - call->cpu) >=
+               IPS_BLOCKED_NS;
 }
 
 /* --- bytes (wrap_record.c) --------------------------------------------------

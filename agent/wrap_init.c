@@ -105,7 +105,7 @@ void ips_wrap_init(void)
     const struct ips_clock *clock = &control->clock;
     bool tsc = clock->kind == IPS_CLOCK_TSC && clock->mult_q32 != 0;
     ips_wrap_mult = tsc ? clock->mult_q32 : one;
-    ips_wrap_blocked = 2000 * one / ips_wrap_mult;
+    ips_wrap_blocked = IPS_BLOCKED_NS * one / ips_wrap_mult;
     ips_env_init();
     ips_chan_init();
     ips_thread_init();
