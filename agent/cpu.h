@@ -32,6 +32,7 @@
 #ifndef IPS_AGENT_CPU_H
 #define IPS_AGENT_CPU_H
 
+#include "agent/counter.h"
 #include "agent/stream.h"
 #include "common/types.h"
 
@@ -93,14 +94,11 @@ static inline uint64_t ips_cpu_ns(uint64_t stamps)
     return (uint64_t)((ips_u128)stamps * ips_core.mult >> 32);
 }
 
-static inline uint64_t ips_cpu_counter(void)
-{
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
+#if IPS_HAVE_COUNTER
+#define IPS_STAMP() ips_counter()
 #else
-    return ips_core_now(); /* never: no marks there */
+#define IPS_STAMP() ips_core_now() /* never: no marks there */
 #endif
-}
 
 struct ips_moment ips_moment_slow(void);
 struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t);
@@ -114,7 +112,7 @@ static inline struct ips_moment ips_moment_now(void)
     if (__builtin_expect(s != NULL, 1)) {
         uint64_t t0 = s->t0, cpu0 = s->cpu0;
         __asm__ volatile("" ::: "memory");
-        uint64_t t = ips_cpu_counter(), since = t - t0;
+        uint64_t t = IPS_STAMP(), since = t - t0;
         /* Below cpu_limit, so the product has 64 bits. */
         if (__builtin_expect(since < ips_core.cpu_limit && *at == mark, 1)) {
             uint64_t cpu = cpu0 + (since * ips_core.mult >> 32);
@@ -131,7 +129,7 @@ static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
 {
     if (__builtin_expect(!ips_core.cpu_marks, 0))
         return ips_return_slow(call, ips_core_now());
-    uint64_t t = ips_cpu_counter();
+    uint64_t t = IPS_STAMP();
     if (__builtin_expect(*ips_cpu_mark() != call->mark, 0))
         return ips_return_slow(call, t);
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
