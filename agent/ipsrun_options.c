@@ -28,6 +28,9 @@ static const char help[] =
     "                      (default: unix:STATE/master.sock)\n"
     "  --procedures=WHAT   off, sample or exact; this version knows off only\n"
     "  --rate MS           interval of --procedures=sample\n"
+    "  --cpu=HOW           CPU time of threads: fast (default), exact (the\n"
+    "                      clock is read after every block) or clock (at\n"
+    "                      every event)\n"
     "  --quiet             do not print the run's name\n"
     "  --no-daemons        start neither slave nor master\n"
     "  --version           print the version\n"
@@ -43,6 +46,7 @@ enum {
     OPT_MASTER,
     OPT_PROCEDURES,
     OPT_RATE,
+    OPT_CPU,
     OPT_QUIET,
     OPT_NO_DAEMONS,
     OPT_VERSION,
@@ -59,6 +63,7 @@ static const struct option longs[] = {
     {"master", required_argument, NULL, OPT_MASTER},
     {"procedures", required_argument, NULL, OPT_PROCEDURES},
     {"rate", required_argument, NULL, OPT_RATE},
+    {"cpu", required_argument, NULL, OPT_CPU},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -134,6 +139,19 @@ static int take_rate(const char *text)
     return -1;
 }
 
+static int take_cpu(struct ipsrun_options *o, const char *how)
+{
+    static const char *const names[] = {[IPS_CPU_FAST] = "fast",
+                                        [IPS_CPU_EXACT] = "exact",
+                                        [IPS_CPU_CLOCK] = "clock"};
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(how, names[i]) == 0) {
+            o->cpu_mode = (enum ips_cpu_mode)i;
+            return -1;
+        }
+    return usage("--cpu=%s: fast, exact or clock", how);
+}
+
 static int take(struct ipsrun_options *o, int option, const char *value)
 {
     struct ips_err err = {0};
@@ -168,6 +186,8 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         return take_procedures(value);
     case OPT_RATE:
         return take_rate(value);
+    case OPT_CPU:
+        return take_cpu(o, value);
     case OPT_QUIET:
         o->quiet = true;
         return -1;
