@@ -136,7 +136,14 @@ static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
     uint64_t word = ips_fd_get(fd);
     if (ips_fd_class(word) == IPS_FD_NONE && (unsigned)fd < IPS_FD_MAX)
         return false;
-    return ips_io_begin_slow(io, fd, word, site);
+    if (unlikely(ips_fd_class(word) != IPS_FD_STREAM))
+        return ips_io_begin_slow(io, fd, word, site);
+    io->klass = IPS_FD_STREAM;
+    io->fd = fd;
+    io->chan = ips_fd_chan(word);
+    io->site = site;
+    io->call = ips_at_call();
+    return true;
 }
 
 /* Record the return, `result` as the call gave it (errno is read where it is

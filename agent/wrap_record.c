@@ -3,24 +3,32 @@
 
 #include "agent/sys.h"
 
-void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
-                   struct ips_moment call, struct ips_moment ret,
-                   int64_t result, int err, uint64_t site, uint32_t ready)
+static inline __attribute__((always_inline)) void
+put_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
+       const struct ips_moment *call, const struct ips_moment *ret,
+       int64_t result, int err, uint64_t site, uint32_t ready)
 {
     struct ips_rec_io *rec =
-        (struct ips_rec_io *)ips_rec_begin_at(type, sizeof(*rec), call.t);
+        (struct ips_rec_io *)ips_rec_begin_at(type, sizeof(*rec), call->t);
     if (!rec)
         return;
     rec->h.a = chan;
-    rec->t_ret = ret.t;
-    rec->cpu = call.cpu;
-    rec->cpu_ret = ret.cpu;
+    rec->t_ret = ret->t;
+    rec->cpu = call->cpu;
+    rec->cpu_ret = ret->cpu;
     rec->result = result;
     rec->site = site;
     rec->op = (uint16_t)op;
     rec->err = (uint16_t)err;
     rec->ready = ready;
     ips_rec_publish(rec);
+}
+
+void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
+                   struct ips_moment call, struct ips_moment ret,
+                   int64_t result, int err, uint64_t site, uint32_t ready)
+{
+    put_io(type, chan, op, &call, &ret, result, err, site, ready);
 }
 
 void ips_record_wait(enum ips_op op, struct ips_moment call, int64_t result,
@@ -60,15 +68,15 @@ ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
 {
     if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM)
         return result; /* eventfd */
-    int err = errno;
     struct ips_moment ret = ips_at_return(&io->call);
+    int err = result < 0 ? errno : 0;
     if (result == 0 && io->klass == IPS_FD_STREAM)
         return result;
     if (result >= 0 && io->klass == IPS_FD_DGRAM)
         ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
                        (uint64_t)result, name, name_len);
-    ips_record_io(IPS_REC_SEND, io->chan, op, io->call, ret, result,
-                  result < 0 ? err : 0, io->site, 0);
+    put_io(IPS_REC_SEND, io->chan, op, &io->call, &ret, result, err, io->site,
+           0);
     return result;
 }
 
@@ -83,12 +91,12 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
                         const struct iovec *iov, size_t iovcnt,
                         const struct sockaddr *name, socklen_t name_len)
 {
-    int err = errno;
     struct ips_moment ret = ips_at_return(&io->call);
+    int err = result < 0 ? errno : 0;
     if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM) {
         if (result > 0 || ips_was_blocked(&io->call, &ret))
             ips_record_io(IPS_REC_BLOCK, 0, wait_op(io->klass), io->call, ret,
-                          result, result < 0 ? err : 0, io->site, 0);
+                          result, err, io->site, 0);
         return result;
     }
     if (result == 0 && asked_for_nothing(iov, iovcnt))
@@ -96,8 +104,8 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
     if (result >= 0 && io->klass == IPS_FD_DGRAM)
         ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
                        (uint64_t)result, name, name_len);
-    ips_record_io(result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op,
-                  io->call, ret, result, result < 0 ? err : 0, io->site, 0);
+    put_io(result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op,
+           &io->call, &ret, result, err, io->site, 0);
     return result;
 }
 
