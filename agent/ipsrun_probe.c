@@ -47,6 +47,7 @@ static bool core_begin(const struct ips_clock *clock)
     control.cpu_mode = IPS_CPU_EXACT;
     ips_core.control = &control;
     ips_core.clock_kind = clock->kind;
+    ips_core.mult = clock->mult_q32;
     ips_core.generation = 1;
     ips_core.main_stream = true;
     ips_core.alive = &alive;

@@ -117,6 +117,7 @@ struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
     uint64_t unattributed_ns;
+    uint64_t overhead_ns; /* CPU that recording cost, by its kinds */
 };
 
 struct ips_built {

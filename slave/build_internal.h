@@ -131,6 +131,8 @@ struct b_stream {
     uint64_t first_ns, last_ns; /* of its records */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_room;
+    uint64_t read_ns; /* b_cost: the agent read the CPU clock last */
+    uint32_t blocks_unread;
     /* START */
     uint8_t start_kind; /* 0 none */
     uint32_t ppid;
@@ -296,6 +298,7 @@ struct build {
     B_ARRAY(struct b_op) ops;
     B_ARRAY(struct b_dgram) dgrams;
     B_ARRAY(struct b_event) events;
+    uint64_t cost_ps; /* of recording */
     B_ARRAY(struct b_ext) exts;
     B_ARRAY(struct b_hold) holds;
     B_ARRAY(struct b_release) releases;
@@ -321,15 +324,17 @@ struct ips_build_more {
 
 /* ---- passes ---- */
 
-int b_scan(struct build *b) IPS_MUST_USE;         /* build_scan.c */
-int b_processes(struct build *b) IPS_MUST_USE;    /* build_process.c */
-int b_links(struct build *b) IPS_MUST_USE;        /* build_link.c */
-int b_ends(struct build *b) IPS_MUST_USE;         /* build_channel.c */
-int b_peers(struct build *b) IPS_MUST_USE;        /* build_peer.c */
-int b_nodes(struct build *b) IPS_MUST_USE;        /* build_node.c */
-void b_states(struct build *b);                   /* build_settle.c */
-int b_holders(struct build *b) IPS_MUST_USE;      /* build_hold.c */
-int b_match(struct build *b) IPS_MUST_USE;        /* build_match.c */
+int b_scan(struct build *b) IPS_MUST_USE;      /* build_scan.c */
+int b_processes(struct build *b) IPS_MUST_USE; /* build_process.c */
+int b_links(struct build *b) IPS_MUST_USE;     /* build_link.c */
+int b_ends(struct build *b) IPS_MUST_USE;      /* build_channel.c */
+int b_peers(struct build *b) IPS_MUST_USE;     /* build_peer.c */
+int b_nodes(struct build *b) IPS_MUST_USE;     /* build_node.c */
+void b_states(struct build *b);                /* build_settle.c */
+int b_holders(struct build *b) IPS_MUST_USE;   /* build_hold.c */
+int b_match(struct build *b) IPS_MUST_USE;     /* build_match.c */
+void b_cost(struct build *b, struct b_stream *s, uint32_t type, uint32_t word,
+            uint64_t t, const uint8_t *p);        /* build_cost.c */
 void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */
