@@ -214,6 +214,9 @@ uint64_t ips_rusage_cpu(const struct rusage *ru);
 /* wrap_thread.c */
 void ips_thread_init(void);
 
+/* wrap_sync.c */
+void ips_sync_find(void);
+
 /* wrap_entry.S calls these. */
 void ips_vfork_before(void);
 long ips_vfork_after(long result);

@@ -152,6 +152,10 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
     case IPS_REC_EXEC:
         rc = on_exec(m, p);
         break;
+    case IPS_REC_ACQUIRE:
+    case IPS_REC_RELEASE:
+        rc = b_on_sync(m, p);
+        break;
     case IPS_REC_DGRAM:
         memcpy(&m->dgram, p, sizeof(m->dgram));
         m->have_dgram = true;
@@ -199,6 +203,7 @@ static int make_chain(struct maker *m)
         m->s = &b->streams[i];
         m->next_fork = m->s->first_fork;
         m->next_join = m->s->first_join;
+        m->next_sync = m->s->first_sync;
         m->have_dgram = false;
         while ((p = b_next(&walk, &type, &len))) {
             int rc = make_node(m, type, p);
