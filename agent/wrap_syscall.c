@@ -227,7 +227,7 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
     if (!ips_wrap_on())
         return REAL(syscall)(n, a, b, c, d, e, f);
     if (bytes(&r, n, a, b, c, d, e, f) || descriptors(&r, n, a, b, c, d) ||
-        processes(&r, n, args))
+        processes(&r, n, args) || ips_signal_syscall(&r, n, args))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)
