@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/counter.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
 #include "common/types.h"
@@ -45,9 +46,9 @@ static __attribute__((noinline)) uint64_t test_clock(uint64_t stamp)
 
 static inline uint64_t raw_stamp(void)
 {
-#if defined(__x86_64__)
+#if IPS_HAVE_COUNTER
     if (likely(ips_core.clock_kind == IPS_CLOCK_TSC))
-        return __builtin_ia32_rdtsc();
+        return ips_counter();
 #endif
     return ips_sys_clock(CLOCK_MONOTONIC_RAW);
 }
@@ -144,7 +145,9 @@ static inline uint64_t take(uint64_t *cur, uint64_t bytes)
                      : "memory", "cc");
     return bytes;
 #else
-    return __atomic_fetch_add(cur, bytes, __ATOMIC_RELAXED);
+    uint64_t at = __atomic_fetch_add(cur, bytes, __ATOMIC_RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+    return at;
 #endif
 }
 
@@ -157,6 +160,9 @@ static inline void *reserve(struct ips_stream *s, uint64_t at, uint64_t bytes,
     atomic_store_explicit(
         &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
         memory_order_relaxed);
+    /* A handler that comes between must not find the tail moved and no head
+     * before it. */
+    atomic_signal_fence(memory_order_seq_cst);
     s->tail = at + bytes;
     h->t = stamp;
     return h;

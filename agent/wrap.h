@@ -236,6 +236,9 @@ void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
 /* The raw system calls that send signals or set handlers; true: done. */
 bool ips_signal_syscall(long *r, long n, const long args[6]);
 
+/* wrap_sync.c */
+void ips_sync_find(void);
+
 /* wrap_entry.S calls these. */
 void ips_vfork_before(void);
 long ips_vfork_after(long result);

@@ -111,6 +111,7 @@ void ips_wrap_init(void)
     ips_thread_init();
     ips_fork_init();
     ips_stdio_init();
+    ips_sync_find();
     (void)at_quick_exit(at_quick_exit_last); /* refused: END is missing */
     ips_wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();

@@ -103,6 +103,9 @@ static void add_part(const struct part *p, struct arena *a,
     Ips__Certificate *m = &c->msg;
     m->events += s->state->events;
     m->ambiguous += s->ambiguous;
+    m->any += s->any;
+    m->any_unmatched += s->any_unmatched;
+    m->spin_ns = ips_add_sat(m->spin_ns, s->spin_ns);
     m->untraced_processes += s->state->untraced;
     m->unattributed_cpu_ns += s->unattributed_cpu_ns;
     m->probe_ns = ips_max_u64(m->probe_ns, s->probe_ns);

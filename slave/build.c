@@ -43,6 +43,8 @@ static int run_passes(struct build *b)
     if (rc == 0)
         rc = b_peers(b);
     if (rc == 0)
+        rc = b_sync_match(b);
+    if (rc == 0)
         rc = b_nodes(b);
     if (rc == 0)
         rc = b_holders(b);
@@ -55,6 +57,7 @@ static int run_passes(struct build *b)
     b_events(b);
     b_lifetimes(b);
     b_signal_arcs(b);
+    b_sync_arcs(b);
     b_settle(b);
     b_causal(b);
     b_weights(b);
@@ -74,6 +77,8 @@ static void release_build(struct build *b)
     free(b->chains);
     free(b->forks.v);
     free(b->joins.v);
+    free(b->syncs.v);
+    free(b->spins.v);
     free(b->cpus.v);
     free(b->chans.v);
     free(b->kills.v);

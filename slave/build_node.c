@@ -200,6 +200,10 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
     case IPS_REC_SIGNAL:
         on_signal(m);
         return 0; /* a handler's, in the midst of what follows */
+    case IPS_REC_ACQUIRE:
+    case IPS_REC_RELEASE:
+        rc = b_on_sync(m, p);
+        break;
     case IPS_REC_DGRAM:
         memcpy(&m->dgram, p, sizeof(m->dgram));
         m->have_dgram = true;
@@ -249,6 +253,7 @@ static int make_chain(struct maker *m)
         m->next_join = m->s->first_join;
         m->next_kill = m->s->first_kill;
         m->next_taking = m->s->first_taking;
+        m->next_sync = m->s->first_sync;
         m->have_dgram = false;
         while ((p = b_next(&walk, &type, &len))) {
             int rc = make_node(m, type, p);

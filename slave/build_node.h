@@ -28,7 +28,7 @@ struct maker {
     uint32_t chain, proc;
     uint64_t last_ret; /* returns are in order */
     struct wait wait;
-    uint32_t next_fork, next_join, next_kill, next_taking;
+    uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
     struct taken taken[TAKEN_KEPT];
     uint32_t taken_count;
     uint64_t sigwait_ret, sigwait_cpu; /* of the signal wait or read before */
@@ -62,5 +62,8 @@ int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 void b_on_block(struct maker *m, const uint8_t *p);
 /* The pending wait, if there is one, was for nothing we saw. */
 void b_wait_idle(struct maker *m);
+
+/* build_sync_node.c */
+int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 
 #endif

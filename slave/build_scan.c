@@ -185,6 +185,33 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
     return 0;
 }
 
+static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_sync r;
+    memcpy(&r, p, sizeof(r));
+    uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
+    saw(c->s, c->t, t_ret);
+    saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
+    saw_cpu(c->s, r.cpu_ret);
+    c->s->node_room += type == IPS_REC_ACQUIRE ? 2 : 1;
+    int rc = B_MORE(c->b->syncs, c->b->err);
+    if (rc < 0)
+        return rc;
+    c->b->syncs.v[c->b->syncs.n++] = (struct b_sync){
+        .t = c->t,
+        .t_ret = ips_max_u64(t_ret, c->t),
+        .dev = r.dev,
+        .ino = r.ino,
+        .object = r.object,
+        .stream = c->index,
+        .value = r.value,
+        .err = r.err,
+        .kind = r.h.a <= UINT8_MAX ? (uint8_t)r.h.a : 0,
+        .release = type == IPS_REC_RELEASE,
+    };
+    return 0;
+}
+
 static int scan_cpu(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_cpu r;
@@ -263,6 +290,9 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         return scan_signal(c, type, p);
     case IPS_REC_THREADCPU:
         return scan_cpu(c, p);
+    case IPS_REC_ACQUIRE:
+    case IPS_REC_RELEASE:
+        return scan_sync(c, type, p);
     case IPS_REC_CLOSE:
     case IPS_REC_MARK:
     case IPS_REC_NAME:
@@ -286,6 +316,7 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_join = b->joins.n;
     s->first_kill = b->kills.n;
     s->first_taking = b->takings.n;
+    s->first_sync = b->syncs.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
     s->node_room = 3; /* START, its image's AUX, END */

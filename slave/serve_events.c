@@ -436,6 +436,35 @@ static const char *lost_name(uint32_t cause)
 
 #define AS(type) ((const struct type *)(const void *)rec)
 
+/* "mutex 3:0x7f...": the image's own memory has no device and inode. */
+static void sync_row(struct events_job *j, const struct stream_place *p,
+                     const struct ips_rec_sync *s, const char *type, bool ret,
+                     uint64_t t_ns)
+{
+    static const char *const names[] = {
+#define X(name, number, text) [number] = text,
+        IPS_SYNCS(X)
+#undef X
+    };
+    uint32_t kind = s->h.a;
+    const char *name = kind < sizeof(names) / sizeof(*names) && names[kind]
+                           ? names[kind]
+                           : "unknown";
+    struct event_row *r = add_row(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
+    if (!r)
+        return;
+    if (s->dev || s->ino)
+        snprintf(r->channel, sizeof(r->channel), "%s %llu:%llu+%llu", name,
+                 (unsigned long long)s->dev, (unsigned long long)s->ino,
+                 (unsigned long long)s->object);
+    else
+        snprintf(r->channel, sizeof(r->channel), "%s 0x%llx", name,
+                 (unsigned long long)s->object);
+    const char *err = s->err ? strerrorname_np((int)s->err) : NULL;
+    snprintf(r->detail, sizeof(r->detail), "%s%s%s", name, s->err ? ": " : "",
+             s->err ? (err ? err : "?") : "");
+}
+
 static void process_events(struct events_job *j, const struct stream_place *p,
                            const struct ips_segment_header *h,
                            const struct ips_rec_head *rec)
@@ -530,6 +559,14 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         snprintf(detail, sizeof(detail), "%u", rec->a);
         plain(j, p, ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit", t,
               AS(ips_rec_proc)->cpu, 0, detail);
+        break;
+    case IPS_REC_ACQUIRE:
+        sync_row(j, p, AS(ips_rec_sync), "acquire-call", false, t);
+        sync_row(j, p, AS(ips_rec_sync), "acquire", true,
+                 stamp_ns(h, rec, AS(ips_rec_sync)->t_ret));
+        break;
+    case IPS_REC_RELEASE:
+        sync_row(j, p, AS(ips_rec_sync), "release", false, t);
         break;
     default: /* not an enum: the rest, and what later versions add */
         process_events(j, p, h, rec);

@@ -116,6 +116,9 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->pending = b->counts.pending;
     a->external = b->counts.external;
     a->idle = b->counts.idle;
+    a->any = b->counts.any;
+    a->any_unmatched = b->counts.any_unmatched;
+    a->spin_ns = b->counts.spin_ns;
     a->probe_ns = c->probe_ns;
     a->unattributed_cpu_ns = b->counts.unattributed_ns;
     a->unseen = unseen;
