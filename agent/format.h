@@ -398,12 +398,14 @@ enum ips_signal_how {
 struct ips_rec_signal { /* KILL, SIGNAL: a = signal number */
     struct ips_rec_head h;
     uint64_t cpu;
-    int32_t pid;    /* KILL: target as given; SIGNAL: si_pid, 0 none */
+    int32_t pid;    /* KILL: target as given (a thread: its process; < 0 or 0 a
+                       group); SIGNAL: si_pid, 0 none */
     int32_t tid;    /* KILL of a thread: its tid, else 0 */
     int32_t code;   /* SIGNAL: si_code */
     uint32_t how;   /* enum ips_signal_how */
     uint64_t value; /* sigqueue's, si_value */
-    uint64_t t_ret; /* KILL: its return; SIGNAL: same as t */
+    uint64_t t_ret; /* same as t: KILL is written before the call, so that a
+                       signal to oneself comes after it */
 };
 
 enum ips_chan_kind {

@@ -158,9 +158,10 @@ void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                    int64_t result, int err, uint64_t site, uint32_t ready);
 
 /* A wait of `op` that is over now; `result` < 0: errno `err`. Recorded where it
- * returned something or lasted. */
-void ips_record_wait(enum ips_op op, struct ips_moment call, int64_t result,
-                     int err, uint64_t site, uint32_t ready);
+ * returned something or lasted. Returns its return. */
+struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
+                                  int64_t result, int err, uint64_t site,
+                                  uint32_t ready);
 
 /* FORK; err 0 = it was made. */
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
@@ -213,6 +214,14 @@ uint64_t ips_rusage_cpu(const struct rusage *ru);
 
 /* wrap_thread.c */
 void ips_thread_init(void);
+void ips_thread_here(void);                /* notes the calling thread's tid */
+uint32_t ips_thread_tid(pthread_t thread); /* 0 = not known */
+
+/* wrap_signal.c: SIGNAL of what a wait or a signalfd gave, `at` its return. */
+void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
+                      uint64_t value, struct ips_moment at);
+/* The raw system calls that send signals or set handlers; true: done. */
+bool ips_signal_syscall(long *r, long n, const long args[6]);
 
 /* wrap_sync.c */
 void ips_sync_find(void);

@@ -230,7 +230,7 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
     if (n == SYS_futex)
         return ips_futex(n, args);
     if (bytes(&r, n, a, b, c, d, e, f) || descriptors(&r, n, a, b, c, d) ||
-        processes(&r, n, args))
+        processes(&r, n, args) || ips_signal_syscall(&r, n, args))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)

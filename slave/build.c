@@ -34,6 +34,8 @@ static int run_passes(struct build *b)
         rc = b_processes(b);
     if (rc == 0)
         rc = b_links(b);
+    if (rc == 0)
+        rc = b_signals(b);
     if (rc < 0)
         return rc;
     b_states(b);
@@ -54,6 +56,7 @@ static int run_passes(struct build *b)
         return rc;
     b_events(b);
     b_lifetimes(b);
+    b_signal_arcs(b);
     b_sync_arcs(b);
     b_settle(b);
     b_causal(b);
@@ -78,6 +81,8 @@ static void release_build(struct build *b)
     free(b->spins.v);
     free(b->cpus.v);
     free(b->chans.v);
+    free(b->kills.v);
+    free(b->takings.v);
     free(b->ends);
     free(b->ops.v);
     free(b->dgrams.v);

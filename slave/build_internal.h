@@ -6,6 +6,7 @@
  * The passes, in order (build.c):
  *   scan     reads every record once: streams, and the rare records apart
  *   process  images -> processes, threads -> chains, forks and joins linked
+ *   signal   which KILL or child's end a SIGNAL hangs on
  *   channel  CHAN records -> ends, peers by name
  *   sync     which release let whom go, of locks and their like
  *   node     reads every record again, chain by chain: nodes and operations
@@ -142,8 +143,8 @@ struct b_stream {
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of its last NAME, or NULL */
     uint32_t name_len;
-    uint32_t first_fork, first_join; /* into forks, joins, in stream order */
-    uint32_t first_sync;
+    /* into forks, joins, kills, takings, syncs, in stream order */
+    uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
 };
 
 struct b_image {
@@ -218,6 +219,20 @@ struct b_spin { /* CPU burnt between a node and the next of its chain */
 struct b_cpu { /* THREADCPU */
     uint64_t t, cpu;
     uint32_t stream, tid;
+};
+
+struct b_kill { /* KILL */
+    uint64_t t, cpu, value;
+    uint32_t stream, node;
+    uint32_t pid, tid, sig; /* whom; tid 0 = any thread */
+    bool to_group, taken;
+};
+struct b_taking { /* SIGNAL */
+    uint64_t t, cpu, value;
+    uint32_t stream, node;
+    uint32_t from, sig; /* sender's pid, 0 none */
+    int32_t code;
+    uint32_t kill, child; /* kills[], process; or IPS_NONE */
 };
 
 struct b_chan {
@@ -314,6 +329,8 @@ struct build {
     B_ARRAY(struct b_spin) spins;
     B_ARRAY(struct b_cpu) cpus;
     B_ARRAY(struct b_chan) chans;
+    B_ARRAY(struct b_kill) kills;
+    B_ARRAY(struct b_taking) takings;
     struct b_end *ends;
     uint32_t end_room;
     B_ARRAY(struct b_op) ops;
@@ -347,6 +364,8 @@ struct ips_build_more {
 int b_scan(struct build *b) IPS_MUST_USE;         /* build_scan.c */
 int b_processes(struct build *b) IPS_MUST_USE;    /* build_process.c */
 int b_links(struct build *b) IPS_MUST_USE;        /* build_link.c */
+int b_signals(struct build *b) IPS_MUST_USE;      /* build_signal.c */
+void b_signal_arcs(struct build *b);              /* build_signal.c */
 int b_ends(struct build *b) IPS_MUST_USE;         /* build_channel.c */
 int b_peers(struct build *b) IPS_MUST_USE;        /* build_peer.c */
 int b_sync_match(struct build *b) IPS_MUST_USE;   /* build_sync.c */

@@ -147,6 +147,44 @@ static int scan_chan(struct scan *c, const uint8_t *p)
     return 0;
 }
 
+static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_signal r;
+    memcpy(&r, p, sizeof(r));
+    saw(c->s, c->t, c->t);
+    saw_cpu(c->s, r.cpu);
+    c->s->node_room++;
+    bool kill = type == IPS_REC_KILL;
+    int rc = kill ? B_MORE(c->b->kills, c->b->err)
+                  : B_MORE(c->b->takings, c->b->err);
+    if (rc < 0)
+        return rc;
+    if (kill)
+        c->b->kills.v[c->b->kills.n++] =
+            (struct b_kill){.t = c->t,
+                            .cpu = r.cpu,
+                            .value = r.value,
+                            .stream = c->index,
+                            .node = IPS_NO_NODE,
+                            .pid = r.pid > 0 ? (uint32_t)r.pid : 0,
+                            .tid = r.tid > 0 ? (uint32_t)r.tid : 0,
+                            .sig = r.h.a,
+                            .to_group = r.pid <= 0};
+    else
+        c->b->takings.v[c->b->takings.n++] =
+            (struct b_taking){.t = c->t,
+                              .cpu = r.cpu,
+                              .value = r.value,
+                              .stream = c->index,
+                              .node = IPS_NO_NODE,
+                              .from = r.pid > 0 ? (uint32_t)r.pid : 0,
+                              .sig = r.h.a,
+                              .code = r.code,
+                              .kill = IPS_NONE,
+                              .child = IPS_NONE};
+    return 0;
+}
+
 static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_sync r;
@@ -247,6 +285,9 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         return scan_join(c, p);
     case IPS_REC_CHAN:
         return scan_chan(c, p);
+    case IPS_REC_KILL:
+    case IPS_REC_SIGNAL:
+        return scan_signal(c, type, p);
     case IPS_REC_THREADCPU:
         return scan_cpu(c, p);
     case IPS_REC_ACQUIRE:
@@ -273,6 +314,8 @@ static int scan_stream(struct build *b, uint32_t index)
     const uint8_t *p;
     s->first_fork = b->forks.n;
     s->first_join = b->joins.n;
+    s->first_kill = b->kills.n;
+    s->first_taking = b->takings.n;
     s->first_sync = b->syncs.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
