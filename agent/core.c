@@ -106,6 +106,8 @@ static void write_start(struct ips_stream *s)
     /* ROOT: ipsrun names the command it is about to become. */
     if (s->start_kind == IPS_START_IMAGE)
         write_name(s, s->start_t);
+    if (ips_core.begun && s == &ips_thread_stream)
+        ips_core.begun((enum ips_start_kind)s->start_kind);
 }
 
 /* A thread nobody announced begins with its first record. */
@@ -477,6 +479,13 @@ const struct ips_control *ips_core_control(void)
     return ips_core.control;
 }
 
+void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
+                        void (*ending)(void))
+{
+    ips_core.begun = begun;
+    ips_core.ending = ending;
+}
+
 uint64_t ips_core_image_stamp(void)
 {
     return ips_core.image_stamp;
@@ -580,6 +589,8 @@ void ips_core_thread_end(void)
     struct ips_stream *s = &ips_thread_stream;
     if (!ips_core.main_stream || ips_in_vfork || s->state != IPS_STREAM_BEGUN)
         return;
+    if (ips_core.ending)
+        ips_core.ending();
     write_end(IPS_END_THREAD, 0);
     ips_threads_remove(s->tid);
     ips_stream_end(s);

@@ -152,6 +152,8 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .command = command_line,
         .tags = o->tags,
         .join = o->join != NULL,
+        .procedures = o->procedures,
+        .sample_us = o->sample_us,
     };
     int lock = -1, rc = 0;
     if (!foreign_run(o)) {

@@ -83,6 +83,8 @@ struct ips_core {
     uint64_t cpu_limit;    /* stamps */
     bool main_stream; /* threads have streams (false: libips without preload) */
     char dir[600];    /* POOL/RUN */
+    void (*begun)(enum ips_start_kind kind); /* or NULL */
+    void (*ending)(void);
 };
 extern struct ips_core ips_core __attribute__((visibility("hidden")));
 

@@ -5,6 +5,7 @@
 
 #include "agent/stdio_slots.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 struct ips_real ips_real;
 int ips_wrap_state;
@@ -95,6 +96,7 @@ void ips_wrap_init(void)
 {
     int saved = errno;
     find_all();
+    ips_sample_init();
     if (ips_in_vfork || !ips_core_init(IPS_START_IMAGE)) {
         ips_wrap_state = IPS_WRAP_OFF;
         errno = saved;

@@ -3,7 +3,9 @@
 
 #include <sys/signalfd.h>
 
+#include "agent/modules.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                    struct ips_moment call, struct ips_moment ret,
@@ -23,6 +25,8 @@ void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
     rec->err = (uint16_t)err;
     rec->ready = ready;
     ips_rec_publish(rec);
+    ips_module_note(site);
+    ips_stack_note(call.t, ret.t, site);
 }
 
 struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
