@@ -310,9 +310,10 @@ struct ips_rec_cpu { /* a = tid */
     uint64_t cpu;
 };
 
-struct ips_rec_proc { /* ENTER, EXIT; a = low 32 bits of the id */
+struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
     struct ips_rec_head h;
     uint64_t cpu;
+    uint64_t procedure; /* address of its entry */
 };
 
 /* Modules come first in a stream's order: when an image begins, at dlopen and

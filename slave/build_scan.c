@@ -238,7 +238,8 @@ static void scan_end(struct scan *c, const uint8_t *p)
     s->end_status = r.status;
 }
 
-/* Records whose fields at offset 16 are the CPU: CLOSE, MARK, NAME, EXEC. */
+/* Records whose fields at offset 16 are the CPU: CLOSE, MARK, NAME, EXEC,
+ * SAMPLE, ENTER, EXIT. */
 static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
                          uint32_t len)
 {
@@ -264,7 +265,9 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
 {
     struct b_stream *s = c->s;
     if (type != IPS_REC_LOST && type != IPS_REC_NAME &&
-        type != IPS_REC_THREADCPU)
+        type != IPS_REC_THREADCPU && type != IPS_REC_SAMPLE &&
+        type != IPS_REC_STACK && type != IPS_REC_MODULE &&
+        type != IPS_REC_COUNT)
         s->exec_last = type == IPS_REC_EXEC;
     switch (type) {
     case IPS_REC_SEND:
@@ -298,9 +301,12 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_NAME:
     case IPS_REC_EXEC:
     case IPS_REC_EXECFAIL:
+    case IPS_REC_SAMPLE:
+    case IPS_REC_ENTER:
+    case IPS_REC_EXIT:
         scan_stamped(c, type, p, len);
         return 0;
-    default: /* ENTER, EXIT, DGRAM, LOST, reserved and unknown types */
+    default: /* DGRAM, LOST, reserved and unknown types */
         return 0;
     }
 }

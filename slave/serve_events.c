@@ -11,6 +11,7 @@
 
 #include "agent/pool.h"
 #include "proto/message.h"
+#include "slave/chain_index.h"
 #include "slave/slave.h"
 
 #define PIECE_ROWS 4096u
@@ -148,50 +149,6 @@ static void channel_text(const struct events_job *j, uint32_t stream,
 
 /* ---- the index ---- */
 
-/* The chain of a stream: its (pid, tid), and of several the last that began
- * before it did - an image after exec continues a chain. */
-static uint32_t chain_of(const struct ips_built *b,
-                         const struct ips_segment_header *h, uint64_t stamp_ns)
-{
-    const uint64_t slack = 10 * SLAVE_MS_NS;
-    uint32_t best = UINT32_MAX;
-    for (uint32_t c = 0; c < b->g.chain_count; c++) {
-        if (b->g.chains[c].pid != h->pid || b->g.chains[c].tid != h->tid ||
-            b->procs[b->g.chains[c].process].pidns != h->pidns)
-            continue;
-        uint64_t start = b->threads[c].start_ns;
-        if (best == UINT32_MAX ||
-            (start <= stamp_ns + slack && start >= b->threads[best].start_ns))
-            best = c;
-    }
-    return best;
-}
-
-static bool wanted(const struct events_job *j, uint32_t chain)
-{
-    const struct ips_built *b = &j->graph->b;
-    char object[256];
-    if (!j->object[0] || strcmp(j->object, "/") == 0)
-        return true;
-    int n = snprintf(object, sizeof(object), "/%s", j->machine);
-    if (strcmp(j->object, object) == 0)
-        return true;
-    if (chain == UINT32_MAX || n < 0 || n >= (int)sizeof(object))
-        return false;
-    const struct ips_proc *p = &b->procs[b->g.chains[chain].process];
-    n += snprintf(object + n, sizeof(object) - (size_t)n, "/%s", p->name);
-    if (strcmp(j->object, object) == 0)
-        return true;
-    if (n >= (int)sizeof(object))
-        return false;
-    size_t at = (size_t)n, room = sizeof(object) - at;
-    snprintf(object + at, room, "/%u", b->g.chains[chain].tid);
-    if (strcmp(j->object, object) == 0)
-        return true;
-    snprintf(object + at, room, "/%s", b->threads[chain].name);
-    return strcmp(j->object, object) == 0;
-}
-
 static int by_place(const void *a, const void *b)
 {
     const struct stream_place *x = a, *y = b;
@@ -299,11 +256,12 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
         if (s->streams[i].number >= slots)
             slots = s->streams[i].number + 1;
     uint32_t *slot = malloc(((size_t)slots + 1) * sizeof(*slot));
+    uint32_t *chains = slave_chain_index(&j->graph->b);
     j->place = calloc((size_t)s->stream_count + 1, sizeof(*j->place));
     j->image_of = calloc((size_t)s->stream_count + 1, sizeof(*j->image_of));
     j->rows = calloc(PIECE_ROWS + 2, sizeof(*j->rows));
     j->ptrs = calloc(PIECE_ROWS + 2, sizeof(*j->ptrs));
-    if (!slot || !j->place || !j->image_of || !j->rows || !j->ptrs)
+    if (!slot || !chains || !j->place || !j->image_of || !j->rows || !j->ptrs)
         rc = ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; rc == 0 && i < slots; i++)
         slot[i] = UINT32_MAX;
@@ -313,7 +271,7 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
         slot[s->streams[i].number] = i;
         p->stream = i;
         p->stamp_ns = ips_clock_ns(&h->clock, h->stream_stamp);
-        p->chain = chain_of(&j->graph->b, h, p->stamp_ns);
+        p->chain = slave_chain_of(&j->graph->b, chains, h, p->stamp_ns);
     }
     if (rc == 0) {
         find_images(j);
@@ -322,6 +280,7 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
     if (rc == 0)
         rc = index_frames(j, slot, slots);
     free(slot);
+    free(chains);
     if (rc < 0)
         return rc;
     if (s->stream_count)
@@ -579,7 +538,8 @@ static bool fill(struct events_job *j)
     uint32_t places = j->graph->snap->stream_count;
     while (j->at_place < places) {
         const struct stream_place *p = &j->place[j->at_place];
-        if (j->at_frame >= p->count || !wanted(j, p->chain)) {
+        if (j->at_frame >= p->count ||
+            !slave_chain_in(&j->graph->b, j->machine, j->object, p->chain)) {
             j->at_place++;
             j->at_frame = 0;
             j->at_byte = 0;

@@ -24,6 +24,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     slave_snapshot_free(j->snap);
     free(j->rows);
     free(j->ptrs);
+    slave_procs_release(j);
     free(j->columns);
     free(j->ns);
     free(j->user);
@@ -275,6 +276,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_FINISH] = slave_step_finish,
         [IPS__REQUEST__ASK_EXPAND] = slave_step_expand,
         [IPS__REQUEST__ASK_SUBGRAPH] = slave_step_subgraph,
+        [IPS__REQUEST__ASK_PROCEDURES] = slave_step_procedures,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;
