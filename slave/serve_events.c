@@ -31,7 +31,7 @@ struct stream_place {
 struct channel_place {
     uint32_t image; /* first stream of its image */
     uint32_t id;
-    const struct ips_rec_chan *rec; /* in the mapped archive */
+    const struct ips_rec_chan *rec; /* in the unpacked archive */
 };
 
 struct events_job {
@@ -213,8 +213,7 @@ static int index_frames(struct events_job *j, uint32_t *slot, uint32_t slots)
     size_t at = 0, total = 0, cap = 0;
     int rc =
         fill ? 0 : ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    while (rc == 0 &&
-           (rc = slave_archive_next(&j->map, &at, &f, &j->job.err)) > 0) {
+    while (rc == 0 && (f = slave_archive_next(&j->map, &at))) {
         rc = f->stream < slots && slot[f->stream] != UINT32_MAX
                  ? note_channels(j, slot[f->stream], f, &cap)
                  : ips_err_set(&j->job.err, IPS_E_CORRUPT,
@@ -233,11 +232,8 @@ static int index_frames(struct events_job *j, uint32_t *slot, uint32_t slots)
         j->place[i].first = fill[i] = first;
         first += j->place[i].count;
     }
-    for (at = 0; rc == 0 && at < j->map.length;) {
-        f = (const struct slave_frame *)(const void *)(j->map.data + at);
+    for (at = 0; rc == 0 && (f = slave_archive_next(&j->map, &at));)
         j->frames[fill[slot[f->stream]]++] = f;
-        at += sizeof(*f) + f->bytes;
-    }
     free(fill);
     return rc;
 }
