@@ -152,6 +152,8 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .command = command_line,
         .tags = o->tags,
         .join = o->join != NULL,
+        .on_full = o->on_full,
+        .quota_bytes = o->quota_bytes,
     };
     int lock = -1, rc = 0;
     if (!foreign_run(o)) {
