@@ -154,6 +154,8 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .join = o->join != NULL,
         .procedures = o->procedures,
         .sample_us = o->sample_us,
+        .on_full = o->on_full,
+        .quota_bytes = o->quota_bytes,
     };
     int lock = -1, rc = 0;
     if (!foreign_run(o)) {

@@ -23,6 +23,7 @@
 #include <pty.h>
 #include <resolv.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -42,6 +43,7 @@
 #include "agent/core.h"
 #include "agent/cpu.h"
 #include "agent/fd_table.h"
+#include "agent/stream.h"
 #include "common/types.h"
 
 #define IPS_EXPORT __attribute__((visibility("default")))
@@ -115,16 +117,58 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
                IPS_BLOCKED_NS;
 }
 
+/* --- calls under way (wrap_jump.c) ------------------------------------------
+ *
+ * A signal handler that leaves by longjmp takes with it the call that it
+ * interrupted: nobody sees its result, and there is no record. So every thread
+ * knows the frames of its calls under way, and longjmp counts those it leaves
+ * behind (NESTED). Two stores a call; a scope's end closes what it opened. */
+#define IPS_OPEN_MAX 8u /* deeper ones take the place of the outermost */
+struct ips_open {
+    uint32_t depth;
+    uint32_t recs[IPS_OPEN_MAX]; /* ips_recs_open when it began */
+    uint64_t frame[IPS_OPEN_MAX];
+};
+extern IPS_TLS struct ips_open ips_open IPS_HIDDEN;
+
+static inline void ips_call_open(const void *frame)
+{
+    uint32_t at = ips_open.depth;
+    ips_open.depth = at + 1; /* first: a handler in between takes the next */
+    atomic_signal_fence(memory_order_seq_cst);
+    ips_open.frame[at % IPS_OPEN_MAX] = (uint64_t)(uintptr_t)frame;
+    ips_open.recs[at % IPS_OPEN_MAX] = ips_recs_open;
+}
+static inline void ips_call_close(const uint32_t *mark)
+{
+    ips_open.depth = *mark;
+}
+/* At the head of the scope of a call. */
+#define IPS_CALL_MARK                                                          \
+    const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
+        ips_open.depth;                                                        \
+    ips_call_open(&mark_)
+
 /* --- bytes (wrap_record.c) --------------------------------------------------
  */
 
 struct ips_io {
+    uint32_t mark; /* see ips_open */
     struct ips_moment call;
     uint64_t site;
     int fd;
     uint32_t chan;
     enum ips_fd_class klass;
 };
+
+static inline void ips_io_close(const struct ips_io *io)
+{
+    ips_open.depth = io->mark;
+}
+/* Declares a struct ips_io for ips_io_begin. */
+#define IPS_IO(io)                                                             \
+    struct ips_io io __attribute__((cleanup(ips_io_close)));                   \
+    io.mark = ips_open.depth
 
 bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site);
 

@@ -92,6 +92,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
+        IPS_CALL_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
         type r = real_call;                                                    \
         int saved = errno;                                                     \
@@ -187,6 +188,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
+        IPS_CALL_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
         int saved = errno;                                                     \
