@@ -37,7 +37,9 @@ static int run_passes(struct build *b)
     if (rc < 0)
         return rc;
     b_states(b);
-    rc = b_ends(b);
+    rc = b_untraced(b);
+    if (rc == 0)
+        rc = b_ends(b);
     if (rc == 0)
         rc = b_peers(b);
     if (rc == 0)
@@ -72,6 +74,7 @@ static void release_build(struct build *b)
     free(b->forks.v);
     free(b->joins.v);
     free(b->cpus.v);
+    free(b->unseens.v);
     free(b->chans.v);
     free(b->ends);
     free(b->ops.v);
@@ -108,6 +111,7 @@ void ips_built_release(struct ips_built *b)
     free(b->threads);
     free(b->ends);
     free(b->traffic);
+    free(b->untraced);
     if (b->more) {
         free(b->more->exts);
         free(b->more->outs);

@@ -6,6 +6,7 @@
  * The passes, in order (build.c):
  *   scan     reads every record once: streams, and the rare records apart
  *   process  images -> processes, threads -> chains, forks and joins linked
+ *   untraced what was seen to begin and never spoke
  *   channel  CHAN records -> ends, peers by name
  *   node     reads every record again, chain by chain: nodes and operations
  *            (build_node.c, build_io.c)
@@ -137,7 +138,9 @@ struct b_stream {
     uint64_t start_ns, start_cpu, fork_seq, parent_image;
     bool exec_last; /* ends in EXEC without EXECFAIL */
     uint64_t exec_ns;
-    uint8_t end_kind; /* of the last END, 0 none */
+    const uint8_t *exec; /* path of its last EXEC, or NULL */
+    bool named_exec;     /* untraced: it is said where it went */
+    uint8_t end_kind;    /* of the last END, 0 none */
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of its last NAME, or NULL */
     uint32_t name_len;
@@ -182,6 +185,7 @@ struct b_fork {
     uint32_t node;
     uint8_t kind;
     bool failed;
+    bool named; /* untraced: it is said what the child is */
 };
 
 struct b_join {
@@ -197,6 +201,13 @@ struct b_join {
 struct b_cpu { /* THREADCPU */
     uint64_t t, cpu;
     uint32_t stream, tid;
+};
+
+struct b_unseen { /* UNSEEN */
+    uint64_t t;
+    const uint8_t *text;
+    uint32_t len, stream;
+    uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
 };
 
 struct b_chan {
@@ -290,6 +301,7 @@ struct build {
     B_ARRAY(struct b_fork) forks;
     B_ARRAY(struct b_join) joins;
     B_ARRAY(struct b_cpu) cpus;
+    B_ARRAY(struct b_unseen) unseens;
     B_ARRAY(struct b_chan) chans;
     struct b_end *ends;
     uint32_t end_room;
@@ -324,6 +336,7 @@ struct ips_build_more {
 int b_scan(struct build *b) IPS_MUST_USE;         /* build_scan.c */
 int b_processes(struct build *b) IPS_MUST_USE;    /* build_process.c */
 int b_links(struct build *b) IPS_MUST_USE;        /* build_link.c */
+int b_untraced(struct build *b) IPS_MUST_USE;     /* build_untraced.c */
 int b_ends(struct build *b) IPS_MUST_USE;         /* build_channel.c */
 int b_peers(struct build *b) IPS_MUST_USE;        /* build_peer.c */
 int b_nodes(struct build *b) IPS_MUST_USE;        /* build_node.c */
