@@ -42,6 +42,7 @@
 #include "agent/chan_name.h"
 #include "agent/core.h"
 #include "agent/cpu.h"
+#include "agent/exec_target.h"
 #include "agent/fd_table.h"
 #include "agent/stream.h"
 #include "common/types.h"
@@ -221,26 +222,37 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
 /* Names 0, 1 and 2: at the beginning of an image and in a fork child. */
 void ips_wrap_name_standard(void);
 
-/* The environment for a new image: `envp` itself where it has all that a
- * traced child needs, else a copy that has (wrap_exec.c). The copy lies on the
- * caller's stack, or mapped where it is large: a vfork child allocates nothing
- * of its parent's. */
+/* What is about to be executed, as exec and posix_spawn see it; traced where
+ * nothing is recorded here (wrap_exec.c). */
+void ips_exec_look(struct ips_target *target, int dir, const char *path);
+void ips_exec_find(struct ips_target *target, const char *file);
+/* UNSEEN: process `pid` goes on, or is, untraced. Nothing where it is not. */
+void ips_record_untraced(const struct ips_target *target, uint32_t pid);
+/* In a vfork child that is about to exec: its parent records it. */
+void ips_vfork_target(const struct ips_target *target);
+
+/* The environment for a new image: `envp` itself where it has all that the
+ * target needs, else a copy: with our names and our library where they are
+ * missing, without our library where the target cannot bear it. The copy lies
+ * on the caller's stack, or mapped where it is large: a vfork child allocates
+ * nothing of its parent's. */
 struct ips_env {
     char **envp;
     void *map; /* NULL = not mapped */
     size_t bytes;
 };
 void ips_env_init(void);
-size_t ips_env_bytes(char *const *envp); /* 0 = take it as it is */
-void ips_env_fill(struct ips_env *env, char *const *envp, size_t bytes,
-                  void *room);
+/* 0 = take it as it is */
+size_t ips_env_bytes(char *const *envp, const struct ips_target *target);
+void ips_env_fill(struct ips_env *env, char *const *envp,
+                  const struct ips_target *target, size_t bytes, void *room);
 void ips_env_done(struct ips_env *env); /* errno kept */
 #define IPS_ENV_STACK 16384u
-#define IPS_ENV(env, given)                                                    \
+#define IPS_ENV(env, given, target)                                            \
     struct ips_env env = {NULL, NULL, 0};                                      \
     do {                                                                       \
-        size_t need_ = ips_env_bytes(given);                                   \
-        ips_env_fill(&env, given, need_,                                       \
+        size_t need_ = ips_env_bytes(given, target);                           \
+        ips_env_fill(&env, given, target, need_,                               \
                      need_ &&need_ <= IPS_ENV_STACK ? __builtin_alloca(need_)  \
                                                     : NULL);                   \
     } while (0)

@@ -58,6 +58,23 @@ static void put_lanes(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
+static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
+{
+    ipsq_json_key(j, "untraced");
+    ipsq_json_open(j, '[');
+    for (size_t i = 0; i < c->n_untraced; i++) {
+        const Ips__Untraced *u = c->untraced[i];
+        ipsq_json_open(j, '{');
+        put_text(j, "machine", u->machine);
+        put_text(j, "cause", u->cause);
+        put_text(j, "program", u->program);
+        put_count(j, "count", u->count);
+        put_count(j, "pid", u->pid);
+        ipsq_json_close(j, '}');
+    }
+    ipsq_json_close(j, ']');
+}
+
 /* What an answer without a certificate is worth. */
 static const Ips__Certificate *or_none(const Ips__Certificate *c)
 {
@@ -96,6 +113,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_list(j, "machines", c->machines, c->n_machines);
     put_list(j, "missing_machines", c->missing_machines, c->n_missing_machines);
     put_count(j, "untraced_processes", c->untraced_processes);
+    put_untraced(j, c);
     put_list(j, "unseen", c->unseen, c->n_unseen);
     put_text(j, "clock", c->clock);
     put_text(j, "engine", c->engine);
@@ -106,6 +124,18 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_count(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
     put_list(j, "notes", c->notes, c->n_notes);
     ipsq_json_close(j, '}');
+}
+
+/* "m1: 2 static: /usr/bin/x (pid 77)" */
+static char *untraced_text(char out[512], const Ips__Untraced *u)
+{
+    size_t n = (size_t)snprintf(out, 512, "%.100s: %" PRIu64 " %.32s",
+                                u->machine, u->count, u->cause);
+    if (*u->program)
+        n += (size_t)snprintf(out + n, 512 - n, ": %.250s", u->program);
+    if (u->pid)
+        snprintf(out + n, 512 - n, " (pid %" PRIu32 ")", u->pid);
+    return out;
 }
 
 static void tsv_line(FILE *f, const char *key, enum ipsq_kind kind,
@@ -138,6 +168,11 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
              ipsq_list(c->missing_machines, c->n_missing_machines));
     tsv_line(f, "untraced_processes", IPSQ_COUNT,
              ipsq_count(c->untraced_processes));
+    for (size_t i = 0; i < c->n_untraced; i++) {
+        char text[512];
+        tsv_line(f, "untraced", IPSQ_TEXT,
+                 ipsq_text(untraced_text(text, c->untraced[i])));
+    }
     tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text(c->message_times));
     tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count(c->overhead_ns));
 }
@@ -260,6 +295,10 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
                 "  %s CPU that wait() reports belongs to no thread's "
                 "record\n",
                 unattributed);
+    }
+    for (size_t i = 0; i < c->n_untraced; i++) {
+        char text[512], *line = untraced_text(text, c->untraced[i]);
+        say_list(f, "untraced", &line, 1);
     }
     say_list(f, "not seen", c->unseen, c->n_unseen);
     say_list(f, "note", c->notes, c->n_notes);

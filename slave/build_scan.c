@@ -224,6 +224,25 @@ static int scan_cpu(struct scan *c, const uint8_t *p)
     return 0;
 }
 
+static int scan_unseen(struct scan *c, const uint8_t *p, uint32_t len)
+{
+    const struct build *b = c->b;
+    saw(c->s, c->t, c->t);
+    int rc = B_MORE(c->b->unseens, c->b->err);
+    if (rc < 0)
+        return rc;
+    uint32_t n = b->forks.n;
+    const uint8_t *text = p + sizeof(struct ips_rec_text);
+    c->b->unseens.v[c->b->unseens.n++] = (struct b_unseen){
+        .t = c->t,
+        .text = text,
+        .len = (uint32_t)strnlen((const char *)text,
+                                 len - sizeof(struct ips_rec_text)),
+        .stream = c->index,
+        .fork = n > c->s->first_fork ? n - 1 : IPS_NONE};
+    return 0;
+}
+
 static void scan_end(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_end r;
@@ -254,6 +273,9 @@ static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
                                         len - sizeof(struct ips_rec_text));
     } else if (type == IPS_REC_EXEC) {
         s->exec_ns = c->t;
+        const uint8_t *path = p + sizeof(struct ips_rec_exec);
+        s->exec =
+            memchr(path, 0, len - sizeof(struct ips_rec_exec)) ? path : NULL;
         s->node_room++;
     } else if (type == IPS_REC_CLOSE) {
         s->node_room++;
@@ -296,6 +318,8 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_ACQUIRE:
     case IPS_REC_RELEASE:
         return scan_sync(c, type, p);
+    case IPS_REC_UNSEEN:
+        return scan_unseen(c, p, len);
     case IPS_REC_CLOSE:
     case IPS_REC_MARK:
     case IPS_REC_NAME:
