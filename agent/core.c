@@ -106,6 +106,8 @@ static void write_start(struct ips_stream *s)
     /* ROOT: ipsrun names the command it is about to become. */
     if (s->start_kind == IPS_START_IMAGE)
         write_name(s, s->start_t);
+    if (ips_core.begun && s == &ips_thread_stream)
+        ips_core.begun((enum ips_start_kind)s->start_kind);
 }
 
 /* A thread nobody announced begins with its first record. */
@@ -179,10 +181,14 @@ void ips_rec_publish(void *rec)
 static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
                        uint64_t count)
 {
-    _Atomic uint64_t *where = ips_core.control->lost;
-    if (s->seg.base)
-        where = ((struct ips_segment_header *)s->seg.base)->lost;
-    atomic_fetch_add_explicit(&where[cause], count, memory_order_relaxed);
+    struct ips_control *control = NULL;
+    if (s->seg.base && !s->parked)
+        atomic_fetch_add_explicit(
+            &((struct ips_segment_header *)s->seg.base)->lost[cause], count,
+            memory_order_relaxed);
+    else if ((control = ips_shared()))
+        atomic_fetch_add_explicit(&control->lost[cause], count,
+                                  memory_order_relaxed);
     s->lost[cause] += (uint32_t)count;
 }
 
@@ -269,14 +275,26 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         cause = s->retry_cause;
         goto lost;
     }
-    int rc = make_room(s, &at, bytes);
-    if (rc < 0) {
+    uint32_t generation = ips_core.generation;
+    uint64_t since_ns = 0;
+    int rc;
+    while ((rc = make_room(s, &at, bytes)) < 0) {
         cause = (enum ips_lost_cause)(-1 - rc);
+        if (ips_room_wait(s, cause, &since_ns, &signals)) {
+            if (ips_core.generation != generation)
+                goto out; /* forked by a handler: this record is the parent's */
+            if (s->state == IPS_STREAM_ENDED)
+                goto lost;
+            at = s->cur;
+            s->cur += bytes;
+            continue;
+        }
         s->retry_at = ips_core_now() + ips_core.retry_ticks;
         s->retry_cause = cause;
         goto lost;
     }
     s->retry_at = 0;
+    s->gave_up = false;
     if (s->state == IPS_STREAM_NEW) {
         /* START comes first: give the place to it. */
         s->cur = at;
@@ -391,8 +409,12 @@ static bool control_good(const struct ips_control *c)
            c->segment_bytes % 65536 == 0;
 }
 
+static struct ips_control control_copy;
+
+/* Fills control_copy; the mapping of the file, or NULL. */
 static struct ips_control *control_open(const char *dir)
 {
+    struct ips_control *c = &control_copy;
     char path[sizeof(ips_core.dir) + 16];
     size_t n = strlen(dir);
     memcpy(path, dir, n);
@@ -404,17 +426,11 @@ static struct ips_control *control_open(const char *dir)
     struct stat st;
     uint64_t at = (uint64_t)-1;
     if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        (uint64_t)st.st_size >= sizeof(struct ips_control))
-        at = ips_sys_mmap(0, sizeof(struct ips_control), PROT_READ | PROT_WRITE,
-                          MAP_SHARED, fd);
+        ips_sys_read(fd, c, sizeof(*c)) == (long)sizeof(*c) && control_good(c))
+        at =
+            ips_sys_mmap(0, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     ips_sys_close(fd);
-    if (ips_sys_bad(at))
-        return NULL;
-    struct ips_control *c = (struct ips_control *)at;
-    if (control_good(c))
-        return c;
-    ips_sys_munmap(at, sizeof(*c));
-    return NULL;
+    return ips_sys_bad(at) ? NULL : (struct ips_control *)at;
 }
 
 static uint64_t pidns_inode(void)
@@ -446,8 +462,8 @@ bool ips_core_attach(void)
     tried = true;
     if (!run_directory(ips_core.dir, sizeof(ips_core.dir)))
         return false;
-    struct ips_control *c = control_open(ips_core.dir);
-    if (!c)
+    const struct ips_control *c = &control_copy;
+    if (!(ips_core.shared = control_open(ips_core.dir)))
         return false;
     uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
     /* One millisecond between two attempts to find room. */
@@ -495,6 +511,13 @@ bool ips_core_active(void)
 const struct ips_control *ips_core_control(void)
 {
     return ips_core.control;
+}
+
+void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
+                        void (*ending)(void))
+{
+    ips_core.begun = begun;
+    ips_core.ending = ending;
 }
 
 uint64_t ips_core_image_stamp(void)
@@ -600,6 +623,8 @@ void ips_core_thread_end(void)
     struct ips_stream *s = &ips_thread_stream;
     if (!ips_core.main_stream || ips_in_vfork || s->state != IPS_STREAM_BEGUN)
         return;
+    if (ips_core.ending)
+        ips_core.ending();
     write_end(IPS_END_THREAD, 0);
     ips_threads_remove(s->tid);
     ips_stream_end(s);

@@ -5,6 +5,7 @@
 
 #include "agent/stdio_slots.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 struct ips_real ips_real;
 int ips_wrap_state;
@@ -95,6 +96,7 @@ void ips_wrap_init(void)
 {
     int saved = errno;
     find_all();
+    ips_sample_init();
     if (ips_in_vfork || !ips_core_init(IPS_START_IMAGE)) {
         ips_wrap_state = IPS_WRAP_OFF;
         errno = saved;
@@ -111,6 +113,7 @@ void ips_wrap_init(void)
     ips_thread_init();
     ips_fork_init();
     ips_stdio_init();
+    ips_sync_find();
     (void)at_quick_exit(at_quick_exit_last); /* refused: END is missing */
     ips_wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
