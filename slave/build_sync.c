@@ -145,7 +145,7 @@ static void match_one(const struct object *o, uint32_t index, bool after)
     struct b_sync *a = &b->syncs.v[index];
     uint64_t earliest = 0;
     bool doubtful = false;
-    if (!got_it(a) || after_cond(a) != after)
+    if (!got_it(a) || a->ready || after_cond(a) != after)
         return;
     if (after) {
         const struct b_sync *cond = index ? a - 1 : a;
