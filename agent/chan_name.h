@@ -54,6 +54,9 @@ void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
  * called before the descriptor goes. */
 void ips_chan_drop(int fd);
 
+/* wrap_file.c: a descriptor by which a lock was taken is about to go. */
+void ips_lock_dropped(int fd);
+
 /* Writes DGRAM for a datagram of `len` bytes whose payload begins in `iov`;
  * `name` is the peer, NULL = the connected one. */
 void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,

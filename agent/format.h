@@ -204,6 +204,7 @@ struct ips_rec_head {
     X(SYSLOG, 25, "syslog")                                                    \
     X(DISK, 26, "file")                                                        \
     X(TERMINAL, 27, "terminal")                                                \
+    X(SPIN, 28, "fruitless attempts")                                          \
     X(OTHER, 31, "other")
 enum ips_op {
 #define X(name, number, text) IPS_OP_##name = (number),

@@ -78,6 +78,8 @@ enum ips_wrap_state {
 };
 extern int ips_wrap_state IPS_HIDDEN;
 void ips_wrap_init(void);
+/* The process ends: its locks, and its records. */
+void ips_wrap_ends(enum ips_end_kind kind, int status);
 
 /* First thing in every wrapper: finds the real functions if our constructor
  * has not run yet (another library's ran first); true where we record. */
@@ -215,6 +217,12 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint32_t ready);
 
+/* The same of a poll, select or epoll; `no_wait`: its timeout was 0. */
+void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
+                     int err, uint64_t site, uint32_t ready, bool no_wait);
+bool ips_did_not_wait(int fd, const struct ips_moment *call,
+                      const struct ips_moment *ret);
+
 /* FORK; err 0 = it was made. */
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, int err);
@@ -279,6 +287,30 @@ uint64_t ips_rusage_cpu(const struct rusage *ru);
 void ips_thread_init(void);
 void ips_thread_here(void);                /* notes the calling thread's tid */
 uint32_t ips_thread_tid(pthread_t thread); /* 0 = not known */
+
+/* wrap_spin.c. A fruitless attempt: true where it goes on with others and needs
+ * no record; else it is to be recorded, and `recorded` called. */
+bool ips_spin_failed(const struct ips_moment *call,
+                     const struct ips_moment *ret, uint32_t chan,
+                     uint64_t site);
+void ips_spin_recorded(void);
+/* The attempt of `call` got something: to be called before its record. */
+void ips_spin_ended(const struct ips_moment *call);
+/* Something else was recorded. */
+void ips_spin_over(void);
+
+/* wrap_file.c: the two ends of a call on a file; `exact` reads the thread's
+ * clocks now. */
+struct ips_moment ips_file_call(bool exact);
+void ips_file_done(const struct ips_moment *call, int64_t result,
+                   uint64_t site);
+/* fcntl's F_SETLK and its like, made by `real`. */
+int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
+                   uint64_t site);
+void ips_locks_end(void); /* the process ends, and with it its locks */
+void ips_eventfd_written(const struct ips_io *io);
+/* ACQUIRE of a read; false: its number is not known. */
+bool ips_eventfd_taken(const struct ips_io *io, struct ips_moment ret);
 
 /* wrap_signal.c: SIGNAL of what a wait or a signalfd gave, `at` its return. */
 void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,

@@ -83,10 +83,16 @@ static void name_inherited(void)
     ips_sys_close(list);
 }
 
+void ips_wrap_ends(enum ips_end_kind kind, int status)
+{
+    ips_locks_end();
+    ips_core_process_end(kind, status);
+}
+
 static void at_quick_exit_last(void)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_EXIT, quick_status);
+        ips_wrap_ends(IPS_END_EXIT, quick_status);
 }
 
 /* Several threads may come at once only where a constructor of another library
@@ -132,13 +138,13 @@ static __attribute__((constructor(101))) void begin(void)
 static __attribute__((destructor(101))) void end(void)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_PROVISIONAL, 0);
+        ips_wrap_ends(IPS_END_PROVISIONAL, 0);
 }
 
 IPS_EXPORT void _exit(int status)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_EXIT, status);
+        ips_wrap_ends(IPS_END_EXIT, status);
     REAL(_exit)(status);
     __builtin_unreachable();
 }
@@ -156,7 +162,7 @@ IPS_EXPORT void quick_exit(int status)
 IPS_EXPORT void abort(void)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_ABORT, SIGABRT);
+        ips_wrap_ends(IPS_END_ABORT, SIGABRT);
     REAL(abort)();
     __builtin_unreachable();
 }

@@ -309,6 +309,7 @@ static void record(enum ips_rec_type type, enum ips_sync kind,
                    const struct ips_thing *thing, struct ips_moment call,
                    struct ips_moment ret, int value, int err, uint64_t site)
 {
+    ips_spin_over();
     struct ips_rec_sync *rec =
         (struct ips_rec_sync *)ips_rec_begin_at(type, sizeof(*rec), call.t);
     if (!rec)

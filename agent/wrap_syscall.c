@@ -7,6 +7,7 @@
  */
 #include "agent/wrap.h"
 
+#include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
 
@@ -77,6 +78,30 @@ static bool bytes(long *r, long n, long a, long b, long c, long d, long e,
         return true;
     case SYS_vmsplice:
         *r = vmsplice(fd, P(struct iovec *, b), (size_t)c, (unsigned)d);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool files(long *r, long n, const long args[6])
+{
+    int fd = (int)args[0];
+    switch (n) {
+    case SYS_pread64:
+        *r = pread(fd, P(void *, args[1]), (size_t)args[2], args[3]);
+        return true;
+    case SYS_pwrite64:
+        *r = pwrite(fd, P(void *, args[1]), (size_t)args[2], args[3]);
+        return true;
+    case SYS_fsync:
+        *r = fsync(fd);
+        return true;
+    case SYS_fdatasync:
+        *r = fdatasync(fd);
+        return true;
+    case SYS_flock:
+        *r = flock(fd, (int)args[1]);
         return true;
     default:
         return false;
@@ -162,7 +187,7 @@ static bool processes(long *r, long n, const long args[6])
                     (int)args[3]);
         return true;
     case SYS_exit_group:
-        ips_core_process_end(IPS_END_EXIT, (int)args[0]);
+        ips_wrap_ends(IPS_END_EXIT, (int)args[0]);
         return false;
     case SYS_exit:
         ips_core_thread_end();
@@ -230,7 +255,8 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
     if (n == SYS_futex)
         return ips_futex(n, args);
     if (bytes(&r, n, a, b, c, d, e, f) || descriptors(&r, n, a, b, c, d) ||
-        processes(&r, n, args) || ips_signal_syscall(&r, n, args))
+        files(&r, n, args) || processes(&r, n, args) ||
+        ips_signal_syscall(&r, n, args))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)

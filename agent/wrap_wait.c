@@ -101,23 +101,42 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         return r;                                                              \
     } while (0)
 
+#define POLL(op, real_call, ready, no_wait)                                    \
+    do {                                                                       \
+        if (!ips_wrap_on())                                                    \
+            return real_call;                                                  \
+        bool asks = no_wait; /* select changes it */                           \
+        struct ips_moment call = ips_at_call();                                \
+        int r = real_call;                                                     \
+        int saved = errno;                                                     \
+        ips_record_poll(op, call, r, saved, IPS_SITE, ready, asks);            \
+        errno = saved;                                                         \
+        return r;                                                              \
+    } while (0)
+
+static bool zero(const struct timespec *ts)
+{
+    return ts && ts->tv_sec == 0 && ts->tv_nsec == 0;
+}
+
 IPS_EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
 {
-    WAIT(int, IPS_OP_POLL, REAL(poll)(fds, n, ms), poll_ready(fds, n, r));
+    POLL(IPS_OP_POLL, REAL(poll)(fds, n, ms), poll_ready(fds, n, r), ms == 0);
 }
 int __poll(struct pollfd *, nfds_t, int) IPS_ALIAS(poll);
 
 int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size);
 IPS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
 {
-    WAIT(int, IPS_OP_POLL, REAL(__poll_chk)(fds, n, ms, size),
-         poll_ready(fds, n, r));
+    POLL(IPS_OP_POLL, REAL(__poll_chk)(fds, n, ms, size), poll_ready(fds, n, r),
+         ms == 0);
 }
 
 IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
                      const sigset_t *set)
 {
-    WAIT(int, IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set), poll_ready(fds, n, r));
+    POLL(IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set), poll_ready(fds, n, r),
+         zero(ts));
 }
 
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -126,15 +145,16 @@ IPS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
                            const struct timespec *ts, const sigset_t *set,
                            size_t size)
 {
-    WAIT(int, IPS_OP_POLL, REAL(__ppoll_chk)(fds, n, ts, set, size),
-         poll_ready(fds, n, r));
+    POLL(IPS_OP_POLL, REAL(__ppoll_chk)(fds, n, ts, set, size),
+         poll_ready(fds, n, r), zero(ts));
 }
 
 IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
                       struct timeval *tv)
 {
-    WAIT(int, IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
-         select_ready(n, rd, wr, ex, r));
+    POLL(IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
+         select_ready(n, rd, wr, ex, r),
+         tv && tv->tv_sec == 0 && tv->tv_usec == 0);
 }
 int __select(int, fd_set *, fd_set *, fd_set *, struct timeval *)
     IPS_ALIAS(select);
@@ -142,28 +162,28 @@ int __select(int, fd_set *, fd_set *, fd_set *, struct timeval *)
 IPS_EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex,
                        const struct timespec *ts, const sigset_t *set)
 {
-    WAIT(int, IPS_OP_SELECT, REAL(pselect)(n, rd, wr, ex, ts, set),
-         select_ready(n, rd, wr, ex, r));
+    POLL(IPS_OP_SELECT, REAL(pselect)(n, rd, wr, ex, ts, set),
+         select_ready(n, rd, wr, ex, r), zero(ts));
 }
 
 IPS_EXPORT int epoll_wait(int epfd, struct epoll_event *events, int n, int ms)
 {
-    WAIT(int, IPS_OP_EPOLL, REAL(epoll_wait)(epfd, events, n, ms),
-         epoll_ready(epfd, events, r));
+    POLL(IPS_OP_EPOLL, REAL(epoll_wait)(epfd, events, n, ms),
+         epoll_ready(epfd, events, r), ms == 0);
 }
 
 IPS_EXPORT int epoll_pwait(int epfd, struct epoll_event *events, int n, int ms,
                            const sigset_t *set)
 {
-    WAIT(int, IPS_OP_EPOLL, REAL(epoll_pwait)(epfd, events, n, ms, set),
-         epoll_ready(epfd, events, r));
+    POLL(IPS_OP_EPOLL, REAL(epoll_pwait)(epfd, events, n, ms, set),
+         epoll_ready(epfd, events, r), ms == 0);
 }
 
 IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
                             const struct timespec *ts, const sigset_t *set)
 {
-    WAIT(int, IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
-         epoll_ready(epfd, events, r));
+    POLL(IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
+         epoll_ready(epfd, events, r), zero(ts));
 }
 
 IPS_EXPORT unsigned sleep(unsigned seconds)

@@ -56,6 +56,10 @@ enum ips_wait_cause {
     IPS_WAIT_RESOLVE,
     IPS_WAIT_OTHER,
     IPS_WAIT_LOCK, /* locks and their like: ACQUIRE */
+    IPS_WAIT_DISK,
+    IPS_WAIT_FILE_LOCK,
+    IPS_WAIT_TERMINAL,
+    IPS_WAIT_SPIN, /* fruitless attempts: elapsed, to the one that got it */
     IPS_WAIT_COUNT
 };
 

@@ -520,6 +520,15 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         sync_row(j, p, AS(ips_rec_sync), "acquire", true,
                  stamp_ns(h, rec, AS(ips_rec_sync)->t_ret));
         break;
+    case IPS_REC_KILL:
+    case IPS_REC_SIGNAL:
+        snprintf(detail, sizeof(detail), "signal %u %s %d", rec->a,
+                 ips_rec_type(rec) == IPS_REC_KILL ? "to" : "from",
+                 AS(ips_rec_signal)->tid ? AS(ips_rec_signal)->tid
+                                         : AS(ips_rec_signal)->pid);
+        plain(j, p, ips_rec_type(rec) == IPS_REC_KILL ? "kill" : "signal", t,
+              AS(ips_rec_signal)->cpu, 0, detail);
+        break;
     case IPS_REC_RELEASE:
         sync_row(j, p, AS(ips_rec_sync), "release", false, t);
         break;
