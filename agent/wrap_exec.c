@@ -157,12 +157,8 @@ void ips_exec_find(struct ips_target *t, const char *file)
         target_none(t);
 }
 
-void ips_record_untraced(const struct ips_target *target, uint32_t pid)
+void ips_record_unseen(const char *text, size_t n)
 {
-    char text[IPS_TARGET_TEXT];
-    if (target->kind == IPS_TARGET_TRACED || !ips_wrap_on())
-        return;
-    size_t n = ips_target_text(text, target, pid);
     uint64_t t = ips_core_now(), cpu = ips_core_cpu();
     struct ips_rec_text *rec = (struct ips_rec_text *)ips_rec_begin_at(
         IPS_REC_UNSEEN, sizeof(*rec) + n + 1, t);
@@ -172,6 +168,13 @@ void ips_record_untraced(const struct ips_target *target, uint32_t pid)
     rec->cpu = cpu;
     memcpy(rec->text, text, n + 1);
     ips_rec_publish(rec);
+}
+
+void ips_record_untraced(const struct ips_target *target, uint32_t pid)
+{
+    char text[IPS_TARGET_TEXT];
+    if (target->kind != IPS_TARGET_TRACED && ips_wrap_on())
+        ips_record_unseen(text, ips_target_text(text, target, pid));
 }
 
 static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)

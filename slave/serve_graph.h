@@ -39,6 +39,10 @@ struct slave_graph_ask {
     uint64_t path_at;
     uint32_t *columns; /* expand: kind, xkind, chain, from, to, part */
     uint64_t *ns;
+    struct slave_unseen_row *unseen; /* sync: of the snapshot */
+    uint32_t unseen_rows;
+    char **lines; /* sync: what is unseen, in words */
+    uint32_t line_count;
 };
 
 static inline const Ips__Request *
