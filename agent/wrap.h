@@ -67,6 +67,8 @@ struct ips_real {
 };
 extern struct ips_real ips_real IPS_HIDDEN;
 #define REAL(name) (ips_real.name)
+/* The next definition of `name` behind us, or NULL (wrap_find.c). */
+void *ips_find(const char *name);
 
 enum ips_wrap_state {
     IPS_WRAP_NEW = 0, /* called before our constructor */
