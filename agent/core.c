@@ -61,14 +61,38 @@ uint64_t ips_core_now(void)
 
 /* --- the beginning of a stream ------------------------------------- */
 
+char **ips_core_arguments;
+
+/* As /proc/self/cmdline has it, cut; 0: not known. */
+static long arguments(char *out, size_t size)
+{
+    size_t at = 0;
+    for (char **arg = ips_core_arguments; arg && *arg && at < size; arg++) {
+        size_t n = strnlen(*arg, size - at - 1) + 1;
+        memcpy(out + at, *arg, n - 1);
+        out[at + n - 1] = '\0';
+        at += n;
+    }
+    return (long)at;
+}
+
+static long command_line(char *out, size_t size)
+{
+    long n = arguments(out, size);
+    if (n)
+        return n;
+    int fd = ips_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
+    n = fd < 0 ? 0 : ips_sys_read(fd, out, size);
+    if (fd >= 0)
+        ips_sys_close(fd);
+    return n;
+}
+
 /* The command line, blanks between the arguments. */
 static void write_name(struct ips_stream *s, uint64_t stamp)
 {
     char line[512];
-    int fd = ips_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
-    long n = fd < 0 ? 0 : ips_sys_read(fd, line, sizeof(line) - 1);
-    if (fd >= 0)
-        ips_sys_close(fd);
+    long n = command_line(line, sizeof(line) - 1);
     while (n > 0 && line[n - 1] == '\0')
         n--;
     if (n <= 0)
@@ -442,16 +466,23 @@ static uint64_t pidns_inode(void)
 static void set_alive(void)
 {
     if (ips_core.alive == &not_alive) {
-        uint64_t page = ips_sys_mmap(0, 4096, PROT_READ | PROT_WRITE,
+        const size_t bytes = 64 + IPS_WIPED_BYTES;
+        uint64_t page = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (ips_sys_bad(page))
             return;
         /* Without it (Linux before 4.14) unannounced forks go unnoticed. */
-        ips_sys_madvise(page, 4096, MADV_WIPEONFORK);
+        if (ips_sys_madvise(page, bytes, MADV_WIPEONFORK) == 0)
+            ips_core.wiped = (void *)(page + 64);
         ips_core.alive = (const volatile uint64_t *)page;
     }
     *(volatile uint64_t *)(uintptr_t)ips_core.alive =
         ips_core.control->probe_extra_ns ? ALIVE_AND_BURNS : ALIVE;
+}
+
+void *ips_core_wiped(void)
+{
+    return ips_core.wiped;
 }
 
 bool ips_core_attach(void)

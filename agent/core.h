@@ -30,6 +30,15 @@ bool ips_core_init(enum ips_start_kind image_kind);
 bool ips_core_active(void);
 const struct ips_control *ips_core_control(void); /* NULL if inactive */
 
+/* argv of main(), for the image's NAME; NULL: it is read from /proc. Set by the
+ * preload library before ips_core_init. */
+extern char **ips_core_arguments __attribute__((visibility("hidden")));
+
+/* IPS_WIPED_BYTES that a fork child finds zeroed, 64-byte aligned; NULL: none.
+ */
+#define IPS_WIPED_BYTES 4160u
+void *ips_core_wiped(void);
+
 uint64_t ips_core_now(void); /* stamp, test offset applied */
 uint64_t ips_core_cpu(void); /* calling thread's CPU, ns */
 

@@ -30,9 +30,9 @@
 #define IPS_SEGMENT_SUFFIX ".seg"
 #define IPS_SEGMENT_BYTES (1u << 20)      /* default size, sparse */
 #define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
-#define IPS_GROW_FIRST_BYTES                                                   \
-    (16u << 10) /* first step of MADV_POPULATE_WRITE                           \
-                 */
+/* Populated are first one page, then steps as long as what is there already
+ * (MADV_POPULATE_WRITE), from the one to the other. */
+#define IPS_GROW_FIRST_BYTES (16u << 10)
 #define IPS_GROW_STEP_BYTES (64u << 10)
 
 enum ips_clock_kind {

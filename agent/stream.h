@@ -75,6 +75,7 @@ struct ips_core {
     /* A page that the kernel empties in every fork child; points at a static
      * zero while there is none. */
     const volatile uint64_t *alive;
+    void *wiped; /* behind it: ips_core_wiped */
     uint64_t pidns;
     uint64_t image_stamp;
     uint64_t retry_ticks;

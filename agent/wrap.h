@@ -70,6 +70,8 @@ struct ips_real {
 };
 extern struct ips_real ips_real IPS_HIDDEN;
 #define REAL(name) (ips_real.name)
+/* The next definition of `name` behind us, or NULL (wrap_find.c). */
+void *ips_find(const char *name);
 
 enum ips_wrap_state {
     IPS_WRAP_NEW = 0, /* called before our constructor */
@@ -243,6 +245,7 @@ void ips_exec_look(struct ips_target *target, int dir, const char *path);
 void ips_exec_find(struct ips_target *target, const char *file);
 /* UNSEEN: process `pid` goes on, or is, untraced. Nothing where it is not. */
 void ips_record_untraced(const struct ips_target *target, uint32_t pid);
+void ips_record_unseen(const char *text, size_t length);
 /* In a vfork child that is about to exec: its parent records it. */
 void ips_vfork_target(const struct ips_target *target);
 

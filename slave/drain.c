@@ -14,6 +14,7 @@
 
 #include "common/log.h"
 #include "slave/poolfs.h"
+#include "slave/unseen.h"
 
 #define SCAN_NS (5 * SLAVE_SECOND_NS)
 #define SCAN_BLIND_NS SLAVE_SECOND_NS /* without inotify */
@@ -346,6 +347,7 @@ static void look_around(struct slave_drain *d, uint64_t now_ns)
 {
     slave_live_events(d, now_ns);
     slave_live_look(d, now_ns);
+    slave_unseen_look(d, now_ns);
     if (d->scan_now || now_ns >= d->next_scan_ns) {
         bool periodic = now_ns >= d->next_scan_ns;
         d->scan_now = false;

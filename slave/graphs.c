@@ -34,6 +34,7 @@ void slave_snapshot_free(struct slave_snapshot *s)
     if (!s)
         return;
     free(s->streams);
+    free(s->unseen);
     free(s);
 }
 
