@@ -20,7 +20,9 @@
 
 extern void *__libc_stack_end __attribute__((weak));
 
-__thread uint32_t ips_sample_eintr
+__thread uint64_t ips_sample_eintr
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+__thread uint32_t ips_handlers_run
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 uint64_t ips_stack_min = ~(uint64_t)0;
 
@@ -115,11 +117,16 @@ static bool behind_eintr(const ucontext_t *uc)
 
 static void note_eintr(const ucontext_t *uc)
 {
+#if defined(__x86_64__)
+    uint64_t sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    uint64_t sp = uc->uc_mcontext.sp;
+#endif
     uint64_t pending = 0, mask;
     memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
     ips_sys3(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0);
     if ((pending & ~mask & ~((uint64_t)1 << (IPS_SAMPLE_SIGNAL - 1))) == 0)
-        ips_sample_eintr = 1;
+        ips_sample_eintr = sp;
 }
 
 /* --- a sample ---------------------------------------------------------------
