@@ -27,6 +27,8 @@ struct ipsrun_options {
     char machine[64];
     uint32_t procedures; /* enum ips_procedures; --procedures */
     uint32_t sample_us;  /* --rate */
+    uint32_t on_full;     /* enum ips_on_full */
+    uint64_t quota_bytes; /* 0 = what the pool gives */
     bool quiet;
     bool no_daemons;
     char **command; /* NULL ended; borrowed from argv */

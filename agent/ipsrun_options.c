@@ -31,6 +31,14 @@ static const char help[] =
     "                      (default) or exact\n"
     "  --rate MS           CPU time of a thread between two samples, 1 to 100\n"
     "                      milliseconds (default: 10)\n"
+    "  --on-full=WHAT      when the pool is full: drop (count what is lost; "
+    "the\n"
+    "                      default), block (wait for the slave), ring (keep "
+    "the\n"
+    "                      newest)\n"
+    "  --quota SIZE        room for this run in the pool: bytes, or with K, M, "
+    "G\n"
+    "                      (default: what is left of a quarter of the tmpfs)\n"
     "  --quiet             do not print the run's name\n"
     "  --no-daemons        start neither slave nor master\n"
     "  --version           print the version\n"
@@ -46,6 +54,8 @@ enum {
     OPT_MASTER,
     OPT_PROCEDURES,
     OPT_RATE,
+    OPT_ON_FULL,
+    OPT_QUOTA,
     OPT_QUIET,
     OPT_NO_DAEMONS,
     OPT_VERSION,
@@ -62,6 +72,8 @@ static const struct option longs[] = {
     {"master", required_argument, NULL, OPT_MASTER},
     {"procedures", required_argument, NULL, OPT_PROCEDURES},
     {"rate", required_argument, NULL, OPT_RATE},
+    {"on-full", required_argument, NULL, OPT_ON_FULL},
+    {"quota", required_argument, NULL, OPT_QUOTA},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -140,6 +152,37 @@ static int take_rate(struct ipsrun_options *o, const char *text)
     return -1;
 }
 
+static int take_on_full(struct ipsrun_options *o, const char *what)
+{
+    static const char *const names[] = {[IPS_ON_FULL_DROP] = "drop",
+                                        [IPS_ON_FULL_BLOCK] = "block",
+                                        [IPS_ON_FULL_RING] = "ring"};
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (strcmp(what, names[i]) == 0) {
+            o->on_full = i;
+            return -1;
+        }
+    return usage("--on-full=%s: drop, block or ring", what);
+}
+
+/* Below it a thread has no room for its first record. */
+#define QUOTA_LEAST_BYTES (256u << 10)
+
+static int take_quota(struct ipsrun_options *o, const char *text)
+{
+    char *end;
+    unsigned long long n = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr("KMG", *end) : NULL;
+    unsigned shift = !unit ? 0 : *unit == 'K' ? 10 : *unit == 'M' ? 20 : 30;
+    if (text[0] < '0' || text[0] > '9' || (*end && (!unit || end[1])) ||
+        n > UINT64_MAX >> 31 || n << shift < QUOTA_LEAST_BYTES)
+        return usage("--quota %s: a number of bytes, or with K, M or G; at "
+                     "least 256K",
+                     text);
+    o->quota_bytes = n << shift;
+    return -1;
+}
+
 static int take(struct ipsrun_options *o, int option, const char *value)
 {
     struct ips_err err = {0};
@@ -174,6 +217,10 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         return take_procedures(o, value);
     case OPT_RATE:
         return take_rate(o, value);
+    case OPT_ON_FULL:
+        return take_on_full(o, value);
+    case OPT_QUOTA:
+        return take_quota(o, value);
     case OPT_QUIET:
         o->quiet = true;
         return -1;

@@ -7,13 +7,13 @@
  */
 #include "agent/wrap.h"
 
-#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
 
 #include "agent/wrap_sample.h"
 
 long ips_fork_by_syscall(long n, const long args[6]);
+long ips_futex(long n, const long args[6]); /* wrap_sync_futex.c */
 int eventfd(unsigned, int);
 
 #define P(type, x) ((type)(uintptr_t)(x))
@@ -260,14 +260,14 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
     const long args[6] = {a, b, c, d, e, f};
     if (!ips_wrap_on())
         return REAL(syscall)(n, a, b, c, d, e, f);
+    if (n == SYS_futex)
+        return ips_futex(n, args);
     if (bytes(&r, n, a, b, c, d, e, f) || descriptors(&r, n, a, b, c, d) ||
-        processes(&r, n, args))
+        processes(&r, n, args) || ips_signal_syscall(&r, n, args))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)
         return waited(op, n, a, b, c, d, e, f);
-    if (n == SYS_seccomp || (n == SYS_prctl && a == PR_SET_SECCOMP))
-        ips_sample_stop();
     IPS_UNDISTURBED(r, REAL(syscall)(n, a, b, c, d, e, f), r == -1, errno,
                     (void)0);
     return r;

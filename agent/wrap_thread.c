@@ -45,6 +45,8 @@ static void start_free(struct start *s)
     atomic_store_explicit(&s->taken, 0, memory_order_release);
 }
 
+static void forget_tid(void);
+
 /* Destructors run in rounds; ours asks for another one until the last, so that
  * what other destructors do is still this thread's. */
 static void at_thread_end(void *round)
@@ -53,12 +55,14 @@ static void at_thread_end(void *round)
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;
+    forget_tid();
     ips_core_thread_end();
 }
 
 void ips_thread_init(void)
 {
     have_key = pthread_key_create(&end_key, at_thread_end) == 0;
+    ips_thread_here();
 }
 
 static struct start start_begin(void *p)
@@ -75,6 +79,7 @@ static struct start start_begin(void *p)
     ips_core_thread_start(copy.seq, copy.ptid);
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
+    ips_thread_here();
     return copy;
 }
 
@@ -101,6 +106,7 @@ static int start_c11(void *p)
 static struct known {
     _Atomic uint64_t thread; /* 0 = never used */
     _Atomic uint64_t seq;
+    _Atomic uint32_t tid; /* 0 = it has not begun to run */
 } known[KNOWN];
 
 static struct known *known_find(uint64_t thread, bool add)
@@ -120,6 +126,26 @@ static struct known *known_find(uint64_t thread, bool add)
         }
     }
     return NULL;
+}
+
+void ips_thread_here(void)
+{
+    struct known *k = known_find((uint64_t)pthread_self(), true);
+    if (k)
+        atomic_store(&k->tid, ips_sys_gettid());
+}
+
+static void forget_tid(void)
+{
+    struct known *k = known_find((uint64_t)pthread_self(), false);
+    if (k)
+        atomic_store(&k->tid, 0);
+}
+
+uint32_t ips_thread_tid(pthread_t thread)
+{
+    struct known *k = known_find((uint64_t)thread, false);
+    return k ? atomic_load(&k->tid) : 0;
 }
 
 /* --- create

@@ -1,10 +1,9 @@
 /* Calls that are wrapped for the sake of sampling alone: System V IPC, which is
- * never restarted after a signal, prctl before a seccomp filter, dlclose. */
+ * never restarted after a signal, and dlclose. */
 #include "agent/wrap.h"
 
 #include <dlfcn.h>
 #include <sys/msg.h>
-#include <sys/prctl.h>
 #include <sys/sem.h>
 
 #include "agent/modules.h"
@@ -48,18 +47,6 @@ IPS_EXPORT ssize_t msgrcv(int id, void *message, size_t bytes, long type,
     IPS_UNDISTURBED(r, REAL(msgrcv)(id, message, bytes, type, flags), r == -1,
                     errno, (void)0);
     return r;
-}
-
-IPS_EXPORT int prctl(int option, ...)
-{
-    va_list ap;
-    va_start(ap, option);
-    unsigned long a = va_arg(ap, unsigned long), b = va_arg(ap, unsigned long),
-                  c = va_arg(ap, unsigned long), d = va_arg(ap, unsigned long);
-    va_end(ap);
-    if (ips_wrap_on() && option == PR_SET_SECCOMP)
-        ips_sample_stop();
-    return REAL(prctl)(option, a, b, c, d);
 }
 
 IPS_EXPORT int dlclose(void *handle)

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -192,6 +193,14 @@ static int w_semtimedop(int ms)
     int e = of(semtimedop(sem_id, &op, 1, &ts));
     return e == EAGAIN ? 0 : e;
 }
+static int w_sem_timedwait(int ms)
+{
+    static sem_t sem; /* 0 */
+    uint64_t t = clock_ns(CLOCK_REALTIME) + (uint64_t)ms * 1000000u;
+    struct timespec ts = {(time_t)(t / 1000000000u), (long)(t % 1000000000u)};
+    int e = of(sem_timedwait(&sem, &ts));
+    return e == ETIMEDOUT ? 0 : e;
+}
 static int w_syscall_poll(int ms)
 {
     struct pollfd p = {pipe_fd[0], POLLIN, 0};
@@ -226,6 +235,7 @@ static const struct {
     {"thrd_sleep", w_thrd_sleep},
     {"sigtimedwait", w_sigtimedwait},
     {"semtimedop", w_semtimedop},
+    {"sem_timedwait", w_sem_timedwait},
     {"syscall poll", w_syscall_poll},
     {"syscall epoll_wait", w_syscall_epoll},
     {"syscall nanosleep", w_syscall_nanosleep},
