@@ -237,6 +237,7 @@ struct b_taking { /* SIGNAL */
     uint32_t from, sig; /* sender's pid, 0 none */
     int32_t code;
     uint32_t kill, child; /* kills[], process; or IPS_NONE */
+};
 struct b_unseen { /* UNSEEN */
     uint64_t t;
     const uint8_t *text;
