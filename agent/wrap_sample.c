@@ -279,10 +279,24 @@ void ips_sample_stack(uint64_t bytes)
     sampling.low = top - bytes + 16384;
 }
 
+void ips_sample_off(void)
+{
+    disarm();
+}
+
 void ips_sample_stop(void)
 {
     stopped = true;
     disarm();
+}
+
+/* Is `pc` in this library? */
+static bool here(uint64_t pc)
+{
+    extern const char __ehdr_start[] IPS_HIDDEN;
+    extern const char _etext[] IPS_HIDDEN;
+    return pc >= (uint64_t)(uintptr_t)__ehdr_start &&
+           pc < (uint64_t)(uintptr_t)_etext;
 }
 
 /* --- stacks of waits ---------------------------------------------------------
@@ -295,12 +309,12 @@ __attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
     IPS_UNWIND_HERE(&u);
     uint64_t sp = u.reg[IPS_REG_SP];
     unsigned slot = (unsigned)(site ^ site >> 7) % RECENT;
-    if (ips_in_vfork || !site ||
+    if (ips_in_vfork ||
         (sampling.recent[slot].site == site && sampling.recent[slot].sp == sp))
         return;
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX + 8), first = 0;
-    while (first < n && frames[first] != site)
+    while (first < n && (site ? frames[first] != site : here(frames[first])))
         first++;
     n = first < n ? n - first : 0;
     if (n > IPS_FRAMES_MAX)

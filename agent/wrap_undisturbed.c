@@ -1,12 +1,14 @@
 /* Calls that are wrapped for the sake of sampling alone: System V IPC, which is
- * never restarted after a signal, and dlclose. */
+ * never restarted after a signal, sigaltstack and dlclose. */
 #include "agent/wrap.h"
 
 #include <dlfcn.h>
+#include <sys/auxv.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 
 #include "agent/modules.h"
+#include "agent/sys.h"
 #include "agent/wrap_sample.h"
 
 IPS_EXPORT int semop(int id, struct sembuf *ops, size_t n)
@@ -47,6 +49,29 @@ IPS_EXPORT ssize_t msgrcv(int id, void *message, size_t bytes, long type,
     IPS_UNDISTURBED(r, REAL(msgrcv)(id, message, bytes, type, flags), r == -1,
                     errno, (void)0);
     return r;
+}
+
+/* Too small for a sample: the kernel ends a program whose signal does not fit.
+ * Its frame takes less than 4 KiB with AVX-512 (SVE: as AT_MINSIGSTKSZ says),
+ * and more where the program has asked for AMX. */
+static bool too_small(const stack_t *ss)
+{
+    size_t frame = 4096;
+#if defined(__x86_64__)
+    uint64_t allowed = 0;
+    ips_sys3(SYS_arch_prctl, 0x1022 /* ARCH_GET_XCOMP_PERM */, (long)&allowed,
+             0);
+    if (allowed >> 18 & 1) /* tile data */
+#endif
+        frame = getauxval(51 /* AT_MINSIGSTKSZ */);
+    return ss->ss_size < frame + 4096;
+}
+
+IPS_EXPORT int sigaltstack(const stack_t *ss, stack_t *old)
+{
+    if (ips_wrap_on() && ss && !(ss->ss_flags & SS_DISABLE) && too_small(ss))
+        ips_sample_off();
+    return REAL(sigaltstack)(ss, old);
 }
 
 IPS_EXPORT int dlclose(void *handle)

@@ -16,7 +16,9 @@
  *   i_undisturbed setuid N  threads compute while seteuid goes to all of them
  *   i_undisturbed exec      execs itself with a sample pending (blocked by a
  *                           raw system call): it must not kill the new image
- *   i_undisturbed threads N N threads one after the other and N at once
+ *   i_undisturbed altstack  a thread with the smallest alternate stack there
+ * is, and a handler that needs nearly all of a larger one i_undisturbed threads
+ * N N threads one after the other and N at once
  */
 #include <errno.h>
 #include <poll.h>
@@ -464,6 +466,51 @@ static void pending_exec(char **argv)
     untraced_exec(argv, env);
 }
 
+static void *small_alternate(void *arg)
+{
+    static char room[4096];
+    stack_t ss = {.ss_sp = room, .ss_size = 2048 /* the kernel's minimum */};
+    compute(20);
+    CHECK("sigaltstack", sigaltstack(&ss, NULL) == 0);
+    compute(60);
+    return arg;
+}
+
+#define RESTORER 0x04000000 /* the C library adds it on x86 */
+static char large[16384];
+static void on_large(int sig)
+{
+    (void)sig;
+    /* down to its last 2000 bytes: no frame of the kernel's fits */
+    char here;
+    size_t room = (size_t)((uintptr_t)&here - (uintptr_t)large) - 2000;
+    volatile char *deep = __builtin_alloca(room);
+    memset((void *)(uintptr_t)deep, 1, room);
+    compute(60);
+    sink += (uint64_t)deep[5];
+}
+
+static void alternate_stacks(void)
+{
+    pthread_t t;
+    stack_t ss = {.ss_sp = large, .ss_size = sizeof(large)}, got;
+    struct sigaction action = {.sa_handler = on_large, .sa_flags = SA_ONSTACK},
+                     old;
+    pthread_create(&t, NULL, small_alternate, NULL);
+    pthread_join(t, NULL);
+    CHECK("sigaltstack", sigaltstack(&ss, NULL) == 0);
+    sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGUSR1, NULL, &old);
+    CHECK("sigaction",
+          old.sa_handler == on_large &&
+              (old.sa_flags & 0xfffffff & ~RESTORER) == SA_ONSTACK &&
+              !memcmp(&old.sa_mask, &action.sa_mask, 8));
+    raise(SIGUSR1);
+    CHECK("sigaltstack", sigaltstack(NULL, &got) == 0 && got.ss_sp == large &&
+                             got.ss_flags == 0);
+    compute(30);
+}
+
 static void *short_thread(void *arg)
 {
     compute(2);
@@ -505,6 +552,8 @@ int main(int argc, char **argv)
         set_uids(n);
     else if (!strcmp(what, "exec"))
         pending_exec(argv);
+    else if (!strcmp(what, "altstack"))
+        alternate_stacks();
     else if (!strcmp(what, "threads"))
         many_threads(n);
     else

@@ -145,7 +145,8 @@ def test_off(build, sample):
 
 @pytest.mark.parametrize("words", [
     ["calls"], ["alarm"], ["busy", "150"], ["blocked", "60"], ["sigwait"],
-    ["setuid", "30"], ["exec"], ["threads", "40"]],
+    ["setuid", "30"], ["exec"], ["altstack"],
+    ["threads", "40"]],
     ids=lambda words: words[0])
 def test_undisturbed(build, sample, words):
     """See i_undisturbed.c: bare and sampled every 1 ms it prints the same and
@@ -238,3 +239,54 @@ def test_languages(sample, language):
         (bare.returncode, bare.stdout, bare.stderr)
     assert r.records(pool.SAMPLE)
     assert max(len(s.frames) for s in r.records(pool.SAMPLE)) > 4
+
+
+def test_plugin_comes_and_goes(build, sample):
+    """dlopen, samples and a write from there, dlclose; and again. Would catch a
+    module that is not noticed when it comes, or when it goes and another takes
+    its place."""
+    path = build.program("i_plugin.so")
+    r = sample([build.program("i_procedures"), "plugin", path])
+    assert r.status == 0, r.err
+    stream = r.streams[-1]
+    seen = [(i, m) for i, m in enumerate(stream) if m.kind == pool.MODULE and
+            (m.text.endswith("i_plugin.so") or m.gone)]
+    assert [m.gone for _, m in seen] == [0, 1, 0, 1]
+    for (came, module), (gone, same) in (seen[:2], seen[2:]):
+        assert (module.start, module.end) == (same.start, same.end)
+        inside = [x for x in stream[came - 1:gone] if x.kind == pool.SEND and
+                  module.start <= x.site < module.end]
+        assert len(inside) == 1
+    samples = [s for s in stream[seen[0][0]:seen[1][0]]
+               if s.kind == pool.SAMPLE and
+               seen[0][1].start <= s.frames[0] < seen[0][1].end]
+    assert len(samples) > 0.5 * 60e6 / HZ_NS
+
+
+def test_no_timer_to_be_had(build, sample):
+    """RLIMIT_SIGPENDING 0: the kernel makes no timers. The program runs as
+    ever, without samples."""
+    r = sample(["prlimit", "--sigpending=0:0",
+                build.program("i_procedures"), "hot", "60"])
+    assert r.status == 0
+    assert not [x for x in r.streams[-1] if x.kind == pool.SAMPLE]
+
+
+def test_joins_and_locks_have_stacks(sample):
+    """A wait for a child and one for a lock, 50 us and more: STACK after JOIN
+    and after ACQUIRE. Would catch a kind of wait that was forgotten."""
+    r = sample(["/usr/bin/python3", "-c", """
+import subprocess, threading, time
+subprocess.run(["sleep", "0.02"])
+lock = threading.Lock()
+lock.acquire()
+t = threading.Thread(target=lambda: lock.acquire())
+t.start()
+time.sleep(0.02)
+lock.release()
+t.join()
+"""])
+    assert r.status == 0
+    for kind in (pool.JOIN, pool.ACQUIRE):
+        assert any(a.kind == kind and b.kind == pool.STACK and a.t == b.t
+                   for s in r.streams for a, b in zip(s, s[1:]))
