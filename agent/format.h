@@ -318,11 +318,14 @@ struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
     uint64_t procedure; /* address of its entry */
 };
 
-/* Modules come first in a stream's order: when an image begins, at dlopen and
- * (gone = 1) at dlclose; a fork child has its parent's. */
+/* Every module of an image right after its START and NAME (not with
+ * procedures=off); one that comes later when an address of it is first seen:
+ * before the SAMPLE, after the record or the STACK that has the address. gone =
+ * 1 (path empty) at dlclose. [start, end) is the whole mapping. A fork child has
+ * its parent's. */
 struct ips_rec_module { /* a = length of path */
     struct ips_rec_head h;
-    uint64_t start; /* addresses [start, end) hold its code */
+    uint64_t start; /* addresses [start, end) are its */
     uint64_t end;
     uint64_t bias; /* address - bias = address in the file's symbol table */
     uint8_t build_id[20];
@@ -332,6 +335,10 @@ struct ips_rec_module { /* a = length of path */
     char path[]; /* NUL ended, padded to 8 bytes, at most 512 */
 };
 
+/* A stack of more than IPS_FRAMES_MAX frames is cut at its outer end. The
+ * first sample of a thread comes at a random part of the period; each stands for
+ * the CPU since the sample before it, which is more than the period where the
+ * kernel's tick is longer or the signal had to wait. */
 #define IPS_FRAMES_MAX 64u
 struct ips_rec_sample { /* a = frames */
     struct ips_rec_head h;
@@ -340,6 +347,9 @@ struct ips_rec_sample { /* a = frames */
     uint64_t frames[];  /* program counter first, then return addresses */
 };
 
+/* Follows a SEND, RECV, RECVCALL, BLOCK, JOIN or ACQUIRE that lasted more than
+ * 50 us. Left out where the last STACK of the same site in this stream was of
+ * the same depth: then it holds again. */
 struct ips_rec_stack { /* a = frames; h.t = that of the record before it */
     struct ips_rec_head h;
     uint64_t frames[]; /* return addresses, the call's own first */

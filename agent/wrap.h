@@ -63,6 +63,7 @@
 
 /* --- the real functions (wrap_init.c) ------------------------------------ */
 
+struct sembuf;
 struct ips_real {
 #define X(type, name, parameters) type(*name) parameters;
 #include "agent/wrap_real.def"
@@ -224,6 +225,13 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint32_t ready, bool no_wait);
 bool ips_did_not_wait(int fd, const struct ips_moment *call,
                       const struct ips_moment *ret);
+/* What is left of a time that was asked for at `call`, for a call made again
+ * (wrap_wait.c): milliseconds, negative = for ever; a timespec, in `room`, NULL
+ * = for ever. */
+int ips_wait_left_ms(int asked, const struct ips_moment *call);
+const struct timespec *ips_wait_left(const struct timespec *asked,
+                                     const struct ips_moment *call,
+                                     struct timespec *room);
 
 /* FORK; err 0 = it was made. */
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,

@@ -236,4 +236,5 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
     rec->status = status;
     rec->kind = kind;
     ips_rec_publish(rec);
+    ips_stack_note(call.t, ret.t, 0);
 }
