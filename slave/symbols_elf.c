@@ -38,9 +38,10 @@ struct object { /* an open ELF file */
 };
 
 struct symbol {
-    uint64_t start, size;
+    uint64_t start, size; /* of one without a size: to its section's end */
     const char *name;
     uint8_t rank; /* better ones are greater */
+    bool open;    /* it had no size: the next symbol ends it */
 };
 
 struct range { /* code of a compilation unit */
@@ -254,6 +255,17 @@ static bool more(void *list, size_t count, size_t *room, size_t item,
     return true;
 }
 
+/* From `at` to the end of the section it is in, 0 where it is in none. */
+static uint64_t section_rest(Elf *elf, size_t section, uint64_t at)
+{
+    GElf_Shdr h;
+    Elf_Scn *scn = elf_getscn(elf, section);
+    if (!scn || !gelf_getshdr(scn, &h) || at < h.sh_addr ||
+        at - h.sh_addr >= h.sh_size)
+        return 0;
+    return h.sh_size - (at - h.sh_addr);
+}
+
 static void add_symbols(struct reader *r, Elf *elf, Elf_Scn *scn,
                         const GElf_Shdr *h)
 {
@@ -273,8 +285,12 @@ static void add_symbols(struct reader *r, Elf *elf, Elf_Scn *scn,
             continue;
         uint8_t rank = bind == STB_GLOBAL ? 3 : bind == STB_WEAK ? 2 : 1;
         r->symbols[r->symbol_count++] = (struct symbol){
-            s.st_value, s.st_size, name,
-            (uint8_t)(rank + (s.st_size ? 4 : 0) - (name[0] == '_'))};
+            .start = s.st_value,
+            .size = s.st_size ? s.st_size
+                              : section_rest(elf, s.st_shndx, s.st_value),
+            .name = name,
+            .rank = (uint8_t)(rank + (s.st_size ? 4 : 0) - (name[0] == '_')),
+            .open = s.st_size == 0};
     }
 }
 
@@ -307,7 +323,7 @@ static const struct symbol *find_symbol(const struct reader *r, uint64_t at)
     }
     for (int i = 0; low > 0 && i < 64; i++) {
         const struct symbol *s = &r->symbols[--low];
-        if (at - s->start < s->size || (!s->size && i == 0))
+        if (at - s->start < s->size && (!s->open || i == 0))
             return s;
     }
     return NULL;
