@@ -160,8 +160,7 @@ static int gather(const struct slave_snapshot *s, struct slave_input *in,
 {
     const struct slave_frame *f;
     size_t at = 0, total = 0;
-    int rc;
-    while ((rc = slave_archive_next(&in->map, &at, &f, err)) > 0) {
+    while ((f = slave_archive_next(&in->map, &at))) {
         if (f->stream >= slots || slot[f->stream] == UINT32_MAX)
             return ips_err_set(err, IPS_E_CORRUPT,
                                "archive has stream %u that nobody knows",
@@ -169,8 +168,6 @@ static int gather(const struct slave_snapshot *s, struct slave_input *in,
         in->streams[slot[f->stream]].chunk_count++;
         total++;
     }
-    if (rc < 0)
-        return rc;
     in->chunks = calloc(total + 1, sizeof(*in->chunks));
     uint32_t *fill = calloc((size_t)s->stream_count + 1, sizeof(*fill));
     if (!in->chunks || !fill) {
@@ -183,12 +180,9 @@ static int gather(const struct slave_snapshot *s, struct slave_input *in,
         fill[i] = first;
         first += in->streams[i].chunk_count;
     }
-    for (at = 0; at < in->map.length;) {
-        f = (const struct slave_frame *)(const void *)(in->map.data + at);
+    for (at = 0; (f = slave_archive_next(&in->map, &at));)
         in->chunks[fill[slot[f->stream]]++] =
             (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
-        at += sizeof(*f) + f->bytes;
-    }
     free(fill);
     return 0;
 }

@@ -33,7 +33,7 @@ struct stream_place {
 struct channel_place {
     uint32_t image; /* first stream of its image */
     uint32_t id;
-    const struct ips_rec_chan *rec; /* in the mapped archive */
+    const struct ips_rec_chan *rec; /* in the unpacked archive */
 };
 
 struct events_job {
@@ -219,8 +219,7 @@ static int index_frames(struct events_job *j, uint32_t *slot, uint32_t slots)
     size_t at = 0, total = 0, cap = 0;
     int rc =
         fill ? 0 : ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    while (rc == 0 &&
-           (rc = slave_archive_next(&j->map, &at, &f, &j->job.err)) > 0) {
+    while (rc == 0 && (f = slave_archive_next(&j->map, &at))) {
         rc = f->stream < slots && slot[f->stream] != UINT32_MAX
                  ? note_channels(j, slot[f->stream], f, &cap)
                  : ips_err_set(&j->job.err, IPS_E_CORRUPT,
@@ -239,11 +238,8 @@ static int index_frames(struct events_job *j, uint32_t *slot, uint32_t slots)
         j->place[i].first = fill[i] = first;
         first += j->place[i].count;
     }
-    for (at = 0; rc == 0 && at < j->map.length;) {
-        f = (const struct slave_frame *)(const void *)(j->map.data + at);
+    for (at = 0; rc == 0 && (f = slave_archive_next(&j->map, &at));)
         j->frames[fill[slot[f->stream]]++] = f;
-        at += sizeof(*f) + f->bytes;
-    }
     free(fill);
     return rc;
 }
@@ -412,6 +408,35 @@ static const char *lost_name(uint32_t cause)
 
 #define AS(type) ((const struct type *)(const void *)rec)
 
+/* "mutex 3:0x7f...": the image's own memory has no device and inode. */
+static void sync_row(struct events_job *j, const struct stream_place *p,
+                     const struct ips_rec_sync *s, const char *type, bool ret,
+                     uint64_t t_ns)
+{
+    static const char *const names[] = {
+#define X(name, number, text) [number] = text,
+        IPS_SYNCS(X)
+#undef X
+    };
+    uint32_t kind = s->h.a;
+    const char *name = kind < sizeof(names) / sizeof(*names) && names[kind]
+                           ? names[kind]
+                           : "unknown";
+    struct event_row *r = add_row(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
+    if (!r)
+        return;
+    if (s->dev || s->ino)
+        snprintf(r->channel, sizeof(r->channel), "%s %llu:%llu+%llu", name,
+                 (unsigned long long)s->dev, (unsigned long long)s->ino,
+                 (unsigned long long)s->object);
+    else
+        snprintf(r->channel, sizeof(r->channel), "%s 0x%llx", name,
+                 (unsigned long long)s->object);
+    const char *err = s->err ? strerrorname_np((int)s->err) : NULL;
+    snprintf(r->detail, sizeof(r->detail), "%s%s%s", name, s->err ? ": " : "",
+             s->err ? (err ? err : "?") : "");
+}
+
 static void process_events(struct events_job *j, const struct stream_place *p,
                            const struct ips_segment_header *h,
                            const struct ips_rec_head *rec)
@@ -516,6 +541,14 @@ static void record_events(struct events_job *j, const struct stream_place *p,
                  (unsigned long long)AS(ips_rec_proc)->procedure);
         plain(j, p, ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit", t,
               AS(ips_rec_proc)->cpu, 0, detail);
+        break;
+    case IPS_REC_ACQUIRE:
+        sync_row(j, p, AS(ips_rec_sync), "acquire-call", false, t);
+        sync_row(j, p, AS(ips_rec_sync), "acquire", true,
+                 stamp_ns(h, rec, AS(ips_rec_sync)->t_ret));
+        break;
+    case IPS_REC_RELEASE:
+        sync_row(j, p, AS(ips_rec_sync), "release", false, t);
         break;
     default: /* not an enum: the rest, and what later versions add */
         process_events(j, p, h, rec);
