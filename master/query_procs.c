@@ -19,7 +19,7 @@
 #include "master/part.h"
 #include "master/procs.h"
 
-#define ROWS_A_REPLY 4096
+#define ROWS_A_REPLY 2048
 
 struct asked {
     Ips__ProcedureRow **rows; /* borrowed from kept messages */

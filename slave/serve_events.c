@@ -16,7 +16,8 @@
 #include "slave/slave.h"
 
 #define PIECE_ROWS 4096u
-#define PIECE_ROWS_STACKS 256u /* rows are longer with call stacks */
+#define PIECE_ROWS_SITES 2048u /* rows are longer with places */
+#define PIECE_ROWS_STACKS 128u
 
 struct event_row {
     Ips__EventRow row;
@@ -629,7 +630,9 @@ struct slave_job *slave_events_job(const Ips__Request *request,
     j->limit = ask->limit;
     j->sites.sites = ask->sites;
     j->sites.stacks = ask->stacks;
-    j->piece_rows = ask->stacks ? PIECE_ROWS_STACKS : PIECE_ROWS;
+    j->piece_rows = ask->stacks  ? PIECE_ROWS_STACKS
+                    : ask->sites ? PIECE_ROWS_SITES
+                                 : PIECE_ROWS;
     j->job.id = request->id;
     j->job.credit = ask->window ? ask->window : UINT64_MAX;
     j->job.step = step;
