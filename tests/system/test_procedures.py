@@ -253,7 +253,7 @@ def test_places_of_events(cluster, programs):
     stack = next(e["stack"] for e in got if e["stack"])
     assert stack[0] == place
     assert stack[1].startswith("main (split.c:")
-    assert all(not e["stack"] for e in events if e["type"] == "send")
+    assert all(e["stack"][0] == e["site"] for e in events if e["stack"])
     plain = c.json("events", "r")["events"]
     assert len(plain) == len(events) and "site" not in plain[0]
     assert "stack" not in c.json("events", "r", "--sites")["events"][0]
