@@ -56,10 +56,13 @@ static const char source[] =
     "void rusty0(void) __asm__(\"_RNvC6_123foo3bar\");\n"
     "void rusty0(void) { sink = 2; }\n"
     "#ifdef MAIN\n"
+    "#include <stdio.h>\n"
     "int main(int argc, char **argv)\n"
     "{\n"
     "    (void)argv;\n"
-    "    heavy(argc);\n"
+    "    char room[200];\n"
+    "    snprintf(room, sizeof(room), \"%d\", argc);\n"
+    "    heavy(room[0]);\n"
     "    return 0;\n"
     "}\n"
     "#endif\n";
@@ -269,6 +272,13 @@ static void test_symbols__without_debug_information(void **state)
     found_free(f);
     f = look_at("stripped", "plain", "heavy");
     extent("plain", "heavy", &start, &size);
+    snprintf(plain, sizeof(plain), "stripped+0x%llx@:0",
+             (unsigned long long)start);
+    assert_int_equal(count_of(f, plain), f->count);
+    found_free(f);
+    /* One that moves its stack: several rows of the unwind table. */
+    f = look_at("stripped", "plain", "main");
+    extent("plain", "main", &start, &size);
     snprintf(plain, sizeof(plain), "stripped+0x%llx@:0",
              (unsigned long long)start);
     assert_int_equal(count_of(f, plain), f->count);
