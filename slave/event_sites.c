@@ -166,6 +166,8 @@ int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
         if (n->stack) {
             n->row->stack = n->text;
             n->row->n_stack = n->count;
+            if (!*n->row->site)
+                n->row->site = n->text[0];
         } else if (n->count) {
             n->row->site = n->text[0];
         }

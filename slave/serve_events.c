@@ -345,6 +345,7 @@ static void plain(struct events_job *j, const struct stream_place *p,
         return;
     channel_text(j, p->stream, channel, r->channel, sizeof(r->channel));
     snprintf(r->detail, sizeof(r->detail), "%s", detail);
+    j->last = r;
 }
 
 static const char *lost_name(uint32_t cause)
@@ -389,6 +390,7 @@ static void sync_row(struct events_job *j, const struct stream_place *p,
     const char *err = s->err ? strerrorname_np((int)s->err) : NULL;
     snprintf(r->detail, sizeof(r->detail), "%s%s%s", name, s->err ? ": " : "",
              s->err ? (err ? err : "?") : "");
+    note_site(j, r, p, s->site, t_ns);
 }
 
 static void process_events(struct events_job *j, const struct stream_place *p,

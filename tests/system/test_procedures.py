@@ -2,7 +2,9 @@
 compiles: shares with their intervals, names from debug information, symbol
 tables and nothing, in processes, libraries, children and on two machines.
 """
+import contextlib
 import shutil
+import sqlite3
 import subprocess
 
 import pytest
@@ -208,6 +210,15 @@ def test_names_outlive_the_binary(cluster, programs, tmp_path):
     c.machines[0].start_slave()
     c.wait_connected()
     assert rows(c.json("procedures", "r")) == before
+    # Kept in tables, once however often it is asked.
+    with contextlib.closing(sqlite3.connect(
+            c.machines[0].state / "slave-m1" / "slave.db")) as db:
+        kept = db.execute("SELECT name, sum(self_ns), count(*) FROM procedure "
+                          "WHERE name = 'kernel' GROUP BY name").fetchall()
+        names = db.execute("SELECT count(*) FROM symbol WHERE text LIKE "
+                           "'kernel' || char(9) || '%split.c%'").fetchone()
+    assert kept == [("kernel", before["kernel"]["self_ns"], 1)]
+    assert names[0] > 0
     # Replaced before anybody asked: an offset, never another's name.
     shutil.copy(programs / "split", tmp_path / "other")
     subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id",
