@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/stream.h"
+#include "agent/counter.h"
+#include "agent/cpu.h"
 #include "agent/sys.h"
 #include "common/types.h"
 
@@ -45,9 +46,9 @@ static __attribute__((noinline)) uint64_t test_clock(uint64_t stamp)
 
 static inline uint64_t raw_stamp(void)
 {
-#if defined(__x86_64__)
+#if IPS_HAVE_COUNTER
     if (likely(ips_core.clock_kind == IPS_CLOCK_TSC))
-        return __builtin_ia32_rdtsc();
+        return ips_counter();
 #endif
     return ips_sys_clock(CLOCK_MONOTONIC_RAW);
 }
@@ -56,11 +57,6 @@ uint64_t ips_core_now(void)
 {
     uint64_t stamp = raw_stamp();
     return unlikely(ips_core.test_clock) ? test_clock(stamp) : stamp;
-}
-
-uint64_t ips_core_cpu(void)
-{
-    return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* --- the beginning of a stream ------------------------------------- */
@@ -110,6 +106,8 @@ static void write_start(struct ips_stream *s)
     /* ROOT: ipsrun names the command it is about to become. */
     if (s->start_kind == IPS_START_IMAGE)
         write_name(s, s->start_t);
+    if (ips_core.begun && s == &ips_thread_stream)
+        ips_core.begun((enum ips_start_kind)s->start_kind);
 }
 
 /* A thread nobody announced begins with its first record. */
@@ -144,7 +142,9 @@ static inline uint64_t take(uint64_t *cur, uint64_t bytes)
                      : "memory", "cc");
     return bytes;
 #else
-    return __atomic_fetch_add(cur, bytes, __ATOMIC_RELAXED);
+    uint64_t at = __atomic_fetch_add(cur, bytes, __ATOMIC_RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+    return at;
 #endif
 }
 
@@ -157,6 +157,9 @@ static inline void *reserve(struct ips_stream *s, uint64_t at, uint64_t bytes,
     atomic_store_explicit(
         &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
         memory_order_relaxed);
+    /* A handler that comes between must not find the tail moved and no head
+     * before it. */
+    atomic_signal_fence(memory_order_seq_cst);
     s->tail = at + bytes;
     h->t = stamp;
     return h;
@@ -178,10 +181,14 @@ void ips_rec_publish(void *rec)
 static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
                        uint64_t count)
 {
-    _Atomic uint64_t *where = ips_core.control->lost;
-    if (s->seg.base)
-        where = ((struct ips_segment_header *)s->seg.base)->lost;
-    atomic_fetch_add_explicit(&where[cause], count, memory_order_relaxed);
+    struct ips_control *control = NULL;
+    if (s->seg.base && !s->parked)
+        atomic_fetch_add_explicit(
+            &((struct ips_segment_header *)s->seg.base)->lost[cause], count,
+            memory_order_relaxed);
+    else if ((control = ips_shared()))
+        atomic_fetch_add_explicit(&control->lost[cause], count,
+                                  memory_order_relaxed);
     s->lost[cause] += (uint32_t)count;
 }
 
@@ -255,14 +262,26 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         cause = s->retry_cause;
         goto lost;
     }
-    int rc = make_room(s, &at, bytes);
-    if (rc < 0) {
+    uint32_t generation = ips_core.generation;
+    uint64_t since_ns = 0;
+    int rc;
+    while ((rc = make_room(s, &at, bytes)) < 0) {
         cause = (enum ips_lost_cause)(-1 - rc);
+        if (ips_room_wait(s, cause, &since_ns, &signals)) {
+            if (ips_core.generation != generation)
+                goto out; /* forked by a handler: this record is the parent's */
+            if (s->state == IPS_STREAM_ENDED)
+                goto lost;
+            at = s->cur;
+            s->cur += bytes;
+            continue;
+        }
         s->retry_at = ips_core_now() + ips_core.retry_ticks;
         s->retry_cause = cause;
         goto lost;
     }
     s->retry_at = 0;
+    s->gave_up = false;
     if (s->state == IPS_STREAM_NEW) {
         /* START comes first: give the place to it. */
         s->cur = at;
@@ -372,8 +391,12 @@ static bool control_good(const struct ips_control *c)
            c->segment_bytes % 65536 == 0;
 }
 
+static struct ips_control control_copy;
+
+/* Fills control_copy; the mapping of the file, or NULL. */
 static struct ips_control *control_open(const char *dir)
 {
+    struct ips_control *c = &control_copy;
     char path[sizeof(ips_core.dir) + 16];
     size_t n = strlen(dir);
     memcpy(path, dir, n);
@@ -385,17 +408,11 @@ static struct ips_control *control_open(const char *dir)
     struct stat st;
     uint64_t at = (uint64_t)-1;
     if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        (uint64_t)st.st_size >= sizeof(struct ips_control))
-        at = ips_sys_mmap(0, sizeof(struct ips_control), PROT_READ | PROT_WRITE,
-                          MAP_SHARED, fd);
+        ips_sys_read(fd, c, sizeof(*c)) == (long)sizeof(*c) && control_good(c))
+        at =
+            ips_sys_mmap(0, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     ips_sys_close(fd);
-    if (ips_sys_bad(at))
-        return NULL;
-    struct ips_control *c = (struct ips_control *)at;
-    if (control_good(c))
-        return c;
-    ips_sys_munmap(at, sizeof(*c));
-    return NULL;
+    return ips_sys_bad(at) ? NULL : (struct ips_control *)at;
 }
 
 static uint64_t pidns_inode(void)
@@ -426,8 +443,8 @@ bool ips_core_attach(void)
     tried = true;
     if (!run_directory(ips_core.dir, sizeof(ips_core.dir)))
         return false;
-    struct ips_control *c = control_open(ips_core.dir);
-    if (!c)
+    const struct ips_control *c = &control_copy;
+    if (!(ips_core.shared = control_open(ips_core.dir)))
         return false;
     uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
     /* One millisecond between two attempts to find room. */
@@ -451,6 +468,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     if (!ips_core_attach())
         return false;
     ips_core.main_stream = true;
+    ips_cpu_init();
     struct ips_stream *s = &ips_thread_stream;
     uint64_t signals = ips_sys_block_signals();
     memset(s, 0, sizeof(*s));
@@ -473,6 +491,13 @@ bool ips_core_active(void)
 const struct ips_control *ips_core_control(void)
 {
     return ips_core.control;
+}
+
+void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
+                        void (*ending)(void))
+{
+    ips_core.begun = begun;
+    ips_core.ending = ending;
 }
 
 uint64_t ips_core_image_stamp(void)
@@ -502,6 +527,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.image_stamp = ips_core_now();
     ips_core.generation++;
     ips_threads_forget();
+    ips_cpu_forget();
     struct ips_stream *s = &ips_thread_stream;
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
@@ -562,7 +588,7 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
 
 static void write_end(enum ips_end_kind kind, int status)
 {
-    uint64_t cpu = ips_core_cpu();
+    uint64_t cpu = ips_cpu_read();
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;
@@ -577,6 +603,8 @@ void ips_core_thread_end(void)
     struct ips_stream *s = &ips_thread_stream;
     if (!ips_core.main_stream || ips_in_vfork || s->state != IPS_STREAM_BEGUN)
         return;
+    if (ips_core.ending)
+        ips_core.ending();
     write_end(IPS_END_THREAD, 0);
     ips_threads_remove(s->tid);
     ips_stream_end(s);

@@ -56,6 +56,11 @@ void ips_core_thread_end(void);
  * other thread known. More records may follow (stdio's flush at exit). */
 void ips_core_process_end(enum ips_end_kind kind, int status);
 
+/* Called in a thread right after its stream's START (all signals blocked) and
+ * right before its END; not for tasks. At most one pair, set before init. */
+void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
+                        void (*ending)(void));
+
 /* true in a vfork child (it runs in its parent's memory): record nothing. */
 extern __thread bool ips_in_vfork
     __attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/fd_table.h"
+#include "tests/unit/emulated.h"
 
 static void test_fd_table__keeps_what_was_learnt(void **state)
 {
@@ -72,6 +73,7 @@ static void test_fd_table__what_it_cannot_hold(void **state)
 static void test_fd_table__fork_child_starts_anew(void **state)
 {
     (void)state;
+    SKIP_IF_EMULATED("MADV_WIPEONFORK");
     uint32_t before = ips_fd_next_chan();
     assert_true(ips_fd_next_chan() > before);
     ips_fd_set(20, ips_fd_get(20), IPS_FD_STREAM, 11, 0);
