@@ -134,6 +134,7 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .join = o->join != NULL,
         .procedures = o->procedures,
         .sample_us = o->sample_us,
+        .budget_ppm = o->budget_ppm,
         .on_full = o->on_full,
         .quota_bytes = o->quota_bytes,
     };
