@@ -545,10 +545,17 @@ const struct ips_control *ips_core_control(void)
 }
 
 void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
-                        void (*ending)(void))
+                        void (*ending)(void), void (*flush)(void))
 {
     ips_core.begun = begun;
     ips_core.ending = ending;
+    ips_core.flush = flush;
+}
+
+void ips_core_flush(void)
+{
+    if (ips_core.flush && ips_core_active())
+        ips_core.flush();
 }
 
 uint64_t ips_core_image_stamp(void)
@@ -665,6 +672,7 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
 {
     if (!ips_core.main_stream || ips_in_vfork)
         return;
+    ips_core_flush();
     /* The last thread of a program whose main thread has left ends the process
      * after its own end was recorded: its stream goes on. */
     struct ips_stream *s = &ips_thread_stream;

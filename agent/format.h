@@ -355,7 +355,8 @@ struct ips_rec_stack { /* a = frames; h.t = that of the record before it */
     uint64_t frames[]; /* return addresses, the call's own first */
 };
 
-struct ips_rec_count { /* calls of one procedure by this thread */
+/* Calls of one procedure without ENTER. 0 calls: from `t` on it has none. */
+struct ips_rec_count { /* a = tid of the thread that called, 0 this one */
     struct ips_rec_head h;
     uint64_t procedure; /* address of its entry */
     uint64_t calls;     /* since the COUNT before of the same procedure */

@@ -157,6 +157,7 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
     c->uid = (uint32_t)geteuid();
     c->procedures = opt->procedures;
     c->sample_us = opt->sample_us;
+    c->budget_ppm = opt->budget_ppm;
     size_t at = 0;
     for (const char *t = opt->tags; t && *t; t += strlen(t) + 1) {
         size_t n = strlen(t) + 1;

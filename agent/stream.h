@@ -92,6 +92,7 @@ struct ips_core {
     char dir[600];    /* POOL/RUN */
     void (*begun)(enum ips_start_kind kind); /* or NULL */
     void (*ending)(void);
+    void (*flush)(void);
 };
 extern struct ips_core ips_core __attribute__((visibility("hidden")));
 

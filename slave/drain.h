@@ -125,6 +125,8 @@ struct slave_run {
     int dirfd;       /* -1 */
     int watch;       /* inotify, -1 */
     struct slave_archive archive; /* fd -1 while not being written */
+    struct slave_repack *repack;  /* of it, NULL none */
+    uint64_t repack_tried;        /* its length then */
     char dir[IPS_PATH_BYTES];     /* STATE/slave-M/runs/RUN */
     struct slave_map segment_map, stream_map;
     struct slave_segment *segments;

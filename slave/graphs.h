@@ -31,6 +31,8 @@ struct slave_snapshot {
     int64_t run_id;
     bool closed;
     struct ips_control control;
+    int archive_fd; /* the file they are in, whatever becomes of its name;
+                       -1: by its name */
     uint64_t archive_bytes;
     uint64_t key; /* equal key, equal input; slave_snapshot_key */
     struct slave_stream_row *streams;

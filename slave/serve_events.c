@@ -231,7 +231,8 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
     }
     if (rc == 0) {
         find_images(j);
-        rc = slave_archive_map(s->dir, s->archive_bytes, &j->map, &j->job.err);
+        rc = slave_archive_map(s->dir, s->archive_fd, s->archive_bytes, &j->map,
+                               &j->job.err);
     }
     if (rc == 0)
         rc = index_frames(j, slot, slots);
