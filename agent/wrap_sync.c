@@ -5,7 +5,9 @@
 #include <dlfcn.h>
 #include <sys/sysmacros.h>
 
+#include "agent/modules.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 struct ips_sync_real ips_sync_real;
 struct ips_sync_known ips_sync_known;
@@ -309,6 +311,7 @@ static void record(enum ips_rec_type type, enum ips_sync kind,
                    const struct ips_thing *thing, struct ips_moment call,
                    struct ips_moment ret, int value, int err, uint64_t site)
 {
+    ips_spin_over();
     struct ips_rec_sync *rec =
         (struct ips_rec_sync *)ips_rec_begin_at(type, sizeof(*rec), call.t);
     if (!rec)
@@ -331,6 +334,8 @@ void ips_sync_acquired(enum ips_sync kind, const struct ips_thing *thing,
                        int err, uint64_t site)
 {
     record(IPS_REC_ACQUIRE, kind, thing, call, ret, value, err, site);
+    ips_module_note(site);
+    ips_stack_note(call.t, ret.t, site);
 }
 
 void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
@@ -338,6 +343,7 @@ void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
 {
     record(IPS_REC_RELEASE, kind, thing, call, ips_at_return(&call), value, 0,
            site);
+    ips_module_note(site);
 }
 
 /* --- spinning

@@ -34,10 +34,14 @@ static int run_passes(struct build *b)
         rc = b_processes(b);
     if (rc == 0)
         rc = b_links(b);
+    if (rc == 0)
+        rc = b_signals(b);
     if (rc < 0)
         return rc;
     b_states(b);
-    rc = b_ends(b);
+    rc = b_untraced(b);
+    if (rc == 0)
+        rc = b_ends(b);
     if (rc == 0)
         rc = b_peers(b);
     if (rc == 0)
@@ -54,6 +58,7 @@ static int run_passes(struct build *b)
         return rc;
     b_events(b);
     b_lifetimes(b);
+    b_signal_arcs(b);
     b_sync_arcs(b);
     b_settle(b);
     b_causal(b);
@@ -77,7 +82,10 @@ static void release_build(struct build *b)
     free(b->syncs.v);
     free(b->spins.v);
     free(b->cpus.v);
+    free(b->unseens.v);
     free(b->chans.v);
+    free(b->kills.v);
+    free(b->takings.v);
     free(b->ends);
     free(b->ops.v);
     free(b->dgrams.v);
@@ -113,6 +121,8 @@ void ips_built_release(struct ips_built *b)
     free(b->threads);
     free(b->ends);
     free(b->traffic);
+    free(b->untraced);
+    free(b->unseen);
     if (b->more) {
         free(b->more->exts);
         free(b->more->outs);

@@ -6,6 +6,8 @@
  * The passes, in order (build.c):
  *   scan     reads every record once: streams, and the rare records apart
  *   process  images -> processes, threads -> chains, forks and joins linked
+ *   signal   which KILL or child's end a SIGNAL hangs on
+ *   untraced what was seen to begin and never spoke
  *   channel  CHAN records -> ends, peers by name
  *   sync     which release let whom go, of locks and their like
  *   node     reads every record again, chain by chain: nodes and operations
@@ -132,18 +134,22 @@ struct b_stream {
     uint64_t first_ns, last_ns; /* of its records */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_room;
+    uint64_t read_ns; /* b_cost: the agent read the CPU clock last */
+    uint32_t blocks_unread;
     /* START */
     uint8_t start_kind; /* 0 none */
     uint32_t ppid;
     uint64_t start_ns, start_cpu, fork_seq, parent_image;
     bool exec_last; /* ends in EXEC without EXECFAIL */
     uint64_t exec_ns;
-    uint8_t end_kind; /* of the last END, 0 none */
+    const uint8_t *exec; /* path of its last EXEC, or NULL */
+    bool named_exec;     /* untraced: it is said where it went */
+    uint8_t end_kind;    /* of the last END, 0 none */
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of its last NAME, or NULL */
     uint32_t name_len;
-    uint32_t first_fork, first_join; /* into forks, joins, in stream order */
-    uint32_t first_sync;
+    /* into forks, joins, kills, takings, syncs, in stream order */
+    uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
 };
 
 struct b_image {
@@ -184,6 +190,7 @@ struct b_fork {
     uint32_t node;
     uint8_t kind;
     bool failed;
+    bool named; /* untraced: it is said what the child is */
 };
 
 struct b_join {
@@ -209,7 +216,8 @@ struct b_sync { /* ACQUIRE, RELEASE */
     uint32_t err;
     uint8_t kind; /* enum ips_sync */
     bool release;
-    bool used; /* RELEASE: it let somebody go */
+    bool used;  /* RELEASE: it let somebody go */
+    bool ready; /* ACQUIRE of an eventfd: nobody waited for it */
 };
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;
@@ -219,6 +227,26 @@ struct b_spin { /* CPU burnt between a node and the next of its chain */
 struct b_cpu { /* THREADCPU */
     uint64_t t, cpu;
     uint32_t stream, tid;
+};
+
+struct b_kill { /* KILL */
+    uint64_t t, cpu, value;
+    uint32_t stream, node;
+    uint32_t pid, tid, sig; /* whom; tid 0 = any thread */
+    bool to_group, taken;
+};
+struct b_taking { /* SIGNAL */
+    uint64_t t, cpu, value;
+    uint32_t stream, node;
+    uint32_t from, sig; /* sender's pid, 0 none */
+    int32_t code;
+    uint32_t kill, child; /* kills[], process; or IPS_NONE */
+};
+struct b_unseen { /* UNSEEN */
+    uint64_t t;
+    const uint8_t *text;
+    uint32_t len, stream;
+    uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
 };
 
 struct b_chan {
@@ -259,6 +287,7 @@ struct b_op { /* bytes of a stream moved */
     uint32_t end;
     uint32_t ext; /* RECV: index of its b_ext; SEND: 1 if blocked */
     uint8_t dir;
+    bool waited; /* RECV: it slept, span, or took a pending wait */
 };
 struct b_dgram { /* a datagram moved */
     uint64_t t, t_ret, len, hash, path_hash, pos;
@@ -314,12 +343,16 @@ struct build {
     B_ARRAY(struct b_sync) syncs;
     B_ARRAY(struct b_spin) spins;
     B_ARRAY(struct b_cpu) cpus;
+    B_ARRAY(struct b_unseen) unseens;
     B_ARRAY(struct b_chan) chans;
+    B_ARRAY(struct b_kill) kills;
+    B_ARRAY(struct b_taking) takings;
     struct b_end *ends;
     uint32_t end_room;
     B_ARRAY(struct b_op) ops;
     B_ARRAY(struct b_dgram) dgrams;
     B_ARRAY(struct b_event) events;
+    uint64_t cost_ps; /* of recording */
     B_ARRAY(struct b_ext) exts;
     B_ARRAY(struct b_hold) holds;
     B_ARRAY(struct b_release) releases;
@@ -345,17 +378,22 @@ struct ips_build_more {
 
 /* ---- passes ---- */
 
-int b_scan(struct build *b) IPS_MUST_USE;         /* build_scan.c */
-int b_processes(struct build *b) IPS_MUST_USE;    /* build_process.c */
-int b_links(struct build *b) IPS_MUST_USE;        /* build_link.c */
-int b_ends(struct build *b) IPS_MUST_USE;         /* build_channel.c */
-int b_peers(struct build *b) IPS_MUST_USE;        /* build_peer.c */
-int b_sync_match(struct build *b) IPS_MUST_USE;   /* build_sync.c */
-int b_nodes(struct build *b) IPS_MUST_USE;        /* build_node.c */
-void b_sync_arcs(struct build *b);                /* build_sync.c */
-void b_states(struct build *b);                   /* build_settle.c */
-int b_holders(struct build *b) IPS_MUST_USE;      /* build_hold.c */
-int b_match(struct build *b) IPS_MUST_USE;        /* build_match.c */
+int b_scan(struct build *b) IPS_MUST_USE;       /* build_scan.c */
+int b_processes(struct build *b) IPS_MUST_USE;  /* build_process.c */
+int b_links(struct build *b) IPS_MUST_USE;      /* build_link.c */
+int b_signals(struct build *b) IPS_MUST_USE;    /* build_signal.c */
+void b_signal_arcs(struct build *b);            /* build_signal.c */
+int b_untraced(struct build *b) IPS_MUST_USE;   /* build_untraced.c */
+int b_ends(struct build *b) IPS_MUST_USE;       /* build_channel.c */
+int b_peers(struct build *b) IPS_MUST_USE;      /* build_peer.c */
+int b_sync_match(struct build *b) IPS_MUST_USE; /* build_sync.c */
+int b_nodes(struct build *b) IPS_MUST_USE;      /* build_node.c */
+void b_sync_arcs(struct build *b);              /* build_sync.c */
+void b_states(struct build *b);                 /* build_settle.c */
+int b_holders(struct build *b) IPS_MUST_USE;    /* build_hold.c */
+int b_match(struct build *b) IPS_MUST_USE;      /* build_match.c */
+void b_cost(struct build *b, struct b_stream *s, uint32_t type, uint32_t word,
+            uint64_t t, const uint8_t *p);        /* build_cost.c */
 void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */

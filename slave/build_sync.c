@@ -166,7 +166,7 @@ static void match_one(const struct object *o, uint32_t index, bool after)
     struct b_sync *a = &b->syncs.v[index];
     uint64_t earliest = 0;
     bool doubtful = false;
-    if (!got_it(a) || after_cond(a) != after)
+    if (!got_it(a) || a->ready || after_cond(a) != after)
         return;
     if (a->err == EOWNERDEAD && a->value > 2) {
         a->dead_owner = owner_chain(b, a);
