@@ -592,7 +592,14 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
 {
     if (!ips_core.main_stream || ips_in_vfork)
         return;
-    ips_threads_record_cpu(ips_thread_stream.tid);
+    /* The last thread of a program whose main thread has left ends the process
+     * after its own end was recorded: its stream goes on. */
+    struct ips_stream *s = &ips_thread_stream;
+    if (s->state == IPS_STREAM_ENDED && s->generation == ips_core.generation) {
+        s->state = IPS_STREAM_BEGUN;
+        ips_threads_add(s->tid);
+    }
+    ips_threads_record_cpu(s->tid);
     ips_threads_speak_for_silent();
     write_end(kind, status);
 }

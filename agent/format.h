@@ -382,7 +382,10 @@ struct ips_rec_sync { /* a = enum ips_sync */
     uint64_t object;
     uint64_t site;
     int32_t value; /* RELEASE: how many it lets go (broadcast -1); ACQUIRE of a
-                      barrier: 1 in the serial thread; COND: 0 */
+                      barrier: 1 in the serial thread; COND: 0; MUTEX: 1 taken
+                      again at the end of the wait for the condition in the
+                      record before; 2: waited by spinning (trylock); err
+                      EOWNERDEAD: the tid that died */
     uint32_t err;  /* ACQUIRE: errno it ended with (ETIMEDOUT), 0 got it */
 };
 

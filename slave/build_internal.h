@@ -204,6 +204,7 @@ struct b_sync { /* ACQUIRE, RELEASE */
     uint32_t image; /* IPS_NONE: in memory that processes share */
     uint32_t cause; /* ACQUIRE: what let it go, index in syncs, or IPS_NONE */
     uint32_t arrived_before; /* BARRIER: the arrival before it of its round */
+    uint32_t dead_owner;     /* ACQUIRE of a robust mutex: chain, or IPS_NONE */
     uint32_t node;
     int32_t value, left; /* RELEASE: how many it may let go yet */
     uint32_t err;

@@ -1,4 +1,6 @@
 /* ACQUIRE and RELEASE -> nodes: those that build_sync.c has matched. */
+#include <errno.h>
+
 #include "slave/build_node.h"
 
 /* The CPU of a wait that slept belongs to what comes after; that of one that
@@ -6,7 +8,7 @@
 static bool spun(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_SPIN ||
-           (s->value == 2 && s->kind <= IPS_SYNC_SEMAPHORE &&
+           (s->value == 2 && !s->err && s->kind <= IPS_SYNC_SEMAPHORE &&
             s->kind != IPS_SYNC_BARRIER && s->kind != IPS_SYNC_COND);
 }
 
@@ -40,16 +42,21 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     bool second = s->kind == IPS_SYNC_MUTEX && s->value == 1;
     uint64_t waited = spun(s) ? v->t_ret - v->t : v->blocked_ns;
     /* The second record of one wait counts with the first. */
+    bool got = s->err == 0 || s->err == EOWNERDEAD;
     if (waited >= B_BLOCKED_NS && !second)
-        b_count_wait(m, s->err ? IPS_WAIT_TIMER : cause_of(s), waited);
-    if (s->err && !second && s->cause == IPS_NONE)
+        b_count_wait(m,
+                     got               ? cause_of(s)
+                     : s->err == EINTR ? IPS_WAIT_SIGNAL
+                                       : IPS_WAIT_TIMER,
+                     waited);
+    if (!got && !second)
         b->out->counts.idle++;
     if (s->kind == IPS_SYNC_BARRIER) {
         s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
         b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
         return 0;
     }
-    if (s->cause == IPS_NONE && !spun(s))
+    if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !spun(s))
         return 0;
     s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,
                      spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
