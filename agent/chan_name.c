@@ -18,12 +18,17 @@
 #define IPPROTO_MPTCP 262
 #endif
 
-static uint64_t netns_inode;
-
-void ips_chan_init(void)
+/* Of the image's beginning, asked when the first socket wants it. */
+static uint64_t netns_inode(void)
 {
+    static _Atomic uint64_t known;
+    uint64_t ino = atomic_load_explicit(&known, memory_order_relaxed);
     struct stat st;
-    netns_inode = ips_sys_stat("/proc/self/ns/net", &st) < 0 ? 0 : st.st_ino;
+    if (!ino && ips_sys_stat("/proc/self/ns/net", &st) == 0) {
+        ino = st.st_ino;
+        atomic_store_explicit(&known, ino, memory_order_relaxed);
+    }
+    return ino;
 }
 
 static int sock_int(int fd, int option)
@@ -201,7 +206,7 @@ static uint64_t name_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
 static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
                           bool stream, bool listening, socklen_t peer_len)
 {
-    chan->netns = netns_inode;
+    chan->netns = netns_inode();
     if (!stream) {
         chan->kind = IPS_CHAN_UDP;
         return chan_write(fd, seen, chan, IPS_FD_DGRAM, 0);

@@ -25,8 +25,6 @@ struct ips_chan_hint {
     uint64_t peer_ino; /* socketpair: the other end, 0 unknown */
 };
 
-/* Once per image: the network namespace. */
-void ips_chan_init(void);
 
 /* Looks at `fd` and stores what it is; CHAN is written for a channel. `seen`
  * is the word of the table it was looked up by. A socket without a peer that

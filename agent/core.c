@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "agent/counter.h"
-#include "agent/stream.h"
+#include "agent/cpu.h"
 #include "agent/sys.h"
 #include "common/types.h"
 
@@ -59,21 +59,40 @@ uint64_t ips_core_now(void)
     return unlikely(ips_core.test_clock) ? test_clock(stamp) : stamp;
 }
 
-uint64_t ips_core_cpu(void)
+/* --- the beginning of a stream ------------------------------------- */
+
+char **ips_core_arguments;
+
+/* As /proc/self/cmdline has it, cut; 0: not known. */
+static long arguments(char *out, size_t size)
 {
-    return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+    size_t at = 0;
+    for (char **arg = ips_core_arguments; arg && *arg && at < size; arg++) {
+        size_t n = strnlen(*arg, size - at - 1) + 1;
+        memcpy(out + at, *arg, n - 1);
+        out[at + n - 1] = '\0';
+        at += n;
+    }
+    return (long)at;
 }
 
-/* --- the beginning of a stream ------------------------------------- */
+static long command_line(char *out, size_t size)
+{
+    long n = arguments(out, size);
+    if (n)
+        return n;
+    int fd = ips_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
+    n = fd < 0 ? 0 : ips_sys_read(fd, out, size);
+    if (fd >= 0)
+        ips_sys_close(fd);
+    return n;
+}
 
 /* The command line, blanks between the arguments. */
 static void write_name(struct ips_stream *s, uint64_t stamp)
 {
     char line[512];
-    int fd = ips_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
-    long n = fd < 0 ? 0 : ips_sys_read(fd, line, sizeof(line) - 1);
-    if (fd >= 0)
-        ips_sys_close(fd);
+    long n = command_line(line, sizeof(line) - 1);
     while (n > 0 && line[n - 1] == '\0')
         n--;
     if (n <= 0)
@@ -111,6 +130,8 @@ static void write_start(struct ips_stream *s)
     /* ROOT: ipsrun names the command it is about to become. */
     if (s->start_kind == IPS_START_IMAGE)
         write_name(s, s->start_t);
+    if (ips_core.begun && s == &ips_thread_stream)
+        ips_core.begun((enum ips_start_kind)s->start_kind);
 }
 
 /* A thread nobody announced begins with its first record. */
@@ -184,10 +205,14 @@ void ips_rec_publish(void *rec)
 static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
                        uint64_t count)
 {
-    _Atomic uint64_t *where = ips_core.control->lost;
-    if (s->seg.base)
-        where = ((struct ips_segment_header *)s->seg.base)->lost;
-    atomic_fetch_add_explicit(&where[cause], count, memory_order_relaxed);
+    struct ips_control *control = NULL;
+    if (s->seg.base && !s->parked)
+        atomic_fetch_add_explicit(
+            &((struct ips_segment_header *)s->seg.base)->lost[cause], count,
+            memory_order_relaxed);
+    else if ((control = ips_shared()))
+        atomic_fetch_add_explicit(&control->lost[cause], count,
+                                  memory_order_relaxed);
     s->lost[cause] += (uint32_t)count;
 }
 
@@ -236,6 +261,19 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
 
 static bool fork_noticed(void);
 
+/* The test option probe_extra_ns: this record takes so much longer. */
+static __attribute__((noinline, cold)) void burn(void)
+{
+    uint64_t from = ips_core_now();
+    while (ips_cpu_ns(ips_core_now() - from) < ips_core.control->probe_extra_ns)
+        continue;
+}
+
+/* What `alive` says of an image that lives: the rest of the fast path's
+ * condition is in begin_slow's hands then. */
+#define ALIVE 1u
+#define ALIVE_AND_BURNS 2u
+
 static __attribute__((noinline, cold)) void *
 begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
            uint64_t stamp)
@@ -261,14 +299,26 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         cause = s->retry_cause;
         goto lost;
     }
-    int rc = make_room(s, &at, bytes);
-    if (rc < 0) {
+    uint32_t generation = ips_core.generation;
+    uint64_t since_ns = 0;
+    int rc;
+    while ((rc = make_room(s, &at, bytes)) < 0) {
         cause = (enum ips_lost_cause)(-1 - rc);
+        if (ips_room_wait(s, cause, &since_ns, &signals)) {
+            if (ips_core.generation != generation)
+                goto out; /* forked by a handler: this record is the parent's */
+            if (s->state == IPS_STREAM_ENDED)
+                goto lost;
+            at = s->cur;
+            s->cur += bytes;
+            continue;
+        }
         s->retry_at = ips_core_now() + ips_core.retry_ticks;
         s->retry_cause = cause;
         goto lost;
     }
     s->retry_at = 0;
+    s->gave_up = false;
     if (s->state == IPS_STREAM_NEW) {
         /* START comes first: give the place to it. */
         s->cur = at;
@@ -299,8 +349,13 @@ void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
     ips_recs_open++; /* before the xadd: see segment_drop */
     uint64_t at = take(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
-                 *ips_core.alive == 0))
-        return begin_slow(s, at, bytes, type, stamp);
+                 *ips_core.alive != ALIVE)) {
+        bool burns = *ips_core.alive == ALIVE_AND_BURNS;
+        if (burns)
+            burn();
+        if (!burns || at != s->tail || at + bytes > s->limit)
+            return begin_slow(s, at, bytes, type, stamp);
+    }
     return reserve(s, at, bytes, type, stamp);
 }
 
@@ -378,8 +433,12 @@ static bool control_good(const struct ips_control *c)
            c->segment_bytes % 65536 == 0;
 }
 
+static struct ips_control control_copy;
+
+/* Fills control_copy; the mapping of the file, or NULL. */
 static struct ips_control *control_open(const char *dir)
 {
+    struct ips_control *c = &control_copy;
     char path[sizeof(ips_core.dir) + 16];
     size_t n = strlen(dir);
     memcpy(path, dir, n);
@@ -391,17 +450,11 @@ static struct ips_control *control_open(const char *dir)
     struct stat st;
     uint64_t at = (uint64_t)-1;
     if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        (uint64_t)st.st_size >= sizeof(struct ips_control))
-        at = ips_sys_mmap(0, sizeof(struct ips_control), PROT_READ | PROT_WRITE,
-                          MAP_SHARED, fd);
+        ips_sys_read(fd, c, sizeof(*c)) == (long)sizeof(*c) && control_good(c))
+        at =
+            ips_sys_mmap(0, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     ips_sys_close(fd);
-    if (ips_sys_bad(at))
-        return NULL;
-    struct ips_control *c = (struct ips_control *)at;
-    if (control_good(c))
-        return c;
-    ips_sys_munmap(at, sizeof(*c));
-    return NULL;
+    return ips_sys_bad(at) ? NULL : (struct ips_control *)at;
 }
 
 static uint64_t pidns_inode(void)
@@ -413,15 +466,23 @@ static uint64_t pidns_inode(void)
 static void set_alive(void)
 {
     if (ips_core.alive == &not_alive) {
-        uint64_t page = ips_sys_mmap(0, 4096, PROT_READ | PROT_WRITE,
+        const size_t bytes = 64 + IPS_WIPED_BYTES;
+        uint64_t page = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (ips_sys_bad(page))
             return;
         /* Without it (Linux before 4.14) unannounced forks go unnoticed. */
-        ips_sys_madvise(page, 4096, MADV_WIPEONFORK);
+        if (ips_sys_madvise(page, bytes, MADV_WIPEONFORK) == 0)
+            ips_core.wiped = (void *)(page + 64);
         ips_core.alive = (const volatile uint64_t *)page;
     }
-    *(volatile uint64_t *)(uintptr_t)ips_core.alive = 1;
+    *(volatile uint64_t *)(uintptr_t)ips_core.alive =
+        ips_core.control->probe_extra_ns ? ALIVE_AND_BURNS : ALIVE;
+}
+
+void *ips_core_wiped(void)
+{
+    return ips_core.wiped;
 }
 
 bool ips_core_attach(void)
@@ -432,8 +493,8 @@ bool ips_core_attach(void)
     tried = true;
     if (!run_directory(ips_core.dir, sizeof(ips_core.dir)))
         return false;
-    struct ips_control *c = control_open(ips_core.dir);
-    if (!c)
+    const struct ips_control *c = &control_copy;
+    if (!(ips_core.shared = control_open(ips_core.dir)))
         return false;
     uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
     /* One millisecond between two attempts to find room. */
@@ -446,6 +507,7 @@ bool ips_core_attach(void)
     ips_core.pidns = pidns_inode();
     ips_core.image_stamp = ips_core_now();
     ips_core.generation = 1;
+    ips_core.mult = mult;
     set_alive();
     return true;
 }
@@ -457,6 +519,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     if (!ips_core_attach())
         return false;
     ips_core.main_stream = true;
+    ips_cpu_init();
     struct ips_stream *s = &ips_thread_stream;
     uint64_t signals = ips_sys_block_signals();
     memset(s, 0, sizeof(*s));
@@ -479,6 +542,20 @@ bool ips_core_active(void)
 const struct ips_control *ips_core_control(void)
 {
     return ips_core.control;
+}
+
+void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
+                        void (*ending)(void), void (*flush)(void))
+{
+    ips_core.begun = begun;
+    ips_core.ending = ending;
+    ips_core.flush = flush;
+}
+
+void ips_core_flush(void)
+{
+    if (ips_core.flush && ips_core_active())
+        ips_core.flush();
 }
 
 uint64_t ips_core_image_stamp(void)
@@ -508,6 +585,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.image_stamp = ips_core_now();
     ips_core.generation++;
     ips_threads_forget();
+    ips_cpu_forget();
     struct ips_stream *s = &ips_thread_stream;
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
@@ -568,7 +646,7 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
 
 static void write_end(enum ips_end_kind kind, int status)
 {
-    uint64_t cpu = ips_core_cpu();
+    uint64_t cpu = ips_cpu_read();
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;
@@ -583,6 +661,8 @@ void ips_core_thread_end(void)
     struct ips_stream *s = &ips_thread_stream;
     if (!ips_core.main_stream || ips_in_vfork || s->state != IPS_STREAM_BEGUN)
         return;
+    if (ips_core.ending)
+        ips_core.ending();
     write_end(IPS_END_THREAD, 0);
     ips_threads_remove(s->tid);
     ips_stream_end(s);
@@ -592,6 +672,7 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
 {
     if (!ips_core.main_stream || ips_in_vfork)
         return;
+    ips_core_flush();
     /* The last thread of a program whose main thread has left ends the process
      * after its own end was recorded: its stream goes on. */
     struct ips_stream *s = &ips_thread_stream;

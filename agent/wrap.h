@@ -23,6 +23,7 @@
 #include <pty.h>
 #include <resolv.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -40,7 +41,10 @@
 
 #include "agent/chan_name.h"
 #include "agent/core.h"
+#include "agent/cpu.h"
+#include "agent/exec_target.h"
 #include "agent/fd_table.h"
+#include "agent/stream.h"
 #include "common/types.h"
 
 #define IPS_EXPORT __attribute__((visibility("default")))
@@ -59,6 +63,7 @@
 
 /* --- the real functions (wrap_init.c) ------------------------------------ */
 
+struct sembuf;
 struct ips_real {
 #define X(type, name, parameters) type(*name) parameters;
 #include "agent/wrap_real.def"
@@ -66,6 +71,8 @@ struct ips_real {
 };
 extern struct ips_real ips_real IPS_HIDDEN;
 #define REAL(name) (ips_real.name)
+/* The next definition of `name` behind us, or NULL (wrap_find.c). */
+void *ips_find(const char *name);
 
 enum ips_wrap_state {
     IPS_WRAP_NEW = 0, /* called before our constructor */
@@ -97,49 +104,77 @@ static inline uint64_t ips_wrap_ns(uint64_t stamps)
 /* --- moments ---------------------------------------------------------------
  */
 
-struct ips_moment {
-    uint64_t t, cpu;
-    uint64_t after; /* of a call: the stamp when `cpu` had been read */
-};
-/* The call: time first, so that what we do ourselves counts as the program's
- * CPU on neither side. */
+/* Around a call (agent/cpu.h): the stamp and the thread's CPU time at it. */
 static inline struct ips_moment ips_at_call(void)
 {
-    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
-    return (struct ips_moment){t, cpu, ips_core_now()};
+    return ips_moment_now();
 }
-/* The return: time first again, so that the two readings of the CPU clock (a
- * system call each, 1 us on some machines) are off from their stamps by the
- * same and cancel out in (t_ret - t) - (cpu_ret - cpu). A call shorter than
- * what counts as blocked was on the CPU all the time: its CPU is its length,
- * and the kernel is not asked again (half of a record's cost). Anchored anew at
- * the next call, so nothing adds up. */
 static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
-    uint64_t t = ips_core_now();
-    uint64_t cpu = likely(t - call->after < ips_wrap_blocked || t < call->after)
-                       ? call->cpu + ips_wrap_ns(ips_sub_sat(t, call->after))
-                       : ips_core_cpu();
-    return (struct ips_moment){t, cpu, t};
+    return ips_moment_after(call);
 }
 /* The definition of docs/HACKING.md. */
 static inline bool ips_was_blocked(const struct ips_moment *call,
                                    const struct ips_moment *ret)
 {
-    return ips_sub_sat(ips_wrap_ns(ips_sub_sat(ret->t, call->t)),
-                       ret->cpu - call->cpu) >= 2000;
+    uint64_t stamps = ips_sub_sat(ret->t, call->t);
+    return unlikely(stamps >= ips_wrap_blocked) &&
+           ips_sub_sat(ips_wrap_ns(stamps), ret->cpu - call->cpu) >=
+               IPS_BLOCKED_NS;
 }
+
+/* --- calls under way (wrap_jump.c) ------------------------------------------
+ *
+ * A signal handler that leaves by longjmp takes with it the call that it
+ * interrupted: nobody sees its result, and there is no record. So every thread
+ * knows the frames of its calls under way, and longjmp counts those it leaves
+ * behind (NESTED). Two stores a call; a scope's end closes what it opened. */
+#define IPS_OPEN_MAX 8u /* deeper ones take the place of the outermost */
+struct ips_open {
+    uint32_t depth;
+    uint32_t recs[IPS_OPEN_MAX]; /* ips_recs_open when it began */
+    uint64_t frame[IPS_OPEN_MAX];
+};
+extern IPS_TLS struct ips_open ips_open IPS_HIDDEN;
+
+static inline void ips_call_open(const void *frame)
+{
+    uint32_t at = ips_open.depth;
+    ips_open.depth = at + 1; /* first: a handler in between takes the next */
+    atomic_signal_fence(memory_order_seq_cst);
+    ips_open.frame[at % IPS_OPEN_MAX] = (uint64_t)(uintptr_t)frame;
+    ips_open.recs[at % IPS_OPEN_MAX] = ips_recs_open;
+}
+static inline void ips_call_close(const uint32_t *mark)
+{
+    ips_open.depth = *mark;
+}
+/* At the head of the scope of a call. */
+#define IPS_CALL_MARK                                                          \
+    const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
+        ips_open.depth;                                                        \
+    ips_call_open(&mark_)
 
 /* --- bytes (wrap_record.c) --------------------------------------------------
  */
 
 struct ips_io {
+    uint32_t mark; /* see ips_open */
     struct ips_moment call;
     uint64_t site;
     int fd;
     uint32_t chan;
     enum ips_fd_class klass;
 };
+
+static inline void ips_io_close(const struct ips_io *io)
+{
+    ips_open.depth = io->mark;
+}
+/* Declares a struct ips_io for ips_io_begin. */
+#define IPS_IO(io)                                                             \
+    struct ips_io io __attribute__((cleanup(ips_io_close)));                   \
+    io.mark = ips_open.depth
 
 bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site);
 
@@ -151,7 +186,14 @@ static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
     uint64_t word = ips_fd_get(fd);
     if (ips_fd_class(word) == IPS_FD_NONE && (unsigned)fd < IPS_FD_MAX)
         return false;
-    return ips_io_begin_slow(io, fd, word, site);
+    if (unlikely(ips_fd_class(word) != IPS_FD_STREAM))
+        return ips_io_begin_slow(io, fd, word, site);
+    io->klass = IPS_FD_STREAM;
+    io->fd = fd;
+    io->chan = ips_fd_chan(word);
+    io->site = site;
+    io->call = ips_at_call();
+    return true;
 }
 
 /* Record the return, `result` as the call gave it (errno is read where it is
@@ -183,6 +225,13 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint32_t ready, bool no_wait);
 bool ips_did_not_wait(int fd, const struct ips_moment *call,
                       const struct ips_moment *ret);
+/* What is left of a time that was asked for at `call`, for a call made again
+ * (wrap_wait.c): milliseconds, negative = for ever; a timespec, in `room`, NULL
+ * = for ever. */
+int ips_wait_left_ms(int asked, const struct ips_moment *call);
+const struct timespec *ips_wait_left(const struct timespec *asked,
+                                     const struct ips_moment *call,
+                                     struct timespec *room);
 
 /* FORK; err 0 = it was made. */
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
@@ -198,26 +247,38 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
 /* Names 0, 1 and 2: at the beginning of an image and in a fork child. */
 void ips_wrap_name_standard(void);
 
-/* The environment for a new image: `envp` itself where it has all that a
- * traced child needs, else a copy that has (wrap_exec.c). The copy lies on the
- * caller's stack, or mapped where it is large: a vfork child allocates nothing
- * of its parent's. */
+/* What is about to be executed, as exec and posix_spawn see it; traced where
+ * nothing is recorded here (wrap_exec.c). */
+void ips_exec_look(struct ips_target *target, int dir, const char *path);
+void ips_exec_find(struct ips_target *target, const char *file);
+/* UNSEEN: process `pid` goes on, or is, untraced. Nothing where it is not. */
+void ips_record_untraced(const struct ips_target *target, uint32_t pid);
+void ips_record_unseen(const char *text, size_t length);
+/* In a vfork child that is about to exec: its parent records it. */
+void ips_vfork_target(const struct ips_target *target);
+
+/* The environment for a new image: `envp` itself where it has all that the
+ * target needs, else a copy: with our names and our library where they are
+ * missing, without our library where the target cannot bear it. The copy lies
+ * on the caller's stack, or mapped where it is large: a vfork child allocates
+ * nothing of its parent's. */
 struct ips_env {
     char **envp;
     void *map; /* NULL = not mapped */
     size_t bytes;
 };
 void ips_env_init(void);
-size_t ips_env_bytes(char *const *envp); /* 0 = take it as it is */
-void ips_env_fill(struct ips_env *env, char *const *envp, size_t bytes,
-                  void *room);
+/* 0 = take it as it is */
+size_t ips_env_bytes(char *const *envp, const struct ips_target *target);
+void ips_env_fill(struct ips_env *env, char *const *envp,
+                  const struct ips_target *target, size_t bytes, void *room);
 void ips_env_done(struct ips_env *env); /* errno kept */
 #define IPS_ENV_STACK 16384u
-#define IPS_ENV(env, given)                                                    \
+#define IPS_ENV(env, given, target)                                            \
     struct ips_env env = {NULL, NULL, 0};                                      \
     do {                                                                       \
-        size_t need_ = ips_env_bytes(given);                                   \
-        ips_env_fill(&env, given, need_,                                       \
+        size_t need_ = ips_env_bytes(given, target);                           \
+        ips_env_fill(&env, given, target, need_,                               \
                      need_ &&need_ <= IPS_ENV_STACK ? __builtin_alloca(need_)  \
                                                     : NULL);                   \
     } while (0)

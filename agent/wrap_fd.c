@@ -287,6 +287,7 @@ IPS_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
 {
     if (!ips_wrap_on())
         return REAL(connect)(fd, to, len);
+    IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
     int r = REAL(connect)(fd, to, len);
     int saved = errno;
@@ -326,6 +327,7 @@ IPS_EXPORT int accept(int fd, struct sockaddr *from, socklen_t *len)
 {
     if (!ips_wrap_on())
         return REAL(accept)(fd, from, len);
+    IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
     int r = REAL(accept)(fd, from, len);
     int saved = errno;
@@ -338,6 +340,7 @@ IPS_EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
 {
     if (!ips_wrap_on())
         return REAL(accept4)(fd, from, len, flags);
+    IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
     int r = REAL(accept4)(fd, from, len, flags);
     int saved = errno;

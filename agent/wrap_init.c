@@ -1,10 +1,9 @@
 /* The preload library begins: real functions, run, stdio, standard names. */
 #include "agent/wrap.h"
 
-#include <dlfcn.h>
-
 #include "agent/stdio_slots.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 struct ips_real ips_real;
 int ips_wrap_state;
@@ -20,10 +19,10 @@ static long missing(void)
     return -1;
 }
 
-/* dlsym gives data pointers; ISO C has no cast to a function. */
+/* ips_find gives data pointers; ISO C has no cast to a function. */
 static void find(void *where, const char *name)
 {
-    void *found = dlsym(RTLD_NEXT, name);
+    void *found = ips_find(name);
     if (!found)
         found = (void *)(uintptr_t)missing;
     memcpy(where, &found, sizeof(found));
@@ -63,10 +62,35 @@ static void name_entry(const struct entry *e, int list)
         ips_chan_name(fd, ips_fd_get(fd), &hint);
 }
 
+/* Descriptors 3 to 255 by one call: what is closed is POLLNVAL. Most programs
+ * inherit none, and /proc costs ten times as much. false: one above the middle
+ * is open, so there may be more beyond. */
+static bool name_low_inherited(void)
+{
+    enum { FIRST = 3, LAST = 255, MIDDLE = 125 };
+    const struct ips_chan_hint hint = {.flags = IPS_CHAN_INHERITED};
+    struct pollfd at[LAST - FIRST + 1];
+    const struct timespec none = {0, 0};
+    for (int i = 0; i <= LAST - FIRST; i++)
+        at[i] = (struct pollfd){.fd = FIRST + i};
+    if (ips_sys6(SYS_ppoll, (long)at, LAST - FIRST + 1, (long)&none, 0, 0, 0) <
+        0)
+        return false; /* RLIMIT_NOFILE is lower */
+    for (int i = MIDDLE; i <= LAST - FIRST; i++)
+        if (!(at[i].revents & POLLNVAL))
+            return false;
+    for (int i = 0; i < MIDDLE; i++)
+        if (!(at[i].revents & POLLNVAL))
+            ips_chan_name(at[i].fd, ips_fd_get(at[i].fd), &hint);
+    return true;
+}
+
 /* A new image holds open what it inherited though it may never use it, and an
  * end-of-file elsewhere waits for that. */
 static void name_inherited(void)
 {
+    if (name_low_inherited())
+        return;
     _Alignas(struct entry) char buf[2048];
     long got;
     int list =
@@ -101,6 +125,7 @@ void ips_wrap_init(void)
 {
     int saved = errno;
     find_all();
+    ips_sample_init();
     if (ips_in_vfork || !ips_core_init(IPS_START_IMAGE)) {
         ips_wrap_state = IPS_WRAP_OFF;
         errno = saved;
@@ -111,9 +136,8 @@ void ips_wrap_init(void)
     const struct ips_clock *clock = &control->clock;
     bool tsc = clock->kind == IPS_CLOCK_TSC && clock->mult_q32 != 0;
     ips_wrap_mult = tsc ? clock->mult_q32 : one;
-    ips_wrap_blocked = 2000 * one / ips_wrap_mult;
+    ips_wrap_blocked = IPS_BLOCKED_NS * one / ips_wrap_mult;
     ips_env_init();
-    ips_chan_init();
     ips_thread_init();
     ips_fork_init();
     ips_stdio_init();
@@ -125,8 +149,10 @@ void ips_wrap_init(void)
     errno = saved;
 }
 
-static __attribute__((constructor(101))) void begin(void)
+/* The C library hands constructors what it hands main(). */
+static __attribute__((constructor(101))) void begin(int argc, char **argv)
 {
+    ips_core_arguments = argc > 0 ? argv : NULL;
     if (ips_wrap_state == IPS_WRAP_NEW)
         ips_wrap_init();
 }

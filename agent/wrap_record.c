@@ -3,27 +3,39 @@
 
 #include <sys/signalfd.h>
 
+#include "agent/modules.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
-void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
-                   struct ips_moment call, struct ips_moment ret,
-                   int64_t result, int err, uint64_t site, uint32_t ready)
+static inline __attribute__((always_inline)) void
+put_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
+       const struct ips_moment *call, const struct ips_moment *ret,
+       int64_t result, int err, uint64_t site, uint32_t ready)
 {
     ips_spin_over();
     struct ips_rec_io *rec =
-        (struct ips_rec_io *)ips_rec_begin_at(type, sizeof(*rec), call.t);
+        (struct ips_rec_io *)ips_rec_begin_at(type, sizeof(*rec), call->t);
     if (!rec)
         return;
     rec->h.a = chan;
-    rec->t_ret = ret.t;
-    rec->cpu = call.cpu;
-    rec->cpu_ret = ret.cpu;
+    rec->t_ret = ret->t;
+    rec->cpu = call->cpu;
+    rec->cpu_ret = ret->cpu;
     rec->result = result;
     rec->site = site;
     rec->op = (uint16_t)op;
     rec->err = (uint16_t)err;
     rec->ready = ready;
     ips_rec_publish(rec);
+    ips_module_note(site);
+    ips_stack_note(call->t, ret->t, site);
+}
+
+void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
+                   struct ips_moment call, struct ips_moment ret,
+                   int64_t result, int err, uint64_t site, uint32_t ready)
+{
+    put_io(type, chan, op, &call, &ret, result, err, site, ready);
 }
 
 struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
@@ -69,6 +81,7 @@ bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
     io->fd = fd;
     io->chan = ips_fd_chan(word);
     io->site = site;
+    ips_call_open(io);
     io->call = io->klass == IPS_FD_FILE ? ips_file_call(false) : ips_at_call();
     return true;
 }
@@ -102,15 +115,15 @@ ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
 {
     if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM)
         return sent_other(io, result);
-    int err = errno;
     struct ips_moment ret = ips_at_return(&io->call);
+    int err = result < 0 ? errno : 0;
     if (result == 0 && io->klass == IPS_FD_STREAM)
         return result;
     if (result >= 0 && io->klass == IPS_FD_DGRAM)
         ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
                        (uint64_t)result, name, name_len);
-    ips_record_io(IPS_REC_SEND, io->chan, op, io->call, ret, result,
-                  result < 0 ? err : 0, io->site, 0);
+    put_io(IPS_REC_SEND, io->chan, op, &io->call, &ret, result, err, io->site,
+           0);
     return result;
 }
 
@@ -165,8 +178,8 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
         return ips_file_done(&io->call, result, io->site), result;
     if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM)
         return received_other(io, result, iov, iovcnt);
-    int err = errno;
     struct ips_moment ret = ips_at_return(&io->call);
+    int err = result < 0 ? errno : 0;
     if (result == 0 && asked_for_nothing(iov, iovcnt))
         return result;
     if (result >= 0)
@@ -178,8 +191,8 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
                  ips_did_not_wait(io->fd, &io->call, &ret);
     if (again && ips_spin_failed(&io->call, &ret, io->chan, io->site))
         return result;
-    ips_record_io(result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op,
-                  io->call, ret, result, result < 0 ? err : 0, io->site, 0);
+    put_io(result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op,
+           &io->call, &ret, result, err, io->site, 0);
     if (again)
         ips_spin_recorded();
     return result;
@@ -223,4 +236,5 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
     rec->status = status;
     rec->kind = kind;
     ips_rec_publish(rec);
+    ips_stack_note(call.t, ret.t, 0);
 }

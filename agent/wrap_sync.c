@@ -5,7 +5,9 @@
 #include <dlfcn.h>
 #include <sys/sysmacros.h>
 
+#include "agent/modules.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 struct ips_sync_real ips_sync_real;
 struct ips_sync_known ips_sync_known;
@@ -332,6 +334,8 @@ void ips_sync_acquired(enum ips_sync kind, const struct ips_thing *thing,
                        int err, uint64_t site)
 {
     record(IPS_REC_ACQUIRE, kind, thing, call, ret, value, err, site);
+    ips_module_note(site);
+    ips_stack_note(call.t, ret.t, site);
 }
 
 void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
@@ -339,6 +343,7 @@ void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
 {
     record(IPS_REC_RELEASE, kind, thing, call, ips_at_return(&call), value, 0,
            site);
+    ips_module_note(site);
 }
 
 /* --- spinning

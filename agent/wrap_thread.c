@@ -7,6 +7,7 @@
 #include "agent/wrap.h"
 
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 /* --- arguments on their way to the new thread
  * ------------------------------------ */
@@ -20,6 +21,7 @@ struct start {
         thrd_start_t c11;
     } fn;
     void *arg;
+    uint64_t stack; /* its size */
 };
 #define STARTS 1024u /* creations under way at once */
 static struct start starts[STARTS];
@@ -73,7 +75,9 @@ static struct start start_begin(void *p)
     copy.seq = s->seq;
     copy.fn = s->fn;
     copy.arg = s->arg;
+    copy.stack = s->stack;
     start_free(s);
+    ips_sample_stack(copy.stack);
     ips_core_thread_start(copy.seq, copy.ptid);
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
@@ -156,6 +160,7 @@ static void created(uint64_t thread, int err, uint64_t seq,
 {
     int saved = errno;
     ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err);
+    ips_sample_threads();
     if (err) {
         start_free(s);
     } else {
@@ -164,6 +169,19 @@ static void created(uint64_t thread, int err, uint64_t seq,
             atomic_store(&k->seq, seq);
     }
     errno = saved;
+}
+
+/* Of a thread to be made with `attr`, NULL as by default. */
+static uint64_t stack_size(const pthread_attr_t *attr)
+{
+    pthread_attr_t usual;
+    size_t size = 0;
+    if (!attr && pthread_attr_init(&usual) != 0)
+        return 0;
+    pthread_attr_getstacksize(attr ? attr : &usual, &size);
+    if (!attr)
+        pthread_attr_destroy(&usual);
+    return size;
 }
 
 IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
@@ -177,6 +195,7 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     s->seq = seq;
     s->fn.posix = fn;
     s->arg = arg;
+    s->stack = stack_size(attr);
     struct ips_moment call = ips_at_call();
     int err = REAL(pthread_create)(thread, attr, start_posix, s);
     created(err ? 0 : (uint64_t)*thread, err, seq, call, s);
@@ -193,6 +212,7 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     s->seq = seq;
     s->fn.c11 = fn;
     s->arg = arg;
+    s->stack = stack_size(NULL);
     struct ips_moment call = ips_at_call();
     int err = REAL(thrd_create)(thread, start_c11, s);
     created(err ? 0 : (uint64_t)*thread, err, seq, call, s);

@@ -9,6 +9,7 @@
 
 #include "client/out.h"
 #include "client/units.h"
+#include "proto/message.h"
 
 static void put_count(struct ipsq_json *j, const char *key, uint64_t n)
 {
@@ -28,6 +29,14 @@ static void put_list(struct ipsq_json *j, const char *key, char **item,
     struct ipsq_cell cell = ipsq_list(item, count);
     ipsq_json_key(j, key);
     ipsq_json_cell(j, IPSQ_LIST, &cell);
+}
+
+/* A fraction of the CPU the program took for itself. */
+static struct ipsq_cell dilation(const Ips__Certificate *c)
+{
+    return ipsq_real(c->dilation_ppm == UINT64_MAX
+                         ? IPS_UNMEASURED_REAL
+                         : (double)c->dilation_ppm / 1e6);
 }
 
 static void put_lost(struct ipsq_json *j, const Ips__Certificate *c)
@@ -58,6 +67,23 @@ static void put_lanes(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
+static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
+{
+    ipsq_json_key(j, "untraced");
+    ipsq_json_open(j, '[');
+    for (size_t i = 0; i < c->n_untraced; i++) {
+        const Ips__Untraced *u = c->untraced[i];
+        ipsq_json_open(j, '{');
+        put_text(j, "machine", u->machine);
+        put_text(j, "cause", u->cause);
+        put_text(j, "program", u->program);
+        put_count(j, "count", u->count);
+        put_count(j, "pid", u->pid);
+        ipsq_json_close(j, '}');
+    }
+    ipsq_json_close(j, ']');
+}
+
 /* What an answer without a certificate is worth. */
 static const Ips__Certificate *or_none(const Ips__Certificate *c)
 {
@@ -73,6 +99,7 @@ static const Ips__Certificate *or_none(const Ips__Certificate *c)
     none.any = none.any_on_path = none.any_unmatched = UINT64_MAX;
     none.spin_ns = UINT64_MAX;
     none.probe_ns = none.overhead_ns = none.unattributed_cpu_ns = UINT64_MAX;
+    none.dilation_ppm = UINT64_MAX;
     return &none;
 }
 
@@ -96,16 +123,32 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_list(j, "machines", c->machines, c->n_machines);
     put_list(j, "missing_machines", c->missing_machines, c->n_missing_machines);
     put_count(j, "untraced_processes", c->untraced_processes);
+    put_untraced(j, c);
     put_list(j, "unseen", c->unseen, c->n_unseen);
     put_text(j, "clock", c->clock);
     put_text(j, "engine", c->engine);
     put_count(j, "probe_ns", c->probe_ns);
     put_count(j, "overhead_ns", c->overhead_ns);
+    struct ipsq_cell share = dilation(c);
+    ipsq_json_key(j, "dilation");
+    ipsq_json_cell(j, IPSQ_SHARE, &share);
     put_text(j, "message_times", c->message_times);
     put_lanes(j, c);
     put_count(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
     put_list(j, "notes", c->notes, c->n_notes);
     ipsq_json_close(j, '}');
+}
+
+/* "m1: 2 static: /usr/bin/x (pid 77)" */
+static char *untraced_text(char out[512], const Ips__Untraced *u)
+{
+    size_t n = (size_t)snprintf(out, 512, "%.100s: %" PRIu64 " %.32s",
+                                u->machine, u->count, u->cause);
+    if (*u->program)
+        n += (size_t)snprintf(out + n, 512 - n, ": %.250s", u->program);
+    if (u->pid)
+        snprintf(out + n, 512 - n, " (pid %" PRIu32 ")", u->pid);
+    return out;
 }
 
 static void tsv_line(FILE *f, const char *key, enum ipsq_kind kind,
@@ -138,8 +181,14 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
              ipsq_list(c->missing_machines, c->n_missing_machines));
     tsv_line(f, "untraced_processes", IPSQ_COUNT,
              ipsq_count(c->untraced_processes));
+    for (size_t i = 0; i < c->n_untraced; i++) {
+        char text[512];
+        tsv_line(f, "untraced", IPSQ_TEXT,
+                 ipsq_text(untraced_text(text, c->untraced[i])));
+    }
     tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text(c->message_times));
     tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count(c->overhead_ns));
+    tsv_line(f, "dilation", IPSQ_SHARE, dilation(c));
 }
 
 /* "3 unmatched", where it is any. */
@@ -219,8 +268,11 @@ static void say_costs(FILE *f, const Ips__Certificate *c)
     if (c->overhead_ns && c->overhead_ns != UINT64_MAX) {
         ipsq_format_ns(c->overhead_ns, overhead);
         ipsq_format_ns(c->probe_ns, probe);
-        fprintf(f, "%smeasuring cost %s CPU (%s an event)", before, overhead,
-                probe);
+        fprintf(f, "%smeasuring cost %s CPU", before, overhead);
+        if (c->dilation_ppm != UINT64_MAX)
+            fprintf(f, ", %.2f%% of the program's",
+                    (double)c->dilation_ppm / 1e4);
+        fprintf(f, " (%s a recorded call)", probe);
         before = "; ";
     }
     if (*before == ';')
@@ -260,6 +312,10 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
                 "  %s CPU that wait() reports belongs to no thread's "
                 "record\n",
                 unattributed);
+    }
+    for (size_t i = 0; i < c->n_untraced; i++) {
+        char text[512], *line = untraced_text(text, c->untraced[i]);
+        say_list(f, "untraced", &line, 1);
     }
     say_list(f, "not seen", c->unseen, c->n_unseen);
     say_list(f, "note", c->notes, c->n_notes);

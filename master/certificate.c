@@ -96,6 +96,36 @@ static void add_unseen(struct arena *a, struct certificate *c, size_t *cap,
         c->msg.unseen[c->msg.n_unseen++] = arena_printf(a, "%s", text);
 }
 
+static void add_untraced(struct arena *a, struct certificate *c,
+                         const struct part *p)
+{
+    const Ips__SyncAnswer *s = p->sync;
+    for (size_t i = 0; i < s->n_untraced; i++) {
+        const Ips__Untraced *from = s->untraced[i];
+        Ips__Untraced *row = arena_alloc(a, sizeof(*row));
+        if (!row || !arena_grow(a, &c->msg.untraced, c->msg.n_untraced,
+                                &c->untraced_cap, sizeof(Ips__Untraced *)))
+            return;
+        ips__untraced__init(row);
+        row->machine = arena_printf(a, "%s", p->machine);
+        row->cause = arena_printf(a, "%s", from->cause);
+        row->program = arena_printf(a, "%s", from->program);
+        row->count = from->count;
+        row->pid = from->pid;
+        c->msg.untraced[c->msg.n_untraced++] = row;
+    }
+}
+
+/* By how much recording made the program's CPU time more than its own. */
+static uint64_t dilation_ppm(uint64_t overhead_ns, uint64_t cpu_ns)
+{
+    uint64_t own = ips_sub_sat(cpu_ns, overhead_ns);
+    if (own == 0)
+        return UINT64_MAX;
+    ips_u128 ppm = (ips_u128)overhead_ns * 1000000 / own;
+    return ppm < UINT64_MAX ? (uint64_t)ppm : UINT64_MAX;
+}
+
 static void add_part(const struct part *p, struct arena *a,
                      struct certificate *c, size_t *unseen_cap)
 {
@@ -109,8 +139,8 @@ static void add_part(const struct part *p, struct arena *a,
     m->untraced_processes += s->state->untraced;
     m->unattributed_cpu_ns += s->unattributed_cpu_ns;
     m->probe_ns = ips_max_u64(m->probe_ns, s->probe_ns);
-    m->overhead_ns = ips_add_sat(
-        m->overhead_ns, ips_mul_q32(s->state->events, s->probe_ns << 32));
+    m->overhead_ns = ips_add_sat(m->overhead_ns, s->overhead_ns);
+    c->cpu_ns = ips_add_sat(c->cpu_ns, s->cpu_ns);
     if (p->settled) { /* knows the other machines' ends too */
         m->unmatched += p->settled->unmatched;
         m->pending += p->settled->pending;
@@ -123,6 +153,7 @@ static void add_part(const struct part *p, struct arena *a,
     }
     for (size_t i = 0; i < s->n_unseen; i++)
         add_unseen(a, c, unseen_cap, s->unseen[i]);
+    add_untraced(a, c, p);
 }
 
 void certificate_fill(const struct query *q, struct arena *a,
@@ -137,6 +168,7 @@ void certificate_fill(const struct query *q, struct arena *a,
     fill_machines(q, a, c);
     for (uint32_t i = 0; i < q->gather.count; i++)
         add_part(q->gather.active[i], a, c, &unseen_cap);
+    c->msg.dilation_ppm = dilation_ppm(c->msg.overhead_ns, c->cpu_ns);
     c->msg.ambiguous += q->gather.ambiguous;
     if (c->msg.pending > 0)
         certificate_note(
@@ -146,10 +178,4 @@ void certificate_fill(const struct query *q, struct arena *a,
                          "open, or whose other machine is missing, have no "
                          "sender yet",
                          c->msg.pending));
-    if (c->msg.untraced_processes > 0)
-        certificate_note(a, c,
-                         arena_printf(a,
-                                      "%" PRIu64 " child processes were "
-                                      "started that never spoke: not traced",
-                                      c->msg.untraced_processes));
 }

@@ -39,7 +39,9 @@ static int run_passes(struct build *b)
     if (rc < 0)
         return rc;
     b_states(b);
-    rc = b_ends(b);
+    rc = b_untraced(b);
+    if (rc == 0)
+        rc = b_ends(b);
     if (rc == 0)
         rc = b_peers(b);
     if (rc == 0)
@@ -80,6 +82,7 @@ static void release_build(struct build *b)
     free(b->syncs.v);
     free(b->spins.v);
     free(b->cpus.v);
+    free(b->unseens.v);
     free(b->chans.v);
     free(b->kills.v);
     free(b->takings.v);
@@ -118,6 +121,8 @@ void ips_built_release(struct ips_built *b)
     free(b->threads);
     free(b->ends);
     free(b->traffic);
+    free(b->untraced);
+    free(b->unseen);
     if (b->more) {
         free(b->more->exts);
         free(b->more->outs);

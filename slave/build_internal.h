@@ -7,6 +7,7 @@
  *   scan     reads every record once: streams, and the rare records apart
  *   process  images -> processes, threads -> chains, forks and joins linked
  *   signal   which KILL or child's end a SIGNAL hangs on
+ *   untraced what was seen to begin and never spoke
  *   channel  CHAN records -> ends, peers by name
  *   sync     which release let whom go, of locks and their like
  *   node     reads every record again, chain by chain: nodes and operations
@@ -133,13 +134,17 @@ struct b_stream {
     uint64_t first_ns, last_ns; /* of its records */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_room;
+    uint64_t read_ns; /* b_cost: the agent read the CPU clock last */
+    uint32_t blocks_unread;
     /* START */
     uint8_t start_kind; /* 0 none */
     uint32_t ppid;
     uint64_t start_ns, start_cpu, fork_seq, parent_image;
     bool exec_last; /* ends in EXEC without EXECFAIL */
     uint64_t exec_ns;
-    uint8_t end_kind; /* of the last END, 0 none */
+    const uint8_t *exec; /* path of its last EXEC, or NULL */
+    bool named_exec;     /* untraced: it is said where it went */
+    uint8_t end_kind;    /* of the last END, 0 none */
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of its last NAME, or NULL */
     uint32_t name_len;
@@ -185,6 +190,7 @@ struct b_fork {
     uint32_t node;
     uint8_t kind;
     bool failed;
+    bool named; /* untraced: it is said what the child is */
 };
 
 struct b_join {
@@ -235,6 +241,12 @@ struct b_taking { /* SIGNAL */
     uint32_t from, sig; /* sender's pid, 0 none */
     int32_t code;
     uint32_t kill, child; /* kills[], process; or IPS_NONE */
+};
+struct b_unseen { /* UNSEEN */
+    uint64_t t;
+    const uint8_t *text;
+    uint32_t len, stream;
+    uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
 };
 
 struct b_chan {
@@ -331,6 +343,7 @@ struct build {
     B_ARRAY(struct b_sync) syncs;
     B_ARRAY(struct b_spin) spins;
     B_ARRAY(struct b_cpu) cpus;
+    B_ARRAY(struct b_unseen) unseens;
     B_ARRAY(struct b_chan) chans;
     B_ARRAY(struct b_kill) kills;
     B_ARRAY(struct b_taking) takings;
@@ -339,6 +352,7 @@ struct build {
     B_ARRAY(struct b_op) ops;
     B_ARRAY(struct b_dgram) dgrams;
     B_ARRAY(struct b_event) events;
+    uint64_t cost_ps; /* of recording */
     B_ARRAY(struct b_ext) exts;
     B_ARRAY(struct b_hold) holds;
     B_ARRAY(struct b_release) releases;
@@ -364,19 +378,22 @@ struct ips_build_more {
 
 /* ---- passes ---- */
 
-int b_scan(struct build *b) IPS_MUST_USE;         /* build_scan.c */
-int b_processes(struct build *b) IPS_MUST_USE;    /* build_process.c */
-int b_links(struct build *b) IPS_MUST_USE;        /* build_link.c */
-int b_signals(struct build *b) IPS_MUST_USE;      /* build_signal.c */
-void b_signal_arcs(struct build *b);              /* build_signal.c */
-int b_ends(struct build *b) IPS_MUST_USE;         /* build_channel.c */
-int b_peers(struct build *b) IPS_MUST_USE;        /* build_peer.c */
-int b_sync_match(struct build *b) IPS_MUST_USE;   /* build_sync.c */
-int b_nodes(struct build *b) IPS_MUST_USE;        /* build_node.c */
-void b_sync_arcs(struct build *b);                /* build_sync.c */
-void b_states(struct build *b);                   /* build_settle.c */
-int b_holders(struct build *b) IPS_MUST_USE;      /* build_hold.c */
-int b_match(struct build *b) IPS_MUST_USE;        /* build_match.c */
+int b_scan(struct build *b) IPS_MUST_USE;       /* build_scan.c */
+int b_processes(struct build *b) IPS_MUST_USE;  /* build_process.c */
+int b_links(struct build *b) IPS_MUST_USE;      /* build_link.c */
+int b_signals(struct build *b) IPS_MUST_USE;    /* build_signal.c */
+void b_signal_arcs(struct build *b);            /* build_signal.c */
+int b_untraced(struct build *b) IPS_MUST_USE;   /* build_untraced.c */
+int b_ends(struct build *b) IPS_MUST_USE;       /* build_channel.c */
+int b_peers(struct build *b) IPS_MUST_USE;      /* build_peer.c */
+int b_sync_match(struct build *b) IPS_MUST_USE; /* build_sync.c */
+int b_nodes(struct build *b) IPS_MUST_USE;      /* build_node.c */
+void b_sync_arcs(struct build *b);              /* build_sync.c */
+void b_states(struct build *b);                 /* build_settle.c */
+int b_holders(struct build *b) IPS_MUST_USE;    /* build_hold.c */
+int b_match(struct build *b) IPS_MUST_USE;      /* build_match.c */
+void b_cost(struct build *b, struct b_stream *s, uint32_t type, uint32_t word,
+            uint64_t t, const uint8_t *p);        /* build_cost.c */
 void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */

@@ -262,6 +262,25 @@ static int scan_cpu(struct scan *c, const uint8_t *p)
     return 0;
 }
 
+static int scan_unseen(struct scan *c, const uint8_t *p, uint32_t len)
+{
+    const struct build *b = c->b;
+    saw(c->s, c->t, c->t);
+    int rc = B_MORE(c->b->unseens, c->b->err);
+    if (rc < 0)
+        return rc;
+    uint32_t n = b->forks.n;
+    const uint8_t *text = p + sizeof(struct ips_rec_text);
+    c->b->unseens.v[c->b->unseens.n++] = (struct b_unseen){
+        .t = c->t,
+        .text = text,
+        .len = (uint32_t)strnlen((const char *)text,
+                                 len - sizeof(struct ips_rec_text)),
+        .stream = c->index,
+        .fork = n > c->s->first_fork ? n - 1 : IPS_NONE};
+    return 0;
+}
+
 static void scan_end(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_end r;
@@ -276,7 +295,8 @@ static void scan_end(struct scan *c, const uint8_t *p)
     s->end_status = r.status;
 }
 
-/* Records whose fields at offset 16 are the CPU: CLOSE, MARK, NAME, EXEC. */
+/* Records whose fields at offset 16 are the CPU: CLOSE, MARK, NAME, EXEC,
+ * SAMPLE, ENTER, EXIT. */
 static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
                          uint32_t len)
 {
@@ -291,6 +311,9 @@ static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
                                         len - sizeof(struct ips_rec_text));
     } else if (type == IPS_REC_EXEC) {
         s->exec_ns = c->t;
+        const uint8_t *path = p + sizeof(struct ips_rec_exec);
+        s->exec =
+            memchr(path, 0, len - sizeof(struct ips_rec_exec)) ? path : NULL;
         s->node_room++;
     } else if (type == IPS_REC_CLOSE) {
         s->node_room++;
@@ -302,7 +325,9 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
 {
     struct b_stream *s = c->s;
     if (type != IPS_REC_LOST && type != IPS_REC_NAME &&
-        type != IPS_REC_THREADCPU)
+        type != IPS_REC_THREADCPU && type != IPS_REC_SAMPLE &&
+        type != IPS_REC_STACK && type != IPS_REC_MODULE &&
+        type != IPS_REC_COUNT)
         s->exec_last = type == IPS_REC_EXEC;
     switch (type) {
     case IPS_REC_SEND:
@@ -331,14 +356,19 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_ACQUIRE:
     case IPS_REC_RELEASE:
         return scan_sync(c, type, p);
+    case IPS_REC_UNSEEN:
+        return scan_unseen(c, p, len);
     case IPS_REC_CLOSE:
     case IPS_REC_MARK:
     case IPS_REC_NAME:
     case IPS_REC_EXEC:
     case IPS_REC_EXECFAIL:
+    case IPS_REC_SAMPLE:
+    case IPS_REC_ENTER:
+    case IPS_REC_EXIT:
         scan_stamped(c, type, p, len);
         return 0;
-    default: /* ENTER, EXIT, DGRAM, LOST, reserved and unknown types */
+    default: /* DGRAM, LOST, reserved and unknown types */
         return 0;
     }
 }
@@ -364,6 +394,7 @@ static int scan_stream(struct build *b, uint32_t index)
         c.word = h.word;
         c.t = b_time(&s->clock, c.word, h.t);
         s->events++;
+        b_cost(b, s, type, c.word, c.t, p);
         int rc = scan_record(&c, type, p, len);
         if (rc < 0)
             return rc;

@@ -49,7 +49,7 @@ static int on_acquire(struct maker *m, struct b_sync *s,
                      : s->err == EINTR ? IPS_WAIT_SIGNAL
                                        : IPS_WAIT_TIMER,
                      waited);
-    if (!got && !second)
+    if (!got && !second && s->cause == IPS_NONE)
         b->out->counts.idle++;
     if (s->kind == IPS_SYNC_BARRIER) {
         s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);

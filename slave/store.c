@@ -41,7 +41,17 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS traffic(run INTEGER, end INTEGER,"
     " process INTEGER, sent_messages INTEGER, sent_bytes INTEGER,"
     " recv_messages INTEGER, recv_bytes INTEGER,"
-    " PRIMARY KEY(run, end, process)) WITHOUT ROWID;";
+    " PRIMARY KEY(run, end, process)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS procedure(run INTEGER, process INTEGER,"
+    " name TEXT, module TEXT, file TEXT, line INTEGER, self_ns INTEGER,"
+    " total_ns INTEGER, samples INTEGER, calls INTEGER);"
+    "CREATE INDEX IF NOT EXISTS procedure_run ON procedure(run, process);"
+    "CREATE TABLE IF NOT EXISTS symbol(id INTEGER PRIMARY KEY,"
+    " module TEXT NOT NULL, address INTEGER NOT NULL, grade INTEGER NOT NULL,"
+    " text TEXT NOT NULL, UNIQUE(module, address));"
+    "CREATE TABLE IF NOT EXISTS unseen(run INTEGER, kind INTEGER,"
+    " pid INTEGER, dev INTEGER, ino INTEGER, writes INTEGER, path TEXT,"
+    " PRIMARY KEY(run, kind, pid, dev, ino, writes)) WITHOUT ROWID;";
 
 static const char *const statements[SLAVE_STMT_COUNT] = {
     [SLAVE_STMT_BEGIN] = "BEGIN IMMEDIATE",
@@ -79,6 +89,19 @@ static const char *const statements[SLAVE_STMT_COUNT] = {
     [SLAVE_STMT_PUT_CHANNEL] =
         "INSERT INTO channel VALUES(?,?,?,?,?,?,?,?,?,?,?)",
     [SLAVE_STMT_PUT_TRAFFIC] = "INSERT INTO traffic VALUES(?,?,?,?,?,?,?)",
+    [SLAVE_STMT_PUT_PROCEDURE] =
+        "INSERT INTO procedure VALUES(?,?,?,?,?,?,?,?,?,?)",
+    [SLAVE_STMT_GET_SYMBOL] =
+        "SELECT text, grade FROM symbol WHERE module=? AND address=?",
+    [SLAVE_STMT_PUT_SYMBOL] =
+        "INSERT OR REPLACE INTO symbol(module, address, grade, text)"
+        " VALUES(?,?,?,?)",
+    [SLAVE_STMT_TRIM_SYMBOL] = "DELETE FROM symbol WHERE id<=?",
+    [SLAVE_STMT_PUT_UNSEEN] =
+        "INSERT OR IGNORE INTO unseen VALUES(?,?,?,?,?,?,?)",
+    [SLAVE_STMT_UNSEEN] = "SELECT kind, pid, dev, ino, writes, path FROM unseen"
+                          " WHERE run=? ORDER BY kind, dev, ino, pid"
+                          " LIMIT 4096",
 };
 
 #define LOST_TEXT_BYTES (21 * IPS_LOST_COUNT + 1)
@@ -306,9 +329,9 @@ int slave_store_clear(struct slave_store *s, int64_t run,
 int slave_store_drop_run(struct slave_store *s, int64_t run,
                          struct ips_err *err)
 {
-    static const char *const tables[] = {"process", "thread",  "channel",
-                                         "traffic", "segment", "stream",
-                                         "run",     NULL};
+    static const char *const tables[] = {
+        "process", "thread", "channel", "traffic", "procedure",
+        "segment", "stream", "unseen",  "run",     NULL};
     int rc = slave_store_begin(s, err);
     if (rc == 0)
         rc = slave_store_clear(s, run, tables, err);
@@ -413,4 +436,42 @@ int slave_store_segments(struct slave_store *s, int64_t run,
         rc = each(&row, arg);
     }
     return end_walk(s, SLAVE_STMT_SEGMENTS, rc ? SQLITE_DONE : step, rc, err);
+}
+
+int slave_store_put_unseen(struct slave_store *s, int64_t run,
+                           const struct slave_unseen_row *row,
+                           struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_UNSEEN];
+    (void)sqlite3_bind_int64(q, 1, run);
+    slave_bind_u64(q, 2, row->kind);
+    slave_bind_u64(q, 3, row->pid);
+    slave_bind_u64(q, 4, row->dev);
+    slave_bind_u64(q, 5, row->ino);
+    slave_bind_u64(q, 6, row->writes);
+    slave_bind_text(q, 7, row->path);
+    return slave_store_step(s, SLAVE_STMT_PUT_UNSEEN, err);
+}
+
+int slave_store_unseen(struct slave_store *s, int64_t run,
+                       int (*each)(const struct slave_unseen_row *row,
+                                   void *arg),
+                       void *arg, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_UNSEEN];
+    int rc = 0, step;
+    (void)sqlite3_bind_int64(q, 1, run);
+    while (rc == 0 && (step = sqlite3_step(q)) == SQLITE_ROW) {
+        struct slave_unseen_row row = {
+            .kind = (uint8_t)sqlite3_column_int(q, 0),
+            .pid = (uint32_t)sqlite3_column_int64(q, 1),
+            .dev = slave_col_u64(q, 2),
+            .ino = slave_col_u64(q, 3),
+            .writes = sqlite3_column_int(q, 4) != 0};
+        const unsigned char *path = sqlite3_column_text(q, 5);
+        snprintf(row.path, sizeof(row.path), "%s",
+                 path ? (const char *)path : "");
+        rc = each(&row, arg);
+    }
+    return end_walk(s, SLAVE_STMT_UNSEEN, rc ? SQLITE_DONE : step, rc, err);
 }
