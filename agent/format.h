@@ -30,9 +30,9 @@
 #define IPS_SEGMENT_SUFFIX ".seg"
 #define IPS_SEGMENT_BYTES (1u << 20)      /* default size, sparse */
 #define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
-#define IPS_GROW_FIRST_BYTES                                                   \
-    (16u << 10) /* first step of MADV_POPULATE_WRITE                           \
-                 */
+/* Populated are first one page, then steps as long as what is there already
+ * (MADV_POPULATE_WRITE), from the one to the other. */
+#define IPS_GROW_FIRST_BYTES (16u << 10)
 #define IPS_GROW_STEP_BYTES (64u << 10)
 
 enum ips_clock_kind {
@@ -204,6 +204,7 @@ struct ips_rec_head {
     X(SYSLOG, 25, "syslog")                                                    \
     X(DISK, 26, "file")                                                        \
     X(TERMINAL, 27, "terminal")                                                \
+    X(SPIN, 28, "fruitless attempts")                                          \
     X(OTHER, 31, "other")
 enum ips_op {
 #define X(name, number, text) IPS_OP_##name = (number),
@@ -354,7 +355,8 @@ struct ips_rec_stack { /* a = frames; h.t = that of the record before it */
     uint64_t frames[]; /* return addresses, the call's own first */
 };
 
-struct ips_rec_count { /* calls of one procedure by this thread */
+/* Calls of one procedure without ENTER. 0 calls: from `t` on it has none. */
+struct ips_rec_count { /* a = tid of the thread that called, 0 this one */
     struct ips_rec_head h;
     uint64_t procedure; /* address of its entry */
     uint64_t calls;     /* since the COUNT before of the same procedure */
@@ -395,7 +397,10 @@ struct ips_rec_sync { /* a = enum ips_sync */
     uint64_t object;
     uint64_t site;
     int32_t value; /* RELEASE: how many it lets go (broadcast -1); ACQUIRE of a
-                      barrier: 1 in the serial thread; COND: 0 */
+                      barrier: 1 in the serial thread; COND: 0; MUTEX: 1 taken
+                      again at the end of the wait for the condition in the
+                      record before; 2: waited by spinning (trylock); err
+                      EOWNERDEAD: the tid that died */
     uint32_t err;  /* ACQUIRE: errno it ended with (ETIMEDOUT), 0 got it */
 };
 

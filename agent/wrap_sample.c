@@ -9,6 +9,7 @@
 
 #include "agent/core.h"
 #include "agent/modules.h"
+#include "agent/procs.h"
 #include "agent/sys.h"
 #include "agent/unwind.h"
 #include "agent/wrap.h"
@@ -157,6 +158,7 @@ static void write_sample(const ucontext_t *uc)
     ips_unwind_context(&u, uc);
     set_bounds(&u, &uc->uc_stack);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX);
+    ips_procs_sampled(t);
     for (uint32_t i = 0; i < n; i++)
         ips_module_note(frames[i]);
     struct ips_rec_sample *rec = (struct ips_rec_sample *)ips_rec_begin_at(
@@ -259,14 +261,21 @@ static void on_begin(enum ips_start_kind kind)
         install(true);
         ips_modules_begin();
     }
+    ips_procs_begin(kind);
     memset(sampling.recent, 0, sizeof(sampling.recent));
     if (sampling.end)
         arm();
 }
 
+static void on_end(void)
+{
+    disarm();
+    ips_procs_end();
+}
+
 void ips_sample_init(void)
 {
-    ips_core_on_stream(on_begin, disarm);
+    ips_core_on_stream(on_begin, on_end, ips_procs_flush_all);
 }
 
 void ips_sample_threads(void)

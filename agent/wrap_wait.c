@@ -105,6 +105,27 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         return r;                                                              \
     } while (0)
 
+/* The same of a poll, select or epoll; `no_wait`: its timeout was 0. */
+#define POLL(op, real_call, ready, no_wait, again)                             \
+    do {                                                                       \
+        if (!ips_wrap_on())                                                    \
+            return real_call;                                                  \
+        IPS_CALL_MARK;                                                         \
+        bool asks = no_wait; /* the call changes it */                         \
+        struct ips_moment call = ips_at_call();                                \
+        int r;                                                                 \
+        IPS_UNDISTURBED(r, real_call, r == -1, errno, again);                  \
+        int saved = errno;                                                     \
+        ips_record_poll(op, call, r, saved, IPS_SITE, ready, asks);            \
+        errno = saved;                                                         \
+        return r;                                                              \
+    } while (0)
+
+static bool zero(const struct timespec *ts)
+{
+    return ts && ts->tv_sec == 0 && ts->tv_nsec == 0;
+}
+
 int ips_wait_left_ms(int asked, const struct ips_moment *call)
 {
     if (asked <= 0)
@@ -140,7 +161,7 @@ const struct timespec *ips_wait_left(const struct timespec *asked,
 IPS_EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
 {
     const int asked = ms;
-    WAIT(int, IPS_OP_POLL, REAL(poll)(fds, n, ms), poll_ready(fds, n, r),
+    POLL(IPS_OP_POLL, REAL(poll)(fds, n, ms), poll_ready(fds, n, r), ms == 0,
          LEFT_MS);
 }
 int __poll(struct pollfd *, nfds_t, int) IPS_ALIAS(poll);
@@ -149,8 +170,8 @@ int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size);
 IPS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
 {
     const int asked = ms;
-    WAIT(int, IPS_OP_POLL, REAL(__poll_chk)(fds, n, ms, size),
-         poll_ready(fds, n, r), LEFT_MS);
+    POLL(IPS_OP_POLL, REAL(__poll_chk)(fds, n, ms, size), poll_ready(fds, n, r),
+         ms == 0, LEFT_MS);
 }
 
 IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -158,8 +179,8 @@ IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
 {
     const struct timespec *asked = ts;
     struct timespec room;
-    WAIT(int, IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set), poll_ready(fds, n, r),
-         LEFT_TS);
+    POLL(IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set), poll_ready(fds, n, r),
+         zero(ts), LEFT_TS);
 }
 
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -170,16 +191,17 @@ IPS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
 {
     const struct timespec *asked = ts;
     struct timespec room;
-    WAIT(int, IPS_OP_POLL, REAL(__ppoll_chk)(fds, n, ts, set, size),
-         poll_ready(fds, n, r), LEFT_TS);
+    POLL(IPS_OP_POLL, REAL(__ppoll_chk)(fds, n, ts, set, size),
+         poll_ready(fds, n, r), zero(ts), LEFT_TS);
 }
 
 IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
                       struct timeval *tv)
 {
     /* the kernel leaves in tv what is left */
-    WAIT(int, IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
-         select_ready(n, rd, wr, ex, r), (void)0);
+    POLL(IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
+         select_ready(n, rd, wr, ex, r),
+         tv && tv->tv_sec == 0 && tv->tv_usec == 0, (void)0);
 }
 int __select(int, fd_set *, fd_set *, fd_set *, struct timeval *)
     IPS_ALIAS(select);
@@ -189,23 +211,23 @@ IPS_EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex,
 {
     const struct timespec *asked = ts;
     struct timespec room;
-    WAIT(int, IPS_OP_SELECT, REAL(pselect)(n, rd, wr, ex, ts, set),
-         select_ready(n, rd, wr, ex, r), LEFT_TS);
+    POLL(IPS_OP_SELECT, REAL(pselect)(n, rd, wr, ex, ts, set),
+         select_ready(n, rd, wr, ex, r), zero(ts), LEFT_TS);
 }
 
 IPS_EXPORT int epoll_wait(int epfd, struct epoll_event *events, int n, int ms)
 {
     const int asked = ms;
-    WAIT(int, IPS_OP_EPOLL, REAL(epoll_wait)(epfd, events, n, ms),
-         epoll_ready(epfd, events, r), LEFT_MS);
+    POLL(IPS_OP_EPOLL, REAL(epoll_wait)(epfd, events, n, ms),
+         epoll_ready(epfd, events, r), ms == 0, LEFT_MS);
 }
 
 IPS_EXPORT int epoll_pwait(int epfd, struct epoll_event *events, int n, int ms,
                            const sigset_t *set)
 {
     const int asked = ms;
-    WAIT(int, IPS_OP_EPOLL, REAL(epoll_pwait)(epfd, events, n, ms, set),
-         epoll_ready(epfd, events, r), LEFT_MS);
+    POLL(IPS_OP_EPOLL, REAL(epoll_pwait)(epfd, events, n, ms, set),
+         epoll_ready(epfd, events, r), ms == 0, LEFT_MS);
 }
 
 IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
@@ -213,8 +235,8 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
 {
     const struct timespec *asked = ts;
     struct timespec room;
-    WAIT(int, IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
-         epoll_ready(epfd, events, r), LEFT_TS);
+    POLL(IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
+         epoll_ready(epfd, events, r), zero(ts), LEFT_TS);
 }
 
 /* libc's gives back whole seconds: of less than one, nothing is left to see. */
