@@ -523,7 +523,11 @@ static bool restore(const struct ips_unwind *u, const struct machine *m,
     case RULE_UNDEFINED:
         break;
     case RULE_AT:
-        if (!load(u, at + (uint64_t)(int64_t)value, &v))
+        v = at + (uint64_t)(int64_t)value;
+        /* In an epilogue that has popped it, tables often do not say so. */
+        if (v < u->reg[IPS_REG_SP] && reg != IPS_REG_PC)
+            return true;
+        if (!load(u, v, &v))
             break;
         set(up, reg, v);
         return true;

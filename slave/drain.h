@@ -97,10 +97,11 @@ struct slave_image { /* (pidns, pid, image_stamp) */
     uint32_t dead_status; /* see struct ips_stream_in */
     bool dying; /* a zombie: its status is told when it has been waited for */
     uint64_t dead_t_ns;
-    uint64_t last_ns;      /* monotonic, of its last news */
-    uint64_t next_look_ns; /* without a pidfd */
-    bool ended;            /* a final END was ingested */
-    bool told;             /* its streams' rows say that it is dead */
+    uint64_t last_ns;                        /* monotonic, of its last news */
+    uint64_t next_look_ns;                   /* without a pidfd */
+    uint64_t next_unseen_ns, unseen_wait_ns; /* unseen.c */
+    bool ended;                              /* a final END was ingested */
+    bool told; /* its streams' rows say that it is dead */
 };
 
 struct slave_stream {
@@ -124,6 +125,8 @@ struct slave_run {
     int dirfd;       /* -1 */
     int watch;       /* inotify, -1 */
     struct slave_archive archive; /* fd -1 while not being written */
+    struct slave_repack *repack;  /* of it, NULL none */
+    uint64_t repack_tried;        /* its length then */
     char dir[IPS_PATH_BYTES];     /* STATE/slave-M/runs/RUN */
     struct slave_map segment_map, stream_map;
     struct slave_segment *segments;
@@ -157,7 +160,7 @@ struct slave_drain {
     uint64_t next_scan_ns, next_limits_ns, next_control_ns;
     uint64_t pidns;     /* inode of our own pid namespace */
     bool pidns_initial; /* every process of the machine is in our /proc */
-    uint64_t next_proc_scan_ns;
+    uint64_t next_proc_scan_ns, next_unseen_ns;
     uint32_t open_fds, max_fds;
     uint8_t *frames; /* of the run in hand, not yet staged */
     size_t frames_len;

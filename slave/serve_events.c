@@ -231,7 +231,8 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
     }
     if (rc == 0) {
         find_images(j);
-        rc = slave_archive_map(s->dir, s->archive_bytes, &j->map, &j->job.err);
+        rc = slave_archive_map(s->dir, s->archive_fd, s->archive_bytes, &j->map,
+                               &j->job.err);
     }
     if (rc == 0)
         rc = index_frames(j, slot, slots);
@@ -502,6 +503,15 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         sync_row(j, p, AS(ips_rec_sync), "acquire-call", false, t);
         sync_row(j, p, AS(ips_rec_sync), "acquire", true,
                  stamp_ns(h, rec, AS(ips_rec_sync)->t_ret));
+        break;
+    case IPS_REC_KILL:
+    case IPS_REC_SIGNAL:
+        snprintf(detail, sizeof(detail), "signal %u %s %d", rec->a,
+                 ips_rec_type(rec) == IPS_REC_KILL ? "to" : "from",
+                 AS(ips_rec_signal)->tid ? AS(ips_rec_signal)->tid
+                                         : AS(ips_rec_signal)->pid);
+        plain(j, p, ips_rec_type(rec) == IPS_REC_KILL ? "kill" : "signal", t,
+              AS(ips_rec_signal)->cpu, 0, detail);
         break;
     case IPS_REC_RELEASE:
         sync_row(j, p, AS(ips_rec_sync), "release", false, t);
