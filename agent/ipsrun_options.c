@@ -28,6 +28,7 @@ static const char help[] =
     "                      (default: unix:STATE/master.sock)\n"
     "  --procedures=WHAT   off, sample or exact; this version knows off only\n"
     "  --rate MS           interval of --procedures=sample\n"
+    "  --attach PID        not to be had: says what to do instead\n"
     "  --quiet             do not print the run's name\n"
     "  --no-daemons        start neither slave nor master\n"
     "  --version           print the version\n"
@@ -43,6 +44,7 @@ enum {
     OPT_MASTER,
     OPT_PROCEDURES,
     OPT_RATE,
+    OPT_ATTACH,
     OPT_QUIET,
     OPT_NO_DAEMONS,
     OPT_VERSION,
@@ -59,6 +61,7 @@ static const struct option longs[] = {
     {"master", required_argument, NULL, OPT_MASTER},
     {"procedures", required_argument, NULL, OPT_PROCEDURES},
     {"rate", required_argument, NULL, OPT_RATE},
+    {"attach", required_argument, NULL, OPT_ATTACH},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -168,6 +171,12 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         return take_procedures(value);
     case OPT_RATE:
         return take_rate(value);
+    case OPT_ATTACH:
+        return usage("--attach %s: a process that runs already cannot be "
+                     "traced: restart it under ipsrun (a service: put "
+                     "'ipsrun --' before its command); its children are traced "
+                     "with it",
+                     value);
     case OPT_QUIET:
         o->quiet = true;
         return -1;
