@@ -293,6 +293,42 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
     return name_unix(fd, seen, chan, stream, listening, peer_len);
 }
 
+static void proc_path(char path[40], const char *directory, int fd)
+{
+    char digits[12];
+    size_t n = 0, at = strlen(directory);
+    memcpy(path, directory, at);
+    for (unsigned rest = (unsigned)fd; n == 0 || rest; rest /= 10)
+        digits[n++] = (char)('0' + rest % 10);
+    while (n)
+        path[at++] = digits[--n];
+    path[at] = '\0';
+}
+
+bool ips_fdinfo(int fd, const char *key, uint64_t *value)
+{
+    char path[40], text[512];
+    proc_path(path, "/proc/self/fdinfo/", fd);
+    int info = fd < 0 ? -1 : ips_sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+    if (info < 0)
+        return false;
+    long got = ips_sys_read(info, text, sizeof(text) - 1);
+    ips_sys_close(info);
+    text[got > 0 ? got : 0] = '\0';
+    const char *c = strstr(text, key);
+    if (!c)
+        return false;
+    c += strlen(key);
+    while (*c == ' ' || *c == '\t')
+        c++;
+    if (*c < '0' || *c > '9') /* a pid of another namespace: -1 */
+        return false;
+    *value = 0;
+    while (*c >= '0' && *c <= '9')
+        *value = *value * 10 + (uint64_t)(*c++ - '0');
+    return true;
+}
+
 /* eventfd and the like have no file type: /proc says what they are. */
 static uint64_t name_anonymous(int fd, uint64_t seen)
 {
@@ -302,19 +338,30 @@ static uint64_t name_anonymous(int fd, uint64_t seen)
     } kinds[] = {{"anon_inode:[eventfd]", IPS_FD_EVENTFD},
                  {"anon_inode:[timerfd]", IPS_FD_TIMERFD},
                  {"anon_inode:[signalfd]", IPS_FD_SIGNALFD}};
-    char path[32] = "/proc/self/fd/", digits[12], text[32] = "";
-    size_t n = 0, at = strlen(path);
-    for (unsigned rest = (unsigned)fd; n == 0 || rest; rest /= 10)
-        digits[n++] = (char)('0' + rest % 10);
-    while (n)
-        path[at++] = digits[--n];
-    path[at] = '\0';
+    char path[40], text[32] = "";
+    proc_path(path, "/proc/self/fd/", fd);
     ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)text, sizeof(text) - 1,
              0, 0);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (!strcmp(text, kinds[i].text))
-            return ips_fd_set(fd, seen, kinds[i].klass, 0, 0);
+        if (!strcmp(text, kinds[i].text)) {
+            uint64_t id = 0; /* Linux before 5.2 tells none */
+            bool known = kinds[i].klass == IPS_FD_EVENTFD &&
+                         ips_fdinfo(fd, "eventfd-id:", &id);
+            return ips_fd_set(fd, seen, kinds[i].klass,
+                              known ? (uint32_t)id + 1 : 0, 0);
+        }
     return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+}
+
+static enum ips_fd_class file_class(int fd, mode_t type)
+{
+    char termios[256]; /* the kernel's is shorter */
+    if (type == S_IFREG || type == S_IFBLK)
+        return IPS_FD_FILE;
+    return type == S_IFCHR &&
+                   ips_sys3(SYS_ioctl, fd, TCGETS, (long)termios) == 0
+               ? IPS_FD_TERMINAL
+               : IPS_FD_NONE;
 }
 
 uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
@@ -331,7 +378,7 @@ uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
     if (type == 0)
         return name_anonymous(fd, seen);
     if (type != S_IFIFO && type != S_IFSOCK)
-        return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+        return ips_fd_set(fd, seen, file_class(fd, type), 0, 0);
 
     struct ips_rec_chan chan;
     memset(&chan, 0, sizeof(chan));
@@ -375,6 +422,8 @@ void ips_chan_drop(int fd)
     uint64_t word = ips_chan_of(fd);
     if (ips_fd_chan(word))
         ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now());
+    if (word & IPS_FD_LOCKED)
+        ips_lock_dropped(fd);
     ips_fd_forget(fd);
 }
 

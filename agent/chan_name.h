@@ -8,6 +8,7 @@
 #ifndef IPS_AGENT_CHAN_NAME_H
 #define IPS_AGENT_CHAN_NAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -30,6 +31,10 @@ struct ips_chan_hint {
  * does not listen stays unknown (class NONE is returned, not stored). */
 uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint);
 
+/* The number after `key` ("Pid:") in /proc/self/fdinfo; false where there is
+ * none. Three system calls. */
+bool ips_fdinfo(int fd, const char *key, uint64_t *value);
+
 /* The word of `fd`, named first where it is unknown. */
 static inline uint64_t ips_chan_of(int fd)
 {
@@ -46,6 +51,9 @@ void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
 /* Names `fd` if needed, writes its CLOSE if it is a channel, forgets it: to be
  * called before the descriptor goes. */
 void ips_chan_drop(int fd);
+
+/* wrap_file.c: a descriptor by which a lock was taken is about to go. */
+void ips_lock_dropped(int fd);
 
 /* Writes DGRAM for a datagram of `len` bytes whose payload begins in `iov`;
  * `name` is the peer, NULL = the connected one. */

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/stream.h"
+#include "agent/counter.h"
+#include "agent/cpu.h"
 #include "agent/sys.h"
 #include "common/types.h"
 
@@ -45,9 +46,9 @@ static __attribute__((noinline)) uint64_t test_clock(uint64_t stamp)
 
 static inline uint64_t raw_stamp(void)
 {
-#if defined(__x86_64__)
+#if IPS_HAVE_COUNTER
     if (likely(ips_core.clock_kind == IPS_CLOCK_TSC))
-        return __builtin_ia32_rdtsc();
+        return ips_counter();
 #endif
     return ips_sys_clock(CLOCK_MONOTONIC_RAW);
 }
@@ -56,11 +57,6 @@ uint64_t ips_core_now(void)
 {
     uint64_t stamp = raw_stamp();
     return unlikely(ips_core.test_clock) ? test_clock(stamp) : stamp;
-}
-
-uint64_t ips_core_cpu(void)
-{
-    return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* --- the beginning of a stream ------------------------------------- */
@@ -134,6 +130,8 @@ static void write_start(struct ips_stream *s)
     /* ROOT: ipsrun names the command it is about to become. */
     if (s->start_kind == IPS_START_IMAGE)
         write_name(s, s->start_t);
+    if (ips_core.begun && s == &ips_thread_stream)
+        ips_core.begun((enum ips_start_kind)s->start_kind);
 }
 
 /* A thread nobody announced begins with its first record. */
@@ -168,7 +166,9 @@ static inline uint64_t take(uint64_t *cur, uint64_t bytes)
                      : "memory", "cc");
     return bytes;
 #else
-    return __atomic_fetch_add(cur, bytes, __ATOMIC_RELAXED);
+    uint64_t at = __atomic_fetch_add(cur, bytes, __ATOMIC_RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+    return at;
 #endif
 }
 
@@ -181,6 +181,9 @@ static inline void *reserve(struct ips_stream *s, uint64_t at, uint64_t bytes,
     atomic_store_explicit(
         &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
         memory_order_relaxed);
+    /* A handler that comes between must not find the tail moved and no head
+     * before it. */
+    atomic_signal_fence(memory_order_seq_cst);
     s->tail = at + bytes;
     h->t = stamp;
     return h;
@@ -202,10 +205,14 @@ void ips_rec_publish(void *rec)
 static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
                        uint64_t count)
 {
-    _Atomic uint64_t *where = ips_core.control->lost;
-    if (s->seg.base)
-        where = ((struct ips_segment_header *)s->seg.base)->lost;
-    atomic_fetch_add_explicit(&where[cause], count, memory_order_relaxed);
+    struct ips_control *control = NULL;
+    if (s->seg.base && !s->parked)
+        atomic_fetch_add_explicit(
+            &((struct ips_segment_header *)s->seg.base)->lost[cause], count,
+            memory_order_relaxed);
+    else if ((control = ips_shared()))
+        atomic_fetch_add_explicit(&control->lost[cause], count,
+                                  memory_order_relaxed);
     s->lost[cause] += (uint32_t)count;
 }
 
@@ -254,6 +261,19 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
 
 static bool fork_noticed(void);
 
+/* The test option probe_extra_ns: this record takes so much longer. */
+static __attribute__((noinline, cold)) void burn(void)
+{
+    uint64_t from = ips_core_now();
+    while (ips_cpu_ns(ips_core_now() - from) < ips_core.control->probe_extra_ns)
+        continue;
+}
+
+/* What `alive` says of an image that lives: the rest of the fast path's
+ * condition is in begin_slow's hands then. */
+#define ALIVE 1u
+#define ALIVE_AND_BURNS 2u
+
 static __attribute__((noinline, cold)) void *
 begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
            uint64_t stamp)
@@ -279,14 +299,26 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         cause = s->retry_cause;
         goto lost;
     }
-    int rc = make_room(s, &at, bytes);
-    if (rc < 0) {
+    uint32_t generation = ips_core.generation;
+    uint64_t since_ns = 0;
+    int rc;
+    while ((rc = make_room(s, &at, bytes)) < 0) {
         cause = (enum ips_lost_cause)(-1 - rc);
+        if (ips_room_wait(s, cause, &since_ns, &signals)) {
+            if (ips_core.generation != generation)
+                goto out; /* forked by a handler: this record is the parent's */
+            if (s->state == IPS_STREAM_ENDED)
+                goto lost;
+            at = s->cur;
+            s->cur += bytes;
+            continue;
+        }
         s->retry_at = ips_core_now() + ips_core.retry_ticks;
         s->retry_cause = cause;
         goto lost;
     }
     s->retry_at = 0;
+    s->gave_up = false;
     if (s->state == IPS_STREAM_NEW) {
         /* START comes first: give the place to it. */
         s->cur = at;
@@ -317,8 +349,13 @@ void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
     ips_recs_open++; /* before the xadd: see segment_drop */
     uint64_t at = take(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
-                 *ips_core.alive == 0))
-        return begin_slow(s, at, bytes, type, stamp);
+                 *ips_core.alive != ALIVE)) {
+        bool burns = *ips_core.alive == ALIVE_AND_BURNS;
+        if (burns)
+            burn();
+        if (!burns || at != s->tail || at + bytes > s->limit)
+            return begin_slow(s, at, bytes, type, stamp);
+    }
     return reserve(s, at, bytes, type, stamp);
 }
 
@@ -396,8 +433,12 @@ static bool control_good(const struct ips_control *c)
            c->segment_bytes % 65536 == 0;
 }
 
+static struct ips_control control_copy;
+
+/* Fills control_copy; the mapping of the file, or NULL. */
 static struct ips_control *control_open(const char *dir)
 {
+    struct ips_control *c = &control_copy;
     char path[sizeof(ips_core.dir) + 16];
     size_t n = strlen(dir);
     memcpy(path, dir, n);
@@ -409,17 +450,11 @@ static struct ips_control *control_open(const char *dir)
     struct stat st;
     uint64_t at = (uint64_t)-1;
     if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        (uint64_t)st.st_size >= sizeof(struct ips_control))
-        at = ips_sys_mmap(0, sizeof(struct ips_control), PROT_READ | PROT_WRITE,
-                          MAP_SHARED, fd);
+        ips_sys_read(fd, c, sizeof(*c)) == (long)sizeof(*c) && control_good(c))
+        at =
+            ips_sys_mmap(0, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     ips_sys_close(fd);
-    if (ips_sys_bad(at))
-        return NULL;
-    struct ips_control *c = (struct ips_control *)at;
-    if (control_good(c))
-        return c;
-    ips_sys_munmap(at, sizeof(*c));
-    return NULL;
+    return ips_sys_bad(at) ? NULL : (struct ips_control *)at;
 }
 
 static uint64_t pidns_inode(void)
@@ -441,7 +476,8 @@ static void set_alive(void)
             ips_core.wiped = (void *)(page + 64);
         ips_core.alive = (const volatile uint64_t *)page;
     }
-    *(volatile uint64_t *)(uintptr_t)ips_core.alive = 1;
+    *(volatile uint64_t *)(uintptr_t)ips_core.alive =
+        ips_core.control->probe_extra_ns ? ALIVE_AND_BURNS : ALIVE;
 }
 
 void *ips_core_wiped(void)
@@ -457,8 +493,8 @@ bool ips_core_attach(void)
     tried = true;
     if (!run_directory(ips_core.dir, sizeof(ips_core.dir)))
         return false;
-    struct ips_control *c = control_open(ips_core.dir);
-    if (!c)
+    const struct ips_control *c = &control_copy;
+    if (!(ips_core.shared = control_open(ips_core.dir)))
         return false;
     uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
     /* One millisecond between two attempts to find room. */
@@ -471,6 +507,7 @@ bool ips_core_attach(void)
     ips_core.pidns = pidns_inode();
     ips_core.image_stamp = ips_core_now();
     ips_core.generation = 1;
+    ips_core.mult = mult;
     set_alive();
     return true;
 }
@@ -482,6 +519,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     if (!ips_core_attach())
         return false;
     ips_core.main_stream = true;
+    ips_cpu_init();
     struct ips_stream *s = &ips_thread_stream;
     uint64_t signals = ips_sys_block_signals();
     memset(s, 0, sizeof(*s));
@@ -504,6 +542,20 @@ bool ips_core_active(void)
 const struct ips_control *ips_core_control(void)
 {
     return ips_core.control;
+}
+
+void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
+                        void (*ending)(void), void (*flush)(void))
+{
+    ips_core.begun = begun;
+    ips_core.ending = ending;
+    ips_core.flush = flush;
+}
+
+void ips_core_flush(void)
+{
+    if (ips_core.flush && ips_core_active())
+        ips_core.flush();
 }
 
 uint64_t ips_core_image_stamp(void)
@@ -533,6 +585,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.image_stamp = ips_core_now();
     ips_core.generation++;
     ips_threads_forget();
+    ips_cpu_forget();
     struct ips_stream *s = &ips_thread_stream;
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
@@ -593,7 +646,7 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
 
 static void write_end(enum ips_end_kind kind, int status)
 {
-    uint64_t cpu = ips_core_cpu();
+    uint64_t cpu = ips_cpu_read();
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;
@@ -608,6 +661,8 @@ void ips_core_thread_end(void)
     struct ips_stream *s = &ips_thread_stream;
     if (!ips_core.main_stream || ips_in_vfork || s->state != IPS_STREAM_BEGUN)
         return;
+    if (ips_core.ending)
+        ips_core.ending();
     write_end(IPS_END_THREAD, 0);
     ips_threads_remove(s->tid);
     ips_stream_end(s);
@@ -617,7 +672,15 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
 {
     if (!ips_core.main_stream || ips_in_vfork)
         return;
-    ips_threads_record_cpu(ips_thread_stream.tid);
+    ips_core_flush();
+    /* The last thread of a program whose main thread has left ends the process
+     * after its own end was recorded: its stream goes on. */
+    struct ips_stream *s = &ips_thread_stream;
+    if (s->state == IPS_STREAM_ENDED && s->generation == ips_core.generation) {
+        s->state = IPS_STREAM_BEGUN;
+        ips_threads_add(s->tid);
+    }
+    ips_threads_record_cpu(s->tid);
     ips_threads_speak_for_silent();
     write_end(kind, status);
 }

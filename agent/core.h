@@ -65,6 +65,14 @@ void ips_core_thread_end(void);
  * other thread known. More records may follow (stdio's flush at exit). */
 void ips_core_process_end(enum ips_end_kind kind, int status);
 
+/* Called in a thread right after its stream's START (all signals blocked) and
+ * right before its END; not for tasks. `flush`: what is kept in memory is to be
+ * written, before an END of the process and (ips_core_flush) before an exec.
+ * At most one of each, set before init. */
+void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
+                        void (*ending)(void), void (*flush)(void));
+void ips_core_flush(void);
+
 /* true in a vfork child (it runs in its parent's memory): record nothing. */
 extern __thread bool ips_in_vfork
     __attribute__((tls_model("initial-exec"), visibility("hidden")));

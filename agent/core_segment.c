@@ -55,25 +55,6 @@ char *ips_put_number(char *out, uint64_t value, unsigned base)
     return out;
 }
 
-static bool take_quota(uint64_t bytes)
-{
-    struct ips_control *c = ips_core.control;
-    uint64_t before =
-        atomic_fetch_add_explicit(&c->used_bytes, bytes, memory_order_relaxed);
-    uint64_t freed =
-        atomic_load_explicit(&c->released_bytes, memory_order_relaxed);
-    if (ips_sub_sat(before, freed) + bytes <= c->quota_bytes)
-        return true;
-    atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
-    return false;
-}
-
-static void give_quota(uint64_t bytes)
-{
-    atomic_fetch_sub_explicit(&ips_core.control->used_bytes, bytes,
-                              memory_order_relaxed);
-}
-
 static int populate(uint64_t from, uint64_t bytes)
 {
     int rc = -EAGAIN;
@@ -96,10 +77,10 @@ int ips_segment_grow(struct ips_stream *s, uint64_t need_end)
         target = round_up(need_end, PAGE_BYTES);
     if (target > s->seg.end)
         target = s->seg.end;
-    if (!take_quota(target - from))
+    if (!ips_quota_take(target - from))
         return refused(IPS_LOST_QUOTA);
     if (populate(from, target - from) < 0) {
-        give_quota(target - from);
+        ips_quota_give(target - from);
         return refused(IPS_LOST_POOL_FULL);
     }
     s->seg.limit = s->limit = target;
@@ -148,23 +129,23 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
     if (ips_sys_bad(base))
         return refused(IPS_LOST_NO_SEGMENT);
     int rc = 0;
-    if (!take_quota(first)) {
+    if (!ips_quota_take(first)) {
         rc = refused(IPS_LOST_QUOTA);
         goto out;
     }
     int err = populate(base, first);
     if (err == -EINVAL) {
         /* Before Linux 5.14: all of it at once, while there is a descriptor. */
-        give_quota(first);
+        ips_quota_give(first);
         first = bytes;
-        if (!take_quota(first)) {
+        if (!ips_quota_take(first)) {
             rc = refused(IPS_LOST_QUOTA);
             goto out;
         }
         err = ips_sys_fallocate(fd, bytes);
     }
     if (err < 0) {
-        give_quota(first);
+        ips_quota_give(first);
         rc = refused(IPS_LOST_POOL_FULL);
         goto out;
     }
@@ -294,12 +275,32 @@ void ips_mend(struct ips_stream *s, uint64_t upto)
     s->tail = upto;
 }
 
+static bool drained(const struct ips_segment_map *m)
+{
+    return m->base &&
+           atomic_load_explicit(&header_of(m)->state, memory_order_acquire) ==
+               IPS_SEGMENT_DRAINED;
+}
+
+bool ips_segment_park(struct ips_stream *s)
+{
+    struct ips_segment_map *m = &s->seg;
+    m->used_end = s->cur < m->limit ? s->cur : m->limit;
+    if (ips_recs_open && has_unpublished(m))
+        return false;
+    segment_close(s);
+    s->parked = true;
+    s->cur = s->tail = s->lo = s->limit = 0;
+    return true;
+}
+
 int ips_segment_next(struct ips_stream *s)
 {
     struct ips_segment_map next = {0};
-    if (s->prev.base &&
-        atomic_load_explicit(&header_of(&s->prev)->state,
-                             memory_order_acquire) == IPS_SEGMENT_DRAINED) {
+    if (s->parked && drained(&s->seg)) {
+        next = s->seg;
+        s->seg = (struct ips_segment_map){0};
+    } else if (drained(&s->prev)) {
         next = s->prev;
         s->prev = (struct ips_segment_map){0};
     } else {
@@ -310,10 +311,12 @@ int ips_segment_next(struct ips_stream *s)
     header_write(s, &next);
     s->seq++;
     if (s->seg.base) {
-        segment_close(s);
+        if (!s->parked)
+            segment_close(s);
         segment_drop(&s->prev);
         s->prev = s->seg;
     }
+    s->parked = false;
     s->seg = next;
     s->lo = next.base + sizeof(struct ips_segment_header);
     s->limit = next.limit;
@@ -323,8 +326,9 @@ int ips_segment_next(struct ips_stream *s)
 
 void ips_segment_leave(struct ips_stream *s)
 {
-    if (s->seg.base)
+    if (s->seg.base && !s->parked)
         segment_close(s);
+    s->parked = false;
     segment_drop(&s->seg);
     segment_drop(&s->prev);
     s->cur = s->lo = s->limit = 0;

@@ -55,7 +55,8 @@ struct ips_clock {
     X(NESTED, 2, "nested signal")                                              \
     X(TORN, 3, "torn")                                                         \
     X(NO_SEGMENT, 4, "no segment could be made")                               \
-    X(NO_CHANNEL, 5, "descriptor table full")
+    X(NO_CHANNEL, 5, "descriptor table full")                                  \
+    X(OVERWRITTEN, 6, "overwritten")
 enum ips_lost_cause {
 #define X(name, number, text) IPS_LOST_##name = (number),
     IPS_LOST_CAUSES(X)
@@ -114,6 +115,8 @@ enum ips_procedures {
 enum ips_cpu_mode {
     IPS_CPU_FAST = 0,  /* interpolated between readings of the clock */
     IPS_CPU_EXACT = 1, /* the clock is read after every switch */
+    IPS_CPU_CLOCK = 2, /* the clock is read at every moment: the kernel does
+                          not tell of switches (agent/cpu.h) */
 };
 enum ips_on_full {
     IPS_ON_FULL_DROP = 0,
@@ -201,6 +204,7 @@ struct ips_rec_head {
     X(SYSLOG, 25, "syslog")                                                    \
     X(DISK, 26, "file")                                                        \
     X(TERMINAL, 27, "terminal")                                                \
+    X(SPIN, 28, "fruitless attempts")                                          \
     X(OTHER, 31, "other")
 enum ips_op {
 #define X(name, number, text) IPS_OP_##name = (number),
@@ -308,16 +312,20 @@ struct ips_rec_cpu { /* a = tid */
     uint64_t cpu;
 };
 
-struct ips_rec_proc { /* ENTER, EXIT; a = low 32 bits of the id */
+struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
     struct ips_rec_head h;
     uint64_t cpu;
+    uint64_t procedure; /* address of its entry */
 };
 
-/* Modules come first in a stream's order: when an image begins, at dlopen and
- * (gone = 1) at dlclose; a fork child has its parent's. */
+/* Every module of an image right after its START and NAME (not with
+ * procedures=off); one that comes later when an address of it is first seen:
+ * before the SAMPLE, after the record or the STACK that has the address. gone =
+ * 1 (path empty) at dlclose. [start, end) is the whole mapping. A fork child has
+ * its parent's. */
 struct ips_rec_module { /* a = length of path */
     struct ips_rec_head h;
-    uint64_t start; /* addresses [start, end) hold its code */
+    uint64_t start; /* addresses [start, end) are its */
     uint64_t end;
     uint64_t bias; /* address - bias = address in the file's symbol table */
     uint8_t build_id[20];
@@ -327,6 +335,10 @@ struct ips_rec_module { /* a = length of path */
     char path[]; /* NUL ended, padded to 8 bytes, at most 512 */
 };
 
+/* A stack of more than IPS_FRAMES_MAX frames is cut at its outer end. The
+ * first sample of a thread comes at a random part of the period; each stands for
+ * the CPU since the sample before it, which is more than the period where the
+ * kernel's tick is longer or the signal had to wait. */
 #define IPS_FRAMES_MAX 64u
 struct ips_rec_sample { /* a = frames */
     struct ips_rec_head h;
@@ -335,12 +347,16 @@ struct ips_rec_sample { /* a = frames */
     uint64_t frames[];  /* program counter first, then return addresses */
 };
 
+/* Follows a SEND, RECV, RECVCALL, BLOCK, JOIN or ACQUIRE that lasted more than
+ * 50 us. Left out where the last STACK of the same site in this stream was of
+ * the same depth: then it holds again. */
 struct ips_rec_stack { /* a = frames; h.t = that of the record before it */
     struct ips_rec_head h;
     uint64_t frames[]; /* return addresses, the call's own first */
 };
 
-struct ips_rec_count { /* calls of one procedure by this thread */
+/* Calls of one procedure without ENTER. 0 calls: from `t` on it has none. */
+struct ips_rec_count { /* a = tid of the thread that called, 0 this one */
     struct ips_rec_head h;
     uint64_t procedure; /* address of its entry */
     uint64_t calls;     /* since the COUNT before of the same procedure */
@@ -381,7 +397,10 @@ struct ips_rec_sync { /* a = enum ips_sync */
     uint64_t object;
     uint64_t site;
     int32_t value; /* RELEASE: how many it lets go (broadcast -1); ACQUIRE of a
-                      barrier: 1 in the serial thread; COND: 0 */
+                      barrier: 1 in the serial thread; COND: 0; MUTEX: 1 taken
+                      again at the end of the wait for the condition in the
+                      record before; 2: waited by spinning (trylock); err
+                      EOWNERDEAD: the tid that died */
     uint32_t err;  /* ACQUIRE: errno it ended with (ETIMEDOUT), 0 got it */
 };
 
@@ -396,12 +415,14 @@ enum ips_signal_how {
 struct ips_rec_signal { /* KILL, SIGNAL: a = signal number */
     struct ips_rec_head h;
     uint64_t cpu;
-    int32_t pid;    /* KILL: target as given; SIGNAL: si_pid, 0 none */
+    int32_t pid;    /* KILL: target as given (a thread: its process; < 0 or 0 a
+                       group); SIGNAL: si_pid, 0 none */
     int32_t tid;    /* KILL of a thread: its tid, else 0 */
     int32_t code;   /* SIGNAL: si_code */
     uint32_t how;   /* enum ips_signal_how */
     uint64_t value; /* sigqueue's, si_value */
-    uint64_t t_ret; /* KILL: its return; SIGNAL: same as t */
+    uint64_t t_ret; /* same as t: KILL is written before the call, so that a
+                       signal to oneself comes after it */
 };
 
 enum ips_chan_kind {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/format.h"
 #include "agent/ipsrun.h"
 #include "common/address.h"
 
@@ -26,8 +27,23 @@ static const char help[] =
     "                      else $XDG_STATE_HOME/ips, else ~/.local/state/ips)\n"
     "  --master ADDR       unix:PATH or tcp:HOST:PORT of the master\n"
     "                      (default: unix:STATE/master.sock)\n"
-    "  --procedures=WHAT   off, sample or exact; this version knows off only\n"
-    "  --rate MS           interval of --procedures=sample\n"
+    "  --procedures=WHAT   which procedures the time goes to: off, sample\n"
+    "                      (default) or exact\n"
+    "  --rate MS           CPU time of a thread between two samples, 1 to 100\n"
+    "                      milliseconds (default: 10)\n"
+    "  --budget PERCENT    of a thread's CPU time that --procedures=exact may\n"
+    "                      take (default: 2)\n"
+    "  --on-full=WHAT      when the pool is full: drop (count what is lost; "
+    "the\n"
+    "                      default), block (wait for the slave), ring (keep "
+    "the\n"
+    "                      newest)\n"
+    "  --quota SIZE        room for this run in the pool: bytes, or with K, M, "
+    "G\n"
+    "                      (default: what is left of a quarter of the tmpfs)\n"
+    "  --cpu=HOW           CPU time of threads: fast (default), exact (the\n"
+    "                      clock is read after every block) or clock (at\n"
+    "                      every event)\n"
     "  --attach PID        not to be had: says what to do instead\n"
     "  --quiet             do not print the run's name\n"
     "  --no-daemons        start neither slave nor master\n"
@@ -44,6 +60,10 @@ enum {
     OPT_MASTER,
     OPT_PROCEDURES,
     OPT_RATE,
+    OPT_BUDGET,
+    OPT_ON_FULL,
+    OPT_QUOTA,
+    OPT_CPU,
     OPT_ATTACH,
     OPT_QUIET,
     OPT_NO_DAEMONS,
@@ -61,6 +81,10 @@ static const struct option longs[] = {
     {"master", required_argument, NULL, OPT_MASTER},
     {"procedures", required_argument, NULL, OPT_PROCEDURES},
     {"rate", required_argument, NULL, OPT_RATE},
+    {"budget", required_argument, NULL, OPT_BUDGET},
+    {"on-full", required_argument, NULL, OPT_ON_FULL},
+    {"quota", required_argument, NULL, OPT_QUOTA},
+    {"cpu", required_argument, NULL, OPT_CPU},
     {"attach", required_argument, NULL, OPT_ATTACH},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
@@ -117,24 +141,82 @@ static int take_path(char out[IPS_PATH_BYTES], const char *option,
     return -1;
 }
 
-static int take_procedures(const char *what)
+static int take_procedures(struct ipsrun_options *o, const char *what)
 {
-    if (strcmp(what, "off") == 0)
-        return -1;
-    if (strcmp(what, "sample") == 0 || strcmp(what, "exact") == 0)
-        return usage("--procedures=%s comes with a later version; %s knows "
-                     "--procedures=off only",
-                     what, IPS_VERSION);
+    static const char *const words[] = {[IPS_PROCEDURES_OFF] = "off",
+                                        [IPS_PROCEDURES_SAMPLE] = "sample",
+                                        [IPS_PROCEDURES_EXACT] = "exact"};
+    for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(what, words[i]) == 0) {
+            o->procedures = i;
+            return -1;
+        }
     return usage("--procedures=%s: off, sample or exact", what);
 }
 
-static int take_rate(const char *text)
+static int take_rate(struct ipsrun_options *o, const char *text)
 {
     char *end;
     long ms = strtol(text, &end, 10);
-    if (*text == '\0' || *end != '\0' || ms < 1 || ms > 60000)
-        return usage("--rate %s: 1 to 60000 milliseconds", text);
+    if (*text < '0' || *text > '9' || *end != '\0' || ms < 1 || ms > 100)
+        return usage("--rate %s: 1 to 100 milliseconds", text);
+    o->sample_us = (uint32_t)ms * 1000;
     return -1;
+}
+
+static int take_budget(struct ipsrun_options *o, const char *text)
+{
+    char *end;
+    double percent = strtod(text, &end);
+    if (*text < '0' || *text > '9' || *end != '\0' || !(percent >= 0.001) ||
+        percent > 100)
+        return usage("--budget %s: 0.001 to 100 percent", text);
+    o->budget_ppm = (uint32_t)(percent * 10000 + 0.5);
+    return -1;
+}
+
+static int take_on_full(struct ipsrun_options *o, const char *what)
+{
+    static const char *const names[] = {[IPS_ON_FULL_DROP] = "drop",
+                                        [IPS_ON_FULL_BLOCK] = "block",
+                                        [IPS_ON_FULL_RING] = "ring"};
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (strcmp(what, names[i]) == 0) {
+            o->on_full = i;
+            return -1;
+        }
+    return usage("--on-full=%s: drop, block or ring", what);
+}
+
+/* Below it a thread has no room for its first record. */
+#define QUOTA_LEAST_BYTES (256u << 10)
+
+static int take_quota(struct ipsrun_options *o, const char *text)
+{
+    char *end;
+    unsigned long long n = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr("KMG", *end) : NULL;
+    unsigned shift = !unit ? 0 : *unit == 'K' ? 10 : *unit == 'M' ? 20 : 30;
+    if (text[0] < '0' || text[0] > '9' || (*end && (!unit || end[1])) ||
+        n > UINT64_MAX >> 31 || n << shift < QUOTA_LEAST_BYTES)
+        return usage("--quota %s: a number of bytes, or with K, M or G; at "
+                     "least 256K",
+                     text);
+    o->quota_bytes = n << shift;
+    return -1;
+}
+
+static int take_cpu(struct ipsrun_options *o, const char *how)
+{
+    static const char *const names[] = {[IPS_CPU_FAST] = "fast",
+                                        [IPS_CPU_EXACT] = "exact",
+                                        [IPS_CPU_CLOCK] = "clock"};
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(how, names[i]) == 0) {
+            o->cpu_mode = (enum ips_cpu_mode)i;
+            return -1;
+        }
+    return usage("--cpu=%s: fast, exact or clock", how);
 }
 
 static int take(struct ipsrun_options *o, int option, const char *value)
@@ -168,9 +250,17 @@ static int take(struct ipsrun_options *o, int option, const char *value)
                    ? usage("--master: %s", err.msg)
                    : -1;
     case OPT_PROCEDURES:
-        return take_procedures(value);
+        return take_procedures(o, value);
     case OPT_RATE:
-        return take_rate(value);
+        return take_rate(o, value);
+    case OPT_BUDGET:
+        return take_budget(o, value);
+    case OPT_ON_FULL:
+        return take_on_full(o, value);
+    case OPT_QUOTA:
+        return take_quota(o, value);
+    case OPT_CPU:
+        return take_cpu(o, value);
     case OPT_ATTACH:
         return usage("--attach %s: a process that runs already cannot be "
                      "traced: restart it under ipsrun (a service: put "
@@ -215,7 +305,9 @@ static int defaults(struct ipsrun_options *o)
 
 int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv)
 {
-    *o = (struct ipsrun_options){0};
+    *o = (struct ipsrun_options){.procedures = IPS_PROCEDURES_SAMPLE,
+                                 .sample_us = 10000,
+                                 .budget_ppm = 20000};
     int option;
     while ((option = getopt_long(argc, argv, "+", longs, NULL)) != -1) {
         int status = take(o, option, optarg);

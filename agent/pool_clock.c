@@ -1,10 +1,11 @@
 /* The clock of a boot: which counter the stamps are, how it converts, and what
- * one record costs here. Measured once per boot, kept in POOL/clock. */
+ * was measured on it. Once per boot, kept in POOL/clock. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/counter.h"
 #include "agent/pool_inside.h"
 #include "common/types.h"
 
@@ -18,10 +19,10 @@ static uint64_t raw_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-#if defined(__x86_64__)
+#if IPS_HAVE_COUNTER
 static uint64_t counter(void)
 {
-    return __builtin_ia32_rdtsc();
+    return ips_counter();
 }
 
 static bool file_has(const char *path, const char *line_start,
@@ -45,14 +46,17 @@ static bool file_has(const char *path, const char *line_start,
 
 /* The kernel's own clock runs on it, at one rate, on every core, in every
  * sleep state: then so may we. */
-static bool tsc_usable(void)
+static bool counter_usable(void)
 {
     static const char *const none[] = {NULL};
+    bool good = file_has("/sys/devices/system/clocksource/clocksource0/"
+                         "current_clocksource",
+                         IPS_COUNTER_CLOCKSOURCE, none);
+#if defined(__x86_64__)
     static const char *const flags[] = {" constant_tsc", " nonstop_tsc", NULL};
-    return file_has("/sys/devices/system/clocksource/clocksource0/"
-                    "current_clocksource",
-                    "tsc\n", none) &&
-           file_has("/proc/cpuinfo", "flags", flags);
+    good = good && file_has("/proc/cpuinfo", "flags", flags);
+#endif
+    return good;
 }
 
 /* A raw reading between two counter readings, the tightest of many. */
@@ -69,10 +73,27 @@ static void bracket(uint64_t *at_counter, uint64_t *at_ns)
     }
 }
 
-static bool calibrate_tsc(struct ips_clock *clock)
+/* ns per count, times 2^32, from `counts` in `ns`; 0 = absurd. */
+static uint64_t measured_rate(uint64_t counts, uint64_t ns)
+{
+#if defined(__aarch64__)
+    /* Stated, so measured only to believe it. */
+    uint64_t hz = ips_counter_hz();
+    uint64_t mult = hz ? (uint64_t)(((ips_u128)1000000000 << 32) / hz) : 0;
+    uint64_t expect = (uint64_t)(((ips_u128)counts * mult) >> 32);
+    uint64_t off = expect > ns ? expect - ns : ns - expect;
+    return off < ns / 100 ? mult : 0;
+#else
+    /* The kernel keeps the rate in whole kHz. */
+    uint64_t khz = (uint64_t)(((ips_u128)counts * 1000000 + ns / 2) / ns);
+    return khz < 1000 ? 0 : (((uint64_t)1000000 << 32) + khz / 2) / khz;
+#endif
+}
+
+static bool calibrate(struct ips_clock *clock)
 {
     uint64_t c0 = 0, n0 = 0, c1 = 0, n1 = 0;
-    if (!tsc_usable())
+    if (!counter_usable())
         return false;
     bracket(&c0, &n0);
     struct timespec pause = {0, APART_NS};
@@ -80,15 +101,10 @@ static bool calibrate_tsc(struct ips_clock *clock)
     bracket(&c1, &n1);
     if (c1 <= c0 || n1 <= n0)
         return false;
-    /* The kernel keeps the rate in whole kHz. */
-    uint64_t khz =
-        (uint64_t)(((ips_u128)(c1 - c0) * 1000000 + (n1 - n0) / 2) / (n1 - n0));
-    if (khz < 1000)
+    uint64_t mult = measured_rate(c1 - c0, n1 - n0);
+    if (mult == 0)
         return false;
-    clock->kind = IPS_CLOCK_TSC;
-    clock->counter0 = c0;
-    clock->raw0_ns = n0;
-    clock->mult_q32 = (((uint64_t)1000000 << 32) + khz / 2) / khz;
+    *clock = (struct ips_clock){IPS_CLOCK_TSC, 0, c0, n0, mult};
     return true;
 }
 #else
@@ -97,49 +113,12 @@ static uint64_t counter(void)
     return raw_ns();
 }
 
-static bool calibrate_tsc(struct ips_clock *clock)
+static bool calibrate(struct ips_clock *clock)
 {
     (void)clock;
     return false;
 }
 #endif
-
-static uint64_t cpu_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* What a wrapper does around one call: two stamps, two readings of the
- * thread's CPU, one record. Median of batches, so that one interruption does
- * not count. */
-static uint64_t measure_probe(void)
-{
-    enum { BATCH = 100, BATCHES = 21 };
-    static volatile uint64_t word[9]; /* the record */
-    uint64_t took[BATCHES];
-    for (int b = 0; b < BATCHES; b++) {
-        uint64_t start = raw_ns();
-        for (int i = 0; i < BATCH; i++) {
-            word[1] = counter();
-            word[2] = cpu_ns();
-            word[3] = counter();
-            word[4] = cpu_ns();
-            for (int w = 5; w < 9; w++)
-                word[w] = 0;
-            word[0] = 1;
-        }
-        took[b] = (raw_ns() - start) / BATCH * word[0];
-    }
-    for (int i = 1; i < BATCHES; i++)
-        for (int j = i; j > 0 && took[j] < took[j - 1]; j--) {
-            uint64_t t = took[j];
-            took[j] = took[j - 1];
-            took[j - 1] = t;
-        }
-    return took[BATCHES / 2];
-}
 
 int ips_pool_boot_id(char out[40], struct ips_err *err)
 {
@@ -153,49 +132,51 @@ int ips_pool_boot_id(char out[40], struct ips_err *err)
     return 0;
 }
 
-/* One line: version, boot id, kind, counter0, raw0, mult, probe. */
+/* One line: version, boot id, kind, counter0, raw0, mult, marks, 8 costs. */
 static bool read_kept(const char *path, const char *boot_id,
-                      struct ips_clock *clock, uint64_t *probe_ns)
+                      struct ips_clock *clock, struct ips_measured *m)
 {
     FILE *f = fopen(path, "re");
     char boot[40] = "";
-    unsigned version = 0, kind = 0;
-    unsigned long long c0 = 0, n0 = 0, mult = 0, probe = 0;
-    bool good = f && fscanf(f, "%u %39s %u %llu %llu %llu %llu", &version, boot,
-                            &kind, &c0, &n0, &mult, &probe) == 7;
+    unsigned version = 0, kind = 0, marks = 0;
+    unsigned long long c0 = 0, n0 = 0, mult = 0, cost[8] = {0};
+    int got = f ? fscanf(f,
+                         "%u %39s %u %llu %llu %llu %u %llu %llu %llu %llu "
+                         "%llu %llu %llu %llu",
+                         &version, boot, &kind, &c0, &n0, &mult, &marks,
+                         &cost[0], &cost[1], &cost[2], &cost[3], &cost[4],
+                         &cost[5], &cost[6], &cost[7])
+                : 0;
     if (f)
         fclose(f);
-    if (!good || version != IPS_POOL_VERSION || strcmp(boot, boot_id) != 0 ||
-        (kind != IPS_CLOCK_RAW && kind != IPS_CLOCK_TSC) || mult == 0)
+    if (got != 15 || version != IPS_POOL_VERSION ||
+        strcmp(boot, boot_id) != 0 ||
+        (kind != IPS_CLOCK_RAW && kind != IPS_CLOCK_TSC) || mult == 0 ||
+        marks > IPS_MARKS_FAIL)
         return false;
     *clock = (struct ips_clock){kind, 0, c0, n0, mult};
-    *probe_ns = probe;
+    m->marks = (enum ips_marks)marks;
+    for (int i = 0; i < 8; i++)
+        m->cost_ps[i] = cost[i];
     return true;
 }
 
-int ips_pool_clock(const char *pool_root, const char *boot_id,
-                   struct ips_clock *clock, uint64_t *probe_ns,
-                   struct ips_err *err)
+static int keep(const char *path, const char *boot_id,
+                const struct ips_clock *clock, const struct ips_measured *m,
+                struct ips_err *err)
 {
-    char path[IPS_PATH_BYTES + 16], fresh[IPS_PATH_BYTES + 40];
-    snprintf(path, sizeof(path), "%s/clock", pool_root);
-    if (read_kept(path, boot_id, clock, probe_ns))
-        return 0;
-    memset(clock, 0, sizeof(*clock));
-    if (!calibrate_tsc(clock)) {
-        clock->kind = IPS_CLOCK_RAW;
-        clock->counter0 = clock->raw0_ns = raw_ns();
-        clock->mult_q32 = (uint64_t)1 << 32;
-    }
-    *probe_ns = measure_probe();
+    char fresh[IPS_PATH_BYTES + 40];
     snprintf(fresh, sizeof(fresh), "%s.%d", path, (int)getpid());
     FILE *f = fopen(fresh, "wxe");
     if (!f)
         return ips_err_errno(err, "%s", fresh);
-    fprintf(f, "%d %s %u %llu %llu %llu %llu\n", IPS_POOL_VERSION, boot_id,
+    fprintf(f, "%d %s %u %llu %llu %llu %u", IPS_POOL_VERSION, boot_id,
             clock->kind, (unsigned long long)clock->counter0,
             (unsigned long long)clock->raw0_ns,
-            (unsigned long long)clock->mult_q32, (unsigned long long)*probe_ns);
+            (unsigned long long)clock->mult_q32, (unsigned)m->marks);
+    for (int i = 0; i < 8; i++)
+        fprintf(f, " %llu", (unsigned long long)m->cost_ps[i]);
+    fputc('\n', f);
     bool failed = ferror(f) != 0;
     failed = fclose(f) != 0 || failed;
     if (!failed && rename(fresh, path) == 0)
@@ -203,4 +184,30 @@ int ips_pool_clock(const char *pool_root, const char *boot_id,
     int rc = ips_err_errno(err, "%s", path);
     unlink(fresh);
     return rc;
+}
+
+int ips_pool_clock(const char *pool_root, const char *boot_id,
+                   struct ips_clock *clock, struct ips_measured *measured,
+                   bool (*measure)(const struct ips_clock *,
+                                   struct ips_measured *),
+                   struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 16];
+    snprintf(path, sizeof(path), "%s/clock", pool_root);
+    bool kept = read_kept(path, boot_id, clock, measured);
+    /* Not measured: it was no ipsrun that made the file. */
+    if (kept && (!measure || measured->cost_ps[IPS_PROBE_CALL]))
+        return 0;
+    if (!kept) {
+        memset(clock, 0, sizeof(*clock));
+        memset(measured, 0, sizeof(*measured));
+        if (!calibrate(clock)) {
+            clock->kind = IPS_CLOCK_RAW;
+            clock->counter0 = clock->raw0_ns = raw_ns();
+            clock->mult_q32 = (uint64_t)1 << 32;
+        }
+    }
+    if (measure && !measure(clock, measured))
+        memset(measured, 0, sizeof(*measured));
+    return keep(path, boot_id, clock, measured, err);
 }

@@ -1,4 +1,5 @@
 /* Making a run: the pool root, the run's directory, `control`. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/pool_inside.h"
+#include "common/types.h"
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -64,6 +66,61 @@ static void test_clock_from_environment(struct ips_control *c)
     c->test_step_ns = v[3];
 }
 
+/* What the runs of this pool hold that nobody has drained yet. */
+static uint64_t pool_used(const char *root)
+{
+    DIR *dir = opendir(root);
+    struct dirent *e;
+    uint64_t sum = 0;
+    while (dir && (e = readdir(dir))) {
+        char path[IPS_PATH_BYTES + 300];
+        const struct ips_control *c;
+        snprintf(path, sizeof(path), "%s/%s", root, e->d_name);
+        if (e->d_name[0] == '.' || e->d_type == DT_REG ||
+            ips_control_map(path, &c, NULL) < 0)
+            continue;
+        sum = ips_add_sat(sum, ips_sub_sat(c->used_bytes, c->released_bytes));
+        ips_control_unmap(c);
+    }
+    if (dir)
+        closedir(dir);
+    return sum;
+}
+
+/* All runs of a pool together get a quarter of what would be free without
+ * them. (The caller holds pool.lock, so that two do not share one rest.) */
+static int quota(const struct ips_run_options *opt, const char *dir,
+                 uint64_t *bytes, struct ips_err *err)
+{
+    struct statvfs fs;
+    if (statvfs(dir, &fs) < 0)
+        return ips_err_errno(err, "%s", dir);
+    uint64_t used = pool_used(opt->pool_root);
+    uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    *bytes = ips_sub_sat(ips_add_sat(free_bytes, used) / 4, used);
+    if (opt->quota_bytes && opt->quota_bytes < *bytes)
+        *bytes = opt->quota_bytes;
+    return 0;
+}
+
+/* IPS_TEST_PROBE_NS: every record takes so much longer, and is known to. */
+static void probes_fill(const struct ips_run_options *opt,
+                        const struct ips_measured *m, struct ips_control *c)
+{
+    const char *text = getenv("IPS_TEST_PROBE_NS");
+    unsigned long extra = text ? strtoul(text, NULL, 10) : 0;
+    c->probe_extra_ns = extra < 1000000 ? (uint32_t)extra : 1000000;
+    c->cpu_mode = m->marks == IPS_MARKS_FAIL ? IPS_CPU_CLOCK : opt->cpu_mode;
+    for (int i = 0; i < 8; i++) {
+        bool records =
+            i != IPS_PROBE_BLOCK && i != IPS_PROBE_COUNT && i != IPS_PROBE_PASS;
+        uint64_t times = i == IPS_PROBE_PROC ? 2 : 1;
+        c->probe_cost_ps[i] =
+            m->cost_ps[i] + (records ? times * 1000u * c->probe_extra_ns : 0);
+    }
+    c->probe_ns = (c->probe_cost_ps[IPS_PROBE_CALL] + 500) / 1000;
+}
+
 static int control_fill(const struct ips_run_options *opt, const char *dir,
                         struct ips_control *c, struct ips_err *err)
 {
@@ -76,18 +133,20 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
              opt->machine ? opt->machine : "");
     snprintf(c->command, sizeof(c->command), "%s",
              opt->command ? opt->command : "");
+    struct ips_measured measured;
     int rc = ips_pool_boot_id(c->boot_id, err);
     if (rc == 0)
-        rc = ips_pool_clock(opt->pool_root, c->boot_id, &c->clock, &c->probe_ns,
-                            err);
+        rc = ips_pool_clock(opt->pool_root, c->boot_id, &c->clock, &measured,
+                            opt->measure, err);
     if (rc < 0)
         return rc;
+    probes_fill(opt, &measured, c);
     c->created_raw_ns = clock_ns(CLOCK_MONOTONIC_RAW);
     c->created_real_ns = clock_ns(CLOCK_REALTIME);
-    struct statvfs fs;
-    if (statvfs(dir, &fs) < 0)
-        return ips_err_errno(err, "%s", dir);
-    c->quota_bytes = (uint64_t)fs.f_bavail * fs.f_frsize / 4;
+    rc = quota(opt, dir, &c->quota_bytes, err);
+    if (rc < 0)
+        return rc;
+    c->on_full = opt->on_full;
     /* What joins a run is a part of it, not its command. */
     c->root_pid = opt->join ? 0 : (uint32_t)getpid();
     cpu_set_t set;
@@ -96,6 +155,9 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
                   : 1;
     c->segment_bytes = IPS_SEGMENT_BYTES;
     c->uid = (uint32_t)geteuid();
+    c->procedures = opt->procedures;
+    c->sample_us = opt->sample_us;
+    c->budget_ppm = opt->budget_ppm;
     size_t at = 0;
     for (const char *t = opt->tags; t && *t; t += strlen(t) + 1) {
         size_t n = strlen(t) + 1;

@@ -27,7 +27,7 @@ static struct popened {
 
 static ssize_t our_read(FILE *f, void *buf, ssize_t n)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (n <= 0 || !ips_io_begin(&io, f->_fileno, 0))
         return file_read(f, buf, n);
     ssize_t r = file_read(f, buf, n);
@@ -39,7 +39,7 @@ static ssize_t our_read(FILE *f, void *buf, ssize_t n)
  * written: less than asked means an error after it. */
 static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (n <= 0 || !ips_io_begin(&io, f->_fileno, 0))
         return file_write(f, buf, n);
     ssize_t r = file_write(f, buf, n);

@@ -51,6 +51,8 @@ struct ips_stream {
     uint32_t seq; /* of the next segment */
     uint32_t flags;
     uint32_t state;
+    bool parked;  /* `seg` is CLOSED and waits here to be DRAINED */
+    bool gave_up; /* waited for room in vain: no more before there is some */
     uint32_t lost[IPS_LOST_COUNT]; /* not yet said by a LOST record */
     /* What START will say. */
     uint32_t start_kind;
@@ -65,7 +67,11 @@ struct ips_stream {
 
 /* The process as the core knows it. One per library. */
 struct ips_core {
-    struct ips_control *control; /* NULL = not recording */
+    /* A copy, made once: whoever may write the file may also cut it off, and a
+     * mapping would then be a SIGBUS. NULL = not recording. */
+    const struct ips_control *control;
+    /* The file itself, for the counters; only through ips_shared(). */
+    struct ips_control *shared;
     /* A page that the kernel empties in every fork child; points at a static
      * zero while there is none. */
     const volatile uint64_t *alive;
@@ -78,8 +84,15 @@ struct ips_core {
     uint32_t generation; /* +1 in every fork child */
     uint32_t clock_kind;
     bool test_clock;
+    bool cpu_marks;        /* CPU time by marks: agent/cpu.h */
+    ptrdiff_t mark_offset; /* thread pointer to the mark */
+    uint64_t mult;         /* stamps to ns, Q32 */
+    uint64_t cpu_limit;    /* stamps */
     bool main_stream; /* threads have streams (false: libips without preload) */
     char dir[600];    /* POOL/RUN */
+    void (*begun)(enum ips_start_kind kind); /* or NULL */
+    void (*ending)(void);
+    void (*flush)(void);
 };
 extern struct ips_core ips_core __attribute__((visibility("hidden")));
 
@@ -107,6 +120,19 @@ void ips_stream_lost(struct ips_stream *s, enum ips_lost_cause cause,
 /* CLOSED and abandoned; unmaps. The stream takes no more records. */
 void ips_stream_end(struct ips_stream *s);
 
+/* --- core_room.c ---------------------------------------------------------- */
+
+/* `control` as everybody sees it; NULL where somebody has cut the file off. */
+struct ips_control *ips_shared(void);
+/* Is there room for `bytes` more in the run's quota? Then it is taken. */
+bool ips_quota_take(uint64_t bytes);
+void ips_quota_give(uint64_t bytes);
+/* --on-full=block: there was no room, for `cause`. Waits a moment with the
+ * signals of before (*signals) and returns with all blocked again. false: it
+ * does not wait, or no longer. Handlers may have recorded meanwhile. */
+bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
+                   uint64_t *since_ns, uint64_t *signals);
+
 /* --- core_segment.c; callers have blocked all signals ------------------ */
 
 /* Makes [.., need_end) of the current segment writable. 0 or a negative
@@ -116,6 +142,9 @@ int ips_segment_grow(struct ips_stream *s, uint64_t need_end);
 void ips_mend(struct ips_stream *s, uint64_t upto);
 /* Goes on in the predecessor if DRAINED, else in a new file. */
 int ips_segment_next(struct ips_stream *s);
+/* Closes the current segment, to go on in it once the slave has drained it:
+ * there is no room for another. false: a frame below us still writes to it. */
+bool ips_segment_park(struct ips_stream *s);
 /* Closes both mappings. */
 void ips_segment_leave(struct ips_stream *s);
 

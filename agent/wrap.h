@@ -23,6 +23,7 @@
 #include <pty.h>
 #include <resolv.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -40,8 +41,10 @@
 
 #include "agent/chan_name.h"
 #include "agent/core.h"
+#include "agent/cpu.h"
 #include "agent/exec_target.h"
 #include "agent/fd_table.h"
+#include "agent/stream.h"
 #include "common/types.h"
 
 #define IPS_EXPORT __attribute__((visibility("default")))
@@ -60,6 +63,7 @@
 
 /* --- the real functions (wrap_init.c) ------------------------------------ */
 
+struct sembuf;
 struct ips_real {
 #define X(type, name, parameters) type(*name) parameters;
 #include "agent/wrap_real.def"
@@ -77,6 +81,8 @@ enum ips_wrap_state {
 };
 extern int ips_wrap_state IPS_HIDDEN;
 void ips_wrap_init(void);
+/* The process ends: its locks, and its records. */
+void ips_wrap_ends(enum ips_end_kind kind, int status);
 
 /* First thing in every wrapper: finds the real functions if our constructor
  * has not run yet (another library's ran first); true where we record. */
@@ -98,49 +104,77 @@ static inline uint64_t ips_wrap_ns(uint64_t stamps)
 /* --- moments ---------------------------------------------------------------
  */
 
-struct ips_moment {
-    uint64_t t, cpu;
-    uint64_t after; /* of a call: the stamp when `cpu` had been read */
-};
-/* The call: time first, so that what we do ourselves counts as the program's
- * CPU on neither side. */
+/* Around a call (agent/cpu.h): the stamp and the thread's CPU time at it. */
 static inline struct ips_moment ips_at_call(void)
 {
-    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
-    return (struct ips_moment){t, cpu, ips_core_now()};
+    return ips_moment_now();
 }
-/* The return: time first again, so that the two readings of the CPU clock (a
- * system call each, 1 us on some machines) are off from their stamps by the
- * same and cancel out in (t_ret - t) - (cpu_ret - cpu). A call shorter than
- * what counts as blocked was on the CPU all the time: its CPU is its length,
- * and the kernel is not asked again (half of a record's cost). Anchored anew at
- * the next call, so nothing adds up. */
 static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
-    uint64_t t = ips_core_now();
-    uint64_t cpu = likely(t - call->after < ips_wrap_blocked || t < call->after)
-                       ? call->cpu + ips_wrap_ns(ips_sub_sat(t, call->after))
-                       : ips_core_cpu();
-    return (struct ips_moment){t, cpu, t};
+    return ips_moment_after(call);
 }
 /* The definition of docs/HACKING.md. */
 static inline bool ips_was_blocked(const struct ips_moment *call,
                                    const struct ips_moment *ret)
 {
-    return ips_sub_sat(ips_wrap_ns(ips_sub_sat(ret->t, call->t)),
-                       ret->cpu - call->cpu) >= 2000;
+    uint64_t stamps = ips_sub_sat(ret->t, call->t);
+    return unlikely(stamps >= ips_wrap_blocked) &&
+           ips_sub_sat(ips_wrap_ns(stamps), ret->cpu - call->cpu) >=
+               IPS_BLOCKED_NS;
 }
+
+/* --- calls under way (wrap_jump.c) ------------------------------------------
+ *
+ * A signal handler that leaves by longjmp takes with it the call that it
+ * interrupted: nobody sees its result, and there is no record. So every thread
+ * knows the frames of its calls under way, and longjmp counts those it leaves
+ * behind (NESTED). Two stores a call; a scope's end closes what it opened. */
+#define IPS_OPEN_MAX 8u /* deeper ones take the place of the outermost */
+struct ips_open {
+    uint32_t depth;
+    uint32_t recs[IPS_OPEN_MAX]; /* ips_recs_open when it began */
+    uint64_t frame[IPS_OPEN_MAX];
+};
+extern IPS_TLS struct ips_open ips_open IPS_HIDDEN;
+
+static inline void ips_call_open(const void *frame)
+{
+    uint32_t at = ips_open.depth;
+    ips_open.depth = at + 1; /* first: a handler in between takes the next */
+    atomic_signal_fence(memory_order_seq_cst);
+    ips_open.frame[at % IPS_OPEN_MAX] = (uint64_t)(uintptr_t)frame;
+    ips_open.recs[at % IPS_OPEN_MAX] = ips_recs_open;
+}
+static inline void ips_call_close(const uint32_t *mark)
+{
+    ips_open.depth = *mark;
+}
+/* At the head of the scope of a call. */
+#define IPS_CALL_MARK                                                          \
+    const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
+        ips_open.depth;                                                        \
+    ips_call_open(&mark_)
 
 /* --- bytes (wrap_record.c) --------------------------------------------------
  */
 
 struct ips_io {
+    uint32_t mark; /* see ips_open */
     struct ips_moment call;
     uint64_t site;
     int fd;
     uint32_t chan;
     enum ips_fd_class klass;
 };
+
+static inline void ips_io_close(const struct ips_io *io)
+{
+    ips_open.depth = io->mark;
+}
+/* Declares a struct ips_io for ips_io_begin. */
+#define IPS_IO(io)                                                             \
+    struct ips_io io __attribute__((cleanup(ips_io_close)));                   \
+    io.mark = ips_open.depth
 
 bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site);
 
@@ -152,7 +186,14 @@ static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
     uint64_t word = ips_fd_get(fd);
     if (ips_fd_class(word) == IPS_FD_NONE && (unsigned)fd < IPS_FD_MAX)
         return false;
-    return ips_io_begin_slow(io, fd, word, site);
+    if (unlikely(ips_fd_class(word) != IPS_FD_STREAM))
+        return ips_io_begin_slow(io, fd, word, site);
+    io->klass = IPS_FD_STREAM;
+    io->fd = fd;
+    io->chan = ips_fd_chan(word);
+    io->site = site;
+    io->call = ips_at_call();
+    return true;
 }
 
 /* Record the return, `result` as the call gave it (errno is read where it is
@@ -174,9 +215,23 @@ void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                    int64_t result, int err, uint64_t site, uint32_t ready);
 
 /* A wait of `op` that is over now; `result` < 0: errno `err`. Recorded where it
- * returned something or lasted. */
-void ips_record_wait(enum ips_op op, struct ips_moment call, int64_t result,
-                     int err, uint64_t site, uint32_t ready);
+ * returned something or lasted. Returns its return. */
+struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
+                                  int64_t result, int err, uint64_t site,
+                                  uint32_t ready);
+
+/* The same of a poll, select or epoll; `no_wait`: its timeout was 0. */
+void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
+                     int err, uint64_t site, uint32_t ready, bool no_wait);
+bool ips_did_not_wait(int fd, const struct ips_moment *call,
+                      const struct ips_moment *ret);
+/* What is left of a time that was asked for at `call`, for a call made again
+ * (wrap_wait.c): milliseconds, negative = for ever; a timespec, in `room`, NULL
+ * = for ever. */
+int ips_wait_left_ms(int asked, const struct ips_moment *call);
+const struct timespec *ips_wait_left(const struct timespec *asked,
+                                     const struct ips_moment *call,
+                                     struct timespec *room);
 
 /* FORK; err 0 = it was made. */
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
@@ -241,6 +296,41 @@ uint64_t ips_rusage_cpu(const struct rusage *ru);
 
 /* wrap_thread.c */
 void ips_thread_init(void);
+void ips_thread_here(void);                /* notes the calling thread's tid */
+uint32_t ips_thread_tid(pthread_t thread); /* 0 = not known */
+
+/* wrap_spin.c. A fruitless attempt: true where it goes on with others and needs
+ * no record; else it is to be recorded, and `recorded` called. */
+bool ips_spin_failed(const struct ips_moment *call,
+                     const struct ips_moment *ret, uint32_t chan,
+                     uint64_t site);
+void ips_spin_recorded(void);
+/* The attempt of `call` got something: to be called before its record. */
+void ips_spin_ended(const struct ips_moment *call);
+/* Something else was recorded. */
+void ips_spin_over(void);
+
+/* wrap_file.c: the two ends of a call on a file; `exact` reads the thread's
+ * clocks now. */
+struct ips_moment ips_file_call(bool exact);
+void ips_file_done(const struct ips_moment *call, int64_t result,
+                   uint64_t site);
+/* fcntl's F_SETLK and its like, made by `real`. */
+int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
+                   uint64_t site);
+void ips_locks_end(void); /* the process ends, and with it its locks */
+void ips_eventfd_written(const struct ips_io *io);
+/* ACQUIRE of a read; false: its number is not known. */
+bool ips_eventfd_taken(const struct ips_io *io, struct ips_moment ret);
+
+/* wrap_signal.c: SIGNAL of what a wait or a signalfd gave, `at` its return. */
+void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
+                      uint64_t value, struct ips_moment at);
+/* The raw system calls that send signals or set handlers; true: done. */
+bool ips_signal_syscall(long *r, long n, const long args[6]);
+
+/* wrap_sync.c */
+void ips_sync_find(void);
 
 /* wrap_entry.S calls these. */
 void ips_vfork_before(void);

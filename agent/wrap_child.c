@@ -45,6 +45,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru)
     status = status ? status : &own_status;
     /* cppcheck-suppress uninitvar ; wait4 fills it */
     ru = ru ? ru : &own;
+    IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
     pid_t r = REAL(wait4)(pid, status, options, ru);
     if (r > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status))) {

@@ -24,6 +24,7 @@ static void child_begins(const struct origin *from)
     int saved = errno;
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
     ips_wrap_name_standard();
+    ips_thread_here();
     errno = saved;
 }
 

@@ -3,6 +3,7 @@
 
 #include "agent/stdio_slots.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 struct ips_real ips_real;
 int ips_wrap_state;
@@ -105,10 +106,16 @@ static void name_inherited(void)
     ips_sys_close(list);
 }
 
+void ips_wrap_ends(enum ips_end_kind kind, int status)
+{
+    ips_locks_end();
+    ips_core_process_end(kind, status);
+}
+
 static void at_quick_exit_last(void)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_EXIT, quick_status);
+        ips_wrap_ends(IPS_END_EXIT, quick_status);
 }
 
 /* Several threads may come at once only where a constructor of another library
@@ -118,6 +125,7 @@ void ips_wrap_init(void)
 {
     int saved = errno;
     find_all();
+    ips_sample_init();
     if (ips_in_vfork || !ips_core_init(IPS_START_IMAGE)) {
         ips_wrap_state = IPS_WRAP_OFF;
         errno = saved;
@@ -128,11 +136,12 @@ void ips_wrap_init(void)
     const struct ips_clock *clock = &control->clock;
     bool tsc = clock->kind == IPS_CLOCK_TSC && clock->mult_q32 != 0;
     ips_wrap_mult = tsc ? clock->mult_q32 : one;
-    ips_wrap_blocked = 2000 * one / ips_wrap_mult;
+    ips_wrap_blocked = IPS_BLOCKED_NS * one / ips_wrap_mult;
     ips_env_init();
     ips_thread_init();
     ips_fork_init();
     ips_stdio_init();
+    ips_sync_find();
     (void)at_quick_exit(at_quick_exit_last); /* refused: END is missing */
     ips_wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
@@ -153,13 +162,13 @@ static __attribute__((constructor(101))) void begin(int argc, char **argv)
 static __attribute__((destructor(101))) void end(void)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_PROVISIONAL, 0);
+        ips_wrap_ends(IPS_END_PROVISIONAL, 0);
 }
 
 IPS_EXPORT void _exit(int status)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_EXIT, status);
+        ips_wrap_ends(IPS_END_EXIT, status);
     REAL(_exit)(status);
     __builtin_unreachable();
 }
@@ -177,7 +186,7 @@ IPS_EXPORT void quick_exit(int status)
 IPS_EXPORT void abort(void)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_ABORT, SIGABRT);
+        ips_wrap_ends(IPS_END_ABORT, SIGABRT);
     REAL(abort)();
     __builtin_unreachable();
 }

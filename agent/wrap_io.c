@@ -1,9 +1,8 @@
 /*
  * read and write families, send, recv, sendfile, splice.
  *
- * pread, pwrite and copy_file_range move bytes of files only (they fail on
- * pipes and sockets), so they are left alone; preadv2 and pwritev2 at offset -1
- * are readv and writev and are not.
+ * pread, pwrite and copy_file_range move bytes of files only: wrap_file.c.
+ * preadv2 and pwritev2 at offset -1 are readv and writev.
  */
 #include "agent/wrap.h"
 
@@ -43,7 +42,7 @@ static ssize_t peeked(const struct ips_io *io, int flags, ssize_t r)
 
 IPS_EXPORT ssize_t read(int fd, void *buf, size_t n)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(read)(fd, buf, n);
     if (io.klass == IPS_FD_DGRAM && n)
@@ -56,7 +55,7 @@ ssize_t __read(int, void *, size_t) IPS_ALIAS(read);
 ssize_t __read_chk(int fd, void *buf, size_t n, size_t size);
 IPS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(__read_chk)(fd, buf, n, size);
     if (io.klass == IPS_FD_DGRAM && n && n <= size)
@@ -67,7 +66,7 @@ IPS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
 
 IPS_EXPORT ssize_t write(int fd, const void *buf, size_t n)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(write)(fd, buf, n);
     ssize_t r = REAL(write)(fd, buf, n);
@@ -83,7 +82,7 @@ static size_t iov_count(long count)
 
 IPS_EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(readv)(fd, iov, count);
     ssize_t r = REAL(readv)(fd, iov, count);
@@ -92,7 +91,7 @@ IPS_EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 
 IPS_EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(writev)(fd, iov, count);
     ssize_t r = REAL(writev)(fd, iov, count);
@@ -102,8 +101,9 @@ IPS_EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
                            int flags)
 {
-    struct ips_io io;
-    if (at != -1 || !ips_io_begin(&io, fd, IPS_SITE))
+    IPS_IO(io);
+    if (!ips_io_begin(&io, fd, IPS_SITE) ||
+        (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(preadv2)(fd, iov, count, at, flags);
     ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
     return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
@@ -114,8 +114,9 @@ ssize_t preadv64v2(int, const struct iovec *, int, off64_t, int)
 IPS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count,
                             off_t at, int flags)
 {
-    struct ips_io io;
-    if (at != -1 || !ips_io_begin(&io, fd, IPS_SITE))
+    IPS_IO(io);
+    if (!ips_io_begin(&io, fd, IPS_SITE) ||
+        (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(pwritev2)(fd, iov, count, at, flags);
     ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
     return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
@@ -125,7 +126,7 @@ ssize_t pwritev64v2(int, const struct iovec *, int, off64_t, int)
 
 IPS_EXPORT ssize_t send(int fd, const void *buf, size_t n, int flags)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
         return ips_wrap_on(), REAL(send)(fd, buf, n, flags);
     ssize_t r = REAL(send)(fd, buf, n, flags);
@@ -136,7 +137,7 @@ ssize_t __send(int, const void *, size_t, int) IPS_ALIAS(send);
 IPS_EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
                           const struct sockaddr *to, socklen_t len)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
         return ips_wrap_on(), REAL(sendto)(fd, buf, n, flags, to, len);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
@@ -145,7 +146,7 @@ IPS_EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
 
 IPS_EXPORT ssize_t recv(int fd, void *buf, size_t n, int flags)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(recv)(fd, buf, n, flags);
     if (flags & NOT_DATA)
@@ -160,7 +161,7 @@ ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size, int flags);
 IPS_EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size,
                               int flags)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(__recv_chk)(fd, buf, n, size, flags);
     if (flags & NOT_DATA)
@@ -189,7 +190,7 @@ static ssize_t received_from(const struct ips_io *io, ssize_t r, void *buf,
 IPS_EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
                             struct sockaddr *from, socklen_t *len)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(recvfrom)(fd, buf, n, flags, from, len);
     if (flags & NOT_DATA)
@@ -235,7 +236,8 @@ static ssize_t moved(struct ips_io *in, struct ips_io *out, ssize_t r,
 
 IPS_EXPORT ssize_t sendfile(int to, int from, off_t *at, size_t n)
 {
-    struct ips_io in, out;
+    IPS_IO(in);
+    IPS_IO(out);
     bool has_in = ips_io_begin(&in, from, IPS_SITE);
     bool has_out = ips_io_begin(&out, to, IPS_SITE);
     ssize_t r = REAL(sendfile)(to, from, at, n);
@@ -248,7 +250,8 @@ ssize_t sendfile64(int, int, off64_t *, size_t) IPS_ALIAS(sendfile);
 IPS_EXPORT ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at,
                           size_t n, unsigned flags)
 {
-    struct ips_io in, out;
+    IPS_IO(in);
+    IPS_IO(out);
     bool has_in = ips_io_begin(&in, from, IPS_SITE);
     bool has_out = ips_io_begin(&out, to, IPS_SITE);
     ssize_t r = REAL(splice)(from, from_at, to, to_at, n, flags);
@@ -260,7 +263,7 @@ IPS_EXPORT ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at,
 /* tee leaves the bytes in the pipe that it reads: a send alone. */
 IPS_EXPORT ssize_t tee(int from, int to, size_t n, unsigned flags)
 {
-    struct ips_io out;
+    IPS_IO(out);
     if (!ips_io_begin(&out, to, IPS_SITE))
         return REAL(tee)(from, to, n, flags);
     ssize_t r = REAL(tee)(from, to, n, flags);
@@ -271,7 +274,7 @@ IPS_EXPORT ssize_t tee(int from, int to, size_t n, unsigned flags)
 IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,
                             unsigned flags)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(vmsplice)(fd, iov, count, flags);
     ssize_t r = REAL(vmsplice)(fd, iov, count, flags);

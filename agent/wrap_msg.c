@@ -32,7 +32,7 @@ static void take_rights(struct msghdr *m)
 
 IPS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
         return ips_wrap_on(), REAL(sendmsg)(fd, m, flags);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
@@ -66,7 +66,7 @@ static ssize_t receive_named(const struct ips_io *io, struct msghdr *m,
 
 IPS_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(recvmsg)(fd, m, flags);
     if (flags & NOT_DATA) {
@@ -95,7 +95,7 @@ IPS_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 
 IPS_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
         return ips_wrap_on(), REAL(sendmmsg)(fd, v, n, flags);
     int r = REAL(sendmmsg)(fd, v, n, flags);
@@ -157,7 +157,7 @@ static int receive_many_named(const struct ips_io *io, struct mmsghdr *v,
 IPS_EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags,
                         struct timespec *timeout)
 {
-    struct ips_io io;
+    IPS_IO(io);
     if (flags & NOT_DATA || !ips_io_begin(&io, fd, IPS_SITE))
         return ips_wrap_on(), REAL(recvmmsg)(fd, v, n, flags, timeout);
     int r;

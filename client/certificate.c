@@ -9,6 +9,7 @@
 
 #include "client/out.h"
 #include "client/units.h"
+#include "proto/message.h"
 
 static void put_count(struct ipsq_json *j, const char *key, uint64_t n)
 {
@@ -28,6 +29,14 @@ static void put_list(struct ipsq_json *j, const char *key, char **item,
     struct ipsq_cell cell = ipsq_list(item, count);
     ipsq_json_key(j, key);
     ipsq_json_cell(j, IPSQ_LIST, &cell);
+}
+
+/* A fraction of the CPU the program took for itself. */
+static struct ipsq_cell dilation(const Ips__Certificate *c)
+{
+    return ipsq_real(c->dilation_ppm == UINT64_MAX
+                         ? IPS_UNMEASURED_REAL
+                         : (double)c->dilation_ppm / 1e6);
 }
 
 static void put_lost(struct ipsq_json *j, const Ips__Certificate *c)
@@ -87,7 +96,10 @@ static const Ips__Certificate *or_none(const Ips__Certificate *c)
     none.n_notes = 1;
     none.events = none.unmatched = none.ambiguous = none.pending = UINT64_MAX;
     none.external = none.idle = none.untraced_processes = UINT64_MAX;
+    none.any = none.any_on_path = none.any_unmatched = UINT64_MAX;
+    none.spin_ns = UINT64_MAX;
     none.probe_ns = none.overhead_ns = none.unattributed_cpu_ns = UINT64_MAX;
+    none.dilation_ppm = UINT64_MAX;
     return &none;
 }
 
@@ -104,6 +116,10 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_count(j, "pending", c->pending);
     put_count(j, "external", c->external);
     put_count(j, "idle", c->idle);
+    put_count(j, "any", c->any);
+    put_count(j, "any_on_path", c->any_on_path);
+    put_count(j, "any_unmatched", c->any_unmatched);
+    put_count(j, "spin_ns", c->spin_ns);
     put_list(j, "machines", c->machines, c->n_machines);
     put_list(j, "missing_machines", c->missing_machines, c->n_missing_machines);
     put_count(j, "untraced_processes", c->untraced_processes);
@@ -113,6 +129,9 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_text(j, "engine", c->engine);
     put_count(j, "probe_ns", c->probe_ns);
     put_count(j, "overhead_ns", c->overhead_ns);
+    struct ipsq_cell share = dilation(c);
+    ipsq_json_key(j, "dilation");
+    ipsq_json_cell(j, IPSQ_SHARE, &share);
     put_text(j, "message_times", c->message_times);
     put_lanes(j, c);
     put_count(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
@@ -154,6 +173,9 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     tsv_line(f, "pending", IPSQ_COUNT, ipsq_count(c->pending));
     tsv_line(f, "external", IPSQ_COUNT, ipsq_count(c->external));
     tsv_line(f, "idle", IPSQ_COUNT, ipsq_count(c->idle));
+    tsv_line(f, "any", IPSQ_COUNT, ipsq_count(c->any));
+    tsv_line(f, "any_on_path", IPSQ_COUNT, ipsq_count(c->any_on_path));
+    tsv_line(f, "any_unmatched", IPSQ_COUNT, ipsq_count(c->any_unmatched));
     tsv_line(f, "machines", IPSQ_LIST, ipsq_list(c->machines, c->n_machines));
     tsv_line(f, "missing_machines", IPSQ_LIST,
              ipsq_list(c->missing_machines, c->n_missing_machines));
@@ -166,6 +188,7 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     }
     tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text(c->message_times));
     tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count(c->overhead_ns));
+    tsv_line(f, "dilation", IPSQ_SHARE, dilation(c));
 }
 
 /* "3 unmatched", where it is any. */
@@ -173,6 +196,27 @@ static void say_count(FILE *f, uint64_t n, const char *what)
 {
     if (n && n != UINT64_MAX)
         fprintf(f, ", %" PRIu64 " %s", n, what);
+}
+
+/* The order in which threads got locks was incidental: is the path's? */
+static void say_any(FILE *f, const Ips__Certificate *c)
+{
+    char spin[IPSQ_UNIT_BYTES];
+    if (c->any && c->any != UINT64_MAX)
+        fprintf(f,
+                "  waits for locks and other resources: %" PRIu64
+                ", the path crosses %" PRIu64 "%s\n",
+                c->any, c->any_on_path,
+                c->any_on_path ? " (in another order it may be another)" : "");
+    if (c->any_unmatched && c->any_unmatched != UINT64_MAX)
+        fprintf(f,
+                "  waits for locks and other resources that nobody was seen to "
+                "end: %" PRIu64 "\n",
+                c->any_unmatched);
+    if (c->spin_ns && c->spin_ns != UINT64_MAX) {
+        ipsq_format_ns(c->spin_ns, spin);
+        fprintf(f, "  %s CPU was burnt by spinning; it counts nowhere\n", spin);
+    }
 }
 
 static void say_list(FILE *f, const char *what, char **item, size_t count)
@@ -224,8 +268,11 @@ static void say_costs(FILE *f, const Ips__Certificate *c)
     if (c->overhead_ns && c->overhead_ns != UINT64_MAX) {
         ipsq_format_ns(c->overhead_ns, overhead);
         ipsq_format_ns(c->probe_ns, probe);
-        fprintf(f, "%smeasuring cost %s CPU (%s an event)", before, overhead,
-                probe);
+        fprintf(f, "%smeasuring cost %s CPU", before, overhead);
+        if (c->dilation_ppm != UINT64_MAX)
+            fprintf(f, ", %.2f%% of the program's",
+                    (double)c->dilation_ppm / 1e4);
+        fprintf(f, " (%s a recorded call)", probe);
         before = "; ";
     }
     if (*before == ';')
@@ -257,6 +304,7 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
         say_list_cell(f, "MISSING", c->missing_machines, c->n_missing_machines);
     fputc('\n', f);
     say_costs(f, c);
+    say_any(f, c);
     say_lanes(f, c);
     if (c->unattributed_cpu_ns && c->unattributed_cpu_ns != UINT64_MAX) {
         ipsq_format_ns(c->unattributed_cpu_ns, unattributed);

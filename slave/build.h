@@ -55,6 +55,11 @@ enum ips_wait_cause {
     IPS_WAIT_IDLE,  /* poll that got nothing for us */
     IPS_WAIT_RESOLVE,
     IPS_WAIT_OTHER,
+    IPS_WAIT_LOCK, /* locks and their like: ACQUIRE */
+    IPS_WAIT_DISK,
+    IPS_WAIT_FILE_LOCK,
+    IPS_WAIT_TERMINAL,
+    IPS_WAIT_SPIN, /* fruitless attempts: elapsed, to the one that got it */
     IPS_WAIT_COUNT
 };
 
@@ -132,6 +137,10 @@ struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
     uint64_t unattributed_ns;
+    uint64_t any;           /* resource arcs: their order was incidental */
+    uint64_t any_unmatched; /* waits for resources without a release seen */
+    uint64_t spin_ns;       /* CPU burnt by waiting for them */
+    uint64_t overhead_ns;   /* CPU that recording cost, by its kinds */
 };
 
 struct ips_built {

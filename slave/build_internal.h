@@ -6,10 +6,12 @@
  * The passes, in order (build.c):
  *   scan     reads every record once: streams, and the rare records apart
  *   process  images -> processes, threads -> chains, forks and joins linked
+ *   signal   which KILL or child's end a SIGNAL hangs on
  *   untraced what was seen to begin and never spoke
  *   channel  CHAN records -> ends, peers by name
+ *   sync     which release let whom go, of locks and their like
  *   node     reads every record again, chain by chain: nodes and operations
- *            (build_node.c, build_io.c)
+ *            (build_node.c, build_io.c, build_sync_node.c)
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    operations of two ends -> cross arcs
  *   settle   END coordinates
@@ -132,6 +134,8 @@ struct b_stream {
     uint64_t first_ns, last_ns; /* of its records */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_room;
+    uint64_t read_ns; /* b_cost: the agent read the CPU clock last */
+    uint32_t blocks_unread;
     /* START */
     uint8_t start_kind; /* 0 none */
     uint32_t ppid;
@@ -144,7 +148,8 @@ struct b_stream {
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of its last NAME, or NULL */
     uint32_t name_len;
-    uint32_t first_fork, first_join; /* into forks, joins, in stream order */
+    /* into forks, joins, kills, takings, syncs, in stream order */
+    uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
 };
 
 struct b_image {
@@ -198,11 +203,45 @@ struct b_join {
     bool ended; /* not a stop: the child is gone */
 };
 
+struct b_sync { /* ACQUIRE, RELEASE */
+    uint64_t t, t_ret;
+    uint64_t dev, ino, object;
+    uint32_t stream;
+    uint32_t image; /* IPS_NONE: in memory that processes share */
+    uint32_t cause; /* ACQUIRE: what let it go, index in syncs, or IPS_NONE */
+    uint32_t arrived_before; /* BARRIER: the arrival before it of its round */
+    uint32_t dead_owner;     /* ACQUIRE of a robust mutex: chain, or IPS_NONE */
+    uint32_t node;
+    int32_t value, left; /* RELEASE: how many it may let go yet */
+    uint32_t err;
+    uint8_t kind; /* enum ips_sync */
+    bool release;
+    bool used;  /* RELEASE: it let somebody go */
+    bool ready; /* ACQUIRE of an eventfd: nobody waited for it */
+};
+struct b_spin { /* CPU burnt between a node and the next of its chain */
+    uint32_t node;
+    uint64_t ns;
+};
+
 struct b_cpu { /* THREADCPU */
     uint64_t t, cpu;
     uint32_t stream, tid;
 };
 
+struct b_kill { /* KILL */
+    uint64_t t, cpu, value;
+    uint32_t stream, node;
+    uint32_t pid, tid, sig; /* whom; tid 0 = any thread */
+    bool to_group, taken;
+};
+struct b_taking { /* SIGNAL */
+    uint64_t t, cpu, value;
+    uint32_t stream, node;
+    uint32_t from, sig; /* sender's pid, 0 none */
+    int32_t code;
+    uint32_t kill, child; /* kills[], process; or IPS_NONE */
+};
 struct b_unseen { /* UNSEEN */
     uint64_t t;
     const uint8_t *text;
@@ -248,6 +287,7 @@ struct b_op { /* bytes of a stream moved */
     uint32_t end;
     uint32_t ext; /* RECV: index of its b_ext; SEND: 1 if blocked */
     uint8_t dir;
+    bool waited; /* RECV: it slept, span, or took a pending wait */
 };
 struct b_dgram { /* a datagram moved */
     uint64_t t, t_ret, len, hash, path_hash, pos;
@@ -300,14 +340,19 @@ struct build {
     struct b_chain *chains;
     B_ARRAY(struct b_fork) forks;
     B_ARRAY(struct b_join) joins;
+    B_ARRAY(struct b_sync) syncs;
+    B_ARRAY(struct b_spin) spins;
     B_ARRAY(struct b_cpu) cpus;
     B_ARRAY(struct b_unseen) unseens;
     B_ARRAY(struct b_chan) chans;
+    B_ARRAY(struct b_kill) kills;
+    B_ARRAY(struct b_taking) takings;
     struct b_end *ends;
     uint32_t end_room;
     B_ARRAY(struct b_op) ops;
     B_ARRAY(struct b_dgram) dgrams;
     B_ARRAY(struct b_event) events;
+    uint64_t cost_ps; /* of recording */
     B_ARRAY(struct b_ext) exts;
     B_ARRAY(struct b_hold) holds;
     B_ARRAY(struct b_release) releases;
@@ -333,22 +378,29 @@ struct ips_build_more {
 
 /* ---- passes ---- */
 
-int b_scan(struct build *b) IPS_MUST_USE;         /* build_scan.c */
-int b_processes(struct build *b) IPS_MUST_USE;    /* build_process.c */
-int b_links(struct build *b) IPS_MUST_USE;        /* build_link.c */
-int b_untraced(struct build *b) IPS_MUST_USE;     /* build_untraced.c */
-int b_ends(struct build *b) IPS_MUST_USE;         /* build_channel.c */
-int b_peers(struct build *b) IPS_MUST_USE;        /* build_peer.c */
-int b_nodes(struct build *b) IPS_MUST_USE;        /* build_node.c */
-void b_states(struct build *b);                   /* build_settle.c */
-int b_holders(struct build *b) IPS_MUST_USE;      /* build_hold.c */
-int b_match(struct build *b) IPS_MUST_USE;        /* build_match.c */
+int b_scan(struct build *b) IPS_MUST_USE;       /* build_scan.c */
+int b_processes(struct build *b) IPS_MUST_USE;  /* build_process.c */
+int b_links(struct build *b) IPS_MUST_USE;      /* build_link.c */
+int b_signals(struct build *b) IPS_MUST_USE;    /* build_signal.c */
+void b_signal_arcs(struct build *b);            /* build_signal.c */
+int b_untraced(struct build *b) IPS_MUST_USE;   /* build_untraced.c */
+int b_ends(struct build *b) IPS_MUST_USE;       /* build_channel.c */
+int b_peers(struct build *b) IPS_MUST_USE;      /* build_peer.c */
+int b_sync_match(struct build *b) IPS_MUST_USE; /* build_sync.c */
+int b_nodes(struct build *b) IPS_MUST_USE;      /* build_node.c */
+void b_sync_arcs(struct build *b);              /* build_sync.c */
+void b_states(struct build *b);                 /* build_settle.c */
+int b_holders(struct build *b) IPS_MUST_USE;    /* build_hold.c */
+int b_match(struct build *b) IPS_MUST_USE;      /* build_match.c */
+void b_cost(struct build *b, struct b_stream *s, uint32_t type, uint32_t word,
+            uint64_t t, const uint8_t *p);        /* build_cost.c */
 void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */
 void b_settle(struct build *b);                   /* build_settle.c */
 void b_causal(struct build *b);                   /* build_causal.c */
 void b_weights(struct build *b);                  /* build_settle.c */
+void b_sync_spins(struct build *b);               /* build_sync_node.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
 int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE;     /* build_peer.c */

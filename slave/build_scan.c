@@ -12,6 +12,8 @@ struct scan {
     struct build *b;
     struct b_stream *s;
     uint32_t index;
+    bool polled; /* a poll that slept is not taken yet; it began at */
+    uint64_t poll_t;
     uint64_t t; /* of the record at hand, ns */
     uint32_t word;
 };
@@ -34,13 +36,35 @@ static void saw_cpu(struct b_stream *s, uint64_t cpu)
     s->last_cpu = ips_max_u64(s->last_cpu, cpu);
 }
 
+/* The pending wait of docs/HACKING.md, as far as an eventfd can take it. */
+static void scan_pending(struct scan *c, uint32_t type,
+                         const struct ips_rec_io *r, uint64_t t_ret)
+{
+    if (type == IPS_REC_SEND)
+        return;
+    bool poll =
+        type == IPS_REC_BLOCK && r->op >= IPS_OP_POLL && r->op <= IPS_OP_EPOLL;
+    bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
+    if (type == IPS_REC_BLOCK && r->op == IPS_OP_SPIN) {
+        c->poll_t = c->t; /* attempts wait as well */
+        c->polled = true;
+        return;
+    }
+    if (poll && !slept && r->result > 0 && c->polled)
+        return;
+    c->polled = poll && slept && r->result > 0 && !r->ready;
+    c->poll_t = c->t;
+}
+
 static void scan_io(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    saw(c->s, c->t, b_time(&c->s->clock, c->word, r.t_ret));
+    uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
+    saw(c->s, c->t, t_ret);
     saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
     saw_cpu(c->s, r.cpu_ret);
+    scan_pending(c, type, &r, t_ret);
     c->s->node_room += type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
 }
 
@@ -147,6 +171,85 @@ static int scan_chan(struct scan *c, const uint8_t *p)
     return 0;
 }
 
+static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_signal r;
+    memcpy(&r, p, sizeof(r));
+    saw(c->s, c->t, c->t);
+    saw_cpu(c->s, r.cpu);
+    c->s->node_room++;
+    bool kill = type == IPS_REC_KILL;
+    int rc = kill ? B_MORE(c->b->kills, c->b->err)
+                  : B_MORE(c->b->takings, c->b->err);
+    if (rc < 0)
+        return rc;
+    if (kill)
+        c->b->kills.v[c->b->kills.n++] =
+            (struct b_kill){.t = c->t,
+                            .cpu = r.cpu,
+                            .value = r.value,
+                            .stream = c->index,
+                            .node = IPS_NO_NODE,
+                            .pid = r.pid > 0 ? (uint32_t)r.pid : 0,
+                            .tid = r.tid > 0 ? (uint32_t)r.tid : 0,
+                            .sig = r.h.a,
+                            .to_group = r.pid <= 0};
+    else
+        c->b->takings.v[c->b->takings.n++] =
+            (struct b_taking){.t = c->t,
+                              .cpu = r.cpu,
+                              .value = r.value,
+                              .stream = c->index,
+                              .node = IPS_NO_NODE,
+                              .from = r.pid > 0 ? (uint32_t)r.pid : 0,
+                              .sig = r.h.a,
+                              .code = r.code,
+                              .kill = IPS_NONE,
+                              .child = IPS_NONE};
+    return 0;
+}
+
+/* Every read is told: one that waited in a poll waited from there on. */
+static void scan_eventfd(struct scan *c, const struct ips_rec_sync *r,
+                         uint64_t t_ret)
+{
+    struct b_sync *s = &c->b->syncs.v[c->b->syncs.n - 1];
+    bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
+    if (c->polled)
+        s->t = ips_min_u64(s->t, c->poll_t);
+    s->ready = !slept && !c->polled;
+    c->polled = false;
+}
+
+static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_sync r;
+    memcpy(&r, p, sizeof(r));
+    uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
+    saw(c->s, c->t, t_ret);
+    saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
+    saw_cpu(c->s, r.cpu_ret);
+    c->s->node_room += type == IPS_REC_ACQUIRE ? 2 : 1;
+    int rc = B_MORE(c->b->syncs, c->b->err);
+    if (rc < 0)
+        return rc;
+    c->b->syncs.v[c->b->syncs.n++] = (struct b_sync){
+        .t = c->t,
+        .t_ret = ips_max_u64(t_ret, c->t),
+        .dev = r.dev,
+        .ino = r.ino,
+        .object = r.object,
+        .stream = c->index,
+        .value = r.value,
+        .err = r.err,
+        .kind = r.h.a <= UINT8_MAX ? (uint8_t)r.h.a : 0,
+        .release = type == IPS_REC_RELEASE,
+    };
+    if (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_EVENTFD)
+        scan_eventfd(c, &r, t_ret);
+    return 0;
+}
+
 static int scan_cpu(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_cpu r;
@@ -192,7 +295,8 @@ static void scan_end(struct scan *c, const uint8_t *p)
     s->end_status = r.status;
 }
 
-/* Records whose fields at offset 16 are the CPU: CLOSE, MARK, NAME, EXEC. */
+/* Records whose fields at offset 16 are the CPU: CLOSE, MARK, NAME, EXEC,
+ * SAMPLE, ENTER, EXIT. */
 static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
                          uint32_t len)
 {
@@ -221,7 +325,9 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
 {
     struct b_stream *s = c->s;
     if (type != IPS_REC_LOST && type != IPS_REC_NAME &&
-        type != IPS_REC_THREADCPU)
+        type != IPS_REC_THREADCPU && type != IPS_REC_SAMPLE &&
+        type != IPS_REC_STACK && type != IPS_REC_MODULE &&
+        type != IPS_REC_COUNT)
         s->exec_last = type == IPS_REC_EXEC;
     switch (type) {
     case IPS_REC_SEND:
@@ -242,8 +348,14 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         return scan_join(c, p);
     case IPS_REC_CHAN:
         return scan_chan(c, p);
+    case IPS_REC_KILL:
+    case IPS_REC_SIGNAL:
+        return scan_signal(c, type, p);
     case IPS_REC_THREADCPU:
         return scan_cpu(c, p);
+    case IPS_REC_ACQUIRE:
+    case IPS_REC_RELEASE:
+        return scan_sync(c, type, p);
     case IPS_REC_UNSEEN:
         return scan_unseen(c, p, len);
     case IPS_REC_CLOSE:
@@ -251,9 +363,12 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_NAME:
     case IPS_REC_EXEC:
     case IPS_REC_EXECFAIL:
+    case IPS_REC_SAMPLE:
+    case IPS_REC_ENTER:
+    case IPS_REC_EXIT:
         scan_stamped(c, type, p, len);
         return 0;
-    default: /* ENTER, EXIT, DGRAM, LOST, reserved and unknown types */
+    default: /* DGRAM, LOST, reserved and unknown types */
         return 0;
     }
 }
@@ -267,6 +382,9 @@ static int scan_stream(struct build *b, uint32_t index)
     const uint8_t *p;
     s->first_fork = b->forks.n;
     s->first_join = b->joins.n;
+    s->first_kill = b->kills.n;
+    s->first_taking = b->takings.n;
+    s->first_sync = b->syncs.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
     s->node_room = 3; /* START, its image's AUX, END */
@@ -276,6 +394,7 @@ static int scan_stream(struct build *b, uint32_t index)
         c.word = h.word;
         c.t = b_time(&s->clock, c.word, h.t);
         s->events++;
+        b_cost(b, s, type, c.word, c.t, p);
         int rc = scan_record(&c, type, p, len);
         if (rc < 0)
             return rc;

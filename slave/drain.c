@@ -75,7 +75,8 @@ static void remove_orphans(struct slave_drain *d)
     while (dir && (e = readdir(dir))) {
         if (!slave_poolfs_run_name(e->d_name) || slave_drain_find(d, e->d_name))
             continue;
-        static const char *const files[] = {"archive", "graph", "graph.new"};
+        static const char *const files[] = {"archive", "archive.new", "graph",
+                                            "graph.new"};
         for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
             snprintf(path, sizeof(path), "%s/%s/%s", runs, e->d_name, files[i]);
             (void)unlink(path);
@@ -109,7 +110,8 @@ int slave_drain_open(struct slave_drain *d,
     }
     d->frames = malloc(SLAVE_RUN_TURN_BYTES);
     d->peek = malloc(SLAVE_READ_BYTES);
-    if (rc == 0 && (!d->frames || !d->peek))
+    d->pack = slave_pack_new();
+    if (rc == 0 && (!d->frames || !d->peek || !d->pack))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0) {
         snprintf(path, sizeof(path), "%s/slave.db", d->state);
@@ -138,6 +140,8 @@ void slave_drain_close(struct slave_drain *d)
     free(d->frames);
     free(d->peek);
     d->frames = d->peek = NULL;
+    slave_pack_free(d->pack);
+    d->pack = NULL;
     int *const fds[] = {&d->pool_fd, &d->epoll_fd, &d->inotify_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
         if (*fds[i] >= 0)
@@ -203,8 +207,8 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
     }
     tell_deaths(run);
     int rc = why.code;
-    if (rc == 0 && d->frames_len)
-        rc = slave_archive_stage(&run->archive, d->frames, d->frames_len, &why);
+    if (rc == 0)
+        rc = slave_ingest_flush(d, run, &why);
     d->frames_len = 0;
     if (rc < 0) {
         *err = why;
@@ -372,7 +376,7 @@ static uint64_t next_turn(const struct slave_drain *d, uint64_t now_ns)
             continue;
         next = ips_min_u64(
             next, ips_max_u64(r->next_close_ns, now_ns + TURN_LIVE_NS * 5));
-        if (r->want_sync)
+        if (r->want_sync || r->repack)
             return TURN_BUSY_NS;
         for (const struct slave_segment *s = r->segments; s; s = s->next)
             if (s->state != SLAVE_SEG_BAD)

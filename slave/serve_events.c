@@ -4,16 +4,20 @@
  * events it stands for: a receive the receive-call and the receive, a wait the
  * block and the resume.
  */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/pool.h"
 #include "proto/message.h"
+#include "slave/chain_index.h"
+#include "slave/chan_text.h"
+#include "slave/event_sites.h"
 #include "slave/slave.h"
 
 #define PIECE_ROWS 4096u
+#define PIECE_ROWS_SITES 2048u /* rows are longer with places */
+#define PIECE_ROWS_STACKS 128u
 
 struct event_row {
     Ips__EventRow row;
@@ -30,7 +34,7 @@ struct stream_place {
 struct channel_place {
     uint32_t image; /* first stream of its image */
     uint32_t id;
-    const struct ips_rec_chan *rec; /* in the mapped archive */
+    const struct ips_rec_chan *rec; /* in the unpacked archive */
 };
 
 struct events_job {
@@ -50,7 +54,10 @@ struct events_job {
     size_t at_byte;
     struct event_row *rows;
     Ips__EventRow **ptrs;
-    uint32_t row_count;
+    uint32_t row_count, piece_rows;
+    struct slave_sites sites;
+    struct event_row *last; /* of the record before, NULL: not shown */
+    uint64_t last_t;        /* its stamp */
     Ips__EventsAnswer answer;
 };
 
@@ -65,6 +72,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     if (j->graph)
         slave_graphs_put(graphs, j->graph);
     slave_snapshot_free(j->snap);
+    slave_sites_release(&j->sites);
     slave_archive_unmap(&j->map);
     free(j->place);
     free(j->frames);
@@ -75,53 +83,6 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
 }
 
 /* ---- names ---- */
-
-static void put_address(char *out, size_t len, const struct ips_addr *a)
-{
-    char text[INET6_ADDRSTRLEN] = "?";
-    static const uint8_t mapped[12] = {0, 0, 0, 0, 0,    0,
-                                       0, 0, 0, 0, 0xff, 0xff};
-    if (memcmp(a->addr, mapped, sizeof(mapped)) == 0) {
-        inet_ntop(AF_INET, a->addr + 12, text, sizeof(text));
-        snprintf(out, len, "%s:%u", text, a->port);
-    } else {
-        inet_ntop(AF_INET6, a->addr, text, sizeof(text));
-        snprintf(out, len, "[%s]:%u", text, a->port);
-    }
-}
-
-static void put_channel(char *out, size_t len, const struct ips_rec_chan *c)
-{
-    char local[56], remote[56];
-    put_address(local, sizeof(local), &c->local);
-    put_address(remote, sizeof(remote), &c->remote);
-    switch (c->kind) {
-    case IPS_CHAN_PIPE:
-        snprintf(out, len, "pipe %llu:%llu", (unsigned long long)c->dev,
-                 (unsigned long long)c->ino);
-        break;
-    case IPS_CHAN_UNIX:
-    case IPS_CHAN_UNIX_DGRAM:
-    case IPS_CHAN_UNIX_LISTEN:
-        snprintf(out, len, "unix %llu-%llu", (unsigned long long)c->ino,
-                 (unsigned long long)c->peer_ino);
-        break;
-    case IPS_CHAN_TCP:
-        snprintf(out, len, "tcp %s-%s", local, remote);
-        break;
-    case IPS_CHAN_TCP_LISTEN:
-        snprintf(out, len, "tcp %s", local);
-        break;
-    case IPS_CHAN_UDP:
-        snprintf(out, len, "udp %s-%s", local, remote);
-        break;
-    case IPS_CHAN_USER:
-        snprintf(out, len, "user %016llx", (unsigned long long)c->name_hash);
-        break;
-    default: /* a byte from a file: other versions may know more */
-        snprintf(out, len, "channel kind %u", c->kind);
-    }
-}
 
 static int by_channel(const void *a, const void *b)
 {
@@ -141,56 +102,12 @@ static void channel_text(const struct events_job *j, uint32_t stream,
     const struct channel_place *c =
         bsearch(&key, j->channels, j->channel_count, sizeof(key), by_channel);
     if (c)
-        put_channel(out, len, c->rec);
+        slave_chan_text(out, len, c->rec);
     else
         snprintf(out, len, "#%u", id);
 }
 
 /* ---- the index ---- */
-
-/* The chain of a stream: its (pid, tid), and of several the last that began
- * before it did - an image after exec continues a chain. */
-static uint32_t chain_of(const struct ips_built *b,
-                         const struct ips_segment_header *h, uint64_t stamp_ns)
-{
-    const uint64_t slack = 10 * SLAVE_MS_NS;
-    uint32_t best = UINT32_MAX;
-    for (uint32_t c = 0; c < b->g.chain_count; c++) {
-        if (b->g.chains[c].pid != h->pid || b->g.chains[c].tid != h->tid ||
-            b->procs[b->g.chains[c].process].pidns != h->pidns)
-            continue;
-        uint64_t start = b->threads[c].start_ns;
-        if (best == UINT32_MAX ||
-            (start <= stamp_ns + slack && start >= b->threads[best].start_ns))
-            best = c;
-    }
-    return best;
-}
-
-static bool wanted(const struct events_job *j, uint32_t chain)
-{
-    const struct ips_built *b = &j->graph->b;
-    char object[256];
-    if (!j->object[0] || strcmp(j->object, "/") == 0)
-        return true;
-    int n = snprintf(object, sizeof(object), "/%s", j->machine);
-    if (strcmp(j->object, object) == 0)
-        return true;
-    if (chain == UINT32_MAX || n < 0 || n >= (int)sizeof(object))
-        return false;
-    const struct ips_proc *p = &b->procs[b->g.chains[chain].process];
-    n += snprintf(object + n, sizeof(object) - (size_t)n, "/%s", p->name);
-    if (strcmp(j->object, object) == 0)
-        return true;
-    if (n >= (int)sizeof(object))
-        return false;
-    size_t at = (size_t)n, room = sizeof(object) - at;
-    snprintf(object + at, room, "/%u", b->g.chains[chain].tid);
-    if (strcmp(j->object, object) == 0)
-        return true;
-    snprintf(object + at, room, "/%s", b->threads[chain].name);
-    return strcmp(j->object, object) == 0;
-}
 
 static int by_place(const void *a, const void *b)
 {
@@ -256,8 +173,7 @@ static int index_frames(struct events_job *j, uint32_t *slot, uint32_t slots)
     size_t at = 0, total = 0, cap = 0;
     int rc =
         fill ? 0 : ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    while (rc == 0 &&
-           (rc = slave_archive_next(&j->map, &at, &f, &j->job.err)) > 0) {
+    while (rc == 0 && (f = slave_archive_next(&j->map, &at))) {
         rc = f->stream < slots && slot[f->stream] != UINT32_MAX
                  ? note_channels(j, slot[f->stream], f, &cap)
                  : ips_err_set(&j->job.err, IPS_E_CORRUPT,
@@ -276,11 +192,8 @@ static int index_frames(struct events_job *j, uint32_t *slot, uint32_t slots)
         j->place[i].first = fill[i] = first;
         first += j->place[i].count;
     }
-    for (at = 0; rc == 0 && at < j->map.length;) {
-        f = (const struct slave_frame *)(const void *)(j->map.data + at);
+    for (at = 0; rc == 0 && (f = slave_archive_next(&j->map, &at));)
         j->frames[fill[slot[f->stream]]++] = f;
-        at += sizeof(*f) + f->bytes;
-    }
     free(fill);
     return rc;
 }
@@ -299,11 +212,12 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
         if (s->streams[i].number >= slots)
             slots = s->streams[i].number + 1;
     uint32_t *slot = malloc(((size_t)slots + 1) * sizeof(*slot));
+    uint32_t *chains = slave_chain_index(&j->graph->b);
     j->place = calloc((size_t)s->stream_count + 1, sizeof(*j->place));
     j->image_of = calloc((size_t)s->stream_count + 1, sizeof(*j->image_of));
     j->rows = calloc(PIECE_ROWS + 2, sizeof(*j->rows));
     j->ptrs = calloc(PIECE_ROWS + 2, sizeof(*j->ptrs));
-    if (!slot || !j->place || !j->image_of || !j->rows || !j->ptrs)
+    if (!slot || !chains || !j->place || !j->image_of || !j->rows || !j->ptrs)
         rc = ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; rc == 0 && i < slots; i++)
         slot[i] = UINT32_MAX;
@@ -313,22 +227,24 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
         slot[s->streams[i].number] = i;
         p->stream = i;
         p->stamp_ns = ips_clock_ns(&h->clock, h->stream_stamp);
-        p->chain = chain_of(&j->graph->b, h, p->stamp_ns);
+        p->chain = slave_chain_of(&j->graph->b, chains, h, p->stamp_ns);
     }
     if (rc == 0) {
         find_images(j);
-        rc = slave_archive_map(s->dir, s->archive_bytes, &j->map, &j->job.err);
+        rc = slave_archive_map(s->dir, s->archive_fd, s->archive_bytes, &j->map,
+                               &j->job.err);
     }
     if (rc == 0)
         rc = index_frames(j, slot, slots);
     free(slot);
+    free(chains);
     if (rc < 0)
         return rc;
     if (s->stream_count)
         qsort(j->place, s->stream_count, sizeof(*j->place), by_place);
     if (j->channel_count)
         qsort(j->channels, j->channel_count, sizeof(*j->channels), by_channel);
-    return 0;
+    return slave_sites_begin(&j->sites, j->graph, &j->job.err);
 }
 
 /* ---- rows ---- */
@@ -375,6 +291,16 @@ static const char *op_name(uint16_t op)
                                                             : "unknown";
 }
 
+static void note_site(struct events_job *j, struct event_row *r,
+                      const struct stream_place *p, uint64_t site,
+                      uint64_t t_ns)
+{
+    const struct ips_segment_header *h =
+        &j->graph->snap->streams[p->stream].head;
+    if (slave_sites_site(&j->sites, &r->row, h, site, t_ns, &j->job.err) == 0)
+        j->last = r;
+}
+
 static void io_row(struct events_job *j, const struct stream_place *p,
                    const struct ips_rec_io *io, const char *type, bool second,
                    uint64_t t_ns)
@@ -391,6 +317,7 @@ static void io_row(struct events_job *j, const struct stream_place *p,
                  strerrorname_np(io->err) ? strerrorname_np(io->err) : "?");
     else
         snprintf(r->detail, sizeof(r->detail), "%s", op_name(io->op));
+    note_site(j, r, p, io->site, t_ns);
 }
 
 static uint64_t stamp_ns(const struct ips_segment_header *h,
@@ -419,6 +346,7 @@ static void plain(struct events_job *j, const struct stream_place *p,
         return;
     channel_text(j, p->stream, channel, r->channel, sizeof(r->channel));
     snprintf(r->detail, sizeof(r->detail), "%s", detail);
+    j->last = r;
 }
 
 static const char *lost_name(uint32_t cause)
@@ -435,6 +363,36 @@ static const char *lost_name(uint32_t cause)
 }
 
 #define AS(type) ((const struct type *)(const void *)rec)
+
+/* "mutex 3:0x7f...": the image's own memory has no device and inode. */
+static void sync_row(struct events_job *j, const struct stream_place *p,
+                     const struct ips_rec_sync *s, const char *type, bool ret,
+                     uint64_t t_ns)
+{
+    static const char *const names[] = {
+#define X(name, number, text) [number] = text,
+        IPS_SYNCS(X)
+#undef X
+    };
+    uint32_t kind = s->h.a;
+    const char *name = kind < sizeof(names) / sizeof(*names) && names[kind]
+                           ? names[kind]
+                           : "unknown";
+    struct event_row *r = add_row(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
+    if (!r)
+        return;
+    if (s->dev || s->ino)
+        snprintf(r->channel, sizeof(r->channel), "%s %llu:%llu+%llu", name,
+                 (unsigned long long)s->dev, (unsigned long long)s->ino,
+                 (unsigned long long)s->object);
+    else
+        snprintf(r->channel, sizeof(r->channel), "%s 0x%llx", name,
+                 (unsigned long long)s->object);
+    const char *err = s->err ? strerrorname_np((int)s->err) : NULL;
+    snprintf(r->detail, sizeof(r->detail), "%s%s%s", name, s->err ? ": " : "",
+             s->err ? (err ? err : "?") : "");
+    note_site(j, r, p, s->site, t_ns);
+}
 
 static void process_events(struct events_job *j, const struct stream_place *p,
                            const struct ips_segment_header *h,
@@ -489,6 +447,15 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         &j->graph->snap->streams[p->stream].head;
     char detail[128] = "";
     uint64_t t = stamp_ns(h, rec, rec->t);
+    if (ips_rec_type(rec) == IPS_REC_STACK) {
+        if (j->last && j->last_t == rec->t &&
+            slave_sites_stack(&j->sites, &j->last->row, h, (const uint8_t *)rec,
+                              (rec->word >> 8 & 0xffu) * 8, t, &j->job.err) < 0)
+            j->last = NULL;
+        return;
+    }
+    j->last = NULL;
+    j->last_t = rec->t;
     switch (ips_rec_type(rec)) {
     case IPS_REC_SEND:
         interval(j, p, h, AS(ips_rec_io), "send", NULL);
@@ -527,9 +494,27 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         break;
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
-        snprintf(detail, sizeof(detail), "%u", rec->a);
+        snprintf(detail, sizeof(detail), "0x%llx",
+                 (unsigned long long)AS(ips_rec_proc)->procedure);
         plain(j, p, ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit", t,
               AS(ips_rec_proc)->cpu, 0, detail);
+        break;
+    case IPS_REC_ACQUIRE:
+        sync_row(j, p, AS(ips_rec_sync), "acquire-call", false, t);
+        sync_row(j, p, AS(ips_rec_sync), "acquire", true,
+                 stamp_ns(h, rec, AS(ips_rec_sync)->t_ret));
+        break;
+    case IPS_REC_KILL:
+    case IPS_REC_SIGNAL:
+        snprintf(detail, sizeof(detail), "signal %u %s %d", rec->a,
+                 ips_rec_type(rec) == IPS_REC_KILL ? "to" : "from",
+                 AS(ips_rec_signal)->tid ? AS(ips_rec_signal)->tid
+                                         : AS(ips_rec_signal)->pid);
+        plain(j, p, ips_rec_type(rec) == IPS_REC_KILL ? "kill" : "signal", t,
+              AS(ips_rec_signal)->cpu, 0, detail);
+        break;
+    case IPS_REC_RELEASE:
+        sync_row(j, p, AS(ips_rec_sync), "release", false, t);
         break;
     default: /* not an enum: the rest, and what later versions add */
         process_events(j, p, h, rec);
@@ -542,7 +527,8 @@ static bool fill(struct events_job *j)
     uint32_t places = j->graph->snap->stream_count;
     while (j->at_place < places) {
         const struct stream_place *p = &j->place[j->at_place];
-        if (j->at_frame >= p->count || !wanted(j, p->chain)) {
+        if (j->at_frame >= p->count ||
+            !slave_chain_in(&j->graph->b, j->machine, j->object, p->chain)) {
             j->at_place++;
             j->at_frame = 0;
             j->at_byte = 0;
@@ -551,12 +537,14 @@ static bool fill(struct events_job *j)
         const struct slave_frame *f = j->frames[p->first + j->at_frame];
         const uint8_t *data = (const uint8_t *)(f + 1);
         while (j->at_byte < f->bytes) {
-            if (j->row_count >= PIECE_ROWS)
-                return true;
-            if (j->limit && j->sent >= j->limit)
-                return false;
             const struct ips_rec_head *rec =
                 (const struct ips_rec_head *)(const void *)(data + j->at_byte);
+            if (ips_rec_type(rec) != IPS_REC_STACK) { /* not with the last */
+                if (j->row_count >= j->piece_rows)
+                    return true;
+                if (j->limit && j->sent >= j->limit)
+                    return false;
+            }
             record_events(j, p, rec);
             j->at_byte += (size_t)(rec->word >> 8 & 0xffu) * 8;
         }
@@ -574,7 +562,14 @@ static void step(struct slave_job *job, struct slave_graphs *gs)
         return;
     }
     j->row_count = 0;
+    j->last = NULL;
+    slave_sites_clear(&j->sites);
     job->finished = !fill(j);
+    if (job->err.code ||
+        slave_sites_name(&j->sites, gs, j->graph, &job->err) < 0) {
+        slave_job_fail(job);
+        return;
+    }
     ips__events_answer__init(&j->answer);
     j->answer.events = j->ptrs;
     j->answer.n_events = j->row_count;
@@ -598,6 +593,11 @@ struct slave_job *slave_events_job(const Ips__Request *request,
     j->from_ns = ask->from_ns;
     j->to_ns = ask->to_ns;
     j->limit = ask->limit;
+    j->sites.sites = ask->sites;
+    j->sites.stacks = ask->stacks;
+    j->piece_rows = ask->stacks  ? PIECE_ROWS_STACKS
+                    : ask->sites ? PIECE_ROWS_SITES
+                                 : PIECE_ROWS;
     j->job.id = request->id;
     j->job.credit = ask->window ? ask->window : UINT64_MAX;
     j->job.step = step;

@@ -25,6 +25,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     slave_snapshot_free(j->snap);
     free(j->rows);
     free(j->ptrs);
+    slave_procs_release(j);
     free(j->columns);
     free(j->ns);
     free(j->user);
@@ -162,7 +163,13 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->pending = b->counts.pending;
     a->external = b->counts.external;
     a->idle = b->counts.idle;
+    a->any = b->counts.any;
+    a->any_unmatched = b->counts.any_unmatched;
+    a->spin_ns = b->counts.spin_ns;
     a->probe_ns = c->probe_ns;
+    a->overhead_ns = b->counts.overhead_ns;
+    for (uint32_t i = 0; i < b->proc_count; i++)
+        a->cpu_ns = ips_add_sat(a->cpu_ns, b->procs[i].cpu_ns);
     a->unattributed_cpu_ns = b->counts.unattributed_ns;
     a->goal_elapsed_ns = b->goal_elapsed_ns;
     a->cores = c->cpus;
@@ -320,6 +327,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_FINISH] = slave_step_finish,
         [IPS__REQUEST__ASK_EXPAND] = slave_step_expand,
         [IPS__REQUEST__ASK_SUBGRAPH] = slave_step_subgraph,
+        [IPS__REQUEST__ASK_PROCEDURES] = slave_step_procedures,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;

@@ -230,6 +230,7 @@ static struct slave_snapshot *snapshot(struct slave *s, struct slave_run *run,
     c.snap->closed = run->row.closed;
     c.snap->control = run->row.control;
     c.snap->archive_bytes = run->row.archive_bytes;
+    c.snap->archive_fd = slave_archive_fd(run->dir);
     int rc = slave_store_streams(s->drain.store, run->row.id, collect_stream,
                                  &c, err);
     if (rc == 0)

@@ -42,6 +42,13 @@ static const char schema[] =
     " process INTEGER, sent_messages INTEGER, sent_bytes INTEGER,"
     " recv_messages INTEGER, recv_bytes INTEGER,"
     " PRIMARY KEY(run, end, process)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS procedure(run INTEGER, process INTEGER,"
+    " name TEXT, module TEXT, file TEXT, line INTEGER, self_ns INTEGER,"
+    " total_ns INTEGER, samples INTEGER, calls INTEGER);"
+    "CREATE INDEX IF NOT EXISTS procedure_run ON procedure(run, process);"
+    "CREATE TABLE IF NOT EXISTS symbol(id INTEGER PRIMARY KEY,"
+    " module TEXT NOT NULL, address INTEGER NOT NULL, grade INTEGER NOT NULL,"
+    " text TEXT NOT NULL, UNIQUE(module, address));"
     "CREATE TABLE IF NOT EXISTS unseen(run INTEGER, kind INTEGER,"
     " pid INTEGER, dev INTEGER, ino INTEGER, writes INTEGER, path TEXT,"
     " PRIMARY KEY(run, kind, pid, dev, ino, writes)) WITHOUT ROWID;";
@@ -82,6 +89,14 @@ static const char *const statements[SLAVE_STMT_COUNT] = {
     [SLAVE_STMT_PUT_CHANNEL] =
         "INSERT INTO channel VALUES(?,?,?,?,?,?,?,?,?,?,?)",
     [SLAVE_STMT_PUT_TRAFFIC] = "INSERT INTO traffic VALUES(?,?,?,?,?,?,?)",
+    [SLAVE_STMT_PUT_PROCEDURE] =
+        "INSERT INTO procedure VALUES(?,?,?,?,?,?,?,?,?,?)",
+    [SLAVE_STMT_GET_SYMBOL] =
+        "SELECT text, grade FROM symbol WHERE module=? AND address=?",
+    [SLAVE_STMT_PUT_SYMBOL] =
+        "INSERT OR REPLACE INTO symbol(module, address, grade, text)"
+        " VALUES(?,?,?,?)",
+    [SLAVE_STMT_TRIM_SYMBOL] = "DELETE FROM symbol WHERE id<=?",
     [SLAVE_STMT_PUT_UNSEEN] =
         "INSERT OR IGNORE INTO unseen VALUES(?,?,?,?,?,?,?)",
     [SLAVE_STMT_UNSEEN] = "SELECT kind, pid, dev, ino, writes, path FROM unseen"
@@ -314,9 +329,9 @@ int slave_store_clear(struct slave_store *s, int64_t run,
 int slave_store_drop_run(struct slave_store *s, int64_t run,
                          struct ips_err *err)
 {
-    static const char *const tables[] = {"process", "thread",  "channel",
-                                         "traffic", "segment", "stream",
-                                         "unseen",  "run",     NULL};
+    static const char *const tables[] = {
+        "process", "thread", "channel", "traffic", "procedure",
+        "segment", "stream", "unseen",  "run",     NULL};
     int rc = slave_store_begin(s, err);
     if (rc == 0)
         rc = slave_store_clear(s, run, tables, err);

@@ -1,0 +1,109 @@
+/*
+ * Room in the pool: the run's quota, and what a thread does that finds none.
+ *
+ * The counters that all processes of a run share lie in the mapped control
+ * file. Whoever may write that file may also cut it off, and touching a page
+ * that is gone is SIGBUS; so the kernel is asked for the page first, which
+ * gives an error instead. Only slow paths come here: a growth step, a record
+ * that is lost.
+ *
+ * --on-full=block: the thread closes its segment, so that the slave can hand it
+ * back, and sleeps in steps of a millisecond with its own signal mask. It gives
+ * up - and counts as lost what it records until there is room - when the pool
+ * has no slave, or when nothing came of waiting for IPS_ROOM_WAIT_NS.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "agent/stream.h"
+#include "agent/sys.h"
+#include "common/types.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define STEP_NS 1000000
+#define LOOK_NS 1000000000ull /* from then on: is there a slave at all? */
+#define IPS_ROOM_WAIT_NS 10000000000ull
+
+struct ips_control *ips_shared(void)
+{
+    struct ips_control *c = ips_core.shared;
+    if (!c)
+        return NULL;
+    int rc = ips_sys_madvise((uint64_t)(uintptr_t)c, sizeof(*c),
+                             MADV_POPULATE_WRITE);
+    /* EINVAL: Linux before 5.14 cannot tell. */
+    if (rc == 0 || rc == -EINVAL || rc == -EAGAIN || rc == -EINTR)
+        return c;
+    ips_core.shared = NULL;
+    return NULL;
+}
+
+bool ips_quota_take(uint64_t bytes)
+{
+    struct ips_control *c = ips_shared();
+    if (!c)
+        return false;
+    uint64_t before =
+        atomic_fetch_add_explicit(&c->used_bytes, bytes, memory_order_relaxed);
+    uint64_t freed =
+        atomic_load_explicit(&c->released_bytes, memory_order_relaxed);
+    if (ips_sub_sat(before, freed) + bytes <= ips_core.control->quota_bytes)
+        return true;
+    atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
+    return false;
+}
+
+void ips_quota_give(uint64_t bytes)
+{
+    struct ips_control *c = ips_shared();
+    if (c)
+        atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
+}
+
+/* Does a slave hold the pool's lock? true also where it cannot be asked. Who
+ * asks holds the lock for a moment; slaves know that (slave/lock.c). */
+static bool slave_lives(void)
+{
+    static const char name[] = "slave.lock";
+    char path[sizeof(ips_core.dir) + sizeof(name)];
+    const char *run = strrchr(ips_core.dir, '/');
+    if (!run)
+        return true;
+    size_t n = (size_t)(run + 1 - ips_core.dir);
+    memcpy(path, ips_core.dir, n);
+    memcpy(path + n, name, sizeof(name));
+    int fd = ips_sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return fd != -ENOENT;
+    long rc = ips_sys3(SYS_flock, fd, LOCK_SH | LOCK_NB, 0);
+    ips_sys_close(fd);
+    return rc < 0;
+}
+
+bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
+                   uint64_t *since_ns, uint64_t *signals)
+{
+    if (ips_core.control->on_full != IPS_ON_FULL_BLOCK || s->gave_up ||
+        !ips_core.shared ||
+        (cause != IPS_LOST_QUOTA && cause != IPS_LOST_POOL_FULL))
+        return false;
+    uint64_t now = ips_sys_clock(CLOCK_MONOTONIC);
+    if (!*since_ns)
+        *since_ns = now;
+    uint64_t waited = now - *since_ns;
+    if (waited >= IPS_ROOM_WAIT_NS || (waited >= LOOK_NS && !slave_lives())) {
+        s->gave_up = true;
+        return false;
+    }
+    if (s->seg.base && !s->parked)
+        ips_segment_park(s);
+    struct timespec step = {0, STEP_NS};
+    ips_sys_restore_signals(*signals);
+    ips_sys3(SYS_nanosleep, (long)&step, 0, 0);
+    *signals = ips_sys_block_signals();
+    return true;
+}

@@ -1,0 +1,90 @@
+/*
+ * longjmp: counts the recorded calls that it leaves behind (wrap.h, "calls
+ * under way"). Such a call may have moved bytes and may not; without the jump
+ * there would be a record of it. What had its place in the stream already is
+ * found there by the reader and counted as torn.
+ *
+ * Nothing but the thread's own table is looked at, no frame: what lies on a
+ * stack that somebody else switched may be gone.
+ */
+#include "agent/wrap.h"
+
+#include "agent/sys.h"
+
+IPS_TLS struct ips_open ips_open;
+
+/* The stack pointer that the jump restores; frames below it are left. The C
+ * library keeps it scrambled, the same way for ever. */
+static uint64_t target(const struct __jmp_buf_tag *env)
+{
+#if defined(__x86_64__)
+    uint64_t sp;
+    memcpy(&sp, (const char *)env + 6 * sizeof(sp), sizeof(sp));
+    __asm__("rorq $17, %0\n\txorq %%fs:0x30, %0" : "+r"(sp) : : "cc");
+    return sp;
+#else
+    (void)env;
+    return UINT64_MAX; /* as if it left all of them */
+#endif
+}
+
+struct range {
+    uint64_t from, to;
+};
+
+/* The alternate stack, where this runs on it. */
+static struct range alternate(void)
+{
+    stack_t ss = {.ss_flags = SS_DISABLE};
+    if (ips_sys3(SYS_sigaltstack, 0, (long)&ss, 0) < 0 ||
+        !(ss.ss_flags & SS_ONSTACK))
+        return (struct range){0, 0};
+    uint64_t from = (uint64_t)(uintptr_t)ss.ss_sp;
+    return (struct range){from, from + ss.ss_size};
+}
+
+static bool within(struct range r, uint64_t at)
+{
+    return at >= r.from && at < r.to;
+}
+
+static void leave(const struct __jmp_buf_tag *env)
+{
+    if (likely(ips_open.depth == 0) || !ips_wrap_on())
+        return;
+    uint64_t sp = target(env), count = 0;
+    struct range alt = alternate();
+    for (int i = 0; ips_open.depth && i < (int)IPS_OPEN_MAX; i++) {
+        uint32_t at = (ips_open.depth - 1) % IPS_OPEN_MAX;
+        uint64_t frame = ips_open.frame[at];
+        bool left = within(alt, frame) == within(alt, sp) ? frame < sp
+                                                          : within(alt, frame);
+        if (!left)
+            break;
+        if (ips_recs_open > ips_open.recs[at])
+            ips_recs_open = ips_open.recs[at]; /* the reader counts it */
+        else
+            count++;
+        ips_open.depth--;
+    }
+    if (count)
+        ips_core_lost(IPS_LOST_NESTED, count);
+}
+
+IPS_EXPORT void longjmp(struct __jmp_buf_tag env[1], int value)
+{
+    leave(env);
+    REAL(longjmp)(env, value);
+    __builtin_unreachable();
+}
+void _longjmp(struct __jmp_buf_tag[1], int) IPS_ALIAS(longjmp);
+void siglongjmp(struct __jmp_buf_tag[1], int) IPS_ALIAS(longjmp);
+
+void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
+    __attribute__((noreturn));
+IPS_EXPORT void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
+{
+    leave(env);
+    REAL(__longjmp_chk)(env, value);
+    __builtin_unreachable();
+}

@@ -1,0 +1,142 @@
+"""The program behaves as without us, whatever it does to itself or has done
+to it: same output, same status; and what was recorded can be read.
+
+Each case of tests/programs/i_guest.c runs bare and under ipsrun. Would catch an
+agent that crashes, blocks or changes its host, and a pool that such an end
+leaves unreadable.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+from conftest import clean_env, wait_until
+
+pytestmark = pytest.mark.quick
+
+
+class Guest:
+    """Runs a command bare and measured, without daemons, and compares."""
+
+    def __init__(self, build):
+        self.build = build
+        self.top = pathlib.Path(tempfile.mkdtemp(prefix="ips-guest-",
+                                                 dir="/dev/shm"))
+        os.chmod(self.top, 0o711)
+
+    def measured(self, argv):
+        return [self.build.bin("ipsrun"), "--no-daemons", "--quiet", "--pool",
+                str(self.top / "pool"), "--name", "r", "--"] + argv
+
+    def run(self, argv, status=None, env=None, meanwhile=None):
+        """The status may be needed to know that the case was one at all."""
+        ends = []
+        for i, argv in enumerate((argv, self.measured(argv))):
+            proc = subprocess.Popen(argv, env=clean_env(**(env or {})),
+                                    stdin=subprocess.DEVNULL, text=True,
+                                    stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE)
+            if meanwhile:
+                meanwhile(i)
+            out, err = proc.communicate(timeout=60)
+            ends.append((proc.returncode, out, err))
+        assert ends[1] == ends[0]
+        if status is not None:
+            assert ends[0][0] == status, ends[0]
+        return ends[0][1]
+
+    def records(self, run=None):
+        """Every record that is in the pool; segments come as "segment"."""
+        [run] = [run] if run else \
+            [d for d in (self.top / "pool").iterdir() if d.is_dir()]
+        dump = subprocess.run(
+            [str(self.build.top / "tests" / "pooldump"), "--torn", str(run)],
+            text=True, capture_output=True, timeout=60)
+        assert dump.returncode == 0 and not dump.stderr, dump.stderr
+        return [json.loads(line) for line in dump.stdout.splitlines()]
+
+
+@pytest.fixture
+def guest(build):
+    g = Guest(build)
+    yield g
+    shutil.rmtree(g.top)
+
+
+LIMITS = ["fsize", "fsize-small", "nofile", "as", "data", "nproc", "memlock",
+          "stack", "sigpending", "msgqueue"]
+CASES = [  # arguments of i_guest, its status
+    (["storm"], 0),
+    (["jump", "200"], 0),
+    (["jump-alternate", "200"], 0),
+    (["alternate"], 0),
+    (["exit-in-handler"], 42),
+    (["overflow"], 43),
+    (["fork-threads"], 0),
+    (["thread-exit"], 0),
+    (["abort"], -6),
+    (["close", "closefrom"], 0),
+    (["close", "close_range"], 0),
+    (["close", "loop"], 0),
+    (["limit-cpu"], -24),
+    *[(["limit", name], None) for name in LIMITS],
+    *[(["surroundings", name], 0)
+      for name in ("umask", "cwd", "environment", "argv0")],
+]
+
+
+@pytest.mark.parametrize("case,status", CASES, ids=[" ".join(c[0])
+                                                    for c in CASES])
+def test_behaves(build, guest, case, status):
+    out = guest.run([build.program("i_guest"), *case], status)
+    assert "not interrupted" not in out
+    rows = guest.records()
+    # What came before the trouble is there.
+    assert any(r["type"] == "START" for r in rows)
+
+
+# --- lost + recorded = what was done ----------------------------------------
+
+
+def torn_in(rows):
+    return sum(r["torn"] for r in rows if r["type"] == "segment")
+
+
+def lost_by(rows):
+    """Losses counted in the segments' headers."""
+    sums = {}
+    for segment in rows:
+        if segment["type"] == "segment":
+            for cause, count in segment["lost"].items():
+                sums[cause] = sums.get(cause, 0) + count
+    return sums
+
+
+@pytest.mark.parametrize("case", ["jump", "jump-alternate"])
+def test_calls_left_by_a_jump_are_counted(build, guest, case):
+    """Every byte is written by a call that a handler leaves by siglongjmp
+    after the kernel has done it. Would catch a call that is neither recorded
+    nor counted, and one that is counted though it was recorded."""
+    out = guest.run([build.program("i_guest"), case, "500"], 0)
+    assert out == "jumped 500, read 500\n"
+    rows = guest.records()
+    sent = sum(r["result"] for r in rows
+               if r["type"] == "SEND" and r["result"] == 1)
+    lost = lost_by(rows)
+    torn = torn_in(rows)
+    assert set(lost) <= {"NESTED"}
+    assert sent + torn + lost.get("NESTED", 0) == 500
+    assert lost["NESTED"] >= 400
+
+
+@pytest.mark.parametrize("case", ["alternate", "storm"])
+def test_handlers_that_return_lose_nothing(build, guest, case):
+    """Would catch a handler's own calls taken for ones that were left."""
+    guest.run([build.program("i_guest"), case], 0)
+    rows = guest.records()
+    assert not lost_by(rows)
+    assert not torn_in(rows)

@@ -1,0 +1,82 @@
+"""ipsrun --on-full: a program that writes far more events than fit.
+
+drop counts what is lost, block loses nothing, ring keeps the newest; in all
+three what is there and what is lost add up to what the program did.
+"""
+import signal
+import subprocess
+
+import pytest
+
+from conftest import clean_env
+
+FLOOD = 20000  # writes, and as many reads, of 64 bytes each: ten times the quota
+QUOTA = "--quota=256K"
+
+
+def flood(c, build, mode, *options):
+    """The program's own output is the bare one's; (events, lost by cause)."""
+    argv = [build.program("i_guest"), "flood", str(FLOOD)]
+    bare = subprocess.run(argv, capture_output=True, text=True)
+    done = c.ipsrun(argv, name=mode, options=[f"--on-full={mode}", QUOTA,
+                                              *options])
+    assert (done.returncode, done.stdout, done.stderr) == \
+        (0, bare.stdout, bare.stderr)
+    c.wait_closed(mode)
+    certificate = c.json("path", mode, status=(0, 3))["certificate"]
+    return certificate["events"], \
+        {l["cause"]: l["count"] for l in certificate["lost"]}
+
+
+def everything(c, build):
+    """Events of the same program where everything has room."""
+    c.ipsrun([build.program("i_guest"), "flood", str(FLOOD)], name="all",
+             check=True)
+    c.wait_closed("all")
+    certificate = c.json("path", "all")["certificate"]
+    assert not certificate["lost"]
+    return certificate["events"]
+
+
+@pytest.mark.quick
+def test_block_loses_nothing(cluster, build):
+    """Would catch a thread that gives up while the slave drains, or that waits
+    for room which its own full segment takes."""
+    c = cluster()
+    events, lost = flood(c, build, "block")
+    assert not lost
+    assert events == everything(c, build)
+
+
+@pytest.mark.quick
+def test_drop_counts_what_is_lost(cluster, build):
+    """Would catch a loss that is not counted, or counted twice."""
+    c = cluster()
+    total = everything(c, build)
+    # It holds the pool's lock, but drains nothing while the program runs.
+    c.machines[0].slave.send_signal(signal.SIGSTOP)
+    argv = [build.program("i_guest"), "flood", str(FLOOD)]
+    c.ipsrun(argv, name="drop", options=["--on-full=drop", QUOTA], check=True)
+    c.machines[0].slave.send_signal(signal.SIGCONT)
+    c.wait_closed("drop")
+    certificate = c.json("path", "drop", status=(3,))["certificate"]
+    lost = {l["cause"]: l["count"] for l in certificate["lost"]}
+    assert set(lost) == {"quota"} and not certificate["complete"]
+    assert lost["quota"] > FLOOD
+    said = certificate["events"] + lost["quota"]
+    # LOST records are events too; no room, no more than a few of them.
+    assert total <= said <= total + 10
+
+
+@pytest.mark.quick
+def test_block_without_a_slave_goes_on(build, tmp_path):
+    """Would catch a program that waits for ever for a slave that is not
+    there: the test would time out."""
+    argv = [build.program("i_guest"), "flood", str(FLOOD)]
+    done = subprocess.run(
+        [build.bin("ipsrun"), "--no-daemons", "--quiet", "--pool",
+         tmp_path / "pool", "--name", "r", "--on-full=block", QUOTA, "--",
+         *argv], capture_output=True, text=True, env=clean_env())
+    bare = subprocess.run(argv, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == \
+        (0, bare.stdout, bare.stderr)
