@@ -102,6 +102,7 @@ struct slave_image { /* (pidns, pid, image_stamp) */
     uint64_t next_unseen_ns, unseen_wait_ns; /* unseen.c */
     bool ended;                              /* a final END was ingested */
     bool told; /* its streams' rows say that it is dead */
+    bool held; /* by a stream: slave_run_forget_dead */
 };
 
 struct slave_stream {
@@ -110,6 +111,7 @@ struct slave_stream {
     struct slave_image *image;
     bool stored;
     bool dirty;
+    bool held;       /* by a segment: slave_run_forget_dead */
     uint64_t gap_ns; /* since when next_seq is missing, 0 not */
     struct slave_stream_row row, saved;
 };
@@ -137,7 +139,7 @@ struct slave_run {
     uint32_t scan;
     bool scan_now;
     uint64_t changed_ns; /* monotonic, of the last news of any kind */
-    uint64_t next_close_ns;
+    uint64_t next_close_ns, next_forget_ns;
     uint64_t version; /* +1 with every change that a report would show */
     unsigned pins;    /* asks in flight: not removed by limits */
 };
@@ -221,6 +223,11 @@ struct slave_segment *slave_run_add_segment(struct slave_run *run,
 void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
 void slave_run_limits(struct slave_drain *d);
+
+/* forget.c: frees what is known of dead processes whose every record is
+ * committed; the database keeps it. At most once a second a run. O(streams). */
+void slave_run_forget_dead(struct slave_drain *d, struct slave_run *run,
+                           uint64_t now_ns);
 void slave_run_free(struct slave_drain *d, struct slave_run *run);
 void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg);
 

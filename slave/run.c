@@ -495,7 +495,8 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         ips_sub_sat(now_ns, run->changed_ns) < QUIET_NS || !all_over(run))
         return;
     run->next_close_ns = now_ns + CLOSE_TRY_NS;
-    if (!run->streams && ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
+    if (run->stream_count == 0 &&
+        ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
     if (slave_live_environment(d, run->row.name)) {
         /* A process of the run that has not spoken yet, or never will. */
