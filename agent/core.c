@@ -60,7 +60,13 @@ uint64_t ips_core_now(void)
 
 uint64_t ips_core_cpu(void)
 {
-    return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+    return unlikely(ips_sys_quiet) ? ips_quiet_cpu()
+                                   : ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t ips_core_cpu_after(uint64_t cpu)
+{
+    return unlikely(ips_sys_quiet) ? ips_quiet_cpu_after(cpu) : ips_core_cpu();
 }
 
 /* --- the beginning of a stream ------------------------------------- */
@@ -241,7 +247,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
     void *rec = NULL;
     uint64_t signals = ips_sys_block_signals();
     ips_recs_open--; /* ours is not one to come back to */
-    if (!ips_core.control)
+    if (!ips_core.control || ips_core.stopped)
         goto out;
     if (*ips_core.alive == 0 && fork_noticed()) {
         /* This is a child: `at` was an address of the parent's. */
@@ -255,6 +261,8 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         goto lost;
     if (s->state == IPS_STREAM_NEW)
         thread_defaults(s, stamp);
+    if (ips_sys_quiet && (at < s->lo || !s->lo || at + bytes > s->limit))
+        goto lost;
     if (s->retry_at && ips_core_now() < s->retry_at) {
         cause = s->retry_cause;
         goto lost;
@@ -481,7 +489,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
 
 bool ips_core_active(void)
 {
-    return ips_core.control && !ips_in_vfork;
+    return ips_core.control && !ips_core.stopped && !ips_in_vfork;
 }
 
 const struct ips_control *ips_core_control(void)

@@ -32,6 +32,8 @@ const struct ips_control *ips_core_control(void); /* NULL if inactive */
 
 uint64_t ips_core_now(void); /* stamp, test offset applied */
 uint64_t ips_core_cpu(void); /* calling thread's CPU, ns */
+/* The same after a call that may have waited and began at `cpu`. */
+uint64_t ips_core_cpu_after(uint64_t cpu);
 
 void *ips_rec_begin(enum ips_rec_type type, size_t bytes);
 void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp);
@@ -55,6 +57,15 @@ void ips_core_thread_end(void);
 /* Process end: END of `kind` in the calling thread and THREADCPU for every
  * other thread known. More records may follow (stdio's flush at exit). */
 void ips_core_process_end(enum ips_end_kind kind, int status);
+
+/* The program is about to forbid itself system calls; from here on we make
+ * none (agent/sys.h). What room there is in the calling thread's segment is
+ * made before; what does not fit is lost (NO_SEGMENT). CPU times are estimates
+ * from then on: a call longer than 2 us waited, all else ran. `false`: it did
+ * not come to that. */
+void ips_core_quiet(bool on);
+/* Nothing more is recorded in this process, and no stamp taken. */
+void ips_core_stop(void);
 
 /* true in a vfork child (it runs in its parent's memory): record nothing. */
 extern __thread bool ips_in_vfork

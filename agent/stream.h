@@ -83,6 +83,7 @@ struct ips_core {
     uint32_t generation; /* +1 in every fork child */
     uint32_t clock_kind;
     bool test_clock;
+    bool stopped;
     bool main_stream; /* threads have streams (false: libips without preload) */
     char dir[600];    /* POOL/RUN */
 };
@@ -124,6 +125,9 @@ void ips_quota_give(uint64_t bytes);
  * does not wait, or no longer. Handlers may have recorded meanwhile. */
 bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
                    uint64_t *since_ns, uint64_t *signals);
+
+uint64_t ips_quiet_cpu(void);
+uint64_t ips_quiet_cpu_after(uint64_t cpu);
 
 /* --- core_segment.c; callers have blocked all signals ------------------ */
 

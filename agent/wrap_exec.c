@@ -46,10 +46,67 @@ void ips_env_init(void)
         library = path + strlen(var_names[VAR_PRELOAD]);
 }
 
+/* --- a new image under a filter must not have us in it ----------------------
+ */
+
+static size_t environ_bytes(char *const *envp)
+{
+    size_t count = 1;
+    for (char *const *e = envp; e && *e; e++)
+        count++;
+    const char *preload = environ_find(envp, ld_preload);
+    return count * sizeof(char *) + (preload ? strlen(preload) : 0) + 1;
+}
+
+/* LD_PRELOAD less our library; true: something is left of it. */
+static bool preload_without_us(char *out, const char *value)
+{
+    char *at = out;
+    for (const char *p = value; *p;) {
+        size_t n = strcspn(p, ": ");
+        size_t len = sizeof(library_name) - 1;
+        if (n && (n < len || strncmp(p + n - len, library_name, len) != 0)) {
+            if (at != out)
+                *at++ = ':';
+            memcpy(at, p, n);
+            at += n;
+        }
+        p += n;
+        p += *p != '\0';
+    }
+    *at = '\0';
+    return at != out;
+}
+
+/* `out` has environ_bytes() of room. */
+static void without_us(char **out, char *const *envp)
+{
+    size_t count = 0, head = sizeof(ld_preload) - 1;
+    for (char *const *e = envp; e && *e; e++)
+        count++;
+    char *text = (char *)(out + count + 1);
+    count = 0;
+    for (char *const *e = envp; e && *e; e++) {
+        bool ours = false;
+        for (int i = 0; i < VARS; i++)
+            ours |= !strncmp(*e, var_names[i], strlen(var_names[i]));
+        if (!strncmp(*e, ld_preload, head)) {
+            memcpy(text, ld_preload, head);
+            if (preload_without_us(text + head, *e + head))
+                out[count++] = text;
+        } else if (!ours) {
+            out[count++] = *e;
+        }
+    }
+    out[count] = NULL;
+}
+
 size_t ips_env_bytes(char *const *envp)
 {
     if (ips_wrap_state != IPS_WRAP_ON || !library)
         return 0;
+    if (ips_forbidden())
+        return environ_bytes(envp);
     const char *preload = environ_find(envp, ld_preload);
     bool missing = !preload || !strstr(preload, library_name);
     for (int i = 0; i < VARS; i++)
@@ -79,6 +136,11 @@ void ips_env_fill(struct ips_env *env, char *const *envp, size_t bytes,
         env->bytes = bytes;
     }
     char **out = (char **)room;
+    if (ips_forbidden()) {
+        without_us(out, envp);
+        env->envp = out;
+        return;
+    }
     const char *preload = NULL;
     size_t count = 0;
     for (char *const *e = envp; e && *e; e++) {

@@ -5,6 +5,7 @@
  * pipes and sockets), so they are left alone; preadv2 and pwritev2 at offset -1
  * are readv and writev and are not.
  */
+#include "agent/sys.h"
 #include "agent/wrap.h"
 
 /* glibc declares the socket calls with transparent unions of all address
@@ -278,7 +279,8 @@ IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,
         return REAL(vmsplice)(fd, iov, count, flags);
     ssize_t r = REAL(vmsplice)(fd, iov, count, flags);
     int saved = errno;
-    bool reads = (REAL(fcntl)(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+    bool reads =
+        !ips_sys_quiet && (REAL(fcntl)(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
     errno = saved;
     if (reads)
         return ips_io_received(&io, IPS_OP_SENDFILE, r, iov,

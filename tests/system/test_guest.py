@@ -140,3 +140,29 @@ def test_handlers_that_return_lose_nothing(build, guest, case):
     rows = guest.records()
     assert not lost_by(rows)
     assert not torn_in(rows)
+
+
+# --- seccomp ------------------------------------------------------------------
+
+@pytest.mark.parametrize("case,status", [
+    ("strict", 3), ("kill", 3), ("kill-syscall", 3), ("eperm", 3), ("live", 0),
+    ("vfork", 0), ("refused", 0), ("no-tsc", 3)])
+def test_sandboxed(build, guest, case, status):
+    """Would catch one system call of ours too many: the filter kills."""
+    out = guest.run([build.program("i_sandbox"), case], status)
+    assert "failed" not in out and "killed" not in out
+    rows = guest.records()
+    moved = sum(r["result"] == 100 for r in rows if r["type"] == "SEND")
+    unseen = [r["text"] for r in rows if r["type"] == "UNSEEN"]
+    if case in ("vfork", "refused"):
+        assert moved == (200 if case == "vfork" else 150)
+        return
+    assert moved >= 100 and len(unseen) == 1
+    if case == "kill":
+        # What there was room for is recorded, the rest is counted.
+        assert moved > 1000
+        both = sum(r["type"] in ("SEND", "RECV") for r in rows)
+        lost = lost_by(rows)
+        assert set(lost) == {"NO_SEGMENT"}
+        # two for each step, "done", and the END that may have no room
+        assert both + lost["NO_SEGMENT"] in (60201, 60202)

@@ -11,6 +11,9 @@
 #include <cmocka.h>
 
 #include "agent/fd_table.h"
+#include "agent/sys.h"
+
+bool ips_sys_quiet; /* the core's */
 
 static void test_fd_table__keeps_what_was_learnt(void **state)
 {
