@@ -222,7 +222,8 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
             s->cur = *at;
         else if (rc == 0)
             ips_mend(s, *at);
-        return rc;
+        if (rc == 0 || !ips_ring_on())
+            return rc;
     }
     /* A handler that came after the xadd went on in a new segment; our place
      * in the old one is still there and still ours. */
@@ -525,6 +526,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.generation++;
     ips_threads_forget();
     struct ips_stream *s = &ips_thread_stream;
+    ips_ring_forget(s);
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
     s->stamp = s->start_t = ips_core.image_stamp;

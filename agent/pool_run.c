@@ -134,6 +134,11 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
                   ? (uint32_t)CPU_COUNT(&set)
                   : 1;
     c->segment_bytes = IPS_SEGMENT_BYTES;
+    /* A ring has four segments at least, in a quarter of the quota. */
+    if (c->on_full == IPS_ON_FULL_RING &&
+        c->quota_bytes / 16 < c->segment_bytes)
+        c->segment_bytes =
+            (uint32_t)ips_max_u64(c->quota_bytes >> 20 << 16, 1u << 16);
     c->uid = (uint32_t)geteuid();
     size_t at = 0;
     for (const char *t = opt->tags; t && *t; t += strlen(t) + 1) {

@@ -42,7 +42,9 @@ struct ips_stream {
     uint64_t limit; /* equal to seg.limit; here for the fast path */
     uint64_t tail;  /* up to here every place has its head: see ips_mend */
     struct ips_segment_map seg;
-    struct ips_segment_map prev; /* closed, kept to be used again */
+    struct ips_segment_map prev; /* closed, kept to be used again; with a ring
+                                    one of its segments */
+    struct ips_ring *ring;       /* --on-full=ring (core_ring.c) */
     uint64_t stamp;              /* when the stream began */
     uint64_t retry_at;           /* no attempt to make room before, 0 = now */
     uint32_t retry_cause;
@@ -141,6 +143,36 @@ int ips_segment_next(struct ips_stream *s);
 /* Closes the current segment, to go on in it once the slave has drained it:
  * there is no room for another. false: a frame below us still writes to it. */
 bool ips_segment_park(struct ips_stream *s);
+/* Makes a segment file; for core_ring.c, as the following. */
+int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out);
+/* Gives `m` the header of the stream's next segment. */
+void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m);
+void ips_segment_close(struct ips_stream *s);
+/* Does a frame below us on the stack still write to it? */
+bool ips_segment_in_use(const struct ips_segment_map *m);
+void ips_segment_drop(struct ips_segment_map *m);
+static inline struct ips_segment_header *
+ips_segment_head(const struct ips_segment_map *m)
+{
+    return (struct ips_segment_header *)m->base;
+}
+/* A negative answer that carries a cause of loss. */
+static inline int ips_refused(enum ips_lost_cause cause)
+{
+    return -1 - (int)cause;
+}
+
+/* --- core_ring.c: the newest are kept; callers have blocked all signals --- */
+static inline bool ips_ring_on(void)
+{
+    return ips_core.control->on_full == IPS_ON_FULL_RING;
+}
+/* ips_segment_next and ips_segment_leave for such a run. */
+int ips_ring_next(struct ips_stream *s);
+void ips_ring_leave(struct ips_stream *s);
+/* In a fork child: the parent's ring is not ours. */
+void ips_ring_forget(struct ips_stream *s);
+
 /* Closes both mappings. */
 void ips_segment_leave(struct ips_stream *s);
 

@@ -62,7 +62,7 @@ struct slave_stream;
 struct slave_segment {
     struct slave_link link; /* run->segment_map, by file name */
     struct slave_segment *next;
-    struct slave_stream *stream; /* NULL while NEW */
+    struct slave_stream *stream; /* NULL while no header was seen */
     enum slave_segment_state state;
     int fd; /* -1: opened when needed */
     uint32_t size;
@@ -71,6 +71,8 @@ struct slave_segment {
     bool skipped;  /* a reservation was stepped over: the writer may yet store
                       into it, so the segment is never handed back */
     bool drop_row; /* row to be deleted by the next commit */
+    bool final;    /* --on-full=ring: its writer writes no more */
+    bool digest;   /* and so it is one of the ring's digests */
     uint64_t next_poll_ns;
     uint64_t wait_ns;  /* current back-off */
     uint64_t since_ns; /* when the present trouble began, 0 none */

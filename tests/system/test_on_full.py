@@ -80,3 +80,29 @@ def test_block_without_a_slave_goes_on(build, tmp_path):
     bare = subprocess.run(argv, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == \
         (0, bare.stdout, bare.stderr)
+
+
+@pytest.mark.quick
+def test_ring_keeps_the_newest(cluster, build):
+    """Would catch a ring that keeps the oldest, that has a gap or another
+    order, whose losses do not add up, or whose beginning in the middle throws
+    the positions of the bytes out: no send would find its receive."""
+    c = cluster()
+    total = everything(c, build)
+    events, lost = flood(c, build, "ring")
+    assert set(lost) == {"overwritten"} and lost["overwritten"] > FLOOD
+    assert total <= events + lost["overwritten"] <= total + 2  # LOST itself
+    rows = c.json("events", "ring", "--top", "100000", status=(0, 3))["events"]
+    print(rows[:3], rows[-3:], len(rows))
+    sends = [e["bytes"] for e in rows if e["type"] == "SEND"]
+    sizes = [1 + i % 4093 for i in range(FLOOD)]
+    # The last of the channel before stands for all bytes before; then come the
+    # newest, each once. (The last one is the program's line of output.)
+    kept = [b for b in sends if b in range(1, 4094)]
+    newest = kept[:-1] if len(kept) > 1 and kept[-1] == len("moved 40096490\n") \
+        else kept
+    assert len(newest) > 500 and newest == sizes[-len(newest):]
+    nodes = c.graph("ring")
+    assert sum(n["xkind"] == "data" for n in nodes) >= len(newest)
+    done = c.ipsq("path", "ring")
+    assert done.returncode == 3 and "LOST (overwritten)" in done.stdout
