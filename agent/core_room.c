@@ -85,6 +85,9 @@ static bool slave_lives(void)
     return rc < 0;
 }
 
+/* Found without one once, this process asks at once the next time. */
+static _Atomic bool no_slave;
+
 bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
                    uint64_t *since_ns, uint64_t *signals)
 {
@@ -96,16 +99,27 @@ bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
     if (!*since_ns)
         *since_ns = now;
     uint64_t waited = now - *since_ns;
-    if (waited >= IPS_ROOM_WAIT_NS || (waited >= LOOK_NS && !slave_lives())) {
+    bool look = waited >= LOOK_NS || no_slave;
+    if (waited >= IPS_ROOM_WAIT_NS || (look && (no_slave = !slave_lives()))) {
         s->gave_up = true;
         return false;
     }
     if (s->seg.base && !s->parked)
         ips_segment_park(s);
     struct timespec step = {0, STEP_NS};
-    ips_sys_restore_signals(*signals);
+    /* A handler that comes while we sleep and records waits in its turn, but
+     * takes no signals: they would pile up on the stack. */
+    uint64_t here = (uint64_t)(uintptr_t)&step;
+    bool nested = s->waits_at > here;
+    if (!nested) {
+        s->waits_at = here;
+        ips_sys_restore_signals(*signals);
+    }
     ips_sys3(SYS_nanosleep, (long)&step, 0, 0);
-    *signals = ips_sys_block_signals();
+    if (!nested) {
+        *signals = ips_sys_block_signals();
+        s->waits_at = 0;
+    }
     return true;
 }
 

@@ -53,7 +53,8 @@ struct ips_stream {
     uint32_t seq; /* of the next segment */
     uint32_t flags;
     uint32_t state;
-    bool parked;  /* `seg` is CLOSED and waits here to be DRAINED */
+    bool parked;       /* `seg` is CLOSED and waits here to be DRAINED */
+    uint64_t waits_at; /* stack address where it waits for room, 0 does not */
     bool gave_up; /* waited for room in vain: no more before there is some */
     uint32_t lost[IPS_LOST_COUNT]; /* not yet said by a LOST record */
     /* What START will say. */

@@ -15,7 +15,7 @@
  *
  * Files: drain.c (the turn, start and end), run.c (runs: found, restored,
  * closed, limits), watch.c (what is in the pool), live.c (who is alive),
- * ingest.c (one segment read), settle.c (one handed back or removed).
+ * ingest.c (one segment read), settle.c (one handed back or removed; rings).
  *
  * Free of libevent: epoll_fd becomes readable when a turn is worth while.
  * Thread: one, the event loop's.
@@ -256,6 +256,12 @@ void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
 /* A new file, or one used again: its records are yet to be read. */
 void slave_ingest_begin(struct slave_segment *seg,
                         const struct ips_segment_header *head);
+
+/* --on-full=ring: segments go round while their writer lives, and are left
+ * alone. Then the digest of the highest seq takes the place of all up to it.
+ * `gone` was known before the header was read. true: to be read now. */
+bool slave_ingest_ring_turn(struct slave_run *run, struct slave_segment *seg,
+                            const struct ips_segment_header *head, bool gone);
 
 /* settle.c: hands back or removes what is committed. */
 void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,

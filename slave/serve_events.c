@@ -390,7 +390,10 @@ static void io_row(struct events_job *j, const struct stream_place *p,
         snprintf(r->detail, sizeof(r->detail), "%s: %s", op_name(io->op),
                  strerrorname_np(io->err) ? strerrorname_np(io->err) : "?");
     else
-        snprintf(r->detail, sizeof(r->detail), "%s", op_name(io->op));
+        snprintf(r->detail, sizeof(r->detail), "%s%s", op_name(io->op),
+                 ips_rec_flags(&io->h) & IPS_REC_F_SUM
+                     ? ", with those before that were overwritten"
+                     : "");
 }
 
 static uint64_t stamp_ns(const struct ips_segment_header *h,

@@ -24,13 +24,15 @@ class Guest:
 
     def __init__(self, build):
         self.build = build
+        self.options = []
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="ips-guest-",
                                                  dir="/dev/shm"))
         os.chmod(self.top, 0o711)
 
     def measured(self, argv):
         return [self.build.bin("ipsrun"), "--no-daemons", "--quiet", "--pool",
-                str(self.top / "pool"), "--name", "r", "--"] + argv
+                str(self.top / "pool"), "--name", "r", *self.options,
+                "--"] + argv
 
     def run(self, argv, status=None, env=None, meanwhile=None):
         """The status may be needed to know that the case was one at all."""
@@ -166,3 +168,51 @@ def test_sandboxed(build, guest, case, status):
         assert set(lost) == {"NO_SEGMENT"}
         # two for each step, "done", and the END that may have no room
         assert both + lost["NO_SEGMENT"] in (60201, 60202)
+
+
+# --- what others do meanwhile ---------------------------------------------------
+
+def remove_pool(pool):
+    shutil.rmtree(pool)
+
+
+def cut_control(pool):
+    [run] = [d for d in pool.iterdir() if d.is_dir()]
+    os.truncate(run / "control", 0)
+
+
+def remove_control(pool):
+    [run] = [d for d in pool.iterdir() if d.is_dir()]
+    (run / "control").unlink()
+
+
+@pytest.mark.parametrize("harm", [remove_pool, cut_control, remove_control])
+@pytest.mark.parametrize("mode", ["drop", "block", "ring"])
+def test_harm_while_it_runs(build, guest, harm, mode):
+    """Would catch a SIGBUS where the agent counts its quota in a control file
+    that is no longer there, and a wait for room that cannot come."""
+    flag = guest.top / "flag"
+    guest.options = [f"--on-full={mode}"]
+
+    def meanwhile(measured):
+        wait_until("the program is under way", flag.exists)
+        if measured:
+            harm(guest.top / "pool")
+        flag.unlink()
+
+    guest.run([build.program("i_guest"), "meanwhile", str(flag)], 0,
+              meanwhile=meanwhile)
+
+
+@pytest.mark.parametrize("mode", ["block", "ring"])
+@pytest.mark.parametrize("case,status", [
+    (["storm"], 0), (["jump-alternate", "200"], 0), (["fork-threads"], 0),
+    (["thread-exit"], 0), (["exit-in-handler"], 42), (["overflow"], 43)],
+    ids=lambda v: v[0] if isinstance(v, list) else "")
+def test_behaves_without_room(build, guest, mode, case, status):
+    """As test_behaves, in a pool that is full all the time."""
+    if mode == "block" and case == ["fork-threads"]:
+        pytest.skip("each of its images waits a second for a slave")
+    guest.options = [f"--on-full={mode}", "--quota=256K"]
+    guest.run([build.program("i_guest"), *case], status)
+    guest.records()
