@@ -37,11 +37,12 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
 {
     mode_t mode = geteuid() == 0 ? 0711 : 0700;
     struct stat st;
-    if (lstat(root, &st) < 0) {
+    bool fresh = lstat(root, &st) < 0;
+    if (fresh) {
         int rc = ips_path_make(root, mode, err);
         if (rc < 0)
             return rc;
-        if (lstat(root, &st) < 0 || chmod(root, mode) < 0)
+        if (lstat(root, &st) < 0)
             return ips_err_errno(err, "%s", root);
     }
     if (!S_ISDIR(st.st_mode))
@@ -50,6 +51,10 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
         return ips_err_set(err, IPS_E_REFUSED,
                            "%s is not yours alone: owner %u, mode %o", root,
                            (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+    /* Not before it is known to be ours: somebody may have put a link there
+     * meanwhile. A umask may have taken bits. */
+    if (fresh && chmod(root, mode) < 0)
+        return ips_err_errno(err, "%s", root);
     return 0;
 }
 

@@ -146,7 +146,17 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc < 0) {
-        slave_ingest_refuse(run, seg, err.msg);
+        /* Anybody may put files into a run of root's; what is no segment, or
+         * not one of the run's user's, is not counted as damage to the run. */
+        bool planted = rc == IPS_E_REFUSED || (fd >= 0 && fstat(fd, &st) == 0 &&
+                                               st.st_uid != geteuid());
+        if (!planted) {
+            slave_ingest_refuse(run, seg, err.msg);
+            return;
+        }
+        ips_log_warn("run %s: %s: %s; left alone", run->row.name, seg->row.file,
+                     err.msg);
+        slave_segment_set_state(seg, SLAVE_SEG_BAD, "not of this run");
         return;
     }
     uint32_t known = run->stream_count;
