@@ -288,6 +288,42 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
     return name_unix(fd, seen, chan, stream, listening, peer_len);
 }
 
+static void proc_path(char path[40], const char *directory, int fd)
+{
+    char digits[12];
+    size_t n = 0, at = strlen(directory);
+    memcpy(path, directory, at);
+    for (unsigned rest = (unsigned)fd; n == 0 || rest; rest /= 10)
+        digits[n++] = (char)('0' + rest % 10);
+    while (n)
+        path[at++] = digits[--n];
+    path[at] = '\0';
+}
+
+bool ips_fdinfo(int fd, const char *key, uint64_t *value)
+{
+    char path[40], text[512];
+    proc_path(path, "/proc/self/fdinfo/", fd);
+    int info = fd < 0 ? -1 : ips_sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+    if (info < 0)
+        return false;
+    long got = ips_sys_read(info, text, sizeof(text) - 1);
+    ips_sys_close(info);
+    text[got > 0 ? got : 0] = '\0';
+    const char *c = strstr(text, key);
+    if (!c)
+        return false;
+    c += strlen(key);
+    while (*c == ' ' || *c == '\t')
+        c++;
+    if (*c < '0' || *c > '9') /* a pid of another namespace: -1 */
+        return false;
+    *value = 0;
+    while (*c >= '0' && *c <= '9')
+        *value = *value * 10 + (uint64_t)(*c++ - '0');
+    return true;
+}
+
 /* eventfd and the like have no file type: /proc says what they are. */
 static uint64_t name_anonymous(int fd, uint64_t seen)
 {
@@ -297,13 +333,8 @@ static uint64_t name_anonymous(int fd, uint64_t seen)
     } kinds[] = {{"anon_inode:[eventfd]", IPS_FD_EVENTFD},
                  {"anon_inode:[timerfd]", IPS_FD_TIMERFD},
                  {"anon_inode:[signalfd]", IPS_FD_SIGNALFD}};
-    char path[32] = "/proc/self/fd/", digits[12], text[32] = "";
-    size_t n = 0, at = strlen(path);
-    for (unsigned rest = (unsigned)fd; n == 0 || rest; rest /= 10)
-        digits[n++] = (char)('0' + rest % 10);
-    while (n)
-        path[at++] = digits[--n];
-    path[at] = '\0';
+    char path[40], text[32] = "";
+    proc_path(path, "/proc/self/fd/", fd);
     ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)text, sizeof(text) - 1,
              0, 0);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)

@@ -8,6 +8,7 @@
 #ifndef IPS_AGENT_CHAN_NAME_H
 #define IPS_AGENT_CHAN_NAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -31,6 +32,10 @@ void ips_chan_init(void);
  * is the word of the table it was looked up by. A socket without a peer that
  * does not listen stays unknown (class NONE is returned, not stored). */
 uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint);
+
+/* The number after `key` ("Pid:") in /proc/self/fdinfo; false where there is
+ * none. Three system calls. */
+bool ips_fdinfo(int fd, const char *key, uint64_t *value);
 
 /* The word of `fd`, named first where it is unknown. */
 static inline uint64_t ips_chan_of(int fd)

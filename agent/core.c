@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/stream.h"
+#include "agent/counter.h"
+#include "agent/cpu.h"
 #include "agent/sys.h"
 #include "common/types.h"
 
@@ -45,9 +46,9 @@ static __attribute__((noinline)) uint64_t test_clock(uint64_t stamp)
 
 static inline uint64_t raw_stamp(void)
 {
-#if defined(__x86_64__)
+#if IPS_HAVE_COUNTER
     if (likely(ips_core.clock_kind == IPS_CLOCK_TSC))
-        return __builtin_ia32_rdtsc();
+        return ips_counter();
 #endif
     return ips_sys_clock(CLOCK_MONOTONIC_RAW);
 }
@@ -56,17 +57,6 @@ uint64_t ips_core_now(void)
 {
     uint64_t stamp = raw_stamp();
     return unlikely(ips_core.test_clock) ? test_clock(stamp) : stamp;
-}
-
-uint64_t ips_core_cpu(void)
-{
-    return unlikely(ips_sys_quiet) ? ips_quiet_cpu()
-                                   : ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
-}
-
-uint64_t ips_core_cpu_after(uint64_t cpu)
-{
-    return unlikely(ips_sys_quiet) ? ips_quiet_cpu_after(cpu) : ips_core_cpu();
 }
 
 /* --- the beginning of a stream ------------------------------------- */
@@ -116,6 +106,8 @@ static void write_start(struct ips_stream *s)
     /* ROOT: ipsrun names the command it is about to become. */
     if (s->start_kind == IPS_START_IMAGE)
         write_name(s, s->start_t);
+    if (ips_core.begun && s == &ips_thread_stream)
+        ips_core.begun((enum ips_start_kind)s->start_kind);
 }
 
 /* A thread nobody announced begins with its first record. */
@@ -150,7 +142,9 @@ static inline uint64_t take(uint64_t *cur, uint64_t bytes)
                      : "memory", "cc");
     return bytes;
 #else
-    return __atomic_fetch_add(cur, bytes, __ATOMIC_RELAXED);
+    uint64_t at = __atomic_fetch_add(cur, bytes, __ATOMIC_RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+    return at;
 #endif
 }
 
@@ -163,6 +157,9 @@ static inline void *reserve(struct ips_stream *s, uint64_t at, uint64_t bytes,
     atomic_store_explicit(
         &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
         memory_order_relaxed);
+    /* A handler that comes between must not find the tail moved and no head
+     * before it. */
+    atomic_signal_fence(memory_order_seq_cst);
     s->tail = at + bytes;
     h->t = stamp;
     return h;
@@ -474,6 +471,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     if (!ips_core_attach())
         return false;
     ips_core.main_stream = true;
+    ips_cpu_init();
     struct ips_stream *s = &ips_thread_stream;
     uint64_t signals = ips_sys_block_signals();
     memset(s, 0, sizeof(*s));
@@ -496,6 +494,13 @@ bool ips_core_active(void)
 const struct ips_control *ips_core_control(void)
 {
     return ips_core.control;
+}
+
+void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
+                        void (*ending)(void))
+{
+    ips_core.begun = begun;
+    ips_core.ending = ending;
 }
 
 uint64_t ips_core_image_stamp(void)
@@ -525,6 +530,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.image_stamp = ips_core_now();
     ips_core.generation++;
     ips_threads_forget();
+    ips_cpu_forget();
     struct ips_stream *s = &ips_thread_stream;
     ips_ring_forget(s);
     memset(s, 0, sizeof(*s));
@@ -586,7 +592,7 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
 
 static void write_end(enum ips_end_kind kind, int status)
 {
-    uint64_t cpu = ips_core_cpu();
+    uint64_t cpu = ips_cpu_read();
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;
@@ -601,6 +607,8 @@ void ips_core_thread_end(void)
     struct ips_stream *s = &ips_thread_stream;
     if (!ips_core.main_stream || ips_in_vfork || s->state != IPS_STREAM_BEGUN)
         return;
+    if (ips_core.ending)
+        ips_core.ending();
     write_end(IPS_END_THREAD, 0);
     ips_threads_remove(s->tid);
     ips_stream_end(s);

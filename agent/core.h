@@ -32,8 +32,6 @@ const struct ips_control *ips_core_control(void); /* NULL if inactive */
 
 uint64_t ips_core_now(void); /* stamp, test offset applied */
 uint64_t ips_core_cpu(void); /* calling thread's CPU, ns */
-/* The same after a call that may have waited and began at `cpu`. */
-uint64_t ips_core_cpu_after(uint64_t cpu);
 
 void *ips_rec_begin(enum ips_rec_type type, size_t bytes);
 void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp);
@@ -66,6 +64,10 @@ void ips_core_process_end(enum ips_end_kind kind, int status);
 void ips_core_quiet(bool on);
 /* Nothing more is recorded in this process, and no stamp taken. */
 void ips_core_stop(void);
+/* Called in a thread right after its stream's START (all signals blocked) and
+ * right before its END; not for tasks. At most one pair, set before init. */
+void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
+                        void (*ending)(void));
 
 /* true in a vfork child (it runs in its parent's memory): record nothing. */
 extern __thread bool ips_in_vfork

@@ -115,6 +115,8 @@ enum ips_procedures {
 enum ips_cpu_mode {
     IPS_CPU_FAST = 0,  /* interpolated between readings of the clock */
     IPS_CPU_EXACT = 1, /* the clock is read after every switch */
+    IPS_CPU_CLOCK = 2, /* the clock is read at every moment: the kernel does
+                          not tell of switches (agent/cpu.h) */
 };
 enum ips_on_full {
     IPS_ON_FULL_DROP = 0,
@@ -315,9 +317,10 @@ struct ips_rec_cpu { /* a = tid */
     uint64_t cpu;
 };
 
-struct ips_rec_proc { /* ENTER, EXIT; a = low 32 bits of the id */
+struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
     struct ips_rec_head h;
     uint64_t cpu;
+    uint64_t procedure; /* address of its entry */
 };
 
 /* Modules come first in a stream's order: when an image begins, at dlopen and
@@ -403,12 +406,14 @@ enum ips_signal_how {
 struct ips_rec_signal { /* KILL, SIGNAL: a = signal number */
     struct ips_rec_head h;
     uint64_t cpu;
-    int32_t pid;    /* KILL: target as given; SIGNAL: si_pid, 0 none */
+    int32_t pid;    /* KILL: target as given (a thread: its process; < 0 or 0 a
+                       group); SIGNAL: si_pid, 0 none */
     int32_t tid;    /* KILL of a thread: its tid, else 0 */
     int32_t code;   /* SIGNAL: si_code */
     uint32_t how;   /* enum ips_signal_how */
     uint64_t value; /* sigqueue's, si_value */
-    uint64_t t_ret; /* KILL: its return; SIGNAL: same as t */
+    uint64_t t_ret; /* same as t: KILL is written before the call, so that a
+                       signal to oneself comes after it */
 };
 
 enum ips_chan_kind {

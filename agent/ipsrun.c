@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/core.h"
+#include "agent/exec_target.h"
 #include "agent/pool.h"
 #include "agent/sys.h"
 #include "common/types.h"
@@ -33,30 +34,6 @@ static int failed(const char *fmt, ...)
     return IPSRUN_FAILED;
 }
 
-/* Takes every entry that is our library out of LD_PRELOAD: it is added again
- * for this run. */
-static bool preload_without_ours(char *value)
-{
-    bool found = false;
-    char *out = value;
-    for (const char *p = value; *p;) {
-        size_t n = strcspn(p, ": ");
-        size_t len = sizeof(PRELOAD_NAME) - 1;
-        bool ours = n >= len && strncmp(p + n - len, PRELOAD_NAME, len) == 0;
-        found = found || ours;
-        if (!ours && n) {
-            if (out != value)
-                *out++ = ':';
-            memmove(out, p, n);
-            out += n;
-        }
-        p += n;
-        p += *p != '\0';
-    }
-    *out = '\0';
-    return found;
-}
-
 /* ipsrun inside a measured program is itself measured, and the daemons it
  * starts would be part of that run and keep it open. So it starts over without
  * the agent; by a raw call, since the interposer puts itself back at exec. */
@@ -64,7 +41,10 @@ static void leave_outer_run(char **argv)
 {
     const char *value = getenv("LD_PRELOAD");
     char *rest = value ? strdup(value) : NULL;
-    if (!rest || !preload_without_ours(rest)) {
+    if (!rest)
+        return;
+    ips_preload_without(rest, value, PRELOAD_NAME);
+    if (strlen(rest) == strlen(value)) {
         free(rest);
         return;
     }
@@ -152,6 +132,8 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .command = command_line,
         .tags = o->tags,
         .join = o->join != NULL,
+        .procedures = o->procedures,
+        .sample_us = o->sample_us,
         .on_full = o->on_full,
         .quota_bytes = o->quota_bytes,
     };
@@ -216,6 +198,25 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
     return bad ? failed("environment: %s", strerror(errno)) : -1;
 }
 
+/* A command whose loader cannot bear our library is started without it. */
+static void look_at_command(const char *command, struct ips_target *target)
+{
+    ips_target_find(target, command, getenv("PATH"), getenv("IPS_PRELOAD"));
+    if (ips_target_preload_stays(target->kind))
+        return;
+    const char *value = getenv("LD_PRELOAD"), *library = getenv("IPS_PRELOAD");
+    char *rest = strdup(value);
+    if (!rest)
+        return;
+    const char *slash = strrchr(library, '/');
+    ips_preload_without(rest, value, slash ? slash + 1 : library);
+    if (*rest)
+        setenv("LD_PRELOAD", rest, 1);
+    else
+        unsetenv("LD_PRELOAD");
+    free(rest);
+}
+
 static void record_text(enum ips_rec_type type, const char *text, size_t max)
 {
     uint64_t cpu = ips_core_cpu();
@@ -233,8 +234,15 @@ static void record_text(enum ips_rec_type type, const char *text, size_t max)
 /* The first image of the root process: START, NAME, EXEC. */
 static int become(char **command, const char *command_line)
 {
+    struct ips_target target;
+    look_at_command(command[0], &target);
     if (ips_core_init(IPS_START_ROOT)) {
         record_text(IPS_REC_NAME, command_line, 512);
+        if (target.kind != IPS_TARGET_TRACED) {
+            char text[IPS_TARGET_TEXT];
+            ips_target_text(text, &target, ips_sys_getpid());
+            record_text(IPS_REC_UNSEEN, text, sizeof(text));
+        }
         record_text(IPS_REC_EXEC, command[0], 256);
     }
     execvp(command[0], command);

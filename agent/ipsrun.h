@@ -25,6 +25,8 @@ struct ipsrun_options {
     char state[IPS_PATH_BYTES];
     char master[IPS_PATH_BYTES];
     char machine[64];
+    uint32_t procedures;  /* enum ips_procedures; --procedures */
+    uint32_t sample_us;   /* --rate */
     uint32_t on_full;     /* enum ips_on_full */
     uint64_t quota_bytes; /* 0 = what the pool gives */
     bool quiet;

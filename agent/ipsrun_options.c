@@ -27,8 +27,10 @@ static const char help[] =
     "                      else $XDG_STATE_HOME/ips, else ~/.local/state/ips)\n"
     "  --master ADDR       unix:PATH or tcp:HOST:PORT of the master\n"
     "                      (default: unix:STATE/master.sock)\n"
-    "  --procedures=WHAT   off, sample or exact; this version knows off only\n"
-    "  --rate MS           interval of --procedures=sample\n"
+    "  --procedures=WHAT   which procedures the time goes to: off, sample\n"
+    "                      (default) or exact\n"
+    "  --rate MS           CPU time of a thread between two samples, 1 to 100\n"
+    "                      milliseconds (default: 10)\n"
     "  --on-full=WHAT      when the pool is full: drop (count what is lost; "
     "the\n"
     "                      default), block (wait for the slave), ring (keep "
@@ -127,23 +129,26 @@ static int take_path(char out[IPS_PATH_BYTES], const char *option,
     return -1;
 }
 
-static int take_procedures(const char *what)
+static int take_procedures(struct ipsrun_options *o, const char *what)
 {
-    if (strcmp(what, "off") == 0)
-        return -1;
-    if (strcmp(what, "sample") == 0 || strcmp(what, "exact") == 0)
-        return usage("--procedures=%s comes with a later version; %s knows "
-                     "--procedures=off only",
-                     what, IPS_VERSION);
+    static const char *const words[] = {[IPS_PROCEDURES_OFF] = "off",
+                                        [IPS_PROCEDURES_SAMPLE] = "sample",
+                                        [IPS_PROCEDURES_EXACT] = "exact"};
+    for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(what, words[i]) == 0) {
+            o->procedures = i;
+            return -1;
+        }
     return usage("--procedures=%s: off, sample or exact", what);
 }
 
-static int take_rate(const char *text)
+static int take_rate(struct ipsrun_options *o, const char *text)
 {
     char *end;
     long ms = strtol(text, &end, 10);
-    if (*text == '\0' || *end != '\0' || ms < 1 || ms > 60000)
-        return usage("--rate %s: 1 to 60000 milliseconds", text);
+    if (*text < '0' || *text > '9' || *end != '\0' || ms < 1 || ms > 100)
+        return usage("--rate %s: 1 to 100 milliseconds", text);
+    o->sample_us = (uint32_t)ms * 1000;
     return -1;
 }
 
@@ -209,9 +214,9 @@ static int take(struct ipsrun_options *o, int option, const char *value)
                    ? usage("--master: %s", err.msg)
                    : -1;
     case OPT_PROCEDURES:
-        return take_procedures(value);
+        return take_procedures(o, value);
     case OPT_RATE:
-        return take_rate(value);
+        return take_rate(o, value);
     case OPT_ON_FULL:
         return take_on_full(o, value);
     case OPT_QUOTA:
@@ -254,7 +259,8 @@ static int defaults(struct ipsrun_options *o)
 
 int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv)
 {
-    *o = (struct ipsrun_options){0};
+    *o = (struct ipsrun_options){.procedures = IPS_PROCEDURES_SAMPLE,
+                                 .sample_us = 10000};
     int option;
     while ((option = getopt_long(argc, argv, "+", longs, NULL)) != -1) {
         int status = take(o, option, optarg);

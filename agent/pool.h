@@ -20,8 +20,10 @@ struct ips_run_options {
     const char *run;       /* run name: [A-Za-z0-9._-]{1,63} */
     const char *machine;
     const char *command;
-    const char *tags;     /* NUL separated list, may be NULL */
-    bool join;            /* the run may exist already: use it */
+    const char *tags;    /* NUL separated list, may be NULL */
+    bool join;           /* the run may exist already: use it */
+    uint32_t procedures; /* enum ips_procedures */
+    uint32_t sample_us;
     uint32_t on_full;     /* enum ips_on_full */
     uint64_t quota_bytes; /* at most this; 0 = what the pool gives */
 };

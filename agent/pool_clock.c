@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/counter.h"
 #include "agent/pool_inside.h"
 #include "common/types.h"
 
@@ -18,10 +19,10 @@ static uint64_t raw_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-#if defined(__x86_64__)
+#if IPS_HAVE_COUNTER
 static uint64_t counter(void)
 {
-    return __builtin_ia32_rdtsc();
+    return ips_counter();
 }
 
 static bool file_has(const char *path, const char *line_start,
@@ -45,14 +46,17 @@ static bool file_has(const char *path, const char *line_start,
 
 /* The kernel's own clock runs on it, at one rate, on every core, in every
  * sleep state: then so may we. */
-static bool tsc_usable(void)
+static bool counter_usable(void)
 {
     static const char *const none[] = {NULL};
+    bool good = file_has("/sys/devices/system/clocksource/clocksource0/"
+                         "current_clocksource",
+                         IPS_COUNTER_CLOCKSOURCE, none);
+#if defined(__x86_64__)
     static const char *const flags[] = {" constant_tsc", " nonstop_tsc", NULL};
-    return file_has("/sys/devices/system/clocksource/clocksource0/"
-                    "current_clocksource",
-                    "tsc\n", none) &&
-           file_has("/proc/cpuinfo", "flags", flags);
+    good = good && file_has("/proc/cpuinfo", "flags", flags);
+#endif
+    return good;
 }
 
 /* A raw reading between two counter readings, the tightest of many. */
@@ -69,10 +73,27 @@ static void bracket(uint64_t *at_counter, uint64_t *at_ns)
     }
 }
 
-static bool calibrate_tsc(struct ips_clock *clock)
+/* ns per count, times 2^32, from `counts` in `ns`; 0 = absurd. */
+static uint64_t measured_rate(uint64_t counts, uint64_t ns)
+{
+#if defined(__aarch64__)
+    /* Stated, so measured only to believe it. */
+    uint64_t hz = ips_counter_hz();
+    uint64_t mult = hz ? (uint64_t)(((ips_u128)1000000000 << 32) / hz) : 0;
+    uint64_t expect = (uint64_t)(((ips_u128)counts * mult) >> 32);
+    uint64_t off = expect > ns ? expect - ns : ns - expect;
+    return off < ns / 100 ? mult : 0;
+#else
+    /* The kernel keeps the rate in whole kHz. */
+    uint64_t khz = (uint64_t)(((ips_u128)counts * 1000000 + ns / 2) / ns);
+    return khz < 1000 ? 0 : (((uint64_t)1000000 << 32) + khz / 2) / khz;
+#endif
+}
+
+static bool calibrate(struct ips_clock *clock)
 {
     uint64_t c0 = 0, n0 = 0, c1 = 0, n1 = 0;
-    if (!tsc_usable())
+    if (!counter_usable())
         return false;
     bracket(&c0, &n0);
     struct timespec pause = {0, APART_NS};
@@ -80,15 +101,10 @@ static bool calibrate_tsc(struct ips_clock *clock)
     bracket(&c1, &n1);
     if (c1 <= c0 || n1 <= n0)
         return false;
-    /* The kernel keeps the rate in whole kHz. */
-    uint64_t khz =
-        (uint64_t)(((ips_u128)(c1 - c0) * 1000000 + (n1 - n0) / 2) / (n1 - n0));
-    if (khz < 1000)
+    uint64_t mult = measured_rate(c1 - c0, n1 - n0);
+    if (mult == 0)
         return false;
-    clock->kind = IPS_CLOCK_TSC;
-    clock->counter0 = c0;
-    clock->raw0_ns = n0;
-    clock->mult_q32 = (((uint64_t)1000000 << 32) + khz / 2) / khz;
+    *clock = (struct ips_clock){IPS_CLOCK_TSC, 0, c0, n0, mult};
     return true;
 }
 #else
@@ -97,7 +113,7 @@ static uint64_t counter(void)
     return raw_ns();
 }
 
-static bool calibrate_tsc(struct ips_clock *clock)
+static bool calibrate(struct ips_clock *clock)
 {
     (void)clock;
     return false;
@@ -182,7 +198,7 @@ int ips_pool_clock(const char *pool_root, const char *boot_id,
     if (read_kept(path, boot_id, clock, probe_ns))
         return 0;
     memset(clock, 0, sizeof(*clock));
-    if (!calibrate_tsc(clock)) {
+    if (!calibrate(clock)) {
         clock->kind = IPS_CLOCK_RAW;
         clock->counter0 = clock->raw0_ns = raw_ns();
         clock->mult_q32 = (uint64_t)1 << 32;

@@ -145,6 +145,8 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
         c->segment_bytes =
             (uint32_t)ips_max_u64(c->quota_bytes >> 20 << 16, 1u << 16);
     c->uid = (uint32_t)geteuid();
+    c->procedures = opt->procedures;
+    c->sample_us = opt->sample_us;
     size_t at = 0;
     for (const char *t = opt->tags; t && *t; t += strlen(t) + 1) {
         size_t n = strlen(t) + 1;

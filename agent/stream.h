@@ -87,8 +87,14 @@ struct ips_core {
     uint32_t clock_kind;
     bool test_clock;
     bool stopped;
+    bool cpu_marks;        /* CPU time by marks: agent/cpu.h */
+    ptrdiff_t mark_offset; /* thread pointer to the mark */
+    uint64_t mult;         /* stamps to ns, Q32 */
+    uint64_t cpu_limit;    /* stamps */
     bool main_stream; /* threads have streams (false: libips without preload) */
     char dir[600];    /* POOL/RUN */
+    void (*begun)(enum ips_start_kind kind); /* or NULL */
+    void (*ending)(void);
 };
 extern struct ips_core ips_core __attribute__((visibility("hidden")));
 

@@ -41,6 +41,8 @@
 
 #include "agent/chan_name.h"
 #include "agent/core.h"
+#include "agent/cpu.h"
+#include "agent/exec_target.h"
 #include "agent/fd_table.h"
 #include "agent/stream.h"
 #include "common/types.h"
@@ -97,37 +99,23 @@ static inline uint64_t ips_wrap_ns(uint64_t stamps)
 /* --- moments ---------------------------------------------------------------
  */
 
-struct ips_moment {
-    uint64_t t, cpu;
-    uint64_t after; /* of a call: the stamp when `cpu` had been read */
-};
-/* The call: time first, so that what we do ourselves counts as the program's
- * CPU on neither side. */
+/* Around a call (agent/cpu.h): the stamp and the thread's CPU time at it. */
 static inline struct ips_moment ips_at_call(void)
 {
-    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
-    return (struct ips_moment){t, cpu, ips_core_now()};
+    return ips_moment_now();
 }
-/* The return: time first again, so that the two readings of the CPU clock (a
- * system call each, 1 us on some machines) are off from their stamps by the
- * same and cancel out in (t_ret - t) - (cpu_ret - cpu). A call shorter than
- * what counts as blocked was on the CPU all the time: its CPU is its length,
- * and the kernel is not asked again (half of a record's cost). Anchored anew at
- * the next call, so nothing adds up. */
 static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
-    uint64_t t = ips_core_now();
-    uint64_t cpu = likely(t - call->after < ips_wrap_blocked || t < call->after)
-                       ? call->cpu + ips_wrap_ns(ips_sub_sat(t, call->after))
-                       : ips_core_cpu_after(call->cpu);
-    return (struct ips_moment){t, cpu, t};
+    return ips_moment_after(call);
 }
 /* The definition of docs/HACKING.md. */
 static inline bool ips_was_blocked(const struct ips_moment *call,
                                    const struct ips_moment *ret)
 {
-    return ips_sub_sat(ips_wrap_ns(ips_sub_sat(ret->t, call->t)),
-                       ret->cpu - call->cpu) >= 2000;
+    uint64_t stamps = ips_sub_sat(ret->t, call->t);
+    return unlikely(stamps >= ips_wrap_blocked) &&
+           ips_sub_sat(ips_wrap_ns(stamps), ret->cpu - call->cpu) >=
+               IPS_BLOCKED_NS;
 }
 
 /* --- calls under way (wrap_jump.c) ------------------------------------------
@@ -215,9 +203,10 @@ void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                    int64_t result, int err, uint64_t site, uint32_t ready);
 
 /* A wait of `op` that is over now; `result` < 0: errno `err`. Recorded where it
- * returned something or lasted. */
-void ips_record_wait(enum ips_op op, struct ips_moment call, int64_t result,
-                     int err, uint64_t site, uint32_t ready);
+ * returned something or lasted. Returns its return. */
+struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
+                                  int64_t result, int err, uint64_t site,
+                                  uint32_t ready);
 
 /* FORK; err 0 = it was made. */
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
@@ -243,26 +232,37 @@ void ips_forbidden_in_vfork(bool on);
 /* Names 0, 1 and 2: at the beginning of an image and in a fork child. */
 void ips_wrap_name_standard(void);
 
-/* The environment for a new image: `envp` itself where it has all that a
- * traced child needs, else a copy that has (wrap_exec.c). The copy lies on the
- * caller's stack, or mapped where it is large: a vfork child allocates nothing
- * of its parent's. */
+/* What is about to be executed, as exec and posix_spawn see it; traced where
+ * nothing is recorded here (wrap_exec.c). */
+void ips_exec_look(struct ips_target *target, int dir, const char *path);
+void ips_exec_find(struct ips_target *target, const char *file);
+/* UNSEEN: process `pid` goes on, or is, untraced. Nothing where it is not. */
+void ips_record_untraced(const struct ips_target *target, uint32_t pid);
+/* In a vfork child that is about to exec: its parent records it. */
+void ips_vfork_target(const struct ips_target *target);
+
+/* The environment for a new image: `envp` itself where it has all that the
+ * target needs, else a copy: with our names and our library where they are
+ * missing, without our library where the target cannot bear it. The copy lies
+ * on the caller's stack, or mapped where it is large: a vfork child allocates
+ * nothing of its parent's. */
 struct ips_env {
     char **envp;
     void *map; /* NULL = not mapped */
     size_t bytes;
 };
 void ips_env_init(void);
-size_t ips_env_bytes(char *const *envp); /* 0 = take it as it is */
-void ips_env_fill(struct ips_env *env, char *const *envp, size_t bytes,
-                  void *room);
+/* 0 = take it as it is */
+size_t ips_env_bytes(char *const *envp, const struct ips_target *target);
+void ips_env_fill(struct ips_env *env, char *const *envp,
+                  const struct ips_target *target, size_t bytes, void *room);
 void ips_env_done(struct ips_env *env); /* errno kept */
 #define IPS_ENV_STACK 16384u
-#define IPS_ENV(env, given)                                                    \
+#define IPS_ENV(env, given, target)                                            \
     struct ips_env env = {NULL, NULL, 0};                                      \
     do {                                                                       \
-        size_t need_ = ips_env_bytes(given);                                   \
-        ips_env_fill(&env, given, need_,                                       \
+        size_t need_ = ips_env_bytes(given, target);                           \
+        ips_env_fill(&env, given, target, need_,                               \
                      need_ &&need_ <= IPS_ENV_STACK ? __builtin_alloca(need_)  \
                                                     : NULL);                   \
     } while (0)
@@ -280,6 +280,17 @@ uint64_t ips_rusage_cpu(const struct rusage *ru);
 
 /* wrap_thread.c */
 void ips_thread_init(void);
+void ips_thread_here(void);                /* notes the calling thread's tid */
+uint32_t ips_thread_tid(pthread_t thread); /* 0 = not known */
+
+/* wrap_signal.c: SIGNAL of what a wait or a signalfd gave, `at` its return. */
+void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
+                      uint64_t value, struct ips_moment at);
+/* The raw system calls that send signals or set handlers; true: done. */
+bool ips_signal_syscall(long *r, long n, const long args[6]);
+
+/* wrap_sync.c */
+void ips_sync_find(void);
 
 /* wrap_entry.S calls these. */
 void ips_vfork_before(void);

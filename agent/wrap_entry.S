@@ -121,8 +121,8 @@ syscall:
     cmp x0, #__NR_clone3
     b.eq 2f
     cmp x0, #__NR_clone
-    b.ne ips_syscall
-    tbz x1, #8, ips_syscall /* CLONE_VM */
+    b.ne 3f
+    tbz x1, #8, 3f /* CLONE_VM */
 2:  /* as libc's syscall */
     mov x8, x0
     mov x0, x1
@@ -133,8 +133,10 @@ syscall:
     mov x5, x6
     svc 0
     cmn x0, #4095
-    b.cs ips_syscall_failed
+    b.cs 4f
     ret
+3:  b ips_syscall /* a conditional branch does not reach far enough */
+4:  b ips_syscall_failed
     .cfi_endproc
     .size syscall, . - syscall
 

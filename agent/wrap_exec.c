@@ -1,8 +1,9 @@
 /*
  * The exec family: EXEC before, EXECFAIL where it comes back. LD_PRELOAD and
  * the IPS_ names are put back where the program cleared them; what it set to
- * something else stays. In a vfork child nothing is recorded, but the
- * environment is seen to.
+ * something else stays. Where the target's loader cannot bear our library
+ * (exec_target.h) it is taken out of LD_PRELOAD. In a vfork child nothing is
+ * recorded, but the environment is seen to.
  */
 #include "agent/wrap.h"
 
@@ -15,7 +16,7 @@ static const char *const var_names[VARS] = {
     "IPS_RUN=", "IPS_POOL=", "IPS_PRELOAD="};
 static char var_texts[VARS][4096 + 16]; /* "NAME=value", "" = not known */
 static const char *library;             /* our path: value of IPS_PRELOAD */
-static const char library_name[] = "libips-preload.so";
+static const char *library_name = "";   /* its last component */
 static const char ld_preload[] = "LD_PRELOAD=";
 
 static const char *environ_find(char *const *envp, const char *name)
@@ -42,8 +43,11 @@ void ips_env_init(void)
         memcpy(path, var_names[VAR_PRELOAD], n);
         memcpy(path + n, info.dli_fname, strlen(info.dli_fname) + 1);
     }
-    if (path[0])
-        library = path + strlen(var_names[VAR_PRELOAD]);
+    if (!path[0])
+        return;
+    library = path + strlen(var_names[VAR_PRELOAD]);
+    library_name = strrchr(library, '/');
+    library_name = library_name ? library_name + 1 : library;
 }
 
 /* --- a new image under a filter must not have us in it ----------------------
@@ -56,26 +60,6 @@ static size_t environ_bytes(char *const *envp)
         count++;
     const char *preload = environ_find(envp, ld_preload);
     return count * sizeof(char *) + (preload ? strlen(preload) : 0) + 1;
-}
-
-/* LD_PRELOAD less our library; true: something is left of it. */
-static bool preload_without_us(char *out, const char *value)
-{
-    char *at = out;
-    for (const char *p = value; *p;) {
-        size_t n = strcspn(p, ": ");
-        size_t len = sizeof(library_name) - 1;
-        if (n && (n < len || strncmp(p + n - len, library_name, len) != 0)) {
-            if (at != out)
-                *at++ = ':';
-            memcpy(at, p, n);
-            at += n;
-        }
-        p += n;
-        p += *p != '\0';
-    }
-    *at = '\0';
-    return at != out;
 }
 
 /* `out` has environ_bytes() of room. */
@@ -92,7 +76,8 @@ static void without_us(char **out, char *const *envp)
             ours |= !strncmp(*e, var_names[i], strlen(var_names[i]));
         if (!strncmp(*e, ld_preload, head)) {
             memcpy(text, ld_preload, head);
-            if (preload_without_us(text + head, *e + head))
+            ips_preload_without(text + head, *e + head, library_name);
+            if (text[head])
                 out[count++] = text;
         } else if (!ours) {
             out[count++] = *e;
@@ -101,14 +86,20 @@ static void without_us(char **out, char *const *envp)
     out[count] = NULL;
 }
 
-size_t ips_env_bytes(char *const *envp)
+static bool preload_wanted(const struct ips_target *target)
+{
+    return ips_target_preload_stays(target->kind);
+}
+
+size_t ips_env_bytes(char *const *envp, const struct ips_target *target)
 {
     if (ips_wrap_state != IPS_WRAP_ON || !library)
         return 0;
     if (ips_forbidden())
         return environ_bytes(envp);
     const char *preload = environ_find(envp, ld_preload);
-    bool missing = !preload || !strstr(preload, library_name);
+    bool there = preload && strstr(preload, library_name);
+    bool missing = there != preload_wanted(target);
     for (int i = 0; i < VARS; i++)
         if (var_texts[i][0] && !environ_find(envp, var_names[i]))
             missing = true;
@@ -121,8 +112,8 @@ size_t ips_env_bytes(char *const *envp)
            (preload ? strlen(preload) : 0) + strlen(library) + 2;
 }
 
-void ips_env_fill(struct ips_env *env, char *const *envp, size_t bytes,
-                  void *room)
+void ips_env_fill(struct ips_env *env, char *const *envp,
+                  const struct ips_target *target, size_t bytes, void *room)
 {
     memcpy(&env->envp, &envp, sizeof(envp));
     if (!bytes)
@@ -160,6 +151,12 @@ void ips_env_fill(struct ips_env *env, char *const *envp, size_t bytes,
     memcpy(text, ld_preload, head);
     text += head;
     const char *value = preload ? preload + head : "";
+    if (!preload_wanted(target)) {
+        ips_preload_without(text, value, library_name);
+        if (!*text)
+            out[count] = NULL; /* the name had nothing else in it */
+        return;
+    }
     memcpy(text, value, strlen(value) + 1);
     if (strstr(value, library_name))
         return;
@@ -177,6 +174,48 @@ void ips_env_done(struct ips_env *env)
 
 /* --- records
  * ------------------------------------------------------------------- */
+
+static void target_none(struct ips_target *t)
+{
+    t->kind = IPS_TARGET_TRACED;
+    t->path[0] = '\0';
+}
+
+void ips_exec_look(struct ips_target *t, int dir, const char *path)
+{
+    if (ips_wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
+        ips_target_look(t, dir, path, library);
+    else
+        target_none(t);
+}
+
+void ips_exec_find(struct ips_target *t, const char *file)
+{
+    static const char path[] = "PATH=";
+    const char *search = environ_find(environ, path);
+    if (ips_wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
+        ips_target_find(t, file, search ? search + sizeof(path) - 1 : NULL,
+                        library);
+    else
+        target_none(t);
+}
+
+void ips_record_untraced(const struct ips_target *target, uint32_t pid)
+{
+    char text[IPS_TARGET_TEXT];
+    if (target->kind == IPS_TARGET_TRACED || !ips_wrap_on())
+        return;
+    size_t n = ips_target_text(text, target, pid);
+    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
+    struct ips_rec_text *rec = (struct ips_rec_text *)ips_rec_begin_at(
+        IPS_REC_UNSEEN, sizeof(*rec) + n + 1, t);
+    if (!rec)
+        return;
+    rec->h.a = (uint32_t)n;
+    rec->cpu = cpu;
+    memcpy(rec->text, text, n + 1);
+    ips_rec_publish(rec);
+}
 
 static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
 {
@@ -197,10 +236,16 @@ static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
     ips_rec_publish(rec);
 }
 
-#define EXEC(what, given, real_call)                                           \
+#define EXEC(what, look, given, real_call)                                     \
     do {                                                                       \
-        ips_wrap_on();                                                         \
-        IPS_ENV(env, given);                                                   \
+        struct ips_target target;                                              \
+        bool on = ips_wrap_on();                                               \
+        look;                                                                  \
+        IPS_ENV(env, given, &target);                                          \
+        if (!on)                                                               \
+            ips_vfork_target(&target);                                         \
+        else if (target.kind != IPS_TARGET_TRACED)                             \
+            ips_record_untraced(&target, ips_sys_getpid());                    \
         exec_record(IPS_REC_EXEC, what, 0);                                    \
         int r = real_call;                                                     \
         int saved = errno;                                                     \
@@ -212,33 +257,39 @@ static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
 
 IPS_EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-    EXEC(path, envp, REAL(execve)(path, argv, env.envp));
+    EXEC(path, ips_exec_look(&target, AT_FDCWD, path), envp,
+         REAL(execve)(path, argv, env.envp));
 }
 
 IPS_EXPORT int execv(const char *path, char *const argv[])
 {
-    EXEC(path, environ, REAL(execve)(path, argv, env.envp));
+    EXEC(path, ips_exec_look(&target, AT_FDCWD, path), environ,
+         REAL(execve)(path, argv, env.envp));
 }
 
 IPS_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-    EXEC(file, envp, REAL(execvpe)(file, argv, env.envp));
+    EXEC(file, ips_exec_find(&target, file), envp,
+         REAL(execvpe)(file, argv, env.envp));
 }
 
 IPS_EXPORT int execvp(const char *file, char *const argv[])
 {
-    EXEC(file, environ, REAL(execvpe)(file, argv, env.envp));
+    EXEC(file, ips_exec_find(&target, file), environ,
+         REAL(execvpe)(file, argv, env.envp));
 }
 
 IPS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
-    EXEC("(descriptor)", envp, REAL(fexecve)(fd, argv, env.envp));
+    EXEC("(descriptor)", ips_exec_look(&target, fd, NULL), envp,
+         REAL(fexecve)(fd, argv, env.envp));
 }
 
 IPS_EXPORT int execveat(int dir, const char *path, char *const argv[],
                         char *const envp[], int flags)
 {
-    EXEC(path, envp, REAL(execveat)(dir, path, argv, env.envp, flags));
+    EXEC(path, ips_exec_look(&target, dir, path), envp,
+         REAL(execveat)(dir, path, argv, env.envp, flags));
 }
 
 /* --- lists

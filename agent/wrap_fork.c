@@ -24,6 +24,7 @@ static void child_begins(const struct origin *from)
     int saved = errno;
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
     ips_wrap_name_standard();
+    ips_thread_here();
     errno = saved;
 }
 
@@ -38,6 +39,7 @@ static IPS_TLS struct {
     unsigned depth;
     uint64_t seq;
     struct ips_moment call;
+    struct ips_target target; /* what the child was about to become */
 } vforking;
 
 static void at_fork_prepare(void)
@@ -196,8 +198,16 @@ void ips_vfork_before(void)
         vforking.seq = ips_core_fork_before();
         vforking.call = ips_at_call();
     }
-    vforking.depth++; /* 2 and more: a vfork child's own vfork */
+    if (vforking.depth++ == 0) /* 2 and more: a vfork child's own vfork */
+        vforking.target.kind = IPS_TARGET_TRACED;
     ips_in_vfork = true;
+}
+
+/* The one word a vfork child leaves to its parent. */
+void ips_vfork_target(const struct ips_target *target)
+{
+    if (vforking.depth == 1)
+        vforking.target = *target;
 }
 
 /* Only in the parent, once the child has gone; `result` as the kernel gave it,
@@ -211,6 +221,8 @@ long ips_vfork_after(long result)
         ips_record_fork(IPS_FORK_VFORK, result > 0 ? (uint32_t)result : 0,
                         vforking.seq, vforking.call,
                         result < 0 ? (int)-result : 0);
+        if (result > 0)
+            ips_record_untraced(&vforking.target, (uint32_t)result);
     }
     if (result >= 0)
         return result;
@@ -221,11 +233,13 @@ long ips_vfork_after(long result)
 /* --- spawn, popen, system
  * ------------------------------------------------------------ */
 
-#define SPAWN(name)                                                            \
+#define SPAWN(name, look)                                                      \
     do {                                                                       \
         bool on = ips_wrap_on();                                               \
         pid_t own = 0;                                                         \
-        IPS_ENV(env, envp);                                                    \
+        struct ips_target target;                                              \
+        look;                                                                  \
+        IPS_ENV(env, envp, &target);                                           \
         struct ips_moment call = {0, 0, 0};                                    \
         uint64_t seq = 0;                                                      \
         if (on) {                                                              \
@@ -239,6 +253,8 @@ long ips_vfork_after(long result)
             ips_record_fork(IPS_FORK_SPAWN,                                    \
                             err ? 0 : (uint32_t)(pid ? *pid : own), seq, call, \
                             err);                                              \
+        if (on && !err)                                                        \
+            ips_record_untraced(&target, (uint32_t)(pid ? *pid : own));        \
         ips_env_done(&env);                                                    \
         errno = saved;                                                         \
         return err;                                                            \
@@ -250,7 +266,7 @@ IPS_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path,
                            char *const argv[restrict],
                            char *const envp[restrict])
 {
-    SPAWN(posix_spawn);
+    SPAWN(posix_spawn, ips_exec_look(&target, AT_FDCWD, path));
 }
 
 IPS_EXPORT int posix_spawnp(pid_t *pid, const char *path,
@@ -258,7 +274,7 @@ IPS_EXPORT int posix_spawnp(pid_t *pid, const char *path,
                             const posix_spawnattr_t *attr, char *const argv[],
                             char *const envp[])
 {
-    SPAWN(posix_spawnp);
+    SPAWN(posix_spawnp, ips_exec_find(&target, path));
 }
 
 /* popen and system give the child `environ`. Where the program cleared our
@@ -279,7 +295,9 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
     if (!ips_wrap_on())
         return REAL(popen)(command, mode);
     char **kept;
-    IPS_ENV(env, environ);
+    struct ips_target shell;
+    ips_exec_look(&shell, AT_FDCWD, "/bin/sh");
+    IPS_ENV(env, environ, &shell);
     bool lent = lend_environ(&env, &kept);
     uint64_t seq = ips_core_fork_before();
     struct ips_moment call = ips_at_call();
@@ -303,7 +321,9 @@ IPS_EXPORT int system(const char *command)
     if (!ips_wrap_on() || !command)
         return REAL(system)(command);
     char **kept;
-    IPS_ENV(env, environ);
+    struct ips_target shell;
+    ips_exec_look(&shell, AT_FDCWD, "/bin/sh");
+    IPS_ENV(env, environ, &shell);
     bool lent = lend_environ(&env, &kept);
     uint64_t seq = ips_core_fork_before();
     ips_record_fork(IPS_FORK_SYSTEM, 0, seq, ips_at_call(), 0);

@@ -5,6 +5,7 @@
 
 #include "agent/stdio_slots.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 struct ips_real ips_real;
 int ips_wrap_state;
@@ -95,6 +96,7 @@ void ips_wrap_init(void)
 {
     int saved = errno;
     find_all();
+    ips_sample_init();
     if (ips_in_vfork || !ips_core_init(IPS_START_IMAGE)) {
         ips_wrap_state = IPS_WRAP_OFF;
         errno = saved;
@@ -105,12 +107,13 @@ void ips_wrap_init(void)
     const struct ips_clock *clock = &control->clock;
     bool tsc = clock->kind == IPS_CLOCK_TSC && clock->mult_q32 != 0;
     ips_wrap_mult = tsc ? clock->mult_q32 : one;
-    ips_wrap_blocked = 2000 * one / ips_wrap_mult;
+    ips_wrap_blocked = IPS_BLOCKED_NS * one / ips_wrap_mult;
     ips_env_init();
     ips_chan_init();
     ips_thread_init();
     ips_fork_init();
     ips_stdio_init();
+    ips_sync_find();
     (void)at_quick_exit(at_quick_exit_last); /* refused: END is missing */
     ips_wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();

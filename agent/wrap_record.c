@@ -1,7 +1,11 @@
 /* Writing the records of wrapped calls. */
 #include "agent/wrap.h"
 
+#include <sys/signalfd.h>
+
+#include "agent/modules.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                    struct ips_moment call, struct ips_moment ret,
@@ -21,15 +25,19 @@ void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
     rec->err = (uint16_t)err;
     rec->ready = ready;
     ips_rec_publish(rec);
+    ips_module_note(site);
+    ips_stack_note(call.t, ret.t, site);
 }
 
-void ips_record_wait(enum ips_op op, struct ips_moment call, int64_t result,
-                     int err, uint64_t site, uint32_t ready)
+struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
+                                  int64_t result, int err, uint64_t site,
+                                  uint32_t ready)
 {
     struct ips_moment ret = ips_at_return(&call);
     if (result > 0 || ips_was_blocked(&call, &ret))
         ips_record_io(IPS_REC_BLOCK, 0, op, call, ret, result,
                       result < 0 ? err : 0, site, ready);
+    return ret;
 }
 
 bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
@@ -76,6 +84,20 @@ ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
     return result;
 }
 
+/* What a read gave of a signalfd: whole structures, in the first buffer. */
+static void signals_read(const struct iovec *iov, size_t iovcnt, size_t got,
+                         struct ips_moment ret)
+{
+    struct signalfd_siginfo one;
+    size_t n = iovcnt ? ips_min_u64(got, iov[0].iov_len) / sizeof(one) : 0;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&one, (const char *)iov[0].iov_base + i * sizeof(one),
+               sizeof(one));
+        ips_record_taken(IPS_SIGNAL_FD, (int)one.ssi_signo, one.ssi_code,
+                         (int32_t)one.ssi_pid, one.ssi_ptr, ret);
+    }
+}
+
 static enum ips_op wait_op(enum ips_fd_class klass)
 {
     return klass == IPS_FD_EVENTFD   ? IPS_OP_EVENTFD
@@ -93,6 +115,8 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
         if (result > 0 || ips_was_blocked(&io->call, &ret))
             ips_record_io(IPS_REC_BLOCK, 0, wait_op(io->klass), io->call, ret,
                           result, result < 0 ? err : 0, io->site, 0);
+        if (io->klass == IPS_FD_SIGNALFD && result > 0)
+            signals_read(iov, iovcnt, (size_t)result, ret);
         return result;
     }
     if (result == 0 && asked_for_nothing(iov, iovcnt))

@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 static IPS_TLS bool in_vfork; /* a vfork child has a filter, not we */
 
@@ -75,6 +76,7 @@ void ips_forbid(enum ips_forbids what)
         say(what == IPS_FORBIDS_CALLS
                 ? "seccomp filter: new channels, long runs, CPU time"
                 : "strict seccomp, or no time stamp counter: everything");
+    ips_sample_stop(); /* its signal's return is a system call as well */
     if (what == IPS_FORBIDS_ALL) {
         ips_wrap_state = IPS_WRAP_OFF;
         ips_core_stop();

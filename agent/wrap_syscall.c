@@ -12,6 +12,7 @@
 
 int prctl(int, ...);
 long ips_fork_by_syscall(long n, const long args[6]);
+long ips_futex(long n, const long args[6]); /* wrap_sync_futex.c */
 int eventfd(unsigned, int);
 
 #define P(type, x) ((type)(uintptr_t)(x))
@@ -239,8 +240,10 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
     }
     if (!on)
         return REAL(syscall)(n, a, b, c, d, e, f);
+    if (n == SYS_futex)
+        return ips_futex(n, args);
     if (bytes(&r, n, a, b, c, d, e, f) || descriptors(&r, n, a, b, c, d) ||
-        processes(&r, n, args))
+        processes(&r, n, args) || ips_signal_syscall(&r, n, args))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)

@@ -7,6 +7,7 @@
 #include "agent/wrap.h"
 
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 /* --- arguments on their way to the new thread
  * ------------------------------------ */
@@ -20,6 +21,7 @@ struct start {
         thrd_start_t c11;
     } fn;
     void *arg;
+    uint64_t stack; /* its size */
 };
 #define STARTS 1024u /* creations under way at once */
 static struct start starts[STARTS];
@@ -43,6 +45,8 @@ static void start_free(struct start *s)
     atomic_store_explicit(&s->taken, 0, memory_order_release);
 }
 
+static void forget_tid(void);
+
 /* Destructors run in rounds; ours asks for another one until the last, so that
  * what other destructors do is still this thread's. */
 static void at_thread_end(void *round)
@@ -51,12 +55,14 @@ static void at_thread_end(void *round)
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;
+    forget_tid();
     ips_core_thread_end();
 }
 
 void ips_thread_init(void)
 {
     have_key = pthread_key_create(&end_key, at_thread_end) == 0;
+    ips_thread_here();
 }
 
 static struct start start_begin(void *p)
@@ -67,10 +73,13 @@ static struct start start_begin(void *p)
     copy.seq = s->seq;
     copy.fn = s->fn;
     copy.arg = s->arg;
+    copy.stack = s->stack;
     start_free(s);
+    ips_sample_stack(copy.stack);
     ips_core_thread_start(copy.seq, copy.ptid);
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
+    ips_thread_here();
     return copy;
 }
 
@@ -97,6 +106,7 @@ static int start_c11(void *p)
 static struct known {
     _Atomic uint64_t thread; /* 0 = never used */
     _Atomic uint64_t seq;
+    _Atomic uint32_t tid; /* 0 = it has not begun to run */
 } known[KNOWN];
 
 static struct known *known_find(uint64_t thread, bool add)
@@ -118,6 +128,26 @@ static struct known *known_find(uint64_t thread, bool add)
     return NULL;
 }
 
+void ips_thread_here(void)
+{
+    struct known *k = known_find((uint64_t)pthread_self(), true);
+    if (k)
+        atomic_store(&k->tid, ips_sys_gettid());
+}
+
+static void forget_tid(void)
+{
+    struct known *k = known_find((uint64_t)pthread_self(), false);
+    if (k)
+        atomic_store(&k->tid, 0);
+}
+
+uint32_t ips_thread_tid(pthread_t thread)
+{
+    struct known *k = known_find((uint64_t)thread, false);
+    return k ? atomic_load(&k->tid) : 0;
+}
+
 /* --- create
  * -------------------------------------------------------------------------- */
 
@@ -128,6 +158,7 @@ static void created(uint64_t thread, int err, uint64_t seq,
 {
     int saved = errno;
     ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err);
+    ips_sample_threads();
     if (err) {
         start_free(s);
     } else {
@@ -136,6 +167,19 @@ static void created(uint64_t thread, int err, uint64_t seq,
             atomic_store(&k->seq, seq);
     }
     errno = saved;
+}
+
+/* Of a thread to be made with `attr`, NULL as by default. */
+static uint64_t stack_size(const pthread_attr_t *attr)
+{
+    pthread_attr_t usual;
+    size_t size = 0;
+    if (!attr && pthread_attr_init(&usual) != 0)
+        return 0;
+    pthread_attr_getstacksize(attr ? attr : &usual, &size);
+    if (!attr)
+        pthread_attr_destroy(&usual);
+    return size;
 }
 
 IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
@@ -149,6 +193,7 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     s->seq = seq;
     s->fn.posix = fn;
     s->arg = arg;
+    s->stack = stack_size(attr);
     struct ips_moment call = ips_at_call();
     int err = REAL(pthread_create)(thread, attr, start_posix, s);
     created(err ? 0 : (uint64_t)*thread, err, seq, call, s);
@@ -165,6 +210,7 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     s->seq = seq;
     s->fn.c11 = fn;
     s->arg = arg;
+    s->stack = stack_size(NULL);
     struct ips_moment call = ips_at_call();
     int err = REAL(thrd_create)(thread, start_c11, s);
     created(err ? 0 : (uint64_t)*thread, err, seq, call, s);

@@ -208,20 +208,65 @@ IPS_EXPORT int thrd_sleep(const struct timespec *ts, struct timespec *left)
     WAIT_NUMBER(IPS_OP_SLEEP, REAL(thrd_sleep)(ts, left));
 }
 
+/* BLOCK and, where a signal was taken, SIGNAL with the moment it returned. */
+static int waited_for_signal(struct ips_moment call, int r,
+                             const siginfo_t *info, uint64_t site)
+{
+    int saved = errno;
+    struct ips_moment ret =
+        ips_record_wait(IPS_OP_SIGWAIT, call, r, saved, site, 0);
+    if (r > 0)
+        ips_record_taken(IPS_SIGNAL_WAIT, r, info->si_code, info->si_pid,
+                         (uint64_t)(uintptr_t)info->si_value.sival_ptr, ret);
+    errno = saved;
+    return r;
+}
+
+/* libc's own is this loop, and does not tell who sent the signal. */
 IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
 {
-    WAIT_NUMBER(IPS_OP_SIGWAIT, REAL(sigwait)(set, sig));
+    siginfo_t info;
+    int r, saved = errno;
+    bool on = ips_wrap_on();
+    struct ips_moment call = {0, 0, 0};
+    if (on)
+        call = ips_at_call();
+    do {
+        r = REAL(sigtimedwait)(set, &info, NULL);
+    } while (r < 0 && errno == EINTR);
+    if (on)
+        waited_for_signal(call, r, &info, IPS_SITE);
+    if (r < 0) /* the error is the result; errno is left as it was */
+        r = errno;
+    else {
+        *sig = r;
+        r = 0;
+    }
+    errno = saved;
+    return r;
 }
 
 IPS_EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 {
-    WAIT(int, IPS_OP_SIGWAIT, REAL(sigwaitinfo)(set, info), 0);
+    siginfo_t own;
+    if (!ips_wrap_on())
+        return REAL(sigwaitinfo)(set, info);
+    info = info ? info : &own;
+    struct ips_moment call = ips_at_call();
+    int r = REAL(sigwaitinfo)(set, info);
+    return waited_for_signal(call, r, info, IPS_SITE);
 }
 
 IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
                             const struct timespec *ts)
 {
-    WAIT(int, IPS_OP_SIGWAIT, REAL(sigtimedwait)(set, info, ts), 0);
+    siginfo_t own;
+    if (!ips_wrap_on())
+        return REAL(sigtimedwait)(set, info, ts);
+    info = info ? info : &own;
+    struct ips_moment call = ips_at_call();
+    int r = REAL(sigtimedwait)(set, info, ts);
+    return waited_for_signal(call, r, info, IPS_SITE);
 }
 
 IPS_EXPORT int sigsuspend(const sigset_t *set)

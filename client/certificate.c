@@ -58,6 +58,23 @@ static void put_lanes(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
+static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
+{
+    ipsq_json_key(j, "untraced");
+    ipsq_json_open(j, '[');
+    for (size_t i = 0; i < c->n_untraced; i++) {
+        const Ips__Untraced *u = c->untraced[i];
+        ipsq_json_open(j, '{');
+        put_text(j, "machine", u->machine);
+        put_text(j, "cause", u->cause);
+        put_text(j, "program", u->program);
+        put_count(j, "count", u->count);
+        put_count(j, "pid", u->pid);
+        ipsq_json_close(j, '}');
+    }
+    ipsq_json_close(j, ']');
+}
+
 /* What an answer without a certificate is worth. */
 static const Ips__Certificate *or_none(const Ips__Certificate *c)
 {
@@ -70,6 +87,8 @@ static const Ips__Certificate *or_none(const Ips__Certificate *c)
     none.n_notes = 1;
     none.events = none.unmatched = none.ambiguous = none.pending = UINT64_MAX;
     none.external = none.idle = none.untraced_processes = UINT64_MAX;
+    none.any = none.any_on_path = none.any_unmatched = UINT64_MAX;
+    none.spin_ns = UINT64_MAX;
     none.probe_ns = none.overhead_ns = none.unattributed_cpu_ns = UINT64_MAX;
     return &none;
 }
@@ -87,9 +106,14 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_count(j, "pending", c->pending);
     put_count(j, "external", c->external);
     put_count(j, "idle", c->idle);
+    put_count(j, "any", c->any);
+    put_count(j, "any_on_path", c->any_on_path);
+    put_count(j, "any_unmatched", c->any_unmatched);
+    put_count(j, "spin_ns", c->spin_ns);
     put_list(j, "machines", c->machines, c->n_machines);
     put_list(j, "missing_machines", c->missing_machines, c->n_missing_machines);
     put_count(j, "untraced_processes", c->untraced_processes);
+    put_untraced(j, c);
     put_list(j, "unseen", c->unseen, c->n_unseen);
     put_text(j, "clock", c->clock);
     put_text(j, "engine", c->engine);
@@ -100,6 +124,18 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_count(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
     put_list(j, "notes", c->notes, c->n_notes);
     ipsq_json_close(j, '}');
+}
+
+/* "m1: 2 static: /usr/bin/x (pid 77)" */
+static char *untraced_text(char out[512], const Ips__Untraced *u)
+{
+    size_t n = (size_t)snprintf(out, 512, "%.100s: %" PRIu64 " %.32s",
+                                u->machine, u->count, u->cause);
+    if (*u->program)
+        n += (size_t)snprintf(out + n, 512 - n, ": %.250s", u->program);
+    if (u->pid)
+        snprintf(out + n, 512 - n, " (pid %" PRIu32 ")", u->pid);
+    return out;
 }
 
 static void tsv_line(FILE *f, const char *key, enum ipsq_kind kind,
@@ -124,11 +160,19 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     tsv_line(f, "pending", IPSQ_COUNT, ipsq_count(c->pending));
     tsv_line(f, "external", IPSQ_COUNT, ipsq_count(c->external));
     tsv_line(f, "idle", IPSQ_COUNT, ipsq_count(c->idle));
+    tsv_line(f, "any", IPSQ_COUNT, ipsq_count(c->any));
+    tsv_line(f, "any_on_path", IPSQ_COUNT, ipsq_count(c->any_on_path));
+    tsv_line(f, "any_unmatched", IPSQ_COUNT, ipsq_count(c->any_unmatched));
     tsv_line(f, "machines", IPSQ_LIST, ipsq_list(c->machines, c->n_machines));
     tsv_line(f, "missing_machines", IPSQ_LIST,
              ipsq_list(c->missing_machines, c->n_missing_machines));
     tsv_line(f, "untraced_processes", IPSQ_COUNT,
              ipsq_count(c->untraced_processes));
+    for (size_t i = 0; i < c->n_untraced; i++) {
+        char text[512];
+        tsv_line(f, "untraced", IPSQ_TEXT,
+                 ipsq_text(untraced_text(text, c->untraced[i])));
+    }
     tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text(c->message_times));
     tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count(c->overhead_ns));
 }
@@ -138,6 +182,27 @@ static void say_count(FILE *f, uint64_t n, const char *what)
 {
     if (n && n != UINT64_MAX)
         fprintf(f, ", %" PRIu64 " %s", n, what);
+}
+
+/* The order in which threads got locks was incidental: is the path's? */
+static void say_any(FILE *f, const Ips__Certificate *c)
+{
+    char spin[IPSQ_UNIT_BYTES];
+    if (c->any && c->any != UINT64_MAX)
+        fprintf(f,
+                "  %" PRIu64 " waits for locks and other resources; the path "
+                "crosses %" PRIu64 " of them%s\n",
+                c->any, c->any_on_path,
+                c->any_on_path ? ": in another order it may be another" : "");
+    if (c->any_unmatched && c->any_unmatched != UINT64_MAX)
+        fprintf(f,
+                "  %" PRIu64 " waits for locks and other resources ended by "
+                "nobody who was seen\n",
+                c->any_unmatched);
+    if (c->spin_ns && c->spin_ns != UINT64_MAX) {
+        ipsq_format_ns(c->spin_ns, spin);
+        fprintf(f, "  %s CPU was burnt by spinning; it counts nowhere\n", spin);
+    }
 }
 
 static void say_list(FILE *f, const char *what, char **item, size_t count)
@@ -222,6 +287,7 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
         say_list_cell(f, "MISSING", c->missing_machines, c->n_missing_machines);
     fputc('\n', f);
     say_costs(f, c);
+    say_any(f, c);
     say_lanes(f, c);
     if (c->unattributed_cpu_ns && c->unattributed_cpu_ns != UINT64_MAX) {
         ipsq_format_ns(c->unattributed_cpu_ns, unattributed);
@@ -229,6 +295,10 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
                 "  %s CPU that wait() reports belongs to no thread's "
                 "record\n",
                 unattributed);
+    }
+    for (size_t i = 0; i < c->n_untraced; i++) {
+        char text[512], *line = untraced_text(text, c->untraced[i]);
+        say_list(f, "untraced", &line, 1);
     }
     say_list(f, "not seen", c->unseen, c->n_unseen);
     say_list(f, "note", c->notes, c->n_notes);

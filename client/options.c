@@ -9,7 +9,8 @@
 
 static const struct option longs[] = {
 #define X(name, text, value, help)                                             \
-    {text, required_argument, NULL, LONG_BASE + IPSQ_OPT_##name},
+    {text, (value) ? required_argument : no_argument, NULL,                    \
+     LONG_BASE + IPSQ_OPT_##name},
     IPSQ_OPTIONS(X)
 #undef X
         {"help", no_argument, NULL, 'h'},
@@ -56,6 +57,7 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     static const char *const engines[] = {"auto", "contract", "central", NULL};
     static const char *const levels[] = {"run", "machine", "process", "thread",
                                          NULL};
+    static const char *const bys[] = {"procedure", "process", "line", NULL};
     static const char *const externals[] = {"reply", "all", "off", NULL};
     uint32_t which = 0;
     int rc = 0;
@@ -99,6 +101,15 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         if (rc == 0 && o->to_ns == 0)
             rc = ips_err_set(err, IPS_E_USAGE, "--to 0 leaves nothing");
         return rc;
+    case IPSQ_OPT_BY:
+        o->by = text;
+        return one_of("by", text, bys, &which, err);
+    case IPSQ_OPT_SITES:
+        o->sites = true;
+        return 0;
+    case IPSQ_OPT_STACKS:
+        o->stacks = true;
+        return 0;
     case IPSQ_OPT_COUNT:
         break;
     }
@@ -172,7 +183,8 @@ void ipsq_options_print(FILE *f, unsigned mask)
         char head[32];
         if (!(mask & 1u << i))
             continue;
-        snprintf(head, sizeof(head), "%s %s", lines[i][0], lines[i][1]);
+        snprintf(head, sizeof(head), "%s %s", lines[i][0],
+                 lines[i][1] ? lines[i][1] : "");
         fprintf(f, "  %-18s ", head);
         for (const char *p = lines[i][2]; *p; p++) {
             fputc(*p, f);

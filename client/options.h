@@ -14,7 +14,8 @@
 
 #define IPSQ_ARGS_MAX 2
 
-/* Every option: X(NAME, "name", "VALUE", "what it does"). */
+/* Every option: X(NAME, "name", "VALUE", "what it does"); VALUE NULL: it takes
+ * none. */
 #define IPSQ_OPTIONS(X)                                                        \
     X(MASTER, "master", "ADDR",                                                \
       "ask the master at unix:PATH or tcp:HOST:PORT; else the\n"               \
@@ -36,7 +37,10 @@
     X(EXTERNAL, "external", "WHICH",                                           \
       "waits for what is not traced: reply (default), all, off")               \
     X(FROM, "from", "TIME", "since the machine's first event (1.5s, 20ms)")    \
-    X(TO, "to", "TIME", "the same")
+    X(TO, "to", "TIME", "the same")                                            \
+    X(BY, "by", "WHAT", "procedure (default), process or line")                \
+    X(SITES, "sites", NULL, "name the place each event was called from")       \
+    X(STACKS, "stacks", NULL, "and the call stacks of what blocked")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -50,9 +54,9 @@ struct ipsq_options {
     const char *command; /* NULL: none was given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
-    bool help, version;
+    bool help, version, sites, stacks;
     unsigned given; /* IPSQ_HAS bits */
-    const char *master, *state, *object, *level, *engine, *weighting;
+    const char *master, *state, *object, *level, *engine, *weighting, *by;
     enum ipsq_format format;
     uint64_t top; /* 0: all */
     uint64_t mtime_base_ns, mtime_per_byte_q32;

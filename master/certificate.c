@@ -96,6 +96,26 @@ static void add_unseen(struct arena *a, struct certificate *c, size_t *cap,
         c->msg.unseen[c->msg.n_unseen++] = arena_printf(a, "%s", text);
 }
 
+static void add_untraced(struct arena *a, struct certificate *c,
+                         const struct part *p)
+{
+    const Ips__SyncAnswer *s = p->sync;
+    for (size_t i = 0; i < s->n_untraced; i++) {
+        const Ips__Untraced *from = s->untraced[i];
+        Ips__Untraced *row = arena_alloc(a, sizeof(*row));
+        if (!row || !arena_grow(a, &c->msg.untraced, c->msg.n_untraced,
+                                &c->untraced_cap, sizeof(Ips__Untraced *)))
+            return;
+        ips__untraced__init(row);
+        row->machine = arena_printf(a, "%s", p->machine);
+        row->cause = arena_printf(a, "%s", from->cause);
+        row->program = arena_printf(a, "%s", from->program);
+        row->count = from->count;
+        row->pid = from->pid;
+        c->msg.untraced[c->msg.n_untraced++] = row;
+    }
+}
+
 static void add_part(const struct part *p, struct arena *a,
                      struct certificate *c, size_t *unseen_cap)
 {
@@ -103,6 +123,9 @@ static void add_part(const struct part *p, struct arena *a,
     Ips__Certificate *m = &c->msg;
     m->events += s->state->events;
     m->ambiguous += s->ambiguous;
+    m->any += s->any;
+    m->any_unmatched += s->any_unmatched;
+    m->spin_ns = ips_add_sat(m->spin_ns, s->spin_ns);
     m->untraced_processes += s->state->untraced;
     m->unattributed_cpu_ns += s->unattributed_cpu_ns;
     m->probe_ns = ips_max_u64(m->probe_ns, s->probe_ns);
@@ -120,6 +143,7 @@ static void add_part(const struct part *p, struct arena *a,
     }
     for (size_t i = 0; i < s->n_unseen; i++)
         add_unseen(a, c, unseen_cap, s->unseen[i]);
+    add_untraced(a, c, p);
 }
 
 void certificate_fill(const struct query *q, struct arena *a,
@@ -143,10 +167,4 @@ void certificate_fill(const struct query *q, struct arena *a,
                          "open, or whose other machine is missing, have no "
                          "sender yet",
                          c->msg.pending));
-    if (c->msg.untraced_processes > 0)
-        certificate_note(a, c,
-                         arena_printf(a,
-                                      "%" PRIu64 " child processes were "
-                                      "started that never spoke: not traced",
-                                      c->msg.untraced_processes));
 }

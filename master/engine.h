@@ -30,6 +30,7 @@ enum lane_id {
     LANE_HALF,
     LANE_DOUBLE,
     LANE_NO_EXTERNAL,
+    LANE_NO_ANY, /* as if no lock had made anybody wait */
     LANES
 };
 

@@ -220,3 +220,12 @@ uint32_t *part_threads_by_process(const struct part *p)
     free(start);
     return order;
 }
+
+bool part_concerned(const char *machine, const char *object)
+{
+    size_t n = strlen(machine);
+    while (*object == '/')
+        object++;
+    return *object == '\0' || (strncmp(object, machine, n) == 0 &&
+                               (object[n] == '\0' || object[n] == '/'));
+}

@@ -351,6 +351,8 @@ static const struct query_kind *kind_of(const Ips__Request *r)
         return &query_events;
     case IPS__REQUEST__ASK_GRAPH:
         return &query_graph;
+    case IPS__REQUEST__ASK_PROCEDURES:
+        return &query_procedures;
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK_SYNC:
     case IPS__REQUEST__ASK_TABLE:

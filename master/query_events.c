@@ -23,16 +23,6 @@ struct relay {
 
 static void relay_next(struct query *q);
 
-/* "" and "/" are all; else "/machine" and what follows. */
-static bool concerns(const char *object, const char *machine)
-{
-    size_t n = strlen(machine);
-    while (*object == '/')
-        object++;
-    return *object == '\0' || (strncmp(object, machine, n) == 0 &&
-                               (object[n] == '\0' || object[n] == '/'));
-}
-
 static void events_fail_part(struct query *q, const struct part *p,
                              const char *why)
 {
@@ -106,7 +96,7 @@ static void events_over(struct query *q)
                     "no object %s in run %s%s%s", object, q->run,
                     *missing ? "; not asked: " : "", missing);
         query_fail(q, &err);
-    } else if (*missing && concerns(object, "")) {
+    } else if (*missing && part_concerned("", object)) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "events of these machines are missing: %s", missing);
         query_fail(q, &err);
@@ -124,7 +114,7 @@ static void relay_next(struct query *q)
     struct relay *r = q->data;
     const Ips__EventsAsk *asked = q->request->events;
     while (r->at < q->gather.count &&
-           !concerns(asked->object, q->gather.active[r->at]->machine))
+           !part_concerned(q->gather.active[r->at]->machine, asked->object))
         r->at++;
     r->any = r->any || r->at < q->gather.count;
     if (r->at == q->gather.count ||

@@ -81,8 +81,9 @@ static void scale(struct path_data *d, enum lane_id id, const char *name,
 static void plan_lanes(struct query *q)
 {
     struct path_data *d = path_of(q);
-    uint64_t external = 0;
+    uint64_t external = 0, resources = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
+        resources = ips_add_sat(resources, q->gather.active[i]->sync->any);
         const Ips__PeersAnswer *s = q->gather.active[i]->settled;
         external += s ? s->external + s->idle : 1;
     }
@@ -97,6 +98,12 @@ static void plan_lanes(struct query *q)
     off->wanted = off->lane.external != IPS_EXTERNAL_OFF && external > 0;
     off->lane.external = IPS_EXTERNAL_OFF;
     off->with_shares = true;
+    struct lane_result *any = &d->lanes[LANE_NO_ANY];
+    any->name = "resource arcs off";
+    any->lane = d->lanes[LANE_MAIN].lane;
+    any->wanted = !any->lane.any_off && resources > 0;
+    any->lane.any_off = true;
+    any->with_shares = true;
 }
 
 /* One machine's few events: central costs no more and checks itself twice.
@@ -234,6 +241,8 @@ static void fill_lanes(struct path_data *d, struct arena *a,
     for (int id = LANE_HALF; id < LANES; id++) {
         struct lane_result *r = &d->lanes[id];
         bool same = true;
+        if (id == LANE_NO_ANY && !r->wanted)
+            continue; /* most programs have no such arc */
         if (r->wanted) {
             struct shares *lane = &r->shares;
             shares_compare(&d->lanes[LANE_MAIN].shares, &lane, 1, &same);
@@ -264,6 +273,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
 {
     certificate_fill(q, a, c);
     c->msg.unmatched += d->unmatched;
+    c->msg.any_on_path = d->lanes[LANE_MAIN].shares.resources;
     c->msg.engine = ips_wire_text(d->engine_text);
     c->msg.message_times = mtime_text(a, &d->lanes[LANE_MAIN].lane.mtime);
     if (*d->pdm_note)

@@ -48,7 +48,8 @@ static struct share_row row_of(const struct path_piece *p, enum share_list list)
     return row;
 }
 
-/* Lifetime and room arcs are no messages; they weigh nothing. */
+/* Lifetime, room, signal and resource arcs are no messages; they weigh nothing.
+ */
 static bool belongs(const struct path_piece *p, enum share_list list)
 {
     if (p->kind == IPS_SEG_COMPUTE)
@@ -137,9 +138,11 @@ int shares_make(const struct path_piece *pieces, uint64_t count, uint64_t t_max,
                              (unsigned long long)ips_add_sat(machine, between),
                              (unsigned long long)t_max);
     }
-    for (uint64_t i = 0; i < count; i++)
-        out->messages +=
-            pieces[i].kind != IPS_SEG_COMPUTE && pieces[i].xkind == IPS_X_DATA;
+    for (uint64_t i = 0; i < count; i++) {
+        bool cross = pieces[i].kind != IPS_SEG_COMPUTE;
+        out->messages += cross && pieces[i].xkind == IPS_X_DATA;
+        out->resources += cross && pieces[i].xkind == IPS_X_RESOURCE;
+    }
     if (rc < 0)
         shares_release(out);
     return rc;

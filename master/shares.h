@@ -50,6 +50,7 @@ struct shares {
     struct share_row *row[SHARE_LISTS]; /* greatest first */
     size_t count[SHARE_LISTS];
     uint64_t messages; /* DATA arcs */
+    uint64_t resources; /* arcs by locks and their like that it crosses */
 };
 
 /* IPS_E_CORRUPT where the sums are not t_max: a bug, said loudly. */

@@ -4,12 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/paths.h"
 #include "slave/wordhash.h"
+
+#define OLD_FRAME_MAGIC 0x31465350u /* "PSF1" */
 
 static int archive_path(const char *dir, char out[IPS_PATH_BYTES],
                         struct ips_err *err)
@@ -18,6 +21,18 @@ static int archive_path(const char *dir, char out[IPS_PATH_BYTES],
     if (n < 0 || n >= IPS_PATH_BYTES)
         return ips_err_set(err, IPS_E_LIMIT, "path too long: %s", dir);
     return 0;
+}
+
+/* Where the last whole block of a file ends that was cut off. */
+static uint64_t whole_blocks(int fd, uint64_t size)
+{
+    struct slave_block b;
+    uint64_t at = 0;
+    while (size - at >= sizeof(b) &&
+           pread(fd, &b, sizeof(b), (off_t)at) == sizeof(b) &&
+           b.magic == SLAVE_BLOCK_MAGIC && b.bytes <= size - at - sizeof(b))
+        at += sizeof(b) + b.bytes;
+    return at;
 }
 
 int slave_archive_open(struct slave_archive *a, const char *dir,
@@ -42,7 +57,7 @@ int slave_archive_open(struct slave_archive *a, const char *dir,
     uint64_t size = (uint64_t)st.st_size;
     if (size < committed) {
         *missing = committed - size;
-        committed = size & ~7ULL;
+        committed = whole_blocks(fd, size);
     }
     if (size > committed && ftruncate(fd, (off_t)committed) < 0) {
         rc = ips_err_errno(err, "cut %s", path);
@@ -61,30 +76,20 @@ void slave_archive_close(struct slave_archive *a)
     a->fd = -1;
 }
 
-static uint64_t frame_check(const struct slave_frame *f)
+static uint64_t block_check(const struct slave_block *b, const uint8_t *data)
 {
-    uint64_t h = slave_wordhash(0, f, offsetof(struct slave_frame, check));
-    return slave_wordhash(h, f + 1, f->bytes);
+    uint64_t h = slave_wordhash(0, b, offsetof(struct slave_block, check));
+    return slave_wordhash(h, data, b->bytes);
 }
 
-void slave_frame_seal(struct slave_frame *frame, uint32_t stream,
-                      uint32_t bytes, uint32_t records)
-{
-    frame->magic = SLAVE_FRAME_MAGIC;
-    frame->stream = stream;
-    frame->bytes = bytes;
-    frame->records = records;
-    frame->check = frame_check(frame);
-}
+/* ---- writing ---- */
 
-int slave_archive_stage(struct slave_archive *a, const void *frames, size_t len,
-                        struct ips_err *err)
+static int write_all(int fd, const void *data, size_t len, uint64_t at,
+                     struct ips_err *err)
 {
-    const uint8_t *p = (const uint8_t *)frames;
-    size_t done = 0;
-    while (done < len) {
-        ssize_t n = pwrite(a->fd, p + done, len - done,
-                           (off_t)(a->length + a->staged + done));
+    const uint8_t *p = data;
+    for (size_t done = 0; done < len;) {
+        ssize_t n = pwrite(fd, p + done, len - done, (off_t)(at + done));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -92,8 +97,58 @@ int slave_archive_stage(struct slave_archive *a, const void *frames, size_t len,
                                  len - done);
         done += (size_t)n;
     }
-    a->staged += len;
     return 0;
+}
+
+static int stage_block(struct slave_archive *a, const struct slave_packed *p,
+                       struct ips_err *err)
+{
+    struct slave_block b = {.magic = SLAVE_BLOCK_MAGIC,
+                            .bytes = p->bytes,
+                            .plain_bytes = p->plain_bytes,
+                            .raw_bytes = p->raw_bytes};
+    b.check = block_check(&b, p->data);
+    uint64_t at = a->length + a->staged;
+    int rc = write_all(a->fd, &b, sizeof(b), at, err);
+    if (rc == 0)
+        rc = write_all(a->fd, p->data, p->bytes, at + sizeof(b), err);
+    if (rc == 0)
+        a->staged += sizeof(b) + p->bytes;
+    return rc;
+}
+
+/* As many whole frames as one block takes. */
+static size_t block_of(const uint8_t *p, size_t len)
+{
+    size_t at = 0;
+    while (at < len) {
+        const struct slave_frame *f =
+            (const struct slave_frame *)(const void *)(p + at);
+        size_t n = sizeof(*f) + f->bytes;
+        if (at + n > SLAVE_PACK_RAW_MAX)
+            return at ? at : n;
+        at += n;
+    }
+    return at;
+}
+
+int slave_archive_stage(struct slave_archive *a, struct slave_pack *pack,
+                        uint64_t mult_q32, const void *frames, size_t len,
+                        struct ips_err *err)
+{
+    const uint8_t *p = frames;
+    uint64_t staged = a->staged;
+    int rc = 0;
+    for (size_t n = 0; rc == 0 && len > 0; len -= n, p += n) {
+        struct slave_packed packed;
+        n = block_of(p, len);
+        rc = slave_pack_encode(pack, p, n, mult_q32, &packed, err);
+        if (rc == 0)
+            rc = stage_block(a, &packed, err);
+    }
+    if (rc < 0)
+        a->staged = staged;
+    return rc;
 }
 
 void slave_archive_commit(struct slave_archive *a)
@@ -114,6 +169,102 @@ int slave_archive_sync(struct slave_archive *a, struct ips_err *err)
     return 0;
 }
 
+/* ---- reading ---- */
+
+static int damaged(size_t at, uint64_t length, struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_CORRUPT,
+                       "archive is damaged at byte %zu of %llu", at,
+                       (unsigned long long)length);
+}
+
+/* The block at `at`, judged by its header and its check. */
+static int block_at(const uint8_t *data, size_t len, size_t at,
+                    struct slave_block *b, struct ips_err *err)
+{
+    size_t left = len - at;
+    if (left >= sizeof(*b)) {
+        memcpy(b, data + at, sizeof(*b));
+        if (b->magic == OLD_FRAME_MAGIC)
+            return ips_err_set(err, IPS_E_VERSION,
+                               "the archive was written by an earlier version, "
+                               "which alone can read it: ask with that one, or "
+                               "remove the run's directory");
+        if (b->magic == SLAVE_BLOCK_MAGIC && b->bytes <= left - sizeof(*b) &&
+            b->raw_bytes <= SLAVE_PACK_RAW_MAX && b->raw_bytes % 8 == 0 &&
+            block_check(b, data + at + sizeof(*b)) == b->check)
+            return 0;
+    }
+    return damaged(at, len, err);
+}
+
+static int unpack(const uint8_t *data, size_t len, uint8_t *out,
+                  struct ips_err *err)
+{
+    struct slave_block b;
+    struct slave_pack *pack = slave_pack_new();
+    int rc = pack ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    for (size_t at = 0; rc == 0 && at < len; at += sizeof(b) + b.bytes) {
+        memcpy(&b, data + at, sizeof(b));
+        const struct slave_packed packed = {data + at + sizeof(b), b.bytes,
+                                            b.plain_bytes, b.raw_bytes};
+        if (slave_pack_decode(pack, &packed, out, NULL) < 0)
+            rc = damaged(at, len, err);
+        out += b.raw_bytes;
+    }
+    slave_pack_free(pack);
+    return rc;
+}
+
+/* Room for `len` bytes of frames. */
+static int make_room(const char *dir, size_t len, uint8_t **out,
+                     struct ips_err *err)
+{
+    int fd = -1, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    if (len > SLAVE_ARCHIVE_MEMORY) {
+        fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return ips_err_errno(err, "file to unpack the archive in %s", dir);
+        errno = posix_fallocate(fd, 0, (off_t)len);
+        if (errno) {
+            close(fd);
+            return ips_err_errno(err, "%zu bytes to unpack the archive in %s",
+                                 len, dir);
+        }
+        flags = MAP_SHARED;
+    }
+    void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, fd, 0);
+    int rc = p == MAP_FAILED
+                 ? ips_err_errno(err, "%zu bytes for the archive", len)
+                 : 0;
+    if (fd >= 0)
+        close(fd);
+    if (rc == 0)
+        *out = p;
+    return rc;
+}
+
+static int unpack_all(const char *dir, const uint8_t *data, size_t len,
+                      struct slave_archive_map *out, struct ips_err *err)
+{
+    struct slave_block b;
+    size_t raw = 0;
+    uint8_t *room = NULL;
+    int rc = 0;
+    for (size_t at = 0; rc == 0 && at < len; at += sizeof(b) + b.bytes) {
+        rc = block_at(data, len, at, &b, err);
+        raw += b.raw_bytes;
+    }
+    if (rc < 0 || raw == 0)
+        return rc;
+    rc = make_room(dir, raw, &room, err);
+    if (rc < 0)
+        return rc;
+    out->data = room;
+    out->length = raw;
+    return unpack(data, len, room, err);
+}
+
 int slave_archive_map(const char *dir, uint64_t committed,
                       struct slave_archive_map *out, struct ips_err *err)
 {
@@ -128,24 +279,23 @@ int slave_archive_map(const char *dir, uint64_t committed,
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return ips_err_errno(err, "open %s", path);
-    if (fstat(fd, &st) < 0) {
+    void *p = MAP_FAILED;
+    if (fstat(fd, &st) < 0)
         rc = ips_err_errno(err, "stat %s", path);
-    } else if ((uint64_t)st.st_size < committed) {
+    else if ((uint64_t)st.st_size < committed)
         rc = ips_err_set(
             err, IPS_E_CORRUPT, "%s has %llu bytes, %llu were committed", path,
             (unsigned long long)st.st_size, (unsigned long long)committed);
-    } else {
-        void *p = mmap(NULL, (size_t)committed, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (p == MAP_FAILED) {
-            rc = ips_err_errno(err, "map %s", path);
-        } else {
-            /* Only a hint: the archive is read once, front to back. */
-            (void)madvise(p, (size_t)committed, MADV_SEQUENTIAL);
-            out->data = (const uint8_t *)p;
-            out->length = (size_t)committed;
-        }
-    }
+    else if ((p = mmap(NULL, (size_t)committed, PROT_READ, MAP_PRIVATE, fd,
+                       0)) == MAP_FAILED)
+        rc = ips_err_errno(err, "map %s", path);
     close(fd);
+    if (rc == 0)
+        rc = unpack_all(dir, p, (size_t)committed, out, err);
+    if (p != MAP_FAILED)
+        munmap(p, (size_t)committed);
+    if (rc < 0)
+        slave_archive_unmap(out);
     return rc;
 }
 
@@ -156,21 +306,13 @@ void slave_archive_unmap(struct slave_archive_map *m)
     *m = (struct slave_archive_map){0};
 }
 
-int slave_archive_next(const struct slave_archive_map *m, size_t *at,
-                       const struct slave_frame **frame, struct ips_err *err)
+const struct slave_frame *slave_archive_next(const struct slave_archive_map *m,
+                                             size_t *at)
 {
-    size_t left = m->length - *at;
-    if (left == 0)
-        return 0;
+    if (*at >= m->length)
+        return NULL;
     const struct slave_frame *f =
         (const struct slave_frame *)(const void *)(m->data + *at);
-    if (left < sizeof(*f) || f->magic != SLAVE_FRAME_MAGIC ||
-        f->bytes % 8 != 0 || f->bytes > left - sizeof(*f) ||
-        frame_check(f) != f->check)
-        return ips_err_set(err, IPS_E_CORRUPT,
-                           "archive is damaged at byte %zu of %zu", *at,
-                           m->length);
     *at += sizeof(*f) + f->bytes;
-    *frame = f;
-    return 1;
+    return f;
 }

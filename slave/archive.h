@@ -1,16 +1,16 @@
 /*
  * A run's archive: STATE/slave-MACHINE/runs/RUN/archive, one append-only file
- * of frames. A frame is records of one stream in the order they were written;
- * frames of one stream follow each other in the order of the stream.
+ * of blocks. A block is frames - records of one stream in the order they were
+ * written - packed together (pack.h); frames of one stream follow each other
+ * in the order of the stream.
  *
  * Invariants:
  *  - the file's length that counts is the one committed to SQLite together
  *    with the cursors (store.h); what lies behind it is a torn append and is
  *    cut off at the next start. So records and cursors move as one.
- *  - payloads are whole checked records (ips_rec_check), so readers need no
- *    check but the frame's own.
- *  - frames are multiples of 8 bytes and the file begins with one: a mapping
- *    of the file gives aligned records.
+ *  - a block holds SLAVE_PACK_RAW_MAX bytes of frames at most.
+ *  - a reader's frames are whole checked records (ips_rec_check) and lie at
+ *    multiples of 8 bytes.
  *
  * Thread: one appender (the event loop's); any number of readers of the
  * committed length, each with its own mapping.
@@ -22,15 +22,15 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "slave/pack.h"
 
-#define SLAVE_FRAME_MAGIC 0x31465350u /* "PSF1" */
-#define SLAVE_FRAME_MAX_BYTES (64u << 20)
+#define SLAVE_BLOCK_MAGIC 0x32425350u /* "PSB2" */
 
-struct slave_frame { /* 24 bytes, then `bytes` of records */
+struct slave_block { /* 24 bytes, then `bytes` of payload, see slave_packed */
     uint32_t magic;
-    uint32_t stream; /* number within the run */
-    uint32_t bytes;  /* of payload, a multiple of 8 */
-    uint32_t records;
+    uint32_t bytes;
+    uint32_t plain_bytes;
+    uint32_t raw_bytes;
     uint64_t check; /* slave_wordhash over the above and the payload */
 };
 
@@ -48,13 +48,11 @@ int slave_archive_open(struct slave_archive *a, const char *dir,
                        struct ips_err *err) IPS_MUST_USE;
 void slave_archive_close(struct slave_archive *a);
 
-/* Fills the frame's header before `bytes` of payload at frame + 1. */
-void slave_frame_seal(struct slave_frame *frame, uint32_t stream,
-                      uint32_t bytes, uint32_t records);
-
-/* Writes sealed frames (`len` bytes in all) behind what is staged. On failure
- * nothing is staged by this call. */
-int slave_archive_stage(struct slave_archive *a, const void *frames, size_t len,
+/* Packs frames (`len` bytes in all, each with its header at most
+ * SLAVE_PACK_RAW_MAX) and writes them behind what is staged. On failure nothing
+ * is staged by this call. */
+int slave_archive_stage(struct slave_archive *a, struct slave_pack *pack,
+                        uint64_t mult_q32, const void *frames, size_t len,
                         struct ips_err *err) IPS_MUST_USE;
 /* After SQLite has committed `length + staged`; or after it has not. */
 void slave_archive_commit(struct slave_archive *a);
@@ -62,20 +60,23 @@ void slave_archive_rollback(struct slave_archive *a);
 int slave_archive_sync(struct slave_archive *a,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* A reader's mapping of the committed part. */
+/* The committed part as frames, unpacked: in memory, or where that is more than
+ * SLAVE_ARCHIVE_MEMORY, in a file without a name beside the archive. */
+#define SLAVE_ARCHIVE_MEMORY ((size_t)64 << 20)
 struct slave_archive_map {
     const uint8_t *data; /* NULL where empty */
     size_t length;
 };
+/* Reads, checks and unpacks all of it; about 20 ns a record. Damage is
+ * IPS_E_CORRUPT with the offset; an archive of an earlier version
+ * IPS_E_VERSION. */
 int slave_archive_map(const char *dir, uint64_t committed,
                       struct slave_archive_map *out,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_archive_unmap(struct slave_archive_map *m);
 
-/* The frame at *at; moves *at behind it. 1 a frame, 0 the end, negative:
- * damaged there (IPS_E_CORRUPT, message with the offset). */
-int slave_archive_next(const struct slave_archive_map *m, size_t *at,
-                       const struct slave_frame **frame,
-                       struct ips_err *err) IPS_MUST_USE;
+/* The frame at *at, NULL at the end; moves *at behind it. */
+const struct slave_frame *slave_archive_next(const struct slave_archive_map *m,
+                                             size_t *at);
 
 #endif

@@ -34,12 +34,18 @@ static int run_passes(struct build *b)
         rc = b_processes(b);
     if (rc == 0)
         rc = b_links(b);
+    if (rc == 0)
+        rc = b_signals(b);
     if (rc < 0)
         return rc;
     b_states(b);
-    rc = b_ends(b);
+    rc = b_untraced(b);
+    if (rc == 0)
+        rc = b_ends(b);
     if (rc == 0)
         rc = b_peers(b);
+    if (rc == 0)
+        rc = b_sync_match(b);
     if (rc == 0)
         rc = b_nodes(b);
     if (rc == 0)
@@ -52,6 +58,8 @@ static int run_passes(struct build *b)
         return rc;
     b_events(b);
     b_lifetimes(b);
+    b_signal_arcs(b);
+    b_sync_arcs(b);
     b_settle(b);
     b_causal(b);
     b_weights(b);
@@ -71,8 +79,13 @@ static void release_build(struct build *b)
     free(b->chains);
     free(b->forks.v);
     free(b->joins.v);
+    free(b->syncs.v);
+    free(b->spins.v);
     free(b->cpus.v);
+    free(b->unseens.v);
     free(b->chans.v);
+    free(b->kills.v);
+    free(b->takings.v);
     free(b->ends);
     free(b->ops.v);
     free(b->dgrams.v);
@@ -108,6 +121,7 @@ void ips_built_release(struct ips_built *b)
     free(b->threads);
     free(b->ends);
     free(b->traffic);
+    free(b->untraced);
     if (b->more) {
         free(b->more->exts);
         free(b->more->outs);

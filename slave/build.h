@@ -55,6 +55,7 @@ enum ips_wait_cause {
     IPS_WAIT_IDLE,  /* poll that got nothing for us */
     IPS_WAIT_RESOLVE,
     IPS_WAIT_OTHER,
+    IPS_WAIT_LOCK, /* locks and their like: ACQUIRE */
     IPS_WAIT_COUNT
 };
 
@@ -113,10 +114,22 @@ struct ips_traffic {
     uint64_t sent_messages, sent_bytes, recv_messages, recv_bytes;
 };
 
+/* Processes that were not traced, or not from an exec on; of equal cause and
+ * program one row. */
+struct ips_untraced {
+    char cause[24];    /* a word of agent/exec_target.h, or "unknown" */
+    char program[200]; /* "" not known */
+    uint32_t pid;      /* of one of them, 0 not known */
+    uint64_t count;
+};
+
 struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
     uint64_t unattributed_ns;
+    uint64_t any;           /* resource arcs: their order was incidental */
+    uint64_t any_unmatched; /* waits for resources without a release seen */
+    uint64_t spin_ns;       /* CPU burnt by waiting for them */
 };
 
 struct ips_built {
@@ -128,6 +141,8 @@ struct ips_built {
     uint32_t end_count;
     struct ips_traffic *traffic;
     uint32_t traffic_count;
+    struct ips_untraced *untraced;
+    uint32_t untraced_count;
     struct ips_build_counts counts;
     uint64_t first_ns; /* earliest event here */
     uint64_t goal_elapsed_ns;

@@ -33,12 +33,20 @@ static bool between_threads(const struct ips_graph *g, uint32_t v)
            g->xkind[v] != IPS_X_IDLE;
 }
 
+/* A release sits at its return as a send does: it wakes within the call. */
+static bool gives_way(const struct ips_graph *g, uint32_t v)
+{
+    uint32_t u = g->xpred[v];
+    return g->kind[u] == IPS_NODE_SEND ||
+           (g->kind[u] == IPS_NODE_AUX && g->xkind[v] == IPS_X_RESOURCE);
+}
+
 static void sends_give_way(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     for (uint32_t v = 0; v < g->node_count; v++) {
         uint32_t u = g->xpred[v];
-        if (!between_threads(g, v) || g->kind[u] != IPS_NODE_SEND)
+        if (!between_threads(g, v) || !gives_way(g, v))
             continue;
         uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
         uint64_t room = ips_sub_sat(arc_time(g, v), after);

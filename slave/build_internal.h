@@ -6,9 +6,12 @@
  * The passes, in order (build.c):
  *   scan     reads every record once: streams, and the rare records apart
  *   process  images -> processes, threads -> chains, forks and joins linked
+ *   signal   which KILL or child's end a SIGNAL hangs on
+ *   untraced what was seen to begin and never spoke
  *   channel  CHAN records -> ends, peers by name
+ *   sync     which release let whom go, of locks and their like
  *   node     reads every record again, chain by chain: nodes and operations
- *            (build_node.c, build_io.c)
+ *            (build_node.c, build_io.c, build_sync_node.c)
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    operations of two ends -> cross arcs
  *   settle   END coordinates
@@ -137,11 +140,14 @@ struct b_stream {
     uint64_t start_ns, start_cpu, fork_seq, parent_image;
     bool exec_last; /* ends in EXEC without EXECFAIL */
     uint64_t exec_ns;
-    uint8_t end_kind; /* of the last END, 0 none */
+    const uint8_t *exec; /* path of its last EXEC, or NULL */
+    bool named_exec;     /* untraced: it is said where it went */
+    uint8_t end_kind;    /* of the last END, 0 none */
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of its last NAME, or NULL */
     uint32_t name_len;
-    uint32_t first_fork, first_join; /* into forks, joins, in stream order */
+    /* into forks, joins, kills, takings, syncs, in stream order */
+    uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
 };
 
 struct b_image {
@@ -182,6 +188,7 @@ struct b_fork {
     uint32_t node;
     uint8_t kind;
     bool failed;
+    bool named; /* untraced: it is said what the child is */
 };
 
 struct b_join {
@@ -194,9 +201,48 @@ struct b_join {
     bool ended; /* not a stop: the child is gone */
 };
 
+struct b_sync { /* ACQUIRE, RELEASE */
+    uint64_t t, t_ret;
+    uint64_t dev, ino, object;
+    uint32_t stream;
+    uint32_t image; /* IPS_NONE: in memory that processes share */
+    uint32_t cause; /* ACQUIRE: what let it go, index in syncs, or IPS_NONE */
+    uint32_t arrived_before; /* BARRIER: the arrival before it of its round */
+    uint32_t node;
+    int32_t value, left; /* RELEASE: how many it may let go yet */
+    uint32_t err;
+    uint8_t kind; /* enum ips_sync */
+    bool release;
+    bool used; /* RELEASE: it let somebody go */
+};
+struct b_spin { /* CPU burnt between a node and the next of its chain */
+    uint32_t node;
+    uint64_t ns;
+};
+
 struct b_cpu { /* THREADCPU */
     uint64_t t, cpu;
     uint32_t stream, tid;
+};
+
+struct b_kill { /* KILL */
+    uint64_t t, cpu, value;
+    uint32_t stream, node;
+    uint32_t pid, tid, sig; /* whom; tid 0 = any thread */
+    bool to_group, taken;
+};
+struct b_taking { /* SIGNAL */
+    uint64_t t, cpu, value;
+    uint32_t stream, node;
+    uint32_t from, sig; /* sender's pid, 0 none */
+    int32_t code;
+    uint32_t kill, child; /* kills[], process; or IPS_NONE */
+};
+struct b_unseen { /* UNSEEN */
+    uint64_t t;
+    const uint8_t *text;
+    uint32_t len, stream;
+    uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
 };
 
 struct b_chan {
@@ -289,8 +335,13 @@ struct build {
     struct b_chain *chains;
     B_ARRAY(struct b_fork) forks;
     B_ARRAY(struct b_join) joins;
+    B_ARRAY(struct b_sync) syncs;
+    B_ARRAY(struct b_spin) spins;
     B_ARRAY(struct b_cpu) cpus;
+    B_ARRAY(struct b_unseen) unseens;
     B_ARRAY(struct b_chan) chans;
+    B_ARRAY(struct b_kill) kills;
+    B_ARRAY(struct b_taking) takings;
     struct b_end *ends;
     uint32_t end_room;
     B_ARRAY(struct b_op) ops;
@@ -324,9 +375,14 @@ struct ips_build_more {
 int b_scan(struct build *b) IPS_MUST_USE;         /* build_scan.c */
 int b_processes(struct build *b) IPS_MUST_USE;    /* build_process.c */
 int b_links(struct build *b) IPS_MUST_USE;        /* build_link.c */
+int b_signals(struct build *b) IPS_MUST_USE;      /* build_signal.c */
+void b_signal_arcs(struct build *b);              /* build_signal.c */
+int b_untraced(struct build *b) IPS_MUST_USE;     /* build_untraced.c */
 int b_ends(struct build *b) IPS_MUST_USE;         /* build_channel.c */
 int b_peers(struct build *b) IPS_MUST_USE;        /* build_peer.c */
+int b_sync_match(struct build *b) IPS_MUST_USE;   /* build_sync.c */
 int b_nodes(struct build *b) IPS_MUST_USE;        /* build_node.c */
+void b_sync_arcs(struct build *b);                /* build_sync.c */
 void b_states(struct build *b);                   /* build_settle.c */
 int b_holders(struct build *b) IPS_MUST_USE;      /* build_hold.c */
 int b_match(struct build *b) IPS_MUST_USE;        /* build_match.c */
@@ -336,6 +392,7 @@ void b_lifetimes(struct build *b);                /* build_match.c */
 void b_settle(struct build *b);                   /* build_settle.c */
 void b_causal(struct build *b);                   /* build_causal.c */
 void b_weights(struct build *b);                  /* build_settle.c */
+void b_sync_spins(struct build *b);               /* build_sync_node.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
 int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE;     /* build_peer.c */

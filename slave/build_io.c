@@ -237,7 +237,8 @@ int b_on_send(struct maker *m, const uint8_t *p)
     struct interval v = io_interval(m, &r, true);
     struct build *b = m->b;
     if (v.blocked)
-        b_count_wait(m, IPS_WAIT_PEER, v.blocked_ns);
+        b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_PEER,
+                     v.blocked_ns);
     if (r.op == IPS_OP_CONNECT)
         return on_connect(m, &r, &v);
     if (r.err == EPIPE || r.err == ECONNRESET)
@@ -331,18 +332,25 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
     struct interval v = io_interval(m, &r, false);
-    if (v.blocked)
-        b_count_wait(m, IPS_WAIT_IDLE, v.blocked_ns);
+    if (v.blocked) /* a wait that a handler ended is not idle */
+        b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
+                     v.blocked_ns);
     b_wait_idle(m);
     return r.err == ECONNRESET || r.err == EPIPE ? on_broken(m, &v) : 0;
 }
 
 /* ---- waits without bytes ---- */
 
-static void on_sleep(struct maker *m, const struct interval *v)
+/* sleep() returns what is left, the others fail: a signal ended it. */
+static void on_sleep(struct maker *m, const struct ips_rec_io *r,
+                     const struct interval *v)
 {
     if (!v->blocked)
         return;
+    if (v->by_signal && (r->err == EINTR || r->result > 0)) {
+        b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+        return;
+    }
     b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     uint32_t a = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
     uint32_t z =
@@ -400,7 +408,7 @@ void b_on_block(struct maker *m, const uint8_t *p)
     enum ips_wait_cause cause = wait_cause(r.op);
     switch (r.op) {
     case IPS_OP_SLEEP:
-        on_sleep(m, &v);
+        on_sleep(m, &r, &v);
         return;
     case IPS_OP_POLL:
     case IPS_OP_SELECT:
@@ -410,11 +418,17 @@ void b_on_block(struct maker *m, const uint8_t *p)
     case IPS_OP_EVENTFD:
     case IPS_OP_TIMERFD:
     case IPS_OP_SIGNALFD:
+    case IPS_OP_SIGWAIT:
+        m->sigwait_ret = v.t_ret;
+        m->sigwait_cpu = v.cpu;
+        if (r.op == IPS_OP_SIGWAIT)
+            break;
         if (r.err || r.result < 0) {
             b_wait_idle(m);
         } else if (m->wait.pending &&
                    (!m->wait.ready || m->wait.ready == r.h.a)) {
             b_count_wait(m, cause, m->wait.blocked_ns);
+            m->sigwait_cpu = ips_min_u64(v.cpu, m->wait.cpu);
             m->wait.pending = false;
         }
         break;

@@ -301,6 +301,11 @@ static void link_process(struct links *l, uint32_t p)
         parent = l->fork_proc[f];
         take_fork(b, f, s->chain);
     }
+    /* The child of an untraced one is his who started that. */
+    if (parent == IPS_NONE && s->ppid) {
+        uint32_t g = fork_of_pid(l, s->ppid, row->pidns, row->start_ns);
+        parent = g == IPS_NONE ? IPS_NONE : l->fork_proc[g];
+    }
     /* Order of start is order of birth: so the tree has no cycle. */
     if (parent != IPS_NONE && parent < p)
         row->parent = parent;
@@ -429,10 +434,6 @@ int b_links(struct build *b)
             link_process(&l, p);
         for (uint32_t j = 0; j < b->joins.n; j++)
             link_join(&l, &b->joins.v[j]);
-        for (uint32_t f = 0; f < b->forks.n; f++)
-            if (makes_process(&b->forks.v[f]) &&
-                b->forks.v[f].child == IPS_NONE)
-                b->out->counts.untraced++;
     }
     free(l.by_seq);
     free(l.by_pid);

@@ -17,6 +17,24 @@ uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
     return i;
 }
 
+/* A signal that came while the call slept ended that sleep: its node's
+ * coordinate is the call's. */
+static void take_signal(struct maker *m, struct interval *v)
+{
+    struct ips_graph *g = &m->b->out->g;
+    for (uint32_t i = 0; i < m->taken_count && v->blocked; i++) {
+        const struct taken *s = &m->taken[i];
+        if (s->t < v->t || s->t > v->t_ret)
+            continue;
+        if (s->node != IPS_NO_NODE) {
+            g->w[s->node] = ips_min_u64(g->w[s->node], v->cpu);
+            v->by_signal = true;
+        }
+        break;
+    }
+    m->taken_count = 0;
+}
+
 struct interval b_interval(struct maker *m, uint32_t word, uint64_t t,
                            uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
 {
@@ -27,6 +45,7 @@ struct interval b_interval(struct maker *m, uint32_t word, uint64_t t,
     v.blocked_ns = b_blocked_ns(v.t, v.t_ret, v.cpu, v.cpu_ret);
     v.blocked = v.blocked_ns >= B_BLOCKED_NS;
     m->last_ret = v.t_ret;
+    take_signal(m, &v);
     return v;
 }
 
@@ -122,6 +141,29 @@ static void on_join(struct maker *m, const uint8_t *p)
     j->node = b_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
 }
 
+/* ---- signals ---- */
+
+static void on_kill(struct maker *m)
+{
+    struct b_kill *k = &m->b->kills.v[m->next_kill++];
+    if (k->taken)
+        k->node = b_node(m->b, IPS_NODE_AUX, k->cpu, k->t, k->cpu, IPS_NONE);
+}
+
+/* What sigwait or a read of a signalfd returned was waited for from that
+ * call on. */
+static void on_signal(struct maker *m)
+{
+    struct b_taking *y = &m->b->takings.v[m->next_taking++];
+    uint64_t coord = y->cpu;
+    if (y->t == m->sigwait_ret)
+        coord = ips_min_u64(coord, m->sigwait_cpu);
+    if (y->kill != IPS_NONE || y->child != IPS_NONE)
+        y->node = b_node(m->b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
+    if (m->taken_count < TAKEN_KEPT)
+        m->taken[m->taken_count++] = (struct taken){.t = y->t, .node = y->node};
+}
+
 /* ---- chains ---- */
 
 static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
@@ -151,6 +193,16 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
         break;
     case IPS_REC_EXEC:
         rc = on_exec(m, p);
+        break;
+    case IPS_REC_KILL:
+        on_kill(m);
+        break;
+    case IPS_REC_SIGNAL:
+        on_signal(m);
+        return 0; /* a handler's, in the midst of what follows */
+    case IPS_REC_ACQUIRE:
+    case IPS_REC_RELEASE:
+        rc = b_on_sync(m, p);
         break;
     case IPS_REC_DGRAM:
         memcpy(&m->dgram, p, sizeof(m->dgram));
@@ -199,6 +251,9 @@ static int make_chain(struct maker *m)
         m->s = &b->streams[i];
         m->next_fork = m->s->first_fork;
         m->next_join = m->s->first_join;
+        m->next_kill = m->s->first_kill;
+        m->next_taking = m->s->first_taking;
+        m->next_sync = m->s->first_sync;
         m->have_dgram = false;
         while ((p = b_next(&walk, &type, &len))) {
             int rc = make_node(m, type, p);

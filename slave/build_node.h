@@ -13,6 +13,14 @@ struct wait { /* a blocked poll, select or epoll whose cause is not known yet */
     uint32_t ready; /* channel id, 0 any */
 };
 
+/* The last signals taken since an interval record: a call that blocked around
+ * the first of them was ended by it. */
+#define TAKEN_KEPT 8u
+struct taken {
+    uint64_t t;
+    uint32_t node; /* or IPS_NO_NODE: not matched */
+};
+
 struct maker {
     struct build *b;
     struct b_stream *s;
@@ -20,7 +28,10 @@ struct maker {
     uint32_t chain, proc;
     uint64_t last_ret; /* returns are in order */
     struct wait wait;
-    uint32_t next_fork, next_join;
+    uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
+    struct taken taken[TAKEN_KEPT];
+    uint32_t taken_count;
+    uint64_t sigwait_ret, sigwait_cpu; /* of the signal wait or read before */
     bool have_dgram;
     struct ips_rec_dgram dgram;
 };
@@ -29,6 +40,7 @@ struct maker {
 struct interval {
     uint64_t t, t_ret, cpu, cpu_ret, blocked_ns;
     bool blocked;
+    bool by_signal; /* one that is traced was taken in it */
     struct b_chan *chan;
     uint32_t end;
 };
@@ -50,5 +62,8 @@ int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 void b_on_block(struct maker *m, const uint8_t *p);
 /* The pending wait, if there is one, was for nothing we saw. */
 void b_wait_idle(struct maker *m);
+
+/* build_sync_node.c */
+int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 
 #endif

@@ -147,6 +147,71 @@ static int scan_chan(struct scan *c, const uint8_t *p)
     return 0;
 }
 
+static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_signal r;
+    memcpy(&r, p, sizeof(r));
+    saw(c->s, c->t, c->t);
+    saw_cpu(c->s, r.cpu);
+    c->s->node_room++;
+    bool kill = type == IPS_REC_KILL;
+    int rc = kill ? B_MORE(c->b->kills, c->b->err)
+                  : B_MORE(c->b->takings, c->b->err);
+    if (rc < 0)
+        return rc;
+    if (kill)
+        c->b->kills.v[c->b->kills.n++] =
+            (struct b_kill){.t = c->t,
+                            .cpu = r.cpu,
+                            .value = r.value,
+                            .stream = c->index,
+                            .node = IPS_NO_NODE,
+                            .pid = r.pid > 0 ? (uint32_t)r.pid : 0,
+                            .tid = r.tid > 0 ? (uint32_t)r.tid : 0,
+                            .sig = r.h.a,
+                            .to_group = r.pid <= 0};
+    else
+        c->b->takings.v[c->b->takings.n++] =
+            (struct b_taking){.t = c->t,
+                              .cpu = r.cpu,
+                              .value = r.value,
+                              .stream = c->index,
+                              .node = IPS_NO_NODE,
+                              .from = r.pid > 0 ? (uint32_t)r.pid : 0,
+                              .sig = r.h.a,
+                              .code = r.code,
+                              .kill = IPS_NONE,
+                              .child = IPS_NONE};
+    return 0;
+}
+
+static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_sync r;
+    memcpy(&r, p, sizeof(r));
+    uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
+    saw(c->s, c->t, t_ret);
+    saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
+    saw_cpu(c->s, r.cpu_ret);
+    c->s->node_room += type == IPS_REC_ACQUIRE ? 2 : 1;
+    int rc = B_MORE(c->b->syncs, c->b->err);
+    if (rc < 0)
+        return rc;
+    c->b->syncs.v[c->b->syncs.n++] = (struct b_sync){
+        .t = c->t,
+        .t_ret = ips_max_u64(t_ret, c->t),
+        .dev = r.dev,
+        .ino = r.ino,
+        .object = r.object,
+        .stream = c->index,
+        .value = r.value,
+        .err = r.err,
+        .kind = r.h.a <= UINT8_MAX ? (uint8_t)r.h.a : 0,
+        .release = type == IPS_REC_RELEASE,
+    };
+    return 0;
+}
+
 static int scan_cpu(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_cpu r;
@@ -156,6 +221,25 @@ static int scan_cpu(struct scan *c, const uint8_t *p)
         return rc;
     c->b->cpus.v[c->b->cpus.n++] = (struct b_cpu){
         .t = c->t, .cpu = r.cpu, .stream = c->index, .tid = r.h.a};
+    return 0;
+}
+
+static int scan_unseen(struct scan *c, const uint8_t *p, uint32_t len)
+{
+    const struct build *b = c->b;
+    saw(c->s, c->t, c->t);
+    int rc = B_MORE(c->b->unseens, c->b->err);
+    if (rc < 0)
+        return rc;
+    uint32_t n = b->forks.n;
+    const uint8_t *text = p + sizeof(struct ips_rec_text);
+    c->b->unseens.v[c->b->unseens.n++] = (struct b_unseen){
+        .t = c->t,
+        .text = text,
+        .len = (uint32_t)strnlen((const char *)text,
+                                 len - sizeof(struct ips_rec_text)),
+        .stream = c->index,
+        .fork = n > c->s->first_fork ? n - 1 : IPS_NONE};
     return 0;
 }
 
@@ -173,7 +257,8 @@ static void scan_end(struct scan *c, const uint8_t *p)
     s->end_status = r.status;
 }
 
-/* Records whose fields at offset 16 are the CPU: CLOSE, MARK, NAME, EXEC. */
+/* Records whose fields at offset 16 are the CPU: CLOSE, MARK, NAME, EXEC,
+ * SAMPLE, ENTER, EXIT. */
 static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
                          uint32_t len)
 {
@@ -188,6 +273,9 @@ static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
                                         len - sizeof(struct ips_rec_text));
     } else if (type == IPS_REC_EXEC) {
         s->exec_ns = c->t;
+        const uint8_t *path = p + sizeof(struct ips_rec_exec);
+        s->exec =
+            memchr(path, 0, len - sizeof(struct ips_rec_exec)) ? path : NULL;
         s->node_room++;
     } else if (type == IPS_REC_CLOSE) {
         s->node_room++;
@@ -199,7 +287,9 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
 {
     struct b_stream *s = c->s;
     if (type != IPS_REC_LOST && type != IPS_REC_NAME &&
-        type != IPS_REC_THREADCPU)
+        type != IPS_REC_THREADCPU && type != IPS_REC_SAMPLE &&
+        type != IPS_REC_STACK && type != IPS_REC_MODULE &&
+        type != IPS_REC_COUNT)
         s->exec_last = type == IPS_REC_EXEC;
     switch (type) {
     case IPS_REC_SEND:
@@ -220,16 +310,27 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         return scan_join(c, p);
     case IPS_REC_CHAN:
         return scan_chan(c, p);
+    case IPS_REC_KILL:
+    case IPS_REC_SIGNAL:
+        return scan_signal(c, type, p);
     case IPS_REC_THREADCPU:
         return scan_cpu(c, p);
+    case IPS_REC_ACQUIRE:
+    case IPS_REC_RELEASE:
+        return scan_sync(c, type, p);
+    case IPS_REC_UNSEEN:
+        return scan_unseen(c, p, len);
     case IPS_REC_CLOSE:
     case IPS_REC_MARK:
     case IPS_REC_NAME:
     case IPS_REC_EXEC:
     case IPS_REC_EXECFAIL:
+    case IPS_REC_SAMPLE:
+    case IPS_REC_ENTER:
+    case IPS_REC_EXIT:
         scan_stamped(c, type, p, len);
         return 0;
-    default: /* ENTER, EXIT, DGRAM, LOST, reserved and unknown types */
+    default: /* DGRAM, LOST, reserved and unknown types */
         return 0;
     }
 }
@@ -243,6 +344,9 @@ static int scan_stream(struct build *b, uint32_t index)
     const uint8_t *p;
     s->first_fork = b->forks.n;
     s->first_join = b->joins.n;
+    s->first_kill = b->kills.n;
+    s->first_taking = b->takings.n;
+    s->first_sync = b->syncs.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
     s->node_room = 3; /* START, its image's AUX, END */

@@ -269,6 +269,7 @@ void b_weights(struct build *b)
     struct ips_graph *g = &b->out->g;
     for (uint32_t c = 0; c < g->chain_count; c++)
         chain_weights(b, c);
+    b_sync_spins(b);
     bound_weights(b);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];

@@ -112,9 +112,14 @@ static void find_root(struct build *b)
         out->procs[p].root = p == root;
     if (root == IPS_NONE || b->procs[root].main_chain == IPS_NONE)
         return;
-    out->goal_elapsed_ns =
-        ips_sub_sat(out->g.t_ns[b_end_node(b, b->procs[root].main_chain)],
-                    out->procs[root].start_ns);
+    /* Its last thread's end: the main thread may have ended long before, or
+     * have done nothing since, as Java's does. */
+    const struct ips_proc *row = &out->procs[root];
+    uint64_t end = 0;
+    for (uint32_t c = 0; c < row->chain_count; c++)
+        end =
+            ips_max_u64(end, out->g.t_ns[b_end_node(b, row->first_chain + c)]);
+    out->goal_elapsed_ns = ips_sub_sat(end, row->start_ns);
 }
 
 /* ---- threads ---- */

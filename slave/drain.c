@@ -108,7 +108,8 @@ int slave_drain_open(struct slave_drain *d,
     }
     d->frames = malloc(SLAVE_RUN_TURN_BYTES);
     d->peek = malloc(SLAVE_READ_BYTES);
-    if (rc == 0 && (!d->frames || !d->peek))
+    d->pack = slave_pack_new();
+    if (rc == 0 && (!d->frames || !d->peek || !d->pack))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0) {
         snprintf(path, sizeof(path), "%s/slave.db", d->state);
@@ -137,6 +138,8 @@ void slave_drain_close(struct slave_drain *d)
     free(d->frames);
     free(d->peek);
     d->frames = d->peek = NULL;
+    slave_pack_free(d->pack);
+    d->pack = NULL;
     int *const fds[] = {&d->pool_fd, &d->epoll_fd, &d->inotify_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
         if (*fds[i] >= 0)
@@ -202,8 +205,8 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
     }
     tell_deaths(run);
     int rc = why.code;
-    if (rc == 0 && d->frames_len)
-        rc = slave_archive_stage(&run->archive, d->frames, d->frames_len, &why);
+    if (rc == 0)
+        rc = slave_ingest_flush(d, run, &why);
     d->frames_len = 0;
     if (rc < 0) {
         *err = why;

@@ -163,6 +163,7 @@ struct slave_drain {
     uint32_t open_fds, max_fds;
     uint8_t *frames; /* of the run in hand, not yet staged */
     size_t frames_len;
+    struct slave_pack *pack;
     uint8_t *peek;
     uint64_t failing_since_ns; /* archive or database; 0 fine */
     uint64_t retry_ns;
@@ -248,6 +249,9 @@ void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
 int slave_ingest_fd(struct slave_drain *d, struct slave_run *run,
                     struct slave_segment *seg,
                     struct ips_err *err) IPS_MUST_USE;
+/* Stages d->frames, which are `run`'s; none are left in either case. */
+int slave_ingest_flush(struct slave_drain *d, struct slave_run *run,
+                       struct ips_err *err) IPS_MUST_USE;
 void slave_ingest_back_off(struct slave_segment *seg, uint64_t now_ns,
                            bool news);
 bool slave_ingest_writer_gone(const struct slave_segment *seg);

@@ -37,7 +37,8 @@ void slave_snapshot_free(struct slave_snapshot *s)
     free(s);
 }
 
-void slave_graphs_init(struct slave_graphs *gs, const char *db)
+void slave_graphs_init(struct slave_graphs *gs, const char *db,
+                       const char *helper)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -46,6 +47,7 @@ void slave_graphs_init(struct slave_graphs *gs, const char *db)
     gs->next_generation =
         (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
     snprintf(gs->db, sizeof(gs->db), "%s", db);
+    snprintf(gs->helper, sizeof(gs->helper), "%s", helper);
 }
 
 /* Empties what was built or mapped; the snapshot stays. */
@@ -59,6 +61,8 @@ static void empty(struct slave_graph *g)
     if (g->has_est)
         ips_est_release(&g->est);
     g->has_est = false;
+    slave_costs_free(g->costs);
+    g->costs = NULL;
     free(g->peers);
     g->peers = NULL;
     g->peer_count = 0;
@@ -142,13 +146,7 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
 
 /* ---- building ---- */
 
-struct input {
-    struct slave_archive_map map;
-    struct ips_stream_in *streams;
-    struct ips_chunk *chunks;
-};
-
-static void input_release(struct input *in)
+void slave_input_release(struct slave_input *in)
 {
     slave_archive_unmap(&in->map);
     free(in->streams);
@@ -157,13 +155,12 @@ static void input_release(struct input *in)
 
 /* Frames of a stream number, or IPS_E_CORRUPT. Two passes over the frames: how
  * many each stream has, then where. */
-static int gather(const struct slave_snapshot *s, struct input *in,
+static int gather(const struct slave_snapshot *s, struct slave_input *in,
                   const uint32_t *slot, uint32_t slots, struct ips_err *err)
 {
     const struct slave_frame *f;
     size_t at = 0, total = 0;
-    int rc;
-    while ((rc = slave_archive_next(&in->map, &at, &f, err)) > 0) {
+    while ((f = slave_archive_next(&in->map, &at))) {
         if (f->stream >= slots || slot[f->stream] == UINT32_MAX)
             return ips_err_set(err, IPS_E_CORRUPT,
                                "archive has stream %u that nobody knows",
@@ -171,8 +168,6 @@ static int gather(const struct slave_snapshot *s, struct input *in,
         in->streams[slot[f->stream]].chunk_count++;
         total++;
     }
-    if (rc < 0)
-        return rc;
     in->chunks = calloc(total + 1, sizeof(*in->chunks));
     uint32_t *fill = calloc((size_t)s->stream_count + 1, sizeof(*fill));
     if (!in->chunks || !fill) {
@@ -185,21 +180,18 @@ static int gather(const struct slave_snapshot *s, struct input *in,
         fill[i] = first;
         first += in->streams[i].chunk_count;
     }
-    for (at = 0; at < in->map.length;) {
-        f = (const struct slave_frame *)(const void *)(in->map.data + at);
+    for (at = 0; (f = slave_archive_next(&in->map, &at));)
         in->chunks[fill[slot[f->stream]]++] =
             (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
-        at += sizeof(*f) + f->bytes;
-    }
     free(fill);
     return 0;
 }
 
-static int input_make(const struct slave_snapshot *s, struct input *in,
-                      struct ips_err *err)
+int slave_input_make(const struct slave_snapshot *s, struct slave_input *in,
+                     struct ips_err *err)
 {
     uint32_t slots = 0;
-    *in = (struct input){0};
+    *in = (struct slave_input){0};
     for (uint32_t i = 0; i < s->stream_count; i++)
         if (s->streams[i].number >= slots)
             slots = s->streams[i].number + 1;
@@ -224,25 +216,32 @@ static int input_make(const struct slave_snapshot *s, struct input *in,
     if (rc == 0)
         rc = gather(s, in, slot, slots, err);
     free(slot);
+    in->in = (struct ips_build_input){.control = &s->control,
+                                      .streams = in->streams,
+                                      .stream_count = s->stream_count};
     return rc;
 }
 
 static int build(struct slave_graphs *gs, struct slave_graph *g,
                  struct ips_err *err)
 {
-    struct input in;
-    int rc = input_make(g->snap, &in, err);
+    struct slave_input in;
+    int rc = slave_input_make(g->snap, &in, err);
     if (rc == 0) {
-        const struct ips_build_input input = {
-            .control = &g->snap->control,
-            .streams = in.streams,
-            .stream_count = g->snap->stream_count,
-        };
-        rc = ips_build(&input, &g->b, err);
+        rc = ips_build(&in.in, &g->b, err);
         gs->builds++;
     }
-    input_release(&in);
+    slave_input_release(&in);
     return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
+}
+
+struct slave_store *slave_graphs_store(struct slave_graphs *gs,
+                                       struct ips_err *err)
+{
+    if (!gs->store && gs->db[0] &&
+        slave_store_open(gs->db, &gs->store, err) < 0)
+        gs->store = NULL;
+    return gs->store;
 }
 
 /* The IRT outlive us. A failure costs no answer. */
@@ -252,8 +251,8 @@ static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
     int rc = 0;
     if (!gs->db[0] || !g->snap->run_id)
         return;
-    if (!gs->store)
-        rc = slave_store_open(gs->db, &gs->store, &err);
+    if (!slave_graphs_store(gs, &err))
+        rc = err.code;
     if (rc == 0)
         rc = slave_store_put_irt(gs->store, g->snap->run_id, &g->b, &err);
     if (rc < 0)

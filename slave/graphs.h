@@ -14,9 +14,12 @@
 
 #include "analysis/path.h"
 #include "common/paths.h"
+#include "slave/archive.h"
 #include "slave/build.h"
 #include "slave/graphfile.h"
+#include "slave/procs.h"
 #include "slave/store.h"
+#include "slave/symbols.h"
 
 #define SLAVE_GRAPHS_MAX 8
 #define SLAVE_GRAPHS_MAX_NODES 40000000u /* of all that is kept */
@@ -36,6 +39,12 @@ struct slave_snapshot {
 uint64_t slave_snapshot_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);
 
+/* The run's costs by code, with names: made when they are first asked for. */
+struct slave_costs {
+    struct ips_procs p;
+    struct slave_symbols names; /* of p.map's places */
+};
+
 struct slave_graph {
     struct slave_graph *next;
     unsigned refs;
@@ -49,18 +58,21 @@ struct slave_graph {
     struct ips_est est; /* of the last FinishAsk */
     struct ips_lane lane;
     bool has_est;
+    struct slave_costs *costs; /* NULL: not asked for yet */
     uint64_t revision; /* +1 when the peers change: half sent answers end */
 };
 
 struct slave_graphs {
     struct slave_graph *list; /* last used first */
     uint64_t next_generation;
-    char db[IPS_PATH_BYTES]; /* "": IRT are not stored */
+    char db[IPS_PATH_BYTES];     /* "": IRT are not stored */
+    char helper[IPS_PATH_BYTES]; /* reads symbols; "": nobody does */
     struct slave_store *store;
     uint64_t builds; /* ever, from records */
 };
 
-void slave_graphs_init(struct slave_graphs *gs, const char *db);
+void slave_graphs_init(struct slave_graphs *gs, const char *db,
+                       const char *helper);
 void slave_graphs_release(struct slave_graphs *gs);
 
 /* The graph of this snapshot (taken in any case), from memory, file or
@@ -73,6 +85,31 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       uint64_t generation, struct slave_graph **out,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g);
+
+/* What of a run was committed, as a build reads it: frames by stream in a
+ * mapped archive. */
+struct slave_input {
+    struct slave_archive_map map;
+    struct ips_build_input in;
+    struct ips_stream_in *streams;
+    struct ips_chunk *chunks;
+};
+int slave_input_make(const struct slave_snapshot *s, struct slave_input *out,
+                     struct ips_err *err) IPS_MUST_USE;
+void slave_input_release(struct slave_input *in);
+
+/* g->costs (costs.c). O(records) the first time, and symbol files are read. */
+int slave_graph_costs(struct slave_graphs *gs, struct slave_graph *g,
+                      struct ips_err *err) IPS_MUST_USE;
+void slave_costs_free(struct slave_costs *c);
+/* The database, NULL where there is none. */
+struct slave_store *slave_graphs_store(struct slave_graphs *gs,
+                                       struct ips_err *err);
+/* Names the places of a map of that graph's run. */
+int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
+                      const struct ips_codemap *map,
+                      struct slave_symbols *names,
+                      struct ips_err *err) IPS_MUST_USE;
 
 int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,

@@ -264,12 +264,14 @@ static ssize_t read_some(int fd, void *out, size_t len, uint32_t at)
     return n;
 }
 
-static int flush_frames(struct slave_drain *d, struct slave_run *run,
-                        struct ips_err *err)
+int slave_ingest_flush(struct slave_drain *d, struct slave_run *run,
+                       struct ips_err *err)
 {
     int rc = 0;
     if (d->frames_len)
-        rc = slave_archive_stage(&run->archive, d->frames, d->frames_len, err);
+        rc = slave_archive_stage(&run->archive, d->pack,
+                                 run->row.control.clock.mult_q32, d->frames,
+                                 d->frames_len, err);
     d->frames_len = 0;
     return rc;
 }
@@ -282,7 +284,7 @@ static int take(struct slave_drain *d, struct slave_run *run,
     struct slave_stream *st = seg->stream;
     if (d->frames_len + sizeof(struct slave_frame) + len >
         SLAVE_RUN_TURN_BYTES) {
-        int rc = flush_frames(d, run, err);
+        int rc = slave_ingest_flush(d, run, err);
         if (rc < 0)
             return rc;
     }
@@ -298,7 +300,8 @@ static int take(struct slave_drain *d, struct slave_run *run,
     *wrong = good != len;
     if (good == 0)
         return 0;
-    slave_frame_seal(frame, st->row.number, (uint32_t)good, records);
+    *frame = (struct slave_frame){
+        .stream = st->row.number, .bytes = (uint32_t)good, .records = records};
     d->frames_len += sizeof(*frame) + good;
     slave_run_touch(run);
     slave_segment_touch(seg);

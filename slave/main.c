@@ -16,6 +16,7 @@
 #include "slave/lock.h"
 #include "slave/options.h"
 #include "slave/slave.h"
+#include "slave/symbols.h"
 
 #define AFTER_RUN_NS (2 * SLAVE_SECOND_NS) /* a private slave stays so long */
 #define WAITED_NS (SLAVE_SECOND_NS / 2)    /* normal priority after a request */
@@ -159,7 +160,7 @@ static int drain_setup(struct slave *s, struct ips_err *err)
                      s->opt.machine);
     if (n < 0 || m < 0 || m >= (int)sizeof(db))
         return ips_err_set(err, IPS_E_LIMIT, "--state is too long");
-    slave_graphs_init(&s->graphs, db);
+    slave_graphs_init(&s->graphs, db, "/proc/self/exe");
     return slave_drain_open(&s->drain, &opt, err);
 }
 
@@ -223,6 +224,8 @@ int main(int argc, char **argv)
         .lock_fd = -1, .wake_fd = -1, .wanted_level = SLAVE_LEVEL_NORMAL};
     struct ips_err err = {0};
     char who[80];
+    if (argc == 2 && strcmp(argv[1], "--symbolise") == 0)
+        return slave_symbols_main(stdin, stdout); /* our own helper */
     enum slave_parsed parsed = slave_options_parse(argc, argv, &s.opt);
     if (parsed != SLAVE_RUN)
         return parsed == SLAVE_EXIT_OK ? 0 : 2;

@@ -11,6 +11,7 @@
 
 #include "agent/pool.h"
 #include "proto/message.h"
+#include "slave/chain_index.h"
 #include "slave/slave.h"
 
 #define PIECE_ROWS 4096u
@@ -30,7 +31,7 @@ struct stream_place {
 struct channel_place {
     uint32_t image; /* first stream of its image */
     uint32_t id;
-    const struct ips_rec_chan *rec; /* in the mapped archive */
+    const struct ips_rec_chan *rec; /* in the unpacked archive */
 };
 
 struct events_job {
@@ -148,50 +149,6 @@ static void channel_text(const struct events_job *j, uint32_t stream,
 
 /* ---- the index ---- */
 
-/* The chain of a stream: its (pid, tid), and of several the last that began
- * before it did - an image after exec continues a chain. */
-static uint32_t chain_of(const struct ips_built *b,
-                         const struct ips_segment_header *h, uint64_t stamp_ns)
-{
-    const uint64_t slack = 10 * SLAVE_MS_NS;
-    uint32_t best = UINT32_MAX;
-    for (uint32_t c = 0; c < b->g.chain_count; c++) {
-        if (b->g.chains[c].pid != h->pid || b->g.chains[c].tid != h->tid ||
-            b->procs[b->g.chains[c].process].pidns != h->pidns)
-            continue;
-        uint64_t start = b->threads[c].start_ns;
-        if (best == UINT32_MAX ||
-            (start <= stamp_ns + slack && start >= b->threads[best].start_ns))
-            best = c;
-    }
-    return best;
-}
-
-static bool wanted(const struct events_job *j, uint32_t chain)
-{
-    const struct ips_built *b = &j->graph->b;
-    char object[256];
-    if (!j->object[0] || strcmp(j->object, "/") == 0)
-        return true;
-    int n = snprintf(object, sizeof(object), "/%s", j->machine);
-    if (strcmp(j->object, object) == 0)
-        return true;
-    if (chain == UINT32_MAX || n < 0 || n >= (int)sizeof(object))
-        return false;
-    const struct ips_proc *p = &b->procs[b->g.chains[chain].process];
-    n += snprintf(object + n, sizeof(object) - (size_t)n, "/%s", p->name);
-    if (strcmp(j->object, object) == 0)
-        return true;
-    if (n >= (int)sizeof(object))
-        return false;
-    size_t at = (size_t)n, room = sizeof(object) - at;
-    snprintf(object + at, room, "/%u", b->g.chains[chain].tid);
-    if (strcmp(j->object, object) == 0)
-        return true;
-    snprintf(object + at, room, "/%s", b->threads[chain].name);
-    return strcmp(j->object, object) == 0;
-}
-
 static int by_place(const void *a, const void *b)
 {
     const struct stream_place *x = a, *y = b;
@@ -256,8 +213,7 @@ static int index_frames(struct events_job *j, uint32_t *slot, uint32_t slots)
     size_t at = 0, total = 0, cap = 0;
     int rc =
         fill ? 0 : ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    while (rc == 0 &&
-           (rc = slave_archive_next(&j->map, &at, &f, &j->job.err)) > 0) {
+    while (rc == 0 && (f = slave_archive_next(&j->map, &at))) {
         rc = f->stream < slots && slot[f->stream] != UINT32_MAX
                  ? note_channels(j, slot[f->stream], f, &cap)
                  : ips_err_set(&j->job.err, IPS_E_CORRUPT,
@@ -276,11 +232,8 @@ static int index_frames(struct events_job *j, uint32_t *slot, uint32_t slots)
         j->place[i].first = fill[i] = first;
         first += j->place[i].count;
     }
-    for (at = 0; rc == 0 && at < j->map.length;) {
-        f = (const struct slave_frame *)(const void *)(j->map.data + at);
+    for (at = 0; rc == 0 && (f = slave_archive_next(&j->map, &at));)
         j->frames[fill[slot[f->stream]]++] = f;
-        at += sizeof(*f) + f->bytes;
-    }
     free(fill);
     return rc;
 }
@@ -299,11 +252,12 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
         if (s->streams[i].number >= slots)
             slots = s->streams[i].number + 1;
     uint32_t *slot = malloc(((size_t)slots + 1) * sizeof(*slot));
+    uint32_t *chains = slave_chain_index(&j->graph->b);
     j->place = calloc((size_t)s->stream_count + 1, sizeof(*j->place));
     j->image_of = calloc((size_t)s->stream_count + 1, sizeof(*j->image_of));
     j->rows = calloc(PIECE_ROWS + 2, sizeof(*j->rows));
     j->ptrs = calloc(PIECE_ROWS + 2, sizeof(*j->ptrs));
-    if (!slot || !j->place || !j->image_of || !j->rows || !j->ptrs)
+    if (!slot || !chains || !j->place || !j->image_of || !j->rows || !j->ptrs)
         rc = ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; rc == 0 && i < slots; i++)
         slot[i] = UINT32_MAX;
@@ -313,7 +267,7 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
         slot[s->streams[i].number] = i;
         p->stream = i;
         p->stamp_ns = ips_clock_ns(&h->clock, h->stream_stamp);
-        p->chain = chain_of(&j->graph->b, h, p->stamp_ns);
+        p->chain = slave_chain_of(&j->graph->b, chains, h, p->stamp_ns);
     }
     if (rc == 0) {
         find_images(j);
@@ -322,6 +276,7 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
     if (rc == 0)
         rc = index_frames(j, slot, slots);
     free(slot);
+    free(chains);
     if (rc < 0)
         return rc;
     if (s->stream_count)
@@ -439,6 +394,35 @@ static const char *lost_name(uint32_t cause)
 
 #define AS(type) ((const struct type *)(const void *)rec)
 
+/* "mutex 3:0x7f...": the image's own memory has no device and inode. */
+static void sync_row(struct events_job *j, const struct stream_place *p,
+                     const struct ips_rec_sync *s, const char *type, bool ret,
+                     uint64_t t_ns)
+{
+    static const char *const names[] = {
+#define X(name, number, text) [number] = text,
+        IPS_SYNCS(X)
+#undef X
+    };
+    uint32_t kind = s->h.a;
+    const char *name = kind < sizeof(names) / sizeof(*names) && names[kind]
+                           ? names[kind]
+                           : "unknown";
+    struct event_row *r = add_row(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
+    if (!r)
+        return;
+    if (s->dev || s->ino)
+        snprintf(r->channel, sizeof(r->channel), "%s %llu:%llu+%llu", name,
+                 (unsigned long long)s->dev, (unsigned long long)s->ino,
+                 (unsigned long long)s->object);
+    else
+        snprintf(r->channel, sizeof(r->channel), "%s 0x%llx", name,
+                 (unsigned long long)s->object);
+    const char *err = s->err ? strerrorname_np((int)s->err) : NULL;
+    snprintf(r->detail, sizeof(r->detail), "%s%s%s", name, s->err ? ": " : "",
+             s->err ? (err ? err : "?") : "");
+}
+
 static void process_events(struct events_job *j, const struct stream_place *p,
                            const struct ips_segment_header *h,
                            const struct ips_rec_head *rec)
@@ -534,6 +518,14 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         plain(j, p, ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit", t,
               AS(ips_rec_proc)->cpu, 0, detail);
         break;
+    case IPS_REC_ACQUIRE:
+        sync_row(j, p, AS(ips_rec_sync), "acquire-call", false, t);
+        sync_row(j, p, AS(ips_rec_sync), "acquire", true,
+                 stamp_ns(h, rec, AS(ips_rec_sync)->t_ret));
+        break;
+    case IPS_REC_RELEASE:
+        sync_row(j, p, AS(ips_rec_sync), "release", false, t);
+        break;
     default: /* not an enum: the rest, and what later versions add */
         process_events(j, p, h, rec);
     }
@@ -545,7 +537,8 @@ static bool fill(struct events_job *j)
     uint32_t places = j->graph->snap->stream_count;
     while (j->at_place < places) {
         const struct stream_place *p = &j->place[j->at_place];
-        if (j->at_frame >= p->count || !wanted(j, p->chain)) {
+        if (j->at_frame >= p->count ||
+            !slave_chain_in(&j->graph->b, j->machine, j->object, p->chain)) {
             j->at_place++;
             j->at_frame = 0;
             j->at_byte = 0;

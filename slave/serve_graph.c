@@ -24,6 +24,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     slave_snapshot_free(j->snap);
     free(j->rows);
     free(j->ptrs);
+    slave_procs_release(j);
     free(j->columns);
     free(j->ns);
     free(j->user);
@@ -93,6 +94,26 @@ int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
 static char unseen_note[] = "shared memory between processes, raw futexes and "
                             "runtimes with schedulers of their own";
 
+static bool sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
+{
+    struct ips_built *b = &j->graph->b;
+    if (b->untraced_count == 0)
+        return true;
+    Ips__Untraced *rows = slave_graph_rows(j, b->untraced_count, sizeof(*rows));
+    if (!rows)
+        return false;
+    for (uint32_t i = 0; i < b->untraced_count; i++) {
+        ips__untraced__init(&rows[i]);
+        rows[i].cause = b->untraced[i].cause;
+        rows[i].program = b->untraced[i].program;
+        rows[i].count = b->untraced[i].count;
+        rows[i].pid = b->untraced[i].pid;
+    }
+    a->untraced = (Ips__Untraced **)j->ptrs;
+    a->n_untraced = b->untraced_count;
+    return true;
+}
+
 static void step_sync(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
@@ -116,12 +137,19 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->pending = b->counts.pending;
     a->external = b->counts.external;
     a->idle = b->counts.idle;
+    a->any = b->counts.any;
+    a->any_unmatched = b->counts.any_unmatched;
+    a->spin_ns = b->counts.spin_ns;
     a->probe_ns = c->probe_ns;
     a->unattributed_cpu_ns = b->counts.unattributed_ns;
     a->unseen = unseen;
     a->n_unseen = 1;
     a->goal_elapsed_ns = b->goal_elapsed_ns;
     a->cores = c->cpus;
+    if (!sync_untraced(j, a)) {
+        slave_job_fail(job);
+        return;
+    }
     job->reply.answer_case = IPS__REPLY__ANSWER_SYNC;
     job->reply.sync = a;
     job->finished = true;
@@ -272,6 +300,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_FINISH] = slave_step_finish,
         [IPS__REQUEST__ASK_EXPAND] = slave_step_expand,
         [IPS__REQUEST__ASK_SUBGRAPH] = slave_step_subgraph,
+        [IPS__REQUEST__ASK_PROCEDURES] = slave_step_procedures,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;

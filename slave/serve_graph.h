@@ -28,6 +28,7 @@ struct slave_graph_ask {
         Ips__PeersAnswer peers;
         Ips__FinishAnswer finish;
         Ips__ExpandAnswer expand;
+        Ips__ProceduresAnswer procedures;
     } answer;
     struct ips_reduced reduced;
     bool has_reduced;
@@ -39,6 +40,7 @@ struct slave_graph_ask {
     uint64_t path_at;
     uint32_t *columns; /* expand: kind, xkind, chain, from, to, part */
     uint64_t *ns;
+    struct proc_answer *procs; /* procedures: serve_procs.c */
 };
 
 static inline const Ips__Request *
@@ -66,6 +68,8 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_finish(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_expand(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs);
+void slave_procs_release(struct slave_graph_ask *j);
 void slave_graph_wire_release(struct slave_graph_ask *j);
 
 #endif

@@ -14,6 +14,7 @@ static char *const wait_names[IPS_WAIT_COUNT] = {
     [IPS_WAIT_IDLE] = (char[]){"idle"},
     [IPS_WAIT_RESOLVE] = (char[]){"resolve"},
     [IPS_WAIT_OTHER] = (char[]){"other"},
+    [IPS_WAIT_LOCK] = (char[]){"lock"},
 };
 
 static void process_row(Ips__ProcessRow *r, const struct ips_built *b,

@@ -41,7 +41,14 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS traffic(run INTEGER, end INTEGER,"
     " process INTEGER, sent_messages INTEGER, sent_bytes INTEGER,"
     " recv_messages INTEGER, recv_bytes INTEGER,"
-    " PRIMARY KEY(run, end, process)) WITHOUT ROWID;";
+    " PRIMARY KEY(run, end, process)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS procedure(run INTEGER, process INTEGER,"
+    " name TEXT, module TEXT, file TEXT, line INTEGER, self_ns INTEGER,"
+    " total_ns INTEGER, samples INTEGER, calls INTEGER);"
+    "CREATE INDEX IF NOT EXISTS procedure_run ON procedure(run, process);"
+    "CREATE TABLE IF NOT EXISTS symbol(id INTEGER PRIMARY KEY,"
+    " module TEXT NOT NULL, address INTEGER NOT NULL, grade INTEGER NOT NULL,"
+    " text TEXT NOT NULL, UNIQUE(module, address));";
 
 static const char *const statements[SLAVE_STMT_COUNT] = {
     [SLAVE_STMT_BEGIN] = "BEGIN IMMEDIATE",
@@ -79,6 +86,14 @@ static const char *const statements[SLAVE_STMT_COUNT] = {
     [SLAVE_STMT_PUT_CHANNEL] =
         "INSERT INTO channel VALUES(?,?,?,?,?,?,?,?,?,?,?)",
     [SLAVE_STMT_PUT_TRAFFIC] = "INSERT INTO traffic VALUES(?,?,?,?,?,?,?)",
+    [SLAVE_STMT_PUT_PROCEDURE] =
+        "INSERT INTO procedure VALUES(?,?,?,?,?,?,?,?,?,?)",
+    [SLAVE_STMT_GET_SYMBOL] =
+        "SELECT text, grade FROM symbol WHERE module=? AND address=?",
+    [SLAVE_STMT_PUT_SYMBOL] =
+        "INSERT OR REPLACE INTO symbol(module, address, grade, text)"
+        " VALUES(?,?,?,?)",
+    [SLAVE_STMT_TRIM_SYMBOL] = "DELETE FROM symbol WHERE id<=?",
 };
 
 #define LOST_TEXT_BYTES (21 * IPS_LOST_COUNT + 1)
@@ -306,9 +321,9 @@ int slave_store_clear(struct slave_store *s, int64_t run,
 int slave_store_drop_run(struct slave_store *s, int64_t run,
                          struct ips_err *err)
 {
-    static const char *const tables[] = {"process", "thread",  "channel",
-                                         "traffic", "segment", "stream",
-                                         "run",     NULL};
+    static const char *const tables[] = {"process", "thread",    "channel",
+                                         "traffic", "procedure", "segment",
+                                         "stream",  "run",       NULL};
     int rc = slave_store_begin(s, err);
     if (rc == 0)
         rc = slave_store_clear(s, run, tables, err);

@@ -11,6 +11,11 @@
  *  thread(run, chain, ...)   | IRT of the last build of the run
  *  channel(run, idx, ...)    |
  *  traffic(run, end, process, ...) /
+ *  procedure(run, process, ...)  procedure IRT: what each process spent where,
+ *                           of the last time that was asked
+ *  symbol(module, address, grade, text)  names of code (symbols.h), of all
+ * runs; `module` is a build id in hex. The oldest go when there are more than
+ * SLAVE_SYMBOLS_KEPT
  *
  * Invariants:
  *  - run.archive_bytes, stream and segment rows of one turn commit together
@@ -25,6 +30,7 @@
 #define IPS_SLAVE_STORE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "agent/format.h"
@@ -109,6 +115,29 @@ int slave_store_segments(struct slave_store *s, int64_t run,
                          int (*each)(const struct slave_segment_row *row,
                                      void *arg),
                          void *arg, struct ips_err *err) IPS_MUST_USE;
+
+#define SLAVE_SYMBOLS_KEPT 2000000
+
+/* What is kept of (module, address); *text malloc'd, NULL where nothing is.
+ * store_symbol.c */
+int slave_store_get_symbol(struct slave_store *s, const char *module,
+                           uint64_t address, char **text, int *grade,
+                           struct ips_err *err) IPS_MUST_USE;
+int slave_store_put_symbol(struct slave_store *s, const char *module,
+                           uint64_t address, const char *text, int grade,
+                           struct ips_err *err) IPS_MUST_USE;
+
+struct slave_procedure_row { /* of one process; texts need no end: lengths */
+    uint32_t process;
+    const char *name, *module, *file;
+    uint32_t name_len, file_len;
+    uint32_t line;
+    uint64_t self_ns, total_ns, samples, calls;
+};
+/* Replaces the run's procedure IRT, in a transaction of its own. */
+int slave_store_put_procedures(struct slave_store *s, int64_t run,
+                               const struct slave_procedure_row *rows,
+                               size_t count, struct ips_err *err) IPS_MUST_USE;
 
 struct ips_built;
 /* Replaces the run's IRT by that of a build, in a transaction of its own.

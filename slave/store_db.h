@@ -1,4 +1,4 @@
-/* What store.c and store_irt.c share. */
+/* What store.c, store_irt.c and store_symbol.c share. */
 #ifndef IPS_SLAVE_STORE_DB_H
 #define IPS_SLAVE_STORE_DB_H
 
@@ -21,6 +21,10 @@ enum slave_stmt {
     SLAVE_STMT_PUT_THREAD,
     SLAVE_STMT_PUT_CHANNEL,
     SLAVE_STMT_PUT_TRAFFIC,
+    SLAVE_STMT_PUT_PROCEDURE,
+    SLAVE_STMT_GET_SYMBOL,
+    SLAVE_STMT_PUT_SYMBOL,
+    SLAVE_STMT_TRIM_SYMBOL,
     SLAVE_STMT_COUNT
 };
 

@@ -173,7 +173,7 @@ static void bench_build(struct slave_drain *d, uint64_t events)
     must(slave_store_streams(d->store, r->row.id, collect, s, &err) == 0,
          err.msg);
     s->key = slave_snapshot_key(s);
-    slave_graphs_init(&gs, "");
+    slave_graphs_init(&gs, "", "");
     uint64_t t = cpu_ns();
     if (slave_graphs_get(&gs, s, &g, &err) < 0) {
         fprintf(stderr, "%s\n", err.msg);

@@ -39,6 +39,8 @@ def _add(out, tid, node, by_id, number):
     kind = node["kind"].lower()
     cross = by_id.get(node["xpred"]) if node["xpred"] is not None else None
     label = "node %d" % node["id"]
+    if node["xkind"] in ("signal", "resource"):
+        return  # locks and signals: strace's model has none
     if kind == "start":
         if cross is not None:
             out.born.setdefault(tid, (cross["tid"], number[cross["id"]]))

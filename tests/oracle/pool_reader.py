@@ -105,6 +105,17 @@ class Record:
             self.text = data[24:].split(b"\0")[0].decode(errors="replace")
         elif kind == THREADCPU:
             self.cpu, = struct.unpack_from("<Q", data, 16)
+        elif kind == SAMPLE:
+            self.cpu, self.period = struct.unpack_from("<QQ", data, 16)
+            self.frames = struct.unpack_from("<%dQ" % a, data, 32)
+        elif kind == STACK:
+            self.frames = struct.unpack_from("<%dQ" % a, data, 16)
+        elif kind == MODULE:
+            self.start, self.end, self.bias = \
+                struct.unpack_from("<QQQ", data, 16)
+            self.build_id = data[40:40 + data[60]].hex()
+            self.gone = data[61]
+            self.text = data[64:64 + a].decode(errors="replace")
         elif kind == LOST:
             self.count, = struct.unpack_from("<Q", data, 16)
 

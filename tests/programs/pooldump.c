@@ -157,6 +157,26 @@ static void put_dgram(const struct ips_rec_dgram *r)
     put_addr("remote", &r->remote);
 }
 
+static void put_signal(const struct ips_rec_signal *r)
+{
+    put_u("cpu", r->cpu);
+    printf(",\"to\":%d,\"thread\":%d,\"code\":%d", r->pid, r->tid, r->code);
+    put_u("how", r->how);
+    put_u("value", r->value);
+}
+
+static void put_sync(const struct ips_rec_sync *r)
+{
+    put_u("t_ret", ns(r->t_ret));
+    put_u("cpu", r->cpu);
+    put_u("cpu_ret", r->cpu_ret);
+    put_u("dev", r->dev);
+    put_u("ino", r->ino);
+    put_u("object", r->object);
+    put_u("site", r->site);
+    printf(",\"value\":%d,\"err\":%u", r->value, r->err);
+}
+
 static void put_fields(const void *rec, size_t len)
 {
     uint32_t type = ips_rec_type(rec);
@@ -187,6 +207,10 @@ static void put_fields(const void *rec, size_t len)
         put_close(rec);
     } else if (type == IPS_REC_DGRAM) {
         put_dgram(rec);
+    } else if (type == IPS_REC_KILL || type == IPS_REC_SIGNAL) {
+        put_signal(rec);
+    } else if (type == IPS_REC_ACQUIRE || type == IPS_REC_RELEASE) {
+        put_sync(rec);
     } else if (type == IPS_REC_THREADCPU) {
         put_u("cpu", ((const struct ips_rec_cpu *)rec)->cpu);
     }

@@ -301,6 +301,19 @@ static void op_external(struct sim *s, uint32_t c)
     s->node[to].xlen = rg_below(&s->rng, 2 * s->opt->weight_max + 1);
 }
 
+/* A lock handed on, or a signal, from another chain of the machine. */
+static void op_resource(struct sim *s, uint32_t c)
+{
+    uint32_t from = live_chain(s);
+    if (from == c || s->chain[from].machine != s->chain[c].machine)
+        return;
+    uint32_t release = add_node(s, from, IPS_NODE_AUX, weight(s));
+    uint32_t acquire = add_node(s, c, IPS_NODE_AUX, weight(s));
+    s->node[acquire].xkind =
+        rg_below(&s->rng, 4) ? IPS_X_RESOURCE : IPS_X_SIGNAL;
+    s->node[acquire].xpred = release;
+}
+
 static void op_unmatched(struct sim *s, uint32_t c)
 {
     if (!s->opt->unmatched || s->opt->machines < 2)
@@ -332,10 +345,12 @@ static void simulate(struct sim *s)
     }
     for (uint32_t step = 0; step < opt->steps; step++) {
         uint32_t c = live_chain(s), what = rg_below(&s->rng, 100);
-        if (what < 36)
+        if (what < 33)
             op_send(s, c);
-        else if (what < 78)
+        else if (what < 73)
             op_receive(s, c);
+        else if (what < 78)
+            op_resource(s, c);
         else if (what < 82)
             op_close(s, c);
         else if (what < 86)

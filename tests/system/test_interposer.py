@@ -104,6 +104,7 @@ def trace(build):
         assert dump.returncode == 0 and not dump.stderr, dump.stderr
         records = Records(dump.stdout.splitlines())
         records.stdout = seen.stdout
+        records.directory = str(dirs[0])
         for segment in records.of("segment"):
             assert segment["end"] in ("end", "closed")
             assert set(segment["lost"]) <= set(lost), segment

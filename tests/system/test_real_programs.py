@@ -34,12 +34,12 @@ class Case:
     """One program run bare, recorded, and recorded under strace; made when
     first asked for, kept for the file's other tests."""
 
-    def __init__(self, recorder, logs, name):
+    def __init__(self, recorder, logs, name, book=programs.ALL):
         self.recorder, self.logs, self.name = recorder, logs, name
-        self.kept = {}
+        self.book, self.kept = book, {}
 
     def make(self, small):
-        return programs.make(self.name, small)
+        return self.book[self.name](programs.new_directory(), small)
 
     def keep(self, key, make):
         if key not in self.kept:

@@ -1,6 +1,7 @@
 /* The recording core where there is no room: quota, full file system, no
  * directory, a limit on the size of files. */
 #include "tests/unit/core_help.h"
+#include "tests/unit/emulated.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -142,6 +143,7 @@ static int small_tmpfs_main(void)
 static void test_agent_room__full_tmpfs_is_no_sigbus(void **state)
 {
     (void)state;
+    SKIP_IF_EMULATED("MADV_POPULATE_WRITE");
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);

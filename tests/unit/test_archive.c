@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/format.h"
 #include "slave/archive.h"
 
 static char dir[64];
@@ -32,27 +33,34 @@ static int teardown(void **state)
     return rmdir(dir);
 }
 
+static struct slave_pack *pack;
+
 struct one {
     struct slave_frame frame;
-    uint64_t data[4];
+    struct ips_rec_lost rec;
 };
 
-static struct one make(uint32_t stream, uint64_t number)
+/* A frame of one record; `number` is in it. */
+static int stage(struct slave_archive *a, uint32_t stream, uint64_t number)
 {
-    struct one o = {.data = {number, 2, 3, number}};
-    slave_frame_seal(&o.frame, stream, sizeof(o.data), 1);
-    return o;
+    struct one o = {
+        .frame = {.stream = stream, .bytes = sizeof(o.rec), .records = 1},
+        .rec = {.h = {.word = IPS_REC_LOST | sizeof(o.rec) / 8 << 8},
+                .count = number}};
+    return slave_archive_stage(a, pack, 1ULL << 32, &o, sizeof(o), NULL);
 }
 
-static unsigned count(uint64_t committed, uint64_t *last)
+/* Records in the committed part, -1 damaged; the last one's number. */
+static int count(uint64_t committed, uint64_t *last)
 {
     struct slave_archive_map m;
     const struct slave_frame *f;
     size_t at = 0;
-    unsigned n = 0;
-    assert_int_equal(slave_archive_map(dir, committed, &m, NULL), 0);
-    while (slave_archive_next(&m, &at, &f, NULL) > 0) {
-        memcpy(last, f + 1, sizeof(*last));
+    int n = 0;
+    if (slave_archive_map(dir, committed, &m, NULL) < 0)
+        return -1;
+    while ((f = slave_archive_next(&m, &at))) {
+        *last = ((const struct ips_rec_lost *)(const void *)(f + 1))->count;
         n++;
     }
     slave_archive_unmap(&m);
@@ -67,22 +75,19 @@ static void test_archive__uncommitted_is_cut(void **state)
     uint64_t missing, last = 0, committed;
     assert_int_equal(slave_archive_open(&a, dir, 0, &missing, NULL), 0);
     for (uint64_t i = 0; i < 10; i++) {
-        struct one o = make(1, i);
-        assert_int_equal(slave_archive_stage(&a, &o, sizeof(o), NULL), 0);
+        assert_int_equal(stage(&a, 1, i), 0);
     }
     slave_archive_commit(&a);
     committed = a.length;
-    struct one torn = make(1, 99);
-    assert_int_equal(slave_archive_stage(&a, &torn, sizeof(torn) / 2, NULL), 0);
+    assert_int_equal(stage(&a, 1, 99), 0);
+    assert_int_equal(ftruncate(a.fd, (off_t)(committed + a.staged / 2)), 0);
     slave_archive_close(&a); /* killed here */
     assert_int_equal(slave_archive_open(&a, dir, committed, &missing, NULL), 0);
     assert_int_equal(missing, 0);
     assert_int_equal(lseek(a.fd, 0, SEEK_END), committed);
-    torn = make(1, 10);
-    assert_int_equal(slave_archive_stage(&a, &torn, sizeof(torn), NULL), 0);
+    assert_int_equal(stage(&a, 1, 10), 0);
     slave_archive_rollback(&a);
-    torn = make(1, 11);
-    assert_int_equal(slave_archive_stage(&a, &torn, sizeof(torn), NULL), 0);
+    assert_int_equal(stage(&a, 1, 11), 0);
     slave_archive_commit(&a);
     assert_int_equal(count(a.length, &last), 11);
     assert_int_equal(last, 11);
@@ -94,14 +99,14 @@ static void test_archive__shorter_than_committed(void **state)
 {
     (void)state;
     struct slave_archive a;
-    uint64_t missing, last;
+    uint64_t missing, last = 0;
     assert_int_equal(slave_archive_open(&a, dir, 0, &missing, NULL), 0);
-    struct one o = make(1, 1);
-    assert_int_equal(slave_archive_stage(&a, &o, sizeof(o), NULL), 0);
+    assert_int_equal(stage(&a, 1, 1), 0);
     slave_archive_commit(&a);
+    uint64_t length = a.length;
     slave_archive_close(&a);
     assert_int_equal(slave_archive_open(&a, dir, 1000, &missing, NULL), 0);
-    assert_int_equal(missing, 1000 - sizeof(o));
+    assert_int_equal(missing, 1000 - length);
     assert_int_equal(count(a.length, &last), 1);
     slave_archive_close(&a);
     struct slave_archive_map m;
@@ -114,19 +119,41 @@ static void test_archive__damage_is_noticed(void **state)
 {
     (void)state;
     struct slave_archive a;
-    uint64_t missing, last;
-    struct one o = make(7, 5);
+    uint64_t missing, last = 0;
+    uint8_t whole[512], bad[512];
     assert_int_equal(slave_archive_open(&a, dir, 0, &missing, NULL), 0);
-    for (size_t bit = 0; bit < sizeof(o) * 8; bit++) {
-        struct one bad = o;
-        ((uint8_t *)&bad)[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_int_equal(pwrite(a.fd, &bad, sizeof(bad), 0),
-                         (ssize_t)sizeof(bad));
-        assert_int_equal(count(sizeof(bad), &last), 0);
+    assert_int_equal(stage(&a, 7, 4), 0);
+    assert_int_equal(stage(&a, 7, 5), 0);
+    slave_archive_commit(&a);
+    size_t n = a.length;
+    assert_true(n <= sizeof(whole));
+    assert_int_equal(pread(a.fd, whole, n, 0), (ssize_t)n);
+    for (size_t bit = 0; bit < n * 8; bit++) {
+        memcpy(bad, whole, n);
+        bad[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(pwrite(a.fd, bad, n, 0), (ssize_t)n);
+        assert_int_equal(count(n, &last), -1);
     }
-    assert_int_equal(pwrite(a.fd, &o, sizeof(o), 0), (ssize_t)sizeof(o));
-    assert_int_equal(count(sizeof(o), &last), 1);
+    assert_int_equal(pwrite(a.fd, whole, n, 0), (ssize_t)n);
+    assert_int_equal(count(n, &last), 2);
+    assert_int_equal(last, 5);
     slave_archive_close(&a);
+}
+
+/* Would catch: an archive of the version before, answered with "damaged" or
+ * nothing. */
+static void test_archive__old_version_is_named(void **state)
+{
+    (void)state;
+    struct slave_archive a;
+    struct slave_archive_map m;
+    struct ips_err err = {0};
+    uint64_t missing;
+    assert_int_equal(slave_archive_open(&a, dir, 0, &missing, NULL), 0);
+    assert_int_equal(pwrite(a.fd, "PSF1\0\0\0\0abcdefghijklmnop", 24, 0), 24);
+    slave_archive_close(&a);
+    assert_int_equal(slave_archive_map(dir, 24, &m, &err), IPS_E_VERSION);
+    assert_non_null(strstr(err.msg, "earlier version"));
 }
 
 int main(void)
@@ -136,7 +163,11 @@ int main(void)
         T(test_archive__uncommitted_is_cut),
         T(test_archive__shorter_than_committed),
         T(test_archive__damage_is_noticed),
+        T(test_archive__old_version_is_named),
 #undef T
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    pack = slave_pack_new();
+    int failed = pack ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+    slave_pack_free(pack);
+    return failed;
 }

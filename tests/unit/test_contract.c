@@ -16,6 +16,7 @@ static const struct ips_lane lanes[] = {
     {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY, false},
     {{7, 1ULL << 31, 1, 1}, IPS_EXTERNAL_REPLY, false},
     {{7, 1ULL << 31, 1, 2}, IPS_EXTERNAL_ALL, false},
+    {{7, 1ULL << 31, 1, 1}, IPS_EXTERNAL_REPLY, true},
     {{7, 1ULL << 31, 2, 1}, IPS_EXTERNAL_OFF, false},
     {{7, 1ULL << 31, 0, 1}, IPS_EXTERNAL_OFF, false},
 };

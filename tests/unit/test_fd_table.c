@@ -12,6 +12,7 @@
 
 #include "agent/fd_table.h"
 #include "agent/sys.h"
+#include "tests/unit/emulated.h"
 
 bool ips_sys_quiet; /* the core's */
 
@@ -75,6 +76,7 @@ static void test_fd_table__what_it_cannot_hold(void **state)
 static void test_fd_table__fork_child_starts_anew(void **state)
 {
     (void)state;
+    SKIP_IF_EMULATED("MADV_WIPEONFORK");
     uint32_t before = ips_fd_next_chan();
     assert_true(ips_fd_next_chan() > before);
     ips_fd_set(20, ips_fd_get(20), IPS_FD_STREAM, 11, 0);

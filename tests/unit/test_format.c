@@ -178,7 +178,8 @@ SIZE(ips_rec_cpu, 24);
 
 AT(ips_rec_proc, h, 0);
 AT(ips_rec_proc, cpu, 16);
-SIZE(ips_rec_proc, 24);
+AT(ips_rec_proc, procedure, 24);
+SIZE(ips_rec_proc, 32);
 
 AT(ips_addr, family, 0);
 AT(ips_addr, port, 2);

@@ -73,12 +73,11 @@ static uint64_t count_marks(struct slave_drain *d, const char *run,
     const struct slave_frame *f;
     size_t at = 0;
     uint64_t total = 0;
-    int rc;
     assert_non_null(r);
     memset(seen, 0, MARKS_MAX);
-    assert_int_equal(
-        slave_archive_map(r->dir, r->row.archive_bytes, &map, &err), 0);
-    while ((rc = slave_archive_next(&map, &at, &f, &err)) > 0) {
+    if (slave_archive_map(r->dir, r->row.archive_bytes, &map, &err) < 0)
+        fail_msg("%s", err.msg);
+    while ((f = slave_archive_next(&map, &at))) {
         const uint8_t *p = (const uint8_t *)(f + 1);
         for (size_t i = 0; i < f->bytes;) {
             size_t n = ips_rec_check(p + i, f->bytes - i);
@@ -94,8 +93,6 @@ static uint64_t count_marks(struct slave_drain *d, const char *run,
             i += n;
         }
     }
-    if (rc < 0)
-        fail_msg("%s", err.msg);
     slave_archive_unmap(&map);
     return total;
 }
@@ -252,7 +249,7 @@ static void test_ingest__hostile(void **state)
     count_marks(&d, "bad", seen);
     assert_int_equal(seen[0], 1);
     assert_int_equal(seen[2], 1);
-    assert_true(slave_drain_find(&d, "bad")->row.given_up >= 7);
+    assert_true(slave_drain_find(&d, "bad")->row.given_up >= 6);
     assert_null(slave_drain_find(&d, "linked"));
     assert_null(slave_drain_find(&d, "empty"));
     snprintf(path, sizeof(path), "%s/runs/bad/damaged/%s.0", maker.state,
@@ -370,7 +367,7 @@ static void test_ingest__archive_limit(void **state)
     struct slave_drain d;
     struct ips_err err = {0};
     const struct slave_drain_options opt = {
-        .pool = maker.pool, .state = maker.state, .archive_max_bytes = 12000};
+        .pool = maker.pool, .state = maker.state, .archive_max_bytes = 800};
     assert_int_equal(slave_drain_open(&d, &opt, &err), 0);
     for (uint32_t r = 0; r < 4; r++) {
         char run[16];

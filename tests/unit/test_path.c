@@ -305,7 +305,7 @@ static void test_path__check_refuses(void **state)
     REFUSED(g.kind[1] = 7, g.kind[1] = IPS_NODE_SEND);
     REFUSED(g.kind[1] = IPS_NODE_END, g.kind[1] = IPS_NODE_SEND);
     REFUSED(g.kind[1] = IPS_NODE_START, g.kind[1] = IPS_NODE_SEND);
-    REFUSED(g.xkind[4] = 6, g.xkind[4] = IPS_X_DATA);
+    REFUSED(g.xkind[4] = IPS_X_LAST + 1, g.xkind[4] = IPS_X_DATA);
     REFUSED(g.xkind[4] = IPS_X_NONE, g.xkind[4] = IPS_X_DATA);
     REFUSED(g.xpred[4] = 6, g.xpred[4] = 1);
     REFUSED(g.xpred[4] = 4, g.xpred[4] = 1);

@@ -73,7 +73,7 @@ static struct ips_lane random_lane(uint64_t *s)
     return (struct ips_lane){{rg_below(s, 3) * rg_below(s, 20),
                               (uint64_t)rg_below(s, 2) << 31, 1, 1},
                              (enum ips_external)rg_below(s, 3),
-                             false};
+                             rg_below(s, 2)};
 }
 
 /* EVIDENCE-OF: ALGORITHMS-7.6: the path is contiguous and sums to t_max;

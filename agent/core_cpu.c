@@ -1,0 +1,322 @@
+/* Where the mark is gone: the clock, or a guess that is settled soon. */
+#include "agent/cpu.h"
+
+#include <time.h>
+
+#include "agent/cpu_mark.h"
+#include "agent/sys.h"
+
+__thread struct ips_cpu ips_cpu IPS_IE;
+
+/* A line is used so long at most: time the hypervisor took, or an interrupt,
+ * which the kernel may not count as ours, then adds up no further. */
+#define LINE_NS 100000u
+/* IPS_CPU_FAST: the clock is read again at the first block after either. */
+#define GUESSES 16u
+#define GUESS_NS 100000u
+/* Between the return and the new mark; longer, and there may have been a
+ * switch in between. */
+#define MARK_NS 1000u
+/* A reading of the clock takes so long at most, undisturbed. */
+#define READING_NS 2500u
+#define HOLD_MAX_NS (1u << 30)
+
+#define barrier() __asm__ volatile("" ::: "memory")
+
+void ips_cpu_init(void)
+{
+    const struct ips_control *c = ips_core.control;
+    ips_core.mark_offset =
+        (char *)&ips_cpu.no_mark - (char *)__builtin_thread_pointer();
+    ips_core.mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
+    ips_core.cpu_limit = ((uint64_t)LINE_NS << 32) / ips_core.mult;
+    ips_core.cpu_marks = c->cpu_mode != IPS_CPU_CLOCK && !ips_core.test_clock &&
+                         ips_core.clock_kind == IPS_CLOCK_TSC &&
+                         ips_rseq_there() && ips_rseq_registered();
+    if (ips_core.cpu_marks)
+        ips_core.mark_offset = __rseq_offset + IPS_RSEQ_POINTER;
+}
+
+void ips_cpu_forget(void)
+{
+    volatile uint64_t *at = ips_cpu_mark();
+    if (ips_cpu_slot(*at))
+        *at = 0;
+    ips_cpu = (struct ips_cpu){0};
+}
+
+static uint64_t clock_ns(void)
+{
+    return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static uint64_t stamps(uint64_t ns)
+{
+    return (ips_min_u64(ns, HOLD_MAX_NS) << 32) / ips_core.mult;
+}
+
+/* NULL: this thread has no rseq area that the kernel knows. */
+static struct ips_cpu_slot *leave_mark(void)
+{
+    if (!ips_core.cpu_marks || !ips_rseq_registered())
+        return NULL;
+    uint32_t n = __atomic_fetch_add(&ips_cpu.next, 1, __ATOMIC_RELAXED);
+    struct ips_cpu_slot *s = &ips_cpu.slot[n % IPS_CPU_SLOTS];
+    s->start_ip = (uint64_t)(uintptr_t)ips_rseq_start;
+    s->post_commit_offset = 1;
+    s->abort_ip = (uint64_t)(uintptr_t)ips_rseq_abort;
+    barrier();
+    *ips_cpu_mark() = (uint64_t)(uintptr_t)s;
+    barrier();
+    return s;
+}
+
+struct reading {
+    struct ips_cpu_slot *slot; /* NULL: no mark stood over the reading */
+    uint64_t t, cpu;
+};
+
+/* Again where there was a switch, or something in between (a page fault, an
+ * interrupt): the clock was read somewhere between the two stamps. */
+static struct reading read_clock(void)
+{
+    struct reading r;
+    for (int tries = 0; tries < 3; tries++) {
+        r.slot = leave_mark();
+        uint64_t before = ips_core_now();
+        r.cpu = clock_ns();
+        uint64_t after = ips_core_now();
+        r.t = before + (after - before) / 2;
+        if (!r.slot)
+            break;
+        bool stands = *ips_cpu_mark() == (uint64_t)(uintptr_t)r.slot;
+        if (stands && ips_cpu_ns(after - before) < READING_NS)
+            break;
+        if (!stands) {
+            r.slot = NULL;
+            r.t = after;
+        }
+    }
+    return r;
+}
+
+/* The slot's line: through the reading, from `floor` on. */
+static void draw_line(const struct reading *r, uint64_t floor)
+{
+    if (!r->slot)
+        return;
+    r->slot->cpu0 = ips_max_u64(r->cpu, floor);
+    r->slot->t0 = r->t + stamps(r->slot->cpu0 - r->cpu);
+}
+
+/* Signed: before t0 the line is what the clock would say, below cpu0. */
+static uint64_t true_cpu(const struct ips_cpu_slot *s, uint64_t t)
+{
+    return t >= s->t0 ? s->cpu0 + ips_cpu_ns(t - s->t0)
+                      : ips_sub_sat(s->cpu0, ips_cpu_ns(s->t0 - t));
+}
+
+static void window_begins(uint64_t t)
+{
+    ips_cpu.guesses = 0;
+    ips_cpu.guessed_ns = 0;
+    ips_cpu.read_t = t;
+}
+
+/* `blocks` calls that blocked took `ns` together. Returns one's. Learnt slowly
+ * upwards: one that was disturbed is no measure, and a guess too low is made
+ * good at once, one too high only as the thread goes on. */
+static uint64_t learn(uint32_t blocks, int64_t ns)
+{
+    uint64_t each = ns > 0 ? (uint64_t)ns / blocks : 0;
+    uint64_t known = ips_cpu.block_ns;
+    if (!known)
+        known = each;
+    else if (each < known)
+        known -= (known - each) / 2;
+    else
+        known += ips_min_u64(each - known, known) / 4 + 1;
+    ips_cpu.block_ns = ips_max_u64(known, 1);
+    return each;
+}
+
+static struct ips_moment moment(uint64_t t, uint64_t cpu, uint64_t mark)
+{
+    ips_cpu.last = cpu;
+    return (struct ips_moment){t, cpu, mark};
+}
+
+/* A fork that nobody announced: what we know is the parent's. Also before the
+ * run is attached. */
+static bool not_ours(void)
+{
+    return *ips_core.alive == 0;
+}
+
+/* Where the clock may not be asked (agent/sys.h): a call longer than what
+ * counts as blocked waited, all else ran. */
+static struct ips_moment quiet_moment(uint64_t t)
+{
+    uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_cpu.last);
+    return moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t);
+}
+static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
+{
+    uint64_t took = ips_cpu_ns(t - call->t);
+    uint64_t cpu = call->cpu + (took < IPS_BLOCKED_NS ? took : 0);
+    return moment(t, ips_quiet_cpu_after(cpu),
+                  ips_core.cpu_marks ? IPS_MARK_NOT : t);
+}
+
+__attribute__((cold)) struct ips_moment ips_moment_slow(void)
+{
+    if (__builtin_expect(ips_sys_quiet, 0))
+        return quiet_moment(ips_core_now());
+    if (not_ours()) {
+        uint64_t t = ips_core_now();
+        return (struct ips_moment){t, clock_ns(), t | IPS_MARK_NOT};
+    }
+    if (!ips_core.cpu_marks) {
+        uint64_t t = ips_core_now();
+        uint64_t cpu = ips_max_u64(clock_ns(), ips_cpu.last);
+        return moment(t, cpu, ips_core_now());
+    }
+    struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
+    if (s) {
+        uint64_t t0 = s->t0, cpu0 = s->cpu0;
+        barrier();
+        uint64_t t = ips_core_now();
+        uint64_t mark = *ips_cpu_mark();
+        if ((int64_t)(t - t0) < 0 && mark == (uint64_t)(uintptr_t)s)
+            return moment(t, cpu0, mark | IPS_MARK_NOT);
+    }
+    uint64_t last = ips_cpu.last;
+    struct reading r = read_clock();
+    if (s && r.slot && ips_cpu.guesses)
+        learn(ips_cpu.guesses,
+              (int64_t)(ips_cpu.guessed_ns + r.cpu - true_cpu(s, r.t)));
+    window_begins(r.t);
+    draw_line(&r, last);
+    uint64_t t = ips_core_now();
+    /* Gone again: a handler has read the clock, or there was a switch. */
+    if (!r.slot || *ips_cpu_mark() != (uint64_t)(uintptr_t)r.slot)
+        return moment(t, ips_max_u64(r.cpu, last), IPS_MARK_NOT);
+    uint64_t cpu = ips_max_u64(true_cpu(r.slot, t), r.slot->cpu0);
+    uint64_t held = t < r.slot->t0 ? IPS_MARK_NOT : 0;
+    return moment(t, cpu, (uint64_t)(uintptr_t)r.slot | held);
+}
+
+/* Before the first reading, and by the clock alone: a call shorter than what
+ * counts as blocked was on the CPU all the time, so the kernel is not asked
+ * again. */
+static struct ips_moment return_by_clock(const struct ips_moment *call,
+                                         uint64_t t)
+{
+    uint64_t after = call->mark;
+    bool brief = t < after || ips_cpu_ns(t - after) < IPS_BLOCKED_NS;
+    uint64_t cpu =
+        brief ? call->cpu + ips_cpu_ns(ips_sub_sat(t, after)) : clock_ns();
+    return moment(t, ips_max_u64(cpu, call->cpu), t);
+}
+
+/* The mark stood over the call, but the line runs below what was handed out:
+ * the call has all of its time, the line waits for that much longer. */
+static struct ips_moment return_held(const struct ips_moment *call, uint64_t t,
+                                     struct ips_cpu_slot *s)
+{
+    uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
+    uint64_t clock = true_cpu(s, t);
+    if (cpu > clock) {
+        s->cpu0 = cpu;
+        s->t0 = t + stamps(cpu - clock);
+    }
+    return moment(t, ips_max_u64(cpu, clock),
+                  (uint64_t)(uintptr_t)s | IPS_MARK_NOT);
+}
+
+/* Switched out within the call. What it cost is taken from what such calls
+ * cost before; false where the clock is due, and where such a guess would say
+ * that it did not block. */
+static bool return_guess(const struct ips_moment *call, uint64_t t,
+                         struct ips_moment *out)
+{
+    struct ips_cpu *c = &ips_cpu;
+    uint64_t elapsed = ips_cpu_ns(t - call->t);
+    if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->block_ns ||
+        (call->mark & IPS_MARK_NOT) || /* too much already */
+        c->block_ns + IPS_BLOCKED_NS > elapsed || c->guesses + 1 >= GUESSES ||
+        ips_cpu_ns(t - c->read_t) >= GUESS_NS)
+        return false;
+    struct ips_cpu_slot *s = leave_mark();
+    if (!s || ips_cpu_ns(ips_core_now() - t) >= MARK_NS)
+        return false;
+    s->t0 = t;
+    s->cpu0 = call->cpu + c->block_ns;
+    c->guesses++;
+    c->guessed_ns += c->block_ns;
+    *out = moment(t, s->cpu0, (uint64_t)(uintptr_t)s);
+    return true;
+}
+
+static struct ips_moment return_read(const struct ips_moment *call, uint64_t t)
+{
+    struct ips_cpu *c = &ips_cpu;
+    struct reading r = read_clock();
+    uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
+    /* If there was a switch since, this is too little, and the rest falls on
+     * what comes next: better than a block that does not look like one. */
+    int64_t took = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
+    uint64_t cost = took > 0 ? (uint64_t)took : 0;
+    if (since < MARK_NS * 10) {
+        bool settles = c->guesses > 0;
+        uint64_t each = learn(c->guesses + 1, took + (int64_t)c->guessed_ns);
+        cost = settles ? each : cost;
+    }
+    uint64_t cpu = call->cpu + ips_min_u64(cost, elapsed);
+    window_begins(t);
+    draw_line(&r, cpu);
+    return moment(t, cpu, r.slot ? (uint64_t)(uintptr_t)r.slot : IPS_MARK_NOT);
+}
+
+__attribute__((cold)) struct ips_moment
+ips_return_slow(const struct ips_moment *call, uint64_t t)
+{
+    if (not_ours() || t < call->t)
+        return (struct ips_moment){t, call->cpu, IPS_MARK_NOT};
+    if (__builtin_expect(ips_sys_quiet, 0))
+        return quiet_return(call, t);
+    if (!ips_core.cpu_marks)
+        return return_by_clock(call, t);
+    uint64_t mark = *ips_cpu_mark();
+    struct ips_cpu_slot *s = ips_cpu_slot(mark);
+    if (s && (call->mark & ~(uint64_t)IPS_MARK_NOT) == mark)
+        return return_held(call, t, s);
+    struct ips_moment ret;
+    if (s) { /* a handler read the clock meanwhile */
+        uint64_t most = call->cpu + ips_cpu_ns(t - call->t);
+        uint64_t cpu = ips_max_u64(true_cpu(s, t), call->cpu);
+        ret = moment(t, ips_min_u64(cpu, most), IPS_MARK_NOT);
+    } else if (!return_guess(call, t, &ret)) {
+        ret = return_read(call, t);
+    }
+    return ret;
+}
+
+uint64_t ips_cpu_read(void)
+{
+    if (not_ours())
+        return clock_ns();
+    if (ips_sys_quiet)
+        return quiet_moment(ips_core_now()).cpu;
+    uint64_t last = ips_cpu.last;
+    struct reading r = read_clock();
+    window_begins(r.t);
+    draw_line(&r, last);
+    ips_cpu.last = ips_max_u64(r.cpu, last);
+    return ips_cpu.last;
+}
+
+uint64_t ips_core_cpu(void)
+{
+    return ips_moment_now().cpu;
+}

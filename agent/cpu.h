@@ -1,0 +1,149 @@
+/*
+ * Moments: a stamp and the thread's CPU time at it, without a system call.
+ *
+ * The kernel clears the pointer `rseq_cs` in a thread's rseq area (glibc
+ * registers one for every thread) whenever it switches the thread out, moves
+ * it to another core or delivers a signal to it. We leave a pointer of our own
+ * there, the *mark*: while it stands the thread has been on its core all the
+ * time, so CPU = cpu0 + (stamp - t0). Where it is gone, or somebody else's
+ * stands there (tcmalloc, librseq), the clock is read again (core_cpu.c).
+ *
+ * Invariants:
+ *  - the mark is left *before* the clock is read, and a moment looks at it
+ *    *after* its stamp: a switch in between is never missed.
+ *  - each mark points at a slot of its own thread, and the slot has the line
+ *    (t0, cpu0) that this mark vouches for. A signal handler that reads the
+ *    clock takes another slot, so what it interrupted never mixes two lines:
+ *    no lock, no signals blocked.
+ *  - CPU time as handed out never runs backwards in one thread.
+ *  - the critical section that a slot describes is one byte that nobody ever
+ *    executes, and the signature stands before its abort handler: the kernel
+ *    only ever clears it.
+ *  - slots lie in the thread's own TLS and the mark is used in programs that
+ *    have the preload library only (it is never unloaded): what the kernel
+ *    follows is always there.
+ *
+ * Where no marks can be used (no rseq, the kernel keeps them over a block -
+ * ipsrun tries it -, stamps that are not the counter, the test clock) every
+ * moment reads the clock: `ips_core.cpu_marks` false.
+ *
+ * Units: t in stamps, CPU in ns. Async-signal-safe, errno untouched.
+ */
+#ifndef IPS_AGENT_CPU_H
+#define IPS_AGENT_CPU_H
+
+#include "agent/counter.h"
+#include "agent/stream.h"
+#include "common/types.h"
+
+struct ips_cpu_slot {
+    /* struct rseq_cs of the kernel. */
+    _Alignas(64) uint32_t version;
+    uint32_t flags;
+    uint64_t start_ip;
+    uint64_t post_commit_offset;
+    uint64_t abort_ip;
+    /* CPU at stamp t: cpu0 + (t - t0), and cpu0 before t0 (what was handed out
+     * was too much: stands still until the clock has caught up). */
+    uint64_t t0;
+    uint64_t cpu0;
+};
+
+/* A call is blocked where elapsed time and CPU time differ by so much. */
+#define IPS_BLOCKED_NS 2000u
+
+#define IPS_CPU_SLOTS 4u
+struct ips_cpu {
+    struct ips_cpu_slot slot[IPS_CPU_SLOTS];
+    uint64_t no_mark; /* always 0: where there is no rseq area */
+    uint64_t last;    /* CPU handed out last */
+    uint32_t next;    /* slots taken, ever */
+    /* Since the clock was read: blocks whose cost was guessed. */
+    uint32_t guesses;
+    uint64_t guessed_ns;
+    uint64_t read_t;
+    /* What a call that blocks costs in this thread, as learnt; 0 not yet. */
+    uint64_t block_ns;
+};
+extern __thread struct ips_cpu ips_cpu IPS_IE;
+
+struct ips_moment {
+    uint64_t t, cpu;
+    uint64_t mark; /* that stood then. IPS_MARK_NOT: vouches for nothing.
+                      Without marks: the stamp when `cpu` had been read. */
+};
+#define IPS_MARK_NOT 1u /* or'ed: no mark equals it */
+
+static inline volatile uint64_t *ips_cpu_mark(void)
+{
+    char *tp = (char *)__builtin_thread_pointer();
+    return (volatile uint64_t *)(void *)(tp + ips_core.mark_offset);
+}
+
+/* The slot a mark of this thread points at, or NULL. */
+static inline struct ips_cpu_slot *ips_cpu_slot(uint64_t mark)
+{
+    uint64_t base = (uint64_t)(uintptr_t)ips_cpu.slot;
+    return mark - base < sizeof(ips_cpu.slot)
+               ? (struct ips_cpu_slot *)(uintptr_t)mark
+               : NULL;
+}
+
+static inline uint64_t ips_cpu_ns(uint64_t stamps)
+{
+    return (uint64_t)((ips_u128)stamps * ips_core.mult >> 32);
+}
+
+#if IPS_HAVE_COUNTER
+#define IPS_STAMP() ips_counter()
+#else
+#define IPS_STAMP() ips_core_now() /* never: no marks there */
+#endif
+
+struct ips_moment ips_moment_slow(void);
+struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t);
+
+/* Now. */
+static inline struct ips_moment ips_moment_now(void)
+{
+    volatile uint64_t *at = ips_cpu_mark();
+    uint64_t mark = *at;
+    const struct ips_cpu_slot *s = ips_cpu_slot(mark);
+    if (__builtin_expect(s != NULL, 1)) {
+        uint64_t t0 = s->t0, cpu0 = s->cpu0;
+        __asm__ volatile("" ::: "memory");
+        uint64_t t = IPS_STAMP(), since = t - t0;
+        /* Below cpu_limit, so the product has 64 bits. */
+        if (__builtin_expect(since < ips_core.cpu_limit && *at == mark, 1)) {
+            uint64_t cpu = cpu0 + (since * ips_core.mult >> 32);
+            ips_cpu.last = cpu;
+            return (struct ips_moment){t, cpu, mark};
+        }
+    }
+    return ips_moment_slow();
+}
+
+/* The return of a call that began at `call`. Where the mark still stands there
+ * was no switch: all of it was CPU time. */
+static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
+{
+    if (__builtin_expect(!ips_core.cpu_marks, 0))
+        return ips_return_slow(call, ips_core_now());
+    uint64_t t = IPS_STAMP();
+    if (__builtin_expect(*ips_cpu_mark() != call->mark, 0))
+        return ips_return_slow(call, t);
+    uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
+    ips_cpu.last = cpu;
+    return (struct ips_moment){t, cpu, call->mark};
+}
+
+/* The clock itself, for moments that must be settled: END. Never less than
+ * what was handed out. */
+uint64_t ips_cpu_read(void);
+
+/* Once the run is attached: can marks be used here? */
+void ips_cpu_init(void);
+/* In a fork child: its CPU time starts anew. */
+void ips_cpu_forget(void);
+
+#endif

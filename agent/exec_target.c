@@ -1,0 +1,303 @@
+/* What a file is that is about to be executed: see exec_target.h. */
+#include "agent/exec_target.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include "agent/stream.h"
+#include "agent/sys.h"
+
+#if defined(__x86_64__)
+#define OUR_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define OUR_MACHINE EM_AARCH64
+#endif
+
+#define HEAD_BYTES 1024u /* a program's headers are within, nearly always */
+#define SCRIPT_BYTES                                                           \
+    256u /* as much of a script's first line as Linux reads                    \
+          */
+#define SCRIPT_DEPTH 5
+#define CAPABILITIES "security.capability"
+
+static const struct {
+    const char *word;
+    bool stays;
+} kinds[] = {
+#define X(name, text, keep) {text, keep},
+    IPS_TARGETS(X)
+#undef X
+};
+
+bool ips_target_preload_stays(enum ips_target_kind kind)
+{
+    return kinds[kind].stays;
+}
+
+const char *ips_target_word(enum ips_target_kind kind)
+{
+    return kinds[kind].word;
+}
+
+size_t ips_target_text(char out[IPS_TARGET_TEXT], const struct ips_target *t,
+                       uint32_t pid)
+{
+    static const char head[] = "untraced ";
+    const char *word = kinds[t->kind].word;
+    char *p = out;
+    memcpy(p, head, sizeof(head) - 1);
+    p = ips_put_number(p + sizeof(head) - 1, pid, 10);
+    *p++ = ' ';
+    memcpy(p, word, strlen(word));
+    p += strlen(word);
+    *p++ = ' ';
+    size_t n = strnlen(t->path, IPS_TARGET_PATH - 1);
+    memcpy(p, t->path, n);
+    p[n] = '\0';
+    return (size_t)(p - out) + n;
+}
+
+void ips_preload_without(char *out, const char *value, const char *name)
+{
+    const size_t len = strlen(name);
+    char *at = out;
+    while (*value) {
+        size_t n = strcspn(value, ": ");
+        bool ours = n >= len && strncmp(value + n - len, name, len) == 0;
+        if (!ours && n) {
+            if (at != out)
+                *at++ = ':';
+            memmove(at, value, n);
+            at += n;
+        }
+        value += n;
+        value += *value != '\0';
+    }
+    *at = '\0';
+}
+
+/* --- ELF -------------------------------------------------------------- */
+
+static bool starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Is this loader the GNU C library's? By its name, as all ports have it. */
+static bool gnu_loader(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    return starts(base, "ld-linux") || starts(base, "ld-2.") ||
+           starts(base, "ld64.so");
+}
+
+/* musl's loader and its C library are one file, which can be called by hand. */
+static bool musl_by_hand(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    return starts(base, "ld-musl-") || starts(base, "libc.musl-");
+}
+
+static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
+{
+    return ips_sys6(SYS_pread64, fd, (long)out, (long)bytes, (long)at, 0, 0) ==
+           (long)bytes;
+}
+
+/* The PT_INTERP of a program; false: it has none. */
+static bool loader_of(int fd, const char *head, size_t have,
+                      const Elf64_Ehdr *elf, char out[SCRIPT_BYTES])
+{
+    for (unsigned i = 0; i < elf->e_phnum && i < 64; i++) {
+        Elf64_Phdr part;
+        uint64_t at = elf->e_phoff + (uint64_t)i * sizeof(part);
+        if (at + sizeof(part) <= have)
+            memcpy(&part, head + at, sizeof(part));
+        else if (!read_at(fd, &part, sizeof(part), at))
+            break;
+        if (part.p_type != PT_INTERP || part.p_filesz >= SCRIPT_BYTES)
+            continue;
+        memset(out, 0, SCRIPT_BYTES);
+        if (part.p_offset <= have && part.p_filesz <= have - part.p_offset)
+            memcpy(out, head + part.p_offset, part.p_filesz);
+        else if (!read_at(fd, out, part.p_filesz, part.p_offset))
+            out[0] = '\0';
+        return true;
+    }
+    return false;
+}
+
+static enum ips_target_kind elf_kind(int fd, const char *head, size_t have,
+                                     const char *path)
+{
+    Elf64_Ehdr elf;
+    char loader[SCRIPT_BYTES];
+    if (head[EI_CLASS] != ELFCLASS64)
+        return IPS_TARGET_CLASS;
+    if (have < sizeof(elf))
+        return IPS_TARGET_TRACED;
+    memcpy(&elf, head, sizeof(elf));
+    if (elf.e_machine != OUR_MACHINE)
+        return IPS_TARGET_MACHINE;
+    if (elf.e_phentsize != sizeof(Elf64_Phdr))
+        return IPS_TARGET_TRACED;
+    if (loader_of(fd, head, have, &elf, loader))
+        return loader[0] && !gnu_loader(loader) ? IPS_TARGET_LOADER
+                                                : IPS_TARGET_TRACED;
+    if (gnu_loader(path)) /* called by hand, it loads us as ever */
+        return IPS_TARGET_TRACED;
+    return musl_by_hand(path) ? IPS_TARGET_LOADER : IPS_TARGET_STATIC;
+}
+
+/* Will the kernel give it more rights than we have? Then its loader ignores
+ * the environment. */
+static bool gains_rights(int fd, const struct stat *st)
+{
+    long uid = ips_sys3(SYS_getuid, 0, 0, 0), gid;
+    if (st->st_mode & S_ISUID &&
+        (st->st_uid != ips_sys_geteuid() || (long)st->st_uid != uid))
+        return true;
+    if (st->st_mode & S_ISGID && st->st_mode & S_IXGRP) {
+        gid = ips_sys3(SYS_getegid, 0, 0, 0);
+        if ((long)st->st_gid != gid)
+            return true;
+    }
+    return uid != 0 &&
+           ips_sys6(SYS_fgetxattr, fd, (long)CAPABILITIES, 0, 0, 0, 0) > 0;
+}
+
+/* --- files ------------------------------------------------------------ */
+
+/* The interpreter that a script's first line names; false: it is none. */
+static bool script_of(char *head, size_t have)
+{
+    if (have < 3 || head[0] != '#' || head[1] != '!')
+        return false;
+    size_t n = have < SCRIPT_BYTES ? have : SCRIPT_BYTES, from = 2;
+    while (from < n && (head[from] == ' ' || head[from] == '\t'))
+        from++;
+    size_t to = from;
+    while (to < n && !strchr(" \t\n", head[to]))
+        to++;
+    if (to == from || to == n)
+        return false;
+    memmove(head, head + from, to - from);
+    head[to - from] = '\0';
+    return true;
+}
+
+/* An open program file: its kind, or true where `head` is now the path of its
+ * interpreter. */
+static bool look_inside(int fd, const char *path, enum ips_target_kind *kind,
+                        char head[HEAD_BYTES])
+{
+    struct stat st;
+    long got = ips_sys6(SYS_pread64, fd, (long)head, HEAD_BYTES, 0, 0, 0);
+    if (got < EI_NIDENT)
+        got = got > 0 ? got : 0;
+    if (got >= EI_NIDENT && memcmp(head, ELFMAG, SELFMAG) == 0) {
+        *kind = elf_kind(fd, head, (size_t)got, path);
+        if (*kind <= IPS_TARGET_SETUID && ips_sys_fstat(fd, &st) == 0 &&
+            gains_rights(fd, &st))
+            *kind = IPS_TARGET_SETUID;
+        return false;
+    }
+    return script_of(head, (size_t)got);
+}
+
+/* Can a program that we execute open the library by this name? */
+static bool reachable(const char *library)
+{
+    int fd = ips_sys_open(library, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    ips_sys_close(fd);
+    return true;
+}
+
+static int open_program(int dir, const char *path)
+{
+    struct stat st;
+    /* No device is opened, no FIFO waited for. */
+    if (ips_sys6(SYS_newfstatat, dir, (long)path, (long)&st, 0, 0, 0) < 0 ||
+        !S_ISREG(st.st_mode) || !(st.st_mode & 0111))
+        return -1;
+    return (int)ips_sys6(SYS_openat, dir, (long)path,
+                         O_RDONLY | O_CLOEXEC | O_NOCTTY, 0, 0, 0);
+}
+
+/* `fd` is closed unless it is `dir`. */
+static void look_fd(struct ips_target *t, int fd, int dir, const char *path,
+                    const char *library)
+{
+    char head[HEAD_BYTES], next[SCRIPT_BYTES];
+    const char *name = path;
+    for (int depth = 0; fd >= 0 && depth < SCRIPT_DEPTH; depth++) {
+        bool script = look_inside(fd, name, &t->kind, head);
+        if (fd != dir)
+            ips_sys_close(fd);
+        fd = -1;
+        if (script && strnlen(head, HEAD_BYTES) < sizeof(next)) {
+            memcpy(next, head, strlen(head) + 1);
+            name = next;
+            fd = open_program(AT_FDCWD, next);
+        }
+    }
+    if (fd >= 0 && fd != dir)
+        ips_sys_close(fd);
+    if (ips_target_preload_stays(t->kind) && t->kind != IPS_TARGET_STATIC &&
+        !reachable(library))
+        t->kind = IPS_TARGET_HIDDEN;
+    if (t->kind != IPS_TARGET_TRACED) {
+        size_t n = strnlen(path, IPS_TARGET_PATH - 1);
+        memcpy(t->path, path, n);
+        t->path[n] = '\0';
+    }
+}
+
+void ips_target_look(struct ips_target *t, int dir, const char *path,
+                     const char *library)
+{
+    t->kind = IPS_TARGET_TRACED;
+    t->path[0] = '\0';
+    if (!path || !*path)
+        look_fd(t, dir, dir, "(descriptor)", library);
+    else
+        look_fd(t, open_program(dir, path), AT_FDCWD, path, library);
+}
+
+void ips_target_find(struct ips_target *t, const char *file, const char *search,
+                     const char *library)
+{
+    if (!file || !*file || strchr(file, '/')) {
+        ips_target_look(t, AT_FDCWD, file && *file ? file : "/", library);
+        return;
+    }
+    t->kind = IPS_TARGET_TRACED;
+    t->path[0] = '\0';
+    char path[512];
+    size_t len = strlen(file);
+    if (!search)
+        search = "/bin:/usr/bin";
+    for (;;) {
+        size_t n = strcspn(search, ":");
+        if (n + len + 2 <= sizeof(path)) {
+            memcpy(path, search, n);
+            if (n)
+                path[n++] = '/';
+            memcpy(path + n, file, len + 1);
+            int fd = open_program(AT_FDCWD, path);
+            if (fd >= 0) {
+                look_fd(t, fd, AT_FDCWD, path, library);
+                return;
+            }
+            n -= n > 0;
+        }
+        search += n;
+        if (!*search)
+            return;
+        search++;
+    }
+}

@@ -1,0 +1,67 @@
+/*
+ * What a file is that is about to be executed: will the program loader take
+ * our library into it, and if not, why, and does LD_PRELOAD harm it?
+ *
+ * A loader of another class (32-bit) prints an error for a library it cannot
+ * load, and one of another C library (musl) refuses to start the program: for
+ * those our entry must leave LD_PRELOAD. A static program takes no notice, and
+ * what it starts may be traced again: the entry stays.
+ *
+ * A script is what its interpreter is. What cannot be looked at (no
+ * permission to read, no such file) counts as traced: nothing is changed.
+ *
+ * Cost: fstatat, open, read, close for each file looked at, no state: fit for
+ * a vfork child. Async-signal-safe, errno kept. Used by the exec wrappers and
+ * by ipsrun.
+ */
+#ifndef IPS_AGENT_EXEC_TARGET_H
+#define IPS_AGENT_EXEC_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(name, word in the UNSEEN record, LD_PRELOAD stays). The words are part of
+ * the pool format (docs/pool-format.md). */
+#define IPS_TARGETS(X)                                                         \
+    X(TRACED, "traced", true)                                                  \
+    X(STATIC, "static", true)                                                  \
+    X(SETUID, "set-user-id", true)                                             \
+    X(CLASS, "32-bit", false)                                                  \
+    X(MACHINE, "other-machine", false)                                         \
+    X(LOADER, "other-C-library", false)                                        \
+    X(HIDDEN, "library-out-of-reach", false)
+enum ips_target_kind {
+#define X(name, word, stays) IPS_TARGET_##name,
+    IPS_TARGETS(X)
+#undef X
+};
+
+#define IPS_TARGET_PATH 200u
+struct ips_target {
+    enum ips_target_kind kind;
+    char path[IPS_TARGET_PATH]; /* as executed, cut; "" where traced */
+};
+
+/* `path` against descriptor `dir` (AT_FDCWD); "" or NULL: the file of `dir`
+ * itself. `library`: ours, must be readable. */
+void ips_target_look(struct ips_target *t, int dir, const char *path,
+                     const char *library);
+/* As execvp and posix_spawnp find it: by PATH in `search` (NULL: the default)
+ * where `file` has no slash. */
+void ips_target_find(struct ips_target *t, const char *file, const char *search,
+                     const char *library);
+
+bool ips_target_preload_stays(enum ips_target_kind kind);
+const char *ips_target_word(enum ips_target_kind kind);
+
+/* "untraced PID WORD PATH" into `out`; its length. */
+#define IPS_TARGET_TEXT (IPS_TARGET_PATH + 64u)
+size_t ips_target_text(char out[IPS_TARGET_TEXT], const struct ips_target *t,
+                       uint32_t pid);
+
+/* Copies the value of LD_PRELOAD without the entries that are `name` (our
+ * library's file name); `out` has room for all of `value`. */
+void ips_preload_without(char *out, const char *value, const char *name);
+
+#endif

@@ -1,0 +1,216 @@
+/* Which modules were written, and writing them. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "agent/modules.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/core.h"
+#include "agent/sys.h"
+
+#define MODULES 1024u
+#define PROBES 64u
+
+static struct known {
+    _Atomic uint64_t start; /* 0 = free */
+    uint64_t end, bias;
+} modules[MODULES];
+_Atomic uint64_t ips_module_pages[IPS_MODULE_PAGES];
+
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+#endif
+
+struct module {
+    uint64_t start, end, bias;
+    const ElfW(Phdr) * phdr;
+    uint32_t phnum;
+    const char *path; /* "" = the program itself */
+};
+
+/* --- the record ------------------------------------------------------- */
+
+/* The build id in one note segment in memory. */
+static uint8_t build_id_in(const uint8_t *at, uint64_t bytes, uint64_t align,
+                           uint8_t out[20])
+{
+    align = align == 8 ? 8 : 4;
+    while (bytes >= sizeof(ElfW(Nhdr))) {
+        ElfW(Nhdr) note;
+        memcpy(&note, at, sizeof(note));
+        uint64_t name = (note.n_namesz + align - 1) & ~(align - 1);
+        uint64_t desc = (note.n_descsz + align - 1) & ~(align - 1);
+        uint64_t all = sizeof(note) + name + desc;
+        if (name > bytes || desc > bytes || all > bytes)
+            return 0;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+            memcmp(at + sizeof(note), "GNU", 4) == 0) {
+            uint32_t n = note.n_descsz < 20 ? note.n_descsz : 20;
+            memcpy(out, at + sizeof(note) + name, n);
+            return (uint8_t)n;
+        }
+        at += all;
+        bytes -= all;
+    }
+    return 0;
+}
+
+static uint8_t build_id(const struct module *m, uint8_t out[20])
+{
+    uint8_t n = 0;
+    for (uint32_t i = 0; i < m->phnum && !n; i++) {
+        const ElfW(Phdr) *ph = &m->phdr[i];
+        uint64_t at = m->bias + ph->p_vaddr;
+        if (ph->p_type == PT_NOTE && at >= m->start && at < m->end &&
+            ph->p_memsz <= m->end - at)
+            n = build_id_in((const uint8_t *)at, ph->p_memsz, ph->p_align, out);
+    }
+    return n;
+}
+
+static void write_module(const struct module *m, bool gone)
+{
+    char own[512];
+    const char *path = m->path ? m->path : "";
+    size_t n = strnlen(path, sizeof(own) - 1);
+    if (!n && !gone) {
+        long got = ips_sys6(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe",
+                            (long)own, sizeof(own) - 1, 0, 0);
+        n = got > 0 ? (size_t)got : 0;
+        path = own;
+    }
+    struct ips_rec_module *rec = (struct ips_rec_module *)ips_rec_begin(
+        IPS_REC_MODULE, sizeof(*rec) + ((n + 8) & ~(size_t)7));
+    if (!rec)
+        return;
+    rec->h.a = (uint32_t)n;
+    rec->start = m->start;
+    rec->end = m->end;
+    rec->bias = m->bias;
+    memset(rec->build_id, 0, sizeof(rec->build_id));
+    rec->build_id_bytes = gone ? 0 : build_id(m, rec->build_id);
+    rec->gone = gone;
+    memset(rec->reserved, 0, sizeof(rec->reserved));
+    memcpy(rec->path, path, n);
+    memset(rec->path + n, 0, 8 - n % 8);
+    ips_rec_publish(rec);
+}
+
+/* --- the table ---------------------------------------------------------- */
+
+static void forget(struct known *k, uint64_t start)
+{
+    struct module m = {.start = start, .end = k->end, .bias = k->bias};
+    if (!atomic_compare_exchange_strong(&k->start, &start, 0))
+        return;
+    for (unsigned i = 0; i < IPS_MODULE_PAGES; i++)
+        atomic_store_explicit(&ips_module_pages[i], 0, memory_order_relaxed);
+    write_module(&m, true);
+}
+
+/* Writes `m` unless it is known. Two threads at once: one of them writes. */
+static void add(const struct module *m)
+{
+    uint64_t at = (m->start >> 12) * 0x9e3779b97f4a7c15ull >> 54;
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct known *k = &modules[(at + i) % MODULES];
+        uint64_t has = atomic_load(&k->start);
+        if (has == m->start) {
+            if (k->end == m->end && k->bias == m->bias)
+                return;
+            forget(k, has); /* another one lies there now */
+            has = 0;
+        }
+        if (has == 0 && atomic_compare_exchange_strong(&k->start, &has, 1)) {
+            k->end = m->end;
+            k->bias = m->bias;
+            atomic_store(&k->start, m->start);
+            write_module(m, false);
+            return;
+        }
+    }
+}
+
+static int add_at_begin(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    struct module m = {.start = ~(uint64_t)0,
+                       .bias = info->dlpi_addr,
+                       .phdr = info->dlpi_phdr,
+                       .phnum = info->dlpi_phnum,
+                       .path = info->dlpi_name};
+    for (uint32_t i = 0; i < m.phnum; i++) {
+        const ElfW(Phdr) *ph = &m.phdr[i];
+        uint64_t from = m.bias + ph->p_vaddr, to = from + ph->p_memsz;
+        if (ph->p_type != PT_LOAD)
+            continue;
+        if ((from & ~(uint64_t)4095) < m.start)
+            m.start = from & ~(uint64_t)4095;
+        if (to > m.end)
+            m.end = to;
+    }
+    if (m.start < m.end)
+        add(&m);
+    return 0;
+}
+
+void ips_modules_begin(void)
+{
+    dl_iterate_phdr(add_at_begin, NULL);
+}
+
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+static bool find(uint64_t pc, struct dl_find_object *found)
+{
+    return _dl_find_object && _dl_find_object((void *)pc, found) == 0 &&
+           found->dlfo_link_map;
+}
+
+void ips_module_note_slow(uint64_t pc)
+{
+    struct dl_find_object found;
+    if (!find(pc, &found))
+        return; /* code made at run time */
+    struct module m = {.start = (uint64_t)found.dlfo_map_start,
+                       .end = (uint64_t)found.dlfo_map_end,
+                       .bias = found.dlfo_link_map->l_addr,
+                       .path = found.dlfo_link_map->l_name};
+    const ElfW(Ehdr) *elf = (const ElfW(Ehdr) *)found.dlfo_map_start;
+    if (memcmp(elf->e_ident, ELFMAG, SELFMAG) == 0 &&
+        elf->e_phentsize == sizeof(ElfW(Phdr)) &&
+        elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr)) <= 4096) {
+        m.phdr = (const ElfW(Phdr) *)(const void *)((const char *)elf +
+                                                    elf->e_phoff);
+        m.phnum = elf->e_phnum;
+    }
+    add(&m);
+    atomic_store_explicit(&ips_module_pages[pc >> 12 & (IPS_MODULE_PAGES - 1)],
+                          pc >> 12, memory_order_relaxed);
+}
+
+void ips_modules_closed(void)
+{
+    for (unsigned i = 0; i < MODULES; i++) {
+        struct dl_find_object found;
+        uint64_t start = atomic_load(&modules[i].start);
+        if (start > 1 &&
+            (!find(start, &found) || (uint64_t)found.dlfo_map_start != start))
+            forget(&modules[i], start);
+    }
+}
+#else
+void ips_module_note_slow(uint64_t pc)
+{
+    (void)pc;
+}
+void ips_modules_closed(void)
+{
+}
+#endif

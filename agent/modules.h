@@ -1,0 +1,48 @@
+/*
+ * Code mapped into the image: MODULE records.
+ *
+ * When an image begins, every module that is there (dl_iterate_phdr, before the
+ * program's threads). Later ones are found by the addresses that matter: a pc
+ * or a return address of a sample or a stack, the site of a recorded call. Each
+ * is looked up in a table of pages seen, and a page that is new is asked of
+ * _dl_find_object, which takes no lock and may be called in a signal handler;
+ * a module that is new is written before the SAMPLE that needs it (a call's own
+ * record and a STACK may precede theirs). dlopen is not wrapped: it searches
+ * with the RUNPATH of its caller, which would be us; and a look after each
+ * dlopen would need the loader's lock, which a fork child may find taken for
+ * ever. dlclose is: what went is written with gone = 1; a module that went or
+ * was replaced unseen is noticed when an address of it is seen again.
+ *
+ * Async-signal-safe but for ips_modules_begin; errno kept. The table holds 1024
+ * modules; more are not written. A fork child has its parent's.
+ */
+#ifndef IPS_AGENT_MODULES_H
+#define IPS_AGENT_MODULES_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Once, when an image begins. */
+void ips_modules_begin(void);
+
+#define IPS_MODULE_PAGES 256u
+extern _Atomic uint64_t ips_module_pages[IPS_MODULE_PAGES]
+    __attribute__((visibility("hidden")));
+
+void ips_module_note_slow(uint64_t pc);
+
+/* The module of `pc` is written if it was not. One load where it was seen. */
+static inline void ips_module_note(uint64_t pc)
+{
+    uint64_t page = pc >> 12;
+    if (__builtin_expect(
+            atomic_load_explicit(&ips_module_pages[page % IPS_MODULE_PAGES],
+                                 memory_order_relaxed) != page,
+            0))
+        ips_module_note_slow(pc);
+}
+
+/* After a dlclose: what is no longer there. */
+void ips_modules_closed(void);
+
+#endif

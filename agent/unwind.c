@@ -1,0 +1,669 @@
+/* The walk up the stack. From the DWARF 5 standard, section 6.4, and the
+ * LSB's "Exception Frames" for .eh_frame and .eh_frame_hdr. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "agent/unwind.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* One word of the stack. */
+static bool load(const struct ips_unwind *u, uint64_t at, uint64_t *out)
+{
+    if (at < u->low || at % 8 || u->end < 8 || at > u->end - 8)
+        return false;
+    *out = *(const uint64_t *)at;
+    return true;
+}
+
+static bool has(const struct ips_unwind *u, unsigned reg)
+{
+    return reg < IPS_REGS && (u->known >> reg & 1u);
+}
+
+static void set(struct ips_unwind *u, unsigned reg, uint64_t value)
+{
+    u->reg[reg] = value;
+    u->known |= 1u << reg;
+}
+
+/* pc = [fp + 8], fp = [fp], sp = fp + 16, going up. */
+static bool step_by_frame_pointer(struct ips_unwind *u)
+{
+    uint64_t fp, pc, at = u->reg[IPS_REG_FP];
+    if (!has(u, IPS_REG_FP) || at < u->reg[IPS_REG_SP] || !load(u, at, &fp) ||
+        !load(u, at + 8, &pc))
+        return false;
+    u->known = 0; /* nothing is known of the others */
+    set(u, IPS_REG_FP, fp);
+    set(u, IPS_REG_SP, at + 16);
+    set(u, IPS_REG_PC, pc);
+    return true;
+}
+
+#if defined(__x86_64__) && defined(DLFO_STRUCT_HAS_EH_DBASE)
+
+/* glibc 2.35: without it, frame pointers. */
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+
+#define STEPS_MAX 512u
+#define ROWS_KEPT 3u
+
+/* What the table says of the frame of one pc. All pointers lie in [lo, hi),
+ * the module's mapping. */
+struct fde {
+    const uint8_t *lo, *hi;
+    const uint8_t *cie_at, *cie_end; /* initial instructions */
+    const uint8_t *at, *end;         /* instructions */
+    uint64_t pc_begin, pc_end;
+    uint64_t code_align;
+    int64_t data_align;
+    uint8_t pointer; /* encoding */
+    bool augmented;
+    bool signal_frame;
+};
+
+enum rule {
+    RULE_SAME = 0,
+    RULE_UNDEFINED,
+    RULE_AT,  /* saved at CFA + value */
+    RULE_IS,  /* is CFA + value */
+    RULE_REG, /* is in register `value` */
+    RULE_XAT, /* saved at what the expression at `value` computes */
+    RULE_XIS, /* is what it computes */
+};
+struct row {
+    uint8_t kind[IPS_REGS];
+    uint8_t cfa_kind; /* RULE_IS: reg + offset; RULE_XIS: expression */
+    uint8_t cfa_reg;
+    int32_t cfa;             /* offset, or expression's place from `lo` */
+    int32_t value[IPS_REGS]; /* offset, register, or place from `lo` */
+};
+
+/* --- reading tables -------------------------------------------------- */
+
+struct reader {
+    const uint8_t *p, *end;
+    bool bad;
+};
+
+static uint64_t take(struct reader *r, unsigned bytes)
+{
+    uint64_t v = 0;
+    if (r->bad || (size_t)(r->end - r->p) < bytes) {
+        r->bad = true;
+        return 0;
+    }
+    memcpy(&v, r->p, bytes);
+    r->p += bytes;
+    return v;
+}
+
+static uint64_t take_uleb(struct reader *r)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0;; shift += 7) {
+        uint64_t byte = take(r, 1);
+        if (r->bad || shift > 56) {
+            r->bad = true;
+            return 0;
+        }
+        v |= (byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return v;
+    }
+}
+
+static int64_t take_sleb(struct reader *r)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0;;) {
+        uint64_t byte = take(r, 1);
+        if (r->bad || shift > 56) {
+            r->bad = true;
+            return 0;
+        }
+        v |= (byte & 0x7f) << shift;
+        shift += 7;
+        if (!(byte & 0x80)) {
+            if (byte & 0x40)
+                v |= ~(uint64_t)0 << shift;
+            return (int64_t)v;
+        }
+    }
+}
+
+/* A pointer in encoding `how` (DW_EH_PE_*): absolute or relative to its own
+ * place. */
+static uint64_t take_pointer(struct reader *r, uint8_t how, bool relative)
+{
+    uint64_t at = (uint64_t)(uintptr_t)r->p, v = 0;
+    switch (how & 0xf) {
+    case 0x0:
+    case 0x4:
+    case 0xc:
+        v = take(r, 8);
+        break;
+    case 0x3:
+        v = take(r, 4);
+        break;
+    case 0xb:
+        v = (uint64_t)(int64_t)(int32_t)take(r, 4);
+        break;
+    default:
+        r->bad = true;
+    }
+    if (!relative)
+        return v;
+    if ((how & 0x70) == 0x10)
+        return v + at;
+    if (how & 0x70)
+        r->bad = true;
+    return v;
+}
+
+static bool read_cie(struct fde *f, const uint8_t *at)
+{
+    struct reader r = {at, f->hi, at < f->lo || at >= f->hi};
+    uint64_t length = take(&r, 4);
+    if (r.bad || length < 4 || length > (uint64_t)(r.end - r.p))
+        return false;
+    r.end = r.p + length;
+    f->cie_end = r.end;
+    if (take(&r, 4) != 0)
+        return false;
+    uint64_t version = take(&r, 1);
+    const char *augmentation = (const char *)r.p;
+    while (!r.bad && take(&r, 1))
+        ;
+    f->code_align = take_uleb(&r);
+    f->data_align = take_sleb(&r);
+    uint64_t ra = version == 1 ? take(&r, 1) : take_uleb(&r);
+    if (r.bad || (version != 1 && version != 3) || ra != IPS_REG_PC)
+        return false;
+    f->cie_at = r.p;
+    if (*augmentation == '\0')
+        return true;
+    if (*augmentation++ != 'z')
+        return false;
+    f->augmented = true;
+    uint64_t bytes = take_uleb(&r);
+    if (r.bad || bytes > (uint64_t)(r.end - r.p))
+        return false;
+    f->cie_at = r.p + bytes;
+    for (; *augmentation; augmentation++)
+        if (*augmentation == 'R')
+            f->pointer = (uint8_t)take(&r, 1);
+        else if (*augmentation == 'P')
+            take_pointer(&r, (uint8_t)take(&r, 1), false);
+        else if (*augmentation == 'L')
+            take(&r, 1);
+        else if (*augmentation == 'S')
+            f->signal_frame = true;
+        else
+            return false;
+    return !r.bad;
+}
+
+static bool read_fde(struct fde *f, const uint8_t *at, uint64_t pc)
+{
+    struct reader r = {at, f->hi, at < f->lo || at >= f->hi};
+    uint64_t length = take(&r, 4);
+    if (r.bad || length < 8 || length > (uint64_t)(r.end - r.p))
+        return false;
+    r.end = r.p + length;
+    f->end = r.end;
+    const uint8_t *here = r.p;
+    uint64_t back = take(&r, 4);
+    if (!back || back > (uint64_t)(here - f->lo) || !read_cie(f, here - back))
+        return false;
+    f->pc_begin = take_pointer(&r, f->pointer, true);
+    f->pc_end = f->pc_begin + take_pointer(&r, f->pointer, false);
+    if (f->augmented) {
+        uint64_t bytes = take_uleb(&r);
+        if (r.bad || bytes > (uint64_t)(r.end - r.p))
+            return false;
+        r.p += bytes;
+    }
+    f->at = r.p;
+    return !r.bad && pc >= f->pc_begin && pc < f->pc_end;
+}
+
+struct entry { /* of the search table: both relative to the header */
+    int32_t pc, fde;
+};
+
+static bool find_fde(struct fde *f, uint64_t pc)
+{
+    struct dl_find_object found;
+    if (!_dl_find_object || _dl_find_object((void *)pc, &found) != 0 ||
+        !found.dlfo_eh_frame)
+        return false;
+    *f = (struct fde){.lo = found.dlfo_map_start, .hi = found.dlfo_map_end};
+    const uint8_t *header = found.dlfo_eh_frame;
+    /* Version 1; pointer sdata4 pcrel, count udata4, table sdata4 datarel:
+     * what every linker writes. */
+    static const uint8_t usual[4] = {1, 0x1b, 0x03, 0x3b};
+    if (header < f->lo || f->hi - header < 12 || memcmp(header, usual, 4) != 0)
+        return false;
+    uint32_t count;
+    memcpy(&count, header + 8, sizeof(count));
+    const struct entry *table =
+        (const struct entry *)(const void *)(header + 12);
+    if (!count || count > (size_t)(f->hi - (header + 12)) / sizeof(*table))
+        return false;
+    int64_t key = (int64_t)(pc - (uint64_t)(uintptr_t)header);
+    uint32_t low = 0, high = count; /* table[low].pc <= key, if at all */
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (table[middle].pc <= key)
+            low = middle;
+        else
+            high = middle;
+    }
+    return table[low].pc <= key && read_fde(f, header + table[low].fde, pc);
+}
+
+/* --- the rules -------------------------------------------------------- */
+
+static bool narrow(int64_t v, int32_t *out)
+{
+    *out = (int32_t)v;
+    return *out == v;
+}
+
+static bool rule(struct row *row, uint64_t reg, enum rule kind, int64_t value)
+{
+    if (reg >= IPS_REGS) /* vector registers: of no use here */
+        return true;
+    row->kind[reg] = (uint8_t)kind;
+    return narrow(value, &row->value[reg]);
+}
+
+/* An expression: where it is, and over it. */
+static int64_t block(const struct fde *f, struct reader *r)
+{
+    int64_t place = r->p - f->lo;
+    uint64_t bytes = take_uleb(r);
+    if (r->bad || bytes > (uint64_t)(r->end - r->p))
+        r->bad = true;
+    else
+        r->p += bytes;
+    return place;
+}
+
+static bool cfa(struct row *row, uint64_t reg, int64_t offset)
+{
+    if (reg >= IPS_REGS)
+        return false;
+    row->cfa_kind = RULE_IS;
+    row->cfa_reg = (uint8_t)reg;
+    return narrow(offset, &row->cfa);
+}
+
+struct machine {
+    const struct fde *f;
+    struct row row, initial, kept[ROWS_KEPT];
+    uint32_t depth;
+    uint64_t loc;
+};
+
+/* The operations beyond advance, offset and restore (DW_CFA_*, low 6 bits). */
+static bool extended(struct machine *m, struct reader *r, uint8_t op)
+{
+    const int64_t da = m->f->data_align;
+    uint64_t reg;
+    switch (op) {
+    case 0x00: /* nop */
+        return true;
+    case 0x01: /* set_loc */
+        m->loc = take_pointer(r, m->f->pointer, true);
+        return true;
+    case 0x02: /* advance_loc1, 2, 4 */
+        m->loc += take(r, 1) * m->f->code_align;
+        return true;
+    case 0x03:
+        m->loc += take(r, 2) * m->f->code_align;
+        return true;
+    case 0x04:
+        m->loc += take(r, 4) * m->f->code_align;
+        return true;
+    case 0x05: /* offset_extended */
+        reg = take_uleb(r);
+        return rule(&m->row, reg, RULE_AT, (int64_t)take_uleb(r) * da);
+    case 0x06: /* restore_extended */
+        reg = take_uleb(r);
+        return reg >= IPS_REGS ||
+               rule(&m->row, reg, m->initial.kind[reg], m->initial.value[reg]);
+    case 0x07: /* undefined */
+        return rule(&m->row, take_uleb(r), RULE_UNDEFINED, 0);
+    case 0x08: /* same_value */
+        return rule(&m->row, take_uleb(r), RULE_SAME, 0);
+    case 0x09: /* register */
+        reg = take_uleb(r);
+        return rule(&m->row, reg, RULE_REG, (int64_t)take_uleb(r));
+    case 0x0a: /* remember_state */
+        if (m->depth == ROWS_KEPT)
+            return false;
+        m->kept[m->depth++] = m->row;
+        return true;
+    case 0x0b: /* restore_state */
+        if (!m->depth)
+            return false;
+        m->row = m->kept[--m->depth];
+        return true;
+    case 0x0c: /* def_cfa */
+        reg = take_uleb(r);
+        return cfa(&m->row, reg, (int64_t)take_uleb(r));
+    case 0x0d: /* def_cfa_register */
+        return cfa(&m->row, take_uleb(r), m->row.cfa);
+    case 0x0e: /* def_cfa_offset */
+        return cfa(&m->row, m->row.cfa_reg, (int64_t)take_uleb(r));
+    case 0x0f: /* def_cfa_expression */
+        m->row.cfa_kind = RULE_XIS;
+        return narrow(block(m->f, r), &m->row.cfa);
+    case 0x10: /* expression */
+        reg = take_uleb(r);
+        return rule(&m->row, reg, RULE_XAT, block(m->f, r));
+    case 0x11: /* offset_extended_sf */
+        reg = take_uleb(r);
+        return rule(&m->row, reg, RULE_AT, take_sleb(r) * da);
+    case 0x12: /* def_cfa_sf */
+        reg = take_uleb(r);
+        return cfa(&m->row, reg, take_sleb(r) * da);
+    case 0x13: /* def_cfa_offset_sf */
+        return cfa(&m->row, m->row.cfa_reg, take_sleb(r) * da);
+    case 0x14: /* val_offset */
+        reg = take_uleb(r);
+        return rule(&m->row, reg, RULE_IS, (int64_t)take_uleb(r) * da);
+    case 0x15: /* val_offset_sf */
+        reg = take_uleb(r);
+        return rule(&m->row, reg, RULE_IS, take_sleb(r) * da);
+    case 0x16: /* val_expression */
+        reg = take_uleb(r);
+        return rule(&m->row, reg, RULE_XIS, block(m->f, r));
+    case 0x2e: /* GNU_args_size */
+        take_uleb(r);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Runs instructions up to `pc`. */
+static bool run(struct machine *m, const uint8_t *at, const uint8_t *end,
+                uint64_t pc)
+{
+    struct reader r = {at, end, false};
+    for (unsigned steps = 0; r.p < r.end; steps++) {
+        uint8_t op = (uint8_t)take(&r, 1), low = op & 0x3f;
+        bool good = true;
+        if (op >> 6 == 1)
+            m->loc += low * m->f->code_align;
+        else if (op >> 6 == 2)
+            good = rule(&m->row, low, RULE_AT,
+                        (int64_t)take_uleb(&r) * m->f->data_align);
+        else if (op >> 6 == 3)
+            good = low >= IPS_REGS || rule(&m->row, low, m->initial.kind[low],
+                                           m->initial.value[low]);
+        else
+            good = extended(m, &r, low);
+        if (!good || r.bad || steps == STEPS_MAX)
+            return false;
+        if (m->loc > pc)
+            return true;
+    }
+    return true;
+}
+
+/* --- expressions: what PLTs and stack-aligned functions use ------------- */
+
+#define DEEP 8u
+
+static bool binary(uint8_t op, uint64_t a, uint64_t b, uint64_t *out)
+{
+    switch (op) {
+    case 0x1a:
+        *out = a & b;
+        return true;
+    case 0x1c:
+        *out = a - b;
+        return true;
+    case 0x21:
+        *out = a | b;
+        return true;
+    case 0x22:
+        *out = a + b;
+        return true;
+    case 0x24:
+        *out = b < 64 ? a << b : 0;
+        return true;
+    case 0x2a:
+        *out = (int64_t)a >= (int64_t)b;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool push(uint64_t *stack, unsigned *n, uint64_t v)
+{
+    if (*n == DEEP)
+        return false;
+    stack[(*n)++] = v;
+    return true;
+}
+
+/* One operation; `stack` has `*n` values. */
+static bool operate(const struct ips_unwind *u, struct reader *r, uint8_t op,
+                    uint64_t *stack, unsigned *n)
+{
+    if (op >= 0x30 && op <= 0x4f) /* lit */
+        return push(stack, n, op - 0x30u);
+    if (op >= 0x70 && op < 0x70 + IPS_REGS) /* breg */
+        return has(u, op - 0x70u) &&
+               push(stack, n, u->reg[op - 0x70u] + (uint64_t)take_sleb(r));
+    if (op == 0x08) /* const1u, 1s, uleb, sleb */
+        return push(stack, n, take(r, 1));
+    if (op == 0x09)
+        return push(stack, n, (uint64_t)(int64_t)(int8_t)take(r, 1));
+    if (op == 0x10)
+        return push(stack, n, take_uleb(r));
+    if (op == 0x11)
+        return push(stack, n, (uint64_t)take_sleb(r));
+    if (op == 0x06) /* deref */
+        return *n && load(u, stack[*n - 1], &stack[*n - 1]);
+    if (op == 0x23 && *n) { /* plus_uconst */
+        stack[*n - 1] += take_uleb(r);
+        return true;
+    }
+    if (*n < 2)
+        return false;
+    (*n)--;
+    return binary(op, stack[*n - 1], stack[*n], &stack[*n - 1]);
+}
+
+/* The expression at `place`; starts with `start` on its stack unless NULL. */
+static bool evaluate(const struct ips_unwind *u, const struct fde *f,
+                     int32_t place, const uint64_t *start, uint64_t *out)
+{
+    uint64_t stack[DEEP];
+    unsigned n = 0;
+    struct reader r = {f->lo + place, f->hi, false};
+    uint64_t bytes = take_uleb(&r);
+    if (r.bad || bytes > (uint64_t)(r.end - r.p))
+        return false;
+    r.end = r.p + bytes;
+    if (start)
+        stack[n++] = *start;
+    for (unsigned steps = 0; r.p < r.end; steps++)
+        if (!operate(u, &r, (uint8_t)take(&r, 1), stack, &n) || r.bad ||
+            steps == STEPS_MAX)
+            return false;
+    *out = n ? stack[n - 1] : 0;
+    return n > 0;
+}
+
+/* --- one frame ---------------------------------------------------------- */
+
+#define CALLER_SAVED 0x0f37u /* rax rdx rcx rsi rdi r8-r11: gone in a call */
+
+static bool restore(const struct ips_unwind *u, const struct machine *m,
+                    uint64_t at, unsigned reg, struct ips_unwind *up)
+{
+    const struct row *row = &m->row;
+    int32_t value = row->value[reg];
+    uint64_t v = 0;
+    switch ((enum rule)row->kind[reg]) {
+    case RULE_SAME:
+        return true;
+    case RULE_UNDEFINED:
+        break;
+    case RULE_AT:
+        if (!load(u, at + (uint64_t)(int64_t)value, &v))
+            break;
+        set(up, reg, v);
+        return true;
+    case RULE_IS:
+        set(up, reg, at + (uint64_t)(int64_t)value);
+        return true;
+    case RULE_REG:
+        if (value < 0 || !has(u, (unsigned)value))
+            break;
+        set(up, reg, u->reg[value]);
+        return true;
+    case RULE_XAT:
+    case RULE_XIS:
+        if (!evaluate(u, m->f, value, &at, &v) ||
+            (row->kind[reg] == RULE_XAT && !load(u, v, &v)))
+            break;
+        set(up, reg, v);
+        return true;
+    }
+    up->known &= ~(1u << reg);
+    return reg != IPS_REG_PC;
+}
+
+/* At the return of a handler sp points at the ucontext. */
+static bool step_over_signal(struct ips_unwind *u)
+{
+    static const struct {
+        uint8_t reg, greg;
+    } map[] = {{3, REG_RBX},  {6, REG_RBP},  {7, REG_RSP},
+               {10, REG_R10}, {12, REG_R12}, {13, REG_R13},
+               {14, REG_R14}, {15, REG_R15}, {16, REG_RIP}};
+    struct ips_unwind up = {.low = u->low, .end = u->end};
+    uint64_t gregs =
+                 u->reg[IPS_REG_SP] + offsetof(ucontext_t, uc_mcontext.gregs),
+             v;
+    for (unsigned i = 0; i < sizeof(map) / sizeof(map[0]); i++) {
+        if (!load(u, gregs + map[i].greg * 8u, &v))
+            return false;
+        set(&up, map[i].reg, v);
+    }
+    *u = up;
+    return true;
+}
+
+/* `called`: pc is a return address, so the call lies before it. Sets it to
+ * false where the frame above was interrupted. 0: no table. */
+static __attribute__((noinline)) int step_by_table(struct ips_unwind *u,
+                                                   bool *called)
+{
+    struct fde f;
+    struct machine m;
+    uint64_t pc = u->reg[IPS_REG_PC] - (*called ? 1 : 0), at;
+    if (!find_fde(&f, pc))
+        return 0;
+    *called = !f.signal_frame;
+    if (f.signal_frame)
+        return step_over_signal(u) ? 1 : -1;
+    memset(&m.row, 0, sizeof(m.row));
+    m.f = &f;
+    m.depth = 0;
+    m.loc = f.pc_begin;
+    m.initial = m.row;
+    if (!run(&m, f.cie_at, f.cie_end, ~(uint64_t)0))
+        return -1;
+    m.initial = m.row;
+    m.loc = f.pc_begin;
+    if (!run(&m, f.at, f.end, pc))
+        return -1;
+    if (m.row.cfa_kind == RULE_XIS) {
+        if (!evaluate(u, &f, m.row.cfa, NULL, &at))
+            return -1;
+    } else if (m.row.cfa_kind == RULE_IS && has(u, m.row.cfa_reg)) {
+        at = u->reg[m.row.cfa_reg] + (uint64_t)(int64_t)m.row.cfa;
+    } else {
+        return -1;
+    }
+    struct ips_unwind up = *u;
+    up.known &= ~CALLER_SAVED;
+    set(&up, IPS_REG_SP, at);
+    for (unsigned reg = 0; reg < IPS_REGS; reg++)
+        if (!restore(u, &m, at, reg, &up))
+            return -1;
+    if (m.row.kind[IPS_REG_PC] == RULE_SAME)
+        return -1;
+    *u = up;
+    return 1;
+}
+#else
+static int step_by_table(struct ips_unwind *u, bool *called)
+{
+    (void)u;
+    *called = true;
+    return 0;
+}
+#endif
+
+/* --- the walk ------------------------------------------------------------- */
+
+void ips_unwind_context(struct ips_unwind *u, const ucontext_t *uc)
+{
+#if defined(__x86_64__)
+    static const uint8_t order[IPS_REGS] = {
+        REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
+        REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
+        REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+    for (unsigned i = 0; i < IPS_REGS; i++)
+        u->reg[i] = (uint64_t)uc->uc_mcontext.gregs[order[i]];
+    u->known = (1u << IPS_REGS) - 1;
+#elif defined(__aarch64__)
+    u->known = 0;
+    set(u, IPS_REG_FP, uc->uc_mcontext.regs[29]);
+    set(u, IPS_REG_SP, uc->uc_mcontext.sp);
+    set(u, IPS_REG_PC, uc->uc_mcontext.pc);
+#endif
+    u->low = u->end = 0;
+}
+
+uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max)
+{
+    bool called = false;
+    uint32_t n = 0;
+    while (n < max) {
+        uint64_t pc = u->reg[IPS_REG_PC], sp = u->reg[IPS_REG_SP];
+        if (n && (!pc || !has(u, IPS_REG_PC)))
+            break;
+        frames[n++] = pc;
+        if (sp < u->low || sp >= u->end)
+            break; /* another stack than the one we know */
+        int by_table = step_by_table(u, &called);
+        if (by_table < 0)
+            break;
+        if (by_table == 0) {
+            called = true;
+            if (!step_by_frame_pointer(u))
+                break;
+        }
+        /* A handler may run on a stack of its own, above or below. */
+        bool up = called ? u->reg[IPS_REG_SP] > sp : true;
+        if (!has(u, IPS_REG_SP) || !up)
+            break;
+    }
+    return n;
+}

@@ -1,0 +1,85 @@
+/*
+ * Who called: the call stack of the interrupted or the calling code.
+ *
+ * For use inside a measured program, in a signal handler at any instruction:
+ * no allocation, no lock, no libc call but _dl_find_object (lock-free, glibc
+ * 2.35 and later; without it only frame pointers are followed). Of the stack,
+ * nothing outside [low, end) is ever read, so wrong tables or a wild register
+ * end the walk and cannot fault; of modules, only what the loader says is
+ * mapped: the unwind table of a module whose code is running.
+ *
+ * Tables first, frame pointers second: whether rbp is a frame pointer or a
+ * variable cannot be told by looking at it, and the table knows. So each frame
+ * goes by the FDE of its pc (PT_GNU_EH_FRAME's binary search table, a CFI
+ * interpreter for the rules that compilers and the C library emit); where
+ * there is none - code made at run time, hand-written assembly - by the frame
+ * pointer, which must point up the stack. A signal frame (augmentation `S`) is
+ * read as the ucontext it is. On an architecture other than x86-64 frame
+ * pointers alone are followed.
+ *
+ * Why not libgcc's _Unwind_Backtrace: libgcc_s is loaded with dlopen and
+ * malloc at its first use, older ones take the loader's lock, it aborts on
+ * tables it does not know, and it reads wherever a register points.
+ *
+ * Bounds: IPS_FRAMES_MAX frames, 512 CFI instructions a frame, 32 steps of
+ * search. Cost: some 0.1 us a frame.
+ */
+#ifndef IPS_AGENT_UNWIND_H
+#define IPS_AGENT_UNWIND_H
+
+#include <stdint.h>
+#include <ucontext.h>
+
+/* DWARF's numbers of x86-64; 16 is the return address column. */
+enum { IPS_REG_BX = 3, IPS_REG_FP = 6, IPS_REG_SP = 7, IPS_REG_PC = 16 };
+#define IPS_REGS 17u
+
+struct ips_unwind {
+    uint64_t reg[IPS_REGS];
+    uint32_t known; /* bit per register */
+    /* Readable stack: the caller's to set. low > SP: no frame is read. */
+    uint64_t low, end;
+};
+
+/* The registers at which a signal interrupted; low = end = 0. */
+void ips_unwind_context(struct ips_unwind *u, const ucontext_t *uc);
+
+/* The registers here, in the calling function. */
+#if defined(__x86_64__)
+#define IPS_UNWIND_HERE(u)                                                     \
+    do {                                                                       \
+        (u)->known = 1u << IPS_REG_PC | 1u << IPS_REG_SP | 1u << IPS_REG_FP |  \
+                     1u << IPS_REG_BX | 0xfu << 12;                            \
+        (u)->low = (u)->end = 0;                                               \
+        __asm__ volatile("leaq 0(%%rip), %%rax\n\t"                            \
+                         "movq %%rax, 128(%0)\n\t"                             \
+                         "movq %%rbx, 24(%0)\n\t"                              \
+                         "movq %%rbp, 48(%0)\n\t"                              \
+                         "movq %%rsp, 56(%0)\n\t"                              \
+                         "movq %%r12, 96(%0)\n\t"                              \
+                         "movq %%r13, 104(%0)\n\t"                             \
+                         "movq %%r14, 112(%0)\n\t"                             \
+                         "movq %%r15, 120(%0)"                                 \
+                         :                                                     \
+                         : "r"((u)->reg)                                       \
+                         : "rax", "memory");                                   \
+    } while (0)
+#elif defined(__aarch64__)
+#define IPS_UNWIND_HERE(u)                                                     \
+    do {                                                                       \
+        (u)->known = 1u << IPS_REG_PC | 1u << IPS_REG_SP | 1u << IPS_REG_FP;   \
+        (u)->low = (u)->end = 0;                                               \
+        __asm__ volatile("adr x9, .\n\tstr x9, [%0, 128]\n\t"                  \
+                         "str x29, [%0, 48]\n\t"                               \
+                         "mov x9, sp\n\tstr x9, [%0, 56]"                      \
+                         :                                                     \
+                         : "r"((u)->reg)                                       \
+                         : "x9", "memory");                                    \
+    } while (0)
+#endif
+
+/* Fills frames: the program counter first, then return addresses, outwards.
+ * Returns how many, at most `max`; at least 1 where max > 0. `u` is used up. */
+uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max);
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * Procedures by sampling: every thread of a measured image has a timer on its
+ * own CPU time; each expiry writes a SAMPLE with the call stack. Waits over
+ * 50 us have theirs written as a STACK.
+ *
+ * The timer is the kernel's (timer_create on CLOCK_THREAD_CPUTIME_ID, to the
+ * thread itself), made when the thread's stream begins (write_start), in a fork
+ * child anew, deleted at the thread's end; exec deletes it, and with it a
+ * signal that is pending. Its first expiry is at a random part of the period,
+ * so that processes too short for a whole one are met in proportion too. The
+ * kernel looks at such timers in its tick: no more often than CONFIG_HZ.
+ *
+ * The signal is 33, the C library's own SIGSETXID. The program cannot see it:
+ * the C library takes it out of every set that is blocked, waited for or
+ * filled, refuses handlers for it, and Go's and other runtimes leave it to the
+ * C library. So it is not blocked where "all" signals are, no signalfd or
+ * sigwait takes it, and none of these calls needs a wrapper. What the C library
+ * itself does with it - setuid() and the like in every thread, si_code SI_TKILL
+ * - is passed on to its handler, which is installed at the first
+ * pthread_create; ours goes over it again then, and remembers it. (Theirs
+ * ignores ours: it wants SI_TKILL.) glibc's 32 is worse: pthread_cancel
+ * installs its handler late, at any time.
+ *
+ * EINTR. Linux since 5.9 (x86-64; arm64 later) queues the signal of such a
+ * timer when the thread returns to user code, never inside a system call: a
+ * call that blocks is not interrupted by it. Elsewhere it may come inside, on
+ * the way to sleep, and so it may where a stop and SIGCONT, say, ended the
+ * sleep. SA_RESTART does for most calls; for those that are never restarted
+ * (signal(7)) the rule is:
+ *   - the handler runs with all signals blocked. It sets `ips_sample_eintr` if
+ *     the interrupted pc is right behind a system call instruction with the
+ *     result -EINTR - then the sample was the first signal that this call
+ *     met: signals are taken lowest number first, and a second one finds the
+ *     first one's handler as its pc - and no other signal is deliverable.
+ *   - a wrapper clears it before the call and, on EINTR with it set, calls
+ *     again with what is left of the time.
+ * So an EINTR that a signal of the program's own made is passed on always. A
+ * signal that comes after the handler looked meets the thread between two
+ * calls, as a signal just before the first would have; with a mask of the
+ * call's own (ppoll) it stays pending and ends the second. Not covered, on
+ * kernels before 5.9: sockets with SO_RCVTIMEO or SO_SNDTIMEO, io_getevents,
+ * and the C library's own calls.
+ *
+ * Stack: the handler takes less than 2 KiB beside the kernel's frame
+ * (SA_ONSTACK: on the alternate stack if there is one). A thread with less than
+ * 64 KiB of stack, or of unknown stack (not made through pthread_create or
+ * thrd_create), is not sampled. Stacks are read between sp and the end known
+ * for the thread (main: __libc_stack_end; others: their thread control block,
+ * which lies at the top), or of the alternate stack; on any other stack
+ * (coroutines) a sample has its program counter only.
+ *
+ * A handler that is not called any more (a program that made one by a raw
+ * system call) means no samples, nothing else.
+ */
+#ifndef IPS_AGENT_WRAP_SAMPLE_H
+#define IPS_AGENT_WRAP_SAMPLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The C library's SIGSETXID, which its headers do not name. */
+#define IPS_SAMPLE_SIGNAL 33
+/* si_value of our timers; a test makes signals that look like them. */
+#define IPS_SAMPLE_COOKIE 0x53706d61u
+
+/* Before ips_core_init: makes it call us where a stream begins and ends. */
+void ips_sample_init(void);
+
+/* After the first pthread_create: the handler again. */
+void ips_sample_threads(void);
+
+/* First thing in a new thread: bytes of its stack. */
+void ips_sample_stack(uint64_t bytes);
+
+/* No timer is made from here on and the calling thread has none: before a
+ * seccomp filter, which may kill for what timers need. */
+void ips_sample_stop(void);
+
+/* --- calls that are never restarted --------------------------------------- */
+
+extern __thread uint32_t ips_sample_eintr
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* `r = call` and again where a sample alone made it EINTR; `adjust` is done
+ * before. `errno_of` is the error number where `failed`. */
+#define IPS_UNDISTURBED(r, call, failed, errno_of, adjust)                     \
+    for (;;) {                                                                 \
+        ips_sample_eintr = 0;                                                  \
+        r = call;                                                              \
+        if (__builtin_expect(!ips_sample_eintr, 1) || !(failed) ||             \
+            (errno_of) != EINTR)                                               \
+            break;                                                             \
+        adjust;                                                                \
+    }
+
+/* --- stacks of waits -------------------------------------------------------
+ */
+
+extern uint64_t ips_stack_min __attribute__((visibility("hidden")));
+void ips_stack_write(uint64_t t, uint64_t site);
+
+/* Right after the record of a call from `site` that lasted from `t` to `t_ret`
+ * (stamps). */
+static inline void ips_stack_note(uint64_t t, uint64_t t_ret, uint64_t site)
+{
+    if (__builtin_expect(t_ret - t > ips_stack_min && t_ret > t, 0))
+        ips_stack_write(t, site);
+}
+
+#endif

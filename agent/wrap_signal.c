@@ -1,0 +1,446 @@
+/*
+ * Signals: who sends one (KILL), and the taking of it by a handler (SIGNAL).
+ *
+ * A handler is taken by a stub of ours in its place: it records and jumps to
+ * the program's handler with the same three arguments, leaving no frame, so
+ * that stack and return address are what the kernel made. There are STUBS of
+ * them; each stands for one (handler, had SA_SIGINFO) for good, whatever
+ * signals it serves. So no state has to be kept beside the kernel's own: mask,
+ * flags, SA_RESETHAND, what a fork child inherits and an exec resets are the
+ * kernel's; a vfork child or another thread that asks for a handler at the
+ * same time can only add a stub; and what sigaction gives back is put right
+ * from the stub alone. A program with more handlers than stubs has the rest of
+ * its handlers called by the kernel, unrecorded.
+ *
+ * The kernel gives siginfo (the sender) only with SA_SIGINFO, so that flag is
+ * always set with a stub. Signals of faults are left alone: their handlers are
+ * part of how a program computes (null checks, guard pages).
+ *
+ * Async-signal-safe throughout, as sigaction is.
+ */
+#include "agent/wrap.h"
+
+#include "agent/sys.h"
+
+#ifndef SA_INTERRUPT
+#define SA_INTERRUPT 0x20000000
+#endif
+
+typedef void handler_fn(int, siginfo_t *, void *);
+
+/* --- stubs
+ * --------------------------------------------------------------------- */
+
+#define STUBS 128u
+/* (handler << 1 | plain), 0 = free; written once. plain: without SA_SIGINFO */
+static _Atomic uint64_t stub_of[STUBS];
+
+static uint64_t key_of(const void *handler, bool plain)
+{
+    return (uint64_t)(uintptr_t)handler << 1 | plain;
+}
+
+static __attribute__((noinline)) void handled(int sig, const siginfo_t *info)
+{
+    struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
+    ips_record_taken(IPS_SIGNAL_HANDLER, sig, info->si_code, info->si_pid,
+                     (uint64_t)(uintptr_t)info->si_value.sival_ptr, at);
+}
+
+static __attribute__((noinline)) void stub(int sig, siginfo_t *info,
+                                           void *context, unsigned i)
+{
+    uint64_t key = atomic_load_explicit(&stub_of[i], memory_order_relaxed);
+    handler_fn *handler = (handler_fn *)(uintptr_t)(key >> 1);
+    if (likely(ips_wrap_state == IPS_WRAP_ON && !ips_in_vfork))
+        handled(sig, info);
+    handler(sig, info, context); /* a jump: this frame is gone */
+}
+
+#define S1(a, b)                                                               \
+    static void stub_##a##b(int sig, siginfo_t *info, void *context)           \
+    {                                                                          \
+        stub(sig, info, context, 0x##a##b);                                    \
+    }
+#define S16(hi)                                                                \
+    S1(hi, 0)                                                                  \
+    S1(hi, 1)                                                                  \
+    S1(hi, 2)                                                                  \
+    S1(hi, 3)                                                                  \
+    S1(hi, 4)                                                                  \
+    S1(hi, 5)                                                                  \
+    S1(hi, 6)                                                                  \
+    S1(hi, 7)                                                                  \
+    S1(hi, 8)                                                                  \
+    S1(hi, 9)                                                                  \
+    S1(hi, a)                                                                  \
+    S1(hi, b)                                                                  \
+    S1(hi, c)                                                                  \
+    S1(hi, d)                                                                  \
+    S1(hi, e)                                                                  \
+    S1(hi, f)
+S16(0)
+S16(1)
+S16(2)
+S16(3)
+S16(4)
+S16(5)
+S16(6)
+S16(7)
+#undef S16
+#undef S1
+
+#define N1(hi)                                                                 \
+    stub_##hi##0, stub_##hi##1, stub_##hi##2, stub_##hi##3, stub_##hi##4,      \
+        stub_##hi##5, stub_##hi##6, stub_##hi##7, stub_##hi##8, stub_##hi##9,  \
+        stub_##hi##a, stub_##hi##b, stub_##hi##c, stub_##hi##d, stub_##hi##e,  \
+        stub_##hi##f
+static handler_fn *const stubs[STUBS] = {N1(0), N1(1), N1(2), N1(3),
+                                         N1(4), N1(5), N1(6), N1(7)};
+#undef N1
+
+/* The stub for `handler`, made if there is room; else `handler`. */
+static handler_fn *stub_for(handler_fn *handler, bool plain)
+{
+    uint64_t key = key_of((const void *)(uintptr_t)handler, plain);
+    for (unsigned i = 0; i < STUBS; i++) {
+        uint64_t has = atomic_load(&stub_of[i]);
+        if (has == 0 && atomic_compare_exchange_strong(&stub_of[i], &has, key))
+            return stubs[i];
+        if (has == key)
+            return stubs[i];
+    }
+    return handler;
+}
+
+/* What the program installed where the kernel has `handler`: 0 = that. */
+static uint64_t behind(handler_fn *handler)
+{
+    for (unsigned i = 0; i < STUBS; i++) {
+        uint64_t key = atomic_load_explicit(&stub_of[i], memory_order_relaxed);
+        if (key == 0)
+            return 0;
+        if (stubs[i] == handler)
+            return key;
+    }
+    return 0;
+}
+
+static bool is_function(const void *handler)
+{
+    return (uintptr_t)handler > 2 && (intptr_t)handler != -1;
+}
+
+static bool is_ours(int sig)
+{
+    return sig > 0 && sig < NSIG && sig != SIGSEGV && sig != SIGBUS &&
+           sig != SIGFPE && sig != SIGILL && sig != SIGTRAP && sig != SIGSYS;
+}
+
+/* --- setting handlers
+ * ----------------------------------------------------------------- */
+
+/* Signals whose handler, gone by SA_RESETHAND, had no SA_SIGINFO: the kernel
+ * keeps the flags of what it removed. */
+static _Atomic uint64_t plain_resets;
+
+static void note_reset(int sig, const struct sigaction *act)
+{
+    uint64_t bit = (uint64_t)1 << (sig - 1);
+    if (!(act->sa_flags & (int)SA_RESETHAND))
+        return;
+    if (act->sa_flags & SA_SIGINFO)
+        atomic_fetch_and(&plain_resets, ~bit);
+    else
+        atomic_fetch_or(&plain_resets, bit);
+}
+
+/* What the kernel has is made what the program gave. */
+static void as_given(int sig, struct sigaction *old)
+{
+    uint64_t key = behind(old->sa_sigaction);
+    bool gone = old->sa_handler == SIG_DFL &&
+                old->sa_flags & (int)SA_RESETHAND && sig > 0 && sig < NSIG;
+    if (key)
+        old->sa_sigaction = (handler_fn *)(uintptr_t)(key >> 1);
+    if (key & 1 || (gone && atomic_load(&plain_resets) >> (sig - 1) & 1))
+        old->sa_flags &= ~SA_SIGINFO;
+}
+
+IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
+                         struct sigaction *old)
+{
+    struct sigaction mine;
+    if (ips_wrap_on() && act && is_ours(sig) &&
+        is_function((const void *)(uintptr_t)act->sa_sigaction)) {
+        mine = *act;
+        mine.sa_sigaction =
+            stub_for(act->sa_sigaction, !(act->sa_flags & SA_SIGINFO));
+        if (mine.sa_sigaction != act->sa_sigaction)
+            mine.sa_flags |= SA_SIGINFO;
+        note_reset(sig, act);
+        act = &mine;
+    }
+    int r = REAL(sigaction)(sig, act, old);
+    if (r == 0 && old)
+        as_given(sig, old);
+    return r;
+}
+int __sigaction(int, const struct sigaction *, struct sigaction *)
+    IPS_ALIAS(sigaction);
+
+/* What the older calls returned: the handler before. */
+static __sighandler_t before(__sighandler_t old)
+{
+    handler_fn *fn;
+    memcpy(&fn, &old, sizeof(fn));
+    uint64_t key = behind(fn);
+    if (key) {
+        fn = (handler_fn *)(uintptr_t)(key >> 1);
+        memcpy(&old, &fn, sizeof(old));
+    }
+    return old;
+}
+
+static bool to_wrap(int sig, __sighandler_t handler)
+{
+    return ips_wrap_on() && is_ours(sig) &&
+           is_function((const void *)(uintptr_t)handler);
+}
+
+/* Those calls have no way to ask for siginfo: made of sigaction, as libc
+ * makes them. */
+static __sighandler_t by_sigaction(int sig, __sighandler_t handler, int flags,
+                                   bool masked)
+{
+    struct sigaction act = {.sa_flags = flags}, old;
+    act.sa_handler = handler;
+    sigemptyset(&act.sa_mask);
+    if (masked)
+        sigaddset(&act.sa_mask, sig);
+    return sigaction(sig, &act, &old) < 0 ? SIG_ERR : old.sa_handler;
+}
+
+static _Atomic uint64_t interrupts; /* signals that siginterrupt was told of */
+
+IPS_EXPORT int siginterrupt(int sig, int interrupt)
+{
+    ips_wrap_on();
+    int r = REAL(siginterrupt)(sig, interrupt);
+    if (r == 0 && sig > 0 && sig < NSIG) {
+        uint64_t bit = (uint64_t)1 << (sig - 1);
+        if (interrupt)
+            atomic_fetch_or(&interrupts, bit);
+        else
+            atomic_fetch_and(&interrupts, ~bit);
+    }
+    return r;
+}
+
+IPS_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
+{
+    if (!to_wrap(sig, handler))
+        return before(REAL(signal)(sig, handler));
+    bool restart = !(atomic_load(&interrupts) >> (sig - 1) & 1);
+    return by_sigaction(sig, handler, restart ? SA_RESTART : 0, true);
+}
+__sighandler_t bsd_signal(int, __sighandler_t) IPS_ALIAS(signal);
+__sighandler_t ssignal(int, __sighandler_t) IPS_ALIAS(signal);
+
+IPS_EXPORT __sighandler_t __sysv_signal(int sig, __sighandler_t handler)
+{
+    if (!to_wrap(sig, handler))
+        return before(REAL(__sysv_signal)(sig, handler));
+    return by_sigaction(sig, handler,
+                        (int)SA_RESETHAND | SA_NODEFER | SA_INTERRUPT, false);
+}
+__sighandler_t sysv_signal(int, __sighandler_t) IPS_ALIAS(__sysv_signal);
+
+IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
+{
+    if (!to_wrap(sig, handler)) /* SIG_HOLD too: it only asks and blocks */
+        return before(REAL(sigset)(sig, handler));
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, sig);
+    __sighandler_t r = by_sigaction(sig, handler, 0, false);
+    if (r == SIG_ERR || sigprocmask(SIG_UNBLOCK, &set, &old) < 0)
+        return SIG_ERR;
+    return sigismember(&old, sig) ? SIG_HOLD : r;
+}
+
+/* --- records
+ * -------------------------------------------------------------------------- */
+
+static void record(enum ips_rec_type type, enum ips_signal_how how, int sig,
+                   int code, int32_t pid, int32_t tid, uint64_t value,
+                   struct ips_moment at)
+{
+    struct ips_rec_signal *rec =
+        (struct ips_rec_signal *)ips_rec_begin_at(type, sizeof(*rec), at.t);
+    if (!rec)
+        return;
+    rec->h.a = (uint32_t)sig;
+    rec->cpu = at.cpu;
+    rec->pid = pid;
+    rec->tid = tid;
+    rec->code = code;
+    rec->how = how;
+    rec->value = value;
+    rec->t_ret = at.t;
+    ips_rec_publish(rec);
+}
+
+/* Are si_pid and, in part, si_value what they say? */
+static bool has_sender(int sig, int code)
+{
+    return code == SI_USER || code == SI_TKILL || code == SI_QUEUE ||
+           code == SI_MESGQ || (sig == SIGCHLD && code > 0 && code < SI_KERNEL);
+}
+
+void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
+                      uint64_t value, struct ips_moment at)
+{
+    bool valued = code == SI_QUEUE || code == SI_MESGQ || code == SI_TIMER;
+    record(IPS_REC_SIGNAL, how, sig, code, has_sender(sig, code) ? pid : 0, 0,
+           valued ? value : 0, at);
+}
+
+/* Before the call: a signal to oneself is taken inside it. One that fails is
+ * never taken, and so never matched. */
+static void sending(enum ips_signal_how how, int sig, int32_t pid, int32_t tid,
+                    uint64_t value)
+{
+    if (sig == 0 || !ips_wrap_on()) /* 0 only asks */
+        return;
+    struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
+    record(IPS_REC_KILL, how, sig, 0, pid, tid, value, at);
+}
+
+/* --- sending
+ * -------------------------------------------------------------------------- */
+
+IPS_EXPORT int kill(pid_t pid, int sig)
+{
+    sending(IPS_KILL_PROCESS, sig, pid, 0, 0);
+    return ips_wrap_on(), REAL(kill)(pid, sig);
+}
+
+IPS_EXPORT int killpg(pid_t group, int sig)
+{
+    sending(IPS_KILL_PROCESS, sig, -group, 0, 0);
+    return ips_wrap_on(), REAL(killpg)(group, sig);
+}
+
+IPS_EXPORT int raise(int sig)
+{
+    sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
+            (int32_t)ips_sys_gettid(), 0);
+    return ips_wrap_on(), REAL(raise)(sig);
+}
+int gsignal(int) IPS_ALIAS(raise);
+
+static uint64_t value_of(union sigval value)
+{
+    return (uint64_t)(uintptr_t)value.sival_ptr;
+}
+
+IPS_EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
+{
+    sending(IPS_KILL_QUEUE, sig, pid, 0, value_of(value));
+    return ips_wrap_on(), REAL(sigqueue)(pid, sig, value);
+}
+
+IPS_EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
+{
+    sending(IPS_KILL_THREAD, sig, pid, tid, 0);
+    return ips_wrap_on(), REAL(tgkill)(pid, tid, sig);
+}
+
+IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
+{
+    if (sig)
+        sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
+                (int32_t)ips_thread_tid(thread), 0);
+    return ips_wrap_on(), REAL(pthread_kill)(thread, sig);
+}
+
+IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
+                                const union sigval value)
+{
+    sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
+            (int32_t)ips_thread_tid(thread), value_of(value));
+    return ips_wrap_on(), REAL(pthread_sigqueue)(thread, sig, value);
+}
+
+static void sending_by_pidfd(int fd, int sig, bool queued)
+{
+    uint64_t pid;
+    if (sig && ips_fdinfo(fd, "Pid:", &pid))
+        sending(queued ? IPS_KILL_QUEUE : IPS_KILL_PROCESS, sig, (int32_t)pid,
+                0, 0);
+}
+
+int pidfd_send_signal(int, int, siginfo_t *, unsigned);
+IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
+                                 unsigned flags)
+{
+    if (ips_wrap_on())
+        sending_by_pidfd(fd, sig, info != NULL);
+    return REAL(pidfd_send_signal)(fd, sig, info, flags);
+}
+
+/* --- by system call
+ * --------------------------------------------------------------------- */
+
+/* The kernel's own structure begins with handler and flags. What a program
+ * sets this way the kernel calls; what it is told must not be a stub. */
+static void put_right(void *old)
+{
+    struct {
+        handler_fn *handler;
+        unsigned long flags;
+    } act;
+    memcpy(&act, old, sizeof(act));
+    uint64_t key = behind(act.handler);
+    if (!key)
+        return;
+    act.handler = (handler_fn *)(uintptr_t)(key >> 1);
+    if (key & 1)
+        act.flags &= ~(unsigned long)SA_SIGINFO;
+    memcpy(old, &act, sizeof(act));
+}
+
+/* No pointer of the caller's is followed here but to what the kernel wrote. */
+bool ips_signal_syscall(long *r, long n, const long args[6])
+{
+    switch (n) {
+    case SYS_kill:
+        *r = kill((pid_t)args[0], (int)args[1]);
+        return true;
+    case SYS_tgkill:
+        *r = tgkill((pid_t)args[0], (pid_t)args[1], (int)args[2]);
+        return true;
+    case SYS_tkill:
+        sending(IPS_KILL_THREAD, (int)args[1], 0, (int32_t)args[0], 0);
+        return false;
+    case SYS_rt_sigqueueinfo:
+        sending(IPS_KILL_QUEUE, (int)args[1], (int32_t)args[0], 0, 0);
+        return false;
+    case SYS_rt_tgsigqueueinfo:
+        sending(IPS_KILL_THREAD, (int)args[2], (int32_t)args[0],
+                (int32_t)args[1], 0);
+        return false;
+    case SYS_pidfd_send_signal:
+        sending_by_pidfd((int)args[0], (int)args[1], args[2] != 0);
+        return false;
+    case SYS_rt_sigaction:
+        *r = REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4],
+                           args[5]);
+        if (*r == 0 && args[2])
+            put_right((void *)(uintptr_t)args[2]);
+        return true;
+    default:
+        return false;
+    }
+}

@@ -1,0 +1,370 @@
+/* What wrap_sync_*.c share: the real functions, names of objects in shared
+ * memory, the two records, and spinning. */
+#include "agent/wrap_sync.h"
+
+#include <dlfcn.h>
+#include <sys/sysmacros.h>
+
+#include "agent/sys.h"
+
+struct ips_sync_real ips_sync_real;
+struct ips_sync_known ips_sync_known;
+IPS_TLS struct ips_try ips_try;
+_Atomic uint64_t ips_tried[IPS_TRIED];
+_Atomic uint32_t ips_spinning[IPS_TRIED];
+
+/* --- the real functions -----------------------------------------------------
+ */
+
+/* Conditions have two versions on x86-64; dlsym may give the old one. */
+#if defined(__x86_64__)
+#define COND_VERSION "GLIBC_2.3.2"
+#else
+#define COND_VERSION "GLIBC_2.17"
+#endif
+
+static int missing(void)
+{
+    return ENOSYS;
+}
+
+static void find(void *where, const char *name)
+{
+    void *found = NULL;
+    if (strncmp(name, "pthread_cond_", 13) == 0)
+        found = dlvsym(RTLD_NEXT, name, COND_VERSION);
+    if (!found)
+        found = dlsym(RTLD_NEXT, name);
+    if (!found)
+        found = (void *)(uintptr_t)missing;
+    memcpy(where, &found, sizeof(found));
+}
+
+/* --- layouts
+ * ------------------------------------------------------------------ */
+
+/* Every word of an object that is not what it should be makes it unknown. */
+static void try_mutex(void)
+{
+    pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutexattr_t attr;
+    bool good = m.__data.__lock == 0 && SREAL(pthread_mutex_lock)(&m) == 0 &&
+                m.__data.__lock == 1 && SREAL(pthread_mutex_unlock)(&m) == 0 &&
+                m.__data.__lock == 0 && pthread_mutexattr_init(&attr) == 0;
+    if (!good)
+        return;
+    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+    good = pthread_mutex_init(&m, &attr) == 0 &&
+           m.__data.__kind == (IPS_MUTEX_SHARED | PTHREAD_MUTEX_RECURSIVE) &&
+           SREAL(pthread_mutex_lock)(&m) == 0 &&
+           SREAL(pthread_mutex_lock)(&m) == 0 && m.__data.__count == 2 &&
+           SREAL(pthread_mutex_unlock)(&m) == 0 &&
+           SREAL(pthread_mutex_unlock)(&m) == 0;
+    ips_sync_known.mutex = good;
+}
+
+static void try_cond(void)
+{
+    pthread_cond_t c;
+    pthread_condattr_t attr;
+    if (pthread_condattr_init(&attr) ||
+        pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED))
+        return;
+    memset(&c, 0, sizeof(c));
+    ips_sync_known.cond =
+        pthread_cond_init(&c, &attr) == 0 && c.__data.__wrefs == 1;
+}
+
+static void try_rwlock(void)
+{
+    pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+    pthread_rwlockattr_t attr;
+    bool good = SREAL(pthread_rwlock_rdlock)(&l) == 0 &&
+                l.__data.__readers == 1u << 3 &&
+                SREAL(pthread_rwlock_unlock)(&l) == 0 &&
+                SREAL(pthread_rwlock_wrlock)(&l) == 0 &&
+                (l.__data.__readers & 3) == 3 && l.__data.__writers == 0 &&
+                SREAL(pthread_rwlock_unlock)(&l) == 0 &&
+                pthread_rwlockattr_init(&attr) == 0;
+    if (!good)
+        return;
+    pthread_rwlockattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    ips_sync_known.rwlock =
+        pthread_rwlock_init(&l, &attr) == 0 && l.__data.__shared != 0;
+}
+
+static void try_sem(void)
+{
+    sem_t s;
+    uint64_t word;
+    uint32_t shared[2];
+    memset(&s, 0, sizeof(s));
+    if (sem_init(&s, 0, 5))
+        return;
+    memcpy(&word, &s, sizeof(word));
+    memcpy(&shared[0], (const char *)&s + 8, 4);
+    bool good = word == 5 && sem_init(&s, 1, 7) == 0;
+    memcpy(&word, &s, sizeof(word));
+    memcpy(&shared[1], (const char *)&s + 8, 4);
+    ips_sync_known.sem = good && word == 7 && shared[0] == 0 && shared[1] != 0;
+}
+
+static void try_barrier(void)
+{
+    pthread_barrier_t b;
+    pthread_barrierattr_t attr;
+    uint32_t word[2][5];
+    memset(&b, 0, sizeof(b));
+    if (pthread_barrier_init(&b, NULL, 3) || pthread_barrierattr_init(&attr))
+        return;
+    memcpy(word[0], &b, sizeof(word[0]));
+    pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    memset(&b, 0, sizeof(b));
+    if (pthread_barrier_init(&b, &attr, 3))
+        return;
+    memcpy(word[1], &b, sizeof(word[1]));
+    ips_sync_known.barrier =
+        word[0][2] == 3 && word[0][3] == 0 && word[1][3] != 0;
+}
+
+/* Twice at once does no harm: all threads store the same. The layouts come
+ * last and count from then on; before, releases would be recorded always, but
+ * nothing is recorded yet. */
+void ips_sync_find(void)
+{
+    int saved = errno;
+#define X(type, name, parameters) find(&ips_sync_real.name, #name);
+#include "agent/wrap_sync.def"
+#undef X
+    try_mutex();
+    try_cond();
+    try_rwlock();
+    try_sem();
+    try_barrier();
+    errno = saved;
+}
+
+/* --- objects in shared memory
+ * --------------------------------------------------- */
+
+/* Mappings looked up lately, by page. A place is written by one thread at a
+ * time (`turn` odd) and read between two equal even turns. Entries grow old:
+ * the program may map something else there. */
+struct place {
+    _Atomic uint32_t turn;
+    _Atomic uint64_t page, until, dev, ino, offset; /* offset of the page */
+};
+#define PLACES 64u
+#define PAGE_BITS 12
+static struct place places[PLACES];
+
+static bool place_get(struct place *p, uint64_t page, struct ips_thing *out)
+{
+    uint32_t turn = atomic_load_explicit(&p->turn, memory_order_acquire);
+    if ((turn & 1) || p->page != page || p->until < ips_core_now())
+        return false;
+    struct ips_thing t = {p->dev, p->ino, p->offset};
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&p->turn, memory_order_relaxed) != turn)
+        return false;
+    *out = t;
+    return true;
+}
+
+static void place_put(struct place *p, uint64_t page,
+                      const struct ips_thing *in)
+{
+    uint32_t turn = atomic_load(&p->turn);
+    if ((turn & 1) ||
+        !atomic_compare_exchange_strong(&p->turn, &turn, turn + 1))
+        return; /* somebody else's */
+    p->page = page;
+    p->until = ips_core_now() + ips_wrap_blocked * 50000; /* 100 ms */
+    p->dev = in->dev;
+    p->ino = in->ino;
+    p->offset = in->object;
+    atomic_store_explicit(&p->turn, turn + 2, memory_order_release);
+}
+
+struct map_line {
+    uint64_t start, end, offset, major, minor, ino;
+    bool shared;
+};
+
+static const char *hex(const char *p, uint64_t *v)
+{
+    for (*v = 0;; p++) {
+        unsigned digit = (unsigned char)*p;
+        if (digit >= '0' && digit <= '9')
+            digit -= '0';
+        else if (digit >= 'a' && digit <= 'f')
+            digit -= 'a' - 10;
+        else
+            return p;
+        *v = *v << 4 | digit;
+    }
+}
+
+/* "start-end rwxs offset major:minor inode path" */
+static bool map_parse(const char *p, struct map_line *m)
+{
+    p = hex(p, &m->start);
+    if (*p++ != '-')
+        return false;
+    p = hex(p, &m->end);
+    if (*p++ != ' ' || !p[0] || !p[1] || !p[2] || !p[3])
+        return false;
+    m->shared = p[3] == 's';
+    p = hex(p + 5, &m->offset);
+    if (*p++ != ' ')
+        return false;
+    p = hex(p, &m->major);
+    if (*p++ != ':')
+        return false;
+    p = hex(p, &m->minor);
+    if (*p++ != ' ')
+        return false;
+    for (m->ino = 0; *p >= '0' && *p <= '9'; p++)
+        m->ino = m->ino * 10 + (uint64_t)(*p - '0');
+    return true;
+}
+
+/* The line of /proc/self/maps that `at` is in. */
+static bool map_find(uint64_t at, struct map_line *m)
+{
+    char buf[4096];
+    size_t have = 0;
+    bool found = false;
+    int fd = ips_sys_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    long got;
+    if (fd < 0)
+        return false;
+    while (!found &&
+           (got = ips_sys_read(fd, buf + have, sizeof(buf) - 1 - have)) > 0) {
+        have += (size_t)got;
+        buf[have] = '\0';
+        char *line = buf, *end;
+        while (!found &&
+               (end = memchr(line, '\n', have - (size_t)(line - buf)))) {
+            *end = '\0';
+            found = map_parse(line, m) && at >= m->start && at < m->end;
+            line = end + 1;
+        }
+        have -= (size_t)(line - buf);
+        memmove(buf, line, have);
+        if (have == sizeof(buf) - 1)
+            have = 0; /* a path longer than that: its rest is no line */
+    }
+    ips_sys_close(fd);
+    return found;
+}
+
+void ips_thing_shared(const volatile void *at, struct ips_thing *out)
+{
+    uint64_t address = (uint64_t)(uintptr_t)at, page = address >> PAGE_BITS;
+    uint64_t in_page = address & ((1u << PAGE_BITS) - 1);
+    struct place *p = &places[(page * 0x9e3779b97f4a7c15ull) >> 58];
+    struct map_line m;
+    struct ips_thing t = {0, 0, page << PAGE_BITS};
+    if (!place_get(p, page, &t)) {
+        if (map_find(address, &m) && m.shared) {
+            t.dev = makedev((unsigned)m.major, (unsigned)m.minor);
+            t.ino = m.ino;
+            t.object = (page << PAGE_BITS) - m.start + m.offset;
+        }
+        place_put(p, page, &t);
+    }
+    out->dev = t.dev;
+    out->ino = t.ino;
+    out->object = t.object + in_page;
+}
+
+/* --- records
+ * --------------------------------------------------------------------- */
+
+static void record(enum ips_rec_type type, enum ips_sync kind,
+                   const struct ips_thing *thing, struct ips_moment call,
+                   struct ips_moment ret, int value, int err, uint64_t site)
+{
+    struct ips_rec_sync *rec =
+        (struct ips_rec_sync *)ips_rec_begin_at(type, sizeof(*rec), call.t);
+    if (!rec)
+        return;
+    rec->h.a = kind;
+    rec->t_ret = ret.t;
+    rec->cpu = call.cpu;
+    rec->cpu_ret = ret.cpu;
+    rec->dev = thing->dev;
+    rec->ino = thing->ino;
+    rec->object = thing->object;
+    rec->site = site;
+    rec->value = value;
+    rec->err = (uint32_t)err;
+    ips_rec_publish(rec);
+}
+
+void ips_sync_acquired(enum ips_sync kind, const struct ips_thing *thing,
+                       struct ips_moment call, struct ips_moment ret, int value,
+                       int err, uint64_t site)
+{
+    record(IPS_REC_ACQUIRE, kind, thing, call, ret, value, err, site);
+}
+
+void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
+                       struct ips_moment call, int value, uint64_t site)
+{
+    record(IPS_REC_RELEASE, kind, thing, call, ips_at_return(&call), value, 0,
+           site);
+}
+
+/* --- spinning
+ * ------------------------------------------------------------------ */
+
+/* Attempts further apart than this (50 times what counts as blocked: 100 us)
+ * are no loop but two. */
+static uint64_t gap(void)
+{
+    return ips_wrap_blocked * 50;
+}
+
+bool ips_tried_slow(uint32_t slot)
+{
+    uint64_t last =
+        atomic_load_explicit(&ips_tried[slot], memory_order_relaxed);
+    if (ips_core_now() - last < gap() || ips_core_now() < last)
+        return true;
+    atomic_store_explicit(&ips_tried[slot], 0, memory_order_relaxed);
+    return false;
+}
+
+void ips_try_failed(const volatile void *at)
+{
+    struct ips_try *t = &ips_try;
+    uint64_t now = ips_core_now();
+    atomic_store_explicit(&ips_tried[ips_tried_slot(at)], now,
+                          memory_order_relaxed);
+    if (t->at != at || now - t->last > gap()) {
+        t->at = at;
+        t->first = now;
+        t->count = 1;
+    } else if (++t->count == 2) {
+        /* Only now is it worth a reading; it ran all the time since. */
+        t->cpu = ips_sub_sat(ips_core_cpu(), ips_wrap_ns(now - t->first));
+    }
+    t->last = now;
+}
+
+void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
+                      uint64_t site)
+{
+    struct ips_try t = ips_try;
+    ips_try.at = NULL;
+    uint64_t now = ips_core_now();
+    if (t.count < 2 || now - t.last > gap() || now - t.first < ips_wrap_blocked)
+        return;
+    struct ips_thing thing = ips_thing(at, shared);
+    struct ips_moment call = {t.first, t.cpu, t.first};
+    struct ips_moment ret = {now, ips_core_cpu(), now};
+    ips_sync_acquired(kind, &thing, call, ret, IPS_GOT_SPUN, 0, site);
+}

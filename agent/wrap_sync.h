@@ -1,0 +1,137 @@
+/*
+ * Locks and their like (wrap_sync*.c): what the wrappers of mutexes,
+ * conditions, rwlocks, semaphores, barriers, spin locks and once share.
+ *
+ * Invariants:
+ *  - The program sees exactly what the real call gives: an attempt that cannot
+ *    wait (trylock) goes first, and where it did not get the object the real
+ *    call is made, whatever the attempt said.
+ *  - Who did not wait is not recorded, and costs one attempt. Who lets go is
+ *    recorded where somebody may be waiting, which is read from the object
+ *    before the call: after it, the object may be gone.
+ *  - RELEASE's stamp is taken before the real call, so it lies before the
+ *    stamp of whom it lets go.
+ *  - Nothing is held over the real call; cancellation and longjmp leave
+ *    nothing behind.
+ *
+ * Where the C library keeps who waits is its own business; ips_sync_find tries
+ * on objects of our own whether it is where we think (`known`), and where not,
+ * every release is recorded.
+ */
+#ifndef IPS_AGENT_WRAP_SYNC_H
+#define IPS_AGENT_WRAP_SYNC_H
+
+#include <semaphore.h>
+
+#include "agent/wrap.h"
+
+struct ips_sync_real {
+#define X(type, name, parameters) type(*name) parameters;
+#include "agent/wrap_sync.def"
+#undef X
+};
+extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
+#define SREAL(name) (ips_sync_real.name)
+
+/* First thing in every wrapper. Unlike ips_wrap_on it never begins the
+ * library: the lock may be that of a malloc which that would call. */
+static inline bool ips_sync_on(void)
+{
+    if (likely(ips_wrap_state == IPS_WRAP_ON))
+        return !ips_in_vfork;
+    if (unlikely(!ips_sync_real.sem_post))
+        ips_sync_find();
+    return false;
+}
+
+/* The layouts that were found as expected. */
+struct ips_sync_known {
+    bool mutex, cond, rwlock, sem, barrier;
+};
+extern struct ips_sync_known ips_sync_known IPS_HIDDEN;
+
+/* An object as the records name it. `shared`: it may be in memory that other
+ * processes have too. */
+struct ips_thing {
+    uint64_t dev, ino, object;
+};
+void ips_thing_shared(const volatile void *at, struct ips_thing *out);
+static inline struct ips_thing ips_thing(const volatile void *at, bool shared)
+{
+    struct ips_thing t = {0, 0, (uint64_t)(uintptr_t)at};
+    if (unlikely(shared))
+        ips_thing_shared(at, &t);
+    return t;
+}
+
+/* ACQUIRE's `value` for a mutex and what is tried. */
+enum { IPS_GOT_SLEPT = 0, IPS_GOT_AFTER_COND = 1, IPS_GOT_SPUN = 2 };
+
+/* ACQUIRE of a wait that is over, with err 0 or why it ended without. */
+void ips_sync_acquired(enum ips_sync kind, const struct ips_thing *thing,
+                       struct ips_moment call, struct ips_moment ret, int value,
+                       int err, uint64_t site);
+/* RELEASE of a call that began at `call` and is over. */
+void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
+                       struct ips_moment call, int value, uint64_t site);
+
+/* --- spinning --------------------------------------------------------------
+ */
+
+/* Who tries again and again waits; whoever lets go learns of it here, by a
+ * small table hashed by address (a neighbour's waiter costs a record). */
+void ips_try_failed(const volatile void *at);
+void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
+                      uint64_t site);
+struct ips_try {
+    const volatile void *at;
+    uint64_t first, last, cpu; /* stamps; CPU at `first` */
+    uint32_t count;
+};
+extern IPS_TLS struct ips_try ips_try IPS_HIDDEN;
+static inline void ips_try_got(enum ips_sync kind, const volatile void *at,
+                               bool shared, uint64_t site)
+{
+    if (unlikely(ips_try.at == at))
+        ips_try_got_slow(kind, at, shared, site);
+}
+
+#define IPS_TRIED 512u
+extern _Atomic uint64_t ips_tried[IPS_TRIED] IPS_HIDDEN; /* stamp of the last */
+extern _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_HIDDEN; /* in spin_lock */
+static inline uint32_t ips_tried_slot(const volatile void *at)
+{
+    return (uint32_t)((uint64_t)(uintptr_t)at * 0x9e3779b97f4a7c15ull >> 55);
+}
+bool ips_tried_slow(uint32_t slot);
+/* Did somebody try for it just now? */
+static inline bool ips_tried_for(const volatile void *at)
+{
+    uint32_t slot = ips_tried_slot(at);
+    return unlikely(atomic_load_explicit(&ips_tried[slot],
+                                         memory_order_relaxed) != 0) &&
+           ips_tried_slow(slot);
+}
+
+/* --- mutexes, for conditions too (wrap_sync_mutex.c)
+ * -------------------------- */
+
+#define IPS_MUTEX_SHARED 128 /* in __kind, as the others in mutex_waited */
+static inline bool ips_mutex_shared(const pthread_mutex_t *m)
+{
+    return !ips_sync_known.mutex || (m->__data.__kind & IPS_MUTEX_SHARED);
+}
+/* May somebody be waiting for this mutex, which we hold? */
+bool ips_mutex_waited(const pthread_mutex_t *m);
+
+/* What pthread_mutex_clocklock and its like accept; what they do not is left
+ * to them. */
+static inline bool ips_sync_time_ok(clockid_t clock, const struct timespec *t)
+{
+    return (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) &&
+           t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
+
+long ips_futex(long n, const long args[6]); /* by syscall() */
+
+#endif

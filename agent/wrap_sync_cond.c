@@ -1,0 +1,142 @@
+/*
+ * Condition variables, POSIX and C11. A wait is two waits in one: for the
+ * signal, and for the mutex that the signaller may still hold. So it leaves two
+ * records with the same times: ACQUIRE of the condition, then ACQUIRE of the
+ * mutex (value IPS_GOT_AFTER_COND), which has a cause of its own only where the
+ * mutex was let go after the signal. The wait also lets the mutex go.
+ */
+#include "agent/wrap_sync.h"
+
+static bool cond_shared(const pthread_cond_t *c)
+{
+    return !ips_sync_known.cond ||
+           (__atomic_load_n(&c->__data.__wrefs, __ATOMIC_RELAXED) & 1);
+}
+
+/* The count of waiters stands above three flags. */
+static bool cond_waited(const pthread_cond_t *c)
+{
+    return !ips_sync_known.cond ||
+           __atomic_load_n(&c->__data.__wrefs, __ATOMIC_RELAXED) >> 3 != 0;
+}
+
+struct wait {
+    const pthread_cond_t *c;
+    const pthread_mutex_t *m;
+    bool shared[2]; /* asked before: the condition may be gone after */
+    struct ips_moment call;
+    uint64_t site;
+};
+
+static void wait_begin(struct wait *w, const pthread_cond_t *c,
+                       const pthread_mutex_t *m, uint64_t site)
+{
+    w->c = c;
+    w->m = m;
+    w->shared[0] = cond_shared(c);
+    w->shared[1] = ips_mutex_shared(m);
+    w->site = site;
+    w->call = ips_at_call();
+    if (unlikely(ips_mutex_waited(m))) {
+        struct ips_thing thing = ips_thing(m, w->shared[1]);
+        ips_sync_released(IPS_SYNC_MUTEX, &thing, w->call, 1, site);
+    }
+}
+
+static void wait_end(const struct wait *w, int err)
+{
+    struct ips_moment ret = ips_at_return(&w->call);
+    if (!ips_was_blocked(&w->call, &ret))
+        return;
+    struct ips_thing thing = ips_thing(w->c, w->shared[0]);
+    ips_sync_acquired(IPS_SYNC_COND, &thing, w->call, ret, 0, err, w->site);
+    if (err)
+        return;
+    thing = ips_thing(w->m, w->shared[1]);
+    ips_sync_acquired(IPS_SYNC_MUTEX, &thing, w->call, ret, IPS_GOT_AFTER_COND,
+                      0, w->site);
+}
+
+#define WAIT(cond, mutex, good, timed_out, real_call)                          \
+    do {                                                                       \
+        struct wait w;                                                         \
+        if (unlikely(!ips_sync_on()))                                          \
+            return real_call;                                                  \
+        wait_begin(&w, cond, mutex, IPS_SITE);                                 \
+        int r = real_call;                                                     \
+        wait_end(&w, good ? 0 : (timed_out) ? ETIMEDOUT : EINVAL);             \
+        return r;                                                              \
+    } while (0)
+
+IPS_EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
+{
+    WAIT(c, m, (r == 0 || r == EOWNERDEAD), false,
+         SREAL(pthread_cond_wait)(c, m));
+}
+
+IPS_EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
+                                      const struct timespec *until)
+{
+    WAIT(c, m, (r == 0 || r == EOWNERDEAD), r == ETIMEDOUT,
+         SREAL(pthread_cond_timedwait)(c, m, until));
+}
+
+IPS_EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m,
+                                      clockid_t clock,
+                                      const struct timespec *until)
+{
+    WAIT(c, m, (r == 0 || r == EOWNERDEAD), r == ETIMEDOUT,
+         SREAL(pthread_cond_clockwait)(c, m, clock, until));
+}
+
+static pthread_cond_t *posix(cnd_t *c)
+{
+    return (pthread_cond_t *)(void *)c;
+}
+static pthread_mutex_t *posix_mutex(mtx_t *m)
+{
+    return (pthread_mutex_t *)(void *)m;
+}
+
+IPS_EXPORT int cnd_wait(cnd_t *c, mtx_t *m)
+{
+    WAIT(posix(c), posix_mutex(m), r == thrd_success, false,
+         SREAL(cnd_wait)(c, m));
+}
+
+IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
+{
+    WAIT(posix(c), posix_mutex(m), r == thrd_success, r == thrd_timedout,
+         SREAL(cnd_timedwait)(c, m, until));
+}
+
+#define WAKE(cond, value, real_call)                                           \
+    do {                                                                       \
+        if (!ips_sync_on() || likely(!cond_waited(cond)))                      \
+            return real_call;                                                  \
+        struct ips_thing thing = ips_thing(cond, cond_shared(cond));           \
+        struct ips_moment call = ips_at_call();                                \
+        int r = real_call;                                                     \
+        ips_sync_released(IPS_SYNC_COND, &thing, call, value, IPS_SITE);       \
+        return r;                                                              \
+    } while (0)
+
+IPS_EXPORT int pthread_cond_signal(pthread_cond_t *c)
+{
+    WAKE(c, 1, SREAL(pthread_cond_signal)(c));
+}
+
+IPS_EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
+{
+    WAKE(c, -1, SREAL(pthread_cond_broadcast)(c));
+}
+
+IPS_EXPORT int cnd_signal(cnd_t *c)
+{
+    WAKE(posix(c), 1, SREAL(cnd_signal)(c));
+}
+
+IPS_EXPORT int cnd_broadcast(cnd_t *c)
+{
+    WAKE(posix(c), -1, SREAL(cnd_broadcast)(c));
+}

@@ -1,0 +1,53 @@
+/*
+ * Futexes that programs and runtimes (Rust's among them) use by syscall().
+ * A wait that slept is an ACQUIRE; a call that woke somebody a RELEASE: the
+ * kernel says how many, so nothing is guessed. Those made by an instruction of
+ * the program's own are not seen.
+ */
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include "agent/wrap_sync.h"
+
+static bool waits(int op)
+{
+    return op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET || op == FUTEX_LOCK_PI ||
+           op == FUTEX_WAIT_REQUEUE_PI;
+}
+
+static bool wakes(int op)
+{
+    return op == FUTEX_WAKE || op == FUTEX_WAKE_BITSET || op == FUTEX_REQUEUE ||
+           op == FUTEX_CMP_REQUEUE || op == FUTEX_WAKE_OP ||
+           op == FUTEX_UNLOCK_PI || op == FUTEX_CMP_REQUEUE_PI;
+}
+
+#define REAL_CALL                                                              \
+    REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5])
+
+long ips_futex(long n, const long args[6])
+{
+    const volatile void *at = (const volatile void *)(uintptr_t)args[0];
+    int op = (int)args[1] & FUTEX_CMD_MASK;
+    bool shared = !((int)args[1] & FUTEX_PRIVATE_FLAG);
+    if (!waits(op) && !wakes(op))
+        return REAL_CALL;
+    int saved = errno;
+    struct ips_moment call = ips_at_call();
+    errno = saved;
+    long r = REAL_CALL;
+    saved = errno;
+    if (waits(op)) {
+        struct ips_moment ret = ips_at_return(&call);
+        if (ips_was_blocked(&call, &ret)) {
+            struct ips_thing thing = ips_thing(at, shared);
+            ips_sync_acquired(IPS_SYNC_FUTEX, &thing, call, ret, 0,
+                              r < 0 ? saved : 0, 0);
+        }
+    } else if (r > 0 || (r == 0 && op == FUTEX_UNLOCK_PI)) {
+        struct ips_thing thing = ips_thing(at, shared);
+        ips_sync_released(IPS_SYNC_FUTEX, &thing, call, r > 0 ? (int)r : 1, 0);
+    }
+    errno = saved;
+    return r;
+}

@@ -1,0 +1,224 @@
+/* Mutexes of every kind (POSIX and C11) and spin locks. */
+#include "agent/wrap_sync.h"
+
+/* As the C library has them in __kind. */
+#define KIND_TYPE 3
+#define KIND_ROBUST 16
+#define KIND_INHERIT 32
+#define KIND_PROTECT 64
+#define OWNER_TID 0x3fffffffu /* in __lock of a robust one */
+
+bool ips_mutex_waited(const pthread_mutex_t *m)
+{
+    if (unlikely(!ips_sync_known.mutex))
+        return true;
+    int kind = __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED);
+    uint32_t lock =
+        (uint32_t)__atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED);
+    if ((kind & KIND_TYPE) == PTHREAD_MUTEX_RECURSIVE_NP &&
+        m->__data.__count > 1)
+        return false; /* not yet given back */
+    bool waited = kind & (KIND_ROBUST | KIND_INHERIT) ? lock >> 31
+                  : kind & KIND_PROTECT               ? (lock & 3) == 2
+                                                      : lock == 2;
+    return waited || ips_tried_for(m);
+}
+
+/* A lock that was not free: `real_call` waits, or says why it does not. */
+#define WAIT(kind, at, shared, got, timed_out, real_call)                      \
+    do {                                                                       \
+        bool in_shared = shared;                                               \
+        struct ips_moment call = ips_at_call();                                \
+        int r = real_call;                                                     \
+        struct ips_moment ret = ips_at_return(&call);                          \
+        if (ips_was_blocked(&call, &ret)) {                                    \
+            struct ips_thing thing = ips_thing(at, in_shared);                 \
+            ips_sync_acquired(kind, &thing, call, ret, IPS_GOT_SLEPT,          \
+                              got         ? 0                                  \
+                              : timed_out ? ETIMEDOUT                          \
+                                          : EINVAL,                            \
+                              IPS_SITE);                                       \
+        }                                                                      \
+        return r;                                                              \
+    } while (0)
+
+/* An attempt at a robust mutex that cannot be recovered is not without
+ * consequences (glibc 2.36 leaves it locked by us), so those are looked at: is
+ * it held by somebody? */
+static inline bool robust(const pthread_mutex_t *m)
+{
+    return __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
+}
+static bool robust_held(const pthread_mutex_t *m)
+{
+    uint32_t lock =
+        (uint32_t)__atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED);
+    return (lock & OWNER_TID) != 0 || !ips_sync_known.mutex;
+}
+
+#define LOCK(real_call)                                                        \
+    do {                                                                       \
+        if (unlikely(robust(m))) {                                             \
+            if (!robust_held(m))                                               \
+                return real_call;                                              \
+        } else if (likely(SREAL(pthread_mutex_trylock)(m) == 0)) {             \
+            return 0;                                                          \
+        }                                                                      \
+        WAIT(IPS_SYNC_MUTEX, m, ips_mutex_shared(m),                           \
+             r == 0 || r == EOWNERDEAD, r == ETIMEDOUT, real_call);            \
+    } while (0)
+
+IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
+{
+    if (unlikely(!ips_sync_on()))
+        return SREAL(pthread_mutex_lock)(m);
+    LOCK(SREAL(pthread_mutex_lock)(m));
+}
+
+IPS_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m,
+                                       const struct timespec *until)
+{
+    if (unlikely(!ips_sync_on()))
+        return SREAL(pthread_mutex_timedlock)(m, until);
+    LOCK(SREAL(pthread_mutex_timedlock)(m, until));
+}
+
+IPS_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
+                                       const struct timespec *until)
+{
+    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
+        return SREAL(pthread_mutex_clocklock)(m, clock, until);
+    LOCK(SREAL(pthread_mutex_clocklock)(m, clock, until));
+}
+
+IPS_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
+{
+    bool on = ips_sync_on();
+    int r = SREAL(pthread_mutex_trylock)(m);
+    if (!on)
+        return r;
+    if (likely(r == 0 || r == EOWNERDEAD))
+        ips_try_got(IPS_SYNC_MUTEX, m, ips_mutex_shared(m), IPS_SITE);
+    else if (r == EBUSY)
+        ips_try_failed(m);
+    return r;
+}
+
+#define UNLOCK(mutex, good, real_call)                                         \
+    do {                                                                       \
+        if (likely(!ips_mutex_waited(mutex)))                                  \
+            return real_call;                                                  \
+        struct ips_thing thing = ips_thing(mutex, ips_mutex_shared(mutex));    \
+        struct ips_moment call = ips_at_call();                                \
+        int r = real_call;                                                     \
+        if (r == (good))                                                       \
+            ips_sync_released(IPS_SYNC_MUTEX, &thing, call, 1, IPS_SITE);      \
+        return r;                                                              \
+    } while (0)
+
+IPS_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+{
+    if (unlikely(!ips_sync_on()))
+        return SREAL(pthread_mutex_unlock)(m);
+    UNLOCK(m, 0, SREAL(pthread_mutex_unlock)(m));
+}
+
+/* --- C11: the same object
+ * ------------------------------------------------------- */
+
+static pthread_mutex_t *posix(mtx_t *m)
+{
+    return (pthread_mutex_t *)(void *)m;
+}
+
+#define MTX_LOCK(real_call)                                                    \
+    do {                                                                       \
+        if (likely(SREAL(mtx_trylock)(m) == thrd_success))                     \
+            return thrd_success;                                               \
+        WAIT(IPS_SYNC_MUTEX, m, ips_mutex_shared(posix(m)), r == thrd_success, \
+             r == thrd_timedout, real_call);                                   \
+    } while (0)
+
+IPS_EXPORT int mtx_lock(mtx_t *m)
+{
+    if (unlikely(!ips_sync_on()))
+        return SREAL(mtx_lock)(m);
+    MTX_LOCK(SREAL(mtx_lock)(m));
+}
+
+IPS_EXPORT int mtx_timedlock(mtx_t *m, const struct timespec *until)
+{
+    if (unlikely(!ips_sync_on()))
+        return SREAL(mtx_timedlock)(m, until);
+    MTX_LOCK(SREAL(mtx_timedlock)(m, until));
+}
+
+IPS_EXPORT int mtx_trylock(mtx_t *m)
+{
+    bool on = ips_sync_on();
+    int r = SREAL(mtx_trylock)(m);
+    if (on && likely(r == thrd_success))
+        ips_try_got(IPS_SYNC_MUTEX, m, ips_mutex_shared(posix(m)), IPS_SITE);
+    else if (on && r == thrd_busy)
+        ips_try_failed(m);
+    return r;
+}
+
+IPS_EXPORT int mtx_unlock(mtx_t *m)
+{
+    if (unlikely(!ips_sync_on()))
+        return SREAL(mtx_unlock)(m);
+    UNLOCK(posix(m), thrd_success, SREAL(mtx_unlock)(m));
+}
+
+/* --- spin locks
+ * ------------------------------------------------------------------- */
+
+/* Whether it is shared cannot be told from the lock; those that spin are
+ * counted in this process alone, so it is named as this process's. */
+
+IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
+{
+    if (unlikely(!ips_sync_on()))
+        return SREAL(pthread_spin_lock)(lock);
+    if (likely(SREAL(pthread_spin_trylock)(lock) == 0))
+        return 0;
+    _Atomic uint32_t *spinning = &ips_spinning[ips_tried_slot(lock)];
+    struct ips_moment call = ips_at_call();
+    atomic_fetch_add(spinning, 1);
+    int r = SREAL(pthread_spin_lock)(lock);
+    atomic_fetch_sub(spinning, 1);
+    uint64_t now = ips_core_now();
+    if (r == 0 && now - call.t >= ips_wrap_blocked) {
+        struct ips_thing thing = ips_thing(lock, false);
+        struct ips_moment ret = {now, ips_core_cpu(), now};
+        ips_sync_acquired(IPS_SYNC_SPIN, &thing, call, ret, IPS_GOT_SPUN, 0,
+                          IPS_SITE);
+    }
+    return r;
+}
+
+IPS_EXPORT int pthread_spin_trylock(pthread_spinlock_t *lock)
+{
+    bool on = ips_sync_on();
+    int r = SREAL(pthread_spin_trylock)(lock);
+    if (on && likely(r == 0))
+        ips_try_got(IPS_SYNC_SPIN, lock, false, IPS_SITE);
+    else if (on && r == EBUSY)
+        ips_try_failed(lock);
+    return r;
+}
+
+IPS_EXPORT int pthread_spin_unlock(pthread_spinlock_t *lock)
+{
+    uint32_t slot = ips_tried_slot(lock);
+    if (likely(!ips_sync_on() || (!atomic_load_explicit(&ips_spinning[slot],
+                                                        memory_order_relaxed) &&
+                                  !ips_tried_for(lock))))
+        return SREAL(pthread_spin_unlock)(lock);
+    struct ips_thing thing = ips_thing(lock, false);
+    struct ips_moment call = ips_at_call();
+    int r = SREAL(pthread_spin_unlock)(lock);
+    ips_sync_released(IPS_SYNC_SPIN, &thing, call, 1, IPS_SITE);
+    return r;
+}

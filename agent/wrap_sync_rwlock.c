@@ -1,0 +1,132 @@
+/* Locks for readers and writers. */
+#include "agent/wrap_sync.h"
+
+/* As the C library has them in __readers: bits, then the count of readers. */
+#define WRITING 1u
+#define WRITER 2u
+#define READERS_WAIT 4u
+#define READER_SHIFT 3
+#define WRITER_HANDS_OVER (1u << 31) /* in __writers: no waiter */
+
+static bool lock_shared(const pthread_rwlock_t *l)
+{
+    return !ips_sync_known.rwlock || l->__data.__shared;
+}
+
+/* May somebody be waiting for this lock, which we hold to read or write? A
+ * reader's unlock may leave other readers in: then it lets nobody go, and the
+ * one that does comes later and is the one that counts. */
+static bool lock_waited(const pthread_rwlock_t *l)
+{
+    if (!ips_sync_known.rwlock)
+        return true;
+    uint32_t readers = __atomic_load_n(&l->__data.__readers, __ATOMIC_RELAXED);
+    uint32_t writers = __atomic_load_n(&l->__data.__writers, __ATOMIC_RELAXED);
+    if ((readers & READERS_WAIT) || (writers & ~WRITER_HANDS_OVER))
+        return true;
+    if (readers & WRITING ? readers >> READER_SHIFT : readers & WRITER)
+        return true;
+    return ips_tried_for(l);
+}
+
+#define LOCK(kind, try_call, real_call)                                        \
+    do {                                                                       \
+        if (likely(try_call == 0))                                             \
+            return 0;                                                          \
+        bool shared = lock_shared(l);                                          \
+        struct ips_moment call = ips_at_call();                                \
+        int r = real_call;                                                     \
+        struct ips_moment ret = ips_at_return(&call);                          \
+        if (ips_was_blocked(&call, &ret)) {                                    \
+            struct ips_thing thing = ips_thing(l, shared);                     \
+            ips_sync_acquired(kind, &thing, call, ret, IPS_GOT_SLEPT, r,       \
+                              IPS_SITE);                                       \
+        }                                                                      \
+        return r;                                                              \
+    } while (0)
+#define READ(real_call)                                                        \
+    LOCK(IPS_SYNC_RDLOCK, SREAL(pthread_rwlock_tryrdlock)(l), real_call)
+#define WRITE(real_call)                                                       \
+    LOCK(IPS_SYNC_WRLOCK, SREAL(pthread_rwlock_trywrlock)(l), real_call)
+
+IPS_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
+{
+    if (unlikely(!ips_sync_on()))
+        return SREAL(pthread_rwlock_rdlock)(l);
+    READ(SREAL(pthread_rwlock_rdlock)(l));
+}
+
+IPS_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l,
+                                          const struct timespec *until)
+{
+    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(CLOCK_REALTIME, until)))
+        return SREAL(pthread_rwlock_timedrdlock)(l, until);
+    READ(SREAL(pthread_rwlock_timedrdlock)(l, until));
+}
+
+IPS_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
+                                          const struct timespec *until)
+{
+    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
+        return SREAL(pthread_rwlock_clockrdlock)(l, clock, until);
+    READ(SREAL(pthread_rwlock_clockrdlock)(l, clock, until));
+}
+
+IPS_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
+{
+    if (unlikely(!ips_sync_on()))
+        return SREAL(pthread_rwlock_wrlock)(l);
+    WRITE(SREAL(pthread_rwlock_wrlock)(l));
+}
+
+IPS_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l,
+                                          const struct timespec *until)
+{
+    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(CLOCK_REALTIME, until)))
+        return SREAL(pthread_rwlock_timedwrlock)(l, until);
+    WRITE(SREAL(pthread_rwlock_timedwrlock)(l, until));
+}
+
+IPS_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
+                                          const struct timespec *until)
+{
+    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
+        return SREAL(pthread_rwlock_clockwrlock)(l, clock, until);
+    WRITE(SREAL(pthread_rwlock_clockwrlock)(l, clock, until));
+}
+
+static int tried(pthread_rwlock_t *l, enum ips_sync kind, int r, uint64_t site)
+{
+    if (likely(r == 0))
+        ips_try_got(kind, l, lock_shared(l), site);
+    else if (r == EBUSY)
+        ips_try_failed(l);
+    return r;
+}
+
+IPS_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
+{
+    bool on = ips_sync_on();
+    int r = SREAL(pthread_rwlock_tryrdlock)(l);
+    return on ? tried(l, IPS_SYNC_RDLOCK, r, IPS_SITE) : r;
+}
+
+IPS_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
+{
+    bool on = ips_sync_on();
+    int r = SREAL(pthread_rwlock_trywrlock)(l);
+    return on ? tried(l, IPS_SYNC_WRLOCK, r, IPS_SITE) : r;
+}
+
+IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
+{
+    if (unlikely(!ips_sync_on()) || likely(!lock_waited(l)))
+        return SREAL(pthread_rwlock_unlock)(l);
+    struct ips_thing thing = ips_thing(l, lock_shared(l));
+    enum ips_sync kind =
+        l->__data.__readers & WRITING ? IPS_SYNC_WRLOCK : IPS_SYNC_RDLOCK;
+    struct ips_moment call = ips_at_call();
+    int r = SREAL(pthread_rwlock_unlock)(l);
+    ips_sync_released(kind, &thing, call, 1, IPS_SITE);
+    return r;
+}

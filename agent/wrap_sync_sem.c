@@ -1,0 +1,180 @@
+/* Semaphores (named ones too: they lie in a mapped file), barriers, once. */
+#include "agent/wrap_sync.h"
+
+/* --- semaphores
+ * ------------------------------------------------------------------- */
+
+/* As the C library has it: the value, above it the count of waiters; then
+ * whether it is private. */
+static bool sem_waited(const sem_t *s)
+{
+    if (!ips_sync_known.sem)
+        return true;
+    const uint64_t *word = (const uint64_t *)(const void *)s;
+    return __atomic_load_n(word, __ATOMIC_RELAXED) >> 32 != 0 ||
+           ips_tried_for(s);
+}
+
+static bool sem_shared(const sem_t *s)
+{
+    uint32_t shared;
+    memcpy(&shared, (const char *)s + 8, sizeof(shared));
+    return !ips_sync_known.sem || shared != 0;
+}
+
+/* What is free is taken at once, but not before a cancellation that is due has
+ * had its way: these calls are points of cancellation even then. */
+#define SEM_WAIT(real_call)                                                    \
+    do {                                                                       \
+        int saved = errno;                                                     \
+        pthread_testcancel();                                                  \
+        if (likely(SREAL(sem_trywait)(s) == 0))                                \
+            return 0;                                                          \
+        errno = saved;                                                         \
+        bool shared = sem_shared(s);                                           \
+        struct ips_moment call = ips_at_call();                                \
+        int r = real_call;                                                     \
+        saved = errno;                                                         \
+        struct ips_moment ret = ips_at_return(&call);                          \
+        if (ips_was_blocked(&call, &ret)) {                                    \
+            struct ips_thing thing = ips_thing(s, shared);                     \
+            ips_sync_acquired(IPS_SYNC_SEMAPHORE, &thing, call, ret,           \
+                              IPS_GOT_SLEPT, r ? saved : 0, IPS_SITE);         \
+        }                                                                      \
+        errno = saved;                                                         \
+        return r;                                                              \
+    } while (0)
+
+IPS_EXPORT int sem_wait(sem_t *s)
+{
+    if (unlikely(!ips_sync_on()))
+        return SREAL(sem_wait)(s);
+    SEM_WAIT(SREAL(sem_wait)(s));
+}
+
+IPS_EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
+{
+    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(CLOCK_REALTIME, until)))
+        return SREAL(sem_timedwait)(s, until);
+    SEM_WAIT(SREAL(sem_timedwait)(s, until));
+}
+
+IPS_EXPORT int sem_clockwait(sem_t *s, clockid_t clock,
+                             const struct timespec *until)
+{
+    if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
+        return SREAL(sem_clockwait)(s, clock, until);
+    SEM_WAIT(SREAL(sem_clockwait)(s, clock, until));
+}
+
+IPS_EXPORT int sem_trywait(sem_t *s)
+{
+    bool on = ips_sync_on();
+    int r = SREAL(sem_trywait)(s), saved = errno;
+    if (on && likely(r == 0))
+        ips_try_got(IPS_SYNC_SEMAPHORE, s, sem_shared(s), IPS_SITE);
+    else if (on && errno == EAGAIN)
+        ips_try_failed(s);
+    errno = saved;
+    return r;
+}
+
+/* In signal handlers too. */
+IPS_EXPORT int sem_post(sem_t *s)
+{
+    if (unlikely(!ips_sync_on()) || likely(!sem_waited(s)))
+        return SREAL(sem_post)(s);
+    int saved = errno;
+    struct ips_thing thing = ips_thing(s, sem_shared(s));
+    struct ips_moment call = ips_at_call();
+    errno = saved;
+    int r = SREAL(sem_post)(s);
+    saved = errno;
+    if (r == 0)
+        ips_sync_released(IPS_SYNC_SEMAPHORE, &thing, call, 1, IPS_SITE);
+    errno = saved;
+    return r;
+}
+
+/* --- barriers
+ * ----------------------------------------------------------------------- */
+
+/* Every arrival is recorded: the last of a round lets all others go. */
+IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
+{
+    if (unlikely(!ips_sync_on()))
+        return SREAL(pthread_barrier_wait)(b);
+    uint32_t words[4]; /* the fourth says whether it is shared */
+    memcpy(words, b, sizeof(words));
+    struct ips_thing thing =
+        ips_thing(b, !ips_sync_known.barrier || words[3] != 0);
+    struct ips_moment call = ips_at_call();
+    int r = SREAL(pthread_barrier_wait)(b);
+    bool serial = r == PTHREAD_BARRIER_SERIAL_THREAD;
+    if (r == 0 || serial)
+        ips_sync_acquired(IPS_SYNC_BARRIER, &thing, call, ips_at_return(&call),
+                          serial, 0, IPS_SITE);
+    return r;
+}
+
+/* --- once
+ * ------------------------------------------------------------------------------
+ */
+
+/* In the control word. */
+#define ONCE_DONE 2
+
+/* The real call runs `once_here` instead of the program's function, to learn
+ * that it was we who ran it. A once inside it has its own. */
+struct once {
+    void (*fn)(void);
+    bool ran;
+};
+static IPS_TLS struct once *once_now;
+
+static void once_here(void)
+{
+    struct once *o = once_now;
+    o->fn();
+    o->ran = true;
+}
+
+#define ONCE(control, real_call)                                               \
+    do {                                                                       \
+        struct once o = {fn, false};                                           \
+        struct ips_thing thing = ips_thing(control, false);                    \
+        struct ips_moment call = ips_at_call();                                \
+        once_now = &o;                                                         \
+        real_call;                                                             \
+        struct ips_moment ret = ips_at_return(&call);                          \
+        if (ips_sub_sat(ret.t, call.t) < ips_wrap_blocked)                     \
+            break; /* nobody slept for so short a time */                      \
+        if (o.ran)                                                             \
+            ips_sync_released(IPS_SYNC_ONCE, &thing, call, -1, IPS_SITE);      \
+        else if (ips_was_blocked(&call, &ret))                                 \
+            ips_sync_acquired(IPS_SYNC_ONCE, &thing, call, ret, 0, 0,          \
+                              IPS_SITE);                                       \
+    } while (0)
+
+static bool once_done(const int *control)
+{
+    return __atomic_load_n(control, __ATOMIC_ACQUIRE) & ONCE_DONE;
+}
+
+IPS_EXPORT int pthread_once(pthread_once_t *control, void (*fn)(void))
+{
+    if (unlikely(!ips_sync_on()) || likely(once_done(control)))
+        return SREAL(pthread_once)(control, fn);
+    int r = 0;
+    ONCE(control, r = SREAL(pthread_once)(control, once_here));
+    return r;
+}
+
+IPS_EXPORT void call_once(once_flag *flag, void (*fn)(void))
+{
+    if (unlikely(!ips_sync_on()) ||
+        likely(once_done((const int *)(const void *)flag)))
+        SREAL(call_once)(flag, fn);
+    else
+        ONCE(flag, SREAL(call_once)(flag, once_here));
+}

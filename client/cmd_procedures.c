@@ -1,0 +1,200 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/command.h"
+
+static const struct ipsq_column columns[] = {
+    {"object", "OBJECT", IPSQ_TEXT},
+    {"self_ns", "SELF", IPSQ_NS},
+    {"self_share", "SHARE", IPSQ_SHARE},
+    {"self_low_ns", "LOW", IPSQ_NS},
+    {"self_high_ns", "HIGH", IPSQ_NS},
+    {"total_ns", "TOTAL", IPSQ_NS},
+    {"samples", "SAMPLES", IPSQ_COUNT},
+    {"calls", "CALLS", IPSQ_COUNT},
+    {"counted_from_ns", NULL, IPSQ_NS},
+    {"exact", NULL, IPSQ_BOOL},
+    {"procedure", "PROCEDURE", IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT},
+    {"file", NULL, IPSQ_TEXT},
+    {"line", NULL, IPSQ_COUNT},
+    {"place", "PLACE", IPSQ_TEXT},
+};
+#define WITH_OBJECT columns
+#define WITHOUT_OBJECT (columns + 1)
+
+static const char *base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static struct ipsq_cell real_share(uint64_t part, uint64_t whole)
+{
+    return ipsq_real(whole ? (double)part / (double)whole
+                           : IPS_UNMEASURED_REAL);
+}
+
+/* "loop.c:12 (solver)": where it is, short enough to read. */
+static const char *place(const Ips__ProcedureRow *r, char *out, size_t room)
+{
+    if (*r->file && r->line)
+        snprintf(out, room, "%s:%u (%s)", base(r->file), r->line,
+                 base(r->module));
+    else
+        snprintf(out, room, "%s%s%s", *r->module ? "(" : "", base(r->module),
+                 *r->module ? ")" : "");
+    return out;
+}
+
+static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
+                    uint64_t cpu_ns, bool with_object, char *text, size_t room)
+{
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    if (with_object)
+        *cell++ = ipsq_text(r->object);
+    *cell++ = ipsq_count(r->self_ns);
+    *cell++ = real_share(r->self_ns, cpu_ns);
+    *cell++ = ipsq_count(r->self_low_ns);
+    *cell++ = ipsq_count(r->self_high_ns);
+    *cell++ = ipsq_count(r->total_ns);
+    *cell++ = ipsq_count(r->samples);
+    *cell++ = ipsq_count(r->calls);
+    *cell++ =
+        ipsq_count(r->counted_from_ns ? r->counted_from_ns : IPS_UNMEASURED);
+    *cell++ = ipsq_bool(r->exact);
+    *cell++ = ipsq_text(r->procedure);
+    *cell++ = ipsq_text(r->module);
+    *cell++ = ipsq_text(r->file);
+    *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
+    *cell++ = ipsq_text(place(r, text, room));
+}
+
+static void add_unsampled(struct ipsq_table *t,
+                          const Ips__ProcedureTotals *totals, bool with_object)
+{
+    Ips__ProcedureRow r = IPS__PROCEDURE_ROW__INIT;
+    char text[8];
+    r.procedure = ips_wire_text("[unsampled]");
+    r.self_ns = totals->unsampled_ns;
+    r.self_low_ns = r.self_high_ns = r.total_ns = IPS_UNMEASURED;
+    r.calls = IPS_UNMEASURED;
+    add_row(t, &r, totals->cpu_ns, with_object, text, sizeof(text));
+    struct ipsq_cell *last = t->cells + (t->row_count - 1) * t->column_count;
+    last[t->column_count - 1] = ipsq_text("");
+}
+
+static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
+{
+    double n = (double)t->samples;
+    uint64_t sampled = t->sampled_ns - t->exact_ns;
+    ipsq_out_value(out, IPSQ_NS, "cpu_ns", "cpu", ipsq_count(t->cpu_ns));
+    ipsq_out_value(out, IPSQ_NS, "sampled_ns", NULL, ipsq_count(sampled));
+    ipsq_out_value(out, IPSQ_NS, "exact_ns", NULL, ipsq_count(t->exact_ns));
+    ipsq_out_value(out, IPSQ_NS, "unsampled_ns", NULL,
+                   ipsq_count(t->unsampled_ns));
+    ipsq_out_value(out, IPSQ_COUNT, "samples", "samples",
+                   ipsq_count(t->samples));
+    ipsq_out_value(out, IPSQ_NS, "period_ns", "one each",
+                   ipsq_count(t->samples ? (uint64_t)((double)sampled / n)
+                                         : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "asked_period_ns", "asked for",
+                   ipsq_count(t->samples ? (uint64_t)((double)t->asked_ns / n)
+                                         : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_COUNT, "procedure_count", NULL,
+                   ipsq_count(t->rows));
+}
+
+struct whole {
+    struct ipsq_rows rows;
+    char *texts;
+};
+#define PLACE_BYTES 256
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 const Ips__ProceduresAnswer *a, struct whole *w,
+                 struct ips_err *err)
+{
+    struct ipsq_table t;
+    struct ipsq_out out;
+    bool with_object = o->by && strcmp(o->by, "process") == 0;
+    w->texts = calloc(w->rows.count + 1, PLACE_BYTES);
+    if (!w->texts)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
+                   ipsq_text(o->object ? o->object : "/"));
+    ipsq_out_value(&out, IPSQ_TEXT, "by", NULL,
+                   ipsq_text(o->by ? o->by : "procedure"));
+    put_totals(&out, a->totals);
+    ipsq_table_init(&t, "procedures",
+                    with_object ? WITH_OBJECT : WITHOUT_OBJECT,
+                    IPSQ_COUNT_OF(columns) - !with_object);
+    for (size_t i = 0; i < w->rows.count; i++)
+        add_row(&t, w->rows.row[i], a->totals->cpu_ns, with_object,
+                w->texts + i * PLACE_BYTES, PLACE_BYTES);
+    if (a->totals->unsampled_ns > 0)
+        add_unsampled(&t, a->totals, with_object);
+    ipsq_out_table(&out, &t, "");
+    ipsq_table_release(&t);
+    if (w->rows.count < a->totals->rows)
+        ipsq_out_line(&out, "%zu of %llu procedures", w->rows.count,
+                      (unsigned long long)a->totals->rows);
+    ipsq_out_certificate(&out, a->certificate);
+    return ipsq_out_end(&out, err);
+}
+
+static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    struct whole *w = arg;
+    if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
+        return 0; /* ipsq_expect says so */
+    return ipsq_rows_add(&w->rows, reply->procedures->rows,
+                         reply->procedures->n_rows, err);
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__ProceduresAsk ask = IPS__PROCEDURES_ASK__INIT;
+    const Ips__Reply *last = NULL;
+    struct whole whole = {0};
+    (void)self;
+    rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
+    rq.procedures = &ask;
+    ask.object = ips_wire_text(o->object ? o->object : "/");
+    ask.by = ips_wire_text(o->by ? o->by : "procedure");
+    ask.top = o->top;
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, take_piece, &whole, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PROCEDURES, err);
+    if (rc == 0 && !last->procedures->totals)
+        rc = ips_err_set(err, IPS_E_PROTOCOL, "an answer without its totals");
+    if (rc == 0)
+        rc = print(o, rq.run, last->procedures, &whole, err);
+    ipsq_rows_release(&whole.rows);
+    free(whole.texts);
+    return rc < 0 ? rc : ipsq_certified(last->procedures->certificate);
+}
+
+const struct ipsq_command ipsq_cmd_procedures = {
+    .name = "procedures",
+    .usage = "[RUN] [--object OBJECT] [--by WHAT] [--top N]",
+    .summary = "which procedures the CPU time was spent in",
+    .help =
+        "SELF is CPU time in the procedure itself, TOTAL with what it called. "
+        "Of sampled\nprocedures LOW and HIGH are the 95% interval of SELF, and "
+        "SAMPLES what it rests on;\nPLACE is where the procedure is declared "
+        "(--by line: the line that ran), as far as\ndebug information tells. "
+        "[unsampled] is CPU time that no sample stands for.\n",
+    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) | IPSQ_HAS(TOP),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

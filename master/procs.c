@@ -1,0 +1,115 @@
+#include "master/procs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+
+#define Z95 1.959963984540054 /* 97.5% of the normal distribution */
+
+static int by_key(const void *va, const void *vb)
+{
+    const Ips__ProcedureRow *a = *(Ips__ProcedureRow *const *)va;
+    const Ips__ProcedureRow *b = *(Ips__ProcedureRow *const *)vb;
+    int d = strcmp(a->object, b->object);
+    if (d == 0)
+        d = strcmp(a->procedure, b->procedure);
+    if (d == 0)
+        d = strcmp(a->module, b->module);
+    if (d == 0)
+        d = strcmp(a->file, b->file);
+    return d ? d : (a->line > b->line) - (a->line < b->line);
+}
+
+static int by_cost(const void *va, const void *vb)
+{
+    const Ips__ProcedureRow *a = *(Ips__ProcedureRow *const *)va;
+    const Ips__ProcedureRow *b = *(Ips__ProcedureRow *const *)vb;
+    if (a->self_ns != b->self_ns)
+        return a->self_ns < b->self_ns ? 1 : -1;
+    if (a->total_ns != b->total_ns)
+        return a->total_ns < b->total_ns ? 1 : -1;
+    return by_key(va, vb);
+}
+
+static void add(Ips__ProcedureRow *into, const Ips__ProcedureRow *r)
+{
+    into->self_ns = ips_add_sat(into->self_ns, r->self_ns);
+    into->total_ns = ips_add_sat(into->total_ns, r->total_ns);
+    into->samples = ips_add_sat(into->samples, r->samples);
+    if (into->calls == IPS_UNMEASURED)
+        into->calls = r->calls;
+    else if (r->calls != IPS_UNMEASURED)
+        into->calls = ips_add_sat(into->calls, r->calls);
+    into->exact = into->exact || r->exact;
+    if (r->counted_from_ns &&
+        (!into->counted_from_ns || r->counted_from_ns < into->counted_from_ns))
+        into->counted_from_ns = r->counted_from_ns;
+}
+
+size_t procs_merge(Ips__ProcedureRow **rows, size_t count)
+{
+    size_t n = 0;
+    if (count == 0)
+        return 0;
+    qsort(rows, count, sizeof(Ips__ProcedureRow *), by_key);
+    for (size_t i = 0; i < count; i++) {
+        if (n > 0 && by_key(&rows[n - 1], &rows[i]) == 0)
+            add(rows[n - 1], rows[i]);
+        else
+            rows[n++] = rows[i];
+    }
+    qsort(rows, n, sizeof(Ips__ProcedureRow *), by_cost);
+    return n;
+}
+
+void procs_wilson(double p, double n, double *low, double *high)
+{
+    *low = 0;
+    *high = 1;
+    if (!(n > 0) || !(p >= 0) || !(p <= 1))
+        return;
+    double z2 = Z95 * Z95;
+    double middle = p + z2 / (2 * n);
+    double spread = Z95 * sqrt(p * (1 - p) / n + z2 / (4 * n * n));
+    *low = fmax(0, (middle - spread) / (1 + z2 / n));
+    *high = fmin(1, (middle + spread) / (1 + z2 / n));
+}
+
+/* Rounded, within what the type holds. */
+static uint64_t whole_ns(double ns)
+{
+    return ns >= 9e18 ? UINT64_MAX : (uint64_t)llround(ns);
+}
+
+void procs_intervals(Ips__ProcedureRow **rows, size_t count,
+                     const Ips__ProcedureTotals *t)
+{
+    double sampled = (double)ips_sub_sat(t->sampled_ns, t->exact_ns);
+    double n = t->squares > 0 ? sampled * sampled / t->squares : 0;
+    for (size_t i = 0; i < count; i++) {
+        Ips__ProcedureRow *r = rows[i];
+        double low, high;
+        r->self_low_ns = r->self_high_ns = r->self_ns;
+        if (r->samples == 0 || r->exact || !(sampled > 0))
+            continue;
+        procs_wilson((double)r->self_ns / sampled, n, &low, &high);
+        r->self_low_ns = ips_min_u64(r->self_ns, whole_ns(low * sampled));
+        r->self_high_ns = ips_max_u64(r->self_ns, whole_ns(high * sampled));
+    }
+}
+
+void procs_add_totals(Ips__ProcedureTotals *sum,
+                      const Ips__ProcedureTotals *more)
+{
+    sum->cpu_ns = ips_add_sat(sum->cpu_ns, more->cpu_ns);
+    sum->sampled_ns = ips_add_sat(sum->sampled_ns, more->sampled_ns);
+    sum->unsampled_ns = ips_add_sat(sum->unsampled_ns, more->unsampled_ns);
+    sum->samples = ips_add_sat(sum->samples, more->samples);
+    sum->asked_ns = ips_add_sat(sum->asked_ns, more->asked_ns);
+    sum->exact_ns = ips_add_sat(sum->exact_ns, more->exact_ns);
+    sum->squares += more->squares;
+    sum->threads = ips_add_sat(sum->threads, more->threads);
+    sum->exact_threads = ips_add_sat(sum->exact_threads, more->exact_threads);
+}

@@ -1,0 +1,27 @@
+/*
+ * Rows of procedures of several machines and processes as one list. Pure.
+ * Source: IPS-2, IPS-7; Wilson 1927; Kish 1965 (effective sample size).
+ */
+#ifndef IPS_MASTER_PROCS_H
+#define IPS_MASTER_PROCS_H
+
+#include "proto/message.h"
+
+/* Adds up rows of equal (object, procedure, module, file, line); greatest self
+ * first, then total, then name. Returns how many are left. The rows are
+ * changed and moved. */
+size_t procs_merge(Ips__ProcedureRow **rows, size_t count);
+
+/* self_low_ns and self_high_ns: of sampled rows the 95% interval, of exact
+ * ones self_ns itself. */
+void procs_intervals(Ips__ProcedureRow **rows, size_t count,
+                     const Ips__ProcedureTotals *totals);
+
+void procs_add_totals(Ips__ProcedureTotals *sum,
+                      const Ips__ProcedureTotals *more);
+
+/* Wilson's 95% interval of a share p seen in n samples (n need not be whole).
+ */
+void procs_wilson(double p, double n, double *low, double *high);
+
+#endif

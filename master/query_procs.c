@@ -1,0 +1,253 @@
+/*
+ * What was spent in which procedure, from the slaves that have the samples and
+ * the binaries; merged here over machines, and over processes unless asked by
+ * process. Category 2 of IPS-9.
+ *
+ * The interval of a sampled share is Wilson's, 95%, of p = self/sampled with
+ * Kish's effective number of samples, (sum of weights)^2 / sum of their
+ * squares, scaled to the sampled CPU: of equally weighted samples the very
+ * interval of n out of N, wider where few samples stand for much.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/certificate.h"
+#include "master/gather.h"
+#include "master/part.h"
+#include "master/procs.h"
+
+#define ROWS_A_REPLY 4096
+
+struct asked {
+    Ips__ProcedureRow **rows; /* borrowed from kept messages */
+    uint32_t count;
+    uint32_t *part_first; /* [parts + 1] rows of each active part */
+    Ips__ProcedureTotals totals;
+    uint32_t at; /* part being asked */
+};
+
+static void release(struct query *q)
+{
+    struct asked *a = q->data;
+    if (a) {
+        free(a->rows);
+        free(a->part_first);
+        free(a);
+    }
+    q->data = NULL;
+    gather_release(q);
+}
+
+static void no_memory(struct query *q)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    query_fail(q, &err);
+}
+
+/* ---- the answer ---- */
+
+static void put_notes(const struct query *q, struct arena *a,
+                      struct certificate *c)
+{
+    const Ips__ProcedureTotals *t = &((struct asked *)q->data)->totals;
+    if (t->samples > 0)
+        certificate_note(
+            a, c,
+            arena_printf(a,
+                         "%" PRIu64 " samples, one each %.2f ms of CPU (asked "
+                         "for: %.2f ms)",
+                         t->samples,
+                         (double)(t->sampled_ns - t->exact_ns) / 1e6 /
+                             (double)t->samples,
+                         (double)t->asked_ns / 1e6 / (double)t->samples));
+    if (t->unsampled_ns > 0 && t->cpu_ns > 0)
+        certificate_note(
+            a, c,
+            arena_printf(a,
+                         "%.1f%% of the CPU time is in no sample and in no "
+                         "procedure: [unsampled]",
+                         100.0 * (double)t->unsampled_ns / (double)t->cpu_ns));
+}
+
+/* One reply where it fits a frame; else pieces, the last with the rest. */
+static void send_rows(struct query *q, struct arena *arena,
+                      Ips__ProcedureRow **rows, size_t count)
+{
+    struct asked *a = q->data;
+    struct certificate c;
+    Ips__ProceduresAnswer answer = IPS__PROCEDURES_ANSWER__INIT;
+    certificate_fill(q, arena, &c);
+    put_notes(q, arena, &c);
+    answer.certificate = &c.msg;
+    answer.totals = &a->totals;
+    answer.rows = rows;
+    answer.n_rows = count;
+    while (answer.n_rows > ROWS_A_REPLY &&
+           ips__procedures_answer__get_packed_size(&answer) >
+               QUERY_REPLY_BYTES) {
+        Ips__ProceduresAnswer piece = IPS__PROCEDURES_ANSWER__INIT;
+        Ips__Reply reply = IPS__REPLY__INIT;
+        piece.rows = answer.rows;
+        piece.n_rows = ROWS_A_REPLY;
+        answer.rows += ROWS_A_REPLY;
+        answer.n_rows -= ROWS_A_REPLY;
+        reply.answer_case = IPS__REPLY__ANSWER_PROCEDURES;
+        reply.procedures = &piece;
+        query_send(q, &reply);
+    }
+    Ips__Reply reply = IPS__REPLY__INIT;
+    reply.answer_case = IPS__REPLY__ANSWER_PROCEDURES;
+    reply.procedures = &answer;
+    query_answer(q, &reply);
+}
+
+/* Nothing to show: says why, and what to do. False: there is something. */
+static bool refuse(struct query *q)
+{
+    const struct asked *a = q->data;
+    const char *object = q->request->procedures->object;
+    char missing[800];
+    struct ips_err err = {0};
+    gather_missing_text(q, missing, sizeof(missing));
+    if (a->totals.threads == 0)
+        ips_err_set(&err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
+                    "no object %s in run %s%s%s", object, q->run,
+                    *missing ? "; not asked: " : "", missing);
+    else if (a->count == 0)
+        ips_err_set(&err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
+                    "nothing is known of procedures in run %s%s%s: no thread "
+                    "used as much CPU time as lies between two samples, or "
+                    "procedures were off. Measure again with ipsrun "
+                    "--procedures=sample --rate 1 (ms of CPU time)%s%s",
+                    q->run, *object && strcmp(object, "/") ? ", " : "",
+                    *object && strcmp(object, "/") ? object : "",
+                    *missing ? "; not asked: " : "", missing);
+    if (err.code)
+        query_fail(q, &err);
+    return err.code != 0;
+}
+
+static void answer(struct query *q)
+{
+    struct asked *a = q->data;
+    const Ips__ProceduresAsk *ask = q->request->procedures;
+    struct arena arena = {0};
+    size_t count = 0;
+    bool by_process = strcmp(ask->by, "process") == 0;
+    if (refuse(q))
+        return;
+    Ips__ProcedureRow **rows =
+        arena_alloc(&arena, (a->count + 1) * sizeof(*rows));
+    for (uint32_t p = 0; rows && p < q->gather.count; p++)
+        for (uint32_t i = a->part_first[p]; i < a->part_first[p + 1]; i++) {
+            char object[OBJECT_BYTES];
+            Ips__ProcedureRow *r = arena_alloc(&arena, sizeof(*r));
+            if (!r)
+                break;
+            *r = *a->rows[i];
+            r->object = ips_wire_text("");
+            if (by_process) {
+                part_process_object(q->gather.active[p], r->process, object);
+                r->object = arena_printf(&arena, "%s", object);
+            }
+            rows[count++] = r;
+        }
+    if (arena.failed || !rows) {
+        no_memory(q);
+    } else {
+        count = procs_merge(rows, count);
+        procs_intervals(rows, count, &a->totals);
+        a->totals.rows = count;
+        send_rows(q, &arena, rows,
+                  ask->top && ask->top < count ? (size_t)ask->top : count);
+    }
+    arena_release(&arena);
+}
+
+/* ---- asking ---- */
+
+static int take(struct query *q, struct part *p, const Ips__Reply *reply,
+                struct ips_err *err)
+{
+    struct asked *a = q->data;
+    if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES ||
+        (reply->last && !reply->procedures->totals))
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ProceduresAsk");
+    const Ips__ProceduresAnswer *r = reply->procedures;
+    for (size_t i = 0; i < r->n_rows; i++)
+        if (r->rows[i]->process >= p->t.proc_count)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "procedure row %zu names no process", i);
+    if (!query_keep(q, p) ||
+        !part_append(&a->rows, &a->count, (void *const *)r->rows, r->n_rows))
+        return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
+    if (reply->last)
+        procs_add_totals(&a->totals, r->totals);
+    return 0;
+}
+
+static void ask_next(struct query *q);
+
+static void asked_one(struct query *q)
+{
+    struct asked *a = q->data;
+    a->part_first[++a->at] = a->count;
+    ask_next(q);
+}
+
+/* One part after the other, so that the rows of each lie together. */
+static void ask_next(struct query *q)
+{
+    struct asked *a = q->data;
+    const Ips__ProceduresAsk *asked = q->request->procedures;
+    while (a->at < q->gather.count &&
+           !part_concerned(q->gather.active[a->at]->machine, asked->object))
+        a->part_first[++a->at] = a->count;
+    if (a->at == q->gather.count) {
+        answer(q);
+        return;
+    }
+    struct part *p = q->gather.active[a->at];
+    Ips__ProceduresAsk ask = IPS__PROCEDURES_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    ask.object = asked->object;
+    ask.by = asked->by;
+    ask.machine = p->machine;
+    ask.generation = p->sync->generation;
+    request.ask_case = IPS__REQUEST__ASK_PROCEDURES;
+    request.procedures = &ask;
+    query_round(q, take, asked_one);
+    query_ask(q, p, &request, true);
+    query_await(q);
+}
+
+static void gathered(struct query *q)
+{
+    struct asked *a = q->data;
+    a->part_first = calloc((size_t)q->gather.count + 1, sizeof(*a->part_first));
+    if (a->part_first)
+        ask_next(q);
+    else
+        no_memory(q);
+}
+
+static void start(struct query *q)
+{
+    struct asked *a = calloc(1, sizeof(*a));
+    if (!a) {
+        no_memory(q);
+        return;
+    }
+    ips__procedure_totals__init(&a->totals);
+    q->data = a;
+    gather_start(q, GATHER_TABLE, gathered);
+}
+
+const struct query_kind query_procedures = {.name = "procedures",
+                                            .exclusive = true,
+                                            .start = start,
+                                            .release = release};

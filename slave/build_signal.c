@@ -1,0 +1,183 @@
+/* Signals: which KILL, or which child's end, each taking of one hangs on.
+ *
+ * ALGORITHMS 1: "newest kill of that (sender, signal) -> handler, sigwait,
+ * signalfd, EINTR; child END -> SIGCHLD". The taking tells sender and signal;
+ * the newest KILL of that process before it that can have meant the taker, and
+ * carried the same value, is its cause. A taking whose sender is not here - a
+ * terminal, a timer, an untraced process - has no arc and no node, and neither
+ * has a KILL that nobody took. */
+#include <signal.h>
+
+#include "slave/build_internal.h"
+
+/* A process sends at most so many signals of one kind to others between the
+ * one that was taken and the taking; the search ends there. */
+#define LOOK_BACK 256u
+
+struct index {
+    const struct build *b;
+    uint32_t *kills; /* by (pid namespace, sender, signal, t) */
+    uint32_t *procs; /* by (pid namespace, pid, start) */
+};
+
+static const struct ips_segment_header *head_of(const struct build *b,
+                                                uint32_t stream)
+{
+    return &b->streams[stream].in->head;
+}
+
+static int cmp_kill(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    const struct b_kill *x = &b->kills.v[i], *y = &b->kills.v[k];
+    CMP3(head_of(b, x->stream)->pidns, head_of(b, y->stream)->pidns);
+    CMP3(head_of(b, x->stream)->pid, head_of(b, y->stream)->pid);
+    CMP3(x->sig, y->sig);
+    CMP3(x->t, y->t);
+    CMP3(i, k);
+    return 0;
+}
+
+static int cmp_proc(const void *va, const void *vb, void *arg)
+{
+    const struct ips_proc *procs = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    CMP3(procs[i].pidns, procs[k].pidns);
+    CMP3(procs[i].pid, procs[k].pid);
+    CMP3(procs[i].start_ns, procs[k].start_ns);
+    CMP3(i, k);
+    return 0;
+}
+
+/* ---- one taking ---- */
+
+static bool meant(const struct build *b, const struct b_kill *k,
+                  const struct b_taking *y)
+{
+    const struct ips_segment_header *to = head_of(b, y->stream);
+    if (k->tid)
+        return k->tid == to->tid && (k->pid == 0 || k->pid == to->pid);
+    return k->to_group || k->pid == to->pid;
+}
+
+/* Kill i is of (sender, signal) of taking y: < 0 it comes before those, 0 it
+ * is one before the taking, > 0 it comes after. */
+static int kill_place(const struct build *b, uint32_t i,
+                      const struct b_taking *y)
+{
+    const struct b_kill *k = &b->kills.v[i];
+    CMP3(head_of(b, k->stream)->pidns, head_of(b, y->stream)->pidns);
+    CMP3(head_of(b, k->stream)->pid, y->from);
+    CMP3(k->sig, y->sig);
+    return k->t > y->t ? 1 : 0;
+}
+
+static uint32_t find_kill(const struct index *x, const struct b_taking *y)
+{
+    const struct build *b = x->b;
+    uint32_t low = 0, high = b->kills.n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (kill_place(b, x->kills[mid], y) <= 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (uint32_t n = 0; n < LOOK_BACK && low > 0; n++) {
+        uint32_t i = x->kills[--low];
+        const struct b_kill *k = &b->kills.v[i];
+        if (kill_place(b, i, y) != 0)
+            break;
+        bool differs = y->value && k->value && y->value != k->value;
+        if (!differs && meant(b, k, y))
+            return i;
+    }
+    return IPS_NONE;
+}
+
+/* The process of that pid whose end a SIGCHLD tells of. */
+static uint32_t find_child(const struct index *x, const struct b_taking *y)
+{
+    const struct build *b = x->b;
+    const struct ips_proc *procs = b->out->procs;
+    uint64_t pidns = head_of(b, y->stream)->pidns;
+    uint32_t low = 0, high = b->out->proc_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        const struct ips_proc *p = &procs[x->procs[mid]];
+        bool before = p->pidns != pidns   ? p->pidns < pidns
+                      : p->pid != y->from ? p->pid < y->from
+                                          : p->start_ns <= y->t;
+        if (before)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == 0)
+        return IPS_NONE;
+    uint32_t p = x->procs[low - 1];
+    return procs[p].pid == y->from && procs[p].pidns == pidns &&
+                   b->procs[p].end_chain != IPS_NONE
+               ? p
+               : IPS_NONE;
+}
+
+static bool tells_an_end(const struct b_taking *y)
+{
+    return y->sig == SIGCHLD &&
+           (y->code == CLD_EXITED || y->code == CLD_KILLED ||
+            y->code == CLD_DUMPED);
+}
+
+static bool was_sent(const struct b_taking *y)
+{
+    return y->code == SI_USER || y->code == SI_TKILL || y->code == SI_QUEUE;
+}
+
+int b_signals(struct build *b)
+{
+    struct index x = {.b = b};
+    int rc = IPS_E_NO_MEMORY;
+    if (b->takings.n == 0)
+        return 0;
+    x.kills = b_calloc(b->kills.n, sizeof(*x.kills), b->err);
+    x.procs = b_calloc(b->out->proc_count, sizeof(*x.procs), b->err);
+    if (!x.kills || !x.procs)
+        goto out;
+    for (uint32_t i = 0; i < b->kills.n; i++)
+        x.kills[i] = i;
+    for (uint32_t i = 0; i < b->out->proc_count; i++)
+        x.procs[i] = i;
+    qsort_r(x.kills, b->kills.n, sizeof(*x.kills), cmp_kill, b);
+    qsort_r(x.procs, b->out->proc_count, sizeof(*x.procs), cmp_proc,
+            b->out->procs);
+    for (uint32_t i = 0; i < b->takings.n; i++) {
+        struct b_taking *y = &b->takings.v[i];
+        if (y->from == 0)
+            continue;
+        if (tells_an_end(y))
+            y->child = find_child(&x, y);
+        else if (was_sent(y))
+            y->kill = find_kill(&x, y);
+        if (y->kill != IPS_NONE)
+            b->kills.v[y->kill].taken = true;
+    }
+    rc = 0;
+out:
+    free(x.kills);
+    free(x.procs);
+    return rc;
+}
+
+void b_signal_arcs(struct build *b)
+{
+    for (uint32_t i = 0; i < b->takings.n; i++) {
+        const struct b_taking *y = &b->takings.v[i];
+        if (y->kill != IPS_NONE)
+            b_cross(b, y->node, b->kills.v[y->kill].node, IPS_X_SIGNAL, 0);
+        else if (y->child != IPS_NONE)
+            b_cross(b, y->node, b_end_node(b, b->procs[y->child].end_chain),
+                    IPS_X_SIGNAL, 0);
+    }
+}

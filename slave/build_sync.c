@@ -1,0 +1,277 @@
+/* Locks and their like: which RELEASE let the thread of each ACQUIRE go.
+ *
+ * Before the nodes are made, because a RELEASE becomes a node only where it let
+ * somebody go: a program may give back a contended lock a million times.
+ *
+ * Of an object's releases, by other threads, the newest that began before the
+ * waiter returned and was not over before the waiter asked is the one. Posts
+ * and signals let one go each: waiters take them from the last return
+ * backwards, so the first to return has the first of the posts. Where two
+ * threads' calls overlap, either may have been the one: counted as ambiguous.
+ * Where there is none (a release that nobody recorded: by an untraced process,
+ * or in the few ns after the releaser looked for waiters), the wait has no arc
+ * and is counted.
+ *
+ * A wait for a condition has a second record, for its mutex: that has a cause
+ * of its own only where the mutex was let go after the signal.
+ *
+ * A barrier lets go with its last arrival. Rounds are told apart by time: who
+ * arrives after somebody of a round has left belongs to the next one. */
+#include <errno.h>
+
+#include "slave/build_internal.h"
+
+/* As the agent writes `value` (agent/wrap_sync.h). */
+#define VALUE_AFTER_COND 1
+/* Releases looked at for one waiter: all of a burst of posts. */
+#define LOOK_BACK 512u
+
+/* Both sides of a rwlock are one object. */
+static uint8_t class_of(uint32_t kind)
+{
+    return (uint8_t)(kind == IPS_SYNC_RDLOCK ? IPS_SYNC_WRLOCK : kind);
+}
+
+static bool got_it(const struct b_sync *s)
+{
+    return s->err == 0 || s->err == EOWNERDEAD;
+}
+
+static bool after_cond(const struct b_sync *s)
+{
+    return !s->release && s->kind == IPS_SYNC_MUTEX &&
+           s->value == VALUE_AFTER_COND;
+}
+
+static uint32_t chain_of(const struct build *b, const struct b_sync *s)
+{
+    return b->streams[s->stream].chain;
+}
+
+/* ---- order ---- */
+
+static int cmp_object(const struct b_sync *x, const struct b_sync *y)
+{
+    CMP3(x->image, y->image);
+    CMP3(x->dev, y->dev);
+    CMP3(x->ino, y->ino);
+    CMP3(x->object, y->object);
+    CMP3(class_of(x->kind), class_of(y->kind));
+    return 0;
+}
+
+/* By object; of each the releases first, by their beginning. */
+static int cmp_sync(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    const struct b_sync *x = &b->syncs.v[i], *y = &b->syncs.v[k];
+    int c = cmp_object(x, y);
+    if (c)
+        return c;
+    CMP3(y->release, x->release);
+    CMP3(x->t, y->t);
+    CMP3(i, k);
+    return 0;
+}
+
+static int cmp_return(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    CMP3(b->syncs.v[k].t_ret, b->syncs.v[i].t_ret); /* last first */
+    CMP3(k, i);
+    return 0;
+}
+
+/* ---- one object ---- */
+
+struct object {
+    struct build *b;
+    uint32_t *release, releases; /* indices of its records, by t */
+    uint32_t *acquire, acquires;
+};
+
+/* How many it may let go: the rest of `left`, else any number. */
+static bool has_left(const struct b_sync *r)
+{
+    bool counts = r->kind == IPS_SYNC_SEMAPHORE || r->kind == IPS_SYNC_COND ||
+                  r->kind == IPS_SYNC_FUTEX;
+    return !counts || r->value < 0 || r->left > 0;
+}
+
+/* Is another thread's release, one place earlier or later, as likely? */
+static bool overlaps(const struct object *o, uint32_t at, uint32_t acquirer)
+{
+    const struct b_sync *v = o->b->syncs.v, *r = &v[o->release[at]];
+    for (uint32_t k = at ? at - 1 : 0; k <= at + 1 && k < o->releases; k++) {
+        const struct b_sync *x = &v[o->release[k]];
+        uint32_t c = chain_of(o->b, x);
+        if (k != at && c != chain_of(o->b, r) && c != acquirer &&
+            x->t < r->t_ret && r->t < x->t_ret)
+            return true;
+    }
+    return false;
+}
+
+/* The release that let `a` go, at `earliest` or later; or IPS_NONE. */
+static uint32_t find_release(const struct object *o, const struct b_sync *a,
+                             uint64_t earliest, bool *doubtful)
+{
+    struct b_sync *v = o->b->syncs.v;
+    uint32_t low = 0, high = o->releases, mine = chain_of(o->b, a);
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (v[o->release[mid]].t <= a->t_ret)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (uint32_t n = 0; low > 0 && n < LOOK_BACK; n++) {
+        const struct b_sync *r = &v[o->release[--low]];
+        if (r->t < earliest)
+            break;
+        if (chain_of(o->b, r) == mine || r->t_ret < a->t || !has_left(r))
+            continue;
+        *doubtful = overlaps(o, low, mine);
+        return o->release[low];
+    }
+    return IPS_NONE;
+}
+
+static void match_one(const struct object *o, uint32_t index, bool after)
+{
+    struct build *b = o->b;
+    struct b_sync *a = &b->syncs.v[index];
+    uint64_t earliest = 0;
+    bool doubtful = false;
+    if (!got_it(a) || after_cond(a) != after)
+        return;
+    if (after) {
+        const struct b_sync *cond = index ? a - 1 : a;
+        if (cond->kind != IPS_SYNC_COND || cond->stream != a->stream ||
+            cond->t != a->t || cond->cause == IPS_NONE)
+            return;
+        earliest = b->syncs.v[cond->cause].t;
+    }
+    a->cause = find_release(o, a, earliest, &doubtful);
+    if (a->cause == IPS_NONE) {
+        /* A dead owner gave nothing back. */
+        b->out->counts.any_unmatched += !after && a->err == 0;
+        return;
+    }
+    struct b_sync *r = &b->syncs.v[a->cause];
+    r->used = true;
+    r->left -= r->left > 0;
+    b->out->counts.ambiguous += doubtful;
+}
+
+/* ---- barriers ---- */
+
+/* One round: its arrivals, in order, wait for the last. */
+static void match_round(const struct object *o, uint32_t first, uint32_t n)
+{
+    struct b_sync *v = o->b->syncs.v;
+    uint32_t serial = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct b_sync *a = &v[o->acquire[first + i]];
+        serial += a->value == 1;
+        a->arrived_before = i ? o->acquire[first + i - 1] : IPS_NONE;
+        a->cause = i + 1 < n ? o->acquire[first + n - 1] : IPS_NONE;
+        a->used = true;
+    }
+    o->b->out->counts.ambiguous += serial != 1;
+}
+
+static void match_barrier(const struct object *o)
+{
+    const struct b_sync *v = o->b->syncs.v;
+    for (uint32_t at = 0; at < o->acquires;) {
+        uint32_t n = 0;
+        uint64_t left = UINT64_MAX; /* when the first of the round returned */
+        for (; at + n < o->acquires; n++) {
+            const struct b_sync *a = &v[o->acquire[at + n]];
+            if (a->t > left)
+                break;
+            left = ips_min_u64(left, a->t_ret);
+        }
+        match_round(o, at, n);
+        at += n;
+    }
+}
+
+/* ---- all ---- */
+
+static void match_object(struct object *o, bool after)
+{
+    const struct b_sync *first = &o->b->syncs.v[o->acquire[0]];
+    if (first->kind == IPS_SYNC_BARRIER) {
+        if (!after)
+            match_barrier(o);
+        return;
+    }
+    if (!after)
+        qsort_r(o->acquire, o->acquires, sizeof(*o->acquire), cmp_return, o->b);
+    for (uint32_t i = 0; i < o->acquires; i++)
+        match_one(o, o->acquire[i], after);
+}
+
+static void each_object(struct build *b, uint32_t *order, bool after)
+{
+    for (uint32_t i = 0; i < b->syncs.n;) {
+        struct object o = {.b = b, .release = order + i};
+        const struct b_sync *first = &b->syncs.v[order[i]];
+        for (; i < b->syncs.n && b->syncs.v[order[i]].release &&
+               cmp_object(first, &b->syncs.v[order[i]]) == 0;
+             i++)
+            o.releases++;
+        o.acquire = order + i;
+        for (; i < b->syncs.n && !b->syncs.v[order[i]].release &&
+               cmp_object(first, &b->syncs.v[order[i]]) == 0;
+             i++)
+            o.acquires++;
+        if (o.acquires)
+            match_object(&o, after);
+    }
+}
+
+int b_sync_match(struct build *b)
+{
+    uint32_t *order = b_calloc(b->syncs.n, sizeof(*order), b->err);
+    if (!order)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < b->syncs.n; i++) {
+        struct b_sync *s = &b->syncs.v[i];
+        order[i] = i;
+        s->cause = s->arrived_before = IPS_NONE;
+        s->node = IPS_NO_NODE;
+        s->left = s->value > 0 ? s->value : 0;
+        s->image = s->dev || s->ino ? IPS_NONE : b->streams[s->stream].image;
+    }
+    qsort_r(order, b->syncs.n, sizeof(*order), cmp_sync, b);
+    each_object(b, order, false);
+    each_object(b, order, true);
+    free(order);
+    return 0;
+}
+
+void b_sync_arcs(struct build *b)
+{
+    for (uint32_t i = 0; i < b->syncs.n; i++) {
+        const struct b_sync *s = &b->syncs.v[i];
+        uint32_t node = s->node;
+        if (s->release || node == IPS_NO_NODE)
+            continue;
+        if (s->arrived_before != IPS_NONE) {
+            b_cross(b, node, b->syncs.v[s->arrived_before].node, IPS_X_RESOURCE,
+                    0);
+            b->out->counts.any++;
+        }
+        if (s->cause == IPS_NONE)
+            continue;
+        /* A barrier's node is the arrival; leaving comes after it. */
+        b_cross(b, node + (s->kind == IPS_SYNC_BARRIER),
+                b->syncs.v[s->cause].node, IPS_X_RESOURCE, 0);
+        b->out->counts.any++;
+    }
+}

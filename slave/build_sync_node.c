@@ -1,0 +1,72 @@
+/* ACQUIRE and RELEASE -> nodes: those that build_sync.c has matched. */
+#include "slave/build_node.h"
+
+/* The CPU of a wait that slept belongs to what comes after; that of one that
+ * span is no work. */
+static bool spun(const struct b_sync *s)
+{
+    return s->kind == IPS_SYNC_SPIN ||
+           (s->value == 2 && s->kind <= IPS_SYNC_SEMAPHORE &&
+            s->kind != IPS_SYNC_BARRIER && s->kind != IPS_SYNC_COND);
+}
+
+static int add_spin(struct maker *m, uint32_t node, uint64_t ns)
+{
+    struct build *b = m->b;
+    int rc = B_MORE(b->spins, b->err);
+    if (rc < 0)
+        return rc;
+    b->spins.v[b->spins.n++] = (struct b_spin){node, ns};
+    return 0;
+}
+
+static int on_acquire(struct maker *m, struct b_sync *s,
+                      const struct interval *v)
+{
+    struct build *b = m->b;
+    bool second = s->kind == IPS_SYNC_MUTEX && s->value == 1;
+    uint64_t waited = spun(s) ? v->t_ret - v->t : v->blocked_ns;
+    /* The second record of one wait counts with the first. */
+    if (waited >= B_BLOCKED_NS && !second)
+        b_count_wait(m, s->err ? IPS_WAIT_TIMER : IPS_WAIT_LOCK, waited);
+    if (s->err && !second && s->cause == IPS_NONE)
+        b->out->counts.idle++;
+    if (s->kind == IPS_SYNC_BARRIER) {
+        s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
+        b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+        return 0;
+    }
+    if (s->cause == IPS_NONE && !spun(s))
+        return 0;
+    s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,
+                     spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
+    return spun(s) ? add_spin(m, s->node, v->cpu_ret - v->cpu) : 0;
+}
+
+int b_on_sync(struct maker *m, const uint8_t *p)
+{
+    struct ips_rec_sync r;
+    struct build *b = m->b;
+    memcpy(&r, p, sizeof(r));
+    struct b_sync *s = &b->syncs.v[m->next_sync++];
+    struct interval v =
+        b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    if (!s->release)
+        return on_acquire(m, s, &v);
+    if (s->used)
+        s->node = b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
+    return 0;
+}
+
+/* Weights are made: what was burnt by spinning is in neither T nor t_max. */
+void b_sync_spins(struct build *b)
+{
+    struct ips_graph *g = &b->out->g;
+    for (uint32_t i = 0; i < b->spins.n; i++) {
+        const struct b_spin *s = &b->spins.v[i];
+        uint64_t *w = &g->w[s->node + 1]; /* END at the latest */
+        uint64_t cut = ips_min_u64(*w, s->ns);
+        *w -= cut;
+        b->out->counts.spin_ns = ips_add_sat(b->out->counts.spin_ns, cut);
+    }
+}

@@ -1,0 +1,131 @@
+/* Processes that were seen to begin, or to go on, without us: named by the
+ * agent's UNSEEN records ("untraced PID CAUSE PROGRAM", agent/exec_target.h)
+ * or known by their silence alone - a FORK whose child never spoke, an EXEC
+ * that nothing came after. */
+#include "slave/build_internal.h"
+
+#include <stdio.h>
+
+#define ROWS_MAX 64u
+
+struct untraced { /* an UNSEEN record, taken apart */
+    uint32_t pid;
+    char cause[24], program[200];
+};
+
+/* The word up to the blank or the end; what follows it. */
+static const char *word(const char *p, char *out, size_t size)
+{
+    size_t n = strcspn(p, " ");
+    snprintf(out, size, "%.*s", (int)ips_min_u64(n, size - 1), p);
+    return p[n] ? p + n + 1 : p + n;
+}
+
+static bool take_apart(const struct b_unseen *u, struct untraced *out)
+{
+    static const char head[] = "untraced ";
+    char text[512], pid[16];
+    snprintf(text, sizeof(text), "%.*s", (int)ips_min_u64(u->len, 511),
+             (const char *)u->text);
+    if (strncmp(text, head, sizeof(head) - 1) != 0)
+        return false;
+    const char *p = word(text + sizeof(head) - 1, pid, sizeof(pid));
+    out->pid = (uint32_t)strtoul(pid, NULL, 10);
+    p = word(p, out->cause, sizeof(out->cause));
+    snprintf(out->program, sizeof(out->program), "%s", p);
+    return true;
+}
+
+static struct ips_untraced *row_of(struct ips_built *o, const char *cause,
+                                   const char *program)
+{
+    for (uint32_t i = 0; i < o->untraced_count; i++)
+        if (strcmp(o->untraced[i].cause, cause) == 0 &&
+            strcmp(o->untraced[i].program, program) == 0)
+            return &o->untraced[i];
+    if (o->untraced_count == ROWS_MAX) { /* the last row is all the others' */
+        struct ips_untraced *last = &o->untraced[ROWS_MAX - 1];
+        snprintf(last->cause, sizeof(last->cause), "various");
+        last->program[0] = '\0';
+        return last;
+    }
+    struct ips_untraced *r = &o->untraced[o->untraced_count++];
+    snprintf(r->cause, sizeof(r->cause), "%s", cause);
+    snprintf(r->program, sizeof(r->program), "%s", program);
+    return r;
+}
+
+static void count(struct build *b, const char *cause, const char *program,
+                  uint32_t pid)
+{
+    struct ips_untraced *r = row_of(b->out, cause, program);
+    if (r->count++ == 0)
+        r->pid = pid;
+    b->out->counts.untraced++;
+}
+
+/* Does the process of this stream go on in another image after its EXEC? */
+static bool goes_on(const struct build *b, const struct b_stream *s)
+{
+    return s->image + 1 < b->image_count && b->images[s->image + 1].continues;
+}
+
+/* The agent cannot be sure that the kernel gives a program other rights: then
+ * it spoke after all. Of the other causes that means that an untraced program
+ * has become a traced one. */
+static bool spoke_after_all(const struct untraced *u, bool spoke)
+{
+    return spoke && strcmp(u->cause, "set-user-id") == 0;
+}
+
+static void take_unseen(struct build *b, const struct b_unseen *u)
+{
+    struct untraced t;
+    struct b_stream *s = &b->streams[u->stream];
+    if (!take_apart(u, &t))
+        return;
+    if (t.pid == s->in->head.pid) {
+        if (!s->exec_last || u->t > s->exec_ns || s->named_exec ||
+            spoke_after_all(&t, goes_on(b, s)))
+            return;
+        s->named_exec = true;
+    } else {
+        struct b_fork *f = u->fork == IPS_NONE ? NULL : &b->forks.v[u->fork];
+        if (!f || f->pid != t.pid || f->named || f->failed ||
+            spoke_after_all(&t, f->child != IPS_NONE))
+            return;
+        f->named = true;
+    }
+    count(b, t.cause, t.program, t.pid);
+}
+
+/* A process that is over, whose last act was an exec that nobody explained. */
+static void silent_exec(struct build *b, const struct b_stream *s)
+{
+    if (!s->exec_last || s->named_exec || goes_on(b, s) ||
+        b->out->procs[b->images[s->image].proc].open)
+        return;
+    char program[200];
+    snprintf(program, sizeof(program), "%s",
+             s->exec ? (const char *)s->exec : "");
+    count(b, "unknown", program, s->in->head.pid);
+}
+
+int b_untraced(struct build *b)
+{
+    b->out->untraced = b_calloc(ROWS_MAX, sizeof(*b->out->untraced), b->err);
+    if (!b->out->untraced)
+        return IPS_E_NO_MEMORY;
+    /* Backwards: of several in a stream the last one is the exec's. */
+    for (uint32_t i = b->unseens.n; i > 0; i--)
+        take_unseen(b, &b->unseens.v[i - 1]);
+    for (uint32_t f = 0; f < b->forks.n; f++) {
+        const struct b_fork *fork = &b->forks.v[f];
+        if (!fork->failed && !fork->named && fork->child == IPS_NONE &&
+            fork->kind != IPS_FORK_THREAD && fork->kind != IPS_FORK_TASK)
+            count(b, "unknown", "", fork->pid);
+    }
+    for (uint32_t i = 0; i < b->in->stream_count; i++)
+        silent_exec(b, &b->streams[i]);
+    return 0;
+}

@@ -1,0 +1,84 @@
+/* Streams to chains to objects; see chain_index.h. */
+#include "slave/chain_index.h"
+
+#include <stdio.h>
+
+#include "slave/build_internal.h"
+
+#define SLACK_NS 10000000u /* a stream may begin a little before its START */
+
+static int by_thread(const void *va, const void *vb, void *arg)
+{
+    const struct ips_built *b = arg;
+    uint32_t a = *(const uint32_t *)va, c = *(const uint32_t *)vb;
+    const struct ips_chain *x = &b->g.chains[a], *y = &b->g.chains[c];
+    CMP3(x->pid, y->pid);
+    CMP3(x->tid, y->tid);
+    CMP3(b->threads[a].start_ns, b->threads[c].start_ns);
+    CMP3(a, c);
+    return 0;
+}
+
+uint32_t *slave_chain_index(const struct ips_built *b)
+{
+    uint32_t n = b->g.chain_count;
+    uint32_t *index = malloc(((size_t)n + 1) * sizeof(*index));
+    for (uint32_t i = 0; index && i < n; i++)
+        index[i] = i;
+    if (index && n) {
+        struct ips_built copy = *b; /* qsort_r has no const */
+        qsort_r(index, n, sizeof(*index), by_thread, &copy);
+    }
+    return index;
+}
+
+uint32_t slave_chain_of(const struct ips_built *b, const uint32_t *index,
+                        const struct ips_segment_header *h, uint64_t stamp_ns)
+{
+    uint32_t low = 0, high = b->g.chain_count, best = IPS_NONE;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        const struct ips_chain *c = &b->g.chains[index[mid]];
+        if (c->pid < h->pid || (c->pid == h->pid && c->tid < h->tid))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (; low < b->g.chain_count; low++) {
+        uint32_t chain = index[low];
+        const struct ips_chain *c = &b->g.chains[chain];
+        if (c->pid != h->pid || c->tid != h->tid)
+            break;
+        if (b->procs[c->process].pidns != h->pidns)
+            continue;
+        if (best == IPS_NONE ||
+            b->threads[chain].start_ns <= ips_add_sat(stamp_ns, SLACK_NS))
+            best = chain;
+    }
+    return best;
+}
+
+bool slave_chain_in(const struct ips_built *b, const char *machine,
+                    const char *object, uint32_t chain)
+{
+    char own[256];
+    if (!object[0] || strcmp(object, "/") == 0)
+        return true;
+    int n = snprintf(own, sizeof(own), "/%s", machine);
+    if (strcmp(object, own) == 0)
+        return true;
+    if (chain == IPS_NONE || n < 0 || n >= (int)sizeof(own))
+        return false;
+    const struct ips_proc *p = &b->procs[b->g.chains[chain].process];
+    n += snprintf(own + n, sizeof(own) - (size_t)n, "/%s", p->name);
+    if (strcmp(object, own) == 0)
+        return true;
+    if (n >= (int)sizeof(own))
+        return false;
+    size_t at = (size_t)n, room = sizeof(own) - at;
+    snprintf(own + at, room, "/%u", b->g.chains[chain].tid);
+    if (strcmp(object, own) == 0)
+        return true;
+    snprintf(own + at, room, "/%s", b->threads[chain].name);
+    return strcmp(object, own) == 0;
+}

@@ -1,0 +1,385 @@
+/* Modules by time and places as numbers; rules in codemap.h. */
+#include "slave/codemap.h"
+
+#include "slave/build_internal.h"
+#include "slave/wordhash.h"
+
+#define PARENTS_MAX 256 /* forks between an image and its module's loading */
+#define MEMO_SLOTS 4096u
+
+struct code_image {
+    uint64_t pidns, stamp;
+    uint64_t fork_ns; /* START(FORK): when */
+    uint64_t parent_stamp;
+    uint32_t pid, ppid;
+    uint32_t parent; /* image, or IPS_NONE */
+    uint32_t first_span, span_count;
+    uint64_t longest; /* of its spans, bytes */
+};
+
+/* Addresses [start, end) from one time to another. module IPS_NONE: from then
+ * on nothing is there, whatever the parent had. */
+struct code_span {
+    uint64_t start, end, bias, from_ns, to_ns;
+    uint32_t image, module, order;
+};
+
+struct code_memo { /* the last answer with this hash */
+    uint64_t address, from_ns, to_ns;
+    uint32_t image, place;
+    bool used;
+};
+
+const char *ips_code_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* ---- images ---- */
+
+static int by_image(const void *a, const void *b)
+{
+    const struct code_image *x = a, *y = b;
+    CMP3(x->pidns, y->pidns);
+    CMP3(x->pid, y->pid);
+    CMP3(x->stamp, y->stamp);
+    return 0;
+}
+
+uint32_t ips_codemap_image(const struct ips_codemap *m,
+                           const struct ips_segment_header *head)
+{
+    const struct code_image key = {
+        .pidns = head->pidns, .pid = head->pid, .stamp = head->image_stamp};
+    const struct code_image *found =
+        m->image_count
+            ? bsearch(&key, m->images, m->image_count, sizeof(key), by_image)
+            : NULL;
+    return found ? (uint32_t)(found - m->images) : IPS_NONE;
+}
+
+static int make_images(struct ips_codemap *m, const struct ips_build_input *in,
+                       struct ips_err *err)
+{
+    uint32_t n = 0;
+    m->images = b_calloc(in->stream_count, sizeof(*m->images), err);
+    if (!m->images)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < in->stream_count; i++) {
+        const struct ips_segment_header *h = &in->streams[i].head;
+        m->images[i] = (struct code_image){.pidns = h->pidns,
+                                           .stamp = h->image_stamp,
+                                           .pid = h->pid,
+                                           .parent = IPS_NONE};
+    }
+    if (in->stream_count)
+        qsort(m->images, in->stream_count, sizeof(*m->images), by_image);
+    for (uint32_t i = 0; i < in->stream_count; i++)
+        if (n == 0 || by_image(&m->images[n - 1], &m->images[i]) != 0)
+            m->images[n++] = m->images[i];
+    m->image_count = n;
+    return 0;
+}
+
+/* The parent is looked for in the child's pid namespace first. */
+static void link_parents(struct ips_codemap *m)
+{
+    for (uint32_t i = 0; i < m->image_count; i++) {
+        struct code_image *im = &m->images[i];
+        if (!im->ppid)
+            continue;
+        const struct ips_segment_header key = {.pidns = im->pidns,
+                                               .pid = im->ppid,
+                                               .image_stamp = im->parent_stamp};
+        im->parent = ips_codemap_image(m, &key);
+        for (uint32_t k = 0; im->parent == IPS_NONE && k < m->image_count; k++)
+            if (m->images[k].pid == im->ppid &&
+                m->images[k].stamp == im->parent_stamp)
+                im->parent = k;
+        if (im->parent == i)
+            im->parent = IPS_NONE;
+    }
+}
+
+/* ---- modules ---- */
+
+static bool same_module(const void *arg, uint32_t number)
+{
+    const struct ips_code_module *const *pair = arg;
+    const struct ips_code_module *a = pair[0], *b = &pair[1][number];
+    return strcmp(a->path, b->path) == 0 &&
+           a->build_id_bytes == b->build_id_bytes &&
+           memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0;
+}
+
+/* The number of a record's module. */
+static int module_of(struct ips_codemap *m, const struct ips_rec_module *r,
+                     char *path, uint64_t t_ns, uint32_t *number,
+                     struct ips_err *err)
+{
+    struct ips_code_module key = {.path = path};
+    key.build_id_bytes = r->build_id_bytes <= sizeof(r->build_id)
+                             ? r->build_id_bytes
+                             : (uint8_t)sizeof(r->build_id);
+    memcpy(key.build_id, r->build_id, key.build_id_bytes);
+    uint64_t hash = slave_wordhash(1, path, strlen(path));
+    hash = slave_wordhash(hash, key.build_id, key.build_id_bytes);
+    bool fresh;
+    if (m->module_count == m->module_room) {
+        int rc = b_grow((void **)&m->modules, m->module_count, &m->module_room,
+                        sizeof(*m->modules), err);
+        if (rc < 0)
+            return rc;
+    }
+    const struct ips_code_module *const pair[2] = {&key, m->modules};
+    *number =
+        slave_intern_number(&m->module_index, hash, same_module, pair, &fresh);
+    if (*number == UINT32_MAX)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "modules");
+    if (fresh) {
+        key.path = strdup(path);
+        if (!key.path)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "modules");
+        m->modules[m->module_count++] = key;
+    }
+    m->modules[*number].loaded_ns =
+        ips_max_u64(m->modules[*number].loaded_ns, t_ns);
+    return 0;
+}
+
+static int add_module(struct ips_codemap *m, uint32_t image, const uint8_t *p,
+                      uint32_t len, uint64_t t_ns, struct ips_err *err)
+{
+    struct ips_rec_module r;
+    char path[IPS_REC_MAX_BYTES];
+    memcpy(&r, p, sizeof(r));
+    size_t room = ips_min_u64(len - sizeof(r), sizeof(path) - 1);
+    memcpy(path, p + sizeof(r), room);
+    path[room] = '\0';
+    int rc = 0;
+    if (r.end <= r.start)
+        return 0;
+    if (m->span_count == m->span_room)
+        rc = b_grow((void **)&m->spans, m->span_count, &m->span_room,
+                    sizeof(*m->spans), err);
+    if (rc < 0)
+        return rc;
+    struct code_span s = {.start = r.start,
+                          .end = r.end,
+                          .bias = r.bias,
+                          .from_ns = t_ns,
+                          .to_ns = UINT64_MAX,
+                          .image = image,
+                          .module = IPS_NONE,
+                          .order = m->span_count};
+    if (!r.gone)
+        rc = module_of(m, &r, path, t_ns, &s.module, err);
+    if (rc == 0)
+        m->spans[m->span_count++] = s;
+    return rc;
+}
+
+static int scan(struct ips_codemap *m, const struct ips_build_input *in,
+                struct ips_err *err)
+{
+    for (uint32_t i = 0; i < in->stream_count; i++) {
+        const struct ips_stream_in *s = &in->streams[i];
+        struct b_walk walk = {.in = s};
+        uint32_t type, len, image = ips_codemap_image(m, &s->head);
+        const uint8_t *p;
+        if (image == IPS_NONE)
+            continue;
+        while ((p = b_next(&walk, &type, &len))) {
+            struct ips_rec_head h;
+            if (type != IPS_REC_MODULE && type != IPS_REC_START)
+                continue;
+            memcpy(&h, p, sizeof(h));
+            uint64_t t = b_time(&s->head.clock, h.word, h.t);
+            if (type == IPS_REC_MODULE) {
+                int rc = add_module(m, image, p, len, t, err);
+                if (rc < 0)
+                    return rc;
+            } else if (h.a == IPS_START_FORK) {
+                struct ips_rec_start r;
+                memcpy(&r, p, sizeof(r));
+                m->images[image].ppid = r.ppid;
+                m->images[image].parent_stamp = r.parent_image;
+                m->images[image].fork_ns = t;
+            }
+        }
+    }
+    return 0;
+}
+
+static int by_span(const void *a, const void *b)
+{
+    const struct code_span *x = a, *y = b;
+    CMP3(x->image, y->image);
+    CMP3(x->start, y->start);
+    CMP3(x->from_ns, y->from_ns);
+    CMP3(x->order, y->order);
+    return 0;
+}
+
+/* A load ends where the same addresses are given up or loaded anew. */
+static void end_spans(struct ips_codemap *m)
+{
+    for (uint32_t i = 0; i + 1 < m->span_count; i++) {
+        struct code_span *s = &m->spans[i], *next = &m->spans[i + 1];
+        if (s->image == next->image && s->start == next->start)
+            s->to_ns = next->from_ns;
+    }
+    for (uint32_t i = 0; i < m->span_count; i++) {
+        struct code_image *im = &m->images[m->spans[i].image];
+        if (!im->span_count++)
+            im->first_span = i;
+        im->longest =
+            ips_max_u64(im->longest, m->spans[i].end - m->spans[i].start);
+    }
+}
+
+int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
+                     struct ips_err *err)
+{
+    memset(out, 0, sizeof(*out));
+    int rc = make_images(out, in, err);
+    if (rc == 0)
+        rc = scan(out, in, err);
+    if (rc == 0) {
+        link_parents(out);
+        if (out->span_count)
+            qsort(out->spans, out->span_count, sizeof(*out->spans), by_span);
+        end_spans(out);
+        out->memo = b_calloc(MEMO_SLOTS, sizeof(*out->memo), err);
+        rc = out->memo ? 0 : IPS_E_NO_MEMORY;
+    }
+    if (rc < 0)
+        ips_codemap_release(out);
+    return rc;
+}
+
+void ips_codemap_release(struct ips_codemap *m)
+{
+    for (uint32_t i = 0; i < m->module_count; i++)
+        free(m->modules[i].path);
+    free(m->modules);
+    free(m->places);
+    free(m->images);
+    free(m->spans);
+    free(m->memo);
+    slave_intern_release(&m->module_index);
+    slave_intern_release(&m->place_index);
+    memset(m, 0, sizeof(*m));
+}
+
+/* ---- lookup ---- */
+
+/* Of one image's own spans over `address`: the newest that was there at t_ns,
+ * else in *later the first to come. */
+static const struct code_span *own_span(const struct ips_codemap *m,
+                                        const struct code_image *im,
+                                        uint64_t address, uint64_t t_ns,
+                                        const struct code_span **later)
+{
+    const struct code_span *spans = m->spans + im->first_span, *best = NULL;
+    uint32_t low = 0, high = im->span_count;
+    while (low < high) { /* the first that starts beyond the address */
+        uint32_t mid = low + (high - low) / 2;
+        if (spans[mid].start <= address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    while (low-- > 0) {
+        const struct code_span *s = &spans[low];
+        if (address - s->start >= im->longest)
+            break;
+        if (address >= s->end)
+            continue;
+        if (s->from_ns <= t_ns && t_ns < s->to_ns) {
+            if (!best || s->from_ns > best->from_ns)
+                best = s;
+        } else if (s->from_ns > t_ns && s->module != IPS_NONE &&
+                   (!*later || s->from_ns < (*later)->from_ns)) {
+            *later = s;
+        }
+    }
+    return best;
+}
+
+static const struct code_span *find_span(const struct ips_codemap *m,
+                                         uint32_t image, uint64_t address,
+                                         uint64_t t_ns)
+{
+    const struct code_span *later = NULL;
+    for (int i = 0; image != IPS_NONE && i < PARENTS_MAX; i++) {
+        const struct code_image *im = &m->images[image];
+        const struct code_span *unused = NULL;
+        const struct code_span *s =
+            own_span(m, im, address, t_ns, i == 0 ? &later : &unused);
+        if (s)
+            return s->module == IPS_NONE ? later : s;
+        t_ns = ips_min_u64(t_ns, im->fork_ns);
+        image = im->parent;
+    }
+    return later;
+}
+
+static bool same_place(const void *arg, uint32_t number)
+{
+    const struct ips_code_place *const *pair = arg;
+    return pair[0]->module == pair[1][number].module &&
+           pair[0]->address == pair[1][number].address;
+}
+
+static int intern_place(struct ips_codemap *m, struct ips_code_place key,
+                        uint32_t *place, struct ips_err *err)
+{
+    bool fresh;
+    const uint64_t words[2] = {key.module, key.address};
+    if (m->place_count == m->place_room) {
+        int rc = b_grow((void **)&m->places, m->place_count, &m->place_room,
+                        sizeof(*m->places), err);
+        if (rc < 0)
+            return rc;
+    }
+    const struct ips_code_place *const pair[2] = {&key, m->places};
+    *place = slave_intern_number(&m->place_index,
+                                 slave_wordhash(2, words, sizeof(words)),
+                                 same_place, pair, &fresh);
+    if (*place == UINT32_MAX)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "places");
+    if (fresh)
+        m->places[m->place_count++] = key;
+    return 0;
+}
+
+int ips_codemap_place(struct ips_codemap *m, uint32_t image, uint64_t address,
+                      uint64_t t_ns, bool ret, uint32_t *place,
+                      struct ips_err *err)
+{
+    uint64_t at = address - (ret && address > 0);
+    struct code_memo *memo =
+        &m->memo[(at * 0x9e3779b97f4a7c15ULL >> 40 ^ image) % MEMO_SLOTS];
+    if (memo->used && memo->address == at && memo->image == image &&
+        memo->from_ns <= t_ns && t_ns < memo->to_ns) {
+        *place = memo->place;
+        return 0;
+    }
+    const struct code_span *s =
+        image == IPS_NONE ? NULL : find_span(m, image, at, t_ns);
+    struct ips_code_place key = {.module = IPS_NONE};
+    if (s)
+        key = (struct ips_code_place){s->module, at - s->bias};
+    int rc = intern_place(m, key, place, err);
+    /* Of an image's own span alone is it known how long that holds. */
+    if (rc == 0 && s && s->image == image && s->from_ns <= t_ns)
+        *memo = (struct code_memo){.address = at,
+                                   .from_ns = s->from_ns,
+                                   .to_ns = s->to_ns,
+                                   .image = image,
+                                   .place = *place,
+                                   .used = true};
+    return rc;
+}

@@ -1,0 +1,67 @@
+/*
+ * Which code an address was: the modules of every image of a run by time, and
+ * places (module, address in its file) as numbers. Pure.
+ *
+ * Rules:
+ *  - an image's modules are those of its MODULE records, from the record's
+ *    time until the one that says `gone`, or until another is loaded over it;
+ *    of several the newest.
+ *  - a fork child has in addition what its parent had when it was made.
+ *  - an address that no module covers at the time belongs to the first one
+ *    loaded there later: constructors run before dlopen returns and says so.
+ *  - a return address is looked up one byte earlier: in the call, which may be
+ *    the last instruction of its procedure.
+ *
+ * The records are borrowed: the map holds nothing of the input afterwards.
+ */
+#ifndef IPS_SLAVE_CODEMAP_H
+#define IPS_SLAVE_CODEMAP_H
+
+#include "slave/build.h"
+#include "slave/intern.h"
+
+struct ips_code_module {
+    char *path; /* as the record has it; "[vdso]" */
+    uint8_t build_id[20];
+    uint8_t build_id_bytes; /* 0 none */
+    uint64_t loaded_ns;     /* raw, the latest time it was */
+};
+struct ips_code_place {
+    uint32_t module;  /* IPS_NONE: no module had the address */
+    uint64_t address; /* in the file's symbol table; 0 without a module */
+};
+
+struct code_image;
+struct code_span;
+struct code_memo;
+struct ips_codemap {
+    struct ips_code_module *modules;
+    uint32_t module_count, module_room;
+    struct ips_code_place *places;
+    uint32_t place_count, place_room;
+    struct code_image *images; /* by pidns, pid, stamp */
+    uint32_t image_count;
+    struct code_span *spans; /* by image, start */
+    uint32_t span_count, span_room;
+    struct slave_intern module_index, place_index;
+    struct code_memo *memo;
+};
+
+/* O(records). */
+int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
+                     struct ips_err *err) IPS_MUST_USE;
+void ips_codemap_release(struct ips_codemap *m);
+
+/* The image of a stream, or IPS_NONE. */
+uint32_t ips_codemap_image(const struct ips_codemap *m,
+                           const struct ips_segment_header *head);
+
+/* The place of an address in an image at a time. `ret`: a return address. */
+int ips_codemap_place(struct ips_codemap *m, uint32_t image, uint64_t address,
+                      uint64_t t_ns, bool ret, uint32_t *place,
+                      struct ips_err *err) IPS_MUST_USE;
+
+/* "libc.so.6" of "/lib/libc.so.6". */
+const char *ips_code_base(const char *path);
+
+#endif

@@ -1,0 +1,92 @@
+/* A graph's costs by code, and their names: made once, kept with the graph. */
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "slave/proc_table.h"
+
+int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
+                      const struct ips_codemap *map,
+                      struct slave_symbols *names, struct ips_err *err)
+{
+    struct ips_err db = {0};
+    const struct slave_symbol_source from = {
+        .helper = gs->helper,
+        .store = slave_graphs_store(gs, &db),
+        .run = g->snap->run,
+        .created_raw_ns = g->snap->control.created_raw_ns,
+        .created_real_ns = g->snap->control.created_real_ns};
+    if (db.code)
+        ips_log_warn("symbols are not kept: %s", db.msg);
+    return slave_symbols_fill(names, map, &from, err);
+}
+
+/* The procedure IRT of the whole run. A failure costs no answer. */
+static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
+{
+    struct slave_proc_table t;
+    struct ips_err err = {0};
+    if (!g->snap->run_id || !slave_graphs_store(gs, &err))
+        return;
+    int rc = slave_proc_table_make(g->costs, &g->b, "", "", SLAVE_BY_PROCEDURE,
+                                   &t, &err);
+    if (rc == 0) {
+        struct slave_procedure_row *rows =
+            calloc((size_t)t.row_count + 1, sizeof(*rows));
+        for (uint32_t i = 0; rows && i < t.row_count; i++) {
+            const struct slave_proc_row *r = &t.rows[i];
+            const struct slave_proc_symbol *s = &t.symbols[r->symbol];
+            rows[i] = (struct slave_procedure_row){.process = r->process,
+                                                   .name = s->name,
+                                                   .name_len = s->name_len,
+                                                   .module = s->module,
+                                                   .file = s->file,
+                                                   .file_len = s->file_len,
+                                                   .line = s->line,
+                                                   .self_ns = r->self_ns,
+                                                   .total_ns = r->total_ns,
+                                                   .samples = r->samples,
+                                                   .calls = r->calls};
+        }
+        if (rows)
+            rc = slave_store_put_procedures(gs->store, g->snap->run_id, rows,
+                                            t.row_count, &err);
+        free(rows);
+        slave_proc_table_release(&t);
+    }
+    if (rc < 0)
+        ips_log_warn("run %s: procedures not stored: %s", g->snap->run,
+                     err.msg);
+}
+
+int slave_graph_costs(struct slave_graphs *gs, struct slave_graph *g,
+                      struct ips_err *err)
+{
+    struct slave_input in;
+    if (g->costs)
+        return 0;
+    struct slave_costs *c = calloc(1, sizeof(*c));
+    if (!c)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    int rc = slave_input_make(g->snap, &in, err);
+    if (rc == 0)
+        rc = ips_procs_make(&in.in, &g->b, &c->p, err);
+    slave_input_release(&in);
+    if (rc == 0)
+        rc = slave_graph_names(gs, g, &c->p.map, &c->names, err);
+    if (rc < 0) {
+        slave_costs_free(c);
+        return ips_err_wrap(err, "run %s", g->snap->run);
+    }
+    g->costs = c;
+    store_costs(gs, g);
+    return 0;
+}
+
+void slave_costs_free(struct slave_costs *c)
+{
+    if (!c)
+        return;
+    ips_procs_release(&c->p);
+    slave_symbols_release(&c->names);
+    free(c);
+}

@@ -1,0 +1,75 @@
+/*
+ * Numbers for things: the first of equal things gets the next number. The
+ * things themselves are the caller's; here are only their hashes. Open
+ * addressing; grows by doubling. Header only.
+ */
+#ifndef IPS_SLAVE_INTERN_H
+#define IPS_SLAVE_INTERN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+struct slave_intern { /* zeroed to begin with */
+    uint32_t *slot;   /* number + 1, 0 empty */
+    uint64_t *hash;   /* by number */
+    uint32_t room;    /* slots, a power of two */
+    uint32_t count;
+};
+
+static inline void slave_intern_release(struct slave_intern *t)
+{
+    free(t->slot);
+    free(t->hash);
+    *t = (struct slave_intern){0};
+}
+
+static inline bool slave_intern_grow(struct slave_intern *t)
+{
+    uint32_t room = t->room ? t->room * 2 : 256;
+    if (room > UINT32_MAX / 4)
+        return false;
+    uint32_t *slot = calloc(room, sizeof(*slot));
+    uint64_t *hash = realloc(t->hash, (size_t)room * sizeof(*hash));
+    if (hash)
+        t->hash = hash;
+    if (!slot || !hash) {
+        free(slot);
+        return false;
+    }
+    for (uint32_t i = 0; i < t->count; i++) {
+        uint32_t at = (uint32_t)hash[i] & (room - 1);
+        while (slot[at])
+            at = (at + 1) & (room - 1);
+        slot[at] = i + 1;
+    }
+    free(t->slot);
+    t->slot = slot;
+    t->room = room;
+    return true;
+}
+
+/* The number of the thing with `hash` for which same(arg, number) is true; or
+ * a new one, *fresh, for the caller to store it under. UINT32_MAX: no memory.
+ */
+static inline uint32_t
+slave_intern_number(struct slave_intern *t, uint64_t hash,
+                    bool (*same)(const void *arg, uint32_t number),
+                    const void *arg, bool *fresh)
+{
+    *fresh = false;
+    if (t->count >= t->room / 2 && !slave_intern_grow(t))
+        return UINT32_MAX;
+    uint32_t at = (uint32_t)hash & (t->room - 1);
+    for (; t->slot[at]; at = (at + 1) & (t->room - 1)) {
+        uint32_t number = t->slot[at] - 1;
+        if (t->hash[number] == hash && same(arg, number))
+            return number;
+    }
+    *fresh = true;
+    t->hash[t->count] = hash;
+    t->slot[at] = ++t->count;
+    return t->count - 1;
+}
+
+#endif

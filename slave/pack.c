@@ -1,0 +1,246 @@
+/* Blocks: frames to columns, columns through zstd, and back; see pack.h. */
+#include "slave/pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "agent/pool.h"
+#include "slave/pack_model.h"
+
+#define LEVEL 3
+/* A column shorter than this shares zstd's tables with the next. */
+#define OWN_TABLES_BYTES 1024u
+#define FRAMES_MAX (SLAVE_PACK_RAW_MAX / 16)
+/* A word of 8 bytes takes 10 in a column at the most. */
+#define COLUMN_BYTES (SLAVE_PACK_RAW_MAX / 8 * 10 + 64)
+
+struct slave_pack {
+    struct pack_coder coder;
+    ZSTD_CCtx *cctx;
+    ZSTD_DCtx *dctx;
+    uint8_t *columns; /* PACK_COLUMNS x COLUMN_BYTES */
+    uint8_t *plain;   /* SLAVE_PACK_PLAIN_MAX, decoding */
+    uint8_t *out;     /* SLAVE_PACK_OUT_MAX */
+    const struct slave_frame **order;
+};
+
+void slave_pack_free(struct slave_pack *p)
+{
+    if (!p)
+        return;
+    ZSTD_freeCCtx(p->cctx);
+    ZSTD_freeDCtx(p->dctx);
+    free(p->columns);
+    free(p->plain);
+    free(p->out);
+    free(p->order);
+    free(p);
+}
+
+struct slave_pack *slave_pack_new(void)
+{
+    struct slave_pack *p = calloc(1, sizeof(*p));
+    if (!p)
+        return NULL;
+    p->cctx = ZSTD_createCCtx();
+    p->dctx = ZSTD_createDCtx();
+    p->columns = malloc((size_t)PACK_COLUMNS * COLUMN_BYTES);
+    p->plain = malloc(SLAVE_PACK_PLAIN_MAX);
+    p->out = malloc(SLAVE_PACK_OUT_MAX);
+    p->order = calloc(FRAMES_MAX, sizeof(*p->order));
+    if (!p->cctx || !p->dctx || !p->columns || !p->plain || !p->out ||
+        !p->order ||
+        ZSTD_isError(
+            ZSTD_CCtx_setParameter(p->cctx, ZSTD_c_compressionLevel, LEVEL)) ||
+        ZSTD_isError(
+            ZSTD_CCtx_setParameter(p->cctx, ZSTD_c_contentSizeFlag, 0))) {
+        slave_pack_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+/* ---- encoding ---- */
+
+static int by_stream(const void *va, const void *vb)
+{
+    const struct slave_frame *const *a = va, *const *b = vb;
+    if ((*a)->stream != (*b)->stream)
+        return (*a)->stream < (*b)->stream ? -1 : 1;
+    return *a < *b ? -1 : *a > *b; /* as they lie in memory */
+}
+
+static void put_frames(struct slave_pack *p, uint32_t count, uint32_t *raw)
+{
+    struct pack_coder *c = &p->coder;
+    *raw = 0;
+    for (uint32_t i = 0; i < count;) {
+        uint32_t stream = p->order[i]->stream, bytes = 0, records = 0;
+        uint32_t first = i;
+        for (; i < count && p->order[i]->stream == stream; i++) {
+            bytes += p->order[i]->bytes;
+            records += p->order[i]->records;
+        }
+        pack_put_number(&c->column[PACK_FRAMES], stream);
+        pack_put_number(&c->column[PACK_FRAMES], bytes / 8);
+        pack_put_number(&c->column[PACK_FRAMES], records);
+        *raw += (uint32_t)sizeof(struct slave_frame) + bytes;
+        for (uint32_t k = first; k < i; k++) {
+            const uint8_t *rec = (const uint8_t *)(p->order[k] + 1);
+            for (uint32_t at = 0; at < p->order[k]->bytes;) {
+                uint32_t word;
+                memcpy(&word, rec + at, sizeof(word));
+                pack_record(c, rec + at, (word >> 8 & 0xff) * 8);
+                at += (word >> 8 & 0xff) * 8;
+            }
+        }
+    }
+}
+
+/* Feeds zstd; the end of a long column ends one of zstd's blocks. */
+static size_t feed(struct slave_pack *p, ZSTD_outBuffer *out, const void *data,
+                   size_t len, ZSTD_EndDirective how)
+{
+    ZSTD_inBuffer in = {data, len, 0};
+    size_t rc;
+    do
+        rc = ZSTD_compressStream2(p->cctx, out, &in, how);
+    while (!ZSTD_isError(rc) && out->pos < out->size &&
+           (in.pos < in.size || (how != ZSTD_e_continue && rc != 0)));
+    if (!ZSTD_isError(rc) && (in.pos < in.size || out->pos == out->size))
+        return (size_t)-1; /* some error: no room */
+    return rc;
+}
+
+static int compress(struct slave_pack *p, struct slave_packed *out,
+                    struct ips_err *err)
+{
+    struct pack_coder *c = &p->coder;
+    ZSTD_outBuffer to = {p->out, SLAVE_PACK_OUT_MAX, 0};
+    uint8_t sizes[(PACK_COLUMNS + 1) * 10];
+    struct pack_bytes head = {.data = sizes};
+    size_t plain = 0;
+    pack_put_number(&head, c->mult_q32);
+    for (int i = 0; i < PACK_COLUMNS; i++) {
+        pack_put_number(&head, c->column[i].len);
+        plain += c->column[i].len;
+    }
+    plain += head.len;
+    ZSTD_CCtx_reset(p->cctx, ZSTD_reset_session_only);
+    size_t rc = feed(p, &to, sizes, head.len, ZSTD_e_continue);
+    for (int i = 0; i < PACK_COLUMNS && !ZSTD_isError(rc); i++) {
+        size_t len = c->column[i].len;
+        if (len)
+            rc = feed(p, &to, c->column[i].data, len,
+                      len < OWN_TABLES_BYTES ? ZSTD_e_continue : ZSTD_e_flush);
+    }
+    if (!ZSTD_isError(rc))
+        rc = feed(p, &to, NULL, 0, ZSTD_e_end);
+    if (ZSTD_isError(rc) || plain > SLAVE_PACK_PLAIN_MAX)
+        return ips_err_set(err, IPS_E_LIMIT, "%zu bytes do not compress: %s",
+                           plain, ZSTD_getErrorName(rc));
+    out->data = p->out;
+    out->bytes = (uint32_t)to.pos;
+    out->plain_bytes = (uint32_t)plain;
+    return 0;
+}
+
+int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
+                      uint64_t mult_q32, struct slave_packed *out,
+                      struct ips_err *err)
+{
+    const uint8_t *from = frames;
+    uint32_t count = 0;
+    if (len > SLAVE_PACK_RAW_MAX)
+        return ips_err_set(err, IPS_E_LIMIT, "a block of %zu bytes", len);
+    for (size_t at = 0; at < len;
+         at += sizeof(**p->order) + p->order[count++]->bytes)
+        p->order[count] = (const struct slave_frame *)(const void *)(from + at);
+    qsort(p->order, count, sizeof(*p->order), by_stream);
+    for (int i = 0; i < PACK_COLUMNS; i++)
+        p->coder.column[i] =
+            (struct pack_bytes){.data = p->columns + (size_t)i * COLUMN_BYTES};
+    pack_begin(&p->coder, mult_q32);
+    put_frames(p, count, &out->raw_bytes);
+    pack_end(&p->coder);
+    return compress(p, out, err);
+}
+
+/* ---- decoding ---- */
+
+/* Where the columns are in `plain`. */
+static int find_columns(struct slave_pack *p, size_t plain)
+{
+    struct pack_coder *c = &p->coder;
+    struct pack_bytes head = {.data = p->plain, .len = plain};
+    bool bad = false;
+    size_t left = plain;
+    pack_begin(c, pack_get_number(&head, &bad));
+    for (int i = 0; i < PACK_COLUMNS; i++) {
+        size_t len = pack_get_number(&head, &bad);
+        if (len > left)
+            return IPS_E_CORRUPT;
+        left -= len;
+        c->column[i] = (struct pack_bytes){.len = len};
+    }
+    if (bad || head.at != left)
+        return IPS_E_CORRUPT;
+    uint8_t *at = p->plain + left;
+    for (int i = 0; i < PACK_COLUMNS; i++) {
+        c->column[i].data = at;
+        at += c->column[i].len;
+    }
+    return 0;
+}
+
+static int get_frame(struct pack_coder *c, uint8_t *out, size_t room,
+                     size_t *used)
+{
+    struct slave_frame f = {0};
+    struct pack_bytes *b = &c->column[PACK_FRAMES];
+    uint64_t stream = pack_get_number(b, &c->bad);
+    uint64_t words = pack_get_number(b, &c->bad);
+    uint64_t records = pack_get_number(b, &c->bad);
+    if (c->bad || room < sizeof(f) || stream > UINT32_MAX ||
+        words > (room - sizeof(f)) / 8 || records > words)
+        return IPS_E_CORRUPT;
+    f.stream = (uint32_t)stream;
+    f.bytes = (uint32_t)words * 8;
+    f.records = (uint32_t)records;
+    memcpy(out, &f, sizeof(f));
+    size_t at = sizeof(f), end = sizeof(f) + f.bytes;
+    for (; records && at < end; records--) {
+        size_t n = pack_unrecord(c, out + at, end - at);
+        if (n == 0 || ips_rec_check(out + at, n) != n)
+            return IPS_E_CORRUPT;
+        at += n;
+    }
+    *used = at;
+    return at == end && records == 0 ? 0 : IPS_E_CORRUPT;
+}
+
+int slave_pack_decode(struct slave_pack *p, const struct slave_packed *in,
+                      void *out, struct ips_err *err)
+{
+    struct pack_coder *c = &p->coder;
+    size_t n = in->plain_bytes > SLAVE_PACK_PLAIN_MAX ||
+                       in->raw_bytes > SLAVE_PACK_RAW_MAX
+                   ? 0
+                   : ZSTD_decompressDCtx(p->dctx, p->plain, in->plain_bytes,
+                                         in->data, in->bytes);
+    int rc = n == 0 || ZSTD_isError(n) || n != in->plain_bytes
+                 ? IPS_E_CORRUPT
+                 : find_columns(p, n);
+    uint8_t *to = out;
+    for (size_t left = in->raw_bytes, used = 0; rc == 0 && left;
+         left -= used, to += used)
+        rc = get_frame(c, to, left, &used);
+    for (int i = 0; rc == 0 && i < PACK_COLUMNS; i++)
+        if (c->column[i].at != c->column[i].len)
+            rc = IPS_E_CORRUPT;
+    return rc == 0
+               ? 0
+               : ips_err_set(err, IPS_E_CORRUPT, "%u bytes do not decode to %u",
+                             in->bytes, in->raw_bytes);
+}

@@ -1,0 +1,403 @@
+/* One record to and from the columns; see pack.h. `enc` is a constant in each
+ * of the two copies that the compiler makes of these functions. */
+#include "slave/pack_model.h"
+
+#include <string.h>
+
+#include "agent/format.h"
+#include "common/types.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/*
+ * Roles of the words behind the head, in order; the last one goes on.
+ *  T stamp   R stamp of the return   C CPU time at T   D CPU time at R
+ *  P stamp of the record before
+ *  S address of code   F the same, in a call stack   X text
+ *  L as in the last record of the same type   H the same, two halves
+ * A lower case first letter: the same type and the same `a`.
+ */
+static const char *const roles[256] = {
+    [IPS_REC_START] = "TCLHLL",      [IPS_REC_END] = "TCL",
+    [IPS_REC_BLOCK] = "tRCDLSH",     [IPS_REC_ENTER] = "TCS",
+    [IPS_REC_EXIT] = "TCS",          [IPS_REC_SEND] = "tRCDLSH",
+    [IPS_REC_RECV] = "tRCDLSH",      [IPS_REC_RECVCALL] = "tRCDLSH",
+    [IPS_REC_FORK] = "TRCDLH",       [IPS_REC_JOIN] = "TRCDLLH",
+    [IPS_REC_EXEC] = "TCX",          [IPS_REC_EXECFAIL] = "TCX",
+    [IPS_REC_SAMPLE] = "TCLF",       [IPS_REC_COUNT] = "TSL",
+    [IPS_REC_MARK] = "TCX",          [IPS_REC_CHAN] = "THL",
+    [IPS_REC_CLOSE] = "TCHL",        [IPS_REC_NAME] = "TCX",
+    [IPS_REC_MODULE] = "TLLLLLLX",   [IPS_REC_STACK] = "PF",
+    [IPS_REC_ACQUIRE] = "tRCDLLLSH", [IPS_REC_RELEASE] = "tRCDLLLSH",
+    [IPS_REC_KILL] = "TCHHLR",       [IPS_REC_SIGNAL] = "TCHHLR",
+    [IPS_REC_UNSEEN] = "TCX",
+};
+static const char other_roles[] = "TL";
+
+static uint32_t hash(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t h = (a * 0x9e3779b97f4a7c15ULL) ^ (b * 0xc2b2ae3d27d4eb4fULL) ^
+                 (c * 0x165667b19e3779f9ULL);
+    return (uint32_t)((h ^ h >> 29) * 0xbf58476d1ce4e5b9ULL >> 40);
+}
+
+static uint64_t zigzag(uint64_t v)
+{
+    return v << 1 ^ (uint64_t)((int64_t)v >> 63);
+}
+
+static uint64_t unzigzag(uint64_t v)
+{
+    return v >> 1 ^ (0 - (v & 1));
+}
+
+/* ---- columns ---- */
+
+void pack_put_number(struct pack_bytes *b, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7)
+        b->data[b->len++] = (uint8_t)(v | 0x80);
+    b->data[b->len++] = (uint8_t)v;
+}
+
+static uint8_t next_byte(struct pack_bytes *b, bool *bad)
+{
+    if (b->at < b->len)
+        return b->data[b->at++];
+    *bad = true;
+    return 0;
+}
+
+uint64_t pack_get_number(struct pack_bytes *b, bool *bad)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        uint8_t byte = next_byte(b, bad);
+        v |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return v;
+    }
+    *bad = true;
+    return 0;
+}
+
+static void put(struct pack_coder *c, enum pack_column column, uint64_t v)
+{
+    pack_put_number(&c->column[column], v);
+}
+
+static uint64_t get(struct pack_coder *c, enum pack_column column)
+{
+    return pack_get_number(&c->column[column], &c->bad);
+}
+
+static uint8_t get_byte(struct pack_coder *c, enum pack_column column)
+{
+    return next_byte(&c->column[column], &c->bad);
+}
+
+static void put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
+{
+    struct pack_bytes *b = &c->column[PACK_BITS];
+    if (bits > 32) {
+        put_bits(c, v & UINT32_MAX, 32);
+        v >>= 32;
+        bits -= 32;
+    }
+    c->acc |= v << c->acc_bits; /* fewer than 8 were left there */
+    c->acc_bits += bits;
+    for (; c->acc_bits >= 8; c->acc_bits -= 8, c->acc >>= 8)
+        b->data[b->len++] = (uint8_t)c->acc;
+}
+
+static uint64_t get_bits(struct pack_coder *c, unsigned bits)
+{
+    uint64_t low = 0;
+    unsigned shift = 0;
+    if (bits > 32) {
+        low = get_bits(c, 32);
+        shift = 32;
+        bits -= 32;
+    }
+    for (; c->acc_bits < bits; c->acc_bits += 8)
+        c->acc |= (uint64_t)get_byte(c, PACK_BITS) << c->acc_bits;
+    uint64_t v = c->acc & ((1ULL << bits) - 1);
+    c->acc >>= bits;
+    c->acc_bits -= bits;
+    return low | v << shift;
+}
+
+/* A number as its length in bits (and one bit more, `flag`) and the rest. */
+static void put_sized(struct pack_coder *c, enum pack_column column, uint64_t v,
+                      unsigned flag)
+{
+    unsigned bits = v ? 64 - (unsigned)__builtin_clzll(v) : 0;
+    struct pack_bytes *b = &c->column[column];
+    b->data[b->len++] = (uint8_t)(bits | flag << 7);
+    if (bits > 1)
+        put_bits(c, v & ~(1ULL << (bits - 1)), bits - 1);
+}
+
+static uint64_t get_sized(struct pack_coder *c, enum pack_column column,
+                          unsigned *flag)
+{
+    uint8_t byte = get_byte(c, column);
+    unsigned bits = byte & 0x7f;
+    *flag = byte >> 7;
+    if (bits > 64) {
+        c->bad = true;
+        return 0;
+    }
+    if (bits <= 1)
+        return bits;
+    return get_bits(c, bits - 1) | 1ULL << (bits - 1);
+}
+
+/* ---- words ---- */
+
+ALWAYS_INLINE void stamp(struct pack_coder *c, bool enc, enum pack_column col,
+                         uint64_t from, uint64_t *w)
+{
+    unsigned flag = 0;
+    if (enc)
+        put_sized(c, col, zigzag(*w - from), 0);
+    else
+        *w = from + unzigzag(get_sized(c, col, &flag));
+}
+
+/* The thread ran since its CPU time was last known, or it did not. */
+ALWAYS_INLINE void cpu(struct pack_coder *c, bool enc, enum pack_column col,
+                       uint64_t t, uint64_t *w)
+{
+    uint64_t ran = (uint64_t)((ips_u128)(t - c->cpu_t) * c->mult_q32 >> 32);
+    unsigned flag = 0;
+    if (enc) {
+        uint64_t if_ran = zigzag(*w - c->cpu - ran),
+                 if_not = zigzag(*w - c->cpu);
+        flag = if_not < if_ran;
+        put_sized(c, col, flag ? if_not : if_ran, flag);
+    } else {
+        uint64_t v = unzigzag(get_sized(c, col, &flag));
+        *w = c->cpu + (flag ? 0 : ran) + v;
+    }
+    c->cpu = *w;
+    c->cpu_t = t;
+}
+
+/* Something that followed `key` before, likely. */
+ALWAYS_INLINE void address(struct pack_coder *c, bool enc, enum pack_column col,
+                           uint32_t key, uint64_t *w)
+{
+    uint64_t *after = &c->successor[key % PACK_SUCCESSORS];
+    if (enc) {
+        put(c, col, *w != *after);
+        if (*w == *after)
+            return;
+        put(c, col, zigzag(*w - c->near));
+    } else {
+        uint8_t other = get_byte(c, col);
+        if (other == 0) {
+            *w = *after;
+            return;
+        }
+        *w = c->near + unzigzag(get(c, col));
+    }
+    c->near = *after = *w;
+}
+
+ALWAYS_INLINE void difference(struct pack_coder *c, bool enc,
+                              enum pack_column col, uint64_t from, uint64_t *w)
+{
+    if (enc)
+        put(c, col, zigzag(*w - from));
+    else
+        *w = from + unzigzag(get(c, col));
+}
+
+ALWAYS_INLINE void halves(struct pack_coder *c, bool enc, enum pack_column col,
+                          uint64_t from, uint64_t *w)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 32) {
+        int32_t step =
+            (int32_t)((uint32_t)(*w >> shift) - (uint32_t)(from >> shift));
+        if (enc)
+            put(c, col, (uint32_t)zigzag((uint64_t)(int64_t)step));
+        else
+            v |= (((uint32_t)unzigzag(get(c, col)) + (from >> shift)) &
+                  UINT32_MAX)
+                 << shift;
+    }
+    if (!enc)
+        *w = v;
+}
+
+ALWAYS_INLINE void text(struct pack_coder *c, bool enc, uint64_t *w)
+{
+    struct pack_bytes *b = &c->column[PACK_TEXT];
+    if (enc) {
+        memcpy(b->data + b->len, w, sizeof(*w));
+        b->len += sizeof(*w);
+    } else if (b->len - b->at < sizeof(*w)) {
+        c->bad = true;
+        *w = 0;
+    } else {
+        memcpy(w, b->data + b->at, sizeof(*w));
+        b->at += sizeof(*w);
+    }
+}
+
+/* ---- records ---- */
+
+ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
+                         unsigned count)
+{
+    uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
+    const char *role = roles[type] ? roles[type] : other_roles;
+    bool by_a = *role == 't';
+    uint64_t *last = c->context[hash(type, by_a ? a : 0, 0) % PACK_CONTEXTS];
+    for (unsigned i = 1; i < count; i++) {
+        uint64_t *like = &last[i % 16];
+        enum pack_column col = (enum pack_column)(PACK_WORD + i % 16);
+        switch (*role) {
+        case 't':
+        case 'T':
+            stamp(c, enc, PACK_T, c->last_t, &w[i]);
+            c->last_t = c->record_t = w[i];
+            break;
+        case 'P':
+            stamp(c, enc, PACK_T, c->record_t, &w[i]);
+            break;
+        case 'R':
+            stamp(c, enc, PACK_T_RET, w[1], &w[i]);
+            c->last_t = w[i];
+            break;
+        case 'C':
+            cpu(c, enc, PACK_CPU, w[1], &w[i]);
+            break;
+        case 'D':
+            cpu(c, enc, PACK_CPU_RET, w[2], &w[i]);
+            break;
+        case 'S':
+            address(c, enc, PACK_SITE,
+                    hash(type, by_a ? a : 0, c->site ^ (uint64_t)i << 56),
+                    &w[i]);
+            c->site = w[i];
+            break;
+        case 'F':
+            address(c, enc, PACK_STACK, hash(type, 1, w[i - 1]), &w[i]);
+            break;
+        case 'X':
+            text(c, enc, &w[i]);
+            break;
+        case 'H':
+            halves(c, enc, col, *like, &w[i]);
+            break;
+        default: /* L */
+            difference(c, enc, col, *like, &w[i]);
+            break;
+        }
+        *like = w[i];
+        if (role[1])
+            role++;
+    }
+}
+
+static uint32_t link_of(const uint64_t *w, unsigned count)
+{
+    uint32_t a = (uint32_t)(w[0] >> 32);
+    if (a || ((uint32_t)w[0] & 0xffu) != IPS_REC_BLOCK || count < 8)
+        return a;
+    return (uint32_t)(w[7] >> 32); /* what was ready */
+}
+
+ALWAYS_INLINE void head(struct pack_coder *c, bool enc, uint64_t *w)
+{
+    uint32_t word = (uint32_t)*w;
+    struct pack_bytes *b = &c->column[PACK_KIND];
+    if (enc) {
+        uint8_t *hint = &c->hint[(word ^ word >> 8 ^ word >> 16) & 0xff];
+        uint32_t k = *hint;
+        if (k >= c->kinds || c->kind[k] != word)
+            for (k = 0; k < c->kinds && c->kind[k] != word;)
+                k++;
+        b->data[b->len++] = (uint8_t)k; /* == kinds: a new one */
+        if (k == c->kinds) {
+            put(c, PACK_FRAMES, word);
+            if (c->kinds < PACK_KINDS)
+                c->kind[c->kinds++] = word;
+        }
+        *hint = (uint8_t)k;
+    } else {
+        uint32_t k = get_byte(c, PACK_KIND);
+        if (k < c->kinds) {
+            word = c->kind[k];
+        } else {
+            word = (uint32_t)get(c, PACK_FRAMES);
+            c->bad |= k > c->kinds;
+            if (c->kinds < PACK_KINDS)
+                c->kind[c->kinds++] = word;
+        }
+    }
+    uint32_t type = word & 0xffu, a = (uint32_t)(*w >> 32);
+    uint64_t *after =
+        &c->successor[hash(type, c->type, c->link) % PACK_SUCCESSORS];
+    uint32_t likely = *after ? (uint32_t)(*after - 1) : c->link;
+    if (enc)
+        put(c, PACK_A,
+            (uint32_t)zigzag((uint64_t)(int64_t)(int32_t)(a - likely)));
+    else
+        a = likely + (uint32_t)unzigzag(get(c, PACK_A));
+    *after = (uint64_t)a + 1;
+    *w = (uint64_t)a << 32 | word;
+}
+
+ALWAYS_INLINE void after(struct pack_coder *c, const uint64_t *w,
+                         unsigned count)
+{
+    c->type = (uint32_t)w[0] & 0xffu;
+    c->link = link_of(w, count);
+}
+
+void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
+{
+    uint64_t w[IPS_REC_MAX_BYTES / 8];
+    unsigned count = (unsigned)(bytes / 8);
+    memcpy(w, rec, bytes);
+    head(c, true, w);
+    words(c, true, w, count);
+    after(c, w, count);
+}
+
+size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room)
+{
+    uint64_t w[256]; /* as many as 8 bits can say */
+    w[0] = 0;
+    head(c, false, w);
+    unsigned count = (unsigned)w[0] >> 8 & 0xffu;
+    if (c->bad || count < 2 || count * sizeof(*w) > room)
+        return 0;
+    words(c, false, w, count);
+    after(c, w, count);
+    if (c->bad)
+        return 0;
+    memcpy(rec, w, count * sizeof(*w));
+    return count * sizeof(*w);
+}
+
+void pack_begin(struct pack_coder *c, uint64_t mult_q32)
+{
+    memset(&c->last_t, 0, sizeof(*c) - offsetof(struct pack_coder, last_t));
+    c->acc = 0;
+    c->acc_bits = 0;
+    c->bad = false;
+    c->mult_q32 = mult_q32;
+}
+
+void pack_end(struct pack_coder *c)
+{
+    struct pack_bytes *b = &c->column[PACK_BITS];
+    if (c->acc_bits)
+        b->data[b->len++] = (uint8_t)c->acc;
+    c->acc = c->acc_bits = 0;
+}

@@ -1,0 +1,66 @@
+/*
+ * Private to pack.c and pack_model.c: columns, and what is predicted.
+ */
+#ifndef IPS_SLAVE_PACK_MODEL_H
+#define IPS_SLAVE_PACK_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum pack_column {
+    PACK_FRAMES, /* stream, bytes and records of each frame */
+    PACK_KIND,
+    PACK_A,
+    PACK_T,
+    PACK_T_RET,
+    PACK_CPU,
+    PACK_CPU_RET,
+    PACK_SITE,
+    PACK_STACK,
+    PACK_TEXT,
+    PACK_BITS,
+    PACK_WORD, /* and the 15 behind it: by place in the record */
+    PACK_COLUMNS = PACK_WORD + 16
+};
+
+struct pack_bytes {
+    uint8_t *data; /* encoding: SLAVE_PACK_RAW_MAX + slack of room */
+    size_t len;    /* written; decoding: what there is */
+    size_t at;     /* decoding: read so far */
+};
+
+#define PACK_KINDS 255u
+#define PACK_CONTEXTS 1024u
+#define PACK_SUCCESSORS 4096u
+
+struct pack_coder {
+    struct pack_bytes column[PACK_COLUMNS];
+    uint64_t acc; /* of PACK_BITS */
+    unsigned acc_bits;
+    bool bad; /* decoding: the input is not what an encoder wrote */
+    uint64_t mult_q32;
+    /* From here on zero at the start of a block. */
+    uint64_t last_t, record_t; /* last stamp; last record's */
+    uint64_t cpu, cpu_t;       /* CPU time as last known, and its stamp */
+    uint64_t site, near;       /* last site; last that was not foreseen */
+    uint32_t type, link;       /* of the record before: type, channel */
+    uint32_t kinds;
+    uint32_t kind[PACK_KINDS];
+    uint8_t hint[256];
+    uint64_t context[PACK_CONTEXTS][16];
+    uint64_t successor[PACK_SUCCESSORS];
+};
+
+/* Numbers of a few bytes where they are small. */
+void pack_put_number(struct pack_bytes *b, uint64_t v);
+uint64_t pack_get_number(struct pack_bytes *b, bool *bad);
+
+void pack_begin(struct pack_coder *c, uint64_t mult_q32);
+/* One record of `bytes`, a multiple of 8 and at least 16. */
+void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes);
+/* Its size, 0: c->bad, or there is no room for it. */
+size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room);
+void pack_end(struct pack_coder *c); /* encoding: the last bits */
+
+#endif

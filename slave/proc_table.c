@@ -1,0 +1,243 @@
+/* Costs and names -> rows; see proc_table.h. */
+#include "slave/proc_table.h"
+
+#include "slave/build_internal.h"
+#include "slave/chain_index.h"
+#include "slave/wordhash.h"
+
+struct making {
+    struct slave_proc_table *t;
+    const struct slave_costs *c;
+    const struct ips_built *b;
+    struct ips_err *err;
+    enum slave_proc_by by;
+    struct slave_intern symbol_index, row_index;
+    uint32_t *first;        /* [places + 1]: of its symbols in `of` */
+    B_ARRAY(uint32_t) of;   /* innermost first */
+    uint32_t *seen, serial; /* by symbol: in the stack at hand */
+    bool *in;               /* by chain: asked about */
+};
+
+/* ---- symbols ---- */
+
+static bool same_symbol(const void *arg, uint32_t number)
+{
+    const struct slave_proc_symbol *const *pair = arg;
+    const struct slave_proc_symbol *a = pair[0], *b = &pair[1][number];
+    return a->line == b->line && a->name_len == b->name_len &&
+           a->file_len == b->file_len &&
+           memcmp(a->name, b->name, a->name_len) == 0 &&
+           memcmp(a->file, b->file, a->file_len) == 0 &&
+           strcmp(a->module, b->module) == 0;
+}
+
+static int symbol_of(struct making *m, const struct slave_proc_symbol *key,
+                     uint32_t *number)
+{
+    struct slave_proc_table *t = m->t;
+    bool fresh;
+    if (t->symbol_count == t->symbol_room) {
+        int rc = b_grow((void **)&t->symbols, t->symbol_count, &t->symbol_room,
+                        sizeof(*t->symbols), m->err);
+        if (rc < 0)
+            return rc;
+    }
+    uint64_t hash = slave_wordhash(key->line, key->name, key->name_len);
+    hash = slave_wordhash(hash, key->file, key->file_len);
+    hash = slave_wordhash(hash, key->module, strlen(key->module));
+    const struct slave_proc_symbol *const pair[2] = {key, t->symbols};
+    *number =
+        slave_intern_number(&m->symbol_index, hash, same_symbol, pair, &fresh);
+    if (*number == UINT32_MAX)
+        return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
+    if (fresh)
+        t->symbols[t->symbol_count++] = *key;
+    return 0;
+}
+
+/* The symbols of every place, innermost first. */
+static int make_symbols(struct making *m)
+{
+    const struct ips_codemap *map = &m->c->p.map;
+    m->first =
+        b_calloc((size_t)map->place_count + 1, sizeof(*m->first), m->err);
+    if (!m->first)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < map->place_count; i++) {
+        const char *text = i < m->c->names.count && m->c->names.of[i].text
+                               ? m->c->names.of[i].text
+                               : "[no module]\t\t0\t\t0\n";
+        uint32_t module = map->places[i].module;
+        struct slave_frame_name f;
+        m->first[i] = m->of.n;
+        while (slave_symbol_next(&text, &f)) {
+            bool line = m->by == SLAVE_BY_LINE;
+            const struct slave_proc_symbol key = {
+                .name = f.name,
+                .name_len = f.name_len,
+                .file = line ? f.at_file : f.file,
+                .file_len = line ? f.at_file_len : f.file_len,
+                .line = line ? f.at_line : f.line,
+                .module = module == IPS_NONE ? "" : map->modules[module].path};
+            int rc = B_MORE(m->of, m->err);
+            if (rc == 0)
+                rc = symbol_of(m, &key, &m->of.v[m->of.n]);
+            if (rc < 0)
+                return rc;
+            m->of.n++;
+        }
+    }
+    m->first[map->place_count] = m->of.n;
+    m->seen = b_calloc(m->t->symbol_count, sizeof(*m->seen), m->err);
+    return m->seen ? 0 : IPS_E_NO_MEMORY;
+}
+
+/* ---- rows ---- */
+
+static bool same_row(const void *arg, uint32_t number)
+{
+    const struct slave_proc_row *const *pair = arg;
+    const struct slave_proc_row *a = pair[0], *b = &pair[1][number];
+    return a->process == b->process && a->symbol == b->symbol;
+}
+
+static int row_of(struct making *m, uint32_t chain, uint32_t symbol,
+                  struct slave_proc_row **row)
+{
+    struct slave_proc_table *t = m->t;
+    const struct slave_proc_row key = {.process = m->b->g.chains[chain].process,
+                                       .symbol = symbol,
+                                       .calls = IPS_CPU_UNKNOWN};
+    const uint64_t word = (uint64_t)key.process << 32 | symbol;
+    bool fresh;
+    if (t->row_count == t->row_room) {
+        int rc = b_grow((void **)&t->rows, t->row_count, &t->row_room,
+                        sizeof(*t->rows), m->err);
+        if (rc < 0)
+            return rc;
+    }
+    const struct slave_proc_row *const pair[2] = {&key, t->rows};
+    uint32_t number = slave_intern_number(
+        &m->row_index, slave_wordhash(5, &word, sizeof(word)), same_row, pair,
+        &fresh);
+    if (number == UINT32_MAX)
+        return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
+    if (fresh)
+        t->rows[t->row_count++] = key;
+    *row = &t->rows[number];
+    return 0;
+}
+
+static int add_sampled(struct making *m, const struct ips_sampled *s)
+{
+    const struct ips_stack *stack = &m->c->p.stacks[s->stack];
+    struct slave_proc_row *row;
+    bool innermost = true;
+    m->serial++;
+    for (uint32_t i = 0; i < stack->count; i++) {
+        uint32_t place = m->c->p.frames[stack->first + i];
+        for (uint32_t k = m->first[place]; k < m->first[place + 1]; k++) {
+            uint32_t symbol = m->of.v[k];
+            if (m->seen[symbol] == m->serial)
+                continue;
+            m->seen[symbol] = m->serial;
+            int rc = row_of(m, s->chain, symbol, &row);
+            if (rc < 0)
+                return rc;
+            row->total_ns = ips_add_sat(row->total_ns, s->ns);
+            if (innermost) {
+                row->self_ns = ips_add_sat(row->self_ns, s->ns);
+                row->samples += s->samples;
+            }
+            innermost = false;
+        }
+    }
+    m->t->totals.squares += s->squares;
+    return 0;
+}
+
+/* An entry's address is its procedure's own, not one inlined at its start. */
+static int add_exact(struct making *m, const struct ips_exact *e)
+{
+    struct slave_proc_row *row;
+    uint32_t end = m->first[e->place + 1];
+    if (end == m->first[e->place])
+        return 0;
+    int rc = row_of(m, e->chain, m->of.v[end - 1], &row);
+    if (rc < 0)
+        return rc;
+    row->calls =
+        ips_add_sat(row->calls == IPS_CPU_UNKNOWN ? 0 : row->calls, e->calls);
+    row->self_ns = ips_add_sat(row->self_ns, e->self_ns);
+    row->total_ns = ips_add_sat(row->total_ns, e->total_ns);
+    row->exact = row->exact || e->timed;
+    if (e->counted_from_ns &&
+        (!row->counted_from_ns || e->counted_from_ns < row->counted_from_ns))
+        row->counted_from_ns = e->counted_from_ns;
+    return 0;
+}
+
+static void add_thread(struct making *m, uint32_t chain)
+{
+    const struct ips_thread_cost *c = &m->c->p.threads[chain];
+    struct slave_proc_totals *t = &m->t->totals;
+    t->threads++;
+    t->cpu_ns = ips_add_sat(t->cpu_ns, m->b->threads[chain].cpu_ns);
+    t->sampled_ns = ips_add_sat(t->sampled_ns, c->sampled_ns);
+    t->unsampled_ns = ips_add_sat(t->unsampled_ns, c->unsampled_ns);
+    t->samples += c->samples;
+    t->asked_ns = ips_add_sat(t->asked_ns, c->asked_ns);
+    if (c->exact) {
+        t->exact_threads++;
+        t->exact_ns = ips_add_sat(t->exact_ns, c->sampled_ns);
+    }
+}
+
+static int make_rows(struct making *m, const char *machine, const char *object)
+{
+    uint32_t n = m->b->g.chain_count;
+    int rc = 0;
+    m->in = b_calloc(n, sizeof(*m->in), m->err);
+    if (!m->in)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < n && i < m->c->p.thread_count; i++) {
+        m->in[i] = slave_chain_in(m->b, machine, object, i);
+        if (m->in[i])
+            add_thread(m, i);
+    }
+    for (uint32_t i = 0; rc == 0 && i < m->c->p.sampled_count; i++)
+        if (m->in[m->c->p.sampled[i].chain])
+            rc = add_sampled(m, &m->c->p.sampled[i]);
+    for (uint32_t i = 0; rc == 0 && i < m->c->p.exact_count; i++)
+        if (m->in[m->c->p.exact[i].chain])
+            rc = add_exact(m, &m->c->p.exact[i]);
+    return rc;
+}
+
+int slave_proc_table_make(const struct slave_costs *costs,
+                          const struct ips_built *b, const char *machine,
+                          const char *object, enum slave_proc_by by,
+                          struct slave_proc_table *out, struct ips_err *err)
+{
+    struct making m = {.t = out, .c = costs, .b = b, .err = err, .by = by};
+    memset(out, 0, sizeof(*out));
+    int rc = make_symbols(&m);
+    if (rc == 0)
+        rc = make_rows(&m, machine, object);
+    free(m.first);
+    free(m.of.v);
+    free(m.seen);
+    free(m.in);
+    slave_intern_release(&m.symbol_index);
+    slave_intern_release(&m.row_index);
+    if (rc < 0)
+        slave_proc_table_release(out);
+    return rc;
+}
+
+void slave_proc_table_release(struct slave_proc_table *t)
+{
+    free(t->rows);
+    free(t->symbols);
+    memset(t, 0, sizeof(*t));
+}

@@ -1,0 +1,50 @@
+/*
+ * Costs by code (procs.h) and names (symbols.h) put together: what each
+ * process spent in which procedure, or at which line. Pure.
+ *
+ * A row is one (process, procedure, module, file, line). `self` is what the
+ * innermost procedure of a stack spent, inlined ones counted as procedures;
+ * `total` what was spent while it was in the stack, once however often.
+ */
+#ifndef IPS_SLAVE_PROC_TABLE_H
+#define IPS_SLAVE_PROC_TABLE_H
+
+#include "slave/graphs.h"
+
+enum slave_proc_by { SLAVE_BY_PROCEDURE, SLAVE_BY_LINE };
+
+struct slave_proc_row {
+    uint32_t process;
+    uint32_t symbol; /* of table.symbols */
+    uint64_t self_ns, total_ns, samples;
+    uint64_t calls;           /* IPS_CPU_UNKNOWN: not counted */
+    uint64_t counted_from_ns; /* local raw; 0 not so */
+    bool exact;
+};
+struct slave_proc_symbol { /* texts borrowed from the costs */
+    const char *name, *file, *module;
+    uint32_t name_len, file_len, line;
+};
+struct slave_proc_totals {
+    uint64_t cpu_ns, sampled_ns, unsampled_ns, samples, asked_ns, exact_ns;
+    uint64_t threads, exact_threads;
+    double squares;
+};
+struct slave_proc_table {
+    struct slave_proc_row *rows;
+    uint32_t row_count, row_room;
+    struct slave_proc_symbol *symbols;
+    uint32_t symbol_count, symbol_room;
+    struct slave_proc_totals totals;
+};
+
+/* Of the threads that `object` holds (slave_chain_in). The costs must outlive
+ * the table. */
+int slave_proc_table_make(const struct slave_costs *costs,
+                          const struct ips_built *b, const char *machine,
+                          const char *object, enum slave_proc_by by,
+                          struct slave_proc_table *out,
+                          struct ips_err *err) IPS_MUST_USE;
+void slave_proc_table_release(struct slave_proc_table *t);
+
+#endif

@@ -1,0 +1,374 @@
+/* Samples, counters, entries and exits -> costs; rules in procs.h. */
+#include "slave/procs.h"
+
+#include "slave/build_internal.h"
+#include "slave/chain_index.h"
+#include "slave/wordhash.h"
+
+#define DEPTH_MAX 100000u /* calls in each other; deeper ones are not timed */
+
+struct call { /* entered and not left */
+    uint32_t exact;
+    uint64_t enter_cpu;
+};
+
+struct making {
+    struct ips_procs *p;
+    const struct ips_built *b;
+    struct ips_err *err;
+    struct slave_intern stack_index, sampled_index, exact_index;
+    B_ARRAY(struct call) calls;
+    B_ARRAY(uint32_t) active; /* by exact row: times in `calls` */
+    /* of the stream at hand */
+    const struct ips_stream_in *in;
+    uint32_t image, chain;
+    bool begun;        /* `cpu` is known */
+    uint64_t cpu;      /* of the last sample, or START */
+    uint64_t exact_ns; /* measured of this thread */
+    uint64_t last_cpu; /* exact: charged up to here */
+};
+
+/* ---- interning ---- */
+
+struct probe {
+    const struct ips_procs *p;
+    const uint32_t *frames;
+    uint32_t count, chain, what;
+};
+
+static bool same_stack(const void *arg, uint32_t number)
+{
+    const struct probe *q = arg;
+    const struct ips_stack *s = &q->p->stacks[number];
+    return s->count == q->count && memcmp(q->p->frames + s->first, q->frames,
+                                          q->count * sizeof(*q->frames)) == 0;
+}
+
+static bool same_sampled(const void *arg, uint32_t number)
+{
+    const struct probe *q = arg;
+    return q->p->sampled[number].chain == q->chain &&
+           q->p->sampled[number].stack == q->what;
+}
+
+static bool same_exact(const void *arg, uint32_t number)
+{
+    const struct probe *q = arg;
+    return q->p->exact[number].chain == q->chain &&
+           q->p->exact[number].place == q->what;
+}
+
+#define ROOM(array, count, room, err)                                          \
+    ((count) < (room) ? 0                                                      \
+                      : b_grow((void **)&(array), (count), &(room),            \
+                               sizeof(*(array)), (err)))
+
+static int no_memory(struct making *m)
+{
+    return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
+}
+
+static int stack_of(struct making *m, const uint32_t *frames, uint32_t count,
+                    uint32_t *number)
+{
+    struct ips_procs *p = m->p;
+    const struct probe q = {.p = p, .frames = frames, .count = count};
+    bool fresh;
+    int rc = ROOM(p->stacks, p->stack_count, p->stack_room, m->err);
+    while (rc == 0 && p->frame_room - p->frame_count < count)
+        rc = b_grow((void **)&p->frames, p->frame_room, &p->frame_room,
+                    sizeof(*p->frames), m->err);
+    if (rc < 0)
+        return rc;
+    *number = slave_intern_number(
+        &m->stack_index, slave_wordhash(3, frames, count * sizeof(*frames)),
+        same_stack, &q, &fresh);
+    if (*number == UINT32_MAX)
+        return no_memory(m);
+    if (fresh) {
+        p->stacks[p->stack_count++] = (struct ips_stack){p->frame_count, count};
+        memcpy(p->frames + p->frame_count, frames, count * sizeof(*frames));
+        p->frame_count += count;
+    }
+    return 0;
+}
+
+static uint64_t pair_hash(uint32_t a, uint32_t b)
+{
+    const uint64_t word = (uint64_t)a << 32 | b;
+    return slave_wordhash(4, &word, sizeof(word));
+}
+
+static int sampled_of(struct making *m, uint32_t stack, uint32_t *number)
+{
+    struct ips_procs *p = m->p;
+    const struct probe q = {.p = p, .chain = m->chain, .what = stack};
+    bool fresh;
+    int rc = ROOM(p->sampled, p->sampled_count, p->sampled_room, m->err);
+    if (rc < 0)
+        return rc;
+    *number = slave_intern_number(&m->sampled_index, pair_hash(m->chain, stack),
+                                  same_sampled, &q, &fresh);
+    if (*number == UINT32_MAX)
+        return no_memory(m);
+    if (fresh)
+        p->sampled[p->sampled_count++] =
+            (struct ips_sampled){.chain = m->chain, .stack = stack};
+    return 0;
+}
+
+static int exact_of(struct making *m, uint32_t place, uint32_t *number)
+{
+    struct ips_procs *p = m->p;
+    const struct probe q = {.p = p, .chain = m->chain, .what = place};
+    bool fresh;
+    int rc = ROOM(p->exact, p->exact_count, p->exact_room, m->err);
+    if (rc == 0)
+        rc = B_MORE(m->active, m->err);
+    if (rc < 0)
+        return rc;
+    *number = slave_intern_number(&m->exact_index, pair_hash(m->chain, place),
+                                  same_exact, &q, &fresh);
+    if (*number == UINT32_MAX)
+        return no_memory(m);
+    if (fresh) {
+        p->exact[p->exact_count++] =
+            (struct ips_exact){.chain = m->chain, .place = place};
+        m->active.v[m->active.n++] = 0;
+    }
+    return 0;
+}
+
+/* ---- samples ---- */
+
+static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
+                       uint64_t t)
+{
+    struct ips_rec_sample r;
+    uint32_t places[IPS_REC_MAX_BYTES / 8], stack, row;
+    struct ips_thread_cost *cost = &m->p->threads[m->chain];
+    memcpy(&r, data, sizeof(r));
+    uint32_t room = (len - (uint32_t)sizeof(r)) / 8;
+    uint32_t count = r.h.a < room ? r.h.a : room;
+    if (cost->exact || count == 0)
+        return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t address;
+        memcpy(&address, data + sizeof(r) + 8 * (size_t)i, sizeof(address));
+        int rc = ips_codemap_place(&m->p->map, m->image, address, t, i > 0,
+                                   &places[i], m->err);
+        if (rc < 0)
+            return rc;
+    }
+    int rc = stack_of(m, places, count, &stack);
+    if (rc == 0)
+        rc = sampled_of(m, stack, &row);
+    if (rc < 0)
+        return rc;
+    if (!m->begun) /* a stream begun anew: what came before is not its */
+        m->cpu = ips_sub_sat(r.cpu, r.period_ns);
+    m->begun = true;
+    uint64_t weight = ips_sub_sat(r.cpu, m->cpu);
+    m->cpu = ips_max_u64(m->cpu, r.cpu);
+    struct ips_sampled *s = &m->p->sampled[row];
+    s->ns = ips_add_sat(s->ns, weight);
+    s->samples++;
+    s->squares += (double)weight * (double)weight;
+    cost->samples++;
+    cost->sampled_ns = ips_add_sat(cost->sampled_ns, weight);
+    cost->asked_ns = ips_add_sat(cost->asked_ns, r.period_ns);
+    return 0;
+}
+
+/* ---- entries and exits ---- */
+
+/* What passed since the last entry or exit is the innermost one's. */
+static void charge(struct making *m, uint64_t cpu)
+{
+    uint64_t passed = ips_sub_sat(cpu, m->last_cpu);
+    m->last_cpu = ips_max_u64(m->last_cpu, cpu);
+    if (m->calls.n == 0)
+        return;
+    struct ips_exact *e = &m->p->exact[m->calls.v[m->calls.n - 1].exact];
+    e->self_ns = ips_add_sat(e->self_ns, passed);
+    m->exact_ns = ips_add_sat(m->exact_ns, passed);
+}
+
+/* Leaves the innermost; time in a procedure within itself counts once. */
+static void leave(struct making *m)
+{
+    const struct call *c = &m->calls.v[--m->calls.n];
+    struct ips_exact *e = &m->p->exact[c->exact];
+    if (--m->active.v[c->exact] == 0)
+        e->total_ns =
+            ips_add_sat(e->total_ns, ips_sub_sat(m->last_cpu, c->enter_cpu));
+}
+
+static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
+                     uint64_t t)
+{
+    struct ips_rec_proc r;
+    uint32_t place, row;
+    memcpy(&r, data, sizeof(r));
+    int rc = ips_codemap_place(&m->p->map, m->image, r.procedure, t, false,
+                               &place, m->err);
+    if (rc == 0)
+        rc = exact_of(m, place, &row);
+    if (rc == 0)
+        rc = B_MORE(m->calls, m->err);
+    if (rc < 0)
+        return rc;
+    if (!m->begun)
+        m->last_cpu = r.cpu;
+    m->begun = true;
+    charge(m, r.cpu);
+    struct ips_exact *e = &m->p->exact[row];
+    if (type == IPS_REC_ENTER) {
+        e->calls++;
+        e->timed = true;
+        if (m->calls.n >= DEPTH_MAX)
+            return 0;
+        m->calls.v[m->calls.n++] = (struct call){row, m->last_cpu};
+        m->active.v[row]++;
+    } else if (m->active.v[row] > 0) {
+        while (m->calls.v[m->calls.n - 1].exact != row)
+            leave(m);
+        leave(m);
+    }
+    return 0;
+}
+
+static int take_count(struct making *m, const uint8_t *data, uint64_t t)
+{
+    struct ips_rec_count r;
+    uint32_t place, row;
+    memcpy(&r, data, sizeof(r));
+    int rc = ips_codemap_place(&m->p->map, m->image, r.procedure, t, false,
+                               &place, m->err);
+    if (rc == 0)
+        rc = exact_of(m, place, &row);
+    if (rc < 0)
+        return rc;
+    struct ips_exact *e = &m->p->exact[row];
+    e->calls = ips_add_sat(e->calls, r.calls);
+    if (m->p->threads[m->chain].exact && !e->counted_from_ns)
+        e->counted_from_ns = t;
+    return 0;
+}
+
+/* ---- streams ---- */
+
+/* Which threads have entries: their samples would count the same CPU twice. */
+static bool has_entries(const struct ips_stream_in *in)
+{
+    struct b_walk walk = {.in = in};
+    uint32_t type, len;
+    while (b_next(&walk, &type, &len))
+        if (type == IPS_REC_ENTER || type == IPS_REC_EXIT)
+            return true;
+    return false;
+}
+
+static int take_stream(struct making *m)
+{
+    struct b_walk walk = {.in = m->in};
+    uint32_t type, len;
+    const uint8_t *data;
+    while ((data = b_next(&walk, &type, &len))) {
+        struct ips_rec_head h;
+        int rc = 0;
+        memcpy(&h, data, sizeof(h));
+        uint64_t t = b_time(&m->in->head.clock, h.word, h.t);
+        if (type == IPS_REC_START && !m->begun) {
+            struct ips_rec_start r;
+            memcpy(&r, data, sizeof(r));
+            m->cpu = m->last_cpu = r.cpu;
+            m->begun = true;
+        } else if (type == IPS_REC_SAMPLE) {
+            rc = take_sample(m, data, len, t);
+        } else if (type == IPS_REC_ENTER || type == IPS_REC_EXIT) {
+            rc = take_proc(m, type, data, t);
+        } else if (type == IPS_REC_COUNT) {
+            rc = take_count(m, data, t);
+        } else if (type == IPS_REC_END) {
+            struct ips_rec_end r;
+            memcpy(&r, data, sizeof(r));
+            charge(m, r.cpu);
+        }
+        if (rc < 0)
+            return rc;
+    }
+    while (m->calls.n > 0)
+        leave(m);
+    struct ips_thread_cost *cost = &m->p->threads[m->chain];
+    if (cost->exact)
+        cost->sampled_ns = ips_add_sat(cost->sampled_ns, m->exact_ns);
+    return 0;
+}
+
+static int take_all(struct making *m, const struct ips_build_input *in,
+                    const uint32_t *chains)
+{
+    for (uint32_t i = 0; i < in->stream_count; i++)
+        if (chains[i] != IPS_NONE && has_entries(&in->streams[i]))
+            m->p->threads[chains[i]].exact = true;
+    for (uint32_t i = 0; i < in->stream_count; i++) {
+        if (chains[i] == IPS_NONE)
+            continue;
+        m->in = &in->streams[i];
+        m->chain = chains[i];
+        m->image = ips_codemap_image(&m->p->map, &m->in->head);
+        m->cpu = m->last_cpu = m->exact_ns = 0;
+        m->begun = false;
+        int rc = take_stream(m);
+        if (rc < 0)
+            return rc;
+    }
+    for (uint32_t i = 0; i < m->p->thread_count; i++)
+        m->p->threads[i].unsampled_ns =
+            ips_sub_sat(m->b->threads[i].cpu_ns, m->p->threads[i].sampled_ns);
+    return 0;
+}
+
+int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
+                   struct ips_procs *out, struct ips_err *err)
+{
+    struct making m = {.p = out, .b = b, .err = err};
+    uint32_t *index = NULL, *chains = NULL;
+    memset(out, 0, sizeof(*out));
+    out->thread_count = b->g.chain_count;
+    out->threads = b_calloc(out->thread_count, sizeof(*out->threads), err);
+    chains = b_calloc(in->stream_count, sizeof(*chains), err);
+    index = slave_chain_index(b);
+    int rc = out->threads && chains && index ? 0 : no_memory(&m);
+    for (uint32_t i = 0; rc == 0 && i < in->stream_count; i++) {
+        const struct ips_segment_header *h = &in->streams[i].head;
+        chains[i] =
+            slave_chain_of(b, index, h, b_clock_ns(&h->clock, h->stream_stamp));
+    }
+    if (rc == 0)
+        rc = ips_codemap_make(in, &out->map, err);
+    if (rc == 0)
+        rc = take_all(&m, in, chains);
+    free(chains);
+    free(index);
+    free(m.calls.v);
+    free(m.active.v);
+    slave_intern_release(&m.stack_index);
+    slave_intern_release(&m.sampled_index);
+    slave_intern_release(&m.exact_index);
+    if (rc < 0)
+        ips_procs_release(out);
+    return rc;
+}
+
+void ips_procs_release(struct ips_procs *p)
+{
+    ips_codemap_release(&p->map);
+    free(p->frames);
+    free(p->stacks);
+    free(p->sampled);
+    free(p->exact);
+    free(p->threads);
+    memset(p, 0, sizeof(*p));
+}

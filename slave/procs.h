@@ -1,0 +1,65 @@
+/*
+ * What the threads of a run spent in which code: samples, counters and
+ * entries/exits of procedures become costs by thread and stack of places
+ * (codemap.h). Pure: names come later (symbols.h), so equal input gives equal
+ * output wherever the files are.
+ *
+ * Sampled: a sample's weight is its thread's CPU since the sample before, or
+ * since the stream's START. So the weights of a thread and what is `unsampled`
+ * (the tail after the last sample, an image's end before exec) add up to its
+ * CPU.
+ * Exact: of a thread with ENTER records the call stack is kept; its samples do
+ * not count, and `unsampled` is what was spent outside instrumented code. An
+ * EXIT ends all that was entered since its ENTER (longjmp, exceptions, lost
+ * records); one that was never entered is ignored; what is entered when the
+ * thread ends, ends there.
+ * COUNT adds calls; in a thread with ENTER records it says that the procedure
+ * fell back to counting, from the first COUNT's time on.
+ *
+ * Source: IPS-2, IPS-7.
+ */
+#ifndef IPS_SLAVE_PROCS_H
+#define IPS_SLAVE_PROCS_H
+
+#include "slave/codemap.h"
+
+struct ips_stack { /* frames[first .. first + count): innermost first */
+    uint32_t first, count;
+};
+struct ips_sampled { /* of one thread in one stack */
+    uint32_t chain, stack;
+    uint64_t ns, samples;
+    double squares; /* sum of the weights' squares, ns^2 */
+};
+struct ips_exact { /* of one thread in one procedure */
+    uint32_t chain, place;
+    uint64_t self_ns, total_ns, calls;
+    uint64_t counted_from_ns; /* local raw; 0: entries and exits throughout */
+    bool timed;               /* self and total were measured */
+};
+struct ips_thread_cost { /* by chain */
+    uint64_t samples, sampled_ns, unsampled_ns;
+    uint64_t asked_ns; /* sum of the periods asked for */
+    bool exact;
+};
+
+struct ips_procs {
+    struct ips_codemap map;
+    uint32_t *frames;
+    uint32_t frame_count, frame_room;
+    struct ips_stack *stacks;
+    uint32_t stack_count, stack_room;
+    struct ips_sampled *sampled;
+    uint32_t sampled_count, sampled_room;
+    struct ips_exact *exact;
+    uint32_t exact_count, exact_room;
+    struct ips_thread_cost *threads;
+    uint32_t thread_count;
+};
+
+/* `b` is the build of `in`. O(records). */
+int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
+                   struct ips_procs *out, struct ips_err *err) IPS_MUST_USE;
+void ips_procs_release(struct ips_procs *p);
+
+#endif

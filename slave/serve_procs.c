@@ -1,0 +1,129 @@
+/* ProceduresAsk: what each process of a graph spent where, in pieces. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/proc_table.h"
+#include "slave/serve_graph.h"
+
+#define PIECE_ROWS 4096u
+
+struct proc_answer {
+    struct slave_proc_table t;
+    char *texts; /* of the piece: names and files with their ends */
+    Ips__ProcedureTotals totals;
+};
+
+void slave_procs_release(struct slave_graph_ask *j)
+{
+    if (!j->procs)
+        return;
+    slave_proc_table_release(&j->procs->t);
+    free(j->procs->texts);
+    free(j->procs);
+}
+
+static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    const Ips__ProceduresAsk *ask = slave_graph_request(j)->procedures;
+    enum slave_proc_by by =
+        strcmp(ask->by, "line") == 0 ? SLAVE_BY_LINE : SLAVE_BY_PROCEDURE;
+    int rc = slave_graph_costs(gs, j->graph, &j->job.err);
+    if (rc < 0)
+        return rc;
+    j->procs = calloc(1, sizeof(*j->procs));
+    if (!j->procs)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    return slave_proc_table_make(j->graph->costs, &j->graph->b, ask->machine,
+                                 ask->object, by, &j->procs->t, &j->job.err);
+}
+
+static char *put(char **at, const char *text, uint32_t len)
+{
+    char *start = *at;
+    memcpy(start, text, len);
+    start[len] = '\0';
+    *at += len + 1;
+    return start;
+}
+
+static void row(Ips__ProcedureRow *r, const struct slave_graph_ask *j,
+                const struct slave_proc_row *from, char **texts)
+{
+    const struct slave_proc_symbol *s = &j->procs->t.symbols[from->symbol];
+    ips__procedure_row__init(r);
+    r->procedure = put(texts, s->name, s->name_len);
+    r->file = put(texts, s->file, s->file_len);
+    r->module = ips_wire_text(s->module);
+    r->line = s->line;
+    r->self_ns = from->self_ns;
+    r->total_ns = from->total_ns;
+    r->samples = from->samples;
+    r->calls = from->calls;
+    r->exact = from->exact;
+    if (from->counted_from_ns)
+        r->counted_from_ns = ips_max_u64(
+            1, ips_sub_sat(from->counted_from_ns, j->graph->b.first_ns));
+    r->process = from->process;
+}
+
+static int piece(struct slave_graph_ask *j, Ips__ProceduresAnswer *a)
+{
+    const struct slave_proc_table *t = &j->procs->t;
+    uint32_t left = t->row_count - j->at;
+    uint32_t n = left < PIECE_ROWS ? left : PIECE_ROWS;
+    size_t bytes = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct slave_proc_symbol *s =
+            &t->symbols[t->rows[j->at + i].symbol];
+        bytes += (size_t)s->name_len + s->file_len + 2;
+    }
+    free(j->procs->texts);
+    char *texts = j->procs->texts = malloc(bytes);
+    Ips__ProcedureRow *r = slave_graph_rows(j, n, sizeof(*r));
+    if (!r || !texts)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < n; i++)
+        row(&r[i], j, &t->rows[j->at + i], &texts);
+    a->rows = (Ips__ProcedureRow **)(void *)j->ptrs;
+    a->n_rows = n;
+    j->at += n;
+    return 0;
+}
+
+static void totals(Ips__ProcedureTotals *out, const struct slave_proc_totals *t)
+{
+    ips__procedure_totals__init(out);
+    out->cpu_ns = t->cpu_ns;
+    out->sampled_ns = t->sampled_ns;
+    out->unsampled_ns = t->unsampled_ns;
+    out->samples = t->samples;
+    out->asked_ns = t->asked_ns;
+    out->squares = t->squares;
+    out->threads = t->threads;
+    out->exact_threads = t->exact_threads;
+    out->exact_ns = t->exact_ns;
+}
+
+void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
+{
+    struct slave_graph_ask *j = slave_graph_of(job);
+    Ips__ProceduresAnswer *a = &j->answer.procedures;
+    int rc =
+        slave_graph_same(j, gs, slave_graph_request(j)->procedures->generation);
+    if (rc == 0 && !j->procs)
+        rc = begin(j, gs);
+    ips__procedures_answer__init(a);
+    if (rc == 0)
+        rc = piece(j, a);
+    if (rc < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    job->finished = j->at >= j->procs->t.row_count;
+    if (job->finished) {
+        totals(&j->procs->totals, &j->procs->t.totals);
+        a->totals = &j->procs->totals;
+    }
+    job->reply.answer_case = IPS__REPLY__ANSWER_PROCEDURES;
+    job->reply.procedures = a;
+}

@@ -1,0 +1,81 @@
+/* Names of code and the procedure IRT as rows. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/store_db.h"
+
+int slave_store_get_symbol(struct slave_store *s, const char *module,
+                           uint64_t address, char **text, int *grade,
+                           struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_GET_SYMBOL];
+    int rc = 0;
+    *text = NULL;
+    *grade = 0;
+    slave_bind_text(q, 1, module);
+    slave_bind_u64(q, 2, address);
+    int step = sqlite3_step(q);
+    if (step == SQLITE_ROW) {
+        const unsigned char *found = sqlite3_column_text(q, 0);
+        *text = found ? strdup((const char *)found) : NULL;
+        *grade = *text ? sqlite3_column_int(q, 1) : 0;
+    } else if (step != SQLITE_DONE) {
+        rc = slave_store_error(s, err, "symbol");
+    }
+    (void)sqlite3_reset(q);
+    return rc;
+}
+
+int slave_store_put_symbol(struct slave_store *s, const char *module,
+                           uint64_t address, const char *text, int grade,
+                           struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_SYMBOL];
+    slave_bind_text(q, 1, module);
+    slave_bind_u64(q, 2, address);
+    (void)sqlite3_bind_int(q, 3, grade);
+    slave_bind_text(q, 4, text);
+    int rc = slave_store_step(s, SLAVE_STMT_PUT_SYMBOL, err);
+    int64_t id = sqlite3_last_insert_rowid(s->db);
+    if (rc == 0 && id > SLAVE_SYMBOLS_KEPT && id % 1024 == 0) {
+        (void)sqlite3_bind_int64(s->stmt[SLAVE_STMT_TRIM_SYMBOL], 1,
+                                 id - SLAVE_SYMBOLS_KEPT);
+        rc = slave_store_step(s, SLAVE_STMT_TRIM_SYMBOL, err);
+    }
+    return rc;
+}
+
+static void bind_part(sqlite3_stmt *q, int at, const char *text, uint32_t len)
+{
+    (void)sqlite3_bind_text(q, at, text, (int)len, SQLITE_TRANSIENT);
+}
+
+int slave_store_put_procedures(struct slave_store *s, int64_t run,
+                               const struct slave_procedure_row *rows,
+                               size_t count, struct ips_err *err)
+{
+    static const char *const tables[] = {"procedure", NULL};
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_PROCEDURE];
+    int rc = slave_store_begin(s, err);
+    if (rc == 0)
+        rc = slave_store_clear(s, run, tables, err);
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        const struct slave_procedure_row *r = &rows[i];
+        (void)sqlite3_bind_int64(q, 1, run);
+        slave_bind_u64(q, 2, r->process);
+        bind_part(q, 3, r->name, r->name_len);
+        slave_bind_text(q, 4, r->module);
+        bind_part(q, 5, r->file, r->file_len);
+        slave_bind_u64(q, 6, r->line);
+        slave_bind_u64(q, 7, r->self_ns);
+        slave_bind_u64(q, 8, r->total_ns);
+        slave_bind_u64(q, 9, r->samples);
+        slave_bind_u64(q, 10, r->calls);
+        rc = slave_store_step(s, SLAVE_STMT_PUT_PROCEDURE, err);
+    }
+    if (rc == 0)
+        rc = slave_store_commit(s, err);
+    if (rc < 0)
+        slave_store_rollback(s);
+    return rc;
+}

@@ -1,0 +1,270 @@
+/* Names of all places of a map: from the database, else from the helper. */
+#include "slave/symbols.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "common/types.h"
+#include "slave/store.h"
+
+#define FILL_MAX_S 120 /* of wall time; the rest goes without names */
+
+/* ---- texts ---- */
+
+static bool take_field(const char **at, char end, const char **field,
+                       uint32_t *len)
+{
+    size_t n = strcspn(*at, "\t\n");
+    if ((*at)[n] != end || n > SLAVE_SYMBOL_NAME_MAX)
+        return false;
+    *field = *at;
+    *len = (uint32_t)n;
+    *at += n + 1;
+    return true;
+}
+
+static bool take_number(const char **at, char end, uint32_t *number)
+{
+    const char *field;
+    uint32_t len;
+    uint64_t n = 0;
+    if (!take_field(at, end, &field, &len) || len == 0 || len > 10)
+        return false;
+    for (uint32_t i = 0; i < len; i++) {
+        if (field[i] < '0' || field[i] > '9')
+            return false;
+        n = n * 10 + (uint64_t)(field[i] - '0');
+    }
+    *number = n > UINT32_MAX ? 0 : (uint32_t)n;
+    return true;
+}
+
+bool slave_symbol_next(const char **at, struct slave_frame_name *f)
+{
+    return **at && take_field(at, '\t', &f->name, &f->name_len) &&
+           f->name_len > 0 && take_field(at, '\t', &f->file, &f->file_len) &&
+           take_number(at, '\t', &f->line) &&
+           take_field(at, '\t', &f->at_file, &f->at_file_len) &&
+           take_number(at, '\n', &f->at_line);
+}
+
+/* ---- one module's places ---- */
+
+struct batch { /* places of one module without a name */
+    uint32_t *place;
+    uint64_t *address;
+    struct slave_symbol *symbol;
+    uint32_t count;
+};
+
+static void batch_release(struct batch *b)
+{
+    for (uint32_t i = 0; b->symbol && i < b->count; i++)
+        free(b->symbol[i].text);
+    free(b->place);
+    free(b->address);
+    free(b->symbol);
+}
+
+/* What the database calls a module: its build id; without one its path, which
+ * holds for this run alone. */
+static void module_key(const struct ips_code_module *m, const char *run,
+                       char *out, size_t room)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < m->build_id_bytes && n + 2 < room; i++)
+        n += (size_t)snprintf(out + n, room - n, "%02x", m->build_id[i]);
+    if (n == 0)
+        snprintf(out, room, "%s:%s", run, m->path);
+}
+
+static void from_store(struct batch *b, const char *key,
+                       struct slave_store *store)
+{
+    struct ips_err err = {0};
+    for (uint32_t i = 0; i < b->count; i++) {
+        int grade = 0;
+        if (slave_store_get_symbol(store, key, b->address[i],
+                                   &b->symbol[i].text, &grade, &err) < 0) {
+            ips_log_warn("%s", err.msg);
+            return;
+        }
+        b->symbol[i].grade = (enum slave_symbol_grade)grade;
+    }
+}
+
+/* Asks the helper about those of no grade, or of the lower one: debug
+ * information may have come since. Keeps what is new. */
+static void from_file(struct batch *b, const struct ips_code_module *m,
+                      const char *key, const struct slave_symbol_source *from,
+                      struct slave_symbols *s)
+{
+    struct ips_err err = {0};
+    uint32_t n = 0;
+    uint32_t *which = calloc((size_t)b->count + 1, sizeof(*which));
+    uint64_t *address = calloc((size_t)b->count + 1, sizeof(*address));
+    struct slave_symbol *fresh = calloc((size_t)b->count + 1, sizeof(*fresh));
+    for (uint32_t i = 0; which && address && i < b->count; i++)
+        if (b->symbol[i].grade < SLAVE_SYMBOL_DEBUG) {
+            which[n] = i;
+            address[n++] = b->address[i];
+        }
+    const struct slave_symbol_ask ask = {
+        .path = m->path,
+        .build_id = m->build_id,
+        .build_id_bytes = m->build_id_bytes,
+        .not_after_real_ns =
+            ips_add_sat(from->created_real_ns,
+                        ips_sub_sat(m->loaded_ns, from->created_raw_ns)),
+        .debug_root = SLAVE_DEBUG_ROOT,
+        .addresses = address,
+        .count = n};
+    if (n > 0 && fresh) {
+        s->asked++;
+        if (slave_symbols_ask(from->helper, &ask, fresh, &err) < 0)
+            ips_log_warn("symbols of %s: %s", m->path, err.msg);
+    }
+    bool keep =
+        n > 0 && from->store && slave_store_begin(from->store, &err) == 0;
+    for (uint32_t k = 0; fresh && k < n; k++) {
+        struct slave_symbol *old = &b->symbol[which[k]];
+        if (!fresh[k].text || fresh[k].grade < old->grade) {
+            free(fresh[k].text);
+            continue;
+        }
+        free(old->text);
+        *old = fresh[k];
+        keep = keep &&
+               slave_store_put_symbol(from->store, key, address[k], old->text,
+                                      (int)old->grade, &err) == 0;
+    }
+    if (keep)
+        keep = slave_store_commit(from->store, &err) == 0;
+    if (n > 0 && from->store && !keep) {
+        ips_log_warn("symbols not kept: %s", err.msg);
+        slave_store_rollback(from->store);
+    }
+    free(which);
+    free(address);
+    free(fresh);
+}
+
+static void fill_module(struct batch *b, const struct ips_code_module *m,
+                        const struct slave_symbol_source *from, bool late,
+                        struct slave_symbols *s)
+{
+    char key[IPS_REC_MAX_BYTES + 80];
+    module_key(m, from->run, key, sizeof(key));
+    if (from->store)
+        from_store(b, key, from->store);
+    bool all = true;
+    for (uint32_t i = 0; i < b->count; i++)
+        all = all && b->symbol[i].grade == SLAVE_SYMBOL_DEBUG;
+    if (all || late || !from->helper[0])
+        return;
+    from_file(b, m, key, from, s);
+}
+
+/* ---- all ---- */
+
+static char *nameless(const struct ips_code_module *m, uint64_t address)
+{
+    char *text = NULL;
+    int n = m ? asprintf(&text, "%.512s+0x%" PRIx64 "\t\t0\t\t0\n",
+                         ips_code_base(m->path), address)
+              : asprintf(&text, "[no module]\t\t0\t\t0\n");
+    if (n < 0)
+        return NULL;
+    for (char *p = text; m && *p && p < text + n - 8; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+    return text;
+}
+
+static int order_by_module(const struct slave_symbols *s,
+                           const struct ips_codemap *m, uint32_t **first,
+                           uint32_t **order, struct ips_err *err)
+{
+    *first = calloc((size_t)m->module_count + 2, sizeof(**first));
+    *order = calloc((size_t)m->place_count + 1, sizeof(**order));
+    if (!*first || !*order)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
+    for (uint32_t i = 0; i < m->place_count; i++)
+        if (!s->of[i].text && m->places[i].module != IPS_NONE)
+            (*first)[m->places[i].module + 2]++;
+    for (uint32_t i = 2; i < m->module_count + 2; i++)
+        (*first)[i] += (*first)[i - 1];
+    for (uint32_t i = 0; i < m->place_count; i++)
+        if (!s->of[i].text && m->places[i].module != IPS_NONE)
+            (*order)[(*first)[m->places[i].module + 1]++] = i;
+    return 0;
+}
+
+static int fill_one(struct slave_symbols *s, const struct ips_codemap *m,
+                    uint32_t module, const uint32_t *order, uint32_t count,
+                    const struct slave_symbol_source *from, bool late,
+                    struct ips_err *err)
+{
+    struct batch b = {.place = malloc(count * sizeof(*b.place)),
+                      .address = malloc(count * sizeof(*b.address)),
+                      .symbol = calloc(count, sizeof(*b.symbol)),
+                      .count = count};
+    if (!b.place || !b.address || !b.symbol) {
+        batch_release(&b);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        b.place[i] = order[i];
+        b.address[i] = m->places[order[i]].address;
+    }
+    fill_module(&b, &m->modules[module], from, late, s);
+    for (uint32_t i = 0; i < count; i++) {
+        s->of[b.place[i]] = b.symbol[i];
+        b.symbol[i].text = NULL;
+    }
+    batch_release(&b);
+    return 0;
+}
+
+int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
+                       const struct slave_symbol_source *from,
+                       struct ips_err *err)
+{
+    uint32_t *first = NULL, *order = NULL;
+    time_t until = time(NULL) + FILL_MAX_S;
+    void *grown = realloc(s->of, ((size_t)m->place_count + 1) * sizeof(*s->of));
+    if (!grown)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
+    s->of = grown;
+    for (; s->count < m->place_count; s->count++)
+        s->of[s->count] = (struct slave_symbol){0};
+    int rc = order_by_module(s, m, &first, &order, err);
+    for (uint32_t i = 0; rc == 0 && i < m->module_count; i++)
+        if (first[i + 1] > first[i])
+            rc = fill_one(s, m, i, order + first[i], first[i + 1] - first[i],
+                          from, time(NULL) >= until, err);
+    for (uint32_t i = 0; rc == 0 && i < s->count; i++) {
+        const struct ips_code_place *p = &m->places[i];
+        if (s->of[i].text)
+            continue;
+        s->of[i].text = nameless(
+            p->module == IPS_NONE ? NULL : &m->modules[p->module], p->address);
+        if (!s->of[i].text)
+            rc = ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
+    }
+    free(first);
+    free(order);
+    return rc;
+}
+
+void slave_symbols_release(struct slave_symbols *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        free(s->of[i].text);
+    free(s->of);
+    *s = (struct slave_symbols){0};
+}

@@ -1,0 +1,576 @@
+/*
+ * One file's symbol table and debug information, with elfutils (libelf, libdw)
+ * for the formats and libiberty for C++ and Rust names: both are what binutils
+ * and perf rely on, in every distribution, and neither loads plugins nor asks
+ * the network (libdwfl's debuginfod is not used).
+ *
+ * Debug information is looked for in the file itself, then by build id in
+ * DEBUG_ROOT/.build-id/xx/yyy.debug, then by .gnu_debuglink beside the file,
+ * in .debug beside it and in DEBUG_ROOT/its directory.
+ *
+ * In the helper process alone: a hostile file may crash it.
+ */
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libiberty/demangle.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/paths.h"
+#include "slave/symbols.h"
+
+#define FILE_MAX_BYTES ((off_t)8 << 30)
+#define SYMBOLS_MAX 20000000u
+#define RANGES_MAX 20000000u
+#define TEXT_MAX 65536u
+
+struct object { /* an open ELF file */
+    int fd;
+    Elf *elf;
+    Dwarf *dwarf;
+    struct stat st;
+};
+
+struct symbol {
+    uint64_t start, size;
+    const char *name;
+    uint8_t rank; /* better ones are greater */
+};
+
+struct range { /* code of a compilation unit */
+    uint64_t start, end;
+    Dwarf_Die die;
+};
+
+struct reader {
+    const struct slave_symbol_ask *ask;
+    struct object main, debug;
+    struct symbol *symbols;
+    size_t symbol_count, symbol_room;
+    struct range *ranges;
+    size_t range_count, range_room;
+    Dwarf_CFI *cfi;
+};
+
+/* ---- files ---- */
+
+static void object_close(struct object *o)
+{
+    if (o->dwarf)
+        dwarf_end(o->dwarf);
+    if (o->elf)
+        elf_end(o->elf);
+    if (o->fd >= 0)
+        close(o->fd);
+    *o = (struct object){.fd = -1};
+}
+
+/* The file as ELF; a name that is no regular file (a FIFO, a device) is not
+ * waited for. */
+static int object_open(struct object *o, const char *path, struct ips_err *err)
+{
+    *o = (struct object){.fd = -1};
+    o->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (o->fd < 0 || fstat(o->fd, &o->st) < 0) {
+        ips_err_errno(err, "%s", path);
+        object_close(o);
+        return IPS_E_NOT_FOUND;
+    }
+    if (!S_ISREG(o->st.st_mode) || o->st.st_size > FILE_MAX_BYTES) {
+        object_close(o);
+        return ips_err_set(err, IPS_E_LIMIT, "%s: no file, or too large", path);
+    }
+    o->elf = elf_begin(o->fd, ELF_C_READ_MMAP_PRIVATE, NULL);
+    if (!o->elf || elf_kind(o->elf) != ELF_K_ELF) {
+        object_close(o);
+        return ips_err_set(err, IPS_E_CORRUPT, "%s: no ELF file", path);
+    }
+    return 0;
+}
+
+static bool build_id_is(const struct object *o, const uint8_t *id, size_t len)
+{
+    const void *own = NULL;
+    ssize_t n = dwelf_elf_gnu_build_id(o->elf, &own);
+    return n > 0 && own && (size_t)n >= len && memcmp(own, id, len) == 0;
+}
+
+/* The kernel's own code in every process: this one's is the same. */
+static int vdso_open(struct object *o, struct ips_err *err)
+{
+    unsigned long start, end;
+    char line[256];
+    bool found = false;
+    FILE *f = fopen("/proc/self/maps", "re");
+    *o = (struct object){.fd = -1};
+    while (f && !found && fgets(line, sizeof(line), f))
+        found = strstr(line, "[vdso]") &&
+                sscanf(line, "%lx-%lx", &start, &end) == 2;
+    if (f)
+        fclose(f);
+    if (!found)
+        return ips_err_set(err, IPS_E_NOT_FOUND, "no vdso here");
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): an address from a text */
+    o->elf = elf_memory((char *)start, end - start);
+    return o->elf ? 0
+                  : ips_err_set(err, IPS_E_CORRUPT, "the vdso is no ELF file");
+}
+
+static int main_open(struct reader *r, struct ips_err *err)
+{
+    const struct slave_symbol_ask *a = r->ask;
+    int rc = strcmp(a->path, "[vdso]") == 0 ? vdso_open(&r->main, err)
+             : a->path[0] == '/'
+                 ? object_open(&r->main, a->path, err)
+                 : ips_err_set(err, IPS_E_NOT_FOUND, "%s: no file", a->path);
+    if (rc < 0)
+        return rc;
+    uint64_t changed = (uint64_t)r->main.st.st_mtim.tv_sec * 1000000000u +
+                       (uint64_t)r->main.st.st_mtim.tv_nsec;
+    bool same = a->build_id_bytes
+                    ? build_id_is(&r->main, a->build_id, a->build_id_bytes)
+                    : !a->not_after_real_ns || changed <= a->not_after_real_ns;
+    if (!same)
+        return ips_err_set(err, IPS_E_NOT_FOUND,
+                           "%s was replaced since the run", a->path);
+    return 0;
+}
+
+/* ---- separate debug information ---- */
+
+static bool has_section(const struct object *o, const char *name)
+{
+    size_t names;
+    if (!o->elf || elf_getshdrstrndx(o->elf, &names) < 0)
+        return false;
+    for (Elf_Scn *s = NULL; (s = elf_nextscn(o->elf, s));) {
+        GElf_Shdr h;
+        const char *own =
+            gelf_getshdr(s, &h) ? elf_strptr(o->elf, names, h.sh_name) : NULL;
+        if (own && strcmp(own, name) == 0 && h.sh_type != SHT_NOBITS)
+            return true;
+    }
+    return false;
+}
+
+/* The checksum that .gnu_debuglink holds (CRC-32 of the whole file). */
+static uint32_t file_crc(int fd)
+{
+    uint8_t buf[16384];
+    uint32_t crc = ~0u;
+    off_t at = 0;
+    ssize_t n;
+    while ((n = pread(fd, buf, sizeof(buf), at)) > 0) {
+        for (ssize_t i = 0; i < n; i++) {
+            crc ^= buf[i];
+            for (int k = 0; k < 8; k++)
+                crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+        }
+        at += n;
+    }
+    return ~crc;
+}
+
+/* By its build id where the module has one, else by the link's checksum. */
+static bool try_debug(struct reader *r, const char *path, const uint32_t *crc)
+{
+    const void *id = NULL;
+    ssize_t len = dwelf_elf_gnu_build_id(r->main.elf, &id);
+    if (object_open(&r->debug, path, NULL) < 0)
+        return false;
+    bool same = r->main.fd < 0 || r->debug.st.st_ino != r->main.st.st_ino ||
+                r->debug.st.st_dev != r->main.st.st_dev;
+    if (len > 0)
+        same = same && build_id_is(&r->debug, id, (size_t)len);
+    else
+        same = same && crc && file_crc(r->debug.fd) == *crc;
+    if (!same)
+        object_close(&r->debug);
+    return same;
+}
+
+static void find_debug(struct reader *r)
+{
+    char path[IPS_PATH_BYTES], dir[IPS_PATH_BYTES];
+    const void *id = NULL;
+    ssize_t len = dwelf_elf_gnu_build_id(r->main.elf, &id);
+    if (len > 1 && len <= 64) {
+        int n = snprintf(path, sizeof(path), "%s/.build-id/%02x/",
+                         r->ask->debug_root, ((const uint8_t *)id)[0]);
+        for (ssize_t i = 1; i < len && n < (int)sizeof(path); i++)
+            n += snprintf(path + n, sizeof(path) - (size_t)n, "%02x",
+                          ((const uint8_t *)id)[i]);
+        if (n < (int)sizeof(path))
+            snprintf(path + n, sizeof(path) - (size_t)n, ".debug");
+        if (try_debug(r, path, NULL))
+            return;
+    }
+    GElf_Word crc = 0;
+    const char *link = dwelf_elf_gnu_debuglink(r->main.elf, &crc);
+    if (!link || strchr(link, '/') || r->ask->path[0] != '/')
+        return;
+    snprintf(dir, sizeof(dir), "%s", r->ask->path);
+    *strrchr(dir, '/') = '\0';
+    const char *const places[3][2] = {
+        {"", ""}, {"", "/.debug"}, {r->ask->debug_root, ""}};
+    for (int i = 0; i < 3; i++) {
+        int n = snprintf(path, sizeof(path), "%s%s%s/%s", places[i][0], dir,
+                         places[i][1], link);
+        if (n > 0 && n < (int)sizeof(path) && try_debug(r, path, &crc))
+            return;
+    }
+}
+
+/* ---- symbol tables ---- */
+
+static int by_symbol(const void *va, const void *vb)
+{
+    const struct symbol *a = va, *b = vb;
+    if (a->start != b->start)
+        return a->start < b->start ? -1 : 1;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return strcmp(b->name, a->name);
+}
+
+static bool more(void *list, size_t count, size_t *room, size_t item,
+                 size_t max)
+{
+    void **v = list;
+    if (count < *room)
+        return true;
+    size_t want = *room ? *room * 2 : 1024;
+    void *grown = count < max ? realloc(*v, want * item) : NULL;
+    if (!grown)
+        return false;
+    *v = grown;
+    *room = want;
+    return true;
+}
+
+static void add_symbols(struct reader *r, Elf *elf, Elf_Scn *scn,
+                        const GElf_Shdr *h)
+{
+    Elf_Data *data = elf_getdata(scn, NULL);
+    size_t count = data && h->sh_entsize ? data->d_size / h->sh_entsize : 0;
+    for (size_t i = 0; i < count && i < INT32_MAX; i++) {
+        GElf_Sym s;
+        if (!gelf_getsym(data, (int)i, &s) || s.st_shndx == SHN_UNDEF)
+            continue;
+        int type = GELF_ST_TYPE(s.st_info), bind = GELF_ST_BIND(s.st_info);
+        if (type != STT_FUNC && type != STT_GNU_IFUNC)
+            continue;
+        const char *name = elf_strptr(elf, h->sh_link, s.st_name);
+        if (!name || !*name ||
+            !more(&r->symbols, r->symbol_count, &r->symbol_room,
+                  sizeof(*r->symbols), SYMBOLS_MAX))
+            continue;
+        uint8_t rank = bind == STB_GLOBAL ? 3 : bind == STB_WEAK ? 2 : 1;
+        r->symbols[r->symbol_count++] = (struct symbol){
+            s.st_value, s.st_size, name,
+            (uint8_t)(rank + (s.st_size ? 4 : 0) - (name[0] == '_'))};
+    }
+}
+
+static void load_symbols(struct reader *r)
+{
+    Elf *const elfs[] = {r->main.elf, r->debug.elf};
+    static const uint32_t types[] = {SHT_SYMTAB, SHT_DYNSYM};
+    for (int t = 0; t < 2 && r->symbol_count == 0; t++)
+        for (int i = 0; i < 2 && r->symbol_count == 0; i++)
+            for (Elf_Scn *s = NULL; elfs[i] && (s = elf_nextscn(elfs[i], s));) {
+                GElf_Shdr h;
+                if (gelf_getshdr(s, &h) && h.sh_type == types[t])
+                    add_symbols(r, elfs[i], s, &h);
+            }
+    if (r->symbol_count)
+        qsort(r->symbols, r->symbol_count, sizeof(*r->symbols), by_symbol);
+}
+
+/* The symbol that covers the address; one without a size (assembler) reaches
+ * to the next. */
+static const struct symbol *find_symbol(const struct reader *r, uint64_t at)
+{
+    size_t low = 0, high = r->symbol_count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (r->symbols[mid].start <= at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (int i = 0; low > 0 && i < 64; i++) {
+        const struct symbol *s = &r->symbols[--low];
+        if (at - s->start < s->size || (!s->size && i == 0))
+            return s;
+    }
+    return NULL;
+}
+
+/* ---- texts ---- */
+
+struct text {
+    char buf[TEXT_MAX];
+    size_t len;
+    unsigned frames;
+};
+
+/* One field: nothing in it breaks lines or fields. */
+static void put_field(struct text *t, const char *s, char end)
+{
+    for (size_t i = 0; s && s[i] && i < SLAVE_SYMBOL_NAME_MAX; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (t->len + 2 < sizeof(t->buf))
+            t->buf[t->len++] = c < 0x20 || c == 0x7f ? '?' : s[i];
+    }
+    if (t->len + 1 < sizeof(t->buf))
+        t->buf[t->len++] = end;
+    t->buf[t->len] = '\0';
+}
+
+static void put_number(struct text *t, int n, char end)
+{
+    char digits[16];
+    snprintf(digits, sizeof(digits), "%d", n > 0 ? n : 0);
+    put_field(t, digits, end);
+}
+
+/* "f" of "f.constprop.0", "f.cold": parts of one procedure of the source. */
+static void put_plain(struct text *t, const char *name)
+{
+    static const char *const parts[] = {".cold",  ".part.",     ".constprop.",
+                                        ".isra.", ".lto_priv.", ".llvm.",
+                                        "@"};
+    char cut[SLAVE_SYMBOL_NAME_MAX + 1];
+    snprintf(cut, sizeof(cut), "%s", name);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        char *at = strstr(cut, parts[i]);
+        if (at && at > cut)
+            *at = '\0';
+    }
+    put_field(t, cut, '\t');
+}
+
+static void put_name(struct text *t, const char *name)
+{
+    char *plain = name && strlen(name) < 16384
+                      ? cplus_demangle(name, DMGL_ANSI | DMGL_AUTO)
+                      : NULL;
+    if (plain)
+        put_field(t, plain, '\t');
+    else
+        put_plain(t, name ? name : "");
+    free(plain);
+}
+
+static void put_frame_rest(struct text *t, const char *file, int line,
+                           const char *at_file, int at_line)
+{
+    put_field(t, file, '\t');
+    put_number(t, line, '\t');
+    put_field(t, at_file, '\t');
+    put_number(t, at_line, '\n');
+    t->frames++;
+}
+
+static bool table_text(struct reader *r, uint64_t at, struct text *t)
+{
+    const struct symbol *s = find_symbol(r, at);
+    t->len = t->frames = 0;
+    if (s) {
+        put_name(t, s->name);
+        put_frame_rest(t, "", 0, "", 0);
+        return true;
+    }
+    /* No name, but the unwind table knows where the procedure begins. */
+    Dwarf_Frame *frame = NULL;
+    Dwarf_Addr start = 0, end = 0;
+    if (!r->cfi || dwarf_cfi_addrframe(r->cfi, at, &frame) != 0)
+        return false;
+    bool known = dwarf_frame_info(frame, &start, &end, NULL) >= 0 &&
+                 start <= at && at < end;
+    free(frame);
+    if (known) {
+        char name[IPS_PATH_BYTES];
+        snprintf(name, sizeof(name), "%s+0x%llx", ips_code_base(r->ask->path),
+                 (unsigned long long)start);
+        put_field(t, name, '\t');
+        put_frame_rest(t, "", 0, "", 0);
+    }
+    return known;
+}
+
+/* ---- debug information ---- */
+
+static int by_range(const void *va, const void *vb)
+{
+    const struct range *a = va, *b = vb;
+    if (a->start != b->start)
+        return a->start < b->start ? -1 : 1;
+    return a->end < b->end ? 1 : a->end > b->end ? -1 : 0;
+}
+
+/* Which unit has which code; .debug_aranges is not in every file. */
+static void load_ranges(struct reader *r, Dwarf *dwarf)
+{
+    Dwarf_CU *cu = NULL;
+    Dwarf_Die die, sub;
+    uint8_t type;
+    while (dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, &sub) == 0) {
+        Dwarf_Addr base, start, end;
+        ptrdiff_t at = 0;
+        if (type == DW_UT_type || type == DW_UT_split_type)
+            continue;
+        while ((at = dwarf_ranges(&die, at, &base, &start, &end)) > 0) {
+            if (start >= end)
+                continue;
+            if (!more(&r->ranges, r->range_count, &r->range_room,
+                      sizeof(*r->ranges), RANGES_MAX))
+                return;
+            r->ranges[r->range_count++] =
+                (struct range){.start = start,
+                               .end = end,
+                               .die = type == DW_UT_skeleton &&
+                                              dwarf_tag(&sub) != DW_TAG_invalid
+                                          ? sub
+                                          : die};
+        }
+    }
+    if (r->range_count)
+        qsort(r->ranges, r->range_count, sizeof(*r->ranges), by_range);
+}
+
+static Dwarf_Die *find_unit(struct reader *r, uint64_t at)
+{
+    size_t low = 0, high = r->range_count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (r->ranges[mid].start <= at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (int i = 0; low > 0 && i < 16; i++)
+        if (at < r->ranges[--low].end)
+            return &r->ranges[low].die;
+    return NULL;
+}
+
+static const char *die_name(Dwarf_Die *die)
+{
+    Dwarf_Attribute attr;
+    const char *name = NULL;
+    if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attr) ||
+        dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attr))
+        name = dwarf_formstring(&attr);
+    return name ? name : dwarf_diename(die);
+}
+
+/* Where an inlined procedure was called from. */
+static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
+                      int *line)
+{
+    Dwarf_Attribute attr;
+    Dwarf_Word n;
+    Dwarf_Files *files;
+    size_t count;
+    *file = "";
+    *line = 0;
+    if (dwarf_formudata(dwarf_attr(die, DW_AT_call_line, &attr), &n) == 0 &&
+        n < INT32_MAX)
+        *line = (int)n;
+    if (dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &attr), &n) == 0 &&
+        dwarf_getsrcfiles(unit, &files, &count) == 0 && n < count)
+        *file = dwarf_filesrc(files, n, NULL, NULL);
+}
+
+static bool debug_text(struct reader *r, uint64_t at, struct text *t)
+{
+    Dwarf_Die *unit = find_unit(r, at), *scopes = NULL, *own = NULL;
+    const char *at_file = "";
+    int at_line = 0, count;
+    t->len = t->frames = 0;
+    if (!unit)
+        return false;
+    Dwarf_Line *line = dwarf_getsrc_die(unit, at);
+    if (line) {
+        at_file = dwarf_linesrc(line, NULL, NULL);
+        if (dwarf_lineno(line, &at_line) < 0)
+            at_line = 0;
+    }
+    /* The innermost scope, then what it physically lies in: past an inlined
+     * one dwarf_getscopes goes on with where it is declared. */
+    count = dwarf_getscopes(unit, at, &scopes);
+    if (count > 0)
+        count = dwarf_getscopes_die(&scopes[0], &own);
+    for (int i = 0; i < count && t->frames < SLAVE_SYMBOL_FRAMES_MAX; i++) {
+        int tag = dwarf_tag(&own[i]), decl = 0;
+        if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
+            continue;
+        const char *name = die_name(&own[i]);
+        if (!name)
+            break;
+        if (dwarf_decl_line(&own[i], &decl) < 0)
+            decl = 0;
+        put_name(t, name);
+        put_frame_rest(t, dwarf_decl_file(&own[i]), decl, at_file, at_line);
+        if (tag == DW_TAG_subprogram)
+            break;
+        call_site(unit, &own[i], &at_file, &at_line);
+    }
+    free(own);
+    free(scopes);
+    if (t->frames > 0)
+        return true;
+    /* Lines alone (assembler with -g): the symbol table has the name. */
+    const struct symbol *s = at_line ? find_symbol(r, at) : NULL;
+    if (s) {
+        put_name(t, s->name);
+        put_frame_rest(t, "", 0, at_file, at_line);
+    }
+    return s != NULL;
+}
+
+/* ---- all ---- */
+
+int slave_symbols_read(const struct slave_symbol_ask *ask,
+                       void (*put)(void *arg, size_t index, const char *text,
+                                   enum slave_symbol_grade grade),
+                       void *arg, struct ips_err *err)
+{
+    struct reader r = {.ask = ask, .main = {.fd = -1}, .debug = {.fd = -1}};
+    struct text *t = malloc(sizeof(*t));
+    (void)elf_version(EV_CURRENT);
+    int rc = t ? main_open(&r, err)
+               : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    if (rc == 0) {
+        if (!has_section(&r.main, ".debug_info"))
+            find_debug(&r);
+        r.cfi = dwarf_getcfi_elf(r.main.elf);
+        load_symbols(&r);
+        for (size_t i = 0; i < ask->count; i++)
+            if (table_text(&r, ask->addresses[i], t))
+                put(arg, i, t->buf, SLAVE_SYMBOL_TABLE);
+        struct object *o = r.debug.elf ? &r.debug : &r.main;
+        o->dwarf = dwarf_begin_elf(o->elf, DWARF_C_READ, NULL);
+        if (o->dwarf)
+            load_ranges(&r, o->dwarf);
+        for (size_t i = 0; o->dwarf && i < ask->count; i++)
+            if (debug_text(&r, ask->addresses[i], t))
+                put(arg, i, t->buf, SLAVE_SYMBOL_DEBUG);
+    }
+    if (r.cfi)
+        (void)dwarf_cfi_end(r.cfi);
+    object_close(&r.main);
+    object_close(&r.debug);
+    free(r.symbols);
+    free(r.ranges);
+    free(t);
+    return rc;
+}

@@ -1,0 +1,157 @@
+/* What i_sync.c and i_sync_result.c share: one object of each kind, in memory
+ * that a child process shares, and how to see that somebody waits. */
+#ifndef I_SYNC_H
+#define I_SYNC_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct objects { /* in memory that a child shares */
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    pthread_rwlock_t rwlock;
+    pthread_barrier_t barrier;
+    sem_t sem;
+    pthread_spinlock_t spin;
+    mtx_t mtx;
+    cnd_t cnd;
+    atomic_int flag, ready, waiter;
+} * o;
+static bool shared; /* with a child process */
+
+static inline struct timespec later(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    t.tv_sec += 60;
+    return t;
+}
+
+static inline int check(const char *what, int err)
+{
+    if (err)
+        printf("%s: %d\n", what, err);
+    return err;
+}
+#define DO(call) check(#call, call)
+
+/* Until the waiter sleeps (or, where it spins, runs) in its call. */
+static inline void let_it_wait(bool sleeps)
+{
+    char path[64], line[256], state = 0;
+    int tid;
+    while ((tid = atomic_load(&o->waiter)) == 0)
+        usleep(1000);
+    if (shared)
+        snprintf(path, sizeof(path), "/proc/%d/stat", tid);
+    else
+        snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+    while (sleeps && state != 'S') {
+        usleep(3000);
+        int fd = open(path, O_RDONLY);
+        ssize_t n = read(fd, line, sizeof(line) - 1);
+        close(fd);
+        line[n > 0 ? n : 0] = '\0';
+        const char *at = strrchr(line, ')');
+        state = at ? at[2] : 0;
+    }
+    usleep(5000);
+}
+
+static inline void here(void)
+{
+    atomic_store(&o->waiter, (int)syscall(SYS_gettid));
+}
+
+static inline void mutex_init(int type, int robust, int protocol)
+{
+    pthread_mutexattr_t a;
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_settype(&a, type);
+    pthread_mutexattr_setrobust(&a, robust);
+    DO(pthread_mutexattr_setprotocol(&a, protocol));
+    pthread_mutexattr_setpshared(&a, shared ? PTHREAD_PROCESS_SHARED
+                                            : PTHREAD_PROCESS_PRIVATE);
+    DO(pthread_mutex_init(&o->mutex, &a));
+}
+static inline void normal(void)
+{
+    mutex_init(PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_NONE);
+}
+static inline void recursive(void)
+{
+    mutex_init(PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_STALLED,
+               PTHREAD_PRIO_NONE);
+}
+static inline void errorcheck(void)
+{
+    mutex_init(PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_STALLED,
+               PTHREAD_PRIO_NONE);
+}
+static inline void adaptive(void)
+{
+    mutex_init(PTHREAD_MUTEX_ADAPTIVE_NP, PTHREAD_MUTEX_STALLED,
+               PTHREAD_PRIO_NONE);
+}
+static inline void robust(void)
+{
+    mutex_init(PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_NONE);
+}
+static inline void inherit(void)
+{
+    mutex_init(PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_STALLED,
+               PTHREAD_PRIO_INHERIT);
+}
+static inline void cond_init(void)
+{
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setpshared(&a, shared ? PTHREAD_PROCESS_SHARED
+                                           : PTHREAD_PROCESS_PRIVATE);
+    normal();
+    DO(pthread_cond_init(&o->cond, &a));
+}
+static inline void rwlock_init(void)
+{
+    pthread_rwlockattr_t a;
+    pthread_rwlockattr_init(&a);
+    pthread_rwlockattr_setpshared(&a, shared ? PTHREAD_PROCESS_SHARED
+                                             : PTHREAD_PROCESS_PRIVATE);
+    DO(pthread_rwlock_init(&o->rwlock, &a));
+}
+static inline void sem_begin(void)
+{
+    DO(sem_init(&o->sem, shared, 0));
+}
+static inline void spin_begin(void)
+{
+    DO(pthread_spin_init(&o->spin, shared));
+}
+static inline void mtx_begin(void)
+{
+    DO(mtx_init(&o->mtx, mtx_timed));
+}
+
+static inline bool begin(void)
+{
+    o = mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return o != MAP_FAILED;
+}
+
+#endif

@@ -1,0 +1,460 @@
+/* Thread CPU time without a system call, against the clock it stands for.
+ *
+ * How an error is measured: clock, ours, clock. The clock never runs backwards,
+ * so what it would have said at our moment lies between its two answers, and
+ * only what is outside of them is an error: whatever else the machine does, no
+ * time enters. Every case runs in a child that records. */
+#include "tests/unit/core_help.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/cpu.h"
+
+enum { SAMPLES = 8000, P99_NS = 1000 };
+
+static struct found {
+    uint64_t error[SAMPLES];
+    uint64_t count, fast, backwards, stolen;
+    uint64_t blocked, unseen_blocks, calls;
+    int64_t settled_ns; /* ours - clock after the last reading */
+    bool marks;
+} * found; /* shared with the child */
+
+static uint64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static __thread uint64_t before;
+
+static void monotone(uint64_t cpu)
+{
+    if (cpu < before)
+        found->backwards++;
+    before = cpu;
+}
+
+static uint64_t outside(uint64_t low, uint64_t x, uint64_t high)
+{
+    return x < low ? low - x : x > high ? x - high : 0;
+}
+
+static uint64_t switches(void)
+{
+    struct rusage ru;
+    getrusage(RUSAGE_THREAD, &ru);
+    return (uint64_t)(ru.ru_nvcsw + ru.ru_nivcsw);
+}
+
+/* Time that the hypervisor stole, or an interrupt took, is not the thread's to
+ * the kernel and no switch either: nothing in the thread can tell before the
+ * clock is read. Such a difference has no switch since the last reading. */
+static bool stolen(uint64_t error, bool read)
+{
+    static __thread uint64_t at_reading;
+    if (read)
+        at_reading = switches();
+    return error > P99_NS && switches() == at_reading;
+}
+
+static void sample(void)
+{
+    uint64_t low = clock_ns();
+    uint32_t read = ips_cpu.next;
+    struct ips_moment m = ips_moment_now();
+    read = ips_cpu.next - read;
+    found->fast += read == 0;
+    uint64_t high = clock_ns(), error = outside(low, m.cpu, high);
+    monotone(m.cpu);
+    if (stolen(error, read))
+        found->stolen++;
+    else if (found->count < SAMPLES)
+        found->error[found->count++] = error;
+}
+
+static void work(unsigned rounds)
+{
+    for (volatile unsigned i = 0; i < rounds; i++)
+        continue;
+}
+
+static void pin(int core)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)core, &set);
+    sched_setaffinity(0, sizeof(set), &set);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Runs `body` and returns false where marks cannot be used here. */
+static bool run(void (*body)(void *), enum ips_cpu_mode mode)
+{
+    struct pool_dir p;
+    pool_help_make(&p, NULL);
+    struct ips_control *c = pool_help_control(&p);
+    c->cpu_mode = mode;
+    munmap(c, sizeof(*c));
+    memset(found, 0, sizeof(*found));
+    int status = in_child(&p, body, NULL);
+    assert_int_equal(status, 0);
+    pool_help_remove(&p);
+    assert_int_equal(found->backwards, 0);
+    qsort(found->error, found->count, sizeof(found->error[0]), by_value);
+    if (found->count)
+        printf("n %lu, without a system call %lu; error p50 %lu p99 %lu max "
+               "%lu ns, stolen %lu\n",
+               (unsigned long)found->count, (unsigned long)found->fast,
+               (unsigned long)found->error[found->count / 2],
+               (unsigned long)found->error[found->count * 99 / 100],
+               (unsigned long)found->error[found->count - 1],
+               (unsigned long)found->stolen);
+    if (!found->marks)
+        printf("no marks here: the clock is read each time\n");
+    return found->marks;
+}
+
+static void p99_within_bound(void)
+{
+    assert_in_range(found->count, SAMPLES * 9 / 10, SAMPLES);
+    assert_true(found->error[found->count * 99 / 100] <= P99_NS);
+}
+
+/* --- one case a way to be switched out ------------------------------ */
+
+static void spinning(void *arg)
+{
+    (void)arg;
+    found->marks = ips_core.cpu_marks;
+    for (int i = 0; i < SAMPLES; i++) {
+        sample();
+        work((unsigned)i % 3000);
+    }
+}
+
+/* Would catch: a counter converted at the wrong rate, a line that is never
+ * drawn anew, a mark that is never used at all. */
+static void test_agent_cpu__spinning(void **state)
+{
+    (void)state;
+    bool marks = run(spinning, IPS_CPU_FAST);
+    p99_within_bound();
+    if (marks)
+        assert_true(found->fast > SAMPLES / 2);
+}
+
+static void migrating(void *arg)
+{
+    (void)arg;
+    found->marks = ips_core.cpu_marks;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    for (int i = 0; i < SAMPLES; i++) {
+        if (i % 5 == 0)
+            pin(i / 5 % (int)cores);
+        work(300);
+        sample();
+    }
+}
+
+/* Would catch: a mark that outlives a change of cores (the wait for the other
+ * core taken for CPU time). */
+static void test_agent_cpu__migration(void **state)
+{
+    (void)state;
+    run(migrating, IPS_CPU_FAST);
+    p99_within_bound();
+}
+
+static void preempted(void *arg)
+{
+    (void)arg;
+    found->marks = ips_core.cpu_marks;
+    pin(0);
+    pid_t hog[2];
+    for (int i = 0; i < 2; i++) {
+        hog[i] = (pid_t)syscall(SYS_fork); /* nothing of it is recorded */
+        if (hog[i] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;)
+                work(1000);
+        }
+    }
+    struct rusage ru;
+    do {
+        for (int i = 0; i < 500; i++) {
+            sample();
+            work(200);
+        }
+        getrusage(RUSAGE_THREAD, &ru);
+    } while (ru.ru_nivcsw < 12 || found->count < SAMPLES);
+    for (int i = 0; i < 2; i++) {
+        kill(hog[i], SIGKILL);
+        waitpid(hog[i], NULL, 0);
+    }
+}
+
+/* Would catch: the time other programs had the core taken for ours - some
+ * milliseconds at each of the switches, far beyond the bound. */
+static void test_agent_cpu__preemption(void **state)
+{
+    (void)state;
+    run(preempted, IPS_CPU_FAST);
+    p99_within_bound();
+    /* A switch between the reading and the mark would be in here alone. */
+    assert_true(found->error[found->count * 999 / 1000] <= 100 * P99_NS);
+}
+
+static void sleeping(void *arg)
+{
+    (void)arg;
+    found->marks = ips_core.cpu_marks;
+    for (int i = 0; i < SAMPLES; i++) {
+        if (i % 4 == 0)
+            usleep(20);
+        sample();
+    }
+}
+
+/* Would catch: a kernel that keeps the mark over a sleep nobody wrapped. */
+static void test_agent_cpu__sleep(void **state)
+{
+    (void)state;
+    run(sleeping, IPS_CPU_FAST);
+    p99_within_bound();
+}
+
+static void unprivileged(void *arg)
+{
+    if (geteuid() == 0 && setresuid(65534, 65534, 65534) < 0)
+        _exit(93);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    spinning(arg);
+}
+
+/* Would catch: a method that needs a right. */
+static void test_agent_cpu__another_user(void **state)
+{
+    (void)state;
+    bool marks = run(unprivileged, IPS_CPU_FAST);
+    p99_within_bound();
+    if (marks)
+        assert_true(found->fast > SAMPLES / 2);
+}
+
+static void *thread_body(void *arg)
+{
+    ips_core_thread_start(0, 0);
+    spinning(arg);
+    ips_core_thread_end();
+    return NULL;
+}
+
+static void in_a_thread(void *arg)
+{
+    pthread_t t;
+    work(3000000); /* the process has CPU time that is not the thread's */
+    pthread_create(&t, NULL, thread_body, arg);
+    pthread_join(t, NULL);
+}
+
+/* Would catch: one thread's line used by another. */
+static void test_agent_cpu__thread(void **state)
+{
+    (void)state;
+    run(in_a_thread, IPS_CPU_FAST);
+    p99_within_bound();
+}
+
+static void in_a_fork_child(void *arg)
+{
+    work(30000000);
+    ips_moment_now();
+    pid_t pid = fork();
+    if (pid == 0) {
+        ips_core_fork_child(1, 1, 1, 1);
+        spinning(arg);
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+}
+
+/* Would catch: a child that goes on at its parent's CPU time. */
+static void test_agent_cpu__fork_child(void **state)
+{
+    (void)state;
+    run(in_a_fork_child, IPS_CPU_FAST);
+    p99_within_bound();
+}
+
+static volatile unsigned long handled;
+
+static void on_alarm(int sig)
+{
+    (void)sig;
+    for (unsigned long i = 0; i <= handled % 9; i++)
+        ips_cpu_read();
+    handled++;
+}
+
+static void signalled(void *arg)
+{
+    (void)arg;
+    found->marks = ips_core.cpu_marks;
+    struct sigaction sa = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &sa, NULL);
+    struct itimerval every = {{0, 200}, {0, 200}}, off = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &every, NULL);
+    while (found->count < SAMPLES || handled < 200)
+        sample();
+    setitimer(ITIMER_REAL, &off, NULL);
+}
+
+/* Would catch: a handler's reading mixed with what it interrupted. (Where a
+ * handler comes between our stamp and the look at `before`, it is later by
+ * right; samples are taken outside of handlers only.) */
+static void test_agent_cpu__handlers(void **state)
+{
+    (void)state;
+    run(signalled, IPS_CPU_FAST);
+    p99_within_bound();
+}
+
+/* --- calls that block ----------------------------------------------- */
+
+static void blocking(void *arg)
+{
+    (void)arg;
+    found->marks = ips_core.cpu_marks;
+    for (int i = 0; i < SAMPLES / 4; i++) {
+        struct ips_moment call = ips_moment_now();
+        uint64_t low = clock_ns(), t = ips_core_now();
+        if (i % 8)
+            syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0,
+                    &(struct timespec){0, 1000 + i % 7 * 3000}, NULL);
+        uint64_t stamps = ips_core_now() - t, high = clock_ns();
+        struct ips_moment ret = ips_moment_after(&call);
+        monotone(call.cpu);
+        monotone(ret.cpu);
+        uint64_t lasted = ips_cpu_ns(ret.t - call.t);
+        bool is = lasted >= ret.cpu - call.cpu + IPS_BLOCKED_NS;
+        /* By the clock, with room for what lies between the readings. */
+        bool surely = ips_cpu_ns(stamps) > high - low + 20 * IPS_BLOCKED_NS;
+        found->calls++;
+        found->blocked += is;
+        found->unseen_blocks += surely && !is;
+        if (found->count < SAMPLES)
+            found->error[found->count++] = outside(low, ret.cpu, clock_ns());
+        work(200);
+    }
+    uint64_t low = clock_ns(), ours = ips_cpu_read(), high = clock_ns();
+    found->settled_ns = (int64_t)outside(low, ours, high);
+}
+
+/* Would catch: a guess that takes a blocked call for one that was not, guesses
+ * that add up (the totals of a long run would drift), a reading that sends the
+ * thread's time backwards. */
+static void test_agent_cpu__guesses_settle(void **state)
+{
+    (void)state;
+    run(blocking, IPS_CPU_FAST);
+    assert_int_equal(found->unseen_blocks, 0);
+    assert_true(found->blocked > 0);
+    /* In the order of the time between two readings. */
+    assert_true(found->error[found->count * 99 / 100] <= 200000);
+    assert_true(found->settled_ns <= 200000);
+}
+
+/* Would catch: --cpu=exact that guesses. */
+static void test_agent_cpu__exact_reads_after_each_block(void **state)
+{
+    (void)state;
+    run(blocking, IPS_CPU_EXACT);
+    assert_int_equal(found->unseen_blocks, 0);
+    assert_true(found->error[found->count * 99 / 100] <= P99_NS);
+    assert_true(found->settled_ns <= 100000); /* stolen: see above */
+}
+
+/* Would catch: a machine without marks where calls are not told apart, or a
+ * mark used although it was said not to work. */
+static void test_agent_cpu__by_the_clock(void **state)
+{
+    (void)state;
+    assert_false(run(blocking, IPS_CPU_CLOCK));
+    assert_int_equal(found->unseen_blocks, 0);
+    assert_false(run(spinning, IPS_CPU_CLOCK));
+    p99_within_bound();
+}
+
+/* --- others in the rseq area ---------------------------------------- */
+
+static void shared_area(void *arg)
+{
+    (void)arg;
+    found->marks = ips_core.cpu_marks;
+    /* A good description that is not of this thread's slots; the kernel may
+     * come to look at it. */
+    static struct ips_cpu_slot foreign;
+    ips_moment_now();
+    foreign = ips_cpu.slot[(ips_cpu.next - 1) % IPS_CPU_SLOTS];
+    foreign.t0 = foreign.cpu0 = 0;
+    uint64_t theirs = (uint64_t)(uintptr_t)&foreign;
+    for (int i = 0; i < SAMPLES; i++) {
+        /* As tcmalloc leaves it behind. */
+        if (i % 3 == 0 && found->marks)
+            *ips_cpu_mark() = theirs;
+        struct ips_moment m = ips_moment_now();
+        if (found->marks && *ips_cpu_mark() == theirs)
+            _exit(94);
+        (void)m;
+        sample();
+    }
+}
+
+/* Would catch: a foreign pointer taken for our mark. */
+static void test_agent_cpu__foreign_pointer(void **state)
+{
+    (void)state;
+    run(shared_area, IPS_CPU_FAST);
+    p99_within_bound();
+}
+
+int main(void)
+{
+    found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_agent_cpu__spinning),
+        cmocka_unit_test(test_agent_cpu__migration),
+        cmocka_unit_test(test_agent_cpu__preemption),
+        cmocka_unit_test(test_agent_cpu__sleep),
+        cmocka_unit_test(test_agent_cpu__another_user),
+        cmocka_unit_test(test_agent_cpu__thread),
+        cmocka_unit_test(test_agent_cpu__fork_child),
+        cmocka_unit_test(test_agent_cpu__handlers),
+        cmocka_unit_test(test_agent_cpu__guesses_settle),
+        cmocka_unit_test(test_agent_cpu__exact_reads_after_each_block),
+        cmocka_unit_test(test_agent_cpu__by_the_clock),
+        cmocka_unit_test(test_agent_cpu__foreign_pointer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
