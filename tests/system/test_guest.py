@@ -101,6 +101,22 @@ def test_behaves(build, guest, case, status):
     assert any(r["type"] == "START" for r in rows)
 
 
+def test_before_constructors_and_after_exit(build, guest):
+    """Calls from .preinit_array, before any library's constructor and so before
+    ours, and from the last destructor. Would catch a wrapper that needs its
+    constructor, and an end that comes too soon."""
+    out = guest.run([build.program("i_guest"), "flood", "10"], 0,
+                    env={"I_GUEST_EARLY": "1"})
+    assert out == "before any constructor\nmoved 55\nafter exit\n"
+
+
+def test_a_malloc_of_its_own(build, guest):
+    """Would catch a wrapper that calls the program's malloc, which calls the
+    wrapper: a deadlock or an endless recursion."""
+    assert guest.run([build.program("i_malloc")], 0).endswith("called 1\n")
+    assert any(r["type"] == "SEND" for r in guest.records())
+
+
 # --- lost + recorded = what was done ----------------------------------------
 
 
