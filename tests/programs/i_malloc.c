@@ -76,6 +76,6 @@ int main(void)
             return 1;
         puts(text);
     }
-    printf("called %d\n", calls > 10);
+    printf("called %d\n", calls >= 10);
     return 0;
 }
