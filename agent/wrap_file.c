@@ -105,7 +105,7 @@ static inline bool file_begin(struct ips_io *io, int fd, uint64_t site)
 
 #define ON_FILE(type, fd, real_call)                                           \
     do {                                                                       \
-        struct ips_io io;                                                      \
+        IPS_IO(io);                                                            \
         if (!file_begin(&io, fd, IPS_SITE))                                    \
             return ips_wrap_on(), real_call;                                   \
         type r = real_call;                                                    \

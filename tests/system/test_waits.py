@@ -4,6 +4,7 @@ there. Programs behave as without us (the `trace` fixture compares).
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -193,13 +194,36 @@ def serve(build):
     shutil.rmtree(top)
 
 
+LATCH = """
+export PGHOST=%(dir)s/sock PGPORT=%(port)s PGUSER=postgres
+await pg_isready -q
+psql -Atqc "select pg_advisory_lock(1), pg_sleep(0.5)" &
+until [ "$(psql -Atqc "select count(*) from pg_locks where
+           locktype = 'advisory' and granted")" = 1 ]; do :; done
+psql -Atqc "select pg_advisory_lock(1)"
+wait %%2
+"""
+
+
+def with_latch(prog):
+    """Instead of its load: one session waits for a lock that another holds."""
+    script = pathlib.Path(prog.script)
+    text = script.read_text()
+    head, _, rest = text.partition("for host in ")
+    load, _, tail = rest.partition("\ndone\n")
+    port = re.search(r"-p (\d+)", load).group(1)
+    script.write_text(head + LATCH % {"dir": prog.directory, "port": port} +
+                      tail)
+    return prog
+
+
 @SERVERS
 def test_latches_of_postgresql(build, serve):
     """A backend waits on its latch in epoll; who sets it sends SIGURG, which is
     read from a signalfd.
 
     Would catch: such a wait called idle, or its cause not found."""
-    r = serve(programs.make("postgres", True), programs.make("postgres", True))
+    r = serve(*[with_latch(programs.make("postgres", True)) for _ in "12"])
     urg = [s for s in r.of("SIGNAL", how=FD) if s["code"] == 0]
     assert urg, "no latch was set by a signal"
     arcs = Graph(build, r).arcs("signal")

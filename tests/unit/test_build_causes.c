@@ -215,6 +215,9 @@ static void test_build_causes__no_tokens(void **state)
     rs a = process(r, 10), p = process(r, 20);
     both_ends(a, 30);
     both_ends(p, 30);
+    rs q = process(r, 40); /* gives, but takes nothing, as 20 gives nothing */
+    both_ends(q, 30);
+    rec_send(q, 2, 6000, 10, 1);
     rec_send(a, 2, 100, 10, 1);
     rec_recv(a, 1, 200, 200, 20, 1);
     rec_send(a, 2, 400, 30, 1);
