@@ -41,6 +41,10 @@ static const char help[] =
     "  --quota SIZE        room for this run in the pool: bytes, or with K, M, "
     "G\n"
     "                      (default: what is left of a quarter of the tmpfs)\n"
+    "  --cpu=HOW           CPU time of threads: fast (default), exact (the\n"
+    "                      clock is read after every block) or clock (at\n"
+    "                      every event)\n"
+    "  --attach PID        not to be had: says what to do instead\n"
     "  --quiet             do not print the run's name\n"
     "  --no-daemons        start neither slave nor master\n"
     "  --version           print the version\n"
@@ -59,6 +63,8 @@ enum {
     OPT_BUDGET,
     OPT_ON_FULL,
     OPT_QUOTA,
+    OPT_CPU,
+    OPT_ATTACH,
     OPT_QUIET,
     OPT_NO_DAEMONS,
     OPT_VERSION,
@@ -78,6 +84,8 @@ static const struct option longs[] = {
     {"budget", required_argument, NULL, OPT_BUDGET},
     {"on-full", required_argument, NULL, OPT_ON_FULL},
     {"quota", required_argument, NULL, OPT_QUOTA},
+    {"cpu", required_argument, NULL, OPT_CPU},
+    {"attach", required_argument, NULL, OPT_ATTACH},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -198,6 +206,19 @@ static int take_quota(struct ipsrun_options *o, const char *text)
     return -1;
 }
 
+static int take_cpu(struct ipsrun_options *o, const char *how)
+{
+    static const char *const names[] = {[IPS_CPU_FAST] = "fast",
+                                        [IPS_CPU_EXACT] = "exact",
+                                        [IPS_CPU_CLOCK] = "clock"};
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(how, names[i]) == 0) {
+            o->cpu_mode = (enum ips_cpu_mode)i;
+            return -1;
+        }
+    return usage("--cpu=%s: fast, exact or clock", how);
+}
+
 static int take(struct ipsrun_options *o, int option, const char *value)
 {
     struct ips_err err = {0};
@@ -238,6 +259,14 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         return take_on_full(o, value);
     case OPT_QUOTA:
         return take_quota(o, value);
+    case OPT_CPU:
+        return take_cpu(o, value);
+    case OPT_ATTACH:
+        return usage("--attach %s: a process that runs already cannot be "
+                     "traced: restart it under ipsrun (a service: put "
+                     "'ipsrun --' before its command); its children are traced "
+                     "with it",
+                     value);
     case OPT_QUIET:
         o->quiet = true;
         return -1;

@@ -37,11 +37,12 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
 {
     mode_t mode = geteuid() == 0 ? 0711 : 0700;
     struct stat st;
-    if (lstat(root, &st) < 0) {
+    bool fresh = lstat(root, &st) < 0;
+    if (fresh) {
         int rc = ips_path_make(root, mode, err);
         if (rc < 0)
             return rc;
-        if (lstat(root, &st) < 0 || chmod(root, mode) < 0)
+        if (lstat(root, &st) < 0)
             return ips_err_errno(err, "%s", root);
     }
     if (!S_ISDIR(st.st_mode))
@@ -50,6 +51,10 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
         return ips_err_set(err, IPS_E_REFUSED,
                            "%s is not yours alone: owner %u, mode %o", root,
                            (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+    /* Not before it is known to be ours: somebody may have put a link there
+     * meanwhile. A umask may have taken bits. */
+    if (fresh && chmod(root, mode) < 0)
+        return ips_err_errno(err, "%s", root);
     return 0;
 }
 
@@ -103,6 +108,24 @@ static int quota(const struct ips_run_options *opt, const char *dir,
     return 0;
 }
 
+/* IPS_TEST_PROBE_NS: every record takes so much longer, and is known to. */
+static void probes_fill(const struct ips_run_options *opt,
+                        const struct ips_measured *m, struct ips_control *c)
+{
+    const char *text = getenv("IPS_TEST_PROBE_NS");
+    unsigned long extra = text ? strtoul(text, NULL, 10) : 0;
+    c->probe_extra_ns = extra < 1000000 ? (uint32_t)extra : 1000000;
+    c->cpu_mode = m->marks == IPS_MARKS_FAIL ? IPS_CPU_CLOCK : opt->cpu_mode;
+    for (int i = 0; i < 8; i++) {
+        bool records =
+            i != IPS_PROBE_BLOCK && i != IPS_PROBE_COUNT && i != IPS_PROBE_PASS;
+        uint64_t times = i == IPS_PROBE_PROC ? 2 : 1;
+        c->probe_cost_ps[i] =
+            m->cost_ps[i] + (records ? times * 1000u * c->probe_extra_ns : 0);
+    }
+    c->probe_ns = (c->probe_cost_ps[IPS_PROBE_CALL] + 500) / 1000;
+}
+
 static int control_fill(const struct ips_run_options *opt, const char *dir,
                         struct ips_control *c, struct ips_err *err)
 {
@@ -115,12 +138,14 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
              opt->machine ? opt->machine : "");
     snprintf(c->command, sizeof(c->command), "%s",
              opt->command ? opt->command : "");
+    struct ips_measured measured;
     int rc = ips_pool_boot_id(c->boot_id, err);
     if (rc == 0)
-        rc = ips_pool_clock(opt->pool_root, c->boot_id, &c->clock, &c->probe_ns,
-                            err);
+        rc = ips_pool_clock(opt->pool_root, c->boot_id, &c->clock, &measured,
+                            opt->measure, err);
     if (rc < 0)
         return rc;
+    probes_fill(opt, &measured, c);
     c->created_raw_ns = clock_ns(CLOCK_MONOTONIC_RAW);
     c->created_real_ns = clock_ns(CLOCK_REALTIME);
     rc = quota(opt, dir, &c->quota_bytes, err);
@@ -134,6 +159,11 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
                   ? (uint32_t)CPU_COUNT(&set)
                   : 1;
     c->segment_bytes = IPS_SEGMENT_BYTES;
+    /* A ring has four segments at least, in a quarter of the quota. */
+    if (c->on_full == IPS_ON_FULL_RING &&
+        c->quota_bytes / 16 < c->segment_bytes)
+        c->segment_bytes =
+            (uint32_t)ips_max_u64(c->quota_bytes >> 20 << 16, 1u << 16);
     c->uid = (uint32_t)geteuid();
     c->procedures = opt->procedures;
     c->sample_us = opt->sample_us;

@@ -14,6 +14,7 @@
 
 #include "common/log.h"
 #include "slave/poolfs.h"
+#include "slave/unseen.h"
 
 #define SCAN_NS (5 * SLAVE_SECOND_NS)
 #define SCAN_BLIND_NS SLAVE_SECOND_NS /* without inotify */
@@ -347,6 +348,7 @@ static void look_around(struct slave_drain *d, uint64_t now_ns)
 {
     slave_live_events(d, now_ns);
     slave_live_look(d, now_ns);
+    slave_unseen_look(d, now_ns);
     if (d->scan_now || now_ns >= d->next_scan_ns) {
         bool periodic = now_ns >= d->next_scan_ns;
         d->scan_now = false;
@@ -393,6 +395,7 @@ static void after_commit(struct slave_drain *d, uint64_t now_ns)
         run_committed(d, r);
         for (struct slave_segment *s = r->segments; s; s = s->next)
             slave_ingest_settle(d, r, s, now_ns);
+        slave_run_forget_dead(d, r, now_ns);
         slave_run_try_close(d, r, now_ns);
     }
     if (now_ns >= d->next_limits_ns) {

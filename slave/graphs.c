@@ -37,6 +37,7 @@ void slave_snapshot_free(struct slave_snapshot *s)
     if (s->archive_fd >= 0)
         close(s->archive_fd);
     free(s->streams);
+    free(s->unseen);
     free(s);
 }
 
