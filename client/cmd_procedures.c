@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/units.h"
+#include "common/types.h"
 
 static const struct ipsq_column columns[] = {
     {"object", "OBJECT", IPSQ_TEXT},
@@ -88,8 +90,7 @@ static void add_unsampled(struct ipsq_table *t,
 
 static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
 {
-    double n = (double)t->samples;
-    uint64_t sampled = t->sampled_ns - t->exact_ns;
+    uint64_t sampled = ips_sub_sat(t->sampled_ns, t->exact_ns);
     ipsq_out_value(out, IPSQ_NS, "cpu_ns", "cpu", ipsq_count(t->cpu_ns));
     ipsq_out_value(out, IPSQ_NS, "sampled_ns", NULL, ipsq_count(sampled));
     ipsq_out_value(out, IPSQ_NS, "exact_ns", NULL, ipsq_count(t->exact_ns));
@@ -97,14 +98,35 @@ static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
                    ipsq_count(t->unsampled_ns));
     ipsq_out_value(out, IPSQ_COUNT, "samples", "samples",
                    ipsq_count(t->samples));
-    ipsq_out_value(out, IPSQ_NS, "period_ns", "one each",
-                   ipsq_count(t->samples ? (uint64_t)((double)sampled / n)
-                                         : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "asked_period_ns", "asked for",
-                   ipsq_count(t->samples ? (uint64_t)((double)t->asked_ns / n)
-                                         : IPS_UNMEASURED));
+    ipsq_out_value(
+        out, IPSQ_NS, "period_ns", "one each",
+        ipsq_count(t->samples ? sampled / t->samples : IPS_UNMEASURED));
+    ipsq_out_value(
+        out, IPSQ_NS, "asked_period_ns", "asked for",
+        ipsq_count(t->samples ? t->asked_ns / t->samples : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_COUNT, "procedure_count", NULL,
                    ipsq_count(t->rows));
+}
+
+#define FALLBACKS_MAX 10
+
+/* What the budget made fall back to counters, and when. */
+static void put_fallbacks(struct ipsq_out *out, const struct ipsq_rows *rows)
+{
+    unsigned said = 0;
+    for (size_t i = 0; i < rows->count && said < FALLBACKS_MAX; i++) {
+        const Ips__ProcedureRow *r = rows->row[i];
+        char when[IPSQ_UNIT_BYTES];
+        if (!r->counted_from_ns)
+            continue;
+        const struct ipsq_cell cell = ipsq_text(r->procedure);
+        char *name = ipsq_cell_text(IPSQ_TEXT, &cell); /* fit for a terminal */
+        ipsq_format_ns(r->counted_from_ns, when);
+        ipsq_out_line(out, "%s: from %s on its calls were only counted", name,
+                      when);
+        free(name);
+        said++;
+    }
 }
 
 struct whole {
@@ -145,6 +167,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     if (w->rows.count < a->totals->rows)
         ipsq_out_line(&out, "%zu of %llu procedures", w->rows.count,
                       (unsigned long long)a->totals->rows);
+    put_fallbacks(&out, &w->rows);
     ipsq_out_certificate(&out, a->certificate);
     return ipsq_out_end(&out, err);
 }

@@ -61,7 +61,7 @@ static void put_notes(const struct query *q, struct arena *a,
                          "%" PRIu64 " samples, one each %.2f ms of CPU (asked "
                          "for: %.2f ms)",
                          t->samples,
-                         (double)(t->sampled_ns - t->exact_ns) / 1e6 /
+                         (double)ips_sub_sat(t->sampled_ns, t->exact_ns) / 1e6 /
                              (double)t->samples,
                          (double)t->asked_ns / 1e6 / (double)t->samples));
     if (t->unsampled_ns > 0 && t->cpu_ns > 0)

@@ -15,7 +15,7 @@
  *
  * Files: drain.c (the turn, start and end), run.c (runs: found, restored,
  * closed, limits), watch.c (what is in the pool), live.c (who is alive),
- * ingest.c (one segment read), settle.c (one handed back or removed).
+ * ingest.c (one segment read), settle.c (one handed back or removed; rings).
  *
  * Free of libevent: epoll_fd becomes readable when a turn is worth while.
  * Thread: one, the event loop's.
@@ -62,7 +62,7 @@ struct slave_stream;
 struct slave_segment {
     struct slave_link link; /* run->segment_map, by file name */
     struct slave_segment *next;
-    struct slave_stream *stream; /* NULL while NEW */
+    struct slave_stream *stream; /* NULL while no header was seen */
     enum slave_segment_state state;
     int fd; /* -1: opened when needed */
     uint32_t size;
@@ -71,6 +71,8 @@ struct slave_segment {
     bool skipped;  /* a reservation was stepped over: the writer may yet store
                       into it, so the segment is never handed back */
     bool drop_row; /* row to be deleted by the next commit */
+    bool final;    /* --on-full=ring: its writer writes no more */
+    bool digest;   /* and so it is one of the ring's digests */
     uint64_t next_poll_ns;
     uint64_t wait_ns;  /* current back-off */
     uint64_t since_ns; /* when the present trouble began, 0 none */
@@ -268,6 +270,12 @@ void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
 /* A new file, or one used again: its records are yet to be read. */
 void slave_ingest_begin(struct slave_segment *seg,
                         const struct ips_segment_header *head);
+
+/* --on-full=ring: segments go round while their writer lives, and are left
+ * alone. Then the digest of the highest seq takes the place of all up to it.
+ * `gone` was known before the header was read. true: to be read now. */
+bool slave_ingest_ring_turn(struct slave_run *run, struct slave_segment *seg,
+                            const struct ips_segment_header *head, bool gone);
 
 /* settle.c: hands back or removes what is committed. */
 void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,

@@ -392,7 +392,8 @@ static bool all_over(const struct slave_run *run)
     return !run->dirty;
 }
 
-/* Everything in the directory but directories, then the directory. */
+/* Everything in the directory but directories with something in them, then the
+ * directory. */
 static void remove_directory(struct slave_drain *d, struct slave_run *run)
 {
     int fd = dup(run->dirfd);
@@ -402,7 +403,8 @@ static void remove_directory(struct slave_drain *d, struct slave_run *run)
         rewinddir(dir);
         while ((e = readdir(dir)))
             if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-                (void)unlinkat(run->dirfd, e->d_name, 0);
+                (void)(unlinkat(run->dirfd, e->d_name, 0) == 0 ||
+                       unlinkat(run->dirfd, e->d_name, AT_REMOVEDIR) == 0);
         closedir(dir);
     } else if (fd >= 0) {
         close(fd);

@@ -316,7 +316,10 @@ static void io_row(struct events_job *j, const struct stream_place *p,
         snprintf(r->detail, sizeof(r->detail), "%s: %s", op_name(io->op),
                  strerrorname_np(io->err) ? strerrorname_np(io->err) : "?");
     else
-        snprintf(r->detail, sizeof(r->detail), "%s", op_name(io->op));
+        snprintf(r->detail, sizeof(r->detail), "%s%s", op_name(io->op),
+                 ips_rec_flags(&io->h) & IPS_REC_F_SUM
+                     ? ", with those before that were overwritten"
+                     : "");
     note_site(j, r, p, io->site, t_ns);
 }
 
