@@ -28,7 +28,6 @@ void ips_cpu_init(void)
     const struct ips_control *c = ips_core.control;
     ips_core.mark_offset =
         (char *)&ips_cpu.no_mark - (char *)__builtin_thread_pointer();
-    ips_core.mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
     ips_core.cpu_limit = ((uint64_t)LINE_NS << 32) / ips_core.mult;
     ips_core.cpu_marks = c->cpu_mode != IPS_CPU_CLOCK && !ips_core.test_clock &&
                          ips_core.clock_kind == IPS_CLOCK_TSC &&

@@ -58,7 +58,11 @@ int ips_segment_grow(struct ips_stream *s, uint64_t need_end)
     uint64_t from = s->seg.limit;
     if (need_end <= from)
         return 0;
-    uint64_t target = from + IPS_GROW_STEP_BYTES;
+    /* Most processes live for a page of records; who lives longer takes
+     * steps that grow with what he has. */
+    uint64_t step = round_up(from - s->seg.base, IPS_GROW_FIRST_BYTES);
+    uint64_t target =
+        from + (step < IPS_GROW_STEP_BYTES ? step : IPS_GROW_STEP_BYTES);
     if (target < need_end)
         target = round_up(need_end, PAGE_BYTES);
     if (target > s->seg.end)
@@ -103,22 +107,18 @@ static uint64_t allowed_bytes(uint64_t bytes)
 /* Everything between having the file open and closing it. */
 static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
 {
-    uint64_t first = round_up(IPS_GROW_FIRST_BYTES, PAGE_BYTES);
+    uint64_t first = PAGE_BYTES;
     if (first > bytes)
         first = bytes;
     ips_sys_fchmod(fd, 0600); /* whatever the umask is */
     if (ips_sys_ftruncate(fd, bytes) < 0)
         return ips_refused(IPS_LOST_NO_SEGMENT);
-    uint64_t base = ips_sys_mmap(0, bytes + GAP_BYTES, PROT_NONE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    /* The gap lies past the end of the file: no page can ever be there. */
+    uint64_t base = ips_sys_mmap(0, bytes + GAP_BYTES, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED, fd);
     if (ips_sys_bad(base))
         return ips_refused(IPS_LOST_NO_SEGMENT);
     int rc = 0;
-    if (ips_sys_mmap(base, bytes, PROT_READ | PROT_WRITE,
-                     MAP_SHARED | MAP_FIXED, fd) != base) {
-        rc = ips_refused(IPS_LOST_NO_SEGMENT);
-        goto out;
-    }
     if (!ips_quota_take(first)) {
         rc = ips_refused(IPS_LOST_QUOTA);
         goto out;

@@ -134,8 +134,11 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .join = o->join != NULL,
         .procedures = o->procedures,
         .sample_us = o->sample_us,
+        .budget_ppm = o->budget_ppm,
         .on_full = o->on_full,
         .quota_bytes = o->quota_bytes,
+        .cpu_mode = o->cpu_mode,
+        .measure = ipsrun_measure,
     };
     int lock = -1, rc = 0;
     if (!foreign_run(o)) {

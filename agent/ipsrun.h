@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/pool.h"
 #include "common/err.h"
 #include "common/paths.h"
 
@@ -27,8 +28,10 @@ struct ipsrun_options {
     char machine[64];
     uint32_t procedures;  /* enum ips_procedures; --procedures */
     uint32_t sample_us;   /* --rate */
+    uint32_t budget_ppm;  /* --budget */
     uint32_t on_full;     /* enum ips_on_full */
     uint64_t quota_bytes; /* 0 = what the pool gives */
+    enum ips_cpu_mode cpu_mode;
     bool quiet;
     bool no_daemons;
     char **command; /* NULL ended; borrowed from argv */
@@ -43,5 +46,9 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
  * master.log. The caller holds pool.lock. What could not be started is said on
  * standard error (not if quiet); never fatal. */
 void ipsrun_daemons(const struct ipsrun_options *o);
+
+/* Tries marks and measures the probes (ipsrun_probe.c): some 50 ms, in a
+ * child. false = nothing was learnt. */
+bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out);
 
 #endif

@@ -31,6 +31,8 @@ static const char help[] =
     "                      (default) or exact\n"
     "  --rate MS           CPU time of a thread between two samples, 1 to 100\n"
     "                      milliseconds (default: 10)\n"
+    "  --budget PERCENT    of a thread's CPU time that --procedures=exact may\n"
+    "                      take (default: 2)\n"
     "  --on-full=WHAT      when the pool is full: drop (count what is lost; "
     "the\n"
     "                      default), block (wait for the slave), ring (keep "
@@ -39,6 +41,10 @@ static const char help[] =
     "  --quota SIZE        room for this run in the pool: bytes, or with K, M, "
     "G\n"
     "                      (default: what is left of a quarter of the tmpfs)\n"
+    "  --cpu=HOW           CPU time of threads: fast (default), exact (the\n"
+    "                      clock is read after every block) or clock (at\n"
+    "                      every event)\n"
+    "  --attach PID        not to be had: says what to do instead\n"
     "  --quiet             do not print the run's name\n"
     "  --no-daemons        start neither slave nor master\n"
     "  --version           print the version\n"
@@ -54,8 +60,11 @@ enum {
     OPT_MASTER,
     OPT_PROCEDURES,
     OPT_RATE,
+    OPT_BUDGET,
     OPT_ON_FULL,
     OPT_QUOTA,
+    OPT_CPU,
+    OPT_ATTACH,
     OPT_QUIET,
     OPT_NO_DAEMONS,
     OPT_VERSION,
@@ -72,8 +81,11 @@ static const struct option longs[] = {
     {"master", required_argument, NULL, OPT_MASTER},
     {"procedures", required_argument, NULL, OPT_PROCEDURES},
     {"rate", required_argument, NULL, OPT_RATE},
+    {"budget", required_argument, NULL, OPT_BUDGET},
     {"on-full", required_argument, NULL, OPT_ON_FULL},
     {"quota", required_argument, NULL, OPT_QUOTA},
+    {"cpu", required_argument, NULL, OPT_CPU},
+    {"attach", required_argument, NULL, OPT_ATTACH},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -152,6 +164,17 @@ static int take_rate(struct ipsrun_options *o, const char *text)
     return -1;
 }
 
+static int take_budget(struct ipsrun_options *o, const char *text)
+{
+    char *end;
+    double percent = strtod(text, &end);
+    if (*text < '0' || *text > '9' || *end != '\0' || !(percent >= 0.001) ||
+        percent > 100)
+        return usage("--budget %s: 0.001 to 100 percent", text);
+    o->budget_ppm = (uint32_t)(percent * 10000 + 0.5);
+    return -1;
+}
+
 static int take_on_full(struct ipsrun_options *o, const char *what)
 {
     static const char *const names[] = {[IPS_ON_FULL_DROP] = "drop",
@@ -181,6 +204,19 @@ static int take_quota(struct ipsrun_options *o, const char *text)
                      text);
     o->quota_bytes = n << shift;
     return -1;
+}
+
+static int take_cpu(struct ipsrun_options *o, const char *how)
+{
+    static const char *const names[] = {[IPS_CPU_FAST] = "fast",
+                                        [IPS_CPU_EXACT] = "exact",
+                                        [IPS_CPU_CLOCK] = "clock"};
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(how, names[i]) == 0) {
+            o->cpu_mode = (enum ips_cpu_mode)i;
+            return -1;
+        }
+    return usage("--cpu=%s: fast, exact or clock", how);
 }
 
 static int take(struct ipsrun_options *o, int option, const char *value)
@@ -217,10 +253,20 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         return take_procedures(o, value);
     case OPT_RATE:
         return take_rate(o, value);
+    case OPT_BUDGET:
+        return take_budget(o, value);
     case OPT_ON_FULL:
         return take_on_full(o, value);
     case OPT_QUOTA:
         return take_quota(o, value);
+    case OPT_CPU:
+        return take_cpu(o, value);
+    case OPT_ATTACH:
+        return usage("--attach %s: a process that runs already cannot be "
+                     "traced: restart it under ipsrun (a service: put "
+                     "'ipsrun --' before its command); its children are traced "
+                     "with it",
+                     value);
     case OPT_QUIET:
         o->quiet = true;
         return -1;
@@ -260,7 +306,8 @@ static int defaults(struct ipsrun_options *o)
 int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv)
 {
     *o = (struct ipsrun_options){.procedures = IPS_PROCEDURES_SAMPLE,
-                                 .sample_us = 10000};
+                                 .sample_us = 10000,
+                                 .budget_ppm = 20000};
     int option;
     while ((option = getopt_long(argc, argv, "+", longs, NULL)) != -1) {
         int status = take(o, option, optarg);

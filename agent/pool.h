@@ -15,6 +15,17 @@
 
 /* --- making a run (ipsrun) ------------------------------------------- */
 
+/* Learnt once per boot before the first run, kept in POOL/clock. */
+enum ips_marks { /* do marks tell of every switch here? agent/cpu.h */
+                 IPS_MARKS_UNTRIED = 0,
+                 IPS_MARKS_WORK = 1,
+                 IPS_MARKS_FAIL = 2, /* the clock is read instead */
+};
+struct ips_measured {
+    enum ips_marks marks;
+    uint64_t cost_ps[8]; /* enum ips_probe */
+};
+
 struct ips_run_options {
     const char *pool_root; /* e.g. /dev/shm/ips-0; made if missing */
     const char *run;       /* run name: [A-Za-z0-9._-]{1,63} */
@@ -24,8 +35,12 @@ struct ips_run_options {
     bool join;           /* the run may exist already: use it */
     uint32_t procedures; /* enum ips_procedures */
     uint32_t sample_us;
+    uint32_t budget_ppm;
     uint32_t on_full;     /* enum ips_on_full */
     uint64_t quota_bytes; /* at most this; 0 = what the pool gives */
+    enum ips_cpu_mode cpu_mode;
+    /* How to learn it; NULL = costs are not known (0). */
+    bool (*measure)(const struct ips_clock *clock, struct ips_measured *out);
 };
 
 /* Makes the pool root, or checks that it is a directory of ours that nobody

@@ -1,5 +1,5 @@
 /* The clock of a boot: which counter the stamps are, how it converts, and what
- * one record costs here. Measured once per boot, kept in POOL/clock. */
+ * was measured on it. Once per boot, kept in POOL/clock. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -120,43 +120,6 @@ static bool calibrate(struct ips_clock *clock)
 }
 #endif
 
-static uint64_t cpu_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* What a wrapper does around one call: two stamps, two readings of the
- * thread's CPU, one record. Median of batches, so that one interruption does
- * not count. */
-static uint64_t measure_probe(void)
-{
-    enum { BATCH = 100, BATCHES = 21 };
-    static volatile uint64_t word[9]; /* the record */
-    uint64_t took[BATCHES];
-    for (int b = 0; b < BATCHES; b++) {
-        uint64_t start = raw_ns();
-        for (int i = 0; i < BATCH; i++) {
-            word[1] = counter();
-            word[2] = cpu_ns();
-            word[3] = counter();
-            word[4] = cpu_ns();
-            for (int w = 5; w < 9; w++)
-                word[w] = 0;
-            word[0] = 1;
-        }
-        took[b] = (raw_ns() - start) / BATCH * word[0];
-    }
-    for (int i = 1; i < BATCHES; i++)
-        for (int j = i; j > 0 && took[j] < took[j - 1]; j--) {
-            uint64_t t = took[j];
-            took[j] = took[j - 1];
-            took[j - 1] = t;
-        }
-    return took[BATCHES / 2];
-}
-
 int ips_pool_boot_id(char out[40], struct ips_err *err)
 {
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -169,49 +132,51 @@ int ips_pool_boot_id(char out[40], struct ips_err *err)
     return 0;
 }
 
-/* One line: version, boot id, kind, counter0, raw0, mult, probe. */
+/* One line: version, boot id, kind, counter0, raw0, mult, marks, 8 costs. */
 static bool read_kept(const char *path, const char *boot_id,
-                      struct ips_clock *clock, uint64_t *probe_ns)
+                      struct ips_clock *clock, struct ips_measured *m)
 {
     FILE *f = fopen(path, "re");
     char boot[40] = "";
-    unsigned version = 0, kind = 0;
-    unsigned long long c0 = 0, n0 = 0, mult = 0, probe = 0;
-    bool good = f && fscanf(f, "%u %39s %u %llu %llu %llu %llu", &version, boot,
-                            &kind, &c0, &n0, &mult, &probe) == 7;
+    unsigned version = 0, kind = 0, marks = 0;
+    unsigned long long c0 = 0, n0 = 0, mult = 0, cost[8] = {0};
+    int got = f ? fscanf(f,
+                         "%u %39s %u %llu %llu %llu %u %llu %llu %llu %llu "
+                         "%llu %llu %llu %llu",
+                         &version, boot, &kind, &c0, &n0, &mult, &marks,
+                         &cost[0], &cost[1], &cost[2], &cost[3], &cost[4],
+                         &cost[5], &cost[6], &cost[7])
+                : 0;
     if (f)
         fclose(f);
-    if (!good || version != IPS_POOL_VERSION || strcmp(boot, boot_id) != 0 ||
-        (kind != IPS_CLOCK_RAW && kind != IPS_CLOCK_TSC) || mult == 0)
+    if (got != 15 || version != IPS_POOL_VERSION ||
+        strcmp(boot, boot_id) != 0 ||
+        (kind != IPS_CLOCK_RAW && kind != IPS_CLOCK_TSC) || mult == 0 ||
+        marks > IPS_MARKS_FAIL)
         return false;
     *clock = (struct ips_clock){kind, 0, c0, n0, mult};
-    *probe_ns = probe;
+    m->marks = (enum ips_marks)marks;
+    for (int i = 0; i < 8; i++)
+        m->cost_ps[i] = cost[i];
     return true;
 }
 
-int ips_pool_clock(const char *pool_root, const char *boot_id,
-                   struct ips_clock *clock, uint64_t *probe_ns,
-                   struct ips_err *err)
+static int keep(const char *path, const char *boot_id,
+                const struct ips_clock *clock, const struct ips_measured *m,
+                struct ips_err *err)
 {
-    char path[IPS_PATH_BYTES + 16], fresh[IPS_PATH_BYTES + 40];
-    snprintf(path, sizeof(path), "%s/clock", pool_root);
-    if (read_kept(path, boot_id, clock, probe_ns))
-        return 0;
-    memset(clock, 0, sizeof(*clock));
-    if (!calibrate(clock)) {
-        clock->kind = IPS_CLOCK_RAW;
-        clock->counter0 = clock->raw0_ns = raw_ns();
-        clock->mult_q32 = (uint64_t)1 << 32;
-    }
-    *probe_ns = measure_probe();
+    char fresh[IPS_PATH_BYTES + 40];
     snprintf(fresh, sizeof(fresh), "%s.%d", path, (int)getpid());
     FILE *f = fopen(fresh, "wxe");
     if (!f)
         return ips_err_errno(err, "%s", fresh);
-    fprintf(f, "%d %s %u %llu %llu %llu %llu\n", IPS_POOL_VERSION, boot_id,
+    fprintf(f, "%d %s %u %llu %llu %llu %u", IPS_POOL_VERSION, boot_id,
             clock->kind, (unsigned long long)clock->counter0,
             (unsigned long long)clock->raw0_ns,
-            (unsigned long long)clock->mult_q32, (unsigned long long)*probe_ns);
+            (unsigned long long)clock->mult_q32, (unsigned)m->marks);
+    for (int i = 0; i < 8; i++)
+        fprintf(f, " %llu", (unsigned long long)m->cost_ps[i]);
+    fputc('\n', f);
     bool failed = ferror(f) != 0;
     failed = fclose(f) != 0 || failed;
     if (!failed && rename(fresh, path) == 0)
@@ -219,4 +184,30 @@ int ips_pool_clock(const char *pool_root, const char *boot_id,
     int rc = ips_err_errno(err, "%s", path);
     unlink(fresh);
     return rc;
+}
+
+int ips_pool_clock(const char *pool_root, const char *boot_id,
+                   struct ips_clock *clock, struct ips_measured *measured,
+                   bool (*measure)(const struct ips_clock *,
+                                   struct ips_measured *),
+                   struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 16];
+    snprintf(path, sizeof(path), "%s/clock", pool_root);
+    bool kept = read_kept(path, boot_id, clock, measured);
+    /* Not measured: it was no ipsrun that made the file. */
+    if (kept && (!measure || measured->cost_ps[IPS_PROBE_CALL]))
+        return 0;
+    if (!kept) {
+        memset(clock, 0, sizeof(*clock));
+        memset(measured, 0, sizeof(*measured));
+        if (!calibrate(clock)) {
+            clock->kind = IPS_CLOCK_RAW;
+            clock->counter0 = clock->raw0_ns = raw_ns();
+            clock->mult_q32 = (uint64_t)1 << 32;
+        }
+    }
+    if (measure && !measure(clock, measured))
+        memset(measured, 0, sizeof(*measured));
+    return keep(path, boot_id, clock, measured, err);
 }

@@ -8,10 +8,12 @@
 /* Text of /proc/sys/kernel/random/boot_id. */
 int ips_pool_boot_id(char out[40], struct ips_err *err) IPS_MUST_USE;
 
-/* The clock of this boot and the cost of one record: from POOL/clock, else
- * measured (50 ms) and kept there. */
+/* The clock of this boot and what was measured on it: from POOL/clock, else
+ * measured (100 ms) and kept there. */
 int ips_pool_clock(const char *pool_root, const char *boot_id,
-                   struct ips_clock *clock, uint64_t *probe_ns,
+                   struct ips_clock *clock, struct ips_measured *measured,
+                   bool (*measure)(const struct ips_clock *,
+                                   struct ips_measured *),
                    struct ips_err *err) IPS_MUST_USE;
 
 #endif

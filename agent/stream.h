@@ -78,6 +78,7 @@ struct ips_core {
     /* A page that the kernel empties in every fork child; points at a static
      * zero while there is none. */
     const volatile uint64_t *alive;
+    void *wiped; /* behind it: ips_core_wiped */
     uint64_t pidns;
     uint64_t image_stamp;
     uint64_t retry_ticks;
@@ -95,6 +96,7 @@ struct ips_core {
     char dir[600];    /* POOL/RUN */
     void (*begun)(enum ips_start_kind kind); /* or NULL */
     void (*ending)(void);
+    void (*flush)(void);
 };
 extern struct ips_core ips_core __attribute__((visibility("hidden")));
 

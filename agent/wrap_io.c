@@ -1,9 +1,8 @@
 /*
  * read and write families, send, recv, sendfile, splice.
  *
- * pread, pwrite and copy_file_range move bytes of files only (they fail on
- * pipes and sockets), so they are left alone; preadv2 and pwritev2 at offset -1
- * are readv and writev and are not.
+ * pread, pwrite and copy_file_range move bytes of files only: wrap_file.c.
+ * preadv2 and pwritev2 at offset -1 are readv and writev.
  */
 #include "agent/sys.h"
 #include "agent/wrap.h"
@@ -104,7 +103,8 @@ IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
                            int flags)
 {
     IPS_IO(io);
-    if (at != -1 || !ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, IPS_SITE) ||
+        (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(preadv2)(fd, iov, count, at, flags);
     ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
     return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
@@ -116,7 +116,8 @@ IPS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count,
                             off_t at, int flags)
 {
     IPS_IO(io);
-    if (at != -1 || !ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, IPS_SITE) ||
+        (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(pwritev2)(fd, iov, count, at, flags);
     ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
     return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);

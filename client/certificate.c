@@ -9,6 +9,7 @@
 
 #include "client/out.h"
 #include "client/units.h"
+#include "proto/message.h"
 
 static void put_count(struct ipsq_json *j, const char *key, uint64_t n)
 {
@@ -28,6 +29,14 @@ static void put_list(struct ipsq_json *j, const char *key, char **item,
     struct ipsq_cell cell = ipsq_list(item, count);
     ipsq_json_key(j, key);
     ipsq_json_cell(j, IPSQ_LIST, &cell);
+}
+
+/* A fraction of the CPU the program took for itself. */
+static struct ipsq_cell dilation(const Ips__Certificate *c)
+{
+    return ipsq_real(c->dilation_ppm == UINT64_MAX
+                         ? IPS_UNMEASURED_REAL
+                         : (double)c->dilation_ppm / 1e6);
 }
 
 static void put_lost(struct ipsq_json *j, const Ips__Certificate *c)
@@ -90,6 +99,7 @@ static const Ips__Certificate *or_none(const Ips__Certificate *c)
     none.any = none.any_on_path = none.any_unmatched = UINT64_MAX;
     none.spin_ns = UINT64_MAX;
     none.probe_ns = none.overhead_ns = none.unattributed_cpu_ns = UINT64_MAX;
+    none.dilation_ppm = UINT64_MAX;
     return &none;
 }
 
@@ -119,6 +129,9 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_text(j, "engine", c->engine);
     put_count(j, "probe_ns", c->probe_ns);
     put_count(j, "overhead_ns", c->overhead_ns);
+    struct ipsq_cell share = dilation(c);
+    ipsq_json_key(j, "dilation");
+    ipsq_json_cell(j, IPSQ_SHARE, &share);
     put_text(j, "message_times", c->message_times);
     put_lanes(j, c);
     put_count(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
@@ -175,6 +188,7 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     }
     tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text(c->message_times));
     tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count(c->overhead_ns));
+    tsv_line(f, "dilation", IPSQ_SHARE, dilation(c));
 }
 
 /* "3 unmatched", where it is any. */
@@ -190,14 +204,14 @@ static void say_any(FILE *f, const Ips__Certificate *c)
     char spin[IPSQ_UNIT_BYTES];
     if (c->any && c->any != UINT64_MAX)
         fprintf(f,
-                "  %" PRIu64 " waits for locks and other resources; the path "
-                "crosses %" PRIu64 " of them%s\n",
+                "  waits for locks and other resources: %" PRIu64
+                ", the path crosses %" PRIu64 "%s\n",
                 c->any, c->any_on_path,
-                c->any_on_path ? ": in another order it may be another" : "");
+                c->any_on_path ? " (in another order it may be another)" : "");
     if (c->any_unmatched && c->any_unmatched != UINT64_MAX)
         fprintf(f,
-                "  %" PRIu64 " waits for locks and other resources ended by "
-                "nobody who was seen\n",
+                "  waits for locks and other resources that nobody was seen to "
+                "end: %" PRIu64 "\n",
                 c->any_unmatched);
     if (c->spin_ns && c->spin_ns != UINT64_MAX) {
         ipsq_format_ns(c->spin_ns, spin);
@@ -254,8 +268,11 @@ static void say_costs(FILE *f, const Ips__Certificate *c)
     if (c->overhead_ns && c->overhead_ns != UINT64_MAX) {
         ipsq_format_ns(c->overhead_ns, overhead);
         ipsq_format_ns(c->probe_ns, probe);
-        fprintf(f, "%smeasuring cost %s CPU (%s an event)", before, overhead,
-                probe);
+        fprintf(f, "%smeasuring cost %s CPU", before, overhead);
+        if (c->dilation_ppm != UINT64_MAX)
+            fprintf(f, ", %.2f%% of the program's",
+                    (double)c->dilation_ppm / 1e4);
+        fprintf(f, " (%s a recorded call)", probe);
         before = "; ";
     }
     if (*before == ';')

@@ -116,6 +116,16 @@ static void add_untraced(struct arena *a, struct certificate *c,
     }
 }
 
+/* By how much recording made the program's CPU time more than its own. */
+static uint64_t dilation_ppm(uint64_t overhead_ns, uint64_t cpu_ns)
+{
+    uint64_t own = ips_sub_sat(cpu_ns, overhead_ns);
+    if (own == 0)
+        return UINT64_MAX;
+    ips_u128 ppm = (ips_u128)overhead_ns * 1000000 / own;
+    return ppm < UINT64_MAX ? (uint64_t)ppm : UINT64_MAX;
+}
+
 static void add_part(const struct part *p, struct arena *a,
                      struct certificate *c, size_t *unseen_cap)
 {
@@ -129,8 +139,8 @@ static void add_part(const struct part *p, struct arena *a,
     m->untraced_processes += s->state->untraced;
     m->unattributed_cpu_ns += s->unattributed_cpu_ns;
     m->probe_ns = ips_max_u64(m->probe_ns, s->probe_ns);
-    m->overhead_ns = ips_add_sat(
-        m->overhead_ns, ips_mul_q32(s->state->events, s->probe_ns << 32));
+    m->overhead_ns = ips_add_sat(m->overhead_ns, s->overhead_ns);
+    c->cpu_ns = ips_add_sat(c->cpu_ns, s->cpu_ns);
     if (p->settled) { /* knows the other machines' ends too */
         m->unmatched += p->settled->unmatched;
         m->pending += p->settled->pending;
@@ -158,6 +168,7 @@ void certificate_fill(const struct query *q, struct arena *a,
     fill_machines(q, a, c);
     for (uint32_t i = 0; i < q->gather.count; i++)
         add_part(q->gather.active[i], a, c, &unseen_cap);
+    c->msg.dilation_ppm = dilation_ppm(c->msg.overhead_ns, c->cpu_ns);
     c->msg.ambiguous += q->gather.ambiguous;
     if (c->msg.pending > 0)
         certificate_note(

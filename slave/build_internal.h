@@ -134,6 +134,8 @@ struct b_stream {
     uint64_t first_ns, last_ns; /* of its records */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_room;
+    uint64_t read_ns; /* b_cost: the agent read the CPU clock last */
+    uint32_t blocks_unread;
     /* START */
     uint8_t start_kind; /* 0 none */
     uint32_t ppid;
@@ -208,12 +210,14 @@ struct b_sync { /* ACQUIRE, RELEASE */
     uint32_t image; /* IPS_NONE: in memory that processes share */
     uint32_t cause; /* ACQUIRE: what let it go, index in syncs, or IPS_NONE */
     uint32_t arrived_before; /* BARRIER: the arrival before it of its round */
+    uint32_t dead_owner;     /* ACQUIRE of a robust mutex: chain, or IPS_NONE */
     uint32_t node;
     int32_t value, left; /* RELEASE: how many it may let go yet */
     uint32_t err;
     uint8_t kind; /* enum ips_sync */
     bool release;
-    bool used; /* RELEASE: it let somebody go */
+    bool used;  /* RELEASE: it let somebody go */
+    bool ready; /* ACQUIRE of an eventfd: nobody waited for it */
 };
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;
@@ -283,6 +287,7 @@ struct b_op { /* bytes of a stream moved */
     uint32_t end;
     uint32_t ext; /* RECV: index of its b_ext; SEND: 1 if blocked */
     uint8_t dir;
+    bool waited; /* RECV: it slept, span, or took a pending wait */
 };
 struct b_dgram { /* a datagram moved */
     uint64_t t, t_ret, len, hash, path_hash, pos;
@@ -347,6 +352,7 @@ struct build {
     B_ARRAY(struct b_op) ops;
     B_ARRAY(struct b_dgram) dgrams;
     B_ARRAY(struct b_event) events;
+    uint64_t cost_ps; /* of recording */
     B_ARRAY(struct b_ext) exts;
     B_ARRAY(struct b_hold) holds;
     B_ARRAY(struct b_release) releases;
@@ -372,20 +378,22 @@ struct ips_build_more {
 
 /* ---- passes ---- */
 
-int b_scan(struct build *b) IPS_MUST_USE;         /* build_scan.c */
-int b_processes(struct build *b) IPS_MUST_USE;    /* build_process.c */
-int b_links(struct build *b) IPS_MUST_USE;        /* build_link.c */
-int b_signals(struct build *b) IPS_MUST_USE;      /* build_signal.c */
-void b_signal_arcs(struct build *b);              /* build_signal.c */
-int b_untraced(struct build *b) IPS_MUST_USE;     /* build_untraced.c */
-int b_ends(struct build *b) IPS_MUST_USE;         /* build_channel.c */
-int b_peers(struct build *b) IPS_MUST_USE;        /* build_peer.c */
-int b_sync_match(struct build *b) IPS_MUST_USE;   /* build_sync.c */
-int b_nodes(struct build *b) IPS_MUST_USE;        /* build_node.c */
-void b_sync_arcs(struct build *b);                /* build_sync.c */
-void b_states(struct build *b);                   /* build_settle.c */
-int b_holders(struct build *b) IPS_MUST_USE;      /* build_hold.c */
-int b_match(struct build *b) IPS_MUST_USE;        /* build_match.c */
+int b_scan(struct build *b) IPS_MUST_USE;       /* build_scan.c */
+int b_processes(struct build *b) IPS_MUST_USE;  /* build_process.c */
+int b_links(struct build *b) IPS_MUST_USE;      /* build_link.c */
+int b_signals(struct build *b) IPS_MUST_USE;    /* build_signal.c */
+void b_signal_arcs(struct build *b);            /* build_signal.c */
+int b_untraced(struct build *b) IPS_MUST_USE;   /* build_untraced.c */
+int b_ends(struct build *b) IPS_MUST_USE;       /* build_channel.c */
+int b_peers(struct build *b) IPS_MUST_USE;      /* build_peer.c */
+int b_sync_match(struct build *b) IPS_MUST_USE; /* build_sync.c */
+int b_nodes(struct build *b) IPS_MUST_USE;      /* build_node.c */
+void b_sync_arcs(struct build *b);              /* build_sync.c */
+void b_states(struct build *b);                 /* build_settle.c */
+int b_holders(struct build *b) IPS_MUST_USE;    /* build_hold.c */
+int b_match(struct build *b) IPS_MUST_USE;      /* build_match.c */
+void b_cost(struct build *b, struct b_stream *s, uint32_t type, uint32_t word,
+            uint64_t t, const uint8_t *p);        /* build_cost.c */
 void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */

@@ -99,10 +99,12 @@ struct slave_image { /* (pidns, pid, image_stamp) */
     uint32_t dead_status; /* see struct ips_stream_in */
     bool dying; /* a zombie: its status is told when it has been waited for */
     uint64_t dead_t_ns;
-    uint64_t last_ns;      /* monotonic, of its last news */
-    uint64_t next_look_ns; /* without a pidfd */
-    bool ended;            /* a final END was ingested */
-    bool told;             /* its streams' rows say that it is dead */
+    uint64_t last_ns;                        /* monotonic, of its last news */
+    uint64_t next_look_ns;                   /* without a pidfd */
+    uint64_t next_unseen_ns, unseen_wait_ns; /* unseen.c */
+    bool ended;                              /* a final END was ingested */
+    bool told; /* its streams' rows say that it is dead */
+    bool held; /* by a stream: slave_run_forget_dead */
 };
 
 struct slave_stream {
@@ -111,6 +113,7 @@ struct slave_stream {
     struct slave_image *image;
     bool stored;
     bool dirty;
+    bool held;       /* by a segment: slave_run_forget_dead */
     uint64_t gap_ns; /* since when next_seq is missing, 0 not */
     struct slave_stream_row row, saved;
 };
@@ -126,6 +129,8 @@ struct slave_run {
     int dirfd;       /* -1 */
     int watch;       /* inotify, -1 */
     struct slave_archive archive; /* fd -1 while not being written */
+    struct slave_repack *repack;  /* of it, NULL none */
+    uint64_t repack_tried;        /* its length then */
     char dir[IPS_PATH_BYTES];     /* STATE/slave-M/runs/RUN */
     struct slave_map segment_map, stream_map;
     struct slave_segment *segments;
@@ -136,7 +141,7 @@ struct slave_run {
     uint32_t scan;
     bool scan_now;
     uint64_t changed_ns; /* monotonic, of the last news of any kind */
-    uint64_t next_close_ns;
+    uint64_t next_close_ns, next_forget_ns;
     uint64_t version; /* +1 with every change that a report would show */
     unsigned pins;    /* asks in flight: not removed by limits */
 };
@@ -159,7 +164,7 @@ struct slave_drain {
     uint64_t next_scan_ns, next_limits_ns, next_control_ns;
     uint64_t pidns;     /* inode of our own pid namespace */
     bool pidns_initial; /* every process of the machine is in our /proc */
-    uint64_t next_proc_scan_ns;
+    uint64_t next_proc_scan_ns, next_unseen_ns;
     uint32_t open_fds, max_fds;
     uint8_t *frames; /* of the run in hand, not yet staged */
     size_t frames_len;
@@ -220,6 +225,11 @@ struct slave_segment *slave_run_add_segment(struct slave_run *run,
 void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
 void slave_run_limits(struct slave_drain *d);
+
+/* forget.c: frees what is known of dead processes whose every record is
+ * committed; the database keeps it. At most once a second a run. O(streams). */
+void slave_run_forget_dead(struct slave_drain *d, struct slave_run *run,
+                           uint64_t now_ns);
 void slave_run_free(struct slave_drain *d, struct slave_run *run);
 void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg);
 

@@ -1,8 +1,9 @@
 /*
  * bench_agent [RECORDS]: what recording costs in the calling thread, in ns per
- * record: nothing (the loop), the reservation and the stamps alone, a record
- * as a wrapper writes it (two stamps, two readings of the thread's CPU), and
- * that one where no run is recorded. Medians of 9 batches; no pass or fail.
+ * record: nothing (the loop), a stamp, a stamp with the thread's CPU time, the
+ * CPU clock itself, records with one and with two of those (growth of the pool
+ * included), and the latter where no run is recorded. Medians of 9 batches; no
+ * pass or fail.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/core.h"
+#include "agent/cpu.h"
 #include "agent/pool.h"
 
 enum { BATCHES = 9 };
@@ -28,35 +29,46 @@ static void nothing(void)
     __asm__ volatile("" ::: "memory");
 }
 
-static void stamps_only(void)
+static void stamp(void)
 {
-    struct ips_rec_io *r = ips_rec_begin(IPS_REC_SEND, sizeof(*r));
-    if (!r)
-        return;
-    r->t_ret = ips_core_now();
-    r->result = 1;
-    ips_rec_publish(r);
+    (void)ips_core_now();
 }
 
-static void as_wrapper(void)
+static void moment(void)
 {
-    if (!ips_core_active())
-        return;
-    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
-    uint64_t t_ret = ips_core_now(), cpu_ret = ips_core_cpu();
-    struct ips_rec_io *r = ips_rec_begin_at(IPS_REC_SEND, sizeof(*r), t);
-    if (!r)
-        return;
-    r->t_ret = t_ret;
-    r->cpu = cpu;
-    r->cpu_ret = cpu_ret;
-    r->result = 1;
-    ips_rec_publish(r);
+    (void)ips_moment_now();
 }
 
 static void cpu_clock(void)
 {
-    (void)ips_core_cpu();
+    (void)ips_cpu_read();
+}
+
+static void event(void)
+{
+    struct ips_moment m = ips_moment_now();
+    struct ips_rec_proc *r = ips_rec_begin_at(IPS_REC_ENTER, sizeof(*r), m.t);
+    if (!r)
+        return;
+    r->cpu = m.cpu;
+    ips_rec_publish(r);
+}
+
+static void call(void)
+{
+    if (!ips_core_active())
+        return;
+    struct ips_moment call = ips_moment_now();
+    struct ips_moment ret = ips_moment_after(&call);
+    struct ips_rec_io *r = ips_rec_begin_at(IPS_REC_SEND, sizeof(*r), call.t);
+    if (!r)
+        return;
+    r->t_ret = ret.t;
+    r->cpu = call.cpu;
+    r->cpu_ret = ret.cpu;
+    r->result = 1;
+    r->site = 1;
+    ips_rec_publish(r);
 }
 
 static int by_value(const void *a, const void *b)
@@ -113,10 +125,12 @@ int main(int argc, char **argv)
     setenv("IPS_POOL", root, 1);
     setenv("IPS_RUN", "r", 1);
     in_child("loop", nothing, records, true);
+    in_child("stamp (the processor's counter)", stamp, records, true);
+    in_child("moment: stamp and CPU time", moment, records, true);
     in_child("read the thread's CPU clock", cpu_clock, records, true);
-    in_child("record, two stamps", stamps_only, records, true);
-    in_child("record, two stamps, two CPU clocks", as_wrapper, records, true);
-    in_child("the same, no run", as_wrapper, records, false);
+    in_child("record, one moment", event, records, true);
+    in_child("record, call and return", call, records, true);
+    in_child("the same, no run", call, records, false);
     snprintf(command, sizeof(command), "rm -rf %s", root);
     return system(command) != 0;
 }

@@ -10,11 +10,18 @@
 
 #include <cmocka.h>
 
+#include "agent/core.h"
 #include "agent/fd_table.h"
 #include "agent/sys.h"
 #include "tests/unit/emulated.h"
 
 bool ips_sys_quiet; /* the core's */
+
+/* The core's page that a fork child finds emptied: none here. */
+void *ips_core_wiped(void)
+{
+    return NULL;
+}
 
 static void test_fd_table__keeps_what_was_learnt(void **state)
 {

@@ -161,6 +161,7 @@ static void test_out__certificate(void **state)
         "engine",
         "probe_ns",
         "overhead_ns",
+        "dilation",
         "message_times",
         "lanes",
         "unattributed_cpu_ns",

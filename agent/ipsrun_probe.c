@@ -1,0 +1,320 @@
+/*
+ * What ipsrun tries before the first run of a boot (kept in POOL/clock): does
+ * this kernel take our mark out of the rseq area whenever it switches a thread
+ * out (agent/cpu.h), and what does each kind of probe cost here. In a child of
+ * our own, so that a kernel that kills for it, or a handler, costs nothing. */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/cpu.h"
+#include "agent/ipsrun.h"
+#include "agent/sys.h"
+
+#define BATCH 200u
+#define BATCHES 41u
+#define ROOM (1u << 20)
+
+/* --- the recording core on memory of our own ------------------------- */
+
+static struct ips_control control;
+static const uint64_t alive = 1;
+static char *memory;
+
+static void back_to_start(void)
+{
+    struct ips_stream *s = &ips_thread_stream;
+    s->cur = s->tail = s->lo;
+}
+
+static bool core_begin(const struct ips_clock *clock)
+{
+    struct ips_stream *s = &ips_thread_stream;
+    memory = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    control.clock = *clock;
+    control.cpu_mode = IPS_CPU_EXACT;
+    ips_core.control = &control;
+    ips_core.clock_kind = clock->kind;
+    ips_core.mult = clock->mult_q32;
+    ips_core.generation = 1;
+    ips_core.main_stream = true;
+    ips_core.alive = &alive;
+    s->lo = (uint64_t)(uintptr_t)memory;
+    s->limit = s->lo + ROOM;
+    s->generation = 1;
+    s->state = IPS_STREAM_BEGUN;
+    back_to_start();
+    ips_cpu_init();
+    return true;
+}
+
+/* --- does the mark tell of every switch? ----------------------------- */
+
+static uint64_t switches(void)
+{
+    struct rusage ru;
+    getrusage(RUSAGE_THREAD, &ru);
+    return (uint64_t)(ru.ru_nvcsw + ru.ru_nivcsw);
+}
+
+static void on_core(unsigned core)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void to_another_core(void)
+{
+    cpu_set_t all;
+    int here = sched_getcpu();
+    if (sched_getaffinity(0, sizeof(all), &all) < 0)
+        return;
+    for (unsigned i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &all) && (int)i != here) {
+            on_core(i);
+            break;
+        }
+    sched_setaffinity(0, sizeof(all), &all);
+}
+
+static void a_sleep(void)
+{
+    struct timespec ts = {0, 50000};
+    ips_sys6(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&ts, 0, 0, 0);
+}
+
+static void a_yield(void)
+{
+    ips_sys3(SYS_sched_yield, 0, 0, 0);
+}
+
+static void a_spin(void)
+{
+    for (volatile unsigned i = 0; i < 20000; i++)
+        continue;
+}
+
+/* The order is such that a switch we did not mean makes no difference. */
+static bool stands_though_switched(void (*action)(void), unsigned *switched)
+{
+    ips_cpu_read(); /* leaves a mark */
+    uint64_t mark = *ips_cpu_mark(), before = switches();
+    action();
+    bool was = switches() != before;
+    *switched += was;
+    return was && mark && *ips_cpu_mark() == mark;
+}
+
+static bool marks_tell(void)
+{
+    unsigned slept = 0, moved = 0, shared = 0;
+    for (int i = 0; i < 5; i++)
+        if (stands_though_switched(a_sleep, &slept) ||
+            stands_though_switched(to_another_core, &moved))
+            return false;
+    /* Two on a core. */
+    cpu_set_t all;
+    bool had = sched_getaffinity(0, sizeof(all), &all) == 0;
+    on_core((unsigned)sched_getcpu());
+    pid_t me = getpid(), hog = fork();
+    if (hog == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (getppid() == me)
+            a_spin();
+        _exit(0);
+    }
+    bool good = true;
+    for (int i = 0; hog > 0 && good && i < 200 && shared < 8; i++)
+        good = !stands_though_switched(i & 1 ? a_yield : a_spin, &shared);
+    if (hog > 0) {
+        kill(hog, SIGKILL);
+        waitpid(hog, NULL, 0);
+    }
+    if (had)
+        sched_setaffinity(0, sizeof(all), &all);
+    return good && slept > 0;
+}
+
+/* --- what a probe costs ----------------------------------------------- */
+
+static void nothing(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+static void one_event(void)
+{
+    struct ips_moment m = ips_moment_now();
+    struct ips_rec_text *r = (struct ips_rec_text *)ips_rec_begin_at(
+        IPS_REC_MARK, sizeof(*r) + 8, m.t);
+    if (!r)
+        return;
+    r->cpu = m.cpu;
+    ips_rec_publish(r);
+}
+
+static void call_of(size_t bytes, bool switched)
+{
+    struct ips_moment call = ips_moment_now();
+    if (switched)
+        *ips_cpu_mark() = 0;
+    struct ips_moment ret = ips_moment_after(&call);
+    struct ips_rec_io *r =
+        (struct ips_rec_io *)ips_rec_begin_at(IPS_REC_SEND, bytes, call.t);
+    if (!r)
+        return;
+    r->t_ret = ret.t;
+    r->cpu = call.cpu;
+    r->cpu_ret = ret.cpu;
+    r->result = 1;
+    r->site = 1;
+    ips_rec_publish(r);
+}
+
+static void one_call(void)
+{
+    call_of(sizeof(struct ips_rec_io), false);
+}
+
+static void one_block(void)
+{
+    call_of(sizeof(struct ips_rec_io), true);
+}
+
+static void one_sync(void)
+{
+    call_of(sizeof(struct ips_rec_sync), false);
+}
+
+static void one_procedure(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct ips_moment m = ips_moment_now();
+        struct ips_rec_proc *r = (struct ips_rec_proc *)ips_rec_begin_at(
+            i ? IPS_REC_EXIT : IPS_REC_ENTER, sizeof(*r), m.t);
+        if (!r)
+            return;
+        r->cpu = m.cpu;
+        ips_rec_publish(r);
+    }
+}
+
+static void on_sample(int sig)
+{
+    (void)sig;
+    one_event();
+}
+
+static void one_sample(void)
+{
+    raise(SIGURG);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Thousandths of a ns; the lower quartile: what others do on the machine only
+ * ever adds. */
+static uint64_t cost_ps(void (*one)(void))
+{
+    uint64_t took[BATCHES];
+    for (unsigned b = 0; b < BATCHES; b++) {
+        back_to_start();
+        uint64_t start = ips_core_now();
+        for (unsigned i = 0; i < BATCH; i++)
+            one();
+        took[b] = ips_cpu_ns(ips_core_now() - start);
+        memset(memory, 0, BATCH * sizeof(struct ips_rec_sync));
+    }
+    qsort(took, BATCHES, sizeof(took[0]), by_value);
+    return took[BATCHES / 4] * 1000 / BATCH;
+}
+
+/* Making the pool's pages, for a byte; a segment that is used again has them
+ * already. */
+static uint64_t page_cost_ps(void)
+{
+    enum { BYTES = 256 << 10 };
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        uint64_t start = ips_core_now();
+        char *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        uint64_t took = ips_cpu_ns(ips_core_now() - start);
+        if (p == MAP_FAILED)
+            return 0;
+        munmap(p, BYTES);
+        best = ips_min_u64(best, took);
+    }
+    return best * 1000 / BYTES;
+}
+
+static void measure_costs(struct ips_measured *m)
+{
+    uint64_t loop = cost_ps(nothing), page = page_cost_ps();
+    signal(SIGURG, on_sample);
+    const struct {
+        enum ips_probe probe;
+        void (*one)(void);
+        size_t bytes;
+    } kinds[] = {
+        {IPS_PROBE_EVENT, one_event, 32},
+        {IPS_PROBE_CALL, one_call, sizeof(struct ips_rec_io)},
+        {IPS_PROBE_BLOCK, one_block, sizeof(struct ips_rec_io)},
+        {IPS_PROBE_SAMPLE, one_sample, 64},
+        {IPS_PROBE_PROC, one_procedure, 2 * sizeof(struct ips_rec_proc)},
+        {IPS_PROBE_SYNC, one_sync, sizeof(struct ips_rec_sync)},
+    };
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        m->cost_ps[kinds[i].probe] =
+            ips_sub_sat(cost_ps(kinds[i].one), loop) + kinds[i].bytes * page;
+    m->cost_ps[IPS_PROBE_BLOCK] =
+        ips_sub_sat(m->cost_ps[IPS_PROBE_BLOCK], m->cost_ps[IPS_PROBE_CALL]);
+    m->cost_ps[IPS_PROBE_COUNT] = 1000;
+    m->cost_ps[IPS_PROBE_PASS] = 2000;
+}
+
+bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out)
+{
+    struct ips_measured *m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE,
+                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED)
+        return false;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (!core_begin(clock))
+            _exit(1);
+        m->marks = IPS_MARKS_FAIL; /* stays where the kernel kills us */
+        if (!ips_core.cpu_marks)
+            m->marks = IPS_MARKS_UNTRIED;
+        else if (marks_tell())
+            m->marks = IPS_MARKS_WORK;
+        else
+            ips_core.cpu_marks = false;
+        measure_costs(m);
+        _exit(0);
+    }
+    int status = -1;
+    bool ran = pid > 0 && waitpid(pid, &status, 0) == pid;
+    *out = *m;
+    munmap(m, sizeof(*m));
+    /* A child that was killed half-way has its verdict on the marks. */
+    return ran && (status == 0 || out->marks == IPS_MARKS_FAIL);
+}
