@@ -187,6 +187,7 @@ static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
     io->fd = fd;
     io->chan = ips_fd_chan(word);
     io->site = site;
+    ips_call_open(io);
     io->call = ips_at_call();
     return true;
 }
