@@ -13,8 +13,8 @@
  * EXIT ends all that was entered since its ENTER (longjmp, exceptions, lost
  * records); one that was never entered is ignored; what is entered when the
  * thread ends, ends there.
- * COUNT adds calls; in a thread with ENTER records it says that the procedure
- * fell back to counting, from the first COUNT's time on.
+ * COUNT adds calls, of the thread that it names; one of 0 calls says that the
+ * procedure fell back to counting from then on: its time is its caller's.
  *
  * Source: IPS-2, IPS-7.
  */

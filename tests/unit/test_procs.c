@@ -294,9 +294,19 @@ static void test_procs__counters_add_calls(void **state)
     module(t, 1000, 0x10000, 0x20000, 0x10000, "/bin/e", false);
     ENTER(t, 10, (uint64_t)0x10100);
     EXIT(t, 20, (uint64_t)0x10100);
-    count(t, 3000, 0x10100, 7);
+    count(t, 2500, 0x10100, 1); /* one whose ENTER was lost */
+    count(t, 3000, 0x10100, 0); /* from here on */
     count(t, 4000, 0x10100, 7);
+    count(t, 4500, 0x10100, 6);
+    ((struct ips_rec_head *)(void *)(t->data + t->len -
+                                     sizeof(struct ips_rec_count)))
+        ->a = 12; /* another thread's, written for it at the end */
+    rec_fork(t, IPS_FORK_THREAD, 1500, 1600, 5, 5, 0, 7);
     rec_end(t, IPS_END_EXIT, 5000, 30, 0);
+    rs u = rec_stream(r, 11, 12, 200);
+    u->head.stream_stamp = 1600;
+    rec_start(u, IPS_START_THREAD, 1600, 0)->fork_seq = 7;
+    rec_end(u, IPS_END_THREAD, 4000, 8, 0);
     costs_make(&k, r);
     assert_int_equal(row(&k, "a+0x100")->calls, 42);
     assert_int_equal(row(&k, "a+0x100")->counted_from_ns, 0);
@@ -304,6 +314,13 @@ static void test_procs__counters_add_calls(void **state)
     assert_false(row(&k, "a+0x100")->exact);
     assert_int_equal(row(&k, "e+0x100")->calls, 15);
     assert_int_equal(row(&k, "e+0x100")->counted_from_ns, 3000);
+    char object[128];
+    for (uint32_t i = 0; i < k.r->built.proc_count; i++)
+        if (k.r->built.procs[i].pid == 11)
+            snprintf(object, sizeof(object), "/m/%s/12",
+                     k.r->built.procs[i].name);
+    table(&k, object, SLAVE_BY_PROCEDURE);
+    assert_int_equal(row(&k, "e+0x100")->calls, 6);
     costs_free(&k);
 }
 
