@@ -11,8 +11,8 @@
 #include "agent/pool.h"
 #include "proto/message.h"
 #include "slave/chain_index.h"
-#include "slave/chan_text.h"
 #include "slave/event_sites.h"
+#include "slave/event_text.h"
 #include "slave/slave.h"
 
 #define PIECE_ROWS 4096u
@@ -281,17 +281,6 @@ static struct event_row *add_row(struct events_job *j,
     return r;
 }
 
-static const char *op_name(uint16_t op)
-{
-    static const char *const names[] = {
-#define X(name, number, text) [number] = text,
-        IPS_OPS(X)
-#undef X
-    };
-    return op < sizeof(names) / sizeof(*names) && names[op] ? names[op]
-                                                            : "unknown";
-}
-
 static uint64_t stamp_ns(const struct ips_segment_header *h,
                          const struct ips_rec_head *rec, uint64_t stamp)
 {
@@ -326,10 +315,10 @@ static void io_row(struct events_job *j, const struct stream_place *p,
     r->row.bytes =
         second || ips_rec_type(&io->h) == IPS_REC_SEND ? io->result : 0;
     if (io->err && (second || ips_rec_type(&io->h) != IPS_REC_RECV))
-        snprintf(r->detail, sizeof(r->detail), "%s: %s", op_name(io->op),
+        snprintf(r->detail, sizeof(r->detail), "%s: %s", slave_op_text(io->op),
                  strerrorname_np(io->err) ? strerrorname_np(io->err) : "?");
     else
-        snprintf(r->detail, sizeof(r->detail), "%s", op_name(io->op));
+        snprintf(r->detail, sizeof(r->detail), "%s", slave_op_text(io->op));
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
     uint32_t kind = ips_rec_type(&io->h);
@@ -362,19 +351,6 @@ static void plain(struct events_job *j, const struct stream_place *p,
     j->last = r;
 }
 
-static const char *lost_name(uint32_t cause)
-{
-    switch (cause) {
-#define X(name, number, text)                                                  \
-    case number:                                                               \
-        return text;
-        IPS_LOST_CAUSES(X)
-#undef X
-    default: /* a number from a file */
-        return "unknown cause";
-    }
-}
-
 #define AS(type) ((const struct type *)(const void *)rec)
 
 /* "mutex 3:0x7f...": the image's own memory has no device and inode. */
@@ -382,15 +358,7 @@ static void sync_row(struct events_job *j, const struct stream_place *p,
                      const struct ips_rec_sync *s, const char *type, bool ret,
                      uint64_t t_ns)
 {
-    static const char *const names[] = {
-#define X(name, number, text) [number] = text,
-        IPS_SYNCS(X)
-#undef X
-    };
-    uint32_t kind = s->h.a;
-    const char *name = kind < sizeof(names) / sizeof(*names) && names[kind]
-                           ? names[kind]
-                           : "unknown";
+    const char *name = slave_sync_text(s->h.a);
     struct event_row *r = add_row(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
     if (!r)
         return;
@@ -497,7 +465,7 @@ static void record_events(struct events_job *j, const struct stream_place *p,
     case IPS_REC_LOST:
         snprintf(detail, sizeof(detail), "%llu: %s",
                  (unsigned long long)AS(ips_rec_lost)->count,
-                 lost_name(rec->a));
+                 slave_lost_text(rec->a));
         plain(j, p, "lost", t, 0, 0, detail);
         break;
     case IPS_REC_CHAN:
