@@ -243,7 +243,8 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
             s->cur = *at;
         else if (rc == 0)
             ips_mend(s, *at);
-        return rc;
+        if (rc == 0 || !ips_ring_on())
+            return rc;
     }
     /* A handler that came after the xadd went on in a new segment; our place
      * in the old one is still there and still ours. */
@@ -281,7 +282,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
     void *rec = NULL;
     uint64_t signals = ips_sys_block_signals();
     ips_recs_open--; /* ours is not one to come back to */
-    if (!ips_core.control)
+    if (!ips_core.control || ips_core.stopped)
         goto out;
     if (*ips_core.alive == 0 && fork_noticed()) {
         /* This is a child: `at` was an address of the parent's. */
@@ -295,6 +296,8 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         goto lost;
     if (s->state == IPS_STREAM_NEW)
         thread_defaults(s, stamp);
+    if (ips_sys_quiet && (at < s->lo || !s->lo || at + bytes > s->limit))
+        goto lost;
     if (s->retry_at && ips_core_now() < s->retry_at) {
         cause = s->retry_cause;
         goto lost;
@@ -536,7 +539,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
 
 bool ips_core_active(void)
 {
-    return ips_core.control && !ips_in_vfork;
+    return ips_core.control && !ips_core.stopped && !ips_in_vfork;
 }
 
 const struct ips_control *ips_core_control(void)
@@ -587,6 +590,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_threads_forget();
     ips_cpu_forget();
     struct ips_stream *s = &ips_thread_stream;
+    ips_ring_forget(s);
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
     s->stamp = s->start_t = ips_core.image_stamp;

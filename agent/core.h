@@ -65,6 +65,14 @@ void ips_core_thread_end(void);
  * other thread known. More records may follow (stdio's flush at exit). */
 void ips_core_process_end(enum ips_end_kind kind, int status);
 
+/* The program is about to forbid itself system calls; from here on we make
+ * none (agent/sys.h). What room there is in the calling thread's segment is
+ * made before; what does not fit is lost (NO_SEGMENT). CPU times are estimates
+ * from then on: a call longer than 2 us waited, all else ran. `false`: it did
+ * not come to that. */
+void ips_core_quiet(bool on);
+/* Nothing more is recorded in this process, and no stamp taken. */
+void ips_core_stop(void);
 /* Called in a thread right after its stream's START (all signals blocked) and
  * right before its END; not for tasks. `flush`: what is kept in memory is to be
  * written, before an END of the process and (ips_core_flush) before an exec.

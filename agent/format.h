@@ -162,6 +162,9 @@ struct ips_segment_header { /* 256 bytes */
 };
 enum ips_segment_flags {
     IPS_SEGMENT_TASK = 1, /* chain made by the API, not a kernel thread */
+    /* --on-full=ring: what was kept of the segments up to `seq`, whose place
+     * it takes. Of two, the one with the higher seq holds. */
+    IPS_SEGMENT_DIGEST = 2,
 };
 
 /* Stream = all segments with equal (pidns, pid, image_stamp, tid,
@@ -184,6 +187,9 @@ struct ips_rec_head {
     uint64_t t; /* stamp: of the call, or of the moment */
 };
 #define IPS_REC_F_NS 1u /* t, t_ret are ns already (API explicit stamps) */
+/* SEND, RECV: stands for earlier ones too, that were overwritten; `result` is
+ * the bytes of all of them. */
+#define IPS_REC_F_SUM 2u
 
 /* Operations of SEND, RECV, RECVCALL, BLOCK (`op`). */
 #define IPS_OPS(X)                                                             \

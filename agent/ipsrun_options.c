@@ -44,6 +44,7 @@ static const char help[] =
     "  --cpu=HOW           CPU time of threads: fast (default), exact (the\n"
     "                      clock is read after every block) or clock (at\n"
     "                      every event)\n"
+    "  --attach PID        not to be had: says what to do instead\n"
     "  --quiet             do not print the run's name\n"
     "  --no-daemons        start neither slave nor master\n"
     "  --version           print the version\n"
@@ -63,6 +64,7 @@ enum {
     OPT_ON_FULL,
     OPT_QUOTA,
     OPT_CPU,
+    OPT_ATTACH,
     OPT_QUIET,
     OPT_NO_DAEMONS,
     OPT_VERSION,
@@ -83,6 +85,7 @@ static const struct option longs[] = {
     {"on-full", required_argument, NULL, OPT_ON_FULL},
     {"quota", required_argument, NULL, OPT_QUOTA},
     {"cpu", required_argument, NULL, OPT_CPU},
+    {"attach", required_argument, NULL, OPT_ATTACH},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -258,6 +261,12 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         return take_quota(o, value);
     case OPT_CPU:
         return take_cpu(o, value);
+    case OPT_ATTACH:
+        return usage("--attach %s: a process that runs already cannot be "
+                     "traced: restart it under ipsrun (a service: put "
+                     "'ipsrun --' before its command); its children are traced "
+                     "with it",
+                     value);
     case OPT_QUIET:
         o->quiet = true;
         return -1;

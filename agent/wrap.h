@@ -241,6 +241,16 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
                      uint32_t status);
 
+/* wrap_seccomp.c: around a call that installs a filter, or forbids the time
+ * stamp counter. `undo`: it failed. */
+enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
+void ips_forbid(enum ips_forbids what);
+void ips_forbid_undo(enum ips_forbids what);
+enum ips_forbids ips_seccomp_forbids(unsigned long operation);
+/* true: a new image must not have us in it. */
+bool ips_forbidden(void);
+void ips_forbidden_in_vfork(bool on);
+
 /* --- processes
  * ----------------------------------------------------------------- */
 

@@ -62,6 +62,42 @@ void ips_env_init(void)
     library_name = library_name ? library_name + 1 : library;
 }
 
+/* --- a new image under a filter must not have us in it ----------------------
+ */
+
+static size_t environ_bytes(char *const *envp)
+{
+    size_t count = 1;
+    for (char *const *e = envp; e && *e; e++)
+        count++;
+    const char *preload = environ_find(envp, ld_preload);
+    return count * sizeof(char *) + (preload ? strlen(preload) : 0) + 1;
+}
+
+/* `out` has environ_bytes() of room. */
+static void without_us(char **out, char *const *envp)
+{
+    size_t count = 0, head = sizeof(ld_preload) - 1;
+    for (char *const *e = envp; e && *e; e++)
+        count++;
+    char *text = (char *)(out + count + 1);
+    count = 0;
+    for (char *const *e = envp; e && *e; e++) {
+        bool ours = false;
+        for (int i = 0; i < VARS; i++)
+            ours |= !strncmp(*e, var_names[i], strlen(var_names[i]));
+        if (!strncmp(*e, ld_preload, head)) {
+            memcpy(text, ld_preload, head);
+            ips_preload_without(text + head, *e + head, library_name);
+            if (text[head])
+                out[count++] = text;
+        } else if (!ours) {
+            out[count++] = *e;
+        }
+    }
+    out[count] = NULL;
+}
+
 static bool preload_wanted(const struct ips_target *target)
 {
     return ips_target_preload_stays(target->kind);
@@ -71,6 +107,8 @@ size_t ips_env_bytes(char *const *envp, const struct ips_target *target)
 {
     if (ips_wrap_state != IPS_WRAP_ON || !library)
         return 0;
+    if (ips_forbidden())
+        return environ_bytes(envp);
     const char *preload = environ_find(envp, ld_preload);
     bool there = preload && strstr(preload, library_name);
     bool missing = there != preload_wanted(target);
@@ -101,6 +139,11 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
         env->bytes = bytes;
     }
     char **out = (char **)room;
+    if (ips_forbidden()) {
+        without_us(out, envp);
+        env->envp = out;
+        return;
+    }
     const char *preload = NULL;
     size_t count = 0;
     for (char *const *e = envp; e && *e; e++) {
@@ -152,7 +195,7 @@ static void target_none(struct ips_target *t)
 
 void ips_exec_look(struct ips_target *t, int dir, const char *path)
 {
-    if (ips_wrap_state == IPS_WRAP_ON && library)
+    if (ips_wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
         ips_target_look(t, dir, path, library);
     else
         target_none(t);
@@ -162,7 +205,7 @@ void ips_exec_find(struct ips_target *t, const char *file)
 {
     static const char path[] = "PATH=";
     const char *search = environ_find(environ, path);
-    if (ips_wrap_state == IPS_WRAP_ON && library)
+    if (ips_wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
         ips_target_find(t, file, search ? search + sizeof(path) - 1 : NULL,
                         library);
     else

@@ -4,6 +4,7 @@
  * pread, pwrite and copy_file_range move bytes of files only: wrap_file.c.
  * preadv2 and pwritev2 at offset -1 are readv and writev.
  */
+#include "agent/sys.h"
 #include "agent/wrap.h"
 
 /* glibc declares the socket calls with transparent unions of all address
@@ -279,7 +280,8 @@ IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,
         return REAL(vmsplice)(fd, iov, count, flags);
     ssize_t r = REAL(vmsplice)(fd, iov, count, flags);
     int saved = errno;
-    bool reads = (REAL(fcntl)(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+    bool reads =
+        !ips_sys_quiet && (REAL(fcntl)(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
     errno = saved;
     if (reads)
         return ips_io_received(&io, IPS_OP_SENDFILE, r, iov,

@@ -78,6 +78,9 @@ bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
     io->klass = ips_fd_class(word);
     if (io->klass == IPS_FD_NONE || io->klass == IPS_FD_LISTEN)
         return false;
+    /* for a datagram's peer we would make other calls than the program does */
+    if (unlikely(ips_sys_quiet) && io->klass == IPS_FD_DGRAM)
+        return false;
     io->fd = fd;
     io->chan = ips_fd_chan(word);
     io->site = site;

@@ -219,7 +219,7 @@ __asm__(".text\n"
         ".size ips_sample_return, . - ips_sample_return\n");
 #endif
 
-static void install(void)
+static void install(bool first)
 {
     struct kernel_sigaction old = {0},
                             own = {
@@ -231,13 +231,17 @@ static void install(void)
     own.flags |= SA_RESTORER_;
     own.restorer = (uintptr_t)ips_sample_return;
 #endif
-    /* Theirs first: ours may have to pass on at once. */
-    ips_sys6(SYS_rt_sigaction, IPS_SAMPLE_SIGNAL, 0, (long)&old, 8, 0, 0);
-    if (old.handler == own.handler)
-        return;
-    if (old.handler > 1)
+    /* Theirs before ours is called, which may have to pass on at once; when an
+     * image begins there is nobody who would send. */
+    if (!first) {
+        ips_sys6(SYS_rt_sigaction, IPS_SAMPLE_SIGNAL, 0, (long)&old, 8, 0, 0);
+        if (old.handler > 1 && old.handler != own.handler)
+            atomic_store(&their_handler, old.handler);
+    }
+    ips_sys6(SYS_rt_sigaction, IPS_SAMPLE_SIGNAL, (long)&own, (long)&old, 8, 0,
+             0);
+    if (first && old.handler > 1)
         atomic_store(&their_handler, old.handler);
-    ips_sys6(SYS_rt_sigaction, IPS_SAMPLE_SIGNAL, (long)&own, 0, 8, 0, 0);
 }
 
 /* Called with all signals blocked. */
@@ -254,7 +258,7 @@ static void on_begin(enum ips_start_kind kind)
         sampling.end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
         sampling.low = sampling.end > MAIN_STACK ? sampling.end - MAIN_STACK
                                                  : sampling.end;
-        install();
+        install(true);
         ips_modules_begin();
     }
     ips_procs_begin(kind);
@@ -277,7 +281,7 @@ void ips_sample_init(void)
 void ips_sample_threads(void)
 {
     if (on && unlikely(atomic_load(&their_handler) == 0))
-        install();
+        install(false);
 }
 
 void ips_sample_stack(uint64_t bytes)

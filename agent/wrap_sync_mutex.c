@@ -1,6 +1,8 @@
 /* Mutexes of every kind (POSIX and C11) and spin locks. */
 #include "agent/wrap_sync.h"
 
+#include <sys/single_threaded.h>
+
 /* As the C library has them in __kind. */
 #define KIND_TYPE 3
 #define KIND_ROBUST 16
@@ -55,8 +57,17 @@ static int holder(const pthread_mutex_t *m)
     return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & OWNER_TID;
 }
 
+/* Alone, nobody holds it but ourselves, and the C library spares an atomic
+ * operation that an attempt would cost. */
+static inline bool alone(const pthread_mutex_t *m)
+{
+    return __libc_single_threaded && !ips_mutex_shared(m);
+}
+
 #define LOCK(real_call)                                                        \
     do {                                                                       \
+        if (alone(m))                                                          \
+            return real_call;                                                  \
         if (unlikely(robust(m))) {                                             \
             if (holder(m) == 0)                                                \
                 return real_call;                                              \
@@ -131,6 +142,8 @@ static pthread_mutex_t *posix(mtx_t *m)
 
 #define MTX_LOCK(real_call)                                                    \
     do {                                                                       \
+        if (alone(posix(m)))                                                   \
+            return real_call;                                                  \
         if (likely(SREAL(mtx_trylock)(m) == thrd_success))                     \
             return thrd_success;                                               \
         WAIT(m, ips_mutex_shared(posix(m)), 0,                                 \

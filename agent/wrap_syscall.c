@@ -13,6 +13,7 @@
 
 #include "agent/wrap_sample.h"
 
+int prctl(int, ...);
 long ips_fork_by_syscall(long n, const long args[6]);
 long ips_futex(long n, const long args[6]); /* wrap_sync_futex.c */
 int eventfd(unsigned, int);
@@ -302,7 +303,19 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
     long r = 0;
     const long args[6] = {a, b, c, d, e, f};
-    if (!ips_wrap_on())
+    bool on = ips_wrap_on();
+    /* in a vfork child, too */
+    if (n == SYS_prctl)
+        return prctl((int)a, b, c, d, e);
+    if (n == SYS_seccomp) {
+        enum ips_forbids what = ips_seccomp_forbids((unsigned long)a);
+        ips_forbid(what);
+        r = REAL(syscall)(n, a, b, c, d, e, f);
+        if (r != 0)
+            ips_forbid_undo(what);
+        return r;
+    }
+    if (!on)
         return REAL(syscall)(n, a, b, c, d, e, f);
     if (n == SYS_futex)
         return ips_futex(n, args);

@@ -44,7 +44,11 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     /* The second record of one wait counts with the first. */
     bool got = s->err == 0 || s->err == EOWNERDEAD;
     if (waited >= B_BLOCKED_NS && !second)
-        b_count_wait(m, got ? cause_of(s) : IPS_WAIT_TIMER, waited);
+        b_count_wait(m,
+                     got               ? cause_of(s)
+                     : s->err == EINTR ? IPS_WAIT_SIGNAL
+                                       : IPS_WAIT_TIMER,
+                     waited);
     if (!got && !second && s->cause == IPS_NONE)
         b->out->counts.idle++;
     if (s->kind == IPS_SYNC_BARRIER) {

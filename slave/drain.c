@@ -395,6 +395,7 @@ static void after_commit(struct slave_drain *d, uint64_t now_ns)
         run_committed(d, r);
         for (struct slave_segment *s = r->segments; s; s = s->next)
             slave_ingest_settle(d, r, s, now_ns);
+        slave_run_forget_dead(d, r, now_ns);
         slave_run_try_close(d, r, now_ns);
     }
     if (now_ns >= d->next_limits_ns) {

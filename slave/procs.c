@@ -166,8 +166,8 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
         rc = sampled_of(m, stack, &row);
     if (rc < 0)
         return rc;
-    if (!m->begun) /* a stream begun anew: what came before is not its */
-        m->cpu = ips_sub_sat(r.cpu, r.period_ns);
+    if (!m->begun) /* begun anew, or after a gap: what came before is not its */
+        m->cpu = ips_max_u64(m->cpu, ips_sub_sat(r.cpu, r.period_ns));
     m->begun = true;
     uint64_t weight = ips_sub_sat(r.cpu, m->cpu);
     m->cpu = ips_max_u64(m->cpu, r.cpu);
@@ -299,14 +299,17 @@ static int take_stream(struct making *m)
         if (type == IPS_REC_START && !m->begun) {
             struct ips_rec_start r;
             memcpy(&r, data, sizeof(r));
-            m->cpu = m->last_cpu = r.cpu;
-            m->begun = true;
+            m->cpu = m->last_cpu = ips_max_u64(m->cpu, r.cpu);
+            /* A ring keeps START, and then there is a gap. */
+            m->begun = !m->in->lost[IPS_LOST_OVERWRITTEN];
         } else if (type == IPS_REC_SAMPLE) {
             rc = take_sample(m, data, len, t);
         } else if (type == IPS_REC_ENTER || type == IPS_REC_EXIT) {
             rc = take_proc(m, type, data, t);
         } else if (type == IPS_REC_COUNT) {
             rc = take_count(m, data, t);
+        } else if (type == IPS_REC_LOST) {
+            m->begun = false; /* the samples before may be among them */
         } else if (type == IPS_REC_END) {
             struct ips_rec_end r;
             memcpy(&r, data, sizeof(r));

@@ -392,7 +392,8 @@ static bool all_over(const struct slave_run *run)
     return !run->dirty;
 }
 
-/* Everything in the directory but directories, then the directory. */
+/* Everything in the directory but directories with something in them, then the
+ * directory. */
 static void remove_directory(struct slave_drain *d, struct slave_run *run)
 {
     int fd = dup(run->dirfd);
@@ -402,7 +403,8 @@ static void remove_directory(struct slave_drain *d, struct slave_run *run)
         rewinddir(dir);
         while ((e = readdir(dir)))
             if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-                (void)unlinkat(run->dirfd, e->d_name, 0);
+                (void)(unlinkat(run->dirfd, e->d_name, 0) == 0 ||
+                       unlinkat(run->dirfd, e->d_name, AT_REMOVEDIR) == 0);
         closedir(dir);
     } else if (fd >= 0) {
         close(fd);
@@ -495,7 +497,8 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         ips_sub_sat(now_ns, run->changed_ns) < QUIET_NS || !all_over(run))
         return;
     run->next_close_ns = now_ns + CLOSE_TRY_NS;
-    if (!run->streams && ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
+    if (run->stream_count == 0 &&
+        ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
     if (slave_live_environment(d, run->row.name)) {
         /* A process of the run that has not spoken yet, or never will. */

@@ -318,7 +318,10 @@ static void io_row(struct events_job *j, const struct stream_place *p,
         snprintf(r->detail, sizeof(r->detail), "%s: %s", slave_op_text(io->op),
                  strerrorname_np(io->err) ? strerrorname_np(io->err) : "?");
     else
-        snprintf(r->detail, sizeof(r->detail), "%s", slave_op_text(io->op));
+        snprintf(r->detail, sizeof(r->detail), "%s%s", slave_op_text(io->op),
+                 ips_rec_flags(&io->h) & IPS_REC_F_SUM
+                     ? ", with those before that were overwritten"
+                     : "");
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
     uint32_t kind = ips_rec_type(&io->h);

@@ -3,13 +3,17 @@ jobserver - each wait has its record, and where somebody ended it an arc from
 there. Programs behave as without us (the `trace` fixture compares).
 """
 import os
+import pathlib
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
-from test_interposer import program, trace  # noqa: F401 (a fixture)
-from test_signals import Graph
+import programs
+import recorder as rec
+from test_interposer import Records, program, trace  # noqa: F401 (a fixture)
+from test_signals import FD, Graph
 
 pytestmark = pytest.mark.quick
 
@@ -153,3 +157,68 @@ def test_jobserver_of_make(build, trace):
                         for _, z in arcs)
     assert not [z for _, z in graph.arcs("data")
                 if z["channel"].endswith(name)]
+
+
+# --- servers ----------------------------------------------------------------
+
+SERVERS = pytest.mark.skipif(bool(programs.missing()),
+                             reason="not here: %s" % programs.missing())
+
+
+@pytest.fixture
+def serve(build):
+    """serve(program): its records; programs that change user reach the pool."""
+    top = tempfile.mkdtemp(prefix="ips-test-waits-", dir="/dev/shm")
+    os.chmod(top, 0o711)
+
+    def run(prog, bare):
+        want = rec.execute(bare.argv, rec.clean_env())
+        done = rec.execute([build.bin("ipsrun"), "--no-daemons", "--quiet",
+                            "--pool", top, "--name", "r", "--"] + prog.argv,
+                           rec.clean_env())
+        prog.clean()
+        bare.clean()
+        assert done.status == want.status == 0, done.err
+        assert prog.normal(done.out) == bare.normal(want.out)
+        (where,) = [d for d in pathlib.Path(top).iterdir()
+                    if (d / "control").exists()]
+        dump = subprocess.run([str(build.top / "tests" / "pooldump"), "--torn",
+                               str(where)], check=True, text=True,
+                              stdout=subprocess.PIPE).stdout
+        records = Records(dump.splitlines())
+        records.directory = str(where)
+        return records
+
+    yield run
+    shutil.rmtree(top)
+
+
+@SERVERS
+def test_latches_of_postgresql(build, serve):
+    """A backend waits on its latch in epoll; who sets it sends SIGURG, which is
+    read from a signalfd.
+
+    Would catch: such a wait called idle, or its cause not found."""
+    r = serve(programs.make("postgres", True), programs.make("postgres", True))
+    urg = [s for s in r.of("SIGNAL", how=FD) if s["code"] == 0]
+    assert urg, "no latch was set by a signal"
+    arcs = Graph(build, r).arcs("signal")
+    taken = {(z["pid"], z["t_ns"]) for _, z in arcs}
+    assert all((s["pid"], s["t"]) in taken for s in urg)
+    assert [a for a, _ in arcs if a["kind"] == "END"]  # SIGCHLD, postmaster
+
+
+@SERVERS
+def test_accept_mutex_of_nginx(build, serve):
+    """Would catch: workers that take turns at accepting, by a lock in shared
+    memory, disturbed by us."""
+    made = []
+    for _ in range(2):
+        prog = programs.make("nginx", True)
+        conf = pathlib.Path(prog.directory, "nginx.conf")
+        conf.write_text(conf.read_text().replace(
+            "worker_connections 64;", "worker_connections 64; accept_mutex on;"
+            " accept_mutex_delay 10ms;"))
+        made.append(prog)
+    r = serve(*made)
+    assert r.count("RECV", op="ACCEPT") >= 8

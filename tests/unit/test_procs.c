@@ -175,6 +175,27 @@ static void test_procs__weights_add_up_to_the_cpu(void **state)
     costs_free(&k);
 }
 
+/* Catches: the CPU of samples that were lost given to the one after the gap. */
+static void test_procs__a_gap_is_unsampled(void **state)
+{
+    (void)state;
+    rs s;
+    struct costs k;
+    struct recorder *r = one(&s);
+    sample(s, 2000, 10 * MS, 1, (uint64_t)0x10100);
+    struct ips_rec_lost *lost =
+        rec_put(s, IPS_REC_LOST, sizeof(*lost), IPS_LOST_POOL_FULL, 2100);
+    lost->count = 50;
+    sample(s, 3000, 510 * MS, 1, (uint64_t)0x10200);
+    sample(s, 3100, 515 * MS, 1, (uint64_t)0x10200);
+    rec_end(s, IPS_END_EXIT, 5000, 515 * MS, 0);
+    costs_make(&k, r);
+    assert_int_equal(row(&k, "a+0x100")->self_ns, 10 * MS);
+    assert_int_equal(row(&k, "a+0x200")->self_ns, 10 * MS + 5 * MS);
+    assert_int_equal(k.t.totals.unsampled_ns, 490 * MS);
+    costs_free(&k);
+}
+
 /* Catches: inlined procedures taken for their host, hosts that lose them from
  * their total, lines mixed up with procedures. */
 static void test_procs__inlined_procedures_have_rows(void **state)
@@ -422,6 +443,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_procs__weights_add_up_to_the_cpu),
+        cmocka_unit_test(test_procs__a_gap_is_unsampled),
         cmocka_unit_test(test_procs__inlined_procedures_have_rows),
         cmocka_unit_test(
             test_procs__threads_and_images_have_clocks_of_their_own),
