@@ -58,10 +58,9 @@ static void try_mutex(void)
 {
     pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutexattr_t attr;
-    bool good = m.__data.__lock == 0 && SREAL(pthread_mutex_lock)(&m) == 0 &&
-                m.__data.__lock == 1 && SREAL(pthread_mutex_unlock)(&m) == 0 &&
-                m.__data.__lock == 0 && pthread_mutexattr_init(&attr) == 0;
-    if (!good)
+    bool good = SREAL(pthread_mutex_lock)(&m) == 0 && m.__data.__lock == 1;
+    good = SREAL(pthread_mutex_unlock)(&m) == 0 && m.__data.__lock == 0 && good;
+    if (!good || pthread_mutexattr_init(&attr))
         return;
     pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
