@@ -18,12 +18,17 @@
 #define IPPROTO_MPTCP 262
 #endif
 
-static uint64_t netns_inode;
-
-void ips_chan_init(void)
+/* Of the image's beginning, asked when the first socket wants it. */
+static uint64_t netns_inode(void)
 {
+    static _Atomic uint64_t known;
+    uint64_t ino = atomic_load_explicit(&known, memory_order_relaxed);
     struct stat st;
-    netns_inode = ips_sys_stat("/proc/self/ns/net", &st) < 0 ? 0 : st.st_ino;
+    if (!ino && ips_sys_stat("/proc/self/ns/net", &st) == 0) {
+        ino = st.st_ino;
+        atomic_store_explicit(&known, ino, memory_order_relaxed);
+    }
+    return ino;
 }
 
 static int sock_int(int fd, int option)
@@ -201,7 +206,7 @@ static uint64_t name_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
 static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
                           bool stream, bool listening, socklen_t peer_len)
 {
-    chan->netns = netns_inode;
+    chan->netns = netns_inode();
     if (!stream) {
         chan->kind = IPS_CHAN_UDP;
         return chan_write(fd, seen, chan, IPS_FD_DGRAM, 0);
@@ -338,9 +343,25 @@ static uint64_t name_anonymous(int fd, uint64_t seen)
     ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)text, sizeof(text) - 1,
              0, 0);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (!strcmp(text, kinds[i].text))
-            return ips_fd_set(fd, seen, kinds[i].klass, 0, 0);
+        if (!strcmp(text, kinds[i].text)) {
+            uint64_t id = 0; /* Linux before 5.2 tells none */
+            bool known = kinds[i].klass == IPS_FD_EVENTFD &&
+                         ips_fdinfo(fd, "eventfd-id:", &id);
+            return ips_fd_set(fd, seen, kinds[i].klass,
+                              known ? (uint32_t)id + 1 : 0, 0);
+        }
     return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+}
+
+static enum ips_fd_class file_class(int fd, mode_t type)
+{
+    char termios[256]; /* the kernel's is shorter */
+    if (type == S_IFREG || type == S_IFBLK)
+        return IPS_FD_FILE;
+    return type == S_IFCHR &&
+                   ips_sys3(SYS_ioctl, fd, TCGETS, (long)termios) == 0
+               ? IPS_FD_TERMINAL
+               : IPS_FD_NONE;
 }
 
 uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
@@ -357,7 +378,7 @@ uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
     if (type == 0)
         return name_anonymous(fd, seen);
     if (type != S_IFIFO && type != S_IFSOCK)
-        return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+        return ips_fd_set(fd, seen, file_class(fd, type), 0, 0);
 
     struct ips_rec_chan chan;
     memset(&chan, 0, sizeof(chan));
@@ -401,6 +422,8 @@ void ips_chan_drop(int fd)
     uint64_t word = ips_chan_of(fd);
     if (ips_fd_chan(word))
         ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now());
+    if (word & IPS_FD_LOCKED)
+        ips_lock_dropped(fd);
     ips_fd_forget(fd);
 }
 

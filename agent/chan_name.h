@@ -25,8 +25,6 @@ struct ips_chan_hint {
     uint64_t peer_ino; /* socketpair: the other end, 0 unknown */
 };
 
-/* Once per image: the network namespace. */
-void ips_chan_init(void);
 
 /* Looks at `fd` and stores what it is; CHAN is written for a channel. `seen`
  * is the word of the table it was looked up by. A socket without a peer that
@@ -53,6 +51,9 @@ void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
 /* Names `fd` if needed, writes its CLOSE if it is a channel, forgets it: to be
  * called before the descriptor goes. */
 void ips_chan_drop(int fd);
+
+/* wrap_file.c: a descriptor by which a lock was taken is about to go. */
+void ips_lock_dropped(int fd);
 
 /* Writes DGRAM for a datagram of `len` bytes whose payload begins in `iov`;
  * `name` is the peer, NULL = the connected one. */

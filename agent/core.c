@@ -61,14 +61,38 @@ uint64_t ips_core_now(void)
 
 /* --- the beginning of a stream ------------------------------------- */
 
+char **ips_core_arguments;
+
+/* As /proc/self/cmdline has it, cut; 0: not known. */
+static long arguments(char *out, size_t size)
+{
+    size_t at = 0;
+    for (char **arg = ips_core_arguments; arg && *arg && at < size; arg++) {
+        size_t n = strnlen(*arg, size - at - 1) + 1;
+        memcpy(out + at, *arg, n - 1);
+        out[at + n - 1] = '\0';
+        at += n;
+    }
+    return (long)at;
+}
+
+static long command_line(char *out, size_t size)
+{
+    long n = arguments(out, size);
+    if (n)
+        return n;
+    int fd = ips_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
+    n = fd < 0 ? 0 : ips_sys_read(fd, out, size);
+    if (fd >= 0)
+        ips_sys_close(fd);
+    return n;
+}
+
 /* The command line, blanks between the arguments. */
 static void write_name(struct ips_stream *s, uint64_t stamp)
 {
     char line[512];
-    int fd = ips_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
-    long n = fd < 0 ? 0 : ips_sys_read(fd, line, sizeof(line) - 1);
-    if (fd >= 0)
-        ips_sys_close(fd);
+    long n = command_line(line, sizeof(line) - 1);
     while (n > 0 && line[n - 1] == '\0')
         n--;
     if (n <= 0)
@@ -219,7 +243,8 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
             s->cur = *at;
         else if (rc == 0)
             ips_mend(s, *at);
-        return rc;
+        if (rc == 0 || !ips_ring_on())
+            return rc;
     }
     /* A handler that came after the xadd went on in a new segment; our place
      * in the old one is still there and still ours. */
@@ -257,7 +282,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
     void *rec = NULL;
     uint64_t signals = ips_sys_block_signals();
     ips_recs_open--; /* ours is not one to come back to */
-    if (!ips_core.control)
+    if (!ips_core.control || ips_core.stopped)
         goto out;
     if (*ips_core.alive == 0 && fork_noticed()) {
         /* This is a child: `at` was an address of the parent's. */
@@ -271,6 +296,8 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         goto lost;
     if (s->state == IPS_STREAM_NEW)
         thread_defaults(s, stamp);
+    if (ips_sys_quiet && (at < s->lo || !s->lo || at + bytes > s->limit))
+        goto lost;
     if (s->retry_at && ips_core_now() < s->retry_at) {
         cause = s->retry_cause;
         goto lost;
@@ -442,16 +469,23 @@ static uint64_t pidns_inode(void)
 static void set_alive(void)
 {
     if (ips_core.alive == &not_alive) {
-        uint64_t page = ips_sys_mmap(0, 4096, PROT_READ | PROT_WRITE,
+        const size_t bytes = 64 + IPS_WIPED_BYTES;
+        uint64_t page = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (ips_sys_bad(page))
             return;
         /* Without it (Linux before 4.14) unannounced forks go unnoticed. */
-        ips_sys_madvise(page, 4096, MADV_WIPEONFORK);
+        if (ips_sys_madvise(page, bytes, MADV_WIPEONFORK) == 0)
+            ips_core.wiped = (void *)(page + 64);
         ips_core.alive = (const volatile uint64_t *)page;
     }
     *(volatile uint64_t *)(uintptr_t)ips_core.alive =
         ips_core.control->probe_extra_ns ? ALIVE_AND_BURNS : ALIVE;
+}
+
+void *ips_core_wiped(void)
+{
+    return ips_core.wiped;
 }
 
 bool ips_core_attach(void)
@@ -505,7 +539,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
 
 bool ips_core_active(void)
 {
-    return ips_core.control && !ips_in_vfork;
+    return ips_core.control && !ips_core.stopped && !ips_in_vfork;
 }
 
 const struct ips_control *ips_core_control(void)
@@ -514,10 +548,17 @@ const struct ips_control *ips_core_control(void)
 }
 
 void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
-                        void (*ending)(void))
+                        void (*ending)(void), void (*flush)(void))
 {
     ips_core.begun = begun;
     ips_core.ending = ending;
+    ips_core.flush = flush;
+}
+
+void ips_core_flush(void)
+{
+    if (ips_core.flush && ips_core_active())
+        ips_core.flush();
 }
 
 uint64_t ips_core_image_stamp(void)
@@ -549,6 +590,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_threads_forget();
     ips_cpu_forget();
     struct ips_stream *s = &ips_thread_stream;
+    ips_ring_forget(s);
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
     s->stamp = s->start_t = ips_core.image_stamp;
@@ -634,7 +676,15 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
 {
     if (!ips_core.main_stream || ips_in_vfork)
         return;
-    ips_threads_record_cpu(ips_thread_stream.tid);
+    ips_core_flush();
+    /* The last thread of a program whose main thread has left ends the process
+     * after its own end was recorded: its stream goes on. */
+    struct ips_stream *s = &ips_thread_stream;
+    if (s->state == IPS_STREAM_ENDED && s->generation == ips_core.generation) {
+        s->state = IPS_STREAM_BEGUN;
+        ips_threads_add(s->tid);
+    }
+    ips_threads_record_cpu(s->tid);
     ips_threads_speak_for_silent();
     write_end(kind, status);
 }

@@ -30,6 +30,15 @@ bool ips_core_init(enum ips_start_kind image_kind);
 bool ips_core_active(void);
 const struct ips_control *ips_core_control(void); /* NULL if inactive */
 
+/* argv of main(), for the image's NAME; NULL: it is read from /proc. Set by the
+ * preload library before ips_core_init. */
+extern char **ips_core_arguments __attribute__((visibility("hidden")));
+
+/* IPS_WIPED_BYTES that a fork child finds zeroed, 64-byte aligned; NULL: none.
+ */
+#define IPS_WIPED_BYTES 4160u
+void *ips_core_wiped(void);
+
 uint64_t ips_core_now(void); /* stamp, test offset applied */
 uint64_t ips_core_cpu(void); /* calling thread's CPU, ns */
 
@@ -56,10 +65,21 @@ void ips_core_thread_end(void);
  * other thread known. More records may follow (stdio's flush at exit). */
 void ips_core_process_end(enum ips_end_kind kind, int status);
 
+/* The program is about to forbid itself system calls; from here on we make
+ * none (agent/sys.h). What room there is in the calling thread's segment is
+ * made before; what does not fit is lost (NO_SEGMENT). CPU times are estimates
+ * from then on: a call longer than 2 us waited, all else ran. `false`: it did
+ * not come to that. */
+void ips_core_quiet(bool on);
+/* Nothing more is recorded in this process, and no stamp taken. */
+void ips_core_stop(void);
 /* Called in a thread right after its stream's START (all signals blocked) and
- * right before its END; not for tasks. At most one pair, set before init. */
+ * right before its END; not for tasks. `flush`: what is kept in memory is to be
+ * written, before an END of the process and (ips_core_flush) before an exec.
+ * At most one of each, set before init. */
 void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
-                        void (*ending)(void));
+                        void (*ending)(void), void (*flush)(void));
+void ips_core_flush(void);
 
 /* true in a vfork child (it runs in its parent's memory): record nothing. */
 extern __thread bool ips_in_vfork

@@ -154,8 +154,25 @@ static bool not_ours(void)
     return *ips_core.alive == 0;
 }
 
+/* Where the clock may not be asked (agent/sys.h): a call longer than what
+ * counts as blocked waited, all else ran. */
+static struct ips_moment quiet_moment(uint64_t t)
+{
+    uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_cpu.last);
+    return moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t);
+}
+static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
+{
+    uint64_t took = ips_cpu_ns(t - call->t);
+    uint64_t cpu = call->cpu + (took < IPS_BLOCKED_NS ? took : 0);
+    return moment(t, ips_quiet_cpu_after(cpu),
+                  ips_core.cpu_marks ? IPS_MARK_NOT : t);
+}
+
 __attribute__((cold)) struct ips_moment ips_moment_slow(void)
 {
+    if (__builtin_expect(ips_sys_quiet, 0))
+        return quiet_moment(ips_core_now());
     if (not_ours()) {
         uint64_t t = ips_core_now();
         return (struct ips_moment){t, clock_ns(), t | IPS_MARK_NOT};
@@ -270,6 +287,8 @@ ips_return_slow(const struct ips_moment *call, uint64_t t)
 {
     if (not_ours() || t < call->t)
         return (struct ips_moment){t, call->cpu, IPS_MARK_NOT};
+    if (__builtin_expect(ips_sys_quiet, 0))
+        return quiet_return(call, t);
     if (!ips_core.cpu_marks)
         return return_by_clock(call, t);
     uint64_t mark = *ips_cpu_mark();
@@ -291,6 +310,8 @@ uint64_t ips_cpu_read(void)
 {
     if (not_ours())
         return clock_ns();
+    if (ips_sys_quiet)
+        return quiet_moment(ips_core_now()).cpu;
     uint64_t last = ips_cpu.last;
     struct reading r = read_clock();
     window_begins(r.t);

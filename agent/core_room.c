@@ -35,8 +35,9 @@ struct ips_control *ips_shared(void)
         return NULL;
     int rc = ips_sys_madvise((uint64_t)(uintptr_t)c, sizeof(*c),
                              MADV_POPULATE_WRITE);
-    /* EINVAL: Linux before 5.14 cannot tell. */
-    if (rc == 0 || rc == -EINVAL || rc == -EAGAIN || rc == -EINTR)
+    /* EINVAL: Linux before 5.14 cannot tell. ENOSYS: we may not ask. */
+    if (rc == 0 || rc == -ENOSYS || rc == -EINVAL || rc == -EAGAIN ||
+        rc == -EINTR)
         return c;
     ips_core.shared = NULL;
     return NULL;
@@ -84,6 +85,9 @@ static bool slave_lives(void)
     return rc < 0;
 }
 
+/* Found without one once, this process asks at once the next time. */
+static _Atomic bool no_slave;
+
 bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
                    uint64_t *since_ns, uint64_t *signals)
 {
@@ -95,15 +99,79 @@ bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
     if (!*since_ns)
         *since_ns = now;
     uint64_t waited = now - *since_ns;
-    if (waited >= IPS_ROOM_WAIT_NS || (waited >= LOOK_NS && !slave_lives())) {
+    bool look = waited >= LOOK_NS || no_slave;
+    if (waited >= IPS_ROOM_WAIT_NS || (look && (no_slave = !slave_lives()))) {
         s->gave_up = true;
         return false;
     }
     if (s->seg.base && !s->parked)
         ips_segment_park(s);
     struct timespec step = {0, STEP_NS};
-    ips_sys_restore_signals(*signals);
+    /* A handler that comes while we sleep and records waits in its turn, but
+     * takes no signals: they would pile up on the stack. */
+    uint64_t here = (uint64_t)(uintptr_t)&step;
+    bool nested = s->waits_at > here;
+    if (!nested) {
+        s->waits_at = here;
+        ips_sys_restore_signals(*signals);
+    }
     ips_sys3(SYS_nanosleep, (long)&step, 0, 0);
-    *signals = ips_sys_block_signals();
+    if (!nested) {
+        *signals = ips_sys_block_signals();
+        s->waits_at = 0;
+    }
     return true;
+}
+
+/* --- without system calls ---------------------------------------------------
+ */
+
+bool ips_sys_quiet;
+static __thread struct {
+    uint64_t cpu, stamp; /* its CPU time was `cpu` then */
+} estimate __attribute__((tls_model("initial-exec")));
+
+uint64_t ips_quiet_cpu_after(uint64_t cpu)
+{
+    estimate.cpu = cpu;
+    estimate.stamp = ips_core_now();
+    return cpu;
+}
+
+uint64_t ips_quiet_cpu(void)
+{
+    uint64_t now = ips_core_now();
+    if (!estimate.stamp)
+        estimate.stamp = now;
+    return estimate.cpu + ips_mul_q32(ips_sub_sat(now, estimate.stamp),
+                                      ips_core.control->clock.mult_q32);
+}
+
+void ips_core_quiet(bool on)
+{
+    if (!ips_core_active())
+        return;
+    if (on && ips_core.clock_kind == IPS_CLOCK_RAW) {
+        ips_core_stop(); /* a stamp is a system call */
+        return;
+    }
+    if (on) {
+        struct ips_stream *s = &ips_thread_stream;
+        uint64_t signals = ips_sys_block_signals();
+        /* As much as there is room for. */
+        for (uint64_t want = s->seg.end - s->limit;
+             s->lo && want >= IPS_GROW_STEP_BYTES; want /= 2)
+            if (ips_segment_grow(s, s->limit + want) == 0)
+                break;
+        ips_sys_restore_signals(signals);
+        ips_quiet_cpu_after(ips_core_cpu());
+    }
+    ips_sys_quiet = on;
+}
+
+void ips_core_stop(void)
+{
+    ips_core.main_stream = false;
+    ips_core.stopped =
+        true; /* `control` stays: other threads may be using it */
 }

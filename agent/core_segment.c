@@ -27,19 +27,9 @@
  * there; without the gap it would seem to lie in the segment mapped next. */
 #define GAP_BYTES 65536u
 
-static int refused(enum ips_lost_cause cause)
-{
-    return -1 - (int)cause;
-}
-
 static uint64_t round_up(uint64_t value, uint64_t to)
 {
     return (value + to - 1) / to * to;
-}
-
-static struct ips_segment_header *header_of(const struct ips_segment_map *m)
-{
-    return (struct ips_segment_header *)m->base;
 }
 
 char *ips_put_number(char *out, uint64_t value, unsigned base)
@@ -68,16 +58,20 @@ int ips_segment_grow(struct ips_stream *s, uint64_t need_end)
     uint64_t from = s->seg.limit;
     if (need_end <= from)
         return 0;
-    uint64_t target = from + IPS_GROW_STEP_BYTES;
+    /* Most processes live for a page of records; who lives longer takes
+     * steps that grow with what he has. */
+    uint64_t step = round_up(from - s->seg.base, IPS_GROW_FIRST_BYTES);
+    uint64_t target =
+        from + (step < IPS_GROW_STEP_BYTES ? step : IPS_GROW_STEP_BYTES);
     if (target < need_end)
         target = round_up(need_end, PAGE_BYTES);
     if (target > s->seg.end)
         target = s->seg.end;
     if (!ips_quota_take(target - from))
-        return refused(IPS_LOST_QUOTA);
+        return ips_refused(IPS_LOST_QUOTA);
     if (populate(from, target - from) < 0) {
         ips_quota_give(target - from);
-        return refused(IPS_LOST_POOL_FULL);
+        return ips_refused(IPS_LOST_POOL_FULL);
     }
     s->seg.limit = s->limit = target;
     return 0;
@@ -113,24 +107,20 @@ static uint64_t allowed_bytes(uint64_t bytes)
 /* Everything between having the file open and closing it. */
 static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
 {
-    uint64_t first = round_up(IPS_GROW_FIRST_BYTES, PAGE_BYTES);
+    uint64_t first = PAGE_BYTES;
     if (first > bytes)
         first = bytes;
     ips_sys_fchmod(fd, 0600); /* whatever the umask is */
     if (ips_sys_ftruncate(fd, bytes) < 0)
-        return refused(IPS_LOST_NO_SEGMENT);
-    uint64_t base = ips_sys_mmap(0, bytes + GAP_BYTES, PROT_NONE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        return ips_refused(IPS_LOST_NO_SEGMENT);
+    /* The gap lies past the end of the file: no page can ever be there. */
+    uint64_t base = ips_sys_mmap(0, bytes + GAP_BYTES, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED, fd);
     if (ips_sys_bad(base))
-        return refused(IPS_LOST_NO_SEGMENT);
+        return ips_refused(IPS_LOST_NO_SEGMENT);
     int rc = 0;
-    if (ips_sys_mmap(base, bytes, PROT_READ | PROT_WRITE,
-                     MAP_SHARED | MAP_FIXED, fd) != base) {
-        rc = refused(IPS_LOST_NO_SEGMENT);
-        goto out;
-    }
     if (!ips_quota_take(first)) {
-        rc = refused(IPS_LOST_QUOTA);
+        rc = ips_refused(IPS_LOST_QUOTA);
         goto out;
     }
     int err = populate(base, first);
@@ -139,14 +129,14 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
         ips_quota_give(first);
         first = bytes;
         if (!ips_quota_take(first)) {
-            rc = refused(IPS_LOST_QUOTA);
+            rc = ips_refused(IPS_LOST_QUOTA);
             goto out;
         }
         err = ips_sys_fallocate(fd, bytes);
     }
     if (err < 0) {
         ips_quota_give(first);
-        rc = refused(IPS_LOST_POOL_FULL);
+        rc = ips_refused(IPS_LOST_POOL_FULL);
         goto out;
     }
     /* A fork child has no business in it; ips_core_fork_before has the
@@ -160,13 +150,13 @@ out:
     return rc;
 }
 
-static int segment_make(const struct ips_stream *s, struct ips_segment_map *out)
+int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out)
 {
     char path[sizeof(ips_core.dir) + 64];
     uint64_t stamp = ips_core_now();
     uint64_t bytes = allowed_bytes(ips_core.control->segment_bytes);
     if (bytes < PAGE_BYTES)
-        return refused(IPS_LOST_NO_SEGMENT);
+        return ips_refused(IPS_LOST_NO_SEGMENT);
     int fd;
     for (int tries = 0;; tries++, stamp++) {
         segment_path(path, s, stamp);
@@ -176,9 +166,9 @@ static int segment_make(const struct ips_stream *s, struct ips_segment_map *out)
             break;
     }
     if (fd == -ENOSPC)
-        return refused(IPS_LOST_POOL_FULL);
+        return ips_refused(IPS_LOST_POOL_FULL);
     if (fd < 0)
-        return refused(IPS_LOST_NO_SEGMENT);
+        return ips_refused(IPS_LOST_NO_SEGMENT);
     int rc = segment_fill(fd, bytes, out);
     if (rc < 0)
         ips_sys_unlink(path);
@@ -186,9 +176,9 @@ static int segment_make(const struct ips_stream *s, struct ips_segment_map *out)
     return rc;
 }
 
-static void header_write(const struct ips_stream *s, struct ips_segment_map *m)
+void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m)
 {
-    struct ips_segment_header *h = header_of(m);
+    struct ips_segment_header *h = ips_segment_head(m);
     h->version = IPS_POOL_VERSION;
     h->header_bytes = sizeof(*h);
     h->segment_bytes = (uint32_t)(m->end - m->base);
@@ -209,6 +199,7 @@ static void header_write(const struct ips_stream *s, struct ips_segment_map *m)
      * sees OPEN again a reused one's. Partners: the reader's acquire loads. */
     atomic_store_explicit(&h->state, IPS_SEGMENT_OPEN, memory_order_release);
     __atomic_store_n(&h->magic, IPS_SEGMENT_MAGIC, __ATOMIC_RELEASE);
+    s->seq++;
 }
 
 static uint64_t word_bytes(const struct ips_rec_head *h)
@@ -232,25 +223,31 @@ static bool has_unpublished(const struct ips_segment_map *m)
     return false;
 }
 
-static void segment_drop(struct ips_segment_map *m)
+bool ips_segment_in_use(const struct ips_segment_map *m)
+{
+    return ips_recs_open && has_unpublished(m);
+}
+
+void ips_segment_drop(struct ips_segment_map *m)
 {
     if (!m->base)
         return;
-    atomic_store_explicit(&header_of(m)->abandoned, 1, memory_order_release);
+    atomic_store_explicit(&ips_segment_head(m)->abandoned, 1,
+                          memory_order_release);
     /* Rather lose the address range than unmap what a frame below us, whose
      * record we interrupted, is going to store into. */
-    if (!ips_recs_open || !has_unpublished(m))
+    if (!ips_segment_in_use(m))
         ips_sys_munmap(m->base, m->end - m->base + GAP_BYTES);
     *m = (struct ips_segment_map){0};
 }
 
-static void segment_close(struct ips_stream *s)
+void ips_segment_close(struct ips_stream *s)
 {
     struct ips_segment_map *m = &s->seg;
     m->used_end = s->cur < m->limit ? s->cur : m->limit;
     ips_mend(s, m->used_end);
     /* Partner: the reader's acquire load of `state`. */
-    atomic_store_explicit(&header_of(m)->state, IPS_SEGMENT_CLOSED,
+    atomic_store_explicit(&ips_segment_head(m)->state, IPS_SEGMENT_CLOSED,
                           memory_order_release);
 }
 
@@ -278,17 +275,17 @@ void ips_mend(struct ips_stream *s, uint64_t upto)
 static bool drained(const struct ips_segment_map *m)
 {
     return m->base &&
-           atomic_load_explicit(&header_of(m)->state, memory_order_acquire) ==
-               IPS_SEGMENT_DRAINED;
+           atomic_load_explicit(&ips_segment_head(m)->state,
+                                memory_order_acquire) == IPS_SEGMENT_DRAINED;
 }
 
 bool ips_segment_park(struct ips_stream *s)
 {
     struct ips_segment_map *m = &s->seg;
     m->used_end = s->cur < m->limit ? s->cur : m->limit;
-    if (ips_recs_open && has_unpublished(m))
+    if (ips_segment_in_use(m))
         return false;
-    segment_close(s);
+    ips_segment_close(s);
     s->parked = true;
     s->cur = s->tail = s->lo = s->limit = 0;
     return true;
@@ -296,6 +293,8 @@ bool ips_segment_park(struct ips_stream *s)
 
 int ips_segment_next(struct ips_stream *s)
 {
+    if (ips_ring_on())
+        return ips_ring_next(s);
     struct ips_segment_map next = {0};
     if (s->parked && drained(&s->seg)) {
         next = s->seg;
@@ -304,16 +303,15 @@ int ips_segment_next(struct ips_stream *s)
         next = s->prev;
         s->prev = (struct ips_segment_map){0};
     } else {
-        int rc = segment_make(s, &next);
+        int rc = ips_segment_make(s, &next);
         if (rc < 0)
             return rc;
     }
-    header_write(s, &next);
-    s->seq++;
+    ips_segment_begin(s, &next);
     if (s->seg.base) {
         if (!s->parked)
-            segment_close(s);
-        segment_drop(&s->prev);
+            ips_segment_close(s);
+        ips_segment_drop(&s->prev);
         s->prev = s->seg;
     }
     s->parked = false;
@@ -326,10 +324,12 @@ int ips_segment_next(struct ips_stream *s)
 
 void ips_segment_leave(struct ips_stream *s)
 {
+    if (s->ring)
+        ips_ring_leave(s);
     if (s->seg.base && !s->parked)
-        segment_close(s);
+        ips_segment_close(s);
     s->parked = false;
-    segment_drop(&s->seg);
-    segment_drop(&s->prev);
+    ips_segment_drop(&s->seg);
+    ips_segment_drop(&s->prev);
     s->cur = s->lo = s->limit = 0;
 }

@@ -139,9 +139,14 @@ static uint32_t number_of(const char *name)
     return *name ? 0 : n;
 }
 
+extern char __libc_single_threaded __attribute__((weak));
+
 void ips_threads_speak_for_silent(void)
 {
     struct stat st;
+    /* The C library made none, for us or anybody. */
+    if (&__libc_single_threaded && __libc_single_threaded)
+        return;
     /* Two links and one a thread: most programs have just the one. */
     if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
         return;

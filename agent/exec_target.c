@@ -13,9 +13,10 @@
 #define OUR_MACHINE EM_AARCH64
 #endif
 
-#define HEAD_BYTES 1024u  /* a program's headers are within, nearly always */
-#define SCRIPT_BYTES 256u /* as much of a script's first line as Linux reads   \
-                           */
+#define HEAD_BYTES 1024u /* a program's headers are within, nearly always */
+#define SCRIPT_BYTES                                                           \
+    256u /* as much of a script's first line as Linux reads                    \
+          */
 #define SCRIPT_DEPTH 5
 #define CAPABILITIES "security.capability"
 

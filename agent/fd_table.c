@@ -1,12 +1,22 @@
 /* Descriptor table: see fd_table.h. */
 #include "agent/fd_table.h"
 
+#include <assert.h>
 #include <stddef.h>
 
+#include "agent/core.h"
 #include "agent/sys.h"
 
 _Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS];
 static _Atomic int fd_top;
+/* What nearly every process needs, in the page that the core has already:
+ * channel ids and the first chunk. */
+struct first {
+    _Atomic uint32_t next_chan;
+    uint32_t reserved[15];
+    ips_fd_word chunk[IPS_FD_CHUNK];
+};
+static_assert(sizeof(struct first) <= IPS_WIPED_BYTES, "more than there is");
 static _Atomic(_Atomic(uint32_t) *) next_chan;
 
 /* A page that reads as zero in every fork child. NULL where there is none: the
@@ -31,6 +41,11 @@ static ips_fd_word *chunk_of(unsigned fd)
     if (chunk)
         return chunk;
     const size_t bytes = IPS_FD_CHUNK * sizeof(ips_fd_word);
+    struct first *first = (struct first *)ips_core_wiped();
+    if (first && fd < IPS_FD_CHUNK) {
+        atomic_store_explicit(slot, first->chunk, memory_order_release);
+        return first->chunk;
+    }
     ips_fd_word *made = (ips_fd_word *)wiped_page(bytes);
     if (!made)
         return NULL;
@@ -90,6 +105,9 @@ int ips_fd_top(void)
 uint32_t ips_fd_next_chan(void)
 {
     _Atomic uint32_t *page = atomic_load(&next_chan);
+    struct first *first = (struct first *)ips_core_wiped();
+    if (!page && first)
+        page = &first->next_chan;
     if (!page) {
         _Atomic uint32_t *made = (_Atomic uint32_t *)wiped_page(4096);
         if (!made)

@@ -21,19 +21,27 @@
 
 enum ips_fd_class {
     IPS_FD_UNKNOWN = 0, /* never looked at, or changed since */
-    IPS_FD_NONE,        /* a file, a terminal, epoll: nothing to record */
+    IPS_FD_NONE,        /* epoll, a directory: nothing to record */
     IPS_FD_STREAM,      /* pipe, TCP, Unix stream and seqpacket */
     IPS_FD_DGRAM,       /* UDP, Unix datagram */
     IPS_FD_LISTEN,
     IPS_FD_EVENTFD,
     IPS_FD_TIMERFD,
     IPS_FD_SIGNALFD,
+    IPS_FD_FILE, /* regular file, block device */
+    IPS_FD_TERMINAL,
 };
 
-/* word: channel id (32) | class (8) | flags (4) | generation (20) */
+/* word: channel id (32) | class (8) | flags (4) | generation (20)
+ * An eventfd has its number in the kernel plus 1 in place of the id, 0 = not
+ * known. */
 #define IPS_FD_TCP (1ull << 40)       /* TCP_INFO answers */
 #define IPS_FD_CONNECTED (1ull << 41) /* our connect was recorded */
-#define IPS_FD_FLAGS (IPS_FD_TCP | IPS_FD_CONNECTED)
+/* This process took a lock of a file by it: flock, fcntl or lockf. */
+#define IPS_FD_FLOCKED (1ull << 42)
+#define IPS_FD_RECORD_LOCKED (1ull << 43)
+#define IPS_FD_LOCKED (IPS_FD_FLOCKED | IPS_FD_RECORD_LOCKED)
+#define IPS_FD_FLAGS (IPS_FD_TCP | IPS_FD_CONNECTED | IPS_FD_LOCKED)
 #define IPS_FD_GENERATION (1ull << 44)
 
 #define IPS_FD_NOT_A_CHANNEL ((uint64_t)IPS_FD_NONE << 32)
@@ -50,9 +58,10 @@ static inline enum ips_fd_class ips_fd_class(uint64_t word)
 {
     return (enum ips_fd_class)(word >> 32 & 0xff);
 }
+/* 0 where it is no channel. */
 static inline uint32_t ips_fd_chan(uint64_t word)
 {
-    return (uint32_t)word;
+    return ips_fd_class(word) <= IPS_FD_LISTEN ? (uint32_t)word : 0;
 }
 
 /* The word of `fd`; UNKNOWN where nothing was stored, NONE for what the table

@@ -30,9 +30,9 @@
 #define IPS_SEGMENT_SUFFIX ".seg"
 #define IPS_SEGMENT_BYTES (1u << 20)      /* default size, sparse */
 #define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
-#define IPS_GROW_FIRST_BYTES                                                   \
-    (16u << 10) /* first step of MADV_POPULATE_WRITE                           \
-                 */
+/* Populated are first one page, then steps as long as what is there already
+ * (MADV_POPULATE_WRITE), from the one to the other. */
+#define IPS_GROW_FIRST_BYTES (16u << 10)
 #define IPS_GROW_STEP_BYTES (64u << 10)
 
 enum ips_clock_kind {
@@ -162,6 +162,9 @@ struct ips_segment_header { /* 256 bytes */
 };
 enum ips_segment_flags {
     IPS_SEGMENT_TASK = 1, /* chain made by the API, not a kernel thread */
+    /* --on-full=ring: what was kept of the segments up to `seq`, whose place
+     * it takes. Of two, the one with the higher seq holds. */
+    IPS_SEGMENT_DIGEST = 2,
 };
 
 /* Stream = all segments with equal (pidns, pid, image_stamp, tid,
@@ -184,6 +187,9 @@ struct ips_rec_head {
     uint64_t t; /* stamp: of the call, or of the moment */
 };
 #define IPS_REC_F_NS 1u /* t, t_ret are ns already (API explicit stamps) */
+/* SEND, RECV: stands for earlier ones too, that were overwritten; `result` is
+ * the bytes of all of them. */
+#define IPS_REC_F_SUM 2u
 
 /* Operations of SEND, RECV, RECVCALL, BLOCK (`op`). */
 #define IPS_OPS(X)                                                             \
@@ -204,6 +210,7 @@ struct ips_rec_head {
     X(SYSLOG, 25, "syslog")                                                    \
     X(DISK, 26, "file")                                                        \
     X(TERMINAL, 27, "terminal")                                                \
+    X(SPIN, 28, "fruitless attempts")                                          \
     X(OTHER, 31, "other")
 enum ips_op {
 #define X(name, number, text) IPS_OP_##name = (number),
@@ -317,11 +324,14 @@ struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
     uint64_t procedure; /* address of its entry */
 };
 
-/* Modules come first in a stream's order: when an image begins, at dlopen and
- * (gone = 1) at dlclose; a fork child has its parent's. */
+/* Every module of an image right after its START and NAME (not with
+ * procedures=off); one that comes later when an address of it is first seen:
+ * before the SAMPLE, after the record or the STACK that has the address. gone =
+ * 1 (path empty) at dlclose. [start, end) is the whole mapping. A fork child has
+ * its parent's. */
 struct ips_rec_module { /* a = length of path */
     struct ips_rec_head h;
-    uint64_t start; /* addresses [start, end) hold its code */
+    uint64_t start; /* addresses [start, end) are its */
     uint64_t end;
     uint64_t bias; /* address - bias = address in the file's symbol table */
     uint8_t build_id[20];
@@ -331,6 +341,10 @@ struct ips_rec_module { /* a = length of path */
     char path[]; /* NUL ended, padded to 8 bytes, at most 512 */
 };
 
+/* A stack of more than IPS_FRAMES_MAX frames is cut at its outer end. The
+ * first sample of a thread comes at a random part of the period; each stands for
+ * the CPU since the sample before it, which is more than the period where the
+ * kernel's tick is longer or the signal had to wait. */
 #define IPS_FRAMES_MAX 64u
 struct ips_rec_sample { /* a = frames */
     struct ips_rec_head h;
@@ -339,12 +353,16 @@ struct ips_rec_sample { /* a = frames */
     uint64_t frames[];  /* program counter first, then return addresses */
 };
 
+/* Follows a SEND, RECV, RECVCALL, BLOCK, JOIN or ACQUIRE that lasted more than
+ * 50 us. Left out where the last STACK of the same site in this stream was of
+ * the same depth: then it holds again. */
 struct ips_rec_stack { /* a = frames; h.t = that of the record before it */
     struct ips_rec_head h;
     uint64_t frames[]; /* return addresses, the call's own first */
 };
 
-struct ips_rec_count { /* calls of one procedure by this thread */
+/* Calls of one procedure without ENTER. 0 calls: from `t` on it has none. */
+struct ips_rec_count { /* a = tid of the thread that called, 0 this one */
     struct ips_rec_head h;
     uint64_t procedure; /* address of its entry */
     uint64_t calls;     /* since the COUNT before of the same procedure */
@@ -385,7 +403,10 @@ struct ips_rec_sync { /* a = enum ips_sync */
     uint64_t object;
     uint64_t site;
     int32_t value; /* RELEASE: how many it lets go (broadcast -1); ACQUIRE of a
-                      barrier: 1 in the serial thread; COND: 0 */
+                      barrier: 1 in the serial thread; COND: 0; MUTEX: 1 taken
+                      again at the end of the wait for the condition in the
+                      record before; 2: waited by spinning (trylock); err
+                      EOWNERDEAD: the tid that died */
     uint32_t err;  /* ACQUIRE: errno it ended with (ETIMEDOUT), 0 got it */
 };
 

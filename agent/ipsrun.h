@@ -28,6 +28,7 @@ struct ipsrun_options {
     char machine[64];
     uint32_t procedures;  /* enum ips_procedures; --procedures */
     uint32_t sample_us;   /* --rate */
+    uint32_t budget_ppm;  /* --budget */
     uint32_t on_full;     /* enum ips_on_full */
     uint64_t quota_bytes; /* 0 = what the pool gives */
     enum ips_cpu_mode cpu_mode;

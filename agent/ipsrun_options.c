@@ -31,6 +31,8 @@ static const char help[] =
     "                      (default) or exact\n"
     "  --rate MS           CPU time of a thread between two samples, 1 to 100\n"
     "                      milliseconds (default: 10)\n"
+    "  --budget PERCENT    of a thread's CPU time that --procedures=exact may\n"
+    "                      take (default: 2)\n"
     "  --on-full=WHAT      when the pool is full: drop (count what is lost; "
     "the\n"
     "                      default), block (wait for the slave), ring (keep "
@@ -42,6 +44,7 @@ static const char help[] =
     "  --cpu=HOW           CPU time of threads: fast (default), exact (the\n"
     "                      clock is read after every block) or clock (at\n"
     "                      every event)\n"
+    "  --attach PID        not to be had: says what to do instead\n"
     "  --quiet             do not print the run's name\n"
     "  --no-daemons        start neither slave nor master\n"
     "  --version           print the version\n"
@@ -57,9 +60,11 @@ enum {
     OPT_MASTER,
     OPT_PROCEDURES,
     OPT_RATE,
+    OPT_BUDGET,
     OPT_ON_FULL,
     OPT_QUOTA,
     OPT_CPU,
+    OPT_ATTACH,
     OPT_QUIET,
     OPT_NO_DAEMONS,
     OPT_VERSION,
@@ -76,9 +81,11 @@ static const struct option longs[] = {
     {"master", required_argument, NULL, OPT_MASTER},
     {"procedures", required_argument, NULL, OPT_PROCEDURES},
     {"rate", required_argument, NULL, OPT_RATE},
+    {"budget", required_argument, NULL, OPT_BUDGET},
     {"on-full", required_argument, NULL, OPT_ON_FULL},
     {"quota", required_argument, NULL, OPT_QUOTA},
     {"cpu", required_argument, NULL, OPT_CPU},
+    {"attach", required_argument, NULL, OPT_ATTACH},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -154,6 +161,17 @@ static int take_rate(struct ipsrun_options *o, const char *text)
     if (*text < '0' || *text > '9' || *end != '\0' || ms < 1 || ms > 100)
         return usage("--rate %s: 1 to 100 milliseconds", text);
     o->sample_us = (uint32_t)ms * 1000;
+    return -1;
+}
+
+static int take_budget(struct ipsrun_options *o, const char *text)
+{
+    char *end;
+    double percent = strtod(text, &end);
+    if (*text < '0' || *text > '9' || *end != '\0' || !(percent >= 0.001) ||
+        percent > 100)
+        return usage("--budget %s: 0.001 to 100 percent", text);
+    o->budget_ppm = (uint32_t)(percent * 10000 + 0.5);
     return -1;
 }
 
@@ -235,12 +253,20 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         return take_procedures(o, value);
     case OPT_RATE:
         return take_rate(o, value);
+    case OPT_BUDGET:
+        return take_budget(o, value);
     case OPT_ON_FULL:
         return take_on_full(o, value);
     case OPT_QUOTA:
         return take_quota(o, value);
     case OPT_CPU:
         return take_cpu(o, value);
+    case OPT_ATTACH:
+        return usage("--attach %s: a process that runs already cannot be "
+                     "traced: restart it under ipsrun (a service: put "
+                     "'ipsrun --' before its command); its children are traced "
+                     "with it",
+                     value);
     case OPT_QUIET:
         o->quiet = true;
         return -1;
@@ -280,7 +306,8 @@ static int defaults(struct ipsrun_options *o)
 int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv)
 {
     *o = (struct ipsrun_options){.procedures = IPS_PROCEDURES_SAMPLE,
-                                 .sample_us = 10000};
+                                 .sample_us = 10000,
+                                 .budget_ppm = 20000};
     int option;
     while ((option = getopt_long(argc, argv, "+", longs, NULL)) != -1) {
         int status = take(o, option, optarg);

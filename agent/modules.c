@@ -15,12 +15,12 @@
 #include "agent/sys.h"
 
 #define MODULES 1024u
-#define PROBES 64u
 
 static struct known {
     _Atomic uint64_t start; /* 0 = free */
     uint64_t end, bias;
 } modules[MODULES];
+static _Atomic unsigned used; /* places from here on were never taken */
 _Atomic uint64_t ips_module_pages[IPS_MODULE_PAGES];
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
@@ -114,26 +114,32 @@ static void forget(struct known *k, uint64_t start)
     write_module(&m, true);
 }
 
-/* Writes `m` unless it is known. Two threads at once: one of them writes. */
+/* Writes `m` unless it is known. Two threads at once may both write it. */
 static void add(const struct module *m)
 {
-    uint64_t at = (m->start >> 12) * 0x9e3779b97f4a7c15ull >> 54;
-    for (unsigned i = 0; i < PROBES; i++) {
-        struct known *k = &modules[(at + i) % MODULES];
+    unsigned n = atomic_load(&used);
+    for (unsigned i = 0; i < n; i++) {
+        struct known *k = &modules[i];
         uint64_t has = atomic_load(&k->start);
-        if (has == m->start) {
-            if (k->end == m->end && k->bias == m->bias)
-                return;
-            forget(k, has); /* another one lies there now */
-            has = 0;
-        }
-        if (has == 0 && atomic_compare_exchange_strong(&k->start, &has, 1)) {
-            k->end = m->end;
-            k->bias = m->bias;
-            atomic_store(&k->start, m->start);
-            write_module(m, false);
+        if (has != m->start)
+            continue;
+        if (k->end == m->end && k->bias == m->bias)
             return;
-        }
+        forget(k, has); /* another one lies there now */
+    }
+    for (unsigned i = 0; i < MODULES; i++) {
+        struct known *k = &modules[i];
+        uint64_t none = 0;
+        if (atomic_load(&k->start) != 0 ||
+            !atomic_compare_exchange_strong(&k->start, &none, 1))
+            continue;
+        k->end = m->end;
+        k->bias = m->bias;
+        while (n <= i && !atomic_compare_exchange_weak(&used, &n, i + 1))
+            ;
+        atomic_store(&k->start, m->start);
+        write_module(m, false);
+        return;
     }
 }
 
@@ -197,7 +203,7 @@ void ips_module_note_slow(uint64_t pc)
 
 void ips_modules_closed(void)
 {
-    for (unsigned i = 0; i < MODULES; i++) {
+    for (unsigned i = 0, n = atomic_load(&used); i < n; i++) {
         struct dl_find_object found;
         uint64_t start = atomic_load(&modules[i].start);
         if (start > 1 &&

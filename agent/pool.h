@@ -35,6 +35,7 @@ struct ips_run_options {
     bool join;           /* the run may exist already: use it */
     uint32_t procedures; /* enum ips_procedures */
     uint32_t sample_us;
+    uint32_t budget_ppm;
     uint32_t on_full;     /* enum ips_on_full */
     uint64_t quota_bytes; /* at most this; 0 = what the pool gives */
     enum ips_cpu_mode cpu_mode;

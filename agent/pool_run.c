@@ -37,11 +37,12 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
 {
     mode_t mode = geteuid() == 0 ? 0711 : 0700;
     struct stat st;
-    if (lstat(root, &st) < 0) {
+    bool fresh = lstat(root, &st) < 0;
+    if (fresh) {
         int rc = ips_path_make(root, mode, err);
         if (rc < 0)
             return rc;
-        if (lstat(root, &st) < 0 || chmod(root, mode) < 0)
+        if (lstat(root, &st) < 0)
             return ips_err_errno(err, "%s", root);
     }
     if (!S_ISDIR(st.st_mode))
@@ -50,6 +51,10 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
         return ips_err_set(err, IPS_E_REFUSED,
                            "%s is not yours alone: owner %u, mode %o", root,
                            (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+    /* Not before it is known to be ours: somebody may have put a link there
+     * meanwhile. A umask may have taken bits. */
+    if (fresh && chmod(root, mode) < 0)
+        return ips_err_errno(err, "%s", root);
     return 0;
 }
 
@@ -154,9 +159,15 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
                   ? (uint32_t)CPU_COUNT(&set)
                   : 1;
     c->segment_bytes = IPS_SEGMENT_BYTES;
+    /* A ring has four segments at least, in a quarter of the quota. */
+    if (c->on_full == IPS_ON_FULL_RING &&
+        c->quota_bytes / 16 < c->segment_bytes)
+        c->segment_bytes =
+            (uint32_t)ips_max_u64(c->quota_bytes >> 20 << 16, 1u << 16);
     c->uid = (uint32_t)geteuid();
     c->procedures = opt->procedures;
     c->sample_us = opt->sample_us;
+    c->budget_ppm = opt->budget_ppm;
     size_t at = 0;
     for (const char *t = opt->tags; t && *t; t += strlen(t) + 1) {
         size_t n = strlen(t) + 1;

@@ -88,48 +88,81 @@ static void *function(const void *pointer_to_it)
     return p;
 }
 
-/* false: the table was not what it should be, and is as it was. */
-static bool replace(void **table, void *old_read, void *old_write,
-                    void *old_close, close_slot *new_close)
+#define PAGE 4096u
+
+/* The pages of a table's slots, made (un)writable. */
+static bool protect(void *const *first, void *const *last, int prot)
 {
-    if (table[SLOT_READ] != old_read || table[SLOT_WRITE] != old_write ||
-        table[SLOT_CLOSE] != old_close)
-        return false;
+    uint64_t from = (uint64_t)(uintptr_t)first & ~(uint64_t)(PAGE - 1);
+    uint64_t to =
+        ((uint64_t)(uintptr_t)(last + 1) + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+    return ips_sys3(SYS_mprotect, (long)from, (long)(to - from), prot) == 0;
+}
+
+static bool as_expected(void *const *table, void *old_read, void *old_write,
+                        void *old_close)
+{
+    return table[SLOT_READ] == old_read && table[SLOT_WRITE] == old_write &&
+           table[SLOT_CLOSE] == old_close;
+}
+
+static void store(void **table, close_slot *new_close)
+{
     read_slot *r = our_read;
     write_slot *w = our_write;
-    const uint64_t page = 4096;
-    uint64_t from = (uint64_t)(uintptr_t)(table + SLOT_READ) & ~(page - 1);
-    uint64_t to = ((uint64_t)(uintptr_t)(table + SLOT_CLOSE + 1) + page - 1) &
-                  ~(page - 1);
-    if (ips_sys3(SYS_mprotect, (long)from, (long)(to - from),
-                 PROT_READ | PROT_WRITE) < 0)
-        return false;
     __atomic_store_n(&table[SLOT_READ], function(&r), __ATOMIC_RELEASE);
     __atomic_store_n(&table[SLOT_WRITE], function(&w), __ATOMIC_RELEASE);
     __atomic_store_n(&table[SLOT_CLOSE], function(&new_close),
                      __ATOMIC_RELEASE);
-    ips_sys3(SYS_mprotect, (long)from, (long)(to - from), PROT_READ);
+}
+
+/* false: the table was not what it should be, and is as it was. */
+static bool replace(void **table, void *old_read, void *old_write,
+                    void *old_close, close_slot *new_close)
+{
+    if (!as_expected(table, old_read, old_write, old_close) ||
+        !protect(table + SLOT_READ, table + SLOT_CLOSE, PROT_READ | PROT_WRITE))
+        return false;
+    store(table, new_close);
+    protect(table + SLOT_READ, table + SLOT_CLOSE, PROT_READ);
+    return true;
+}
+
+/* Both tables of files at once, where they are neighbours, as they mostly are:
+ * changing a page's protection is half of what it costs. */
+static bool replace_both(void **a, void **b, void *r, void *w, void *c)
+{
+    void **low = a < b ? a : b, **high = a < b ? b : a;
+    if ((uintptr_t)(high + SLOT_CLOSE) - (uintptr_t)low > 2 * PAGE ||
+        !as_expected(a, r, w, c) || !as_expected(b, r, w, c) ||
+        !protect(low + SLOT_READ, high + SLOT_CLOSE, PROT_READ | PROT_WRITE))
+        return false;
+    store(a, our_close);
+    store(b, our_close);
+    protect(low + SLOT_READ, high + SLOT_CLOSE, PROT_READ);
     return true;
 }
 
 void ips_stdio_init(void)
 {
-    static const char *const tables[] = {"_IO_file_jumps", "_IO_wfile_jumps"};
-    void *r = dlsym(RTLD_DEFAULT, "_IO_file_read");
-    void *w = dlsym(RTLD_DEFAULT, "_IO_file_write");
-    void *c = dlsym(RTLD_DEFAULT, "_IO_file_close");
-    void *p = dlsym(RTLD_DEFAULT, "_IO_proc_close");
+    void *r = ips_find("_IO_file_read");
+    void *w = ips_find("_IO_file_write");
+    void *c = ips_find("_IO_file_close");
+    void *p = ips_find("_IO_proc_close");
     memcpy(&file_read, &r, sizeof(r));
     memcpy(&file_write, &w, sizeof(w));
     memcpy(&file_close, &c, sizeof(c));
     memcpy(&proc_close, &p, sizeof(p));
     if (!r || !w || !c)
         return;
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-        void **table = (void **)dlsym(RTLD_DEFAULT, tables[i]);
-        if (table)
-            replace(table, r, w, c, our_close);
-    }
+    void **files = (void **)ips_find("_IO_file_jumps");
+    void **wide = (void **)ips_find("_IO_wfile_jumps");
+    if (files && wide && replace_both(files, wide, r, w, c))
+        return;
+    if (files)
+        replace(files, r, w, c, our_close);
+    if (wide)
+        replace(wide, r, w, c, our_close);
 }
 
 void ips_stdio_popened(FILE *stream, uint64_t seq)
@@ -139,7 +172,7 @@ void ips_stdio_popened(FILE *stream, uint64_t seq)
     memcpy(&table, (char *)stream + sizeof(FILE), sizeof(table));
     if (atomic_load(&proc_table) != (void *)table) {
         Dl_info ours, its;
-        void *jumps = dlsym(RTLD_DEFAULT, "_IO_file_jumps");
+        void *jumps = ips_find("_IO_file_jumps");
         if (!proc_close || !jumps || !dladdr(jumps, &ours) ||
             !dladdr((void *)table, &its) || ours.dli_fbase != its.dli_fbase)
             return;

@@ -42,7 +42,9 @@ struct ips_stream {
     uint64_t limit; /* equal to seg.limit; here for the fast path */
     uint64_t tail;  /* up to here every place has its head: see ips_mend */
     struct ips_segment_map seg;
-    struct ips_segment_map prev; /* closed, kept to be used again */
+    struct ips_segment_map prev; /* closed, kept to be used again; with a ring
+                                    one of its segments */
+    struct ips_ring *ring;       /* --on-full=ring (core_ring.c) */
     uint64_t stamp;              /* when the stream began */
     uint64_t retry_at;           /* no attempt to make room before, 0 = now */
     uint32_t retry_cause;
@@ -51,7 +53,8 @@ struct ips_stream {
     uint32_t seq; /* of the next segment */
     uint32_t flags;
     uint32_t state;
-    bool parked;  /* `seg` is CLOSED and waits here to be DRAINED */
+    bool parked;       /* `seg` is CLOSED and waits here to be DRAINED */
+    uint64_t waits_at; /* stack address where it waits for room, 0 does not */
     bool gave_up; /* waited for room in vain: no more before there is some */
     uint32_t lost[IPS_LOST_COUNT]; /* not yet said by a LOST record */
     /* What START will say. */
@@ -75,6 +78,7 @@ struct ips_core {
     /* A page that the kernel empties in every fork child; points at a static
      * zero while there is none. */
     const volatile uint64_t *alive;
+    void *wiped; /* behind it: ips_core_wiped */
     uint64_t pidns;
     uint64_t image_stamp;
     uint64_t retry_ticks;
@@ -83,6 +87,7 @@ struct ips_core {
     uint32_t generation; /* +1 in every fork child */
     uint32_t clock_kind;
     bool test_clock;
+    bool stopped;
     bool cpu_marks;        /* CPU time by marks: agent/cpu.h */
     ptrdiff_t mark_offset; /* thread pointer to the mark */
     uint64_t mult;         /* stamps to ns, Q32 */
@@ -91,6 +96,7 @@ struct ips_core {
     char dir[600];    /* POOL/RUN */
     void (*begun)(enum ips_start_kind kind); /* or NULL */
     void (*ending)(void);
+    void (*flush)(void);
 };
 extern struct ips_core ips_core __attribute__((visibility("hidden")));
 
@@ -131,6 +137,9 @@ void ips_quota_give(uint64_t bytes);
 bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
                    uint64_t *since_ns, uint64_t *signals);
 
+uint64_t ips_quiet_cpu(void);
+uint64_t ips_quiet_cpu_after(uint64_t cpu);
+
 /* --- core_segment.c; callers have blocked all signals ------------------ */
 
 /* Makes [.., need_end) of the current segment writable. 0 or a negative
@@ -143,6 +152,36 @@ int ips_segment_next(struct ips_stream *s);
 /* Closes the current segment, to go on in it once the slave has drained it:
  * there is no room for another. false: a frame below us still writes to it. */
 bool ips_segment_park(struct ips_stream *s);
+/* Makes a segment file; for core_ring.c, as the following. */
+int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out);
+/* Gives `m` the header of the stream's next segment. */
+void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m);
+void ips_segment_close(struct ips_stream *s);
+/* Does a frame below us on the stack still write to it? */
+bool ips_segment_in_use(const struct ips_segment_map *m);
+void ips_segment_drop(struct ips_segment_map *m);
+static inline struct ips_segment_header *
+ips_segment_head(const struct ips_segment_map *m)
+{
+    return (struct ips_segment_header *)m->base;
+}
+/* A negative answer that carries a cause of loss. */
+static inline int ips_refused(enum ips_lost_cause cause)
+{
+    return -1 - (int)cause;
+}
+
+/* --- core_ring.c: the newest are kept; callers have blocked all signals --- */
+static inline bool ips_ring_on(void)
+{
+    return ips_core.control->on_full == IPS_ON_FULL_RING;
+}
+/* ips_segment_next and ips_segment_leave for such a run. */
+int ips_ring_next(struct ips_stream *s);
+void ips_ring_leave(struct ips_stream *s);
+/* In a fork child: the parent's ring is not ours. */
+void ips_ring_forget(struct ips_stream *s);
+
 /* Closes both mappings. */
 void ips_segment_leave(struct ips_stream *s);
 

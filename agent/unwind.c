@@ -76,6 +76,7 @@ enum rule {
     RULE_XIS, /* is what it computes */
 };
 struct row {
+    uint32_t named; /* bit per register that has had a rule */
     uint8_t kind[IPS_REGS];
     uint8_t cfa_kind; /* RULE_IS: reg + offset; RULE_XIS: expression */
     uint8_t cfa_reg;
@@ -90,7 +91,9 @@ struct reader {
     bool bad;
 };
 
-static uint64_t take(struct reader *r, unsigned bytes)
+/* `bytes` is a constant: inlined, this is one load. */
+static inline __attribute__((always_inline)) uint64_t take(struct reader *r,
+                                                           unsigned bytes)
 {
     uint64_t v = 0;
     if (r->bad || (size_t)(r->end - r->p) < bytes) {
@@ -279,6 +282,7 @@ static bool rule(struct row *row, uint64_t reg, enum rule kind, int64_t value)
 {
     if (reg >= IPS_REGS) /* vector registers: of no use here */
         return true;
+    row->named |= 1u << reg;
     row->kind[reg] = (uint8_t)kind;
     return narrow(value, &row->value[reg]);
 }
@@ -523,7 +527,11 @@ static bool restore(const struct ips_unwind *u, const struct machine *m,
     case RULE_UNDEFINED:
         break;
     case RULE_AT:
-        if (!load(u, at + (uint64_t)(int64_t)value, &v))
+        v = at + (uint64_t)(int64_t)value;
+        /* In an epilogue that has popped it, tables often do not say so. */
+        if (v < u->reg[IPS_REG_SP] && reg != IPS_REG_PC)
+            return true;
+        if (!load(u, v, &v))
             break;
         set(up, reg, v);
         return true;
@@ -603,8 +611,8 @@ static __attribute__((noinline)) int step_by_table(struct ips_unwind *u,
     struct ips_unwind up = *u;
     up.known &= ~CALLER_SAVED;
     set(&up, IPS_REG_SP, at);
-    for (unsigned reg = 0; reg < IPS_REGS; reg++)
-        if (!restore(u, &m, at, reg, &up))
+    for (uint32_t left = m.row.named; left; left &= left - 1)
+        if (!restore(u, &m, at, (unsigned)__builtin_ctz(left), &up))
             return -1;
     if (m.row.kind[IPS_REG_PC] == RULE_SAME)
         return -1;

@@ -63,6 +63,7 @@
 
 /* --- the real functions (wrap_init.c) ------------------------------------ */
 
+struct sembuf;
 struct ips_real {
 #define X(type, name, parameters) type(*name) parameters;
 #include "agent/wrap_real.def"
@@ -70,6 +71,8 @@ struct ips_real {
 };
 extern struct ips_real ips_real IPS_HIDDEN;
 #define REAL(name) (ips_real.name)
+/* The next definition of `name` behind us, or NULL (wrap_find.c). */
+void *ips_find(const char *name);
 
 enum ips_wrap_state {
     IPS_WRAP_NEW = 0, /* called before our constructor */
@@ -78,6 +81,8 @@ enum ips_wrap_state {
 };
 extern int ips_wrap_state IPS_HIDDEN;
 void ips_wrap_init(void);
+/* The process ends: its locks, and its records. */
+void ips_wrap_ends(enum ips_end_kind kind, int status);
 
 /* First thing in every wrapper: finds the real functions if our constructor
  * has not run yet (another library's ran first); true where we record. */
@@ -216,6 +221,19 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint32_t ready);
 
+/* The same of a poll, select or epoll; `no_wait`: its timeout was 0. */
+void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
+                     int err, uint64_t site, uint32_t ready, bool no_wait);
+bool ips_did_not_wait(int fd, const struct ips_moment *call,
+                      const struct ips_moment *ret);
+/* What is left of a time that was asked for at `call`, for a call made again
+ * (wrap_wait.c): milliseconds, negative = for ever; a timespec, in `room`, NULL
+ * = for ever. */
+int ips_wait_left_ms(int asked, const struct ips_moment *call);
+const struct timespec *ips_wait_left(const struct timespec *asked,
+                                     const struct ips_moment *call,
+                                     struct timespec *room);
+
 /* FORK; err 0 = it was made. */
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, int err);
@@ -223,6 +241,16 @@ void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
 void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
                      uint32_t status);
+
+/* wrap_seccomp.c: around a call that installs a filter, or forbids the time
+ * stamp counter. `undo`: it failed. */
+enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
+void ips_forbid(enum ips_forbids what);
+void ips_forbid_undo(enum ips_forbids what);
+enum ips_forbids ips_seccomp_forbids(unsigned long operation);
+/* true: a new image must not have us in it. */
+bool ips_forbidden(void);
+void ips_forbidden_in_vfork(bool on);
 
 /* --- processes
  * ----------------------------------------------------------------- */
@@ -236,6 +264,7 @@ void ips_exec_look(struct ips_target *target, int dir, const char *path);
 void ips_exec_find(struct ips_target *target, const char *file);
 /* UNSEEN: process `pid` goes on, or is, untraced. Nothing where it is not. */
 void ips_record_untraced(const struct ips_target *target, uint32_t pid);
+void ips_record_unseen(const char *text, size_t length);
 /* In a vfork child that is about to exec: its parent records it. */
 void ips_vfork_target(const struct ips_target *target);
 
@@ -280,6 +309,30 @@ uint64_t ips_rusage_cpu(const struct rusage *ru);
 void ips_thread_init(void);
 void ips_thread_here(void);                /* notes the calling thread's tid */
 uint32_t ips_thread_tid(pthread_t thread); /* 0 = not known */
+
+/* wrap_spin.c. A fruitless attempt: true where it goes on with others and needs
+ * no record; else it is to be recorded, and `recorded` called. */
+bool ips_spin_failed(const struct ips_moment *call,
+                     const struct ips_moment *ret, uint32_t chan,
+                     uint64_t site);
+void ips_spin_recorded(void);
+/* The attempt of `call` got something: to be called before its record. */
+void ips_spin_ended(const struct ips_moment *call);
+/* Something else was recorded. */
+void ips_spin_over(void);
+
+/* wrap_file.c: the two ends of a call on a file; `exact` reads the thread's
+ * clocks now. */
+struct ips_moment ips_file_call(bool exact);
+void ips_file_done(const struct ips_moment *call, int64_t result,
+                   uint64_t site);
+/* fcntl's F_SETLK and its like, made by `real`. */
+int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
+                   uint64_t site);
+void ips_locks_end(void); /* the process ends, and with it its locks */
+void ips_eventfd_written(const struct ips_io *io);
+/* ACQUIRE of a read; false: its number is not known. */
+bool ips_eventfd_taken(const struct ips_io *io, struct ips_moment ret);
 
 /* wrap_signal.c: SIGNAL of what a wait or a signalfd gave, `at` its return. */
 void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,

@@ -100,7 +100,8 @@ static uint32_t wait_status(const siginfo_t *info)
  * it in between, look again, as the kernel would. */
 IPS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *out, int options)
 {
-    if (!ips_wrap_on() || options & WNOWAIT || !(options & WEXITED))
+    if (!ips_wrap_on() || ips_sys_quiet || options & WNOWAIT ||
+        !(options & WEXITED))
         return REAL(waitid)(type, id, out, options);
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */

@@ -14,9 +14,10 @@
 enum { VAR_RUN, VAR_POOL, VAR_PRELOAD, VARS };
 static const char *const var_names[VARS] = {
     "IPS_RUN=", "IPS_POOL=", "IPS_PRELOAD="};
-static char var_texts[VARS][4096 + 16]; /* "NAME=value", "" = not known */
-static const char *library;             /* our path: value of IPS_PRELOAD */
-static const char *library_name = "";   /* its last component */
+static char *var_texts[VARS];      /* "NAME=value" in `texts`, NULL not known */
+static char texts[2 * 4096 + 256]; /* copies: programs write over their own */
+static const char *library;        /* our path: value of IPS_PRELOAD */
+static const char *library_name = ""; /* its last component */
 static const char ld_preload[] = "LD_PRELOAD=";
 
 static const char *environ_find(char *const *envp, const char *name)
@@ -28,26 +29,73 @@ static const char *environ_find(char *const *envp, const char *name)
     return NULL;
 }
 
+/* "NAME=" and its value, kept; NULL: no room. */
+static char *keep(size_t *used, const char *name, const char *value)
+{
+    size_t a = strlen(name), b = strlen(value) + 1;
+    if (a + b > sizeof(texts) - *used)
+        return NULL;
+    char *at = texts + *used;
+    memcpy(at, name, a);
+    memcpy(at + a, value, b);
+    *used += a + b;
+    return at;
+}
+
 void ips_env_init(void)
 {
+    size_t used = 0;
     for (int i = 0; i < VARS; i++) {
         const char *text = environ_find(environ, var_names[i]);
-        if (text && strlen(text) < sizeof(var_texts[i]))
-            memcpy(var_texts[i], text, strlen(text) + 1);
+        if (text)
+            var_texts[i] = keep(&used, "", text);
     }
-    char *path = var_texts[VAR_PRELOAD];
     Dl_info info;
-    if (!path[0] && dladdr(&library, &info) && info.dli_fname[0] == '/' &&
-        strlen(info.dli_fname) < 4096) {
-        size_t n = strlen(var_names[VAR_PRELOAD]);
-        memcpy(path, var_names[VAR_PRELOAD], n);
-        memcpy(path + n, info.dli_fname, strlen(info.dli_fname) + 1);
-    }
-    if (!path[0])
+    const char *preload = var_names[VAR_PRELOAD];
+    if (!var_texts[VAR_PRELOAD] && dladdr(&library, &info) &&
+        info.dli_fname[0] == '/')
+        var_texts[VAR_PRELOAD] = keep(&used, preload, info.dli_fname);
+    if (!var_texts[VAR_PRELOAD])
         return;
-    library = path + strlen(var_names[VAR_PRELOAD]);
+    library = var_texts[VAR_PRELOAD] + strlen(preload);
     library_name = strrchr(library, '/');
     library_name = library_name ? library_name + 1 : library;
+}
+
+/* --- a new image under a filter must not have us in it ----------------------
+ */
+
+static size_t environ_bytes(char *const *envp)
+{
+    size_t count = 1;
+    for (char *const *e = envp; e && *e; e++)
+        count++;
+    const char *preload = environ_find(envp, ld_preload);
+    return count * sizeof(char *) + (preload ? strlen(preload) : 0) + 1;
+}
+
+/* `out` has environ_bytes() of room. */
+static void without_us(char **out, char *const *envp)
+{
+    size_t count = 0, head = sizeof(ld_preload) - 1;
+    for (char *const *e = envp; e && *e; e++)
+        count++;
+    char *text = (char *)(out + count + 1);
+    count = 0;
+    for (char *const *e = envp; e && *e; e++) {
+        bool ours = false;
+        for (int i = 0; i < VARS; i++)
+            ours |= !strncmp(*e, var_names[i], strlen(var_names[i]));
+        if (!strncmp(*e, ld_preload, head)) {
+            memcpy(text, ld_preload, head);
+            ips_preload_without(text + head, *e + head, library_name);
+            if (text[head])
+                out[count++] = text;
+        } else if (!ours) {
+            out[count++] = *e;
+        }
+    }
+    out[count] = NULL;
 }
 
 static bool preload_wanted(const struct ips_target *target)
@@ -59,11 +107,13 @@ size_t ips_env_bytes(char *const *envp, const struct ips_target *target)
 {
     if (ips_wrap_state != IPS_WRAP_ON || !library)
         return 0;
+    if (ips_forbidden())
+        return environ_bytes(envp);
     const char *preload = environ_find(envp, ld_preload);
     bool there = preload && strstr(preload, library_name);
     bool missing = there != preload_wanted(target);
     for (int i = 0; i < VARS; i++)
-        if (var_texts[i][0] && !environ_find(envp, var_names[i]))
+        if (var_texts[i] && !environ_find(envp, var_names[i]))
             missing = true;
     if (!missing)
         return 0;
@@ -89,6 +139,11 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
         env->bytes = bytes;
     }
     char **out = (char **)room;
+    if (ips_forbidden()) {
+        without_us(out, envp);
+        env->envp = out;
+        return;
+    }
     const char *preload = NULL;
     size_t count = 0;
     for (char *const *e = envp; e && *e; e++) {
@@ -98,7 +153,7 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
             out[count++] = *e;
     }
     for (int i = 0; i < VARS; i++)
-        if (var_texts[i][0] && !environ_find(envp, var_names[i]))
+        if (var_texts[i] && !environ_find(envp, var_names[i]))
             out[count++] = var_texts[i];
     char *text = (char *)(out + count + 2);
     out[count] = text;
@@ -140,7 +195,7 @@ static void target_none(struct ips_target *t)
 
 void ips_exec_look(struct ips_target *t, int dir, const char *path)
 {
-    if (ips_wrap_state == IPS_WRAP_ON && library)
+    if (ips_wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
         ips_target_look(t, dir, path, library);
     else
         target_none(t);
@@ -150,19 +205,15 @@ void ips_exec_find(struct ips_target *t, const char *file)
 {
     static const char path[] = "PATH=";
     const char *search = environ_find(environ, path);
-    if (ips_wrap_state == IPS_WRAP_ON && library)
+    if (ips_wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
         ips_target_find(t, file, search ? search + sizeof(path) - 1 : NULL,
                         library);
     else
         target_none(t);
 }
 
-void ips_record_untraced(const struct ips_target *target, uint32_t pid)
+void ips_record_unseen(const char *text, size_t n)
 {
-    char text[IPS_TARGET_TEXT];
-    if (target->kind == IPS_TARGET_TRACED || !ips_wrap_on())
-        return;
-    size_t n = ips_target_text(text, target, pid);
     uint64_t t = ips_core_now(), cpu = ips_core_cpu();
     struct ips_rec_text *rec = (struct ips_rec_text *)ips_rec_begin_at(
         IPS_REC_UNSEEN, sizeof(*rec) + n + 1, t);
@@ -174,10 +225,19 @@ void ips_record_untraced(const struct ips_target *target, uint32_t pid)
     ips_rec_publish(rec);
 }
 
+void ips_record_untraced(const struct ips_target *target, uint32_t pid)
+{
+    char text[IPS_TARGET_TEXT];
+    if (target->kind != IPS_TARGET_TRACED && ips_wrap_on())
+        ips_record_unseen(text, ips_target_text(text, target, pid));
+}
+
 static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
 {
     if (!ips_wrap_on())
         return;
+    if (type == IPS_REC_EXEC)
+        ips_core_flush();
     char text[256];
     size_t n = path ? strnlen(path, sizeof(text) - 1) : 0;
     uint64_t t = ips_core_now(), cpu = ips_core_cpu();

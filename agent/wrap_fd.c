@@ -122,8 +122,12 @@ IPS_EXPORT int dup3(int fd, int to, int flags)
 }
 
 /* The third argument is a pointer or an int; both travel in one register. */
-static int control(int (*real)(int, int, ...), int fd, int command, void *arg)
+static int control(int (*real)(int, int, ...), int fd, int command, void *arg,
+                   uint64_t site)
 {
+    if (ips_wrap_on() && (command == F_SETLK || command == F_SETLKW ||
+                          command == F_OFD_SETLK || command == F_OFD_SETLKW))
+        return ips_fcntl_lock(real, fd, command, arg, site);
     int r = real(fd, command, arg);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
         return copied(fd, r);
@@ -137,7 +141,7 @@ IPS_EXPORT int fcntl(int fd, int command, ...)
     void *arg = va_arg(ap, void *);
     va_end(ap);
     ips_wrap_on();
-    return control(REAL(fcntl), fd, command, arg);
+    return control(REAL(fcntl), fd, command, arg, IPS_SITE);
 }
 int __fcntl(int, int, ...) IPS_ALIAS(fcntl);
 
@@ -148,7 +152,7 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
     void *arg = va_arg(ap, void *);
     va_end(ap);
     ips_wrap_on();
-    return control(REAL(fcntl64), fd, command, arg);
+    return control(REAL(fcntl64), fd, command, arg, IPS_SITE);
 }
 
 /* --- making
@@ -212,7 +216,8 @@ IPS_EXPORT int socket(int domain, int type, int protocol)
 IPS_EXPORT int eventfd(unsigned value, int flags)
 {
     ips_wrap_on();
-    return made(REAL(eventfd)(value, flags), IPS_FD_EVENTFD);
+    /* its number is asked for when it is used */
+    return made(REAL(eventfd)(value, flags), IPS_FD_UNKNOWN);
 }
 IPS_EXPORT int timerfd_create(clockid_t clock, int flags)
 {
@@ -299,13 +304,19 @@ static void accepted(int fd, int r, int err, struct ips_moment call,
     uint64_t word;
     if (r < 0) {
         word = ips_chan_of(fd);
-        if (ips_fd_chan(word))
-            ips_record_io(IPS_REC_RECVCALL, ips_fd_chan(word), IPS_OP_ACCEPT,
-                          call, ret, -1, err, site, 0);
+        bool again = err == EAGAIN && ips_did_not_wait(fd, &call, &ret);
+        if (!ips_fd_chan(word) ||
+            (again && ips_spin_failed(&call, &ret, ips_fd_chan(word), site)))
+            return;
+        ips_record_io(IPS_REC_RECVCALL, ips_fd_chan(word), IPS_OP_ACCEPT, call,
+                      ret, -1, err, site, 0);
+        if (again)
+            ips_spin_recorded();
         return;
     }
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_ACCEPTED};
     ips_fd_forget(r);
+    ips_spin_ended(&call);
     word = ips_chan_name(r, ips_fd_get(r), &hint);
     if (ips_fd_chan(word))
         ips_record_io(IPS_REC_RECV, ips_fd_chan(word), IPS_OP_ACCEPT, call, ret,

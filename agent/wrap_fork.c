@@ -217,6 +217,7 @@ long ips_vfork_after(long result)
     if (ips_wrap_state == IPS_WRAP_ON && vforking.depth &&
         --vforking.depth == 0) {
         ips_in_vfork = false;
+        ips_forbidden_in_vfork(false);
         ips_record_fork(IPS_FORK_VFORK, result > 0 ? (uint32_t)result : 0,
                         vforking.seq, vforking.call,
                         result < 0 ? (int)-result : 0);

@@ -1,8 +1,6 @@
 /* The preload library begins: real functions, run, stdio, standard names. */
 #include "agent/wrap.h"
 
-#include <dlfcn.h>
-
 #include "agent/stdio_slots.h"
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
@@ -21,10 +19,10 @@ static long missing(void)
     return -1;
 }
 
-/* dlsym gives data pointers; ISO C has no cast to a function. */
+/* ips_find gives data pointers; ISO C has no cast to a function. */
 static void find(void *where, const char *name)
 {
-    void *found = dlsym(RTLD_NEXT, name);
+    void *found = ips_find(name);
     if (!found)
         found = (void *)(uintptr_t)missing;
     memcpy(where, &found, sizeof(found));
@@ -64,10 +62,35 @@ static void name_entry(const struct entry *e, int list)
         ips_chan_name(fd, ips_fd_get(fd), &hint);
 }
 
+/* Descriptors 3 to 255 by one call: what is closed is POLLNVAL. Most programs
+ * inherit none, and /proc costs ten times as much. false: one above the middle
+ * is open, so there may be more beyond. */
+static bool name_low_inherited(void)
+{
+    enum { FIRST = 3, LAST = 255, MIDDLE = 125 };
+    const struct ips_chan_hint hint = {.flags = IPS_CHAN_INHERITED};
+    struct pollfd at[LAST - FIRST + 1];
+    const struct timespec none = {0, 0};
+    for (int i = 0; i <= LAST - FIRST; i++)
+        at[i] = (struct pollfd){.fd = FIRST + i};
+    if (ips_sys6(SYS_ppoll, (long)at, LAST - FIRST + 1, (long)&none, 0, 0, 0) <
+        0)
+        return false; /* RLIMIT_NOFILE is lower */
+    for (int i = MIDDLE; i <= LAST - FIRST; i++)
+        if (!(at[i].revents & POLLNVAL))
+            return false;
+    for (int i = 0; i < MIDDLE; i++)
+        if (!(at[i].revents & POLLNVAL))
+            ips_chan_name(at[i].fd, ips_fd_get(at[i].fd), &hint);
+    return true;
+}
+
 /* A new image holds open what it inherited though it may never use it, and an
  * end-of-file elsewhere waits for that. */
 static void name_inherited(void)
 {
+    if (name_low_inherited())
+        return;
     _Alignas(struct entry) char buf[2048];
     long got;
     int list =
@@ -83,10 +106,16 @@ static void name_inherited(void)
     ips_sys_close(list);
 }
 
+void ips_wrap_ends(enum ips_end_kind kind, int status)
+{
+    ips_locks_end();
+    ips_core_process_end(kind, status);
+}
+
 static void at_quick_exit_last(void)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_EXIT, quick_status);
+        ips_wrap_ends(IPS_END_EXIT, quick_status);
 }
 
 /* Several threads may come at once only where a constructor of another library
@@ -109,7 +138,6 @@ void ips_wrap_init(void)
     ips_wrap_mult = tsc ? clock->mult_q32 : one;
     ips_wrap_blocked = IPS_BLOCKED_NS * one / ips_wrap_mult;
     ips_env_init();
-    ips_chan_init();
     ips_thread_init();
     ips_fork_init();
     ips_stdio_init();
@@ -121,8 +149,10 @@ void ips_wrap_init(void)
     errno = saved;
 }
 
-static __attribute__((constructor(101))) void begin(void)
+/* The C library hands constructors what it hands main(). */
+static __attribute__((constructor(101))) void begin(int argc, char **argv)
 {
+    ips_core_arguments = argc > 0 ? argv : NULL;
     if (ips_wrap_state == IPS_WRAP_NEW)
         ips_wrap_init();
 }
@@ -132,13 +162,13 @@ static __attribute__((constructor(101))) void begin(void)
 static __attribute__((destructor(101))) void end(void)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_PROVISIONAL, 0);
+        ips_wrap_ends(IPS_END_PROVISIONAL, 0);
 }
 
 IPS_EXPORT void _exit(int status)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_EXIT, status);
+        ips_wrap_ends(IPS_END_EXIT, status);
     REAL(_exit)(status);
     __builtin_unreachable();
 }
@@ -156,7 +186,7 @@ IPS_EXPORT void quick_exit(int status)
 IPS_EXPORT void abort(void)
 {
     if (ips_wrap_on())
-        ips_core_process_end(IPS_END_ABORT, SIGABRT);
+        ips_wrap_ends(IPS_END_ABORT, SIGABRT);
     REAL(abort)();
     __builtin_unreachable();
 }

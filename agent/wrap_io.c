@@ -1,10 +1,10 @@
 /*
  * read and write families, send, recv, sendfile, splice.
  *
- * pread, pwrite and copy_file_range move bytes of files only (they fail on
- * pipes and sockets), so they are left alone; preadv2 and pwritev2 at offset -1
- * are readv and writev and are not.
+ * pread, pwrite and copy_file_range move bytes of files only: wrap_file.c.
+ * preadv2 and pwritev2 at offset -1 are readv and writev.
  */
+#include "agent/sys.h"
 #include "agent/wrap.h"
 
 /* glibc declares the socket calls with transparent unions of all address
@@ -103,7 +103,8 @@ IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
                            int flags)
 {
     IPS_IO(io);
-    if (at != -1 || !ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, IPS_SITE) ||
+        (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(preadv2)(fd, iov, count, at, flags);
     ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
     return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
@@ -115,7 +116,8 @@ IPS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count,
                             off_t at, int flags)
 {
     IPS_IO(io);
-    if (at != -1 || !ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, IPS_SITE) ||
+        (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(pwritev2)(fd, iov, count, at, flags);
     ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
     return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
@@ -278,7 +280,8 @@ IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,
         return REAL(vmsplice)(fd, iov, count, flags);
     ssize_t r = REAL(vmsplice)(fd, iov, count, flags);
     int saved = errno;
-    bool reads = (REAL(fcntl)(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+    bool reads =
+        !ips_sys_quiet && (REAL(fcntl)(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
     errno = saved;
     if (reads)
         return ips_io_received(&io, IPS_OP_SENDFILE, r, iov,

@@ -12,6 +12,7 @@ put_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
        const struct ips_moment *call, const struct ips_moment *ret,
        int64_t result, int err, uint64_t site, uint32_t ready)
 {
+    ips_spin_over();
     struct ips_rec_io *rec =
         (struct ips_rec_io *)ips_rec_begin_at(type, sizeof(*rec), call->t);
     if (!rec)
@@ -48,6 +49,28 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
     return ret;
 }
 
+void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
+                     int err, uint64_t site, uint32_t ready, bool no_wait)
+{
+    if (result > 0)
+        ips_spin_ended(&call);
+    if (result == 0 && no_wait) {
+        struct ips_moment ret = ips_at_return(&call);
+        ips_spin_failed(&call, &ret, 0, site);
+    } else {
+        ips_record_wait(op, call, result, err, site, ready);
+    }
+}
+
+/* Failed with EAGAIN: it did not wait, though it may have been preempted -
+ * but for a timeout set on the socket. */
+bool ips_did_not_wait(int fd, const struct ips_moment *call,
+                      const struct ips_moment *ret)
+{
+    return likely(!ips_was_blocked(call, ret)) ||
+           ips_sys3(SYS_fcntl, fd, F_GETFL, 0) & O_NONBLOCK;
+}
+
 bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
 {
     if (ips_fd_class(word) == IPS_FD_UNKNOWN || (unsigned)fd >= IPS_FD_MAX)
@@ -55,11 +78,14 @@ bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
     io->klass = ips_fd_class(word);
     if (io->klass == IPS_FD_NONE || io->klass == IPS_FD_LISTEN)
         return false;
+    /* for a datagram's peer we would make other calls than the program does */
+    if (unlikely(ips_sys_quiet) && io->klass == IPS_FD_DGRAM)
+        return false;
     io->fd = fd;
     io->chan = ips_fd_chan(word);
     io->site = site;
     ips_call_open(io);
-    io->call = ips_at_call();
+    io->call = io->klass == IPS_FD_FILE ? ips_file_call(false) : ips_at_call();
     return true;
 }
 
@@ -71,12 +97,27 @@ static bool asked_for_nothing(const struct iovec *iov, size_t iovcnt)
     return true;
 }
 
+/* Written to what is no channel. */
+static ssize_t sent_other(const struct ips_io *io, ssize_t result)
+{
+    int saved = errno;
+    if (io->klass == IPS_FD_FILE)
+        ips_file_done(&io->call, result, io->site);
+    else if (io->klass == IPS_FD_EVENTFD && result > 0)
+        ips_eventfd_written(io);
+    else if (io->klass == IPS_FD_TERMINAL)
+        ips_record_wait(IPS_OP_TERMINAL, io->call, result < 0 ? -1 : 0, saved,
+                        io->site, 0);
+    errno = saved;
+    return result;
+}
+
 ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
                     const struct iovec *iov, size_t iovcnt,
                     const struct sockaddr *name, socklen_t name_len)
 {
     if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM)
-        return result; /* eventfd */
+        return sent_other(io, result);
     struct ips_moment ret = ips_at_return(&io->call);
     int err = result < 0 ? errno : 0;
     if (result == 0 && io->klass == IPS_FD_STREAM)
@@ -105,32 +146,58 @@ static void signals_read(const struct iovec *iov, size_t iovcnt, size_t got,
 
 static enum ips_op wait_op(enum ips_fd_class klass)
 {
-    return klass == IPS_FD_EVENTFD   ? IPS_OP_EVENTFD
-           : klass == IPS_FD_TIMERFD ? IPS_OP_TIMERFD
-                                     : IPS_OP_SIGNALFD;
+    return klass == IPS_FD_EVENTFD    ? IPS_OP_EVENTFD
+           : klass == IPS_FD_TIMERFD  ? IPS_OP_TIMERFD
+           : klass == IPS_FD_SIGNALFD ? IPS_OP_SIGNALFD
+                                      : IPS_OP_TERMINAL;
+}
+
+/* Read from what is no channel. */
+static ssize_t received_other(const struct ips_io *io, ssize_t result,
+                              const struct iovec *iov, size_t iovcnt)
+{
+    int err = errno;
+    struct ips_moment ret = ips_at_return(&io->call);
+    bool eventfd = io->klass == IPS_FD_EVENTFD && result > 0;
+    if (result > 0)
+        ips_spin_ended(&io->call);
+    else if (result < 0 && err == EAGAIN &&
+             ips_did_not_wait(io->fd, &io->call, &ret))
+        ips_spin_failed(&io->call, &ret, 0, io->site);
+    if (!(eventfd && ips_eventfd_taken(io, ret)) &&
+        (result > 0 || ips_was_blocked(&io->call, &ret)))
+        ips_record_io(IPS_REC_BLOCK, 0, wait_op(io->klass), io->call, ret,
+                      result, result < 0 ? err : 0, io->site, 0);
+    if (io->klass == IPS_FD_SIGNALFD && result > 0)
+        signals_read(iov, iovcnt, (size_t)result, ret);
+    return result;
 }
 
 ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
                         const struct iovec *iov, size_t iovcnt,
                         const struct sockaddr *name, socklen_t name_len)
 {
+    if (io->klass == IPS_FD_FILE)
+        return ips_file_done(&io->call, result, io->site), result;
+    if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM)
+        return received_other(io, result, iov, iovcnt);
     struct ips_moment ret = ips_at_return(&io->call);
     int err = result < 0 ? errno : 0;
-    if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM) {
-        if (result > 0 || ips_was_blocked(&io->call, &ret))
-            ips_record_io(IPS_REC_BLOCK, 0, wait_op(io->klass), io->call, ret,
-                          result, err, io->site, 0);
-        if (io->klass == IPS_FD_SIGNALFD && result > 0)
-            signals_read(iov, iovcnt, (size_t)result, ret);
-        return result;
-    }
     if (result == 0 && asked_for_nothing(iov, iovcnt))
         return result;
+    if (result >= 0)
+        ips_spin_ended(&io->call); /* before DGRAM */
     if (result >= 0 && io->klass == IPS_FD_DGRAM)
         ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
                        (uint64_t)result, name, name_len);
+    bool again = result < 0 && err == EAGAIN &&
+                 ips_did_not_wait(io->fd, &io->call, &ret);
+    if (again && ips_spin_failed(&io->call, &ret, io->chan, io->site))
+        return result;
     put_io(result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op,
            &io->call, &ret, result, err, io->site, 0);
+    if (again)
+        ips_spin_recorded();
     return result;
 }
 
@@ -138,6 +205,7 @@ void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, int err)
 {
     struct ips_moment ret = ips_at_return(&call);
+    ips_spin_over();
     struct ips_rec_fork *rec = (struct ips_rec_fork *)ips_rec_begin_at(
         IPS_REC_FORK, sizeof(*rec), call.t);
     if (!rec)
@@ -157,6 +225,7 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      uint32_t status)
 {
     struct ips_moment ret = ips_at_return(&call);
+    ips_spin_over();
     struct ips_rec_join *rec = (struct ips_rec_join *)ips_rec_begin_at(
         IPS_REC_JOIN, sizeof(*rec), call.t);
     if (!rec)
@@ -170,4 +239,5 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
     rec->status = status;
     rec->kind = kind;
     ips_rec_publish(rec);
+    ips_stack_note(call.t, ret.t, 0);
 }

@@ -9,6 +9,7 @@
 
 #include "agent/core.h"
 #include "agent/modules.h"
+#include "agent/procs.h"
 #include "agent/sys.h"
 #include "agent/unwind.h"
 #include "agent/wrap.h"
@@ -20,7 +21,9 @@
 
 extern void *__libc_stack_end __attribute__((weak));
 
-__thread uint32_t ips_sample_eintr
+__thread uint64_t ips_sample_eintr
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+__thread uint32_t ips_handlers_run
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 uint64_t ips_stack_min = ~(uint64_t)0;
 
@@ -115,11 +118,16 @@ static bool behind_eintr(const ucontext_t *uc)
 
 static void note_eintr(const ucontext_t *uc)
 {
+#if defined(__x86_64__)
+    uint64_t sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    uint64_t sp = uc->uc_mcontext.sp;
+#endif
     uint64_t pending = 0, mask;
     memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
     ips_sys3(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0);
     if ((pending & ~mask & ~((uint64_t)1 << (IPS_SAMPLE_SIGNAL - 1))) == 0)
-        ips_sample_eintr = 1;
+        ips_sample_eintr = sp;
 }
 
 /* --- a sample ---------------------------------------------------------------
@@ -150,6 +158,7 @@ static void write_sample(const ucontext_t *uc)
     ips_unwind_context(&u, uc);
     set_bounds(&u, &uc->uc_stack);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX);
+    ips_procs_sampled(t);
     for (uint32_t i = 0; i < n; i++)
         ips_module_note(frames[i]);
     struct ips_rec_sample *rec = (struct ips_rec_sample *)ips_rec_begin_at(
@@ -210,7 +219,7 @@ __asm__(".text\n"
         ".size ips_sample_return, . - ips_sample_return\n");
 #endif
 
-static void install(void)
+static void install(bool first)
 {
     struct kernel_sigaction old = {0},
                             own = {
@@ -222,13 +231,17 @@ static void install(void)
     own.flags |= SA_RESTORER_;
     own.restorer = (uintptr_t)ips_sample_return;
 #endif
-    /* Theirs first: ours may have to pass on at once. */
-    ips_sys6(SYS_rt_sigaction, IPS_SAMPLE_SIGNAL, 0, (long)&old, 8, 0, 0);
-    if (old.handler == own.handler)
-        return;
-    if (old.handler > 1)
+    /* Theirs before ours is called, which may have to pass on at once; when an
+     * image begins there is nobody who would send. */
+    if (!first) {
+        ips_sys6(SYS_rt_sigaction, IPS_SAMPLE_SIGNAL, 0, (long)&old, 8, 0, 0);
+        if (old.handler > 1 && old.handler != own.handler)
+            atomic_store(&their_handler, old.handler);
+    }
+    ips_sys6(SYS_rt_sigaction, IPS_SAMPLE_SIGNAL, (long)&own, (long)&old, 8, 0,
+             0);
+    if (first && old.handler > 1)
         atomic_store(&their_handler, old.handler);
-    ips_sys6(SYS_rt_sigaction, IPS_SAMPLE_SIGNAL, (long)&own, 0, 8, 0, 0);
 }
 
 /* Called with all signals blocked. */
@@ -245,23 +258,30 @@ static void on_begin(enum ips_start_kind kind)
         sampling.end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
         sampling.low = sampling.end > MAIN_STACK ? sampling.end - MAIN_STACK
                                                  : sampling.end;
-        install();
+        install(true);
         ips_modules_begin();
     }
+    ips_procs_begin(kind);
     memset(sampling.recent, 0, sizeof(sampling.recent));
     if (sampling.end)
         arm();
 }
 
+static void on_end(void)
+{
+    disarm();
+    ips_procs_end();
+}
+
 void ips_sample_init(void)
 {
-    ips_core_on_stream(on_begin, disarm);
+    ips_core_on_stream(on_begin, on_end, ips_procs_flush_all);
 }
 
 void ips_sample_threads(void)
 {
     if (on && unlikely(atomic_load(&their_handler) == 0))
-        install();
+        install(false);
 }
 
 void ips_sample_stack(uint64_t bytes)
@@ -272,10 +292,24 @@ void ips_sample_stack(uint64_t bytes)
     sampling.low = top - bytes + 16384;
 }
 
+void ips_sample_off(void)
+{
+    disarm();
+}
+
 void ips_sample_stop(void)
 {
     stopped = true;
     disarm();
+}
+
+/* Is `pc` in this library? */
+static bool here(uint64_t pc)
+{
+    extern const char __ehdr_start[] IPS_HIDDEN;
+    extern const char _etext[] IPS_HIDDEN;
+    return pc >= (uint64_t)(uintptr_t)__ehdr_start &&
+           pc < (uint64_t)(uintptr_t)_etext;
 }
 
 /* --- stacks of waits ---------------------------------------------------------
@@ -288,12 +322,12 @@ __attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
     IPS_UNWIND_HERE(&u);
     uint64_t sp = u.reg[IPS_REG_SP];
     unsigned slot = (unsigned)(site ^ site >> 7) % RECENT;
-    if (ips_in_vfork || !site ||
+    if (ips_in_vfork ||
         (sampling.recent[slot].site == site && sampling.recent[slot].sp == sp))
         return;
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX + 8), first = 0;
-    while (first < n && frames[first] != site)
+    while (first < n && (site ? frames[first] != site : here(frames[first])))
         first++;
     n = first < n ? n - first : 0;
     if (n > IPS_FRAMES_MAX)

@@ -27,13 +27,16 @@
  * the way to sleep, and so it may where a stop and SIGCONT, say, ended the
  * sleep. SA_RESTART does for most calls; for those that are never restarted
  * (signal(7)) the rule is:
- *   - the handler runs with all signals blocked. It sets `ips_sample_eintr` if
- *     the interrupted pc is right behind a system call instruction with the
- *     result -EINTR - then the sample was the first signal that this call
- *     met: signals are taken lowest number first, and a second one finds the
- *     first one's handler as its pc - and no other signal is deliverable.
- *   - a wrapper clears it before the call and, on EINTR with it set, calls
- *     again with what is left of the time.
+ *   - the handler runs with all signals blocked. It notes the stack pointer in
+ *     `ips_sample_eintr` if the interrupted pc is right behind a system call
+ *     instruction with the result -EINTR - then the sample was the first signal
+ *     that this call met: signals are taken lowest number first, and a second
+ *     one finds the first one's handler as its pc - and no other signal is
+ *     deliverable.
+ *   - a wrapper clears it before the call and, on EINTR with a stack pointer
+ *     there that is right below its own frame (a handler of the program's that
+ *     ran meanwhile, and was disturbed itself, lies deeper by a signal frame),
+ *     calls again with what is left of the time.
  * So an EINTR that a signal of the program's own made is passed on always. A
  * signal that comes after the handler looked meets the thread between two
  * calls, as a signal just before the first would have; with a mask of the
@@ -41,7 +44,7 @@
  * kernels before 5.9: sockets with SO_RCVTIMEO or SO_SNDTIMEO, io_getevents,
  * and the C library's own calls.
  *
- * Stack: the handler takes less than 2 KiB beside the kernel's frame
+ * Stack: the handler takes less than 3 KiB beside the kernel's frame
  * (SA_ONSTACK: on the alternate stack if there is one). A thread with less than
  * 64 KiB of stack, or of unknown stack (not made through pthread_create or
  * thrd_create), is not sampled. Stacks are read between sp and the end known
@@ -49,14 +52,21 @@
  * which lies at the top), or of the alternate stack; on any other stack
  * (coroutines) a sample has its program counter only.
  *
+ * A thread whose alternate stack leaves less than 4 KiB beside the kernel's
+ * frame is not sampled from then on (sigaltstack is wrapped), and while a
+ * handler of the program's runs on an alternate stack samples wait (our signal
+ * is added to its sa_mask, and taken out of what sigaction gives back).
+ *
  * A handler that is not called any more (a program that made one by a raw
  * system call) means no samples, nothing else.
  */
 #ifndef IPS_AGENT_WRAP_SAMPLE_H
 #define IPS_AGENT_WRAP_SAMPLE_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* The C library's SIGSETXID, which its headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33
@@ -72,23 +82,48 @@ void ips_sample_threads(void);
 /* First thing in a new thread: bytes of its stack. */
 void ips_sample_stack(uint64_t bytes);
 
+/* Adds our signal to a handler's mask, or takes it out. */
+static inline void ips_sample_mask(sigset_t *set, bool add)
+{
+    uint64_t mask, bit = (uint64_t)1 << (IPS_SAMPLE_SIGNAL - 1);
+    memcpy(&mask, set, sizeof(mask));
+    mask = add ? mask | bit : mask & ~bit;
+    memcpy(set, &mask, sizeof(mask));
+}
+
+/* The calling thread is not sampled any more. */
+void ips_sample_off(void);
+
 /* No timer is made from here on and the calling thread has none: before a
  * seccomp filter, which may kill for what timers need. */
 void ips_sample_stop(void);
 
 /* --- calls that are never restarted --------------------------------------- */
 
-extern __thread uint32_t ips_sample_eintr
+extern __thread uint64_t ips_sample_eintr
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Less than any signal frame, more than the C library's own frames. */
+#define IPS_SAMPLE_NEAR 1024u
+#define IPS_SAMPLE_ALONE(handlers)                                             \
+    (ips_handlers_run == (handlers) &&                                         \
+     (uint64_t)(uintptr_t)__builtin_frame_address(0) - ips_sample_eintr <      \
+         IPS_SAMPLE_NEAR)
+
+/* Handlers of the program's that ran in this thread: whoever calls them counts.
+ */
+extern __thread uint32_t ips_handlers_run
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* `r = call` and again where a sample alone made it EINTR; `adjust` is done
  * before. `errno_of` is the error number where `failed`. */
 #define IPS_UNDISTURBED(r, call, failed, errno_of, adjust)                     \
     for (;;) {                                                                 \
+        const uint32_t handlers_ = ips_handlers_run;                           \
         ips_sample_eintr = 0;                                                  \
         r = call;                                                              \
         if (__builtin_expect(!ips_sample_eintr, 1) || !(failed) ||             \
-            (errno_of) != EINTR)                                               \
+            (errno_of) != EINTR || !IPS_SAMPLE_ALONE(handlers_))               \
             break;                                                             \
         adjust;                                                                \
     }
@@ -100,7 +135,9 @@ extern uint64_t ips_stack_min __attribute__((visibility("hidden")));
 void ips_stack_write(uint64_t t, uint64_t site);
 
 /* Right after the record of a call from `site` that lasted from `t` to `t_ret`
- * (stamps). */
+ * (stamps); site 0: the stack begins where it leaves this library. Written
+ * again only if another one of the same site was in between, or the stack was
+ * of another depth: a loop of waits costs a comparison. */
 static inline void ips_stack_note(uint64_t t, uint64_t t_ret, uint64_t site)
 {
     if (__builtin_expect(t_ret - t > ips_stack_min && t_ret > t, 0))

@@ -21,6 +21,7 @@
 #include "agent/wrap.h"
 
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 #ifndef SA_INTERRUPT
 #define SA_INTERRUPT 0x20000000
@@ -52,6 +53,7 @@ static __attribute__((noinline)) void stub(int sig, siginfo_t *info,
 {
     uint64_t key = atomic_load_explicit(&stub_of[i], memory_order_relaxed);
     handler_fn *handler = (handler_fn *)(uintptr_t)(key >> 1);
+    ips_handlers_run++;
     if (likely(ips_wrap_state == IPS_WRAP_ON && !ips_in_vfork))
         handled(sig, info);
     handler(sig, info, context); /* a jump: this frame is gone */
@@ -165,13 +167,15 @@ static void as_given(int sig, struct sigaction *old)
         old->sa_sigaction = (handler_fn *)(uintptr_t)(key >> 1);
     if (key & 1 || (gone && atomic_load(&plain_resets) >> (sig - 1) & 1))
         old->sa_flags &= ~SA_SIGINFO;
+    ips_sample_mask(&old->sa_mask, false);
 }
 
 IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
                          struct sigaction *old)
 {
     struct sigaction mine;
-    if (ips_wrap_on() && act && is_ours(sig) &&
+    bool on = ips_wrap_on();
+    if (on && act && is_ours(sig) &&
         is_function((const void *)(uintptr_t)act->sa_sigaction)) {
         mine = *act;
         mine.sa_sigaction =
@@ -181,6 +185,12 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
         note_reset(sig, act);
         act = &mine;
     }
+    if (on && act && act->sa_flags & SA_ONSTACK && act != &mine) {
+        mine = *act;
+        act = &mine;
+    }
+    if (act == &mine && mine.sa_flags & SA_ONSTACK)
+        ips_sample_mask(&mine.sa_mask, true);
     int r = REAL(sigaction)(sig, act, old);
     if (r == 0 && old)
         as_given(sig, old);

@@ -5,7 +5,9 @@
 #include <dlfcn.h>
 #include <sys/sysmacros.h>
 
+#include "agent/modules.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 
 struct ips_sync_real ips_sync_real;
 struct ips_sync_known ips_sync_known;
@@ -28,10 +30,18 @@ static int missing(void)
     return ENOSYS;
 }
 
+static bool two_versions(const char *name)
+{
+    return strcmp(name, "pthread_cond_wait") == 0 ||
+           strcmp(name, "pthread_cond_timedwait") == 0 ||
+           strcmp(name, "pthread_cond_signal") == 0 ||
+           strcmp(name, "pthread_cond_broadcast") == 0;
+}
+
 static void find(void *where, const char *name)
 {
     void *found = NULL;
-    if (strncmp(name, "pthread_cond_", 13) == 0)
+    if (two_versions(name))
         found = dlvsym(RTLD_NEXT, name, COND_VERSION);
     if (!found)
         found = dlsym(RTLD_NEXT, name);
@@ -128,12 +138,16 @@ static void try_barrier(void)
         word[0][2] == 3 && word[0][3] == 0 && word[1][3] != 0;
 }
 
-/* Twice at once does no harm: all threads store the same. The layouts come
- * last and count from then on; before, releases would be recorded always, but
- * nothing is recorded yet. */
+/* Two threads at once do no harm: both store the same. A lookup that fails
+ * calls the program's malloc, which may lock a mutex and so come here again:
+ * the functions of mutexes are the first, and found by then. */
 void ips_sync_find(void)
 {
+    static IPS_TLS bool finding;
     int saved = errno;
+    if (finding)
+        return;
+    finding = true;
 #define X(type, name, parameters) find(&ips_sync_real.name, #name);
 #include "agent/wrap_sync.def"
 #undef X
@@ -142,6 +156,7 @@ void ips_sync_find(void)
     try_rwlock();
     try_sem();
     try_barrier();
+    finding = false;
     errno = saved;
 }
 
@@ -230,10 +245,25 @@ static bool map_parse(const char *p, struct map_line *m)
     return true;
 }
 
-/* The line of /proc/self/maps that `at` is in. */
+/* Finds the line that `at` is in among the whole lines of buf[0..have); returns
+ * how many bytes they are. */
+static size_t map_lines(char *buf, size_t have, uint64_t at, struct map_line *m,
+                        bool *found)
+{
+    char *line = buf, *end;
+    while (!*found && (end = memchr(line, '\n', have - (size_t)(line - buf)))) {
+        *end = '\0';
+        *found = map_parse(line, m) && at >= m->start && at < m->end;
+        line = end + 1;
+    }
+    return (size_t)(line - buf);
+}
+
+/* The line of /proc/self/maps that `at` is in. A signal handler's stack may be
+ * small, so the buffer is; what it must hold of a line is its beginning. */
 static bool map_find(uint64_t at, struct map_line *m)
 {
-    char buf[4096];
+    char buf[768];
     size_t have = 0;
     bool found = false;
     int fd = ips_sys_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
@@ -244,17 +274,11 @@ static bool map_find(uint64_t at, struct map_line *m)
            (got = ips_sys_read(fd, buf + have, sizeof(buf) - 1 - have)) > 0) {
         have += (size_t)got;
         buf[have] = '\0';
-        char *line = buf, *end;
-        while (!found &&
-               (end = memchr(line, '\n', have - (size_t)(line - buf)))) {
-            *end = '\0';
-            found = map_parse(line, m) && at >= m->start && at < m->end;
-            line = end + 1;
-        }
-        have -= (size_t)(line - buf);
-        memmove(buf, line, have);
-        if (have == sizeof(buf) - 1)
-            have = 0; /* a path longer than that: its rest is no line */
+        size_t used = map_lines(buf, have, at, m, &found);
+        have -= used;
+        memmove(buf, buf + used, have);
+        if (have > sizeof(buf) / 2)
+            have = sizeof(buf) / 2; /* a long path: its end is not needed */
     }
     ips_sys_close(fd);
     return found;
@@ -287,6 +311,7 @@ static void record(enum ips_rec_type type, enum ips_sync kind,
                    const struct ips_thing *thing, struct ips_moment call,
                    struct ips_moment ret, int value, int err, uint64_t site)
 {
+    ips_spin_over();
     struct ips_rec_sync *rec =
         (struct ips_rec_sync *)ips_rec_begin_at(type, sizeof(*rec), call.t);
     if (!rec)
@@ -309,6 +334,8 @@ void ips_sync_acquired(enum ips_sync kind, const struct ips_thing *thing,
                        int err, uint64_t site)
 {
     record(IPS_REC_ACQUIRE, kind, thing, call, ret, value, err, site);
+    ips_module_note(site);
+    ips_stack_note(call.t, ret.t, site);
 }
 
 void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
@@ -316,26 +343,37 @@ void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
 {
     record(IPS_REC_RELEASE, kind, thing, call, ips_at_return(&call), value, 0,
            site);
+    ips_module_note(site);
 }
 
 /* --- spinning
  * ------------------------------------------------------------------ */
 
-/* Attempts further apart than this (50 times what counts as blocked: 100 us)
- * are no loop but two. */
+/* 100 us of CPU between two attempts (50 times what counts as blocked) make
+ * them two; a thread that is off the CPU between them still waits. */
 static uint64_t gap(void)
 {
     return ips_wrap_blocked * 50;
 }
 
+/* Is an attempt now still of the loop of the last one? What the thread ran
+ * since then, if it ran all the time before. */
+static bool same_loop(const struct ips_try *t, uint64_t now)
+{
+    if (now - t->last <= gap())
+        return true;
+    uint64_t known = t->cpu + ips_wrap_ns(t->last - t->first);
+    return ips_sub_sat(ips_core_cpu(), known) <= ips_wrap_ns(gap());
+}
+
+/* The mark is taken away: who still tries makes it anew, so an attempt costs
+ * the others one record at most. */
 bool ips_tried_slow(uint32_t slot)
 {
     uint64_t last =
-        atomic_load_explicit(&ips_tried[slot], memory_order_relaxed);
-    if (ips_core_now() - last < gap() || ips_core_now() < last)
-        return true;
-    atomic_store_explicit(&ips_tried[slot], 0, memory_order_relaxed);
-    return false;
+        atomic_exchange_explicit(&ips_tried[slot], 0, memory_order_relaxed);
+    uint64_t now = ips_core_now();
+    return last && (now < last || now - last < gap() * 1000); /* 100 ms */
 }
 
 void ips_try_failed(const volatile void *at)
@@ -344,14 +382,13 @@ void ips_try_failed(const volatile void *at)
     uint64_t now = ips_core_now();
     atomic_store_explicit(&ips_tried[ips_tried_slot(at)], now,
                           memory_order_relaxed);
-    if (t->at != at || now - t->last > gap()) {
+    if (t->at != at || !same_loop(t, now)) {
         t->at = at;
         t->first = now;
-        t->count = 1;
-    } else if (++t->count == 2) {
-        /* Only now is it worth a reading; it ran all the time since. */
-        t->cpu = ips_sub_sat(ips_core_cpu(), ips_wrap_ns(now - t->first));
+        t->cpu = ips_core_cpu();
+        t->count = 0;
     }
+    t->count++;
     t->last = now;
 }
 
@@ -361,7 +398,7 @@ void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
     struct ips_try t = ips_try;
     ips_try.at = NULL;
     uint64_t now = ips_core_now();
-    if (t.count < 2 || now - t.last > gap() || now - t.first < ips_wrap_blocked)
+    if (t.count < 2 || now - t.first < ips_wrap_blocked || !same_loop(&t, now))
         return;
     struct ips_thing thing = ips_thing(at, shared);
     struct ips_moment call = {t.first, t.cpu, t.first};

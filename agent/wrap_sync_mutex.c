@@ -1,12 +1,14 @@
 /* Mutexes of every kind (POSIX and C11) and spin locks. */
 #include "agent/wrap_sync.h"
 
+#include <sys/single_threaded.h>
+
 /* As the C library has them in __kind. */
 #define KIND_TYPE 3
 #define KIND_ROBUST 16
 #define KIND_INHERIT 32
 #define KIND_PROTECT 64
-#define OWNER_TID 0x3fffffffu /* in __lock of a robust one */
+#define OWNER_TID 0x3fffffff /* in __lock of a robust one */
 
 bool ips_mutex_waited(const pthread_mutex_t *m)
 {
@@ -24,20 +26,21 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
     return waited || ips_tried_for(m);
 }
 
-/* A lock that was not free: `real_call` waits, or says why it does not. */
-#define WAIT(kind, at, shared, got, timed_out, real_call)                      \
+/* A lock that was not free: `real_call` waits, or says why it does not. `error`
+ * is what its result r stands for; a robust mutex's `holder` is its thread. */
+#define WAIT(at, shared, holder, error, real_call)                             \
     do {                                                                       \
         bool in_shared = shared;                                               \
+        int held_by = holder;                                                  \
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \
             struct ips_thing thing = ips_thing(at, in_shared);                 \
-            ips_sync_acquired(kind, &thing, call, ret, IPS_GOT_SLEPT,          \
-                              got         ? 0                                  \
-                              : timed_out ? ETIMEDOUT                          \
-                                          : EINVAL,                            \
-                              IPS_SITE);                                       \
+            int err = error;                                                   \
+            ips_sync_acquired(IPS_SYNC_MUTEX, &thing, call, ret,               \
+                              err == EOWNERDEAD ? held_by : IPS_GOT_SLEPT,     \
+                              err, IPS_SITE);                                  \
         }                                                                      \
         return r;                                                              \
     } while (0)
@@ -49,23 +52,29 @@ static inline bool robust(const pthread_mutex_t *m)
 {
     return __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
 }
-static bool robust_held(const pthread_mutex_t *m)
+static int holder(const pthread_mutex_t *m)
 {
-    uint32_t lock =
-        (uint32_t)__atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED);
-    return (lock & OWNER_TID) != 0 || !ips_sync_known.mutex;
+    return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & OWNER_TID;
+}
+
+/* Alone, nobody holds it but ourselves, and the C library spares an atomic
+ * operation that an attempt would cost. */
+static inline bool alone(const pthread_mutex_t *m)
+{
+    return __libc_single_threaded && !ips_mutex_shared(m);
 }
 
 #define LOCK(real_call)                                                        \
     do {                                                                       \
+        if (alone(m))                                                          \
+            return real_call;                                                  \
         if (unlikely(robust(m))) {                                             \
-            if (!robust_held(m))                                               \
+            if (holder(m) == 0)                                                \
                 return real_call;                                              \
         } else if (likely(SREAL(pthread_mutex_trylock)(m) == 0)) {             \
             return 0;                                                          \
         }                                                                      \
-        WAIT(IPS_SYNC_MUTEX, m, ips_mutex_shared(m),                           \
-             r == 0 || r == EOWNERDEAD, r == ETIMEDOUT, real_call);            \
+        WAIT(m, ips_mutex_shared(m), holder(m), r, real_call);                 \
     } while (0)
 
 IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
@@ -133,10 +142,15 @@ static pthread_mutex_t *posix(mtx_t *m)
 
 #define MTX_LOCK(real_call)                                                    \
     do {                                                                       \
+        if (alone(posix(m)))                                                   \
+            return real_call;                                                  \
         if (likely(SREAL(mtx_trylock)(m) == thrd_success))                     \
             return thrd_success;                                               \
-        WAIT(IPS_SYNC_MUTEX, m, ips_mutex_shared(posix(m)), r == thrd_success, \
-             r == thrd_timedout, real_call);                                   \
+        WAIT(m, ips_mutex_shared(posix(m)), 0,                                 \
+             r == thrd_success    ? 0                                          \
+             : r == thrd_timedout ? ETIMEDOUT                                  \
+                                  : EINVAL,                                    \
+             real_call);                                                       \
     } while (0)
 
 IPS_EXPORT int mtx_lock(mtx_t *m)

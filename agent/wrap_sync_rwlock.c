@@ -7,6 +7,7 @@
 #define READERS_WAIT 4u
 #define READER_SHIFT 3
 #define WRITER_HANDS_OVER (1u << 31) /* in __writers: no waiter */
+#define FUTEX_USED 2u                /* in the words that are slept on */
 
 static bool lock_shared(const pthread_rwlock_t *l)
 {
@@ -25,6 +26,11 @@ static bool lock_waited(const pthread_rwlock_t *l)
     if ((readers & READERS_WAIT) || (writers & ~WRITER_HANDS_OVER))
         return true;
     if (readers & WRITING ? readers >> READER_SHIFT : readers & WRITER)
+        return true;
+    uint32_t slept_on =
+        __atomic_load_n(&l->__data.__writers_futex, __ATOMIC_RELAXED) |
+        __atomic_load_n(&l->__data.__wrphase_futex, __ATOMIC_RELAXED);
+    if (slept_on & FUTEX_USED)
         return true;
     return ips_tried_for(l);
 }

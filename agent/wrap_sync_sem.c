@@ -1,4 +1,5 @@
 /* Semaphores (named ones too: they lie in a mapped file), barriers, once. */
+#include "agent/wrap_sample.h"
 #include "agent/wrap_sync.h"
 
 /* --- semaphores
@@ -33,7 +34,8 @@ static bool sem_shared(const sem_t *s)
         errno = saved;                                                         \
         bool shared = sem_shared(s);                                           \
         struct ips_moment call = ips_at_call();                                \
-        int r = real_call;                                                     \
+        int r;                                                                 \
+        IPS_UNDISTURBED(r, real_call, r != 0, errno, (void)0);                 \
         saved = errno;                                                         \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \

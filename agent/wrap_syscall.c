@@ -7,20 +7,55 @@
  */
 #include "agent/wrap.h"
 
+#include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
 
+#include "agent/wrap_sample.h"
+
+int prctl(int, ...);
 long ips_fork_by_syscall(long n, const long args[6]);
 long ips_futex(long n, const long args[6]); /* wrap_sync_futex.c */
 int eventfd(unsigned, int);
 
 #define P(type, x) ((type)(uintptr_t)(x))
 
+/* Before a wait is made again; ppoll, pselect6 and select have had the time
+ * that is left written back by the kernel. */
+static void shorten(long n, const long asked[6], long args[6],
+                    const struct ips_moment *call, struct timespec *room)
+{
+    int at = n == SYS_nanosleep                                        ? 0
+             : n == SYS_rt_sigtimedwait                                ? 2
+             : n == SYS_clock_nanosleep && !(asked[1] & TIMER_ABSTIME) ? 2
+             : n == SYS_epoll_pwait2                                   ? 3
+                                                                       : -1;
+    if (at >= 0)
+        args[at] = (long)(uintptr_t)ips_wait_left(
+            P(const struct timespec *, asked[at]), call, room);
+    if (n == SYS_epoll_pwait)
+        args[3] = ips_wait_left_ms((int)asked[3], call);
+#ifdef SYS_epoll_wait
+    if (n == SYS_epoll_wait)
+        args[3] = ips_wait_left_ms((int)asked[3], call);
+#endif
+#ifdef SYS_poll
+    if (n == SYS_poll)
+        args[2] = ips_wait_left_ms((int)asked[2], call);
+#endif
+}
+
 static long waited(enum ips_op op, long n, long a, long b, long c, long d,
                    long e, long f)
 {
+    const long asked[6] = {a, b, c, d, e, f};
+    long args[6] = {a, b, c, d, e, f}, r;
+    struct timespec room;
     struct ips_moment call = ips_at_call();
-    long r = REAL(syscall)(n, a, b, c, d, e, f);
+    IPS_UNDISTURBED(
+        r,
+        REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]),
+        r == -1, errno, shorten(n, asked, args, &call, &room));
     int saved = errno;
     ips_record_wait(op, call, r, saved, 0, 0);
     errno = saved;
@@ -83,6 +118,30 @@ static bool bytes(long *r, long n, long a, long b, long c, long d, long e,
     }
 }
 
+static bool files(long *r, long n, const long args[6])
+{
+    int fd = (int)args[0];
+    switch (n) {
+    case SYS_pread64:
+        *r = pread(fd, P(void *, args[1]), (size_t)args[2], args[3]);
+        return true;
+    case SYS_pwrite64:
+        *r = pwrite(fd, P(void *, args[1]), (size_t)args[2], args[3]);
+        return true;
+    case SYS_fsync:
+        *r = fsync(fd);
+        return true;
+    case SYS_fdatasync:
+        *r = fdatasync(fd);
+        return true;
+    case SYS_flock:
+        *r = flock(fd, (int)args[1]);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool descriptors(long *r, long n, long a, long b, long c, long d)
 {
     int fd = (int)a;
@@ -139,6 +198,19 @@ static bool descriptors(long *r, long n, long a, long b, long c, long d)
     }
 }
 
+/* What comes of this call is done past every wrapper: the certificate has to
+ * say so. */
+static long asked_past_us(long n, const long args[6], const char *what)
+{
+    long r =
+        REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
+    int saved = errno;
+    if (r >= 0)
+        ips_record_unseen(what, strlen(what));
+    errno = saved;
+    return r;
+}
+
 /* The raw call ends processes and takes rusage where libc's does not. */
 static bool processes(long *r, long n, const long args[6])
 {
@@ -161,8 +233,14 @@ static bool processes(long *r, long n, const long args[6])
         *r = waitid((idtype_t)args[0], (id_t)args[1], P(siginfo_t *, args[2]),
                     (int)args[3]);
         return true;
+    case SYS_io_uring_setup:
+        *r = asked_past_us(n, args, "io_uring");
+        return true;
+    case SYS_io_setup:
+        *r = asked_past_us(n, args, "kernel AIO");
+        return true;
     case SYS_exit_group:
-        ips_core_process_end(IPS_END_EXIT, (int)args[0]);
+        ips_wrap_ends(IPS_END_EXIT, (int)args[0]);
         return false;
     case SYS_exit:
         ips_core_thread_end();
@@ -225,15 +303,30 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
     long r = 0;
     const long args[6] = {a, b, c, d, e, f};
-    if (!ips_wrap_on())
+    bool on = ips_wrap_on();
+    /* in a vfork child, too */
+    if (n == SYS_prctl)
+        return prctl((int)a, b, c, d, e);
+    if (n == SYS_seccomp) {
+        enum ips_forbids what = ips_seccomp_forbids((unsigned long)a);
+        ips_forbid(what);
+        r = REAL(syscall)(n, a, b, c, d, e, f);
+        if (r != 0)
+            ips_forbid_undo(what);
+        return r;
+    }
+    if (!on)
         return REAL(syscall)(n, a, b, c, d, e, f);
     if (n == SYS_futex)
         return ips_futex(n, args);
     if (bytes(&r, n, a, b, c, d, e, f) || descriptors(&r, n, a, b, c, d) ||
-        processes(&r, n, args) || ips_signal_syscall(&r, n, args))
+        files(&r, n, args) || processes(&r, n, args) ||
+        ips_signal_syscall(&r, n, args))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)
         return waited(op, n, a, b, c, d, e, f);
-    return REAL(syscall)(n, a, b, c, d, e, f);
+    IPS_UNDISTURBED(r, REAL(syscall)(n, a, b, c, d, e, f), r == -1, errno,
+                    (void)0);
+    return r;
 }

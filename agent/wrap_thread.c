@@ -63,6 +63,8 @@ void ips_thread_init(void)
 {
     have_key = pthread_key_create(&end_key, at_thread_end) == 0;
     ips_thread_here();
+    if (have_key) /* the main thread too may leave by pthread_exit */
+        pthread_setspecific(end_key, (void *)1);
 }
 
 static struct start start_begin(void *p)

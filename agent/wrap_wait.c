@@ -1,6 +1,8 @@
 /* Waiting: poll, select, epoll, sleeps, signals. */
 #include "agent/wrap.h"
 
+#include "agent/wrap_sample.h"
+
 /* --- ready descriptors
  * -------------------------------------------------------- */
 
@@ -87,37 +89,98 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 /* --- the calls
  * ------------------------------------------------------------------ */
 
-/* `call` is the real call, `ready` an expression of its result `r`. */
-#define WAIT(type, op, real_call, ready)                                       \
+/* `call` is the real call, `ready` an expression of its result `r`; `again` is
+ * done before the call is repeated (wrap_sample.h). */
+#define WAIT(type, op, real_call, ready, again)                                \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
         IPS_CALL_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
-        type r = real_call;                                                    \
+        type r;                                                                \
+        IPS_UNDISTURBED(r, real_call, r == (type)-1, errno, again);            \
         int saved = errno;                                                     \
         ips_record_wait(op, call, (int64_t)r, saved, IPS_SITE, ready);         \
         errno = saved;                                                         \
         return r;                                                              \
     } while (0)
 
+/* The same of a poll, select or epoll; `no_wait`: its timeout was 0. */
+#define POLL(op, real_call, ready, no_wait, again)                             \
+    do {                                                                       \
+        if (!ips_wrap_on())                                                    \
+            return real_call;                                                  \
+        IPS_CALL_MARK;                                                         \
+        bool asks = no_wait; /* the call changes it */                         \
+        struct ips_moment call = ips_at_call();                                \
+        int r;                                                                 \
+        IPS_UNDISTURBED(r, real_call, r == -1, errno, again);                  \
+        int saved = errno;                                                     \
+        ips_record_poll(op, call, r, saved, IPS_SITE, ready, asks);            \
+        errno = saved;                                                         \
+        return r;                                                              \
+    } while (0)
+
+static bool zero(const struct timespec *ts)
+{
+    return ts && ts->tv_sec == 0 && ts->tv_nsec == 0;
+}
+
+int ips_wait_left_ms(int asked, const struct ips_moment *call)
+{
+    if (asked <= 0)
+        return asked;
+    uint64_t past = ips_wrap_ns(ips_core_now() - call->t) / 1000000u;
+    return past < (uint64_t)asked ? asked - (int)past : 0;
+}
+
+const struct timespec *ips_wait_left(const struct timespec *asked,
+                                     const struct ips_moment *call,
+                                     struct timespec *room)
+{
+    if (!asked)
+        return NULL;
+    uint64_t past = ips_wrap_ns(ips_core_now() - call->t);
+    *room = *asked;
+    room->tv_sec -= (time_t)(past / 1000000000u);
+    room->tv_nsec -= (long)(past % 1000000000u);
+    if (room->tv_nsec < 0) {
+        room->tv_nsec += 1000000000;
+        room->tv_sec--;
+    }
+    if (room->tv_sec < 0)
+        *room = (struct timespec){0, 0};
+    return room;
+}
+
+#define LEFT_MS ms = ips_wait_left_ms(asked, &call)
+#define LEFT_TS ts = ips_wait_left(asked, &call, &room)
+/* The kernel has written what is left. */
+#define LEFT_REST (room = *left, ts = &room)
+
 IPS_EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
 {
-    WAIT(int, IPS_OP_POLL, REAL(poll)(fds, n, ms), poll_ready(fds, n, r));
+    const int asked = ms;
+    POLL(IPS_OP_POLL, REAL(poll)(fds, n, ms), poll_ready(fds, n, r), ms == 0,
+         LEFT_MS);
 }
 int __poll(struct pollfd *, nfds_t, int) IPS_ALIAS(poll);
 
 int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size);
 IPS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
 {
-    WAIT(int, IPS_OP_POLL, REAL(__poll_chk)(fds, n, ms, size),
-         poll_ready(fds, n, r));
+    const int asked = ms;
+    POLL(IPS_OP_POLL, REAL(__poll_chk)(fds, n, ms, size), poll_ready(fds, n, r),
+         ms == 0, LEFT_MS);
 }
 
 IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
                      const sigset_t *set)
 {
-    WAIT(int, IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set), poll_ready(fds, n, r));
+    const struct timespec *asked = ts;
+    struct timespec room;
+    POLL(IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set), poll_ready(fds, n, r),
+         zero(ts), LEFT_TS);
 }
 
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -126,15 +189,19 @@ IPS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
                            const struct timespec *ts, const sigset_t *set,
                            size_t size)
 {
-    WAIT(int, IPS_OP_POLL, REAL(__ppoll_chk)(fds, n, ts, set, size),
-         poll_ready(fds, n, r));
+    const struct timespec *asked = ts;
+    struct timespec room;
+    POLL(IPS_OP_POLL, REAL(__ppoll_chk)(fds, n, ts, set, size),
+         poll_ready(fds, n, r), zero(ts), LEFT_TS);
 }
 
 IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
                       struct timeval *tv)
 {
-    WAIT(int, IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
-         select_ready(n, rd, wr, ex, r));
+    /* the kernel leaves in tv what is left */
+    POLL(IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
+         select_ready(n, rd, wr, ex, r),
+         tv && tv->tv_sec == 0 && tv->tv_usec == 0, (void)0);
 }
 int __select(int, fd_set *, fd_set *, fd_set *, struct timeval *)
     IPS_ALIAS(select);
@@ -142,55 +209,86 @@ int __select(int, fd_set *, fd_set *, fd_set *, struct timeval *)
 IPS_EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex,
                        const struct timespec *ts, const sigset_t *set)
 {
-    WAIT(int, IPS_OP_SELECT, REAL(pselect)(n, rd, wr, ex, ts, set),
-         select_ready(n, rd, wr, ex, r));
+    const struct timespec *asked = ts;
+    struct timespec room;
+    POLL(IPS_OP_SELECT, REAL(pselect)(n, rd, wr, ex, ts, set),
+         select_ready(n, rd, wr, ex, r), zero(ts), LEFT_TS);
 }
 
 IPS_EXPORT int epoll_wait(int epfd, struct epoll_event *events, int n, int ms)
 {
-    WAIT(int, IPS_OP_EPOLL, REAL(epoll_wait)(epfd, events, n, ms),
-         epoll_ready(epfd, events, r));
+    const int asked = ms;
+    POLL(IPS_OP_EPOLL, REAL(epoll_wait)(epfd, events, n, ms),
+         epoll_ready(epfd, events, r), ms == 0, LEFT_MS);
 }
 
 IPS_EXPORT int epoll_pwait(int epfd, struct epoll_event *events, int n, int ms,
                            const sigset_t *set)
 {
-    WAIT(int, IPS_OP_EPOLL, REAL(epoll_pwait)(epfd, events, n, ms, set),
-         epoll_ready(epfd, events, r));
+    const int asked = ms;
+    POLL(IPS_OP_EPOLL, REAL(epoll_pwait)(epfd, events, n, ms, set),
+         epoll_ready(epfd, events, r), ms == 0, LEFT_MS);
 }
 
 IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
                             const struct timespec *ts, const sigset_t *set)
 {
-    WAIT(int, IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
-         epoll_ready(epfd, events, r));
+    const struct timespec *asked = ts;
+    struct timespec room;
+    POLL(IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
+         epoll_ready(epfd, events, r), zero(ts), LEFT_TS);
+}
+
+/* libc's gives back whole seconds: of less than one, nothing is left to see. */
+static unsigned sleep_on(unsigned seconds)
+{
+    const struct timespec asked = {(time_t)seconds, 0};
+    struct timespec room;
+    int saved = errno;
+    struct ips_moment call = {ips_core_now(), 0, 0};
+    const uint32_t handlers = ips_handlers_run;
+    ips_sample_eintr = 0;
+    unsigned r = REAL(sleep)(seconds);
+    while (unlikely(ips_sample_eintr) && IPS_SAMPLE_ALONE(handlers)) {
+        ips_sample_eintr = 0;
+        errno = saved;
+        ips_wait_left(&asked, &call, &room);
+        r = REAL(nanosleep)(&room, &room) == 0 ? 0 : (unsigned)room.tv_sec;
+    }
+    return r;
 }
 
 IPS_EXPORT unsigned sleep(unsigned seconds)
 {
-    WAIT(unsigned, IPS_OP_SLEEP, REAL(sleep)(seconds), 0);
+    WAIT(unsigned, IPS_OP_SLEEP, sleep_on(seconds), 0, (void)0);
 }
 
 IPS_EXPORT int usleep(useconds_t us)
 {
-    WAIT(int, IPS_OP_SLEEP, REAL(usleep)(us), 0);
+    const useconds_t asked = us;
+    WAIT(int, IPS_OP_SLEEP, REAL(usleep)(us), 0,
+         us = (useconds_t)ips_sub_sat(
+             asked, ips_wrap_ns(ips_core_now() - call.t) / 1000));
 }
 
 IPS_EXPORT int nanosleep(const struct timespec *ts, struct timespec *left)
 {
-    WAIT(int, IPS_OP_SLEEP, REAL(nanosleep)(ts, left), 0);
+    struct timespec own, room;
+    left = left ? left : &own;
+    WAIT(int, IPS_OP_SLEEP, REAL(nanosleep)(ts, left), 0, LEFT_REST);
 }
 int __nanosleep(const struct timespec *, struct timespec *)
     IPS_ALIAS(nanosleep);
 
 /* These return an error number, not -1: turned round for the record. */
-#define WAIT_NUMBER(op, real_call)                                             \
+#define WAIT_NUMBER(op, real_call, number, again)                              \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
         IPS_CALL_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
-        int r = real_call;                                                     \
+        int r;                                                                 \
+        IPS_UNDISTURBED(r, real_call, r != 0, number, again);                  \
         int saved = errno;                                                     \
         ips_record_wait(op, call, r ? -1 : 0, r < 0 ? -r : r, IPS_SITE, 0);    \
         errno = saved;                                                         \
@@ -200,12 +298,18 @@ int __nanosleep(const struct timespec *, struct timespec *)
 IPS_EXPORT int clock_nanosleep(clockid_t clock, int flags,
                                const struct timespec *ts, struct timespec *left)
 {
-    WAIT_NUMBER(IPS_OP_SLEEP, REAL(clock_nanosleep)(clock, flags, ts, left));
+    struct timespec own, room;
+    left = left ? left : &own;
+    WAIT_NUMBER(IPS_OP_SLEEP, REAL(clock_nanosleep)(clock, flags, ts, left), r,
+                if (!(flags & TIMER_ABSTIME)) LEFT_REST);
 }
 
 IPS_EXPORT int thrd_sleep(const struct timespec *ts, struct timespec *left)
 {
-    WAIT_NUMBER(IPS_OP_SLEEP, REAL(thrd_sleep)(ts, left));
+    struct timespec own, room;
+    left = left ? left : &own;
+    WAIT_NUMBER(IPS_OP_SLEEP, REAL(thrd_sleep)(ts, left), r == -1 ? EINTR : 0,
+                LEFT_REST);
 }
 
 /* BLOCK and, where a signal was taken, SIGNAL with the moment it returned. */
@@ -253,7 +357,8 @@ IPS_EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
         return REAL(sigwaitinfo)(set, info);
     info = info ? info : &own;
     struct ips_moment call = ips_at_call();
-    int r = REAL(sigwaitinfo)(set, info);
+    int r;
+    IPS_UNDISTURBED(r, REAL(sigwaitinfo)(set, info), r < 0, errno, (void)0);
     return waited_for_signal(call, r, info, IPS_SITE);
 }
 
@@ -261,27 +366,31 @@ IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
                             const struct timespec *ts)
 {
     siginfo_t own;
+    const struct timespec *asked = ts;
+    struct timespec room;
     if (!ips_wrap_on())
         return REAL(sigtimedwait)(set, info, ts);
     info = info ? info : &own;
     struct ips_moment call = ips_at_call();
-    int r = REAL(sigtimedwait)(set, info, ts);
+    int r;
+    IPS_UNDISTURBED(r, REAL(sigtimedwait)(set, info, ts), r < 0, errno,
+                    LEFT_TS);
     return waited_for_signal(call, r, info, IPS_SITE);
 }
 
 IPS_EXPORT int sigsuspend(const sigset_t *set)
 {
-    WAIT(int, IPS_OP_SIGWAIT, REAL(sigsuspend)(set), 0);
+    WAIT(int, IPS_OP_SIGWAIT, REAL(sigsuspend)(set), 0, (void)0);
 }
 int __sigsuspend(const sigset_t *) IPS_ALIAS(sigsuspend);
 
 IPS_EXPORT int pause(void)
 {
-    WAIT(int, IPS_OP_SIGWAIT, REAL(pause)(), 0);
+    WAIT(int, IPS_OP_SIGWAIT, REAL(pause)(), 0, (void)0);
 }
 
 int __xpg_sigpause(int); /* what sigpause() is called in programs */
 IPS_EXPORT int __xpg_sigpause(int sig)
 {
-    WAIT(int, IPS_OP_SIGWAIT, REAL(__xpg_sigpause)(sig), 0);
+    WAIT(int, IPS_OP_SIGWAIT, REAL(__xpg_sigpause)(sig), 0, (void)0);
 }

@@ -204,14 +204,14 @@ static void say_any(FILE *f, const Ips__Certificate *c)
     char spin[IPSQ_UNIT_BYTES];
     if (c->any && c->any != UINT64_MAX)
         fprintf(f,
-                "  %" PRIu64 " waits for locks and other resources; the path "
-                "crosses %" PRIu64 " of them%s\n",
+                "  waits for locks and other resources: %" PRIu64
+                ", the path crosses %" PRIu64 "%s\n",
                 c->any, c->any_on_path,
-                c->any_on_path ? ": in another order it may be another" : "");
+                c->any_on_path ? " (in another order it may be another)" : "");
     if (c->any_unmatched && c->any_unmatched != UINT64_MAX)
         fprintf(f,
-                "  %" PRIu64 " waits for locks and other resources ended by "
-                "nobody who was seen\n",
+                "  waits for locks and other resources that nobody was seen to "
+                "end: %" PRIu64 "\n",
                 c->any_unmatched);
     if (c->spin_ns && c->spin_ns != UINT64_MAX) {
         ipsq_format_ns(c->spin_ns, spin);

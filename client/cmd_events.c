@@ -6,7 +6,9 @@ static const struct ipsq_column columns[] = {
     {"type", "TYPE", IPSQ_TEXT},       {"t_ns", "TIME NS", IPSQ_COUNT},
     {"cpu_ns", "CPU NS", IPSQ_COUNT},  {"bytes", "BYTES", IPSQ_INT},
     {"channel", "CHANNEL", IPSQ_TEXT}, {"detail", "DETAIL", IPSQ_TEXT},
+    {"site", "SITE", IPSQ_TEXT},       {"stack", "STACK", IPSQ_LIST},
 };
+enum { PLAIN_COLUMNS = 10 }; /* the rest where it is asked for */
 
 struct stream {
     struct ipsq_out out;
@@ -48,6 +50,10 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
         *cell++ = ipsq_int(row->bytes);
         *cell++ = ipsq_text(row->channel);
         *cell++ = ipsq_text(row->detail);
+        if (st->o->sites || st->o->stacks)
+            *cell++ = ipsq_text(row->site);
+        if (st->o->stacks)
+            *cell++ = ipsq_list(row->stack, row->n_stack);
     }
     ipsq_out_table_rows(&st->out, &st->t);
     return 0;
@@ -64,13 +70,16 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.limit = o->top;
+    ask.sites = o->sites || o->stacks;
+    ask.stacks = o->stacks;
     rq.ask_case = IPS__REQUEST__ASK_EVENTS;
     rq.events = &ask;
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc < 0)
         return rc;
     st.run = rq.run;
-    ipsq_table_init(&st.t, "events", columns, IPSQ_COUNT_OF(columns));
+    ipsq_table_init(&st.t, "events", columns,
+                    PLAIN_COLUMNS + (size_t)ask.sites + (size_t)ask.stacks);
     rc = ipsq_session_ask(s, &rq, true, take_piece, &st, NULL, err);
     if (rc == 0) {
         begin(&st);
@@ -83,12 +92,18 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_events = {
     .name = "events",
-    .usage = "[RUN] [--object OBJECT] [--from TIME] [--to TIME] [--top N]",
+    .usage = "[RUN] [--object OBJECT] [--from TIME] [--to TIME] [--top N]\n"
+             "                   [--sites] [--stacks]",
     .summary = "the raw events, machine by machine",
-    .help = "TIME NS is the machine's own monotonic clock: times of different "
-            "machines do not\ncompare. --from and --to count from the "
-            "machine's first event of the run.\n--top takes the first N.\n",
-    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(TOP),
+    .help =
+        "TIME NS is the machine's own monotonic clock: times of different "
+        "machines do not\ncompare. --from and --to count from the "
+        "machine's first event of the run.\n--top takes the first N. --sites "
+        "names the place that called (procedure, file:line or\nmodule), "
+        "--stacks in addition all callers of what blocked, innermost "
+        "first.\n",
+    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
+               IPSQ_HAS(TOP) | IPSQ_HAS(SITES) | IPSQ_HAS(STACKS),
     .formats = IPSQ_FORMATS_ALL,
     .max_args = 1,
     .run = run,

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/units.h"
+#include "common/types.h"
 
 static const struct ipsq_column columns[] = {
     {"object", "OBJECT", IPSQ_TEXT},
@@ -19,8 +21,9 @@ static const struct ipsq_column columns[] = {
     {"module", NULL, IPSQ_TEXT},
     {"file", NULL, IPSQ_TEXT},
     {"line", NULL, IPSQ_COUNT},
-    {"place", "PLACE", IPSQ_TEXT},
+    {"place", "PLACE", IPSQ_TEXT}, /* in tables alone */
 };
+#define PLACE_BYTES 256
 #define WITH_OBJECT columns
 #define WITHOUT_OBJECT (columns + 1)
 
@@ -48,8 +51,9 @@ static const char *place(const Ips__ProcedureRow *r, char *out, size_t room)
     return out;
 }
 
+/* `text`: room for the place, NULL where it is not shown. */
 static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
-                    uint64_t cpu_ns, bool with_object, char *text, size_t room)
+                    uint64_t cpu_ns, bool with_object, char *text)
 {
     struct ipsq_cell *cell = ipsq_table_row(t);
     if (with_object)
@@ -68,27 +72,25 @@ static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
     *cell++ = ipsq_text(r->module);
     *cell++ = ipsq_text(r->file);
     *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
-    *cell++ = ipsq_text(place(r, text, room));
+    if (text)
+        *cell++ = ipsq_text(place(r, text, PLACE_BYTES));
 }
 
 static void add_unsampled(struct ipsq_table *t,
-                          const Ips__ProcedureTotals *totals, bool with_object)
+                          const Ips__ProcedureTotals *totals, bool with_object,
+                          char *text)
 {
     Ips__ProcedureRow r = IPS__PROCEDURE_ROW__INIT;
-    char text[8];
     r.procedure = ips_wire_text("[unsampled]");
     r.self_ns = totals->unsampled_ns;
     r.self_low_ns = r.self_high_ns = r.total_ns = IPS_UNMEASURED;
     r.calls = IPS_UNMEASURED;
-    add_row(t, &r, totals->cpu_ns, with_object, text, sizeof(text));
-    struct ipsq_cell *last = t->cells + (t->row_count - 1) * t->column_count;
-    last[t->column_count - 1] = ipsq_text("");
+    add_row(t, &r, totals->cpu_ns, with_object, text);
 }
 
 static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
 {
-    double n = (double)t->samples;
-    uint64_t sampled = t->sampled_ns - t->exact_ns;
+    uint64_t sampled = ips_sub_sat(t->sampled_ns, t->exact_ns);
     ipsq_out_value(out, IPSQ_NS, "cpu_ns", "cpu", ipsq_count(t->cpu_ns));
     ipsq_out_value(out, IPSQ_NS, "sampled_ns", NULL, ipsq_count(sampled));
     ipsq_out_value(out, IPSQ_NS, "exact_ns", NULL, ipsq_count(t->exact_ns));
@@ -96,21 +98,41 @@ static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
                    ipsq_count(t->unsampled_ns));
     ipsq_out_value(out, IPSQ_COUNT, "samples", "samples",
                    ipsq_count(t->samples));
-    ipsq_out_value(out, IPSQ_NS, "period_ns", "one each",
-                   ipsq_count(t->samples ? (uint64_t)((double)sampled / n)
-                                         : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "asked_period_ns", "asked for",
-                   ipsq_count(t->samples ? (uint64_t)((double)t->asked_ns / n)
-                                         : IPS_UNMEASURED));
+    ipsq_out_value(
+        out, IPSQ_NS, "period_ns", "one each",
+        ipsq_count(t->samples ? sampled / t->samples : IPS_UNMEASURED));
+    ipsq_out_value(
+        out, IPSQ_NS, "asked_period_ns", "asked for",
+        ipsq_count(t->samples ? t->asked_ns / t->samples : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_COUNT, "procedure_count", NULL,
                    ipsq_count(t->rows));
+}
+
+#define FALLBACKS_MAX 10
+
+/* What the budget made fall back to counters, and when. */
+static void put_fallbacks(struct ipsq_out *out, const struct ipsq_rows *rows)
+{
+    unsigned said = 0;
+    for (size_t i = 0; i < rows->count && said < FALLBACKS_MAX; i++) {
+        const Ips__ProcedureRow *r = rows->row[i];
+        char when[IPSQ_UNIT_BYTES];
+        if (!r->counted_from_ns)
+            continue;
+        const struct ipsq_cell cell = ipsq_text(r->procedure);
+        char *name = ipsq_cell_text(IPSQ_TEXT, &cell); /* fit for a terminal */
+        ipsq_format_ns(r->counted_from_ns, when);
+        ipsq_out_line(out, "%s: from %s on its calls were only counted", name,
+                      when);
+        free(name);
+        said++;
+    }
 }
 
 struct whole {
     struct ipsq_rows rows;
     char *texts;
 };
-#define PLACE_BYTES 256
 
 static int print(const struct ipsq_options *o, const char *run_name,
                  const Ips__ProceduresAnswer *a, struct whole *w,
@@ -118,6 +140,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
 {
     struct ipsq_table t;
     struct ipsq_out out;
+    bool table = o->format == IPSQ_TABLE;
     bool with_object = o->by && strcmp(o->by, "process") == 0;
     w->texts = calloc(w->rows.count + 1, PLACE_BYTES);
     if (!w->texts)
@@ -132,17 +155,19 @@ static int print(const struct ipsq_options *o, const char *run_name,
     put_totals(&out, a->totals);
     ipsq_table_init(&t, "procedures",
                     with_object ? WITH_OBJECT : WITHOUT_OBJECT,
-                    IPSQ_COUNT_OF(columns) - !with_object);
+                    IPSQ_COUNT_OF(columns) - !with_object - !table);
     for (size_t i = 0; i < w->rows.count; i++)
         add_row(&t, w->rows.row[i], a->totals->cpu_ns, with_object,
-                w->texts + i * PLACE_BYTES, PLACE_BYTES);
+                table ? w->texts + i * PLACE_BYTES : NULL);
     if (a->totals->unsampled_ns > 0)
-        add_unsampled(&t, a->totals, with_object);
+        add_unsampled(&t, a->totals, with_object,
+                      table ? w->texts + w->rows.count * PLACE_BYTES : NULL);
     ipsq_out_table(&out, &t, "");
     ipsq_table_release(&t);
     if (w->rows.count < a->totals->rows)
         ipsq_out_line(&out, "%zu of %llu procedures", w->rows.count,
                       (unsigned long long)a->totals->rows);
+    put_fallbacks(&out, &w->rows);
     ipsq_out_certificate(&out, a->certificate);
     return ipsq_out_end(&out, err);
 }

@@ -91,7 +91,8 @@ void procs_intervals(Ips__ProcedureRow **rows, size_t count,
     for (size_t i = 0; i < count; i++) {
         Ips__ProcedureRow *r = rows[i];
         double low, high;
-        r->self_low_ns = r->self_high_ns = r->self_ns;
+        r->self_low_ns = r->self_high_ns =
+            r->exact ? r->self_ns : IPS_UNMEASURED;
         if (r->samples == 0 || r->exact || !(sampled > 0))
             continue;
         procs_wilson((double)r->self_ns / sampled, n, &low, &high);

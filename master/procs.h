@@ -12,8 +12,8 @@
  * changed and moved. */
 size_t procs_merge(Ips__ProcedureRow **rows, size_t count);
 
-/* self_low_ns and self_high_ns: of sampled rows the 95% interval, of exact
- * ones self_ns itself. */
+/* self_low_ns and self_high_ns: of rows with samples the 95% interval, of exact
+ * ones self_ns itself, else IPS_UNMEASURED. */
 void procs_intervals(Ips__ProcedureRow **rows, size_t count,
                      const Ips__ProcedureTotals *totals);
 

@@ -76,6 +76,8 @@ static void ask_part(struct query *q, struct part *p, uint64_t left)
     ask.to_ns = asked->to_ns;
     ask.limit = left;
     ask.window = EVENTS_WINDOW;
+    ask.sites = asked->sites;
+    ask.stacks = asked->stacks;
     request.ask_case = IPS__REQUEST__ASK_EVENTS;
     request.events = &ask;
     query_round(q, take_events, part_over);

@@ -19,7 +19,7 @@
 #include "master/part.h"
 #include "master/procs.h"
 
-#define ROWS_A_REPLY 4096
+#define ROWS_A_REPLY 2048
 
 struct asked {
     Ips__ProcedureRow **rows; /* borrowed from kept messages */
@@ -61,7 +61,7 @@ static void put_notes(const struct query *q, struct arena *a,
                          "%" PRIu64 " samples, one each %.2f ms of CPU (asked "
                          "for: %.2f ms)",
                          t->samples,
-                         (double)(t->sampled_ns - t->exact_ns) / 1e6 /
+                         (double)ips_sub_sat(t->sampled_ns, t->exact_ns) / 1e6 /
                              (double)t->samples,
                          (double)t->asked_ns / 1e6 / (double)t->samples));
     if (t->unsampled_ns > 0 && t->cpu_ns > 0)
@@ -111,6 +111,7 @@ static bool refuse(struct query *q)
     const struct asked *a = q->data;
     const char *object = q->request->procedures->object;
     char missing[800];
+    bool whole = *object == '\0' || strcmp(object, "/") == 0;
     struct ips_err err = {0};
     gather_missing_text(q, missing, sizeof(missing));
     if (a->totals.threads == 0)
@@ -123,8 +124,7 @@ static bool refuse(struct query *q)
                     "used as much CPU time as lies between two samples, or "
                     "procedures were off. Measure again with ipsrun "
                     "--procedures=sample --rate 1 (ms of CPU time)%s%s",
-                    q->run, *object && strcmp(object, "/") ? ", " : "",
-                    *object && strcmp(object, "/") ? object : "",
+                    q->run, whole ? "" : ", ", whole ? "" : object,
                     *missing ? "; not asked: " : "", missing);
     if (err.code)
         query_fail(q, &err);

@@ -198,6 +198,22 @@ static int block_at(const uint8_t *data, size_t len, size_t at,
     return damaged(at, len, err);
 }
 
+int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
+                        struct slave_packed *out, struct ips_err *err)
+{
+    struct slave_block b;
+    *out = (struct slave_packed){0};
+    if (pread(a->fd, &b, sizeof(b), (off_t)at) != sizeof(b) ||
+        b.magic != SLAVE_BLOCK_MAGIC || b.bytes > SLAVE_PACK_OUT_MAX ||
+        b.raw_bytes > SLAVE_PACK_RAW_MAX || b.raw_bytes % 8 != 0 ||
+        pread(a->fd, to, b.bytes, (off_t)(at + sizeof(b))) !=
+            (ssize_t)b.bytes ||
+        block_check(&b, to) != b.check)
+        return damaged(at, a->length, err);
+    *out = (struct slave_packed){to, b.bytes, b.plain_bytes, b.raw_bytes};
+    return 0;
+}
+
 static int unpack(const uint8_t *data, size_t len, uint8_t *out,
                   struct ips_err *err)
 {
@@ -265,31 +281,46 @@ static int unpack_all(const char *dir, const uint8_t *data, size_t len,
     return unpack(data, len, room, err);
 }
 
-int slave_archive_map(const char *dir, uint64_t committed,
-                      struct slave_archive_map *out, struct ips_err *err)
+static int open_archive(const char *dir, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES];
-    struct stat st;
-    *out = (struct slave_archive_map){0};
-    if (committed == 0)
-        return 0;
     int rc = archive_path(dir, path, err);
     if (rc < 0)
         return rc;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return ips_err_errno(err, "open %s", path);
+    return fd < 0 ? ips_err_errno(err, "open %s", path) : fd;
+}
+
+int slave_archive_fd(const char *dir)
+{
+    int fd = open_archive(dir, NULL);
+    return fd < 0 ? -1 : fd;
+}
+
+int slave_archive_map(const char *dir, int fd, uint64_t committed,
+                      struct slave_archive_map *out, struct ips_err *err)
+{
+    struct stat st;
+    *out = (struct slave_archive_map){0};
+    if (committed == 0)
+        return 0;
+    int own = fd < 0 ? open_archive(dir, err) : -1, rc = 0;
+    if (fd < 0 && own < 0)
+        return own;
+    fd = fd < 0 ? own : fd;
     void *p = MAP_FAILED;
     if (fstat(fd, &st) < 0)
-        rc = ips_err_errno(err, "stat %s", path);
+        rc = ips_err_errno(err, "stat %s/archive", dir);
     else if ((uint64_t)st.st_size < committed)
-        rc = ips_err_set(
-            err, IPS_E_CORRUPT, "%s has %llu bytes, %llu were committed", path,
-            (unsigned long long)st.st_size, (unsigned long long)committed);
+        rc = ips_err_set(err, IPS_E_CORRUPT,
+                         "%s/archive has %llu bytes, %llu were committed", dir,
+                         (unsigned long long)st.st_size,
+                         (unsigned long long)committed);
     else if ((p = mmap(NULL, (size_t)committed, PROT_READ, MAP_PRIVATE, fd,
                        0)) == MAP_FAILED)
-        rc = ips_err_errno(err, "map %s", path);
-    close(fd);
+        rc = ips_err_errno(err, "map %s/archive", dir);
+    if (own >= 0)
+        close(own);
     if (rc == 0)
         rc = unpack_all(dir, p, (size_t)committed, out, err);
     if (p != MAP_FAILED)

@@ -60,6 +60,35 @@ void slave_archive_rollback(struct slave_archive *a);
 int slave_archive_sync(struct slave_archive *a,
                        struct ips_err *err) IPS_MUST_USE;
 
+/* The payload of the block at `at`, read into `to` (SLAVE_PACK_OUT_MAX). Looked
+ * at with its check; the end is the caller's to know. */
+int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
+                        struct slave_packed *out,
+                        struct ips_err *err) IPS_MUST_USE;
+
+/*
+ * repack.c: blocks are as large as what one turn found, so a slow program's
+ * are small and take many bytes an event. When a run has come to rest its
+ * archive is packed into full blocks, in archive.new, step by step; then its
+ * length is committed with the run's closing, and the file is renamed. It is
+ * taken only if it is smaller: so archive.new has the committed length if, and
+ * only if, the commit was made, and a start after a crash between the two knows
+ * what to do (slave_repack_recover).
+ */
+struct slave_repack;
+struct slave_repack *slave_repack_new(const struct slave_archive *a,
+                                      const char *dir, struct ips_err *err);
+void slave_repack_free(struct slave_repack *r); /* and its file */
+/* 1 done and on disk, 0 call again, negative: leave it. */
+int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
+                      struct slave_pack *pack, uint64_t mult_q32,
+                      struct ips_err *err) IPS_MUST_USE;
+uint64_t slave_repack_length(const struct slave_repack *r);
+/* After the commit: `a` is the new file. Frees `r`. */
+int slave_repack_take(struct slave_repack *r, struct slave_archive *a,
+                      struct ips_err *err) IPS_MUST_USE;
+void slave_repack_recover(const char *dir, uint64_t committed);
+
 /* The committed part as frames, unpacked: in memory, or where that is more than
  * SLAVE_ARCHIVE_MEMORY, in a file without a name beside the archive. */
 #define SLAVE_ARCHIVE_MEMORY ((size_t)64 << 20)
@@ -67,13 +96,16 @@ struct slave_archive_map {
     const uint8_t *data; /* NULL where empty */
     size_t length;
 };
-/* Reads, checks and unpacks all of it; about 20 ns a record. Damage is
- * IPS_E_CORRUPT with the offset; an archive of an earlier version
- * IPS_E_VERSION. */
-int slave_archive_map(const char *dir, uint64_t committed,
+/* Reads, checks and unpacks all of it, from `fd` or, -1, from DIR/archive;
+ * about 20 ns a record. Damage is IPS_E_CORRUPT with the offset; an archive of
+ * an earlier version IPS_E_VERSION. */
+int slave_archive_map(const char *dir, int fd, uint64_t committed,
                       struct slave_archive_map *out,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_archive_unmap(struct slave_archive_map *m);
+
+/* DIR/archive to read, -1: there is none. The caller closes it. */
+int slave_archive_fd(const char *dir);
 
 /* The frame at *at, NULL at the end; moves *at behind it. */
 const struct slave_frame *slave_archive_next(const struct slave_archive_map *m,

@@ -122,6 +122,7 @@ void ips_built_release(struct ips_built *b)
     free(b->ends);
     free(b->traffic);
     free(b->untraced);
+    free(b->unseen);
     if (b->more) {
         free(b->more->exts);
         free(b->more->outs);

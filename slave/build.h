@@ -56,6 +56,10 @@ enum ips_wait_cause {
     IPS_WAIT_RESOLVE,
     IPS_WAIT_OTHER,
     IPS_WAIT_LOCK, /* locks and their like: ACQUIRE */
+    IPS_WAIT_DISK,
+    IPS_WAIT_FILE_LOCK,
+    IPS_WAIT_TERMINAL,
+    IPS_WAIT_SPIN, /* fruitless attempts: elapsed, to the one that got it */
     IPS_WAIT_COUNT
 };
 
@@ -123,6 +127,12 @@ struct ips_untraced {
     uint64_t count;
 };
 
+/* Said by the agent: this process does something that leaves no record. */
+struct ips_unseen {
+    uint32_t process;
+    char what[28]; /* "io_uring" */
+};
+
 struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
@@ -144,6 +154,8 @@ struct ips_built {
     uint32_t traffic_count;
     struct ips_untraced *untraced;
     uint32_t untraced_count;
+    struct ips_unseen *unseen;
+    uint32_t unseen_count;
     struct ips_build_counts counts;
     uint64_t first_ns; /* earliest event here */
     uint64_t goal_elapsed_ns;

@@ -210,12 +210,14 @@ struct b_sync { /* ACQUIRE, RELEASE */
     uint32_t image; /* IPS_NONE: in memory that processes share */
     uint32_t cause; /* ACQUIRE: what let it go, index in syncs, or IPS_NONE */
     uint32_t arrived_before; /* BARRIER: the arrival before it of its round */
+    uint32_t dead_owner;     /* ACQUIRE of a robust mutex: chain, or IPS_NONE */
     uint32_t node;
     int32_t value, left; /* RELEASE: how many it may let go yet */
     uint32_t err;
     uint8_t kind; /* enum ips_sync */
     bool release;
-    bool used; /* RELEASE: it let somebody go */
+    bool used;  /* RELEASE: it let somebody go */
+    bool ready; /* ACQUIRE of an eventfd: nobody waited for it */
 };
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;
@@ -285,6 +287,7 @@ struct b_op { /* bytes of a stream moved */
     uint32_t end;
     uint32_t ext; /* RECV: index of its b_ext; SEND: 1 if blocked */
     uint8_t dir;
+    bool waited; /* RECV: it slept, span, or took a pending wait */
 };
 struct b_dgram { /* a datagram moved */
     uint64_t t, t_ret, len, hash, path_hash, pos;

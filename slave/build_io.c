@@ -78,6 +78,8 @@ void b_wait_idle(struct maker *m)
     if (!m->wait.pending)
         return;
     m->wait.pending = false;
+    if (!m->wait.blocked_ns) /* it only span */
+        return;
     m->b->out->counts.idle++;
     b_count_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
 }
@@ -134,7 +136,7 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
 
 static int add_op(struct maker *m, const struct ips_rec_io *r,
                   const struct interval *v, uint32_t node, uint8_t dir,
-                  uint32_t ext)
+                  uint32_t ext, bool waited)
 {
     struct build *b = m->b;
     int rc = B_MORE(b->ops, b->err);
@@ -149,6 +151,7 @@ static int add_op(struct maker *m, const struct ips_rec_io *r,
         .end = v->end,
         .ext = ext,
         .dir = dir,
+        .waited = waited,
     };
     return 0;
 }
@@ -263,7 +266,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     if (rc < 0)
         return rc;
     return datagram ? add_dgram(m, &r, &v, node, B_SEND, IPS_NONE)
-                    : add_op(m, &r, &v, node, B_SEND, v.blocked);
+                    : add_op(m, &r, &v, node, B_SEND, v.blocked, v.blocked);
 }
 
 static int recv_bytes(struct maker *m, const struct ips_rec_io *r,
@@ -278,7 +281,7 @@ static int recv_bytes(struct maker *m, const struct ips_rec_io *r,
     if (rc < 0)
         return rc;
     return datagram ? add_dgram(m, r, v, node, B_RECV, ext)
-                    : add_op(m, r, v, node, B_RECV, ext);
+                    : add_op(m, r, v, node, B_RECV, ext, slept > 0);
 }
 
 static int recv_nothing(struct maker *m, const struct ips_rec_io *r,
@@ -300,23 +303,26 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     struct interval v = io_interval(m, &r, false);
     struct build *b = m->b;
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
-    uint64_t coord = v.cpu, slept = v.blocked ? v.blocked_ns : 0;
+    uint64_t slept = v.blocked ? v.blocked_ns : 0;
     if (v.blocked)
         b_count_wait(m, IPS_WAIT_PEER, v.blocked_ns);
     if (r.result < 0 || r.err)
         return 0;
+    struct spin spin = b_spin_before(m, &v);
     if (wait_fits(m, &r, &v)) {
-        coord = ips_min_u64(coord, m->wait.cpu);
         slept += m->wait.blocked_ns;
-        b_count_wait(m, IPS_WAIT_PEER, m->wait.blocked_ns);
-        m->wait.pending = false;
+        b_take_wait(m, &v, IPS_WAIT_PEER, &spin);
     }
+    slept += spin.elapsed_ns;
     int rc = 0;
     if (datagram && m->have_dgram && m->dgram.h.a == r.h.a)
         rc = b_flow(b, v.end, &m->dgram.remote, &v.end);
     if (rc < 0)
         return rc;
-    uint32_t node = b_node(b, IPS_NODE_RECV, coord, v.t_ret, v.cpu_ret, v.end);
+    uint32_t node = b_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
+    rc = b_spun_until(m, node, &spin);
+    if (rc < 0)
+        return rc;
     if (v.end == IPS_NONE) {
         b->out->counts.unmatched++;
         return 0;
@@ -342,6 +348,15 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
 /* ---- waits without bytes ---- */
 
 /* sleep() returns what is left, the others fail: a signal ended it. */
+static void external_wait(struct maker *m, const struct interval *v)
+{
+    uint32_t a = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
+    uint32_t z =
+        b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, v->cpu_ret, IPS_NONE);
+    b_cross(m->b, z, a, IPS_X_EXTERNAL, v->blocked_ns);
+    m->b->out->counts.external++;
+}
+
 static void on_sleep(struct maker *m, const struct ips_rec_io *r,
                      const struct interval *v)
 {
@@ -352,22 +367,27 @@ static void on_sleep(struct maker *m, const struct ips_rec_io *r,
         return;
     }
     b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
-    uint32_t a = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
-    uint32_t z =
-        b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, v->cpu_ret, IPS_NONE);
-    b_cross(m->b, z, a, IPS_X_EXTERNAL, v->blocked_ns);
-    m->b->out->counts.external++;
+    external_wait(m, v);
+}
+
+static void on_disk(struct maker *m, const struct interval *v)
+{
+    if (!v->blocked)
+        return;
+    b_count_wait(m, IPS_WAIT_DISK, v->blocked_ns);
+    external_wait(m, v);
 }
 
 static void on_poll(struct maker *m, const struct ips_rec_io *r,
-                    const struct interval *v)
+                    struct interval *v)
 {
+    struct spin spin = b_spin_before(m, v);
     /* No sleep is carried past the next wait; but to ask again what is ready,
      * without waiting, is none, where it is known what ended the sleep. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
         return;
     b_wait_idle(m);
-    if (!v->blocked)
+    if (!v->blocked && !spin.elapsed_ns)
         return;
     if (r->err || r->result < 0) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
@@ -377,8 +397,9 @@ static void on_poll(struct maker *m, const struct ips_rec_io *r,
     } else {
         m->wait = (struct wait){.pending = true,
                                 .cpu = v->cpu,
-                                .blocked_ns = v->blocked_ns,
-                                .ready = r->ready};
+                                .blocked_ns = v->blocked ? v->blocked_ns : 0,
+                                .ready = r->ready,
+                                .spin = spin};
     }
 }
 
@@ -394,9 +415,26 @@ static enum ips_wait_cause wait_cause(uint16_t op)
         return IPS_WAIT_TIMER;
     case IPS_OP_RESOLVE:
         return IPS_WAIT_RESOLVE;
+    case IPS_OP_TERMINAL:
+        return IPS_WAIT_TERMINAL;
     default:
         return IPS_WAIT_OTHER;
     }
+}
+
+/* A read of what is no channel: what a poll before it waited for. */
+static void on_other_read(struct maker *m, const struct ips_rec_io *r,
+                          struct interval *v, enum ips_wait_cause cause)
+{
+    struct spin spin = b_spin_before(m, v);
+    if (v->blocked)
+        b_count_wait(m, cause, v->blocked_ns);
+    if (r->err || r->result < 0)
+        b_wait_idle(m);
+    else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a))
+        b_take_wait(m, v, cause, &spin);
+    m->sigwait_ret = v->t_ret;
+    m->sigwait_cpu = v->cpu;
 }
 
 void b_on_block(struct maker *m, const uint8_t *p)
@@ -415,22 +453,21 @@ void b_on_block(struct maker *m, const uint8_t *p)
     case IPS_OP_EPOLL:
         on_poll(m, &r, &v);
         return;
+    case IPS_OP_DISK:
+        on_disk(m, &v);
+        return;
+    case IPS_OP_SPIN:
+        b_on_spin(m, &v);
+        return;
     case IPS_OP_EVENTFD:
     case IPS_OP_TIMERFD:
     case IPS_OP_SIGNALFD:
+    case IPS_OP_TERMINAL:
+        on_other_read(m, &r, &v, cause);
+        return;
     case IPS_OP_SIGWAIT:
         m->sigwait_ret = v.t_ret;
         m->sigwait_cpu = v.cpu;
-        if (r.op == IPS_OP_SIGWAIT)
-            break;
-        if (r.err || r.result < 0) {
-            b_wait_idle(m);
-        } else if (m->wait.pending &&
-                   (!m->wait.ready || m->wait.ready == r.h.a)) {
-            b_count_wait(m, cause, m->wait.blocked_ns);
-            m->sigwait_cpu = ips_min_u64(v.cpu, m->wait.cpu);
-            m->wait.pending = false;
-        }
         break;
     default:
         break;

@@ -86,6 +86,44 @@ static void position_ops(struct build *b, uint32_t end)
     }
 }
 
+/* ---- tokens ---- */
+
+/* Processes that moved bytes through an end in direction `dir` (at most `max`,
+ * each once); 0 where an operation was not of one byte. */
+static uint32_t one_byte_users(const struct build *b, uint32_t end, int dir,
+                               uint32_t *procs, uint32_t max)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->ends[end].op_count[dir]; i++) {
+        const struct b_op *op = op_at(b, end, dir, i);
+        uint32_t p = b->out->g.chains[op->chain].process, k = 0;
+        if (op->len != 1)
+            return 0;
+        while (k < n && procs[k] != p)
+            k++;
+        if (k == n && n < max)
+            procs[n++] = p;
+    }
+    return n;
+}
+
+/* A pipe through which at least two processes both take and give single bytes
+ * carries tokens - make's jobserver -, not data: which of them one gets is
+ * incidental. */
+static bool carries_tokens(const struct build *b, uint32_t from, uint32_t to)
+{
+    enum { MAX = 64 };
+    uint32_t give[MAX], take[MAX], both = 0;
+    if (b->out->ends[to].kind != IPS_CHAN_PIPE)
+        return false;
+    uint32_t givers = one_byte_users(b, from, B_SEND, give, MAX);
+    uint32_t takers = givers > 1 ? one_byte_users(b, to, B_RECV, take, MAX) : 0;
+    for (uint32_t i = 0; i < givers; i++)
+        for (uint32_t k = 0; k < takers; k++)
+            both += give[i] == take[k];
+    return both > 1;
+}
+
 /* ---- one direction of a local channel ---- */
 
 static void match_data(struct build *b, uint32_t from, uint32_t to)
@@ -95,6 +133,7 @@ static void match_data(struct build *b, uint32_t from, uint32_t to)
     uint32_t s = 0;
     const struct b_op *before = NULL;
     uint32_t before_send = IPS_NONE;
+    bool tokens = carries_tokens(b, from, to);
     for (uint32_t r = 0; r < recvs; r++) {
         struct b_op *recv = op_at(b, to, B_RECV, r);
         while (s < sends && op_at(b, from, B_SEND, s)->pos < recv->pos)
@@ -106,6 +145,12 @@ static void match_data(struct build *b, uint32_t from, uint32_t to)
                 b->out->counts.unmatched++;
             else
                 b->out->counts.pending++;
+            continue;
+        }
+        if (tokens) {
+            if (recv->waited)
+                b_cross(b, recv->node, send->node, IPS_X_RESOURCE, 0);
+            b->out->counts.any += recv->waited;
             continue;
         }
         /* Two readers at once: which was first matters where their bytes came

@@ -7,10 +7,20 @@
 
 #include "slave/build_internal.h"
 
-struct wait { /* a blocked poll, select or epoll whose cause is not known yet */
+/* Fruitless attempts up to a success (build_spin.c); elapsed_ns 0: none. */
+struct spin {
+    uint64_t ended; /* when the success was asked for */
+    uint64_t elapsed_ns;
+    uint64_t cpu, burnt; /* at the first attempt; until the success */
+};
+
+/* A poll, select or epoll that blocked, or span, and whose cause is not known
+ * yet. */
+struct wait {
     bool pending;
     uint64_t cpu, blocked_ns;
     uint32_t ready; /* channel id, 0 any */
+    struct spin spin;
 };
 
 /* The last signals taken since an interval record: a call that blocked around
@@ -28,6 +38,7 @@ struct maker {
     uint32_t chain, proc;
     uint64_t last_ret; /* returns are in order */
     struct wait wait;
+    struct spin spin; /* of the BLOCK op SPIN just before */
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
     struct taken taken[TAKEN_KEPT];
     uint32_t taken_count;
@@ -62,6 +73,19 @@ int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 void b_on_block(struct maker *m, const uint8_t *p);
 /* The pending wait, if there is one, was for nothing we saw. */
 void b_wait_idle(struct maker *m);
+
+/* build_spin.c */
+int b_add_spin(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;
+void b_on_spin(struct maker *m, const struct interval *v);
+/* The spinning that `v` was the success of, counted; v->cpu becomes that of the
+ * first attempt. */
+struct spin b_spin_before(struct maker *m, struct interval *v);
+/* `v` takes the pending wait, its coordinate and its spinning. */
+void b_take_wait(struct maker *m, struct interval *v, enum ips_wait_cause cause,
+                 struct spin *spin);
+/* Node `node` is what `s` ended with. */
+int b_spun_until(struct maker *m, uint32_t node,
+                 const struct spin *s) IPS_MUST_USE;
 
 /* build_sync_node.c */
 int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;

@@ -12,6 +12,8 @@ struct scan {
     struct build *b;
     struct b_stream *s;
     uint32_t index;
+    bool polled; /* a poll that slept is not taken yet; it began at */
+    uint64_t poll_t;
     uint64_t t; /* of the record at hand, ns */
     uint32_t word;
 };
@@ -34,13 +36,35 @@ static void saw_cpu(struct b_stream *s, uint64_t cpu)
     s->last_cpu = ips_max_u64(s->last_cpu, cpu);
 }
 
+/* The pending wait of docs/HACKING.md, as far as an eventfd can take it. */
+static void scan_pending(struct scan *c, uint32_t type,
+                         const struct ips_rec_io *r, uint64_t t_ret)
+{
+    if (type == IPS_REC_SEND)
+        return;
+    bool poll =
+        type == IPS_REC_BLOCK && r->op >= IPS_OP_POLL && r->op <= IPS_OP_EPOLL;
+    bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
+    if (type == IPS_REC_BLOCK && r->op == IPS_OP_SPIN) {
+        c->poll_t = c->t; /* attempts wait as well */
+        c->polled = true;
+        return;
+    }
+    if (poll && !slept && r->result > 0 && c->polled)
+        return;
+    c->polled = poll && slept && r->result > 0 && !r->ready;
+    c->poll_t = c->t;
+}
+
 static void scan_io(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    saw(c->s, c->t, b_time(&c->s->clock, c->word, r.t_ret));
+    uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
+    saw(c->s, c->t, t_ret);
     saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
     saw_cpu(c->s, r.cpu_ret);
+    scan_pending(c, type, &r, t_ret);
     c->s->node_room += type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
 }
 
@@ -185,6 +209,18 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
     return 0;
 }
 
+/* Every read is told: one that waited in a poll waited from there on. */
+static void scan_eventfd(struct scan *c, const struct ips_rec_sync *r,
+                         uint64_t t_ret)
+{
+    struct b_sync *s = &c->b->syncs.v[c->b->syncs.n - 1];
+    bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
+    if (c->polled)
+        s->t = ips_min_u64(s->t, c->poll_t);
+    s->ready = !slept && !c->polled;
+    c->polled = false;
+}
+
 static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_sync r;
@@ -209,6 +245,8 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
         .kind = r.h.a <= UINT8_MAX ? (uint8_t)r.h.a : 0,
         .release = type == IPS_REC_RELEASE,
     };
+    if (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_EVENTFD)
+        scan_eventfd(c, &r, t_ret);
     return 0;
 }
 

@@ -12,6 +12,8 @@
  * or in the few ns after the releaser looked for waiters), the wait has no arc
  * and is counted.
  *
+ * A robust mutex whose owner died was let go by that thread's end.
+ *
  * A wait for a condition has a second record, for its mutex: that has a cause
  * of its own only where the mutex was let go after the signal.
  *
@@ -139,14 +141,38 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
     return IPS_NONE;
 }
 
+/* The thread that died with the robust mutex: the last of its number that had
+ * begun, of the same image or, where the mutex is shared, of any. */
+static uint32_t owner_chain(const struct build *b, const struct b_sync *a)
+{
+    uint32_t best = IPS_NONE;
+    uint64_t begun = 0;
+    for (uint32_t i = 0; i < b->in->stream_count; i++) {
+        const struct b_stream *s = &b->streams[i];
+        if (s->in->head.tid != (uint32_t)a->value || s->task ||
+            (a->image != IPS_NONE && s->image != a->image) ||
+            s->first_ns > a->t_ret || s->first_ns < begun ||
+            s->chain == chain_of(b, a))
+            continue;
+        begun = s->first_ns;
+        best = s->chain;
+    }
+    return best;
+}
+
 static void match_one(const struct object *o, uint32_t index, bool after)
 {
     struct build *b = o->b;
     struct b_sync *a = &b->syncs.v[index];
     uint64_t earliest = 0;
     bool doubtful = false;
-    if (!got_it(a) || after_cond(a) != after)
+    if (!got_it(a) || a->ready || after_cond(a) != after)
         return;
+    if (a->err == EOWNERDEAD && a->value > 2) {
+        a->dead_owner = owner_chain(b, a);
+        b->out->counts.any_unmatched += a->dead_owner == IPS_NONE;
+        return;
+    }
     if (after) {
         const struct b_sync *cond = index ? a - 1 : a;
         if (cond->kind != IPS_SYNC_COND || cond->stream != a->stream ||
@@ -156,8 +182,7 @@ static void match_one(const struct object *o, uint32_t index, bool after)
     }
     a->cause = find_release(o, a, earliest, &doubtful);
     if (a->cause == IPS_NONE) {
-        /* A dead owner gave nothing back. */
-        b->out->counts.any_unmatched += !after && a->err == 0;
+        b->out->counts.any_unmatched += !after;
         return;
     }
     struct b_sync *r = &b->syncs.v[a->cause];
@@ -243,7 +268,7 @@ int b_sync_match(struct build *b)
     for (uint32_t i = 0; i < b->syncs.n; i++) {
         struct b_sync *s = &b->syncs.v[i];
         order[i] = i;
-        s->cause = s->arrived_before = IPS_NONE;
+        s->cause = s->arrived_before = s->dead_owner = IPS_NONE;
         s->node = IPS_NO_NODE;
         s->left = s->value > 0 ? s->value : 0;
         s->image = s->dev || s->ino ? IPS_NONE : b->streams[s->stream].image;
@@ -267,6 +292,8 @@ void b_sync_arcs(struct build *b)
                     0);
             b->out->counts.any++;
         }
+        if (s->dead_owner != IPS_NONE)
+            b_cross(b, node, b_end_node(b, s->dead_owner), IPS_X_LIFETIME, 0);
         if (s->cause == IPS_NONE)
             continue;
         /* A barrier's node is the arrival; leaving comes after it. */

@@ -1,4 +1,6 @@
 /* ACQUIRE and RELEASE -> nodes: those that build_sync.c has matched. */
+#include <errno.h>
+
 #include "slave/build_node.h"
 
 /* The CPU of a wait that slept belongs to what comes after; that of one that
@@ -6,18 +8,31 @@
 static bool spun(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_SPIN ||
-           (s->value == 2 && s->kind <= IPS_SYNC_SEMAPHORE &&
+           (s->value == 2 && !s->err && s->kind <= IPS_SYNC_SEMAPHORE &&
             s->kind != IPS_SYNC_BARRIER && s->kind != IPS_SYNC_COND);
 }
 
-static int add_spin(struct maker *m, uint32_t node, uint64_t ns)
+static enum ips_wait_cause cause_of(const struct b_sync *s)
 {
-    struct build *b = m->b;
-    int rc = B_MORE(b->spins, b->err);
-    if (rc < 0)
-        return rc;
-    b->spins.v[b->spins.n++] = (struct b_spin){node, ns};
-    return 0;
+    bool file = s->kind == IPS_SYNC_FLOCK || s->kind == IPS_SYNC_RECORD_LOCK;
+    return file                          ? IPS_WAIT_FILE_LOCK
+           : s->kind == IPS_SYNC_EVENTFD ? IPS_WAIT_EVENT
+                                         : IPS_WAIT_LOCK;
+}
+
+/* A read of an eventfd is what a poll before it waited for, or attempts. */
+static int on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
+{
+    struct spin spin = b_spin_before(m, v);
+    if (v->blocked)
+        b_count_wait(m, IPS_WAIT_EVENT, v->blocked_ns);
+    if (m->wait.pending && !m->wait.ready)
+        b_take_wait(m, v, IPS_WAIT_EVENT, &spin);
+    if (s->cause == IPS_NONE)
+        return 0;
+    s->node =
+        b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+    return b_spun_until(m, s->node, &spin);
 }
 
 static int on_acquire(struct maker *m, struct b_sync *s,
@@ -27,20 +42,25 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     bool second = s->kind == IPS_SYNC_MUTEX && s->value == 1;
     uint64_t waited = spun(s) ? v->t_ret - v->t : v->blocked_ns;
     /* The second record of one wait counts with the first. */
+    bool got = s->err == 0 || s->err == EOWNERDEAD;
     if (waited >= B_BLOCKED_NS && !second)
-        b_count_wait(m, s->err ? IPS_WAIT_TIMER : IPS_WAIT_LOCK, waited);
-    if (s->err && !second && s->cause == IPS_NONE)
+        b_count_wait(m,
+                     got               ? cause_of(s)
+                     : s->err == EINTR ? IPS_WAIT_SIGNAL
+                                       : IPS_WAIT_TIMER,
+                     waited);
+    if (!got && !second && s->cause == IPS_NONE)
         b->out->counts.idle++;
     if (s->kind == IPS_SYNC_BARRIER) {
         s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
         b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
         return 0;
     }
-    if (s->cause == IPS_NONE && !spun(s))
+    if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !spun(s))
         return 0;
     s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,
                      spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
-    return spun(s) ? add_spin(m, s->node, v->cpu_ret - v->cpu) : 0;
+    return spun(s) ? b_add_spin(m, s->node, v->cpu_ret - v->cpu) : 0;
 }
 
 int b_on_sync(struct maker *m, const uint8_t *p)
@@ -52,7 +72,8 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     struct interval v =
         b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
     if (!s->release)
-        return on_acquire(m, s, &v);
+        return s->kind == IPS_SYNC_EVENTFD && !s->err ? on_eventfd(m, s, &v)
+                                                      : on_acquire(m, s, &v);
     if (s->used)
         s->node = b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
     return 0;

@@ -111,11 +111,36 @@ static void silent_exec(struct build *b, const struct b_stream *s)
     count(b, "unknown", program, s->in->head.pid);
 }
 
+/* Any other UNSEEN: the process does something that leaves no record. */
+static void take_other(struct build *b, const struct b_unseen *u)
+{
+    struct ips_built *o = b->out;
+    uint32_t proc = b->images[b->streams[u->stream].image].proc;
+    if (u->len >= 9 && memcmp(u->text, "untraced ", 9) == 0)
+        return;
+    for (uint32_t i = 0; i < o->unseen_count; i++)
+        if (o->unseen[i].process == proc)
+            return;
+    if (o->unseen_count == ROWS_MAX)
+        return;
+    struct ips_unseen *row = &o->unseen[o->unseen_count++];
+    row->process = proc;
+    snprintf(row->what, sizeof(row->what), "%.*s",
+             (int)ips_min_u64(u->len, sizeof(row->what) - 1),
+             (const char *)u->text);
+    for (char *c = row->what; *c; c++)
+        if (*c < 0x20 || *c == 0x7f)
+            *c = '?';
+}
+
 int b_untraced(struct build *b)
 {
     b->out->untraced = b_calloc(ROWS_MAX, sizeof(*b->out->untraced), b->err);
-    if (!b->out->untraced)
+    b->out->unseen = b_calloc(ROWS_MAX, sizeof(*b->out->unseen), b->err);
+    if (!b->out->untraced || !b->out->unseen)
         return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < b->unseens.n; i++)
+        take_other(b, &b->unseens.v[i]);
     /* Backwards: of several in a stream the last one is the exec's. */
     for (uint32_t i = b->unseens.n; i > 0; i--)
         take_unseen(b, &b->unseens.v[i - 1]);

@@ -13,6 +13,7 @@ struct code_image {
     uint64_t parent_stamp;
     uint32_t pid, ppid;
     uint32_t parent; /* image, or IPS_NONE */
+    bool forked;
     uint32_t first_span, span_count;
     uint64_t longest; /* of its spans, bytes */
 };
@@ -82,24 +83,59 @@ static int make_images(struct ips_codemap *m, const struct ips_build_input *in,
     return 0;
 }
 
-/* The parent is looked for in the child's pid namespace first. */
-static void link_parents(struct ips_codemap *m)
+static int by_stamp(const void *va, const void *vb, void *arg)
 {
+    const struct code_image *images = arg;
+    const struct code_image *x = &images[*(const uint32_t *)va];
+    const struct code_image *y = &images[*(const uint32_t *)vb];
+    CMP3(x->stamp, y->stamp);
+    CMP3(x->pid, y->pid);
+    return 0;
+}
+
+/* Of another pid namespace than the child's (ppid is 0 or its number there):
+ * the one image of that stamp, or IPS_NONE. */
+static uint32_t parent_by_stamp(const struct ips_codemap *m,
+                                const uint32_t *order, uint64_t stamp)
+{
+    uint32_t low = 0, high = m->image_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (m->images[order[mid]].stamp < stamp)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    bool one =
+        low < m->image_count && m->images[order[low]].stamp == stamp &&
+        (low + 1 == m->image_count || m->images[order[low + 1]].stamp != stamp);
+    return one ? order[low] : IPS_NONE;
+}
+
+static int link_parents(struct ips_codemap *m, struct ips_err *err)
+{
+    uint32_t *order = b_calloc(m->image_count, sizeof(*order), err);
+    if (!order)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < m->image_count; i++)
+        order[i] = i;
+    if (m->image_count)
+        qsort_r(order, m->image_count, sizeof(*order), by_stamp, m->images);
     for (uint32_t i = 0; i < m->image_count; i++) {
         struct code_image *im = &m->images[i];
-        if (!im->ppid)
-            continue;
         const struct ips_segment_header key = {.pidns = im->pidns,
                                                .pid = im->ppid,
                                                .image_stamp = im->parent_stamp};
+        if (!im->forked)
+            continue;
         im->parent = ips_codemap_image(m, &key);
-        for (uint32_t k = 0; im->parent == IPS_NONE && k < m->image_count; k++)
-            if (m->images[k].pid == im->ppid &&
-                m->images[k].stamp == im->parent_stamp)
-                im->parent = k;
+        if (im->parent == IPS_NONE)
+            im->parent = parent_by_stamp(m, order, im->parent_stamp);
         if (im->parent == i)
             im->parent = IPS_NONE;
     }
+    free(order);
+    return 0;
 }
 
 /* ---- modules ---- */
@@ -203,6 +239,7 @@ static int scan(struct ips_codemap *m, const struct ips_build_input *in,
             } else if (h.a == IPS_START_FORK) {
                 struct ips_rec_start r;
                 memcpy(&r, p, sizeof(r));
+                m->images[image].forked = true;
                 m->images[image].ppid = r.ppid;
                 m->images[image].parent_stamp = r.parent_image;
                 m->images[image].fork_ns = t;
@@ -246,8 +283,9 @@ int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
     int rc = make_images(out, in, err);
     if (rc == 0)
         rc = scan(out, in, err);
+    if (rc == 0)
+        rc = link_parents(out, err);
     if (rc == 0) {
-        link_parents(out);
         if (out->span_count)
             qsort(out->spans, out->span_count, sizeof(*out->spans), by_span);
         end_spans(out);

@@ -14,6 +14,7 @@
 
 #include "common/log.h"
 #include "slave/poolfs.h"
+#include "slave/unseen.h"
 
 #define SCAN_NS (5 * SLAVE_SECOND_NS)
 #define SCAN_BLIND_NS SLAVE_SECOND_NS /* without inotify */
@@ -74,7 +75,8 @@ static void remove_orphans(struct slave_drain *d)
     while (dir && (e = readdir(dir))) {
         if (!slave_poolfs_run_name(e->d_name) || slave_drain_find(d, e->d_name))
             continue;
-        static const char *const files[] = {"archive", "graph", "graph.new"};
+        static const char *const files[] = {"archive", "archive.new", "graph",
+                                            "graph.new"};
         for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
             snprintf(path, sizeof(path), "%s/%s/%s", runs, e->d_name, files[i]);
             (void)unlink(path);
@@ -346,6 +348,7 @@ static void look_around(struct slave_drain *d, uint64_t now_ns)
 {
     slave_live_events(d, now_ns);
     slave_live_look(d, now_ns);
+    slave_unseen_look(d, now_ns);
     if (d->scan_now || now_ns >= d->next_scan_ns) {
         bool periodic = now_ns >= d->next_scan_ns;
         d->scan_now = false;
@@ -373,7 +376,7 @@ static uint64_t next_turn(const struct slave_drain *d, uint64_t now_ns)
             continue;
         next = ips_min_u64(
             next, ips_max_u64(r->next_close_ns, now_ns + TURN_LIVE_NS * 5));
-        if (r->want_sync)
+        if (r->want_sync || r->repack)
             return TURN_BUSY_NS;
         for (const struct slave_segment *s = r->segments; s; s = s->next)
             if (s->state != SLAVE_SEG_BAD)
@@ -392,6 +395,7 @@ static void after_commit(struct slave_drain *d, uint64_t now_ns)
         run_committed(d, r);
         for (struct slave_segment *s = r->segments; s; s = s->next)
             slave_ingest_settle(d, r, s, now_ns);
+        slave_run_forget_dead(d, r, now_ns);
         slave_run_try_close(d, r, now_ns);
     }
     if (now_ns >= d->next_limits_ns) {

@@ -15,7 +15,7 @@
  *
  * Files: drain.c (the turn, start and end), run.c (runs: found, restored,
  * closed, limits), watch.c (what is in the pool), live.c (who is alive),
- * ingest.c (one segment read), settle.c (one handed back or removed).
+ * ingest.c (one segment read), settle.c (one handed back or removed; rings).
  *
  * Free of libevent: epoll_fd becomes readable when a turn is worth while.
  * Thread: one, the event loop's.
@@ -62,7 +62,7 @@ struct slave_stream;
 struct slave_segment {
     struct slave_link link; /* run->segment_map, by file name */
     struct slave_segment *next;
-    struct slave_stream *stream; /* NULL while NEW */
+    struct slave_stream *stream; /* NULL while no header was seen */
     enum slave_segment_state state;
     int fd; /* -1: opened when needed */
     uint32_t size;
@@ -71,6 +71,8 @@ struct slave_segment {
     bool skipped;  /* a reservation was stepped over: the writer may yet store
                       into it, so the segment is never handed back */
     bool drop_row; /* row to be deleted by the next commit */
+    bool final;    /* --on-full=ring: its writer writes no more */
+    bool digest;   /* and so it is one of the ring's digests */
     uint64_t next_poll_ns;
     uint64_t wait_ns;  /* current back-off */
     uint64_t since_ns; /* when the present trouble began, 0 none */
@@ -97,10 +99,12 @@ struct slave_image { /* (pidns, pid, image_stamp) */
     uint32_t dead_status; /* see struct ips_stream_in */
     bool dying; /* a zombie: its status is told when it has been waited for */
     uint64_t dead_t_ns;
-    uint64_t last_ns;      /* monotonic, of its last news */
-    uint64_t next_look_ns; /* without a pidfd */
-    bool ended;            /* a final END was ingested */
-    bool told;             /* its streams' rows say that it is dead */
+    uint64_t last_ns;                        /* monotonic, of its last news */
+    uint64_t next_look_ns;                   /* without a pidfd */
+    uint64_t next_unseen_ns, unseen_wait_ns; /* unseen.c */
+    bool ended;                              /* a final END was ingested */
+    bool told; /* its streams' rows say that it is dead */
+    bool held; /* by a stream: slave_run_forget_dead */
 };
 
 struct slave_stream {
@@ -109,6 +113,7 @@ struct slave_stream {
     struct slave_image *image;
     bool stored;
     bool dirty;
+    bool held;       /* by a segment: slave_run_forget_dead */
     uint64_t gap_ns; /* since when next_seq is missing, 0 not */
     struct slave_stream_row row, saved;
 };
@@ -124,6 +129,8 @@ struct slave_run {
     int dirfd;       /* -1 */
     int watch;       /* inotify, -1 */
     struct slave_archive archive; /* fd -1 while not being written */
+    struct slave_repack *repack;  /* of it, NULL none */
+    uint64_t repack_tried;        /* its length then */
     char dir[IPS_PATH_BYTES];     /* STATE/slave-M/runs/RUN */
     struct slave_map segment_map, stream_map;
     struct slave_segment *segments;
@@ -134,7 +141,7 @@ struct slave_run {
     uint32_t scan;
     bool scan_now;
     uint64_t changed_ns; /* monotonic, of the last news of any kind */
-    uint64_t next_close_ns;
+    uint64_t next_close_ns, next_forget_ns;
     uint64_t version; /* +1 with every change that a report would show */
     unsigned pins;    /* asks in flight: not removed by limits */
 };
@@ -157,7 +164,7 @@ struct slave_drain {
     uint64_t next_scan_ns, next_limits_ns, next_control_ns;
     uint64_t pidns;     /* inode of our own pid namespace */
     bool pidns_initial; /* every process of the machine is in our /proc */
-    uint64_t next_proc_scan_ns;
+    uint64_t next_proc_scan_ns, next_unseen_ns;
     uint32_t open_fds, max_fds;
     uint8_t *frames; /* of the run in hand, not yet staged */
     size_t frames_len;
@@ -218,6 +225,11 @@ struct slave_segment *slave_run_add_segment(struct slave_run *run,
 void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
 void slave_run_limits(struct slave_drain *d);
+
+/* forget.c: frees what is known of dead processes whose every record is
+ * committed; the database keeps it. At most once a second a run. O(streams). */
+void slave_run_forget_dead(struct slave_drain *d, struct slave_run *run,
+                           uint64_t now_ns);
 void slave_run_free(struct slave_drain *d, struct slave_run *run);
 void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg);
 
@@ -258,6 +270,12 @@ void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
 /* A new file, or one used again: its records are yet to be read. */
 void slave_ingest_begin(struct slave_segment *seg,
                         const struct ips_segment_header *head);
+
+/* --on-full=ring: segments go round while their writer lives, and are left
+ * alone. Then the digest of the highest seq takes the place of all up to it.
+ * `gone` was known before the header was read. true: to be read now. */
+bool slave_ingest_ring_turn(struct slave_run *run, struct slave_segment *seg,
+                            const struct ips_segment_header *head, bool gone);
 
 /* settle.c: hands back or removes what is committed. */
 void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,

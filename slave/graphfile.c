@@ -30,7 +30,9 @@
     X(PROCS, struct ips_proc, proc_count, procs)                               \
     X(THREADS, struct ips_thread_row, g.chain_count, threads)                  \
     X(ENDS, struct ips_end, end_count, ends)                                   \
-    X(TRAFFIC, struct ips_traffic, traffic_count, traffic)
+    X(TRAFFIC, struct ips_traffic, traffic_count, traffic)                     \
+    X(UNTRACED, struct ips_untraced, untraced_count, untraced)                 \
+    X(UNSEEN, struct ips_unseen, unseen_count, unseen)
 
 enum section {
 #define X(name, type, count, place) SECTION_##name,
@@ -201,6 +203,8 @@ static void point_into(struct ips_built *b, const struct file_header *h,
     b->proc_count = h->count[SECTION_PROCS];
     b->end_count = h->count[SECTION_ENDS];
     b->traffic_count = h->count[SECTION_TRAFFIC];
+    b->untraced_count = h->count[SECTION_UNTRACED];
+    b->unseen_count = h->count[SECTION_UNSEEN];
 #define X(name, type, count, place)                                            \
     b->place = (type *)(void *)(map + h->offset[SECTION_##name]);
     SECTIONS(X)
@@ -209,6 +213,11 @@ static void point_into(struct ips_built *b, const struct file_header *h,
     b->first_ns = h->first_ns;
     b->goal_elapsed_ns = h->goal_elapsed_ns;
     b->open = h->open != 0;
+}
+
+static bool ended(const char *text, size_t size)
+{
+    return memchr(text, 0, size) != NULL;
 }
 
 /* Indices from table to table; the graph's own are ips_graph_check's. */
@@ -236,6 +245,14 @@ static bool tables_ok(const struct ips_built *b, const struct file_header *h)
     for (uint32_t i = 0; i < b->traffic_count; i++)
         if (b->traffic[i].end >= b->end_count ||
             b->traffic[i].process >= b->proc_count)
+            return false;
+    for (uint32_t i = 0; i < b->untraced_count; i++)
+        if (!ended(b->untraced[i].cause, sizeof(b->untraced[i].cause)) ||
+            !ended(b->untraced[i].program, sizeof(b->untraced[i].program)))
+            return false;
+    for (uint32_t i = 0; i < b->unseen_count; i++)
+        if (b->unseen[i].process >= b->proc_count ||
+            !ended(b->unseen[i].what, sizeof(b->unseen[i].what)))
             return false;
     return true;
 }

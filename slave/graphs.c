@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "slave/archive.h"
@@ -33,7 +34,10 @@ void slave_snapshot_free(struct slave_snapshot *s)
 {
     if (!s)
         return;
+    if (s->archive_fd >= 0)
+        close(s->archive_fd);
     free(s->streams);
+    free(s->unseen);
     free(s);
 }
 
@@ -201,7 +205,8 @@ int slave_input_make(const struct slave_snapshot *s, struct slave_input *in,
     if (!slot || !in->streams)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0)
-        rc = slave_archive_map(s->dir, s->archive_bytes, &in->map, err);
+        rc = slave_archive_map(s->dir, s->archive_fd, s->archive_bytes,
+                               &in->map, err);
     for (uint32_t i = 0; rc == 0 && i < slots; i++)
         slot[i] = UINT32_MAX;
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {

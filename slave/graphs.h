@@ -31,10 +31,14 @@ struct slave_snapshot {
     int64_t run_id;
     bool closed;
     struct ips_control control;
+    int archive_fd; /* the file they are in, whatever becomes of its name;
+                       -1: by its name */
     uint64_t archive_bytes;
     uint64_t key; /* equal key, equal input; slave_snapshot_key */
     struct slave_stream_row *streams;
     uint32_t stream_count;
+    struct slave_unseen_row *unseen; /* no part of the key */
+    uint32_t unseen_count;
 };
 uint64_t slave_snapshot_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);

@@ -124,6 +124,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
     struct ips_err err = {0};
     struct ips_segment_header head;
     struct stat st = {0};
+    bool gone = seg->stream && slave_ingest_writer_gone(seg);
     int fd = slave_ingest_fd(d, run, seg, &err);
     int rc = fd < 0 ? fd : slave_poolfs_header(fd, &head, &err);
     slave_ingest_back_off(seg, now_ns, false);
@@ -145,7 +146,17 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc < 0) {
-        slave_ingest_refuse(run, seg, err.msg);
+        /* Anybody may put files into a run of root's; what is no segment, or
+         * not one of the run's user's, is not counted as damage to the run. */
+        bool planted = rc == IPS_E_REFUSED || (fd >= 0 && fstat(fd, &st) == 0 &&
+                                               st.st_uid != geteuid());
+        if (!planted) {
+            slave_ingest_refuse(run, seg, err.msg);
+            return;
+        }
+        ips_log_warn("run %s: %s: %s; left alone", run->row.name, seg->row.file,
+                     err.msg);
+        slave_segment_set_state(seg, SLAVE_SEG_BAD, "not of this run");
         return;
     }
     uint32_t known = run->stream_count;
@@ -164,6 +175,9 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
     }
     if (run->stream_count != known)
         d->version++;
+    if (run->row.control.on_full == IPS_ON_FULL_RING &&
+        !slave_ingest_ring_turn(run, seg, &head, gone))
+        return;
     if (seg->stored) {
         resume(run, seg, &head);
         return;

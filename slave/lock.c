@@ -15,14 +15,14 @@
 int slave_lock_make_pool(const char *pool, struct ips_err *err)
 {
     struct stat st;
-    if (stat(pool, &st) < 0) {
+    if (lstat(pool, &st) < 0) {
         /* A umask may not take root's execute bits: others' programs that are
          * part of a run must get through. */
         mode_t mode = geteuid() == 0 ? 0711 : 0700;
         int rc = ips_path_make(pool, mode, err);
         if (rc < 0)
             return ips_err_wrap(err, "pool");
-        if (chmod(pool, mode) < 0 || stat(pool, &st) < 0)
+        if (chmod(pool, mode) < 0 || lstat(pool, &st) < 0)
             return ips_err_errno(err, "pool %s", pool);
     }
     if (!S_ISDIR(st.st_mode))

@@ -8,7 +8,7 @@
 #include "agent/pool.h"
 #include "slave/pack_model.h"
 
-#define LEVEL 3
+#define LEVEL 1
 /* A column shorter than this shares zstd's tables with the next. */
 #define OWN_TABLES_BYTES 1024u
 #define FRAMES_MAX (SLAVE_PACK_RAW_MAX / 16)

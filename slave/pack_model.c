@@ -43,7 +43,7 @@ static uint32_t hash(uint64_t a, uint64_t b, uint64_t c)
 
 static uint64_t zigzag(uint64_t v)
 {
-    return v << 1 ^ (uint64_t)((int64_t)v >> 63);
+    return v << 1 ^ (0 - (v >> 63));
 }
 
 static uint64_t unzigzag(uint64_t v)
@@ -106,8 +106,10 @@ static void put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
     }
     c->acc |= v << c->acc_bits; /* fewer than 8 were left there */
     c->acc_bits += bits;
-    for (; c->acc_bits >= 8; c->acc_bits -= 8, c->acc >>= 8)
-        b->data[b->len++] = (uint8_t)c->acc;
+    memcpy(b->data + b->len, &c->acc, sizeof(c->acc));
+    b->len += c->acc_bits / 8;
+    c->acc >>= c->acc_bits & ~7u;
+    c->acc_bits &= 7;
 }
 
 static uint64_t get_bits(struct pack_coder *c, unsigned bits)
@@ -118,6 +120,14 @@ static uint64_t get_bits(struct pack_coder *c, unsigned bits)
         low = get_bits(c, 32);
         shift = 32;
         bits -= 32;
+    }
+    struct pack_bytes *b = &c->column[PACK_BITS];
+    if (c->acc_bits < bits && b->len - b->at >= 4) {
+        uint32_t more;
+        memcpy(&more, b->data + b->at, sizeof(more));
+        c->acc |= (uint64_t)more << c->acc_bits;
+        c->acc_bits += 32;
+        b->at += 4;
     }
     for (; c->acc_bits < bits; c->acc_bits += 8)
         c->acc |= (uint64_t)get_byte(c, PACK_BITS) << c->acc_bits;

@@ -145,7 +145,7 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
                        uint64_t t)
 {
     struct ips_rec_sample r;
-    uint32_t places[IPS_REC_MAX_BYTES / 8], stack, row;
+    uint32_t places[IPS_REC_MAX_BYTES / 8], stack = 0, row = 0;
     struct ips_thread_cost *cost = &m->p->threads[m->chain];
     memcpy(&r, data, sizeof(r));
     uint32_t room = (len - (uint32_t)sizeof(r)) / 8;
@@ -208,7 +208,7 @@ static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
                      uint64_t t)
 {
     struct ips_rec_proc r;
-    uint32_t place, row;
+    uint32_t place = 0, row = 0;
     memcpy(&r, data, sizeof(r));
     int rc = ips_codemap_place(&m->p->map, m->image, r.procedure, t, false,
                                &place, m->err);
@@ -241,7 +241,7 @@ static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
 static int take_count(struct making *m, const uint8_t *data, uint64_t t)
 {
     struct ips_rec_count r;
-    uint32_t place, row;
+    uint32_t place = 0, row = 0;
     memcpy(&r, data, sizeof(r));
     int rc = ips_codemap_place(&m->p->map, m->image, r.procedure, t, false,
                                &place, m->err);

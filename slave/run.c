@@ -19,6 +19,8 @@
 #define QUIET_NS (100 * SLAVE_MS_NS)
 #define EMPTY_NS (10 * SLAVE_SECOND_NS)
 #define CLOSE_TRY_NS (50 * SLAVE_MS_NS)
+/* An archive that takes more is packed again before the run is closed. */
+#define REPACK_EVENT_BYTES 8u
 
 void slave_run_touch(struct slave_run *run)
 {
@@ -267,6 +269,7 @@ static int restore_run(const struct slave_run_row *row, void *arg)
     if (!run)
         return ips_err_set(r->err, IPS_E_NO_MEMORY, "out of memory");
     run->row = *row;
+    slave_repack_recover(run->dir, row->archive_bytes);
     return 0;
 }
 
@@ -371,6 +374,7 @@ void slave_run_free(struct slave_drain *d, struct slave_run *run)
 {
     slave_watch_forget(d, run);
     free_parts(d, run);
+    slave_repack_free(run->repack);
     slave_archive_close(&run->archive);
     if (run->dirfd >= 0)
         close(run->dirfd);
@@ -388,7 +392,8 @@ static bool all_over(const struct slave_run *run)
     return !run->dirty;
 }
 
-/* Everything in the directory but directories, then the directory. */
+/* Everything in the directory but directories with something in them, then the
+ * directory. */
 static void remove_directory(struct slave_drain *d, struct slave_run *run)
 {
     int fd = dup(run->dirfd);
@@ -398,7 +403,8 @@ static void remove_directory(struct slave_drain *d, struct slave_run *run)
         rewinddir(dir);
         while ((e = readdir(dir)))
             if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-                (void)unlinkat(run->dirfd, e->d_name, 0);
+                (void)(unlinkat(run->dirfd, e->d_name, 0) == 0 ||
+                       unlinkat(run->dirfd, e->d_name, AT_REMOVEDIR) == 0);
         closedir(dir);
     } else if (fd >= 0) {
         close(fd);
@@ -419,6 +425,8 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
     struct slave_run_row row = run->row;
     row.closed = true;
     row.closed_real_ns = slave_real_ns();
+    if (run->repack)
+        row.archive_bytes = slave_repack_length(run->repack);
     int rc = slave_archive_sync(&run->archive, &err);
     if (rc == 0)
         rc = slave_store_begin(d->store, &err);
@@ -436,6 +444,11 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
         return;
     }
     run->row = row;
+    if (run->repack && slave_repack_take(run->repack, &run->archive, &err) < 0)
+        ips_log_error("run %s: %s: it cannot be read before the slave is "
+                      "started again",
+                      row.name, err.msg);
+    run->repack = NULL;
     remove_directory(d, run);
     slave_watch_forget(d, run);
     free_parts(d, run);
@@ -450,6 +463,33 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
                  (unsigned long long)row.archive_bytes);
 }
 
+/* False while the archive is still being packed again. */
+static bool repacked(struct slave_drain *d, struct slave_run *run)
+{
+    struct ips_err err = {0};
+    struct slave_archive *a = &run->archive;
+    if (!run->repack && (a->length <= run->row.events * REPACK_EVENT_BYTES ||
+                         run->repack_tried == a->length))
+        return true;
+    run->repack_tried = a->length;
+    if (!run->repack)
+        run->repack = slave_repack_new(a, run->dir, &err);
+    int rc = err.code;
+    if (rc == 0)
+        rc = slave_repack_step(run->repack, a, d->pack,
+                               run->row.control.clock.mult_q32, &err);
+    if (rc == 0)
+        return false;
+    if (rc < 0 && rc != IPS_E_BUSY)
+        ips_log_warn("run %s: its archive stays as it is: %s", run->row.name,
+                     err.msg);
+    if (rc < 0 || slave_repack_length(run->repack) >= a->length) {
+        slave_repack_free(run->repack);
+        run->repack = NULL;
+    }
+    return rc != IPS_E_BUSY;
+}
+
 void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns)
 {
@@ -457,11 +497,16 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         ips_sub_sat(now_ns, run->changed_ns) < QUIET_NS || !all_over(run))
         return;
     run->next_close_ns = now_ns + CLOSE_TRY_NS;
-    if (!run->streams && ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
+    if (run->stream_count == 0 &&
+        ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
     if (slave_live_environment(d, run->row.name)) {
         /* A process of the run that has not spoken yet, or never will. */
         run->next_close_ns = now_ns + SLAVE_SECOND_NS / 2;
+        return;
+    }
+    if (!repacked(d, run)) {
+        run->next_close_ns = now_ns;
         return;
     }
     int lock = openat(d->pool_fd, IPS_POOL_LOCK,

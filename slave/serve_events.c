@@ -4,7 +4,6 @@
  * events it stands for: a receive the receive-call and the receive, a wait the
  * block and the resume.
  */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +11,13 @@
 #include "agent/pool.h"
 #include "proto/message.h"
 #include "slave/chain_index.h"
+#include "slave/chan_text.h"
+#include "slave/event_sites.h"
 #include "slave/slave.h"
 
 #define PIECE_ROWS 4096u
+#define PIECE_ROWS_SITES 2048u /* rows are longer with places */
+#define PIECE_ROWS_STACKS 128u
 
 struct event_row {
     Ips__EventRow row;
@@ -51,7 +54,10 @@ struct events_job {
     size_t at_byte;
     struct event_row *rows;
     Ips__EventRow **ptrs;
-    uint32_t row_count;
+    uint32_t row_count, piece_rows;
+    struct slave_sites sites;
+    struct event_row *last; /* of the record before, NULL: not shown */
+    uint64_t last_t;        /* its stamp */
     Ips__EventsAnswer answer;
 };
 
@@ -66,6 +72,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     if (j->graph)
         slave_graphs_put(graphs, j->graph);
     slave_snapshot_free(j->snap);
+    slave_sites_release(&j->sites);
     slave_archive_unmap(&j->map);
     free(j->place);
     free(j->frames);
@@ -76,53 +83,6 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
 }
 
 /* ---- names ---- */
-
-static void put_address(char *out, size_t len, const struct ips_addr *a)
-{
-    char text[INET6_ADDRSTRLEN] = "?";
-    static const uint8_t mapped[12] = {0, 0, 0, 0, 0,    0,
-                                       0, 0, 0, 0, 0xff, 0xff};
-    if (memcmp(a->addr, mapped, sizeof(mapped)) == 0) {
-        inet_ntop(AF_INET, a->addr + 12, text, sizeof(text));
-        snprintf(out, len, "%s:%u", text, a->port);
-    } else {
-        inet_ntop(AF_INET6, a->addr, text, sizeof(text));
-        snprintf(out, len, "[%s]:%u", text, a->port);
-    }
-}
-
-static void put_channel(char *out, size_t len, const struct ips_rec_chan *c)
-{
-    char local[56], remote[56];
-    put_address(local, sizeof(local), &c->local);
-    put_address(remote, sizeof(remote), &c->remote);
-    switch (c->kind) {
-    case IPS_CHAN_PIPE:
-        snprintf(out, len, "pipe %llu:%llu", (unsigned long long)c->dev,
-                 (unsigned long long)c->ino);
-        break;
-    case IPS_CHAN_UNIX:
-    case IPS_CHAN_UNIX_DGRAM:
-    case IPS_CHAN_UNIX_LISTEN:
-        snprintf(out, len, "unix %llu-%llu", (unsigned long long)c->ino,
-                 (unsigned long long)c->peer_ino);
-        break;
-    case IPS_CHAN_TCP:
-        snprintf(out, len, "tcp %s-%s", local, remote);
-        break;
-    case IPS_CHAN_TCP_LISTEN:
-        snprintf(out, len, "tcp %s", local);
-        break;
-    case IPS_CHAN_UDP:
-        snprintf(out, len, "udp %s-%s", local, remote);
-        break;
-    case IPS_CHAN_USER:
-        snprintf(out, len, "user %016llx", (unsigned long long)c->name_hash);
-        break;
-    default: /* a byte from a file: other versions may know more */
-        snprintf(out, len, "channel kind %u", c->kind);
-    }
-}
 
 static int by_channel(const void *a, const void *b)
 {
@@ -142,7 +102,7 @@ static void channel_text(const struct events_job *j, uint32_t stream,
     const struct channel_place *c =
         bsearch(&key, j->channels, j->channel_count, sizeof(key), by_channel);
     if (c)
-        put_channel(out, len, c->rec);
+        slave_chan_text(out, len, c->rec);
     else
         snprintf(out, len, "#%u", id);
 }
@@ -271,7 +231,8 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
     }
     if (rc == 0) {
         find_images(j);
-        rc = slave_archive_map(s->dir, s->archive_bytes, &j->map, &j->job.err);
+        rc = slave_archive_map(s->dir, s->archive_fd, s->archive_bytes, &j->map,
+                               &j->job.err);
     }
     if (rc == 0)
         rc = index_frames(j, slot, slots);
@@ -283,7 +244,7 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
         qsort(j->place, s->stream_count, sizeof(*j->place), by_place);
     if (j->channel_count)
         qsort(j->channels, j->channel_count, sizeof(*j->channels), by_channel);
-    return 0;
+    return slave_sites_begin(&j->sites, j->graph, &j->job.err);
 }
 
 /* ---- rows ---- */
@@ -330,6 +291,16 @@ static const char *op_name(uint16_t op)
                                                             : "unknown";
 }
 
+static void note_site(struct events_job *j, struct event_row *r,
+                      const struct stream_place *p, uint64_t site,
+                      uint64_t t_ns)
+{
+    const struct ips_segment_header *h =
+        &j->graph->snap->streams[p->stream].head;
+    if (slave_sites_site(&j->sites, &r->row, h, site, t_ns, &j->job.err) == 0)
+        j->last = r;
+}
+
 static void io_row(struct events_job *j, const struct stream_place *p,
                    const struct ips_rec_io *io, const char *type, bool second,
                    uint64_t t_ns)
@@ -345,7 +316,11 @@ static void io_row(struct events_job *j, const struct stream_place *p,
         snprintf(r->detail, sizeof(r->detail), "%s: %s", op_name(io->op),
                  strerrorname_np(io->err) ? strerrorname_np(io->err) : "?");
     else
-        snprintf(r->detail, sizeof(r->detail), "%s", op_name(io->op));
+        snprintf(r->detail, sizeof(r->detail), "%s%s", op_name(io->op),
+                 ips_rec_flags(&io->h) & IPS_REC_F_SUM
+                     ? ", with those before that were overwritten"
+                     : "");
+    note_site(j, r, p, io->site, t_ns);
 }
 
 static uint64_t stamp_ns(const struct ips_segment_header *h,
@@ -374,6 +349,7 @@ static void plain(struct events_job *j, const struct stream_place *p,
         return;
     channel_text(j, p->stream, channel, r->channel, sizeof(r->channel));
     snprintf(r->detail, sizeof(r->detail), "%s", detail);
+    j->last = r;
 }
 
 static const char *lost_name(uint32_t cause)
@@ -418,6 +394,7 @@ static void sync_row(struct events_job *j, const struct stream_place *p,
     const char *err = s->err ? strerrorname_np((int)s->err) : NULL;
     snprintf(r->detail, sizeof(r->detail), "%s%s%s", name, s->err ? ": " : "",
              s->err ? (err ? err : "?") : "");
+    note_site(j, r, p, s->site, t_ns);
 }
 
 static void process_events(struct events_job *j, const struct stream_place *p,
@@ -473,6 +450,15 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         &j->graph->snap->streams[p->stream].head;
     char detail[128] = "";
     uint64_t t = stamp_ns(h, rec, rec->t);
+    if (ips_rec_type(rec) == IPS_REC_STACK) {
+        if (j->last && j->last_t == rec->t &&
+            slave_sites_stack(&j->sites, &j->last->row, h, (const uint8_t *)rec,
+                              (rec->word >> 8 & 0xffu) * 8, t, &j->job.err) < 0)
+            j->last = NULL;
+        return;
+    }
+    j->last = NULL;
+    j->last_t = rec->t;
     switch (ips_rec_type(rec)) {
     case IPS_REC_SEND:
         interval(j, p, h, AS(ips_rec_io), "send", NULL);
@@ -511,7 +497,8 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         break;
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
-        snprintf(detail, sizeof(detail), "%u", rec->a);
+        snprintf(detail, sizeof(detail), "0x%llx",
+                 (unsigned long long)AS(ips_rec_proc)->procedure);
         plain(j, p, ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit", t,
               AS(ips_rec_proc)->cpu, 0, detail);
         break;
@@ -519,6 +506,15 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         sync_row(j, p, AS(ips_rec_sync), "acquire-call", false, t);
         sync_row(j, p, AS(ips_rec_sync), "acquire", true,
                  stamp_ns(h, rec, AS(ips_rec_sync)->t_ret));
+        break;
+    case IPS_REC_KILL:
+    case IPS_REC_SIGNAL:
+        snprintf(detail, sizeof(detail), "signal %u %s %d", rec->a,
+                 ips_rec_type(rec) == IPS_REC_KILL ? "to" : "from",
+                 AS(ips_rec_signal)->tid ? AS(ips_rec_signal)->tid
+                                         : AS(ips_rec_signal)->pid);
+        plain(j, p, ips_rec_type(rec) == IPS_REC_KILL ? "kill" : "signal", t,
+              AS(ips_rec_signal)->cpu, 0, detail);
         break;
     case IPS_REC_RELEASE:
         sync_row(j, p, AS(ips_rec_sync), "release", false, t);
@@ -544,12 +540,14 @@ static bool fill(struct events_job *j)
         const struct slave_frame *f = j->frames[p->first + j->at_frame];
         const uint8_t *data = (const uint8_t *)(f + 1);
         while (j->at_byte < f->bytes) {
-            if (j->row_count >= PIECE_ROWS)
-                return true;
-            if (j->limit && j->sent >= j->limit)
-                return false;
             const struct ips_rec_head *rec =
                 (const struct ips_rec_head *)(const void *)(data + j->at_byte);
+            if (ips_rec_type(rec) != IPS_REC_STACK) { /* not with the last */
+                if (j->row_count >= j->piece_rows)
+                    return true;
+                if (j->limit && j->sent >= j->limit)
+                    return false;
+            }
             record_events(j, p, rec);
             j->at_byte += (size_t)(rec->word >> 8 & 0xffu) * 8;
         }
@@ -567,7 +565,14 @@ static void step(struct slave_job *job, struct slave_graphs *gs)
         return;
     }
     j->row_count = 0;
+    j->last = NULL;
+    slave_sites_clear(&j->sites);
     job->finished = !fill(j);
+    if (job->err.code ||
+        slave_sites_name(&j->sites, gs, j->graph, &job->err) < 0) {
+        slave_job_fail(job);
+        return;
+    }
     ips__events_answer__init(&j->answer);
     j->answer.events = j->ptrs;
     j->answer.n_events = j->row_count;
@@ -591,6 +596,11 @@ struct slave_job *slave_events_job(const Ips__Request *request,
     j->from_ns = ask->from_ns;
     j->to_ns = ask->to_ns;
     j->limit = ask->limit;
+    j->sites.sites = ask->sites;
+    j->sites.stacks = ask->stacks;
+    j->piece_rows = ask->stacks  ? PIECE_ROWS_STACKS
+                    : ask->sites ? PIECE_ROWS_SITES
+                                 : PIECE_ROWS;
     j->job.id = request->id;
     j->job.credit = ask->window ? ask->window : UINT64_MAX;
     j->job.step = step;

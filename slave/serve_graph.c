@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "slave/serve_graph.h"
+#include "slave/unseen.h"
 
 static void release(struct slave_job *job, struct slave_graphs *graphs)
 {
@@ -28,6 +29,10 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     free(j->columns);
     free(j->ns);
     free(j->user);
+    free(j->unseen);
+    for (uint32_t i = 0; i < j->line_count; i++)
+        free(j->lines[i]);
+    free(j->lines);
     if (j->state)
         ips__run_state__free_unpacked(j->state, NULL);
     ips__envelope__free_unpacked(j->ask, NULL);
@@ -91,8 +96,24 @@ int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
 
 /* ---- sync ---- */
 
-static char unseen_note[] = "shared memory between processes, raw futexes and "
-                            "runtimes with schedulers of their own";
+static char unseen_note[] =
+    "raw futexes and runtimes with schedulers of their own; io_uring, kernel "
+    "AIO and shared memory of processes that lived less than a second";
+
+static bool sync_unseen(struct slave_graph_ask *j, Ips__SyncAnswer *a)
+{
+    const struct slave_graph *g = j->graph;
+    j->line_count = slave_unseen_text(&g->b, g->snap->control.machine,
+                                      j->unseen, j->unseen_rows, &j->lines);
+    char **more = realloc(j->lines, (j->line_count + 1) * sizeof(*more));
+    if (!more)
+        return false;
+    j->lines = more;
+    j->lines[j->line_count] = unseen_note;
+    a->unseen = j->lines;
+    a->n_unseen = j->line_count + 1;
+    return true;
+}
 
 static bool sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
 {
@@ -117,7 +138,12 @@ static bool sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
 static void step_sync(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
-    static char *unseen[] = {unseen_note};
+    if (j->snap && !j->unseen) {
+        j->unseen = j->snap->unseen;
+        j->unseen_rows = j->snap->unseen_count;
+        j->snap->unseen = NULL;
+        j->snap->unseen_count = 0;
+    }
     if (slave_graph_newest(j, gs) < 0) {
         slave_job_fail(job);
         return;
@@ -145,11 +171,9 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     for (uint32_t i = 0; i < b->proc_count; i++)
         a->cpu_ns = ips_add_sat(a->cpu_ns, b->procs[i].cpu_ns);
     a->unattributed_cpu_ns = b->counts.unattributed_ns;
-    a->unseen = unseen;
-    a->n_unseen = 1;
     a->goal_elapsed_ns = b->goal_elapsed_ns;
     a->cores = c->cpus;
-    if (!sync_untraced(j, a)) {
+    if (!sync_untraced(j, a) || !sync_unseen(j, a)) {
         slave_job_fail(job);
         return;
     }

@@ -41,6 +41,10 @@ struct slave_graph_ask {
     uint32_t *columns; /* expand: kind, xkind, chain, from, to, part */
     uint64_t *ns;
     struct proc_answer *procs; /* procedures: serve_procs.c */
+    struct slave_unseen_row *unseen; /* sync: of the snapshot */
+    uint32_t unseen_rows;
+    char **lines; /* sync: what is unseen, in words */
+    uint32_t line_count;
 };
 
 static inline const Ips__Request *

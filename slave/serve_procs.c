@@ -5,7 +5,7 @@
 #include "slave/proc_table.h"
 #include "slave/serve_graph.h"
 
-#define PIECE_ROWS 4096u
+#define PIECE_ROWS 2048u /* of at most 2.6 KB */
 
 struct proc_answer {
     struct slave_proc_table t;

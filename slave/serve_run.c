@@ -201,6 +201,20 @@ static int collect_stream(const struct slave_stream_row *row, void *arg)
     return 0;
 }
 
+static int collect_unseen(const struct slave_unseen_row *row, void *arg)
+{
+    struct slave_snapshot *snap = arg;
+    if (snap->unseen_count % 64 == 0) {
+        void *fresh = realloc(snap->unseen, (snap->unseen_count + 64) *
+                                                sizeof(*snap->unseen));
+        if (!fresh)
+            return IPS_E_NO_MEMORY;
+        snap->unseen = fresh;
+    }
+    snap->unseen[snap->unseen_count++] = *row;
+    return 0;
+}
+
 /* What is committed of the run. NULL with *err set. */
 static struct slave_snapshot *snapshot(struct slave *s, struct slave_run *run,
                                        struct ips_err *err)
@@ -216,8 +230,12 @@ static struct slave_snapshot *snapshot(struct slave *s, struct slave_run *run,
     c.snap->closed = run->row.closed;
     c.snap->control = run->row.control;
     c.snap->archive_bytes = run->row.archive_bytes;
+    c.snap->archive_fd = slave_archive_fd(run->dir);
     int rc = slave_store_streams(s->drain.store, run->row.id, collect_stream,
                                  &c, err);
+    if (rc == 0)
+        rc = slave_store_unseen(s->drain.store, run->row.id, collect_unseen,
+                                c.snap, err);
     if (rc < 0) {
         if (rc == IPS_E_NO_MEMORY)
             ips_err_set(err, rc, "out of memory");

@@ -15,6 +15,10 @@ static char *const wait_names[IPS_WAIT_COUNT] = {
     [IPS_WAIT_RESOLVE] = (char[]){"resolve"},
     [IPS_WAIT_OTHER] = (char[]){"other"},
     [IPS_WAIT_LOCK] = (char[]){"lock"},
+    [IPS_WAIT_DISK] = (char[]){"disk"},
+    [IPS_WAIT_FILE_LOCK] = (char[]){"file lock"},
+    [IPS_WAIT_TERMINAL] = (char[]){"terminal"},
+    [IPS_WAIT_SPIN] = (char[]){"spin"},
 };
 
 static void process_row(Ips__ProcessRow *r, const struct ips_built *b,

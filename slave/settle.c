@@ -34,6 +34,44 @@ static void remove_segment(struct slave_drain *d, struct slave_run *run,
     seg->drop_row = seg->stored;
 }
 
+bool slave_ingest_ring_turn(struct slave_run *run, struct slave_segment *seg,
+                            const struct ips_segment_header *head, bool gone)
+{
+    struct slave_stream *st = seg->stream;
+    uint32_t upto = 0;
+    bool any = false;
+    if (!gone && !head->abandoned)
+        return false;
+    seg->final = true;
+    seg->row.seq = head->seq;
+    seg->digest =
+        head->flags & IPS_SEGMENT_DIGEST && head->state != IPS_SEGMENT_DRAINED;
+    seg->next_poll_ns = 0;
+    for (struct slave_segment *s = run->segments; s; s = s->next) {
+        if (s->stream != st)
+            continue;
+        if (s->state == SLAVE_SEG_NEW && !s->final)
+            return false;
+        if (s->digest && (!any || s->row.seq > upto)) {
+            upto = s->row.seq;
+            any = true;
+        }
+    }
+    if (seg->stored)
+        return true;
+    bool covered =
+        any && (seg->row.seq < upto || (seg->row.seq == upto && !seg->digest));
+    if (covered || head->state == IPS_SEGMENT_DRAINED) {
+        slave_segment_set_state(seg, SLAVE_SEG_DRAINED, "in the ring's digest");
+        return false;
+    }
+    if (any && st->row.next_seq < upto) {
+        slave_stream_touch(st);
+        st->row.next_seq = upto;
+    }
+    return true;
+}
+
 static void settle_done(struct slave_drain *d, struct slave_run *run,
                         struct slave_segment *seg, uint64_t now_ns)
 {

@@ -48,7 +48,10 @@ static const char schema[] =
     "CREATE INDEX IF NOT EXISTS procedure_run ON procedure(run, process);"
     "CREATE TABLE IF NOT EXISTS symbol(id INTEGER PRIMARY KEY,"
     " module TEXT NOT NULL, address INTEGER NOT NULL, grade INTEGER NOT NULL,"
-    " text TEXT NOT NULL, UNIQUE(module, address));";
+    " text TEXT NOT NULL, UNIQUE(module, address));"
+    "CREATE TABLE IF NOT EXISTS unseen(run INTEGER, kind INTEGER,"
+    " pid INTEGER, dev INTEGER, ino INTEGER, writes INTEGER, path TEXT,"
+    " PRIMARY KEY(run, kind, pid, dev, ino, writes)) WITHOUT ROWID;";
 
 static const char *const statements[SLAVE_STMT_COUNT] = {
     [SLAVE_STMT_BEGIN] = "BEGIN IMMEDIATE",
@@ -94,6 +97,11 @@ static const char *const statements[SLAVE_STMT_COUNT] = {
         "INSERT OR REPLACE INTO symbol(module, address, grade, text)"
         " VALUES(?,?,?,?)",
     [SLAVE_STMT_TRIM_SYMBOL] = "DELETE FROM symbol WHERE id<=?",
+    [SLAVE_STMT_PUT_UNSEEN] =
+        "INSERT OR IGNORE INTO unseen VALUES(?,?,?,?,?,?,?)",
+    [SLAVE_STMT_UNSEEN] = "SELECT kind, pid, dev, ino, writes, path FROM unseen"
+                          " WHERE run=? ORDER BY kind, dev, ino, pid"
+                          " LIMIT 4096",
 };
 
 #define LOST_TEXT_BYTES (21 * IPS_LOST_COUNT + 1)
@@ -321,9 +329,9 @@ int slave_store_clear(struct slave_store *s, int64_t run,
 int slave_store_drop_run(struct slave_store *s, int64_t run,
                          struct ips_err *err)
 {
-    static const char *const tables[] = {"process", "thread",    "channel",
-                                         "traffic", "procedure", "segment",
-                                         "stream",  "run",       NULL};
+    static const char *const tables[] = {
+        "process", "thread", "channel", "traffic", "procedure",
+        "segment", "stream", "unseen",  "run",     NULL};
     int rc = slave_store_begin(s, err);
     if (rc == 0)
         rc = slave_store_clear(s, run, tables, err);
@@ -428,4 +436,42 @@ int slave_store_segments(struct slave_store *s, int64_t run,
         rc = each(&row, arg);
     }
     return end_walk(s, SLAVE_STMT_SEGMENTS, rc ? SQLITE_DONE : step, rc, err);
+}
+
+int slave_store_put_unseen(struct slave_store *s, int64_t run,
+                           const struct slave_unseen_row *row,
+                           struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_UNSEEN];
+    (void)sqlite3_bind_int64(q, 1, run);
+    slave_bind_u64(q, 2, row->kind);
+    slave_bind_u64(q, 3, row->pid);
+    slave_bind_u64(q, 4, row->dev);
+    slave_bind_u64(q, 5, row->ino);
+    slave_bind_u64(q, 6, row->writes);
+    slave_bind_text(q, 7, row->path);
+    return slave_store_step(s, SLAVE_STMT_PUT_UNSEEN, err);
+}
+
+int slave_store_unseen(struct slave_store *s, int64_t run,
+                       int (*each)(const struct slave_unseen_row *row,
+                                   void *arg),
+                       void *arg, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_UNSEEN];
+    int rc = 0, step;
+    (void)sqlite3_bind_int64(q, 1, run);
+    while (rc == 0 && (step = sqlite3_step(q)) == SQLITE_ROW) {
+        struct slave_unseen_row row = {
+            .kind = (uint8_t)sqlite3_column_int(q, 0),
+            .pid = (uint32_t)sqlite3_column_int64(q, 1),
+            .dev = slave_col_u64(q, 2),
+            .ino = slave_col_u64(q, 3),
+            .writes = sqlite3_column_int(q, 4) != 0};
+        const unsigned char *path = sqlite3_column_text(q, 5);
+        snprintf(row.path, sizeof(row.path), "%s",
+                 path ? (const char *)path : "");
+        rc = each(&row, arg);
+    }
+    return end_walk(s, SLAVE_STMT_UNSEEN, rc ? SQLITE_DONE : step, rc, err);
 }

@@ -7,6 +7,7 @@
  *  stream(run, number, ...) one row a stream: its first segment's header, how
  *                           far it has come, what it lost
  *  segment(run, file, ...)  cursors: file, seq and the offset ingested so far
+ *  unseen(run, kind, ...)   what was found that leaves no record (unseen.h)
  *  process(run, idx, ...)   \
  *  thread(run, chain, ...)   | IRT of the last build of the run
  *  channel(run, idx, ...)    |
@@ -78,6 +79,19 @@ struct slave_segment_row {
     uint64_t lost[IPS_LOST_COUNT]; /* of this seq, already in the stream's */
 };
 
+enum slave_unseen_kind {
+    SLAVE_UNSEEN_URING = 1,
+    SLAVE_UNSEEN_AIO = 2,
+    SLAVE_UNSEEN_SHARED = 3, /* memory: dev, ino, path; writes */
+};
+struct slave_unseen_row { /* unseen.h */
+    uint8_t kind;         /* enum slave_unseen_kind */
+    bool writes;
+    uint32_t pid;
+    uint64_t dev, ino;
+    char path[104];
+};
+
 int slave_store_open(const char *path, struct slave_store **out,
                      struct ips_err *err) IPS_MUST_USE;
 void slave_store_close(struct slave_store *s);
@@ -138,6 +152,14 @@ struct slave_procedure_row { /* of one process; texts need no end: lengths */
 int slave_store_put_procedures(struct slave_store *s, int64_t run,
                                const struct slave_procedure_row *rows,
                                size_t count, struct ips_err *err) IPS_MUST_USE;
+/* Insert if it is new, in a transaction of its own. */
+int slave_store_put_unseen(struct slave_store *s, int64_t run,
+                           const struct slave_unseen_row *row,
+                           struct ips_err *err) IPS_MUST_USE;
+int slave_store_unseen(struct slave_store *s, int64_t run,
+                       int (*each)(const struct slave_unseen_row *row,
+                                   void *arg),
+                       void *arg, struct ips_err *err) IPS_MUST_USE;
 
 struct ips_built;
 /* Replaces the run's IRT by that of a build, in a transaction of its own.

@@ -15,9 +15,9 @@
  * limits of CPU and memory, and what it says is checked. It may crash, hang or
  * lie about names; the slave goes on with "module+0xoffset".
  *
- * Files: symbols_elf.c reads files (in the helper), symbols_ask.c runs the
- * helper, symbols.c keeps what is known in SQLite, so that a later answer needs
- * the binary no more. Thread: the worker's.
+ * Files: symbols_file.c finds and symbols_elf.c reads files (in the helper),
+ * symbols_ask.c runs the helper, symbols.c keeps what is known in SQLite, so
+ * that a later answer needs the binary no more. Thread: the worker's.
  */
 #ifndef IPS_SLAVE_SYMBOLS_H
 #define IPS_SLAVE_SYMBOLS_H

@@ -4,43 +4,27 @@
  * and perf rely on, in every distribution, and neither loads plugins nor asks
  * the network (libdwfl's debuginfod is not used).
  *
- * Debug information is looked for in the file itself, then by build id in
- * DEBUG_ROOT/.build-id/xx/yyy.debug, then by .gnu_debuglink beside the file,
- * in .debug beside it and in DEBUG_ROOT/its directory.
- *
  * In the helper process alone: a hostile file may crash it.
  */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <elfutils/libdwelf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <libiberty/demangle.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/paths.h"
-#include "slave/symbols.h"
+#include "slave/symbols_file.h"
 
-#define FILE_MAX_BYTES ((off_t)8 << 30)
 #define SYMBOLS_MAX 20000000u
 #define RANGES_MAX 20000000u
 #define TEXT_MAX 65536u
 
-struct object { /* an open ELF file */
-    int fd;
-    Elf *elf;
-    Dwarf *dwarf;
-    struct stat st;
-};
-
 struct symbol {
-    uint64_t start, size;
+    uint64_t start, size; /* of one without a size: to its section's end */
     const char *name;
     uint8_t rank; /* better ones are greater */
+    bool open;    /* it had no size: the next symbol ends it */
 };
 
 struct range { /* code of a compilation unit */
@@ -50,182 +34,16 @@ struct range { /* code of a compilation unit */
 
 struct reader {
     const struct slave_symbol_ask *ask;
-    struct object main, debug;
+    struct symbol_file main, debug;
     struct symbol *symbols;
     size_t symbol_count, symbol_room;
     struct range *ranges;
     size_t range_count, range_room;
     Dwarf_CFI *cfi;
+    const uint8_t *starts; /* of .eh_frame_hdr: pairs of 32-bit offsets */
+    size_t start_count;
+    uint64_t starts_base; /* what they are relative to */
 };
-
-/* ---- files ---- */
-
-static void object_close(struct object *o)
-{
-    if (o->dwarf)
-        dwarf_end(o->dwarf);
-    if (o->elf)
-        elf_end(o->elf);
-    if (o->fd >= 0)
-        close(o->fd);
-    *o = (struct object){.fd = -1};
-}
-
-/* The file as ELF; a name that is no regular file (a FIFO, a device) is not
- * waited for. */
-static int object_open(struct object *o, const char *path, struct ips_err *err)
-{
-    *o = (struct object){.fd = -1};
-    o->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (o->fd < 0 || fstat(o->fd, &o->st) < 0) {
-        ips_err_errno(err, "%s", path);
-        object_close(o);
-        return IPS_E_NOT_FOUND;
-    }
-    if (!S_ISREG(o->st.st_mode) || o->st.st_size > FILE_MAX_BYTES) {
-        object_close(o);
-        return ips_err_set(err, IPS_E_LIMIT, "%s: no file, or too large", path);
-    }
-    o->elf = elf_begin(o->fd, ELF_C_READ_MMAP_PRIVATE, NULL);
-    if (!o->elf || elf_kind(o->elf) != ELF_K_ELF) {
-        object_close(o);
-        return ips_err_set(err, IPS_E_CORRUPT, "%s: no ELF file", path);
-    }
-    return 0;
-}
-
-static bool build_id_is(const struct object *o, const uint8_t *id, size_t len)
-{
-    const void *own = NULL;
-    ssize_t n = dwelf_elf_gnu_build_id(o->elf, &own);
-    return n > 0 && own && (size_t)n >= len && memcmp(own, id, len) == 0;
-}
-
-/* The kernel's own code in every process: this one's is the same. */
-static int vdso_open(struct object *o, struct ips_err *err)
-{
-    unsigned long start, end;
-    char line[256];
-    bool found = false;
-    FILE *f = fopen("/proc/self/maps", "re");
-    *o = (struct object){.fd = -1};
-    while (f && !found && fgets(line, sizeof(line), f))
-        found = strstr(line, "[vdso]") &&
-                sscanf(line, "%lx-%lx", &start, &end) == 2;
-    if (f)
-        fclose(f);
-    if (!found)
-        return ips_err_set(err, IPS_E_NOT_FOUND, "no vdso here");
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr): an address from a text */
-    o->elf = elf_memory((char *)start, end - start);
-    return o->elf ? 0
-                  : ips_err_set(err, IPS_E_CORRUPT, "the vdso is no ELF file");
-}
-
-static int main_open(struct reader *r, struct ips_err *err)
-{
-    const struct slave_symbol_ask *a = r->ask;
-    int rc = strcmp(a->path, "[vdso]") == 0 ? vdso_open(&r->main, err)
-             : a->path[0] == '/'
-                 ? object_open(&r->main, a->path, err)
-                 : ips_err_set(err, IPS_E_NOT_FOUND, "%s: no file", a->path);
-    if (rc < 0)
-        return rc;
-    uint64_t changed = (uint64_t)r->main.st.st_mtim.tv_sec * 1000000000u +
-                       (uint64_t)r->main.st.st_mtim.tv_nsec;
-    bool same = a->build_id_bytes
-                    ? build_id_is(&r->main, a->build_id, a->build_id_bytes)
-                    : !a->not_after_real_ns || changed <= a->not_after_real_ns;
-    if (!same)
-        return ips_err_set(err, IPS_E_NOT_FOUND,
-                           "%s was replaced since the run", a->path);
-    return 0;
-}
-
-/* ---- separate debug information ---- */
-
-static bool has_section(const struct object *o, const char *name)
-{
-    size_t names;
-    if (!o->elf || elf_getshdrstrndx(o->elf, &names) < 0)
-        return false;
-    for (Elf_Scn *s = NULL; (s = elf_nextscn(o->elf, s));) {
-        GElf_Shdr h;
-        const char *own =
-            gelf_getshdr(s, &h) ? elf_strptr(o->elf, names, h.sh_name) : NULL;
-        if (own && strcmp(own, name) == 0 && h.sh_type != SHT_NOBITS)
-            return true;
-    }
-    return false;
-}
-
-/* The checksum that .gnu_debuglink holds (CRC-32 of the whole file). */
-static uint32_t file_crc(int fd)
-{
-    uint8_t buf[16384];
-    uint32_t crc = ~0u;
-    off_t at = 0;
-    ssize_t n;
-    while ((n = pread(fd, buf, sizeof(buf), at)) > 0) {
-        for (ssize_t i = 0; i < n; i++) {
-            crc ^= buf[i];
-            for (int k = 0; k < 8; k++)
-                crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-        }
-        at += n;
-    }
-    return ~crc;
-}
-
-/* By its build id where the module has one, else by the link's checksum. */
-static bool try_debug(struct reader *r, const char *path, const uint32_t *crc)
-{
-    const void *id = NULL;
-    ssize_t len = dwelf_elf_gnu_build_id(r->main.elf, &id);
-    if (object_open(&r->debug, path, NULL) < 0)
-        return false;
-    bool same = r->main.fd < 0 || r->debug.st.st_ino != r->main.st.st_ino ||
-                r->debug.st.st_dev != r->main.st.st_dev;
-    if (len > 0)
-        same = same && build_id_is(&r->debug, id, (size_t)len);
-    else
-        same = same && crc && file_crc(r->debug.fd) == *crc;
-    if (!same)
-        object_close(&r->debug);
-    return same;
-}
-
-static void find_debug(struct reader *r)
-{
-    char path[IPS_PATH_BYTES], dir[IPS_PATH_BYTES];
-    const void *id = NULL;
-    ssize_t len = dwelf_elf_gnu_build_id(r->main.elf, &id);
-    if (len > 1 && len <= 64) {
-        int n = snprintf(path, sizeof(path), "%s/.build-id/%02x/",
-                         r->ask->debug_root, ((const uint8_t *)id)[0]);
-        for (ssize_t i = 1; i < len && n < (int)sizeof(path); i++)
-            n += snprintf(path + n, sizeof(path) - (size_t)n, "%02x",
-                          ((const uint8_t *)id)[i]);
-        if (n < (int)sizeof(path))
-            snprintf(path + n, sizeof(path) - (size_t)n, ".debug");
-        if (try_debug(r, path, NULL))
-            return;
-    }
-    GElf_Word crc = 0;
-    const char *link = dwelf_elf_gnu_debuglink(r->main.elf, &crc);
-    if (!link || strchr(link, '/') || r->ask->path[0] != '/')
-        return;
-    snprintf(dir, sizeof(dir), "%s", r->ask->path);
-    *strrchr(dir, '/') = '\0';
-    const char *const places[3][2] = {
-        {"", ""}, {"", "/.debug"}, {r->ask->debug_root, ""}};
-    for (int i = 0; i < 3; i++) {
-        int n = snprintf(path, sizeof(path), "%s%s%s/%s", places[i][0], dir,
-                         places[i][1], link);
-        if (n > 0 && n < (int)sizeof(path) && try_debug(r, path, &crc))
-            return;
-    }
-}
 
 /* ---- symbol tables ---- */
 
@@ -254,6 +72,17 @@ static bool more(void *list, size_t count, size_t *room, size_t item,
     return true;
 }
 
+/* From `at` to the end of the section it is in, 0 where it is in none. */
+static uint64_t section_rest(Elf *elf, size_t section, uint64_t at)
+{
+    GElf_Shdr h;
+    Elf_Scn *scn = elf_getscn(elf, section);
+    if (!scn || !gelf_getshdr(scn, &h) || at < h.sh_addr ||
+        at - h.sh_addr >= h.sh_size)
+        return 0;
+    return h.sh_size - (at - h.sh_addr);
+}
+
 static void add_symbols(struct reader *r, Elf *elf, Elf_Scn *scn,
                         const GElf_Shdr *h)
 {
@@ -273,8 +102,12 @@ static void add_symbols(struct reader *r, Elf *elf, Elf_Scn *scn,
             continue;
         uint8_t rank = bind == STB_GLOBAL ? 3 : bind == STB_WEAK ? 2 : 1;
         r->symbols[r->symbol_count++] = (struct symbol){
-            s.st_value, s.st_size, name,
-            (uint8_t)(rank + (s.st_size ? 4 : 0) - (name[0] == '_'))};
+            .start = s.st_value,
+            .size = s.st_size ? s.st_size
+                              : section_rest(elf, s.st_shndx, s.st_value),
+            .name = name,
+            .rank = (uint8_t)(rank + (s.st_size ? 4 : 0) - (name[0] == '_')),
+            .open = s.st_size == 0};
     }
 }
 
@@ -307,10 +140,58 @@ static const struct symbol *find_symbol(const struct reader *r, uint64_t at)
     }
     for (int i = 0; low > 0 && i < 64; i++) {
         const struct symbol *s = &r->symbols[--low];
-        if (at - s->start < s->size || (!s->size && i == 0))
+        if (at - s->start < s->size && (!s->open || i == 0))
             return s;
     }
     return NULL;
+}
+
+/* ---- the unwind table ---- */
+
+/* The sorted table of .eh_frame_hdr, in the one encoding that linkers write. */
+static void load_starts(struct reader *r)
+{
+    GElf_Shdr h;
+    uint32_t count;
+    Elf_Scn *scn = symbol_file_section(&r->main, ".eh_frame_hdr", &h);
+    Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
+    const uint8_t *p = data ? data->d_buf : NULL;
+    if (!p || data->d_size < 12 || p[0] != 1 || p[2] != DW_EH_PE_udata4 ||
+        p[3] != (DW_EH_PE_datarel | DW_EH_PE_sdata4))
+        return;
+    memcpy(&count, p + 8, sizeof(count));
+    if (count > (data->d_size - 12) / 8)
+        return;
+    r->starts = p + 12;
+    r->start_count = count;
+    r->starts_base = h.sh_addr;
+}
+
+static uint64_t start_at(const struct reader *r, size_t i)
+{
+    int32_t offset;
+    memcpy(&offset, r->starts + i * 8, sizeof(offset));
+    return r->starts_base + (uint64_t)(int64_t)offset;
+}
+
+/* Where the procedure around `at` begins, if there is one. */
+static bool find_start(const struct reader *r, uint64_t at, uint64_t *start)
+{
+    size_t low = 0, high = r->start_count;
+    Dwarf_Frame *frame = NULL;
+    if (!r->cfi || dwarf_cfi_addrframe(r->cfi, at, &frame) != 0)
+        return false; /* between procedures */
+    free(frame);
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (start_at(r, mid) <= at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low > 0)
+        *start = start_at(r, low - 1);
+    return low > 0;
 }
 
 /* ---- texts ---- */
@@ -389,21 +270,15 @@ static bool table_text(struct reader *r, uint64_t at, struct text *t)
         return true;
     }
     /* No name, but the unwind table knows where the procedure begins. */
-    Dwarf_Frame *frame = NULL;
-    Dwarf_Addr start = 0, end = 0;
-    if (!r->cfi || dwarf_cfi_addrframe(r->cfi, at, &frame) != 0)
+    uint64_t start;
+    char name[IPS_PATH_BYTES];
+    if (!find_start(r, at, &start))
         return false;
-    bool known = dwarf_frame_info(frame, &start, &end, NULL) >= 0 &&
-                 start <= at && at < end;
-    free(frame);
-    if (known) {
-        char name[IPS_PATH_BYTES];
-        snprintf(name, sizeof(name), "%s+0x%llx", ips_code_base(r->ask->path),
-                 (unsigned long long)start);
-        put_field(t, name, '\t');
-        put_frame_rest(t, "", 0, "", 0);
-    }
-    return known;
+    snprintf(name, sizeof(name), "%s+0x%llx", ips_code_base(r->ask->path),
+             (unsigned long long)start);
+    put_field(t, name, '\t');
+    put_frame_rest(t, "", 0, "", 0);
+    return true;
 }
 
 /* ---- debug information ---- */
@@ -547,17 +422,18 @@ int slave_symbols_read(const struct slave_symbol_ask *ask,
     struct reader r = {.ask = ask, .main = {.fd = -1}, .debug = {.fd = -1}};
     struct text *t = malloc(sizeof(*t));
     (void)elf_version(EV_CURRENT);
-    int rc = t ? main_open(&r, err)
+    int rc = t ? symbol_file_open(&r.main, ask, err)
                : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0) {
-        if (!has_section(&r.main, ".debug_info"))
-            find_debug(&r);
+        if (!symbol_file_section(&r.main, ".debug_info", NULL))
+            symbol_file_debug(&r.main, ask, &r.debug);
+        load_starts(&r);
         r.cfi = dwarf_getcfi_elf(r.main.elf);
         load_symbols(&r);
         for (size_t i = 0; i < ask->count; i++)
             if (table_text(&r, ask->addresses[i], t))
                 put(arg, i, t->buf, SLAVE_SYMBOL_TABLE);
-        struct object *o = r.debug.elf ? &r.debug : &r.main;
+        struct symbol_file *o = r.debug.elf ? &r.debug : &r.main;
         o->dwarf = dwarf_begin_elf(o->elf, DWARF_C_READ, NULL);
         if (o->dwarf)
             load_ranges(&r, o->dwarf);
@@ -567,8 +443,8 @@ int slave_symbols_read(const struct slave_symbol_ask *ask,
     }
     if (r.cfi)
         (void)dwarf_cfi_end(r.cfi);
-    object_close(&r.main);
-    object_close(&r.debug);
+    symbol_file_close(&r.main);
+    symbol_file_close(&r.debug);
     free(r.symbols);
     free(r.ranges);
     free(t);

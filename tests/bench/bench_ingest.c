@@ -102,6 +102,16 @@ static void *put(struct segment *s, uint32_t type, size_t bytes, uint64_t t)
     return h;
 }
 
+/* Times are never round: `bits` of noise. */
+static uint64_t noise(unsigned bits)
+{
+    static uint64_t x = 88172645463325252ULL;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return x & ((1ULL << bits) - 1);
+}
+
 /* Alternately sends and receives; thread 2k talks with 2k+1. */
 static void write_stream(uint32_t tid, uint64_t events)
 {
@@ -120,17 +130,18 @@ static void write_stream(uint32_t tid, uint64_t events)
     c->peer_ino = 100 + (tid ^ 1);
     for (uint64_t i = 0; i < events; i++) {
         bool send = (i + tid) % 2 == 0;
-        uint64_t t = 2000 + i * 1000;
+        uint64_t t = 2000 + i * 1000 + noise(9), ran = 200 + noise(6);
         struct ips_rec_io *io =
             put(&s, send ? IPS_REC_SEND : IPS_REC_RECV, sizeof(*io), t);
         io->h.a = 1 + tid;
-        io->t_ret = t + (send ? 200 : 300);
-        io->cpu = i * 500;
-        io->cpu_ret = i * 500 + 200;
+        io->t_ret = t + ran + (send ? 0 : 100);
+        io->cpu = i * 500 + noise(7);
+        io->cpu_ret = io->cpu + ran;
         io->result = 64;
+        io->site = send ? 0x401000 : 0x401040;
     }
     struct ips_rec_end *e =
-        put(&s, IPS_REC_END, sizeof(*e), 3000 + events * 1000);
+        put(&s, IPS_REC_END, sizeof(*e), 4000 + events * 1000);
     e->h.a = IPS_END_THREAD;
     e->cpu = events * 500 + 500;
     end(&s);
@@ -169,6 +180,7 @@ static void bench_build(struct slave_drain *d, uint64_t events)
     snprintf(s->run, sizeof(s->run), "bench");
     snprintf(s->dir, sizeof(s->dir), "%s", r->dir);
     s->control = r->row.control;
+    s->archive_fd = -1;
     s->archive_bytes = r->row.archive_bytes;
     must(slave_store_streams(d->store, r->row.id, collect, s, &err) == 0,
          err.msg);

@@ -116,6 +116,10 @@ class Record:
             self.build_id = data[40:40 + data[60]].hex()
             self.gone = data[61]
             self.text = data[64:64 + a].decode(errors="replace")
+        elif kind in (ENTER, EXIT):
+            self.cpu, self.procedure = struct.unpack_from("<QQ", data, 16)
+        elif kind == COUNT:
+            self.procedure, self.calls = struct.unpack_from("<QQ", data, 16)
         elif kind == LOST:
             self.count, = struct.unpack_from("<Q", data, 16)
 

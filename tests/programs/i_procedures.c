@@ -3,10 +3,13 @@
  *   i_procedures hot MS          hot_three takes three times what hot_one does,
  *                                each called by its own caller_*
  *   i_procedures deep            the known chain, through qsort, waits in read
+ *   i_procedures plugin PATH     PATH is loaded, computes 60 ms and writes,
+ *                                is closed; and again, writing alone
  *
  * Prints, for each procedure that a test asks about, "NAME START END" in hex:
  * its addresses here. */
 
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,12 +114,35 @@ static int deep(void)
     return 0;
 }
 
+/* --- code that comes and goes -----------------------------------------------
+ */
+
+static int plugin_once(const char *path, uint64_t ms)
+{
+    int (*run)(int, uint64_t);
+    void *handle = dlopen(path, RTLD_NOW);
+    void *found = handle ? dlsym(handle, "plugin_run") : NULL;
+    if (!found)
+        return 1;
+    memcpy(&run, &found, sizeof(run));
+    int good = run(pipe_fd[1], ms);
+    sink++;
+    return dlclose(handle) != 0 || !good;
+}
+
+static int plugin(const char *path)
+{
+    return pipe(pipe_fd) < 0 || plugin_once(path, 60) || plugin_once(path, 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "hot"))
         return hot(strtoull(argv[2], NULL, 10));
     if (argc == 2 && !strcmp(argv[1], "deep"))
         return deep();
+    if (argc == 3 && !strcmp(argv[1], "plugin"))
+        return plugin(argv[2]);
     fputs("usage: see the head of i_procedures.c\n", stderr);
     return 2;
 }

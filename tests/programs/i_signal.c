@@ -225,8 +225,9 @@ static void fault(int sig, siginfo_t *si, void *context)
 #define H16(n)                                                                 \
     H(n##0)                                                                    \
     H(n##1)                                                                    \
-    H(n##2) H(n##3) H(n##4) H(n##5) H(n##6) H(n##7) H(n##8) H(n##9) H(n##a)    \
-        H(n##b) H(n##c) H(n##d) H(n##e) H(n##f)
+    H(n##2)                                                                    \
+    H(n##3) H(n##4) H(n##5) H(n##6) H(n##7) H(n##8) H(n##9) H(n##a) H(n##b)    \
+        H(n##c) H(n##d) H(n##e) H(n##f)
 #define R16(n)                                                                 \
     h##n##0, h##n##1, h##n##2, h##n##3, h##n##4, h##n##5, h##n##6, h##n##7,    \
         h##n##8, h##n##9, h##n##a, h##n##b, h##n##c, h##n##d, h##n##e, h##n##f

@@ -75,6 +75,32 @@ static void let_mutex(void)
 {
     DO(pthread_mutex_unlock(&o->mutex));
 }
+static void wait_dead(void)
+{
+    int r = pthread_mutex_lock(&o->mutex);
+    printf("owner dead %d\n", r == EOWNERDEAD);
+    DO(pthread_mutex_consistent(&o->mutex));
+    DO(pthread_mutex_unlock(&o->mutex));
+}
+static void *dies_holding(void *unused)
+{
+    hold_mutex();
+    let_it_wait(true);
+    return unused;
+}
+static pthread_t dying;
+static void hold_and_die(void)
+{
+    DO(pthread_create(&dying, NULL, dies_holding, NULL));
+    while (pthread_mutex_trylock(&o->mutex) == 0) {
+        pthread_mutex_unlock(&o->mutex);
+        usleep(1000);
+    }
+}
+static void let_die(void)
+{
+    DO(pthread_join(dying, NULL));
+}
 static void let_twice(void)
 {
     DO(pthread_mutex_unlock(&o->mutex));
@@ -353,6 +379,7 @@ static const struct one {
     {"mutex-errorcheck", errorcheck, hold_mutex, wait_mutex, let_mutex, SLEEPS},
     {"mutex-adaptive", adaptive, hold_mutex, wait_mutex, let_mutex, SLEEPS},
     {"mutex-robust", robust, hold_mutex, wait_mutex, let_mutex, SLEEPS},
+    {"mutex-dead", robust, hold_and_die, wait_dead, let_die, SLEEPS},
     {"mutex-inherit", inherit, hold_mutex, wait_mutex, let_mutex, SLEEPS},
     {"mutex-timed", normal, hold_mutex, wait_timed, let_mutex, SLEEPS},
     {"mutex-clock", normal, hold_mutex, wait_clock, let_mutex, SLEEPS},

@@ -195,7 +195,8 @@ static void put_fields(const void *rec, size_t len)
     } else if (type == IPS_REC_JOIN) {
         put_join(rec);
     } else if (type == IPS_REC_EXEC || type == IPS_REC_EXECFAIL ||
-               type == IPS_REC_MARK || type == IPS_REC_NAME) {
+               type == IPS_REC_MARK || type == IPS_REC_UNSEEN ||
+               type == IPS_REC_NAME) {
         put_u("cpu", text->cpu);
         put_text("text", text->text, len - sizeof(*text));
     } else if (type == IPS_REC_LOST) {

@@ -4,6 +4,7 @@ that nobody answers, memory that grows as long as somebody sends."""
 import json
 import pathlib
 import socket
+import struct
 import threading
 
 import pytest
@@ -72,6 +73,34 @@ BAD_ENDS = [[end(U32)], [end(0), end(0)], [end(0, b"", b"")],
             [end(0, kind=U32)], [end(0, ordinal=U32)],
             [end(0, b"L" * 4_000_000)], [end(5), end(1, b"R", b"L")],
             [end(0, b"L", b"L")], [end(i) for i in range(3000)]]
+
+
+def procedure(name=b"f", **more):
+    return message((1, name), (2, more.get("module", b"/m")), (3, b"f.c"),
+                   (5, more.get("self", 5)), (6, 7), (7, more.get("n", 1)),
+                   (8, U64), (11, more.get("process", 0)))
+
+
+def totals(squares=25.0, **more):
+    return message((1, more.get("cpu", 9)), (2, more.get("sampled", 5)),
+                   (3, more.get("unsampled", 4)), (4, more.get("n", 1)),
+                   (5, 5), (7, more.get("threads", 1)),
+                   (10, more.get("exact", 0))) + \
+        b"\x31" + struct.pack("<d", squares)
+
+
+GOOD_PROCEDURES = [(1, procedure()), (2, totals())]
+BAD_PROCEDURES = [
+    [], [(1, procedure())], [(2, totals(threads=0))], [(2, totals())],
+    [(1, procedure(process=U32)), (2, totals())],
+    [(1, procedure(self=U64)), (1, procedure(self=U64)), (2, totals())],
+    [(1, procedure(b"\x1b[31m\xff\n\t", module=b"\0/")), (2, totals())],
+    [(1, procedure(b"n" * 4_000_000)), (2, totals())],
+    [(1, procedure(n=U64)), (2, totals(n=U64, sampled=U64, cpu=0))],
+    [(1, procedure()), (2, totals(float("nan")))],
+    [(1, procedure()), (2, totals(float("inf"), exact=U64))],
+    [(1, procedure()), (2, totals(-1.0, sampled=0))],
+    [(1, procedure(b"f%d" % i)) for i in range(20000)] + [(2, totals())]]
 
 
 class AbsurdSlave:
@@ -206,6 +235,14 @@ def test_absurd_answers_to_the_master(cluster):
                                       (7, [U32]))}):
         try_all(c, say, path)
     try_all(c, {}, QUESTIONS, before=(0, 1, 5, U64))
+    ask = [["procedures", "r"], ["procedures", "r", "--by", "process"]]
+    for bad in BAD_PROCEDURES:
+        try_all(c, {wire.PROCEDURES: message(*bad)}, ask)
+    slave = AbsurdSlave(c.state / "master.sock", b"r",
+                        {wire.PROCEDURES: message(*GOOD_PROCEDURES)})
+    row = c.json("procedures", "r")["procedures"][0]
+    assert row["procedure"] == "f" and row["self_ns"] == 5
+    slave.peer.close()
 
 
 def test_names_of_runs_in_reports(cluster):
@@ -344,6 +381,12 @@ def test_absurd_asks_to_a_slave(asked_slave):
     for events in (((1, b"/" * 5_000_000),), ((1, b"/x/../../y"),),
                    ((2, U64), (3, 1), (4, U64)), ((1, b"\xff\0"),)):
         master.ask(run, wire.EVENTS, message(*events))
+    for stale in (0, gen + 1, U64):
+        refused(wire.PROCEDURES, (5, stale))
+    for ask in ((1, b"/" * 5_000_000), (2, b"x" * 5_000_000), (4, b"\xff/"),
+                (1, b"/x/../../y")):
+        assert not master.ask(run, wire.PROCEDURES,
+                              message(ask, (5, gen))).get(3)
     refused(99)
     assert c.machines[0].slave.poll() is None
     assert master.ask(run, wire.SYNC)[20]

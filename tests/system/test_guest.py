@@ -24,13 +24,15 @@ class Guest:
 
     def __init__(self, build):
         self.build = build
+        self.options = []
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="ips-guest-",
                                                  dir="/dev/shm"))
         os.chmod(self.top, 0o711)
 
     def measured(self, argv):
         return [self.build.bin("ipsrun"), "--no-daemons", "--quiet", "--pool",
-                str(self.top / "pool"), "--name", "r", "--"] + argv
+                str(self.top / "pool"), "--name", "r", *self.options,
+                "--"] + argv
 
     def run(self, argv, status=None, env=None, meanwhile=None):
         """The status may be needed to know that the case was one at all."""
@@ -99,6 +101,22 @@ def test_behaves(build, guest, case, status):
     assert any(r["type"] == "START" for r in rows)
 
 
+def test_before_constructors_and_after_exit(build, guest):
+    """Calls from .preinit_array, before any library's constructor and so before
+    ours, and from the last destructor. Would catch a wrapper that needs its
+    constructor, and an end that comes too soon."""
+    out = guest.run([build.program("i_guest"), "flood", "10"], 0,
+                    env={"I_GUEST_EARLY": "1"})
+    assert out == "before any constructor\nmoved 55\nafter exit\n"
+
+
+def test_a_malloc_of_its_own(build, guest):
+    """Would catch a wrapper that calls the program's malloc, which calls the
+    wrapper: a deadlock or an endless recursion."""
+    assert guest.run([build.program("i_malloc")], 0).endswith("called 1\n")
+    assert any(r["type"] == "SEND" for r in guest.records())
+
+
 # --- lost + recorded = what was done ----------------------------------------
 
 
@@ -140,3 +158,77 @@ def test_handlers_that_return_lose_nothing(build, guest, case):
     rows = guest.records()
     assert not lost_by(rows)
     assert not torn_in(rows)
+
+
+# --- seccomp ------------------------------------------------------------------
+
+@pytest.mark.parametrize("case,status", [
+    ("strict", 3), ("kill", 3), ("kill-syscall", 3), ("eperm", 3), ("live", 0),
+    ("vfork", 0), ("refused", 0), ("no-tsc", 3)])
+def test_sandboxed(build, guest, case, status):
+    """Would catch one system call of ours too many: the filter kills."""
+    out = guest.run([build.program("i_sandbox"), case], status)
+    assert "failed" not in out and "killed" not in out
+    rows = guest.records()
+    moved = sum(r["result"] == 100 for r in rows if r["type"] == "SEND")
+    unseen = [r["text"] for r in rows if r["type"] == "UNSEEN"]
+    if case in ("vfork", "refused"):
+        assert moved == (200 if case == "vfork" else 150)
+        return
+    assert moved >= 100 and len(unseen) == 1
+    if case == "kill":
+        # What there was room for is recorded, the rest is counted.
+        assert moved > 1000
+        both = sum(r["type"] in ("SEND", "RECV") for r in rows)
+        lost = lost_by(rows)
+        assert set(lost) == {"NO_SEGMENT"}
+        # two for each step, "done", and the END that may have no room
+        assert both + lost["NO_SEGMENT"] in (60201, 60202)
+
+
+# --- what others do meanwhile ---------------------------------------------------
+
+def remove_pool(pool):
+    shutil.rmtree(pool)
+
+
+def cut_control(pool):
+    [run] = [d for d in pool.iterdir() if d.is_dir()]
+    os.truncate(run / "control", 0)
+
+
+def remove_control(pool):
+    [run] = [d for d in pool.iterdir() if d.is_dir()]
+    (run / "control").unlink()
+
+
+@pytest.mark.parametrize("harm", [remove_pool, cut_control, remove_control])
+@pytest.mark.parametrize("mode", ["drop", "block", "ring"])
+def test_harm_while_it_runs(build, guest, harm, mode):
+    """Would catch a SIGBUS where the agent counts its quota in a control file
+    that is no longer there, and a wait for room that cannot come."""
+    flag = guest.top / "flag"
+    guest.options = [f"--on-full={mode}"]
+
+    def meanwhile(measured):
+        wait_until("the program is under way", flag.exists)
+        if measured:
+            harm(guest.top / "pool")
+        flag.unlink()
+
+    guest.run([build.program("i_guest"), "meanwhile", str(flag)], 0,
+              meanwhile=meanwhile)
+
+
+@pytest.mark.parametrize("mode", ["block", "ring"])
+@pytest.mark.parametrize("case,status", [
+    (["storm"], 0), (["jump-alternate", "200"], 0), (["fork-threads"], 0),
+    (["thread-exit"], 0), (["exit-in-handler"], 42), (["overflow"], 43)],
+    ids=lambda v: v[0] if isinstance(v, list) else "")
+def test_behaves_without_room(build, guest, mode, case, status):
+    """As test_behaves, in a pool that is full all the time."""
+    if mode == "block" and case == ["fork-threads"]:
+        pytest.skip("each of its images waits a second for a slave")
+    guest.options = [f"--on-full={mode}", "--quota=256K"]
+    guest.run([build.program("i_guest"), *case], status)
+    guest.records()

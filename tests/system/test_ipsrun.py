@@ -76,6 +76,13 @@ def test_wrong_usage(ipsrun, words):
     assert done.stdout == ""
 
 
+def test_attach_says_what_to_do(ipsrun):
+    """Would catch: a process that is believed to be traced from here on."""
+    done = ipsrun("--attach", "1", "--", "true")
+    assert done.returncode == 2 and done.stdout == ""
+    assert "cannot be traced" in done.stderr and "restart" in done.stderr
+
+
 def test_streams(ipsrun):
     """Input and output pass untouched; one line on standard error."""
     done = ipsrun("--no-daemons", "--name", "x", "--", "cat", input="a\nb")

@@ -139,3 +139,154 @@ def test_off(build, sample):
                "--procedures=off")
     assert r.status == 0
     assert not r.records(pool.SAMPLE, pool.STACK)
+
+
+# --- what a program could notice ------------------------------------------------
+
+@pytest.mark.parametrize("words", [
+    ["calls"], ["alarm"], ["busy", "150"], ["blocked", "60"], ["sigwait"],
+    ["setuid", "30"], ["exec"], ["altstack"],
+    ["threads", "40"]],
+    ids=lambda words: words[0])
+def test_undisturbed(build, sample, words):
+    """See i_undisturbed.c: bare and sampled every 1 ms it prints the same and
+    ends with 0. Would catch an EINTR of ours, one of the program's that was
+    swallowed, a mask or a handler that is not what the program set, a sample
+    taken by sigwait or a signalfd, setuid in threads broken, and a sample that
+    kills the image after an exec or a thread with a tiny stack."""
+    argv = [build.program("i_undisturbed"), *words]
+    bare = subprocess.run(argv, stdin=subprocess.DEVNULL, text=True,
+                          capture_output=True, timeout=60)
+    assert bare.returncode == 0, bare.stdout
+    r = sample(argv)
+    assert (r.status, r.out, r.err) == (0, bare.stdout, bare.stderr)
+    if words[0] != "exec":  # there it is kept pending on purpose
+        assert r.records(pool.SAMPLE)
+
+
+def test_blocked_thread_is_sampled(build, sample):
+    """All signals blocked, as in many a service's workers: samples come all the
+    same, and from that thread."""
+    r = sample([build.program("i_undisturbed"), "blocked", "200"])
+    stream = max(r.streams, key=lambda s: s[-1].cpu)
+    n = sum(x.kind == pool.SAMPLE for x in stream)
+    assert n > 0.7 * 200e6 / HZ_NS
+
+
+def test_every_process_of_a_storm(build, sample):
+    """A shell that forks and execs: every image has its modules, and the short
+    ones are met in proportion. Would catch timers that a fork child inherits or
+    lacks, and a first sample that never comes before a whole period."""
+    script = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); " \
+             "/usr/bin/perl -e '$x+=$_ for 1..40000'; (: sub); done; echo $i"
+    r = sample(["sh", "-c", script], "--rate", "20")
+    assert (r.status, r.out) == (0, "60\n")
+    images = [s for s in r.streams if s[0].kind == pool.START and s[0].a == 3]
+    assert all(any(x.kind == pool.MODULE for x in s) for s in images)
+    cpu = sum(s[-1].cpu for s in r.streams[1:])
+    n = len(r.records(pool.SAMPLE))
+    expected = cpu / 20e6
+    assert abs(n - expected) < 6 * expected ** 0.5 + 3
+
+
+PROGRAMS = {
+    "python": ["/usr/bin/python3", "-c", """
+import hashlib, json, queue, signal, subprocess, threading
+def work(q):
+    for i in range(20):
+        q.put(hashlib.sha256(json.dumps(list(range(3000))).encode()).hexdigest())
+q = queue.Queue()
+threads = [threading.Thread(target=work, args=(q,)) for _ in range(4)]
+[t.start() for t in threads]; [t.join() for t in threads]
+signal.setitimer(signal.ITIMER_PROF, 0.01, 0.01)
+hits = []
+signal.signal(signal.SIGPROF, lambda *a: hits.append(1))
+while len(hits) < 5: sum(range(1000))
+signal.setitimer(signal.ITIMER_PROF, 0)
+print(q.qsize(), subprocess.check_output(["echo", "x"], text=True))
+print(sorted(int(s) for s in signal.valid_signals()))
+"""],
+    "perl": ["/usr/bin/perl", "-e", """
+my %h; for (1..300000) { $h{$_ % 1000} .= $_ } print length($h{3}), "\\n";
+$SIG{ALRM} = sub { print "alarm\\n" }; alarm 1; select(undef, undef, undef, 3);
+my $t = `echo sub`; print $t; """],
+    "node": ["node", "-e", """
+const { Worker, isMainThread } = require('worker_threads');
+let s = 0; for (let i = 0; i < 2e7; i++) s += Math.sqrt(i);
+new Worker('let x=0; for (let i=0;i<1e7;i++) x+=i%7; ' +
+           'require("worker_threads").parentPort.postMessage(x)',
+           { eval: true }).on('message', (m) => { console.log(m, s);
+  console.log(require('child_process').execSync('echo sub').toString()); });
+"""],
+    "java": ["java", "-version"],
+    "bash": ["bash", "-c", "trap 'echo usr' USR1; kill -USR1 $$; "
+             "seq 2000 | sort -r | sort -n | tail -1; sleep 0.05; wait; "
+             "x=0; for i in {1..20000}; do ((x+=i)); done; echo $x"],
+}
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_languages(sample, language):
+    """Interpreters and runtimes at --rate 1: same output, same status, and the
+    stacks go up through code made at run time without a fault."""
+    argv = PROGRAMS[language]
+    if not shutil.which(argv[0]):
+        pytest.skip(f"{argv[0]} is not installed")
+    bare = subprocess.run(argv, stdin=subprocess.DEVNULL, text=True,
+                          capture_output=True, timeout=60, env=clean_env())
+    r = sample(argv)
+    assert (r.status, r.out, r.err) == \
+        (bare.returncode, bare.stdout, bare.stderr)
+    assert r.records(pool.SAMPLE)
+    assert max(len(s.frames) for s in r.records(pool.SAMPLE)) > 4
+
+
+def test_plugin_comes_and_goes(build, sample):
+    """dlopen, samples and a write from there, dlclose; and again. Would catch a
+    module that is not noticed when it comes, or when it goes and another takes
+    its place."""
+    path = build.program("i_plugin.so")
+    r = sample([build.program("i_procedures"), "plugin", path])
+    assert r.status == 0, r.err
+    stream = r.streams[-1]
+    seen = [(i, m) for i, m in enumerate(stream) if m.kind == pool.MODULE and
+            (m.text.endswith("i_plugin.so") or m.gone)]
+    assert [m.gone for _, m in seen] == [0, 1, 0, 1]
+    for (came, module), (gone, same) in (seen[:2], seen[2:]):
+        assert (module.start, module.end) == (same.start, same.end)
+        inside = [x for x in stream[came - 1:gone] if x.kind == pool.SEND and
+                  module.start <= x.site < module.end]
+        assert len(inside) == 1
+    samples = [s for s in stream[seen[0][0]:seen[1][0]]
+               if s.kind == pool.SAMPLE and
+               seen[0][1].start <= s.frames[0] < seen[0][1].end]
+    assert len(samples) > 0.5 * 60e6 / HZ_NS
+
+
+def test_no_timer_to_be_had(build, sample):
+    """RLIMIT_SIGPENDING 0: the kernel makes no timers. The program runs as
+    ever, without samples."""
+    r = sample(["prlimit", "--sigpending=0:0",
+                build.program("i_procedures"), "hot", "60"])
+    assert r.status == 0
+    assert not [x for x in r.streams[-1] if x.kind == pool.SAMPLE]
+
+
+def test_joins_and_locks_have_stacks(sample):
+    """A wait for a child and one for a lock, 50 us and more: STACK after JOIN
+    and after ACQUIRE. Would catch a kind of wait that was forgotten."""
+    r = sample(["/usr/bin/python3", "-c", """
+import subprocess, threading, time
+subprocess.run(["sleep", "0.02"])
+lock = threading.Lock()
+lock.acquire()
+t = threading.Thread(target=lambda: lock.acquire())
+t.start()
+time.sleep(0.02)
+lock.release()
+t.join()
+"""])
+    assert r.status == 0
+    for kind in (pool.JOIN, pool.ACQUIRE):
+        assert any(a.kind == kind and b.kind == pool.STACK and a.t == b.t
+                   for s in r.streams for a, b in zip(s, s[1:]))

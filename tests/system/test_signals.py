@@ -121,9 +121,10 @@ print(signal.sigwaitinfo([signal.SIGUSR2]).si_pid == os.getpid())
 print(signal.signal(signal.SIGTERM, signal.SIG_IGN) == signal.SIG_DFL)
 """
 BASH = """
-trap 'echo usr1' USR1; trap 'echo child' CHLD; trap
+trap 'n=1' CHLD; sleep 0.02 & wait; echo "child $n"; trap - CHLD
+trap 'echo usr1' USR1; trap
 kill -USR1 $$; (sleep 0.02; kill -USR1 $$) & wait; wait
-trap - USR1 CHLD; trap '' TERM; trap; kill -TERM $$; sh -c 'kill -TERM $$'
+trap - USR1; trap '' TERM; trap; kill -TERM $$; sh -c 'kill -TERM $$'
 bash -c 'trap "exit 5" INT; kill -INT $$; sleep 5'; echo $?
 timeout 0.05 sleep 5; echo $?
 """

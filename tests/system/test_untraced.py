@@ -175,6 +175,11 @@ def test_what_an_untraced_one_starts(cluster, programs):
                      programs["dynamic"]], name="lost")
     assert result(done) == RESULT
     assert untraced(c, "lost") == [("other-C-library", "musl-runner", 1)]
+    # A new slave has the graph from its file.
+    assert c.machines[0].stop_slave() == 0
+    c.machines[0].start_slave()
+    c.wait_connected()
+    assert untraced(c, "lost") == [("other-C-library", "musl-runner", 1)]
 
 
 def test_all_traced(cluster, programs):

@@ -246,6 +246,21 @@ static inline void rec_dgram(rs s, uint32_t id, uint64_t t, uint64_t hash,
     r->remote = remote;
 }
 
+/* ACQUIRE or RELEASE of `object` in the image's own memory. */
+static inline struct ips_rec_sync *rec_sync(rs s, enum ips_rec_type type,
+                                            enum ips_sync kind, uint64_t t,
+                                            uint64_t t_ret, uint64_t cpu,
+                                            uint64_t cpu_ret, uint64_t object)
+{
+    struct ips_rec_sync *r = rec_put(s, type, sizeof(*r), kind, t);
+    r->t_ret = t_ret;
+    r->cpu = cpu;
+    r->cpu_ret = cpu_ret;
+    r->object = object;
+    r->value = type == IPS_REC_RELEASE;
+    return r;
+}
+
 static inline void rec_threadcpu(rs s, uint64_t t, uint32_t tid, uint64_t cpu)
 {
     struct ips_rec_cpu *r = rec_put(s, IPS_REC_THREADCPU, sizeof(*r), tid, t);

@@ -30,6 +30,8 @@ static int teardown(void **state)
     char path[80];
     snprintf(path, sizeof(path), "%s/archive", dir);
     unlink(path);
+    snprintf(path, sizeof(path), "%s/archive.new", dir);
+    unlink(path);
     return rmdir(dir);
 }
 
@@ -57,7 +59,7 @@ static int count(uint64_t committed, uint64_t *last)
     const struct slave_frame *f;
     size_t at = 0;
     int n = 0;
-    if (slave_archive_map(dir, committed, &m, NULL) < 0)
+    if (slave_archive_map(dir, -1, committed, &m, NULL) < 0)
         return -1;
     while ((f = slave_archive_next(&m, &at))) {
         *last = ((const struct ips_rec_lost *)(const void *)(f + 1))->count;
@@ -110,7 +112,7 @@ static void test_archive__shorter_than_committed(void **state)
     assert_int_equal(count(a.length, &last), 1);
     slave_archive_close(&a);
     struct slave_archive_map m;
-    assert_int_equal(slave_archive_map(dir, 1000, &m, NULL), IPS_E_CORRUPT);
+    assert_int_equal(slave_archive_map(dir, -1, 1000, &m, NULL), IPS_E_CORRUPT);
 }
 
 /* Would catch: a byte that changed on disk and is believed. Every bit of the
@@ -152,8 +154,103 @@ static void test_archive__old_version_is_named(void **state)
     assert_int_equal(slave_archive_open(&a, dir, 0, &missing, NULL), 0);
     assert_int_equal(pwrite(a.fd, "PSF1\0\0\0\0abcdefghijklmnop", 24, 0), 24);
     slave_archive_close(&a);
-    assert_int_equal(slave_archive_map(dir, 24, &m, &err), IPS_E_VERSION);
+    assert_int_equal(slave_archive_map(dir, -1, 24, &m, &err), IPS_E_VERSION);
     assert_non_null(strstr(err.msg, "earlier version"));
+}
+
+/* An archive of `n` blocks, committed; then packed again, to its last step. */
+static struct slave_repack *repacked(struct slave_archive *a, uint64_t n)
+{
+    uint64_t missing;
+    assert_int_equal(slave_archive_open(a, dir, 0, &missing, NULL), 0);
+    for (uint64_t i = 0; i < n; i++)
+        assert_int_equal(stage(a, (uint32_t)i % 7, i), 0);
+    slave_archive_commit(a);
+    struct slave_repack *r = slave_repack_new(a, dir, NULL);
+    int rc = 0;
+    assert_non_null(r);
+    while (rc == 0)
+        rc = slave_repack_step(r, a, pack, 1, NULL);
+    assert_int_equal(rc, 1);
+    return r;
+}
+
+/* Numbers of each stream's records must go up by the count of streams. */
+static void expect_all(uint64_t committed, uint64_t n)
+{
+    struct slave_archive_map m;
+    const struct slave_frame *f;
+    uint64_t next[7] = {0, 1, 2, 3, 4, 5, 6}, seen = 0;
+    size_t at = 0;
+    assert_int_equal(slave_archive_map(dir, -1, committed, &m, NULL), 0);
+    while ((f = slave_archive_next(&m, &at))) {
+        const struct ips_rec_lost *rec = (const void *)(f + 1);
+        assert_int_equal(f->bytes, f->records * sizeof(*rec));
+        for (uint32_t i = 0; i < f->records; i++, seen++) {
+            assert_int_equal(rec[i].count, next[f->stream]);
+            next[f->stream] += 7;
+        }
+    }
+    assert_int_equal(seen, n);
+    slave_archive_unmap(&m);
+}
+
+/* Would catch: records lost, doubled or in another order by the second
+ * packing; one that does not pay. */
+static void test_archive__repack_keeps_all(void **state)
+{
+    (void)state;
+    struct slave_archive a;
+    struct slave_repack *r = repacked(&a, 70000);
+    uint64_t length = slave_repack_length(r);
+    assert_true(length < a.length / 10);
+    assert_int_equal(slave_repack_take(r, &a, NULL), 0);
+    assert_int_equal(a.length, length);
+    expect_all(length, 70000);
+    assert_int_equal(stage(&a, 0, 70000), 0); /* and goes on */
+    slave_archive_commit(&a);
+    expect_all(a.length, 70001);
+    slave_archive_close(&a);
+}
+
+/* Would catch: a slave killed at any point of the exchange that then has the
+ * new length and the old file, or the other way round. */
+static void test_archive__repack_killed(void **state)
+{
+    (void)state;
+    struct slave_archive a;
+    char path[80], kept[80];
+    struct slave_repack *r = repacked(&a, 300);
+    uint64_t old = a.length, new = slave_repack_length(r);
+    snprintf(path, sizeof(path), "%s/archive.new", dir);
+    snprintf(kept, sizeof(kept), "%s/archive.kept", dir);
+    assert_int_equal(link(path, kept), 0);
+    slave_repack_free(r); /* given up: the old one counts */
+    assert_int_equal(access(path, F_OK), -1);
+    expect_all(old, 300);
+    assert_int_equal(link(kept, path), 0);
+    slave_repack_recover(dir, old); /* before the commit */
+    assert_int_equal(access(path, F_OK), -1);
+    expect_all(old, 300);
+    assert_int_equal(rename(kept, path), 0);
+    slave_repack_recover(dir, new); /* after it */
+    assert_int_equal(access(path, F_OK), -1);
+    expect_all(new, 300);
+    slave_archive_close(&a);
+}
+
+/* Would catch: an archive that grew, replaced by what it was before. */
+static void test_archive__repack_of_a_live_one(void **state)
+{
+    (void)state;
+    struct slave_archive a;
+    struct slave_repack *r = repacked(&a, 30);
+    assert_int_equal(stage(&a, 2, 30), 0);
+    slave_archive_commit(&a);
+    assert_int_equal(slave_repack_step(r, &a, pack, 1, NULL), IPS_E_BUSY);
+    slave_repack_free(r);
+    expect_all(a.length, 31);
+    slave_archive_close(&a);
 }
 
 int main(void)
@@ -164,6 +261,9 @@ int main(void)
         T(test_archive__shorter_than_committed),
         T(test_archive__damage_is_noticed),
         T(test_archive__old_version_is_named),
+        T(test_archive__repack_keeps_all),
+        T(test_archive__repack_killed),
+        T(test_archive__repack_of_a_live_one),
 #undef T
     };
     pack = slave_pack_new();

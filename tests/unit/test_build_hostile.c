@@ -77,6 +77,17 @@ static void put_chan(rs s)
     r->remote = any_addr();
 }
 
+static void put_sync(rs s)
+{
+    uint64_t t = any_time(), cpu = any(100000);
+    struct ips_rec_sync *r = rec_sync(
+        s, below(2) ? IPS_REC_ACQUIRE : IPS_REC_RELEASE, (enum ips_sync)any(14),
+        t, t + any(6000), cpu, cpu + any(500), any(3));
+    r->value = (int32_t)any(4) - 1;
+    r->err = below(8) ? 0 : (uint32_t)any(200);
+    r->ino = below(4) ? 0 : any(2);
+}
+
 static void put_record(rs s)
 {
     uint64_t t = any_time(), cpu = any(100000);
@@ -127,6 +138,11 @@ static void put_record(rs s)
     case 12:
         rec_put(s, (enum ips_rec_type)(1 + below(254)), 1024, (uint32_t)any(9),
                 t);
+        break;
+    case 13:
+    case 14:
+    case 15:
+        put_sync(s);
         break;
     default:
         put_io(s);

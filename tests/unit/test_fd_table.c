@@ -10,8 +10,17 @@
 
 #include <cmocka.h>
 
+#include "agent/core.h"
 #include "agent/fd_table.h"
+#include "agent/sys.h"
 #include "tests/unit/emulated.h"
+
+/* The core's page that a fork child finds emptied: none here. */
+void *ips_core_wiped(void)
+{
+    return NULL;
+}
+bool ips_sys_quiet; /* the core's */
 
 static void test_fd_table__keeps_what_was_learnt(void **state)
 {

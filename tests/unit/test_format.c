@@ -262,11 +262,26 @@ static void test_format__codes_are_those_of_the_document(void **state)
     }
 }
 
+/* Its numbers of flags and causes of loss. */
+static void test_format__flags_are_those_of_the_document(void **state)
+{
+    (void)state;
+    assert_int_equal(IPS_SEGMENT_TASK, 1);
+    assert_int_equal(IPS_SEGMENT_DIGEST, 2);
+    assert_int_equal(IPS_REC_F_NS, 1);
+    assert_int_equal(IPS_REC_F_SUM, 2);
+    assert_int_equal(IPS_ON_FULL_BLOCK, 1);
+    assert_int_equal(IPS_ON_FULL_RING, 2);
+    assert_int_equal(IPS_LOST_NESTED, 2);
+    assert_int_equal(IPS_LOST_OVERWRITTEN, 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_format__magic_is_the_bytes_of_the_document),
         cmocka_unit_test(test_format__codes_are_those_of_the_document),
+        cmocka_unit_test(test_format__flags_are_those_of_the_document),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

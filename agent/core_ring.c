@@ -1,0 +1,419 @@
+/*
+ * --on-full=ring, a flight recorder: each thread keeps its newest records.
+ *
+ * A thread has up to ring_max() segments. When it needs another, the oldest one
+ * is condensed into a *digest*, together with the digest before, and is free to
+ * be used again. A digest keeps what the newer records cannot be read without:
+ * START, NAME, MODULE and the like, the names of channels that are open still,
+ * and of every channel the last send and receive, with the bytes of those
+ * before added in (IPS_REC_F_SUM), so that positions in the stream stay what
+ * they are. All else is counted as OVERWRITTEN, in the digest's header and in
+ * its last record.
+ *
+ * Invariants:
+ *  - at any moment the digest of the highest seq and the segments of a higher
+ *    one are all there is, each once: the new digest is CLOSED last, before
+ *    that it is DRAINED as every segment is in which there is nothing; and only
+ *    then the places that it condensed are cleared. (Where there
+ *    is no room for a third segment it is written over the old one: a kill in
+ *    between costs the digest.)
+ *  - nothing is cleared that a frame below us on the stack still writes to.
+ *
+ * The slave reads a stream when nobody writes it any more.
+ */
+#include <string.h>
+
+#include "agent/stream.h"
+#include "agent/sys.h"
+#include "common/types.h"
+
+#define RING_MOST 32u
+#define RING_LEAST 4u
+#define SUMS 2048u /* channels and directions that are added up; power of 2 */
+#define LOST_BYTES (IPS_LOST_COUNT * sizeof(struct ips_rec_lost))
+
+struct sum {
+    uint64_t key; /* channel << 1 | receives; 0 = empty */
+    uint64_t bytes;
+    uint64_t last; /* address of the record that stands for all of them */
+    bool closed;   /* its channel was closed before the digest condensed last */
+};
+
+struct ips_ring {
+    struct ips_segment_map digest;
+    struct ips_segment_map old[RING_MOST]; /* closed; oldest first */
+    uint32_t old_count;
+    struct ips_segment_map spare[RING_MOST]; /* of nobody */
+    uint32_t spare_count;
+    struct sum sums[SUMS];
+};
+
+static uint32_t ring_max(void)
+{
+    const struct ips_control *c = ips_core.control;
+    uint64_t n = c->quota_bytes / 4 / c->segment_bytes;
+    return (uint32_t)ips_max_u64(RING_LEAST, ips_min_u64(n, RING_MOST));
+}
+
+static struct ips_ring *ring_of(struct ips_stream *s)
+{
+    if (!s->ring) {
+        uint64_t at =
+            ips_sys_mmap(0, sizeof(*s->ring), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+        if (!ips_sys_bad(at))
+            s->ring = (struct ips_ring *)at;
+    }
+    return s->ring;
+}
+
+static uint32_t total(const struct ips_stream *s)
+{
+    const struct ips_ring *r = s->ring;
+    return r->old_count + r->spare_count + (r->digest.base != 0) +
+           (s->seg.base != 0);
+}
+
+/* --- condensing ------------------------------------------------------------
+ */
+
+struct writer {
+    uint64_t at, end; /* of the place that is written */
+    uint64_t half;    /* forks and joins up to here only */
+    uint64_t dropped;
+    uint64_t lost[IPS_LOST_COUNT]; /* as LOST records said so far */
+    uint64_t stamp;                /* the newest */
+};
+
+static uint32_t word_of(const struct ips_rec_head *h)
+{
+    return atomic_load_explicit(&h->word, memory_order_relaxed);
+}
+
+static uint64_t bytes_of(const struct ips_rec_head *h)
+{
+    return (uint64_t)(word_of(h) >> 8 & 0xff) * 8;
+}
+
+static struct ips_rec_head *first_of(const struct ips_segment_map *m)
+{
+    return (struct ips_rec_head *)(m->base + sizeof(struct ips_segment_header));
+}
+
+/* The record after `h`, or the first for NULL; NULL = no more. */
+static struct ips_rec_head *next_of(const struct ips_segment_map *m,
+                                    struct ips_rec_head *h)
+{
+    uint64_t at = h ? (uint64_t)h + bytes_of(h) : (uint64_t)first_of(m);
+    if (!m->base || at + sizeof(*h) > m->used_end)
+        return NULL;
+    h = (struct ips_rec_head *)at;
+    return bytes_of(h) < sizeof(*h) ? NULL : h;
+}
+
+static struct sum *sum_of(struct ips_ring *r, uint64_t key, bool add)
+{
+    uint64_t at = key * 0x9e3779b97f4a7c15ull >> 40;
+    for (uint32_t i = 0; i < 16; i++) {
+        struct sum *sum = &r->sums[(at + i) % SUMS];
+        if (sum->key == key)
+            return sum;
+        if (sum->key == 0) {
+            if (add)
+                sum->key = key;
+            return add ? sum : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* Bytes that count in a channel's positions; a datagram's do not. */
+static bool adds_up(const struct ips_rec_head *h, uint32_t type)
+{
+    return (type == IPS_REC_SEND || type == IPS_REC_RECV) && h->a &&
+           ((const struct ips_rec_io *)h)->result > 0;
+}
+
+static uint64_t key_of(const struct ips_rec_head *h, uint32_t type)
+{
+    return (uint64_t)h->a << 1 | (type == IPS_REC_RECV);
+}
+
+/* First pass: bytes and last record of each channel, closed channels. */
+static void add_up(struct ips_ring *r, const struct ips_segment_map *m,
+                   bool is_digest)
+{
+    uint32_t dgram = 0;
+    for (struct ips_rec_head *h = NULL; (h = next_of(m, h));) {
+        uint32_t type = word_of(h) & 0xff;
+        bool addressed = dgram && dgram == h->a;
+        dgram = type == IPS_REC_DGRAM ? h->a : 0;
+        if (adds_up(h, type) && !addressed) {
+            struct sum *sum = sum_of(r, key_of(h, type), true);
+            if (!sum)
+                continue;
+            sum->bytes += (uint64_t)((struct ips_rec_io *)h)->result;
+            sum->last = (uint64_t)h;
+        }
+        /* One that is in the digest has been so for a whole round. */
+        if (is_digest && type == IPS_REC_CLOSE &&
+            ((struct ips_rec_close *)h)->how == IPS_CLOSE_FD)
+            for (uint64_t side = 0; side < 2; side++) {
+                struct sum *sum = sum_of(r, (uint64_t)h->a << 1 | side, true);
+                if (sum)
+                    sum->closed = true;
+            }
+    }
+}
+
+static bool is_closed(struct ips_ring *r, uint32_t chan)
+{
+    const struct sum *sum = sum_of(r, (uint64_t)chan << 1, false);
+    return sum && sum->closed;
+}
+
+static bool kept(struct ips_ring *r, const struct ips_rec_head *h,
+                 const struct writer *w)
+{
+    uint32_t type = word_of(h) & 0xff;
+    const struct sum *sum;
+    switch (type) {
+    case IPS_REC_START:
+    case IPS_REC_NAME:
+    case IPS_REC_EXEC:
+    case IPS_REC_EXECFAIL:
+    case IPS_REC_MODULE:
+    case IPS_REC_UNSEEN:
+    case IPS_REC_END:
+        return true;
+    case IPS_REC_FORK:
+    case IPS_REC_JOIN:
+        return w->at < w->half;
+    case IPS_REC_CHAN:
+    case IPS_REC_CLOSE:
+        return !is_closed(r, h->a);
+    case IPS_REC_SEND:
+    case IPS_REC_RECV:
+        if (is_closed(r, h->a))
+            return false;
+        sum = adds_up(h, type) ? sum_of(r, key_of(h, type), false) : NULL;
+        if (sum)
+            return sum->last == (uint64_t)h;
+        return ((const struct ips_rec_io *)h)->op == IPS_OP_CONNECT ||
+               ((const struct ips_rec_io *)h)->op == IPS_OP_ACCEPT;
+    default:
+        return false;
+    }
+}
+
+/* Second pass. */
+static void condense_from(struct ips_ring *r, const struct ips_segment_map *m,
+                          struct writer *w)
+{
+    for (struct ips_rec_head *h = NULL; (h = next_of(m, h));) {
+        uint32_t type = word_of(h) & 0xff;
+        uint64_t bytes = bytes_of(h);
+        if (type == IPS_REC_LOST && h->a < IPS_LOST_COUNT) {
+            w->lost[h->a] += ((const struct ips_rec_lost *)h)->count;
+            continue;
+        }
+        if (type != IPS_REC_RESERVED)
+            w->stamp = h->t;
+        if (!kept(r, h, w) || w->at + bytes + LOST_BYTES > w->end) {
+            w->dropped++;
+            continue;
+        }
+        struct ips_rec_head *out = (struct ips_rec_head *)w->at;
+        memcpy(out, h, bytes);
+        const struct sum *sum =
+            adds_up(h, type) ? sum_of(r, key_of(h, type), false) : NULL;
+        if (sum &&
+            sum->bytes != (uint64_t)((const struct ips_rec_io *)h)->result) {
+            ((struct ips_rec_io *)out)->result = (int64_t)sum->bytes;
+            atomic_store_explicit(&out->word, word_of(h) | IPS_REC_F_SUM << 16,
+                                  memory_order_relaxed);
+        }
+        w->at += bytes;
+    }
+}
+
+static void say_lost(struct writer *w)
+{
+    w->lost[IPS_LOST_OVERWRITTEN] += w->dropped;
+    for (uint32_t cause = 0; cause < IPS_LOST_COUNT; cause++) {
+        if (!w->lost[cause] || w->at + sizeof(struct ips_rec_lost) > w->end)
+            continue;
+        struct ips_rec_lost *rec = (struct ips_rec_lost *)w->at;
+        rec->h.a = cause;
+        rec->h.t = w->stamp;
+        rec->count = w->lost[cause];
+        atomic_store_explicit(&rec->h.word,
+                              IPS_REC_LOST | (uint32_t)sizeof(*rec) / 8 << 8,
+                              memory_order_relaxed);
+        w->at += sizeof(*rec);
+    }
+}
+
+/* What was in it is in the digest. */
+static void clear(struct ips_segment_map *m)
+{
+    struct ips_segment_header *h = ips_segment_head(m);
+    atomic_store_explicit(&h->state, IPS_SEGMENT_DRAINED, memory_order_release);
+    memset(first_of(m), 0, m->used_end - (uint64_t)first_of(m));
+    m->used_end = (uint64_t)first_of(m);
+}
+
+/* The header of the digest in `out`: that of `last`, with the losses of both.
+ */
+static void head_of(struct ips_segment_header *h, const struct ips_ring *r,
+                    const struct ips_segment_map *last, uint64_t dropped)
+{
+    const struct ips_segment_header *from = ips_segment_head(last);
+    const struct ips_segment_header *before =
+        r->digest.base ? ips_segment_head(&r->digest) : NULL;
+    memcpy((char *)h + sizeof(h->magic),
+           (const char *)from + sizeof(from->magic),
+           sizeof(*h) - sizeof(h->magic));
+    atomic_store_explicit(&h->state, IPS_SEGMENT_DRAINED, memory_order_relaxed);
+    atomic_store_explicit(&h->abandoned, 0, memory_order_relaxed);
+    h->flags |= IPS_SEGMENT_DIGEST;
+    for (unsigned i = 0; i < IPS_LOST_COUNT; i++)
+        h->lost[i] = from->lost[i] + (before ? before->lost[i] : 0) +
+                     (i == IPS_LOST_OVERWRITTEN ? dropped : 0);
+}
+
+/* The oldest segment becomes part of the digest and is a spare one. Without a
+ * spare one for the new digest it takes the place of the old one, by way of
+ * memory of our own. */
+static int condense(struct ips_ring *r)
+{
+    struct ips_segment_map last = r->old[0], out = {0};
+    if (ips_segment_in_use(&last) ||
+        (r->digest.base && ips_segment_in_use(&r->digest)))
+        return ips_refused(IPS_LOST_NESTED);
+    bool in_place = r->spare_count == 0;
+    if (!in_place)
+        out = r->spare[--r->spare_count];
+    else
+        out = r->digest.base ? r->digest : last;
+    const uint64_t room = out.limit - out.base;
+    uint64_t at = out.base;
+    if (in_place) {
+        at = ips_sys_mmap(0, room, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (ips_sys_bad(at))
+            return ips_refused(IPS_LOST_NO_SEGMENT);
+    }
+    struct writer w = {.at = at + sizeof(struct ips_segment_header),
+                       .end = at + room,
+                       .half = at + room / 2};
+    memset(r->sums, 0, sizeof(r->sums));
+    add_up(r, &r->digest, true);
+    add_up(r, &last, false);
+    condense_from(r, &r->digest, &w);
+    condense_from(r, &last, &w);
+    say_lost(&w);
+    struct ips_segment_header *h = (struct ips_segment_header *)at;
+    head_of(h, r, &last, w.dropped);
+    if (in_place) {
+        out.used_end = ips_max_u64(out.used_end, out.base + (w.at - at));
+        clear(&out);
+        memcpy((char *)out.base + sizeof(h->magic),
+               (char *)at + sizeof(h->magic), w.at - at - sizeof(h->magic));
+        ips_sys_munmap(at, room);
+        h = ips_segment_head(&out);
+    }
+    out.used_end = out.base + (w.at - at);
+    h->segment_bytes = (uint32_t)(out.end - out.base);
+    /* Partner: the reader's acquire load of `state`. */
+    atomic_store_explicit(&h->state, IPS_SEGMENT_CLOSED, memory_order_release);
+    r->old_count--;
+    memmove(r->old, r->old + 1, r->old_count * sizeof(r->old[0]));
+    if (last.base != out.base) {
+        clear(&last);
+        r->spare[r->spare_count++] = last;
+    }
+    if (r->digest.base && r->digest.base != out.base) {
+        clear(&r->digest);
+        r->spare[r->spare_count++] = r->digest;
+    }
+    r->digest = out;
+    return 0;
+}
+
+/* --- as core_segment.c would --------------------------------------------- */
+
+int ips_ring_next(struct ips_stream *s)
+{
+    struct ips_ring *r = ring_of(s);
+    struct ips_segment_map next = {0}, spare;
+    if (!r)
+        return ips_refused(IPS_LOST_NO_SEGMENT);
+    int rc = ips_refused(IPS_LOST_QUOTA);
+    uint32_t most = ring_max();
+    if (total(s) < most - 2)
+        rc = ips_segment_make(s, &next);
+    else if (r->spare_count == 0 && total(s) < most &&
+             ips_segment_make(s, &spare) == 0) {
+        /* A header, so that the slave knows whose it is. */
+        ips_segment_begin(s, &spare);
+        s->seq--;
+        spare.used_end = (uint64_t)first_of(&spare);
+        clear(&spare);
+        r->spare[r->spare_count++] = spare;
+    }
+    if (rc < 0 && total(s) < 2)
+        return rc; /* nothing to go round with */
+    if (s->seg.base) {
+        ips_segment_close(s);
+        r->old[r->old_count++] = s->seg;
+        s->prev = s->seg; /* a frame below us may have its place there */
+        s->seg = (struct ips_segment_map){0};
+        s->cur = s->tail = s->lo = s->limit = 0;
+    }
+    /* One stays for the digest to come, if there are enough. */
+    while (!next.base) {
+        if (r->spare_count < 2 && r->old_count > (r->spare_count ? 1 : 0))
+            rc = condense(r);
+        else
+            rc = 0;
+        if (r->spare_count >= 2 ||
+            (r->spare_count && (rc < 0 || r->old_count < 2)))
+            next = r->spare[--r->spare_count];
+        else if (rc < 0 || r->old_count == 0)
+            return rc < 0 ? rc : ips_refused(IPS_LOST_QUOTA);
+    }
+    if (s->prev.base == next.base)
+        s->prev = (struct ips_segment_map){0};
+    next.used_end = 0;
+    ips_segment_begin(s, &next);
+    s->seg = next;
+    s->lo = next.base + sizeof(struct ips_segment_header);
+    s->limit = next.limit;
+    s->cur = s->tail = s->lo;
+    return 0;
+}
+
+void ips_ring_leave(struct ips_stream *s)
+{
+    struct ips_ring *r = s->ring;
+    s->prev = (struct ips_segment_map){0};
+    for (uint32_t i = 0; i < r->spare_count; i++)
+        ips_segment_drop(&r->spare[i]);
+    for (uint32_t i = 0; i < r->old_count; i++)
+        ips_segment_drop(&r->old[i]);
+    if (s->seg.base) {
+        ips_segment_close(s);
+        ips_segment_drop(&s->seg);
+    }
+    /* Last: with it the slave knows that the stream is over. */
+    ips_segment_drop(&r->digest);
+    ips_ring_forget(s);
+}
+
+void ips_ring_forget(struct ips_stream *s)
+{
+    if (s->ring)
+        ips_sys_munmap((uint64_t)(uintptr_t)s->ring, sizeof(*s->ring));
+    s->ring = NULL;
+}

@@ -1,0 +1,442 @@
+/* Counters and events of instrumented procedures; see procs.h. */
+#include "agent/procs.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "agent/core.h"
+#include "agent/cpu.h"
+#include "agent/modules.h"
+#include "agent/sys.h"
+
+#define HOOK __attribute__((visibility("default"), no_instrument_function, hot))
+#define TLS static __thread __attribute__((tls_model("initial-exec")))
+#define COLD static __attribute__((noinline, cold))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define FIRST_SLOTS 64u
+#define FLUSH_NS 100000000u
+#define BUDGET_EVERY 64u
+#define HOT_SHARE 16u
+
+enum mode {
+    COUNTED,  /* calls are counted */
+    RECORDED, /* ENTER and EXIT */
+    LEAVING,  /* counted from now on; calls with ENTER are still open */
+};
+
+struct slot {
+    uint64_t procedure; /* 0 = free */
+    uint64_t calls;     /* counted, ever */
+    uint64_t written;   /* of which in COUNT records */
+    uint64_t pairs;     /* with ENTER, ever */
+    uint32_t open;      /* of which the EXIT is to come */
+    uint32_t deep;      /* LEAVING: counted calls below those */
+    enum mode mode;
+    uint32_t pad[5];
+};
+_Static_assert(sizeof(struct slot) == 64, "a shift finds a slot");
+
+struct table {
+    struct table *next;
+    _Atomic uint32_t taken; /* by a thread */
+    _Atomic uint32_t busy;  /* slots are moved, or written out */
+    uint32_t tid;
+    uint32_t used, room, shift;
+    struct slot *slots;
+    uint64_t pairs;   /* of all slots */
+    uint64_t flushed; /* stamp */
+};
+
+/* The fast path's view of this thread's table; slots NULL: none. */
+TLS struct {
+    struct slot *slots;
+    uint32_t shift;
+    bool ended;
+    struct table *table;
+} here;
+
+static struct table *_Atomic tables;
+static enum mode first_mode;
+static bool on, exact;
+static uint64_t pair_ps, budget_ppm, flush_stamps;
+
+/* One instruction: whole against this thread's own signal handlers. */
+static inline void step(uint64_t *counter)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("addq $1, %0" : "+m"(*counter) : : "cc");
+#else
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+#endif
+}
+
+static inline uint32_t home(uint64_t procedure, uint32_t shift)
+{
+    return (uint32_t)(procedure * 0x9e3779b97f4a7c15ull >> shift);
+}
+
+/* --- tables ----------------------------------------------------------------
+ */
+
+static struct slot *find(const struct table *t, uint64_t procedure)
+{
+    uint32_t i = home(procedure, t->shift);
+    while (t->slots[i].procedure && t->slots[i].procedure != procedure)
+        i = (i + 1) & (t->room - 1);
+    return &t->slots[i];
+}
+
+static struct slot *map_slots(uint32_t room)
+{
+    uint64_t at =
+        ips_sys_mmap(0, room * sizeof(struct slot), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    return ips_sys_bad(at) ? NULL : (struct slot *)at;
+}
+
+static void use(struct table *t)
+{
+    here.table = t;
+    here.shift = t->shift;
+    here.slots = t->slots;
+}
+
+static void set_room(struct table *t, struct slot *slots, uint32_t room)
+{
+    t->slots = slots;
+    t->room = room;
+    t->shift = 64 - (uint32_t)__builtin_ctz(room);
+}
+
+/* A thread's that is gone, or a new one. Signals are blocked. */
+static struct table *take_table(void)
+{
+    struct table *t = atomic_load(&tables);
+    for (; t; t = t->next) {
+        uint32_t no = 0;
+        if (atomic_load_explicit(&t->taken, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong(&t->taken, &no, 1))
+            break;
+    }
+    if (!t) {
+        uint64_t at = ips_sys_mmap(0, sizeof(*t), PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        struct slot *slots = map_slots(FIRST_SLOTS);
+        if (ips_sys_bad(at) || !slots)
+            return NULL;
+        t = (struct table *)at;
+        set_room(t, slots, FIRST_SLOTS);
+        atomic_store(&t->taken, 1);
+        t->next = atomic_load(&tables);
+        while (!atomic_compare_exchange_weak(&tables, &t->next, t))
+            ;
+    }
+    t->tid = ips_sys_gettid();
+    t->flushed = ips_core_now();
+    use(t);
+    return t;
+}
+
+/* What is counted meanwhile in the old slots by a hook that we interrupted, it
+ * finds there itself (moved). */
+static bool grow(struct table *t)
+{
+    struct slot *old = t->slots, *slots = map_slots(t->room * 4);
+    uint32_t room = t->room;
+    if (!slots)
+        return false;
+    set_room(t, slots, room * 4);
+    for (uint32_t i = 0; i < room; i++) {
+        if (!old[i].procedure)
+            continue;
+        *find(t, old[i].procedure) = old[i];
+        old[i].calls = 0;
+    }
+    use(t);
+    return true;
+}
+
+/* The slot of a procedure, NULL: cannot be. */
+COLD struct slot *add(uint64_t procedure)
+{
+    struct slot *s = NULL;
+    if (!on || here.ended || !procedure)
+        return NULL;
+    uint64_t signals = ips_sys_block_signals();
+    struct table *t = here.table ? here.table : take_table();
+    uint32_t no = 0;
+    if (!t || !atomic_compare_exchange_strong(&t->busy, &no, 1))
+        goto out; /* the process is ending: others write our counters */
+    s = find(t, procedure);
+    if (!s->procedure && (t->used + 1) * 2 > t->room) {
+        if (grow(t))
+            s = find(t, procedure);
+        else if (t->used + 1 == t->room)
+            s = NULL;
+    }
+    if (s && !s->procedure) {
+        t->used++;
+        s->mode = first_mode;
+        s->procedure = procedure;
+    }
+    atomic_store(&t->busy, 0);
+out:
+    ips_sys_restore_signals(signals);
+    if (s)
+        ips_module_note(procedure);
+    else
+        ips_core_lost(IPS_LOST_NO_SEGMENT, 1);
+    return s;
+}
+
+/* --- COUNT ------------------------------------------------------------------
+ */
+
+static bool write_count(const struct table *t, uint64_t procedure,
+                        uint64_t calls, uint64_t stamp)
+{
+    struct ips_rec_count *rec = (struct ips_rec_count *)ips_rec_begin_at(
+        IPS_REC_COUNT, sizeof(*rec), stamp);
+    if (!rec)
+        return false;
+    rec->h.a = t == here.table ? 0 : t->tid;
+    rec->procedure = procedure;
+    rec->calls = calls;
+    ips_rec_publish(rec);
+    return true;
+}
+
+/* Signals are blocked. */
+static void flush(struct table *t)
+{
+    uint32_t no = 0;
+    if (!ips_core_active())
+        return;
+    uint64_t now = ips_core_now();
+    if (!atomic_compare_exchange_strong(&t->busy, &no, 1))
+        return;
+    t->flushed = now;
+    for (uint32_t i = 0; i < t->room; i++) {
+        struct slot *s = &t->slots[i];
+        uint64_t calls = __atomic_load_n(&s->calls, __ATOMIC_RELAXED);
+        if (calls != s->written &&
+            write_count(t, s->procedure, calls - s->written, now))
+            s->written = calls;
+    }
+    atomic_store(&t->busy, 0);
+}
+
+void ips_procs_flush_all(void)
+{
+    uint64_t signals = ips_sys_block_signals();
+    for (struct table *t = atomic_load(&tables); t; t = t->next)
+        if (atomic_load(&t->taken))
+            flush(t);
+    ips_sys_restore_signals(signals);
+}
+
+void ips_procs_sampled(uint64_t t)
+{
+    if (here.table && t - here.table->flushed >= flush_stamps)
+        flush(here.table);
+}
+
+/* --- a thread's and an image's life ------------------------------------------
+ */
+
+static void clear(struct table *t)
+{
+    for (uint32_t i = 0; i < t->room; i++)
+        t->slots[i] = (struct slot){0};
+    t->used = 0;
+    t->pairs = 0;
+    atomic_store(&t->busy, 0);
+    atomic_store(&t->taken, 0);
+}
+
+static void set_up(void)
+{
+    const struct ips_control *c = ips_core_control();
+    exact = c->procedures == IPS_PROCEDURES_EXACT;
+    first_mode = exact ? RECORDED : COUNTED;
+    budget_ppm = c->budget_ppm;
+    flush_stamps = ((uint64_t)FLUSH_NS << 32) / ips_core.mult;
+    /* Both stamps of a pair as they are here (1 us and more where CPU time is
+     * a system call), and the two records. */
+    (void)ips_moment_now();
+    uint64_t start = ips_core_now();
+    for (int i = 0; i < 4; i++)
+        (void)ips_moment_now();
+    pair_ps = ips_cpu_ns(ips_core_now() - start) * 1000 / 2 + 10000;
+    if (pair_ps < c->probe_cost_ps[IPS_PROBE_PROC])
+        pair_ps = c->probe_cost_ps[IPS_PROBE_PROC];
+    on = c->procedures != IPS_PROCEDURES_OFF;
+}
+
+void ips_procs_begin(enum ips_start_kind kind)
+{
+    here.ended = false;
+    if (kind == IPS_START_IMAGE)
+        set_up();
+    if (kind != IPS_START_FORK)
+        return;
+    /* What was counted is the parent's, and so are its open calls. */
+    here.slots = NULL;
+    here.table = NULL;
+    for (struct table *t = atomic_load(&tables); t; t = t->next)
+        clear(t);
+}
+
+void ips_procs_end(void)
+{
+    struct table *t = here.table;
+    uint32_t no = 0;
+    here.ended = true;
+    if (!t)
+        return;
+    uint64_t signals = ips_sys_block_signals();
+    flush(t);
+    here.slots = NULL;
+    here.table = NULL;
+    /* Else somebody writes it out now and it is never used again. */
+    if (atomic_compare_exchange_strong(&t->busy, &no, 1))
+        clear(t);
+    ips_sys_restore_signals(signals);
+}
+
+/* --- the hooks ---------------------------------------------------------------
+ */
+
+/* A handler has moved the table after we found `s` in it: what it copied is
+ * there, what we counted later is still here. */
+COLD void moved(struct slot *s)
+{
+    uint64_t left = __atomic_exchange_n(&s->calls, 0, __ATOMIC_RELAXED);
+    struct slot *now = left ? add(s->procedure) : NULL;
+    if (now)
+        __atomic_fetch_add(&now->calls, left, __ATOMIC_RELAXED);
+}
+
+static inline void count(struct slot *s, const struct slot *slots)
+{
+    step(&s->calls);
+    if (unlikely(here.slots != slots))
+        moved(s);
+}
+
+COLD void judge(struct slot *s, const struct ips_moment *m)
+{
+    struct table *t = here.table;
+    uint64_t allowed = (uint64_t)((ips_u128)m->cpu * budget_ppm / 1000);
+    bool alone = (ips_u128)s->pairs * pair_ps > allowed;
+    bool all = (ips_u128)t->pairs * pair_ps > allowed &&
+               s->pairs * HOT_SHARE >= t->pairs;
+    if (!alone && !all)
+        return;
+    s->mode = LEAVING; /* this very call is open */
+    (void)write_count(t, s->procedure, 0, m->t);
+}
+
+static struct ips_rec_proc *event(enum ips_rec_type type, uint64_t procedure,
+                                  const struct ips_moment *m)
+{
+    struct ips_rec_proc *rec =
+        (struct ips_rec_proc *)ips_rec_begin_at(type, sizeof(*rec), m->t);
+    if (!rec)
+        return NULL;
+    rec->h.a = 0;
+    rec->cpu = m->cpu;
+    rec->procedure = procedure;
+    ips_rec_publish(rec);
+    return rec;
+}
+
+static void enter_event(struct slot *s, const struct slot *slots)
+{
+    struct ips_moment m = ips_moment_now();
+    uint64_t procedure = s->procedure;
+    if (!event(IPS_REC_ENTER, procedure, &m)) {
+        count(s, slots);
+        return;
+    }
+    if (unlikely(here.slots != slots) && !(s = add(procedure)))
+        return;
+    s->open++;
+    here.table->pairs++;
+    if (unlikely(++s->pairs % BUDGET_EVERY == 0))
+        judge(s, &m);
+}
+
+static __attribute__((noinline)) void enter(uint64_t procedure)
+{
+    struct slot *slots = here.slots, *s = NULL;
+    if (!ips_core_active())
+        return;
+    if (slots)
+        s = find(here.table, procedure);
+    if (!s || !s->procedure) {
+        s = add(procedure);
+        slots = here.slots;
+    }
+    if (!s)
+        return;
+    if (s->mode == RECORDED) {
+        enter_event(s, slots);
+        return;
+    }
+    s->deep += s->mode == LEAVING;
+    count(s, slots);
+}
+
+static __attribute__((noinline)) void leave(uint64_t procedure)
+{
+    struct slot *slots = here.slots;
+    if (!slots || !ips_core_active())
+        return;
+    struct slot *s = find(here.table, procedure);
+    if (!s->procedure || s->mode == COUNTED)
+        return;
+    if (s->deep) {
+        s->deep--;
+        return;
+    }
+    if (s->open == 0)
+        return;
+    struct ips_moment m = ips_moment_now();
+    (void)event(IPS_REC_EXIT, procedure, &m);
+    if (unlikely(here.slots != slots)) {
+        if (!here.slots || !(s = find(here.table, procedure))->open)
+            return;
+    }
+    if (--s->open == 0 && s->mode == LEAVING)
+        s->mode = COUNTED;
+}
+
+HOOK void __cyg_profile_func_enter(void *procedure, void *site);
+HOOK void __cyg_profile_func_exit(void *procedure, void *site);
+
+/* Straight to the counter where it stands in its own place. */
+HOOK void __cyg_profile_func_enter(void *procedure, void *site)
+{
+    (void)site;
+    struct slot *slots = here.slots;
+    if (likely(slots != NULL)) {
+        struct slot *s = &slots[home((uint64_t)procedure, here.shift)];
+        if (likely(s->procedure == (uint64_t)procedure && s->mode == COUNTED &&
+                   !ips_in_vfork)) {
+            count(s, slots);
+            return;
+        }
+    }
+    if (on)
+        enter((uint64_t)procedure);
+}
+
+HOOK void __cyg_profile_func_exit(void *procedure, void *site)
+{
+    (void)site;
+    if (unlikely(exact))
+        leave((uint64_t)procedure);
+}

@@ -1,0 +1,374 @@
+/*
+ * Files and terminals: waits for the disk, and for locks on files.
+ *
+ * A read or write of a file that does not wait must stay as cheap as it is: it
+ * costs two stamps and nothing is recorded. What takes IPS_FILE_SLOW_NS or
+ * more is looked at: it was a wait if the thread was off the CPU for that long
+ * and gave it up itself (a copy of a large buffer is on it; who was preempted
+ * did not give it up). Both need a reading from before the call. That is not
+ * worth its system calls before every read, so each thread keeps one, `anchor`,
+ * not older than IPS_ANCHOR_NS when a call begins. CPU burnt since the anchor
+ * counts as burnt in the call, so a wait may be told up to that much too short,
+ * never too long.
+ *
+ * 50 us: less than most disks need for one block, more than nearly all copies
+ * out of the page cache, and where call stacks begin. Shorter waits are CPU
+ * that is not there: they cannot move the path by more than their sum.
+ *
+ * flock and fcntl locks: ACQUIRE where it waited; RELEASE at the unlock and,
+ * for a descriptor by which this process took a lock, at its close and at the
+ * end of the process: of fcntl locks then only those from the file's begin. A
+ * lock let go by exec, by SIGKILL or by closing another descriptor of the file
+ * (fcntl) is not told.
+ */
+#include "agent/wrap.h"
+
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+
+#include "agent/sys.h"
+#include "agent/wrap_sync.h"
+
+#define SLOW_NS 50000u
+#define ANCHOR_NS 200000u
+
+static IPS_TLS struct anchor {
+    uint64_t t, cpu;
+    long switches; /* how often the thread gave up its CPU, ever */
+} anchor;
+
+static long own_switches(void)
+{
+    struct rusage ru;
+    ru.ru_nvcsw = 0;
+    ips_sys3(SYS_getrusage, RUSAGE_THREAD, (long)&ru, 0);
+    return ru.ru_nvcsw;
+}
+
+static uint64_t stamps(uint64_t ns)
+{
+    return ips_wrap_blocked * (ns / 2000);
+}
+
+static __attribute__((noinline)) void set_anchor(void)
+{
+    anchor = (struct anchor){ips_core_now(), ips_core_cpu(), own_switches()};
+}
+
+struct ips_moment ips_file_call(bool exact)
+{
+    uint64_t t = ips_core_now();
+    if (exact || unlikely(t - anchor.t > stamps(ANCHOR_NS))) {
+        set_anchor();
+        t = ips_core_now();
+    }
+    return (struct ips_moment){.t = t, .cpu = anchor.cpu};
+}
+
+static __attribute__((noinline)) void was_slow(const struct ips_moment *call,
+                                               uint64_t t_ret, int64_t result,
+                                               int err, uint64_t site)
+{
+    struct ips_moment ret = {.t = t_ret, .cpu = ips_core_cpu()};
+    long switches = own_switches();
+    bool gave_up = switches != anchor.switches;
+    anchor = (struct anchor){ips_core_now(), ret.cpu, switches};
+    /* Another thread's reading: the anchor is from before a fork. */
+    if (!gave_up || ret.cpu < call->cpu)
+        return;
+    uint64_t asleep = ips_sub_sat(ips_wrap_ns(ips_sub_sat(t_ret, call->t)),
+                                  ret.cpu - call->cpu);
+    if (asleep >= SLOW_NS)
+        ips_record_io(IPS_REC_BLOCK, 0, IPS_OP_DISK, *call, ret, result,
+                      result < 0 ? err : 0, site, 0);
+}
+
+void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)
+{
+    uint64_t t = ips_core_now();
+    if (likely(t - call->t < stamps(SLOW_NS) || t < call->t))
+        return;
+    int saved = errno;
+    was_slow(call, t, result, saved, site);
+    errno = saved;
+}
+
+/* --- calls on files alone
+ * ------------------------------------------------------------ */
+
+/* false for what is no file: pread fails there. */
+static inline bool file_begin(struct ips_io *io, int fd, uint64_t site)
+{
+    return ips_io_begin(io, fd, site) && io->klass == IPS_FD_FILE;
+}
+
+#define ON_FILE(type, fd, real_call)                                           \
+    do {                                                                       \
+        struct ips_io io;                                                      \
+        if (!file_begin(&io, fd, IPS_SITE))                                    \
+            return ips_wrap_on(), real_call;                                   \
+        type r = real_call;                                                    \
+        ips_file_done(&io.call, (int64_t)r, io.site);                          \
+        return r;                                                              \
+    } while (0)
+
+IPS_EXPORT ssize_t pread(int fd, void *buf, size_t n, off_t at)
+{
+    ON_FILE(ssize_t, fd, REAL(pread)(fd, buf, n, at));
+}
+ssize_t pread64(int, void *, size_t, off64_t) IPS_ALIAS(pread);
+ssize_t __pread64(int, void *, size_t, off64_t) IPS_ALIAS(pread);
+
+ssize_t __pread_chk(int fd, void *buf, size_t n, off_t at, size_t size);
+IPS_EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t at,
+                               size_t size)
+{
+    ON_FILE(ssize_t, fd, REAL(__pread_chk)(fd, buf, n, at, size));
+}
+ssize_t __pread64_chk(int, void *, size_t, off_t, size_t)
+    IPS_ALIAS(__pread_chk);
+
+IPS_EXPORT ssize_t pwrite(int fd, const void *buf, size_t n, off_t at)
+{
+    ON_FILE(ssize_t, fd, REAL(pwrite)(fd, buf, n, at));
+}
+ssize_t pwrite64(int, const void *, size_t, off64_t) IPS_ALIAS(pwrite);
+ssize_t __pwrite64(int, const void *, size_t, off64_t) IPS_ALIAS(pwrite);
+
+IPS_EXPORT ssize_t preadv(int fd, const struct iovec *iov, int count, off_t at)
+{
+    ON_FILE(ssize_t, fd, REAL(preadv)(fd, iov, count, at));
+}
+ssize_t preadv64(int, const struct iovec *, int, off64_t) IPS_ALIAS(preadv);
+
+IPS_EXPORT ssize_t pwritev(int fd, const struct iovec *iov, int count, off_t at)
+{
+    ON_FILE(ssize_t, fd, REAL(pwritev)(fd, iov, count, at));
+}
+ssize_t pwritev64(int, const struct iovec *, int, off64_t) IPS_ALIAS(pwritev);
+
+IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
+                                   off64_t *to_at, size_t n, unsigned flags)
+{
+    ON_FILE(ssize_t, from,
+            REAL(copy_file_range)(from, from_at, to, to_at, n, flags));
+}
+
+/* These are made to wait: a reading before each. */
+#define TO_DISK(type, real_call)                                               \
+    do {                                                                       \
+        if (!ips_wrap_on())                                                    \
+            return real_call;                                                  \
+        struct ips_moment call = ips_file_call(true);                          \
+        type r = real_call;                                                    \
+        ips_file_done(&call, (int64_t)r, IPS_SITE);                            \
+        return r;                                                              \
+    } while (0)
+
+IPS_EXPORT int fsync(int fd)
+{
+    TO_DISK(int, REAL(fsync)(fd));
+}
+
+IPS_EXPORT int fdatasync(int fd)
+{
+    TO_DISK(int, REAL(fdatasync)(fd));
+}
+
+IPS_EXPORT int syncfs(int fd)
+{
+    TO_DISK(int, REAL(syncfs)(fd));
+}
+
+IPS_EXPORT void sync(void)
+{
+    if (!ips_wrap_on()) {
+        REAL(sync)();
+        return;
+    }
+    struct ips_moment call = ips_file_call(true);
+    REAL(sync)();
+    ips_file_done(&call, 0, IPS_SITE);
+}
+
+IPS_EXPORT int sync_file_range(int fd, off64_t from, off64_t n, unsigned flags)
+{
+    TO_DISK(int, REAL(sync_file_range)(fd, from, n, flags));
+}
+
+IPS_EXPORT int msync(void *at, size_t n, int flags)
+{
+    TO_DISK(int, REAL(msync)(at, n, flags));
+}
+
+/* --- locks on files
+ * ------------------------------------------------------------------ */
+
+static _Atomic uint32_t locks_taken; /* ever, in this process */
+
+static bool lock_name(int fd, uint64_t start, struct ips_thing *thing)
+{
+    struct stat st;
+    if (ips_sys_fstat(fd, &st) < 0)
+        return false;
+    *thing = (struct ips_thing){st.st_dev, st.st_ino, start};
+    return true;
+}
+
+/* Does the close of `fd` let go from now on? */
+static void lock_held(enum ips_sync kind, int fd, bool held)
+{
+    uint64_t bit =
+        kind == IPS_SYNC_FLOCK ? IPS_FD_FLOCKED : IPS_FD_RECORD_LOCKED;
+    uint64_t word = ips_chan_of(fd);
+    uint64_t flags = word & IPS_FD_FLAGS & ~bit;
+    if (ips_fd_class(word) == IPS_FD_UNKNOWN || !(word & bit) == !held)
+        return;
+    ips_fd_set(fd, word, ips_fd_class(word), (uint32_t)word,
+               held ? flags | bit : flags);
+    atomic_fetch_add(&locks_taken, held);
+}
+
+void ips_lock_dropped(int fd)
+{
+    struct ips_thing thing;
+    uint64_t word = ips_fd_get(fd);
+    struct ips_moment call = ips_at_call();
+    if (!lock_name(fd, 0, &thing))
+        return;
+    if (word & IPS_FD_FLOCKED)
+        ips_sync_released(IPS_SYNC_FLOCK, &thing, call, 1, 0);
+    if (word & IPS_FD_RECORD_LOCKED)
+        ips_sync_released(IPS_SYNC_RECORD_LOCK, &thing, call, 1, 0);
+}
+
+void ips_locks_end(void)
+{
+    if (!atomic_load_explicit(&locks_taken, memory_order_relaxed))
+        return;
+    for (int fd = 0, top = ips_fd_top(); fd < top; fd++)
+        if (ips_fd_get(fd) & IPS_FD_LOCKED)
+            ips_lock_dropped(fd);
+}
+
+/* A request for a lock is over. Without waiting it only marks `fd`. */
+static int locked(enum ips_sync kind, int fd, uint64_t start, bool waits,
+                  struct ips_moment call, int r, uint64_t site)
+{
+    struct ips_thing thing;
+    int saved = errno;
+    struct ips_moment ret = ips_at_return(&call);
+    if (waits && ips_was_blocked(&call, &ret) && lock_name(fd, start, &thing))
+        ips_sync_acquired(kind, &thing, call, ret, 1, r < 0 ? saved : 0, site);
+    if (r == 0)
+        lock_held(kind, fd, true);
+    errno = saved;
+    return r;
+}
+
+static int unlocked(enum ips_sync kind, int fd, uint64_t start,
+                    struct ips_moment call, int r, uint64_t site)
+{
+    struct ips_thing thing;
+    int saved = errno;
+    if (r == 0 && lock_name(fd, start, &thing))
+        ips_sync_released(kind, &thing, call, 1, site);
+    if (r == 0 && kind == IPS_SYNC_FLOCK) /* of a file's parts, some may stay */
+        lock_held(kind, fd, false);
+    errno = saved;
+    return r;
+}
+
+IPS_EXPORT int flock(int fd, int operation)
+{
+    if (!ips_wrap_on())
+        return REAL(flock)(fd, operation);
+    struct ips_moment call = ips_at_call();
+    int r = REAL(flock)(fd, operation);
+    if ((operation & ~LOCK_NB) == LOCK_UN)
+        return unlocked(IPS_SYNC_FLOCK, fd, 0, call, r, IPS_SITE);
+    return locked(IPS_SYNC_FLOCK, fd, 0, !(operation & LOCK_NB), call, r,
+                  IPS_SITE);
+}
+
+/* Where a lock of fcntl begins in its file. */
+static uint64_t lock_start(int fd, const struct flock *lock)
+{
+    int64_t start = lock->l_start;
+    struct stat st;
+    if (lock->l_whence == SEEK_CUR)
+        start += ips_sys3(SYS_lseek, fd, 0, SEEK_CUR);
+    else if (lock->l_whence == SEEK_END && ips_sys_fstat(fd, &st) == 0)
+        start += st.st_size;
+    if (lock->l_len < 0)
+        start += lock->l_len;
+    return (uint64_t)start;
+}
+
+/* The caller's structure is read only where the kernel could. */
+int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
+                   uint64_t site)
+{
+    struct flock lock;
+    bool waits = command == F_SETLKW || command == F_OFD_SETLKW;
+    struct ips_moment call = ips_at_call();
+    int r = real(fd, command, arg);
+    if (r < 0 && errno != EINTR)
+        return r;
+    int saved = errno;
+    memcpy(&lock, arg, sizeof(lock));
+    uint64_t start = lock_start(fd, &lock);
+    errno = saved;
+    if (lock.l_type == F_UNLCK)
+        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start, call, r, site);
+    return locked(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r, site);
+}
+
+/* libc's own is made of fcntl calls that go past us. */
+IPS_EXPORT int lockf(int fd, int command, off_t n)
+{
+    if (!ips_wrap_on() || command == F_TEST)
+        return REAL(lockf)(fd, command, n);
+    const struct flock lock = {.l_whence = SEEK_CUR, .l_len = n};
+    struct ips_moment call = ips_at_call();
+    int r = REAL(lockf)(fd, command, n);
+    uint64_t start = lock_start(fd, &lock);
+    if (command == F_ULOCK)
+        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start, call, r, IPS_SITE);
+    return locked(IPS_SYNC_RECORD_LOCK, fd, start, command == F_LOCK, call, r,
+                  IPS_SITE);
+}
+int lockf64(int, int, off64_t) IPS_ALIAS(lockf);
+
+/* --- eventfd
+ * -------------------------------------------------------------------------- */
+
+static bool eventfd_thing(uint64_t word, struct ips_thing *thing)
+{
+    uint32_t id = (uint32_t)word; /* its number in the kernel, from 1 */
+    *thing = (struct ips_thing){0, id, 0};
+    return id != 0;
+}
+
+void ips_eventfd_written(const struct ips_io *io)
+{
+    struct ips_thing thing;
+    if (eventfd_thing(ips_fd_get(io->fd), &thing))
+        ips_sync_released(IPS_SYNC_EVENTFD, &thing, io->call, 1, io->site);
+}
+
+bool ips_eventfd_taken(const struct ips_io *io, struct ips_moment ret)
+{
+    struct ips_thing thing;
+    bool known = eventfd_thing(ips_fd_get(io->fd), &thing);
+    if (known)
+        ips_sync_acquired(IPS_SYNC_EVENTFD, &thing, io->call, ret, 1, 0,
+                          io->site);
+    return known;
+}
+
+IPS_EXPORT int eventfd_write(int fd, eventfd_t value)
+{
+    return write(fd, &value, sizeof(value)) == (ssize_t)sizeof(value) ? 0 : -1;
+}

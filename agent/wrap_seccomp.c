@@ -1,0 +1,112 @@
+/*
+ * Programs that forbid themselves system calls, or the time stamp counter.
+ *
+ * Under a seccomp filter a call that only we make may be answered with an
+ * error, or with the end of the program; what is allowed cannot be asked. So
+ * before a filter is installed the room for records is made, and from then on
+ * we make no system call at all (agent/sys.h): channels are not named any more,
+ * what does not fit is lost and counted, CPU times are estimates, and a new
+ * image is begun without us - exec takes us out of its environment. That goes
+ * for the whole process and all that it makes, as the filter does.
+ *
+ * The strict mode of seccomp forbids the time stamp counter as well, as does
+ * PR_SET_TSC: nothing is recorded then.
+ */
+#include "agent/wrap.h"
+
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+
+#include "agent/sys.h"
+#include "agent/wrap_sample.h"
+
+static IPS_TLS bool in_vfork; /* a vfork child has a filter, not we */
+
+static void say(const char *text)
+{
+    size_t n = strlen(text);
+    uint64_t cpu = ips_core_cpu();
+    struct ips_rec_text *rec = (struct ips_rec_text *)ips_rec_begin(
+        IPS_REC_UNSEEN, sizeof(*rec) + n + 1);
+    if (!rec)
+        return;
+    rec->h.a = (uint32_t)n;
+    rec->cpu = cpu;
+    memcpy(rec->text, text, n + 1);
+    ips_rec_publish(rec);
+}
+
+bool ips_forbidden(void)
+{
+    return ips_sys_quiet || in_vfork;
+}
+
+void ips_forbidden_in_vfork(bool on)
+{
+    in_vfork = on;
+}
+
+enum ips_forbids ips_seccomp_forbids(unsigned long operation)
+{
+    return operation == SECCOMP_SET_MODE_STRICT   ? IPS_FORBIDS_ALL
+           : operation == SECCOMP_SET_MODE_FILTER ? IPS_FORBIDS_CALLS
+                                                  : IPS_FORBIDS_NOTHING;
+}
+
+static enum ips_forbids prctl_forbids(int option, unsigned long value)
+{
+    if (option == PR_SET_SECCOMP)
+        return value == SECCOMP_MODE_STRICT   ? IPS_FORBIDS_ALL
+               : value == SECCOMP_MODE_FILTER ? IPS_FORBIDS_CALLS
+                                              : IPS_FORBIDS_NOTHING;
+    return option == PR_SET_TSC && value == PR_TSC_SIGSEGV
+               ? IPS_FORBIDS_ALL
+               : IPS_FORBIDS_NOTHING;
+}
+
+void ips_forbid(enum ips_forbids what)
+{
+    if (what == IPS_FORBIDS_NOTHING || ips_wrap_state != IPS_WRAP_ON)
+        return;
+    if (ips_in_vfork) {
+        in_vfork = true;
+        return;
+    }
+    if (!ips_sys_quiet)
+        say(what == IPS_FORBIDS_CALLS
+                ? "seccomp filter: new channels, long runs, CPU time"
+                : "strict seccomp, or no time stamp counter: everything");
+    ips_sample_stop(); /* its signal's return is a system call as well */
+    if (what == IPS_FORBIDS_ALL) {
+        ips_wrap_state = IPS_WRAP_OFF;
+        ips_core_stop();
+    } else {
+        ips_core_quiet(true);
+    }
+}
+
+/* What was stopped altogether stays so: the program said what it wants. */
+void ips_forbid_undo(enum ips_forbids what)
+{
+    if (what == IPS_FORBIDS_CALLS && !ips_in_vfork)
+        ips_core_quiet(false);
+}
+
+IPS_EXPORT int prctl(int option, ...)
+{
+    va_list ap;
+    va_start(ap, option);
+    unsigned long a = va_arg(ap, unsigned long);
+    unsigned long b = va_arg(ap, unsigned long);
+    unsigned long c = va_arg(ap, unsigned long);
+    unsigned long d = va_arg(ap, unsigned long);
+    va_end(ap);
+    ips_wrap_on();
+    bool before = ips_sys_quiet;
+    enum ips_forbids what = prctl_forbids(option, a);
+    ips_forbid(what);
+    int r = REAL(prctl)(option, a, b, c, d);
+    if (r < 0 && !before)
+        ips_forbid_undo(what);
+    return r;
+}

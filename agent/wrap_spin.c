@@ -1,0 +1,81 @@
+/*
+ * Spinning: a thread that asks again and again for what is not there yet.
+ *
+ * An attempt is fruitless where it could not wait and got nothing: a receive or
+ * accept that fails with EAGAIN, a poll, select or epoll of timeout 0 that
+ * returns 0. Attempts in a row are one run: nothing else recorded by this
+ * thread between, and no more than GAP_NS of its CPU from the return of one to
+ * the call of the next, so that a loop that works between its polls is none;
+ * what gaps took less than that is saved, up to SAVED_NS, for those that an
+ * interrupt falls into. Of a run the first attempt is recorded as ever, the
+ * others are not: a spinning thread does not fill the pool. Where a run of
+ * LEAST or more ends in success, BLOCK op SPIN says so just before the record
+ * of that: from the first attempt's call to the successful one's, `result`
+ * attempts. A run that ends otherwise leaves nothing: it was no wait.
+ *
+ * State: of the thread. A signal handler's own attempts may end a run early.
+ */
+#include "agent/wrap.h"
+
+#define GAP_NS 10000
+#define SAVED_NS 200000
+#define LEAST 3u
+
+static IPS_TLS struct {
+    uint64_t t, cpu;   /* of the first attempt's call */
+    uint64_t last_cpu; /* at the last one's return */
+    int64_t saved;     /* CPU that gaps may take beyond GAP_NS */
+    uint64_t site;
+    uint32_t count; /* 0 = no run */
+    uint32_t chan;
+} spin;
+
+static bool goes_on(const struct ips_moment *call)
+{
+    if (!spin.count)
+        return false;
+    spin.saved += GAP_NS - (int64_t)ips_sub_sat(call->cpu, spin.last_cpu);
+    if (spin.saved > SAVED_NS)
+        spin.saved = SAVED_NS;
+    return spin.saved >= 0;
+}
+
+/* The first attempt's own record ends what was before, not itself. */
+void ips_spin_recorded(void)
+{
+    spin.count = 1;
+}
+
+bool ips_spin_failed(const struct ips_moment *call,
+                     const struct ips_moment *ret, uint32_t chan, uint64_t site)
+{
+    bool more = goes_on(call);
+    if (!more) {
+        spin.t = call->t;
+        spin.cpu = call->cpu;
+        spin.chan = chan;
+        spin.site = site;
+        spin.count = 0;
+        spin.saved = 0;
+    }
+    spin.count++;
+    spin.last_cpu = ret->cpu;
+    return more;
+}
+
+void ips_spin_over(void)
+{
+    spin.count = 0;
+}
+
+void ips_spin_ended(const struct ips_moment *call)
+{
+    uint32_t count = spin.count;
+    bool in_a_row = goes_on(call);
+    spin.count = 0;
+    if (!in_a_row || count < LEAST)
+        return;
+    const struct ips_moment first = {.t = spin.t, .cpu = spin.cpu};
+    ips_record_io(IPS_REC_BLOCK, spin.chan, IPS_OP_SPIN, first, *call, count, 0,
+                  spin.site, 0);
+}

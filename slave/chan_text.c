@@ -1,0 +1,53 @@
+/* Channels by name; see chan_text.h. */
+#include "slave/chan_text.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+static void put_address(char *out, size_t len, const struct ips_addr *a)
+{
+    char text[INET6_ADDRSTRLEN] = "?";
+    static const uint8_t mapped[12] = {0, 0, 0, 0, 0,    0,
+                                       0, 0, 0, 0, 0xff, 0xff};
+    if (memcmp(a->addr, mapped, sizeof(mapped)) == 0) {
+        inet_ntop(AF_INET, a->addr + 12, text, sizeof(text));
+        snprintf(out, len, "%s:%u", text, a->port);
+    } else {
+        inet_ntop(AF_INET6, a->addr, text, sizeof(text));
+        snprintf(out, len, "[%s]:%u", text, a->port);
+    }
+}
+
+void slave_chan_text(char *out, size_t len, const struct ips_rec_chan *c)
+{
+    char local[56], remote[56];
+    put_address(local, sizeof(local), &c->local);
+    put_address(remote, sizeof(remote), &c->remote);
+    switch (c->kind) {
+    case IPS_CHAN_PIPE:
+        snprintf(out, len, "pipe %llu:%llu", (unsigned long long)c->dev,
+                 (unsigned long long)c->ino);
+        break;
+    case IPS_CHAN_UNIX:
+    case IPS_CHAN_UNIX_DGRAM:
+    case IPS_CHAN_UNIX_LISTEN:
+        snprintf(out, len, "unix %llu-%llu", (unsigned long long)c->ino,
+                 (unsigned long long)c->peer_ino);
+        break;
+    case IPS_CHAN_TCP:
+        snprintf(out, len, "tcp %s-%s", local, remote);
+        break;
+    case IPS_CHAN_TCP_LISTEN:
+        snprintf(out, len, "tcp %s", local);
+        break;
+    case IPS_CHAN_UDP:
+        snprintf(out, len, "udp %s-%s", local, remote);
+        break;
+    case IPS_CHAN_USER:
+        snprintf(out, len, "user %016llx", (unsigned long long)c->name_hash);
+        break;
+    default: /* a byte from a file: other versions may know more */
+        snprintf(out, len, "channel kind %u", c->kind);
+    }
+}

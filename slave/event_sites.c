@@ -1,0 +1,176 @@
+/* Sites and stacks of events, named; see event_sites.h. */
+#include "slave/event_sites.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "slave/build_internal.h"
+
+struct slave_noted {
+    Ips__EventRow *row;
+    uint32_t first, count; /* places */
+    bool stack;
+    char **text; /* [count] malloc'd, NULL until named */
+};
+
+int slave_sites_begin(struct slave_sites *s, const struct slave_graph *g,
+                      struct ips_err *err)
+{
+    struct slave_input in;
+    if (!s->sites && !s->stacks)
+        return 0;
+    int rc = slave_input_make(g->snap, &in, err);
+    if (rc == 0)
+        rc = ips_codemap_make(&in.in, &s->map, err);
+    slave_input_release(&in);
+    s->begun = rc == 0;
+    return rc;
+}
+
+void slave_sites_clear(struct slave_sites *s)
+{
+    for (uint32_t i = 0; i < s->noted_count; i++) {
+        struct slave_noted *n = &s->noted[i];
+        for (uint32_t k = 0; n->text && k < n->count; k++)
+            free(n->text[k]);
+        free(n->text);
+    }
+    s->noted_count = s->place_count = 0;
+}
+
+void slave_sites_release(struct slave_sites *s)
+{
+    slave_sites_clear(s);
+    if (s->begun)
+        ips_codemap_release(&s->map);
+    slave_symbols_release(&s->names);
+    free(s->noted);
+    free(s->places);
+}
+
+static int note(struct slave_sites *s, Ips__EventRow *row, bool stack,
+                struct ips_err *err)
+{
+    if (s->noted_count == s->noted_room) {
+        int rc = b_grow((void **)&s->noted, s->noted_count, &s->noted_room,
+                        sizeof(*s->noted), err);
+        if (rc < 0)
+            return rc;
+    }
+    s->noted[s->noted_count++] = (struct slave_noted){
+        .row = row, .first = s->place_count, .stack = stack};
+    return 0;
+}
+
+static int add_place(struct slave_sites *s,
+                     const struct ips_segment_header *head, uint64_t address,
+                     uint64_t t_ns, struct ips_err *err)
+{
+    int rc = 0;
+    if (s->place_count == s->place_room)
+        rc = b_grow((void **)&s->places, s->place_count, &s->place_room,
+                    sizeof(*s->places), err);
+    if (rc == 0)
+        rc = ips_codemap_place(&s->map, ips_codemap_image(&s->map, head),
+                               address, t_ns, true, &s->places[s->place_count],
+                               err);
+    if (rc == 0) {
+        s->place_count++;
+        s->noted[s->noted_count - 1].count++;
+    }
+    return rc;
+}
+
+int slave_sites_site(struct slave_sites *s, Ips__EventRow *row,
+                     const struct ips_segment_header *head, uint64_t address,
+                     uint64_t t_ns, struct ips_err *err)
+{
+    if (!s->sites || !address)
+        return 0;
+    int rc = note(s, row, false, err);
+    return rc == 0 ? add_place(s, head, address, t_ns, err) : rc;
+}
+
+int slave_sites_stack(struct slave_sites *s, Ips__EventRow *row,
+                      const struct ips_segment_header *head,
+                      const uint8_t *record, uint32_t len, uint64_t t_ns,
+                      struct ips_err *err)
+{
+    struct ips_rec_stack r;
+    if (!s->stacks)
+        return 0;
+    memcpy(&r, record, sizeof(r));
+    uint32_t room = (len - (uint32_t)sizeof(r)) / 8;
+    uint32_t count = r.h.a < room ? r.h.a : room;
+    if (count > SLAVE_SITE_FRAMES)
+        count = SLAVE_SITE_FRAMES;
+    int rc = count ? note(s, row, true, err) : 0;
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+        uint64_t address;
+        memcpy(&address, record + sizeof(r) + 8 * (size_t)i, sizeof(address));
+        rc = add_place(s, head, address, t_ns, err);
+    }
+    return rc;
+}
+
+/* "procedure (file.c:12)", "procedure (module)", "module+0x1f". */
+static char *site_text(const struct slave_sites *s, uint32_t place)
+{
+    const char *at = s->names.of[place].text;
+    struct slave_frame_name f;
+    char *text = NULL;
+    int n = -1;
+    if (!slave_symbol_next(&at, &f))
+        return strdup("?");
+    uint32_t module = s->map.places[place].module;
+    const char *path = module == IPS_NONE ? "" : s->map.modules[module].path;
+    const char *base = ips_code_base(path);
+    size_t base_len = strlen(base);
+    bool named = f.name_len <= base_len ||
+                 memcmp(f.name, base, base_len) != 0 ||
+                 memcmp(f.name + base_len, "+0x", 3) != 0;
+    int name_len = (int)f.name_len;
+    if (f.at_file_len && f.at_line) {
+        uint32_t cut = f.at_file_len;
+        while (cut > 0 && f.at_file[cut - 1] != '/')
+            cut--;
+        n = asprintf(&text, "%.*s (%.*s:%" PRIu32 ")", name_len, f.name,
+                     (int)(f.at_file_len - cut), f.at_file + cut, f.at_line);
+    } else if (module != IPS_NONE && named) {
+        n = asprintf(&text, "%.*s (%s)", name_len, f.name, base);
+    } else if (module != IPS_NONE) { /* the address, not its procedure's */
+        n = asprintf(&text, "%s+0x%" PRIx64, base,
+                     s->map.places[place].address);
+    } else {
+        n = asprintf(&text, "%.*s", name_len, f.name);
+    }
+    return n < 0 ? NULL : text;
+}
+
+int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
+                     const struct slave_graph *g, struct ips_err *err)
+{
+    if (s->noted_count == 0)
+        return 0;
+    int rc = slave_graph_names(gs, g, &s->map, &s->names, err);
+    for (uint32_t i = 0; rc == 0 && i < s->noted_count; i++) {
+        struct slave_noted *n = &s->noted[i];
+        n->text = calloc((size_t)n->count + 1, sizeof(*n->text));
+        for (uint32_t k = 0; n->text && k < n->count; k++) {
+            n->text[k] = site_text(s, s->places[n->first + k]);
+            if (!n->text[k])
+                rc = IPS_E_NO_MEMORY;
+        }
+        if (!n->text || rc < 0)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+        if (n->stack) {
+            n->row->stack = n->text;
+            n->row->n_stack = n->count;
+            if (!*n->row->site)
+                n->row->site = n->text[0];
+        } else if (n->count) {
+            n->row->site = n->text[0];
+        }
+    }
+    return rc;
+}

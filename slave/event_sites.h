@@ -1,0 +1,47 @@
+/*
+ * Names of the places that events were called from, for EventsAsk: the rows of
+ * a piece are noted with their addresses, then named together, since names may
+ * have to be read from files. Thread: the worker's.
+ */
+#ifndef IPS_SLAVE_EVENT_SITES_H
+#define IPS_SLAVE_EVENT_SITES_H
+
+#include "proto/frame.h"
+#include "slave/graphs.h"
+
+#define SLAVE_SITE_FRAMES 32u /* of a stack; outer ones are left out */
+
+struct slave_noted;
+struct slave_sites { /* zeroed to begin with: nothing is wanted */
+    bool sites, stacks;
+    bool begun;
+    struct ips_codemap map;
+    struct slave_symbols names;
+    struct slave_noted *noted;
+    uint32_t noted_count, noted_room;
+    uint32_t *places;
+    uint32_t place_count, place_room;
+};
+
+/* Makes the map of the graph's run, where sites or stacks are wanted. */
+int slave_sites_begin(struct slave_sites *s, const struct slave_graph *g,
+                      struct ips_err *err) IPS_MUST_USE;
+void slave_sites_release(struct slave_sites *s);
+
+/* The row's site: a return address, 0 unknown. */
+int slave_sites_site(struct slave_sites *s, Ips__EventRow *row,
+                     const struct ips_segment_header *head, uint64_t address,
+                     uint64_t t_ns, struct ips_err *err) IPS_MUST_USE;
+/* The row's stack, from a STACK record of `len` bytes. */
+int slave_sites_stack(struct slave_sites *s, Ips__EventRow *row,
+                      const struct ips_segment_header *head,
+                      const uint8_t *record, uint32_t len, uint64_t t_ns,
+                      struct ips_err *err) IPS_MUST_USE;
+/* Names what was noted since slave_sites_clear. The rows' texts live until
+ * then. */
+int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
+                     const struct slave_graph *g,
+                     struct ips_err *err) IPS_MUST_USE;
+void slave_sites_clear(struct slave_sites *s);
+
+#endif

@@ -1,0 +1,191 @@
+/* Files of measured programs, and their debug files; see symbols_file.h. */
+#include "slave/symbols_file.h"
+
+#include <elfutils/libdwelf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/paths.h"
+
+#define FILE_MAX_BYTES ((off_t)8 << 30)
+
+/* ---- files ---- */
+
+void symbol_file_close(struct symbol_file *o)
+{
+    if (o->dwarf)
+        dwarf_end(o->dwarf);
+    if (o->elf)
+        elf_end(o->elf);
+    if (o->fd >= 0)
+        close(o->fd);
+    *o = (struct symbol_file){.fd = -1};
+}
+
+/* The file as ELF; a name that is no regular file (a FIFO, a device) is not
+ * waited for. */
+static int file_open(struct symbol_file *o, const char *path,
+                     struct ips_err *err)
+{
+    *o = (struct symbol_file){.fd = -1};
+    o->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (o->fd < 0 || fstat(o->fd, &o->st) < 0) {
+        ips_err_errno(err, "%s", path);
+        symbol_file_close(o);
+        return IPS_E_NOT_FOUND;
+    }
+    if (!S_ISREG(o->st.st_mode) || o->st.st_size > FILE_MAX_BYTES) {
+        symbol_file_close(o);
+        return ips_err_set(err, IPS_E_LIMIT, "%s: no file, or too large", path);
+    }
+    o->elf = elf_begin(o->fd, ELF_C_READ_MMAP_PRIVATE, NULL);
+    if (!o->elf || elf_kind(o->elf) != ELF_K_ELF) {
+        symbol_file_close(o);
+        return ips_err_set(err, IPS_E_CORRUPT, "%s: no ELF file", path);
+    }
+    return 0;
+}
+
+static bool build_id_is(const struct symbol_file *o, const uint8_t *id,
+                        size_t len)
+{
+    const void *own = NULL;
+    ssize_t n = dwelf_elf_gnu_build_id(o->elf, &own);
+    return n > 0 && own && (size_t)n >= len && memcmp(own, id, len) == 0;
+}
+
+/* The kernel's own code in every process: this one's is the same. */
+static int vdso_open(struct symbol_file *o, struct ips_err *err)
+{
+    unsigned long start, end;
+    char line[256];
+    bool found = false;
+    FILE *f = fopen("/proc/self/maps", "re");
+    *o = (struct symbol_file){.fd = -1};
+    while (f && !found && fgets(line, sizeof(line), f))
+        found = strstr(line, "[vdso]") &&
+                sscanf(line, "%lx-%lx", &start, &end) == 2;
+    if (f)
+        fclose(f);
+    if (!found)
+        return ips_err_set(err, IPS_E_NOT_FOUND, "no vdso here");
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): an address from a text */
+    o->elf = elf_memory((char *)start, end - start);
+    return o->elf ? 0
+                  : ips_err_set(err, IPS_E_CORRUPT, "the vdso is no ELF file");
+}
+
+int symbol_file_open(struct symbol_file *o, const struct slave_symbol_ask *a,
+                     struct ips_err *err)
+{
+    int rc = strcmp(a->path, "[vdso]") == 0 ? vdso_open(o, err)
+             : a->path[0] == '/'
+                 ? file_open(o, a->path, err)
+                 : ips_err_set(err, IPS_E_NOT_FOUND, "%s: no file", a->path);
+    if (rc < 0)
+        return rc;
+    uint64_t changed = (uint64_t)o->st.st_mtim.tv_sec * 1000000000u +
+                       (uint64_t)o->st.st_mtim.tv_nsec;
+    bool same = a->build_id_bytes
+                    ? build_id_is(o, a->build_id, a->build_id_bytes)
+                    : !a->not_after_real_ns || changed <= a->not_after_real_ns;
+    if (!same)
+        return ips_err_set(err, IPS_E_NOT_FOUND,
+                           "%s was replaced since the run", a->path);
+    return 0;
+}
+
+/* ---- separate debug information ---- */
+
+Elf_Scn *symbol_file_section(const struct symbol_file *o, const char *name,
+                             GElf_Shdr *header)
+{
+    size_t names;
+    if (!o->elf || elf_getshdrstrndx(o->elf, &names) < 0)
+        return NULL;
+    for (Elf_Scn *s = NULL; (s = elf_nextscn(o->elf, s));) {
+        GElf_Shdr h;
+        const char *own =
+            gelf_getshdr(s, &h) ? elf_strptr(o->elf, names, h.sh_name) : NULL;
+        if (!own || strcmp(own, name) != 0 || h.sh_type == SHT_NOBITS)
+            continue;
+        if (header)
+            *header = h;
+        return s;
+    }
+    return NULL;
+}
+
+/* The checksum that .gnu_debuglink holds (CRC-32 of the whole file). */
+static uint32_t file_crc(int fd)
+{
+    uint8_t buf[16384];
+    uint32_t crc = ~0u;
+    off_t at = 0;
+    ssize_t n;
+    while ((n = pread(fd, buf, sizeof(buf), at)) > 0) {
+        for (ssize_t i = 0; i < n; i++) {
+            crc ^= buf[i];
+            for (int k = 0; k < 8; k++)
+                crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+        }
+        at += n;
+    }
+    return ~crc;
+}
+
+/* By its build id where the module has one, else by the link's checksum. */
+static bool try_debug(const struct symbol_file *o, const char *path,
+                      const uint32_t *crc, struct symbol_file *debug)
+{
+    const void *id = NULL;
+    ssize_t len = dwelf_elf_gnu_build_id(o->elf, &id);
+    if (file_open(debug, path, NULL) < 0)
+        return false;
+    bool same = o->fd < 0 || debug->st.st_ino != o->st.st_ino ||
+                debug->st.st_dev != o->st.st_dev;
+    if (len > 0)
+        same = same && build_id_is(debug, id, (size_t)len);
+    else
+        same = same && crc && file_crc(debug->fd) == *crc;
+    if (!same)
+        symbol_file_close(debug);
+    return same;
+}
+
+void symbol_file_debug(const struct symbol_file *o,
+                       const struct slave_symbol_ask *a,
+                       struct symbol_file *debug)
+{
+    char path[IPS_PATH_BYTES], dir[IPS_PATH_BYTES];
+    const void *id = NULL;
+    ssize_t len = dwelf_elf_gnu_build_id(o->elf, &id);
+    if (len > 1 && len <= 64) {
+        int n = snprintf(path, sizeof(path), "%s/.build-id/%02x/",
+                         a->debug_root, ((const uint8_t *)id)[0]);
+        for (ssize_t i = 1; i < len && n < (int)sizeof(path); i++)
+            n += snprintf(path + n, sizeof(path) - (size_t)n, "%02x",
+                          ((const uint8_t *)id)[i]);
+        if (n < (int)sizeof(path))
+            snprintf(path + n, sizeof(path) - (size_t)n, ".debug");
+        if (try_debug(o, path, NULL, debug))
+            return;
+    }
+    GElf_Word crc = 0;
+    const char *link = dwelf_elf_gnu_debuglink(o->elf, &crc);
+    if (!link || strchr(link, '/') || a->path[0] != '/')
+        return;
+    snprintf(dir, sizeof(dir), "%s", a->path);
+    *strrchr(dir, '/') = '\0';
+    const char *const places[3][2] = {
+        {"", ""}, {"", "/.debug"}, {a->debug_root, ""}};
+    for (int i = 0; i < 3; i++) {
+        int n = snprintf(path, sizeof(path), "%s%s%s/%s", places[i][0], dir,
+                         places[i][1], link);
+        if (n > 0 && n < (int)sizeof(path) && try_debug(o, path, &crc, debug))
+            return;
+    }
+}

@@ -1,0 +1,265 @@
+/* What leaves no record, by /proc: see unseen.h. */
+#include "slave/unseen.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "slave/drain.h"
+
+#define FIRST_NS (100 * SLAVE_MS_NS)
+#define LAST_NS (60 * SLAVE_SECOND_NS)
+#define EVERY_NS (50 * SLAVE_MS_NS)
+#define PER_LOOK 16  /* processes */
+#define ROWS_MAX 256 /* of one process */
+
+/* ---- looking ---- */
+
+struct looked {
+    struct slave_drain *d;
+    struct slave_image *image;
+    unsigned rows;
+};
+
+static void found(struct looked *l, struct slave_unseen_row *row)
+{
+    struct ips_err err = {0};
+    row->pid = l->image->pid;
+    if (l->rows++ >= ROWS_MAX)
+        return;
+    if (slave_store_put_unseen(l->d->store, l->image->run->row.id, row, &err) <
+        0)
+        ips_log_debug("unseen: %s", err.msg); /* looked for again */
+}
+
+static void look_at_descriptors(struct looked *l)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof(path), "/proc/%u/fd", l->image->pid);
+    DIR *dir = opendir(path);
+    struct dirent *e;
+    while (dir && (e = readdir(dir))) {
+        ssize_t n = readlinkat(dirfd(dir), e->d_name, text, sizeof(text) - 1);
+        if (n <= 0)
+            continue;
+        text[n] = '\0';
+        if (strcmp(text, "anon_inode:[io_uring]") != 0)
+            continue;
+        struct slave_unseen_row row = {.kind = SLAVE_UNSEEN_URING};
+        found(l, &row);
+        break;
+    }
+    if (dir)
+        closedir(dir);
+}
+
+bool slave_unseen_map(const char *line, const char *pool,
+                      struct slave_unseen_row *row)
+{
+    char perms[5] = "";
+    unsigned major = 0, minor = 0;
+    unsigned long long ino = 0;
+    int at = 0;
+    if (sscanf(line, "%*x-%*x %4s %*x %x:%x %llu %n", perms, &major, &minor,
+               &ino, &at) < 4)
+        return false;
+    const char *path = at ? line + at : "";
+    size_t n = strcspn(path, "\n"), p = strlen(pool);
+    *row = (struct slave_unseen_row){.kind = SLAVE_UNSEEN_SHARED,
+                                     .writes = perms[1] == 'w',
+                                     .dev = (uint64_t)major << 32 | minor,
+                                     .ino = ino};
+    snprintf(row->path, sizeof(row->path), "%.*s",
+             (int)ips_min_u64(n, sizeof(row->path) - 1), path);
+    if (strncmp(path, "/[aio]", 6) == 0) {
+        row->kind = SLAVE_UNSEEN_AIO;
+        row->path[0] = '\0';
+        row->dev = row->ino = 0;
+        return true;
+    }
+    if (perms[3] != 's' || ino == 0 || strncmp(path, "anon_inode:", 11) == 0 ||
+        (strncmp(path, pool, p) == 0 && path[p] == '/'))
+        return false;
+    /* Caches of the C library and the like are mapped by all, to read. */
+    return row->writes || strncmp(path, "/dev/shm/", 9) == 0 ||
+           strncmp(path, "/memfd:", 7) == 0 || strncmp(path, "/SYSV", 5) == 0;
+}
+
+static void look_at_maps(struct looked *l)
+{
+    char path[64], line[512];
+    struct slave_unseen_row row;
+    snprintf(path, sizeof(path), "/proc/%u/maps", l->image->pid);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        if (slave_unseen_map(line, l->d->pool, &row))
+            found(l, &row);
+        while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
+            ; /* the rest of a long path */
+    }
+    if (f)
+        fclose(f);
+}
+
+void slave_unseen_look(struct slave_drain *d, uint64_t now_ns)
+{
+    unsigned budget = PER_LOOK;
+    if (now_ns < d->next_unseen_ns)
+        return;
+    d->next_unseen_ns = now_ns + EVERY_NS;
+    for (struct slave_run *r = d->runs; r && budget; r = r->next) {
+        if (!r->in_pool || !r->row.id)
+            continue;
+        for (struct slave_image *i = r->images; i && budget; i = i->next) {
+            if (i->state != SLAVE_IMAGE_ALIVE || i->pidns != d->pidns)
+                continue;
+            if (!i->unseen_wait_ns) {
+                i->unseen_wait_ns = FIRST_NS;
+                i->next_unseen_ns = now_ns + FIRST_NS;
+            }
+            if (now_ns < i->next_unseen_ns)
+                continue;
+            i->unseen_wait_ns = ips_min_u64(4 * i->unseen_wait_ns, LAST_NS);
+            i->next_unseen_ns = now_ns + i->unseen_wait_ns;
+            struct looked l = {d, i, 0};
+            look_at_descriptors(&l);
+            look_at_maps(&l);
+            budget--;
+        }
+    }
+}
+
+/* ---- in words ---- */
+
+struct words {
+    const struct ips_built *b;
+    const char *machine;
+    char **line;
+    uint32_t count;
+    uint64_t more;
+};
+
+static void say(struct words *w, const char *text)
+{
+    for (uint32_t i = 0; i < w->count; i++)
+        if (strcmp(w->line[i], text) == 0)
+            return;
+    char *copy = w->count < SLAVE_UNSEEN_LINES - 1 ? strdup(text) : NULL;
+    if (copy)
+        w->line[w->count++] = copy;
+    else
+        w->more++;
+}
+
+/* The process that had the pid last, or the pid alone. */
+static void name_of(const struct words *w, uint32_t pid, char *out, size_t size)
+{
+    for (uint32_t i = w->b->proc_count; i > 0; i--)
+        if (w->b->procs[i - 1].pid == pid) {
+            snprintf(out, size, "/%s/%s", w->machine, w->b->procs[i - 1].name);
+            return;
+        }
+    snprintf(out, size, "process %u of %s", pid, w->machine);
+}
+
+static void say_process(struct words *w, const char *what, const char *name)
+{
+    char text[256];
+    snprintf(text, sizeof(text),
+             "%s in %.150s: what it moves by that is invisible", what, name);
+    say(w, text);
+}
+
+static int by_object(const void *va, const void *vb)
+{
+    const struct slave_unseen_row *a = va, *b = vb;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    if (a->dev != b->dev)
+        return a->dev < b->dev ? -1 : 1;
+    if (a->ino != b->ino)
+        return a->ino < b->ino ? -1 : 1;
+    return a->pid < b->pid ? -1 : a->pid > b->pid;
+}
+
+/* Rows [from, to) are of one object, in order of pid. */
+static void say_shared(struct words *w, const struct slave_unseen_row *rows,
+                       uint32_t from, uint32_t to)
+{
+    char first[96], second[96], others[48] = "", text[512];
+    uint32_t users = 0, pids[2] = {0, 0};
+    bool written = false;
+    for (uint32_t i = from; i < to; i++) {
+        written |= rows[i].writes;
+        if (i > from && rows[i].pid == rows[i - 1].pid)
+            continue;
+        if (users < 2)
+            pids[users] = rows[i].pid;
+        users++;
+    }
+    if (users < 2 || !written)
+        return;
+    name_of(w, pids[0], first, sizeof(first));
+    name_of(w, pids[1], second, sizeof(second));
+    if (users > 2)
+        snprintf(others, sizeof(others), " and %u more", users - 2);
+    snprintf(text, sizeof(text),
+             "memory shared by %s, %s%s (%.100s): what one hands the other "
+             "there is invisible",
+             first, second, others, rows[from].path);
+    say(w, text);
+}
+
+static void say_rows(struct words *w, const struct slave_unseen_row *rows,
+                     uint32_t count)
+{
+    for (uint32_t i = 0, to; i < count; i = to) {
+        char name[96];
+        to = i + 1;
+        if (rows[i].kind == SLAVE_UNSEEN_SHARED) {
+            while (to < count && rows[to].kind == SLAVE_UNSEEN_SHARED &&
+                   rows[to].dev == rows[i].dev && rows[to].ino == rows[i].ino)
+                to++;
+            say_shared(w, rows, i, to);
+            continue;
+        }
+        name_of(w, rows[i].pid, name, sizeof(name));
+        say_process(
+            w, rows[i].kind == SLAVE_UNSEEN_URING ? "io_uring" : "kernel AIO",
+            name);
+    }
+}
+
+uint32_t slave_unseen_text(const struct ips_built *b, const char *machine,
+                           const struct slave_unseen_row *rows, uint32_t count,
+                           char ***out)
+{
+    struct words w = {.b = b, .machine = machine};
+    struct slave_unseen_row *sorted = calloc(count + 1, sizeof(*sorted));
+    w.line = calloc(SLAVE_UNSEEN_LINES, sizeof(*w.line));
+    if (sorted && w.line) {
+        for (uint32_t i = 0; i < b->unseen_count; i++) {
+            char name[96];
+            name_of(&w, b->procs[b->unseen[i].process].pid, name, sizeof(name));
+            say_process(&w, b->unseen[i].what, name);
+        }
+        if (count)
+            memcpy(sorted, rows, count * sizeof(*rows));
+        qsort(sorted, count, sizeof(*sorted), by_object);
+        say_rows(&w, sorted, count);
+    }
+    if (w.more) {
+        char text[96];
+        snprintf(text, sizeof(text), "%llu more of the kind on %.30s",
+                 (unsigned long long)w.more, machine);
+        w.line[w.count] = strdup(text);
+        w.count += w.line[w.count] != NULL;
+    }
+    free(sorted);
+    *out = w.line;
+    return w.count;
+}

@@ -1,0 +1,303 @@
+"""`ipsq procedures` and the places of events, from programs that the test
+compiles: shares with their intervals, names from debug information, symbol
+tables and nothing, in processes, libraries, children and on two machines.
+"""
+import contextlib
+import shutil
+import sqlite3
+import subprocess
+
+import pytest
+
+SOURCE = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+volatile double sink;
+static long now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+static inline __attribute__((always_inline)) double kernel(double x)
+{
+    for (int i = 0; i < 100; i++)
+        x = x * 1.0000001 + 0.5; /* KERNEL LINE */
+    return x;
+}
+__attribute__((noinline)) void heavy(long n) /* HEAVY */
+{
+    double s = 0;
+    while (n--)
+        s = kernel(s); /* HEAVY LINE */
+    sink = s;
+}
+__attribute__((noinline)) void light(long n) /* LIGHT */
+{
+    double s = 0;
+    while (n--)
+        for (int i = 0; i < 100; i++)
+            s = s * 1.0000001 + 0.25;
+    sink = s;
+}
+__attribute__((noinline)) void wait_here(int fd) /* WAIT */
+{
+    char c;
+    if (read(fd, &c, 1) != 1) /* WAIT LINE */
+        abort();
+    sink = 1;
+}
+static void split(long ms)
+{
+    long h = 0, l = 0, t;
+    while (h + l < ms * 1000000) {
+        t = now();
+        heavy(3000);
+        h += now() - t;
+        t = now();
+        light(1000);
+        l += now() - t;
+    }
+    printf("%ld %ld\n", h, l);
+}
+int main(int argc, char **argv)
+{
+    long ms = argc > 2 ? atol(argv[2]) : 0;
+    if (strcmp(argv[1], "split") == 0) {
+        split(ms);
+    } else if (strcmp(argv[1], "wait") == 0) {
+        int fd[2];
+        if (pipe(fd) < 0)
+            return 1;
+        if (fork() == 0) {
+            usleep(100000);
+            return write(fd[1], "x", 1) != 1;
+        }
+        wait_here(fd[0]);
+        wait(NULL);
+    } else if (strcmp(argv[1], "child") == 0) {
+        void *lib = dlopen(argv[3], RTLD_NOW);
+        void (*work)(long) = lib ? (void (*)(long))dlsym(lib, "library_work")
+                                 : NULL;
+        if (!work)
+            return 1;
+        if (fork() == 0) {
+            long end = now() + ms * 1000000;
+            while (now() < end)
+                work(1000);
+            return 0;
+        }
+        wait(NULL);
+    }
+    return 0;
+}
+"""
+LIBRARY = r"""
+extern volatile double result;
+volatile double result;
+static __attribute__((noinline)) void hidden(long n)
+{
+    double s = 0;
+    while (n--)
+        for (int i = 0; i < 100; i++)
+            s = s * 1.0000001 + 0.25;
+    result = s;
+}
+void library_work(long n) { hidden(n); result = 2; }
+"""
+
+
+def line_of(mark):
+    return next(i for i, text in enumerate(SOURCE.splitlines(), 1)
+                if text.endswith(f"/* {mark} */"))
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """Where split (with debug information) and lib.so (stripped) are."""
+    top = tmp_path_factory.mktemp("procedures")
+    (top / "split.c").write_text(SOURCE)
+    (top / "lib.c").write_text(LIBRARY)
+    for args in (["-O2", "-g", "split.c", "-o", "split", "-ldl"],
+                 ["-O2", "-s", "-fPIC", "-shared", "lib.c", "-o", "lib.so"]):
+        subprocess.run(["gcc", *args], cwd=top, check=True)
+    return top
+
+
+def rows(answer):
+    return {r["procedure"]: r for r in answer["procedures"]}
+
+
+def wide(row):
+    """The interval, widened by its own width on both sides: true nearly
+    always, where a 95% interval may fail one test in twenty."""
+    width = row["self_high_ns"] - row["self_low_ns"]
+    return row["self_low_ns"] - width, row["self_high_ns"] + width
+
+
+def test_shares_names_and_intervals(cluster, programs):
+    """Three quarters of the CPU go to one procedure, through one inlined into
+    it. Would catch shares beside the truth (which the program measures
+    itself), sums that do not close, names, files and lines that are not those
+    of the source, and inlined procedures taken for their host."""
+    c = cluster()
+    done = c.ipsrun([programs / "split", "split", "1200"], name="r",
+                    options=["--rate", "2"], check=True)
+    heavy, light = map(int, done.stdout.split())
+    c.wait_closed("r")
+    a = c.json("procedures", "r")
+    found = rows(a)
+    assert found["kernel"]["samples"] > 50
+    low, high = wide(found["kernel"])
+    assert low <= heavy <= high
+    low, high = wide(found["light"])
+    assert low <= light <= high
+    assert found["kernel"]["self_low_ns"] <= found["kernel"]["self_ns"] \
+        <= found["kernel"]["self_high_ns"]
+    # Inlined: kernel's own, and in heavy's total alone.
+    assert found["heavy"]["self_ns"] < 0.1 * found["kernel"]["self_ns"]
+    assert found["heavy"]["total_ns"] >= found["kernel"]["self_ns"]
+    assert found["main"]["total_ns"] >= \
+        found["heavy"]["total_ns"] + found["light"]["total_ns"]
+    assert found["light"]["file"].endswith("/split.c")
+    assert found["light"]["line"] == line_of("LIGHT")
+    assert found["heavy"]["line"] == line_of("HEAVY")
+    assert found["heavy"]["module"] == str(programs / "split")
+    # Everything adds up to the CPU.
+    assert sum(r["self_ns"] for r in a["procedures"]) == a["cpu_ns"]
+    assert sum(r["samples"] for r in a["procedures"]) == a["samples"]
+    assert a["asked_period_ns"] == 2_000_000
+    assert a["period_ns"] == a["sampled_ns"] // a["samples"]
+    cpu = next(r for r in c.json("metrics", "r")["metrics"]
+               if r["level"] == "run")["cpu_ns"]
+    assert a["cpu_ns"] == cpu
+    # By line, by process, the greatest, one object.
+    lines = c.json("procedures", "r", "--by", "line")["procedures"]
+    best = max((r for r in lines if r["procedure"] == "kernel"),
+               key=lambda r: r["self_ns"])
+    assert best["line"] in (line_of("KERNEL LINE"), line_of("KERNEL LINE") - 1)
+    hosts = [r for r in lines if r["procedure"] == "heavy"]
+    assert line_of("HEAVY LINE") in {r["line"] for r in hosts}
+    top = c.json("procedures", "r", "--top", "1", "--by", "process")
+    assert top["procedures"][0]["procedure"] == "kernel"
+    assert top["procedure_count"] > 1
+    process = top["procedures"][0]["object"]
+    own = rows(c.json("procedures", "r", "--object", process))
+    assert own["kernel"]["self_ns"] == found["kernel"]["self_ns"]
+    done = c.ipsq("procedures", "r", "--object", "/m1/nobody.1")
+    assert done.returncode == 1 and "no object" in done.stderr
+    table = c.ipsq("procedures", "r").stdout
+    assert "split.c:" in table and "one each" in table
+
+
+def test_names_outlive_the_binary(cluster, programs, tmp_path):
+    """Would catch names that are read from the file every time, and a name of
+    the old build given to a program that was replaced since."""
+    c = cluster()
+    shutil.copy(programs / "split", tmp_path / "gone")
+    c.ipsrun([tmp_path / "gone", "split", "150"], name="r",
+             options=["--rate", "1"], check=True)
+    c.wait_closed("r")
+    before = rows(c.json("procedures", "r"))
+    assert before["kernel"]["file"].endswith("/split.c")
+    (tmp_path / "gone").unlink()
+    c.machines[0].stop_slave()
+    c.machines[0].start_slave()
+    c.wait_connected()
+    assert rows(c.json("procedures", "r")) == before
+    # Kept in tables, once however often it is asked.
+    with contextlib.closing(sqlite3.connect(
+            c.machines[0].state / "slave-m1" / "slave.db")) as db:
+        kept = db.execute("SELECT name, sum(self_ns), count(*) FROM procedure "
+                          "WHERE name = 'kernel' GROUP BY name").fetchall()
+        names = db.execute("SELECT count(*) FROM symbol WHERE text LIKE "
+                           "'kernel' || char(9) || '%split.c%'").fetchone()
+    assert kept == [("kernel", before["kernel"]["self_ns"], 1)]
+    assert names[0] > 0
+    # Replaced before anybody asked: an offset, never another's name.
+    shutil.copy(programs / "split", tmp_path / "other")
+    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id",
+                    programs / "split", tmp_path / "other"], check=True)
+    c.ipsrun([tmp_path / "other", "split", "150"], name="s",
+             options=["--rate", "1"], check=True)
+    shutil.copy(programs / "lib.so", tmp_path / "other")
+    c.wait_closed("s")
+    found = rows(c.json("procedures", "s"))
+    assert "kernel" not in found and "library_work" not in found
+    assert any(name.startswith("other+0x") for name in found)
+
+
+def test_children_libraries_and_stripped_code(cluster, programs):
+    """A child of fork works in a stripped library that its parent opened.
+    Would catch a child without its parent's modules, exported names not used,
+    and hidden procedures given an exported one's name."""
+    c = cluster()
+    c.ipsrun([programs / "split", "child", "300", programs / "lib.so"],
+             name="r", options=["--rate", "1"], check=True)
+    c.wait_closed("r")
+    a = c.json("procedures", "r", "--by", "process")
+    found = rows(a)
+    hidden = [r for name, r in found.items() if name.startswith("lib.so+0x")]
+    assert len(hidden) == 1
+    assert hidden[0]["self_ns"] > 0.5 * a["sampled_ns"]
+    assert found["library_work"]["total_ns"] >= hidden[0]["self_ns"]
+    assert found["library_work"]["self_ns"] < 0.2 * hidden[0]["self_ns"]
+    assert "main" in found
+
+
+def test_places_of_events(cluster, programs):
+    """A read that blocks says where it was called from, and by whom. Would
+    catch the wrapper's place instead, the line after the call, and stacks of
+    other records."""
+    c = cluster()
+    c.ipsrun([programs / "split", "wait"], name="r", check=True)
+    c.wait_closed("r")
+    place = f"wait_here (split.c:{line_of('WAIT LINE')})"
+    events = c.json("events", "r", "--stacks")["events"]
+    got = [e for e in events if e["site"] == place]
+    assert {e["type"] for e in got} == {"receive-call", "receive"}
+    stack = next(e["stack"] for e in got if e["stack"])
+    assert stack[0] == place
+    assert stack[1].startswith("main (split.c:")
+    assert all(e["stack"][0] == e["site"] for e in events if e["stack"])
+    plain = c.json("events", "r")["events"]
+    assert len(plain) == len(events) and "site" not in plain[0]
+    assert "stack" not in c.json("events", "r", "--sites")["events"][0]
+
+
+def test_machines_are_merged(cluster, programs):
+    """The same program on two machines of one run. Would catch rows that are
+    not added up, samples counted twice, and a machine that is left out."""
+    c = cluster(["m1", "m2"])
+    c.ipsrun([programs / "split", "split", "100"], name="r",
+             options=["--rate", "1"], check=True)
+    c.ipsrun([programs / "split", "split", "100"], join="r", machine=1,
+             options=["--rate", "1"], check=True)
+    c.wait_closed("r", machines=2)
+    a = c.json("procedures", "r")
+    split = c.json("procedures", "r", "--by", "process")
+    both = [r for r in split["procedures"] if r["procedure"] == "kernel"]
+    assert {r["object"].split("/")[1] for r in both} == {"m1", "m2"}
+    assert rows(a)["kernel"]["self_ns"] == sum(r["self_ns"] for r in both)
+    assert a["samples"] == sum(r["samples"] for r in a["procedures"])
+    one = c.json("procedures", "r", "--object", "/m2")
+    assert one["samples"] < a["samples"]
+    assert sum(r["self_ns"] for r in one["procedures"]) == one["cpu_ns"]
+
+
+def test_without_samples(cluster, programs):
+    """Would catch an empty table where the user should be told what to do."""
+    c = cluster()
+    c.ipsrun([programs / "split", "split", "50"], name="r",
+             options=["--procedures=off"], check=True)
+    c.wait_closed("r")
+    done = c.ipsq("procedures", "r")
+    assert done.returncode == 1
+    assert "ipsrun --procedures=sample" in done.stderr
+    done = c.ipsq("procedures", "r", "--by", "moon")
+    assert done.returncode == 2 and "procedure, process, line" in done.stderr

@@ -1,0 +1,224 @@
+"""Waits by cause: disk, file locks, terminals, eventfds, spinning, tokens of a
+jobserver - each wait has its record, and where somebody ended it an arc from
+there. Programs behave as without us (the `trace` fixture compares).
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+import programs
+import recorder as rec
+from test_interposer import Records, program, trace  # noqa: F401 (a fixture)
+from test_signals import FD, Graph
+
+pytestmark = pytest.mark.quick
+
+EVENTFD, FLOCK, RECORD_LOCK = 9, 10, 11
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """The programs make their file in the current directory."""
+    monkeypatch.chdir(tmp_path)
+
+
+def who(arcs):
+    """[(process that let go, process that went on)]"""
+    return [(a["pid"], z["pid"]) for a, z in arcs]
+
+
+def children_of(r):
+    return [f["a"] for f in r.of("FORK")]
+
+
+def test_file_locks(build, trace):
+    """flock, fcntl (process and open file description), lockf; let go by
+    unlock, close and exit.
+
+    Would catch: a lock call not wrapped; one name for two locks; a release
+    that is not told, or told after the waiter went on; errors changed."""
+    r = trace([program(build, "i_file"), "locks"], status=0)
+    parent = r.of("START", a=1)[0]["pid"]
+    waits = r.of("ACQUIRE", pid=parent)
+    assert [w["a"] for w in waits] == [FLOCK, RECORD_LOCK, RECORD_LOCK,
+                                       RECORD_LOCK, FLOCK, FLOCK]
+    assert [w["object"] for w in waits] == [0, 100, 100, 200, 0, 0]
+    graph = Graph(build, r)
+    assert who(graph.arcs("resource")) == \
+        [(child, parent) for child in children_of(r)]
+
+
+def test_eventfds(build, trace):
+    """A read that waits, one that a poll waited for, one that is ready.
+
+    Would catch: two eventfds taken for one (all have one inode); the wait of
+    the poll not taken; an arc where nobody waited."""
+    r = trace([program(build, "i_file"), "events"], status=0)
+    parent = r.of("START", a=1)[0]["pid"]
+    assert r.count("ACQUIRE", a=EVENTFD, pid=parent) == 3
+    assert all(a["ino"] for a in r.of("ACQUIRE"))
+    graph = Graph(build, r)
+    assert who(graph.arcs("resource")) == \
+        [(child, parent) for child in children_of(r)[:2]]
+    assert graph.tail["counts"]["idle"] == 0
+
+
+def test_terminal(build, trace):
+    """Would catch: waiting for somebody to type not told from work."""
+    r = trace([program(build, "i_file"), "terminal"], status=0)
+    if r.stdout == "none\n":
+        pytest.skip("no pseudo terminals here")
+    (read,) = r.of("BLOCK", op="TERMINAL", result=6)
+    assert read["t_ret"] - read["t"] > 5_000_000
+
+
+def test_disk(build, trace):
+    """Writes and fsync on a disk; copies that take CPU but wait for nothing.
+
+    Would catch: fsync's wait not recorded; a long copy from the page cache
+    called a wait; a record for each read of a file."""
+    kind = subprocess.run(["stat", "-f", "-c", "%T", "."], text=True,
+                          stdout=subprocess.PIPE).stdout.strip()
+    r = trace([program(build, "i_file"), "copies"], status=0)
+    slow = r.of("BLOCK", op="DISK")
+    assert all(b["t_ret"] - b["t"] - (b["cpu_ret"] - b["cpu"]) >= 50_000
+               for b in slow) and len(slow) < 5
+    r = trace([program(build, "i_file"), "disk"], status=0)
+    waits = r.count("BLOCK", op="DISK")
+    if kind in ("tmpfs", "ramfs"):
+        pytest.skip("%s has no disk" % kind)
+    assert 0 < waits <= 200
+    assert len(Graph(build, r).arcs("external")) == waits
+
+
+def test_spinning(build, trace):
+    """Receives, polls, and both in turn until something comes; polls with work
+    between them.
+
+    Would catch: the pool filled by a spinning thread; spinning taken for work;
+    work between polls taken for spinning."""
+    r = trace([program(build, "i_file"), "spin"], status=0)
+    parent = r.of("START", a=1)[0]["pid"]
+    spins = r.of("BLOCK", op="SPIN", pid=parent)
+    # One more where the machine took the CPU away for long.
+    assert len(spins) in (2, 3) and all(s["result"] >= 3 for s in spins)
+    assert len(r.of("RECVCALL", pid=parent)) < 100
+    receives = r.of("RECV", pid=parent)
+    assert len(receives) == 4
+    graph = Graph(build, r)
+    mine = [n for n in graph.nodes if n["pid"] == parent]
+    work = sum(n["arc_cpu_ns"] or 0 for n in mine)
+    burnt = sum(s["cpu_ret"] - s["cpu"] for s in spins)
+    last = max(x.get("cpu_ret", x.get("cpu", 0))
+               for x in r.rows if x["pid"] == parent)
+    assert work <= last - burnt + 1000
+
+
+def test_tokens(build, trace):
+    """Would catch: a token taken for data: its order is incidental."""
+    r = trace([program(build, "i_file"), "tokens"], status=0)
+    graph = Graph(build, r)
+    arcs = graph.arcs("resource")
+    assert arcs and all(z["kind"] == "RECV" for _, z in arcs)
+    assert not graph.arcs("data")
+
+
+MAKEFILE = """
+all: a b
+a:
+\t+@$(MAKE) -s 1
+b:
+\t+@$(MAKE) -s 2 3 4 5 6 7
+1 2 3 4 5 6 7:
+\t@sleep 0.0$@
+.PHONY: all a b 1 2 3 4 5 6 7
+"""
+
+
+def test_jobserver_of_make(build, trace):
+    """Two makes below one: the first to finish gives its token to the other,
+    which waits for one.
+
+    Would catch: make's own pipe not recognised."""
+    if not shutil.which("make"):
+        pytest.skip("make")
+    with open("Makefile", "w") as f:
+        f.write(MAKEFILE)
+    r = trace(["make", "-s", "-j2"], status=0)
+    (pipe,) = {r.channel(x)["ino"] for x in r.of("RECV", result=1)}
+    graph = Graph(build, r)
+    name = ":%d" % pipe
+    arcs = graph.arcs("resource")
+    assert arcs and all(z["kind"] == "RECV" and z["channel"].endswith(name)
+                        for _, z in arcs)
+    assert not [z for _, z in graph.arcs("data")
+                if z["channel"].endswith(name)]
+
+
+# --- servers ----------------------------------------------------------------
+
+SERVERS = pytest.mark.skipif(bool(programs.missing()),
+                             reason="not here: %s" % programs.missing())
+
+
+@pytest.fixture
+def serve(build):
+    """serve(program): its records; programs that change user reach the pool."""
+    top = tempfile.mkdtemp(prefix="ips-test-waits-", dir="/dev/shm")
+    os.chmod(top, 0o711)
+
+    def run(prog, bare):
+        want = rec.execute(bare.argv, rec.clean_env())
+        done = rec.execute([build.bin("ipsrun"), "--no-daemons", "--quiet",
+                            "--pool", top, "--name", "r", "--"] + prog.argv,
+                           rec.clean_env())
+        prog.clean()
+        bare.clean()
+        assert done.status == want.status == 0, done.err
+        assert prog.normal(done.out) == bare.normal(want.out)
+        (where,) = [d for d in pathlib.Path(top).iterdir()
+                    if (d / "control").exists()]
+        dump = subprocess.run([str(build.top / "tests" / "pooldump"), "--torn",
+                               str(where)], check=True, text=True,
+                              stdout=subprocess.PIPE).stdout
+        records = Records(dump.splitlines())
+        records.directory = str(where)
+        return records
+
+    yield run
+    shutil.rmtree(top)
+
+
+@SERVERS
+def test_latches_of_postgresql(build, serve):
+    """A backend waits on its latch in epoll; who sets it sends SIGURG, which is
+    read from a signalfd.
+
+    Would catch: such a wait called idle, or its cause not found."""
+    r = serve(programs.make("postgres", True), programs.make("postgres", True))
+    urg = [s for s in r.of("SIGNAL", how=FD) if s["code"] == 0]
+    assert urg, "no latch was set by a signal"
+    arcs = Graph(build, r).arcs("signal")
+    taken = {(z["pid"], z["t_ns"]) for _, z in arcs}
+    assert all((s["pid"], s["t"]) in taken for s in urg)
+    assert [a for a, _ in arcs if a["kind"] == "END"]  # SIGCHLD, postmaster
+
+
+@SERVERS
+def test_accept_mutex_of_nginx(build, serve):
+    """Would catch: workers that take turns at accepting, by a lock in shared
+    memory, disturbed by us."""
+    made = []
+    for _ in range(2):
+        prog = programs.make("nginx", True)
+        conf = pathlib.Path(prog.directory, "nginx.conf")
+        conf.write_text(conf.read_text().replace(
+            "worker_connections 64;", "worker_connections 64; accept_mutex on;"
+            " accept_mutex_delay 10ms;"))
+        made.append(prog)
+    r = serve(*made)
+    assert r.count("RECV", op="ACCEPT") >= 8

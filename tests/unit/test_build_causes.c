@@ -1,0 +1,243 @@
+/* Waits by cause: spinning, disk, terminal, eventfd, file locks, tokens. Each
+ * case says what it would catch. */
+#include <errno.h>
+
+#include "recorder.h"
+
+static struct ips_rec_io *put(rs s, enum ips_op op, uint64_t t, uint64_t t_ret,
+                              uint64_t cpu, uint64_t cpu_ret, int64_t result)
+{
+    struct ips_rec_io *r =
+        rec_io(s, IPS_REC_BLOCK, 0, t, t_ret, cpu, cpu_ret, result);
+    r->op = (uint16_t)op;
+    return r;
+}
+static void put_sync(rs s, enum ips_rec_type type, enum ips_sync kind,
+                     uint64_t t, uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
+{
+    struct ips_rec_sync *r = rec_put(s, type, sizeof(*r), kind, t);
+    r->t_ret = t_ret;
+    r->cpu = cpu;
+    r->cpu_ret = cpu_ret;
+    r->ino = 5;
+    r->value = 1;
+}
+static rs process(struct recorder *r, uint32_t pid)
+{
+    rs s = rec_stream(r, pid, pid, pid);
+    rec_start(s, IPS_START_IMAGE, pid, 0);
+    return s;
+}
+/* The two ends of a pipe: 10 writes, 20 reads. */
+static void piped(struct recorder *r, rs *w, rs *p)
+{
+    *w = process(r, 10);
+    *p = process(r, 20);
+    rec_pipe(*w, 1, 30, IPS_SIDE_WRITE, 5);
+    rec_pipe(*p, 1, 30, IPS_SIDE_READ, 5);
+}
+#define RECV(b, n) rec_kind(b, 20, IPS_NODE_RECV, n)
+#define WAITED(b, tid, cause) ((b)->threads[rec_chain(b, tid)].wait_ns[cause])
+
+/* Would catch: CPU burnt by trying counted as work or put before the message.
+ * 20 works 50, tries from 1000 to 9000 (burning 7000), receives with 10 and
+ * works 40 more: 100 in all. 10 works 300, then sends: 300 + 10 + 40. */
+static void test_build_causes__receive(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w, p;
+    piped(r, &w, &p);
+    rec_send(w, 1, 8900, 300, 10);
+    rec_end(w, IPS_END_EXIT, 20000, 310, 0);
+    rec_io(p, IPS_REC_RECVCALL, 1, 1000, 1001, 50, 51, -1)->err = EAGAIN;
+    put(p, IPS_OP_SPIN, 1000, 9000, 50, 7050, 4000)->h.a = 1;
+    rec_io(p, IPS_REC_RECV, 1, 9000, 9010, 7050, 7060, 10);
+    rec_end(p, IPS_END_EXIT, 20000, 7100, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(rec_coord(b, RECV(b, 0)), 50);
+    assert_arc(b, RECV(b, 0), rec_kind(b, 10, IPS_NODE_SEND, 0), IPS_X_DATA);
+    struct rec_answer a = rec_longest(b, 0, IPS_EXTERNAL_REPLY);
+    assert_int_equal(a.t_max, 350);
+    assert_int_equal(a.total, 310 + 100);
+    assert_int_equal(b->counts.spin_ns, 7000);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_SPIN), 8000);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_IDLE), 0);
+    rec_free(r);
+}
+
+/* Would catch: spinning by polls lost between the poll that got something and
+ * the receive; CPU between those two (20) taken for spinning. The last poll
+ * slept as well. */
+static void test_build_causes__polls(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w, p;
+    piped(r, &w, &p);
+    rec_send(w, 1, 12900, 300, 10);
+    put(p, IPS_OP_SPIN, 1000, 9000, 50, 7050, 4000);
+    put(p, IPS_OP_POLL, 9000, 13000, 7050, 7051, 1)->ready = 1;
+    rec_recv(p, 1, 13010, 13010, 7070, 10);
+    rec_end(p, IPS_END_EXIT, 20000, 7100, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(rec_coord(b, RECV(b, 0)), 50);
+    assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_REPLY).total, 300 + 100);
+    assert_int_equal(b->counts.spin_ns, 7000);
+    assert_int_equal(b->counts.idle, 0);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_SPIN), 8000);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_PEER), 3999);
+    rec_free(r);
+}
+
+/* Would catch: attempts that something else came after taken for a wait of
+ * what came later. */
+static void test_build_causes__other_success(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w, p;
+    piped(r, &w, &p);
+    rec_send(w, 1, 12900, 300, 10);
+    put(p, IPS_OP_SPIN, 1000, 9000, 50, 7050, 4000);
+    rec_recv(p, 1, 13010, 13010, 7070, 10); /* not asked for at 9000 */
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(rec_coord(b, RECV(b, 0)), 7070);
+    assert_int_equal(b->counts.spin_ns, 0);
+    rec_free(r);
+}
+
+/* Would catch: a wait for the disk without its elapsed time, or its CPU lost; a
+ * terminal's read leaving its poll to somebody else. */
+static void test_build_causes__disk_and_terminal(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs p = process(r, 20);
+    put(p, IPS_OP_DISK, 1000, 9000, 50, 150, 0);
+    put(p, IPS_OP_POLL, 10000, 15000, 160, 161, 1);
+    put(p, IPS_OP_TERMINAL, 15010, 15020, 170, 180, 6);
+    rec_end(p, IPS_END_EXIT, 20000, 200, 0);
+    struct ips_built *b = rec_alone(r);
+    uint32_t a = rec_kind(b, 20, IPS_NODE_AUX, 0);
+    assert_arc(b, a + 1, a, IPS_X_EXTERNAL);
+    assert_int_equal(b->g.xlen[a + 1], 7900);
+    assert_int_equal(rec_coord(b, a + 1), 150);
+    assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_REPLY).t_max, 8000);
+    assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_OFF).t_max, 200);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_DISK), 7900);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_TERMINAL), 4999);
+    assert_int_equal(b->counts.idle, 0);
+    rec_free(r);
+}
+
+/* Would catch: no arc to a read of an eventfd whose wait was a poll; an arc to
+ * one that nobody waited for; its sleep called idle. */
+static void test_build_causes__eventfd(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    put_sync(w, IPS_REC_RELEASE, IPS_SYNC_EVENTFD, 4900, 4910, 100, 101);
+    put_sync(w, IPS_REC_RELEASE, IPS_SYNC_EVENTFD, 8000, 8010, 120, 121);
+    put_sync(w, IPS_REC_RELEASE, IPS_SYNC_EVENTFD, 14900, 14910, 200, 201);
+    put(p, IPS_OP_EPOLL, 1000, 5000, 20, 25, 1);
+    put_sync(p, IPS_REC_ACQUIRE, IPS_SYNC_EVENTFD, 5010, 5020, 30, 31);
+    put_sync(p, IPS_REC_ACQUIRE, IPS_SYNC_EVENTFD, 9000, 9010, 40, 41);
+    put_sync(p, IPS_REC_ACQUIRE, IPS_SYNC_EVENTFD, 11000, 15000, 50, 55);
+    struct ips_built *b = rec_alone(r);
+#define AUX(tid, n) rec_kind(b, tid, IPS_NODE_AUX, n)
+    assert_int_equal(b->g.chains[rec_chain(b, 20)].count, 2 + 2);
+    assert_int_equal(b->g.chains[rec_chain(b, 10)].count, 2 + 2);
+    assert_arc(b, AUX(20, 0), AUX(10, 0), IPS_X_RESOURCE);
+    assert_arc(b, AUX(20, 1), AUX(10, 1), IPS_X_RESOURCE);
+    assert_int_equal(rec_coord(b, AUX(20, 0)), 20);
+    assert_int_equal(rec_coord(b, AUX(20, 1)), 50);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_EVENT), 3995 + 3995);
+    assert_int_equal(b->counts.idle, 0);
+    assert_int_equal(b->counts.any_unmatched, 0);
+    rec_free(r);
+}
+
+/* Would catch: a wait for a file's lock called a lock of threads. */
+static void test_build_causes__file_lock(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    put_sync(w, IPS_REC_RELEASE, IPS_SYNC_FLOCK, 4900, 4910, 100, 101);
+    put_sync(p, IPS_REC_ACQUIRE, IPS_SYNC_FLOCK, 1000, 5000, 20, 25);
+    struct ips_built *b = rec_alone(r);
+    assert_arc(b, AUX(20, 0), AUX(10, 0), IPS_X_RESOURCE);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_FILE_LOCK), 3995);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_LOCK), 0);
+    rec_free(r);
+}
+
+static void both_ends(rs s, uint64_t t)
+{
+    rec_pipe(s, 1, t, IPS_SIDE_READ, 5);
+    rec_pipe(s, 2, t, IPS_SIDE_WRITE, 5);
+}
+
+/* Would catch: a jobserver's tokens taken for data, and one that was there when
+ * asked for given an arc. */
+static void test_build_causes__tokens(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs a = process(r, 10), p = process(r, 20);
+    both_ends(a, 30);
+    both_ends(p, 30);
+    rec_send(a, 2, 100, 10, 1);
+    rec_recv(a, 1, 200, 200, 20, 1);  /* was there */
+    rec_recv(p, 1, 300, 5000, 30, 1); /* waits for 10's */
+    rec_send(a, 2, 4900, 100, 1);     /* gives it back */
+    rec_recv(a, 1, 6000, 9000, 110, 1);
+    rec_send(p, 2, 8900, 200, 1);
+    struct ips_built *b = rec_alone(r);
+    uint32_t first = rec_kind(b, 10, IPS_NODE_RECV, 0);
+    assert_no_arc(b, first);
+    assert_arc(b, rec_kind(b, 20, IPS_NODE_RECV, 0),
+               rec_kind(b, 10, IPS_NODE_SEND, 1), IPS_X_RESOURCE);
+    assert_arc(b, rec_kind(b, 10, IPS_NODE_RECV, 1),
+               rec_kind(b, 20, IPS_NODE_SEND, 0), IPS_X_RESOURCE);
+    assert_int_equal(b->counts.any, 2);
+    rec_free(r);
+}
+
+/* Would catch: a pipe of single bytes between two processes, or one that one
+ * process alone writes, taken for a jobserver. */
+static void test_build_causes__no_tokens(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs a = process(r, 10), p = process(r, 20);
+    both_ends(a, 30);
+    both_ends(p, 30);
+    rec_send(a, 2, 100, 10, 1);
+    rec_recv(a, 1, 200, 200, 20, 1);
+    rec_send(a, 2, 400, 30, 1);
+    rec_recv(p, 1, 300, 5000, 30, 1);
+    struct ips_built *b = rec_alone(r);
+    assert_arc(b, rec_kind(b, 10, IPS_NODE_RECV, 0),
+               rec_kind(b, 10, IPS_NODE_SEND, 0), IPS_X_DATA);
+    assert_arc(b, rec_kind(b, 20, IPS_NODE_RECV, 0),
+               rec_kind(b, 10, IPS_NODE_SEND, 1), IPS_X_DATA);
+    rec_free(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_build_causes__receive),
+        cmocka_unit_test(test_build_causes__polls),
+        cmocka_unit_test(test_build_causes__other_success),
+        cmocka_unit_test(test_build_causes__disk_and_terminal),
+        cmocka_unit_test(test_build_causes__eventfd),
+        cmocka_unit_test(test_build_causes__file_lock),
+        cmocka_unit_test(test_build_causes__tokens),
+        cmocka_unit_test(test_build_causes__no_tokens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

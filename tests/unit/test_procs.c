@@ -1,0 +1,418 @@
+/*
+ * Which code the CPU went to (slave/procs.h, codemap.h, proc_table.h), on
+ * records written by hand: every figure below is computed on paper.
+ */
+#include "tests/unit/recorder.h"
+
+#include "slave/proc_table.h"
+
+#define MS 1000000u
+
+static struct ips_rec_module *module(rs s, uint64_t t, uint64_t start,
+                                     uint64_t end, uint64_t bias,
+                                     const char *path, bool gone)
+{
+    size_t len = strlen(path);
+    struct ips_rec_module *r =
+        rec_put(s, IPS_REC_MODULE, sizeof(*r) + len + 1, (uint32_t)len, t);
+    r->start = start;
+    r->end = end;
+    r->bias = bias;
+    r->gone = gone;
+    r->build_id_bytes = 4;
+    memcpy(r->build_id, "abcd", 4);
+    memcpy(r->path, path, len + 1);
+    return r;
+}
+
+static void sample(rs s, uint64_t t, uint64_t cpu, int frames, ...)
+{
+    struct ips_rec_sample *r =
+        rec_put(s, IPS_REC_SAMPLE, sizeof(*r) + 8 * (size_t)frames,
+                (uint32_t)frames, t);
+    va_list ap;
+    r->cpu = cpu;
+    r->period_ns = 10 * MS;
+    va_start(ap, frames);
+    for (int i = 0; i < frames; i++)
+        r->frames[i] = va_arg(ap, uint64_t);
+    va_end(ap);
+}
+
+static void proc(rs s, enum ips_rec_type type, uint64_t t, uint64_t cpu,
+                 uint64_t procedure)
+{
+    struct ips_rec_proc *r = rec_put(s, type, sizeof(*r), 0, t);
+    r->cpu = cpu;
+    r->procedure = procedure;
+}
+#define ENTER(s, cpu, p) proc(s, IPS_REC_ENTER, 1000 + (cpu), cpu, p)
+#define EXIT(s, cpu, p) proc(s, IPS_REC_EXIT, 1000 + (cpu), cpu, p)
+
+static void count(rs s, uint64_t t, uint64_t procedure, uint64_t calls)
+{
+    struct ips_rec_count *r = rec_put(s, IPS_REC_COUNT, sizeof(*r), 0, t);
+    r->procedure = procedure;
+    r->calls = calls;
+}
+
+/* The costs of what was recorded; names are made up: "module+0xaddress" unless
+ * the test gives one. */
+struct costs {
+    struct recorder *r;
+    struct slave_costs c;
+    struct slave_proc_table t;
+    bool have_table;
+};
+
+static void costs_make(struct costs *k, struct recorder *r)
+{
+    struct ips_stream_in in[REC_STREAMS];
+    struct ips_err err = {0};
+    memset(k, 0, sizeof(*k));
+    memset(in, 0, sizeof(in));
+    k->r = r;
+    rec_build(r);
+    for (uint32_t i = 0; i < r->count; i++) {
+        memcpy(&in[i].head, &r->s[i].head, sizeof(in[i].head));
+        in[i].chunks = &r->s[i].chunk;
+        in[i].chunk_count = 1;
+    }
+    const struct ips_build_input input = {
+        .control = &r->control, .streams = in, .stream_count = r->count};
+    if (ips_procs_make(&input, &r->built, &k->c.p, &err) < 0)
+        fail_msg("%s", err.msg);
+    const struct slave_symbol_source nobody = {.helper = "", .run = "r"};
+    if (slave_symbols_fill(&k->c.names, &k->c.p.map, &nobody, &err) < 0)
+        fail_msg("%s", err.msg);
+}
+
+static void costs_free(struct costs *k)
+{
+    if (k->have_table)
+        slave_proc_table_release(&k->t);
+    ips_procs_release(&k->c.p);
+    slave_symbols_release(&k->c.names);
+    rec_free(k->r);
+}
+
+/* Gives the place at `address` of its file the names in `text`. */
+static void name(struct costs *k, uint64_t address, const char *text)
+{
+    for (uint32_t i = 0; i < k->c.p.map.place_count; i++)
+        if (k->c.p.map.places[i].address == address) {
+            free(k->c.names.of[i].text);
+            k->c.names.of[i].text = strdup(text);
+            assert_non_null(k->c.names.of[i].text);
+            return;
+        }
+    fail_msg("no place 0x%llx", (unsigned long long)address);
+}
+
+static void table(struct costs *k, const char *object, enum slave_proc_by by)
+{
+    struct ips_err err = {0};
+    if (k->have_table)
+        slave_proc_table_release(&k->t);
+    k->have_table = true;
+    if (slave_proc_table_make(&k->c, &k->r->built, "m", object, by, &k->t,
+                              &err) < 0)
+        fail_msg("%s", err.msg);
+}
+
+static const struct slave_proc_row *row(struct costs *k, const char *what)
+{
+    if (!k->have_table)
+        table(k, "", SLAVE_BY_PROCEDURE);
+    for (uint32_t i = 0; i < k->t.row_count; i++) {
+        const struct slave_proc_symbol *s = &k->t.symbols[k->t.rows[i].symbol];
+        if (s->name_len == strlen(what) &&
+            memcmp(s->name, what, s->name_len) == 0)
+            return &k->t.rows[i];
+    }
+    fail_msg("no row %s", what);
+    return NULL;
+}
+
+static struct recorder *one(rs *s)
+{
+    struct recorder *r = rec_new();
+    *s = rec_stream(r, 10, 10, 100);
+    rec_start(*s, IPS_START_ROOT, 1000, 0);
+    module(*s, 1000, 0x10000, 0x20000, 0x10000, "/bin/a", false);
+    return r;
+}
+
+/* Catches: weights that are not the CPU between two samples, a tail that goes
+ * missing, totals that count a recursion twice, return addresses looked up at
+ * the instruction after the call. */
+static void test_procs__weights_add_up_to_the_cpu(void **state)
+{
+    (void)state;
+    rs s;
+    struct costs k;
+    struct recorder *r = one(&s);
+    const uint64_t f = 0x10100, g = 0x10200, main_ret = 0x10301;
+    sample(s, 2000, 10 * MS, 2, f, main_ret);
+    sample(s, 3000, 22 * MS, 3, g, (uint64_t)0x10101, main_ret);
+    sample(s, 4000, 31 * MS, 3, f, (uint64_t)0x10101, main_ret); /* f in f */
+    rec_end(s, IPS_END_EXIT, 5000, 35 * MS, 0);
+    costs_make(&k, r);
+    assert_int_equal(row(&k, "a+0x100")->self_ns, 10 * MS + 9 * MS);
+    assert_int_equal(row(&k, "a+0x100")->samples, 2);
+    assert_int_equal(row(&k, "a+0x100")->total_ns, 31 * MS);
+    assert_int_equal(row(&k, "a+0x200")->self_ns, 12 * MS);
+    assert_int_equal(row(&k, "a+0x200")->total_ns, 12 * MS);
+    assert_int_equal(row(&k, "a+0x300")->self_ns, 0);
+    assert_int_equal(row(&k, "a+0x300")->total_ns, 31 * MS);
+    assert_int_equal(row(&k, "a+0x300")->calls, IPS_CPU_UNKNOWN);
+    assert_int_equal(k.t.totals.samples, 3);
+    assert_int_equal(k.t.totals.sampled_ns, 31 * MS);
+    assert_int_equal(k.t.totals.unsampled_ns, 4 * MS);
+    assert_int_equal(k.t.totals.cpu_ns, 35 * MS);
+    assert_int_equal(k.t.totals.asked_ns, 30 * MS);
+    assert_true(k.t.totals.squares == (100.0 + 144.0 + 81.0) * MS * MS);
+    costs_free(&k);
+}
+
+/* Catches: inlined procedures taken for their host, hosts that lose them from
+ * their total, lines mixed up with procedures. */
+static void test_procs__inlined_procedures_have_rows(void **state)
+{
+    (void)state;
+    rs s;
+    struct costs k;
+    struct recorder *r = one(&s);
+    sample(s, 2000, 10 * MS, 1, (uint64_t)0x10100);
+    sample(s, 3000, 15 * MS, 1, (uint64_t)0x10140);
+    rec_end(s, IPS_END_EXIT, 5000, 15 * MS, 0);
+    costs_make(&k, r);
+    name(&k, 0x100, "small\ta.c\t3\ta.c\t4\nlarge\ta.c\t8\ta.c\t9\n");
+    name(&k, 0x140, "large\ta.c\t8\ta.c\t11\n");
+    assert_int_equal(row(&k, "small")->self_ns, 10 * MS);
+    assert_int_equal(row(&k, "small")->total_ns, 10 * MS);
+    assert_int_equal(row(&k, "large")->self_ns, 5 * MS);
+    assert_int_equal(row(&k, "large")->total_ns, 15 * MS);
+    assert_int_equal(k.t.row_count, 2);
+    table(&k, "", SLAVE_BY_LINE);
+    assert_int_equal(k.t.row_count, 3); /* small:4, large:9, large:11 */
+    costs_free(&k);
+}
+
+/* Catches: samples of two threads taken as one clock; an object that filters
+ * nothing; the second image after exec charged with what the first used. */
+static void
+test_procs__threads_and_images_have_clocks_of_their_own(void **state)
+{
+    (void)state;
+    rs s, t, e;
+    struct costs k;
+    struct recorder *r = one(&s);
+    sample(s, 2000, 10 * MS, 1, (uint64_t)0x10100);
+    rec_fork(s, IPS_FORK_THREAD, 2500, 2600, 11 * MS, 11 * MS, 0, 7);
+    t = rec_stream(r, 10, 11, 100);
+    t->head.stream_stamp = 2600;
+    rec_start(t, IPS_START_THREAD, 2600, 0)->fork_seq = 7;
+    sample(t, 2700, 10 * MS, 1, (uint64_t)0x10100);
+    rec_end(t, IPS_END_THREAD, 2800, 10 * MS, 0);
+    rec_exec(s, 3000, 14 * MS, false);
+    e = rec_stream(r, 10, 10, 3100);
+    rec_start(e, IPS_START_IMAGE, 3100, 15 * MS);
+    module(e, 3100, 0x10000, 0x20000, 0x10000, "/bin/b", false);
+    sample(e, 3500, 23 * MS, 1, (uint64_t)0x10100);
+    rec_end(e, IPS_END_EXIT, 4000, 24 * MS, 0);
+    costs_make(&k, r);
+    assert_int_equal(row(&k, "a+0x100")->self_ns, 20 * MS);
+    assert_int_equal(row(&k, "b+0x100")->self_ns, 8 * MS);
+    assert_int_equal(k.t.totals.threads, 2);
+    assert_int_equal(k.t.totals.sampled_ns, 28 * MS);
+    assert_int_equal(k.t.totals.unsampled_ns, 34 * MS - 28 * MS);
+    char object[128];
+    snprintf(object, sizeof(object), "/m/%s/11", k.r->built.procs[0].name);
+    table(&k, object, SLAVE_BY_PROCEDURE);
+    assert_int_equal(k.t.totals.threads, 1);
+    assert_int_equal(row(&k, "a+0x100")->self_ns, 10 * MS);
+    assert_int_equal(k.t.row_count, 1);
+    table(&k, "/m/nobody", SLAVE_BY_PROCEDURE);
+    assert_int_equal(k.t.totals.threads, 0);
+    costs_free(&k);
+}
+
+/* Catches: exclusive time that misses callees, recursion counted twice in the
+ * inclusive time, an exit by longjmp that leaves calls open, an exit of what
+ * was never entered, entries that are still open at the end. */
+static void test_procs__entries_and_exits_are_a_call_stack(void **state)
+{
+    (void)state;
+    rs s;
+    struct costs k;
+    struct recorder *r = one(&s);
+    const uint64_t f = 0x10100, g = 0x10200, h = 0x10300;
+    EXIT(s, 1, h);   /* entered before anything was recorded */
+    ENTER(s, 10, f); /* f 10..100 */
+    ENTER(s, 20, g); /*   g 20..50: f again within */
+    ENTER(s, 30, f);
+    EXIT(s, 40, f);
+    EXIT(s, 50, g);
+    ENTER(s, 60, g); /*   g 60..80 left by longjmp, with h in it */
+    ENTER(s, 70, h);
+    EXIT(s, 100, f);                            /* ends h and g too */
+    ENTER(s, 110, h);                           /* still there at the end */
+    sample(s, 1150, 115, 1, (uint64_t)0x10200); /* would count twice */
+    rec_end(s, IPS_END_EXIT, 2000, 130, 0);
+    costs_make(&k, r);
+    assert_int_equal(row(&k, "a+0x100")->self_ns, 10 + 10 + 10);
+    assert_int_equal(row(&k, "a+0x100")->total_ns, 90);
+    assert_int_equal(row(&k, "a+0x100")->calls, 2);
+    assert_int_equal(row(&k, "a+0x200")->self_ns, 10 + 10 + 10);
+    assert_int_equal(row(&k, "a+0x200")->total_ns, 30 + 40);
+    assert_int_equal(row(&k, "a+0x300")->self_ns, 30 + 20);
+    assert_int_equal(row(&k, "a+0x300")->total_ns, 30 + 20);
+    assert_int_equal(row(&k, "a+0x300")->calls, 2);
+    assert_true(row(&k, "a+0x300")->exact);
+    assert_int_equal(k.t.totals.exact_threads, 1);
+    assert_int_equal(k.t.totals.samples, 0);
+    assert_int_equal(k.t.totals.exact_ns, 110);
+    assert_int_equal(k.t.totals.unsampled_ns, 20);
+    costs_free(&k);
+}
+
+/* Catches: calls that are not added up, a fall back to counters that is not
+ * told, one told where samples were all there was. */
+static void test_procs__counters_add_calls(void **state)
+{
+    (void)state;
+    rs s, t;
+    struct costs k;
+    struct recorder *r = one(&s);
+    sample(s, 2000, 10 * MS, 1, (uint64_t)0x10100);
+    count(s, 2100, 0x10100, 40);
+    count(s, 2200, 0x10100, 2);
+    rec_end(s, IPS_END_EXIT, 5000, 10 * MS, 0);
+    t = rec_stream(r, 11, 11, 200);
+    rec_start(t, IPS_START_IMAGE, 1000, 0);
+    module(t, 1000, 0x10000, 0x20000, 0x10000, "/bin/e", false);
+    ENTER(t, 10, (uint64_t)0x10100);
+    EXIT(t, 20, (uint64_t)0x10100);
+    count(t, 3000, 0x10100, 7);
+    count(t, 4000, 0x10100, 7);
+    rec_end(t, IPS_END_EXIT, 5000, 30, 0);
+    costs_make(&k, r);
+    assert_int_equal(row(&k, "a+0x100")->calls, 42);
+    assert_int_equal(row(&k, "a+0x100")->counted_from_ns, 0);
+    assert_int_equal(row(&k, "a+0x100")->samples, 1);
+    assert_false(row(&k, "a+0x100")->exact);
+    assert_int_equal(row(&k, "e+0x100")->calls, 15);
+    assert_int_equal(row(&k, "e+0x100")->counted_from_ns, 3000);
+    costs_free(&k);
+}
+
+static const char *at(struct ips_codemap *m, rs s, uint64_t address, uint64_t t)
+{
+    struct ips_err err = {0};
+    uint32_t place;
+    assert_int_equal(ips_codemap_place(m, ips_codemap_image(m, &s->head),
+                                       address, t, false, &place, &err),
+                     0);
+    uint32_t module = m->places[place].module;
+    return module == IPS_NONE ? "" : m->modules[module].path;
+}
+
+/* Catches: dlclose and dlopen at the same addresses mixed up, a fork child
+ * without its parent's modules or with those loaded after it was made, code
+ * that runs before dlopen has returned, and the memo that keeps answers. */
+static void test_procs__modules_are_told_apart_by_time(void **state)
+{
+    (void)state;
+    rs s, c;
+    struct costs k;
+    struct recorder *r = one(&s);
+    module(s, 2000, 0x50000, 0x60000, 0, "/lib/one", false);
+    module(s, 3000, 0x50000, 0x60000, 0, "/lib/one", true);
+    module(s, 4000, 0x50000, 0x58000, 0, "/lib/two", false);
+    rec_fork(s, IPS_FORK_FORK, 2400, 2600, 0, 0, 20, 1);
+    rec_end(s, IPS_END_EXIT, 9000, 10, 0);
+    c = rec_stream(r, 20, 20, 2500);
+    struct ips_rec_start *st = rec_start(c, IPS_START_FORK, 2500, 0);
+    st->ppid = 10;
+    st->parent_image = 100;
+    st->fork_seq = 1;
+    module(c, 6000, 0x50000, 0x60000, 0, "/lib/one", true);
+    rec_end(c, IPS_END_EXIT, 9000, 10, 0);
+    costs_make(&k, r);
+    struct ips_codemap *m = &k.c.p.map;
+    for (int twice = 0; twice < 2; twice++) {
+        assert_string_equal(at(m, s, 0x50010, 2500), "/lib/one");
+        assert_string_equal(at(m, s, 0x50010, 4500), "/lib/two");
+        assert_string_equal(at(m, s, 0x50010, 3500), "/lib/two"); /* before */
+        assert_string_equal(at(m, s, 0x50010, 1500), "/lib/one");
+        assert_string_equal(at(m, s, 0x59000, 4500), "");
+        assert_string_equal(at(m, s, 0x10010, 8000), "/bin/a");
+        assert_string_equal(at(m, s, 0x20000, 8000), "");
+        assert_string_equal(at(m, c, 0x50010, 5000), "/lib/one");
+        assert_string_equal(at(m, c, 0x50010, 6500), "");
+        assert_string_equal(at(m, c, 0x10010, 6500), "/bin/a");
+    }
+    costs_free(&k);
+}
+
+/* Catches: code of no module (JIT) as a row an address. */
+static void test_procs__code_without_a_module_is_one_row(void **state)
+{
+    (void)state;
+    rs s;
+    struct costs k;
+    struct recorder *r = one(&s);
+    sample(s, 2000, 10 * MS, 1, (uint64_t)0x7f0000001000);
+    sample(s, 3000, 20 * MS, 1, (uint64_t)0x7f0000002000);
+    rec_end(s, IPS_END_EXIT, 5000, 20 * MS, 0);
+    costs_make(&k, r);
+    assert_int_equal(row(&k, "[no module]")->self_ns, 20 * MS);
+    assert_int_equal(k.t.row_count, 1);
+    costs_free(&k);
+}
+
+/* Catches: a frame count or a path that reaches beyond its record, module
+ * ranges that wrap, a build id longer than its field, fork parents in a ring:
+ * bytes from a pool are anybody's. Run under the sanitizers too. */
+static void test_procs__absurd_records_do_no_harm(void **state)
+{
+    (void)state;
+    for (unsigned seed = 0; seed < 200; seed++) {
+        rs s;
+        struct costs k;
+        struct recorder *r = one(&s);
+        srand(seed);
+        for (int i = 0; i < 50; i++) {
+            static const enum ips_rec_type types[] = {
+                IPS_REC_MODULE, IPS_REC_SAMPLE, IPS_REC_COUNT, IPS_REC_ENTER,
+                IPS_REC_EXIT,   IPS_REC_STACK,  IPS_REC_START};
+            size_t bytes = 80 + (size_t)(rand() % 100) * 8;
+            uint8_t *p = rec_put(s, types[rand() % 7], bytes, (uint32_t)rand(),
+                                 (uint64_t)rand());
+            for (size_t b = sizeof(struct ips_rec_head); b < bytes; b++)
+                p[b] = (uint8_t)(rand() % 3 ? rand() : 0);
+            if (rand() % 2) /* its own parent */
+                ((struct ips_rec_head *)(void *)p)->a = IPS_START_FORK;
+        }
+        costs_make(&k, r);
+        table(&k, "", SLAVE_BY_LINE);
+        costs_free(&k);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_procs__weights_add_up_to_the_cpu),
+        cmocka_unit_test(test_procs__inlined_procedures_have_rows),
+        cmocka_unit_test(
+            test_procs__threads_and_images_have_clocks_of_their_own),
+        cmocka_unit_test(test_procs__entries_and_exits_are_a_call_stack),
+        cmocka_unit_test(test_procs__counters_add_calls),
+        cmocka_unit_test(test_procs__modules_are_told_apart_by_time),
+        cmocka_unit_test(test_procs__code_without_a_module_is_one_row),
+        cmocka_unit_test(test_procs__absurd_records_do_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
