@@ -25,7 +25,6 @@ struct ips_chan_hint {
     uint64_t peer_ino; /* socketpair: the other end, 0 unknown */
 };
 
-
 /* Looks at `fd` and stores what it is; CHAN is written for a channel. `seen`
  * is the word of the table it was looked up by. A socket without a peer that
  * does not listen stays unknown (class NONE is returned, not stored). */
