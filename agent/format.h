@@ -327,8 +327,8 @@ struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
 /* Every module of an image right after its START and NAME (not with
  * procedures=off); one that comes later when an address of it is first seen:
  * before the SAMPLE, after the record or the STACK that has the address. gone =
- * 1 (path empty) at dlclose. [start, end) is the whole mapping. A fork child has
- * its parent's. */
+ * 1 (path empty) at dlclose. [start, end) is the whole mapping. A fork child
+ * has its parent's. */
 struct ips_rec_module { /* a = length of path */
     struct ips_rec_head h;
     uint64_t start; /* addresses [start, end) are its */
@@ -342,9 +342,9 @@ struct ips_rec_module { /* a = length of path */
 };
 
 /* A stack of more than IPS_FRAMES_MAX frames is cut at its outer end. The
- * first sample of a thread comes at a random part of the period; each stands for
- * the CPU since the sample before it, which is more than the period where the
- * kernel's tick is longer or the signal had to wait. */
+ * first sample of a thread comes at a random part of the period; each stands
+ * for the CPU since the sample before it, which is more than the period where
+ * the kernel's tick is longer or the signal had to wait. */
 #define IPS_FRAMES_MAX 64u
 struct ips_rec_sample { /* a = frames */
     struct ips_rec_head h;

@@ -27,6 +27,7 @@ enum mode {
 };
 
 struct slot {
+    uint64_t counted;   /* `procedure` where it is COUNTED, else 0 */
     uint64_t procedure; /* 0 = free */
     uint64_t calls;     /* counted, ever */
     uint64_t written;   /* of which in COUNT records */
@@ -34,7 +35,7 @@ struct slot {
     uint32_t open;      /* of which the EXIT is to come */
     uint32_t deep;      /* LEAVING: counted calls below those */
     enum mode mode;
-    uint32_t pad[5];
+    uint32_t pad[3];
 };
 _Static_assert(sizeof(struct slot) == 64, "a shift finds a slot");
 
@@ -66,9 +67,10 @@ static uint64_t pair_ps, budget_ppm, flush_stamps;
 static inline void step(uint64_t *counter)
 {
 #if defined(__x86_64__)
-    __asm__ volatile("addq $1, %0" : "+m"(*counter) : : "cc");
+    __asm__ volatile("addq $1, %0" : "+m"(*counter) : : "memory", "cc");
 #else
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
 #endif
 }
 
@@ -180,6 +182,7 @@ COLD struct slot *add(uint64_t procedure)
         t->used++;
         s->mode = first_mode;
         s->procedure = procedure;
+        s->counted = exact ? 0 : procedure;
     }
     atomic_store(&t->busy, 0);
 out:
@@ -264,12 +267,15 @@ static void set_up(void)
     budget_ppm = c->budget_ppm;
     flush_stamps = ((uint64_t)FLUSH_NS << 32) / ips_core.mult;
     /* Both stamps of a pair as they are here (1 us and more where CPU time is
-     * a system call), and the two records. */
-    (void)ips_moment_now();
-    uint64_t start = ips_core_now();
-    for (int i = 0; i < 4; i++)
+     * a system call), undisturbed, and the two records. */
+    uint64_t least = ~(uint64_t)0;
+    for (int i = 0; i < 8; i++) {
+        uint64_t start = ips_core_now();
         (void)ips_moment_now();
-    pair_ps = ips_cpu_ns(ips_core_now() - start) * 1000 / 2 + 10000;
+        (void)ips_moment_now();
+        least = ips_min_u64(least, ips_core_now() - start);
+    }
+    pair_ps = ips_cpu_ns(least) * 1000 + 10000;
     if (pair_ps < c->probe_cost_ps[IPS_PROBE_PROC])
         pair_ps = c->probe_cost_ps[IPS_PROBE_PROC];
     on = c->procedures != IPS_PROCEDURES_OFF;
@@ -372,7 +378,7 @@ static void enter_event(struct slot *s, const struct slot *slots)
 static __attribute__((noinline)) void enter(uint64_t procedure)
 {
     struct slot *slots = here.slots, *s = NULL;
-    if (!ips_core_active())
+    if (!ips_core.main_stream || ips_in_vfork)
         return;
     if (slots)
         s = find(here.table, procedure);
@@ -393,7 +399,7 @@ static __attribute__((noinline)) void enter(uint64_t procedure)
 static __attribute__((noinline)) void leave(uint64_t procedure)
 {
     struct slot *slots = here.slots;
-    if (!slots || !ips_core_active())
+    if (!slots || !ips_core.main_stream || ips_in_vfork)
         return;
     struct slot *s = find(here.table, procedure);
     if (!s->procedure || s->mode == COUNTED)
@@ -410,8 +416,10 @@ static __attribute__((noinline)) void leave(uint64_t procedure)
         if (!here.slots || !(s = find(here.table, procedure))->open)
             return;
     }
-    if (--s->open == 0 && s->mode == LEAVING)
+    if (--s->open == 0 && s->mode == LEAVING) {
         s->mode = COUNTED;
+        s->counted = procedure;
+    }
 }
 
 HOOK void __cyg_profile_func_enter(void *procedure, void *site);
@@ -424,8 +432,7 @@ HOOK void __cyg_profile_func_enter(void *procedure, void *site)
     struct slot *slots = here.slots;
     if (likely(slots != NULL)) {
         struct slot *s = &slots[home((uint64_t)procedure, here.shift)];
-        if (likely(s->procedure == (uint64_t)procedure && s->mode == COUNTED &&
-                   !ips_in_vfork)) {
+        if (likely(s->counted == (uint64_t)procedure && !ips_in_vfork)) {
             count(s, slots);
             return;
         }

@@ -8,6 +8,8 @@
  *   i_instrumented odd          recursion, longjmp, inlined, signal handler,
  *                               vfork, fork, dlopen
  *   i_instrumented threads T N  T threads with N calls of hot each
+ *   i_instrumented storm        many procedures, each called first by a signal
+ *                               handler that interrupts the hooks of others
  *   i_instrumented exec N       N calls of hot, then exec of "tree 0"
  *   i_instrumented forever      hot until it is killed; its calls, 8 bytes,
  *                               are shared memory: the file on descriptor 3
@@ -22,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,7 +67,7 @@ ALONE static void hot(void)
 
 ALONE static void rare(void)
 {
-    for (volatile int i = 0; i < 2000; i++)
+    for (volatile int i = 0; i < 100000; i++)
         nothing();
 }
 
@@ -103,6 +106,29 @@ ALONE static void in_child(void)
     nothing();
 }
 
+/* 256 procedures: FOUR(a) makes a0 to a3. */
+#define ONE(n)                                                                 \
+    ALONE static void many_##n(void)                                           \
+    {                                                                          \
+        nothing();                                                             \
+    }
+#define FOUR(n) ONE(n##0) ONE(n##1) ONE(n##2) ONE(n##3)
+#define LIST4(M, n) M(n##0) M(n##1) M(n##2) M(n##3)
+#define LIST16(M, n) LIST4(M, n##0) LIST4(M, n##1) LIST4(M, n##2) LIST4(M, n##3)
+#define LIST64(M, n)                                                           \
+    LIST16(M, n##0) LIST16(M, n##1) LIST16(M, n##2) LIST16(M, n##3)
+LIST64(FOUR, x)
+#define POINT4(n) many_##n##0, many_##n##1, many_##n##2, many_##n##3,
+static void (*const many[256])(void) = {LIST64(POINT4, x)};
+static volatile sig_atomic_t next_many;
+
+static PLAIN void on_tick(int sig)
+{
+    (void)sig;
+    for (int i = 0; i < 2 && next_many < 256; i++)
+        many[next_many++]();
+}
+
 /* --- */
 
 static PLAIN int tree(uint64_t n)
@@ -124,6 +150,25 @@ static PLAIN int hot_ones(uint64_t n)
     }
     SAY(hot, n);
     SAY(rare, (n + 999) / 1000);
+    return 0;
+}
+
+static PLAIN int storm(void)
+{
+    const struct itimerval every = {{0, 200}, {0, 200}};
+    const struct sigaction act = {.sa_handler = on_tick,
+                                  .sa_flags = SA_RESTART};
+    uint64_t n = 0;
+    sigaction(SIGALRM, &act, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    for (; next_many < 256 && n < 20000; n++)
+        hot();
+    signal(SIGALRM, SIG_IGN);
+    while (next_many < 256) /* few came: the machine is busy */
+        many[next_many++]();
+    SAY(hot, n);
+    for (int i = 0; i < 256; i++)
+        say("many", (const void *)(uintptr_t)many[i], 1);
     return 0;
 }
 
@@ -221,6 +266,8 @@ PLAIN int main(int argc, char **argv)
         return hot_ones(n);
     if (strcmp(what, "odd") == 0)
         return odd(argv[0]);
+    if (strcmp(what, "storm") == 0)
+        return storm();
     if (strcmp(what, "threads") == 0)
         return threads((unsigned)n, argc > 3 ? strtoull(argv[3], NULL, 10) : 1);
     if (strcmp(what, "exec") == 0) {

@@ -33,7 +33,9 @@ class Run:
     def __init__(self, status, out, directory):
         self.status, self.out = status, out
         rows = [line.split() for line in out.splitlines()]
-        self.truth = {r[0]: int(r[2]) for r in rows}
+        self.truth = collections.Counter()
+        for name, _, calls in rows:
+            self.truth[name] += int(calls)
         self.name = {int(r[1], 16): r[0] for r in rows}
         self.streams, self.pids = [], []
         for segments in pool.streams(directory):
@@ -104,11 +106,11 @@ def test_events_are_the_call_tree(record):
                          ids=["sample", "exact"])
 @pytest.mark.parametrize("words", [("tree", 1000), ("hot", 20000),
                                    ("threads", 8, 3000), ("exec", 1234),
-                                   ("odd",)], ids=lambda w: w[0])
+                                   ("odd",), ("storm",)], ids=lambda w: w[0])
 def test_counts_are_the_truth(record, options, words):
     """EVIDENCE-OF: IPS-7, a call counter per procedure."""
     r = record(options, *words)
-    assert r.calls() == +collections.Counter(r.truth)
+    assert r.calls() == +r.truth
     if options != EXACT:
         assert not r.of(pool.ENTER) and not r.of(pool.EXIT)
 
@@ -179,7 +181,7 @@ def test_killed(record, tmp_path):
         line = proc.stdout.readline()
         deadline = time.monotonic() + 60
         cpu = 0
-        while cpu < 1.0:  # of CPU, whatever else runs here
+        while cpu < 0.4:  # of CPU, whatever else runs here
             assert time.monotonic() < deadline
             time.sleep(0.05)
             with open(f"/proc/{proc.pid}/stat") as stat:
