@@ -172,6 +172,8 @@ void ips_core_quiet(bool on)
 void ips_core_stop(void)
 {
     ips_core.main_stream = false;
+    if (*ips_core.alive)
+        *(volatile uint64_t *)(uintptr_t)ips_core.alive = IPS_ALIVE_STOPPED;
     ips_core.stopped =
         true; /* `control` stays: other threads may be using it */
 }

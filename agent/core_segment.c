@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "agent/cpu.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
 #include "common/types.h"
@@ -200,6 +201,7 @@ void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m)
     atomic_store_explicit(&h->state, IPS_SEGMENT_OPEN, memory_order_release);
     __atomic_store_n(&h->magic, IPS_SEGMENT_MAGIC, __ATOMIC_RELEASE);
     s->seq++;
+    ips_cpu.era++;
 }
 
 static uint64_t word_bytes(const struct ips_rec_head *h)

@@ -19,6 +19,8 @@
 #ifndef IPS_AGENT_STREAM_H
 #define IPS_AGENT_STREAM_H
 
+#include <stdatomic.h>
+
 #include "agent/core.h"
 
 #define IPS_IE __attribute__((tls_model("initial-exec"), visibility("hidden")))
@@ -105,12 +107,22 @@ extern struct ips_core ips_core __attribute__((visibility("hidden")));
 extern __thread uint32_t ips_recs_open IPS_IE;
 extern __thread struct ips_stream ips_thread_stream IPS_IE;
 
+/* What `alive` says of an image that lives; with the latter every record takes
+ * the slow way. */
+#define IPS_ALIVE 1u
+#define IPS_ALIVE_AND_BURNS 2u
+#define IPS_ALIVE_STOPPED 3u
+
 /* Maps control and learns the process; no stream is begun. */
 bool ips_core_attach(void);
 
 /* ips_rec_begin for any stream. */
 void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
                        size_t bytes, uint64_t stamp);
+/* The same where [at, at + bytes) was taken and is not as it should be. */
+void *ips_stream_begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
+                            enum ips_rec_type type, uint64_t stamp)
+    __attribute__((cold));
 /* Adds flags (IPS_REC_F_NS) to a record that is not published yet. */
 static inline void ips_rec_add_flags(void *rec, uint32_t flags)
 {
