@@ -197,7 +197,7 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
     }
     /* A handler that came after the xadd went on in a new segment; our place
      * in the old one is still there and still ours. */
-    if (s->prev.base && *at >= s->prev.base && *at + bytes <= s->prev.used_end)
+    if (ips_segment_kept(s, *at, bytes))
         return 0;
     if (s->cur == *at + bytes)
         s->cur = *at; /* give back: it did not fit */
@@ -538,6 +538,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_cpu_forget();
     struct ips_stream *s = &ips_thread_stream;
     ips_ring_forget(s);
+    ips_segment_forget_kept(s);
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
     s->stamp = s->start_t = ips_core.image_stamp;

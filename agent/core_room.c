@@ -58,6 +58,16 @@ bool ips_quota_take(uint64_t bytes)
     return false;
 }
 
+bool ips_quota_ample(void)
+{
+    const struct ips_control *c = ips_shared();
+    return c &&
+           ips_sub_sat(
+               atomic_load_explicit(&c->used_bytes, memory_order_relaxed),
+               atomic_load_explicit(&c->released_bytes, memory_order_relaxed)) <
+               ips_core.control->quota_bytes / 2;
+}
+
 void ips_quota_give(uint64_t bytes)
 {
     struct ips_control *c = ips_shared();
