@@ -1,0 +1,1 @@
+def bench(build, runs): pass
