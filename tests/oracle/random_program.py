@@ -79,11 +79,15 @@ class Plan:
         self.seed, self.random = seed, random.Random(seed)
         self.threads, self.processes, self.channels = [], [], []
         self.wait, self.objects, self.signal = [], 0, FIRST_SIGNAL
+        self.shared = False  # memory that processes share
         self.locks = {}  # pair of threads -> mutexes only they use
         root = self._process(None)
         self._op(root.main, "SETUP")
-        names = [n for n in EVENTS if only is None or n in only]
-        weights = [EVENTS[n] for n in names]
+        chances = dict(EVENTS)
+        if only or seed % 4 == 0:
+            chances.update(RARE)
+        names = [n for n in chances if only is None or n in only]
+        weights = [chances[n] for n in names]
         for i in range(events):
             name = self.random.choices(names, weights)[0]
             keep = self.random
@@ -291,6 +295,19 @@ class Plan:
         if found:
             self._read_some(self.random.choice(found))
 
+    def _do_both(self):
+        """A thread reads two channels as they come."""
+        found = collections.defaultdict(list)
+        for c in self.channels:
+            if c.kind in STREAMS and c.unread and c.reader.alive:
+                found[c.reader].append(c)
+        found = [cs for cs in found.values() if len(cs) > 1]
+        if found:
+            a, b = self.random.sample(self.random.choice(found), 2)
+            self._op(a.reader, "RECEIVE_BOTH", a.number, sum(a.unread),
+                     b.number, sum(b.unread))
+            a.unread, b.unread = [], []
+
     def _do_bulk(self):
         """More than the channel holds: the writer waits for the reader."""
         c = self._channel(("PIPE", "UNIX_PAIR", "UNIX_STREAM"))
@@ -331,21 +348,68 @@ class Plan:
         if c.kind != "PIPE" and self._coin(0.4):
             self._op(c.writer, "SHUTDOWN", c.number)
         else:
-            closers = [c.writer] + self._holders(c)
+            closers = [c.writer] + self._holders(c, 1)
             self.random.shuffle(closers)
             for thread in closers:
                 self._op(thread, "CLOSE", c.number, 1)
         self._op(c.reader, "RECEIVE", c.number, 0, 100,
                  self.random.randrange(4))
 
-    def _holders(self, c):
-        """A thread of each other process that holds the writing end. By name,
-        it was made by the writer, and what it forks lets go of it at once."""
+    def _do_broken(self):
+        """The reader goes away and the writer sees that."""
+        found = [c for c in self.channels if c.open and c.writer.alive and
+                 c.kind in ("PIPE", "UNIX_PAIR", "UNIX_STREAM") and
+                 c.reader.alive]
+        if not found:
+            return
+        c = self.random.choice(found)
+        c.open = False
+        while c.unread:
+            self._read_some(c)
+        for thread in [c.reader] + self._holders(c, 0):
+            op = self._op(thread, "CLOSE", c.number, 0)
+            if thread is not c.writer:
+                self._op(c.writer, "AFTER", thread.number, op)
+        for p in self.processes[1:]:
+            if p.alive and p.main is not c.writer:
+                self._op(c.writer, "AFTER", p.main.number, 0)  # its TRIM
+        self._op(c.writer, "SEND_BROKEN", c.number)
+
+    def _do_death(self):
+        """A writer's process ends, and the reader sees the end of file."""
+        found = [c for c in self.channels if c.kind in STREAMS and c.open and
+                 c.writer.alive and c.reader.alive and
+                 c.writer.process.parent and
+                 c.reader.process not in self._line(c.writer.process)]
+        if not found:
+            return
+        c = self.random.choice(found)
+        c.open = False
+        while c.unread:
+            self._read_some(c)
+        for thread in self._holders(c, 1):
+            if thread.process not in self._line(c.writer.process):
+                self._op(thread, "CLOSE", c.number, 1)
+        self._end_process(c.writer.process)
+        self._op(c.reader, "RECEIVE", c.number, 0, 100,
+                 self.random.randrange(4))
+
+    def _line(self, process):
+        """A process and its descendants."""
+        out = [process]
+        for child in process.children:
+            out += self._line(child)
+        return out
+
+    def _holders(self, c, side):
+        """A thread of each other process that holds an end. A connection is
+        its maker's, and what that forks lets go of it at once."""
         if c.kind in BY_NAME:
             return []
+        owner = (c.writer if side else c.reader).process
         return [self._pick(1, p)[0] for p in self.processes
-                if p.alive and p is not c.writer.process and
-                (p.parent is None or (c.number, 1) in self._keep(p))]
+                if p.alive and p is not owner and
+                (p.parent is None or (c.number, side) in self._keep(p))]
 
     def _keep(self, process):
         """Ends that a process keeps: its own and its descendants'."""
@@ -379,6 +443,19 @@ class Plan:
 
     # --- events: locks ---------------------------------------------------
 
+    def _hold(self, holder, waiter, take, wait, give, give_back, *args):
+        """`holder` takes what `waiter` then waits for; the operation that took
+        it, the one that waited, the one that gave back."""
+        lock = self._op(holder, take, *args)
+        self._op(waiter, "AFTER", holder.number, lock)
+        waited = self._op(waiter, wait, *args)
+        self._op(holder, "AWAIT", waiter.number, waited)
+        if self._coin():
+            self._op(holder, "COMPUTE", self.random.randint(10, 2000))
+        gave = self._op(holder, give, *args)
+        self._expect((waiter, waited), (holder, gave), "resource")
+        return lock, self._op(waiter, give_back, *args)
+
     def _do_mutex(self):
         pair = self._siblings(2)
         if not pair:
@@ -387,18 +464,105 @@ class Plan:
         key = frozenset(pair)
         if key not in self.locks or self._coin():
             self.locks[key] = self._object(), None
-        o, before = self.locks[key]
-        lock = self._op(holder, "LOCK", o)
+        o, before = self.locks[key]  # the last unlock of it
+        lock, back = self._hold(holder, waiter, "LOCK", "LOCK", "UNLOCK",
+                                "UNLOCK", o)
         if before and before[0] is not holder:
             self._expect((holder, lock), before, "resource", must=False)
-        self._op(waiter, "AFTER", holder.number, lock)
-        wait = self._op(waiter, "LOCK", o)
-        self._op(holder, "AWAIT", waiter.number, wait)
+        self.locks[key] = o, (waiter, back)
+
+    def _do_rwlock(self):
+        pair = self._siblings(2)
+        if pair:
+            take, wait = self.random.choice([
+                ("WRITE_LOCK", "READ_LOCK"), ("READ_LOCK", "WRITE_LOCK"),
+                ("WRITE_LOCK", "WRITE_LOCK")])
+            self._hold(*pair, take, wait, "RW_UNLOCK", "RW_UNLOCK",
+                       self._object())
+
+    def _do_filelock(self):
+        """flock between any two threads (each has its description), fcntl
+        between processes."""
+        pair = self._pick(2)
+        if pair:
+            how = int(pair[0].process is not pair[1].process and self._coin())
+            self._hold(*pair, "FILE_LOCK", "FILE_LOCK", "FILE_UNLOCK",
+                       "FILE_UNLOCK", self._object(), how)
+
+    def _post(self, pair, wait, post):
+        waiter, poster = pair
+        o, must = self._object(), self._coin(0.7)
+        waited = self._op(waiter, wait, o)
+        if must:
+            self._op(poster, "AWAIT", waiter.number, waited)
+        posted = self._op(poster, post, o)
+        self._expect((waiter, waited), (poster, posted), "resource", must)
+
+    def _do_semaphore(self):
+        pair = self._siblings(2)
+        if pair:
+            self._post(pair, "SEM_WAIT", "SEM_POST")
+
+    def _do_shared(self):
+        """Between processes, in memory that they share."""
+        pair = self._pick(2)
+        if not pair:
+            return
+        self.shared = True
         if self._coin():
-            self._op(holder, "COMPUTE", self.random.randint(10, 2000))
-        unlock = self._op(holder, "UNLOCK", o)
-        self.locks[key] = o, (waiter, self._op(waiter, "UNLOCK", o))
-        self._expect((waiter, wait), (holder, unlock), "resource")
+            self._post(pair, "SHARED_WAIT", "SHARED_POST")
+        else:
+            self._hold(*pair, "SHARED_LOCK", "SHARED_LOCK", "SHARED_UNLOCK",
+                       "SHARED_UNLOCK", self._object())
+
+    def _do_condition(self):
+        count = self.random.choice([1, 1, 2, 3])
+        threads = self._siblings(count + 1)
+        if not threads:
+            return
+        by, *waiters = threads
+        c, waits, unlocks = self._object(), [], []
+        for i, waiter in enumerate(waiters):
+            if i:
+                self._op(waiter, "AWAIT", *waits[-1])
+            self._op(waiter, "LOCK", c)
+            waits.append((waiter.number, self._op(waiter, "COND_WAIT", c, c)))
+        for wait in waits:
+            self._op(by, "AWAIT", *wait)
+        name = "COND_SIGNAL" if count == 1 and self._coin() else \
+            "COND_BROADCAST"
+        first = self._coin(0.3)  # signal without the mutex
+        if first:
+            signal = self._op(by, name, c)
+        else:
+            self._op(by, "LOCK", c)
+            signal = self._op(by, name, c)
+            if self._coin():
+                self._op(by, "COMPUTE", self.random.randint(10, 2000))
+            unlocks.append((by, self._op(by, "UNLOCK", c)))
+        for waiter in waiters:
+            unlocks.append((waiter, self._op(waiter, "UNLOCK", c)))
+        for waiter, wait in zip(waiters, waits):
+            effect = waiter, wait[1]
+            self._expect(effect, (by, signal), "resource")
+            for unlock in unlocks:  # the mutex, on the way out
+                if unlock[0] is not waiter:
+                    self._expect(effect, unlock, "resource", must=False)
+
+    def _do_barrier(self):
+        threads = self._siblings(self.random.choice([2, 2, 3, 4]))
+        if not threads:
+            return
+        o, at = self._object(), []
+        self._op(threads[0], "BARRIER_INIT", o, len(threads))
+        for i, thread in enumerate(threads):
+            if i:
+                self._op(thread, "AWAIT", at[-1][0].number, at[-1][1])
+            at.append((thread, self._op(thread, "BARRIER_WAIT", o)))
+        for before, here in zip(at, at[1:]):
+            self._expect(here, before, "resource")
+        for here in at[:-1]:
+            self._expect(here, at[-1], "resource")
 
     # --- the end ---------------------------------------------------------
 
@@ -414,7 +578,8 @@ class Plan:
             process.main.ops[0][1:] = bits
 
     def text(self):
-        lines = ["%d %d" % (len(self.threads), len(self.channels)),
+        lines = ["%d %d %d" % (len(self.threads), len(self.channels),
+                               self.shared),
                  " ".join(str(KINDS.index(c.kind)) for c in self.channels)]
         for thread in self.threads:
             lines.append(str(len(thread.ops)))
@@ -432,6 +597,10 @@ class Plan:
 
 
 EVENTS = {  # what a plan is made of, and how often
-    "compute": 6, "sleep": 2, "hide": 2, "create": 6, "fork": 5, "exec": 2,
-    "end": 4, "send": 14, "receive": 8, "bulk": 2, "datagram": 6, "close": 4,
+    "compute": 6, "sleep": 2, "hide": 2, "create": 8, "fork": 5, "exec": 2,
+    "end": 4, "send": 14, "receive": 6, "both": 6, "bulk": 2, "datagram": 6,
+    "close": 3, "broken": 2, "death": 2, "eventfd": 3, "signal": 5,
+    "mutex": 5, "rwlock": 3, "semaphore": 4, "condition": 4, "barrier": 3,
+    "filelock": 3,
 }
+RARE = {"shared": 4}  # plans with these are told that memory is shared

@@ -4,10 +4,11 @@
  *
  *   random_program PLAN LOGS THREAD OP
  *
- * PLAN is text: "threads channels", a kind for each channel, then one line
- * "thread code a b c d" an operation, in each thread's order. THREAD is the one
- * that this image's main thread is, OP where it goes on. LOGS is a directory:
- * T<thread> is that thread's log, a header and entries (below), mapped shared.
+ * PLAN is text: "threads channels shared", a kind for each channel, then one
+ * line "thread code a b c d" an operation, in each thread's order. THREAD is
+ * the one that this image's main thread is, OP where it goes on. LOGS is a
+ * directory: T<thread> is that thread's log, a header and entries (below),
+ * mapped shared.
  *
  * What is not the plan's must not be recorded: the log is written by stores,
  * and all else is done by system calls of our own (raw below). So a thread can
@@ -33,6 +34,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -87,6 +89,14 @@ static int channel_kind[MAX_CHANNELS];
 static struct op *ops[MAX_THREADS];
 static int op_count[MAX_THREADS];
 static struct op all_ops[MAX_OPS];
+
+/* In a file that all images map, if the plan says so. */
+struct shared {
+    sem_t semaphore[MAX_OBJECTS];
+    pthread_mutex_t mutex[MAX_OBJECTS];
+};
+static struct shared *shared;
+static int wants_shared;
 
 static pthread_t handle[MAX_THREADS];
 static _Atomic int has_handle[MAX_THREADS];
@@ -414,11 +424,47 @@ static void do_receive(long c, long bytes, long chunk, long how)
         long n = how & 1 || channel_kind[c] == PIPE
                      ? read(fd, to, (size_t)ask)
                      : recv(fd, to, (size_t)ask, 0);
+        e->extra = c;
         finish(e, n, "read");
         if (!whole && !n)
             die("early end of file", c);
         bytes -= n;
     } while (bytes > 0);
+}
+
+/* From two channels, in the order in which they become readable. */
+static void do_receive_both(const struct op *o)
+{
+    static _Thread_local char to[1 << 16];
+    long channel[2] = {o->a, o->c}, left[2] = {o->b, o->d};
+    while (left[0] > 0 || left[1] > 0) {
+        struct pollfd p[2];
+        for (int i = 0; i < 2; i++) {
+            p[i].fd = left[i] > 0 ? fd_of(channel[i], 0) : -1;
+            p[i].events = POLLIN;
+        }
+        struct entry *e = begin(CALL_POLL);
+        finish(e, poll(p, 2, -1), "poll");
+        for (int i = 0; i < 2; i++) {
+            if (left[i] <= 0 || !(p[i].revents & POLLIN))
+                continue;
+            e = begin(CALL_READ);
+            e->extra = channel[i];
+            left[i] -= finish(e, read(p[i].fd, to, (size_t)left[i]), "read");
+        }
+    }
+}
+
+/* Writes until that fails with EPIPE: a process that was just forked may still
+ * hold the other end. */
+static void do_send_broken(long c)
+{
+    for (;; hidden_sleep(500)) {
+        struct entry *e = begin(CALL_WRITE);
+        long n = finish(e, write(fd_of(c, 1), data, 1), NULL);
+        if (n < 0)
+            return;
+    }
 }
 
 static void do_send(long c, long bytes, long how)
@@ -604,6 +650,7 @@ static void block_signals(void)
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGPIPE);
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);
     for (int sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
@@ -620,6 +667,42 @@ static void do_eventfd(long c, int write_it)
     finish(e,
            write_it ? write(fd_of(c, 0), &one, 8) : read(fd_of(c, 0), &one, 8),
            "eventfd");
+}
+
+/* Whole files, by a description of each lock's own or by the process. */
+static void do_file_lock(long object, long how, int lock)
+{
+    static int fd[MAX_THREADS][MAX_OBJECTS];
+    int *mine = &fd[my_thread][object];
+    char path[400];
+    snprintf(path, sizeof(path), "%s/f%ld", log_path, object);
+    if (!*mine)
+        *mine = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    struct flock whole = {.l_type = lock ? F_WRLCK : F_UNLCK};
+    struct entry *e = begin(CALL_OP);
+    finish(e,
+           how ? fcntl(*mine, F_SETLKW, &whole)
+               : flock(*mine, lock ? LOCK_EX : LOCK_UN),
+           "file lock");
+}
+
+static void map_shared(int first)
+{
+    char path[400];
+    snprintf(path, sizeof(path), "%s/shared", log_path);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || ftruncate(fd, sizeof(struct shared)) < 0)
+        die(path, errno);
+    shared = (struct shared *)mmap(NULL, sizeof(struct shared),
+                                   PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    for (int i = 0; first && i < MAX_OBJECTS; i++) {
+        sem_init(&shared->semaphore[i], 1, 0);
+        pthread_mutex_init(&shared->mutex[i], &attr);
+    }
 }
 
 static void do_sync(const struct op *o)
@@ -656,6 +739,18 @@ static void do_sync(const struct op *o)
         break;
     case SEM_POST:
         r = sem_post(&semaphore[o->a]);
+        break;
+    case SHARED_WAIT:
+        r = sem_wait(&shared->semaphore[o->a]);
+        break;
+    case SHARED_POST:
+        r = sem_post(&shared->semaphore[o->a]);
+        break;
+    case SHARED_LOCK:
+        r = pthread_mutex_lock(&shared->mutex[o->a]);
+        break;
+    case SHARED_UNLOCK:
+        r = pthread_mutex_unlock(&shared->mutex[o->a]);
         break;
     case BARRIER_WAIT:
         r = pthread_barrier_wait(&barrier[o->a]);
@@ -697,6 +792,18 @@ static void do_op(const struct op *o)
         break;
     case RECEIVE:
         do_receive(o->a, o->b, o->c, o->d);
+        break;
+    case RECEIVE_BOTH:
+        do_receive_both(o);
+        break;
+    case SEND_BROKEN:
+        do_send_broken(o->a);
+        break;
+    case FILE_LOCK:
+        do_file_lock(o->a, o->b, 1);
+        break;
+    case FILE_UNLOCK:
+        do_file_lock(o->a, o->b, 0);
         break;
     case SEND_DATAGRAM:
         do_send_datagram(o->a, o->b);
@@ -791,6 +898,7 @@ static void read_plan(void)
     const char *at = text;
     thread_count = (int)number(&at);
     channel_count = (int)number(&at);
+    wants_shared = (int)number(&at);
     if (thread_count > MAX_THREADS || channel_count > MAX_CHANNELS)
         die("plan is too large", 0);
     for (int c = 0; c < channel_count; c++)
@@ -827,6 +935,8 @@ int main(int argc, char **argv)
         sem_init(&semaphore[i], 0, 0);
     }
     block_signals();
+    if (wants_shared)
+        map_shared(atoi(argv[3]) + atoi(argv[4]) == 0);
     be(atoi(argv[3]));
     run(atoi(argv[4]));
     return 0;

@@ -28,6 +28,8 @@ enum operation {
     SEND,          /* channel, bytes, by send instead of write */
     RECEIVE,       /* channel, bytes or 0, bytes a call, 0-3: nothing, poll,
                     * epoll, select before */
+    RECEIVE_BOTH,  /* channel, bytes, channel, bytes: as they come, by poll */
+    SEND_BROKEN,   /* channel: until nobody is left that reads */
     SEND_DATAGRAM, /* channel, bytes */
     CLOSE,         /* channel, side */
     SHUTDOWN,      /* channel */
@@ -55,6 +57,12 @@ enum operation {
     COND_BROADCAST,
     SEM_WAIT,
     SEM_POST,
+    SHARED_WAIT, /* a semaphore of all processes, here and below */
+    SHARED_POST,
+    SHARED_LOCK, /* a mutex of all processes */
+    SHARED_UNLOCK,
+    FILE_LOCK, /* object, 0-1: flock, fcntl */
+    FILE_UNLOCK,
     BARRIER_INIT, /* object, threads */
     BARRIER_WAIT
 };
