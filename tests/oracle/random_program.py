@@ -351,7 +351,7 @@ class Plan:
             closers = [c.writer] + self._holders(c, 1)
             self.random.shuffle(closers)
             for thread in closers:
-                self._op(thread, "CLOSE", c.number, 1)
+                self._close(thread, c, 1)
         self._op(c.reader, "RECEIVE", c.number, 0, 100,
                  self.random.randrange(4))
 
@@ -367,7 +367,7 @@ class Plan:
         while c.unread:
             self._read_some(c)
         for thread in [c.reader] + self._holders(c, 0):
-            op = self._op(thread, "CLOSE", c.number, 0)
+            op = self._close(thread, c, 0)
             if thread is not c.writer:
                 self._op(c.writer, "AFTER", thread.number, op)
         for p in self.processes[1:]:
@@ -389,10 +389,17 @@ class Plan:
             self._read_some(c)
         for thread in self._holders(c, 1):
             if thread.process not in self._line(c.writer.process):
-                self._op(thread, "CLOSE", c.number, 1)
+                self._close(thread, c, 1)
         self._end_process(c.writer.process)
         self._op(c.reader, "RECEIVE", c.number, 0, 100,
                  self.random.randrange(4))
+
+    def _close(self, thread, c, side):
+        """Closes an end, once the children that need it have been born."""
+        for child in thread.process.children:
+            if child.alive and child.main is not thread:
+                self._op(thread, "AFTER", child.main.number, 0)
+        return self._op(thread, "CLOSE", c.number, side)
 
     def _line(self, process):
         """A process and its descendants."""
@@ -444,8 +451,8 @@ class Plan:
     # --- events: locks ---------------------------------------------------
 
     def _hold(self, holder, waiter, take, wait, give, give_back, *args):
-        """`holder` takes what `waiter` then waits for; the operation that took
-        it, the one that waited, the one that gave back."""
+        """`holder` takes what `waiter` then waits for; the operation by which
+        that gives it back."""
         lock = self._op(holder, take, *args)
         self._op(waiter, "AFTER", holder.number, lock)
         waited = self._op(waiter, wait, *args)
@@ -454,7 +461,7 @@ class Plan:
             self._op(holder, "COMPUTE", self.random.randint(10, 2000))
         gave = self._op(holder, give, *args)
         self._expect((waiter, waited), (holder, gave), "resource")
-        return lock, self._op(waiter, give_back, *args)
+        return self._op(waiter, give_back, *args)
 
     def _do_mutex(self):
         pair = self._siblings(2)
@@ -465,10 +472,10 @@ class Plan:
         if key not in self.locks or self._coin():
             self.locks[key] = self._object(), None
         o, before = self.locks[key]  # the last unlock of it
-        lock, back = self._hold(holder, waiter, "LOCK", "LOCK", "UNLOCK",
-                                "UNLOCK", o)
-        if before and before[0] is not holder:
-            self._expect((holder, lock), before, "resource", must=False)
+        if before and before[0] is not holder:  # else it might come first
+            self._op(holder, "AFTER", before[0].number, before[1])
+        back = self._hold(holder, waiter, "LOCK", "LOCK", "UNLOCK",
+                          "UNLOCK", o)
         self.locks[key] = o, (waiter, back)
 
     def _do_rwlock(self):

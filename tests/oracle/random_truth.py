@@ -9,7 +9,7 @@ import collections
 import pathlib
 import struct
 
-from random_program import BY_NAME
+from random_program import BY_NAME, STREAMS
 
 ENTRY = struct.Struct("=IIQQqq")
 HEADER = struct.Struct("=QQQQ")
@@ -298,13 +298,14 @@ class Judge:
                             "data from SEND in " + self.plan.say(*cause))
 
     def _rooms(self):
-        """A send that waited for room depends on a receive of that channel: not
-        on one that began when it was over, and not on one that left more unread
-        than any channel holds (a pipe 64 KiB, a Unix socket less than 256)."""
+        """A send that waited for room depends on the receive that made it, or
+        on the last one that was over when it returned (ALGORITHMS 1: where the
+        two differ, that one was under way). A pipe holds 64 KiB, a Unix socket
+        less than 256: the first receive that left no more is the earliest."""
         for c in self.plan.channels:
-            reads, at = [], 0
-            if c.kind not in ("PIPE", "UNIX_PAIR", "UNIX_STREAM", "TCP"):
+            if c.kind not in STREAMS:
                 continue
+            reads, at = [], 0
             for _, e, n in self._calls(c, ("RECEIVE", "RECEIVE_BOTH"), "read",
                                        "RECV"):
                 at += e.result
@@ -317,10 +318,11 @@ class Judge:
                         e.before <= n["t_ns"] <= e.after]
                 if not room and e.result < 300000:
                     continue
+                first = sum(at < sent - holds for at, _, _ in reads)
+                first = 0 if c.kind == "TCP" else max(0, first - 1)
                 self._check(place, room[0] if room else None, "room",
-                            {n["id"] for at, r, n in reads if n and
-                             r.before <= e.after and
-                             (c.kind == "TCP" or at >= sent - holds)},
+                            {n["id"] for _, r, n in reads[first:] if n and
+                             r.before <= e.after},
                             "room from a receive that left little unread")
 
     # --- what the plan knows ---------------------------------------------

@@ -217,14 +217,14 @@ static struct entry *begin(enum call code)
     e->code = code;
     e->before_ns = now();
     my_log->count++;
-    spin(1500);
+    spin(4000);
     return e;
 }
 
 static long finish(struct entry *e, long result, const char *what)
 {
     int error = errno;
-    spin(1500);
+    spin(4000);
     e->result = result;
     e->after_ns = now();
     if (result < 0 && what)
