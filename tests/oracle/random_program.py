@@ -80,6 +80,7 @@ class Plan:
         self.threads, self.processes, self.channels = [], [], []
         self.wait, self.objects, self.signal = [], 0, FIRST_SIGNAL
         self.shared = False  # memory that processes share
+        self.handed_on = False  # a mutex: who unlocked last is a guess
         self.locks = {}  # pair of threads -> mutexes only they use
         root = self._process(None)
         self._op(root.main, "SETUP")
@@ -529,6 +530,7 @@ class Plan:
             return
         by, *waiters = threads
         c, waits, unlocks = self._object(), [], []
+        self.handed_on |= count > 1
         for i, waiter in enumerate(waiters):
             if i:
                 self._op(waiter, "AWAIT", *waits[-1])

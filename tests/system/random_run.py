@@ -41,7 +41,7 @@ def _run(cluster, plan, name, where, options):
     judge = random_truth.Judge(plan, logs, cluster.graph(name))
     answer = cluster.json("path", name, status=(0, 3))
     errors = judge.errors + random_truth.judge_certificate(
-        answer, plan.shared)
+        answer, judge)
     if answer["t_max_ns"] > answer["elapsed_ns"]:
         off = [lane["t_max_ns"] for lane in answer["certificate"]["lanes"]
                if "external" in lane["lane"]]
