@@ -262,9 +262,12 @@ class Judge:
             for e in log.entries:
                 mine = e.call == "close" and e.extra == 2 * c.number + side \
                     and e.result == 0
-                # a fork between socket() and dup2() took the descriptor along
-                extra = e.call == "range" and c.kind in BY_NAME and \
-                    self._line_has(owner, t)
+                # A connection is its maker's; a child that was born at the time
+                # may have taken it along, or a descriptor of another number.
+                extra = c.kind in BY_NAME and self._line_has(owner, t) and \
+                    (mine or e.call == "range")
+                mine = mine and (c.kind not in BY_NAME or
+                                 self.plan.threads[t].process is owner)
                 if (mine or extra) and e.before < before:
                     found.append((e.before, 0 if extra else e.after,
                                   Place(t, e.op)))
@@ -329,6 +332,10 @@ class Judge:
     # --- what the plan knows ---------------------------------------------
 
     def _waits(self):
+        # A request for a file's lock that was preempted looks like one that
+        # waited.
+        self.unseen_mays += sum(o[0] == "FILE_LOCK" for t in self.plan.threads
+                                for o in t.ops)
         for w in sorted(self.plan.wait, key=lambda w: not w.must):
             effect, cause = Place(*w.effect), Place(*w.cause)
             causes = self._ids(cause, "AUX")
