@@ -146,6 +146,10 @@ class Judge:
 
     def _only(self, place, *kinds):
         found = self.graph.nodes_at(place, *kinds)
+        if len(found) > 1:
+            self._fail(place, "one %s" % " or ".join(kinds), "; ".join(
+                "node %d at %d, %s" % (n["id"], n["t_ns"], self._arc(n))
+                for n in found))
         return found[0] if len(found) == 1 else None
 
     def _last_end(self, thread, or_before=False):
