@@ -435,11 +435,11 @@ static void test_agent_cpu__guesses_settle(void **state)
 static void test_agent_cpu__exact_reads_after_each_block(void **state)
 {
     (void)state;
-    run(blocking, IPS_CPU_EXACT);
+    bool marks = run(blocking, IPS_CPU_EXACT);
     assert_int_equal(found->unseen_blocks, 0);
     assert_true(found->error[found->count * 99 / 100] <= P99_NS);
-    assert_int_equal(found->guesses, 0);
-    assert_true(found->settled_ns <= 1000000); /* stolen: see above */
+    assert_true(!marks || found->guesses == 0); /* no marks, no guesses */
+    assert_true(found->settled_ns <= 1000000);  /* stolen: see above */
 }
 
 /* Would catch: a machine without marks where calls are not told apart, or a
