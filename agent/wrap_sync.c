@@ -11,8 +11,8 @@
 struct ips_sync_known ips_sync_known;
 bool ips_sync_ready;
 IPS_TLS struct ips_try ips_try;
-_Atomic uint64_t ips_tried[IPS_TRIED];
-_Atomic uint32_t ips_spinning[IPS_TRIED];
+_Atomic uint64_t ips_tried[IPS_TRIED] IPS_TABLE;
+_Atomic uint32_t ips_spinning[IPS_TRIED] IPS_TABLE;
 
 /* --- layouts
  * ------------------------------------------------------------------ */
@@ -131,7 +131,7 @@ struct place {
 };
 #define PLACES 64u
 #define PAGE_BITS 12
-static struct place places[PLACES];
+static struct place places[PLACES] IPS_TABLE;
 
 static bool place_get(struct place *p, uint64_t page, struct ips_thing *out)
 {
