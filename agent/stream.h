@@ -131,6 +131,8 @@ struct ips_control *ips_shared(void);
 /* Is there room for `bytes` more in the run's quota? Then it is taken. */
 bool ips_quota_take(uint64_t bytes);
 void ips_quota_give(uint64_t bytes);
+/* The pid namespace of this process, 0 unknown. */
+uint64_t ips_pidns(void);
 /* --on-full=block: there was no room, for `cause`. Waits a moment with the
  * signals of before (*signals) and returns with all blocked again. false: it
  * does not wait, or no longer. Handlers may have recorded meanwhile. */
