@@ -312,12 +312,6 @@ static struct ips_control *control_open(const char *dir)
     return ips_sys_bad(at) ? NULL : (struct ips_control *)at;
 }
 
-static uint64_t pidns_inode(void)
-{
-    struct stat st;
-    return ips_sys_stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
-}
-
 static void set_alive(void)
 {
     if (ips_core.alive == &not_alive) {
@@ -359,7 +353,7 @@ bool ips_core_attach(void)
         c->test_offset_ns || c->test_drift_ppm || c->test_step_ns;
     ips_core.control = c;
     ips_core.pid = ips_sys_getpid();
-    ips_core.pidns = pidns_inode();
+    ips_core.pidns = ips_pidns();
     ips_core.image_stamp = ips_core_now();
     ips_core.generation = 1;
     ips_core.mult = mult;
@@ -439,7 +433,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     /* Who sees his parent under its own number shares its namespace; /proc
      * costs a process 20 us. */
     if (!ppid || ips_sys_getppid() != ppid)
-        ips_core.pidns = pidns_inode();
+        ips_core.pidns = ips_pidns();
     ips_core.image_stamp = ips_core_now();
     ips_core.generation++;
     ips_threads_forget();

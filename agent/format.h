@@ -134,6 +134,9 @@ enum ips_probe {
     IPS_PROBE_PASS = 7, /* a wrapped call of which nothing is recorded */
 };
 
+/* The kernel's number for the initial pid namespace (PROC_PID_INIT_INO). */
+#define IPS_PIDNS_INITIAL 0xEFFFFFFCu
+
 enum ips_segment_state {
     IPS_SEGMENT_OPEN = 1,   /* the writer appends */
     IPS_SEGMENT_CLOSED = 2, /* the writer is done; next is `seq` + 1 */

@@ -153,6 +153,8 @@ struct ips_control *ips_shared(void);
 /* Is there room for `bytes` more in the run's quota? Then it is taken. */
 bool ips_quota_take(uint64_t bytes);
 void ips_quota_give(uint64_t bytes);
+/* The pid namespace of this process, 0 unknown. */
+uint64_t ips_pidns(void);
 /* Is less than half of it in use? */
 bool ips_quota_ample(void);
 /* --on-full=block: there was no room, for `cause`. Waits a moment with the

@@ -59,7 +59,7 @@
 #define IPS_SITE ((uint64_t)(uintptr_t)__builtin_return_address(0))
 #define IPS_TLS __thread __attribute__((tls_model("initial-exec")))
 
-/* --- the real functions (wrap_init.c) ------------------------------------ */
+/* --- the real functions (wrap_find.c) ------------------------------------ */
 
 struct sembuf;
 struct ips_real {
@@ -69,8 +69,13 @@ struct ips_real {
 };
 extern struct ips_real ips_real IPS_HIDDEN;
 #define REAL(name) (ips_real.name)
-/* The next definition of `name` behind us, or NULL (wrap_find.c). */
+/* Before any of REAL or SREAL: fills them with stubs that find the function
+ * when it is called first. Idempotent, async-signal-safe. */
+void ips_find_begin(void);
+/* The next definition of `name` behind us, or NULL. */
 void *ips_find(const char *name);
+#define IPS_STUBS 256u /* in wrap_stub.S */
+void *ips_find_place(uint32_t index);
 
 enum ips_wrap_state {
     IPS_WRAP_NEW = 0, /* called before our constructor */
@@ -346,9 +351,6 @@ void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at);
 /* The raw system calls that send signals or set handlers; true: done. */
 bool ips_signal_syscall(long *r, long n, const long args[6]);
-
-/* wrap_sync.c */
-void ips_sync_find(void);
 
 /* wrap_entry.S calls these. */
 void ips_vfork_before(void);
