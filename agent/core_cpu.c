@@ -14,6 +14,8 @@ __thread struct ips_cpu ips_cpu IPS_IE;
 /* IPS_CPU_FAST: the clock is read again at the first block after either. */
 #define GUESSES 16u
 #define GUESS_NS 100000u
+/* After a longer block a reading is a small part of it. */
+#define GUESS_BLOCK_NS 25000u
 /* Between the return and the new mark; longer, and there may have been a
  * switch in between. */
 #define MARK_NS 1000u
@@ -41,7 +43,8 @@ void ips_cpu_forget(void)
     volatile uint64_t *at = ips_cpu_mark();
     if (ips_cpu_slot(*at))
         *at = 0;
-    ips_cpu = (struct ips_cpu){0};
+    uint32_t era = ips_cpu.era;
+    ips_cpu = (struct ips_cpu){.era = era + 1};
 }
 
 static uint64_t clock_ns(void)
@@ -64,6 +67,7 @@ static struct ips_cpu_slot *leave_mark(void)
     s->start_ip = (uint64_t)(uintptr_t)ips_rseq_start;
     s->post_commit_offset = 1;
     s->abort_ip = (uint64_t)(uintptr_t)ips_rseq_abort;
+    ips_cpu.era++;
     barrier();
     *ips_cpu_mark() = (uint64_t)(uintptr_t)s;
     barrier();
@@ -234,8 +238,7 @@ static struct ips_moment return_held(const struct ips_moment *call, uint64_t t,
 }
 
 /* Switched out within the call. What it cost is taken from what such calls
- * cost before; false where the clock is due, and where such a guess would say
- * that it did not block. */
+ * cost before; false where the clock is due. */
 static bool return_guess(const struct ips_moment *call, uint64_t t,
                          struct ips_moment *out)
 {
@@ -243,16 +246,20 @@ static bool return_guess(const struct ips_moment *call, uint64_t t,
     uint64_t elapsed = ips_cpu_ns(t - call->t);
     if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->block_ns ||
         (call->mark & IPS_MARK_NOT) || /* too much already */
-        c->block_ns + IPS_BLOCKED_NS > elapsed || c->guesses + 1 >= GUESSES ||
+        elapsed >= GUESS_BLOCK_NS || c->guesses + 1 >= GUESSES ||
         ips_cpu_ns(t - c->read_t) >= GUESS_NS)
         return false;
     struct ips_cpu_slot *s = leave_mark();
     if (!s || ips_cpu_ns(ips_core_now() - t) >= MARK_NS)
         return false;
+    /* It looks like a block if it can have been one. */
+    uint64_t cost = elapsed;
+    if (elapsed > IPS_BLOCKED_NS + 2)
+        cost = ips_min_u64(c->block_ns, elapsed - IPS_BLOCKED_NS - 2);
     s->t0 = t;
-    s->cpu0 = call->cpu + c->block_ns;
+    s->cpu0 = call->cpu + cost;
     c->guesses++;
-    c->guessed_ns += c->block_ns;
+    c->guessed_ns += cost;
     *out = moment(t, s->cpu0, (uint64_t)(uintptr_t)s);
     return true;
 }

@@ -15,8 +15,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "agent/cpu.h"
+#include "agent/fast.h"
 #include "agent/ips_api.h"
-#include "agent/stream.h"
 #include "agent/sys.h"
 #include "common/types.h"
 
@@ -54,8 +55,8 @@ static struct moment moment_of(const struct ips_task *task,
 {
     if (at)
         return (struct moment){at->t_ns, at->cpu_ns, IPS_REC_F_NS};
-    return (struct moment){ips_core_now(),
-                           ips_sub_sat(ips_core_cpu(), task->cpu0), 0};
+    struct ips_moment now = ips_moment_now();
+    return (struct moment){now.t, ips_sub_sat(now.cpu, task->cpu0), 0};
 }
 
 /* Call and return: one kind of stamp in one record. Where only one is given it
@@ -108,7 +109,7 @@ static void fill_text(struct ips_rec_text *rec, const char *text, size_t len,
     rec->cpu = cpu;
     memcpy(rec->text, text, len);
     rec->text[len] = '\0';
-    ips_rec_publish(rec);
+    ips_rec_publish_inline(rec);
 }
 
 /* --- channels ------------------------------------------------------ */
@@ -204,12 +205,12 @@ static void own_mark(const char *text)
 {
     if (!text || !own_active() || !ips_core.main_stream)
         return;
-    uint64_t cpu = ips_core_cpu();
+    struct ips_moment now = ips_moment_now();
     size_t len = text_length(text);
     struct ips_rec_text *rec =
-        ips_rec_begin(IPS_REC_MARK, sizeof(*rec) + len + 1);
+        ips_rec_begin_inline(IPS_REC_MARK, sizeof(*rec) + len + 1, now.t);
     if (rec)
-        fill_text(rec, text, len, cpu);
+        fill_text(rec, text, len, now.cpu);
 }
 
 static void record_fork(struct ips_task *parent, const struct moment *m,

@@ -49,7 +49,7 @@ struct share_row {
 struct shares {
     struct share_row *row[SHARE_LISTS]; /* greatest first */
     size_t count[SHARE_LISTS];
-    uint64_t messages; /* DATA arcs */
+    uint64_t messages;  /* DATA arcs */
     uint64_t resources; /* arcs by locks and their like that it crosses */
 };
 

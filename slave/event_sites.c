@@ -13,6 +13,12 @@ struct slave_noted {
     char **text; /* [count] malloc'd, NULL until named */
 };
 
+struct slave_kept_stack {
+    uint64_t site;
+    uint32_t count;
+    uint32_t places[SLAVE_SITE_FRAMES];
+};
+
 int slave_sites_begin(struct slave_sites *s, const struct slave_graph *g,
                       struct ips_err *err)
 {
@@ -46,6 +52,7 @@ void slave_sites_release(struct slave_sites *s)
     slave_symbols_release(&s->names);
     free(s->noted);
     free(s->places);
+    free(s->kept);
 }
 
 static int note(struct slave_sites *s, Ips__EventRow *row, bool stack,
@@ -91,12 +98,42 @@ int slave_sites_site(struct slave_sites *s, Ips__EventRow *row,
     return rc == 0 ? add_place(s, head, address, t_ns, err) : rc;
 }
 
+/* Those of another stream are forgotten. */
+static struct slave_kept_stack *kept_of(struct slave_sites *s, uint32_t stream,
+                                        uint64_t site)
+{
+    if (s->kept_stream != stream)
+        s->kept_count = s->kept_next = 0;
+    s->kept_stream = stream;
+    for (uint32_t i = 0; i < s->kept_count; i++)
+        if (s->kept[i].site == site)
+            return &s->kept[i];
+    return NULL;
+}
+
+static int note_stack(struct slave_sites *s, Ips__EventRow *row,
+                      const struct slave_kept_stack *k, struct ips_err *err)
+{
+    int rc = note(s, row, true, err);
+    for (uint32_t i = 0; rc == 0 && i < k->count; i++) {
+        if (s->place_count == s->place_room)
+            rc = b_grow((void **)&s->places, s->place_count, &s->place_room,
+                        sizeof(*s->places), err);
+        if (rc == 0) {
+            s->places[s->place_count++] = k->places[i];
+            s->noted[s->noted_count - 1].count++;
+        }
+    }
+    return rc;
+}
+
 int slave_sites_stack(struct slave_sites *s, Ips__EventRow *row,
-                      const struct ips_segment_header *head,
+                      uint32_t stream, const struct ips_segment_header *head,
                       const uint8_t *record, uint32_t len, uint64_t t_ns,
                       struct ips_err *err)
 {
     struct ips_rec_stack r;
+    uint64_t address[SLAVE_SITE_FRAMES] = {0};
     if (!s->stacks)
         return 0;
     memcpy(&r, record, sizeof(r));
@@ -104,13 +141,39 @@ int slave_sites_stack(struct slave_sites *s, Ips__EventRow *row,
     uint32_t count = r.h.a < room ? r.h.a : room;
     if (count > SLAVE_SITE_FRAMES)
         count = SLAVE_SITE_FRAMES;
-    int rc = count ? note(s, row, true, err) : 0;
-    for (uint32_t i = 0; rc == 0 && i < count; i++) {
-        uint64_t address;
-        memcpy(&address, record + sizeof(r) + 8 * (size_t)i, sizeof(address));
-        rc = add_place(s, head, address, t_ns, err);
+    if (count == 0)
+        return 0;
+    memcpy(address, record + sizeof(r), count * sizeof(*address));
+    if (!s->kept)
+        s->kept = b_calloc(SLAVE_SITES_KEPT, sizeof(*s->kept), err);
+    if (!s->kept)
+        return IPS_E_NO_MEMORY;
+    struct slave_kept_stack *k = kept_of(s, stream, address[0]);
+    if (!k) {
+        k = &s->kept[s->kept_next];
+        s->kept_next = (s->kept_next + 1) % SLAVE_SITES_KEPT;
+        if (s->kept_count < SLAVE_SITES_KEPT)
+            s->kept_count++;
     }
-    return rc;
+    k->site = address[0];
+    k->count = 0;
+    uint32_t image = ips_codemap_image(&s->map, head);
+    for (; k->count < count; k->count++) {
+        int rc = ips_codemap_place(&s->map, image, address[k->count], t_ns,
+                                   true, &k->places[k->count], err);
+        if (rc < 0)
+            return rc;
+    }
+    return row ? note_stack(s, row, k, err) : 0;
+}
+
+int slave_sites_same_stack(struct slave_sites *s, Ips__EventRow *row,
+                           uint32_t stream, uint64_t site, struct ips_err *err)
+{
+    if (!s->stacks || !site)
+        return 0;
+    const struct slave_kept_stack *k = kept_of(s, stream, site);
+    return k ? note_stack(s, row, k, err) : 0;
 }
 
 /* "procedure (file.c:12)", "procedure (module)", "module+0x1f". */

@@ -10,8 +10,10 @@
 #include "slave/graphs.h"
 
 #define SLAVE_SITE_FRAMES 32u /* of a stack; outer ones are left out */
+#define SLAVE_SITES_KEPT 512u /* of one stream; then the oldest goes */
 
 struct slave_noted;
+struct slave_kept_stack;
 struct slave_sites { /* zeroed to begin with: nothing is wanted */
     bool sites, stacks;
     bool begun;
@@ -21,6 +23,10 @@ struct slave_sites { /* zeroed to begin with: nothing is wanted */
     uint32_t noted_count, noted_room;
     uint32_t *places;
     uint32_t place_count, place_room;
+    /* The last stack of each site of one stream: it holds again where a later
+     * wait there has none of its own. */
+    struct slave_kept_stack *kept;
+    uint32_t kept_count, kept_next, kept_stream;
 };
 
 /* Makes the map of the graph's run, where sites or stacks are wanted. */
@@ -32,11 +38,16 @@ void slave_sites_release(struct slave_sites *s);
 int slave_sites_site(struct slave_sites *s, Ips__EventRow *row,
                      const struct ips_segment_header *head, uint64_t address,
                      uint64_t t_ns, struct ips_err *err) IPS_MUST_USE;
-/* The row's stack, from a STACK record of `len` bytes. */
+/* The stack of the row of the record before (NULL: not shown), from a STACK
+ * record of `len` bytes in stream number `stream`. */
 int slave_sites_stack(struct slave_sites *s, Ips__EventRow *row,
-                      const struct ips_segment_header *head,
+                      uint32_t stream, const struct ips_segment_header *head,
                       const uint8_t *record, uint32_t len, uint64_t t_ns,
                       struct ips_err *err) IPS_MUST_USE;
+/* A wait at `site`: the last stack there, unless slave_sites_stack follows. */
+int slave_sites_same_stack(struct slave_sites *s, Ips__EventRow *row,
+                           uint32_t stream, uint64_t site,
+                           struct ips_err *err) IPS_MUST_USE;
 /* Names what was noted since slave_sites_clear. The rows' texts live until
  * then. */
 int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,

@@ -382,7 +382,7 @@ void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
 size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room)
 {
     uint64_t w[256]; /* as many as 8 bits can say */
-    w[0] = 0;
+    w[0] = w[1] = w[2] = 0;
     head(c, false, w);
     unsigned count = (unsigned)w[0] >> 8 & 0xffu;
     if (c->bad || count < 2 || count * sizeof(*w) > room)

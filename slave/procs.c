@@ -16,6 +16,7 @@ struct making {
     struct ips_procs *p;
     const struct ips_built *b;
     struct ips_err *err;
+    const uint32_t *index; /* slave_chain_index of b */
     struct slave_intern stack_index, sampled_index, exact_index;
     B_ARRAY(struct call) calls;
     B_ARRAY(uint32_t) active; /* by exact row: times in `calls` */
@@ -165,8 +166,8 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
         rc = sampled_of(m, stack, &row);
     if (rc < 0)
         return rc;
-    if (!m->begun) /* a stream begun anew: what came before is not its */
-        m->cpu = ips_sub_sat(r.cpu, r.period_ns);
+    if (!m->begun) /* begun anew, or after a gap: what came before is not its */
+        m->cpu = ips_max_u64(m->cpu, ips_sub_sat(r.cpu, r.period_ns));
     m->begun = true;
     uint64_t weight = ips_sub_sat(r.cpu, m->cpu);
     m->cpu = ips_max_u64(m->cpu, r.cpu);
@@ -238,20 +239,36 @@ static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
     return 0;
 }
 
+/* The chain of thread `tid` of the image at hand, which counted at `t`. */
+static uint32_t chain_of_thread(const struct making *m, uint32_t tid,
+                                uint64_t t)
+{
+    struct ips_segment_header head = m->in->head;
+    if (tid == 0 || tid == head.tid)
+        return m->chain;
+    head.tid = tid;
+    return slave_chain_of(m->b, m->index, &head, t);
+}
+
 static int take_count(struct making *m, const uint8_t *data, uint64_t t)
 {
     struct ips_rec_count r;
-    uint32_t place = 0, row = 0;
+    uint32_t place = 0, row = 0, own = m->chain;
     memcpy(&r, data, sizeof(r));
-    int rc = ips_codemap_place(&m->p->map, m->image, r.procedure, t, false,
-                               &place, m->err);
-    if (rc == 0)
+    m->chain = chain_of_thread(m, r.h.a, t);
+    int rc = m->chain == IPS_NONE
+                 ? 0
+                 : ips_codemap_place(&m->p->map, m->image, r.procedure, t,
+                                     false, &place, m->err);
+    bool known = m->chain != IPS_NONE;
+    if (rc == 0 && known)
         rc = exact_of(m, place, &row);
-    if (rc < 0)
+    m->chain = own;
+    if (rc < 0 || !known)
         return rc;
     struct ips_exact *e = &m->p->exact[row];
     e->calls = ips_add_sat(e->calls, r.calls);
-    if (m->p->threads[m->chain].exact && !e->counted_from_ns)
+    if (r.calls == 0 && !e->counted_from_ns)
         e->counted_from_ns = t;
     return 0;
 }
@@ -282,14 +299,17 @@ static int take_stream(struct making *m)
         if (type == IPS_REC_START && !m->begun) {
             struct ips_rec_start r;
             memcpy(&r, data, sizeof(r));
-            m->cpu = m->last_cpu = r.cpu;
-            m->begun = true;
+            m->cpu = m->last_cpu = ips_max_u64(m->cpu, r.cpu);
+            /* A ring keeps START, and then there is a gap. */
+            m->begun = !m->in->lost[IPS_LOST_OVERWRITTEN];
         } else if (type == IPS_REC_SAMPLE) {
             rc = take_sample(m, data, len, t);
         } else if (type == IPS_REC_ENTER || type == IPS_REC_EXIT) {
             rc = take_proc(m, type, data, t);
         } else if (type == IPS_REC_COUNT) {
             rc = take_count(m, data, t);
+        } else if (type == IPS_REC_LOST) {
+            m->begun = false; /* the samples before may be among them */
         } else if (type == IPS_REC_END) {
             struct ips_rec_end r;
             memcpy(&r, data, sizeof(r));
@@ -340,6 +360,7 @@ int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
     out->threads = b_calloc(out->thread_count, sizeof(*out->threads), err);
     chains = b_calloc(in->stream_count, sizeof(*chains), err);
     index = slave_chain_index(b);
+    m.index = index;
     int rc = out->threads && chains && index ? 0 : no_memory(&m);
     for (uint32_t i = 0; rc == 0 && i < in->stream_count; i++) {
         const struct ips_segment_header *h = &in->streams[i].head;

@@ -6,15 +6,16 @@
  *
  * Sampled: a sample's weight is its thread's CPU since the sample before, or
  * since the stream's START. So the weights of a thread and what is `unsampled`
- * (the tail after the last sample, an image's end before exec) add up to its
- * CPU.
+ * (the tail after the last sample, an image's end before exec, what was lost)
+ * add up to its CPU. After a LOST record a sample weighs no more than its
+ * period: those before it may be lost.
  * Exact: of a thread with ENTER records the call stack is kept; its samples do
  * not count, and `unsampled` is what was spent outside instrumented code. An
  * EXIT ends all that was entered since its ENTER (longjmp, exceptions, lost
  * records); one that was never entered is ignored; what is entered when the
  * thread ends, ends there.
- * COUNT adds calls; in a thread with ENTER records it says that the procedure
- * fell back to counting, from the first COUNT's time on.
+ * COUNT adds calls, of the thread that it names; one of 0 calls says that the
+ * procedure fell back to counting from then on: its time is its caller's.
  *
  * Source: IPS-2, IPS-7.
  */

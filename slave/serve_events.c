@@ -11,13 +11,15 @@
 #include "agent/pool.h"
 #include "proto/message.h"
 #include "slave/chain_index.h"
-#include "slave/chan_text.h"
 #include "slave/event_sites.h"
+#include "slave/event_text.h"
+#include "slave/proc_line.h"
 #include "slave/slave.h"
 
 #define PIECE_ROWS 4096u
 #define PIECE_ROWS_SITES 2048u /* rows are longer with places */
 #define PIECE_ROWS_STACKS 128u
+#define STACK_NS 50000u /* the agent looks at the stack of longer calls */
 
 struct event_row {
     Ips__EventRow row;
@@ -51,6 +53,7 @@ struct events_job {
     uint32_t *image_of; /* by stream index */
     bool begun;
     uint32_t at_place, at_frame;
+    struct slave_proc_line line; /* of the stream at hand */
     size_t at_byte;
     struct event_row *rows;
     Ips__EventRow **ptrs;
@@ -280,25 +283,26 @@ static struct event_row *add_row(struct events_job *j,
     return r;
 }
 
-static const char *op_name(uint16_t op)
+static uint64_t stamp_ns(const struct ips_segment_header *h,
+                         const struct ips_rec_head *rec, uint64_t stamp)
 {
-    static const char *const names[] = {
-#define X(name, number, text) [number] = text,
-        IPS_OPS(X)
-#undef X
-    };
-    return op < sizeof(names) / sizeof(*names) && names[op] ? names[op]
-                                                            : "unknown";
+    return ips_rec_flags(rec) & IPS_REC_F_NS ? stamp
+                                             : ips_clock_ns(&h->clock, stamp);
 }
 
+/* `ns`: how long the call took, in the row that is its end; else 0. */
 static void note_site(struct events_job *j, struct event_row *r,
                       const struct stream_place *p, uint64_t site,
-                      uint64_t t_ns)
+                      uint64_t t_ns, uint64_t ns)
 {
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
-    if (slave_sites_site(&j->sites, &r->row, h, site, t_ns, &j->job.err) == 0)
+    struct ips_err *err = &j->job.err;
+    if (slave_sites_site(&j->sites, &r->row, h, site, t_ns, err) == 0)
         j->last = r;
+    if (ns > STACK_NS &&
+        slave_sites_same_stack(&j->sites, &r->row, p->stream, site, err) < 0)
+        j->last = NULL;
 }
 
 static void io_row(struct events_job *j, const struct stream_place *p,
@@ -313,21 +317,21 @@ static void io_row(struct events_job *j, const struct stream_place *p,
     r->row.bytes =
         second || ips_rec_type(&io->h) == IPS_REC_SEND ? io->result : 0;
     if (io->err && (second || ips_rec_type(&io->h) != IPS_REC_RECV))
-        snprintf(r->detail, sizeof(r->detail), "%s: %s", op_name(io->op),
+        snprintf(r->detail, sizeof(r->detail), "%s: %s", slave_op_text(io->op),
                  strerrorname_np(io->err) ? strerrorname_np(io->err) : "?");
     else
-        snprintf(r->detail, sizeof(r->detail), "%s%s", op_name(io->op),
+        snprintf(r->detail, sizeof(r->detail), "%s%s", slave_op_text(io->op),
                  ips_rec_flags(&io->h) & IPS_REC_F_SUM
                      ? ", with those before that were overwritten"
                      : "");
-    note_site(j, r, p, io->site, t_ns);
-}
-
-static uint64_t stamp_ns(const struct ips_segment_header *h,
-                         const struct ips_rec_head *rec, uint64_t stamp)
-{
-    return ips_rec_flags(rec) & IPS_REC_F_NS ? stamp
-                                             : ips_clock_ns(&h->clock, stamp);
+    const struct ips_segment_header *h =
+        &j->graph->snap->streams[p->stream].head;
+    uint32_t kind = ips_rec_type(&io->h);
+    bool end = second || kind == IPS_REC_SEND || kind == IPS_REC_RECVCALL;
+    note_site(j, r, p, io->site, t_ns,
+              end ? ips_sub_sat(stamp_ns(h, &io->h, io->t_ret),
+                                stamp_ns(h, &io->h, io->h.t))
+                  : 0);
 }
 
 static void interval(struct events_job *j, const struct stream_place *p,
@@ -352,19 +356,6 @@ static void plain(struct events_job *j, const struct stream_place *p,
     j->last = r;
 }
 
-static const char *lost_name(uint32_t cause)
-{
-    switch (cause) {
-#define X(name, number, text)                                                  \
-    case number:                                                               \
-        return text;
-        IPS_LOST_CAUSES(X)
-#undef X
-    default: /* a number from a file */
-        return "unknown cause";
-    }
-}
-
 #define AS(type) ((const struct type *)(const void *)rec)
 
 /* "mutex 3:0x7f...": the image's own memory has no device and inode. */
@@ -372,15 +363,7 @@ static void sync_row(struct events_job *j, const struct stream_place *p,
                      const struct ips_rec_sync *s, const char *type, bool ret,
                      uint64_t t_ns)
 {
-    static const char *const names[] = {
-#define X(name, number, text) [number] = text,
-        IPS_SYNCS(X)
-#undef X
-    };
-    uint32_t kind = s->h.a;
-    const char *name = kind < sizeof(names) / sizeof(*names) && names[kind]
-                           ? names[kind]
-                           : "unknown";
+    const char *name = slave_sync_text(s->h.a);
     struct event_row *r = add_row(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
     if (!r)
         return;
@@ -394,7 +377,10 @@ static void sync_row(struct events_job *j, const struct stream_place *p,
     const char *err = s->err ? strerrorname_np((int)s->err) : NULL;
     snprintf(r->detail, sizeof(r->detail), "%s%s%s", name, s->err ? ": " : "",
              s->err ? (err ? err : "?") : "");
-    note_site(j, r, p, s->site, t_ns);
+    const struct ips_segment_header *h =
+        &j->graph->snap->streams[p->stream].head;
+    note_site(j, r, p, s->site, t_ns,
+              ret ? ips_sub_sat(t_ns, stamp_ns(h, &s->h, s->h.t)) : 0);
 }
 
 static void process_events(struct events_job *j, const struct stream_place *p,
@@ -451,8 +437,9 @@ static void record_events(struct events_job *j, const struct stream_place *p,
     char detail[128] = "";
     uint64_t t = stamp_ns(h, rec, rec->t);
     if (ips_rec_type(rec) == IPS_REC_STACK) {
-        if (j->last && j->last_t == rec->t &&
-            slave_sites_stack(&j->sites, &j->last->row, h, (const uint8_t *)rec,
+        bool follows = j->last && j->last_t == rec->t;
+        if (slave_sites_stack(&j->sites, follows ? &j->last->row : NULL,
+                              p->stream, h, (const uint8_t *)rec,
                               (rec->word >> 8 & 0xffu) * 8, t, &j->job.err) < 0)
             j->last = NULL;
         return;
@@ -483,7 +470,7 @@ static void record_events(struct events_job *j, const struct stream_place *p,
     case IPS_REC_LOST:
         snprintf(detail, sizeof(detail), "%llu: %s",
                  (unsigned long long)AS(ips_rec_lost)->count,
-                 lost_name(rec->a));
+                 slave_lost_text(rec->a));
         plain(j, p, "lost", t, 0, 0, detail);
         break;
     case IPS_REC_CHAN:
@@ -535,6 +522,7 @@ static bool fill(struct events_job *j)
             j->at_place++;
             j->at_frame = 0;
             j->at_byte = 0;
+            j->line.known = false;
             continue;
         }
         const struct slave_frame *f = j->frames[p->first + j->at_frame];
@@ -548,8 +536,15 @@ static bool fill(struct events_job *j)
                 if (j->limit && j->sent >= j->limit)
                     return false;
             }
-            record_events(j, p, rec);
-            j->at_byte += (size_t)(rec->word >> 8 & 0xffu) * 8;
+            uint32_t type = ips_rec_type(rec),
+                     len = (rec->word >> 8 & 0xffu) * 8;
+            j->at_byte += len;
+            const uint8_t *whole = slave_proc_whole(
+                &j->line, &j->graph->snap->streams[p->stream].head.clock,
+                (const uint8_t *)rec, &type, &len);
+            if (whole)
+                record_events(j, p,
+                              (const struct ips_rec_head *)(const void *)whole);
         }
         j->at_frame++;
         j->at_byte = 0;

@@ -40,7 +40,7 @@ struct slave_graph_ask {
     uint64_t path_at;
     uint32_t *columns; /* expand: kind, xkind, chain, from, to, part */
     uint64_t *ns;
-    struct proc_answer *procs; /* procedures: serve_procs.c */
+    struct proc_answer *procs;       /* procedures: serve_procs.c */
     struct slave_unseen_row *unseen; /* sync: of the snapshot */
     uint32_t unseen_rows;
     char **lines; /* sync: what is unseen, in words */

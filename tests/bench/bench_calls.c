@@ -2,17 +2,25 @@
  * What one intercepted call costs: the same thread sends 64 bytes and receives
  * them again, so nothing ever blocks. Prints ns per send and per receive; run
  * it bare and under ipsrun in turn (tests/bench/run calls) - the difference is
- * the agent's.
+ * the agent's. `event`: a mark through the API, where the preload library is
+ * there to take it. `pingpong`: two processes on one core send 64 bytes of TCP
+ * to and fro, so that every receive blocks; ns and both's CPU ns per round
+ * trip.
  *
- * Usage: bench_calls socketpair|pipe|tcp ROUNDS
+ * Usage: bench_calls socketpair|pipe|tcp|event|pingpong ROUNDS
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,12 +62,82 @@ static int open_pair(const char *kind, int fd[2])
     return socketpair(AF_UNIX, SOCK_STREAM, 0, fd);
 }
 
+/* Without the preload library: an empty loop. */
+static int event(uint64_t rounds)
+{
+    void (*mark)(const char *) = NULL;
+    void *found = dlsym(RTLD_DEFAULT, "ips_mark");
+    memcpy(&mark, &found, sizeof(mark));
+    uint64_t start = now_ns();
+    for (uint64_t i = 0; i < rounds; i++) {
+        if (mark)
+            mark("a mark");
+        __asm__ volatile("" ::: "memory");
+    }
+    printf("event_ns %.2f\n", (double)(now_ns() - start) / (double)rounds);
+    return 0;
+}
+
+static int echo(int in, int out, uint64_t rounds, int begins)
+{
+    char bytes[64] = "the same sixty-four bytes every time";
+    for (uint64_t i = 0; i < rounds; i++) {
+        if (begins && send(out, bytes, sizeof(bytes), 0) < 0)
+            return 1;
+        if (recv(in, bytes, sizeof(bytes), MSG_WAITALL) !=
+            (ssize_t)sizeof(bytes))
+            return 1;
+        if (!begins && send(out, bytes, sizeof(bytes), 0) < 0)
+            return 1;
+    }
+    return 0;
+}
+
+static uint64_t cpu_ns(int who)
+{
+    struct rusage used;
+    getrusage(who, &used);
+    return (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) *
+               1000000000u +
+           (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1000u;
+}
+
+static int pingpong(uint64_t rounds)
+{
+    int fd[2], one = 1;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(0, &set);
+    sched_setaffinity(0, sizeof(set), &set);
+    if (tcp_pair(fd) < 0)
+        return 1;
+    setsockopt(fd[0], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    setsockopt(fd[1], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(echo(fd[1], fd[1], rounds + 1, 0));
+    int rc = echo(fd[0], fd[0], 1, 1);
+    uint64_t start = now_ns(), cpu = cpu_ns(RUSAGE_SELF);
+    rc |= echo(fd[0], fd[0], rounds, 1);
+    uint64_t took = now_ns() - start;
+    cpu = cpu_ns(RUSAGE_SELF) - cpu;
+    waitpid(pid, NULL, 0);
+    cpu += cpu_ns(RUSAGE_CHILDREN); /* the other's beginning, too */
+    printf("round_ns %.1f cpu_ns %.1f\n", (double)took / (double)rounds,
+           (double)cpu / (double)rounds);
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "socketpair";
     uint64_t rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : 200000;
     int fd[2];
     char bytes[64] = "the same sixty-four bytes every time";
+    if (rounds && strcmp(kind, "event") == 0)
+        return event(rounds);
+    if (rounds && strcmp(kind, "pingpong") == 0)
+        return pingpong(rounds);
     if (rounds == 0 || open_pair(kind, fd) < 0) {
         perror("bench_calls");
         return 1;

@@ -19,6 +19,7 @@ import pytest
 
 import programs
 import recorder as rec
+from conftest import give_clock
 
 import graph_view  # noqa: E402
 import pool_reader  # noqa: E402
@@ -33,9 +34,10 @@ QUICK = {"pipeline", "sort-uniq", "mixed", "tee", "python"}
 
 
 @pytest.fixture
-def pool():
+def pool(build):
     path = tempfile.mkdtemp(prefix="ips-test-agent-", dir="/dev/shm")
     os.chmod(path, 0o711)
+    give_clock(build, path)
     yield path
     shutil.rmtree(path)
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import clean_env
+from conftest import clean_env, wait_until
 
 FLOOD = 20000  # writes, and as many reads, of 64 bytes each: ten times the quota
 # Samples come as time goes, other records as the program goes.
@@ -111,7 +111,7 @@ def test_ring_keeps_the_newest(cluster, build):
     kept = [b for b in sends if b in range(1, 4094)]
     newest = kept[:-1] if len(kept) > 1 and kept[-1] == len("moved 40096490\n") \
         else kept
-    assert len(newest) > 500 and newest == sizes[-len(newest):]
+    assert len(newest) > 300 and newest == sizes[-len(newest):]
     nodes = c.graph("ring")
     assert sum(n["xkind"] == "data" for n in nodes) >= len(newest)
     done = c.ipsq("path", "ring")
@@ -129,14 +129,16 @@ def test_ring_survives_a_kill(cluster, build):
         name = f"kill{i}"
         proc = c.popen([build.program("i_guest"), "flood", "100000000"],
                        name=name, options=["--on-full=ring", *QUOTA])
-        time.sleep(0.2 + 0.013 * i)
+        wait_until("its ring is full", lambda: len(list(
+            c.machines[0].pool.glob(f"{name}*/*.seg"))) >= 4)
+        time.sleep(0.05 + 0.013 * i)
         proc.kill()
         proc.wait()
         c.wait_closed(name)
         rows = events_of(c, name)
         sends = [e["bytes"] for e in rows if e["type"] == "send" and
                  "with those before" not in e["detail"]]
-        assert len(sends) > 500
+        assert len(sends) > 300
         at = sizes.index(sends[0])
         assert sends == (sizes * 3)[at:at + len(sends)]
         assert c.ipsq("path", name).returncode == 3

@@ -75,10 +75,15 @@ int main(int argc, char **argv)
         if (pipe(fd) < 0)
             return 1;
         if (fork() == 0) {
-            usleep(100000);
-            return write(fd[1], "x", 1) != 1;
+            for (int i = 0; i < 3; i++) {
+                usleep(100000);
+                if (write(fd[1], "x", 1) != 1)
+                    return 1;
+            }
+            return 0;
         }
-        wait_here(fd[0]);
+        for (int i = 0; i < 3; i++)
+            wait_here(fd[0]);
         wait(NULL);
     } else if (strcmp(argv[1], "child") == 0) {
         void *lib = dlopen(argv[3], RTLD_NOW);
@@ -252,8 +257,8 @@ def test_children_libraries_and_stripped_code(cluster, programs):
 
 def test_places_of_events(cluster, programs):
     """A read that blocks says where it was called from, and by whom. Would
-    catch the wrapper's place instead, the line after the call, and stacks of
-    other records."""
+    catch the wrapper's place instead, the line after the call, stacks of other
+    records, and that a stack is recorded once where a wait comes again."""
     c = cluster()
     c.ipsrun([programs / "split", "wait"], name="r", check=True)
     c.wait_closed("r")
@@ -261,13 +266,81 @@ def test_places_of_events(cluster, programs):
     events = c.json("events", "r", "--stacks")["events"]
     got = [e for e in events if e["site"] == place]
     assert {e["type"] for e in got} == {"receive-call", "receive"}
-    stack = next(e["stack"] for e in got if e["stack"])
-    assert stack[0] == place
-    assert stack[1].startswith("main (split.c:")
+    waits = [e for e in got if e["type"] == "receive"]
+    assert len(waits) == 3
+    for e in waits:
+        assert e["stack"][0] == place
+        assert e["stack"][1].startswith("main (split.c:")
     assert all(e["stack"][0] == e["site"] for e in events if e["stack"])
     plain = c.json("events", "r")["events"]
     assert len(plain) == len(events) and "site" not in plain[0]
     assert "stack" not in c.json("events", "r", "--sites")["events"][0]
+
+
+INSTRUMENTED = r"""
+#include <time.h>
+volatile double sink;
+static long __attribute__((no_instrument_function)) now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+static void __attribute__((no_instrument_function)) burn(long ms)
+{
+    for (long end = now() + ms * 1000000; now() < end;)
+        sink += 1;
+}
+void __attribute__((noinline)) inner(void) { burn(3); }
+void __attribute__((noinline)) outer(void) { burn(1); inner(); burn(1); }
+void __attribute__((noinline)) hot(void) { sink += 1; }
+int main(void)
+{
+    for (int i = 0; i < 40; i++)
+        outer();
+    for (long i = 0; i < 300000; i++)
+        hot();
+    return 0;
+}
+"""
+
+
+def test_exact_and_counted(cluster, tmp_path):
+    """Instrumented code: with --procedures=exact times by entry and exit, and a
+    hot procedure that falls back to counters; with samples the calls alone.
+    Would catch time charged to the caller or twice, calls that are lost when
+    counting begins, and a fall back that is not told."""
+    c = cluster()
+    (tmp_path / "i.c").write_text(INSTRUMENTED)
+    subprocess.run(["gcc", "-O1", "-g", "-finstrument-functions", "i.c", "-o",
+                    "i"], cwd=tmp_path, check=True)
+    c.ipsrun([tmp_path / "i"], name="e", options=["--procedures=exact"],
+             check=True)
+    c.ipsrun([tmp_path / "i"], name="s", check=True)
+    c.wait_closed("e")
+    c.wait_closed("s")
+    a = c.json("procedures", "e")
+    found = rows(a)
+    ms = 1_000_000
+    assert found["inner"]["exact"] and found["inner"]["calls"] == 40
+    assert found["inner"]["line"] == 1 + next(
+        i for i, text in enumerate(INSTRUMENTED.splitlines())
+        if " inner(void)" in text)
+    assert 120 * ms <= found["inner"]["self_ns"] == found["inner"]["total_ns"]
+    assert 80 * ms <= found["outer"]["self_ns"] < found["inner"]["self_ns"]
+    assert found["outer"]["total_ns"] == \
+        found["outer"]["self_ns"] + found["inner"]["self_ns"]
+    assert found["inner"]["self_low_ns"] == found["inner"]["self_ns"]
+    assert found["hot"]["calls"] == 300000
+    assert found["hot"]["counted_from_ns"] > 0
+    assert found["inner"]["counted_from_ns"] is None
+    assert sum(r["self_ns"] for r in a["procedures"]) == a["cpu_ns"]
+    assert a["samples"] == 0 and a["exact_ns"] > 0
+    assert "hot: from " in c.ipsq("procedures", "e").stdout
+    found = rows(c.json("procedures", "s"))
+    assert found["inner"]["calls"] == 40 and not found["inner"]["exact"]
+    assert found["hot"]["calls"] == 300000
+    assert found["hot"]["counted_from_ns"] is None
 
 
 def test_machines_are_merged(cluster, programs):

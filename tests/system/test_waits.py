@@ -128,15 +128,21 @@ def test_tokens(build, trace):
     assert not graph.arcs("data")
 
 
+# The first job of b ends when the second has run, which needs the token that a
+# gives back.
 MAKEFILE = """
 all: a b
 a:
-\t+@$(MAKE) -s 1
+\t+@$(MAKE) -s wait
 b:
-\t+@$(MAKE) -s 2 3 4 5 6 7
-1 2 3 4 5 6 7:
-\t@sleep 0.0$@
-.PHONY: all a b 1 2 3 4 5 6 7
+\t+@$(MAKE) -s first second
+wait:
+\t@until [ -e started ]; do sleep 0.01; done; sleep 0.3
+first:
+\t@touch started; until [ -e got ]; do sleep 0.01; done
+second:
+\t@touch got
+.PHONY: all a b wait first second
 """
 
 
@@ -149,7 +155,7 @@ def test_jobserver_of_make(build, trace):
         pytest.skip("make")
     with open("Makefile", "w") as f:
         f.write(MAKEFILE)
-    r = trace(["make", "-s", "-j2"], status=0)
+    r = trace(["sh", "-c", "rm -f started got; exec make -s -j2"], status=0)
     (pipe,) = {r.channel(x)["ino"] for x in r.of("RECV", result=1)}
     graph = Graph(build, r)
     name = ":%d" % pipe

@@ -175,6 +175,27 @@ static void test_procs__weights_add_up_to_the_cpu(void **state)
     costs_free(&k);
 }
 
+/* Catches: the CPU of samples that were lost given to the one after the gap. */
+static void test_procs__a_gap_is_unsampled(void **state)
+{
+    (void)state;
+    rs s;
+    struct costs k;
+    struct recorder *r = one(&s);
+    sample(s, 2000, 10 * MS, 1, (uint64_t)0x10100);
+    struct ips_rec_lost *lost =
+        rec_put(s, IPS_REC_LOST, sizeof(*lost), IPS_LOST_POOL_FULL, 2100);
+    lost->count = 50;
+    sample(s, 3000, 510 * MS, 1, (uint64_t)0x10200);
+    sample(s, 3100, 515 * MS, 1, (uint64_t)0x10200);
+    rec_end(s, IPS_END_EXIT, 5000, 515 * MS, 0);
+    costs_make(&k, r);
+    assert_int_equal(row(&k, "a+0x100")->self_ns, 10 * MS);
+    assert_int_equal(row(&k, "a+0x200")->self_ns, 10 * MS + 5 * MS);
+    assert_int_equal(k.t.totals.unsampled_ns, 490 * MS);
+    costs_free(&k);
+}
+
 /* Catches: inlined procedures taken for their host, hosts that lose them from
  * their total, lines mixed up with procedures. */
 static void test_procs__inlined_procedures_have_rows(void **state)
@@ -277,6 +298,32 @@ static void test_procs__entries_and_exits_are_a_call_stack(void **state)
     costs_free(&k);
 }
 
+/* Catches: a short entry or exit that is not the long one it stands for: its
+ * CPU time from the wrong record, or an address with the wrong upper half; one
+ * that refers to nothing and is believed. */
+static void test_procs__short_ones_stand_for_long_ones(void **state)
+{
+    (void)state;
+    rs s;
+    struct costs k;
+    struct recorder *r = one(&s);
+    const size_t bytes = sizeof(struct ips_rec_head);
+    const uint64_t f = 0x10100, g = 0x10200, far = 0x500000000;
+    rec_put(s, IPS_REC_ENTER_SHORT, bytes, (uint32_t)g, 1005);
+    ENTER(s, 10, far);
+    proc(s, IPS_REC_ENTER, 1500, 20, f); /* slept before */
+    rec_put(s, IPS_REC_ENTER_SHORT, bytes, (uint32_t)g, 1530);
+    rec_put(s, IPS_REC_EXIT_SHORT, bytes, (uint32_t)g, 1570);
+    proc(s, IPS_REC_EXIT, 1900, 100, f); /* and again */
+    rec_end(s, IPS_END_EXIT, 2000, 100, 0);
+    costs_make(&k, r);
+    assert_int_equal(row(&k, "a+0x200")->calls, 1);
+    assert_int_equal(row(&k, "a+0x200")->self_ns, 40);
+    assert_int_equal(row(&k, "a+0x100")->self_ns, 40);
+    assert_int_equal(row(&k, "a+0x100")->total_ns, 80);
+    costs_free(&k);
+}
+
 /* Catches: calls that are not added up, a fall back to counters that is not
  * told, one told where samples were all there was. */
 static void test_procs__counters_add_calls(void **state)
@@ -294,9 +341,19 @@ static void test_procs__counters_add_calls(void **state)
     module(t, 1000, 0x10000, 0x20000, 0x10000, "/bin/e", false);
     ENTER(t, 10, (uint64_t)0x10100);
     EXIT(t, 20, (uint64_t)0x10100);
-    count(t, 3000, 0x10100, 7);
+    count(t, 2500, 0x10100, 1); /* one whose ENTER was lost */
+    count(t, 3000, 0x10100, 0); /* from here on */
     count(t, 4000, 0x10100, 7);
+    count(t, 4500, 0x10100, 6);
+    ((struct ips_rec_head *)(void *)(t->data + t->len -
+                                     sizeof(struct ips_rec_count)))
+        ->a = 12; /* another thread's, written for it at the end */
+    rec_fork(t, IPS_FORK_THREAD, 1500, 1600, 5, 5, 0, 7);
     rec_end(t, IPS_END_EXIT, 5000, 30, 0);
+    rs u = rec_stream(r, 11, 12, 200);
+    u->head.stream_stamp = 1600;
+    rec_start(u, IPS_START_THREAD, 1600, 0)->fork_seq = 7;
+    rec_end(u, IPS_END_THREAD, 4000, 8, 0);
     costs_make(&k, r);
     assert_int_equal(row(&k, "a+0x100")->calls, 42);
     assert_int_equal(row(&k, "a+0x100")->counted_from_ns, 0);
@@ -304,6 +361,13 @@ static void test_procs__counters_add_calls(void **state)
     assert_false(row(&k, "a+0x100")->exact);
     assert_int_equal(row(&k, "e+0x100")->calls, 15);
     assert_int_equal(row(&k, "e+0x100")->counted_from_ns, 3000);
+    char object[128];
+    for (uint32_t i = 0; i < k.r->built.proc_count; i++)
+        if (k.r->built.procs[i].pid == 11)
+            snprintf(object, sizeof(object), "/m/%s/12",
+                     k.r->built.procs[i].name);
+    table(&k, object, SLAVE_BY_PROCEDURE);
+    assert_int_equal(row(&k, "e+0x100")->calls, 6);
     costs_free(&k);
 }
 
@@ -405,10 +469,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_procs__weights_add_up_to_the_cpu),
+        cmocka_unit_test(test_procs__a_gap_is_unsampled),
         cmocka_unit_test(test_procs__inlined_procedures_have_rows),
         cmocka_unit_test(
             test_procs__threads_and_images_have_clocks_of_their_own),
         cmocka_unit_test(test_procs__entries_and_exits_are_a_call_stack),
+        cmocka_unit_test(test_procs__short_ones_stand_for_long_ones),
         cmocka_unit_test(test_procs__counters_add_calls),
         cmocka_unit_test(test_procs__modules_are_told_apart_by_time),
         cmocka_unit_test(test_procs__code_without_a_module_is_one_row),

@@ -1,5 +1,5 @@
-/* Channels by name; see chan_text.h. */
-#include "slave/chan_text.h"
+/* Words of events; see event_text.h. */
+#include "slave/event_text.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -50,4 +50,39 @@ void slave_chan_text(char *out, size_t len, const struct ips_rec_chan *c)
     default: /* a byte from a file: other versions may know more */
         snprintf(out, len, "channel kind %u", c->kind);
     }
+}
+
+const char *slave_op_text(uint16_t op)
+{
+    static const char *const names[] = {
+#define X(name, number, text) [number] = text,
+        IPS_OPS(X)
+#undef X
+    };
+    return op < sizeof(names) / sizeof(*names) && names[op] ? names[op]
+                                                            : "unknown";
+}
+
+const char *slave_lost_text(uint32_t cause)
+{
+    switch (cause) {
+#define X(name, number, text)                                                  \
+    case number:                                                               \
+        return text;
+        IPS_LOST_CAUSES(X)
+#undef X
+    default: /* a number from a file */
+        return "unknown cause";
+    }
+}
+
+const char *slave_sync_text(uint32_t kind)
+{
+    static const char *const names[] = {
+#define X(name, number, text) [number] = text,
+        IPS_SYNCS(X)
+#undef X
+    };
+    return kind < sizeof(names) / sizeof(*names) && names[kind] ? names[kind]
+                                                                : "unknown";
 }

@@ -1,0 +1,16 @@
+/* Words of events as `ipsq events` shows them. Numbers are from a file: those
+ * that nobody knows have a word too. Pure. */
+#ifndef IPS_SLAVE_EVENT_TEXT_H
+#define IPS_SLAVE_EVENT_TEXT_H
+
+#include <stddef.h>
+
+#include "agent/format.h"
+
+/* "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe 13:771" */
+void slave_chan_text(char *out, size_t len, const struct ips_rec_chan *c);
+const char *slave_op_text(uint16_t op);      /* enum ips_op */
+const char *slave_lost_text(uint32_t cause); /* enum ips_lost_cause */
+const char *slave_sync_text(uint32_t kind);  /* enum ips_sync */
+
+#endif

@@ -1,0 +1,124 @@
+"""What recording costs, as the agent itself says, and CPU time by every --cpu."""
+import os
+import sys
+
+import pytest
+
+ROUNDS = 1500
+
+# A parent that asks and a child that works: the child leads the path.
+PROGRAM = """
+import os, socket
+a, b = socket.socketpair()
+child = os.fork()
+if child == 0:
+    a.close()
+    while b.recv(8):
+        sum(range(8000))
+        b.send(b"answer!!")
+    os._exit(0)
+b.close()
+for _ in range(%d):
+    a.send(b"question")
+    a.recv(8)
+a.close()
+os.waitpid(child, 0)
+print(child)
+""" % ROUNDS
+
+
+def run(c, name, options=(), env=None):
+    """The run's path, the child's pid, and CPU as wait4 has it."""
+    before = os.times()
+    done = c.ipsrun([sys.executable, "-c", PROGRAM], name=name, check=True,
+                    options=("--procedures=off", *options), env=env)
+    after = os.times()
+    c.wait_closed(name)
+    cpu_s = (after.children_user + after.children_system -
+             before.children_user - before.children_system)
+    return c.json("path", name), int(done.stdout), cpu_s * 1e9
+
+
+def test_dearer_probes(cluster):
+    """Every record 20 us dearer: the certificate says so, the CPU is really
+    burnt, and who leads the path keeps its place. Would catch a cost that is not
+    in the certificate, and a measuring that changes the answer."""
+    c = cluster()
+    extra_ns, calls = 20000, 4 * ROUNDS
+    first, child, _ = run(c, "plain")
+    dear, dear_child, _ = run(c, "dear",
+                              env={"IPS_TEST_PROBE_NS": str(extra_ns)})
+    said = [p["certificate"]["overhead_ns"] for p in (first, dear)]
+    assert 0 < said[0] < said[1]
+    assert said[1] - said[0] >= 0.9 * calls * extra_ns
+    assert dear["certificate"]["dilation"] > first["certificate"]["dilation"]
+    assert dear["total_cpu_ns"] >= calls * extra_ns
+    for path, pid in ((first, child), (dear, dear_child)):
+        top = max(path["shares"]["processes"], key=lambda row: row["share"])
+        assert top["object"].endswith(".%d" % pid), top
+
+
+# Three processes in a ring that work one after the other, unequally.
+RING = """
+import os, socket
+links = [socket.socketpair() for _ in range(3)]
+def turns(mine, work):
+    for _ in range(300):
+        links[mine][1].recv(8)
+        sum(range(work))
+        links[(mine + 1) % 3][0].send(b"the turn")
+    os._exit(0)
+children = []
+for place, work in ((1, 60000), (2, 20000)):
+    children.append(os.fork())
+    if children[-1] == 0:
+        turns(place, work)
+for _ in range(300):
+    links[1][0].send(b"the turn")
+    sum(range(2000))
+    links[0][1].recv(8)
+print(*children, os.getpid())
+"""
+
+
+def test_doubled_probes_keep_the_top(cluster):
+    """The same program with records twice as dear, by what the certificate says
+    of them all: the three processes of the path keep their order, and the
+    dilation that is stated doubles (widely: the CPU it is a part of varies). Would
+    catch a top that is made of probes, and a dilation that does not follow what
+    a probe costs."""
+    c = cluster()
+
+    def ranked(name, env):
+        done = c.ipsrun([sys.executable, "-c", RING], name=name, check=True,
+                        env=env)
+        c.wait_closed(name)
+        path = c.json("path", name)
+        rows = sorted(path["shares"]["processes"], key=lambda row:
+                      -row["share"])
+        assert [int(row["object"].rsplit(".", 1)[1]) for row in rows[:3]] == \
+            list(map(int, done.stdout.split())), rows
+        return path["certificate"]
+
+    plain = ranked("ring", {})
+    mean_ns = plain["overhead_ns"] // plain["events"]
+    twice = ranked("ring-twice", {"IPS_TEST_PROBE_NS": str(mean_ns)})
+    assert twice["events"] >= 1800
+    assert twice["probe_ns"] == plain["probe_ns"] + mean_ns
+    assert 1.3 < twice["dilation"] / plain["dilation"] < 3
+
+
+@pytest.mark.parametrize("how", ["fast", "exact", "clock"])
+def test_cpu_modes_agree_with_wait4(cluster, how):
+    """Would catch guesses that add up, or blocked time taken for CPU time: the
+    sum of the threads is what the kernel says of the processes (ipsrun's own
+    part, before it became the program, and its exit apart)."""
+    c = cluster()
+    path, _, kernel_ns = run(c, "cpu-" + how, options=("--cpu=" + how,))
+    assert abs(path["total_cpu_ns"] - kernel_ns) <= 0.03 * kernel_ns + 20e6
+
+
+def test_bad_cpu_mode_is_refused(cluster):
+    done = cluster().ipsrun(["true"], options=("--cpu=often",))
+    assert done.returncode == 2
+    assert "fast, exact or clock" in done.stderr
