@@ -1,23 +1,24 @@
 """Random programs whose dependencies are known: plans for
-tests/programs/random_program.c.
+tests/programs/random_program.
 
 A plan is one sequence of events, each of which emits operations to the threads
-that take part. Every wait comes after what ends it, or in the same event, so any
-run of the threads, each in its own order, comes to its end. `Plan.wait` holds
-what the plan itself says about who depends on whom (random_truth.py has the rest,
-which follows from the log):
+that take part. Every wait comes after what ends it, or in the same event, so
+any run of the threads, each in its own order, comes to its end. `Plan.wait`
+holds what the plan itself says about who depends on whom (random_truth.py has
+the rest, which follows from the log):
 
     effect (thread, operation), cause (thread, operation), xkind, must
 
-must: the waiter was asleep when it was let go (AWAIT), so the arc must be there;
-else it may be there, and then it is this one.
+must: the waiter was asleep when it was let go (AWAIT), so the arc must be
+there; else it may be there, and then it is this one.
 """
 import collections
 import pathlib
 import random
 import re
 
-HEADER = pathlib.Path(__file__).parents[1] / "programs" / "random_program.h"
+HEADER = pathlib.Path(__file__).parents[1].joinpath(
+    "programs", "random_program", "words.h")
 
 
 def _words(name):

@@ -1,9 +1,9 @@
-"""What really happened in a random program (random_program.py), from its plan and
-its log, against what `ipsq graph` says: arc by arc.
+"""What really happened in a random program (random_program.py), from its plan
+and its log, against what `ipsq graph` says: arc by arc.
 
-A node belongs to the operation in whose log entries its time lies. The bytes of
-each call, the order of closes and the senders of signals are in the log; all else
-is in the plan. Nothing here is taken from the agent or from the slave.
+A node belongs to the operation in whose log entries its time lies. The bytes
+of each call, the order of closes and the senders of signals are in the log; all
+else is in the plan. Nothing here is taken from the agent or from the slave.
 """
 import collections
 import pathlib

@@ -1,6 +1,5 @@
 """Runs random programs (tests/oracle/random_program.py) in a cluster
 (conftest.py) and says what is wrong with their graphs."""
-import json
 import pathlib
 import shutil
 import sys
@@ -8,7 +7,6 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
 
 import random_truth  # noqa: E402
-from random_program import Plan  # noqa: E402
 
 
 class Result:

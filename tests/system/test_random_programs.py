@@ -6,8 +6,9 @@ recorded, a receive that hangs on another send, a wait on another release, an
 arc too many, a process, thread or exec that is lost, and what is lost under
 the way.
 
-Fixed plans, and some that nobody has seen: a failure names its seed;
-tests/bench/random-programs 1 --seed N --shrink runs it again and makes it small.
+Fixed plans, and some that nobody has seen: a failure names its seed, and
+tests/bench/random-programs 1 --seed N --shrink runs it again and makes it
+small.
 """
 import random
 
