@@ -58,6 +58,16 @@ bool ips_quota_take(uint64_t bytes)
     return false;
 }
 
+bool ips_quota_ample(void)
+{
+    const struct ips_control *c = ips_shared();
+    return c &&
+           ips_sub_sat(
+               atomic_load_explicit(&c->used_bytes, memory_order_relaxed),
+               atomic_load_explicit(&c->released_bytes, memory_order_relaxed)) <
+               ips_core.control->quota_bytes / 2;
+}
+
 void ips_quota_give(uint64_t bytes)
 {
     struct ips_control *c = ips_shared();
@@ -65,24 +75,46 @@ void ips_quota_give(uint64_t bytes)
         atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
 }
 
-/* Does a slave hold the pool's lock? true also where it cannot be asked. Who
- * asks holds the lock for a moment; slaves know that (slave/lock.c). */
-static bool slave_lives(void)
+static int open_slave_lock(void)
 {
     static const char name[] = "slave.lock";
     char path[sizeof(ips_core.dir) + sizeof(name)];
     const char *run = strrchr(ips_core.dir, '/');
     if (!run)
-        return true;
+        return -EINVAL;
     size_t n = (size_t)(run + 1 - ips_core.dir);
     memcpy(path, ips_core.dir, n);
     memcpy(path + n, name, sizeof(name));
-    int fd = ips_sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+    return ips_sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+}
+
+/* Does a slave hold the pool's lock? true also where it cannot be asked. Who
+ * asks holds the lock for a moment; slaves know that (slave/lock.c). */
+static bool slave_lives(void)
+{
+    int fd = open_slave_lock();
     if (fd < 0)
         return fd != -ENOENT;
     long rc = ips_sys3(SYS_flock, fd, LOCK_SH | LOCK_NB, 0);
     ips_sys_close(fd);
     return rc < 0;
+}
+
+/* The kernel names the holder of a lock as the one who asks would see him, and
+ * 0 where he cannot. A slave of the initial namespace holds one (slave/lock.c),
+ * which those of other namespaces cannot see: a third of what /proc takes. */
+uint64_t ips_pidns(void)
+{
+    struct stat st;
+    int fd = open_slave_lock();
+    if (fd >= 0) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        long rc = ips_sys3(SYS_fcntl, fd, F_GETLK, (long)&lock);
+        ips_sys_close(fd);
+        if (rc == 0 && lock.l_type == F_WRLCK && lock.l_pid > 0)
+            return IPS_PIDNS_INITIAL;
+    }
+    return ips_sys_stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
 /* Found without one once, this process asks at once the next time. */
@@ -172,6 +204,8 @@ void ips_core_quiet(bool on)
 void ips_core_stop(void)
 {
     ips_core.main_stream = false;
+    if (*ips_core.alive)
+        *(volatile uint64_t *)(uintptr_t)ips_core.alive = IPS_ALIVE_STOPPED;
     ips_core.stopped =
         true; /* `control` stays: other threads may be using it */
 }

@@ -8,18 +8,27 @@
 #include "agent/stream.h"
 #include "agent/sys.h"
 
+#define THREADS_FIRST 16u
 #define THREADS_PER_BLOCK 1024u
 
 struct thread_block {
-    _Atomic uint32_t tid[THREADS_PER_BLOCK];
     struct thread_block *_Atomic next;
+    _Atomic uint32_t *tid;
+    uint32_t count;
 };
-static struct thread_block first_block;
+static _Atomic uint32_t first_tids[THREADS_FIRST];
+static struct thread_block first_block = {NULL, first_tids, THREADS_FIRST};
+
+/* Those that ended last. A thread is in /proc for a while after its END, and
+ * even after it was joined: it is not silent. */
+#define ENDED 256u
+static _Atomic uint32_t ended[ENDED];
+static _Atomic uint32_t next_ended;
 
 static bool known(uint32_t tid)
 {
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
-        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++)
+        for (unsigned i = 0; i < b->count; i++)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed) == tid)
                 return true;
     return false;
@@ -32,7 +41,7 @@ void ips_threads_add(uint32_t tid)
     if (known(tid))
         return;
     for (;;) {
-        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++) {
+        for (unsigned i = 0; i < b->count; i++) {
             uint32_t none = 0;
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed) == 0 &&
                 atomic_compare_exchange_strong(&b->tid[i], &none, tid))
@@ -40,25 +49,38 @@ void ips_threads_add(uint32_t tid)
         }
         struct thread_block *next = atomic_load(&b->next);
         if (!next) {
-            uint64_t fresh =
-                ips_sys_mmap(0, sizeof(*next), PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1);
+            const size_t bytes =
+                sizeof(*next) + THREADS_PER_BLOCK * sizeof(next->tid[0]);
+            uint64_t fresh = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS, -1);
             if (ips_sys_bad(fresh))
                 return; /* its CPU is then known to its last record only */
-            if (atomic_compare_exchange_strong(&b->next, &next,
-                                               (struct thread_block *)fresh))
-                next = (struct thread_block *)fresh;
+            struct thread_block *made = (struct thread_block *)fresh;
+            made->tid = (_Atomic uint32_t *)(made + 1);
+            made->count = THREADS_PER_BLOCK;
+            if (atomic_compare_exchange_strong(&b->next, &next, made))
+                next = made;
             else
-                ips_sys_munmap(fresh, sizeof(*next));
+                ips_sys_munmap(fresh, bytes);
         }
         b = next;
     }
 }
 
+static bool has_ended(uint32_t tid)
+{
+    for (unsigned i = 0; i < ENDED; i++)
+        if (atomic_load_explicit(&ended[i], memory_order_relaxed) == tid)
+            return true;
+    return false;
+}
+
 void ips_threads_remove(uint32_t tid)
 {
+    /* Before it leaves the list: one of the two always has it. */
+    atomic_store(&ended[atomic_fetch_add(&next_ended, 1) % ENDED], tid);
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
-        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++)
+        for (unsigned i = 0; i < b->count; i++)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed) == tid) {
                 atomic_store(&b->tid[i], 0);
                 return;
@@ -68,9 +90,12 @@ void ips_threads_remove(uint32_t tid)
 void ips_threads_forget(void)
 {
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
-        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++)
+        for (unsigned i = 0; i < b->count; i++)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
                 atomic_store(&b->tid[i], 0);
+    for (unsigned i = 0; i < ENDED; i++) /* the page stays the parent's */
+        if (atomic_load_explicit(&ended[i], memory_order_relaxed))
+            atomic_store(&ended[i], 0);
 }
 
 /* The kernel's own formula for the CPU clock of a thread of this process. */
@@ -82,7 +107,7 @@ static int thread_clock(uint32_t tid)
 void ips_threads_record_cpu(uint32_t except)
 {
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
-        for (unsigned i = 0; i < THREADS_PER_BLOCK; i++) {
+        for (unsigned i = 0; i < b->count; i++) {
             uint32_t tid = atomic_load(&b->tid[i]);
             uint64_t cpu = 0;
             if (tid && tid != except)
@@ -160,7 +185,7 @@ void ips_threads_speak_for_silent(void)
         for (long at = 0; at < len;) {
             const struct dirent_head *d = (const void *)(buf + at);
             uint32_t tid = number_of(d->name);
-            if (tid && tid != ips_core.pid && !known(tid))
+            if (tid && tid != ips_core.pid && !known(tid) && !has_ended(tid))
                 speak_for(tid);
             at += d->bytes;
         }

@@ -7,7 +7,7 @@
 #include "agent/core.h"
 #include "agent/sys.h"
 
-_Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS];
+_Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS] IPS_TABLE_FIRST;
 static _Atomic int fd_top;
 /* What nearly every process needs, in the page that the core has already:
  * channel ids and the first chunk. */

@@ -136,6 +136,9 @@ enum ips_probe {
     IPS_PROBE_PASS = 7, /* a wrapped call of which nothing is recorded */
 };
 
+/* The kernel's number for the initial pid namespace (PROC_PID_INIT_INO). */
+#define IPS_PIDNS_INITIAL 0xEFFFFFFCu
+
 enum ips_segment_state {
     IPS_SEGMENT_OPEN = 1,   /* the writer appends */
     IPS_SEGMENT_CLOSED = 2, /* the writer is done; next is `seq` + 1 */
@@ -320,6 +323,11 @@ struct ips_rec_cpu { /* a = tid */
     uint64_t cpu;
 };
 
+/* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
+ * stream, which stands in the same segment, has the rest: `a` is the lower half
+ * of the procedure's address, that one's procedure has the upper half, and the
+ * thread has been on its core since: its CPU is that one's plus the time
+ * between the two. */
 struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
     struct ips_rec_head h;
     uint64_t cpu;

@@ -19,9 +19,9 @@
 static struct known {
     _Atomic uint64_t start; /* 0 = free */
     uint64_t end, bias;
-} modules[MODULES];
+} modules[MODULES] IPS_TABLE;
 static _Atomic unsigned used; /* places from here on were never taken */
-_Atomic uint64_t ips_module_pages[IPS_MODULE_PAGES];
+_Atomic uint64_t ips_module_pages[IPS_MODULE_PAGES] IPS_TABLE;
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));

@@ -23,7 +23,7 @@ static _Atomic(void *) proc_table; /* popen's, once ours */
 static struct popened {
     _Atomic(FILE *) stream;
     uint64_t seq;
-} popened[POPENED];
+} popened[POPENED] IPS_TABLE;
 
 static ssize_t our_read(FILE *f, void *buf, ssize_t n)
 {

@@ -43,6 +43,7 @@
 #include "agent/core.h"
 #include "agent/cpu.h"
 #include "agent/exec_target.h"
+#include "agent/fast.h"
 #include "agent/fd_table.h"
 #include "agent/stream.h"
 #include "common/types.h"
@@ -58,10 +59,7 @@
 #define IPS_SITE ((uint64_t)(uintptr_t)__builtin_return_address(0))
 #define IPS_TLS __thread __attribute__((tls_model("initial-exec")))
 
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-
-/* --- the real functions (wrap_init.c) ------------------------------------ */
+/* --- the real functions (wrap_find.c) ------------------------------------ */
 
 struct sembuf;
 struct ips_real {
@@ -71,8 +69,13 @@ struct ips_real {
 };
 extern struct ips_real ips_real IPS_HIDDEN;
 #define REAL(name) (ips_real.name)
-/* The next definition of `name` behind us, or NULL (wrap_find.c). */
+/* Before any of REAL or SREAL: fills them with stubs that find the function
+ * when it is called first. Idempotent, async-signal-safe. */
+void ips_find_begin(void);
+/* The next definition of `name` behind us, or NULL. */
 void *ips_find(const char *name);
+#define IPS_STUBS 256u /* in wrap_stub.S */
+void *ips_find_place(uint32_t index);
 
 enum ips_wrap_state {
     IPS_WRAP_NEW = 0, /* called before our constructor */
@@ -323,9 +326,18 @@ bool ips_spin_failed(const struct ips_moment *call,
                      uint64_t site);
 void ips_spin_recorded(void);
 /* The attempt of `call` got something: to be called before its record. */
-void ips_spin_ended(const struct ips_moment *call);
+extern IPS_TLS uint32_t ips_spin_count IPS_HIDDEN; /* 0 = no run */
+void ips_spin_ended_slow(const struct ips_moment *call);
+static inline void ips_spin_ended(const struct ips_moment *call)
+{
+    if (unlikely(ips_spin_count))
+        ips_spin_ended_slow(call);
+}
 /* Something else was recorded. */
-void ips_spin_over(void);
+static inline void ips_spin_over(void)
+{
+    ips_spin_count = 0;
+}
 
 /* wrap_file.c: the two ends of a call on a file; `exact` reads the thread's
  * clocks now. */
@@ -345,9 +357,6 @@ void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at);
 /* The raw system calls that send signals or set handlers; true: done. */
 bool ips_signal_syscall(long *r, long n, const long args[6]);
-
-/* wrap_sync.c */
-void ips_sync_find(void);
 
 /* wrap_entry.S calls these. */
 void ips_vfork_before(void);

@@ -14,9 +14,11 @@
 enum { VAR_RUN, VAR_POOL, VAR_PRELOAD, VARS };
 static const char *const var_names[VARS] = {
     "IPS_RUN=", "IPS_POOL=", "IPS_PRELOAD="};
-static char *var_texts[VARS];      /* "NAME=value" in `texts`, NULL not known */
-static char texts[2 * 4096 + 256]; /* copies: programs write over their own */
-static const char *library;        /* our path: value of IPS_PRELOAD */
+static char *var_texts[VARS]; /* "NAME=value" there, NULL not known */
+/* copies: programs write over their own */
+static char short_texts[256];
+static char texts[2 * 4096 + 256] IPS_TABLE;
+static const char *library;           /* our path: value of IPS_PRELOAD */
 static const char *library_name = ""; /* its last component */
 static const char ld_preload[] = "LD_PRELOAD=";
 
@@ -29,22 +31,28 @@ static const char *environ_find(char *const *envp, const char *name)
     return NULL;
 }
 
+struct texts_used {
+    size_t short_, long_;
+};
+
 /* "NAME=" and its value, kept; NULL: no room. */
-static char *keep(size_t *used, const char *name, const char *value)
+static char *keep(struct texts_used *used, const char *name, const char *value)
 {
     size_t a = strlen(name), b = strlen(value) + 1;
-    if (a + b > sizeof(texts) - *used)
+    bool fits = a + b <= sizeof(short_texts) - used->short_;
+    if (!fits && a + b > sizeof(texts) - used->long_)
         return NULL;
-    char *at = texts + *used;
+    size_t *taken = fits ? &used->short_ : &used->long_;
+    char *at = (fits ? short_texts : texts) + *taken;
     memcpy(at, name, a);
     memcpy(at + a, value, b);
-    *used += a + b;
+    *taken += a + b;
     return at;
 }
 
 void ips_env_init(void)
 {
-    size_t used = 0;
+    struct texts_used used = {0, 0};
     for (int i = 0; i < VARS; i++) {
         const char *text = environ_find(environ, var_names[i]);
         if (text)

@@ -252,6 +252,14 @@ void ips_locks_end(void)
             ips_lock_dropped(fd);
 }
 
+/* A request that may wait is made without waiting first, so that it waited is
+ * known and not guessed from the clock: was it refused because the lock is
+ * taken? (A lock that is changed into another is let go first in both.) */
+static bool taken(int r)
+{
+    return r < 0 && (errno == EAGAIN || errno == EACCES);
+}
+
 /* A request for a lock is over. Without waiting it only marks `fd`. */
 static int locked(enum ips_sync kind, int fd, uint64_t start, bool waits,
                   struct ips_moment call, int r, uint64_t site)
@@ -267,14 +275,15 @@ static int locked(enum ips_sync kind, int fd, uint64_t start, bool waits,
     return r;
 }
 
-static int unlocked(enum ips_sync kind, int fd, uint64_t start,
+/* all: of a file's parts none stays locked, so the close lets go of nothing. */
+static int unlocked(enum ips_sync kind, int fd, uint64_t start, bool all,
                     struct ips_moment call, int r, uint64_t site)
 {
     struct ips_thing thing;
     int saved = errno;
     if (r == 0 && lock_name(fd, start, &thing))
         ips_sync_released(kind, &thing, call, 1, site);
-    if (r == 0 && kind == IPS_SYNC_FLOCK) /* of a file's parts, some may stay */
+    if (r == 0 && all)
         lock_held(kind, fd, false);
     errno = saved;
     return r;
@@ -284,12 +293,17 @@ IPS_EXPORT int flock(int fd, int operation)
 {
     if (!ips_wrap_on())
         return REAL(flock)(fd, operation);
+    const int before = errno;
     struct ips_moment call = ips_at_call();
-    int r = REAL(flock)(fd, operation);
+    int r = REAL(flock)(fd, operation | LOCK_NB);
     if ((operation & ~LOCK_NB) == LOCK_UN)
-        return unlocked(IPS_SYNC_FLOCK, fd, 0, call, r, IPS_SITE);
-    return locked(IPS_SYNC_FLOCK, fd, 0, !(operation & LOCK_NB), call, r,
-                  IPS_SITE);
+        return unlocked(IPS_SYNC_FLOCK, fd, 0, true, call, r, IPS_SITE);
+    bool waits = !(operation & LOCK_NB) && taken(r);
+    if (waits) {
+        errno = before;
+        r = REAL(flock)(fd, operation);
+    }
+    return locked(IPS_SYNC_FLOCK, fd, 0, waits, call, r, IPS_SITE);
 }
 
 /* Where a lock of fcntl begins in its file. */
@@ -311,9 +325,17 @@ int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                    uint64_t site)
 {
     struct flock lock;
-    bool waits = command == F_SETLKW || command == F_OFD_SETLKW;
+    const int before = errno;
+    int try = command == F_SETLKW       ? F_SETLK
+              : command == F_OFD_SETLKW ? F_OFD_SETLK
+                                        : command;
     struct ips_moment call = ips_at_call();
-    int r = real(fd, command, arg);
+    int r = real(fd, try, arg);
+    bool waits = try != command && taken(r);
+    if (waits) {
+        errno = before;
+        r = real(fd, command, arg);
+    }
     if (r < 0 && errno != EINTR)
         return r;
     int saved = errno;
@@ -321,7 +343,8 @@ int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
     uint64_t start = lock_start(fd, &lock);
     errno = saved;
     if (lock.l_type == F_UNLCK)
-        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start, call, r, site);
+        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start,
+                        start == 0 && lock.l_len == 0, call, r, site);
     return locked(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r, site);
 }
 
@@ -331,13 +354,19 @@ IPS_EXPORT int lockf(int fd, int command, off_t n)
     if (!ips_wrap_on() || command == F_TEST)
         return REAL(lockf)(fd, command, n);
     const struct flock lock = {.l_whence = SEEK_CUR, .l_len = n};
+    const int before = errno;
     struct ips_moment call = ips_at_call();
-    int r = REAL(lockf)(fd, command, n);
+    int r = REAL(lockf)(fd, command == F_LOCK ? F_TLOCK : command, n);
+    bool waits = command == F_LOCK && taken(r);
+    if (waits) {
+        errno = before;
+        r = REAL(lockf)(fd, command, n);
+    }
     uint64_t start = lock_start(fd, &lock);
     if (command == F_ULOCK)
-        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start, call, r, IPS_SITE);
-    return locked(IPS_SYNC_RECORD_LOCK, fd, start, command == F_LOCK, call, r,
-                  IPS_SITE);
+        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start, start == 0 && n == 0,
+                        call, r, IPS_SITE);
+    return locked(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r, IPS_SITE);
 }
 int lockf64(int, int, off64_t) IPS_ALIAS(lockf);
 

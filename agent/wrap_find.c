@@ -1,17 +1,25 @@
 /*
  * The real functions, found in the libraries behind us.
  *
- * dlsym(RTLD_NEXT) would do, at 0.2 us a name: with 150 names that was a fifth
- * of what we add to the start of a short program. So the libraries that the
- * loader brought in after us, in its own order, are searched here by their GNU
- * hash tables; nothing is locked or allocated. What does not look as it should
- * (no such table, an indirect function) is left to dlsym.
+ * dlsym(RTLD_NEXT) would do, at 0.2 us a name: with 230 names that was a fifth
+ * of what we add to the start of a short program, which calls three of them. So
+ * each is found when it is called first: until then its place holds a stub
+ * (wrap_stub.S). That may be in a signal handler, in a vfork child or inside
+ * malloc, so the libraries that the loader brought in after us, in its own
+ * order, are searched here by their GNU hash tables; nothing is locked or
+ * allocated. What does not look as it should (a library without such a table)
+ * is left to dlsym, all at once and when we begin.
  */
+#include <assert.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 
 #include "agent/wrap.h"
+#include "agent/wrap_sync.h"
+
+struct ips_real ips_real;
+struct ips_sync_real ips_sync_real;
 
 struct module {
     const Elf64_Sym *symbols;
@@ -22,7 +30,11 @@ struct module {
 
 extern const ElfW(Dyn) ours[] __asm__("_DYNAMIC") IPS_HIDDEN;
 
-static bool all_known = true; /* no library behind us without the table */
+/* The libraries behind us when we began; later ones may go again. */
+#define LIBRARIES 256u
+static const struct link_map *libraries[LIBRARIES];
+static unsigned library_count;
+static bool all_known; /* that is all of them, and all have the table */
 
 /* glibc relocates these addresses in place, except where it cannot write. */
 static uint64_t address(const struct link_map *l, uint64_t value)
@@ -75,27 +87,124 @@ static const Elf64_Sym *find_in(const struct module *m, const char *name,
     return NULL;
 }
 
-void *ips_find(const char *name)
+static void note_libraries(void)
+{
+    struct module m;
+    const struct link_map *l = _r_debug.r_map;
+    unsigned n = 0;
+    while (l && l->l_ld != ours)
+        l = l->l_next;
+    bool good = l != NULL;
+    for (l = l ? l->l_next : NULL; l && good; l = l->l_next) {
+        good = n < LIBRARIES && module_of(l, &m);
+        if (good)
+            libraries[n++] = l;
+    }
+    library_count = n;
+    all_known = good;
+}
+
+/* `unsure`: dlsym knows better. */
+static void *search(const char *name, bool *unsure)
 {
     uint32_t hash = 5381;
     struct module m;
-    const struct link_map *l = _r_debug.r_map;
+    *unsure = !all_known;
     for (const char *c = name; *c; c++)
         hash = hash * 33 + (unsigned char)*c;
-    while (l && l->l_ld != ours)
-        l = l->l_next;
-    for (l = l && all_known ? l->l_next : NULL; l; l = l->l_next) {
-        if (!module_of(l, &m)) {
-            all_known = false;
-            break;
-        }
+    for (unsigned i = 0; i < library_count && all_known; i++) {
+        const struct link_map *l = libraries[i];
+        if (!module_of(l, &m))
+            continue;
         const Elf64_Sym *s = find_in(&m, name, hash);
         if (!s)
             continue;
         uint8_t type = ELF64_ST_TYPE(s->st_info);
-        if (type != STT_FUNC && type != STT_OBJECT)
-            break;
-        return (void *)(uintptr_t)(l->l_addr + s->st_value);
+        if (type == STT_FUNC || type == STT_OBJECT)
+            return (void *)(uintptr_t)(l->l_addr + s->st_value);
+        *unsure = true;
+        break;
     }
-    return dlsym(RTLD_NEXT, name);
+    return NULL;
+}
+
+void *ips_find(const char *name)
+{
+    bool unsure;
+    void *found = search(name, &unsure);
+    return found || !unsure ? found : dlsym(RTLD_NEXT, name);
+}
+
+/* --- the tables -------------------------------------------------------- */
+
+/* Stand in for a function that no library behind us has: only a program that
+ * asked for it by dlsym gets here. */
+static long missing(void)
+{
+    errno = ENOSYS;
+    return -1;
+}
+static int missing_sync(void)
+{
+    return ENOSYS;
+}
+
+/* Without a relocation: the names one after the other, and where each is. */
+static const struct names {
+#define X(type, name, parameters) char n_##name[sizeof(#name)];
+#include "agent/wrap_real.def"
+#include "agent/wrap_sync.def"
+#undef X
+} names = {
+#define X(type, name, parameters) #name,
+#include "agent/wrap_real.def"
+#include "agent/wrap_sync.def"
+#undef X
+};
+static const uint16_t name_at[] = {
+#define X(type, name, parameters) offsetof(struct names, n_##name),
+#include "agent/wrap_real.def"
+#include "agent/wrap_sync.def"
+#undef X
+};
+#define REALS (sizeof(struct ips_real) / sizeof(void *))
+#define SYNCS (sizeof(struct ips_sync_real) / sizeof(void *))
+#define NAMES (sizeof(name_at) / sizeof(name_at[0]))
+static_assert(REALS + SYNCS == NAMES, "one place a name");
+static_assert(NAMES <= IPS_STUBS, "more names than stubs");
+
+static void **place(uint32_t index)
+{
+    char *at = index < REALS
+                   ? (char *)&ips_real + index * sizeof(void *)
+                   : (char *)&ips_sync_real + (index - REALS) * sizeof(void *);
+    return (void **)(void *)at;
+}
+
+/* Called by stub number `index`; two threads at once store the same. */
+void *ips_find_place(uint32_t index)
+{
+    int saved = errno;
+    void *found = ips_find((const char *)&names + name_at[index]);
+    if (!found)
+        found = index < REALS ? (void *)(uintptr_t)missing
+                              : (void *)(uintptr_t)missing_sync;
+    __atomic_store_n(place(index), found, __ATOMIC_RELEASE);
+    errno = saved;
+    return found;
+}
+
+/* A lookup by dlsym that fails calls the program's malloc, which may lock a
+ * mutex and so find a stub here: that lookup does not fail. */
+void ips_find_begin(void)
+{
+    extern const char ips_stubs[] IPS_HIDDEN;
+    if (ips_real.read)
+        return;
+    note_libraries();
+    for (uint32_t i = NAMES; i-- > 0;) /* `read` is the first, stored last */
+        __atomic_store_n(place(i), (void *)(uintptr_t)(ips_stubs + 8 * i),
+                         __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < NAMES && !all_known; i++)
+        ips_find_place(i);
 }

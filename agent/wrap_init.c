@@ -5,35 +5,10 @@
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
 
-struct ips_real ips_real;
 int ips_wrap_state;
 uint64_t ips_wrap_blocked, ips_wrap_mult;
 
 static int quick_status;
-
-/* Stands in for a function that no library behind us has: only a program that
- * asked for it by dlsym gets here. */
-static long missing(void)
-{
-    errno = ENOSYS;
-    return -1;
-}
-
-/* ips_find gives data pointers; ISO C has no cast to a function. */
-static void find(void *where, const char *name)
-{
-    void *found = ips_find(name);
-    if (!found)
-        found = (void *)(uintptr_t)missing;
-    memcpy(where, &found, sizeof(found));
-}
-
-static void find_all(void)
-{
-#define X(type, name, parameters) find(&ips_real.name, #name);
-#include "agent/wrap_real.def"
-#undef X
-}
 
 void ips_wrap_name_standard(void)
 {
@@ -124,7 +99,7 @@ static void at_quick_exit_last(void)
 void ips_wrap_init(void)
 {
     int saved = errno;
-    find_all();
+    ips_find_begin();
     ips_sample_init();
     if (ips_in_vfork || !ips_core_init(IPS_START_IMAGE)) {
         ips_wrap_state = IPS_WRAP_OFF;
@@ -141,7 +116,6 @@ void ips_wrap_init(void)
     ips_thread_init();
     ips_fork_init();
     ips_stdio_init();
-    ips_sync_find();
     (void)at_quick_exit(at_quick_exit_last); /* refused: END is missing */
     ips_wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();

@@ -34,7 +34,7 @@ typedef void handler_fn(int, siginfo_t *, void *);
 
 #define STUBS 128u
 /* (handler << 1 | plain), 0 = free; written once. plain: without SA_SIGINFO */
-static _Atomic uint64_t stub_of[STUBS];
+static _Atomic uint64_t stub_of[STUBS] IPS_TABLE;
 
 static uint64_t key_of(const void *handler, bool plain)
 {

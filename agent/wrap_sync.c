@@ -2,53 +2,17 @@
  * memory, the two records, and spinning. */
 #include "agent/wrap_sync.h"
 
-#include <dlfcn.h>
 #include <sys/sysmacros.h>
 
 #include "agent/modules.h"
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
 
-struct ips_sync_real ips_sync_real;
 struct ips_sync_known ips_sync_known;
+bool ips_sync_ready;
 IPS_TLS struct ips_try ips_try;
-_Atomic uint64_t ips_tried[IPS_TRIED];
-_Atomic uint32_t ips_spinning[IPS_TRIED];
-
-/* --- the real functions -----------------------------------------------------
- */
-
-/* Conditions have two versions on x86-64; dlsym may give the old one. */
-#if defined(__x86_64__)
-#define COND_VERSION "GLIBC_2.3.2"
-#else
-#define COND_VERSION "GLIBC_2.17"
-#endif
-
-static int missing(void)
-{
-    return ENOSYS;
-}
-
-static bool two_versions(const char *name)
-{
-    return strcmp(name, "pthread_cond_wait") == 0 ||
-           strcmp(name, "pthread_cond_timedwait") == 0 ||
-           strcmp(name, "pthread_cond_signal") == 0 ||
-           strcmp(name, "pthread_cond_broadcast") == 0;
-}
-
-static void find(void *where, const char *name)
-{
-    void *found = NULL;
-    if (two_versions(name))
-        found = dlvsym(RTLD_NEXT, name, COND_VERSION);
-    if (!found)
-        found = dlsym(RTLD_NEXT, name);
-    if (!found)
-        found = (void *)(uintptr_t)missing;
-    memcpy(where, &found, sizeof(found));
-}
+_Atomic uint64_t ips_tried[IPS_TRIED] IPS_TABLE;
+_Atomic uint32_t ips_spinning[IPS_TRIED] IPS_TABLE;
 
 /* --- layouts
  * ------------------------------------------------------------------ */
@@ -137,26 +101,22 @@ static void try_barrier(void)
         word[0][2] == 3 && word[0][3] == 0 && word[1][3] != 0;
 }
 
-/* Two threads at once do no harm: both store the same. A lookup that fails
- * calls the program's malloc, which may lock a mutex and so come here again:
- * the functions of mutexes are the first, and found by then. */
-void ips_sync_find(void)
+/* The first call of a wrapper; also in a signal handler (sem_post). Two threads
+ * at once do no harm: both store the same, `ready` last. */
+bool ips_sync_begin(void)
 {
-    static IPS_TLS bool finding;
+    ips_find_begin();
+    if (ips_wrap_state != IPS_WRAP_ON || ips_in_vfork)
+        return false;
     int saved = errno;
-    if (finding)
-        return;
-    finding = true;
-#define X(type, name, parameters) find(&ips_sync_real.name, #name);
-#include "agent/wrap_sync.def"
-#undef X
     try_mutex();
     try_cond();
     try_rwlock();
     try_sem();
     try_barrier();
-    finding = false;
+    __atomic_store_n(&ips_sync_ready, true, __ATOMIC_RELEASE);
     errno = saved;
+    return true;
 }
 
 /* --- objects in shared memory
@@ -171,7 +131,7 @@ struct place {
 };
 #define PLACES 64u
 #define PAGE_BITS 12
-static struct place places[PLACES];
+static struct place places[PLACES] IPS_TABLE;
 
 static bool place_get(struct place *p, uint64_t page, struct ips_thing *out)
 {

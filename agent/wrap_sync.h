@@ -14,9 +14,10 @@
  *  - Nothing is held over the real call; cancellation and longjmp leave
  *    nothing behind.
  *
- * Where the C library keeps who waits is its own business; ips_sync_find tries
- * on objects of our own whether it is where we think (`known`), and where not,
- * every release is recorded.
+ * Where the C library keeps who waits is its own business; ips_sync_begin
+ * tries on objects of our own whether it is where we think (`known`), when a
+ * program calls one of these for the first time; where it is not, every release
+ * is recorded.
  */
 #ifndef IPS_AGENT_WRAP_SYNC_H
 #define IPS_AGENT_WRAP_SYNC_H
@@ -35,13 +36,13 @@ extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
 
 /* First thing in every wrapper. Unlike ips_wrap_on it never begins the
  * library: the lock may be that of a malloc which that would call. */
+extern bool ips_sync_ready IPS_HIDDEN;
+bool ips_sync_begin(void);
 static inline bool ips_sync_on(void)
 {
-    if (likely(ips_wrap_state == IPS_WRAP_ON))
+    if (likely(ips_sync_ready))
         return !ips_in_vfork;
-    if (unlikely(!ips_sync_real.sem_post))
-        ips_sync_find();
-    return false;
+    return ips_sync_begin();
 }
 
 /* The layouts that were found as expected. */

@@ -24,7 +24,7 @@ struct start {
     uint64_t stack; /* its size */
 };
 #define STARTS 1024u /* creations under way at once */
-static struct start starts[STARTS];
+static struct start starts[STARTS] IPS_TABLE;
 static _Atomic uint32_t next_start;
 static pthread_key_t end_key;
 static bool have_key;
@@ -108,14 +108,14 @@ static int start_c11(void *p)
 static struct known {
     _Atomic uint64_t thread; /* 0 = never used */
     _Atomic uint64_t seq;
-    _Atomic uint32_t tid; /* 0 = it has not begun to run */
-} known[KNOWN];
+    _Atomic uint32_t tid;              /* 0 = it has not begun to run */
+} known[KNOWN] IPS_TABLE, first_known; /* the main thread's, mostly */
 
 static struct known *known_find(uint64_t thread, bool add)
 {
     uint64_t at = (thread >> 6) * 0x9e3779b97f4a7c15ull >> 51;
     for (unsigned i = 0; i < PROBES; i++) {
-        struct known *k = &known[(at + i) % KNOWN];
+        struct known *k = i ? &known[(at + i) % KNOWN] : &first_known;
         uint64_t has = atomic_load(&k->thread);
         if (has == thread)
             return k;

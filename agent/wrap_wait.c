@@ -44,7 +44,7 @@ static uint32_t select_ready(int n, fd_set *rd, fd_set *wr, fd_set *ex, int r)
 static struct epoll_slot {
     _Atomic uint64_t key; /* 0 = empty */
     _Atomic uint64_t fd;
-} epoll_slots[EPOLL_SLOTS];
+} epoll_slots[EPOLL_SLOTS] IPS_TABLE;
 
 static struct epoll_slot *epoll_slot(int epfd, uint64_t data, uint64_t *key)
 {

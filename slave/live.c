@@ -29,7 +29,6 @@
 #include "slave/build.h"
 #include "slave/drain.h"
 
-#define PROC_PID_INIT_INO 0xEFFFFFFCu /* inode of the initial pid namespace */
 #define IDLE_ENDED_NS (2 * SLAVE_SECOND_NS)
 #define IDLE_SILENT_NS (600 * SLAVE_SECOND_NS)
 #define LOOK_NS (100 * SLAVE_MS_NS)
@@ -49,7 +48,7 @@ void slave_live_open(struct slave_drain *d)
 {
     struct stat st;
     d->pidns = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
-    d->pidns_initial = d->pidns == PROC_PID_INIT_INO;
+    d->pidns_initial = d->pidns == IPS_PIDNS_INITIAL;
 }
 
 /* This machine's clock as the agent's stamps have it: the test option adds to

@@ -55,6 +55,16 @@ static int sign(int fd, struct ips_err *err)
     return 0;
 }
 
+/* In the initial pid namespace: the lock by which programs know that they are
+ * in it, too (ips_pidns, agent/core_room.c). */
+static void show_namespace(int fd)
+{
+    struct stat st;
+    const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == IPS_PIDNS_INITIAL)
+        (void)!fcntl(fd, F_SETLK, &lock); /* refused: they ask /proc */
+}
+
 int slave_lock_take(const char *pool, struct ips_err *err)
 {
     int fd = open_lock(pool, IPS_POOL_SLAVE_LOCK, err);
@@ -83,6 +93,7 @@ int slave_lock_take(const char *pool, struct ips_err *err)
         close(fd);
         return ips_err_wrap(err, "pool %s", pool);
     }
+    show_namespace(fd);
     return fd;
 }
 
