@@ -10,15 +10,13 @@
 
 #include "agent/counter.h"
 #include "agent/cpu.h"
+#include "agent/fast.h"
 #include "agent/sys.h"
 #include "common/types.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 static const uint64_t not_alive;
 
@@ -153,55 +151,6 @@ static void thread_defaults(struct ips_stream *s, uint64_t stamp)
     ips_threads_add(s->tid);
 }
 
-/* --- reserve and publish ------------------------------------------- */
-
-static inline uint64_t take(uint64_t *cur, uint64_t bytes)
-{
-#if defined(__x86_64__)
-    /* One instruction: atomic against this thread's signal handlers, which is
-     * all that is needed; no lock prefix. */
-    __asm__ volatile("xaddq %0, %1"
-                     : "+r"(bytes), "+m"(*cur)
-                     :
-                     : "memory", "cc");
-    return bytes;
-#else
-    uint64_t at = __atomic_fetch_add(cur, bytes, __ATOMIC_RELAXED);
-    atomic_signal_fence(memory_order_seq_cst);
-    return at;
-#endif
-}
-
-static inline void *reserve(struct ips_stream *s, uint64_t at, uint64_t bytes,
-                            uint32_t type, uint64_t stamp)
-{
-    struct ips_rec_head *h = (struct ips_rec_head *)at;
-    /* The type waits in the flags until it is published; a reader that comes
-     * now can step over it by its length. */
-    atomic_store_explicit(
-        &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
-        memory_order_relaxed);
-    /* A handler that comes between must not find the tail moved and no head
-     * before it. */
-    atomic_signal_fence(memory_order_seq_cst);
-    s->tail = at + bytes;
-    h->t = stamp;
-    return h;
-}
-
-void ips_rec_publish(void *rec)
-{
-    struct ips_rec_head *h = rec;
-    uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
-    /* Else a fork child comes back to what its parent has published. */
-    if (likely((word & 0xffu) == IPS_REC_RESERVED)) {
-        word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
-        /* Partner: the acquire load in ips_cursor_next. */
-        atomic_store_explicit(&h->word, word, memory_order_release);
-    }
-    ips_recs_open--; /* after it: see segment_drop */
-}
-
 static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
                        uint64_t count)
 {
@@ -248,7 +197,7 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
     }
     /* A handler that came after the xadd went on in a new segment; our place
      * in the old one is still there and still ours. */
-    if (s->prev.base && *at >= s->prev.base && *at + bytes <= s->prev.used_end)
+    if (ips_segment_kept(s, *at, bytes))
         return 0;
     if (s->cur == *at + bytes)
         s->cur = *at; /* give back: it did not fit */
@@ -269,11 +218,6 @@ static __attribute__((noinline, cold)) void burn(void)
     while (ips_cpu_ns(ips_core_now() - from) < ips_core.control->probe_extra_ns)
         continue;
 }
-
-/* What `alive` says of an image that lives: the rest of the fast path's
- * condition is in begin_slow's hands then. */
-#define ALIVE 1u
-#define ALIVE_AND_BURNS 2u
 
 static __attribute__((noinline, cold)) void *
 begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
@@ -329,7 +273,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         rec = ips_stream_begin(s, (enum ips_rec_type)type, bytes, stamp);
     } else {
         ips_recs_open++;
-        rec = reserve(s, at, bytes, type, stamp);
+        rec = ips_reserve(s, at, bytes, type, stamp);
     }
     say_lost(s, stamp);
     goto out;
@@ -342,31 +286,31 @@ out:
     return rec;
 }
 
+void *ips_stream_begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
+                            enum ips_rec_type type, uint64_t stamp)
+{
+    if (*ips_core.alive == IPS_ALIVE_AND_BURNS) {
+        burn();
+        if (at == s->tail && at + bytes <= s->limit)
+            return ips_reserve(s, at, bytes, type, stamp);
+    }
+    return begin_slow(s, at, bytes, type, stamp);
+}
+
 void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
                        size_t size, uint64_t stamp)
 {
-    uint64_t bytes = ((uint64_t)size + 7) & ~(uint64_t)7;
-    if (unlikely(bytes > IPS_REC_MAX_BYTES ||
-                 bytes < sizeof(struct ips_rec_head)))
-        return NULL;
-    ips_recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = take(&s->cur, bytes);
-    if (unlikely(at != s->tail || at + bytes > s->limit ||
-                 *ips_core.alive != ALIVE)) {
-        bool burns = *ips_core.alive == ALIVE_AND_BURNS;
-        if (burns)
-            burn();
-        if (!burns || at != s->tail || at + bytes > s->limit)
-            return begin_slow(s, at, bytes, type, stamp);
-    }
-    return reserve(s, at, bytes, type, stamp);
+    return ips_stream_begin_inline(s, type, size, stamp);
 }
 
 void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp)
 {
-    if (unlikely(ips_in_vfork || !ips_core.main_stream))
-        return NULL;
-    return ips_stream_begin(&ips_thread_stream, type, bytes, stamp);
+    return ips_rec_begin_inline(type, bytes, stamp);
+}
+
+void ips_rec_publish(void *rec)
+{
+    ips_rec_publish_inline(rec);
 }
 
 void *ips_rec_begin(enum ips_rec_type type, size_t bytes)
@@ -474,7 +418,7 @@ static void set_alive(void)
         ips_core.alive = (const volatile uint64_t *)page;
     }
     *(volatile uint64_t *)(uintptr_t)ips_core.alive =
-        ips_core.control->probe_extra_ns ? ALIVE_AND_BURNS : ALIVE;
+        ips_core.control->probe_extra_ns ? IPS_ALIVE_AND_BURNS : IPS_ALIVE;
 }
 
 void *ips_core_wiped(void)
@@ -588,6 +532,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_cpu_forget();
     struct ips_stream *s = &ips_thread_stream;
     ips_ring_forget(s);
+    ips_segment_forget_kept(s);
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
     s->stamp = s->start_t = ips_core.image_stamp;

@@ -43,7 +43,8 @@ void ips_cpu_forget(void)
     volatile uint64_t *at = ips_cpu_mark();
     if (ips_cpu_slot(*at))
         *at = 0;
-    ips_cpu = (struct ips_cpu){0};
+    uint32_t era = ips_cpu.era;
+    ips_cpu = (struct ips_cpu){.era = era + 1};
 }
 
 static uint64_t clock_ns(void)
@@ -66,6 +67,7 @@ static struct ips_cpu_slot *leave_mark(void)
     s->start_ip = (uint64_t)(uintptr_t)ips_rseq_start;
     s->post_commit_offset = 1;
     s->abort_ip = (uint64_t)(uintptr_t)ips_rseq_abort;
+    ips_cpu.era++;
     barrier();
     *ips_cpu_mark() = (uint64_t)(uintptr_t)s;
     barrier();

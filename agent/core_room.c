@@ -58,6 +58,16 @@ bool ips_quota_take(uint64_t bytes)
     return false;
 }
 
+bool ips_quota_ample(void)
+{
+    const struct ips_control *c = ips_shared();
+    return c &&
+           ips_sub_sat(
+               atomic_load_explicit(&c->used_bytes, memory_order_relaxed),
+               atomic_load_explicit(&c->released_bytes, memory_order_relaxed)) <
+               ips_core.control->quota_bytes / 2;
+}
+
 void ips_quota_give(uint64_t bytes)
 {
     struct ips_control *c = ips_shared();
@@ -194,6 +204,8 @@ void ips_core_quiet(bool on)
 void ips_core_stop(void)
 {
     ips_core.main_stream = false;
+    if (*ips_core.alive)
+        *(volatile uint64_t *)(uintptr_t)ips_core.alive = IPS_ALIVE_STOPPED;
     ips_core.stopped =
         true; /* `control` stays: other threads may be using it */
 }

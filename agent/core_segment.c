@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "agent/cpu.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
 #include "common/types.h"
@@ -200,6 +201,7 @@ void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m)
     atomic_store_explicit(&h->state, IPS_SEGMENT_OPEN, memory_order_release);
     __atomic_store_n(&h->magic, IPS_SEGMENT_MAGIC, __ATOMIC_RELEASE);
     s->seq++;
+    ips_cpu.era++;
 }
 
 static uint64_t word_bytes(const struct ips_rec_head *h)
@@ -291,6 +293,77 @@ bool ips_segment_park(struct ips_stream *s)
     return true;
 }
 
+/* --- segments kept to be used again ----------------------------------------
+ */
+
+static void keep_off(struct ips_kept *k, uint32_t i)
+{
+    k->count--;
+    memmove(&k->map[i], &k->map[i + 1], (k->count - i) * sizeof(k->map[0]));
+}
+
+/* The oldest that the slave has done with; base 0: none. */
+static struct ips_segment_map take_drained(struct ips_stream *s)
+{
+    struct ips_segment_map out = {0};
+    for (uint32_t i = 0; s->kept && i < s->kept->count; i++) {
+        if (!drained(&s->kept->map[i]))
+            continue;
+        out = s->kept->map[i];
+        keep_off(s->kept, i);
+        return out;
+    }
+    if (drained(&s->prev)) {
+        out = s->prev;
+        s->prev = (struct ips_segment_map){0};
+    }
+    return out;
+}
+
+/* `prev` makes place for another. */
+static void keep_prev(struct ips_stream *s)
+{
+    if (!s->prev.base)
+        return;
+    if (!s->kept) {
+        uint64_t at = ips_sys_mmap(0, sizeof(*s->kept), PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (!ips_sys_bad(at))
+            s->kept = (struct ips_kept *)at;
+    }
+    struct ips_kept *k = s->kept;
+    bool keep = k && ips_quota_ample();
+    while (k && k->count > (keep ? IPS_KEPT_MAX - 1 : 0)) {
+        ips_segment_drop(&k->map[0]);
+        keep_off(k, 0);
+    }
+    if (keep)
+        k->map[k->count++] = s->prev;
+    else
+        ips_segment_drop(&s->prev);
+    s->prev = (struct ips_segment_map){0};
+}
+
+static bool within(const struct ips_segment_map *m, uint64_t at, uint64_t bytes)
+{
+    return m->base && at >= m->base && at + bytes <= m->used_end;
+}
+
+bool ips_segment_kept(const struct ips_stream *s, uint64_t at, uint64_t bytes)
+{
+    for (uint32_t i = 0; s->kept && i < s->kept->count; i++)
+        if (within(&s->kept->map[i], at, bytes))
+            return true;
+    return within(&s->prev, at, bytes);
+}
+
+void ips_segment_forget_kept(struct ips_stream *s)
+{
+    if (s->kept)
+        ips_sys_munmap((uint64_t)(uintptr_t)s->kept, sizeof(*s->kept));
+    s->kept = NULL;
+}
+
 int ips_segment_next(struct ips_stream *s)
 {
     if (ips_ring_on())
@@ -299,10 +372,7 @@ int ips_segment_next(struct ips_stream *s)
     if (s->parked && drained(&s->seg)) {
         next = s->seg;
         s->seg = (struct ips_segment_map){0};
-    } else if (drained(&s->prev)) {
-        next = s->prev;
-        s->prev = (struct ips_segment_map){0};
-    } else {
+    } else if (!(next = take_drained(s)).base) {
         int rc = ips_segment_make(s, &next);
         if (rc < 0)
             return rc;
@@ -311,7 +381,7 @@ int ips_segment_next(struct ips_stream *s)
     if (s->seg.base) {
         if (!s->parked)
             ips_segment_close(s);
-        ips_segment_drop(&s->prev);
+        keep_prev(s);
         s->prev = s->seg;
     }
     s->parked = false;
@@ -331,5 +401,8 @@ void ips_segment_leave(struct ips_stream *s)
     s->parked = false;
     ips_segment_drop(&s->seg);
     ips_segment_drop(&s->prev);
+    for (uint32_t i = 0; s->kept && i < s->kept->count; i++)
+        ips_segment_drop(&s->kept->map[i]);
+    ips_segment_forget_kept(s);
     s->cur = s->lo = s->limit = 0;
 }

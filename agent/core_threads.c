@@ -19,6 +19,12 @@ struct thread_block {
 static _Atomic uint32_t first_tids[THREADS_FIRST];
 static struct thread_block first_block = {NULL, first_tids, THREADS_FIRST};
 
+/* Those that ended last. A thread is in /proc for a while after its END, and
+ * even after it was joined: it is not silent. */
+#define ENDED 256u
+static _Atomic uint32_t ended[ENDED];
+static _Atomic uint32_t next_ended;
+
 static bool known(uint32_t tid)
 {
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
@@ -61,8 +67,18 @@ void ips_threads_add(uint32_t tid)
     }
 }
 
+static bool has_ended(uint32_t tid)
+{
+    for (unsigned i = 0; i < ENDED; i++)
+        if (atomic_load_explicit(&ended[i], memory_order_relaxed) == tid)
+            return true;
+    return false;
+}
+
 void ips_threads_remove(uint32_t tid)
 {
+    /* Before it leaves the list: one of the two always has it. */
+    atomic_store(&ended[atomic_fetch_add(&next_ended, 1) % ENDED], tid);
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed) == tid) {
@@ -77,6 +93,9 @@ void ips_threads_forget(void)
         for (unsigned i = 0; i < b->count; i++)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
                 atomic_store(&b->tid[i], 0);
+    for (unsigned i = 0; i < ENDED; i++) /* the page stays the parent's */
+        if (atomic_load_explicit(&ended[i], memory_order_relaxed))
+            atomic_store(&ended[i], 0);
 }
 
 /* The kernel's own formula for the CPU clock of a thread of this process. */
@@ -166,7 +185,7 @@ void ips_threads_speak_for_silent(void)
         for (long at = 0; at < len;) {
             const struct dirent_head *d = (const void *)(buf + at);
             uint32_t tid = number_of(d->name);
-            if (tid && tid != ips_core.pid && !known(tid))
+            if (tid && tid != ips_core.pid && !known(tid) && !has_ended(tid))
                 speak_for(tid);
             at += d->bytes;
         }

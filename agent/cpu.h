@@ -58,6 +58,9 @@ struct ips_cpu {
     uint64_t no_mark; /* always 0: where there is no rseq area */
     uint64_t last;    /* CPU handed out last */
     uint32_t next;    /* slots taken, ever */
+    /* Another after every mark that is left, and at each segment: a short ENTER
+     * or EXIT refers to a record of the same era (agent/proc_event.h). */
+    uint32_t era;
     /* Since the clock was read: blocks whose cost was guessed. */
     uint32_t guesses;
     uint64_t guessed_ns;

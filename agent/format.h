@@ -321,6 +321,11 @@ struct ips_rec_cpu { /* a = tid */
     uint64_t cpu;
 };
 
+/* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
+ * stream, which stands in the same segment, has the rest: `a` is the lower half
+ * of the procedure's address, that one's procedure has the upper half, and the
+ * thread has been on its core since: its CPU is that one's plus the time
+ * between the two. */
 struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
     struct ips_rec_head h;
     uint64_t cpu;

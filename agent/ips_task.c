@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "agent/cpu.h"
+#include "agent/fast.h"
 #include "agent/ips_api.h"
 #include "agent/sys.h"
 #include "common/types.h"
@@ -108,7 +109,7 @@ static void fill_text(struct ips_rec_text *rec, const char *text, size_t len,
     rec->cpu = cpu;
     memcpy(rec->text, text, len);
     rec->text[len] = '\0';
-    ips_rec_publish(rec);
+    ips_rec_publish_inline(rec);
 }
 
 /* --- channels ------------------------------------------------------ */
@@ -207,7 +208,7 @@ static void own_mark(const char *text)
     struct ips_moment now = ips_moment_now();
     size_t len = text_length(text);
     struct ips_rec_text *rec =
-        ips_rec_begin_at(IPS_REC_MARK, sizeof(*rec) + len + 1, now.t);
+        ips_rec_begin_inline(IPS_REC_MARK, sizeof(*rec) + len + 1, now.t);
     if (rec)
         fill_text(rec, text, len, now.cpu);
 }

@@ -18,6 +18,7 @@
 
 #include "agent/cpu.h"
 #include "agent/ipsrun.h"
+#include "agent/proc_event.h"
 #include "agent/sys.h"
 
 #define BATCH 200u
@@ -203,13 +204,10 @@ static void one_sync(void)
 static void one_procedure(void)
 {
     for (int i = 0; i < 2; i++) {
-        struct ips_moment m = ips_moment_now();
-        struct ips_rec_proc *r = (struct ips_rec_proc *)ips_rec_begin_at(
-            i ? IPS_REC_EXIT : IPS_REC_ENTER, sizeof(*r), m.t);
-        if (!r)
-            return;
-        r->cpu = m.cpu;
-        ips_rec_publish(r);
+        struct ips_moment m;
+        if (!ips_proc_event_short(i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT,
+                                  1))
+            (void)ips_proc_event_long(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1, &m);
     }
 }
 
@@ -279,7 +277,7 @@ static void measure_costs(struct ips_measured *m)
         {IPS_PROBE_CALL, one_call, sizeof(struct ips_rec_io)},
         {IPS_PROBE_BLOCK, one_block, sizeof(struct ips_rec_io)},
         {IPS_PROBE_SAMPLE, one_sample, 64},
-        {IPS_PROBE_PROC, one_procedure, 2 * sizeof(struct ips_rec_proc)},
+        {IPS_PROBE_PROC, one_procedure, 2 * sizeof(struct ips_rec_head)},
         {IPS_PROBE_SYNC, one_sync, sizeof(struct ips_rec_sync)},
     };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)

@@ -73,6 +73,25 @@ static void bracket(uint64_t *at_counter, uint64_t *at_ns)
     }
 }
 
+#if defined(__x86_64__)
+/* ns per count, times 2^32, as the kernel itself converts (kernel/time:
+ * clocks_calc_mult_shift for up to 600 s): its factor has some 23 bits, so
+ * CLOCK_MONOTONIC_RAW runs up to 70 ns a second off the rate of `khz`. */
+static uint64_t kernels_rate(uint64_t khz)
+{
+    uint64_t mult = 0;
+    uint32_t bits = 32, shift = 32;
+    for (uint64_t over = (600000 * khz) >> 32; over; over >>= 1)
+        bits--;
+    for (; shift > 0; shift--) {
+        mult = (((uint64_t)1000000 << shift) + khz / 2) / khz;
+        if (mult >> bits == 0)
+            break;
+    }
+    return mult << (32 - shift);
+}
+#endif
+
 /* ns per count, times 2^32, from `counts` in `ns`; 0 = absurd. */
 static uint64_t measured_rate(uint64_t counts, uint64_t ns)
 {
@@ -86,7 +105,7 @@ static uint64_t measured_rate(uint64_t counts, uint64_t ns)
 #else
     /* The kernel keeps the rate in whole kHz. */
     uint64_t khz = (uint64_t)(((ips_u128)counts * 1000000 + ns / 2) / ns);
-    return khz < 1000 ? 0 : (((uint64_t)1000000 << 32) + khz / 2) / khz;
+    return khz < 1000 ? 0 : kernels_rate(khz);
 #endif
 }
 

@@ -7,13 +7,12 @@
 #include "agent/core.h"
 #include "agent/cpu.h"
 #include "agent/modules.h"
+#include "agent/proc_event.h"
 #include "agent/sys.h"
 
 #define HOOK __attribute__((visibility("default"), no_instrument_function, hot))
 #define TLS static __thread __attribute__((tls_model("initial-exec")))
 #define COLD static __attribute__((noinline, cold))
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define FIRST_SLOTS 64u
 #define FLUSH_NS 100000000u
@@ -28,6 +27,7 @@ enum mode {
 
 struct slot {
     uint64_t counted;   /* `procedure` where it is COUNTED, else 0 */
+    uint64_t recorded;  /* `procedure` where it is RECORDED, else 0 */
     uint64_t procedure; /* 0 = free */
     uint64_t calls;     /* counted, ever */
     uint64_t written;   /* of which in COUNT records */
@@ -35,7 +35,7 @@ struct slot {
     uint32_t open;      /* of which the EXIT is to come */
     uint32_t deep;      /* LEAVING: counted calls below those */
     enum mode mode;
-    uint32_t pad[3];
+    uint32_t pad;
 };
 _Static_assert(sizeof(struct slot) == 64, "a shift finds a slot");
 
@@ -46,14 +46,14 @@ struct table {
     uint32_t tid;
     uint32_t used, room, shift;
     struct slot *slots;
-    uint64_t pairs;   /* of all slots */
+    uint64_t pairs;   /* of all slots, but for the last 63 of each */
     uint64_t flushed; /* stamp */
 };
 
 /* The fast path's view of this thread's table; slots NULL: none. */
 TLS struct {
     struct slot *slots;
-    uint32_t shift;
+    uint32_t shift, last; /* the last slot's number */
     bool ended;
     struct table *table;
 } here;
@@ -102,6 +102,7 @@ static void use(struct table *t)
 {
     here.table = t;
     here.shift = t->shift;
+    here.last = t->room - 1;
     here.slots = t->slots;
 }
 
@@ -183,6 +184,7 @@ COLD struct slot *add(uint64_t procedure)
         s->mode = first_mode;
         s->procedure = procedure;
         s->counted = exact ? 0 : procedure;
+        s->recorded = exact ? procedure : 0;
     }
     atomic_store(&t->busy, 0);
 out:
@@ -332,47 +334,40 @@ static inline void count(struct slot *s, const struct slot *slots)
         moved(s);
 }
 
-COLD void judge(struct slot *s, const struct ips_moment *m)
+/* Every 64th pair of a procedure. */
+COLD void judge(struct slot *s)
 {
     struct table *t = here.table;
-    uint64_t allowed = (uint64_t)((ips_u128)m->cpu * budget_ppm / 1000);
+    struct ips_moment m = ips_moment_now();
+    uint64_t allowed = (uint64_t)((ips_u128)m.cpu * budget_ppm / 1000);
+    t->pairs += BUDGET_EVERY;
     bool alone = (ips_u128)s->pairs * pair_ps > allowed;
     bool all = (ips_u128)t->pairs * pair_ps > allowed &&
                s->pairs * HOT_SHARE >= t->pairs;
     if (!alone && !all)
         return;
     s->mode = LEAVING; /* this very call is open */
-    (void)write_count(t, s->procedure, 0, m->t);
+    s->recorded = 0;
+    (void)write_count(t, s->procedure, 0, m.t);
 }
 
-static struct ips_rec_proc *event(enum ips_rec_type type, uint64_t procedure,
-                                  const struct ips_moment *m)
+/* After an ENTER. */
+static inline void opened(struct slot *s, const struct slot *slots)
 {
-    struct ips_rec_proc *rec =
-        (struct ips_rec_proc *)ips_rec_begin_at(type, sizeof(*rec), m->t);
-    if (!rec)
-        return NULL;
-    rec->h.a = 0;
-    rec->cpu = m->cpu;
-    rec->procedure = procedure;
-    ips_rec_publish(rec);
-    return rec;
+    if (unlikely(here.slots != slots) && !(s = add(s->procedure)))
+        return;
+    s->open++;
+    if (unlikely(++s->pairs % BUDGET_EVERY == 0))
+        judge(s);
 }
 
 static void enter_event(struct slot *s, const struct slot *slots)
 {
-    struct ips_moment m = ips_moment_now();
-    uint64_t procedure = s->procedure;
-    if (!event(IPS_REC_ENTER, procedure, &m)) {
+    struct ips_moment m;
+    if (ips_proc_event_long(IPS_REC_ENTER, s->procedure, &m))
+        opened(s, slots);
+    else
         count(s, slots);
-        return;
-    }
-    if (unlikely(here.slots != slots) && !(s = add(procedure)))
-        return;
-    s->open++;
-    here.table->pairs++;
-    if (unlikely(++s->pairs % BUDGET_EVERY == 0))
-        judge(s, &m);
 }
 
 static __attribute__((noinline)) void enter(uint64_t procedure)
@@ -410,8 +405,8 @@ static __attribute__((noinline)) void leave(uint64_t procedure)
     }
     if (s->open == 0)
         return;
-    struct ips_moment m = ips_moment_now();
-    (void)event(IPS_REC_EXIT, procedure, &m);
+    struct ips_moment m;
+    (void)ips_proc_event_long(IPS_REC_EXIT, procedure, &m);
     if (unlikely(here.slots != slots)) {
         if (!here.slots || !(s = find(here.table, procedure))->open)
             return;
@@ -422,11 +417,34 @@ static __attribute__((noinline)) void leave(uint64_t procedure)
     }
 }
 
+/* Its slot if it is RECORDED. */
+static inline struct slot *recorded(struct slot *slots, uint64_t procedure)
+{
+    if (unlikely(!slots || ips_in_vfork))
+        return NULL;
+    for (uint32_t i = home(procedure, here.shift);; i = (i + 1) & here.last) {
+        struct slot *s = &slots[i];
+        if (likely(s->recorded == procedure))
+            return s;
+        if (s->procedure == 0 || s->procedure == procedure)
+            return NULL;
+    }
+}
+
 HOOK void __cyg_profile_func_enter(void *procedure, void *site);
 HOOK void __cyg_profile_func_exit(void *procedure, void *site);
 
+static inline void enter_exact(uint64_t procedure)
+{
+    struct slot *slots = here.slots, *s = recorded(slots, procedure);
+    if (likely(s && ips_proc_event_short(IPS_REC_ENTER_SHORT, procedure)))
+        opened(s, slots);
+    else
+        enter(procedure);
+}
+
 /* Straight to the counter where it stands in its own place. */
-HOOK void __cyg_profile_func_enter(void *procedure, void *site)
+void __cyg_profile_func_enter(void *procedure, void *site)
 {
     (void)site;
     struct slot *slots = here.slots;
@@ -437,13 +455,25 @@ HOOK void __cyg_profile_func_enter(void *procedure, void *site)
             return;
         }
     }
-    if (on)
+    if (exact)
+        enter_exact((uint64_t)procedure);
+    else if (on)
         enter((uint64_t)procedure);
 }
 
-HOOK void __cyg_profile_func_exit(void *procedure, void *site)
+void __cyg_profile_func_exit(void *procedure, void *site)
 {
     (void)site;
-    if (unlikely(exact))
+    if (!exact)
+        return;
+    struct slot *slots = here.slots, *s = recorded(slots, (uint64_t)procedure);
+    if (unlikely(
+            !s || !s->open ||
+            !ips_proc_event_short(IPS_REC_EXIT_SHORT, (uint64_t)procedure))) {
         leave((uint64_t)procedure);
+        return;
+    }
+    if (unlikely(here.slots != slots))
+        s = find(here.table, (uint64_t)procedure);
+    s->open--;
 }

@@ -19,6 +19,8 @@
 #ifndef IPS_AGENT_STREAM_H
 #define IPS_AGENT_STREAM_H
 
+#include <stdatomic.h>
+
 #include "agent/core.h"
 
 #define IPS_IE __attribute__((tls_model("initial-exec"), visibility("hidden")))
@@ -36,6 +38,14 @@ struct ips_segment_map { /* a segment as mapped here; base 0 = none */
     uint64_t used_end; /* of a closed one: where its records end at most */
 };
 
+/* Closed segments before `prev`, oldest first: used again once DRAINED. None is
+ * kept while more than half of the run's quota is in use. */
+#define IPS_KEPT_MAX 7u
+struct ips_kept {
+    uint32_t count;
+    struct ips_segment_map map[IPS_KEPT_MAX];
+};
+
 struct ips_stream {
     uint64_t cur;
     uint64_t lo;    /* address of the first record place, 0 = no segment */
@@ -44,6 +54,7 @@ struct ips_stream {
     struct ips_segment_map seg;
     struct ips_segment_map prev; /* closed, kept to be used again; with a ring
                                     one of its segments */
+    struct ips_kept *kept;       /* those before it, of a fast writer */
     struct ips_ring *ring;       /* --on-full=ring (core_ring.c) */
     uint64_t stamp;              /* when the stream began */
     uint64_t retry_at;           /* no attempt to make room before, 0 = now */
@@ -105,12 +116,22 @@ extern struct ips_core ips_core __attribute__((visibility("hidden")));
 extern __thread uint32_t ips_recs_open IPS_IE;
 extern __thread struct ips_stream ips_thread_stream IPS_IE;
 
+/* What `alive` says of an image that lives; with the latter every record takes
+ * the slow way. */
+#define IPS_ALIVE 1u
+#define IPS_ALIVE_AND_BURNS 2u
+#define IPS_ALIVE_STOPPED 3u
+
 /* Maps control and learns the process; no stream is begun. */
 bool ips_core_attach(void);
 
 /* ips_rec_begin for any stream. */
 void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
                        size_t bytes, uint64_t stamp);
+/* The same where [at, at + bytes) was taken and is not as it should be. */
+void *ips_stream_begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
+                            enum ips_rec_type type, uint64_t stamp)
+    __attribute__((cold));
 /* Adds flags (IPS_REC_F_NS) to a record that is not published yet. */
 static inline void ips_rec_add_flags(void *rec, uint32_t flags)
 {
@@ -133,6 +154,8 @@ bool ips_quota_take(uint64_t bytes);
 void ips_quota_give(uint64_t bytes);
 /* The pid namespace of this process, 0 unknown. */
 uint64_t ips_pidns(void);
+/* Is less than half of it in use? */
+bool ips_quota_ample(void);
 /* --on-full=block: there was no room, for `cause`. Waits a moment with the
  * signals of before (*signals) and returns with all blocked again. false: it
  * does not wait, or no longer. Handlers may have recorded meanwhile. */
@@ -149,7 +172,7 @@ uint64_t ips_quiet_cpu_after(uint64_t cpu);
 int ips_segment_grow(struct ips_stream *s, uint64_t need_end);
 /* Gives a RESERVED head to every place in [tail, upto) that has none. */
 void ips_mend(struct ips_stream *s, uint64_t upto);
-/* Goes on in the predecessor if DRAINED, else in a new file. */
+/* Goes on in an earlier segment if one is DRAINED, else in a new file. */
 int ips_segment_next(struct ips_stream *s);
 /* Closes the current segment, to go on in it once the slave has drained it:
  * there is no room for another. false: a frame below us still writes to it. */
@@ -162,6 +185,10 @@ void ips_segment_close(struct ips_stream *s);
 /* Does a frame below us on the stack still write to it? */
 bool ips_segment_in_use(const struct ips_segment_map *m);
 void ips_segment_drop(struct ips_segment_map *m);
+/* Is [at, at + bytes) a place in a closed segment that is still mapped? */
+bool ips_segment_kept(const struct ips_stream *s, uint64_t at, uint64_t bytes);
+/* In a fork child: the parent's are not ours. */
+void ips_segment_forget_kept(struct ips_stream *s);
 static inline struct ips_segment_header *
 ips_segment_head(const struct ips_segment_map *m)
 {

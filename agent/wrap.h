@@ -43,6 +43,7 @@
 #include "agent/core.h"
 #include "agent/cpu.h"
 #include "agent/exec_target.h"
+#include "agent/fast.h"
 #include "agent/fd_table.h"
 #include "agent/stream.h"
 #include "common/types.h"
@@ -57,9 +58,6 @@
 #endif
 #define IPS_SITE ((uint64_t)(uintptr_t)__builtin_return_address(0))
 #define IPS_TLS __thread __attribute__((tls_model("initial-exec")))
-
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* --- the real functions (wrap_find.c) ------------------------------------ */
 
@@ -321,9 +319,18 @@ bool ips_spin_failed(const struct ips_moment *call,
                      uint64_t site);
 void ips_spin_recorded(void);
 /* The attempt of `call` got something: to be called before its record. */
-void ips_spin_ended(const struct ips_moment *call);
+extern IPS_TLS uint32_t ips_spin_count IPS_HIDDEN; /* 0 = no run */
+void ips_spin_ended_slow(const struct ips_moment *call);
+static inline void ips_spin_ended(const struct ips_moment *call)
+{
+    if (unlikely(ips_spin_count))
+        ips_spin_ended_slow(call);
+}
 /* Something else was recorded. */
-void ips_spin_over(void);
+static inline void ips_spin_over(void)
+{
+    ips_spin_count = 0;
+}
 
 /* wrap_file.c: the two ends of a call on a file; `exact` reads the thread's
  * clocks now. */

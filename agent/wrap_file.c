@@ -267,14 +267,15 @@ static int locked(enum ips_sync kind, int fd, uint64_t start, bool waits,
     return r;
 }
 
-static int unlocked(enum ips_sync kind, int fd, uint64_t start,
+/* all: of a file's parts none stays locked, so the close lets go of nothing. */
+static int unlocked(enum ips_sync kind, int fd, uint64_t start, bool all,
                     struct ips_moment call, int r, uint64_t site)
 {
     struct ips_thing thing;
     int saved = errno;
     if (r == 0 && lock_name(fd, start, &thing))
         ips_sync_released(kind, &thing, call, 1, site);
-    if (r == 0 && kind == IPS_SYNC_FLOCK) /* of a file's parts, some may stay */
+    if (r == 0 && all)
         lock_held(kind, fd, false);
     errno = saved;
     return r;
@@ -287,7 +288,7 @@ IPS_EXPORT int flock(int fd, int operation)
     struct ips_moment call = ips_at_call();
     int r = REAL(flock)(fd, operation);
     if ((operation & ~LOCK_NB) == LOCK_UN)
-        return unlocked(IPS_SYNC_FLOCK, fd, 0, call, r, IPS_SITE);
+        return unlocked(IPS_SYNC_FLOCK, fd, 0, true, call, r, IPS_SITE);
     return locked(IPS_SYNC_FLOCK, fd, 0, !(operation & LOCK_NB), call, r,
                   IPS_SITE);
 }
@@ -321,7 +322,8 @@ int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
     uint64_t start = lock_start(fd, &lock);
     errno = saved;
     if (lock.l_type == F_UNLCK)
-        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start, call, r, site);
+        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start,
+                        start == 0 && lock.l_len == 0, call, r, site);
     return locked(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r, site);
 }
 
@@ -335,7 +337,8 @@ IPS_EXPORT int lockf(int fd, int command, off_t n)
     int r = REAL(lockf)(fd, command, n);
     uint64_t start = lock_start(fd, &lock);
     if (command == F_ULOCK)
-        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start, call, r, IPS_SITE);
+        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start, start == 0 && n == 0,
+                        call, r, IPS_SITE);
     return locked(IPS_SYNC_RECORD_LOCK, fd, start, command == F_LOCK, call, r,
                   IPS_SITE);
 }

@@ -14,7 +14,7 @@ put_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
 {
     ips_spin_over();
     struct ips_rec_io *rec =
-        (struct ips_rec_io *)ips_rec_begin_at(type, sizeof(*rec), call->t);
+        (struct ips_rec_io *)ips_rec_begin_inline(type, sizeof(*rec), call->t);
     if (!rec)
         return;
     rec->h.a = chan;
@@ -26,7 +26,7 @@ put_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
     rec->op = (uint16_t)op;
     rec->err = (uint16_t)err;
     rec->ready = ready;
-    ips_rec_publish(rec);
+    ips_rec_publish_inline(rec);
     ips_module_note(site);
     ips_stack_note(call->t, ret->t, site);
 }

@@ -133,11 +133,22 @@ static void note_eintr(const ucontext_t *uc)
 /* --- a sample ---------------------------------------------------------------
  */
 
+/* A thread that is using up its stack may have moved sp to where no page can
+ * be, and not have touched it yet; the fault is to be its own. Nothing is
+ * changed by a `how` that is none: EFAULT where it cannot be read. */
+static bool readable(uint64_t at)
+{
+    return ips_sys6(SYS_rt_sigprocmask, -1, (long)(at & ~(uint64_t)7), 0, 8, 0,
+                    0) != -EFAULT;
+}
+
 /* Which stack sp is on. */
 static void set_bounds(struct ips_unwind *u, const stack_t *alternate)
 {
     uint64_t sp = u->reg[IPS_REG_SP];
     if (sp >= sampling.low && sp < sampling.end) {
+        if (!readable(sp))
+            return;
         u->low = sp;
         u->end = sampling.end;
         return;

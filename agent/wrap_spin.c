@@ -26,13 +26,13 @@ static IPS_TLS struct {
     uint64_t last_cpu; /* at the last one's return */
     int64_t saved;     /* CPU that gaps may take beyond GAP_NS */
     uint64_t site;
-    uint32_t count; /* 0 = no run */
     uint32_t chan;
 } spin;
+IPS_TLS uint32_t ips_spin_count IPS_HIDDEN;
 
 static bool goes_on(const struct ips_moment *call)
 {
-    if (!spin.count)
+    if (!ips_spin_count)
         return false;
     spin.saved += GAP_NS - (int64_t)ips_sub_sat(call->cpu, spin.last_cpu);
     if (spin.saved > SAVED_NS)
@@ -43,7 +43,7 @@ static bool goes_on(const struct ips_moment *call)
 /* The first attempt's own record ends what was before, not itself. */
 void ips_spin_recorded(void)
 {
-    spin.count = 1;
+    ips_spin_count = 1;
 }
 
 bool ips_spin_failed(const struct ips_moment *call,
@@ -55,24 +55,19 @@ bool ips_spin_failed(const struct ips_moment *call,
         spin.cpu = call->cpu;
         spin.chan = chan;
         spin.site = site;
-        spin.count = 0;
+        ips_spin_count = 0;
         spin.saved = 0;
     }
-    spin.count++;
+    ips_spin_count++;
     spin.last_cpu = ret->cpu;
     return more;
 }
 
-void ips_spin_over(void)
+void ips_spin_ended_slow(const struct ips_moment *call)
 {
-    spin.count = 0;
-}
-
-void ips_spin_ended(const struct ips_moment *call)
-{
-    uint32_t count = spin.count;
+    uint32_t count = ips_spin_count;
     bool in_a_row = goes_on(call);
-    spin.count = 0;
+    ips_spin_count = 0;
     if (!in_a_row || count < LEAST)
         return;
     const struct ips_moment first = {.t = spin.t, .cpu = spin.cpu};

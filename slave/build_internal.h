@@ -32,6 +32,7 @@
 #include "common/types.h"
 #include "slave/build.h"
 #include "slave/channel.h"
+#include "slave/proc_line.h"
 
 #define B_BLOCKED_NS 2000u
 
@@ -70,12 +71,14 @@ struct b_walk {
     const struct ips_stream_in *in;
     uint32_t chunk;
     size_t at;
+    struct slave_proc_line line;
 };
 /* The smallest size of a record of each type, 0 for unknown types. */
 extern const uint16_t b_rec_min[256];
 
 /* The next record (NULL at the end), its type and length. What does not look
- * like a record ends its chunk. */
+ * like a record ends its chunk. Short entries and exits come as long ones,
+ * which stay until the next call. */
 static inline const uint8_t *b_next(struct b_walk *w, uint32_t *type,
                                     uint32_t *len)
 {
@@ -91,6 +94,10 @@ static inline const uint8_t *b_next(struct b_walk *w, uint32_t *type,
                 bytes <= c->len - w->at && bytes >= b_rec_min[*type]) {
                 w->at += bytes;
                 *len = bytes;
+                p = slave_proc_whole(&w->line, &w->in->head.clock, p, type,
+                                     len);
+                if (!p)
+                    continue;
                 return p;
             }
         }

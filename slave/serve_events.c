@@ -13,6 +13,7 @@
 #include "slave/chain_index.h"
 #include "slave/event_sites.h"
 #include "slave/event_text.h"
+#include "slave/proc_line.h"
 #include "slave/slave.h"
 
 #define PIECE_ROWS 4096u
@@ -52,6 +53,7 @@ struct events_job {
     uint32_t *image_of; /* by stream index */
     bool begun;
     uint32_t at_place, at_frame;
+    struct slave_proc_line line; /* of the stream at hand */
     size_t at_byte;
     struct event_row *rows;
     Ips__EventRow **ptrs;
@@ -520,6 +522,7 @@ static bool fill(struct events_job *j)
             j->at_place++;
             j->at_frame = 0;
             j->at_byte = 0;
+            j->line.known = false;
             continue;
         }
         const struct slave_frame *f = j->frames[p->first + j->at_frame];
@@ -533,8 +536,15 @@ static bool fill(struct events_job *j)
                 if (j->limit && j->sent >= j->limit)
                     return false;
             }
-            record_events(j, p, rec);
-            j->at_byte += (size_t)(rec->word >> 8 & 0xffu) * 8;
+            uint32_t type = ips_rec_type(rec),
+                     len = (rec->word >> 8 & 0xffu) * 8;
+            j->at_byte += len;
+            const uint8_t *whole = slave_proc_whole(
+                &j->line, &j->graph->snap->streams[p->stream].head.clock,
+                (const uint8_t *)rec, &type, &len);
+            if (whole)
+                record_events(j, p,
+                              (const struct ips_rec_head *)(const void *)whole);
         }
         j->at_frame++;
         j->at_byte = 0;

@@ -4,7 +4,8 @@
  * it bare and under ipsrun in turn (tests/bench/run calls) - the difference is
  * the agent's. `event`: a mark through the API, where the preload library is
  * there to take it. `pingpong`: two processes on one core send 64 bytes of TCP
- * to and fro, so that every receive blocks; ns per round trip.
+ * to and fro, so that every receive blocks; ns and both's CPU ns per round
+ * trip.
  *
  * Usage: bench_calls socketpair|pipe|tcp|event|pingpong ROUNDS
  */
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -91,6 +93,15 @@ static int echo(int in, int out, uint64_t rounds, int begins)
     return 0;
 }
 
+static uint64_t cpu_ns(int who)
+{
+    struct rusage used;
+    getrusage(who, &used);
+    return (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) *
+               1000000000u +
+           (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1000u;
+}
+
 static int pingpong(uint64_t rounds)
 {
     int fd[2], one = 1;
@@ -105,13 +116,15 @@ static int pingpong(uint64_t rounds)
     pid_t pid = fork();
     if (pid == 0)
         _exit(echo(fd[1], fd[1], rounds + 1, 0));
-    uint64_t start;
     int rc = echo(fd[0], fd[0], 1, 1);
-    start = now_ns();
+    uint64_t start = now_ns(), cpu = cpu_ns(RUSAGE_SELF);
     rc |= echo(fd[0], fd[0], rounds, 1);
     uint64_t took = now_ns() - start;
+    cpu = cpu_ns(RUSAGE_SELF) - cpu;
     waitpid(pid, NULL, 0);
-    printf("round_ns %.1f\n", (double)took / (double)rounds);
+    cpu += cpu_ns(RUSAGE_CHILDREN); /* the other's beginning, too */
+    printf("round_ns %.1f cpu_ns %.1f\n", (double)took / (double)rounds,
+           (double)cpu / (double)rounds);
     return rc;
 }
 

@@ -14,11 +14,13 @@ from strace_compare import View, ViewOp
 MAGIC = 0x3147455353504900
 (START, END, BLOCK, RESUME, ENTER, EXIT, SEND, RECV, RECVCALL, QUEUE, FORK,
  JOIN, EXEC, EXECFAIL, SAMPLE, COUNT, LOST, MARK, CHAN, CLOSE, DGRAM, THREADCPU,
- NAME, MODULE, STACK, ACQUIRE, RELEASE, KILL, SIGNAL, UNSEEN) = range(1, 31)
+ NAME, MODULE, STACK, ACQUIRE, RELEASE, KILL, SIGNAL, UNSEEN,
+ ENTER_SHORT, EXIT_SHORT) = range(1, 33)
 NAMES = dict(enumerate(
     "START END BLOCK RESUME ENTER EXIT SEND RECV RECVCALL QUEUE FORK JOIN EXEC "
     "EXECFAIL SAMPLE COUNT LOST MARK CHAN CLOSE DGRAM THREADCPU NAME MODULE "
-    "STACK ACQUIRE RELEASE KILL SIGNAL UNSEEN".split(),
+    "STACK ACQUIRE RELEASE KILL SIGNAL UNSEEN "
+    "ENTER_SHORT EXIT_SHORT".split(),
     1))
 RESERVED = 0xff
 LOST_CAUSES = ["pool full", "quota", "nested", "torn", "no segment",
@@ -52,7 +54,9 @@ class Segment:
         self.lost = struct.unpack_from("<8Q", self.data, 120)
 
     def records(self):
+        """ENTER_SHORT and EXIT_SHORT come as the ENTER and EXIT they are."""
         at = self.header
+        long = None
         while at + 16 <= len(self.data):
             word, a, t = struct.unpack_from("<IIQ", self.data, at)
             if word == 0:
@@ -62,10 +66,28 @@ class Segment:
                 if size < 16 or at + size > len(self.data):
                     raise Bad("%s: bad record at %d: %08x"
                               % (self.path, at, word))
-                yield Record(word & 0xff, a, t, self.data[at:at + size])
+                r = Record(word & 0xff, a, t, self.data[at:at + size])
+                if r.kind in (ENTER, EXIT):
+                    long = r
+                elif r.kind in (ENTER_SHORT, EXIT_SHORT):
+                    r = self.whole(r, long)
+                yield r
             elif size < 16:
                 raise Bad("%s: bad reservation at %d" % (self.path, at))
             at += size
+
+
+    def whole(self, r, long):
+        if long is None or r.t < long.t:
+            raise Bad("%s: a short entry or exit with no long one before it"
+                      % self.path)
+        since = r.t - long.t
+        if self.clock[0] == 1:
+            since = since * self.clock[4] >> 32
+        return Record(ENTER if r.kind == ENTER_SHORT else EXIT, 0, r.t,
+                      bytes(16) + struct.pack(
+                          "<QQ", long.cpu + since,
+                          long.procedure >> 32 << 32 | r.a))
 
 
 class Record:

@@ -218,6 +218,35 @@ static void overflow(void)
     exit(deeper(0));
 }
 
+/* Computes for a while with the stack pointer far past where the stack may
+ * grow to, as between the making of a frame and its first use; with an
+ * alternate stack signals may come. */
+static void far_stack(void)
+{
+    static char room[65536];
+    stack_t ss = {.ss_sp = room, .ss_size = sizeof(room)};
+    unsigned long down = 32ul << 20, turns = 300000000; /* of 8 MiB */
+    sigaltstack(&ss, NULL);
+#if defined(__x86_64__)
+    __asm__ volatile("subq %1, %%rsp\n"
+                     "1: decq %0\n"
+                     "jnz 1b\n"
+                     "addq %1, %%rsp"
+                     : "+r"(turns)
+                     : "r"(down)
+                     : "cc");
+#elif defined(__aarch64__)
+    __asm__ volatile("sub sp, sp, %1\n"
+                     "1: subs %0, %0, #1\n"
+                     "b.ne 1b\n"
+                     "add sp, sp, %1"
+                     : "+r"(turns)
+                     : "r"(down)
+                     : "cc");
+#endif
+    exit(turns != 0);
+}
+
 /* --- threads and forks -----------------------------------------------------
  */
 
@@ -491,6 +520,8 @@ int main(int argc, char **argv)
         exit_in_handler();
     else if (!strcmp(what, "overflow"))
         overflow();
+    else if (!strcmp(what, "far-stack"))
+        far_stack();
     else if (!strcmp(what, "fork-threads"))
         fork_threads();
     else if (!strcmp(what, "thread-exit"))

@@ -203,6 +203,7 @@ static int w_sem_timedwait(int ms)
     int e = of(sem_timedwait(&sem, &ts));
     return e == ETIMEDOUT ? 0 : e;
 }
+#if defined(SYS_poll) && defined(SYS_epoll_wait) /* not on aarch64 */
 static int w_syscall_poll(int ms)
 {
     struct pollfd p = {pipe_fd[0], POLLIN, 0};
@@ -213,6 +214,7 @@ static int w_syscall_epoll(int ms)
     struct epoll_event e;
     return of((int)syscall(SYS_epoll_wait, epoll_fd, &e, 1, ms));
 }
+#endif
 static int w_syscall_nanosleep(int ms)
 {
     struct timespec ts = in_ms(ms);
@@ -238,8 +240,10 @@ static const struct {
     {"sigtimedwait", w_sigtimedwait},
     {"semtimedop", w_semtimedop},
     {"sem_timedwait", w_sem_timedwait},
+#if defined(SYS_poll) && defined(SYS_epoll_wait)
     {"syscall poll", w_syscall_poll},
     {"syscall epoll_wait", w_syscall_epoll},
+#endif
     {"syscall nanosleep", w_syscall_nanosleep},
 };
 #define WAITS (sizeof(waits) / sizeof(waits[0]))

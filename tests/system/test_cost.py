@@ -58,6 +58,56 @@ def test_dearer_probes(cluster):
         assert top["object"].endswith(".%d" % pid), top
 
 
+# Three processes in a ring that work one after the other, unequally.
+RING = """
+import os, socket
+links = [socket.socketpair() for _ in range(3)]
+def turns(mine, work):
+    for _ in range(300):
+        links[mine][1].recv(8)
+        sum(range(work))
+        links[(mine + 1) % 3][0].send(b"the turn")
+    os._exit(0)
+children = []
+for place, work in ((1, 60000), (2, 20000)):
+    children.append(os.fork())
+    if children[-1] == 0:
+        turns(place, work)
+for _ in range(300):
+    links[1][0].send(b"the turn")
+    sum(range(2000))
+    links[0][1].recv(8)
+print(*children, os.getpid())
+"""
+
+
+def test_doubled_probes_keep_the_top(cluster):
+    """The same program with records twice as dear, by what the certificate says
+    of them all: the three processes of the path keep their order, and the
+    dilation that is stated doubles (widely: the CPU it is a part of varies). Would
+    catch a top that is made of probes, and a dilation that does not follow what
+    a probe costs."""
+    c = cluster()
+
+    def ranked(name, env):
+        done = c.ipsrun([sys.executable, "-c", RING], name=name, check=True,
+                        env=env)
+        c.wait_closed(name)
+        path = c.json("path", name)
+        rows = sorted(path["shares"]["processes"], key=lambda row:
+                      -row["share"])
+        assert [int(row["object"].rsplit(".", 1)[1]) for row in rows[:3]] == \
+            list(map(int, done.stdout.split())), rows
+        return path["certificate"]
+
+    plain = ranked("ring", {})
+    mean_ns = plain["overhead_ns"] // plain["events"]
+    twice = ranked("ring-twice", {"IPS_TEST_PROBE_NS": str(mean_ns)})
+    assert twice["events"] >= 1800
+    assert twice["probe_ns"] == plain["probe_ns"] + mean_ns
+    assert 1.3 < twice["dilation"] / plain["dilation"] < 3
+
+
 @pytest.mark.parametrize("how", ["fast", "exact", "clock"])
 def test_cpu_modes_agree_with_wait4(cluster, how):
     """Would catch guesses that add up, or blocked time taken for CPU time: the

@@ -103,6 +103,16 @@ def test_deps_does_nothing_when_all_is_there():
 
 
 @pytest.mark.quick
+def test_deps_has_the_peers_only_when_asked():
+    """Would catch other tracers, with a service, on the machine of somebody
+    who only wanted to build."""
+    listed = [call(ROOT / "deploy" / "deps", *words, "--list").stdout.split()
+              for words in ([], ["--bench"])]
+    assert "gcc" in listed[0] and "lttng-tools" not in listed[0]
+    assert {"lttng-tools", "uftrace", "wrk"} <= set(listed[1])
+
+
+@pytest.mark.quick
 def test_deps_tells_a_user_what_to_ask_for():
     """With a package that is not there, and no root."""
     if os.geteuid() != 0:

@@ -77,7 +77,7 @@ CASES = [  # arguments of i_guest, its status
     (["jump-alternate", "200"], 0),
     (["alternate"], 0),
     (["exit-in-handler"], 42),
-    (["overflow"], 43),
+    (["overflow"], 43), (["far-stack"], 0),
     (["fork-threads"], 0),
     (["thread-exit"], 0),
     (["abort"], -6),

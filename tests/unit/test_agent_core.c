@@ -215,7 +215,10 @@ static void test_agent_core__handlers_record_in_between(void **state)
     struct seen s = read_all(&p, true);
     assert_int_equal(s.count[0], progress[0]);
     assert_int_equal(s.count[1], progress[1]);
-    assert_int_equal(s.torn, 0);
+    /* A reservation that did not fit, and a handler before it was given back:
+     * an empty place is left, which counts as torn. An emulator delivers
+     * signals right there. */
+    assert_in_range(s.torn, 0, emulated() ? 8 : 0);
     pool_help_remove(&p);
 
     pool_help_make(&p, NULL);
@@ -401,25 +404,22 @@ static void in_step(void *arg)
     char c;
     uint64_t i = 0;
     for (int round = 0; round < 20; round++) {
-        for (int k = 0; k < 1000; k++)
+        for (int k = 0; k < fds[3]; k++)
             write_one(0, i++);
         if (write(fds[1], "w", 1) != 1 || read(fds[2], &c, 1) != 1)
             _exit(99);
     }
 }
 
-/* Would catch: a drained segment that is not used again (the pool would grow
- * for ever), stale records in it. */
-static void test_agent_core__drained_segments_are_used_again(void **state)
+static unsigned files_used(int each_round)
 {
-    (void)state;
     struct pool_dir p;
     pool_help_make(&p, NULL);
     small_segments(&p);
     int there[2], back_[2];
     assert_int_equal(pipe(there), 0);
     assert_int_equal(pipe(back_), 0);
-    int fds[3] = {-1, there[1], back_[0]};
+    int fds[] = {-1, there[1], back_[0], each_round};
     pid_t pid = fork();
     if (pid == 0) {
         record_here(&p);
@@ -436,15 +436,25 @@ static void test_agent_core__drained_segments_are_used_again(void **state)
     int status;
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
-    /* 20 * 1000 records of 64 bytes are 20 segments' worth. */
-    assert_in_range(files, 2, 4);
     struct seen s = read_all(&p, false);
-    assert_in_range(s.next[0], 20000, 20000);
+    assert_in_range(s.next[0], 20 * each_round, 20 * each_round);
     for (int i = 0; i < 2; i++) {
         close(there[i]);
         close(back_[i]);
     }
     pool_help_remove(&p);
+    return files;
+}
+
+/* Would catch: a drained segment that is not used again (the pool would grow
+ * for ever), stale records in it. */
+static void test_agent_core__drained_segments_are_used_again(void **state)
+{
+    (void)state;
+    /* 20 * 1000 records of 64 bytes are 20 segments' worth. */
+    assert_in_range(files_used(1000), 2, 4);
+    /* A slave that is five segments behind; 100 of them. */
+    assert_in_range(files_used(5000), 5, 9);
 }
 
 static void errno_kept(void *arg)

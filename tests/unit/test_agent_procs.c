@@ -2,6 +2,7 @@
  * made to do at a chosen moment. test_exact.py has the rest. */
 #include "tests/unit/core_help.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "agent/procs.c"
@@ -48,6 +49,8 @@ static void set_mode(uint32_t procedures, uint32_t ppm)
 }
 
 struct sums {
+    uint64_t shorts, headless;
+    uint64_t seg; /* its number, from 1 */
     uint64_t enters, exits, counted, turned;
 };
 
@@ -55,11 +58,16 @@ static void sum(const struct pool_segment *seg, const void *rec, size_t len,
                 void *arg)
 {
     struct sums *s = arg;
-    (void)seg;
     (void)len;
     uint32_t type = ips_rec_type(rec);
-    s->enters += type == IPS_REC_ENTER;
-    s->exits += type == IPS_REC_EXIT;
+    bool is_short = type == IPS_REC_ENTER_SHORT || type == IPS_REC_EXIT_SHORT;
+    if (is_short || type == IPS_REC_ENTER || type == IPS_REC_EXIT) {
+        s->shorts += is_short;
+        s->headless += is_short && s->seg != (uint64_t)seg->head.seq + 1;
+        s->seg = (uint64_t)seg->head.seq + 1;
+    }
+    s->enters += type == IPS_REC_ENTER || type == IPS_REC_ENTER_SHORT;
+    s->exits += type == IPS_REC_EXIT || type == IPS_REC_EXIT_SHORT;
     if (type != IPS_REC_COUNT)
         return;
     const struct ips_rec_count *c = rec;
@@ -133,6 +141,44 @@ static void test_agent_procs__budget_in_a_recursion(void **state)
     assert_int_equal(s.enters + s.counted, 1050);
 }
 
+static void nothing(int sig)
+{
+    (void)sig;
+}
+
+static void body_short(void *arg)
+{
+    (void)arg;
+    ips_procs_begin(IPS_START_IMAGE);
+    if (!ips_core.cpu_marks)
+        _exit(0); /* all of them are long */
+    signal(SIGURG, nothing);
+    for (int i = 0; i < 100000; i++)
+        call(1);
+    for (int i = 0; i < 100; i++) {
+        call(1);
+        uint64_t t = ips_proc_line.t;
+        raise(SIGURG); /* clears the mark, as a switch does */
+        call(1);
+        if (ips_proc_line.t == t)
+            _exit(1);
+    }
+}
+
+/* Would catch: a short record whose CPU time nobody can say: with no long one
+ * in its segment, or after the thread may have left its core. */
+static void test_agent_procs__short_ones_have_their_line(void **state)
+{
+    (void)state;
+    set_mode(IPS_PROCEDURES_EXACT, 1000000);
+    struct sums s = run(body_short);
+    assert_int_equal(s.headless, 0);
+    assert_int_equal(s.enters, s.exits);
+    assert_true(s.enters == 0 || s.seg > 1);
+    if (s.enters)
+        assert_in_range(s.shorts, s.enters, 2 * s.enters - 200);
+}
+
 static void body_ended(void *arg)
 {
     (void)arg;
@@ -162,6 +208,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_agent_procs__moved_below_a_hook),
         T(test_agent_procs__budget_in_a_recursion),
+        T(test_agent_procs__short_ones_have_their_line),
         T(test_agent_procs__tables_are_used_again),
 #undef T
     };

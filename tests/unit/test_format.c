@@ -237,14 +237,17 @@ static void test_format__codes_are_those_of_the_document(void **state)
         const char *name;
         unsigned code;
     } document[] = {
-        {"START", 1},    {"END", 2},        {"BLOCK", 3},    {"RESUME", 4},
-        {"ENTER", 5},    {"EXIT", 6},       {"SEND", 7},     {"RECV", 8},
-        {"RECVCALL", 9}, {"QUEUE", 10},     {"FORK", 11},    {"JOIN", 12},
-        {"EXEC", 13},    {"EXECFAIL", 14},  {"SAMPLE", 15},  {"COUNT", 16},
-        {"LOST", 17},    {"MARK", 18},      {"CHAN", 19},    {"CLOSE", 20},
-        {"DGRAM", 21},   {"THREADCPU", 22}, {"NAME", 23},    {"MODULE", 24},
-        {"STACK", 25},   {"ACQUIRE", 26},   {"RELEASE", 27}, {"KILL", 28},
-        {"SIGNAL", 29},  {"UNSEEN", 30},
+        {"START", 1},        {"END", 2},         {"BLOCK", 3},
+        {"RESUME", 4},       {"ENTER", 5},       {"EXIT", 6},
+        {"SEND", 7},         {"RECV", 8},        {"RECVCALL", 9},
+        {"QUEUE", 10},       {"FORK", 11},       {"JOIN", 12},
+        {"EXEC", 13},        {"EXECFAIL", 14},   {"SAMPLE", 15},
+        {"COUNT", 16},       {"LOST", 17},       {"MARK", 18},
+        {"CHAN", 19},        {"CLOSE", 20},      {"DGRAM", 21},
+        {"THREADCPU", 22},   {"NAME", 23},       {"MODULE", 24},
+        {"STACK", 25},       {"ACQUIRE", 26},    {"RELEASE", 27},
+        {"KILL", 28},        {"SIGNAL", 29},     {"UNSEEN", 30},
+        {"ENTER_SHORT", 31}, {"EXIT_SHORT", 32},
     };
     static const struct {
         const char *name;

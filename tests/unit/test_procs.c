@@ -298,6 +298,32 @@ static void test_procs__entries_and_exits_are_a_call_stack(void **state)
     costs_free(&k);
 }
 
+/* Catches: a short entry or exit that is not the long one it stands for: its
+ * CPU time from the wrong record, or an address with the wrong upper half; one
+ * that refers to nothing and is believed. */
+static void test_procs__short_ones_stand_for_long_ones(void **state)
+{
+    (void)state;
+    rs s;
+    struct costs k;
+    struct recorder *r = one(&s);
+    const size_t bytes = sizeof(struct ips_rec_head);
+    const uint64_t f = 0x10100, g = 0x10200, far = 0x500000000;
+    rec_put(s, IPS_REC_ENTER_SHORT, bytes, (uint32_t)g, 1005);
+    ENTER(s, 10, far);
+    proc(s, IPS_REC_ENTER, 1500, 20, f); /* slept before */
+    rec_put(s, IPS_REC_ENTER_SHORT, bytes, (uint32_t)g, 1530);
+    rec_put(s, IPS_REC_EXIT_SHORT, bytes, (uint32_t)g, 1570);
+    proc(s, IPS_REC_EXIT, 1900, 100, f); /* and again */
+    rec_end(s, IPS_END_EXIT, 2000, 100, 0);
+    costs_make(&k, r);
+    assert_int_equal(row(&k, "a+0x200")->calls, 1);
+    assert_int_equal(row(&k, "a+0x200")->self_ns, 40);
+    assert_int_equal(row(&k, "a+0x100")->self_ns, 40);
+    assert_int_equal(row(&k, "a+0x100")->total_ns, 80);
+    costs_free(&k);
+}
+
 /* Catches: calls that are not added up, a fall back to counters that is not
  * told, one told where samples were all there was. */
 static void test_procs__counters_add_calls(void **state)
@@ -448,6 +474,7 @@ int main(void)
         cmocka_unit_test(
             test_procs__threads_and_images_have_clocks_of_their_own),
         cmocka_unit_test(test_procs__entries_and_exits_are_a_call_stack),
+        cmocka_unit_test(test_procs__short_ones_stand_for_long_ones),
         cmocka_unit_test(test_procs__counters_add_calls),
         cmocka_unit_test(test_procs__modules_are_told_apart_by_time),
         cmocka_unit_test(test_procs__code_without_a_module_is_one_row),

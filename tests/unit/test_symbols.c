@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "slave/store.h"
 #include "slave/symbols.h"
+#include "tests/unit/emulated.h"
 
 static char dir[64];
 
@@ -404,6 +405,7 @@ static void test_symbols__another_file_is_not_believed(void **state)
 static void test_symbols__the_vdso_has_names(void **state)
 {
     (void)state;
+    SKIP_IF_EMULATED("vdso in the file of a process");
     struct found *f = look("[vdso]", 0x600, 4096, NULL, 0, 0);
     unsigned named = 0;
     assert_int_equal(f->rc, 0);
@@ -420,6 +422,7 @@ static void test_symbols__the_vdso_has_names(void **state)
 static void test_symbols__hostile_files_do_no_harm(void **state)
 {
     (void)state;
+    SKIP_IF_EMULATED("exec of itself");
     char path[100], debug[100];
     uint8_t *bytes;
     struct stat st;
@@ -482,6 +485,7 @@ static void test_symbols__hostile_files_do_no_harm(void **state)
 static void test_symbols__are_kept_by_build_id(void **state)
 {
     (void)state;
+    SKIP_IF_EMULATED("exec of itself");
     char path[100], db[100];
     uint64_t start, size;
     struct ips_err err = {0};

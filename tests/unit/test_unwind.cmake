@@ -1,5 +1,4 @@
-# The agent's own object, never sanitized: it reads the stack as it is.
-target_link_libraries(test_unwind PRIVATE ips_unwind)
+target_link_libraries(test_unwind PRIVATE ips_unwind_tested)
 foreach(chain "with_fp;-O2;-fno-omit-frame-pointer"
         "without_fp;-O2;-fomit-frame-pointer" "debug;-O0;-fno-omit-frame-pointer")
     list(GET chain 0 name)

@@ -1,0 +1,87 @@
+/*
+ * Reserve and publish, inline: for hooks where a call counts. What they promise
+ * stands in agent/core.h and agent/stream.h.
+ */
+#ifndef IPS_AGENT_FAST_H
+#define IPS_AGENT_FAST_H
+
+#include "agent/stream.h"
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+static inline uint64_t ips_take(uint64_t *cur, uint64_t bytes)
+{
+#if defined(__x86_64__)
+    /* One instruction: atomic against this thread's signal handlers, which is
+     * all that is needed; no lock prefix. */
+    __asm__ volatile("xaddq %0, %1"
+                     : "+r"(bytes), "+m"(*cur)
+                     :
+                     : "memory", "cc");
+    return bytes;
+#else
+    uint64_t at = __atomic_fetch_add(cur, bytes, __ATOMIC_RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+    return at;
+#endif
+}
+
+static inline void *ips_reserve(struct ips_stream *s, uint64_t at,
+                                uint64_t bytes, uint32_t type, uint64_t stamp)
+{
+    struct ips_rec_head *h = (struct ips_rec_head *)at;
+    /* The type waits in the flags until it is published; a reader that comes
+     * now can step over it by its length. */
+    atomic_store_explicit(
+        &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
+        memory_order_relaxed);
+    /* A handler that comes between must not find the tail moved and no head
+     * before it. */
+    atomic_signal_fence(memory_order_seq_cst);
+    s->tail = at + bytes;
+    h->t = stamp;
+    return h;
+}
+
+/* ips_stream_begin. */
+static inline void *ips_stream_begin_inline(struct ips_stream *s,
+                                            enum ips_rec_type type, size_t size,
+                                            uint64_t stamp)
+{
+    uint64_t bytes = ((uint64_t)size + 7) & ~(uint64_t)7;
+    if (unlikely(bytes > IPS_REC_MAX_BYTES ||
+                 bytes < sizeof(struct ips_rec_head)))
+        return NULL;
+    ips_recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = ips_take(&s->cur, bytes);
+    if (unlikely(at != s->tail || at + bytes > s->limit ||
+                 *ips_core.alive != IPS_ALIVE))
+        return ips_stream_begin_slow(s, at, bytes, type, stamp);
+    return ips_reserve(s, at, bytes, type, stamp);
+}
+
+/* ips_rec_begin_at. */
+static inline void *ips_rec_begin_inline(enum ips_rec_type type, size_t bytes,
+                                         uint64_t stamp)
+{
+    if (unlikely(ips_in_vfork || !ips_core.main_stream))
+        return NULL;
+    return ips_stream_begin_inline(&ips_thread_stream, type, bytes, stamp);
+}
+
+/* ips_rec_publish. */
+static inline void ips_rec_publish_inline(void *rec)
+{
+    struct ips_rec_head *h = rec;
+    uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
+    /* Else a fork child comes back to what its parent has published. */
+    if (likely((word & 0xffu) == IPS_REC_RESERVED)) {
+        word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
+        /* Partner: the acquire load in ips_cursor_next. */
+        atomic_store_explicit(&h->word, word, memory_order_release);
+    }
+    ips_recs_open--; /* after it: see segment_drop */
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* Entries and exits of procedures where the short form does not do; see
+ * proc_event.h. */
+#include "agent/proc_event.h"
+
+#include "agent/sys.h"
+
+__thread struct ips_proc_line ips_proc_line IPS_IE;
+
+/* A line for short records from `m` on, whose record is published. */
+static void draw(const struct ips_moment *m, uint64_t procedure, uint32_t era)
+{
+    struct ips_proc_line *line = &ips_proc_line;
+    const struct ips_cpu_slot *slot = ips_cpu_slot(m->mark);
+    line->span = 0;
+    if (!ips_core.cpu_marks || !slot || m->t - slot->t0 >= ips_core.cpu_limit)
+        return;
+    line->t = m->t;
+    line->cpu = m->cpu;
+    line->mark = m->mark;
+    line->high = (uint32_t)(procedure >> 32);
+    line->span = ips_core.cpu_limit - (m->t - slot->t0);
+    atomic_signal_fence(memory_order_seq_cst);
+    line->era = era;
+}
+
+bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
+                         struct ips_moment *m)
+{
+    *m = ips_moment_now();
+    uint32_t era = ips_cpu.era;
+    struct ips_rec_proc *rec = ips_rec_begin_inline(type, sizeof(*rec), m->t);
+    if (!rec)
+        return false;
+    rec->h.a = 0;
+    rec->cpu = m->cpu;
+    rec->procedure = procedure;
+    ips_rec_publish_inline(rec);
+    draw(m, procedure, era);
+    return true;
+}
+
+/* The place at `at` will not be used; where a handler went on behind it, it is
+ * published as a reserved type, which says nothing. */
+void ips_proc_give_back(uint64_t at)
+{
+    struct ips_stream *s = &ips_thread_stream;
+    const uint64_t bytes = sizeof(struct ips_rec_head);
+    uint64_t signals = ips_sys_block_signals();
+    if (s->cur == at + bytes) {
+        s->cur = at;
+    } else if (at >= s->lo && at + bytes <= s->limit && s->lo &&
+               *ips_core.alive) {
+        struct ips_rec_head *h = (struct ips_rec_head *)at;
+        h->a = 0;
+        h->t = ips_core_now();
+        atomic_store_explicit(&h->word,
+                              IPS_REC_RESUME | (uint32_t)(bytes / 8) << 8,
+                              memory_order_release);
+    }
+    ips_recs_open--;
+    ips_sys_restore_signals(signals);
+}

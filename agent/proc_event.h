@@ -1,0 +1,74 @@
+/*
+ * ENTER and EXIT: the long record where CPU time has to be said, else a short
+ * one of 16 bytes that refers to the last long one, its *line* (format.h).
+ *
+ * Invariants:
+ *  - a short record is written only where the line's record stands in the same
+ *    segment, before it, and the mark of then still stands (agent/cpu.h): the
+ *    thread was on its core all the time. All of it is looked at after the
+ *    record has its place, so a handler that comes before is seen, and one that
+ *    comes after it changes nothing.
+ *  - `era` of the line is stored last: a handler that draws another one in
+ *    between leaves none that counts.
+ *  - a short record is published with one store; before it there is no head,
+ *    which a handler mends as it does a reservation without one.
+ */
+#ifndef IPS_AGENT_PROC_EVENT_H
+#define IPS_AGENT_PROC_EVENT_H
+
+#include "agent/cpu.h"
+#include "agent/fast.h"
+
+struct ips_proc_line {
+    uint64_t t, cpu; /* of the long record */
+    uint64_t span;   /* stamps after t for which it may be used, 0: none */
+    uint64_t mark;
+    uint32_t high; /* of its procedure */
+    uint32_t era;
+};
+extern __thread struct ips_proc_line ips_proc_line IPS_IE;
+
+/* The long form; and for what the short one leaves undone. false: lost. */
+bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
+                         struct ips_moment *m);
+void ips_proc_give_back(uint64_t at) __attribute__((cold));
+
+/* ENTER_SHORT or EXIT_SHORT. false: it has to be a long one. */
+static inline bool ips_proc_event_short(enum ips_rec_type type,
+                                        uint64_t procedure)
+{
+#if IPS_HAVE_COUNTER
+    typedef uint64_t __attribute__((may_alias)) two_words;
+    const struct ips_proc_line *line = &ips_proc_line;
+    struct ips_stream *s = &ips_thread_stream;
+    const uint64_t bytes = sizeof(struct ips_rec_head);
+    uint64_t t = ips_counter(), since = t - line->t;
+    if (unlikely(since >= line->span || procedure >> 32 != line->high))
+        return false;
+    ips_recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = ips_take(&s->cur, bytes);
+    if (unlikely(at != s->tail || at + bytes > s->limit ||
+                 *ips_core.alive != IPS_ALIVE || line->era != ips_cpu.era ||
+                 line->mark != *ips_cpu_mark())) {
+        ips_proc_give_back(at);
+        return false;
+    }
+    struct ips_rec_head *h = (struct ips_rec_head *)at;
+    h->t = t;
+    /* Partner: the acquire load in ips_cursor_next. */
+    __atomic_store_n((two_words *)at,
+                     procedure << 32 | (bytes / 8) << 8 | (uint64_t)type,
+                     __ATOMIC_RELEASE);
+    atomic_signal_fence(memory_order_seq_cst);
+    s->tail = at + bytes;
+    ips_cpu.last = line->cpu + (since * ips_core.mult >> 32);
+    ips_recs_open--;
+    return true;
+#else
+    (void)type;
+    (void)procedure;
+    return false;
+#endif
+}
+
+#endif
