@@ -106,6 +106,8 @@ struct ips_control {
     /* Cost of each kind of probe as measured here before the start, in
      * thousandths of a ns; enum ips_probe. */
     uint64_t probe_cost_ps[8];
+    uint32_t arrivals; /* 1: QUEUE before the RECV of a datagram that waited */
+    uint32_t reserved;
 };
 enum ips_procedures {
     IPS_PROCEDURES_OFF = 0,

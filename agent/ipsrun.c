@@ -138,6 +138,7 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .on_full = o->on_full,
         .quota_bytes = o->quota_bytes,
         .cpu_mode = o->cpu_mode,
+        .arrivals = o->arrivals,
         .measure = ipsrun_measure,
     };
     int lock = -1, rc = 0;

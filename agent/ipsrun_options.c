@@ -44,6 +44,9 @@ static const char help[] =
     "  --cpu=HOW           CPU time of threads: fast (default), exact (the\n"
     "                      clock is read after every block) or clock (at\n"
     "                      every event)\n"
+    "  --arrivals          record when a datagram arrived that lay there "
+    "before it\n"
+    "                      was read (UDP; about 1 microsecond each)\n"
     "  --attach PID        not to be had: says what to do instead\n"
     "  --quiet             do not print the run's name\n"
     "  --no-daemons        start neither slave nor master\n"
@@ -64,6 +67,7 @@ enum {
     OPT_ON_FULL,
     OPT_QUOTA,
     OPT_CPU,
+    OPT_ARRIVALS,
     OPT_ATTACH,
     OPT_QUIET,
     OPT_NO_DAEMONS,
@@ -85,6 +89,7 @@ static const struct option longs[] = {
     {"on-full", required_argument, NULL, OPT_ON_FULL},
     {"quota", required_argument, NULL, OPT_QUOTA},
     {"cpu", required_argument, NULL, OPT_CPU},
+    {"arrivals", no_argument, NULL, OPT_ARRIVALS},
     {"attach", required_argument, NULL, OPT_ATTACH},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
@@ -261,6 +266,9 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         return take_quota(o, value);
     case OPT_CPU:
         return take_cpu(o, value);
+    case OPT_ARRIVALS:
+        o->arrivals = true;
+        return -1;
     case OPT_ATTACH:
         return usage("--attach %s: a process that runs already cannot be "
                      "traced: restart it under ipsrun (a service: put "

@@ -5,10 +5,11 @@
 #endif
 #include "agent/unwind.h"
 
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "agent/unwind_table.h"
 
 /* One word of the stack. */
 static bool load(const struct ips_unwind *u, uint64_t at, uint64_t *out)
@@ -44,27 +45,10 @@ static bool step_by_frame_pointer(struct ips_unwind *u)
     return true;
 }
 
-#if defined(__x86_64__) && defined(DLFO_STRUCT_HAS_EH_DBASE)
-
-/* glibc 2.35: without it, frame pointers. */
-extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+#if IPS_UNWIND_TABLES
 
 #define STEPS_MAX 512u
 #define ROWS_KEPT 3u
-
-/* What the table says of the frame of one pc. All pointers lie in [lo, hi),
- * the module's mapping. */
-struct fde {
-    const uint8_t *lo, *hi;
-    const uint8_t *cie_at, *cie_end; /* initial instructions */
-    const uint8_t *at, *end;         /* instructions */
-    uint64_t pc_begin, pc_end;
-    uint64_t code_align;
-    int64_t data_align;
-    uint8_t pointer; /* encoding */
-    bool augmented;
-    bool signal_frame;
-};
 
 enum rule {
     RULE_SAME = 0,
@@ -83,192 +67,6 @@ struct row {
     int32_t cfa;             /* offset, or expression's place from `lo` */
     int32_t value[IPS_REGS]; /* offset, register, or place from `lo` */
 };
-
-/* --- reading tables -------------------------------------------------- */
-
-struct reader {
-    const uint8_t *p, *end;
-    bool bad;
-};
-
-/* `bytes` is a constant: inlined, this is one load. */
-static inline __attribute__((always_inline)) uint64_t take(struct reader *r,
-                                                           unsigned bytes)
-{
-    uint64_t v = 0;
-    if (r->bad || (size_t)(r->end - r->p) < bytes) {
-        r->bad = true;
-        return 0;
-    }
-    memcpy(&v, r->p, bytes);
-    r->p += bytes;
-    return v;
-}
-
-static uint64_t take_uleb(struct reader *r)
-{
-    uint64_t v = 0;
-    for (unsigned shift = 0;; shift += 7) {
-        uint64_t byte = take(r, 1);
-        if (r->bad || shift > 56) {
-            r->bad = true;
-            return 0;
-        }
-        v |= (byte & 0x7f) << shift;
-        if (!(byte & 0x80))
-            return v;
-    }
-}
-
-static int64_t take_sleb(struct reader *r)
-{
-    uint64_t v = 0;
-    for (unsigned shift = 0;;) {
-        uint64_t byte = take(r, 1);
-        if (r->bad || shift > 56) {
-            r->bad = true;
-            return 0;
-        }
-        v |= (byte & 0x7f) << shift;
-        shift += 7;
-        if (!(byte & 0x80)) {
-            if (byte & 0x40)
-                v |= ~(uint64_t)0 << shift;
-            return (int64_t)v;
-        }
-    }
-}
-
-/* A pointer in encoding `how` (DW_EH_PE_*): absolute or relative to its own
- * place. */
-static uint64_t take_pointer(struct reader *r, uint8_t how, bool relative)
-{
-    uint64_t at = (uint64_t)(uintptr_t)r->p, v = 0;
-    switch (how & 0xf) {
-    case 0x0:
-    case 0x4:
-    case 0xc:
-        v = take(r, 8);
-        break;
-    case 0x3:
-        v = take(r, 4);
-        break;
-    case 0xb:
-        v = (uint64_t)(int64_t)(int32_t)take(r, 4);
-        break;
-    default:
-        r->bad = true;
-    }
-    if (!relative)
-        return v;
-    if ((how & 0x70) == 0x10)
-        return v + at;
-    if (how & 0x70)
-        r->bad = true;
-    return v;
-}
-
-static bool read_cie(struct fde *f, const uint8_t *at)
-{
-    struct reader r = {at, f->hi, at < f->lo || at >= f->hi};
-    uint64_t length = take(&r, 4);
-    if (r.bad || length < 4 || length > (uint64_t)(r.end - r.p))
-        return false;
-    r.end = r.p + length;
-    f->cie_end = r.end;
-    if (take(&r, 4) != 0)
-        return false;
-    uint64_t version = take(&r, 1);
-    const char *augmentation = (const char *)r.p;
-    while (!r.bad && take(&r, 1))
-        ;
-    f->code_align = take_uleb(&r);
-    f->data_align = take_sleb(&r);
-    uint64_t ra = version == 1 ? take(&r, 1) : take_uleb(&r);
-    if (r.bad || (version != 1 && version != 3) || ra != IPS_REG_PC)
-        return false;
-    f->cie_at = r.p;
-    if (*augmentation == '\0')
-        return true;
-    if (*augmentation++ != 'z')
-        return false;
-    f->augmented = true;
-    uint64_t bytes = take_uleb(&r);
-    if (r.bad || bytes > (uint64_t)(r.end - r.p))
-        return false;
-    f->cie_at = r.p + bytes;
-    for (; *augmentation; augmentation++)
-        if (*augmentation == 'R')
-            f->pointer = (uint8_t)take(&r, 1);
-        else if (*augmentation == 'P')
-            take_pointer(&r, (uint8_t)take(&r, 1), false);
-        else if (*augmentation == 'L')
-            take(&r, 1);
-        else if (*augmentation == 'S')
-            f->signal_frame = true;
-        else
-            return false;
-    return !r.bad;
-}
-
-static bool read_fde(struct fde *f, const uint8_t *at, uint64_t pc)
-{
-    struct reader r = {at, f->hi, at < f->lo || at >= f->hi};
-    uint64_t length = take(&r, 4);
-    if (r.bad || length < 8 || length > (uint64_t)(r.end - r.p))
-        return false;
-    r.end = r.p + length;
-    f->end = r.end;
-    const uint8_t *here = r.p;
-    uint64_t back = take(&r, 4);
-    if (!back || back > (uint64_t)(here - f->lo) || !read_cie(f, here - back))
-        return false;
-    f->pc_begin = take_pointer(&r, f->pointer, true);
-    f->pc_end = f->pc_begin + take_pointer(&r, f->pointer, false);
-    if (f->augmented) {
-        uint64_t bytes = take_uleb(&r);
-        if (r.bad || bytes > (uint64_t)(r.end - r.p))
-            return false;
-        r.p += bytes;
-    }
-    f->at = r.p;
-    return !r.bad && pc >= f->pc_begin && pc < f->pc_end;
-}
-
-struct entry { /* of the search table: both relative to the header */
-    int32_t pc, fde;
-};
-
-static bool find_fde(struct fde *f, uint64_t pc)
-{
-    struct dl_find_object found;
-    if (!_dl_find_object || _dl_find_object((void *)pc, &found) != 0 ||
-        !found.dlfo_eh_frame)
-        return false;
-    *f = (struct fde){.lo = found.dlfo_map_start, .hi = found.dlfo_map_end};
-    const uint8_t *header = found.dlfo_eh_frame;
-    /* Version 1; pointer sdata4 pcrel, count udata4, table sdata4 datarel:
-     * what every linker writes. */
-    static const uint8_t usual[4] = {1, 0x1b, 0x03, 0x3b};
-    if (header < f->lo || f->hi - header < 12 || memcmp(header, usual, 4) != 0)
-        return false;
-    uint32_t count;
-    memcpy(&count, header + 8, sizeof(count));
-    const struct entry *table =
-        (const struct entry *)(const void *)(header + 12);
-    if (!count || count > (size_t)(f->hi - (header + 12)) / sizeof(*table))
-        return false;
-    int64_t key = (int64_t)(pc - (uint64_t)(uintptr_t)header);
-    uint32_t low = 0, high = count; /* table[low].pc <= key, if at all */
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (table[middle].pc <= key)
-            low = middle;
-        else
-            high = middle;
-    }
-    return table[low].pc <= key && read_fde(f, header + table[low].fde, pc);
-}
 
 /* --- the rules -------------------------------------------------------- */
 
@@ -584,7 +382,7 @@ static __attribute__((noinline)) int step_by_table(struct ips_unwind *u,
     struct fde f;
     struct machine m;
     uint64_t pc = u->reg[IPS_REG_PC] - (*called ? 1 : 0), at;
-    if (!find_fde(&f, pc))
+    if (!ips_unwind_find(&f, pc))
         return 0;
     *called = !f.signal_frame;
     if (f.signal_frame)

@@ -168,6 +168,8 @@ struct ips_io {
     int fd;
     uint32_t chan;
     enum ips_fd_class klass;
+    /* Of datagrams alone: the kernel's time of arrival is another one's. */
+    bool not_last;
 };
 
 static inline void ips_io_close(const struct ips_io *io)
@@ -209,6 +211,10 @@ ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
 ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
                         const struct iovec *iov, size_t iovcnt,
                         const struct sockaddr *name, socklen_t name_len);
+
+/* wrap_arrival.c: QUEUE of the datagram of `io`, where the kernel tells.
+ * For a receive that did not block, not in the quiet mode. */
+void ips_arrival_note(const struct ips_io *io);
 
 #define IPS_IOV(buffer, length)                                                \
     &(const struct iovec){(void *)(uintptr_t)(buffer), (length)}, 1
@@ -309,7 +315,6 @@ uint64_t ips_reap_end(struct ips_reap since);
 uint64_t ips_rusage_cpu(const struct rusage *ru);
 
 /* wrap_thread.c */
-void ips_thread_init(void);
 void ips_thread_here(void);                /* notes the calling thread's tid */
 uint32_t ips_thread_tid(pthread_t thread); /* 0 = not known */
 

@@ -115,11 +115,14 @@ IPS_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
 static void received_many(const struct ips_io *io, struct mmsghdr *v,
                           const socklen_t *room, int r)
 {
+    struct ips_io each = *io;
     for (int i = 0; i < r; i++) {
         struct msghdr *m = &v[i].msg_hdr;
+        each.not_last = i + 1 < r;
         bool whole = m->msg_name && m->msg_namelen >= sizeof(sa_family_t) &&
                      (!room || m->msg_namelen <= room[i]);
-        ips_io_received(io, IPS_OP_DATA, v[i].msg_len, m->msg_iov, iov_count(m),
+        ips_io_received(&each, IPS_OP_DATA, v[i].msg_len, m->msg_iov,
+                        iov_count(m),
                         whole ? (const struct sockaddr *)m->msg_name : &unknown,
                         whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
     }

@@ -82,6 +82,7 @@ bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
     if (unlikely(ips_sys_quiet) && io->klass == IPS_FD_DGRAM)
         return false;
     io->fd = fd;
+    io->not_last = false;
     io->chan = ips_fd_chan(word);
     io->site = site;
     ips_call_open(io);
@@ -186,7 +187,11 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
     if (result == 0 && asked_for_nothing(iov, iovcnt))
         return result;
     if (result >= 0)
-        ips_spin_ended(&io->call); /* before DGRAM */
+        ips_spin_ended(&io->call); /* before QUEUE and DGRAM */
+    if (io->klass == IPS_FD_DGRAM && result >= 0 && !io->not_last &&
+        unlikely(ips_core_control()->arrivals) && !ips_sys_quiet &&
+        !ips_was_blocked(&io->call, &ret))
+        ips_arrival_note(io);
     if (result >= 0 && io->klass == IPS_FD_DGRAM)
         ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
                        (uint64_t)result, name, name_len);

@@ -273,7 +273,7 @@ IPS_EXPORT int usleep(useconds_t us)
 
 IPS_EXPORT int nanosleep(const struct timespec *ts, struct timespec *left)
 {
-    struct timespec own, room;
+    struct timespec own = {0, 0}, room;
     left = left ? left : &own;
     WAIT(int, IPS_OP_SLEEP, REAL(nanosleep)(ts, left), 0, LEFT_REST);
 }
@@ -298,7 +298,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
 IPS_EXPORT int clock_nanosleep(clockid_t clock, int flags,
                                const struct timespec *ts, struct timespec *left)
 {
-    struct timespec own, room;
+    struct timespec own = {0, 0}, room;
     left = left ? left : &own;
     WAIT_NUMBER(IPS_OP_SLEEP, REAL(clock_nanosleep)(clock, flags, ts, left), r,
                 if (!(flags & TIMER_ABSTIME)) LEFT_REST);
@@ -306,7 +306,7 @@ IPS_EXPORT int clock_nanosleep(clockid_t clock, int flags,
 
 IPS_EXPORT int thrd_sleep(const struct timespec *ts, struct timespec *left)
 {
-    struct timespec own, room;
+    struct timespec own = {0, 0}, room;
     left = left ? left : &own;
     WAIT_NUMBER(IPS_OP_SLEEP, REAL(thrd_sleep)(ts, left), r == -1 ? EINTR : 0,
                 LEFT_REST);
@@ -352,7 +352,7 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
 
 IPS_EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 {
-    siginfo_t own;
+    siginfo_t own = {0};
     if (!ips_wrap_on())
         return REAL(sigwaitinfo)(set, info);
     info = info ? info : &own;
@@ -365,7 +365,7 @@ IPS_EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
                             const struct timespec *ts)
 {
-    siginfo_t own;
+    siginfo_t own = {0};
     const struct timespec *asked = ts;
     struct timespec room;
     if (!ips_wrap_on())

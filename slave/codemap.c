@@ -320,8 +320,11 @@ static const struct code_span *own_span(const struct ips_codemap *m,
                                         uint64_t address, uint64_t t_ns,
                                         const struct code_span **later)
 {
-    const struct code_span *spans = m->spans + im->first_span, *best = NULL;
+    const struct code_span *spans = m->spans, *best = NULL;
     uint32_t low = 0, high = im->span_count;
+    if (!spans) /* no image has any */
+        return NULL;
+    spans += im->first_span;
     while (low < high) { /* the first that starts beyond the address */
         uint32_t mid = low + (high - low) / 2;
         if (spans[mid].start <= address)

@@ -61,6 +61,7 @@ struct events_job {
     struct slave_sites sites;
     struct event_row *last; /* of the record before, NULL: not shown */
     uint64_t last_t;        /* its stamp */
+    uint64_t arrived_ns;    /* of the next receive's datagram, 0 unknown */
     Ips__EventsAnswer answer;
 };
 
@@ -326,6 +327,12 @@ static void io_row(struct events_job *j, const struct stream_place *p,
                      : "");
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
+    if (second && j->arrived_ns) {
+        size_t n = strlen(r->detail);
+        snprintf(r->detail + n, sizeof(r->detail) - n, ", unread %llu ns",
+                 (unsigned long long)ips_sub_sat(stamp_ns(h, &io->h, io->h.t),
+                                                 j->arrived_ns));
+    }
     uint32_t kind = ips_rec_type(&io->h);
     bool end = second || kind == IPS_REC_SEND || kind == IPS_REC_RECVCALL;
     note_site(j, r, p, io->site, t_ns,
@@ -452,6 +459,11 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         break;
     case IPS_REC_RECV:
         interval(j, p, h, AS(ips_rec_io), "receive-call", "receive");
+        j->arrived_ns = 0;
+        break;
+    case IPS_REC_QUEUE:
+        plain(j, p, "queue", t, 0, rec->a, "");
+        j->arrived_ns = t;
         break;
     case IPS_REC_RECVCALL:
         interval(j, p, h, AS(ips_rec_io), "receive-call", NULL);

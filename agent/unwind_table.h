@@ -1,0 +1,121 @@
+/*
+ * Unwind tables as they lie in a module (agent/unwind.h): from a pc to its FDE.
+ * For unwind.c alone. Every pointer is held against the module's mapping, and a
+ * reader that came to its end is `bad` and gives zeros.
+ */
+#ifndef IPS_AGENT_UNWIND_TABLE_H
+#define IPS_AGENT_UNWIND_TABLE_H
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(DLFO_STRUCT_HAS_EH_DBASE)
+#define IPS_UNWIND_TABLES 1
+#else
+#define IPS_UNWIND_TABLES 0
+#endif
+
+/* What the table says of the frame of one pc. All pointers lie in [lo, hi),
+ * the module's mapping. */
+struct fde {
+    const uint8_t *lo, *hi;
+    const uint8_t *cie_at, *cie_end; /* initial instructions */
+    const uint8_t *at, *end;         /* instructions */
+    uint64_t pc_begin, pc_end;
+    uint64_t code_align;
+    int64_t data_align;
+    uint8_t pointer; /* encoding */
+    bool augmented;
+    bool signal_frame;
+};
+
+struct reader {
+    const uint8_t *p, *end;
+    bool bad;
+};
+
+/* `bytes` is a constant: inlined, this is one load. */
+static inline __attribute__((always_inline)) uint64_t take(struct reader *r,
+                                                           unsigned bytes)
+{
+    uint64_t v = 0;
+    if (r->bad || (size_t)(r->end - r->p) < bytes) {
+        r->bad = true;
+        return 0;
+    }
+    memcpy(&v, r->p, bytes);
+    r->p += bytes;
+    return v;
+}
+
+static inline uint64_t take_uleb(struct reader *r)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0;; shift += 7) {
+        uint64_t byte = take(r, 1);
+        if (r->bad || shift > 56) {
+            r->bad = true;
+            return 0;
+        }
+        v |= (byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return v;
+    }
+}
+
+static inline int64_t take_sleb(struct reader *r)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0;;) {
+        uint64_t byte = take(r, 1);
+        if (r->bad || shift > 56) {
+            r->bad = true;
+            return 0;
+        }
+        v |= (byte & 0x7f) << shift;
+        shift += 7;
+        if (!(byte & 0x80)) {
+            if (byte & 0x40)
+                v |= ~(uint64_t)0 << shift;
+            return (int64_t)v;
+        }
+    }
+}
+
+/* A pointer in encoding `how` (DW_EH_PE_*): absolute or relative to its own
+ * place. */
+static inline uint64_t take_pointer(struct reader *r, uint8_t how,
+                                    bool relative)
+{
+    uint64_t at = (uint64_t)(uintptr_t)r->p, v = 0;
+    switch (how & 0xf) {
+    case 0x0:
+    case 0x4:
+    case 0xc:
+        v = take(r, 8);
+        break;
+    case 0x3:
+        v = take(r, 4);
+        break;
+    case 0xb:
+        v = (uint64_t)(int64_t)(int32_t)take(r, 4);
+        break;
+    default:
+        r->bad = true;
+    }
+    if (!relative)
+        return v;
+    if ((how & 0x70) == 0x10)
+        return v + at;
+    if (how & 0x70)
+        r->bad = true;
+    return v;
+}
+
+/* The FDE of `pc`; false where there is none, or it is not understood. */
+bool ips_unwind_find(struct fde *f, uint64_t pc);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * QUEUE: when the kernel had the datagram that was just received (--arrivals).
+ *
+ * The socket keeps the arrival of the last datagram that was taken from it, in
+ * CLOCK_REALTIME; the first time somebody asks (SIOCGSTAMPNS) it begins to, so
+ * the first datagram of a socket has no QUEUE. Where the program has time
+ * stamps of its own (SO_TIMESTAMP) the socket keeps none, and there is none.
+ *
+ * The clock is read next to the stamp's, so a step of CLOCK_REALTIME between
+ * the arrival and now makes the result wrong by that step: what would lie after
+ * the call, before the run or more than 10 s back is dropped.
+ */
+#include "agent/wrap.h"
+
+#include <linux/sockios.h>
+
+#include "agent/sys.h"
+
+#define ARRIVAL_MAX_NS 10000000000u
+
+static uint64_t stamp_ns(const struct ips_clock *c, uint64_t stamp)
+{
+    if (c->kind == IPS_CLOCK_RAW)
+        return stamp;
+    uint64_t since = stamp - c->counter0;
+    return (int64_t)since >= 0
+               ? c->raw0_ns + ips_mul_q32(since, c->mult_q32)
+               : c->raw0_ns - ips_mul_q32(0 - since, c->mult_q32);
+}
+
+/* Of the last datagram taken from `fd`; 0 = not known. */
+static uint64_t real_arrival(int fd)
+{
+    struct timespec ts = {0, 0};
+    if (ips_sys3(SYS_ioctl, fd, SIOCGSTAMPNS, (long)&ts) < 0 || ts.tv_sec <= 0)
+        return 0;
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void ips_arrival_note(const struct ips_io *io)
+{
+    const struct ips_control *c = ips_core_control();
+    uint64_t arrival = real_arrival(io->fd);
+    if (!arrival || ips_in_vfork)
+        return;
+    uint64_t real = ips_sys_clock(CLOCK_REALTIME);
+    uint64_t now = stamp_ns(&c->clock, ips_core_now());
+    uint64_t call = stamp_ns(&c->clock, io->call.t);
+    if (arrival > real || real - arrival > ARRIVAL_MAX_NS ||
+        real - arrival > now)
+        return;
+    uint64_t t = now - (real - arrival);
+    if (t > call || t < c->created_raw_ns)
+        return;
+    struct ips_rec_head *rec =
+        (struct ips_rec_head *)ips_rec_begin(IPS_REC_QUEUE, sizeof(*rec));
+    if (!rec)
+        return;
+    ips_rec_add_flags(rec, IPS_REC_F_NS);
+    rec->a = io->chan;
+    rec->t = t; /* not the time of this record */
+    ips_rec_publish(rec);
+}
