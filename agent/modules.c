@@ -9,6 +9,7 @@
 #include <link.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "agent/core.h"
@@ -82,8 +83,13 @@ static void write_module(const struct module *m, bool gone)
     if (!n && !gone) {
         long got = ips_sys6(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe",
                             (long)own, sizeof(own) - 1, 0, 0);
+        const char *given = (const char *)getauxval(AT_EXECFN);
         n = got > 0 ? (size_t)got : 0;
         path = own;
+        if (!n && given && *given == '/') { /* no /proc: chroot */
+            path = given;
+            n = strnlen(given, sizeof(own) - 1);
+        }
     }
     struct ips_rec_module *rec = (struct ips_rec_module *)ips_rec_begin(
         IPS_REC_MODULE, sizeof(*rec) + ((n + 8) & ~(size_t)7));
@@ -169,6 +175,10 @@ static int add_at_begin(struct dl_phdr_info *info, size_t size, void *unused)
 
 void ips_modules_begin(void)
 {
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+    if (_dl_find_object)
+        return;
+#endif
     dl_iterate_phdr(add_at_begin, NULL);
 }
 

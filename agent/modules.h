@@ -1,17 +1,19 @@
 /*
  * Code mapped into the image: MODULE records.
  *
- * When an image begins, every module that is there (dl_iterate_phdr, before the
- * program's threads). Later ones are found by the addresses that matter: a pc
- * or a return address of a sample or a stack, the site of a recorded call. Each
- * is looked up in a table of pages seen, and a page that is new is asked of
- * _dl_find_object, which takes no lock and may be called in a signal handler;
- * a module that is new is written before the SAMPLE that needs it (a call's own
- * record and a STACK may precede theirs). dlopen is not wrapped: it searches
- * with the RUNPATH of its caller, which would be us; and a look after each
- * dlopen would need the loader's lock, which a fork child may find taken for
- * ever. dlclose is: what went is written with gone = 1; a module that went or
- * was replaced unseen is noticed when an address of it is seen again.
+ * Modules are found by the addresses that matter: a pc or a return address of a
+ * sample or a stack, the site of a recorded call, a procedure. Each is looked
+ * up in a table of pages seen, and a page that is new is asked of
+ * _dl_find_object (glibc 2.35), which takes no lock and may be called in a
+ * signal handler. Where there is none, all modules that are there when an image
+ * begins are written then (dl_iterate_phdr, before the program's threads): 20
+ * us that a program without a sample would pay for nothing. A module that is
+ * new is written before the SAMPLE that needs it (a call's own record and a
+ * STACK may precede theirs). dlopen is not wrapped: it searches with the
+ * RUNPATH of its caller, which would be us; and a look after each dlopen would
+ * need the loader's lock, which a fork child may find taken for ever. dlclose
+ * is: what went is written with gone = 1; a module that went or was replaced
+ * unseen is noticed when an address of it is seen again.
  *
  * Async-signal-safe but for ips_modules_begin; errno kept. The table holds 1024
  * modules; more are not written. A fork child has its parent's.

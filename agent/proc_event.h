@@ -7,7 +7,8 @@
  *    segment, before it, and the mark of then still stands (agent/cpu.h): the
  *    thread was on its core all the time. All of it is looked at after the
  *    record has its place, so a handler that comes before is seen, and one that
- *    comes after it changes nothing.
+ *    comes after it changes nothing; and the line is still the one that the
+ *    stamp was held against.
  *  - `era` of the line is stored last: a handler that draws another one in
  *    between leaves none that counts.
  *  - a short record is published with one store; before it there is no head,
@@ -39,17 +40,18 @@ static inline bool ips_proc_event_short(enum ips_rec_type type,
 {
 #if IPS_HAVE_COUNTER
     typedef uint64_t __attribute__((may_alias)) two_words;
-    const struct ips_proc_line *line = &ips_proc_line;
+    const volatile struct ips_proc_line *line = &ips_proc_line;
     struct ips_stream *s = &ips_thread_stream;
     const uint64_t bytes = sizeof(struct ips_rec_head);
-    uint64_t t = ips_counter(), since = t - line->t;
+    uint64_t from = line->t, cpu = line->cpu;
+    uint64_t t = ips_counter(), since = t - from;
     if (unlikely(since >= line->span || procedure >> 32 != line->high))
         return false;
     ips_recs_open++; /* before the xadd: see segment_drop */
     uint64_t at = ips_take(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
-                 *ips_core.alive != IPS_ALIVE || line->era != ips_cpu.era ||
-                 line->mark != *ips_cpu_mark())) {
+                 *ips_core.alive != IPS_ALIVE || line->t != from ||
+                 line->era != ips_cpu.era || line->mark != *ips_cpu_mark())) {
         ips_proc_give_back(at);
         return false;
     }
@@ -61,7 +63,7 @@ static inline bool ips_proc_event_short(enum ips_rec_type type,
                      __ATOMIC_RELEASE);
     atomic_signal_fence(memory_order_seq_cst);
     s->tail = at + bytes;
-    ips_cpu.last = line->cpu + (since * ips_core.mult >> 32);
+    ips_cpu.last = cpu + (since * ips_core.mult >> 32);
     ips_recs_open--;
     return true;
 #else

@@ -2,7 +2,8 @@
  * Inside of the agent's core: one stream = one writer's place in the pool.
  * The calling thread's stream is thread-local (agent/core.h); an API task has
  * one of its own (agent/ips.c). core_segment.c makes, grows and changes
- * segments; core_threads.c knows the threads; core.c records.
+ * segments; core_threads.c knows the threads; core_start.c begins a stream;
+ * core.c records.
  *
  * Invariants:
  *  - `cur` is an absolute address, taken with one xadd: whatever a signal
@@ -164,6 +165,13 @@ bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
 
 uint64_t ips_quiet_cpu(void);
 uint64_t ips_quiet_cpu_after(uint64_t cpu);
+
+/* --- core_start.c -------------------------------------------------------- */
+
+/* START, and NAME of an image; then the hook for streams. */
+void ips_start_write(struct ips_stream *s);
+/* A thread nobody announced begins with its first record. */
+void ips_start_defaults(struct ips_stream *s, uint64_t stamp);
 
 /* --- core_segment.c; callers have blocked all signals ------------------ */
 

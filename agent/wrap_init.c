@@ -113,7 +113,7 @@ void ips_wrap_init(void)
     ips_wrap_mult = tsc ? clock->mult_q32 : one;
     ips_wrap_blocked = IPS_BLOCKED_NS * one / ips_wrap_mult;
     ips_env_init();
-    ips_thread_init();
+    ips_thread_here();
     ips_fork_init();
     ips_stdio_init();
     (void)at_quick_exit(at_quick_exit_last); /* refused: END is missing */

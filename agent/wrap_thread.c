@@ -29,8 +29,11 @@ static _Atomic uint32_t next_start;
 static pthread_key_t end_key;
 static bool have_key;
 
+static void first_thread(void);
+
 static struct start *start_take(void)
 {
+    first_thread();
     for (unsigned i = 0; i < STARTS; i++) {
         struct start *s = &starts[atomic_fetch_add(&next_start, 1) % STARTS];
         uint32_t none = 0;
@@ -59,11 +62,15 @@ static void at_thread_end(void *round)
     ips_core_thread_end();
 }
 
-void ips_thread_init(void)
+/* The first thread is about to be made. Whoever makes it - the main thread,
+ * nearly always - may leave by pthread_exit, too. */
+static void first_thread(void)
 {
+    static _Atomic bool begun;
+    if (atomic_exchange(&begun, true))
+        return;
     have_key = pthread_key_create(&end_key, at_thread_end) == 0;
-    ips_thread_here();
-    if (have_key) /* the main thread too may leave by pthread_exit */
+    if (have_key)
         pthread_setspecific(end_key, (void *)1);
 }
 

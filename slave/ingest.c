@@ -430,8 +430,19 @@ static void add_lost(struct slave_run *run, struct slave_segment *seg,
     }
 }
 
-static void segment_done(struct slave_segment *seg)
+/* What follows has begun before this was closed, perhaps in a segment that was
+ * handed back: its writer, if fast, needs this one soon. */
+static void look_for_next(const struct slave_run *run,
+                          const struct slave_segment *seg)
 {
+    for (struct slave_segment *s = run->segments; s; s = s->next)
+        if (s->stream == seg->stream && s->state == SLAVE_SEG_DRAINED)
+            s->next_poll_ns = s->wait_ns = 0;
+}
+
+static void segment_done(const struct slave_run *run, struct slave_segment *seg)
+{
+    look_for_next(run, seg);
     slave_segment_touch(seg);
     slave_stream_touch(seg->stream);
     seg->row.done = true;
@@ -513,7 +524,7 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
         if (!seg->row.given_up && fd >= 0)
             give_up(run, seg);
         if (fd < 0 || gone || run->images == NULL)
-            segment_done(seg);
+            segment_done(run, seg);
         slave_ingest_back_off(seg, now_ns, false);
         return;
     }
@@ -525,7 +536,7 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
     }
     add_lost(run, seg, &head);
     if (finished || (seg->row.given_up && (closed || gone)))
-        segment_done(seg);
+        segment_done(run, seg);
     if (seg->row.at != at) {
         run->changed_ns = now_ns;
         seg->stream->image->last_ns = now_ns;

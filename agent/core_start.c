@@ -1,0 +1,97 @@
+/* The beginning of a stream: START, and NAME of an image. */
+#include <string.h>
+
+#include "agent/fast.h"
+#include "agent/sys.h"
+
+char **ips_core_arguments;
+
+/* As /proc/self/cmdline has it, cut; 0: not known. */
+static long arguments(char *out, size_t size)
+{
+    size_t at = 0;
+    for (char **arg = ips_core_arguments; arg && *arg && at < size; arg++) {
+        size_t n = strnlen(*arg, size - at - 1) + 1;
+        memcpy(out + at, *arg, n - 1);
+        out[at + n - 1] = '\0';
+        at += n;
+    }
+    return (long)at;
+}
+
+static long command_line(char *out, size_t size)
+{
+    long n = arguments(out, size);
+    if (n)
+        return n;
+    int fd = ips_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
+    n = fd < 0 ? 0 : ips_sys_read(fd, out, size);
+    if (fd >= 0)
+        ips_sys_close(fd);
+    return n;
+}
+
+/* The command line, blanks between the arguments. */
+static void write_name(struct ips_stream *s, uint64_t stamp)
+{
+    char line[512];
+    long n = command_line(line, sizeof(line) - 1);
+    while (n > 0 && line[n - 1] == '\0')
+        n--;
+    if (n <= 0)
+        return;
+    for (long i = 0; i < n; i++)
+        if (line[i] == '\0')
+            line[i] = ' ';
+    struct ips_rec_text *rec =
+        ips_stream_begin(s, IPS_REC_NAME, sizeof(*rec) + (size_t)n + 1, stamp);
+    if (!rec)
+        return;
+    rec->h.a = (uint32_t)n;
+    rec->cpu = s->start_cpu;
+    memcpy(rec->text, line, (size_t)n);
+    rec->text[n] = '\0';
+    ips_rec_publish(rec);
+}
+
+void ips_start_write(struct ips_stream *s)
+{
+    s->state = IPS_STREAM_BEGUN;
+    struct ips_rec_start *rec =
+        ips_stream_begin(s, IPS_REC_START, sizeof(*rec), s->start_t);
+    if (!rec)
+        return;
+    rec->h.a = s->start_kind;
+    rec->cpu = s->start_cpu;
+    rec->fork_seq = s->fork_seq;
+    rec->ppid = s->ppid;
+    rec->ptid = s->ptid;
+    rec->parent_image = s->parent_image;
+    if (s->start_flags)
+        ips_rec_add_flags(rec, s->start_flags);
+    ips_rec_publish(rec);
+    /* ROOT: ipsrun names the command it is about to become. */
+    if (s->start_kind == IPS_START_IMAGE)
+        write_name(s, s->start_t);
+    if (ips_core.begun && s == &ips_thread_stream)
+        ips_core.begun((enum ips_start_kind)s->start_kind);
+}
+
+/* A thread nobody announced begins with its first record. */
+void ips_start_defaults(struct ips_stream *s, uint64_t stamp)
+{
+    if (s != &ips_thread_stream)
+        return; /* a task, or a thread we speak for: set up already */
+    s->generation = ips_core.generation;
+    s->tid = ips_sys_gettid();
+    if (s->start_kind == 0) {
+        s->start_kind = IPS_START_THREAD;
+        s->parent_image = ips_core.image_stamp;
+        s->start_cpu = ips_core_cpu();
+    }
+    if (!s->stamp)
+        s->stamp = stamp;
+    if (!s->start_t)
+        s->start_t = s->stamp;
+    ips_threads_add(s->tid);
+}

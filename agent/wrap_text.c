@@ -1,0 +1,106 @@
+/*
+ * The few functions on bytes and texts that we call, our own: those of the C
+ * library are bound by the loader at their first call, 1 to 2 us each and every
+ * start, and may be replaced by the program's. Hidden, so that only this
+ * library has them. The texts are short; nothing here is on the path of a
+ * record that has no text.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#define HIDDEN __attribute__((visibility("hidden")))
+/* Keeps the compiler from making a loop a call of the function it is in. */
+#define AS_WRITTEN() __asm__ volatile("")
+
+HIDDEN void *memcpy(void *restrict to, const void *restrict from, size_t n)
+{
+#if defined(__x86_64__)
+    void *at = to;
+    __asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(n) : : "memory");
+#else
+    unsigned char *out = to;
+    const unsigned char *in = from;
+    for (; n; n--) {
+        *out++ = *in++;
+        AS_WRITTEN();
+    }
+#endif
+    return to;
+}
+
+HIDDEN void *memset(void *to, int value, size_t n)
+{
+#if defined(__x86_64__)
+    void *at = to;
+    __asm__ volatile("rep stosb" : "+D"(at), "+c"(n) : "a"(value) : "memory");
+#else
+    for (unsigned char *out = to; n; n--) {
+        *out++ = (unsigned char)value;
+        AS_WRITTEN();
+    }
+#endif
+    return to;
+}
+
+HIDDEN int memcmp(const void *a, const void *b, size_t n)
+{
+    const unsigned char *x = a, *y = b;
+    for (; n; n--, x++, y++) {
+        if (*x != *y)
+            return *x - *y;
+        AS_WRITTEN();
+    }
+    return 0;
+}
+
+HIDDEN size_t strnlen(const char *s, size_t most)
+{
+    size_t n = 0;
+    while (n < most && s[n]) {
+        n++;
+        AS_WRITTEN();
+    }
+    return n;
+}
+
+HIDDEN size_t strlen(const char *s)
+{
+    return strnlen(s, (size_t)-1);
+}
+
+HIDDEN int strncmp(const char *a, const char *b, size_t n)
+{
+    for (; n; n--, a++, b++) {
+        if (*a != *b || !*a)
+            return (unsigned char)*a - (unsigned char)*b;
+        AS_WRITTEN();
+    }
+    return 0;
+}
+
+HIDDEN int strcmp(const char *a, const char *b)
+{
+    return strncmp(a, b, (size_t)-1);
+}
+
+HIDDEN char *strchr(const char *s, int c)
+{
+    for (; *s != (char)c; s++) {
+        if (!*s)
+            return NULL;
+        AS_WRITTEN();
+    }
+    return (char *)(size_t)s;
+}
+
+HIDDEN char *strrchr(const char *s, int c)
+{
+    const char *found = NULL;
+    for (;; s++) {
+        if (*s == (char)c)
+            found = s;
+        if (!*s)
+            return (char *)(size_t)found;
+        AS_WRITTEN();
+    }
+}
