@@ -27,8 +27,9 @@
  * sections by name), so that what every process touches when it begins is
  * little more than a page: each is a fault of 1 us. */
 #define IPS_TABLE __attribute__((section(".bss.tables")))
-#define IPS_TABLE_FIRST __attribute__((section(".bss.first"))) /* [0] is used  \
-                                                                */
+#define IPS_TABLE_FIRST                                                        \
+    __attribute__((section(".bss.first"))) /* [0] is used                      \
+                                            */
 
 /* Reads IPS_POOL and IPS_RUN, maps control. `image_kind` is what START of this
  * image says. Idempotent. false = not recording (no run, pool missing, version
