@@ -297,6 +297,8 @@ static int dump_segment(int dir, const char *file, struct ips_err *err)
     int rc = 0;
     if (fstat(fd, &st) < 0)
         rc = ips_err_errno(err, "stat");
+    else if (st.st_size == 0)
+        goto out; /* its maker ended before it gave it a size */
     else if (!S_ISREG(st.st_mode) || st.st_size % 8 ||
              st.st_size > IPS_SEGMENT_MAX_BYTES ||
              st.st_size < (off_t)sizeof(struct ips_segment_header))
@@ -309,6 +311,7 @@ static int dump_segment(int dir, const char *file, struct ips_err *err)
                               sizeof(struct ips_segment_header), err);
     if (rc == 0)
         rc = dump_records(file, buf, (size_t)st.st_size, err);
+out:
     free(buf);
     close(fd);
     return rc;
