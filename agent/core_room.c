@@ -131,8 +131,10 @@ bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
     if (!*since_ns)
         *since_ns = now;
     uint64_t waited = now - *since_ns;
-    bool look = waited >= LOOK_NS || no_slave;
-    if (waited >= IPS_ROOM_WAIT_NS || (look && (no_slave = !slave_lives()))) {
+    bool alone = false;
+    if (waited >= LOOK_NS || no_slave)
+        no_slave = alone = !slave_lives();
+    if (waited >= IPS_ROOM_WAIT_NS || alone) {
         s->gave_up = true;
         return false;
     }
