@@ -451,6 +451,9 @@ static void record_events(struct events_job *j, const struct stream_place *p,
             j->last = NULL;
         return;
     }
+    /* Of a module that was met with the record whose stack follows. */
+    if (ips_rec_type(rec) == IPS_REC_MODULE)
+        return;
     j->last = NULL;
     j->last_t = rec->t;
     switch (ips_rec_type(rec)) {
