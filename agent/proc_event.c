@@ -10,7 +10,9 @@ __thread struct ips_proc_line ips_proc_line IPS_IE;
 static void draw(const struct ips_moment *m, uint64_t procedure, uint32_t era)
 {
     struct ips_proc_line *line = &ips_proc_line;
-    const struct ips_cpu_slot *slot = ips_cpu_slot(m->mark);
+    /* Where CPU stands still until the clock has caught up there is no line. */
+    const struct ips_cpu_slot *slot =
+        m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot(m->mark);
     line->span = 0;
     if (!ips_core.cpu_marks || !slot || m->t - slot->t0 >= ips_core.cpu_limit)
         return;
