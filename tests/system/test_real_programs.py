@@ -191,8 +191,8 @@ def test_cpu_is_what_wait4_says(cases, name):
     total = case.path(done, "central")["total_cpu_ns"] + base
     print("%s: %d ns, wait4 %d ns, %+.3f%%" % (
         name, total, done.cpu_ns, 100 * (total / done.cpu_ns - 1)))
-    # Time that a hypervisor steals is CPU to the counter, for 100 us at a time,
-    # and not to the kernel: 1% was passed once in 60 (2.7%), so more is allowed.
+    # 1% was passed once in some 60 (redis, +2.7%), so more is allowed. The cause
+    # was not shown; a hypervisor's pause, over which a mark stands, would do it.
     assert abs(total - done.cpu_ns) <= done.cpu_ns / 25 + ROOT_EXIT_NS
 
 
