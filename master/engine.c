@@ -261,6 +261,7 @@ void engine_release(struct query *q)
     free(d->pieces);
     free(d->work);
     free(d->tail);
+    free(d->cm);
     free(d);
     q->data = NULL;
 }

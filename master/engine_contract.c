@@ -20,7 +20,7 @@
 
 static void begin_lane(struct query *q, enum lane_id id);
 
-static void fill_lane(const struct ips_lane *from, Ips__Lane *to)
+void engine_fill_lane(const struct ips_lane *from, Ips__Lane *to)
 {
     ips__lane__init(to);
     to->mtime_base_ns = from->mtime.base_ns;
@@ -217,7 +217,7 @@ static int ask_finish(struct query *q, struct part *p, struct ips_err *err)
     bool first = true;
     if (!values)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    fill_lane(&d->lanes[d->now].lane, &lane);
+    engine_fill_lane(&d->lanes[d->now].lane, &lane);
     do {
         uint32_t n = 0;
         for (; n < IPS_PIECE_ITEMS && done < total; n++, done++)
@@ -356,7 +356,7 @@ static void begin_lane(struct query *q, enum lane_id id)
     Ips__Lane lane;
     d->now = id;
     d->work_count = 0;
-    fill_lane(&d->lanes[id].lane, &lane);
+    engine_fill_lane(&d->lanes[id].lane, &lane);
     query_round(q, engine_take_subgraph, reduced);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct part *p = q->gather.active[i];

@@ -49,7 +49,8 @@ static int check_lane(const Ips__Lane *in, struct ips_lane *out,
 static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                      struct ips_err *err)
 {
-    static const char *const engines[] = {"", "auto", "contract", "central"};
+    static const char *const engines[] = {"",        "auto",     "contract",
+                                          "central", "cm-async", "cm-sync"};
     bool known = false;
     if (*ask->weighting && strcmp(ask->weighting, "cpu") != 0)
         return ips_err_set(err, IPS_E_USAGE,
@@ -60,7 +61,9 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
         known = known || strcmp(ask->engine, engines[i]) == 0;
     if (!known)
         return ips_err_set(err, IPS_E_USAGE,
-                           "engine %s: auto, contract or central", ask->engine);
+                           "engine %s: auto, contract, central, cm-async or "
+                           "cm-sync",
+                           ask->engine);
     return check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
 }
 
@@ -118,7 +121,7 @@ static void choose_engine(struct query *q)
         d->engine =
             machines == 1 && d->nodes <= TINY_NODES ? "central" : "contract";
     else
-        d->engine = strcmp(asked, "central") == 0 ? "central" : "contract";
+        d->engine = asked;
     if (!automatic)
         snprintf(d->engine_text, sizeof(d->engine_text), "%s (as asked)",
                  d->engine);
@@ -160,6 +163,8 @@ static void path_gathered(struct query *q)
     choose_engine(q);
     if (strcmp(d->engine, "central") == 0)
         engine_central(q);
+    else if (strncmp(d->engine, "cm-", 3) == 0)
+        engine_cm(q, strcmp(d->engine, "cm-async") == 0);
     else
         engine_contract(q);
 }
@@ -278,6 +283,8 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     c->msg.message_times = mtime_text(a, &d->lanes[LANE_MAIN].lane.mtime);
     if (*d->pdm_note)
         certificate_note(a, c, d->pdm_note);
+    if (*d->relay_note)
+        certificate_note(a, c, d->relay_note);
     if (q->restarts > 0)
         certificate_note(a, c,
                          "a slave or its data changed on the way; the "
@@ -318,6 +325,15 @@ static void fill_sums(const struct query *q, const struct path_data *d,
     out->open = certificate_open(q);
 }
 
+static void fill_cost(const struct path_data *d, Ips__EngineCost *out)
+{
+    out->rounds = d->cost.rounds;
+    out->values = d->cost.values;
+    out->messages = d->cost.messages;
+    out->bytes = d->cost.bytes;
+    out->relayed = d->cost.relayed;
+}
+
 static void send_last(struct query *q)
 {
     struct path_data *d = path_of(q);
@@ -334,6 +350,9 @@ static void send_last(struct query *q)
         fill_shares(q, &a, s, SHARE_PROCESS, &answer.n_by_process, &c);
     answer.by_message =
         fill_shares(q, &a, s, SHARE_MESSAGE, &answer.n_by_message, &c);
+    Ips__EngineCost cost = IPS__ENGINE_COST__INIT;
+    fill_cost(d, &cost);
+    answer.cost = &cost;
     answer.certificate = &c.msg;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
