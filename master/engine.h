@@ -75,6 +75,7 @@ struct path_data { /* query.data of a path question */
     struct { /* of the main lane; see EngineCost */
         uint64_t rounds, values, messages, bytes, relayed;
     } cost;
+    struct ips_traffic_count mark;
 };
 
 struct engine_part { /* part.own */
@@ -110,6 +111,9 @@ static inline struct engine_part *engine_part_of(const struct part *p)
     return p->own;
 }
 
+/* What went between the slaves and us since the last call is the cost of the
+ * main lane; the first call sets the mark. Heartbeats are in it. */
+void engine_traffic(struct query *q, bool mark);
 void engine_fill_lane(const struct ips_lane *from, Ips__Lane *to);
 
 /* The next wanted lane after `at`, or LANES. */
