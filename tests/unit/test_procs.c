@@ -125,7 +125,8 @@ static const struct slave_proc_row *row(struct costs *k, const char *what)
     if (!k->have_table)
         table(k, "", SLAVE_BY_PROCEDURE);
     for (uint32_t i = 0; i < k->t.row_count; i++) {
-        const struct slave_proc_symbol *s = &k->t.symbols[k->t.rows[i].symbol];
+        const struct slave_proc_symbol *s =
+            &k->t.names.symbols[k->t.rows[i].symbol];
         if (s->name_len == strlen(what) &&
             memcmp(s->name, what, s->name_len) == 0)
             return &k->t.rows[i];
