@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/idmap.h"
 #include "analysis/kernel.h"
 
 #define NOTHING UINT32_MAX
-#define NO_KEY UINT64_MAX
 
 struct branch {
     uint64_t priority; /* length of the whole path */
@@ -40,12 +40,8 @@ struct search {
     uint64_t found_count, found_cap;
     struct group *group;
     uint64_t group_count, group_cap;
-    struct map {
-        uint64_t *key;
-        uint32_t *value; /* NULL: a set */
-        uint64_t count, cap;
-    } longer, /* (group, label) -> group */
-        met;  /* (node, group) */
+    struct ips_idmap longer; /* (group, label) -> group */
+    struct ips_idmap met;    /* (node, group) */
     uint64_t bytes, limit;
     bool full;
 };
@@ -60,55 +56,26 @@ static bool spend(struct search *s, uint64_t bytes)
 
 /* ---- tables ------------------------------------------------------------- */
 
-static uint64_t place_of(const struct map *m, uint64_t key)
+static bool map_room(struct search *s, struct ips_idmap *m)
 {
-    uint64_t h = (key ^ key >> 31) * 0x9e3779b97f4a7c15ULL;
-    uint64_t at = (h ^ h >> 29) & (m->cap - 1);
-    while (m->key[at] != NO_KEY && m->key[at] != key)
-        at = (at + 1) & (m->cap - 1);
-    return at;
-}
-
-static bool map_grow(struct search *s, struct map *m, bool with_value)
-{
-    struct map old = *m, new = {.count = m->count};
-    new.cap = old.cap ? old.cap * 2 : 64;
-    if (!spend(s, (new.cap - old.cap) * (with_value ? 12 : 8)))
+    if (!spend(s, ips_idmap_next_bytes(m)))
         return false;
-    new.key = malloc(new.cap * sizeof(*new.key));
-    new.value = with_value ? malloc(new.cap * sizeof(*new.value)) : NULL;
-    if (!new.key || (with_value && !new.value)) {
-        free(new.key);
-        free(new.value);
+    if (!ips_idmap_room(m))
         s->full = true;
-        return false;
-    }
-    memset(new.key, 0xff, new.cap * sizeof(*new.key));
-    for (uint64_t i = 0; i < old.cap; i++) {
-        if (old.key[i] == NO_KEY)
-            continue;
-        uint64_t at = place_of(&new, old.key[i]);
-        new.key[at] = old.key[i];
-        if (with_value)
-            new.value[at] = old.value[i];
-    }
-    free(old.key);
-    free(old.value);
-    *m = new;
-    return true;
+    return !s->full;
 }
 
 /* True: it was not there before. False with s->full: no room. */
 static bool meet(struct search *s, uint32_t node, uint32_t group)
 {
-    struct map *m = &s->met;
-    if (m->count * 2 >= m->cap && !map_grow(s, m, false))
+    struct ips_idmap *m = &s->met;
+    if (!map_room(s, m))
         return false;
-    uint64_t key = (uint64_t)node << 32 | group, at = place_of(m, key);
-    if (m->key[at] == key)
+    uint64_t key = (uint64_t)node << 32 | group;
+    uint64_t at = ips_idmap_place(m, key);
+    if (ips_idmap_has(m, at))
         return false;
-    m->key[at] = key;
-    m->count++;
+    ips_idmap_put(m, at, key, 0);
     return true;
 }
 
@@ -126,11 +93,12 @@ static bool has_label(const struct search *s, uint32_t group, uint32_t label)
 /* The group with a label before it. */
 static uint32_t extend(struct search *s, uint32_t group, uint32_t label)
 {
-    struct map *m = &s->longer;
-    if (m->count * 2 >= m->cap && !map_grow(s, m, true))
+    struct ips_idmap *m = &s->longer;
+    if (!map_room(s, m))
         return group;
-    uint64_t key = (uint64_t)group << 32 | label, at = place_of(m, key);
-    if (m->key[at] == key)
+    uint64_t key = (uint64_t)group << 32 | label;
+    uint64_t at = ips_idmap_place(m, key);
+    if (ips_idmap_has(m, at))
         return m->value[at];
     uint32_t result = group;
     if (!has_label(s, group, label)) {
@@ -151,9 +119,7 @@ static uint32_t extend(struct search *s, uint32_t group, uint32_t label)
         result = (uint32_t)s->group_count;
         s->group[s->group_count++] = (struct group){label, group, false};
     }
-    m->key[at] = key;
-    m->value[at] = result;
-    m->count++;
+    ips_idmap_put(m, at, key, result);
     return result;
 }
 
@@ -453,7 +419,8 @@ int ips_next_paths(const struct ips_graph *g, const struct ips_lane *lane,
                    const struct ips_est *e, const struct ips_next_ask *ask,
                    struct ips_next *out, struct ips_err *err)
 {
-    struct search s = {.g = g, .e = e, .ask = ask, .out = out};
+    struct search s = {
+        .g = g, .e = e, .ask = ask, .out = out, .met = {.set = true}};
     memset(out, 0, sizeof(*out));
     if (g->in_count)
         return ips_err_set(err, IPS_E_USAGE,
@@ -464,9 +431,8 @@ int ips_next_paths(const struct ips_graph *g, const struct ips_lane *lane,
     free(s.heap);
     free(s.found);
     free(s.group);
-    free(s.longer.key);
-    free(s.longer.value);
-    free(s.met.key);
+    ips_idmap_release(&s.longer);
+    ips_idmap_release(&s.met);
     if (rc < 0)
         ips_next_release(out);
     return rc;

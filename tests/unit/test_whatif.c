@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "analysis/crowd.h"
 #include "analysis/whatif.h"
 #include "tests/support/golden.h"
 #include "tests/support/shrink.h"
@@ -355,6 +356,28 @@ static void test_whatif__ppm(void **state)
     assert_true(ips_ppm_of(great, 500000) == great / 2);
 }
 
+/* G4: P alone, then with c1 and c2 (0-5, 5-15, 6-18), then alone again: with
+ * one core too many are busy from 5 to 15, with two from 6 to 8, where P
+ * computes on. Would catch waits counted as work. */
+static void test_whatif__crowd(void **state)
+{
+    (void)state;
+    struct ips_graph g;
+    struct asked a;
+    struct ips_crowd crowd;
+    golden_make(&golden[3], &g);
+    begin(&a, &g, golden_lane(&golden[3]));
+    assert_int_equal(0, ips_crowd(&g, &a.e, 0, 1, &crowd, NULL));
+    assert_int_equal(crowd.peak, 3);
+    assert_int_equal(crowd.beyond_ns, 10);
+    assert_int_equal(0, ips_crowd(&g, &a.e, 0, 2, &crowd, NULL));
+    assert_int_equal(crowd.beyond_ns, 2); /* 6-8: P, c1 and c2 */
+    assert_int_equal(0, ips_crowd(&g, &a.e, 1, 2, &crowd, NULL));
+    assert_int_equal(crowd.peak, 0);
+    end(&a);
+    ips_graph_release(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_whatif__convex),
         cmocka_unit_test(test_whatif__rank),
         cmocka_unit_test(test_whatif__ppm),
+        cmocka_unit_test(test_whatif__crowd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
