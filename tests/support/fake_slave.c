@@ -285,6 +285,8 @@ static void begin_events(struct fake_slave *s, const Ips__Request *r)
 
 static void on_more(struct fake_slave *s, const Ips__Request *r)
 {
+    if (s->cm && r->more->replies == 0)
+        fake_slave_cm_end(s);
     if (r->id != s->stream_id)
         return;
     if (r->more->replies == 0)
@@ -350,6 +352,9 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_EVENTS:
         begin_events(s, r);
         break;
+    case IPS__REQUEST__ASK_CM:
+        fake_slave_cm_begin(s, r, corrupt);
+        break;
     case IPS__REQUEST__ASK_RUNS:
     case IPS__REQUEST__ASK_STATUS:
     case IPS__REQUEST__ASK_LS:
@@ -357,7 +362,6 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_PATH:
     case IPS__REQUEST__ASK_GRAPH:
     case IPS__REQUEST__ASK_PROCEDURES:
-    case IPS__REQUEST__ASK_CM:
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
@@ -399,6 +403,8 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
         fake_slave_report(s);
     else if (env->body_case == IPS__ENVELOPE__BODY_REQUEST)
         on_ask(s, env->request);
+    else if (env->body_case == IPS__ENVELOPE__BODY_CM)
+        fake_slave_cm_message(s, env->cm);
 }
 
 static void on_close(struct ips_peer *peer, const char *why, void *arg)
@@ -407,6 +413,7 @@ static void on_close(struct ips_peer *peer, const char *why, void *arg)
     if (s->peer != peer)
         return;
     s->peer = NULL;
+    fake_slave_cm_end(s);
     while (s->queue)
         drop_first(s);
     if (s->due)
@@ -433,6 +440,7 @@ void cluster_disconnect(struct fake_slave *s)
 {
     struct ips_peer *peer = s->peer;
     s->peer = NULL;
+    fake_slave_cm_end(s);
     while (s->queue)
         drop_first(s);
     if (s->due)
