@@ -114,7 +114,8 @@ static void check_still_right(struct fixture *f)
     answer_release(&got);
 }
 
-/* Every fault, at every ask of the question, in both engines. */
+/* Every fault, at every ask of the question (and every message to the slave
+ * in a distributed computation), in every engine. */
 static void try_faults(const char *engine, enum fault fault)
 {
     struct fixture f;
@@ -152,6 +153,8 @@ static void test_cluster_faults__slave_lost(void **state)
     (void)state;
     try_faults("contract", FAULT_CLOSE);
     try_faults("central", FAULT_CLOSE);
+    try_faults("cm-sync", FAULT_CLOSE);
+    try_faults("cm-async", FAULT_CLOSE);
 }
 
 static void test_cluster_faults__slave_errors(void **state)
@@ -159,6 +162,8 @@ static void test_cluster_faults__slave_errors(void **state)
     (void)state;
     try_faults("contract", FAULT_ERROR);
     try_faults("central", FAULT_ERROR);
+    try_faults("cm-sync", FAULT_ERROR);
+    try_faults("cm-async", FAULT_ERROR);
 }
 
 static void test_cluster_faults__slave_answers_something_else(void **state)
@@ -166,6 +171,8 @@ static void test_cluster_faults__slave_answers_something_else(void **state)
     (void)state;
     try_faults("contract", FAULT_TYPE);
     try_faults("central", FAULT_TYPE);
+    try_faults("cm-sync", FAULT_TYPE);
+    try_faults("cm-async", FAULT_TYPE);
 }
 
 static void test_cluster_faults__slave_sends_nonsense(void **state)
@@ -173,6 +180,8 @@ static void test_cluster_faults__slave_sends_nonsense(void **state)
     (void)state;
     try_faults("contract", FAULT_CORRUPT);
     try_faults("central", FAULT_CORRUPT);
+    try_faults("cm-sync", FAULT_CORRUPT);
+    try_faults("cm-async", FAULT_CORRUPT);
 }
 
 static void test_cluster_faults__graph_grew_meanwhile(void **state)
@@ -180,6 +189,8 @@ static void test_cluster_faults__graph_grew_meanwhile(void **state)
     (void)state;
     try_faults("contract", FAULT_BUSY);
     try_faults("central", FAULT_BUSY);
+    try_faults("cm-sync", FAULT_BUSY);
+    try_faults("cm-async", FAULT_BUSY);
 }
 
 static void test_cluster_faults__silent_slave_is_given_up(void **state)

@@ -394,6 +394,27 @@ static void on_ask(struct fake_slave *s, const Ips__Request *r)
         do_ask(s, r, fault == FAULT_CORRUPT);
 }
 
+/* Counted like an ask, so that faults come in the middle too. */
+static void on_cm(struct fake_slave *s, const Ips__CmMessage *m)
+{
+    enum fault fault = ++s->asks == s->fault_at ? s->fault : FAULT_NONE;
+    uint64_t id = fake_slave_cm_id(s);
+    if (fault == FAULT_NONE || fault == FAULT_CORRUPT || !id) {
+        fake_slave_cm_message(s, m, fault == FAULT_CORRUPT);
+        return;
+    }
+    if (fault == FAULT_CLOSE) {
+        cluster_disconnect(s);
+        return;
+    }
+    fake_slave_cm_end(s);
+    if (fault != FAULT_SILENT)
+        answer_error(s, id,
+                     fault == FAULT_ERROR  ? IPS_E_CORRUPT
+                     : fault == FAULT_BUSY ? IPS_E_BUSY
+                                           : 0);
+}
+
 static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
                        void *arg)
 {
@@ -404,7 +425,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
     else if (env->body_case == IPS__ENVELOPE__BODY_REQUEST)
         on_ask(s, env->request);
     else if (env->body_case == IPS__ENVELOPE__BODY_CM)
-        fake_slave_cm_message(s, env->cm);
+        on_cm(s, env->cm);
 }
 
 static void on_close(struct ips_peer *peer, const char *why, void *arg)

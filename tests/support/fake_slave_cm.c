@@ -117,7 +117,7 @@ void fake_slave_cm_begin(struct fake_slave *s, const Ips__Request *r,
     assert_non_null(c);
     s->cm = c;
     c->s = s;
-    c->corrupt = corrupt;
+    c->corrupt = corrupt; /* the first values that it sends */
     c->key_len = r->cm->key.len;
     assert_int_equal(c->key_len, sizeof(c->key));
     memcpy(c->key, r->cm->key.data, c->key_len);
@@ -149,12 +149,19 @@ void fake_slave_cm_begin(struct fake_slave *s, const Ips__Request *r,
     pump(s);
 }
 
-void fake_slave_cm_message(struct fake_slave *s, const Ips__CmMessage *m)
+uint64_t fake_slave_cm_id(const struct fake_slave *s)
+{
+    return s->cm ? s->cm->job->id : 0;
+}
+
+void fake_slave_cm_message(struct fake_slave *s, const Ips__CmMessage *m,
+                           bool corrupt)
 {
     struct fake_cm *c = s->cm;
     if (!c || m->key.len != c->key_len ||
         memcmp(m->key.data, c->key, c->key_len) != 0)
         return;
+    c->corrupt = c->corrupt || corrupt;
     if (m->kind == IPS__CM_MESSAGE__KIND__RELAY) {
         assert_true(m->from < c->self);
         c->open[m->from] = true;
