@@ -122,7 +122,8 @@ static void try_faults(const char *engine, enum fault fault)
     uint32_t spoilt = 0;
     begin(&f, 77);
     struct fake_slave *s = &f.c.slave[1];
-    for (uint32_t at = 1; at < 40; at++) {
+    uint32_t step = strncmp(engine, "cm-", 3) == 0 ? 3 : 1; /* they have many */
+    for (uint32_t at = 1; at < 40; at += step) {
         struct answer got;
         Ips__Request request = path_request(engine);
         s->asks = 0;
