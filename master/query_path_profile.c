@@ -203,7 +203,8 @@ static void work(struct query *q)
 {
     struct path_data *d = path_of(q);
     d->err = (struct ips_err){0};
-    (void)path_profile_make(q, &d->err);
+    if (path_profile_make(q, &d->err) == 0)
+        d->err.code = 0;
 }
 
 static void worked(struct query *q)
