@@ -315,8 +315,9 @@ static void fill_sums(const struct query *q, const struct path_data *d,
                            : IPS_UNMEASURED_REAL;
     out->p_max =
         least ? (double)d->total_cpu_ns / (double)least : IPS_UNMEASURED_REAL;
-    out->segment_count = d->piece_count;
-    out->messages = main->shares.messages;
+    uint64_t window_ns;
+    (void)path_profile_pieces(q, &out->segment_count);
+    out->messages = path_profile_shares(q, &window_ns)->messages;
     out->elapsed_ns = goal_elapsed(q);
     out->category = ips_wire_text("3");
     out->took_ns = master_now_ns() - q->begun_ns;
@@ -395,12 +396,14 @@ static void fill_segment(const struct query *q, struct arena *a,
 static void send_segments(struct query *q, uint64_t count)
 {
     struct path_data *d = path_of(q);
+    uint64_t all;
+    const struct path_piece *pieces = path_profile_pieces(q, &all);
     struct arena a = {0};
     Ips__Segment *rows = arena_alloc(&a, count * sizeof(*rows));
     Ips__Segment **list = arena_alloc(&a, count * sizeof(*list));
     if (rows && list) {
         for (uint64_t i = 0; i < count; i++) {
-            fill_segment(q, &a, &d->pieces[d->sent + i], &rows[i]);
+            fill_segment(q, &a, &pieces[d->sent + i], &rows[i]);
             list[i] = &rows[i];
         }
         Ips__PathAnswer answer = IPS__PATH_ANSWER__INIT;
@@ -422,10 +425,12 @@ static void send_segments(struct query *q, uint64_t count)
 static void path_pump(struct query *q)
 {
     struct path_data *d = path_of(q);
-    while (!q->over && d->sent < d->piece_count) {
+    uint64_t count;
+    (void)path_profile_pieces(q, &count);
+    while (!q->over && d->sent < count && q->request->path->segments) {
         if (query_client_full(q))
             return;
-        uint64_t left = d->piece_count - d->sent;
+        uint64_t left = count - d->sent;
         send_segments(q, left < SEGMENTS_A_REPLY ? left : SEGMENTS_A_REPLY);
     }
     if (!q->over && path_profile_pump(q))
@@ -444,8 +449,6 @@ void path_done(struct query *q)
         query_fail(q, &err);
         return;
     }
-    if (!q->request->path->segments)
-        d->sent = d->piece_count;
     if (path_profile_wanted(q->request->path))
         path_profile_start(q, query_stream);
     else
