@@ -76,6 +76,7 @@ struct path_data { /* query.data of a path question */
         uint64_t rounds, values, messages, bytes, relayed;
     } cost;
     struct ips_traffic_count mark;
+    struct path_profile *profile; /* query_path_profile.h; NULL: not wanted */
 };
 
 struct engine_part { /* part.own */

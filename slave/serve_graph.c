@@ -25,6 +25,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     slave_snapshot_free(j->snap);
     free(j->rows);
     free(j->ptrs);
+    slave_profile_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
@@ -359,6 +360,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_SUBGRAPH] = slave_step_subgraph,
         [IPS__REQUEST__ASK_PROCEDURES] = slave_step_procedures,
         [IPS__REQUEST__ASK_CM] = slave_step_cm,
+        [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;
