@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/path_more.h"
 #include "client/units.h"
 
 #define TABLE_TOP 10 /* rows of a list in the table format without --top */
@@ -141,8 +142,8 @@ static void say_empty(struct ipsq_out *out, const Ips__PathAnswer *a)
 }
 
 static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__PathAnswer *a, struct ipsq_table *segments,
-                 struct ips_err *err)
+                 const Ips__PathAnswer *a, const Ips__WhatifAnswer *more,
+                 struct ipsq_table *segments, struct ips_err *err)
 {
     struct ipsq_out out;
     uint64_t top = o->top;
@@ -174,6 +175,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
              segments->row_count);
     if (!empty || o->format != IPSQ_TABLE)
         ipsq_out_table(&out, segments, heading);
+    if (more)
+        ipsq_put_path_more(&out, o, more, top);
     ipsq_out_certificate(&out, a->certificate);
     int rc = ipsq_out_end(&out, err);
     if (rc < 0)
@@ -188,6 +191,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     Ips__PathAsk ask = IPS__PATH_ASK__INIT;
     Ips__Lane lane = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
+    const Ips__WhatifAnswer *more = NULL;
     struct ipsq_table segments;
     (void)self;
     lane.mtime_base_ns = o->mtime_base_ns;
@@ -208,15 +212,18 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     rc = ipsq_session_ask(s, &rq, false, take_piece, &segments, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
+    if (rc == 0 && (o->slack || o->next))
+        rc = ipsq_ask_path_more(s, o, &lane, rq.run, &more, err);
     if (rc == 0)
-        rc = print(o, rq.run, last->path, &segments, err);
+        rc = print(o, rq.run, last->path, more, &segments, err);
     ipsq_table_release(&segments);
     return rc;
 }
 
 const struct ipsq_command ipsq_cmd_path = {
     .name = "path",
-    .usage = "[RUN] [--engine E] [--mtime SPEC] [--external WHICH] [--top N]",
+    .usage = "[RUN] [--engine E] [--mtime SPEC] [--external WHICH] [--slack] "
+             "[--next K] [--top N]",
     .summary = "the critical path: what set the length of a run",
     .help =
         "The longest path through the program's activities: computing, and the "
@@ -226,9 +233,11 @@ const struct ipsq_command ipsq_cmd_path = {
         "waits left out; FROM and TO are its\nrange then. `parallelism` is "
         "total CPU by the path; the second figure what it\nwould be if "
         "messages cost nothing.\n"
-        "The table shows the 10 greatest of each list, --top N so many.\n",
+        "The table shows the 10 greatest of each list, --top N so "
+        "many.\n" IPSQ_PATH_MORE_HELP,
     .options = IPSQ_HAS(ENGINE) | IPSQ_HAS(WEIGHTING) | IPSQ_HAS(MTIME) |
-               IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP),
+               IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP) | IPSQ_HAS(SLACK) |
+               IPSQ_HAS(NEXT) | IPSQ_HAS(BY),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,
