@@ -14,7 +14,9 @@
 #include "master/whatif.h"
 
 #define MAX_SYMBOLS (1u << 22) /* of one machine */
-#define PORTIONS_A_NODE 16u    /* on average, at most */
+/* Of one machine: so many a node on average, beyond those of small graphs. */
+#define PORTIONS_A_NODE 64u
+#define PORTIONS_FREE (1u << 20)
 
 static void no_memory(struct query *q)
 {
@@ -143,7 +145,7 @@ static int take_portions(struct query *q, struct part *p,
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PortionsAsk");
     const Ips__PortionsAnswer *a = reply->portions;
     if (a->n_symbols > MAX_SYMBOLS - w->symbol_count ||
-        a->n_node > (p->sync->nodes + 1) * PORTIONS_A_NODE - w->count)
+        a->n_node > p->sync->nodes * PORTIONS_A_NODE + PORTIONS_FREE - w->count)
         return ips_err_set(err, IPS_E_LIMIT,
                            "its arcs have too many procedures");
     /* Only symbols are kept as they came: texts are borrowed. */
