@@ -6,8 +6,8 @@
 #include "client/units.h"
 #include "common/types.h"
 
-#define NEAR_PPM 100000u /* a tenth of the path */
-#define WHO_BYTES 200    /* of a path's objects in tables */
+#define NEAR_PPM 10000u /* a hundredth of the path */
+#define WHO_BYTES 200   /* of a path's objects in tables */
 
 static const struct ipsq_column slack_columns[] = {
     {"kind", "KIND", IPSQ_TEXT},     {"slack_ns", "SLACK", IPSQ_NS},
@@ -78,14 +78,14 @@ static void put_slacks(struct ipsq_out *out, const Ips__WhatifAnswer *a,
     ipsq_table_release(&t);
 }
 
-/* "/m1/a.3 > /m1/b.7 > ...": as much as a line of a table bears. */
+/* "/m1/a.3, /m1/b.7, ...": as much as a line of a table bears. */
 static const char *who(const Ips__NextPath *p, char *text)
 {
     size_t at = 0;
     *text = '\0';
     for (size_t i = 0; i < p->n_objects && at < WHO_BYTES - 1; i++)
-        at += (size_t)snprintf(text + at, WHO_BYTES - at, "%s%s",
-                               i ? " > " : "", p->objects[i]);
+        at += (size_t)snprintf(text + at, WHO_BYTES - at, "%s%s", i ? ", " : "",
+                               p->objects[i]);
     if (at >= WHO_BYTES)
         memcpy(text + WHO_BYTES - 4, "...", 4);
     return text;

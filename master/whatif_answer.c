@@ -7,6 +7,8 @@
 #include "master/certificate.h"
 #include "master/whatif.h"
 
+#define CROWD_PARTS 1000u /* of the path's time: less is not worth a word */
+
 struct filling {
     const struct query *q;
     struct whatif_data *d;
@@ -182,7 +184,8 @@ static void note_caveats(const struct filling *f)
                          any));
     for (uint32_t i = 0; d->crowd && i < f->q->gather.count; i++) {
         const struct part *p = f->q->gather.active[i];
-        if (d->crowd[i].peak <= p->sync->cores || p->sync->cores == 0)
+        if (d->crowd[i].beyond_ns < d->t_max_ns / CROWD_PARTS ||
+            d->crowd[i].beyond_ns == 0)
             continue;
         certificate_note(
             f->a, f->c,

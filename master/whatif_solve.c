@@ -162,16 +162,26 @@ static int select_edit(struct solving *s, const Ips__WhatifEdit *e,
     return rc;
 }
 
-static void describe(const struct solving *s, const struct ips_change *c,
-                     struct whatif_row *row)
+static int by_feature(const void *a, const void *b)
 {
-    for (uint32_t i = 0; i < c->count; i++) {
-        row->share_ns =
-            ips_add_sat(row->share_ns, s->share[c->edit[i].feature]);
-        row->total_ns =
-            ips_add_sat(row->total_ns, s->slack[c->edit[i].feature].total_ns);
+    const struct ips_edit *p = a, *q = b;
+    return (p->feature > q->feature) - (p->feature < q->feature);
+}
+
+/* What an edit is about, each feature once; sorts it. */
+static void describe(const struct solving *s, struct ips_edit *edit,
+                     uint32_t count, struct whatif_row *row)
+{
+    if (count)
+        qsort(edit, count, sizeof(*edit), by_feature);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t f = edit[i].feature;
+        if (i && edit[i - 1].feature == f)
+            continue;
+        row->share_ns = ips_add_sat(row->share_ns, s->share[f]);
+        row->total_ns = ips_add_sat(row->total_ns, s->slack[f].total_ns);
+        row->features++;
     }
-    row->features = c->count;
 }
 
 /* Each edit alone, and all at once as the last. */
@@ -206,7 +216,7 @@ static int solve_edits(struct solving *s)
         struct whatif_row *row = i < n ? &d->edits[i] : &d->all;
         row->thing = (uint32_t)i;
         row->r = out[i];
-        describe(s, &change[i], row);
+        describe(s, edits[i], change[i].count, row);
     }
     for (size_t i = 0; i <= n && edits; i++)
         free(edits[i]);
@@ -218,7 +228,7 @@ static int solve_edits(struct solving *s)
 
 /* ---- what would help most ----------------------------------------------- */
 
-static int keep_ranking(struct solving *s, const struct ips_change *change,
+static int keep_ranking(struct solving *s, struct ips_edit *edit,
                         const struct ips_whatif *out, const uint32_t *order,
                         size_t kept)
 {
@@ -229,7 +239,8 @@ static int keep_ranking(struct solving *s, const struct ips_change *change,
     for (size_t i = 0; i < kept; i++) {
         d->ranking[i].thing = order[i];
         d->ranking[i].r = out[order[i]];
-        describe(s, &change[order[i]], &d->ranking[i]);
+        const struct thing *thing = &d->t.thing[order[i]];
+        describe(s, edit + thing->first, thing->count, &d->ranking[i]);
     }
     d->ranking_count = kept;
     for (size_t i = 0; i < d->candidates; i++)
@@ -254,6 +265,8 @@ static int rank(struct solving *s)
         for (uint32_t k = thing->first; k < thing->first + thing->count; k++)
             edit[k] = (struct ips_edit){t->member[k], s->ask->rank_ppm};
         change[i] = (struct ips_change){edit + thing->first, thing->count};
+        if (thing->kind == THING_MACHINE && t->part_count == 1)
+            change[i].count = 0; /* everything is on it */
     }
     uint64_t top = s->ask->top && s->ask->top < WHATIF_ROWS_MAX
                        ? s->ask->top
@@ -263,7 +276,7 @@ static int rank(struct solving *s)
         rc = ips_whatif_rank(&s->base, change, n, top, out, order, &kept,
                              s->err);
     if (rc == 0)
-        rc = keep_ranking(s, change, out, order, kept);
+        rc = keep_ranking(s, edit, out, order, kept);
     free(edit);
     free(change);
     free(out);
@@ -328,23 +341,18 @@ static int make_slacks(struct solving *s)
 
 /* ---- next paths --------------------------------------------------------- */
 
-/* The procedure that has the most of each arc; else its process. */
+/* The procedure that has the most of each arc, none where no one is known. */
 static uint32_t *label_nodes(const struct solving *s)
 {
-    const struct things *t = &s->d->t;
     uint32_t *label = malloc(((size_t)s->g->node_count + 1) * sizeof(*label));
-    for (uint32_t c = 0; label && c < s->g->chain_count; c++) {
-        uint32_t first = s->g->chains[c].first;
-        for (uint32_t i = first; i < first + s->g->chains[c].count; i++) {
-            uint64_t count, most = 0;
-            const struct ips_portion *p = ips_portions(&t->f, i, &count);
-            /* An arc in no procedure does not part those around it. */
-            label[i] = i > first ? label[i - 1] : t->chain[c];
-            for (uint64_t k = 0; k < count; k++) {
-                if (p[k].ns > most) {
-                    most = p[k].ns;
-                    label[i] = p[k].feature;
-                }
+    for (uint32_t i = 0; label && i < s->g->node_count; i++) {
+        uint64_t count, most = 0;
+        const struct ips_portion *p = ips_portions(&s->d->t.f, i, &count);
+        label[i] = IPS_NO_LABEL;
+        for (uint64_t k = 0; k < count; k++) {
+            if (p[k].ns > most) {
+                most = p[k].ns;
+                label[i] = p[k].feature;
             }
         }
     }
