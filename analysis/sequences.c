@@ -37,14 +37,14 @@ static int by_key(const void *va, const void *vb)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Most time, then most steps, then first. */
+/* Most time, then fewest steps, then first. */
 static int by_time(const void *va, const void *vb)
 {
     const struct ips_sequence *x = va, *y = vb;
     if (x->ns != y->ns)
         return x->ns > y->ns ? -1 : 1;
     if (x->length != y->length)
-        return x->length > y->length ? -1 : 1;
+        return x->length < y->length ? -1 : 1;
     return (x->first > y->first) - (x->first < y->first);
 }
 
@@ -124,6 +124,20 @@ static bool goes_along(const struct counting *c, const struct ips_sequence *s,
     return false;
 }
 
+/* Twice a shorter one, or more: that one says it. */
+static bool repeats(const struct counting *c, const struct ips_sequence *s)
+{
+    for (uint32_t period = 1; 2 * period <= s->length; period++) {
+        uint32_t i = period;
+        while (i < s->length && c->steps[s->first + i].what ==
+                                    c->steps[s->first + i - period].what)
+            i++;
+        if (i == s->length)
+            return true;
+    }
+    return false;
+}
+
 static uint32_t choose(struct counting *c, uint32_t top,
                        struct ips_sequence *out)
 {
@@ -132,7 +146,7 @@ static uint32_t choose(struct counting *c, uint32_t top,
         qsort(c->found, c->found_count, sizeof(*c->found), by_time);
     for (size_t i = 0; i < c->found_count && n < top; i++) {
         const struct ips_sequence *s = &c->found[i];
-        bool listed = false;
+        bool listed = repeats(c, s);
         for (uint32_t k = 0; k < n && !listed; k++)
             listed = s->count <= out[k].count + out[k].count / 10 + 1 &&
                      goes_along(c, s, &out[k]);

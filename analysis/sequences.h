@@ -7,8 +7,9 @@
  *    more time than the path.
  *  - Its time is that of its steps and of what lies between them.
  *  - Of a loop a, b, c, a, b, c the sequences abc, bca, cab, ab, abca say the
- *    same. Of those that go along with a greater one of the list and occur
- *    hardly more often, only that one is listed.
+ *    same, and abab what ab says. None that repeats a shorter one is listed,
+ *    and of those that go along with a greater one of the list and occur hardly
+ *    more often, only that one.
  *
  * Source: IPS-12 "most common sequences of nodes".
  */

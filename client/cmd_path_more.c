@@ -34,7 +34,7 @@ int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,
     ask.slack = o->slack;
     ask.near_ppm = NEAR_PPM;
     ask.next = o->next;
-    ask.by_procedure = o->by && strcmp(o->by, "procedure") == 0;
+    ask.by_procedure = o->by_mask & IPSQ_IS_BY(PROCEDURE);
     ask.top = o->top;
     rq.run = run;
     rq.ask_case = IPS__REQUEST__ASK_WHATIF;

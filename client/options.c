@@ -96,6 +96,31 @@ static int take_next(struct ipsq_options *o, const char *text,
     return rc;
 }
 
+/* "a,b": several; the option may come several times. */
+static int take_bys(struct ipsq_options *o, const char *text,
+                    struct ips_err *err)
+{
+    static const char *const words[] = {
+#define X(name, word) word,
+        IPSQ_BYS(X)
+#undef X
+            NULL};
+    o->by = text;
+    for (const char *at = text;;) {
+        char word[32];
+        uint32_t which = 0;
+        size_t len = strcspn(at, ",");
+        snprintf(word, sizeof(word), "%.*s", (int)(len < 31 ? len : 31), at);
+        int rc = one_of("by", word, words, &which, err);
+        if (rc < 0)
+            return rc;
+        o->by_mask |= 1u << which;
+        if (!at[len])
+            return 0;
+        at += len + 1;
+    }
+}
+
 static int take(struct ipsq_options *o, enum ipsq_option option,
                 const char *text, struct ips_err *err)
 {
@@ -104,7 +129,6 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     static const char *const engines[] = {"auto", "contract", "central", NULL};
     static const char *const levels[] = {"run", "machine", "process", "thread",
                                          NULL};
-    static const char *const bys[] = {"procedure", "process", "line", NULL};
     static const char *const externals[] = {"reply", "all", "off", NULL};
     uint32_t which = 0;
     int rc = 0;
@@ -149,8 +173,7 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
             rc = ips_err_set(err, IPS_E_USAGE, "--to 0 leaves nothing");
         return rc;
     case IPSQ_OPT_BY:
-        o->by = text;
-        return one_of("by", text, bys, &which, err);
+        return take_bys(o, text, err);
     case IPSQ_OPT_SITES:
         o->sites = true;
         return 0;
@@ -177,6 +200,12 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return 0;
     case IPSQ_OPT_NEXT:
         return take_next(o, text, err);
+    case IPSQ_OPT_SEQUENCES:
+        o->sequences = true;
+        return 0;
+    case IPSQ_OPT_WHOLE:
+        o->whole = true;
+        return 0;
     case IPSQ_OPT_COUNT:
         break;
     }

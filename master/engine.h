@@ -69,6 +69,7 @@ struct path_data { /* query.data of a path question */
     struct path_piece *tail; /* contract: what follows that piece */
     uint64_t tail_count;
     uint64_t sent; /* pieces given to the client */
+    struct path_profile *profile; /* query_path_profile.h; NULL: not wanted */
 };
 
 struct engine_part { /* part.own */

@@ -13,6 +13,7 @@
 #include "master/engine.h"
 #include "master/gather.h"
 #include "master/part.h"
+#include "master/query_path_profile.h"
 
 #define SEGMENTS_A_REPLY 4096
 #define MAX_SHARES 10000 /* of one list */
@@ -61,7 +62,9 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
     if (!known)
         return ips_err_set(err, IPS_E_USAGE,
                            "engine %s: auto, contract or central", ask->engine);
-    return path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
+    int rc = path_profile_check(ask, err);
+    return rc < 0 ? rc
+                  : path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
 }
 
 static void scale(struct path_data *d, enum lane_id id, const char *name,
@@ -196,7 +199,9 @@ static const char *share_name(const struct query *q, struct arena *a,
         return arena_printf(a, "/%s", p->machine);
     if (list == SHARE_PROCESS)
         return arena_printf(a, "/%s/%s", p->machine, name);
-    if (row->b >= SHARE_IDLE)
+    if (list == SHARE_THREAD)
+        return arena_printf(a, "/%s/%s/%" PRIu64, p->machine, name, row->b);
+    if (list == SHARE_OUTSIDE)
         return arena_printf(a, "%s/%s -> %s", p->machine, name,
                             row->b == SHARE_EXTERNAL ? "external" : "idle");
     const struct part *o = part_at(q, (uint32_t)(row->b >> 32));
@@ -208,7 +213,8 @@ static Ips__Share **fill_shares(const struct query *q, struct arena *a,
                                 const struct shares *s, enum share_list list,
                                 size_t *count, struct certificate *c)
 {
-    static const char *const names[] = {"machine", "process", "message"};
+    static const char *const names[] = {"machine", "process", "thread",
+                                        "message", "outside cause"};
     size_t n = s->count[list] < MAX_SHARES ? s->count[list] : MAX_SHARES;
     Ips__Share **out = arena_alloc(a, (n + 1) * sizeof(*out));
     if (n < s->count[list])
@@ -321,7 +327,8 @@ static void fill_sums(const struct query *q, const struct path_data *d,
 static void send_last(struct query *q)
 {
     struct path_data *d = path_of(q);
-    const struct shares *s = &d->lanes[LANE_MAIN].shares;
+    uint64_t window_ns;
+    const struct shares *s = path_profile_shares(q, &window_ns);
     struct arena a = {0};
     struct certificate c;
     struct ips_err err = {0};
@@ -334,6 +341,13 @@ static void send_last(struct query *q)
         fill_shares(q, &a, s, SHARE_PROCESS, &answer.n_by_process, &c);
     answer.by_message =
         fill_shares(q, &a, s, SHARE_MESSAGE, &answer.n_by_message, &c);
+    answer.by_external =
+        fill_shares(q, &a, s, SHARE_OUTSIDE, &answer.n_by_external, &c);
+    if (path_profile_by(q->request->path, "thread"))
+        answer.by_thread =
+            fill_shares(q, &a, s, SHARE_THREAD, &answer.n_by_thread, &c);
+    answer.window_ns = window_ns;
+    path_profile_fill(q, &a, &c, &answer);
     answer.certificate = &c.msg;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
@@ -415,7 +429,7 @@ static void path_pump(struct query *q)
         uint64_t left = d->piece_count - d->sent;
         send_segments(q, left < SEGMENTS_A_REPLY ? left : SEGMENTS_A_REPLY);
     }
-    if (!q->over)
+    if (!q->over && path_profile_pump(q))
         send_last(q);
 }
 
@@ -433,11 +447,16 @@ void path_done(struct query *q)
     }
     if (!q->request->path->segments)
         d->sent = d->piece_count;
-    query_stream(q);
+    if (path_profile_wanted(q->request->path))
+        path_profile_start(q, query_stream);
+    else
+        query_stream(q);
 }
 
 static void path_release(struct query *q)
 {
+    if (q->data)
+        path_profile_release(q);
     engine_release(q);
     gather_release(q);
 }

@@ -62,6 +62,10 @@ static void test_sequences__a_loop_is_one(void **state)
     assert_string_equal(text_of(&p, 0), "abc");
     assert_int_equal(p.out[0].count, 5);
     assert_int_equal(p.out[0].ns, 5 * (30 + 2));
+    letters(&p, "abababababab"); /* gaps between them belong to abab alone */
+    look(&p, 5, 10);
+    assert_int_equal(p.count, 1);
+    assert_string_equal(text_of(&p, 0), "ab");
 }
 
 /* Catches: occurrences that overlap (aba in ababa counted twice would have more
@@ -119,6 +123,14 @@ static uint64_t greatest(const struct path *p, uint32_t longest)
                     ns += p->steps[k + s].ns + (s ? p->steps[k + s].gap_ns : 0);
                 count++;
                 k += len;
+            }
+            for (uint32_t q = 1; 2 * q <= len; q++) { /* repeats a shorter */
+                uint32_t same = q;
+                while (same < len &&
+                       p->steps[i + same].what == p->steps[i + same - q].what)
+                    same++;
+                if (same == len)
+                    count = 0;
             }
             if (count > 1 && ns > best)
                 best = ns;
