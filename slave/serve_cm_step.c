@@ -517,7 +517,7 @@ static int read_mail(struct slave_graph_ask *j)
     struct slave_letter *l;
     int rc = 0;
     slave_letters_init(&early);
-    slave_box_read(&c->box, &c->mail);
+    bool whole = slave_box_read(&c->box, &c->mail);
     while (rc == 0 && (l = slave_letters_get(&c->mail))) {
         if (is_early(c, l)) {
             slave_letters_put(&early, l);
@@ -540,7 +540,7 @@ static int read_mail(struct slave_graph_ask *j)
             slave_letters_put(&early, l);
         c->mail = early;
     }
-    if (c->box.overflow)
+    if (!whole)
         return ips_err_set(&j->job.err, IPS_E_LIMIT,
                            "other slaves send faster than this one computes");
     return rc;
