@@ -120,6 +120,7 @@ static struct auto_facts facts_of(const struct query *q)
                            .memory_bytes = engine_auto_memory()};
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct part *p = q->gather.active[i];
+        f.threads += p->t.thread_count;
         f.round_trip_ns = ips_max_u64(f.round_trip_ns, p->round_trip_ns);
         if (p->settled) {
             f.crossing = ips_add_sat(f.crossing, p->settled->remote_in);

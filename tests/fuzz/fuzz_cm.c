@@ -195,7 +195,7 @@ int main(int argc, char **argv)
             return 1;
     }
     make_two();
-    for (unsigned i = 0; argc == 1 && i < 200000; i++) {
+    for (unsigned i = 0; argc == 1 && i < 50000; i++) {
         /* A batch: number 0, two values, links 0 and 1, ESTs and hops. */
         static const uint8_t batch[] = {0, 2, 0, 2, 1, 0, 4, 1};
         uint8_t data[64] = {(uint8_t)(i % 4)};
