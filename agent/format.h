@@ -323,6 +323,16 @@ struct ips_rec_cpu { /* a = tid */
     uint64_t cpu;
 };
 
+/* The kernel's figure for this thread since it was made (sched_info's
+ * run_delay), wake-up latencies included. Written after the thread was off its
+ * core, at most every IPS_DELAY_EVERY_NS, and at END; never where the kernel
+ * does not keep it. */
+struct ips_rec_delay { /* a = 0 */
+    struct ips_rec_head h;
+    uint64_t delay_ns;
+};
+#define IPS_DELAY_EVERY_NS 1000000u
+
 /* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
  * stream, which stands in the same segment, has the rest: `a` is the lower half
  * of the procedure's address, that one's procedure has the upper half, and the

@@ -68,6 +68,13 @@ struct path_data { /* query.data of a path question */
     struct path_piece *tail; /* contract: what follows that piece */
     uint64_t tail_count;
     uint64_t sent; /* pieces given to the client */
+    /* weighting.h */
+    bool has_goal;
+    uint32_t goal_part, goal_node; /* of the full graph */
+    char goal_text[512];
+    char clock_text[256]; /* "": no clocks were compared */
+    uint64_t on_cpu_ns, run_delay_ns, other_ns;
+    void (*after_split)(struct query *q);
 };
 
 struct engine_part { /* part.own */
@@ -76,6 +83,7 @@ struct engine_part { /* part.own */
     uint32_t *origin; /* reduced: node of the full graph */
     uint64_t base;    /* of its nodes in the numbering through all machines */
     uint64_t finished_t_max;
+    struct ips_clock_map clock; /* wall */
 };
 
 void engine_central(struct query *q);

@@ -18,7 +18,8 @@ static size_t held(const struct slave_serve *v)
 static bool goes_on(const Ips__Request *q)
 {
     return (q->ask_case == IPS__REQUEST__ASK_PEERS && q->peers->more) ||
-           (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more);
+           (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more) ||
+           (q->ask_case == IPS__REQUEST__ASK_SPLIT && q->split->more);
 }
 
 /* A value of one byte on the wire takes eight here. */
@@ -29,7 +30,23 @@ static size_t memory_of(const Ips__Request *q)
         bytes += q->peers->n_peers * (sizeof(Ips__Peer) + sizeof(Ips__Peer *));
     else if (q->ask_case == IPS__REQUEST__ASK_FINISH)
         bytes += q->finish->n_in_value * sizeof(uint64_t);
+    else if (q->ask_case == IPS__REQUEST__ASK_SPLIT)
+        bytes += (q->split->n_from + q->split->n_to) * sizeof(uint32_t);
     return bytes;
+}
+
+/* Copies `n` nodes behind *into's. */
+static bool append_nodes(uint32_t **into, size_t *count, const uint32_t *from,
+                         size_t n)
+{
+    uint32_t *list = realloc(*into, (*count + n + 1) * sizeof(*list));
+    if (!list)
+        return false;
+    *into = list;
+    if (n)
+        memcpy(list + *count, from, n * sizeof(*list));
+    *count += n;
+    return true;
 }
 
 /* Moves `from`'s list behind `into`'s; both of the same kind. */
@@ -51,6 +68,12 @@ static bool append(Ips__Request *into, Ips__Request *from)
         b->n_peers = 0; /* they have a new owner */
         a->more = b->more;
         return true;
+    }
+    if (into->ask_case == IPS__REQUEST__ASK_SPLIT) {
+        Ips__SplitAsk *a = into->split, *b = from->split;
+        a->more = b->more;
+        return append_nodes(&a->from, &a->n_from, b->from, b->n_from) &&
+               append_nodes(&a->to, &a->n_to, b->to, b->n_to);
     }
     Ips__FinishAsk *a = into->finish, *b = from->finish;
     void *list = realloc(a->in_value, (a->n_in_value + b->n_in_value + 1) *

@@ -83,8 +83,9 @@ static double bare(const struct ips_graph *g)
 
 static double engine(const struct ips_graph *g, int deque)
 {
-    static const struct ips_lane lane = {
-        {0, 0, 1, 1}, IPS_EXTERNAL_REPLY, false};
+    static const struct ips_lane lane = {.mtime = {0, 0, 1, 1},
+                                         .external = IPS_EXTERNAL_REPLY,
+                                         .any_off = false};
     struct ips_est e;
     struct ips_err err;
     double begin = now_s();
