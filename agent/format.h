@@ -107,7 +107,7 @@ struct ips_control {
      * thousandths of a ns; enum ips_probe. */
     uint64_t probe_cost_ps[8];
     uint32_t arrivals; /* 1: QUEUE before the RECV of a datagram that waited */
-    uint32_t reserved;
+    uint32_t delays;   /* 1: RUNDELAY records are written */
 };
 enum ips_procedures {
     IPS_PROCEDURES_OFF = 0,
@@ -327,11 +327,11 @@ struct ips_rec_cpu { /* a = tid */
  * run_delay), wake-up latencies included. Written after the thread was off its
  * core, at most every IPS_DELAY_EVERY_NS, and at END; never where the kernel
  * does not keep it. */
-struct ips_rec_delay { /* a = 0 */
+struct ips_rec_delay { /* a = ns that the reading took */
     struct ips_rec_head h;
     uint64_t delay_ns;
 };
-#define IPS_DELAY_EVERY_NS 1000000u
+#define IPS_DELAY_EVERY_NS 2000000u
 
 /* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
  * stream, which stands in the same segment, has the rest: `a` is the lower half

@@ -3,6 +3,8 @@
  * CPU clock by the agent's own rule (agent/cpu.h, core_cpu.c). */
 #include "slave/build_internal.h"
 
+/* A reading of the run delay that took longer was disturbed. */
+#define DELAY_NS_MAX 20000u
 #define READ_NS 100000u
 #define READ_BLOCKS 16u
 
@@ -25,6 +27,11 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
         return c->probe_cost_ps[IPS_PROBE_PROC] / 2;
+    case IPS_REC_RUNDELAY: { /* it says what it took itself */
+        struct ips_rec_head h;
+        memcpy(&h, p, sizeof(h));
+        return ips_min_u64(h.a, DELAY_NS_MAX) * 1000;
+    }
     case IPS_REC_COUNT: {
         struct ips_rec_count r;
         memcpy(&r, p, sizeof(r));

@@ -15,10 +15,6 @@
  */
 #include "slave/build_internal.h"
 
-struct window {
-    uint64_t from_t, to_t, ns;
-};
-
 /* Off the core between the node before and i, outside of calls that slept. */
 static uint64_t free_gap(const struct build *b, uint32_t i, uint32_t first)
 {
@@ -91,6 +87,24 @@ static void not_known(struct build *b, uint32_t first, uint32_t from,
     }
 }
 
+/* Behind the last reading, at t: what is left of the sum lies in the gap that
+ * the reading fell in; what came later is not known. */
+static void last_window(struct build *b, uint32_t first, uint32_t from,
+                        uint32_t end, uint64_t t, uint64_t left)
+{
+    if (from == end || left == 0) {
+        not_known(b, first, from, end);
+        return;
+    }
+    uint64_t gap = free_gap(b, from, first);
+    uint64_t later = ips_sub_sat(b->out->g.t_ns[from], t);
+    uint64_t rest = deal_out(b, first, from, from + 1, left);
+    uint64_t open = ips_min_u64(later, ips_sub_sat(gap, left - rest));
+    b->out->counts.delay_unknown_ns =
+        ips_add_sat(b->out->counts.delay_unknown_ns, open);
+    not_known(b, first, from + 1, end);
+}
+
 struct readings { /* of one chain, stream after stream */
     const struct build *b;
     uint32_t stream, next;
@@ -122,7 +136,7 @@ static void chain_delays(struct build *b, uint32_t c)
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     struct readings r = {.b = b, .stream = b->chains[c].first_stream};
     const struct b_delay *d;
-    uint64_t known = 0, left = 0;
+    uint64_t known = 0, left = 0, last_t = 0;
     bool has_base = from_nothing(b, c);
     uint32_t i = first;
     while ((d = next_reading(&r))) {
@@ -135,9 +149,10 @@ static void chain_delays(struct build *b, uint32_t c)
             not_known(b, first, i, to);
         has_base = true;
         known = d->ns;
+        last_t = d->t;
         i = to;
     }
-    not_known(b, first, i, end);
+    last_window(b, first, i, end, last_t, left);
     for (i = first; i + 1 < end; i++)
         b->out->g.delay[i + 1] =
             ips_add_sat(b->out->g.delay[i + 1], b->slept[i]);

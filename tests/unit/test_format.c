@@ -55,6 +55,7 @@ AT(ips_control, budget_ppm, 1160);
 AT(ips_control, probe_extra_ns, 1164);
 AT(ips_control, probe_cost_ps, 1168);
 AT(ips_control, arrivals, 1232);
+AT(ips_control, delays, 1236);
 SIZE(ips_control, 1240);
 
 AT(ips_rec_sample, cpu, 16);
@@ -215,6 +216,8 @@ AT(ips_rec_close, sent, 32);
 AT(ips_rec_close, recv, 40);
 SIZE(ips_rec_close, 48);
 
+AT(ips_rec_delay, h, 0);
+AT(ips_rec_delay, delay_ns, 16);
 AT(ips_rec_dgram, h, 0);
 AT(ips_rec_dgram, hash, 16);
 AT(ips_rec_dgram, path_hash, 24);
