@@ -5,9 +5,6 @@
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
 
-/* By which the C library knows who registered a handler; there is no startup
- * file of the compiler's to have it (agent/CMakeLists.txt). */
-void *__dso_handle IPS_HIDDEN = &__dso_handle;
 int ips_wrap_state;
 uint64_t ips_wrap_blocked, ips_wrap_mult;
 
