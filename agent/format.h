@@ -213,6 +213,11 @@ struct ips_rec_head {
 /* SEND, RECV: stands for earlier ones too, that were overwritten; `result` is
  * the bytes of all of them. */
 #define IPS_REC_F_SUM 2u
+/* MARK: its text has a place from here on, in the flags from bit 2: 1 to 8, 0
+ * none. The text is no longer than that, NUL included. */
+#define IPS_REC_F_PLACE 2u /* bits to shift by */
+#define IPS_MARK_PLACES 8u
+#define IPS_MARK_PLACE_BYTES 32u
 
 /* Operations of SEND, RECV, RECVCALL, BLOCK (`op`). */
 #define IPS_OPS(X)                                                             \
@@ -330,6 +335,9 @@ struct ips_rec_lost { /* a = enum ips_lost_cause */
     uint64_t count;
 };
 
+/* MARK_SHORT: a head only, `a` a place: the text is that of the last MARK of
+ * this place before it in the stream, which stands in the same segment; its CPU
+ * is that of the last MARK that has a place (any), plus the time since. */
 struct ips_rec_text { /* a = length without the NUL */
     struct ips_rec_head h;
     uint64_t cpu;
