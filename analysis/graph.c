@@ -182,3 +182,16 @@ uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
     *present = false; /* not reached: ips_graph_check */
     return 0;
 }
+
+uint32_t ips_chain_of(const struct ips_graph *g, uint32_t node)
+{
+    uint32_t low = 0, high = g->chain_count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (g->chains[mid].first <= node)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}

@@ -62,8 +62,9 @@ static int run_passes(struct build *b)
     b_sync_arcs(b);
     b_settle(b);
     b_causal(b);
-    b_weights(b);
-    rc = b_break_cycles(b);
+    rc = b_weights(b);
+    if (rc == 0)
+        rc = b_break_cycles(b);
     if (rc == 0)
         rc = b_far_ends(b);
     if (rc == 0)
@@ -123,6 +124,7 @@ void ips_built_release(struct ips_built *b)
     free(b->traffic);
     free(b->untraced);
     free(b->unseen);
+    free(b->spun);
     if (b->more) {
         free(b->more->exts);
         free(b->more->outs);

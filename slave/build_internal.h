@@ -406,8 +406,8 @@ int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */
 void b_settle(struct build *b);                   /* build_settle.c */
 void b_causal(struct build *b);                   /* build_causal.c */
-void b_weights(struct build *b);                  /* build_settle.c */
-void b_sync_spins(struct build *b);               /* build_sync_node.c */
+int b_weights(struct build *b) IPS_MUST_USE;      /* build_settle.c */
+int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build_sync_node.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
 int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE;     /* build_peer.c */

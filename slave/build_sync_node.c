@@ -79,15 +79,31 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     return 0;
 }
 
+static int by_node(const void *va, const void *vb)
+{
+    const struct ips_spun *x = va, *y = vb;
+    CMP3(x->node, y->node);
+    return 0;
+}
+
 /* Weights are made: what was burnt by spinning is in neither T nor t_max. */
-void b_sync_spins(struct build *b)
+int b_sync_spins(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
+    if (!b->spins.n)
+        return 0;
+    b->out->spun = b_calloc(b->spins.n, sizeof(*b->out->spun), b->err);
+    if (!b->out->spun)
+        return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->spins.n; i++) {
         const struct b_spin *s = &b->spins.v[i];
         uint64_t *w = &g->w[s->node + 1]; /* END at the latest */
         uint64_t cut = ips_min_u64(*w, s->ns);
         *w -= cut;
         b->out->counts.spin_ns = ips_add_sat(b->out->counts.spin_ns, cut);
+        b->out->spun[i] = (struct ips_spun){.node = s->node + 1, .ns = cut};
     }
+    b->out->spun_count = b->spins.n;
+    qsort(b->out->spun, b->spins.n, sizeof(*b->out->spun), by_node);
+    return 0;
 }

@@ -32,7 +32,8 @@
     X(ENDS, struct ips_end, end_count, ends)                                   \
     X(TRAFFIC, struct ips_traffic, traffic_count, traffic)                     \
     X(UNTRACED, struct ips_untraced, untraced_count, untraced)                 \
-    X(UNSEEN, struct ips_unseen, unseen_count, unseen)
+    X(UNSEEN, struct ips_unseen, unseen_count, unseen)                         \
+    X(SPUN, struct ips_spun, spun_count, spun)
 
 enum section {
 #define X(name, type, count, place) SECTION_##name,
@@ -205,6 +206,7 @@ static void point_into(struct ips_built *b, const struct file_header *h,
     b->traffic_count = h->count[SECTION_TRAFFIC];
     b->untraced_count = h->count[SECTION_UNTRACED];
     b->unseen_count = h->count[SECTION_UNSEEN];
+    b->spun_count = h->count[SECTION_SPUN];
 #define X(name, type, count, place)                                            \
     b->place = (type *)(void *)(map + h->offset[SECTION_##name]);
     SECTIONS(X)
@@ -253,6 +255,10 @@ static bool tables_ok(const struct ips_built *b, const struct file_header *h)
     for (uint32_t i = 0; i < b->unseen_count; i++)
         if (b->unseen[i].process >= b->proc_count ||
             !ended(b->unseen[i].what, sizeof(b->unseen[i].what)))
+            return false;
+    for (uint32_t i = 0; i < b->spun_count; i++)
+        if (b->spun[i].node >= b->g.node_count ||
+            (i && b->spun[i].node < b->spun[i - 1].node))
             return false;
     return true;
 }

@@ -49,7 +49,8 @@ static char *put(char **at, const char *text, uint32_t len)
 static void row(Ips__ProcedureRow *r, const struct slave_graph_ask *j,
                 const struct slave_proc_row *from, char **texts)
 {
-    const struct slave_proc_symbol *s = &j->procs->t.symbols[from->symbol];
+    const struct slave_proc_symbol *s =
+        &j->procs->t.names.symbols[from->symbol];
     ips__procedure_row__init(r);
     r->procedure = put(texts, s->name, s->name_len);
     r->file = put(texts, s->file, s->file_len);
@@ -74,7 +75,7 @@ static int piece(struct slave_graph_ask *j, Ips__ProceduresAnswer *a)
     size_t bytes = 1;
     for (uint32_t i = 0; i < n; i++) {
         const struct slave_proc_symbol *s =
-            &t->symbols[t->rows[j->at + i].symbol];
+            &t->names.symbols[t->rows[j->at + i].symbol];
         bytes += (size_t)s->name_len + s->file_len + 2;
     }
     free(j->procs->texts);
