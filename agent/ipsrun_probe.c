@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "agent/cpu.h"
+#include "agent/io_event.h"
 #include "agent/ipsrun.h"
-#include "agent/proc_event.h"
 #include "agent/sys.h"
 
 #define BATCH 200u
@@ -168,37 +168,39 @@ static void one_event(void)
     ips_rec_publish(r);
 }
 
-static void call_of(size_t bytes, bool switched)
+static void call_of(bool switched)
 {
     struct ips_moment call = ips_moment_now();
     if (switched)
         *ips_cpu_mark() = 0;
     struct ips_moment ret = ips_moment_after(&call);
-    struct ips_rec_io *r =
-        (struct ips_rec_io *)ips_rec_begin_at(IPS_REC_SEND, bytes, call.t);
+    (void)ips_io_event(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0, 1, 0);
+}
+
+static void one_call(void)
+{
+    call_of(false);
+}
+
+static void one_block(void)
+{
+    call_of(true);
+}
+
+static void one_sync(void)
+{
+    struct ips_moment call = ips_moment_now();
+    struct ips_moment ret = ips_moment_after(&call);
+    struct ips_rec_sync *r = (struct ips_rec_sync *)ips_rec_begin_at(
+        IPS_REC_RELEASE, sizeof(*r), call.t);
     if (!r)
         return;
     r->t_ret = ret.t;
     r->cpu = call.cpu;
     r->cpu_ret = ret.cpu;
-    r->result = 1;
+    r->object = 1;
     r->site = 1;
     ips_rec_publish(r);
-}
-
-static void one_call(void)
-{
-    call_of(sizeof(struct ips_rec_io), false);
-}
-
-static void one_block(void)
-{
-    call_of(sizeof(struct ips_rec_io), true);
-}
-
-static void one_sync(void)
-{
-    call_of(sizeof(struct ips_rec_sync), false);
 }
 
 static void one_procedure(void)
@@ -274,7 +276,7 @@ static void measure_costs(struct ips_measured *m)
         size_t bytes;
     } kinds[] = {
         {IPS_PROBE_EVENT, one_event, 32},
-        {IPS_PROBE_CALL, one_call, sizeof(struct ips_rec_io)},
+        {IPS_PROBE_CALL, one_call, sizeof(struct ips_rec_io_short)},
         {IPS_PROBE_BLOCK, one_block, sizeof(struct ips_rec_io)},
         {IPS_PROBE_SAMPLE, one_sample, 64},
         {IPS_PROBE_PROC, one_procedure, 2 * sizeof(struct ips_rec_head)},

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "agent/cpu.h"
+#include "agent/io_event.h"
 #include "agent/ips_api.h"
 #include "agent/pool.h"
-#include "agent/proc_event.h"
 
 enum { BATCHES = 15 };
 
@@ -67,15 +67,7 @@ static void call(void)
         return;
     struct ips_moment call = ips_moment_now();
     struct ips_moment ret = ips_moment_after(&call);
-    struct ips_rec_io *r = ips_rec_begin_at(IPS_REC_SEND, sizeof(*r), call.t);
-    if (!r)
-        return;
-    r->t_ret = ret.t;
-    r->cpu = call.cpu;
-    r->cpu_ret = ret.cpu;
-    r->result = 1;
-    r->site = 1;
-    ips_rec_publish(r);
+    (void)ips_io_event(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0, 1, 0);
 }
 
 static void mark(void)
