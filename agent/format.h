@@ -202,7 +202,7 @@ struct ips_rec_head {
 #define IPS_REC_F_OP 2u
 #define IPS_REC_OP_MAX 31u
 #define IPS_MARK_PLACES 8u
-#define IPS_MARK_PLACE_BYTES 32u
+#define IPS_MARK_PLACE_BYTES 40u
 
 /* Operations of SEND, RECV, RECVCALL, BLOCK (`op`). */
 #define IPS_OPS(X)                                                             \

@@ -28,9 +28,12 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
     if (unlikely(call->t - from >= line->span || call->mark != mark ||
                  ret->mark != mark || (took | (uint64_t)result) >> 32))
         return false;
-    uint64_t at = ips_short_begin(&ips_io_line, era, from, bytes);
-    if (unlikely(!at))
+    ips_recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = ips_take(&ips_thread_stream.cur, bytes);
+    if (unlikely(!ips_short_good(&ips_io_line, era, from, at, bytes))) {
+        ips_line_give_back(at, bytes);
         return false;
+    }
     struct ips_rec_io_short *r = (struct ips_rec_io_short *)at;
     r->h.t = call->t;
     r->took = (uint32_t)took;

@@ -207,9 +207,12 @@ static void one_procedure(void)
 {
     for (int i = 0; i < 2; i++) {
         struct ips_moment m;
-        if (!ips_proc_event_short(i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT,
-                                  1))
-            (void)ips_proc_event_long(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1, &m);
+        uint64_t left = ips_proc_event_short(
+            i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
+        if (!left)
+            continue;
+        ips_short_undo(left, sizeof(struct ips_rec_head));
+        (void)ips_proc_event_long(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1, &m);
     }
 }
 

@@ -37,22 +37,27 @@ void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
 /* The `bytes` at `at` will not be used. */
 void ips_line_give_back(uint64_t at, uint64_t bytes) __attribute__((cold));
 
-/* The place of a short record of `bytes` on the line `of`, whose era and t were
- * `era` and `from`, or 0: it has to be a long one. What the caller found out in
- * that era holds. */
-static inline uint64_t ips_short_begin(struct ips_line *of, uint32_t era,
-                                       uint64_t from, uint64_t bytes)
+/* What a short record did not come to: 0 it was written, IPS_SHORT_NOT it was
+ * not begun, else it has a place that is to be given back (ips_short_undo). So
+ * the hooks have no call but at their end. */
+#define IPS_SHORT_NOT 1u
+#define IPS_SHORT_TAKEN 2u
+static inline void ips_short_undo(uint64_t left, uint64_t bytes)
+{
+    if (left & IPS_SHORT_TAKEN)
+        ips_line_give_back(left & ~(uint64_t)7, bytes);
+}
+
+/* Is the place `at` of a short record good, on the line `of`, whose era and t
+ * were `era` and `from`? What the caller found out in that era holds. */
+static inline bool ips_short_good(struct ips_line *of, uint32_t era,
+                                  uint64_t from, uint64_t at, uint64_t bytes)
 {
     const volatile struct ips_line *line = of;
-    struct ips_stream *s = &ips_thread_stream;
-    ips_recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = ips_take(&s->cur, bytes);
-    if (likely(at == s->tail && at + bytes <= s->limit &&
-               *ips_core.alive == IPS_ALIVE && line->t == from &&
-               era == ips_cpu.era))
-        return at;
-    ips_line_give_back(at, bytes);
-    return 0;
+    const struct ips_stream *s = &ips_thread_stream;
+    return at == s->tail && at + bytes <= s->limit &&
+           *ips_core.alive == IPS_ALIVE && line->t == from &&
+           era == ips_cpu.era;
 }
 
 /* It is filled: its head and `a`, whole at once. */
@@ -70,37 +75,37 @@ static inline void ips_short_publish(uint64_t at, uint64_t bytes,
 }
 
 /* The head alone, on the line `of`, whose era was `era`; `high`:`a` is its
- * procedure. What the caller found out in that era holds when true is returned;
- * false: it has to be a long one. */
-static inline bool ips_event_short(struct ips_line *of, uint32_t era,
-                                   enum ips_rec_type type, uint32_t high,
-                                   uint32_t a)
+ * procedure. What the caller found out in that era holds when it was written.
+ * Returns what it did not come to. */
+static inline uint64_t ips_event_short(struct ips_line *of, uint32_t era,
+                                       enum ips_rec_type type, uint32_t high,
+                                       uint32_t a)
 {
 #if IPS_HAVE_COUNTER
     const volatile struct ips_line *line = of;
     const uint64_t bytes = sizeof(struct ips_rec_head);
     uint64_t from = line->t, cpu = line->cpu;
     uint64_t t = ips_counter(), since = t - from;
-    if (unlikely(since >= line->span || high != line->high))
-        return false;
-    uint64_t at = ips_short_begin(of, era, from, bytes);
-    if (unlikely(!at))
-        return false;
-    if (unlikely(line->mark != *ips_cpu_mark())) {
-        ips_line_give_back(at, bytes);
-        return false;
-    }
+    /* One that is constant is that of all its line's. */
+    bool other_half = !__builtin_constant_p(high) && high != line->high;
+    if (unlikely(since >= line->span || other_half))
+        return IPS_SHORT_NOT;
+    ips_recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = ips_take(&ips_thread_stream.cur, bytes);
+    if (unlikely(!ips_short_good(of, era, from, at, bytes) ||
+                 line->mark != *ips_cpu_mark()))
+        return at | IPS_SHORT_TAKEN;
     ((struct ips_rec_head *)at)->t = t;
     ips_cpu.last = cpu + (since * ips_core.mult >> 32);
     ips_short_publish(at, bytes, type, a);
-    return true;
+    return 0;
 #else
     (void)of;
     (void)era;
     (void)type;
     (void)high;
     (void)a;
-    return false;
+    return IPS_SHORT_NOT;
 #endif
 }
 
@@ -108,9 +113,9 @@ static inline bool ips_event_short(struct ips_line *of, uint32_t era,
 bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
                          struct ips_moment *m);
 
-/* ENTER_SHORT or EXIT_SHORT. false: it has to be a long one. */
-static inline bool ips_proc_event_short(enum ips_rec_type type,
-                                        uint64_t procedure)
+/* ENTER_SHORT or EXIT_SHORT. Returns what it did not come to. */
+static inline uint64_t ips_proc_event_short(enum ips_rec_type type,
+                                            uint64_t procedure)
 {
     uint32_t era = *(volatile uint32_t *)&ips_proc_line.era;
     return ips_event_short(&ips_proc_line, era, type,

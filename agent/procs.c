@@ -370,8 +370,9 @@ static void enter_event(struct slot *s, const struct slot *slots)
         count(s, slots);
 }
 
-static __attribute__((noinline)) void enter(uint64_t procedure)
+static __attribute__((noinline)) void enter(uint64_t procedure, uint64_t left)
 {
+    ips_short_undo(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots, *s = NULL;
     if (!ips_core.main_stream || ips_in_vfork)
         return;
@@ -391,8 +392,9 @@ static __attribute__((noinline)) void enter(uint64_t procedure)
     count(s, slots);
 }
 
-static __attribute__((noinline)) void leave(uint64_t procedure)
+static __attribute__((noinline)) void leave(uint64_t procedure, uint64_t left)
 {
+    ips_short_undo(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots;
     if (!slots || !ips_core.main_stream || ips_in_vfork)
         return;
@@ -437,10 +439,13 @@ HOOK void __cyg_profile_func_exit(void *procedure, void *site);
 static inline void enter_exact(uint64_t procedure)
 {
     struct slot *slots = here.slots, *s = recorded(slots, procedure);
-    if (likely(s && ips_proc_event_short(IPS_REC_ENTER_SHORT, procedure)))
+    uint64_t left = IPS_SHORT_NOT;
+    if (likely(s))
+        left = ips_proc_event_short(IPS_REC_ENTER_SHORT, procedure);
+    if (likely(!left))
         opened(s, slots);
     else
-        enter(procedure);
+        enter(procedure, left);
 }
 
 /* Straight to the counter where it stands in its own place. */
@@ -458,7 +463,7 @@ void __cyg_profile_func_enter(void *procedure, void *site)
     if (exact)
         enter_exact((uint64_t)procedure);
     else if (on)
-        enter((uint64_t)procedure);
+        enter((uint64_t)procedure, IPS_SHORT_NOT);
 }
 
 void __cyg_profile_func_exit(void *procedure, void *site)
@@ -467,10 +472,11 @@ void __cyg_profile_func_exit(void *procedure, void *site)
     if (!exact)
         return;
     struct slot *slots = here.slots, *s = recorded(slots, (uint64_t)procedure);
-    if (unlikely(
-            !s || !s->open ||
-            !ips_proc_event_short(IPS_REC_EXIT_SHORT, (uint64_t)procedure))) {
-        leave((uint64_t)procedure);
+    uint64_t left = IPS_SHORT_NOT;
+    if (likely(s && s->open))
+        left = ips_proc_event_short(IPS_REC_EXIT_SHORT, (uint64_t)procedure);
+    if (unlikely(left)) {
+        leave((uint64_t)procedure, left);
         return;
     }
     if (unlikely(here.slots != slots))
