@@ -49,15 +49,40 @@ static int take_weighting(struct ipsq_options *o, const char *text,
     return rc;
 }
 
+/* "a,b": several; the option may come several times. */
+static int take_bys(struct ipsq_options *o, const char *text,
+                    struct ips_err *err)
+{
+    static const char *const words[] = {
+#define X(name, word) word,
+        IPSQ_BYS(X)
+#undef X
+            NULL};
+    o->by = text;
+    for (const char *at = text;;) {
+        char word[32];
+        uint32_t which = 0;
+        size_t len = strcspn(at, ",");
+        snprintf(word, sizeof(word), "%.*s", (int)(len < 31 ? len : 31), at);
+        int rc = one_of("by", word, words, &which, err);
+        if (rc < 0)
+            return rc;
+        o->by_mask |= 1u << which;
+        if (!at[len])
+            return 0;
+        at += len + 1;
+    }
+}
+
 static int take(struct ipsq_options *o, enum ipsq_option option,
                 const char *text, struct ips_err *err)
 {
     static const char *const formats[] = {"table", "tsv", "json", "jsonl",
                                           NULL};
-    static const char *const engines[] = {"auto", "contract", "central", NULL};
+    static const char *const engines[] = {"auto",     "contract", "central",
+                                          "cm-async", "cm-sync",  NULL};
     static const char *const levels[] = {"run", "machine", "process", "thread",
                                          NULL};
-    static const char *const bys[] = {"procedure", "process", "line", NULL};
     static const char *const externals[] = {"reply", "all", "off", NULL};
     uint32_t which = 0;
     int rc = 0;
@@ -102,13 +127,18 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
             rc = ips_err_set(err, IPS_E_USAGE, "--to 0 leaves nothing");
         return rc;
     case IPSQ_OPT_BY:
-        o->by = text;
-        return one_of("by", text, bys, &which, err);
+        return take_bys(o, text, err);
     case IPSQ_OPT_SITES:
         o->sites = true;
         return 0;
     case IPSQ_OPT_STACKS:
         o->stacks = true;
+        return 0;
+    case IPSQ_OPT_SEQUENCES:
+        o->sequences = true;
+        return 0;
+    case IPSQ_OPT_WHOLE:
+        o->whole = true;
         return 0;
     case IPSQ_OPT_COUNT:
         break;

@@ -38,9 +38,13 @@
       "waits for what is not traced: reply (default), all, off")               \
     X(FROM, "from", "TIME", "since the machine's first event (1.5s, 20ms)")    \
     X(TO, "to", "TIME", "the same")                                            \
-    X(BY, "by", "WHAT", "procedure (default), process or line")                \
+    X(BY, "by", "WHAT",                                                        \
+      "procedure (default), process or line; path: also\n"                     \
+      "machine, thread, message, external, or several: a,b")                   \
     X(SITES, "sites", NULL, "name the place each event was called from")       \
-    X(STACKS, "stacks", NULL, "and the call stacks of what blocked")
+    X(STACKS, "stacks", NULL, "and the call stacks of what blocked")           \
+    X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
+    X(WHOLE, "whole", NULL, "the same of all work, beside the path")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -48,15 +52,34 @@ enum ipsq_option {
 #undef X
         IPSQ_OPT_COUNT
 };
+/* Words of --by, and bits of by_mask. */
+#define IPSQ_BYS(X)                                                            \
+    X(PROCEDURE, "procedure")                                                  \
+    X(PROCESS, "process")                                                      \
+    X(LINE, "line")                                                            \
+    X(MACHINE, "machine")                                                      \
+    X(THREAD, "thread")                                                        \
+    X(MESSAGE, "message")                                                      \
+    X(EXTERNAL, "external")
+enum ipsq_by {
+#define X(name, text) IPSQ_BY_##name,
+    IPSQ_BYS(X)
+#undef X
+        IPSQ_BY_COUNT
+};
+#define IPSQ_IS_BY(name) (1u << IPSQ_BY_##name)
+
 #define IPSQ_HAS(option) (1u << IPSQ_OPT_##option)
 
 struct ipsq_options {
     const char *command; /* NULL: none was given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
-    bool help, version, sites, stacks;
+    bool help, version, sites, stacks, sequences, whole;
     unsigned given; /* IPSQ_HAS bits */
-    const char *master, *state, *object, *level, *engine, *weighting, *by;
+    const char *master, *state, *object, *level, *engine, *weighting;
+    const char *by;   /* as given last; NULL: not */
+    unsigned by_mask; /* all that were given */
     enum ipsq_format format;
     uint64_t top; /* 0: all */
     uint64_t mtime_base_ns, mtime_per_byte_q32;

@@ -143,6 +143,13 @@ void slave_arc_split(const struct slave_costs *costs,
                      void (*put)(void *arg, uint32_t symbol, uint64_t ns),
                      void *arg);
 
+/* The procedure that most of the arc was spent in; IPS_NONE: unsampled. */
+uint32_t slave_arc_main(const struct slave_costs *costs,
+                        const struct slave_proc_names *names,
+                        const struct slave_arc_mixes *mixes,
+                        const struct ips_graph *g, uint32_t chain,
+                        uint32_t node);
+
 /* Divides `ns` in proportion: the k-th call gets the share of `part` of
  * `whole`. Zeroed, then slave_share_begin; the parts must add up to whole > 0.
  */

@@ -100,3 +100,48 @@ void slave_arc_split(const struct slave_costs *costs,
     if (rest)
         put(arg, IPS_NONE, rest);
 }
+
+#define MAIN_OF 64u /* different procedures of one arc that are told apart */
+
+uint32_t slave_arc_main(const struct slave_costs *costs,
+                        const struct slave_proc_names *names,
+                        const struct slave_arc_mixes *mixes,
+                        const struct ips_graph *g, uint32_t chain,
+                        uint32_t node)
+{
+    const struct slave_arcs *a = &costs->p.arcs;
+    struct slave_arc_view v = slave_arc_look(a, g, chain, node);
+    struct slave_arc_part part[MAIN_OF], best = {IPS_NONE, 0};
+    uint32_t n = 0, first = v.first, end = v.first + v.count;
+    if (v.source == SLAVE_ARC_EXACT)
+        best.ns = ips_sub_sat(g->w[node], v.ns);
+    if (v.source == SLAVE_ARC_ALIKE) {
+        first = mixes->first[v.pool];
+        end = mixes->first[v.pool + 1];
+    }
+    for (uint32_t i = first; i < end; i++) {
+        struct slave_arc_part one =
+            v.source == SLAVE_ARC_ALIKE ? mixes->parts[i]
+            : v.source == SLAVE_ARC_OWN
+                ? (struct slave_arc_part){whose(costs, names, i),
+                                          a->samples[i].ns}
+                : (struct slave_arc_part){
+                      slave_proc_entered(names, a->exacts[i].place),
+                      a->exacts[i].ns};
+        uint32_t k = 0;
+        while (v.source != SLAVE_ARC_ALIKE && k < n &&
+               part[k].symbol != one.symbol)
+            k++;
+        if (v.source != SLAVE_ARC_ALIKE) {
+            if (k == n && n == MAIN_OF)
+                continue;
+            if (k == n)
+                part[n++] = (struct slave_arc_part){one.symbol, 0};
+            part[k].ns = ips_add_sat(part[k].ns, one.ns);
+            one = part[k];
+        }
+        if (one.ns > best.ns)
+            best = one;
+    }
+    return best.symbol;
+}

@@ -55,6 +55,8 @@ static void check_sum(const Ips__PathAnswer *a, Ips__Share *const *list,
     }
     for (size_t i = 0; i < a->n_by_message; i++)
         sum += a->by_message[i]->ns;
+    for (size_t i = 0; i < a->n_by_external; i++)
+        sum += a->by_external[i]->ns;
     assert_int_equal(sum, a->t_max_ns);
 }
 
