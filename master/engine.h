@@ -17,6 +17,7 @@
 #define IPS_MASTER_ENGINE_H
 
 #include "analysis/path.h"
+#include "master/arena.h"
 #include "master/query.h"
 #include "master/shares.h"
 #include "proto/graph_wire.h"
@@ -100,6 +101,14 @@ void engine_cm_relay(struct master *m, const struct slave *s,
                      Ips__CmMessage *message);
 /* query_path.c: all lanes are computed, or the question cannot be answered. */
 void path_done(struct query *q);
+
+/* For other questions about the graph: the lane of a request, IPS_E_USAGE; what
+ * the certificate says of message times; the command's elapsed time, or
+ * IPS_UNMEASURED. */
+int path_check_lane(const Ips__Lane *in, struct ips_lane *out,
+                    struct ips_err *err) IPS_MUST_USE;
+char *path_mtime_text(struct arena *a, const struct ips_mtime *m);
+uint64_t path_goal_elapsed(const struct query *q);
 
 /* ---- shared by the engines --------------------------------------------- */
 

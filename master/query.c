@@ -359,6 +359,8 @@ static const struct query_kind *kind_of(const Ips__Request *r)
         return &query_graph;
     case IPS__REQUEST__ASK_PROCEDURES:
         return &query_procedures;
+    case IPS__REQUEST__ASK_WHATIF:
+        return &query_whatif;
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK_SYNC:
     case IPS__REQUEST__ASK_TABLE:
@@ -370,6 +372,7 @@ static const struct query_kind *kind_of(const Ips__Request *r)
     case IPS__REQUEST__ASK_SUBGRAPH:
     case IPS__REQUEST__ASK_CM:
     case IPS__REQUEST__ASK_PROFILE:
+    case IPS__REQUEST__ASK_PORTIONS:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
         break;

@@ -22,8 +22,8 @@
 
 /* ---- the question ------------------------------------------------------- */
 
-static int check_lane(const Ips__Lane *in, struct ips_lane *out,
-                      struct ips_err *err)
+int path_check_lane(const Ips__Lane *in, struct ips_lane *out,
+                    struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->mtime.scale_num = out->mtime.scale_den = 1;
@@ -66,7 +66,8 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                            "cm-sync",
                            ask->engine);
     int rc = path_profile_check(ask, err);
-    return rc < 0 ? rc : check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
+    return rc < 0 ? rc
+                  : path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
 }
 
 static void scale(struct path_data *d, enum lane_id id, const char *name,
@@ -269,7 +270,7 @@ static void fill_lanes(struct path_data *d, struct arena *a,
     }
 }
 
-static char *mtime_text(struct arena *a, const struct ips_mtime *m)
+char *path_mtime_text(struct arena *a, const struct ips_mtime *m)
 {
     if (m->base_ns == 0 && m->per_byte_q32 == 0)
         return ips_wire_text("0 (not calibrated)");
@@ -285,7 +286,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     c->msg.unmatched += d->unmatched;
     c->msg.any_on_path = d->lanes[LANE_MAIN].shares.resources;
     c->msg.engine = ips_wire_text(d->engine_text);
-    c->msg.message_times = mtime_text(a, &d->lanes[LANE_MAIN].lane.mtime);
+    c->msg.message_times = path_mtime_text(a, &d->lanes[LANE_MAIN].lane.mtime);
     if (*d->pdm_note)
         certificate_note(a, c, d->pdm_note);
     if (*d->relay_note)
@@ -297,7 +298,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     fill_lanes(d, a, c);
 }
 
-static uint64_t goal_elapsed(const struct query *q)
+uint64_t path_goal_elapsed(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const Ips__SyncAnswer *s = q->gather.active[i]->sync;
@@ -325,7 +326,7 @@ static void fill_sums(const struct query *q, const struct path_data *d,
     uint64_t window_ns;
     (void)path_profile_pieces(q, &out->segment_count);
     out->messages = path_profile_shares(q, &window_ns)->messages;
-    out->elapsed_ns = goal_elapsed(q);
+    out->elapsed_ns = path_goal_elapsed(q);
     out->category = ips_wire_text("3");
     out->took_ns = master_now_ns() - q->begun_ns;
     out->open = certificate_open(q);

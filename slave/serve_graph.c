@@ -26,6 +26,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     free(j->rows);
     free(j->ptrs);
     slave_profile_release(j);
+    slave_portions_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
@@ -361,6 +362,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_PROCEDURES] = slave_step_procedures,
         [IPS__REQUEST__ASK_CM] = slave_step_cm,
         [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,
+        [IPS__REQUEST__ASK_PORTIONS] = slave_step_portions,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;
@@ -392,5 +394,8 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
     if (request->ask_case == IPS__REQUEST__ASK_SUBGRAPH &&
         request->subgraph->window)
         j->job.credit = request->subgraph->window;
+    if (request->ask_case == IPS__REQUEST__ASK_PORTIONS &&
+        request->portions->window)
+        j->job.credit = request->portions->window;
     return &j->job;
 }
