@@ -216,8 +216,11 @@ struct ips_rec_head {
 /* MARK: its text has a place from here on, in the flags from bit 2: 1 to 8, 0
  * none. The text is no longer than that, NUL included. */
 #define IPS_REC_F_PLACE 2u /* bits to shift by */
+/* SEND_SHORT, RECV_SHORT: `op` in the flags from bit 2. */
+#define IPS_REC_F_OP 2u
+#define IPS_REC_OP_MAX 31u
 #define IPS_MARK_PLACES 8u
-#define IPS_MARK_PLACE_BYTES 32u
+#define IPS_MARK_PLACE_BYTES 40u
 
 /* Operations of SEND, RECV, RECVCALL, BLOCK (`op`). */
 #define IPS_OPS(X)                                                             \
@@ -297,6 +300,17 @@ enum ips_fork_kind {
     IPS_FORK_THREAD = 6,
     IPS_FORK_TASK = 7,
 };
+/* SEND_SHORT, RECV_SHORT: the thread has been on its core since the return of
+ * the last SEND or RECV before it in the stream, which stands in the same
+ * segment: CPU is that one's `cpu_ret` plus the time since, at the call and at
+ * the return. err and ready are 0. */
+struct ips_rec_io_short { /* a = channel id */
+    struct ips_rec_head h;
+    uint32_t took;   /* t_ret - t */
+    uint32_t result; /* bytes moved */
+    uint64_t site;
+};
+
 struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
     struct ips_rec_head h;
     uint64_t t_ret;
