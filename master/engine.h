@@ -50,7 +50,7 @@ struct path_data { /* query.data of a path question */
     struct lane_result lanes[LANES];
     enum lane_id now; /* being computed */
     const char *engine;
-    char engine_text[160];
+    char engine_text[320];
     uint64_t nodes; /* of all machines */
     uint64_t total_cpu_ns;
     uint64_t unmatched;

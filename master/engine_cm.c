@@ -319,6 +319,19 @@ static int take_opened(struct query *q, const Ips__CmAnswer *a,
     return 0;
 }
 
+/* A slave that sent nonsense to another one is left out, not the other. */
+static int take_blame(struct query *q, const struct part *p,
+                      const Ips__CmAnswer *a, struct ips_err *err)
+{
+    struct ips_err why = {0};
+    if (a->part >= q->gather.count || a->part == p->number)
+        return ips_err_set(err, IPS_E_PROTOCOL, "blames nobody");
+    ips_err_set(&why, IPS_E_PROTOCOL, "sent to machine %s: %s", p->machine,
+                a->stalled);
+    query_part_failed(q, q->gather.active[a->part], &why);
+    return 0;
+}
+
 static int take(struct query *q, struct part *p, const Ips__Reply *reply,
                 struct ips_err *err)
 {
@@ -339,6 +352,8 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
         return take_finished(q, p, a, err);
     case IPS__CM_ANSWER__KIND__WALKED:
         return cm_take_walk(q, p, a, err);
+    case IPS__CM_ANSWER__KIND__BLAMED:
+        return take_blame(q, p, a, err);
     case IPS__CM_ANSWER__KIND__NONE:
     case _IPS__CM_ANSWER__KIND_IS_INT_SIZE:
         break;

@@ -256,6 +256,9 @@ void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
     struct ips_err err = {0};
     uint64_t ask = p->ask_id;
     p->heard_ns = master_now_ns();
+    uint64_t trip = ips_sub_sat(p->heard_ns, p->asked_ns);
+    if (p->round_trip_ns == 0 || trip < p->round_trip_ns)
+        p->round_trip_ns = trip;
     p->taken++;
     int rc = ips_reply_error(reply, &err);
     if (rc == 0)

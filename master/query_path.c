@@ -11,6 +11,7 @@
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/engine.h"
+#include "master/engine_auto.h"
 #include "master/gather.h"
 #include "master/part.h"
 #include "master/query_path_profile.h"
@@ -18,7 +19,6 @@
 
 #define SEGMENTS_A_REPLY 4096
 #define MAX_SHARES 10000 /* of one list */
-#define TINY_NODES 10000 /* of one machine: central costs nothing */
 #define SCALE_MAX 1000000u
 
 /* ---- the question ------------------------------------------------------- */
@@ -123,29 +123,45 @@ static void plan_lanes(struct query *q)
     any->with_shares = true;
 }
 
-/* One machine's few events: central costs no more and checks itself twice.
- * Else every slave reduces its own, in parallel, and raw data stays there. */
+static struct auto_facts facts_of(const struct query *q)
+{
+    const struct path_data *d = q->data;
+    struct auto_facts f = {.machines = q->gather.count,
+                           .nodes = d->nodes,
+                           .memory_bytes = engine_auto_memory()};
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct part *p = q->gather.active[i];
+        f.round_trip_ns = ips_max_u64(f.round_trip_ns, p->round_trip_ns);
+        if (p->settled) {
+            f.crossing = ips_add_sat(f.crossing, p->settled->remote_in);
+            f.crossing_out =
+                ips_add_sat(f.crossing_out, p->settled->remote_out);
+        }
+    }
+    return f;
+}
+
 static void choose_engine(struct query *q)
 {
     struct path_data *d = path_of(q);
     const char *asked = q->request->path->engine;
-    uint32_t machines = q->gather.count;
-    bool automatic = *asked == '\0' || strcmp(asked, "auto") == 0;
-    if (automatic)
-        d->engine =
-            machines == 1 && d->nodes <= TINY_NODES ? "central" : "contract";
-    else
+    if (*asked && strcmp(asked, "auto") != 0) {
         d->engine = asked;
-    if (!automatic)
         snprintf(d->engine_text, sizeof(d->engine_text), "%s (as asked)",
                  d->engine);
-    else
-        snprintf(d->engine_text, sizeof(d->engine_text),
-                 "%s (auto: %u machine%s, %" PRIu64 " nodes, %s)", d->engine,
-                 machines, machines == 1 ? "" : "s", d->nodes,
-                 *d->engine == 'c' && d->engine[1] == 'e'
-                     ? "small enough to compute twice"
-                     : "reduced where they are");
+        return;
+    }
+    char why[sizeof(d->engine_text) - 32];
+    const struct auto_facts f = facts_of(q);
+    d->engine = engine_auto(&f, why, sizeof(why));
+    if (strncmp(d->engine, "cm-", 3) == 0 &&
+        d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_CPU) {
+        d->engine = "contract"; /* cm-sync has the weighting cpu alone */
+        snprintf(why, sizeof(why),
+                 "%u machines, cm-sync has weighting cpu only", f.machines);
+    }
+    snprintf(d->engine_text, sizeof(d->engine_text), "%s (auto: %s)", d->engine,
+             why);
 }
 
 static void run_engine(struct query *q)

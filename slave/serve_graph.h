@@ -92,7 +92,6 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs);
 void slave_cm_release(struct slave_graph_ask *j);
 /* Makes j->cm and its mailbox. False: out of memory. */
 bool slave_cm_prepare(struct slave_graph_ask *j);
-struct ips_lane slave_lane_of(const Ips__Lane *l);
 void slave_graph_wire_release(struct slave_graph_ask *j);
 
 #endif
