@@ -428,8 +428,8 @@ enum ips_cm_state ips_cm_tally_add(struct ips_cm_tally *t, uint64_t sent,
     bool same =
         t->has_last && t->last_sent == t->sent && t->last_taken == t->taken;
     enum ips_cm_state state = IPS_CM_ASK_AGAIN;
-    if (t->unfinished == 0)
-        state = IPS_CM_OVER;
+    if (quiet && t->unfinished == 0)
+        state = IPS_CM_OVER; /* who has finished sends nothing any more */
     else if (quiet && same)
         state = IPS_CM_STALLED;
     t->rounds++;

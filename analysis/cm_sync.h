@@ -58,10 +58,12 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
 
 /* ---- the root's side: is it over? ---------------------------------------- */
 
-/* Where a computation stands, from what the slaves tell when they come to
- * rest: batches sent and taken, chains unfinished. Batches may be on the way
- * while the counts are told, so one round proves nothing; two rounds with the
- * same counts, and as many taken as sent, do (four counters: Mattern 1987). */
+/* Where a computation stands, from what the slaves tell at rest (after run
+ * and next: what was taken has had its effect): batches sent and taken, chains
+ * unfinished. It is over when no chain is unfinished and as many batches were
+ * taken as sent. Batches may be on the way while the counts are told, so one
+ * round proves no stall; two rounds with the same counts, and as many taken as
+ * sent, do (four counters: Mattern 1987). */
 enum ips_cm_state {
     IPS_CM_GOES_ON,
     IPS_CM_ASK_AGAIN,

@@ -43,7 +43,7 @@ struct search {
     struct ips_idmap longer; /* (group, label) -> group */
     struct ips_idmap met;    /* (node, group) */
     uint64_t bytes, limit;
-    bool full;
+    bool full, none_emitted;
 };
 
 static bool spend(struct search *s, uint64_t bytes)
@@ -79,48 +79,73 @@ static bool meet(struct search *s, uint32_t node, uint32_t group)
     return true;
 }
 
-static bool has_label(const struct search *s, uint32_t group, uint32_t label)
-{
-    for (; group; group = s->group[group].rest) {
-        if (s->group[group].label == label)
-            return true;
-        if (s->ask->group == IPS_NEXT_SEQUENCE)
-            return false; /* only the newest counts */
-    }
-    return false;
-}
-
-/* The group with a label before it. */
-static uint32_t extend(struct search *s, uint32_t group, uint32_t label)
+/* The group of `label` put before `rest`; it is asked for by its key, so a
+ * group that is there already is found. */
+static uint32_t put_before(struct search *s, uint32_t rest, uint32_t label)
 {
     struct ips_idmap *m = &s->longer;
     if (!map_room(s, m))
-        return group;
-    uint64_t key = (uint64_t)group << 32 | label;
+        return rest;
+    uint64_t key = (uint64_t)rest << 32 | label;
     uint64_t at = ips_idmap_place(m, key);
     if (ips_idmap_has(m, at))
         return m->value[at];
-    uint32_t result = group;
-    if (!has_label(s, group, label)) {
-        if (s->group_count == s->group_cap) {
-            uint64_t cap = s->group_cap * 2 + 64;
-            struct group *more = spend(s, (cap - s->group_cap) * sizeof(*more))
-                                     ? realloc(s->group, cap * sizeof(*more))
-                                     : NULL;
-            if (!more) {
-                s->full = true;
-                return group;
-            }
-            s->group = more;
-            s->group_cap = cap;
+    if (s->group_count == s->group_cap) {
+        uint64_t cap = s->group_cap * 2 + 64;
+        struct group *more = spend(s, (cap - s->group_cap) * sizeof(*more))
+                                 ? realloc(s->group, cap * sizeof(*more))
+                                 : NULL;
+        if (!more) {
+            s->full = true;
+            return rest;
         }
-        if (s->group_count == 0) /* that of no label */
-            s->group[s->group_count++] = (struct group){0, 0, false};
-        result = (uint32_t)s->group_count;
-        s->group[s->group_count++] = (struct group){label, group, false};
+        s->group = more;
+        s->group_cap = cap;
     }
+    if (s->group_count == 0) /* that of no label */
+        s->group[s->group_count++] = (struct group){0, 0, false};
+    uint32_t result = (uint32_t)s->group_count;
+    s->group[s->group_count++] = (struct group){label, rest, false};
     ips_idmap_put(m, at, key, result);
     return result;
+}
+
+/* A set is the sequence of its labels, falling from the group's own: those
+ * that are greater than `label` are taken off and put before it again. */
+static uint32_t put_in_set(struct search *s, uint32_t group, uint32_t label)
+{
+    uint32_t at = group, off = 0;
+    while (at && s->group[at].label > label) {
+        at = s->group[at].rest;
+        off++;
+    }
+    if (at && s->group[at].label == label)
+        return group;
+    uint32_t *taken = malloc(((size_t)off + 1) * sizeof(*taken));
+    if (!taken) {
+        s->full = true;
+        return group;
+    }
+    at = group;
+    for (uint32_t i = 0; i < off; i++, at = s->group[at].rest)
+        taken[i] = s->group[at].label;
+    at = put_before(s, at, label);
+    while (off > 0 && !s->full)
+        at = put_before(s, at, taken[--off]);
+    free(taken);
+    return at;
+}
+
+/* The group with a label met before it. */
+static uint32_t extend(struct search *s, uint32_t group, uint32_t label)
+{
+    if (label == IPS_NO_LABEL)
+        return group;
+    if (s->ask->group == IPS_NEXT_SET)
+        return put_in_set(s, group, label);
+    if (group && s->group[group].label == label)
+        return group;
+    return put_before(s, group, label);
 }
 
 /* ---- branches to be walked ---------------------------------------------- */
@@ -348,6 +373,20 @@ static int expand(const struct search *s, uint32_t self,
     return rc;
 }
 
+/* No label at all is a group as well, and may be the only one. */
+static bool is_emitted(const struct search *s, uint32_t group)
+{
+    return group ? s->group[group].emitted : s->none_emitted;
+}
+
+static void set_emitted(struct search *s, uint32_t group)
+{
+    if (group)
+        s->group[group].emitted = true;
+    else
+        s->none_emitted = true;
+}
+
 static int emit(struct search *s, uint32_t self, uint32_t group, uint64_t ns,
                 struct ips_err *err)
 {
@@ -361,7 +400,7 @@ static int emit(struct search *s, uint32_t self, uint32_t group, uint64_t ns,
     memset(to, 0, sizeof(*to));
     to->ns = ns;
     if (s->ask->group != IPS_NEXT_PATHS) {
-        s->group[group].emitted = true;
+        set_emitted(s, group);
         for (uint32_t i = group; i; i = s->group[i].rest)
             labels++;
     }
@@ -370,6 +409,12 @@ static int emit(struct search *s, uint32_t self, uint32_t group, uint64_t ns,
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u labels", labels);
     for (uint32_t i = group; labels && i; i = s->group[i].rest)
         to->label[to->label_count++] = s->group[i].label;
+    for (uint32_t a = 0, b = labels; s->ask->group == IPS_NEXT_SET && a + 1 < b;
+         a++) {
+        uint32_t swap = to->label[--b];
+        to->label[b] = to->label[a];
+        to->label[a] = swap;
+    }
     return expand(s, self, to, err);
 }
 
@@ -395,8 +440,7 @@ static int search(struct search *s, struct ips_err *err)
             break;
         s->found[s->found_count++] = b;
         bool whole = walk(s, &b, self, &group, &ns);
-        if (whole &&
-            (s->ask->group == IPS_NEXT_PATHS || !s->group[group].emitted))
+        if (whole && (s->ask->group == IPS_NEXT_PATHS || !is_emitted(s, group)))
             rc = emit(s, self, group, ns, err);
         else if (s->ask->group != IPS_NEXT_PATHS && s->heap_count == before)
             s->found_count--; /* nothing branched off it */

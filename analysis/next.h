@@ -10,14 +10,14 @@
  *
  *   PATHS     every path is its own group
  *   SEQUENCE  by the labels that the path meets one after the other
- *   SET       by the labels that it meets, in the order in which it leaves
- *             them for the last time: a loop through the same processes is one
- *             group however often it turns
+ *   SET       by which labels it meets, however often and in whatever order: a
+ *             loop through the same processes is one group
  *
- * A label is that of a node (the procedure of the arc that leads to it), or
- * else of its chain (its process). Two partial paths with one node and the same
- * labels behind them can only be continued in the same way: the shorter one is
- * dropped at once, so grouping costs nothing per path of a group.
+ * A label is that of a node (the procedure of the arc that leads to it; none:
+ * IPS_NO_LABEL), or else of its chain (its process). Two partial paths with one
+ * node and the same labels behind them can only be continued in the same way:
+ * the shorter one is dropped at once, so grouping costs nothing per path of a
+ * group.
  *
  * Paths begin at nodes without an in-arc and end at ENDs. Paths of equal
  * length come in a fixed order.
@@ -34,6 +34,8 @@
 #include "analysis/path.h"
 
 enum ips_next_group { IPS_NEXT_PATHS, IPS_NEXT_SEQUENCE, IPS_NEXT_SET };
+
+#define IPS_NO_LABEL UINT32_MAX
 
 struct ips_next_ask {
     enum ips_next_group group;

@@ -3,6 +3,7 @@
 
 #include "client/cmd_path_profile.h"
 #include "client/command.h"
+#include "client/path_more.h"
 #include "client/units.h"
 
 #define TABLE_TOP 10 /* rows of a list in the table format without --top */
@@ -107,6 +108,26 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
 }
 
+static void put_cost(struct ipsq_out *out, const Ips__EngineCost *c)
+{
+    static const Ips__EngineCost unknown = IPS__ENGINE_COST__INIT;
+    bool known = c != NULL;
+    c = known ? c : &unknown;
+    ipsq_out_value(out, IPSQ_COUNT, "cost_rounds", NULL, ipsq_count(c->rounds));
+    ipsq_out_value(out, IPSQ_COUNT, "cost_values", NULL, ipsq_count(c->values));
+    ipsq_out_value(out, IPSQ_COUNT, "cost_messages", NULL,
+                   ipsq_count(c->messages));
+    ipsq_out_value(out, IPSQ_BYTES, "cost_bytes", NULL, ipsq_count(c->bytes));
+    ipsq_out_value(out, IPSQ_COUNT, "cost_relayed", NULL,
+                   ipsq_count(c->relayed));
+    char bytes[IPSQ_UNIT_BYTES];
+    ipsq_format_bytes(c->bytes, bytes);
+    if (known)
+        ipsq_out_line(out, "%-15s %llu values in %llu messages, %s",
+                      "exchanged", (unsigned long long)c->values,
+                      (unsigned long long)c->messages, bytes);
+}
+
 /* Why is there nothing to show? */
 static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
                       const Ips__PathAnswer *a)
@@ -124,7 +145,7 @@ static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
 
 static int print(const struct ipsq_options *o, const char *run_name,
                  const Ips__PathAnswer *a, struct taken *taken,
-                 struct ips_err *err)
+                 const Ips__WhatifAnswer *more, struct ips_err *err)
 {
     struct ipsq_table *segments = &taken->segments;
     struct ipsq_out out;
@@ -138,6 +159,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
     put_values(&out, run_name, a);
+    put_cost(&out, a->cost);
     if (empty)
         say_empty(&out, o, a);
     ipsq_put_path_profile(&out, o, a, &taken->rows, top);
@@ -149,6 +171,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
              segments->row_count);
     if (!empty || o->format != IPSQ_TABLE)
         ipsq_out_table(&out, segments, heading);
+    if (more)
+        ipsq_put_path_more(&out, o, more, top);
     ipsq_out_certificate(&out, a->certificate);
     int rc = ipsq_out_end(&out, err);
     if (rc < 0)
@@ -163,6 +187,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     Ips__PathAsk ask = IPS__PATH_ASK__INIT;
     Ips__Lane lane = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
+    const Ips__WhatifAnswer *more = NULL;
     struct taken taken = {0};
     char *by[IPSQ_BY_COUNT];
     (void)self;
@@ -190,8 +215,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     rc = ipsq_session_ask(s, &rq, false, take_piece, &taken, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
+    if (rc == 0 && (o->slack || o->next))
+        rc = ipsq_ask_path_more(s, o, &lane, rq.run, &more, err);
     if (rc == 0)
-        rc = print(o, rq.run, last->path, &taken, err);
+        rc = print(o, rq.run, last->path, &taken, more, err);
     ipsq_table_release(&taken.segments);
     ipsq_path_rows_release(&taken.rows);
     return rc;
@@ -216,11 +243,12 @@ const struct ipsq_command ipsq_cmd_path = {
         "SELF rests\non. --whole puts beside it what of all work is on the "
         "path. In a window (--from,\n--to) shares are of the part of the path "
         "that lies in it.\n"
-        "The table shows the 10 greatest of each list, --top N so many.\n",
+        "The table shows the 10 greatest of each list, --top N so "
+        "many.\n" IPSQ_PATH_MORE_HELP,
     .options = IPSQ_HAS(ENGINE) | IPSQ_HAS(WEIGHTING) | IPSQ_HAS(MTIME) |
                IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP) | IPSQ_HAS(BY) |
                IPSQ_HAS(SEQUENCES) | IPSQ_HAS(WHOLE) | IPSQ_HAS(FROM) |
-               IPSQ_HAS(TO),
+               IPSQ_HAS(TO) | IPSQ_HAS(SLACK) | IPSQ_HAS(NEXT),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -22,8 +22,8 @@
 
 /* ---- the question ------------------------------------------------------- */
 
-static int check_lane(const Ips__Lane *in, struct ips_lane *out,
-                      struct ips_err *err)
+int path_check_lane(const Ips__Lane *in, struct ips_lane *out,
+                    struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->mtime.scale_num = out->mtime.scale_den = 1;
@@ -50,7 +50,8 @@ static int check_lane(const Ips__Lane *in, struct ips_lane *out,
 static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                      struct ips_err *err)
 {
-    static const char *const engines[] = {"", "auto", "contract", "central"};
+    static const char *const engines[] = {"",        "auto",     "contract",
+                                          "central", "cm-async", "cm-sync"};
     bool known = false;
     if (*ask->weighting && strcmp(ask->weighting, "cpu") != 0)
         return ips_err_set(err, IPS_E_USAGE,
@@ -61,9 +62,12 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
         known = known || strcmp(ask->engine, engines[i]) == 0;
     if (!known)
         return ips_err_set(err, IPS_E_USAGE,
-                           "engine %s: auto, contract or central", ask->engine);
+                           "engine %s: auto, contract, central, cm-async or "
+                           "cm-sync",
+                           ask->engine);
     int rc = path_profile_check(ask, err);
-    return rc < 0 ? rc : check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
+    return rc < 0 ? rc
+                  : path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
 }
 
 static void scale(struct path_data *d, enum lane_id id, const char *name,
@@ -120,7 +124,7 @@ static void choose_engine(struct query *q)
         d->engine =
             machines == 1 && d->nodes <= TINY_NODES ? "central" : "contract";
     else
-        d->engine = strcmp(asked, "central") == 0 ? "central" : "contract";
+        d->engine = asked;
     if (!automatic)
         snprintf(d->engine_text, sizeof(d->engine_text), "%s (as asked)",
                  d->engine);
@@ -162,6 +166,8 @@ static void path_gathered(struct query *q)
     choose_engine(q);
     if (strcmp(d->engine, "central") == 0)
         engine_central(q);
+    else if (strncmp(d->engine, "cm-", 3) == 0)
+        engine_cm(q, strcmp(d->engine, "cm-async") == 0);
     else
         engine_contract(q);
 }
@@ -264,7 +270,7 @@ static void fill_lanes(struct path_data *d, struct arena *a,
     }
 }
 
-static char *mtime_text(struct arena *a, const struct ips_mtime *m)
+char *path_mtime_text(struct arena *a, const struct ips_mtime *m)
 {
     if (m->base_ns == 0 && m->per_byte_q32 == 0)
         return ips_wire_text("0 (not calibrated)");
@@ -280,9 +286,11 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     c->msg.unmatched += d->unmatched;
     c->msg.any_on_path = d->lanes[LANE_MAIN].shares.resources;
     c->msg.engine = ips_wire_text(d->engine_text);
-    c->msg.message_times = mtime_text(a, &d->lanes[LANE_MAIN].lane.mtime);
+    c->msg.message_times = path_mtime_text(a, &d->lanes[LANE_MAIN].lane.mtime);
     if (*d->pdm_note)
         certificate_note(a, c, d->pdm_note);
+    if (*d->relay_note)
+        certificate_note(a, c, d->relay_note);
     if (q->restarts > 0)
         certificate_note(a, c,
                          "a slave or its data changed on the way; the "
@@ -290,7 +298,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     fill_lanes(d, a, c);
 }
 
-static uint64_t goal_elapsed(const struct query *q)
+uint64_t path_goal_elapsed(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const Ips__SyncAnswer *s = q->gather.active[i]->sync;
@@ -318,10 +326,19 @@ static void fill_sums(const struct query *q, const struct path_data *d,
     uint64_t window_ns;
     (void)path_profile_pieces(q, &out->segment_count);
     out->messages = path_profile_shares(q, &window_ns)->messages;
-    out->elapsed_ns = goal_elapsed(q);
+    out->elapsed_ns = path_goal_elapsed(q);
     out->category = ips_wire_text("3");
     out->took_ns = master_now_ns() - q->begun_ns;
     out->open = certificate_open(q);
+}
+
+static void fill_cost(const struct path_data *d, Ips__EngineCost *out)
+{
+    out->rounds = d->cost.rounds;
+    out->values = d->cost.values;
+    out->messages = d->cost.messages;
+    out->bytes = d->cost.bytes;
+    out->relayed = d->cost.relayed;
 }
 
 static void send_last(struct query *q)
@@ -341,6 +358,9 @@ static void send_last(struct query *q)
         fill_shares(q, &a, s, SHARE_PROCESS, &answer.n_by_process, &c);
     answer.by_message =
         fill_shares(q, &a, s, SHARE_MESSAGE, &answer.n_by_message, &c);
+    Ips__EngineCost cost = IPS__ENGINE_COST__INIT;
+    fill_cost(d, &cost);
+    answer.cost = &cost;
     answer.by_external =
         fill_shares(q, &a, s, SHARE_OUTSIDE, &answer.n_by_external, &c);
     if (path_profile_by(q->request->path, "thread"))

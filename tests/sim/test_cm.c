@@ -181,14 +181,14 @@ static void many(check_fn *check, uint64_t seeds)
 static void test_cm__random_graphs_on_their_machines(void **state)
 {
     (void)state;
-    many(check_machines, setting("IPS_CM_SEEDS", 400));
+    many(check_machines, setting("IPS_CM_SEEDS", 1000));
 }
 
 /* Catches what depends on how the program lies on the machines. */
 static void test_cm__random_graphs_under_any_partition(void **state)
 {
     (void)state;
-    many(check_partition, setting("IPS_CM_SEEDS", 400));
+    many(check_partition, setting("IPS_CM_SEEDS", 1000));
 }
 
 /* ---- networks that lie --------------------------------------------------- */
@@ -244,7 +244,7 @@ static void check_fault(uint64_t seed, enum cm_fault fault, bool async,
 static void test_cm__faults_are_errors(void **state)
 {
     (void)state;
-    uint64_t seeds = setting("IPS_CM_SEEDS", 400) / 4;
+    uint64_t seeds = setting("IPS_CM_SEEDS", 1000) / 4;
     for (int fault = CM_FAULT_CORRUPT; fault < CM_FAULTS; fault++) {
         uint64_t met = 0;
         for (uint64_t seed = 1; seed <= seeds; seed++) {

@@ -350,6 +350,10 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_EVENTS:
         begin_events(s, r);
         break;
+    case IPS__REQUEST__ASK_PORTIONS:
+        fake_slave_portions(s, r, corrupt);
+        break;
+    case IPS__REQUEST__ASK_WHATIF:
     case IPS__REQUEST__ASK_RUNS:
     case IPS__REQUEST__ASK_STATUS:
     case IPS__REQUEST__ASK_LS:
@@ -357,6 +361,7 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_PATH:
     case IPS__REQUEST__ASK_GRAPH:
     case IPS__REQUEST__ASK_PROCEDURES:
+    case IPS__REQUEST__ASK_CM:
     case IPS__REQUEST__ASK_PROFILE:
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK__NOT_SET:

@@ -245,10 +245,12 @@ static int make_engines(struct cluster *c)
     return rc;
 }
 
-/* One slave tells its counts. */
+/* One slave tells its counts, at rest. */
 static int poll_one(struct cluster *c)
 {
     const struct ips_cm_sync *s = c->m[c->polled].sync;
+    if (c->m[c->polled].dirty)
+        return 0;
     const struct ips_cm_counts *n = ips_cm_sync_counts(s);
     c->polled = (c->polled + 1) % c->n;
     c->out->root_messages++;

@@ -55,7 +55,8 @@ AT(ips_control, budget_ppm, 1160);
 AT(ips_control, probe_extra_ns, 1164);
 AT(ips_control, probe_cost_ps, 1168);
 AT(ips_control, arrivals, 1232);
-SIZE(ips_control, 1240);
+AT(ips_control, probe_more_ps, 1240);
+SIZE(ips_control, 1272);
 
 AT(ips_rec_sample, cpu, 16);
 AT(ips_rec_sample, period_ns, 24);
