@@ -151,10 +151,14 @@ static void put_cost(struct ipsq_out *out, const Ips__EngineCost *c)
 }
 
 /* Why is there nothing to show? */
-static void say_empty(struct ipsq_out *out, const Ips__PathAnswer *a)
+static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
+                      const Ips__PathAnswer *a)
 {
     const Ips__Certificate *c = a->certificate;
-    if (a->t_max_ns == 0 && c && c->events == 0)
+    if ((o->from_ns || o->to_ns) && a->t_max_ns)
+        ipsq_out_line(out, "\nNO PATH in this window: it counts from each "
+                           "machine's first event.");
+    else if (a->t_max_ns == 0 && c && c->events == 0)
         ipsq_out_line(out, "\nNO PATH: not one event of this run is known.");
     else
         ipsq_out_line(out, "\nNO PATH: nothing in this run has a length in CPU "
@@ -179,7 +183,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     put_values(&out, run_name, a);
     put_cost(&out, a->cost);
     if (empty)
-        say_empty(&out, a);
+        say_empty(&out, o, a);
     ipsq_put_path_profile(&out, o, a, &taken->rows, top);
     char heading[96];
     snprintf(heading, sizeof(heading),
