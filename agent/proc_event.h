@@ -1,6 +1,7 @@
 /*
- * ENTER and EXIT: the long record where CPU time has to be said, else a short
- * one of 16 bytes that refers to the last long one, its *line* (format.h).
+ * Events of one moment - ENTER, EXIT, and the API's MARK -: the long record
+ * where CPU time has to be said, else a short one of 16 bytes that refers to
+ * the last long one, its *line* (format.h).
  *
  * Invariants:
  *  - a short record is written only where the line's record stands in the same
@@ -20,46 +21,51 @@
 #include "agent/cpu.h"
 #include "agent/fast.h"
 
-struct ips_proc_line {
+struct ips_line {
     uint64_t t, cpu; /* of the long record */
     uint64_t span;   /* stamps after t for which it may be used, 0: none */
     uint64_t mark;
-    uint32_t high; /* of its procedure */
+    uint32_t high; /* of its procedure, 0 of a MARK */
     uint32_t era;
 };
-extern __thread struct ips_proc_line ips_proc_line IPS_IE;
+extern __thread struct ips_line ips_proc_line IPS_IE;
 
-/* The long form; and for what the short one leaves undone. false: lost. */
-bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
-                         struct ips_moment *m);
-void ips_proc_give_back(uint64_t at) __attribute__((cold));
+/* A line for short records from `m` on, whose record is published. `era` is
+ * that of before the record was begun. */
+void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
+                   uint32_t era);
+/* The place at `at` will not be used. */
+void ips_line_give_back(uint64_t at) __attribute__((cold));
 
-/* ENTER_SHORT or EXIT_SHORT. false: it has to be a long one. */
-static inline bool ips_proc_event_short(enum ips_rec_type type,
-                                        uint64_t procedure)
+/* The head alone, on the line `of`, whose era was `era`; `high`:`a` is its
+ * procedure. What the caller found out in that era holds when true is returned;
+ * false: it has to be a long one. */
+static inline bool ips_event_short(struct ips_line *of, uint32_t era,
+                                   enum ips_rec_type type, uint32_t high,
+                                   uint32_t a)
 {
 #if IPS_HAVE_COUNTER
     typedef uint64_t __attribute__((may_alias)) two_words;
-    const volatile struct ips_proc_line *line = &ips_proc_line;
+    const volatile struct ips_line *line = of;
     struct ips_stream *s = &ips_thread_stream;
     const uint64_t bytes = sizeof(struct ips_rec_head);
     uint64_t from = line->t, cpu = line->cpu;
     uint64_t t = ips_counter(), since = t - from;
-    if (unlikely(since >= line->span || procedure >> 32 != line->high))
+    if (unlikely(since >= line->span || high != line->high))
         return false;
     ips_recs_open++; /* before the xadd: see segment_drop */
     uint64_t at = ips_take(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
                  *ips_core.alive != IPS_ALIVE || line->t != from ||
-                 line->era != ips_cpu.era || line->mark != *ips_cpu_mark())) {
-        ips_proc_give_back(at);
+                 era != ips_cpu.era || line->mark != *ips_cpu_mark())) {
+        ips_line_give_back(at);
         return false;
     }
     struct ips_rec_head *h = (struct ips_rec_head *)at;
     h->t = t;
     /* Partner: the acquire load in ips_cursor_next. */
     __atomic_store_n((two_words *)at,
-                     procedure << 32 | (bytes / 8) << 8 | (uint64_t)type,
+                     (uint64_t)a << 32 | (bytes / 8) << 8 | (uint64_t)type,
                      __ATOMIC_RELEASE);
     atomic_signal_fence(memory_order_seq_cst);
     s->tail = at + bytes;
@@ -67,10 +73,26 @@ static inline bool ips_proc_event_short(enum ips_rec_type type,
     ips_recs_open--;
     return true;
 #else
+    (void)of;
+    (void)era;
     (void)type;
-    (void)procedure;
+    (void)high;
+    (void)a;
     return false;
 #endif
+}
+
+/* The long form; and for what the short one leaves undone. false: lost. */
+bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
+                         struct ips_moment *m);
+
+/* ENTER_SHORT or EXIT_SHORT. false: it has to be a long one. */
+static inline bool ips_proc_event_short(enum ips_rec_type type,
+                                        uint64_t procedure)
+{
+    uint32_t era = *(volatile uint32_t *)&ips_proc_line.era;
+    return ips_event_short(&ips_proc_line, era, type,
+                           (uint32_t)(procedure >> 32), (uint32_t)procedure);
 }
 
 #endif

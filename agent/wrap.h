@@ -116,6 +116,10 @@ static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
     return ips_moment_after(call);
 }
+static inline struct ips_moment ips_at_wakeup(const struct ips_moment *call)
+{
+    return ips_moment_waited(call);
+}
 /* The definition of docs/HACKING.md. */
 static inline bool ips_was_blocked(const struct ips_moment *call,
                                    const struct ips_moment *ret)

@@ -42,7 +42,10 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint32_t ready)
 {
-    struct ips_moment ret = ips_at_return(&call);
+    bool waits = op == IPS_OP_POLL || op == IPS_OP_SELECT ||
+                 op == IPS_OP_EPOLL || op == IPS_OP_SLEEP ||
+                 op == IPS_OP_SIGWAIT; /* others may work before they sleep */
+    struct ips_moment ret = waits ? ips_at_wakeup(&call) : ips_at_return(&call);
     if (result > 0 || ips_was_blocked(&call, &ret))
         ips_record_io(IPS_REC_BLOCK, 0, op, call, ret, result,
                       result < 0 ? err : 0, site, ready);

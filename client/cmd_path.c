@@ -108,6 +108,26 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
 }
 
+static void put_cost(struct ipsq_out *out, const Ips__EngineCost *c)
+{
+    static const Ips__EngineCost unknown = IPS__ENGINE_COST__INIT;
+    bool known = c != NULL;
+    c = known ? c : &unknown;
+    ipsq_out_value(out, IPSQ_COUNT, "cost_rounds", NULL, ipsq_count(c->rounds));
+    ipsq_out_value(out, IPSQ_COUNT, "cost_values", NULL, ipsq_count(c->values));
+    ipsq_out_value(out, IPSQ_COUNT, "cost_messages", NULL,
+                   ipsq_count(c->messages));
+    ipsq_out_value(out, IPSQ_BYTES, "cost_bytes", NULL, ipsq_count(c->bytes));
+    ipsq_out_value(out, IPSQ_COUNT, "cost_relayed", NULL,
+                   ipsq_count(c->relayed));
+    char bytes[IPSQ_UNIT_BYTES];
+    ipsq_format_bytes(c->bytes, bytes);
+    if (known)
+        ipsq_out_line(out, "%-15s %llu values in %llu messages, %s",
+                      "exchanged", (unsigned long long)c->values,
+                      (unsigned long long)c->messages, bytes);
+}
+
 /* Why is there nothing to show? */
 static void say_empty(struct ipsq_out *out, const Ips__PathAnswer *a)
 {
@@ -135,6 +155,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
     put_values(&out, run_name, a);
+    put_cost(&out, a->cost);
     if (empty)
         say_empty(&out, a);
     ipsq_put_path_profile(&out, o, a, &taken->rows, top);

@@ -126,7 +126,8 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
 {
     static const char *const formats[] = {"table", "tsv", "json", "jsonl",
                                           NULL};
-    static const char *const engines[] = {"auto", "contract", "central", NULL};
+    static const char *const engines[] = {"auto",     "contract", "central",
+                                          "cm-async", "cm-sync",  NULL};
     static const char *const levels[] = {"run", "machine", "process", "thread",
                                          NULL};
     static const char *const externals[] = {"reply", "all", "off", NULL};

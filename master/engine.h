@@ -1,11 +1,13 @@
 /*
- * The critical path of a run, computed in two ways that must give the same
- * answer bit for bit (ALGORITHMS 3):
+ * The critical path of a run, computed in ways that must give the same answer
+ * bit for bit (ALGORITHMS 3):
  *
  *  central   fetches every subgraph, merges them, and runs the kernel and the
  *            paper's label correcting, which must agree
  *  contract  has every slave reduce its subgraph, solves the merged rest, hands
  *            the slaves their remote values, and has the first piece expanded
+ *  cm-async, cm-sync  the slaves compute among themselves (analysis/cm.h); the
+ *            master is the root, says when it is over, and walks the path back
  *
  * An engine computes every wanted lane, then calls path_done(). Long work runs
  * in the worker.
@@ -68,7 +70,13 @@ struct path_data { /* query.data of a path question */
     uint64_t expand_ns;
     struct path_piece *tail; /* contract: what follows that piece */
     uint64_t tail_count;
-    uint64_t sent; /* pieces given to the client */
+    uint64_t sent;     /* pieces given to the client */
+    struct cm_run *cm; /* cm-async, cm-sync */
+    char relay_note[256];
+    struct { /* of the main lane; see EngineCost */
+        uint64_t rounds, values, messages, bytes, relayed;
+    } cost;
+    struct ips_traffic_count mark;
     struct path_profile *profile; /* query_path_profile.h; NULL: not wanted */
 };
 
@@ -78,10 +86,19 @@ struct engine_part { /* part.own */
     uint32_t *origin; /* reduced: node of the full graph */
     uint64_t base;    /* of its nodes in the numbering through all machines */
     uint64_t finished_t_max;
+    /* cm-async, cm-sync, of the lane that goes on */
+    bool cm_told, cm_done;
+    uint64_t cm_sent, cm_taken, cm_unfinished;
+    uint64_t cm_end; /* node + 1 */
+    char cm_stalled[600];
 };
 
 void engine_central(struct query *q);
 void engine_contract(struct query *q);
+void engine_cm(struct query *q, bool async);
+/* A message between two slaves that do not reach each other. */
+void engine_cm_relay(struct master *m, const struct slave *s,
+                     Ips__CmMessage *message);
 /* query_path.c: all lanes are computed, or the question cannot be answered. */
 void path_done(struct query *q);
 
@@ -103,6 +120,11 @@ static inline struct engine_part *engine_part_of(const struct part *p)
 {
     return p->own;
 }
+
+/* What went between the slaves and us since the last call is the cost of the
+ * main lane; the first call sets the mark. Heartbeats are in it. */
+void engine_traffic(struct query *q, bool mark);
+void engine_fill_lane(const struct ips_lane *from, Ips__Lane *to);
 
 /* The next wanted lane after `at`, or LANES. */
 enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at);

@@ -66,7 +66,8 @@ static int make_window(struct query *q, const struct path_piece *cut,
             row->stable = false; /* lanes have other paths: not told */
             row->ns_low = row->ns_high = IPS_UNMEASURED;
         }
-    free(in);
+    pp->pieces = in;
+    pp->piece_count = n;
     return rc;
 }
 

@@ -59,7 +59,9 @@ struct path_profile { /* path_data.profile */
     struct profile_sequences sequences;
     bool windowed, no_whole_steps;
     uint64_t window_ns;
-    struct shares shares;               /* windowed */
+    struct shares shares; /* windowed, like the pieces */
+    struct path_piece *pieces;
+    uint64_t piece_count;
     struct profile_chain_sum *whole[3]; /* machine, process, thread */
     size_t whole_count[3];
     uint64_t whole_ns, alike_ns;

@@ -18,6 +18,16 @@ const struct shares *path_profile_shares(const struct query *q, uint64_t *ns)
     return windowed ? &pp->shares : &d->lanes[LANE_MAIN].shares;
 }
 
+const struct path_piece *path_profile_pieces(const struct query *q,
+                                             uint64_t *count)
+{
+    const struct path_data *d = q->data;
+    const struct path_profile *pp = profile_of(q);
+    bool windowed = pp && pp->windowed;
+    *count = windowed ? pp->piece_count : d->piece_count;
+    return windowed ? pp->pieces : d->pieces;
+}
+
 /* ---- rows, in pieces ---- */
 
 static void send_rows(struct query *q, enum profile_side side,

@@ -123,6 +123,8 @@ struct query {
     bool yielded;   /* needs the slaves' graph no more: others may */
     bool again;     /* begin again when the round ends */
     bool in_graph;  /* past the first round: failures begin it again */
+    bool together;  /* of a round: when one part fails, all are stopped */
+    void (*on_tick)(struct query *q); /* of a round, or NULL */
     unsigned restarts;
     struct excluded *excluded;
     uint32_t excluded_count;
@@ -161,6 +163,9 @@ void query_ask(struct query *q, struct part *p, Ips__Request *request,
                bool first);
 /* Closes the round: where nothing is awaited, `after` comes at once. */
 void query_await(struct query *q);
+
+/* Every part is told to stop; nothing is awaited any more. */
+void query_stop(struct query *q);
 
 /* Within `take`: keeps the message the reply came in. False: too much. */
 bool query_keep(struct query *q, struct part *p);

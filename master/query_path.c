@@ -50,7 +50,8 @@ int path_check_lane(const Ips__Lane *in, struct ips_lane *out,
 static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                      struct ips_err *err)
 {
-    static const char *const engines[] = {"", "auto", "contract", "central"};
+    static const char *const engines[] = {"",        "auto",     "contract",
+                                          "central", "cm-async", "cm-sync"};
     bool known = false;
     if (*ask->weighting && strcmp(ask->weighting, "cpu") != 0)
         return ips_err_set(err, IPS_E_USAGE,
@@ -61,7 +62,9 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
         known = known || strcmp(ask->engine, engines[i]) == 0;
     if (!known)
         return ips_err_set(err, IPS_E_USAGE,
-                           "engine %s: auto, contract or central", ask->engine);
+                           "engine %s: auto, contract, central, cm-async or "
+                           "cm-sync",
+                           ask->engine);
     int rc = path_profile_check(ask, err);
     return rc < 0 ? rc
                   : path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
@@ -121,7 +124,7 @@ static void choose_engine(struct query *q)
         d->engine =
             machines == 1 && d->nodes <= TINY_NODES ? "central" : "contract";
     else
-        d->engine = strcmp(asked, "central") == 0 ? "central" : "contract";
+        d->engine = asked;
     if (!automatic)
         snprintf(d->engine_text, sizeof(d->engine_text), "%s (as asked)",
                  d->engine);
@@ -163,6 +166,8 @@ static void path_gathered(struct query *q)
     choose_engine(q);
     if (strcmp(d->engine, "central") == 0)
         engine_central(q);
+    else if (strncmp(d->engine, "cm-", 3) == 0)
+        engine_cm(q, strcmp(d->engine, "cm-async") == 0);
     else
         engine_contract(q);
 }
@@ -284,6 +289,8 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     c->msg.message_times = path_mtime_text(a, &d->lanes[LANE_MAIN].lane.mtime);
     if (*d->pdm_note)
         certificate_note(a, c, d->pdm_note);
+    if (*d->relay_note)
+        certificate_note(a, c, d->relay_note);
     if (q->restarts > 0)
         certificate_note(a, c,
                          "a slave or its data changed on the way; the "
@@ -316,12 +323,22 @@ static void fill_sums(const struct query *q, const struct path_data *d,
                            : IPS_UNMEASURED_REAL;
     out->p_max =
         least ? (double)d->total_cpu_ns / (double)least : IPS_UNMEASURED_REAL;
-    out->segment_count = d->piece_count;
-    out->messages = main->shares.messages;
+    uint64_t window_ns;
+    (void)path_profile_pieces(q, &out->segment_count);
+    out->messages = path_profile_shares(q, &window_ns)->messages;
     out->elapsed_ns = path_goal_elapsed(q);
     out->category = ips_wire_text("3");
     out->took_ns = master_now_ns() - q->begun_ns;
     out->open = certificate_open(q);
+}
+
+static void fill_cost(const struct path_data *d, Ips__EngineCost *out)
+{
+    out->rounds = d->cost.rounds;
+    out->values = d->cost.values;
+    out->messages = d->cost.messages;
+    out->bytes = d->cost.bytes;
+    out->relayed = d->cost.relayed;
 }
 
 static void send_last(struct query *q)
@@ -341,6 +358,9 @@ static void send_last(struct query *q)
         fill_shares(q, &a, s, SHARE_PROCESS, &answer.n_by_process, &c);
     answer.by_message =
         fill_shares(q, &a, s, SHARE_MESSAGE, &answer.n_by_message, &c);
+    Ips__EngineCost cost = IPS__ENGINE_COST__INIT;
+    fill_cost(d, &cost);
+    answer.cost = &cost;
     answer.by_external =
         fill_shares(q, &a, s, SHARE_OUTSIDE, &answer.n_by_external, &c);
     if (path_profile_by(q->request->path, "thread"))
@@ -396,12 +416,14 @@ static void fill_segment(const struct query *q, struct arena *a,
 static void send_segments(struct query *q, uint64_t count)
 {
     struct path_data *d = path_of(q);
+    uint64_t all;
+    const struct path_piece *pieces = path_profile_pieces(q, &all);
     struct arena a = {0};
     Ips__Segment *rows = arena_alloc(&a, count * sizeof(*rows));
     Ips__Segment **list = arena_alloc(&a, count * sizeof(*list));
     if (rows && list) {
         for (uint64_t i = 0; i < count; i++) {
-            fill_segment(q, &a, &d->pieces[d->sent + i], &rows[i]);
+            fill_segment(q, &a, &pieces[d->sent + i], &rows[i]);
             list[i] = &rows[i];
         }
         Ips__PathAnswer answer = IPS__PATH_ANSWER__INIT;
@@ -423,10 +445,12 @@ static void send_segments(struct query *q, uint64_t count)
 static void path_pump(struct query *q)
 {
     struct path_data *d = path_of(q);
-    while (!q->over && d->sent < d->piece_count) {
+    uint64_t count;
+    (void)path_profile_pieces(q, &count);
+    while (!q->over && d->sent < count && q->request->path->segments) {
         if (query_client_full(q))
             return;
-        uint64_t left = d->piece_count - d->sent;
+        uint64_t left = count - d->sent;
         send_segments(q, left < SEGMENTS_A_REPLY ? left : SEGMENTS_A_REPLY);
     }
     if (!q->over && path_profile_pump(q))
@@ -445,8 +469,6 @@ void path_done(struct query *q)
         query_fail(q, &err);
         return;
     }
-    if (!q->request->path->segments)
-        d->sent = d->piece_count;
     if (path_profile_wanted(q->request->path))
         path_profile_start(q, query_stream);
     else

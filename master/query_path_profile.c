@@ -345,6 +345,7 @@ void path_profile_release(struct query *q)
     free(pp->sequences.steps);
     free(pp->sequences.whats);
     shares_release(&pp->shares);
+    free(pp->pieces);
     free(pp);
     d->profile = NULL;
 }

@@ -26,9 +26,11 @@ bool path_profile_by(const Ips__PathAsk *ask, const char *what);
 void path_profile_start(struct query *q, void (*after)(struct query *q));
 void path_profile_release(struct query *q);
 
-/* The shares to be shown and what they are shares of: those of the main lane,
- * or of the window. */
+/* The shares to be shown and what they are shares of, and the pieces: those of
+ * the main lane, or what of them is in the window. */
 const struct shares *path_profile_shares(const struct query *q, uint64_t *ns);
+const struct path_piece *path_profile_pieces(const struct query *q,
+                                             uint64_t *count);
 
 /* Sends rows while the client takes them; true: all are sent. */
 bool path_profile_pump(struct query *q);

@@ -44,19 +44,6 @@ static void run_chain(struct run *r, uint32_t c)
     r->unfinished--;
 }
 
-static uint32_t chain_of(const struct ips_graph *g, uint32_t node)
-{
-    uint32_t low = 0, high = g->chain_count;
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
-        if (g->chains[mid].first <= node)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 static bool finished(const struct run *r, uint32_t c)
 {
     return r->at[c] == r->g->chains[c].first + r->g->chains[c].count;
@@ -86,7 +73,7 @@ static void break_circle(struct run *r, uint32_t c, uint32_t round)
     const struct ips_graph *g = r->g;
     while (r->seen[c] != round) {
         r->seen[c] = round;
-        c = chain_of(g, g->xpred[r->at[c]]);
+        c = ips_chain_of(g, g->xpred[r->at[c]]);
     }
     uint32_t worst = c, first = c;
     uint64_t back = 0;
@@ -97,7 +84,7 @@ static void break_circle(struct run *r, uint32_t c, uint32_t round)
             back = by;
             worst = c;
         }
-        c = chain_of(g, x);
+        c = ips_chain_of(g, x);
     } while (c != first);
     let_go(r, worst);
 }

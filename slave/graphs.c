@@ -67,6 +67,7 @@ static void empty(struct slave_graph *g)
     g->has_est = false;
     slave_costs_free(g->costs);
     g->costs = NULL;
+    free(g->joined);
     free(g->peers);
     g->peers = NULL;
     g->peer_count = 0;

@@ -29,6 +29,7 @@ struct slave_graph_ask {
         Ips__FinishAnswer finish;
         Ips__ExpandAnswer expand;
         Ips__ProceduresAnswer procedures;
+        Ips__CmAnswer cm;
         Ips__ProfileAnswer profile;
         Ips__PortionsAnswer portions;
     } answer;
@@ -49,6 +50,7 @@ struct slave_graph_ask {
     uint32_t unseen_rows;
     char **lines; /* sync: what is unseen, in words */
     uint32_t line_count;
+    struct slave_cm *cm; /* cm: serve_cm_step.c */
 };
 
 static inline const Ips__Request *
@@ -82,6 +84,11 @@ void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
 void slave_portions_release(struct slave_graph_ask *j);
 void slave_profile_release(struct slave_graph_ask *j);
 void slave_procs_release(struct slave_graph_ask *j);
+void slave_step_cm(struct slave_job *job, struct slave_graphs *gs);
+void slave_cm_release(struct slave_graph_ask *j);
+/* Makes j->cm and its mailbox. False: out of memory. */
+bool slave_cm_prepare(struct slave_graph_ask *j);
+struct ips_lane slave_lane_of(const Ips__Lane *l);
 void slave_graph_wire_release(struct slave_graph_ask *j);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "slave/serve_graph.h"
 
-static struct ips_lane lane_of(const Ips__Lane *l)
+struct ips_lane slave_lane_of(const Ips__Lane *l)
 {
     struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
     if (!l)
@@ -138,7 +138,7 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
     const Ips__ReduceAsk *ask = slave_graph_request(j)->reduce;
     int rc = slave_graph_same(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
-        struct ips_lane lane = lane_of(ask->lane);
+        struct ips_lane lane = slave_lane_of(ask->lane);
         rc = ips_contract(&j->graph->b.g, &lane, &j->reduced, &job->err);
         j->has_reduced = rc == 0;
         if (rc == 0)
@@ -174,7 +174,7 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
         struct slave_graph *g = j->graph;
         if (g->has_est)
             ips_est_release(&g->est);
-        g->lane = lane_of(ask->lane);
+        g->lane = slave_lane_of(ask->lane);
         rc = ips_longest_path(&g->b.g, &g->lane, g->b.g.in_count ? in : NULL,
                               &g->est, &job->err);
         g->has_est = rc == 0;

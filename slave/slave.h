@@ -23,6 +23,7 @@ struct slave_options {
     char state[IPS_PATH_BYTES]; /* of all of IPS */
     char machine[64];
     char master[IPS_PATH_BYTES];
+    char listen[IPS_PATH_BYTES]; /* for other slaves; "none" */
     bool is_private;
     bool foreground;
     bool idle_given;
@@ -62,6 +63,8 @@ unsigned slave_serve_pending(const struct slave *s);
 struct slave_job *slave_graph_job(const Ips__Request *request,
                                   struct slave_snapshot *snap,
                                   const Ips__RunState *state);
+/* The request that such a job answers. */
+const Ips__Request *slave_graph_ask_of(const struct slave_job *job);
 struct slave_job *slave_events_job(const Ips__Request *request,
                                    struct slave_snapshot *snap,
                                    const char *machine);

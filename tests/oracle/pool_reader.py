@@ -15,12 +15,12 @@ MAGIC = 0x3147455353504900
 (START, END, BLOCK, RESUME, ENTER, EXIT, SEND, RECV, RECVCALL, QUEUE, FORK,
  JOIN, EXEC, EXECFAIL, SAMPLE, COUNT, LOST, MARK, CHAN, CLOSE, DGRAM, THREADCPU,
  NAME, MODULE, STACK, ACQUIRE, RELEASE, KILL, SIGNAL, UNSEEN,
- ENTER_SHORT, EXIT_SHORT) = range(1, 33)
+ ENTER_SHORT, EXIT_SHORT, MARK_SHORT) = range(1, 34)
 NAMES = dict(enumerate(
     "START END BLOCK RESUME ENTER EXIT SEND RECV RECVCALL QUEUE FORK JOIN EXEC "
     "EXECFAIL SAMPLE COUNT LOST MARK CHAN CLOSE DGRAM THREADCPU NAME MODULE "
     "STACK ACQUIRE RELEASE KILL SIGNAL UNSEEN "
-    "ENTER_SHORT EXIT_SHORT".split(),
+    "ENTER_SHORT EXIT_SHORT MARK_SHORT".split(),
     1))
 RESERVED = 0xff
 LOST_CAUSES = ["pool full", "quota", "nested", "torn", "no segment",
@@ -54,9 +54,11 @@ class Segment:
         self.lost = struct.unpack_from("<8Q", self.data, 120)
 
     def records(self):
-        """ENTER_SHORT and EXIT_SHORT come as the ENTER and EXIT they are."""
+        """ENTER_SHORT, EXIT_SHORT and MARK_SHORT come as the ENTER, EXIT and
+        MARK they are."""
         at = self.header
-        long = None
+        long = mark = None
+        texts = {}
         while at + 16 <= len(self.data):
             word, a, t = struct.unpack_from("<IIQ", self.data, at)
             if word == 0:
@@ -71,22 +73,33 @@ class Segment:
                     long = r
                 elif r.kind in (ENTER_SHORT, EXIT_SHORT):
                     r = self.whole(r, long)
+                elif r.kind == MARK and word >> 18 & 0x3f:
+                    mark = r
+                    texts[word >> 18 & 0x3f] = r.data[24:]
+                elif r.kind == MARK_SHORT:
+                    if mark is None or r.t < mark.t or a not in texts:
+                        raise Bad("%s: a short mark with no long one before it"
+                                  % self.path)
+                    r = Record(MARK, 0, r.t, bytes(16) + struct.pack(
+                        "<Q", self.cpu_on(mark, r.t)) + texts[a])
                 yield r
             elif size < 16:
                 raise Bad("%s: bad reservation at %d" % (self.path, at))
             at += size
 
+    def cpu_on(self, long, t):
+        since = t - long.t
+        if self.clock[0] == 1:
+            since = since * self.clock[4] >> 32
+        return long.cpu + since
 
     def whole(self, r, long):
         if long is None or r.t < long.t:
             raise Bad("%s: a short entry or exit with no long one before it"
                       % self.path)
-        since = r.t - long.t
-        if self.clock[0] == 1:
-            since = since * self.clock[4] >> 32
         return Record(ENTER if r.kind == ENTER_SHORT else EXIT, 0, r.t,
                       bytes(16) + struct.pack(
-                          "<QQ", long.cpu + since,
+                          "<QQ", self.cpu_on(long, r.t),
                           long.procedure >> 32 << 32 | r.a))
 
 

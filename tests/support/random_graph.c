@@ -535,3 +535,52 @@ struct rg_options rg_options_of(uint64_t seed)
         .unmatched = rg_below(&s, 3) == 0,
     };
 }
+
+/* ---- shrinking --------------------------------------------------------- */
+
+typedef const char *fails_fn(const struct rg_options *o, struct ips_err *err);
+
+/* The least value of one field, by steps that halve, with which it fails. */
+static bool shrink_field(struct rg_options *o, uint32_t *field, uint32_t least,
+                         fails_fn *fails)
+{
+    bool any = false;
+    for (uint32_t step = (*field - least + 1) / 2; step > 0;) {
+        uint32_t was = *field;
+        if (was < least + step) {
+            step /= 2;
+            continue;
+        }
+        *field = was - step;
+        if (fails(o, NULL)) {
+            any = true;
+        } else {
+            *field = was;
+            step /= 2;
+        }
+    }
+    return any;
+}
+
+static bool shrink_flag(struct rg_options *o, bool *flag, fails_fn *fails)
+{
+    if (!*flag)
+        return false;
+    *flag = false;
+    if (fails(o, NULL))
+        return true;
+    *flag = true;
+    return false;
+}
+
+void rg_shrink(struct rg_options *o, fails_fn *fails)
+{
+    for (bool any = true; any;) {
+        any = shrink_field(o, &o->steps, 1, fails);
+        any |= shrink_field(o, &o->chains, 1, fails);
+        any |= shrink_field(o, &o->machines, 1, fails);
+        any |= shrink_field(o, &o->weight_max, 0, fails);
+        any |= shrink_flag(o, &o->external, fails);
+        any |= shrink_flag(o, &o->unmatched, fails);
+    }
+}
