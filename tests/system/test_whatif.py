@@ -3,7 +3,6 @@ slaves and master, against an oracle that shares nothing with them
 (tests/oracle/whatif_oracle.py), and with procedures that the test compiles.
 
 EVIDENCE-OF: IPS-12."""
-import fractions
 import pathlib
 import subprocess
 import sys
@@ -120,8 +119,7 @@ def check_against_oracle(c, run):
             len({ns for ns, _ in given}) < len(given)
     assert answer["next_complete"]
     for who, name in called.items():
-        for words, part in (["--gone"], 1), (["--faster", "30%"],
-                                             fractions.Fraction(3, 10)):
+        for words, part in (["--gone"], 100), (["--faster", "30%"], 30):
             a = c.json("whatif", run, "--process", name, *words,
                        status=(0, 3))
             then = graph.without(
