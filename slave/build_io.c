@@ -4,15 +4,13 @@
 
 #include "slave/build_node.h"
 
-static struct interval io_interval(struct maker *m, const struct ips_rec_io *r,
-                                   bool send)
+static inline void io_interval(struct maker *m, const struct ips_rec_io *r,
+                               bool send, struct interval *v)
 {
-    struct interval v =
-        b_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret);
-    v.chan = b_chan_find(m->b, m->s->image, r->h.a);
-    if (v.chan)
-        v.end = send ? v.chan->end_send : v.chan->end_recv;
-    return v;
+    b_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
+    v->chan = b_chan_find(m->b, m->s->image, r->h.a);
+    if (v->chan)
+        v->end = send ? v->chan->end_send : v->chan->end_recv;
 }
 
 /* ---- traffic ---- */
@@ -134,26 +132,23 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-static int add_op(struct maker *m, const struct ips_rec_io *r,
-                  const struct interval *v, uint32_t node, uint8_t dir,
-                  uint32_t ext, bool waited)
+static void add_op(struct maker *m, const struct ips_rec_io *r,
+                   const struct interval *v, uint32_t node, enum b_dir dir,
+                   uint32_t ext)
 {
     struct build *b = m->b;
-    int rc = B_MORE(b->ops, b->err);
-    if (rc < 0)
-        return rc;
-    b->ops.v[b->ops.n++] = (struct b_op){
-        .t = v->t,
-        .t_ret = v->t_ret,
-        .len = (uint64_t)r->result,
-        .node = node,
-        .chain = m->chain,
-        .end = v->end,
-        .ext = ext,
-        .dir = dir,
-        .waited = waited,
-    };
-    return 0;
+    struct b_end *e = &b->ends[v->end];
+    if (e->op_count[dir]++ == 0)
+        e->op_chain[dir] = m->chain;
+    e->op_many[dir] |= e->op_chain[dir] != m->chain;
+    e->send_blocked |= dir == B_SEND && ext;
+    struct b_op *op = &b->ops.v[b->ops.n++];
+    op->other = dir == B_SEND ? v->t_ret : v->t;
+    op->len = (uint64_t)r->result;
+    op->node = node;
+    op->chain = m->chain;
+    op->key = v->end * 2 + dir;
+    op->ext = ext;
 }
 
 static int add_event(struct maker *m, const struct interval *v, uint32_t node,
@@ -237,7 +232,8 @@ int b_on_send(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v = io_interval(m, &r, true);
+    struct interval v;
+    io_interval(m, &r, true, &v);
     struct build *b = m->b;
     if (v.blocked)
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_PEER,
@@ -265,8 +261,10 @@ int b_on_send(struct maker *m, const uint8_t *p)
     rc = count_traffic(m, &v, (uint64_t)r.result, true);
     if (rc < 0)
         return rc;
-    return datagram ? add_dgram(m, &r, &v, node, B_SEND, IPS_NONE)
-                    : add_op(m, &r, &v, node, B_SEND, v.blocked, v.blocked);
+    if (datagram)
+        return add_dgram(m, &r, &v, node, B_SEND, IPS_NONE);
+    add_op(m, &r, &v, node, B_SEND, v.blocked);
+    return 0;
 }
 
 static int recv_bytes(struct maker *m, const struct ips_rec_io *r,
@@ -280,8 +278,10 @@ static int recv_bytes(struct maker *m, const struct ips_rec_io *r,
         rc = add_ext(m, v, node, 0, (uint64_t)r->result, slept, &ext);
     if (rc < 0)
         return rc;
-    return datagram ? add_dgram(m, r, v, node, B_RECV, ext)
-                    : add_op(m, r, v, node, B_RECV, ext, slept > 0);
+    if (datagram)
+        return add_dgram(m, r, v, node, B_RECV, ext);
+    add_op(m, r, v, node, B_RECV, b->ends[v->end].local ? slept > 0 : ext);
+    return 0;
 }
 
 static int recv_nothing(struct maker *m, const struct ips_rec_io *r,
@@ -300,7 +300,8 @@ int b_on_recv(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v = io_interval(m, &r, false);
+    struct interval v;
+    io_interval(m, &r, false, &v);
     struct build *b = m->b;
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
     uint64_t slept = v.blocked ? v.blocked_ns : 0;
@@ -337,7 +338,8 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v = io_interval(m, &r, false);
+    struct interval v;
+    io_interval(m, &r, false, &v);
     if (v.blocked) /* a wait that a handler ended is not idle */
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
                      v.blocked_ns);
@@ -441,8 +443,8 @@ void b_on_block(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v =
-        b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    struct interval v;
+    b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     enum ips_wait_cause cause = wait_cause(r.op);
     switch (r.op) {
     case IPS_OP_SLEEP:
