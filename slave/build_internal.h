@@ -427,7 +427,19 @@ int b_more(struct build *b) IPS_MUST_USE;         /* build_remote.c */
 /* ---- shared helpers ---- */
 
 /* The channel bound to `id` in `image`, or NULL. */
-struct b_chan *b_chan_find(const struct build *b, uint32_t image, uint32_t id);
+struct b_chan *b_chan_search(const struct build *b, uint32_t image,
+                             uint32_t id);
+static inline struct b_chan *b_chan_find(const struct build *b, uint32_t image,
+                                         uint32_t id)
+{
+    const struct b_image *im = &b->images[image];
+    if (id - 1 < im->chan_count) { /* the rule: ids count from 1 */
+        struct b_chan *c = &b->chans.v[im->first_chan + id - 1];
+        if (c->id == id)
+            return c;
+    }
+    return b_chan_search(b, image, id);
+}
 /* A new end (zeroed, no peer); its index in *end. */
 int b_end_new(struct build *b, uint32_t *end) IPS_MUST_USE;
 /* The flow of socket end `end` to `remote`. */
@@ -438,8 +450,19 @@ bool b_addr_any(const struct ips_addr *a);
 /* One more node at the end of the graph: its coordinate, and the moment and
  * CPU its thread's clocks showed together (at the call of a send or fork, at
  * the return of a receive or wait). Room was counted by the scan. */
-uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
-                uint64_t t_ns, uint64_t cpu_at, uint32_t site);
+static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
+                              uint64_t coord, uint64_t t_ns, uint64_t cpu_at,
+                              uint32_t site)
+{
+    struct ips_graph *g = &b->out->g;
+    uint32_t i = b->nodes++;
+    g->kind[i] = (uint8_t)kind;
+    g->w[i] = coord;
+    g->t_ns[i] = t_ns;
+    b->cpu_at[i] = cpu_at;
+    g->site[i] = site;
+    return i;
+}
 static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
                            enum ips_xkind kind, uint64_t xlen)
 {

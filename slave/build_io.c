@@ -42,8 +42,8 @@ static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
     return 0;
 }
 
-static int count_traffic(struct maker *m, const struct interval *v,
-                         uint64_t len, bool send)
+static inline int count_traffic(struct maker *m, const struct interval *v,
+                                uint64_t len, bool send)
 {
     struct build *b = m->b;
     uint32_t k;
@@ -62,7 +62,7 @@ static int count_traffic(struct maker *m, const struct interval *v,
     return 0;
 }
 
-static void end_seen(struct maker *m, const struct interval *v)
+static inline void end_seen(struct maker *m, const struct interval *v)
 {
     struct ips_end *end = &m->b->out->ends[v->end];
     end->first_ns = ips_min_u64(end->first_ns, v->t);
@@ -84,8 +84,8 @@ void b_wait_idle(struct maker *m)
 
 /* Is the pending wait one for this receive? `ready`, where it is known, is its
  * channel: that of the listening socket for an accept. */
-static bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
-                      const struct interval *v)
+static inline bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
+                             const struct interval *v)
 {
     uint32_t ready = m->wait.ready;
     if (!m->wait.pending)
@@ -132,9 +132,9 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-static void add_op(struct maker *m, const struct ips_rec_io *r,
-                   const struct interval *v, uint32_t node, enum b_dir dir,
-                   uint32_t ext)
+static inline void add_op(struct maker *m, const struct ips_rec_io *r,
+                          const struct interval *v, uint32_t node,
+                          enum b_dir dir, uint32_t ext)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[v->end];
@@ -167,8 +167,9 @@ static int add_event(struct maker *m, const struct interval *v, uint32_t node,
 }
 
 /* What DPM-4 needs of a receive whose sender may not be here. */
-static int add_ext(struct maker *m, const struct interval *v, uint32_t node,
-                   uint64_t pos, uint64_t len, uint64_t slept, uint32_t *ext)
+static inline int add_ext(struct maker *m, const struct interval *v,
+                          uint32_t node, uint64_t pos, uint64_t len,
+                          uint64_t slept, uint32_t *ext)
 {
     struct build *b = m->b;
     const struct b_end *e = &b->ends[v->end];
@@ -195,7 +196,8 @@ static int add_ext(struct maker *m, const struct interval *v, uint32_t node,
     return 0;
 }
 
-static void sent_here(struct maker *m, const struct interval *v, uint32_t node)
+static inline void sent_here(struct maker *m, const struct interval *v,
+                             uint32_t node)
 {
     struct b_end *e = &m->b->ends[v->end];
     e->send_chain = m->chain;
@@ -267,12 +269,13 @@ int b_on_send(struct maker *m, const uint8_t *p)
     return 0;
 }
 
-static int recv_bytes(struct maker *m, const struct ips_rec_io *r,
-                      const struct interval *v, uint32_t node, uint64_t slept)
+static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
+                             const struct interval *v, uint32_t node,
+                             uint64_t slept)
 {
     struct build *b = m->b;
     bool datagram = b->ends[v->end].datagram;
-    uint32_t ext;
+    uint32_t ext = IPS_NONE;
     int rc = count_traffic(m, v, (uint64_t)r->result, false);
     if (rc == 0)
         rc = add_ext(m, v, node, 0, (uint64_t)r->result, slept, &ext);
@@ -309,7 +312,9 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         b_count_wait(m, IPS_WAIT_PEER, v.blocked_ns);
     if (r.result < 0 || r.err)
         return 0;
-    struct spin spin = b_spin_before(m, &v);
+    struct spin spin = {0};
+    if (m->spin.elapsed_ns)
+        spin = b_spin_before(m, &v);
     if (wait_fits(m, &r, &v)) {
         slept += m->wait.blocked_ns;
         b_take_wait(m, &v, IPS_WAIT_PEER, &spin);
@@ -321,7 +326,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     if (rc < 0)
         return rc;
     uint32_t node = b_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
-    rc = b_spun_until(m, node, &spin);
+    rc = spin.burnt ? b_spun_until(m, node, &spin) : 0;
     if (rc < 0)
         return rc;
     if (v.end == IPS_NONE) {

@@ -5,19 +5,6 @@
 #include "slave/build_node.h"
 #include "common/large.h"
 
-uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
-                uint64_t t_ns, uint64_t cpu_at, uint32_t site)
-{
-    struct ips_graph *g = &b->out->g;
-    uint32_t i = b->nodes++;
-    g->kind[i] = (uint8_t)kind;
-    g->w[i] = coord;
-    g->t_ns[i] = t_ns;
-    b->cpu_at[i] = cpu_at;
-    g->site[i] = site;
-    return i;
-}
-
 /* A signal that came while the call slept ended that sleep: its node's
  * coordinate is the call's. */
 void b_take_signal(struct maker *m, struct interval *v)
