@@ -125,7 +125,7 @@ struct ips_control {
      * thousandths of a ns; enum ips_probe. */
     uint64_t probe_cost_ps[IPS_PROBE_FIRST];
     uint32_t arrivals; /* 1: QUEUE before the RECV of a datagram that waited */
-    uint32_t reserved;
+    uint32_t delays;   /* 1: RUNDELAY records are written */
     uint64_t probe_more_ps[IPS_PROBE_COSTS - IPS_PROBE_FIRST]; /* the others */
 };
 /* What a control of an earlier version ends with, as archives have it. */
@@ -362,6 +362,16 @@ struct ips_rec_cpu { /* a = tid */
     struct ips_rec_head h;
     uint64_t cpu;
 };
+
+/* The kernel's figure for this thread since it was made (sched_info's
+ * run_delay), wake-up latencies included. Written after the thread was off its
+ * core, at most every IPS_DELAY_EVERY_NS, and at END; never where the kernel
+ * does not keep it. */
+struct ips_rec_delay { /* a = ns that the reading took */
+    struct ips_rec_head h;
+    uint64_t delay_ns;
+};
+#define IPS_DELAY_EVERY_NS 2000000u
 
 /* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
  * stream, which stands in the same segment, has the rest: `a` is the lower half

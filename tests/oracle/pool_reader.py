@@ -15,13 +15,13 @@ MAGIC = 0x3147455353504900
 (START, END, BLOCK, RESUME, ENTER, EXIT, SEND, RECV, RECVCALL, QUEUE, FORK,
  JOIN, EXEC, EXECFAIL, SAMPLE, COUNT, LOST, MARK, CHAN, CLOSE, DGRAM, THREADCPU,
  NAME, MODULE, STACK, ACQUIRE, RELEASE, KILL, SIGNAL, UNSEEN,
- ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT,
- RECV_SHORT) = range(1, 36)
+ ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT, RECV_SHORT,
+ RUNDELAY) = range(1, 37)
 NAMES = dict(enumerate(
     "START END BLOCK RESUME ENTER EXIT SEND RECV RECVCALL QUEUE FORK JOIN EXEC "
     "EXECFAIL SAMPLE COUNT LOST MARK CHAN CLOSE DGRAM THREADCPU NAME MODULE "
     "STACK ACQUIRE RELEASE KILL SIGNAL UNSEEN "
-    "ENTER_SHORT EXIT_SHORT MARK_SHORT SEND_SHORT RECV_SHORT".split(),
+    "ENTER_SHORT EXIT_SHORT MARK_SHORT SEND_SHORT RECV_SHORT RUNDELAY".split(),
     1))
 RESERVED = 0xff
 LOST_CAUSES = ["pool full", "quota", "nested", "torn", "no segment",
@@ -156,6 +156,8 @@ class Record:
             self.text = data[24:].split(b"\0")[0].decode(errors="replace")
         elif kind == THREADCPU:
             self.cpu, = struct.unpack_from("<Q", data, 16)
+        elif kind == RUNDELAY:
+            self.delay, = struct.unpack_from("<Q", data, 16)
         elif kind == SAMPLE:
             self.cpu, self.period = struct.unpack_from("<QQ", data, 16)
             self.frames = struct.unpack_from("<%dQ" % a, data, 32)

@@ -214,6 +214,8 @@ static void put_fields(const void *rec, size_t len)
         put_sync(rec);
     } else if (type == IPS_REC_THREADCPU) {
         put_u("cpu", ((const struct ips_rec_cpu *)rec)->cpu);
+    } else if (type == IPS_REC_RUNDELAY) {
+        put_u("delay", ((const struct ips_rec_delay *)rec)->delay_ns);
     }
 }
 

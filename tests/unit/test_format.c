@@ -55,6 +55,7 @@ AT(ips_control, budget_ppm, 1160);
 AT(ips_control, probe_extra_ns, 1164);
 AT(ips_control, probe_cost_ps, 1168);
 AT(ips_control, arrivals, 1232);
+AT(ips_control, delays, 1236);
 AT(ips_control, probe_more_ps, 1240);
 SIZE(ips_control, 1272);
 
@@ -221,6 +222,8 @@ AT(ips_rec_close, sent, 32);
 AT(ips_rec_close, recv, 40);
 SIZE(ips_rec_close, 48);
 
+AT(ips_rec_delay, h, 0);
+AT(ips_rec_delay, delay_ns, 16);
 AT(ips_rec_dgram, h, 0);
 AT(ips_rec_dgram, hash, 16);
 AT(ips_rec_dgram, path_hash, 24);
@@ -256,6 +259,7 @@ static void test_format__codes_are_those_of_the_document(void **state)
         {"KILL", 28},        {"SIGNAL", 29},     {"UNSEEN", 30},
         {"ENTER_SHORT", 31}, {"EXIT_SHORT", 32}, {"MARK_SHORT", 33},
         {"SEND_SHORT", 34},  {"RECV_SHORT", 35},
+        {"RUNDELAY", 36},
     };
     static const struct {
         const char *name;
