@@ -100,7 +100,7 @@ def test_a_goal_of_ones_own(cluster):
     c.ipsrun(["sh", "-c", "sleep 0.05; sleep 0.3"], name="g", check=True)
     c.wait_closed("g")
     sleepers = [p["object"] for p in c.json("ls", "g")["processes"]
-                if p["name"].startswith("sleep 0.05")]
+                if p["command"] == "sleep 0.05"]
     assert len(sleepers) == 1
     for engine in ENGINES:
         answer = c.json("path", "g", "--weighting", "wall", "--engine", engine,
@@ -136,11 +136,9 @@ def test_wall_over_machines(cluster, hosts, clocks):
     for answer in answers:
         check_sums(answer)
         assert bound_of(answer) < 50 * 10**6
-        # an arc between machines may be off by the bound at both its ends,
-        # but the times telescope: the errors do not add up along the path
+        # the times telescope: errors do not add up along the path
         assert abs(answer["t_max_ns"] - answer["elapsed_ns"]) \
             <= 2 * bound_of(answer)
     for weighting in ("cpu", "sched"):
         answer = c.json("path", "tsp", "--weighting", weighting)
         assert answer["certificate"]["clock"] == "none used"
-        assert answer["t_max_ns"] <= answer["elapsed_ns"]
