@@ -118,26 +118,27 @@ static void test_view__golden_nobody_waits(void **state)
     ips_graph_release(&g);
 }
 
-/* W3. 3, then asleep 20 for a timer, woken and 2 in the queue, 5, end at 30.
- * Would catch a delay that is in the sleep and in the queue. */
+/* W3. 3, then a call that takes 1 and sleeps 19 for a timer, woken and 2 in the
+ * queue, 5, end at 30. (What runs inside the call is beside its sleep.) Would
+ * catch a delay that is in the sleep and in the queue. */
 static void test_view__golden_sleep(void **state)
 {
     (void)state;
     static const struct row row[] = {
         {START, 0, 100, 0, 0, IPS_X_NONE, 0, 0},
         {AUX, 3, 103, 0, 0, IPS_X_NONE, 0, 0},
-        {AUX, 0, 123, 20, 0, IPS_X_EXTERNAL, 1, 22},
+        {AUX, 1, 123, 19, 0, IPS_X_EXTERNAL, 1, 21},
         {END, 5, 130, 0, 2, IPS_X_NONE, 0, 0}};
     struct ips_graph g;
     struct ips_lane lane = {.clock = {.from = 100}};
     make(row, 4, &g);
-    solve(&g, &lane, 30, 8);
+    solve(&g, &lane, 29, 9);
     lane.weighting = IPS_WEIGH_SCHED;
-    solve(&g, &lane, 30, 10);
+    solve(&g, &lane, 29, 11);
     lane.weighting = IPS_WEIGH_WALL;
-    solve(&g, &lane, 30, 10);
+    solve(&g, &lane, 30, 11);
     lane.external = IPS_EXTERNAL_OFF;
-    solve(&g, &lane, 10, 10);
+    solve(&g, &lane, 11, 11);
     ips_graph_release(&g);
 }
 
