@@ -16,6 +16,7 @@
 #include <sys/random.h>
 
 #include "common/log.h"
+#include "master/weighting.h"
 
 static void begin_lane(struct query *q, enum lane_id id);
 
@@ -285,12 +286,12 @@ static void begin_lane(struct query *q, enum lane_id id)
     r->tell_ns = master_now_ns();
     r->root_unacked = r->async ? q->gather.count : 0;
     ips_cm_tally_init(&r->tally, q->gather.count);
-    engine_fill_lane(&d->lanes[id].lane, &lane);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct engine_part *e = engine_part_of(q->gather.active[i]);
         Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
         e->cm_told = e->cm_done = false;
         *e->cm_stalled = '\0';
+        weighting_lane(q, q->gather.active[i], &d->lanes[id].lane, &lane);
         m.weights = &lane;
         m.async = r->async;
         m.count = r->links;

@@ -401,7 +401,7 @@ static void test_cluster_faults__unknown_things(void **state)
     struct answer got;
     begin(&f, 12);
     static const char *const wrong[][3] = {/* weighting, engine, run */
-                                           {"wall", "", "r"},
+                                           {"moon", "", "r"},
                                            {"", "magic", "r"},
                                            {"", "", "nosuch"}};
     static const int codes[] = {IPS_E_USAGE, IPS_E_USAGE, IPS_E_NOT_FOUND};
@@ -411,7 +411,7 @@ static void test_cluster_faults__unknown_things(void **state)
         request.run = ips_wire_text(wrong[i][2]);
         cluster_ask(&f.c, &request, &got);
         assert_int_equal(answer_last(&got)->error, codes[i]);
-        assert_non_null(strstr(answer_last(&got)->message, i == 0 ? "wall"
+        assert_non_null(strstr(answer_last(&got)->message, i == 0 ? "moon"
                                                            : i == 1
                                                                ? "magic"
                                                                : "nosuch"));

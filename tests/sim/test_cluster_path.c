@@ -342,8 +342,9 @@ static void test_cluster_path__long_answers_come_in_pieces(void **state)
     make_caller(&r.part[0], true);
     make_caller(&r.part[1], false);
     const struct ips_part parts[] = {{&r.part[0], &a, 1}, {&r.part[1], &b, 1}};
-    assert_int_equal(
-        ips_graph_merge(parts, 2, &r.whole, base, &unmatched, NULL), 0);
+    assert_int_equal(ips_graph_merge(parts, 2, &(struct ips_lane){0}, &r.whole,
+                                     base, &unmatched, NULL),
+                     0);
     assert_int_equal(unmatched, 0);
     cluster_start(&c);
     cluster_add(&c, "m1", "r", &r.part[0], &a, 1);

@@ -22,6 +22,8 @@
 #include "tests/support/run_cm.h"
 #include "tests/support/shrink.h"
 
+static const struct ips_lane cpu = {.mtime = {0, 0, 1, 1}};
+
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
@@ -131,7 +133,7 @@ static const char *on_their_machines(struct rg *r, uint64_t seed)
     struct ips_err err = {0};
     for (uint32_t m = 0; m < r->machines; m++)
         parts[m] = (struct ips_part){&r->part[m], r->peer[m], r->end_count[m]};
-    if (ips_graph_merge(parts, r->machines, &merged, base, &unmatched, &err) <
+    if (ips_graph_merge(parts, r->machines, &cpu, &merged, base, &unmatched, &err) <
         0)
         abort();
     const char *what =
@@ -202,8 +204,9 @@ static void check_fault(uint64_t seed, enum cm_fault fault, bool async,
     rg_make(&o, &r);
     for (uint32_t m = 0; m < r.machines; m++)
         parts[m] = (struct ips_part){&r.part[m], r.peer[m], r.end_count[m]};
-    assert_int_equal(
-        ips_graph_merge(parts, r.machines, &merged, base, &unmatched, NULL), 0);
+    assert_int_equal(ips_graph_merge(parts, r.machines, &cpu, &merged, base,
+                                     &unmatched, NULL),
+                     0);
     const struct cm_options how = {.seed = seed,
                                    .async = async,
                                    .batch_values = rg_below(&s, 4),
@@ -273,7 +276,8 @@ static void test_cm__the_rest_without_a_lost_machine(void **state)
                     (struct ips_part){&r.part[m], r.peer[m], r.end_count[m]};
         }
         assert_int_equal(
-            ips_graph_merge(parts, n, &merged, base, &unmatched, NULL), 0);
+            ips_graph_merge(parts, n, &cpu, &merged, base, &unmatched, NULL),
+            0);
         const char *what = run_parts(parts, n, &merged, unmatched, seed, &err);
         if (what)
             fail_msg("seed %llu: %s differs: %s", (unsigned long long)seed,
@@ -309,7 +313,7 @@ static void test_cm__a_cycle_is_said(void **state)
         for (int async = 0; async < 2; async++) {
             struct cm_answer a;
             struct ips_err err = {0};
-            const struct ips_lane lane = {{0, 0, 1, 1}, 0, false};
+            const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
             const struct cm_options o = {.seed = 1, .async = async};
             assert_int_equal(cm_cluster_run(cut.part, 2, &lane, &o, &a, &err),
                              IPS_E_STALLED);
@@ -334,7 +338,7 @@ static void test_cm__ring_of_256(void **state)
     struct cm_answer a;
     struct ips_err err = {0};
     uint32_t of[N], per = 2 * TURNS + 2;
-    const struct ips_lane lane = {{5, 0, 1, 1}, 0, false};
+    const struct ips_lane lane = {.mtime = {5, 0, 1, 1}};
     assert_int_equal(ips_graph_alloc(&whole, N * per, N, NULL), 0);
     for (uint32_t c = 0; c < N; c++) {
         of[c] = c;
