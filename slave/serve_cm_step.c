@@ -25,6 +25,7 @@ struct slave_cm {
     uint64_t match_bytes;
     uint32_t lane_number;
     struct ips_lane lane;
+    struct ips_view view; /* of the graph in that lane */
     struct ips_cm_sync *sync;
     struct ips_cm_async *async;
     uint64_t root_acks;
@@ -57,6 +58,7 @@ static void drop_engine(struct slave_cm *c)
     ips_cm_async_free(c->async);
     c->sync = NULL;
     c->async = NULL;
+    ips_view_release(&c->view);
 }
 
 void slave_cm_release(struct slave_graph_ask *j)
@@ -244,6 +246,9 @@ static int finish(struct slave_graph_ask *j)
     g->est = est;
     g->lane = c->lane;
     g->has_est = true;
+    ips_view_release(&g->view);
+    g->view = c->view; /* what walks, and what is asked next, see */
+    memset(&c->view, 0, sizeof(c->view));
     Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__FINISHED);
     a->t_max_ns = est.t_max;
     a->end = est.end == IPS_NO_NODE ? 0 : (uint64_t)est.end + 1;
@@ -341,8 +346,8 @@ static int walk(struct slave_graph_ask *j, const struct slave_letter *l)
     uint32_t node, stop;
     int rc = walk_node(j, l, &node);
     if (rc == 0)
-        rc =
-            ips_path_walk(g, &c->lane, est, node, &c->path, &stop, &j->job.err);
+        rc = ips_path_walk(&j->graph->view.g, &c->lane, est, node, &c->path,
+                           &stop, &j->job.err);
     if (rc < 0)
         return rc;
     c->has_path = true;
@@ -380,10 +385,14 @@ static int start_lane(struct slave_graph_ask *j, const struct slave_letter *l)
     c->lane = l->weights;
     c->told = false;
     c->root_acks = 0;
+    int rc = ips_graph_view(&j->graph->b.g, &c->lane, &c->view, &j->job.err);
+    if (rc < 0)
+        return rc;
     if (!l->async)
-        return ips_cm_sync_new(&c->links, &c->lane, 0, &c->sync, &j->job.err);
-    int rc = ips_cm_async_new(&c->links, &c->lane, l->count, 0, &c->async,
-                              &j->job.err);
+        return ips_cm_sync_new(&c->links, &c->view.g, &c->lane, 0, &c->sync,
+                               &j->job.err);
+    rc = ips_cm_async_new(&c->links, &c->view.g, &c->lane, l->count, 0,
+                          &c->async, &j->job.err);
     if (rc == 0)
         rc = ips_cm_async_len(c->async, IPS_CM_ROOT, NULL, 0, &j->job.err);
     return rc;

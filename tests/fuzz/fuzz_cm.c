@@ -99,7 +99,7 @@ static void feed_sync(const struct ips_cm_links *l,
     struct ips_cm_sync *s;
     struct ips_cm_message m;
     struct ips_est e;
-    if (ips_cm_sync_new(l, &lane, 2, &s, NULL) < 0)
+    if (ips_cm_sync_new(l, l->g, &lane, 2, &s, NULL) < 0)
         abort();
     int rc = ips_cm_sync_run(s, NULL);
     if (rc == 0)
@@ -119,7 +119,7 @@ static void feed_async(const struct ips_cm_links *l,
     struct ips_cm_async *a;
     struct ips_cm_message m;
     struct ips_est e;
-    if (ips_cm_async_new(l, &lane, 2 * TALKS, 2, &a, NULL) < 0)
+    if (ips_cm_async_new(l, l->g, &lane, 2 * TALKS, 2, &a, NULL) < 0)
         abort();
     int rc = ips_cm_async_len(a, 0, in->data, in->len, NULL);
     if (rc == 0)
