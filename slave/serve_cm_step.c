@@ -33,6 +33,7 @@ struct slave_cm {
     bool gave_up;        /* said so: waits to be stopped */
     bool told;           /* cm-sync: that no chain is unfinished, and */
     uint64_t told_taken; /* how many batches were taken then */
+    char relayed_why[sizeof(((struct slave_box *)0)->relayed_why)];
     char stalled[600];
     /* the walk that is being told */
     struct ips_path path;
@@ -185,9 +186,9 @@ static void tell_opened(struct slave_graph_ask *j)
     a->match_bytes = c->match_bytes;
     pthread_mutex_lock(&c->box.lock);
     a->relayed = c->box.relayed;
+    memcpy(c->relayed_why, c->box.relayed_why, sizeof(c->relayed_why));
     pthread_mutex_unlock(&c->box.lock);
-    /* Set once, before the links can be agreed on; never after. */
-    a->relayed_why = c->box.relayed_why;
+    a->relayed_why = c->relayed_why;
 }
 
 static void tell_progress(struct slave_graph_ask *j)
