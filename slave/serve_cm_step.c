@@ -10,36 +10,9 @@
 
 #include "analysis/cm_async.h"
 #include "analysis/cm_sync.h"
-#include "slave/cm_box.h"
-#include "slave/serve_graph.h"
+#include "slave/serve_cm_private.h"
 
 #define PARTS_MAX 65536u
-
-struct slave_cm {
-    struct slave_box box;
-    struct slave_letters mail; /* read, not yet acted on */
-    bool begun, opened;        /* links asked for; OPENED was said */
-    struct ips_cm_links links;
-    bool has_links;
-    struct ips_cm_bytes *part; /* [links.peer_count] lists in several letters */
-    uint64_t match_bytes;
-    uint32_t lane_number;
-    struct ips_lane lane;
-    struct ips_view view; /* of the graph in that lane */
-    struct ips_cm_sync *sync;
-    struct ips_cm_async *async;
-    uint64_t root_acks;
-    uint32_t blamed;     /* a machine sent what cannot be: number, or NONE */
-    bool gave_up;        /* said so: waits to be stopped */
-    bool told;           /* cm-sync: that no chain is unfinished, and */
-    uint64_t told_taken; /* how many batches were taken then */
-    char relayed_why[sizeof(((struct slave_box *)0)->relayed_why)];
-    char stalled[600];
-    /* the walk that is being told */
-    struct ips_path path;
-    bool has_path;
-    uint64_t path_left;
-};
 
 bool slave_cm_prepare(struct slave_graph_ask *j)
 {
@@ -164,8 +137,8 @@ static int run(struct slave_graph_ask *j)
 
 /* ---- answers ------------------------------------------------------------- */
 
-static Ips__CmAnswer *answer(struct slave_graph_ask *j,
-                             Ips__CmAnswer__Kind kind)
+Ips__CmAnswer *slave_cm_answer(struct slave_graph_ask *j,
+                               Ips__CmAnswer__Kind kind)
 {
     Ips__CmAnswer *a = &j->answer.cm;
     ips__cm_answer__init(a);
@@ -179,7 +152,7 @@ static Ips__CmAnswer *answer(struct slave_graph_ask *j,
 static void tell_opened(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
-    Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__OPENED);
+    Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__OPENED);
     c->opened = true;
     a->links_in = ips_cm_links_in(&c->links);
     a->unmatched = ips_cm_unmatched(&c->links);
@@ -194,7 +167,7 @@ static void tell_opened(struct slave_graph_ask *j)
 static void tell_progress(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
-    Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__TOLD);
+    Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__TOLD);
     const struct ips_cm_counts *n = c->async  ? ips_cm_async_counts(c->async)
                                     : c->sync ? ips_cm_sync_counts(c->sync)
                                               : NULL;
@@ -218,7 +191,7 @@ static void tell_progress(struct slave_graph_ask *j)
 static void tell_blame(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
-    Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__BLAMED);
+    Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__BLAMED);
     snprintf(c->stalled, sizeof(c->stalled), "%.*s",
              (int)sizeof(c->stalled) - 1, j->job.err.msg);
     a->part = c->blamed;
@@ -250,7 +223,7 @@ static int finish(struct slave_graph_ask *j)
     ips_view_release(&g->view);
     g->view = c->view; /* what walks, and what is asked next, see */
     memset(&c->view, 0, sizeof(c->view));
-    Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__FINISHED);
+    Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__FINISHED);
     a->t_max_ns = est.t_max;
     a->end = est.end == IPS_NO_NODE ? 0 : (uint64_t)est.end + 1;
     a->total_ns = est.total;
@@ -261,116 +234,6 @@ static int finish(struct slave_graph_ask *j)
     a->computed = n->computed;
     drop_engine(c);
     return 0;
-}
-
-/* ---- the walk back ------------------------------------------------------- */
-
-static uint32_t chain_of(const struct ips_graph *g, uint32_t node)
-{
-    uint32_t low = 0, high = g->chain_count;
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
-        if (g->chains[mid].first <= node)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-/* The next pieces of j->cm->path, from its end. */
-static int tell_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a)
-{
-    struct slave_cm *c = j->cm;
-    uint64_t n =
-        c->path_left < IPS_PIECE_ITEMS ? c->path_left : IPS_PIECE_ITEMS;
-    if (!j->columns)
-        j->columns = calloc((size_t)IPS_PIECE_ITEMS * 6, sizeof(uint32_t));
-    if (!j->ns)
-        j->ns = calloc(IPS_PIECE_ITEMS, sizeof(*j->ns));
-    if (!j->columns || !j->ns)
-        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    const struct ips_path_segment *s = c->path.seg + (c->path_left - n);
-    for (uint64_t i = 0; i < n; i++) {
-        j->columns[i] = s[i].kind;
-        j->columns[IPS_PIECE_ITEMS + i] = s[i].xkind;
-        j->columns[2 * IPS_PIECE_ITEMS + i] = s[i].chain;
-        j->columns[3 * IPS_PIECE_ITEMS + i] = s[i].from;
-        j->columns[4 * IPS_PIECE_ITEMS + i] = s[i].to;
-        j->ns[i] = s[i].ns;
-    }
-    uint32_t **const column[] = {&a->kinds, &a->xkinds, &a->chains, &a->from,
-                                 &a->to};
-    size_t *const counts[] = {&a->n_kinds, &a->n_xkinds, &a->n_chains,
-                              &a->n_from, &a->n_to};
-    for (size_t i = 0; i < 5; i++) {
-        *column[i] = j->columns + i * IPS_PIECE_ITEMS;
-        *counts[i] = n;
-    }
-    a->ns = j->ns;
-    a->n_ns = n;
-    c->path_left -= n;
-    a->more = c->path_left > 0;
-    if (!a->more) {
-        ips_path_release(&c->path);
-        c->has_path = false;
-    }
-    return 0;
-}
-
-static int walk_node(struct slave_graph_ask *j, const struct slave_letter *l,
-                     uint32_t *node)
-{
-    const struct ips_cm_links *links = &j->cm->links;
-    uint32_t p = IPS_CM_NONE;
-    if (l->of_part == UINT32_MAX) {
-        *node = l->count < j->graph->b.g.node_count ? (uint32_t)l->count
-                                                    : IPS_NO_NODE;
-    } else {
-        p = ips_cm_peer_of(links, l->of_part);
-        *node = p != IPS_CM_NONE && l->count < links->peer[p].out_count
-                    ? links->peer[p].out_node[l->count]
-                    : IPS_NO_NODE;
-    }
-    if (*node == IPS_NO_NODE || !j->graph->has_est)
-        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
-                           "told to walk back from a message that was never "
-                           "sent");
-    return 0;
-}
-
-static int walk(struct slave_graph_ask *j, const struct slave_letter *l)
-{
-    struct slave_cm *c = j->cm;
-    const struct ips_graph *g = &j->graph->b.g;
-    const struct ips_est *est = &j->graph->est;
-    uint32_t node, stop;
-    int rc = walk_node(j, l, &node);
-    if (rc == 0)
-        rc = ips_path_walk(&j->graph->view.g, &c->lane, est, node, &c->path,
-                           &stop, &j->job.err);
-    if (rc < 0)
-        return rc;
-    c->has_path = true;
-    c->path_left = c->path.count;
-    Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__WALKED);
-    a->node = node;
-    a->node_chain = chain_of(g, node);
-    a->est_ns = est->est[node];
-    if (stop != IPS_NO_NODE) {
-        struct ips_cm_hop hop;
-        rc = ips_cm_hop(&c->links, stop, &hop, &j->job.err);
-        if (rc < 0)
-            return rc;
-        a->crosses = true;
-        a->stop = stop;
-        a->stop_chain = chain_of(g, stop);
-        a->stop_est_ns = est->est[stop];
-        a->stop_xkind = g->xkind[stop];
-        a->part = c->links.peer[hop.peer].part;
-        a->link = hop.link;
-    }
-    return tell_pieces(j, a);
 }
 
 /* ---- letters in ---------------------------------------------------------- */
@@ -484,7 +347,7 @@ static int take_root(struct slave_graph_ask *j, const struct slave_letter *l)
     if (l->kind == IPS__CM_MESSAGE__KIND__OVER) {
         rc = finish(j);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__WALK) {
-        rc = walk(j, l);
+        rc = slave_cm_walk(j, l);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__TELL) {
         rc = run(j); /* counts are told at rest */
         tell_progress(j);
@@ -575,7 +438,8 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
         return;
     }
     if (rc == 0 && c->has_path) {
-        rc = tell_pieces(j, answer(j, IPS__CM_ANSWER__KIND__WALKED));
+        rc = slave_cm_pieces(j,
+                             slave_cm_answer(j, IPS__CM_ANSWER__KIND__WALKED));
         if (rc < 0)
             slave_job_fail(job);
         return;
