@@ -152,10 +152,11 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
     bool times = ok && strcmp(d.rest, "x") == 0;
     if (percent)
         n = n / 100;
-    else if (times && n > IPSQ_GONE) /* 1 - 1/n */
-        n = IPSQ_GONE - (IPSQ_GONE * (uint64_t)IPSQ_GONE + n - 1) / n;
-    if ((!percent && !times) || n == 0 || n > IPSQ_GONE ||
-        (times && d.whole == 0))
+    else if (times) /* 1 - 1/n */
+        n = n > IPSQ_GONE
+                ? IPSQ_GONE - (IPSQ_GONE * (uint64_t)IPSQ_GONE + n - 1) / n
+                : 0;
+    if ((!percent && !times) || n == 0 || n > IPSQ_GONE)
         return ips_err_set(err, IPS_E_USAGE,
                            "faster by '%.80s': a part of its time up to 100%% "
                            "(30%%), or how many times as fast (2x); gone "

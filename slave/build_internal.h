@@ -17,6 +17,7 @@
  *   settle   END coordinates
  *   causal   no local arc is quicker than the clock; coordinates -> weights
  *   order    no cycle is left
+ *   wall     what `sched` and `wall` need of every node
  *   table    names and rows
  *
  * While building, g.w holds absolute coordinates (CPU ns of the chain).
@@ -157,6 +158,7 @@ struct b_stream {
     uint32_t name_len;
     /* into forks, joins, kills, takings, syncs, in stream order */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
+    uint32_t first_delay, delay_count;
 };
 
 struct b_image {
@@ -229,6 +231,10 @@ struct b_sync { /* ACQUIRE, RELEASE */
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;
     uint64_t ns;
+};
+
+struct b_delay { /* RUNDELAY */
+    uint64_t t, ns;
 };
 
 struct b_cpu { /* THREADCPU */
@@ -371,6 +377,12 @@ struct build {
     uint64_t node_room;
     uint32_t nodes;   /* made so far */
     uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
+    /* For build_wall.c, all [node_room]. */
+    uint64_t *slept; /* asleep in the call (and the wait) that the node ends */
+    uint64_t *off;   /* asleep in calls since the node before, with `slept` */
+    int64_t *shift;  /* the node's coordinate less cpu_at */
+    uint64_t off_ns; /* so far, since the last node */
+    B_ARRAY(struct b_delay) delays;
 };
 
 /* What ips_built_set_peers needs again. */
@@ -409,6 +421,8 @@ void b_causal(struct build *b);                   /* build_causal.c */
 int b_weights(struct build *b) IPS_MUST_USE;      /* build_settle.c */
 int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build_sync_node.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
+int b_wall(struct build *b) IPS_MUST_USE;         /* build_wall.c */
+void b_delays(struct build *b);                   /* build_delay.c */
 int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE;     /* build_peer.c */
 int b_more(struct build *b) IPS_MUST_USE;         /* build_remote.c */
@@ -429,6 +443,16 @@ bool b_addr_any(const struct ips_addr *a);
  * the return of a receive or wait). Room was counted by the scan. */
 uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
                 uint64_t t_ns, uint64_t cpu_at, uint32_t site);
+/* The same for a node at the call of something that then slept so long. */
+static inline uint32_t b_node_at_call(struct build *b, enum ips_node_kind kind,
+                                      uint64_t coord, uint64_t t_ns,
+                                      uint64_t slept, uint32_t site)
+{
+    b->off_ns = ips_sub_sat(b->off_ns, slept);
+    uint32_t i = b_node(b, kind, coord, t_ns, coord, site);
+    b->off_ns = slept;
+    return i;
+}
 static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
                            enum ips_xkind kind, uint64_t xlen)
 {

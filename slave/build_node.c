@@ -13,6 +13,8 @@ uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
     g->w[i] = coord;
     g->t_ns[i] = t_ns;
     b->cpu_at[i] = cpu_at;
+    b->off[i] = b->off_ns;
+    b->off_ns = 0;
     g->site[i] = site;
     return i;
 }
@@ -28,6 +30,8 @@ static void take_signal(struct maker *m, struct interval *v)
             continue;
         if (s->node != IPS_NO_NODE) {
             g->w[s->node] = ips_min_u64(g->w[s->node], v->cpu);
+            m->b->slept[s->node] =
+                ips_min_u64(v->blocked_ns, ips_sub_sat(s->t, v->t));
             v->by_signal = true;
         }
         break;
@@ -45,6 +49,7 @@ struct interval b_interval(struct maker *m, uint32_t word, uint64_t t,
     v.blocked_ns = b_blocked_ns(v.t, v.t_ret, v.cpu, v.cpu_ret);
     v.blocked = v.blocked_ns >= B_BLOCKED_NS;
     m->last_ret = v.t_ret;
+    m->b->off_ns = ips_add_sat(m->b->off_ns, v.blocked ? v.blocked_ns : 0);
     take_signal(m, &v);
     return v;
 }
@@ -115,7 +120,10 @@ static void on_fork(struct maker *m)
         if (slept >= B_BLOCKED_NS)
             b_count_wait(m, IPS_WAIT_CHILD, slept);
         f->node = b_node(b, IPS_NODE_FORK, f->cpu, f->t, f->cpu, IPS_NONE);
-        b_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret, f->cpu_ret, IPS_NONE);
+        b->off_ns = slept;
+        uint32_t z =
+            b_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret, f->cpu_ret, IPS_NONE);
+        b->slept[z] = slept;
         return;
     }
     uint64_t coord = f->cpu_ret;
@@ -139,6 +147,7 @@ static void on_join(struct maker *m, const uint8_t *p)
     if (v.blocked)
         b_count_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
     j->node = b_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
+    m->b->slept[j->node] = v.blocked ? v.blocked_ns : 0;
 }
 
 /* ---- signals ---- */
@@ -158,8 +167,11 @@ static void on_signal(struct maker *m)
     uint64_t coord = y->cpu;
     if (y->t == m->sigwait_ret)
         coord = ips_min_u64(coord, m->sigwait_cpu);
-    if (y->kill != IPS_NONE || y->child != IPS_NONE)
+    if (y->kill != IPS_NONE || y->child != IPS_NONE) {
         y->node = b_node(m->b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
+        if (y->t == m->sigwait_ret)
+            m->b->slept[y->node] = m->sigwait_slept;
+    }
     if (m->taken_count < TAKEN_KEPT)
         m->taken[m->taken_count++] = (struct taken){.t = y->t, .node = y->node};
 }
@@ -243,6 +255,7 @@ static int make_chain(struct maker *m)
     struct b_chain *c = &b->chains[m->chain];
     uint64_t last_ns = 0, last_cpu = 0;
     chain->first = b->nodes;
+    b->off_ns = 0;
     begin_chain(m);
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
         struct b_walk walk = {.in = b->streams[i].in};
@@ -276,7 +289,10 @@ int b_nodes(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     b->cpu_at = b_calloc(b->node_room, sizeof(*b->cpu_at), b->err);
-    if (!b->cpu_at)
+    b->slept = b_calloc(b->node_room, sizeof(*b->slept), b->err);
+    b->off = b_calloc(b->node_room, sizeof(*b->off), b->err);
+    b->shift = b_calloc(b->node_room, sizeof(*b->shift), b->err);
+    if (!b->cpu_at || !b->slept || !b->off || !b->shift)
         return IPS_E_NO_MEMORY;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct maker m = {.b = b,

@@ -42,7 +42,8 @@ struct maker {
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
     struct taken taken[TAKEN_KEPT];
     uint32_t taken_count;
-    uint64_t sigwait_ret, sigwait_cpu; /* of the signal wait or read before */
+    /* Of the signal wait or read before. */
+    uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;
     bool have_dgram;
     struct ips_rec_dgram dgram;
 };

@@ -19,7 +19,8 @@ static bool goes_on(const Ips__Request *q)
 {
     return (q->ask_case == IPS__REQUEST__ASK_PEERS && q->peers->more) ||
            (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more) ||
-           (q->ask_case == IPS__REQUEST__ASK_PROFILE && q->profile->more);
+           (q->ask_case == IPS__REQUEST__ASK_PROFILE && q->profile->more) ||
+           (q->ask_case == IPS__REQUEST__ASK_SPLIT && q->split->more);
 }
 
 /* A value of one byte on the wire takes eight here. */
@@ -33,6 +34,8 @@ static size_t memory_of(const Ips__Request *q)
     else if (q->ask_case == IPS__REQUEST__ASK_PROFILE)
         bytes += (q->profile->n_from + q->profile->n_to) * sizeof(uint32_t) +
                  q->profile->n_most * sizeof(uint64_t);
+    else if (q->ask_case == IPS__REQUEST__ASK_SPLIT)
+        bytes += (q->split->n_from + q->split->n_to) * sizeof(uint32_t);
     return bytes;
 }
 
@@ -72,6 +75,13 @@ static bool append(Ips__Request *into, Ips__Request *from)
                     sizeof(*a->from)) &&
                join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to)) &&
                join(&a->most, &a->n_most, b->most, b->n_most, sizeof(*a->most));
+    }
+    if (into->ask_case == IPS__REQUEST__ASK_SPLIT) {
+        Ips__SplitAsk *a = into->split, *b = from->split;
+        a->more = b->more;
+        return join(&a->from, &a->n_from, b->from, b->n_from,
+                    sizeof(*a->from)) &&
+               join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to));
     }
     Ips__FinishAsk *a = into->finish, *b = from->finish;
     a->more = b->more;

@@ -15,7 +15,7 @@ import path_oracle
 class Graph:
     """Arcs both ways. `weight` (node, cross?) -> ns may be changed."""
 
-    def __init__(self, nodes):
+    def __init__(self, nodes, idle=False):
         self.nodes = nodes
         self.order = path_oracle.topological(nodes)
         self.weight = {}
@@ -25,7 +25,7 @@ class Graph:
             for ref, arc in (("pred", "arc_cpu_ns"), ("xpred", "xarc_cpu_ns")):
                 if node[ref] is None:
                     continue
-                if ref == "xpred" and node["xkind"] == "idle":
+                if ref == "xpred" and node["xkind"] == "idle" and not idle:
                     continue  # absent from the default lane
                 key = (i, ref == "xpred")
                 self.weight[key] = node[arc]
@@ -69,13 +69,13 @@ class Graph:
                 out[who] = min(slack, out.get(who, slack))
         return out
 
-    def without(self, chosen, part=1):
-        """t_max when arcs with chosen(node, cross?) lose `part` of their
+    def without(self, chosen, percent=100):
+        """t_max when arcs with chosen(node, cross?) lose so much of their
         weight, rounded down."""
         old = dict(self.weight)
         for key, w in old.items():
             if chosen(*key):
-                self.weight[key] = w - int(w * part)
+                self.weight[key] = w - w * percent // 100
         longest = self.t_max()
         self.weight = old
         return longest

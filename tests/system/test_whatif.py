@@ -3,7 +3,6 @@ slaves and master, against an oracle that shares nothing with them
 (tests/oracle/whatif_oracle.py), and with procedures that the test compiles.
 
 EVIDENCE-OF: IPS-12."""
-import fractions
 import pathlib
 import subprocess
 import sys
@@ -11,8 +10,10 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "bench"))
 import path_oracle  # noqa: E402
 import whatif_oracle  # noqa: E402
+import whatif_real  # noqa: E402
 
 # A parent that hands rounds of work to two children over pipes and waits for
 # both: `slow` in one decides, `quick` in the other is off the path, `combine`
@@ -120,8 +121,7 @@ def check_against_oracle(c, run):
             len({ns for ns, _ in given}) < len(given)
     assert answer["next_complete"]
     for who, name in called.items():
-        for words, part in (["--gone"], 1), (["--faster", "30%"],
-                                             fractions.Fraction(3, 10)):
+        for words, part in (["--gone"], 100), (["--faster", "30%"], 30):
             a = c.json("whatif", run, "--process", name, *words,
                        status=(0, 3))
             then = graph.without(
@@ -219,3 +219,30 @@ def test_wrong_questions(cluster, program):
     messages = c.json("whatif", "r", "--message", "rounds -> rounds",
                       "--mtime", "1ms", status=(0, 3))
     assert messages["gain_ns"] > 10**6
+
+
+def test_edits_of_real_programs(cluster):
+    """The edits of `tests/bench/run whatif`, which holds them against programs
+    really edited (docs/benchmarks.md); here only what does not depend on time:
+    procedures that wait for others by construction gain nothing or nearly,
+    those on the path what they have of it or less. Would catch a procedure of
+    one process or thread booked to another, or a wait that is not followed."""
+    c = cluster()
+    known = {}
+    for program in dict.fromkeys(e[0] for e in whatif_real.EDITS):
+        c.ipsrun(whatif_real.command(str(c.build.top), program, scale=0.25),
+                 name=program, options=["--rate", "1"], check=True)
+        c.wait_closed(program)
+        known[program] = {r["procedure"] for r in
+                          c.json("procedures", program)["procedures"]}
+    for program, procedure, percent, on_path in whatif_real.EDITS:
+        if procedure not in known[program]:
+            continue  # no sample fell into it
+        speed = ["--gone"] if percent == 100 else ["--faster", f"{percent}%"]
+        a = c.json("whatif", program, "--procedure", procedure, *speed,
+                   status=(0, 3))
+        assert a["gain_ns"] <= a["bound_ns"] + 1
+        if on_path:
+            assert a["gain_ns"] > 0, (program, procedure)
+        else:
+            assert a["gain_ns"] < 0.05 * a["t_max_ns"], (program, procedure)
