@@ -310,6 +310,31 @@ static int make_sequences(struct query *q, enum profile_side side,
 
 /* ---- all ---- */
 
+/* The CPU time of the path alone: what the whole graph is told beside. */
+static int cpu_shares(const struct query *q, const struct path_piece *cut,
+                      struct shares *out, struct ips_err *err)
+{
+    const struct path_data *d = q->data;
+    const struct path_profile *pp = profile_of(q);
+    uint64_t n = 0, sum = 0;
+    struct path_piece *cpu =
+        malloc(((size_t)d->piece_count + 1) * sizeof(*cpu));
+    if (!cpu)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    for (uint32_t i = 0; i < pp->parts; i++) {
+        const struct profile_face *f = &pp->face[PROFILE_PATH][i];
+        for (uint32_t k = 0; k < f->count; k++)
+            if (cut[f->piece[k]].kind == IPS_SEG_COMPUTE) {
+                cpu[n] = cut[f->piece[k]];
+                cpu[n++].ns = f->ns[k];
+                sum = ips_add_sat(sum, f->ns[k]);
+            }
+    }
+    int rc = shares_make(cpu, n, sum, out, err);
+    free(cpu);
+    return rc;
+}
+
 int path_profile_make(struct query *q, struct ips_err *err)
 {
     struct path_data *d = path_of(q);
@@ -328,11 +353,13 @@ int path_profile_make(struct query *q, struct ips_err *err)
     for (int side = 0; rc == 0 && ask->sequences && side < PROFILE_SIDES;
          side++)
         rc = make_sequences(q, (enum profile_side)side, cut, err);
-    const struct shares *path =
-        pp->windowed ? &pp->shares : &d->lanes[LANE_MAIN].shares;
+    struct shares path = {0};
+    if (rc == 0 && ask->whole)
+        rc = cpu_shares(q, cut, &path, err);
     for (int list = SHARE_MACHINE;
          rc == 0 && ask->whole && list <= SHARE_THREAD; list++)
-        rc = make_whole(q, (enum share_list)list, path, err);
+        rc = make_whole(q, (enum share_list)list, &path, err);
+    shares_release(&path);
     free(cut);
     return rc;
 }
