@@ -42,6 +42,7 @@ struct search {
     uint64_t group_count, group_cap;
     struct ips_idmap longer; /* (group, label) -> group */
     struct ips_idmap met;    /* (node, group) */
+    struct ips_idmap joined; /* SET: (group, label) -> the set with it */
     uint64_t bytes, limit;
     bool full, none_emitted;
 };
@@ -141,8 +142,15 @@ static uint32_t extend(struct search *s, uint32_t group, uint32_t label)
 {
     if (label == IPS_NO_LABEL)
         return group;
-    if (s->ask->group == IPS_NEXT_SET)
-        return put_in_set(s, group, label);
+    if (s->ask->group == IPS_NEXT_SET) {
+        if (!map_room(s, &s->joined))
+            return group;
+        uint64_t key = (uint64_t)group << 32 | label;
+        uint64_t at = ips_idmap_place(&s->joined, key);
+        if (!ips_idmap_has(&s->joined, at))
+            ips_idmap_put(&s->joined, at, key, put_in_set(s, group, label));
+        return s->joined.value[at];
+    }
     if (group && s->group[group].label == label)
         return group;
     return put_before(s, group, label);
@@ -476,6 +484,7 @@ int ips_next_paths(const struct ips_graph *g, const struct ips_lane *lane,
     free(s.found);
     free(s.group);
     ips_idmap_release(&s.longer);
+    ips_idmap_release(&s.joined);
     ips_idmap_release(&s.met);
     if (rc < 0)
         ips_next_release(out);
