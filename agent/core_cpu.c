@@ -121,6 +121,14 @@ static uint64_t true_cpu(const struct ips_cpu_slot *s, uint64_t t)
                       : ips_sub_sat(s->cpu0, ips_cpu_ns(s->t0 - t));
 }
 
+/* Whenever the clock has been read: most of the times a comparison. */
+static void look_at_delay(uint64_t t, uint64_t cpu)
+{
+    if (ips_core.control->delays &&
+        ips_cpu_ns(t - ips_cpu.delay_t) >= IPS_DELAY_EVERY_NS)
+        ips_delay_due(t, cpu);
+}
+
 static void window_begins(uint64_t t, uint64_t cpu)
 {
     ips_cpu.guesses = 0;
@@ -185,6 +193,7 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     if (!ips_core.cpu_marks) {
         uint64_t t = ips_core_now();
         uint64_t cpu = ips_max_u64(clock_ns(), ips_cpu.last);
+        look_at_delay(t, cpu);
         return moment(t, cpu, ips_core_now());
     }
     struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
@@ -203,6 +212,7 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
               (int64_t)(ips_cpu.guessed_ns + r.cpu - true_cpu(s, r.t)));
     window_begins(r.t, r.cpu);
     draw_line(&r, last);
+    look_at_delay(r.t, r.cpu);
     uint64_t t = ips_core_now();
     /* Gone again: a handler has read the clock, or there was a switch. */
     if (!r.slot || *ips_cpu_mark() != (uint64_t)(uintptr_t)r.slot)
@@ -284,6 +294,7 @@ static struct ips_moment return_read(const struct ips_moment *call, uint64_t t)
     uint64_t cpu = call->cpu + ips_min_u64(cost, elapsed);
     window_begins(t, r.cpu);
     draw_line(&r, cpu);
+    look_at_delay(t, cpu);
     return moment(t, cpu, r.slot ? (uint64_t)(uintptr_t)r.slot : IPS_MARK_NOT);
 }
 

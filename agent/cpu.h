@@ -65,6 +65,10 @@ struct ips_cpu {
     uint32_t guesses;
     uint64_t guessed_ns;
     uint64_t read_t, read_cpu;
+    /* The run delay was read last at this stamp, with so much CPU; 0 never. */
+    uint64_t delay_t, delay_cpu;
+    uint64_t delay_ns;   /* and was so much */
+    uint32_t delay_wait; /* ns until it is worth while again */
     /* What a call that blocks costs in this thread, as learnt; 0 not yet. */
     uint64_t block_ns;
 };
@@ -156,6 +160,11 @@ static inline struct ips_moment ips_moment_waited(const struct ips_moment *call)
 /* The clock itself, for moments that must be settled: END. Never less than
  * what was handed out. */
 uint64_t ips_cpu_read(void);
+
+/* core_delay.c: RUNDELAY, where it is time for one: the clock was just read,
+ * and the thread was off its core. At END: the last. */
+void ips_delay_due(uint64_t t, uint64_t cpu);
+void ips_delay_end(uint64_t cpu);
 
 /* Once the run is attached: can marks be used here? */
 void ips_cpu_init(void);

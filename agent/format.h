@@ -125,7 +125,7 @@ struct ips_control {
      * thousandths of a ns; enum ips_probe. */
     uint64_t probe_cost_ps[IPS_PROBE_FIRST];
     uint32_t arrivals; /* 1: QUEUE before the RECV of a datagram that waited */
-    uint32_t reserved;
+    uint32_t delays;   /* 1: RUNDELAY records are written */
     uint64_t probe_more_ps[IPS_PROBE_COSTS - IPS_PROBE_FIRST]; /* the others */
 };
 /* What a control of an earlier version ends with, as archives have it. */
@@ -216,8 +216,11 @@ struct ips_rec_head {
 /* MARK: its text has a place from here on, in the flags from bit 2: 1 to 8, 0
  * none. The text is no longer than that, NUL included. */
 #define IPS_REC_F_PLACE 2u /* bits to shift by */
+/* SEND_SHORT, RECV_SHORT: `op` in the flags from bit 2. */
+#define IPS_REC_F_OP 2u
+#define IPS_REC_OP_MAX 31u
 #define IPS_MARK_PLACES 8u
-#define IPS_MARK_PLACE_BYTES 32u
+#define IPS_MARK_PLACE_BYTES 40u
 
 /* Operations of SEND, RECV, RECVCALL, BLOCK (`op`). */
 #define IPS_OPS(X)                                                             \
@@ -297,6 +300,17 @@ enum ips_fork_kind {
     IPS_FORK_THREAD = 6,
     IPS_FORK_TASK = 7,
 };
+/* SEND_SHORT, RECV_SHORT: the thread has been on its core since the return of
+ * the last SEND or RECV before it in the stream, which stands in the same
+ * segment: CPU is that one's `cpu_ret` plus the time since, at the call and at
+ * the return. err and ready are 0. */
+struct ips_rec_io_short { /* a = channel id */
+    struct ips_rec_head h;
+    uint32_t took;   /* t_ret - t */
+    uint32_t result; /* bytes moved */
+    uint64_t site;
+};
+
 struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
     struct ips_rec_head h;
     uint64_t t_ret;
@@ -348,6 +362,16 @@ struct ips_rec_cpu { /* a = tid */
     struct ips_rec_head h;
     uint64_t cpu;
 };
+
+/* The kernel's figure for this thread since it was made (sched_info's
+ * run_delay), wake-up latencies included. Written after the thread was off its
+ * core, at most every IPS_DELAY_EVERY_NS, and at END; never where the kernel
+ * does not keep it. */
+struct ips_rec_delay { /* a = ns that the reading took */
+    struct ips_rec_head h;
+    uint64_t delay_ns;
+};
+#define IPS_DELAY_EVERY_NS 2000000u
 
 /* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
  * stream, which stands in the same segment, has the rest: `a` is the lower half

@@ -22,9 +22,11 @@
 struct place {
     const char *text; /* the program's */
     uint32_t era;
-    uint32_t bytes; /* with the NUL */
+    uint32_t last; /* number of the word with its NUL */
+    uint64_t mask; /* what counts of that word */
     uint64_t copy[IPS_MARK_PLACE_BYTES / 8];
 };
+_Static_assert(sizeof(struct place) == 64, "a shift finds a place");
 
 static __thread struct {
     struct ips_line line;
@@ -40,32 +42,32 @@ static inline uint32_t first_place(const char *text)
 _Static_assert(IPS_MARK_PLACES == 8, "61 = 64 - 3 bits");
 
 /* Reads up to 7 bytes behind its NUL, within a page (a page has at least 4096
- * bytes): what lies there does not count. */
+ * bytes): what lies there does not count. So near to the end of one: false. */
 __attribute__((no_sanitize("address"))) static inline bool
 same_text(const char *text, const struct place *p)
 {
-    uint32_t left = p->bytes;
-    if (unlikely(((uintptr_t)text & 4095) > 4096 - IPS_MARK_PLACE_BYTES)) {
-        const char *copy = (const char *)p->copy;
-        for (uint32_t i = 0; i < left; i++)
-            if (text[i] != copy[i])
-                return false;
-        return true;
-    }
-    for (const uint64_t *copy = p->copy;; copy++, text += 8, left -= 8) {
-        uint64_t word;
-        __builtin_memcpy(&word, text, sizeof(word));
-        if (left <= 8)
-            return (word ^ *copy) << (64 - 8 * left) == 0;
-        if (word != *copy)
+    if (unlikely(((uintptr_t)text & 4095) > 4096 - IPS_MARK_PLACE_BYTES))
+        return false;
+    uint64_t word, last = p->last;
+    for (uint64_t i = 0; i < last; i++) {
+        __builtin_memcpy(&word, text + 8 * i, sizeof(word));
+        if (word != p->copy[i])
             return false;
     }
+    __builtin_memcpy(&word, text + 8 * last, sizeof(word));
+    return ((word ^ p->copy[last]) & p->mask) == 0;
 }
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "see same_text");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "see `mask`");
 
-static inline bool is(const struct place *p, const char *text, uint32_t era)
+static inline bool may_be(const struct place *p, const char *text, uint32_t era)
 {
-    return p->text == text && p->era == era && same_text(text, p);
+    return p->text == text && p->era == era && era && !ips_in_vfork &&
+           !ips_recs_open;
+}
+
+static inline uint64_t mark_short(uint32_t n, uint32_t era)
+{
+    return ips_event_short(&marks.line, era, IPS_REC_MARK_SHORT, 0, n + 1);
 }
 
 static __attribute__((noinline)) void mark_long(const char *text)
@@ -90,7 +92,8 @@ static __attribute__((noinline)) void mark_long(const char *text)
     struct place *p = &marks.place[n];
     p->text = NULL;
     atomic_signal_fence(memory_order_seq_cst);
-    p->bytes = (uint32_t)len + 1;
+    p->last = (uint32_t)len / 8;
+    p->mask = ~(uint64_t)0 >> (56 - 8 * (len & 7));
     for (uint32_t i = 0; i < IPS_MARK_PLACE_BYTES / 8; i++)
         p->copy[i] = 0;
     memcpy(p->copy, text, len);
@@ -101,21 +104,35 @@ static __attribute__((noinline)) void mark_long(const char *text)
     ips_line_draw(&marks.line, &now, era);
 }
 
+/* The second of its places, a text at the end of a page, or in full. */
+static __attribute__((noinline)) void mark_other(const char *text, uint32_t n,
+                                                 uint32_t era, uint64_t left)
+{
+    ips_short_undo(left, sizeof(struct ips_rec_head));
+    for (uint32_t i = 0; text && left == 0 && i < 2; i++) {
+        const struct place *p = &marks.place[n ^ i];
+        if (!may_be(p, text, era) || strcmp(text, (const char *)p->copy) != 0)
+            continue;
+        left = mark_short(n ^ i, era);
+        if (!left)
+            return;
+        ips_short_undo(left, sizeof(struct ips_rec_head));
+    }
+    if (text)
+        mark_long(text);
+}
+
 void ips_mark_record(const char *text)
 {
     uint32_t n = first_place(text);
     uint32_t era = *(volatile uint32_t *)&marks.line.era;
-    if (unlikely(!text || *ips_core.alive != IPS_ALIVE || ips_in_vfork ||
-                 ips_recs_open))
-        goto whole;
-    if (unlikely(!is(&marks.place[n], text, era))) {
-        n ^= 1;
-        if (!is(&marks.place[n], text, era))
-            goto whole;
+    const struct place *p = &marks.place[n];
+    uint64_t left = 0;
+    /* There is no place for NULL: it has no era. */
+    if (likely(may_be(p, text, era) && same_text(text, p))) {
+        left = mark_short(n, era);
+        if (likely(!left))
+            return;
     }
-    if (likely(ips_event_short(&marks.line, era, IPS_REC_MARK_SHORT, 0, n + 1)))
-        return;
-whole:
-    if (text)
-        mark_long(text);
+    mark_other(text, n, era, left);
 }

@@ -139,6 +139,7 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .quota_bytes = o->quota_bytes,
         .cpu_mode = o->cpu_mode,
         .arrivals = o->arrivals,
+        .delays = !o->no_delays,
         .measure = ipsrun_measure,
     };
     int lock = -1, rc = 0;

@@ -33,6 +33,7 @@ struct ipsrun_options {
     uint64_t quota_bytes; /* 0 = what the pool gives */
     enum ips_cpu_mode cpu_mode;
     bool arrivals;
+    bool no_delays;
     bool quiet;
     bool no_daemons;
     char **command; /* NULL ended; borrowed from argv */

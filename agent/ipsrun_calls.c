@@ -35,7 +35,7 @@
 #define SUBJECT "ipsrun: what a call costs"
 #define EMPTY "ipsrun: an image and its end"
 #define LIBRARY "libips-preload.so"
-#define BATCHES 25
+#define BATCHES_MAX 101
 #define STARTS 9
 #define SUBJECT_MS 3000
 
@@ -117,11 +117,12 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* ps that the interposer adds to `one`; *good is cleared where it failed. */
-static int64_t added(bool (*one)(bool), int times, bool *good)
+/* ps that the interposer adds to `one`, of short batches, as the machine
+ * changes from one moment to the next; *good is cleared where it failed. */
+static int64_t added(bool (*one)(bool), int batches, int times, bool *good)
 {
-    int64_t more[BATCHES];
-    for (int b = 0; b < BATCHES && *good; b++) {
+    int64_t more[BATCHES_MAX];
+    for (int b = 0; b < batches && *good; b++) {
         uint64_t took[2];
         for (int k = 0; k < 2; k++) {
             bool wrapped = (b ^ k) & 1;
@@ -135,8 +136,8 @@ static int64_t added(bool (*one)(bool), int times, bool *good)
     }
     if (!*good)
         return 0;
-    qsort(more, BATCHES, sizeof(more[0]), by_value);
-    return more[BATCHES / 2];
+    qsort(more, (size_t)batches, sizeof(more[0]), by_value);
+    return more[batches / 2];
 }
 
 /* CPU of a fork, both sides of it. */
@@ -207,9 +208,9 @@ static int subject(void)
     if (peer == 0)
         answer();
     bool good = peer > 0;
-    said.call = added(two_calls, 60, &good) / 2;
-    said.three_calls_blocked = added(question, 32, &good);
-    said.stack = added(long_wait, 4, &good);
+    said.call = added(two_calls, 101, 20, &good) / 2;
+    said.three_calls_blocked = added(question, 101, 10, &good);
+    said.stack = added(long_wait, 25, 4, &good);
     said.fork = fork_added(&good);
     if (peer > 0)
         kill((pid_t)peer, SIGKILL);

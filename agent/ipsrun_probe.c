@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "agent/cpu.h"
+#include "agent/io_event.h"
 #include "agent/ipsrun.h"
-#include "agent/proc_event.h"
 #include "agent/sys.h"
 
 #define BATCH 200u
@@ -168,27 +168,34 @@ static void one_event(void)
     ips_rec_publish(r);
 }
 
-static void call_of(size_t bytes, bool switched)
+static void call_of(bool switched)
 {
     struct ips_moment call = ips_moment_now();
     if (switched)
         *ips_cpu_mark() = 0;
     struct ips_moment ret = ips_moment_after(&call);
-    struct ips_rec_io *r =
-        (struct ips_rec_io *)ips_rec_begin_at(IPS_REC_SEND, bytes, call.t);
+    (void)ips_io_event(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0, 1, 0);
+}
+
+static void one_call(void)
+{
+    call_of(false);
+}
+
+static void one_sync(void)
+{
+    struct ips_moment call = ips_moment_now();
+    struct ips_moment ret = ips_moment_after(&call);
+    struct ips_rec_sync *r = (struct ips_rec_sync *)ips_rec_begin_at(
+        IPS_REC_RELEASE, sizeof(*r), call.t);
     if (!r)
         return;
     r->t_ret = ret.t;
     r->cpu = call.cpu;
     r->cpu_ret = ret.cpu;
-    r->result = 1;
+    r->object = 1;
     r->site = 1;
     ips_rec_publish(r);
-}
-
-static void one_call(void)
-{
-    call_of(sizeof(struct ips_rec_io), false);
 }
 
 /* The kernel's code and data for the clock are not in the caches of a program
@@ -204,27 +211,25 @@ static void use_caches(void)
 static void one_unread(void)
 {
     use_caches();
-    call_of(sizeof(struct ips_rec_io), false);
+    call_of(false);
 }
 
 static void one_read(void)
 {
     use_caches();
-    call_of(sizeof(struct ips_rec_io), true);
-}
-
-static void one_sync(void)
-{
-    call_of(sizeof(struct ips_rec_sync), false);
+    call_of(true);
 }
 
 static void one_procedure(void)
 {
     for (int i = 0; i < 2; i++) {
         struct ips_moment m;
-        if (!ips_proc_event_short(i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT,
-                                  1))
-            (void)ips_proc_event_long(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1, &m);
+        uint64_t left = ips_proc_event_short(
+            i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
+        if (!left)
+            continue;
+        ips_short_undo(left, sizeof(struct ips_rec_head));
+        (void)ips_proc_event_long(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1, &m);
     }
 }
 
@@ -291,7 +296,7 @@ static void measure_costs(struct ips_measured *m)
         size_t bytes;
     } kinds[] = {
         {IPS_PROBE_EVENT, one_event, 32},
-        {IPS_PROBE_CALL, one_call, sizeof(struct ips_rec_io)},
+        {IPS_PROBE_CALL, one_call, sizeof(struct ips_rec_io_short)},
         {IPS_PROBE_SAMPLE, one_sample, 64},
         {IPS_PROBE_PROC, one_procedure, 2 * sizeof(struct ips_rec_head)},
         {IPS_PROBE_SYNC, one_sync, sizeof(struct ips_rec_sync)},

@@ -5,6 +5,7 @@
 #include "agent/sys.h"
 
 __thread struct ips_line ips_proc_line IPS_IE;
+__thread struct ips_line ips_io_line IPS_IE;
 
 void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
                    uint32_t era)
@@ -42,10 +43,9 @@ bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
 
 /* Where a handler went on behind it, it is published as a reserved type, which
  * says nothing. */
-void ips_line_give_back(uint64_t at)
+void ips_line_give_back(uint64_t at, uint64_t bytes)
 {
     struct ips_stream *s = &ips_thread_stream;
-    const uint64_t bytes = sizeof(struct ips_rec_head);
     uint64_t signals = ips_sys_block_signals();
     if (s->cur == at + bytes) {
         s->cur = at;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "agent/core.h"
 #include "agent/unwind_kept.h"
 #include "agent/unwind_table.h"
 
@@ -377,7 +378,7 @@ static bool step_over_signal(struct ips_unwind *u)
 
 /* --- rules that are kept ------------------------------------------------- */
 
-static struct ips_kept kept[IPS_KEPT];
+static struct ips_kept kept[IPS_KEPT] IPS_TABLE;
 
 void ips_unwind_forget(void)
 {

@@ -74,6 +74,9 @@ extern struct ips_real ips_real IPS_HIDDEN;
 void ips_find_begin(void);
 /* The next definition of `name` behind us, or NULL. */
 void *ips_find(const char *name);
+/* Where the memory ends that the loader write-protected in the library that has
+ * `at` there; 0 where that is not known. */
+uint64_t ips_find_protected_end(const void *at);
 #define IPS_STUBS 256u /* in wrap_stub.S */
 void *ips_find_place(uint32_t index);
 

@@ -33,6 +33,7 @@ struct traffic {    /* of one peer */
 struct ips_cm_sync {
     const struct ips_cm_links *l;
     const struct ips_graph *g;
+    struct ips_lane lane;
     struct ips_arcs arcs;
     uint64_t *est;
     uint8_t *crossed;
@@ -108,6 +109,7 @@ int ips_cm_sync_new(const struct ips_cm_links *links,
     s->l = links;
     s->g = g;
     s->batch_values = batch_values ? batch_values : IPS_CM_BATCH_VALUES;
+    s->lane = *lane;
     ips_arcs_init(&s->arcs, lane);
     int rc = alloc_all(s, err);
     if (rc < 0) {
@@ -404,7 +406,7 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
     s->crossed = NULL;
     s->failed = true; /* there is nothing to go on with */
     for (uint32_t c = 0; c < s->g->chain_count; c++)
-        ips_est_offer(out, s->g, c);
+        ips_est_offer(out, s->g, &s->lane, c);
     out->total = ips_graph_total(s->g);
     return 0;
 }

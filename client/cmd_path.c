@@ -76,6 +76,24 @@ static void keep_longest(struct ipsq_table *t, uint64_t n)
     ipsq_table_release(&longest);
 }
 
+/* Of what the path's computing was made (IPS-14). */
+static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
+{
+    bool known = a->run_delay_ns != IPS_UNMEASURED;
+    double share = known && a->t_max_ns
+                       ? (double)a->run_delay_ns / (double)a->t_max_ns
+                       : IPS_UNMEASURED_REAL;
+    ipsq_out_value(out, IPSQ_NS, "on_cpu_ns", known ? "  on the CPU" : NULL,
+                   ipsq_count(a->on_cpu_ns));
+    ipsq_out_value(out, IPSQ_NS, "run_delay_ns",
+                   known ? "  in run queues" : NULL,
+                   ipsq_count(a->run_delay_ns));
+    ipsq_out_value(out, IPSQ_REAL, "run_delay_share",
+                   known ? "  share of that" : NULL, ipsq_real(share));
+    ipsq_out_value(out, IPSQ_NS, "other_ns", known ? "  untraced waits" : NULL,
+                   ipsq_count(a->other_ns));
+}
+
 static void put_values(struct ipsq_out *out, const char *run_name,
                        const Ips__PathAnswer *a)
 {
@@ -85,6 +103,9 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    ipsq_bool(a->open));
     ipsq_out_value(out, IPSQ_TEXT, "weighting", "weighting",
                    ipsq_text(a->weighting));
+    bool goal = a->goal && *a->goal;
+    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "ends with" : NULL,
+                   ipsq_text(goal ? a->goal : NULL));
     ipsq_out_value(out, IPSQ_TEXT, "engine", "engine", ipsq_text(a->engine));
     ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
     ipsq_out_value(out, IPSQ_NS, "t_max_ns", "critical path",
@@ -93,6 +114,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
                    ipsq_count(a->total_cpu_ns));
+    put_competition(out, a);
     ipsq_out_value(out, IPSQ_REAL, "parallelism", NULL,
                    ipsq_real(a->parallelism));
     ipsq_out_value(out, IPSQ_REAL, "p_max", NULL, ipsq_real(a->p_max));
@@ -129,10 +151,14 @@ static void put_cost(struct ipsq_out *out, const Ips__EngineCost *c)
 }
 
 /* Why is there nothing to show? */
-static void say_empty(struct ipsq_out *out, const Ips__PathAnswer *a)
+static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
+                      const Ips__PathAnswer *a)
 {
     const Ips__Certificate *c = a->certificate;
-    if (a->t_max_ns == 0 && c && c->events == 0)
+    if ((o->from_ns || o->to_ns) && a->t_max_ns)
+        ipsq_out_line(out, "\nNO PATH in this window: it counts from each "
+                           "machine's first event.");
+    else if (a->t_max_ns == 0 && c && c->events == 0)
         ipsq_out_line(out, "\nNO PATH: not one event of this run is known.");
     else
         ipsq_out_line(out, "\nNO PATH: nothing in this run has a length in CPU "
@@ -157,7 +183,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     put_values(&out, run_name, a);
     put_cost(&out, a->cost);
     if (empty)
-        say_empty(&out, a);
+        say_empty(&out, o, a);
     ipsq_put_path_profile(&out, o, a, &taken->rows, top);
     char heading[96];
     snprintf(heading, sizeof(heading),
@@ -192,6 +218,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     lane.scale_num = lane.scale_den = 1;
     lane.external = o->external;
     ask.weighting = ips_wire_text(o->weighting);
+    ask.goal = ips_wire_text(o->goal);
     ask.engine = ips_wire_text(o->engine);
     ask.lane = &lane;
     ask.segments = true;
@@ -241,10 +268,10 @@ const struct ipsq_command ipsq_cmd_path = {
         "that lies in it.\n"
         "The table shows the 10 greatest of each list, --top N so "
         "many.\n" IPSQ_PATH_MORE_HELP,
-    .options = IPSQ_HAS(ENGINE) | IPSQ_HAS(WEIGHTING) | IPSQ_HAS(MTIME) |
-               IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP) | IPSQ_HAS(BY) |
-               IPSQ_HAS(SEQUENCES) | IPSQ_HAS(WHOLE) | IPSQ_HAS(FROM) |
-               IPSQ_HAS(TO) | IPSQ_HAS(SLACK) | IPSQ_HAS(NEXT),
+    .options = IPSQ_HAS(ENGINE) | IPSQ_HAS(WEIGHTING) | IPSQ_HAS(GOAL) |
+               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP) |
+               IPSQ_HAS(BY) | IPSQ_HAS(SEQUENCES) | IPSQ_HAS(WHOLE) |
+               IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(SLACK) | IPSQ_HAS(NEXT),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

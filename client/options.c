@@ -40,13 +40,7 @@ static int take_weighting(struct ipsq_options *o, const char *text,
     static const char *const words[] = {"cpu", "sched", "wall", NULL};
     uint32_t which;
     o->weighting = text;
-    int rc = one_of("weighting", text, words, &which, err);
-    if (rc == 0 && which > 0)
-        rc = ips_err_set(err, IPS_E_REFUSED,
-                         "weighting %s needs scheduling delays and calibrated "
-                         "message times, which are not measured yet: only cpu",
-                         text);
-    return rc;
+    return one_of("weighting", text, words, &which, err);
 }
 
 /* A word that says what: narrows the edit at hand, or begins another where that
@@ -147,6 +141,12 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return rc;
     case IPSQ_OPT_TOP:
         return ipsq_parse_count(text, &o->top, err);
+    case IPSQ_OPT_GOAL:
+        o->goal = text;
+        if (*text != '/')
+            rc = ips_err_set(err, IPS_E_USAGE,
+                             "goal '%.80s' does not begin with /", text);
+        return rc;
     case IPSQ_OPT_OBJECT:
         o->object = text;
         if (*text != '/')

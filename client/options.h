@@ -30,7 +30,13 @@
       "only below /machine, /machine/process or\n/machine/process/thread")     \
     X(LEVEL, "level", "LEVEL", "run, machine, process or thread")              \
     X(ENGINE, "engine", "E", "auto (default), contract or central")            \
-    X(WEIGHTING, "weighting", "W", "cpu (default)")                            \
+    X(WEIGHTING, "weighting", "W",                                             \
+      "cpu (default), sched (and the time runnable but not\n"                  \
+      "running) or wall (elapsed time up to the goal)")                        \
+    X(GOAL, "goal", "OBJECT",                                                  \
+      "the path ends with this process or thread; default\n"                   \
+      "with wall the run's command, else what ends the path\n"                 \
+      "latest")                                                                \
     X(MTIME, "mtime", "SPEC",                                                  \
       "message times: BASE or BASE+PER_BYTE, in ns or with us,\n"              \
       "ms, s; default 0 (not calibrated)")                                     \
@@ -96,7 +102,7 @@ struct ipsq_options {
     int arg_count;
     bool help, version, sites, stacks, sequences, whole;
     unsigned given; /* IPSQ_HAS bits */
-    const char *master, *state, *object, *level, *engine, *weighting;
+    const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *by;   /* as given last; NULL: not */
     unsigned by_mask; /* all that were given */
     enum ipsq_format format;

@@ -1,4 +1,4 @@
-#include "master/engine.h"
+#include "master/weighting.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +68,9 @@ void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
         struct part *p = q->gather.active[i];
         Ips__SubgraphAsk ask = IPS__SUBGRAPH_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
+        Ips__Lane lane;
+        weighting_lane(q, p, &path_of(q)->lanes[LANE_MAIN].lane, &lane);
+        ask.lane = &lane;
         ask.generation = p->sync->generation;
         ask.detail = detail;
         ask.window = ENGINE_WINDOW;
@@ -128,9 +131,12 @@ static int graph_from_wire(struct engine_part *e, uint32_t part,
     g->xpred = w->xpred;
     g->t_ns = w->t_ns;
     g->site = w->site;
+    g->at = w->at;
+    g->wait = w->wait;
+    g->delay = w->delay;
     e->origin = w->origin;
     w->kind = w->xkind = NULL;
-    w->w = w->xlen = w->t_ns = NULL;
+    w->w = w->xlen = w->t_ns = w->at = w->wait = w->delay = NULL;
     w->xpred = w->site = w->origin = NULL;
     return ips_graph_check(g, err);
 }
@@ -169,8 +175,8 @@ bool engine_merge(struct query *q)
                                          .peer = p->peer,
                                          .end_count = p->peer_count};
         }
-        rc = ips_graph_merge(parts, n, &d->merged, d->node_base, &d->unmatched,
-                             &d->err);
+        rc = ips_graph_merge(parts, n, &d->lanes[d->now].lane, &d->merged,
+                             d->node_base, &d->unmatched, &d->err);
     }
     free(parts);
     return rc == 0;

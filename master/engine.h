@@ -50,7 +50,7 @@ struct path_data { /* query.data of a path question */
     struct lane_result lanes[LANES];
     enum lane_id now; /* being computed */
     const char *engine;
-    char engine_text[160];
+    char engine_text[320];
     uint64_t nodes; /* of all machines */
     uint64_t total_cpu_ns;
     uint64_t unmatched;
@@ -78,6 +78,13 @@ struct path_data { /* query.data of a path question */
     } cost;
     struct ips_traffic_count mark;
     struct path_profile *profile; /* query_path_profile.h; NULL: not wanted */
+    /* weighting.h */
+    bool has_goal;
+    uint32_t goal_part, goal_node; /* of the full graph */
+    char goal_text[512];
+    char clock_text[256]; /* "": no clocks were compared */
+    uint64_t on_cpu_ns, run_delay_ns, other_ns;
+    void (*after_split)(struct query *q);
 };
 
 struct engine_part { /* part.own */
@@ -91,6 +98,7 @@ struct engine_part { /* part.own */
     uint64_t cm_sent, cm_taken, cm_unfinished;
     uint64_t cm_end; /* node + 1 */
     char cm_stalled[600];
+    struct ips_clock_map clock; /* wall */
 };
 
 void engine_central(struct query *q);
@@ -107,7 +115,7 @@ void path_done(struct query *q);
  * IPS_UNMEASURED. */
 int path_check_lane(const Ips__Lane *in, struct ips_lane *out,
                     struct ips_err *err) IPS_MUST_USE;
-char *path_mtime_text(struct arena *a, const struct ips_mtime *m);
+char *path_mtime_text(struct arena *a, const struct ips_lane *lane);
 uint64_t path_goal_elapsed(const struct query *q);
 
 /* ---- shared by the engines --------------------------------------------- */
@@ -124,7 +132,6 @@ static inline struct engine_part *engine_part_of(const struct part *p)
 /* What went between the slaves and us since the last call is the cost of the
  * main lane; the first call sets the mark. Heartbeats are in it. */
 void engine_traffic(struct query *q, bool mark);
-void engine_fill_lane(const struct ips_lane *from, Ips__Lane *to);
 
 /* The next wanted lane after `at`, or LANES. */
 enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at);

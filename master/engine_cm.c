@@ -16,6 +16,7 @@
 #include <sys/random.h>
 
 #include "common/log.h"
+#include "master/weighting.h"
 
 static void begin_lane(struct query *q, enum lane_id id);
 
@@ -285,12 +286,12 @@ static void begin_lane(struct query *q, enum lane_id id)
     r->tell_ns = master_now_ns();
     r->root_unacked = r->async ? q->gather.count : 0;
     ips_cm_tally_init(&r->tally, q->gather.count);
-    engine_fill_lane(&d->lanes[id].lane, &lane);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct engine_part *e = engine_part_of(q->gather.active[i]);
         Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
         e->cm_told = e->cm_done = false;
         *e->cm_stalled = '\0';
+        weighting_lane(q, q->gather.active[i], &d->lanes[id].lane, &lane);
         m.weights = &lane;
         m.async = r->async;
         m.count = r->links;
@@ -318,6 +319,19 @@ static int take_opened(struct query *q, const Ips__CmAnswer *a,
     return 0;
 }
 
+/* A slave that sent nonsense to another one is left out, not the other. */
+static int take_blame(struct query *q, const struct part *p,
+                      const Ips__CmAnswer *a, struct ips_err *err)
+{
+    struct ips_err why = {0};
+    if (a->part >= q->gather.count || a->part == p->number)
+        return ips_err_set(err, IPS_E_PROTOCOL, "blames nobody");
+    ips_err_set(&why, IPS_E_PROTOCOL, "sent to machine %s: %s", p->machine,
+                a->stalled);
+    query_part_failed(q, q->gather.active[a->part], &why);
+    return 0;
+}
+
 static int take(struct query *q, struct part *p, const Ips__Reply *reply,
                 struct ips_err *err)
 {
@@ -338,6 +352,8 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
         return take_finished(q, p, a, err);
     case IPS__CM_ANSWER__KIND__WALKED:
         return cm_take_walk(q, p, a, err);
+    case IPS__CM_ANSWER__KIND__BLAMED:
+        return take_blame(q, p, a, err);
     case IPS__CM_ANSWER__KIND__NONE:
     case _IPS__CM_ANSWER__KIND_IS_INT_SIZE:
         break;

@@ -16,20 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/engine.h"
+#include "master/weighting.h"
 
 static void begin_lane(struct query *q, enum lane_id id);
-
-void engine_fill_lane(const struct ips_lane *from, Ips__Lane *to)
-{
-    ips__lane__init(to);
-    to->mtime_base_ns = from->mtime.base_ns;
-    to->mtime_per_byte_q32 = from->mtime.per_byte_q32;
-    to->scale_num = from->mtime.scale_num;
-    to->scale_den = from->mtime.scale_den;
-    to->external = (uint32_t)from->external;
-    to->any_off = from->any_off;
-}
 
 static void lane_made(struct query *q)
 {
@@ -220,7 +209,7 @@ static int ask_finish(struct query *q, struct part *p, struct ips_err *err)
     bool first = true;
     if (!values)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    engine_fill_lane(&d->lanes[d->now].lane, &lane);
+    weighting_lane(q, p, &d->lanes[d->now].lane, &lane);
     do {
         uint32_t n = 0;
         for (; n < IPS_PIECE_ITEMS && done < total; n++, done++)
@@ -337,7 +326,8 @@ static void solve(struct query *q)
     struct lane_result *r = &d->lanes[d->now];
     if (!engine_make_graphs(q) || !check_origins(q) || !engine_merge(q))
         return;
-    if (ips_longest_path(&d->merged, &r->lane, NULL, &d->est, &d->err) < 0)
+    struct ips_lane lane = weighting_merged(q, &r->lane, true);
+    if (ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err) < 0)
         return;
     r->t_max = d->est.t_max;
     if (d->est.end == IPS_NO_NODE) {
@@ -362,12 +352,12 @@ static void begin_lane(struct query *q, enum lane_id id)
     Ips__Lane lane;
     d->now = id;
     d->work_count = 0;
-    engine_fill_lane(&d->lanes[id].lane, &lane);
     query_round(q, engine_take_subgraph, reduced);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct part *p = q->gather.active[i];
         Ips__ReduceAsk ask = IPS__REDUCE_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
+        weighting_lane(q, p, &d->lanes[id].lane, &lane);
         ask.generation = p->sync->generation;
         ask.lane = &lane;
         request.ask_case = IPS__REQUEST__ASK_REDUCE;

@@ -256,6 +256,9 @@ void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
     struct ips_err err = {0};
     uint64_t ask = p->ask_id;
     p->heard_ns = master_now_ns();
+    uint64_t trip = ips_sub_sat(p->heard_ns, p->asked_ns);
+    if (p->round_trip_ns == 0 || trip < p->round_trip_ns)
+        p->round_trip_ns = trip;
     p->taken++;
     int rc = ips_reply_error(reply, &err);
     if (rc == 0)
@@ -373,6 +376,7 @@ static const struct query_kind *kind_of(const Ips__Request *r)
     case IPS__REQUEST__ASK_CM:
     case IPS__REQUEST__ASK_PROFILE:
     case IPS__REQUEST__ASK_PORTIONS:
+    case IPS__REQUEST__ASK_SPLIT:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
         break;

@@ -11,13 +11,14 @@
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/engine.h"
+#include "master/engine_auto.h"
 #include "master/gather.h"
 #include "master/part.h"
 #include "master/query_path_profile.h"
+#include "master/weighting.h"
 
 #define SEGMENTS_A_REPLY 4096
 #define MAX_SHARES 10000 /* of one list */
-#define TINY_NODES 10000 /* of one machine: central costs nothing */
 #define SCALE_MAX 1000000u
 
 /* ---- the question ------------------------------------------------------- */
@@ -53,11 +54,10 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
     static const char *const engines[] = {"",        "auto",     "contract",
                                           "central", "cm-async", "cm-sync"};
     bool known = false;
-    if (*ask->weighting && strcmp(ask->weighting, "cpu") != 0)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "weighting %s: only cpu is computed by this "
-                           "version",
-                           ask->weighting);
+    enum ips_weighting weighting;
+    int rc = weighting_of(ask->weighting, &weighting, err);
+    if (rc < 0)
+        return rc;
     for (size_t i = 0; i < sizeof(engines) / sizeof(*engines); i++)
         known = known || strcmp(ask->engine, engines[i]) == 0;
     if (!known)
@@ -65,9 +65,16 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                            "engine %s: auto, contract, central, cm-async or "
                            "cm-sync",
                            ask->engine);
-    int rc = path_profile_check(ask, err);
-    return rc < 0 ? rc
-                  : path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
+    if (weighting != IPS_WEIGH_CPU && strncmp(ask->engine, "cm-", 3) == 0)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "engine %s computes weighting cpu alone: take "
+                           "contract or central",
+                           ask->engine);
+    rc = path_profile_check(ask, err);
+    if (rc == 0)
+        rc = path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
+    d->lanes[LANE_MAIN].lane.weighting = weighting;
+    return rc;
 }
 
 static void scale(struct path_data *d, enum lane_id id, const char *name,
@@ -80,7 +87,9 @@ static void scale(struct path_data *d, enum lane_id id, const char *name,
     r->lane.mtime.scale_num *= num;
     r->lane.mtime.scale_den *= den;
     /* Nothing times anything is nothing: the same graph again. */
-    r->wanted = (m->base_ns || m->per_byte_q32) && m->scale_num;
+    r->wanted = (m->base_ns || m->per_byte_q32 ||
+                 r->lane.weighting == IPS_WEIGH_WALL) &&
+                m->scale_num;
     r->with_shares = id != LANE_FREE;
 }
 
@@ -101,7 +110,9 @@ static void plan_lanes(struct query *q)
     struct lane_result *off = &d->lanes[LANE_NO_EXTERNAL];
     off->name = "external off";
     off->lane = d->lanes[LANE_MAIN].lane;
-    off->wanted = off->lane.external != IPS_EXTERNAL_OFF && external > 0;
+    /* In `wall` what was waited for outside is time like any other. */
+    off->wanted = off->lane.external != IPS_EXTERNAL_OFF && external > 0 &&
+                  off->lane.weighting != IPS_WEIGH_WALL;
     off->lane.external = IPS_EXTERNAL_OFF;
     off->with_shares = true;
     struct lane_result *any = &d->lanes[LANE_NO_ANY];
@@ -112,29 +123,61 @@ static void plan_lanes(struct query *q)
     any->with_shares = true;
 }
 
-/* One machine's few events: central costs no more and checks itself twice.
- * Else every slave reduces its own, in parallel, and raw data stays there. */
+static struct auto_facts facts_of(const struct query *q)
+{
+    const struct path_data *d = q->data;
+    struct auto_facts f = {.machines = q->gather.count,
+                           .nodes = d->nodes,
+                           .memory_bytes = engine_auto_memory()};
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct part *p = q->gather.active[i];
+        f.round_trip_ns = ips_max_u64(f.round_trip_ns, p->round_trip_ns);
+        if (p->settled) {
+            f.crossing = ips_add_sat(f.crossing, p->settled->remote_in);
+            f.crossing_out =
+                ips_add_sat(f.crossing_out, p->settled->remote_out);
+        }
+    }
+    return f;
+}
+
 static void choose_engine(struct query *q)
 {
     struct path_data *d = path_of(q);
     const char *asked = q->request->path->engine;
-    uint32_t machines = q->gather.count;
-    bool automatic = *asked == '\0' || strcmp(asked, "auto") == 0;
-    if (automatic)
-        d->engine =
-            machines == 1 && d->nodes <= TINY_NODES ? "central" : "contract";
-    else
+    if (*asked && strcmp(asked, "auto") != 0) {
         d->engine = asked;
-    if (!automatic)
         snprintf(d->engine_text, sizeof(d->engine_text), "%s (as asked)",
                  d->engine);
+        return;
+    }
+    char why[sizeof(d->engine_text) - 32];
+    const struct auto_facts f = facts_of(q);
+    d->engine = engine_auto(&f, why, sizeof(why));
+    if (strncmp(d->engine, "cm-", 3) == 0 &&
+        d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_CPU) {
+        d->engine = "contract"; /* cm-sync has the weighting cpu alone */
+        snprintf(why, sizeof(why),
+                 "%u machines, cm-sync has weighting cpu only", f.machines);
+    }
+    snprintf(d->engine_text, sizeof(d->engine_text), "%s (auto: %s)", d->engine,
+             why);
+}
+
+static void run_engine(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    if (strcmp(d->engine, "central") == 0)
+        engine_central(q);
+    else if (strncmp(d->engine, "cm-", 3) == 0)
+        engine_cm(q, strcmp(d->engine, "cm-async") == 0);
     else
-        snprintf(d->engine_text, sizeof(d->engine_text),
-                 "%s (auto: %u machine%s, %" PRIu64 " nodes, %s)", d->engine,
-                 machines, machines == 1 ? "" : "s", d->nodes,
-                 *d->engine == 'c' && d->engine[1] == 'e'
-                     ? "small enough to compute twice"
-                     : "reduced where they are");
+        engine_contract(q);
+}
+
+static void profile_then_stream(struct query *q)
+{
+    path_profile_start(q, query_stream);
 }
 
 static void path_gathered(struct query *q)
@@ -164,12 +207,10 @@ static void path_gathered(struct query *q)
     }
     plan_lanes(q);
     choose_engine(q);
-    if (strcmp(d->engine, "central") == 0)
-        engine_central(q);
-    else if (strncmp(d->engine, "cm-", 3) == 0)
-        engine_cm(q, strcmp(d->engine, "cm-async") == 0);
+    if (weighting_goal(q, q->request->path->goal, &err) < 0)
+        query_fail(q, &err);
     else
-        engine_contract(q);
+        weighting_clocks(q, run_engine);
 }
 
 static void path_start(struct query *q)
@@ -254,6 +295,8 @@ static void fill_lanes(struct path_data *d, struct arena *a,
         bool same = true;
         if (id == LANE_NO_ANY && !r->wanted)
             continue; /* most programs have no such arc */
+        if (id == LANE_NO_EXTERNAL && r->lane.weighting == IPS_WEIGH_WALL)
+            continue;
         if (r->wanted) {
             struct shares *lane = &r->shares;
             shares_compare(&d->lanes[LANE_MAIN].shares, &lane, 1, &same);
@@ -270,8 +313,11 @@ static void fill_lanes(struct path_data *d, struct arena *a,
     }
 }
 
-char *path_mtime_text(struct arena *a, const struct ips_mtime *m)
+char *path_mtime_text(struct arena *a, const struct ips_lane *lane)
 {
+    const struct ips_mtime *m = &lane->mtime;
+    if (lane->weighting == IPS_WEIGH_WALL && !m->base_ns && !m->per_byte_q32)
+        return ips_wire_text("as measured, 0 where nobody waited");
     if (m->base_ns == 0 && m->per_byte_q32 == 0)
         return ips_wire_text("0 (not calibrated)");
     return arena_printf(
@@ -286,7 +332,9 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     c->msg.unmatched += d->unmatched;
     c->msg.any_on_path = d->lanes[LANE_MAIN].shares.resources;
     c->msg.engine = ips_wire_text(d->engine_text);
-    c->msg.message_times = path_mtime_text(a, &d->lanes[LANE_MAIN].lane.mtime);
+    c->msg.message_times = path_mtime_text(a, &d->lanes[LANE_MAIN].lane);
+    if (weighting_clock_text(d))
+        c->msg.clock = ips_wire_text(weighting_clock_text(d));
     if (*d->pdm_note)
         certificate_note(a, c, d->pdm_note);
     if (*d->relay_note)
@@ -298,6 +346,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     fill_lanes(d, a, c);
 }
 
+/* Of the run's command. */
 uint64_t path_goal_elapsed(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -314,7 +363,11 @@ static void fill_sums(const struct query *q, const struct path_data *d,
     const struct lane_result *main = &d->lanes[LANE_MAIN];
     const struct lane_result *free_lane = &d->lanes[LANE_FREE];
     uint64_t least = free_lane->wanted ? free_lane->t_max : main->t_max;
-    out->weighting = ips_wire_text("cpu");
+    out->weighting = ips_wire_text(weighting_name(main->lane.weighting));
+    out->goal = ips_wire_text(d->goal_text);
+    out->on_cpu_ns = d->on_cpu_ns;
+    out->run_delay_ns = d->run_delay_ns;
+    out->other_ns = d->other_ns;
     out->engine = ips_wire_text(d->engine);
     out->t_max_ns = main->t_max;
     out->total_cpu_ns = d->total_cpu_ns;
@@ -469,10 +522,11 @@ void path_done(struct query *q)
         query_fail(q, &err);
         return;
     }
-    if (path_profile_wanted(q->request->path))
-        path_profile_start(q, query_stream);
-    else
-        query_stream(q);
+    if (!q->request->path->segments)
+        d->sent = d->piece_count;
+    weighting_split(q, path_profile_wanted(q->request->path)
+                           ? profile_then_stream
+                           : query_stream);
 }
 
 static void path_release(struct query *q)

@@ -224,8 +224,7 @@ void whatif_answer(struct query *q)
     c.msg.unmatched += d->path.unmatched;
     c.msg.any_on_path = d->resources;
     c.msg.engine = ips_wire_text("central (what-if: all events at the master)");
-    c.msg.message_times =
-        path_mtime_text(&a, &d->path.lanes[LANE_MAIN].lane.mtime);
+    c.msg.message_times = path_mtime_text(&a, &d->path.lanes[LANE_MAIN].lane);
     answer.weighting = ips_wire_text("cpu");
     answer.category = ips_wire_text("3");
     answer.t_max_ns = d->t_max_ns;

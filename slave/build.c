@@ -66,6 +66,8 @@ static int run_passes(struct build *b)
     if (rc == 0)
         rc = b_break_cycles(b);
     if (rc == 0)
+        rc = b_wall(b);
+    if (rc == 0)
         rc = b_far_ends(b);
     if (rc == 0)
         rc = b_tables(b);
@@ -98,6 +100,10 @@ static void release_build(struct build *b)
     free(b->traffic_last.v);
     free(b->flows);
     free(b->cpu_at);
+    free(b->slept);
+    free(b->off);
+    free(b->shift);
+    free(b->delays.v);
 }
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,

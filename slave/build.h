@@ -149,6 +149,8 @@ struct ips_build_counts {
     uint64_t any_unmatched; /* waits for resources without a release seen */
     uint64_t spin_ns;       /* CPU burnt by waiting for them */
     uint64_t overhead_ns;   /* CPU that recording cost, by its kinds */
+    uint64_t delay_ns;      /* runnable but not running, as the kernel told */
+    uint64_t delay_unknown_ns; /* off the CPU outside of waits, and no figure */
 };
 
 struct ips_built {
@@ -167,7 +169,9 @@ struct ips_built {
     struct ips_spun *spun; /* by node */
     uint32_t spun_count;
     struct ips_build_counts counts;
-    uint64_t first_ns; /* earliest event here */
+    uint64_t first_ns;      /* earliest event here */
+    uint64_t root_start_ns; /* START of the run's command, 0 not here */
+    uint32_t goal_node;     /* END of the command, IPS_NO_NODE not here */
     uint64_t goal_elapsed_ns;
     bool open;
     struct ips_build_more *more; /* what set_peers needs again; private */

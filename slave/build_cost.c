@@ -5,6 +5,8 @@
 
 /* core_cpu.c's, of the thread's CPU, of calls, of a call that moves data */
 #define READ_NS 500000u
+/* A reading of the run delay that took longer was disturbed. */
+#define DELAY_NS_MAX 20000u
 #define READ_BLOCKS 16u
 #define READ_LONG_NS 25000u
 
@@ -36,6 +38,11 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
         return ips_probe_ps(c, IPS_PROBE_PROC) / 2;
+    case IPS_REC_RUNDELAY: { /* it says what it took itself */
+        struct ips_rec_head h;
+        memcpy(&h, p, sizeof(h));
+        return ips_min_u64(h.a, DELAY_NS_MAX) * 1000;
+    }
     case IPS_REC_COUNT: {
         struct ips_rec_count r;
         memcpy(&r, p, sizeof(r));

@@ -4,15 +4,13 @@
 
 #include "slave/build_node.h"
 
-static struct interval io_interval(struct maker *m, const struct ips_rec_io *r,
-                                   bool send)
+static inline void io_interval(struct maker *m, const struct ips_rec_io *r,
+                               bool send, struct interval *v)
 {
-    struct interval v =
-        b_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret);
-    v.chan = b_chan_find(m->b, m->s->image, r->h.a);
-    if (v.chan)
-        v.end = send ? v.chan->end_send : v.chan->end_recv;
-    return v;
+    b_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
+    v->chan = b_chan_find(m->b, m->s->image, r->h.a);
+    if (v->chan)
+        v->end = send ? v->chan->end_send : v->chan->end_recv;
 }
 
 /* ---- traffic ---- */
@@ -44,8 +42,8 @@ static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
     return 0;
 }
 
-static int count_traffic(struct maker *m, const struct interval *v,
-                         uint64_t len, bool send)
+static inline int count_traffic(struct maker *m, const struct interval *v,
+                                uint64_t len, bool send)
 {
     struct build *b = m->b;
     uint32_t k;
@@ -64,7 +62,7 @@ static int count_traffic(struct maker *m, const struct interval *v,
     return 0;
 }
 
-static void end_seen(struct maker *m, const struct interval *v)
+static inline void end_seen(struct maker *m, const struct interval *v)
 {
     struct ips_end *end = &m->b->out->ends[v->end];
     end->first_ns = ips_min_u64(end->first_ns, v->t);
@@ -86,8 +84,8 @@ void b_wait_idle(struct maker *m)
 
 /* Is the pending wait one for this receive? `ready`, where it is known, is its
  * channel: that of the listening socket for an accept. */
-static bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
-                      const struct interval *v)
+static inline bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
+                             const struct interval *v)
 {
     uint32_t ready = m->wait.ready;
     if (!m->wait.pending)
@@ -134,26 +132,23 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-static int add_op(struct maker *m, const struct ips_rec_io *r,
-                  const struct interval *v, uint32_t node, uint8_t dir,
-                  uint32_t ext, bool waited)
+static inline void add_op(struct maker *m, const struct ips_rec_io *r,
+                          const struct interval *v, uint32_t node,
+                          enum b_dir dir, uint32_t ext)
 {
     struct build *b = m->b;
-    int rc = B_MORE(b->ops, b->err);
-    if (rc < 0)
-        return rc;
-    b->ops.v[b->ops.n++] = (struct b_op){
-        .t = v->t,
-        .t_ret = v->t_ret,
-        .len = (uint64_t)r->result,
-        .node = node,
-        .chain = m->chain,
-        .end = v->end,
-        .ext = ext,
-        .dir = dir,
-        .waited = waited,
-    };
-    return 0;
+    struct b_end *e = &b->ends[v->end];
+    if (e->op_count[dir]++ == 0)
+        e->op_chain[dir] = m->chain;
+    e->op_many[dir] |= e->op_chain[dir] != m->chain;
+    e->send_blocked |= dir == B_SEND && ext;
+    struct b_op *op = &b->ops.v[b->ops.n++];
+    op->other = dir == B_SEND ? v->t_ret : v->t;
+    op->len = (uint64_t)r->result;
+    op->node = node;
+    op->chain = m->chain;
+    op->key = v->end * 2 + dir;
+    op->ext = ext;
 }
 
 static int add_event(struct maker *m, const struct interval *v, uint32_t node,
@@ -172,8 +167,9 @@ static int add_event(struct maker *m, const struct interval *v, uint32_t node,
 }
 
 /* What DPM-4 needs of a receive whose sender may not be here. */
-static int add_ext(struct maker *m, const struct interval *v, uint32_t node,
-                   uint64_t pos, uint64_t len, uint64_t slept, uint32_t *ext)
+static inline int add_ext(struct maker *m, const struct interval *v,
+                          uint32_t node, uint64_t pos, uint64_t len,
+                          uint64_t slept, uint32_t *ext)
 {
     struct build *b = m->b;
     const struct b_end *e = &b->ends[v->end];
@@ -200,7 +196,8 @@ static int add_ext(struct maker *m, const struct interval *v, uint32_t node,
     return 0;
 }
 
-static void sent_here(struct maker *m, const struct interval *v, uint32_t node)
+static inline void sent_here(struct maker *m, const struct interval *v,
+                             uint32_t node)
 {
     struct b_end *e = &m->b->ends[v->end];
     e->send_chain = m->chain;
@@ -215,7 +212,8 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
         m->b->ends[v->end].datagram || m->b->ends[v->end].listen)
         return 0;
     end_seen(m, v);
-    uint32_t node = b_node(m->b, IPS_NODE_SEND, v->cpu, v->t, v->cpu, v->end);
+    uint32_t node = b_node_at_call(m->b, IPS_NODE_SEND, v->cpu, v->t,
+                                   v->blocked ? v->blocked_ns : 0, v->end);
     if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
         m->b->ends[v->end].connect_node = node;
     sent_here(m, v, node);
@@ -237,7 +235,8 @@ int b_on_send(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v = io_interval(m, &r, true);
+    struct interval v;
+    io_interval(m, &r, true, &v);
     struct build *b = m->b;
     if (v.blocked)
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_PEER,
@@ -254,10 +253,16 @@ int b_on_send(struct maker *m, const uint8_t *p)
         rc = b_flow(b, v.end, &m->dgram.remote, &v.end);
     if (rc < 0)
         return rc;
-    uint32_t node = b_node(b, IPS_NODE_SEND, v.blocked ? v.cpu : v.cpu_ret, v.t,
-                           v.cpu, v.end);
-    if (v.blocked)
-        b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
+    uint32_t node;
+    if (v.blocked) {
+        node =
+            b_node_at_call(b, IPS_NODE_SEND, v.cpu, v.t, v.blocked_ns, v.end);
+        uint32_t z =
+            b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
+        b->slept[z] = v.blocked_ns;
+    } else {
+        node = b_node(b, IPS_NODE_SEND, v.cpu_ret, v.t, v.cpu, v.end);
+    }
     if (v.end == IPS_NONE)
         return 0;
     end_seen(m, &v);
@@ -265,23 +270,28 @@ int b_on_send(struct maker *m, const uint8_t *p)
     rc = count_traffic(m, &v, (uint64_t)r.result, true);
     if (rc < 0)
         return rc;
-    return datagram ? add_dgram(m, &r, &v, node, B_SEND, IPS_NONE)
-                    : add_op(m, &r, &v, node, B_SEND, v.blocked, v.blocked);
+    if (datagram)
+        return add_dgram(m, &r, &v, node, B_SEND, IPS_NONE);
+    add_op(m, &r, &v, node, B_SEND, v.blocked);
+    return 0;
 }
 
-static int recv_bytes(struct maker *m, const struct ips_rec_io *r,
-                      const struct interval *v, uint32_t node, uint64_t slept)
+static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
+                             const struct interval *v, uint32_t node,
+                             uint64_t slept)
 {
     struct build *b = m->b;
     bool datagram = b->ends[v->end].datagram;
-    uint32_t ext;
+    uint32_t ext = IPS_NONE;
     int rc = count_traffic(m, v, (uint64_t)r->result, false);
     if (rc == 0)
         rc = add_ext(m, v, node, 0, (uint64_t)r->result, slept, &ext);
     if (rc < 0)
         return rc;
-    return datagram ? add_dgram(m, r, v, node, B_RECV, ext)
-                    : add_op(m, r, v, node, B_RECV, ext, slept > 0);
+    if (datagram)
+        return add_dgram(m, r, v, node, B_RECV, ext);
+    add_op(m, r, v, node, B_RECV, b->ends[v->end].local ? slept > 0 : ext);
+    return 0;
 }
 
 static int recv_nothing(struct maker *m, const struct ips_rec_io *r,
@@ -300,7 +310,8 @@ int b_on_recv(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v = io_interval(m, &r, false);
+    struct interval v;
+    io_interval(m, &r, false, &v);
     struct build *b = m->b;
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
     uint64_t slept = v.blocked ? v.blocked_ns : 0;
@@ -308,7 +319,9 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         b_count_wait(m, IPS_WAIT_PEER, v.blocked_ns);
     if (r.result < 0 || r.err)
         return 0;
-    struct spin spin = b_spin_before(m, &v);
+    struct spin spin = {0};
+    if (m->spin.elapsed_ns)
+        spin = b_spin_before(m, &v);
     if (wait_fits(m, &r, &v)) {
         slept += m->wait.blocked_ns;
         b_take_wait(m, &v, IPS_WAIT_PEER, &spin);
@@ -320,7 +333,8 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     if (rc < 0)
         return rc;
     uint32_t node = b_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
-    rc = b_spun_until(m, node, &spin);
+    b->slept[node] = slept;
+    rc = spin.burnt ? b_spun_until(m, node, &spin) : 0;
     if (rc < 0)
         return rc;
     if (v.end == IPS_NONE) {
@@ -337,7 +351,8 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v = io_interval(m, &r, false);
+    struct interval v;
+    io_interval(m, &r, false, &v);
     if (v.blocked) /* a wait that a handler ended is not idle */
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
                      v.blocked_ns);
@@ -350,9 +365,11 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
 /* sleep() returns what is left, the others fail: a signal ended it. */
 static void external_wait(struct maker *m, const struct interval *v)
 {
-    uint32_t a = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
+    uint32_t a = b_node_at_call(m->b, IPS_NODE_AUX, v->cpu, v->t, v->blocked_ns,
+                                IPS_NONE);
     uint32_t z =
         b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, v->cpu_ret, IPS_NONE);
+    m->b->slept[z] = v->blocked_ns;
     b_cross(m->b, z, a, IPS_X_EXTERNAL, v->blocked_ns);
     m->b->out->counts.external++;
 }
@@ -435,14 +452,15 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
         b_take_wait(m, v, cause, &spin);
     m->sigwait_ret = v->t_ret;
     m->sigwait_cpu = v->cpu;
+    m->sigwait_slept = v->blocked ? v->blocked_ns : 0;
 }
 
 void b_on_block(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v =
-        b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    struct interval v;
+    b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     enum ips_wait_cause cause = wait_cause(r.op);
     switch (r.op) {
     case IPS_OP_SLEEP:
@@ -468,6 +486,7 @@ void b_on_block(struct maker *m, const uint8_t *p)
     case IPS_OP_SIGWAIT:
         m->sigwait_ret = v.t_ret;
         m->sigwait_cpu = v.cpu;
+        m->sigwait_slept = v.blocked ? v.blocked_ns : 0;
         break;
     default:
         break;

@@ -219,6 +219,7 @@ static void chain_weights(struct build *b, uint32_t c)
     uint64_t at = b->chains[c].base;
     for (uint32_t i = chain->first; i < chain->first + chain->count; i++) {
         uint64_t coord = ips_max_u64(g->w[i], at);
+        b->shift[i] = (int64_t)(coord - b->cpu_at[i]);
         g->w[i] = coord - at;
         at = coord;
     }

@@ -1,7 +1,7 @@
 /*
- * ENTER_SHORT, EXIT_SHORT and MARK_SHORT as the ENTER, EXIT and MARK that they
- * stand for (agent/format.h): what reads a stream's records one after the other
- * keeps one of these, zeroed at the stream's begin.
+ * ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT and RECV_SHORT as the long
+ * records that they stand for (agent/format.h): what reads a stream's records
+ * one after the other keeps one of these, zeroed at the stream's begin.
  */
 #ifndef IPS_SLAVE_PROC_LINE_H
 #define IPS_SLAVE_PROC_LINE_H
@@ -19,10 +19,12 @@ struct slave_place {
 };
 
 struct slave_proc_line {
-    bool known, mark_known;
+    bool known, mark_known, io_known;
     struct ips_rec_proc last;  /* the last long one */
     struct ips_rec_proc whole; /* the short one at hand */
     uint64_t mark_t, mark_cpu; /* of the last MARK with a place */
+    uint64_t io_t, io_cpu;     /* return of the last long SEND or RECV */
+    struct ips_rec_io io;      /* the short one at hand */
     struct slave_place place[IPS_MARK_PLACES];
     struct { /* the short one at hand */
         struct ips_rec_head h;
@@ -34,7 +36,7 @@ struct slave_proc_line {
 /* At the begin of another stream. */
 static inline void slave_line_forget(struct slave_proc_line *line)
 {
-    line->known = line->mark_known = false;
+    line->known = line->mark_known = line->io_known = false;
     for (uint32_t i = 0; i < IPS_MARK_PLACES; i++)
         line->place[i].bytes = 0;
 }
@@ -89,6 +91,29 @@ static inline const uint8_t *slave_mark_whole(struct slave_proc_line *line,
     return (const uint8_t *)&line->mark;
 }
 
+static inline const uint8_t *slave_io_whole(struct slave_proc_line *line,
+                                            const struct ips_clock *clock,
+                                            const uint8_t *record,
+                                            uint32_t *type, uint32_t *len)
+{
+    struct ips_rec_io_short r;
+    memcpy(&r, record, sizeof(r));
+    if (!line->io_known || r.h.t < line->io_t)
+        return NULL;
+    uint64_t t_ret = ips_add_sat(r.h.t, r.took);
+    *type = *type == IPS_REC_SEND_SHORT ? IPS_REC_SEND : IPS_REC_RECV;
+    *len = sizeof(line->io);
+    line->io = (struct ips_rec_io){
+        .h = {.word = *type | *len / 8 << 8, .a = r.h.a, .t = r.h.t},
+        .t_ret = t_ret,
+        .cpu = slave_line_cpu(clock, line->io_t, line->io_cpu, r.h.t),
+        .cpu_ret = slave_line_cpu(clock, line->io_t, line->io_cpu, t_ret),
+        .result = r.result,
+        .site = r.site,
+        .op = r.h.word >> 16 >> IPS_REC_F_OP & IPS_REC_OP_MAX};
+    return (const uint8_t *)&line->io;
+}
+
 /* `record` itself, or what it stands for (until the next call) with its type
  * and length; NULL where it refers to nothing. */
 static inline const uint8_t *slave_proc_whole(struct slave_proc_line *line,
@@ -105,6 +130,18 @@ static inline const uint8_t *slave_proc_whole(struct slave_proc_line *line,
     case IPS_REC_MARK:
         slave_mark_keep(line, record, *len);
         return record;
+    case IPS_REC_SEND:
+    case IPS_REC_RECV: {
+        struct ips_rec_io r;
+        memcpy(&r, record, sizeof(r));
+        line->io_known = !(r.h.word >> 16 & IPS_REC_F_NS);
+        line->io_t = r.t_ret;
+        line->io_cpu = r.cpu_ret;
+        return record;
+    }
+    case IPS_REC_SEND_SHORT:
+    case IPS_REC_RECV_SHORT:
+        return slave_io_whole(line, clock, record, type, len);
     case IPS_REC_ENTER_SHORT:
     case IPS_REC_EXIT_SHORT:
     case IPS_REC_MARK_SHORT:

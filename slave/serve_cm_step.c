@@ -28,6 +28,8 @@ struct slave_cm {
     struct ips_cm_sync *sync;
     struct ips_cm_async *async;
     uint64_t root_acks;
+    uint32_t blamed;     /* a machine sent what cannot be: number, or NONE */
+    bool gave_up;        /* said so: waits to be stopped */
     bool told;           /* cm-sync: that no chain is unfinished, and */
     uint64_t told_taken; /* how many batches were taken then */
     char stalled[600];
@@ -44,6 +46,7 @@ bool slave_cm_prepare(struct slave_graph_ask *j)
         return false;
     slave_box_init(&j->cm->box);
     slave_letters_init(&j->cm->mail);
+    j->cm->blamed = IPS_CM_NONE;
     j->job.box = &j->cm->box;
     return true;
 }
@@ -206,6 +209,19 @@ static void tell_progress(struct slave_graph_ask *j)
         c->told = a->unfinished == 0;
         c->told_taken = a->taken;
     }
+}
+
+/* Not we have failed, but who sent us that. */
+static void tell_blame(struct slave_graph_ask *j)
+{
+    struct slave_cm *c = j->cm;
+    Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__BLAMED);
+    snprintf(c->stalled, sizeof(c->stalled), "%.*s",
+             (int)sizeof(c->stalled) - 1, j->job.err.msg);
+    a->part = c->blamed;
+    a->stalled = c->stalled;
+    c->gave_up = true;
+    drop_engine(c);
 }
 
 /* Phase II: the values become the graph's, as after FinishAsk. */
@@ -488,13 +504,9 @@ static int take(struct slave_graph_ask *j, const struct slave_letter *l)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "a message of a lane that is over");
     int rc = take_peer(j, l);
-    if (rc < 0) {
-        const Ips__CmAsk *ask = slave_graph_request(j)->cm;
-        const char *who =
-            l->part < ask->n_machines ? ask->machines[l->part] : "?";
-        return ips_err_wrap(&j->job.err, "machine %s", who);
-    }
-    return 0;
+    if (rc == IPS_E_PROTOCOL)
+        j->cm->blamed = l->part;
+    return rc;
 }
 
 /* Until the mail is read or an answer is due (1). */
@@ -548,6 +560,10 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
     struct slave_graph_ask *j = slave_graph_of(job);
     struct slave_cm *c = j->cm;
     int rc = slave_graph_same(j, gs, slave_graph_request(j)->cm->generation);
+    if (rc == 0 && c->gave_up) {
+        job->silent = true;
+        return;
+    }
     if (rc == 0 && c->has_path) {
         rc = tell_pieces(j, answer(j, IPS__CM_ANSWER__KIND__WALKED));
         if (rc < 0)
@@ -561,6 +577,10 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
         rc = read_mail(j);
     if (rc == 0)
         rc = run(j);
+    if (rc < 0 && c->blamed != IPS_CM_NONE) {
+        tell_blame(j);
+        return;
+    }
     if (rc < 0) {
         slave_job_fail(job);
         return;

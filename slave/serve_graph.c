@@ -22,6 +22,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
         ips_reduced_release(&j->reduced);
     if (j->has_path)
         ips_path_release(&j->path);
+    ips_view_release(&j->view);
     slave_snapshot_free(j->snap);
     free(j->rows);
     free(j->ptrs);
@@ -175,6 +176,11 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
         a->cpu_ns = ips_add_sat(a->cpu_ns, b->procs[i].cpu_ns);
     a->unattributed_cpu_ns = b->counts.unattributed_ns;
     a->goal_elapsed_ns = b->goal_elapsed_ns;
+    a->root_start_ns = b->root_start_ns;
+    a->goal_node = b->goal_node == IPS_NO_NODE ? 0 : (uint64_t)b->goal_node + 1;
+    a->first_ns = b->first_ns;
+    a->delay_ns = b->counts.delay_ns;
+    a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
     if (!sync_untraced(j, a) || !sync_unseen(j, a)) {
         slave_job_fail(job);
@@ -359,6 +365,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_FINISH] = slave_step_finish,
         [IPS__REQUEST__ASK_EXPAND] = slave_step_expand,
         [IPS__REQUEST__ASK_SUBGRAPH] = slave_step_subgraph,
+        [IPS__REQUEST__ASK_SPLIT] = slave_step_split,
         [IPS__REQUEST__ASK_PROCEDURES] = slave_step_procedures,
         [IPS__REQUEST__ASK_CM] = slave_step_cm,
         [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,

@@ -4,6 +4,7 @@
 #define IPS_SLAVE_SERVE_GRAPH_H
 
 #include "analysis/contract.h"
+#include "analysis/view.h"
 #include "proto/graph_wire.h"
 #include "proto/message.h"
 #include "slave/slave.h"
@@ -28,11 +29,13 @@ struct slave_graph_ask {
         Ips__PeersAnswer peers;
         Ips__FinishAnswer finish;
         Ips__ExpandAnswer expand;
+        Ips__SplitAnswer split;
         Ips__ProceduresAnswer procedures;
         Ips__CmAnswer cm;
         Ips__ProfileAnswer profile;
         Ips__PortionsAnswer portions;
     } answer;
+    struct ips_view view; /* subgraph, while it is sent */
     struct ips_reduced reduced;
     bool has_reduced;
     struct ips_wire_graph wire;
@@ -78,6 +81,7 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_finish(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_expand(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_split(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_profile(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
@@ -88,7 +92,6 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs);
 void slave_cm_release(struct slave_graph_ask *j);
 /* Makes j->cm and its mailbox. False: out of memory. */
 bool slave_cm_prepare(struct slave_graph_ask *j);
-struct ips_lane slave_lane_of(const Ips__Lane *l);
 void slave_graph_wire_release(struct slave_graph_ask *j);
 
 #endif

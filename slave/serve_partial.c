@@ -19,7 +19,8 @@ static bool goes_on(const Ips__Request *q)
 {
     return (q->ask_case == IPS__REQUEST__ASK_PEERS && q->peers->more) ||
            (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more) ||
-           (q->ask_case == IPS__REQUEST__ASK_PROFILE && q->profile->more);
+           (q->ask_case == IPS__REQUEST__ASK_PROFILE && q->profile->more) ||
+           (q->ask_case == IPS__REQUEST__ASK_SPLIT && q->split->more);
 }
 
 /* A value of one byte on the wire takes eight here. */
@@ -32,6 +33,8 @@ static size_t memory_of(const Ips__Request *q)
         bytes += q->finish->n_in_value * sizeof(uint64_t);
     else if (q->ask_case == IPS__REQUEST__ASK_PROFILE)
         bytes += (q->profile->n_from + q->profile->n_to) * sizeof(uint32_t);
+    else if (q->ask_case == IPS__REQUEST__ASK_SPLIT)
+        bytes += (q->split->n_from + q->split->n_to) * sizeof(uint32_t);
     return bytes;
 }
 
@@ -66,6 +69,13 @@ static bool append(Ips__Request *into, Ips__Request *from)
     }
     if (into->ask_case == IPS__REQUEST__ASK_PROFILE) {
         Ips__ProfileAsk *a = into->profile, *b = from->profile;
+        a->more = b->more;
+        return join(&a->from, &a->n_from, b->from, b->n_from,
+                    sizeof(*a->from)) &&
+               join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to));
+    }
+    if (into->ask_case == IPS__REQUEST__ASK_SPLIT) {
+        Ips__SplitAsk *a = into->split, *b = from->split;
         a->more = b->more;
         return join(&a->from, &a->n_from, b->from, b->n_from,
                     sizeof(*a->from)) &&

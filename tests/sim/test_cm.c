@@ -3,7 +3,7 @@
  * any partition, delay and batch size, and networks that lie. A failure is
  * shrunk and printed as the options that make it.
  *
- * IPS_CM_SEEDS=100000 IPS_CM_FROM=1 test_cm: the long form.
+ * IPS_CM_SEEDS=110000 test_cm: the long form.
  * EVIDENCE-OF: IPS-11, ALGORITHMS-7.3
  */
 #include <setjmp.h>
@@ -20,6 +20,9 @@
 #include "tests/support/golden.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_cm.h"
+#include "tests/support/shrink.h"
+
+static const struct ips_lane cpu = {.mtime = {0, 0, 1, 1}};
 
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
@@ -109,71 +112,59 @@ static const char *run_parts(const struct ips_part *parts, uint32_t n,
     return what;
 }
 
+/* What is wrong, with what was said about it. */
+static const char *with_reason(const char *what, const struct ips_err *err)
+{
+    static char text[300];
+    if (!what)
+        return NULL;
+    snprintf(text, sizeof(text), "%s (%.200s)", what, err->msg);
+    return text;
+}
+
 /* As the slaves have them: streams, several receives of one send, ends of
  * streams, positions that nobody wrote. */
-static const char *check_machines(const struct rg_options *o,
-                                  struct ips_err *err)
+static const char *on_their_machines(struct rg *r, uint64_t seed)
 {
-    struct rg r;
     struct ips_part parts[RG_MACHINES];
     struct ips_graph merged;
     uint32_t base[RG_MACHINES];
     uint64_t unmatched;
-    const char *what;
-    rg_make(o, &r);
-    for (uint32_t m = 0; m < r.machines; m++)
-        parts[m] = (struct ips_part){&r.part[m], r.peer[m], r.end_count[m]};
-    if (ips_graph_merge(parts, r.machines, &merged, base, &unmatched, err) < 0)
+    struct ips_err err = {0};
+    for (uint32_t m = 0; m < r->machines; m++)
+        parts[m] = (struct ips_part){&r->part[m], r->peer[m], r->end_count[m]};
+    if (ips_graph_merge(parts, r->machines, &cpu, &merged, base, &unmatched, &err) <
+        0)
         abort();
-    what = run_parts(parts, r.machines, &merged, unmatched, o->seed, err);
+    const char *what =
+        run_parts(parts, r->machines, &merged, unmatched, seed, &err);
     ips_graph_release(&merged);
-    rg_release(&r);
-    return what;
+    return with_reason(what, &err);
 }
 
 /* The same program cut anew: any number of machines, chains anywhere. */
-static const char *check_partition(const struct rg_options *o,
-                                   struct ips_err *err)
+static const char *under_any_partition(struct rg *r, uint64_t seed)
 {
-    struct rg r;
     struct cut cut;
-    uint64_t s = o->seed ^ 0x5555;
-    rg_make(o, &r);
-    uint32_t n = 1 + rg_below(&s, r.whole.chain_count + 1);
-    uint32_t *of = calloc(r.whole.chain_count, sizeof(*of));
+    struct ips_err err = {0};
+    uint64_t s = seed ^ 0x5555;
+    uint32_t n = 1 + rg_below(&s, r->whole.chain_count + 1);
+    uint32_t *of = calloc(r->whole.chain_count, sizeof(*of));
     assert_non_null(of);
-    for (uint32_t c = 0; c < r.whole.chain_count; c++)
+    for (uint32_t c = 0; c < r->whole.chain_count; c++)
         of[c] = rg_below(&s, n);
-    cut_make(&r.whole, of, n, &cut);
-    const char *what = run_parts(cut.part, n, &cut.merged, 0, o->seed, err);
+    cut_make(&r->whole, of, n, &cut);
+    const char *what = run_parts(cut.part, n, &cut.merged, 0, seed, &err);
     free(of);
     cut_release(&cut);
-    rg_release(&r);
-    return what;
+    return with_reason(what, &err);
 }
 
-typedef const char *check_fn(const struct rg_options *o, struct ips_err *err);
-
-static void fail_shrunk(struct rg_options o, check_fn *check)
+static void hold(rg_property *property)
 {
-    struct ips_err err = {0};
-    rg_shrink(&o, check);
-    const char *what = check(&o, &err);
-    fail_msg("%s differs (%s): {.seed = %llu, .machines = %u, .chains = %u, "
-             ".steps = %u, .weight_max = %u, .external = %d, .unmatched = %d}",
-             what, err.msg, (unsigned long long)o.seed, o.machines, o.chains,
-             o.steps, o.weight_max, o.external, o.unmatched);
-}
-
-static void many(check_fn *check, uint64_t seeds)
-{
-    uint64_t from = setting("IPS_CM_FROM", 1);
-    for (uint64_t seed = from; seed < from + seeds; seed++) {
-        struct rg_options o = rg_options_of(seed);
-        struct ips_err err = {0};
-        if (check(&o, &err))
-            fail_shrunk(o, check);
-    }
+    const char *what = rg_hold(property, setting("IPS_CM_SEEDS", 1000));
+    if (what)
+        fail_msg("differs: %s", what);
 }
 
 /* Catches a value sent too early or not at all, an END of the wrong machine
@@ -181,14 +172,14 @@ static void many(check_fn *check, uint64_t seeds)
 static void test_cm__random_graphs_on_their_machines(void **state)
 {
     (void)state;
-    many(check_machines, setting("IPS_CM_SEEDS", 1000));
+    hold(on_their_machines);
 }
 
 /* Catches what depends on how the program lies on the machines. */
 static void test_cm__random_graphs_under_any_partition(void **state)
 {
     (void)state;
-    many(check_partition, setting("IPS_CM_SEEDS", 1000));
+    hold(under_any_partition);
 }
 
 /* ---- networks that lie --------------------------------------------------- */
@@ -213,8 +204,9 @@ static void check_fault(uint64_t seed, enum cm_fault fault, bool async,
     rg_make(&o, &r);
     for (uint32_t m = 0; m < r.machines; m++)
         parts[m] = (struct ips_part){&r.part[m], r.peer[m], r.end_count[m]};
-    assert_int_equal(
-        ips_graph_merge(parts, r.machines, &merged, base, &unmatched, NULL), 0);
+    assert_int_equal(ips_graph_merge(parts, r.machines, &cpu, &merged, base,
+                                     &unmatched, NULL),
+                     0);
     const struct cm_options how = {.seed = seed,
                                    .async = async,
                                    .batch_values = rg_below(&s, 4),
@@ -284,7 +276,8 @@ static void test_cm__the_rest_without_a_lost_machine(void **state)
                     (struct ips_part){&r.part[m], r.peer[m], r.end_count[m]};
         }
         assert_int_equal(
-            ips_graph_merge(parts, n, &merged, base, &unmatched, NULL), 0);
+            ips_graph_merge(parts, n, &cpu, &merged, base, &unmatched, NULL),
+            0);
         const char *what = run_parts(parts, n, &merged, unmatched, seed, &err);
         if (what)
             fail_msg("seed %llu: %s differs: %s", (unsigned long long)seed,
@@ -320,7 +313,7 @@ static void test_cm__a_cycle_is_said(void **state)
         for (int async = 0; async < 2; async++) {
             struct cm_answer a;
             struct ips_err err = {0};
-            const struct ips_lane lane = {{0, 0, 1, 1}, 0, false};
+            const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
             const struct cm_options o = {.seed = 1, .async = async};
             assert_int_equal(cm_cluster_run(cut.part, 2, &lane, &o, &a, &err),
                              IPS_E_STALLED);
@@ -345,7 +338,7 @@ static void test_cm__ring_of_256(void **state)
     struct cm_answer a;
     struct ips_err err = {0};
     uint32_t of[N], per = 2 * TURNS + 2;
-    const struct ips_lane lane = {{5, 0, 1, 1}, 0, false};
+    const struct ips_lane lane = {.mtime = {5, 0, 1, 1}};
     assert_int_equal(ips_graph_alloc(&whole, N * per, N, NULL), 0);
     for (uint32_t c = 0; c < N; c++) {
         of[c] = c;

@@ -157,7 +157,8 @@ void cut_make(const struct ips_graph *whole, const uint32_t *of, uint32_t count,
     lay_all(&k);
     uint32_t *base = need(calloc(count, 4));
     uint64_t unmatched;
-    if (ips_graph_merge(out->part, count, &out->merged, base, &unmatched,
+    static const struct ips_lane cpu = {.mtime = {0, 0, 1, 1}};
+    if (ips_graph_merge(out->part, count, &cpu, &out->merged, base, &unmatched,
                         NULL) < 0 ||
         unmatched)
         abort();

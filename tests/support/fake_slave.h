@@ -21,6 +21,13 @@ void fake_slave_reduce(struct fake_slave *s, const Ips__Request *r,
                        bool corrupt);
 void fake_slave_finish(struct fake_slave *s, const Ips__Request *r,
                        bool corrupt);
+void fake_slave_cm_begin(struct fake_slave *s, const Ips__Request *r,
+                         bool corrupt);
+void fake_slave_cm_message(struct fake_slave *s, const Ips__CmMessage *m,
+                           bool corrupt);
+/* The ask that goes on, 0 none. */
+uint64_t fake_slave_cm_id(const struct fake_slave *s);
+void fake_slave_cm_end(struct fake_slave *s);
 void fake_slave_expand(struct fake_slave *s, const Ips__Request *r,
                        bool corrupt);
 

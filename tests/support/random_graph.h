@@ -42,13 +42,6 @@ void rg_release(struct rg *r);
 /* Options drawn from a seed, of every flavour. */
 struct rg_options rg_options_of(uint64_t seed);
 
-/* Makes *o, which fails, as small as it goes while it still fails: fewer
- * steps, chains and machines, smaller weights, fewer kinds of arcs. `fails`
- * gives NULL where all is well. */
-void rg_shrink(struct rg_options *o,
-               const char *(*fails)(const struct rg_options *o,
-                                    struct ips_err *err));
-
 uint64_t rg_random(uint64_t *state); /* splitmix64 */
 uint32_t rg_below(uint64_t *state, uint32_t limit);
 

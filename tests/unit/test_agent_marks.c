@@ -28,9 +28,10 @@ static int teardown(void **state)
     return 0;
 }
 
-#define LONG_TEXT "a text of thirty-two bytes or more is never short"
+#define LONG_TEXT "a text of forty bytes or more is never a short one"
 static const char *const texts[] = {
-    "a", "eight ch", "a text of 31 bytes, no one more", "", LONG_TEXT, "phase"};
+    "a", "eight ch", "a text of thirty-nine bytes and no more",
+    "",  LONG_TEXT,  "phase"};
 #define TEXTS 6u
 #define ROUNDS 20000u
 

@@ -156,6 +156,8 @@ static void answer_graph(int fd, uint64_t id)
     node.xkind = text("none");
     node.pred = node.xpred = node.arc_cpu_ns = node.xarc_cpu_ns = UINT64_MAX;
     node.bytes = UINT64_MAX;
+    node.arc_sched_ns = node.xarc_sched_ns = UINT64_MAX;
+    node.arc_wall_ns = node.xarc_wall_ns = UINT64_MAX;
     reply(fd, id, &r, false);
     node.id = 1;
     node.kind = text("END");

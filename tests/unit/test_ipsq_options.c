@@ -91,18 +91,22 @@ static void test_options__bad(void **state)
     }
 }
 
-/* What is to come is refused with its reason, not called unknown. */
+/* An unknown weighting must not be taken for the default, nor a goal that is
+ * no object be sent on. */
 static void test_options__weightings(void **state)
 {
     (void)state;
     struct ipsq_options o;
     struct ips_err err;
     assert_int_equal(0, parse("ipsq path --weighting cpu", &o, &err));
-    assert_int_equal(IPS_E_REFUSED,
-                     parse("ipsq path --weighting wall", &o, &err));
-    assert_non_null(strstr(err.msg, "not measured yet"));
-    assert_int_equal(IPS_E_REFUSED,
-                     parse("ipsq path --weighting sched", &o, &err));
+    assert_int_equal(0, parse("ipsq path --weighting sched", &o, &err));
+    assert_int_equal(
+        0, parse("ipsq path --weighting wall --goal /m/p.1", &o, &err));
+    assert_string_equal("wall", o.weighting);
+    assert_string_equal("/m/p.1", o.goal);
+    assert_int_equal(IPS_E_USAGE,
+                     parse("ipsq path --weighting moon", &o, &err));
+    assert_int_equal(IPS_E_USAGE, parse("ipsq path --goal p.1", &o, &err));
 }
 
 static void test_options__pick_run(void **state)

@@ -141,10 +141,10 @@ static void test_slack__portions(void **state)
 
 static struct ips_lane random_lane(uint64_t *s)
 {
-    return (struct ips_lane){{rg_below(s, 3) * rg_below(s, 20),
-                              (uint64_t)rg_below(s, 2) << 31, 1, 1},
-                             (enum ips_external)rg_below(s, 3),
-                             rg_below(s, 2)};
+    return (struct ips_lane){.mtime = {rg_below(s, 3) * rg_below(s, 20),
+                                       (uint64_t)rg_below(s, 2) << 31, 1, 1},
+                             .external = (enum ips_external)rg_below(s, 3),
+                             .any_off = rg_below(s, 2)};
 }
 
 /* What is wrong with the tails of a graph, or NULL. */
@@ -258,7 +258,7 @@ static void test_slack__few_places(void **state)
     enum { TURNS = 1000 };
     struct ips_graph g;
     struct ips_order order;
-    struct ips_lane lane = {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY, false};
+    struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
     assert_int_equal(0, ips_graph_alloc(&g, 2 * TURNS, 2, NULL));
     g.chains[0] = (struct ips_chain){.first = 0, .count = TURNS};
     g.chains[1] = (struct ips_chain){.first = TURNS, .count = TURNS};

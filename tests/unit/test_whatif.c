@@ -202,10 +202,10 @@ static const char *lanes_property(struct rg *r, uint64_t seed)
     const char *wrong = NULL;
     /* off: the graph that is really edited has no other external arcs */
     begin(&a, &r->whole,
-          (struct ips_lane){{rg_below(&rng, 30), 0, 1, 1},
-                            rg_below(&rng, 2) ? IPS_EXTERNAL_REPLY
-                                              : IPS_EXTERNAL_ALL,
-                            rg_below(&rng, 2)});
+          (struct ips_lane){.mtime = {rg_below(&rng, 30), 0, 1, 1},
+                            .external = rg_below(&rng, 2) ? IPS_EXTERNAL_REPLY
+                                                          : IPS_EXTERNAL_ALL,
+                            .any_off = rg_below(&rng, 2)});
     for (int i = 0; i < CHANGES; i++) {
         uint32_t n = 1 + rg_below(&rng, EDITS),
                  from = rg_below(&rng, a.f.count);
@@ -256,8 +256,7 @@ static const char *convex_property(struct rg *r, uint64_t seed)
         r->whole.xlen[i] *= 8;
     }
     begin(&a, &r->whole,
-          (struct ips_lane){
-              {8 * rg_below(&rng, 30), 0, 1, 1}, IPS_EXTERNAL_REPLY, false});
+          (struct ips_lane){.mtime = {8 * rg_below(&rng, 30), 0, 1, 1}});
     uint32_t feature = rg_below(&rng, a.f.count);
     for (uint32_t i = 0; i < EIGHTHS; i++) {
         edit[i] = (struct ips_edit){feature, i * 125000};
@@ -295,8 +294,7 @@ static const char *rank_property(struct rg *r, uint64_t seed)
     struct asked a;
     const char *wrong = NULL;
     begin(&a, &r->whole,
-          (struct ips_lane){
-              {rg_below(&rng, 30), 0, 1, 1}, IPS_EXTERNAL_REPLY, false});
+          (struct ips_lane){.mtime = {rg_below(&rng, 30), 0, 1, 1}});
     size_t n = a.f.count, kept, keep = 1 + rg_below(&rng, 12);
     uint32_t ppm = 1 + rg_below(&rng, 1000000);
     struct ips_edit *edit = calloc(n, sizeof(*edit));
