@@ -30,6 +30,7 @@ struct group {
 
 struct search {
     const struct ips_graph *g;
+    const struct ips_lane *lane;
     const struct ips_est *e;
     const struct ips_next_ask *ask;
     struct ips_arcs arcs;
@@ -432,7 +433,7 @@ static int search(struct search *s, struct ips_err *err)
     int rc = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t last = g->chains[c].first + g->chains[c].count - 1;
-        if (g->kind[last] == IPS_NODE_END)
+        if (ips_is_end(g, s->lane, last))
             heap_push(s, &(struct branch){.priority = s->e->est[last],
                                           .node = last,
                                           .at = NOTHING,
@@ -471,8 +472,12 @@ int ips_next_paths(const struct ips_graph *g, const struct ips_lane *lane,
                    const struct ips_est *e, const struct ips_next_ask *ask,
                    struct ips_next *out, struct ips_err *err)
 {
-    struct search s = {
-        .g = g, .e = e, .ask = ask, .out = out, .met = {.set = true}};
+    struct search s = {.g = g,
+                       .lane = lane,
+                       .e = e,
+                       .ask = ask,
+                       .out = out,
+                       .met = {.set = true}};
     memset(out, 0, sizeof(*out));
     if (g->in_count)
         return ips_err_set(err, IPS_E_USAGE,

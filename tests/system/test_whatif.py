@@ -246,3 +246,29 @@ def test_edits_of_real_programs(cluster):
             assert a["gain_ns"] > 0, (program, procedure)
         else:
             assert a["gain_ns"] < 0.05 * a["t_max_ns"], (program, procedure)
+
+
+def test_weightings_and_goal(cluster, program):
+    """The same path as `ipsq path` has it in every weighting, and what is said
+    of it: would catch a lane that is not the weighting's, tails from ENDs that
+    are not the goal."""
+    c = cluster()
+    c.ipsrun([program, "10"], name="r", options=["--rate", "1"], check=True)
+    c.wait_closed("r")
+    processes = [r["object"] for r in c.json("ls", "r")["objects"]
+                 if r["level"] == "process"]
+    for words in ([], ["--weighting", "sched"], ["--weighting", "wall"],
+                  ["--goal", processes[1]]):
+        path = c.json("path", "r", "--slack", "--next", "2", *words,
+                      status=(0, 3))
+        a = c.json("whatif", "r", "--process", "rounds", "--gone", *words,
+                   status=(0, 3))
+        assert a["t_max_ns"] == path["t_max_ns"] == path["next"][0]["ns"]
+        assert a["weighting"] == path["weighting"]
+        assert a["goal"] == path["goal"]
+        shares = {s["object"]: s["ns"] for s in path["shares"]["processes"]}
+        for row in path["slacks"]:
+            if row["kind"] == "process" and words[:1] != ["--weighting"]:
+                assert row["path_ns"] == shares.get(row["object"], 0)
+            assert row["slack_ns"] >= 0
+        assert 0 < a["gain_ns"] <= a["bound_ns"]
