@@ -51,11 +51,6 @@ int ips_kernel_partial(const struct ips_graph *g, const struct ips_lane *lane,
                        struct ips_est *e, uint32_t *reached,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* The out of `g` that wrote position `pos` on end `end` (the rules are
- * ips_graph_merge's), or NULL. O(log). */
-const struct ips_remote_out *ips_remote_find(const struct ips_graph *g,
-                                             uint32_t end, uint64_t pos);
-
 /* T: the chain arcs, which a chain's first node has none of. */
 uint64_t ips_graph_total(const struct ips_graph *g);
 

@@ -335,6 +335,8 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     c->msg.message_times = path_mtime_text(a, &d->lanes[LANE_MAIN].lane);
     if (weighting_clock_text(d))
         c->msg.clock = ips_wire_text(weighting_clock_text(d));
+    if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_CPU)
+        c->msg.run_delay_unknown_ns = weighting_unknown(q);
     if (*d->pdm_note)
         certificate_note(a, c, d->pdm_note);
     if (*d->relay_note)

@@ -499,6 +499,13 @@ static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
     g->xkind[node] = (uint8_t)kind;
     g->xlen[node] = xlen;
 }
+/* May the other side of node i's channel be on another machine? Then its
+ * moment is all that the two clocks can be compared by. */
+static inline bool b_far(const struct build *b, uint32_t i)
+{
+    uint32_t end = b->out->g.site[i];
+    return end != UINT32_MAX && b->out->ends[end].peer == IPS_PEER_UNKNOWN;
+}
 static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
 {
     const struct ips_chain *c = &b->out->g.chains[chain];
