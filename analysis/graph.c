@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/large.h"
+
 void ips_graph_init(struct ips_graph *g)
 {
     memset(g, 0, sizeof(*g));
@@ -35,12 +37,12 @@ int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
     /* + 1: calloc(0) may answer NULL, which is no failure here. */
     size_t n = (size_t)nodes + 1;
     g->chains = calloc((size_t)chains + 1, sizeof(*g->chains));
-    g->kind = calloc(n, sizeof(*g->kind));
-    g->w = calloc(n, sizeof(*g->w));
+    g->kind = ips_calloc_large(n, sizeof(*g->kind));
+    g->w = ips_calloc_large(n, sizeof(*g->w));
     g->xpred = malloc(n * sizeof(*g->xpred));
-    g->xkind = calloc(n, sizeof(*g->xkind));
-    g->xlen = calloc(n, sizeof(*g->xlen));
-    g->t_ns = calloc(n, sizeof(*g->t_ns));
+    g->xkind = ips_calloc_large(n, sizeof(*g->xkind));
+    g->xlen = ips_calloc_large(n, sizeof(*g->xlen));
+    g->t_ns = ips_calloc_large(n, sizeof(*g->t_ns));
     g->site = malloc(n * sizeof(*g->site));
     if (!g->chains || !g->kind || !g->w || !g->xpred || !g->xkind || !g->xlen ||
         !g->t_ns || !g->site) {
@@ -52,6 +54,19 @@ int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
     g->node_count = nodes;
     g->chain_count = chains;
     return 0;
+}
+
+uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i)
+{
+    uint32_t low = 0, high = g->chain_count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (g->chains[mid].first <= i)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
 }
 
 int ips_graph_alloc_times(struct ips_graph *g, struct ips_err *err)

@@ -134,6 +134,9 @@ int ips_graph_alloc_times(struct ips_graph *g,
 int ips_graph_check(const struct ips_graph *g,
                     struct ips_err *err) IPS_MUST_USE;
 
+/* The chain that holds node i; O(log chains). */
+uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i);
+
 /* Message time MTIME(len) = base_ns + len * per_byte_q32 / 2^32, times
  * scale_num/scale_den (rounded down; scale_den 0 = never set, means 1/1).
  * Source: DPM-3, DRO-2. */

@@ -4,6 +4,13 @@
  * keeps the list of the chains that wait for it in its EST: top bit set, the
  * chain's number below, further waiters linked by chain; so there is nothing
  * to allocate and nothing to look up when a node gets its value.
+ *
+ * What is bound by memory, not by arithmetic: "no value" is 0, so that
+ * fresh pages need no filling (the value 0 is written otherwise while the
+ * kernel runs: it stands only at the beginnings of chains, so it is soon found
+ * again), the chain's next nodes are asked for ahead - chains take turns every
+ * few nodes, too many for the hardware to follow -, and T and the check of
+ * limits are made on the way.
  */
 #include "analysis/path.h"
 
@@ -12,14 +19,19 @@
 #include <string.h>
 
 #include "analysis/kernel.h"
+#include "common/large.h"
 
-#define UNKNOWN UINT64_MAX      /* no value, nobody waits */
+#define UNKNOWN 0ULL            /* no value, nobody waits */
+#define ZERO IPS_TIME_LIMIT     /* the value 0, until kernel_end */
 #define WAITER_BIT (1ULL << 63) /* no value, and this chain waits */
+#define AHEAD 32u               /* nodes that are asked for ahead */
 #define NO_CHAIN UINT32_MAX
 #define STALL_NAMED 10
 
 struct cursor {
+    uint64_t e;    /* EST of the node before `pos`, 0 at the chain's begin */
     uint32_t pos;  /* next node to compute */
+    uint32_t stop; /* the next node with a remote in, or `end` */
     uint32_t end;  /* one past the chain's last node */
     uint32_t in;   /* index of the chain's next remote in */
     uint32_t next; /* next chain waiting on the same node */
@@ -34,7 +46,8 @@ struct kernel {
     struct cursor *cur; /* [chain_count] */
     uint32_t *ready;    /* stack of chains; each at most once */
     uint32_t ready_count;
-    bool overflow;
+    ips_u128 passed; /* all w of the nodes that have values */
+    uint64_t bits;   /* of all times met, or-ed */
 };
 
 void ips_est_release(struct ips_est *e)
@@ -49,8 +62,8 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes, struct ips_err *err)
 {
     memset(e, 0, sizeof(*e));
     e->end = IPS_NO_NODE;
-    e->est = malloc(((size_t)nodes + 1) * sizeof(*e->est));
-    e->crossed = calloc((size_t)nodes + 1, 1);
+    e->est = ips_calloc_large((size_t)nodes + 1, sizeof(*e->est));
+    e->crossed = ips_calloc_large((size_t)nodes + 1, 1);
     if (!e->est || !e->crossed) {
         ips_est_release(e);
         return ips_err_set(err, IPS_E_NO_MEMORY, "values of %u nodes", nodes);
@@ -91,6 +104,13 @@ uint64_t ips_graph_total(const struct ips_graph *g)
     return total;
 }
 
+static void wake(struct kernel *k, uint64_t list)
+{
+    for (uint32_t c = (uint32_t)list; c != NO_CHAIN; c = k->cur[c].next)
+        k->ready[k->ready_count++] = c;
+}
+
+/* Chain c stops at node i, to be woken when `node` has its value. */
 static void wait_on(struct kernel *k, uint32_t c, uint32_t node)
 {
     uint64_t list = k->est[node];
@@ -98,80 +118,112 @@ static void wait_on(struct kernel *k, uint32_t c, uint32_t node)
     k->est[node] = WAITER_BIT | c;
 }
 
-static void wake(struct kernel *k, uint64_t list)
+/* What the chain will need when it is its turn again. */
+static inline void ask_ahead(const struct kernel *k, uint32_t i)
 {
-    for (uint32_t c = (uint32_t)list; c != NO_CHAIN; c = k->cur[c].next)
-        k->ready[k->ready_count++] = c;
+    uint32_t at = i + AHEAD;
+    if (at >= k->g->node_count)
+        return;
+    __builtin_prefetch(k->g->w + at);
+    __builtin_prefetch(k->g->xpred + at);
+    __builtin_prefetch(k->g->xkind + at);
+    __builtin_prefetch(k->est + at, 1);
+    __builtin_prefetch(k->crossed + at, 1);
 }
 
-/* Value of the remote in at hand joined with the chain's; false: stop here. */
-static bool remote_value(struct kernel *k, struct cursor *cur, uint64_t *a,
-                         uint8_t *crossed)
+/* Runs chain c, whose cursor is *cur, to its next remote in or its end; before
+ * that (cur->pos < cur->stop) only where it waits. */
+static inline void run_local(struct kernel *k, uint32_t c, struct cursor *cur)
 {
+    const uint64_t *restrict w = k->g->w;
+    const uint32_t *restrict xpred = k->g->xpred;
+    uint64_t *est = k->est, e = cur->e, bits = 0, passed = 0;
+    uint8_t *restrict crossed = k->crossed;
+    uint32_t i = cur->pos, stop = cur->stop;
+
+    for (; i < stop; i++) {
+        uint64_t a = e + w[i];
+        uint32_t x = xpred[i];
+        if (x != IPS_NO_NODE) {
+            uint8_t mode = k->arcs.mode[k->g->xkind[i]];
+            if (mode != IPS_ARC_ABSENT) {
+                uint64_t from = est[x];
+                if (from - 1 >= IPS_TIME_LIMIT - 1) {
+                    if (from != ZERO) {
+                        wait_on(k, c, x);
+                        ask_ahead(k, i);
+                        break;
+                    }
+                    from = 0;
+                }
+                uint64_t b = from + ips_arc_ns(&k->arcs, mode, k->g->xlen, i);
+                crossed[i] = b > a; /* a tie is the chain's */
+                a = b > a ? b : a;
+            }
+        }
+        uint64_t waiters = est[i];
+        passed += w[i];
+        bits |= w[i] | a;
+        est[i] = a ? a : ZERO;
+        e = a;
+        if (waiters != UNKNOWN)
+            wake(k, waiters);
+    }
+    cur->e = e;
+    cur->pos = i;
+    k->passed += passed; /* below 2^62, or `bits` says so */
+    k->bits |= bits;
+}
+
+/* The node at hand has a remote in. False: its value is not there. */
+static bool run_remote(struct kernel *k, struct cursor *cur)
+{
+    const struct ips_graph *g = k->g;
+    uint32_t i = cur->pos;
+    uint64_t a = cur->e + g->w[i];
     if (!k->in_value)
         return false;
     uint64_t v = k->in_value[cur->in++];
-    if (v != IPS_IN_ABSENT && v > *a) {
-        *a = ips_min_u64(v, IPS_TIME_LIMIT);
-        *crossed = 1;
+    if (v != IPS_IN_ABSENT && v > a) {
+        a = ips_min_u64(v, IPS_TIME_LIMIT);
+        k->crossed[i] = 1;
     }
+    uint64_t waiters = k->est[i];
+    k->est[i] = a ? a : ZERO;
+    cur->e = a;
+    k->passed += g->w[i];
+    k->bits |= g->w[i] | a;
+    if (waiters != UNKNOWN)
+        wake(k, waiters);
+    cur->pos = i + 1;
+    uint32_t in = cur->in < g->in_count ? g->in[cur->in].node : IPS_NO_NODE;
+    cur->stop = in < cur->end ? in : cur->end;
     return true;
 }
 
-static void run_chain(struct kernel *k, uint32_t c)
+/* Values of 0 as they are read. They are never behind greater ones. */
+static void kernel_end(struct kernel *k)
 {
-    const struct ips_graph *g = k->g;
-    const uint64_t *restrict w = g->w;
-    const uint32_t *restrict xpred = g->xpred;
-    uint64_t *est = k->est;
-    uint8_t *restrict crossed = k->crossed;
-    struct cursor *cur = &k->cur[c];
-    uint32_t i = cur->pos;
-    uint64_t e = i == g->chains[c].first ? 0 : est[i - 1];
+    for (uint32_t c = 0; c < k->g->chain_count; c++)
+        for (uint32_t i = k->g->chains[c].first;
+             i < k->cur[c].pos && k->est[i] == ZERO; i++)
+            k->est[i] = 0;
+}
 
-    while (i < cur->end) {
-        uint32_t in = cur->in < g->in_count ? g->in[cur->in].node : IPS_NO_NODE;
-        uint32_t stop = in < cur->end ? in : cur->end;
-        for (; i < cur->end; i++) {
-            uint64_t a = e + w[i];
-            uint8_t won = 0;
-            uint32_t x = xpred[i];
-            if (x != IPS_NO_NODE) {
-                uint8_t mode = k->arcs.mode[g->xkind[i]];
-                if (mode != IPS_ARC_ABSENT) {
-                    uint64_t from = est[x];
-                    if (from & WAITER_BIT) { /* UNKNOWN has it too */
-                        wait_on(k, c, x);
-                        cur->pos = i;
-                        return;
-                    }
-                    uint64_t b = from + ips_arc_ns(&k->arcs, mode, g->xlen, i);
-                    if (b > a) { /* a tie is the chain's */
-                        a = b;
-                        won = 1;
-                    }
-                }
-            } else if (i == stop && !remote_value(k, cur, &a, &won)) {
-                cur->pos = i;
-                return;
-            }
-            if ((w[i] | a) >= IPS_TIME_LIMIT) {
-                k->overflow = true;
-                cur->pos = i;
-                return;
-            }
-            uint64_t waiters = est[i];
-            est[i] = e = a;
-            crossed[i] = won;
-            if (waiters != UNKNOWN)
-                wake(k, waiters);
-            if (i == stop) {
-                i++;
-                break;
-            }
-        }
+static void kernel_run(struct kernel *k)
+{
+    uint32_t next = 0;
+    /* Beyond the limit sums may have wrapped: of no use. */
+    while (k->bits < IPS_TIME_LIMIT &&
+           (k->ready_count || next < k->g->chain_count)) {
+        uint32_t c = k->ready_count ? k->ready[--k->ready_count] : next++;
+        struct cursor *cur = &k->cur[c];
+        do
+            run_local(k, c, cur);
+        while (cur->pos == cur->stop && cur->pos < cur->end &&
+               run_remote(k, cur));
     }
-    cur->pos = i;
+    kernel_end(k);
 }
 
 static int kernel_init(struct kernel *k, const struct ips_graph *g,
@@ -195,25 +247,20 @@ static int kernel_init(struct kernel *k, const struct ips_graph *g,
         ips_est_release(e);
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u chains", g->chain_count);
     }
-    memset(k->est, 0xff, (size_t)g->node_count * sizeof(*k->est));
     uint32_t in = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t first = g->chains[c].first;
         while (in < g->in_count && g->in[in].node < first)
             in++;
-        k->cur[c] =
-            (struct cursor){first, first + g->chains[c].count, in, NO_CHAIN};
+        uint32_t end = first + g->chains[c].count;
+        uint32_t stop = in < g->in_count ? g->in[in].node : end;
+        k->cur[c] = (struct cursor){.pos = first,
+                                    .stop = ips_min_u32(stop, end),
+                                    .end = end,
+                                    .in = in,
+                                    .next = NO_CHAIN};
     }
     return 0;
-}
-
-static void kernel_run(struct kernel *k)
-{
-    for (uint32_t c = 0; c < k->g->chain_count && !k->overflow; c++) {
-        run_chain(k, c);
-        while (k->ready_count && !k->overflow)
-            run_chain(k, k->ready[--k->ready_count]);
-    }
 }
 
 static void kernel_release(struct kernel *k)
@@ -260,7 +307,7 @@ int ips_longest_path(const struct ips_graph *g, const struct ips_lane *lane,
     if (rc < 0)
         return rc;
     kernel_run(&k);
-    if (k.overflow)
+    if (k.bits >= IPS_TIME_LIMIT)
         rc = overflow_error(err);
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         if (k.cur[c].pos != k.cur[c].end)
@@ -268,9 +315,12 @@ int ips_longest_path(const struct ips_graph *g, const struct ips_lane *lane,
         else
             ips_est_offer(out, g, lane, c);
     }
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        k.passed -= g->w[g->chains[c].first];
+    uint64_t total = k.passed > UINT64_MAX ? UINT64_MAX : (uint64_t)k.passed;
     kernel_release(&k);
     if (rc == 0)
-        out->total = ips_graph_total(g);
+        out->total = total;
     else
         ips_est_release(out);
     return rc;
@@ -287,7 +337,7 @@ int ips_kernel_partial(const struct ips_graph *g, const struct ips_lane *lane,
     kernel_run(&k);
     for (uint32_t c = 0; c < g->chain_count; c++)
         reached[c] = k.cur[c].pos;
-    if (k.overflow) {
+    if (k.bits >= IPS_TIME_LIMIT) {
         rc = overflow_error(err);
         ips_est_release(e);
     }

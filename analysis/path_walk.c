@@ -39,20 +39,6 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
     return append(p, seg, err);
 }
 
-/* The chain that holds node i; O(log chains). */
-static uint32_t chain_of(const struct ips_graph *g, uint32_t i)
-{
-    uint32_t low = 0, high = g->chain_count;
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
-        if (g->chains[mid].first <= i)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 static enum ips_segment_kind cross_kind(uint8_t xkind)
 {
     return xkind == IPS_X_EXTERNAL || xkind == IPS_X_IDLE ? IPS_SEG_EXTERNAL
@@ -82,7 +68,7 @@ static int walk_back(const struct ips_graph *g, const struct ips_est *e,
     int rc = 0;
     w->remote = false;
     while (rc == 0 && i != until) {
-        uint32_t chain = chain_of(g, i), first = g->chains[chain].first;
+        uint32_t chain = ips_chain_of(g, i), first = g->chains[chain].first;
         uint32_t low = i;
         while (low != until && low > first && !e->crossed[low])
             low--;

@@ -35,6 +35,11 @@ static inline uint64_t ips_min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static inline uint32_t ips_min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Products of two 64-bit values; not ISO C, but in every compiler we use. */
 __extension__ typedef __int128 ips_i128;
 __extension__ typedef unsigned __int128 ips_u128;

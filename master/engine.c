@@ -13,6 +13,26 @@ enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at)
     return LANES;
 }
 
+void engine_traffic(struct query *q, bool mark)
+{
+    struct path_data *d = path_of(q);
+    struct ips_traffic_count all = {0, 0};
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct slave *s = q->gather.active[i]->slave;
+        if (!s || !s->peer)
+            continue;
+        struct ips_traffic_count one = ips_peer_traffic(s->peer);
+        all.frames += one.frames;
+        all.bytes += one.bytes;
+    }
+    if (mark) {
+        d->mark = all;
+        return;
+    }
+    d->cost.messages = ips_sub_sat(all.frames, d->mark.frames);
+    d->cost.bytes = ips_sub_sat(all.bytes, d->mark.bytes);
+}
+
 /* ---- subgraphs arriving ------------------------------------------------ */
 
 static void free_part_graph(struct engine_part *e)
@@ -267,6 +287,7 @@ void engine_release(struct query *q)
     free(d->pieces);
     free(d->work);
     free(d->tail);
+    free(d->cm);
     free(d);
     q->data = NULL;
 }

@@ -119,11 +119,14 @@ static void solved(struct query *q)
 static void fetched(struct query *q)
 {
     struct ips_err err = {0};
+    engine_traffic(q, false);
+    path_of(q)->cost.rounds = 1;
     if (query_work(q, solve_all, solved, &err) < 0)
         query_fail(q, &err);
 }
 
 void engine_central(struct query *q)
 {
+    engine_traffic(q, true);
     engine_fetch(q, false, fetched);
 }

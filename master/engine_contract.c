@@ -23,6 +23,8 @@ static void begin_lane(struct query *q, enum lane_id id);
 static void lane_made(struct query *q)
 {
     struct path_data *d = path_of(q);
+    if (d->now == LANE_MAIN)
+        engine_traffic(q, false);
     if (d->err.code) {
         engine_failed(q);
         return;
@@ -144,6 +146,7 @@ static void ask_expand(struct query *q)
     ask.to = &to;
     request.ask_case = IPS__REQUEST__ASK_EXPAND;
     request.expand = &ask;
+    d->cost.rounds += d->now == LANE_MAIN;
     query_round(q, take_expansion, expanded);
     query_ask(q, p, &request, true);
     query_await(q);
@@ -241,8 +244,11 @@ static void solved(struct query *q)
         return;
     }
     query_round(q, take_finish, finished);
-    for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
+    for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
+        if (d->now == LANE_MAIN)
+            d->cost.values += engine_part_of(q->gather.active[i])->g.in_count;
         rc = ask_finish(q, q->gather.active[i], &err);
+    }
     if (rc < 0)
         query_fail(q, &err);
     else
@@ -364,5 +370,7 @@ static void begin_lane(struct query *q, enum lane_id id)
 
 void engine_contract(struct query *q)
 {
+    engine_traffic(q, true);
+    path_of(q)->cost.rounds = 2;
     begin_lane(q, LANE_MAIN);
 }

@@ -44,19 +44,6 @@ static void run_chain(struct run *r, uint32_t c)
     r->unfinished--;
 }
 
-static uint32_t chain_of(const struct ips_graph *g, uint32_t node)
-{
-    uint32_t low = 0, high = g->chain_count;
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
-        if (g->chains[mid].first <= node)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 static bool finished(const struct run *r, uint32_t c)
 {
     return r->at[c] == r->g->chains[c].first + r->g->chains[c].count;
@@ -86,7 +73,7 @@ static void break_circle(struct run *r, uint32_t c, uint32_t round)
     const struct ips_graph *g = r->g;
     while (r->seen[c] != round) {
         r->seen[c] = round;
-        c = chain_of(g, g->xpred[r->at[c]]);
+        c = ips_chain_of(g, g->xpred[r->at[c]]);
     }
     uint32_t worst = c, first = c;
     uint64_t back = 0;
@@ -97,7 +84,7 @@ static void break_circle(struct run *r, uint32_t c, uint32_t round)
             back = by;
             worst = c;
         }
-        c = chain_of(g, x);
+        c = ips_chain_of(g, x);
     } while (c != first);
     let_go(r, worst);
 }
@@ -124,9 +111,29 @@ static void run_all(struct run *r)
     }
 }
 
+/* Do all arcs run forwards in time, those between chains by at least a tick?
+ * Then there is no cycle to look for. */
+static bool forwards(const struct ips_graph *g)
+{
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
+        uint64_t t = 0;
+        for (uint32_t i = first; i < end; i++) {
+            uint32_t x = g->xpred[i];
+            if (g->t_ns[i] < t ||
+                (x != IPS_NO_NODE && g->t_ns[x] >= g->t_ns[i]))
+                return false;
+            t = g->t_ns[i];
+        }
+    }
+    return true;
+}
+
 int b_break_cycles(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
+    if (forwards(g))
+        return 0;
     struct run r = {.b = b, .g = g, .unfinished = g->chain_count};
     r.waiter = malloc(((size_t)g->node_count + 1) * sizeof(*r.waiter));
     r.next = b_calloc(g->chain_count, sizeof(*r.next), b->err);

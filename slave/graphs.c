@@ -68,6 +68,7 @@ static void empty(struct slave_graph *g)
     ips_view_release(&g->view);
     slave_costs_free(g->costs);
     g->costs = NULL;
+    free(g->joined);
     free(g->peers);
     g->peers = NULL;
     g->peer_count = 0;

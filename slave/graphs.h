@@ -60,6 +60,9 @@ struct slave_graph {
     struct ips_peer_row *peers;  /* as last set */
     uint32_t peer_count;
     bool peers_set;
+    /* As last asked: the machine (number in that question) and end that each
+     * of our ends is joined to; [b.end_count] or NULL. */
+    struct ips_peer_end *joined;
     struct ips_est est;   /* of the last FinishAsk */
     struct ips_view view; /* as its lane sees the graph */
     struct ips_lane lane;

@@ -31,6 +31,9 @@ struct slave_graph_ask {
         Ips__ExpandAnswer expand;
         Ips__SplitAnswer split;
         Ips__ProceduresAnswer procedures;
+        Ips__CmAnswer cm;
+        Ips__ProfileAnswer profile;
+        Ips__PortionsAnswer portions;
     } answer;
     struct ips_view view; /* subgraph, while it is sent */
     struct ips_reduced reduced;
@@ -43,11 +46,14 @@ struct slave_graph_ask {
     uint64_t path_at;
     uint32_t *columns; /* expand: kind, xkind, chain, from, to, part */
     uint64_t *ns;
-    struct proc_answer *procs;       /* procedures: serve_procs.c */
+    struct proc_answer *procs;       /* procedures, profile: serve_procs.h */
+    struct profile *profile;         /* serve_profile.c */
+    struct portions *portions;       /* serve_portions.c */
     struct slave_unseen_row *unseen; /* sync: of the snapshot */
     uint32_t unseen_rows;
     char **lines; /* sync: what is unseen, in words */
     uint32_t line_count;
+    struct slave_cm *cm; /* cm: serve_cm_step.c */
 };
 
 static inline const Ips__Request *
@@ -77,7 +83,15 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_expand(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_split(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_profile(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
+void slave_portions_release(struct slave_graph_ask *j);
+void slave_profile_release(struct slave_graph_ask *j);
 void slave_procs_release(struct slave_graph_ask *j);
+void slave_step_cm(struct slave_job *job, struct slave_graphs *gs);
+void slave_cm_release(struct slave_graph_ask *j);
+/* Makes j->cm and its mailbox. False: out of memory. */
+bool slave_cm_prepare(struct slave_graph_ask *j);
 void slave_graph_wire_release(struct slave_graph_ask *j);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "slave/serve_graph.h"
 
-static struct ips_lane lane_of(const Ips__Lane *l)
+struct ips_lane slave_lane_of(const Ips__Lane *l)
 {
     struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
     if (!l)
@@ -138,7 +138,7 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
     const Ips__SubgraphAsk *ask = slave_graph_request(j)->subgraph;
     int rc = slave_graph_same(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
-        struct ips_lane lane = lane_of(ask->lane);
+        struct ips_lane lane = slave_lane_of(ask->lane);
         rc = ips_graph_view(&j->graph->b.g, &lane, &j->view, &job->err);
         if (rc == 0 && ask->detail && lane.weighting != IPS_WEIGH_WALL) {
             j->view.g.at = j->graph->b.g.at;
@@ -161,7 +161,7 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
     const Ips__ReduceAsk *ask = slave_graph_request(j)->reduce;
     int rc = slave_graph_same(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
-        struct ips_lane lane = lane_of(ask->lane);
+        struct ips_lane lane = slave_lane_of(ask->lane);
         rc = ips_graph_view(&j->graph->b.g, &lane, &j->view, &job->err);
         if (rc == 0)
             rc = ips_contract(&j->view.g, &lane, &j->reduced, &job->err);
@@ -202,7 +202,7 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
             ips_est_release(&g->est);
         g->has_est = false;
         ips_view_release(&g->view);
-        g->lane = lane_of(ask->lane);
+        g->lane = slave_lane_of(ask->lane);
         rc = ips_graph_view(&g->b.g, &g->lane, &g->view, &job->err);
         if (rc == 0)
             rc = ips_longest_path(&g->view.g, &g->lane,
