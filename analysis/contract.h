@@ -62,7 +62,7 @@ int ips_graph_merge(const struct ips_part *parts, uint32_t part_count,
 
 /* The out of `g` that wrote position `pos` on end `end` (the rules are
  * ips_graph_merge's), or NULL. O(log). */
-const struct ips_remote_out *ips_remote_find(const struct ips_graph *g,
-                                             uint32_t end, uint64_t pos);
+const struct ips_remote_out *ips_graph_find_out(const struct ips_graph *g,
+                                                uint32_t end, uint64_t pos);
 
 #endif

@@ -51,7 +51,6 @@ int ips_kernel_partial(const struct ips_graph *g, const struct ips_lane *lane,
                        struct ips_est *e, uint32_t *reached,
                        struct ips_err *err) IPS_MUST_USE;
 
-
 /* T: the chain arcs, which a chain's first node has none of. */
 uint64_t ips_graph_total(const struct ips_graph *g);
 

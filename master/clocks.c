@@ -76,7 +76,7 @@ static bool collect(struct alignment *a, uint32_t r)
         const struct ips_graph *from =
             &engine_part_of(a->q->gather.active[s])->g;
         const struct ips_remote_out *o =
-            ips_remote_find(from, part->peer[in->end].end, in->pos);
+            ips_graph_find_out(from, part->peer[in->end].end, in->pos);
         if (o && s != r &&
             !add_message(a, s, from->t_ns[o->node], r, g->t_ns[in->node]))
             return false;
