@@ -1,0 +1,149 @@
+"""`tests/bench/run scale`: a synthetic run of N events (bench_synth) on four
+slaves and a master of this machine: what taking it in costs, and how long the path
+takes - cold (records to graph and path), again (the graph is in memory), and
+by slaves that were started anew (the graph is in a file) -, and what memory each
+slave has had. The answer must be the one that the walk itself found."""
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+from measure import cpu_of
+
+SLAVES = 4
+
+
+class Scale:
+    """The daemons, and a directory of their own."""
+
+    def __init__(self, build, where):
+        self.build = build
+        self.top = tempfile.mkdtemp(prefix="ips-scale-", dir=where)
+        self.pools = tempfile.mkdtemp(prefix="ips-scale-", dir="/dev/shm")
+        self.address = "unix:" + os.path.join(self.top, "master.sock")
+        self.env = dict(os.environ, IPS_LOG="error", IPS_MASTER=self.address,
+                        IPS_STATE=self.top)
+        self.slaves, self.master = [], None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.stop(self.slaves + [self.master] if self.master else self.slaves)
+        shutil.rmtree(self.top, ignore_errors=True)
+        shutil.rmtree(self.pools, ignore_errors=True)
+
+    @staticmethod
+    def stop(daemons):
+        for daemon in daemons:
+            daemon.send_signal(signal.SIGTERM)
+        for daemon in daemons:
+            daemon.wait()
+
+    def start(self, name, *options):
+        return subprocess.Popen(
+            [os.path.join(self.build, "bin", name), *options], env=self.env,
+            stdin=subprocess.DEVNULL)
+
+    def start_master(self):
+        self.master = self.start("ips-master", "--listen", self.address,
+                                 "--state", os.path.join(self.top, "master"))
+        while not os.path.exists(self.address.partition(":")[2]):
+            time.sleep(0.01)
+
+    def start_slaves(self):
+        self.slaves = [
+            self.start("ips-slave", "--pool", os.path.join(self.pools, str(k)),
+                       "--state", os.path.join(self.top, f"s{k}"), "--machine",
+                       f"m{k}", "--master", self.address, "--archive-max", "0")
+            for k in range(SLAVES)]
+
+    def closed(self):
+        """How many slaves have taken in all of the run."""
+        count = 0
+        for k in range(SLAVES):
+            base = os.path.join(self.top, f"s{k}", f"slave-m{k}", "slave.db")
+            try:
+                with sqlite3.connect(f"file:{base}?mode=ro", uri=True) as db:
+                    count += db.execute("SELECT COUNT(*) FROM run WHERE "
+                                        "closed_real_ns > 0"
+                                        ).fetchone()[0]
+            except sqlite3.OperationalError:
+                pass
+        return count
+
+    def ipsq(self, *words):
+        done = subprocess.run(
+            [os.path.join(self.build, "bin", "ipsq"), *words], env=self.env,
+            stdout=subprocess.PIPE, text=True)
+        if done.returncode not in (0, 3):
+            raise RuntimeError(f"ipsq {words}: status {done.returncode}")
+        return done.stdout
+
+    def path(self, what, t_max, events):
+        """Times one question, and holds the answer against the walk's."""
+        before = [cpu_of(s.pid) for s in self.slaves]
+        begin = time.monotonic()
+        answer = json.loads(self.ipsq("path", "synth", "--mtime", "0", "--top",
+                                      "5", "--format", "json"))
+        took = time.monotonic() - begin
+        cpu = [cpu_of(s.pid) - b for s, b in zip(self.slaves, before)]
+        if answer["t_max_ns"] != t_max:
+            raise RuntimeError(f"path: {answer['t_max_ns']}, not {t_max}")
+        print(f"path, {what}: {took:.2f} s; CPU of the slaves "
+              f"{min(cpu):.2f} to {max(cpu):.2f} s, {events / took / 1e6:.1f} "
+              f"10^6 events/s; {self.memory()}", flush=True)
+
+    def memory(self):
+        """The most that a slave has had, and has now without what is in files."""
+        most, now = [], []
+        for slave in self.slaves:
+            with open(f"/proc/{slave.pid}/status", encoding="ascii") as f:
+                status = dict(line.split(":", 1) for line in f)
+            most.append(int(status["VmHWM"].split()[0]) / 1024)
+            now.append(int(status["RssAnon"].split()[0]) / 1024)
+        return f"a slave had at most {max(most):.0f} MB, has {max(now):.0f} MB"
+
+
+def size_of(directory):
+    return sum(os.path.getsize(os.path.join(top, name))
+               for top, _, files in os.walk(directory) for name in files)
+
+
+def bench(build, runs, events, pattern="stencil", where=None):
+    """`runs` questions of each kind but the first."""
+    events = events or 10 ** 7
+    with Scale(build, where) as s:
+        begin = time.monotonic()
+        told = subprocess.run(
+            [os.path.join(build, "tests", "bench_synth"), pattern, "--nodes",
+             str(events), "--slaves", str(SLAVES), "--threads", "64", "--pool",
+             s.pools], check=True, stdout=subprocess.PIPE, text=True).stdout
+        told = dict(word.split("=") for word in told.split())
+        t_max, count = int(told["t_max"]), int(told["operations"])
+        print(f"{count} sends and receives of \"{pattern}\", written in "
+              f"{time.monotonic() - begin:.1f} s", flush=True)
+        s.start_master()
+        s.start_slaves()
+        begin = time.monotonic()
+        while s.closed() < SLAVES:
+            if any(slave.poll() is not None for slave in s.slaves):
+                sys.exit("a slave ended")
+            time.sleep(0.1)
+        took = time.monotonic() - begin
+        cpu = sum(cpu_of(slave.pid) for slave in s.slaves)
+        print(f"taken in: {took:.1f} s, CPU {cpu:.1f} s, {count / cpu / 1e6:.1f}"
+              f" 10^6 events/s and core; archives "
+              f"{size_of(s.top) / 1e6:.0f} MB; {s.memory()}", flush=True)
+        s.path("cold", t_max, count)
+        for _ in range(runs):
+            s.path("again", t_max, count)
+        s.stop(s.slaves)
+        s.start_slaves()
+        time.sleep(1)
+        s.path("slaves started anew, from the graphs' files", t_max, count)
