@@ -3,13 +3,12 @@ slaves and a master of this machine: what taking it in costs, and how long the p
 takes - cold (records to graph and path), again (the graph is in memory), and
 by slaves that were started anew (the graph is in a file) -, and what memory each
 slave has had. The answer must be the one that the walk itself found."""
+import fcntl
 import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -27,7 +26,10 @@ class Scale:
         self.pools = tempfile.mkdtemp(prefix="ips-scale-", dir="/dev/shm")
         self.address = "unix:" + os.path.join(self.top, "master.sock")
         self.env = dict(os.environ, IPS_LOG="error", IPS_MASTER=self.address,
-                        IPS_STATE=self.top)
+                        IPS_STATE=self.top, IPS_POOL_ROOT=self.pools)
+        # As a slave of that pool would: else ipsq starts one.
+        self.lock = open(os.path.join(self.pools, "slave.lock"), "w")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.slaves, self.master = [], None
 
     def __enter__(self):
@@ -53,8 +55,8 @@ class Scale:
     def start_master(self):
         self.master = self.start("ips-master", "--listen", self.address,
                                  "--state", os.path.join(self.top, "master"))
-        while not os.path.exists(self.address.partition(":")[2]):
-            time.sleep(0.01)
+        self.wait("the master's socket", lambda: os.path.exists(
+            self.address.partition(":")[2]), 30)
 
     def start_slaves(self):
         self.slaves = [
@@ -63,19 +65,31 @@ class Scale:
                        f"m{k}", "--master", self.address, "--archive-max", "0")
             for k in range(SLAVES)]
 
+    def wait(self, what, there, seconds):
+        end = time.monotonic() + seconds
+        while not there():
+            if time.monotonic() > end or any(
+                    d.poll() is not None for d in self.slaves + [self.master]):
+                raise RuntimeError(f"{what}: not in {seconds:.0f} s")
+            time.sleep(0.05)
+
+    def rows(self, command, what):
+        return json.loads(self.ipsq(command, "--format", "json"))[what]
+
     def closed(self):
-        """How many slaves have taken in all of the run."""
-        count = 0
-        for k in range(SLAVES):
-            base = os.path.join(self.top, f"s{k}", f"slave-m{k}", "slave.db")
-            try:
-                with sqlite3.connect(f"file:{base}?mode=ro", uri=True) as db:
-                    count += db.execute("SELECT COUNT(*) FROM run WHERE "
-                                        "closed_real_ns > 0"
-                                        ).fetchone()[0]
-            except sqlite3.OperationalError:
-                pass
-        return count
+        """Have all slaves taken in all of the run, and does the master know?"""
+        return any(not run["open"] and len(run["machines"]) == SLAVES
+                   for run in self.rows("runs", "runs"))
+
+    def connected(self):
+        return sum(slave["connected"] for slave in self.rows("status", "slaves"))
+
+    def restart_slaves(self):
+        self.stop(self.slaves)
+        self.slaves = []
+        self.wait("the slaves' end", lambda: self.connected() == 0, 30)
+        self.start_slaves()
+        self.wait("the slaves", lambda: self.connected() == SLAVES, 30)
 
     def ipsq(self, *words):
         done = subprocess.run(
@@ -115,15 +129,16 @@ def size_of(directory):
                for top, _, files in os.walk(directory) for name in files)
 
 
-def bench(build, runs, events, pattern="stencil", where=None):
-    """`runs` questions of each kind but the first."""
+def bench(build, runs, events, pattern, where=None):
+    """Asks for the path again `runs` times. Blocks of threads are on a slave, but
+    for ping-pong, where then no message would cross."""
     events = events or 10 ** 7
     with Scale(build, where) as s:
         begin = time.monotonic()
         told = subprocess.run(
             [os.path.join(build, "tests", "bench_synth"), pattern, "--nodes",
              str(events), "--slaves", str(SLAVES), "--threads", "64", "--pool",
-             s.pools], check=True, stdout=subprocess.PIPE, text=True).stdout
+             s.pools, *(("--cyclic",) if pattern == "pingpong" else ())], check=True, stdout=subprocess.PIPE, text=True).stdout
         told = dict(word.split("=") for word in told.split())
         t_max, count = int(told["t_max"]), int(told["operations"])
         print(f"{count} sends and receives of \"{pattern}\", written in "
@@ -131,10 +146,7 @@ def bench(build, runs, events, pattern="stencil", where=None):
         s.start_master()
         s.start_slaves()
         begin = time.monotonic()
-        while s.closed() < SLAVES:
-            if any(slave.poll() is not None for slave in s.slaves):
-                sys.exit("a slave ended")
-            time.sleep(0.1)
+        s.wait("taking in", s.closed, 60 + events / 1e5)
         took = time.monotonic() - begin
         cpu = sum(cpu_of(slave.pid) for slave in s.slaves)
         print(f"taken in: {took:.1f} s, CPU {cpu:.1f} s, {count / cpu / 1e6:.1f}"
@@ -143,7 +155,5 @@ def bench(build, runs, events, pattern="stencil", where=None):
         s.path("cold", t_max, count)
         for _ in range(runs):
             s.path("again", t_max, count)
-        s.stop(s.slaves)
-        s.start_slaves()
-        time.sleep(1)
+        s.restart_slaves()
         s.path("slaves started anew, from the graphs' files", t_max, count)
