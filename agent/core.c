@@ -501,6 +501,7 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
 static void write_end(enum ips_end_kind kind, int status)
 {
     uint64_t cpu = ips_cpu_read();
+    ips_delay_end(cpu);
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;

@@ -10,11 +10,13 @@ __thread struct ips_cpu ips_cpu IPS_IE;
 
 /* A line is used so long at most: time the hypervisor took, or an interrupt,
  * which the kernel may not count as ours, then adds up no further. */
-#define LINE_NS 100000u
-/* IPS_CPU_FAST: the clock is read again at the first block after either. */
+#define LINE_NS 500000u
+/* IPS_CPU_FAST: the clock is read again at the first block after either; the
+ * second is CPU of the thread, as what it did not run for cannot be wrong. A
+ * reading takes up to 1 us with all that it does to caches. */
 #define GUESSES 16u
-#define GUESS_NS 100000u
-/* After a longer block a reading is a small part of it. */
+#define GUESS_NS 500000u
+/* A call that moves data may have taken so much CPU before it slept. */
 #define GUESS_BLOCK_NS 25000u
 /* Between the return and the new mark; longer, and there may have been a
  * switch in between. */
@@ -119,11 +121,20 @@ static uint64_t true_cpu(const struct ips_cpu_slot *s, uint64_t t)
                       : ips_sub_sat(s->cpu0, ips_cpu_ns(s->t0 - t));
 }
 
-static void window_begins(uint64_t t)
+/* Whenever the clock has been read: most of the times a comparison. */
+static void look_at_delay(uint64_t t, uint64_t cpu)
+{
+    if (ips_core.control->delays &&
+        ips_cpu_ns(t - ips_cpu.delay_t) >= IPS_DELAY_EVERY_NS)
+        ips_delay_due(t, cpu);
+}
+
+static void window_begins(uint64_t t, uint64_t cpu)
 {
     ips_cpu.guesses = 0;
     ips_cpu.guessed_ns = 0;
     ips_cpu.read_t = t;
+    ips_cpu.read_cpu = cpu;
 }
 
 /* `blocks` calls that blocked took `ns` together. Returns one's. Learnt slowly
@@ -182,6 +193,7 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     if (!ips_core.cpu_marks) {
         uint64_t t = ips_core_now();
         uint64_t cpu = ips_max_u64(clock_ns(), ips_cpu.last);
+        look_at_delay(t, cpu);
         return moment(t, cpu, ips_core_now());
     }
     struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
@@ -198,8 +210,9 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     if (s && r.slot && ips_cpu.guesses)
         learn(ips_cpu.guesses,
               (int64_t)(ips_cpu.guessed_ns + r.cpu - true_cpu(s, r.t)));
-    window_begins(r.t);
+    window_begins(r.t, r.cpu);
     draw_line(&r, last);
+    look_at_delay(r.t, r.cpu);
     uint64_t t = ips_core_now();
     /* Gone again: a handler has read the clock, or there was a switch. */
     if (!r.slot || *ips_cpu_mark() != (uint64_t)(uintptr_t)r.slot)
@@ -239,15 +252,15 @@ static struct ips_moment return_held(const struct ips_moment *call, uint64_t t,
 
 /* Switched out within the call. What it cost is taken from what such calls
  * cost before; false where the clock is due. */
-static bool return_guess(const struct ips_moment *call, uint64_t t,
+static bool return_guess(const struct ips_moment *call, uint64_t t, bool waits,
                          struct ips_moment *out)
 {
     struct ips_cpu *c = &ips_cpu;
     uint64_t elapsed = ips_cpu_ns(t - call->t);
     if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->block_ns ||
         (call->mark & IPS_MARK_NOT) || /* too much already */
-        elapsed >= GUESS_BLOCK_NS || c->guesses + 1 >= GUESSES ||
-        ips_cpu_ns(t - c->read_t) >= GUESS_NS)
+        (elapsed >= GUESS_BLOCK_NS && !waits) || c->guesses + 1 >= GUESSES ||
+        ips_sub_sat(call->cpu, c->read_cpu) >= GUESS_NS)
         return false;
     struct ips_cpu_slot *s = leave_mark();
     if (!s || ips_cpu_ns(ips_core_now() - t) >= MARK_NS)
@@ -279,13 +292,14 @@ static struct ips_moment return_read(const struct ips_moment *call, uint64_t t)
         cost = settles ? each : cost;
     }
     uint64_t cpu = call->cpu + ips_min_u64(cost, elapsed);
-    window_begins(t);
+    window_begins(t, r.cpu);
     draw_line(&r, cpu);
+    look_at_delay(t, cpu);
     return moment(t, cpu, r.slot ? (uint64_t)(uintptr_t)r.slot : IPS_MARK_NOT);
 }
 
 __attribute__((cold)) struct ips_moment
-ips_return_slow(const struct ips_moment *call, uint64_t t)
+ips_return_slow(const struct ips_moment *call, uint64_t t, bool waits)
 {
     if (not_ours() || t < call->t)
         return (struct ips_moment){t, call->cpu, IPS_MARK_NOT};
@@ -302,7 +316,7 @@ ips_return_slow(const struct ips_moment *call, uint64_t t)
         uint64_t most = call->cpu + ips_cpu_ns(t - call->t);
         uint64_t cpu = ips_max_u64(true_cpu(s, t), call->cpu);
         ret = moment(t, ips_min_u64(cpu, most), IPS_MARK_NOT);
-    } else if (!return_guess(call, t, &ret)) {
+    } else if (!return_guess(call, t, waits, &ret)) {
         ret = return_read(call, t);
     }
     return ret;
@@ -316,7 +330,7 @@ uint64_t ips_cpu_read(void)
         return quiet_moment(ips_core_now()).cpu;
     uint64_t last = ips_cpu.last;
     struct reading r = read_clock();
-    window_begins(r.t);
+    window_begins(r.t, r.cpu);
     draw_line(&r, last);
     ips_cpu.last = ips_max_u64(r.cpu, last);
     return ips_cpu.last;

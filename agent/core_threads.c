@@ -22,7 +22,7 @@ static struct thread_block first_block = {NULL, first_tids, THREADS_FIRST};
 /* Those that ended last. A thread is in /proc for a while after its END, and
  * even after it was joined: it is not silent. */
 #define ENDED 256u
-static _Atomic uint32_t ended[ENDED];
+static _Atomic uint32_t ended[ENDED] IPS_TABLE;
 static _Atomic uint32_t next_ended;
 
 static bool known(uint32_t tid)
@@ -93,6 +93,8 @@ void ips_threads_forget(void)
         for (unsigned i = 0; i < b->count; i++)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
                 atomic_store(&b->tid[i], 0);
+    if (!atomic_load_explicit(&next_ended, memory_order_relaxed))
+        return;                          /* nothing there, and no page either */
     for (unsigned i = 0; i < ENDED; i++) /* the page stays the parent's */
         if (atomic_load_explicit(&ended[i], memory_order_relaxed))
             atomic_store(&ended[i], 0);

@@ -64,7 +64,11 @@ struct ips_cpu {
     /* Since the clock was read: blocks whose cost was guessed. */
     uint32_t guesses;
     uint64_t guessed_ns;
-    uint64_t read_t;
+    uint64_t read_t, read_cpu;
+    /* The run delay was read last at this stamp, with so much CPU; 0 never. */
+    uint64_t delay_t, delay_cpu;
+    uint64_t delay_ns;   /* and was so much */
+    uint32_t delay_wait; /* ns until it is worth while again */
     /* What a call that blocks costs in this thread, as learnt; 0 not yet. */
     uint64_t block_ns;
 };
@@ -104,7 +108,9 @@ static inline uint64_t ips_cpu_ns(uint64_t stamps)
 #endif
 
 struct ips_moment ips_moment_slow(void);
-struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t);
+/* `waits`: the call itself does nothing but wait. */
+struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t,
+                                  bool waits);
 
 /* Now. */
 static inline struct ips_moment ips_moment_now(void)
@@ -128,21 +134,37 @@ static inline struct ips_moment ips_moment_now(void)
 
 /* The return of a call that began at `call`. Where the mark still stands there
  * was no switch: all of it was CPU time. */
-static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
+static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
+                                                  bool waits)
 {
     if (__builtin_expect(!ips_core.cpu_marks, 0))
-        return ips_return_slow(call, ips_core_now());
+        return ips_return_slow(call, ips_core_now(), waits);
     uint64_t t = IPS_STAMP();
     if (__builtin_expect(*ips_cpu_mark() != call->mark, 0))
-        return ips_return_slow(call, t);
+        return ips_return_slow(call, t, waits);
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     ips_cpu.last = cpu;
     return (struct ips_moment){t, cpu, call->mark};
+}
+static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
+{
+    return ips_moment_return(call, false);
+}
+/* The same of a call that moves nothing (a poll, a sleep): however long it
+ * was, its CPU is that of going to sleep and waking up. */
+static inline struct ips_moment ips_moment_waited(const struct ips_moment *call)
+{
+    return ips_moment_return(call, true);
 }
 
 /* The clock itself, for moments that must be settled: END. Never less than
  * what was handed out. */
 uint64_t ips_cpu_read(void);
+
+/* core_delay.c: RUNDELAY, where it is time for one: the clock was just read,
+ * and the thread was off its core. At END: the last. */
+void ips_delay_due(uint64_t t, uint64_t cpu);
+void ips_delay_end(uint64_t cpu);
 
 /* Once the run is attached: can marks be used here? */
 void ips_cpu_init(void);

@@ -78,6 +78,14 @@ static inline uint64_t ips_fd_get(int fd)
                                 memory_order_acquire);
 }
 
+/* Has the table room for it already? */
+static inline bool ips_fd_near(int fd)
+{
+    return (unsigned)fd < IPS_FD_MAX &&
+           atomic_load_explicit(&ips_fd_chunks[(unsigned)fd / IPS_FD_CHUNK],
+                                memory_order_relaxed);
+}
+
 /* Stores what was learnt of `fd` if its word is still `seen`. Returns the word
  * to work with: the one stored, the one of another thread that came first, or
  * not-a-channel where it could not be stored. */

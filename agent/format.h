@@ -64,6 +64,24 @@ enum ips_lost_cause {
         IPS_LOST_COUNT = 8 /* room in the header */
 };
 
+enum ips_probe {
+    IPS_PROBE_EVENT = 0, /* one stamp */
+    IPS_PROBE_CALL = 1,  /* a recorded call: call and return stamps, CPU, site,
+                            and the wrapper round it */
+    IPS_PROBE_BLOCK = 2, /* what a call that was switched out costs beyond CALL,
+                            the clock not read */
+    IPS_PROBE_SAMPLE = 3,
+    IPS_PROBE_PROC = 4, /* entry and exit of a procedure */
+    IPS_PROBE_COUNT = 5,
+    IPS_PROBE_SYNC = 6,
+    IPS_PROBE_READ = 7,  /* a reading of the thread's CPU clock */
+    IPS_PROBE_FIRST = 8, /* from here on in probe_more_ps */
+    IPS_PROBE_STACK = 8, /* the stack of a wait */
+    IPS_PROBE_IMAGE = 9, /* a new image, from its loading to its end */
+    IPS_PROBE_FORK = 10, /* a fork child, from fork to its end */
+    IPS_PROBE_COSTS = 12 /* room in the control file */
+};
+
 /* POOL/RUN/control. Written by ipsrun before CMD starts; `used_bytes` and
  * `lost` by everybody in the run, `released_bytes` by the slave. Readers treat
  * it as untrusted. */
@@ -105,10 +123,20 @@ struct ips_control {
     uint32_t probe_extra_ns; /* tests: burnt at every record as well */
     /* Cost of each kind of probe as measured here before the start, in
      * thousandths of a ns; enum ips_probe. */
-    uint64_t probe_cost_ps[8];
+    uint64_t probe_cost_ps[IPS_PROBE_FIRST];
     uint32_t arrivals; /* 1: QUEUE before the RECV of a datagram that waited */
-    uint32_t reserved;
+    uint32_t delays;   /* 1: RUNDELAY records are written */
+    uint64_t probe_more_ps[IPS_PROBE_COSTS - IPS_PROBE_FIRST]; /* the others */
 };
+/* What a control of an earlier version ends with, as archives have it. */
+#define IPS_CONTROL_LEAST offsetof(struct ips_control, probe_more_ps)
+
+static inline uint64_t ips_probe_ps(const struct ips_control *c,
+                                    enum ips_probe probe)
+{
+    return probe < IPS_PROBE_FIRST ? c->probe_cost_ps[probe]
+                                   : c->probe_more_ps[probe - IPS_PROBE_FIRST];
+}
 enum ips_procedures {
     IPS_PROCEDURES_OFF = 0,
     IPS_PROCEDURES_SAMPLE = 1,
@@ -124,16 +152,6 @@ enum ips_on_full {
     IPS_ON_FULL_DROP = 0,
     IPS_ON_FULL_BLOCK = 1,
     IPS_ON_FULL_RING = 2, /* flight recorder: the newest records are kept */
-};
-enum ips_probe {
-    IPS_PROBE_EVENT = 0, /* one stamp */
-    IPS_PROBE_CALL = 1,  /* call and return stamps, CPU, site */
-    IPS_PROBE_BLOCK = 2, /* what a call that blocked costs beyond CALL */
-    IPS_PROBE_SAMPLE = 3,
-    IPS_PROBE_PROC = 4, /* entry and exit of a procedure */
-    IPS_PROBE_COUNT = 5,
-    IPS_PROBE_SYNC = 6,
-    IPS_PROBE_PASS = 7, /* a wrapped call of which nothing is recorded */
 };
 
 /* The kernel's number for the initial pid namespace (PROC_PID_INIT_INO). */
@@ -195,6 +213,14 @@ struct ips_rec_head {
 /* SEND, RECV: stands for earlier ones too, that were overwritten; `result` is
  * the bytes of all of them. */
 #define IPS_REC_F_SUM 2u
+/* MARK: its text has a place from here on, in the flags from bit 2: 1 to 8, 0
+ * none. The text is no longer than that, NUL included. */
+#define IPS_REC_F_PLACE 2u /* bits to shift by */
+/* SEND_SHORT, RECV_SHORT: `op` in the flags from bit 2. */
+#define IPS_REC_F_OP 2u
+#define IPS_REC_OP_MAX 31u
+#define IPS_MARK_PLACES 8u
+#define IPS_MARK_PLACE_BYTES 40u
 
 /* Operations of SEND, RECV, RECVCALL, BLOCK (`op`). */
 #define IPS_OPS(X)                                                             \
@@ -274,6 +300,17 @@ enum ips_fork_kind {
     IPS_FORK_THREAD = 6,
     IPS_FORK_TASK = 7,
 };
+/* SEND_SHORT, RECV_SHORT: the thread has been on its core since the return of
+ * the last SEND or RECV before it in the stream, which stands in the same
+ * segment: CPU is that one's `cpu_ret` plus the time since, at the call and at
+ * the return. err and ready are 0. */
+struct ips_rec_io_short { /* a = channel id */
+    struct ips_rec_head h;
+    uint32_t took;   /* t_ret - t */
+    uint32_t result; /* bytes moved */
+    uint64_t site;
+};
+
 struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
     struct ips_rec_head h;
     uint64_t t_ret;
@@ -312,6 +349,9 @@ struct ips_rec_lost { /* a = enum ips_lost_cause */
     uint64_t count;
 };
 
+/* MARK_SHORT: a head only, `a` a place: the text is that of the last MARK of
+ * this place before it in the stream, which stands in the same segment; its CPU
+ * is that of the last MARK that has a place (any), plus the time since. */
 struct ips_rec_text { /* a = length without the NUL */
     struct ips_rec_head h;
     uint64_t cpu;
@@ -322,6 +362,16 @@ struct ips_rec_cpu { /* a = tid */
     struct ips_rec_head h;
     uint64_t cpu;
 };
+
+/* The kernel's figure for this thread since it was made (sched_info's
+ * run_delay), wake-up latencies included. Written after the thread was off its
+ * core, at most every IPS_DELAY_EVERY_NS, and at END; never where the kernel
+ * does not keep it. */
+struct ips_rec_delay { /* a = ns that the reading took */
+    struct ips_rec_head h;
+    uint64_t delay_ns;
+};
+#define IPS_DELAY_EVERY_NS 2000000u
 
 /* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
  * stream, which stands in the same segment, has the rest: `a` is the lower half

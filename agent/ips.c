@@ -37,7 +37,11 @@ int ips_active(void)
 
 void ips_mark(const char *text)
 {
+#ifdef IPS_PRELOAD
+    ips_mark_record(text);
+#else
     api()->mark(text);
+#endif
 }
 
 struct ips_task *ips_task_start(const char *name, const struct ips_stamp *at)

@@ -33,5 +33,7 @@ struct ips_api {
 
 /* This library's own (ips_task.c). */
 extern const struct ips_api ips_api_own __attribute__((visibility("hidden")));
+/* Its mark, in the preload library (ips_mark.c). */
+void ips_mark_record(const char *text) __attribute__((visibility("hidden")));
 
 #endif

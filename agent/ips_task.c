@@ -1,5 +1,5 @@
 /*
- * The API at work: marks, and tasks with a stream each.
+ * The API at work: tasks with a stream each (marks: ips_mark.c).
  *
  * How a task is found again in the pool: its segments have the pid, pidns and
  * image_stamp of the process (the preload library's where that is loaded), so
@@ -18,11 +18,11 @@
 #include "agent/cpu.h"
 #include "agent/fast.h"
 #include "agent/ips_api.h"
+#include "agent/ips_text.h"
 #include "agent/sys.h"
 #include "common/types.h"
 
 #define CHANNEL_ID_BIT 0x80000000u
-#define TEXT_BYTES 512u
 
 struct channel { /* id 0 = free */
     uint64_t name_hash;
@@ -91,25 +91,6 @@ static void *begin(struct ips_task *task, enum ips_rec_type type, size_t bytes,
     if (rec && m->flags)
         ips_rec_add_flags(rec, m->flags);
     return rec;
-}
-
-static size_t text_length(const char *text)
-{
-    size_t n = 0;
-    /* cppcheck-suppress arrayIndexOutOfBoundsCond ; its NUL ends the loop */
-    while (n < TEXT_BYTES - 1 && text[n])
-        n++;
-    return n;
-}
-
-static void fill_text(struct ips_rec_text *rec, const char *text, size_t len,
-                      uint64_t cpu)
-{
-    rec->h.a = (uint32_t)len;
-    rec->cpu = cpu;
-    memcpy(rec->text, text, len);
-    rec->text[len] = '\0';
-    ips_rec_publish_inline(rec);
 }
 
 /* --- channels ------------------------------------------------------ */
@@ -201,17 +182,13 @@ static int own_active(void)
     return ips_core_attach() && !ips_in_vfork;
 }
 
+#ifndef IPS_PRELOAD
+/* Marks go into the threads' streams, which the preload library has. */
 static void own_mark(const char *text)
 {
-    if (!text || !own_active() || !ips_core.main_stream)
-        return;
-    struct ips_moment now = ips_moment_now();
-    size_t len = text_length(text);
-    struct ips_rec_text *rec =
-        ips_rec_begin_inline(IPS_REC_MARK, sizeof(*rec) + len + 1, now.t);
-    if (rec)
-        fill_text(rec, text, len, now.cpu);
+    (void)text;
 }
+#endif
 
 static void record_fork(struct ips_task *parent, const struct moment *m,
                         const struct ips_task *child)
@@ -258,11 +235,11 @@ static struct ips_task *own_fork(struct ips_task *parent,
         record_fork(parent, &pm, task);
     }
     /* START goes before the first record by itself. */
-    size_t len = text_length(name ? name : "");
+    size_t len = ips_text_length(name ? name : "");
     struct ips_rec_text *rec =
         begin(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);
     if (rec)
-        fill_text(rec, name ? name : "", len, m.cpu);
+        ips_text_fill(rec, name ? name : "", len, m.cpu);
     return task;
 }
 
@@ -335,7 +312,11 @@ static void own_free(struct ips_task *task)
 const struct ips_api ips_api_own = {
     .version = IPS_API_VERSION,
     .active = own_active,
+#ifdef IPS_PRELOAD
+    .mark = ips_mark_record,
+#else
     .mark = own_mark,
+#endif
     .task_fork = own_fork,
     .task_send = own_send,
     .task_recv = own_recv,

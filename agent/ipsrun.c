@@ -139,6 +139,7 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .quota_bytes = o->quota_bytes,
         .cpu_mode = o->cpu_mode,
         .arrivals = o->arrivals,
+        .delays = !o->no_delays,
         .measure = ipsrun_measure,
     };
     int lock = -1, rc = 0;
@@ -269,8 +270,11 @@ int main(int argc, char **argv)
 {
     struct ipsrun_options o;
     char made_up[64], command_line[512];
+    int status = argc == 1 ? ipsrun_subject(argv[0]) : -1;
+    if (status >= 0)
+        return status;
     leave_outer_run(argv);
-    int status = ipsrun_options_parse(&o, argc, argv);
+    status = ipsrun_options_parse(&o, argc, argv);
     if (status >= 0)
         return status;
     const char *name = o.join ? o.join : o.name;

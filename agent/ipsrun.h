@@ -33,6 +33,7 @@ struct ipsrun_options {
     uint64_t quota_bytes; /* 0 = what the pool gives */
     enum ips_cpu_mode cpu_mode;
     bool arrivals;
+    bool no_delays;
     bool quiet;
     bool no_daemons;
     char **command; /* NULL ended; borrowed from argv */
@@ -48,8 +49,17 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
  * standard error (not if quiet); never fatal. */
 void ipsrun_daemons(const struct ipsrun_options *o);
 
-/* Tries marks and measures the probes (ipsrun_probe.c): some 50 ms, in a
- * child. false = nothing was learnt. */
+/* Tries marks and measures the probes (ipsrun_probe.c, then ipsrun_calls.c):
+ * some 150 ms, in children. false = nothing was learnt. */
 bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out);
+
+/* What the interposer as a whole costs, into `m`, which has the costs of the
+ * core alone (ipsrun_calls.c). */
+void ipsrun_measure_calls(const struct ips_clock *clock,
+                          struct ips_measured *m);
+
+/* First thing in main: the exit status where ipsrun was started by
+ * ipsrun_measure_calls, `called` so; else -1. */
+int ipsrun_subject(const char *called);
 
 #endif

@@ -47,6 +47,9 @@ static const char help[] =
     "  --arrivals          record when a datagram arrived that lay there "
     "before it\n"
     "                      was read (UDP; about 1 microsecond each)\n"
+    "  --run-delay=HOW     on (default) or off: read how long threads queued "
+    "for a\n"
+    "                      core (some microseconds, every 2 ms at most)\n"
     "  --attach PID        not to be had: says what to do instead\n"
     "  --quiet             do not print the run's name\n"
     "  --no-daemons        start neither slave nor master\n"
@@ -68,6 +71,7 @@ enum {
     OPT_QUOTA,
     OPT_CPU,
     OPT_ARRIVALS,
+    OPT_RUN_DELAY,
     OPT_ATTACH,
     OPT_QUIET,
     OPT_NO_DAEMONS,
@@ -90,6 +94,7 @@ static const struct option longs[] = {
     {"quota", required_argument, NULL, OPT_QUOTA},
     {"cpu", required_argument, NULL, OPT_CPU},
     {"arrivals", no_argument, NULL, OPT_ARRIVALS},
+    {"run-delay", required_argument, NULL, OPT_RUN_DELAY},
     {"attach", required_argument, NULL, OPT_ATTACH},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
@@ -269,6 +274,11 @@ static int take(struct ipsrun_options *o, int option, const char *value)
     case OPT_ARRIVALS:
         o->arrivals = true;
         return -1;
+    case OPT_RUN_DELAY:
+        o->no_delays = strcmp(value, "off") == 0;
+        return o->no_delays || strcmp(value, "on") == 0
+                   ? -1
+                   : usage("--run-delay '%s': on or off", value);
     case OPT_ATTACH:
         return usage("--attach %s: a process that runs already cannot be "
                      "traced: restart it under ipsrun (a service: put "

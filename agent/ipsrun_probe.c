@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "agent/cpu.h"
+#include "agent/io_event.h"
 #include "agent/ipsrun.h"
-#include "agent/proc_event.h"
 #include "agent/sys.h"
 
 #define BATCH 200u
@@ -168,46 +168,68 @@ static void one_event(void)
     ips_rec_publish(r);
 }
 
-static void call_of(size_t bytes, bool switched)
+static void call_of(bool switched)
 {
     struct ips_moment call = ips_moment_now();
     if (switched)
         *ips_cpu_mark() = 0;
     struct ips_moment ret = ips_moment_after(&call);
-    struct ips_rec_io *r =
-        (struct ips_rec_io *)ips_rec_begin_at(IPS_REC_SEND, bytes, call.t);
+    (void)ips_io_event(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0, 1, 0);
+}
+
+static void one_call(void)
+{
+    call_of(false);
+}
+
+static void one_sync(void)
+{
+    struct ips_moment call = ips_moment_now();
+    struct ips_moment ret = ips_moment_after(&call);
+    struct ips_rec_sync *r = (struct ips_rec_sync *)ips_rec_begin_at(
+        IPS_REC_RELEASE, sizeof(*r), call.t);
     if (!r)
         return;
     r->t_ret = ret.t;
     r->cpu = call.cpu;
     r->cpu_ret = ret.cpu;
-    r->result = 1;
+    r->object = 1;
     r->site = 1;
     ips_rec_publish(r);
 }
 
-static void one_call(void)
+/* The kernel's code and data for the clock are not in the caches of a program
+ * that has done something else meanwhile. */
+static char used[64 << 10];
+static void use_caches(void)
 {
-    call_of(sizeof(struct ips_rec_io), false);
+    for (size_t i = 0; i < sizeof(used); i += 64)
+        used[i]++;
+    __asm__ volatile("" ::: "memory");
 }
 
-static void one_block(void)
+static void one_unread(void)
 {
-    call_of(sizeof(struct ips_rec_io), true);
+    use_caches();
+    call_of(false);
 }
 
-static void one_sync(void)
+static void one_read(void)
 {
-    call_of(sizeof(struct ips_rec_sync), false);
+    use_caches();
+    call_of(true);
 }
 
 static void one_procedure(void)
 {
     for (int i = 0; i < 2; i++) {
         struct ips_moment m;
-        if (!ips_proc_event_short(i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT,
-                                  1))
-            (void)ips_proc_event_long(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1, &m);
+        uint64_t left = ips_proc_event_short(
+            i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
+        if (!left)
+            continue;
+        ips_short_undo(left, sizeof(struct ips_rec_head));
+        (void)ips_proc_event_long(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1, &m);
     }
 }
 
@@ -274,8 +296,7 @@ static void measure_costs(struct ips_measured *m)
         size_t bytes;
     } kinds[] = {
         {IPS_PROBE_EVENT, one_event, 32},
-        {IPS_PROBE_CALL, one_call, sizeof(struct ips_rec_io)},
-        {IPS_PROBE_BLOCK, one_block, sizeof(struct ips_rec_io)},
+        {IPS_PROBE_CALL, one_call, sizeof(struct ips_rec_io_short)},
         {IPS_PROBE_SAMPLE, one_sample, 64},
         {IPS_PROBE_PROC, one_procedure, 2 * sizeof(struct ips_rec_head)},
         {IPS_PROBE_SYNC, one_sync, sizeof(struct ips_rec_sync)},
@@ -283,10 +304,12 @@ static void measure_costs(struct ips_measured *m)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         m->cost_ps[kinds[i].probe] =
             ips_sub_sat(cost_ps(kinds[i].one), loop) + kinds[i].bytes * page;
-    m->cost_ps[IPS_PROBE_BLOCK] =
-        ips_sub_sat(m->cost_ps[IPS_PROBE_BLOCK], m->cost_ps[IPS_PROBE_CALL]);
+    m->cost_ps[IPS_PROBE_READ] =
+        ips_sub_sat(cost_ps(one_read), cost_ps(one_unread));
+    m->cost_ps[IPS_PROBE_STACK] = 2 * m->cost_ps[IPS_PROBE_EVENT];
+    m->cost_ps[IPS_PROBE_IMAGE] = m->cost_ps[IPS_PROBE_FORK] =
+        m->cost_ps[IPS_PROBE_EVENT];
     m->cost_ps[IPS_PROBE_COUNT] = 1000;
-    m->cost_ps[IPS_PROBE_PASS] = 2000;
 }
 
 bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out)
@@ -313,6 +336,8 @@ bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out)
     bool ran = pid > 0 && waitpid(pid, &status, 0) == pid;
     *out = *m;
     munmap(m, sizeof(*m));
+    if (ran && status == 0 && out->marks != IPS_MARKS_FAIL)
+        ipsrun_measure_calls(clock, out);
     /* A child that was killed half-way has its verdict on the marks. */
     return ran && (status == 0 || out->marks == IPS_MARKS_FAIL);
 }

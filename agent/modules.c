@@ -14,6 +14,7 @@
 
 #include "agent/core.h"
 #include "agent/sys.h"
+#include "agent/unwind.h"
 
 #define MODULES 1024u
 
@@ -117,6 +118,7 @@ static void forget(struct known *k, uint64_t start)
         return;
     for (unsigned i = 0; i < IPS_MODULE_PAGES; i++)
         atomic_store_explicit(&ips_module_pages[i], 0, memory_order_relaxed);
+    ips_unwind_forget();
     write_module(&m, true);
 }
 
@@ -213,6 +215,7 @@ void ips_module_note_slow(uint64_t pc)
 
 void ips_modules_closed(void)
 {
+    ips_unwind_forget();
     for (unsigned i = 0, n = atomic_load(&used); i < n; i++) {
         struct dl_find_object found;
         uint64_t start = atomic_load(&modules[i].start);

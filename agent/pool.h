@@ -23,7 +23,7 @@ enum ips_marks { /* do marks tell of every switch here? agent/cpu.h */
 };
 struct ips_measured {
     enum ips_marks marks;
-    uint64_t cost_ps[8]; /* enum ips_probe */
+    uint64_t cost_ps[IPS_PROBE_COSTS]; /* enum ips_probe */
 };
 
 struct ips_run_options {
@@ -40,13 +40,20 @@ struct ips_run_options {
     uint64_t quota_bytes; /* at most this; 0 = what the pool gives */
     enum ips_cpu_mode cpu_mode;
     bool arrivals; /* QUEUE records of datagrams */
+    bool delays;   /* RUNDELAY records */
     /* How to learn it; NULL = costs are not known (0). */
     bool (*measure)(const struct ips_clock *clock, struct ips_measured *out);
+    bool plain; /* the environment's test options do not count */
 };
 
 /* Makes the pool root, or checks that it is a directory of ours that nobody
  * else may write: /dev/shm is everybody's. IPS_E_REFUSED where it is not. */
 int ips_pool_make_root(const char *pool_root, struct ips_err *err) IPS_MUST_USE;
+
+/* Writes POOL/clock, as if it had been measured. */
+int ips_pool_clock_keep(const char *pool_root, const struct ips_clock *clock,
+                        const struct ips_measured *measured,
+                        struct ips_err *err) IPS_MUST_USE;
 
 /* Makes POOL/RUN/control (calibrating the clock and the probe's cost once per
  * boot, kept in POOL/clock). Writes the run's directory into `dir`. */

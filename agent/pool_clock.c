@@ -151,32 +151,28 @@ int ips_pool_boot_id(char out[40], struct ips_err *err)
     return 0;
 }
 
-/* One line: version, boot id, kind, counter0, raw0, mult, marks, 8 costs. */
+/* One line: version, boot id, kind, counter0, raw0, mult, marks, the costs. */
 static bool read_kept(const char *path, const char *boot_id,
                       struct ips_clock *clock, struct ips_measured *m)
 {
     FILE *f = fopen(path, "re");
     char boot[40] = "";
     unsigned version = 0, kind = 0, marks = 0;
-    unsigned long long c0 = 0, n0 = 0, mult = 0, cost[8] = {0};
-    int got = f ? fscanf(f,
-                         "%u %39s %u %llu %llu %llu %u %llu %llu %llu %llu "
-                         "%llu %llu %llu %llu",
-                         &version, boot, &kind, &c0, &n0, &mult, &marks,
-                         &cost[0], &cost[1], &cost[2], &cost[3], &cost[4],
-                         &cost[5], &cost[6], &cost[7])
-                : 0;
+    unsigned long long c0 = 0, n0 = 0, mult = 0, cost;
+    bool good = f && fscanf(f, "%u %39s %u %llu %llu %llu %u", &version, boot,
+                            &kind, &c0, &n0, &mult, &marks) == 7;
+    for (int i = 0; i < IPS_PROBE_COSTS; i++) {
+        good = good && fscanf(f, "%llu", &cost) == 1;
+        m->cost_ps[i] = good ? cost : 0;
+    }
     if (f)
         fclose(f);
-    if (got != 15 || version != IPS_POOL_VERSION ||
-        strcmp(boot, boot_id) != 0 ||
+    if (!good || version != IPS_POOL_VERSION || strcmp(boot, boot_id) != 0 ||
         (kind != IPS_CLOCK_RAW && kind != IPS_CLOCK_TSC) || mult == 0 ||
         marks > IPS_MARKS_FAIL)
         return false;
     *clock = (struct ips_clock){kind, 0, c0, n0, mult};
     m->marks = (enum ips_marks)marks;
-    for (int i = 0; i < 8; i++)
-        m->cost_ps[i] = cost[i];
     return true;
 }
 
@@ -193,7 +189,7 @@ static int keep(const char *path, const char *boot_id,
             clock->kind, (unsigned long long)clock->counter0,
             (unsigned long long)clock->raw0_ns,
             (unsigned long long)clock->mult_q32, (unsigned)m->marks);
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < IPS_PROBE_COSTS; i++)
         fprintf(f, " %llu", (unsigned long long)m->cost_ps[i]);
     fputc('\n', f);
     bool failed = ferror(f) != 0;
@@ -229,4 +225,14 @@ int ips_pool_clock(const char *pool_root, const char *boot_id,
     if (measure && !measure(clock, measured))
         memset(measured, 0, sizeof(*measured));
     return keep(path, boot_id, clock, measured, err);
+}
+
+int ips_pool_clock_keep(const char *pool_root, const struct ips_clock *clock,
+                        const struct ips_measured *measured,
+                        struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 16], boot_id[40];
+    int rc = ips_pool_boot_id(boot_id, err);
+    snprintf(path, sizeof(path), "%s/clock", pool_root);
+    return rc < 0 ? rc : keep(path, boot_id, clock, measured, err);
 }

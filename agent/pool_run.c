@@ -112,16 +112,22 @@ static int quota(const struct ips_run_options *opt, const char *dir,
 static void probes_fill(const struct ips_run_options *opt,
                         const struct ips_measured *m, struct ips_control *c)
 {
-    const char *text = getenv("IPS_TEST_PROBE_NS");
+    const char *text = opt->plain ? NULL : getenv("IPS_TEST_PROBE_NS");
     unsigned long extra = text ? strtoul(text, NULL, 10) : 0;
     c->probe_extra_ns = extra < 1000000 ? (uint32_t)extra : 1000000;
     c->cpu_mode = m->marks == IPS_MARKS_FAIL ? IPS_CPU_CLOCK : opt->cpu_mode;
-    for (int i = 0; i < 8; i++) {
-        bool records =
-            i != IPS_PROBE_BLOCK && i != IPS_PROBE_COUNT && i != IPS_PROBE_PASS;
-        uint64_t times = i == IPS_PROBE_PROC ? 2 : 1;
-        c->probe_cost_ps[i] =
-            m->cost_ps[i] + (records ? times * 1000u * c->probe_extra_ns : 0);
+    /* Records that each kind writes; an image: START and END. */
+    static const uint64_t records[IPS_PROBE_COSTS] = {
+        [IPS_PROBE_EVENT] = 1, [IPS_PROBE_CALL] = 1, [IPS_PROBE_SAMPLE] = 1,
+        [IPS_PROBE_PROC] = 2,  [IPS_PROBE_SYNC] = 1, [IPS_PROBE_STACK] = 1,
+        [IPS_PROBE_IMAGE] = 2, [IPS_PROBE_FORK] = 2,
+    };
+    for (int i = 0; i < IPS_PROBE_COSTS; i++) {
+        uint64_t ps = m->cost_ps[i] + records[i] * 1000u * c->probe_extra_ns;
+        if (i < IPS_PROBE_FIRST)
+            c->probe_cost_ps[i] = ps;
+        else
+            c->probe_more_ps[i - IPS_PROBE_FIRST] = ps;
     }
     c->probe_ns = (c->probe_cost_ps[IPS_PROBE_CALL] + 500) / 1000;
 }
@@ -153,6 +159,7 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
         return rc;
     c->on_full = opt->on_full;
     c->arrivals = opt->arrivals;
+    c->delays = opt->delays;
     /* What joins a run is a part of it, not its command. */
     c->root_pid = opt->join ? 0 : (uint32_t)getpid();
     cpu_set_t set;
@@ -179,7 +186,8 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
         memcpy(c->tags + at, t, n);
         at += n;
     }
-    test_clock_from_environment(c);
+    if (!opt->plain)
+        test_clock_from_environment(c);
     return 0;
 }
 

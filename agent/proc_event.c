@@ -4,22 +4,21 @@
 
 #include "agent/sys.h"
 
-__thread struct ips_proc_line ips_proc_line IPS_IE;
+__thread struct ips_line ips_proc_line IPS_IE;
+__thread struct ips_line ips_io_line IPS_IE;
 
-/* A line for short records from `m` on, whose record is published. */
-static void draw(const struct ips_moment *m, uint64_t procedure, uint32_t era)
+void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
+                   uint32_t era)
 {
-    struct ips_proc_line *line = &ips_proc_line;
     /* Where CPU stands still until the clock has caught up there is no line. */
     const struct ips_cpu_slot *slot =
         m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot(m->mark);
     line->span = 0;
+    line->t = m->t;
     if (!ips_core.cpu_marks || !slot || m->t - slot->t0 >= ips_core.cpu_limit)
         return;
-    line->t = m->t;
     line->cpu = m->cpu;
     line->mark = m->mark;
-    line->high = (uint32_t)(procedure >> 32);
     line->span = ips_core.cpu_limit - (m->t - slot->t0);
     atomic_signal_fence(memory_order_seq_cst);
     line->era = era;
@@ -37,16 +36,16 @@ bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
     rec->cpu = m->cpu;
     rec->procedure = procedure;
     ips_rec_publish_inline(rec);
-    draw(m, procedure, era);
+    ips_proc_line.high = (uint32_t)(procedure >> 32);
+    ips_line_draw(&ips_proc_line, m, era);
     return true;
 }
 
-/* The place at `at` will not be used; where a handler went on behind it, it is
- * published as a reserved type, which says nothing. */
-void ips_proc_give_back(uint64_t at)
+/* Where a handler went on behind it, it is published as a reserved type, which
+ * says nothing. */
+void ips_line_give_back(uint64_t at, uint64_t bytes)
 {
     struct ips_stream *s = &ips_thread_stream;
-    const uint64_t bytes = sizeof(struct ips_rec_head);
     uint64_t signals = ips_sys_block_signals();
     if (s->cur == at + bytes) {
         s->cur = at;

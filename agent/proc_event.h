@@ -1,6 +1,7 @@
 /*
- * ENTER and EXIT: the long record where CPU time has to be said, else a short
- * one of 16 bytes that refers to the last long one, its *line* (format.h).
+ * Short records. Events of one moment - ENTER, EXIT, and the API's MARK -: the
+ * long record where CPU time has to be said, else a short one of 16 bytes that
+ * refers to the last long one, its *line* (format.h).
  *
  * Invariants:
  *  - a short record is written only where the line's record stands in the same
@@ -20,57 +21,105 @@
 #include "agent/cpu.h"
 #include "agent/fast.h"
 
-struct ips_proc_line {
+struct ips_line {
     uint64_t t, cpu; /* of the long record */
     uint64_t span;   /* stamps after t for which it may be used, 0: none */
     uint64_t mark;
-    uint32_t high; /* of its procedure */
+    uint32_t high; /* of its procedure, 0 of a MARK */
     uint32_t era;
 };
-extern __thread struct ips_proc_line ips_proc_line IPS_IE;
+extern __thread struct ips_line ips_proc_line IPS_IE;
+
+/* A line for short records from `m` on, whose record is published. `era` is
+ * that of before the record was begun. */
+void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
+                   uint32_t era);
+/* The `bytes` at `at` will not be used. */
+void ips_line_give_back(uint64_t at, uint64_t bytes) __attribute__((cold));
+
+/* What a short record did not come to: 0 it was written, IPS_SHORT_NOT it was
+ * not begun, else it has a place that is to be given back (ips_short_undo). So
+ * the hooks have no call but at their end. */
+#define IPS_SHORT_NOT 1u
+#define IPS_SHORT_TAKEN 2u
+static inline void ips_short_undo(uint64_t left, uint64_t bytes)
+{
+    if (left & IPS_SHORT_TAKEN)
+        ips_line_give_back(left & ~(uint64_t)7, bytes);
+}
+
+/* Is the place `at` of a short record good, on the line `of`, whose era and t
+ * were `era` and `from`? What the caller found out in that era holds. */
+static inline bool ips_short_good(struct ips_line *of, uint32_t era,
+                                  uint64_t from, uint64_t at, uint64_t bytes)
+{
+    const volatile struct ips_line *line = of;
+    const struct ips_stream *s = &ips_thread_stream;
+    return at == s->tail && at + bytes <= s->limit &&
+           *ips_core.alive == IPS_ALIVE && line->t == from &&
+           era == ips_cpu.era;
+}
+
+/* It is filled: its head and `a`, whole at once. */
+static inline void ips_short_publish(uint64_t at, uint64_t bytes,
+                                     uint32_t type_and_flags, uint32_t a)
+{
+    typedef uint64_t __attribute__((may_alias)) two_words;
+    /* Partner: the acquire load in ips_cursor_next. */
+    __atomic_store_n((two_words *)at,
+                     (uint64_t)a << 32 | (bytes / 8) << 8 | type_and_flags,
+                     __ATOMIC_RELEASE);
+    atomic_signal_fence(memory_order_seq_cst);
+    ips_thread_stream.tail = at + bytes;
+    ips_recs_open--;
+}
+
+/* The head alone, on the line `of`, whose era was `era`; `high`:`a` is its
+ * procedure. What the caller found out in that era holds when it was written.
+ * Returns what it did not come to. */
+static inline uint64_t ips_event_short(struct ips_line *of, uint32_t era,
+                                       enum ips_rec_type type, uint32_t high,
+                                       uint32_t a)
+{
+#if IPS_HAVE_COUNTER
+    const volatile struct ips_line *line = of;
+    const uint64_t bytes = sizeof(struct ips_rec_head);
+    uint64_t from = line->t, cpu = line->cpu;
+    uint64_t t = ips_counter(), since = t - from;
+    /* One that is constant is that of all its line's. */
+    bool other_half = !__builtin_constant_p(high) && high != line->high;
+    if (unlikely(since >= line->span || other_half))
+        return IPS_SHORT_NOT;
+    ips_recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = ips_take(&ips_thread_stream.cur, bytes);
+    if (unlikely(!ips_short_good(of, era, from, at, bytes) ||
+                 line->mark != *ips_cpu_mark()))
+        return at | IPS_SHORT_TAKEN;
+    ((struct ips_rec_head *)at)->t = t;
+    ips_cpu.last = cpu + (since * ips_core.mult >> 32);
+    ips_short_publish(at, bytes, type, a);
+    return 0;
+#else
+    (void)of;
+    (void)era;
+    (void)type;
+    (void)high;
+    (void)a;
+    return IPS_SHORT_NOT;
+#endif
+}
 
 /* The long form; and for what the short one leaves undone. false: lost. */
 bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
                          struct ips_moment *m);
-void ips_proc_give_back(uint64_t at) __attribute__((cold));
 
-/* ENTER_SHORT or EXIT_SHORT. false: it has to be a long one. */
-static inline bool ips_proc_event_short(enum ips_rec_type type,
-                                        uint64_t procedure)
+/* ENTER_SHORT or EXIT_SHORT. Returns what it did not come to. */
+static inline uint64_t ips_proc_event_short(enum ips_rec_type type,
+                                            uint64_t procedure)
 {
-#if IPS_HAVE_COUNTER
-    typedef uint64_t __attribute__((may_alias)) two_words;
-    const volatile struct ips_proc_line *line = &ips_proc_line;
-    struct ips_stream *s = &ips_thread_stream;
-    const uint64_t bytes = sizeof(struct ips_rec_head);
-    uint64_t from = line->t, cpu = line->cpu;
-    uint64_t t = ips_counter(), since = t - from;
-    if (unlikely(since >= line->span || procedure >> 32 != line->high))
-        return false;
-    ips_recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = ips_take(&s->cur, bytes);
-    if (unlikely(at != s->tail || at + bytes > s->limit ||
-                 *ips_core.alive != IPS_ALIVE || line->t != from ||
-                 line->era != ips_cpu.era || line->mark != *ips_cpu_mark())) {
-        ips_proc_give_back(at);
-        return false;
-    }
-    struct ips_rec_head *h = (struct ips_rec_head *)at;
-    h->t = t;
-    /* Partner: the acquire load in ips_cursor_next. */
-    __atomic_store_n((two_words *)at,
-                     procedure << 32 | (bytes / 8) << 8 | (uint64_t)type,
-                     __ATOMIC_RELEASE);
-    atomic_signal_fence(memory_order_seq_cst);
-    s->tail = at + bytes;
-    ips_cpu.last = cpu + (since * ips_core.mult >> 32);
-    ips_recs_open--;
-    return true;
-#else
-    (void)type;
-    (void)procedure;
-    return false;
-#endif
+    uint32_t era = *(volatile uint32_t *)&ips_proc_line.era;
+    return ips_event_short(&ips_proc_line, era, type,
+                           (uint32_t)(procedure >> 32), (uint32_t)procedure);
 }
 
 #endif

@@ -61,7 +61,7 @@ TLS struct {
 static struct table *_Atomic tables;
 static enum mode first_mode;
 static bool on, exact;
-static uint64_t pair_ps, budget_ppm, flush_stamps;
+static uint64_t pair_ps, budget_q32, flush_stamps; /* ps for a ns, Q32 */
 
 /* One instruction: whole against this thread's own signal handlers. */
 static inline void step(uint64_t *counter)
@@ -266,7 +266,7 @@ static void set_up(void)
     const struct ips_control *c = ips_core_control();
     exact = c->procedures == IPS_PROCEDURES_EXACT;
     first_mode = exact ? RECORDED : COUNTED;
-    budget_ppm = c->budget_ppm;
+    budget_q32 = ((uint64_t)c->budget_ppm << 32) / 1000;
     flush_stamps = ((uint64_t)FLUSH_NS << 32) / ips_core.mult;
     /* Both stamps of a pair as they are here (1 us and more where CPU time is
      * a system call), undisturbed, and the two records. */
@@ -339,7 +339,7 @@ COLD void judge(struct slot *s)
 {
     struct table *t = here.table;
     struct ips_moment m = ips_moment_now();
-    uint64_t allowed = (uint64_t)((ips_u128)m.cpu * budget_ppm / 1000);
+    uint64_t allowed = ips_mul_q32(m.cpu, budget_q32);
     t->pairs += BUDGET_EVERY;
     bool alone = (ips_u128)s->pairs * pair_ps > allowed;
     bool all = (ips_u128)t->pairs * pair_ps > allowed &&
@@ -351,11 +351,23 @@ COLD void judge(struct slot *s)
     (void)write_count(t, s->procedure, 0, m.t);
 }
 
-/* After an ENTER. */
+COLD void opened_elsewhere(uint64_t procedure)
+{
+    struct slot *s = add(procedure);
+    if (!s)
+        return;
+    s->open++;
+    if (++s->pairs % BUDGET_EVERY == 0)
+        judge(s);
+}
+
+/* After an ENTER; the last that a hook does. */
 static inline void opened(struct slot *s, const struct slot *slots)
 {
-    if (unlikely(here.slots != slots) && !(s = add(s->procedure)))
+    if (unlikely(here.slots != slots)) {
+        opened_elsewhere(s->procedure);
         return;
+    }
     s->open++;
     if (unlikely(++s->pairs % BUDGET_EVERY == 0))
         judge(s);
@@ -370,8 +382,9 @@ static void enter_event(struct slot *s, const struct slot *slots)
         count(s, slots);
 }
 
-static __attribute__((noinline)) void enter(uint64_t procedure)
+static __attribute__((noinline)) void enter(uint64_t procedure, uint64_t left)
 {
+    ips_short_undo(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots, *s = NULL;
     if (!ips_core.main_stream || ips_in_vfork)
         return;
@@ -391,8 +404,9 @@ static __attribute__((noinline)) void enter(uint64_t procedure)
     count(s, slots);
 }
 
-static __attribute__((noinline)) void leave(uint64_t procedure)
+static __attribute__((noinline)) void leave(uint64_t procedure, uint64_t left)
 {
+    ips_short_undo(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots;
     if (!slots || !ips_core.main_stream || ips_in_vfork)
         return;
@@ -431,16 +445,25 @@ static inline struct slot *recorded(struct slot *slots, uint64_t procedure)
     }
 }
 
+COLD void closed_elsewhere(uint64_t procedure)
+{
+    if (here.slots)
+        find(here.table, procedure)->open--;
+}
+
 HOOK void __cyg_profile_func_enter(void *procedure, void *site);
 HOOK void __cyg_profile_func_exit(void *procedure, void *site);
 
 static inline void enter_exact(uint64_t procedure)
 {
     struct slot *slots = here.slots, *s = recorded(slots, procedure);
-    if (likely(s && ips_proc_event_short(IPS_REC_ENTER_SHORT, procedure)))
+    uint64_t left = IPS_SHORT_NOT;
+    if (likely(s))
+        left = ips_proc_event_short(IPS_REC_ENTER_SHORT, procedure);
+    if (likely(!left))
         opened(s, slots);
     else
-        enter(procedure);
+        enter(procedure, left);
 }
 
 /* Straight to the counter where it stands in its own place. */
@@ -458,7 +481,7 @@ void __cyg_profile_func_enter(void *procedure, void *site)
     if (exact)
         enter_exact((uint64_t)procedure);
     else if (on)
-        enter((uint64_t)procedure);
+        enter((uint64_t)procedure, IPS_SHORT_NOT);
 }
 
 void __cyg_profile_func_exit(void *procedure, void *site)
@@ -466,14 +489,22 @@ void __cyg_profile_func_exit(void *procedure, void *site)
     (void)site;
     if (!exact)
         return;
-    struct slot *slots = here.slots, *s = recorded(slots, (uint64_t)procedure);
-    if (unlikely(
-            !s || !s->open ||
-            !ips_proc_event_short(IPS_REC_EXIT_SHORT, (uint64_t)procedure))) {
-        leave((uint64_t)procedure);
+    struct slot *slots = here.slots, *s = NULL;
+    if (likely(slots != NULL)) {
+        s = &slots[home((uint64_t)procedure, here.shift)];
+        if (s->counted == (uint64_t)procedure)
+            return; /* none of its calls is open */
+        s = recorded(slots, (uint64_t)procedure);
+    }
+    uint64_t left = IPS_SHORT_NOT;
+    if (likely(s && s->open))
+        left = ips_proc_event_short(IPS_REC_EXIT_SHORT, (uint64_t)procedure);
+    if (unlikely(left)) {
+        leave((uint64_t)procedure, left);
         return;
     }
     if (unlikely(here.slots != slots))
-        s = find(here.table, (uint64_t)procedure);
-    s->open--;
+        closed_elsewhere((uint64_t)procedure);
+    else
+        s->open--;
 }

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "agent/core.h"
+#include "agent/unwind_kept.h"
 #include "agent/unwind_table.h"
 
 /* One word of the stack. */
@@ -374,14 +376,75 @@ static bool step_over_signal(struct ips_unwind *u)
     return true;
 }
 
+/* --- rules that are kept ------------------------------------------------- */
+
+static struct ips_kept kept[IPS_KEPT] IPS_TABLE;
+
+void ips_unwind_forget(void)
+{
+    for (unsigned i = 0; i < IPS_KEPT; i++)
+        atomic_store_explicit(&kept[i].rule, 0, memory_order_relaxed);
+}
+
+/* The row as one word; 0 where it does not fit one. */
+static uint64_t rule_of(const struct row *row)
+{
+    uint32_t others = row->named & ~(1u << IPS_REG_PC);
+    uint64_t word = (uint64_t)row->cfa & 0xffff;
+    if (row->kind[IPS_REG_PC] == RULE_UNDEFINED)
+        return IPS_KEPT_RULE | IPS_KEPT_LAST;
+    if (row->cfa_kind != RULE_IS || row->cfa < 0 || row->cfa > 0xffff ||
+        row->kind[IPS_REG_PC] != RULE_AT || row->value[IPS_REG_PC] != -8)
+        return 0;
+    if (row->cfa_reg == IPS_REG_FP)
+        word |= IPS_KEPT_BY_FP;
+    else if (row->cfa_reg != IPS_REG_SP)
+        return 0;
+    for (unsigned i = 0; i < IPS_KEPT_REGS; i++) {
+        unsigned reg = ips_kept_reg[i];
+        int32_t value = row->value[reg];
+        others &= ~(1u << reg);
+        if (row->kind[reg] == RULE_SAME)
+            continue;
+        if (row->kind[reg] != RULE_AT || value >= 0 || value % 8 ||
+            value < -8 * IPS_KEPT_REACH)
+            return 0;
+        word |= (uint64_t)(-value / 8) << (IPS_KEPT_PLACES + 4 * i);
+    }
+    return others ? 0 : word | IPS_KEPT_RULE;
+}
+
+/* What step_by_table does where the row is `rule`. */
+static int step_by_rule(struct ips_unwind *u, uint64_t rule)
+{
+    unsigned from = rule & IPS_KEPT_BY_FP ? IPS_REG_FP : IPS_REG_SP;
+    uint64_t sp = u->reg[IPS_REG_SP], pc, v;
+    uint64_t at = u->reg[from] + (rule & 0xffff);
+    if (rule & IPS_KEPT_LAST || !has(u, from) || !load(u, at - 8, &pc))
+        return -1;
+    u->known &= ~CALLER_SAVED;
+    for (unsigned i = 0; i < IPS_KEPT_REGS; i++) {
+        uint64_t words = rule >> (IPS_KEPT_PLACES + 4 * i) & 0xf;
+        if (!words || at - 8 * words < sp) /* as in restore */
+            continue;
+        if (load(u, at - 8 * words, &v))
+            set(u, ips_kept_reg[i], v);
+        else
+            u->known &= ~(1u << ips_kept_reg[i]);
+    }
+    set(u, IPS_REG_SP, at);
+    set(u, IPS_REG_PC, pc);
+    return 1;
+}
+
 /* `called`: pc is a return address, so the call lies before it. Sets it to
  * false where the frame above was interrupted. 0: no table. */
-static __attribute__((noinline)) int step_by_table(struct ips_unwind *u,
-                                                   bool *called)
+static __attribute__((noinline)) int read_table(struct ips_unwind *u,
+                                                bool *called)
 {
     struct fde f;
     struct machine m;
-    uint64_t pc = u->reg[IPS_REG_PC] - (*called ? 1 : 0), at;
+    uint64_t pc = u->reg[IPS_REG_PC] - (*called ? 1 : 0), at, rule;
     if (!ips_unwind_find(&f, pc))
         return 0;
     *called = !f.signal_frame;
@@ -398,6 +461,11 @@ static __attribute__((noinline)) int step_by_table(struct ips_unwind *u,
     m.loc = f.pc_begin;
     if (!run(&m, f.at, f.end, pc))
         return -1;
+    rule = rule_of(&m.row);
+    if (rule) {
+        ips_kept_add(kept, pc, rule);
+        return step_by_rule(u, rule);
+    }
     if (m.row.cfa_kind == RULE_XIS) {
         if (!evaluate(u, &f, m.row.cfa, NULL, &at))
             return -1;
@@ -417,7 +485,21 @@ static __attribute__((noinline)) int step_by_table(struct ips_unwind *u,
     *u = up;
     return 1;
 }
+
+static int step_by_table(struct ips_unwind *u, bool *called)
+{
+    uint64_t pc = u->reg[IPS_REG_PC] - (*called ? 1 : 0);
+    uint64_t rule = ips_kept_find(kept, pc);
+    if (!rule)
+        return read_table(u, called);
+    *called = true;
+    return step_by_rule(u, rule);
+}
 #else
+void ips_unwind_forget(void)
+{
+}
+
 static int step_by_table(struct ips_unwind *u, bool *called)
 {
     (void)u;

@@ -74,6 +74,9 @@ extern struct ips_real ips_real IPS_HIDDEN;
 void ips_find_begin(void);
 /* The next definition of `name` behind us, or NULL. */
 void *ips_find(const char *name);
+/* Where the memory ends that the loader write-protected in the library that has
+ * `at` there; 0 where that is not known. */
+uint64_t ips_find_protected_end(const void *at);
 #define IPS_STUBS 256u /* in wrap_stub.S */
 void *ips_find_place(uint32_t index);
 
@@ -115,6 +118,10 @@ static inline struct ips_moment ips_at_call(void)
 static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
     return ips_moment_after(call);
+}
+static inline struct ips_moment ips_at_wakeup(const struct ips_moment *call)
+{
+    return ips_moment_waited(call);
 }
 /* The definition of docs/HACKING.md. */
 static inline bool ips_was_blocked(const struct ips_moment *call,

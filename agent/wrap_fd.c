@@ -14,6 +14,7 @@
 #include <linux/close_range.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <utmp.h>
 
@@ -76,6 +77,30 @@ IPS_EXPORT int shutdown(int fd, int how)
     }
     return r;
 }
+
+/* --- looking at one
+ * ---------------------------------------------------------------------- */
+
+/* A program that opens a file mostly looks at it before it reads: then its
+ * first read, or its close, need not ask what it is. */
+IPS_EXPORT int fstat(int fd, struct stat *st)
+{
+    if (!ips_wrap_on())
+        return REAL(fstat)(fd, st);
+    uint64_t word = ips_fd_get(fd); /* before the look: see ips_fd_set */
+    int r = REAL(fstat)(fd, st);
+    if (r == 0 && S_ISREG(st->st_mode) &&
+        ips_fd_class(word) == IPS_FD_UNKNOWN && ips_fd_near(fd)) {
+        int saved = errno;
+        ips_fd_set(fd, word, IPS_FD_FILE, 0, 0);
+        errno = saved;
+    }
+    return r;
+}
+/* struct stat64 is another type of the same layout */
+_Static_assert(sizeof(struct stat) == sizeof(struct stat64), "fstat64");
+int fstat64(int, struct stat64 *)
+    __attribute__((visibility("default"), alias("fstat")));
 
 /* --- copying
  * -------------------------------------------------------------------- */

@@ -18,6 +18,8 @@
 #include "agent/wrap.h"
 #include "agent/wrap_sync.h"
 
+#undef p_type /* resolv.h's */
+
 struct ips_real ips_real;
 struct ips_sync_real ips_sync_real;
 
@@ -32,7 +34,14 @@ extern const ElfW(Dyn) ours[] __asm__("_DYNAMIC") IPS_HIDDEN;
 
 /* The libraries behind us when we began; later ones may go again. */
 #define LIBRARIES 256u
-static const struct link_map *libraries[LIBRARIES];
+static const struct link_map *libraries[LIBRARIES] IPS_TABLE;
+/* The first of them, on a page that every process has. */
+#define FEW 16u
+static const struct link_map *few_libraries[FEW];
+static inline const struct link_map **library_at(unsigned i)
+{
+    return i < FEW ? &few_libraries[i] : &libraries[i - FEW];
+}
 static unsigned library_count;
 static bool all_known; /* that is all of them, and all have the table */
 
@@ -98,7 +107,7 @@ static void note_libraries(void)
     for (l = l ? l->l_next : NULL; l && good; l = l->l_next) {
         good = n < LIBRARIES && module_of(l, &m);
         if (good)
-            libraries[n++] = l;
+            *library_at(n++) = l;
     }
     library_count = n;
     all_known = good;
@@ -113,7 +122,7 @@ static void *search(const char *name, bool *unsure)
     for (const char *c = name; *c; c++)
         hash = hash * 33 + (unsigned char)*c;
     for (unsigned i = 0; i < library_count && all_known; i++) {
-        const struct link_map *l = libraries[i];
+        const struct link_map *l = *library_at(i);
         if (!module_of(l, &m))
             continue;
         const Elf64_Sym *s = find_in(&m, name, hash);
@@ -133,6 +142,42 @@ void *ips_find(const char *name)
     bool unsure;
     void *found = search(name, &unsure);
     return found || !unsure ? found : dlsym(RTLD_NEXT, name);
+}
+
+/* Tables that the loader relocates and then write-protects lie with the dynamic
+ * section, and a library's first pages are its headers and hash tables. What
+ * looks otherwise is not read. */
+#define NEAR 65536u
+static uint64_t protected_end(const struct link_map *l, uint64_t at)
+{
+    struct module m;
+    ElfW(Ehdr) elf;
+    if (at + NEAR - (uint64_t)(uintptr_t)l->l_ld >= 2 * NEAR || !l->l_addr ||
+        !module_of(l, &m) || (uint64_t)(uintptr_t)m.hash - l->l_addr >= NEAR)
+        return 0;
+    const char *first = (const char *)(uintptr_t)l->l_addr;
+    memcpy(&elf, first, sizeof(elf));
+    if (memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
+        elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phoff > 4096 ||
+        elf.e_phnum * sizeof(ElfW(Phdr)) > 4096 - elf.e_phoff)
+        return 0;
+    for (uint32_t i = 0; i < elf.e_phnum; i++) {
+        ElfW(Phdr) part;
+        memcpy(&part, first + elf.e_phoff + i * sizeof(part), sizeof(part));
+        uint64_t from = l->l_addr + part.p_vaddr;
+        if (part.p_type == PT_GNU_RELRO && at >= from &&
+            at - from < part.p_memsz)
+            return from + part.p_memsz;
+    }
+    return 0;
+}
+
+uint64_t ips_find_protected_end(const void *at)
+{
+    uint64_t end = 0;
+    for (unsigned i = 0; i < library_count && all_known && !end; i++)
+        end = protected_end(*library_at(i), (uint64_t)(uintptr_t)at);
+    return end;
 }
 
 /* --- the tables -------------------------------------------------------- */

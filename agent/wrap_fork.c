@@ -78,7 +78,8 @@ static void at_fork_child(void)
 
 void ips_fork_init(void)
 {
-    pthread_atfork(at_fork_prepare, at_fork_parent, at_fork_child);
+    (void)REAL(__register_atfork)(at_fork_prepare, at_fork_parent,
+                                  at_fork_child, NULL);
 }
 
 IPS_EXPORT pid_t fork(void)

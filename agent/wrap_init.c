@@ -87,10 +87,29 @@ void ips_wrap_ends(enum ips_end_kind kind, int status)
     ips_core_process_end(kind, status);
 }
 
-static void at_quick_exit_last(void)
+static void at_quick_exit_last(void *unused)
 {
+    (void)unused;
     if (ips_wrap_on())
         ips_wrap_ends(IPS_END_EXIT, quick_status);
+}
+
+/* Before the first of the program's own functions, so it runs after them; not
+ * when an image begins, since hardly any has one. Refused: END is missing. */
+static void end_quick_exit(void)
+{
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&done))
+        (void)REAL(__cxa_at_quick_exit)(at_quick_exit_last, NULL);
+}
+
+/* What at_quick_exit calls. */
+int __cxa_at_quick_exit(void (*function)(void *), void *library);
+IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
+{
+    if (ips_wrap_on())
+        end_quick_exit();
+    return REAL(__cxa_at_quick_exit)(function, library);
 }
 
 /* Several threads may come at once only where a constructor of another library
@@ -116,7 +135,6 @@ void ips_wrap_init(void)
     ips_thread_here();
     ips_fork_init();
     ips_stdio_init();
-    (void)at_quick_exit(at_quick_exit_last); /* refused: END is missing */
     ips_wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
     name_inherited();
@@ -150,9 +168,11 @@ IPS_EXPORT void _Exit(int status) __attribute__((alias("_exit")));
 
 IPS_EXPORT void quick_exit(int status)
 {
-    ips_wrap_on();
+    bool on = ips_wrap_on();
     if (!ips_in_vfork)
         quick_status = status;
+    if (on)
+        end_quick_exit();
     REAL(quick_exit)(status); /* ends in at_quick_exit_last */
     __builtin_unreachable();
 }

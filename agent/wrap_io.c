@@ -239,7 +239,8 @@ IPS_EXPORT ssize_t sendfile(int to, int from, off_t *at, size_t n)
 {
     IPS_IO(in);
     IPS_IO(out);
-    bool has_in = ips_io_begin(&in, from, IPS_SITE);
+    /* What has a position is no channel. */
+    bool has_in = !at && ips_io_begin(&in, from, IPS_SITE);
     bool has_out = ips_io_begin(&out, to, IPS_SITE);
     ssize_t r = REAL(sendfile)(to, from, at, n);
     if (has_in || has_out)

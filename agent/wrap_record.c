@@ -3,6 +3,7 @@
 
 #include <sys/signalfd.h>
 
+#include "agent/io_event.h"
 #include "agent/modules.h"
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
@@ -13,20 +14,8 @@ put_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
        int64_t result, int err, uint64_t site, uint32_t ready)
 {
     ips_spin_over();
-    struct ips_rec_io *rec =
-        (struct ips_rec_io *)ips_rec_begin_inline(type, sizeof(*rec), call->t);
-    if (!rec)
+    if (!ips_io_event(type, chan, op, call, ret, result, err, site, ready))
         return;
-    rec->h.a = chan;
-    rec->t_ret = ret->t;
-    rec->cpu = call->cpu;
-    rec->cpu_ret = ret->cpu;
-    rec->result = result;
-    rec->site = site;
-    rec->op = (uint16_t)op;
-    rec->err = (uint16_t)err;
-    rec->ready = ready;
-    ips_rec_publish_inline(rec);
     ips_module_note(site);
     ips_stack_note(call->t, ret->t, site);
 }
@@ -42,7 +31,10 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint32_t ready)
 {
-    struct ips_moment ret = ips_at_return(&call);
+    bool waits = op == IPS_OP_POLL || op == IPS_OP_SELECT ||
+                 op == IPS_OP_EPOLL || op == IPS_OP_SLEEP ||
+                 op == IPS_OP_SIGWAIT; /* others may work before they sleep */
+    struct ips_moment ret = waits ? ips_at_wakeup(&call) : ips_at_return(&call);
     if (result > 0 || ips_was_blocked(&call, &ret))
         ips_record_io(IPS_REC_BLOCK, 0, op, call, ret, result,
                       result < 0 ? err : 0, site, ready);

@@ -2,11 +2,10 @@
  * The few functions on bytes and texts that we call, our own: those of the C
  * library are bound by the loader at their first call, 1 to 2 us each and every
  * start, and may be replaced by the program's. Hidden, so that only this
- * library has them. The texts are short; nothing here is on the path of a
- * record that has no text.
+ * library has them. The texts are short; nothing of them is on the path of a
+ * record that has no text. Likewise errno, and who this thread is.
  */
-#include <stddef.h>
-#include <string.h>
+#include "agent/wrap.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
 /* Keeps the compiler from making a loop a call of the function it is in. */
@@ -104,3 +103,28 @@ HIDDEN char *strrchr(const char *s, int c)
         AS_WRITTEN();
     }
 }
+
+/* errno: the C library has it at the same place of every thread's static
+ * block. */
+HIDDEN int *__errno_location(void)
+{
+    static _Atomic ptrdiff_t at;
+    char *thread = __builtin_thread_pointer();
+    ptrdiff_t offset = atomic_load_explicit(&at, memory_order_relaxed);
+    if (unlikely(!offset)) {
+        int *(*theirs)(void);
+        ips_find_begin();
+        void *found = ips_find("__errno_location");
+        memcpy(&theirs, &found, sizeof(theirs));
+        offset = (char *)theirs() - thread;
+        atomic_store_explicit(&at, offset, memory_order_relaxed);
+    }
+    return (int *)(void *)(thread + offset);
+}
+
+#if defined(__x86_64__) /* part of the ABI there */
+HIDDEN pthread_t pthread_self(void)
+{
+    return (pthread_t)__builtin_thread_pointer();
+}
+#endif

@@ -19,6 +19,7 @@
 
 struct contraction {
     const struct ips_graph *full;
+    const struct ips_lane *lane;
     struct ips_arcs arcs;
     struct ips_est e;  /* of what is folded */
     uint32_t *reached; /* [chain_count] */
@@ -45,7 +46,7 @@ static void mark_kept(struct contraction *c)
     for (uint32_t t = 0; t < g->chain_count; t++) {
         uint32_t end = g->chains[t].first + g->chains[t].count;
         if (c->reached[t] == end) {
-            ips_est_offer(&best, g, t);
+            ips_est_offer(&best, g, c->lane, t);
             continue;
         }
         for (uint32_t i = c->reached[t]; i < end; i++) {
@@ -91,6 +92,10 @@ static void copy_node(const struct contraction *c, uint32_t i, uint64_t w,
     out->g.t_ns[to] = g->t_ns ? g->t_ns[i] : 0;
     if (g->site)
         out->g.site[to] = g->site[i];
+    if (out->g.at) {
+        out->g.at[to] = g->at[i];
+        out->g.wait[to] = g->wait[i];
+    }
 }
 
 static void new_chain(const struct ips_chain *from, uint32_t first,
@@ -168,7 +173,7 @@ static int fill_remote(const struct contraction *c, struct ips_reduced *out,
 int ips_contract(const struct ips_graph *full, const struct ips_lane *lane,
                  struct ips_reduced *out, struct ips_err *err)
 {
-    struct contraction c = {.full = full};
+    struct contraction c = {.full = full, .lane = lane};
     int rc = 0;
     memset(out, 0, sizeof(*out));
     ips_arcs_init(&c.arcs, lane);
@@ -193,7 +198,10 @@ int ips_contract(const struct ips_graph *full, const struct ips_lane *lane,
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "%u nodes", c.nodes);
         goto out;
     }
-    rc = fill_chains(&c, out, err);
+    if (lane->weighting == IPS_WEIGH_WALL)
+        rc = ips_graph_alloc_times(&out->g, err);
+    if (rc == 0)
+        rc = fill_chains(&c, out, err);
     if (rc == 0)
         rc = fill_remote(&c, out, err);
     out->total = ips_graph_total(full);

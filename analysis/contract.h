@@ -41,10 +41,11 @@ int ips_contract(const struct ips_graph *full, const struct ips_lane *lane,
  * process index stays the part's own. An in of position SYN or EOF takes the
  * out of just that position; one of data byte `pos` the first out with
  * out.pos >= pos that wrote it (out.pos - out.len < pos); the arc's xlen is
- * out.len, its xkind the in's. `peer[p][end]` names, for end `end` of part
- * p, the part and end on the other machine (part UINT32_MAX: none). A remote
- * in whose position nobody wrote stays without a cross arc and is counted in
- * *unmatched. node_base[p] is where part p's nodes begin. */
+ * out.len (in `wall` its weight: the parts must be views of `lane` that
+ * share one origin), its xkind the in's. `peer[p][end]` names, for end `end` of
+ * part p, the part and end on the other machine (part UINT32_MAX: none). A
+ * remote in whose position nobody wrote stays without a cross arc and is
+ * counted in *unmatched. node_base[p] is where part p's nodes begin. */
 struct ips_peer_end {
     uint32_t part;
     uint32_t end;
@@ -55,7 +56,12 @@ struct ips_part {
     uint32_t end_count;
 };
 int ips_graph_merge(const struct ips_part *parts, uint32_t part_count,
-                    struct ips_graph *out, uint32_t *node_base,
-                    uint64_t *unmatched, struct ips_err *err) IPS_MUST_USE;
+                    const struct ips_lane *lane, struct ips_graph *out,
+                    uint32_t *node_base, uint64_t *unmatched,
+                    struct ips_err *err) IPS_MUST_USE;
+
+/* The out of `g` that wrote position `pos` on end `end`, or NULL. O(log). */
+const struct ips_remote_out *ips_graph_find_out(const struct ips_graph *g,
+                                                uint32_t end, uint64_t pos);
 
 #endif

@@ -20,6 +20,9 @@ void ips_graph_release(struct ips_graph *g)
     free(g->xlen);
     free(g->t_ns);
     free(g->site);
+    free(g->at);
+    free(g->wait);
+    free(g->delay);
     free(g->in);
     free(g->out);
     ips_graph_init(g);
@@ -64,6 +67,18 @@ uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i)
             high = mid;
     }
     return low;
+}
+
+int ips_graph_alloc_times(struct ips_graph *g, struct ips_err *err)
+{
+    size_t n = (size_t)g->node_count + 1;
+    g->at = calloc(n, sizeof(*g->at));
+    g->wait = calloc(n, sizeof(*g->wait));
+    g->delay = calloc(n, sizeof(*g->delay));
+    if (!g->at || !g->wait || !g->delay)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "times of %u nodes",
+                           g->node_count);
+    return 0;
 }
 
 static int check_chains(const struct ips_graph *g, struct ips_err *err)
@@ -170,9 +185,24 @@ uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len)
     return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
 }
 
+static uint64_t wall_xweight(const struct ips_graph *g, uint32_t i,
+                             const struct ips_lane *lane, bool *present)
+{
+    struct ips_mtime scale = ips_wall_scale(lane);
+    uint8_t kind = g->xkind[i];
+    *present = kind != IPS_X_NONE && kind != IPS_X_IDLE &&
+               !(kind == IPS_X_RESOURCE && lane->any_off) &&
+               !(kind == IPS_X_EXTERNAL && lane->external == IPS_EXTERNAL_OFF);
+    if (!*present)
+        return 0;
+    return kind == IPS_X_DATA ? ips_mtime_ns(&scale, g->xlen[i]) : g->xlen[i];
+}
+
 uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
                      const struct ips_lane *lane, bool *present)
 {
+    if (lane->weighting == IPS_WEIGH_WALL)
+        return wall_xweight(g, i, lane, present);
     *present = true;
     switch ((enum ips_xkind)g->xkind[i]) {
     case IPS_X_NONE:

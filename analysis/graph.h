@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analysis/clock_map.h"
 #include "common/err.h"
 #include "common/types.h"
 
@@ -103,6 +104,15 @@ struct ips_graph {
                         IDLE: elapsed ns */
     uint64_t *t_ns;  /* [node_count] local CLOCK_MONOTONIC_RAW, for people */
     uint32_t *site;  /* [node_count] channel end (index) or UINT32_MAX */
+    /* What the weightings `sched` and `wall` need (analysis/view.h); all three
+     * or, in a graph that nobody may weigh so, none. */
+    uint64_t *at;    /* [node_count] when the node was passed: local raw ns; in
+                        a view of `wall` ns since the run's origin */
+    uint64_t *wait;  /* [node_count] of the time before `at`: asleep for what
+                        its cross arc brought, without the delay after the
+                        wake-up */
+    uint64_t *delay; /* [node_count] of the arc from the chain predecessor:
+                        runnable, but not running */
     uint32_t in_count;
     struct ips_remote_in *in;
     uint32_t out_count;
@@ -115,6 +125,9 @@ void ips_graph_release(struct ips_graph *g);
  * sets the counts. */
 int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err) IPS_MUST_USE;
+/* `at`, `wait` and `delay` too, zeroed. */
+int ips_graph_alloc_times(struct ips_graph *g,
+                          struct ips_err *err) IPS_MUST_USE;
 /* Invariants above, indices in range, kinds legal; for graphs that arrive over
  * the wire or from disk, full or reduced. START stands only first in a chain,
  * END only last. A cycle is found by ips_longest_path. */
@@ -133,6 +146,13 @@ struct ips_mtime {
     uint32_t scale_num; /* lanes: 1/1, 0/1 (P_max), 1/2, 2/1 */
     uint32_t scale_den;
 };
+/* ALGORITHMS 1. */
+enum ips_weighting {
+    IPS_WEIGH_CPU = 0,
+    IPS_WEIGH_SCHED, /* and the time runnable, but not running */
+    IPS_WEIGH_WALL,  /* elapsed, less what was slept for a traced cause */
+};
+#define IPS_WEIGH_LAST IPS_WEIGH_WALL
 enum ips_external {
     IPS_EXTERNAL_REPLY = 0, /* EXTERNAL weighs, IDLE 0 (default) */
     IPS_EXTERNAL_ALL,       /* both weigh */
@@ -143,11 +163,26 @@ struct ips_lane {
     struct ips_mtime mtime;
     enum ips_external external;
     bool any_off; /* RESOURCE arcs are absent */
+    /* Which weights the graph has: a view of it (analysis/view.h) that was
+     * made for this lane. */
+    enum ips_weighting weighting;
+    struct ips_clock_map clock; /* wall: of this graph's machine */
+    /* The path ends there: an END of this graph, or IPS_NO_NODE where the goal
+     * is on another machine. Else at the greatest END. */
+    bool has_goal;
+    uint32_t goal;
 };
 
 uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len);
+/* In `wall` a message's weight is measured: what the lane makes of it. */
+static inline struct ips_mtime ips_wall_scale(const struct ips_lane *lane)
+{
+    return (struct ips_mtime){0, 1ULL << 32, lane->mtime.scale_num,
+                              lane->mtime.scale_den};
+}
 /* Weight of node i's cross arc in a lane; *present false where the arc is
- * absent in this lane (external off, idle unless all). */
+ * absent in this lane (external off, idle unless all). In `wall` the view's
+ * xlen is the weight, and the lane's scale goes for messages. */
 uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
                      const struct ips_lane *lane, bool *present);
 

@@ -55,12 +55,13 @@ int ips_kernel_partial(const struct ips_graph *g, const struct ips_lane *lane,
 uint64_t ips_graph_total(const struct ips_graph *g);
 
 /* The last node of chain c, where it is an END, as a candidate for t_max:
- * strictly greater wins, so the lowest of equals stays. */
+ * strictly greater wins, so the lowest of equals stays. Where the lane has a
+ * goal there is no other. */
 static inline void ips_est_offer(struct ips_est *e, const struct ips_graph *g,
-                                 uint32_t c)
+                                 const struct ips_lane *lane, uint32_t c)
 {
     uint32_t last = g->chains[c].first + g->chains[c].count - 1;
-    if (g->kind[last] != IPS_NODE_END)
+    if (g->kind[last] != IPS_NODE_END || (lane->has_goal && last != lane->goal))
         return;
     if (e->end == IPS_NO_NODE || e->est[last] > e->t_max) {
         e->end = last;

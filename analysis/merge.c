@@ -2,10 +2,11 @@
 #include <string.h>
 
 #include "analysis/contract.h"
+#include "analysis/kernel.h"
+#include "analysis/view.h"
 
-/* The out of `g` that wrote position `pos` on end `end`, or NULL. O(log). */
-static const struct ips_remote_out *find_out(const struct ips_graph *g,
-                                             uint32_t end, uint64_t pos)
+const struct ips_remote_out *ips_graph_find_out(const struct ips_graph *g,
+                                                uint32_t end, uint64_t pos)
 {
     uint32_t low = 0, high = g->out_count;
     while (low < high) {
@@ -56,6 +57,11 @@ static void copy_part(const struct ips_graph *g, uint32_t part, uint32_t base,
         memcpy(out->t_ns + base, g->t_ns, n * sizeof(*g->t_ns));
     if (g->site)
         memcpy(out->site + base, g->site, n * sizeof(*g->site));
+    if (out->at) {
+        memcpy(out->at + base, g->at, n * sizeof(*g->at));
+        memcpy(out->wait + base, g->wait, n * sizeof(*g->wait));
+        memcpy(out->delay + base, g->delay, n * sizeof(*g->delay));
+    }
     for (uint32_t i = 0; i < g->node_count; i++) {
         if (g->xpred[i] != IPS_NO_NODE)
             out->xpred[base + i] = base + g->xpred[i];
@@ -67,10 +73,26 @@ static void copy_part(const struct ips_graph *g, uint32_t part, uint32_t base,
     }
 }
 
+/* What the arc weighs in `wall`, from the two machines' aligned clocks. A send
+ * that lies after its receive by what the clocks do not tell weighs nothing. */
+static uint64_t wall_xlen(const struct ips_part *from,
+                          const struct ips_remote_out *o,
+                          const struct ips_part *to,
+                          const struct ips_remote_in *in,
+                          const struct ips_lane *lane)
+{
+    const struct ips_graph *a = from->g, *b = to->g;
+    if (!a->at || !b->at || !b->wait)
+        return 0;
+    return ips_wall_xweight(a->at[o->node], b->at[in->node], b->wait[in->node],
+                            b->xkind[in->node], o->len, lane);
+}
+
 /* Resolves the remote ins of part p; counts those that nobody wrote. */
 static void join_part(const struct ips_part *parts, uint32_t part_count,
                       uint32_t p, const uint32_t *node_base,
-                      struct ips_graph *out, uint64_t *unmatched)
+                      const struct ips_lane *lane, struct ips_graph *out,
+                      uint64_t *unmatched)
 {
     const struct ips_part *part = &parts[p];
     for (uint32_t k = 0; k < part->g->in_count; k++) {
@@ -80,10 +102,13 @@ static void join_part(const struct ips_part *parts, uint32_t part_count,
         if (in->end < part->end_count) {
             struct ips_peer_end peer = part->peer[in->end];
             if (peer.part < part_count)
-                o = find_out(parts[peer.part].g, peer.end, in->pos);
+                o = ips_graph_find_out(parts[peer.part].g, peer.end, in->pos);
             if (o) {
                 out->xpred[i] = node_base[peer.part] + o->node;
-                out->xlen[i] = o->len;
+                out->xlen[i] =
+                    lane->weighting == IPS_WEIGH_WALL
+                        ? wall_xlen(&parts[peer.part], o, part, in, lane)
+                        : o->len;
             }
         }
         if (!o) {
@@ -95,8 +120,9 @@ static void join_part(const struct ips_part *parts, uint32_t part_count,
 }
 
 int ips_graph_merge(const struct ips_part *parts, uint32_t part_count,
-                    struct ips_graph *out, uint32_t *node_base,
-                    uint64_t *unmatched, struct ips_err *err)
+                    const struct ips_lane *lane, struct ips_graph *out,
+                    uint32_t *node_base, uint64_t *unmatched,
+                    struct ips_err *err)
 {
     uint64_t nodes, chains;
     *unmatched = 0;
@@ -106,6 +132,15 @@ int ips_graph_merge(const struct ips_part *parts, uint32_t part_count,
         rc = ips_graph_alloc(out, (uint32_t)nodes, (uint32_t)chains, err);
     if (rc < 0)
         return rc;
+    bool times = true;
+    for (uint32_t p = 0; p < part_count; p++)
+        times = times && (parts[p].g->delay || parts[p].g->node_count == 0);
+    if (times)
+        rc = ips_graph_alloc_times(out, err);
+    if (rc < 0) {
+        ips_graph_release(out);
+        return rc;
+    }
     uint32_t base = 0, chain = 0;
     for (uint32_t p = 0; p < part_count; p++) {
         node_base[p] = base;
@@ -114,6 +149,6 @@ int ips_graph_merge(const struct ips_part *parts, uint32_t part_count,
         chain += parts[p].g->chain_count;
     }
     for (uint32_t p = 0; p < part_count; p++)
-        join_part(parts, part_count, p, node_base, out, unmatched);
+        join_part(parts, part_count, p, node_base, lane, out, unmatched);
     return 0;
 }

@@ -76,17 +76,21 @@ void ips_arcs_init(struct ips_arcs *a, const struct ips_lane *lane)
     bool no_mtime =
         (lane->mtime.base_ns == 0 && lane->mtime.per_byte_q32 == 0) ||
         (lane->mtime.scale_num == 0 && lane->mtime.scale_den != 0);
-    a->mtime = lane->mtime;
+    bool wall = lane->weighting == IPS_WEIGH_WALL;
+    uint8_t by_itself = wall ? IPS_ARC_XLEN : IPS_ARC_ZERO;
+    a->mtime = wall ? ips_wall_scale(lane) : lane->mtime;
     a->mode[IPS_X_NONE] = IPS_ARC_ABSENT;
-    a->mode[IPS_X_DATA] = no_mtime ? IPS_ARC_ZERO : IPS_ARC_MTIME;
-    a->mode[IPS_X_LIFETIME] = IPS_ARC_ZERO;
-    a->mode[IPS_X_ROOM] = IPS_ARC_ZERO;
-    a->mode[IPS_X_SIGNAL] = IPS_ARC_ZERO;
-    a->mode[IPS_X_RESOURCE] = lane->any_off ? IPS_ARC_ABSENT : IPS_ARC_ZERO;
+    a->mode[IPS_X_DATA] = !wall && no_mtime ? IPS_ARC_ZERO : IPS_ARC_MTIME;
+    a->mode[IPS_X_LIFETIME] = by_itself;
+    a->mode[IPS_X_ROOM] = by_itself;
+    a->mode[IPS_X_SIGNAL] = by_itself;
+    a->mode[IPS_X_RESOURCE] = lane->any_off ? IPS_ARC_ABSENT : by_itself;
     a->mode[IPS_X_EXTERNAL] =
         lane->external == IPS_EXTERNAL_OFF ? IPS_ARC_ABSENT : IPS_ARC_XLEN;
-    a->mode[IPS_X_IDLE] =
-        lane->external == IPS_EXTERNAL_ALL ? IPS_ARC_XLEN : IPS_ARC_ABSENT;
+    /* In `wall` what was idle is in the chain's arc (analysis/view.c). */
+    a->mode[IPS_X_IDLE] = !wall && lane->external == IPS_EXTERNAL_ALL
+                              ? IPS_ARC_XLEN
+                              : IPS_ARC_ABSENT;
 }
 
 uint64_t ips_graph_total(const struct ips_graph *g)
@@ -309,7 +313,7 @@ int ips_longest_path(const struct ips_graph *g, const struct ips_lane *lane,
         if (k.cur[c].pos != k.cur[c].end)
             rc = stall_error(&k, err);
         else
-            ips_est_offer(out, g, c);
+            ips_est_offer(out, g, lane, c);
     }
     for (uint32_t c = 0; c < g->chain_count; c++)
         k.passed -= g->w[g->chains[c].first];

@@ -181,7 +181,7 @@ int ips_longest_path_pdm(const struct ips_graph *g, const struct ips_lane *lane,
                 chain;
     }
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++)
-        ips_est_offer(out, g, c);
+        ips_est_offer(out, g, lane, c);
     pdm_release(&p);
     if (rc == 0)
         out->total = ips_graph_total(g);

@@ -53,12 +53,12 @@ static void add_row(struct ipsq_table *t, const Ips__GraphNode *row)
     *cell++ = ipsq_text(row->kind);
     *cell++ = ipsq_count(row->pred);
     *cell++ = ipsq_count(row->arc_cpu_ns);
-    *cell++ = ipsq_count(IPS_UNMEASURED);
-    *cell++ = ipsq_count(IPS_UNMEASURED);
+    *cell++ = ipsq_count(row->arc_sched_ns);
+    *cell++ = ipsq_count(row->arc_wall_ns);
     *cell++ = ipsq_count(row->xpred);
     *cell++ = ipsq_count(row->xarc_cpu_ns);
-    *cell++ = ipsq_count(IPS_UNMEASURED);
-    *cell++ = ipsq_count(IPS_UNMEASURED);
+    *cell++ = ipsq_count(row->xarc_sched_ns);
+    *cell++ = ipsq_count(row->xarc_wall_ns);
     *cell++ = ipsq_text(none ? NULL : row->xkind);
     *cell++ = ipsq_count(row->t_ns);
     *cell++ = ipsq_count(row->bytes);

@@ -1,7 +1,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/cmd_path_profile.h"
 #include "client/command.h"
+#include "client/path_more.h"
 #include "client/units.h"
 
 #define TABLE_TOP 10 /* rows of a list in the table format without --top */
@@ -13,16 +15,16 @@ static const struct ipsq_column segment_columns[] = {
     {"to_node", "TO NODE", IPSQ_COUNT}, {"ns", "TIME", IPSQ_NS},
 };
 enum { NS_COLUMN = 7 };
-static const struct ipsq_column share_columns[] = {
-    {"share", "SHARE", IPSQ_SHARE},  {"ns", "TIME", IPSQ_NS},
-    {"count", "PIECES", IPSQ_COUNT}, {"stable", "STABLE", IPSQ_BOOL},
-    {"ns_low", "FROM", IPSQ_NS},     {"ns_high", "TO", IPSQ_NS},
-    {"object", "OBJECT", IPSQ_TEXT},
+
+struct taken {
+    struct ipsq_table segments;
+    struct ipsq_path_rows rows;
 };
 
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
-    struct ipsq_table *t = arg;
+    struct taken *all = arg;
+    struct ipsq_table *t = &all->segments;
     if (reply->answer_case != IPS__REPLY__ANSWER_PATH)
         return ipsq_expect(reply, IPS__REPLY__ANSWER_PATH, err);
     for (size_t i = 0; i < reply->path->n_segments; i++) {
@@ -37,7 +39,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
         *cell++ = ipsq_count(seg->to_node);
         *cell++ = ipsq_count(seg->ns);
     }
-    return 0;
+    return ipsq_path_rows_add(&all->rows, reply->path, err);
 }
 
 /* The n longest segments, in the order of the path. */
@@ -74,27 +76,22 @@ static void keep_longest(struct ipsq_table *t, uint64_t n)
     ipsq_table_release(&longest);
 }
 
-static void put_shares(struct ipsq_out *out, const char *name,
-                       const char *heading, Ips__Share **shares, size_t count,
-                       uint64_t t_max, uint64_t top)
+/* Of what the path's computing was made (IPS-14). */
+static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
 {
-    struct ipsq_table t;
-    ipsq_table_init(&t, name, share_columns, IPSQ_COUNT_OF(share_columns));
-    for (size_t i = 0; i < count; i++) {
-        struct ipsq_cell *cell = ipsq_table_row(&t);
-        *cell++ = ipsq_real(t_max ? (double)shares[i]->ns / (double)t_max
-                                  : IPS_UNMEASURED_REAL);
-        *cell++ = ipsq_count(shares[i]->ns);
-        *cell++ = ipsq_count(shares[i]->count);
-        *cell++ = ipsq_bool(shares[i]->stable);
-        *cell++ = ipsq_count(shares[i]->ns_low);
-        *cell++ = ipsq_count(shares[i]->ns_high);
-        *cell++ = ipsq_text(shares[i]->object);
-    }
-    ipsq_table_top(&t, 1, top);
-    if (t.row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, heading);
-    ipsq_table_release(&t);
+    bool known = a->run_delay_ns != IPS_UNMEASURED;
+    double share = known && a->t_max_ns
+                       ? (double)a->run_delay_ns / (double)a->t_max_ns
+                       : IPS_UNMEASURED_REAL;
+    ipsq_out_value(out, IPSQ_NS, "on_cpu_ns", known ? "  on the CPU" : NULL,
+                   ipsq_count(a->on_cpu_ns));
+    ipsq_out_value(out, IPSQ_NS, "run_delay_ns",
+                   known ? "  in run queues" : NULL,
+                   ipsq_count(a->run_delay_ns));
+    ipsq_out_value(out, IPSQ_REAL, "run_delay_share",
+                   known ? "  share of that" : NULL, ipsq_real(share));
+    ipsq_out_value(out, IPSQ_NS, "other_ns", known ? "  untraced waits" : NULL,
+                   ipsq_count(a->other_ns));
 }
 
 static void put_values(struct ipsq_out *out, const char *run_name,
@@ -106,6 +103,9 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    ipsq_bool(a->open));
     ipsq_out_value(out, IPSQ_TEXT, "weighting", "weighting",
                    ipsq_text(a->weighting));
+    bool goal = a->goal && *a->goal;
+    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "ends with" : NULL,
+                   ipsq_text(goal ? a->goal : NULL));
     ipsq_out_value(out, IPSQ_TEXT, "engine", "engine", ipsq_text(a->engine));
     ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
     ipsq_out_value(out, IPSQ_NS, "t_max_ns", "critical path",
@@ -114,6 +114,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
                    ipsq_count(a->total_cpu_ns));
+    put_competition(out, a);
     ipsq_out_value(out, IPSQ_REAL, "parallelism", NULL,
                    ipsq_real(a->parallelism));
     ipsq_out_value(out, IPSQ_REAL, "p_max", NULL, ipsq_real(a->p_max));
@@ -129,11 +130,35 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
 }
 
+static void put_cost(struct ipsq_out *out, const Ips__EngineCost *c)
+{
+    static const Ips__EngineCost unknown = IPS__ENGINE_COST__INIT;
+    bool known = c != NULL;
+    c = known ? c : &unknown;
+    ipsq_out_value(out, IPSQ_COUNT, "cost_rounds", NULL, ipsq_count(c->rounds));
+    ipsq_out_value(out, IPSQ_COUNT, "cost_values", NULL, ipsq_count(c->values));
+    ipsq_out_value(out, IPSQ_COUNT, "cost_messages", NULL,
+                   ipsq_count(c->messages));
+    ipsq_out_value(out, IPSQ_BYTES, "cost_bytes", NULL, ipsq_count(c->bytes));
+    ipsq_out_value(out, IPSQ_COUNT, "cost_relayed", NULL,
+                   ipsq_count(c->relayed));
+    char bytes[IPSQ_UNIT_BYTES];
+    ipsq_format_bytes(c->bytes, bytes);
+    if (known)
+        ipsq_out_line(out, "%-15s %llu values in %llu messages, %s",
+                      "exchanged", (unsigned long long)c->values,
+                      (unsigned long long)c->messages, bytes);
+}
+
 /* Why is there nothing to show? */
-static void say_empty(struct ipsq_out *out, const Ips__PathAnswer *a)
+static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
+                      const Ips__PathAnswer *a)
 {
     const Ips__Certificate *c = a->certificate;
-    if (a->t_max_ns == 0 && c && c->events == 0)
+    if ((o->from_ns || o->to_ns) && a->t_max_ns)
+        ipsq_out_line(out, "\nNO PATH in this window: it counts from each "
+                           "machine's first event.");
+    else if (a->t_max_ns == 0 && c && c->events == 0)
         ipsq_out_line(out, "\nNO PATH: not one event of this run is known.");
     else
         ipsq_out_line(out, "\nNO PATH: nothing in this run has a length in CPU "
@@ -141,9 +166,10 @@ static void say_empty(struct ipsq_out *out, const Ips__PathAnswer *a)
 }
 
 static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__PathAnswer *a, struct ipsq_table *segments,
-                 struct ips_err *err)
+                 const Ips__PathAnswer *a, struct taken *taken,
+                 const Ips__WhatifAnswer *more, struct ips_err *err)
 {
+    struct ipsq_table *segments = &taken->segments;
     struct ipsq_out out;
     uint64_t top = o->top;
     if (o->format == IPSQ_TABLE && top == 0)
@@ -155,17 +181,10 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
     put_values(&out, run_name, a);
+    put_cost(&out, a->cost);
     if (empty)
-        say_empty(&out, a);
-    ipsq_out_group(&out, "shares");
-    out.parts = 1; /* a line between the values and the first list */
-    put_shares(&out, "machines", "the path's time by machine", a->by_machine,
-               a->n_by_machine, a->t_max_ns, top);
-    put_shares(&out, "processes", "by process", a->by_process, a->n_by_process,
-               a->t_max_ns, top);
-    put_shares(&out, "messages", "by message and outside cause", a->by_message,
-               a->n_by_message, a->t_max_ns, top);
-    ipsq_out_group_end(&out);
+        say_empty(&out, o, a);
+    ipsq_put_path_profile(&out, o, a, &taken->rows, top);
     char heading[96];
     snprintf(heading, sizeof(heading),
              segments->row_count < all
@@ -174,6 +193,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
              segments->row_count);
     if (!empty || o->format != IPSQ_TABLE)
         ipsq_out_table(&out, segments, heading);
+    if (more)
+        ipsq_put_path_more(&out, o, more, top);
     ipsq_out_certificate(&out, a->certificate);
     int rc = ipsq_out_end(&out, err);
     if (rc < 0)
@@ -188,35 +209,50 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     Ips__PathAsk ask = IPS__PATH_ASK__INIT;
     Ips__Lane lane = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
-    struct ipsq_table segments;
+    const Ips__WhatifAnswer *more = NULL;
+    struct taken taken = {0};
+    char *by[IPSQ_BY_COUNT];
     (void)self;
     lane.mtime_base_ns = o->mtime_base_ns;
     lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;
     lane.scale_num = lane.scale_den = 1;
     lane.external = o->external;
     ask.weighting = ips_wire_text(o->weighting);
+    ask.goal = ips_wire_text(o->goal);
     ask.engine = ips_wire_text(o->engine);
     ask.lane = &lane;
     ask.segments = true;
+    ask.n_by = ipsq_path_bys(o, by);
+    ask.by = by;
+    ask.sequences = o->sequences;
+    ask.whole = o->whole;
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
     rq.ask_case = IPS__REQUEST__ASK_PATH;
     rq.path = &ask;
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc < 0)
         return rc;
-    ipsq_table_init(&segments, "segments", segment_columns,
+    ipsq_table_init(&taken.segments, "segments", segment_columns,
                     IPSQ_COUNT_OF(segment_columns));
-    rc = ipsq_session_ask(s, &rq, false, take_piece, &segments, &last, err);
+    rc = ipsq_session_ask(s, &rq, false, take_piece, &taken, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
+    if (rc == 0 && (o->slack || o->next))
+        rc = ipsq_ask_path_more(s, o, &lane, rq.run, &more, err);
     if (rc == 0)
-        rc = print(o, rq.run, last->path, &segments, err);
-    ipsq_table_release(&segments);
+        rc = print(o, rq.run, last->path, &taken, more, err);
+    ipsq_table_release(&taken.segments);
+    ipsq_path_rows_release(&taken.rows);
     return rc;
 }
 
 const struct ipsq_command ipsq_cmd_path = {
     .name = "path",
-    .usage = "[RUN] [--engine E] [--mtime SPEC] [--external WHICH] [--top N]",
+    .usage = "[RUN] [--by WHAT,...] [--sequences] [--whole] [--from TIME] "
+             "[--to TIME]\n"
+             "            [--engine E] [--mtime SPEC] [--external WHICH] "
+             "[--top N]",
     .summary = "the critical path: what set the length of a run",
     .help =
         "The longest path through the program's activities: computing, and the "
@@ -226,9 +262,16 @@ const struct ipsq_command ipsq_cmd_path = {
         "waits left out; FROM and TO are its\nrange then. `parallelism` is "
         "total CPU by the path; the second figure what it\nwould be if "
         "messages cost nothing.\n"
-        "The table shows the 10 greatest of each list, --top N so many.\n",
-    .options = IPSQ_HAS(ENGINE) | IPSQ_HAS(WEIGHTING) | IPSQ_HAS(MTIME) |
-               IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP),
+        "Of procedures LOW and HIGH are the 95% interval by the samples that "
+        "SELF rests\non. --whole puts beside it what of all work is on the "
+        "path. In a window (--from,\n--to) shares are of the part of the path "
+        "that lies in it.\n"
+        "The table shows the 10 greatest of each list, --top N so "
+        "many.\n" IPSQ_PATH_MORE_HELP,
+    .options = IPSQ_HAS(ENGINE) | IPSQ_HAS(WEIGHTING) | IPSQ_HAS(GOAL) |
+               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP) |
+               IPSQ_HAS(BY) | IPSQ_HAS(SEQUENCES) | IPSQ_HAS(WHOLE) |
+               IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(SLACK) | IPSQ_HAS(NEXT),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

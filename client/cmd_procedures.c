@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/command.h"
+#include "client/cmd_path_profile.h"
 #include "client/units.h"
 #include "common/types.h"
 
@@ -27,28 +27,10 @@ static const struct ipsq_column columns[] = {
 #define WITH_OBJECT columns
 #define WITHOUT_OBJECT (columns + 1)
 
-static const char *base(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static struct ipsq_cell real_share(uint64_t part, uint64_t whole)
 {
     return ipsq_real(whole ? (double)part / (double)whole
                            : IPS_UNMEASURED_REAL);
-}
-
-/* "loop.c:12 (solver)": where it is, short enough to read. */
-static const char *place(const Ips__ProcedureRow *r, char *out, size_t room)
-{
-    if (*r->file && r->line)
-        snprintf(out, room, "%s:%u (%s)", base(r->file), r->line,
-                 base(r->module));
-    else
-        snprintf(out, room, "%s%s%s", *r->module ? "(" : "", base(r->module),
-                 *r->module ? ")" : "");
-    return out;
 }
 
 /* `text`: room for the place, NULL where it is not shown. */
@@ -72,8 +54,10 @@ static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
     *cell++ = ipsq_text(r->module);
     *cell++ = ipsq_text(r->file);
     *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
-    if (text)
-        *cell++ = ipsq_text(place(r, text, PLACE_BYTES));
+    if (text) {
+        ipsq_place(r, text, PLACE_BYTES);
+        *cell++ = ipsq_text(text);
+    }
 }
 
 static void add_unsampled(struct ipsq_table *t,
@@ -189,6 +173,12 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     const Ips__Reply *last = NULL;
     struct whole whole = {0};
     (void)self;
+    if (o->by && strcmp(o->by, "procedure") != 0 &&
+        strcmp(o->by, "process") != 0 && strcmp(o->by, "line") != 0)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--by %.80s: procedures go by one of procedure, "
+                           "process, line",
+                           o->by);
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");

@@ -8,6 +8,7 @@ static const struct ipsq_column columns[] = {
     {"pool_used_bytes", "POOL USED", IPSQ_BYTES},
     {"pool_size_bytes", "OF", IPSQ_BYTES},
     {"version", "VERSION", IPSQ_TEXT},
+    {"computations", "COMPUTING", IPSQ_COUNT},
 };
 
 static int run(const struct ipsq_command *self, const struct ipsq_options *o,
@@ -38,6 +39,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         *cell++ = ipsq_count(row->pool_used_bytes);
         *cell++ = ipsq_count(row->pool_size_bytes);
         *cell++ = ipsq_text(row->version);
+        *cell++ = ipsq_count(row->computations);
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);

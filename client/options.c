@@ -40,13 +40,79 @@ static int take_weighting(struct ipsq_options *o, const char *text,
     static const char *const words[] = {"cpu", "sched", "wall", NULL};
     uint32_t which;
     o->weighting = text;
-    int rc = one_of("weighting", text, words, &which, err);
-    if (rc == 0 && which > 0)
-        rc = ips_err_set(err, IPS_E_REFUSED,
-                         "weighting %s needs scheduling delays and calibrated "
-                         "message times, which are not measured yet: only cpu",
-                         text);
+    return one_of("weighting", text, words, &which, err);
+}
+
+/* A word that says what: narrows the edit at hand, or begins another where that
+ * has one of the same kind, or a speed already. */
+static int name_edit(struct ipsq_options *o, enum ipsq_option option,
+                     const char *text, struct ips_err *err)
+{
+    struct ipsq_edit *e = o->edit_count ? &o->edit[o->edit_count - 1] : NULL;
+    for (int again = 0; again < 2; again++) {
+        const char **place = NULL;
+        if (e && option == IPSQ_OPT_PROCEDURE)
+            place = &e->procedure;
+        else if (e && option == IPSQ_OPT_PROCESS)
+            place = &e->process;
+        else if (e && option == IPSQ_OPT_MESSAGE)
+            place = &e->message;
+        else if (e)
+            place = &e->object;
+        if (place && !*place && !e->ppm) {
+            *place = text;
+            return 0;
+        }
+        if (o->edit_count == IPSQ_EDITS_MAX)
+            break;
+        e = &o->edit[o->edit_count++];
+        memset(e, 0, sizeof(*e));
+    }
+    return ips_err_set(err, IPS_E_USAGE, "more than %d edits", IPSQ_EDITS_MAX);
+}
+
+/* A speed is for all that was named since the last one. */
+static void speed_edits(struct ipsq_options *o, uint32_t ppm)
+{
+    for (unsigned i = o->edit_count; i > 0 && !o->edit[i - 1].ppm; i--)
+        o->edit[i - 1].ppm = ppm;
+    o->faster_ppm = ppm;
+}
+
+static int take_next(struct ipsq_options *o, const char *text,
+                     struct ips_err *err)
+{
+    uint64_t k = 0;
+    int rc = ipsq_parse_count(text, &k, err);
+    if (rc == 0 && (k == 0 || k > 1000))
+        rc = ips_err_set(err, IPS_E_USAGE, "--next %.40s: 1 to 1000", text);
+    o->next = (uint32_t)k;
     return rc;
+}
+
+/* "a,b": several; the option may come several times. */
+static int take_bys(struct ipsq_options *o, const char *text,
+                    struct ips_err *err)
+{
+    static const char *const words[] = {
+#define X(name, word) word,
+        IPSQ_BYS(X)
+#undef X
+            NULL};
+    o->by = text;
+    for (const char *at = text;;) {
+        char word[32];
+        uint32_t which = 0;
+        size_t len = strcspn(at, ",");
+        snprintf(word, sizeof(word), "%.*s", (int)(len < 31 ? len : 31), at);
+        int rc = one_of("by", word, words, &which, err);
+        if (rc < 0)
+            return rc;
+        o->by_mask |= 1u << which;
+        if (!at[len])
+            return 0;
+        at += len + 1;
+    }
 }
 
 static int take(struct ipsq_options *o, enum ipsq_option option,
@@ -54,10 +120,10 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
 {
     static const char *const formats[] = {"table", "tsv", "json", "jsonl",
                                           NULL};
-    static const char *const engines[] = {"auto", "contract", "central", NULL};
+    static const char *const engines[] = {"auto",     "contract", "central",
+                                          "cm-async", "cm-sync",  NULL};
     static const char *const levels[] = {"run", "machine", "process", "thread",
                                          NULL};
-    static const char *const bys[] = {"procedure", "process", "line", NULL};
     static const char *const externals[] = {"reply", "all", "off", NULL};
     uint32_t which = 0;
     int rc = 0;
@@ -75,12 +141,18 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return rc;
     case IPSQ_OPT_TOP:
         return ipsq_parse_count(text, &o->top, err);
+    case IPSQ_OPT_GOAL:
+        o->goal = text;
+        if (*text != '/')
+            rc = ips_err_set(err, IPS_E_USAGE,
+                             "goal '%.80s' does not begin with /", text);
+        return rc;
     case IPSQ_OPT_OBJECT:
         o->object = text;
         if (*text != '/')
-            rc = ips_err_set(err, IPS_E_USAGE,
-                             "object '%.80s' does not begin with /", text);
-        return rc;
+            return ips_err_set(err, IPS_E_USAGE,
+                               "object '%.80s' does not begin with /", text);
+        return name_edit(o, option, text, err);
     case IPSQ_OPT_LEVEL:
         o->level = text;
         return one_of("level", text, levels, &which, err);
@@ -102,13 +174,38 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
             rc = ips_err_set(err, IPS_E_USAGE, "--to 0 leaves nothing");
         return rc;
     case IPSQ_OPT_BY:
-        o->by = text;
-        return one_of("by", text, bys, &which, err);
+        return take_bys(o, text, err);
     case IPSQ_OPT_SITES:
         o->sites = true;
         return 0;
     case IPSQ_OPT_STACKS:
         o->stacks = true;
+        return 0;
+    case IPSQ_OPT_PROCEDURE:
+    case IPSQ_OPT_PROCESS:
+    case IPSQ_OPT_MESSAGE:
+        return name_edit(o, option, text, err);
+    case IPSQ_OPT_FASTER:
+        rc = ipsq_parse_faster(text, &which, err);
+        if (rc == 0)
+            speed_edits(o, which);
+        return rc;
+    case IPSQ_OPT_GONE:
+        speed_edits(o, IPSQ_GONE);
+        return 0;
+    case IPSQ_OPT_RANK:
+        o->rank = true;
+        return 0;
+    case IPSQ_OPT_SLACK:
+        o->slack = true;
+        return 0;
+    case IPSQ_OPT_NEXT:
+        return take_next(o, text, err);
+    case IPSQ_OPT_SEQUENCES:
+        o->sequences = true;
+        return 0;
+    case IPSQ_OPT_WHOLE:
+        o->whole = true;
         return 0;
     case IPSQ_OPT_COUNT:
         break;

@@ -30,7 +30,13 @@
       "only below /machine, /machine/process or\n/machine/process/thread")     \
     X(LEVEL, "level", "LEVEL", "run, machine, process or thread")              \
     X(ENGINE, "engine", "E", "auto (default), contract or central")            \
-    X(WEIGHTING, "weighting", "W", "cpu (default)")                            \
+    X(WEIGHTING, "weighting", "W",                                             \
+      "cpu (default), sched (and the time runnable but not\n"                  \
+      "running) or wall (elapsed time up to the goal)")                        \
+    X(GOAL, "goal", "OBJECT",                                                  \
+      "the path ends with this process or thread; default\n"                   \
+      "with wall the run's command, else what ends the path\n"                 \
+      "latest")                                                                \
     X(MTIME, "mtime", "SPEC",                                                  \
       "message times: BASE or BASE+PER_BYTE, in ns or with us,\n"              \
       "ms, s; default 0 (not calibrated)")                                     \
@@ -38,9 +44,24 @@
       "waits for what is not traced: reply (default), all, off")               \
     X(FROM, "from", "TIME", "since the machine's first event (1.5s, 20ms)")    \
     X(TO, "to", "TIME", "the same")                                            \
-    X(BY, "by", "WHAT", "procedure (default), process or line")                \
+    X(BY, "by", "WHAT",                                                        \
+      "procedure (default), process or line; path: also\n"                     \
+      "machine, thread, message, external, or several: a,b")                   \
     X(SITES, "sites", NULL, "name the place each event was called from")       \
-    X(STACKS, "stacks", NULL, "and the call stacks of what blocked")
+    X(STACKS, "stacks", NULL, "and the call stacks of what blocked")           \
+    X(PROCEDURE, "procedure", "NAME",                                          \
+      "what if procedures NAME (may have * ?)")                                \
+    X(PROCESS, "process", "NAME",                                              \
+      "what if processes NAME: a, a.123, /m1/a.123, a*")                       \
+    X(MESSAGE, "message", "'A->B'",                                            \
+      "what if messages of process A to B (or external)")                      \
+    X(FASTER, "faster", "BY", "were faster by 30%, or 2x")                     \
+    X(GONE, "gone", NULL, "took no time at all")                               \
+    X(RANK, "rank", NULL, "what would help most (without edits: default)")     \
+    X(SLACK, "slack", NULL, "how far everything is from being critical")       \
+    X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
+    X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
+    X(WHOLE, "whole", NULL, "the same of all work, beside the path")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -48,20 +69,52 @@ enum ipsq_option {
 #undef X
         IPSQ_OPT_COUNT
 };
+/* Words of --by, and bits of by_mask. */
+#define IPSQ_BYS(X)                                                            \
+    X(PROCEDURE, "procedure")                                                  \
+    X(PROCESS, "process")                                                      \
+    X(LINE, "line")                                                            \
+    X(MACHINE, "machine")                                                      \
+    X(THREAD, "thread")                                                        \
+    X(MESSAGE, "message")                                                      \
+    X(EXTERNAL, "external")
+enum ipsq_by {
+#define X(name, text) IPSQ_BY_##name,
+    IPSQ_BYS(X)
+#undef X
+        IPSQ_BY_COUNT
+};
+#define IPSQ_IS_BY(name) (1u << IPSQ_BY_##name)
+
 #define IPSQ_HAS(option) (1u << IPSQ_OPT_##option)
+
+#define IPSQ_EDITS_MAX 64
+
+/* What is to be faster, and by how much. */
+struct ipsq_edit {
+    const char *procedure, *process, *message, *object;
+    uint32_t ppm; /* 0: not said yet */
+};
 
 struct ipsq_options {
     const char *command; /* NULL: none was given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
-    bool help, version, sites, stacks;
+    bool help, version, sites, stacks, sequences, whole;
     unsigned given; /* IPSQ_HAS bits */
-    const char *master, *state, *object, *level, *engine, *weighting, *by;
+    const char *master, *state, *object, *level, *engine, *weighting, *goal;
+    const char *by;   /* as given last; NULL: not */
+    unsigned by_mask; /* all that were given */
     enum ipsq_format format;
     uint64_t top; /* 0: all */
     uint64_t mtime_base_ns, mtime_per_byte_q32;
     uint32_t external; /* enum ips_external on the wire */
     uint64_t from_ns, to_ns;
+    bool rank, slack;
+    uint32_t next;                         /* paths */
+    struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in order */
+    unsigned edit_count;
+    uint32_t faster_ppm; /* said last; 0 never */
 };
 
 /* Fills `o`; texts are borrowed from argv. IPS_E_USAGE with the reason;

@@ -139,6 +139,33 @@ int ipsq_parse_count(const char *text, uint64_t *n, struct ips_err *err)
     return 0;
 }
 
+int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
+{
+    struct decimal d;
+    bool ok = parse_decimal(text, &d) == 0 && d.whole <= IPSQ_GONE;
+    /* Millionths of the number: below 10^12. */
+    uint64_t n =
+        ok ? d.whole * IPSQ_GONE + (uint64_t)((ips_u128)d.fraction * IPSQ_GONE /
+                                              power10(d.digits))
+           : 0;
+    bool percent = ok && strcmp(d.rest, "%") == 0;
+    bool times = ok && strcmp(d.rest, "x") == 0;
+    if (percent)
+        n = n / 100;
+    else if (times) /* 1 - 1/n */
+        n = n > IPSQ_GONE
+                ? IPSQ_GONE - (IPSQ_GONE * (uint64_t)IPSQ_GONE + n - 1) / n
+                : 0;
+    if ((!percent && !times) || n == 0 || n > IPSQ_GONE)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "faster by '%.80s': a part of its time up to 100%% "
+                           "(30%%), or how many times as fast (2x); gone "
+                           "altogether is --gone",
+                           text);
+    *ppm = (uint32_t)n;
+    return 0;
+}
+
 /* n / unit with four digits, rounded; the caller picked a unit <= n. */
 static void format_scaled(uint64_t n, uint64_t unit, const char *name,
                           char out[IPSQ_UNIT_BYTES])

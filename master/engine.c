@@ -1,4 +1,4 @@
-#include "master/engine.h"
+#include "master/weighting.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,26 @@ enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at)
             return (enum lane_id)i;
     }
     return LANES;
+}
+
+void engine_traffic(struct query *q, bool mark)
+{
+    struct path_data *d = path_of(q);
+    struct ips_traffic_count all = {0, 0};
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct slave *s = q->gather.active[i]->slave;
+        if (!s || !s->peer)
+            continue;
+        struct ips_traffic_count one = ips_peer_traffic(s->peer);
+        all.frames += one.frames;
+        all.bytes += one.bytes;
+    }
+    if (mark) {
+        d->mark = all;
+        return;
+    }
+    d->cost.messages = ips_sub_sat(all.frames, d->mark.frames);
+    d->cost.bytes = ips_sub_sat(all.bytes, d->mark.bytes);
 }
 
 /* ---- subgraphs arriving ------------------------------------------------ */
@@ -48,6 +68,9 @@ void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
         struct part *p = q->gather.active[i];
         Ips__SubgraphAsk ask = IPS__SUBGRAPH_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
+        Ips__Lane lane;
+        weighting_lane(q, p, &path_of(q)->lanes[LANE_MAIN].lane, &lane);
+        ask.lane = &lane;
         ask.generation = p->sync->generation;
         ask.detail = detail;
         ask.window = ENGINE_WINDOW;
@@ -108,9 +131,12 @@ static int graph_from_wire(struct engine_part *e, uint32_t part,
     g->xpred = w->xpred;
     g->t_ns = w->t_ns;
     g->site = w->site;
+    g->at = w->at;
+    g->wait = w->wait;
+    g->delay = w->delay;
     e->origin = w->origin;
     w->kind = w->xkind = NULL;
-    w->w = w->xlen = w->t_ns = NULL;
+    w->w = w->xlen = w->t_ns = w->at = w->wait = w->delay = NULL;
     w->xpred = w->site = w->origin = NULL;
     return ips_graph_check(g, err);
 }
@@ -149,8 +175,8 @@ bool engine_merge(struct query *q)
                                          .peer = p->peer,
                                          .end_count = p->peer_count};
         }
-        rc = ips_graph_merge(parts, n, &d->merged, d->node_base, &d->unmatched,
-                             &d->err);
+        rc = ips_graph_merge(parts, n, &d->lanes[d->now].lane, &d->merged,
+                             d->node_base, &d->unmatched, &d->err);
     }
     free(parts);
     return rc == 0;
@@ -261,6 +287,7 @@ void engine_release(struct query *q)
     free(d->pieces);
     free(d->work);
     free(d->tail);
+    free(d->cm);
     free(d);
     q->data = NULL;
 }

@@ -1,11 +1,13 @@
 /*
- * The critical path of a run, computed in two ways that must give the same
- * answer bit for bit (ALGORITHMS 3):
+ * The critical path of a run, computed in ways that must give the same answer
+ * bit for bit (ALGORITHMS 3):
  *
  *  central   fetches every subgraph, merges them, and runs the kernel and the
  *            paper's label correcting, which must agree
  *  contract  has every slave reduce its subgraph, solves the merged rest, hands
  *            the slaves their remote values, and has the first piece expanded
+ *  cm-async, cm-sync  the slaves compute among themselves (analysis/cm.h); the
+ *            master is the root, says when it is over, and walks the path back
  *
  * An engine computes every wanted lane, then calls path_done(). Long work runs
  * in the worker.
@@ -15,6 +17,7 @@
 #define IPS_MASTER_ENGINE_H
 
 #include "analysis/path.h"
+#include "master/arena.h"
 #include "master/query.h"
 #include "master/shares.h"
 #include "proto/graph_wire.h"
@@ -47,7 +50,7 @@ struct path_data { /* query.data of a path question */
     struct lane_result lanes[LANES];
     enum lane_id now; /* being computed */
     const char *engine;
-    char engine_text[160];
+    char engine_text[320];
     uint64_t nodes; /* of all machines */
     uint64_t total_cpu_ns;
     uint64_t unmatched;
@@ -67,7 +70,23 @@ struct path_data { /* query.data of a path question */
     uint64_t expand_ns;
     struct path_piece *tail; /* contract: what follows that piece */
     uint64_t tail_count;
-    uint64_t sent; /* pieces given to the client */
+    uint64_t sent;     /* pieces given to the client */
+    struct cm_run *cm; /* cm-async, cm-sync */
+    char relay_note[256];
+    struct { /* of the main lane; see EngineCost */
+        uint64_t rounds, values, messages, bytes, relayed;
+    } cost;
+    struct ips_traffic_count mark;
+    struct path_profile *profile; /* query_path_profile.h; NULL: not wanted */
+    /* weighting.h */
+    bool has_goal;
+    uint32_t goal_part, goal_node; /* of the full graph */
+    char goal_text[512];
+    char clock_text[256]; /* "": no clocks were compared */
+    uint64_t on_cpu_ns, run_delay_ns, other_ns;
+    void (*after_split)(struct query *q);
+    void (*after_clocks)(struct query *q);
+    uint32_t origin_part; /* whose clock is the reference */
 };
 
 struct engine_part { /* part.own */
@@ -76,12 +95,30 @@ struct engine_part { /* part.own */
     uint32_t *origin; /* reduced: node of the full graph */
     uint64_t base;    /* of its nodes in the numbering through all machines */
     uint64_t finished_t_max;
+    /* cm-async, cm-sync, of the lane that goes on */
+    bool cm_told, cm_done;
+    uint64_t cm_sent, cm_taken, cm_unfinished;
+    uint64_t cm_end; /* node + 1 */
+    char cm_stalled[600];
+    struct ips_clock_map clock; /* wall */
 };
 
 void engine_central(struct query *q);
 void engine_contract(struct query *q);
+void engine_cm(struct query *q, bool async);
+/* A message between two slaves that do not reach each other. */
+void engine_cm_relay(struct master *m, const struct slave *s,
+                     Ips__CmMessage *message);
 /* query_path.c: all lanes are computed, or the question cannot be answered. */
 void path_done(struct query *q);
+
+/* For other questions about the graph: the lane of a request, IPS_E_USAGE; what
+ * the certificate says of message times; the command's elapsed time, or
+ * IPS_UNMEASURED. */
+int path_check_lane(const Ips__Lane *in, struct ips_lane *out,
+                    struct ips_err *err) IPS_MUST_USE;
+char *path_mtime_text(struct arena *a, const struct ips_lane *lane);
+uint64_t path_goal_elapsed(const struct query *q);
 
 /* ---- shared by the engines --------------------------------------------- */
 
@@ -93,6 +130,10 @@ static inline struct engine_part *engine_part_of(const struct part *p)
 {
     return p->own;
 }
+
+/* What went between the slaves and us since the last call is the cost of the
+ * main lane; the first call sets the mark. Heartbeats are in it. */
+void engine_traffic(struct query *q, bool mark);
 
 /* The next wanted lane after `at`, or LANES. */
 enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "master/engine.h"
+#include "master/weighting.h"
 
 /* The merged path as pieces. */
 static bool walk_lane(struct path_data *d, enum lane_id id)
@@ -61,15 +61,17 @@ static bool check_pdm(struct path_data *d, const struct ips_lane *lane)
     return same;
 }
 
-static bool solve_lane(struct path_data *d, enum lane_id id)
+static bool solve_lane(struct query *q, enum lane_id id)
 {
+    struct path_data *d = path_of(q);
     struct lane_result *r = &d->lanes[id];
+    struct ips_lane lane = weighting_merged(q, &r->lane, false);
     ips_est_release(&d->est);
-    if (ips_longest_path(&d->merged, &r->lane, NULL, &d->est, &d->err) < 0)
+    if (ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err) < 0)
         return false;
     r->t_max = d->est.t_max;
     d->total_cpu_ns = d->est.total;
-    if (id == LANE_MAIN && !check_pdm(d, &r->lane))
+    if (id == LANE_MAIN && !check_pdm(d, &lane))
         return false;
     if (d->est.end == IPS_NO_NODE) {
         ips_err_set(&d->err, IPS_E_INCOMPLETE,
@@ -99,7 +101,7 @@ static void solve_all(struct query *q)
     if (!engine_merge(q))
         return;
     for (int id = LANE_MAIN; id < LANES; id++) {
-        if (d->lanes[id].wanted && !solve_lane(d, (enum lane_id)id))
+        if (d->lanes[id].wanted && !solve_lane(q, (enum lane_id)id))
             return;
     }
 }
@@ -117,11 +119,14 @@ static void solved(struct query *q)
 static void fetched(struct query *q)
 {
     struct ips_err err = {0};
+    engine_traffic(q, false);
+    path_of(q)->cost.rounds = 1;
     if (query_work(q, solve_all, solved, &err) < 0)
         query_fail(q, &err);
 }
 
 void engine_central(struct query *q)
 {
+    engine_traffic(q, true);
     engine_fetch(q, false, fetched);
 }

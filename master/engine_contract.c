@@ -16,24 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/engine.h"
+#include "master/weighting.h"
 
 static void begin_lane(struct query *q, enum lane_id id);
-
-static void fill_lane(const struct ips_lane *from, Ips__Lane *to)
-{
-    ips__lane__init(to);
-    to->mtime_base_ns = from->mtime.base_ns;
-    to->mtime_per_byte_q32 = from->mtime.per_byte_q32;
-    to->scale_num = from->mtime.scale_num;
-    to->scale_den = from->mtime.scale_den;
-    to->external = (uint32_t)from->external;
-    to->any_off = from->any_off;
-}
 
 static void lane_made(struct query *q)
 {
     struct path_data *d = path_of(q);
+    if (d->now == LANE_MAIN)
+        engine_traffic(q, false);
     if (d->err.code) {
         engine_failed(q);
         return;
@@ -155,6 +146,7 @@ static void ask_expand(struct query *q)
     ask.to = &to;
     request.ask_case = IPS__REQUEST__ASK_EXPAND;
     request.expand = &ask;
+    d->cost.rounds += d->now == LANE_MAIN;
     query_round(q, take_expansion, expanded);
     query_ask(q, p, &request, true);
     query_await(q);
@@ -217,7 +209,7 @@ static int ask_finish(struct query *q, struct part *p, struct ips_err *err)
     bool first = true;
     if (!values)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    fill_lane(&d->lanes[d->now].lane, &lane);
+    weighting_lane(q, p, &d->lanes[d->now].lane, &lane);
     do {
         uint32_t n = 0;
         for (; n < IPS_PIECE_ITEMS && done < total; n++, done++)
@@ -252,8 +244,11 @@ static void solved(struct query *q)
         return;
     }
     query_round(q, take_finish, finished);
-    for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
+    for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
+        if (d->now == LANE_MAIN)
+            d->cost.values += engine_part_of(q->gather.active[i])->g.in_count;
         rc = ask_finish(q, q->gather.active[i], &err);
+    }
     if (rc < 0)
         query_fail(q, &err);
     else
@@ -331,7 +326,8 @@ static void solve(struct query *q)
     struct lane_result *r = &d->lanes[d->now];
     if (!engine_make_graphs(q) || !check_origins(q) || !engine_merge(q))
         return;
-    if (ips_longest_path(&d->merged, &r->lane, NULL, &d->est, &d->err) < 0)
+    struct ips_lane lane = weighting_merged(q, &r->lane, true);
+    if (ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err) < 0)
         return;
     r->t_max = d->est.t_max;
     if (d->est.end == IPS_NO_NODE) {
@@ -356,12 +352,12 @@ static void begin_lane(struct query *q, enum lane_id id)
     Ips__Lane lane;
     d->now = id;
     d->work_count = 0;
-    fill_lane(&d->lanes[id].lane, &lane);
     query_round(q, engine_take_subgraph, reduced);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct part *p = q->gather.active[i];
         Ips__ReduceAsk ask = IPS__REDUCE_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
+        weighting_lane(q, p, &d->lanes[id].lane, &lane);
         ask.generation = p->sync->generation;
         ask.lane = &lane;
         request.ask_case = IPS__REQUEST__ASK_REDUCE;
@@ -374,5 +370,7 @@ static void begin_lane(struct query *q, enum lane_id id)
 
 void engine_contract(struct query *q)
 {
+    engine_traffic(q, true);
+    path_of(q)->cost.rounds = 2;
     begin_lane(q, LANE_MAIN);
 }

@@ -63,6 +63,7 @@ static void fill_peer(const struct query *q, const struct part *p,
     row->traced = true;
     row->machine = ips_wire_text(other->machine);
     row->peer_end = peer->end;
+    row->part = other->number;
     Ips__End key = {.index = peer->end}, *wanted = &key;
     Ips__End **found = bsearch(&wanted, other->t.ends, other->t.end_count,
                                sizeof(*other->t.ends), compare_end_index);

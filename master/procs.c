@@ -64,6 +64,31 @@ size_t procs_merge(Ips__ProcedureRow **rows, size_t count)
     return n;
 }
 
+bool procs_attach_path(Ips__ProcedureRow **rows, size_t count,
+                       Ips__ProcedureRow *const *path, size_t path_count)
+{
+    Ips__ProcedureRow **a = malloc((count + 1) * sizeof(*a));
+    Ips__ProcedureRow **b = malloc((path_count + 1) * sizeof(*b));
+    bool fine = a && b;
+    if (fine && count) {
+        memcpy(a, rows, count * sizeof(*a));
+        qsort(a, count, sizeof(*a), by_key);
+    }
+    if (fine && path_count) {
+        memcpy(b, path, path_count * sizeof(*b));
+        qsort(b, path_count, sizeof(*b), by_key);
+    }
+    for (size_t i = 0, k = 0; fine && i < count; i++) {
+        while (k < path_count && by_key(&b[k], &a[i]) < 0)
+            k++;
+        a[i]->path_ns =
+            k < path_count && by_key(&b[k], &a[i]) == 0 ? b[k]->self_ns : 0;
+    }
+    free(a);
+    free(b);
+    return fine;
+}
+
 void procs_wilson(double p, double n, double *low, double *high)
 {
     *low = 0;

@@ -20,6 +20,11 @@ void procs_intervals(Ips__ProcedureRow **rows, size_t count,
 void procs_add_totals(Ips__ProcedureTotals *sum,
                       const Ips__ProcedureTotals *more);
 
+/* path_ns of each row: self_ns of the row of `path` with equal key, or 0. Both
+ * lists are merged; their order stays. False: no memory. */
+bool procs_attach_path(Ips__ProcedureRow **rows, size_t count,
+                       Ips__ProcedureRow *const *path, size_t path_count);
+
 /* Wilson's 95% interval of a share p seen in n samples (n need not be whole).
  */
 void procs_wilson(double p, double n, double *low, double *high);

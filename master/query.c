@@ -59,7 +59,7 @@ void query_widen(struct query *q, struct part *p)
 
 /* An answer that comes in many replies is stopped; what else is awaited is
  * ignored when it comes. */
-static void stop_asks(struct query *q)
+void query_stop(struct query *q)
 {
     for (uint32_t i = 0; i < q->part_count; i++) {
         if (q->parts[i].ask_id && q->parts[i].window)
@@ -71,7 +71,7 @@ static void stop_asks(struct query *q)
 
 static void query_end(struct query *q)
 {
-    stop_asks(q);
+    query_stop(q);
     q->over = true;
     q->streaming = false;
 }
@@ -123,7 +123,7 @@ static void query_restart(struct query *q)
 {
     struct ips_err err = {0};
     q->again = false;
-    stop_asks(q);
+    query_stop(q);
     if (++q->restarts > QUERY_MAX_RESTARTS) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "slaves came and went, or their data changed, %u times "
@@ -160,6 +160,8 @@ void query_round(struct query *q,
 {
     q->take = take;
     q->after = after;
+    q->together = false;
+    q->on_tick = NULL;
 }
 
 void query_ask(struct query *q, struct part *p, Ips__Request *request,
@@ -224,6 +226,8 @@ void query_part_failed(struct query *q, struct part *p,
         return;
     /* What the others were told about it does not hold any more. */
     q->again = true;
+    if (q->together)
+        query_stop(q);
     if (why->code != IPS_E_BUSY && why->code != IPS_E_UNREACHABLE &&
         !exclude(q, p, why->msg))
         q->restarts = QUERY_MAX_RESTARTS;
@@ -252,6 +256,9 @@ void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
     struct ips_err err = {0};
     uint64_t ask = p->ask_id;
     p->heard_ns = master_now_ns();
+    uint64_t trip = ips_sub_sat(p->heard_ns, p->asked_ns);
+    if (p->round_trip_ns == 0 || trip < p->round_trip_ns)
+        p->round_trip_ns = trip;
     p->taken++;
     int rc = ips_reply_error(reply, &err);
     if (rc == 0)
@@ -328,6 +335,8 @@ void query_tick(struct master *m)
         }
         if (failed && q->waiting == 0)
             round_over(q);
+        else if (q->on_tick && !q->over && q->waiting > 0)
+            q->on_tick(q);
     }
     query_reap(m);
 }
@@ -353,6 +362,8 @@ static const struct query_kind *kind_of(const Ips__Request *r)
         return &query_graph;
     case IPS__REQUEST__ASK_PROCEDURES:
         return &query_procedures;
+    case IPS__REQUEST__ASK_WHATIF:
+        return &query_whatif;
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK_SYNC:
     case IPS__REQUEST__ASK_TABLE:
@@ -362,6 +373,10 @@ static const struct query_kind *kind_of(const Ips__Request *r)
     case IPS__REQUEST__ASK_FINISH:
     case IPS__REQUEST__ASK_EXPAND:
     case IPS__REQUEST__ASK_SUBGRAPH:
+    case IPS__REQUEST__ASK_CM:
+    case IPS__REQUEST__ASK_PROFILE:
+    case IPS__REQUEST__ASK_PORTIONS:
+    case IPS__REQUEST__ASK_SPLIT:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
         break;

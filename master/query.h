@@ -61,6 +61,7 @@ struct part {
     bool expected;   /* the catalogue says it has the run */
     uint64_t ask_id; /* awaited reply, 0 none */
     uint64_t asked_ns, heard_ns;
+    uint64_t round_trip_ns; /* least time to a first reply, 0 none yet */
     bool was_silent;
     uint32_t taken; /* replies since the window was last widened */
     uint32_t window;
@@ -123,6 +124,8 @@ struct query {
     bool yielded;   /* needs the slaves' graph no more: others may */
     bool again;     /* begin again when the round ends */
     bool in_graph;  /* past the first round: failures begin it again */
+    bool together;  /* of a round: when one part fails, all are stopped */
+    void (*on_tick)(struct query *q); /* of a round, or NULL */
     unsigned restarts;
     struct excluded *excluded;
     uint32_t excluded_count;
@@ -162,6 +165,9 @@ void query_ask(struct query *q, struct part *p, Ips__Request *request,
 /* Closes the round: where nothing is awaited, `after` comes at once. */
 void query_await(struct query *q);
 
+/* Every part is told to stop; nothing is awaited any more. */
+void query_stop(struct query *q);
+
 /* Within `take`: keeps the message the reply came in. False: too much. */
 bool query_keep(struct query *q, struct part *p);
 
@@ -195,6 +201,7 @@ bool query_incomplete(const struct query *q);
 
 /* The kinds, by the case of the request. */
 extern const struct query_kind query_runs, query_status, query_ls,
-    query_metrics, query_path, query_events, query_graph, query_procedures;
+    query_metrics, query_path, query_events, query_graph, query_procedures,
+    query_whatif;
 
 #endif

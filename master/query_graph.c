@@ -1,17 +1,20 @@
 /*
  * The whole activity graph, a node a row, numbered through all machines, so
  * that anyone can compute an answer again. Message times are 0 and external
- * arcs weigh what a path with the default lane gives them. Category 3.
+ * arcs weigh what a path with the default lane gives them; so do all arcs in
+ * the weightings sched and, on one machine, wall. Category 3.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/view.h"
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/engine.h"
 #include "master/gather.h"
 #include "master/part.h"
+#include "master/weighting.h"
 
 #define NODES_A_REPLY 8192
 
@@ -33,9 +36,10 @@ struct names {
 };
 
 struct graph_data {
-    struct path_data path; /* first: the engine's helpers work on it */
-    struct names *names;   /* [parts] */
-    uint32_t chain;        /* of the node to be sent next */
+    struct path_data path;       /* first: the engine's helpers work on it */
+    struct names *names;         /* [parts] */
+    uint32_t chain;              /* of the node to be sent next */
+    struct ips_view sched, wall; /* of path.merged; without weights: unknown */
 };
 
 static struct graph_data *graph_of(struct query *q)
@@ -81,6 +85,29 @@ static const char *channel_name(struct query *q, uint32_t part, uint32_t site)
     return site < n->count && n->name[site] ? n->name[site] : "";
 }
 
+/* What the other weightings make of node i. */
+static void fill_weightings(struct query *q, uint32_t i, bool first,
+                            bool present, Ips__GraphNode *out)
+{
+    const struct graph_data *d = graph_of(q);
+    struct ips_lane lane = path_of(q)->lanes[LANE_MAIN].lane;
+    bool there;
+    out->arc_sched_ns = out->arc_wall_ns = IPS_UNMEASURED;
+    out->xarc_sched_ns = out->xarc_wall_ns = IPS_UNMEASURED;
+    if (d->sched.own_w) {
+        lane.weighting = IPS_WEIGH_SCHED;
+        uint64_t x = ips_xweight(&d->sched.g, i, &lane, &there);
+        out->arc_sched_ns = first ? IPS_UNMEASURED : d->sched.own_w[i];
+        out->xarc_sched_ns = present ? x : IPS_UNMEASURED;
+    }
+    if (d->wall.own_w) { /* a first node's: until it began */
+        lane.weighting = IPS_WEIGH_WALL;
+        uint64_t x = ips_xweight(&d->wall.g, i, &lane, &there);
+        out->arc_wall_ns = d->wall.own_w[i];
+        out->xarc_wall_ns = present ? x : IPS_UNMEASURED;
+    }
+}
+
 static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
                       Ips__GraphNode *out)
 {
@@ -101,6 +128,7 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
     out->xpred = present ? g->xpred[i] : IPS_UNMEASURED;
     out->xarc_cpu_ns = present ? xw : IPS_UNMEASURED;
     out->xkind = ips_wire_text(present ? xkinds[g->xkind[i]] : "");
+    fill_weightings(q, i, i == c->first, present, out);
     out->t_ns = g->t_ns[i];
     out->channel = ips_wire_text(channel_name(q, c->machine, g->site[i]));
     out->bytes =
@@ -173,8 +201,19 @@ static void graph_pump(struct query *q)
 
 static void merge(struct query *q)
 {
-    if (engine_make_graphs(q))
-        (void)engine_merge(q);
+    struct graph_data *d = graph_of(q);
+    struct ips_lane lane = d->path.lanes[LANE_MAIN].lane;
+    if (!engine_make_graphs(q) || !engine_merge(q) || !d->path.merged.at)
+        return;
+    lane.weighting = IPS_WEIGH_SCHED;
+    int rc = ips_graph_view(&d->path.merged, &lane, &d->sched, &d->path.err);
+    if (rc < 0 || q->gather.count > 1)
+        return; /* several clocks: nothing is told of wall here */
+    lane.weighting = IPS_WEIGH_WALL;
+    lane.clock = engine_part_of(q->gather.active[0])->clock;
+    rc = ips_graph_view(&d->path.merged, &lane, &d->wall, &d->path.err);
+    if (rc < 0)
+        d->path.err.code = rc;
 }
 
 static void merged(struct query *q)
@@ -209,6 +248,7 @@ static void graph_gathered(struct query *q)
             return;
         }
     }
+    weighting_origin(q);
     engine_fetch(q, true, fetched);
 }
 
@@ -227,8 +267,11 @@ static void graph_start(struct query *q)
 
 static void graph_release(struct query *q)
 {
-    if (q->data)
+    if (q->data) {
         free_names(q);
+        ips_view_release(&graph_of(q)->sched);
+        ips_view_release(&graph_of(q)->wall);
+    }
     engine_release(q);
     gather_release(q);
 }

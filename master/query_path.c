@@ -11,18 +11,20 @@
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/engine.h"
+#include "master/engine_auto.h"
 #include "master/gather.h"
 #include "master/part.h"
+#include "master/query_path_profile.h"
+#include "master/weighting.h"
 
 #define SEGMENTS_A_REPLY 4096
 #define MAX_SHARES 10000 /* of one list */
-#define TINY_NODES 10000 /* of one machine: central costs nothing */
 #define SCALE_MAX 1000000u
 
 /* ---- the question ------------------------------------------------------- */
 
-static int check_lane(const Ips__Lane *in, struct ips_lane *out,
-                      struct ips_err *err)
+int path_check_lane(const Ips__Lane *in, struct ips_lane *out,
+                    struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->mtime.scale_num = out->mtime.scale_den = 1;
@@ -49,19 +51,30 @@ static int check_lane(const Ips__Lane *in, struct ips_lane *out,
 static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                      struct ips_err *err)
 {
-    static const char *const engines[] = {"", "auto", "contract", "central"};
+    static const char *const engines[] = {"",        "auto",     "contract",
+                                          "central", "cm-async", "cm-sync"};
     bool known = false;
-    if (*ask->weighting && strcmp(ask->weighting, "cpu") != 0)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "weighting %s: only cpu is computed by this "
-                           "version",
-                           ask->weighting);
+    enum ips_weighting weighting;
+    int rc = weighting_of(ask->weighting, &weighting, err);
+    if (rc < 0)
+        return rc;
     for (size_t i = 0; i < sizeof(engines) / sizeof(*engines); i++)
         known = known || strcmp(ask->engine, engines[i]) == 0;
     if (!known)
         return ips_err_set(err, IPS_E_USAGE,
-                           "engine %s: auto, contract or central", ask->engine);
-    return check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
+                           "engine %s: auto, contract, central, cm-async or "
+                           "cm-sync",
+                           ask->engine);
+    if (weighting != IPS_WEIGH_CPU && strncmp(ask->engine, "cm-", 3) == 0)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "engine %s computes weighting cpu alone: take "
+                           "contract or central",
+                           ask->engine);
+    rc = path_profile_check(ask, err);
+    if (rc == 0)
+        rc = path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
+    d->lanes[LANE_MAIN].lane.weighting = weighting;
+    return rc;
 }
 
 static void scale(struct path_data *d, enum lane_id id, const char *name,
@@ -74,7 +87,9 @@ static void scale(struct path_data *d, enum lane_id id, const char *name,
     r->lane.mtime.scale_num *= num;
     r->lane.mtime.scale_den *= den;
     /* Nothing times anything is nothing: the same graph again. */
-    r->wanted = (m->base_ns || m->per_byte_q32) && m->scale_num;
+    r->wanted = (m->base_ns || m->per_byte_q32 ||
+                 r->lane.weighting == IPS_WEIGH_WALL) &&
+                m->scale_num;
     r->with_shares = id != LANE_FREE;
 }
 
@@ -95,7 +110,9 @@ static void plan_lanes(struct query *q)
     struct lane_result *off = &d->lanes[LANE_NO_EXTERNAL];
     off->name = "external off";
     off->lane = d->lanes[LANE_MAIN].lane;
-    off->wanted = off->lane.external != IPS_EXTERNAL_OFF && external > 0;
+    /* In `wall` what was waited for outside is time like any other. */
+    off->wanted = off->lane.external != IPS_EXTERNAL_OFF && external > 0 &&
+                  off->lane.weighting != IPS_WEIGH_WALL;
     off->lane.external = IPS_EXTERNAL_OFF;
     off->with_shares = true;
     struct lane_result *any = &d->lanes[LANE_NO_ANY];
@@ -106,29 +123,61 @@ static void plan_lanes(struct query *q)
     any->with_shares = true;
 }
 
-/* One machine's few events: central costs no more and checks itself twice.
- * Else every slave reduces its own, in parallel, and raw data stays there. */
+static struct auto_facts facts_of(const struct query *q)
+{
+    const struct path_data *d = q->data;
+    struct auto_facts f = {.machines = q->gather.count,
+                           .nodes = d->nodes,
+                           .memory_bytes = engine_auto_memory()};
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct part *p = q->gather.active[i];
+        f.round_trip_ns = ips_max_u64(f.round_trip_ns, p->round_trip_ns);
+        if (p->settled) {
+            f.crossing = ips_add_sat(f.crossing, p->settled->remote_in);
+            f.crossing_out =
+                ips_add_sat(f.crossing_out, p->settled->remote_out);
+        }
+    }
+    return f;
+}
+
 static void choose_engine(struct query *q)
 {
     struct path_data *d = path_of(q);
     const char *asked = q->request->path->engine;
-    uint32_t machines = q->gather.count;
-    bool automatic = *asked == '\0' || strcmp(asked, "auto") == 0;
-    if (automatic)
-        d->engine =
-            machines == 1 && d->nodes <= TINY_NODES ? "central" : "contract";
-    else
-        d->engine = strcmp(asked, "central") == 0 ? "central" : "contract";
-    if (!automatic)
+    if (*asked && strcmp(asked, "auto") != 0) {
+        d->engine = asked;
         snprintf(d->engine_text, sizeof(d->engine_text), "%s (as asked)",
                  d->engine);
+        return;
+    }
+    char why[sizeof(d->engine_text) - 32];
+    const struct auto_facts f = facts_of(q);
+    d->engine = engine_auto(&f, why, sizeof(why));
+    if (strncmp(d->engine, "cm-", 3) == 0 &&
+        d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_CPU) {
+        d->engine = "contract"; /* cm-sync has the weighting cpu alone */
+        snprintf(why, sizeof(why),
+                 "%u machines, cm-sync has weighting cpu only", f.machines);
+    }
+    snprintf(d->engine_text, sizeof(d->engine_text), "%s (auto: %s)", d->engine,
+             why);
+}
+
+static void run_engine(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    if (strcmp(d->engine, "central") == 0)
+        engine_central(q);
+    else if (strncmp(d->engine, "cm-", 3) == 0)
+        engine_cm(q, strcmp(d->engine, "cm-async") == 0);
     else
-        snprintf(d->engine_text, sizeof(d->engine_text),
-                 "%s (auto: %u machine%s, %" PRIu64 " nodes, %s)", d->engine,
-                 machines, machines == 1 ? "" : "s", d->nodes,
-                 *d->engine == 'c' && d->engine[1] == 'e'
-                     ? "small enough to compute twice"
-                     : "reduced where they are");
+        engine_contract(q);
+}
+
+static void profile_then_stream(struct query *q)
+{
+    path_profile_start(q, query_stream);
 }
 
 static void path_gathered(struct query *q)
@@ -158,10 +207,10 @@ static void path_gathered(struct query *q)
     }
     plan_lanes(q);
     choose_engine(q);
-    if (strcmp(d->engine, "central") == 0)
-        engine_central(q);
+    if (weighting_goal(q, q->request->path->goal, &err) < 0)
+        query_fail(q, &err);
     else
-        engine_contract(q);
+        weighting_clocks(q, run_engine);
 }
 
 static void path_start(struct query *q)
@@ -196,7 +245,9 @@ static const char *share_name(const struct query *q, struct arena *a,
         return arena_printf(a, "/%s", p->machine);
     if (list == SHARE_PROCESS)
         return arena_printf(a, "/%s/%s", p->machine, name);
-    if (row->b >= SHARE_IDLE)
+    if (list == SHARE_THREAD)
+        return arena_printf(a, "/%s/%s/%" PRIu64, p->machine, name, row->b);
+    if (list == SHARE_OUTSIDE)
         return arena_printf(a, "%s/%s -> %s", p->machine, name,
                             row->b == SHARE_EXTERNAL ? "external" : "idle");
     const struct part *o = part_at(q, (uint32_t)(row->b >> 32));
@@ -208,7 +259,8 @@ static Ips__Share **fill_shares(const struct query *q, struct arena *a,
                                 const struct shares *s, enum share_list list,
                                 size_t *count, struct certificate *c)
 {
-    static const char *const names[] = {"machine", "process", "message"};
+    static const char *const names[] = {"machine", "process", "thread",
+                                        "message", "outside cause"};
     size_t n = s->count[list] < MAX_SHARES ? s->count[list] : MAX_SHARES;
     Ips__Share **out = arena_alloc(a, (n + 1) * sizeof(*out));
     if (n < s->count[list])
@@ -243,6 +295,8 @@ static void fill_lanes(struct path_data *d, struct arena *a,
         bool same = true;
         if (id == LANE_NO_ANY && !r->wanted)
             continue; /* most programs have no such arc */
+        if (id == LANE_NO_EXTERNAL && r->lane.weighting == IPS_WEIGH_WALL)
+            continue;
         if (r->wanted) {
             struct shares *lane = &r->shares;
             shares_compare(&d->lanes[LANE_MAIN].shares, &lane, 1, &same);
@@ -259,8 +313,11 @@ static void fill_lanes(struct path_data *d, struct arena *a,
     }
 }
 
-static char *mtime_text(struct arena *a, const struct ips_mtime *m)
+char *path_mtime_text(struct arena *a, const struct ips_lane *lane)
 {
+    const struct ips_mtime *m = &lane->mtime;
+    if (lane->weighting == IPS_WEIGH_WALL && !m->base_ns && !m->per_byte_q32)
+        return ips_wire_text("as measured, 0 where nobody waited");
     if (m->base_ns == 0 && m->per_byte_q32 == 0)
         return ips_wire_text("0 (not calibrated)");
     return arena_printf(
@@ -275,9 +332,15 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     c->msg.unmatched += d->unmatched;
     c->msg.any_on_path = d->lanes[LANE_MAIN].shares.resources;
     c->msg.engine = ips_wire_text(d->engine_text);
-    c->msg.message_times = mtime_text(a, &d->lanes[LANE_MAIN].lane.mtime);
+    c->msg.message_times = path_mtime_text(a, &d->lanes[LANE_MAIN].lane);
+    if (weighting_clock_text(d))
+        c->msg.clock = ips_wire_text(weighting_clock_text(d));
+    if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_CPU)
+        c->msg.run_delay_unknown_ns = weighting_unknown(q);
     if (*d->pdm_note)
         certificate_note(a, c, d->pdm_note);
+    if (*d->relay_note)
+        certificate_note(a, c, d->relay_note);
     if (q->restarts > 0)
         certificate_note(a, c,
                          "a slave or its data changed on the way; the "
@@ -285,7 +348,8 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     fill_lanes(d, a, c);
 }
 
-static uint64_t goal_elapsed(const struct query *q)
+/* Of the run's command. */
+uint64_t path_goal_elapsed(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const Ips__SyncAnswer *s = q->gather.active[i]->sync;
@@ -301,7 +365,11 @@ static void fill_sums(const struct query *q, const struct path_data *d,
     const struct lane_result *main = &d->lanes[LANE_MAIN];
     const struct lane_result *free_lane = &d->lanes[LANE_FREE];
     uint64_t least = free_lane->wanted ? free_lane->t_max : main->t_max;
-    out->weighting = ips_wire_text("cpu");
+    out->weighting = ips_wire_text(weighting_name(main->lane.weighting));
+    out->goal = ips_wire_text(d->goal_text);
+    out->on_cpu_ns = d->on_cpu_ns;
+    out->run_delay_ns = d->run_delay_ns;
+    out->other_ns = d->other_ns;
     out->engine = ips_wire_text(d->engine);
     out->t_max_ns = main->t_max;
     out->total_cpu_ns = d->total_cpu_ns;
@@ -310,18 +378,29 @@ static void fill_sums(const struct query *q, const struct path_data *d,
                            : IPS_UNMEASURED_REAL;
     out->p_max =
         least ? (double)d->total_cpu_ns / (double)least : IPS_UNMEASURED_REAL;
-    out->segment_count = d->piece_count;
-    out->messages = main->shares.messages;
-    out->elapsed_ns = goal_elapsed(q);
+    uint64_t window_ns;
+    (void)path_profile_pieces(q, &out->segment_count);
+    out->messages = path_profile_shares(q, &window_ns)->messages;
+    out->elapsed_ns = path_goal_elapsed(q);
     out->category = ips_wire_text("3");
     out->took_ns = master_now_ns() - q->begun_ns;
     out->open = certificate_open(q);
 }
 
+static void fill_cost(const struct path_data *d, Ips__EngineCost *out)
+{
+    out->rounds = d->cost.rounds;
+    out->values = d->cost.values;
+    out->messages = d->cost.messages;
+    out->bytes = d->cost.bytes;
+    out->relayed = d->cost.relayed;
+}
+
 static void send_last(struct query *q)
 {
     struct path_data *d = path_of(q);
-    const struct shares *s = &d->lanes[LANE_MAIN].shares;
+    uint64_t window_ns;
+    const struct shares *s = path_profile_shares(q, &window_ns);
     struct arena a = {0};
     struct certificate c;
     struct ips_err err = {0};
@@ -334,6 +413,16 @@ static void send_last(struct query *q)
         fill_shares(q, &a, s, SHARE_PROCESS, &answer.n_by_process, &c);
     answer.by_message =
         fill_shares(q, &a, s, SHARE_MESSAGE, &answer.n_by_message, &c);
+    Ips__EngineCost cost = IPS__ENGINE_COST__INIT;
+    fill_cost(d, &cost);
+    answer.cost = &cost;
+    answer.by_external =
+        fill_shares(q, &a, s, SHARE_OUTSIDE, &answer.n_by_external, &c);
+    if (path_profile_by(q->request->path, "thread"))
+        answer.by_thread =
+            fill_shares(q, &a, s, SHARE_THREAD, &answer.n_by_thread, &c);
+    answer.window_ns = window_ns;
+    path_profile_fill(q, &a, &c, &answer);
     answer.certificate = &c.msg;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
@@ -382,12 +471,14 @@ static void fill_segment(const struct query *q, struct arena *a,
 static void send_segments(struct query *q, uint64_t count)
 {
     struct path_data *d = path_of(q);
+    uint64_t all;
+    const struct path_piece *pieces = path_profile_pieces(q, &all);
     struct arena a = {0};
     Ips__Segment *rows = arena_alloc(&a, count * sizeof(*rows));
     Ips__Segment **list = arena_alloc(&a, count * sizeof(*list));
     if (rows && list) {
         for (uint64_t i = 0; i < count; i++) {
-            fill_segment(q, &a, &d->pieces[d->sent + i], &rows[i]);
+            fill_segment(q, &a, &pieces[d->sent + i], &rows[i]);
             list[i] = &rows[i];
         }
         Ips__PathAnswer answer = IPS__PATH_ANSWER__INIT;
@@ -409,13 +500,15 @@ static void send_segments(struct query *q, uint64_t count)
 static void path_pump(struct query *q)
 {
     struct path_data *d = path_of(q);
-    while (!q->over && d->sent < d->piece_count) {
+    uint64_t count;
+    (void)path_profile_pieces(q, &count);
+    while (!q->over && d->sent < count && q->request->path->segments) {
         if (query_client_full(q))
             return;
-        uint64_t left = d->piece_count - d->sent;
+        uint64_t left = count - d->sent;
         send_segments(q, left < SEGMENTS_A_REPLY ? left : SEGMENTS_A_REPLY);
     }
-    if (!q->over)
+    if (!q->over && path_profile_pump(q))
         send_last(q);
 }
 
@@ -433,11 +526,15 @@ void path_done(struct query *q)
     }
     if (!q->request->path->segments)
         d->sent = d->piece_count;
-    query_stream(q);
+    weighting_split(q, path_profile_wanted(q->request->path)
+                           ? profile_then_stream
+                           : query_stream);
 }
 
 static void path_release(struct query *q)
 {
+    if (q->data)
+        path_profile_release(q);
     engine_release(q);
     gather_release(q);
 }

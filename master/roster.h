@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/paths.h"
 #include "proto/frame.h"
 
 #define ROSTER_NAME_BYTES 64
@@ -26,7 +27,9 @@ struct slave {
     char boot_id[40];
     char version[32];
     uint32_t cores;
-    struct ips_peer *peer; /* NULL: not connected */
+    uint32_t computations;      /* it takes part in, as last reported */
+    char peers[IPS_PATH_BYTES]; /* address for other slaves, "" none */
+    struct ips_peer *peer;      /* NULL: not connected */
     uint64_t seen_ns;
     uint64_t runs;
     uint64_t pool_used_bytes, pool_size_bytes;

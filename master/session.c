@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "master/engine.h"
 #include "master/master.h"
 #include "master/query.h"
 
@@ -121,6 +122,10 @@ static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,
     case IPS__ENVELOPE__BODY_REPLY:
         s->seen_ns = master_now_ns();
         query_on_reply(m, s, env->reply);
+        return;
+    case IPS__ENVELOPE__BODY_CM:
+        s->seen_ns = master_now_ns();
+        engine_cm_relay(m, s, env->cm);
         return;
     case IPS__ENVELOPE__BODY_HELLO:
     case IPS__ENVELOPE__BODY_REQUEST:

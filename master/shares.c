@@ -39,6 +39,9 @@ static struct share_row row_of(const struct path_piece *p, enum share_list list)
         row.a = machine_key(p->at);
     } else if (list == SHARE_PROCESS) {
         row.a = process_key(p->at);
+    } else if (list == SHARE_THREAD) {
+        row.a = process_key(p->at);
+        row.b = p->at.tid;
     } else {
         row.a = process_key(p->came);
         row.b = p->xkind == IPS_X_EXTERNAL ? SHARE_EXTERNAL
@@ -52,11 +55,12 @@ static struct share_row row_of(const struct path_piece *p, enum share_list list)
  */
 static bool belongs(const struct path_piece *p, enum share_list list)
 {
+    bool outside = p->xkind == IPS_X_EXTERNAL || p->xkind == IPS_X_IDLE;
     if (p->kind == IPS_SEG_COMPUTE)
-        return list != SHARE_MESSAGE;
-    return list == SHARE_MESSAGE &&
-           (p->ns > 0 || p->xkind == IPS_X_DATA || p->xkind == IPS_X_EXTERNAL ||
-            p->xkind == IPS_X_IDLE);
+        return list != SHARE_MESSAGE && list != SHARE_OUTSIDE;
+    if (outside)
+        return list == SHARE_OUTSIDE;
+    return list == SHARE_MESSAGE && (p->ns > 0 || p->xkind == IPS_X_DATA);
 }
 
 static size_t compress(struct share_row *row, size_t n)
@@ -127,11 +131,13 @@ int shares_make(const struct path_piece *pieces, uint64_t count, uint64_t t_max,
     for (int i = 0; i < SHARE_LISTS && rc == 0; i++)
         rc = make_list(pieces, count, (enum share_list)i, out, err);
     if (rc == 0) {
-        uint64_t between = sum_of(out, SHARE_MESSAGE);
+        uint64_t between =
+            ips_add_sat(sum_of(out, SHARE_MESSAGE), sum_of(out, SHARE_OUTSIDE));
         uint64_t machine = sum_of(out, SHARE_MACHINE);
         uint64_t process = sum_of(out, SHARE_PROCESS);
         if (ips_add_sat(machine, between) != t_max ||
-            ips_add_sat(process, between) != t_max)
+            ips_add_sat(process, between) != t_max ||
+            ips_add_sat(sum_of(out, SHARE_THREAD), between) != t_max)
             rc = ips_err_set(err, IPS_E_CORRUPT,
                              "the path's pieces sum to %llu ns, not to its "
                              "length %llu: a bug of IPS",

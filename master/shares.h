@@ -1,9 +1,10 @@
 /*
- * Whose the path is: its pieces summed by machine, by process and by message
- * pair, and whether the order of the sums holds in every lane. Pure.
+ * Whose the path is: its pieces summed by machine, process and thread, by
+ * message pair and by who waited for what is outside, and whether the order of
+ * the sums holds in every lane. Pure.
  *
- * by_machine and by_process count what is computed, by_message what lies
- * between: machine + message = process + message = t_max, exactly.
+ * The first three count what is computed, the others what lies between: each of
+ * the three + messages + outside = t_max, exactly.
  * Source: ALGORITHMS 4 "Shares", DESIGN "The certificate".
  */
 #ifndef IPS_MASTER_SHARES_H
@@ -30,12 +31,19 @@ struct path_piece {
     uint64_t ns;
 };
 
-enum share_list { SHARE_MACHINE, SHARE_PROCESS, SHARE_MESSAGE, SHARE_LISTS };
+enum share_list {
+    SHARE_MACHINE,
+    SHARE_PROCESS,
+    SHARE_THREAD,
+    SHARE_MESSAGE,
+    SHARE_OUTSIDE,
+    SHARE_LISTS
+};
 
-/* `b` of a message share where nobody traced is on the other side. */
+/* `b` of an outside share: nobody traced is on the other side. */
 #define SHARE_EXTERNAL UINT64_MAX
 #define SHARE_IDLE (UINT64_MAX - 1)
-/* `b` of machine and process shares. */
+/* `b` of machine and process shares; of threads it is the tid. */
 #define SHARE_NONE 0
 
 struct share_row {

@@ -61,6 +61,18 @@ static int put_nodes(struct ips_wire_piece *piece,
         m->n_t_ns = n;
         m->t_ns = g->t_ns + at;
     }
+    if (g->at) {
+        m->n_at = n;
+        m->at = g->at + at;
+    }
+    if (g->wait) {
+        m->n_wait = n;
+        m->wait = g->wait + at;
+    }
+    if (g->delay) {
+        m->n_delay = n;
+        m->delay = g->delay + at;
+    }
     if (g->site) {
         m->n_site = n;
         m->site = piece->site;
@@ -137,7 +149,8 @@ void ips_wire_taker_release(struct ips_wire_taker *t)
         g->chain_thread, g->kind,          g->xkind,     g->w,
         g->xlen,         g->t_ns,          g->xpred,     g->site,
         g->origin,       g->in_node,       g->in_end,    g->in_pos,
-        g->out_node,     g->out_end,       g->out_len,   g->out_pos};
+        g->out_node,     g->out_end,       g->out_len,   g->out_pos,
+        g->at,           g->wait,          g->delay};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         free(all[i]);
     memset(t, 0, sizeof(*t));
@@ -238,7 +251,19 @@ static bool grow_nodes(struct ips_wire_taker *t, uint32_t cap)
            grow_array(&g->xpred, cap, sizeof(uint32_t)) &&
            (!t->detail || (grow_array(&g->t_ns, cap, sizeof(uint64_t)) &&
                            grow_array(&g->site, cap, sizeof(uint32_t)))) &&
+           (!t->times || (grow_array(&g->at, cap, sizeof(uint64_t)) &&
+                          grow_array(&g->wait, cap, sizeof(uint64_t)) &&
+                          grow_array(&g->delay, cap, sizeof(uint64_t)))) &&
            (!t->reduced || grow_array(&g->origin, cap, sizeof(uint32_t)));
+}
+
+static bool times_fit(struct ips_wire_taker *t, const Ips__Subgraph *m,
+                      size_t n)
+{
+    if (t->g.node_count == 0 && n > 0)
+        t->times = m->n_at > 0;
+    return m->n_at == (t->times ? n : 0) && m->n_wait == m->n_at &&
+           (m->n_delay == 0 || m->n_delay == m->n_at);
 }
 
 static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
@@ -248,7 +273,7 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
     size_t n = m->kind.len;
     if (m->xkind.len != n || m->n_w != n || m->n_xpred != n || m->n_xlen != n ||
         m->n_t_ns != (t->detail ? n : 0) || m->n_site != (t->detail ? n : 0) ||
-        m->n_origin != (t->reduced ? n : 0))
+        m->n_origin != (t->reduced ? n : 0) || !times_fit(t, m, n))
         return unequal("nodes", err);
     uint32_t cap = next_cap(g->node_count, n, t->node_cap, t->max_nodes);
     if (cap == 0)
@@ -273,6 +298,11 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
         append(g->t_ns, at, m->t_ns, n, sizeof(uint64_t));
         for (size_t i = 0; i < n; i++)
             g->site[at + i] = m->site[i] - 1;
+    }
+    if (t->times) {
+        append(g->at, at, m->at, n, sizeof(uint64_t));
+        append(g->wait, at, m->wait, n, sizeof(uint64_t));
+        append(g->delay, at, m->delay, m->n_delay, sizeof(uint64_t));
     }
     if (t->reduced)
         append(g->origin, at, m->origin, n, sizeof(uint32_t));

@@ -23,8 +23,9 @@ struct ips_wire_graph {
     uint32_t node_count;
     uint8_t *kind, *xkind;
     uint64_t *w, *xlen, *t_ns;
-    uint32_t *xpred; /* IPS_WIRE_NO_NODE: none */
-    uint32_t *site;  /* IPS_WIRE_NO_NODE: none */
+    uint64_t *at, *wait, *delay; /* each NULL: absent */
+    uint32_t *xpred;             /* IPS_WIRE_NO_NODE: none */
+    uint32_t *site;              /* IPS_WIRE_NO_NODE: none */
     uint32_t *origin;
     uint32_t in_count;
     uint32_t *in_node, *in_end;
@@ -63,6 +64,7 @@ struct ips_wire_taker {
     uint32_t max_nodes;
     uint32_t chain_cap, node_cap, in_cap, out_cap;
     bool detail, reduced; /* t_ns and site, origin are expected */
+    bool times;           /* its first piece has `at` and `wait`: so all must */
 };
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
                          bool detail, bool reduced);

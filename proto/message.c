@@ -60,6 +60,16 @@ void ips_send_report(struct ips_peer *peer, const Ips__Report *report)
     ips_peer_send(peer, &env);
 }
 
+void ips_send_cm(struct ips_peer *peer, const Ips__CmMessage *message)
+{
+    /* Packing reads only. */
+    Ips__CmMessage copy = *message;
+    Ips__Envelope env = IPS__ENVELOPE__INIT;
+    env.body_case = IPS__ENVELOPE__BODY_CM;
+    env.cm = &copy;
+    ips_peer_send(peer, &env);
+}
+
 void ips_send_error(struct ips_peer *peer, uint64_t id,
                     const struct ips_err *why)
 {

@@ -22,6 +22,7 @@ void ips_send_hello(struct ips_peer *peer, const Ips__Hello *hello);
 void ips_send_request(struct ips_peer *peer, const Ips__Request *request);
 void ips_send_reply(struct ips_peer *peer, const Ips__Reply *reply);
 void ips_send_report(struct ips_peer *peer, const Ips__Report *report);
+void ips_send_cm(struct ips_peer *peer, const Ips__CmMessage *message);
 
 /* The last reply to request `id`: an error. `code` is an ips_errcode. */
 void ips_send_error(struct ips_peer *peer, uint64_t id,

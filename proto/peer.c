@@ -37,6 +37,7 @@ struct ips_peer {
     void *arg;
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
+    struct ips_traffic_count traffic;
     Ips__Envelope *current; /* while on_message runs, until taken */
     char name[96];
     char why[512];
@@ -199,6 +200,8 @@ static bool take_frame(struct ips_peer *p)
         peer_fail(p, err.msg);
         return false;
     }
+    p->traffic.frames++;
+    p->traffic.bytes += whole;
     p->current = env;
     dispatch(p, env);
     if (p->current)
@@ -369,7 +372,14 @@ void ips_peer_send(struct ips_peer *p, const Ips__Envelope *env)
         peer_fail(p, "does not read what it asked for");
     else if (evbuffer_add(queue, data, len) < 0)
         peer_fail(p, "no memory for its answer");
+    p->traffic.frames++;
+    p->traffic.bytes += len;
     free(data);
+}
+
+struct ips_traffic_count ips_peer_traffic(const struct ips_peer *p)
+{
+    return p->traffic;
 }
 
 size_t ips_peer_backlog(const struct ips_peer *p)

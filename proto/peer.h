@@ -57,6 +57,11 @@ void ips_peer_set_ops(struct ips_peer *peer, const struct ips_peer_ops *ops,
  * towards the caller: a reply that fits no frame becomes an error reply. */
 void ips_peer_send(struct ips_peer *peer, const Ips__Envelope *env);
 size_t ips_peer_backlog(const struct ips_peer *peer);
+/* What came and went on this connection until now. */
+struct ips_traffic_count {
+    uint64_t frames, bytes;
+};
+struct ips_traffic_count ips_peer_traffic(const struct ips_peer *peer);
 void ips_peer_on_drain(struct ips_peer *peer,
                        void (*on_drain)(struct ips_peer *peer, void *arg));
 /* Within on_message: the message becomes the caller's to keep (free with

@@ -62,10 +62,13 @@ static int run_passes(struct build *b)
     b_sync_arcs(b);
     b_settle(b);
     b_causal(b);
-    b_weights(b);
-    rc = b_break_cycles(b);
+    rc = b_weights(b);
+    if (rc == 0)
+        rc = b_break_cycles(b);
     if (rc == 0)
         rc = b_far_ends(b);
+    if (rc == 0)
+        rc = b_wall(b);
     if (rc == 0)
         rc = b_tables(b);
     return rc == 0 ? b_more(b) : rc;
@@ -97,6 +100,10 @@ static void release_build(struct build *b)
     free(b->traffic_last.v);
     free(b->flows);
     free(b->cpu_at);
+    free(b->slept);
+    free(b->off);
+    free(b->shift);
+    free(b->delays.v);
 }
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,
@@ -123,6 +130,7 @@ void ips_built_release(struct ips_built *b)
     free(b->traffic);
     free(b->untraced);
     free(b->unseen);
+    free(b->spun);
     if (b->more) {
         free(b->more->exts);
         free(b->more->outs);

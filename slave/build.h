@@ -84,6 +84,7 @@ struct ips_thread_row {
     char name[32];
     uint64_t start_ns, end_ns;
     bool open;
+    uint64_t base_cpu_ns; /* what its CPU clock showed at its START node */
     uint64_t cpu_ns;
     uint64_t wait_ns[IPS_WAIT_COUNT];
     uint32_t wait_count[IPS_WAIT_COUNT];
@@ -133,6 +134,13 @@ struct ips_unseen {
     char what[28]; /* "io_uring" */
 };
 
+/* CPU burnt by spinning, taken out of the arc into `node`, at its begin. So a
+ * node's place on its thread's CPU clock is the base, and all w and spun ns of
+ * its chain up to it. */
+struct ips_spun {
+    uint64_t node, ns;
+};
+
 struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
@@ -141,6 +149,8 @@ struct ips_build_counts {
     uint64_t any_unmatched; /* waits for resources without a release seen */
     uint64_t spin_ns;       /* CPU burnt by waiting for them */
     uint64_t overhead_ns;   /* CPU that recording cost, by its kinds */
+    uint64_t delay_ns;      /* runnable but not running, as the kernel told */
+    uint64_t delay_unknown_ns; /* off the CPU outside of waits, and no figure */
 };
 
 struct ips_built {
@@ -156,8 +166,12 @@ struct ips_built {
     uint32_t untraced_count;
     struct ips_unseen *unseen;
     uint32_t unseen_count;
+    struct ips_spun *spun; /* by node */
+    uint32_t spun_count;
     struct ips_build_counts counts;
-    uint64_t first_ns; /* earliest event here */
+    uint64_t first_ns;      /* earliest event here */
+    uint64_t root_start_ns; /* START of the run's command, 0 not here */
+    uint32_t goal_node;     /* END of the command, IPS_NO_NODE not here */
     uint64_t goal_elapsed_ns;
     bool open;
     struct ips_build_more *more; /* what set_peers needs again; private */

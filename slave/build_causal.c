@@ -41,7 +41,8 @@ static bool gives_way(const struct ips_graph *g, uint32_t v)
            (g->kind[u] == IPS_NODE_AUX && g->xkind[v] == IPS_X_RESOURCE);
 }
 
-/* What node v's cross arc comes from is anywhere: asked for some nodes ahead. */
+/* What node v's cross arc comes from is anywhere: asked for some nodes ahead.
+ */
 static inline void ask_ahead(const struct build *b, uint32_t v)
 {
     const struct ips_graph *g = &b->out->g;

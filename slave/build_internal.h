@@ -17,6 +17,7 @@
  *   settle   END coordinates
  *   causal   no local arc is quicker than the clock; coordinates -> weights
  *   order    no cycle is left
+ *   wall     what `sched` and `wall` need of every node
  *   table    names and rows
  *
  * While building, g.w holds absolute coordinates (CPU ns of the chain).
@@ -141,7 +142,7 @@ struct b_stream {
     uint64_t first_ns, last_ns; /* of its records */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_room;
-    uint64_t read_ns; /* b_cost: the agent read the CPU clock last */
+    uint64_t read_cpu_ns; /* b_cost: the agent read the CPU clock last */
     uint32_t blocks_unread;
     /* START */
     uint8_t start_kind; /* 0 none */
@@ -157,6 +158,7 @@ struct b_stream {
     uint32_t name_len;
     /* into forks, joins, kills, takings, syncs, in stream order */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
+    uint32_t first_delay, delay_count;
 };
 
 struct b_image {
@@ -229,6 +231,10 @@ struct b_sync { /* ACQUIRE, RELEASE */
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;
     uint64_t ns;
+};
+
+struct b_delay { /* RUNDELAY */
+    uint64_t t, ns;
 };
 
 struct b_cpu { /* THREADCPU */
@@ -382,6 +388,12 @@ struct build {
     uint64_t node_room, op_room;
     uint32_t nodes;   /* made so far */
     uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
+    /* For build_wall.c, all [node_room]. */
+    uint64_t *slept; /* asleep in the call (and the wait) that the node ends */
+    uint64_t *off;   /* asleep in calls since the node before, with `slept` */
+    int64_t *shift;  /* the node's coordinate less cpu_at */
+    uint64_t off_ns; /* so far, since the last node */
+    B_ARRAY(struct b_delay) delays;
 };
 
 /* What ips_built_set_peers needs again. */
@@ -417,9 +429,11 @@ int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */
 void b_settle(struct build *b);                   /* build_settle.c */
 void b_causal(struct build *b);                   /* build_causal.c */
-void b_weights(struct build *b);                  /* build_settle.c */
-void b_sync_spins(struct build *b);               /* build_sync_node.c */
+int b_weights(struct build *b) IPS_MUST_USE;      /* build_settle.c */
+int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build_sync_node.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
+int b_wall(struct build *b) IPS_MUST_USE;         /* build_wall.c */
+void b_delays(struct build *b);                   /* build_delay.c */
 int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE;     /* build_peer.c */
 int b_more(struct build *b) IPS_MUST_USE;         /* build_remote.c */
@@ -460,7 +474,19 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
     g->w[i] = coord;
     g->t_ns[i] = t_ns;
     b->cpu_at[i] = cpu_at;
+    b->off[i] = b->off_ns;
+    b->off_ns = 0;
     g->site[i] = site;
+    return i;
+}
+/* The same for a node at the call of something that then slept so long. */
+static inline uint32_t b_node_at_call(struct build *b, enum ips_node_kind kind,
+                                      uint64_t coord, uint64_t t_ns,
+                                      uint64_t slept, uint32_t site)
+{
+    b->off_ns = ips_sub_sat(b->off_ns, slept);
+    uint32_t i = b_node(b, kind, coord, t_ns, coord, site);
+    b->off_ns = slept;
     return i;
 }
 static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
@@ -472,6 +498,13 @@ static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
     g->xpred[node] = xpred;
     g->xkind[node] = (uint8_t)kind;
     g->xlen[node] = xlen;
+}
+/* May the other side of node i's channel be on another machine? Then its
+ * moment is all that the two clocks can be compared by. */
+static inline bool b_far(const struct build *b, uint32_t i)
+{
+    uint32_t end = b->out->g.site[i];
+    return end != UINT32_MAX && b->out->ends[end].peer == IPS_PEER_UNKNOWN;
 }
 static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
 {

@@ -212,7 +212,8 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
         m->b->ends[v->end].datagram || m->b->ends[v->end].listen)
         return 0;
     end_seen(m, v);
-    uint32_t node = b_node(m->b, IPS_NODE_SEND, v->cpu, v->t, v->cpu, v->end);
+    uint32_t node = b_node_at_call(m->b, IPS_NODE_SEND, v->cpu, v->t,
+                                   v->blocked ? v->blocked_ns : 0, v->end);
     if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
         m->b->ends[v->end].connect_node = node;
     sent_here(m, v, node);
@@ -252,10 +253,16 @@ int b_on_send(struct maker *m, const uint8_t *p)
         rc = b_flow(b, v.end, &m->dgram.remote, &v.end);
     if (rc < 0)
         return rc;
-    uint32_t node = b_node(b, IPS_NODE_SEND, v.blocked ? v.cpu : v.cpu_ret, v.t,
-                           v.cpu, v.end);
-    if (v.blocked)
-        b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
+    uint32_t node;
+    if (v.blocked) {
+        node =
+            b_node_at_call(b, IPS_NODE_SEND, v.cpu, v.t, v.blocked_ns, v.end);
+        uint32_t z =
+            b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
+        b->slept[z] = v.blocked_ns;
+    } else {
+        node = b_node(b, IPS_NODE_SEND, v.cpu_ret, v.t, v.cpu, v.end);
+    }
     if (v.end == IPS_NONE)
         return 0;
     end_seen(m, &v);
@@ -326,6 +333,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     if (rc < 0)
         return rc;
     uint32_t node = b_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
+    b->slept[node] = slept;
     rc = spin.burnt ? b_spun_until(m, node, &spin) : 0;
     if (rc < 0)
         return rc;
@@ -357,9 +365,11 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
 /* sleep() returns what is left, the others fail: a signal ended it. */
 static void external_wait(struct maker *m, const struct interval *v)
 {
-    uint32_t a = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
+    uint32_t a = b_node_at_call(m->b, IPS_NODE_AUX, v->cpu, v->t, v->blocked_ns,
+                                IPS_NONE);
     uint32_t z =
         b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, v->cpu_ret, IPS_NONE);
+    m->b->slept[z] = v->blocked_ns;
     b_cross(m->b, z, a, IPS_X_EXTERNAL, v->blocked_ns);
     m->b->out->counts.external++;
 }
@@ -442,6 +452,7 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
         b_take_wait(m, v, cause, &spin);
     m->sigwait_ret = v->t_ret;
     m->sigwait_cpu = v->cpu;
+    m->sigwait_slept = v->blocked ? v->blocked_ns : 0;
 }
 
 void b_on_block(struct maker *m, const uint8_t *p)
@@ -475,6 +486,7 @@ void b_on_block(struct maker *m, const uint8_t *p)
     case IPS_OP_SIGWAIT:
         m->sigwait_ret = v.t_ret;
         m->sigwait_cpu = v.cpu;
+        m->sigwait_slept = v.blocked ? v.blocked_ns : 0;
         break;
     default:
         break;

@@ -16,6 +16,8 @@ void b_take_signal(struct maker *m, struct interval *v)
             continue;
         if (s->node != IPS_NO_NODE) {
             g->w[s->node] = ips_min_u64(g->w[s->node], v->cpu);
+            m->b->slept[s->node] =
+                ips_min_u64(v->blocked_ns, ips_sub_sat(s->t, v->t));
             v->by_signal = true;
         }
         break;
@@ -89,7 +91,10 @@ static void on_fork(struct maker *m)
         if (slept >= B_BLOCKED_NS)
             b_count_wait(m, IPS_WAIT_CHILD, slept);
         f->node = b_node(b, IPS_NODE_FORK, f->cpu, f->t, f->cpu, IPS_NONE);
-        b_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret, f->cpu_ret, IPS_NONE);
+        b->off_ns = slept;
+        uint32_t z =
+            b_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret, f->cpu_ret, IPS_NONE);
+        b->slept[z] = slept;
         return;
     }
     uint64_t coord = f->cpu_ret;
@@ -113,6 +118,7 @@ static void on_join(struct maker *m, const uint8_t *p)
     if (v.blocked)
         b_count_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
     j->node = b_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
+    m->b->slept[j->node] = v.blocked ? v.blocked_ns : 0;
 }
 
 /* ---- signals ---- */
@@ -132,8 +138,11 @@ static void on_signal(struct maker *m)
     uint64_t coord = y->cpu;
     if (y->t == m->sigwait_ret)
         coord = ips_min_u64(coord, m->sigwait_cpu);
-    if (y->kill != IPS_NONE || y->child != IPS_NONE)
+    if (y->kill != IPS_NONE || y->child != IPS_NONE) {
         y->node = b_node(m->b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
+        if (y->t == m->sigwait_ret)
+            m->b->slept[y->node] = m->sigwait_slept;
+    }
     if (m->taken_count < TAKEN_KEPT)
         m->taken[m->taken_count++] = (struct taken){.t = y->t, .node = y->node};
 }
@@ -217,6 +226,7 @@ static int make_chain(struct maker *m)
     struct b_chain *c = &b->chains[m->chain];
     uint64_t last_ns = 0, last_cpu = 0;
     chain->first = b->nodes;
+    b->off_ns = 0;
     begin_chain(m);
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
         struct b_walk walk = {.in = b->streams[i].in};
@@ -249,9 +259,13 @@ static int make_chain(struct maker *m)
 int b_nodes(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    b->cpu_at = ips_calloc_large(b->node_room + 1, sizeof(*b->cpu_at));
+    size_t room = b->node_room + 1;
+    b->cpu_at = ips_calloc_large(room, sizeof(*b->cpu_at));
+    b->slept = ips_calloc_large(room, sizeof(*b->slept));
+    b->off = ips_calloc_large(room, sizeof(*b->off));
+    b->shift = ips_calloc_large(room, sizeof(*b->shift));
     b->ops.v = ips_calloc_large(b->op_room + 1, sizeof(*b->ops.v));
-    if (!b->cpu_at || !b->ops.v)
+    if (!b->cpu_at || !b->slept || !b->off || !b->shift || !b->ops.v)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
                            (unsigned long long)b->node_room);
     for (uint32_t c = 0; c < g->chain_count; c++) {

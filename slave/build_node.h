@@ -42,7 +42,8 @@ struct maker {
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
     struct taken taken[TAKEN_KEPT];
     uint32_t taken_count;
-    uint64_t sigwait_ret, sigwait_cpu; /* of the signal wait or read before */
+    /* Of the signal wait or read before. */
+    uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;
     bool have_dgram;
     struct ips_rec_dgram dgram;
 };
@@ -82,6 +83,8 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
     v->chan = NULL;
     v->end = IPS_NONE;
     m->last_ret = v->t_ret;
+    if (v->blocked)
+        m->b->off_ns = ips_add_sat(m->b->off_ns, v->blocked_ns);
     if (m->taken_count)
         b_take_signal(m, v);
 }

@@ -263,6 +263,19 @@ static int scan_cpu(struct scan *c, const uint8_t *p)
     return 0;
 }
 
+static int scan_delay(struct scan *c, const uint8_t *p)
+{
+    struct ips_rec_delay r;
+    memcpy(&r, p, sizeof(r));
+    int rc = B_MORE(c->b->delays, c->b->err);
+    if (rc < 0)
+        return rc;
+    c->b->delays.v[c->b->delays.n++] =
+        (struct b_delay){.t = c->t, .ns = r.delay_ns};
+    c->s->delay_count++;
+    return 0;
+}
+
 static int scan_unseen(struct scan *c, const uint8_t *p, uint32_t len)
 {
     const struct build *b = c->b;
@@ -328,7 +341,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     if (type != IPS_REC_LOST && type != IPS_REC_NAME &&
         type != IPS_REC_THREADCPU && type != IPS_REC_SAMPLE &&
         type != IPS_REC_STACK && type != IPS_REC_MODULE &&
-        type != IPS_REC_COUNT)
+        type != IPS_REC_COUNT && type != IPS_REC_RUNDELAY)
         s->exec_last = type == IPS_REC_EXEC;
     switch (type) {
     case IPS_REC_SEND:
@@ -357,6 +370,8 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_ACQUIRE:
     case IPS_REC_RELEASE:
         return scan_sync(c, type, p);
+    case IPS_REC_RUNDELAY:
+        return scan_delay(c, p);
     case IPS_REC_UNSEEN:
         return scan_unseen(c, p, len);
     case IPS_REC_CLOSE:
@@ -386,6 +401,7 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_kill = b->kills.n;
     s->first_taking = b->takings.n;
     s->first_sync = b->syncs.n;
+    s->first_delay = b->delays.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
     s->node_room = 3; /* START, its image's AUX, END */

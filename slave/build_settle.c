@@ -219,6 +219,7 @@ static void chain_weights(struct build *b, uint32_t c)
     uint64_t at = b->chains[c].base;
     for (uint32_t i = chain->first; i < chain->first + chain->count; i++) {
         uint64_t coord = ips_max_u64(g->w[i], at);
+        b->shift[i] = (int64_t)(coord - b->cpu_at[i]);
         g->w[i] = coord - at;
         at = coord;
     }
@@ -264,12 +265,16 @@ static void bound_weights(struct build *b)
         cap = cap == UINT64_MAX ? 1ull << 54 : cap / 16;
 }
 
-void b_weights(struct build *b)
+int b_weights(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    for (uint32_t c = 0; c < g->chain_count; c++)
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        b->out->threads[c].base_cpu_ns = b->chains[c].base;
         chain_weights(b, c);
-    b_sync_spins(b);
+    }
+    int rc = b_sync_spins(b);
+    if (rc < 0)
+        return rc;
     bound_weights(b);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
@@ -278,4 +283,5 @@ void b_weights(struct build *b)
             row->cpu_ns += g->w[i];
         b->out->procs[chain->process].cpu_ns += row->cpu_ns;
     }
+    return 0;
 }

@@ -24,14 +24,18 @@ static enum ips_wait_cause cause_of(const struct b_sync *s)
 static int on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
 {
     struct spin spin = b_spin_before(m, v);
+    uint64_t slept = v->blocked ? v->blocked_ns : 0;
     if (v->blocked)
         b_count_wait(m, IPS_WAIT_EVENT, v->blocked_ns);
-    if (m->wait.pending && !m->wait.ready)
+    if (m->wait.pending && !m->wait.ready) {
+        slept = ips_add_sat(slept, m->wait.blocked_ns);
         b_take_wait(m, v, IPS_WAIT_EVENT, &spin);
+    }
     if (s->cause == IPS_NONE)
         return 0;
     s->node =
         b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+    m->b->slept[s->node] = ips_add_sat(slept, spin.elapsed_ns);
     return b_spun_until(m, s->node, &spin);
 }
 
@@ -52,14 +56,18 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     if (!got && !second && s->cause == IPS_NONE)
         b->out->counts.idle++;
     if (s->kind == IPS_SYNC_BARRIER) {
-        s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t, v->cpu, IPS_NONE);
-        b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+        s->node = b_node_at_call(b, IPS_NODE_AUX, v->cpu, v->t,
+                                 v->blocked ? v->blocked_ns : 0, IPS_NONE);
+        uint32_t z =
+            b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+        b->slept[z] = v->blocked ? v->blocked_ns : 0;
         return 0;
     }
     if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !spun(s))
         return 0;
     s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,
                      spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
+    b->slept[s->node] = waited >= B_BLOCKED_NS ? waited : 0;
     return spun(s) ? b_add_spin(m, s->node, v->cpu_ret - v->cpu) : 0;
 }
 
@@ -79,15 +87,31 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     return 0;
 }
 
+static int by_node(const void *va, const void *vb)
+{
+    const struct ips_spun *x = va, *y = vb;
+    CMP3(x->node, y->node);
+    return 0;
+}
+
 /* Weights are made: what was burnt by spinning is in neither T nor t_max. */
-void b_sync_spins(struct build *b)
+int b_sync_spins(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
+    if (!b->spins.n)
+        return 0;
+    b->out->spun = b_calloc(b->spins.n, sizeof(*b->out->spun), b->err);
+    if (!b->out->spun)
+        return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->spins.n; i++) {
         const struct b_spin *s = &b->spins.v[i];
         uint64_t *w = &g->w[s->node + 1]; /* END at the latest */
         uint64_t cut = ips_min_u64(*w, s->ns);
         *w -= cut;
         b->out->counts.spin_ns = ips_add_sat(b->out->counts.spin_ns, cut);
+        b->out->spun[i] = (struct ips_spun){.node = s->node + 1, .ns = cut};
     }
+    b->out->spun_count = b->spins.n;
+    qsort(b->out->spun, b->spins.n, sizeof(*b->out->spun), by_node);
+    return 0;
 }

@@ -101,6 +101,7 @@ static void find_root(struct build *b)
 {
     struct ips_built *out = b->out;
     uint32_t root = IPS_NONE;
+    out->goal_node = IPS_NO_NODE;
     for (uint32_t p = 0; p < out->proc_count && root == IPS_NONE; p++)
         if (out->procs[p].root)
             root = p;
@@ -116,9 +117,14 @@ static void find_root(struct build *b)
      * have done nothing since, as Java's does. */
     const struct ips_proc *row = &out->procs[root];
     uint64_t end = 0;
-    for (uint32_t c = 0; c < row->chain_count; c++)
-        end =
-            ips_max_u64(end, out->g.t_ns[b_end_node(b, row->first_chain + c)]);
+    for (uint32_t c = 0; c < row->chain_count; c++) {
+        uint32_t node = b_end_node(b, row->first_chain + c);
+        if (c == 0 || out->g.t_ns[node] > end) {
+            end = out->g.t_ns[node];
+            out->goal_node = node;
+        }
+    }
+    out->root_start_ns = row->start_ns;
     out->goal_elapsed_ns = ips_sub_sat(end, row->start_ns);
 }
 

@@ -34,7 +34,7 @@ static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
             calloc((size_t)t.row_count + 1, sizeof(*rows));
         for (uint32_t i = 0; rows && i < t.row_count; i++) {
             const struct slave_proc_row *r = &t.rows[i];
-            const struct slave_proc_symbol *s = &t.symbols[r->symbol];
+            const struct slave_proc_symbol *s = &t.names.symbols[r->symbol];
             rows[i] = (struct slave_procedure_row){.process = r->process,
                                                    .name = s->name,
                                                    .name_len = s->name_len,

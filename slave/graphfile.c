@@ -25,6 +25,9 @@
     X(XLEN, uint64_t, g.node_count, g.xlen)                                    \
     X(T_NS, uint64_t, g.node_count, g.t_ns)                                    \
     X(SITE, uint32_t, g.node_count, g.site)                                    \
+    X(AT, uint64_t, g.node_count, g.at)                                        \
+    X(WAIT, uint64_t, g.node_count, g.wait)                                    \
+    X(DELAY, uint64_t, g.node_count, g.delay)                                  \
     X(IN, struct ips_remote_in, g.in_count, g.in)                              \
     X(OUT, struct ips_remote_out, g.out_count, g.out)                          \
     X(PROCS, struct ips_proc, proc_count, procs)                               \
@@ -32,7 +35,8 @@
     X(ENDS, struct ips_end, end_count, ends)                                   \
     X(TRAFFIC, struct ips_traffic, traffic_count, traffic)                     \
     X(UNTRACED, struct ips_untraced, untraced_count, untraced)                 \
-    X(UNSEEN, struct ips_unseen, unseen_count, unseen)
+    X(UNSEEN, struct ips_unseen, unseen_count, unseen)                         \
+    X(SPUN, struct ips_spun, spun_count, spun)
 
 enum section {
 #define X(name, type, count, place) SECTION_##name,
@@ -59,7 +63,7 @@ struct file_header {
     uint32_t element[SECTION_COUNT];
     uint64_t offset[SECTION_COUNT];
     struct ips_build_counts counts;
-    uint64_t first_ns, goal_elapsed_ns, open;
+    uint64_t first_ns, goal_elapsed_ns, open, root_start_ns, goal_node;
     uint64_t body_check;
     uint64_t head_check; /* of everything before it */
 };
@@ -148,6 +152,8 @@ int slave_graphfile_write(const char *dir, uint64_t key,
     h.first_ns = b->first_ns;
     h.goal_elapsed_ns = b->goal_elapsed_ns;
     h.open = b->open;
+    h.root_start_ns = b->root_start_ns;
+    h.goal_node = b->goal_node;
     lay_out(&h, b, peer_count, data);
     data[SECTION_PEERS] = peers;
     snprintf(path, sizeof(path), "%s/graph", dir);
@@ -205,6 +211,7 @@ static void point_into(struct ips_built *b, const struct file_header *h,
     b->traffic_count = h->count[SECTION_TRAFFIC];
     b->untraced_count = h->count[SECTION_UNTRACED];
     b->unseen_count = h->count[SECTION_UNSEEN];
+    b->spun_count = h->count[SECTION_SPUN];
 #define X(name, type, count, place)                                            \
     b->place = (type *)(void *)(map + h->offset[SECTION_##name]);
     SECTIONS(X)
@@ -213,6 +220,8 @@ static void point_into(struct ips_built *b, const struct file_header *h,
     b->first_ns = h->first_ns;
     b->goal_elapsed_ns = h->goal_elapsed_ns;
     b->open = h->open != 0;
+    b->root_start_ns = h->root_start_ns;
+    b->goal_node = (uint32_t)h->goal_node;
 }
 
 static bool ended(const char *text, size_t size)
@@ -224,11 +233,14 @@ static bool ended(const char *text, size_t size)
 static bool tables_ok(const struct ips_built *b, const struct file_header *h)
 {
     const uint32_t nodes[] = {SECTION_W,    SECTION_XPRED, SECTION_XKIND,
-                              SECTION_XLEN, SECTION_T_NS,  SECTION_SITE};
+                              SECTION_XLEN, SECTION_T_NS,  SECTION_SITE,
+                              SECTION_AT,   SECTION_WAIT,  SECTION_DELAY};
     for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++)
         if (h->count[nodes[i]] != b->g.node_count)
             return false;
     if (h->count[SECTION_THREADS] != b->g.chain_count)
+        return false;
+    if (b->goal_node != IPS_NO_NODE && b->goal_node >= b->g.node_count)
         return false;
     for (uint32_t i = 0; i < b->g.chain_count; i++)
         if (b->threads[i].process >= b->proc_count ||
@@ -253,6 +265,10 @@ static bool tables_ok(const struct ips_built *b, const struct file_header *h)
     for (uint32_t i = 0; i < b->unseen_count; i++)
         if (b->unseen[i].process >= b->proc_count ||
             !ended(b->unseen[i].what, sizeof(b->unseen[i].what)))
+            return false;
+    for (uint32_t i = 0; i < b->spun_count; i++)
+        if (b->spun[i].node >= b->g.node_count ||
+            (i && b->spun[i].node < b->spun[i - 1].node))
             return false;
     return true;
 }

@@ -65,8 +65,10 @@ static void empty(struct slave_graph *g)
     if (g->has_est)
         ips_est_release(&g->est);
     g->has_est = false;
+    ips_view_release(&g->view);
     slave_costs_free(g->costs);
     g->costs = NULL;
+    free(g->joined);
     free(g->peers);
     g->peers = NULL;
     g->peer_count = 0;
@@ -386,6 +388,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     if (g->has_est)
         ips_est_release(&g->est);
     g->has_est = false;
+    ips_view_release(&g->view);
     free(g->peers);
     g->peers = kept;
     g->peer_count = count;

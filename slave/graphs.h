@@ -13,6 +13,7 @@
 #define IPS_SLAVE_GRAPHS_H
 
 #include "analysis/path.h"
+#include "analysis/view.h"
 #include "common/paths.h"
 #include "slave/archive.h"
 #include "slave/build.h"
@@ -59,7 +60,11 @@ struct slave_graph {
     struct ips_peer_row *peers;  /* as last set */
     uint32_t peer_count;
     bool peers_set;
-    struct ips_est est; /* of the last FinishAsk */
+    /* As last asked: the machine (number in that question) and end that each
+     * of our ends is joined to; [b.end_count] or NULL. */
+    struct ips_peer_end *joined;
+    struct ips_est est;   /* of the last FinishAsk */
+    struct ips_view view; /* as its lane sees the graph */
     struct ips_lane lane;
     bool has_est;
     struct slave_costs *costs; /* NULL: not asked for yet */

@@ -1,6 +1,8 @@
 /* One record an option; --help is made from them. */
 #include "slave/options.h"
 
+#include "common/address.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@ enum {
     OPT_STATE,
     OPT_MACHINE,
     OPT_MASTER,
+    OPT_LISTEN,
     OPT_PRIVATE,
     OPT_IDLE,
     OPT_ARCHIVE_MAX,
@@ -40,6 +43,10 @@ static const struct record {
      "master's address, unix:PATH or tcp:HOST:PORT (default "
      "unix:STATE/master.sock)",
      OPT_MASTER},
+    {"listen", "ADDR",
+     "where other slaves reach this one, unix:PATH or tcp:HOST:PORT, or "
+     "\"none\" (default unix:STATE/slave-MACHINE/peers.sock)",
+     OPT_LISTEN},
     {"private", NULL, "end when every run is archived and nobody asks",
      OPT_PRIVATE},
     {"idle", "SECONDS",
@@ -139,6 +146,8 @@ static int take(struct slave_options *opt, int code, const char *value)
         return copy(opt->machine, sizeof(opt->machine), value, "--machine");
     case OPT_MASTER:
         return copy(opt->master, sizeof(opt->master), value, "--master");
+    case OPT_LISTEN:
+        return copy(opt->listen, sizeof(opt->listen), value, "--listen");
     case OPT_PRIVATE:
         opt->is_private = true;
         return 0;
@@ -178,6 +187,24 @@ static int make_absolute(char path[IPS_PATH_BYTES])
     return copy(path, IPS_PATH_BYTES, full, "path");
 }
 
+/* A state directory too deep for a socket is no reason not to start. */
+static int fill_listen(struct slave_options *opt)
+{
+    struct ips_err err = {0};
+    if (opt->listen[0]) {
+        if (strcmp(opt->listen, "none") != 0 &&
+            ips_address_check(opt->listen, &err) < 0)
+            return complain("--listen", err.msg);
+        return 0;
+    }
+    int n = snprintf(opt->listen, sizeof(opt->listen),
+                     "unix:%s/slave-%s/peers.sock", opt->state, opt->machine);
+    if (n < 0 || (size_t)n >= sizeof(opt->listen) ||
+        ips_address_check(opt->listen, &err) < 0)
+        snprintf(opt->listen, sizeof(opt->listen), "none");
+    return 0;
+}
+
 static int fill_defaults(struct slave_options *opt)
 {
     struct ips_err err = {0};
@@ -196,7 +223,7 @@ static int fill_defaults(struct slave_options *opt)
         return complain("cannot start", err.msg);
     if (strchr(opt->machine, '/') || opt->machine[0] == '.')
         return complain("not a machine's name", opt->machine);
-    return 0;
+    return fill_listen(opt);
 }
 
 enum slave_parsed slave_options_parse(int argc, char **argv,

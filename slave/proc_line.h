@@ -1,22 +1,118 @@
 /*
- * ENTER_SHORT and EXIT_SHORT as the ENTER and EXIT that they stand for
- * (agent/format.h): what reads a stream's records one after the other keeps one
- * of these, zeroed at the stream's begin.
+ * ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT and RECV_SHORT as the long
+ * records that they stand for (agent/format.h): what reads a stream's records
+ * one after the other keeps one of these, zeroed at the stream's begin.
  */
 #ifndef IPS_SLAVE_PROC_LINE_H
 #define IPS_SLAVE_PROC_LINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "agent/format.h"
 #include "common/types.h"
 
+struct slave_place {
+    uint32_t bytes; /* of the text, with its NUL and what pads it; 0: none */
+    char text[IPS_MARK_PLACE_BYTES];
+};
+
 struct slave_proc_line {
-    bool known;
+    bool known, mark_known, io_known;
     struct ips_rec_proc last;  /* the last long one */
     struct ips_rec_proc whole; /* the short one at hand */
+    uint64_t mark_t, mark_cpu; /* of the last MARK with a place */
+    uint64_t io_t, io_cpu;     /* return of the last long SEND or RECV */
+    struct ips_rec_io io;      /* the short one at hand */
+    struct slave_place place[IPS_MARK_PLACES];
+    struct { /* the short one at hand */
+        struct ips_rec_head h;
+        uint64_t cpu;
+        char text[IPS_MARK_PLACE_BYTES];
+    } mark;
 };
+
+/* At the begin of another stream. */
+static inline void slave_line_forget(struct slave_proc_line *line)
+{
+    line->known = line->mark_known = line->io_known = false;
+    for (uint32_t i = 0; i < IPS_MARK_PLACES; i++)
+        line->place[i].bytes = 0;
+}
+
+/* CPU at `t`, on the line from (t0, cpu0). */
+static inline uint64_t slave_line_cpu(const struct ips_clock *clock,
+                                      uint64_t t0, uint64_t cpu0, uint64_t t)
+{
+    uint64_t since = t - t0;
+    if (clock->kind != IPS_CLOCK_RAW)
+        since = ips_mul_q32(since, clock->mult_q32);
+    return ips_add_sat(cpu0, since);
+}
+
+static inline void slave_mark_keep(struct slave_proc_line *line,
+                                   const uint8_t *record, uint32_t len)
+{
+    struct ips_rec_text r;
+    memcpy(&r, record, sizeof(r));
+    uint32_t place = r.h.word >> 16 >> IPS_REC_F_PLACE & 0x3f;
+    uint32_t bytes = len - (uint32_t)sizeof(r);
+    if (place == 0 || place > IPS_MARK_PLACES)
+        return;
+    struct slave_place *p = &line->place[place - 1];
+    p->bytes = 0;
+    line->mark_known = !(r.h.word >> 16 & IPS_REC_F_NS);
+    line->mark_t = r.h.t;
+    line->mark_cpu = r.cpu;
+    if (bytes == 0 || bytes > sizeof(p->text) ||
+        record[len - 1] != '\0') /* else no writer's */
+        return;
+    p->bytes = bytes;
+    memcpy(p->text, record + sizeof(r), bytes);
+}
+
+static inline const uint8_t *slave_mark_whole(struct slave_proc_line *line,
+                                              const struct ips_clock *clock,
+                                              const struct ips_rec_head *h,
+                                              uint32_t *type, uint32_t *len)
+{
+    if (!line->mark_known || h->t < line->mark_t || h->a == 0 ||
+        h->a > IPS_MARK_PLACES || line->place[h->a - 1].bytes == 0)
+        return NULL;
+    const struct slave_place *p = &line->place[h->a - 1];
+    *type = IPS_REC_MARK;
+    *len = (uint32_t)sizeof(struct ips_rec_text) + p->bytes;
+    memcpy(line->mark.text, p->text, p->bytes);
+    line->mark.h.word = *type | *len / 8 << 8;
+    line->mark.h.a = (uint32_t)strlen(p->text);
+    line->mark.h.t = h->t;
+    line->mark.cpu = slave_line_cpu(clock, line->mark_t, line->mark_cpu, h->t);
+    return (const uint8_t *)&line->mark;
+}
+
+static inline const uint8_t *slave_io_whole(struct slave_proc_line *line,
+                                            const struct ips_clock *clock,
+                                            const uint8_t *record,
+                                            uint32_t *type, uint32_t *len)
+{
+    struct ips_rec_io_short r;
+    memcpy(&r, record, sizeof(r));
+    if (!line->io_known || r.h.t < line->io_t)
+        return NULL;
+    uint64_t t_ret = ips_add_sat(r.h.t, r.took);
+    *type = *type == IPS_REC_SEND_SHORT ? IPS_REC_SEND : IPS_REC_RECV;
+    *len = sizeof(line->io);
+    line->io = (struct ips_rec_io){
+        .h = {.word = *type | *len / 8 << 8, .a = r.h.a, .t = r.h.t},
+        .t_ret = t_ret,
+        .cpu = slave_line_cpu(clock, line->io_t, line->io_cpu, r.h.t),
+        .cpu_ret = slave_line_cpu(clock, line->io_t, line->io_cpu, t_ret),
+        .result = r.result,
+        .site = r.site,
+        .op = r.h.word >> 16 >> IPS_REC_F_OP & IPS_REC_OP_MAX};
+    return (const uint8_t *)&line->io;
+}
 
 /* `record` itself, or what it stands for (until the next call) with its type
  * and length; NULL where it refers to nothing. */
@@ -25,25 +121,45 @@ static inline const uint8_t *slave_proc_whole(struct slave_proc_line *line,
                                               const uint8_t *record,
                                               uint32_t *type, uint32_t *len)
 {
-    if (*type == IPS_REC_ENTER || *type == IPS_REC_EXIT) {
+    switch (*type) {
+    case IPS_REC_ENTER:
+    case IPS_REC_EXIT:
         memcpy(&line->last, record, sizeof(line->last));
         line->known = true;
         return record;
-    }
-    if (*type != IPS_REC_ENTER_SHORT && *type != IPS_REC_EXIT_SHORT)
+    case IPS_REC_MARK:
+        slave_mark_keep(line, record, *len);
         return record;
+    case IPS_REC_SEND:
+    case IPS_REC_RECV: {
+        struct ips_rec_io r;
+        memcpy(&r, record, sizeof(r));
+        line->io_known = !(r.h.word >> 16 & IPS_REC_F_NS);
+        line->io_t = r.t_ret;
+        line->io_cpu = r.cpu_ret;
+        return record;
+    }
+    case IPS_REC_SEND_SHORT:
+    case IPS_REC_RECV_SHORT:
+        return slave_io_whole(line, clock, record, type, len);
+    case IPS_REC_ENTER_SHORT:
+    case IPS_REC_EXIT_SHORT:
+    case IPS_REC_MARK_SHORT:
+        break;
+    default: /* a plain number: later versions have more */
+        return record;
+    }
     struct ips_rec_head h;
     memcpy(&h, record, sizeof(h));
+    if (*type == IPS_REC_MARK_SHORT)
+        return slave_mark_whole(line, clock, &h, type, len);
     if (!line->known || h.t < line->last.h.t)
         return NULL;
     *type = *type == IPS_REC_ENTER_SHORT ? IPS_REC_ENTER : IPS_REC_EXIT;
     *len = sizeof(line->whole);
-    uint64_t since = h.t - line->last.h.t;
-    if (clock->kind != IPS_CLOCK_RAW)
-        since = ips_mul_q32(since, clock->mult_q32);
     line->whole = (struct ips_rec_proc){
         .h = {.word = *type | *len / 8 << 8, .t = h.t},
-        .cpu = ips_add_sat(line->last.cpu, since),
+        .cpu = slave_line_cpu(clock, line->last.h.t, line->last.cpu, h.t),
         .procedure = (line->last.procedure >> 32 << 32) | h.a};
     return (const uint8_t *)&line->whole;
 }

@@ -10,89 +10,10 @@ struct making {
     const struct slave_costs *c;
     const struct ips_built *b;
     struct ips_err *err;
-    enum slave_proc_by by;
-    struct slave_intern symbol_index, row_index;
-    uint32_t *first;        /* [places + 1]: of its symbols in `of` */
-    B_ARRAY(uint32_t) of;   /* innermost first */
+    struct slave_intern row_index;
     uint32_t *seen, serial; /* by symbol: in the stack at hand */
     bool *in;               /* by chain: asked about */
 };
-
-/* ---- symbols ---- */
-
-static bool same_symbol(const void *arg, uint32_t number)
-{
-    const struct slave_proc_symbol *const *pair = arg;
-    const struct slave_proc_symbol *a = pair[0], *b = &pair[1][number];
-    return a->line == b->line && a->name_len == b->name_len &&
-           a->file_len == b->file_len &&
-           memcmp(a->name, b->name, a->name_len) == 0 &&
-           memcmp(a->file, b->file, a->file_len) == 0 &&
-           strcmp(a->module, b->module) == 0;
-}
-
-static int symbol_of(struct making *m, const struct slave_proc_symbol *key,
-                     uint32_t *number)
-{
-    struct slave_proc_table *t = m->t;
-    bool fresh;
-    if (t->symbol_count == t->symbol_room) {
-        int rc = b_grow((void **)&t->symbols, t->symbol_count, &t->symbol_room,
-                        sizeof(*t->symbols), m->err);
-        if (rc < 0)
-            return rc;
-    }
-    uint64_t hash = slave_wordhash(key->line, key->name, key->name_len);
-    hash = slave_wordhash(hash, key->file, key->file_len);
-    hash = slave_wordhash(hash, key->module, strlen(key->module));
-    const struct slave_proc_symbol *const pair[2] = {key, t->symbols};
-    *number =
-        slave_intern_number(&m->symbol_index, hash, same_symbol, pair, &fresh);
-    if (*number == UINT32_MAX)
-        return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
-    if (fresh)
-        t->symbols[t->symbol_count++] = *key;
-    return 0;
-}
-
-/* The symbols of every place, innermost first. */
-static int make_symbols(struct making *m)
-{
-    const struct ips_codemap *map = &m->c->p.map;
-    m->first =
-        b_calloc((size_t)map->place_count + 1, sizeof(*m->first), m->err);
-    if (!m->first)
-        return IPS_E_NO_MEMORY;
-    for (uint32_t i = 0; i < map->place_count; i++) {
-        const char *text = i < m->c->names.count && m->c->names.of[i].text
-                               ? m->c->names.of[i].text
-                               : "[no module]\t\t0\t\t0\n";
-        uint32_t module = map->places[i].module;
-        struct slave_frame_name f;
-        m->first[i] = m->of.n;
-        while (slave_symbol_next(&text, &f)) {
-            bool line = m->by == SLAVE_BY_LINE;
-            const struct slave_proc_symbol key = {
-                .name = f.name,
-                .name_len = f.name_len,
-                .file = line ? f.at_file : f.file,
-                .file_len = line ? f.at_file_len : f.file_len,
-                .line = line ? f.at_line : f.line,
-                .module = module == IPS_NONE ? "" : map->modules[module].path};
-            int rc = B_MORE(m->of, m->err);
-            if (rc == 0)
-                rc = symbol_of(m, &key, &m->of.v[m->of.n]);
-            if (rc < 0)
-                return rc;
-            m->of.n++;
-        }
-    }
-    m->first[map->place_count] = m->of.n;
-    m->seen = b_calloc(m->t->symbol_count, sizeof(*m->seen), m->err);
-    return m->seen ? 0 : IPS_E_NO_MEMORY;
-}
-
-/* ---- rows ---- */
 
 static bool same_row(const void *arg, uint32_t number)
 {
@@ -131,13 +52,14 @@ static int row_of(struct making *m, uint32_t chain, uint32_t symbol,
 static int add_sampled(struct making *m, const struct ips_sampled *s)
 {
     const struct ips_stack *stack = &m->c->p.stacks[s->stack];
+    const struct slave_proc_names *n = &m->t->names;
     struct slave_proc_row *row;
     bool innermost = true;
     m->serial++;
     for (uint32_t i = 0; i < stack->count; i++) {
         uint32_t place = m->c->p.frames[stack->first + i];
-        for (uint32_t k = m->first[place]; k < m->first[place + 1]; k++) {
-            uint32_t symbol = m->of.v[k];
+        for (uint32_t k = n->first[place]; k < n->first[place + 1]; k++) {
+            uint32_t symbol = n->of[k];
             if (m->seen[symbol] == m->serial)
                 continue;
             m->seen[symbol] = m->serial;
@@ -156,14 +78,13 @@ static int add_sampled(struct making *m, const struct ips_sampled *s)
     return 0;
 }
 
-/* An entry's address is its procedure's own, not one inlined at its start. */
 static int add_exact(struct making *m, const struct ips_exact *e)
 {
     struct slave_proc_row *row;
-    uint32_t end = m->first[e->place + 1];
-    if (end == m->first[e->place])
+    uint32_t symbol = slave_proc_entered(&m->t->names, e->place);
+    if (symbol == IPS_NONE)
         return 0;
-    int rc = row_of(m, e->chain, m->of.v[end - 1], &row);
+    int rc = row_of(m, e->chain, symbol, &row);
     if (rc < 0)
         return rc;
     row->calls =
@@ -198,7 +119,8 @@ static int make_rows(struct making *m, const char *machine, const char *object)
     uint32_t n = m->b->g.chain_count;
     int rc = 0;
     m->in = b_calloc(n, sizeof(*m->in), m->err);
-    if (!m->in)
+    m->seen = b_calloc(m->t->names.symbol_count, sizeof(*m->seen), m->err);
+    if (!m->in || !m->seen)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n && i < m->c->p.thread_count; i++) {
         m->in[i] = slave_chain_in(m->b, machine, object, i);
@@ -219,16 +141,13 @@ int slave_proc_table_make(const struct slave_costs *costs,
                           const char *object, enum slave_proc_by by,
                           struct slave_proc_table *out, struct ips_err *err)
 {
-    struct making m = {.t = out, .c = costs, .b = b, .err = err, .by = by};
+    struct making m = {.t = out, .c = costs, .b = b, .err = err};
     memset(out, 0, sizeof(*out));
-    int rc = make_symbols(&m);
+    int rc = slave_proc_names_make(costs, by, &out->names, err);
     if (rc == 0)
         rc = make_rows(&m, machine, object);
-    free(m.first);
-    free(m.of.v);
     free(m.seen);
     free(m.in);
-    slave_intern_release(&m.symbol_index);
     slave_intern_release(&m.row_index);
     if (rc < 0)
         slave_proc_table_release(out);
@@ -238,6 +157,6 @@ int slave_proc_table_make(const struct slave_costs *costs,
 void slave_proc_table_release(struct slave_proc_table *t)
 {
     free(t->rows);
-    free(t->symbols);
+    slave_proc_names_release(&t->names);
     memset(t, 0, sizeof(*t));
 }

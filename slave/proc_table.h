@@ -9,21 +9,15 @@
 #ifndef IPS_SLAVE_PROC_TABLE_H
 #define IPS_SLAVE_PROC_TABLE_H
 
-#include "slave/graphs.h"
-
-enum slave_proc_by { SLAVE_BY_PROCEDURE, SLAVE_BY_LINE };
+#include "slave/proc_names.h"
 
 struct slave_proc_row {
     uint32_t process;
-    uint32_t symbol; /* of table.symbols */
+    uint32_t symbol; /* of names.symbols */
     uint64_t self_ns, total_ns, samples;
     uint64_t calls;           /* IPS_CPU_UNKNOWN: not counted */
     uint64_t counted_from_ns; /* local raw; 0 not so */
     bool exact;
-};
-struct slave_proc_symbol { /* texts borrowed from the costs */
-    const char *name, *file, *module;
-    uint32_t name_len, file_len, line;
 };
 struct slave_proc_totals {
     uint64_t cpu_ns, sampled_ns, unsampled_ns, samples, asked_ns, exact_ns;
@@ -33,8 +27,7 @@ struct slave_proc_totals {
 struct slave_proc_table {
     struct slave_proc_row *rows;
     uint32_t row_count, row_room;
-    struct slave_proc_symbol *symbols;
-    uint32_t symbol_count, symbol_room;
+    struct slave_proc_names names;
     struct slave_proc_totals totals;
 };
 

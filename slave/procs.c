@@ -5,11 +5,17 @@
 #include "slave/chain_index.h"
 #include "slave/wordhash.h"
 
+#define WEIGHT_MAX_NS ((uint64_t)1 << 40) /* of one sample on an arc */
 #define DEPTH_MAX 100000u /* calls in each other; deeper ones are not timed */
 
 struct call { /* entered and not left */
     uint32_t exact;
     uint64_t enter_cpu;
+};
+
+struct entered {
+    uint32_t active; /* times in `calls` */
+    uint32_t arc;    /* for slave_arc_add_exact */
 };
 
 struct making {
@@ -19,7 +25,8 @@ struct making {
     const uint32_t *index; /* slave_chain_index of b */
     struct slave_intern stack_index, sampled_index, exact_index;
     B_ARRAY(struct call) calls;
-    B_ARRAY(uint32_t) active; /* by exact row: times in `calls` */
+    B_ARRAY(struct entered) entered; /* by exact row */
+    struct slave_arc_walk walk;
     /* of the stream at hand */
     const struct ips_stream_in *in;
     uint32_t image, chain;
@@ -125,7 +132,7 @@ static int exact_of(struct making *m, uint32_t place, uint32_t *number)
     bool fresh;
     int rc = ROOM(p->exact, p->exact_count, p->exact_room, m->err);
     if (rc == 0)
-        rc = B_MORE(m->active, m->err);
+        rc = B_MORE(m->entered, m->err);
     if (rc < 0)
         return rc;
     *number = slave_intern_number(&m->exact_index, pair_hash(m->chain, place),
@@ -135,7 +142,7 @@ static int exact_of(struct making *m, uint32_t place, uint32_t *number)
     if (fresh) {
         p->exact[p->exact_count++] =
             (struct ips_exact){.chain = m->chain, .place = place};
-        m->active.v[m->active.n++] = 0;
+        m->entered.v[m->entered.n++] = (struct entered){0};
     }
     return 0;
 }
@@ -178,21 +185,25 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
     cost->samples++;
     cost->sampled_ns = ips_add_sat(cost->sampled_ns, weight);
     cost->asked_ns = ips_add_sat(cost->asked_ns, r.period_ns);
-    return 0;
+    return slave_arc_add_sample(&m->p->arcs, &m->walk, m->cpu, t, stack,
+                                ips_min_u64(weight, WEIGHT_MAX_NS), m->err);
 }
 
 /* ---- entries and exits ---- */
 
 /* What passed since the last entry or exit is the innermost one's. */
-static void charge(struct making *m, uint64_t cpu)
+static int charge(struct making *m, uint64_t cpu)
 {
-    uint64_t passed = ips_sub_sat(cpu, m->last_cpu);
+    uint64_t from = m->last_cpu, passed = ips_sub_sat(cpu, from);
     m->last_cpu = ips_max_u64(m->last_cpu, cpu);
-    if (m->calls.n == 0)
-        return;
-    struct ips_exact *e = &m->p->exact[m->calls.v[m->calls.n - 1].exact];
+    if (m->calls.n == 0 || passed == 0)
+        return 0;
+    uint32_t row = m->calls.v[m->calls.n - 1].exact;
+    struct ips_exact *e = &m->p->exact[row];
     e->self_ns = ips_add_sat(e->self_ns, passed);
     m->exact_ns = ips_add_sat(m->exact_ns, passed);
+    return slave_arc_add_exact(&m->p->arcs, &m->walk, from, m->last_cpu,
+                               e->place, &m->entered.v[row].arc, m->err);
 }
 
 /* Leaves the innermost; time in a procedure within itself counts once. */
@@ -200,7 +211,7 @@ static void leave(struct making *m)
 {
     const struct call *c = &m->calls.v[--m->calls.n];
     struct ips_exact *e = &m->p->exact[c->exact];
-    if (--m->active.v[c->exact] == 0)
+    if (--m->entered.v[c->exact].active == 0)
         e->total_ns =
             ips_add_sat(e->total_ns, ips_sub_sat(m->last_cpu, c->enter_cpu));
 }
@@ -222,7 +233,9 @@ static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
     if (!m->begun)
         m->last_cpu = r.cpu;
     m->begun = true;
-    charge(m, r.cpu);
+    rc = charge(m, r.cpu);
+    if (rc < 0)
+        return rc;
     struct ips_exact *e = &m->p->exact[row];
     if (type == IPS_REC_ENTER) {
         e->calls++;
@@ -230,8 +243,8 @@ static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
         if (m->calls.n >= DEPTH_MAX)
             return 0;
         m->calls.v[m->calls.n++] = (struct call){row, m->last_cpu};
-        m->active.v[row]++;
-    } else if (m->active.v[row] > 0) {
+        m->entered.v[row].active++;
+    } else if (m->entered.v[row].active > 0) {
         while (m->calls.v[m->calls.n - 1].exact != row)
             leave(m);
         leave(m);
@@ -313,7 +326,7 @@ static int take_stream(struct making *m)
         } else if (type == IPS_REC_END) {
             struct ips_rec_end r;
             memcpy(&r, data, sizeof(r));
-            charge(m, r.cpu);
+            rc = charge(m, r.cpu);
         }
         if (rc < 0)
             return rc;
@@ -340,6 +353,7 @@ static int take_all(struct making *m, const struct ips_build_input *in,
         m->image = ips_codemap_image(&m->p->map, &m->in->head);
         m->cpu = m->last_cpu = m->exact_ns = 0;
         m->begun = false;
+        slave_arc_walk_begin(&m->walk, m->b, m->chain);
         int rc = take_stream(m);
         if (rc < 0)
             return rc;
@@ -348,6 +362,19 @@ static int take_all(struct making *m, const struct ips_build_input *in,
         m->p->threads[i].unsampled_ns =
             ips_sub_sat(m->b->threads[i].cpu_ns, m->p->threads[i].sampled_ns);
     return 0;
+}
+
+static int finish_arcs(struct making *m)
+{
+    uint32_t n = m->p->thread_count;
+    bool *exact = b_calloc(n, sizeof(*exact), m->err);
+    if (!exact)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++)
+        exact[i] = m->p->threads[i].exact;
+    int rc = slave_arcs_finish(&m->p->arcs, m->b, exact, m->err);
+    free(exact);
+    return rc;
 }
 
 int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
@@ -371,10 +398,12 @@ int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
         rc = ips_codemap_make(in, &out->map, err);
     if (rc == 0)
         rc = take_all(&m, in, chains);
+    if (rc == 0)
+        rc = finish_arcs(&m);
     free(chains);
     free(index);
     free(m.calls.v);
-    free(m.active.v);
+    free(m.entered.v);
     slave_intern_release(&m.stack_index);
     slave_intern_release(&m.sampled_index);
     slave_intern_release(&m.exact_index);
@@ -386,6 +415,7 @@ int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
 void ips_procs_release(struct ips_procs *p)
 {
     ips_codemap_release(&p->map);
+    slave_arcs_release(&p->arcs);
     free(p->frames);
     free(p->stacks);
     free(p->sampled);

@@ -22,6 +22,7 @@
 #ifndef IPS_SLAVE_PROCS_H
 #define IPS_SLAVE_PROCS_H
 
+#include "slave/arc_procs.h"
 #include "slave/codemap.h"
 
 struct ips_stack { /* frames[first .. first + count): innermost first */
@@ -56,6 +57,7 @@ struct ips_procs {
     uint32_t exact_count, exact_room;
     struct ips_thread_cost *threads;
     uint32_t thread_count;
+    struct slave_arcs arcs; /* the same, by arcs */
 };
 
 /* `b` is the build of `in`. O(records). */

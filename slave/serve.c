@@ -15,6 +15,7 @@
 
 #include "common/address.h"
 #include "common/log.h"
+#include "slave/serve_cm.h"
 #include "slave/serve_private.h"
 
 #define REPORT_NS SLAVE_SECOND_NS
@@ -143,6 +144,9 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
     case IPS__ENVELOPE__BODY_REQUEST:
         on_request(v, env->request);
         break;
+    case IPS__ENVELOPE__BODY_CM:
+        slave_cm_from_master(v, env->cm);
+        break;
     case IPS__ENVELOPE__BODY_REPLY:
     case IPS__ENVELOPE__BODY_REPORT:
     case IPS__ENVELOPE__BODY__NOT_SET:
@@ -191,6 +195,7 @@ static void on_drain(struct ips_peer *peer, void *arg)
 {
     (void)peer;
     slave_serve_unpark(arg);
+    slave_cm_drained(arg);
 }
 
 static const struct ips_peer_ops ops = {on_message, on_close};
@@ -212,6 +217,7 @@ static void try_connect(struct slave_serve *v)
     Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
     hello.machine = v->s->opt.machine;
     hello.boot_id = v->boot_id;
+    hello.peers = ips_wire_text(slave_cm_address(v));
     hello.cores = sched_getaffinity(0, sizeof(cpus), &cpus) == 0
                       ? (uint32_t)CPU_COUNT(&cpus)
                       : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
@@ -224,6 +230,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     uint64_t now = slave_now_ns();
+    slave_cm_tick(v, now);
     if (!v->peer && now >= v->next_try_ns)
         try_connect(v);
     if (v->ready && now >= v->next_report_ns) {
@@ -254,6 +261,7 @@ int slave_serve_open(struct slave *s, struct ips_err *err)
     int rc = ips_address_check(s->opt.master, err);
     if (rc < 0)
         return ips_err_wrap(err, "--master");
+    slave_cm_open(v);
     v->tick = event_new(s->base, -1, EV_PERSIST, on_tick, v);
     const struct timeval every = {0, 50000};
     if (!v->tick || event_add(v->tick, &every) < 0)
@@ -270,6 +278,7 @@ void slave_serve_close(struct slave *s)
     if (v->peer)
         ips_peer_free(v->peer);
     lost_master(v);
+    slave_cm_close(v);
     ips_peer_reap();
     if (v->tick)
         event_free(v->tick);

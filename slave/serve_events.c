@@ -537,7 +537,7 @@ static bool fill(struct events_job *j)
             j->at_place++;
             j->at_frame = 0;
             j->at_byte = 0;
-            j->line.known = false;
+            slave_line_forget(&j->line);
             continue;
         }
         const struct slave_frame *f = j->frames[p->first + j->at_frame];

@@ -22,10 +22,14 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
         ips_reduced_release(&j->reduced);
     if (j->has_path)
         ips_path_release(&j->path);
+    ips_view_release(&j->view);
     slave_snapshot_free(j->snap);
     free(j->rows);
     free(j->ptrs);
+    slave_profile_release(j);
+    slave_portions_release(j);
     slave_procs_release(j);
+    slave_cm_release(j);
     free(j->columns);
     free(j->ns);
     free(j->user);
@@ -172,6 +176,11 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
         a->cpu_ns = ips_add_sat(a->cpu_ns, b->procs[i].cpu_ns);
     a->unattributed_cpu_ns = b->counts.unattributed_ns;
     a->goal_elapsed_ns = b->goal_elapsed_ns;
+    a->root_start_ns = b->root_start_ns;
+    a->goal_node = b->goal_node == IPS_NO_NODE ? 0 : (uint64_t)b->goal_node + 1;
+    a->first_ns = b->first_ns;
+    a->delay_ns = b->counts.delay_ns;
+    a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
     if (!sync_untraced(j, a) || !sync_unseen(j, a)) {
         slave_job_fail(job);
@@ -230,6 +239,25 @@ static void step_ends(struct slave_job *job, struct slave_graphs *gs)
     job->finished = j->at >= b->end_count;
 }
 
+/* Who is at the other side, for cm-async and cm-sync. */
+static int join_ends(struct slave_graph *g, const Ips__PeersAsk *ask,
+                     struct ips_err *err)
+{
+    size_t n = (size_t)g->b.end_count + 1;
+    free(g->joined);
+    g->joined = malloc(n * sizeof(*g->joined));
+    if (!g->joined)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    memset(g->joined, 0xff, n * sizeof(*g->joined));
+    for (size_t i = 0; i < ask->n_peers; i++) {
+        const Ips__Peer *p = ask->peers[i];
+        if (p->traced)
+            g->joined[p->end] =
+                (struct ips_peer_end){.part = p->part, .end = p->peer_end};
+    }
+    return 0;
+}
+
 static void step_peers(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
@@ -252,6 +280,8 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
         rc = slave_graph_set_peers(gs, j->graph, rows, (uint32_t)ask->n_peers,
                                    &job->err);
     free(rows);
+    if (rc == 0)
+        rc = join_ends(j->graph, ask, &job->err);
     if (rc < 0) {
         slave_job_fail(job);
         return;
@@ -264,6 +294,8 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     a->idle = c->idle;
     a->unmatched = c->unmatched;
     a->pending = c->pending;
+    a->remote_in = j->graph->b.g.in_count;
+    a->remote_out = j->graph->b.g.out_count;
     job->reply.answer_case = IPS__REPLY__ANSWER_PEERS;
     job->reply.peers = a;
     job->finished = true;
@@ -306,6 +338,12 @@ static Ips__RunState *copy_state(const Ips__RunState *state)
     return copy;
 }
 
+const Ips__Request *slave_graph_ask_of(const struct slave_job *job)
+{
+    const struct slave_graph_ask *j = (const void *)job;
+    return j->ask->request;
+}
+
 /* A job that the worker never saw. */
 static void release_early(struct slave_graph_ask *j)
 {
@@ -327,7 +365,11 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_FINISH] = slave_step_finish,
         [IPS__REQUEST__ASK_EXPAND] = slave_step_expand,
         [IPS__REQUEST__ASK_SUBGRAPH] = slave_step_subgraph,
+        [IPS__REQUEST__ASK_SPLIT] = slave_step_split,
         [IPS__REQUEST__ASK_PROCEDURES] = slave_step_procedures,
+        [IPS__REQUEST__ASK_CM] = slave_step_cm,
+        [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,
+        [IPS__REQUEST__ASK_PORTIONS] = slave_step_portions,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;
@@ -352,8 +394,15 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
     j->job.release = release;
     ips__reply__init(&j->job.reply);
     j->job.credit = UINT64_MAX;
+    if (request->ask_case == IPS__REQUEST__ASK_CM && !slave_cm_prepare(j)) {
+        release_early(j);
+        return NULL;
+    }
     if (request->ask_case == IPS__REQUEST__ASK_SUBGRAPH &&
         request->subgraph->window)
         j->job.credit = request->subgraph->window;
+    if (request->ask_case == IPS__REQUEST__ASK_PORTIONS &&
+        request->portions->window)
+        j->job.credit = request->portions->window;
     return &j->job;
 }

@@ -4,6 +4,7 @@
 #define IPS_SLAVE_SERVE_GRAPH_H
 
 #include "analysis/contract.h"
+#include "analysis/view.h"
 #include "proto/graph_wire.h"
 #include "proto/message.h"
 #include "slave/slave.h"
@@ -28,8 +29,13 @@ struct slave_graph_ask {
         Ips__PeersAnswer peers;
         Ips__FinishAnswer finish;
         Ips__ExpandAnswer expand;
+        Ips__SplitAnswer split;
         Ips__ProceduresAnswer procedures;
+        Ips__CmAnswer cm;
+        Ips__ProfileAnswer profile;
+        Ips__PortionsAnswer portions;
     } answer;
+    struct ips_view view; /* subgraph, while it is sent */
     struct ips_reduced reduced;
     bool has_reduced;
     struct ips_wire_graph wire;
@@ -40,11 +46,14 @@ struct slave_graph_ask {
     uint64_t path_at;
     uint32_t *columns; /* expand: kind, xkind, chain, from, to, part */
     uint64_t *ns;
-    struct proc_answer *procs;       /* procedures: serve_procs.c */
+    struct proc_answer *procs;       /* procedures, profile: serve_procs.h */
+    struct profile *profile;         /* serve_profile.c */
+    struct portions *portions;       /* serve_portions.c */
     struct slave_unseen_row *unseen; /* sync: of the snapshot */
     uint32_t unseen_rows;
     char **lines; /* sync: what is unseen, in words */
     uint32_t line_count;
+    struct slave_cm *cm; /* cm: serve_cm_step.c */
 };
 
 static inline const Ips__Request *
@@ -72,8 +81,17 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_finish(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_expand(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_split(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_profile(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
+void slave_portions_release(struct slave_graph_ask *j);
+void slave_profile_release(struct slave_graph_ask *j);
 void slave_procs_release(struct slave_graph_ask *j);
+void slave_step_cm(struct slave_job *job, struct slave_graphs *gs);
+void slave_cm_release(struct slave_graph_ask *j);
+/* Makes j->cm and its mailbox. False: out of memory. */
+bool slave_cm_prepare(struct slave_graph_ask *j);
 void slave_graph_wire_release(struct slave_graph_ask *j);
 
 #endif

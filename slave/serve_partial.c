@@ -18,7 +18,9 @@ static size_t held(const struct slave_serve *v)
 static bool goes_on(const Ips__Request *q)
 {
     return (q->ask_case == IPS__REQUEST__ASK_PEERS && q->peers->more) ||
-           (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more);
+           (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more) ||
+           (q->ask_case == IPS__REQUEST__ASK_PROFILE && q->profile->more) ||
+           (q->ask_case == IPS__REQUEST__ASK_SPLIT && q->split->more);
 }
 
 /* A value of one byte on the wire takes eight here. */
@@ -29,41 +31,60 @@ static size_t memory_of(const Ips__Request *q)
         bytes += q->peers->n_peers * (sizeof(Ips__Peer) + sizeof(Ips__Peer *));
     else if (q->ask_case == IPS__REQUEST__ASK_FINISH)
         bytes += q->finish->n_in_value * sizeof(uint64_t);
+    else if (q->ask_case == IPS__REQUEST__ASK_PROFILE)
+        bytes += (q->profile->n_from + q->profile->n_to) * sizeof(uint32_t);
+    else if (q->ask_case == IPS__REQUEST__ASK_SPLIT)
+        bytes += (q->split->n_from + q->split->n_to) * sizeof(uint32_t);
     return bytes;
 }
 
-/* Moves `from`'s list behind `into`'s; both of the same kind. */
+/* Moves a list behind another; elements are owned by one of them. */
+static bool join(void *into, size_t *n, const void *from, size_t more,
+                 size_t size)
+{
+    void **list = into;
+    void *grown = realloc(*list, (*n + more + 1) * size);
+    if (!grown)
+        return false;
+    *list = grown;
+    if (more)
+        memcpy((char *)grown + *n * size, from, more * size);
+    *n += more;
+    return true;
+}
+
+/* Moves `from`'s lists behind `into`'s; both of the same kind. */
 static bool append(Ips__Request *into, Ips__Request *from)
 {
     if (into->ask_case != from->ask_case)
         return false;
     if (into->ask_case == IPS__REQUEST__ASK_PEERS) {
         Ips__PeersAsk *a = into->peers, *b = from->peers;
-        void *list = realloc(a->peers,
-                             (a->n_peers + b->n_peers + 1) * sizeof(*a->peers));
-        if (!list)
+        if (!join(&a->peers, &a->n_peers, b->peers, b->n_peers,
+                  sizeof(*a->peers)))
             return false;
-        a->peers = list;
-        if (b->n_peers)
-            memcpy(a->peers + a->n_peers, b->peers,
-                   b->n_peers * sizeof(*a->peers));
-        a->n_peers += b->n_peers;
         b->n_peers = 0; /* they have a new owner */
         a->more = b->more;
         return true;
     }
+    if (into->ask_case == IPS__REQUEST__ASK_PROFILE) {
+        Ips__ProfileAsk *a = into->profile, *b = from->profile;
+        a->more = b->more;
+        return join(&a->from, &a->n_from, b->from, b->n_from,
+                    sizeof(*a->from)) &&
+               join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to));
+    }
+    if (into->ask_case == IPS__REQUEST__ASK_SPLIT) {
+        Ips__SplitAsk *a = into->split, *b = from->split;
+        a->more = b->more;
+        return join(&a->from, &a->n_from, b->from, b->n_from,
+                    sizeof(*a->from)) &&
+               join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to));
+    }
     Ips__FinishAsk *a = into->finish, *b = from->finish;
-    void *list = realloc(a->in_value, (a->n_in_value + b->n_in_value + 1) *
-                                          sizeof(*a->in_value));
-    if (!list)
-        return false;
-    a->in_value = list;
-    if (b->n_in_value)
-        memcpy(a->in_value + a->n_in_value, b->in_value,
-               b->n_in_value * sizeof(*a->in_value));
-    a->n_in_value += b->n_in_value;
     a->more = b->more;
-    return true;
+    return join(&a->in_value, &a->n_in_value, b->in_value, b->n_in_value,
+                sizeof(*a->in_value));
 }
 
 static void partial_free(struct slave_serve *v, struct partial *gone)

@@ -6,7 +6,7 @@
 
 #include "slave/serve_graph.h"
 
-static struct ips_lane lane_of(const Ips__Lane *l)
+struct ips_lane slave_lane_of(const Ips__Lane *l)
 {
     struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
     if (!l)
@@ -19,6 +19,18 @@ static struct ips_lane lane_of(const Ips__Lane *l)
                         ? (enum ips_external)l->external
                         : IPS_EXTERNAL_REPLY;
     lane.any_off = l->any_off;
+    lane.weighting = l->weighting <= IPS_WEIGH_LAST
+                         ? (enum ips_weighting)l->weighting
+                         : IPS_WEIGH_CPU;
+    int64_t drift = l->clock_drift_q40;
+    if (drift > IPS_DRIFT_MAX_Q40 || drift < -IPS_DRIFT_MAX_Q40)
+        drift = 0;
+    lane.clock =
+        (struct ips_clock_map){l->clock_from_ns, drift, l->clock_shift_ns};
+    lane.has_goal = l->goal > 0;
+    lane.goal = l->goal > 1 && l->goal - 2 < IPS_NO_NODE
+                    ? (uint32_t)(l->goal - 2)
+                    : IPS_NO_NODE;
     return lane;
 }
 
@@ -89,6 +101,9 @@ static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
     w->xlen = g->xlen;
     w->t_ns = detail ? g->t_ns : NULL;
     w->site = detail ? g->site : NULL;
+    w->at = g->at;
+    w->wait = g->at ? g->wait : NULL;
+    w->delay = g->at && detail ? g->delay : NULL;
     w->end_count = j->graph->b.end_count;
     w->origin = j->has_reduced ? j->reduced.origin : NULL;
     return 0;
@@ -123,8 +138,16 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
     const Ips__SubgraphAsk *ask = slave_graph_request(j)->subgraph;
     int rc = slave_graph_same(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
-        rc = wire_make(j, &j->graph->b.g, ask->detail);
-        j->wire.total_cpu_ns = total_cpu(&j->graph->b.g);
+        struct ips_lane lane = slave_lane_of(ask->lane);
+        rc = ips_graph_view(&j->graph->b.g, &lane, &j->view, &job->err);
+        if (rc == 0 && ask->detail && lane.weighting != IPS_WEIGH_WALL) {
+            j->view.g.at = j->graph->b.g.at;
+            j->view.g.wait = j->graph->b.g.wait;
+            j->view.g.delay = j->graph->b.g.delay;
+        }
+        if (rc == 0)
+            rc = wire_make(j, &j->view.g, ask->detail);
+        j->wire.total_cpu_ns = rc == 0 ? total_cpu(&j->view.g) : 0;
     }
     if (rc < 0)
         slave_job_fail(job);
@@ -138,11 +161,14 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
     const Ips__ReduceAsk *ask = slave_graph_request(j)->reduce;
     int rc = slave_graph_same(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
-        struct ips_lane lane = lane_of(ask->lane);
-        rc = ips_contract(&j->graph->b.g, &lane, &j->reduced, &job->err);
+        struct ips_lane lane = slave_lane_of(ask->lane);
+        rc = ips_graph_view(&j->graph->b.g, &lane, &j->view, &job->err);
+        if (rc == 0)
+            rc = ips_contract(&j->view.g, &lane, &j->reduced, &job->err);
+        ips_view_release(&j->view);
         j->has_reduced = rc == 0;
         if (rc == 0)
-            rc = wire_make(j, &j->reduced.g, false);
+            rc = wire_make(j, &j->reduced.g, ask->detail);
         j->wire.total_cpu_ns = j->has_reduced ? j->reduced.total : 0;
     }
     if (rc < 0)
@@ -174,9 +200,14 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
         struct slave_graph *g = j->graph;
         if (g->has_est)
             ips_est_release(&g->est);
-        g->lane = lane_of(ask->lane);
-        rc = ips_longest_path(&g->b.g, &g->lane, g->b.g.in_count ? in : NULL,
-                              &g->est, &job->err);
+        g->has_est = false;
+        ips_view_release(&g->view);
+        g->lane = slave_lane_of(ask->lane);
+        rc = ips_graph_view(&g->b.g, &g->lane, &g->view, &job->err);
+        if (rc == 0)
+            rc = ips_longest_path(&g->view.g, &g->lane,
+                                  g->b.g.in_count ? in : NULL, &g->est,
+                                  &job->err);
         g->has_est = rc == 0;
     }
     free(in);
@@ -189,6 +220,49 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
     a->t_max_ns = j->graph->est.t_max;
     job->reply.answer_case = IPS__REPLY__ANSWER_FINISH;
     job->reply.finish = a;
+    job->finished = true;
+}
+
+/* ---- split ---- */
+
+/* What the chain arcs of a piece are made of; both its nodes are of one chain,
+ * or it has none that is known here. */
+static void split_piece(const struct ips_graph *g, uint32_t from, uint32_t to,
+                        Ips__SplitAnswer *sum)
+{
+    for (uint32_t i = from + 1; i <= to; i++) {
+        sum->cpu_ns = ips_add_sat(sum->cpu_ns, g->w[i]);
+        if (g->delay)
+            sum->delay_ns = ips_add_sat(sum->delay_ns, g->delay[i]);
+    }
+}
+
+void slave_step_split(struct slave_job *job, struct slave_graphs *gs)
+{
+    struct slave_graph_ask *j = slave_graph_of(job);
+    const Ips__SplitAsk *ask = slave_graph_request(j)->split;
+    Ips__SplitAnswer *a = &j->answer.split;
+    int rc = slave_graph_same(j, gs, ask->generation);
+    ips__split_answer__init(a);
+    if (rc == 0 && ask->n_from != ask->n_to)
+        rc =
+            ips_err_set(&job->err, IPS_E_PROTOCOL,
+                        "%zu beginnings of %zu pieces", ask->n_from, ask->n_to);
+    for (size_t i = 0; rc == 0 && i < ask->n_from; i++) {
+        const struct ips_graph *g = &j->graph->b.g;
+        if (ask->from[i] > ask->to[i] || ask->to[i] >= g->node_count)
+            rc = ips_err_set(&job->err, IPS_E_PROTOCOL,
+                             "there is no piece from node %u to %u",
+                             ask->from[i], ask->to[i]);
+        else
+            split_piece(g, ask->from[i], ask->to[i], a);
+    }
+    if (rc < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    job->reply.answer_case = IPS__REPLY__ANSWER_SPLIT;
+    job->reply.split = a;
     job->finished = true;
 }
 
@@ -215,7 +289,7 @@ static int next_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask)
         (from != IPS_NO_NODE && from >= g->b.g.node_count))
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "there is no node %u or %u", from, to);
-    int rc = ips_path_between(&g->b.g, &g->lane, &g->est, from, to, &j->path,
+    int rc = ips_path_between(&g->view.g, &g->lane, &g->est, from, to, &j->path,
                               &j->job.err);
     j->has_path = rc == 0;
     j->path_at = 0;

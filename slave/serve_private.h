@@ -7,6 +7,7 @@
 #include "slave/slave.h"
 
 struct event;
+struct slave_cm_net;
 
 struct sync_wait {
     struct sync_wait *next;
@@ -35,6 +36,7 @@ struct slave_serve {
     struct sync_wait *syncs;
     struct task *tasks;
     struct partial *partials;
+    struct slave_cm_net *cm; /* serve_cm.c */
     char boot_id[40];
     bool complained;
 };
@@ -46,6 +48,8 @@ void slave_serve_fail(struct slave_serve *v, uint64_t id, int code,
                       const char *run, const char *what);
 /* A snapshot and a job for what is asked. */
 void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q);
+/* Mail came for a job that waits for it. */
+void slave_serve_wake(struct slave_serve *v, struct slave_job *job);
 /* Parked jobs that may go on; cancelled ones end. */
 void slave_serve_unpark(struct slave_serve *v);
 /* Deep; NULL: out of memory. */

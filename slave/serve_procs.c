@@ -2,16 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/proc_table.h"
-#include "slave/serve_graph.h"
-
-#define PIECE_ROWS 2048u /* of at most 2.6 KB */
-
-struct proc_answer {
-    struct slave_proc_table t;
-    char *texts; /* of the piece: names and files with their ends */
-    Ips__ProcedureTotals totals;
-};
+#include "slave/serve_procs.h"
 
 void slave_procs_release(struct slave_graph_ask *j)
 {
@@ -37,7 +28,7 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
                                  ask->object, by, &j->procs->t, &j->job.err);
 }
 
-static char *put(char **at, const char *text, uint32_t len)
+char *slave_procs_put(char **at, const char *text, uint32_t len)
 {
     char *start = *at;
     memcpy(start, text, len);
@@ -49,10 +40,11 @@ static char *put(char **at, const char *text, uint32_t len)
 static void row(Ips__ProcedureRow *r, const struct slave_graph_ask *j,
                 const struct slave_proc_row *from, char **texts)
 {
-    const struct slave_proc_symbol *s = &j->procs->t.symbols[from->symbol];
+    const struct slave_proc_symbol *s =
+        &j->procs->t.names.symbols[from->symbol];
     ips__procedure_row__init(r);
-    r->procedure = put(texts, s->name, s->name_len);
-    r->file = put(texts, s->file, s->file_len);
+    r->procedure = slave_procs_put(texts, s->name, s->name_len);
+    r->file = slave_procs_put(texts, s->file, s->file_len);
     r->module = ips_wire_text(s->module);
     r->line = s->line;
     r->self_ns = from->self_ns;
@@ -66,7 +58,8 @@ static void row(Ips__ProcedureRow *r, const struct slave_graph_ask *j,
     r->process = from->process;
 }
 
-static int piece(struct slave_graph_ask *j, Ips__ProceduresAnswer *a)
+int slave_procs_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
+                     size_t *count)
 {
     const struct slave_proc_table *t = &j->procs->t;
     uint32_t left = t->row_count - j->at;
@@ -74,7 +67,7 @@ static int piece(struct slave_graph_ask *j, Ips__ProceduresAnswer *a)
     size_t bytes = 1;
     for (uint32_t i = 0; i < n; i++) {
         const struct slave_proc_symbol *s =
-            &t->symbols[t->rows[j->at + i].symbol];
+            &t->names.symbols[t->rows[j->at + i].symbol];
         bytes += (size_t)s->name_len + s->file_len + 2;
     }
     free(j->procs->texts);
@@ -84,8 +77,8 @@ static int piece(struct slave_graph_ask *j, Ips__ProceduresAnswer *a)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++)
         row(&r[i], j, &t->rows[j->at + i], &texts);
-    a->rows = (Ips__ProcedureRow **)(void *)j->ptrs;
-    a->n_rows = n;
+    *rows = (Ips__ProcedureRow **)(void *)j->ptrs;
+    *count = n;
     j->at += n;
     return 0;
 }
@@ -114,7 +107,7 @@ void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
         rc = begin(j, gs);
     ips__procedures_answer__init(a);
     if (rc == 0)
-        rc = piece(j, a);
+        rc = slave_procs_page(j, &a->rows, &a->n_rows);
     if (rc < 0) {
         slave_job_fail(job);
         return;

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slave/cm_box.h"
 #include "slave/poolfs.h"
+#include "slave/serve_cm.h"
 #include "slave/serve_private.h"
 
 #define BACKLOG_BYTES (16u << 20)
@@ -70,6 +72,7 @@ void slave_serve_report(struct slave_serve *v)
             report.n_runs++;
         }
         report.runs = ptrs;
+        report.computations = slave_cm_count(v);
         if (slave_poolfs_usage(d->pool, &report.pool_used_bytes,
                                &report.pool_size_bytes) < 0)
             report.pool_used_bytes = report.pool_size_bytes = IPS_UNMEASURED;
@@ -112,6 +115,8 @@ static void end_job(struct slave_serve *v, struct slave_job *job)
     if (job->run)
         job->run->pins--;
     job->run = NULL;
+    if (job->box)
+        slave_cm_end(v, job);
     slave_work_drop(v->s->work, job);
 }
 
@@ -149,6 +154,14 @@ void slave_serve_worked(struct slave *s)
             end_job(v, job);
             continue;
         }
+        if (job->box)
+            slave_cm_flush(v, job);
+        if (job->silent) {
+            job->waiting = job->parked = true;
+            if (slave_box_has_mail(job->box))
+                slave_serve_wake(v, job);
+            continue;
+        }
         if (job->credit != UINT64_MAX)
             job->credit--;
         ips_send_reply(v->peer, &job->reply);
@@ -161,6 +174,14 @@ void slave_serve_worked(struct slave *s)
     }
 }
 
+void slave_serve_wake(struct slave_serve *v, struct slave_job *job)
+{
+    if (!job->waiting)
+        return;
+    job->waiting = job->parked = false;
+    slave_work_give(v->s->work, job);
+}
+
 /* Parked jobs that may go on; cancelled ones end. */
 void slave_serve_unpark(struct slave_serve *v)
 {
@@ -171,7 +192,7 @@ void slave_serve_unpark(struct slave_serve *v)
             continue;
         if (job->cancelled) {
             end_job(v, job);
-        } else if (may_go_on(v, job)) {
+        } else if (!job->waiting && may_go_on(v, job)) {
             job->parked = false;
             slave_work_give(v->s->work, job);
         }
@@ -270,7 +291,11 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
             q, snap,
             q->ask_case == IPS__REQUEST__ASK_SYNC ? &state.state : NULL);
     }
-    if (job)
+    if (job && job->box &&
+        slave_cm_begin(v, job, slave_graph_ask_of(job)->cm, &err) < 0) {
+        ips_send_error(v->peer, q->id, &err);
+        slave_work_drop(s->work, job);
+    } else if (job)
         start_job(v, job, run);
     else
         slave_serve_fail(v, q->id, IPS_E_PROTOCOL, q->run,

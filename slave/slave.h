@@ -12,6 +12,7 @@
 #include "common/paths.h"
 #include "slave/drain.h"
 #include "slave/graphs.h"
+#include "slave/serve_job.h"
 #include "slave/work.h"
 
 struct event_base;
@@ -23,6 +24,7 @@ struct slave_options {
     char state[IPS_PATH_BYTES]; /* of all of IPS */
     char machine[64];
     char master[IPS_PATH_BYTES];
+    char listen[IPS_PATH_BYTES]; /* for other slaves; "none" */
     bool is_private;
     bool foreground;
     bool idle_given;
@@ -56,14 +58,5 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns);
 void slave_serve_worked(struct slave *s);
 /* Requests in hand. */
 unsigned slave_serve_pending(const struct slave *s);
-
-/* serve_graph.c, serve_events.c: the steps of each ask (on the worker).
- * `snap` is taken. NULL: out of memory or not an ask of ours. */
-struct slave_job *slave_graph_job(const Ips__Request *request,
-                                  struct slave_snapshot *snap,
-                                  const Ips__RunState *state);
-struct slave_job *slave_events_job(const Ips__Request *request,
-                                   struct slave_snapshot *snap,
-                                   const char *machine);
 
 #endif

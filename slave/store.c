@@ -361,6 +361,15 @@ static void col_blob(sqlite3_stmt *q, int at, void *out, size_t len)
         memcpy(out, p, len);
 }
 
+/* What a run of an earlier version has not got is 0. */
+static void col_control(sqlite3_stmt *q, int at, struct ips_control *out)
+{
+    const void *p = sqlite3_column_blob(q, at);
+    size_t bytes = (size_t)sqlite3_column_bytes(q, at);
+    if (p && bytes >= IPS_CONTROL_LEAST && bytes <= sizeof(*out))
+        memcpy(out, p, bytes);
+}
+
 int slave_store_runs(struct slave_store *s,
                      int (*each)(const struct slave_run_row *row, void *arg),
                      void *arg, struct ips_err *err)
@@ -373,7 +382,7 @@ int slave_store_runs(struct slave_store *s,
         snprintf(row.name, sizeof(row.name), "%s",
                  name ? (const char *)name : "");
         row.closed = sqlite3_column_int(q, 2) != 0;
-        col_blob(q, 3, &row.control, sizeof(row.control));
+        col_control(q, 3, &row.control);
         row.archive_bytes = slave_col_u64(q, 4);
         row.graph_bytes = slave_col_u64(q, 5);
         row.events = slave_col_u64(q, 6);

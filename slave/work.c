@@ -73,6 +73,7 @@ static void *work(void *arg)
         } else if ((job = queue_get(&w->todo))) {
             pthread_mutex_unlock(&w->lock);
             job->err = (struct ips_err){0};
+            job->silent = false;
             job->step(job, w->graphs);
             job->reply.id = job->id;
             job->reply.last = job->finished;

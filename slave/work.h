@@ -32,10 +32,13 @@ struct slave_job {
     uint64_t credit;       /* replies that may still be sent */
     bool cancelled;        /* the asker is gone, or said so */
     bool parked;
+    bool waiting;          /* parked until mail comes */
+    struct slave_box *box; /* talks with other slaves (cm_box.h), else NULL */
     void (*step)(struct slave_job *job, struct slave_graphs *graphs);
     void (*release)(struct slave_job *job, struct slave_graphs *graphs);
     /* Set by step: */
     bool finished; /* `reply` is the last one */
+    bool silent;   /* no reply this time: waits for mail; `box` only */
     Ips__Reply reply;
     struct ips_err err; /* reply.message points here in an error */
 };

@@ -79,8 +79,7 @@ static double bare(const struct collected *c)
 
 static void bench(enum synth_pattern pattern, uint32_t events, int rounds)
 {
-    static const struct ips_lane lane = {
-        {0, 0, 1, 1}, IPS_EXTERNAL_REPLY, false};
+    static const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
     struct synth_options o = synth_default(pattern);
     struct collected *c = calloc(1, sizeof(*c));
     struct ips_err err;

@@ -201,10 +201,11 @@ static int merge(struct synth *s, struct ips_err *err)
     if (!parts)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u slaves", s->slaves);
     uint64_t unmatched;
+    static const struct ips_lane cpu = {.mtime = {0, 0, 1, 1}};
     for (uint32_t m = 0; m < s->slaves; m++)
         parts[m] = (struct ips_part){&s->part[m], s->peer[m], s->end_count[m]};
-    int rc =
-        ips_graph_merge(parts, s->slaves, &s->whole, s->base, &unmatched, err);
+    int rc = ips_graph_merge(parts, s->slaves, &cpu, &s->whole, s->base,
+                             &unmatched, err);
     if (rc == 0 && unmatched)
         rc = ips_err_set(err, IPS_E_CORRUPT, "%llu messages without a sender",
                          (unsigned long long)unmatched);

@@ -15,12 +15,13 @@ MAGIC = 0x3147455353504900
 (START, END, BLOCK, RESUME, ENTER, EXIT, SEND, RECV, RECVCALL, QUEUE, FORK,
  JOIN, EXEC, EXECFAIL, SAMPLE, COUNT, LOST, MARK, CHAN, CLOSE, DGRAM, THREADCPU,
  NAME, MODULE, STACK, ACQUIRE, RELEASE, KILL, SIGNAL, UNSEEN,
- ENTER_SHORT, EXIT_SHORT) = range(1, 33)
+ ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT, RECV_SHORT,
+ RUNDELAY) = range(1, 37)
 NAMES = dict(enumerate(
     "START END BLOCK RESUME ENTER EXIT SEND RECV RECVCALL QUEUE FORK JOIN EXEC "
     "EXECFAIL SAMPLE COUNT LOST MARK CHAN CLOSE DGRAM THREADCPU NAME MODULE "
     "STACK ACQUIRE RELEASE KILL SIGNAL UNSEEN "
-    "ENTER_SHORT EXIT_SHORT".split(),
+    "ENTER_SHORT EXIT_SHORT MARK_SHORT SEND_SHORT RECV_SHORT RUNDELAY".split(),
     1))
 RESERVED = 0xff
 LOST_CAUSES = ["pool full", "quota", "nested", "torn", "no segment",
@@ -54,9 +55,10 @@ class Segment:
         self.lost = struct.unpack_from("<8Q", self.data, 120)
 
     def records(self):
-        """ENTER_SHORT and EXIT_SHORT come as the ENTER and EXIT they are."""
+        """Short ones come as the ENTER, EXIT, MARK, SEND or RECV they are."""
         at = self.header
-        long = None
+        long = mark = io = None
+        texts = {}
         while at + 16 <= len(self.data):
             word, a, t = struct.unpack_from("<IIQ", self.data, at)
             if word == 0:
@@ -71,22 +73,49 @@ class Segment:
                     long = r
                 elif r.kind in (ENTER_SHORT, EXIT_SHORT):
                     r = self.whole(r, long)
+                elif r.kind in (SEND, RECV):
+                    io = r
+                elif r.kind in (SEND_SHORT, RECV_SHORT):
+                    r = self.whole_io(r, io, word)
+                elif r.kind == MARK and word >> 18 & 0x3f:
+                    mark = r
+                    texts[word >> 18 & 0x3f] = r.data[24:]
+                elif r.kind == MARK_SHORT:
+                    if mark is None or r.t < mark.t or a not in texts:
+                        raise Bad("%s: a short mark with no long one before it"
+                                  % self.path)
+                    r = Record(MARK, 0, r.t, bytes(16) + struct.pack(
+                        "<Q", self.cpu_on(mark.t, mark.cpu, r.t)) + texts[a])
                 yield r
             elif size < 16:
                 raise Bad("%s: bad reservation at %d" % (self.path, at))
             at += size
 
+    def cpu_on(self, t0, cpu0, t):
+        since = t - t0
+        if self.clock[0] == 1:
+            since = since * self.clock[4] >> 32
+        return cpu0 + since
+
+    def whole_io(self, r, io, word):
+        if io is None or r.t < io.t_ret:
+            raise Bad("%s: a short send or receive with no long one before it"
+                      % self.path)
+        took, result, site = struct.unpack_from("<IIQ", r.data, 16)
+        cpu = [self.cpu_on(io.t_ret, io.cpu_ret, t)
+               for t in (r.t, r.t + took)]
+        return Record(SEND if r.kind == SEND_SHORT else RECV, r.a, r.t,
+                      bytes(16) + struct.pack(
+                          "<QQQqQHHI", r.t + took, *cpu, result, site,
+                          word >> 18 & 0x1f, 0, 0))
 
     def whole(self, r, long):
         if long is None or r.t < long.t:
             raise Bad("%s: a short entry or exit with no long one before it"
                       % self.path)
-        since = r.t - long.t
-        if self.clock[0] == 1:
-            since = since * self.clock[4] >> 32
         return Record(ENTER if r.kind == ENTER_SHORT else EXIT, 0, r.t,
                       bytes(16) + struct.pack(
-                          "<QQ", long.cpu + since,
+                          "<QQ", self.cpu_on(long.t, long.cpu, r.t),
                           long.procedure >> 32 << 32 | r.a))
 
 
@@ -127,6 +156,8 @@ class Record:
             self.text = data[24:].split(b"\0")[0].decode(errors="replace")
         elif kind == THREADCPU:
             self.cpu, = struct.unpack_from("<Q", data, 16)
+        elif kind == RUNDELAY:
+            self.delay, = struct.unpack_from("<Q", data, 16)
         elif kind == SAMPLE:
             self.cpu, self.period = struct.unpack_from("<QQ", data, 16)
             self.frames = struct.unpack_from("<%dQ" % a, data, 32)

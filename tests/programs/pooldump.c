@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "agent/pool.h"
+#include "slave/proc_line.h"
 
 static bool skip_torn;
 static struct ips_segment_header head;
@@ -213,6 +214,8 @@ static void put_fields(const void *rec, size_t len)
         put_sync(rec);
     } else if (type == IPS_REC_THREADCPU) {
         put_u("cpu", ((const struct ips_rec_cpu *)rec)->cpu);
+    } else if (type == IPS_REC_RUNDELAY) {
+        put_u("delay", ((const struct ips_rec_delay *)rec)->delay_ns);
     }
 }
 
@@ -264,6 +267,7 @@ static int dump_records(const char *file, const void *base, size_t size,
     memcpy(&head, base, sizeof(head));
     clock_of = head.clock;
     unsigned torn = 0;
+    struct slave_proc_line line = {0};
     for (;;) {
         size_t len = 0;
         enum ips_cursor_answer answer = ips_cursor_next(&c, rec, &len);
@@ -276,13 +280,18 @@ static int dump_records(const char *file, const void *base, size_t size,
             put_end(file, answer, torn);
             return answer == IPS_CURSOR_CORRUPT ? IPS_E_CORRUPT : 0;
         }
-        const struct ips_rec_head *h = (const void *)rec;
+        uint32_t type = ips_rec_type((const void *)rec), bytes = (uint32_t)len;
+        const void *whole =
+            slave_proc_whole(&line, &head.clock, rec, &type, &bytes);
+        if (!whole)
+            continue; /* a short one of nothing */
+        const struct ips_rec_head *h = whole;
         rec_flags = ips_rec_flags(h);
         put_begin(file, type_name(ips_rec_type(h)));
         printf(",\"a\":%u,\"t\":%" PRIu64, h->a, ns(h->t));
         if (rec_flags & IPS_REC_F_NS)
             printf(",\"ns\":true");
-        put_fields(rec, len);
+        put_fields(whole, bytes);
         puts("}");
     }
 }

@@ -2,7 +2,10 @@
  * Prints random activity graphs as `ipsq graph --format jsonl` does, each
  * followed by a line with the C engines' answers, for the oracle in Python to
  * check: {"seed", "kernel": A, "deque": A, "contract": A} where A has t_max_ns,
- * total_cpu_ns, end, segments [[kind, from, to, ns], ...].
+ * total_cpu_ns, end, segments [[kind, from, to, ns], ...]; and slack_chain,
+ * slack_cross [by node, null: no such arc], gone, third [t_max with each chain
+ * faster by all and by 30%], next [t_max of the five longest paths by set of
+ * processes].
  *
  * Usage: random_graph FIRST COUNT
  */
@@ -10,6 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "analysis/next.h"
+#include "analysis/tail.h"
+#include "analysis/whatif.h"
 #include "tests/support/random_graph.h"
 
 static const char *const kind_names[] = {
@@ -77,16 +83,121 @@ static int engine(const char *name, const struct ips_graph *g,
     return rc;
 }
 
+#define NEXT 5
+#define PART_PPM 300000
+
+static void print_slacks(const char *name, const struct ips_graph *g,
+                         const struct ips_lane *lane, const struct ips_est *e,
+                         const uint64_t *tail, bool cross)
+{
+    printf(", \"%s\": [", name);
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        for (uint32_t k = 0; k < g->chains[c].count; k++) {
+            uint32_t i = g->chains[c].first + k;
+            uint64_t slack = cross ? ips_slack_cross(g, lane, e, tail, i)
+                                   : ips_slack_chain(g, e, tail, i, k == 0);
+            if (slack == IPS_NO_SLACK)
+                printf("%snull", i ? ", " : "");
+            else
+                printf("%s%" PRIu64, i ? ", " : "", slack);
+        }
+    }
+    printf("]");
+}
+
+/* Every chain faster by `ppm`, alone. `own` has the numbers of the chains. */
+static int print_faster(const char *name, const struct ips_whatif_base *base,
+                        const uint32_t *own, uint32_t ppm, struct ips_err *err)
+{
+    uint32_t n = base->g->chain_count;
+    struct ips_edit *edit = calloc((size_t)n + 1, sizeof(*edit));
+    struct ips_change *change = calloc((size_t)n + 1, sizeof(*change));
+    struct ips_whatif *out = calloc((size_t)n + 1, sizeof(*out));
+    if (!edit || !change || !out)
+        abort();
+    for (uint32_t c = 0; c < n; c++) {
+        edit[c] = (struct ips_edit){own[c], ppm};
+        change[c] = (struct ips_change){&edit[c], 1};
+    }
+    int rc = ips_whatif(base, change, n, out, err);
+    printf(", \"%s\": [", name);
+    for (uint32_t c = 0; c < n && rc == 0; c++)
+        printf("%s%" PRIu64, c ? ", " : "", out[c].t_max);
+    printf("]");
+    free(edit);
+    free(change);
+    free(out);
+    return rc;
+}
+
+static int print_next(const struct ips_graph *g, const struct ips_lane *lane,
+                      const struct ips_est *e, struct ips_err *err)
+{
+    struct ips_next next;
+    uint32_t *label = calloc((size_t)g->chain_count + 1, sizeof(*label));
+    if (!label)
+        abort();
+    for (uint32_t c = 0; c < g->chain_count; c++) /* of a process one */
+        label[c] = g->chains[c].machine << 16 | g->chains[c].process;
+    struct ips_next_ask ask = {
+        .group = IPS_NEXT_SET, .k = NEXT, .chain_label = label};
+    int rc = ips_next_paths(g, lane, e, &ask, &next, err);
+    printf(", \"next\": [");
+    for (uint32_t i = 0; i < next.count; i++)
+        printf("%s%" PRIu64, i ? ", " : "", next.path[i].ns);
+    printf("]");
+    ips_next_release(&next);
+    free(label);
+    return rc;
+}
+
+static int print_more(const struct ips_graph *g, const struct ips_lane *lane,
+                      struct ips_err *err)
+{
+    struct ips_est e = {0};
+    struct ips_order order = {0};
+    uint64_t *tail = NULL;
+    uint32_t *own = calloc((size_t)g->chain_count + 1, sizeof(*own));
+    uint64_t *share = calloc((size_t)g->chain_count + 1, sizeof(*share));
+    if (!own || !share)
+        abort();
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        own[c] = c;
+    struct ips_features f = {.count = g->chain_count, .chain = own};
+    struct ips_whatif_base base = {g, lane, &order, &e, &f, share};
+    int rc = ips_longest_path(g, lane, NULL, &e, err);
+    if (rc == 0)
+        rc = ips_order_make(g, lane, &order, err);
+    if (rc == 0)
+        rc = ips_tail(g, lane, &order, &tail, err);
+    if (rc == 0) {
+        print_slacks("slack_chain", g, lane, &e, tail, false);
+        print_slacks("slack_cross", g, lane, &e, tail, true);
+        (void)ips_feature_shares(g, lane, &e, &f, share);
+        rc = print_faster("gone", &base, own, IPS_WHATIF_GONE, err);
+    }
+    if (rc == 0)
+        rc = print_faster("third", &base, own, PART_PPM, err);
+    if (rc == 0)
+        rc = print_next(g, lane, &e, err);
+    ips_est_release(&e);
+    ips_order_release(&order);
+    free(tail);
+    free(own);
+    free(share);
+    return rc;
+}
+
 static int print_graph(uint64_t seed, struct ips_err *err)
 {
     struct rg r;
     struct rg_answer a = {0};
     struct rg_options opt = rg_options_of(seed);
     uint64_t s = seed;
-    struct ips_lane lane = {{rg_below(&s, 3) * rg_below(&s, 20),
-                             (uint64_t)rg_below(&s, 2) << 31, 1, 1},
-                            (enum ips_external)rg_below(&s, 3),
-                            rg_below(&s, 2)};
+    struct ips_lane lane = {.mtime = {rg_below(&s, 3) * rg_below(&s, 20),
+                                      (uint64_t)rg_below(&s, 2) << 31, 1, 1},
+                            .external = (enum ips_external)rg_below(&s, 3),
+                            .any_off = rg_below(&s, 2)};
     rg_make(&opt, &r);
     const struct ips_graph *g = &r.whole;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -101,6 +212,8 @@ static int print_graph(uint64_t seed, struct ips_err *err)
         rc = rg_contract(&r, &lane, &a, err);
     if (rc == 0)
         print_answer("contract", a.t_max, a.total, a.end, &a.path);
+    if (rc == 0)
+        rc = print_more(g, &lane, err);
     puts("}");
     rg_answer_release(&a);
     rg_release(&r);

@@ -1,6 +1,6 @@
 /*
  * The master's engines over whole clusters: random graphs cut over several
- * slaves that answer late and in any order, and both engines must give what
+ * slaves that answer late and in any order, and every engine must give what
  * the kernel gives on the uncut graph: the same length, the same pieces, node
  * by node. Catches a wrong join of ends, wrong numbering, a lane that mixes
  * with another, values handed to the wrong slave, a lost first piece.
@@ -55,6 +55,8 @@ static void check_sum(const Ips__PathAnswer *a, Ips__Share *const *list,
     }
     for (size_t i = 0; i < a->n_by_message; i++)
         sum += a->by_message[i]->ns;
+    for (size_t i = 0; i < a->n_by_external; i++)
+        sum += a->by_external[i]->ns;
     assert_int_equal(sum, a->t_max_ns);
 }
 
@@ -139,6 +141,8 @@ static void test_cluster_path__random_graphs_equal_the_kernel(void **state)
         const struct ips_lane *lane = &lanes[seed % 3];
         check_engine(&c, "contract", &r, lane);
         check_engine(&c, "central", &r, lane);
+        check_engine(&c, "cm-sync", &r, lane);
+        check_engine(&c, "cm-async", &r, lane);
         cluster_stop(&c);
         rg_release(&r);
     }
@@ -177,7 +181,8 @@ static void cut_g1(struct cut *k)
 static void test_cluster_path__g1_on_two_machines(void **state)
 {
     (void)state;
-    static const char *const engines[] = {"contract", "central", "auto"};
+    static const char *const engines[] = {"contract", "central", "auto",
+                                          "cm-sync", "cm-async"};
     const struct ips_lane lane = golden_lane(&golden[0]);
     struct cluster c;
     struct cut k = {0};
@@ -186,7 +191,7 @@ static void test_cluster_path__g1_on_two_machines(void **state)
     cluster_add(&c, "m1", "r", &k.a, &k.peer_a, 1)->has_root = true;
     cluster_add(&c, "m2", "r", &k.b, &k.peer_b, 1);
     cluster_settle(&c);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         struct answer got;
         ask_path(&c, engines[i], &lane, &got);
         const Ips__Reply *reply = answer_last(&got);
@@ -212,7 +217,7 @@ static void test_cluster_path__g1_on_two_machines(void **state)
         assert_true(a->certificate->lanes[1]->same_order);
         assert_string_equal(a->certificate->clock, "none used");
         assert_true(a->certificate->complete);
-        assert_string_equal(a->engine, i == 1 ? "central" : "contract");
+        assert_string_equal(a->engine, i == 2 ? "contract" : engines[i]);
         answer_release(&got);
     }
     cluster_stop(&c);
@@ -225,7 +230,8 @@ static void test_cluster_path__golden_graphs(void **state)
 {
     (void)state;
     for (int i = 0; i < GOLDEN_COUNT; i++) {
-        static const char *const engines[] = {"contract", "central", ""};
+        static const char *const engines[] = {"contract", "central", "",
+                                              "cm-sync", "cm-async"};
         const struct ips_lane lane = golden_lane(&golden[i]);
         struct cluster c;
         struct ips_graph g;
@@ -233,7 +239,7 @@ static void test_cluster_path__golden_graphs(void **state)
         cluster_start(&c);
         cluster_add(&c, "m1", "r", &g, NULL, 0);
         cluster_settle(&c);
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < 5; k++) {
             struct answer got;
             ask_path(&c, engines[k], &lane, &got);
             const Ips__Reply *reply = answer_last(&got);
@@ -336,8 +342,9 @@ static void test_cluster_path__long_answers_come_in_pieces(void **state)
     make_caller(&r.part[0], true);
     make_caller(&r.part[1], false);
     const struct ips_part parts[] = {{&r.part[0], &a, 1}, {&r.part[1], &b, 1}};
-    assert_int_equal(
-        ips_graph_merge(parts, 2, &r.whole, base, &unmatched, NULL), 0);
+    assert_int_equal(ips_graph_merge(parts, 2, &(struct ips_lane){0}, &r.whole,
+                                     base, &unmatched, NULL),
+                     0);
     assert_int_equal(unmatched, 0);
     cluster_start(&c);
     cluster_add(&c, "m1", "r", &r.part[0], &a, 1);

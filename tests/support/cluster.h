@@ -26,6 +26,7 @@ enum fault {
 };
 
 struct later;
+struct fake_cm;
 
 struct fake_slave {
     struct cluster *c;
@@ -60,6 +61,7 @@ struct fake_slave {
     uint32_t value_count;
     struct ips_est est;
     struct ips_lane lane;
+    struct fake_cm *cm; /* a distributed computation */
 };
 
 struct cluster {

@@ -285,6 +285,8 @@ static void begin_events(struct fake_slave *s, const Ips__Request *r)
 
 static void on_more(struct fake_slave *s, const Ips__Request *r)
 {
+    if (s->cm && r->more->replies == 0)
+        fake_slave_cm_end(s);
     if (r->id != s->stream_id)
         return;
     if (r->more->replies == 0)
@@ -350,6 +352,13 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_EVENTS:
         begin_events(s, r);
         break;
+    case IPS__REQUEST__ASK_CM:
+        fake_slave_cm_begin(s, r, corrupt);
+        break;
+    case IPS__REQUEST__ASK_PORTIONS:
+        fake_slave_portions(s, r, corrupt);
+        break;
+    case IPS__REQUEST__ASK_WHATIF:
     case IPS__REQUEST__ASK_RUNS:
     case IPS__REQUEST__ASK_STATUS:
     case IPS__REQUEST__ASK_LS:
@@ -357,6 +366,8 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_PATH:
     case IPS__REQUEST__ASK_GRAPH:
     case IPS__REQUEST__ASK_PROCEDURES:
+    case IPS__REQUEST__ASK_PROFILE:
+    case IPS__REQUEST__ASK_SPLIT:
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
@@ -389,6 +400,27 @@ static void on_ask(struct fake_slave *s, const Ips__Request *r)
         do_ask(s, r, fault == FAULT_CORRUPT);
 }
 
+/* Counted like an ask, so that faults come in the middle too. */
+static void on_cm(struct fake_slave *s, const Ips__CmMessage *m)
+{
+    enum fault fault = ++s->asks == s->fault_at ? s->fault : FAULT_NONE;
+    uint64_t id = fake_slave_cm_id(s);
+    if (fault == FAULT_NONE || fault == FAULT_CORRUPT || !id) {
+        fake_slave_cm_message(s, m, fault == FAULT_CORRUPT);
+        return;
+    }
+    if (fault == FAULT_CLOSE) {
+        cluster_disconnect(s);
+        return;
+    }
+    fake_slave_cm_end(s);
+    if (fault != FAULT_SILENT)
+        answer_error(s, id,
+                     fault == FAULT_ERROR  ? IPS_E_CORRUPT
+                     : fault == FAULT_BUSY ? IPS_E_BUSY
+                                           : 0);
+}
+
 static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
                        void *arg)
 {
@@ -398,6 +430,8 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
         fake_slave_report(s);
     else if (env->body_case == IPS__ENVELOPE__BODY_REQUEST)
         on_ask(s, env->request);
+    else if (env->body_case == IPS__ENVELOPE__BODY_CM)
+        on_cm(s, env->cm);
 }
 
 static void on_close(struct ips_peer *peer, const char *why, void *arg)
@@ -406,6 +440,7 @@ static void on_close(struct ips_peer *peer, const char *why, void *arg)
     if (s->peer != peer)
         return;
     s->peer = NULL;
+    fake_slave_cm_end(s);
     while (s->queue)
         drop_first(s);
     if (s->due)
@@ -432,6 +467,7 @@ void cluster_disconnect(struct fake_slave *s)
 {
     struct ips_peer *peer = s->peer;
     s->peer = NULL;
+    fake_slave_cm_end(s);
     while (s->queue)
         drop_first(s);
     if (s->due)

@@ -13,10 +13,21 @@ void fake_slave_answer(struct fake_slave *s, uint64_t id, Ips__Reply *reply,
                        bool last);
 void fake_slave_subgraph(struct fake_slave *s, const Ips__Request *r,
                          bool corrupt);
+/* Arcs of a node that is 0 or 1 modulo 3 are procedure "even" or "odd"'s, but
+ * for 1 ns; the others nobody's. */
+void fake_slave_portions(struct fake_slave *s, const Ips__Request *r,
+                         bool corrupt);
 void fake_slave_reduce(struct fake_slave *s, const Ips__Request *r,
                        bool corrupt);
 void fake_slave_finish(struct fake_slave *s, const Ips__Request *r,
                        bool corrupt);
+void fake_slave_cm_begin(struct fake_slave *s, const Ips__Request *r,
+                         bool corrupt);
+void fake_slave_cm_message(struct fake_slave *s, const Ips__CmMessage *m,
+                           bool corrupt);
+/* The ask that goes on, 0 none. */
+uint64_t fake_slave_cm_id(const struct fake_slave *s);
+void fake_slave_cm_end(struct fake_slave *s);
 void fake_slave_expand(struct fake_slave *s, const Ips__Request *r,
                        bool corrupt);
 

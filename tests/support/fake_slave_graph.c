@@ -219,3 +219,41 @@ void fake_slave_expand(struct fake_slave *s, const Ips__Request *r,
     free(ns);
     ips_path_release(&path);
 }
+
+void fake_slave_portions(struct fake_slave *s, const Ips__Request *r,
+                         bool corrupt)
+{
+    Ips__PortionSymbol symbol[2], *list[2] = {&symbol[0], &symbol[1]};
+    Ips__PortionsAnswer a = IPS__PORTIONS_ANSWER__INIT;
+    Ips__Reply reply = IPS__REPLY__INIT;
+    const struct ips_graph *g = s->g;
+    for (int i = 0; i < 2; i++) {
+        ips__portion_symbol__init(&symbol[i]);
+        symbol[i].name = ips_wire_text(i ? "odd" : "even");
+        symbol[i].module = ips_wire_text("/bin/fake");
+    }
+    a.node = calloc((size_t)g->node_count + 1, sizeof(*a.node));
+    a.symbol = calloc((size_t)g->node_count + 1, sizeof(*a.symbol));
+    a.ns = calloc((size_t)g->node_count + 1, sizeof(*a.ns));
+    assert_true(a.node && a.symbol && a.ns);
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (i % 3 == 2 || g->w[i] < 2)
+            continue;
+        a.node[a.n_node] = i;
+        a.symbol[a.n_node] = i % 3;
+        a.ns[a.n_node++] = g->w[i] - 1;
+    }
+    if (corrupt) {
+        a.node[a.n_node] = g->node_count;
+        a.ns[a.n_node++] = 1;
+    }
+    a.n_symbol = a.n_ns = a.n_node;
+    a.n_symbols = 2;
+    a.symbols = list;
+    reply.answer_case = IPS__REPLY__ANSWER_PORTIONS;
+    reply.portions = &a;
+    fake_slave_answer(s, r->id, &reply, true);
+    free(a.node);
+    free(a.symbol);
+    free(a.ns);
+}

@@ -64,6 +64,7 @@ void golden_make(const struct golden *from, struct ips_graph *g)
 struct ips_lane golden_lane(const struct golden *from)
 {
     uint64_t per_byte = from->mtime_ns ? 0 : 1;
-    return (struct ips_lane){
-        {from->mtime_ns, per_byte << 32, 1, 1}, IPS_EXTERNAL_REPLY, false};
+    return (struct ips_lane){.mtime = {from->mtime_ns, per_byte << 32, 1, 1},
+                             .external = IPS_EXTERNAL_REPLY,
+                             .any_off = false};
 }

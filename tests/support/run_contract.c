@@ -38,8 +38,8 @@ static int merge_parts(struct run *run, struct rg_answer *out,
         out->total += run->red[m].total;
         out->kept += run->red[m].g.node_count;
     }
-    return ips_graph_merge(parts, run->r->machines, &run->merged, run->base,
-                           &out->unmatched, err);
+    return ips_graph_merge(parts, run->r->machines, run->lane, &run->merged,
+                           run->base, &out->unmatched, err);
 }
 
 /* FinishAsk: each machine gets the values of its remote ins and solves. */

@@ -104,7 +104,7 @@ def test_golden(trio, name, parts, clock):
     assert sum(n["arc_cpu_ns"] or 0 for n in nodes if is_task(n)) == \
         total * UNIT
     assert own < UNIT  # what the programs themselves burnt
-    for engine in ("contract", "central"):
+    for engine in ("contract", "central", "cm-sync", "cm-async"):
         answer = c.json("path", run, "--engine", engine,
                         "--mtime", f"0,{PER_BYTE}")
         assert answer["t_max_ns"] == t_max * UNIT, engine

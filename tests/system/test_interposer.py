@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -196,6 +197,34 @@ def test_kernel_copies(build, trace):
     assert pipes == [[807, 807], [2000, 2000]]
     # It copies between files: where it took a channel, we would miss bytes.
     assert r.stdout.count("copy_file_range -1 Invalid argument") == 2
+
+
+LOOKS = """
+import os, tempfile
+file = os.open("/proc/self/exe", os.O_RDONLY)
+assert os.fstat(file).st_size > 1000
+os.close(file)
+ends = os.pipe() # one of them has the file's number now
+assert file in ends
+os.write(ends[1], b"x" * 70)
+file = os.open("/proc/self/exe", os.O_RDONLY)
+os.fstat(file)
+print(os.sendfile(ends[1], file, 8, 100), len(os.read(ends[0], 170)))
+with tempfile.TemporaryDirectory() as top:
+    os.mkfifo(top + "/fifo")
+    fifo = os.open(top + "/fifo", os.O_RDWR)
+    os.fstat(fifo)
+    print(os.write(fifo, b"y" * 30), len(os.read(fifo, 30)))
+"""
+
+
+def test_what_fstat_found(build, trace):
+    """The program's own fstat tells us of a file, so that we need not ask.
+    Would catch one that is taken for a file when it is a pipe: the number used
+    again, a FIFO; and bytes of a sendfile from a position that are lost."""
+    r = trace([sys.executable, "-c", LOOKS], status=0)
+    both = sorted(v for v in r.moved(PIPE).values() if v[1])
+    assert both == [[30, 30], [170, 170]]
 
 
 def test_ends_of_streams(build, trace):

@@ -12,12 +12,13 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
 import path_oracle  # noqa: E402
+import whatif_oracle  # noqa: E402
 
 GRAPHS = 300
 
 
 def answers(build):
-    """(seed, oracle's answer, C answers) of each graph."""
+    """(seed, oracle's answer, C answers, nodes) of each graph."""
     done = subprocess.run([build.program("random_graph"), "1", str(GRAPHS)],
                           check=True, text=True, stdout=subprocess.PIPE)
     lines = []
@@ -26,14 +27,15 @@ def answers(build):
         if "seed" not in row:
             lines.append(line)
             continue
-        yield (row["seed"], path_oracle.solve(path_oracle.read(lines)), row)
+        nodes = path_oracle.read(lines)
+        yield row["seed"], path_oracle.solve(nodes), row, nodes
         lines = []
 
 
 @pytest.mark.quick
 def test_engines_agree_with_oracle(build):
     solved = crossings = 0
-    for seed, oracle, row in answers(build):
+    for seed, oracle, row, _ in answers(build):
         segments = [[s["kind"], s["from_node"], s["to_node"], s["ns"]]
                     for s in oracle.segments]
         for engine in ("kernel", "deque", "contract"):
@@ -48,6 +50,32 @@ def test_engines_agree_with_oracle(build):
         crossings += oracle.messages
     assert solved == GRAPHS
     assert crossings > GRAPHS  # the graphs are worth the trouble
+
+
+@pytest.mark.quick
+def test_slack_next_and_whatif_agree_with_oracle(build):
+    """Slack of every arc, t_max with every chain gone or faster by 30%, and
+    the next paths; would catch what the C engine's order, lanes and search
+    have wrong together with its own tests."""
+    for seed, oracle, row, nodes in answers(build):
+        graph = whatif_oracle.Graph(nodes, idle=True)
+        assert graph.t_max() == oracle.t_max_ns
+        slack = graph.slacks()
+        for i in nodes:
+            assert row["slack_chain"][i] == slack.get((i, False)), (seed, i)
+            assert row["slack_cross"][i] == slack.get((i, True)), (seed, i)
+        chain = {}  # node -> number of its chain
+        for i in sorted(nodes):
+            first = nodes[i]["pred"] is None
+            chain[i] = len(set(chain.values())) if first else chain[i - 1]
+        for key, percent in ("gone", 100), ("third", 30):
+            for c, t_max in enumerate(row[key]):
+                assert t_max == graph.without(
+                    lambda i, cross: not cross and chain[i] == c, percent), \
+                    (seed, key, c)
+        if len({graph.process(i) for i in nodes}) <= 6:
+            expected = [ns for ns, _ in graph.next_by_process(5)]
+            assert row["next"] == expected, seed
 
 
 @pytest.mark.quick

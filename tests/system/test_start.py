@@ -103,3 +103,71 @@ def test_pid_namespaces(cluster):
     wanted = {int(line[5:-1]) for line in done.stdout.split()}
     assert len(wanted) == 2
     assert {s.pidns for s in segments} == wanted
+
+
+QUICK = r"""
+#include <stdlib.h>
+#include <unistd.h>
+static void last_words(void)
+{
+    char c = 'w';
+    int fd[2];
+    if (pipe(fd) || write(fd[1], &c, 1) != 1 || read(fd[0], &c, 1) != 1)
+        _exit(9);
+}
+int main(void)
+{
+    if (at_quick_exit(last_words))
+        return 8;
+    quick_exit(4);
+}
+"""
+
+
+def test_quick_exit_last(cluster, tmp_path):
+    """Functions of at_quick_exit run before END is written, though ours is
+    registered no sooner than the first of them. Would catch an END that is
+    missing, or one that what they send comes after."""
+    source = tmp_path / "quick.c"
+    source.write_text(QUICK)
+    program = str(tmp_path / "quick")
+    subprocess.run(["gcc", "-w", "-o", program, str(source)], check=True)
+    c = cluster()
+    slave = c.machines[0].slave
+    slave.send_signal(signal.SIGSTOP)  # it leaves the segments where they are
+    try:
+        done = subprocess.run(c._ipsrun((program,), "quick", None, 0,
+                                        ["--no-daemons"]),
+                              env=clean_env(), capture_output=True, text=True,
+                              timeout=60)
+        segments = [pool.Segment(str(path)) for path in pathlib.Path(
+            c.machines[0].pool, "quick").glob("*.seg")]
+        kinds = [[r.kind for r in s.records()] for s in segments]
+    finally:
+        slave.send_signal(signal.SIGCONT)
+    assert done.returncode == 4, done.stderr
+    (sends,) = [k for k in kinds if pool.SEND in k]
+    assert sends.count(pool.END) == 1 and sends[-1] == pool.END
+
+
+def writable(text):
+    """Bytes of the C library's file that are mapped writable."""
+    total = 0
+    for line in text.splitlines():
+        where, rights, *rest = line.split()
+        if rights.startswith("rw") and "libc.so" in rest[-1]:
+            low, high = (int(n, 16) for n in where.split("-"))
+            total += high - low
+    return total
+
+
+def test_tables_protected_again(cluster):
+    """stdio's tables are write-protected again once ours are in them, and
+    nothing else is. Would catch a table left open, and a C library whose own
+    data can no longer be written."""
+    command = ("cat", "/proc/self/maps")
+    bare = subprocess.run(command, env=clean_env(), capture_output=True,
+                          text=True, check=True)
+    done = cluster().ipsrun(command, name="maps")
+    assert "libips-preload" in done.stdout
+    assert writable(done.stdout) == writable(bare.stdout) > 0

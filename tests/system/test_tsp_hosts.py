@@ -38,7 +38,7 @@ def check(c, run, requests):
     c.wait_closed(run, machines=3)
     nodes = c.graph(run)
     answers = {e: c.json("path", run, "--engine", e)
-               for e in ("contract", "central")}
+               for e in ("contract", "central", "cm-sync", "cm-async")}
     for engine, answer in answers.items():
         cert = answer["certificate"]
         assert answer["engine"] == engine
@@ -49,9 +49,11 @@ def check(c, run, requests):
         assert sorted(cert["machines"]) == ["m1", "m2", "m3"]
         oracle.check_path(nodes, answer)
         assert answer["t_max_ns"] <= answer["elapsed_ns"]
-    one, two = answers.values()
-    assert one["t_max_ns"] == two["t_max_ns"]
-    assert one["segments"] == two["segments"]
+    one = answers["contract"]
+    for engine, two in answers.items():
+        for key in ("t_max_ns", "total_cpu_ns", "segments", "shares",
+                    "p_max"):
+            assert one[key] == two[key], (engine, key)
     for n in nodes:  # arcs of negative or wrapped length would be enormous
         for key in ("arc_cpu_ns", "xarc_cpu_ns"):
             assert n[key] is None or 0 <= n[key] < HOUR_NS, n

@@ -13,12 +13,22 @@
 #define SEEDS 600
 
 static const struct ips_lane lanes[] = {
-    {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY, false},
-    {{7, 1ULL << 31, 1, 1}, IPS_EXTERNAL_REPLY, false},
-    {{7, 1ULL << 31, 1, 2}, IPS_EXTERNAL_ALL, false},
-    {{7, 1ULL << 31, 1, 1}, IPS_EXTERNAL_REPLY, true},
-    {{7, 1ULL << 31, 2, 1}, IPS_EXTERNAL_OFF, false},
-    {{7, 1ULL << 31, 0, 1}, IPS_EXTERNAL_OFF, false},
+    {.mtime = {0, 0, 1, 1}, .external = IPS_EXTERNAL_REPLY, .any_off = false},
+    {.mtime = {7, 1ULL << 31, 1, 1},
+     .external = IPS_EXTERNAL_REPLY,
+     .any_off = false},
+    {.mtime = {7, 1ULL << 31, 1, 2},
+     .external = IPS_EXTERNAL_ALL,
+     .any_off = false},
+    {.mtime = {7, 1ULL << 31, 1, 1},
+     .external = IPS_EXTERNAL_REPLY,
+     .any_off = true},
+    {.mtime = {7, 1ULL << 31, 2, 1},
+     .external = IPS_EXTERNAL_OFF,
+     .any_off = false},
+    {.mtime = {7, 1ULL << 31, 0, 1},
+     .external = IPS_EXTERNAL_OFF,
+     .any_off = false},
 };
 enum { LANES = sizeof(lanes) / sizeof(*lanes) };
 
@@ -127,8 +137,9 @@ static void merge_full(const struct rg *r, struct ips_graph *g)
     uint64_t unmatched;
     for (uint32_t m = 0; m < r->machines; m++)
         parts[m] = (struct ips_part){&r->part[m], r->peer[m], r->end_count[m]};
-    assert_int_equal(
-        0, ips_graph_merge(parts, r->machines, g, base, &unmatched, NULL));
+    assert_int_equal(0,
+                     ips_graph_merge(parts, r->machines, &(struct ips_lane){0},
+                                     g, base, &unmatched, NULL));
     assert_int_equal(unmatched, r->unmatched);
     for (uint32_t m = 0; m < r->machines; m++)
         assert_int_equal(base[m], r->base[m]);
@@ -327,8 +338,8 @@ static void test_contract__positions(void **state)
         uint64_t unmatched;
         in.end = cases[k].end;
         in.pos = cases[k].pos;
-        assert_int_equal(0,
-                         ips_graph_merge(parts, 2, &g, base, &unmatched, NULL));
+        assert_int_equal(0, ips_graph_merge(parts, 2, &(struct ips_lane){0}, &g,
+                                            base, &unmatched, NULL));
         bool found = cases[k].node != IPS_NO_NODE;
         assert_int_equal(unmatched, !found);
         assert_int_equal(g.xpred[0], found ? cases[k].node + 1 : IPS_NO_NODE);

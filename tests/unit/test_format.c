@@ -55,7 +55,9 @@ AT(ips_control, budget_ppm, 1160);
 AT(ips_control, probe_extra_ns, 1164);
 AT(ips_control, probe_cost_ps, 1168);
 AT(ips_control, arrivals, 1232);
-SIZE(ips_control, 1240);
+AT(ips_control, delays, 1236);
+AT(ips_control, probe_more_ps, 1240);
+SIZE(ips_control, 1272);
 
 AT(ips_rec_sample, cpu, 16);
 AT(ips_rec_sample, period_ns, 24);
@@ -125,6 +127,11 @@ AT(ips_rec_io, op, 56);
 AT(ips_rec_io, err, 58);
 AT(ips_rec_io, ready, 60);
 SIZE(ips_rec_io, 64);
+AT(ips_rec_io_short, h, 0);
+AT(ips_rec_io_short, took, 16);
+AT(ips_rec_io_short, result, 20);
+AT(ips_rec_io_short, site, 24);
+SIZE(ips_rec_io_short, 32);
 
 AT(ips_rec_start, h, 0);
 AT(ips_rec_start, cpu, 16);
@@ -215,6 +222,8 @@ AT(ips_rec_close, sent, 32);
 AT(ips_rec_close, recv, 40);
 SIZE(ips_rec_close, 48);
 
+AT(ips_rec_delay, h, 0);
+AT(ips_rec_delay, delay_ns, 16);
 AT(ips_rec_dgram, h, 0);
 AT(ips_rec_dgram, hash, 16);
 AT(ips_rec_dgram, path_hash, 24);
@@ -248,7 +257,9 @@ static void test_format__codes_are_those_of_the_document(void **state)
         {"THREADCPU", 22},   {"NAME", 23},       {"MODULE", 24},
         {"STACK", 25},       {"ACQUIRE", 26},    {"RELEASE", 27},
         {"KILL", 28},        {"SIGNAL", 29},     {"UNSEEN", 30},
-        {"ENTER_SHORT", 31}, {"EXIT_SHORT", 32},
+        {"ENTER_SHORT", 31}, {"EXIT_SHORT", 32}, {"MARK_SHORT", 33},
+        {"SEND_SHORT", 34},  {"RECV_SHORT", 35},
+        {"RUNDELAY", 36},
     };
     static const struct {
         const char *name;
@@ -274,6 +285,10 @@ static void test_format__flags_are_those_of_the_document(void **state)
     assert_int_equal(IPS_SEGMENT_DIGEST, 2);
     assert_int_equal(IPS_REC_F_NS, 1);
     assert_int_equal(IPS_REC_F_SUM, 2);
+    assert_int_equal(IPS_REC_F_PLACE, 2);
+    assert_int_equal(IPS_REC_F_OP, 2);
+    assert_int_equal(IPS_MARK_PLACES, 8);
+    assert_int_equal(IPS_MARK_PLACE_BYTES, 40);
     assert_int_equal(IPS_ON_FULL_BLOCK, 1);
     assert_int_equal(IPS_ON_FULL_RING, 2);
     assert_int_equal(IPS_LOST_NESTED, 2);

@@ -29,7 +29,8 @@ static int setup(void **state)
     snprintf(path, sizeof(path), "%s/graph", dir);
     memset(&built, 0, sizeof(built));
     ips_graph_init(&built.g);
-    if (ips_graph_alloc(&built.g, 6, 2, NULL) < 0)
+    if (ips_graph_alloc(&built.g, 6, 2, NULL) < 0 ||
+        ips_graph_alloc_times(&built.g, NULL) < 0)
         return -1;
     static const uint8_t kinds[] = {0, 1, 5, 0, 2, 5};
     for (uint32_t i = 0; i < 6; i++) {

@@ -134,6 +134,7 @@ static void answer_path(int fd, const Ips__Request *rq, enum script script)
     a.p_max = IPS_UNMEASURED_REAL;
     share.object = text("m1");
     share.ns = 50;
+    a.window_ns = a.t_max_ns;
     a.by_machine = shares;
     a.n_by_machine = script != EMPTY_PATH;
     a.certificate = certificate(script);
@@ -155,6 +156,8 @@ static void answer_graph(int fd, uint64_t id)
     node.xkind = text("none");
     node.pred = node.xpred = node.arc_cpu_ns = node.xarc_cpu_ns = UINT64_MAX;
     node.bytes = UINT64_MAX;
+    node.arc_sched_ns = node.xarc_sched_ns = UINT64_MAX;
+    node.arc_wall_ns = node.xarc_wall_ns = UINT64_MAX;
     reply(fd, id, &r, false);
     node.id = 1;
     node.kind = text("END");
@@ -312,7 +315,9 @@ static void test_commands__path_json(void **state)
         "\"shares\": {",
         "\"machines\": [",
         "\"processes\": []",
+        "\"procedures\": []",
         "\"messages\": []",
+        "\"externals\": []",
         "\"share\": 1,",
         "\"kind\": \"compute\", \"arc\": null, \"machine\": \"m1\", "
         "\"process\": \"sort.7\", \"thread\": \"7\", \"from_node\": 1, "

@@ -91,18 +91,22 @@ static void test_options__bad(void **state)
     }
 }
 
-/* What is to come is refused with its reason, not called unknown. */
+/* An unknown weighting must not be taken for the default, nor a goal that is
+ * no object be sent on. */
 static void test_options__weightings(void **state)
 {
     (void)state;
     struct ipsq_options o;
     struct ips_err err;
     assert_int_equal(0, parse("ipsq path --weighting cpu", &o, &err));
-    assert_int_equal(IPS_E_REFUSED,
-                     parse("ipsq path --weighting wall", &o, &err));
-    assert_non_null(strstr(err.msg, "not measured yet"));
-    assert_int_equal(IPS_E_REFUSED,
-                     parse("ipsq path --weighting sched", &o, &err));
+    assert_int_equal(0, parse("ipsq path --weighting sched", &o, &err));
+    assert_int_equal(
+        0, parse("ipsq path --weighting wall --goal /m/p.1", &o, &err));
+    assert_string_equal("wall", o.weighting);
+    assert_string_equal("/m/p.1", o.goal);
+    assert_int_equal(IPS_E_USAGE,
+                     parse("ipsq path --weighting moon", &o, &err));
+    assert_int_equal(IPS_E_USAGE, parse("ipsq path --goal p.1", &o, &err));
 }
 
 static void test_options__pick_run(void **state)
@@ -133,9 +137,43 @@ static void test_options__pick_run(void **state)
     assert_int_equal(IPS_E_NOT_FOUND, ipsq_pick_run(rows, 0, "x", &run, &err));
 }
 
+/* Edits: what narrows, what begins another, and whom a speed is for. */
+static void test_options__edits(void **state)
+{
+    (void)state;
+    struct ipsq_options o;
+    assert_int_equal(0, parse("ipsq whatif r --procedure f --process p "
+                              "--procedure g --faster 30% --message a->b "
+                              "--gone --object /m1",
+                              &o, NULL));
+    assert_int_equal(o.edit_count, 4);
+    assert_string_equal(o.edit[0].procedure, "f");
+    assert_string_equal(o.edit[0].process, "p");
+    assert_int_equal(o.edit[0].ppm, 300000);
+    assert_string_equal(o.edit[1].procedure, "g");
+    assert_null(o.edit[1].process);
+    assert_int_equal(o.edit[1].ppm, 300000);
+    assert_string_equal(o.edit[2].message, "a->b");
+    assert_int_equal(o.edit[2].ppm, 1000000);
+    assert_string_equal(o.edit[3].object, "/m1");
+    assert_int_equal(o.edit[3].ppm, 0);
+    assert_int_equal(0, parse("ipsq whatif --rank --faster 2x", &o, NULL));
+    assert_int_equal(o.edit_count, 0);
+    assert_int_equal(o.faster_ppm, 500000);
+    assert_true(o.rank);
+    assert_int_equal(0, parse("ipsq path --slack --next 7", &o, NULL));
+    assert_true(o.slack);
+    assert_int_equal(o.next, 7);
+    struct ips_err err;
+    assert_int_equal(IPS_E_USAGE, parse("ipsq path --next 0", &o, &err));
+    assert_int_equal(IPS_E_USAGE, parse("ipsq path --next 1001", &o, &err));
+    assert_int_equal(IPS_E_USAGE, parse("ipsq whatif --faster 3", &o, &err));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_options__edits),
         cmocka_unit_test(test_options__good),
         cmocka_unit_test(test_options__bad),
         cmocka_unit_test(test_options__weightings),

@@ -158,12 +158,50 @@ static void test_units__format(void **state)
     assert_string_equal(out, "-");
 }
 
+/* Speeds as people write them; what is no speed is refused. */
+static void test_units__faster(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t ppm; /* 0: refused */
+    } cases[] = {
+        {"30%", 300000},
+        {"100%", 1000000},
+        {"0.5%", 5000},
+        {"12.3456%", 123456},
+        {"2x", 500000},
+        {"1.25x", 200000},
+        {"3x", 666666},
+        {"1000000x", 999999},
+        {"0%", 0},
+        {"101%", 0},
+        {"1x", 0},
+        {"0.5x", 0},
+        {"30", 0},
+        {"", 0},
+        {"x", 0},
+        {"%", 0},
+        {"-5%", 0},
+        {"30%%", 0},
+        {"99999999999999999999x", 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        uint32_t ppm = 0;
+        struct ips_err err;
+        int rc = ipsq_parse_faster(cases[i].text, &ppm, &err);
+        if (rc != (cases[i].ppm ? 0 : IPS_E_USAGE) || ppm != cases[i].ppm)
+            fail_msg("'%s': %d, %u", cases[i].text, rc, ppm);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_units__durations),
         cmocka_unit_test(test_units__message_times),
         cmocka_unit_test(test_units__format),
+        cmocka_unit_test(test_units__faster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,11 +52,15 @@ static void test_master_shares__sums_and_order(void **state)
     assert_int_equal(s.row[SHARE_PROCESS][0].ns, 10);
     assert_int_equal(s.row[SHARE_PROCESS][1].ns, 7);
     assert_int_equal(s.row[SHARE_PROCESS][2].ns, 6);
-    assert_int_equal(s.count[SHARE_MESSAGE], 3);
-    assert_int_equal(s.row[SHARE_MESSAGE][0].b, SHARE_EXTERNAL);
-    assert_int_equal(s.row[SHARE_MESSAGE][0].ns, 30);
-    assert_int_equal(s.row[SHARE_MESSAGE][1].ns, 6);
-    assert_int_equal(s.row[SHARE_MESSAGE][1].count, 2);
+    assert_int_equal(s.count[SHARE_MESSAGE], 2);
+    assert_int_equal(s.row[SHARE_MESSAGE][0].ns, 6);
+    assert_int_equal(s.row[SHARE_MESSAGE][0].count, 2);
+    assert_int_equal(s.count[SHARE_OUTSIDE], 1);
+    assert_int_equal(s.row[SHARE_OUTSIDE][0].b, SHARE_EXTERNAL);
+    assert_int_equal(s.row[SHARE_OUTSIDE][0].ns, 30);
+    assert_int_equal(s.count[SHARE_THREAD], 3);
+    assert_int_equal(s.row[SHARE_THREAD][0].b, 1);
+    assert_int_equal(s.row[SHARE_THREAD][0].ns, 10);
     assert_int_equal(s.messages, 3);
     shares_release(&s);
     /* Not the length: said, not shown. */

@@ -13,7 +13,8 @@
 
 #define SEEDS 300
 
-static const struct ips_lane plain = {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY, false};
+static const struct ips_lane plain = {
+    .mtime = {0, 0, 1, 1}, .external = IPS_EXTERNAL_REPLY, .any_off = false};
 
 static uint64_t t_max_of(const struct ips_graph *g, const struct ips_lane *lane)
 {

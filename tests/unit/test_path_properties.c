@@ -11,7 +11,8 @@
 
 #define SEEDS 300
 
-static const struct ips_lane plain = {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY, false};
+static const struct ips_lane plain = {
+    .mtime = {0, 0, 1, 1}, .external = IPS_EXTERNAL_REPLY, .any_off = false};
 
 static uint64_t t_max_of(const struct ips_graph *g, const struct ips_lane *lane)
 {
@@ -70,10 +71,10 @@ static void turn_round(const struct ips_graph *g, const struct ips_lane *lane,
 
 static struct ips_lane random_lane(uint64_t *s)
 {
-    return (struct ips_lane){{rg_below(s, 3) * rg_below(s, 20),
-                              (uint64_t)rg_below(s, 2) << 31, 1, 1},
-                             (enum ips_external)rg_below(s, 3),
-                             rg_below(s, 2)};
+    return (struct ips_lane){.mtime = {rg_below(s, 3) * rg_below(s, 20),
+                                       (uint64_t)rg_below(s, 2) << 31, 1, 1},
+                             .external = (enum ips_external)rg_below(s, 3),
+                             .any_off = rg_below(s, 2)};
 }
 
 /* EVIDENCE-OF: ALGORITHMS-7.6: the path is contiguous and sums to t_max;
@@ -208,8 +209,9 @@ static void test_path_properties__monotone(void **state)
         struct rg r;
         struct ips_graph more;
         uint64_t s = seed ^ 7;
-        struct ips_lane lane = {
-            {rg_below(&s, 20), 0, 1, 1}, IPS_EXTERNAL_ALL, false};
+        struct ips_lane lane = {.mtime = {rg_below(&s, 20), 0, 1, 1},
+                                .external = IPS_EXTERNAL_ALL,
+                                .any_off = false};
         rg_make(&opt, &r);
         struct ips_graph *g = &r.whole;
         uint64_t t = t_max_of(g, &lane);

@@ -15,7 +15,7 @@
 #include "slave/build.h"
 #include "tests/bench/synth.h"
 
-static const struct ips_lane plain = {{0, 0, 1, 1}, IPS_EXTERNAL_REPLY, false};
+static const struct ips_lane plain = {.mtime = {0, 0, 1, 1}};
 
 static struct synth_options options_of(uint32_t k)
 {

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "agent/unwind.h"
+#include "agent/unwind_kept.h"
 #include "tests/unit/unwind_chain.h"
 
 #define FRAMES 64
@@ -123,6 +124,53 @@ static void test_unwind__no_more_than_asked_for(void **state)
     /* No stack is known: the program counter alone. */
     assert_int_equal(ips_unwind(&without, few, 3), 1);
 }
+
+/* Catches a rule kept by the first walk that gives other frames than the table
+ * did, and one that outlives ips_unwind_forget. */
+static void test_unwind__again_as_the_first_time(void **state)
+{
+    void (*const runs[])(int) = {
+        with_fp_run,
+        debug_run,
+#if defined(__x86_64__)
+        without_fp_run,
+#endif
+    };
+    (void)state;
+    for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        uint64_t first[FRAMES];
+        ips_unwind_forget();
+        for (unsigned walk = 0; walk < 3; walk++) {
+            check_exact(runs[i]); /* up to main and beyond: */
+            uint32_t inner = notes + 2;
+            if (walk == 0)
+                memcpy(first, frames, sizeof(first));
+            for (uint32_t f = inner + 1; f < count; f++)
+                assert_int_equal(frames[f], first[f]);
+        }
+    }
+}
+
+#if defined(__x86_64__)
+/* Code whose unwinding is told to the kept rules alone: one place holds one pc,
+ * and what was half written is none. */
+static void test_unwind__a_kept_rule_is_of_one_pc(void **state)
+{
+    static struct ips_kept table[IPS_KEPT];
+    const uint64_t pc = 0x401234, rule = IPS_KEPT_RULE | 64;
+    (void)state;
+    assert_int_equal(ips_kept_find(table, pc), 0);
+    ips_kept_add(table, pc, rule);
+    assert_int_equal(ips_kept_find(table, pc), rule);
+    for (uint64_t other = pc + 1; other < pc + 5000; other++)
+        assert_int_equal(ips_kept_find(table, other), 0);
+    /* another thread wrote its rule between our two loads */
+    atomic_store(&ips_kept_place(table, pc)->rule, rule + 8);
+    assert_int_equal(ips_kept_find(table, pc), 0);
+    atomic_store(&ips_kept_place(table, pc)->rule, 0);
+    assert_int_equal(ips_kept_find(table, pc), 0);
+}
+#endif
 
 /* --- at every instruction
  * ------------------------------------------------------- */
@@ -286,7 +334,9 @@ int main(void)
         cmocka_unit_test(test_unwind__every_caller_in_order),
         cmocka_unit_test(test_unwind__through_the_c_library),
         cmocka_unit_test(test_unwind__no_more_than_asked_for),
+        cmocka_unit_test(test_unwind__again_as_the_first_time),
 #if defined(__x86_64__)
+        cmocka_unit_test(test_unwind__a_kept_rule_is_of_one_pc),
         cmocka_unit_test(test_unwind__at_every_instruction),
 #endif
         cmocka_unit_test(test_unwind__nothing_faults),

@@ -1,0 +1,141 @@
+/*
+ * RUNDELAY: how long the thread has been runnable without running, by the
+ * kernel's own account. It is read where the CPU clock is read again anyway,
+ * and only where the thread was off its core since.
+ *
+ * Why the file is opened for every reading: no descriptor of ours is held open
+ * in somebody's program. Meanwhile signals are blocked, so that no handler
+ * jumps away from it. A program with several threads may count on the lowest
+ * free number in one of them while another reads: so there it is rarer.
+ */
+#include "agent/cpu.h"
+#include "agent/fast.h"
+#include "agent/sys.h"
+
+#define FILE_OF_THREAD "/proc/thread-self/schedstat"
+#define EVERY_NS_THREADED (5u * IPS_DELAY_EVERY_NS)
+/* A thread that slept, but hardly queued, is asked less and less often. */
+#define EVERY_NS_MAX (16u * IPS_DELAY_EVERY_NS)
+#define HARDLY 16u
+/* Off the core for less, and there is nothing to tell. */
+#define OFF_NS 50000u
+
+extern char __libc_single_threaded __attribute__((weak));
+
+/* The kernel does not tell; asked once a process. */
+static bool never;
+
+/* "CPU DELAY SLICES\n", ns; false: not known. A kernel that does not count says
+ * 0 0 0. */
+static bool parse(const char *text, long len, uint64_t *delay)
+{
+    uint64_t n[2] = {0, 0};
+    int field = 0;
+    for (long i = 0; i < len && field < 2; i++) {
+        if (text[i] >= '0' && text[i] <= '9')
+            n[field] = n[field] * 10 + (uint64_t)(text[i] - '0');
+        else
+            field++;
+    }
+    *delay = n[1];
+    return field == 2 && n[0] > 0;
+}
+
+static bool read_delay(uint64_t *delay)
+{
+    char text[64];
+    int fd = ips_sys_open(FILE_OF_THREAD, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0) { /* no descriptors left: perhaps later */
+        never = fd != -EMFILE && fd != -ENFILE && fd != -EINTR;
+        return false;
+    }
+    long len = ips_sys_read(fd, text, sizeof(text));
+    ips_sys_close(fd);
+    if (!parse(text, len, delay)) {
+        never = true;
+        return false;
+    }
+    return true;
+}
+
+static uint64_t off_ns(uint64_t t, uint64_t cpu)
+{
+    uint64_t elapsed = ips_cpu_ns(t - ips_cpu.delay_t);
+    return ips_sub_sat(elapsed, ips_sub_sat(cpu, ips_cpu.delay_cpu));
+}
+
+/* A handler may have read it in between: then less is known, not wrong. */
+static void learn_rate(uint64_t delay, uint64_t off)
+{
+    uint64_t more = ips_sub_sat(delay, ips_cpu.delay_ns);
+    uint64_t wait = ips_max_u64(ips_cpu.delay_wait, IPS_DELAY_EVERY_NS);
+    wait = more >= off / HARDLY ? IPS_DELAY_EVERY_NS
+                                : ips_min_u64(2 * wait, EVERY_NS_MAX);
+    ips_cpu.delay_wait = (uint32_t)wait;
+    ips_cpu.delay_ns = delay;
+}
+
+static void record(uint64_t t, uint64_t cpu)
+{
+    uint64_t delay, off = off_ns(t, cpu);
+    ips_cpu.delay_t = t;
+    ips_cpu.delay_cpu = cpu;
+    uint64_t begun = ips_core_now();
+    uint64_t signals = ips_sys_block_signals();
+    if (read_delay(&delay)) {
+        learn_rate(delay, off);
+        uint64_t now = ips_core_now();
+        struct ips_rec_delay *rec =
+            ips_rec_begin_at(IPS_REC_RUNDELAY, sizeof(*rec), now);
+        if (rec) {
+            rec->h.a =
+                (uint32_t)ips_min_u64(ips_cpu_ns(now - begun), UINT32_MAX);
+            rec->delay_ns = delay;
+            ips_rec_publish(rec);
+        }
+    }
+    ips_sys_restore_signals(signals);
+}
+
+static bool wanted(void)
+{
+    const struct ips_stream *s = &ips_thread_stream;
+    return !never && !ips_sys_quiet && ips_core.main_stream && !ips_in_vfork &&
+           s->state == IPS_STREAM_BEGUN && s->generation == ips_core.generation;
+}
+
+/* Where the thread's account begins: with its stream. Of the run's command the
+ * kernel's has begun before: it is read once, to count from. */
+static void begin(uint64_t t, uint64_t cpu)
+{
+    const struct ips_stream *s = &ips_thread_stream;
+    ips_cpu.delay_t = s->start_flags ? t : s->start_t;
+    ips_cpu.delay_cpu = s->start_flags ? cpu : s->start_cpu;
+    if (s->tid == ips_core.pid && ips_core.pid == ips_core.control->root_pid)
+        record(t, cpu);
+}
+
+__attribute__((cold)) void ips_delay_due(uint64_t t, uint64_t cpu)
+{
+    bool alone = &__libc_single_threaded && __libc_single_threaded;
+    uint64_t every = alone ? IPS_DELAY_EVERY_NS : EVERY_NS_THREADED;
+    if (!wanted())
+        return;
+    if (!ips_cpu.delay_t)
+        begin(t, cpu);
+    every = ips_max_u64(every, ips_cpu.delay_wait);
+    if (ips_cpu_ns(t - ips_cpu.delay_t) >= every && off_ns(t, cpu) >= OFF_NS)
+        record(t, cpu);
+}
+
+void ips_delay_end(uint64_t cpu)
+{
+    if (!ips_core.control || !ips_core.control->delays || !wanted())
+        return;
+    uint64_t t = ips_core_now();
+    if (!ips_cpu.delay_t)
+        begin(t, cpu);
+    if (ips_cpu_ns(t - ips_cpu.delay_t) >= IPS_DELAY_EVERY_NS &&
+        off_ns(t, cpu) >= OFF_NS)
+        record(t, cpu);
+}

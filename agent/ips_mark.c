@@ -1,0 +1,138 @@
+/*
+ * Marks through the API. A program that sets marks sets few different ones
+ * many times, from texts that stay where they are: the text is recorded once
+ * and has a *place* then, and the next ones are MARK_SHORT of 16 bytes that
+ * name it (format.h).
+ *
+ * Invariants:
+ *  - a place counts while its era does (agent/cpu.h): its MARK is in this
+ *    segment, of this process, and the thread has not been switched out since.
+ *    Who comes after a switch writes the text again; it is seldom, and there is
+ *    one word to look at.
+ *  - what the program may have written over is compared, byte for byte, with a
+ *    copy of ours.
+ *  - a mark below an unpublished record of the same thread (a handler's) has
+ *    neither place nor line: that record may be the very MARK it would refer
+ *    to, and never be published.
+ */
+#include "agent/ips_api.h"
+#include "agent/ips_text.h"
+#include "agent/proc_event.h"
+
+struct place {
+    const char *text; /* the program's */
+    uint32_t era;
+    uint32_t last; /* number of the word with its NUL */
+    uint64_t mask; /* what counts of that word */
+    uint64_t copy[IPS_MARK_PLACE_BYTES / 8];
+};
+_Static_assert(sizeof(struct place) == 64, "a shift finds a place");
+
+static __thread struct {
+    struct ips_line line;
+    struct place place[IPS_MARK_PLACES];
+} marks __attribute__((tls_model("initial-exec")));
+
+/* Any two addresses that differ may share one; what counts is that texts side
+ * by side do not. */
+static inline uint32_t first_place(const char *text)
+{
+    return (uint32_t)((uintptr_t)text * 0x9e3779b97f4a7c15ull >> 61);
+}
+_Static_assert(IPS_MARK_PLACES == 8, "61 = 64 - 3 bits");
+
+/* Reads up to 7 bytes behind its NUL, within a page (a page has at least 4096
+ * bytes): what lies there does not count. So near to the end of one: false. */
+__attribute__((no_sanitize("address"))) static inline bool
+same_text(const char *text, const struct place *p)
+{
+    if (unlikely(((uintptr_t)text & 4095) > 4096 - IPS_MARK_PLACE_BYTES))
+        return false;
+    uint64_t word, last = p->last;
+    for (uint64_t i = 0; i < last; i++) {
+        __builtin_memcpy(&word, text + 8 * i, sizeof(word));
+        if (word != p->copy[i])
+            return false;
+    }
+    __builtin_memcpy(&word, text + 8 * last, sizeof(word));
+    return ((word ^ p->copy[last]) & p->mask) == 0;
+}
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "see `mask`");
+
+static inline bool may_be(const struct place *p, const char *text, uint32_t era)
+{
+    return p->text == text && p->era == era && era && !ips_in_vfork &&
+           !ips_recs_open;
+}
+
+static inline uint64_t mark_short(uint32_t n, uint32_t era)
+{
+    return ips_event_short(&marks.line, era, IPS_REC_MARK_SHORT, 0, n + 1);
+}
+
+static __attribute__((noinline)) void mark_long(const char *text)
+{
+    if (!ips_core_attach() || ips_in_vfork || !ips_core.main_stream)
+        return;
+    bool nested = ips_recs_open != 0;
+    struct ips_moment now = ips_moment_now();
+    uint32_t era = ips_cpu.era;
+    size_t len = ips_text_length(text);
+    struct ips_rec_text *rec = (struct ips_rec_text *)ips_rec_begin_inline(
+        IPS_REC_MARK, sizeof(*rec) + len + 1, now.t);
+    if (!rec)
+        return;
+    if (nested || len >= IPS_MARK_PLACE_BYTES || !ips_core.cpu_marks) {
+        ips_text_fill(rec, text, len, now.cpu);
+        return;
+    }
+    uint32_t n = first_place(text);
+    if (marks.place[n].era == era && marks.place[n].text != text)
+        n ^= 1; /* the other of two */
+    struct place *p = &marks.place[n];
+    p->text = NULL;
+    atomic_signal_fence(memory_order_seq_cst);
+    p->last = (uint32_t)len / 8;
+    p->mask = ~(uint64_t)0 >> (56 - 8 * (len & 7));
+    for (uint32_t i = 0; i < IPS_MARK_PLACE_BYTES / 8; i++)
+        p->copy[i] = 0;
+    memcpy(p->copy, text, len);
+    p->era = era;
+    p->text = text;
+    ips_rec_add_flags(rec, (n + 1) << IPS_REC_F_PLACE);
+    ips_text_fill(rec, (const char *)p->copy, len, now.cpu);
+    ips_line_draw(&marks.line, &now, era);
+}
+
+/* The second of its places, a text at the end of a page, or in full. */
+static __attribute__((noinline)) void mark_other(const char *text, uint32_t n,
+                                                 uint32_t era, uint64_t left)
+{
+    ips_short_undo(left, sizeof(struct ips_rec_head));
+    for (uint32_t i = 0; text && left == 0 && i < 2; i++) {
+        const struct place *p = &marks.place[n ^ i];
+        if (!may_be(p, text, era) || strcmp(text, (const char *)p->copy) != 0)
+            continue;
+        left = mark_short(n ^ i, era);
+        if (!left)
+            return;
+        ips_short_undo(left, sizeof(struct ips_rec_head));
+    }
+    if (text)
+        mark_long(text);
+}
+
+void ips_mark_record(const char *text)
+{
+    uint32_t n = first_place(text);
+    uint32_t era = *(volatile uint32_t *)&marks.line.era;
+    const struct place *p = &marks.place[n];
+    uint64_t left = 0;
+    /* There is no place for NULL: it has no era. */
+    if (likely(may_be(p, text, era) && same_text(text, p))) {
+        left = mark_short(n, era);
+        if (likely(!left))
+            return;
+    }
+    mark_other(text, n, era, left);
+}

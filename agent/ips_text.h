@@ -1,0 +1,33 @@
+/*
+ * Records that end with a text of the program's: MARK, and NAME of a task.
+ */
+#ifndef IPS_AGENT_IPS_TEXT_H
+#define IPS_AGENT_IPS_TEXT_H
+
+#include <string.h>
+
+#include "agent/fast.h"
+
+#define IPS_TEXT_BYTES 512u /* with its NUL; what is longer is cut */
+
+static inline size_t ips_text_length(const char *text)
+{
+    size_t n = 0;
+    /* cppcheck-suppress arrayIndexOutOfBoundsCond ; its NUL ends the loop */
+    while (n < IPS_TEXT_BYTES - 1 && text[n])
+        n++;
+    return n;
+}
+
+/* Fills and publishes; `rec` has room for len + 1. */
+static inline void ips_text_fill(struct ips_rec_text *rec, const char *text,
+                                 size_t len, uint64_t cpu)
+{
+    rec->h.a = (uint32_t)len;
+    rec->cpu = cpu;
+    memcpy(rec->text, text, len);
+    rec->text[len] = '\0';
+    ips_rec_publish_inline(rec);
+}
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * Rules of frames that were read before: a walk up a stack that goes through
+ * the same callers again costs some 5 ns a frame, where the search, the CIE,
+ * the FDE and its instructions take 100. For unwind.c alone.
+ *
+ * Kept are the rules that nearly all frames have: the CFA is rsp or rbp and an
+ * offset, the return address lies right below it, and of the registers that a
+ * callee saves each is as it was or lies within 120 bytes below the CFA. All
+ * else is read anew each time. That is 41 bits, so a rule is one word.
+ *
+ * Invariants: one table of the process, lock-free, async-signal-safe. A place
+ * holds (rule, pc ^ rule): what two threads wrote at once, or a reader saw half
+ * of, is not the rule of any pc but by a chance of one in 2^64. What is kept is
+ * true while its module is mapped: modules.c calls ips_unwind_forget when one
+ * went. A rule that is stale all the same (the C library's own dlclose, until
+ * an address of the new module is seen) gives wrong frames, never a fault:
+ * stacks are read within their bounds.
+ */
+#ifndef IPS_AGENT_UNWIND_KEPT_H
+#define IPS_AGENT_UNWIND_KEPT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/unwind.h"
+
+#define IPS_KEPT 1024u
+#define IPS_KEPT_REGS 6u
+#define IPS_KEPT_REACH 15 /* words below the CFA */
+
+/* word: offset of the CFA (16) | by rbp (1) | a register's place, in words
+ * below the CFA, 0 = as it was (4 each) | 1 << 62: the outermost frame, which
+ * nobody called | 1 << 63: a rule */
+#define IPS_KEPT_BY_FP (1ull << 16)
+#define IPS_KEPT_PLACES 17u
+#define IPS_KEPT_LAST (1ull << 62)
+#define IPS_KEPT_RULE (1ull << 63)
+
+static const uint8_t ips_kept_reg[IPS_KEPT_REGS] = {IPS_REG_BX, IPS_REG_FP, 12,
+                                                    13,         14,         15};
+
+struct ips_kept {
+    _Atomic uint64_t rule, check;
+};
+
+static inline struct ips_kept *ips_kept_place(struct ips_kept *table,
+                                              uint64_t pc)
+{
+    return &table[(pc * 0x9e3779b97f4a7c15ull) >> 54];
+}
+_Static_assert(IPS_KEPT == 1u << (64 - 54), "the shift of ips_kept_place");
+
+/* 0: not kept. */
+static inline uint64_t ips_kept_find(struct ips_kept *table, uint64_t pc)
+{
+    struct ips_kept *k = ips_kept_place(table, pc);
+    uint64_t rule = atomic_load_explicit(&k->rule, memory_order_relaxed);
+    uint64_t check = atomic_load_explicit(&k->check, memory_order_relaxed);
+    return (check ^ rule) == pc ? rule : 0;
+}
+
+static inline void ips_kept_add(struct ips_kept *table, uint64_t pc,
+                                uint64_t rule)
+{
+    struct ips_kept *k = ips_kept_place(table, pc);
+    atomic_store_explicit(&k->rule, rule, memory_order_relaxed);
+    atomic_store_explicit(&k->check, pc ^ rule, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * One machine's clock seen from the run's origin: where another machine's
+ * clock is the reference, by the alignment of the two (analysis/clock_align.h).
+ * Integers only, so that every engine makes the same weights of it.
+ */
+#ifndef IPS_ANALYSIS_CLOCK_MAP_H
+#define IPS_ANALYSIS_CLOCK_MAP_H
+
+#include <stdint.h>
+
+#include "common/types.h"
+
+/* Zeroed: the clock itself. Else t -> (t - from) * (1 + drift / 2^40) + shift,
+ * never below 0. */
+struct ips_clock_map {
+    uint64_t from;     /* local raw ns */
+    int64_t drift_q40; /* at most IPS_DRIFT_MAX_Q40 either way */
+    int64_t shift_ns;
+};
+/* 0.1 %: a clock that is further off is damaged. */
+#define IPS_DRIFT_MAX_Q40 1099511627LL
+
+static inline uint64_t ips_clock_map_ns(const struct ips_clock_map *m,
+                                        uint64_t t)
+{
+    if (!m->from && !m->drift_q40 && !m->shift_ns)
+        return t;
+    ips_i128 x = (ips_i128)t - (ips_i128)m->from;
+    ips_i128 y = x + x * m->drift_q40 / ((ips_i128)1 << 40) + m->shift_ns;
+    if (y < 0)
+        return 0;
+    return y > INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)y;
+}
+
+#endif

@@ -1,0 +1,493 @@
+#include "analysis/cm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/kernel.h"
+
+/* ---- bytes --------------------------------------------------------------- */
+
+void ips_cm_bytes_release(struct ips_cm_bytes *b)
+{
+    free(b->data);
+    memset(b, 0, sizeof(*b));
+}
+
+void ips_cm_put(struct ips_cm_bytes *b, uint64_t v)
+{
+    if (b->cap - b->len < 10) {
+        size_t cap = b->cap * 2 + 256;
+        uint8_t *more = realloc(b->data, cap);
+        if (!more) {
+            b->failed = true;
+            return;
+        }
+        b->data = more;
+        b->cap = cap;
+    }
+    while (v >= 0x80) {
+        b->data[b->len++] = (uint8_t)(v | 0x80);
+        v >>= 7;
+    }
+    b->data[b->len++] = (uint8_t)v;
+}
+
+/* A difference of either sign, small where it is near 0: modulo 2^64, so every
+ * pair of values has one. */
+void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to)
+{
+    uint64_t d = to - from;
+    ips_cm_put(b, d >> 63 ? ~(d << 1) : d << 1);
+}
+
+uint64_t ips_cm_get(struct ips_cm_reader *r)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
+        uint8_t byte = *r->at++;
+        if (shift == 63 && byte > 1)
+            break;
+        v |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return r->bad ? 0 : v;
+    }
+    r->bad = true;
+    r->at = r->end;
+    return 0;
+}
+
+uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from)
+{
+    uint64_t v = ips_cm_get(r);
+    return from + (v & 1 ? ~(v >> 1) : v >> 1);
+}
+
+#define SUM_BYTES 4
+
+static uint32_t sum_of(const uint8_t *data, size_t len)
+{
+    uint64_t h = ips_fnv1a(IPS_FNV_SEED, data, len);
+    return (uint32_t)(h ^ h >> 32);
+}
+
+int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err)
+{
+    size_t len = b->len;
+    ips_cm_put(b, UINT64_MAX); /* room for the sum */
+    if (b->failed)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "a message of %zu bytes", len);
+    uint32_t sum = sum_of(b->data, len);
+    for (unsigned i = 0; i < SUM_BYTES; i++)
+        b->data[len + i] = (uint8_t)(sum >> 8 * i);
+    b->len = len + SUM_BYTES;
+    return 0;
+}
+
+int ips_cm_open(struct ips_cm_reader *r, const uint8_t *data, size_t len,
+                struct ips_err *err)
+{
+    uint32_t sum = 0;
+    size_t body = len - SUM_BYTES;
+    for (unsigned i = 0; len >= SUM_BYTES && i < SUM_BYTES; i++)
+        sum |= (uint32_t)data[body + i] << 8 * i;
+    if (len < SUM_BYTES || sum != sum_of(data, body))
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "a message of %zu bytes is damaged: its checksum "
+                           "does not fit",
+                           len);
+    *r = (struct ips_cm_reader){data, data + body, false};
+    return 0;
+}
+
+/* ---- finding the peers --------------------------------------------------- */
+
+void ips_cm_links_release(struct ips_cm_links *l)
+{
+    for (uint32_t p = 0; p < l->peer_count; p++) {
+        free(l->peer[p].want);
+        free(l->peer[p].in_first);
+        free(l->peer[p].in_served);
+        free(l->peer[p].in_len);
+        free(l->peer[p].out_node);
+    }
+    free(l->peer);
+    free(l->in_peer);
+    free(l->in_link);
+    memset(l, 0, sizeof(*l));
+}
+
+uint32_t ips_cm_peer_of(const struct ips_cm_links *l, uint32_t part)
+{
+    uint32_t low = 0, high = l->peer_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (l->peer[mid].part < part)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < l->peer_count && l->peer[low].part == part ? low : IPS_CM_NONE;
+}
+
+static int find_peers(struct ips_cm_links *l, uint32_t self,
+                      uint32_t part_count, struct ips_err *err)
+{
+    uint8_t *is_peer = calloc((size_t)part_count + 1, 1);
+    int rc = 0;
+    if (!is_peer)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u machines", part_count);
+    for (uint32_t e = 0; e < l->end_count && rc == 0; e++) {
+        uint32_t part = l->end[e].part;
+        if (part == self)
+            rc = ips_err_set(err, IPS_E_CORRUPT,
+                             "channel end %u is joined to its own machine", e);
+        else if (part < part_count)
+            is_peer[part] = 1;
+    }
+    for (uint32_t p = 0; p < part_count; p++)
+        l->peer_count += is_peer[p];
+    l->peer = calloc((size_t)l->peer_count + 1, sizeof(*l->peer));
+    if (rc == 0 && !l->peer)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "%u peers", l->peer_count);
+    for (uint32_t p = 0, at = 0; p < part_count && l->peer; p++) {
+        if (is_peer[p])
+            l->peer[at++].part = p;
+    }
+    if (!l->peer)
+        l->peer_count = 0;
+    free(is_peer);
+    return rc;
+}
+
+/* Channel order is that of the sender's ends and positions. */
+static int by_channel(const void *a, const void *b, void *arg)
+{
+    const struct ips_cm_links *l = arg;
+    const struct ips_remote_in *x = &l->g->in[*(const uint32_t *)a];
+    const struct ips_remote_in *y = &l->g->in[*(const uint32_t *)b];
+    uint32_t p = l->end[x->end].end, q = l->end[y->end].end;
+    if (p != q)
+        return p < q ? -1 : 1;
+    if (x->pos != y->pos)
+        return x->pos < y->pos ? -1 : 1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+static int sort_wants(struct ips_cm_links *l, struct ips_err *err)
+{
+    const struct ips_graph *g = l->g;
+    for (uint32_t k = 0; k < g->in_count; k++) {
+        uint32_t end = g->in[k].end;
+        l->in_peer[k] = end < l->end_count ? ips_cm_peer_of(l, l->end[end].part)
+                                           : IPS_CM_NONE;
+        if (l->in_peer[k] != IPS_CM_NONE)
+            l->peer[l->in_peer[k]].want_count++;
+    }
+    for (uint32_t p = 0; p < l->peer_count; p++) {
+        struct ips_cm_peer *to = &l->peer[p];
+        size_t n = (size_t)to->want_count + 1;
+        to->want = malloc(n * sizeof(*to->want));
+        to->in_first = malloc(n * sizeof(*to->in_first));
+        to->in_served = calloc(n, sizeof(*to->in_served));
+        to->in_len = malloc(n * sizeof(*to->in_len));
+        if (!to->want || !to->in_first || !to->in_served || !to->in_len)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "%u remote arcs",
+                               to->want_count);
+        to->want_count = 0;
+    }
+    for (uint32_t k = 0; k < g->in_count; k++) {
+        if (l->in_peer[k] == IPS_CM_NONE)
+            continue;
+        struct ips_cm_peer *to = &l->peer[l->in_peer[k]];
+        to->want[to->want_count++] = k;
+    }
+    for (uint32_t p = 0; p < l->peer_count; p++)
+        qsort_r(l->peer[p].want, l->peer[p].want_count,
+                sizeof(*l->peer[p].want), by_channel, l);
+    return 0;
+}
+
+int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
+                      uint32_t self, uint32_t part_count,
+                      const struct ips_peer_end *end, uint32_t end_count,
+                      struct ips_err *err)
+{
+    memset(l, 0, sizeof(*l));
+    l->g = g;
+    l->end = end;
+    l->end_count = end_count;
+    l->in_peer = malloc(((size_t)g->in_count + 1) * sizeof(*l->in_peer));
+    l->in_link = calloc((size_t)g->in_count + 1, sizeof(*l->in_link));
+    int rc = 0;
+    if (!l->in_peer || !l->in_link)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "%u remote arcs", g->in_count);
+    if (rc == 0)
+        rc = find_peers(l, self, part_count, err);
+    if (rc == 0)
+        rc = sort_wants(l, err);
+    if (rc < 0)
+        ips_cm_links_release(l);
+    return rc;
+}
+
+/* ---- agreeing on the links ----------------------------------------------- */
+
+/* Per end of the sender: the step from the end before, how many positions,
+ * the positions as steps. */
+int ips_cm_wants(const struct ips_cm_links *l, uint32_t p,
+                 struct ips_cm_bytes *out, struct ips_err *err)
+{
+    const struct ips_cm_peer *to = &l->peer[p];
+    uint32_t last_end = 0;
+    ips_cm_put(out, to->want_count);
+    for (uint32_t k = 0, n; k < to->want_count; k += n) {
+        uint32_t end = l->end[l->g->in[to->want[k]].end].end;
+        uint64_t pos = 0;
+        for (n = 0; k + n < to->want_count &&
+                    l->end[l->g->in[to->want[k + n]].end].end == end;)
+            n++;
+        ips_cm_put(out, end - last_end);
+        ips_cm_put(out, n);
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t next = l->g->in[to->want[k + i]].pos;
+            ips_cm_put(out, next - pos);
+            pos = next;
+        }
+        last_end = end;
+    }
+    return ips_cm_seal(out, err);
+}
+
+/* One awaited position: 0 nobody wrote it, 1 the link before serves it too,
+ * 2 + len a link of its own. */
+static void match_one(struct ips_cm_links *l, struct ips_cm_peer *to,
+                      uint32_t end, uint64_t pos,
+                      const struct ips_remote_out **last,
+                      struct ips_cm_bytes *matches)
+{
+    const struct ips_remote_out *o = ips_graph_find_out(l->g, end, pos);
+    if (!o) {
+        ips_cm_put(matches, 0);
+    } else if (o == *last) {
+        ips_cm_put(matches, 1);
+    } else {
+        ips_cm_put(matches, 2 + (uint64_t)o->len);
+        to->out_node[to->out_count++] = o->node;
+    }
+    *last = o;
+}
+
+static int take_want_group(struct ips_cm_links *l, struct ips_cm_peer *to,
+                           struct ips_cm_reader *r, uint64_t *end,
+                           uint64_t *left, const struct ips_remote_out **last,
+                           struct ips_cm_bytes *matches, struct ips_err *err)
+{
+    *end += ips_cm_get(r);
+    uint64_t n = ips_cm_get(r), pos = 0;
+    if (r->bad || n == 0 || n > *left)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "its list of awaited messages is damaged");
+    if (*end >= l->end_count || l->end[*end].part != to->part)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "it awaits messages of channel end %llu, which is "
+                           "not joined to it",
+                           (unsigned long long)*end);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t step = ips_cm_get(r);
+        if (r->bad || pos + step < pos)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "its list of awaited messages is damaged");
+        pos += step;
+        match_one(l, to, (uint32_t)*end, pos, last, matches);
+    }
+    *left -= n;
+    return 0;
+}
+
+int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
+                      size_t len, struct ips_cm_bytes *matches,
+                      struct ips_err *err)
+{
+    struct ips_cm_peer *to = &l->peer[p];
+    struct ips_cm_reader r;
+    const struct ips_remote_out *last = NULL;
+    int rc = ips_cm_open(&r, data, len, err);
+    if (rc < 0)
+        return rc;
+    uint64_t left = ips_cm_get(&r), end = 0;
+    if (to->asked)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "it says twice what messages it awaits");
+    /* A position takes a byte at least, so nothing is made for mere claims. */
+    if (r.bad || left > len)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "its list of awaited messages is damaged");
+    to->out_node = malloc((left + 1) * sizeof(*to->out_node));
+    if (!to->out_node)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%llu awaited messages",
+                           (unsigned long long)left);
+    while (rc == 0 && left > 0)
+        rc = take_want_group(l, to, &r, &end, &left, &last, matches, err);
+    if (rc == 0)
+        rc = ips_cm_batch_end(&r, err);
+    if (rc < 0)
+        return rc;
+    to->asked = true;
+    return ips_cm_seal(matches, err);
+}
+
+int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
+                        size_t len, struct ips_err *err)
+{
+    struct ips_cm_peer *from = &l->peer[p];
+    struct ips_cm_reader r;
+    bool linked = false; /* the position before has a link */
+    int rc = ips_cm_open(&r, data, len, err);
+    if (rc < 0)
+        return rc;
+    if (from->matched)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "it says twice which messages it sent");
+    for (uint32_t k = 0; k < from->want_count; k++) {
+        uint64_t code = ips_cm_get(&r);
+        if (r.bad || (code == 1 && !linked) || code > 2ULL + UINT32_MAX)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "its list of sent messages is damaged");
+        linked = code != 0;
+        if (code == 0) {
+            l->in_peer[from->want[k]] = IPS_CM_NONE;
+            continue;
+        }
+        if (code > 1) {
+            from->in_first[from->in_count] = k;
+            from->in_len[from->in_count++] = (uint32_t)(code - 2);
+        }
+        from->in_served[from->in_count - 1]++;
+        l->in_link[from->want[k]] = from->in_count - 1;
+    }
+    rc = ips_cm_batch_end(&r, err);
+    from->matched = rc == 0;
+    return rc;
+}
+
+bool ips_cm_links_ready(const struct ips_cm_links *l)
+{
+    for (uint32_t p = 0; p < l->peer_count; p++) {
+        if (!l->peer[p].matched || !l->peer[p].asked)
+            return false;
+    }
+    return true;
+}
+
+uint64_t ips_cm_unmatched(const struct ips_cm_links *l)
+{
+    uint64_t n = 0;
+    for (uint32_t k = 0; k < l->g->in_count; k++)
+        n += l->in_peer[k] == IPS_CM_NONE;
+    return n;
+}
+
+uint64_t ips_cm_links_out(const struct ips_cm_links *l)
+{
+    uint64_t n = 0;
+    for (uint32_t p = 0; p < l->peer_count; p++)
+        n += l->peer[p].out_count;
+    return n;
+}
+
+uint64_t ips_cm_links_in(const struct ips_cm_links *l)
+{
+    uint64_t n = 0;
+    for (uint32_t p = 0; p < l->peer_count; p++)
+        n += l->peer[p].in_count;
+    return n;
+}
+
+int ips_cm_hop(const struct ips_cm_links *l, uint32_t node,
+               struct ips_cm_hop *out, struct ips_err *err)
+{
+    uint32_t low = 0, high = l->g->in_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (l->g->in[mid].node < node)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == l->g->in_count || l->g->in[low].node != node ||
+        l->in_peer[low] == IPS_CM_NONE)
+        return ips_err_set(err, IPS_E_NOT_FOUND,
+                           "node %u awaits no other machine", node);
+    *out = (struct ips_cm_hop){l->in_peer[low], l->in_link[low]};
+    return 0;
+}
+
+/* ---- shared by the two engines ------------------------------------------- */
+
+static int by_node(const void *a, const void *b)
+{
+    const struct ips_cm_out *x = a, *y = b;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
+                     struct ips_err *err)
+{
+    uint64_t n = ips_cm_links_out(l);
+    out->count = 0;
+    out->at = malloc((n + 1) * sizeof(*out->at));
+    if (!out->at)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%llu links",
+                           (unsigned long long)n);
+    for (uint32_t p = 0; p < l->peer_count; p++) {
+        for (uint32_t k = 0; k < l->peer[p].out_count; k++)
+            out->at[out->count++] =
+                (struct ips_cm_out){l->peer[p].out_node[k], p, k};
+    }
+    qsort(out->at, out->count, sizeof(*out->at), by_node);
+    return 0;
+}
+
+int ips_cm_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
+                      uint32_t link_count, uint32_t *values,
+                      struct ips_err *err)
+{
+    uint64_t seq = ips_cm_get(r), n = ips_cm_get(r);
+    if (r->bad || n > link_count)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "a batch of values is damaged: its head");
+    if (seq != *next_seq)
+        return ips_err_set(
+            err, IPS_E_PROTOCOL,
+            "batch %llu of values came where batch %llu is "
+            "next: %s",
+            (unsigned long long)seq, (unsigned long long)*next_seq,
+            seq < *next_seq ? "it came twice" : "one before it was lost");
+    ++*next_seq;
+    *values = (uint32_t)n;
+    return 0;
+}
+
+int ips_cm_batch_link(struct ips_cm_reader *r, uint32_t link_count,
+                      uint32_t *link, struct ips_err *err)
+{
+    uint64_t step = ips_cm_get(r);
+    if (r->bad || step >= link_count - *link)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "a batch of values is damaged, or names a message "
+                           "beyond the %u that are awaited",
+                           link_count);
+    *link += (uint32_t)step + 1;
+    return 0;
+}
+
+int ips_cm_batch_end(const struct ips_cm_reader *r, struct ips_err *err)
+{
+    if (r->bad)
+        return ips_err_set(err, IPS_E_PROTOCOL, "a message is cut short");
+    if (r->at != r->end)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "a message has %zu bytes too many",
+                           (size_t)(r->end - r->at));
+    return 0;
+}

@@ -1,0 +1,503 @@
+#include "analysis/cm_async.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/kernel.h"
+
+/* What is known of a node or a link: the longest path to it so far and, of
+ * the longest, the most machine changes. */
+struct label {
+    uint64_t est;
+    uint32_t hops;
+};
+
+struct traffic {     /* of one peer */
+    uint32_t *link;  /* [out_count] improved since they were sent */
+    uint8_t *listed; /* [out_count] */
+    uint32_t count;
+    uint64_t next_in, next_out; /* numbers of batches */
+    uint64_t unacked;           /* of ours */
+    uint64_t owed;              /* acknowledgements */
+};
+
+struct ips_cm_async {
+    const struct ips_cm_links *l;
+    const struct ips_graph *g;
+    struct ips_lane lane;
+    struct ips_arcs arcs;
+    uint64_t *est;      /* [node_count] */
+    uint32_t *hops;     /* [node_count] */
+    uint8_t *first;     /* [node_count + 1] first of its chain */
+    uint64_t *in_value; /* [in_count] with weight, IPS_IN_ABSENT none yet */
+    uint32_t *in_hops;
+    uint32_t *succ_start; /* [node_count + 1] local cross successors */
+    uint32_t *succ;
+    struct ips_cm_outs outs;
+    uint32_t *queue; /* ring of nodes, each at most once */
+    uint8_t *queued;
+    uint32_t head, waiting, ring;
+    struct traffic *traffic;
+    uint32_t parent; /* IPS_CM_NONE: none */
+    bool begun;      /* what we know by ourselves was sent */
+    uint64_t unacked, root_owed;
+    uint64_t hop_limit;
+    struct ips_cm_bytes bytes;
+    struct ips_cm_counts counts;
+    uint32_t batch_values;
+    bool failed;
+};
+
+void ips_cm_async_free(struct ips_cm_async *a)
+{
+    if (!a)
+        return;
+    for (uint32_t p = 0; a->traffic && p < a->l->peer_count; p++) {
+        free(a->traffic[p].link);
+        free(a->traffic[p].listed);
+    }
+    free(a->traffic);
+    free(a->est);
+    free(a->hops);
+    free(a->first);
+    free(a->in_value);
+    free(a->in_hops);
+    free(a->succ_start);
+    free(a->succ);
+    free(a->outs.at);
+    free(a->queue);
+    free(a->queued);
+    ips_cm_bytes_release(&a->bytes);
+    free(a);
+}
+
+/* ---- making -------------------------------------------------------------- */
+
+static int alloc_all(struct ips_cm_async *a, struct ips_err *err)
+{
+    size_t n = (size_t)a->g->node_count + 1, in = (size_t)a->g->in_count + 1;
+    a->hops = calloc(n, sizeof(*a->hops));
+    a->first = calloc(n, 1);
+    a->in_value = malloc(in * sizeof(*a->in_value));
+    a->in_hops = calloc(in, sizeof(*a->in_hops));
+    a->succ_start = calloc(n + 1, sizeof(*a->succ_start));
+    a->succ = malloc(n * sizeof(*a->succ));
+    a->queue = malloc(n * sizeof(*a->queue));
+    a->queued = calloc(n, 1);
+    a->traffic = calloc((size_t)a->l->peer_count + 1, sizeof(*a->traffic));
+    bool fine = a->hops && a->first && a->in_value && a->in_hops &&
+                a->succ_start && a->succ && a->queue && a->queued && a->traffic;
+    for (uint32_t p = 0; fine && p < a->l->peer_count; p++) {
+        size_t out = (size_t)a->l->peer[p].out_count + 1;
+        a->traffic[p].link = malloc(out * sizeof(*a->traffic[p].link));
+        a->traffic[p].listed = calloc(out, 1);
+        fine = a->traffic[p].link && a->traffic[p].listed;
+    }
+    if (!fine)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "values of %u nodes",
+                           a->g->node_count);
+    return 0;
+}
+
+static void fill_successors(struct ips_cm_async *a)
+{
+    const struct ips_graph *g = a->g;
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        a->first[g->chains[c].first] = 1;
+    a->first[g->node_count] = 1;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (ips_arc_present(g, &a->arcs, i))
+            a->succ_start[g->xpred[i] + 2]++;
+    }
+    for (uint32_t i = 0; i < g->node_count; i++)
+        a->succ_start[i + 1] += a->succ_start[i];
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (ips_arc_present(g, &a->arcs, i))
+            a->succ[a->succ_start[g->xpred[i] + 1]++] = i;
+    }
+}
+
+/* All that is true without any other machine: remote ins not heard of yet
+ * count as absent. Finds a cycle of the subgraph, so that relaxing ends. */
+static int first_values(struct ips_cm_async *a, struct ips_err *err)
+{
+    struct ips_est e;
+    for (uint32_t k = 0; k < a->g->in_count; k++)
+        a->in_value[k] = IPS_IN_ABSENT;
+    int rc = ips_longest_path(a->g, &a->lane, a->in_value, &e, err);
+    if (rc < 0)
+        return rc;
+    a->est = e.est;
+    e.est = NULL;
+    ips_est_release(&e);
+    a->counts.computed += a->g->node_count;
+    return 0;
+}
+
+int ips_cm_async_new(const struct ips_cm_links *links,
+                     const struct ips_lane *lane, uint64_t links_in_all,
+                     uint32_t batch_values, struct ips_cm_async **out,
+                     struct ips_err *err)
+{
+    struct ips_cm_async *a = calloc(1, sizeof(*a));
+    if (!a)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    a->l = links;
+    a->g = links->g;
+    a->lane = *lane;
+    a->parent = IPS_CM_NONE;
+    a->hop_limit = links_in_all;
+    a->ring = links->g->node_count + 1;
+    a->batch_values = batch_values ? batch_values : IPS_CM_BATCH_VALUES;
+    ips_arcs_init(&a->arcs, lane);
+    int rc = alloc_all(a, err);
+    if (rc == 0)
+        rc = ips_cm_outs_make(links, &a->outs, err);
+    if (rc == 0)
+        rc = first_values(a, err);
+    if (rc < 0) {
+        ips_cm_async_free(a);
+        return rc;
+    }
+    fill_successors(a);
+    *out = a;
+    return 0;
+}
+
+/* ---- relaxing ------------------------------------------------------------ */
+
+static int failed(struct ips_cm_async *a, int rc)
+{
+    a->failed = a->failed || rc < 0;
+    return rc;
+}
+
+static int refuse_failed(struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_PROTOCOL,
+                       "this computation has failed already");
+}
+
+static bool better(struct label x, struct label than)
+{
+    return x.est > than.est || (x.est == than.est && x.hops > than.hops);
+}
+
+static void enqueue(struct ips_cm_async *a, uint32_t node)
+{
+    if (a->queued[node])
+        return;
+    a->queued[node] = 1;
+    uint32_t at = a->head + a->waiting++;
+    a->queue[at >= a->ring ? at - a->ring : at] = node;
+}
+
+static uint32_t dequeue(struct ips_cm_async *a)
+{
+    uint32_t node = a->queue[a->head];
+    a->head = a->head + 1 == a->ring ? 0 : a->head + 1;
+    a->waiting--;
+    a->queued[node] = 0;
+    return node;
+}
+
+/* First in of node i, or in_count: its remote in, if it has one. */
+static uint32_t in_of(const struct ips_graph *g, uint32_t i)
+{
+    uint32_t low = 0, high = g->in_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (g->in[mid].node < i)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < g->in_count && g->in[low].node == i ? low : g->in_count;
+}
+
+static struct label label_of(const struct ips_cm_async *a, uint32_t i)
+{
+    const struct ips_graph *g = a->g;
+    struct label l = {g->w[i], 0}, b = {0, 0};
+    if (!a->first[i])
+        l = (struct label){a->est[i - 1] + g->w[i], a->hops[i - 1]};
+    if (ips_arc_present(g, &a->arcs, i)) {
+        uint32_t x = g->xpred[i];
+        uint8_t mode = a->arcs.mode[g->xkind[i]];
+        b = (struct label){a->est[x] + ips_arc_ns(&a->arcs, mode, g->xlen, i),
+                           a->hops[x]};
+    } else if (g->xpred[i] == IPS_NO_NODE && g->xkind[i] != IPS_X_NONE) {
+        uint32_t k = in_of(g, i);
+        if (k < g->in_count && a->in_value[k] != IPS_IN_ABSENT)
+            b = (struct label){a->in_value[k], a->in_hops[k]};
+    }
+    return better(b, l) ? b : l;
+}
+
+static void list_links(struct ips_cm_async *a, uint32_t node)
+{
+    uint32_t low = 0, high = a->outs.count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (a->outs.at[mid].node < node)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (; low < a->outs.count && a->outs.at[low].node == node; low++) {
+        const struct ips_cm_out *o = &a->outs.at[low];
+        struct traffic *t = &a->traffic[o->peer];
+        if (t->listed[o->link])
+            continue;
+        t->listed[o->link] = 1;
+        t->link[t->count++] = o->link;
+    }
+}
+
+/* From node i down its chain, as far as values improve. */
+static int relax(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
+{
+    do {
+        struct label l = label_of(a, i);
+        a->counts.computed++;
+        if (!better(l, (struct label){a->est[i], a->hops[i]}))
+            return 0;
+        if (l.est >= IPS_TIME_LIMIT)
+            return ips_err_set(err, IPS_E_LIMIT,
+                               "times add up to more than 2^62 ns: damaged "
+                               "weights");
+        a->est[i] = l.est;
+        a->hops[i] = l.hops;
+        list_links(a, i);
+        for (uint32_t k = a->succ_start[i]; k < a->succ_start[i + 1]; k++)
+            enqueue(a, a->succ[k]);
+        i++;
+    } while (!a->first[i]);
+    return 0;
+}
+
+int ips_cm_async_pass(struct ips_cm_async *a, struct ips_err *err)
+{
+    int rc = a->failed ? refuse_failed(err) : 0;
+    if (rc == 0 && a->parent != IPS_CM_NONE && !a->begun) {
+        for (uint32_t k = 0; k < a->outs.count; k++)
+            list_links(a, a->outs.at[k].node);
+        a->begun = true;
+    }
+    a->counts.passes += a->waiting > 0;
+    while (rc == 0 && a->waiting)
+        rc = relax(a, dequeue(a), err);
+    return failed(a, rc);
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+static int take_value(struct ips_cm_async *a, uint32_t p, uint32_t link,
+                      struct label l, struct ips_err *err)
+{
+    const struct ips_cm_peer *from = &a->l->peer[p];
+    uint64_t len = from->in_len[link];
+    if (l.est >= IPS_TIME_LIMIT)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "the value of message %u is out of range", link);
+    l.hops++;
+    if (l.hops > a->hop_limit)
+        return ips_err_set(err, IPS_E_STALLED,
+                           "a path crosses between machines more often than "
+                           "there are messages: a cycle through node %u",
+                           a->g->in[from->want[from->in_first[link]]].node);
+    for (uint32_t i = 0; i < from->in_served[link]; i++) {
+        uint32_t k = from->want[from->in_first[link] + i];
+        uint8_t mode = a->arcs.mode[a->g->xkind[a->g->in[k].node]];
+        if (mode == IPS_ARC_ABSENT)
+            continue;
+        struct label old = {a->in_value[k], a->in_hops[k]};
+        struct label new = {l.est + ips_arc_ns(&a->arcs, mode, &len, 0),
+                            l.hops};
+        if (old.est != IPS_IN_ABSENT && !better(new, old))
+            continue;
+        a->in_value[k] = new.est;
+        a->in_hops[k] = new.hops;
+        enqueue(a, a->g->in[k].node);
+    }
+    return 0;
+}
+
+static int take_batch(struct ips_cm_async *a, uint32_t p, const uint8_t *data,
+                      size_t len, struct ips_err *err)
+{
+    struct ips_cm_reader r;
+    uint32_t links = a->l->peer[p].in_count, n = 0, link = 0;
+    uint64_t est = 0;
+    int rc = ips_cm_open(&r, data, len, err);
+    if (rc == 0)
+        rc = ips_cm_batch_head(&r, &a->traffic[p].next_in, links, &n, err);
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+        rc = ips_cm_batch_link(&r, links, &link, err);
+        est = ips_cm_get_step(&r, est);
+        uint64_t hops = ips_cm_get(&r);
+        if (rc == 0 && hops >= UINT32_MAX)
+            rc = ips_err_set(err, IPS_E_PROTOCOL,
+                             "a batch of values is damaged: %llu machine "
+                             "changes",
+                             (unsigned long long)hops);
+        if (rc == 0 && !r.bad)
+            rc = take_value(a, p, link - 1, (struct label){est, (uint32_t)hops},
+                            err);
+    }
+    if (rc == 0)
+        rc = ips_cm_batch_end(&r, err);
+    a->counts.received++;
+    return rc;
+}
+
+int ips_cm_async_len(struct ips_cm_async *a, uint32_t from, const uint8_t *data,
+                     size_t len, struct ips_err *err)
+{
+    int rc = a->failed ? refuse_failed(err) : 0;
+    if (rc == 0 && from == IPS_CM_ROOT && len)
+        rc = ips_err_set(err, IPS_E_PROTOCOL, "the root sends no values");
+    if (rc == 0 && from != IPS_CM_ROOT)
+        rc = take_batch(a, from, data, len, err);
+    if (rc < 0)
+        return failed(a, rc);
+    /* "The first sender becomes the parent": its message is acknowledged when
+     * all that came of it is. */
+    if (a->parent == IPS_CM_NONE)
+        a->parent = from;
+    else if (from == IPS_CM_ROOT)
+        a->root_owed++;
+    else
+        a->traffic[from].owed++;
+    return 0;
+}
+
+int ips_cm_async_ack(struct ips_cm_async *a, uint32_t from, uint64_t count,
+                     struct ips_err *err)
+{
+    if (a->failed)
+        return refuse_failed(err);
+    struct traffic *t = &a->traffic[from];
+    if (count == 0 || count > t->unacked)
+        return failed(a, ips_err_set(err, IPS_E_PROTOCOL,
+                                     "it acknowledges %llu messages, and %llu "
+                                     "are on the way to it",
+                                     (unsigned long long)count,
+                                     (unsigned long long)t->unacked));
+    t->unacked -= count;
+    a->unacked -= count;
+    return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int make_batch(struct ips_cm_async *a, uint32_t p,
+                      struct ips_cm_message *out, struct ips_err *err)
+{
+    struct traffic *t = &a->traffic[p];
+    uint32_t n = t->count < a->batch_values ? t->count : a->batch_values;
+    uint32_t *list = t->link + t->count - n, link = 0;
+    uint64_t est = 0;
+    qsort(list, n, sizeof(*list), by_number);
+    a->bytes.len = 0;
+    ips_cm_put(&a->bytes, t->next_out++);
+    ips_cm_put(&a->bytes, n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t node = a->l->peer[p].out_node[list[i]];
+        ips_cm_put(&a->bytes, list[i] - link);
+        ips_cm_put_step(&a->bytes, est, a->est[node]);
+        ips_cm_put(&a->bytes, a->hops[node]);
+        link = list[i] + 1;
+        est = a->est[node];
+        t->listed[list[i]] = 0;
+    }
+    if (ips_cm_seal(&a->bytes, err) < 0)
+        return IPS_E_NO_MEMORY;
+    t->count -= n;
+    t->unacked++;
+    a->unacked++;
+    a->counts.batches++;
+    a->counts.values += n;
+    a->counts.bytes += a->bytes.len;
+    *out = (struct ips_cm_message){.kind = IPS_CM_BATCH,
+                                   .to = p,
+                                   .data = a->bytes.data,
+                                   .len = a->bytes.len};
+    return 1;
+}
+
+static int make_ack(struct ips_cm_async *a, uint32_t to, uint64_t *owed,
+                    struct ips_cm_message *out)
+{
+    *out =
+        (struct ips_cm_message){.kind = IPS_CM_ACK, .to = to, .count = *owed};
+    *owed = 0;
+    a->counts.acks++;
+    return 1;
+}
+
+int ips_cm_async_next(struct ips_cm_async *a, struct ips_cm_message *out,
+                      struct ips_err *err)
+{
+    if (a->failed)
+        return refuse_failed(err);
+    for (uint32_t p = 0; p < a->l->peer_count; p++) {
+        if (a->traffic[p].count)
+            return failed(a, make_batch(a, p, out, err));
+    }
+    /* Nothing is left to send or relax, and all that we sent is done with. */
+    if (a->parent != IPS_CM_NONE && a->unacked == 0 && a->waiting == 0 &&
+        a->begun) {
+        if (a->parent == IPS_CM_ROOT)
+            a->root_owed++;
+        else
+            a->traffic[a->parent].owed++;
+        a->parent = IPS_CM_NONE;
+    }
+    if (a->root_owed)
+        return make_ack(a, IPS_CM_ROOT, &a->root_owed, out);
+    for (uint32_t p = 0; p < a->l->peer_count; p++) {
+        if (a->traffic[p].owed)
+            return make_ack(a, p, &a->traffic[p].owed, out);
+    }
+    return 0;
+}
+
+bool ips_cm_async_idle(const struct ips_cm_async *a)
+{
+    return a->parent == IPS_CM_NONE && a->waiting == 0;
+}
+
+const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a)
+{
+    return &a->counts;
+}
+
+/* ---- phase II ------------------------------------------------------------ */
+
+int ips_cm_async_finish(struct ips_cm_async *a, struct ips_est *out,
+                        struct ips_err *err)
+{
+    memset(out, 0, sizeof(*out));
+    out->end = IPS_NO_NODE;
+    if (a->failed)
+        return refuse_failed(err);
+    if (!ips_cm_async_idle(a))
+        return failed(a, ips_err_set(err, IPS_E_PROTOCOL,
+                                     "told that values are final while some "
+                                     "are on the way"));
+    a->failed = true; /* there is nothing to go on with */
+    int rc = ips_longest_path(a->g, &a->lane, a->in_value, out, err);
+    if (rc == 0 && a->g->node_count &&
+        memcmp(out->est, a->est, a->g->node_count * sizeof(*a->est)) != 0) {
+        ips_est_release(out);
+        rc = ips_err_set(err, IPS_E_CORRUPT,
+                         "values corrected step by step are not those "
+                         "computed at once: a bug of IPS");
+    }
+    return rc;
+}

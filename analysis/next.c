@@ -1,0 +1,483 @@
+/*
+ * A path is its deviations: where, going back along winning arcs, the losing
+ * one is taken instead. `found` keeps the deviations that were walked, each
+ * with the one it branches off; the heap those that were not.
+ */
+#include "analysis/next.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/idmap.h"
+#include "analysis/kernel.h"
+
+#define NOTHING UINT32_MAX
+
+struct branch {
+    uint64_t priority; /* length of the whole path */
+    uint64_t suffix;   /* from `node` to the END */
+    uint32_t node;     /* go on back from here */
+    uint32_t at;       /* node whose losing arc led here; NOTHING: an END */
+    uint32_t parent;   /* in `found`; NOTHING: an END */
+    uint32_t group;    /* labels behind `node` */
+};
+
+/* Groups: labels put before a group. Number 0 is that of no label. */
+struct group {
+    uint32_t label, rest;
+    bool emitted;
+};
+
+struct search {
+    const struct ips_graph *g;
+    const struct ips_est *e;
+    const struct ips_next_ask *ask;
+    struct ips_arcs arcs;
+    struct ips_next *out;
+    struct branch *heap;
+    uint64_t heap_count, heap_cap;
+    struct branch *found;
+    uint64_t found_count, found_cap;
+    struct group *group;
+    uint64_t group_count, group_cap;
+    struct ips_idmap longer; /* (group, label) -> group */
+    struct ips_idmap met;    /* (node, group) */
+    uint64_t bytes, limit;
+    bool full, none_emitted;
+};
+
+static bool spend(struct search *s, uint64_t bytes)
+{
+    s->bytes += bytes;
+    if (s->bytes > s->limit)
+        s->full = true;
+    return !s->full;
+}
+
+/* ---- tables ------------------------------------------------------------- */
+
+static bool map_room(struct search *s, struct ips_idmap *m)
+{
+    if (!spend(s, ips_idmap_next_bytes(m)))
+        return false;
+    if (!ips_idmap_room(m))
+        s->full = true;
+    return !s->full;
+}
+
+/* True: it was not there before. False with s->full: no room. */
+static bool meet(struct search *s, uint32_t node, uint32_t group)
+{
+    struct ips_idmap *m = &s->met;
+    if (!map_room(s, m))
+        return false;
+    uint64_t key = (uint64_t)node << 32 | group;
+    uint64_t at = ips_idmap_place(m, key);
+    if (ips_idmap_has(m, at))
+        return false;
+    ips_idmap_put(m, at, key, 0);
+    return true;
+}
+
+/* The group of `label` put before `rest`; it is asked for by its key, so a
+ * group that is there already is found. */
+static uint32_t put_before(struct search *s, uint32_t rest, uint32_t label)
+{
+    struct ips_idmap *m = &s->longer;
+    if (!map_room(s, m))
+        return rest;
+    uint64_t key = (uint64_t)rest << 32 | label;
+    uint64_t at = ips_idmap_place(m, key);
+    if (ips_idmap_has(m, at))
+        return m->value[at];
+    if (s->group_count == s->group_cap) {
+        uint64_t cap = s->group_cap * 2 + 64;
+        struct group *more = spend(s, (cap - s->group_cap) * sizeof(*more))
+                                 ? realloc(s->group, cap * sizeof(*more))
+                                 : NULL;
+        if (!more) {
+            s->full = true;
+            return rest;
+        }
+        s->group = more;
+        s->group_cap = cap;
+    }
+    if (s->group_count == 0) /* that of no label */
+        s->group[s->group_count++] = (struct group){0, 0, false};
+    uint32_t result = (uint32_t)s->group_count;
+    s->group[s->group_count++] = (struct group){label, rest, false};
+    ips_idmap_put(m, at, key, result);
+    return result;
+}
+
+/* A set is the sequence of its labels, falling from the group's own: those
+ * that are greater than `label` are taken off and put before it again. */
+static uint32_t put_in_set(struct search *s, uint32_t group, uint32_t label)
+{
+    uint32_t at = group, off = 0;
+    while (at && s->group[at].label > label) {
+        at = s->group[at].rest;
+        off++;
+    }
+    if (at && s->group[at].label == label)
+        return group;
+    uint32_t *taken = malloc(((size_t)off + 1) * sizeof(*taken));
+    if (!taken) {
+        s->full = true;
+        return group;
+    }
+    at = group;
+    for (uint32_t i = 0; i < off; i++, at = s->group[at].rest)
+        taken[i] = s->group[at].label;
+    at = put_before(s, at, label);
+    while (off > 0 && !s->full)
+        at = put_before(s, at, taken[--off]);
+    free(taken);
+    return at;
+}
+
+/* The group with a label met before it. */
+static uint32_t extend(struct search *s, uint32_t group, uint32_t label)
+{
+    if (label == IPS_NO_LABEL)
+        return group;
+    if (s->ask->group == IPS_NEXT_SET)
+        return put_in_set(s, group, label);
+    if (group && s->group[group].label == label)
+        return group;
+    return put_before(s, group, label);
+}
+
+/* ---- branches to be walked ---------------------------------------------- */
+
+static int in_order(const void *a, const void *b)
+{
+    const struct branch *p = a, *q = b;
+    if (p->priority != q->priority)
+        return p->priority < q->priority ? 1 : -1;
+    if (p->parent != q->parent) /* ENDs last: NOTHING is greatest */
+        return p->parent < q->parent ? -1 : 1;
+    if (p->at != q->at)
+        return p->at < q->at ? -1 : 1;
+    return (p->node > q->node) - (p->node < q->node);
+}
+
+static bool branches_grow(struct search *s, struct branch **list, uint64_t *cap)
+{
+    uint64_t more_cap = *cap * 2 + 64;
+    if (!spend(s, (more_cap - *cap) * sizeof(**list)))
+        return false;
+    struct branch *more = realloc(*list, more_cap * sizeof(*more));
+    if (!more) {
+        s->full = true;
+        return false;
+    }
+    *list = more;
+    *cap = more_cap;
+    return true;
+}
+
+static void heap_push(struct search *s, const struct branch *b)
+{
+    /* Of ungrouped paths none beyond the k best is ever wanted. A sorted list
+     * is a heap. */
+    if (s->ask->group == IPS_NEXT_PATHS && s->heap_count >= 64 &&
+        s->heap_count >= 2 * (uint64_t)s->ask->k) {
+        qsort(s->heap, s->heap_count, sizeof(*s->heap), in_order);
+        s->heap_count = s->ask->k;
+    }
+    if (s->heap_count == s->heap_cap &&
+        !branches_grow(s, &s->heap, &s->heap_cap))
+        return;
+    uint64_t i = s->heap_count++;
+    while (i > 0 && in_order(b, &s->heap[(i - 1) / 2]) < 0) {
+        s->heap[i] = s->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    s->heap[i] = *b;
+}
+
+static struct branch heap_pop(struct search *s)
+{
+    struct branch top = s->heap[0], last = s->heap[--s->heap_count];
+    uint64_t i = 0;
+    for (;;) {
+        uint64_t child = 2 * i + 1;
+        if (child >= s->heap_count)
+            break;
+        if (child + 1 < s->heap_count &&
+            in_order(&s->heap[child + 1], &s->heap[child]) < 0)
+            child++;
+        if (in_order(&last, &s->heap[child]) <= 0)
+            break;
+        s->heap[i] = s->heap[child];
+        i = child;
+    }
+    if (s->heap_count)
+        s->heap[i] = last;
+    return top;
+}
+
+/* ---- walking ------------------------------------------------------------ */
+
+struct arcs_in {
+    bool chain, cross;
+    uint64_t xw;
+};
+
+static struct arcs_in arcs_in(const struct search *s, uint32_t node,
+                              uint32_t first)
+{
+    struct arcs_in in = {.chain = node != first,
+                         .cross = ips_arc_present(s->g, &s->arcs, node)};
+    if (in.cross)
+        in.xw = ips_arc_ns(&s->arcs, s->arcs.mode[s->g->xkind[node]],
+                           s->g->xlen, node);
+    return in;
+}
+
+/* Back along the arc that the longest path to `node` takes? A chain's first
+ * node has no other arc than the cross one, even where that brings 0. */
+static bool goes_cross(const struct search *s, uint32_t node,
+                       const struct arcs_in *in)
+{
+    return in->cross && (s->e->crossed[node] || !in->chain);
+}
+
+static struct branch branch_off(const struct search *s, uint32_t node,
+                                const struct arcs_in *in, bool cross,
+                                uint64_t suffix)
+{
+    struct branch b = {.at = node};
+    b.node = cross ? s->g->xpred[node] : node - 1;
+    b.suffix = suffix + (cross ? in->xw : s->g->w[node]);
+    b.priority = s->e->est[b.node] + b.suffix;
+    return b;
+}
+
+static uint32_t label_of(const struct search *s, uint32_t node, uint32_t chain)
+{
+    return s->ask->node_label ? s->ask->node_label[node]
+                              : s->ask->chain_label[chain];
+}
+
+/* Walks a branch back to where its path begins, pushing what branches off.
+ * False: it met a group and node that a longer path had met, or no room.
+ * *begin, *group: where it began, and the path's group. */
+static bool walk(struct search *s, const struct branch *b, uint32_t self,
+                 uint32_t *group, uint64_t *ns)
+{
+    bool grouped = s->ask->group != IPS_NEXT_PATHS;
+    uint32_t v = b->node, chain = ips_chain_of(s->g, v), label = NOTHING;
+    uint64_t suffix = b->suffix;
+    *group = b->group;
+    while (!s->full) {
+        uint32_t first = s->g->chains[chain].first;
+        if (grouped && label_of(s, v, chain) != label) {
+            label = label_of(s, v, chain);
+            *group = extend(s, *group, label);
+        }
+        struct arcs_in in = arcs_in(s, v, first);
+        if (!in.chain && !in.cross) {
+            *ns = suffix + s->e->est[v];
+            return !s->full;
+        }
+        bool cross = goes_cross(s, v, &in);
+        if (in.chain && in.cross) {
+            if (grouped && !meet(s, v, *group))
+                return false;
+            struct branch other = branch_off(s, v, &in, !cross, suffix);
+            other.parent = self;
+            other.group = *group;
+            heap_push(s, &other);
+        }
+        suffix += cross ? in.xw : s->g->w[v];
+        if (cross) {
+            v = s->g->xpred[v];
+            chain = ips_chain_of(s->g, v);
+        } else {
+            v--;
+        }
+    }
+    return false;
+}
+
+/* ---- what was found ----------------------------------------------------- */
+
+static int push_arc(const struct search *s, struct ips_path *p, uint32_t node,
+                    uint32_t chain, bool cross, struct ips_err *err)
+{
+    const struct ips_graph *g = s->g;
+    struct ips_path_segment *last = p->count ? &p->seg[p->count - 1] : NULL;
+    if (!cross) {
+        if (last && last->kind == IPS_SEG_COMPUTE && last->from == node) {
+            last->from = node - 1;
+            last->ns += g->w[node];
+            return 0;
+        }
+        return ips_path_push(
+            p,
+            &(struct ips_path_segment){IPS_SEG_COMPUTE, IPS_X_NONE, chain,
+                                       node - 1, node, g->w[node]},
+            err);
+    }
+    uint8_t kind = g->xkind[node];
+    bool outside = kind == IPS_X_EXTERNAL || kind == IPS_X_IDLE;
+    return ips_path_push(
+        p,
+        &(struct ips_path_segment){
+            outside ? IPS_SEG_EXTERNAL : IPS_SEG_MESSAGE, kind, chain,
+            g->xpred[node], node,
+            ips_arc_ns(&s->arcs, s->arcs.mode[kind], g->xlen, node)},
+        err);
+}
+
+/* From the END back, with the deviations of found[self] and of those it
+ * branched off from; then turned round. */
+static int expand(const struct search *s, uint32_t self,
+                  struct ips_next_path *to, struct ips_err *err)
+{
+    uint32_t depth = 0, v;
+    int rc = 0;
+    for (uint32_t i = self; s->found[i].parent != NOTHING;
+         i = s->found[i].parent)
+        depth++;
+    uint32_t *turn = malloc(((size_t)depth + 1) * sizeof(*turn));
+    if (!turn)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "a path of %u turns", depth);
+    uint32_t i = self, done = 0;
+    for (uint32_t at = depth; at > 0; i = s->found[i].parent)
+        turn[--at] = s->found[i].at;
+    to->end = v = s->found[i].node;
+    for (uint32_t chain = ips_chain_of(s->g, v); rc == 0;) {
+        struct arcs_in in = arcs_in(s, v, s->g->chains[chain].first);
+        if (!in.chain && !in.cross)
+            break;
+        bool cross = goes_cross(s, v, &in);
+        if (done < depth && turn[done] == v) {
+            cross = !cross;
+            done++;
+        }
+        rc = push_arc(s, &to->path, v, chain, cross, err);
+        v = cross ? s->g->xpred[v] : v - 1;
+        if (cross)
+            chain = ips_chain_of(s->g, v);
+    }
+    free(turn);
+    struct ips_path *p = &to->path;
+    for (uint64_t a = 0, b = p->count; a + 1 < b; a++) {
+        struct ips_path_segment swap = p->seg[--b];
+        p->seg[b] = p->seg[a];
+        p->seg[a] = swap;
+    }
+    return rc;
+}
+
+/* No label at all is a group as well, and may be the only one. */
+static bool is_emitted(const struct search *s, uint32_t group)
+{
+    return group ? s->group[group].emitted : s->none_emitted;
+}
+
+static void set_emitted(struct search *s, uint32_t group)
+{
+    if (group)
+        s->group[group].emitted = true;
+    else
+        s->none_emitted = true;
+}
+
+static int emit(struct search *s, uint32_t self, uint32_t group, uint64_t ns,
+                struct ips_err *err)
+{
+    uint32_t labels = 0;
+    struct ips_next_path *grown =
+        realloc(s->out->path, (s->out->count + 1u) * sizeof(*grown));
+    if (!grown)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u paths", s->out->count + 1);
+    s->out->path = grown;
+    struct ips_next_path *to = &grown[s->out->count++];
+    memset(to, 0, sizeof(*to));
+    to->ns = ns;
+    if (s->ask->group != IPS_NEXT_PATHS) {
+        set_emitted(s, group);
+        for (uint32_t i = group; i; i = s->group[i].rest)
+            labels++;
+    }
+    to->label = malloc(((size_t)labels + 1) * sizeof(*to->label));
+    if (!to->label)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u labels", labels);
+    for (uint32_t i = group; labels && i; i = s->group[i].rest)
+        to->label[to->label_count++] = s->group[i].label;
+    for (uint32_t a = 0, b = labels; s->ask->group == IPS_NEXT_SET && a + 1 < b;
+         a++) {
+        uint32_t swap = to->label[--b];
+        to->label[b] = to->label[a];
+        to->label[a] = swap;
+    }
+    return expand(s, self, to, err);
+}
+
+static int search(struct search *s, struct ips_err *err)
+{
+    const struct ips_graph *g = s->g;
+    int rc = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t last = g->chains[c].first + g->chains[c].count - 1;
+        if (g->kind[last] == IPS_NODE_END)
+            heap_push(s, &(struct branch){.priority = s->e->est[last],
+                                          .node = last,
+                                          .at = NOTHING,
+                                          .parent = NOTHING});
+    }
+    while (rc == 0 && !s->full && s->heap_count && s->out->count < s->ask->k) {
+        struct branch b = heap_pop(s);
+        uint64_t before = s->heap_count, ns = 0;
+        uint32_t self = (uint32_t)s->found_count, group = 0;
+        if ((s->found_count == s->found_cap &&
+             !branches_grow(s, &s->found, &s->found_cap)) ||
+            self == NOTHING)
+            break;
+        s->found[s->found_count++] = b;
+        bool whole = walk(s, &b, self, &group, &ns);
+        if (whole && (s->ask->group == IPS_NEXT_PATHS || !is_emitted(s, group)))
+            rc = emit(s, self, group, ns, err);
+        else if (s->ask->group != IPS_NEXT_PATHS && s->heap_count == before)
+            s->found_count--; /* nothing branched off it */
+    }
+    s->out->complete = !s->full;
+    return rc;
+}
+
+void ips_next_release(struct ips_next *n)
+{
+    for (uint32_t i = 0; i < n->count; i++) {
+        free(n->path[i].label);
+        ips_path_release(&n->path[i].path);
+    }
+    free(n->path);
+    memset(n, 0, sizeof(*n));
+}
+
+int ips_next_paths(const struct ips_graph *g, const struct ips_lane *lane,
+                   const struct ips_est *e, const struct ips_next_ask *ask,
+                   struct ips_next *out, struct ips_err *err)
+{
+    struct search s = {
+        .g = g, .e = e, .ask = ask, .out = out, .met = {.set = true}};
+    memset(out, 0, sizeof(*out));
+    if (g->in_count)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "%u remote references without values", g->in_count);
+    s.limit = ask->limit_bytes ? ask->limit_bytes : IPS_NEXT_LIMIT_BYTES;
+    ips_arcs_init(&s.arcs, lane);
+    int rc = search(&s, err);
+    free(s.heap);
+    free(s.found);
+    free(s.group);
+    ips_idmap_release(&s.longer);
+    ips_idmap_release(&s.met);
+    if (rc < 0)
+        ips_next_release(out);
+    return rc;
+}

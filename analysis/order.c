@@ -1,0 +1,161 @@
+/*
+ * Each chain runs until it needs a node that is not done, then waits on it. In
+ * the first half `slot` holds, of a node that is not done, the chains that
+ * wait for it: the first's number, the others linked by chain.
+ */
+#include "analysis/order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/kernel.h"
+
+#define NOBODY UINT32_MAX /* not done, nobody waits */
+#define DONE (UINT32_MAX - 1)
+#define NO_CHAIN UINT32_MAX
+
+struct maker {
+    const struct ips_graph *g;
+    struct ips_arcs arcs;
+    struct ips_order *out;
+    uint64_t run_cap;
+    uint32_t *pos;   /* [chain_count] next node */
+    uint32_t *next;  /* [chain_count] next chain that waits on the same node */
+    uint32_t *ready; /* stack; each chain at most once */
+    uint32_t ready_count;
+};
+
+void ips_order_release(struct ips_order *o)
+{
+    free(o->run);
+    free(o->slot);
+    memset(o, 0, sizeof(*o));
+}
+
+static int push_run(struct maker *m, uint32_t chain, uint32_t first,
+                    uint32_t end, struct ips_err *err)
+{
+    struct ips_order *o = m->out;
+    if (first == end)
+        return 0;
+    if (o->run_count == m->run_cap) {
+        uint64_t cap = m->run_cap * 2 + 64;
+        struct ips_run *more = realloc(o->run, cap * sizeof(*more));
+        if (!more)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "order of %u nodes",
+                               m->g->node_count);
+        o->run = more;
+        m->run_cap = cap;
+    }
+    o->run[o->run_count++] = (struct ips_run){chain, first, end - first};
+    return 0;
+}
+
+static int run_chain(struct maker *m, uint32_t c, struct ips_err *err)
+{
+    const struct ips_graph *g = m->g;
+    uint32_t *head = m->out->slot;
+    uint32_t begun = m->pos[c], i = begun;
+    uint32_t end = g->chains[c].first + g->chains[c].count;
+    for (; i < end; i++) {
+        if (ips_arc_present(g, &m->arcs, i) && head[g->xpred[i]] != DONE) {
+            m->next[c] = head[g->xpred[i]];
+            head[g->xpred[i]] = c;
+            break;
+        }
+        for (uint32_t w = head[i]; w != NO_CHAIN; w = m->next[w])
+            m->ready[m->ready_count++] = w;
+        head[i] = DONE;
+    }
+    m->pos[c] = i;
+    return push_run(m, c, begun, i, err);
+}
+
+static int make_runs(struct maker *m, struct ips_err *err)
+{
+    const struct ips_graph *g = m->g;
+    uint64_t done = 0;
+    int rc = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        m->pos[c] = g->chains[c].first;
+    for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
+        rc = run_chain(m, c, err);
+        while (m->ready_count && rc == 0)
+            rc = run_chain(m, m->ready[--m->ready_count], err);
+    }
+    for (uint64_t r = 0; r < m->out->run_count; r++)
+        done += m->out->run[r].count;
+    if (rc == 0 && done != g->node_count)
+        rc = ips_err_set(
+            err, IPS_E_STALLED, "a cycle holds up %llu of %u nodes",
+            (unsigned long long)(g->node_count - done), g->node_count);
+    return rc;
+}
+
+/* Gives places to the nodes that others await, in the order of computing. */
+static int make_slots(struct maker *m, struct ips_err *err)
+{
+    const struct ips_graph *g = m->g;
+    struct ips_order *o = m->out;
+    uint32_t *left = calloc((size_t)g->node_count + 1, sizeof(*left));
+    uint32_t *spare = malloc(((size_t)g->node_count + 1) * sizeof(*spare));
+    uint32_t spare_count = 0;
+    if (!left || !spare) {
+        free(left);
+        free(spare);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "order of %u nodes",
+                           g->node_count);
+    }
+    memset(o->slot, 0xff, (size_t)g->node_count * sizeof(*o->slot));
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (ips_arc_present(g, &m->arcs, i))
+            left[g->xpred[i]]++;
+    }
+    for (uint64_t r = 0; r < o->run_count; r++) {
+        uint32_t first = o->run[r].first, end = first + o->run[r].count;
+        for (uint32_t i = first; i < end; i++) {
+            if (ips_arc_present(g, &m->arcs, i) && --left[g->xpred[i]] == 0)
+                spare[spare_count++] = o->slot[g->xpred[i]];
+            if (left[i])
+                o->slot[i] =
+                    spare_count ? spare[--spare_count] : o->slot_count++;
+        }
+    }
+    free(left);
+    free(spare);
+    return 0;
+}
+
+int ips_order_make(const struct ips_graph *g, const struct ips_lane *lane,
+                   struct ips_order *out, struct ips_err *err)
+{
+    struct maker m = {.g = g, .out = out};
+    int rc = 0;
+    memset(out, 0, sizeof(*out));
+    if (g->in_count)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "%u remote references without values", g->in_count);
+    if (g->chain_count >= DONE)
+        return ips_err_set(err, IPS_E_LIMIT, "%u chains", g->chain_count);
+    ips_arcs_init(&m.arcs, lane);
+    size_t chains = (size_t)g->chain_count + 1;
+    m.pos = malloc(chains * sizeof(*m.pos));
+    m.next = malloc(chains * sizeof(*m.next));
+    m.ready = malloc(chains * sizeof(*m.ready));
+    out->slot = malloc(((size_t)g->node_count + 1) * sizeof(*out->slot));
+    if (m.pos && m.next && m.ready && out->slot) {
+        memset(out->slot, 0xff, (size_t)g->node_count * sizeof(*out->slot));
+        rc = make_runs(&m, err);
+        if (rc == 0)
+            rc = make_slots(&m, err);
+    } else {
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "order of %u nodes",
+                         g->node_count);
+    }
+    free(m.pos);
+    free(m.next);
+    free(m.ready);
+    if (rc < 0)
+        ips_order_release(out);
+    return rc;
+}

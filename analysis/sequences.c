@@ -1,0 +1,192 @@
+/* Sequences of a length get their names from those that are one shorter: the
+ * name of the first length - 1 steps and the last step make a key, equal keys
+ * get equal names. */
+#include "analysis/sequences.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+
+/* Candidates of each length, times `top`: most are put aside by greater ones.
+ */
+#define SPARE 8u
+
+struct keyed {
+    uint64_t key;
+    uint32_t at;
+};
+
+struct counting {
+    const struct ips_step *steps;
+    uint32_t n;
+    uint64_t *until; /* [n + 1] time up to step i, gaps included */
+    uint32_t *name;  /* [n] of the sequence of the length before, from i on */
+    struct keyed *keyed;
+    struct ips_sequence *found;      /* of all lengths */
+    size_t found_count, room, begun; /* `begun`: of the length at hand */
+    size_t spare;
+};
+
+static int by_key(const void *va, const void *vb)
+{
+    const struct keyed *x = va, *y = vb;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Most time, then fewest steps, then first. */
+static int by_time(const void *va, const void *vb)
+{
+    const struct ips_sequence *x = va, *y = vb;
+    if (x->ns != y->ns)
+        return x->ns > y->ns ? -1 : 1;
+    if (x->length != y->length)
+        return x->length < y->length ? -1 : 1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static uint64_t time_of(const struct counting *c, uint32_t first, uint32_t len)
+{
+    return c->until[first + len] - c->until[first] - c->steps[first].gap_ns;
+}
+
+static bool keep(struct counting *c, const struct ips_sequence *s)
+{
+    if (c->found_count == c->room) {
+        size_t room = c->room ? c->room * 2 : 256;
+        void *more = realloc(c->found, room * sizeof(*c->found));
+        if (!more)
+            return false;
+        c->found = more;
+        c->room = room;
+    }
+    c->found[c->found_count++] = *s;
+    return true;
+}
+
+/* Equal keys lie together, in order of place. */
+static bool count_group(struct counting *c, const struct keyed *group,
+                        uint32_t size, uint32_t length)
+{
+    struct ips_sequence s = {.first = group[0].at, .length = length};
+    uint64_t free_from = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        if (group[i].at < free_from)
+            continue;
+        free_from = (uint64_t)group[i].at + length;
+        s.ns += time_of(c, group[i].at, length);
+        s.count++;
+    }
+    return s.count < 2 || keep(c, &s);
+}
+
+static bool count_length(struct counting *c, uint32_t length)
+{
+    uint32_t n = c->n - length + 1, names = 0;
+    for (uint32_t i = 0; i < n; i++)
+        c->keyed[i] = (struct keyed){
+            (uint64_t)c->name[i] << 32 | c->steps[i + length - 1].what, i};
+    qsort(c->keyed, n, sizeof(*c->keyed), by_key);
+    c->begun = c->found_count;
+    for (uint32_t i = 0; i < n;) {
+        uint32_t end = i;
+        while (end < n && c->keyed[end].key == c->keyed[i].key)
+            c->name[c->keyed[end++].at] = names;
+        if (!count_group(c, c->keyed + i, end - i, length))
+            return false;
+        names++;
+        i = end;
+    }
+    size_t fresh = c->found_count - c->begun;
+    if (fresh > c->spare) {
+        qsort(c->found + c->begun, fresh, sizeof(*c->found), by_time);
+        c->found_count = c->begun + c->spare;
+    }
+    return true;
+}
+
+/* Is `s` a part of `of`, of, of, ...? */
+static bool goes_along(const struct counting *c, const struct ips_sequence *s,
+                       const struct ips_sequence *of)
+{
+    for (uint32_t shift = 0; shift < of->length; shift++) {
+        uint32_t i = 0;
+        while (i < s->length &&
+               c->steps[s->first + i].what ==
+                   c->steps[of->first + (shift + i) % of->length].what)
+            i++;
+        if (i == s->length)
+            return true;
+    }
+    return false;
+}
+
+/* Twice a shorter one, or more: that one says it. */
+static bool repeats(const struct counting *c, const struct ips_sequence *s)
+{
+    for (uint32_t period = 1; 2 * period <= s->length; period++) {
+        uint32_t i = period;
+        while (i < s->length && c->steps[s->first + i].what ==
+                                    c->steps[s->first + i - period].what)
+            i++;
+        if (i == s->length)
+            return true;
+    }
+    return false;
+}
+
+static uint32_t choose(struct counting *c, uint32_t top,
+                       struct ips_sequence *out)
+{
+    uint32_t n = 0;
+    if (c->found_count)
+        qsort(c->found, c->found_count, sizeof(*c->found), by_time);
+    for (size_t i = 0; i < c->found_count && n < top; i++) {
+        const struct ips_sequence *s = &c->found[i];
+        bool listed = repeats(c, s);
+        for (uint32_t k = 0; k < n && !listed; k++)
+            listed = s->count <= out[k].count + out[k].count / 10 + 1 &&
+                     goes_along(c, s, &out[k]);
+        if (!listed)
+            out[n++] = *s;
+    }
+    return n;
+}
+
+int ips_sequences(const struct ips_step *steps, uint32_t n, uint32_t longest,
+                  uint32_t top, struct ips_sequence *out, uint32_t *count,
+                  struct ips_err *err)
+{
+    struct counting c = {
+        .steps = steps, .n = n, .spare = (size_t)top * SPARE + 16};
+    bool fine = true;
+    *count = 0;
+    if (n < 2 || top == 0)
+        return 0;
+    c.until = malloc(((size_t)n + 1) * sizeof(*c.until));
+    c.name = malloc((size_t)n * sizeof(*c.name));
+    c.keyed = malloc((size_t)n * sizeof(*c.keyed));
+    fine = c.until && c.name && c.keyed;
+    if (fine) {
+        c.until[0] = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            c.until[i + 1] = c.until[i] + steps[i].gap_ns + steps[i].ns;
+            c.name[i] = steps[i].what;
+        }
+    }
+    if (longest > IPS_SEQUENCE_LONGEST)
+        longest = IPS_SEQUENCE_LONGEST;
+    for (uint32_t length = 2; fine && length <= longest && length <= n;
+         length++)
+        fine = count_length(&c, length);
+    if (fine)
+        *count = choose(&c, top, out);
+    free(c.until);
+    free(c.name);
+    free(c.keyed);
+    free(c.found);
+    return fine ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+}

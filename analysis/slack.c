@@ -1,0 +1,62 @@
+#include "analysis/slack.h"
+
+#include <stdlib.h>
+
+#include "common/types.h"
+
+static void meet(struct ips_slack *s, uint64_t slack, uint64_t ns,
+                 uint64_t near_ns)
+{
+    s->least = ips_min_u64(s->least, slack);
+    s->total_ns = ips_add_sat(s->total_ns, ns);
+    if (slack <= near_ns)
+        s->near_ns = ips_add_sat(s->near_ns, ns);
+    s->arcs++;
+}
+
+static void meet_arc(const struct ips_graph *g, const struct ips_features *f,
+                     uint32_t chain, uint32_t node, uint64_t slack,
+                     uint64_t near_ns, struct ips_slack *out)
+{
+    uint64_t count, rest = g->w[node];
+    const struct ips_portion *p = ips_portions(f, node, &count);
+    for (uint64_t k = 0; k < count; k++) {
+        meet(&out[p[k].feature], slack, p[k].ns, near_ns);
+        rest -= p[k].ns;
+    }
+    /* An arc without weight still can be delayed: it is its chain's. */
+    if (f->chain[chain] != IPS_NO_FEATURE && (rest || count == 0))
+        meet(&out[f->chain[chain]], slack, rest, near_ns);
+}
+
+int ips_slacks(const struct ips_graph *g, const struct ips_lane *lane,
+               const struct ips_est *e, const uint64_t *tail,
+               const struct ips_features *f, uint64_t near_ns,
+               struct ips_slack *out, struct ips_err *err)
+{
+    uint64_t *share = malloc(((size_t)f->count + 1) * sizeof(*share));
+    if (!share)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u shares", f->count);
+    for (uint32_t i = 0; i < f->count; i++)
+        out[i] = (struct ips_slack){.least = IPS_NO_SLACK};
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first;
+        for (uint32_t i = first; i < first + g->chains[c].count; i++) {
+            bool present;
+            uint64_t slack = ips_slack_chain(g, e, tail, i, i == first);
+            if (slack != IPS_NO_SLACK)
+                meet_arc(g, f, c, i, slack, near_ns, out);
+            if (!f->cross || f->cross[i] == IPS_NO_FEATURE)
+                continue;
+            slack = ips_slack_cross(g, lane, e, tail, i);
+            if (slack != IPS_NO_SLACK)
+                meet(&out[f->cross[i]], slack,
+                     ips_xweight(g, i, lane, &present), near_ns);
+        }
+    }
+    (void)ips_feature_shares(g, lane, e, f, share);
+    for (uint32_t i = 0; i < f->count; i++)
+        out[i].path_ns = share[i];
+    free(share);
+    return 0;
+}

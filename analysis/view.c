@@ -1,0 +1,140 @@
+#include "analysis/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void ips_view_release(struct ips_view *v)
+{
+    free(v->own_w);
+    free(v->own_xlen);
+    free(v->own_at);
+    memset(v, 0, sizeof(*v));
+}
+
+bool ips_view_shared(const struct ips_lane *a, const struct ips_lane *b)
+{
+    if (a->weighting != b->weighting)
+        return false;
+    if (a->weighting != IPS_WEIGH_WALL)
+        return true;
+    return a->external == b->external && a->mtime.base_ns == b->mtime.base_ns &&
+           a->mtime.per_byte_q32 == b->mtime.per_byte_q32 &&
+           a->clock.from == b->clock.from &&
+           a->clock.drift_q40 == b->clock.drift_q40 &&
+           a->clock.shift_ns == b->clock.shift_ns;
+}
+
+uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
+                          uint8_t xkind, uint64_t len,
+                          const struct ips_lane *lane)
+{
+    uint64_t apart = ips_sub_sat(to, from);
+    if (wait || xkind == IPS_X_EXTERNAL)
+        return apart;
+    if (xkind != IPS_X_DATA)
+        return 0;
+    struct ips_mtime once = lane->mtime;
+    once.scale_num = once.scale_den = 1; /* the kernel scales */
+    return ips_min_u64(apart, ips_mtime_ns(&once, len));
+}
+
+/* ---- sched ---- */
+
+static void sched_node(const struct ips_graph *g, uint32_t i, uint32_t first,
+                       struct ips_view *v)
+{
+    uint32_t x = g->xpred[i];
+    bool outside = g->xkind[i] == IPS_X_EXTERNAL || g->xkind[i] == IPS_X_IDLE;
+    v->own_w[i] = i == first ? g->w[i] : ips_add_sat(g->w[i], g->delay[i]);
+    v->own_xlen[i] = g->xlen[i];
+    if (!outside || x == IPS_NO_NODE)
+        return;
+    /* From the node before: the arc beside it has what ran meanwhile. */
+    uint64_t apart = ips_sub_sat(g->at[i], g->at[x]);
+    if (x + 1 == i && i != first)
+        apart = ips_sub_sat(apart, v->own_w[i]);
+    v->own_xlen[i] = ips_min_u64(g->xlen[i], apart);
+}
+
+/* ---- wall ---- */
+
+/* Is what node i slept the weight of a cross arc, or of nothing? */
+static bool waited_for_arc(const struct ips_graph *g, uint32_t i,
+                           const struct ips_lane *lane)
+{
+    switch ((enum ips_xkind)g->xkind[i]) {
+    case IPS_X_NONE:
+        return false;
+    case IPS_X_IDLE:
+        return lane->external == IPS_EXTERNAL_OFF;
+    case IPS_X_DATA:
+    case IPS_X_LIFETIME:
+    case IPS_X_ROOM:
+    case IPS_X_SIGNAL:
+    case IPS_X_RESOURCE:
+    case IPS_X_EXTERNAL:
+        break;
+    }
+    return true;
+}
+
+static void wall_node(const struct ips_graph *g, uint32_t i, uint32_t first,
+                      const struct ips_lane *lane, struct ips_view *v)
+{
+    uint64_t wait = waited_for_arc(g, i, lane) ? g->wait[i] : 0;
+    uint64_t asked =
+        ips_clock_map_ns(&lane->clock, ips_sub_sat(g->at[i], wait));
+    bool linked = g->xkind[i] != IPS_X_NONE && g->xkind[i] != IPS_X_IDLE;
+    if (i == first)
+        v->own_w[i] = linked ? 0 : v->own_at[i];
+    else
+        v->own_w[i] = ips_sub_sat(asked, v->own_at[i - 1]);
+    uint32_t x = g->xpred[i];
+    v->own_xlen[i] =
+        x == IPS_NO_NODE
+            ? g->xlen[i]
+            : ips_wall_xweight(v->own_at[x], v->own_at[i], g->wait[i],
+                               i == first ? IPS_X_EXTERNAL : g->xkind[i],
+                               g->xlen[i], lane);
+}
+
+int ips_graph_view(const struct ips_graph *g, const struct ips_lane *lane,
+                   struct ips_view *out, struct ips_err *err)
+{
+    memset(out, 0, sizeof(*out));
+    out->g = *g;
+    out->g.at = out->g.wait = out->g.delay = NULL;
+    if (lane->weighting == IPS_WEIGH_CPU || g->node_count == 0)
+        return 0;
+    if (!g->at || !g->wait || !g->delay)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "a graph without times has the weighting cpu alone");
+    bool wall = lane->weighting == IPS_WEIGH_WALL;
+    size_t bytes = (size_t)g->node_count * sizeof(*g->w);
+    out->own_w = malloc(bytes);
+    out->own_xlen = malloc(bytes);
+    out->own_at = wall ? malloc(bytes) : NULL;
+    if (!out->own_w || !out->own_xlen || (wall && !out->own_at)) {
+        ips_view_release(out);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
+                           g->node_count);
+    }
+    for (uint32_t i = 0; wall && i < g->node_count; i++)
+        out->own_at[i] = ips_clock_map_ns(&lane->clock, g->at[i]);
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
+        for (uint32_t i = first; i < end; i++) {
+            if (wall)
+                wall_node(g, i, first, lane, out);
+            else
+                sched_node(g, i, first, out);
+        }
+    }
+    out->g.w = out->own_w;
+    out->g.xlen = out->own_xlen;
+    if (wall) {
+        out->g.at = out->own_at;
+        out->g.wait = g->wait;
+    }
+    return 0;
+}

@@ -1,0 +1,385 @@
+#include "client/cmd_path_profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/units.h"
+#include "common/types.h"
+
+#define PLACE_BYTES 256
+#define DEFAULT_BY                                                             \
+    (IPSQ_IS_BY(MACHINE) | IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(PROCEDURE) |       \
+     IPSQ_IS_BY(MESSAGE) | IPSQ_IS_BY(EXTERNAL))
+
+static unsigned mask_of(const struct ipsq_options *o)
+{
+    return o->by_mask ? o->by_mask : DEFAULT_BY;
+}
+
+size_t ipsq_path_bys(const struct ipsq_options *o, char *by[IPSQ_BY_COUNT])
+{
+    static const char *const words[] = {
+#define X(name, word) word,
+        IPSQ_BYS(X)
+#undef X
+    };
+    size_t n = 0;
+    for (int i = 0; i < IPSQ_BY_COUNT; i++)
+        if (mask_of(o) & 1u << i)
+            by[n++] = ips_wire_text(words[i]);
+    return n;
+}
+
+int ipsq_path_rows_add(struct ipsq_path_rows *rows, const Ips__PathAnswer *a,
+                       struct ips_err *err)
+{
+    const Ips__WholeGraph *w = a->whole;
+    int rc = ipsq_rows_add(&rows->procedures, a->by_procedure,
+                           a->n_by_procedure, err);
+    if (rc == 0)
+        rc = ipsq_rows_add(&rows->lines, a->by_line, a->n_by_line, err);
+    if (rc == 0 && w)
+        rc = ipsq_rows_add(&rows->whole_procedures, w->by_procedure,
+                           w->n_by_procedure, err);
+    if (rc == 0 && w)
+        rc = ipsq_rows_add(&rows->whole_lines, w->by_line, w->n_by_line, err);
+    return rc;
+}
+
+void ipsq_path_rows_release(struct ipsq_path_rows *rows)
+{
+    ipsq_rows_release(&rows->procedures);
+    ipsq_rows_release(&rows->lines);
+    ipsq_rows_release(&rows->whole_procedures);
+    ipsq_rows_release(&rows->whole_lines);
+}
+
+static struct ipsq_cell share_of(uint64_t part, uint64_t whole)
+{
+    return ipsq_real(whole ? (double)part / (double)whole
+                           : IPS_UNMEASURED_REAL);
+}
+
+static void put_table(struct ipsq_out *out, struct ipsq_table *t,
+                      const char *heading)
+{
+    if (t->row_count || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, t, heading);
+    ipsq_table_release(t);
+}
+
+/* ---- shares ---- */
+
+static const struct ipsq_column share_columns[] = {
+    {"share", "SHARE", IPSQ_SHARE},  {"ns", "TIME", IPSQ_NS},
+    {"count", "PIECES", IPSQ_COUNT}, {"stable", "STABLE", IPSQ_BOOL},
+    {"ns_low", "FROM", IPSQ_NS},     {"ns_high", "TO", IPSQ_NS},
+    {"object", "OBJECT", IPSQ_TEXT},
+};
+
+static void put_shares(struct ipsq_out *out, const char *name,
+                       const char *heading, Ips__Share **shares, size_t count,
+                       uint64_t whole, uint64_t top)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, name, share_columns, IPSQ_COUNT_OF(share_columns));
+    for (size_t i = 0; i < count; i++) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = share_of(shares[i]->ns, whole);
+        *cell++ = ipsq_count(shares[i]->ns);
+        *cell++ = ipsq_count(shares[i]->count);
+        *cell++ = ipsq_bool(shares[i]->stable);
+        *cell++ = ipsq_count(shares[i]->ns_low);
+        *cell++ = ipsq_count(shares[i]->ns_high);
+        *cell++ = ipsq_text(shares[i]->object);
+    }
+    ipsq_table_top(&t, 1, top);
+    put_table(out, &t, heading);
+}
+
+/* ---- procedures and lines ---- */
+
+static const struct ipsq_column procedure_columns[] = {
+    {"share", "SHARE", IPSQ_SHARE}, {"ns", "SELF", IPSQ_NS},
+    {"ns_low", "LOW", IPSQ_NS},     {"ns_high", "HIGH", IPSQ_NS},
+    {"total_ns", "TOTAL", IPSQ_NS}, {"samples", "SAMPLES", IPSQ_COUNT},
+    {"exact", NULL, IPSQ_BOOL},     {"procedure", "PROCEDURE", IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT},    {"file", NULL, IPSQ_TEXT},
+    {"line", NULL, IPSQ_COUNT},     {"place", "PLACE", IPSQ_TEXT},
+};
+static const struct ipsq_column whole_procedure_columns[] = {
+    {"share", "SHARE", IPSQ_SHARE},
+    {"ns", "SELF", IPSQ_NS},
+    {"path_ns", "ON PATH", IPSQ_NS},
+    {"on_path", "OF IT", IPSQ_SHARE},
+    {"ns_low", "LOW", IPSQ_NS},
+    {"ns_high", "HIGH", IPSQ_NS},
+    {"samples", "SAMPLES", IPSQ_COUNT},
+    {"exact", NULL, IPSQ_BOOL},
+    {"procedure", "PROCEDURE", IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT},
+    {"file", NULL, IPSQ_TEXT},
+    {"line", NULL, IPSQ_COUNT},
+    {"place", "PLACE", IPSQ_TEXT},
+};
+
+static const char *base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+void ipsq_place(const Ips__ProcedureRow *r, char *out, size_t room)
+{
+    if (*r->file && r->line)
+        snprintf(out, room, "%s:%u (%s)", base(r->file), r->line,
+                 base(r->module));
+    else
+        snprintf(out, room, "%s%s%s", *r->module ? "(" : "", base(r->module),
+                 *r->module ? ")" : "");
+}
+
+static void put_code(struct ipsq_cell *cell, const Ips__ProcedureRow *r,
+                     char *place)
+{
+    *cell++ = ipsq_count(r->samples);
+    *cell++ = ipsq_bool(r->exact);
+    *cell++ = ipsq_text(r->procedure);
+    *cell++ = ipsq_text(r->module);
+    *cell++ = ipsq_text(r->file);
+    *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
+    if (place) {
+        ipsq_place(r, place, PLACE_BYTES);
+        *cell = ipsq_text(place);
+    }
+}
+
+struct procedures {
+    const char *name, *heading;
+    const struct ipsq_rows *rows;
+    const Ips__ProcedureTotals *totals;
+    uint64_t of;             /* shares are of it */
+    uint64_t path_unsampled; /* whole: what of it is on the path */
+    bool whole;
+};
+
+static void put_procedure(struct ipsq_table *t, const Ips__ProcedureRow *r,
+                          const struct procedures *p, char *place)
+{
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    *cell++ = share_of(r->self_ns, p->of);
+    *cell++ = ipsq_count(r->self_ns);
+    if (p->whole) {
+        *cell++ = ipsq_count(r->path_ns);
+        *cell++ = share_of(r->path_ns, r->self_ns);
+    }
+    *cell++ = ipsq_count(r->self_low_ns);
+    *cell++ = ipsq_count(r->self_high_ns);
+    if (!p->whole)
+        *cell++ = ipsq_count(r->total_ns);
+    put_code(cell, r, place);
+}
+
+/* With what no procedure has, the rows add up to the CPU time they are of. */
+static void put_procedures(struct ipsq_out *out, const struct procedures *p,
+                           uint64_t top)
+{
+    bool table = out->format == IPSQ_TABLE;
+    struct ipsq_table t;
+    char *places = calloc(p->rows->count + 1, PLACE_BYTES);
+    static const Ips__ProcedureTotals none = IPS__PROCEDURE_TOTALS__INIT;
+    const Ips__ProcedureTotals *totals = p->totals ? p->totals : &none;
+    if (table && p->rows->count == 0) {
+        free(places);
+        return;
+    }
+    ipsq_table_init(&t, p->name,
+                    p->whole ? whole_procedure_columns : procedure_columns,
+                    (p->whole ? IPSQ_COUNT_OF(whole_procedure_columns)
+                              : IPSQ_COUNT_OF(procedure_columns)) -
+                        !table);
+    for (size_t i = 0; i < p->rows->count; i++)
+        put_procedure(&t, p->rows->row[i], p,
+                      table && places ? places + i * PLACE_BYTES : NULL);
+    Ips__ProcedureRow rest = IPS__PROCEDURE_ROW__INIT;
+    rest.procedure = ips_wire_text("[unsampled]");
+    rest.self_ns = totals->unsampled_ns;
+    rest.path_ns = p->path_unsampled;
+    rest.self_low_ns = rest.self_high_ns = rest.total_ns = IPS_UNMEASURED;
+    if (rest.self_ns)
+        put_procedure(&t, &rest, p,
+                      table && places ? places + p->rows->count * PLACE_BYTES
+                                      : NULL);
+    ipsq_table_top(&t, 1, top);
+    put_table(out, &t, p->heading);
+    free(places);
+}
+
+/* ---- sequences ---- */
+
+static const struct ipsq_column sequence_columns[] = {
+    {"share", "SHARE", IPSQ_SHARE},  {"ns", "TIME", IPSQ_NS},
+    {"count", "TIMES", IPSQ_COUNT},  {"objects", NULL, IPSQ_LIST},
+    {"procedures", NULL, IPSQ_LIST}, {"steps", "STEPS", IPSQ_TEXT},
+};
+
+/* "solver.12 sweep -> solver.13 sweep"; malloc'd, NULL: no memory. */
+static char *steps_text(const Ips__Sequence *s)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return NULL;
+    for (size_t i = 0; i < s->n_objects && i < s->n_procedures; i++)
+        fprintf(f, "%s%s %s", i ? " -> " : "", base(s->objects[i]),
+                s->procedures[i]);
+    return fclose(f) == 0 ? text : NULL;
+}
+
+static void put_sequences(struct ipsq_out *out, const Ips__PathAnswer *a,
+                          uint64_t top)
+{
+    struct ipsq_table t;
+    size_t n = a->n_sequences;
+    if (top && top < n)
+        n = top;
+    char **texts = calloc(n + 1, sizeof(*texts));
+    bool table = out->format == IPSQ_TABLE;
+    ipsq_table_init(&t, "sequences", sequence_columns,
+                    IPSQ_COUNT_OF(sequence_columns) - !table);
+    for (size_t i = 0; texts && i < n; i++) {
+        const Ips__Sequence *s = a->sequences[i];
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = share_of(s->ns, a->window_ns);
+        *cell++ = ipsq_count(s->ns);
+        *cell++ = ipsq_count(s->count);
+        *cell++ = ipsq_list(s->objects, s->n_objects);
+        *cell++ = ipsq_list(s->procedures, s->n_procedures);
+        if (table) {
+            texts[i] = steps_text(s);
+            *cell++ = ipsq_text(texts[i] ? texts[i] : "");
+        }
+    }
+    if (table && n == 0)
+        ipsq_out_line(out, "\nno sequence occurs twice on the path");
+    put_table(out, &t, "the most common sequences");
+    for (size_t i = 0; texts && i < n; i++)
+        free(texts[i]);
+    free(texts);
+}
+
+/* ---- the whole graph ---- */
+
+static const struct ipsq_column whole_columns[] = {
+    {"share", "SHARE", IPSQ_SHARE},     {"ns", "TIME", IPSQ_NS},
+    {"path_ns", "ON PATH", IPSQ_NS},    {"on_path", "OF IT", IPSQ_SHARE},
+    {"threads", "THREADS", IPSQ_COUNT}, {"object", "OBJECT", IPSQ_TEXT},
+};
+
+static void put_whole_shares(struct ipsq_out *out, const char *name,
+                             const char *heading, Ips__Share **shares,
+                             size_t count, uint64_t whole, uint64_t top)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, name, whole_columns, IPSQ_COUNT_OF(whole_columns));
+    for (size_t i = 0; i < count; i++) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = share_of(shares[i]->ns, whole);
+        *cell++ = ipsq_count(shares[i]->ns);
+        *cell++ = ipsq_count(shares[i]->path_ns);
+        *cell++ = share_of(shares[i]->path_ns, shares[i]->ns);
+        *cell++ = ipsq_count(shares[i]->count);
+        *cell++ = ipsq_text(shares[i]->object);
+    }
+    ipsq_table_top(&t, 1, top);
+    put_table(out, &t, heading);
+}
+
+static void put_whole(struct ipsq_out *out, unsigned by,
+                      const Ips__PathAnswer *a,
+                      const struct ipsq_path_rows *rows, uint64_t top)
+{
+    const Ips__WholeGraph *w = a->whole;
+    uint64_t path_unsampled =
+        a->procedure_totals ? a->procedure_totals->unsampled_ns : 0;
+    ipsq_out_group(out, "whole");
+    if (by & IPSQ_IS_BY(MACHINE))
+        put_whole_shares(out, "machines",
+                         "all work by machine, and what of it is on the path",
+                         w->by_machine, w->n_by_machine, w->total_ns, top);
+    if (by & IPSQ_IS_BY(PROCESS))
+        put_whole_shares(out, "processes", "all work by process", w->by_process,
+                         w->n_by_process, w->total_ns, top);
+    if (by & IPSQ_IS_BY(THREAD))
+        put_whole_shares(out, "threads", "all work by thread", w->by_thread,
+                         w->n_by_thread, w->total_ns, top);
+    if (by & IPSQ_IS_BY(PROCEDURE))
+        put_procedures(out,
+                       &(struct procedures){"procedures",
+                                            "all work by procedure",
+                                            &rows->whole_procedures, w->totals,
+                                            w->total_ns, path_unsampled, true},
+                       top);
+    if (by & IPSQ_IS_BY(LINE))
+        put_procedures(out,
+                       &(struct procedures){"lines", "all work by line",
+                                            &rows->whole_lines, w->totals,
+                                            w->total_ns, path_unsampled, true},
+                       top);
+    ipsq_out_group_end(out);
+}
+
+/* ---- all ---- */
+
+static void put_path_shares(struct ipsq_out *out, unsigned by,
+                            const Ips__PathAnswer *a,
+                            const struct ipsq_path_rows *rows, uint64_t top)
+{
+    uint64_t of = a->window_ns;
+    if (by & IPSQ_IS_BY(MACHINE))
+        put_shares(out, "machines", "the path's time by machine", a->by_machine,
+                   a->n_by_machine, of, top);
+    if (by & IPSQ_IS_BY(PROCESS))
+        put_shares(out, "processes", "by process", a->by_process,
+                   a->n_by_process, of, top);
+    if (by & IPSQ_IS_BY(THREAD))
+        put_shares(out, "threads", "by thread", a->by_thread, a->n_by_thread,
+                   of, top);
+    if (by & IPSQ_IS_BY(PROCEDURE))
+        put_procedures(out,
+                       &(struct procedures){"procedures", "by procedure",
+                                            &rows->procedures,
+                                            a->procedure_totals, of, 0, false},
+                       top);
+    if (by & IPSQ_IS_BY(LINE))
+        put_procedures(out,
+                       &(struct procedures){"lines", "by line", &rows->lines,
+                                            a->procedure_totals, of, 0, false},
+                       top);
+    if (by & IPSQ_IS_BY(MESSAGE))
+        put_shares(out, "messages", "by message", a->by_message,
+                   a->n_by_message, of, top);
+    if (by & IPSQ_IS_BY(EXTERNAL))
+        put_shares(out, "externals", "by outside cause", a->by_external,
+                   a->n_by_external, of, top);
+}
+
+void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
+                           const Ips__PathAnswer *a,
+                           const struct ipsq_path_rows *rows, uint64_t top)
+{
+    unsigned by = mask_of(o);
+    if (o->from_ns || o->to_ns)
+        ipsq_out_value(out, IPSQ_NS, "window_ns", "in the window",
+                       ipsq_count(a->window_ns));
+    ipsq_out_group(out, "shares");
+    out->parts = 1; /* a line between the values and the first list */
+    put_path_shares(out, by, a, rows, top);
+    ipsq_out_group_end(out);
+    if (o->sequences)
+        put_sequences(out, a, top);
+    if (o->whole && a->whole)
+        put_whole(out, by, a, rows, top);
+}

@@ -1,0 +1,27 @@
+/* What `ipsq path` shows beside the path's own values and pieces: shares of all
+ * kinds, procedures and lines, sequences, the whole graph. */
+#ifndef IPS_CLIENT_CMD_PATH_PROFILE_H
+#define IPS_CLIENT_CMD_PATH_PROFILE_H
+
+#include "client/command.h"
+
+/* Rows that come in several replies; zeroed to begin with. */
+struct ipsq_path_rows {
+    struct ipsq_rows procedures, lines, whole_procedures, whole_lines;
+};
+int ipsq_path_rows_add(struct ipsq_path_rows *rows, const Ips__PathAnswer *a,
+                       struct ips_err *err) IPS_MUST_USE;
+void ipsq_path_rows_release(struct ipsq_path_rows *rows);
+
+/* What the question goes by: what was asked for, else machine, process,
+ * procedure, message and external. Returns how many. */
+size_t ipsq_path_bys(const struct ipsq_options *o, char *by[IPSQ_BY_COUNT]);
+
+void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
+                           const Ips__PathAnswer *a,
+                           const struct ipsq_path_rows *rows, uint64_t top);
+
+/* "loop.c:12 (solver)": where a procedure is, short enough to read. */
+void ipsq_place(const Ips__ProcedureRow *r, char *out, size_t room);
+
+#endif

@@ -1,0 +1,183 @@
+#include <string.h>
+
+#include "client/command.h"
+#include "client/units.h"
+
+#define TABLE_TOP 20    /* rows of the ranking in tables without --top */
+#define RANK_PPM 500000 /* twice as fast */
+
+static const struct ipsq_column edit_columns[] = {
+    {"faster_by", "FASTER BY", IPSQ_SHARE},
+    {"gain_ns", "GAIN", IPSQ_NS},
+    {"gain_share", "OF PATH", IPSQ_SHARE},
+    {"bound_ns", "AT MOST", IPSQ_NS},
+    {"t_max_ns", "PATH THEN", IPSQ_NS},
+    {"share_ns", "ON PATH", IPSQ_NS},
+    {"total_ns", "TOTAL", IPSQ_NS},
+    {"any", "LOCKS", IPSQ_COUNT},
+    {"kind", "KIND", IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT},
+    {"object", "WHAT", IPSQ_TEXT},
+};
+
+static void put_row(struct ipsq_table *t, const Ips__WhatifRow *r,
+                    uint64_t t_max)
+{
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    *cell++ = ipsq_real(r->ppm ? (double)r->ppm / 1e6 : IPS_UNMEASURED_REAL);
+    *cell++ = ipsq_count(r->gain_ns);
+    *cell++ = ipsq_real(t_max ? (double)r->gain_ns / (double)t_max
+                              : IPS_UNMEASURED_REAL);
+    *cell++ = ipsq_count(r->bound_ns);
+    *cell++ = ipsq_count(r->t_max_ns);
+    *cell++ = ipsq_count(r->share_ns);
+    *cell++ = ipsq_count(r->total_ns);
+    *cell++ = ipsq_count(r->any);
+    *cell++ = ipsq_text(r->kind);
+    *cell++ = ipsq_text(r->place);
+    *cell++ = ipsq_text(r->object);
+}
+
+static void put_rows(struct ipsq_out *out, const char *name,
+                     const char *heading, Ips__WhatifRow **rows, size_t count,
+                     const Ips__WhatifRow *all, uint64_t t_max)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, name, edit_columns, IPSQ_COUNT_OF(edit_columns));
+    for (size_t i = 0; i < count; i++)
+        put_row(&t, rows[i], t_max);
+    if (all && count > 1)
+        put_row(&t, all, t_max);
+    ipsq_out_table(out, &t, heading);
+    ipsq_table_release(&t);
+}
+
+static void put_values(struct ipsq_out *out, const char *run_name,
+                       const Ips__WhatifAnswer *a)
+{
+    bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
+                   ipsq_bool(a->open));
+    ipsq_out_value(out, IPSQ_TEXT, "weighting", "weighting",
+                   ipsq_text(a->weighting));
+    ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
+    ipsq_out_value(out, IPSQ_NS, "t_max_ns", "critical path",
+                   ipsq_count(a->t_max_ns));
+    ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
+                   ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
+                   ipsq_count(a->total_cpu_ns));
+    if (a->all) {
+        ipsq_out_value(out, IPSQ_NS, "gain_ns", "gain",
+                       ipsq_count(a->all->gain_ns));
+        ipsq_out_value(out, IPSQ_NS, "bound_ns", "at most",
+                       ipsq_count(a->all->bound_ns));
+        ipsq_out_value(out, IPSQ_NS, "t_max_then_ns", "path then",
+                       ipsq_count(a->all->t_max_ns));
+    }
+    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+}
+
+static int print(const struct ipsq_options *o, const char *run_name, bool rank,
+                 const Ips__WhatifAnswer *a, struct ips_err *err)
+{
+    struct ipsq_out out;
+    char by[IPSQ_UNIT_BYTES], heading[160];
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    put_values(&out, run_name, a);
+    if (rank) {
+        ipsq_out_value(&out, IPSQ_COUNT, "candidates", NULL,
+                       ipsq_count(a->candidates));
+        ipsq_out_value(&out, IPSQ_COUNT, "computed", NULL,
+                       ipsq_count(a->computed));
+    }
+    out.parts = 1; /* a line between the values and the first table */
+    if (a->n_edits)
+        put_rows(&out, "edits", "what was asked, each alone and then together",
+                 a->edits, a->n_edits, a->all, a->t_max_ns);
+    if (rank && (a->n_ranking || o->format != IPSQ_TABLE)) {
+        ipsq_format_share(a->n_ranking ? (double)a->ranking[0]->ppm / 1e6 : 0,
+                          by);
+        snprintf(heading, sizeof(heading),
+                 "what would help most, were it faster by %s", by);
+        put_rows(&out, "ranking", heading, a->ranking, a->n_ranking, NULL,
+                 a->t_max_ns);
+    } else if (rank) {
+        ipsq_out_line(&out, "\nnothing that is known here would help alone");
+    }
+    ipsq_out_certificate(&out, a->certificate);
+    int rc = ipsq_out_end(&out, err);
+    return rc < 0 ? rc : ipsq_certified(a->certificate);
+}
+
+static void fill_edits(const struct ipsq_options *o, Ips__WhatifEdit *rows,
+                       Ips__WhatifEdit **list, Ips__WhatifAsk *ask)
+{
+    for (unsigned i = 0; i < o->edit_count; i++) {
+        const struct ipsq_edit *e = &o->edit[i];
+        ips__whatif_edit__init(&rows[i]);
+        rows[i].procedure = ips_wire_text(e->procedure ? e->procedure : "");
+        rows[i].process = ips_wire_text(e->process ? e->process : "");
+        rows[i].message = ips_wire_text(e->message ? e->message : "");
+        rows[i].object = ips_wire_text(e->object ? e->object : "");
+        rows[i].ppm = e->ppm ? e->ppm : IPSQ_GONE;
+        list[i] = &rows[i];
+    }
+    ask->n_edits = o->edit_count;
+    ask->edits = list;
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__WhatifAsk ask = IPS__WHATIF_ASK__INIT;
+    Ips__WhatifEdit rows[IPSQ_EDITS_MAX], *list[IPSQ_EDITS_MAX];
+    Ips__Lane lane = IPS__LANE__INIT;
+    const Ips__Reply *last = NULL;
+    (void)self;
+    lane.mtime_base_ns = o->mtime_base_ns;
+    lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;
+    lane.scale_num = lane.scale_den = 1;
+    lane.external = o->external;
+    ask.lane = &lane;
+    fill_edits(o, rows, list, &ask);
+    ask.rank = o->rank || o->edit_count == 0;
+    ask.rank_ppm = o->faster_ppm ? o->faster_ppm : RANK_PPM;
+    ask.top = o->top || o->format != IPSQ_TABLE ? o->top : TABLE_TOP;
+    rq.ask_case = IPS__REQUEST__ASK_WHATIF;
+    rq.whatif = &ask;
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_WHATIF, err);
+    return rc < 0 ? rc : print(o, rq.run, ask.rank, last->whatif, err);
+}
+
+const struct ipsq_command ipsq_cmd_whatif = {
+    .name = "whatif",
+    .usage = "[RUN] [WHAT... [--faster BY | --gone]]... [--rank] [--top N]",
+    .summary = "what a run would gain if something in it were faster",
+    .help =
+        "WHAT is --procedure, --process, --message or --object; those named "
+        "together narrow\neach other, the same one again begins another edit, "
+        "and a speed is for all that was\nnamed since the last one (none: "
+        "--gone). All edits are made at once, and each alone.\n"
+        "GAIN is what the critical path loses; AT MOST is the speed times what "
+        "it has of the\npath: another path takes over where GAIN is less. "
+        "Without WHAT, or with --rank: what\nwould help most, by machine, "
+        "process, procedure and messages, each faster by 50% or\nas --faster "
+        "says.\n"
+        "Gains suppose a core for each thread, and that locks are taken in the "
+        "order that was\nseen; the certificate says where that is not so.\n",
+    .options = IPSQ_HAS(PROCEDURE) | IPSQ_HAS(PROCESS) | IPSQ_HAS(MESSAGE) |
+               IPSQ_HAS(OBJECT) | IPSQ_HAS(FASTER) | IPSQ_HAS(GONE) |
+               IPSQ_HAS(RANK) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
+               IPSQ_HAS(TOP),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

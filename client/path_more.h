@@ -1,0 +1,29 @@
+/*
+ * What `ipsq path` tells beyond the longest path, where it is asked to: how far
+ * everything else is from it, and which paths come next.
+ */
+#ifndef IPS_CLIENT_PATH_MORE_H
+#define IPS_CLIENT_PATH_MORE_H
+
+#include "client/command.h"
+
+#define IPSQ_PATH_MORE_HELP                                                    \
+    "--slack: SLACK is by how much one piece of an object may grow before "    \
+    "the "                                                                     \
+    "path\ngrows; 0 is on a longest path. NEAR is its time in pieces with a "  \
+    "slack of at most\na hundredth of the path: what comes next when the "     \
+    "path "                                                                    \
+    "is made shorter. --next K:\nthe K longest paths, one for each set of "    \
+    "processes (--by procedure: of procedures)\nthat they go through.\n"
+
+/* Asks for slacks and next paths as `o` says. *answer is kept by the session.
+ */
+int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,
+                       const Ips__Lane *lane, char *run,
+                       const Ips__WhatifAnswer **answer,
+                       struct ips_err *err) IPS_MUST_USE;
+/* Writes what was asked for as tables. `top` 0: all. */
+void ipsq_put_path_more(struct ipsq_out *out, const struct ipsq_options *o,
+                        const Ips__WhatifAnswer *a, uint64_t top);
+
+#endif

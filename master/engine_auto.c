@@ -1,0 +1,106 @@
+#include "master/engine_auto.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+
+/* Of a kept node of a reduced graph: in a frame; in the master, as wire arrays,
+ * graph, merged graph and values together; time to merge, solve and walk. */
+#define NODE_WIRE_BYTES 12u
+#define NODE_HELD_BYTES 200u
+#define NODE_NS 60u
+#define VALUE_BYTES 8u
+#define CONTRACT_TRIPS 3u
+#define CM_TRIPS 8u /* connecting, agreeing on links, lane, over, the walk */
+#define LINK_BYTES_PER_US                                                      \
+    125u /* 1 Gbit/s: the link's speed is not measured                         \
+          */
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    return ips_add_sat(a, b);
+}
+
+/* a * b / c without wrapping. */
+static uint64_t scale(uint64_t a, uint64_t b, uint64_t c)
+{
+    ips_u128 x = (ips_u128)a * b / c;
+    return x > UINT64_MAX ? UINT64_MAX : (uint64_t)x;
+}
+
+const char *engine_auto(const struct auto_facts *f, char *why, size_t cap)
+{
+    if (f->machines == 1 && f->nodes <= AUTO_TINY_NODES) {
+        snprintf(why, cap,
+                 "1 machine, %" PRIu64 " nodes: small enough to "
+                 "compute twice",
+                 f->nodes);
+        return "central";
+    }
+    if (f->machines == 1) {
+        snprintf(why, cap,
+                 "1 machine, %" PRIu64 " nodes, reduced where they "
+                 "are",
+                 f->nodes);
+        return "contract";
+    }
+    uint64_t kept = add(f->crossing, f->crossing_out);
+    uint64_t held = scale(kept, NODE_HELD_BYTES, 1);
+    uint64_t wire = add(scale(kept, NODE_WIRE_BYTES, 1),
+                        scale(f->crossing, VALUE_BYTES, 1));
+    uint64_t contract =
+        add(scale(f->round_trip_ns, CONTRACT_TRIPS, 1),
+            add(scale(wire, 1000, LINK_BYTES_PER_US), scale(kept, NODE_NS, 1)));
+    uint64_t row = add(CM_TRIPS, scale(f->crossing, 2, f->machines));
+    uint64_t cm = add(scale(row, f->round_trip_ns, 1),
+                      scale(scale(f->crossing, VALUE_BYTES, f->machines), 1000,
+                            LINK_BYTES_PER_US));
+    int n = snprintf(why, cap,
+                     "%u machines, %" PRIu64
+                     " messages between them, round trip %" PRIu64 " us: ",
+                     f->machines, f->crossing, f->round_trip_ns / 1000);
+    size_t at = n < 0 || (size_t)n >= cap ? cap : (size_t)n;
+    if (held > f->memory_bytes) {
+        snprintf(why + at, cap - at,
+                 "contract would need %" PRIu64 " MiB here, %" PRIu64
+                 " are free",
+                 held >> 20, f->memory_bytes >> 20);
+        return "cm-sync";
+    }
+    snprintf(why + at, cap - at, "about %" PRIu64 " us, %s about %" PRIu64,
+             ips_min_u64(contract, cm) / 1000,
+             contract <= cm ? "cm-sync" : "contract",
+             ips_max_u64(contract, cm) / 1000);
+    return contract <= cm ? "contract" : "cm-sync";
+}
+
+static uint64_t number_in(const char *path, const char *key)
+{
+    char line[256];
+    uint64_t found = UINT64_MAX;
+    FILE *f = fopen(path, "re");
+    while (f && found == UINT64_MAX && fgets(line, sizeof(line), f)) {
+        const char *at = key ? strstr(line, key) : line;
+        if (!at)
+            continue;
+        at += key ? strlen(key) : 0;
+        at += strspn(at, " \t");
+        if (*at >= '0' && *at <= '9')
+            found = strtoull(at, NULL, 10);
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+uint64_t engine_auto_memory(void)
+{
+    uint64_t free_kib = number_in("/proc/meminfo", "MemAvailable:");
+    uint64_t group = number_in("/sys/fs/cgroup/memory.max", NULL);
+    uint64_t bytes =
+        free_kib > UINT64_MAX / 1024 ? UINT64_MAX : free_kib * 1024;
+    return ips_min_u64(bytes, group) / 2;
+}

@@ -1,0 +1,424 @@
+/*
+ * cm-async and cm-sync as the master sees them: it opens a computation on every
+ * slave, is the root that begins each lane and finds out when it is over, and
+ * walks the path back, one question a machine change. The values go from slave
+ * to slave; what they cannot tell each other directly it passes on.
+ *
+ * One CmAsk lasts for all lanes. It ends by our MoreAsk, so when a client goes
+ * away or a slave is lost, every slave is told to forget it.
+ */
+#include "master/engine_cm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/log.h"
+#include "master/weighting.h"
+
+static void begin_lane(struct query *q, enum lane_id id);
+
+static struct cm_run *run_of(const struct query *q)
+{
+    const struct path_data *d = q->data;
+    return d->cm;
+}
+
+void cm_say(struct query *q, const struct part *p, Ips__CmMessage *m,
+            Ips__CmMessage__Kind kind)
+{
+    struct cm_run *r = run_of(q);
+    m->key = (ProtobufCBinaryData){CM_KEY_BYTES, r->key};
+    m->kind = kind;
+    m->from = IPS_CM_ROOT;
+    m->to = p->number;
+    m->lane = r->lane;
+    if (p->slave && p->slave->peer)
+        ips_send_cm(p->slave->peer, m);
+}
+
+static void say_all(struct query *q, Ips__CmMessage__Kind kind)
+{
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
+        cm_say(q, q->gather.active[i], &m, kind);
+    }
+}
+
+/* ---- passing on ---------------------------------------------------------- */
+
+static struct part *part_of_slave(const struct query *q, const struct slave *s)
+{
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        if (q->gather.active[i]->slave == s)
+            return q->gather.active[i];
+    }
+    return NULL;
+}
+
+void engine_cm_relay(struct master *m, const struct slave *s,
+                     Ips__CmMessage *message)
+{
+    for (struct query *q = m->queries; q; q = q->next) {
+        struct path_data *d =
+            q->kind == &query_path && !q->over ? q->data : NULL;
+        struct cm_run *r = d ? d->cm : NULL;
+        if (!r || message->key.len != CM_KEY_BYTES ||
+            memcmp(r->key, message->key.data, CM_KEY_BYTES) != 0)
+            continue;
+        struct part *p = part_of_slave(q, s);
+        if (!p || p->number != message->from || message->to >= q->gather.count)
+            return;
+        const struct part *to = q->gather.active[message->to];
+        p->heard_ns = master_now_ns();
+        if (to->slave && to->slave->peer)
+            ips_send_cm(to->slave->peer, message);
+        return;
+    }
+}
+
+/* ---- a lane -------------------------------------------------------------- */
+
+static void lane_made(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    if (d->err.code) {
+        engine_failed(q);
+        return;
+    }
+    if (q->again) { /* a slave was lost meanwhile */
+        query_await(q);
+        return;
+    }
+    enum lane_id next = engine_next_lane(d, d->now);
+    if (next != LANES) {
+        begin_lane(q, next);
+        return;
+    }
+    query_stop(q);
+    path_done(q);
+}
+
+static void make_lane(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    (void)engine_lane_done(d, d->now); /* says why not in d->err */
+}
+
+void cm_lane_walked(struct query *q)
+{
+    struct ips_err err = {0};
+    if (query_work(q, make_lane, lane_made, &err) < 0)
+        query_fail(q, &err);
+}
+
+/* All slaves have given their greatest END: the first of the greatest wins. */
+static void lane_finished(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    struct lane_result *lane = &d->lanes[d->now];
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct engine_part *e = engine_part_of(q->gather.active[i]);
+        if (e->cm_end &&
+            (best == UINT32_MAX || e->finished_t_max > lane->t_max))
+            best = i;
+        if (best == i)
+            lane->t_max = e->finished_t_max;
+    }
+    if (best == UINT32_MAX) {
+        struct ips_err err = {0};
+        ips_err_set(&err, IPS_E_INCOMPLETE,
+                    "no thread of this run has an end yet: nothing to show");
+        query_fail(q, &err);
+        return;
+    }
+    d->work_count = 0;
+    if (lane->with_shares)
+        cm_walk_begin(
+            q, best,
+            (uint32_t)(engine_part_of(q->gather.active[best])->cm_end - 1));
+    else
+        cm_lane_walked(q);
+}
+
+static void add_cost(struct path_data *d, const Ips__CmAnswer *a)
+{
+    if (d->now != LANE_MAIN)
+        return;
+    d->total_cpu_ns = ips_add_sat(d->total_cpu_ns, a->total_ns);
+    d->cost.values += a->values;
+    d->cost.messages += a->messages;
+    d->cost.bytes += a->bytes;
+    d->cost.rounds = ips_max_u64(d->cost.rounds, a->passes);
+}
+
+static int take_finished(struct query *q, struct part *p,
+                         const Ips__CmAnswer *a, struct ips_err *err)
+{
+    struct cm_run *r = run_of(q);
+    struct engine_part *e = engine_part_of(p);
+    if (!r->over || e->cm_done || a->end > p->sync->nodes)
+        return ips_err_set(err, IPS_E_PROTOCOL, "an end that cannot be");
+    e->cm_done = true;
+    e->cm_end = a->end;
+    e->finished_t_max = a->t_max_ns;
+    add_cost(path_of(q), a);
+    if (++r->finished == q->gather.count)
+        lane_finished(q);
+    return 0;
+}
+
+/* ---- is it over? --------------------------------------------------------- */
+
+static void say_over(struct query *q)
+{
+    struct cm_run *r = run_of(q);
+    if (r->over)
+        return;
+    r->over = true;
+    say_all(q, IPS__CM_MESSAGE__KIND__OVER);
+}
+
+static void refuse_stalled(struct query *q)
+{
+    struct ips_err err = {0};
+    char text[900] = "";
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct part *p = q->gather.active[i];
+        size_t at = strlen(text);
+        if (*engine_part_of(p)->cm_stalled)
+            snprintf(text + at, sizeof(text) - at, "%smachine %s: %s",
+                     at ? "; " : "", p->machine, engine_part_of(p)->cm_stalled);
+    }
+    ips_err_set(&err, IPS_E_STALLED, "the graph of this run is damaged: %s",
+                text);
+    query_fail(q, &err);
+}
+
+/* cm-sync: an answer to TELL belongs to a round of counts. */
+static void count_round(struct query *q, const Ips__CmAnswer *a)
+{
+    struct cm_run *r = run_of(q);
+    if (r->asked)
+        r->asked--;
+    switch (ips_cm_tally_add(&r->tally, a->sent, a->taken, a->unfinished)) {
+    case IPS_CM_OVER:
+        say_over(q);
+        break;
+    case IPS_CM_STALLED:
+        refuse_stalled(q);
+        break;
+    case IPS_CM_GOES_ON:
+    case IPS_CM_ASK_AGAIN: /* with the next tick */
+        break;
+    }
+}
+
+static bool all_finished(const struct query *q)
+{
+    uint64_t sent = 0, taken = 0, unfinished = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct engine_part *e = engine_part_of(q->gather.active[i]);
+        if (!e->cm_told)
+            return false;
+        sent += e->cm_sent;
+        taken += e->cm_taken;
+        unfinished += e->cm_unfinished;
+    }
+    return unfinished == 0 && sent == taken;
+}
+
+static int take_told(struct query *q, struct part *p, const Ips__CmAnswer *a,
+                     struct ips_err *err)
+{
+    struct cm_run *r = run_of(q);
+    struct engine_part *e = engine_part_of(p);
+    if (a->acks > r->root_unacked)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "acknowledges what the root never sent");
+    if (r->over)
+        return 0;
+    e->cm_told = true;
+    e->cm_sent = a->sent;
+    e->cm_taken = a->taken;
+    e->cm_unfinished = a->unfinished;
+    snprintf(e->cm_stalled, sizeof(e->cm_stalled), "%.*s",
+             (int)sizeof(e->cm_stalled) - 1, a->stalled);
+    r->root_unacked -= a->acks;
+    if (r->async && r->root_unacked == 0)
+        say_over(q);
+    else if (!r->async && all_finished(q))
+        say_over(q);
+    else if (!r->async && a->asked)
+        count_round(q, a);
+    return 0;
+}
+
+/* So that a stall is found, and a slave that computes for long is heard of. */
+static void on_tick(struct query *q)
+{
+    struct cm_run *r = run_of(q);
+    uint64_t now = master_now_ns();
+    if (r->lane == 0 || r->over || now - r->tell_ns < CM_TELL_NS)
+        return;
+    r->tell_ns = now;
+    if (r->asked && !r->async)
+        return; /* the round before is not over */
+    r->asked = q->gather.count;
+    say_all(q, IPS__CM_MESSAGE__KIND__TELL);
+}
+
+/* ---- beginning ----------------------------------------------------------- */
+
+static void begin_lane(struct query *q, enum lane_id id)
+{
+    struct path_data *d = path_of(q);
+    struct cm_run *r = d->cm;
+    Ips__Lane lane;
+    d->now = id;
+    r->lane++;
+    r->finished = 0;
+    r->over = false;
+    r->asked = 0;
+    r->tell_ns = master_now_ns();
+    r->root_unacked = r->async ? q->gather.count : 0;
+    ips_cm_tally_init(&r->tally, q->gather.count);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct engine_part *e = engine_part_of(q->gather.active[i]);
+        Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
+        e->cm_told = e->cm_done = false;
+        *e->cm_stalled = '\0';
+        weighting_lane(q, q->gather.active[i], &d->lanes[id].lane, &lane);
+        m.weights = &lane;
+        m.async = r->async;
+        m.count = r->links;
+        cm_say(q, q->gather.active[i], &m, IPS__CM_MESSAGE__KIND__LANE);
+    }
+}
+
+static int take_opened(struct query *q, const Ips__CmAnswer *a,
+                       struct ips_err *err)
+{
+    struct path_data *d = path_of(q);
+    struct cm_run *r = d->cm;
+    if (r->opened == q->gather.count)
+        return ips_err_set(err, IPS_E_PROTOCOL, "opens twice");
+    r->links += a->links_in;
+    d->unmatched += a->unmatched;
+    d->cost.relayed += a->relayed;
+    if (a->relayed && *a->relayed_why && !*d->relay_note)
+        snprintf(d->relay_note, sizeof(d->relay_note),
+                 "slaves that did not reach each other talked through the "
+                 "master: %.180s",
+                 a->relayed_why);
+    if (++r->opened == q->gather.count)
+        begin_lane(q, LANE_MAIN);
+    return 0;
+}
+
+/* A slave that sent nonsense to another one is left out, not the other. */
+static int take_blame(struct query *q, const struct part *p,
+                      const Ips__CmAnswer *a, struct ips_err *err)
+{
+    struct ips_err why = {0};
+    if (a->part >= q->gather.count || a->part == p->number)
+        return ips_err_set(err, IPS_E_PROTOCOL, "blames nobody");
+    ips_err_set(&why, IPS_E_PROTOCOL, "sent to machine %s: %s", p->machine,
+                a->stalled);
+    query_part_failed(q, q->gather.active[a->part], &why);
+    return 0;
+}
+
+static int take(struct query *q, struct part *p, const Ips__Reply *reply,
+                struct ips_err *err)
+{
+    const Ips__CmAnswer *a = reply->cm;
+    struct cm_run *r = run_of(q);
+    if (reply->answer_case != IPS__REPLY__ANSWER_CM || reply->last)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to CmAsk");
+    if (a->lane != r->lane)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "speaks of lane %u, this is lane %u", a->lane,
+                           r->lane);
+    switch (a->kind) {
+    case IPS__CM_ANSWER__KIND__OPENED:
+        return take_opened(q, a, err);
+    case IPS__CM_ANSWER__KIND__TOLD:
+        return take_told(q, p, a, err);
+    case IPS__CM_ANSWER__KIND__FINISHED:
+        return take_finished(q, p, a, err);
+    case IPS__CM_ANSWER__KIND__WALKED:
+        return cm_take_walk(q, p, a, err);
+    case IPS__CM_ANSWER__KIND__BLAMED:
+        return take_blame(q, p, a, err);
+    case IPS__CM_ANSWER__KIND__NONE:
+    case _IPS__CM_ANSWER__KIND_IS_INT_SIZE:
+        break;
+    }
+    return ips_err_set(err, IPS_E_PROTOCOL, "no answer to CmAsk");
+}
+
+/* Reached only where all were stopped because the question begins again. */
+static void after(struct query *q)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, IPS_E_INCOMPLETE,
+                "the slaves ended the computation before it was over");
+    query_fail(q, &err);
+}
+
+static void ask_all(struct query *q, char **machines, char **peers)
+{
+    struct cm_run *r = run_of(q);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        Ips__CmAsk ask = IPS__CM_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        ask.generation = p->sync->generation;
+        ask.key = (ProtobufCBinaryData){CM_KEY_BYTES, r->key};
+        ask.self = i;
+        ask.n_machines = ask.n_peers = q->gather.count;
+        ask.machines = machines;
+        ask.peers = peers;
+        request.ask_case = IPS__REQUEST__ASK_CM;
+        request.cm = &ask;
+        query_ask(q, p, &request, true);
+        p->window = 1; /* so that it is told when to stop */
+    }
+}
+
+void engine_cm(struct query *q, bool async)
+{
+    struct path_data *d = path_of(q);
+    struct cm_run *r = calloc(1, sizeof(*r));
+    uint32_t n = q->gather.count;
+    char **names = calloc((size_t)n * 2 + 1, sizeof(*names));
+    struct ips_err err = {0};
+    if (!r || !names ||
+        getrandom(r->key, sizeof(r->key), 0) != (ssize_t)sizeof(r->key)) {
+        free(r);
+        free(names);
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+        query_fail(q, &err);
+        return;
+    }
+    d->cm = r;
+    r->async = async;
+    d->total_cpu_ns = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct part *p = q->gather.active[i];
+        names[i] = p->machine;
+        /* Where a link broke, the second try goes another way. */
+        names[n + i] =
+            q->restarts == 0 && p->slave ? p->slave->peers : ips_wire_text("");
+    }
+    query_round(q, take, after);
+    q->together = true;
+    q->on_tick = on_tick;
+    ask_all(q, names, names + n);
+    free(names);
+    query_await(q);
+}

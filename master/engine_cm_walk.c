@@ -1,0 +1,164 @@
+/*
+ * The walk back over the slaves: each walks within its subgraph, from the END
+ * or from the message it sent, and names the message that it came to. Pieces
+ * come last first, and are turned round at the end.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "master/engine_cm.h"
+
+static void ask_walk(struct query *q, uint32_t part, uint32_t of_part,
+                     uint64_t count)
+{
+    struct path_data *d = path_of(q);
+    Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
+    d->cm->walk_part = part;
+    d->cm->walk_more = false;
+    m.part = of_part;
+    m.count = count;
+    cm_say(q, q->gather.active[part], &m, IPS__CM_MESSAGE__KIND__WALK);
+}
+
+void cm_walk_begin(struct query *q, uint32_t part, uint32_t node)
+{
+    struct path_data *d = path_of(q);
+    d->cm->crossing = false;
+    d->cm->hops = 0;
+    ask_walk(q, part, UINT32_MAX, node);
+}
+
+static bool pieces_fit(const struct part *p, const Ips__CmAnswer *a)
+{
+    size_t n = a->n_kinds;
+    if (a->n_xkinds != n || a->n_chains != n || a->n_from != n ||
+        a->n_to != n || a->n_ns != n || a->node >= p->sync->nodes ||
+        a->node_chain >= p->t.thread_count)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (a->kinds[i] > IPS_SEG_EXTERNAL || a->xkinds[i] > IPS_X_LAST ||
+            a->chains[i] >= p->t.thread_count || a->from[i] >= p->sync->nodes ||
+            a->to[i] >= p->sync->nodes)
+            return false;
+    }
+    return !a->crosses ||
+           (a->stop < p->sync->nodes && a->stop_chain < p->t.thread_count &&
+            a->stop_xkind <= IPS_X_LAST);
+}
+
+static struct place place_of(const struct part *p, uint32_t chain)
+{
+    const Ips__ThreadRow *t = p->t.threads[chain];
+    return (struct place){
+        .part = p->number, .process = t->process, .tid = t->tid};
+}
+
+static bool push_pieces(struct path_data *d, const struct part *p,
+                        const Ips__CmAnswer *a)
+{
+    uint64_t base = engine_part_of(p)->base;
+    bool ok = true;
+    for (size_t i = a->n_kinds; i-- > 0 && ok;) {
+        struct path_piece piece = {.kind = (uint8_t)a->kinds[i],
+                                   .xkind = (uint8_t)a->xkinds[i],
+                                   .at = place_of(p, a->chains[i]),
+                                   .from = base + a->from[i],
+                                   .to = base + a->to[i],
+                                   .ns = a->ns[i]};
+        piece.came = piece.at;
+        ok = engine_push(d, &piece);
+    }
+    return ok;
+}
+
+/* The message between two walks: its far end is known now. */
+static int push_crossing(struct path_data *d, const struct part *p,
+                         const Ips__CmAnswer *a, struct ips_err *err)
+{
+    struct cm_run *r = d->cm;
+    if (a->est_ns > r->cross_est)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "a message arrives before it was sent");
+    r->cross.came = place_of(p, a->node_chain);
+    r->cross.from = engine_part_of(p)->base + a->node;
+    r->cross.ns = r->cross_est - a->est_ns;
+    r->crossing = false;
+    if (!engine_push(d, &r->cross))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%s", d->err.msg);
+    return 0;
+}
+
+/* What the last of this machine's answers says, kept from the first. */
+static void note_end(struct cm_run *r, const struct part *p,
+                     const Ips__CmAnswer *a)
+{
+    r->next_crosses = a->crosses;
+    r->next_part = a->part;
+    r->next_link = a->link;
+    r->next_est = a->stop_est_ns;
+    if (!a->crosses)
+        return;
+    r->next_cross =
+        (struct path_piece){.kind = IPS_SEG_MESSAGE,
+                            .xkind = (uint8_t)a->stop_xkind,
+                            .at = place_of(p, a->stop_chain),
+                            .to = engine_part_of(p)->base + a->stop};
+}
+
+/* From END to START until now. A piece within a machine came from where the
+ * piece before it ended. */
+static void turn_round(struct path_data *d)
+{
+    for (uint64_t a = 0, b = d->work_count; a + 1 < b; a++) {
+        struct path_piece swap = d->work[--b];
+        d->work[b] = d->work[a];
+        d->work[a] = swap;
+    }
+    for (uint64_t i = 1; i < d->work_count; i++) {
+        if (d->work[i].kind != IPS_SEG_COMPUTE)
+            d->work[i].came = d->work[i - 1].at;
+    }
+}
+
+int cm_take_walk(struct query *q, struct part *p, const Ips__CmAnswer *a,
+                 struct ips_err *err)
+{
+    struct path_data *d = path_of(q);
+    struct cm_run *r = d->cm;
+    int rc = 0;
+    if (!r->over || p->number != r->walk_part ||
+        d->work_count + a->n_kinds > 2 * d->nodes + 2 ||
+        !(r->walk_more ? a->n_kinds > 0 : pieces_fit(p, a)) ||
+        (a->crosses && a->part >= q->gather.count))
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "its piece of the path cannot be");
+    if (!r->walk_more) {
+        if (r->crossing)
+            rc = push_crossing(d, p, a, err);
+        note_end(r, p, a);
+    } else if (!pieces_fit(p, a)) {
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "its piece of the path cannot be");
+    }
+    if (rc < 0)
+        return rc;
+    if (!push_pieces(d, p, a))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%s", d->err.msg);
+    r->walk_more = a->more;
+    if (a->more)
+        return 0;
+    if (!r->next_crosses) {
+        turn_round(d);
+        cm_lane_walked(q);
+        return 0;
+    }
+    if (++r->hops > r->links)
+        return ips_err_set(err, IPS_E_STALLED,
+                           "the path crosses between machines more often than "
+                           "there are messages: a cycle");
+    r->cross = r->next_cross;
+    r->cross_est = r->next_est;
+    r->crossing = true;
+    ask_walk(q, r->next_part, p->number, r->next_link);
+    return 0;
+}

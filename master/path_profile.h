@@ -1,0 +1,79 @@
+/* Shared by query_path_profile.c (asking), path_profile.c (putting together)
+ * and path_profile_answer.c: what was asked and came back. */
+#ifndef IPS_MASTER_PATH_PROFILE_H
+#define IPS_MASTER_PATH_PROFILE_H
+
+#include "analysis/sequences.h"
+#include "master/query_path_profile.h"
+
+enum profile_side { PROFILE_PATH, PROFILE_WHOLE, PROFILE_SIDES };
+enum profile_list { PROFILE_PROCEDURE, PROFILE_LINE, PROFILE_LISTS };
+
+#define PROFILE_SEQUENCES 100u
+/* Above so many nodes the whole graph's steps are not fetched. */
+#define PROFILE_WHOLE_NODES 4000000u
+
+struct profile_step { /* as it came */
+    uint32_t piece, code;
+    uint64_t ns;
+};
+/* Of one machine, on one side: its pieces of the path, or its chains. */
+struct profile_face {
+    uint32_t *piece; /* [count] path: index in the path's pieces */
+    uint32_t *from, *to;
+    uint64_t *ns; /* [count] in the window; of crossings 1 or 0 */
+    uint32_t count, got;
+    struct profile_step *steps;
+    size_t step_count, step_room;
+    Ips__Code **codes; /* borrowed from kept messages */
+    uint32_t code_count;
+    Ips__ProcedureTotals totals[PROFILE_LISTS];
+    uint64_t alike_ns;
+};
+struct profile_rows {
+    Ips__ProcedureRow **rows; /* borrowed from kept messages */
+    uint32_t count;
+    size_t sent;
+    Ips__ProcedureTotals totals;
+};
+struct profile_sequences {
+    struct ips_step *steps; /* what: index of `whats` */
+    uint32_t step_count;
+    struct profile_what {
+        uint32_t part, process, code;
+    } * whats;
+    struct ips_sequence found[PROFILE_SEQUENCES];
+    uint32_t count;
+};
+struct profile_chain_sum { /* whole, by thread */
+    uint64_t a, b;         /* as in shares */
+    uint64_t ns, count, path_ns;
+};
+
+struct path_profile { /* path_data.profile */
+    void (*after)(struct query *q);
+    unsigned round;
+    uint32_t parts;
+    struct profile_face *face[PROFILE_SIDES]; /* [parts] */
+    struct profile_rows rows[PROFILE_SIDES][PROFILE_LISTS];
+    struct profile_sequences sequences;
+    bool windowed, no_whole_steps;
+    uint64_t window_ns;
+    struct shares shares; /* windowed, like the pieces */
+    struct path_piece *pieces;
+    uint64_t piece_count;
+    struct profile_chain_sum *whole[3]; /* machine, process, thread */
+    size_t whole_count[3];
+    uint64_t whole_ns, alike_ns;
+};
+
+static inline struct path_profile *profile_of(const struct query *q)
+{
+    const struct path_data *d = q->data;
+    return d ? d->profile : NULL;
+}
+
+/* In the worker: everything came; 0 or d->err. */
+int path_profile_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
+
+#endif

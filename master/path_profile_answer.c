@@ -1,0 +1,220 @@
+/* Procedures, sequences and the whole graph as an answer. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/part.h"
+#include "master/path_profile.h"
+
+#define ROWS_A_REPLY 1024u /* of at most 2.6 KB */
+#define WHOLE_ROWS 10000u  /* of one list by machine, process, thread */
+
+const struct shares *path_profile_shares(const struct query *q, uint64_t *ns)
+{
+    const struct path_data *d = q->data;
+    const struct path_profile *pp = profile_of(q);
+    bool windowed = pp && pp->windowed;
+    *ns = windowed ? pp->window_ns : d->lanes[LANE_MAIN].t_max;
+    return windowed ? &pp->shares : &d->lanes[LANE_MAIN].shares;
+}
+
+const struct path_piece *path_profile_pieces(const struct query *q,
+                                             uint64_t *count)
+{
+    const struct path_data *d = q->data;
+    const struct path_profile *pp = profile_of(q);
+    bool windowed = pp && pp->windowed;
+    *count = windowed ? pp->piece_count : d->piece_count;
+    return windowed ? pp->pieces : d->pieces;
+}
+
+/* ---- rows, in pieces ---- */
+
+static void send_rows(struct query *q, enum profile_side side,
+                      enum profile_list list, Ips__ProcedureRow **rows,
+                      size_t count)
+{
+    Ips__PathAnswer answer = IPS__PATH_ANSWER__INIT;
+    Ips__WholeGraph whole = IPS__WHOLE_GRAPH__INIT;
+    Ips__Reply reply = IPS__REPLY__INIT;
+    if (side == PROFILE_WHOLE) {
+        answer.whole = &whole;
+        *(list == PROFILE_LINE ? &whole.by_line : &whole.by_procedure) = rows;
+        *(list == PROFILE_LINE ? &whole.n_by_line : &whole.n_by_procedure) =
+            count;
+    } else {
+        *(list == PROFILE_LINE ? &answer.by_line : &answer.by_procedure) = rows;
+        *(list == PROFILE_LINE ? &answer.n_by_line : &answer.n_by_procedure) =
+            count;
+    }
+    reply.answer_case = IPS__REPLY__ANSWER_PATH;
+    reply.path = &answer;
+    query_send(q, &reply);
+}
+
+bool path_profile_pump(struct query *q)
+{
+    struct path_profile *pp = profile_of(q);
+    for (int side = 0; pp && side < PROFILE_SIDES; side++)
+        for (int list = 0; list < PROFILE_LISTS; list++) {
+            struct profile_rows *r = &pp->rows[side][list];
+            while (r->sent < r->count) {
+                size_t n = ips_min_u64(r->count - r->sent, ROWS_A_REPLY);
+                if (query_client_full(q))
+                    return false;
+                send_rows(q, (enum profile_side)side, (enum profile_list)list,
+                          r->rows + r->sent, n);
+                r->sent += n;
+                if (q->over)
+                    return false;
+            }
+        }
+    return true;
+}
+
+/* ---- the rest ---- */
+
+static Ips__Share **fill_whole(const struct query *q, struct arena *a,
+                               enum share_list list, size_t *count,
+                               struct certificate *c)
+{
+    static const char *const names[] = {"machine", "process", "thread"};
+    const struct path_profile *pp = profile_of(q);
+    size_t all = pp->whole_count[list];
+    size_t n = all < WHOLE_ROWS ? all : WHOLE_ROWS;
+    Ips__Share **out = arena_alloc(a, (n + 1) * sizeof(*out));
+    if (n < all)
+        certificate_note(
+            a, c,
+            arena_printf(a,
+                         "%zu smaller shares of all work by %s are "
+                         "left out",
+                         all - n, names[list]));
+    *count = 0;
+    for (size_t i = 0; i < n && out; i++) {
+        const struct profile_chain_sum *row = &pp->whole[list][i];
+        const struct part *p = q->gather.active[row->a >> 32];
+        const char *process = part_process_name(p, (uint32_t)row->a);
+        Ips__Share *share = arena_alloc(a, sizeof(*share));
+        if (!share)
+            break;
+        ips__share__init(share);
+        share->object = list == SHARE_MACHINE
+                            ? arena_printf(a, "/%s", p->machine)
+                        : list == SHARE_PROCESS
+                            ? arena_printf(a, "/%s/%s", p->machine, process)
+                            : arena_printf(a, "/%s/%s/%" PRIu64, p->machine,
+                                           process, row->b);
+        share->ns = row->ns;
+        share->count = row->count;
+        share->ns_low = share->ns_high = IPS_UNMEASURED;
+        share->path_ns = row->path_ns;
+        out[(*count)++] = share;
+    }
+    return out;
+}
+
+static void whole_graph(struct query *q, struct arena *a, struct certificate *c,
+                        Ips__PathAnswer *out)
+{
+    struct path_profile *pp = profile_of(q);
+    Ips__WholeGraph *w = arena_alloc(a, sizeof(*w));
+    if (!w)
+        return;
+    ips__whole_graph__init(w);
+    w->total_ns = pp->whole_ns;
+    w->by_machine = fill_whole(q, a, SHARE_MACHINE, &w->n_by_machine, c);
+    w->by_process = fill_whole(q, a, SHARE_PROCESS, &w->n_by_process, c);
+    w->by_thread = fill_whole(q, a, SHARE_THREAD, &w->n_by_thread, c);
+    bool lines = !path_profile_by(q->request->path, "procedure") &&
+                 path_profile_by(q->request->path, "line");
+    w->totals =
+        &pp->rows[PROFILE_WHOLE][lines ? PROFILE_LINE : PROFILE_PROCEDURE]
+             .totals;
+    out->whole = w;
+}
+
+static Ips__Sequence *sequence(const struct query *q, struct arena *a,
+                               const struct ips_sequence *from)
+{
+    const struct path_profile *pp = profile_of(q);
+    const struct profile_sequences *s = &pp->sequences;
+    Ips__Sequence *out = arena_alloc(a, sizeof(*out));
+    char **texts = arena_alloc(a, 2 * from->length * sizeof(*texts));
+    if (!out || !texts)
+        return NULL;
+    ips__sequence__init(out);
+    out->objects = texts;
+    out->procedures = texts + from->length;
+    out->n_objects = out->n_procedures = from->length;
+    out->ns = from->ns;
+    out->count = from->count;
+    for (uint32_t i = 0; i < from->length; i++) {
+        const struct profile_what *w =
+            &s->whats[s->steps[from->first + i].what];
+        const struct profile_face *f = &pp->face[PROFILE_PATH][w->part];
+        char object[OBJECT_BYTES];
+        part_process_object(q->gather.active[w->part], w->process, object);
+        out->objects[i] = arena_printf(a, "%s", object);
+        out->procedures[i] = w->code ? f->codes[w->code - 1]->procedure
+                                     : ips_wire_text("[unsampled]");
+    }
+    return out;
+}
+
+static void sequences(struct query *q, struct arena *a, Ips__PathAnswer *out)
+{
+    const struct profile_sequences *s = &profile_of(q)->sequences;
+    out->sequences = arena_alloc(a, (s->count + 1) * sizeof(*out->sequences));
+    for (uint32_t i = 0; out->sequences && i < s->count; i++) {
+        Ips__Sequence *one = sequence(q, a, &s->found[i]);
+        if (!one)
+            return;
+        out->sequences[out->n_sequences++] = one;
+    }
+}
+
+static void notes(const struct path_profile *pp, struct arena *a,
+                  struct certificate *c, const Ips__ProcedureTotals *t)
+{
+    if (t->cpu_ns && t->unsampled_ns)
+        certificate_note(
+            a, c,
+            arena_printf(a,
+                         "%.1f%% of the path's CPU time is in no sample and in "
+                         "no procedure: [unsampled]",
+                         100.0 * (double)t->unsampled_ns / (double)t->cpu_ns));
+    if (t->cpu_ns && pp->alike_ns)
+        certificate_note(
+            a, c,
+            arena_printf(a,
+                         "%.1f%% of the path's CPU time is in arcs too short "
+                         "for a sample: told by samples of arcs alike",
+                         100.0 * (double)pp->alike_ns / (double)t->cpu_ns));
+    if (pp->windowed)
+        certificate_note(a, c,
+                         "shares are of the window; whether they are stable is "
+                         "known of the whole path alone");
+}
+
+void path_profile_fill(struct query *q, struct arena *a, struct certificate *c,
+                       Ips__PathAnswer *out)
+{
+    struct path_profile *pp = profile_of(q);
+    const Ips__PathAsk *ask = q->request->path;
+    if (!pp)
+        return;
+    bool procedures = path_profile_by(ask, "procedure");
+    if (procedures || path_profile_by(ask, "line")) {
+        out->procedure_totals =
+            &pp->rows[PROFILE_PATH]
+                     [procedures ? PROFILE_PROCEDURE : PROFILE_LINE]
+                         .totals;
+        out->alike_ns = pp->alike_ns;
+        notes(pp, a, c, out->procedure_totals);
+    }
+    if (ask->whole)
+        whole_graph(q, a, c, out);
+    if (ask->sequences)
+        sequences(q, a, out);
+}

@@ -1,0 +1,351 @@
+/* Asking the slaves what the path's pieces were spent on, round by round. */
+#include "master/query_path_profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/part.h"
+#include "master/path_profile.h"
+
+/* One round: one kind of rows of one side. The first of a side brings the
+ * pieces' sums and the steps too. */
+struct round {
+    enum profile_side side;
+    enum profile_list list;
+    bool rows, first;
+};
+
+bool path_profile_by(const Ips__PathAsk *ask, const char *what)
+{
+    for (size_t i = 0; i < ask->n_by; i++)
+        if (strcmp(ask->by[i], what) == 0)
+            return true;
+    return false;
+}
+
+int path_profile_check(const Ips__PathAsk *ask, struct ips_err *err)
+{
+    static const char *const known[] = {"machine",   "process", "thread",
+                                        "procedure", "line",    "message",
+                                        "external"};
+    for (size_t i = 0; i < ask->n_by; i++) {
+        bool found = false;
+        for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
+            found = found || strcmp(ask->by[i], known[k]) == 0;
+        if (!found)
+            return ips_err_set(err, IPS_E_USAGE,
+                               "by %.80s: machine, process, thread, procedure, "
+                               "line, message or external",
+                               ask->by[i]);
+    }
+    if (ask->to_ns && ask->from_ns >= ask->to_ns)
+        return ips_err_set(err, IPS_E_USAGE, "the window is empty");
+    return 0;
+}
+
+bool path_profile_wanted(const Ips__PathAsk *ask)
+{
+    return ask->sequences || ask->whole || ask->from_ns || ask->to_ns ||
+           path_profile_by(ask, "procedure") || path_profile_by(ask, "line");
+}
+
+/* The rounds of a question: at most four. */
+static unsigned plan(const Ips__PathAsk *ask, struct round out[4])
+{
+    const bool lists[PROFILE_LISTS] = {path_profile_by(ask, "procedure"),
+                                       path_profile_by(ask, "line")};
+    unsigned n = 0;
+    for (int side = 0; side < PROFILE_SIDES; side++) {
+        bool first = true;
+        if (side == PROFILE_WHOLE && !ask->whole)
+            continue;
+        for (int list = 0; list < PROFILE_LISTS; list++)
+            if (lists[list]) {
+                out[n++] = (struct round){(enum profile_side)side,
+                                          (enum profile_list)list, true, first};
+                first = false;
+            }
+        if (first)
+            out[n++] = (struct round){(enum profile_side)side,
+                                      PROFILE_PROCEDURE, false, true};
+    }
+    return n;
+}
+
+static struct round this_round(const struct query *q, unsigned *count)
+{
+    struct round rounds[4] = {{0}};
+    *count = plan(q->request->path, rounds);
+    unsigned at = profile_of(q)->round;
+    return rounds[at < 4 ? at : 3];
+}
+
+static void no_memory(struct query *q)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    query_fail(q, &err);
+}
+
+/* ---- taking ---- */
+
+static bool take_steps(struct profile_face *f, const Ips__ProfileAnswer *a)
+{
+    size_t n = a->n_step_ns;
+    if (f->step_room - f->step_count < n) {
+        size_t room = f->step_room * 2 + n;
+        void *more = realloc(f->steps, room * sizeof(*f->steps));
+        if (!more)
+            return false;
+        f->steps = more;
+        f->step_room = room;
+    }
+    for (size_t i = 0; i < n; i++)
+        f->steps[f->step_count++] = (struct profile_step){
+            a->step_piece[i], a->step_code[i], a->step_ns[i]};
+    return true;
+}
+
+static bool sound(const struct profile_face *f, const Ips__ProfileAnswer *a)
+{
+    if (a->n_step_piece != a->n_step_ns || a->n_step_code != a->n_step_ns)
+        return false;
+    for (size_t i = 0; i < a->n_step_ns; i++)
+        if (a->step_piece[i] >= f->count || a->step_code[i] > f->code_count ||
+            (f->step_count + i > 0 &&
+             a->step_piece[i] < (i ? a->step_piece[i - 1]
+                                   : f->steps[f->step_count - 1].piece)))
+            return false;
+    return true;
+}
+
+static int take(struct query *q, struct part *p, const Ips__Reply *reply,
+                struct ips_err *err)
+{
+    struct path_profile *pp = profile_of(q);
+    unsigned rounds;
+    struct round r = this_round(q, &rounds);
+    struct profile_face *f = &pp->face[r.side][p->number];
+    if (reply->answer_case != IPS__REPLY__ANSWER_PROFILE ||
+        (reply->last && !reply->profile->totals))
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ProfileAsk");
+    const Ips__ProfileAnswer *a = reply->profile;
+    struct profile_rows *rows = &pp->rows[r.side][r.list];
+    bool fine = true;
+    if ((a->n_rows || a->n_codes) && !query_keep(q, p))
+        return ips_err_set(err, IPS_E_LIMIT, "its procedures are too many");
+    fine = part_append(&rows->rows, &rows->count, (void *const *)a->rows,
+                       a->n_rows);
+    if (fine && r.first) {
+        fine = part_append(&f->codes, &f->code_count, (void *const *)a->codes,
+                           a->n_codes);
+        if (a->n_piece_ns > f->count - f->got || !sound(f, a))
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "its profile is not of what was asked");
+        if (a->n_piece_ns)
+            memcpy(f->ns + f->got, a->piece_ns, a->n_piece_ns * sizeof(*f->ns));
+        f->got += (uint32_t)a->n_piece_ns;
+        fine = fine && take_steps(f, a);
+    }
+    if (!fine)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    if (reply->last) {
+        f->totals[r.list] = *a->totals;
+        f->alike_ns = a->alike_ns;
+        if (r.first && f->got != f->count)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "its profile is of %u pieces of %u", f->got,
+                               f->count);
+    }
+    return 0;
+}
+
+/* ---- asking ---- */
+
+static void ask_part(struct query *q, struct part *p, const struct round *r)
+{
+    const Ips__PathAsk *asked = q->request->path;
+    const struct path_profile *pp = profile_of(q);
+    const struct profile_face *f = &pp->face[r->side][p->number];
+    uint32_t at = 0;
+    bool first = true;
+    do {
+        Ips__ProfileAsk ask = IPS__PROFILE_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        uint32_t n = (uint32_t)ips_min_u64(f->count - at, IPS_PIECE_ITEMS);
+        ask.generation = p->sync->generation;
+        ask.by = ips_wire_text(!r->rows                       ? ""
+                               : r->list == PROFILE_PROCEDURE ? "procedure"
+                                                              : "line");
+        ask.whole = r->side == PROFILE_WHOLE;
+        if (!ask.whole) {
+            ask.from = f->from + at;
+            ask.to = f->to + at;
+            ask.n_from = ask.n_to = n;
+        }
+        ask.steps =
+            asked->sequences && r->first && !(ask.whole && pp->no_whole_steps);
+        ask.from_ns = asked->from_ns;
+        ask.to_ns = asked->to_ns;
+        at += n;
+        ask.more = !ask.whole && at < f->count;
+        request.ask_case = IPS__REQUEST__ASK_PROFILE;
+        request.profile = &ask;
+        query_ask(q, p, &request, first);
+        first = false;
+        if (!ask.more)
+            return;
+    } while (p->slave);
+}
+
+static void work(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    d->err = (struct ips_err){0};
+    if (path_profile_make(q, &d->err) == 0)
+        d->err.code = 0;
+}
+
+static void worked(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    if (d->err.code)
+        query_fail(q, &d->err);
+    else
+        profile_of(q)->after(q);
+}
+
+static void next_round(struct query *q);
+
+static void round_taken(struct query *q)
+{
+    profile_of(q)->round++;
+    next_round(q);
+}
+
+static void next_round(struct query *q)
+{
+    unsigned rounds;
+    struct ips_err err = {0};
+    struct round r = this_round(q, &rounds);
+    if (profile_of(q)->round == rounds) {
+        if (query_work(q, work, worked, &err) < 0)
+            query_fail(q, &err);
+        return;
+    }
+    query_round(q, take, round_taken);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        /* None of the path is on it, and nothing else is wanted. */
+        if (r.side == PROFILE_WHOLE || profile_of(q)->face[r.side][i].count)
+            ask_part(q, p, &r);
+    }
+    query_await(q);
+}
+
+/* ---- beginning ---- */
+
+static bool face_room(struct profile_face *f, uint32_t count)
+{
+    f->piece = calloc((size_t)count + 1, sizeof(*f->piece));
+    f->from = calloc((size_t)count + 1, sizeof(*f->from));
+    f->to = calloc((size_t)count + 1, sizeof(*f->to));
+    f->ns = calloc((size_t)count + 1, sizeof(*f->ns));
+    for (int i = 0; i < PROFILE_LISTS; i++)
+        ips__procedure_totals__init(&f->totals[i]);
+    return f->piece && f->from && f->to && f->ns;
+}
+
+/* What each machine has of the path: of what is computed the arcs, and in a
+ * window of what crosses the node it reaches. */
+static bool make_faces(struct query *q)
+{
+    const struct path_data *d = path_of(q);
+    struct path_profile *pp = profile_of(q);
+    uint32_t *count = calloc((size_t)pp->parts + 1, sizeof(*count));
+    bool fine = count != NULL;
+    for (uint64_t i = 0; fine && i < d->piece_count; i++)
+        if (d->pieces[i].kind == IPS_SEG_COMPUTE || pp->windowed)
+            count[d->pieces[i].at.part]++;
+    for (uint32_t i = 0; fine && i < pp->parts; i++)
+        fine = face_room(&pp->face[PROFILE_PATH][i], count[i]);
+    for (uint64_t i = 0; fine && i < d->piece_count; i++) {
+        const struct path_piece *x = &d->pieces[i];
+        struct profile_face *f = &pp->face[PROFILE_PATH][x->at.part];
+        uint64_t base = engine_part_of(q->gather.active[x->at.part])->base;
+        if (x->kind != IPS_SEG_COMPUTE && !pp->windowed)
+            continue;
+        f->piece[f->count] = (uint32_t)i;
+        f->to[f->count] = (uint32_t)(x->to - base);
+        f->from[f->count] = x->kind == IPS_SEG_COMPUTE
+                                ? (uint32_t)(x->from - base)
+                                : f->to[f->count];
+        f->count++;
+    }
+    for (uint32_t i = 0; fine && q->request->path->whole && i < pp->parts;
+         i++) {
+        struct profile_face *f = &pp->face[PROFILE_WHOLE][i];
+        uint32_t chains = q->gather.active[i]->t.thread_count;
+        fine = face_room(f, chains);
+        f->count = chains;
+    }
+    free(count);
+    return fine;
+}
+
+void path_profile_start(struct query *q, void (*after)(struct query *q))
+{
+    struct path_data *d = path_of(q);
+    const Ips__PathAsk *ask = q->request->path;
+    struct path_profile *pp = calloc(1, sizeof(*pp));
+    if (!pp) {
+        no_memory(q);
+        return;
+    }
+    path_profile_release(q);
+    d->profile = pp;
+    pp->after = after;
+    pp->parts = q->gather.count;
+    pp->windowed = ask->from_ns || ask->to_ns;
+    pp->no_whole_steps = d->nodes > PROFILE_WHOLE_NODES;
+    for (int side = 0; side < PROFILE_SIDES; side++)
+        pp->face[side] = calloc((size_t)pp->parts + 1, sizeof(*pp->face[side]));
+    if (pp->face[PROFILE_PATH] && pp->face[PROFILE_WHOLE] && make_faces(q))
+        next_round(q);
+    else
+        no_memory(q);
+}
+
+static void face_release(struct profile_face *f)
+{
+    free(f->piece);
+    free(f->from);
+    free(f->to);
+    free(f->ns);
+    free(f->steps);
+    free(f->codes);
+}
+
+void path_profile_release(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    struct path_profile *pp = profile_of(q);
+    if (!pp)
+        return;
+    for (int side = 0; side < PROFILE_SIDES; side++) {
+        for (uint32_t i = 0; pp->face[side] && i < pp->parts; i++)
+            face_release(&pp->face[side][i]);
+        free(pp->face[side]);
+        for (int list = 0; list < PROFILE_LISTS; list++)
+            free(pp->rows[side][list].rows);
+    }
+    for (int i = 0; i < 3; i++)
+        free(pp->whole[i]);
+    free(pp->sequences.steps);
+    free(pp->sequences.whats);
+    shares_release(&pp->shares);
+    free(pp->pieces);
+    free(pp);
+    d->profile = NULL;
+}

@@ -1,0 +1,290 @@
+/*
+ * How near everything is to the critical path, and what would help: checks the
+ * question, gathers tables, peers, whole subgraphs and what their arcs were
+ * spent on, and has it solved in the worker. Category 3 of IPS-9.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/gather.h"
+#include "master/part.h"
+#include "master/whatif.h"
+
+#define MAX_SYMBOLS (1u << 22) /* of one machine */
+/* Of one machine: so many a node on average, beyond those of small graphs. */
+#define PORTIONS_A_NODE 64u
+#define PORTIONS_FREE (1u << 20)
+
+static void no_memory(struct query *q)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    query_fail(q, &err);
+}
+
+/* ---- the question ------------------------------------------------------- */
+
+static int check_edit(const Ips__WhatifEdit *e, struct ips_err *err)
+{
+    if (e->ppm == 0 || e->ppm > IPS_WHATIF_GONE)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "faster by %u millionths: 1 to 1000000", e->ppm);
+    if (!*e->procedure && !*e->process && !*e->message && !*e->object)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "what should be faster? Name a procedure, a "
+                           "process, messages or an object");
+    if (*e->message && *e->procedure)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "messages '%.80s' are in no procedure: ask for the "
+                           "two as two edits",
+                           e->message);
+    return 0;
+}
+
+static int check_ask(const Ips__WhatifAsk *a, struct whatif_data *d,
+                     struct ips_err *err)
+{
+    int rc = path_check_lane(a->lane, &d->path.lanes[LANE_MAIN].lane, err);
+    if (rc == 0 && a->n_edits > WHATIF_EDITS_MAX)
+        rc = ips_err_set(err, IPS_E_USAGE, "%zu edits: at most %u", a->n_edits,
+                         WHATIF_EDITS_MAX);
+    for (size_t i = 0; i < a->n_edits && rc == 0; i++)
+        rc = check_edit(a->edits[i], err);
+    if (rc == 0 && a->next > WHATIF_NEXT_MAX)
+        rc = ips_err_set(err, IPS_E_USAGE, "%u next paths: at most %u", a->next,
+                         WHATIF_NEXT_MAX);
+    if (rc == 0 && a->rank &&
+        (a->rank_ppm == 0 || a->rank_ppm > IPS_WHATIF_GONE))
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "faster by %u millionths: 1 to 1000000", a->rank_ppm);
+    if (rc == 0 && a->near_ppm > IPS_WHATIF_GONE)
+        rc = ips_err_set(err, IPS_E_USAGE, "near: %u millionths of the path",
+                         a->near_ppm);
+    if (rc == 0 && !a->rank && !a->slack && !a->next && a->n_edits == 0)
+        rc = ips_err_set(err, IPS_E_USAGE, "nothing was asked");
+    return rc;
+}
+
+/* Bytes that programs may still take, UINT64_MAX where nobody says. */
+static uint64_t memory_available(void)
+{
+    char line[128];
+    unsigned long long kib = 0;
+    bool found = false;
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && !found && fgets(line, sizeof(line), f))
+        found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    if (f)
+        fclose(f);
+    return found ? (uint64_t)kib * 1024u : UINT64_MAX;
+}
+
+static int check_memory(const struct query *q, uint64_t bytes,
+                        struct ips_err *err)
+{
+    uint64_t there = memory_available();
+    if (bytes <= there)
+        return 0;
+    return ips_err_set(err, IPS_E_LIMIT,
+                       "run %s: the graph of all machines takes about %" PRIu64
+                       " MB at the master, which has %" PRIu64
+                       " MB available: free some, or run the master where "
+                       "there is more (ips-master, ipsq --master)",
+                       q->run, bytes >> 20, there >> 20);
+}
+
+/* ---- what arcs were spent on -------------------------------------------- */
+
+static bool grow_portions(struct whatif_portions *w, uint64_t more)
+{
+    if (w->count + more <= w->cap)
+        return true;
+    uint64_t cap = w->cap * 2 > w->count + more ? w->cap * 2 : w->count + more;
+    uint32_t *node = realloc(w->node, cap * sizeof(*node));
+    if (node)
+        w->node = node;
+    uint32_t *of = realloc(w->of, cap * sizeof(*of));
+    if (of)
+        w->of = of;
+    uint64_t *ns = realloc(w->ns, cap * sizeof(*ns));
+    if (ns)
+        w->ns = ns;
+    if (node && of && ns)
+        w->cap = cap;
+    return node && of && ns;
+}
+
+static bool take_symbols(struct whatif_portions *w,
+                         const Ips__PortionsAnswer *a)
+{
+    if (a->n_symbols > w->symbol_cap - w->symbol_count) {
+        size_t cap = (size_t)w->symbol_cap * 2 + a->n_symbols;
+        struct thing_symbol *more = realloc(w->symbol, cap * sizeof(*more));
+        if (cap > UINT32_MAX || !more)
+            return false;
+        w->symbol = more;
+        w->symbol_cap = (uint32_t)cap;
+    }
+    for (size_t i = 0; i < a->n_symbols; i++)
+        w->symbol[w->symbol_count++] =
+            (struct thing_symbol){a->symbols[i]->name, a->symbols[i]->module,
+                                  a->symbols[i]->file, a->symbols[i]->line};
+    return true;
+}
+
+static int take_portions(struct query *q, struct part *p,
+                         const Ips__Reply *reply, struct ips_err *err)
+{
+    struct whatif_portions *w = &whatif_of(q)->portions[p->number];
+    if (reply->answer_case != IPS__REPLY__ANSWER_PORTIONS ||
+        reply->portions->n_node != reply->portions->n_symbol ||
+        reply->portions->n_node != reply->portions->n_ns)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PortionsAsk");
+    const Ips__PortionsAnswer *a = reply->portions;
+    if (a->n_symbols > MAX_SYMBOLS - w->symbol_count ||
+        a->n_node > p->sync->nodes * PORTIONS_A_NODE + PORTIONS_FREE - w->count)
+        return ips_err_set(err, IPS_E_LIMIT,
+                           "its arcs have too many procedures");
+    /* Only symbols are kept as they came: texts are borrowed. */
+    if (a->n_symbols && !query_keep(q, p))
+        return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
+    if (!take_symbols(w, a) || !grow_portions(w, a->n_node))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for procedures");
+    memcpy(w->node + w->count, a->node, a->n_node * sizeof(*w->node));
+    memcpy(w->of + w->count, a->symbol, a->n_node * sizeof(*w->of));
+    memcpy(w->ns + w->count, a->ns, a->n_node * sizeof(*w->ns));
+    w->count += a->n_node;
+    if (!reply->last)
+        query_widen(q, p);
+    return 0;
+}
+
+static void free_portions(struct query *q)
+{
+    struct whatif_data *d = whatif_of(q);
+    for (uint32_t i = 0; d->portions && i < q->gather.count; i++) {
+        free(d->portions[i].symbol);
+        free(d->portions[i].node);
+        free(d->portions[i].of);
+        free(d->portions[i].ns);
+    }
+    free(d->portions);
+    d->portions = NULL;
+}
+
+/* ---- rounds ------------------------------------------------------------- */
+
+static void solved(struct query *q)
+{
+    if (path_of(q)->err.code)
+        engine_failed(q);
+    else
+        whatif_answer(q);
+}
+
+static void have_all(struct query *q)
+{
+    struct ips_err err = {0};
+    uint64_t portions = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        portions += whatif_of(q)->portions[i].count;
+    int rc = check_memory(q, portions * WHATIF_PORTION_BYTES, &err);
+    if (rc == 0)
+        rc = query_work(q, whatif_solve, solved, &err);
+    if (rc < 0)
+        query_fail(q, &err);
+}
+
+static void ask_portions(struct query *q)
+{
+    query_round(q, take_portions, have_all);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        Ips__PortionsAsk ask = IPS__PORTIONS_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        ask.generation = p->sync->generation;
+        ask.window = ENGINE_WINDOW;
+        request.ask_case = IPS__REQUEST__ASK_PORTIONS;
+        request.portions = &ask;
+        query_ask(q, p, &request, true);
+        p->window = ENGINE_WINDOW;
+    }
+    query_await(q);
+}
+
+static void gathered(struct query *q)
+{
+    struct whatif_data *d = whatif_of(q);
+    struct ips_err err = {0};
+    d->path.nodes = 0;
+    d->portions = calloc((size_t)q->gather.count + 1, sizeof(*d->portions));
+    for (uint32_t i = 0; i < q->gather.count && d->portions; i++) {
+        struct part *p = q->gather.active[i];
+        struct engine_part *e = calloc(1, sizeof(*e));
+        if (!e) {
+            no_memory(q);
+            return;
+        }
+        p->own = e;
+        e->base = d->path.nodes;
+        d->path.nodes = ips_add_sat(d->path.nodes, p->sync->nodes);
+    }
+    if (!d->portions) {
+        no_memory(q);
+        return;
+    }
+    int rc = 0;
+    if (d->path.nodes == 0)
+        rc = ips_err_set(&err, IPS_E_INCOMPLETE,
+                         "run %s has recorded nothing yet: no path", q->run);
+    else if (d->path.nodes >= IPS_NO_NODE)
+        rc = ips_err_set(&err, IPS_E_LIMIT,
+                         "run %s has more nodes than one graph may have",
+                         q->run);
+    if (rc == 0)
+        rc = check_memory(q, d->path.nodes * WHATIF_NODE_BYTES, &err);
+    if (rc < 0)
+        query_fail(q, &err);
+    else
+        engine_fetch(q, false, ask_portions);
+}
+
+static void start(struct query *q)
+{
+    struct ips_err err = {0};
+    struct whatif_data *d = calloc(1, sizeof(*d));
+    if (!d) {
+        no_memory(q);
+        return;
+    }
+    q->data = d;
+    if (check_ask(q->request->whatif, d, &err) < 0)
+        query_fail(q, &err);
+    else
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+}
+
+static void release(struct query *q)
+{
+    struct whatif_data *d = whatif_of(q);
+    if (d) {
+        free_portions(q);
+        for (uint32_t i = 0; d->part && i < q->gather.count; i++)
+            free(d->part[i].process);
+        free(d->part);
+        things_release(&d->t);
+        free(d->edits);
+        free(d->ranking);
+        free(d->slacks);
+        free(d->crowd);
+        ips_next_release(&d->next);
+    }
+    engine_release(q);
+    gather_release(q);
+}
+
+const struct query_kind query_whatif = {
+    .name = "whatif", .exclusive = true, .start = start, .release = release};

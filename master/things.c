@@ -1,0 +1,364 @@
+#include "master/things.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/idmap.h"
+
+const char *const thing_kind_names[THING_KINDS] = {"machine", "process",
+                                                   "procedure", "message"};
+
+struct making {
+    const struct ips_graph *g;
+    struct things *t;
+    struct ips_idmap messages, procedures; /* (process, ...) -> feature */
+    uint32_t feature_cap;
+    uint32_t **procedure_of; /* [parts][symbols] */
+};
+
+void things_release(struct things *t)
+{
+    free(t->chain);
+    free(t->cross);
+    free(t->portion_first);
+    free(t->portion);
+    free(t->feature);
+    free(t->process_base);
+    free(t->procedure);
+    free(t->thing);
+    free(t->member);
+    memset(t, 0, sizeof(*t));
+}
+
+static int no_memory(struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_NO_MEMORY,
+                       "no memory for what can be asked about");
+}
+
+static bool add_feature(struct making *m, struct thing_feature one)
+{
+    struct things *t = m->t;
+    if (t->f.count == m->feature_cap) {
+        uint32_t cap = m->feature_cap * 2 + 64;
+        struct thing_feature *more = realloc(t->feature, cap * sizeof(*more));
+        if (!more)
+            return false;
+        t->feature = more;
+        m->feature_cap = cap;
+    }
+    t->feature[t->f.count++] = one;
+    return true;
+}
+
+/* The feature of (process, what), made where it is new. */
+static bool feature_of(struct making *m, struct ips_idmap *map, uint32_t what,
+                       struct thing_feature one, uint32_t *out)
+{
+    uint64_t key = (uint64_t)one.process << 32 | what;
+    if (!ips_idmap_room(map))
+        return false;
+    uint64_t at = ips_idmap_place(map, key);
+    if (ips_idmap_has(map, at)) {
+        *out = map->value[at];
+        return true;
+    }
+    *out = m->t->f.count;
+    ips_idmap_put(map, at, key, *out);
+    return add_feature(m, one);
+}
+
+/* ---- processes ---------------------------------------------------------- */
+
+static int make_processes(struct making *m, uint32_t *blame,
+                          struct ips_err *err)
+{
+    struct things *t = m->t;
+    t->process_base =
+        calloc((size_t)t->part_count + 1, sizeof(*t->process_base));
+    t->chain = calloc((size_t)m->g->chain_count + 1, sizeof(*t->chain));
+    if (!t->process_base || !t->chain)
+        return no_memory(err);
+    for (uint32_t p = 0; p < t->part_count; p++) {
+        t->process_base[p] = t->f.count;
+        for (uint32_t i = 0; i < t->part[p].process_count; i++) {
+            if (!add_feature(m, (struct thing_feature){.kind = THING_PROCESS,
+                                                       .process = t->f.count,
+                                                       .part = p,
+                                                       .number = i,
+                                                       .procedure = THING_NONE,
+                                                       .to = THING_NONE}))
+                return no_memory(err);
+        }
+    }
+    t->process_features = t->f.count;
+    for (uint32_t c = 0; c < m->g->chain_count; c++) {
+        const struct ips_chain *ch = &m->g->chains[c];
+        if (ch->machine >= t->part_count ||
+            ch->process >= t->part[ch->machine].process_count) {
+            *blame = ch->machine < t->part_count ? ch->machine : THING_NONE;
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "thread %u.%u is of none of its processes",
+                               ch->pid, ch->tid);
+        }
+        t->chain[c] = t->process_base[ch->machine] + ch->process;
+    }
+    return 0;
+}
+
+/* ---- messages ----------------------------------------------------------- */
+
+static bool is_message(const struct ips_graph *g, uint32_t node)
+{
+    return g->xpred[node] != IPS_NO_NODE &&
+           (g->xkind[node] == IPS_X_DATA || g->xkind[node] == IPS_X_EXTERNAL ||
+            g->xkind[node] == IPS_X_IDLE);
+}
+
+static int make_messages(struct making *m, struct ips_err *err)
+{
+    const struct ips_graph *g = m->g;
+    struct things *t = m->t;
+    t->cross = malloc(((size_t)g->node_count + 1) * sizeof(*t->cross));
+    if (!t->cross)
+        return no_memory(err);
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first;
+        for (uint32_t i = first; i < first + g->chains[c].count; i++) {
+            t->cross[i] = IPS_NO_FEATURE;
+            if (!is_message(g, i))
+                continue;
+            uint32_t from = t->chain[ips_chain_of(g, g->xpred[i])];
+            uint32_t to = g->xkind[i] == IPS_X_DATA       ? t->chain[c]
+                          : g->xkind[i] == IPS_X_EXTERNAL ? THING_EXTERNAL
+                                                          : THING_IDLE;
+            struct thing_feature one = t->feature[from];
+            one.kind = THING_MESSAGE;
+            one.to = to;
+            if (!feature_of(m, &m->messages, to, one, &t->cross[i]))
+                return no_memory(err);
+        }
+    }
+    return 0;
+}
+
+/* ---- procedures --------------------------------------------------------- */
+
+struct named {
+    const struct thing_symbol *symbol;
+    uint32_t *number; /* where its procedure's goes */
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct thing_symbol *p = ((const struct named *)a)->symbol,
+                              *q = ((const struct named *)b)->symbol;
+    int order = strcmp(p->name, q->name);
+    if (order == 0)
+        order = strcmp(p->module, q->module);
+    return order ? order : strcmp(p->file, q->file);
+}
+
+/* One number for equal symbols of all parts. */
+static int name_procedures(struct making *m, struct ips_err *err)
+{
+    struct things *t = m->t;
+    size_t total = 0, n = 0;
+    m->procedure_of =
+        calloc((size_t)t->part_count + 1, sizeof(*m->procedure_of));
+    for (uint32_t p = 0; p < t->part_count; p++)
+        total += t->part[p].symbol_count;
+    struct named *all = malloc((total + 1) * sizeof(*all));
+    t->procedure = malloc((total + 1) * sizeof(*t->procedure));
+    bool ok = m->procedure_of && all && t->procedure;
+    for (uint32_t p = 0; p < t->part_count && ok; p++) {
+        uint32_t count = t->part[p].symbol_count;
+        m->procedure_of[p] = malloc(((size_t)count + 1) * sizeof(uint32_t));
+        ok = m->procedure_of[p] != NULL;
+        for (uint32_t i = 0; i < count && ok; i++)
+            all[n++] =
+                (struct named){&t->part[p].symbol[i], &m->procedure_of[p][i]};
+    }
+    if (ok && n > 0)
+        qsort(all, n, sizeof(*all), by_name);
+    for (size_t i = 0; i < n && ok; i++) {
+        if (i == 0 || by_name(&all[i - 1], &all[i]) != 0)
+            t->procedure[t->procedure_count++] = *all[i].symbol;
+        *all[i].number = t->procedure_count - 1;
+    }
+    free(all);
+    return ok ? 0 : no_memory(err);
+}
+
+static int fill_portions(struct making *m, uint32_t p, uint64_t *at,
+                         uint32_t *node, struct ips_err *err)
+{
+    struct things *t = m->t;
+    const struct thing_part *part = &t->part[p];
+    uint32_t before = 0;
+    for (uint64_t k = 0; k < part->portion_count; k++) {
+        uint32_t own = part->node[k], i = part->node_base + own;
+        if (own >= part->node_count || own < before ||
+            part->of[k] >= part->symbol_count)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "portion %llu of an arc is out of order",
+                               (unsigned long long)k);
+        before = own;
+        while (*node <= i)
+            t->portion_first[(*node)++] = *at;
+        uint32_t procedure = m->procedure_of[p][part->of[k]];
+        uint32_t process = t->chain[ips_chain_of(m->g, i)];
+        struct thing_feature one = t->feature[process];
+        one.kind = THING_PROCEDURE;
+        one.procedure = procedure;
+        t->portion[*at].ns = part->ns[k];
+        if (!feature_of(m, &m->procedures, procedure, one,
+                        &t->portion[*at].feature))
+            return no_memory(err);
+        (*at)++;
+    }
+    return 0;
+}
+
+static int make_procedures(struct making *m, uint32_t *blame,
+                           struct ips_err *err)
+{
+    struct things *t = m->t;
+    uint64_t total = 0, at = 0;
+    uint32_t node = 0;
+    for (uint32_t p = 0; p < t->part_count; p++)
+        total += t->part[p].portion_count;
+    if (total == 0)
+        return 0;
+    size_t nodes = (size_t)m->g->node_count + 1;
+    t->portion_first = malloc(nodes * sizeof(*t->portion_first));
+    t->portion = malloc(total * sizeof(*t->portion));
+    if (!t->portion_first || !t->portion)
+        return no_memory(err);
+    int rc = name_procedures(m, err);
+    for (uint32_t p = 0; p < t->part_count && rc == 0; p++) {
+        rc = fill_portions(m, p, &at, &node, err);
+        if (rc == IPS_E_PROTOCOL)
+            *blame = p;
+    }
+    while (node < nodes && rc == 0)
+        t->portion_first[node++] = at;
+    return rc;
+}
+
+/* ---- things ------------------------------------------------------------- */
+
+/* Which thing of each kind a feature belongs to. */
+static uint32_t thing_of(const struct things *t, const struct thing_feature *f,
+                         enum thing_kind kind, uint32_t message)
+{
+    switch (kind) {
+    case THING_MACHINE:
+        return f->kind == THING_MESSAGE ? THING_NONE : f->part;
+    case THING_PROCESS:
+        return f->kind == THING_MESSAGE ? THING_NONE
+                                        : t->part_count + f->process;
+    case THING_PROCEDURE:
+        return f->kind == THING_PROCEDURE
+                   ? t->part_count + t->process_features + f->procedure
+                   : THING_NONE;
+    case THING_MESSAGE:
+        return f->kind == THING_MESSAGE ? t->part_count + t->process_features +
+                                              t->procedure_count + message
+                                        : THING_NONE;
+    case THING_KINDS:
+        break;
+    }
+    return THING_NONE;
+}
+
+static enum thing_kind kind_of(const struct things *t, uint32_t thing)
+{
+    if (thing < t->part_count)
+        return THING_MACHINE;
+    if (thing < t->part_count + t->process_features)
+        return THING_PROCESS;
+    return thing < t->part_count + t->process_features + t->procedure_count
+               ? THING_PROCEDURE
+               : THING_MESSAGE;
+}
+
+/* Members of things by counting: `fill` false counts, true places. */
+static void each_member(struct things *t, bool fill)
+{
+    uint32_t message = 0;
+    for (uint32_t i = 0; i < t->f.count; i++) {
+        for (int kind = 0; kind < THING_KINDS; kind++) {
+            uint32_t at =
+                thing_of(t, &t->feature[i], (enum thing_kind)kind, message);
+            if (at == THING_NONE)
+                continue;
+            if (fill)
+                t->member[t->thing[at].first + t->thing[at].count] = i;
+            t->thing[at].count++;
+        }
+        message += t->feature[i].kind == THING_MESSAGE;
+    }
+}
+
+static int make_things(struct making *m, struct ips_err *err)
+{
+    struct things *t = m->t;
+    uint64_t messages = m->messages.count;
+    uint32_t total = 0, kept = 0;
+    t->thing_count = t->part_count + t->process_features + t->procedure_count +
+                     (uint32_t)messages;
+    t->thing = calloc((size_t)t->thing_count + 1, sizeof(*t->thing));
+    if (!t->thing)
+        return no_memory(err);
+    each_member(t, false);
+    for (uint32_t i = 0; i < t->thing_count; i++) {
+        t->thing[i].kind = kind_of(t, i);
+        t->thing[i].first = total;
+        total += t->thing[i].count;
+        t->thing[i].count = 0;
+    }
+    t->member = malloc(((size_t)total + 1) * sizeof(*t->member));
+    if (!t->member)
+        return no_memory(err);
+    each_member(t, true);
+    for (uint32_t i = 0; i < t->thing_count; i++) {
+        if (t->thing[i].count)
+            t->thing[kept++] = t->thing[i];
+    }
+    t->thing_count = kept;
+    return 0;
+}
+
+int things_make(const struct ips_graph *g, const struct thing_part *part,
+                uint32_t part_count, struct things *out, uint32_t *blame,
+                struct ips_err *err)
+{
+    struct making m = {.g = g, .t = out};
+    memset(out, 0, sizeof(*out));
+    out->part = part;
+    out->part_count = part_count;
+    *blame = THING_NONE;
+    int rc = make_processes(&m, blame, err);
+    if (rc == 0)
+        rc = make_messages(&m, err);
+    if (rc == 0)
+        rc = make_procedures(&m, blame, err);
+    if (rc == 0)
+        rc = make_things(&m, err);
+    out->f.chain = out->chain;
+    out->f.cross = out->cross;
+    out->f.first = out->portion_first;
+    out->f.portion = out->portion;
+    if (rc == 0)
+        rc = ips_features_check(g, &out->f, err);
+    ips_idmap_release(&m.messages);
+    ips_idmap_release(&m.procedures);
+    for (uint32_t p = 0; m.procedure_of && p < part_count; p++)
+        free(m.procedure_of[p]);
+    free(m.procedure_of);
+    if (rc < 0)
+        things_release(out);
+    return rc;
+}

@@ -1,0 +1,196 @@
+/* Names of things, and things by name. */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "master/things.h"
+
+#define NAME_BYTES 512
+
+static const char *process_name(const struct things *t, uint32_t feature)
+{
+    const struct thing_feature *f = &t->feature[feature];
+    return t->part[f->part].process[f->number];
+}
+
+static const char *machine_name(const struct things *t, uint32_t feature)
+{
+    return t->part[t->feature[feature].part].machine;
+}
+
+const char *things_feature_name(const struct things *t, uint32_t feature,
+                                char out[THING_BYTES])
+{
+    const struct thing_feature *f = &t->feature[feature];
+    const char *machine = machine_name(t, f->process);
+    const char *process = process_name(t, f->process);
+    switch (f->kind) {
+    case THING_MACHINE: /* no feature is */
+    case THING_KINDS:
+    case THING_PROCESS:
+        snprintf(out, THING_BYTES, "/%s/%s", machine, process);
+        break;
+    case THING_PROCEDURE:
+        snprintf(out, THING_BYTES, "/%s/%s %s", machine, process,
+                 t->procedure[f->procedure].name);
+        break;
+    case THING_MESSAGE:
+        if (f->to == THING_EXTERNAL || f->to == THING_IDLE)
+            snprintf(out, THING_BYTES, "%s/%s -> %s", machine, process,
+                     f->to == THING_IDLE ? "idle" : "external");
+        else
+            snprintf(out, THING_BYTES, "%s/%s -> %s/%s", machine, process,
+                     machine_name(t, f->to), process_name(t, f->to));
+        break;
+    }
+    return out;
+}
+
+const struct thing_symbol *things_symbol(const struct things *t,
+                                         const struct thing *thing)
+{
+    if (thing->kind != THING_PROCEDURE)
+        return NULL;
+    return &t->procedure[t->feature[t->member[thing->first]].procedure];
+}
+
+const char *things_name(const struct things *t, const struct thing *thing,
+                        char out[THING_BYTES])
+{
+    uint32_t feature = t->member[thing->first];
+    switch (thing->kind) {
+    case THING_MACHINE:
+        snprintf(out, THING_BYTES, "/%s", machine_name(t, feature));
+        return out;
+    case THING_PROCEDURE:
+        snprintf(out, THING_BYTES, "%s", things_symbol(t, thing)->name);
+        return out;
+    case THING_PROCESS: /* its first member may be a procedure of it */
+        return things_feature_name(t, t->feature[feature].process, out);
+    case THING_MESSAGE:
+    case THING_KINDS:
+        break;
+    }
+    return things_feature_name(t, feature, out);
+}
+
+/* ---- by name ------------------------------------------------------------ */
+
+static bool fits(const char *pattern, const char *text)
+{
+    return fnmatch(pattern, text, 0) == 0;
+}
+
+/* "a.3", "a" or, where the pattern has a /, "/m1/a.3". */
+static bool process_fits(const struct things *t, const char *pattern,
+                         uint32_t feature)
+{
+    char name[NAME_BYTES];
+    const char *process = process_name(t, feature);
+    if (strchr(pattern, '/')) {
+        bool rooted = *pattern == '/';
+        snprintf(name, sizeof(name), "%s%s/%s", rooted ? "/" : "",
+                 machine_name(t, feature), process);
+        return fits(pattern, name);
+    }
+    if (fits(pattern, process))
+        return true;
+    const char *dot = strrchr(process, '.'); /* before the pid */
+    if (!dot)
+        return false;
+    snprintf(name, sizeof(name), "%.*s", (int)(dot - process), process);
+    return fits(pattern, name);
+}
+
+static bool message_fits(const struct things *t, const char *from,
+                         const char *to, const struct thing_feature *f)
+{
+    if (!process_fits(t, from, f->process))
+        return false;
+    if (f->to == THING_EXTERNAL || f->to == THING_IDLE)
+        return fits(to, f->to == THING_IDLE ? "idle" : "external");
+    return process_fits(t, to, f->to);
+}
+
+static bool object_fits(const struct things *t, const char *object,
+                        const struct thing_feature *f)
+{
+    char name[NAME_BYTES];
+    size_t len = strlen(object);
+    while (len > 0 && object[len - 1] == '/')
+        len--;
+    snprintf(name, sizeof(name), "/%s/%s", machine_name(t, f->process),
+             process_name(t, f->process));
+    return strncmp(name, object, len) == 0 &&
+           (name[len] == '\0' || name[len] == '/');
+}
+
+static bool given(const char *text)
+{
+    return text && *text;
+}
+
+/* Where a message is asked for, only messages fit; else never. */
+static bool feature_fits(const struct things *t, const struct thing_selector *s,
+                         const char *from, const char *to,
+                         const struct thing_feature *f)
+{
+    if (given(s->message) != (f->kind == THING_MESSAGE))
+        return false;
+    if (given(s->message) && !message_fits(t, from, to, f))
+        return false;
+    if (given(s->procedure) &&
+        (f->kind != THING_PROCEDURE ||
+         !fits(s->procedure, t->procedure[f->procedure].name)))
+        return false;
+    if (given(s->process) && !process_fits(t, s->process, f->process))
+        return false;
+    return !given(s->object) || object_fits(t, s->object, f);
+}
+
+/* "A -> B", with or without blanks. */
+static int split_message(const char *message, char from[NAME_BYTES],
+                         char to[NAME_BYTES], struct ips_err *err)
+{
+    const char *arrow = strstr(message, "->");
+    if (!arrow || strlen(message) >= NAME_BYTES)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "messages '%.80s': not of the form 'FROM -> TO', "
+                           "each a process (or its name's pattern)",
+                           message);
+    const char *end = arrow, *begin = arrow + 2;
+    while (end > message && end[-1] == ' ')
+        end--;
+    while (*begin == ' ')
+        begin++;
+    size_t len = strlen(begin);
+    while (len > 0 && begin[len - 1] == ' ')
+        len--;
+    while (*message == ' ' && message < end)
+        message++;
+    snprintf(from, NAME_BYTES, "%.*s", (int)(end - message), message);
+    snprintf(to, NAME_BYTES, "%.*s", (int)len, begin);
+    return 0;
+}
+
+int things_select(const struct things *t, const struct thing_selector *s,
+                  uint32_t **feature, uint32_t *count, struct ips_err *err)
+{
+    char from[NAME_BYTES] = "", to[NAME_BYTES] = "";
+    *count = 0;
+    if (given(s->message)) {
+        int rc = split_message(s->message, from, to, err);
+        if (rc < 0)
+            return rc;
+    }
+    uint32_t *list = malloc(((size_t)t->f.count + 1) * sizeof(*list));
+    if (!list)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u features", t->f.count);
+    for (uint32_t i = 0; i < t->f.count; i++) {
+        if (feature_fits(t, s, from, to, &t->feature[i]))
+            list[(*count)++] = i;
+    }
+    *feature = list;
+    return 0;
+}

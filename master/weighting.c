@@ -1,0 +1,299 @@
+#include "master/weighting.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "master/clocks.h"
+#include "master/part.h"
+
+static const char *const names[] = {"cpu", "sched", "wall"};
+
+const char *weighting_name(enum ips_weighting w)
+{
+    return names[w];
+}
+
+int weighting_of(const char *text, enum ips_weighting *out, struct ips_err *err)
+{
+    *out = IPS_WEIGH_CPU;
+    if (!*text)
+        return 0;
+    for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_LAST; w++) {
+        if (strcmp(text, names[w]) == 0) {
+            *out = (enum ips_weighting)w;
+            return 0;
+        }
+    }
+    return ips_err_set(err, IPS_E_USAGE, "weighting %.40s: cpu, sched or wall",
+                       text);
+}
+
+/* ---- the goal ----------------------------------------------------------- */
+
+static void set_goal(struct path_data *d, const struct part *p, uint64_t node)
+{
+    d->has_goal = true;
+    d->goal_part = p->number;
+    d->goal_node = (uint32_t)node;
+}
+
+/* The thread of `process` that ended last, or the one with that tid. */
+static const Ips__ThreadRow *goal_thread(const struct part *p, uint32_t process,
+                                         const char *tid)
+{
+    const Ips__ThreadRow *best = NULL;
+    for (uint32_t i = 0; i < p->t.thread_count; i++) {
+        const Ips__ThreadRow *t = p->t.threads[i];
+        char text[16];
+        snprintf(text, sizeof(text), "%u", t->tid);
+        if (t->process != process || (*tid && strcmp(tid, text) != 0))
+            continue;
+        if (!best || t->end_ns > best->end_ns)
+            best = t;
+    }
+    return best;
+}
+
+/* Is `object` process i of part p, or a thread of it (*tid, else "")? */
+static bool is_process(const struct part *p, uint32_t i, const char *object,
+                       const char **tid)
+{
+    char name[OBJECT_BYTES];
+    part_process_object(p, i, name);
+    size_t n = strlen(name);
+    if (strncmp(object, name, n) != 0 ||
+        (object[n] != '\0' && object[n] != '/'))
+        return false;
+    *tid = object[n] ? object + n + 1 : "";
+    return true;
+}
+
+static int find_goal(struct query *q, const char *object, struct ips_err *err)
+{
+    struct path_data *d = path_of(q);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct part *p = q->gather.active[i];
+        for (uint32_t k = 0; k < p->t.proc_count; k++) {
+            const char *tid;
+            if (!is_process(p, k, object, &tid))
+                continue;
+            const Ips__ThreadRow *t = goal_thread(p, k, tid);
+            if (!t || t->end_node >= p->sync->nodes)
+                continue;
+            set_goal(d, p, t->end_node);
+            snprintf(d->goal_text, sizeof(d->goal_text), "%s", object);
+            return 0;
+        }
+    }
+    return ips_err_set(err, IPS_E_NOT_FOUND,
+                       "goal %.200s: run %s has no such process or thread; "
+                       "`ipsq ls` lists them",
+                       object, q->run);
+}
+
+int weighting_goal(struct query *q, const char *object, struct ips_err *err)
+{
+    struct path_data *d = path_of(q);
+    d->has_goal = false;
+    d->goal_text[0] = '\0';
+    if (*object)
+        return find_goal(q, object, err);
+    if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_WALL)
+        return 0;
+    for (uint32_t i = 0; i < q->gather.count && !d->has_goal; i++) {
+        const struct part *p = q->gather.active[i];
+        if (!p->sync->goal_node || p->sync->goal_node > p->sync->nodes)
+            continue;
+        set_goal(d, p, p->sync->goal_node - 1);
+        for (uint32_t k = 0; k < p->t.proc_count; k++) {
+            if (p->t.procs[k]->root)
+                part_process_object(p, k, d->goal_text);
+        }
+    }
+    return 0;
+}
+
+/* ---- lanes -------------------------------------------------------------- */
+
+void weighting_lane(const struct query *q, const struct part *p,
+                    const struct ips_lane *lane, Ips__Lane *to)
+{
+    const struct path_data *d = path_of((struct query *)(uintptr_t)q);
+    const struct ips_clock_map *clock = &engine_part_of(p)->clock;
+    ips__lane__init(to);
+    to->mtime_base_ns = lane->mtime.base_ns;
+    to->mtime_per_byte_q32 = lane->mtime.per_byte_q32;
+    to->scale_num = lane->mtime.scale_num;
+    to->scale_den = lane->mtime.scale_den;
+    to->external = (uint32_t)lane->external;
+    to->any_off = lane->any_off;
+    to->weighting = (uint32_t)lane->weighting;
+    to->clock_from_ns = clock->from;
+    to->clock_drift_q40 = clock->drift_q40;
+    to->clock_shift_ns = clock->shift_ns;
+    if (d->has_goal)
+        to->goal = d->goal_part == p->number ? (uint64_t)d->goal_node + 2 : 1;
+}
+
+struct ips_lane weighting_merged(const struct query *q,
+                                 const struct ips_lane *lane, bool reduced)
+{
+    const struct path_data *d = path_of((struct query *)(uintptr_t)q);
+    struct ips_lane out = *lane;
+    out.has_goal = d->has_goal;
+    out.goal = IPS_NO_NODE;
+    if (!d->has_goal)
+        return out;
+    const struct engine_part *e =
+        engine_part_of(q->gather.active[d->goal_part]);
+    uint32_t base = d->node_base[d->goal_part];
+    if (!reduced)
+        out.goal = base + d->goal_node;
+    for (uint32_t i = 0; reduced && i < e->g.node_count; i++) {
+        if (e->origin[i] == d->goal_node)
+            out.goal = base + i;
+    }
+    return out;
+}
+
+/* ---- clocks ------------------------------------------------------------- */
+
+/* The run begins with its command; where that was not recorded, with the
+ * first thing that was. */
+static const struct part *reference(const struct query *q)
+{
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        if (q->gather.active[i]->sync->root_start_ns)
+            return q->gather.active[i];
+    }
+    return q->gather.count ? q->gather.active[0] : NULL;
+}
+
+const struct part *weighting_origin(struct query *q)
+{
+    const struct part *p = reference(q);
+    if (!p)
+        return NULL;
+    const Ips__SyncAnswer *s = p->sync;
+    engine_part_of(p)->clock = (struct ips_clock_map){
+        .from = s->root_start_ns ? s->root_start_ns : s->first_ns};
+    return p;
+}
+
+void weighting_clocks(struct query *q, void (*after)(struct query *q))
+{
+    struct path_data *d = path_of(q);
+    const struct part *origin = NULL;
+    if (d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL)
+        origin = weighting_origin(q);
+    if (!origin || q->gather.count == 1)
+        after(q);
+    else
+        clocks_align(q, origin->number, after);
+}
+
+const char *weighting_clock_text(const struct path_data *d)
+{
+    return *d->clock_text ? d->clock_text : NULL;
+}
+
+uint64_t weighting_unknown(const struct query *q)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        sum = ips_add_sat(sum, q->gather.active[i]->sync->delay_unknown_ns);
+    return sum;
+}
+
+/* ---- split -------------------------------------------------------------- */
+
+static int take_split(struct query *q, struct part *p, const Ips__Reply *reply,
+                      struct ips_err *err)
+{
+    struct path_data *d = path_of(q);
+    (void)p;
+    if (reply->answer_case != IPS__REPLY__ANSWER_SPLIT)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to SplitAsk");
+    d->on_cpu_ns = ips_add_sat(d->on_cpu_ns, reply->split->cpu_ns);
+    d->run_delay_ns = ips_add_sat(d->run_delay_ns, reply->split->delay_ns);
+    return 0;
+}
+
+static bool has_nodes(const struct path_piece *piece, const struct part *p)
+{
+    return piece->kind == IPS_SEG_COMPUTE && piece->at.part == p->number &&
+           piece->from != IPS_UNMEASURED;
+}
+
+static int ask_split(struct query *q, struct part *p, struct ips_err *err)
+{
+    struct path_data *d = path_of(q);
+    uint64_t base = engine_part_of(p)->base, at = 0;
+    uint32_t *from = malloc(IPS_PIECE_ITEMS * sizeof(*from));
+    uint32_t *to = malloc(IPS_PIECE_ITEMS * sizeof(*to));
+    bool first = true;
+    int rc = 0;
+    if (!from || !to)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    while (rc == 0 && (first || at < d->piece_count)) {
+        Ips__SplitAsk ask = IPS__SPLIT_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        size_t n = 0;
+        for (; at < d->piece_count && n < IPS_PIECE_ITEMS; at++) {
+            if (!has_nodes(&d->pieces[at], p))
+                continue;
+            from[n] = (uint32_t)(d->pieces[at].from - base);
+            to[n++] = (uint32_t)(d->pieces[at].to - base);
+        }
+        ask.generation = p->sync->generation;
+        ask.n_from = ask.n_to = n;
+        ask.from = from;
+        ask.to = to;
+        ask.more = at < d->piece_count;
+        request.ask_case = IPS__REQUEST__ASK_SPLIT;
+        request.split = &ask;
+        query_ask(q, p, &request, first);
+        first = false;
+    }
+    free(from);
+    free(to);
+    return rc;
+}
+
+static void split_done(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    uint64_t compute = 0;
+    for (uint64_t i = 0; i < d->piece_count; i++) {
+        if (d->pieces[i].kind == IPS_SEG_COMPUTE)
+            compute = ips_add_sat(compute, d->pieces[i].ns);
+    }
+    /* CPU after a thread's last record has no place on the clock. */
+    d->on_cpu_ns = ips_min_u64(d->on_cpu_ns, compute);
+    d->run_delay_ns = ips_min_u64(d->run_delay_ns, compute - d->on_cpu_ns);
+    d->other_ns = compute - d->on_cpu_ns - d->run_delay_ns;
+    d->after_split(q);
+}
+
+void weighting_split(struct query *q, void (*after)(struct query *q))
+{
+    struct path_data *d = path_of(q);
+    struct ips_err err = {0};
+    int rc = 0;
+    d->on_cpu_ns = d->run_delay_ns = d->other_ns = IPS_UNMEASURED;
+    if (d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_CPU) {
+        after(q);
+        return;
+    }
+    d->on_cpu_ns = d->run_delay_ns = 0;
+    d->after_split = after;
+    query_round(q, take_split, split_done);
+    for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
+        rc = ask_split(q, q->gather.active[i], &err);
+    if (rc < 0)
+        query_fail(q, &err);
+    else
+        query_await(q);
+}

@@ -1,0 +1,46 @@
+/*
+ * What a question's weighting needs beyond its lane: where the path ends
+ * (the goal), every machine's clock seen from the run's origin, and of what
+ * the path's computing was made.
+ * Source: ALGORITHMS 1 (weightings, the goal), 6; IPS-14.
+ */
+#ifndef IPS_MASTER_WEIGHTING_H
+#define IPS_MASTER_WEIGHTING_H
+
+#include "master/engine.h"
+
+/* "" is cpu. */
+int weighting_of(const char *text, enum ips_weighting *out,
+                 struct ips_err *err) IPS_MUST_USE;
+const char *weighting_name(enum ips_weighting w);
+
+/* Sets d->goal*: `object` (a process, or a thread), or where it is "" and the
+ * weighting is `wall` the run's command; there may be none (joined runs). */
+int weighting_goal(struct query *q, const char *object,
+                   struct ips_err *err) IPS_MUST_USE;
+
+/* The machine on whose clock the run begins; sets that part's clock. NULL: no
+ * machine is left. */
+const struct part *weighting_origin(struct query *q);
+/* Sets the clock of every part, where the weighting needs them, with a round
+ * of questions where there are several machines; then `after`. */
+void weighting_clocks(struct query *q, void (*after)(struct query *q));
+/* What the certificate says of them; NULL: none was used. */
+const char *weighting_clock_text(const struct path_data *d);
+
+/* Lane `lane` as part p is asked. */
+void weighting_lane(const struct query *q, const struct part *p,
+                    const struct ips_lane *lane, Ips__Lane *out);
+/* ... and as it is in d->merged; `reduced`: its nodes are reduced ones. */
+struct ips_lane weighting_merged(const struct query *q,
+                                 const struct ips_lane *lane, bool reduced);
+
+/* Time off the CPU, between waits, of which no machine's kernel told whether
+ * the thread was runnable. */
+uint64_t weighting_unknown(const struct query *q);
+
+/* Sets d->on_cpu_ns and its like from the pieces of the main lane, with a round
+ * of questions; then `after`. */
+void weighting_split(struct query *q, void (*after)(struct query *q));
+
+#endif

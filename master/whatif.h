@@ -1,0 +1,76 @@
+/*
+ * Slack, next paths and what-if of one question: computed in the worker on the
+ * merged graph of all machines (whatif_solve.c), made an answer in the loop
+ * (whatif_answer.c), asked for and gathered by query_whatif.c.
+ *
+ * All nodes come here, so this needs memory at the master: WHATIF_NODE_BYTES a
+ * node and WHATIF_PORTION_BYTES for each portion of an arc that a procedure
+ * has. What would not fit into what the machine has available is refused
+ * before it is fetched.
+ * Source: ALGORITHMS 4, IPS-12.
+ */
+#ifndef IPS_MASTER_WHATIF_H
+#define IPS_MASTER_WHATIF_H
+
+#include "analysis/crowd.h"
+#include "analysis/next.h"
+#include "analysis/slack.h"
+#include "analysis/whatif.h"
+#include "master/engine.h"
+#include "master/things.h"
+
+#define WHATIF_NODE_BYTES 130u
+#define WHATIF_PORTION_BYTES 40u
+#define WHATIF_EDITS_MAX 64u
+#define WHATIF_NEXT_MAX 1000u
+#define WHATIF_ROWS_MAX 10000u /* of one list */
+
+struct whatif_portions {         /* of a part, as they come */
+    struct thing_symbol *symbol; /* texts in kept messages */
+    uint32_t symbol_count, symbol_cap;
+    uint32_t *node, *of;
+    uint64_t *ns;
+    uint64_t count, cap;
+};
+
+struct whatif_row { /* one question answered */
+    uint32_t thing; /* ranking: of things.thing; edits: their number */
+    uint64_t share_ns, total_ns;
+    uint64_t features;
+    struct ips_whatif r;
+};
+struct whatif_slack {
+    uint32_t thing;
+    struct ips_slack s;
+};
+
+struct whatif_data {       /* query.data */
+    struct path_data path; /* first: the engine's helpers work on it */
+    struct whatif_portions *portions; /* [parts] */
+    /* results */
+    struct thing_part *part; /* [parts] */
+    struct things t;
+    uint64_t t_max_ns, resources;  /* of the path as it is */
+    struct whatif_row all, *edits; /* [edits] */
+    struct whatif_row *ranking;
+    size_t ranking_count, candidates, computed;
+    struct whatif_slack *slacks;
+    size_t slack_count;
+    size_t slack_left; /* not shown */
+    uint64_t near_ns;
+    struct ips_next next;
+    struct ips_crowd *crowd; /* [parts] */
+    bool procedures;         /* portions were asked for and there are some */
+};
+
+static inline struct whatif_data *whatif_of(struct query *q)
+{
+    return q->data;
+}
+
+/* In the worker: d->path.err says what failed, d->path.blame who. */
+void whatif_solve(struct query *q);
+/* In the loop: the reply. */
+void whatif_answer(struct query *q);
+
+#endif

@@ -1,0 +1,426 @@
+/* What a what-if question computes, in the worker's thread. */
+#include "master/whatif.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/part.h"
+
+struct solving {
+    struct query *q;
+    struct whatif_data *d;
+    const Ips__WhatifAsk *ask;
+    const struct ips_lane *lane;
+    const struct ips_graph *g;
+    struct ips_order order;
+    uint64_t *tail;
+    uint64_t *share;         /* [features] */
+    struct ips_slack *slack; /* [features] */
+    struct ips_whatif_base base;
+    struct ips_err *err;
+};
+
+static int no_memory(struct solving *s)
+{
+    return ips_err_set(s->err, IPS_E_NO_MEMORY, "no memory for a what-if");
+}
+
+/* ---- the graph ---------------------------------------------------------- */
+
+static int make_graph(struct solving *s)
+{
+    struct query *q = s->q;
+    struct path_data *d = &s->d->path;
+    if (!engine_make_graphs(q))
+        return s->err->code;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        uint32_t sent = engine_part_of(p)->g.node_count;
+        if (sent == p->sync->nodes)
+            continue;
+        d->blame = p;
+        return ips_err_set(s->err, IPS_E_PROTOCOL,
+                           "promised %" PRIu64 " nodes and sent %u",
+                           p->sync->nodes, sent);
+    }
+    if (!engine_merge(q))
+        return s->err->code;
+    int rc = ips_longest_path(&d->merged, s->lane, NULL, &d->est, s->err);
+    if (rc == 0 && (d->est.end == IPS_NO_NODE || d->est.t_max == 0))
+        rc = ips_err_set(s->err, IPS_E_INCOMPLETE,
+                         "run %s: what was recorded has no path longer than 0 "
+                         "ns: nothing to ask about",
+                         q->run);
+    if (rc == 0)
+        rc = ips_order_make(&d->merged, s->lane, &s->order, s->err);
+    return rc;
+}
+
+static int make_things(struct solving *s)
+{
+    struct query *q = s->q;
+    struct whatif_data *d = s->d;
+    uint32_t n = q->gather.count, blame;
+    d->part = calloc((size_t)n + 1, sizeof(*d->part));
+    if (!d->part)
+        return no_memory(s);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct part *p = q->gather.active[i];
+        const struct whatif_portions *w = &d->portions[i];
+        const char **name = calloc((size_t)p->t.proc_count + 1, sizeof(*name));
+        if (!name)
+            return no_memory(s);
+        for (uint32_t k = 0; k < p->t.proc_count; k++)
+            name[k] = part_process_name(p, k);
+        d->part[i] =
+            (struct thing_part){.machine = p->machine,
+                                .process = name,
+                                .process_count = p->t.proc_count,
+                                .node_base = d->path.node_base[i],
+                                .node_count = engine_part_of(p)->g.node_count,
+                                .symbol = w->symbol,
+                                .symbol_count = w->symbol_count,
+                                .node = w->node,
+                                .of = w->of,
+                                .ns = w->ns,
+                                .portion_count = w->count};
+        d->procedures = d->procedures || w->count > 0;
+    }
+    int rc = things_make(s->g, d->part, n, &d->t, &blame, s->err);
+    if (rc < 0 && blame != THING_NONE)
+        d->path.blame = q->gather.active[blame];
+    return rc;
+}
+
+static int make_base(struct solving *s)
+{
+    struct whatif_data *d = s->d;
+    size_t n = (size_t)d->t.f.count + 1;
+    uint64_t t_max = d->path.est.t_max;
+    s->share = malloc(n * sizeof(*s->share));
+    s->slack = malloc(n * sizeof(*s->slack));
+    if (!s->share || !s->slack)
+        return no_memory(s);
+    d->t_max_ns = t_max;
+    d->near_ns = ips_ppm_of(t_max, s->ask->near_ppm);
+    d->resources =
+        ips_feature_shares(s->g, s->lane, &d->path.est, &d->t.f, s->share);
+    s->base = (struct ips_whatif_base){s->g,         s->lane, &s->order,
+                                       &d->path.est, &d->t.f, s->share};
+    int rc = ips_tail(s->g, s->lane, &s->order, &s->tail, s->err);
+    if (rc == 0)
+        rc = ips_slacks(s->g, s->lane, &d->path.est, s->tail, &d->t.f,
+                        d->near_ns, s->slack, s->err);
+    return rc;
+}
+
+/* ---- edits -------------------------------------------------------------- */
+
+static int nothing_fits(struct solving *s, const Ips__WhatifEdit *e)
+{
+    const char *run = s->q->run;
+    if (*e->procedure && !s->d->procedures)
+        return ips_err_set(
+            s->err, IPS_E_NOT_FOUND,
+            "nothing is known of procedures in run %s: no arc was sampled. "
+            "Measure again with ipsrun --procedures=sample --rate 1 (ms of CPU "
+            "time)",
+            run);
+    return ips_err_set(
+        s->err, IPS_E_NOT_FOUND,
+        "nothing in run %s is%s%.60s%s%.60s%s%.100s%s%.60s (ipsq %s %s lists "
+        "what there is)",
+        run, *e->procedure ? " procedure " : "", e->procedure,
+        *e->process ? " process " : "", e->process,
+        *e->message ? " messages " : "", e->message,
+        *e->object ? " object " : "", e->object,
+        *e->procedure ? "procedures"
+        : *e->message ? "metrics"
+                      : "ls",
+        run);
+}
+
+static int select_edit(struct solving *s, const Ips__WhatifEdit *e,
+                       struct ips_edit **edits, uint32_t *count)
+{
+    struct thing_selector sel = {e->procedure, e->process, e->message,
+                                 e->object};
+    uint32_t *feature = NULL;
+    int rc = things_select(&s->d->t, &sel, &feature, count, s->err);
+    if (rc == 0 && *count == 0)
+        rc = nothing_fits(s, e);
+    if (rc == 0) {
+        *edits = malloc(*count * sizeof(**edits));
+        if (!*edits)
+            rc = no_memory(s);
+    }
+    for (uint32_t i = 0; rc == 0 && i < *count; i++)
+        (*edits)[i] = (struct ips_edit){feature[i], e->ppm};
+    free(feature);
+    return rc;
+}
+
+static int by_feature(const void *a, const void *b)
+{
+    const struct ips_edit *p = a, *q = b;
+    return (p->feature > q->feature) - (p->feature < q->feature);
+}
+
+/* What an edit is about, each feature once; sorts it. */
+static void describe(const struct solving *s, struct ips_edit *edit,
+                     uint32_t count, struct whatif_row *row)
+{
+    if (count)
+        qsort(edit, count, sizeof(*edit), by_feature);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t f = edit[i].feature;
+        if (i && edit[i - 1].feature == f)
+            continue;
+        row->share_ns = ips_add_sat(row->share_ns, s->share[f]);
+        row->total_ns = ips_add_sat(row->total_ns, s->slack[f].total_ns);
+        row->features++;
+    }
+}
+
+/* Each edit alone, and all at once as the last. */
+static int solve_edits(struct solving *s)
+{
+    struct whatif_data *d = s->d;
+    size_t n = s->ask->n_edits, total = 0;
+    struct ips_change *change = calloc(n + 1, sizeof(*change));
+    struct ips_edit **edits = calloc(n + 1, sizeof(*edits));
+    struct ips_whatif *out = calloc(n + 1, sizeof(*out));
+    d->edits = calloc(n + 1, sizeof(*d->edits));
+    int rc = change && edits && out && d->edits ? 0 : no_memory(s);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        rc = select_edit(s, s->ask->edits[i], &edits[i], &change[i].count);
+        change[i].edit = edits[i];
+        total += change[i].count;
+    }
+    if (rc == 0) {
+        edits[n] = malloc((total + 1) * sizeof(**edits));
+        rc = edits[n] ? 0 : no_memory(s);
+    }
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        memcpy(edits[n] + change[n].count, edits[i],
+               change[i].count * sizeof(**edits));
+        change[n].count += change[i].count;
+    }
+    if (rc == 0) {
+        change[n].edit = edits[n];
+        rc = ips_whatif(&s->base, change, n + 1, out, s->err);
+    }
+    for (size_t i = 0; i <= n && rc == 0; i++) {
+        struct whatif_row *row = i < n ? &d->edits[i] : &d->all;
+        row->thing = (uint32_t)i;
+        row->r = out[i];
+        describe(s, edits[i], change[i].count, row);
+    }
+    for (size_t i = 0; i <= n && edits; i++)
+        free(edits[i]);
+    free(edits);
+    free(change);
+    free(out);
+    return rc;
+}
+
+/* ---- what would help most ----------------------------------------------- */
+
+static int keep_ranking(struct solving *s, struct ips_edit *edit,
+                        const struct ips_whatif *out, const uint32_t *order,
+                        size_t kept)
+{
+    struct whatif_data *d = s->d;
+    d->ranking = calloc(kept + 1, sizeof(*d->ranking));
+    if (!d->ranking)
+        return no_memory(s);
+    for (size_t i = 0; i < kept; i++) {
+        d->ranking[i].thing = order[i];
+        d->ranking[i].r = out[order[i]];
+        const struct thing *thing = &d->t.thing[order[i]];
+        describe(s, edit + thing->first, thing->count, &d->ranking[i]);
+    }
+    d->ranking_count = kept;
+    for (size_t i = 0; i < d->candidates; i++)
+        d->computed += out[i].computed;
+    return 0;
+}
+
+static int rank(struct solving *s)
+{
+    struct whatif_data *d = s->d;
+    const struct things *t = &d->t;
+    size_t n = t->thing_count, kept = 0, members = 0;
+    for (size_t i = 0; i < n; i++)
+        members += t->thing[i].count;
+    struct ips_edit *edit = calloc(members + 1, sizeof(*edit));
+    struct ips_change *change = calloc(n + 1, sizeof(*change));
+    struct ips_whatif *out = calloc(n + 1, sizeof(*out));
+    uint32_t *order = calloc(n + 1, sizeof(*order));
+    int rc = edit && change && out && order ? 0 : no_memory(s);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const struct thing *thing = &t->thing[i];
+        for (uint32_t k = thing->first; k < thing->first + thing->count; k++)
+            edit[k] = (struct ips_edit){t->member[k], s->ask->rank_ppm};
+        change[i] = (struct ips_change){edit + thing->first, thing->count};
+        if (thing->kind == THING_MACHINE && t->part_count == 1)
+            change[i].count = 0; /* everything is on it */
+    }
+    uint64_t top = s->ask->top && s->ask->top < WHATIF_ROWS_MAX
+                       ? s->ask->top
+                       : WHATIF_ROWS_MAX;
+    d->candidates = n;
+    if (rc == 0)
+        rc = ips_whatif_rank(&s->base, change, n, top, out, order, &kept,
+                             s->err);
+    if (rc == 0)
+        rc = keep_ranking(s, edit, out, order, kept);
+    free(edit);
+    free(change);
+    free(out);
+    free(order);
+    return rc;
+}
+
+/* ---- slack -------------------------------------------------------------- */
+
+/* Things are in order of kind, so kinds stay together. */
+static int nearest_first(const void *a, const void *b)
+{
+    const struct whatif_slack *p = a, *q = b;
+    if (p->s.least != q->s.least)
+        return p->s.least < q->s.least ? -1 : 1;
+    if (p->s.path_ns != q->s.path_ns)
+        return p->s.path_ns > q->s.path_ns ? -1 : 1;
+    if (p->s.near_ns != q->s.near_ns)
+        return p->s.near_ns > q->s.near_ns ? -1 : 1;
+    return (p->thing > q->thing) - (p->thing < q->thing);
+}
+
+static struct ips_slack roll_up(const struct solving *s,
+                                const struct thing *thing)
+{
+    struct ips_slack sum = {.least = IPS_NO_SLACK};
+    for (uint32_t k = thing->first; k < thing->first + thing->count; k++) {
+        const struct ips_slack *one = &s->slack[s->d->t.member[k]];
+        sum.least = ips_min_u64(sum.least, one->least);
+        sum.total_ns = ips_add_sat(sum.total_ns, one->total_ns);
+        sum.near_ns = ips_add_sat(sum.near_ns, one->near_ns);
+        sum.path_ns = ips_add_sat(sum.path_ns, one->path_ns);
+        sum.arcs += one->arcs;
+    }
+    return sum;
+}
+
+static int make_slacks(struct solving *s)
+{
+    struct whatif_data *d = s->d;
+    const struct things *t = &d->t;
+    uint64_t top = s->ask->top && s->ask->top < WHATIF_ROWS_MAX
+                       ? s->ask->top
+                       : WHATIF_ROWS_MAX;
+    d->slacks = calloc((size_t)t->thing_count + 1, sizeof(*d->slacks));
+    if (!d->slacks)
+        return no_memory(s);
+    for (uint32_t i = 0; i < t->thing_count;) {
+        enum thing_kind kind = t->thing[i].kind;
+        struct whatif_slack *begin = d->slacks + d->slack_count;
+        size_t n = 0;
+        for (; i < t->thing_count && t->thing[i].kind == kind; i++) {
+            begin[n] = (struct whatif_slack){i, roll_up(s, &t->thing[i])};
+            n += begin[n].s.least != IPS_NO_SLACK;
+        }
+        qsort(begin, n, sizeof(*begin), nearest_first);
+        d->slack_left += n > top ? n - top : 0;
+        d->slack_count += n > top ? top : n;
+    }
+    return 0;
+}
+
+/* ---- next paths --------------------------------------------------------- */
+
+/* The procedure that has the most of each arc, none where no one is known. */
+static uint32_t *label_nodes(const struct solving *s)
+{
+    uint32_t *label = malloc(((size_t)s->g->node_count + 1) * sizeof(*label));
+    for (uint32_t i = 0; label && i < s->g->node_count; i++) {
+        uint64_t count, most = 0;
+        const struct ips_portion *p = ips_portions(&s->d->t.f, i, &count);
+        label[i] = IPS_NO_LABEL;
+        for (uint64_t k = 0; k < count; k++) {
+            if (p[k].ns > most) {
+                most = p[k].ns;
+                label[i] = p[k].feature;
+            }
+        }
+    }
+    return label;
+}
+
+static int find_next(struct solving *s)
+{
+    struct whatif_data *d = s->d;
+    uint32_t *label = NULL;
+    struct ips_next_ask ask = {
+        .group = IPS_NEXT_SET, .k = s->ask->next, .chain_label = d->t.chain};
+    if (s->ask->by_procedure) {
+        label = label_nodes(s);
+        if (!label)
+            return no_memory(s);
+        ask.node_label = label;
+    }
+    int rc =
+        ips_next_paths(s->g, s->lane, &d->path.est, &ask, &d->next, s->err);
+    free(label);
+    return rc;
+}
+
+static int find_crowds(struct solving *s)
+{
+    struct query *q = s->q;
+    int rc = 0;
+    s->d->crowd = calloc((size_t)q->gather.count + 1, sizeof(*s->d->crowd));
+    if (!s->d->crowd)
+        return no_memory(s);
+    for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
+        uint64_t cores = q->gather.active[i]->sync->cores;
+        rc = ips_crowd(s->g, &s->d->path.est, i,
+                       cores && cores < UINT32_MAX ? (uint32_t)cores
+                                                   : UINT32_MAX,
+                       &s->d->crowd[i], s->err);
+    }
+    return rc;
+}
+
+void whatif_solve(struct query *q)
+{
+    struct whatif_data *d = whatif_of(q);
+    struct solving s = {.q = q,
+                        .d = d,
+                        .ask = q->request->whatif,
+                        .lane = &d->path.lanes[LANE_MAIN].lane,
+                        .g = &d->path.merged,
+                        .err = &d->path.err};
+    int rc = make_graph(&s);
+    if (rc == 0)
+        rc = make_things(&s);
+    if (rc == 0)
+        rc = make_base(&s);
+    if (rc == 0 && s.ask->n_edits)
+        rc = solve_edits(&s);
+    if (rc == 0 && s.ask->rank)
+        rc = rank(&s);
+    if (rc == 0 && s.ask->slack)
+        rc = make_slacks(&s);
+    if (rc == 0 && s.ask->next)
+        rc = find_next(&s);
+    if (rc == 0 && (s.ask->rank || s.ask->n_edits))
+        rc = find_crowds(&s);
+    ips_order_release(&s.order);
+    free(s.tail);
+    free(s.share);
+    free(s.slack);
+    (void)rc; /* said in s.err */
+}

@@ -1,0 +1,342 @@
+/* Samples, entries and exits on arcs, and arcs alike; rules in arc_procs.h. */
+#include "slave/arc_procs.h"
+
+#include "slave/build_internal.h"
+#include "slave/wordhash.h"
+
+#define LEVELS 3u /* how alike arcs are, closest first */
+#define NOWHERE UINT32_MAX
+
+/* ---- along a chain ---- */
+
+static void step_to(struct slave_arc_walk *w, uint32_t node)
+{
+    const struct ips_built *b = w->b;
+    w->node = node;
+    w->came = w->begin = w->stop;
+    for (; w->spun < b->spun_count && b->spun[w->spun].node <= node; w->spun++)
+        if (b->spun[w->spun].node == node)
+            w->begin = ips_add_sat(w->begin, b->spun[w->spun].ns);
+    w->stop = ips_add_sat(w->begin, b->g.w[node]);
+}
+
+void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
+                          uint32_t chain)
+{
+    const struct ips_chain *c = &b->g.chains[chain];
+    uint32_t low = 0, high = b->spun_count;
+    while (low < high) { /* the first of this chain */
+        uint32_t mid = low + (high - low) / 2;
+        if (b->spun[mid].node < c->first)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    *w = (struct slave_arc_walk){.b = b,
+                                 .chain = chain,
+                                 .node = c->first,
+                                 .end = c->first + c->count,
+                                 .spun = low,
+                                 .stop = b->threads[chain].base_cpu_ns};
+    w->came = w->begin = w->stop;
+    if (c->count > 1)
+        step_to(w, c->first + 1);
+}
+
+/* To the arc that `cpu` is in, which is not before the last one asked for. */
+static void walk_to(struct slave_arc_walk *w, uint64_t cpu)
+{
+    while (cpu > w->stop && w->node + 1 < w->end)
+        step_to(w, w->node + 1);
+}
+
+int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
+                         uint64_t cpu, uint64_t t_ns, uint32_t stack,
+                         uint64_t ns, struct ips_err *err)
+{
+    walk_to(w, cpu);
+    if (cpu <= w->begin || cpu > w->stop)
+        return 0; /* spinning, or a clock that no node knows */
+    if (a->sample_count == a->sample_room) {
+        int rc = b_grow((void **)&a->samples, a->sample_count, &a->sample_room,
+                        sizeof(*a->samples), err);
+        if (rc < 0)
+            return rc;
+    }
+    a->samples[a->sample_count++] =
+        (struct slave_arc_sample){.node = w->node,
+                                  .stack = stack,
+                                  .ns = ips_max_u64(ns, 1),
+                                  .cpu_ns = cpu - w->begin,
+                                  .t_ns = t_ns};
+    return 0;
+}
+
+static int add_exact(struct slave_arcs *a, uint32_t node, uint32_t place,
+                     uint64_t ns, uint32_t *last, struct ips_err *err)
+{
+    struct slave_arc_exact *e = *last ? &a->exacts[*last - 1] : NULL;
+    if (e && e->node == node && e->place == place) {
+        e->ns += ns;
+        return 0;
+    }
+    if (a->exact_count == a->exact_room) {
+        int rc = b_grow((void **)&a->exacts, a->exact_count, &a->exact_room,
+                        sizeof(*a->exacts), err);
+        if (rc < 0)
+            return rc;
+    }
+    a->exacts[a->exact_count++] =
+        (struct slave_arc_exact){.node = node, .place = place, .ns = ns};
+    *last = a->exact_count;
+    return 0;
+}
+
+int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
+                        uint64_t from, uint64_t to, uint32_t place,
+                        uint32_t *last, struct ips_err *err)
+{
+    walk_to(w, from);
+    for (;;) {
+        uint64_t low = ips_max_u64(from, w->begin);
+        uint64_t high = ips_min_u64(to, w->stop);
+        int rc = low < high
+                     ? add_exact(a, w->node, place, high - low, last, err)
+                     : 0;
+        if (rc < 0)
+            return rc;
+        if (to <= w->stop || w->node + 1 >= w->end)
+            return 0;
+        step_to(w, w->node + 1);
+    }
+}
+
+/* ---- arcs alike ---- */
+
+static void key_of(const struct ips_graph *g, uint32_t chain, uint32_t node,
+                   uint32_t level, uint32_t key[5])
+{
+    key[0] = level;
+    key[1] = level < 2 ? chain : g->chains[chain].process;
+    key[2] = (uint32_t)g->kind[node - 1] << 8 | g->kind[node];
+    key[3] = level == 0 ? g->site[node - 1] : 0;
+    key[4] = level == 0 ? g->site[node] : 0;
+}
+
+struct probe {
+    const struct slave_arc_pool *pools;
+    const uint32_t *key;
+};
+
+static bool same_pool(const void *arg, uint32_t number)
+{
+    const struct probe *p = arg;
+    return memcmp(p->pools[number].key, p->key, sizeof(p->pools->key)) == 0;
+}
+
+/* Looks only: slave_intern_number would make a new one. */
+static uint32_t find_pool(const struct slave_arcs *a, const uint32_t key[5])
+{
+    const struct slave_intern *t = &a->pool_index;
+    uint64_t hash = slave_wordhash(6, key, 5 * sizeof(*key));
+    const struct probe p = {a->pools, key};
+    for (uint32_t at = (uint32_t)hash & (t->room - 1); t->room && t->slot[at];
+         at = (at + 1) & (t->room - 1))
+        if (t->hash[t->slot[at] - 1] == hash && same_pool(&p, t->slot[at] - 1))
+            return t->slot[at] - 1;
+    return NOWHERE;
+}
+
+static int pool_of(struct slave_arcs *a, const uint32_t key[5], uint32_t chain,
+                   uint32_t *number, struct ips_err *err)
+{
+    bool fresh;
+    if (a->pool_count == a->pool_room) {
+        int rc = b_grow((void **)&a->pools, a->pool_count, &a->pool_room,
+                        sizeof(*a->pools), err);
+        if (rc < 0)
+            return rc;
+    }
+    const struct probe p = {a->pools, key};
+    *number = slave_intern_number(&a->pool_index,
+                                  slave_wordhash(6, key, 5 * sizeof(*key)),
+                                  same_pool, &p, &fresh);
+    if (*number == UINT32_MAX)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "arcs alike");
+    if (fresh) {
+        struct slave_arc_pool *pool = &a->pools[a->pool_count++];
+        *pool = (struct slave_arc_pool){.chain = chain};
+        memcpy(pool->key, key, sizeof(pool->key));
+    }
+    return 0;
+}
+
+static uint32_t chain_of_node(const struct ips_graph *g, uint32_t node)
+{
+    uint32_t low = 0, high = g->chain_count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (g->chains[mid].first <= node)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Pools, and in of[LEVELS * sample + level] which. */
+static int make_pools(struct slave_arcs *a, const struct ips_graph *g,
+                      uint32_t *of, struct ips_err *err)
+{
+    uint32_t chain = 0;
+    for (uint32_t i = 0; i < a->sample_count; i++) {
+        const struct slave_arc_sample *s = &a->samples[i];
+        const struct ips_chain *c = &g->chains[chain];
+        if (s->node < c->first || s->node - c->first >= c->count)
+            chain = chain_of_node(g, s->node);
+        for (uint32_t level = 0; level < LEVELS; level++) {
+            uint32_t key[5], number;
+            key_of(g, chain, s->node, level, key);
+            int rc = pool_of(a, key, chain, &number, err);
+            if (rc < 0)
+                return rc;
+            of[(size_t)i * LEVELS + level] = number;
+            a->pools[number].count++;
+            a->pools[number].ns = ips_add_sat(a->pools[number].ns, s->ns);
+        }
+    }
+    return 0;
+}
+
+static void fill_pools(struct slave_arcs *a, const uint32_t *of)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < a->pool_count; i++) {
+        a->pools[i].first = at;
+        at += a->pools[i].count;
+        a->pools[i].count = 0;
+    }
+    for (uint32_t i = 0; i < a->sample_count; i++)
+        for (uint32_t level = 0; level < LEVELS; level++) {
+            struct slave_arc_pool *p =
+                &a->pools[of[(size_t)i * LEVELS + level]];
+            a->pooled[p->first + p->count++] = i;
+        }
+}
+
+static int by_node(const void *va, const void *vb)
+{
+    const struct slave_arc_sample *x = va, *y = vb;
+    CMP3(x->node, y->node);
+    CMP3(x->cpu_ns, y->cpu_ns);
+    CMP3(x->t_ns, y->t_ns);
+    CMP3(x->stack, y->stack);
+    return 0;
+}
+
+static int exact_by_node(const void *va, const void *vb)
+{
+    const struct slave_arc_exact *x = va, *y = vb;
+    CMP3(x->node, y->node);
+    return 0;
+}
+
+/* Streams come in any order; within one the rows are in order already. */
+static void sort_rows(struct slave_arcs *a)
+{
+    bool samples = true, exacts = true;
+    for (uint32_t i = 1; i < a->sample_count; i++)
+        samples = samples && by_node(&a->samples[i - 1], &a->samples[i]) <= 0;
+    for (uint32_t i = 1; i < a->exact_count; i++)
+        exacts = exacts && a->exacts[i - 1].node <= a->exacts[i].node;
+    if (!samples)
+        qsort(a->samples, a->sample_count, sizeof(*a->samples), by_node);
+    if (!exacts)
+        qsort(a->exacts, a->exact_count, sizeof(*a->exacts), exact_by_node);
+}
+
+int slave_arcs_finish(struct slave_arcs *a, const struct ips_built *b,
+                      const bool *exact, struct ips_err *err)
+{
+    const struct ips_graph *g = &b->g;
+    int rc = 0;
+    if (a->sample_count >= UINT32_MAX / LEVELS)
+        return ips_err_set(err, IPS_E_LIMIT, "%u samples", a->sample_count);
+    sort_rows(a);
+    uint32_t *of = b_calloc((size_t)a->sample_count * LEVELS, sizeof(*of), err);
+    a->pooled =
+        b_calloc((size_t)a->sample_count * LEVELS, sizeof(*a->pooled), err);
+    a->exact_chain = b_calloc(g->chain_count, sizeof(*a->exact_chain), err);
+    if (!of || !a->pooled || !a->exact_chain)
+        rc = IPS_E_NO_MEMORY;
+    if (rc == 0) {
+        memcpy(a->exact_chain, exact, g->chain_count * sizeof(*exact));
+        rc = make_pools(a, g, of, err);
+    }
+    if (rc == 0)
+        fill_pools(a, of);
+    free(of);
+    return rc;
+}
+
+void slave_arcs_release(struct slave_arcs *a)
+{
+    free(a->samples);
+    free(a->exacts);
+    free(a->pools);
+    free(a->pooled);
+    free(a->exact_chain);
+    slave_intern_release(&a->pool_index);
+    memset(a, 0, sizeof(*a));
+}
+
+/* ---- one arc ---- */
+
+/* First of [0, n) whose node is not below `node`. Both tables begin with the
+ * node. */
+static uint32_t lower(const void *rows, size_t size, uint32_t n, uint32_t node)
+{
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2, at;
+        memcpy(&at, (const char *)rows + mid * size, sizeof(at));
+        if (at < node)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+struct slave_arc_view slave_arc_look(const struct slave_arcs *a,
+                                     const struct ips_graph *g, uint32_t chain,
+                                     uint32_t node)
+{
+    struct slave_arc_view v = {.source = SLAVE_ARC_NOBODY};
+    if (a->exact_chain && a->exact_chain[chain]) {
+        v.source = SLAVE_ARC_EXACT;
+        v.first = lower(a->exacts, sizeof(*a->exacts), a->exact_count, node);
+        for (uint32_t i = v.first;
+             i < a->exact_count && a->exacts[i].node == node; i++) {
+            v.ns += a->exacts[i].ns;
+            v.count++;
+        }
+        return v;
+    }
+    v.first = lower(a->samples, sizeof(*a->samples), a->sample_count, node);
+    for (uint32_t i = v.first;
+         i < a->sample_count && a->samples[i].node == node; i++) {
+        v.source = SLAVE_ARC_OWN;
+        v.ns = ips_add_sat(v.ns, a->samples[i].ns);
+        v.count++;
+    }
+    for (uint32_t level = 0; v.source == SLAVE_ARC_NOBODY && level < LEVELS;
+         level++) {
+        uint32_t key[5];
+        key_of(g, chain, node, level, key);
+        v.pool = find_pool(a, key);
+        if (v.pool != NOWHERE)
+            v.source = SLAVE_ARC_ALIKE;
+    }
+    return v;
+}

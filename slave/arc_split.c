@@ -1,0 +1,147 @@
+/* Single arcs by procedure; see arc_procs.h. */
+#include "slave/build_internal.h"
+#include "slave/proc_names.h"
+
+static uint32_t whose(const struct slave_costs *c,
+                      const struct slave_proc_names *n, uint32_t sample)
+{
+    const struct ips_stack *s = &c->p.stacks[c->p.arcs.samples[sample].stack];
+    return s->count ? slave_proc_seen(n, c->p.frames[s->first]) : IPS_NONE;
+}
+
+int slave_arc_mixes_make(const struct slave_costs *costs,
+                         const struct slave_proc_names *names,
+                         struct slave_arc_mixes *out, struct ips_err *err)
+{
+    const struct slave_arcs *a = &costs->p.arcs;
+    int rc = 0;
+    memset(out, 0, sizeof(*out));
+    out->first = b_calloc((size_t)a->pool_count + 1, sizeof(*out->first), err);
+    /* By symbol, one more for nobody: its part of the pool at hand, + 1. */
+    uint32_t *part =
+        b_calloc((size_t)names->symbol_count + 1, sizeof(*part), err);
+    if (!out->first || !part)
+        rc = IPS_E_NO_MEMORY;
+    for (uint32_t p = 0; rc == 0 && p < a->pool_count; p++) {
+        out->first[p] = out->part_count;
+        for (uint32_t i = 0; rc == 0 && i < a->pools[p].count; i++) {
+            uint32_t sample = a->pooled[a->pools[p].first + i];
+            uint32_t symbol = whose(costs, names, sample);
+            uint32_t *at =
+                &part[symbol == IPS_NONE ? names->symbol_count : symbol];
+            if (*at <= out->first[p]) {
+                if (out->part_count == out->part_room)
+                    rc = b_grow((void **)&out->parts, out->part_count,
+                                &out->part_room, sizeof(*out->parts), err);
+                if (rc < 0)
+                    break;
+                out->parts[out->part_count++] =
+                    (struct slave_arc_part){.symbol = symbol};
+                *at = out->part_count;
+            }
+            struct slave_arc_part *q = &out->parts[*at - 1];
+            q->ns = ips_add_sat(q->ns, a->samples[sample].ns);
+        }
+    }
+    if (out->first)
+        out->first[a->pool_count] = out->part_count;
+    free(part);
+    if (rc < 0)
+        slave_arc_mixes_release(out);
+    return rc;
+}
+
+void slave_arc_mixes_release(struct slave_arc_mixes *m)
+{
+    free(m->first);
+    free(m->parts);
+    memset(m, 0, sizeof(*m));
+}
+
+void slave_arc_split(const struct slave_costs *costs,
+                     const struct slave_proc_names *names,
+                     const struct slave_arc_mixes *mixes,
+                     const struct ips_graph *g, uint32_t chain, uint32_t node,
+                     uint64_t ns,
+                     void (*put)(void *arg, uint32_t symbol, uint64_t ns),
+                     void *arg)
+{
+    const struct slave_arcs *a = &costs->p.arcs;
+    struct slave_arc_view v = slave_arc_look(a, g, chain, node);
+    bool exact = v.source == SLAVE_ARC_EXACT, own = v.source == SLAVE_ARC_OWN;
+    uint32_t first = v.first, end = v.first + v.count;
+    /* Of an exact arc the rest, of all arcs what they weigh, is in it too. */
+    uint64_t whole = exact ? ips_max_u64(v.ns, g->w[node]) : v.ns;
+    struct slave_share share;
+    if (v.source == SLAVE_ARC_ALIKE) {
+        first = mixes->first[v.pool];
+        end = mixes->first[v.pool + 1];
+        whole = a->pools[v.pool].ns;
+    }
+    if (ns == 0)
+        return;
+    uint64_t rest = ns;
+    if (v.source != SLAVE_ARC_NOBODY && whole > 0) {
+        slave_share_begin(&share, ns, whole, node);
+        for (uint32_t i = first; i < end; i++) {
+            uint32_t symbol =
+                exact ? slave_proc_entered(names, a->exacts[i].place)
+                : own ? whose(costs, names, i)
+                      : mixes->parts[i].symbol;
+            uint64_t part =
+                slave_share_next(&share, exact ? a->exacts[i].ns
+                                         : own ? a->samples[i].ns
+                                               : mixes->parts[i].ns);
+            rest -= part;
+            if (part)
+                put(arg, symbol, part);
+        }
+    }
+    if (rest)
+        put(arg, IPS_NONE, rest);
+}
+
+#define MAIN_OF 64u /* different procedures of one arc that are told apart */
+
+uint32_t slave_arc_main(const struct slave_costs *costs,
+                        const struct slave_proc_names *names,
+                        const struct slave_arc_mixes *mixes,
+                        const struct ips_graph *g, uint32_t chain,
+                        uint32_t node)
+{
+    const struct slave_arcs *a = &costs->p.arcs;
+    struct slave_arc_view v = slave_arc_look(a, g, chain, node);
+    struct slave_arc_part part[MAIN_OF], best = {IPS_NONE, 0};
+    uint32_t n = 0, first = v.first, end = v.first + v.count;
+    if (v.source == SLAVE_ARC_EXACT)
+        best.ns = ips_sub_sat(g->w[node], v.ns);
+    if (v.source == SLAVE_ARC_ALIKE) {
+        first = mixes->first[v.pool];
+        end = mixes->first[v.pool + 1];
+    }
+    for (uint32_t i = first; i < end; i++) {
+        struct slave_arc_part one =
+            v.source == SLAVE_ARC_ALIKE ? mixes->parts[i]
+            : v.source == SLAVE_ARC_OWN
+                ? (struct slave_arc_part){whose(costs, names, i),
+                                          a->samples[i].ns}
+                : (struct slave_arc_part){
+                      slave_proc_entered(names, a->exacts[i].place),
+                      a->exacts[i].ns};
+        uint32_t k = 0;
+        while (v.source != SLAVE_ARC_ALIKE && k < n &&
+               part[k].symbol != one.symbol)
+            k++;
+        if (v.source != SLAVE_ARC_ALIKE) {
+            if (k == n && n == MAIN_OF)
+                continue;
+            if (k == n)
+                part[n++] = (struct slave_arc_part){one.symbol, 0};
+            part[k].ns = ips_add_sat(part[k].ns, one.ns);
+            one = part[k];
+        }
+        if (one.ns > best.ns)
+            best = one;
+    }
+    return best.symbol;
+}

@@ -1,0 +1,310 @@
+/* Chosen arcs -> costs; see arc_sum.h. */
+#include "slave/arc_sum.h"
+
+#include "slave/build_internal.h"
+#include "slave/wordhash.h"
+
+int slave_arc_sum_init(struct slave_arc_sum *s, const struct slave_costs *costs,
+                       const struct ips_built *b, struct ips_err *err)
+{
+    const struct slave_arcs *a = &costs->p.arcs;
+    *s = (struct slave_arc_sum){.costs = costs, .b = b};
+    s->stood = b_calloc(a->sample_count, sizeof(*s->stood), err);
+    s->need = b_calloc(a->pool_count, sizeof(*s->need), err);
+    s->exact = b_calloc(a->exact_count, sizeof(*s->exact), err);
+    if (s->stood && s->need && s->exact)
+        return 0;
+    slave_arc_sum_release(s);
+    return IPS_E_NO_MEMORY;
+}
+
+void slave_arc_sum_release(struct slave_arc_sum *s)
+{
+    free(s->stood);
+    free(s->need);
+    free(s->exact);
+    *s = (struct slave_arc_sum){0};
+}
+
+/* ---- windows ---- */
+
+struct point {
+    uint64_t t, cpu;
+};
+
+/* CPU at t on the line from a to b. */
+static uint64_t between(struct point a, struct point b, uint64_t t)
+{
+    if (b.t <= a.t || b.cpu <= a.cpu)
+        return a.cpu;
+    return a.cpu + (uint64_t)((ips_u128)(b.cpu - a.cpu) *
+                              (ips_min_u64(t, b.t) - a.t) / (b.t - a.t));
+}
+
+/* CPU of the arc until t. */
+static uint64_t until(const struct slave_arcs *a, const struct ips_graph *g,
+                      const struct slave_arc_view *v, uint32_t node, uint64_t t)
+{
+    const struct point end = {g->t_ns[node], g->w[node]};
+    struct point last = {g->t_ns[node - 1], 0};
+    if (t >= end.t)
+        return end.cpu;
+    if (t <= last.t)
+        return 0;
+    for (uint32_t i = 0; v->source == SLAVE_ARC_OWN && i < v->count; i++) {
+        const struct slave_arc_sample *s = &a->samples[v->first + i];
+        const struct point next = {ips_min_u64(s->t_ns, end.t), s->cpu_ns};
+        if (next.t < last.t || next.cpu < last.cpu)
+            continue; /* nothing that a true clock would say */
+        if (t <= next.t)
+            return between(last, next, t);
+        last = next;
+    }
+    return between(last, end, t);
+}
+
+static uint64_t within(const struct slave_arcs *a, const struct ips_graph *g,
+                       const struct slave_arc_view *v, uint32_t node,
+                       struct slave_window window)
+{
+    if (window.from_ns == 0 && window.to_ns == UINT64_MAX)
+        return g->w[node];
+    return ips_sub_sat(until(a, g, v, node, window.to_ns),
+                       until(a, g, v, node, window.from_ns));
+}
+
+uint64_t slave_arc_within(const struct slave_arcs *a, const struct ips_graph *g,
+                          uint32_t chain, uint32_t node,
+                          struct slave_window window)
+{
+    struct slave_arc_view v = slave_arc_look(a, g, chain, node);
+    return within(a, g, &v, node, window);
+}
+
+/* ---- adding ---- */
+
+static bool inside(const struct slave_arc_sample *s, struct slave_window w)
+{
+    return s->t_ns > w.from_ns && s->t_ns <= w.to_ns;
+}
+
+/* Its own samples share `ns`: those in the window, where there are any. */
+static void add_own(struct slave_arc_sum *s, const struct slave_arc_view *v,
+                    uint32_t node, uint64_t ns, struct slave_window window)
+{
+    const struct slave_arc_sample *row = &s->costs->p.arcs.samples[v->first];
+    uint64_t in = 0;
+    for (uint32_t i = 0; i < v->count; i++)
+        if (inside(&row[i], window))
+            in = ips_add_sat(in, row[i].ns);
+    struct slave_share share;
+    slave_share_begin(&share, ns, in ? in : v->ns, node);
+    for (uint32_t i = 0; i < v->count; i++)
+        if (!in || inside(&row[i], window))
+            s->stood[v->first + i] += slave_share_next(&share, row[i].ns);
+}
+
+static void add_exact(struct slave_arc_sum *s, const struct slave_arc_view *v,
+                      uint32_t node, uint64_t ns)
+{
+    const struct slave_arc_exact *row = &s->costs->p.arcs.exacts[v->first];
+    uint64_t whole = ips_max_u64(v->ns, s->b->g.w[node]);
+    struct slave_share share;
+    slave_share_begin(&share, ns, whole, node);
+    for (uint32_t i = 0; i < v->count; i++) {
+        uint64_t part = slave_share_next(&share, row[i].ns);
+        s->exact[v->first + i] += part;
+        s->exact_ns += part;
+    }
+}
+
+uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
+                           uint32_t node, struct slave_window window)
+{
+    const struct slave_arcs *a = &s->costs->p.arcs;
+    struct slave_arc_view v = slave_arc_look(a, &s->b->g, chain, node);
+    uint64_t ns = within(a, &s->b->g, &v, node, window);
+    if (ns == 0)
+        return 0;
+    s->ns += ns;
+    s->by[v.source] += ns;
+    if (v.source == SLAVE_ARC_OWN)
+        add_own(s, &v, node, ns, window);
+    else if (v.source == SLAVE_ARC_EXACT)
+        add_exact(s, &v, node, ns);
+    else if (v.source == SLAVE_ARC_ALIKE)
+        s->need[v.pool] += ns;
+    return ns;
+}
+
+/* ---- costs ---- */
+
+/* What arcs alike need is given by their pool's samples. */
+static void give(struct slave_arc_sum *s)
+{
+    const struct slave_arcs *a = &s->costs->p.arcs;
+    for (uint32_t p = 0; p < a->pool_count; p++) {
+        struct slave_share share;
+        if (s->need[p] == 0)
+            continue;
+        slave_share_begin(&share, s->need[p], a->pools[p].ns, p);
+        for (uint32_t i = 0; i < a->pools[p].count; i++) {
+            uint32_t sample = a->pooled[a->pools[p].first + i];
+            s->stood[sample] += slave_share_next(&share, a->samples[sample].ns);
+        }
+        s->need[p] = 0;
+    }
+}
+
+struct summing {
+    struct ips_procs *p;
+    struct slave_intern sampled_index, exact_index;
+    struct ips_err *err;
+};
+struct pair {
+    const struct ips_procs *p;
+    uint32_t chain, what;
+};
+
+static bool same_sampled(const void *arg, uint32_t number)
+{
+    const struct pair *k = arg;
+    const struct ips_sampled *row = &k->p->sampled[number];
+    return row->chain == k->chain && row->stack == k->what;
+}
+
+static bool same_exact(const void *arg, uint32_t number)
+{
+    const struct pair *k = arg;
+    const struct ips_exact *row = &k->p->exact[number];
+    return row->chain == k->chain && row->place == k->what;
+}
+
+static uint64_t pair_hash(uint32_t a, uint32_t b)
+{
+    const uint64_t word = (uint64_t)a << 32 | b;
+    return slave_wordhash(7, &word, sizeof(word));
+}
+
+static int add_sampled_row(struct summing *m, uint32_t chain,
+                           const struct slave_arc_sample *from, uint64_t ns)
+{
+    struct ips_procs *p = m->p;
+    const struct pair key = {p, chain, from->stack};
+    bool fresh;
+    int rc = 0;
+    if (p->sampled_count == p->sampled_room)
+        rc = b_grow((void **)&p->sampled, p->sampled_count, &p->sampled_room,
+                    sizeof(*p->sampled), m->err);
+    if (rc < 0)
+        return rc;
+    uint32_t n =
+        slave_intern_number(&m->sampled_index, pair_hash(chain, from->stack),
+                            same_sampled, &key, &fresh);
+    if (n == UINT32_MAX)
+        return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
+    if (fresh)
+        p->sampled[p->sampled_count++] =
+            (struct ips_sampled){.chain = chain, .stack = from->stack};
+    p->sampled[n].ns += ns;
+    p->sampled[n].samples++;
+    p->sampled[n].squares += (double)ns * (double)ns;
+    return 0;
+}
+
+/* Total and calls of single arcs are not known. */
+static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
+                         uint64_t ns)
+{
+    struct ips_procs *p = m->p;
+    const struct pair key = {p, chain, place};
+    bool fresh;
+    int rc = 0;
+    if (p->exact_count == p->exact_room)
+        rc = b_grow((void **)&p->exact, p->exact_count, &p->exact_room,
+                    sizeof(*p->exact), m->err);
+    if (rc < 0)
+        return rc;
+    uint32_t n = slave_intern_number(&m->exact_index, pair_hash(chain, place),
+                                     same_exact, &key, &fresh);
+    if (n == UINT32_MAX)
+        return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
+    if (fresh)
+        p->exact[p->exact_count++] =
+            (struct ips_exact){.chain = chain,
+                               .place = place,
+                               .total_ns = IPS_CPU_UNKNOWN,
+                               .calls = IPS_CPU_UNKNOWN,
+                               .timed = true};
+    p->exact[n].self_ns += ns;
+    return 0;
+}
+
+/* The chain of rows in order of node. */
+static uint32_t advance(const struct ips_graph *g, uint32_t chain,
+                        uint32_t node)
+{
+    while (node - g->chains[chain].first >= g->chains[chain].count)
+        chain++;
+    return chain;
+}
+
+int slave_arc_sum_costs(struct slave_arc_sum *s, struct slave_costs *out,
+                        struct ips_err *err)
+{
+    const struct slave_arcs *a = &s->costs->p.arcs;
+    struct summing m = {.p = &out->p, .err = err};
+    uint32_t chain = 0;
+    int rc = 0;
+    give(s);
+    *out = *s->costs;
+    memset(&out->p.arcs, 0, sizeof(out->p.arcs));
+    out->p.sampled = NULL;
+    out->p.exact = NULL;
+    out->p.sampled_count = out->p.sampled_room = 0;
+    out->p.exact_count = out->p.exact_room = 0;
+    out->p.threads =
+        b_calloc(out->p.thread_count, sizeof(*out->p.threads), err);
+    if (!out->p.threads)
+        rc = IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; rc == 0 && i < a->sample_count; i++)
+        if (s->stood[i]) {
+            chain = advance(&s->b->g, chain, a->samples[i].node);
+            rc = add_sampled_row(&m, chain, &a->samples[i], s->stood[i]);
+        }
+    chain = 0;
+    for (uint32_t i = 0; rc == 0 && i < a->exact_count; i++)
+        if (s->exact[i]) {
+            chain = advance(&s->b->g, chain, a->exacts[i].node);
+            rc = add_exact_row(&m, chain, a->exacts[i].place, s->exact[i]);
+        }
+    slave_intern_release(&m.sampled_index);
+    slave_intern_release(&m.exact_index);
+    if (rc < 0)
+        slave_arc_costs_free(out);
+    return rc;
+}
+
+void slave_arc_costs_free(struct slave_costs *c)
+{
+    free(c->p.sampled);
+    free(c->p.exact);
+    free(c->p.threads);
+    memset(c, 0, sizeof(*c));
+}
+
+void slave_arc_sum_totals(const struct slave_arc_sum *s,
+                          struct slave_arc_totals *out)
+{
+    *out = (struct slave_arc_totals){.ns = s->ns,
+                                     .exact_ns = s->exact_ns,
+                                     .alike_ns = s->by[SLAVE_ARC_ALIKE]};
+    for (uint32_t i = 0; i < s->costs->p.arcs.sample_count; i++) {
+        uint64_t ns = s->stood[i];
+        out->sampled_ns += ns;
+        out->samples += ns > 0;
+        out->squares += (double)ns * (double)ns;
+    }
+    out->unsampled_ns =
+        ips_sub_sat(s->ns, ips_add_sat(out->sampled_ns, out->exact_ns));
+}

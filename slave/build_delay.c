@@ -1,0 +1,167 @@
+/*
+ * Run delay: the kernel's sum for a thread, read now and then (RUNDELAY), put
+ * where it can have been. Between two readings the thread was off its core
+ *
+ *   between calls   taken off it, so runnable: this comes first
+ *   asleep in calls  the end of a sleep is the delay after the wake-up, which
+ *                    cannot have begun before what woke it
+ *
+ * and the sum of a window is dealt out over the gaps of that window in
+ * proportion to their length. So a window's sum is the kernel's, and where in
+ * it is known as well as the window is short (IPS_DELAY_EVERY_NS). The delay
+ * after a wake-up leaves the wait and is in the arc that follows the node.
+ * What was off the core between calls with no reading is `unknown`.
+ * Source: ALGORITHMS 1 `sched`, IPS-14.
+ */
+#include "slave/build_internal.h"
+
+/* Off the core between the node before and i, outside of calls that slept. */
+static uint64_t free_gap(const struct build *b, uint32_t i, uint32_t first)
+{
+    const struct ips_graph *g = &b->out->g;
+    if (i == first)
+        return 0;
+    uint64_t apart = ips_sub_sat(g->t_ns[i], g->t_ns[i - 1]);
+    uint64_t ran = ips_sub_sat(b->cpu_at[i], b->cpu_at[i - 1]);
+    return ips_sub_sat(ips_sub_sat(apart, ran), b->off[i]);
+}
+
+/* How much of the node's own sleep can be delay after the wake-up. */
+static uint64_t wake_room(const struct build *b, uint32_t i, uint32_t first)
+{
+    const struct ips_graph *g = &b->out->g;
+    uint32_t x = g->xpred[i];
+    bool caused = x != IPS_NO_NODE && g->xkind[i] != IPS_X_EXTERNAL &&
+                  g->xkind[i] != IPS_X_IDLE;
+    uint64_t since = caused ? ips_sub_sat(g->t_ns[i], g->t_ns[x]) : 0;
+    if (i == first)
+        return since; /* made, but not running yet */
+    return caused ? ips_min_u64(b->slept[i], since) : b->slept[i];
+}
+
+/* ...and of what it slept in calls that have no node. */
+static uint64_t call_room(const struct build *b, uint32_t i)
+{
+    return ips_sub_sat(b->off[i], b->slept[i]);
+}
+
+static uint64_t part_of(uint64_t ns, uint64_t share, uint64_t all)
+{
+    return all ? (uint64_t)((ips_u128)ns * share / all) : 0;
+}
+
+/* Nodes [from, to) of the chain that begins at `first` lie in the window;
+ * returns what found no place. */
+static uint64_t deal_out(struct build *b, uint32_t first, uint32_t from,
+                         uint32_t to, uint64_t ns)
+{
+    struct ips_graph *g = &b->out->g;
+    uint64_t gaps = 0, sleeps = 0;
+    for (uint32_t i = from; i < to; i++) {
+        gaps = ips_add_sat(gaps, free_gap(b, i, first));
+        sleeps = ips_add_sat(sleeps, wake_room(b, i, first));
+        sleeps = ips_add_sat(sleeps, call_room(b, i));
+    }
+    uint64_t early = ips_min_u64(ns, gaps);
+    uint64_t late = ips_min_u64(ns - early, sleeps);
+    for (uint32_t i = from; i < to; i++) {
+        uint64_t wake = part_of(late, wake_room(b, i, first), sleeps);
+        g->delay[i] = part_of(early, free_gap(b, i, first), gaps) +
+                      part_of(late, call_room(b, i), sleeps);
+        if (!b_far(b, i)) { /* when it was sent is not known here */
+            g->at[i] = ips_sub_sat(g->at[i], wake);
+            g->wait[i] = ips_sub_sat(g->wait[i], wake);
+        }
+        b->slept[i] = wake; /* for the arc that follows: see wake_ups */
+    }
+    b->out->counts.delay_ns =
+        ips_add_sat(b->out->counts.delay_ns, early + late);
+    return ns - early - late;
+}
+
+static void not_known(struct build *b, uint32_t first, uint32_t from,
+                      uint32_t to)
+{
+    uint64_t *sum = &b->out->counts.delay_unknown_ns;
+    for (uint32_t i = from; i < to; i++) {
+        *sum = ips_add_sat(*sum, free_gap(b, i, first));
+        b->slept[i] = 0;
+    }
+}
+
+/* Behind the last reading, at t: what is left of the sum lies in the gap that
+ * the reading fell in; what came later is not known. */
+static void last_window(struct build *b, uint32_t first, uint32_t from,
+                        uint32_t end, uint64_t t, uint64_t left)
+{
+    if (from == end || left == 0) {
+        not_known(b, first, from, end);
+        return;
+    }
+    uint64_t gap = free_gap(b, from, first);
+    uint64_t later = ips_sub_sat(b->out->g.t_ns[from], t);
+    uint64_t rest = deal_out(b, first, from, from + 1, left);
+    uint64_t open = ips_min_u64(later, ips_sub_sat(gap, left - rest));
+    b->out->counts.delay_unknown_ns =
+        ips_add_sat(b->out->counts.delay_unknown_ns, open);
+    not_known(b, first, from + 1, end);
+}
+
+struct readings { /* of one chain, stream after stream */
+    const struct build *b;
+    uint32_t stream, next;
+};
+
+static const struct b_delay *next_reading(struct readings *r)
+{
+    while (r->stream != IPS_NONE) {
+        const struct b_stream *s = &r->b->streams[r->stream];
+        if (!s->task && r->next < s->delay_count)
+            return &r->b->delays.v[s->first_delay + r->next++];
+        r->stream = s->next;
+        r->next = 0;
+    }
+    return NULL;
+}
+
+/* Did the kernel's sum begin with the chain? */
+static bool from_nothing(const struct build *b, uint32_t c)
+{
+    uint8_t kind = b->streams[b->chains[c].first_stream].start_kind;
+    return b->chains[c].fork != IPS_NONE || kind == IPS_START_FORK ||
+           kind == IPS_START_THREAD;
+}
+
+static void chain_delays(struct build *b, uint32_t c)
+{
+    const struct ips_graph *g = &b->out->g;
+    uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
+    struct readings r = {.b = b, .stream = b->chains[c].first_stream};
+    const struct b_delay *d;
+    uint64_t known = 0, left = 0, last_t = 0;
+    bool has_base = from_nothing(b, c);
+    uint32_t i = first;
+    while ((d = next_reading(&r))) {
+        uint32_t to = i;
+        while (to < end && g->t_ns[to] <= d->t)
+            to++;
+        if (has_base && d->ns >= known)
+            left = deal_out(b, first, i, to, ips_add_sat(left, d->ns - known));
+        else
+            not_known(b, first, i, to);
+        has_base = true;
+        known = d->ns;
+        last_t = d->t;
+        i = to;
+    }
+    last_window(b, first, i, end, last_t, left);
+    for (i = first; i + 1 < end; i++)
+        b->out->g.delay[i + 1] =
+            ips_add_sat(b->out->g.delay[i + 1], b->slept[i]);
+}
+
+void b_delays(struct build *b)
+{
+    for (uint32_t c = 0; c < b->out->g.chain_count; c++)
+        chain_delays(b, c);
+}

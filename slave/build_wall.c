@@ -1,0 +1,122 @@
+/*
+ * When each node was passed, and how long its thread slept for it: what the
+ * weightings `sched` and `wall` are made of (analysis/view.h).
+ *
+ * A node's coordinate lies so much CPU before or after the moment its clocks
+ * were read; it was passed as much earlier or later. Towards another machine a
+ * send is passed at its call and a receive at its return, by which the clocks
+ * are aligned: so no message arrives before it was sent. Then all is bent until
+ * no arc of this machine runs against the clock: a node is passed no later than
+ * what hangs on it. So EST in `wall` is `at`, exactly.
+ */
+#include "slave/build_internal.h"
+
+/* Damaged stamps: no time here reaches this. */
+#define LATEST (1ULL << 61)
+/* Arcs against the clock are few, and by little; damaged records may take more
+ * rounds than anybody would wait for. */
+#define ROUNDS 64
+
+static uint64_t moved(uint64_t t, int64_t by)
+{
+    uint64_t at =
+        by < 0 ? ips_sub_sat(t, (uint64_t)-by) : ips_add_sat(t, (uint64_t)by);
+    return ips_min_u64(at, LATEST);
+}
+
+static void first_guess(struct build *b)
+{
+    struct ips_graph *g = &b->out->g;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        bool end = g->kind[i] == IPS_NODE_END;
+        /* END may carry CPU of after its record: see last_words. */
+        g->at[i] = end || b_far(b, i) ? ips_min_u64(g->t_ns[i], LATEST)
+                                      : moved(g->t_ns[i], b->shift[i]);
+        g->wait[i] = b->slept[i];
+    }
+}
+
+/* What a thread did behind its last record, as far as there was time until
+ * somebody took its end. */
+static void last_words(struct build *b)
+{
+    struct ips_graph *g = &b->out->g;
+    for (uint32_t v = 0; v < g->node_count; v++) {
+        uint32_t u = g->xpred[v];
+        if (g->kind[v] == IPS_NODE_JOIN && u != IPS_NO_NODE &&
+            g->kind[u] == IPS_NODE_END && g->at[u] < g->at[v])
+            g->at[u] = ips_min_u64(moved(g->at[u], b->shift[u]), g->at[v]);
+    }
+}
+
+/* One round: every node no later than its successors. */
+static bool bend(struct ips_graph *g)
+{
+    bool bent = false;
+    for (uint32_t c = g->chain_count; c > 0; c--) {
+        const struct ips_chain *chain = &g->chains[c - 1];
+        for (uint32_t i = chain->first + chain->count; i-- > chain->first;) {
+            uint32_t x = g->xpred[i];
+            if (i > chain->first && g->at[i - 1] > g->at[i]) {
+                g->at[i - 1] = g->at[i];
+                bent = true;
+            }
+            if (x != IPS_NO_NODE && g->at[x] > g->at[i]) {
+                g->at[x] = g->at[i];
+                bent = true;
+            }
+        }
+    }
+    return bent;
+}
+
+/* Was what it waited for there already? What comes by memory is there when it
+ * was sent: then the thread did not sleep for it, it was taken off its core or
+ * slept for something else. A network may hold a message back. */
+static bool was_there(const struct build *b, uint32_t i)
+{
+    const struct ips_graph *g = &b->out->g;
+    uint32_t x = g->xpred[i], end = g->site[i];
+    if (x == IPS_NO_NODE || g->xkind[i] == IPS_X_EXTERNAL ||
+        g->xkind[i] == IPS_X_IDLE || g->at[x] > g->at[i] - g->wait[i])
+        return false;
+    if (g->xkind[i] != IPS_X_DATA || end == UINT32_MAX)
+        return true;
+    uint8_t kind = b->out->ends[end].kind;
+    return kind != IPS_CHAN_TCP && kind != IPS_CHAN_UDP;
+}
+
+static void fit(struct build *b)
+{
+    struct ips_graph *g = &b->out->g;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first;
+        g->wait[first] = g->delay[first] = 0;
+        for (uint32_t i = first + 1; i < first + g->chains[c].count; i++) {
+            uint64_t apart = g->at[i] - g->at[i - 1];
+            g->wait[i] = ips_min_u64(g->wait[i], apart);
+            if (was_there(b, i))
+                g->wait[i] = 0;
+            /* Off the core, and not asleep: no more can be run delay. */
+            uint64_t room = ips_sub_sat(apart - g->wait[i], g->w[i]);
+            if (b_far(b, i - 1)) /* woken by another machine, and queued */
+                room += b->slept[i - 1];
+            g->delay[i] = ips_min_u64(g->delay[i], room);
+        }
+    }
+}
+
+int b_wall(struct build *b)
+{
+    struct ips_graph *g = &b->out->g;
+    int rc = ips_graph_alloc_times(g, b->err);
+    if (rc < 0)
+        return rc;
+    first_guess(b);
+    b_delays(b);
+    last_words(b);
+    for (int i = 0; i < ROUNDS && bend(g); i++)
+        continue;
+    fit(b);
+    return 0;
+}

@@ -1,0 +1,117 @@
+#include "slave/cm_box.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void slave_letters_init(struct slave_letters *l)
+{
+    l->head = NULL;
+    l->tail = &l->head;
+}
+
+void slave_letters_put(struct slave_letters *l, struct slave_letter *letter)
+{
+    letter->next = NULL;
+    *l->tail = letter;
+    l->tail = &letter->next;
+}
+
+struct slave_letter *slave_letters_get(struct slave_letters *l)
+{
+    struct slave_letter *letter = l->head;
+    if (!letter)
+        return NULL;
+    l->head = letter->next;
+    if (!l->head)
+        l->tail = &l->head;
+    letter->next = NULL;
+    return letter;
+}
+
+void slave_letters_free(struct slave_letters *l)
+{
+    struct slave_letter *letter;
+    while ((letter = slave_letters_get(l)))
+        free(letter);
+}
+
+static void move_all(struct slave_letters *from, struct slave_letters *to)
+{
+    if (!from->head)
+        return;
+    *to->tail = from->head;
+    to->tail = from->tail;
+    slave_letters_init(from);
+}
+
+struct slave_letter *slave_letter_new(uint32_t kind, uint32_t part,
+                                      const void *data, size_t len)
+{
+    struct slave_letter *letter = calloc(1, sizeof(*letter) + len);
+    if (!letter)
+        return NULL;
+    letter->kind = kind;
+    letter->part = part;
+    letter->len = len;
+    if (len)
+        memcpy(letter->data, data, len);
+    return letter;
+}
+
+void slave_box_init(struct slave_box *b)
+{
+    memset(b, 0, sizeof(*b));
+    pthread_mutex_init(&b->lock, NULL);
+    slave_letters_init(&b->in);
+    slave_letters_init(&b->out);
+}
+
+void slave_box_release(struct slave_box *b)
+{
+    slave_letters_free(&b->in);
+    slave_letters_free(&b->out);
+    pthread_mutex_destroy(&b->lock);
+}
+
+void slave_box_deliver(struct slave_box *b, struct slave_letter *letter)
+{
+    pthread_mutex_lock(&b->lock);
+    b->in_bytes += sizeof(*letter) + letter->len;
+    if (b->in_bytes > SLAVE_BOX_BYTES) {
+        b->overflow = true;
+        free(letter);
+    } else {
+        slave_letters_put(&b->in, letter);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+bool slave_box_has_mail(struct slave_box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool any = b->in.head != NULL;
+    pthread_mutex_unlock(&b->lock);
+    return any;
+}
+
+void slave_box_collect(struct slave_box *b, struct slave_letters *to)
+{
+    pthread_mutex_lock(&b->lock);
+    move_all(&b->out, to);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void slave_box_read(struct slave_box *b, struct slave_letters *to)
+{
+    pthread_mutex_lock(&b->lock);
+    move_all(&b->in, to);
+    b->in_bytes = 0;
+    pthread_mutex_unlock(&b->lock);
+}
+
+void slave_box_send(struct slave_box *b, struct slave_letter *letter)
+{
+    pthread_mutex_lock(&b->lock);
+    slave_letters_put(&b->out, letter);
+    pthread_mutex_unlock(&b->lock);
+}

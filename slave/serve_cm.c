@@ -1,0 +1,529 @@
+#include "slave/serve_cm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/cm.h"
+#include "common/log.h"
+#include "slave/cm_box.h"
+#include "slave/serve_graph.h"
+
+#define WIRE_BACKLOG_BYTES (16u << 20)
+#define STRANGER_NS (10 * SLAVE_SECOND_NS)
+#define STRANGERS_MAX 1024u
+
+enum link_state {
+    LINK_IDLE,    /* nothing for it yet; or it is its turn to connect */
+    LINK_CALLING, /* we connect */
+    LINK_DIRECT,
+    LINK_RELAY,
+};
+
+struct wire { /* a connection with another slave */
+    struct wire *next;
+    struct slave_serve *v;
+    struct ips_peer *peer;
+    struct slave_comp *comp; /* NULL: it has not said, or we do not know yet */
+    uint32_t part;
+    bool called; /* we connected */
+    bool linked; /* it said LINK, for the computation `key` */
+    uint8_t key[SLAVE_CM_KEY_BYTES];
+    uint64_t since_ns;
+};
+
+struct link { /* to one other machine of a computation */
+    enum link_state state;
+    struct wire *wire;
+    struct slave_letters held;
+};
+
+struct slave_comp {
+    struct slave_comp *next;
+    struct slave_serve *v;
+    struct slave_job *job;
+    struct slave_box *box;
+    const Ips__CmAsk *ask; /* the job's */
+    uint8_t key[SLAVE_CM_KEY_BYTES];
+    uint32_t self, count;
+    struct link *link; /* [count] */
+};
+
+struct slave_cm_net {
+    struct slave_comp *comps;
+    struct wire *wires;
+    struct ips_listener *listener;
+};
+
+static struct slave_comp *comp_of_key(const struct slave_serve *v,
+                                      const uint8_t *key, size_t len)
+{
+    struct slave_comp *c = v->cm ? v->cm->comps : NULL;
+    if (len != SLAVE_CM_KEY_BYTES)
+        return NULL;
+    while (c && memcmp(c->key, key, len) != 0)
+        c = c->next;
+    return c;
+}
+
+static struct slave_comp *comp_of_job(const struct slave_serve *v,
+                                      const struct slave_job *job)
+{
+    struct slave_comp *c = v->cm ? v->cm->comps : NULL;
+    while (c && c->job != job)
+        c = c->next;
+    return c;
+}
+
+unsigned slave_cm_count(const struct slave_serve *v)
+{
+    unsigned n = 0;
+    for (const struct slave_comp *c = v->cm ? v->cm->comps : NULL; c;
+         c = c->next)
+        n++;
+    return n;
+}
+
+/* ---- to the worker ------------------------------------------------------- */
+
+static void deliver(struct slave_comp *c, struct slave_letter *letter)
+{
+    if (!letter)
+        return; /* no memory: the computation will be given up as silent */
+    slave_box_deliver(c->box, letter);
+    slave_serve_wake(c->v, c->job);
+}
+
+static void fail_comp(struct slave_comp *c, const char *why)
+{
+    deliver(c, slave_letter_new(SLAVE_LETTER_FAILED, IPS_CM_ROOT, why,
+                                strlen(why)));
+}
+
+static void deliver_message(struct slave_comp *c, const Ips__CmMessage *m)
+{
+    struct slave_letter *l =
+        slave_letter_new(m->kind, m->from, m->data.data, m->data.len);
+    if (l) {
+        l->lane = m->lane;
+        l->count = m->count;
+        l->of_part = m->part;
+        l->more = m->more;
+        l->async = m->async;
+        l->weights = slave_lane_of(m->weights);
+    }
+    deliver(c, l);
+}
+
+/* ---- to the wires -------------------------------------------------------- */
+
+static Ips__CmMessage message_to(struct slave_comp *c, uint32_t part,
+                                 Ips__CmMessage__Kind kind)
+{
+    Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
+    m.key = (ProtobufCBinaryData){SLAVE_CM_KEY_BYTES, c->key};
+    m.kind = kind;
+    m.from = c->self;
+    m.to = part;
+    return m;
+}
+
+static void flush_link(struct slave_serve *v, struct slave_comp *c,
+                       uint32_t part)
+{
+    struct link *k = &c->link[part];
+    struct ips_peer *peer = k->state == LINK_RELAY    ? v->peer
+                            : k->state == LINK_DIRECT ? k->wire->peer
+                                                      : NULL;
+    struct slave_letter *l;
+    while (peer && ips_peer_backlog(peer) < WIRE_BACKLOG_BYTES &&
+           (l = slave_letters_get(&k->held))) {
+        Ips__CmMessage m = message_to(c, part, (Ips__CmMessage__Kind)l->kind);
+        m.lane = l->lane;
+        m.count = l->count;
+        m.more = l->more;
+        m.data = (ProtobufCBinaryData){l->len, l->data};
+        ips_send_cm(peer, &m);
+        free(l);
+    }
+}
+
+static void go_through_master(struct slave_serve *v, struct slave_comp *c,
+                              uint32_t part, const char *why)
+{
+    struct link *k = &c->link[part];
+    k->state = LINK_RELAY;
+    pthread_mutex_lock(&c->box->lock);
+    if (c->box->relayed++ == 0)
+        snprintf(c->box->relayed_why, sizeof(c->box->relayed_why), "%s", why);
+    pthread_mutex_unlock(&c->box->lock);
+    if (v->peer) {
+        Ips__CmMessage m = message_to(c, part, IPS__CM_MESSAGE__KIND__RELAY);
+        ips_send_cm(v->peer, &m);
+    }
+    flush_link(v, c, part);
+}
+
+/* ---- wires --------------------------------------------------------------- */
+
+static void wire_forget(struct wire *w)
+{
+    struct wire **at = &w->v->cm->wires;
+    while (*at && *at != w)
+        at = &(*at)->next;
+    if (*at)
+        *at = w->next;
+    if (w->comp && w->comp->link[w->part].wire == w)
+        w->comp->link[w->part].wire = NULL;
+    free(w);
+}
+
+static void wire_drop(struct wire *w)
+{
+    ips_peer_free(w->peer);
+    wire_forget(w);
+}
+
+/* The connection never came about, or is over. */
+static void wire_lost(struct wire *w, const char *why)
+{
+    struct slave_comp *c = w->comp;
+    uint32_t part = w->part;
+    bool called = w->called;
+    char text[400];
+    wire_forget(w);
+    if (!c)
+        return;
+    struct link *k = &c->link[part];
+    snprintf(text, sizeof(text), "machine %s at %s: %s", c->ask->machines[part],
+             *c->ask->peers[part] ? c->ask->peers[part] : "(no address)", why);
+    if (called && k->state == LINK_CALLING) {
+        ips_log_info("%s: through the master then", text);
+        go_through_master(c->v, c, part, text);
+    } else if (k->state == LINK_DIRECT) {
+        fail_comp(c, text);
+    }
+}
+
+/* Somebody said LINK whose computation we know now. */
+static void wire_attach(struct slave_serve *v, struct wire *w,
+                        struct slave_comp *c)
+{
+    struct link *k = w->part < c->count ? &c->link[w->part] : NULL;
+    if (!k || w->part >= c->self || k->state != LINK_IDLE) {
+        ips_log_warn("%s: a slave links out of turn", ips_peer_name(w->peer));
+        wire_drop(w);
+        return;
+    }
+    w->comp = c;
+    k->wire = w;
+    k->state = LINK_DIRECT;
+    Ips__CmMessage m = message_to(c, w->part, IPS__CM_MESSAGE__KIND__LINKED);
+    ips_send_cm(w->peer, &m);
+    flush_link(v, c, w->part);
+}
+
+static void stranger_said(struct slave_serve *v, struct wire *w,
+                          const Ips__CmMessage *m)
+{
+    if (m->kind != IPS__CM_MESSAGE__KIND__LINK ||
+        m->key.len != SLAVE_CM_KEY_BYTES || w->linked) {
+        wire_drop(w);
+        return;
+    }
+    memcpy(w->key, m->key.data, SLAVE_CM_KEY_BYTES);
+    w->linked = true;
+    w->part = m->from;
+    struct slave_comp *c = comp_of_key(v, w->key, SLAVE_CM_KEY_BYTES);
+    if (c)
+        wire_attach(v, w, c);
+}
+
+static void wire_said(struct slave_serve *v, struct wire *w,
+                      const Ips__CmMessage *m)
+{
+    struct slave_comp *c = w->comp;
+    if (!c) {
+        stranger_said(v, w, m);
+        return;
+    }
+    bool ours = m->key.len == SLAVE_CM_KEY_BYTES && m->from == w->part &&
+                memcmp(m->key.data, c->key, SLAVE_CM_KEY_BYTES) == 0;
+    struct link *k = &c->link[w->part];
+    if (ours && k->state == LINK_CALLING &&
+        m->kind == IPS__CM_MESSAGE__KIND__LINKED) {
+        k->state = LINK_DIRECT;
+        flush_link(v, c, w->part);
+    } else if (ours && k->state == LINK_DIRECT &&
+               m->kind >= IPS__CM_MESSAGE__KIND__WANTS &&
+               m->kind <= IPS__CM_MESSAGE__KIND__ACK) {
+        deliver_message(c, m);
+    } else {
+        fail_comp(c, "another slave says what it should not");
+    }
+}
+
+static void wire_greeted(struct slave_serve *v, struct wire *w,
+                         const Ips__Hello *hello)
+{
+    if (hello->role != IPS__HELLO__ROLE__SLAVE) {
+        ips_peer_finish(w->peer, "is no slave");
+        return;
+    }
+    if (!w->called) {
+        Ips__Hello mine = ips_hello(IPS__HELLO__ROLE__SLAVE);
+        mine.machine = v->s->opt.machine;
+        ips_send_hello(w->peer, &mine);
+        return;
+    }
+    if (strcmp(hello->machine, w->comp->ask->machines[w->part]) != 0) {
+        ips_peer_finish(w->peer, "is another machine");
+        return;
+    }
+    Ips__CmMessage m =
+        message_to(w->comp, w->part, IPS__CM_MESSAGE__KIND__LINK);
+    ips_send_cm(w->peer, &m);
+}
+
+static void on_wire_message(struct ips_peer *peer, const Ips__Envelope *env,
+                            void *arg)
+{
+    struct wire *w = arg;
+    if (env->body_case == IPS__ENVELOPE__BODY_HELLO)
+        wire_greeted(w->v, w, env->hello);
+    else if (env->body_case == IPS__ENVELOPE__BODY_CM)
+        wire_said(w->v, w, env->cm);
+    else
+        ips_peer_finish(peer, "slaves do not ask each other");
+}
+
+static void on_wire_close(struct ips_peer *peer, const char *why, void *arg)
+{
+    (void)peer;
+    wire_lost(arg, why);
+}
+
+static void on_wire_drain(struct ips_peer *peer, void *arg)
+{
+    struct wire *w = arg;
+    (void)peer;
+    if (w->comp)
+        flush_link(w->v, w->comp, w->part);
+}
+
+static const struct ips_peer_ops wire_ops = {on_wire_message, on_wire_close};
+
+static struct wire *wire_new(struct slave_serve *v, struct ips_peer *peer)
+{
+    struct wire *w = calloc(1, sizeof(*w));
+    if (!w)
+        return NULL;
+    w->v = v;
+    w->peer = peer;
+    w->since_ns = slave_now_ns();
+    w->next = v->cm->wires;
+    v->cm->wires = w;
+    ips_peer_set_ops(peer, &wire_ops, w);
+    ips_peer_on_drain(peer, on_wire_drain);
+    return w;
+}
+
+static void on_accept(struct ips_peer *peer, void *arg)
+{
+    struct slave_serve *v = arg;
+    unsigned strangers = 0;
+    for (const struct wire *w = v->cm->wires; w; w = w->next)
+        strangers += !w->comp;
+    if (strangers >= STRANGERS_MAX || !wire_new(v, peer))
+        ips_peer_free(peer);
+}
+
+/* ---- computations -------------------------------------------------------- */
+
+/* The first letter for it: how is it reached? */
+static void call(struct slave_serve *v, struct slave_comp *c, uint32_t part)
+{
+    struct link *k = &c->link[part];
+    const char *address = c->ask->peers[part];
+    struct ips_peer *peer = NULL;
+    struct ips_err err = {0};
+    if (!*address) {
+        go_through_master(v, c, part, "no addresses of slaves are given");
+        return;
+    }
+    struct wire *w = NULL;
+    if (ips_peer_connect(v->s->base, address, &peer, &err) < 0 ||
+        !(w = wire_new(v, peer))) {
+        ips_peer_free(peer);
+        go_through_master(v, c, part, err.msg);
+        return;
+    }
+    w->called = true;
+    w->comp = c;
+    w->part = part;
+    k->wire = w;
+    k->state = LINK_CALLING;
+    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    hello.machine = v->s->opt.machine;
+    ips_send_hello(peer, &hello);
+}
+
+static void send_letters(struct slave_serve *v, struct slave_comp *c)
+{
+    struct slave_letters out;
+    struct slave_letter *l;
+    slave_letters_init(&out);
+    slave_box_collect(c->box, &out);
+    while ((l = slave_letters_get(&out))) {
+        uint32_t part = l->part;
+        if (part >= c->count || part == c->self) {
+            free(l);
+            continue;
+        }
+        struct link *k = &c->link[part];
+        slave_letters_put(&k->held, l);
+        if (k->state == LINK_IDLE && part > c->self)
+            call(v, c, part);
+        else
+            flush_link(v, c, part);
+    }
+}
+
+void slave_cm_flush(struct slave_serve *v, const struct slave_job *job)
+{
+    struct slave_comp *c = comp_of_job(v, job);
+    if (c)
+        send_letters(v, c);
+}
+
+void slave_cm_drained(struct slave_serve *v)
+{
+    for (struct slave_comp *c = v->cm ? v->cm->comps : NULL; c; c = c->next) {
+        for (uint32_t p = 0; p < c->count; p++) {
+            if (c->link[p].state == LINK_RELAY)
+                flush_link(v, c, p);
+        }
+    }
+}
+
+void slave_cm_from_master(struct slave_serve *v, const Ips__CmMessage *m)
+{
+    struct slave_comp *c = comp_of_key(v, m->key.data, m->key.len);
+    if (!c)
+        return; /* it has ended here */
+    if (m->from == IPS_CM_ROOT) {
+        deliver_message(c, m);
+        return;
+    }
+    struct link *k = m->from < c->count ? &c->link[m->from] : NULL;
+    if (k && m->kind == IPS__CM_MESSAGE__KIND__RELAY && k->state == LINK_IDLE &&
+        m->from < c->self) {
+        k->state = LINK_RELAY;
+        flush_link(v, c, m->from);
+    } else if (k && k->state == LINK_RELAY &&
+               m->kind >= IPS__CM_MESSAGE__KIND__WANTS &&
+               m->kind <= IPS__CM_MESSAGE__KIND__ACK) {
+        deliver_message(c, m);
+    } else {
+        fail_comp(c, "a relayed message that nobody awaits");
+    }
+}
+
+int slave_cm_begin(struct slave_serve *v, struct slave_job *job,
+                   const Ips__CmAsk *ask, struct ips_err *err)
+{
+    if (!v->cm || ask->key.len != SLAVE_CM_KEY_BYTES ||
+        ask->n_peers != ask->n_machines || ask->self >= ask->n_machines ||
+        comp_of_key(v, ask->key.data, ask->key.len))
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "no computation that a slave can take part in");
+    struct slave_comp *c = calloc(1, sizeof(*c));
+    if (c)
+        c->link = calloc(ask->n_machines, sizeof(*c->link));
+    if (!c || !c->link) {
+        free(c);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    }
+    c->v = v;
+    c->job = job;
+    c->box = job->box;
+    c->ask = ask;
+    memcpy(c->key, ask->key.data, SLAVE_CM_KEY_BYTES);
+    c->self = ask->self;
+    c->count = (uint32_t)ask->n_machines;
+    for (uint32_t p = 0; p < c->count; p++)
+        slave_letters_init(&c->link[p].held);
+    c->next = v->cm->comps;
+    v->cm->comps = c;
+    for (struct wire *w = v->cm->wires, *next; w; w = next) {
+        next = w->next;
+        if (!w->comp && w->linked &&
+            memcmp(w->key, c->key, SLAVE_CM_KEY_BYTES) == 0)
+            wire_attach(v, w, c);
+    }
+    return 0;
+}
+
+void slave_cm_end(struct slave_serve *v, const struct slave_job *job)
+{
+    struct slave_comp **at = v->cm ? &v->cm->comps : NULL;
+    while (at && *at && (*at)->job != job)
+        at = &(*at)->next;
+    if (!at || !*at)
+        return;
+    struct slave_comp *c = *at;
+    *at = c->next;
+    for (uint32_t p = 0; p < c->count; p++) {
+        if (c->link[p].wire)
+            wire_drop(c->link[p].wire);
+        slave_letters_free(&c->link[p].held);
+    }
+    free(c->link);
+    free(c);
+}
+
+void slave_cm_tick(struct slave_serve *v, uint64_t now_ns)
+{
+    for (struct wire *w = v->cm ? v->cm->wires : NULL, *next; w; w = next) {
+        next = w->next;
+        if (!w->comp && ips_sub_sat(now_ns, w->since_ns) > STRANGER_NS)
+            wire_drop(w);
+    }
+}
+
+/* ---- beginning and end --------------------------------------------------- */
+
+const char *slave_cm_address(const struct slave_serve *v)
+{
+    return v->cm && v->cm->listener ? ips_listener_address(v->cm->listener)
+                                    : "";
+}
+
+void slave_cm_open(struct slave_serve *v)
+{
+    const struct slave_options *o = &v->s->opt;
+    struct ips_err err = {0};
+    v->cm = calloc(1, sizeof(*v->cm));
+    if (!v->cm || strcmp(o->listen, "none") == 0)
+        return;
+    if (ips_listener_new(v->s->base, o->listen, on_accept, v, &v->cm->listener,
+                         &err) < 0) {
+        v->cm->listener = NULL;
+        ips_log_warn("--listen: %s; other slaves are reached through the "
+                     "master",
+                     err.msg);
+    }
+}
+
+void slave_cm_close(struct slave_serve *v)
+{
+    if (!v->cm)
+        return;
+    while (v->cm->comps)
+        slave_cm_end(v, v->cm->comps->job);
+    while (v->cm->wires)
+        wire_drop(v->cm->wires);
+    ips_listener_free(v->cm->listener);
+    free(v->cm);
+    v->cm = NULL;
+}

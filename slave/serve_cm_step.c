@@ -1,0 +1,596 @@
+/*
+ * CmAsk on the worker: the state machines of analysis/cm_async.h and cm_sync.h,
+ * driven by the letters that came and answering the root. A step reads its
+ * mail until a letter asks for an answer, runs, and puts what is to be sent
+ * into the mailbox. All state is the job's: it ends with it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/cm_async.h"
+#include "analysis/cm_sync.h"
+#include "slave/cm_box.h"
+#include "slave/serve_graph.h"
+
+#define PARTS_MAX 65536u
+
+struct slave_cm {
+    struct slave_box box;
+    struct slave_letters mail; /* read, not yet acted on */
+    bool begun, opened;        /* links asked for; OPENED was said */
+    struct ips_cm_links links;
+    bool has_links;
+    struct ips_cm_bytes *part; /* [links.peer_count] lists in several letters */
+    uint64_t match_bytes;
+    uint32_t lane_number;
+    struct ips_lane lane;
+    struct ips_cm_sync *sync;
+    struct ips_cm_async *async;
+    uint64_t root_acks;
+    uint32_t blamed;     /* a machine sent what cannot be: number, or NONE */
+    bool gave_up;        /* said so: waits to be stopped */
+    bool told;           /* cm-sync: that no chain is unfinished, and */
+    uint64_t told_taken; /* how many batches were taken then */
+    char stalled[600];
+    /* the walk that is being told */
+    struct ips_path path;
+    bool has_path;
+    uint64_t path_left;
+};
+
+bool slave_cm_prepare(struct slave_graph_ask *j)
+{
+    j->cm = calloc(1, sizeof(*j->cm));
+    if (!j->cm)
+        return false;
+    slave_box_init(&j->cm->box);
+    slave_letters_init(&j->cm->mail);
+    j->cm->blamed = IPS_CM_NONE;
+    j->job.box = &j->cm->box;
+    return true;
+}
+
+static void drop_engine(struct slave_cm *c)
+{
+    ips_cm_sync_free(c->sync);
+    ips_cm_async_free(c->async);
+    c->sync = NULL;
+    c->async = NULL;
+}
+
+void slave_cm_release(struct slave_graph_ask *j)
+{
+    struct slave_cm *c = j->cm;
+    if (!c)
+        return;
+    drop_engine(c);
+    for (uint32_t p = 0; c->part && p < c->links.peer_count; p++)
+        ips_cm_bytes_release(&c->part[p]);
+    free(c->part);
+    if (c->has_links)
+        ips_cm_links_release(&c->links);
+    if (c->has_path)
+        ips_path_release(&c->path);
+    slave_letters_free(&c->mail);
+    slave_box_release(&c->box);
+    free(c);
+    j->cm = NULL;
+}
+
+/* ---- letters out --------------------------------------------------------- */
+
+static int post(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
+                uint64_t count, const uint8_t *data, size_t len)
+{
+    struct slave_cm *c = j->cm;
+    do {
+        size_t n = len < SLAVE_LETTER_BYTES ? len : SLAVE_LETTER_BYTES;
+        struct slave_letter *l =
+            slave_letter_new(kind, c->links.peer[peer].part, data, n);
+        if (!l)
+            return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+        l->count = count;
+        l->lane = c->lane_number;
+        len -= n;
+        data = n ? data + n : data;
+        l->more = len > 0;
+        slave_box_send(&c->box, l);
+    } while (len > 0);
+    return 0;
+}
+
+static int begin(struct slave_graph_ask *j)
+{
+    const Ips__CmAsk *ask = slave_graph_request(j)->cm;
+    struct slave_cm *c = j->cm;
+    const struct slave_graph *g = j->graph;
+    if (!g->joined || ask->n_machines > PARTS_MAX ||
+        ask->self >= ask->n_machines)
+        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                           "no machine of this computation, or PeersAsk did "
+                           "not come first");
+    int rc = ips_cm_links_init(&c->links, &g->b.g, ask->self,
+                               (uint32_t)ask->n_machines, g->joined,
+                               g->b.end_count, &j->job.err);
+    if (rc < 0)
+        return rc;
+    c->has_links = true;
+    c->part = calloc((size_t)c->links.peer_count + 1, sizeof(*c->part));
+    if (!c->part)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    for (uint32_t p = 0; p < c->links.peer_count && rc == 0; p++) {
+        struct ips_cm_bytes wants = {0};
+        rc = ips_cm_wants(&c->links, p, &wants, &j->job.err);
+        if (rc == 0)
+            rc = post(j, IPS__CM_MESSAGE__KIND__WANTS, p, 0, wants.data,
+                      wants.len);
+        c->match_bytes += wants.len;
+        ips_cm_bytes_release(&wants);
+    }
+    return rc;
+}
+
+/* Runs, and posts what came of it. */
+static int run(struct slave_graph_ask *j)
+{
+    struct slave_cm *c = j->cm;
+    struct ips_err *err = &j->job.err;
+    struct ips_cm_message m;
+    int rc = 0;
+    if (c->async)
+        rc = ips_cm_async_pass(c->async, err);
+    else if (c->sync)
+        rc = ips_cm_sync_run(c->sync, err);
+    while (rc == 0 && (c->async || c->sync)) {
+        rc = c->async ? ips_cm_async_next(c->async, &m, err)
+                      : ips_cm_sync_next(c->sync, &m, err);
+        if (rc <= 0)
+            break;
+        rc = 0;
+        if (m.to == IPS_CM_ROOT)
+            c->root_acks += m.count;
+        else
+            rc = post(j,
+                      m.kind == IPS_CM_ACK ? IPS__CM_MESSAGE__KIND__ACK
+                                           : IPS__CM_MESSAGE__KIND__BATCH,
+                      m.to, m.count, m.data, m.len);
+    }
+    return rc;
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+static Ips__CmAnswer *answer(struct slave_graph_ask *j,
+                             Ips__CmAnswer__Kind kind)
+{
+    Ips__CmAnswer *a = &j->answer.cm;
+    ips__cm_answer__init(a);
+    a->kind = kind;
+    a->lane = j->cm->lane_number;
+    j->job.reply.answer_case = IPS__REPLY__ANSWER_CM;
+    j->job.reply.cm = a;
+    return a;
+}
+
+static void tell_opened(struct slave_graph_ask *j)
+{
+    struct slave_cm *c = j->cm;
+    Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__OPENED);
+    c->opened = true;
+    a->links_in = ips_cm_links_in(&c->links);
+    a->unmatched = ips_cm_unmatched(&c->links);
+    a->match_bytes = c->match_bytes;
+    pthread_mutex_lock(&c->box.lock);
+    a->relayed = c->box.relayed;
+    pthread_mutex_unlock(&c->box.lock);
+    /* Set once, before the links can be agreed on; never after. */
+    a->relayed_why = c->box.relayed_why;
+}
+
+static void tell_progress(struct slave_graph_ask *j)
+{
+    struct slave_cm *c = j->cm;
+    Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__TOLD);
+    const struct ips_cm_counts *n = c->async  ? ips_cm_async_counts(c->async)
+                                    : c->sync ? ips_cm_sync_counts(c->sync)
+                                              : NULL;
+    a->acks = c->root_acks;
+    c->root_acks = 0;
+    a->sent = n ? n->batches : 0;
+    a->taken = n ? n->received : 0;
+    if (c->sync) {
+        struct ips_err why = {0};
+        a->unfinished = ips_cm_sync_unfinished(c->sync);
+        if (a->unfinished && ips_cm_sync_stalled(c->sync, &why) < 0)
+            snprintf(c->stalled, sizeof(c->stalled), "%.*s",
+                     (int)sizeof(c->stalled) - 1, why.msg);
+        a->stalled = a->unfinished ? c->stalled : ips_wire_text("");
+        c->told = a->unfinished == 0;
+        c->told_taken = a->taken;
+    }
+}
+
+/* Not we have failed, but who sent us that. */
+static void tell_blame(struct slave_graph_ask *j)
+{
+    struct slave_cm *c = j->cm;
+    Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__BLAMED);
+    snprintf(c->stalled, sizeof(c->stalled), "%.*s",
+             (int)sizeof(c->stalled) - 1, j->job.err.msg);
+    a->part = c->blamed;
+    a->stalled = c->stalled;
+    c->gave_up = true;
+    drop_engine(c);
+}
+
+/* Phase II: the values become the graph's, as after FinishAsk. */
+static int finish(struct slave_graph_ask *j)
+{
+    struct slave_cm *c = j->cm;
+    struct slave_graph *g = j->graph;
+    struct ips_est est;
+    if (!c->sync && !c->async)
+        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                           "values are final that were never computed");
+    int rc = c->async ? ips_cm_async_finish(c->async, &est, &j->job.err)
+                      : ips_cm_sync_finish(c->sync, &est, &j->job.err);
+    if (rc < 0)
+        return rc;
+    const struct ips_cm_counts *n =
+        c->async ? ips_cm_async_counts(c->async) : ips_cm_sync_counts(c->sync);
+    if (g->has_est)
+        ips_est_release(&g->est);
+    g->est = est;
+    g->lane = c->lane;
+    g->has_est = true;
+    Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__FINISHED);
+    a->t_max_ns = est.t_max;
+    a->end = est.end == IPS_NO_NODE ? 0 : (uint64_t)est.end + 1;
+    a->total_ns = est.total;
+    a->values = n->values;
+    a->messages = n->batches + n->acks;
+    a->bytes = n->bytes;
+    a->passes = n->passes;
+    a->computed = n->computed;
+    drop_engine(c);
+    return 0;
+}
+
+/* ---- the walk back ------------------------------------------------------- */
+
+static uint32_t chain_of(const struct ips_graph *g, uint32_t node)
+{
+    uint32_t low = 0, high = g->chain_count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (g->chains[mid].first <= node)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The next pieces of j->cm->path, from its end. */
+static int tell_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a)
+{
+    struct slave_cm *c = j->cm;
+    uint64_t n =
+        c->path_left < IPS_PIECE_ITEMS ? c->path_left : IPS_PIECE_ITEMS;
+    if (!j->columns)
+        j->columns = calloc((size_t)IPS_PIECE_ITEMS * 6, sizeof(uint32_t));
+    if (!j->ns)
+        j->ns = calloc(IPS_PIECE_ITEMS, sizeof(*j->ns));
+    if (!j->columns || !j->ns)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    const struct ips_path_segment *s = c->path.seg + (c->path_left - n);
+    for (uint64_t i = 0; i < n; i++) {
+        j->columns[i] = s[i].kind;
+        j->columns[IPS_PIECE_ITEMS + i] = s[i].xkind;
+        j->columns[2 * IPS_PIECE_ITEMS + i] = s[i].chain;
+        j->columns[3 * IPS_PIECE_ITEMS + i] = s[i].from;
+        j->columns[4 * IPS_PIECE_ITEMS + i] = s[i].to;
+        j->ns[i] = s[i].ns;
+    }
+    uint32_t **const column[] = {&a->kinds, &a->xkinds, &a->chains, &a->from,
+                                 &a->to};
+    size_t *const counts[] = {&a->n_kinds, &a->n_xkinds, &a->n_chains,
+                              &a->n_from, &a->n_to};
+    for (size_t i = 0; i < 5; i++) {
+        *column[i] = j->columns + i * IPS_PIECE_ITEMS;
+        *counts[i] = n;
+    }
+    a->ns = j->ns;
+    a->n_ns = n;
+    c->path_left -= n;
+    a->more = c->path_left > 0;
+    if (!a->more) {
+        ips_path_release(&c->path);
+        c->has_path = false;
+    }
+    return 0;
+}
+
+static int walk_node(struct slave_graph_ask *j, const struct slave_letter *l,
+                     uint32_t *node)
+{
+    const struct ips_cm_links *links = &j->cm->links;
+    uint32_t p = IPS_CM_NONE;
+    if (l->of_part == UINT32_MAX) {
+        *node = l->count < j->graph->b.g.node_count ? (uint32_t)l->count
+                                                    : IPS_NO_NODE;
+    } else {
+        p = ips_cm_peer_of(links, l->of_part);
+        *node = p != IPS_CM_NONE && l->count < links->peer[p].out_count
+                    ? links->peer[p].out_node[l->count]
+                    : IPS_NO_NODE;
+    }
+    if (*node == IPS_NO_NODE || !j->graph->has_est)
+        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                           "told to walk back from a message that was never "
+                           "sent");
+    return 0;
+}
+
+static int walk(struct slave_graph_ask *j, const struct slave_letter *l)
+{
+    struct slave_cm *c = j->cm;
+    const struct ips_graph *g = &j->graph->b.g;
+    const struct ips_est *est = &j->graph->est;
+    uint32_t node, stop;
+    int rc = walk_node(j, l, &node);
+    if (rc == 0)
+        rc =
+            ips_path_walk(g, &c->lane, est, node, &c->path, &stop, &j->job.err);
+    if (rc < 0)
+        return rc;
+    c->has_path = true;
+    c->path_left = c->path.count;
+    Ips__CmAnswer *a = answer(j, IPS__CM_ANSWER__KIND__WALKED);
+    a->node = node;
+    a->node_chain = chain_of(g, node);
+    a->est_ns = est->est[node];
+    if (stop != IPS_NO_NODE) {
+        struct ips_cm_hop hop;
+        rc = ips_cm_hop(&c->links, stop, &hop, &j->job.err);
+        if (rc < 0)
+            return rc;
+        a->crosses = true;
+        a->stop = stop;
+        a->stop_chain = chain_of(g, stop);
+        a->stop_est_ns = est->est[stop];
+        a->stop_xkind = g->xkind[stop];
+        a->part = c->links.peer[hop.peer].part;
+        a->link = hop.link;
+    }
+    return tell_pieces(j, a);
+}
+
+/* ---- letters in ---------------------------------------------------------- */
+
+static int start_lane(struct slave_graph_ask *j, const struct slave_letter *l)
+{
+    struct slave_cm *c = j->cm;
+    if (!c->opened || l->lane <= c->lane_number)
+        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                           "told to compute before the links are agreed on");
+    drop_engine(c);
+    c->lane_number = l->lane;
+    c->lane = l->weights;
+    c->told = false;
+    c->root_acks = 0;
+    if (!l->async)
+        return ips_cm_sync_new(&c->links, &c->lane, 0, &c->sync, &j->job.err);
+    int rc = ips_cm_async_new(&c->links, &c->lane, l->count, 0, &c->async,
+                              &j->job.err);
+    if (rc == 0)
+        rc = ips_cm_async_len(c->async, IPS_CM_ROOT, NULL, 0, &j->job.err);
+    return rc;
+}
+
+/* Puts a list together; true when it is whole, in *whole. */
+static bool collect(struct slave_graph_ask *j, uint32_t p,
+                    const struct slave_letter *l, struct ips_cm_bytes *whole)
+{
+    struct ips_cm_bytes *b = &j->cm->part[p];
+    size_t need = b->len + l->len;
+    j->cm->match_bytes += l->len;
+    if (need > SLAVE_BOX_BYTES || b->failed) {
+        b->failed = true;
+        return true;
+    }
+    uint8_t *more = realloc(b->data, need + 1);
+    if (!more) {
+        b->failed = true;
+        return true;
+    }
+    memcpy(more + b->len, l->data, l->len);
+    b->data = more;
+    b->len = b->cap = need;
+    if (l->more)
+        return false;
+    *whole = *b;
+    memset(b, 0, sizeof(*b));
+    return true;
+}
+
+static int take_list(struct slave_graph_ask *j, uint32_t p,
+                     const struct slave_letter *l)
+{
+    struct slave_cm *c = j->cm;
+    struct ips_cm_bytes list = {0}, matches = {0};
+    int rc = 0;
+    if (!collect(j, p, l, &list))
+        return 0;
+    if (!list.data)
+        rc = ips_err_set(&j->job.err, IPS_E_LIMIT,
+                         "a list of messages is too long");
+    else if (l->kind == IPS__CM_MESSAGE__KIND__MATCHES)
+        rc =
+            ips_cm_take_matches(&c->links, p, list.data, list.len, &j->job.err);
+    else
+        rc = ips_cm_take_wants(&c->links, p, list.data, list.len, &matches,
+                               &j->job.err);
+    if (rc == 0 && l->kind == IPS__CM_MESSAGE__KIND__WANTS)
+        rc = post(j, IPS__CM_MESSAGE__KIND__MATCHES, p, 0, matches.data,
+                  matches.len);
+    ips_cm_bytes_release(&list);
+    ips_cm_bytes_release(&matches);
+    return rc;
+}
+
+/* A letter of another slave. */
+static int take_peer(struct slave_graph_ask *j, const struct slave_letter *l)
+{
+    struct slave_cm *c = j->cm;
+    struct ips_err *err = &j->job.err;
+    uint32_t p = ips_cm_peer_of(&c->links, l->part);
+    if (p == IPS_CM_NONE)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no channel joins us to it");
+    if (l->kind == IPS__CM_MESSAGE__KIND__WANTS ||
+        l->kind == IPS__CM_MESSAGE__KIND__MATCHES)
+        return take_list(j, p, l);
+    if (l->kind == IPS__CM_MESSAGE__KIND__BATCH && c->async)
+        return ips_cm_async_len(c->async, p, l->data, l->len, err);
+    if (l->kind == IPS__CM_MESSAGE__KIND__BATCH && c->sync)
+        return ips_cm_sync_take(c->sync, p, l->data, l->len, err);
+    if (l->kind == IPS__CM_MESSAGE__KIND__ACK && c->async)
+        return ips_cm_async_ack(c->async, p, l->count, err);
+    return ips_err_set(err, IPS_E_PROTOCOL,
+                       "a message of kind %u that nobody awaits", l->kind);
+}
+
+/* 1: j's answer is to be sent now. */
+static int take_root(struct slave_graph_ask *j, const struct slave_letter *l)
+{
+    int rc;
+    if (l->kind == IPS__CM_MESSAGE__KIND__LANE)
+        return start_lane(j, l);
+    if (l->lane != j->cm->lane_number)
+        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                           "the root speaks of lane %u, this is lane %u",
+                           l->lane, j->cm->lane_number);
+    if (l->kind == IPS__CM_MESSAGE__KIND__OVER) {
+        rc = finish(j);
+    } else if (l->kind == IPS__CM_MESSAGE__KIND__WALK) {
+        rc = walk(j, l);
+    } else if (l->kind == IPS__CM_MESSAGE__KIND__TELL) {
+        rc = run(j); /* counts are told at rest */
+        tell_progress(j);
+        j->answer.cm.asked = true;
+    } else {
+        rc = ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                         "the root says what it never says");
+    }
+    return rc < 0 ? rc : 1;
+}
+
+/* A peer may have begun the next lane already: its letters wait until the
+ * root's has come. */
+static bool is_early(const struct slave_cm *c, const struct slave_letter *l)
+{
+    return l->part != IPS_CM_ROOT && l->lane > c->lane_number;
+}
+
+static int take(struct slave_graph_ask *j, const struct slave_letter *l)
+{
+    if (l->kind == SLAVE_LETTER_FAILED)
+        return ips_err_set(&j->job.err, IPS_E_UNREACHABLE, "%.*s", (int)l->len,
+                           (const char *)l->data);
+    if (l->part == IPS_CM_ROOT)
+        return take_root(j, l);
+    if (l->lane < j->cm->lane_number)
+        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                           "a message of a lane that is over");
+    int rc = take_peer(j, l);
+    if (rc == IPS_E_PROTOCOL)
+        j->cm->blamed = l->part;
+    return rc;
+}
+
+/* Until the mail is read or an answer is due (1). */
+static int read_mail(struct slave_graph_ask *j)
+{
+    struct slave_cm *c = j->cm;
+    struct slave_letters early;
+    struct slave_letter *l;
+    int rc = 0;
+    slave_letters_init(&early);
+    slave_box_read(&c->box, &c->mail);
+    while (rc == 0 && (l = slave_letters_get(&c->mail))) {
+        if (is_early(c, l)) {
+            slave_letters_put(&early, l);
+            continue;
+        }
+        uint32_t lane = c->lane_number;
+        rc = take(j, l);
+        free(l);
+        if (c->lane_number != lane) { /* what was early may be due now */
+            while ((l = slave_letters_get(&c->mail)))
+                slave_letters_put(&early, l);
+            c->mail = early;
+            if (!c->mail.head)
+                slave_letters_init(&c->mail);
+            slave_letters_init(&early);
+        }
+    }
+    if (early.head) { /* before what came later */
+        while ((l = slave_letters_get(&c->mail)))
+            slave_letters_put(&early, l);
+        c->mail = early;
+    }
+    if (c->box.overflow)
+        return ips_err_set(&j->job.err, IPS_E_LIMIT,
+                           "other slaves send faster than this one computes");
+    return rc;
+}
+
+/* Something to say of our own accord? */
+static bool has_news(const struct slave_cm *c)
+{
+    if (c->async)
+        return c->root_acks > 0;
+    return c->sync && ips_cm_sync_unfinished(c->sync) == 0 &&
+           (!c->told || c->told_taken != ips_cm_sync_counts(c->sync)->received);
+}
+
+void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
+{
+    struct slave_graph_ask *j = slave_graph_of(job);
+    struct slave_cm *c = j->cm;
+    int rc = slave_graph_same(j, gs, slave_graph_request(j)->cm->generation);
+    if (rc == 0 && c->gave_up) {
+        job->silent = true;
+        return;
+    }
+    if (rc == 0 && c->has_path) {
+        rc = tell_pieces(j, answer(j, IPS__CM_ANSWER__KIND__WALKED));
+        if (rc < 0)
+            slave_job_fail(job);
+        return;
+    }
+    if (rc == 0 && !c->begun)
+        rc = begin(j);
+    c->begun = true;
+    if (rc == 0)
+        rc = read_mail(j);
+    if (rc == 0)
+        rc = run(j);
+    if (rc < 0 && c->blamed != IPS_CM_NONE) {
+        tell_blame(j);
+        return;
+    }
+    if (rc < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    if (rc > 0)
+        return; /* the answer is made */
+    if (!c->opened && ips_cm_links_ready(&c->links))
+        tell_opened(j);
+    else if (has_news(c))
+        tell_progress(j);
+    else
+        job->silent = true;
+}

@@ -1,0 +1,23 @@
+/* How an ask of the master becomes a job for the worker. */
+#ifndef IPS_SLAVE_SERVE_JOB_H
+#define IPS_SLAVE_SERVE_JOB_H
+
+#include "analysis/graph.h"
+#include "proto/frame.h"
+#include "slave/graphs.h"
+#include "slave/work.h"
+
+/* serve_graph.c, serve_events.c: the steps of each ask (on the worker).
+ * `snap` is taken. NULL: out of memory or not an ask of ours. */
+struct slave_job *slave_graph_job(const Ips__Request *request,
+                                  struct slave_snapshot *snap,
+                                  const Ips__RunState *state);
+/* The request that such a job answers. */
+const Ips__Request *slave_graph_ask_of(const struct slave_job *job);
+struct slave_job *slave_events_job(const Ips__Request *request,
+                                   struct slave_snapshot *snap,
+                                   const char *machine);
+
+struct ips_lane slave_lane_of(const Ips__Lane *l);
+
+#endif

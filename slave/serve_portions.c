@@ -1,0 +1,155 @@
+/* PortionsAsk: what every arc of a graph was spent on, by procedure. The
+ * symbols come first, then the portions by node. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/arc_procs.h"
+#include "slave/build_internal.h"
+#include "slave/serve_procs.h"
+
+#define PIECE_SYMBOLS 1024u /* of at most 5.1 KB */
+
+struct portions {
+    struct slave_proc_names names;
+    struct slave_arc_mixes mixes;
+    uint32_t sent_symbols;
+    uint32_t chain, node; /* next arc */
+    char *texts;          /* of the page */
+    B_ARRAY(uint32_t) of_node;
+    B_ARRAY(uint32_t) of_symbol;
+    B_ARRAY(uint64_t) ns;
+    uint32_t begun; /* portions of the arc at hand begin here */
+    int rc;
+    struct ips_err *err;
+};
+
+void slave_portions_release(struct slave_graph_ask *j)
+{
+    struct portions *p = j->portions;
+    if (!p)
+        return;
+    slave_proc_names_release(&p->names);
+    slave_arc_mixes_release(&p->mixes);
+    free(p->texts);
+    free(p->of_node.v);
+    free(p->of_symbol.v);
+    free(p->ns.v);
+    free(p);
+    j->portions = NULL;
+}
+
+static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    int rc = slave_graph_costs(gs, j->graph, &j->job.err);
+    if (rc < 0)
+        return rc;
+    struct portions *p = j->portions = calloc(1, sizeof(*p));
+    if (!p)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    p->err = &j->job.err;
+    rc = slave_proc_names_make(j->graph->costs, SLAVE_BY_PROCEDURE, &p->names,
+                               p->err);
+    if (rc == 0)
+        rc =
+            slave_arc_mixes_make(j->graph->costs, &p->names, &p->mixes, p->err);
+    return rc;
+}
+
+static int symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
+{
+    struct portions *p = j->portions;
+    uint32_t left = p->names.symbol_count - p->sent_symbols;
+    uint32_t n = left < PIECE_SYMBOLS ? left : PIECE_SYMBOLS;
+    const struct slave_proc_symbol *from = p->names.symbols + p->sent_symbols;
+    size_t bytes = 1;
+    for (uint32_t i = 0; i < n; i++)
+        bytes += (size_t)from[i].name_len + from[i].file_len + 2;
+    free(p->texts);
+    char *texts = p->texts = malloc(bytes);
+    Ips__PortionSymbol *rows = slave_graph_rows(j, n, sizeof(*rows));
+    if (!texts || !rows)
+        return ips_err_set(p->err, IPS_E_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < n; i++) {
+        ips__portion_symbol__init(&rows[i]);
+        rows[i].name = slave_procs_put(&texts, from[i].name, from[i].name_len);
+        rows[i].file = slave_procs_put(&texts, from[i].file, from[i].file_len);
+        rows[i].module = ips_wire_text(from[i].module);
+        rows[i].line = from[i].line;
+    }
+    a->symbols = (Ips__PortionSymbol **)(void *)j->ptrs;
+    a->n_symbols = n;
+    p->sent_symbols += n;
+    return 0;
+}
+
+/* A procedure may come several times for one arc. */
+static void put(void *arg, uint32_t symbol, uint64_t ns)
+{
+    struct portions *p = arg;
+    if (symbol == IPS_NONE || ns == 0 || p->rc < 0)
+        return;
+    for (uint32_t i = p->begun; i < p->ns.n; i++) {
+        if (p->of_symbol.v[i] == symbol) {
+            p->ns.v[i] += ns;
+            return;
+        }
+    }
+    p->rc = B_MORE(p->of_node, p->err);
+    if (p->rc == 0)
+        p->rc = B_MORE(p->of_symbol, p->err);
+    if (p->rc == 0)
+        p->rc = B_MORE(p->ns, p->err);
+    if (p->rc < 0)
+        return;
+    p->of_node.v[p->of_node.n++] = p->node;
+    p->of_symbol.v[p->of_symbol.n++] = symbol;
+    p->ns.v[p->ns.n++] = ns;
+}
+
+static int portions_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
+{
+    struct portions *p = j->portions;
+    const struct ips_graph *g = &j->graph->b.g;
+    p->of_node.n = p->of_symbol.n = p->ns.n = 0;
+    while (p->rc == 0 && p->node < g->node_count && p->ns.n < IPS_PIECE_ITEMS) {
+        const struct ips_chain *c = &g->chains[p->chain];
+        if (p->node >= c->first + c->count) {
+            p->chain++;
+            continue;
+        }
+        p->begun = p->ns.n;
+        if (p->node > c->first && g->w[p->node])
+            slave_arc_split(j->graph->costs, &p->names, &p->mixes, g, p->chain,
+                            p->node, g->w[p->node], put, p);
+        p->node++;
+    }
+    a->n_node = a->n_symbol = a->n_ns = p->ns.n;
+    a->node = p->of_node.v;
+    a->symbol = p->of_symbol.v;
+    a->ns = p->ns.v;
+    return p->rc;
+}
+
+void slave_step_portions(struct slave_job *job, struct slave_graphs *gs)
+{
+    struct slave_graph_ask *j = slave_graph_of(job);
+    Ips__PortionsAnswer *a = &j->answer.portions;
+    int rc =
+        slave_graph_same(j, gs, slave_graph_request(j)->portions->generation);
+    if (rc == 0 && !j->portions)
+        rc = begin(j, gs);
+    ips__portions_answer__init(a);
+    if (rc == 0 && j->portions->sent_symbols < j->portions->names.symbol_count)
+        rc = symbols_page(j, a);
+    else if (rc == 0)
+        rc = portions_page(j, a);
+    if (rc < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    job->finished =
+        j->portions->sent_symbols == j->portions->names.symbol_count &&
+        j->portions->node >= j->graph->b.g.node_count;
+    job->reply.answer_case = IPS__REPLY__ANSWER_PORTIONS;
+    job->reply.portions = a;
+}

@@ -1,0 +1,346 @@
+/* ProfileAsk: what pieces of chains were spent on, in a window: by procedure,
+ * and one thing after another. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/arc_sum.h"
+#include "slave/build_internal.h"
+#include "slave/serve_procs.h"
+
+#define PIECE_CODES 1024u /* of at most 5.1 KB */
+
+struct step {
+    uint32_t piece, code; /* code + 1, 0: unsampled */
+    uint64_t ns;
+};
+
+struct profile {
+    struct slave_arc_sum sum;
+    struct slave_costs costs; /* of the sum */
+    bool have_costs;
+    struct slave_proc_names names; /* of steps */
+    struct slave_arc_mixes mixes;
+    uint64_t *piece_ns;
+    uint32_t piece_count;
+    B_ARRAY(struct step) steps;
+    B_ARRAY(uint32_t) codes; /* symbols, by code */
+    uint32_t *code_of;       /* [symbols] code + 1 */
+    uint32_t sent_codes, sent_pieces, sent_steps;
+    char *texts;
+    uint32_t *step_columns; /* [2 * IPS_PIECE_ITEMS] */
+    uint64_t *step_ns;
+    Ips__ProcedureTotals totals;
+    uint64_t alike_ns;
+};
+
+void slave_profile_release(struct slave_graph_ask *j)
+{
+    struct profile *p = j->profile;
+    if (!p)
+        return;
+    slave_arc_sum_release(&p->sum);
+    if (p->have_costs)
+        slave_arc_costs_free(&p->costs);
+    slave_proc_names_release(&p->names);
+    slave_arc_mixes_release(&p->mixes);
+    free(p->piece_ns);
+    free(p->steps.v);
+    free(p->codes.v);
+    free(p->code_of);
+    free(p->texts);
+    free(p->step_columns);
+    free(p->step_ns);
+    free(p);
+    j->profile = NULL;
+}
+
+/* ---- making ---- */
+
+static int code_number(struct profile *p, uint32_t symbol, uint32_t *code,
+                       struct ips_err *err)
+{
+    *code = 0;
+    if (symbol == IPS_NONE)
+        return 0;
+    if (!p->code_of[symbol]) {
+        int rc = B_MORE(p->codes, err);
+        if (rc < 0)
+            return rc;
+        p->codes.v[p->codes.n++] = symbol;
+        p->code_of[symbol] = p->codes.n;
+    }
+    *code = p->code_of[symbol];
+    return 0;
+}
+
+/* The arc into `node` took ns: a step of its own, unless it goes on with what
+ * the last one of the piece did. */
+static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
+                    uint32_t node, uint64_t ns)
+{
+    struct profile *p = j->profile;
+    uint32_t code;
+    uint32_t symbol = slave_arc_main(j->graph->costs, &p->names, &p->mixes,
+                                     &j->graph->b.g, chain, node);
+    int rc = code_number(p, symbol, &code, &j->job.err);
+    struct step *last = p->steps.n ? &p->steps.v[p->steps.n - 1] : NULL;
+    if (rc == 0 && last && last->piece == piece && last->code == code) {
+        last->ns += ns;
+        return 0;
+    }
+    if (rc == 0)
+        rc = B_MORE(p->steps, &j->job.err);
+    if (rc == 0)
+        p->steps.v[p->steps.n++] = (struct step){piece, code, ns};
+    return rc;
+}
+
+/* The arcs behind `from` up to `to`, of one chain. */
+static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
+                     uint32_t from, uint32_t to, struct slave_window window)
+{
+    struct profile *p = j->profile;
+    bool steps = slave_graph_request(j)->profile->steps;
+    int rc = 0;
+    for (uint32_t node = from + 1; rc == 0 && node <= to; node++) {
+        uint64_t ns = slave_arc_sum_add(&p->sum, chain, node, window);
+        p->piece_ns[piece] += ns;
+        if (steps && ns)
+            rc = add_step(j, piece, chain, node, ns);
+    }
+    return rc;
+}
+
+static uint32_t chain_with(const struct ips_graph *g, uint32_t node)
+{
+    uint32_t low = 0, high = g->chain_count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (g->chains[mid].first <= node)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Refuses what overlaps too: an arc counts once. */
+static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask,
+                     struct slave_window window)
+{
+    const struct ips_graph *g = &j->graph->b.g;
+    uint8_t *seen = b_calloc(g->node_count, 1, &j->job.err);
+    int rc = seen ? 0 : IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; rc == 0 && i < ask->n_to; i++) {
+        uint32_t from = ask->from[i], to = ask->to[i];
+        bool fine = from <= to && to < g->node_count;
+        uint32_t chain = fine ? chain_with(g, to) : 0;
+        fine = fine && from >= g->chains[chain].first;
+        for (uint32_t n = from + 1; fine && n <= to; n++) {
+            fine = !seen[n];
+            seen[n] = 1;
+        }
+        if (!fine)
+            rc = ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                             "piece %u, nodes %u to %u, is none of one chain "
+                             "and its own",
+                             i, from, to);
+        else if (from == to)
+            j->profile->piece_ns[i] =
+                g->t_ns[to] > window.from_ns && g->t_ns[to] <= window.to_ns;
+        else
+            rc = add_piece(j, i, chain, from, to, window);
+    }
+    free(seen);
+    return rc;
+}
+
+static int add_whole(struct slave_graph_ask *j, struct slave_window window)
+{
+    const struct ips_graph *g = &j->graph->b.g;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < g->chain_count; i++)
+        rc = add_piece(j, i, i, g->chains[i].first,
+                       g->chains[i].first + g->chains[i].count - 1, window);
+    return rc;
+}
+
+static int prepare_steps(struct slave_graph_ask *j)
+{
+    struct profile *p = j->profile;
+    int rc = slave_proc_names_make(j->graph->costs, SLAVE_BY_PROCEDURE,
+                                   &p->names, &j->job.err);
+    if (rc == 0)
+        rc = slave_arc_mixes_make(j->graph->costs, &p->names, &p->mixes,
+                                  &j->job.err);
+    if (rc < 0)
+        return rc;
+    p->code_of =
+        b_calloc(p->names.symbol_count, sizeof(*p->code_of), &j->job.err);
+    p->step_columns =
+        b_calloc(2 * IPS_PIECE_ITEMS, sizeof(*p->step_columns), &j->job.err);
+    p->step_ns = b_calloc(IPS_PIECE_ITEMS, sizeof(*p->step_ns), &j->job.err);
+    return p->code_of && p->step_columns && p->step_ns ? 0 : IPS_E_NO_MEMORY;
+}
+
+/* Which threads have exact costs, of those of any. */
+static void make_totals(struct slave_graph_ask *j)
+{
+    struct profile *p = j->profile;
+    struct slave_arc_totals t;
+    Ips__ProcedureTotals *out = &p->totals;
+    ips__procedure_totals__init(out);
+    slave_arc_sum_totals(&p->sum, &t);
+    out->cpu_ns = t.ns;
+    out->sampled_ns = t.sampled_ns + t.exact_ns;
+    out->exact_ns = t.exact_ns;
+    out->unsampled_ns = t.unsampled_ns;
+    out->samples = t.samples;
+    out->squares = t.squares;
+    p->alike_ns = t.alike_ns;
+}
+
+static int make_rows(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
+{
+    struct profile *p = j->profile;
+    int rc = slave_arc_sum_costs(&p->sum, &p->costs, &j->job.err);
+    p->have_costs = rc == 0;
+    if (rc < 0)
+        return rc;
+    make_totals(j);
+    j->procs = calloc(1, sizeof(*j->procs));
+    if (!j->procs)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    if (!*ask->by)
+        return 0;
+    return slave_proc_table_make(
+        &p->costs, &j->graph->b, "", "",
+        strcmp(ask->by, "line") == 0 ? SLAVE_BY_LINE : SLAVE_BY_PROCEDURE,
+        &j->procs->t, &j->job.err);
+}
+
+static int begin(struct slave_graph_ask *j, struct slave_graphs *gs,
+                 const Ips__ProfileAsk *ask)
+{
+    const struct ips_built *b = &j->graph->b;
+    const struct slave_window window = {
+        .from_ns = ask->from_ns ? ips_add_sat(b->first_ns, ask->from_ns) : 0,
+        .to_ns =
+            ask->to_ns ? ips_add_sat(b->first_ns, ask->to_ns) : UINT64_MAX};
+    if (ask->n_from != ask->n_to || ask->n_to > UINT32_MAX)
+        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                           "%zu begins of pieces, %zu ends", ask->n_from,
+                           ask->n_to);
+    int rc = slave_graph_costs(gs, j->graph, &j->job.err);
+    struct profile *p = rc == 0 ? calloc(1, sizeof(*p)) : NULL;
+    if (rc < 0)
+        return rc;
+    if (!p)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    j->profile = p;
+    p->piece_count = ask->whole ? b->g.chain_count : (uint32_t)ask->n_to;
+    p->piece_ns = b_calloc(p->piece_count, sizeof(*p->piece_ns), &j->job.err);
+    if (!p->piece_ns)
+        return IPS_E_NO_MEMORY;
+    if (ask->steps)
+        rc = prepare_steps(j);
+    if (rc == 0)
+        rc = slave_arc_sum_init(&p->sum, j->graph->costs, b, &j->job.err);
+    if (rc == 0)
+        rc = ask->whole ? add_whole(j, window) : add_asked(j, ask, window);
+    return rc == 0 ? make_rows(j, ask) : rc;
+}
+
+/* ---- sending: one kind of list a reply ---- */
+
+static int code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
+{
+    struct profile *p = j->profile;
+    uint32_t n = (uint32_t)ips_min_u64(p->codes.n - p->sent_codes, PIECE_CODES);
+    size_t bytes = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct slave_proc_symbol *s =
+            &p->names.symbols[p->codes.v[p->sent_codes + i]];
+        bytes += (size_t)s->name_len + s->file_len + 2;
+    }
+    free(p->texts);
+    char *texts = p->texts = malloc(bytes);
+    Ips__Code *rows = slave_graph_rows(j, n, sizeof(*rows));
+    if (!rows || !texts)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < n; i++) {
+        const struct slave_proc_symbol *s =
+            &p->names.symbols[p->codes.v[p->sent_codes + i]];
+        ips__code__init(&rows[i]);
+        rows[i].procedure = slave_procs_put(&texts, s->name, s->name_len);
+        rows[i].file = slave_procs_put(&texts, s->file, s->file_len);
+        rows[i].module = ips_wire_text(s->module);
+        rows[i].line = s->line;
+    }
+    a->codes = (Ips__Code **)(void *)j->ptrs;
+    a->n_codes = n;
+    p->sent_codes += n;
+    return 0;
+}
+
+static void piece_page(struct profile *p, Ips__ProfileAnswer *a)
+{
+    a->piece_ns = p->piece_ns + p->sent_pieces;
+    a->n_piece_ns =
+        ips_min_u64(p->piece_count - p->sent_pieces, IPS_PIECE_ITEMS);
+    p->sent_pieces += (uint32_t)a->n_piece_ns;
+}
+
+static void step_page(struct profile *p, Ips__ProfileAnswer *a)
+{
+    size_t n = ips_min_u64(p->steps.n - p->sent_steps, IPS_PIECE_ITEMS);
+    for (size_t i = 0; i < n; i++) {
+        const struct step *s = &p->steps.v[p->sent_steps + i];
+        p->step_columns[i] = s->piece;
+        p->step_columns[IPS_PIECE_ITEMS + i] = s->code;
+        p->step_ns[i] = s->ns;
+    }
+    a->step_piece = p->step_columns;
+    a->step_code = p->step_columns + IPS_PIECE_ITEMS;
+    a->step_ns = p->step_ns;
+    a->n_step_piece = a->n_step_code = a->n_step_ns = n;
+    p->sent_steps += (uint32_t)n;
+}
+
+static int page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
+{
+    struct profile *p = j->profile;
+    if (j->at < j->procs->t.row_count)
+        return slave_procs_page(j, &a->rows, &a->n_rows);
+    if (p->sent_codes < p->codes.n)
+        return code_page(j, a);
+    if (p->sent_pieces < p->piece_count) {
+        piece_page(p, a);
+    } else if (p->sent_steps < p->steps.n) {
+        step_page(p, a);
+    } else {
+        a->totals = &p->totals;
+        a->alike_ns = p->alike_ns;
+    }
+    return 0;
+}
+
+void slave_step_profile(struct slave_job *job, struct slave_graphs *gs)
+{
+    struct slave_graph_ask *j = slave_graph_of(job);
+    const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
+    Ips__ProfileAnswer *a = &j->answer.profile;
+    int rc = slave_graph_same(j, gs, ask->generation);
+    if (rc == 0 && !j->procs)
+        rc = begin(j, gs, ask);
+    ips__profile_answer__init(a);
+    if (rc == 0)
+        rc = page(j, a);
+    if (rc < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    job->finished = a->totals != NULL;
+    job->reply.answer_case = IPS__REPLY__ANSWER_PROFILE;
+    job->reply.profile = a;
+}

@@ -1,0 +1,1 @@
+target_link_libraries(bench_engines PRIVATE ips_test_support)

@@ -1,0 +1,90 @@
+/* What recording cost, as the slave adds it up: slave/build_cost.c. */
+#include "recorder.h"
+
+/* Prices of which every sum tells what it was made of (ps). */
+#define PRICE(probe) (1000000ull << 4 * (probe))
+
+static struct recorder *priced(void)
+{
+    struct recorder *r = rec_new();
+    for (int i = 0; i < IPS_PROBE_COSTS; i++)
+        if (i < IPS_PROBE_FIRST)
+            r->control.probe_cost_ps[i] = PRICE(i);
+        else
+            r->control.probe_more_ps[i - IPS_PROBE_FIRST] = PRICE(i);
+    return r;
+}
+
+static void assert_cost(struct recorder *r, uint64_t ps)
+{
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(b->counts.overhead_ns, ps / 1000);
+    rec_free(r);
+}
+
+/* Would catch: a start, a fork child or a stack that is priced as a plain
+ * event, and a record that is not priced at all. */
+static void test_build_cost__each_record_has_its_price(void **state)
+{
+    (void)state;
+    struct recorder *r = priced();
+    rs s = rec_stream(r, 10, 10, 1);
+    rec_start(s, IPS_START_IMAGE, 1, 0);
+    rec_pipe(s, 1, 2, IPS_SIDE_READ, 5);
+    rec_recv(s, 1, 100, 100, 20, 10);
+    rec_put(s, IPS_REC_STACK, sizeof(struct ips_rec_stack) + 8, 1, 100);
+    rs child = rec_stream(r, 11, 11, 2);
+    rec_start(child, IPS_START_FORK, 50, 0);
+    assert_cost(r, PRICE(IPS_PROBE_IMAGE) + PRICE(IPS_PROBE_FORK) +
+                       PRICE(IPS_PROBE_CALL) + PRICE(IPS_PROBE_STACK) +
+                       PRICE(IPS_PROBE_EVENT)); /* the CHAN */
+}
+
+static struct ips_rec_io *wait_of(rs s, uint64_t t, uint64_t lasted,
+                                  uint64_t cpu, enum ips_op op)
+{
+    struct ips_rec_io *p =
+        rec_io(s, IPS_REC_BLOCK, 0, t, t + lasted, cpu, cpu + 5, 1);
+    p->op = (uint16_t)op;
+    return p;
+}
+
+/* 40 waits, each so long, each `cpu_ns` after the last; what they cost beyond
+ * 40 blocked calls, in readings of the clock. */
+static uint64_t readings(uint32_t mode, uint64_t lasted, uint64_t cpu_ns,
+                         enum ips_op op)
+{
+    struct recorder *r = priced();
+    r->control.cpu_mode = mode;
+    rs s = rec_stream(r, 10, 10, 1);
+    rec_start(s, IPS_START_IMAGE, 1, 0);
+    for (uint64_t i = 0; i < 40; i++)
+        wait_of(s, 1000000 * (i + 1), lasted, cpu_ns * i, op);
+    struct ips_built *b = rec_alone(r);
+    uint64_t ps = b->counts.overhead_ns * 1000 - PRICE(IPS_PROBE_IMAGE) -
+                  40 * (PRICE(IPS_PROBE_CALL) + PRICE(IPS_PROBE_BLOCK));
+    rec_free(r);
+    assert_int_equal(ps % PRICE(IPS_PROBE_READ), 0);
+    return ps / PRICE(IPS_PROBE_READ);
+}
+
+/* Would catch: readings counted by another rule than the agent's (every 16th
+ * block or 500 us of CPU; long ones of calls that may have worked first). */
+static void test_build_cost__readings_by_the_agents_rule(void **state)
+{
+    (void)state;
+    assert_int_equal(readings(IPS_CPU_FAST, 5000, 10, IPS_OP_EPOLL), 2);
+    assert_int_equal(readings(IPS_CPU_FAST, 90000, 10, IPS_OP_EPOLL), 2);
+    assert_int_equal(readings(IPS_CPU_FAST, 90000, 10, IPS_OP_TERMINAL), 40);
+    assert_int_equal(readings(IPS_CPU_FAST, 5000, 600000, IPS_OP_EPOLL), 39);
+    assert_int_equal(readings(IPS_CPU_EXACT, 5000, 10, IPS_OP_EPOLL), 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_build_cost__each_record_has_its_price),
+        cmocka_unit_test(test_build_cost__readings_by_the_agents_rule),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

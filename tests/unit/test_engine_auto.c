@@ -1,0 +1,83 @@
+/* Which engine `auto` takes. Would catch a model that sends everything to one
+ * engine, ignores the memory or the round trip, or gives no reason. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "master/engine_auto.h"
+
+static const char *take(struct auto_facts f)
+{
+    static char why[256];
+    const char *engine = engine_auto(&f, why, sizeof(why));
+    assert_true(strlen(why) > 10 && strlen(why) < sizeof(why) - 1);
+    return engine;
+}
+
+static void test_engine_auto__one_machine(void **state)
+{
+    (void)state;
+    struct auto_facts f = {.machines = 1, .nodes = 9999, .memory_bytes = 1};
+    assert_string_equal(take(f), "central");
+    f.nodes = 10001;
+    assert_string_equal(take(f), "contract");
+}
+
+static void test_engine_auto__round_trip_decides(void **state)
+{
+    (void)state;
+    struct auto_facts f = {.machines = 3,
+                           .nodes = 1000000,
+                           .crossing = 100000,
+                           .crossing_out = 100000,
+                           .round_trip_ns = 100000,
+                           .memory_bytes = 1ull << 40};
+    assert_string_equal(take(f), "contract");
+    f.round_trip_ns = 10; /* nearly none: nothing to lose by many */
+    assert_string_equal(take(f), "cm-sync");
+    f.machines = 100000; /* few messages for each */
+    f.round_trip_ns = 100000;
+    assert_string_equal(take(f), "cm-sync");
+}
+
+static void test_engine_auto__memory_decides(void **state)
+{
+    (void)state;
+    struct auto_facts f = {.machines = 3,
+                           .nodes = 1u << 30,
+                           .crossing = 100000000,
+                           .crossing_out = 100000000,
+                           .round_trip_ns = 100000,
+                           .memory_bytes = 8ull << 30};
+    char why[256];
+    assert_string_equal(engine_auto(&f, why, sizeof(why)), "cm-sync");
+    assert_non_null(strstr(why, "MiB"));
+    f.memory_bytes = 64ull << 30;
+    assert_string_equal(take(f), "contract");
+}
+
+static void test_engine_auto__nothing_wraps(void **state)
+{
+    (void)state;
+    struct auto_facts f = {2,          UINT64_MAX, UINT64_MAX,
+                           UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    assert_string_equal(take(f), "contract");
+    f = (struct auto_facts){.machines = 2};
+    assert_string_equal(take(f), "contract");
+    assert_true(engine_auto_memory() > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_engine_auto__one_machine),
+        cmocka_unit_test(test_engine_auto__round_trip_decides),
+        cmocka_unit_test(test_engine_auto__memory_decides),
+        cmocka_unit_test(test_engine_auto__nothing_wraps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
