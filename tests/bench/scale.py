@@ -101,17 +101,18 @@ class Scale:
 
     def path(self, what, t_max, events):
         """Times one question, and holds the answer against the walk's."""
-        before = [cpu_of(s.pid) for s in self.slaves]
+        daemons = self.slaves + [self.master]
+        before = [cpu_of(d.pid) for d in daemons]
         begin = time.monotonic()
         answer = json.loads(self.ipsq("path", "synth", "--mtime", "0", "--top",
                                       "5", "--format", "json"))
         took = time.monotonic() - begin
-        cpu = [cpu_of(s.pid) - b for s, b in zip(self.slaves, before)]
+        *cpu, master = [cpu_of(d.pid) - b for d, b in zip(daemons, before)]
         if answer["t_max_ns"] != t_max:
             raise RuntimeError(f"path: {answer['t_max_ns']}, not {t_max}")
         print(f"path, {what}: {took:.2f} s; CPU of the slaves "
-              f"{min(cpu):.2f} to {max(cpu):.2f} s, {events / took / 1e6:.1f} "
-              f"10^6 events/s; {self.memory()}", flush=True)
+              f"{min(cpu):.2f} to {max(cpu):.2f} s, of the master {master:.2f}; "
+              f"{events / took / 1e6:.1f} 10^6 events/s; {self.memory()}", flush=True)
 
     def memory(self):
         """The most that a slave has had, and has now without what is in files."""
