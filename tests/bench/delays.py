@@ -13,8 +13,10 @@ import mmap
 import os
 import pathlib
 import struct
+import sys
 
-import path_oracle
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
+import path_oracle  # noqa: E402
 
 ROOM = 1 << 25
 ENTRY = struct.Struct("<iiIiQQQQQQ16s")  # as in tests/programs/delay/delay.c
@@ -109,10 +111,10 @@ class Model:
     def arc(self, i):
         return self.nodes[i]["arc_wall_ns"] or 0
 
-    def share(self, path, delays):
-        """What nodes have of the path: their own arcs that are on it."""
-        return sum(self.arc(i) + ns for i, ns in dict(delays).items()
-                   if i in path.own)
+    @staticmethod
+    def on(own, delays):
+        """What of the delays lies on a path with these nodes' own arcs."""
+        return sum(ns for i, ns in delays.items() if i in own)
 
 
 def own_of_answer(nodes, answer):

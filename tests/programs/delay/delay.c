@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 /* One call, delayed or noted. Times in ns;
- * `at` is CLOCK_MONOTONIC before the delay. */
+ * `at` is CLOCK_MONOTONIC_RAW before the delay. */
 struct entry {
     int32_t pid, tid;
     uint32_t call; /* index in calls.h */
@@ -206,7 +206,7 @@ static struct entry *claim(unsigned call, pid_t pid)
 static void delay(struct entry *e)
 {
     uint64_t cpu = now(CLOCK_THREAD_CPUTIME_ID);
-    uint64_t at = now(CLOCK_MONOTONIC);
+    uint64_t at = now(CLOCK_MONOTONIC_RAW);
     if (e)
         e->at = at;
     if (delay_ns && sleeps) {
@@ -220,7 +220,7 @@ static void delay(struct entry *e)
             ;
     }
     if (e) {
-        e->elapsed = now(CLOCK_MONOTONIC) - at;
+        e->elapsed = now(CLOCK_MONOTONIC_RAW) - at;
         e->cpu = now(CLOCK_THREAD_CPUTIME_ID) - cpu;
     }
 }
