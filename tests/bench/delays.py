@@ -8,6 +8,7 @@ a recorded graph says of them. Shares no code with the C engines.
     model.nodes_of(entries)           {node: ns of delay before it}
     model.longest({node: ns})         Path with these delays in it
 """
+import bisect
 import collections
 import mmap
 import os
@@ -79,10 +80,10 @@ class Model:
         """The delay before each node: that of calls since the node before."""
         found = collections.Counter()
         for e in entries:
-            after = [i for t, i in self.threads.get((e.pid, e.tid), ())
-                     if t >= e.at]
-            if after:
-                found[after[0]] += e.elapsed
+            thread = self.threads.get((e.pid, e.tid), ())
+            at = bisect.bisect_left(thread, (e.at, 0))
+            if at < len(thread):
+                found[thread[at][1]] += e.elapsed
         return found
 
     def longest(self, delays=()):

@@ -3,7 +3,7 @@ the recorded graph says of them.
 
 A place is a process of a program, a function of the C library, and ten (fewer where
 there are fewer) calls of it in a row. They are drawn with the seed from what runs
-of the programs were seen to call: a third of each program's off the path. Each is
+of the programs were seen to call: some of each program's off the path. Each is
 delayed by 1, 5 and 20 ms a call in interleaved runs, all of them recorded: busy on
 the path; asleep off it, as on two cores a busy delay would take one from the path,
 and no graph says that.
@@ -17,8 +17,8 @@ and no graph says that.
              before these calls; beside it, what the prediction says
 
 A row holds where `grown` is within the noise or 10% of the delay of what was
-predicted, and `blamed`, too. The programs run before all others of the machine
-(their session's group has the greatest share), so that these do not decide.
+predicted, and `blamed`, too. The programs run before all others of the machine (real-time
+priority), so that these do not decide.
 """
 import collections
 import json
@@ -34,10 +34,12 @@ import path_oracle
 from inject_programs import SCENARIOS
 from measure import Place
 
-EACH_ON, EACH_OFF = 3, 2  # places of a program
+EACH_ON, EACH_OFF = 3, 3  # places of a program, where it has such
 CALLS_EACH = 10
 DELAYS_US = (1000, 5000, 20000)
+LEAST_NS = DELAYS_US[0] * 1000
 PLAIN = 4  # runs without delays in each round
+DRAWS = 100  # more find no place off the path of a program that has none
 NOTED = 3  # runs without delays whose graphs predict
 SEED = 4
 TIMED = "echo $EPOCHREALTIME >times; %s\necho $EPOCHREALTIME >>times"
@@ -49,12 +51,9 @@ Run = collections.namedtuple("Run", "elapsed entries nodes answer")
 
 
 def before_all_others():
-    """In the new child: its session's group counts for most. Where that is not
-    allowed, or not how the system schedules, it runs as all do."""
-    os.setsid()
+    """In the new child, where that is allowed; else it runs as all do."""
     try:
-        with open("/proc/self/autogroup", "w") as f:
-            f.write("-20")
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except OSError:
         pass
 
@@ -128,8 +127,8 @@ class Case:
         self.noted.append((by_site(run.entries), model, path))
 
     def draw(self, seed):
-        """Spots, of which EACH_OFF do not make it longer by what 5 ms a call
-        are; on the path are those that make it longer by nine tenths."""
+        """EACH_OFF spots where 1 ms a call makes the path longer by a tenth of
+        that at most, and EACH_ON where it does by nine tenths."""
         draw = random.Random(f"{self.program.name} {seed}")
         sites, model, path = self.noted[0]
         known = sorted(site for site in sites if site.program not in (
@@ -137,7 +136,7 @@ class Case:
                                     min(len(sites[site]), CALLS_EACH)
                                     for n in self.noted))
         left = {"on": EACH_ON, "off": EACH_OFF}
-        for _ in range(3000):
+        for _ in range(DRAWS):
             if not known or not any(left.values()):
                 break
             (site,) = draw.choices(known, [min(len(sites[s]), CALLS_EACH)
@@ -160,9 +159,9 @@ class Case:
         """By all noted runs; None where they disagree."""
         kinds = set()
         for sites, model, path in self.noted:
-            calls = [e._replace(elapsed=5000000) for e in sites[spot.site]
+            calls = [e._replace(elapsed=LEAST_NS) for e in sites[spot.site]
                      if spot.first <= e.number < spot.first + spot.count]
-            total = 5000000 * len(calls)
+            total = LEAST_NS * len(calls)
             grown = model.longest(model.nodes_of(calls)).ns - path.ns
             kinds.add("on" if grown >= 0.9 * total else
                       "off" if grown <= 0.1 * total else None)
@@ -274,7 +273,7 @@ def bench(build, runs, seed=SEED, only=None):
         cases = make_cases(place, library)
         cases = [c for c in cases if not only or only in c.program.name]
         print(f"seed {seed}; ms: delay of a call, of all; growth as predicted, "
-              "measured; its noise; blame as predicted, measured")
+              "measured; its noise; blame as predicted, measured", flush=True)
         try:
             for case in cases:
                 for _ in range(NOTED):

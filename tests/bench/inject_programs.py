@@ -78,12 +78,12 @@ class Make(Scenario):
 class Redis(Scenario):
     """Two clients, one of them with more to ask."""
     name, needs = "Redis", ("redis-server", "redis-benchmark")
-    args = ("300", "1500", "shutdown")
+    args = ("200", "800", "shutdown")
     command = (
         "redis-server --port 0 --unixsocket s --save '' --appendonly no & "
         "until redis-cli -s s ping; do :; done; "
-        "redis-benchmark -s s -t set -q -c 1 -n 300 & other=$!; "
-        "redis-benchmark -s s -t set -q -c 1 -n 1500; wait $other; "
+        "redis-benchmark -s s -t set -q -c 1 -n 200 & other=$!; "
+        "redis-benchmark -s s -t set -q -c 1 -n 800; wait $other; "
         "redis-cli -s s shutdown; wait")
 
 
@@ -130,7 +130,7 @@ class Nginx(Scenario):
         for name in ("one", "two"):
             self.file("www/" + name, "x" * 1000)
         self.file("nginx.conf", """
-worker_processes 1; pid %(d)s/nginx.pid; user www-data;
+daemon off; worker_processes 1; pid %(d)s/nginx.pid; user www-data;
 error_log %(d)s/error.log; events { worker_connections 256; }
 http {
   access_log off; client_body_temp_path %(d)s/t1; proxy_temp_path %(d)s/t2;
@@ -139,10 +139,11 @@ http {
 }
 """ % {"d": directory, "p": port})
         self.command = (
-            "nginx -p %(d)s -c nginx.conf -e error.log; "
+            "nginx -p %(d)s -c nginx.conf -e error.log & "
+            "until ab -q -n 1 http://127.0.0.1:%(p)d/ready; do :; done; "
             "ab -q -n 100 -c 1 http://127.0.0.1:%(p)d/two & other=$!; "
-            "ab -q -n 600 -c 1 http://127.0.0.1:%(p)d/one; wait $other; "
-            "nginx -p %(d)s -c nginx.conf -e error.log -s quit" %
+            "ab -q -n 400 -c 1 http://127.0.0.1:%(p)d/one; wait $other; "
+            "nginx -p %(d)s -c nginx.conf -e error.log -s quit; wait" %
             {"d": directory, "p": port})
 
 

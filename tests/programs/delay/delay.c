@@ -203,6 +203,28 @@ static struct entry *claim(unsigned call, pid_t pid)
     return e;
 }
 
+/* syscall() is interposed, and a sleep that is seen is another thing. */
+static long sleep_unseen(struct timespec *t)
+{
+#if defined(__x86_64__)
+    long result = SYS_nanosleep;
+    __asm__ volatile("syscall"
+                     : "+a"(result)
+                     : "D"(t), "S"(t)
+                     : "rcx", "r11", "memory");
+    return result;
+#elif defined(__aarch64__)
+    register long number __asm__("x8") = SYS_nanosleep;
+    register long first_and_result __asm__("x0") = (long)t;
+    register long second __asm__("x1") = (long)t;
+    __asm__ volatile("svc 0"
+                     : "+r"(first_and_result)
+                     : "r"(number), "r"(second)
+                     : "memory");
+    return first_and_result;
+#endif
+}
+
 static void delay(struct entry *e)
 {
     uint64_t cpu = now(CLOCK_THREAD_CPUTIME_ID);
@@ -212,8 +234,7 @@ static void delay(struct entry *e)
     if (delay_ns && sleeps) {
         struct timespec t = {(time_t)(delay_ns / 1000000000u),
                              (long)(delay_ns % 1000000000u)};
-        /* Past every interposer: what sleeps here is nobody's call. */
-        while (syscall(SYS_nanosleep, &t, &t) < 0 && errno == EINTR)
+        while (sleep_unseen(&t) == -EINTR)
             ;
     } else if (delay_ns) {
         while (now(CLOCK_THREAD_CPUTIME_ID) - cpu < delay_ns)
