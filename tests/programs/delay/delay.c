@@ -256,14 +256,6 @@ static void become(pid_t pid)
     atomic_store(&threads, 0);
 }
 
-/* False in a vfork child, which has its parent's memory. */
-static bool own_process(pid_t pid)
-{
-    if (*owner == 0)
-        become(pid);
-    return *owner == pid;
-}
-
 static uint64_t offset_in_program(uintptr_t at)
 {
     for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next)
@@ -274,21 +266,26 @@ static uint64_t offset_in_program(uintptr_t at)
 
 static void chosen_call(unsigned call, uintptr_t caller)
 {
-    pid_t pid = (pid_t)syscall(SYS_getpid);
-    if (!own_process(pid))
+    if (*owner == 0)
+        become((pid_t)syscall(SYS_getpid));
+    /* Nothing is to be asked of the kernel where no delay comes any more. */
+    if ((call_wanted >= 0 && call != (unsigned)call_wanted) ||
+        thread_calls[call] >= first - 1 + count)
         return;
+    pid_t pid = (pid_t)syscall(SYS_getpid);
+    if (*owner != pid)
+        return; /* a vfork child: this is its parent's memory */
     if (forks_wanted >= 0 && forks != forks_wanted)
         return;
     uint64_t site = offset_in_program(caller);
-    if ((call_wanted >= 0 && call != (unsigned)call_wanted) ||
-        (site_wanted && site != site_wanted))
+    if (site_wanted && site != site_wanted)
         return;
     if (thread_number < 0)
         thread_number = atomic_fetch_add(&threads, 1);
     if (thread_wanted >= 0 && thread_number != thread_wanted)
         return;
     uint64_t n = ++thread_calls[call];
-    if (n < first || n - first >= count)
+    if (n < first)
         return;
     struct entry *e = claim(call, pid);
     if (e) {
