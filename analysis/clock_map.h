@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "common/types.h"
+
 /* Zeroed: the clock itself. Else t -> (t - from) * (1 + drift / 2^40) + shift,
  * never below 0. */
 struct ips_clock_map {
@@ -23,9 +25,8 @@ static inline uint64_t ips_clock_map_ns(const struct ips_clock_map *m,
 {
     if (!m->from && !m->drift_q40 && !m->shift_ns)
         return t;
-    __extension__ typedef __int128 wide;
-    wide x = (wide)t - (wide)m->from;
-    wide y = x + x * m->drift_q40 / ((wide)1 << 40) + m->shift_ns;
+    ips_i128 x = (ips_i128)t - (ips_i128)m->from;
+    ips_i128 y = x + x * m->drift_q40 / ((ips_i128)1 << 40) + m->shift_ns;
     if (y < 0)
         return 0;
     return y > INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)y;

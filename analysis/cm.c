@@ -265,7 +265,7 @@ static void match_one(struct ips_cm_links *l, struct ips_cm_peer *to,
                       const struct ips_remote_out **last,
                       struct ips_cm_bytes *matches)
 {
-    const struct ips_remote_out *o = ips_remote_find(l->g, end, pos);
+    const struct ips_remote_out *o = ips_graph_find_out(l->g, end, pos);
     if (!o) {
         ips_cm_put(matches, 0);
     } else if (o == *last) {

@@ -5,8 +5,8 @@
 #include "analysis/kernel.h"
 #include "analysis/view.h"
 
-const struct ips_remote_out *ips_remote_find(const struct ips_graph *g,
-                                             uint32_t end, uint64_t pos)
+const struct ips_remote_out *ips_graph_find_out(const struct ips_graph *g,
+                                                uint32_t end, uint64_t pos)
 {
     uint32_t low = 0, high = g->out_count;
     while (low < high) {
@@ -102,7 +102,7 @@ static void join_part(const struct ips_part *parts, uint32_t part_count,
         if (in->end < part->end_count) {
             struct ips_peer_end peer = part->peer[in->end];
             if (peer.part < part_count)
-                o = ips_remote_find(parts[peer.part].g, peer.end, in->pos);
+                o = ips_graph_find_out(parts[peer.part].g, peer.end, in->pos);
             if (o) {
                 out->xpred[i] = node_base[peer.part] + o->node;
                 out->xlen[i] =

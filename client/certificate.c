@@ -97,7 +97,7 @@ static const Ips__Certificate *or_none(const Ips__Certificate *c)
     none.events = none.unmatched = none.ambiguous = none.pending = UINT64_MAX;
     none.external = none.idle = none.untraced_processes = UINT64_MAX;
     none.any = none.any_on_path = none.any_unmatched = UINT64_MAX;
-    none.spin_ns = UINT64_MAX;
+    none.spin_ns = none.run_delay_unknown_ns = UINT64_MAX;
     none.probe_ns = none.overhead_ns = none.unattributed_cpu_ns = UINT64_MAX;
     none.dilation_ppm = UINT64_MAX;
     return &none;
@@ -120,6 +120,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_count(j, "any_on_path", c->any_on_path);
     put_count(j, "any_unmatched", c->any_unmatched);
     put_count(j, "spin_ns", c->spin_ns);
+    put_count(j, "run_delay_unknown_ns", c->run_delay_unknown_ns);
     put_list(j, "machines", c->machines, c->n_machines);
     put_list(j, "missing_machines", c->missing_machines, c->n_missing_machines);
     put_count(j, "untraced_processes", c->untraced_processes);
@@ -219,6 +220,19 @@ static void say_any(FILE *f, const Ips__Certificate *c)
     }
 }
 
+/* Of sched and wall. */
+static void say_delays(FILE *f, const Ips__Certificate *c)
+{
+    char unknown[IPSQ_UNIT_BYTES];
+    if (!c->run_delay_unknown_ns || c->run_delay_unknown_ns == UINT64_MAX)
+        return;
+    ipsq_format_ns(c->run_delay_unknown_ns, unknown);
+    fprintf(f,
+            "  threads were off the CPU for %s between waits, and it is not "
+            "known\n  whether they queued\n",
+            unknown);
+}
+
 static void say_list(FILE *f, const char *what, char **item, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -305,6 +319,7 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
     fputc('\n', f);
     say_costs(f, c);
     say_any(f, c);
+    say_delays(f, c);
     say_lanes(f, c);
     if (c->unattributed_cpu_ns && c->unattributed_cpu_ns != UINT64_MAX) {
         ipsq_format_ns(c->unattributed_cpu_ns, unattributed);

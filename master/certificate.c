@@ -164,6 +164,7 @@ void certificate_fill(const struct query *q, struct arena *a,
     ips__certificate__init(&c->msg);
     c->msg.complete = true;
     c->msg.clock = ips_wire_text("none used");
+    c->msg.run_delay_unknown_ns = UINT64_MAX;
     fill_lost(q, a, c);
     fill_machines(q, a, c);
     for (uint32_t i = 0; i < q->gather.count; i++)

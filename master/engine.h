@@ -85,6 +85,8 @@ struct path_data { /* query.data of a path question */
     char clock_text[256]; /* "": no clocks were compared */
     uint64_t on_cpu_ns, run_delay_ns, other_ns;
     void (*after_split)(struct query *q);
+    void (*after_clocks)(struct query *q);
+    uint32_t origin_part; /* whose clock is the reference */
 };
 
 struct engine_part { /* part.own */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "master/clocks.h"
 #include "master/part.h"
 
 static const char *const names[] = {"cpu", "sched", "wall"};
@@ -184,14 +185,26 @@ const struct part *weighting_origin(struct query *q)
 void weighting_clocks(struct query *q, void (*after)(struct query *q))
 {
     struct path_data *d = path_of(q);
+    const struct part *origin = NULL;
     if (d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL)
-        weighting_origin(q);
-    after(q);
+        origin = weighting_origin(q);
+    if (!origin || q->gather.count == 1)
+        after(q);
+    else
+        clocks_align(q, origin->number, after);
 }
 
 const char *weighting_clock_text(const struct path_data *d)
 {
     return *d->clock_text ? d->clock_text : NULL;
+}
+
+uint64_t weighting_unknown(const struct query *q)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        sum = ips_add_sat(sum, q->gather.active[i]->sync->delay_unknown_ns);
+    return sum;
 }
 
 /* ---- split -------------------------------------------------------------- */

@@ -35,6 +35,10 @@ void weighting_lane(const struct query *q, const struct part *p,
 struct ips_lane weighting_merged(const struct query *q,
                                  const struct ips_lane *lane, bool reduced);
 
+/* Time off the CPU, between waits, of which no machine's kernel told whether
+ * the thread was runnable. */
+uint64_t weighting_unknown(const struct query *q);
+
 /* Sets d->on_cpu_ns and its like from the pieces of the main lane, with a round
  * of questions; then `after`. */
 void weighting_split(struct query *q, void (*after)(struct query *q));

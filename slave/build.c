@@ -66,9 +66,9 @@ static int run_passes(struct build *b)
     if (rc == 0)
         rc = b_break_cycles(b);
     if (rc == 0)
-        rc = b_wall(b);
-    if (rc == 0)
         rc = b_far_ends(b);
+    if (rc == 0)
+        rc = b_wall(b);
     if (rc == 0)
         rc = b_tables(b);
     return rc == 0 ? b_more(b) : rc;

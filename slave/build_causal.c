@@ -41,11 +41,25 @@ static bool gives_way(const struct ips_graph *g, uint32_t v)
            (g->kind[u] == IPS_NODE_AUX && g->xkind[v] == IPS_X_RESOURCE);
 }
 
+/* What node v's cross arc comes from is anywhere: asked for some nodes ahead.
+ */
+static inline void ask_ahead(const struct build *b, uint32_t v)
+{
+    const struct ips_graph *g = &b->out->g;
+    if (v >= g->node_count || g->xpred[v] == IPS_NO_NODE)
+        return;
+    __builtin_prefetch(&g->t_ns[g->xpred[v]]);
+    __builtin_prefetch(&g->w[g->xpred[v]], 1);
+    __builtin_prefetch(&b->cpu_at[g->xpred[v]]);
+}
+#define AHEAD 16u
+
 static void sends_give_way(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     for (uint32_t v = 0; v < g->node_count; v++) {
         uint32_t u = g->xpred[v];
+        ask_ahead(b, v + AHEAD);
         if (!between_threads(g, v) || !gives_way(g, v))
             continue;
         uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
@@ -59,6 +73,7 @@ static void receives_give_way(struct build *b)
     struct ips_graph *g = &b->out->g;
     for (uint32_t v = 0; v < g->node_count; v++) {
         uint32_t u = g->xpred[v];
+        ask_ahead(b, v + AHEAD);
         if (!between_threads(g, v))
             continue;
         uint64_t before = ips_sub_sat(g->w[u], b->cpu_at[u]);

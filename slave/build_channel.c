@@ -46,15 +46,13 @@ static void sort_chans(struct build *b)
     b->chans.n = n;
 }
 
-struct b_chan *b_chan_find(const struct build *b, uint32_t image, uint32_t id)
+struct b_chan *b_chan_search(const struct build *b, uint32_t image, uint32_t id)
 {
     const struct b_image *im = &b->images[image];
     struct b_chan *v = b->chans.v + im->first_chan;
     uint32_t low = 0, high = im->chan_count;
     if (id == 0 || high == 0)
         return NULL;
-    if (id <= high && v[id - 1].id == id)
-        return &v[id - 1]; /* the rule: ids count from 1 */
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
         if (v[mid].id < id)

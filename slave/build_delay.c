@@ -68,8 +68,10 @@ static uint64_t deal_out(struct build *b, uint32_t first, uint32_t from,
         uint64_t wake = part_of(late, wake_room(b, i, first), sleeps);
         g->delay[i] = part_of(early, free_gap(b, i, first), gaps) +
                       part_of(late, call_room(b, i), sleeps);
-        g->at[i] = ips_sub_sat(g->at[i], wake);
-        g->wait[i] = ips_sub_sat(g->wait[i], wake);
+        if (!b_far(b, i)) { /* when it was sent is not known here */
+            g->at[i] = ips_sub_sat(g->at[i], wake);
+            g->wait[i] = ips_sub_sat(g->wait[i], wake);
+        }
         b->slept[i] = wake; /* for the arc that follows: see wake_ups */
     }
     b->out->counts.delay_ns =

@@ -288,20 +288,31 @@ struct b_end {
     uint64_t shut_ns; /* first shutdown(WR), UINT64_MAX none */
     uint32_t shut_node;
     uint32_t holders;
-    /* pass `match`: its operations in order */
-    uint32_t first_op[2], op_count[2];
+    /* pass `node`: operations, by enum b_dir; the chain of the first, and
+     * whether others have some; whether a send blocked */
+    uint32_t op_count[2], op_chain[2];
+    bool op_many[2], send_blocked;
+    /* pass `match`: where they begin, in order of return */
+    uint32_t first_op[2];
 };
 
 enum b_dir { B_SEND = 0, B_RECV = 1 };
-struct b_op { /* bytes of a stream moved */
-    uint64_t t, t_ret;
-    uint64_t len, pos;
+/* Bytes of a stream moved. There are as many as records: what the graph has of
+ * the node, and positions, which are sums of `len`, are not kept again. */
+struct b_op {
+    uint64_t other; /* SEND: its return, RECV: its call; g.t_ns has the rest */
+    uint64_t len;
     uint32_t node, chain;
-    uint32_t end;
-    uint32_t ext; /* RECV: index of its b_ext; SEND: 1 if blocked */
-    uint8_t dir;
-    bool waited; /* RECV: it slept, span, or took a pending wait */
+    uint32_t key; /* end * 2 + enum b_dir */
+    /* SEND: 1 if blocked. RECV: where the peer is here, 1 if it slept, span, or
+     * took a pending wait; else the index of its b_ext, or IPS_NONE. */
+    uint32_t ext;
 };
+/* The position behind `len` more bytes, and as it is written in the graph. */
+static inline uint64_t b_pos(uint64_t pos)
+{
+    return ips_min_u64(pos, IPS_POS_EXACT - 1);
+}
 struct b_dgram { /* a datagram moved */
     uint64_t t, t_ret, len, hash, path_hash, pos;
     uint32_t node, end, ext;
@@ -374,7 +385,7 @@ struct build {
     uint32_t traffic_room;
     uint32_t *flows; /* hash table: flow of (socket, remote) + 1 */
     uint32_t flow_room, flow_count;
-    uint64_t node_room;
+    uint64_t node_room, op_room;
     uint32_t nodes;   /* made so far */
     uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
     /* For build_wall.c, all [node_room]. */
@@ -430,7 +441,19 @@ int b_more(struct build *b) IPS_MUST_USE;         /* build_remote.c */
 /* ---- shared helpers ---- */
 
 /* The channel bound to `id` in `image`, or NULL. */
-struct b_chan *b_chan_find(const struct build *b, uint32_t image, uint32_t id);
+struct b_chan *b_chan_search(const struct build *b, uint32_t image,
+                             uint32_t id);
+static inline struct b_chan *b_chan_find(const struct build *b, uint32_t image,
+                                         uint32_t id)
+{
+    const struct b_image *im = &b->images[image];
+    if (id - 1 < im->chan_count) { /* the rule: ids count from 1 */
+        struct b_chan *c = &b->chans.v[im->first_chan + id - 1];
+        if (c->id == id)
+            return c;
+    }
+    return b_chan_search(b, image, id);
+}
 /* A new end (zeroed, no peer); its index in *end. */
 int b_end_new(struct build *b, uint32_t *end) IPS_MUST_USE;
 /* The flow of socket end `end` to `remote`. */
@@ -441,8 +464,21 @@ bool b_addr_any(const struct ips_addr *a);
 /* One more node at the end of the graph: its coordinate, and the moment and
  * CPU its thread's clocks showed together (at the call of a send or fork, at
  * the return of a receive or wait). Room was counted by the scan. */
-uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
-                uint64_t t_ns, uint64_t cpu_at, uint32_t site);
+static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
+                              uint64_t coord, uint64_t t_ns, uint64_t cpu_at,
+                              uint32_t site)
+{
+    struct ips_graph *g = &b->out->g;
+    uint32_t i = b->nodes++;
+    g->kind[i] = (uint8_t)kind;
+    g->w[i] = coord;
+    g->t_ns[i] = t_ns;
+    b->cpu_at[i] = cpu_at;
+    b->off[i] = b->off_ns;
+    b->off_ns = 0;
+    g->site[i] = site;
+    return i;
+}
 /* The same for a node at the call of something that then slept so long. */
 static inline uint32_t b_node_at_call(struct build *b, enum ips_node_kind kind,
                                       uint64_t coord, uint64_t t_ns,
@@ -462,6 +498,13 @@ static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
     g->xpred[node] = xpred;
     g->xkind[node] = (uint8_t)kind;
     g->xlen[node] = xlen;
+}
+/* May the other side of node i's channel be on another machine? Then its
+ * moment is all that the two clocks can be compared by. */
+static inline bool b_far(const struct build *b, uint32_t i)
+{
+    uint32_t end = b->out->g.site[i];
+    return end != UINT32_MAX && b->out->ends[end].peer == IPS_PEER_UNKNOWN;
 }
 static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
 {

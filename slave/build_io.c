@@ -4,15 +4,13 @@
 
 #include "slave/build_node.h"
 
-static struct interval io_interval(struct maker *m, const struct ips_rec_io *r,
-                                   bool send)
+static inline void io_interval(struct maker *m, const struct ips_rec_io *r,
+                               bool send, struct interval *v)
 {
-    struct interval v =
-        b_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret);
-    v.chan = b_chan_find(m->b, m->s->image, r->h.a);
-    if (v.chan)
-        v.end = send ? v.chan->end_send : v.chan->end_recv;
-    return v;
+    b_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
+    v->chan = b_chan_find(m->b, m->s->image, r->h.a);
+    if (v->chan)
+        v->end = send ? v->chan->end_send : v->chan->end_recv;
 }
 
 /* ---- traffic ---- */
@@ -44,8 +42,8 @@ static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
     return 0;
 }
 
-static int count_traffic(struct maker *m, const struct interval *v,
-                         uint64_t len, bool send)
+static inline int count_traffic(struct maker *m, const struct interval *v,
+                                uint64_t len, bool send)
 {
     struct build *b = m->b;
     uint32_t k;
@@ -64,7 +62,7 @@ static int count_traffic(struct maker *m, const struct interval *v,
     return 0;
 }
 
-static void end_seen(struct maker *m, const struct interval *v)
+static inline void end_seen(struct maker *m, const struct interval *v)
 {
     struct ips_end *end = &m->b->out->ends[v->end];
     end->first_ns = ips_min_u64(end->first_ns, v->t);
@@ -86,8 +84,8 @@ void b_wait_idle(struct maker *m)
 
 /* Is the pending wait one for this receive? `ready`, where it is known, is its
  * channel: that of the listening socket for an accept. */
-static bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
-                      const struct interval *v)
+static inline bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
+                             const struct interval *v)
 {
     uint32_t ready = m->wait.ready;
     if (!m->wait.pending)
@@ -134,26 +132,23 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-static int add_op(struct maker *m, const struct ips_rec_io *r,
-                  const struct interval *v, uint32_t node, uint8_t dir,
-                  uint32_t ext, bool waited)
+static inline void add_op(struct maker *m, const struct ips_rec_io *r,
+                          const struct interval *v, uint32_t node,
+                          enum b_dir dir, uint32_t ext)
 {
     struct build *b = m->b;
-    int rc = B_MORE(b->ops, b->err);
-    if (rc < 0)
-        return rc;
-    b->ops.v[b->ops.n++] = (struct b_op){
-        .t = v->t,
-        .t_ret = v->t_ret,
-        .len = (uint64_t)r->result,
-        .node = node,
-        .chain = m->chain,
-        .end = v->end,
-        .ext = ext,
-        .dir = dir,
-        .waited = waited,
-    };
-    return 0;
+    struct b_end *e = &b->ends[v->end];
+    if (e->op_count[dir]++ == 0)
+        e->op_chain[dir] = m->chain;
+    e->op_many[dir] |= e->op_chain[dir] != m->chain;
+    e->send_blocked |= dir == B_SEND && ext;
+    struct b_op *op = &b->ops.v[b->ops.n++];
+    op->other = dir == B_SEND ? v->t_ret : v->t;
+    op->len = (uint64_t)r->result;
+    op->node = node;
+    op->chain = m->chain;
+    op->key = v->end * 2 + dir;
+    op->ext = ext;
 }
 
 static int add_event(struct maker *m, const struct interval *v, uint32_t node,
@@ -172,8 +167,9 @@ static int add_event(struct maker *m, const struct interval *v, uint32_t node,
 }
 
 /* What DPM-4 needs of a receive whose sender may not be here. */
-static int add_ext(struct maker *m, const struct interval *v, uint32_t node,
-                   uint64_t pos, uint64_t len, uint64_t slept, uint32_t *ext)
+static inline int add_ext(struct maker *m, const struct interval *v,
+                          uint32_t node, uint64_t pos, uint64_t len,
+                          uint64_t slept, uint32_t *ext)
 {
     struct build *b = m->b;
     const struct b_end *e = &b->ends[v->end];
@@ -200,7 +196,8 @@ static int add_ext(struct maker *m, const struct interval *v, uint32_t node,
     return 0;
 }
 
-static void sent_here(struct maker *m, const struct interval *v, uint32_t node)
+static inline void sent_here(struct maker *m, const struct interval *v,
+                             uint32_t node)
 {
     struct b_end *e = &m->b->ends[v->end];
     e->send_chain = m->chain;
@@ -238,7 +235,8 @@ int b_on_send(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v = io_interval(m, &r, true);
+    struct interval v;
+    io_interval(m, &r, true, &v);
     struct build *b = m->b;
     if (v.blocked)
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_PEER,
@@ -272,23 +270,28 @@ int b_on_send(struct maker *m, const uint8_t *p)
     rc = count_traffic(m, &v, (uint64_t)r.result, true);
     if (rc < 0)
         return rc;
-    return datagram ? add_dgram(m, &r, &v, node, B_SEND, IPS_NONE)
-                    : add_op(m, &r, &v, node, B_SEND, v.blocked, v.blocked);
+    if (datagram)
+        return add_dgram(m, &r, &v, node, B_SEND, IPS_NONE);
+    add_op(m, &r, &v, node, B_SEND, v.blocked);
+    return 0;
 }
 
-static int recv_bytes(struct maker *m, const struct ips_rec_io *r,
-                      const struct interval *v, uint32_t node, uint64_t slept)
+static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
+                             const struct interval *v, uint32_t node,
+                             uint64_t slept)
 {
     struct build *b = m->b;
     bool datagram = b->ends[v->end].datagram;
-    uint32_t ext;
+    uint32_t ext = IPS_NONE;
     int rc = count_traffic(m, v, (uint64_t)r->result, false);
     if (rc == 0)
         rc = add_ext(m, v, node, 0, (uint64_t)r->result, slept, &ext);
     if (rc < 0)
         return rc;
-    return datagram ? add_dgram(m, r, v, node, B_RECV, ext)
-                    : add_op(m, r, v, node, B_RECV, ext, slept > 0);
+    if (datagram)
+        return add_dgram(m, r, v, node, B_RECV, ext);
+    add_op(m, r, v, node, B_RECV, b->ends[v->end].local ? slept > 0 : ext);
+    return 0;
 }
 
 static int recv_nothing(struct maker *m, const struct ips_rec_io *r,
@@ -307,7 +310,8 @@ int b_on_recv(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v = io_interval(m, &r, false);
+    struct interval v;
+    io_interval(m, &r, false, &v);
     struct build *b = m->b;
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
     uint64_t slept = v.blocked ? v.blocked_ns : 0;
@@ -315,7 +319,9 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         b_count_wait(m, IPS_WAIT_PEER, v.blocked_ns);
     if (r.result < 0 || r.err)
         return 0;
-    struct spin spin = b_spin_before(m, &v);
+    struct spin spin = {0};
+    if (m->spin.elapsed_ns)
+        spin = b_spin_before(m, &v);
     if (wait_fits(m, &r, &v)) {
         slept += m->wait.blocked_ns;
         b_take_wait(m, &v, IPS_WAIT_PEER, &spin);
@@ -328,7 +334,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         return rc;
     uint32_t node = b_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
     b->slept[node] = slept;
-    rc = b_spun_until(m, node, &spin);
+    rc = spin.burnt ? b_spun_until(m, node, &spin) : 0;
     if (rc < 0)
         return rc;
     if (v.end == IPS_NONE) {
@@ -345,7 +351,8 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v = io_interval(m, &r, false);
+    struct interval v;
+    io_interval(m, &r, false, &v);
     if (v.blocked) /* a wait that a handler ended is not idle */
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
                      v.blocked_ns);
@@ -452,8 +459,8 @@ void b_on_block(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    struct interval v =
-        b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    struct interval v;
+    b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     enum ips_wait_cause cause = wait_cause(r.op);
     switch (r.op) {
     case IPS_OP_SLEEP:

@@ -1,59 +1,67 @@
 /* Operations of the two ends of a stream -> cross arcs; forks and joins. */
+#include "common/large.h"
 #include "slave/build_internal.h"
 
 /* ---- order of operations ---- */
 
-static int cmp_op(const void *va, const void *vb)
+static uint64_t call_of(const struct build *b, const struct b_op *op)
+{
+    return op->key & 1 ? op->other : b->out->g.t_ns[op->node];
+}
+
+static uint64_t return_of(const struct build *b, const struct b_op *op)
+{
+    return op->key & 1 ? b->out->g.t_ns[op->node] : op->other;
+}
+
+static int cmp_op(const void *va, const void *vb, void *arg)
 {
     const struct b_op *x = va, *y = vb;
-    CMP3(x->t_ret, y->t_ret);
-    CMP3(x->t, y->t);
+    CMP3(return_of(arg, x), return_of(arg, y));
+    CMP3(call_of(arg, x), call_of(arg, y));
     CMP3(x->node, y->node);
     return 0;
 }
 
-static bool in_order(const struct b_op *v, uint32_t n)
+static bool in_order(const struct build *b, const struct b_op *v, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++)
-        if (v[i - 1].t_ret > v[i].t_ret)
+        if (return_of(b, &v[i - 1]) > return_of(b, &v[i]))
             return false;
     return true;
 }
 
 /* Moves the operations of each end and direction together, in order of return:
- * a counting sort by end, in which one thread's operations are in order
- * already. They are moved, not indexed: what follows reads them end by end,
+ * by end, in the order they were met, which is that of returns where they are
+ * one chain's. They are moved, not indexed: what follows reads them end by end,
  * and through an index nearly each would be a cache miss. */
 static int order_ops(struct build *b)
 {
-    uint32_t keys = b->out->end_count * 2;
+    uint32_t keys = b->out->end_count * 2, first = 0;
     uint32_t *at = b_calloc((size_t)keys + 1, sizeof(*at), b->err);
     struct b_op *sorted =
-        malloc((size_t)(b->ops.n ? b->ops.n : 1) * sizeof(*sorted));
+        ips_calloc_large((size_t)b->ops.n + 1, sizeof(*sorted));
     if (!at || !sorted) {
         free(at);
         free(sorted);
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u operations", b->ops.n);
     }
-    for (uint32_t i = 0; i < b->ops.n; i++)
-        at[b->ops.v[i].end * 2 + b->ops.v[i].dir + 1]++;
     for (uint32_t k = 0; k < keys; k++) {
-        struct b_end *e = &b->ends[k / 2];
-        e->op_count[k & 1] = at[k + 1];
-        at[k + 1] += at[k];
-        e->first_op[k & 1] = at[k];
+        at[k] = b->ends[k / 2].first_op[k & 1] = first;
+        first += b->ends[k / 2].op_count[k & 1];
     }
     for (uint32_t i = 0; i < b->ops.n; i++)
-        sorted[at[b->ops.v[i].end * 2 + b->ops.v[i].dir]++] = b->ops.v[i];
+        sorted[at[b->ops.v[i].key]++] = b->ops.v[i];
     free(at);
     free(b->ops.v);
     b->ops.v = sorted;
     b->ops.room = b->ops.n;
     for (uint32_t k = 0; k < keys; k++) {
-        struct b_op *v = sorted + b->ends[k / 2].first_op[k & 1];
-        uint32_t n = b->ends[k / 2].op_count[k & 1];
-        if (!in_order(v, n))
-            qsort(v, n, sizeof(*v), cmp_op);
+        const struct b_end *e = &b->ends[k / 2];
+        struct b_op *v = sorted + e->first_op[k & 1];
+        uint32_t n = e->op_count[k & 1];
+        if (e->op_many[k & 1] && !in_order(b, v, n))
+            qsort_r(v, n, sizeof(*v), cmp_op, b);
     }
     return 0;
 }
@@ -64,25 +72,29 @@ static struct b_op *op_at(const struct build *b, uint32_t end, int dir,
     return &b->ops.v[b->ends[end].first_op[dir] + i];
 }
 
-/* Adds up results to positions. Counts writes of different threads that
- * overlap: which of them came first is a guess. */
-static void position_ops(struct build *b, uint32_t end)
+/* Writes of different threads that overlap: which of them came first is a
+ * guess. */
+static void count_ambiguous(struct build *b, uint32_t end)
 {
     const struct b_end *e = &b->ends[end];
-    for (int dir = 0; dir < 2; dir++) {
-        uint64_t pos = dir == B_SEND ? e->sent_before : e->recv_before;
-        const struct b_op *before = NULL;
-        for (uint32_t i = 0; i < e->op_count[dir]; i++) {
-            struct b_op *op = op_at(b, end, dir, i);
-            pos = ips_add_sat(pos, op->len);
-            op->pos = ips_min_u64(pos, IPS_POS_EXACT - 1);
-            if (dir == B_RECV && op->ext != IPS_NONE)
-                b->exts.v[op->ext].pos = op->pos;
-            if (dir == B_SEND && before && before->chain != op->chain &&
-                before->t_ret > op->t)
-                b->out->counts.ambiguous++;
-            before = op;
-        }
+    for (uint32_t i = 1; i < e->op_count[B_SEND] && e->op_many[B_SEND]; i++) {
+        const struct b_op *before = op_at(b, end, B_SEND, i - 1);
+        const struct b_op *op = op_at(b, end, B_SEND, i);
+        if (before->chain != op->chain && return_of(b, before) > call_of(b, op))
+            b->out->counts.ambiguous++;
+    }
+}
+
+/* The positions of receives whose sender may be elsewhere. */
+static void position_exts(struct build *b, uint32_t end)
+{
+    const struct b_end *e = &b->ends[end];
+    uint64_t pos = e->recv_before;
+    for (uint32_t i = 0; i < e->op_count[B_RECV] && !e->local; i++) {
+        const struct b_op *op = op_at(b, end, B_RECV, i);
+        pos = ips_add_sat(pos, op->len);
+        if (op->ext != IPS_NONE)
+            b->exts.v[op->ext].pos = b_pos(pos);
     }
 }
 
@@ -130,17 +142,18 @@ static void match_data(struct build *b, uint32_t from, uint32_t to)
 {
     uint32_t sends = b->ends[from].op_count[B_SEND];
     uint32_t recvs = b->ends[to].op_count[B_RECV];
-    uint32_t s = 0;
-    const struct b_op *before = NULL;
-    uint32_t before_send = IPS_NONE;
+    const struct b_op *send = op_at(b, from, B_SEND, 0), *end = send + sends;
+    const struct b_op *recv = op_at(b, to, B_RECV, 0);
+    const struct b_op *before = NULL, *before_send = NULL;
+    uint64_t read = b->ends[to].recv_before, sent = b->ends[from].sent_before;
     bool tokens = carries_tokens(b, from, to);
-    for (uint32_t r = 0; r < recvs; r++) {
-        struct b_op *recv = op_at(b, to, B_RECV, r);
-        while (s < sends && op_at(b, from, B_SEND, s)->pos < recv->pos)
-            s++;
-        struct b_op *send = s < sends ? op_at(b, from, B_SEND, s) : NULL;
-        if (!send ||
-            recv->pos <= send->pos - ips_min_u64(send->pos, send->len)) {
+    bool many = b->ends[to].op_many[B_RECV];
+    sent = send < end ? ips_add_sat(sent, send->len) : sent;
+    for (uint32_t r = 0; r < recvs; r++, recv++) {
+        read = ips_add_sat(read, recv->len);
+        while (send < end && b_pos(sent) < b_pos(read))
+            sent = ++send < end ? ips_add_sat(sent, send->len) : sent;
+        if (send == end || b_pos(read) <= ips_sub_sat(b_pos(sent), send->len)) {
             if (b->out->ends[from].closed)
                 b->out->counts.unmatched++;
             else
@@ -148,17 +161,17 @@ static void match_data(struct build *b, uint32_t from, uint32_t to)
             continue;
         }
         if (tokens) {
-            if (recv->waited)
+            if (recv->ext)
                 b_cross(b, recv->node, send->node, IPS_X_RESOURCE, 0);
-            b->out->counts.any += recv->waited;
+            b->out->counts.any += recv->ext;
             continue;
         }
         /* Two readers at once: which was first matters where their bytes came
          * from different sends. */
-        if (before && before->chain != recv->chain && before->t_ret > recv->t &&
-            before_send != s)
+        if (many && before && before->chain != recv->chain &&
+            return_of(b, before) > call_of(b, recv) && before_send != send)
             b->out->counts.ambiguous++;
-        before_send = s;
+        before_send = send;
         before = recv;
         b_cross(b, recv->node, send->node, IPS_X_DATA, recv->len);
     }
@@ -173,8 +186,8 @@ static void not_for_room(struct build *b, const struct b_op *send)
 {
     struct ips_graph *g = &b->out->g;
     struct ips_thread_row *row = &b->out->threads[send->chain];
-    uint64_t slept = b_blocked_ns(send->t, send->t_ret, g->w[send->node],
-                                  g->w[send->node + 1]);
+    uint64_t slept = b_blocked_ns(call_of(b, send), return_of(b, send),
+                                  g->w[send->node], g->w[send->node + 1]);
     row->wait_ns[IPS_WAIT_PEER] =
         ips_sub_sat(row->wait_ns[IPS_WAIT_PEER], slept);
     row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
@@ -186,18 +199,23 @@ static void not_for_room(struct build *b, const struct b_op *send)
 static void match_room(struct build *b, uint32_t from, uint32_t to)
 {
     uint32_t sends = b->ends[from].op_count[B_SEND];
-    uint32_t recvs = b->ends[to].op_count[B_RECV], r = 0, read = 0;
-    uint64_t read_pos = b->ends[to].recv_before;
-    for (uint32_t s = 0; s < sends; s++) {
-        const struct b_op *send = op_at(b, from, B_SEND, s);
-        for (; read < recvs && op_at(b, to, B_RECV, read)->t_ret <= send->t;
-             read++)
-            read_pos = op_at(b, to, B_RECV, read)->pos;
-        while (r < recvs && op_at(b, to, B_RECV, r)->t_ret <= send->t_ret)
+    uint32_t recvs = b->ends[to].op_count[B_RECV], r = 0, got = 0;
+    uint64_t read = b->ends[to].recv_before, sent = b->ends[from].sent_before;
+    for (uint32_t s = 0; s < sends && b->ends[from].send_blocked; s++) {
+        const struct b_op *send = op_at(b, from, B_SEND, s), *recv;
+        sent = ips_add_sat(sent, send->len);
+        for (; got < recvs; got++) {
+            recv = op_at(b, to, B_RECV, got);
+            if (return_of(b, recv) > call_of(b, send))
+                break;
+            read = ips_add_sat(read, recv->len);
+        }
+        while (r < recvs &&
+               return_of(b, op_at(b, to, B_RECV, r)) <= return_of(b, send))
             r++;
         if (send->ext != 1)
             continue;
-        if (ips_sub_sat(send->pos, read_pos) <= ROOM_ALWAYS_BYTES)
+        if (ips_sub_sat(b_pos(sent), b_pos(read)) <= ROOM_ALWAYS_BYTES)
             not_for_room(b, send);
         else if (r > 0)
             b_cross(b, send->node + 1, op_at(b, to, B_RECV, r - 1)->node,
@@ -208,7 +226,8 @@ static void match_room(struct build *b, uint32_t from, uint32_t to)
 /* The other end is elsewhere: what it has read is not known here. */
 static void room_of_far_end(struct build *b, uint32_t from)
 {
-    for (uint32_t s = 0; s < b->ends[from].op_count[B_SEND]; s++) {
+    uint32_t sends = b->ends[from].op_count[B_SEND];
+    for (uint32_t s = 0; s < sends && b->ends[from].send_blocked; s++) {
         const struct b_op *send = op_at(b, from, B_SEND, s);
         if (send->ext == 1 && send->len <= ROOM_ALWAYS_BYTES)
             not_for_room(b, send);
@@ -220,9 +239,10 @@ int b_match(struct build *b)
     int rc = order_ops(b);
     if (rc < 0)
         return rc;
-    for (uint32_t i = 0; i < b->out->end_count; i++)
-        if (!b->ends[i].datagram)
-            position_ops(b, i);
+    for (uint32_t i = 0; i < b->out->end_count; i++) {
+        count_ambiguous(b, i);
+        position_exts(b, i);
+    }
     for (uint32_t to = 0; to < b->out->end_count; to++) {
         uint32_t from = b->out->ends[to].peer_end;
         if (!b->ends[to].local || b->ends[to].datagram)

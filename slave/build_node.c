@@ -3,25 +3,11 @@
  * table in docs/HACKING.md, row by row; here processes and closes, in
  * build_io.c what moves bytes. */
 #include "slave/build_node.h"
-
-uint32_t b_node(struct build *b, enum ips_node_kind kind, uint64_t coord,
-                uint64_t t_ns, uint64_t cpu_at, uint32_t site)
-{
-    struct ips_graph *g = &b->out->g;
-    uint32_t i = b->nodes++;
-    g->kind[i] = (uint8_t)kind;
-    g->w[i] = coord;
-    g->t_ns[i] = t_ns;
-    b->cpu_at[i] = cpu_at;
-    b->off[i] = b->off_ns;
-    b->off_ns = 0;
-    g->site[i] = site;
-    return i;
-}
+#include "common/large.h"
 
 /* A signal that came while the call slept ended that sleep: its node's
  * coordinate is the call's. */
-static void take_signal(struct maker *m, struct interval *v)
+void b_take_signal(struct maker *m, struct interval *v)
 {
     struct ips_graph *g = &m->b->out->g;
     for (uint32_t i = 0; i < m->taken_count && v->blocked; i++) {
@@ -37,21 +23,6 @@ static void take_signal(struct maker *m, struct interval *v)
         break;
     }
     m->taken_count = 0;
-}
-
-struct interval b_interval(struct maker *m, uint32_t word, uint64_t t,
-                           uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
-{
-    struct interval v = {.cpu = cpu, .end = IPS_NONE};
-    v.t_ret = ips_max_u64(b_time(&m->s->clock, word, t_ret), m->last_ret);
-    v.t = ips_min_u64(b_time(&m->s->clock, word, t), v.t_ret);
-    v.cpu_ret = ips_max_u64(cpu_ret, cpu);
-    v.blocked_ns = b_blocked_ns(v.t, v.t_ret, v.cpu, v.cpu_ret);
-    v.blocked = v.blocked_ns >= B_BLOCKED_NS;
-    m->last_ret = v.t_ret;
-    m->b->off_ns = ips_add_sat(m->b->off_ns, v.blocked ? v.blocked_ns : 0);
-    take_signal(m, &v);
-    return v;
 }
 
 /* ---- closes, processes ---- */
@@ -141,8 +112,8 @@ static void on_join(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_join r;
     memcpy(&r, p, sizeof(r));
-    struct interval v =
-        b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    struct interval v;
+    b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     struct b_join *j = &m->b->joins.v[m->next_join++];
     if (v.blocked)
         b_count_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
@@ -288,12 +259,15 @@ static int make_chain(struct maker *m)
 int b_nodes(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    b->cpu_at = b_calloc(b->node_room, sizeof(*b->cpu_at), b->err);
-    b->slept = b_calloc(b->node_room, sizeof(*b->slept), b->err);
-    b->off = b_calloc(b->node_room, sizeof(*b->off), b->err);
-    b->shift = b_calloc(b->node_room, sizeof(*b->shift), b->err);
-    if (!b->cpu_at || !b->slept || !b->off || !b->shift)
-        return IPS_E_NO_MEMORY;
+    size_t room = b->node_room + 1;
+    b->cpu_at = ips_calloc_large(room, sizeof(*b->cpu_at));
+    b->slept = ips_calloc_large(room, sizeof(*b->slept));
+    b->off = ips_calloc_large(room, sizeof(*b->off));
+    b->shift = ips_calloc_large(room, sizeof(*b->shift));
+    b->ops.v = ips_calloc_large(b->op_room + 1, sizeof(*b->ops.v));
+    if (!b->cpu_at || !b->slept || !b->off || !b->shift || !b->ops.v)
+        return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
+                           (unsigned long long)b->node_room);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct maker m = {.b = b,
                           .row = &b->out->threads[c],

@@ -64,8 +64,30 @@ static inline void b_count_wait(struct maker *m, enum ips_wait_cause cause,
     m->row->wait_count[cause]++;
 }
 
-struct interval b_interval(struct maker *m, uint32_t word, uint64_t t,
-                           uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret);
+/* A signal that came while the call slept ended that sleep. */
+void b_take_signal(struct maker *m, struct interval *v);
+
+/* By pointer and in line: it is done for nearly every record, and a struct that
+ * is returned is copied, which stalls on stores not yet done. */
+static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
+                              uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret,
+                              struct interval *v)
+{
+    v->t_ret = ips_max_u64(b_time(&m->s->clock, word, t_ret), m->last_ret);
+    v->t = ips_min_u64(b_time(&m->s->clock, word, t), v->t_ret);
+    v->cpu = cpu;
+    v->cpu_ret = ips_max_u64(cpu_ret, cpu);
+    v->blocked_ns = b_blocked_ns(v->t, v->t_ret, v->cpu, v->cpu_ret);
+    v->blocked = v->blocked_ns >= B_BLOCKED_NS;
+    v->by_signal = false;
+    v->chan = NULL;
+    v->end = IPS_NONE;
+    m->last_ret = v->t_ret;
+    if (v->blocked)
+        m->b->off_ns = ips_add_sat(m->b->off_ns, v->blocked_ns);
+    if (m->taken_count)
+        b_take_signal(m, v);
+}
 
 /* build_io.c: one record each. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;

@@ -77,8 +77,8 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     struct build *b = m->b;
     memcpy(&r, p, sizeof(r));
     struct b_sync *s = &b->syncs.v[m->next_sync++];
-    struct interval v =
-        b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    struct interval v;
+    b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     if (!s->release)
         return s->kind == IPS_SYNC_EVENTFD && !s->err ? on_eventfd(m, s, &v)
                                                       : on_acquire(m, s, &v);

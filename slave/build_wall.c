@@ -3,8 +3,10 @@
  * weightings `sched` and `wall` are made of (analysis/view.h).
  *
  * A node's coordinate lies so much CPU before or after the moment its clocks
- * were read; it was passed as much earlier or later. Then all is bent until no
- * arc of this machine runs against the clock: a node is passed no later than
+ * were read; it was passed as much earlier or later. Towards another machine a
+ * send is passed at its call and a receive at its return, by which the clocks
+ * are aligned: so no message arrives before it was sent. Then all is bent until
+ * no arc of this machine runs against the clock: a node is passed no later than
  * what hangs on it. So EST in `wall` is `at`, exactly.
  */
 #include "slave/build_internal.h"
@@ -28,8 +30,8 @@ static void first_guess(struct build *b)
     for (uint32_t i = 0; i < g->node_count; i++) {
         bool end = g->kind[i] == IPS_NODE_END;
         /* END may carry CPU of after its record: see last_words. */
-        g->at[i] = end ? ips_min_u64(g->t_ns[i], LATEST)
-                       : moved(g->t_ns[i], b->shift[i]);
+        g->at[i] = end || b_far(b, i) ? ips_min_u64(g->t_ns[i], LATEST)
+                                      : moved(g->t_ns[i], b->shift[i]);
         g->wait[i] = b->slept[i];
     }
 }
@@ -97,6 +99,8 @@ static void fit(struct build *b)
                 g->wait[i] = 0;
             /* Off the core, and not asleep: no more can be run delay. */
             uint64_t room = ips_sub_sat(apart - g->wait[i], g->w[i]);
+            if (b_far(b, i - 1)) /* woken by another machine, and queued */
+                room += b->slept[i - 1];
             g->delay[i] = ips_min_u64(g->delay[i], room);
         }
     }

@@ -124,6 +124,7 @@ def own_of_answer(nodes, answer):
     for s in answer["segments"]:
         i = s["to_node"]
         while s["kind"] == "compute" and i != s["from_node"]:
-            own.add(i)
+            if nodes[i]["pred"] is not None:
+                own.add(i)
             i = nodes[i]["pred"]
     return own

@@ -86,6 +86,22 @@ def index(rows):
     return nodes
 
 
+def weighted(nodes, weighting):
+    """The same nodes, with the arcs of `weighting` as theirs. In `wall` a first
+    node's arc is the time until its thread began, where nobody began it."""
+    if weighting == "cpu":
+        return nodes
+    arc, xarc = f"arc_{weighting}_ns", f"xarc_{weighting}_ns"
+    out = {}
+    for i, node in nodes.items():
+        begin = node[arc] if node["pred"] is None else None
+        if node[arc] is None and node["pred"] is not None:
+            raise BadGraph(f"node {i}: no {arc}")
+        out[i] = dict(node, arc_cpu_ns=node[arc], xarc_cpu_ns=node[xarc],
+                      begin_ns=begin or 0)
+    return out
+
+
 def in_arcs(node):
     """The chain arc first: (kind, from, weight)."""
     arcs = []
@@ -125,7 +141,7 @@ def values(nodes):
     for i in topological(nodes):
         node = nodes[i]
         # A node that nothing leads into, or a START (its chain begins at 0).
-        best = 0
+        best = node.get("begin_ns", 0)
         for _, origin, weight in in_arcs(node):
             best = max(best, est[origin] + weight)
         est[i] = best
@@ -136,8 +152,8 @@ def winning_arc(node, est):
     """The arc the path took into a node; None where it begins there."""
     here = est[node["id"]]
     if node["pred"] is None:
-        # The chain's own beginning counts as a chain arc of value 0.
-        if here == 0:
+        # The chain's own beginning counts as a chain arc.
+        if here == node.get("begin_ns", 0):
             return None
     elif est[node["pred"]] + node["arc_cpu_ns"] == here:
         return "chain", node["pred"], node["arc_cpu_ns"]
@@ -153,6 +169,14 @@ def walk(nodes, est, end):
     while True:
         arc = winning_arc(nodes[i], est)
         if arc is None:
+            begin = nodes[i].get("begin_ns", 0)
+            if begin and backwards and backwards[-1]["kind"] == "compute":
+                backwards[-1]["from_node"] = None
+                backwards[-1]["ns"] += begin
+            elif begin:
+                backwards.append({"kind": "compute", "arc": None,
+                                  "from_node": None, "to_node": i,
+                                  "ns": begin})
             break
         how, origin, weight = arc
         last = backwards[-1] if backwards else None
@@ -174,9 +198,12 @@ def walk(nodes, est, end):
     return backwards[::-1]
 
 
-def solve(nodes):
+def solve(nodes, weighting="cpu", goal=None):
+    """`goal`: the machine and pid of a process; the path ends with the last of
+    its threads' ENDs (of equal t_ns the first)."""
     if not isinstance(nodes, dict):
         nodes = index(nodes)
+    nodes = weighted(nodes, weighting)
     answer = Answer()
     est = values(nodes)
     answer.total_cpu_ns = sum(node["arc_cpu_ns"] for node in nodes.values()
@@ -184,7 +211,12 @@ def solve(nodes):
     ends = [i for i, node in nodes.items() if node["kind"].upper() == "END"]
     if not ends:
         return answer
-    answer.end = max(sorted(ends), key=lambda i: est[i])
+    if goal is not None:
+        ends = [i for i in ends
+                if (nodes[i]["machine"], nodes[i]["pid"]) == goal]
+        answer.end = max(sorted(ends), key=lambda i: nodes[i]["t_ns"])
+    else:
+        answer.end = max(sorted(ends), key=lambda i: est[i])
     answer.t_max_ns = est[answer.end]
     if answer.t_max_ns:
         answer.parallelism = fractions.Fraction(answer.total_cpu_ns,

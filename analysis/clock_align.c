@@ -1,0 +1,287 @@
+#include "analysis/clock_align.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+
+#define SLOPE_MAX 1e-3L
+#define OFFSET_MAX 1e15L /* ns from the first point's; some ten days */
+#define CORNERS_MAX 512
+/* Of rounding here: a point may lie so far beyond a line. */
+#define SLIP_NS 1.0L
+#define Q40 1099511627776.0L
+
+struct corner {
+    long double slope, offset;
+};
+struct polygon {
+    struct corner c[CORNERS_MAX];
+    size_t n;
+};
+
+/* Relative to the first point. */
+struct point {
+    long double x, y;
+    bool upper;
+};
+
+static void everything(struct polygon *p)
+{
+    p->n = 4;
+    p->c[0] = (struct corner){-SLOPE_MAX, -OFFSET_MAX};
+    p->c[1] = (struct corner){SLOPE_MAX, -OFFSET_MAX};
+    p->c[2] = (struct corner){SLOPE_MAX, OFFSET_MAX};
+    p->c[3] = (struct corner){-SLOPE_MAX, OFFSET_MAX};
+}
+
+static long double line_at(const struct corner *c, long double x)
+{
+    return c->offset + c->slope * x;
+}
+
+/* How far the line of a corner lies beyond the point; <= 0: within. */
+static long double beyond(const struct corner *c, const struct point *p)
+{
+    long double d = line_at(c, p->x) - p->y;
+    return p->upper ? d : -d;
+}
+
+/* The lines of *from that the point allows; false: none (or too many corners:
+ * a polygon a little too large is no error). */
+static bool clip(const struct polygon *from, const struct point *p,
+                 struct polygon *to)
+{
+    to->n = 0;
+    for (size_t i = 0; i < from->n; i++) {
+        const struct corner *a = &from->c[i];
+        const struct corner *b = &from->c[(i + 1) % from->n];
+        long double da = beyond(a, p), db = beyond(b, p);
+        if (to->n + 2 > CORNERS_MAX) {
+            *to = *from;
+            return true;
+        }
+        if (da <= 0)
+            to->c[to->n++] = *a;
+        if ((da < 0 && db > 0) || (da > 0 && db < 0)) {
+            long double t = da / (da - db);
+            to->c[to->n++] =
+                (struct corner){a->slope + t * (b->slope - a->slope),
+                                a->offset + t * (b->offset - a->offset)};
+        }
+    }
+    return to->n > 0;
+}
+
+static bool violates(const struct polygon *poly, const struct point *p)
+{
+    for (size_t i = 0; i < poly->n; i++)
+        if (beyond(&poly->c[i], p) > 0)
+            return true;
+    return false;
+}
+
+/* Clips as long as a line is left; returns how many points that took. */
+static size_t longest_piece(const struct point *p, size_t count,
+                            struct polygon *poly)
+{
+    static _Thread_local struct polygon next;
+    everything(poly);
+    for (size_t i = 0; i < count; i++) {
+        if (!violates(poly, &p[i]))
+            continue;
+        struct point slack = p[i];
+        if (!clip(poly, &p[i], &next)) {
+            slack.y += slack.upper ? SLIP_NS : -SLIP_NS;
+            if (!clip(poly, &slack, &next))
+                return i;
+        }
+        *poly = next;
+    }
+    return count;
+}
+
+static int by_time(const void *va, const void *vb)
+{
+    const struct ips_clock_point *p = va, *q = vb;
+    if (p->a != q->a)
+        return p->a < q->a ? -1 : 1;
+    return p->b < q->b ? -1 : p->b > q->b;
+}
+
+/* With messages one way alone one side is open: the line that touches. */
+static struct corner middle(const struct polygon *poly, bool *bounded)
+{
+    struct corner sum = {0, 0};
+    size_t n = 0;
+    *bounded = true;
+    for (size_t i = 0; i < poly->n; i++) {
+        long double o = poly->c[i].offset;
+        if (o <= -OFFSET_MAX / 2 || o >= OFFSET_MAX / 2) {
+            *bounded = false;
+            continue;
+        }
+        sum.slope += poly->c[i].slope;
+        sum.offset += o;
+        n++;
+    }
+    if (n == 0)
+        return sum;
+    return (struct corner){sum.slope / (long double)n,
+                           sum.offset / (long double)n};
+}
+
+/* Among the lines of the polygon, the furthest from `line` at x. */
+static long double reach(const struct polygon *poly, const struct corner *line,
+                         long double x)
+{
+    long double most = 0;
+    for (size_t i = 0; i < poly->n; i++) {
+        long double d = line_at(&poly->c[i], x) - line_at(line, x);
+        d = d < 0 ? -d : d;
+        most = d > most ? d : most;
+    }
+    return most;
+}
+
+static int64_t rounded(long double v)
+{
+    return (int64_t)(v < 0 ? v - 0.5L : v + 0.5L);
+}
+
+/* The piece of the longest time; *pieces of them. */
+static void best_piece(const struct point *p, size_t count,
+                       struct polygon *best, uint32_t *pieces)
+{
+    static _Thread_local struct polygon poly;
+    long double longest = -1;
+    *pieces = 0;
+    for (size_t at = 0; at < count;) {
+        size_t n = longest_piece(p + at, count - at, &poly);
+        n = n ? n : 1;
+        long double span = p[at + n - 1].x - p[at].x;
+        ++*pieces;
+        if (span > longest) {
+            longest = span;
+            *best = poly;
+        }
+        at += n;
+    }
+}
+
+/* How far the truth can be from `line` in all pieces: from any line that a
+ * piece allows, and where it allows nearly all (messages one way), from its
+ * points and `own` further. */
+static long double other_pieces(const struct point *p, size_t count,
+                                const struct corner *line, long double own)
+{
+    static _Thread_local struct polygon poly;
+    long double most = 0;
+    for (size_t at = 0, n; at < count; at += n) {
+        bool bounded;
+        n = longest_piece(p + at, count - at, &poly);
+        n = n ? n : 1;
+        (void)middle(&poly, &bounded);
+        long double a = reach(&poly, line, p[at].x);
+        long double z = reach(&poly, line, p[at + n - 1].x);
+        long double d = a > z ? a : z;
+        for (size_t i = at; !bounded && i < at + n; i++) {
+            long double far = beyond(line, &p[i]) + own;
+            d = i == at || far > d ? far : d;
+        }
+        most = d > most ? d : most;
+    }
+    return most;
+}
+
+static void make_fit(const struct ips_clock_point *points,
+                     const struct point *p, size_t count,
+                     struct ips_clock_fit *out)
+{
+    static _Thread_local struct polygon best;
+    best_piece(p, count, &best, &out->pieces);
+    struct corner line = middle(&best, &out->bounded);
+    int64_t y0 = (int64_t)(points[0].b - points[0].a);
+    out->from = points[0].a;
+    out->drift_q40 = rounded(line.slope * Q40);
+    out->offset_ns = y0 + rounded(line.offset);
+    /* What is said is the rounded line. */
+    line = (struct corner){(long double)out->drift_q40 / Q40,
+                           (long double)(out->offset_ns - y0)};
+    /* The distance of two lines is greatest at an end. */
+    long double first = reach(&best, &line, 0);
+    long double last = reach(&best, &line, p[count - 1].x);
+    long double bound = first > last ? first : last;
+    if (out->pieces > 1) {
+        long double others = other_pieces(p, count, &line, bound);
+        bound = others > bound ? others : bound;
+    }
+    out->bound_ns = out->bounded ? (uint64_t)bound + 2 : UINT64_MAX;
+}
+
+int ips_clock_align(struct ips_clock_point *points, size_t count,
+                    struct ips_clock_fit *out, struct ips_err *err)
+{
+    memset(out, 0, sizeof(*out));
+    if (count == 0)
+        return ips_err_set(err, IPS_E_NOT_FOUND,
+                           "no messages between two machines");
+    struct point *p = malloc(count * sizeof(*p));
+    if (!p)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%zu messages", count);
+    qsort(points, count, sizeof(*points), by_time);
+    uint64_t y0 = points[0].b - points[0].a;
+    for (size_t i = 0; i < count; i++) {
+        int64_t y = (int64_t)(points[i].b - points[i].a - y0);
+        p[i] = (struct point){(long double)(points[i].a - points[0].a),
+                              (long double)y, points[i].from_a};
+    }
+    make_fit(points, p, count, out);
+    free(p);
+    return 0;
+}
+
+struct ips_clock_map ips_clock_compose(const struct ips_clock_fit *fit,
+                                       const struct ips_clock_map *parent)
+{
+    typedef ips_i128 wide;
+    const wide one = (wide)1 << 40;
+    wide d = parent->drift_q40, s = fit->drift_q40;
+    /* B's clock at A's `from`, from the origin: below 0 before it. */
+    wide x = (wide)fit->from + fit->offset_ns - (wide)parent->from;
+    return (struct ips_clock_map){
+        .from = fit->from,
+        .drift_q40 = (int64_t)(s + d + s * d / one),
+        .shift_ns = (int64_t)(x + x * d / one + parent->shift_ns)};
+}
+
+void ips_clock_tree(const struct ips_clock_fit *fit, uint32_t count,
+                    uint32_t root, struct ips_clock_map *map, uint64_t *bound,
+                    bool *linked)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        linked[i] = i == root;
+        bound[i] = i == root ? 0 : UINT64_MAX;
+    }
+    for (;;) {
+        uint32_t child = count, parent = 0;
+        uint64_t least = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            for (uint32_t k = 0; k < count && !linked[i]; k++) {
+                const struct ips_clock_fit *f = &fit[(size_t)i * count + k];
+                uint64_t sum = ips_add_sat(bound[k], f->bound_ns);
+                if (!linked[k] || !f->pieces || (child < count && sum >= least))
+                    continue;
+                child = i;
+                parent = k;
+                least = sum;
+            }
+        }
+        if (child == count)
+            return;
+        map[child] = ips_clock_compose(&fit[(size_t)child * count + parent],
+                                       &map[parent]);
+        bound[child] = least;
+        linked[child] = true;
+    }
+}

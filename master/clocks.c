@@ -1,0 +1,239 @@
+#include "master/clocks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/clock_align.h"
+#include "master/weighting.h"
+
+/* Messages of one pair of machines; more say no more, evenly chosen. */
+#define POINTS_MAX (1u << 20)
+
+struct pair {
+    struct ips_clock_point *p;
+    size_t count, room, seen;
+};
+
+struct alignment {
+    struct query *q;
+    uint32_t n;
+    struct pair *pairs; /* [n * n]; of (i, k) with i < k: A is i */
+    struct ips_clock_fit *fit;
+    struct ips_clock_map *map;
+    uint64_t *bound;
+    bool *linked;
+};
+
+/* ---- points -------------------------------------------------------------- */
+
+/* Where there are too many, every other one goes; the quickest messages, which
+ * bound the clocks, are as many among them. */
+static void thin_out(struct pair *p)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < p->count; i += 2)
+        p->p[kept++] = p->p[i];
+    p->count = kept;
+}
+
+static bool add_point(struct pair *p, struct ips_clock_point point)
+{
+    if (p->count == POINTS_MAX)
+        thin_out(p);
+    if (p->count == p->room) {
+        size_t room = p->room ? p->room * 2 : 64;
+        void *more = realloc(p->p, room * sizeof(*p->p));
+        if (!more)
+            return false;
+        p->p = more;
+        p->room = room;
+    }
+    p->p[p->count++] = point;
+    return true;
+}
+
+/* A message from part `s`, where it left at `sent`, to part `r`. */
+static bool add_message(struct alignment *a, uint32_t s, uint64_t sent,
+                        uint32_t r, uint64_t received)
+{
+    bool up = s < r;
+    struct pair *p = &a->pairs[up ? s * a->n + r : r * a->n + s];
+    return add_point(p, up ? (struct ips_clock_point){sent, received, true}
+                           : (struct ips_clock_point){received, sent, false});
+}
+
+static bool collect(struct alignment *a, uint32_t r)
+{
+    const struct part *part = a->q->gather.active[r];
+    const struct ips_graph *g = &engine_part_of(part)->g;
+    for (uint32_t k = 0; k < g->in_count; k++) {
+        const struct ips_remote_in *in = &g->in[k];
+        if (in->end >= part->peer_count || part->peer[in->end].part >= a->n)
+            continue;
+        uint32_t s = part->peer[in->end].part;
+        const struct ips_graph *from =
+            &engine_part_of(a->q->gather.active[s])->g;
+        const struct ips_remote_out *o =
+            ips_graph_find_out(from, part->peer[in->end].end, in->pos);
+        if (o && s != r &&
+            !add_message(a, s, from->t_ns[o->node], r, g->t_ns[in->node]))
+            return false;
+    }
+    return true;
+}
+
+/* ---- fits ---------------------------------------------------------------- */
+
+/* The same pair the other way round: A = B - offset - ... */
+static struct ips_clock_fit turned(const struct ips_clock_fit *f)
+{
+    struct ips_clock_fit t = *f;
+    ips_i128 one = (ips_i128)1 << 40;
+    t.from = f->from + (uint64_t)f->offset_ns;
+    t.offset_ns = -f->offset_ns;
+    t.drift_q40 =
+        (int64_t)(-(ips_i128)f->drift_q40 * one / (one + f->drift_q40));
+    return t;
+}
+
+static int fit_all(struct alignment *a, struct ips_err *err)
+{
+    for (uint32_t i = 0; i < a->n; i++) {
+        for (uint32_t k = i + 1; k < a->n; k++) {
+            struct pair *p = &a->pairs[i * a->n + k];
+            struct ips_clock_fit *f = &a->fit[i * a->n + k];
+            if (p->count == 0)
+                continue;
+            int rc = ips_clock_align(p->p, p->count, f, err);
+            if (rc < 0)
+                return rc;
+            a->fit[k * a->n + i] = turned(f);
+        }
+    }
+    return 0;
+}
+
+/* ---- what the certificate says ------------------------------------------- */
+
+static void say(struct alignment *a, uint32_t root)
+{
+    struct path_data *d = path_of(a->q);
+    uint64_t worst = 0;
+    uint32_t open = 0, apart = 0, stepped = 0;
+    for (uint32_t i = 0; i < a->n; i++) {
+        open += a->linked[i] && a->bound[i] == UINT64_MAX;
+        apart += !a->linked[i];
+        if (a->linked[i] && a->bound[i] != UINT64_MAX)
+            worst = ips_max_u64(worst, a->bound[i]);
+        for (uint32_t k = i + 1; k < a->n; k++)
+            stepped += a->fit[i * a->n + k].pieces > 1;
+    }
+    char *out = d->clock_text;
+    size_t size = sizeof(d->clock_text);
+    int n = snprintf(out, size,
+                     "of %u machines, aligned to %s within %" PRIu64 " ns",
+                     a->n, a->q->gather.active[root]->machine, worst);
+    if (open)
+        n += snprintf(out + n, size - (size_t)n,
+                      "; of %u messages went one way alone: no bound", open);
+    if (apart)
+        n += snprintf(out + n, size - (size_t)n,
+                      "; %u without messages: not aligned", apart);
+    if (stepped)
+        snprintf(out + n, size - (size_t)n, "; a clock has stepped");
+}
+
+/* ---- the job --------------------------------------------------------------
+ */
+
+static void align_release(struct alignment *a)
+{
+    for (uint32_t i = 0; a->pairs && i < a->n * a->n; i++)
+        free(a->pairs[i].p);
+    free(a->pairs);
+    free(a->fit);
+    free(a->map);
+    free(a->bound);
+    free(a->linked);
+}
+
+static bool align_make(struct alignment *a)
+{
+    size_t n = a->n;
+    a->pairs = calloc(n * n, sizeof(*a->pairs));
+    a->fit = calloc(n * n, sizeof(*a->fit));
+    a->map = calloc(n, sizeof(*a->map));
+    a->bound = calloc(n, sizeof(*a->bound));
+    a->linked = calloc(n, sizeof(*a->linked));
+    return a->pairs && a->fit && a->map && a->bound && a->linked;
+}
+
+static void align(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    struct alignment a = {.q = q, .n = q->gather.count};
+    if (!engine_make_graphs(q))
+        return;
+    bool fine = align_make(&a);
+    for (uint32_t i = 0; fine && i < a.n; i++)
+        fine = collect(&a, i);
+    if (!fine) {
+        ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory to align clocks");
+    } else if (fit_all(&a, &d->err) == 0) {
+        for (uint32_t i = 0; i < a.n; i++) {
+            const Ips__SyncAnswer *s = q->gather.active[i]->sync;
+            a.map[i] = (struct ips_clock_map){.from = s->first_ns};
+        }
+        a.map[d->origin_part] =
+            engine_part_of(q->gather.active[d->origin_part])->clock;
+        ips_clock_tree(a.fit, a.n, d->origin_part, a.map, a.bound, a.linked);
+        for (uint32_t i = 0; i < a.n; i++)
+            engine_part_of(q->gather.active[i])->clock = a.map[i];
+        say(&a, d->origin_part);
+    }
+    align_release(&a);
+}
+
+static void aligned(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    engine_drop_graphs(q);
+    if (d->err.code)
+        engine_failed(q);
+    else
+        d->after_clocks(q);
+}
+
+static void have_moments(struct query *q)
+{
+    struct ips_err err = {0};
+    if (query_work(q, align, aligned, &err) < 0)
+        query_fail(q, &err);
+}
+
+void clocks_align(struct query *q, uint32_t root,
+                  void (*after)(struct query *q))
+{
+    struct path_data *d = path_of(q);
+    struct ips_lane cpu = {.mtime = {.scale_num = 1, .scale_den = 1}};
+    d->origin_part = root;
+    d->after_clocks = after;
+    query_round(q, engine_take_subgraph, have_moments);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        Ips__ReduceAsk ask = IPS__REDUCE_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        Ips__Lane lane;
+        weighting_lane(q, p, &cpu, &lane);
+        ask.generation = p->sync->generation;
+        ask.lane = &lane;
+        ask.detail = true;
+        request.ask_case = IPS__REQUEST__ASK_REDUCE;
+        request.reduce = &ask;
+        engine_begin_subgraph(p, true, true);
+        query_ask(q, p, &request, true);
+    }
+    query_await(q);
+}

@@ -1,0 +1,132 @@
+/*
+ * Raw segments -> EST in memory: the records of a synthetic run
+ * (tests/bench/synth.h) of one machine, built into the graph (matching
+ * included) and solved. Events per second of CPU time of one core, best of
+ * ROUNDS, beside a bare loop that reads every record's words once.
+ *
+ * Usage: bench_raw [EVENTS [ROUNDS [PATTERN]]]    default: 10^6, 3, all
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "analysis/path.h"
+#include "slave/build.h"
+#include "tests/bench/synth.h"
+
+#define SEGMENT_BYTES (4u << 20)
+
+struct collected {
+    struct ips_stream_in in[SYNTH_THREADS_MAX];
+    struct ips_chunk *chunk[SYNTH_THREADS_MAX];
+    uint32_t stream_of[SYNTH_THREADS_MAX]; /* by thread, + 1 */
+    uint32_t count;
+};
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void must(bool fine, const char *what)
+{
+    if (!fine) {
+        fprintf(stderr, "bench_raw: %s\n", what);
+        exit(1);
+    }
+}
+
+static void collect(void *arg, uint32_t thread, uint32_t seq, const void *data,
+                    size_t used)
+{
+    struct collected *c = arg;
+    uint32_t *k = &c->stream_of[thread];
+    if (*k == 0) {
+        *k = ++c->count;
+        memcpy(&c->in[*k - 1].head, data, sizeof(c->in->head));
+    }
+    struct ips_stream_in *in = &c->in[*k - 1];
+    size_t len = used - sizeof(in->head);
+    uint8_t *copy = malloc(len + 1);
+    c->chunk[*k - 1] =
+        realloc(c->chunk[*k - 1], (seq + 1) * sizeof(**c->chunk));
+    must(copy && c->chunk[*k - 1], "no memory");
+    memcpy(copy, (const uint8_t *)data + sizeof(in->head), len);
+    c->chunk[*k - 1][in->chunk_count++] = (struct ips_chunk){copy, len};
+    in->chunks = c->chunk[*k - 1];
+}
+
+static double bare(const struct collected *c)
+{
+    uint64_t sum = 0;
+    double begin = now_s();
+    for (uint32_t i = 0; i < c->count; i++)
+        for (uint32_t k = 0; k < c->in[i].chunk_count; k++) {
+            const struct ips_chunk *ch = &c->chunk[i][k];
+            for (size_t at = 0; at + 8 <= ch->len; at += 8) {
+                uint64_t word;
+                memcpy(&word, ch->data + at, sizeof(word));
+                sum += word;
+            }
+        }
+    double took = now_s() - begin;
+    must(sum != 1, "never");
+    return took;
+}
+
+static void bench(enum synth_pattern pattern, uint32_t events, int rounds)
+{
+    static const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
+    struct synth_options o = synth_default(pattern);
+    struct collected *c = calloc(1, sizeof(*c));
+    struct ips_err err;
+    double best[3] = {1e9, 1e9, 1e9};
+    uint32_t nodes = 0;
+    o.nodes = events;
+    must(c && synth_records(&o, 0, SEGMENT_BYTES, collect, c, &err) == 0,
+         "no memory");
+    for (int r = 0; r < rounds; r++) {
+        struct ips_build_input in = {.streams = c->in,
+                                     .stream_count = c->count};
+        struct ips_built b;
+        struct ips_est e;
+        double t[3];
+        t[0] = bare(c);
+        t[1] = now_s();
+        must(ips_build(&in, &b, &err) == 0, err.msg);
+        t[2] = now_s();
+        t[1] = t[2] - t[1];
+        must(ips_longest_path(&b.g, &lane, NULL, &e, &err) == 0, err.msg);
+        t[2] = now_s() - t[2];
+        must(b.counts.unmatched == 0, "unmatched messages");
+        nodes = b.g.node_count;
+        ips_est_release(&e);
+        ips_built_release(&b);
+        for (int k = 0; k < 3; k++)
+            best[k] = t[k] < best[k] ? t[k] : best[k];
+    }
+    printf("%s %u bare %.1f build %.1f kernel %.1f raw-to-est %.1f\n",
+           synth_pattern_names[pattern], nodes, nodes / best[0] / 1e6,
+           nodes / best[1] / 1e6, nodes / best[2] / 1e6,
+           nodes / (best[1] + best[2]) / 1e6);
+    fflush(stdout);
+    for (uint32_t i = 0; i < c->count; i++) {
+        for (uint32_t k = 0; k < c->in[i].chunk_count; k++)
+            free((void *)(uintptr_t)c->chunk[i][k].data);
+        free(c->chunk[i]);
+    }
+    free(c);
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t events = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1000000;
+    int rounds = argc > 2 ? atoi(argv[2]) : 3;
+    for (int p = 0; p < SYNTH_PATTERN_COUNT; p++)
+        if (argc < 4 || strcmp(argv[3], synth_pattern_names[p]) == 0)
+            bench((enum synth_pattern)p, events, rounds);
+    return 0;
+}

@@ -1,0 +1,113 @@
+"""`tests/bench/run bursts`: what recording costs servers that run already.
+
+A bare server and a recorded one (and, with --against, one recorded by another
+build) are started once, all on core 0, their client is on core 1. Then each gets
+the same short load by turns, in random order. Starts and ends are not in it, and
+what is compared lies a second apart, so that a machine with other work on it
+tells more than by `run programs`. CPU is that of all the server's processes,
+those that came and went included.
+"""
+import os
+import random
+import statistics
+import subprocess
+import time
+
+import overhead
+from measure import Place, show
+
+LOADS = ("Redis, 50 clients", "Redis, 1 client", "nginx", "PostgreSQL, select")
+
+
+def tree(pid):
+    found = [pid]
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as f:
+                for child in f.read().split():
+                    found += tree(int(child))
+    except OSError:
+        pass
+    return found
+
+
+def cpu_s(pid):
+    """Of the tree: who lives, and whom the first process has reaped."""
+    total = 0
+    for one in tree(pid):
+        try:
+            total += time.clock_gettime(~one << 3 | 2)
+        except OSError:
+            pass
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return total + (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+
+def start(case, place):
+    argv = ["taskset", "-c", "0", *case.program.argv]
+    env = None
+    if place:
+        argv, env = place.ipsrun(*argv, options=("--name", "x")), place.env
+    proc = subprocess.Popen(argv, env=env, **overhead.QUIET)
+    overhead.await_ready(case.program, proc)
+    return proc
+
+
+def one_load(name, places, runs):
+    cases = {way: overhead.Case(name, overhead.PROGRAMS[name], None)
+             for way in places}
+    procs, found = {}, {way: [] for way in places}
+    try:
+        for way, case in cases.items():
+            case.program.size = cases["bare"].program.size
+            procs[way] = start(case, places[way])
+        while len(found["bare"]) < runs:
+            row = {}
+            try:
+                for way in random.sample(list(cases), len(cases)):
+                    before = cpu_s(procs[way].pid)
+                    units, _ = cases[way].program.load()
+                    row[way] = (cpu_s(procs[way].pid) - before) / units
+            except ZeroDivisionError:  # wrk got no answer in its time
+                continue
+            for way, value in row.items():
+                found[way].append(value)
+    finally:
+        for way, proc in procs.items():
+            proc.send_signal(cases[way].program.stop)
+            proc.wait()
+        for case in cases.values():
+            case.close()
+    show(f"{name}, bare, CPU", [1e6 * v for v in found["bare"]], "us")
+    for way, place in places.items():
+        if not place:
+            continue
+        more = [100 * (a / b - 1) for a, b in zip(found[way], found["bare"])]
+        show(f"{name}, {way}, CPU, more", more, "%")
+        place.settle()
+        dilation = overhead.json.loads(place.ipsq_any(
+            "metrics", "x", "--format", "json"))["certificate"]["dilation"]
+        means = statistics.mean(found[way]) / statistics.mean(found["bare"])
+        print(f"    of the means {100 * (means - 1):.1f}%, certificate's "
+              f"dilation {100 * (dilation or 0):.2f}%", flush=True)
+
+
+def bench(build, runs, against=None):
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    overhead.SECONDS = 0.3
+    builds = {"recorded": build}
+    if against:
+        builds["recorded by the other build"] = against
+    for name in LOADS:
+        places = {way: Place(top) for way, top in builds.items()}
+        try:
+            for place in places.values():  # what is learnt once in a pool
+                place.run(place.ipsrun("true"))
+                place.settle()
+            one_load(name, {"bare": None, **places}, runs)
+        except (OSError, RuntimeError, subprocess.SubprocessError) as why:
+            print(f"{name} is left out: {why}", flush=True)
+        finally:
+            for place in places.values():
+                place.__exit__()

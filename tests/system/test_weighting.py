@@ -1,0 +1,144 @@
+"""The weightings `sched` and `wall`: competition for the CPU, and what the
+user waited for. On one machine the path in `wall` is as long as the run took,
+to the nanosecond; between machines as well as their clocks can be told."""
+import re
+
+import pytest
+
+import oracle
+import tsp
+
+ENGINES = ("contract", "central")
+HOUR_NS = 3600 * 10**9
+
+PROGRAMS = {
+    "pipeline": ["sh", "-c", "seq 1 60000 | sort -n | tail -1 >/dev/null"],
+    "sleeps": ["sh", "-c", "sleep 0.05; (sleep 0.02; echo x) | cat >/dev/null"],
+    "children": ["sh", "-c", "for i in 1 2 3; do sh -c 'exit 0' & done; wait"],
+    "python": ["/usr/bin/python3", "-c",
+               "import threading, time, queue\n"
+               "q = queue.Queue()\n"
+               "t = threading.Thread(target=lambda: [q.get() for _ in "
+               "range(50)])\n"
+               "t.start()\n"
+               "[(q.put(1), time.sleep(0.0005)) for _ in range(50)]\n"
+               "t.join()\n"],
+}
+
+
+def check_sums(answer):
+    """What the path is made of is all of it."""
+    assert sum(s["ns"] for s in answer["segments"]) == answer["t_max_ns"]
+    compute = sum(s["ns"] for s in answer["segments"]
+                  if s["kind"] == "compute")
+    parts = [answer[k] for k in ("on_cpu_ns", "run_delay_ns", "other_ns")]
+    assert sum(parts) == compute, (parts, compute)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_wall_is_the_elapsed_time(cluster, program):
+    """Would catch time that no arc has, or that two have: a wait that is
+    counted in the waiting thread and in what it waited for, a receive passed
+    before its send, a start that costs nothing."""
+    c = cluster(["m1"])
+    c.ipsrun(PROGRAMS[program], name="w", check=True)
+    c.wait_closed("w")
+    nodes = c.graph("w")
+    for engine in ENGINES:
+        for weighting in ("cpu", "sched", "wall"):
+            answer = c.json("path", "w", "--weighting", weighting, "--engine",
+                            engine)
+            assert answer["weighting"] == weighting
+            assert answer["engine"] == engine
+            oracle.check_path(nodes, answer)
+            if weighting != "cpu":
+                check_sums(answer)
+            if weighting == "wall":
+                assert answer["t_max_ns"] == answer["elapsed_ns"]
+                assert re.match(r"/m1/\w+", answer["goal"])
+            elif not answer["certificate"]["external"]:
+                assert answer["t_max_ns"] <= answer["elapsed_ns"]
+
+
+def test_two_hogs_on_one_core(cluster):
+    """EVIDENCE-OF: IPS-14. Two that share a core queue for half of the time:
+    `sched` says so, `cpu` is what each needs alone. Would catch run delay that
+    is lost, doubled, or called work. (Whoever else runs here makes the share
+    greater, never less than a third.)"""
+    c = cluster(["m1"])
+    c.ipsrun([c.build.program("hogs"), "2", "400"], name="h", check=True)
+    c.wait_closed("h")
+    cpu = c.json("path", "h")
+    assert cpu["run_delay_ns"] is None
+    assert 0.3e9 < cpu["t_max_ns"] < 0.6e9
+    for weighting in ("sched", "wall"):
+        answer = c.json("path", "h", "--weighting", weighting)
+        share = answer["run_delay_share"]
+        assert 0.33 < share < 0.97, answer
+        assert 0.3e9 < answer["on_cpu_ns"] < 0.6e9
+        assert abs(share - answer["run_delay_ns"] / answer["t_max_ns"]) < 1e-3
+        check_sums(answer)
+
+
+def test_no_run_delay_is_called_so(cluster):
+    """`--run-delay=off`: what was queued for is not called run delay, and not
+    lost from `wall`."""
+    c = cluster(["m1"])
+    c.ipsrun([c.build.program("hogs"), "2", "100"], name="h", check=True,
+             options=["--run-delay=off"])
+    c.wait_closed("h")
+    answer = c.json("path", "h", "--weighting", "wall")
+    assert answer["run_delay_ns"] == 0
+    assert answer["t_max_ns"] == answer["elapsed_ns"]
+    assert answer["certificate"]["run_delay_unknown_ns"] > 0
+
+
+def test_a_goal_of_ones_own(cluster):
+    """Would catch a goal that is ignored: the path to the first of two sleepers
+    has nothing of the second."""
+    c = cluster(["m1"])
+    c.ipsrun(["sh", "-c", "sleep 0.05; sleep 0.3"], name="g", check=True)
+    c.wait_closed("g")
+    sleepers = [p["object"] for p in c.json("ls", "g")["processes"]
+                if p["command"] == "sleep 0.05"]
+    assert len(sleepers) == 1
+    for engine in ENGINES:
+        answer = c.json("path", "g", "--weighting", "wall", "--engine", engine,
+                        "--goal", sleepers[0])
+        assert answer["goal"] == sleepers[0]
+        assert 0.05e9 < answer["t_max_ns"] < answer["elapsed_ns"] - 0.3e9
+    done = c.ipsq("path", "g", "--goal", "/m1/nobody.1")
+    assert done.returncode == 1 and "no such process" in done.stderr
+
+
+def bound_of(answer):
+    found = re.search(r"within (\d+) ns", answer["certificate"]["clock"])
+    assert found, answer["certificate"]["clock"]
+    return int(found[1])
+
+
+@pytest.mark.parametrize("clocks", [
+    {}, {1: f"{5 * HOUR_NS},0,0,0", 2: f"{-2 * HOUR_NS},200,0,0"}],
+    ids=["same", "apart"])
+def test_wall_over_machines(cluster, hosts, clocks):
+    """EVIDENCE-OF: ALGORITHMS-6. Clocks hours apart and drifting: the path in
+    `wall` is as long as the command took, within the bound that the answer
+    states. Would catch an offset or a drift taken the wrong way round."""
+    c = cluster(["m1", "m2", "m3"], hosts=hosts)
+    for machine, clock in clocks.items():
+        c.machines[machine].env["IPS_TEST_CLOCK"] = clock
+    tsp.solve(c, "tsp")
+    c.wait_closed("tsp", machines=3)
+    answers = [c.json("path", "tsp", "--weighting", "wall", "--engine", e)
+               for e in ENGINES]
+    assert answers[0]["t_max_ns"] == answers[1]["t_max_ns"]
+    assert answers[0]["segments"] == answers[1]["segments"]
+    for answer in answers:
+        check_sums(answer)
+        assert bound_of(answer) < 50 * 10**6
+        # the times telescope: errors do not add up along the path
+        assert abs(answer["t_max_ns"] - answer["elapsed_ns"]) \
+            <= 2 * bound_of(answer)
+    for weighting in ("cpu", "sched"):
+        answer = c.json("path", "tsp", "--weighting", weighting)
+        assert answer["certificate"]["clock"] == "none used"

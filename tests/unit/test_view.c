@@ -1,0 +1,353 @@
+/* The weightings `sched` and `wall` as views of a graph: golden graphs made by
+ * hand, and what must hold of every graph. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analysis/path.h"
+#include "analysis/view.h"
+#include "tests/support/random_graph.h"
+
+#define SEEDS 600
+
+struct row {
+    enum ips_node_kind kind;
+    uint64_t w, at, wait, delay;
+    enum ips_xkind xkind;
+    uint32_t xpred;
+    uint64_t xlen;
+};
+
+static void make(const struct row *row, uint32_t n, struct ips_graph *g)
+{
+    assert_int_equal(0, ips_graph_alloc(g, n, n, NULL));
+    assert_int_equal(0, ips_graph_alloc_times(g, NULL));
+    g->chain_count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (row[i].kind == IPS_NODE_START)
+            g->chains[g->chain_count++].first = i;
+        g->chains[g->chain_count - 1].count++;
+        g->kind[i] = (uint8_t)row[i].kind;
+        g->w[i] = row[i].w;
+        g->at[i] = row[i].at;
+        g->wait[i] = row[i].wait;
+        g->delay[i] = row[i].delay;
+        g->xkind[i] = (uint8_t)row[i].xkind;
+        g->xpred[i] = row[i].xkind ? row[i].xpred : IPS_NO_NODE;
+        g->xlen[i] = row[i].xlen;
+    }
+    assert_int_equal(0, ips_graph_check(g, NULL));
+}
+
+static void solve(const struct ips_graph *g, const struct ips_lane *lane,
+                  uint64_t t_max, uint64_t total)
+{
+    struct ips_view v;
+    struct ips_est e;
+    assert_int_equal(0, ips_graph_view(g, lane, &v, NULL));
+    assert_int_equal(0, ips_longest_path(&v.g, lane, NULL, &e, NULL));
+    assert_int_equal(t_max, e.t_max);
+    assert_int_equal(total, e.total);
+    ips_est_release(&e);
+    assert_int_equal(0, ips_longest_path_pdm(&v.g, lane, &e, NULL));
+    assert_int_equal(t_max, e.t_max);
+    ips_est_release(&e);
+    ips_view_release(&v);
+}
+
+#define START IPS_NODE_START
+#define SEND IPS_NODE_SEND
+#define RECV IPS_NODE_RECV
+#define AUX IPS_NODE_AUX
+#define END IPS_NODE_END
+#define MTIME(ns)                                                              \
+    {                                                                          \
+        (ns), 0, 1, 1                                                          \
+    }
+
+/* W1. A: 10 send m; 5 end. B begins at 2, asks at 5, sleeps 9, has m at 14; 20
+ * of CPU and 6 in the queue, end at 40. MTIME 4. Would catch a wait that is in
+ * the chain and in the message, queueing that is lost, and a chain that nobody
+ * began counted from 0. */
+static const struct row w1[] = {{START, 0, 0, 0, 0, IPS_X_NONE, 0, 0},
+                                {SEND, 10, 10, 0, 0, IPS_X_NONE, 0, 0},
+                                {END, 5, 15, 0, 0, IPS_X_NONE, 0, 0},
+                                {START, 0, 2, 0, 0, IPS_X_NONE, 0, 0},
+                                {RECV, 3, 14, 9, 0, IPS_X_DATA, 1, 7},
+                                {END, 20, 40, 0, 6, IPS_X_NONE, 0, 0}};
+
+static void test_view__golden_message(void **state)
+{
+    (void)state;
+    struct ips_graph g;
+    struct ips_lane lane = {.mtime = MTIME(4)};
+    make(w1, 6, &g);
+    solve(&g, &lane, 34, 38);
+    lane.weighting = IPS_WEIGH_SCHED;
+    solve(&g, &lane, 40, 44);
+    lane.weighting = IPS_WEIGH_WALL;
+    solve(&g, &lane, 40, 44); /* 10 + 5 + 3 + 26 */
+    lane.mtime.scale_num = 0; /* messages take no time: 10 + 26 */
+    solve(&g, &lane, 36, 44);
+    lane.mtime.scale_num = 2;
+    solve(&g, &lane, 44, 44);
+    lane.mtime.scale_num = 1;
+    lane.has_goal = true;
+    lane.goal = 2;
+    solve(&g, &lane, 15, 44);
+    ips_graph_release(&g);
+}
+
+/* W2. As W1, but B asks at 12 and has m at once; MTIME 5 is more than it can
+ * have taken. Would catch a path longer than the clock. */
+static void test_view__golden_nobody_waits(void **state)
+{
+    (void)state;
+    struct ips_graph g;
+    struct row row[6];
+    struct ips_lane lane = {.mtime = MTIME(5), .weighting = IPS_WEIGH_WALL};
+    memcpy(row, w1, sizeof(row));
+    row[4].at = 12;
+    row[4].wait = 0;
+    row[4].w = 10;
+    make(row, 6, &g);
+    solve(&g, &lane, 40, 53); /* 10 + 5 + 10 + 28 */
+    ips_graph_release(&g);
+}
+
+/* W3. 3, then a call that takes 1 and sleeps 19 for a timer, woken and 2 in the
+ * queue, 5, end at 30. (What runs inside the call is beside its sleep.) Would
+ * catch a delay that is in the sleep and in the queue. */
+static void test_view__golden_sleep(void **state)
+{
+    (void)state;
+    static const struct row row[] = {
+        {START, 0, 100, 0, 0, IPS_X_NONE, 0, 0},
+        {AUX, 3, 103, 0, 0, IPS_X_NONE, 0, 0},
+        {AUX, 1, 123, 19, 0, IPS_X_EXTERNAL, 1, 21},
+        {END, 5, 130, 0, 2, IPS_X_NONE, 0, 0}};
+    struct ips_graph g;
+    struct ips_lane lane = {.clock = {.from = 100}};
+    make(row, 4, &g);
+    solve(&g, &lane, 29, 9);
+    lane.weighting = IPS_WEIGH_SCHED;
+    solve(&g, &lane, 29, 11);
+    lane.weighting = IPS_WEIGH_WALL;
+    solve(&g, &lane, 30, 11);
+    lane.external = IPS_EXTERNAL_OFF;
+    solve(&g, &lane, 11, 11);
+    ips_graph_release(&g);
+}
+
+/* W4. 6 of work, then 40 asleep for somebody untraced (idle), then 4: `cpu` has
+ * 10, the user waited for 50. */
+static void test_view__golden_idle(void **state)
+{
+    (void)state;
+    static const struct row row[] = {{START, 0, 0, 0, 0, IPS_X_NONE, 0, 0},
+                                     {RECV, 6, 46, 40, 0, IPS_X_IDLE, 0, 40},
+                                     {END, 4, 50, 0, 0, IPS_X_NONE, 0, 0}};
+    struct ips_graph g;
+    struct ips_lane lane = {0};
+    make(row, 3, &g);
+    solve(&g, &lane, 10, 10);
+    lane.weighting = IPS_WEIGH_WALL;
+    solve(&g, &lane, 50, 50);
+    lane.external = IPS_EXTERNAL_OFF;
+    solve(&g, &lane, 10, 10);
+    ips_graph_release(&g);
+}
+
+/* W5. A lock: A lets go at 12; B asked at 4, has it at 13. Without `any` arcs
+ * it would not have waited: 4 + 6. */
+static void test_view__golden_lock(void **state)
+{
+    (void)state;
+    static const struct row row[] = {{START, 0, 0, 0, 0, IPS_X_NONE, 0, 0},
+                                     {AUX, 12, 12, 0, 0, IPS_X_NONE, 0, 0},
+                                     {END, 1, 13, 0, 0, IPS_X_NONE, 0, 0},
+                                     {START, 0, 0, 0, 0, IPS_X_NONE, 0, 0},
+                                     {AUX, 4, 13, 9, 0, IPS_X_RESOURCE, 1, 0},
+                                     {END, 6, 19, 0, 0, IPS_X_NONE, 0, 0}};
+    struct ips_graph g;
+    struct ips_lane lane = {.weighting = IPS_WEIGH_WALL};
+    make(row, 6, &g);
+    solve(&g, &lane, 19, 23);
+    lane.any_off = true;
+    solve(&g, &lane, 13, 23);
+    ips_graph_release(&g);
+}
+
+static void test_view__needs_times(void **state)
+{
+    (void)state;
+    struct ips_graph g;
+    struct ips_view v;
+    struct ips_lane lane = {.weighting = IPS_WEIGH_SCHED};
+    assert_int_equal(0, ips_graph_alloc(&g, 1, 1, NULL));
+    g.chains[0].count = 1;
+    assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
+    lane.weighting = IPS_WEIGH_CPU;
+    assert_int_equal(0, ips_graph_view(&g, &lane, &v, NULL));
+    ips_view_release(&v);
+    ips_graph_release(&g);
+}
+
+/* ---- every graph ---- */
+
+/* Times that a run of `g` could have had. */
+static void give_times(struct ips_graph *g, uint64_t seed)
+{
+    bool changed = true;
+    assert_int_equal(0, ips_graph_alloc_times(g, NULL));
+    while (changed) {
+        uint64_t s = seed;
+        changed = false;
+        for (uint32_t c = 0; c < g->chain_count; c++) {
+            uint32_t first = g->chains[c].first;
+            for (uint32_t i = first; i < first + g->chains[c].count; i++) {
+                uint32_t x = g->xpred[i];
+                uint64_t lag = rg_below(&s, 5), extra = rg_below(&s, 4);
+                uint64_t asked = i == first ? rg_below(&s, 9)
+                                            : g->at[i - 1] + g->w[i] + extra;
+                uint64_t at = asked;
+                if (x != IPS_NO_NODE && g->at[x] + lag > at)
+                    at = g->at[x] + lag;
+                g->delay[i] = i == first ? 0 : rg_below(&s, 4) & extra;
+                g->wait[i] = i == first ? 0 : at - asked;
+                changed = changed || g->at[i] != at;
+                g->at[i] = at;
+            }
+        }
+    }
+}
+
+/* `at` of machine m's nodes, on a clock that is off by `off`. */
+static void split_times(struct rg *r, uint32_t m, uint64_t off)
+{
+    struct ips_graph *p = &r->part[m];
+    const struct ips_graph *g = &r->whole;
+    assert_int_equal(0, ips_graph_alloc_times(p, NULL));
+    for (uint32_t i = 0; i < p->node_count; i++) {
+        p->at[i] = g->at[r->base[m] + i] + off;
+        p->wait[i] = g->wait[r->base[m] + i];
+        p->delay[i] = g->delay[r->base[m] + i];
+    }
+}
+
+/* EVIDENCE-OF: ALGORITHMS-1 IPS-14. In `wall` a node's EST is when it was
+ * passed; `sched` is never below `cpu` nor above `wall`. */
+static void test_view__est_is_the_clock(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct rg_options opt = rg_options_of(seed);
+        struct rg r;
+        struct ips_view v;
+        struct ips_est cpu, sched, wall;
+        struct ips_lane lane = {.any_off = false};
+        rg_make(&opt, &r);
+        give_times(&r.whole, seed);
+        assert_int_equal(0,
+                         ips_longest_path(&r.whole, &lane, NULL, &cpu, NULL));
+        lane.weighting = IPS_WEIGH_SCHED;
+        assert_int_equal(0, ips_graph_view(&r.whole, &lane, &v, NULL));
+        assert_int_equal(0, ips_longest_path(&v.g, &lane, NULL, &sched, NULL));
+        ips_view_release(&v);
+        lane.weighting = IPS_WEIGH_WALL;
+        lane.mtime.base_ns = seed % 7;
+        assert_int_equal(0, ips_graph_view(&r.whole, &lane, &v, NULL));
+        assert_int_equal(0, ips_longest_path(&v.g, &lane, NULL, &wall, NULL));
+        for (uint32_t i = 0; i < r.whole.node_count; i++) {
+            assert_int_equal(wall.est[i], r.whole.at[i]);
+            if (!opt.external) {
+                assert_true(sched.est[i] >= cpu.est[i]);
+                assert_true(wall.est[i] >= sched.est[i]);
+            }
+        }
+        ips_view_release(&v);
+        ips_est_release(&cpu);
+        ips_est_release(&sched);
+        ips_est_release(&wall);
+        rg_release(&r);
+    }
+}
+
+static void same_as_whole(struct rg *r, const struct ips_lane *lane,
+                          const uint64_t *off)
+{
+    struct ips_view whole, part[RG_MACHINES];
+    struct rg seen = *r;
+    struct rg_answer answer;
+    struct ips_est e;
+    struct ips_lane zero = *lane;
+    assert_int_equal(0, ips_graph_view(&r->whole, &zero, &whole, NULL));
+    seen.whole = whole.g;
+    for (uint32_t m = 0; m < r->machines; m++) {
+        struct ips_lane own = *lane;
+        own.clock.from = off[m];
+        assert_int_equal(0, ips_graph_view(&r->part[m], &own, &part[m], NULL));
+        seen.part[m] = part[m].g;
+    }
+    assert_int_equal(0, ips_longest_path(&whole.g, lane, NULL, &e, NULL));
+    assert_int_equal(0, rg_contract(&seen, lane, &answer, NULL));
+    assert_int_equal(e.t_max, answer.t_max);
+    assert_int_equal(e.end, answer.end);
+    assert_int_equal(e.total, answer.total);
+    assert_memory_equal(e.est, answer.est,
+                        r->whole.node_count * sizeof(*e.est));
+    assert_memory_equal(e.crossed, answer.crossed, r->whole.node_count);
+    rg_answer_release(&answer);
+    ips_est_release(&e);
+    for (uint32_t m = 0; m < r->machines; m++)
+        ips_view_release(&part[m]);
+    ips_view_release(&whole);
+}
+
+/* EVIDENCE-OF: ALGORITHMS-7.3 ALGORITHMS-7.4. Contracted and merged, the parts'
+ * views give what the whole graph's gives, bit for bit; and a constant added to
+ * a machine's clock changes nothing: in `wall` because it is aligned away, in
+ * `sched` and `cpu` because no clocks are compared. */
+static void test_view__parts_and_clocks(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct rg_options opt = rg_options_of(seed);
+        struct rg r;
+        uint64_t s = seed, off[RG_MACHINES];
+        opt.unmatched = false;
+        rg_make(&opt, &r);
+        give_times(&r.whole, seed);
+        for (uint32_t m = 0; m < r.machines; m++) {
+            off[m] = 1 + rg_below(&s, 1u << 31);
+            split_times(&r, m, off[m]);
+        }
+        for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_LAST; w++) {
+            struct ips_lane lane = {.mtime = {rg_below(&s, 6), 0, 1, 1},
+                                    .external =
+                                        (enum ips_external)rg_below(&s, 3),
+                                    .any_off = rg_below(&s, 2),
+                                    .weighting = (enum ips_weighting)w};
+            same_as_whole(&r, &lane, off);
+        }
+        rg_release(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_view__golden_message),
+        cmocka_unit_test(test_view__golden_nobody_waits),
+        cmocka_unit_test(test_view__golden_sleep),
+        cmocka_unit_test(test_view__golden_idle),
+        cmocka_unit_test(test_view__golden_lock),
+        cmocka_unit_test(test_view__needs_times),
+        cmocka_unit_test(test_view__est_is_the_clock),
+        cmocka_unit_test(test_view__parts_and_clocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
