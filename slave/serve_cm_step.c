@@ -25,7 +25,6 @@ struct slave_cm {
     uint64_t match_bytes;
     uint32_t lane_number;
     struct ips_lane lane;
-    struct ips_view view; /* the graph as `lane` sees it: links.g */
     struct ips_cm_sync *sync;
     struct ips_cm_async *async;
     uint64_t root_acks;
@@ -71,7 +70,6 @@ void slave_cm_release(struct slave_graph_ask *j)
     free(c->part);
     if (c->has_links)
         ips_cm_links_release(&c->links);
-    ips_view_release(&c->view);
     if (c->has_path)
         ips_path_release(&c->path);
     slave_letters_free(&c->mail);
@@ -338,7 +336,7 @@ static int walk_node(struct slave_graph_ask *j, const struct slave_letter *l,
 static int walk(struct slave_graph_ask *j, const struct slave_letter *l)
 {
     struct slave_cm *c = j->cm;
-    const struct ips_graph *g = j->cm->links.g;
+    const struct ips_graph *g = &j->graph->b.g;
     const struct ips_est *est = &j->graph->est;
     uint32_t node, stop;
     int rc = walk_node(j, l, &node);
@@ -380,18 +378,12 @@ static int start_lane(struct slave_graph_ask *j, const struct slave_letter *l)
     drop_engine(c);
     c->lane_number = l->lane;
     c->lane = l->weights;
-    ips_view_release(&c->view);
-    c->links.g = &j->graph->b.g;
-    int rc = ips_graph_view(c->links.g, &c->lane, &c->view, &j->job.err);
-    if (rc < 0)
-        return rc;
-    c->links.g = &c->view.g;
     c->told = false;
     c->root_acks = 0;
     if (!l->async)
         return ips_cm_sync_new(&c->links, &c->lane, 0, &c->sync, &j->job.err);
-    rc = ips_cm_async_new(&c->links, &c->lane, l->count, 0, &c->async,
-                          &j->job.err);
+    int rc = ips_cm_async_new(&c->links, &c->lane, l->count, 0, &c->async,
+                              &j->job.err);
     if (rc == 0)
         rc = ips_cm_async_len(c->async, IPS_CM_ROOT, NULL, 0, &j->job.err);
     return rc;
