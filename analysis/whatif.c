@@ -111,7 +111,7 @@ static uint64_t count_resources(const struct pass *p, int l, uint32_t i)
     uint64_t resources = 0;
     uint32_t first = g->chains[ips_chain_of(g, i)].first;
     for (;;) {
-        if (p->won[i] >> l & 1u) {
+        if ((unsigned)p->won[i] >> l & 1u) {
             resources += g->xkind[i] == IPS_X_RESOURCE;
             i = g->xpred[i];
             first = g->chains[ips_chain_of(g, i)].first;

@@ -65,9 +65,10 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                            "engine %s: auto, contract, central, cm-async or "
                            "cm-sync",
                            ask->engine);
-    if (weighting != IPS_WEIGH_CPU && strncmp(ask->engine, "cm-", 3) == 0)
+    if (weighting == IPS_WEIGH_WALL && strncmp(ask->engine, "cm-", 3) == 0)
         return ips_err_set(err, IPS_E_USAGE,
-                           "engine %s computes weighting cpu alone: take "
+                           "engine %s does not compute weighting wall, whose "
+                           "messages weigh by the clocks of both ends: take "
                            "contract or central",
                            ask->engine);
     rc = path_profile_check(ask, err);
@@ -138,6 +139,7 @@ static struct auto_facts facts_of(const struct query *q)
                            .memory_bytes = engine_auto_memory()};
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct part *p = q->gather.active[i];
+        f.threads += p->t.thread_count;
         f.round_trip_ns = ips_max_u64(f.round_trip_ns, p->round_trip_ns);
         if (p->settled) {
             f.crossing = ips_add_sat(f.crossing, p->settled->remote_in);
@@ -162,10 +164,10 @@ static void choose_engine(struct query *q)
     const struct auto_facts f = facts_of(q);
     d->engine = engine_auto(&f, why, sizeof(why));
     if (strncmp(d->engine, "cm-", 3) == 0 &&
-        d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_CPU) {
-        d->engine = "contract"; /* cm-sync has the weighting cpu alone */
-        snprintf(why, sizeof(why),
-                 "%u machines, cm-sync has weighting cpu only", f.machines);
+        d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL) {
+        d->engine = "contract";
+        snprintf(why, sizeof(why), "%u machines, cm-sync has no weighting wall",
+                 f.machines);
     }
     snprintf(d->engine_text, sizeof(d->engine_text), "%s (auto: %s)", d->engine,
              why);
