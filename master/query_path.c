@@ -71,6 +71,9 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                            "messages weigh by the clocks of both ends: take "
                            "contract or central",
                            ask->engine);
+    if (weighting != IPS_WEIGH_CPU && (ask->from_ns || ask->to_ns))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "a window of the path has the weighting cpu alone");
     rc = path_profile_check(ask, err);
     if (rc == 0)
         rc = path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
