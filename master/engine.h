@@ -22,7 +22,7 @@
 #include "master/shares.h"
 #include "proto/graph_wire.h"
 
-/* Nodes of one slave's subgraph; what it takes here is some 40 bytes each. */
+/* Nodes of one slave's subgraph; what it takes here is some 44 bytes each. */
 #define ENGINE_MAX_NODES (1u << 25)
 /* Replies of a slave on the way to us. */
 #define ENGINE_WINDOW 16u
