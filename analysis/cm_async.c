@@ -135,19 +135,19 @@ static int first_values(struct ips_cm_async *a, struct ips_err *err)
 }
 
 int ips_cm_async_new(const struct ips_cm_links *links,
-                     const struct ips_lane *lane, uint64_t links_in_all,
-                     uint32_t batch_values, struct ips_cm_async **out,
-                     struct ips_err *err)
+                     const struct ips_graph *g, const struct ips_lane *lane,
+                     uint64_t links_in_all, uint32_t batch_values,
+                     struct ips_cm_async **out, struct ips_err *err)
 {
     struct ips_cm_async *a = calloc(1, sizeof(*a));
     if (!a)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     a->l = links;
-    a->g = links->g;
+    a->g = g;
     a->lane = *lane;
     a->parent = IPS_CM_NONE;
     a->hop_limit = links_in_all;
-    a->ring = links->g->node_count + 1;
+    a->ring = g->node_count + 1;
     a->batch_values = batch_values ? batch_values : IPS_CM_BATCH_VALUES;
     ips_arcs_init(&a->arcs, lane);
     int rc = alloc_all(a, err);

@@ -98,11 +98,10 @@ static int alloc_all(struct ips_cm_sync *s, struct ips_err *err)
     return ips_cm_outs_make(s->l, &s->outs, err);
 }
 
-int ips_cm_sync_new(const struct ips_cm_links *links,
+int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
                     const struct ips_lane *lane, uint32_t batch_values,
                     struct ips_cm_sync **out, struct ips_err *err)
 {
-    const struct ips_graph *g = links->g;
     struct ips_cm_sync *s = calloc(1, sizeof(*s));
     if (!s)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");

@@ -27,9 +27,10 @@
 
 struct ips_cm_sync;
 
-/* `links` must be ready (ips_cm_links_ready) and is borrowed, with its graph.
+/* `links` must be ready (ips_cm_links_ready) and is borrowed. `g` is its graph,
+ * or a view of it (analysis/view.h) for `cpu` or `sched`, borrowed too.
  * `batch_values` 0: IPS_CM_BATCH_VALUES. */
-int ips_cm_sync_new(const struct ips_cm_links *links,
+int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
                     const struct ips_lane *lane, uint32_t batch_values,
                     struct ips_cm_sync **out, struct ips_err *err) IPS_MUST_USE;
 void ips_cm_sync_free(struct ips_cm_sync *s);

@@ -76,9 +76,9 @@ uint64_t ips_feature_shares(const struct ips_graph *g,
             i = g->xpred[i];
             chain = ips_chain_of(g, i);
         } else {
-            add_arc(g, f, chain, i, share);
             if (i == g->chains[chain].first)
-                return resources;
+                return resources; /* what lies before it is nobody's work */
+            add_arc(g, f, chain, i, share);
             i--;
         }
     }

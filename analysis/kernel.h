@@ -54,14 +54,21 @@ int ips_kernel_partial(const struct ips_graph *g, const struct ips_lane *lane,
 /* T: the chain arcs, which a chain's first node has none of. */
 uint64_t ips_graph_total(const struct ips_graph *g);
 
+/* May a path end there? Where the lane has a goal there is no other. */
+static inline bool ips_is_end(const struct ips_graph *g,
+                              const struct ips_lane *lane, uint32_t node)
+{
+    return g->kind[node] == IPS_NODE_END &&
+           (!lane->has_goal || node == lane->goal);
+}
+
 /* The last node of chain c, where it is an END, as a candidate for t_max:
- * strictly greater wins, so the lowest of equals stays. Where the lane has a
- * goal there is no other. */
+ * strictly greater wins, so the lowest of equals stays. */
 static inline void ips_est_offer(struct ips_est *e, const struct ips_graph *g,
                                  const struct ips_lane *lane, uint32_t c)
 {
     uint32_t last = g->chains[c].first + g->chains[c].count - 1;
-    if (g->kind[last] != IPS_NODE_END || (lane->has_goal && last != lane->goal))
+    if (!ips_is_end(g, lane, last))
         return;
     if (e->end == IPS_NO_NODE || e->est[last] > e->t_max) {
         e->end = last;

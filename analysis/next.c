@@ -30,6 +30,7 @@ struct group {
 
 struct search {
     const struct ips_graph *g;
+    const struct ips_lane *lane;
     const struct ips_est *e;
     const struct ips_next_ask *ask;
     struct ips_arcs arcs;
@@ -42,6 +43,7 @@ struct search {
     uint64_t group_count, group_cap;
     struct ips_idmap longer; /* (group, label) -> group */
     struct ips_idmap met;    /* (node, group) */
+    struct ips_idmap joined; /* SET: (group, label) -> the set with it */
     uint64_t bytes, limit;
     bool full, none_emitted;
 };
@@ -141,8 +143,15 @@ static uint32_t extend(struct search *s, uint32_t group, uint32_t label)
 {
     if (label == IPS_NO_LABEL)
         return group;
-    if (s->ask->group == IPS_NEXT_SET)
-        return put_in_set(s, group, label);
+    if (s->ask->group == IPS_NEXT_SET) {
+        if (!map_room(s, &s->joined))
+            return group;
+        uint64_t key = (uint64_t)group << 32 | label;
+        uint64_t at = ips_idmap_place(&s->joined, key);
+        if (!ips_idmap_has(&s->joined, at))
+            ips_idmap_put(&s->joined, at, key, put_in_set(s, group, label));
+        return s->joined.value[at];
+    }
     if (group && s->group[group].label == label)
         return group;
     return put_before(s, group, label);
@@ -424,7 +433,7 @@ static int search(struct search *s, struct ips_err *err)
     int rc = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t last = g->chains[c].first + g->chains[c].count - 1;
-        if (g->kind[last] == IPS_NODE_END)
+        if (ips_is_end(g, s->lane, last))
             heap_push(s, &(struct branch){.priority = s->e->est[last],
                                           .node = last,
                                           .at = NOTHING,
@@ -463,8 +472,12 @@ int ips_next_paths(const struct ips_graph *g, const struct ips_lane *lane,
                    const struct ips_est *e, const struct ips_next_ask *ask,
                    struct ips_next *out, struct ips_err *err)
 {
-    struct search s = {
-        .g = g, .e = e, .ask = ask, .out = out, .met = {.set = true}};
+    struct search s = {.g = g,
+                       .lane = lane,
+                       .e = e,
+                       .ask = ask,
+                       .out = out,
+                       .met = {.set = true}};
     memset(out, 0, sizeof(*out));
     if (g->in_count)
         return ips_err_set(err, IPS_E_USAGE,
@@ -476,6 +489,7 @@ int ips_next_paths(const struct ips_graph *g, const struct ips_lane *lane,
     free(s.found);
     free(s.group);
     ips_idmap_release(&s.longer);
+    ips_idmap_release(&s.joined);
     ips_idmap_release(&s.met);
     if (rc < 0)
         ips_next_release(out);

@@ -44,7 +44,7 @@ struct ips_next_ask {
     const uint32_t *node_label;  /* [node_count], or NULL */
     uint64_t limit_bytes;        /* 0: IPS_NEXT_LIMIT_BYTES */
 };
-#define IPS_NEXT_LIMIT_BYTES (512ULL << 20)
+#define IPS_NEXT_LIMIT_BYTES (128ULL << 20)
 
 struct ips_next_path {
     uint64_t ns;

@@ -21,7 +21,7 @@ int ips_tail(const struct ips_graph *g, const struct ips_lane *lane,
         const struct ips_run *run = &order->run[r];
         uint32_t chain_first = g->chains[run->chain].first;
         for (uint32_t i = run->first + run->count; i-- > run->first;) {
-            if (g->kind[i] == IPS_NODE_END && t[i] == IPS_NO_TAIL)
+            if (ips_is_end(g, lane, i) && t[i] == IPS_NO_TAIL)
                 t[i] = 0;
             if (t[i] == IPS_NO_TAIL)
                 continue;

@@ -92,7 +92,7 @@ static void run_pass(struct pass *p)
             uint8_t won = 0;
             for (int l = 0; l < LANES; l++)
                 a.v[l] += w;
-            if (!plain)
+            if (!plain && i != g->chains[run->chain].first)
                 save_arc(p, feature, i, &a);
             if (ips_arc_present(g, &p->arcs, i))
                 won = take_cross(p, i, &a);
@@ -111,7 +111,7 @@ static uint64_t count_resources(const struct pass *p, int l, uint32_t i)
     uint64_t resources = 0;
     uint32_t first = g->chains[ips_chain_of(g, i)].first;
     for (;;) {
-        if (p->won[i] >> l & 1u) {
+        if ((unsigned)p->won[i] >> l & 1u) {
             resources += g->xkind[i] == IPS_X_RESOURCE;
             i = g->xpred[i];
             first = g->chains[ips_chain_of(g, i)].first;
@@ -130,7 +130,7 @@ static void read_lane(const struct pass *p, int l, struct ips_whatif *out)
     out->t_max = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t last = g->chains[c].first + g->chains[c].count - 1;
-        if (g->kind[last] == IPS_NODE_END &&
+        if (ips_is_end(g, p->b->lane, last) &&
             (out->end == IPS_NO_NODE || p->carry[c].v[l] > out->t_max)) {
             out->end = last;
             out->t_max = p->carry[c].v[l];

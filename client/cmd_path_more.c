@@ -36,6 +36,8 @@ int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,
     ask.next = o->next;
     ask.by_procedure = o->by_mask & IPSQ_IS_BY(PROCEDURE);
     ask.top = o->top;
+    ask.weighting = ips_wire_text(o->weighting);
+    ask.goal = ips_wire_text(o->goal ? o->goal : "");
     rq.run = run;
     rq.ask_case = IPS__REQUEST__ASK_WHATIF;
     rq.whatif = &ask;

@@ -161,6 +161,7 @@ struct procedures {
     const Ips__ProcedureTotals *totals;
     uint64_t of;             /* shares are of it */
     uint64_t path_unsampled; /* whole: what of it is on the path */
+    uint64_t off_cpu_ns;     /* of the path, in sched and wall */
     bool whole;
 };
 
@@ -181,16 +182,29 @@ static void put_procedure(struct ipsq_table *t, const Ips__ProcedureRow *r,
     put_code(cell, r, place);
 }
 
-/* With what no procedure has, the rows add up to the CPU time they are of. */
+/* What no procedure has. */
+static void put_rest(struct ipsq_table *t, const char *what, uint64_t ns,
+                     uint64_t path_ns, const struct procedures *p, char *place)
+{
+    Ips__ProcedureRow rest = IPS__PROCEDURE_ROW__INIT;
+    if (!ns)
+        return;
+    rest.procedure = ips_wire_text(what);
+    rest.self_ns = ns;
+    rest.path_ns = path_ns;
+    rest.self_low_ns = rest.self_high_ns = rest.total_ns = IPS_UNMEASURED;
+    put_procedure(t, &rest, p, place);
+}
+
+/* With the rest, rows add up to the time they are of. */
 static void put_procedures(struct ipsq_out *out, const struct procedures *p,
                            uint64_t top)
 {
     bool table = out->format == IPSQ_TABLE;
+    size_t n = p->rows->count;
     struct ipsq_table t;
-    char *places = calloc(p->rows->count + 1, PLACE_BYTES);
-    static const Ips__ProcedureTotals none = IPS__PROCEDURE_TOTALS__INIT;
-    const Ips__ProcedureTotals *totals = p->totals ? p->totals : &none;
-    if (table && p->rows->count == 0) {
+    char *places = table ? calloc(n + 2, PLACE_BYTES) : NULL;
+    if (table && (n == 0 || !places)) {
         free(places);
         return;
     }
@@ -199,18 +213,13 @@ static void put_procedures(struct ipsq_out *out, const struct procedures *p,
                     (p->whole ? IPSQ_COUNT_OF(whole_procedure_columns)
                               : IPSQ_COUNT_OF(procedure_columns)) -
                         !table);
-    for (size_t i = 0; i < p->rows->count; i++)
+    for (size_t i = 0; i < n; i++)
         put_procedure(&t, p->rows->row[i], p,
-                      table && places ? places + i * PLACE_BYTES : NULL);
-    Ips__ProcedureRow rest = IPS__PROCEDURE_ROW__INIT;
-    rest.procedure = ips_wire_text("[unsampled]");
-    rest.self_ns = totals->unsampled_ns;
-    rest.path_ns = p->path_unsampled;
-    rest.self_low_ns = rest.self_high_ns = rest.total_ns = IPS_UNMEASURED;
-    if (rest.self_ns)
-        put_procedure(&t, &rest, p,
-                      table && places ? places + p->rows->count * PLACE_BYTES
-                                      : NULL);
+                      table ? places + i * PLACE_BYTES : NULL);
+    put_rest(&t, "[unsampled]", p->totals ? p->totals->unsampled_ns : 0,
+             p->path_unsampled, p, table ? places + n * PLACE_BYTES : NULL);
+    put_rest(&t, "[off the CPU]", p->off_cpu_ns, 0, p,
+             table ? places + (n + 1) * PLACE_BYTES : NULL);
     ipsq_table_top(&t, 1, top);
     put_table(out, &t, p->heading);
     free(places);
@@ -238,11 +247,11 @@ static char *steps_text(const Ips__Sequence *s)
     return fclose(f) == 0 ? text : NULL;
 }
 
-static void put_sequences(struct ipsq_out *out, const Ips__PathAnswer *a,
+static void put_sequences(struct ipsq_out *out, const char *heading,
+                          Ips__Sequence **rows, size_t n, uint64_t of,
                           uint64_t top)
 {
     struct ipsq_table t;
-    size_t n = a->n_sequences;
     if (top && top < n)
         n = top;
     char **texts = calloc(n + 1, sizeof(*texts));
@@ -250,9 +259,9 @@ static void put_sequences(struct ipsq_out *out, const Ips__PathAnswer *a,
     ipsq_table_init(&t, "sequences", sequence_columns,
                     IPSQ_COUNT_OF(sequence_columns) - !table);
     for (size_t i = 0; texts && i < n; i++) {
-        const Ips__Sequence *s = a->sequences[i];
+        const Ips__Sequence *s = rows[i];
         struct ipsq_cell *cell = ipsq_table_row(&t);
-        *cell++ = share_of(s->ns, a->window_ns);
+        *cell++ = share_of(s->ns, of);
         *cell++ = ipsq_count(s->ns);
         *cell++ = ipsq_count(s->count);
         *cell++ = ipsq_list(s->objects, s->n_objects);
@@ -263,8 +272,8 @@ static void put_sequences(struct ipsq_out *out, const Ips__PathAnswer *a,
         }
     }
     if (table && n == 0)
-        ipsq_out_line(out, "\nno sequence occurs twice on the path");
-    put_table(out, &t, "the most common sequences");
+        ipsq_out_line(out, "\n%s: none occurs twice", heading);
+    put_table(out, &t, heading);
     for (size_t i = 0; texts && i < n; i++)
         free(texts[i]);
     free(texts);
@@ -297,7 +306,7 @@ static void put_whole_shares(struct ipsq_out *out, const char *name,
     put_table(out, &t, heading);
 }
 
-static void put_whole(struct ipsq_out *out, unsigned by,
+static void put_whole(struct ipsq_out *out, unsigned by, bool sequences,
                       const Ips__PathAnswer *a,
                       const struct ipsq_path_rows *rows, uint64_t top)
 {
@@ -315,19 +324,23 @@ static void put_whole(struct ipsq_out *out, unsigned by,
     if (by & IPSQ_IS_BY(THREAD))
         put_whole_shares(out, "threads", "all work by thread", w->by_thread,
                          w->n_by_thread, w->total_ns, top);
+    struct procedures p = {.totals = w->totals,
+                           .of = w->total_ns,
+                           .path_unsampled = path_unsampled,
+                           .whole = true};
+    p.name = "procedures";
+    p.heading = "all work by procedure";
+    p.rows = &rows->whole_procedures;
     if (by & IPSQ_IS_BY(PROCEDURE))
-        put_procedures(out,
-                       &(struct procedures){"procedures",
-                                            "all work by procedure",
-                                            &rows->whole_procedures, w->totals,
-                                            w->total_ns, path_unsampled, true},
-                       top);
+        put_procedures(out, &p, top);
+    p.name = "lines";
+    p.heading = "all work by line";
+    p.rows = &rows->whole_lines;
     if (by & IPSQ_IS_BY(LINE))
-        put_procedures(out,
-                       &(struct procedures){"lines", "all work by line",
-                                            &rows->whole_lines, w->totals,
-                                            w->total_ns, path_unsampled, true},
-                       top);
+        put_procedures(out, &p, top);
+    if (sequences)
+        put_sequences(out, "the most common sequences of all work",
+                      w->sequences, w->n_sequences, w->total_ns, top);
     ipsq_out_group_end(out);
 }
 
@@ -338,6 +351,8 @@ static void put_path_shares(struct ipsq_out *out, unsigned by,
                             const struct ipsq_path_rows *rows, uint64_t top)
 {
     uint64_t of = a->window_ns;
+    struct procedures p = {
+        .totals = a->procedure_totals, .of = of, .off_cpu_ns = a->off_cpu_ns};
     if (by & IPSQ_IS_BY(MACHINE))
         put_shares(out, "machines", "the path's time by machine", a->by_machine,
                    a->n_by_machine, of, top);
@@ -347,17 +362,16 @@ static void put_path_shares(struct ipsq_out *out, unsigned by,
     if (by & IPSQ_IS_BY(THREAD))
         put_shares(out, "threads", "by thread", a->by_thread, a->n_by_thread,
                    of, top);
+    p.name = "procedures";
+    p.heading = "by procedure";
+    p.rows = &rows->procedures;
     if (by & IPSQ_IS_BY(PROCEDURE))
-        put_procedures(out,
-                       &(struct procedures){"procedures", "by procedure",
-                                            &rows->procedures,
-                                            a->procedure_totals, of, 0, false},
-                       top);
+        put_procedures(out, &p, top);
+    p.name = "lines";
+    p.heading = "by line";
+    p.rows = &rows->lines;
     if (by & IPSQ_IS_BY(LINE))
-        put_procedures(out,
-                       &(struct procedures){"lines", "by line", &rows->lines,
-                                            a->procedure_totals, of, 0, false},
-                       top);
+        put_procedures(out, &p, top);
     if (by & IPSQ_IS_BY(MESSAGE))
         put_shares(out, "messages", "by message", a->by_message,
                    a->n_by_message, of, top);
@@ -379,7 +393,8 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
     put_path_shares(out, by, a, rows, top);
     ipsq_out_group_end(out);
     if (o->sequences)
-        put_sequences(out, a, top);
+        put_sequences(out, "the most common sequences on the path",
+                      a->sequences, a->n_sequences, a->window_ns, top);
     if (o->whole && a->whole)
-        put_whole(out, by, a, rows, top);
+        put_whole(out, by, o->sequences, a, rows, top);
 }

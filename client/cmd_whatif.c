@@ -61,6 +61,9 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    ipsq_bool(a->open));
     ipsq_out_value(out, IPSQ_TEXT, "weighting", "weighting",
                    ipsq_text(a->weighting));
+    bool goal = *a->goal;
+    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "ends with" : NULL,
+                   ipsq_text(goal ? a->goal : NULL));
     ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
     ipsq_out_value(out, IPSQ_NS, "t_max_ns", "critical path",
                    ipsq_count(a->t_max_ns));
@@ -143,6 +146,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     lane.scale_num = lane.scale_den = 1;
     lane.external = o->external;
     ask.lane = &lane;
+    ask.weighting = ips_wire_text(o->weighting);
+    ask.goal = ips_wire_text(o->goal ? o->goal : "");
     fill_edits(o, rows, list, &ask);
     ask.rank = o->rank || o->edit_count == 0;
     ask.rank_ppm = o->faster_ppm ? o->faster_ppm : RANK_PPM;
@@ -159,7 +164,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_whatif = {
     .name = "whatif",
-    .usage = "[RUN] [WHAT... [--faster BY | --gone]]... [--rank] [--top N]",
+    .usage =
+        "[RUN] [WHAT... [--faster BY | --gone]]... [--rank] [--weighting W] "
+        "[--top N]",
     .summary = "what a run would gain if something in it were faster",
     .help =
         "WHAT is --procedure, --process, --message or --object; those named "
@@ -176,7 +183,7 @@ const struct ipsq_command ipsq_cmd_whatif = {
     .options = IPSQ_HAS(PROCEDURE) | IPSQ_HAS(PROCESS) | IPSQ_HAS(MESSAGE) |
                IPSQ_HAS(OBJECT) | IPSQ_HAS(FASTER) | IPSQ_HAS(GONE) |
                IPSQ_HAS(RANK) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
-               IPSQ_HAS(TOP),
+               IPSQ_HAS(TOP) | IPSQ_HAS(WEIGHTING) | IPSQ_HAS(GOAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -54,7 +54,7 @@ const char *engine_auto(const struct auto_facts *f, char *why, size_t cap)
     uint64_t contract =
         add(scale(f->round_trip_ns, CONTRACT_TRIPS, 1),
             add(scale(wire, 1000, LINK_BYTES_PER_US), scale(kept, NODE_NS, 1)));
-    uint64_t row = add(CM_TRIPS, scale(f->crossing, 2, f->machines));
+    uint64_t row = add(CM_TRIPS, f->crossing / ips_max_u64(f->threads, 1));
     uint64_t cm = add(scale(row, f->round_trip_ns, 1),
                       scale(scale(f->crossing, VALUE_BYTES, f->machines), 1000,
                             LINK_BYTES_PER_US));

@@ -8,10 +8,12 @@
  *           do not matter; but as many round trips as messages in a row, and
  *           some more to connect and to walk back
  *
- * How many messages follow each other in a row is not known beforehand; the
- * model takes twice the crossing messages of one machine (tests/bench/
- * bench_engines: from 1/100 of that for all-to-all to 7 times that for a
- * pipeline).
+ * How many messages follow each other in a row is not known beforehand. The
+ * model takes the crossing messages of one thread: threads go on side by side,
+ * each waits for its own. Measured (tests/bench/engines.py, 64 threads on 4
+ * slaves, 10^6 nodes): ping-pong, master and random just that, ring and
+ * stencil a quarter to a half, all-to-all and pipeline next to nothing; with a
+ * machine a thread (bench_engines, 256) up to three times that, a pipeline 13.
  * Source: IPS-11, ALGORITHMS 3 `auto`.
  */
 #ifndef IPS_MASTER_ENGINE_AUTO_H
@@ -22,6 +24,7 @@
 
 struct auto_facts {
     uint32_t machines;
+    uint64_t threads; /* of all machines */
     uint64_t nodes;
     uint64_t crossing;     /* receives of what other machines sent */
     uint64_t crossing_out; /* sends that other machines may await */

@@ -9,19 +9,23 @@
 
 /* ---- the window, and whether the sums are true ---- */
 
-/* ns of each piece of the path: as it is, or what of it is in the window. */
+/* ns of each piece of the path: as it is, or what of it is in the window. In
+ * weightings but `cpu` the slaves tell its CPU time alone. */
 static int cut_pieces(struct query *q, struct path_piece *cut,
                       struct ips_err *err)
 {
     const struct path_data *d = path_of(q);
     struct path_profile *pp = profile_of(q);
+    bool cpu = d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_CPU;
     for (uint32_t i = 0; i < pp->parts; i++) {
         const struct profile_face *f = &pp->face[PROFILE_PATH][i];
         for (uint32_t k = 0; k < f->count; k++) {
             struct path_piece *x = &cut[f->piece[k]];
             bool compute = x->kind == IPS_SEG_COMPUTE;
+            if (!cpu)
+                continue; /* what ran of it; the rest the answer's sums say */
             if (f->ns[k] > (compute ? x->ns : 1) ||
-                (!pp->windowed && f->ns[k] != x->ns))
+                (pp->cpu && !pp->windowed && f->ns[k] != x->ns))
                 return ips_err_set(err, IPS_E_CORRUPT,
                                    "machine %s tells what %llu ns of a piece "
                                    "of %llu ns were spent on: a bug of IPS, "
@@ -29,6 +33,9 @@ static int cut_pieces(struct query *q, struct path_piece *cut,
                                    q->gather.active[i]->machine,
                                    (unsigned long long)f->ns[k],
                                    (unsigned long long)x->ns);
+            pp->off_cpu_ns += compute && !pp->cpu ? x->ns - f->ns[k] : 0;
+            if (!pp->windowed)
+                continue;
             x->ns = compute ? f->ns[k] : f->ns[k] ? x->ns : 0;
             if (!compute && !f->ns[k])
                 x->xkind = IPS_X_NONE; /* not of the window, so no message */
@@ -191,16 +198,34 @@ static int by_what(const void *va, const void *vb)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* The path's steps in its order, neighbours of equal kind as one; what each is
- * in `named`. Returns how many. */
-static uint32_t line_up(const struct query *q, const struct path_piece *cut,
-                        struct ips_step *step, struct named_step *named,
-                        size_t *at)
+/* Steps being lined up, neighbours of equal kind as one; what each is in
+ * `named`. */
+struct line_up {
+    struct ips_step *step;
+    struct named_step *named;
+    uint32_t n;
+};
+
+static void add_step(struct line_up *l, struct profile_what what, uint64_t ns,
+                     uint64_t gap)
+{
+    struct ips_step *last = l->n ? &l->step[l->n - 1] : NULL;
+    if (last && memcmp(&l->named[l->n - 1].what, &what, sizeof(what)) == 0) {
+        last->ns = ips_add_sat(last->ns, ips_add_sat(gap, ns));
+        return;
+    }
+    l->step[l->n] = (struct ips_step){.ns = ns, .gap_ns = gap};
+    l->named[l->n] = (struct named_step){what, l->n};
+    l->n++;
+}
+
+/* In the path's order, with the messages between. */
+static void line_up_path(const struct query *q, const struct path_piece *cut,
+                         struct line_up *l, size_t *at)
 {
     const struct path_data *d = q->data;
     const struct path_profile *pp = profile_of(q);
     uint64_t gap = 0;
-    uint32_t n = 0;
     for (uint64_t i = 0; i < d->piece_count; i++) {
         const struct path_piece *x = &cut[i];
         const struct profile_face *f = &pp->face[PROFILE_PATH][x->at.part];
@@ -211,60 +236,107 @@ static uint32_t line_up(const struct query *q, const struct path_piece *cut,
         }
         for (; *k < f->step_count && f->piece[f->steps[*k].piece] <= i; ++*k) {
             const struct profile_step *s = &f->steps[*k];
-            const struct profile_what what = {x->at.part, x->at.process,
-                                              s->code};
-            if (n && memcmp(&named[n - 1].what, &what, sizeof(what)) == 0) {
-                step[n - 1].ns = ips_add_sat(step[n - 1].ns, gap + s->ns);
-            } else {
-                step[n] = (struct ips_step){.ns = s->ns, .gap_ns = gap};
-                named[n] = (struct named_step){what, n};
-                n++;
-            }
+            add_step(l,
+                     (struct profile_what){x->at.part, x->at.process, s->code},
+                     s->ns, gap);
             gap = 0;
         }
     }
-    return n;
 }
 
-static int make_sequences(struct query *q, const struct path_piece *cut,
-                          struct ips_err *err)
+/* Thread by thread; between two of them a step like no other, so that no
+ * sequence goes from one to the next. */
+static void line_up_whole(const struct query *q, struct line_up *l)
+{
+    const struct path_profile *pp = profile_of(q);
+    for (uint32_t i = 0; i < pp->parts; i++) {
+        const struct profile_face *f = &pp->face[PROFILE_WHOLE][i];
+        for (size_t k = 0; k < f->step_count; k++) {
+            const struct profile_step *s = &f->steps[k];
+            const Ips__ThreadRow *t = q->gather.active[i]->t.threads[s->piece];
+            if (k == 0 || s->piece != f->steps[k - 1].piece)
+                add_step(l, (struct profile_what){UINT32_MAX, l->n, UINT32_MAX},
+                         0, 0);
+            add_step(l, (struct profile_what){i, t->process, s->code}, s->ns,
+                     0);
+        }
+    }
+}
+
+static int count_sequences(struct profile_sequences *s, struct line_up *l,
+                           struct ips_err *err)
+{
+    uint32_t whats = 0;
+    qsort(l->named, l->n, sizeof(*l->named), by_what);
+    for (uint32_t i = 0; i < l->n; i++) {
+        const struct named_step *x = &l->named[i];
+        if (whats == 0 ||
+            memcmp(&s->whats[whats - 1], &x->what, sizeof(x->what)) != 0)
+            s->whats[whats++] = x->what;
+        l->step[x->at].what = whats - 1;
+    }
+    s->step_count = l->n;
+    return ips_sequences(s->steps, l->n, 5, PROFILE_SEQUENCES, s->found,
+                         &s->count, err);
+}
+
+static int make_sequences(struct query *q, enum profile_side side,
+                          const struct path_piece *cut, struct ips_err *err)
 {
     struct path_profile *pp = profile_of(q);
-    struct profile_sequences *s = &pp->sequences;
-    size_t room = 0;
-    uint32_t whats = 0;
+    struct profile_sequences *s = &pp->sequences[side];
+    size_t room = 1;
     int rc = 0;
     for (uint32_t i = 0; i < pp->parts; i++)
-        room += pp->face[PROFILE_PATH][i].step_count;
+        room += pp->face[side][i].step_count +
+                (side == PROFILE_WHOLE ? pp->face[side][i].count : 0);
     if (room >= UINT32_MAX / 2)
         return ips_err_set(err, IPS_E_LIMIT,
-                           "%zu steps: too many to look for "
-                           "sequences",
-                           room);
-    struct named_step *named = malloc((room + 1) * sizeof(*named));
+                           "%zu steps: too many to look for sequences", room);
     size_t *at = calloc((size_t)pp->parts + 1, sizeof(*at));
-    s->steps = malloc((room + 1) * sizeof(*s->steps));
-    s->whats = malloc((room + 1) * sizeof(*s->whats));
-    if (!named || !at || !s->steps || !s->whats)
+    struct line_up l = {.named = malloc(room * sizeof(*l.named))};
+    s->steps = l.step = malloc(room * sizeof(*s->steps));
+    s->whats = malloc(room * sizeof(*s->whats));
+    if (!l.named || !at || !s->steps || !s->whats) {
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    if (rc == 0) {
-        s->step_count = line_up(q, cut, s->steps, named, at);
-        qsort(named, s->step_count, sizeof(*named), by_what);
-        for (uint32_t i = 0; i < s->step_count; i++) {
-            if (whats == 0 || memcmp(&s->whats[whats - 1], &named[i].what,
-                                     sizeof(*s->whats)) != 0)
-                s->whats[whats++] = named[i].what;
-            s->steps[named[i].at].what = whats - 1;
-        }
-        rc = ips_sequences(s->steps, s->step_count, 5, PROFILE_SEQUENCES,
-                           s->found, &s->count, err);
+    } else {
+        if (side == PROFILE_PATH)
+            line_up_path(q, cut, &l, at);
+        else
+            line_up_whole(q, &l);
+        rc = count_sequences(s, &l, err);
     }
-    free(named);
+    free(l.named);
     free(at);
     return rc;
 }
 
 /* ---- all ---- */
+
+/* The CPU time of the path alone: what the whole graph is told beside. */
+static int cpu_shares(const struct query *q, const struct path_piece *cut,
+                      struct shares *out, struct ips_err *err)
+{
+    const struct path_data *d = q->data;
+    const struct path_profile *pp = profile_of(q);
+    uint64_t n = 0, sum = 0;
+    struct path_piece *cpu =
+        malloc(((size_t)d->piece_count + 1) * sizeof(*cpu));
+    if (!cpu)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    for (uint32_t i = 0; i < pp->parts; i++) {
+        const struct profile_face *f = &pp->face[PROFILE_PATH][i];
+        for (uint32_t k = 0; k < f->count; k++)
+            if (cut[f->piece[k]].kind == IPS_SEG_COMPUTE) {
+                cpu[n] = cut[f->piece[k]];
+                cpu[n++].ns = f->ns[k];
+                sum = ips_add_sat(sum, f->ns[k]);
+            }
+    }
+    int rc = shares_make(cpu, n, sum, out, err);
+    free(cpu);
+    return rc;
+}
 
 int path_profile_make(struct query *q, struct ips_err *err)
 {
@@ -281,13 +353,16 @@ int path_profile_make(struct query *q, struct ips_err *err)
         rc = make_window(q, cut, err);
     if (rc == 0)
         rc = make_rows(pp, err);
-    if (rc == 0 && ask->sequences)
-        rc = make_sequences(q, cut, err);
-    const struct shares *path =
-        pp->windowed ? &pp->shares : &d->lanes[LANE_MAIN].shares;
+    for (int side = 0; rc == 0 && ask->sequences && side < PROFILE_SIDES;
+         side++)
+        rc = make_sequences(q, (enum profile_side)side, cut, err);
+    struct shares path = {0};
+    if (rc == 0 && ask->whole)
+        rc = cpu_shares(q, cut, &path, err);
     for (int list = SHARE_MACHINE;
          rc == 0 && ask->whole && list <= SHARE_THREAD; list++)
-        rc = make_whole(q, (enum share_list)list, path, err);
+        rc = make_whole(q, (enum share_list)list, &path, err);
+    shares_release(&path);
     free(cut);
     return rc;
 }

@@ -21,7 +21,8 @@ struct profile_step { /* as it came */
 struct profile_face {
     uint32_t *piece; /* [count] path: index in the path's pieces */
     uint32_t *from, *to;
-    uint64_t *ns; /* [count] in the window; of crossings 1 or 0 */
+    uint64_t *ns;   /* [count] in the window; of crossings 1 or 0 */
+    uint64_t *most; /* [count] path, weightings but cpu: ns of the piece */
     uint32_t count, got;
     struct profile_step *steps;
     size_t step_count, step_room;
@@ -56,9 +57,10 @@ struct path_profile { /* path_data.profile */
     uint32_t parts;
     struct profile_face *face[PROFILE_SIDES]; /* [parts] */
     struct profile_rows rows[PROFILE_SIDES][PROFILE_LISTS];
-    struct profile_sequences sequences;
+    struct profile_sequences sequences[PROFILE_SIDES];
     bool windowed, no_whole_steps;
-    uint64_t window_ns;
+    bool cpu; /* the weighting: a piece is CPU time and nothing else */
+    uint64_t window_ns, off_cpu_ns;
     struct shares shares; /* windowed, like the pieces */
     struct path_piece *pieces;
     uint64_t piece_count;

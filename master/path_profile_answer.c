@@ -114,6 +114,49 @@ static Ips__Share **fill_whole(const struct query *q, struct arena *a,
     return out;
 }
 
+static Ips__Sequence *sequence(const struct query *q, struct arena *a,
+                               enum profile_side side,
+                               const struct ips_sequence *from)
+{
+    const struct path_profile *pp = profile_of(q);
+    const struct profile_sequences *s = &pp->sequences[side];
+    Ips__Sequence *out = arena_alloc(a, sizeof(*out));
+    char **texts = arena_alloc(a, 2 * from->length * sizeof(*texts));
+    if (!out || !texts)
+        return NULL;
+    ips__sequence__init(out);
+    out->objects = texts;
+    out->procedures = texts + from->length;
+    out->n_objects = out->n_procedures = from->length;
+    out->ns = from->ns;
+    out->count = from->count;
+    for (uint32_t i = 0; i < from->length; i++) {
+        const struct profile_what *w =
+            &s->whats[s->steps[from->first + i].what];
+        const struct profile_face *f = &pp->face[side][w->part];
+        char object[OBJECT_BYTES];
+        part_process_object(q->gather.active[w->part], w->process, object);
+        out->objects[i] = arena_printf(a, "%s", object);
+        out->procedures[i] = w->code ? f->codes[w->code - 1]->procedure
+                                     : ips_wire_text("[unsampled]");
+    }
+    return out;
+}
+
+static Ips__Sequence **sequences(const struct query *q, struct arena *a,
+                                 enum profile_side side, size_t *count)
+{
+    const struct profile_sequences *s = &profile_of(q)->sequences[side];
+    Ips__Sequence **out = arena_alloc(a, (s->count + 1) * sizeof(*out));
+    for (uint32_t i = 0; out && i < s->count; i++) {
+        Ips__Sequence *one = sequence(q, a, side, &s->found[i]);
+        if (!one)
+            break;
+        out[(*count)++] = one;
+    }
+    return out;
+}
+
 static void whole_graph(struct query *q, struct arena *a, struct certificate *c,
                         Ips__PathAnswer *out)
 {
@@ -131,47 +174,15 @@ static void whole_graph(struct query *q, struct arena *a, struct certificate *c,
     w->totals =
         &pp->rows[PROFILE_WHOLE][lines ? PROFILE_LINE : PROFILE_PROCEDURE]
              .totals;
+    if (q->request->path->sequences && !pp->no_whole_steps)
+        w->sequences = sequences(q, a, PROFILE_WHOLE, &w->n_sequences);
+    else if (q->request->path->sequences)
+        certificate_note(a, c,
+                         arena_printf(a,
+                                      "sequences are of the path alone: the "
+                                      "whole graph has more than %u nodes",
+                                      PROFILE_WHOLE_NODES));
     out->whole = w;
-}
-
-static Ips__Sequence *sequence(const struct query *q, struct arena *a,
-                               const struct ips_sequence *from)
-{
-    const struct path_profile *pp = profile_of(q);
-    const struct profile_sequences *s = &pp->sequences;
-    Ips__Sequence *out = arena_alloc(a, sizeof(*out));
-    char **texts = arena_alloc(a, 2 * from->length * sizeof(*texts));
-    if (!out || !texts)
-        return NULL;
-    ips__sequence__init(out);
-    out->objects = texts;
-    out->procedures = texts + from->length;
-    out->n_objects = out->n_procedures = from->length;
-    out->ns = from->ns;
-    out->count = from->count;
-    for (uint32_t i = 0; i < from->length; i++) {
-        const struct profile_what *w =
-            &s->whats[s->steps[from->first + i].what];
-        const struct profile_face *f = &pp->face[PROFILE_PATH][w->part];
-        char object[OBJECT_BYTES];
-        part_process_object(q->gather.active[w->part], w->process, object);
-        out->objects[i] = arena_printf(a, "%s", object);
-        out->procedures[i] = w->code ? f->codes[w->code - 1]->procedure
-                                     : ips_wire_text("[unsampled]");
-    }
-    return out;
-}
-
-static void sequences(struct query *q, struct arena *a, Ips__PathAnswer *out)
-{
-    const struct profile_sequences *s = &profile_of(q)->sequences;
-    out->sequences = arena_alloc(a, (s->count + 1) * sizeof(*out->sequences));
-    for (uint32_t i = 0; out->sequences && i < s->count; i++) {
-        Ips__Sequence *one = sequence(q, a, &s->found[i]);
-        if (!one)
-            return;
-        out->sequences[out->n_sequences++] = one;
-    }
 }
 
 static void notes(const struct path_profile *pp, struct arena *a,
@@ -211,10 +222,11 @@ void path_profile_fill(struct query *q, struct arena *a, struct certificate *c,
                      [procedures ? PROFILE_PROCEDURE : PROFILE_LINE]
                          .totals;
         out->alike_ns = pp->alike_ns;
+        out->off_cpu_ns = pp->off_cpu_ns;
         notes(pp, a, c, out->procedure_totals);
     }
     if (ask->whole)
         whole_graph(q, a, c, out);
     if (ask->sequences)
-        sequences(q, a, out);
+        out->sequences = sequences(q, a, PROFILE_PATH, &out->n_sequences);
 }

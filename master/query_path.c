@@ -65,11 +65,15 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                            "engine %s: auto, contract, central, cm-async or "
                            "cm-sync",
                            ask->engine);
-    if (weighting != IPS_WEIGH_CPU && strncmp(ask->engine, "cm-", 3) == 0)
+    if (weighting == IPS_WEIGH_WALL && strncmp(ask->engine, "cm-", 3) == 0)
         return ips_err_set(err, IPS_E_USAGE,
-                           "engine %s computes weighting cpu alone: take "
+                           "engine %s does not compute weighting wall, whose "
+                           "messages weigh by the clocks of both ends: take "
                            "contract or central",
                            ask->engine);
+    if (weighting != IPS_WEIGH_CPU && (ask->from_ns || ask->to_ns))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "a window of the path has the weighting cpu alone");
     rc = path_profile_check(ask, err);
     if (rc == 0)
         rc = path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
@@ -96,9 +100,10 @@ static void scale(struct path_data *d, enum lane_id id, const char *name,
 static void plan_lanes(struct query *q)
 {
     struct path_data *d = path_of(q);
-    uint64_t external = 0, resources = 0;
+    uint64_t external = 0, resources = 0, probe = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         resources = ips_add_sat(resources, q->gather.active[i]->sync->any);
+        probe = ips_add_sat(probe, q->gather.active[i]->sync->probe_arc_ns);
         const Ips__PeersAnswer *s = q->gather.active[i]->settled;
         external += s ? s->external + s->idle : 1;
     }
@@ -121,6 +126,12 @@ static void plan_lanes(struct query *q)
     any->wanted = !any->lane.any_off && resources > 0;
     any->lane.any_off = true;
     any->with_shares = true;
+    struct lane_result *bare = &d->lanes[LANE_NO_PROBE];
+    bare->name = "probe cost subtracted";
+    bare->lane = d->lanes[LANE_MAIN].lane;
+    bare->wanted = probe > 0 && bare->lane.weighting != IPS_WEIGH_WALL;
+    bare->lane.probe_off = true;
+    bare->with_shares = true;
 }
 
 static struct auto_facts facts_of(const struct query *q)
@@ -131,6 +142,7 @@ static struct auto_facts facts_of(const struct query *q)
                            .memory_bytes = engine_auto_memory()};
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct part *p = q->gather.active[i];
+        f.threads += p->t.thread_count;
         f.round_trip_ns = ips_max_u64(f.round_trip_ns, p->round_trip_ns);
         if (p->settled) {
             f.crossing = ips_add_sat(f.crossing, p->settled->remote_in);
@@ -155,10 +167,10 @@ static void choose_engine(struct query *q)
     const struct auto_facts f = facts_of(q);
     d->engine = engine_auto(&f, why, sizeof(why));
     if (strncmp(d->engine, "cm-", 3) == 0 &&
-        d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_CPU) {
-        d->engine = "contract"; /* cm-sync has the weighting cpu alone */
-        snprintf(why, sizeof(why),
-                 "%u machines, cm-sync has weighting cpu only", f.machines);
+        d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL) {
+        d->engine = "contract";
+        snprintf(why, sizeof(why), "%u machines, cm-sync has no weighting wall",
+                 f.machines);
     }
     snprintf(d->engine_text, sizeof(d->engine_text), "%s (auto: %s)", d->engine,
              why);
@@ -293,8 +305,8 @@ static void fill_lanes(struct path_data *d, struct arena *a,
     for (int id = LANE_HALF; id < LANES; id++) {
         struct lane_result *r = &d->lanes[id];
         bool same = true;
-        if (id == LANE_NO_ANY && !r->wanted)
-            continue; /* most programs have no such arc */
+        if ((id == LANE_NO_ANY || id == LANE_NO_PROBE) && !r->wanted)
+            continue; /* most programs have no such arc; nothing is known */
         if (id == LANE_NO_EXTERNAL && r->lane.weighting == IPS_WEIGH_WALL)
             continue;
         if (r->wanted) {

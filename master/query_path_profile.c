@@ -24,6 +24,11 @@ bool path_profile_by(const Ips__PathAsk *ask, const char *what)
     return false;
 }
 
+static bool weighs_cpu(const Ips__PathAsk *ask)
+{
+    return !*ask->weighting || strcmp(ask->weighting, "cpu") == 0;
+}
+
 int path_profile_check(const Ips__PathAsk *ask, struct ips_err *err)
 {
     static const char *const known[] = {"machine",   "process", "thread",
@@ -41,6 +46,11 @@ int path_profile_check(const Ips__PathAsk *ask, struct ips_err *err)
     }
     if (ask->to_ns && ask->from_ns >= ask->to_ns)
         return ips_err_set(err, IPS_E_USAGE, "the window is empty");
+    if ((ask->to_ns || ask->from_ns) && !weighs_cpu(ask))
+        return ips_err_set(err, IPS_E_REFUSED,
+                           "a window of the path goes with weighting cpu, not "
+                           "%.40s",
+                           ask->weighting);
     return 0;
 }
 
@@ -183,6 +193,8 @@ static void ask_part(struct query *q, struct part *p, const struct round *r)
             ask.from = f->from + at;
             ask.to = f->to + at;
             ask.n_from = ask.n_to = n;
+            ask.most = f->most + at;
+            ask.n_most = pp->cpu ? 0 : n;
         }
         ask.steps =
             asked->sequences && r->first && !(ask.whole && pp->no_whole_steps);
@@ -252,9 +264,10 @@ static bool face_room(struct profile_face *f, uint32_t count)
     f->from = calloc((size_t)count + 1, sizeof(*f->from));
     f->to = calloc((size_t)count + 1, sizeof(*f->to));
     f->ns = calloc((size_t)count + 1, sizeof(*f->ns));
+    f->most = calloc((size_t)count + 1, sizeof(*f->most));
     for (int i = 0; i < PROFILE_LISTS; i++)
         ips__procedure_totals__init(&f->totals[i]);
-    return f->piece && f->from && f->to && f->ns;
+    return f->piece && f->from && f->to && f->ns && f->most;
 }
 
 /* What each machine has of the path: of what is computed the arcs, and in a
@@ -281,6 +294,7 @@ static bool make_faces(struct query *q)
         f->from[f->count] = x->kind == IPS_SEG_COMPUTE
                                 ? (uint32_t)(x->from - base)
                                 : f->to[f->count];
+        f->most[f->count] = x->ns;
         f->count++;
     }
     for (uint32_t i = 0; fine && q->request->path->whole && i < pp->parts;
@@ -308,6 +322,7 @@ void path_profile_start(struct query *q, void (*after)(struct query *q))
     pp->after = after;
     pp->parts = q->gather.count;
     pp->windowed = ask->from_ns || ask->to_ns;
+    pp->cpu = weighs_cpu(ask);
     pp->no_whole_steps = d->nodes > PROFILE_WHOLE_NODES;
     for (int side = 0; side < PROFILE_SIDES; side++)
         pp->face[side] = calloc((size_t)pp->parts + 1, sizeof(*pp->face[side]));
@@ -323,6 +338,7 @@ static void face_release(struct profile_face *f)
     free(f->from);
     free(f->to);
     free(f->ns);
+    free(f->most);
     free(f->steps);
     free(f->codes);
 }
@@ -342,8 +358,10 @@ void path_profile_release(struct query *q)
     }
     for (int i = 0; i < 3; i++)
         free(pp->whole[i]);
-    free(pp->sequences.steps);
-    free(pp->sequences.whats);
+    for (int side = 0; side < PROFILE_SIDES; side++) {
+        free(pp->sequences[side].steps);
+        free(pp->sequences[side].whats);
+    }
     shares_release(&pp->shares);
     free(pp->pieces);
     free(pp);

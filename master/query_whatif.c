@@ -11,6 +11,7 @@
 #include "common/types.h"
 #include "master/gather.h"
 #include "master/part.h"
+#include "master/weighting.h"
 #include "master/whatif.h"
 
 #define MAX_SYMBOLS (1u << 22) /* of one machine */
@@ -47,7 +48,12 @@ static int check_edit(const Ips__WhatifEdit *e, struct ips_err *err)
 static int check_ask(const Ips__WhatifAsk *a, struct whatif_data *d,
                      struct ips_err *err)
 {
-    int rc = path_check_lane(a->lane, &d->path.lanes[LANE_MAIN].lane, err);
+    enum ips_weighting weighting;
+    int rc = weighting_of(a->weighting, &weighting, err);
+    if (rc == 0)
+        rc = path_check_lane(a->lane, &d->path.lanes[LANE_MAIN].lane, err);
+    if (rc == 0)
+        d->path.lanes[LANE_MAIN].lane.weighting = weighting;
     if (rc == 0 && a->n_edits > WHATIF_EDITS_MAX)
         rc = ips_err_set(err, IPS_E_USAGE, "%zu edits: at most %u", a->n_edits,
                          WHATIF_EDITS_MAX);
@@ -215,6 +221,11 @@ static void ask_portions(struct query *q)
     query_await(q);
 }
 
+static void fetch(struct query *q)
+{
+    engine_fetch(q, false, ask_portions);
+}
+
 static void gathered(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
@@ -246,10 +257,12 @@ static void gathered(struct query *q)
                          q->run);
     if (rc == 0)
         rc = check_memory(q, d->path.nodes * WHATIF_NODE_BYTES, &err);
+    if (rc == 0)
+        rc = weighting_goal(q, q->request->whatif->goal, &err);
     if (rc < 0)
         query_fail(q, &err);
     else
-        engine_fetch(q, false, ask_portions);
+        weighting_clocks(q, fetch);
 }
 
 static void start(struct query *q)

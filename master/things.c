@@ -12,6 +12,7 @@ const char *const thing_kind_names[THING_KINDS] = {"machine", "process",
 struct making {
     const struct ips_graph *g;
     struct things *t;
+    bool clip;
     struct ips_idmap messages, procedures; /* (process, ...) -> feature */
     uint32_t feature_cap;
     uint32_t **procedure_of; /* [parts][symbols] */
@@ -197,6 +198,7 @@ static int fill_portions(struct making *m, uint32_t p, uint64_t *at,
     struct things *t = m->t;
     const struct thing_part *part = &t->part[p];
     uint32_t before = 0;
+    uint64_t left = 0; /* of the arc's weight */
     for (uint64_t k = 0; k < part->portion_count; k++) {
         uint32_t own = part->node[k], i = part->node_base + own;
         if (own >= part->node_count || own < before ||
@@ -204,7 +206,11 @@ static int fill_portions(struct making *m, uint32_t p, uint64_t *at,
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "portion %llu of an arc is out of order",
                                (unsigned long long)k);
+        if (k == 0 || own != before)
+            left = m->g->w[i];
         before = own;
+        uint64_t ns = m->clip && part->ns[k] > left ? left : part->ns[k];
+        left -= m->clip ? ns : 0;
         while (*node <= i)
             t->portion_first[(*node)++] = *at;
         uint32_t procedure = m->procedure_of[p][part->of[k]];
@@ -212,7 +218,7 @@ static int fill_portions(struct making *m, uint32_t p, uint64_t *at,
         struct thing_feature one = t->feature[process];
         one.kind = THING_PROCEDURE;
         one.procedure = procedure;
-        t->portion[*at].ns = part->ns[k];
+        t->portion[*at].ns = ns;
         if (!feature_of(m, &m->procedures, procedure, one,
                         &t->portion[*at].feature))
             return no_memory(err);
@@ -332,10 +338,10 @@ static int make_things(struct making *m, struct ips_err *err)
 }
 
 int things_make(const struct ips_graph *g, const struct thing_part *part,
-                uint32_t part_count, struct things *out, uint32_t *blame,
-                struct ips_err *err)
+                uint32_t part_count, bool clip, struct things *out,
+                uint32_t *blame, struct ips_err *err)
 {
-    struct making m = {.g = g, .t = out};
+    struct making m = {.g = g, .t = out, .clip = clip};
     memset(out, 0, sizeof(*out));
     out->part = part;
     out->part_count = part_count;

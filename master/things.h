@@ -74,10 +74,11 @@ struct things {
     uint32_t *member; /* features */
 };
 
-/* *blame: the part whose portions or chains are wrong (THING_NONE: none). */
+/* `clip`: portions beyond the weight of an arc are cut off, not refused.
+ * *blame: the part whose portions or chains are wrong (THING_NONE: none). */
 int things_make(const struct ips_graph *g, const struct thing_part *part,
-                uint32_t part_count, struct things *out, uint32_t *blame,
-                struct ips_err *err) IPS_MUST_USE;
+                uint32_t part_count, bool clip, struct things *out,
+                uint32_t *blame, struct ips_err *err) IPS_MUST_USE;
 void things_release(struct things *t);
 
 /* "/m1", "/m1/a.3", "f", "m1/a.3 -> m2/b.7", "m1/a.3 -> external". */

@@ -5,6 +5,7 @@
 
 #include "common/types.h"
 #include "master/certificate.h"
+#include "master/weighting.h"
 #include "master/whatif.h"
 
 #define CROWD_PARTS 1000u /* of the path's time: less is not worth a word */
@@ -225,7 +226,11 @@ void whatif_answer(struct query *q)
     c.msg.any_on_path = d->resources;
     c.msg.engine = ips_wire_text("central (what-if: all events at the master)");
     c.msg.message_times = path_mtime_text(&a, &d->path.lanes[LANE_MAIN].lane);
-    answer.weighting = ips_wire_text("cpu");
+    if (weighting_clock_text(&d->path))
+        c.msg.clock = ips_wire_text(weighting_clock_text(&d->path));
+    answer.weighting =
+        ips_wire_text(weighting_name(d->path.lanes[LANE_MAIN].lane.weighting));
+    answer.goal = ips_wire_text(d->path.goal_text);
     answer.category = ips_wire_text("3");
     answer.t_max_ns = d->t_max_ns;
     answer.total_cpu_ns = d->path.est.total;

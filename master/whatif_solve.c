@@ -7,12 +7,13 @@
 
 #include "common/types.h"
 #include "master/part.h"
+#include "master/weighting.h"
 
 struct solving {
     struct query *q;
     struct whatif_data *d;
     const Ips__WhatifAsk *ask;
-    const struct ips_lane *lane;
+    struct ips_lane lane; /* of the merged graph */
     const struct ips_graph *g;
     struct ips_order order;
     uint64_t *tail;
@@ -47,14 +48,15 @@ static int make_graph(struct solving *s)
     }
     if (!engine_merge(q))
         return s->err->code;
-    int rc = ips_longest_path(&d->merged, s->lane, NULL, &d->est, s->err);
+    s->lane = weighting_merged(q, &d->lanes[LANE_MAIN].lane, false);
+    int rc = ips_longest_path(&d->merged, &s->lane, NULL, &d->est, s->err);
     if (rc == 0 && (d->est.end == IPS_NO_NODE || d->est.t_max == 0))
         rc = ips_err_set(s->err, IPS_E_INCOMPLETE,
                          "run %s: what was recorded has no path longer than 0 "
                          "ns: nothing to ask about",
                          q->run);
     if (rc == 0)
-        rc = ips_order_make(&d->merged, s->lane, &s->order, s->err);
+        rc = ips_order_make(&d->merged, &s->lane, &s->order, s->err);
     return rc;
 }
 
@@ -88,7 +90,9 @@ static int make_things(struct solving *s)
                                 .portion_count = w->count};
         d->procedures = d->procedures || w->count > 0;
     }
-    int rc = things_make(s->g, d->part, n, &d->t, &blame, s->err);
+    /* Of time that is not CPU no procedure has more than there is. */
+    bool clip = s->lane.weighting != IPS_WEIGH_CPU;
+    int rc = things_make(s->g, d->part, n, clip, &d->t, &blame, s->err);
     if (rc < 0 && blame != THING_NONE)
         d->path.blame = q->gather.active[blame];
     return rc;
@@ -106,12 +110,12 @@ static int make_base(struct solving *s)
     d->t_max_ns = t_max;
     d->near_ns = ips_ppm_of(t_max, s->ask->near_ppm);
     d->resources =
-        ips_feature_shares(s->g, s->lane, &d->path.est, &d->t.f, s->share);
-    s->base = (struct ips_whatif_base){s->g,         s->lane, &s->order,
-                                       &d->path.est, &d->t.f, s->share};
-    int rc = ips_tail(s->g, s->lane, &s->order, &s->tail, s->err);
+        ips_feature_shares(s->g, &s->lane, &d->path.est, &d->t.f, s->share);
+    s->base = (struct ips_whatif_base){s->g,         &s->lane, &s->order,
+                                       &d->path.est, &d->t.f,  s->share};
+    int rc = ips_tail(s->g, &s->lane, &s->order, &s->tail, s->err);
     if (rc == 0)
-        rc = ips_slacks(s->g, s->lane, &d->path.est, s->tail, &d->t.f,
+        rc = ips_slacks(s->g, &s->lane, &d->path.est, s->tail, &d->t.f,
                         d->near_ns, s->slack, s->err);
     return rc;
 }
@@ -372,7 +376,7 @@ static int find_next(struct solving *s)
         ask.node_label = label;
     }
     int rc =
-        ips_next_paths(s->g, s->lane, &d->path.est, &ask, &d->next, s->err);
+        ips_next_paths(s->g, &s->lane, &d->path.est, &ask, &d->next, s->err);
     free(label);
     return rc;
 }
@@ -400,7 +404,6 @@ void whatif_solve(struct query *q)
     struct solving s = {.q = q,
                         .d = d,
                         .ask = q->request->whatif,
-                        .lane = &d->path.lanes[LANE_MAIN].lane,
                         .g = &d->path.merged,
                         .err = &d->path.err};
     int rc = make_graph(&s);

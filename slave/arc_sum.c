@@ -118,14 +118,11 @@ static void add_exact(struct slave_arc_sum *s, const struct slave_arc_view *v,
     }
 }
 
-uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
-                           uint32_t node, struct slave_window window)
+static void add(struct slave_arc_sum *s, struct slave_arc_view v, uint32_t node,
+                uint64_t ns, struct slave_window window)
 {
-    const struct slave_arcs *a = &s->costs->p.arcs;
-    struct slave_arc_view v = slave_arc_look(a, &s->b->g, chain, node);
-    uint64_t ns = within(a, &s->b->g, &v, node, window);
     if (ns == 0)
-        return 0;
+        return;
     s->ns += ns;
     s->by[v.source] += ns;
     if (v.source == SLAVE_ARC_OWN)
@@ -134,7 +131,24 @@ uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
         add_exact(s, &v, node, ns);
     else if (v.source == SLAVE_ARC_ALIKE)
         s->need[v.pool] += ns;
+}
+
+uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
+                           uint32_t node, struct slave_window window)
+{
+    const struct slave_arcs *a = &s->costs->p.arcs;
+    struct slave_arc_view v = slave_arc_look(a, &s->b->g, chain, node);
+    uint64_t ns = within(a, &s->b->g, &v, node, window);
+    add(s, v, node, ns, window);
     return ns;
+}
+
+void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
+                          uint32_t node, uint64_t ns,
+                          struct slave_window window)
+{
+    add(s, slave_arc_look(&s->costs->p.arcs, &s->b->g, chain, node), node, ns,
+        window);
 }
 
 /* ---- costs ---- */

@@ -47,6 +47,10 @@ uint64_t slave_arc_within(const struct slave_arcs *a, const struct ips_graph *g,
  * in the window; returns its ns there. Each arc once. */
 uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
                            uint32_t node, struct slave_window window);
+/* The same of `ns` of it, at most what it has there. */
+void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
+                          uint32_t node, uint64_t ns,
+                          struct slave_window window);
 
 /* The costs of what was added: for slave_proc_table_make. Names, map and
  * stacks are those of s->costs; free with slave_arc_costs_free. Totals by

@@ -149,6 +149,7 @@ struct ips_build_counts {
     uint64_t any_unmatched; /* waits for resources without a release seen */
     uint64_t spin_ns;       /* CPU burnt by waiting for them */
     uint64_t overhead_ns;   /* CPU that recording cost, by its kinds */
+    uint64_t probe_arc_ns;  /* as much of it as arcs of the graph hold */
     uint64_t delay_ns;      /* runnable but not running, as the kernel told */
     uint64_t delay_unknown_ns; /* off the CPU outside of waits, and no figure */
 };
@@ -165,14 +166,13 @@ struct ips_built {
     struct ips_untraced *untraced;
     uint32_t untraced_count;
     struct ips_unseen *unseen;
-    uint32_t unseen_count;
     struct ips_spun *spun; /* by node */
-    uint32_t spun_count;
+    uint32_t unseen_count, spun_count;
     struct ips_build_counts counts;
     uint64_t first_ns;      /* earliest event here */
     uint64_t root_start_ns; /* START of the run's command, 0 not here */
-    uint32_t goal_node;     /* END of the command, IPS_NO_NODE not here */
     uint64_t goal_elapsed_ns;
+    uint32_t goal_node; /* END of the command, IPS_NO_NODE not here */
     bool open;
     struct ips_build_more *more; /* what set_peers needs again; private */
 };

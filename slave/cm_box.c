@@ -101,12 +101,14 @@ void slave_box_collect(struct slave_box *b, struct slave_letters *to)
     pthread_mutex_unlock(&b->lock);
 }
 
-void slave_box_read(struct slave_box *b, struct slave_letters *to)
+bool slave_box_read(struct slave_box *b, struct slave_letters *to)
 {
     pthread_mutex_lock(&b->lock);
     move_all(&b->in, to);
     b->in_bytes = 0;
+    bool fine = !b->overflow;
     pthread_mutex_unlock(&b->lock);
+    return fine;
 }
 
 void slave_box_send(struct slave_box *b, struct slave_letter *letter)

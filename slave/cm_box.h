@@ -62,7 +62,8 @@ bool slave_box_has_mail(struct slave_box *b);
 /* Moves all that is to be sent behind `to`. */
 void slave_box_collect(struct slave_box *b, struct slave_letters *to);
 /* The worker's: */
-void slave_box_read(struct slave_box *b, struct slave_letters *to);
+/* False: more came than SLAVE_BOX_BYTES, and some of it is lost. */
+bool slave_box_read(struct slave_box *b, struct slave_letters *to);
 void slave_box_send(struct slave_box *b, struct slave_letter *letter);
 
 #endif

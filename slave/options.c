@@ -45,7 +45,8 @@ static const struct record {
      OPT_MASTER},
     {"listen", "ADDR",
      "where other slaves reach this one, unix:PATH or tcp:HOST:PORT, or "
-     "\"none\" (default unix:STATE/slave-MACHINE/peers.sock)",
+     "\"none\" (default unix:STATE/slave-MACHINE/peers.sock; with --private "
+     "none)",
      OPT_LISTEN},
     {"private", NULL, "end when every run is archived and nobody asks",
      OPT_PRIVATE},
@@ -197,8 +198,11 @@ static int fill_listen(struct slave_options *opt)
             return complain("--listen", err.msg);
         return 0;
     }
-    int n = snprintf(opt->listen, sizeof(opt->listen),
-                     "unix:%s/slave-%s/peers.sock", opt->state, opt->machine);
+    /* A private slave is alone as a rule, and must not be in anybody's way. */
+    int n = opt->is_private ? -1
+                            : snprintf(opt->listen, sizeof(opt->listen),
+                                       "unix:%s/slave-%s/peers.sock",
+                                       opt->state, opt->machine);
     if (n < 0 || (size_t)n >= sizeof(opt->listen) ||
         ips_address_check(opt->listen, &err) < 0)
         snprintf(opt->listen, sizeof(opt->listen), "none");

@@ -32,7 +32,8 @@ static size_t memory_of(const Ips__Request *q)
     else if (q->ask_case == IPS__REQUEST__ASK_FINISH)
         bytes += q->finish->n_in_value * sizeof(uint64_t);
     else if (q->ask_case == IPS__REQUEST__ASK_PROFILE)
-        bytes += (q->profile->n_from + q->profile->n_to) * sizeof(uint32_t);
+        bytes += (q->profile->n_from + q->profile->n_to) * sizeof(uint32_t) +
+                 q->profile->n_most * sizeof(uint64_t);
     else if (q->ask_case == IPS__REQUEST__ASK_SPLIT)
         bytes += (q->split->n_from + q->split->n_to) * sizeof(uint32_t);
     return bytes;
@@ -72,7 +73,8 @@ static bool append(Ips__Request *into, Ips__Request *from)
         a->more = b->more;
         return join(&a->from, &a->n_from, b->from, b->n_from,
                     sizeof(*a->from)) &&
-               join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to));
+               join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to)) &&
+               join(&a->most, &a->n_most, b->most, b->n_most, sizeof(*a->most));
     }
     if (into->ask_case == IPS__REQUEST__ASK_SPLIT) {
         Ips__SplitAsk *a = into->split, *b = from->split;

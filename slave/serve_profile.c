@@ -95,15 +95,36 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
+/* Does the piece take less than its CPU time? Then `share` divides the rest. */
+static bool limited(const struct slave_graph_ask *j, uint32_t piece,
+                    uint32_t from, uint32_t to, struct slave_share *share)
+{
+    const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
+    uint64_t cpu = 0;
+    if (piece >= ask->n_most)
+        return false;
+    for (uint32_t node = from + 1; node <= to; node++)
+        cpu = ips_add_sat(cpu, j->graph->b.g.w[node]);
+    if (cpu <= ask->most[piece])
+        return false;
+    slave_share_begin(share, ask->most[piece], cpu, piece);
+    return true;
+}
+
 /* The arcs behind `from` up to `to`, of one chain. */
 static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
                      uint32_t from, uint32_t to, struct slave_window window)
 {
     struct profile *p = j->profile;
+    struct slave_share share;
     bool steps = slave_graph_request(j)->profile->steps;
+    bool less = limited(j, piece, from, to, &share);
     int rc = 0;
     for (uint32_t node = from + 1; rc == 0 && node <= to; node++) {
-        uint64_t ns = slave_arc_sum_add(&p->sum, chain, node, window);
+        uint64_t ns = less ? slave_share_next(&share, j->graph->b.g.w[node])
+                           : slave_arc_sum_add(&p->sum, chain, node, window);
+        if (less)
+            slave_arc_sum_add_ns(&p->sum, chain, node, ns, window);
         p->piece_ns[piece] += ns;
         if (steps && ns)
             rc = add_step(j, piece, chain, node, ns);
@@ -227,10 +248,12 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs,
         .from_ns = ask->from_ns ? ips_add_sat(b->first_ns, ask->from_ns) : 0,
         .to_ns =
             ask->to_ns ? ips_add_sat(b->first_ns, ask->to_ns) : UINT64_MAX};
-    if (ask->n_from != ask->n_to || ask->n_to > UINT32_MAX)
+    if (ask->n_from != ask->n_to || ask->n_to > UINT32_MAX ||
+        (ask->n_most && (ask->n_most != ask->n_to || ask->from_ns ||
+                         ask->to_ns || ask->whole)))
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
-                           "%zu begins of pieces, %zu ends", ask->n_from,
-                           ask->n_to);
+                           "%zu begins of pieces, %zu ends, %zu limits",
+                           ask->n_from, ask->n_to, ask->n_most);
     int rc = slave_graph_costs(gs, j->graph, &j->job.err);
     struct profile *p = rc == 0 ? calloc(1, sizeof(*p)) : NULL;
     if (rc < 0)

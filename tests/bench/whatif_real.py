@@ -27,6 +27,7 @@ RECORDED = 3  # runs; the median of their answers counts
 EDITS = [
     ("rounds", "slow", 30, True), ("rounds", "slow", 90, True),
     ("rounds", "combine", 50, True), ("rounds", "quick", 100, False),
+    ("rounds", "quick", 50, False),
     ("stages", "transform", 30, True), ("stages", "transform", 90, True),
     ("stages", "parse", 60, False), ("stages", "emit", 100, False),
     ("threads", "left", 25, True), ("threads", "left", 90, True),

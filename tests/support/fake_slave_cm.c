@@ -40,6 +40,7 @@ void fake_slave_cm_end(struct fake_slave *s)
     free(c->job);
     for (uint32_t p = 0; p < CLUSTER_SLAVES; p++)
         slave_letters_free(&c->held[p]);
+    ips_view_release(&c->graph.view);
     if (c->graph.has_est)
         ips_est_release(&c->graph.est);
     free(c->graph.joined);

@@ -228,11 +228,11 @@ static int make_engines(struct cluster *c)
     for (uint32_t i = 0; i < c->n && rc == 0; i++) {
         struct machine *m = &c->m[i];
         if (c->opt->async)
-            rc = ips_cm_async_new(&m->links, c->lane, links,
+            rc = ips_cm_async_new(&m->links, m->links.g, c->lane, links,
                                   c->opt->batch_values, &m->async, c->err);
         else
-            rc = ips_cm_sync_new(&m->links, c->lane, c->opt->batch_values,
-                                 &m->sync, c->err);
+            rc = ips_cm_sync_new(&m->links, m->links.g, c->lane,
+                                 c->opt->batch_values, &m->sync, c->err);
         if (rc == 0 && c->opt->async) {
             put(c, IPS_CM_ROOT, i, LEN_ROOT, 0, NULL, 0);
             c->root_unacked++;

@@ -2,6 +2,13 @@
 
 #include <stdio.h>
 
+void rg_goal(const struct ips_graph *g, struct ips_lane *lane, uint64_t *rng)
+{
+    uint32_t c = rg_below(rng, g->chain_count);
+    lane->has_goal = rg_below(rng, 2);
+    lane->goal = g->chains[c].first + g->chains[c].count - 1;
+}
+
 static const char *try_one(rg_property *property, const struct rg_options *opt)
 {
     struct rg r;

@@ -103,6 +103,31 @@ BAD_PROCEDURES = [
     [(1, procedure(b"f%d" % i)) for i in range(20000)] + [(2, totals())]]
 
 
+def code(name=b"f"):
+    return message((1, name), (2, b"/m"), (3, b"f.c"))
+
+
+def profile(*fields, ns=6):
+    """Of a path of one piece of 6 ns; a list of the whole graph has two."""
+    return message(*fields, (2, [ns]), (7, totals(cpu=6, unsampled=1)))
+
+
+BAD_PROFILES = [
+    b"", message((7, totals())), profile(ns=5), profile(ns=7), profile(ns=U64),
+    message((2, [6] * 1000), (7, totals())), message((2, [6, 6])),
+    profile((1, procedure(process=U32))),
+    profile((1, procedure(self=U64)), (1, procedure(self=U64))),
+    profile((1, procedure(b"n" * 4_000_000))),
+    profile((1, procedure(b"\x1b[31m\xff\n\t"))),
+    profile((4, [0]), (5, [1]), (6, [6])),  # a code that nobody told
+    profile((3, code()), (4, [U32]), (5, [1]), (6, [6])),
+    profile((3, code()), (4, [0]), (5, [U32]), (6, [6])),
+    profile((3, code()), (4, [0, 0]), (5, [1]), (6, [6])),
+    profile((3, code()), (4, [0] * 3), (5, [1, 0, 1]), (6, [U64] * 3)),
+    profile((3, code(b"\0" * 9)), (4, [0]), (5, [1]), (6, [0])),
+    message((2, [6]), (7, totals(float("nan"), n=U64, sampled=U64)), (8, U64))]
+
+
 class AbsurdSlave:
     """Joins the master as a slave that knows one run and answers asks with
     what `say` has for them, else with something sound."""
@@ -144,6 +169,8 @@ class AbsurdSlave:
         if which == wire.EXPAND:
             return message((1, [0]), (2, [0]), (3, [1]), (4, [2]), (5, [3]),
                            (6, [6]), (7, [0]))
+        if which == wire.PROFILE:
+            return profile()
         return message((2, 1)) if which == wire.ENDS else b""
 
     def serve(self):
@@ -238,6 +265,10 @@ def test_absurd_answers_to_the_master(cluster):
     ask = [["procedures", "r"], ["procedures", "r", "--by", "process"]]
     for bad in BAD_PROCEDURES:
         try_all(c, {wire.PROCEDURES: message(*bad)}, ask)
+    for bad in BAD_PROFILES:
+        try_all(c, {wire.PROFILE: bad},
+                [["path", "r"], ["path", "r", "--sequences", "--by", "line"],
+                 ["path", "r", "--whole", "--sequences", "--to", "1s"]])
     slave = AbsurdSlave(c.state / "master.sock", b"r",
                         {wire.PROCEDURES: message(*GOOD_PROCEDURES)})
     row = c.json("procedures", "r")["procedures"][0]
@@ -365,6 +396,15 @@ def test_absurd_asks_to_a_slave(asked_slave):
                   wire.SUBGRAPH):
         for stale in (0, gen + 1, U64):
             refused(which, (1, stale))
+    for pieces in (((3, [0]),), ((4, [1]),), ((3, [U32]), (4, [1])),
+                   ((3, [0]), (4, [U32])), ((3, [1]), (4, [0])),
+                   ((3, [0]), (4, [U32 - 1])), ((3, [0, 0]), (4, [1, 1])),
+                   ((3, [0]), (4, [1]), (10, [1, 2])),
+                   ((3, [0]), (4, [1]), (5, 1), (10, [1]))):
+        refused(wire.PROFILE, (1, gen), (2, b"line"), (6, 1), *pieces)
+    for more in ((5, 1), (2, b"\xff" * 1_000_000), (7, U64), (8, U64),
+                 (3, [0])):
+        master.ask(run, wire.PROFILE, message((1, gen), (6, 1), more))
     refused(wire.EXPAND, (1, gen), (2, [0]), (3, [0]))  # before Finish
     refused(wire.PEERS, (1, gen), (2, message((1, U32), (2, 1))))
     refused(wire.FINISH, (1, gen), (3, [1] * 77))
@@ -383,6 +423,7 @@ def test_absurd_asks_to_a_slave(asked_slave):
         master.ask(run, wire.EVENTS, message(*events))
     for stale in (0, gen + 1, U64):
         refused(wire.PROCEDURES, (5, stale))
+        refused(wire.PROFILE, (1, stale))
     for ask in ((1, b"/" * 5_000_000), (2, b"x" * 5_000_000), (4, b"\xff/"),
                 (1, b"/x/../../y")):
         assert not master.ask(run, wire.PROCEDURES,

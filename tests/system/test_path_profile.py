@@ -37,8 +37,10 @@ def check_whole(a):
     for name in ("machines", "processes", "threads", "procedures", "lines"):
         rows = a["whole"][name]
         assert sum(r["ns"] for r in rows) == whole, name
+        off = sum(r["ns"] for r in a["shares"]["procedures"]
+                  if r["procedure"] == "[off the CPU]")
         assert sum(r["path_ns"] for r in rows) == \
-            sum(r["ns"] for r in a["shares"][name]), name
+            sum(r["ns"] for r in a["shares"][name]) - off, name
     for name in ("machines", "processes", "threads"):
         assert all(r["path_ns"] <= r["ns"] for r in a["whole"][name])
     return whole
@@ -86,12 +88,20 @@ def test_what_is_off_the_path_is_not_in_its_profile(cluster, build_program):
     assert sorted(best["procedures"]) == ["answer", "ask"]
     assert best["count"] > 100 and best["share"] > 0.9
     assert len(set(best["objects"])) == 2
+    done = [s["procedures"] for s in a["whole"]["sequences"]]
+    assert ["answer", "aside"] in done or ["aside", "answer"] in done
     # Both engines, and the question again: the same to the last ns.
     for engine in ("central", "contract"):
         other = profile(c, "--engine", engine)
         assert other["shares"] == a["shares"]
         assert other["sequences"] == a["sequences"]
         assert other["whole"] == a["whole"]
+    # In other weightings the rest of the path is no CPU time: it is said.
+    for weighting in ("sched", "wall"):
+        other = profile(c, "--weighting", weighting)
+        found = by_name(other["shares"]["procedures"])
+        assert found["aside"] < 0.2 * work["aside"]
+        assert found["ask"] <= work["ask"] * 1.01
     table = c.ipsq("path", "r", "--sequences", "--whole").stdout
     assert "by procedure" in table and "i_path.c:" in table
     assert "all work by procedure" in table and " -> " in table

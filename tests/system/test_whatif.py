@@ -246,3 +246,35 @@ def test_edits_of_real_programs(cluster):
             assert a["gain_ns"] > 0, (program, procedure)
         else:
             assert a["gain_ns"] < 0.05 * a["t_max_ns"], (program, procedure)
+
+
+def test_weightings_and_goal(cluster, program):
+    """Weightings and a goal go into the what-if: would catch a lane that is
+    not the weighting's, tails and next paths from ENDs that are not the
+    goal."""
+    c = cluster()
+    c.ipsrun([program, "10"], name="r", options=["--rate", "1"], check=True)
+    c.wait_closed("r")
+    length = {}
+    for weighting in ("cpu", "sched", "wall"):
+        a = c.json("whatif", "r", "--process", "rounds", "--gone",
+                   "--weighting", weighting, status=(0, 3))
+        assert a["weighting"] == weighting
+        assert 0 < a["gain_ns"] <= a["bound_ns"]
+        length[weighting] = a["t_max_ns"]
+    assert length["cpu"] <= length["sched"]
+    # The path up to the end of the process off the path: `quick`, which ends
+    # before its parent does.
+    quick = min((r for r in c.json("path", "r", "--slack", status=(0, 3))
+                 ["slacks"] if r["kind"] == "process"),
+                key=lambda r: r["path_ns"])["object"]
+    path = c.json("path", "r", "--slack", "--next", "2", "--goal", quick,
+                  status=(0, 3))
+    a = c.json("whatif", "r", "--process", "rounds", "--gone", "--goal", quick,
+               status=(0, 3))
+    assert a["goal"] == path["goal"] == quick
+    assert a["t_max_ns"] == path["t_max_ns"] == path["next"][0]["ns"]
+    shares = {s["object"]: s["ns"] for s in path["shares"]["processes"]}
+    for row in path["slacks"]:
+        if row["kind"] == "process":
+            assert row["path_ns"] == shares.get(row["object"], 0)

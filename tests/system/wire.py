@@ -5,8 +5,8 @@ import socket
 # Field numbers of Request's asks; the answers in Reply, where they differ.
 SYNC, TABLE, ENDS, PEERS, REDUCE, FINISH, EXPAND, SUBGRAPH = range(20, 28)
 RUNS, STATUS, LS, METRICS, PATH, EVENTS, GRAPH, MORE = range(10, 18)
-PROCEDURES = 30
-ANSWER = {REDUCE: 24, SUBGRAPH: 24}
+PROCEDURES, PROFILE = 30, 28
+ANSWER = {REDUCE: 24, SUBGRAPH: 24, PROFILE: 27}
 U32, U64 = 2**32 - 1, 2**64 - 1
 
 

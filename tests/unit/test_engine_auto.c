@@ -31,6 +31,7 @@ static void test_engine_auto__round_trip_decides(void **state)
 {
     (void)state;
     struct auto_facts f = {.machines = 3,
+                           .threads = 30,
                            .nodes = 1000000,
                            .crossing = 100000,
                            .crossing_out = 100000,
@@ -39,8 +40,9 @@ static void test_engine_auto__round_trip_decides(void **state)
     assert_string_equal(take(f), "contract");
     f.round_trip_ns = 10; /* nearly none: nothing to lose by many */
     assert_string_equal(take(f), "cm-sync");
-    f.machines = 100000; /* few messages for each */
     f.round_trip_ns = 100000;
+    f.machines = 3000; /* few messages for each thread and each link */
+    f.threads = 50000;
     assert_string_equal(take(f), "cm-sync");
 }
 
@@ -63,7 +65,7 @@ static void test_engine_auto__memory_decides(void **state)
 static void test_engine_auto__nothing_wraps(void **state)
 {
     (void)state;
-    struct auto_facts f = {2,          UINT64_MAX, UINT64_MAX,
+    struct auto_facts f = {2,          0,          UINT64_MAX, UINT64_MAX,
                            UINT64_MAX, UINT64_MAX, UINT64_MAX};
     assert_string_equal(take(f), "contract");
     f = (struct auto_facts){.machines = 2};

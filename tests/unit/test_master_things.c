@@ -65,7 +65,7 @@ static void test_things__made(void **state)
     uint32_t blame;
     char text[THING_BYTES];
     make(&w);
-    if (things_make(&w.g, w.part, 2, &w.t, &blame, &err) < 0)
+    if (things_make(&w.g, w.part, 2, false, &w.t, &blame, &err) < 0)
         fail_msg("%s", err.msg);
     assert_int_equal(w.t.thing_count, 8);
     for (uint32_t i = 0; i < 8; i++)
@@ -111,7 +111,8 @@ static void test_things__selected(void **state)
     struct world w;
     uint32_t blame;
     make(&w);
-    assert_int_equal(0, things_make(&w.g, w.part, 2, &w.t, &blame, NULL));
+    assert_int_equal(0,
+                     things_make(&w.g, w.part, 2, false, &w.t, &blame, NULL));
     assert_int_equal(chosen(&w, "f", "", "", ""), 2);
     assert_int_equal(chosen(&w, "?", "", "", ""), 3);
     assert_int_equal(chosen(&w, "f", "b", "", ""), 1);
@@ -132,7 +133,8 @@ static void test_things__selected(void **state)
     make(&w); /* the message becomes a wait outside */
     w.g.xkind[4] = IPS_X_EXTERNAL;
     w.g.xpred[4] = 3;
-    assert_int_equal(0, things_make(&w.g, w.part, 2, &w.t, &blame, NULL));
+    assert_int_equal(0,
+                     things_make(&w.g, w.part, 2, false, &w.t, &blame, NULL));
     assert_int_equal(chosen(&w, "", "", "b->external", ""), 1);
     forget(&w);
 }
@@ -149,9 +151,13 @@ static void test_things__refused(void **state)
         w.of2[0] = what == 1 ? 1 : 0;
         w.g.chains[1].process = what == 2 ? 2 : 0;
         w.ns2[0] = what == 3 ? 21 : 20; /* more than the arc has */
-        assert_true(things_make(&w.g, w.part, 2, &w.t, &blame, NULL) < 0);
+        assert_true(things_make(&w.g, w.part, 2, false, &w.t, &blame, NULL) <
+                    0);
         if (what < 3)
             assert_int_equal(blame, 1);
+        if (what == 3)
+            assert_int_equal(
+                0, things_make(&w.g, w.part, 2, true, &w.t, &blame, NULL));
         forget(&w);
     }
 }

@@ -217,6 +217,7 @@ static const char *next_property(struct rg *r, uint64_t seed)
                              (enum ips_external)rg_below(&rng, 3),
                              rg_below(&rng, 2)},
                     .group = (enum ips_next_group)(seed % 3)};
+    rg_goal(g, &a.lane, &rng);
     uint32_t *label = calloc(g->node_count + 1, sizeof(*label));
     bool by_node = rg_below(&rng, 2);
     const char *wrong = NULL;
@@ -228,7 +229,8 @@ static const char *next_property(struct rg *r, uint64_t seed)
     a.label = label;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t last = g->chains[c].first + g->chains[c].count - 1;
-        enumerate(&a, last, (struct one){0});
+        if (!a.lane.has_goal || a.lane.goal == last)
+            enumerate(&a, last, (struct one){0});
     }
     if (a.paths <= MAX_PATHS) {
         struct ips_est e;

@@ -156,12 +156,14 @@ static const char *tails_wrong(struct solved *s)
     uint32_t stop;
     const char *wrong = NULL;
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (s->e.est[i] + s->tail[i] > s->e.t_max)
+        if (s->tail[i] != IPS_NO_TAIL && s->e.est[i] + s->tail[i] > s->e.t_max)
             return "EST + TAIL > t_max";
     }
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t first = g->chains[c].first;
-        uint64_t whole = s->e.est[first] + s->tail[first];
+        uint64_t whole = s->tail[first] == IPS_NO_TAIL
+                             ? 0
+                             : s->e.est[first] + s->tail[first];
         longest = whole > longest ? whole : longest;
     }
     if (longest != s->e.t_max)
@@ -193,6 +195,8 @@ static const char *slack_wrong(struct solved *s, uint64_t *rng)
             continue;
         uint32_t i = first + 1 + rg_below(rng, g->chains[c].count - 1);
         uint64_t slack = ips_slack_chain(g, &s->e, s->tail, i, false);
+        bool leads = slack != IPS_NO_SLACK; /* to the goal */
+        slack = leads ? slack : 100;
         for (uint64_t more = 0; more < 2; more++) {
             struct ips_est e;
             g->w[i] += slack + more;
@@ -201,7 +205,7 @@ static const char *slack_wrong(struct solved *s, uint64_t *rng)
             uint64_t t_max = e.t_max;
             ips_est_release(&e);
             g->w[i] -= slack + more;
-            if (t_max != s->e.t_max + more)
+            if (t_max != s->e.t_max + (leads ? more : 0))
                 return more ? "more than its slack does not show"
                             : "an arc grown by its slack shows";
         }
@@ -229,6 +233,7 @@ static const char *slack_property(struct rg *r, uint64_t seed)
 {
     uint64_t rng = seed ^ 31;
     struct solved s = {.g = r->whole, .lane = random_lane(&rng)};
+    rg_goal(&s.g, &s.lane, &rng);
     solve(&s);
     const char *wrong = tails_wrong(&s);
     if (!wrong)

@@ -201,11 +201,12 @@ static const char *lanes_property(struct rg *r, uint64_t seed)
     struct ips_whatif out[CHANGES];
     const char *wrong = NULL;
     /* off: the graph that is really edited has no other external arcs */
-    begin(&a, &r->whole,
-          (struct ips_lane){.mtime = {rg_below(&rng, 30), 0, 1, 1},
+    struct ips_lane lane = {.mtime = {rg_below(&rng, 30), 0, 1, 1},
                             .external = rg_below(&rng, 2) ? IPS_EXTERNAL_REPLY
                                                           : IPS_EXTERNAL_ALL,
-                            .any_off = rg_below(&rng, 2)});
+                            .any_off = rg_below(&rng, 2)};
+    rg_goal(&r->whole, &lane, &rng);
+    begin(&a, &r->whole, lane);
     for (int i = 0; i < CHANGES; i++) {
         uint32_t n = 1 + rg_below(&rng, EDITS),
                  from = rg_below(&rng, a.f.count);

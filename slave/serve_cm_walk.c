@@ -1,0 +1,113 @@
+/* WALK: the path back within this machine, for the root. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/serve_cm_private.h"
+
+static uint32_t chain_of(const struct ips_graph *g, uint32_t node)
+{
+    uint32_t low = 0, high = g->chain_count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (g->chains[mid].first <= node)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The next pieces of j->cm->path, from its end. */
+int slave_cm_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a)
+{
+    struct slave_cm *c = j->cm;
+    uint64_t n =
+        c->path_left < IPS_PIECE_ITEMS ? c->path_left : IPS_PIECE_ITEMS;
+    if (!j->columns)
+        j->columns = calloc((size_t)IPS_PIECE_ITEMS * 6, sizeof(uint32_t));
+    if (!j->ns)
+        j->ns = calloc(IPS_PIECE_ITEMS, sizeof(*j->ns));
+    if (!j->columns || !j->ns)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    const struct ips_path_segment *s = c->path.seg + (c->path_left - n);
+    for (uint64_t i = 0; i < n; i++) {
+        j->columns[i] = s[i].kind;
+        j->columns[IPS_PIECE_ITEMS + i] = s[i].xkind;
+        j->columns[2 * IPS_PIECE_ITEMS + i] = s[i].chain;
+        j->columns[3 * IPS_PIECE_ITEMS + i] = s[i].from;
+        j->columns[4 * IPS_PIECE_ITEMS + i] = s[i].to;
+        j->ns[i] = s[i].ns;
+    }
+    uint32_t **const column[] = {&a->kinds, &a->xkinds, &a->chains, &a->from,
+                                 &a->to};
+    size_t *const counts[] = {&a->n_kinds, &a->n_xkinds, &a->n_chains,
+                              &a->n_from, &a->n_to};
+    for (size_t i = 0; i < 5; i++) {
+        *column[i] = j->columns + i * IPS_PIECE_ITEMS;
+        *counts[i] = n;
+    }
+    a->ns = j->ns;
+    a->n_ns = n;
+    c->path_left -= n;
+    a->more = c->path_left > 0;
+    if (!a->more) {
+        ips_path_release(&c->path);
+        c->has_path = false;
+    }
+    return 0;
+}
+
+static int walk_node(struct slave_graph_ask *j, const struct slave_letter *l,
+                     uint32_t *node)
+{
+    const struct ips_cm_links *links = &j->cm->links;
+    uint32_t p = IPS_CM_NONE;
+    if (l->of_part == UINT32_MAX) {
+        *node = l->count < j->graph->b.g.node_count ? (uint32_t)l->count
+                                                    : IPS_NO_NODE;
+    } else {
+        p = ips_cm_peer_of(links, l->of_part);
+        *node = p != IPS_CM_NONE && l->count < links->peer[p].out_count
+                    ? links->peer[p].out_node[l->count]
+                    : IPS_NO_NODE;
+    }
+    if (*node == IPS_NO_NODE || !j->graph->has_est)
+        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                           "told to walk back from a message that was never "
+                           "sent");
+    return 0;
+}
+
+int slave_cm_walk(struct slave_graph_ask *j, const struct slave_letter *l)
+{
+    struct slave_cm *c = j->cm;
+    const struct ips_graph *g = &j->graph->b.g;
+    const struct ips_est *est = &j->graph->est;
+    uint32_t node, stop;
+    int rc = walk_node(j, l, &node);
+    if (rc == 0)
+        rc = ips_path_walk(&j->graph->view.g, &c->lane, est, node, &c->path,
+                           &stop, &j->job.err);
+    if (rc < 0)
+        return rc;
+    c->has_path = true;
+    c->path_left = c->path.count;
+    Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__WALKED);
+    a->node = node;
+    a->node_chain = chain_of(g, node);
+    a->est_ns = est->est[node];
+    if (stop != IPS_NO_NODE) {
+        struct ips_cm_hop hop;
+        rc = ips_cm_hop(&c->links, stop, &hop, &j->job.err);
+        if (rc < 0)
+            return rc;
+        a->crosses = true;
+        a->stop = stop;
+        a->stop_chain = chain_of(g, stop);
+        a->stop_est_ns = est->est[stop];
+        a->stop_xkind = g->xkind[stop];
+        a->part = c->links.peer[hop.peer].part;
+        a->link = hop.link;
+    }
+    return slave_cm_pieces(j, a);
+}

@@ -1,0 +1,212 @@
+/*
+ * Fuzz target: whatever a peer sends, cm-async and cm-sync answer or refuse.
+ * The first byte says what the rest is: wants, matches, a batch or LEN of
+ * either engine; the checksum is made to fit, so that what is behind it is
+ * reached. libFuzzer where it is linked; else main() replays the files named,
+ * or with none, changes bytes of real messages from a fixed seed.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/cm_async.h"
+#include "analysis/cm_sync.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define TALKS 6
+
+/* Two machines that send each other TALKS messages in turns. */
+static void make(struct ips_graph *g, bool first)
+{
+    uint32_t n = 2 * TALKS + 2;
+    if (ips_graph_alloc(g, n, 1, NULL) < 0)
+        abort();
+    g->chains[0] = (struct ips_chain){.count = n, .pid = 1, .tid = 1};
+    g->in = calloc(TALKS, sizeof(*g->in));
+    g->out = calloc(TALKS, sizeof(*g->out));
+    if (!g->in || !g->out)
+        abort();
+    g->kind[n - 1] = IPS_NODE_END;
+    for (uint32_t i = 1; i < n - 1; i++) {
+        g->w[i] = i;
+        if ((i % 2 == 1) == first) {
+            g->kind[i] = IPS_NODE_SEND;
+            g->out[g->out_count] = (struct ips_remote_out){
+                .node = i, .pos = 5 * (g->out_count + 1), .len = 5};
+            g->out_count++;
+        } else {
+            g->kind[i] = IPS_NODE_RECV;
+            g->xkind[i] = IPS_X_DATA;
+            g->in[g->in_count] =
+                (struct ips_remote_in){.node = i, .pos = 5 * g->in_count + 3};
+            g->in_count++;
+        }
+    }
+}
+
+static struct {
+    struct ips_graph g[2];
+    struct ips_peer_end end[2];
+    struct ips_cm_bytes wants[2], matches[2];
+} two;
+
+/* `agreed`: both have what the other sent. */
+static void make_links(struct ips_cm_links *l, uint32_t self, bool agreed)
+{
+    if (ips_cm_links_init(l, &two.g[self], self, 2, &two.end[self], 1, NULL))
+        abort();
+    if (!agreed)
+        return;
+    struct ips_cm_bytes scratch = {0};
+    if (ips_cm_take_wants(l, 0, two.wants[1 - self].data,
+                          two.wants[1 - self].len, &scratch, NULL) < 0 ||
+        ips_cm_take_matches(l, 0, two.matches[1 - self].data,
+                            two.matches[1 - self].len, NULL) < 0)
+        abort();
+    ips_cm_bytes_release(&scratch);
+}
+
+static void make_two(void)
+{
+    if (two.g[0].node_count)
+        return;
+    for (uint32_t m = 0; m < 2; m++) {
+        struct ips_cm_links l;
+        make(&two.g[m], m == 0);
+        two.end[m] = (struct ips_peer_end){.part = 1 - m};
+        make_links(&l, m, false);
+        if (ips_cm_wants(&l, 0, &two.wants[m], NULL) < 0)
+            abort();
+        ips_cm_links_release(&l);
+    }
+    for (uint32_t m = 0; m < 2; m++) {
+        struct ips_cm_links l;
+        make_links(&l, m, false);
+        if (ips_cm_take_wants(&l, 0, two.wants[1 - m].data,
+                              two.wants[1 - m].len, &two.matches[m], NULL) < 0)
+            abort();
+        ips_cm_links_release(&l);
+    }
+}
+
+static const struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
+
+static void feed_sync(const struct ips_cm_links *l,
+                      const struct ips_cm_bytes *in)
+{
+    struct ips_cm_sync *s;
+    struct ips_cm_message m;
+    struct ips_est e;
+    if (ips_cm_sync_new(l, l->g, &lane, 2, &s, NULL) < 0)
+        abort();
+    int rc = ips_cm_sync_run(s, NULL);
+    if (rc == 0)
+        rc = ips_cm_sync_take(s, 0, in->data, in->len, NULL);
+    if (rc == 0)
+        rc = ips_cm_sync_run(s, NULL);
+    while (rc == 0 && ips_cm_sync_next(s, &m, NULL) > 0)
+        ;
+    if (ips_cm_sync_finish(s, &e, NULL) == 0)
+        ips_est_release(&e);
+    ips_cm_sync_free(s);
+}
+
+static void feed_async(const struct ips_cm_links *l,
+                       const struct ips_cm_bytes *in)
+{
+    struct ips_cm_async *a;
+    struct ips_cm_message m;
+    struct ips_est e;
+    if (ips_cm_async_new(l, l->g, &lane, 2 * TALKS, 2, &a, NULL) < 0)
+        abort();
+    int rc = ips_cm_async_len(a, 0, in->data, in->len, NULL);
+    if (rc == 0)
+        rc = ips_cm_async_len(a, IPS_CM_ROOT, NULL, 0, NULL);
+    if (rc == 0)
+        rc = ips_cm_async_pass(a, NULL);
+    while (rc == 0 && ips_cm_async_next(a, &m, NULL) > 0) {
+        if (m.kind == IPS_CM_BATCH)
+            rc = ips_cm_async_ack(a, 0, 1, NULL);
+    }
+    if (ips_cm_async_finish(a, &e, NULL) == 0)
+        ips_est_release(&e);
+    ips_cm_async_free(a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct ips_cm_bytes in = {0}, out = {0};
+    struct ips_cm_links l;
+    make_two();
+    if (size == 0)
+        return 0;
+    in.cap = size + 16;
+    in.data = malloc(in.cap);
+    if (!in.data)
+        abort();
+    in.len = size - 1;
+    memcpy(in.data, data + 1, size - 1);
+    if (ips_cm_seal(&in, NULL) < 0)
+        abort();
+    unsigned what = data[0] % 4;
+    make_links(&l, 1, what >= 2);
+    if (what == 0)
+        (void)!ips_cm_take_wants(&l, 0, in.data, in.len, &out, NULL);
+    else if (what == 1)
+        (void)!ips_cm_take_matches(&l, 0, in.data, in.len, NULL);
+    else if (what == 2)
+        feed_sync(&l, &in);
+    else
+        feed_async(&l, &in);
+    ips_cm_links_release(&l);
+    ips_cm_bytes_release(&in);
+    ips_cm_bytes_release(&out);
+    return 0;
+}
+
+#ifndef IPS_LIBFUZZER
+static uint64_t next(uint64_t *s)
+{
+    *s ^= *s << 13;
+    *s ^= *s >> 7;
+    *s ^= *s << 17;
+    return *s;
+}
+
+static int replay(const char *path)
+{
+    static uint8_t data[1 << 20];
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return 1;
+    size_t n = fread(data, 1, sizeof(data), f);
+    fclose(f);
+    LLVMFuzzerTestOneInput(data, n);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t s = 4711;
+    for (int i = 1; i < argc; i++) {
+        if (replay(argv[i]))
+            return 1;
+    }
+    make_two();
+    for (unsigned i = 0; argc == 1 && i < 50000; i++) {
+        /* A batch: number 0, two values, links 0 and 1, ESTs and hops. */
+        static const uint8_t batch[] = {0, 2, 0, 2, 1, 0, 4, 1};
+        uint8_t data[64] = {(uint8_t)(i % 4)};
+        const struct ips_cm_bytes *real =
+            i % 4 ? &two.matches[0] : &two.wants[0];
+        size_t n = i % 4 < 2 ? real->len - 4 : sizeof(batch);
+        memcpy(data + 1, i % 4 < 2 ? real->data : batch, n);
+        for (uint64_t k = next(&s) % 4; k > 0; k--)
+            data[1 + next(&s) % n] = (uint8_t)next(&s);
+        LLVMFuzzerTestOneInput(data, 1 + n - next(&s) % (n / 2));
+    }
+    return 0;
+}
+#endif
