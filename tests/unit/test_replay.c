@@ -257,10 +257,13 @@ static void test_replay__no_work_is_lost(void **state)
     for (uint32_t i = 0; i < g.node_count; i++)
         total += g.w[i];
     assert_int_equal(0, ips_graph_check(&g, NULL));
-    assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
-    assert_int_equal(total, r.makespan_ns);
-    assert_int_equal(0, r.idle_ns[0]);
-    ips_replay_release(&r);
+    for (uint32_t speed = 1; speed <= 3; speed += 2) {
+        one.speed = (struct ips_ratio){speed, 1};
+        assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
+        assert_int_equal((total + speed - 1) / speed, r.makespan_ns);
+        assert_int_equal(0, r.idle_ns[0]);
+        ips_replay_release(&r);
+    }
     ips_graph_release(&g);
 }
 
