@@ -17,6 +17,10 @@
 /* A thread that slept, but hardly queued, is asked less and less often. */
 #define EVERY_NS_MAX (16u * IPS_DELAY_EVERY_NS)
 #define HARDLY 16u
+/* Of the thread's CPU time, readings take one part in so many at most. */
+#define COST_PART 256u
+#define COST_NS_FIRST 20000u /* with cold caches */
+#define COST_NS_MAX 50000u   /* longer, and it was disturbed */
 /* Off the core for less, and there is nothing to tell. */
 #define OFF_NS 50000u
 
@@ -75,6 +79,19 @@ static void learn_rate(uint64_t delay, uint64_t off)
     ips_cpu.delay_ns = delay;
 }
 
+static void learn_cost(uint64_t ns)
+{
+    uint64_t known = ips_cpu.delay_cost ? ips_cpu.delay_cost : COST_NS_FIRST;
+    ips_cpu.delay_cost =
+        (uint32_t)((3 * known + ips_min_u64(ns, COST_NS_MAX)) / 4 + 1);
+}
+
+static bool affordable(uint64_t cpu)
+{
+    uint64_t cost = ips_cpu.delay_cost ? ips_cpu.delay_cost : COST_NS_FIRST;
+    return ips_sub_sat(cpu, ips_cpu.delay_cpu) >= COST_PART * cost;
+}
+
 static void record(uint64_t t, uint64_t cpu)
 {
     uint64_t delay, off = off_ns(t, cpu);
@@ -85,6 +102,7 @@ static void record(uint64_t t, uint64_t cpu)
     if (read_delay(&delay)) {
         learn_rate(delay, off);
         uint64_t now = ips_core_now();
+        learn_cost(ips_cpu_ns(now - begun));
         struct ips_rec_delay *rec =
             ips_rec_begin_at(IPS_REC_RUNDELAY, sizeof(*rec), now);
         if (rec) {
@@ -124,7 +142,8 @@ __attribute__((cold)) void ips_delay_due(uint64_t t, uint64_t cpu)
     if (!ips_cpu.delay_t)
         begin(t, cpu);
     every = ips_max_u64(every, ips_cpu.delay_wait);
-    if (ips_cpu_ns(t - ips_cpu.delay_t) >= every && off_ns(t, cpu) >= OFF_NS)
+    if (ips_cpu_ns(t - ips_cpu.delay_t) >= every && affordable(cpu) &&
+        off_ns(t, cpu) >= OFF_NS)
         record(t, cpu);
 }
 

@@ -69,6 +69,7 @@ struct ips_cpu {
     uint64_t delay_t, delay_cpu;
     uint64_t delay_ns;   /* and was so much */
     uint32_t delay_wait; /* ns until it is worth while again */
+    uint32_t delay_cost; /* ns that a reading takes here; 0: not learnt */
     /* What a call that blocks costs in this thread, as learnt; 0 not yet. */
     uint64_t block_ns;
 };

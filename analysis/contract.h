@@ -60,7 +60,8 @@ int ips_graph_merge(const struct ips_part *parts, uint32_t part_count,
                     uint32_t *node_base, uint64_t *unmatched,
                     struct ips_err *err) IPS_MUST_USE;
 
-/* The out of `g` that wrote position `pos` on end `end`, or NULL. O(log). */
+/* The out of `g` that wrote position `pos` on end `end` (the rules are
+ * ips_graph_merge's), or NULL. O(log). */
 const struct ips_remote_out *ips_graph_find_out(const struct ips_graph *g,
                                                 uint32_t end, uint64_t pos);
 

@@ -23,6 +23,7 @@ void ips_graph_release(struct ips_graph *g)
     free(g->at);
     free(g->wait);
     free(g->delay);
+    free(g->probe);
     free(g->in);
     free(g->out);
     ips_graph_init(g);
@@ -77,6 +78,15 @@ int ips_graph_alloc_times(struct ips_graph *g, struct ips_err *err)
     g->delay = calloc(n, sizeof(*g->delay));
     if (!g->at || !g->wait || !g->delay)
         return ips_err_set(err, IPS_E_NO_MEMORY, "times of %u nodes",
+                           g->node_count);
+    return 0;
+}
+
+int ips_graph_alloc_probe(struct ips_graph *g, struct ips_err *err)
+{
+    g->probe = calloc((size_t)g->node_count + 1, sizeof(*g->probe));
+    if (!g->probe)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "probes of %u nodes",
                            g->node_count);
     return 0;
 }

@@ -113,6 +113,8 @@ struct ips_graph {
                         wake-up */
     uint64_t *delay; /* [node_count] of the arc from the chain predecessor:
                         runnable, but not running */
+    uint32_t *probe; /* [node_count] or NULL: of w, what recording itself took,
+                        at most w and UINT32_MAX; a chain's first node 0 */
     uint32_t in_count;
     struct ips_remote_in *in;
     uint32_t out_count;
@@ -127,6 +129,9 @@ int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err) IPS_MUST_USE;
 /* `at`, `wait` and `delay` too, zeroed. */
 int ips_graph_alloc_times(struct ips_graph *g,
+                          struct ips_err *err) IPS_MUST_USE;
+/* `probe` too, zeroed. */
+int ips_graph_alloc_probe(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;
 /* Invariants above, indices in range, kinds legal; for graphs that arrive over
  * the wire or from disk, full or reduced. START stands only first in a chain,
@@ -162,7 +167,8 @@ enum ips_external {
 struct ips_lane {
     struct ips_mtime mtime;
     enum ips_external external;
-    bool any_off; /* RESOURCE arcs are absent */
+    bool any_off;   /* RESOURCE arcs are absent */
+    bool probe_off; /* cpu, sched: chain arcs weigh what recording cost less */
     /* Which weights the graph has: a view of it (analysis/view.h) that was
      * made for this lane. */
     enum ips_weighting weighting;

@@ -13,7 +13,7 @@ void ips_view_release(struct ips_view *v)
 
 bool ips_view_shared(const struct ips_lane *a, const struct ips_lane *b)
 {
-    if (a->weighting != b->weighting)
+    if (a->weighting != b->weighting || a->probe_off != b->probe_off)
         return false;
     if (a->weighting != IPS_WEIGH_WALL)
         return true;
@@ -98,14 +98,11 @@ static void wall_node(const struct ips_graph *g, uint32_t i, uint32_t first,
                                g->xlen[i], lane);
 }
 
-int ips_graph_view(const struct ips_graph *g, const struct ips_lane *lane,
-                   struct ips_view *out, struct ips_err *err)
+/* ---- all ---- */
+
+static int weigh(const struct ips_graph *g, const struct ips_lane *lane,
+                 struct ips_view *out, struct ips_err *err)
 {
-    memset(out, 0, sizeof(*out));
-    out->g = *g;
-    out->g.at = out->g.wait = out->g.delay = NULL;
-    if (lane->weighting == IPS_WEIGH_CPU || g->node_count == 0)
-        return 0;
     if (!g->at || !g->wait || !g->delay)
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph without times has the weighting cpu alone");
@@ -114,11 +111,9 @@ int ips_graph_view(const struct ips_graph *g, const struct ips_lane *lane,
     out->own_w = malloc(bytes);
     out->own_xlen = malloc(bytes);
     out->own_at = wall ? malloc(bytes) : NULL;
-    if (!out->own_w || !out->own_xlen || (wall && !out->own_at)) {
-        ips_view_release(out);
+    if (!out->own_w || !out->own_xlen || (wall && !out->own_at))
         return ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
                            g->node_count);
-    }
     for (uint32_t i = 0; wall && i < g->node_count; i++)
         out->own_at[i] = ips_clock_map_ns(&lane->clock, g->at[i]);
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -137,4 +132,58 @@ int ips_graph_view(const struct ips_graph *g, const struct ips_lane *lane,
         out->g.wait = g->wait;
     }
     return 0;
+}
+
+/* After the weighting: what a wait overlaps with its arc stays what it was, so
+ * no arc becomes longer than it is with recording. */
+static int take_probe(struct ips_view *v, const struct ips_lane *lane,
+                      struct ips_err *err)
+{
+    const struct ips_graph *g = &v->g;
+    if (lane->weighting == IPS_WEIGH_WALL)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "weighting wall cannot leave out recording");
+    if (!g->probe)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "a graph that does not say what recording cost");
+    if (!v->own_w)
+        v->own_w = malloc((size_t)g->node_count * sizeof(*g->w));
+    if (!v->own_w)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
+                           g->node_count);
+    for (uint32_t i = 0; i < g->node_count; i++)
+        v->own_w[i] = ips_sub_sat(g->w[i], g->probe[i]);
+    v->g.w = v->own_w;
+    return 0;
+}
+
+int ips_graph_view_probe(const struct ips_graph *g, const struct ips_lane *lane,
+                         struct ips_view *out, struct ips_err *err)
+{
+    memset(out, 0, sizeof(*out));
+    out->g = *g;
+    if (!lane->probe_off || g->node_count == 0)
+        return 0;
+    return take_probe(out, lane, err);
+}
+
+int ips_graph_view(const struct ips_graph *g, const struct ips_lane *lane,
+                   struct ips_view *out, struct ips_err *err)
+{
+    if (lane->weighting == IPS_WEIGH_CPU) {
+        int rc = ips_graph_view_probe(g, lane, out, err);
+        out->g.at = out->g.wait = out->g.delay = NULL;
+        return rc;
+    }
+    memset(out, 0, sizeof(*out));
+    out->g = *g;
+    out->g.at = out->g.wait = out->g.delay = NULL;
+    if (g->node_count == 0)
+        return 0;
+    int rc = weigh(g, lane, out, err);
+    if (rc == 0 && lane->probe_off)
+        rc = take_probe(out, lane, err);
+    if (rc < 0)
+        ips_view_release(out);
+    return rc;
 }

@@ -17,10 +17,16 @@
  * machine and exactly (no arc is longer than its two ends are apart, and one of
  * the two comes up to it): the path to a node is as long as the time up to it.
  *
- * A view depends on the lane's weighting, clock and external mode, and in
- * `wall` on its message times (not their scale); other lanes of the same may
- * share it. It borrows the graph's other arrays.
- * Source: ALGORITHMS 1, IPS-14.
+ * A lane may leave out what recording cost: chain arcs of `cpu` and `sched`
+ * weigh their `probe` less. Not in `wall`: there the weights are differences of
+ * clock readings, so with an arc made shorter alone the waits of others would
+ * stay as long as they were for it, and a path would be no run's elapsed time;
+ * what a run without recording would have taken is a replay's to say.
+ *
+ * A view depends on the lane's weighting, probe_off, clock and external mode,
+ * and in `wall` on its message times (not their scale); other lanes of the same
+ * may share it. It borrows the graph's other arrays. Source: ALGORITHMS 1,
+ * IPS-14.
  */
 #ifndef IPS_ANALYSIS_VIEW_H
 #define IPS_ANALYSIS_VIEW_H
@@ -32,10 +38,15 @@ struct ips_view {
     uint64_t *own_w, *own_xlen, *own_at;
 };
 
-/* IPS_E_USAGE where the graph has no times and the lane needs them. O(nodes)
- * but for `cpu`. */
+/* IPS_E_USAGE where the graph has no times or no `probe` and the lane needs
+ * them, and for `wall` with probe_off. O(nodes) but for `cpu` with them. */
 int ips_graph_view(const struct ips_graph *g, const struct ips_lane *lane,
                    struct ips_view *out, struct ips_err *err) IPS_MUST_USE;
+/* A graph that is a view of its weighting already (merged of such): what
+ * recording cost is taken off, where the lane says so. */
+int ips_graph_view_probe(const struct ips_graph *g, const struct ips_lane *lane,
+                         struct ips_view *out,
+                         struct ips_err *err) IPS_MUST_USE;
 void ips_view_release(struct ips_view *v);
 /* May lanes a and b use one view? */
 bool ips_view_shared(const struct ips_lane *a, const struct ips_lane *b);

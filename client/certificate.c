@@ -99,6 +99,7 @@ static const Ips__Certificate *or_none(const Ips__Certificate *c)
     none.any = none.any_on_path = none.any_unmatched = UINT64_MAX;
     none.spin_ns = none.run_delay_unknown_ns = UINT64_MAX;
     none.probe_ns = none.overhead_ns = none.unattributed_cpu_ns = UINT64_MAX;
+    none.probe_arc_ns = UINT64_MAX;
     none.dilation_ppm = UINT64_MAX;
     return &none;
 }
@@ -130,6 +131,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_text(j, "engine", c->engine);
     put_count(j, "probe_ns", c->probe_ns);
     put_count(j, "overhead_ns", c->overhead_ns);
+    put_count(j, "probe_arc_ns", c->probe_arc_ns);
     struct ipsq_cell share = dilation(c);
     ipsq_json_key(j, "dilation");
     ipsq_json_cell(j, IPSQ_SHARE, &share);
@@ -189,6 +191,7 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     }
     tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text(c->message_times));
     tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count(c->overhead_ns));
+    tsv_line(f, "probe_arc_ns", IPSQ_COUNT, ipsq_count(c->probe_arc_ns));
     tsv_line(f, "dilation", IPSQ_SHARE, dilation(c));
 }
 

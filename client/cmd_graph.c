@@ -12,6 +12,7 @@ static const struct ipsq_column columns[] = {
     {"arc_cpu_ns", "ARC NS", IPSQ_COUNT},
     {"arc_sched_ns", NULL, IPSQ_COUNT},
     {"arc_wall_ns", NULL, IPSQ_COUNT},
+    {"arc_probe_ns", NULL, IPSQ_COUNT},
     {"xpred", "XPRED", IPSQ_COUNT},
     {"xarc_cpu_ns", "XARC NS", IPSQ_COUNT},
     {"xarc_sched_ns", NULL, IPSQ_COUNT},
@@ -55,6 +56,7 @@ static void add_row(struct ipsq_table *t, const Ips__GraphNode *row)
     *cell++ = ipsq_count(row->arc_cpu_ns);
     *cell++ = ipsq_count(row->arc_sched_ns);
     *cell++ = ipsq_count(row->arc_wall_ns);
+    *cell++ = ipsq_count(row->arc_probe_ns);
     *cell++ = ipsq_count(row->xpred);
     *cell++ = ipsq_count(row->xarc_cpu_ns);
     *cell++ = ipsq_count(row->xarc_sched_ns);

@@ -140,6 +140,7 @@ static void add_part(const struct part *p, struct arena *a,
     m->unattributed_cpu_ns += s->unattributed_cpu_ns;
     m->probe_ns = ips_max_u64(m->probe_ns, s->probe_ns);
     m->overhead_ns = ips_add_sat(m->overhead_ns, s->overhead_ns);
+    m->probe_arc_ns = ips_add_sat(m->probe_arc_ns, s->probe_arc_ns);
     c->cpu_ns = ips_add_sat(c->cpu_ns, s->cpu_ns);
     if (p->settled) { /* knows the other machines' ends too */
         m->unmatched += p->settled->unmatched;

@@ -73,6 +73,7 @@ void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
         ask.lane = &lane;
         ask.generation = p->sync->generation;
         ask.detail = detail;
+        ask.probe = detail || path_of(q)->lanes[LANE_NO_PROBE].wanted;
         ask.window = ENGINE_WINDOW;
         request.ask_case = IPS__REQUEST__ASK_SUBGRAPH;
         request.subgraph = &ask;
@@ -134,27 +135,30 @@ static int graph_from_wire(struct engine_part *e, uint32_t part,
     g->at = w->at;
     g->wait = w->wait;
     g->delay = w->delay;
+    g->probe = w->probe;
     e->origin = w->origin;
     w->kind = w->xkind = NULL;
     w->w = w->xlen = w->t_ns = w->at = w->wait = w->delay = NULL;
-    w->xpred = w->site = w->origin = NULL;
+    w->xpred = w->site = w->origin = w->probe = NULL;
     return ips_graph_check(g, err);
 }
 
 bool engine_make_graphs(struct query *q)
 {
     struct path_data *d = path_of(q);
-    d->total_cpu_ns = 0;
+    uint64_t total = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct part *p = q->gather.active[i];
         struct engine_part *e = engine_part_of(p);
-        d->total_cpu_ns = ips_add_sat(d->total_cpu_ns, e->taker.g.total_cpu_ns);
+        total = ips_add_sat(total, e->taker.g.total_cpu_ns);
         if (graph_from_wire(e, i, &d->err) < 0) {
             d->blame = p;
             return false;
         }
         ips_wire_taker_release(&e->taker);
     }
+    if (d->now == LANE_MAIN)
+        d->total_cpu_ns = total;
     return true;
 }
 

@@ -33,7 +33,8 @@ enum lane_id {
     LANE_HALF,
     LANE_DOUBLE,
     LANE_NO_EXTERNAL,
-    LANE_NO_ANY, /* as if no lock had made anybody wait */
+    LANE_NO_ANY,   /* as if no lock had made anybody wait */
+    LANE_NO_PROBE, /* without what recording cost; not of `wall` */
     LANES
 };
 

@@ -3,12 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/view.h"
 #include "master/weighting.h"
 
 /* The merged path as pieces. */
-static bool walk_lane(struct path_data *d, enum lane_id id)
+static bool walk_lane(struct path_data *d, const struct ips_graph *g,
+                      enum lane_id id)
 {
-    const struct ips_graph *g = &d->merged;
     struct ips_path path = {0};
     uint32_t stop;
     bool ok = true;
@@ -61,16 +62,18 @@ static bool check_pdm(struct path_data *d, const struct ips_lane *lane)
     return same;
 }
 
-static bool solve_lane(struct query *q, enum lane_id id)
+static bool solve_view(struct query *q, enum lane_id id,
+                       const struct ips_graph *g)
 {
     struct path_data *d = path_of(q);
     struct lane_result *r = &d->lanes[id];
     struct ips_lane lane = weighting_merged(q, &r->lane, false);
     ips_est_release(&d->est);
-    if (ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err) < 0)
+    if (ips_longest_path(g, &lane, NULL, &d->est, &d->err) < 0)
         return false;
     r->t_max = d->est.t_max;
-    d->total_cpu_ns = d->est.total;
+    if (id == LANE_MAIN)
+        d->total_cpu_ns = d->est.total;
     if (id == LANE_MAIN && !check_pdm(d, &lane))
         return false;
     if (d->est.end == IPS_NO_NODE) {
@@ -78,9 +81,20 @@ static bool solve_lane(struct query *q, enum lane_id id)
                     "no thread of this run has an end yet: nothing to show");
         return false;
     }
-    if (r->with_shares && !walk_lane(d, id))
+    if (r->with_shares && !walk_lane(d, g, id))
         return false;
     return engine_lane_done(d, id);
+}
+
+static bool solve_lane(struct query *q, enum lane_id id)
+{
+    struct path_data *d = path_of(q);
+    struct ips_view view; /* of d->merged, a view of the weighting already */
+    bool ok = ips_graph_view_probe(&d->merged, &d->lanes[id].lane, &view,
+                                   &d->err) == 0 &&
+              solve_view(q, id, &view.g);
+    ips_view_release(&view);
+    return ok;
 }
 
 static void solve_all(struct query *q)

@@ -125,6 +125,8 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
     out->kind = ips_wire_text(node_kinds[g->kind[i]]);
     out->pred = i == c->first ? IPS_UNMEASURED : i - 1;
     out->arc_cpu_ns = i == c->first ? IPS_UNMEASURED : g->w[i];
+    out->arc_probe_ns =
+        i == c->first || !g->probe ? IPS_UNMEASURED : g->probe[i];
     out->xpred = present ? g->xpred[i] : IPS_UNMEASURED;
     out->xarc_cpu_ns = present ? xw : IPS_UNMEASURED;
     out->xkind = ips_wire_text(present ? xkinds[g->xkind[i]] : "");

@@ -71,6 +71,9 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                            "messages weigh by the clocks of both ends: take "
                            "contract or central",
                            ask->engine);
+    if (weighting != IPS_WEIGH_CPU && (ask->from_ns || ask->to_ns))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "a window of the path has the weighting cpu alone");
     rc = path_profile_check(ask, err);
     if (rc == 0)
         rc = path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
@@ -97,9 +100,10 @@ static void scale(struct path_data *d, enum lane_id id, const char *name,
 static void plan_lanes(struct query *q)
 {
     struct path_data *d = path_of(q);
-    uint64_t external = 0, resources = 0;
+    uint64_t external = 0, resources = 0, probe = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         resources = ips_add_sat(resources, q->gather.active[i]->sync->any);
+        probe = ips_add_sat(probe, q->gather.active[i]->sync->probe_arc_ns);
         const Ips__PeersAnswer *s = q->gather.active[i]->settled;
         external += s ? s->external + s->idle : 1;
     }
@@ -122,6 +126,12 @@ static void plan_lanes(struct query *q)
     any->wanted = !any->lane.any_off && resources > 0;
     any->lane.any_off = true;
     any->with_shares = true;
+    struct lane_result *bare = &d->lanes[LANE_NO_PROBE];
+    bare->name = "probe cost subtracted";
+    bare->lane = d->lanes[LANE_MAIN].lane;
+    bare->wanted = probe > 0 && bare->lane.weighting != IPS_WEIGH_WALL;
+    bare->lane.probe_off = true;
+    bare->with_shares = true;
 }
 
 static struct auto_facts facts_of(const struct query *q)
@@ -295,8 +305,8 @@ static void fill_lanes(struct path_data *d, struct arena *a,
     for (int id = LANE_HALF; id < LANES; id++) {
         struct lane_result *r = &d->lanes[id];
         bool same = true;
-        if (id == LANE_NO_ANY && !r->wanted)
-            continue; /* most programs have no such arc */
+        if ((id == LANE_NO_ANY || id == LANE_NO_PROBE) && !r->wanted)
+            continue; /* most programs have no such arc; nothing is known */
         if (id == LANE_NO_EXTERNAL && r->lane.weighting == IPS_WEIGH_WALL)
             continue;
         if (r->wanted) {

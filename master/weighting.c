@@ -129,6 +129,7 @@ void weighting_lane(const struct query *q, const struct part *p,
     to->scale_den = lane->mtime.scale_den;
     to->external = (uint32_t)lane->external;
     to->any_off = lane->any_off;
+    to->probe_off = lane->probe_off;
     to->weighting = (uint32_t)lane->weighting;
     to->clock_from_ns = clock->from;
     to->clock_drift_q40 = clock->drift_q40;

@@ -73,6 +73,10 @@ static int put_nodes(struct ips_wire_piece *piece,
         m->n_delay = n;
         m->delay = g->delay + at;
     }
+    if (g->probe) {
+        m->n_probe = n;
+        m->probe = g->probe + at;
+    }
     if (g->site) {
         m->n_site = n;
         m->site = piece->site;
@@ -150,7 +154,7 @@ void ips_wire_taker_release(struct ips_wire_taker *t)
         g->xlen,         g->t_ns,          g->xpred,     g->site,
         g->origin,       g->in_node,       g->in_end,    g->in_pos,
         g->out_node,     g->out_end,       g->out_len,   g->out_pos,
-        g->at,           g->wait,          g->delay};
+        g->at,           g->wait,          g->delay,     g->probe};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         free(all[i]);
     memset(t, 0, sizeof(*t));
@@ -254,16 +258,20 @@ static bool grow_nodes(struct ips_wire_taker *t, uint32_t cap)
            (!t->times || (grow_array(&g->at, cap, sizeof(uint64_t)) &&
                           grow_array(&g->wait, cap, sizeof(uint64_t)) &&
                           grow_array(&g->delay, cap, sizeof(uint64_t)))) &&
+           (!t->probe || grow_array(&g->probe, cap, sizeof(uint32_t))) &&
            (!t->reduced || grow_array(&g->origin, cap, sizeof(uint32_t)));
 }
 
 static bool times_fit(struct ips_wire_taker *t, const Ips__Subgraph *m,
                       size_t n)
 {
-    if (t->g.node_count == 0 && n > 0)
+    if (t->g.node_count == 0 && n > 0) {
         t->times = m->n_at > 0;
+        t->probe = m->n_probe > 0;
+    }
     return m->n_at == (t->times ? n : 0) && m->n_wait == m->n_at &&
-           (m->n_delay == 0 || m->n_delay == m->n_at);
+           (m->n_delay == 0 || m->n_delay == m->n_at) &&
+           m->n_probe == (t->probe ? n : 0);
 }
 
 static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
@@ -304,6 +312,8 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
         append(g->wait, at, m->wait, n, sizeof(uint64_t));
         append(g->delay, at, m->delay, m->n_delay, sizeof(uint64_t));
     }
+    if (t->probe)
+        append(g->probe, at, m->probe, n, sizeof(uint32_t));
     if (t->reduced)
         append(g->origin, at, m->origin, n, sizeof(uint32_t));
     g->node_count += (uint32_t)n;

@@ -24,6 +24,7 @@ struct ips_wire_graph {
     uint8_t *kind, *xkind;
     uint64_t *w, *xlen, *t_ns;
     uint64_t *at, *wait, *delay; /* each NULL: absent */
+    uint32_t *probe;             /* NULL: absent */
     uint32_t *xpred;             /* IPS_WIRE_NO_NODE: none */
     uint32_t *site;              /* IPS_WIRE_NO_NODE: none */
     uint32_t *origin;
@@ -65,6 +66,7 @@ struct ips_wire_taker {
     uint32_t chain_cap, node_cap, in_cap, out_cap;
     bool detail, reduced; /* t_ns and site, origin are expected */
     bool times;           /* its first piece has `at` and `wait`: so all must */
+    bool probe;           /* the same for `probe` */
 };
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
                          bool detail, bool reduced);

@@ -149,6 +149,7 @@ struct ips_build_counts {
     uint64_t any_unmatched; /* waits for resources without a release seen */
     uint64_t spin_ns;       /* CPU burnt by waiting for them */
     uint64_t overhead_ns;   /* CPU that recording cost, by its kinds */
+    uint64_t probe_arc_ns;  /* as much of it as arcs of the graph hold */
     uint64_t delay_ns;      /* runnable but not running, as the kernel told */
     uint64_t delay_unknown_ns; /* off the CPU outside of waits, and no figure */
 };

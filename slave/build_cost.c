@@ -1,6 +1,12 @@
 /* What recording itself cost the program: each record by the cost of its kind,
  * as measured before the run (control.probe_cost_ps), and the readings of the
- * CPU clock by the agent's own rule (agent/cpu.h, core_cpu.c). */
+ * CPU clock by the agent's own rule (agent/cpu.h, core_cpu.c).
+ *
+ * A node lies at its call, and its record is made behind that: so what a record
+ * cost is in the arc that follows its node, with all that leave no node up to
+ * the next one (graph.h: probe). An arc that is shorter has no more than it
+ * weighs; the rest, and what a chain's first image cost before its first
+ * coordinate, is in the sum alone. */
 #include "slave/build_internal.h"
 
 /* core_cpu.c's, of the thread's CPU, of calls, of a call that moves data */
@@ -61,7 +67,7 @@ struct span {
 };
 
 static struct span span_of(const struct b_stream *s, uint32_t type,
-                           uint32_t word, uint64_t t, const uint8_t *p)
+                           const uint8_t *p)
 {
     struct {
         struct ips_rec_head h;
@@ -73,7 +79,8 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
         type != IPS_REC_FORK && type != IPS_REC_JOIN && type != IPS_REC_ACQUIRE)
         return (struct span){0};
     memcpy(&r, p, sizeof(r));
-    uint64_t t_ret = b_time(&s->clock, word, r.t_ret);
+    uint64_t t = b_time(&s->clock, r.h.word, r.h.t);
+    uint64_t t_ret = b_time(&s->clock, r.h.word, r.t_ret);
     struct span v = {.is = true,
                      .cpu = r.cpu,
                      .elapsed_ns = ips_sub_sat(t_ret, t),
@@ -104,18 +111,55 @@ static bool reads(const struct build *b, struct b_stream *s,
     return is;
 }
 
-void b_cost(struct build *b, struct b_stream *s, uint32_t type, uint32_t word,
-            uint64_t t, const uint8_t *p)
+static uint64_t record_ps(const struct build *b, struct b_stream *s,
+                          uint32_t type, const uint8_t *p)
 {
     const struct ips_control *c = b->in->control;
-    if (!c || s->task)
-        return;
     uint64_t ps = kind_ps(c, type, p);
-    struct span v = span_of(s, type, word, t, p);
+    struct span v = span_of(s, type, p);
     if (v.blocked)
         ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_BLOCK));
     if (v.is && reads(b, s, &v))
         ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_READ));
+    return ps;
+}
+
+/* The agent came to be before the START of an image that begins a chain: in the
+ * arc up to "its image began", or before the chain's first coordinate, which is
+ * no arc of the graph. */
+static bool begins_chain(const struct b_chain *c, const struct build *b,
+                         const struct b_stream *s, uint32_t type)
+{
+    return type == IPS_REC_START && s == &b->streams[c->first_stream] &&
+           s->start_kind == IPS_START_IMAGE;
+}
+
+void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
+            const uint8_t *p)
+{
+    const struct b_chain *c = &b->chains[chain];
+    if (!b->in->control || s->task)
+        return;
+    uint64_t ps = record_ps(b, s, type, p);
     b->cost_ps = ips_add_sat(b->cost_ps, ps);
     b->out->counts.overhead_ns = b->cost_ps / 1000;
+    if (!begins_chain(c, b, s, type))
+        b->probe_ps = ips_add_sat(b->probe_ps, ps);
+    else if (c->image_aux != IPS_NO_NODE)
+        b->out->g.probe[c->image_aux] =
+            (uint32_t)ips_min_u64(ps / 1000, UINT32_MAX);
+}
+
+void b_cost_limit(struct build *b)
+{
+    struct ips_graph *g = &b->out->g;
+    uint64_t *sum = &b->out->counts.probe_arc_ns;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first;
+        g->probe[first] = 0;
+        for (uint32_t i = first + 1; i < first + g->chains[c].count; i++) {
+            g->probe[i] = (uint32_t)ips_min_u64(g->probe[i], g->w[i]);
+            *sum += g->probe[i];
+        }
+    }
 }

@@ -376,7 +376,8 @@ struct build {
     B_ARRAY(struct b_op) ops;
     B_ARRAY(struct b_dgram) dgrams;
     B_ARRAY(struct b_event) events;
-    uint64_t cost_ps; /* of recording */
+    uint64_t cost_ps;  /* of recording */
+    uint64_t probe_ps; /* ... since the last node, not yet in g.probe */
     B_ARRAY(struct b_ext) exts;
     B_ARRAY(struct b_hold) holds;
     B_ARRAY(struct b_release) releases;
@@ -422,8 +423,9 @@ void b_sync_arcs(struct build *b);              /* build_sync.c */
 void b_states(struct build *b);                 /* build_settle.c */
 int b_holders(struct build *b) IPS_MUST_USE;    /* build_hold.c */
 int b_match(struct build *b) IPS_MUST_USE;      /* build_match.c */
-void b_cost(struct build *b, struct b_stream *s, uint32_t type, uint32_t word,
-            uint64_t t, const uint8_t *p);        /* build_cost.c */
+void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
+            const uint8_t *p);                    /* build_cost.c */
+void b_cost_limit(struct build *b);               /* build_cost.c */
 void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
 void b_lifetimes(struct build *b);                /* build_match.c */
@@ -476,6 +478,8 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
     b->cpu_at[i] = cpu_at;
     b->off[i] = b->off_ns;
     b->off_ns = 0;
+    g->probe[i] = (uint32_t)ips_min_u64(b->probe_ps / 1000, UINT32_MAX);
+    b->probe_ps %= 1000;
     g->site[i] = site;
     return i;
 }

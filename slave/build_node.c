@@ -226,7 +226,7 @@ static int make_chain(struct maker *m)
     struct b_chain *c = &b->chains[m->chain];
     uint64_t last_ns = 0, last_cpu = 0;
     chain->first = b->nodes;
-    b->off_ns = 0;
+    b->off_ns = b->probe_ps = 0;
     begin_chain(m);
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
         struct b_walk walk = {.in = b->streams[i].in};
@@ -241,6 +241,7 @@ static int make_chain(struct maker *m)
         m->have_dgram = false;
         while ((p = b_next(&walk, &type, &len))) {
             int rc = make_node(m, type, p);
+            b_cost(b, m->chain, m->s, type, p);
             if (rc < 0)
                 return rc;
         }
@@ -264,8 +265,10 @@ int b_nodes(struct build *b)
     b->slept = ips_calloc_large(room, sizeof(*b->slept));
     b->off = ips_calloc_large(room, sizeof(*b->off));
     b->shift = ips_calloc_large(room, sizeof(*b->shift));
+    g->probe = ips_calloc_large(room, sizeof(*g->probe));
     b->ops.v = ips_calloc_large(b->op_room + 1, sizeof(*b->ops.v));
-    if (!b->cpu_at || !b->slept || !b->off || !b->shift || !b->ops.v)
+    if (!b->cpu_at || !b->slept || !b->off || !b->shift || !g->probe ||
+        !b->ops.v)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
                            (unsigned long long)b->node_room);
     for (uint32_t c = 0; c < g->chain_count; c++) {

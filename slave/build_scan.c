@@ -411,7 +411,6 @@ static int scan_stream(struct build *b, uint32_t index)
         c.word = h.word;
         c.t = b_time(&s->clock, c.word, h.t);
         s->events++;
-        b_cost(b, s, type, c.word, c.t, p);
         int rc = scan_record(&c, type, p, len);
         if (rc < 0)
             return rc;

@@ -276,6 +276,7 @@ int b_weights(struct build *b)
     if (rc < 0)
         return rc;
     bound_weights(b);
+    b_cost_limit(b);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
         struct ips_thread_row *row = &b->out->threads[c];

@@ -28,6 +28,7 @@
     X(AT, uint64_t, g.node_count, g.at)                                        \
     X(WAIT, uint64_t, g.node_count, g.wait)                                    \
     X(DELAY, uint64_t, g.node_count, g.delay)                                  \
+    X(PROBE, uint32_t, g.node_count, g.probe)                                  \
     X(IN, struct ips_remote_in, g.in_count, g.in)                              \
     X(OUT, struct ips_remote_out, g.out_count, g.out)                          \
     X(PROCS, struct ips_proc, proc_count, procs)                               \
@@ -234,7 +235,8 @@ static bool tables_ok(const struct ips_built *b, const struct file_header *h)
 {
     const uint32_t nodes[] = {SECTION_W,    SECTION_XPRED, SECTION_XKIND,
                               SECTION_XLEN, SECTION_T_NS,  SECTION_SITE,
-                              SECTION_AT,   SECTION_WAIT,  SECTION_DELAY};
+                              SECTION_AT,   SECTION_WAIT,  SECTION_DELAY,
+                              SECTION_PROBE};
     for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++)
         if (h->count[nodes[i]] != b->g.node_count)
             return false;

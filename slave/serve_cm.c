@@ -521,8 +521,10 @@ void slave_cm_close(struct slave_serve *v)
         return;
     while (v->cm->comps)
         slave_cm_end(v, v->cm->comps->job);
-    while (v->cm->wires)
-        wire_drop(v->cm->wires);
+    for (struct wire *w = v->cm->wires, *next; w; w = next) {
+        next = w->next;
+        wire_drop(w);
+    }
     ips_listener_free(v->cm->listener);
     free(v->cm);
     v->cm = NULL;

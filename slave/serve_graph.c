@@ -172,6 +172,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->spin_ns = b->counts.spin_ns;
     a->probe_ns = c->probe_ns;
     a->overhead_ns = b->counts.overhead_ns;
+    a->probe_arc_ns = b->counts.probe_arc_ns;
     for (uint32_t i = 0; i < b->proc_count; i++)
         a->cpu_ns = ips_add_sat(a->cpu_ns, b->procs[i].cpu_ns);
     a->unattributed_cpu_ns = b->counts.unattributed_ns;

@@ -19,6 +19,7 @@ struct ips_lane slave_lane_of(const Ips__Lane *l)
                         ? (enum ips_external)l->external
                         : IPS_EXTERNAL_REPLY;
     lane.any_off = l->any_off;
+    lane.probe_off = l->probe_off;
     lane.weighting = l->weighting <= IPS_WEIGH_LAST
                          ? (enum ips_weighting)l->weighting
                          : IPS_WEIGH_CPU;
@@ -50,7 +51,7 @@ void slave_graph_wire_release(struct slave_graph_ask *j)
 
 /* The graph's arrays are lent; chains, ins and outs are laid out anew. */
 static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
-                     bool detail)
+                     bool detail, bool probe)
 {
     struct ips_wire_graph *w = &j->wire;
     size_t n = (size_t)g->chain_count + 1, in = (size_t)g->in_count + 1,
@@ -104,6 +105,7 @@ static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
     w->at = g->at;
     w->wait = g->at ? g->wait : NULL;
     w->delay = g->at && detail ? g->delay : NULL;
+    w->probe = probe ? g->probe : NULL;
     w->end_count = j->graph->b.end_count;
     w->origin = j->has_reduced ? j->reduced.origin : NULL;
     return 0;
@@ -146,7 +148,7 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
             j->view.g.delay = j->graph->b.g.delay;
         }
         if (rc == 0)
-            rc = wire_make(j, &j->view.g, ask->detail);
+            rc = wire_make(j, &j->view.g, ask->detail, ask->probe);
         j->wire.total_cpu_ns = rc == 0 ? total_cpu(&j->view.g) : 0;
     }
     if (rc < 0)
@@ -168,7 +170,7 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
         ips_view_release(&j->view);
         j->has_reduced = rc == 0;
         if (rc == 0)
-            rc = wire_make(j, &j->reduced.g, ask->detail);
+            rc = wire_make(j, &j->reduced.g, ask->detail, false);
         j->wire.total_cpu_ns = j->has_reduced ? j->reduced.total : 0;
     }
     if (rc < 0)

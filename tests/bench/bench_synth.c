@@ -85,6 +85,17 @@ static void print_jsonl(const struct ips_graph *g)
     }
 }
 
+struct told {
+    uint64_t t_max, operations;
+};
+static void tell(void *arg, const struct synth_op *op)
+{
+    struct told *told = arg;
+    told->operations += op->kind == SYNTH_SEND || op->kind == SYNTH_RECV;
+    if (op->kind == SYNTH_END && op->est > told->t_max)
+        told->t_max = op->est;
+}
+
 static void write_pools(const struct synth_options *o, const char *pool,
                         const char *run)
 {
@@ -97,6 +108,11 @@ static void write_pools(const struct synth_options *o, const char *pool,
         if (synth_pool(o, m, dir, run, &err) < 0)
             die(err.msg);
     }
+    struct told told = {0};
+    if (synth_walk(o, tell, &told, &err) < 0)
+        die(err.msg);
+    printf("operations=%" PRIu64 " t_max=%" PRIu64 "\n", told.operations,
+           told.t_max);
 }
 
 int main(int argc, char **argv)

@@ -102,6 +102,19 @@ def weighted(nodes, weighting):
     return out
 
 
+def without_recording(nodes, weighting="cpu"):
+    """The same nodes in `weighting` (cpu or sched), every chain arc without what
+    recording cost in it."""
+    out = {}
+    for i, node in weighted(nodes, weighting).items():
+        arc, probe = node["arc_cpu_ns"], node["arc_probe_ns"]
+        if node["pred"] is not None and not 0 <= probe <= arc:
+            raise BadGraph(f"node {i}: recording took {probe} of {arc} ns")
+        out[i] = node if node["pred"] is None else \
+            dict(node, arc_cpu_ns=arc - probe)
+    return out
+
+
 def in_arcs(node):
     """The chain arc first: (kind, from, weight)."""
     arcs = []

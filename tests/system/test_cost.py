@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+import oracle
+
 ROUNDS = 1500
 
 # A parent that asks and a child that works: the child leads the path.
@@ -56,6 +58,47 @@ def test_dearer_probes(cluster):
     for path, pid in ((first, child), (dear, dear_child)):
         top = max(path["shares"]["processes"], key=lambda row: row["share"])
         assert top["object"].endswith(".%d" % pid), top
+
+
+# As PROGRAM, but with nearly nothing to do.
+QUICK = PROGRAM.replace("range(8000)", "range(200)")
+
+
+def test_probe_cost_subtracted(cluster):
+    """Every record 100 us dearer, in a program whose path is half of records: in
+    the certificate's lane without what recording cost the path is again about as
+    long as that of the plain run (it is many times that with it), by every
+    engine alike and as the oracle has it of the graph. Would catch a lane that
+    takes nothing off, or the cost of other threads; and one of `wall`, where it
+    has no meaning."""
+    c = cluster()
+    extra_ns, calls = 100000, 4 * ROUNDS
+    answers = {}
+    for name, env in (("bare", {}), ("heavy",
+                                     {"IPS_TEST_PROBE_NS": str(extra_ns)})):
+        c.ipsrun([sys.executable, "-c", QUICK], name=name, check=True,
+                 options=("--procedures=off",), env=env)
+        c.wait_closed(name)
+        answers[name] = c.json("path", name)
+        nodes = c.json("graph", name)["nodes"]
+        oracle.check_path(nodes, answers[name])
+        oracle.check_path(nodes, c.json("path", name, "--weighting", "sched"))
+    lanes = {}
+    for name, path in answers.items():
+        cert = path["certificate"]
+        lanes[name] = oracle.without_recording(path)
+        assert 0 < lanes[name] <= path["t_max_ns"]
+        assert 0 < cert["probe_arc_ns"] <= cert["overhead_ns"]
+    heavy = answers["heavy"]
+    assert heavy["certificate"]["probe_arc_ns"] >= 0.7 * calls * extra_ns
+    assert heavy["t_max_ns"] - lanes["heavy"] >= 0.3 * calls * extra_ns
+    assert lanes["heavy"] < 3 * lanes["bare"]
+    for engine in ("contract", "central", "cm-async", "cm-sync"):
+        other = c.json("path", "heavy", "--engine", engine)
+        assert oracle.without_recording(other) == lanes["heavy"], engine
+        assert other["total_cpu_ns"] == heavy["total_cpu_ns"], engine
+    wall = c.json("path", "heavy", "--weighting", "wall")
+    assert oracle.without_recording(wall) is None
 
 
 # Three processes in a ring that work one after the other, unequally.

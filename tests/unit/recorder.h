@@ -267,6 +267,12 @@ static inline void rec_threadcpu(rs s, uint64_t t, uint32_t tid, uint64_t cpu)
     r->cpu = cpu;
 }
 
+static inline void rec_delay(rs s, uint64_t t, uint64_t delay_ns)
+{
+    struct ips_rec_delay *r = rec_put(s, IPS_REC_RUNDELAY, sizeof(*r), 0, t);
+    r->delay_ns = delay_ns;
+}
+
 /* ---- the graph ---- */
 
 static inline int rec_try_build(struct recorder *r, struct ips_err *err)

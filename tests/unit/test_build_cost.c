@@ -80,11 +80,60 @@ static void test_build_cost__readings_by_the_agents_rule(void **state)
     assert_int_equal(readings(IPS_CPU_EXACT, 5000, 10, IPS_OP_EPOLL), 40);
 }
 
+/* A child that a spawn began: 500 of CPU until its image runs, a pipe's message
+ * at 1000, one at 1010 that leaves no room for what it cost, the end at 9000.
+ */
+static struct ips_built *spawned(struct recorder *r)
+{
+    rs p = rec_stream(r, 10, 10, 1), s = rec_stream(r, 11, 11, 50);
+    rec_start(p, IPS_START_ROOT, 1, 0);
+    rec_fork(p, IPS_FORK_SPAWN, 40, 900, 10, 20, 11, 1);
+    struct ips_rec_start *start = rec_start(s, IPS_START_IMAGE, 60, 500);
+    start->fork_seq = 1;
+    start->ppid = 10;
+    start->parent_image = 1;
+    rec_pipe(s, 1, 500, IPS_SIDE_WRITE, 5);
+    rec_send(s, 1, 1000, 1000, 8);
+    rec_send(s, 1, 1010, 1010, 8);
+    rec_end(s, IPS_END_EXIT, 9000, 9000, 0);
+    return rec_alone(r);
+}
+
+/* Would catch a cost in the arc before its record, or in another thread's; an
+ * arc that has more of it than it weighs; a first image's cost in what the
+ * program did after it; a sum that is not the arcs'. */
+static void test_build_cost__lies_behind_its_record(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    r->control.probe_cost_ps[IPS_PROBE_CALL] = 70000;
+    r->control.probe_cost_ps[IPS_PROBE_EVENT] = 30500;
+    r->control.probe_more_ps[IPS_PROBE_IMAGE - IPS_PROBE_FIRST] = 400000;
+    const struct ips_built *b = spawned(r);
+    const struct ips_graph *g = &b->g;
+    uint64_t sum = 0;
+    uint32_t sent = rec_kind(b, 11, IPS_NODE_SEND, 0);
+    assert_int_equal(g->probe[rec_node(b, 11, 0)], 0);
+    assert_int_equal(g->probe[rec_node(b, 11, 1)], 400); /* its image began */
+    assert_int_equal(g->kind[rec_node(b, 11, 1)], IPS_NODE_AUX);
+    assert_int_equal(g->probe[sent], 30); /* the CHAN */
+    assert_int_equal(g->w[sent + 1], 10);
+    assert_int_equal(g->probe[sent + 1], 10);
+    /* The message's, its own END's, and the CHAN's rest. */
+    assert_int_equal(g->probe[rec_last(b, 11)], 101);
+    for (uint32_t i = 0; i < g->node_count; i++)
+        sum += g->probe[i];
+    assert_int_equal(b->counts.probe_arc_ns, sum);
+    assert_true(sum <= b->counts.overhead_ns);
+    rec_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_cost__each_record_has_its_price),
         cmocka_unit_test(test_build_cost__readings_by_the_agents_rule),
+        cmocka_unit_test(test_build_cost__lies_behind_its_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,13 +30,15 @@ static int setup(void **state)
     memset(&built, 0, sizeof(built));
     ips_graph_init(&built.g);
     if (ips_graph_alloc(&built.g, 6, 2, NULL) < 0 ||
-        ips_graph_alloc_times(&built.g, NULL) < 0)
+        ips_graph_alloc_times(&built.g, NULL) < 0 ||
+        ips_graph_alloc_probe(&built.g, NULL) < 0)
         return -1;
     static const uint8_t kinds[] = {0, 1, 5, 0, 2, 5};
     for (uint32_t i = 0; i < 6; i++) {
         built.g.kind[i] = kinds[i];
         built.g.w[i] = i % 3 ? 10 * (i + 1) : 0;
         built.g.site[i] = UINT32_MAX;
+        built.g.probe[i] = 3 * i;
     }
     for (uint32_t c = 0; c < 2; c++)
         built.g.chains[c] = (struct ips_chain){
@@ -107,6 +109,7 @@ static void test_graphfile__round_trip(void **state)
     assert_int_equal(b.traffic[0].sent_bytes, 77);
     assert_int_equal(t_max(&b.g), t_max(&built.g));
     assert_true(t_max(&b.g) > 0);
+    assert_int_equal(b.g.probe[5], 15);
     slave_graphfile_release(&f);
     /* Records were added since: another key. */
     assert_int_equal(slave_graphfile_read(dir, 6, &f, &b, &peers, &count, NULL),

@@ -158,6 +158,7 @@ static void answer_graph(int fd, uint64_t id)
     node.bytes = UINT64_MAX;
     node.arc_sched_ns = node.xarc_sched_ns = UINT64_MAX;
     node.arc_wall_ns = node.xarc_wall_ns = UINT64_MAX;
+    node.arc_probe_ns = UINT64_MAX;
     reply(fd, id, &r, false);
     node.id = 1;
     node.kind = text("END");
@@ -403,12 +404,14 @@ static void test_commands__graph(void **state)
         a.out,
         "{\"id\": 0, \"machine\": \"m1\", \"pid\": 0, \"tid\": 0, \"kind\": "
         "\"START\", \"pred\": null, \"arc_cpu_ns\": null, \"arc_sched_ns\": "
-        "null, \"arc_wall_ns\": null, \"xpred\": null, \"xarc_cpu_ns\": null, "
+        "null, \"arc_wall_ns\": null, \"arc_probe_ns\": null, \"xpred\": null, "
+        "\"xarc_cpu_ns\": null, "
         "\"xarc_sched_ns\": null, \"xarc_wall_ns\": null, \"xkind\": null, "
         "\"t_ns\": 0, \"bytes\": null, \"channel\": null}\n"
         "{\"id\": 1, \"machine\": \"m1\", \"pid\": 0, \"tid\": 0, \"kind\": "
         "\"END\", \"pred\": 0, \"arc_cpu_ns\": 5, \"arc_sched_ns\": null, "
-        "\"arc_wall_ns\": null, \"xpred\": null, \"xarc_cpu_ns\": null, "
+        "\"arc_wall_ns\": null, \"arc_probe_ns\": null, \"xpred\": null, "
+        "\"xarc_cpu_ns\": null, "
         "\"xarc_sched_ns\": null, \"xarc_wall_ns\": null, \"xkind\": null, "
         "\"t_ns\": 0, \"bytes\": null, \"channel\": null}\n");
     ask("graph --format tsv", GOOD, &a);

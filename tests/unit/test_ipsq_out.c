@@ -161,6 +161,7 @@ static void test_out__certificate(void **state)
         "engine",
         "probe_ns",
         "overhead_ns",
+        "probe_arc_ns",
         "dilation",
         "message_times",
         "lanes",

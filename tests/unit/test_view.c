@@ -196,7 +196,58 @@ static void test_view__needs_times(void **state)
     ips_graph_release(&g);
 }
 
+/* W6. W1, where recording cost 4 of the 10, all of A's end, 1 and 6. Would
+ * catch a cost that is not taken off, or off the delay, and a `wall` that is.
+ */
+static void test_view__golden_without_recording(void **state)
+{
+    (void)state;
+    static const uint32_t probe[] = {0, 4, 5, 0, 1, 6};
+    struct ips_graph g;
+    struct ips_view v;
+    struct ips_lane lane = {.mtime = MTIME(4)};
+    make(w1, 6, &g);
+    lane.probe_off = true;
+    assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
+    assert_int_equal(0, ips_graph_alloc_probe(&g, NULL));
+    memcpy(g.probe, probe, sizeof(probe));
+    solve(&g, &lane, 24, 22);
+    lane.weighting = IPS_WEIGH_SCHED;
+    solve(&g, &lane, 30, 28);
+    lane.weighting = IPS_WEIGH_WALL;
+    assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
+    lane.probe_off = false;
+    solve(&g, &lane, 40, 44);
+    ips_graph_release(&g);
+}
+
 /* ---- every graph ---- */
+
+/* What recording may have cost in each arc; returns the sum. */
+static uint64_t give_probes(struct ips_graph *g, uint64_t seed)
+{
+    uint64_t sum = 0;
+    assert_int_equal(0, ips_graph_alloc_probe(g, NULL));
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first;
+        for (uint32_t i = first + 1; i < first + g->chains[c].count; i++) {
+            uint32_t most = (uint32_t)ips_min_u64(g->w[i], 1u << 30);
+            g->probe[i] = (uint32_t)rg_below(&seed, most + 1);
+            sum += g->probe[i];
+        }
+    }
+    return sum;
+}
+
+static void split_probes(struct rg *r)
+{
+    for (uint32_t m = 0; m < r->machines; m++) {
+        struct ips_graph *p = &r->part[m];
+        assert_int_equal(0, ips_graph_alloc_probe(p, NULL));
+        for (uint32_t i = 0; i < p->node_count; i++)
+            p->probe[i] = r->whole.probe[r->base[m] + i];
+    }
+}
 
 /* Times that a run of `g` could have had. */
 static void give_times(struct ips_graph *g, uint64_t seed)
@@ -276,6 +327,42 @@ static void test_view__est_is_the_clock(void **state)
     }
 }
 
+/* Would catch a lane without recording in which anything takes longer, or from
+ * which more or less is taken than the arcs say. */
+static void test_view__without_recording_nothing_is_longer(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct rg_options opt = rg_options_of(seed);
+        struct rg r;
+        rg_make(&opt, &r);
+        give_times(&r.whole, seed);
+        uint64_t sum = give_probes(&r.whole, seed);
+        for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_SCHED; w++) {
+            struct ips_lane lane = {.external = (enum ips_external)(seed % 3),
+                                    .weighting = (enum ips_weighting)w};
+            struct ips_view with, without;
+            struct ips_est a, b;
+            assert_int_equal(0, ips_graph_view(&r.whole, &lane, &with, NULL));
+            assert_int_equal(0,
+                             ips_longest_path(&with.g, &lane, NULL, &a, NULL));
+            lane.probe_off = true;
+            assert_int_equal(0,
+                             ips_graph_view(&r.whole, &lane, &without, NULL));
+            assert_int_equal(
+                0, ips_longest_path(&without.g, &lane, NULL, &b, NULL));
+            assert_int_equal(a.total - b.total, sum);
+            for (uint32_t i = 0; i < r.whole.node_count; i++)
+                assert_true(b.est[i] <= a.est[i]);
+            ips_est_release(&a);
+            ips_est_release(&b);
+            ips_view_release(&with);
+            ips_view_release(&without);
+        }
+        rg_release(&r);
+    }
+}
+
 static void same_as_whole(struct rg *r, const struct ips_lane *lane,
                           const uint64_t *off)
 {
@@ -325,12 +412,16 @@ static void test_view__parts_and_clocks(void **state)
             off[m] = 1 + rg_below(&s, 1u << 31);
             split_times(&r, m, off[m]);
         }
+        give_probes(&r.whole, seed);
+        split_probes(&r);
         for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_LAST; w++) {
             struct ips_lane lane = {.mtime = {rg_below(&s, 6), 0, 1, 1},
                                     .external =
                                         (enum ips_external)rg_below(&s, 3),
                                     .any_off = rg_below(&s, 2),
                                     .weighting = (enum ips_weighting)w};
+            same_as_whole(&r, &lane, off);
+            lane.probe_off = w != IPS_WEIGH_WALL;
             same_as_whole(&r, &lane, off);
         }
         rg_release(&r);
@@ -346,7 +437,9 @@ int main(void)
         cmocka_unit_test(test_view__golden_idle),
         cmocka_unit_test(test_view__golden_lock),
         cmocka_unit_test(test_view__needs_times),
+        cmocka_unit_test(test_view__golden_without_recording),
         cmocka_unit_test(test_view__est_is_the_clock),
+        cmocka_unit_test(test_view__without_recording_nothing_is_longer),
         cmocka_unit_test(test_view__parts_and_clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,380 @@
+#include "analysis/replay.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/path.h"
+#include "analysis/replay_run.h"
+#include "common/large.h"
+
+#define STALL_NAMED 10
+#define TIMES_LIMIT (1ULL << 61) /* in units: bounds of all times within */
+
+void ips_replay_release(struct ips_replay *r)
+{
+    free(r->reach);
+    free(r->weight);
+    free(r->chain);
+    free(r->idle_ns);
+    memset(r, 0, sizeof(*r));
+    r->end = IPS_NO_NODE;
+}
+
+struct ips_ratio rp_ratio(struct ips_ratio from, uint32_t otherwise)
+{
+    if (from.den == 0)
+        return (struct ips_ratio){otherwise, 1};
+    uint32_t a = from.num, b = from.den;
+    while (b) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return (struct ips_ratio){from.num / a, from.den / a};
+}
+
+/* ---- is it a question? ----------------------------------------------------
+ */
+
+static int check_load(struct ips_ratio load, uint32_t m, struct ips_err *err)
+{
+    if (load.den > IPS_REPLAY_RATIO_MAX || load.num > IPS_REPLAY_RATIO_MAX)
+        return ips_err_set(err, IPS_E_LIMIT,
+                           "machine %u: load %u/%u, parts of at most %u", m,
+                           load.num, load.den, IPS_REPLAY_RATIO_MAX);
+    return 0;
+}
+
+static int check_machine(const struct ips_replay_machine *m, uint32_t i,
+                         struct ips_err *err)
+{
+    if (m->cores == 0 || m->cores > IPS_REPLAY_CORES_MAX)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "machine %u: %u cores; it has 1 to %u", i, m->cores,
+                           IPS_REPLAY_CORES_MAX);
+    if (m->speed.den && m->speed.num == 0)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "machine %u: speed 0, nothing would ever end", i);
+    if (m->speed.den > IPS_REPLAY_RATIO_MAX ||
+        m->speed.num > IPS_REPLAY_RATIO_MAX)
+        return ips_err_set(err, IPS_E_LIMIT,
+                           "machine %u: speed %u/%u, parts of at most %u", i,
+                           m->speed.num, m->speed.den, IPS_REPLAY_RATIO_MAX);
+    return check_load(m->load, i, err);
+}
+
+static int check_places(const struct ips_graph *g,
+                        const struct ips_replay_ask *ask, struct ips_err *err)
+{
+    uint32_t n = ask->machine_count;
+    for (uint32_t c = 0; ask->map && c < g->chain_count; c++)
+        if (ask->map[c] >= n)
+            return ips_err_set(err, IPS_E_USAGE,
+                               "chain %u is mapped to machine %u of %u", c,
+                               ask->map[c], n);
+    for (uint32_t k = 0; k < ask->move_count; k++) {
+        if (ask->move[k].machine >= n || ask->move[k].node >= g->node_count)
+            return ips_err_set(
+                err, IPS_E_USAGE, "move %u: node %u of %u to machine %u of %u",
+                k, ask->move[k].node, g->node_count, ask->move[k].machine, n);
+        if (k && ask->move[k - 1].node >= ask->move[k].node)
+            return ips_err_set(err, IPS_E_USAGE,
+                               "move %u is not behind the one before", k);
+    }
+    for (uint32_t k = 0; k < ask->load_count; k++) {
+        if (ask->load[k].machine >= n)
+            return ips_err_set(err, IPS_E_USAGE,
+                               "load change %u: machine %u of %u", k,
+                               ask->load[k].machine, n);
+        if (k && ask->load[k - 1].at_ns > ask->load[k].at_ns)
+            return ips_err_set(err, IPS_E_USAGE,
+                               "load change %u is before the one before", k);
+        int rc = check_load(ask->load[k].load, ask->load[k].machine, err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int check(const struct ips_graph *g, const struct ips_lane *lane,
+                 const struct ips_replay_ask *ask, struct ips_err *err)
+{
+    if (lane->weighting != IPS_WEIGH_CPU)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "only CPU times can be replayed: the weighting "
+                           "`cpu` is needed");
+    if (g->in_count)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "%u remote references: the merged graph is needed",
+                           g->in_count);
+    if (lane->has_goal && lane->goal >= g->node_count)
+        return ips_err_set(err, IPS_E_USAGE, "the goal is not in the graph");
+    if (ask->machine_count == 0 ||
+        ask->machine_count > IPS_REPLAY_MACHINES_MAX ||
+        g->chain_count > RP_NO_CHAIN - IPS_REPLAY_MACHINES_MAX - 1)
+        return ips_err_set(err, IPS_E_LIMIT, "%u machines and %u chains",
+                           ask->machine_count, g->chain_count);
+    for (uint32_t m = 0; m < ask->machine_count; m++) {
+        int rc = check_machine(&ask->machine[m], m, err);
+        if (rc < 0)
+            return rc;
+    }
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        if (g->w[g->chains[c].first] != 0)
+            return ips_err_set(err, IPS_E_USAGE,
+                               "a reduced graph: chain %u begins with a value",
+                               c);
+    return check_places(g, ask, err);
+}
+
+/* ---- how long can it be? --------------------------------------------------
+ */
+
+/* Time that all the work would take on machine m, a chain at a time. */
+static ips_u128 alone(const struct ips_replay_machine *m, uint64_t total)
+{
+    return (ips_u128)total * rp_num(m, 1) / rp_den(m) + 1;
+}
+
+/* At least all messages' time, whatever pairs they go between: every message
+ * with the greatest base, every byte at the slowest pair's rate, and what
+ * rounding the two apart may lose. */
+static uint64_t messages_ns(const struct rp *r, uint64_t count, uint64_t bytes)
+{
+    uint64_t bases = 0, all_bytes = 0;
+    size_t pairs = r->mtime ? (size_t)r->machines * r->machines : 1;
+    for (size_t p = 0; p < pairs; p++) {
+        const struct ips_mtime *m = r->mtime ? &r->mtime[p] : &r->arcs.mtime;
+        struct ips_mtime base = *m, byte = *m;
+        ips_u128 wide = (ips_u128)m->base_ns * count;
+        base.base_ns = wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
+        byte.base_ns = 0;
+        bases = ips_max_u64(bases, ips_mtime_ns(&base, 0));
+        all_bytes = ips_max_u64(all_bytes, ips_mtime_ns(&byte, bytes));
+    }
+    return ips_add_sat(ips_add_sat(bases, all_bytes), count);
+}
+
+/* At any time until the end some chain works, or some arc is on its way; so the
+ * sum of all of them bounds the time. The bits are what room that leaves. */
+static int choose_bits(struct rp *r, struct ips_err *err)
+{
+    const struct ips_graph *g = r->g;
+    uint64_t total = ips_graph_total(g), arcs = 0, count = 0, bytes = 0;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (!ips_arc_present(g, &r->arcs, i))
+            continue;
+        r->out->resources += g->xkind[i] == IPS_X_RESOURCE;
+        uint8_t mode = r->arcs.mode[g->xkind[i]];
+        if (mode == IPS_ARC_XLEN) {
+            arcs = ips_add_sat(arcs, g->xlen[i]);
+        } else if (mode == IPS_ARC_MTIME) {
+            count++;
+            bytes = ips_add_sat(bytes, g->xlen[i]);
+        }
+    }
+    arcs = ips_add_sat(arcs, messages_ns(r, count, bytes));
+    ips_u128 slowest = total;
+    for (uint32_t m = 0; m < r->machines; m++) {
+        struct ips_replay_machine is = r->machine[m].is;
+        ips_u128 takes = alone(&is, total);
+        slowest = takes > slowest ? takes : slowest;
+        for (uint32_t k = 0; k < r->ask->load_count; k++) {
+            if (r->ask->load[k].machine != m)
+                continue;
+            is.load = rp_ratio(r->ask->load[k].load, 0);
+            takes = alone(&is, total);
+            slowest = takes > slowest ? takes : slowest;
+        }
+    }
+    ips_u128 bound = slowest + arcs + 1;
+    if (bound >= TIMES_LIMIT >> RP_BITS_MIN)
+        return ips_err_set(err, IPS_E_LIMIT,
+                           "the replay could take more than 2^53 ns (104 "
+                           "days): damaged weights, or too slow machines");
+    r->bits = RP_BITS_MAX;
+    while (bound << r->bits >= TIMES_LIMIT)
+        r->bits--;
+    return 0;
+}
+
+/* ---- set up ----------------------------------------------------------------
+ */
+
+static int no_memory(const struct ips_graph *g, struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_NO_MEMORY, "replay of %u nodes, %u chains",
+                       g->node_count, g->chain_count);
+}
+
+static int alloc_all(struct rp *r, struct ips_err *err)
+{
+    const struct ips_graph *g = r->g;
+    struct ips_replay *out = r->out;
+    size_t nodes = (size_t)g->node_count + 1, chains = (size_t)r->chains + 1;
+    size_t machines = r->machines;
+    out->reach = malloc(nodes * sizeof(*out->reach));
+    out->weight =
+        r->ask->relabel ? ips_calloc_large(nodes, sizeof(*out->weight)) : NULL;
+    out->chain = calloc(chains, sizeof(*out->chain));
+    out->idle_ns = calloc(machines, sizeof(*out->idle_ns));
+    if (machines > 1)
+        r->at_machine = malloc(nodes * sizeof(*r->at_machine));
+    r->chain = calloc(chains, sizeof(*r->chain));
+    r->machine = calloc(machines, sizeof(*r->machine));
+    r->rooms = calloc(chains + r->ask->move_count, sizeof(*r->rooms));
+    r->heap = calloc(chains + machines, sizeof(*r->heap));
+    r->place = malloc((chains + machines) * sizeof(*r->place));
+    r->ready = calloc(chains, sizeof(*r->ready));
+    if (!out->reach || (r->ask->relabel && !out->weight) || !out->chain ||
+        !out->idle_ns || (machines > 1 && !r->at_machine) || !r->chain ||
+        !r->machine || !r->rooms || !r->heap || !r->place || !r->ready)
+        return no_memory(g, err);
+    r->reach = out->reach;
+    memset(r->reach, 0xff, nodes * sizeof(*r->reach)); /* unknown, no waiter */
+    memset(r->place, 0xff, (chains + machines) * sizeof(*r->place));
+    return 0;
+}
+
+static void release(struct rp *r)
+{
+    free(r->at_machine);
+    free(r->chain);
+    free(r->machine);
+    free(r->rooms);
+    free(r->heap);
+    free(r->place);
+    free(r->ready);
+}
+
+static int set_machines(struct rp *r, struct ips_err *err)
+{
+    for (uint32_t i = 0; i < r->machines; i++) {
+        struct rp_machine *m = &r->machine[i];
+        m->is = r->ask->machine[i];
+        m->is.speed = rp_ratio(m->is.speed, 1);
+        m->is.load = rp_ratio(m->is.load, 0);
+        m->num = rp_num(&m->is, 0);
+        m->den = rp_den(&m->is);
+    }
+    return choose_bits(r, err);
+}
+
+/* Every chain's machine and first move, and room in the machines' heaps for all
+ * that may ever be on them. */
+static void set_chains(struct rp *r)
+{
+    const struct ips_graph *g = r->g;
+    const struct ips_replay_ask *ask = r->ask;
+    uint32_t k = 0;
+    for (uint32_t c = 0; c < r->chains; c++) {
+        struct rp_chain *cur = &r->chain[c];
+        cur->pos = g->chains[c].first;
+        cur->end = cur->pos + g->chains[c].count;
+        cur->machine = ask->map ? ask->map[c] : 0;
+        if (k < ask->move_count && ask->move[k].node == cur->pos)
+            cur->machine = ask->move[k++].machine;
+        cur->move = k;
+        cur->move_node = IPS_NO_NODE;
+        if (k < ask->move_count && ask->move[k].node < cur->end)
+            cur->move_node = ask->move[k].node;
+        while (k < ask->move_count && ask->move[k].node < cur->end)
+            r->machine[ask->move[k++].machine].count++;
+        r->machine[cur->machine].count++;
+    }
+    struct rp_item *room = r->rooms;
+    for (uint32_t m = 0; m < r->machines; m++) {
+        r->machine[m].heap = room;
+        room += r->machine[m].count;
+        r->machine[m].count = 0;
+    }
+}
+
+/* ---- answer ----------------------------------------------------------------
+ */
+
+static int stalled(const struct rp *r, struct ips_err *err)
+{
+    char named[512] = "";
+    uint32_t count = 0;
+    for (uint32_t c = 0; c < r->chains; c++) {
+        uint32_t i = r->chain[c].pos;
+        if (i == r->chain[c].end)
+            continue;
+        size_t at = strlen(named);
+        if (count++ < STALL_NAMED)
+            snprintf(named + at, sizeof(named) - at,
+                     "%s node %u of %u.%u awaits node %u", at ? "," : "", i,
+                     r->g->chains[c].pid, r->g->chains[c].tid, r->g->xpred[i]);
+    }
+    if (count == 0)
+        return 0;
+    return ips_err_set(
+        err, IPS_E_STALLED,
+        "a cycle or a missing send holds up %u of %u chains:%s%s", count,
+        r->chains, named, count > STALL_NAMED ? ", ..." : "");
+}
+
+static void answer(struct rp *r, const struct ips_lane *lane)
+{
+    const struct ips_graph *g = r->g;
+    struct ips_replay *out = r->out;
+    uint64_t last_t = 0;
+    for (uint32_t c = 0; c < r->chains; c++)
+        last_t = ips_max_u64(last_t, r->reach[r->chain[c].end - 1]);
+    for (uint32_t m = 0; m < r->machines; m++)
+        out->idle_ns[m] =
+            rp_ns(r, r->machine[m].idle_t + last_t - r->machine[m].idle_since);
+    for (uint32_t i = 0; i < g->node_count; i++)
+        out->reach[i] = rp_ns(r, out->reach[i]);
+    struct ips_est e = {.est = out->reach, .end = IPS_NO_NODE};
+    for (uint32_t c = 0; c < r->chains; c++) {
+        struct ips_replay_chain *of = &out->chain[c];
+        rp_settle(r, c);
+        of->start_ns = out->reach[g->chains[c].first];
+        of->end_ns = out->reach[r->chain[c].end - 1];
+        /* Active for no less than its work takes, but for the rounding. */
+        uint64_t active = of->end_ns - of->start_ns - of->blocked_ns;
+        of->run_ns = ips_min_u64(of->run_ns, active);
+        of->queued_ns = active - of->run_ns;
+        ips_est_offer(&e, g, lane, c);
+    }
+    out->last_ns = rp_ns(r, last_t);
+    out->makespan_ns = e.t_max;
+    out->end = e.end;
+}
+
+int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
+               const struct ips_replay_ask *ask, struct ips_replay *out,
+               struct ips_err *err)
+{
+    struct rp r = {.g = g,
+                   .ask = ask,
+                   .out = out,
+                   .mtime = ask->mtime,
+                   .machines = ask->machine_count,
+                   .chains = g->chain_count};
+    memset(out, 0, sizeof(*out));
+    out->end = IPS_NO_NODE;
+    int rc = check(g, lane, ask, err);
+    if (rc < 0)
+        return rc;
+    ips_arcs_init(&r.arcs, lane);
+    if (r.mtime) /* the lane's time may be 0, the pairs' is not */
+        r.arcs.mode[IPS_X_DATA] = IPS_ARC_MTIME;
+    rc = alloc_all(&r, err);
+    if (rc == 0)
+        rc = set_machines(&r, err);
+    if (rc == 0) {
+        set_chains(&r);
+        rp_run(&r);
+        rc = stalled(&r, err);
+    }
+    if (rc == 0)
+        answer(&r, lane);
+    else
+        ips_replay_release(out);
+    release(&r);
+    return rc;
+}

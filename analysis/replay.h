@@ -1,0 +1,120 @@
+/*
+ * Replay with processor sharing (ALGORITHMS 5): what the measured program would
+ * do on other machines. Chains run on machines of n cores, speed sigma and
+ * background load b; with k chains active on a machine each proceeds at
+ *     r = sigma * min(1, n / (k + b))
+ * A chain arc needs its `w` ns at speed 1; a node is reached when that is done
+ * and its cross arc has come: reach(xpred) + the arc's time. A chain that waits
+ * for its cross arc is not active.
+ *
+ * Exactness: times within are fixed-point fractions of a ns (as many bits as
+ * the longest possible replay leaves room for, 8..24). A machine's virtual
+ * clock and its time move together by whole units, so no work is lost or made,
+ * and no error adds up. With one core (or no more chains than cores), speed 1
+ * and whole loads there is none at all but where a chain comes in between: it
+ * is then a few units early. Times told are rounded up to ns; what is less than
+ * 1/256 ns above a whole ns counts as whole.
+ *
+ * Deterministic. Ties: load changes, then arrivals by chain, then completions
+ * by machine and in it by chain; none of it changes a time by more than the
+ * units above, because what depends on order is in the graph.
+ *
+ * RESOURCE arcs stay dependencies, as recorded (or absent: lane.any_off). To
+ * arbitrate a lock anew one must know every acquisition; the graph has an arc
+ * only where the waiter waited, and no arc says which object it was of. They
+ * are counted, so that whoever tells the answer can say so.
+ *
+ * Not here yet: a shared medium (concurrent transfers dividing a bandwidth).
+ *
+ * Only the weighting `cpu`, of full graphs without remote references that have
+ * passed ips_graph_check(). Scheduling anomalies are real: a faster machine or
+ * network may lengthen the makespan.
+ *
+ * Cost: O((V + E) log(chains + machines)) time; 8 bytes a node, 2 more where
+ * there are several machines, 8 more for the new weights; about 130 bytes a
+ * chain and machine. No recursion.
+ * Source: DPM-6, DPM-7, DPM-9; DRO-5.
+ */
+#ifndef IPS_ANALYSIS_REPLAY_H
+#define IPS_ANALYSIS_REPLAY_H
+
+#include "analysis/graph.h"
+
+#define IPS_REPLAY_MACHINES_MAX 65535u
+#define IPS_REPLAY_CORES_MAX 65536u
+#define IPS_REPLAY_RATIO_MAX 10000u /* of a ratio's parts */
+
+/* num / den; den 0 = never set: the default that the field names. */
+struct ips_ratio {
+    uint32_t num;
+    uint32_t den;
+};
+
+struct ips_replay_machine {
+    uint32_t cores;         /* at least 1 */
+    struct ips_ratio speed; /* above 0; default 1 */
+    struct ips_ratio load;  /* b: other threads that want a core; default 0 */
+};
+
+/* From the arc into `node` on, the chain runs elsewhere. Sorted by node; at
+ * most one a node. On a chain's first node it takes the place of the map. */
+struct ips_replay_move {
+    uint32_t node;
+    uint32_t machine;
+};
+
+/* From at_ns on the machine's load is another. Sorted by time. */
+struct ips_replay_load {
+    uint64_t at_ns;
+    uint32_t machine;
+    struct ips_ratio load;
+};
+
+struct ips_replay_ask {
+    uint32_t machine_count; /* at least 1 */
+    const struct ips_replay_machine *machine;
+    const uint32_t *map; /* [chain_count] machine of each chain; NULL: all 0 */
+    uint32_t move_count;
+    const struct ips_replay_move *move;
+    uint32_t load_count;
+    const struct ips_replay_load *load;
+    /* [machine_count * machine_count] time of a message from machine f to t at
+     * f * machine_count + t (f is where the sender is when it sends, t where
+     * the receiver is when it receives); NULL: the lane's for all. */
+    const struct ips_mtime *mtime;
+    bool relabel; /* gives `weight` */
+};
+
+/* end_ns - start_ns = run_ns + queued_ns + blocked_ns. */
+struct ips_replay_chain {
+    uint64_t start_ns;   /* its first node */
+    uint64_t end_ns;     /* its last node */
+    uint64_t run_ns;     /* its work, each machine's at that machine's speed */
+    uint64_t queued_ns;  /* active, without a core: sharing's cost */
+    uint64_t blocked_ns; /* waited for a cross arc */
+};
+
+struct ips_replay {
+    uint64_t makespan_ns; /* the greatest END, or the lane's goal */
+    uint32_t end;         /* that END; IPS_NO_NODE in an empty graph */
+    uint64_t last_ns;     /* when the last chain ended */
+    uint64_t *reach;      /* [node_count] ns */
+    /* [node_count], NULL unless asked for: the arc from the chain predecessor,
+     * from its start to its work's end, without the block that followed. The
+     * longest path of the graph so labelled is `reach`, so the makespan. */
+    uint64_t *weight;
+    struct ips_replay_chain *chain; /* [chain_count] */
+    uint64_t *idle_ns;  /* [machine_count] no chain active, until last_ns */
+    uint64_t events;    /* completions of work and arrivals that were awaited */
+    uint64_t resources; /* RESOURCE arcs replayed as recorded */
+};
+
+/* IPS_E_USAGE: the question is wrong, and how; IPS_E_LIMIT: too long a replay,
+ * or numbers out of range; IPS_E_STALLED: a cycle, with up to ten of the nodes
+ * that are awaited. */
+int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
+               const struct ips_replay_ask *ask, struct ips_replay *out,
+               struct ips_err *err) IPS_MUST_USE;
+void ips_replay_release(struct ips_replay *r);
+
+#endif

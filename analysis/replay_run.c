@@ -1,0 +1,360 @@
+/*
+ * The event loop of the replay. An event is the end of a chain's work or the
+ * arrival that a blocked chain waits for; a message nobody waits for is none,
+ * and neither is a node without work before it.
+ *
+ * A machine is advanced to an event's time before its chains change, so that
+ * its rate holds for the time between. The virtual clock is moved by the whole
+ * units that fit, and its time by exactly what they take (struct rp_machine),
+ * which leaves it less than one virtual unit behind the event: what would be
+ * lost by rounding is made up by the next advance.
+ */
+#include "analysis/replay_run.h"
+
+#define NOWHERE UINT32_MAX
+
+static inline bool before(const struct rp_item *a, const struct rp_item *b)
+{
+    return a->key < b->key || (a->key == b->key && a->id < b->id);
+}
+
+/* ---- what comes next, over all ------------------------------------------ */
+
+static inline void put(struct rp *r, uint32_t at, struct rp_item item)
+{
+    r->heap[at] = item;
+    r->place[item.id] = at;
+}
+
+static void settle_at(struct rp *r, uint32_t at, struct rp_item item)
+{
+    while (at > 0 && before(&item, &r->heap[(at - 1) / 2])) {
+        put(r, at, r->heap[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    for (;;) {
+        uint32_t kid = 2 * at + 1;
+        if (kid >= r->heap_count)
+            break;
+        if (kid + 1 < r->heap_count && before(&r->heap[kid + 1], &r->heap[kid]))
+            kid++;
+        if (!before(&r->heap[kid], &item))
+            break;
+        put(r, at, r->heap[kid]);
+        at = kid;
+    }
+    put(r, at, item);
+}
+
+static void schedule(struct rp *r, uint32_t id, uint64_t t)
+{
+    uint32_t at = r->place[id];
+    if (at == NOWHERE)
+        at = r->heap_count++;
+    settle_at(r, at, (struct rp_item){t, id});
+}
+
+static void unschedule(struct rp *r, uint32_t id)
+{
+    uint32_t at = r->place[id];
+    if (at == NOWHERE)
+        return;
+    r->place[id] = NOWHERE;
+    struct rp_item last = r->heap[--r->heap_count];
+    if (at < r->heap_count)
+        settle_at(r, at, last);
+}
+
+/* ---- one machine --------------------------------------------------------- */
+
+static void sink(struct rp_item *heap, uint32_t count, struct rp_item item)
+{
+    uint32_t at = 0;
+    for (;;) {
+        uint32_t kid = 2 * at + 1;
+        if (kid >= count)
+            break;
+        if (kid + 1 < count && before(&heap[kid + 1], &heap[kid]))
+            kid++;
+        if (!before(&heap[kid], &item))
+            break;
+        heap[at] = heap[kid];
+        at = kid;
+    }
+    heap[at] = item;
+}
+
+static void rise(struct rp_item *heap, uint32_t at, struct rp_item item)
+{
+    while (at > 0 && before(&item, &heap[(at - 1) / 2])) {
+        heap[at] = heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    heap[at] = item;
+}
+
+/* When the virtual clock will have moved by dv. */
+static inline void time_of(const struct rp_machine *m, uint64_t dv,
+                           uint64_t *t0, uint64_t *rem)
+{
+    uint64_t x;
+    if (m->num == m->den) {
+        *t0 = m->t0 + dv;
+        *rem = m->rem;
+    } else if (!__builtin_mul_overflow(dv, m->num, &x) &&
+               !__builtin_add_overflow(x, m->rem, &x)) {
+        uint64_t q = m->den == 1 ? x : x / m->den;
+        *t0 = m->t0 + q;
+        *rem = x - q * m->den;
+    } else {
+        ips_u128 wide = (ips_u128)dv * m->num + m->rem;
+        *t0 = m->t0 + (uint64_t)(wide / m->den);
+        *rem = (uint64_t)(wide % m->den);
+    }
+}
+
+/* How far the virtual clock moves until t, which is above t0 + rem / den. */
+static inline uint64_t clock_to(const struct rp_machine *m, uint64_t t)
+{
+    uint64_t x;
+    if (m->num == m->den)
+        return t - m->t0 - (m->rem != 0);
+    if (!__builtin_mul_overflow(t - m->t0, m->den, &x))
+        return (x - m->rem) / m->num;
+    return (uint64_t)(((ips_u128)(t - m->t0) * m->den - m->rem) / m->num);
+}
+
+static void advance(struct rp_machine *m, uint64_t t)
+{
+    if (t <= m->label_t)
+        return;
+    m->label_t = t;
+    if (m->count == 0) {
+        m->t0 = t;
+        m->rem = 0;
+        return;
+    }
+    /* Not beyond the completion, which may be a fraction of a unit before t. */
+    uint64_t dv = ips_min_u64(clock_to(m, t), m->heap[0].key - m->v0);
+    uint64_t t0, rem;
+    time_of(m, dv, &t0, &rem);
+    m->t0 = t0;
+    m->rem = rem;
+    m->v0 += dv;
+}
+
+/* After the chains of machine number i, or its load, have changed. */
+static void changed(struct rp *r, uint32_t i)
+{
+    struct rp_machine *m = &r->machine[i];
+    if (m->count == 0) {
+        unschedule(r, r->chains + i);
+        return;
+    }
+    m->num = rp_num(&m->is, m->count);
+    time_of(m, m->heap[0].key - m->v0, &m->next_t0, &m->next_rem);
+    schedule(r, r->chains + i,
+             ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t));
+}
+
+/* Chain c has work of w ns to do from now on. */
+static void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
+{
+    uint32_t i = r->chain[c].machine;
+    struct rp_machine *m = &r->machine[i];
+    advance(m, now);
+    if (m->count == 0)
+        m->idle_t += now - m->idle_since;
+    struct rp_item item = {m->v0 + (w << r->bits), c};
+    r->chain[c].work_ns += w;
+    if (m->hole) {
+        m->hole = false;
+        sink(m->heap, m->count, item);
+    } else {
+        rise(m->heap, m->count++, item);
+    }
+    if (i != r->busy)
+        changed(r, i);
+}
+
+/* The hole that a completion left, where nothing came into its place. */
+static void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
+{
+    if (m->hole) {
+        m->hole = false;
+        m->count--;
+        if (m->count)
+            sink(m->heap, m->count, m->heap[m->count]);
+        else
+            m->idle_since = now;
+    }
+    changed(r, (uint32_t)(m - r->machine));
+}
+
+/* ---- chains -------------------------------------------------------------- */
+
+void rp_settle(struct rp *r, uint32_t c)
+{
+    struct rp_chain *cur = &r->chain[c];
+    const struct ips_ratio *s = &r->machine[cur->machine].is.speed;
+    r->out->chain[c].run_ns +=
+        (uint64_t)((ips_u128)cur->work_ns * s->den / s->num);
+    cur->work_ns = 0;
+}
+
+static void move(struct rp *r, uint32_t c)
+{
+    struct rp_chain *cur = &r->chain[c];
+    const struct ips_replay_ask *ask = r->ask;
+    rp_settle(r, c);
+    cur->machine = ask->move[cur->move++].machine;
+    cur->move_node = IPS_NO_NODE;
+    if (cur->move < ask->move_count && ask->move[cur->move].node < cur->end)
+        cur->move_node = ask->move[cur->move].node;
+}
+
+/* Time of node i's cross arc to chain c, in _t. */
+static inline uint64_t arc_t(const struct rp *r, uint32_t c, uint32_t i)
+{
+    const struct ips_graph *g = r->g;
+    uint8_t mode = r->arcs.mode[g->xkind[i]];
+    if (mode == IPS_ARC_ZERO)
+        return 0;
+    if (mode == IPS_ARC_XLEN)
+        return g->xlen[i] << r->bits;
+    const struct ips_mtime *mt = &r->arcs.mtime;
+    if (r->mtime) {
+        size_t from = r->at_machine ? r->at_machine[g->xpred[i]] : 0;
+        mt = &r->mtime[from * r->machines + r->chain[c].machine];
+    }
+    return ips_mtime_ns(mt, g->xlen[i]) << r->bits;
+}
+
+/* The work before node `pos` of chain c is done. True: the node is reached, as
+ * its cross arc is absent or has come; else the chain waits. */
+static inline bool work_done(struct rp *r, uint32_t c, uint64_t now)
+{
+    const struct ips_graph *g = r->g;
+    struct rp_chain *cur = &r->chain[c];
+    uint32_t i = cur->pos;
+    cur->done_t = now;
+    if (!ips_arc_present(g, &r->arcs, i))
+        return true;
+    uint64_t from = r->reach[g->xpred[i]];
+    if (from >= RP_UNKNOWN) {
+        cur->next = (uint32_t)from;
+        r->reach[g->xpred[i]] = RP_UNKNOWN | c;
+        return false;
+    }
+    uint64_t t = from + arc_t(r, c, i);
+    if (t <= now)
+        return true;
+    schedule(r, c, t);
+    return false;
+}
+
+static void wake(struct rp *r, uint64_t list, uint64_t now)
+{
+    for (uint32_t c = (uint32_t)list; c != RP_NO_CHAIN; c = r->chain[c].next) {
+        uint64_t way = arc_t(r, c, r->chain[c].pos);
+        if (way)
+            schedule(r, c, now + way);
+        else
+            r->ready[r->ready_count++] = c;
+    }
+}
+
+/* Node `pos` of chain c is reached: goes on to the next that takes time. */
+static void go_on(struct rp *r, uint32_t c, uint64_t now)
+{
+    const struct ips_graph *g = r->g;
+    struct rp_chain *cur = &r->chain[c];
+    uint32_t first = g->chains[c].first;
+    r->out->chain[c].blocked_ns +=
+        cur->pos == first ? 0 : rp_ns(r, now) - rp_ns(r, cur->done_t);
+    for (;;) {
+        uint32_t i = cur->pos++;
+        uint64_t waiting = r->reach[i];
+        if (r->out->weight && i > first)
+            r->out->weight[i] =
+                rp_ns(r, cur->done_t) - rp_ns(r, r->reach[i - 1]);
+        r->reach[i] = now;
+        if (r->at_machine)
+            r->at_machine[i] = (uint16_t)cur->machine;
+        if ((uint32_t)waiting != RP_NO_CHAIN)
+            wake(r, waiting, now);
+        if (cur->pos == cur->end)
+            return;
+        if (cur->pos == cur->move_node)
+            move(r, c);
+        uint64_t w = g->w[cur->pos];
+        if (w) {
+            start_work(r, c, w, now);
+            return;
+        }
+        if (!work_done(r, c, now))
+            return;
+    }
+}
+
+static void go_on_all(struct rp *r, uint64_t now)
+{
+    while (r->ready_count)
+        go_on(r, r->ready[--r->ready_count], now);
+}
+
+static void complete(struct rp *r, uint32_t i, uint64_t now)
+{
+    struct rp_machine *m = &r->machine[i];
+    uint32_t c = m->heap[0].id;
+    m->v0 = m->heap[0].key;
+    m->t0 = m->next_t0;
+    m->rem = m->next_rem;
+    m->label_t = now;
+    m->hole = true;
+    r->busy = i;
+    if (work_done(r, c, now)) {
+        go_on(r, c, now);
+        go_on_all(r, now);
+    }
+    r->busy = NOWHERE;
+    close_hole(r, m, now);
+}
+
+static void change_load(struct rp *r, const struct ips_replay_load *load)
+{
+    struct rp_machine *m = &r->machine[load->machine];
+    advance(m, load->at_ns << r->bits);
+    uint64_t den = rp_den(&m->is);
+    m->is.load = rp_ratio(load->load, 0);
+    m->den = rp_den(&m->is);
+    m->rem = (uint64_t)((ips_u128)m->rem * m->den / den);
+    changed(r, load->machine);
+}
+
+void rp_run(struct rp *r)
+{
+    r->busy = NOWHERE;
+    for (uint32_t c = 0; c < r->chains; c++) {
+        if (work_done(r, c, 0)) {
+            go_on(r, c, 0);
+            go_on_all(r, 0);
+        }
+    }
+    while (r->heap_count) {
+        struct rp_item top = r->heap[0];
+        if (r->load_next < r->ask->load_count &&
+            r->ask->load[r->load_next].at_ns <= top.key >> r->bits) {
+            change_load(r, &r->ask->load[r->load_next++]);
+            continue;
+        }
+        r->out->events++;
+        if (top.id >= r->chains) {
+            complete(r, top.id - r->chains, top.key);
+        } else {
+            unschedule(r, top.id);
+            go_on(r, top.id, top.key);
+            go_on_all(r, top.key);
+        }
+    }
+}

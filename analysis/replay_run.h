@@ -1,0 +1,103 @@
+/*
+ * Private to the replay: its state, the event loop (replay_run.c), and what
+ * replay.c sets up for it and reads from it. Times `_t` are in units of
+ * 2^-bits ns, virtual times `_v` in units of 2^-bits ns of work at speed 1.
+ */
+#ifndef IPS_ANALYSIS_REPLAY_RUN_H
+#define IPS_ANALYSIS_REPLAY_RUN_H
+
+#include "analysis/kernel.h"
+#include "analysis/replay.h"
+
+#define RP_NO_CHAIN UINT32_MAX
+/* A node that is not reached yet: at or above this; the low half is the first
+ * of the chains that wait for it, or RP_NO_CHAIN. */
+#define RP_UNKNOWN (1ULL << 63)
+#define RP_BITS_MIN 8u
+#define RP_BITS_MAX 24u
+
+struct rp_item {
+    uint64_t key;
+    uint32_t id;
+};
+
+struct rp_chain {
+    uint32_t pos; /* the node whose arc runs, or that is awaited */
+    uint32_t end; /* one past the last node */
+    uint32_t machine;
+    uint32_t move;      /* index of the next move, */
+    uint32_t move_node; /* and its node, or IPS_NO_NODE */
+    uint32_t next;      /* chain that waits for the same node */
+    uint64_t done_t;    /* when the arc's work was done */
+    uint64_t work_ns;   /* done on `machine`, not yet in run_ns */
+};
+
+/* The virtual clock advances by dv units while the time advances by
+ * dv * num / den, exactly: t0 + rem / den is when the clock stood at v0. */
+struct rp_machine {
+    struct rp_item *heap; /* active chains by (completion in _v, chain) */
+    uint32_t count;       /* k, the hole included */
+    bool hole;            /* heap[0] has completed: to be replaced or removed */
+    struct ips_replay_machine is; /* ratios in lowest terms */
+    uint64_t num, den;            /* num is of the k of now, den constant */
+    uint64_t v0, t0, rem;
+    uint64_t label_t;            /* the event it was last advanced to, >= t0 */
+    uint64_t next_t0, next_rem;  /* of the next completion */
+    uint64_t idle_t, idle_since; /* no chain active */
+};
+
+struct rp {
+    const struct ips_graph *g;
+    const struct ips_replay_ask *ask;
+    struct ips_replay *out;
+    struct ips_arcs arcs;
+    const struct ips_mtime *mtime; /* [machines^2], or NULL: arcs.mtime */
+    unsigned bits;
+    uint32_t machines;
+    uint32_t chains;
+    uint64_t *reach;      /* [nodes] _t, or RP_UNKNOWN and who waits */
+    uint16_t *at_machine; /* [nodes] where it was reached; NULL: one machine */
+    struct rp_chain *chain;
+    struct rp_machine *machine;
+    struct rp_item *rooms; /* behind the machines' heaps */
+    /* Heap by (time, id) of what comes next: an arrival for a blocked chain (id
+     * below `chains`), a machine's next completion (id - chains). */
+    struct rp_item *heap;
+    uint32_t *place; /* [chains + machines] in `heap`, or UINT32_MAX */
+    uint32_t heap_count;
+    uint32_t *ready; /* chains whose node is reached now */
+    uint32_t ready_count;
+    uint32_t busy; /* machine whose completion is at hand, or UINT32_MAX */
+    uint32_t load_next;
+};
+
+/* num and den of machine m with k chains. */
+static inline uint64_t rp_num(const struct ips_replay_machine *m, uint64_t k)
+{
+    uint64_t want = k * m->load.den + m->load.num;
+    uint64_t have = (uint64_t)m->cores * m->load.den;
+    return ips_max_u64(want, have) * m->speed.den;
+}
+static inline uint64_t rp_den(const struct ips_replay_machine *m)
+{
+    return (uint64_t)m->cores * m->load.den * m->speed.num;
+}
+
+/* Rounded up, but for what is less than 1/256 ns above. */
+static inline uint64_t rp_ns(const struct rp *r, uint64_t t)
+{
+    uint64_t up = (1ULL << r->bits) - 1 - (1ULL << (r->bits - 8));
+    return (t + up) >> r->bits;
+}
+
+/* In `to`'s lowest terms. */
+struct ips_ratio rp_ratio(struct ips_ratio from, uint32_t otherwise);
+
+/* Moves chain c's account of work to run_ns. */
+void rp_settle(struct rp *r, uint32_t c);
+
+/* Runs until nothing more can happen: all chains are at their ends, or a cycle
+ * holds some up. */
+void rp_run(struct rp *r);
+
+#endif

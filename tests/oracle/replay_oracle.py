@@ -1,0 +1,227 @@
+#!/usr/bin/python3
+"""The replay with processor sharing, simulated with exact fractions.
+
+usage: replay_graph FIRST COUNT | tests/oracle/replay_oracle.py
+
+Written from the definition: with k active threads on a machine of n cores,
+speed s and background load b, each proceeds at s * min(1, n / (k + b)). No
+virtual time and no heap: at every event the work left of every active thread is
+brought up to date, and the nearest next event is looked for among all.
+
+Reads the lines that tests/programs/replay_graph.c prints, and says where the C
+answer differs; status 1 where one did.
+"""
+import json
+import sys
+from fractions import Fraction
+
+DATA, EXTERNAL, IDLE, RESOURCE = 1, 4, 5, 7
+# Times told are rounded up, but for what is less than 1/256 above a whole ns;
+# and the C side computes in units of at most 2^-8 ns, mostly 2^-24.
+FORGIVEN = Fraction(1, 256)
+UNSURE = Fraction(1, 1024)
+
+
+class Stalled(Exception):
+    pass
+
+
+class Thread:
+    def __init__(self, number, first, nodes, machine):
+        self.number = number
+        self.first = first
+        self.nodes = nodes
+        self.machine = machine
+        self.at = 0            # the node that it goes to
+        self.left = None       # work before that, None: done
+        self.done = Fraction(0)
+        self.run = self.blocked = Fraction(0)
+
+
+class Replay:
+    def __init__(self, ask):
+        self.ask = ask
+        self.machines = [[Fraction(m[0]), Fraction(m[1], m[2]),
+                          Fraction(m[3], m[4])] for m in ask["machines"]]
+        self.moves = dict(map(tuple, ask["moves"]))
+        self.loads = list(ask["loads"])
+        self.threads, self.node = [], []
+        for number, nodes in enumerate(ask["chains"]):
+            first = len(self.node)
+            self.threads.append(Thread(number, first, nodes,
+                                       ask["map"][number]))
+            self.node += nodes
+        self.reach = [None] * len(self.node)
+        self.work_end = [None] * len(self.node)
+        self.where = [None] * len(self.node)
+        self.idle = [Fraction(0)] * len(self.machines)
+        self.now = Fraction(0)
+
+    def cross_time(self, i, to):
+        """Nanoseconds of node i's cross arc, None where it is absent."""
+        _, kind, x, length = self.node[i]
+        external = self.ask["external"]
+        if x < 0 or kind == 0 or kind == RESOURCE and self.ask["any_off"] \
+                or kind == EXTERNAL and external == "off" \
+                or kind == IDLE and external != "all":
+            return None
+        if kind in (EXTERNAL, IDLE):
+            return length
+        if kind != DATA:
+            return 0
+        if self.reach[x] is None:
+            return 0  # asked again when it is known from where
+        base, per_byte = self.ask["mtime"][
+            self.where[x] * len(self.machines) + to]
+        return base + (length * per_byte >> 32)
+
+    def arrival(self, t):
+        """When what thread t waits for is there; None: not known."""
+        i = t.first + t.at
+        way = self.cross_time(i, t.machine)
+        if way is None:
+            return self.now
+        sent = self.reach[self.node[i][2]]
+        return None if sent is None else sent + way
+
+    def settle(self):
+        """All that happens at this moment and takes no time."""
+        more = True
+        while more:
+            more = False
+            for t in self.threads:
+                while t.at < len(t.nodes):
+                    i = t.first + t.at
+                    if t.left is None:  # comes to the arc before i
+                        t.machine = self.moves.get(i, t.machine)
+                        t.left = Fraction(t.nodes[t.at][0])
+                    if t.left > 0:
+                        break
+                    if self.work_end[i] is None:
+                        self.work_end[i] = t.done = self.now
+                    come = self.arrival(t)
+                    if come is None or come > self.now:
+                        break
+                    if t.at:
+                        t.blocked += self.now - t.done
+                    self.reach[i] = self.now
+                    self.where[i] = t.machine
+                    t.at += 1
+                    t.left = None
+                    more = True
+
+    def rates(self):
+        active = [[] for _ in self.machines]
+        for t in self.threads:
+            if t.at < len(t.nodes) and t.left:
+                active[t.machine].append(t)
+        rate = [s * min(Fraction(1), n / (len(who) + b)) if who else None
+                for (n, s, b), who in zip(self.machines, active)]
+        return active, rate
+
+    def step(self):
+        """To the next moment at which something happens. False: none."""
+        active, rate = self.rates()
+        times = [self.now + t.left / rate[m]
+                 for m, who in enumerate(active) for t in who]
+        for t in self.threads:
+            if t.at < len(t.nodes) and t.left == 0:
+                come = self.arrival(t)
+                if come is not None:
+                    times.append(come)
+        if not times:
+            return False
+        then = min(times)
+        if self.loads and self.loads[0][0] <= then:
+            then = max(self.now, Fraction(self.loads[0][0]))
+        for m, who in enumerate(active):
+            if not who:
+                self.idle[m] += then - self.now
+            for t in who:
+                t.left -= (then - self.now) * rate[m]
+                t.run += (then - self.now) * rate[m] / self.machines[m][1]
+        self.now = then
+        while self.loads and self.loads[0][0] <= self.now:
+            _, m, num, den = self.loads.pop(0)
+            self.machines[m][2] = Fraction(num, den)
+        return True
+
+    def solve(self):
+        self.settle()
+        while self.step():
+            self.settle()
+        if None in self.reach:
+            raise Stalled("nodes never reached")
+        return self
+
+
+def near(told, exact):
+    return -UNSURE <= told - exact + FORGIVEN < 1 + 2 * UNSURE
+
+
+def differences(ask):
+    """What the C answer in `ask` has wrong, in words."""
+    r = Replay(ask).solve()
+    for i, exact in enumerate(r.reach):
+        if not near(ask["reach"][i], exact):
+            yield "node %d reached at %d, not %.4f" % (
+                i, ask["reach"][i], exact)
+    ends = [t.first + len(t.nodes) - 1 for t in r.threads]
+    if ask["makespan"] != max(ask["reach"][i] for i in ends):
+        yield "makespan is not the last END"
+    for m, exact in enumerate(r.idle):
+        if not near(ask["idle"][m], exact):
+            yield "machine %d idle %d, not %.4f" % (m, ask["idle"][m], exact)
+    yield from account_differences(ask, r)
+    yield from weight_differences(ask, r)
+
+
+def account_differences(ask, r):
+    """Blocks are differences of rounded times, summed up: each may be one off."""
+    for t in r.threads:
+        start, end, run, queued, blocked = ask["account"][t.number]
+        last = t.first + len(t.nodes) - 1
+        slack = len(t.nodes) + 1
+        if start != ask["reach"][t.first] or end != ask["reach"][last] \
+                or run + queued + blocked != end - start \
+                or abs(blocked - t.blocked) > slack \
+                or abs(run - t.run) > slack:
+            yield "chain %d: %s, not run %.3f, blocked %.3f" % (
+                t.number, ask["account"][t.number], t.run, t.blocked)
+
+
+def weight_differences(ask, r):
+    """The relabelled graph: each arc to 1 ns, its longest path the replay."""
+    for t in r.threads:
+        for k in range(len(t.nodes)):
+            i = t.first + k
+            begin = r.reach[i - 1] if k else 0
+            weight = ask["weight"][i]
+            exact = r.work_end[i] - begin if k else 0
+            if abs(weight - exact) >= (1 + 2 * UNSURE if k else 1):
+                yield "arc to %d relabelled %d, not %.4f" % (
+                    i, weight, exact)
+            longest = (ask["reach"][i - 1] if k else 0) + weight
+            way = r.cross_time(i, r.where[i])
+            if way is not None:
+                longest = max(longest, ask["reach"][r.node[i][2]] + way)
+            if longest != ask["reach"][i]:
+                yield "longest path of the relabelled graph to %d: %d" % (
+                    i, longest)
+
+
+def main():
+    graphs = nodes = wrong = 0
+    for line in sys.stdin:
+        ask = json.loads(line)
+        graphs += 1
+        nodes += len(ask["reach"])
+        for text in differences(ask):
+            wrong += 1
+            print("seed %d: %s" % (ask["seed"], text))
+    print("%d graphs, %d nodes, %d differences" % (graphs, nodes, wrong))
+    return 1 if wrong or not graphs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

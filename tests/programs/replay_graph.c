@@ -1,0 +1,207 @@
+/*
+ * Prints random activity graphs with random machines to replay them on, and the
+ * C replay's answer, one JSON object a line, for tests/oracle/replay_oracle.py:
+ *
+ *   seed, external ("reply", "all", "off"), any_off
+ *   chains    [[[w, xkind, xpred or -1, xlen], a node each], a chain each]
+ *   machines  [[cores, speed num, den, load num, den], ...]
+ *   map       [machine, a chain each]
+ *   moves     [[node, machine], ...]
+ *   loads     [[at_ns, machine, num, den], ...]
+ *   mtime     [[base_ns, per_byte_q32], from * machines + to]
+ *   makespan, reach [a node each], weight [same], account [[start, end, run,
+ *             queued, blocked], a chain each], idle [a machine each]
+ *
+ * Usage: replay_graph FIRST COUNT
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "analysis/replay.h"
+#include "tests/support/random_graph.h"
+
+#define MACHINES 4
+#define MOVES 8
+#define LOADS 6
+
+struct drawn {
+    struct ips_replay_machine machine[MACHINES];
+    struct ips_replay_move move[MOVES];
+    struct ips_replay_load load[LOADS];
+    struct ips_mtime mtime[MACHINES * MACHINES];
+    uint32_t *map;
+    struct ips_replay_ask ask;
+};
+
+static struct ips_ratio draw_load(uint64_t *s)
+{
+    static const struct ips_ratio some[] = {{0, 0}, {0, 1},     {1, 1},
+                                            {1, 2}, {327, 100}, {2, 3}};
+    return some[rg_below(s, 6)];
+}
+
+/* Simple machines (speed 1, no load) half of the time. */
+static void draw_machine(uint64_t *s, struct ips_replay_machine *m)
+{
+    static const struct ips_ratio speeds[] = {{0, 0}, {2, 1},  {1, 2},
+                                              {3, 2}, {7, 10}, {1375, 1000}};
+    *m = (struct ips_replay_machine){.cores = 1 + rg_below(s, 3)};
+    if (rg_below(s, 2)) {
+        m->speed = speeds[rg_below(s, 6)];
+        m->load = draw_load(s);
+    }
+}
+
+static void draw(uint64_t *s, const struct ips_graph *g, uint32_t weight_max,
+                 struct drawn *d)
+{
+    uint32_t n = 1 + rg_below(s, MACHINES), moves = 0, loads = 0;
+    for (uint32_t m = 0; m < n; m++)
+        draw_machine(s, &d->machine[m]);
+    for (uint32_t p = 0; p < n * n; p++)
+        d->mtime[p] = (struct ips_mtime){
+            rg_below(s, 2) * (uint64_t)rg_below(s, weight_max + 1),
+            (uint64_t)rg_below(s, 2) * rg_below(s, UINT32_MAX), 1, 1};
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        d->map[c] = rg_below(s, n);
+    uint64_t at = 0;
+    while (loads < LOADS && rg_below(s, 3) == 0) {
+        at += rg_below(s, weight_max) * 3ULL;
+        d->load[loads++] =
+            (struct ips_replay_load){at, rg_below(s, n), draw_load(s)};
+    }
+    for (uint32_t i = 0; i < g->node_count && moves < MOVES; i++)
+        if (rg_below(s, 40) == 0)
+            d->move[moves++] = (struct ips_replay_move){i, rg_below(s, n)};
+    d->ask = (struct ips_replay_ask){.machine_count = n,
+                                     .machine = d->machine,
+                                     .map = d->map,
+                                     .move_count = rg_below(s, 2) ? moves : 0,
+                                     .move = d->move,
+                                     .load_count = loads,
+                                     .load = d->load,
+                                     .mtime = d->mtime,
+                                     .relabel = true};
+}
+
+static void print_graph(const struct ips_graph *g)
+{
+    printf("\"chains\": [");
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *ch = &g->chains[c];
+        printf("%s[", c ? ", " : "");
+        for (uint32_t i = ch->first; i < ch->first + ch->count; i++)
+            printf("%s[%" PRIu64 ", %u, %d, %" PRIu64 "]",
+                   i > ch->first ? ", " : "", g->w[i], g->xkind[i],
+                   (int)g->xpred[i], g->xlen[i]);
+        printf("]");
+    }
+    printf("], ");
+}
+
+static void print_ask(const struct ips_graph *g, const struct drawn *d)
+{
+    printf("\"machines\": [");
+    for (uint32_t m = 0; m < d->ask.machine_count; m++) {
+        const struct ips_replay_machine *x = &d->machine[m];
+        bool speed = x->speed.den != 0, load = x->load.den != 0;
+        printf("%s[%u, %u, %u, %u, %u]", m ? ", " : "", x->cores,
+               speed ? x->speed.num : 1, speed ? x->speed.den : 1,
+               load ? x->load.num : 0, load ? x->load.den : 1);
+    }
+    printf("], \"map\": [");
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        printf("%s%u", c ? ", " : "", d->map[c]);
+    printf("], \"moves\": [");
+    for (uint32_t k = 0; k < d->ask.move_count; k++)
+        printf("%s[%u, %u]", k ? ", " : "", d->move[k].node,
+               d->move[k].machine);
+    printf("], \"loads\": [");
+    for (uint32_t k = 0; k < d->ask.load_count; k++)
+        printf("%s[%" PRIu64 ", %u, %u, %u]", k ? ", " : "", d->load[k].at_ns,
+               d->load[k].machine, d->load[k].load.num,
+               d->load[k].load.den ? d->load[k].load.den : 1);
+    printf("], \"mtime\": [");
+    for (uint32_t p = 0; p < d->ask.machine_count * d->ask.machine_count; p++)
+        printf("%s[%" PRIu64 ", %" PRIu64 "]", p ? ", " : "",
+               d->mtime[p].base_ns, d->mtime[p].per_byte_q32);
+    printf("], ");
+}
+
+static void print_many(const char *name, const uint64_t *v, uint32_t count)
+{
+    printf("\"%s\": [", name);
+    for (uint32_t i = 0; i < count; i++)
+        printf("%s%" PRIu64, i ? ", " : "", v[i]);
+    printf("], ");
+}
+
+static void print_answer(const struct ips_graph *g, uint32_t machines,
+                         const struct ips_replay *r)
+{
+    print_many("reach", r->reach, g->node_count);
+    print_many("weight", r->weight, g->node_count);
+    print_many("idle", r->idle_ns, machines);
+    printf("\"account\": [");
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_replay_chain *of = &r->chain[c];
+        printf("%s[%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64
+               "]",
+               c ? ", " : "", of->start_ns, of->end_ns, of->run_ns,
+               of->queued_ns, of->blocked_ns);
+    }
+    printf("], \"makespan\": %" PRIu64 "}\n", r->makespan_ns);
+}
+
+static int one(uint64_t seed, struct ips_err *err)
+{
+    static const char *const externals[] = {"reply", "all", "off"};
+    uint64_t s = seed;
+    struct rg_options opt = rg_options_of(seed);
+    struct ips_lane lane = {.external = (enum ips_external)rg_below(&s, 3),
+                            .any_off = rg_below(&s, 2)};
+    struct rg graph;
+    struct drawn d = {0};
+    struct ips_replay r;
+    if (rg_below(&s, 8)) /* the oracle is slow, and small ones are many */
+        opt.steps = 5 + opt.steps / 6;
+    rg_make(&opt, &graph);
+    const struct ips_graph *g = &graph.whole;
+    d.map = calloc(g->chain_count, sizeof(*d.map));
+    if (!d.map)
+        abort();
+    draw(&s, g, opt.weight_max, &d);
+    int rc = ips_replay(g, &lane, &d.ask, &r, err);
+    if (rc == 0) {
+        printf("{\"seed\": %" PRIu64
+               ", \"external\": \"%s\", \"any_off\": %s, ",
+               seed, externals[lane.external], lane.any_off ? "true" : "false");
+        print_graph(g);
+        print_ask(g, &d);
+        print_answer(g, d.ask.machine_count, &r);
+    }
+    ips_replay_release(&r);
+    free(d.map);
+    rg_release(&graph);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3) {
+        fprintf(stderr, "usage: replay_graph FIRST COUNT\n");
+        return 2;
+    }
+    uint64_t first = strtoull(argv[1], NULL, 10);
+    uint64_t count = strtoull(argv[2], NULL, 10);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct ips_err err;
+        if (one(seed, &err) < 0) {
+            fprintf(stderr, "replay_graph: seed %" PRIu64 ": %s\n", seed,
+                    err.msg);
+            return 1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,54 @@
+"""Shows "the replay against an exact-rational simulator", in short form:
+tests/bench/replay-graphs does it over 10^5 graphs. A few hundred random graphs
+on random machines (cores, speeds, loads that change, chains that move, message
+times by pair), replayed in C and in fractions: every node's time, the machines'
+idle times, every chain's account, and the relabelled graph."""
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
+import replay_oracle  # noqa: E402
+
+GRAPHS = 400
+
+
+def asked(build, first, count):
+    done = subprocess.run(
+        [build.program("replay_graph"), str(first), str(count)],
+        check=True, text=True, stdout=subprocess.PIPE)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.quick
+def test_replay_agrees_with_fractions(build):
+    """Would catch any error of the C replay's arithmetic, of its order of
+    events, and of its accounts: the oracle has neither virtual time nor heaps."""
+    graphs = asked(build, 1, GRAPHS)
+    shared = 0
+    for ask in graphs:
+        assert list(replay_oracle.differences(dict(ask))) == [], ask["seed"]
+        shared += sum(account[3] > 0 for account in ask["account"])
+    assert len(graphs) == GRAPHS
+    assert shared > GRAPHS  # the graphs are worth the trouble
+
+
+@pytest.mark.quick
+def test_replay_oracle_notices(build):
+    """The oracle itself must not call a wrong answer right: one figure of an
+    answer changed by 2 ns (sums of rounded times: by more) is always noticed."""
+    for ask in asked(build, 1, 20):
+        for key in "reach", "weight", "idle":
+            wrong = json.loads(json.dumps(ask))
+            at = ask["seed"] % len(wrong[key])
+            wrong[key][at] += 2
+            assert list(replay_oracle.differences(wrong)), (ask["seed"], key)
+        for column in range(5):
+            wrong = json.loads(json.dumps(ask))
+            wrong["account"][0][column] += len(ask["reach"])
+            assert list(replay_oracle.differences(wrong)), ask["seed"]
+        wrong = dict(ask, makespan=ask["makespan"] + 1)
+        assert list(replay_oracle.differences(wrong)), ask["seed"]
