@@ -222,6 +222,51 @@ static void test_replay__one_core_is_total(void **state)
     }
 }
 
+/* Three chains of six days' work each, so that little room is left for
+ * fractions, and one that comes 20000 times, each time in the middle of a unit
+ * of their virtual time: still T to the ns. Would catch an advance that loses
+ * what it rounds off (half a unit or more a time). */
+static void test_replay__no_work_is_lost(void **state)
+{
+    enum { TIMES = 20000, LONG = 3 };
+    struct ips_graph g;
+    struct ips_replay r;
+    struct ips_lane lane = {.external = IPS_EXTERNAL_REPLY};
+    struct ips_replay_machine one = {.cores = 1};
+    struct ips_replay_ask ask = {.machine_count = 1, .machine = &one};
+    uint64_t total = 0;
+    (void)state;
+    assert_int_equal(0,
+                     ips_graph_alloc(&g, 2 * LONG + TIMES + 2, LONG + 1, NULL));
+    for (uint32_t c = 0; c <= LONG; c++)
+        g.chains[c] = (struct ips_chain){.first = 2 * c,
+                                         .count = c < LONG ? 2 : TIMES + 2};
+    for (uint32_t c = 0; c <= LONG; c++) {
+        uint32_t first = g.chains[c].first,
+                 last = first + g.chains[c].count - 1;
+        for (uint32_t i = first + 1; i < last; i++) {
+            g.kind[i] = IPS_NODE_AUX;
+            g.w[i] = 7;
+            g.xkind[i] = IPS_X_EXTERNAL;
+            g.xpred[i] = i - 1;
+            g.xlen[i] = 1001;
+        }
+        g.kind[last] = IPS_NODE_END;
+        g.w[last] = c < LONG ? 1ULL << 49 : 1;
+    }
+    for (uint32_t i = 0; i < g.node_count; i++)
+        total += g.w[i];
+    assert_int_equal(0, ips_graph_check(&g, NULL));
+    for (uint32_t speed = 1; speed <= 3; speed += 2) {
+        one.speed = (struct ips_ratio){speed, 1};
+        assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
+        assert_int_equal((total + speed - 1) / speed, r.makespan_ns);
+        assert_int_equal(0, r.idle_ns[0]);
+        ips_replay_release(&r);
+    }
+    ips_graph_release(&g);
+}
+
 /* Property 10: at speed 1 the makespan is never below t_max, and the longest
  * path of the relabelled graph is the replay, node by node; on any number of
  * machines, cores and loads. Would catch a rate above 1 and a block that is
@@ -428,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_replay__moves_and_loads),
         cmocka_unit_test(test_replay__alone_is_est),
         cmocka_unit_test(test_replay__one_core_is_total),
+        cmocka_unit_test(test_replay__no_work_is_lost),
         cmocka_unit_test(test_replay__relabelled),
         cmocka_unit_test(test_replay__renumbered),
         cmocka_unit_test(test_replay__refuses),
