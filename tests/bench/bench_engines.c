@@ -124,7 +124,8 @@ static struct row run_contract(const struct ips_part *parts,
     }
     r.slaves_s = 2 * (cpu_s() - begun); /* FinishAsk computes it again */
     begun = cpu_s();
-    must(ips_graph_merge(reduced, s->slaves, &lane, &merged, base, &unmatched, &err),
+    must(ips_graph_merge(reduced, s->slaves, &lane, &merged, base, &unmatched,
+                         &err),
          &err, "merge");
     must(ips_longest_path(&merged, &lane, NULL, &e, &err), &err, "solve");
     must(ips_path_walk(&merged, &lane, &e, e.end, &path, &stop, &err), &err,

@@ -133,8 +133,8 @@ static const char *on_their_machines(struct rg *r, uint64_t seed)
     struct ips_err err = {0};
     for (uint32_t m = 0; m < r->machines; m++)
         parts[m] = (struct ips_part){&r->part[m], r->peer[m], r->end_count[m]};
-    if (ips_graph_merge(parts, r->machines, &cpu, &merged, base, &unmatched, &err) <
-        0)
+    if (ips_graph_merge(parts, r->machines, &cpu, &merged, base, &unmatched,
+                        &err) < 0)
         abort();
     const char *what =
         run_parts(parts, r->machines, &merged, unmatched, seed, &err);

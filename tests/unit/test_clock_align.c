@@ -54,7 +54,8 @@ static uint64_t off_by(const struct ips_clock_fit *f, const struct truth *w,
 
 static struct truth some_truth(uint64_t *s)
 {
-    return (struct truth){.offset = (int64_t)(rg_random(s) >> 14) - 900000000000,
+    return (struct truth){.offset =
+                              (int64_t)(rg_random(s) >> 14) - 900000000000,
                           .drift_ppm = (int64_t)rg_below(s, 400) - 200,
                           .step_at = UINT64_MAX};
 }

@@ -258,8 +258,7 @@ static void test_format__codes_are_those_of_the_document(void **state)
         {"STACK", 25},       {"ACQUIRE", 26},    {"RELEASE", 27},
         {"KILL", 28},        {"SIGNAL", 29},     {"UNSEEN", 30},
         {"ENTER_SHORT", 31}, {"EXIT_SHORT", 32}, {"MARK_SHORT", 33},
-        {"SEND_SHORT", 34},  {"RECV_SHORT", 35},
-        {"RUNDELAY", 36},
+        {"SEND_SHORT", 34},  {"RECV_SHORT", 35}, {"RUNDELAY", 36},
     };
     static const struct {
         const char *name;
