@@ -213,11 +213,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     struct taken taken = {0};
     char *by[IPSQ_BY_COUNT];
     (void)self;
-    bool cpu = strcmp(o->weighting, "cpu") == 0;
-    if (!cpu && (o->slack || o->next || o->whole || o->from_ns || o->to_ns))
+    if (strcmp(o->weighting, "cpu") != 0 && (o->from_ns || o->to_ns))
         return ips_err_set(err, IPS_E_USAGE,
-                           "--slack, --next, --whole, --from and --to have the "
-                           "weighting cpu alone, not %s",
+                           "--from and --to have the weighting cpu alone, not "
+                           "%s",
                            o->weighting);
     lane.mtime_base_ns = o->mtime_base_ns;
     lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;

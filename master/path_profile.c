@@ -16,16 +16,18 @@ static int cut_pieces(struct query *q, struct path_piece *cut,
 {
     const struct path_data *d = path_of(q);
     struct path_profile *pp = profile_of(q);
-    bool cpu = d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_CPU;
+    uint64_t computing = 0, running = 0;
     for (uint32_t i = 0; i < pp->parts; i++) {
         const struct profile_face *f = &pp->face[PROFILE_PATH][i];
         for (uint32_t k = 0; k < f->count; k++) {
             struct path_piece *x = &cut[f->piece[k]];
             bool compute = x->kind == IPS_SEG_COMPUTE;
-            if (!cpu)
-                continue; /* what ran of it; the rest the answer's sums say */
+            computing = ips_add_sat(computing, compute ? x->ns : 0);
+            running = ips_add_sat(running, compute ? f->ns[k] : 0);
+            if (!pp->cpu)
+                continue;
             if (f->ns[k] > (compute ? x->ns : 1) ||
-                (pp->cpu && !pp->windowed && f->ns[k] != x->ns))
+                (!pp->windowed && f->ns[k] != x->ns))
                 return ips_err_set(err, IPS_E_CORRUPT,
                                    "machine %s tells what %llu ns of a piece "
                                    "of %llu ns were spent on: a bug of IPS, "
@@ -33,7 +35,6 @@ static int cut_pieces(struct query *q, struct path_piece *cut,
                                    q->gather.active[i]->machine,
                                    (unsigned long long)f->ns[k],
                                    (unsigned long long)x->ns);
-            pp->off_cpu_ns += compute && !pp->cpu ? x->ns - f->ns[k] : 0;
             if (!pp->windowed)
                 continue;
             x->ns = compute ? f->ns[k] : f->ns[k] ? x->ns : 0;
@@ -41,6 +42,7 @@ static int cut_pieces(struct query *q, struct path_piece *cut,
                 x->xkind = IPS_X_NONE; /* not of the window, so no message */
         }
     }
+    pp->off_cpu_ns = pp->cpu ? 0 : ips_sub_sat(computing, running);
     for (uint64_t i = 0; i < d->piece_count; i++)
         pp->window_ns = ips_add_sat(pp->window_ns, cut[i].ns);
     return 0;

@@ -159,9 +159,11 @@ static int take_portions(struct query *q, struct part *p,
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     if (!take_symbols(w, a) || !grow_portions(w, a->n_node))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for procedures");
-    memcpy(w->node + w->count, a->node, a->n_node * sizeof(*w->node));
-    memcpy(w->of + w->count, a->symbol, a->n_node * sizeof(*w->of));
-    memcpy(w->ns + w->count, a->ns, a->n_node * sizeof(*w->ns));
+    for (size_t i = 0; i < a->n_node; i++) {
+        w->node[w->count + i] = a->node[i];
+        w->of[w->count + i] = a->symbol[i];
+        w->ns[w->count + i] = a->ns[i];
+    }
     w->count += a->n_node;
     if (!reply->last)
         query_widen(q, p);

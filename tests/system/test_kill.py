@@ -93,7 +93,10 @@ def test_killed_command(cluster):
     # Its own parent is not measured; newer kernels tell the slave all the same.
     kernel = tuple(int(n) for n in os.uname().release.split(".")[:2])
     how = "signal 9" if kernel >= (6, 15) else "unknown"
-    assert {r["end"] for r in processes(c, "r")} == {how, "exit 0"}
+    # Killed between the child's read and its answer, the child dies of SIGPIPE
+    # and nobody waits for it.
+    assert {r["end"] for r in processes(c, "r")} in ({how, "exit 0"},
+                                                     {how, "unknown"})
 
 
 @pytest.mark.parametrize("kills", [1, 5])

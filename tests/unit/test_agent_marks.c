@@ -153,13 +153,16 @@ static void body_handler(void *arg)
     setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
 }
 
+static unsigned turns; /* of all marks */
 static void see_turns(const struct pool_segment *seg, const void *rec,
                       size_t len, void *arg)
 {
     struct heard *s = arg;
-    if (s->marks == ROUNDS)
-        s->marks = 0;
     see(seg, rec, len, arg);
+    if (s->marks == ROUNDS) {
+        s->marks = 0;
+        turns++;
+    }
 }
 
 /* Catches: a mark whose text or place a handler changed in between. */
@@ -171,7 +174,8 @@ static void test_agent_marks__handlers_that_mark(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     pool_help_read(&pool, see_turns, NULL, &s);
     assert_false(s.wrong);
-    assert_int_equal(s.marks, ROUNDS);
+    assert_int_equal(s.marks, 0);
+    assert_true(turns > 0);
     assert_in_range(s.handlers, 20, UINT32_MAX);
 }
 
