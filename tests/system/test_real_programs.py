@@ -200,7 +200,7 @@ def test_redis_crossings(recorder):
     """A request and its answer are two crossings: ten thousand requests of one
     client put most of the 20,000 on the path."""
     # 19,500 and more with the CPU clock read after every tenth of a millisecond;
-    # since it is read less often, 18,200 to 19,800: where a wait's CPU is
+    # since it is read less often, 17,600 to 19,800: where a wait's CPU is
     # guessed too high the path stays in one process. Also where the machine
     # takes the CPU away in the middle of sends: then once more.
     for left in (2, 1, 0):
