@@ -112,7 +112,8 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    ipsq_count(a->t_max_ns));
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
                    ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
-    ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
+    ipsq_out_value(out, IPSQ_NS, "total_cpu_ns",
+                   strcmp(a->weighting, "cpu") == 0 ? "total CPU" : "all arcs",
                    ipsq_count(a->total_cpu_ns));
     put_competition(out, a);
     ipsq_out_value(out, IPSQ_REAL, "parallelism", NULL,

@@ -171,19 +171,6 @@ static int pool_of(struct slave_arcs *a, const uint32_t key[5], uint32_t chain,
     return 0;
 }
 
-static uint32_t chain_of_node(const struct ips_graph *g, uint32_t node)
-{
-    uint32_t low = 0, high = g->chain_count;
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
-        if (g->chains[mid].first <= node)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 /* Pools, and in of[LEVELS * sample + level] which. */
 static int make_pools(struct slave_arcs *a, const struct ips_graph *g,
                       uint32_t *of, struct ips_err *err)
@@ -193,7 +180,7 @@ static int make_pools(struct slave_arcs *a, const struct ips_graph *g,
         const struct slave_arc_sample *s = &a->samples[i];
         const struct ips_chain *c = &g->chains[chain];
         if (s->node < c->first || s->node - c->first >= c->count)
-            chain = chain_of_node(g, s->node);
+            chain = ips_chain_of(g, s->node);
         for (uint32_t level = 0; level < LEVELS; level++) {
             uint32_t key[5], number;
             key_of(g, chain, s->node, level, key);

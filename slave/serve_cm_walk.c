@@ -4,19 +4,6 @@
 
 #include "slave/serve_cm_private.h"
 
-static uint32_t chain_of(const struct ips_graph *g, uint32_t node)
-{
-    uint32_t low = 0, high = g->chain_count;
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
-        if (g->chains[mid].first <= node)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 /* The next pieces of j->cm->path, from its end. */
 int slave_cm_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a)
 {
@@ -94,7 +81,7 @@ int slave_cm_walk(struct slave_graph_ask *j, const struct slave_letter *l)
     c->path_left = c->path.count;
     Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__WALKED);
     a->node = node;
-    a->node_chain = chain_of(g, node);
+    a->node_chain = ips_chain_of(g, node);
     a->est_ns = est->est[node];
     if (stop != IPS_NO_NODE) {
         struct ips_cm_hop hop;
@@ -103,7 +90,7 @@ int slave_cm_walk(struct slave_graph_ask *j, const struct slave_letter *l)
             return rc;
         a->crosses = true;
         a->stop = stop;
-        a->stop_chain = chain_of(g, stop);
+        a->stop_chain = ips_chain_of(g, stop);
         a->stop_est_ns = est->est[stop];
         a->stop_xkind = g->xkind[stop];
         a->part = c->links.peer[hop.peer].part;

@@ -132,19 +132,6 @@ static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
-static uint32_t chain_with(const struct ips_graph *g, uint32_t node)
-{
-    uint32_t low = 0, high = g->chain_count;
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
-        if (g->chains[mid].first <= node)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 /* Refuses what overlaps too: an arc counts once. */
 static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask,
                      struct slave_window window)
@@ -155,7 +142,7 @@ static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask,
     for (uint32_t i = 0; rc == 0 && i < ask->n_to; i++) {
         uint32_t from = ask->from[i], to = ask->to[i];
         bool fine = from <= to && to < g->node_count;
-        uint32_t chain = fine ? chain_with(g, to) : 0;
+        uint32_t chain = fine ? ips_chain_of(g, to) : 0;
         fine = fine && from >= g->chains[chain].first;
         for (uint32_t n = from + 1; fine && n <= to; n++) {
             fine = !seen[n];
