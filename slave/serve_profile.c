@@ -43,14 +43,14 @@ void slave_profile_release(struct slave_graph_ask *j)
         slave_arc_costs_free(&p->costs);
     slave_proc_names_release(&p->names);
     slave_arc_mixes_release(&p->mixes);
-    free(p->piece_ns);
-    free(p->steps.v);
-    free(p->codes.v);
-    free(p->code_of);
-    free(p->texts);
-    free(p->step_columns);
-    free(p->step_ns);
-    free(p);
+    ips_free_large(p->piece_ns);
+    ips_free_large(p->steps.v);
+    ips_free_large(p->codes.v);
+    ips_free_large(p->code_of);
+    ips_free_large(p->texts);
+    ips_free_large(p->step_columns);
+    ips_free_large(p->step_ns);
+    ips_free_large(p);
     j->profile = NULL;
 }
 
@@ -159,7 +159,7 @@ static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask,
         else
             rc = add_piece(j, i, chain, from, to, window);
     }
-    free(seen);
+    ips_free_large(seen);
     return rc;
 }
 
@@ -273,7 +273,7 @@ static int code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
             &p->names.symbols[p->codes.v[p->sent_codes + i]];
         bytes += (size_t)s->name_len + s->file_len + 2;
     }
-    free(p->texts);
+    ips_free_large(p->texts);
     char *texts = p->texts = malloc(bytes);
     Ips__Code *rows = slave_graph_rows(j, n, sizeof(*rows));
     if (!rows || !texts)
