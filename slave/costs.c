@@ -67,10 +67,10 @@ int slave_graph_costs(struct slave_graphs *gs, struct slave_graph *g,
     struct slave_costs *c = calloc(1, sizeof(*c));
     if (!c)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    int rc = slave_input_make(g->snap, &in, err);
+    int rc = slave_input_make(gs, g->snap, &in, err);
     if (rc == 0)
         rc = ips_procs_make(&in.in, &g->b, &c->p, err);
-    slave_input_release(&in);
+    slave_input_release(gs, &in);
     if (rc == 0)
         rc = slave_graph_names(gs, g, &c->p.map, &c->names, err);
     if (rc < 0) {

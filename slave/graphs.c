@@ -89,6 +89,7 @@ void slave_graphs_release(struct slave_graphs *gs)
         gs->list = g->next;
         graph_free(g);
     }
+    slave_records_forget(&gs->records, NULL);
     slave_store_close(gs->store);
     gs->store = NULL;
 }
@@ -176,77 +177,33 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
 
 /* ---- building ---- */
 
-void slave_input_release(struct slave_input *in)
+void slave_input_release(struct slave_graphs *gs, struct slave_input *in)
 {
-    slave_archive_unmap(&in->map);
+    slave_records_put(&gs->records, in->records);
     free(in->streams);
-    free(in->chunks);
 }
 
-/* Frames of a stream number, or IPS_E_CORRUPT. Two passes over the frames: how
- * many each stream has, then where. */
-static int gather(const struct slave_snapshot *s, struct slave_input *in,
-                  const uint32_t *slot, uint32_t slots, struct ips_err *err)
+int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
+                     struct slave_input *in, struct ips_err *err)
 {
-    const struct slave_frame *f;
-    size_t at = 0, total = 0;
-    while ((f = slave_archive_next(&in->map, &at))) {
-        if (f->stream >= slots || slot[f->stream] == UINT32_MAX)
-            return ips_err_set(err, IPS_E_CORRUPT,
-                               "archive has stream %u that nobody knows",
-                               f->stream);
-        in->streams[slot[f->stream]].chunk_count++;
-        total++;
-    }
-    in->chunks = calloc(total + 1, sizeof(*in->chunks));
-    uint32_t *fill = calloc((size_t)s->stream_count + 1, sizeof(*fill));
-    if (!in->chunks || !fill) {
-        free(fill);
-        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    }
-    uint32_t first = 0;
-    for (uint32_t i = 0; i < s->stream_count; i++) {
-        in->streams[i].chunks = in->chunks + first;
-        fill[i] = first;
-        first += in->streams[i].chunk_count;
-    }
-    for (at = 0; (f = slave_archive_next(&in->map, &at));)
-        in->chunks[fill[slot[f->stream]]++] =
-            (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
-    free(fill);
-    return 0;
-}
-
-int slave_input_make(const struct slave_snapshot *s, struct slave_input *in,
-                     struct ips_err *err)
-{
-    uint32_t slots = 0;
     *in = (struct slave_input){0};
-    for (uint32_t i = 0; i < s->stream_count; i++)
-        if (s->streams[i].number >= slots)
-            slots = s->streams[i].number + 1;
-    uint32_t *slot = malloc(((size_t)slots + 1) * sizeof(*slot));
     in->streams = calloc((size_t)s->stream_count + 1, sizeof(*in->streams));
-    int rc = 0;
-    if (!slot || !in->streams)
-        rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    if (rc == 0)
-        rc = slave_archive_map(s->dir, s->archive_fd, s->archive_bytes,
-                               &in->map, err);
-    for (uint32_t i = 0; rc == 0 && i < slots; i++)
-        slot[i] = UINT32_MAX;
+    if (!in->streams)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    int rc = slave_records_get(&gs->records, s, &in->records, err);
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
-        slot[r->number] = i;
-        in->streams[i].head = r->head;
-        memcpy(in->streams[i].lost, r->lost, sizeof(r->lost));
-        in->streams[i].dead = r->dead;
-        in->streams[i].dead_status = r->dead_status;
-        in->streams[i].dead_t_ns = r->dead_t_ns;
+        struct ips_stream_in *to = &in->streams[i];
+        to->head = r->head;
+        memcpy(to->lost, r->lost, sizeof(r->lost));
+        to->dead = r->dead;
+        to->dead_status = r->dead_status;
+        to->dead_t_ns = r->dead_t_ns;
+        to->chunk_count = slave_records_chunks(in->records, r->number,
+                                               s->archive_bytes, &to->chunks);
+        if (to->chunk_count)
+            to->types = in->records->streams[r->number].types;
     }
-    if (rc == 0)
-        rc = gather(s, in, slot, slots, err);
-    free(slot);
     in->in = (struct ips_build_input){.control = &s->control,
                                       .streams = in->streams,
                                       .stream_count = s->stream_count};
@@ -258,12 +215,12 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
 {
     struct slave_input in;
     ips_large_begin();
-    int rc = slave_input_make(g->snap, &in, err);
+    int rc = slave_input_make(gs, g->snap, &in, err);
     if (rc == 0) {
         rc = ips_build(&in.in, &g->b, err);
         gs->builds++;
     }
-    slave_input_release(&in);
+    slave_input_release(gs, &in);
     g->built_in = ips_large_use();
     return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
 }
