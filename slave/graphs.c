@@ -75,8 +75,29 @@ static void empty(struct slave_graph *g)
     g->peers_set = false;
 }
 
+static void keep_file(struct slave_graph *g)
+{
+    struct ips_err err = {0};
+    uint64_t bytes = 0;
+    g->unkept = false;
+    if (g->snap->closed &&
+        slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, g->peers,
+                              g->peer_count, &bytes, &err) < 0 &&
+        access(g->snap->dir, F_OK) == 0) /* else the run was removed */
+        ips_log_warn("run %s: graph not kept: %s", g->snap->run, err.msg);
+}
+
+void slave_graphs_keep(struct slave_graphs *gs)
+{
+    for (struct slave_graph *g = gs->list; g; g = g->next)
+        if (g->unkept)
+            keep_file(g);
+}
+
 static void graph_free(struct slave_graph *g)
 {
+    if (g->unkept)
+        keep_file(g);
     empty(g);
     slave_snapshot_free(g->snap);
     free(g);
@@ -217,6 +238,8 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
     ips_large_begin();
     int rc = slave_input_make(gs, g->snap, &in, err);
     if (rc == 0) {
+        ips_log_debug("run %s: built from %u streams", g->snap->run,
+                      g->snap->stream_count);
         rc = ips_build(&in.in, &g->b, err);
         gs->builds++;
     }
@@ -330,16 +353,6 @@ static bool same_peers(const struct slave_graph *g,
     return true;
 }
 
-static void keep_file(const struct slave_graph *g)
-{
-    struct ips_err err = {0};
-    uint64_t bytes = 0;
-    if (g->snap->closed &&
-        slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, g->peers,
-                              g->peer_count, &bytes, &err) < 0)
-        ips_log_warn("run %s: graph not kept: %s", g->snap->run, err.msg);
-}
-
 int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,
                           struct ips_err *err)
@@ -367,6 +380,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     if (rc < 0) {
         free(kept);
         g->generation = g->snap->key = 0; /* never found again */
+        g->unkept = false;
         return rc;
     }
     if (g->has_est)
@@ -377,6 +391,8 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     g->peers = kept;
     g->peer_count = count;
     g->peers_set = true;
-    keep_file(g);
+    g->unkept = true;
+    if (g->b.g.node_count < SLAVE_GRAPHS_KEEP_NODES)
+        keep_file(g);
     return 0;
 }

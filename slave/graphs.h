@@ -25,6 +25,8 @@
 #include "slave/symbols.h"
 
 #define SLAVE_GRAPHS_MAX 8
+/* Larger graphs go to their files after the answer. */
+#define SLAVE_GRAPHS_KEEP_NODES 100000u
 #define SLAVE_GRAPHS_MAX_NODES 40000000u /* of all that is kept */
 
 /* What was committed of a run at one moment: the input of a build. */
@@ -70,6 +72,7 @@ struct slave_graph {
     struct ips_view view; /* as its lane sees the graph */
     struct ips_lane lane;
     bool has_est;
+    bool unkept;               /* its file is to be written */
     struct slave_costs *costs; /* NULL: not asked for yet */
     uint64_t revision; /* +1 when the peers change: half sent answers end */
 };
@@ -98,6 +101,9 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       uint64_t generation, struct slave_graph **out,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g);
+
+/* Writes the files of graphs that were not worth anybody's wait. */
+void slave_graphs_keep(struct slave_graphs *gs);
 
 /* What of a run was committed, as a build reads it. */
 struct slave_input {
