@@ -154,6 +154,7 @@ struct ips_build_counts {
     uint64_t probe_arc_ns;  /* as much of it as arcs of the graph hold */
     uint64_t delay_ns;      /* runnable but not running, as the kernel told */
     uint64_t delay_unknown_ns; /* off the CPU outside of waits, and no figure */
+    uint64_t code; /* samples, entries, exits, counters: none, no procedures */
 };
 
 struct ips_built {
