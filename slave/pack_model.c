@@ -267,16 +267,19 @@ ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
                               uint32_t type, uint32_t a, uint64_t *last)
 {
     stamp(c, enc, PACK_T, c->last_t, &w[1]);
-    c->record_t = w[1];
+    c->record_t = last[1] = w[1];
     stamp(c, enc, PACK_T_RET, w[1], &w[2]);
-    c->last_t = w[2];
+    c->last_t = last[2] = w[2];
     cpu(c, enc, PACK_CPU, w[1], &w[3]);
+    last[3] = w[3];
     cpu(c, enc, PACK_CPU_RET, w[2], &w[4]);
+    last[4] = w[4];
     difference(c, enc, (enum pack_column)(PACK_WORD + 5), last[5], &w[5]);
+    last[5] = w[5];
     address(c, enc, PACK_SITE, hash(type, a, c->site ^ 6ULL << 56), &w[6]);
-    c->site = w[6];
+    c->site = last[6] = w[6];
     halves(c, enc, (enum pack_column)(PACK_WORD + 7), last[7], &w[7]);
-    memcpy(&last[1], &w[1], 7 * sizeof(*w));
+    last[7] = w[7];
 }
 
 ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
