@@ -60,6 +60,46 @@ def test_wall_is_the_elapsed_time(cluster, program):
                 assert answer["t_max_ns"] <= answer["elapsed_ns"]
 
 
+def windows(c, run, weighting, cuts, *words):
+    """The path in windows side by side."""
+    found = []
+    for begin, end in zip(cuts, cuts[1:]):
+        a = c.json("path", run, "--weighting", weighting, "--from",
+                   f"{begin}ns", "--to", f"{end}ns", *words, status=(0, 3))
+        assert sum(s["ns"] for s in a["segments"]) == a["window_ns"]
+        between = sum(r["ns"] for r in a["shares"]["messages"] +
+                      a["shares"]["externals"])
+        for name in ("machines", "processes", "procedures"):
+            assert sum(r["ns"] for r in a["shares"][name]) + between == \
+                a["window_ns"], (weighting, name)
+        found.append(a)
+    return found
+
+
+def test_windows_in_every_weighting(cluster):
+    """Would catch: a window that has time of another one, or that no window
+    has; in `wall` a window with more or less of the path than it is long; a
+    message that two windows count; engines that cut differently."""
+    c = cluster(["m1"])
+    c.ipsrun(PROGRAMS["pipeline"], name="w", check=True)
+    c.wait_closed("w")
+    for weighting in ("cpu", "sched", "wall"):
+        whole = c.json("path", "w", "--weighting", weighting)
+        far = 2 * max(whole["t_max_ns"], whole["elapsed_ns"])
+        part = whole["t_max_ns"] // 3
+        cuts = [0, part, 2 * part + 1, 2 * part + 1001, far]
+        parts = windows(c, "w", weighting, cuts)
+        assert sum(a["window_ns"] for a in parts) == whole["t_max_ns"]
+        assert sum(a["messages"] for a in parts) == whole["messages"]
+        assert all(a["t_max_ns"] == whole["t_max_ns"] for a in parts)
+        again = windows(c, "w", weighting, cuts[1:3], "--engine", "contract")
+        assert again[0]["segments"] == parts[1]["segments"]
+        if weighting == "wall":
+            ends = [min(t, whole["t_max_ns"]) for t in cuts]
+            assert [a["window_ns"] for a in parts] == \
+                [b - a for a, b in zip(ends, ends[1:])]
+
+
 def test_two_hogs_on_one_core(cluster):
     """EVIDENCE-OF: IPS-14. Two that share a core queue for half of the time:
     `sched` says so, `cpu` is what each needs alone. Would catch run delay that
