@@ -65,12 +65,6 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                            "engine %s: auto, contract, central, cm-async or "
                            "cm-sync",
                            ask->engine);
-    if (weighting == IPS_WEIGH_WALL && strncmp(ask->engine, "cm-", 3) == 0)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "engine %s does not compute weighting wall, whose "
-                           "messages weigh by the clocks of both ends: take "
-                           "contract or central",
-                           ask->engine);
     if (ask->to_ns && ask->from_ns >= ask->to_ns)
         return ips_err_set(err, IPS_E_USAGE, "the window is empty");
     rc = path_profile_check(ask, err);
@@ -165,12 +159,6 @@ static void choose_engine(struct query *q)
     char why[sizeof(d->engine_text) - 32];
     const struct auto_facts f = facts_of(q);
     d->engine = engine_auto(&f, why, sizeof(why));
-    if (strncmp(d->engine, "cm-", 3) == 0 &&
-        d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL) {
-        d->engine = "contract";
-        snprintf(why, sizeof(why), "%u machines, cm-sync has no weighting wall",
-                 f.machines);
-    }
     snprintf(d->engine_text, sizeof(d->engine_text), "%s (auto: %s)", d->engine,
              why);
 }
