@@ -185,6 +185,9 @@ def test_wall_over_machines(cluster, hosts, clocks):
         for answer in answers:
             assert answer["certificate"]["clock"] == "none used"
             assert answer["segments"] == answers[0]["segments"]
+    oracle.check_weightings(
+        c.graph("tsp"), lambda *options: c.json("path", "tsp", *options),
+        ENGINES, ("cpu", "sched"))
     # Windows are on the aligned clocks: side by side they have all of it.
     whole = c.json("path", "tsp", "--weighting", "wall")["t_max_ns"]
     cuts = [0, whole // 3, whole // 2 + 1, 2 * whole]
