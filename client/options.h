@@ -28,7 +28,7 @@
     X(TOP, "top", "N", "only the N greatest, newest or first")                 \
     X(OBJECT, "object", "OBJECT",                                              \
       "only below /machine, /machine/process or\n/machine/process/thread")     \
-    X(LEVEL, "level", "LEVEL", "run, machine, process or thread")              \
+    X(LEVEL, "level", "LEVEL", "run, machine, process, thread or procedure")   \
     X(ENGINE, "engine", "E", "auto (default), contract or central")            \
     X(WEIGHTING, "weighting", "W",                                             \
       "cpu (default), sched (and the time runnable but not\n"                  \
@@ -61,7 +61,8 @@
     X(SLACK, "slack", NULL, "how far everything is from being critical")       \
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
-    X(WHOLE, "whole", NULL, "the same of all work, beside the path")
+    X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
+    X(POP, "pop", NULL, "the efficiencies of the POP methodology")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -86,7 +87,7 @@ enum ipsq_by {
 };
 #define IPSQ_IS_BY(name) (1u << IPSQ_BY_##name)
 
-#define IPSQ_HAS(option) (1u << IPSQ_OPT_##option)
+#define IPSQ_HAS(option) (UINT64_C(1) << IPSQ_OPT_##option)
 
 #define IPSQ_EDITS_MAX 64
 
@@ -100,8 +101,8 @@ struct ipsq_options {
     const char *command; /* NULL: none was given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
-    bool help, version, sites, stacks, sequences, whole;
-    unsigned given; /* IPSQ_HAS bits */
+    bool help, version, sites, stacks, sequences, whole, pop;
+    uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *by;   /* as given last; NULL: not */
     unsigned by_mask; /* all that were given */
@@ -123,6 +124,6 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
                        struct ips_err *err) IPS_MUST_USE;
 
 /* The options of `mask` as --help lists them. */
-void ipsq_options_print(FILE *f, unsigned mask);
+void ipsq_options_print(FILE *f, uint64_t mask);
 
 #endif
