@@ -129,29 +129,35 @@ static void look_at_delay(uint64_t t, uint64_t cpu)
         ips_delay_due(t, cpu);
 }
 
-static void window_begins(uint64_t t, uint64_t cpu)
+/* From here on the line is what is handed out: the clock less what is off. */
+static void window_begins(struct reading *r, uint64_t t, int64_t off)
 {
-    ips_cpu.guesses = 0;
-    ips_cpu.guessed_ns = 0;
+    off = ips_guess_settle(&ips_cpu.guess, off);
+    r->cpu =
+        off > 0 ? ips_sub_sat(r->cpu, (uint64_t)off) : r->cpu + (uint64_t)-off;
     ips_cpu.read_t = t;
-    ips_cpu.read_cpu = cpu;
+    ips_cpu.read_cpu = r->cpu;
 }
 
-/* `blocks` calls that blocked took `ns` together. Returns one's. Learnt slowly
- * upwards: one that was disturbed is no measure, and a guess too low is made
- * good at once, one too high only as the thread goes on. */
-static uint64_t learn(uint32_t blocks, int64_t ns)
+/* When `last` was handed out, as far as the newest line says. */
+static uint64_t last_moment(uint64_t last)
 {
-    uint64_t each = ns > 0 ? (uint64_t)ns / blocks : 0;
-    uint64_t known = ips_cpu.block_ns;
-    if (!known)
-        known = each;
-    else if (each < known)
-        known -= (known - each) / 2;
-    else
-        known += ips_min_u64(each - known, known) / 4 + 1;
-    ips_cpu.block_ns = ips_max_u64(known, 1);
-    return each;
+    const struct ips_cpu_slot *s =
+        &ips_cpu.slot[(ips_cpu.next - 1) % IPS_CPU_SLOTS];
+    return s->t0 + stamps(ips_sub_sat(last, s->cpu0));
+}
+
+/* What a thread whose mark is gone would have been handed out at the reading,
+ * were its guesses right: no more than there was time for since `last_t`. */
+static uint64_t without_line(const struct reading *r, uint64_t last,
+                             uint64_t last_t)
+{
+    uint64_t is = r->cpu - (uint64_t)ips_cpu.guess.off;
+    if ((int64_t)(is - last) < 0)
+        return last;
+    return (int64_t)(r->t - last_t) < 0
+               ? is
+               : ips_min_u64(is, last + ips_cpu_ns(r->t - last_t));
 }
 
 static struct ips_moment moment(uint64_t t, uint64_t cpu, uint64_t mark)
@@ -205,12 +211,15 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
         if ((int64_t)(t - t0) < 0 && mark == (uint64_t)(uintptr_t)s)
             return moment(t, cpu0, mark | IPS_MARK_NOT);
     }
-    uint64_t last = ips_cpu.last;
+    uint64_t last = ips_cpu.last, last_t = last_moment(last);
     struct reading r = read_clock();
-    if (s && r.slot && ips_cpu.guesses)
-        learn(ips_cpu.guesses,
-              (int64_t)(ips_cpu.guessed_ns + r.cpu - true_cpu(s, r.t)));
-    window_begins(r.t, r.cpu);
+    bool lined = s && r.slot;
+    struct ips_guess *g = &ips_cpu.guess;
+    int64_t off = (int64_t)(r.cpu - (lined ? true_cpu(s, r.t)
+                                           : without_line(&r, last, last_t)));
+    if (lined && g->blocks)
+        ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
+    window_begins(&r, r.t, off);
     draw_line(&r, last);
     look_at_delay(r.t, r.cpu);
     uint64_t t = ips_core_now();
@@ -257,42 +266,41 @@ static bool return_guess(const struct ips_moment *call, uint64_t t, bool waits,
 {
     struct ips_cpu *c = &ips_cpu;
     uint64_t elapsed = ips_cpu_ns(t - call->t);
-    if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->block_ns ||
+    if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->guess.block_ns ||
         (call->mark & IPS_MARK_NOT) || /* too much already */
-        (elapsed >= GUESS_BLOCK_NS && !waits) || c->guesses + 1 >= GUESSES ||
+        (elapsed >= GUESS_BLOCK_NS && !waits) ||
+        c->guess.blocks + 1 >= GUESSES ||
         ips_sub_sat(call->cpu, c->read_cpu) >= GUESS_NS)
         return false;
     struct ips_cpu_slot *s = leave_mark();
     if (!s || ips_cpu_ns(ips_core_now() - t) >= MARK_NS)
         return false;
-    /* It looks like a block if it can have been one. */
-    uint64_t cost = elapsed;
-    if (elapsed > IPS_BLOCKED_NS + 2)
-        cost = ips_min_u64(c->block_ns, elapsed - IPS_BLOCKED_NS - 2);
     s->t0 = t;
-    s->cpu0 = call->cpu + cost;
-    c->guesses++;
-    c->guessed_ns += cost;
+    s->cpu0 = call->cpu + ips_guess_block(&c->guess, elapsed);
     *out = moment(t, s->cpu0, (uint64_t)(uintptr_t)s);
     return true;
 }
 
 static struct ips_moment return_read(const struct ips_moment *call, uint64_t t)
 {
-    struct ips_cpu *c = &ips_cpu;
+    struct ips_guess *g = &ips_cpu.guess;
     struct reading r = read_clock();
     uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
+    int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
+    int64_t took = more - g->off;
+    uint64_t cost = took > 0 ? (uint64_t)took : 0;
     /* If there was a switch since, this is too little, and the rest falls on
      * what comes next: better than a block that does not look like one. */
-    int64_t took = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
-    uint64_t cost = took > 0 ? (uint64_t)took : 0;
-    if (since < MARK_NS * 10) {
-        bool settles = c->guesses > 0;
-        uint64_t each = learn(c->guesses + 1, took + (int64_t)c->guessed_ns);
-        cost = settles ? each : cost;
+    bool good = since < MARK_NS * 10;
+    if (good) {
+        uint64_t each = ips_guess_learn(
+            g, g->blocks + 1, more + (int64_t)g->given_ns - g->off_read);
+        cost = g->blocks ? each : cost;
     }
-    uint64_t cpu = call->cpu + ips_min_u64(cost, elapsed);
-    window_begins(t, r.cpu);
+    cost = ips_guess_give(g, cost, elapsed);
+    g->given_ns += g->blocks ? cost : 0;
+    uint64_t cpu = call->cpu + cost;
+    window_begins(&r, t, good ? more - (int64_t)cost : g->off);
     draw_line(&r, cpu);
     look_at_delay(t, cpu);
     return moment(t, cpu, r.slot ? (uint64_t)(uintptr_t)r.slot : IPS_MARK_NOT);
@@ -330,7 +338,7 @@ uint64_t ips_cpu_read(void)
         return quiet_moment(ips_core_now()).cpu;
     uint64_t last = ips_cpu.last;
     struct reading r = read_clock();
-    window_begins(r.t, r.cpu);
+    window_begins(&r, r.t, 0);
     draw_line(&r, last);
     ips_cpu.last = ips_max_u64(r.cpu, last);
     return ips_cpu.last;
