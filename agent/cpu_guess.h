@@ -45,31 +45,36 @@ struct ips_guess {
 /* More is no guess's error: it is handed out at once. */
 #define IPS_GUESS_OFF_MAX 1000000
 
+/* What a call that was switched out may have cost, so that it looks like a
+ * block if it can have been one. */
+static inline uint64_t ips_guess_as_block(uint64_t cost, uint64_t elapsed)
+{
+    return elapsed > IPS_BLOCKED_NS + 2
+               ? ips_min_u64(cost, elapsed - IPS_BLOCKED_NS - 2)
+               : elapsed;
+}
+
 /* What a block that lasted `elapsed` ns is given, if `cost` is what it took. */
 static inline uint64_t ips_guess_give(struct ips_guess *g, uint64_t cost,
                                       uint64_t elapsed)
 {
-    uint64_t most =
-        elapsed > IPS_BLOCKED_NS + 2 ? elapsed - IPS_BLOCKED_NS - 2 : elapsed;
+    cost = ips_min_u64(cost, elapsed);
     /* As measured it may be no block; then it has no room for more. */
-    most = ips_max_u64(most, ips_min_u64(cost, elapsed));
+    uint64_t most = ips_max_u64(ips_guess_as_block(elapsed, elapsed), cost);
     int64_t part = g->off / IPS_GUESS_PART;
     if (part == 0)
         part = (g->off > 0) - (g->off < 0);
-    int64_t give = (int64_t)ips_min_u64(cost, elapsed) + part;
+    int64_t give = (int64_t)cost + part;
     give = give < 1 ? elapsed > 0 : give;
     give = give > (int64_t)most ? (int64_t)most : give;
-    g->off += (int64_t)ips_min_u64(cost, elapsed) - give;
+    g->off += (int64_t)cost - give;
     return (uint64_t)give;
 }
 
 /* A block of which nothing is known but that it was one. */
 static inline uint64_t ips_guess_block(struct ips_guess *g, uint64_t elapsed)
 {
-    /* Shorter than a block can be: it ran. */
-    uint64_t cost = elapsed;
-    if (elapsed > IPS_BLOCKED_NS + 2)
-        cost = ips_min_u64(g->block_ns, elapsed - IPS_BLOCKED_NS - 2);
+    uint64_t cost = ips_guess_as_block(g->block_ns, elapsed);
     cost = ips_guess_give(g, cost, elapsed);
     g->blocks++;
     g->given_ns += cost;
