@@ -266,8 +266,13 @@ static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
         return;
     if (!slave_graphs_store(gs, &err))
         rc = err.code;
+    struct slave_irt_row has;
+    if (rc == 0 && slave_store_get_irt(gs->store, g->snap->run_id, &has) &&
+        has.key == g->snap->key)
+        return;
     if (rc == 0)
-        rc = slave_store_put_irt(gs->store, g->snap->run_id, &g->b, &err);
+        rc = slave_store_put_irt(gs->store, g->snap->run_id, g->snap->key,
+                                 &g->b, &err);
     if (rc < 0)
         ips_log_warn("run %s: IRT not stored: %s", g->snap->run, err.msg);
 }
@@ -320,9 +325,9 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     if (!from_file(g)) {
         make_room(gs);
         rc = build(gs, g, err);
-        if (rc == 0)
-            store_irt(gs, g);
     }
+    if (rc == 0)
+        store_irt(gs, g);
     if (rc < 0) {
         graph_free(g);
         return rc;
