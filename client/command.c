@@ -13,6 +13,8 @@ const struct ipsq_command *const ipsq_commands[] = {
     &ipsq_cmd_procedures,
     &ipsq_cmd_events,
     &ipsq_cmd_graph,
+    &ipsq_cmd_requests,
+    &ipsq_cmd_bottleneck,
     &ipsq_cmd_check,
     &ipsq_cmd_shell,
     &ipsq_cmd_help,

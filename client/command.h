@@ -45,6 +45,8 @@ extern const struct ipsq_command ipsq_cmd_events;
 extern const struct ipsq_command ipsq_cmd_graph;
 extern const struct ipsq_command ipsq_cmd_procedures;
 extern const struct ipsq_command ipsq_cmd_whatif;
+extern const struct ipsq_command ipsq_cmd_requests;
+extern const struct ipsq_command ipsq_cmd_bottleneck;
 extern const struct ipsq_command ipsq_cmd_check;
 extern const struct ipsq_command ipsq_cmd_shell;
 extern const struct ipsq_command ipsq_cmd_help;
