@@ -61,7 +61,11 @@
     X(SLACK, "slack", NULL, "how far everything is from being critical")       \
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
-    X(WHOLE, "whole", NULL, "the same of all work, beside the path")
+    X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
+    X(MAX_WALL, "max-wall", "TIME", "the elapsed time is no longer")           \
+    X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
+    X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
+    X(MAX_LOST, "max-lost", "N", "no more events were lost")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -110,6 +114,7 @@ struct ipsq_options {
     uint64_t mtime_base_ns, mtime_per_byte_q32;
     uint32_t external; /* enum ips_external on the wire */
     uint64_t from_ns, to_ns;
+    uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
     uint32_t next;                         /* paths */
     struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in order */
