@@ -27,7 +27,8 @@ static void no_memory(struct query *q)
 
 static const char *const bys[] = {"place", "cause", "peer", "process",
                                   "thread"};
-static const char *const orders[] = {"total", "count", "longest", "mean"};
+static const char *const orders[] = {"total_ns", "count", "longest_ns",
+                                     "mean_ns"};
 
 static int word_of(const char *what, const char *text, const char *const *words,
                    uint32_t n, uint32_t *out, struct ips_err *err)
@@ -48,7 +49,8 @@ static int check_ask(const Ips__WaitsAsk *a, struct waits_data *d,
     uint32_t by, order;
     int rc = word_of("such thing", a->by, bys, 5, &by, err);
     if (rc == 0)
-        rc = word_of("order", a->order, orders, 4, &order, err);
+        rc = word_of("order", a->order + (*a->order == '-'), orders, 4, &order,
+                     err);
     if (rc == 0 && a->to_ns && a->from_ns >= a->to_ns)
         rc = ips_err_set(err, IPS_E_USAGE,
                          "a window that ends before it "
@@ -142,6 +144,7 @@ static int choose(struct query *q, const struct waits *w, const char *object,
 struct ordering {
     const struct waits_group *group;
     uint32_t by; /* of `orders` */
+    bool turned; /* the least first */
 };
 
 static uint64_t worth(const struct waits_group *g, uint32_t by)
@@ -164,15 +167,16 @@ static int by_worth(const void *va, const void *vb, void *arg)
     uint32_t a = *(const uint32_t *)va, b = *(const uint32_t *)vb;
     uint64_t x = worth(&o->group[a], o->by), y = worth(&o->group[b], o->by);
     if (x != y)
-        return x > y ? -1 : 1;
+        return (x > y) != o->turned ? -1 : 1;
     return (a > b) - (a < b);
 }
 
 static int put_in_order(struct query *q, struct ips_err *err)
 {
     struct waits_data *d = waits_of(q);
-    struct ordering o = {d->groups.group, 0};
-    int rc = word_of("order", q->request->waits->order, orders, 4, &o.by, err);
+    const char *order = q->request->waits->order;
+    struct ordering o = {d->groups.group, 0, *order == '-'};
+    int rc = word_of("order", order + o.turned, orders, 4, &o.by, err);
     d->order = malloc(((size_t)d->groups.count + 1) * sizeof(*d->order));
     if (rc == 0 && !d->order)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
