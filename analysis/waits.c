@@ -15,8 +15,19 @@ void ips_waits_release(struct ips_waits *w)
 
 /* ---- laying ------------------------------------------------------------- */
 
+static bool has_wait(const struct ips_waits *w, uint32_t i)
+{
+    for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++)
+        if (w->wait[k].of_node)
+            return true;
+    return false;
+}
+
 uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i)
 {
+    /* Slept in a call, but for nothing: it was taken off its core. */
+    if (w->g->xkind[i] == IPS_X_NONE && !has_wait(w, i))
+        return w->at[i];
     uint64_t from = ips_sub_sat(w->at[i], w->g->wait[i]);
     bool first = w->g->kind[i] == IPS_NODE_START;
     return first ? from : ips_max_u64(from, w->at[i - 1]);

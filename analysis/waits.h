@@ -61,7 +61,8 @@ int ips_waits_lay(const struct ips_graph *g, struct ips_wait *wait,
                   struct ips_err *err) IPS_MUST_USE;
 void ips_waits_release(struct ips_waits *w);
 
-/* When node i's thread began to sleep for it; at[i] where it did not. */
+/* When node i's thread began to sleep for it; at[i] where it did not, and where
+ * it has neither a cross arc nor a wait. */
 uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i);
 
 /* The arc into node i without its waits, as parts that add up: `length` ns of

@@ -259,7 +259,8 @@ static void put_values(struct ipsq_out *out, const struct ipsq_options *o,
                    ipsq_text(o->by ? o->by : "place"));
     ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
     ipsq_out_value(out, IPSQ_NS, "total_ns", "waited", ipsq_count(a->total_ns));
-    ipsq_out_value(out, IPSQ_COUNT, "waits", "waits", ipsq_count(a->waits));
+    ipsq_out_value(out, IPSQ_COUNT, "wait_count", "waits",
+                   ipsq_count(a->waits));
     ipsq_out_value(out, IPSQ_NS, "late_sender_ns", "for late senders",
                    ipsq_count(a->late_sender_ns));
     ipsq_out_value(out, IPSQ_NS, "late_receiver_ns", "for late receivers",

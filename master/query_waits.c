@@ -77,10 +77,10 @@ static void cut(const char *object, struct pattern *p)
     char *at = p->text;
     for (int i = 0; i < 4; i++)
         p->word[i] = "";
-    for (int i = 0; i < 4 && at && *at; i++) {
-        p->word[i] = ++at;
-        at = i < 3 ? strchr(at, '/') : NULL;
-        if (at)
+    for (int i = 0; i < 4 && at && *object; i++) {
+        p->word[i] = at + 1; /* behind the slash */
+        at = strchr(at + 1, '/');
+        if (at && i < 3)
             *at = '\0';
     }
 }

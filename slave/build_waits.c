@@ -14,12 +14,19 @@ struct kept {
 };
 struct b_wait_notes {
     struct ips_wait_rows *out;
-    uint32_t first;     /* rows of the record at hand */
-    uint32_t last_from; /* rows of the record before */
-    bool last_pending;  /* that record was a wait whose cause came later */
-    uint64_t last_ns, last_site;
+    uint32_t first; /* rows of the record at hand */
+    /* Of the last record that may have a stack: its rows, its stamp, and
+     * whether it was a wait whose cause came later. */
+    uint32_t last_from, last_to;
+    uint64_t last_t;
+    bool last_pending;
+    bool last_join;
+    uint64_t last_site;
     struct kept kept[KEPT];
     uint32_t kept_count, kept_next;
+    /* A JOIN does not say its site: only where all of the stream had one. */
+    uint32_t join_stack;
+    bool joins_differ;
     /* The pending wait (struct wait). */
     uint64_t end_ns, site;
     uint32_t arc, stack, spin_row;
@@ -50,7 +57,11 @@ void b_waits_stream(struct maker *m)
 {
     struct b_wait_notes *n = m->b->notes;
     n->kept_count = n->kept_next = 0;
-    n->first = n->last_from = n->out->count;
+    n->spin_row = IPS_NONE;
+    n->join_stack = IPS_NONE;
+    n->joins_differ = n->last_join = false;
+    n->first = n->last_from = n->last_to = n->out->count;
+    n->last_t = 0;
     n->last_pending = false;
     m->signal_node = IPS_NO_NODE;
 }
@@ -195,7 +206,13 @@ static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
         n->kept_count += n->kept_count < KEPT;
     }
     *k = (struct kept){frame[0], stack};
-    for (uint32_t i = n->last_from; i < n->first; i++)
+    if (r.h.t != n->last_t)
+        return 0;
+    if (n->last_join) {
+        n->joins_differ |= n->join_stack != IPS_NONE && n->join_stack != stack;
+        n->join_stack = stack;
+    }
+    for (uint32_t i = n->last_from; i < n->last_to; i++)
         if (!n->out->row[i].site || n->out->row[i].site == n->last_site)
             n->out->row[i].stack = stack;
     if (n->last_pending)
@@ -245,10 +262,31 @@ static void on_signal(struct maker *m, uint32_t node)
     struct ips_wait_row *r =
         n->out->count ? &n->out->row[n->out->count - 1] : NULL;
     if (!r || !m->b->slept[node] || r->end_ns != m->sigwait_ret ||
-        n->last_from == n->out->count)
+        n->last_to == n->last_from)
         return;
     r->arc = node;
     r->of_node = true;
+}
+
+static bool may_have_stack(uint32_t type)
+{
+    return type == IPS_REC_SEND || type == IPS_REC_RECV ||
+           type == IPS_REC_RECVCALL || type == IPS_REC_BLOCK ||
+           type == IPS_REC_JOIN || type == IPS_REC_ACQUIRE;
+}
+
+/* The record was a poll: whoever takes its sleep needs to know of it. */
+static void keep_pending(struct maker *m, uint64_t site)
+{
+    struct b_wait_notes *n = m->b->notes;
+    uint32_t last = n->out->count - 1;
+    bool span =
+        n->out->count > n->first && n->out->row[last].cause == IPS_WAIT_SPIN;
+    n->end_ns = m->last_ret;
+    n->site = site;
+    n->stack = kept_stack(n, site, m->wait.blocked_ns);
+    n->arc = m->b->nodes;
+    n->spin_row = span ? last : IPS_NONE;
 }
 
 int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
@@ -280,6 +318,8 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
             r->site = site;
             r->stack = kept_stack(n, site, r->ns);
         }
+        if (type == IPS_REC_JOIN && r->ns > STACK_AFTER_NS && !n->joins_differ)
+            r->stack = n->join_stack;
         if (r->arc != IPS_NO_NODE)
             continue;
         bool by_signal =
@@ -287,30 +327,21 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
         r->arc = by_signal ? m->signal_node : node;
         r->of_node = by_signal || of_node;
     }
-    bool call = type == IPS_REC_SEND || type == IPS_REC_RECV ||
-                type == IPS_REC_RECVCALL || type == IPS_REC_BLOCK ||
-                type == IPS_REC_JOIN || type == IPS_REC_ACQUIRE;
-    n->last_pending = m->wait.fresh;
-    if (m->wait.fresh) {
-        m->wait.fresh = false;
-        n->end_ns = m->last_ret;
-        n->site = site;
-        n->stack = kept_stack(n, site, m->wait.blocked_ns);
-        n->arc = b->nodes;
-        n->spin_row =
-            n->out->count > n->first &&
-                    n->out->row[n->out->count - 1].cause == IPS_WAIT_SPIN
-                ? n->out->count - 1
-                : IPS_NONE;
-    }
-    if (call) {
+    if (m->wait.fresh)
+        keep_pending(m, site);
+    if (may_have_stack(type)) {
+        struct ips_rec_head h;
+        memcpy(&h, p, sizeof(h));
+        n->last_t = h.t;
         n->last_from = n->first;
+        n->last_to = n->out->count;
         n->last_site = site;
+        n->last_join = type == IPS_REC_JOIN;
+        n->last_pending = m->wait.fresh;
+        m->wait.fresh = false;
         m->signal_node = IPS_NO_NODE;
     }
     n->first = n->out->count;
-    if (!call)
-        n->last_from = n->first;
     return 0;
 }
 

@@ -28,7 +28,7 @@ class Graph:
                     asleep = max(asleep, self.node[-1]["at"])
                 self.node.append(dict(
                     w=w, at=latest, asleep=asleep, delay=delay,
-                    follow=xpred if xkind not in NOT_FOLLOWED else -1,
+                    idle=xkind == "none", follow=xpred if xkind not in NOT_FOLLOWED else -1,
                     waits=[]))
                 self.chain_of.append(number)
         self.waits = [dict(arc=arc, cause=cause, of_node=of_node, ns=ns,
@@ -37,6 +37,8 @@ class Graph:
         for x in self.waits:
             self.node[x["arc"]]["waits"].append(x)
         for number, node in enumerate(self.node):
+            if node["idle"] and not any(x["of_node"] for x in node["waits"]):
+                node["asleep"] = node["at"]  # for nothing
             self.lay(number, node)
 
     def is_first(self, number):
