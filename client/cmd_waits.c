@@ -83,12 +83,20 @@ static void add(char out[WHILE_BYTES], const char *text)
     snprintf(out + at, WHILE_BYTES - at, "%s", text);
 }
 
-/* "/m1/a.3 in qsort 3.0 s", "/m1/a.3 waiting (disk) 1.1 s". */
+/* "a.3" of "/m1/a.3" where `other` is on the same machine. */
+static const char *near(const char *object, const char *other)
+{
+    size_t n = *object ? strcspn(object + 1, "/") + 2 : 0;
+    return n && strncmp(object, other, n) == 0 ? object + n : object;
+}
+
+/* "a.3 in qsort 3.0 s", "a.3 waiting (disk) 1.1 s". */
 static void blame_text(const Ips__BlameRow *b, const char *waiter,
                        char out[WHILE_BYTES])
 {
     char ns[IPSQ_UNIT_BYTES], one[300];
-    const char *who = strcmp(b->object, waiter) == 0 ? "" : b->object;
+    const char *who =
+        strcmp(b->object, waiter) == 0 ? "" : near(b->object, waiter);
     const char *space = *who ? " " : "";
     ipsq_format_ns(b->ns, ns);
     if (!*b->kind)
@@ -112,7 +120,7 @@ static void while_text(const Ips__WaitGroup *g, char out[WHILE_BYTES])
     out[0] = '\0';
     if (*g->peer) {
         add(out, "for ");
-        add(out, g->peer);
+        add(out, near(g->peer, g->object));
     }
     for (size_t i = 0; i < shown; i++) {
         add(out, i ? ", " : *out ? ": " : "");

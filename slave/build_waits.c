@@ -322,8 +322,8 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
             r->stack = n->join_stack;
         if (r->arc != IPS_NO_NODE)
             continue;
-        bool by_signal =
-            r->cause == IPS_WAIT_SIGNAL && m->signal_node != IPS_NO_NODE;
+        /* A signal that came meanwhile has the sleep (b_take_signal). */
+        bool by_signal = m->signal_node != IPS_NO_NODE;
         r->arc = by_signal ? m->signal_node : node;
         r->of_node = by_signal || of_node;
     }
@@ -339,8 +339,8 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
         n->last_join = type == IPS_REC_JOIN;
         n->last_pending = m->wait.fresh;
         m->wait.fresh = false;
-        m->signal_node = IPS_NO_NODE;
     }
+    m->signal_node = IPS_NO_NODE;
     n->first = n->out->count;
     return 0;
 }

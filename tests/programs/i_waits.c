@@ -9,6 +9,8 @@
  *                     parent, which computes in work_late() first, reads
  *   i_waits lock      a thread has a mutex and computes in work_late(); main
  *                     waits for it in take_lock()
+ *   i_waits reap      main, which handles SIGCHLD, waits in await_child() for a
+ *                     child that computes in work_late()
  *   i_waits disk FILE i_waits, `middle` and `late` as in chain, but late writes
  *                     and syncs FILE in rest_late()
  *   i_waits serve FILE, i_waits ask PORT FILE   late and main over TCP: the
@@ -17,6 +19,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,6 +222,31 @@ static void locking(void)
     pthread_join(t, NULL);
 }
 
+static void on_child(int sig)
+{
+    (void)sig;
+}
+
+NOINLINE static void await_child(void)
+{
+    while (wait(NULL) < 0)
+        continue;
+    turn(1);
+}
+
+static void reaping(void)
+{
+    struct sigaction a = {.sa_handler = on_child};
+    sigaction(SIGCHLD, &a, NULL);
+    int parent = getpid();
+    if (fork() == 0) {
+        until_asleep(parent, parent);
+        work_late();
+        _exit(0);
+    }
+    await_child();
+}
+
 static void serve(const char *name)
 {
     struct sockaddr_in a = {.sin_family = AF_INET};
@@ -282,6 +310,8 @@ int main(int argc, char **argv)
         pouring();
     else if (strcmp(what, "lock") == 0)
         locking();
+    else if (strcmp(what, "reap") == 0)
+        reaping();
     else if (strcmp(what, "serve") == 0 && argc > 2)
         serve(argv[2]);
     else if (strcmp(what, "ask") == 0 && argc > 3)

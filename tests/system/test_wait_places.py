@@ -159,6 +159,18 @@ def test_a_lock_and_a_disk(cluster):
     assert blame["computing", "work_late"] > 0
 
 
+def test_a_child_whose_signal_is_handled(cluster):
+    """Shells wait so: SIGCHLD comes within the wait. Would catch: the sleep that
+    the signal's node has lost to the wait, which then is nobody's doing."""
+    c = cluster()
+    a = measure(c, "reap")
+    child, blame, objects = at(a, "await_child")
+    assert child["cause"] == "child"
+    assert child["peer"] != child["object"]
+    assert blame["computing", "work_late"] > 0
+    assert objects["work_late"] == {child["peer"]}
+
+
 def test_over_two_machines(cluster, tmp_path):
     """The asker on one machine waits for the server on the other. Would catch:
     peers that are lost between machines, clocks compared and not said."""
