@@ -51,6 +51,7 @@ extern const struct ipsq_command ipsq_cmd_check;
 extern const struct ipsq_command ipsq_cmd_shell;
 extern const struct ipsq_command ipsq_cmd_help;
 extern const struct ipsq_command ipsq_cmd_version;
+extern const struct ipsq_command ipsq_cmd_waits;
 
 /* In the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];

@@ -207,6 +207,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_WHOLE:
         o->whole = true;
         return 0;
+    case IPSQ_OPT_SORT:
+        o->sort = text;
+        return 0;
     case IPSQ_OPT_MAX_WALL:
         return ipsq_parse_duration(text, &o->max_wall_ns, err);
     case IPSQ_OPT_MAX_CPU:

@@ -46,7 +46,8 @@
     X(TO, "to", "TIME", "the same")                                            \
     X(BY, "by", "WHAT",                                                        \
       "procedure (default), process or line; path: also\n"                     \
-      "machine, thread, message, external, or several: a,b")                   \
+      "machine, thread, message, external, or several: a,b;\n"                 \
+      "waits: place (default), cause, peer, process or thread")                \
     X(SITES, "sites", NULL, "name the place each event was called from")       \
     X(STACKS, "stacks", NULL, "and the call stacks of what blocked")           \
     X(PROCEDURE, "procedure", "NAME",                                          \
@@ -62,6 +63,9 @@
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
     X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
+    X(SORT, "sort", "COLUMN",                                                  \
+      "by a column as JSON names it, numbers greatest first;\n"                \
+      "-COLUMN the other way round")                                           \
     X(MAX_WALL, "max-wall", "TIME", "the elapsed time is no longer")           \
     X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
     X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
@@ -82,7 +86,10 @@ enum ipsq_option {
     X(MACHINE, "machine")                                                      \
     X(THREAD, "thread")                                                        \
     X(MESSAGE, "message")                                                      \
-    X(EXTERNAL, "external")
+    X(EXTERNAL, "external")                                                    \
+    X(PLACE, "place")                                                          \
+    X(CAUSE, "cause")                                                          \
+    X(PEER, "peer")
 enum ipsq_by {
 #define X(name, text) IPSQ_BY_##name,
     IPSQ_BYS(X)
@@ -110,6 +117,7 @@ struct ipsq_options {
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *by;   /* as given last; NULL: not */
     unsigned by_mask; /* all that were given */
+    const char *sort; /* a column, "-" before it; NULL: not */
     enum ipsq_format format;
     uint64_t top; /* 0: all */
     uint64_t mtime_base_ns, mtime_per_byte_q32;
