@@ -263,7 +263,7 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
     .help =
         "Of the service that had most requests. A station's demand is how long "
         "a request keeps\nit busy, on average over the run: CPU time, and of a "
-        "thread waits for disk and locks.\nNo more than one by the demand can "
+        "thread waits for disk.\nNo more than one by the demand can "
         "be served in its time. Threads of clients are shown\nbut are no bound "
         "of the service.\n",
     .options = IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),

@@ -216,13 +216,14 @@ static void fill_slowest(const struct filling *f, uint32_t top)
 /* ---- stations --------------------------------------------------------------
  */
 
+/* It can serve nobody else meanwhile. Not waits for locks: a worker without
+ * work waits for one as well (a condition). */
 static uint64_t busy_of(const Ips__ThreadRow *t)
 {
     uint64_t busy = t->cpu_ns;
     for (size_t i = 0; i < t->n_waits; i++) {
         const char *cause = t->waits[i]->cause;
-        if (strcmp(cause, "disk") == 0 || strcmp(cause, "lock") == 0 ||
-            strcmp(cause, "file lock") == 0)
+        if (strcmp(cause, "disk") == 0 || strcmp(cause, "file lock") == 0)
             busy = ips_add_sat(busy, t->waits[i]->ns);
     }
     return busy;
