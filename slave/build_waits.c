@@ -314,6 +314,7 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
     }
     for (uint32_t i = n->first; i < n->out->count; i++) {
         struct ips_wait_row *r = &n->out->row[i];
+        r->call = node;
         if (!r->site) {
             r->site = site;
             r->stack = kept_stack(n, site, r->ns);
@@ -367,7 +368,7 @@ static bool is_dropped(const struct ips_wait_rows *o,
                        const struct ips_wait_row *r)
 {
     return r->cause == IPS_WAIT_PEER && o->dropped_count &&
-           bsearch(&r->arc, o->dropped, o->dropped_count, sizeof(*o->dropped),
+           bsearch(&r->call, o->dropped, o->dropped_count, sizeof(*o->dropped),
                    by_number);
 }
 
