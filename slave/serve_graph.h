@@ -90,8 +90,6 @@ void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
 void slave_portions_release(struct slave_graph_ask *j);
 void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs);
 void slave_wait_rows_release(struct slave_graph_ask *j);
-/* By enum ips_wait_cause (serve_table.c); protobuf-c wants it writable. */
-extern char *slave_wait_names[IPS_WAIT_COUNT];
 void slave_profile_release(struct slave_graph_ask *j);
 void slave_procs_release(struct slave_graph_ask *j);
 void slave_step_cm(struct slave_job *job, struct slave_graphs *gs);
