@@ -44,6 +44,7 @@ extern const struct ipsq_command ipsq_cmd_path;
 extern const struct ipsq_command ipsq_cmd_events;
 extern const struct ipsq_command ipsq_cmd_graph;
 extern const struct ipsq_command ipsq_cmd_procedures;
+extern const struct ipsq_command ipsq_cmd_waits;
 extern const struct ipsq_command ipsq_cmd_whatif;
 extern const struct ipsq_command ipsq_cmd_requests;
 extern const struct ipsq_command ipsq_cmd_bottleneck;
@@ -51,7 +52,6 @@ extern const struct ipsq_command ipsq_cmd_check;
 extern const struct ipsq_command ipsq_cmd_shell;
 extern const struct ipsq_command ipsq_cmd_help;
 extern const struct ipsq_command ipsq_cmd_version;
-extern const struct ipsq_command ipsq_cmd_waits;
 
 /* In the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];

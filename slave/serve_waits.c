@@ -11,9 +11,8 @@
 #define PIECE_PLACES 128u /* of at most 32 frames and 600 bytes each */
 
 struct wait_rows {
-    char *names[IPS_WAIT_COUNT]; /* by enum ips_wait_cause */
     uint32_t sent_places, sent;
-    bool begun;
+    char *causes[IPS_WAIT_COUNT];
     char **text; /* of the page */
     uint32_t text_count, text_room;
     uint32_t *node, *cause, *place; /* [IPS_PIECE_ITEMS] */
@@ -127,8 +126,8 @@ static int places_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
             return no_memory(j);
     if (p->sent_places == 0) {
         for (int c = 0; c < IPS_WAIT_COUNT; c++)
-            p->names[c] = ips_wire_text(ips_wait_name((enum ips_wait_cause)c));
-        a->causes = p->names;
+            p->causes[c] = ips_wire_text(ips_wait_name((enum ips_wait_cause)c));
+        a->causes = p->causes;
         a->n_causes = IPS_WAIT_COUNT;
     }
     a->places = (Ips__WaitPlace **)(void *)j->ptrs;
