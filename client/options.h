@@ -61,7 +61,10 @@
     X(SLACK, "slack", NULL, "how far everything is from being critical")       \
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
-    X(WHOLE, "whole", NULL, "the same of all work, beside the path")
+    X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
+    X(FOR, "for", "WHAT",                                                      \
+      "turnaround: what the elapsed time goes to (latency and\n"               \
+      "throughput of services are not told yet)")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -103,8 +106,9 @@ struct ipsq_options {
     bool help, version, sites, stacks, sequences, whole;
     uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
-    const char *by;   /* as given last; NULL: not */
-    unsigned by_mask; /* all that were given */
+    const char *answer; /* --for; NULL: by the program's shape */
+    const char *by;     /* as given last; NULL: not */
+    unsigned by_mask;   /* all that were given */
     enum ipsq_format format;
     uint64_t top; /* 0: all */
     uint64_t mtime_base_ns, mtime_per_byte_q32;

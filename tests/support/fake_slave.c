@@ -359,6 +359,7 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
         fake_slave_portions(s, r, corrupt);
         break;
     case IPS__REQUEST__ASK_WHATIF:
+    case IPS__REQUEST__ASK_WHY:
     case IPS__REQUEST__ASK_RUNS:
     case IPS__REQUEST__ASK_STATUS:
     case IPS__REQUEST__ASK_LS:
