@@ -41,7 +41,6 @@ struct sweep {
     uint32_t *role_waits;     /* [roles] workers that wait */
     struct ended *ended;      /* [roles] */
     uint32_t *busy;           /* [machines], all chains */
-    uint32_t all_busy, over;  /* machines with more busy than cores */
     uint64_t cores;
 };
 
@@ -92,21 +91,21 @@ static enum state waits_for(const struct ips_beside_ask *ask, uint32_t i)
 static int chain_changes(struct sweep *s, uint32_t c)
 {
     const struct ips_graph *g = s->ask->g;
+    const struct ips_est *e = s->ask->est;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    uint64_t last = g->at[first];
-    s->began[c] = last;
-    int rc = put(s, last, c, BUSY);
+    s->began[c] = e->est[first];
+    int rc = put(s, e->est[first], c, BUSY);
     for (uint32_t i = first + 1; i < end && rc == 0; i++) {
-        uint64_t asleep = ips_sub_sat(g->at[i], g->wait[i]);
-        asleep = asleep > last ? asleep : last;
-        if (g->wait[i] && asleep < g->at[i]) {
-            rc = put(s, asleep, c, waits_for(s->ask, i));
-            if (rc == 0)
-                rc = put(s, g->at[i], c, BUSY);
-        }
-        last = g->at[i] > last ? g->at[i] : last;
+        uint64_t done = e->est[i - 1] + g->w[i];
+        uint64_t slept = ips_min_u64(s->ask->outside[i], g->w[i]);
+        if (slept)
+            rc = put(s, done - slept, c, OUTSIDE);
+        if (rc == 0 && done < e->est[i])
+            rc = put(s, done, c, waits_for(s->ask, i));
+        if (rc == 0 && (slept || done < e->est[i]))
+            rc = put(s, e->est[i], c, BUSY);
     }
-    return rc == 0 ? put(s, last, c, GONE) : rc;
+    return rc == 0 ? put(s, e->est[end - 1], c, GONE) : rc;
 }
 
 static int in_time(const void *a, const void *b)
@@ -173,11 +172,7 @@ static int note_end(struct sweep *s, uint32_t c, uint64_t t)
 static void count_busy(struct sweep *s, uint32_t c, bool now)
 {
     uint32_t m = s->ask->g->chains[c].machine;
-    bool was_over = s->busy[m] > s->ask->cores[m];
     s->busy[m] += now ? 1u : -1u;
-    s->all_busy += now ? 1u : -1u;
-    bool is_over = s->busy[m] > s->ask->cores[m];
-    s->over += (uint32_t)is_over - (uint32_t)was_over;
     if (s->busy[m] > s->out->peak) {
         s->out->peak = s->busy[m];
         s->out->peak_machine = m;
@@ -307,13 +302,8 @@ static int flush(struct sweep *s, const struct piece *p,
                  struct share share[IPS_BESIDE_CLASSES])
 {
     struct ips_beside *out = s->out;
-    uint64_t off = ips_sub_sat(p->to - p->from, s->ask->cpu[p->node]);
-    uint64_t all = 0;
-    for (int k = 0; k < IPS_BESIDE_CLASSES; k++)
-        all += share[k].ns;
-    uint64_t counts = ips_sub_sat(all, off);
     for (int k = 0; k < IPS_BESIDE_CLASSES; k++) {
-        if (share[k].ns == 0 || counts == 0)
+        if (share[k].ns == 0)
             continue;
         if (out->count == out->cap) {
             size_t cap = out->cap * 2 + 64;
@@ -324,13 +314,13 @@ static int flush(struct sweep *s, const struct piece *p,
             out->part = more;
             out->cap = cap;
         }
-        out->part[out->count++] = (struct ips_beside_part){
-            .node = p->node,
-            .chain = p->chain,
-            .of = (enum ips_beside_class)k,
-            .waiter = share[k].waiter,
-            .ns = scaled(share[k].ns, counts, all),
-            .spread_ns = scaled(share[k].spread_ns, counts, all)};
+        out->part[out->count++] =
+            (struct ips_beside_part){.node = p->node,
+                                     .chain = p->chain,
+                                     .of = (enum ips_beside_class)k,
+                                     .waiter = share[k].waiter,
+                                     .ns = share[k].ns,
+                                     .spread_ns = share[k].spread_ns};
     }
     return 0;
 }
@@ -338,6 +328,7 @@ static int flush(struct sweep *s, const struct piece *p,
 static int look_along(struct sweep *s, const struct piece *p)
 {
     struct share share[IPS_BESIDE_CLASSES] = {0};
+    uint32_t machine = s->ask->g->chains[p->chain].machine;
     uint64_t now = p->from;
     while (now < p->to) {
         uint64_t until = p->to;
@@ -358,8 +349,9 @@ static int look_along(struct sweep *s, const struct piece *p)
                 h->waiter = m.waiter;
             }
         }
-        s->out->over_ns += s->over ? ns : 0;
-        s->out->alone_ns += s->all_busy <= 1 ? ns : 0;
+        uint32_t busy = s->busy[machine], cores = s->ask->cores[machine];
+        if (busy > cores)
+            s->out->crowd_ns += scaled(ns, busy - cores, cores);
         now = until;
     }
     return flush(s, p, share);
@@ -394,18 +386,6 @@ static int make_room(struct sweep *s)
     return 0;
 }
 
-static void sum_busy(struct sweep *s)
-{
-    uint64_t *since = s->began; /* no longer needed as such */
-    for (size_t i = 0; i < s->changes; i++) {
-        const struct change *x = &s->change[i];
-        if (s->state[x->chain] == BUSY)
-            s->out->busy_ns += x->t - since[x->chain];
-        s->state[x->chain] = x->state;
-        since[x->chain] = x->t;
-    }
-}
-
 static void release(struct sweep *s)
 {
     for (uint32_t r = 0; s->ended && r < s->ask->role_count; r++)
@@ -437,10 +417,6 @@ int ips_beside(const struct ips_beside_ask *ask, struct ips_beside *out,
     }
     for (size_t i = 0; i < s.pieces && rc == 0; i++)
         rc = look_along(&s, &s.piece[i]);
-    if (rc == 0) {
-        memset(s.state, GONE, ask->g->chain_count);
-        sum_busy(&s);
-    }
     release(&s);
     if (rc < 0)
         ips_beside_release(out);

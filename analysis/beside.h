@@ -1,8 +1,9 @@
 /*
- * What all the others do while the critical path goes on. Of a graph in the
- * weighting `wall`, where EST(v) is when v was passed: every moment of the
+ * What all the others do while the critical path goes on: every moment of the
  * path's chain arcs is told by how many threads are busy then, and by what
- * those wait for that could work.
+ * those wait for that could work. Times are those of EST: a thread is busy for
+ * the weight of an arc and waits from its end to the next node's EST; so what
+ * is found is the program's own, whatever else its machines did.
  *
  * A moment counts as wanting where at most half of the cores that could be used
  * are: the lesser of the cores there are, and of the threads that are busy or
@@ -16,11 +17,10 @@
  * so: a shell that waits for its child wants no core.
  *
  * `spread_ns` is what would be left out were the work of these moments spread
- * over all that could do it: ns * (1 - busy / wanted).
- *
- * What a thread did not run of an arc (others had the core) explains first why
- * it is late: only what such moments have beyond that counts.
- * Source: IPS-15 (idle time by cause); ALGORITHMS 1 (`wall`), 4.
+ * over all that could do it: ns * (1 - busy / wanted). `crowd_ns` is what the
+ * moments with more busy threads than cores would take longer, if the cores
+ * were shared evenly: ns * (busy / cores - 1), of the path's machine.
+ * Source: IPS-15 (idle time by cause); ALGORITHMS 4, 5.
  */
 #ifndef IPS_ANALYSIS_BESIDE_H
 #define IPS_ANALYSIS_BESIDE_H
@@ -36,11 +36,12 @@ enum ips_beside_class {
 };
 
 struct ips_beside_ask {
-    const struct ips_graph *g; /* view of `wall`, merged, with at and wait */
+    const struct ips_graph *g;
     const struct ips_est *est;
-    const uint8_t *thing; /* [node_count] enum ips_thing of RESOURCE arcs */
-    const uint64_t *cpu;  /* [node_count] CPU of the chain arc */
-    const uint32_t *role; /* [chain_count] equal: alike; < role_count */
+    const uint8_t *thing;    /* [node_count] enum ips_thing of RESOURCE arcs */
+    const uint64_t *outside; /* [node_count] of the end of its chain arc: slept
+                                for what nobody traced */
+    const uint32_t *role;    /* [chain_count] equal: alike; < role_count */
     uint32_t role_count;
     const bool *worker;    /* [chain_count] */
     const uint32_t *cores; /* [machine_count]; by ips_chain.machine */
@@ -59,11 +60,9 @@ struct ips_beside_part {
 struct ips_beside {
     struct ips_beside_part *part;
     size_t count, cap;
-    uint64_t over_ns;  /* of the path: some machine had more busy than cores */
-    uint64_t alone_ns; /* of the path: nobody else was busy */
-    uint32_t peak;     /* most threads busy at once, of a machine */
+    uint64_t crowd_ns;
+    uint32_t peak; /* most threads busy at once, of a machine */
     uint32_t peak_machine;
-    uint64_t busy_ns; /* of all threads: not asleep */
 };
 
 /* O(n log n) for n nodes that waited; 64 bytes each. */

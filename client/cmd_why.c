@@ -125,6 +125,9 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", NULL,
                    ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "wall_ns", NULL, ipsq_count(a->wall_ns));
+    ipsq_out_value(out, IPSQ_NS, "own_ns", "alone it takes",
+                   ipsq_count(a->own_ns));
+    ipsq_out_value(out, IPSQ_NS, "quiet_ns", NULL, ipsq_count(a->quiet_ns));
     ipsq_out_value(out, IPSQ_NS, "sched_ns", NULL, ipsq_count(a->sched_ns));
     ipsq_out_value(out, IPSQ_NS, "cpu_ns", NULL, ipsq_count(a->cpu_ns));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",

@@ -196,6 +196,8 @@ static void fill_sums(struct filling *x)
     a->sure_why = text(x->found.sure_why);
     a->elapsed_ns = f->elapsed_ns;
     a->wall_ns = f->t_max_wall_ns;
+    a->own_ns = why_own_ns(f);
+    a->quiet_ns = f->quiet_ns;
     a->sched_ns = f->t_max_sched_ns;
     a->cpu_ns = f->t_max_cpu_ns;
     a->total_cpu_ns = f->total_cpu_ns;

@@ -44,13 +44,16 @@ struct whatif_slack {
     struct ips_slack s;
 };
 
+struct whatif_solving;
 struct whatif_data {       /* query.data */
     struct path_data path; /* first: the engine's helpers work on it */
     const Ips__WhatifAsk *ask;
     /* Subgraphs come as they are, with all times; views of them are merged. */
     bool raw;
-    enum ips_weighting weighting;     /* raw: of the views */
-    uint32_t node_bytes;              /* for each node at the master */
+    enum ips_weighting weighting; /* raw: of the views */
+    uint32_t node_bytes;          /* for each node at the master */
+    /* Raw: makes what it wants of the merged graph and of the lane, or NULL. */
+    int (*remake)(struct whatif_solving *s);
     void (*solve)(struct query *q);   /* in the worker */
     void (*answer)(struct query *q);  /* in the loop */
     struct whatif_portions *portions; /* [parts] */

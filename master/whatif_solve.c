@@ -70,7 +70,9 @@ static int make_graph(struct whatif_solving *s)
     if (!(s->d->raw ? merge_views(s) : engine_merge(q)))
         return s->err->code;
     s->lane = weighting_merged(q, &d->lanes[LANE_MAIN].lane, false);
-    int rc = ips_longest_path(&d->merged, &s->lane, NULL, &d->est, s->err);
+    int rc = s->d->remake ? s->d->remake(s) : 0;
+    if (rc == 0)
+        rc = ips_longest_path(&d->merged, &s->lane, NULL, &d->est, s->err);
     if (rc == 0 && (d->est.end == IPS_NO_NODE || d->est.t_max == 0))
         rc = ips_err_set(s->err, IPS_E_INCOMPLETE,
                          "run %s: what was recorded has no path longer than 0 "
@@ -112,7 +114,7 @@ static int make_things(struct whatif_solving *s)
         d->procedures = d->procedures || w->count > 0;
     }
     /* Of time that is not CPU no procedure has more than there is. */
-    bool clip = s->lane.weighting != IPS_WEIGH_CPU;
+    bool clip = s->lane.weighting != IPS_WEIGH_CPU || s->d->remake;
     int rc = things_make(s->g, d->part, n, clip, &d->t, &blame, s->err);
     if (rc < 0 && blame != THING_NONE)
         d->path.blame = q->gather.active[blame];

@@ -29,6 +29,18 @@ uint32_t why_ppm(uint64_t ns, uint64_t whole)
     return ns >= whole ? 1000000u : (uint32_t)((ips_u128)ns * 1000000 / whole);
 }
 
+uint64_t why_own_ns(const struct why_facts *f)
+{
+    return ips_add_sat(f->quiet_ns, f->crowd_ns);
+}
+
+static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
+                         const struct why_amount *a)
+{
+    return why_ppm(a->gain_ns,
+                   kind == WHY_BUSY ? f->t_max_wall_ns : why_own_ns(f));
+}
+
 /* ---- one rule each ------------------------------------------------------- */
 
 static bool same(const char *a, const char *b)
@@ -66,6 +78,7 @@ static bool fits(const struct why_facts *f, enum why_kind kind, bool chatty)
     switch (kind) {
     case WHY_LOCK:
     case WHY_CORES:
+    case WHY_BUSY:
     case WHY_OUTSIDE:
     case WHY_SERIAL:
         return true;
@@ -85,12 +98,11 @@ static bool fits(const struct why_facts *f, enum why_kind kind, bool chatty)
 
 static bool is_spread(const struct why_facts *f)
 {
-    uint64_t first = 0;
+    uint64_t first = 0, own = why_own_ns(f);
     for (size_t i = 0; i < f->procedures; i++)
         first = ips_max_u64(first, f->procedure[i].ns);
-    return f->sampled &&
-           why_ppm(f->sampled_ns, f->t_max_wall_ns) >= WHY_SPREAD_CPU_PPM &&
-           why_ppm(first, f->t_max_wall_ns) < WHY_SPREAD_PPM &&
+    return f->sampled && why_ppm(f->sampled_ns, own) >= WHY_SPREAD_CPU_PPM &&
+           why_ppm(first, own) < WHY_SPREAD_PPM &&
            f->top_ns < f->sampled_ns / 2;
 }
 
@@ -102,24 +114,31 @@ struct list {
     struct why_findings *out;
     struct candidate {
         enum why_kind kind;
+        uint32_t gain_ppm;
         const struct why_amount *amount;
     } * item;
     size_t count, cap;
 };
 
+static struct candidate candidate(const struct why_facts *f, enum why_kind kind,
+                                  const struct why_amount *amount)
+{
+    return (struct candidate){kind, gain_ppm(f, kind, amount), amount};
+}
+
 static void consider(struct list *l, enum why_kind kind,
                      const struct why_amount *amount)
 {
     if (arena_grow(l->a, &l->item, l->count, &l->cap, sizeof(*l->item)))
-        l->item[l->count++] = (struct candidate){kind, amount};
+        l->item[l->count++] = candidate(l->f, kind, amount);
 }
 
 /* Greatest gain first. */
 static int by_gain(const void *a, const void *b)
 {
     const struct candidate *p = a, *q = b;
-    if (p->amount->gain_ns != q->amount->gain_ns)
-        return p->amount->gain_ns > q->amount->gain_ns ? -1 : 1;
+    if (p->gain_ppm != q->gain_ppm)
+        return p->gain_ppm > q->gain_ppm ? -1 : 1;
     if (p->kind != q->kind)
         return p->kind < q->kind ? -1 : 1;
     return (p->amount > q->amount) - (p->amount < q->amount);
@@ -150,39 +169,42 @@ static struct why_finding finding_of(const struct list *l,
                             .ns = a->ns,
                             .gain_ns = a->gain_ns,
                             .bound_ns = ips_max_u64(a->bound_ns, a->gain_ns),
-                            .gain_ppm =
-                                why_ppm(a->gain_ns, l->f->t_max_wall_ns)};
+                            .gain_ppm = c->gain_ppm};
     why_say(l->f, l->a, &x, a);
     x.sure = why_how_sure(l->f, l->a, &x, a, &x.sure_why);
     return x;
 }
 
-static bool large(const struct list *l, const struct why_amount *a)
+static void is_nearest(struct candidate *nearest, struct candidate c)
 {
-    return why_ppm(a->gain_ns, l->f->t_max_wall_ns) >= WHY_LEAST_PPM;
+    if (!nearest->amount || c.gain_ppm > nearest->gain_ppm)
+        *nearest = c;
 }
 
 static void choose(struct list *l, struct candidate *nearest)
 {
     const struct why_facts *f = l->f;
-    bool chatty = is_chatty(f) && large(l, &f->amount[WHY_CHATTY]);
-    for (int k = 0; k < WHY_KIND_COUNT; k++) {
-        const struct why_amount *a = &f->amount[k];
-        if (k == WHY_PROCEDURE || !fits(f, (enum why_kind)k, chatty))
+    bool chatty =
+        is_chatty(f) &&
+        gain_ppm(f, WHY_CHATTY, &f->amount[WHY_CHATTY]) >= WHY_LEAST_PPM;
+    for (int i = 0; i < WHY_KIND_COUNT; i++) {
+        enum why_kind k = (enum why_kind)i;
+        if (!fits(f, k, chatty))
             continue;
-        if (large(l, a))
-            consider(l, (enum why_kind)k, a);
-        else if (!nearest->amount || a->gain_ns > nearest->amount->gain_ns)
-            *nearest = (struct candidate){(enum why_kind)k, a};
+        if (gain_ppm(f, k, &f->amount[k]) >= WHY_LEAST_PPM)
+            consider(l, k, &f->amount[k]);
+        else
+            is_nearest(nearest, candidate(f, k, &f->amount[k]));
     }
     for (size_t i = 0; i < f->procedures; i++) {
         const struct why_amount *a = &f->procedure[i];
         if ((chatty && a->call) || named(l, a))
             continue;
-        if (large(l, a) && why_ppm(a->ns, f->t_max_wall_ns) >= WHY_HOT_PPM)
+        if (gain_ppm(f, WHY_PROCEDURE, a) >= WHY_LEAST_PPM &&
+            why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM)
             consider(l, WHY_PROCEDURE, a);
-        else if (!nearest->amount || a->gain_ns > nearest->amount->gain_ns)
-            *nearest = (struct candidate){WHY_PROCEDURE, a};
+        else
+            is_nearest(nearest, candidate(f, WHY_PROCEDURE, a));
     }
 }
 

@@ -31,6 +31,7 @@
     X(LATE, "late-sender")                                                     \
     X(SERIAL, "serial-section")                                                \
     X(CORES, "too-few-cores")                                                  \
+    X(BUSY, "busy-machine")                                                    \
     X(OUTSIDE, "outside")                                                      \
     X(TRANSIT, "slow-messages")                                                \
     X(PROCEDURE, "procedure")                                                  \
@@ -88,13 +89,15 @@ struct why_amount {
 };
 
 struct why_facts {
-    uint64_t elapsed_ns;                   /* of the goal */
-    uint64_t t_max_wall_ns;                /* 0: no clocks */
+    uint64_t elapsed_ns;    /* of the goal */
+    uint64_t t_max_wall_ns; /* the path's length: the same, as a rule */
+    uint64_t quiet_ns;      /* with a core for each thread, and all of it */
+    uint64_t crowd_ns;      /* and what its own threads then crowd the cores */
     uint64_t t_max_sched_ns, t_max_cpu_ns; /* UINT64_MAX: not computed */
     uint64_t total_cpu_ns;
     uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
         path_other_ns;                        /* add up to t_max_wall_ns */
-    struct why_amount amount[WHY_KIND_COUNT]; /* PROCEDURE, SPREAD: below */
+    struct why_amount amount[WHY_KIND_COUNT]; /* PROCEDURE: below */
     const struct why_amount *procedure; /* [procedures] by gain if halved */
     size_t procedures;
     bool sampled, exact; /* what is known of procedures */
@@ -102,7 +105,6 @@ struct why_facts {
     uint64_t sampled_ns; /* of path_cpu_ns */
     uint64_t top_ns;     /* of the WHY_SPREAD_TOP greatest procedures */
     uint32_t half_count; /* procedures that have half of sampled_ns */
-    uint64_t over_ns;    /* of the path: more of its threads busy than cores */
     uint64_t chatty_path_ns; /* of the path, in the processes of that pair */
     const char *run;         /* for commands */
     const char *phase;       /* reserved: "" */
@@ -130,7 +132,7 @@ struct why_finding {
     struct why_place place;
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
-    uint32_t gain_ppm; /* of elapsed */
+    uint32_t gain_ppm; /* of why_own_ns(); BUSY: of the elapsed time */
     enum why_sure sure;
     const char *sure_why; /* "" where it is high */
 };
@@ -162,6 +164,9 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
 const char *why_ns(struct arena *a, uint64_t ns);
 /* 'as a shell takes it' */
 const char *why_quoted(struct arena *a, const char *text);
+/* What the run would have taken with its machines to itself: shares are of it.
+ */
+uint64_t why_own_ns(const struct why_facts *f);
 /* ns of the whole in millionths, at most a million. */
 uint32_t why_ppm(uint64_t ns, uint64_t whole);
 

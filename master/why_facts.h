@@ -1,11 +1,20 @@
 /*
  * What query_why.c gathers and its worker computes (why_solve.c, why_path.c):
- * the facts that why.h's rules are about. Everything is of the weighting
- * `wall`, on the graphs of all machines at the master, as for a what-if.
+ * the facts that why.h's rules are about, on the graph of all machines.
+ *
+ * Two graphs are made of what comes. `wall` says what the elapsed time was:
+ * the sums of its path. The *quiet* one says what the program itself would have
+ * taken with a core for each thread and nothing else on its machines: chain
+ * arcs weigh CPU, messages as long as they were measured under way where
+ * somebody waited, waits for outside what they took. Findings and gains are
+ * those of the quiet graph, so that they are the program's own and the same on
+ * a loaded machine; what `wall` has beyond it is crowding, by its own threads
+ * or by others.
  *
  * A gain is always that of ips_whatif on the whole graph with the named
  * portions taken away, never a sum of shares: what another path takes over is
- * no gain. Two are bounded further, by the work there is for the cores.
+ * no gain. Locks' is bounded by the work there is for the cores, and too few
+ * cores' by what the machines' kernels say.
  */
 #ifndef IPS_MASTER_WHY_FACTS_H
 #define IPS_MASTER_WHY_FACTS_H
@@ -50,10 +59,13 @@ struct why_votes {
 struct why_solving {
     struct whatif_solving s; /* first */
     struct why_data *d;
-    uint32_t processes, procedures; /* process features; of things.procedure */
+    uint32_t processes, procedures; /* of all machines; of things.procedure */
+    uint32_t *process_base;         /* [parts] */
     /* Of the merged graph, [node_count]. */
     uint8_t *thing;
     uint64_t *cpu, *delay, *bytes;
+    uint64_t *outside; /* of a chain arc's end: slept, nobody traced ended it */
+    uint64_t crowd_ns, least_ns;
     uint32_t *process_of; /* [chain_count] process feature */
     uint32_t *role;       /* [chain_count] */
     bool *worker;         /* [chain_count] */
@@ -70,7 +82,9 @@ struct why_solving {
 /* In the worker. */
 void why_solve(struct query *q);
 
-/* why_path.c: the columns above but `beside`; what crosses the path. */
+/* why_path.c: the columns above but `beside`; the sums of the wall path, and
+ * the quiet graph in place of it; what crosses the quiet path. */
+int why_remake(struct whatif_solving *s) IPS_MUST_USE;
 int why_columns(struct why_solving *y) IPS_MUST_USE;
 int why_roles(struct why_solving *y) IPS_MUST_USE;
 int why_crossings(struct why_solving *y) IPS_MUST_USE;

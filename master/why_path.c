@@ -15,6 +15,15 @@ static int no_memory(struct why_solving *y)
 
 /* ---- columns ------------------------------------------------------------- */
 
+/* Asleep at the end of node i's chain arc, and nobody traced ended it: a child
+ * or a writer that was not traced. (Waits without an arc behind a send are no
+ * waits: it was preempted; those for locks are counted as unmatched.) */
+static uint64_t slept_outside(const struct ips_graph *g, uint32_t i)
+{
+    bool can = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN;
+    return can && g->xkind[i] == IPS_X_NONE && g->wait ? g->wait[i] : 0;
+}
+
 static void part_columns(struct why_solving *y, uint32_t part)
 {
     const struct ips_graph *raw =
@@ -26,32 +35,123 @@ static void part_columns(struct why_solving *y, uint32_t part)
         y->cpu[to] = raw->w[i];
         y->delay[to] = raw->delay ? raw->delay[i] : 0;
         y->bytes[to] = raw->xkind[i] == IPS_X_DATA ? raw->xlen[i] : 0;
+        y->outside[to] = slept_outside(raw, i);
         if (resource && raw->xlen[i] <= IPS_THING_LAST)
             y->thing[to] = (uint8_t)raw->xlen[i];
     }
     for (uint32_t c = 0; c < raw->chain_count; c++) {
         uint32_t first = base + raw->chains[c].first;
-        y->cpu[first] = y->delay[first] = 0; /* no arc */
+        y->cpu[first] = y->delay[first] = y->outside[first] = 0; /* no arc */
     }
 }
 
 int why_columns(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
+    uint32_t parts = y->s.q->gather.count;
     size_t nodes = (size_t)g->node_count + 1, chains = g->chain_count + 1u;
     y->thing = calloc(nodes, sizeof(*y->thing));
     y->cpu = calloc(nodes, sizeof(*y->cpu));
     y->delay = calloc(nodes, sizeof(*y->delay));
     y->bytes = calloc(nodes, sizeof(*y->bytes));
+    y->outside = calloc(nodes, sizeof(*y->outside));
     y->process_of = calloc(chains, sizeof(*y->process_of));
-    if (!y->thing || !y->cpu || !y->delay || !y->bytes || !y->process_of)
+    y->process_base = calloc((size_t)parts + 1, sizeof(*y->process_base));
+    if (!y->thing || !y->cpu || !y->delay || !y->bytes || !y->outside ||
+        !y->process_of || !y->process_base)
         return no_memory(y);
-    for (uint32_t i = 0; i < y->s.q->gather.count; i++)
+    for (uint32_t i = 0; i < parts; i++) {
+        y->process_base[i] = y->processes;
+        y->processes += y->s.q->gather.active[i]->t.proc_count;
         part_columns(y, i);
-    for (uint32_t c = 0; c < g->chain_count; c++)
+    }
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct part *p = y->s.q->gather.active[g->chains[c].machine];
+        if (g->chains[c].process >= p->t.proc_count)
+            return ips_err_set(y->s.err, IPS_E_CORRUPT,
+                               "a thread of a process that is not there");
         y->process_of[c] =
-            y->d->w.t.process_base[g->chains[c].machine] + g->chains[c].process;
+            y->process_base[g->chains[c].machine] + g->chains[c].process;
+    }
     return 0;
+}
+
+/* ---- the wall path, and the quiet graph ---------------------------------- */
+
+static void walk_wall(struct why_solving *y, const struct ips_est *e,
+                      uint64_t *delayed)
+{
+    const struct ips_graph *g = y->s.g;
+    struct why_facts *f = &y->d->facts;
+    uint32_t i = e->end, c = ips_chain_of(g, i);
+    bool present;
+    while (e->crossed[i] || i != g->chains[c].first) {
+        if (e->crossed[i]) {
+            uint64_t ns = ips_xweight(g, i, &y->s.lane, &present);
+            if (g->xkind[i] == IPS_X_EXTERNAL)
+                f->path_outside_ns += ns;
+            else
+                f->path_message_ns += ns;
+            i = g->xpred[i];
+            c = ips_chain_of(g, i);
+            continue;
+        }
+        bool idle = g->xkind[i] == IPS_X_IDLE || y->outside[i];
+        uint64_t left = ips_sub_sat(g->w[i], y->cpu[i]);
+        uint64_t delay = ips_min_u64(y->delay[i], left);
+        uint64_t slept = idle ? ips_min_u64(g->wait[i], left - delay) : 0;
+        f->path_cpu_ns += g->w[i] - left;
+        f->path_delay_ns += delay;
+        f->path_outside_ns += slept;
+        f->path_other_ns += left - delay - slept;
+        delayed[y->process_of[c]] += delay;
+        i--;
+    }
+}
+
+static void make_quiet(struct why_solving *y, struct ips_graph *g)
+{
+    for (uint32_t i = 0; i < y->s.q->gather.count; i++) {
+        const struct ips_graph *raw =
+            &engine_part_of(y->s.q->gather.active[i])->g;
+        uint32_t base = y->d->w.path.node_base[i];
+        for (uint32_t k = 0; k < raw->node_count; k++) {
+            bool outside = g->xkind[base + k] == IPS_X_EXTERNAL ||
+                           g->xkind[base + k] == IPS_X_IDLE;
+            g->w[base + k] =
+                ips_add_sat(y->cpu[base + k], y->outside[base + k]);
+            if (outside)
+                g->xlen[base + k] = raw->xlen[k];
+            else if (g->xkind[base + k] != IPS_X_DATA)
+                g->xlen[base + k] = 0;
+        }
+    }
+    /* `xlen` of a message is ns now. */
+    y->s.lane.weighting = IPS_WEIGH_CPU;
+    y->s.lane.external = IPS_EXTERNAL_ALL;
+    y->s.lane.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
+}
+
+int why_remake(struct whatif_solving *s)
+{
+    struct why_solving *y = (struct why_solving *)s;
+    struct ips_graph *g = &y->d->w.path.merged;
+    struct why_facts *f = &y->d->facts;
+    struct ips_est wall = {0};
+    int rc = why_columns(y);
+    if (rc == 0)
+        rc = ips_longest_path(g, &s->lane, NULL, &wall, s->err);
+    uint64_t **delayed = &y->votes[WHY_F_DELAY].process;
+    *delayed = calloc((size_t)y->processes + 1, sizeof(**delayed));
+    if (rc == 0 && !*delayed)
+        rc = no_memory(y);
+    if (rc == 0 && wall.end != IPS_NO_NODE) {
+        walk_wall(y, &wall, *delayed);
+        f->t_max_wall_ns = wall.t_max;
+        make_quiet(y, g);
+    }
+    ips_est_release(&wall);
+    return rc;
 }
 
 /* ---- roles --------------------------------------------------------------- */

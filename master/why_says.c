@@ -170,20 +170,21 @@ static void say_serial(const struct saying *s)
 static void say_cores(const struct saying *s)
 {
     struct why_finding *x = s->x;
-    bool own = s->f->over_ns >= s->m->ns / 2 && s->m->threads > s->m->cores;
-    x->says =
-        own ? arena_printf(s->a,
-                           "Too many processes for the cores: up to %u threads "
-                           "want to run on %u.",
-                           s->m->threads, s->m->cores)
-            : arena_printf(s->a,
-                           "%s waits for a core that others have: the program "
-                           "itself never wants more than %u of %u at once, so "
-                           "something else runs there, or it may use fewer.",
-                           object(&x->place), s->m->threads, s->m->cores);
-    x->evidence =
-        arena_printf(s->a, "%s of the path runnable, but not running", s->ns);
-    x->supposes = "a core for each thread";
+    if (x->kind == WHY_CORES)
+        x->says = arena_printf(s->a,
+                               "Too many processes for the cores: up to %u "
+                               "threads want to run on %u.",
+                               s->m->threads, s->m->cores);
+    else
+        x->says = arena_printf(
+            s->a,
+            "%s waits for a core that others have: something else runs on the "
+            "%u cores, or it may not use them all.",
+            object(&x->place), s->m->cores);
+    x->evidence = arena_printf(s->a, "%s of the path runnable, but not running",
+                               why_ns(s->a, s->m->other_ns));
+    x->supposes = x->kind == WHY_CORES ? "a core for each thread"
+                                       : "nothing else runs there";
     x->command = arena_printf(s->a, "ipsq path %s --weighting wall", s->run);
 }
 
@@ -264,14 +265,15 @@ void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
         [WHY_LOCK] = say_lock,           [WHY_CHATTY] = say_chatty,
         [WHY_IMBALANCE] = say_imbalance, [WHY_LATE] = say_late,
         [WHY_SERIAL] = say_serial,       [WHY_CORES] = say_cores,
-        [WHY_OUTSIDE] = say_outside,     [WHY_TRANSIT] = say_transit,
-        [WHY_PROCEDURE] = say_procedure, [WHY_SPREAD] = say_spread};
+        [WHY_BUSY] = say_cores,          [WHY_OUTSIDE] = say_outside,
+        [WHY_TRANSIT] = say_transit,     [WHY_PROCEDURE] = say_procedure,
+        [WHY_SPREAD] = say_spread};
     const struct saying s = {.f = f,
                              .a = a,
                              .x = x,
                              .m = amount,
                              .ns = why_ns(a, amount->ns),
-                             .share = percent(a, amount->ns, f->t_max_wall_ns),
+                             .share = percent(a, amount->ns, why_own_ns(f)),
                              .where = in_procedure(a, &x->place),
                              .run = f->run};
     say[x->kind](&s);
@@ -335,7 +337,8 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
             arena_printf(a, "only about %" PRIu64 " samples", amount->samples));
     if (x && f->clock_bound_ns > x->gain_ns / 2)
         doubt(&d, WHY_LOW, "the machines' clocks are known no better");
-    if (x && x->kind == WHY_CORES && f->delay_unknown_ns > x->ns)
+    if (x && (x->kind == WHY_CORES || x->kind == WHY_BUSY) &&
+        f->delay_unknown_ns > x->ns)
         doubt(&d, WHY_FAIR, "of more time nobody said why no core was had");
     if (x && x->kind == WHY_LOCK)
         doubt(&d, WHY_FAIR,

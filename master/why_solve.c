@@ -20,12 +20,11 @@ static int no_memory(struct why_solving *y)
 
 static int make_votes(struct why_solving *y)
 {
-    const struct things *t = &y->d->w.t;
-    y->processes = t->process_features;
-    y->procedures = t->procedure_count;
+    y->procedures = y->d->w.t.procedure_count;
     for (int k = 0; k < WHY_FEATURES; k++) {
         struct why_votes *v = &y->votes[k];
-        v->process = calloc((size_t)y->processes + 1, sizeof(*v->process));
+        if (!v->process) /* of WHY_F_DELAY made before */
+            v->process = calloc((size_t)y->processes + 1, sizeof(*v->process));
         v->waiter = calloc((size_t)y->processes + 1, sizeof(*v->waiter));
         v->procedure = calloc((size_t)y->procedures + 1, sizeof(*v->procedure));
         if (!v->process || !v->waiter || !v->procedure)
@@ -119,7 +118,7 @@ static int look_beside(struct why_solving *y)
     const struct ips_beside_ask ask = {.g = y->s.g,
                                        .est = &y->d->w.path.est,
                                        .thing = y->thing,
-                                       .cpu = y->cpu,
+                                       .outside = y->outside,
                                        .role = y->role,
                                        .role_count = y->role_count,
                                        .worker = y->worker,
@@ -129,7 +128,7 @@ static int look_beside(struct why_solving *y)
     struct why_amount *a = &y->d->facts.amount[WHY_CORES];
     a->threads = y->beside.peak;
     a->cores = n ? cores[y->beside.peak_machine] : 0;
-    y->d->facts.over_ns = y->beside.over_ns;
+    y->d->facts.crowd_ns = y->beside.crowd_ns;
     free(cores);
     return rc;
 }
@@ -158,15 +157,6 @@ static void put(struct filling *f, enum why_feature of, uint64_t ns)
     y->portion[f->count++] = (struct ips_portion){(uint32_t)of, ns};
 }
 
-/* What of node i's chain arc was slept for what nobody traced. */
-static uint64_t slept_outside(const struct why_solving *y, uint32_t i,
-                              uint64_t left)
-{
-    const struct ips_graph *g = y->s.g;
-    bool outside = g->xkind[i] == IPS_X_NONE || g->xkind[i] == IPS_X_IDLE;
-    return outside ? ips_min_u64(g->wait[i], left) : 0;
-}
-
 static int by_node(const void *a, const void *b)
 {
     const struct ips_beside_part *p = a, *q = b;
@@ -179,16 +169,13 @@ static void put_node(struct filling *f, uint32_t i, size_t *at)
 {
     struct why_solving *y = f->y;
     const struct ips_beside *b = &y->beside;
-    uint64_t w = y->s.g->w[i], left = ips_sub_sat(w, y->cpu[i]);
-    uint64_t cpu = w - left;
-    uint64_t delay = ips_min_u64(y->delay[i], left);
+    uint64_t left = y->s.g->w[i] - y->outside[i];
     for (; *at < b->count && b->part[*at].node == i; ++*at) {
-        uint64_t ns = ips_min_u64(b->part[*at].ns, cpu);
+        uint64_t ns = ips_min_u64(b->part[*at].ns, left);
         put(f, (enum why_feature)b->part[*at].of, ns);
-        cpu -= ns;
+        left -= ns;
     }
-    put(f, WHY_F_DELAY, delay);
-    put(f, WHY_F_OUTSIDE, slept_outside(y, i, left - delay));
+    put(f, WHY_F_OUTSIDE, y->outside[i]);
 }
 
 static int make_features(struct why_solving *y)
@@ -211,8 +198,9 @@ static int make_features(struct why_solving *y)
         while (i >= g->chains[c].first + g->chains[c].count)
             c++;
         y->first[i] = f.count;
-        y->cross[i] =
-            g->xkind[i] == IPS_X_EXTERNAL ? WHY_F_OUTSIDE : IPS_NO_FEATURE;
+        y->cross[i] = g->xkind[i] == IPS_X_EXTERNAL || g->xkind[i] == IPS_X_IDLE
+                          ? WHY_F_OUTSIDE
+                          : IPS_NO_FEATURE;
         if (i != g->chains[c].first)
             put_node(&f, i, &at);
         else
@@ -232,39 +220,24 @@ static int make_features(struct why_solving *y)
 
 /* ---- the path ------------------------------------------------------------ */
 
-/* Sums of the path, and whose delay and waits outside they are. */
-static void walk(struct why_solving *y)
+/* Whose waits for outside the quiet path has. */
+static void vote_outside(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     const struct ips_est *e = &y->d->w.path.est;
-    struct why_facts *f = &y->d->facts;
+    uint64_t *votes = y->votes[WHY_F_OUTSIDE].process;
     uint32_t i = e->end, c = ips_chain_of(g, i);
     bool present;
-    for (;;) {
-        if (e->crossed[i]) {
-            uint64_t ns = ips_xweight(g, i, &y->s.lane, &present);
-            if (g->xkind[i] == IPS_X_EXTERNAL) {
-                f->path_outside_ns += ns;
-                y->votes[WHY_F_OUTSIDE].process[y->process_of[c]] += ns;
-            } else {
-                f->path_message_ns += ns;
-            }
-            i = g->xpred[i];
-            c = ips_chain_of(g, i);
+    while (e->crossed[i] || i != g->chains[c].first) {
+        if (!e->crossed[i]) {
+            votes[y->process_of[c]] += y->outside[i];
+            i--;
             continue;
         }
-        if (i == g->chains[c].first)
-            break;
-        uint64_t left = ips_sub_sat(g->w[i], y->cpu[i]);
-        uint64_t delay = ips_min_u64(y->delay[i], left);
-        uint64_t slept = slept_outside(y, i, left - delay);
-        f->path_cpu_ns += g->w[i] - left;
-        f->path_delay_ns += delay;
-        f->path_outside_ns += slept;
-        f->path_other_ns += left - delay - slept;
-        y->votes[WHY_F_DELAY].process[y->process_of[c]] += delay;
-        y->votes[WHY_F_OUTSIDE].process[y->process_of[c]] += slept;
-        i--;
+        if (y->cross[i] == WHY_F_OUTSIDE)
+            votes[y->process_of[c]] += ips_xweight(g, i, &y->s.lane, &present);
+        i = g->xpred[i];
+        c = ips_chain_of(g, i);
     }
 }
 
@@ -329,10 +302,30 @@ static int fill_features(struct why_solving *y)
     if (rc == 0)
         rc = fill_feature(y, &b, WHY_F_PEER, WHY_LATE, WHY_HALF_PPM);
     if (rc == 0)
-        rc = fill_feature(y, &b, WHY_F_DELAY, WHY_CORES, IPS_WHATIF_GONE);
-    if (rc == 0)
         rc = fill_feature(y, &b, WHY_F_OUTSIDE, WHY_OUTSIDE, IPS_WHATIF_GONE);
     return rc;
+}
+
+/* ---- cores --------------------------------------------------------------- */
+
+/* What the run took beyond the quiet path: of it the program's own threads have
+ * as much as they crowd, others the rest of what was spent in run queues. */
+static void fill_cores(struct why_solving *y)
+{
+    struct why_facts *f = &y->d->facts;
+    struct why_amount *own = &f->amount[WHY_CORES];
+    struct why_amount *others = &f->amount[WHY_BUSY];
+    uint64_t beyond = ips_sub_sat(f->t_max_wall_ns, y->d->w.path.est.t_max);
+    uint64_t queued = ips_min_u64(f->path_delay_ns, beyond);
+    why_place_of(y, &y->votes[WHY_F_DELAY], &own->place);
+    others->place = own->place;
+    others->threads = own->threads;
+    others->cores = own->cores;
+    own->gain_ns = ips_min_u64(y->beside.crowd_ns, beyond);
+    others->gain_ns = ips_sub_sat(queued, own->gain_ns);
+    own->ns = own->bound_ns = own->gain_ns;
+    others->ns = others->bound_ns = others->gain_ns;
+    own->other_ns = others->other_ns = f->path_delay_ns;
 }
 
 /* ---- locks --------------------------------------------------------------- */
@@ -595,6 +588,8 @@ static void release(struct why_solving *y)
     free(y->cpu);
     free(y->delay);
     free(y->bytes);
+    free(y->outside);
+    free(y->process_base);
     free(y->process_of);
     free(y->role);
     free(y->worker);
@@ -608,11 +603,10 @@ static void release(struct why_solving *y)
 void why_solve(struct query *q)
 {
     struct why_solving y = {.d = why_of(q)};
+    y.d->w.remake = why_remake;
     int rc = whatif_prepare(q, &y.s);
     if (rc == 0)
         rc = make_votes(&y);
-    if (rc == 0)
-        rc = why_columns(&y);
     if (rc == 0)
         rc = why_roles(&y);
     if (rc == 0)
@@ -620,12 +614,15 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = make_features(&y);
     if (rc == 0) {
-        walk(&y);
+        vote_outside(&y);
         count_beside(&y);
         rc = fill_features(&y);
     }
-    if (rc == 0)
+    if (rc == 0) {
+        y.d->facts.quiet_ns = y.d->w.t_max_ns;
+        fill_cores(&y);
         rc = rank_procedures(&y);
+    }
     if (rc == 0)
         rc = fill_spread(&y);
     if (rc == 0)
@@ -634,7 +631,6 @@ void why_solve(struct query *q)
         rc = why_crossings(&y);
     if (rc == 0)
         rc = other_weightings(&y);
-    y.d->facts.t_max_wall_ns = y.d->w.t_max_ns;
     y.d->facts.any_on_path = y.d->w.resources;
     release(&y);
     (void)rc; /* said in path.err */
