@@ -28,7 +28,6 @@ static const char *cause_says(const char *cause)
 {
     static const char *const says[][2] = {
         {"peer", "a program or machine that was not traced"},
-        {"child", "a child that was not traced"},
         {"timer", "a timer or sleep"},
         {"signal", "a signal"},
         {"event", "an event"},
@@ -47,7 +46,7 @@ static const char *cause_says(const char *cause)
 static const char *outside_cause(const struct query *q, const char *object)
 {
     uint64_t most = 0;
-    const char *cause = "";
+    const char *cause = "a child that was not traced"; /* no other has so many */
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct part *p = q->gather.active[i];
         for (uint32_t k = 0; k < p->t.thread_count; k++) {

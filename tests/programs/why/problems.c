@@ -179,7 +179,7 @@ static void chatty(void)
     }
     close(there[0]);
     close(back[1]);
-    for (int i = 0; i < 40000; i++)
+    for (int i = 0; i < 100000; i++)
         must(write(there[1], &c, 1) == 1 && read(back[0], &c, 1) == 1);
     close(there[1]);
     wait_all();
