@@ -3,7 +3,7 @@
 #ifndef IPS_TESTS_WHY_WORK_H
 #define IPS_TESTS_WHY_WORK_H
 
-#define WORK_UNIT 2000000L /* iterations; some ms */
+#define WORK_UNIT 1000000L /* iterations; some ms */
 
 /* `units` thousandths of a unit, in the procedure that holds it. */
 #define WORK(units)                                                            \
