@@ -15,6 +15,7 @@ enum ipsq_status {
     IPSQ_FAILED = 1,
     IPSQ_USAGE = 2,
     IPSQ_INCOMPLETE = 3,
+    IPSQ_PASSED_LIMIT = 4, /* ipsq check */
 };
 
 struct ipsq_command {
@@ -37,11 +38,16 @@ struct ipsq_command {
 
 extern const struct ipsq_command ipsq_cmd_status, ipsq_cmd_runs, ipsq_cmd_ls,
     ipsq_cmd_metrics, ipsq_cmd_path, ipsq_cmd_events, ipsq_cmd_graph,
-    ipsq_cmd_procedures, ipsq_cmd_whatif, ipsq_cmd_why, ipsq_cmd_help, ipsq_cmd_version;
+    ipsq_cmd_procedures, ipsq_cmd_whatif, ipsq_cmd_why, ipsq_cmd_check,
+    ipsq_cmd_shell, ipsq_cmd_help, ipsq_cmd_version, ipsq_cmd_waits;
 
 /* In the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];
 const struct ipsq_command *ipsq_command_find(const char *name);
+
+/* All that main() does: runs a command, or the shell where none is given on a
+ * terminal. Returns an exit status. */
+int ipsq_command_line(int argc, char **argv);
 
 /* What --help prints: all of ipsq, or one command. */
 void ipsq_usage(FILE *f);

@@ -46,7 +46,8 @@
     X(TO, "to", "TIME", "the same")                                            \
     X(BY, "by", "WHAT",                                                        \
       "procedure (default), process or line; path: also\n"                     \
-      "machine, thread, message, external, or several: a,b")                   \
+      "machine, thread, message, external, or several: a,b;\n"                 \
+      "waits: place (default), cause, peer, process or thread")                \
     X(SITES, "sites", NULL, "name the place each event was called from")       \
     X(STACKS, "stacks", NULL, "and the call stacks of what blocked")           \
     X(PROCEDURE, "procedure", "NAME",                                          \
@@ -64,7 +65,14 @@
     X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
     X(FOR, "for", "WHAT",                                                      \
       "turnaround: what the elapsed time goes to (latency and\n"               \
-      "throughput of services are not told yet)")
+      "throughput of services are not told yet)")                              \
+    X(SORT, "sort", "COLUMN",                                                  \
+      "by a column as JSON names it, numbers greatest first;\n"                \
+      "-COLUMN the other way round")                                           \
+    X(MAX_WALL, "max-wall", "TIME", "the elapsed time is no longer")           \
+    X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
+    X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
+    X(MAX_LOST, "max-lost", "N", "no more events were lost")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -80,7 +88,10 @@ enum ipsq_option {
     X(MACHINE, "machine")                                                      \
     X(THREAD, "thread")                                                        \
     X(MESSAGE, "message")                                                      \
-    X(EXTERNAL, "external")
+    X(EXTERNAL, "external")                                                    \
+    X(PLACE, "place")                                                          \
+    X(CAUSE, "cause")                                                          \
+    X(PEER, "peer")
 enum ipsq_by {
 #define X(name, text) IPSQ_BY_##name,
     IPSQ_BYS(X)
@@ -109,11 +120,13 @@ struct ipsq_options {
     const char *answer; /* --for; NULL: by the program's shape */
     const char *by;     /* as given last; NULL: not */
     unsigned by_mask;   /* all that were given */
+    const char *sort;   /* a column, "-" before it; NULL: not */
     enum ipsq_format format;
     uint64_t top; /* 0: all */
     uint64_t mtime_base_ns, mtime_per_byte_q32;
     uint32_t external; /* enum ips_external on the wire */
     uint64_t from_ns, to_ns;
+    uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
     uint32_t next;                         /* paths */
     struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in order */

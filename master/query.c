@@ -366,7 +366,10 @@ static const struct query_kind *kind_of(const Ips__Request *r)
         return &query_whatif;
     case IPS__REQUEST__ASK_WHY:
         return &query_why;
+    case IPS__REQUEST__ASK_WAITS:
+        return &query_waits;
     case IPS__REQUEST__ASK_MORE:
+    case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_SYNC:
     case IPS__REQUEST__ASK_TABLE:
     case IPS__REQUEST__ASK_ENDS:

@@ -17,21 +17,13 @@
 #include "analysis/slack.h"
 #include "analysis/whatif.h"
 #include "master/engine.h"
-#include "master/things.h"
+#include "master/portions.h"
 
 #define WHATIF_NODE_BYTES 130u
 #define WHATIF_PORTION_BYTES 40u
 #define WHATIF_EDITS_MAX 64u
 #define WHATIF_NEXT_MAX 1000u
 #define WHATIF_ROWS_MAX 10000u /* of one list */
-
-struct whatif_portions {         /* of a part, as they come */
-    struct thing_symbol *symbol; /* texts in kept messages */
-    uint32_t symbol_count, symbol_cap;
-    uint32_t *node, *of;
-    uint64_t *ns;
-    uint64_t count, cap;
-};
 
 struct whatif_row { /* one question answered */
     uint32_t thing; /* ranking: of things.thing; edits: their number */
@@ -54,9 +46,9 @@ struct whatif_data {       /* query.data */
     uint32_t node_bytes;          /* for each node at the master */
     /* Raw: makes what it wants of the merged graph and of the lane, or NULL. */
     int (*remake)(struct whatif_solving *s);
-    void (*solve)(struct query *q);   /* in the worker */
-    void (*answer)(struct query *q);  /* in the loop */
-    struct whatif_portions *portions; /* [parts] */
+    void (*solve)(struct query *q);  /* in the worker */
+    void (*answer)(struct query *q); /* in the loop */
+    struct portions *portions;       /* [parts] */
     /* results */
     struct thing_part *part; /* [parts] */
     struct things t;

@@ -93,7 +93,7 @@ static int make_things(struct whatif_solving *s)
         return no_memory(s);
     for (uint32_t i = 0; i < n; i++) {
         const struct part *p = q->gather.active[i];
-        const struct whatif_portions *w = &d->portions[i];
+        const struct portions *w = &d->portions[i];
         const char **name = calloc((size_t)p->t.proc_count + 1, sizeof(*name));
         if (!name)
             return no_memory(s);

@@ -12,7 +12,7 @@
  *  - Nothing found is an answer: `why_findings.count` 0, and what came nearest.
  *
  * Texts live in the arena or are borrowed from the facts. Units: ns, ppm.
- * Source: IPS-12, IPS-13 (guidance); ALGORITHMS 4.
+ * Source: IPS-17; ALGORITHMS 4.
  */
 #ifndef IPS_MASTER_WHY_H
 #define IPS_MASTER_WHY_H

@@ -39,6 +39,7 @@ struct ips_build_input {
     const struct ips_stream_in *streams; /* any order */
     uint32_t stream_count;
     uint32_t machine; /* index written into the chains: 0, master renumbers */
+    struct ips_wait_rows *waits; /* build_waits.h: filled; NULL: not wanted */
 };
 
 /* ---- output --------------------------------------------------------- */

@@ -192,6 +192,8 @@ static void not_for_room(struct build *b, const struct b_op *send)
     row->wait_ns[IPS_WAIT_PEER] =
         ips_sub_sat(row->wait_ns[IPS_WAIT_PEER], slept);
     row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
+    if (b->notes)
+        b_waits_drop(b, send->node + 1);
     g->w[send->node] = g->w[send->node + 1];
 }
 

@@ -5,7 +5,7 @@
 
 #include "slave/serve_graph.h"
 
-static char *const wait_names[IPS_WAIT_COUNT] = {
+char *slave_wait_names[IPS_WAIT_COUNT] = {
     [IPS_WAIT_PEER] = (char[]){"peer"},
     [IPS_WAIT_CHILD] = (char[]){"child"},
     [IPS_WAIT_TIMER] = (char[]){"timer"},
@@ -73,7 +73,7 @@ static void thread_row(struct thread_rows *out, const struct ips_built *b,
             continue;
         Ips__WaitCause *w = &out->cause[r->n_waits];
         ips__wait_cause__init(w);
-        w->cause = wait_names[c];
+        w->cause = slave_wait_names[c];
         w->ns = t->wait_ns[c];
         w->count = t->wait_count[c];
         r->wait_ns += t->wait_ns[c];

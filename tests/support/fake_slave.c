@@ -358,6 +358,8 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_PORTIONS:
         fake_slave_portions(s, r, corrupt);
         break;
+    case IPS__REQUEST__ASK_WAITS:
+    case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_WHATIF:
     case IPS__REQUEST__ASK_WHY:
     case IPS__REQUEST__ASK_RUNS:

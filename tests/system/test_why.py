@@ -4,7 +4,7 @@ counts of work (tests/programs/why). Findings are of the program itself, however
 busy the machine is; that it is busy may be said beside them, and is left out
 here. The rules themselves: tests/unit/test_why.c.
 
-EVIDENCE-OF: IPS-12, IPS-13."""
+EVIDENCE-OF: IPS-17."""
 import os
 import shlex
 

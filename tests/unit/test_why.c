@@ -4,7 +4,7 @@
  * healthy program blamed, certainty without grounds, a command that a shell
  * would take apart.
  *
- * EVIDENCE-OF: IPS-12, IPS-13. */
+ * EVIDENCE-OF: IPS-17. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
