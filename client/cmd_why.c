@@ -5,15 +5,16 @@
 #include "client/units.h"
 
 static const struct ipsq_column columns[] = {
-    {"kind", NULL, IPSQ_TEXT},        {"gain_ns", NULL, IPSQ_NS},
-    {"gain_share", NULL, IPSQ_SHARE}, {"bound_ns", NULL, IPSQ_NS},
-    {"path_ns", NULL, IPSQ_NS},       {"says", NULL, IPSQ_TEXT},
-    {"evidence", NULL, IPSQ_TEXT},    {"supposes", NULL, IPSQ_TEXT},
-    {"sure", NULL, IPSQ_TEXT},        {"sure_why", NULL, IPSQ_TEXT},
-    {"object", NULL, IPSQ_TEXT},      {"other", NULL, IPSQ_TEXT},
-    {"procedure", NULL, IPSQ_TEXT},   {"module", NULL, IPSQ_TEXT},
-    {"file", NULL, IPSQ_TEXT},        {"line", NULL, IPSQ_COUNT},
-    {"command", NULL, IPSQ_TEXT},
+    {"kind", NULL, IPSQ_TEXT},           {"gain_ns", NULL, IPSQ_NS},
+    {"gain_share", NULL, IPSQ_SHARE},    {"bound_ns", NULL, IPSQ_NS},
+    {"path_ns", NULL, IPSQ_NS},          {"says", NULL, IPSQ_TEXT},
+    {"evidence", NULL, IPSQ_TEXT},       {"supposes", NULL, IPSQ_TEXT},
+    {"sure", NULL, IPSQ_TEXT},           {"sure_why", NULL, IPSQ_TEXT},
+    {"object", NULL, IPSQ_TEXT},         {"other", NULL, IPSQ_TEXT},
+    {"procedure", NULL, IPSQ_TEXT},      {"module", NULL, IPSQ_TEXT},
+    {"file", NULL, IPSQ_TEXT},           {"line", NULL, IPSQ_COUNT},
+    {"wait_procedure", NULL, IPSQ_TEXT}, {"wait_file", NULL, IPSQ_TEXT},
+    {"wait_line", NULL, IPSQ_COUNT},     {"command", NULL, IPSQ_TEXT},
 };
 
 static void put_row(struct ipsq_table *t, const Ips__WhyRow *r)
@@ -35,6 +36,9 @@ static void put_row(struct ipsq_table *t, const Ips__WhyRow *r)
     *cell++ = ipsq_text(r->module);
     *cell++ = ipsq_text(r->file);
     *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
+    *cell++ = ipsq_text(r->wait_procedure);
+    *cell++ = ipsq_text(r->wait_file);
+    *cell++ = ipsq_count(r->wait_line ? r->wait_line : IPS_UNMEASURED);
     *cell++ = ipsq_text(r->command);
 }
 

@@ -117,13 +117,28 @@ static void ask_portions(struct query *q)
     query_await(q);
 }
 
+static void have_waits(struct query *q)
+{
+    struct whatif_data *d = whatif_of(q);
+    free(d->portions); /* nothing in them */
+    d->portions = d->waits->portions;
+    d->waits->portions = NULL;
+    have_all(q);
+}
+
+/* Waits come with portions. */
+static void ask_waits(struct query *q)
+{
+    waits_fetch(q, whatif_of(q)->waits, have_waits);
+}
+
 static void fetch(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     d->weighting = d->path.lanes[LANE_MAIN].lane.weighting;
     if (d->raw)
         d->path.lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_CPU;
-    engine_fetch(q, d->raw, ask_portions);
+    engine_fetch(q, d->raw, d->waits ? ask_waits : ask_portions);
 }
 
 static void gathered(struct query *q)

@@ -15,55 +15,6 @@
 
 /* ---- what the tables tell ------------------------------------------------ */
 
-static bool same_process(const struct query *q, const struct part *p,
-                         uint32_t process, const char *object)
-{
-    char text[OBJECT_BYTES];
-    (void)q;
-    part_process_object(p, process, text);
-    return strcmp(text, object) == 0;
-}
-
-static const char *cause_says(const char *cause)
-{
-    static const char *const says[][2] = {
-        {"peer", "a program or machine that was not traced"},
-        {"timer", "a timer or sleep"},
-        {"signal", "a signal"},
-        {"event", "an event"},
-        {"idle", "something to do"},
-        {"resolve", "the resolver"},
-        {"disk", "the disk"},
-        {"terminal", "the terminal"}};
-    for (size_t i = 0; i < sizeof(says) / sizeof(*says); i++) {
-        if (strcmp(says[i][0], cause) == 0)
-            return says[i][1];
-    }
-    return "";
-}
-
-/* What process `object` waited for most, of what nobody traced ends. */
-static const char *outside_cause(const struct query *q, const char *object)
-{
-    uint64_t most = 0;
-    const char *cause = "a child that was not traced"; /* no other has so many */
-    for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct part *p = q->gather.active[i];
-        for (uint32_t k = 0; k < p->t.thread_count; k++) {
-            const Ips__ThreadRow *t = p->t.threads[k];
-            if (!same_process(q, p, t->process, object))
-                continue;
-            for (size_t w = 0; w < t->n_waits; w++) {
-                if (t->waits[w]->ns <= most || !*cause_says(t->waits[w]->cause))
-                    continue;
-                most = t->waits[w]->ns;
-                cause = cause_says(t->waits[w]->cause);
-            }
-        }
-    }
-    return cause;
-}
-
 static void sync_facts(const struct query *q, struct why_facts *f)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -107,9 +58,6 @@ static void certificate_facts(struct filling *x)
     f->sampled = x->d->w.procedures;
     f->exact = f->sampled && f->sample_ns == 0;
     f->run = x->q->run;
-    struct why_amount *outside = &f->amount[WHY_OUTSIDE];
-    if (outside->place.object)
-        outside->other = outside_cause(x->q, outside->place.object);
 }
 
 static char *text(const char *t)
@@ -137,6 +85,9 @@ static void fill_row(const struct why_finding *from, Ips__WhyRow *to)
     to->file = text(from->place.file);
     to->line = from->place.line;
     to->other = text(from->other);
+    to->wait_procedure = text(from->wait_at.procedure);
+    to->wait_file = text(from->wait_at.file);
+    to->wait_line = from->wait_at.line;
 }
 
 static void fill_rows(struct filling *x)
@@ -276,6 +227,7 @@ static void start(struct query *q)
     d->ask.rank_ppm = WHY_HALF_PPM;
     d->w.ask = &d->ask;
     d->w.raw = true;
+    d->w.waits = &d->waits;
     d->w.node_bytes = WHY_NODE_BYTES;
     d->w.solve = solve;
     d->w.answer = answer;
@@ -284,8 +236,10 @@ static void start(struct query *q)
 
 static void release(struct query *q)
 {
-    if (q->data)
+    if (q->data) {
         arena_release(&why_of(q)->a);
+        waits_release(&why_of(q)->waits);
+    }
     whatif_release(q);
 }
 

@@ -18,6 +18,7 @@
 #include "analysis/whatif.h"
 #include "master/engine.h"
 #include "master/portions.h"
+#include "master/waits.h"
 
 #define WHATIF_NODE_BYTES 130u
 #define WHATIF_PORTION_BYTES 40u
@@ -49,6 +50,7 @@ struct whatif_data {       /* query.data */
     void (*solve)(struct query *q);  /* in the worker */
     void (*answer)(struct query *q); /* in the loop */
     struct portions *portions;       /* [parts] */
+    struct waits *waits; /* to be fetched as well, not laid; NULL: none */
     /* results */
     struct thing_part *part; /* [parts] */
     struct things t;

@@ -165,6 +165,7 @@ static struct why_finding finding_of(const struct list *l,
     const struct why_amount *a = c->amount;
     struct why_finding x = {.kind = c->kind,
                             .place = a->place,
+                            .wait_at = a->wait_at,
                             .other = a->other,
                             .ns = a->ns,
                             .gain_ns = a->gain_ns,

@@ -74,18 +74,20 @@ struct why_place {      /* borrowed; NULL or "" where it is not known */
 
 /* Something on the path that might be mended. All zero: it is not there. */
 struct why_amount {
-    uint64_t ns;             /* of the path */
-    uint64_t gain_ns;        /* what-if, as the kind supposes */
-    uint64_t bound_ns;       /* it cannot gain more */
-    struct why_place place;  /* who does it */
-    const char *other;       /* who waits for it; the messages' other end; what
-                                is waited for */
-    uint64_t other_ns;       /* waited, by all of them together */
-    uint64_t count, bytes;   /* waits, messages */
-    uint64_t samples;        /* that `ns` rests on, 0: no sampling */
-    uint64_t named_ns;       /* of `ns`, what other findings name as theirs */
-    uint32_t threads, cores; /* at most busy at once; that there are */
-    bool call;               /* a procedure that moves messages, as write() */
+    uint64_t ns;              /* of the path */
+    uint64_t gain_ns;         /* what-if, as the kind supposes */
+    uint64_t bound_ns;        /* it cannot gain more */
+    struct why_place place;   /* who does it */
+    const char *other;        /* who waits for it; the messages' other end; what
+                                 is waited for */
+    uint64_t other_ns;        /* waited, by all of them together */
+    uint64_t count, bytes;    /* waits, messages */
+    uint64_t samples;         /* that `ns` rests on, 0: no sampling */
+    uint64_t named_ns;        /* of `ns`, what other findings name as theirs */
+    uint32_t threads, cores;  /* at most busy at once; that there are */
+    struct why_place wait_at; /* where they wait for it, most of the time */
+    const char *cause;        /* of waits there, as `ipsq waits` names it */
+    bool call;                /* a procedure that moves messages, as write() */
 };
 
 struct why_facts {
@@ -129,7 +131,7 @@ struct why_finding {
     const char *evidence; /* figures */
     const char *supposes; /* what the gain supposes */
     const char *command;  /* shows more; works as it stands */
-    struct why_place place;
+    struct why_place place, wait_at;
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
     uint32_t gain_ppm; /* of why_own_ns(); BUSY: of the elapsed time */

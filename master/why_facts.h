@@ -20,6 +20,7 @@
 #define IPS_MASTER_WHY_FACTS_H
 
 #include "analysis/beside.h"
+#include "master/waits.h"
 #include "master/whatif.h"
 #include "master/why.h"
 
@@ -41,7 +42,8 @@ struct why_data {
     struct whatif_data w; /* first */
     Ips__WhatifAsk ask;
     Ips__Lane lane;
-    struct arena a; /* names in `facts` */
+    struct waits waits; /* fetched, not laid */
+    struct arena a;     /* names in `facts` */
     struct why_facts facts;
 };
 
@@ -49,6 +51,16 @@ static inline struct why_data *why_of(struct query *q)
 {
     return q->data;
 }
+
+/* Of a machine, at a place of its rows, for a cause: waited. */
+struct why_wait {
+    uint32_t part, of, why;
+    uint64_t ns;
+};
+struct why_ballot { /* zeroed to begin with; `wait` to be freed */
+    struct why_wait *wait;
+    size_t count, cap;
+};
 
 /* ns by process feature, by procedure and by who waited; of one kind. */
 struct why_votes {
@@ -97,6 +109,12 @@ const char *why_process_name(struct why_solving *y, uint32_t process);
 /* Place with the most votes; *ns of it. */
 void why_place_of(struct why_solving *y, const struct why_votes *v,
                   struct why_place *out);
+/* why_places.c: what the wait in the arc into `node` was, for ns; the place and
+ * the cause (a name, "" none) that has the most. */
+int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
+                  uint32_t node, uint64_t ns) IPS_MUST_USE;
+const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
+                           struct why_place *out);
 int why_gain(struct why_solving *y, const struct ips_whatif_base *base,
              const struct ips_edit *edit, uint32_t count, uint64_t *gain,
              uint64_t *bound) IPS_MUST_USE;

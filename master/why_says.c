@@ -71,7 +71,7 @@ struct saying {
     struct arena *a;
     struct why_finding *x;
     const struct why_amount *m;
-    const char *ns, *share, *where, *run;
+    const char *ns, *share, *where, *waits, *run;
 };
 
 static void say_lock(const struct saying *s)
@@ -81,11 +81,12 @@ static void say_lock(const struct saying *s)
         s->a, "Threads stand in line for locks: %s waits while %s holds one%s.",
         other(x), object(&x->place), s->where);
     x->evidence = arena_printf(
-        s->a, "%" PRIu64 " waits for locks, %s in all threads together",
-        s->m->count, why_ns(s->a, s->m->other_ns));
+        s->a, "%" PRIu64 " waits for locks, %s in all threads together%s%s",
+        s->m->count, why_ns(s->a, s->m->other_ns), *s->waits ? ", most" : "",
+        s->waits);
     x->supposes = "no lock makes anybody wait; the work is spread over the "
                   "cores there are";
-    x->command = arena_printf(s->a, "ipsq metrics %s --level thread", s->run);
+    x->command = arena_printf(s->a, "ipsq waits %s --by place", s->run);
 }
 
 static void say_chatty(const struct saying *s)
@@ -188,17 +189,39 @@ static void say_cores(const struct saying *s)
     x->command = arena_printf(s->a, "ipsq path %s --weighting wall", s->run);
 }
 
+static const char *cause_says(const char *cause)
+{
+    static const char *const says[][2] = {
+        {"peer", "a program or machine that was not traced"},
+        {"child", "a child that was not traced"},
+        {"timer", "a timer or sleep"},
+        {"signal", "a signal"},
+        {"event", "an event"},
+        {"idle", "something to do"},
+        {"resolve", "the resolver"},
+        {"disk", "the disk"},
+        {"lock", "a lock, nobody saw it let go"},
+        {"file lock", "a file lock, nobody saw it let go"},
+        {"terminal", "the terminal"}};
+    for (size_t i = 0; cause && i < sizeof(says) / sizeof(*says); i++) {
+        if (strcmp(says[i][0], cause) == 0)
+            return says[i][1];
+    }
+    return cause ? cause : "";
+}
+
 static void say_outside(const struct saying *s)
 {
     struct why_finding *x = s->x;
+    const char *cause = cause_says(s->m->cause);
+    x->other = *cause ? cause : NULL;
     x->says = arena_printf(
         s->a,
-        "%s waits for the outside%s%s: nothing that was traced is at work "
+        "%s waits for the outside%s%s%s: nothing that was traced is at work "
         "for it meanwhile.",
-        object(&x->place), x->other && *x->other ? ", mostly for " : "",
-        x->other && *x->other ? x->other : "");
+        object(&x->place), *cause ? ", mostly for " : "", cause, s->waits);
     x->evidence =
-        arena_printf(s->a, "%s of the path, %s of it there", s->ns, s->share);
+        arena_printf(s->a, "%s of the path, %s of it", s->ns, s->share);
     x->supposes = "what is outside answers at once";
     x->command = arena_printf(
         s->a, "ipsq path %s --weighting wall --by external", s->run);
@@ -275,6 +298,7 @@ void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
                              .ns = why_ns(a, amount->ns),
                              .share = percent(a, amount->ns, why_own_ns(f)),
                              .where = in_procedure(a, &x->place),
+                             .waits = in_procedure(a, &x->wait_at),
                              .run = f->run};
     say[x->kind](&s);
 }

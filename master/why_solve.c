@@ -220,25 +220,32 @@ static int make_features(struct why_solving *y)
 
 /* ---- the path ------------------------------------------------------------ */
 
-/* Whose waits for outside the quiet path has. */
-static void vote_outside(struct why_solving *y)
+/* Whose waits for outside the quiet path has, where and for what. */
+static int vote_outside(struct why_solving *y)
 {
+    struct why_amount *a = &y->d->facts.amount[WHY_OUTSIDE];
+    struct why_ballot ballot = {0};
+    int rc = 0;
     const struct ips_graph *g = y->s.g;
     const struct ips_est *e = &y->d->w.path.est;
     uint64_t *votes = y->votes[WHY_F_OUTSIDE].process;
     uint32_t i = e->end, c = ips_chain_of(g, i);
     bool present;
-    while (e->crossed[i] || i != g->chains[c].first) {
-        if (!e->crossed[i]) {
-            votes[y->process_of[c]] += y->outside[i];
-            i--;
-            continue;
-        }
-        if (y->cross[i] == WHY_F_OUTSIDE)
-            votes[y->process_of[c]] += ips_xweight(g, i, &y->s.lane, &present);
-        i = g->xpred[i];
+    while (rc == 0 && (e->crossed[i] || i != g->chains[c].first)) {
+        uint64_t ns = 0;
+        if (!e->crossed[i])
+            ns = y->outside[i];
+        else if (y->cross[i] == WHY_F_OUTSIDE)
+            ns = ips_xweight(g, i, &y->s.lane, &present);
+        votes[y->process_of[c]] += ns;
+        if (ns)
+            rc = why_vote_wait(y, &ballot, i, ns);
+        i = e->crossed[i] ? g->xpred[i] : i - 1;
         c = ips_chain_of(g, i);
     }
+    a->cause = why_wait_place(y, &ballot, &a->wait_at);
+    free(ballot.wait);
+    return rc;
 }
 
 static void count_beside(struct why_solving *y)
@@ -375,8 +382,10 @@ static int cut_locks(struct why_solving *y, uint64_t *t_max)
 }
 
 /* Who waited for locks, how long, and who had them. */
-static void count_locks(struct why_solving *y, struct why_amount *a)
+static int count_locks(struct why_solving *y, struct why_amount *a)
 {
+    struct why_ballot ballot = {0};
+    int rc = 0;
     const struct ips_graph *g = y->s.g;
     struct why_votes *v = &y->votes[WHY_F_LOCK];
     memset(v->process, 0, y->processes * sizeof(*v->process));
@@ -395,23 +404,28 @@ static void count_locks(struct why_solving *y, struct why_amount *a)
                 why_vote_procedures(y, g->xpred[i], g->wait[i], v->procedure);
             a->count++;
             a->other_ns = ips_add_sat(a->other_ns, g->wait[i]);
+            if (rc == 0)
+                rc = why_vote_wait(y, &ballot, i, g->wait[i]);
         }
     }
+    a->cause = why_wait_place(y, &ballot, &a->wait_at);
+    free(ballot.wait);
+    return rc;
 }
 
 static int fill_locks(struct why_solving *y)
 {
     struct why_amount *a = &y->d->facts.amount[WHY_LOCK];
     uint64_t without = 0, t_max = y->d->w.path.est.t_max;
-    count_locks(y, a);
-    if (a->count == 0)
-        return 0;
+    int rc = count_locks(y, a);
+    if (rc < 0 || a->count == 0)
+        return rc;
     const struct why_votes *v = &y->votes[WHY_F_LOCK];
     why_place_of(y, v, &a->place);
     a->place.procedure_ns = 0; /* votes are waits here, not time of the path */
     a->other = why_process_name(y, most(v->waiter, y->processes));
     a->ns = y->ns[WHY_F_LOCK];
-    int rc = cut_locks(y, &without);
+    rc = cut_locks(y, &without);
     a->bound_ns = ips_sub_sat(t_max, without);
     a->gain_ns = ips_sub_sat(t_max, ips_max_u64(without, least_ns(y)));
     return rc;
@@ -614,8 +628,10 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = make_features(&y);
     if (rc == 0) {
-        vote_outside(&y);
         count_beside(&y);
+        rc = vote_outside(&y);
+    }
+    if (rc == 0) {
         rc = fill_features(&y);
     }
     if (rc == 0) {

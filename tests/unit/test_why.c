@@ -170,11 +170,14 @@ static void test_why__a_lock_names_the_holder(void **state)
     f.amount[WHY_LOCK] = amount(8000, 5000, "/m/p.1", "/m/p.1");
     f.amount[WHY_LOCK].count = 300;
     f.amount[WHY_LOCK].other_ns = 30000ull * MS;
+    f.amount[WHY_LOCK].wait_at =
+        (struct why_place){.procedure = "g", .file = "p.c", .line = 9};
     struct why_findings x = find(&f);
     SAME(x.finding[0].says, "Threads stand in line for locks: /m/p.1 waits "
                             "while /m/p.1 holds one in f (p.c:12).");
     SAME(x.finding[0].evidence,
-         "300 waits for locks, 30.00 s in all threads together");
+         "300 waits for locks, 30.00 s in all threads together, most in g "
+         "(p.c:9)");
     assert_int_equal(x.finding[0].sure, WHY_FAIR);
 }
 
@@ -243,7 +246,8 @@ static void test_why__the_greatest_gain_stands_first(void **state)
     (void)state;
     struct why_facts f = healthy();
     f.amount[WHY_SERIAL] = amount(3000, 1500, "/m/a.1", "/m/b.2");
-    f.amount[WHY_OUTSIDE] = amount(2000, 2000, "/m/a.1", "the disk");
+    f.amount[WHY_OUTSIDE] = amount(2000, 2000, "/m/a.1", NULL);
+    f.amount[WHY_OUTSIDE].cause = "disk";
     f.amount[WHY_LATE] = amount(3000, 1500, "/m/c.1", "/m/d.2");
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 3);
