@@ -6,6 +6,7 @@ const struct ipsq_command *const ipsq_commands[] = {
     // clang-format off
     &ipsq_cmd_status,
     &ipsq_cmd_runs,
+    &ipsq_cmd_why,
     &ipsq_cmd_ls,
     &ipsq_cmd_metrics,
     &ipsq_cmd_path,

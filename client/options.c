@@ -159,6 +159,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_ENGINE:
         o->engine = text;
         return one_of("engine", text, engines, &which, err);
+    case IPSQ_OPT_FOR:
+        o->answer = text;
+        return 0;
     case IPSQ_OPT_WEIGHTING:
         return take_weighting(o, text, err);
     case IPSQ_OPT_MTIME:

@@ -63,6 +63,9 @@
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
     X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
+    X(FOR, "for", "WHAT",                                                      \
+      "turnaround: what the elapsed time goes to (latency and\n"               \
+      "throughput of services are not told yet)")                              \
     X(SORT, "sort", "COLUMN",                                                  \
       "by a column as JSON names it, numbers greatest first;\n"                \
       "-COLUMN the other way round")                                           \
@@ -115,9 +118,10 @@ struct ipsq_options {
     bool help, version, sites, stacks, sequences, whole, pop;
     uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
-    const char *by;   /* as given last; NULL: not */
-    unsigned by_mask; /* all that were given */
-    const char *sort; /* a column, "-" before it; NULL: not */
+    const char *answer; /* --for; NULL: by the program's shape */
+    const char *by;     /* as given last; NULL: not */
+    unsigned by_mask;   /* all that were given */
+    const char *sort;   /* a column, "-" before it; NULL: not */
     enum ipsq_format format;
     uint64_t top; /* 0: all */
     uint64_t mtime_base_ns, mtime_per_byte_q32;

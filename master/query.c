@@ -366,6 +366,8 @@ static const struct query_kind *kind_of(const Ips__Request *r)
         return &query_whatif;
     case IPS__REQUEST__ASK_REQUESTS:
         return &query_requests;
+    case IPS__REQUEST__ASK_WHY:
+        return &query_why;
     case IPS__REQUEST__ASK_WAITS:
         return &query_waits;
     case IPS__REQUEST__ASK_MORE:

@@ -200,8 +200,17 @@ uint32_t query_active(const struct query *q);
 bool query_incomplete(const struct query *q);
 
 /* The kinds, by the case of the request. */
-extern const struct query_kind query_runs, query_status, query_ls,
-    query_metrics, query_path, query_events, query_graph, query_procedures,
-    query_whatif, query_requests, query_waits;
+extern const struct query_kind query_runs;
+extern const struct query_kind query_status;
+extern const struct query_kind query_ls;
+extern const struct query_kind query_metrics;
+extern const struct query_kind query_path;
+extern const struct query_kind query_events;
+extern const struct query_kind query_graph;
+extern const struct query_kind query_procedures;
+extern const struct query_kind query_whatif;
+extern const struct query_kind query_requests;
+extern const struct query_kind query_waits;
+extern const struct query_kind query_why;
 
 #endif

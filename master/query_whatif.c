@@ -93,7 +93,7 @@ static void solved(struct query *q)
     if (path_of(q)->err.code)
         engine_failed(q);
     else
-        whatif_answer(q);
+        whatif_of(q)->answer(q);
 }
 
 static void have_all(struct query *q)
@@ -104,7 +104,7 @@ static void have_all(struct query *q)
         portions += whatif_of(q)->portions[i].count;
     int rc = query_check_memory(q, portions * WHATIF_PORTION_BYTES, &err);
     if (rc == 0)
-        rc = query_work(q, whatif_solve, solved, &err);
+        rc = query_work(q, whatif_of(q)->solve, solved, &err);
     if (rc < 0)
         query_fail(q, &err);
 }
@@ -117,9 +117,28 @@ static void ask_portions(struct query *q)
     query_await(q);
 }
 
+static void have_waits(struct query *q)
+{
+    struct whatif_data *d = whatif_of(q);
+    free(d->portions); /* nothing in them */
+    d->portions = d->waits->portions;
+    d->waits->portions = NULL;
+    have_all(q);
+}
+
+/* Waits come with portions. */
+static void ask_waits(struct query *q)
+{
+    waits_fetch(q, whatif_of(q)->waits, have_waits);
+}
+
 static void fetch(struct query *q)
 {
-    engine_fetch(q, false, ask_portions);
+    struct whatif_data *d = whatif_of(q);
+    d->weighting = d->path.lanes[LANE_MAIN].lane.weighting;
+    if (d->raw)
+        d->path.lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_CPU;
+    engine_fetch(q, d->raw, d->waits ? ask_waits : ask_portions);
 }
 
 static void gathered(struct query *q)
@@ -152,31 +171,41 @@ static void gathered(struct query *q)
                          "run %s has more nodes than one graph may have",
                          q->run);
     if (rc == 0)
-        rc = query_check_memory(q, d->path.nodes * WHATIF_NODE_BYTES, &err);
+        rc = query_check_memory(q, d->path.nodes * d->node_bytes, &err);
     if (rc == 0)
-        rc = weighting_goal(q, q->request->whatif->goal, &err);
+        rc = weighting_goal(q, d->ask->goal, &err);
     if (rc < 0)
         query_fail(q, &err);
     else
         weighting_clocks(q, fetch);
 }
 
+void whatif_begin(struct query *q)
+{
+    struct whatif_data *d = whatif_of(q);
+    struct ips_err err = {0};
+    if (check_ask(d->ask, d, &err) < 0)
+        query_fail(q, &err);
+    else
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+}
+
 static void start(struct query *q)
 {
-    struct ips_err err = {0};
     struct whatif_data *d = calloc(1, sizeof(*d));
     if (!d) {
         no_memory(q);
         return;
     }
     q->data = d;
-    if (check_ask(q->request->whatif, d, &err) < 0)
-        query_fail(q, &err);
-    else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+    d->ask = q->request->whatif;
+    d->node_bytes = WHATIF_NODE_BYTES;
+    d->solve = whatif_solve;
+    d->answer = whatif_answer;
+    whatif_begin(q);
 }
 
-static void release(struct query *q)
+void whatif_release(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     if (d) {
@@ -195,5 +224,7 @@ static void release(struct query *q)
     gather_release(q);
 }
 
-const struct query_kind query_whatif = {
-    .name = "whatif", .exclusive = true, .start = start, .release = release};
+const struct query_kind query_whatif = {.name = "whatif",
+                                        .exclusive = true,
+                                        .start = start,
+                                        .release = whatif_release};

@@ -18,6 +18,7 @@
 #include "analysis/whatif.h"
 #include "master/engine.h"
 #include "master/portions.h"
+#include "master/waits.h"
 
 #define WHATIF_NODE_BYTES 130u
 #define WHATIF_PORTION_BYTES 40u
@@ -36,9 +37,20 @@ struct whatif_slack {
     struct ips_slack s;
 };
 
-struct whatif_data {           /* query.data */
-    struct path_data path;     /* first: the engine's helpers work on it */
-    struct portions *portions; /* [parts] */
+struct whatif_solving;
+struct whatif_data {       /* query.data */
+    struct path_data path; /* first: the engine's helpers work on it */
+    const Ips__WhatifAsk *ask;
+    /* Subgraphs come as they are, with all times; views of them are merged. */
+    bool raw;
+    enum ips_weighting weighting; /* raw: of the views */
+    uint32_t node_bytes;          /* for each node at the master */
+    /* Raw: makes what it wants of the merged graph and of the lane, or NULL. */
+    int (*remake)(struct whatif_solving *s);
+    void (*solve)(struct query *q);  /* in the worker */
+    void (*answer)(struct query *q); /* in the loop */
+    struct portions *portions;       /* [parts] */
+    struct waits *waits; /* to be fetched as well, not laid; NULL: none */
     /* results */
     struct thing_part *part; /* [parts] */
     struct things t;
@@ -60,8 +72,31 @@ static inline struct whatif_data *whatif_of(struct query *q)
     return q->data;
 }
 
+/* Gathers what d->ask needs, lets d->solve compute and d->answer answer. The
+ * rest of whatif_data is zero. */
+void whatif_begin(struct query *q);
+/* Frees what whatif_data holds, and itself. */
+void whatif_release(struct query *q);
+
 /* In the worker: d->path.err says what failed, d->path.blame who. */
 void whatif_solve(struct query *q);
+
+struct whatif_solving {
+    struct query *q;
+    struct whatif_data *d;
+    const Ips__WhatifAsk *ask;
+    struct ips_lane lane; /* of the merged graph */
+    const struct ips_graph *g;
+    struct ips_order order;
+    uint64_t *tail;
+    uint64_t *share;         /* [features] */
+    struct ips_slack *slack; /* [features] */
+    struct ips_whatif_base base;
+    struct ips_err *err;
+};
+/* The steps all begin with: graph, things, shares; d->path.est, d->t. */
+int whatif_prepare(struct query *q, struct whatif_solving *s) IPS_MUST_USE;
+void whatif_finish(struct whatif_solving *s);
 /* In the loop: the reply. */
 void whatif_answer(struct query *q);
 

@@ -161,7 +161,8 @@ static void match_data(struct build *b, uint32_t from, uint32_t to)
         }
         if (tokens) {
             if (recv->ext)
-                b_cross(b, recv->node, send->node, IPS_X_RESOURCE, 0);
+                b_cross(b, recv->node, send->node, IPS_X_RESOURCE,
+                        IPS_THING_TOKEN);
             b->out->counts.any += recv->ext;
             continue;
         }

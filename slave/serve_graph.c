@@ -140,6 +140,11 @@ static bool sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
     return true;
 }
 
+static uint64_t sample_ns(const struct ips_control *c)
+{
+    return c->procedures == IPS_PROCEDURES_SAMPLE ? c->sample_us * 1000ULL : 0;
+}
+
 static void step_sync(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
@@ -188,6 +193,9 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
     a->memory_bytes = in->memory_most;
     a->file_bytes = in->files_most;
+    a->sample_ns = sample_ns(c);
+    for (uint32_t i = 0; i < b->end_count; i++)
+        a->accepted += b->ends[i].accepted;
     if (!sync_untraced(j, a) || !sync_unseen(j, a)) {
         slave_job_fail(job);
         return;

@@ -362,6 +362,7 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_WHATIF:
     case IPS__REQUEST__ASK_REQUESTS:
+    case IPS__REQUEST__ASK_WHY:
     case IPS__REQUEST__ASK_RUNS:
     case IPS__REQUEST__ASK_STATUS:
     case IPS__REQUEST__ASK_LS:
