@@ -27,7 +27,8 @@
       "jsonl")                                                                 \
     X(TOP, "top", "N", "only the N greatest, newest or first")                 \
     X(OBJECT, "object", "OBJECT",                                              \
-      "only below /machine, /machine/process or\n/machine/process/thread")     \
+      "only below /machine, /machine/process or\n/machine/process/thread; "    \
+      "parts may have * ?")                                                    \
     X(LEVEL, "level", "LEVEL", "run, machine, process, thread or procedure")   \
     X(ENGINE, "engine", "E", "auto (default), contract or central")            \
     X(WEIGHTING, "weighting", "W",                                             \
@@ -62,6 +63,10 @@
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
     X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
+    X(SORT, "sort", "COLUMN",                                                  \
+      "by a column as JSON names it, numbers greatest first;\n"                \
+      "-COLUMN the other way round")                                           \
+    X(PER, "per", "machine", "--sort and --top for each machine by itself")    \
     X(POP, "pop", NULL, "the efficiencies of the POP methodology")
 
 enum ipsq_option {
@@ -102,10 +107,12 @@ struct ipsq_options {
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
     bool help, version, sites, stacks, sequences, whole, pop;
+    bool per_machine;
     uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *by;   /* as given last; NULL: not */
     unsigned by_mask; /* all that were given */
+    const char *sort; /* a column, "-" before it; NULL: not */
     enum ipsq_format format;
     uint64_t top; /* 0: all */
     uint64_t mtime_base_ns, mtime_per_byte_q32;

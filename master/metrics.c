@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/object.h"
 #include "common/types.h"
 #include "master/matrix.h"
 #include "master/part.h"
@@ -43,8 +44,7 @@ struct maker {
     Ips__MetricsAnswer *out;
     size_t row_cap;
     struct traffic processes, machines;
-    const char *object; /* without a trailing '/' */
-    size_t object_len;
+    const char *object; /* a pattern */
     bool at_level[LEVELS];
     bool found;
     uint64_t cut;
@@ -279,12 +279,9 @@ static void add_row(struct maker *k, const char *object, enum level level,
 /* Is `object` the asked one, or below it? Notes that it exists. */
 static bool within(struct maker *k, const char *object)
 {
-    size_t n = k->object_len;
-    if (strncmp(object, k->object, n) != 0 ||
-        (object[n] != '\0' && object[n] != '/'))
-        return false;
-    k->found = true;
-    return true;
+    bool in = ips_object_in(k->object, object);
+    k->found = k->found || in;
+    return in;
 }
 
 static bool wanted(struct maker *k, const char *object, enum level level)
@@ -453,7 +450,8 @@ static char *cell_name(struct maker *k, uint64_t who, bool machine)
 static bool cell_wanted(struct maker *k, const Ips__MatrixCell *c)
 {
     bool found = k->found;
-    bool yes = within(k, c->from) || within(k, c->to);
+    bool yes = (*c->from == '/' && within(k, c->from)) ||
+               (*c->to == '/' && within(k, c->to)) || !*k->object;
     k->found = found;
     return yes;
 }
@@ -527,10 +525,8 @@ static void put_totals(struct maker *k, const struct traffic *m, bool machine,
 
 static enum level level_of(const char *object)
 {
-    int slashes = 0;
-    for (const char *c = object; *c; c++)
-        slashes += *c == '/';
-    return slashes < LEVELS ? (enum level)slashes : LEVEL_THREAD;
+    unsigned parts = ips_object_parts(object);
+    return parts < LEVELS ? (enum level)parts : LEVEL_THREAD;
 }
 
 static int choose_levels(struct maker *k, const char *level,
@@ -558,11 +554,7 @@ int metrics_make(struct part *const *parts, uint32_t count, bool pending,
                  Ips__MetricsAnswer *out, uint64_t *cut, struct ips_err *err)
 {
     struct maker k = {.parts = parts, .count = count, .a = a, .out = out};
-    size_t len = strlen(object);
-    while (len > 0 && object[len - 1] == '/')
-        len--;
-    k.object = arena_printf(a, "%.*s", (int)len, object);
-    k.object_len = strlen(k.object);
+    k.object = strcmp(object, "/") == 0 ? "" : object;
     int rc = choose_levels(&k, level, err);
     if (rc == 0)
         rc = matrix_make(parts, count, pending, &k.processes.by_from, err);

@@ -364,6 +364,8 @@ static const struct query_kind *kind_of(const Ips__Request *r)
         return &query_procedures;
     case IPS__REQUEST__ASK_WHATIF:
         return &query_whatif;
+    case IPS__REQUEST__ASK_SQL:
+        return &query_sql;
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK_SYNC:
     case IPS__REQUEST__ASK_TABLE:

@@ -202,6 +202,6 @@ bool query_incomplete(const struct query *q);
 /* The kinds, by the case of the request. */
 extern const struct query_kind query_runs, query_status, query_ls,
     query_metrics, query_path, query_events, query_graph, query_procedures,
-    query_whatif;
+    query_whatif, query_sql;
 
 #endif

@@ -63,6 +63,7 @@ static void metrics_ready(struct query *q)
         return;
     }
     certificate_fill(q, &a, &c);
+    certificate_plan(q, &a, &c, 2, "the slaves' tables");
     answer.certificate = &c.msg;
     if (cut > 0) {
         c.msg.complete = false;
@@ -121,6 +122,7 @@ static bool from_own_table(struct query *q)
     for (size_t i = 0; i < kept->certificate->n_notes; i++)
         certificate_note(&a, &c, kept->certificate->notes[i]);
     certificate_note(&a, &c, "from the master's own table");
+    certificate_plan(q, &a, &c, 1, "the master's own table");
     if (!current) {
         c.msg.complete = false;
         certificate_note(&a, &c,
