@@ -17,7 +17,7 @@ struct sums {
     uint64_t started, alive_max, machines;
     uint64_t elapsed_ns; /* IPS_UNMEASURED */
     uint64_t cpu_ns, wait_ns, lifetimes_ns;
-    uint64_t delay_ns, woken_ns, unknown_ns;
+    uint64_t delay_ns, blocked_ns, unknown_ns;
     uint64_t rusage_ns, rusage_own_ns, rusage_processes;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
     uint64_t cores_ns; /* sum of usable cores x T */
@@ -89,7 +89,8 @@ static void add_thread(struct sums *s, const Ips__ThreadRow *t, uint64_t last)
     s->cpu_ns = ips_add_sat(s->cpu_ns, t->cpu_ns);
     s->wait_ns = ips_add_sat(s->wait_ns, t->wait_ns);
     s->delay_ns = ips_add_sat(s->delay_ns, t->delay_ns);
-    s->woken_ns = ips_add_sat(s->woken_ns, t->woken_ns);
+    s->blocked_ns =
+        ips_add_sat(s->blocked_ns, ips_sub_sat(t->wait_ns, t->woken_ns));
     s->unknown_ns = ips_add_sat(s->unknown_ns, t->unknown_ns);
     s->lifetimes_ns =
         ips_add_sat(s->lifetimes_ns, span(t->start_ns, t->end_ns, last));
@@ -103,7 +104,7 @@ static void add_sums(struct sums *s, const struct sums *more)
     s->cpu_ns = ips_add_sat(s->cpu_ns, more->cpu_ns);
     s->wait_ns = ips_add_sat(s->wait_ns, more->wait_ns);
     s->delay_ns = ips_add_sat(s->delay_ns, more->delay_ns);
-    s->woken_ns = ips_add_sat(s->woken_ns, more->woken_ns);
+    s->blocked_ns = ips_add_sat(s->blocked_ns, more->blocked_ns);
     s->unknown_ns = ips_add_sat(s->unknown_ns, more->unknown_ns);
     s->rusage_ns = ips_add_sat(s->rusage_ns, more->rusage_ns);
     s->rusage_own_ns = ips_add_sat(s->rusage_own_ns, more->rusage_own_ns);
@@ -205,7 +206,7 @@ static void fill_parts(Ips__MetricsRow *row, const struct sums *s)
 {
     row->wait_cpu_ns = run_delay(s);
     row->wait_cpu_unknown_ns = s->unknown_ns;
-    row->blocked_ns = ips_sub_sat(s->wait_ns, s->woken_ns);
+    row->blocked_ns = s->blocked_ns;
     row->other_ns =
         (int64_t)(s->lifetimes_ns - s->cpu_ns - row->blocked_ns - s->delay_ns);
     bool measured = s->rusage_processes > 0;
