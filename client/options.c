@@ -214,6 +214,17 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_PER:
         o->per_machine = true;
         return one_of("per", text, pers, &which, err);
+    case IPSQ_OPT_MAX_WALL:
+        return ipsq_parse_duration(text, &o->max_wall_ns, err);
+    case IPSQ_OPT_MAX_CPU:
+        return ipsq_parse_duration(text, &o->max_cpu_ns, err);
+    case IPSQ_OPT_MAX_PATH:
+        return ipsq_parse_duration(text, &o->max_path_ns, err);
+    case IPSQ_OPT_MAX_LOST:
+        o->max_lost = 0;
+        return strcmp(text, "0") == 0
+                   ? 0
+                   : ipsq_parse_count(text, &o->max_lost, err);
     case IPSQ_OPT_POP:
         o->pop = true;
         return 0;

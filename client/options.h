@@ -67,6 +67,10 @@
       "by a column as JSON names it, numbers greatest first;\n"                \
       "-COLUMN the other way round")                                           \
     X(PER, "per", "machine", "--sort and --top for each machine by itself")    \
+    X(MAX_WALL, "max-wall", "TIME", "the elapsed time is no longer")           \
+    X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
+    X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
+    X(MAX_LOST, "max-lost", "N", "no more events were lost")                   \
     X(POP, "pop", NULL, "the efficiencies of the POP methodology")
 
 enum ipsq_option {
@@ -118,6 +122,7 @@ struct ipsq_options {
     uint64_t mtime_base_ns, mtime_per_byte_q32;
     uint32_t external; /* enum ips_external on the wire */
     uint64_t from_ns, to_ns;
+    uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
     uint32_t next;                         /* paths */
     struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in order */

@@ -36,13 +36,13 @@ static uint64_t wake_room(const struct build *b, uint32_t i, uint32_t first)
     uint64_t since = caused ? ips_sub_sat(g->t_ns[i], g->t_ns[x]) : 0;
     if (i == first)
         return since; /* made, but not running yet */
-    return caused ? ips_min_u64(b->slept[i], since) : b->slept[i];
+    return caused ? ips_min_u64(b->out->g.wait[i], since) : b->out->g.wait[i];
 }
 
 /* ...and of what it slept in calls that have no node. */
 static uint64_t call_room(const struct build *b, uint32_t i)
 {
-    return ips_sub_sat(b->off[i], b->slept[i]);
+    return ips_sub_sat(b->off[i], b->out->g.wait[i]);
 }
 
 static uint64_t part_of(uint64_t ns, uint64_t share, uint64_t all)
@@ -74,7 +74,7 @@ static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
         }
-        b->slept[i] = wake; /* for the arc that follows: see wake_ups */
+        b->off[i] = wake; /* for the arc that follows; done with else */
         if (i == first)
             born = wake; /* before its life */
     }
@@ -98,7 +98,7 @@ static void not_known(struct build *b, uint32_t c, uint32_t from, uint32_t to)
     uint32_t first = b->out->g.chains[c].first;
     for (uint32_t i = from; i < to; i++) {
         add_unknown(b, c, free_gap(b, i, first));
-        b->slept[i] = 0;
+        b->off[i] = 0;
     }
 }
 
@@ -168,8 +168,7 @@ static void chain_delays(struct build *b, uint32_t c)
     }
     last_window(b, c, i, end, last_t, left);
     for (i = first; i + 1 < end; i++)
-        b->out->g.delay[i + 1] =
-            ips_add_sat(b->out->g.delay[i + 1], b->slept[i]);
+        b->out->g.delay[i + 1] = ips_add_sat(b->out->g.delay[i + 1], b->off[i]);
 }
 
 void b_delays(struct build *b)

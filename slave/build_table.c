@@ -107,7 +107,7 @@ static int name_processes(struct build *b)
             memcpy(before, row->name, sizeof(before));
         }
     }
-    free(v);
+    ips_free_large(v);
     return 0;
 }
 
@@ -290,7 +290,7 @@ static int name_ends(struct build *b)
             memcmp(x->key_remote, y->key_remote, sizeof(x->key_remote)) == 0)
             y->ordinal = x->ordinal + 1;
     }
-    free(v);
+    ips_free_large(v);
     return 0;
 }
 
