@@ -25,7 +25,8 @@ void certificate_plan(const struct query *q, struct arena *a,
                       const char *plan)
 {
     c->msg.category = category;
-    c->msg.plan = arena_printf(a, "%s", plan);
+    c->msg.plan =
+        arena_printf(a, "%s%s", q->borrowed ? "a copy of " : "", plan);
     c->msg.took_ns = ips_sub_sat(master_now_ns(), q->begun_ns);
 }
 

@@ -27,6 +27,7 @@
 struct event;
 struct query;
 struct refresh;
+struct kept;
 
 struct client {
     struct client *next;
@@ -43,6 +44,7 @@ struct master {
     uint32_t client_count;
     struct query *queries;     /* in order of arrival */
     uint64_t next_ask;         /* id of the last question to a slave */
+    struct kept *kept;         /* kept.c */
     struct refresh *refreshes; /* refresh.c */
     uint64_t refresh_ns;       /* 0: tables are not kept up to date */
     struct event *tick, *on_term, *on_int;

@@ -126,6 +126,7 @@ struct query {
     bool working;   /* a job of the worker still uses it */
     bool yielded;   /* needs the slaves' graph no more: others may */
     bool again;     /* begin again when the round ends */
+    bool borrowed;  /* its tables are copies that were kept */
     bool in_graph;  /* past the first round: failures begin it again */
     bool together;  /* of a round: when one part fails, all are stopped */
     void (*on_tick)(struct query *q); /* of a round, or NULL */

@@ -8,6 +8,7 @@
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/gather.h"
+#include "master/kept.h"
 #include "master/part.h"
 
 #define ROWS_A_REPLY 8192
@@ -203,6 +204,15 @@ static void ls_ready(struct query *q)
     arena_release(&t.a);
 }
 
+static bool ls_at_once(struct query *q)
+{
+    if (!kept_take(q))
+        return false;
+    ls_ready(q);
+    kept_give(q);
+    return true;
+}
+
 static void ls_start(struct query *q)
 {
     gather_start(q, GATHER_TABLE, ls_ready);
@@ -210,5 +220,6 @@ static void ls_start(struct query *q)
 
 const struct query_kind query_ls = {.name = "ls",
                                     .exclusive = true,
+                                    .at_once = ls_at_once,
                                     .start = ls_start,
                                     .release = gather_release};

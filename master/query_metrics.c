@@ -13,6 +13,7 @@
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/gather.h"
+#include "master/kept.h"
 #include "master/metrics.h"
 #include "master/part.h"
 #include "master/refresh.h"
@@ -171,13 +172,25 @@ static bool from_own_table(struct query *q, bool nobody)
 
 static bool metrics_at_once(struct query *q)
 {
-    return from_own_table(q, false);
+    if (from_own_table(q, false))
+        return true;
+    if (!kept_take(q))
+        return false;
+    metrics_ready(q);
+    kept_give(q);
+    return true;
+}
+
+static void metrics_gathered(struct query *q)
+{
+    metrics_ready(q);
+    kept_give(q);
 }
 
 static void metrics_start(struct query *q)
 {
     if (query_active(q) > 0 || !from_own_table(q, true))
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_ready);
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_gathered);
 }
 
 const struct query_kind query_metrics = {.name = "metrics",

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/types.h"
 #include "master/gather.h"
+#include "master/kept.h"
 #include "master/summary.h"
 
 struct refresh {
@@ -70,6 +71,7 @@ static void ready(struct query *q)
     summary_release(&s);
     Ips__Reply reply = IPS__REPLY__INIT;
     query_answer(q, &reply); /* nobody hears it: the end */
+    kept_give(q);
 }
 
 static void start(struct query *q)

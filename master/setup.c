@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "common/types.h"
+#include "master/kept.h"
 #include "master/master.h"
 #include "master/refresh.h"
 
@@ -123,6 +124,7 @@ void master_stop(struct master *m)
     worker_free(m->worker);
     query_release_all(m);
     refresh_release(m);
+    kept_release(m);
     session_release(m);
     roster_release(&m->roster);
     catalogue_close(m->catalogue);
