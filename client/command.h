@@ -48,6 +48,7 @@ extern const struct ipsq_command ipsq_cmd_waits;
 extern const struct ipsq_command ipsq_cmd_whatif;
 extern const struct ipsq_command ipsq_cmd_requests;
 extern const struct ipsq_command ipsq_cmd_bottleneck;
+extern const struct ipsq_command ipsq_cmd_sql;
 extern const struct ipsq_command ipsq_cmd_check;
 extern const struct ipsq_command ipsq_cmd_shell;
 extern const struct ipsq_command ipsq_cmd_help;

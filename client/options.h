@@ -27,7 +27,8 @@
       "jsonl")                                                                 \
     X(TOP, "top", "N", "only the N greatest, newest or first")                 \
     X(OBJECT, "object", "OBJECT",                                              \
-      "only below /machine, /machine/process or\n/machine/process/thread")     \
+      "only below /machine, /machine/process or\n/machine/process/thread; "    \
+      "parts may have * ?")                                                    \
     X(LEVEL, "level", "LEVEL", "run, machine, process, thread or procedure")   \
     X(ENGINE, "engine", "E", "auto (default), contract or central")            \
     X(WEIGHTING, "weighting", "W",                                             \
@@ -69,6 +70,7 @@
     X(SORT, "sort", "COLUMN",                                                  \
       "by a column as JSON names it, numbers greatest first;\n"                \
       "-COLUMN the other way round")                                           \
+    X(PER, "per", "machine", "--sort and --top for each machine by itself")    \
     X(MAX_WALL, "max-wall", "TIME", "the elapsed time is no longer")           \
     X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
     X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
@@ -116,6 +118,7 @@ struct ipsq_options {
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
     bool help, version, sites, stacks, sequences, whole, pop;
+    bool per_machine;
     uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *answer; /* --for; NULL: by the program's shape */
