@@ -58,11 +58,13 @@ def settled(final, seen):
     for i in path_oracle.topological(final.nodes):
         n = final.nodes[i]
         fine = all(good[p] for p in (n["pred"], n["xpred"]) if p is not None)
+        if n["xpred"] is not None:
+            fine = fine and final.key[n["xpred"]] in seen
         if final.key[i] in seen:
             fine = fine and all(final.key[e] in seen
                                 for e in final.effects.get(i, ()))
         else:  # a release that the open graph had no reason to show
-            fine = fine and n["xpred"] is None
+            fine = fine and n["kind"] == "AUX" and n["xpred"] is None
         good[i] = fine
     return {i for i, fine in good.items() if fine and final.key[i] in seen}
 
