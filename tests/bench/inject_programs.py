@@ -14,6 +14,7 @@ from overhead import PG_BIN, free_port
 
 class Scenario:
     needs, args = (), ()
+    only = None  # places in this program alone
 
     def __init__(self, directory):
         self.directory = directory
@@ -154,6 +155,7 @@ http {
 class Postgres(Scenario):
     """Two clients, one of them with more to ask, each with a backend of its own:
     a child of the server, which is told by the title that it gives itself."""
+    only = "postgres"
     name, needs = "PostgreSQL", (PG_BIN + "/postgres", "psql", "setpriv")
     args = ("*: long ", "*: short ", "long.sql", "short.sql", "data")
     turns = {"short": 40, "long": 200}
