@@ -7,12 +7,18 @@
 
 #include "common/types.h"
 
-/* Of a kept node of a reduced graph: in a frame; in the master, as wire arrays,
- * graph, merged graph and values together; time to merge, solve and walk. */
-#define NODE_WIRE_BYTES 12u
+/* Measured between namespaces, 20,000 to 10^6 nodes (tests/bench/run links;
+ * docs/benchmarks.md). Of a kept node of a reduced graph: in a frame; in the
+ * master, as wire arrays, graph, merged graph and values together; CPU of the
+ * master from frames to the values sent back, and of a slave that reduces. */
+#define NODE_WIRE_BYTES 17u
 #define NODE_HELD_BYTES 200u
-#define NODE_NS 60u
-#define VALUE_BYTES 8u
+#define NODE_NS 200u
+/* Of a remote value: to a slave (contract); between slaves, the agreement on
+ * the links included; CPU of the slaves at both ends. */
+#define VALUE_BYTES 5u
+#define CM_VALUE_BYTES 10u
+#define CM_VALUE_NS 800u
 #define CONTRACT_TRIPS 3u
 #define CM_TRIPS 8u /* connecting, agreeing on links, lane, over, the walk */
 #define LINK_BYTES_PER_US                                                      \

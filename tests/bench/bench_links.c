@@ -17,9 +17,11 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -336,6 +338,7 @@ static bool run_engine(const struct synth *s, const char *engine, char **names,
         if (pid < 0)
             links_die("fork");
         if (pid == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
             one_host(s, engine, i, slaves, names[i]);
             _exit(0);
         }
