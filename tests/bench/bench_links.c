@@ -4,14 +4,15 @@
  * tests/bench/links.py has made (veth, a bridge, tbf). What is measured is the
  * master's clock from the first question to the path, connections made before.
  *
- *   bench_links NAMES NODES THREADS PATTERN ENGINES
+ *   bench_links NAMES NODES THREADS PATTERN ENGINES [blocks]
  *
  * NAMES: of the namespaces, the slaves' first, with commas between (see
  * /run/netns); ENGINES: central, contract, cm-sync, cm-async, with commas.
- * A line each: engine, ms, us of a round trip, values, messages, bytes, bytes
- * to and from the master, ms of CPU of all slaves and of the master, links.
- * Every engine's length of the path is that of the walk that made the run, or
- * the program ends.
+ * Threads that talk to each other are on different slaves; with `blocks` as far
+ * as can be on one. A line each: engine, ms, us of a round trip, values,
+ * messages, bytes, bytes to and from the master, ms of CPU of all slaves and of
+ * the master, links. Every engine's length of the path is that of the walk that
+ * made the run, or the program ends.
  */
 #include "tests/bench/links.h"
 
@@ -365,9 +366,9 @@ int main(int argc, char **argv)
     struct ips_err err = {0};
     struct synth s;
     uint32_t pattern = 0;
-    if (argc != 6) {
+    if (argc != 6 && !(argc == 7 && strcmp(argv[6], "blocks") == 0)) {
         fprintf(stderr, "usage: bench_links NAMES NODES THREADS PATTERN "
-                        "ENGINES\n");
+                        "ENGINES [blocks]\n");
         return 2;
     }
     uint32_t hosts = split(argv[1], names, LINKS_HOSTS);
@@ -383,7 +384,7 @@ int main(int argc, char **argv)
     o.nodes = (uint32_t)strtoul(argv[2], NULL, 10);
     o.threads = threads = (uint32_t)strtoul(argv[3], NULL, 10);
     o.slaves = hosts - 1;
-    o.cyclic = true; /* neighbours are on different machines */
+    o.cyclic = argc == 6;
     if (synth_graphs(&o, false, &s, &err) < 0)
         links_die(err.msg);
     bool fine = true;

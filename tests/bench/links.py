@@ -19,7 +19,9 @@ import statistics
 import subprocess
 
 SLAVES, THREADS = 4, 64
-PATTERNS = ("pingpong", "ring", "master", "random", "all", "stencil", "pipeline")
+# "blocks": most messages stay on one machine
+PATTERNS = ("pingpong", "ring", "master", "random", "all", "stencil", "pipeline",
+            "ring blocks", "stencil blocks", "pipeline blocks")
 ENGINES = ("central", "contract", "cm-sync", "cm-async")
 # tbf: no more in one go than this, and at most so long in the queue
 RATES = {"1gbit": "64kb", "100mbit": "16kb"}
@@ -83,7 +85,8 @@ class Hosts:
 def measure(build, hosts, nodes, pattern, engines):
     done = subprocess.run(
         [os.path.join(build, "tests", "bench_links"), hosts.names(), str(nodes),
-         str(THREADS), pattern, ",".join(engines)], check=True,
+         str(THREADS), pattern.split()[0], ",".join(engines),
+         *pattern.split()[1:]], check=True,
         stdout=subprocess.PIPE, text=True)
     return [Row(words[0], *map(float, words[1:]))
             for words in map(str.split, done.stdout.splitlines())]
