@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analysis/kernel.h"
+#include "common/large.h"
 
 /* What is known of a node or a link: the longest path to it so far and, of
  * the longest, the most machine changes. */
@@ -57,7 +58,7 @@ void ips_cm_async_free(struct ips_cm_async *a)
         free(a->traffic[p].listed);
     }
     free(a->traffic);
-    free(a->est);
+    ips_free_large(a->est);
     free(a->hops);
     free(a->first);
     free(a->in_value);

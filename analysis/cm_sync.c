@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analysis/kernel.h"
+#include "common/large.h"
 
 #define UNKNOWN UINT64_MAX /* no value, nobody waits */
 #define WAITER_BIT (1ULL << 63)
@@ -59,8 +60,8 @@ void ips_cm_sync_free(struct ips_cm_sync *s)
         free(s->traffic[p].taken);
     }
     free(s->traffic);
-    free(s->est);
-    free(s->crossed);
+    ips_free_large(s->est);
+    ips_free_large(s->crossed);
     free(s->cur);
     free(s->ready);
     free(s->in_value);

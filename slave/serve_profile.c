@@ -46,15 +46,15 @@ void slave_profile_release(struct slave_graph_ask *j)
     slave_proc_names_release(&p->names);
     slave_arc_mixes_release(&p->mixes);
     slave_cut_release(&p->cut);
-    free(p->piece_ns);
-    free(p->piece_weight_ns);
-    free(p->steps.v);
-    free(p->codes.v);
-    free(p->code_of);
-    free(p->texts);
-    free(p->step_columns);
-    free(p->step_ns);
-    free(p);
+    ips_free_large(p->piece_ns);
+    ips_free_large(p->piece_weight_ns);
+    ips_free_large(p->steps.v);
+    ips_free_large(p->codes.v);
+    ips_free_large(p->code_of);
+    ips_free_large(p->texts);
+    ips_free_large(p->step_columns);
+    ips_free_large(p->step_ns);
+    ips_free_large(p);
     j->profile = NULL;
 }
 
@@ -193,7 +193,7 @@ static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
         else
             rc = add_piece(j, i, chain, from, to);
     }
-    free(seen);
+    ips_free_large(seen);
     return rc;
 }
 
@@ -307,7 +307,7 @@ static int code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
             &p->names.symbols[p->codes.v[p->sent_codes + i]];
         bytes += (size_t)s->name_len + s->file_len + 2;
     }
-    free(p->texts);
+    ips_free_large(p->texts);
     char *texts = p->texts = malloc(bytes);
     Ips__Code *rows = slave_graph_rows(j, n, sizeof(*rows));
     if (!rows || !texts)

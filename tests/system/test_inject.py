@@ -128,7 +128,8 @@ def test_elapsed_time_of_one_process(cluster, tmp_path, how):
                     status=(0, 3))
     assert run.node in delays.own_of_answer(run.nodes, answer)
     assert run.nodes[run.node]["arc_wall_ns"] > 0.98 * run.entry.elapsed
-    assert run.entry.elapsed >= DELAY_MS * 10**6
+    # Two clocks: the kernel's CPU clock and the raw one run a little apart.
+    assert run.entry.elapsed > 0.98 * DELAY_MS * 10**6
     assert (run.entry.cpu > run.entry.elapsed / 100) or how == "sleep"
     model = delays.Model(run.nodes)
     assert model.longest().ns == answer["t_max_ns"]
