@@ -54,6 +54,8 @@ struct slave_costs {
     struct slave_symbols names; /* of p.map's places */
 };
 
+struct slave_waits; /* slave/waits.h */
+
 struct slave_graph {
     struct slave_graph *next;
     unsigned refs;
@@ -74,6 +76,7 @@ struct slave_graph {
     bool has_est;
     bool unkept;               /* its file is to be written */
     struct slave_costs *costs; /* NULL: not asked for yet */
+    struct slave_waits *waits; /* the same */
     uint64_t revision; /* +1 when the peers change: half sent answers end */
 };
 
