@@ -30,7 +30,7 @@ void ipsq_usage(FILE *f)
         fprintf(f, "  %-18s %s\n", ipsq_commands[i]->name,
                 ipsq_commands[i]->summary);
     fputs("\noptions:\n", f);
-    ipsq_options_print(f, ~0u);
+    ipsq_options_print(f, ~UINT64_C(0));
     fputs(
         "  --help             this text; after a command, about that command\n"
         "  --version          the version\n\n"

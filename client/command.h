@@ -22,7 +22,7 @@ struct ipsq_command {
     const char *usage;   /* words after the name */
     const char *summary; /* one line */
     const char *help;    /* more, for `ipsq help NAME`; ends with \n */
-    unsigned options;    /* IPSQ_HAS bits, beyond master, state and format */
+    uint64_t options;    /* IPSQ_HAS bits, beyond master, state and format */
     unsigned formats;    /* bits 1 << enum ipsq_format */
     int max_args;
     bool local; /* needs no master */

@@ -27,10 +27,10 @@ static int check_use(const struct ipsq_command *c, const struct ipsq_options *o,
 #undef X
     };
     static const char *const formats[] = {"table", "tsv", "json", "jsonl"};
-    unsigned known =
+    uint64_t known =
         c->options | IPSQ_HAS(MASTER) | IPSQ_HAS(STATE) | IPSQ_HAS(FORMAT);
     for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
-        if (o->given & ~known & 1u << i)
+        if (o->given & ~known & UINT64_C(1) << i)
             return ips_err_set(err, IPS_E_USAGE, "%s has no use for --%s",
                                c->name, names[i]);
     }

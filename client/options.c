@@ -127,7 +127,7 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     static const char *const externals[] = {"reply", "all", "off", NULL};
     uint32_t which = 0;
     int rc = 0;
-    o->given |= 1u << option;
+    o->given |= UINT64_C(1) << option;
     switch (option) {
     case IPSQ_OPT_MASTER:
         o->master = text;
@@ -269,7 +269,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
     return 0;
 }
 
-void ipsq_options_print(FILE *f, unsigned mask)
+void ipsq_options_print(FILE *f, uint64_t mask)
 {
     static const char *const lines[][3] = {
 #define X(name, text, value, help) {"--" text, value, help},
@@ -278,7 +278,7 @@ void ipsq_options_print(FILE *f, unsigned mask)
     };
     for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
         char head[32];
-        if (!(mask & 1u << i))
+        if (!(mask & UINT64_C(1) << i))
             continue;
         snprintf(head, sizeof(head), "%s %s", lines[i][0],
                  lines[i][1] ? lines[i][1] : "");

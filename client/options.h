@@ -86,7 +86,7 @@ enum ipsq_by {
 };
 #define IPSQ_IS_BY(name) (1u << IPSQ_BY_##name)
 
-#define IPSQ_HAS(option) (1u << IPSQ_OPT_##option)
+#define IPSQ_HAS(option) (UINT64_C(1) << IPSQ_OPT_##option)
 
 #define IPSQ_EDITS_MAX 64
 
@@ -101,7 +101,7 @@ struct ipsq_options {
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
     bool help, version, sites, stacks, sequences, whole;
-    unsigned given; /* IPSQ_HAS bits */
+    uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *by;   /* as given last; NULL: not */
     unsigned by_mask; /* all that were given */
@@ -123,6 +123,6 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
                        struct ips_err *err) IPS_MUST_USE;
 
 /* The options of `mask` as --help lists them. */
-void ipsq_options_print(FILE *f, unsigned mask);
+void ipsq_options_print(FILE *f, uint64_t mask);
 
 #endif
