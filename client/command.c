@@ -3,9 +3,19 @@
 #include <string.h>
 
 const struct ipsq_command *const ipsq_commands[] = {
-    &ipsq_cmd_status, &ipsq_cmd_runs,   &ipsq_cmd_ls,         &ipsq_cmd_metrics,
-    &ipsq_cmd_path,   &ipsq_cmd_whatif, &ipsq_cmd_procedures, &ipsq_cmd_events,
-    &ipsq_cmd_graph,  &ipsq_cmd_help,   &ipsq_cmd_version,    NULL,
+    &ipsq_cmd_status,
+    &ipsq_cmd_runs,
+    &ipsq_cmd_ls,
+    &ipsq_cmd_metrics,
+    &ipsq_cmd_path,
+    &ipsq_cmd_whatif,
+    &ipsq_cmd_procedures,
+    &ipsq_cmd_events,
+    &ipsq_cmd_phases,
+    &ipsq_cmd_graph,
+    &ipsq_cmd_help,
+    &ipsq_cmd_version,
+    NULL,
 };
 
 const struct ipsq_command *ipsq_command_find(const char *name)

@@ -37,7 +37,8 @@ struct ipsq_command {
 
 extern const struct ipsq_command ipsq_cmd_status, ipsq_cmd_runs, ipsq_cmd_ls,
     ipsq_cmd_metrics, ipsq_cmd_path, ipsq_cmd_events, ipsq_cmd_graph,
-    ipsq_cmd_procedures, ipsq_cmd_whatif, ipsq_cmd_help, ipsq_cmd_version;
+    ipsq_cmd_procedures, ipsq_cmd_whatif, ipsq_cmd_phases, ipsq_cmd_help,
+    ipsq_cmd_version;
 
 /* In the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];

@@ -200,6 +200,7 @@ static void ask_part(struct query *q, struct part *p, const struct round *r)
             asked->sequences && r->first && !(ask.whole && pp->no_whole_steps);
         ask.from_ns = asked->from_ns;
         ask.to_ns = asked->to_ns;
+        query_window_of(q, p, &ask.from_ns, &ask.to_ns);
         at += n;
         ask.more = !ask.whole && at < f->count;
         request.ask_case = IPS__REQUEST__ASK_PROFILE;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slave/series.h"
 #include "slave/serve_graph.h"
 #include "slave/unseen.h"
 
@@ -28,6 +29,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     free(j->ptrs);
     slave_profile_release(j);
     slave_portions_release(j);
+    slave_series_answer_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
@@ -180,6 +182,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->root_start_ns = b->root_start_ns;
     a->goal_node = b->goal_node == IPS_NO_NODE ? 0 : (uint64_t)b->goal_node + 1;
     a->first_ns = b->first_ns;
+    a->last_ns = slave_last_ns(b);
     a->delay_ns = b->counts.delay_ns;
     a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
@@ -371,6 +374,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_CM] = slave_step_cm,
         [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,
         [IPS__REQUEST__ASK_PORTIONS] = slave_step_portions,
+        [IPS__REQUEST__ASK_SERIES] = slave_step_series,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;

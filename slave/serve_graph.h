@@ -34,6 +34,7 @@ struct slave_graph_ask {
         Ips__CmAnswer cm;
         Ips__ProfileAnswer profile;
         Ips__PortionsAnswer portions;
+        Ips__SeriesAnswer series;
     } answer;
     struct ips_view view; /* subgraph, while it is sent */
     struct ips_reduced reduced;
@@ -49,6 +50,7 @@ struct slave_graph_ask {
     struct proc_answer *procs;       /* procedures, profile: serve_procs.h */
     struct profile *profile;         /* serve_profile.c */
     struct portions *portions;       /* serve_portions.c */
+    struct series_answer *series;    /* serve_series.c */
     struct slave_unseen_row *unseen; /* sync: of the snapshot */
     uint32_t unseen_rows;
     char **lines; /* sync: what is unseen, in words */
@@ -85,6 +87,8 @@ void slave_step_split(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_profile(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_series(struct slave_job *job, struct slave_graphs *gs);
+void slave_series_answer_release(struct slave_graph_ask *j);
 void slave_portions_release(struct slave_graph_ask *j);
 void slave_profile_release(struct slave_graph_ask *j);
 void slave_procs_release(struct slave_graph_ask *j);
