@@ -84,9 +84,10 @@ def test_phase_as_window(cluster):
              for n in range(1, 5)]
     assert sum(parts) <= whole["t_max_ns"]
     assert sum(parts) >= whole["t_max_ns"] * 0.99
-    # (asleep, m2 is on it: external)
-    for n, part in enumerate(parts):
-        assert abs(part - phases[n]["length_ns"]) <= 3 * MS, parts
+    # All of the others' time is on it (asleep: external), of the talk's the CPU.
+    for n in (0, 2, 3):
+        assert abs(parts[n] - phases[n]["length_ns"]) <= 3 * MS, parts
+    assert abs(parts[1] - ROUNDS * 6000) <= 3 * MS, parts
     # As a window: the same as by its ends, which on m1's clock are these.
     for n in (1, 2):
         p = phases[n - 1]
