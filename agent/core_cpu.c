@@ -59,13 +59,20 @@ static uint64_t stamps(uint64_t ns)
     return (ips_min_u64(ns, HOLD_MAX_NS) << 32) / ips_core.mult;
 }
 
+/* Does the mark still stand that was the `taken`-th left? */
+static bool stands(const struct ips_cpu_slot *s, uint32_t taken)
+{
+    return *ips_cpu_mark() == (uint64_t)(uintptr_t)s && ips_cpu.next == taken;
+}
+
 /* NULL: this thread has no rseq area that the kernel knows. */
-static struct ips_cpu_slot *leave_mark(void)
+static struct ips_cpu_slot *leave_mark(uint32_t *taken)
 {
     if (!ips_core.cpu_marks || !ips_rseq_registered())
         return NULL;
     uint32_t n = __atomic_fetch_add(&ips_cpu.next, 1, __ATOMIC_RELAXED);
     struct ips_cpu_slot *s = &ips_cpu.slot[n % IPS_CPU_SLOTS];
+    *taken = n + 1;
     s->start_ip = (uint64_t)(uintptr_t)ips_rseq_start;
     s->post_commit_offset = 1;
     s->abort_ip = (uint64_t)(uintptr_t)ips_rseq_abort;
@@ -76,8 +83,21 @@ static struct ips_cpu_slot *leave_mark(void)
     return s;
 }
 
+/* The line that the mark vouches for. Handlers may have gone round the slots
+ * meanwhile: then it is the line of another mark, which is taken away. */
+static void set_line(struct ips_cpu_slot *s, uint32_t taken, uint64_t t0,
+                     uint64_t cpu0)
+{
+    s->t0 = t0;
+    s->cpu0 = cpu0;
+    barrier();
+    if (ips_cpu.next != taken && *ips_cpu_mark() == (uint64_t)(uintptr_t)s)
+        *ips_cpu_mark() = 0;
+}
+
 struct reading {
     struct ips_cpu_slot *slot; /* NULL: no mark stood over the reading */
+    uint32_t taken;            /* its mark was that one */
     uint64_t t, cpu;
 };
 
@@ -85,19 +105,19 @@ struct reading {
  * interrupt): the clock was read somewhere between the two stamps. */
 static struct reading read_clock(void)
 {
-    struct reading r;
+    struct reading r = {0};
     for (int tries = 0; tries < 3; tries++) {
-        r.slot = leave_mark();
+        r.slot = leave_mark(&r.taken);
         uint64_t before = ips_core_now();
         r.cpu = clock_ns();
         uint64_t after = ips_core_now();
         r.t = before + (after - before) / 2;
         if (!r.slot)
             break;
-        bool stands = *ips_cpu_mark() == (uint64_t)(uintptr_t)r.slot;
-        if (stands && ips_cpu_ns(after - before) < READING_NS)
+        bool good = stands(r.slot, r.taken);
+        if (good && ips_cpu_ns(after - before) < READING_NS)
             break;
-        if (!stands) {
+        if (!good) {
             r.slot = NULL;
             r.t = after;
         }
@@ -110,8 +130,8 @@ static void draw_line(const struct reading *r, uint64_t floor)
 {
     if (!r->slot)
         return;
-    r->slot->cpu0 = ips_max_u64(r->cpu, floor);
-    r->slot->t0 = r->t + stamps(r->slot->cpu0 - r->cpu);
+    uint64_t cpu0 = ips_max_u64(r->cpu, floor);
+    set_line(r->slot, r->taken, r->t + stamps(cpu0 - r->cpu), cpu0);
 }
 
 /* Signed: before t0 the line is what the clock would say, below cpu0. */
@@ -129,35 +149,52 @@ static void look_at_delay(uint64_t t, uint64_t cpu)
         ips_delay_due(t, cpu);
 }
 
-static void window_begins(uint64_t t, uint64_t cpu)
+/* From here on the line is what is handed out: the clock less what is off. */
+static void window_begins(struct reading *r, uint64_t t, int64_t off)
 {
-    ips_cpu.guesses = 0;
-    ips_cpu.guessed_ns = 0;
+    off = ips_guess_settle(&ips_cpu.guess, off);
+    r->cpu =
+        off > 0 ? ips_sub_sat(r->cpu, (uint64_t)off) : r->cpu + (uint64_t)-off;
     ips_cpu.read_t = t;
-    ips_cpu.read_cpu = cpu;
+    ips_cpu.read_cpu = r->cpu;
 }
 
-/* `blocks` calls that blocked took `ns` together. Returns one's. Learnt slowly
- * upwards: one that was disturbed is no measure, and a guess too low is made
- * good at once, one too high only as the thread goes on. */
-static uint64_t learn(uint32_t blocks, int64_t ns)
+/* Where handed out times lie since the newest mark was left. */
+struct line {
+    uint64_t t0, cpu0;
+};
+static struct line newest_line(void)
 {
-    uint64_t each = ns > 0 ? (uint64_t)ns / blocks : 0;
-    uint64_t known = ips_cpu.block_ns;
-    if (!known)
-        known = each;
-    else if (each < known)
-        known -= (known - each) / 2;
-    else
-        known += ips_min_u64(each - known, known) / 4 + 1;
-    ips_cpu.block_ns = ips_max_u64(known, 1);
-    return each;
+    const struct ips_cpu_slot *s =
+        &ips_cpu.slot[(ips_cpu.next - 1) % IPS_CPU_SLOTS];
+    return (struct line){s->t0, s->cpu0};
 }
 
-static struct ips_moment moment(uint64_t t, uint64_t cpu, uint64_t mark)
+/* What was handed out at the reading, by the line; where the mark was gone
+ * before, were all guesses right: no more than there was time for since the
+ * last. */
+static uint64_t handed_out(const struct line *l, bool stood,
+                           const struct reading *r, uint64_t last)
+{
+    uint64_t last_t = l->t0 + stamps(ips_sub_sat(last, l->cpu0));
+    uint64_t most =
+        (int64_t)(r->t - last_t) < 0 ? last : last + ips_cpu_ns(r->t - last_t);
+    uint64_t is = r->cpu - (uint64_t)ips_cpu.guess.off;
+    if (stood)
+        return most;
+    return (int64_t)(is - last) < 0 ? last : ips_min_u64(is, most);
+}
+
+static struct ips_moment moment(uint64_t t, uint64_t cpu, uint64_t mark,
+                                uint32_t taken)
 {
     ips_cpu.last = cpu;
-    return (struct ips_moment){t, cpu, mark};
+    return (struct ips_moment){t, cpu, mark, taken};
+}
+/* One that no mark vouches for. */
+static struct ips_moment moment_alone(uint64_t t, uint64_t cpu)
+{
+    return moment(t, cpu, IPS_MARK_NOT, 0);
 }
 
 /* A fork that nobody announced: what we know is the parent's. Also before the
@@ -172,14 +209,14 @@ static bool not_ours(void)
 static struct ips_moment quiet_moment(uint64_t t)
 {
     uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_cpu.last);
-    return moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t);
+    return moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
 {
     uint64_t took = ips_cpu_ns(t - call->t);
     uint64_t cpu = call->cpu + (took < IPS_BLOCKED_NS ? took : 0);
     return moment(t, ips_quiet_cpu_after(cpu),
-                  ips_core.cpu_marks ? IPS_MARK_NOT : t);
+                  ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 
 __attribute__((cold)) struct ips_moment ips_moment_slow(void)
@@ -188,38 +225,42 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
         return quiet_moment(ips_core_now());
     if (not_ours()) {
         uint64_t t = ips_core_now();
-        return (struct ips_moment){t, clock_ns(), t | IPS_MARK_NOT};
+        return (struct ips_moment){t, clock_ns(), t | IPS_MARK_NOT, 0};
     }
     if (!ips_core.cpu_marks) {
         uint64_t t = ips_core_now();
         uint64_t cpu = ips_max_u64(clock_ns(), ips_cpu.last);
         look_at_delay(t, cpu);
-        return moment(t, cpu, ips_core_now());
+        return moment(t, cpu, ips_core_now(), 0);
     }
+    uint32_t taken = ips_cpu.next;
     struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
     if (s) {
         uint64_t t0 = s->t0, cpu0 = s->cpu0;
         barrier();
         uint64_t t = ips_core_now();
-        uint64_t mark = *ips_cpu_mark();
-        if ((int64_t)(t - t0) < 0 && mark == (uint64_t)(uintptr_t)s)
-            return moment(t, cpu0, mark | IPS_MARK_NOT);
+        if ((int64_t)(t - t0) < 0 && stands(s, taken))
+            return moment(t, cpu0, (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
+                          taken);
     }
-    uint64_t last = ips_cpu.last;
+    struct line line = newest_line();
     struct reading r = read_clock();
-    if (s && r.slot && ips_cpu.guesses)
-        learn(ips_cpu.guesses,
-              (int64_t)(ips_cpu.guessed_ns + r.cpu - true_cpu(s, r.t)));
-    window_begins(r.t, r.cpu);
+    uint64_t last = ips_cpu.last; /* by a handler before the reading, too */
+    bool stood = s && r.slot;
+    struct ips_guess *g = &ips_cpu.guess;
+    int64_t off = (int64_t)(r.cpu - handed_out(&line, stood, &r, last));
+    if (stood && g->blocks)
+        ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
+    window_begins(&r, r.t, off);
     draw_line(&r, last);
     look_at_delay(r.t, r.cpu);
     uint64_t t = ips_core_now();
     /* Gone again: a handler has read the clock, or there was a switch. */
-    if (!r.slot || *ips_cpu_mark() != (uint64_t)(uintptr_t)r.slot)
-        return moment(t, ips_max_u64(r.cpu, last), IPS_MARK_NOT);
+    if (!r.slot || !stands(r.slot, r.taken))
+        return moment_alone(t, ips_max_u64(r.cpu, last));
     uint64_t cpu = ips_max_u64(true_cpu(r.slot, t), r.slot->cpu0);
     uint64_t held = t < r.slot->t0 ? IPS_MARK_NOT : 0;
-    return moment(t, cpu, (uint64_t)(uintptr_t)r.slot | held);
+    return moment(t, cpu, (uint64_t)(uintptr_t)r.slot | held, r.taken);
 }
 
 /* Before the first reading, and by the clock alone: a call shorter than what
@@ -232,7 +273,7 @@ static struct ips_moment return_by_clock(const struct ips_moment *call,
     bool brief = t < after || ips_cpu_ns(t - after) < IPS_BLOCKED_NS;
     uint64_t cpu =
         brief ? call->cpu + ips_cpu_ns(ips_sub_sat(t, after)) : clock_ns();
-    return moment(t, ips_max_u64(cpu, call->cpu), t);
+    return moment(t, ips_max_u64(cpu, call->cpu), t, 0);
 }
 
 /* The mark stood over the call, but the line runs below what was handed out:
@@ -242,12 +283,10 @@ static struct ips_moment return_held(const struct ips_moment *call, uint64_t t,
 {
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     uint64_t clock = true_cpu(s, t);
-    if (cpu > clock) {
-        s->cpu0 = cpu;
-        s->t0 = t + stamps(cpu - clock);
-    }
+    if (cpu > clock)
+        set_line(s, call->taken, t + stamps(cpu - clock), cpu);
     return moment(t, ips_max_u64(cpu, clock),
-                  (uint64_t)(uintptr_t)s | IPS_MARK_NOT);
+                  (uint64_t)(uintptr_t)s | IPS_MARK_NOT, call->taken);
 }
 
 /* Switched out within the call. What it cost is taken from what such calls
@@ -257,65 +296,69 @@ static bool return_guess(const struct ips_moment *call, uint64_t t, bool waits,
 {
     struct ips_cpu *c = &ips_cpu;
     uint64_t elapsed = ips_cpu_ns(t - call->t);
-    if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->block_ns ||
+    if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->guess.block_ns ||
         (call->mark & IPS_MARK_NOT) || /* too much already */
-        (elapsed >= GUESS_BLOCK_NS && !waits) || c->guesses + 1 >= GUESSES ||
+        (elapsed >= GUESS_BLOCK_NS && !waits) ||
+        c->guess.blocks + 1 >= GUESSES ||
         ips_sub_sat(call->cpu, c->read_cpu) >= GUESS_NS)
         return false;
-    struct ips_cpu_slot *s = leave_mark();
+    uint32_t taken;
+    struct ips_cpu_slot *s = leave_mark(&taken);
     if (!s || ips_cpu_ns(ips_core_now() - t) >= MARK_NS)
         return false;
-    /* It looks like a block if it can have been one. */
-    uint64_t cost = elapsed;
-    if (elapsed > IPS_BLOCKED_NS + 2)
-        cost = ips_min_u64(c->block_ns, elapsed - IPS_BLOCKED_NS - 2);
-    s->t0 = t;
-    s->cpu0 = call->cpu + cost;
-    c->guesses++;
-    c->guessed_ns += cost;
-    *out = moment(t, s->cpu0, (uint64_t)(uintptr_t)s);
+    uint64_t cost = ips_guess_block(&c->guess, elapsed);
+    set_line(s, taken, t, call->cpu + cost);
+    *out = moment(t, call->cpu + cost, (uint64_t)(uintptr_t)s, taken);
     return true;
 }
 
 static struct ips_moment return_read(const struct ips_moment *call, uint64_t t)
 {
-    struct ips_cpu *c = &ips_cpu;
+    struct ips_guess *g = &ips_cpu.guess;
     struct reading r = read_clock();
     uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
+    int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
+    int64_t took = more - g->off;
+    uint64_t cost = took > 0 ? (uint64_t)took : 0;
     /* If there was a switch since, this is too little, and the rest falls on
      * what comes next: better than a block that does not look like one. */
-    int64_t took = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
-    uint64_t cost = took > 0 ? (uint64_t)took : 0;
-    if (since < MARK_NS * 10) {
-        bool settles = c->guesses > 0;
-        uint64_t each = learn(c->guesses + 1, took + (int64_t)c->guessed_ns);
-        cost = settles ? each : cost;
+    bool good = since < MARK_NS * 10;
+    if (good) {
+        uint64_t each = ips_guess_learn(
+            g, g->blocks + 1, more + (int64_t)g->given_ns - g->off_read);
+        cost = g->blocks ? ips_guess_as_block(each, elapsed) : cost;
     }
-    uint64_t cpu = call->cpu + ips_min_u64(cost, elapsed);
-    window_begins(t, r.cpu);
+    cost = ips_guess_give(g, cost, elapsed);
+    g->given_ns += g->blocks ? cost : 0;
+    uint64_t cpu = call->cpu + cost;
+    window_begins(&r, t, good ? more - (int64_t)cost : g->off);
     draw_line(&r, cpu);
     look_at_delay(t, cpu);
-    return moment(t, cpu, r.slot ? (uint64_t)(uintptr_t)r.slot : IPS_MARK_NOT);
+    if (!r.slot)
+        return moment_alone(t, cpu);
+    return moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.taken);
 }
 
 __attribute__((cold)) struct ips_moment
 ips_return_slow(const struct ips_moment *call, uint64_t t, bool waits)
 {
     if (not_ours() || t < call->t)
-        return (struct ips_moment){t, call->cpu, IPS_MARK_NOT};
+        return (struct ips_moment){t, call->cpu, IPS_MARK_NOT, 0};
     if (__builtin_expect(ips_sys_quiet, 0))
         return quiet_return(call, t);
     if (!ips_core.cpu_marks)
         return return_by_clock(call, t);
-    uint64_t mark = *ips_cpu_mark();
-    struct ips_cpu_slot *s = ips_cpu_slot(mark);
-    if (s && (call->mark & ~(uint64_t)IPS_MARK_NOT) == mark)
+    struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
+    if (s &&
+        (call->mark | IPS_MARK_NOT) ==
+            ((uint64_t)(uintptr_t)s | IPS_MARK_NOT) &&
+        ips_cpu.next == call->taken)
         return return_held(call, t, s);
     struct ips_moment ret;
     if (s) { /* a handler read the clock meanwhile */
         uint64_t most = call->cpu + ips_cpu_ns(t - call->t);
         uint64_t cpu = ips_max_u64(true_cpu(s, t), call->cpu);
-        ret = moment(t, ips_min_u64(cpu, most), IPS_MARK_NOT);
+        ret = moment_alone(t, ips_min_u64(cpu, most));
     } else if (!return_guess(call, t, waits, &ret)) {
         ret = return_read(call, t);
     }
@@ -328,9 +371,9 @@ uint64_t ips_cpu_read(void)
         return clock_ns();
     if (ips_sys_quiet)
         return quiet_moment(ips_core_now()).cpu;
-    uint64_t last = ips_cpu.last;
     struct reading r = read_clock();
-    window_begins(r.t, r.cpu);
+    uint64_t last = ips_cpu.last;
+    window_begins(&r, r.t, 0);
     draw_line(&r, last);
     ips_cpu.last = ips_max_u64(r.cpu, last);
     return ips_cpu.last;

@@ -14,7 +14,8 @@
  *  - each mark points at a slot of its own thread, and the slot has the line
  *    (t0, cpu0) that this mark vouches for. A signal handler that reads the
  *    clock takes another slot, so what it interrupted never mixes two lines:
- *    no lock, no signals blocked.
+ *    no lock, no signals blocked. Slots come round again: a mark is the same
+ *    one only if no slot was taken since (`taken`), not if it is equal.
  *  - CPU time as handed out never runs backwards in one thread.
  *  - the critical section that a slot describes is one byte that nobody ever
  *    executes, and the signature stands before its abort handler: the kernel
@@ -33,6 +34,7 @@
 #define IPS_AGENT_CPU_H
 
 #include "agent/counter.h"
+#include "agent/cpu_guess.h"
 #include "agent/stream.h"
 #include "common/types.h"
 
@@ -49,36 +51,30 @@ struct ips_cpu_slot {
     uint64_t cpu0;
 };
 
-/* A call is blocked where elapsed time and CPU time differ by so much. */
-#define IPS_BLOCKED_NS 2000u
-
 #define IPS_CPU_SLOTS 4u
 struct ips_cpu {
     struct ips_cpu_slot slot[IPS_CPU_SLOTS];
-    uint64_t no_mark; /* always 0: where there is no rseq area */
-    uint64_t last;    /* CPU handed out last */
-    uint32_t next;    /* slots taken, ever */
+    uint64_t no_mark;       /* always 0: where there is no rseq area */
+    uint64_t last;          /* CPU handed out last */
+    volatile uint32_t next; /* slots taken, ever */
     /* Another after every mark that is left, and at each segment: a short ENTER
      * or EXIT refers to a record of the same era (agent/proc_event.h). */
     uint32_t era;
-    /* Since the clock was read: blocks whose cost was guessed. */
-    uint32_t guesses;
-    uint64_t guessed_ns;
-    uint64_t read_t, read_cpu;
+    struct ips_guess guess;
+    uint64_t read_t, read_cpu; /* the clock was read last */
     /* The run delay was read last at this stamp, with so much CPU; 0 never. */
     uint64_t delay_t, delay_cpu;
     uint64_t delay_ns;   /* and was so much */
     uint32_t delay_wait; /* ns until it is worth while again */
     uint32_t delay_cost; /* ns that a reading takes here; 0: not learnt */
-    /* What a call that blocks costs in this thread, as learnt; 0 not yet. */
-    uint64_t block_ns;
 };
 extern __thread struct ips_cpu ips_cpu IPS_IE;
 
 struct ips_moment {
     uint64_t t, cpu;
-    uint64_t mark; /* that stood then. IPS_MARK_NOT: vouches for nothing.
-                      Without marks: the stamp when `cpu` had been read. */
+    uint64_t mark;  /* that stood then. IPS_MARK_NOT: vouches for nothing.
+                       Without marks: the stamp when `cpu` had been read. */
+    uint32_t taken; /* ips_cpu.next when that mark was the last one left */
 };
 #define IPS_MARK_NOT 1u /* or'ed: no mark equals it */
 
@@ -117,6 +113,7 @@ struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t,
 static inline struct ips_moment ips_moment_now(void)
 {
     volatile uint64_t *at = ips_cpu_mark();
+    uint32_t taken = ips_cpu.next;
     uint64_t mark = *at;
     const struct ips_cpu_slot *s = ips_cpu_slot(mark);
     if (__builtin_expect(s != NULL, 1)) {
@@ -124,10 +121,12 @@ static inline struct ips_moment ips_moment_now(void)
         __asm__ volatile("" ::: "memory");
         uint64_t t = IPS_STAMP(), since = t - t0;
         /* Below cpu_limit, so the product has 64 bits. */
-        if (__builtin_expect(since < ips_core.cpu_limit && *at == mark, 1)) {
+        if (__builtin_expect(since < ips_core.cpu_limit && *at == mark &&
+                                 ips_cpu.next == taken,
+                             1)) {
             uint64_t cpu = cpu0 + (since * ips_core.mult >> 32);
             ips_cpu.last = cpu;
-            return (struct ips_moment){t, cpu, mark};
+            return (struct ips_moment){t, cpu, mark, taken};
         }
     }
     return ips_moment_slow();
@@ -141,11 +140,12 @@ static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
     if (__builtin_expect(!ips_core.cpu_marks, 0))
         return ips_return_slow(call, ips_core_now(), waits);
     uint64_t t = IPS_STAMP();
-    if (__builtin_expect(*ips_cpu_mark() != call->mark, 0))
+    if (__builtin_expect(
+            *ips_cpu_mark() != call->mark || ips_cpu.next != call->taken, 0))
         return ips_return_slow(call, t, waits);
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     ips_cpu.last = cpu;
-    return (struct ips_moment){t, cpu, call->mark};
+    return (struct ips_moment){t, cpu, call->mark, call->taken};
 }
 static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
 {

@@ -15,6 +15,9 @@ void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
         m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot(m->mark);
     line->span = 0;
     line->t = m->t;
+    /* A handler has left marks since: `era` may be one of them. */
+    if (m->taken != ips_cpu.next)
+        return;
     if (!ips_core.cpu_marks || !slot || m->t - slot->t0 >= ips_core.cpu_limit)
         return;
     line->cpu = m->cpu;

@@ -241,7 +241,7 @@ long ips_vfork_after(long result)
         struct ips_target target;                                              \
         look;                                                                  \
         IPS_ENV(env, envp, &target);                                           \
-        struct ips_moment call = {0, 0, 0};                                    \
+        struct ips_moment call = {.t = 0};                                     \
         uint64_t seq = 0;                                                      \
         if (on) {                                                              \
             seq = ips_core_fork_before();                                      \

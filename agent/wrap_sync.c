@@ -360,7 +360,7 @@ void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
     if (t.count < 2 || now - t.first < ips_wrap_blocked || !same_loop(&t, now))
         return;
     struct ips_thing thing = ips_thing(at, shared);
-    struct ips_moment call = {t.first, t.cpu, t.first};
-    struct ips_moment ret = {now, ips_core_cpu(), now};
+    struct ips_moment call = {.t = t.first, .cpu = t.cpu};
+    struct ips_moment ret = {.t = now, .cpu = ips_core_cpu()};
     ips_sync_acquired(kind, &thing, call, ret, IPS_GOT_SPUN, 0, site);
 }

@@ -205,7 +205,7 @@ IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
     uint64_t now = ips_core_now();
     if (r == 0 && now - call.t >= ips_wrap_blocked) {
         struct ips_thing thing = ips_thing(lock, false);
-        struct ips_moment ret = {now, ips_core_cpu(), now};
+        struct ips_moment ret = {.t = now, .cpu = ips_core_cpu()};
         ips_sync_acquired(IPS_SYNC_SPIN, &thing, call, ret, IPS_GOT_SPUN, 0,
                           IPS_SITE);
     }

@@ -25,7 +25,7 @@ IPS_EXPORT int semtimedop(int id, struct sembuf *ops, size_t n,
     const struct timespec *asked = ts;
     struct timespec room;
     ips_wrap_on();
-    struct ips_moment call = {ips_core_now(), 0, 0};
+    struct ips_moment call = {.t = ips_core_now()};
     int r;
     IPS_UNDISTURBED(r, REAL(semtimedop)(id, ops, n, ts), r == -1, errno,
                     ts = ips_wait_left(asked, &call, &room));

@@ -245,7 +245,7 @@ static unsigned sleep_on(unsigned seconds)
     const struct timespec asked = {(time_t)seconds, 0};
     struct timespec room;
     int saved = errno;
-    struct ips_moment call = {ips_core_now(), 0, 0};
+    struct ips_moment call = {.t = ips_core_now()};
     const uint32_t handlers = ips_handlers_run;
     ips_sample_eintr = 0;
     unsigned r = REAL(sleep)(seconds);
@@ -332,7 +332,7 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
     siginfo_t info;
     int r, saved = errno;
     bool on = ips_wrap_on();
-    struct ips_moment call = {0, 0, 0};
+    struct ips_moment call = {.t = 0};
     if (on)
         call = ips_at_call();
     do {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 const struct ipsq_command *const ipsq_commands[] = {
+    // clang-format off
     &ipsq_cmd_status,
     &ipsq_cmd_runs,
     &ipsq_cmd_ls,
@@ -13,9 +14,12 @@ const struct ipsq_command *const ipsq_commands[] = {
     &ipsq_cmd_events,
     &ipsq_cmd_phases,
     &ipsq_cmd_graph,
+    &ipsq_cmd_check,
+    &ipsq_cmd_shell,
     &ipsq_cmd_help,
     &ipsq_cmd_version,
     NULL,
+    // clang-format on
 };
 
 const struct ipsq_command *ipsq_command_find(const char *name)
@@ -33,7 +37,8 @@ void ipsq_usage(FILE *f)
           "Asks where the time of a measured program went (measure one with "
           "ipsrun).\n"
           "RUN is a run's name or a unique beginning of it; without it, the "
-          "newest run.\n\n"
+          "newest run.\nWithout a COMMAND, on a terminal: a prompt (see 'ipsq "
+          "help shell').\n\n"
           "commands:\n",
           f);
     for (int i = 0; ipsq_commands[i]; i++)
@@ -46,7 +51,8 @@ void ipsq_usage(FILE *f)
         "  --version          the version\n\n"
         "exit status: 0 answered, 1 failure, 2 wrong usage, 3 the answer is "
         "incomplete\n"
-        "(its certificate says what is missing)\n",
+        "(its certificate says what is missing), 4 check found a limit "
+        "passed\n",
         f);
 }
 

@@ -135,8 +135,8 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
                                           NULL};
     static const char *const engines[] = {"auto",     "contract", "central",
                                           "cm-async", "cm-sync",  NULL};
-    static const char *const levels[] = {"run", "machine", "process", "thread",
-                                         NULL};
+    static const char *const levels[] = {"run",    "machine",   "process",
+                                         "thread", "procedure", NULL};
     static const char *const externals[] = {"reply", "all", "off", NULL};
     uint32_t which = 0;
     int rc = 0;
@@ -221,6 +221,20 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return 0;
     case IPSQ_OPT_WHOLE:
         o->whole = true;
+        return 0;
+    case IPSQ_OPT_MAX_WALL:
+        return ipsq_parse_duration(text, &o->max_wall_ns, err);
+    case IPSQ_OPT_MAX_CPU:
+        return ipsq_parse_duration(text, &o->max_cpu_ns, err);
+    case IPSQ_OPT_MAX_PATH:
+        return ipsq_parse_duration(text, &o->max_path_ns, err);
+    case IPSQ_OPT_MAX_LOST:
+        o->max_lost = 0;
+        return strcmp(text, "0") == 0
+                   ? 0
+                   : ipsq_parse_count(text, &o->max_lost, err);
+    case IPSQ_OPT_POP:
+        o->pop = true;
         return 0;
     case IPSQ_OPT_COUNT:
         break;

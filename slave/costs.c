@@ -45,11 +45,13 @@ static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
                                                    .self_ns = r->self_ns,
                                                    .total_ns = r->total_ns,
                                                    .samples = r->samples,
-                                                   .calls = r->calls};
+                                                   .calls = r->calls,
+                                                   .exact = r->exact};
         }
         if (rows)
-            rc = slave_store_put_procedures(gs->store, g->snap->run_id, rows,
-                                            t.row_count, &err);
+            rc = slave_store_put_procedures(gs->store, g->snap->run_id,
+                                            g->snap->key, rows, t.row_count,
+                                            &err);
         free(rows);
         slave_proc_table_release(&t);
     }

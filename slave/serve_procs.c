@@ -4,7 +4,7 @@
 
 #include "slave/chain_index.h"
 #include "slave/serve_procs.h"
-#include "slave/window.h"
+#include "slave/stretch.h"
 
 void slave_procs_release(struct slave_graph_ask *j)
 {
@@ -56,7 +56,7 @@ static int begin_window(struct slave_graph_ask *j,
     struct slave_costs costs;
     if (edges[0] >= edges[1])
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL, "an empty window");
-    int rc = slave_window_costs(j->graph->costs, b, edges[0], edges[1], &costs,
+    int rc = slave_stretch_costs(j->graph->costs, b, edges[0], edges[1], &costs,
                                 &j->job.err);
     if (rc < 0)
         return rc;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "slave/serve_graph.h"
-#include "slave/window.h"
+#include "slave/stretch.h"
 
 #define EDGES_MAX 4097u
 #define TOPS_MAX 64u
@@ -153,7 +153,7 @@ static int tops(struct slave_graph_ask *j, struct slave_graphs *gs,
         rc = slave_proc_names_make(j->graph->costs, SLAVE_BY_PROCEDURE,
                                    &a->names, &j->job.err);
     if (rc == 0)
-        rc = slave_window_tops(j->graph->costs, &j->graph->b, &a->names,
+        rc = slave_stretch_tops(j->graph->costs, &j->graph->b, &a->names,
                                ask->edge, a->s.bins, ask->tops, &a->top,
                                &a->top_count, &j->job.err);
     if (rc < 0)

@@ -1,151 +1,92 @@
+/* Arcs cut to a window; see window.h. */
 #include "slave/window.h"
 
-#include "slave/build_internal.h"
+#include <string.h>
 
-/* ---- the greatest of each bin ---- */
-
-static uint32_t bin_of(const uint64_t *edges, uint32_t bins, uint64_t t)
+int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
+                   const struct ips_built *b, const struct ips_lane *lane,
+                   uint64_t from_ns, uint64_t to_ns, struct ips_err *err)
 {
-    uint32_t low = 0, high = bins;
-    if (bins == 0 || t < edges[0] || t >= edges[bins])
-        return IPS_NONE;
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
-        if (edges[mid] <= t)
-            low = mid;
-        else
-            high = mid;
+    memset(c, 0, sizeof(*c));
+    c->arcs = arcs;
+    c->g = &b->g;
+    c->lane = *lane;
+    c->local = c->axis = SLAVE_WINDOW_ALL;
+    if (lane->weighting == IPS_WEIGH_WALL) {
+        if (from_ns) {
+            c->axis.from_ns = from_ns;
+            c->local.from_ns = ips_clock_unmap_ns(&lane->clock, from_ns);
+        }
+        if (to_ns) {
+            c->axis.to_ns = to_ns;
+            c->local.to_ns = ips_clock_unmap_ns(&lane->clock, to_ns);
+        }
+        return ips_graph_view(&b->g, lane, &c->view, err);
     }
-    return low;
-}
-
-static int by_symbol(const void *va, const void *vb)
-{
-    const struct slave_top *a = va, *b = vb;
-    CMP3(a->bin, b->bin);
-    CMP3(a->symbol, b->symbol);
+    if (from_ns)
+        c->local.from_ns = ips_add_sat(b->first_ns, from_ns);
+    if (to_ns)
+        c->local.to_ns = ips_add_sat(b->first_ns, to_ns);
+    c->axis = c->local;
     return 0;
 }
 
-static int by_ns(const void *va, const void *vb)
+void slave_cut_release(struct slave_cut *c)
 {
-    const struct slave_top *a = va, *b = vb;
-    CMP3(a->bin, b->bin);
-    CMP3(b->ns, a->ns);
-    CMP3(a->symbol, b->symbol);
-    return 0;
+    ips_view_release(&c->view);
 }
 
-static uint32_t add_up(struct slave_top *v, uint32_t n)
+/* When it was passed, as the axis counts. */
+static uint64_t stands(const struct slave_cut *c, uint32_t node)
 {
-    uint32_t kept = 0;
-    if (n)
-        qsort(v, n, sizeof(*v), by_symbol);
-    for (uint32_t i = 0; i < n; i++) {
-        if (kept && by_symbol(&v[kept - 1], &v[i]) == 0)
-            v[kept - 1].ns = ips_add_sat(v[kept - 1].ns, v[i].ns);
-        else
-            v[kept++] = v[i];
-    }
-    return kept;
+    if (c->lane.weighting == IPS_WEIGH_WALL)
+        return c->view.own_at[node];
+    return c->g->at ? c->g->at[node] : c->g->t_ns[node];
 }
 
-static uint32_t cut(struct slave_top *v, uint32_t n, uint32_t most)
+/* What of [begin, begin + ns] lies in the window. */
+static uint64_t overlap(uint64_t begin, uint64_t ns, struct slave_window w)
 {
-    uint32_t kept = 0, bin = IPS_NONE, of_bin = 0;
-    if (n)
-        qsort(v, n, sizeof(*v), by_ns);
-    for (uint32_t i = 0; i < n; i++) {
-        of_bin = v[i].bin == bin ? of_bin + 1 : 0;
-        bin = v[i].bin;
-        if (of_bin < most)
-            v[kept++] = v[i];
-    }
-    return kept;
+    return ips_sub_sat(ips_min_u64(ns, ips_sub_sat(w.to_ns, begin)),
+                       ips_min_u64(ns, ips_sub_sat(w.from_ns, begin)));
 }
 
-int slave_window_tops(const struct slave_costs *costs,
-                      const struct ips_built *b,
-                      const struct slave_proc_names *names,
-                      const uint64_t *edges, uint32_t bins, uint32_t most,
-                      struct slave_top **out, uint32_t *count,
-                      struct ips_err *err)
+/* Of `ns` spread evenly over [begin, end] what lies before t. */
+static uint64_t spread(uint64_t ns, uint64_t begin, uint64_t end, uint64_t t)
 {
-    const struct ips_procs *p = &costs->p;
-    const struct slave_arcs *a = &p->arcs;
-    uint32_t n = 0;
-    size_t room = (size_t)a->sample_count + a->exact_count;
-    struct slave_top *v = b_calloc(room, sizeof(*v), err);
-    if (!v)
-        return IPS_E_NO_MEMORY;
-    for (uint32_t i = 0; i < a->sample_count; i++) {
-        const struct slave_arc_sample *s = &a->samples[i];
-        uint32_t place = p->frames[p->stacks[s->stack].first];
-        v[n].bin = bin_of(edges, bins, s->t_ns);
-        v[n].symbol = slave_proc_seen(names, place);
-        v[n].ns = s->ns;
-        n += v[n].bin != IPS_NONE && v[n].symbol != IPS_NONE;
-    }
-    for (uint32_t i = 0; i < a->exact_count; i++) {
-        const struct slave_arc_exact *e = &a->exacts[i];
-        v[n].bin = bin_of(edges, bins, b->g.t_ns[e->node]);
-        v[n].symbol = slave_proc_entered(names, e->place);
-        v[n].ns = e->ns;
-        n += v[n].bin != IPS_NONE && v[n].symbol != IPS_NONE;
-    }
-    *count = cut(v, add_up(v, n), most);
-    *out = v;
-    return 0;
+    if (t >= end)
+        return ns;
+    if (t <= begin)
+        return 0;
+    return (uint64_t)((ips_u128)ns * (t - begin) / (end - begin));
 }
 
-/* ---- one window ---- */
-
-/* Samples by thread, as the whole run's costs have them. */
-static void count_threads(struct slave_costs *c,
-                          const struct ips_thread_cost *whole)
+uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain, uint32_t node)
 {
-    for (uint32_t i = 0; i < c->p.sampled_count; i++) {
-        const struct ips_sampled *s = &c->p.sampled[i];
-        struct ips_thread_cost *t = &c->p.threads[s->chain];
-        t->samples += s->samples;
-        t->sampled_ns = ips_add_sat(t->sampled_ns, s->ns);
-    }
-    for (uint32_t i = 0; i < c->p.thread_count; i++) {
-        struct ips_thread_cost *t = &c->p.threads[i];
-        if (t->samples)
-            t->asked_ns = whole[i].asked_ns / whole[i].samples * t->samples;
-    }
-    for (uint32_t i = 0; i < c->p.exact_count; i++) {
-        const struct ips_exact *e = &c->p.exact[i];
-        struct ips_thread_cost *t = &c->p.threads[e->chain];
-        t->exact = true;
-        t->sampled_ns = ips_add_sat(t->sampled_ns, e->self_ns);
-    }
+    const struct ips_graph *g = c->g;
+    if (c->lane.weighting == IPS_WEIGH_WALL)
+        return overlap(c->view.own_at[node - 1], c->view.own_w[node], c->axis);
+    uint64_t ns = slave_arc_within(c->arcs, g, chain, node, c->local);
+    if (c->lane.weighting == IPS_WEIGH_CPU || !g->delay)
+        return ns;
+    uint64_t begin = g->at[node - 1];
+    uint64_t end = ips_max_u64(begin, ips_sub_sat(g->at[node], g->wait[node]));
+    return ips_add_sat(
+        ns, ips_sub_sat(spread(g->delay[node], begin, end, c->local.to_ns),
+                        spread(g->delay[node], begin, end, c->local.from_ns)));
 }
 
-int slave_window_costs(const struct slave_costs *costs,
-                       const struct ips_built *b, uint64_t from_ns,
-                       uint64_t to_ns, struct slave_costs *out,
-                       struct ips_err *err)
+uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node, uint64_t ns)
 {
-    const struct slave_arcs *a = &costs->p.arcs;
-    struct slave_arc_sum s;
-    int rc = slave_arc_sum_init(&s, costs, b, err);
-    if (rc < 0)
-        return rc;
-    for (uint32_t i = 0; i < a->sample_count; i++) {
-        uint64_t t = a->samples[i].t_ns;
-        if (t >= from_ns && t < to_ns)
-            s.stood[i] = a->samples[i].ns;
-    }
-    for (uint32_t i = 0; i < a->exact_count; i++) {
-        uint64_t t = b->g.t_ns[a->exacts[i].node];
-        if (t >= from_ns && t < to_ns)
-            s.exact[i] = a->exacts[i].ns;
-    }
-    rc = slave_arc_sum_costs(&s, out, err);
-    if (rc == 0)
-        count_threads(out, costs->p.threads);
-    slave_arc_sum_release(&s);
-    return rc;
+    uint64_t end = stands(c, node), begin = ips_sub_sat(end, ns);
+    /* Longer than the clock has run: what is too much lies at the beginning. */
+    uint64_t over = ns - (end - begin);
+    return overlap(begin, end - begin, c->axis) +
+           (c->axis.from_ns == 0 ? over : 0);
+}
+
+bool slave_cut_holds(const struct slave_cut *c, uint32_t node)
+{
+    uint64_t at = c->g->at ? c->g->at[node] : c->g->t_ns[node];
+    return at > c->local.from_ns && at <= c->local.to_ns;
 }

@@ -1,35 +1,53 @@
 /*
- * Who did what within windows of time: the process of most CPU, the procedures
- * that samples and entries tell of. Pure but for the costs, which are made
- * before.
- * Source: IPS-16 (a phase as the focus of other questions).
+ * What of an arc lies in a window of time, in each weighting. Pure.
+ *
+ * An arc lies where its two nodes lie on the clock:
+ *
+ *   cpu    its CPU time is spent between them as the samples say (arc_sum.h)
+ *   sched  that, and its run delay evenly over the time between them less what
+ *          was slept
+ *   wall   it begins when the node before was passed and takes its weight
+ *
+ * and an arc between two threads (or from outside) in the time just before the
+ * node it reaches. So windows side by side have all of a path, each ns in one;
+ * and of a path in `wall`, whose nodes stand where the clock stood, a window
+ * has as much as it is long.
+ *
+ * A window is from < t <= to. In `cpu` and `sched` it is told in ns since this
+ * machine's first event, for no clocks are compared there; in `wall`, whose
+ * lane maps the clocks on each other, in ns since the run's origin.
+ * Source: ALGORITHMS 1, 6; IPS-13.
  */
 #ifndef IPS_SLAVE_WINDOW_H
 #define IPS_SLAVE_WINDOW_H
 
+#include "analysis/view.h"
 #include "slave/arc_sum.h"
-#include "slave/proc_names.h"
-#include "slave/series.h"
 
-struct slave_top {
-    uint32_t bin, symbol; /* of the names */
-    uint64_t ns;
+struct slave_cut {
+    const struct slave_arcs *arcs; /* borrowed */
+    const struct ips_graph *g;     /* borrowed */
+    struct ips_lane lane;
+    struct ips_view view;
+    struct slave_window local; /* local raw ns */
+    struct slave_window axis;  /* wall: since the origin; else as local */
 };
-/* Of each bin the `most` procedures of the greatest self time, greatest first;
- * malloc'd, bins in order. A sample counts whole where it was taken. */
-int slave_window_tops(const struct slave_costs *costs,
-                      const struct ips_built *b,
-                      const struct slave_proc_names *names,
-                      const uint64_t *edges, uint32_t bins, uint32_t most,
-                      struct slave_top **out, uint32_t *count,
-                      struct ips_err *err) IPS_MUST_USE;
 
-/* The costs of what was sampled, entered and left in one window (local raw ns,
- * from <= t < to), for slave_proc_table_make; with its threads' samples. Free
- * with slave_arc_costs_free; the costs must outlive it. */
-int slave_window_costs(const struct slave_costs *costs,
-                       const struct ips_built *b, uint64_t from_ns,
-                       uint64_t to_ns, struct slave_costs *out,
-                       struct ips_err *err) IPS_MUST_USE;
+/* from_ns 0: from the very beginning; to_ns 0: no end. Release always. */
+int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
+                   const struct ips_built *b, const struct ips_lane *lane,
+                   uint64_t from_ns, uint64_t to_ns,
+                   struct ips_err *err) IPS_MUST_USE;
+void slave_cut_release(struct slave_cut *c);
+
+/* ns of the chain arc into `node`, not the chain's first. */
+uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain,
+                       uint32_t node);
+/* Of the `ns` that end where `node` is: a cross arc, or in `wall` what came
+ * before a chain that nobody began. */
+uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node,
+                          uint64_t ns);
+/* Was the node passed in it? */
+bool slave_cut_holds(const struct slave_cut *c, uint32_t node);
 
 #endif

@@ -3,7 +3,12 @@
  * How an error is measured: clock, ours, clock. The clock never runs backwards,
  * so what it would have said at our moment lies between its two answers, and
  * only what is outside of them is an error: whatever else the machine does, no
- * time enters. Every case runs in a child that records. */
+ * time enters. Every case runs in a child that records.
+ *
+ * What a noisy machine does - time stolen by the hypervisor, long interrupts -
+ * makes errors that nothing in the thread can avoid, so one batch may be spoilt
+ * by it; a defect spoils all of them. A case passes with the first batch that
+ * is good, and fails if none of BATCHES is. */
 #include "tests/unit/core_help.h"
 
 #include <pthread.h>
@@ -23,12 +28,13 @@
 
 #include "agent/cpu.h"
 
-enum { SAMPLES = 8000, P99_NS = 1000 };
+enum { SAMPLES = 8000, TRIES = 4 * SAMPLES, P99_NS = 1000, BATCHES = 6 };
 
 static struct found {
     uint64_t error[SAMPLES];
-    uint64_t count, fast, backwards, stolen;
+    uint64_t count, tries, fast, backwards, stolen;
     uint64_t blocked, unseen_blocks, calls, guesses;
+    uint64_t brief;     /* blocked, and short enough to be guessed */
     int64_t settled_ns; /* ours - clock after the last reading */
     bool marks;
 } * found; /* shared with the child */
@@ -78,6 +84,7 @@ static void sample(void)
     uint32_t read = ips_cpu.next;
     struct ips_moment m = ips_moment_now();
     read = ips_cpu.next - read;
+    found->tries++;
     found->fast += read == 0;
     uint64_t high = clock_ns(), error = outside(low, m.cpu, high);
     monotone(m.cpu);
@@ -85,6 +92,12 @@ static void sample(void)
         found->stolen++;
     else if (found->count < SAMPLES)
         found->error[found->count++] = error;
+}
+
+/* As many undisturbed ones as are wanted, or as can be had. */
+static bool enough(void)
+{
+    return found->count >= SAMPLES || found->tries >= TRIES;
 }
 
 static void work(unsigned rounds)
@@ -107,6 +120,11 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
+static uint64_t permille(unsigned part)
+{
+    return found->error[found->count * part / 1000];
+}
+
 /* Runs `body` and returns false where marks cannot be used here. */
 static bool run(void (*body)(void *), enum ips_cpu_mode mode)
 {
@@ -125,8 +143,7 @@ static bool run(void (*body)(void *), enum ips_cpu_mode mode)
         printf("n %lu, without a system call %lu; error p50 %lu p99 %lu max "
                "%lu ns, stolen %lu\n",
                (unsigned long)found->count, (unsigned long)found->fast,
-               (unsigned long)found->error[found->count / 2],
-               (unsigned long)found->error[found->count * 99 / 100],
+               (unsigned long)permille(500), (unsigned long)permille(990),
                (unsigned long)found->error[found->count - 1],
                (unsigned long)found->stolen);
     if (!found->marks)
@@ -134,10 +151,32 @@ static bool run(void (*body)(void *), enum ips_cpu_mode mode)
     return found->marks;
 }
 
-static void p99_within_bound(void)
+/* One batch of them is `good`. */
+static void run_batches(void (*body)(void *), enum ips_cpu_mode mode,
+                        bool (*good)(void))
 {
-    assert_in_range(found->count, SAMPLES * 9 / 10, SAMPLES);
-    assert_true(found->error[found->count * 99 / 100] <= P99_NS);
+    bool told = false; /* a batch had samples to judge by */
+    for (int i = 0; i < BATCHES; i++) {
+        run(body, mode);
+        if (found->count && good())
+            return;
+        told = told || 2 * found->count >= found->tries;
+    }
+    if (!told) {
+        printf("machine too noisy to tell: skipped\n");
+        skip();
+    }
+    fail_msg("no batch was good");
+}
+
+static bool p99(void)
+{
+    return permille(990) <= P99_NS;
+}
+
+static bool p99_and_mostly_fast(void)
+{
+    return p99() && (!found->marks || found->fast > found->tries / 2);
 }
 
 /* --- one case a way to be switched out ------------------------------ */
@@ -146,7 +185,7 @@ static void spinning(void *arg)
 {
     (void)arg;
     found->marks = ips_core.cpu_marks;
-    for (int i = 0; i < SAMPLES; i++) {
+    for (int i = 0; !enough(); i++) {
         sample();
         work((unsigned)i % 3000);
     }
@@ -157,10 +196,7 @@ static void spinning(void *arg)
 static void test_agent_cpu__spinning(void **state)
 {
     (void)state;
-    bool marks = run(spinning, IPS_CPU_FAST);
-    p99_within_bound();
-    if (marks)
-        assert_true(found->fast > SAMPLES / 2);
+    run_batches(spinning, IPS_CPU_FAST, p99_and_mostly_fast);
 }
 
 static void migrating(void *arg)
@@ -168,7 +204,7 @@ static void migrating(void *arg)
     (void)arg;
     found->marks = ips_core.cpu_marks;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    for (int i = 0; i < SAMPLES; i++) {
+    for (int i = 0; !enough(); i++) {
         if (i % 5 == 0)
             pin(i / 5 % (int)cores);
         work(300);
@@ -181,8 +217,7 @@ static void migrating(void *arg)
 static void test_agent_cpu__migration(void **state)
 {
     (void)state;
-    run(migrating, IPS_CPU_FAST);
-    p99_within_bound();
+    run_batches(migrating, IPS_CPU_FAST, p99);
 }
 
 /* fork that nobody is told of; aarch64 has no SYS_fork. */
@@ -212,11 +247,17 @@ static void preempted(void *arg)
             work(200);
         }
         getrusage(RUSAGE_THREAD, &ru);
-    } while (ru.ru_nivcsw < 12 || found->count < SAMPLES);
+    } while (ru.ru_nivcsw < 12 || !enough());
     for (int i = 0; i < 2; i++) {
         kill(hog[i], SIGKILL);
         waitpid(hog[i], NULL, 0);
     }
+}
+
+/* A switch between the reading and the mark would be in the latter alone. */
+static bool p99_and_p999(void)
+{
+    return p99() && permille(999) <= 100 * P99_NS;
 }
 
 /* Would catch: the time other programs had the core taken for ours - some
@@ -224,17 +265,14 @@ static void preempted(void *arg)
 static void test_agent_cpu__preemption(void **state)
 {
     (void)state;
-    run(preempted, IPS_CPU_FAST);
-    p99_within_bound();
-    /* A switch between the reading and the mark would be in here alone. */
-    assert_true(found->error[found->count * 999 / 1000] <= 100 * P99_NS);
+    run_batches(preempted, IPS_CPU_FAST, p99_and_p999);
 }
 
 static void sleeping(void *arg)
 {
     (void)arg;
     found->marks = ips_core.cpu_marks;
-    for (int i = 0; i < SAMPLES; i++) {
+    for (int i = 0; !enough(); i++) {
         if (i % 4 == 0)
             usleep(20);
         sample();
@@ -245,8 +283,7 @@ static void sleeping(void *arg)
 static void test_agent_cpu__sleep(void **state)
 {
     (void)state;
-    run(sleeping, IPS_CPU_FAST);
-    p99_within_bound();
+    run_batches(sleeping, IPS_CPU_FAST, p99);
 }
 
 static void unprivileged(void *arg)
@@ -261,10 +298,7 @@ static void unprivileged(void *arg)
 static void test_agent_cpu__another_user(void **state)
 {
     (void)state;
-    bool marks = run(unprivileged, IPS_CPU_FAST);
-    p99_within_bound();
-    if (marks)
-        assert_true(found->fast > SAMPLES / 2);
+    run_batches(unprivileged, IPS_CPU_FAST, p99_and_mostly_fast);
 }
 
 static void *thread_body(void *arg)
@@ -287,8 +321,7 @@ static void in_a_thread(void *arg)
 static void test_agent_cpu__thread(void **state)
 {
     (void)state;
-    run(in_a_thread, IPS_CPU_FAST);
-    p99_within_bound();
+    run_batches(in_a_thread, IPS_CPU_FAST, p99);
 }
 
 static void in_a_fork_child(void *arg)
@@ -308,8 +341,7 @@ static void in_a_fork_child(void *arg)
 static void test_agent_cpu__fork_child(void **state)
 {
     (void)state;
-    run(in_a_fork_child, IPS_CPU_FAST);
-    p99_within_bound();
+    run_batches(in_a_fork_child, IPS_CPU_FAST, p99);
 }
 
 static volatile unsigned long handled;
@@ -330,7 +362,7 @@ static void signalled(void *arg)
     sigaction(SIGALRM, &sa, NULL);
     struct itimerval every = {{0, 200}, {0, 200}}, off = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &every, NULL);
-    while (found->count < SAMPLES || handled < 200)
+    while (!enough() || handled < 200)
         sample();
     setitimer(ITIMER_REAL, &off, NULL);
 }
@@ -341,8 +373,42 @@ static void signalled(void *arg)
 static void test_agent_cpu__handlers(void **state)
 {
     (void)state;
-    run(signalled, IPS_CPU_FAST);
-    p99_within_bound();
+    run_batches(signalled, IPS_CPU_FAST, p99);
+}
+
+/* What a handler, or some, may do: until the mark is in the same place. */
+static void go_round(uint64_t mark)
+{
+    for (int i = 0; i < 1000 && *ips_cpu_mark() != mark; i++)
+        ips_cpu_read();
+}
+
+static void gone_round(void *arg)
+{
+    (void)arg;
+    found->marks = ips_core.cpu_marks;
+    for (int i = 0; i < 40; i++) {
+        struct ips_moment call = ips_moment_now();
+        usleep(5000);
+        go_round(call.mark);
+        struct ips_moment ret = ips_moment_after(&call);
+        found->error[found->count++] = outside(0, ret.cpu, clock_ns());
+        monotone(ret.cpu);
+        monotone(ips_core_cpu());
+    }
+}
+
+static bool p50_below_the_sleep(void)
+{
+    return permille(500) < 2500000;
+}
+
+/* Would catch: a mark taken for the one of before, because it is in the same
+ * slot: the sleep counts as CPU time. */
+static void test_agent_cpu__slots_come_round(void **state)
+{
+    (void)state;
+    run_batches(gone_round, IPS_CPU_FAST, p50_below_the_sleep);
 }
 
 /* --- calls that block ----------------------------------------------- */
@@ -391,17 +457,18 @@ static void blocking(void *arg)
         uint64_t low = clock_ns(), before_call = switches();
         uint64_t t = ips_core_now(), reading = ips_cpu.read_t;
         block(i);
+        bool out = switches() != before_call; /* else it was stolen */
         uint64_t stamps = ips_core_now() - t, high = clock_ns();
         struct ips_moment ret = ips_moment_after(&call);
         monotone(call.cpu);
         monotone(ret.cpu);
-        bool out = switches() != before_call; /* else it was stolen */
         found->guesses += out && reading == ips_cpu.read_t;
         uint64_t lasted = ips_cpu_ns(ret.t - call.t);
         bool is = lasted >= ret.cpu - call.cpu + IPS_BLOCKED_NS;
         /* By the clock, with room for what lies between the readings. */
         bool surely = ips_cpu_ns(stamps) > high - low + 20 * IPS_BLOCKED_NS;
         found->calls++;
+        found->brief += out && lasted < 15000;
         found->blocked += is;
         found->unseen_blocks += surely && out && !is;
         /* Too much was handed out, by theft too: it stands still. */
@@ -416,30 +483,37 @@ static void blocking(void *arg)
     waitpid(echo, NULL, 0);
 }
 
+static bool guessed_and_settled(void)
+{
+    assert_int_equal(found->unseen_blocks, 0);
+    assert_true(found->blocked > 0);
+    /* The first of a thread are read; so are those on a very slow machine. */
+    bool guessed = !found->marks || found->guesses > 0 || found->brief < 100;
+    /* In the order of the time between two readings. */
+    return guessed && permille(990) <= 200000 && found->settled_ns <= 1000000;
+}
+
 /* Would catch: a guess that takes a blocked call for one that was not, guesses
  * that add up (the totals of a long run would drift), a reading that sends the
  * thread's time backwards. */
 static void test_agent_cpu__guesses_settle(void **state)
 {
     (void)state;
-    bool marks = run(blocking, IPS_CPU_FAST);
+    run_batches(blocking, IPS_CPU_FAST, guessed_and_settled);
+}
+
+static bool never_guessed(void)
+{
     assert_int_equal(found->unseen_blocks, 0);
-    assert_true(found->blocked > 0);
-    assert_true(!marks || found->guesses > 0);
-    /* In the order of the time between two readings. */
-    assert_true(found->error[found->count * 99 / 100] <= 200000);
-    assert_true(found->settled_ns <= 1000000);
+    assert_true(!found->marks || found->guesses == 0);
+    return p99() && found->settled_ns <= 1000000;
 }
 
 /* Would catch: --cpu=exact that guesses. */
 static void test_agent_cpu__exact_reads_after_each_block(void **state)
 {
     (void)state;
-    bool marks = run(blocking, IPS_CPU_EXACT);
-    assert_int_equal(found->unseen_blocks, 0);
-    assert_true(found->error[found->count * 99 / 100] <= P99_NS);
-    assert_true(!marks || found->guesses == 0); /* no marks, no guesses */
-    assert_true(found->settled_ns <= 1000000);  /* stolen: see above */
+    run_batches(blocking, IPS_CPU_EXACT, never_guessed);
 }
 
 /* Would catch: a machine without marks where calls are not told apart, or a
@@ -450,7 +524,7 @@ static void test_agent_cpu__by_the_clock(void **state)
     assert_false(run(blocking, IPS_CPU_CLOCK));
     assert_int_equal(found->unseen_blocks, 0);
     assert_false(run(spinning, IPS_CPU_CLOCK));
-    p99_within_bound();
+    assert_true(p99()); /* the clock itself: between its two answers */
 }
 
 /* --- others in the rseq area ---------------------------------------- */
@@ -466,7 +540,7 @@ static void shared_area(void *arg)
     foreign = ips_cpu.slot[(ips_cpu.next - 1) % IPS_CPU_SLOTS];
     foreign.t0 = foreign.cpu0 = 0;
     uint64_t theirs = (uint64_t)(uintptr_t)&foreign;
-    for (int i = 0; i < SAMPLES; i++) {
+    for (int i = 0; !enough(); i++) {
         /* As tcmalloc leaves it behind. */
         if (i % 3 == 0 && found->marks)
             *ips_cpu_mark() = theirs;
@@ -482,8 +556,7 @@ static void shared_area(void *arg)
 static void test_agent_cpu__foreign_pointer(void **state)
 {
     (void)state;
-    run(shared_area, IPS_CPU_FAST);
-    p99_within_bound();
+    run_batches(shared_area, IPS_CPU_FAST, p99);
 }
 
 int main(void)
@@ -499,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_agent_cpu__thread),
         cmocka_unit_test(test_agent_cpu__fork_child),
         cmocka_unit_test(test_agent_cpu__handlers),
+        cmocka_unit_test(test_agent_cpu__slots_come_round),
         cmocka_unit_test(test_agent_cpu__guesses_settle),
         cmocka_unit_test(test_agent_cpu__exact_reads_after_each_block),
         cmocka_unit_test(test_agent_cpu__by_the_clock),

@@ -1,13 +1,13 @@
 /*
  * Series over time (slave/series.h) and what windows of it hold
- * (slave/window.h), from records written by hand.
+ * (slave/stretch.h), from records written by hand.
  * EVIDENCE-OF: IPS-16
  */
 #include "tests/unit/procs_help.h"
 
 #include "analysis/phases.h"
 #include "slave/series.h"
-#include "slave/window.h"
+#include "slave/stretch.h"
 
 #define T0 1000u
 
@@ -189,7 +189,7 @@ static void test_series__procedures_of_windows(void **state)
     const uint64_t edges[] = {0, 11 * MS, 31 * MS, 50 * MS};
     assert_int_equal(
         slave_proc_names_make(&k.c, SLAVE_BY_PROCEDURE, &names, &err), 0);
-    assert_int_equal(slave_window_tops(&k.c, &r->built, &names, edges, 3, 1,
+    assert_int_equal(slave_stretch_tops(&k.c, &r->built, &names, edges, 3, 1,
                                        &top, &count, &err),
                      0);
     /* The first window has no sample, and what it has is cut to one. */
@@ -204,7 +204,7 @@ static void test_series__procedures_of_windows(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         struct slave_costs part;
         struct slave_proc_table t;
-        assert_int_equal(slave_window_costs(&k.c, &r->built, edges[i],
+        assert_int_equal(slave_stretch_costs(&k.c, &r->built, edges[i],
                                             edges[i + 1], &part, &err),
                          0);
         assert_int_equal(slave_proc_table_make(&part, &r->built, "m", "",
