@@ -13,6 +13,7 @@ const struct ipsq_command *const ipsq_commands[] = {
     &ipsq_cmd_procedures,
     &ipsq_cmd_events,
     &ipsq_cmd_phases,
+    &ipsq_cmd_diff,
     &ipsq_cmd_graph,
     &ipsq_cmd_check,
     &ipsq_cmd_shell,

@@ -46,6 +46,7 @@ extern const struct ipsq_command ipsq_cmd_graph;
 extern const struct ipsq_command ipsq_cmd_procedures;
 extern const struct ipsq_command ipsq_cmd_whatif;
 extern const struct ipsq_command ipsq_cmd_phases;
+extern const struct ipsq_command ipsq_cmd_diff;
 extern const struct ipsq_command ipsq_cmd_check;
 extern const struct ipsq_command ipsq_cmd_shell;
 extern const struct ipsq_command ipsq_cmd_help;

@@ -9,7 +9,8 @@
  *
  * Marks: "talk" and "idle" by m1, "again" by m2. m2's clock is SHIFT_NS ahead.
  *
- * Usage: phase_pool POOL RUN 1|2 SHIFT_NS
+ * Usage: phase_pool POOL RUN 1|2 SHIFT_NS [MORE_NS]
+ * MORE_NS: so much longer m1 computes alone; all that follows is later.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,16 +24,16 @@
 #define MS 1000000ULL
 #define US 1000ULL
 #define BEGIN (1000 * MS)
-#define TALK (200 * MS)
-#define IDLE (320 * MS)
-#define AGAIN (420 * MS)
-#define OVER (510 * MS)
+#define TALK (200 * MS + w.more)
+#define IDLE (320 * MS + w.more)
+#define AGAIN (420 * MS + w.more)
+#define OVER (510 * MS + w.more)
 #define ROUND (12 * US)
 #define PID 0x7f000000u /* nobody's */
 #define CHANNEL 1u
 
 static struct {
-    uint64_t shift, cpu;
+    uint64_t shift, more, cpu;
     uint8_t data[8u << 20];
     size_t at;
 } w;
@@ -151,8 +152,8 @@ static int save(const char *dir, const char *name, const void *data, size_t n)
 int main(int argc, char **argv)
 {
     char dir[3000];
-    if (argc != 5) {
-        fprintf(stderr, "usage: phase_pool POOL RUN 1|2 SHIFT_NS\n");
+    if (argc < 5 || argc > 6) {
+        fprintf(stderr, "usage: phase_pool POOL RUN 1|2 SHIFT_NS [MORE_NS]\n");
         return 2;
     }
     int side = argv[3][0] == '1' ? 1 : 2;
@@ -168,6 +169,7 @@ int main(int argc, char **argv)
     snprintf(c.command, sizeof(c.command), "talker");
     c.root_pid = side == 1 ? PID + 1u : 0;
     w.shift = strtoull(argv[4], NULL, 10);
+    w.more = argc > 5 ? strtoull(argv[5], NULL, 10) : 0;
     begin(side);
     if (side == 1)
         first_side();

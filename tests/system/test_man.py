@@ -50,6 +50,6 @@ def test_commands_of_ipsq(build):
                           text=True, env=clean_env(), check=True)
     text = man_text("ipsq")
     for command in ("status", "runs", "ls", "metrics", "path", "whatif", "procedures",
-                    "phases", "events", "graph"):
+                    "phases", "diff", "events", "graph"):
         assert re.search(rf"^\s+{command}\b", done.stdout, re.M), command
         assert re.search(rf"\b{command}\b", text), command

@@ -190,7 +190,7 @@ static void test_series__procedures_of_windows(void **state)
     assert_int_equal(
         slave_proc_names_make(&k.c, SLAVE_BY_PROCEDURE, &names, &err), 0);
     assert_int_equal(slave_stretch_tops(&k.c, &r->built, &names, edges, 3, 1,
-                                       &top, &count, &err),
+                                        &top, &count, &err),
                      0);
     /* The first window has no sample, and what it has is cut to one. */
     assert_int_equal(count, 2);
@@ -205,7 +205,7 @@ static void test_series__procedures_of_windows(void **state)
         struct slave_costs part;
         struct slave_proc_table t;
         assert_int_equal(slave_stretch_costs(&k.c, &r->built, edges[i],
-                                            edges[i + 1], &part, &err),
+                                             edges[i + 1], &part, &err),
                          0);
         assert_int_equal(slave_proc_table_make(&part, &r->built, "m", "",
                                                SLAVE_BY_PROCEDURE, &t, &err),
