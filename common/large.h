@@ -18,7 +18,9 @@
 #include <stdint.h>
 
 /* Arrays below are the allocator's; they are not counted. */
+#ifndef IPS_LARGE_MIN /* less, to find who releases with free() */
 #define IPS_LARGE_MIN ((size_t)1 << 20)
+#endif
 
 /* Zeroed; NULL: no memory, and no room for a file either. */
 void *ips_calloc_large(size_t count, size_t size);

@@ -1,5 +1,6 @@
 #include "slave/series.h"
 
+#include "common/large.h"
 #include "slave/build_internal.h"
 #include "slave/chain_index.h"
 
@@ -208,7 +209,7 @@ static struct place *order(const struct ips_build_input *in,
     uint32_t *index = slave_chain_index(b);
     if (p && !index) {
         ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-        free(p);
+        ips_free_large(p);
         return NULL;
     }
     for (uint32_t i = 0; p && i < in->stream_count; i++) {
@@ -295,8 +296,8 @@ int slave_series_make(const struct ips_build_input *in,
                 take_stream(&m, &in->streams[places[i].stream]);
         end_chains(&m);
     }
-    free(places);
-    free(m.last);
+    ips_free_large(places);
+    ips_free_large(m.last);
     if (rc < 0)
         slave_series_release(out);
     return rc;
@@ -304,10 +305,10 @@ int slave_series_make(const struct ips_build_input *in,
 
 void slave_series_release(struct slave_series *s)
 {
-    free(s->cpu_ns);
-    free(s->messages);
-    free(s->bytes);
-    free(s->wait_ns);
+    ips_free_large(s->cpu_ns);
+    ips_free_large(s->messages);
+    ips_free_large(s->bytes);
+    ips_free_large(s->wait_ns);
     *s = (struct slave_series){0};
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/large.h"
 #include "slave/chain_index.h"
 #include "slave/serve_procs.h"
 #include "slave/stretch.h"
@@ -11,8 +12,8 @@ void slave_procs_release(struct slave_graph_ask *j)
     if (!j->procs)
         return;
     slave_proc_table_release(&j->procs->t);
-    free(j->procs->texts);
-    free(j->procs);
+    ips_free_large(j->procs->texts);
+    ips_free_large(j->procs);
 }
 
 /* CPU of the threads of `object` in the window: what no sample stands for is
@@ -57,7 +58,7 @@ static int begin_window(struct slave_graph_ask *j,
     if (edges[0] >= edges[1])
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL, "an empty window");
     int rc = slave_stretch_costs(j->graph->costs, b, edges[0], edges[1], &costs,
-                                &j->job.err);
+                                 &j->job.err);
     if (rc < 0)
         return rc;
     rc = slave_proc_table_make(&costs, b, ask->machine, ask->object, by,
@@ -125,7 +126,7 @@ int slave_procs_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
             &t->names.symbols[t->rows[j->at + i].symbol];
         bytes += (size_t)s->name_len + s->file_len + 2;
     }
-    free(j->procs->texts);
+    ips_free_large(j->procs->texts);
     char *texts = j->procs->texts = malloc(bytes);
     Ips__ProcedureRow *r = slave_graph_rows(j, n, sizeof(*r));
     if (!r || !texts)

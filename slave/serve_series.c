@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/large.h"
 #include "slave/serve_graph.h"
 #include "slave/stretch.h"
 
@@ -27,7 +28,7 @@ void slave_series_answer_release(struct slave_graph_ask *j)
     slave_series_release(&a->s);
     slave_proc_names_release(&a->names);
     free(a->sum);
-    free(a->top);
+    ips_free_large(a->top);
     free(a->row);
     free(a->texts);
     free(a);
@@ -154,8 +155,8 @@ static int tops(struct slave_graph_ask *j, struct slave_graphs *gs,
                                    &a->names, &j->job.err);
     if (rc == 0)
         rc = slave_stretch_tops(j->graph->costs, &j->graph->b, &a->names,
-                               ask->edge, a->s.bins, ask->tops, &a->top,
-                               &a->top_count, &j->job.err);
+                                ask->edge, a->s.bins, ask->tops, &a->top,
+                                &a->top_count, &j->job.err);
     if (rc < 0)
         return rc;
     Ips__SeriesTop *row =

@@ -65,11 +65,11 @@ static uint32_t cut(struct slave_top *v, uint32_t n, uint32_t most)
 }
 
 int slave_stretch_tops(const struct slave_costs *costs,
-                      const struct ips_built *b,
-                      const struct slave_proc_names *names,
-                      const uint64_t *edges, uint32_t bins, uint32_t most,
-                      struct slave_top **out, uint32_t *count,
-                      struct ips_err *err)
+                       const struct ips_built *b,
+                       const struct slave_proc_names *names,
+                       const uint64_t *edges, uint32_t bins, uint32_t most,
+                       struct slave_top **out, uint32_t *count,
+                       struct ips_err *err)
 {
     const struct ips_procs *p = &costs->p;
     const struct slave_arcs *a = &p->arcs;
@@ -124,9 +124,9 @@ static void count_threads(struct slave_costs *c,
 }
 
 int slave_stretch_costs(const struct slave_costs *costs,
-                       const struct ips_built *b, uint64_t from_ns,
-                       uint64_t to_ns, struct slave_costs *out,
-                       struct ips_err *err)
+                        const struct ips_built *b, uint64_t from_ns,
+                        uint64_t to_ns, struct slave_costs *out,
+                        struct ips_err *err)
 {
     const struct slave_arcs *a = &costs->p.arcs;
     struct slave_arc_sum s;

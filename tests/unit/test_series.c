@@ -6,6 +6,7 @@
 #include "tests/unit/procs_help.h"
 
 #include "analysis/phases.h"
+#include "common/large.h"
 #include "slave/series.h"
 #include "slave/stretch.h"
 
@@ -198,7 +199,7 @@ static void test_series__procedures_of_windows(void **state)
     assert_int_equal(top[0].ns, 10 * MS);
     assert_int_equal(top[1].bin, 2);
     assert_memory_equal(names.symbols[top[1].symbol].name, "a+0x2000", 8);
-    free(top);
+    ips_free_large(top);
     slave_proc_names_release(&names);
     uint64_t samples = 0;
     for (uint32_t i = 0; i < 3; i++) {
