@@ -216,7 +216,7 @@ void query_await(struct query *q)
         round_over(q);
 }
 
-static bool exclude(struct query *q, const struct part *p, const char *why)
+bool query_exclude(struct query *q, const char *machine, const char *why)
 {
     struct excluded *more =
         realloc(q->excluded, (q->excluded_count + 1) * sizeof(*q->excluded));
@@ -224,7 +224,7 @@ static bool exclude(struct query *q, const struct part *p, const char *why)
         return false;
     q->excluded = more;
     struct excluded *x = &more[q->excluded_count++];
-    snprintf(x->machine, sizeof(x->machine), "%s", p->machine);
+    snprintf(x->machine, sizeof(x->machine), "%s", machine);
     snprintf(x->why, sizeof(x->why), "%.*s", (int)sizeof(x->why) - 1, why);
     return true;
 }
@@ -253,7 +253,7 @@ void query_part_failed(struct query *q, struct part *p,
     if (q->together)
         query_stop(q);
     if (why->code != IPS_E_BUSY && why->code != IPS_E_UNREACHABLE &&
-        !exclude(q, p, why->msg))
+        !query_exclude(q, p->machine, why->msg))
         q->restarts = QUERY_MAX_RESTARTS;
 }
 

@@ -190,6 +190,10 @@ void query_widen(struct query *q, struct part *p);
 void query_part_failed(struct query *q, struct part *p,
                        const struct ips_err *why);
 
+/* From the next beginning on the question goes without that machine, and says
+ * why. False: no memory. */
+bool query_exclude(struct query *q, const char *machine, const char *why);
+
 /* The last reply, and the end. */
 void query_answer(struct query *q, Ips__Reply *reply);
 void query_fail(struct query *q, const struct ips_err *why);

@@ -283,6 +283,12 @@ static void give(struct query *q, uint32_t phase)
                                          .to_ns = UINT64_MAX};
         snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
     }
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        const struct part *p = &q->parts[i];
+        if (p->state != PART_ACTIVE && p->expected &&
+            !query_exclude(to, p->machine, "the phases were told without it"))
+            fail(q, IPS_E_NO_MEMORY, "no memory");
+    }
     free(to->windows);
     to->windows = w;
     to->window_count = q->gather.count;
