@@ -36,7 +36,7 @@ def record(cluster, program, case):
     """Runs a case bare and recorded, which must not differ; its run's name."""
     argv = [cluster.build.program(program), case]
     bare = subprocess.run(argv, env=clean_env(), stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=180)
     run = f"{case}.{next(NUMBER)}"
     seen = cluster.ipsrun(argv, name=run)
     assert (seen.stdout, seen.stderr, seen.returncode) == \
