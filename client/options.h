@@ -28,7 +28,7 @@
     X(TOP, "top", "N", "only the N greatest, newest or first")                 \
     X(OBJECT, "object", "OBJECT",                                              \
       "only below /machine, /machine/process or\n/machine/process/thread")     \
-    X(LEVEL, "level", "LEVEL", "run, machine, process or thread")              \
+    X(LEVEL, "level", "LEVEL", "run, machine, process, thread or procedure")   \
     X(ENGINE, "engine", "E", "auto (default), contract or central")            \
     X(WEIGHTING, "weighting", "W",                                             \
       "cpu (default), sched (and the time runnable but not\n"                  \
@@ -61,7 +61,12 @@
     X(SLACK, "slack", NULL, "how far everything is from being critical")       \
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
-    X(WHOLE, "whole", NULL, "the same of all work, beside the path")
+    X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
+    X(MAX_WALL, "max-wall", "TIME", "the elapsed time is no longer")           \
+    X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
+    X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
+    X(MAX_LOST, "max-lost", "N", "no more events were lost")                   \
+    X(POP, "pop", NULL, "the efficiencies of the POP methodology")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -86,7 +91,7 @@ enum ipsq_by {
 };
 #define IPSQ_IS_BY(name) (1u << IPSQ_BY_##name)
 
-#define IPSQ_HAS(option) (1u << IPSQ_OPT_##option)
+#define IPSQ_HAS(option) (UINT64_C(1) << IPSQ_OPT_##option)
 
 #define IPSQ_EDITS_MAX 64
 
@@ -100,8 +105,8 @@ struct ipsq_options {
     const char *command; /* NULL: none was given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
-    bool help, version, sites, stacks, sequences, whole;
-    unsigned given; /* IPSQ_HAS bits */
+    bool help, version, sites, stacks, sequences, whole, pop;
+    uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *by;   /* as given last; NULL: not */
     unsigned by_mask; /* all that were given */
@@ -110,6 +115,7 @@ struct ipsq_options {
     uint64_t mtime_base_ns, mtime_per_byte_q32;
     uint32_t external; /* enum ips_external on the wire */
     uint64_t from_ns, to_ns;
+    uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
     uint32_t next;                         /* paths */
     struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in order */
@@ -123,6 +129,6 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
                        struct ips_err *err) IPS_MUST_USE;
 
 /* The options of `mask` as --help lists them. */
-void ipsq_options_print(FILE *f, unsigned mask);
+void ipsq_options_print(FILE *f, uint64_t mask);
 
 #endif

@@ -167,6 +167,21 @@ int parts_make(struct query *q, struct ips_err *err)
     return 0;
 }
 
+int parts_make_all(struct query *q, struct ips_err *err)
+{
+    parts_release(q);
+    for (struct slave *s = q->m->roster.first; s; s = s->next) {
+        if (!s->peer)
+            continue;
+        struct part *p = add_part(q, s->machine);
+        if (!p)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+        p->slave = s;
+        p->state = PART_ACTIVE;
+    }
+    return 0;
+}
+
 uint32_t query_active(const struct query *q)
 {
     uint32_t count = 0;

@@ -13,6 +13,8 @@ int parts_choose_run(struct query *q, struct ips_err *err) IPS_MUST_USE;
 /* (Re)makes q->parts: machines that had the run, and connected slaves that
  * might. */
 int parts_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
+/* Every slave that is connected, whatever runs it has. */
+int parts_make_all(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void parts_release(struct query *q);
 
 /* Appends to a table of pointers; false: no memory. */

@@ -377,6 +377,7 @@ static const struct query_kind *kind_of(const Ips__Request *r)
     case IPS__REQUEST__ASK_PROFILE:
     case IPS__REQUEST__ASK_PORTIONS:
     case IPS__REQUEST__ASK_SPLIT:
+    case IPS__REQUEST__ASK_LOOK:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
         break;

@@ -1,6 +1,7 @@
 /* A graph's costs by code, and their names: made once, kept with the graph. */
 #include <stdlib.h>
 
+#include "common/large.h"
 #include "common/log.h"
 #include "slave/proc_table.h"
 
@@ -45,12 +46,14 @@ static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
                                                    .self_ns = r->self_ns,
                                                    .total_ns = r->total_ns,
                                                    .samples = r->samples,
-                                                   .calls = r->calls};
+                                                   .calls = r->calls,
+                                                   .exact = r->exact};
         }
         if (rows)
-            rc = slave_store_put_procedures(gs->store, g->snap->run_id, rows,
-                                            t.row_count, &err);
-        free(rows);
+            rc = slave_store_put_procedures(gs->store, g->snap->run_id,
+                                            g->snap->key, rows, t.row_count,
+                                            &err);
+        ips_free_large(rows);
         slave_proc_table_release(&t);
     }
     if (rc < 0)
@@ -88,5 +91,5 @@ void slave_costs_free(struct slave_costs *c)
         return;
     ips_procs_release(&c->p);
     slave_symbols_release(&c->names);
-    free(c);
+    ips_free_large(c);
 }

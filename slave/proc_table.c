@@ -146,8 +146,8 @@ int slave_proc_table_make(const struct slave_costs *costs,
     int rc = slave_proc_names_make(costs, by, &out->names, err);
     if (rc == 0)
         rc = make_rows(&m, machine, object);
-    free(m.seen);
-    free(m.in);
+    ips_free_large(m.seen);
+    ips_free_large(m.in);
     slave_intern_release(&m.row_index);
     if (rc < 0)
         slave_proc_table_release(out);
@@ -156,7 +156,7 @@ int slave_proc_table_make(const struct slave_costs *costs,
 
 void slave_proc_table_release(struct slave_proc_table *t)
 {
-    free(t->rows);
+    ips_free_large(t->rows);
     slave_proc_names_release(&t->names);
     memset(t, 0, sizeof(*t));
 }

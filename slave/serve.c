@@ -110,9 +110,32 @@ static void more(struct slave_serve *v, const Ips__Request *q)
     slave_serve_unpark(v);
 }
 
+/* What began just now may not have been seen yet. */
+static void look_at_pool(struct slave_serve *v)
+{
+    v->s->drain.scan_now = true;
+    (void)slave_drain_turn(&v->s->drain, slave_now_ns());
+}
+
+static void on_look(struct slave_serve *v, const Ips__Request *q)
+{
+    Ips__Reply reply = IPS__REPLY__INIT;
+    look_at_pool(v);
+    if (v->peer)
+        slave_serve_report(v);
+    reply.id = q->id;
+    reply.last = true;
+    if (v->peer)
+        ips_send_reply(v->peer, &reply);
+}
+
 static void on_request(struct slave_serve *v, const Ips__Request *q)
 {
     v->s->busy_ns = slave_now_ns();
+    if (q->ask_case == IPS__REQUEST__ASK_LOOK) {
+        on_look(v, q);
+        return;
+    }
     if (q->ask_case == IPS__REQUEST__ASK_MORE) {
         more(v, q);
         return;
@@ -120,6 +143,10 @@ static void on_request(struct slave_serve *v, const Ips__Request *q)
     if (slave_serve_partial(v, q))
         return;
     struct slave_run *run = slave_drain_find(&v->s->drain, q->run);
+    if (q->ask_case == IPS__REQUEST__ASK_SYNC && (!run || !run->in_pool)) {
+        look_at_pool(v);
+        run = slave_drain_find(&v->s->drain, q->run);
+    }
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && run && run->in_pool)
         hold_sync(v, q, run);
     else

@@ -183,6 +183,10 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->delay_ns = b->counts.delay_ns;
     a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
+    const struct ips_large_use *in = &j->graph->built_in;
+    a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
+    a->memory_bytes = in->memory_most;
+    a->file_bytes = in->files_most;
     if (!sync_untraced(j, a) || !sync_unseen(j, a)) {
         slave_job_fail(job);
         return;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/large.h"
 #include "slave/serve_procs.h"
 
 void slave_procs_release(struct slave_graph_ask *j)
@@ -9,8 +10,8 @@ void slave_procs_release(struct slave_graph_ask *j)
     if (!j->procs)
         return;
     slave_proc_table_release(&j->procs->t);
-    free(j->procs->texts);
-    free(j->procs);
+    ips_free_large(j->procs->texts);
+    ips_free_large(j->procs);
 }
 
 static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
@@ -70,7 +71,7 @@ int slave_procs_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
             &t->names.symbols[t->rows[j->at + i].symbol];
         bytes += (size_t)s->name_len + s->file_len + 2;
     }
-    free(j->procs->texts);
+    ips_free_large(j->procs->texts);
     char *texts = j->procs->texts = malloc(bytes);
     Ips__ProcedureRow *r = slave_graph_rows(j, n, sizeof(*r));
     if (!r || !texts)

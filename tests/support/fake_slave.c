@@ -368,6 +368,7 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_PROCEDURES:
     case IPS__REQUEST__ASK_PROFILE:
     case IPS__REQUEST__ASK_SPLIT:
+    case IPS__REQUEST__ASK_LOOK:
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:

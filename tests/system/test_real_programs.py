@@ -9,11 +9,11 @@ that differ, a path longer than the run.
 
 import pytest
 
+import oracle
 import programs
 import recorder as rec
 
 import graph_view  # noqa: E402  (recorder puts tests/oracle on the path)
-import path_oracle  # noqa: E402
 import strace_compare  # noqa: E402
 
 pytestmark = pytest.mark.skipif(bool(programs.missing()),
@@ -122,15 +122,15 @@ def lost_counts(cert):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_path_is_right(cases, name):
-    """Both engines give the path that an oracle in another language finds on
-    the exported graph; without message times and external arcs it is no longer
+    """All engines give the path that an oracle in another language finds on
+    the exported graph, in every weighting; without message times and external arcs it is no longer
     than the run lasted."""
     case = cases(name)
     done = case.recorded
-    nodes = case.nodes(done)
-    answers = [case.path(done, e) for e in ("contract", "central")]
-    for answer in answers:
-        path_oracle.check_path(nodes, answer)
+    answers = oracle.check_weightings(
+        case.nodes(done),
+        lambda *options: case.recorder.ask("path", done.run, *options))
+    answers = [answers[e] for e in ("contract", "central")]
     for key in ("segments", "shares", "parallelism", "p_max"):
         assert answers[0][key] == answers[1][key], key
     off = [case.path(done, e, "--external", "off") for e in
