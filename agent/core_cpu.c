@@ -331,7 +331,10 @@ static struct ips_moment return_read(const struct ips_moment *call, uint64_t t)
     cost = ips_guess_give(g, cost, elapsed);
     g->given_ns += g->blocks ? cost : 0;
     uint64_t cpu = call->cpu + cost;
-    window_begins(&r, t, good ? more - (int64_t)cost : g->off);
+    int64_t off = more - (int64_t)cost;
+    if (!good) /* no more than there was time for */
+        off = ips_max_i64(g->off, (int64_t)(r.cpu - cpu - since));
+    window_begins(&r, t, off);
     draw_line(&r, cpu);
     look_at_delay(t, cpu);
     if (!r.slot)
