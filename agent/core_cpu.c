@@ -278,8 +278,8 @@ static struct ips_moment return_by_clock(const struct ips_moment *call,
 
 /* The mark stood over the call, but the line runs below what was handed out:
  * the call has all of its time, the line waits for that much longer. */
-static struct ips_moment return_held(const struct ips_moment *call, uint64_t t,
-                                     struct ips_cpu_slot *s)
+static __attribute__((noinline)) struct ips_moment
+return_held(const struct ips_moment *call, uint64_t t, struct ips_cpu_slot *s)
 {
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     uint64_t clock = true_cpu(s, t);
@@ -312,7 +312,8 @@ static bool return_guess(const struct ips_moment *call, uint64_t t, bool waits,
     return true;
 }
 
-static struct ips_moment return_read(const struct ips_moment *call, uint64_t t)
+static __attribute__((noinline)) struct ips_moment
+return_read(const struct ips_moment *call, uint64_t t)
 {
     struct ips_guess *g = &ips_cpu.guess;
     struct reading r = read_clock();
