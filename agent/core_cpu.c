@@ -11,10 +11,10 @@ __thread struct ips_cpu ips_cpu IPS_IE;
 /* A line is used so long at most: time the hypervisor took, or an interrupt,
  * which the kernel may not count as ours, then adds up no further. */
 #define LINE_NS 500000u
-/* IPS_CPU_FAST: the clock is read again at the first block after either; the
- * second is CPU of the thread, as what it did not run for cannot be wrong. A
- * reading takes up to 1 us with all that it does to caches. */
-#define GUESSES 16u
+/* IPS_CPU_FAST: the clock is read again at the first block after so much CPU of
+ * the thread (what it did not run for cannot be wrong), or after so many blocks
+ * as agent/cpu_guess.h says. A reading takes up to 1 us with all that it does
+ * to caches. */
 #define GUESS_NS 500000u
 /* A call that moves data may have taken so much CPU before it slept. */
 #define GUESS_BLOCK_NS 25000u
@@ -298,8 +298,7 @@ static bool return_guess(const struct ips_moment *call, uint64_t t, bool waits,
     uint64_t elapsed = ips_cpu_ns(t - call->t);
     if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->guess.block_ns ||
         (call->mark & IPS_MARK_NOT) || /* too much already */
-        (elapsed >= GUESS_BLOCK_NS && !waits) ||
-        c->guess.blocks + 1 >= GUESSES ||
+        (elapsed >= GUESS_BLOCK_NS && !waits) || ips_guess_due(&c->guess) ||
         ips_sub_sat(call->cpu, c->read_cpu) >= GUESS_NS)
         return false;
     uint32_t taken;
