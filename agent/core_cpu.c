@@ -350,7 +350,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
     uint64_t now = ips_sub_sat(r.cpu, ips_cpu_ns(r.t - t));
     uint64_t cpu = ips_min_u64(ips_max_u64(now, call->cpu),
                                call->cpu + ips_cpu_ns(t - call->t));
-    window_begins(t, r.cpu);
+    window_begins(&r, t, (int64_t)(now - cpu));
     draw_line(&r, cpu);
     look_at_delay(t, cpu);
     if (!r.slot)
