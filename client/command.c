@@ -3,9 +3,27 @@
 #include <string.h>
 
 const struct ipsq_command *const ipsq_commands[] = {
-    &ipsq_cmd_status, &ipsq_cmd_runs,   &ipsq_cmd_ls,         &ipsq_cmd_metrics,
-    &ipsq_cmd_path,   &ipsq_cmd_whatif, &ipsq_cmd_procedures, &ipsq_cmd_events,
-    &ipsq_cmd_graph,  &ipsq_cmd_help,   &ipsq_cmd_version,    NULL,
+    // clang-format off
+    &ipsq_cmd_status,
+    &ipsq_cmd_runs,
+    &ipsq_cmd_why,
+    &ipsq_cmd_ls,
+    &ipsq_cmd_metrics,
+    &ipsq_cmd_path,
+    &ipsq_cmd_whatif,
+    &ipsq_cmd_waits,
+    &ipsq_cmd_procedures,
+    &ipsq_cmd_events,
+    &ipsq_cmd_graph,
+    &ipsq_cmd_requests,
+    &ipsq_cmd_bottleneck,
+    &ipsq_cmd_sql,
+    &ipsq_cmd_check,
+    &ipsq_cmd_shell,
+    &ipsq_cmd_help,
+    &ipsq_cmd_version,
+    NULL,
+    // clang-format on
 };
 
 const struct ipsq_command *ipsq_command_find(const char *name)
@@ -23,20 +41,22 @@ void ipsq_usage(FILE *f)
           "Asks where the time of a measured program went (measure one with "
           "ipsrun).\n"
           "RUN is a run's name or a unique beginning of it; without it, the "
-          "newest run.\n\n"
+          "newest run.\nWithout a COMMAND, on a terminal: a prompt (see 'ipsq "
+          "help shell').\n\n"
           "commands:\n",
           f);
     for (int i = 0; ipsq_commands[i]; i++)
         fprintf(f, "  %-18s %s\n", ipsq_commands[i]->name,
                 ipsq_commands[i]->summary);
     fputs("\noptions:\n", f);
-    ipsq_options_print(f, ~0u);
+    ipsq_options_print(f, ~UINT64_C(0));
     fputs(
         "  --help             this text; after a command, about that command\n"
         "  --version          the version\n\n"
         "exit status: 0 answered, 1 failure, 2 wrong usage, 3 the answer is "
         "incomplete\n"
-        "(its certificate says what is missing)\n",
+        "(its certificate says what is missing), 4 check found a limit "
+        "passed\n",
         f);
 }
 

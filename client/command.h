@@ -15,6 +15,7 @@ enum ipsq_status {
     IPSQ_FAILED = 1,
     IPSQ_USAGE = 2,
     IPSQ_INCOMPLETE = 3,
+    IPSQ_PASSED_LIMIT = 4, /* ipsq check */
 };
 
 struct ipsq_command {
@@ -22,7 +23,7 @@ struct ipsq_command {
     const char *usage;   /* words after the name */
     const char *summary; /* one line */
     const char *help;    /* more, for `ipsq help NAME`; ends with \n */
-    unsigned options;    /* IPSQ_HAS bits, beyond master, state and format */
+    uint64_t options;    /* IPSQ_HAS bits, beyond master, state and format */
     unsigned formats;    /* bits 1 << enum ipsq_format */
     int max_args;
     bool local; /* needs no master */
@@ -35,13 +36,34 @@ struct ipsq_command {
     (IPSQ_FORMAT_BIT(TABLE) | IPSQ_FORMAT_BIT(TSV) | IPSQ_FORMAT_BIT(JSON))
 #define IPSQ_FORMATS_ALL (IPSQ_FORMATS_USUAL | IPSQ_FORMAT_BIT(JSONL))
 
-extern const struct ipsq_command ipsq_cmd_status, ipsq_cmd_runs, ipsq_cmd_ls,
+extern const struct ipsq_command ipsq_cmd_status;
+extern const struct ipsq_command ipsq_cmd_runs;
+extern const struct ipsq_command ipsq_cmd_ls;
+extern const struct ipsq_command ipsq_cmd_metrics;
+extern const struct ipsq_command ipsq_cmd_path;
+extern const struct ipsq_command ipsq_cmd_events;
+extern const struct ipsq_command ipsq_cmd_graph;
+extern const struct ipsq_command ipsq_cmd_procedures;
+extern const struct ipsq_command ipsq_cmd_waits;
+extern const struct ipsq_command ipsq_cmd_whatif;
+extern const struct ipsq_command ipsq_cmd_requests;
+extern const struct ipsq_command ipsq_cmd_bottleneck;
+extern const struct ipsq_command ipsq_cmd_sql;
+extern const struct ipsq_command ipsq_cmd_check;
+extern const struct ipsq_command ipsq_cmd_shell;
+extern const struct ipsq_command ipsq_cmd_help;
+extern const struct ipsq_command ipsq_cmd_version;
     ipsq_cmd_metrics, ipsq_cmd_path, ipsq_cmd_events, ipsq_cmd_graph,
-    ipsq_cmd_procedures, ipsq_cmd_whatif, ipsq_cmd_help, ipsq_cmd_version;
+    ipsq_cmd_procedures, ipsq_cmd_whatif, ipsq_cmd_why, ipsq_cmd_check,
+    ipsq_cmd_shell, ipsq_cmd_help, ipsq_cmd_version, ipsq_cmd_waits;
 
 /* In the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];
 const struct ipsq_command *ipsq_command_find(const char *name);
+
+/* All that main() does: runs a command, or the shell where none is given on a
+ * terminal. Returns an exit status. */
+int ipsq_command_line(int argc, char **argv);
 
 /* What --help prints: all of ipsq, or one command. */
 void ipsq_usage(FILE *f);

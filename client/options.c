@@ -122,12 +122,13 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
                                           NULL};
     static const char *const engines[] = {"auto",     "contract", "central",
                                           "cm-async", "cm-sync",  NULL};
-    static const char *const levels[] = {"run", "machine", "process", "thread",
-                                         NULL};
+    static const char *const levels[] = {"run",    "machine",   "process",
+                                         "thread", "procedure", NULL};
+    static const char *const pers[] = {"machine", NULL};
     static const char *const externals[] = {"reply", "all", "off", NULL};
     uint32_t which = 0;
     int rc = 0;
-    o->given |= 1u << option;
+    o->given |= UINT64_C(1) << option;
     switch (option) {
     case IPSQ_OPT_MASTER:
         o->master = text;
@@ -159,6 +160,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_ENGINE:
         o->engine = text;
         return one_of("engine", text, engines, &which, err);
+    case IPSQ_OPT_FOR:
+        o->answer = text;
+        return 0;
     case IPSQ_OPT_WEIGHTING:
         return take_weighting(o, text, err);
     case IPSQ_OPT_MTIME:
@@ -206,6 +210,26 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return 0;
     case IPSQ_OPT_WHOLE:
         o->whole = true;
+        return 0;
+    case IPSQ_OPT_SORT:
+        o->sort = text;
+        return 0;
+    case IPSQ_OPT_PER:
+        o->per_machine = true;
+        return one_of("per", text, pers, &which, err);
+    case IPSQ_OPT_MAX_WALL:
+        return ipsq_parse_duration(text, &o->max_wall_ns, err);
+    case IPSQ_OPT_MAX_CPU:
+        return ipsq_parse_duration(text, &o->max_cpu_ns, err);
+    case IPSQ_OPT_MAX_PATH:
+        return ipsq_parse_duration(text, &o->max_path_ns, err);
+    case IPSQ_OPT_MAX_LOST:
+        o->max_lost = 0;
+        return strcmp(text, "0") == 0
+                   ? 0
+                   : ipsq_parse_count(text, &o->max_lost, err);
+    case IPSQ_OPT_POP:
+        o->pop = true;
         return 0;
     case IPSQ_OPT_COUNT:
         break;
@@ -269,7 +293,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
     return 0;
 }
 
-void ipsq_options_print(FILE *f, unsigned mask)
+void ipsq_options_print(FILE *f, uint64_t mask)
 {
     static const char *const lines[][3] = {
 #define X(name, text, value, help) {"--" text, value, help},
@@ -278,7 +302,7 @@ void ipsq_options_print(FILE *f, unsigned mask)
     };
     for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
         char head[32];
-        if (!(mask & 1u << i))
+        if (!(mask & UINT64_C(1) << i))
             continue;
         snprintf(head, sizeof(head), "%s %s", lines[i][0],
                  lines[i][1] ? lines[i][1] : "");

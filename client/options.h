@@ -27,8 +27,9 @@
       "jsonl")                                                                 \
     X(TOP, "top", "N", "only the N greatest, newest or first")                 \
     X(OBJECT, "object", "OBJECT",                                              \
-      "only below /machine, /machine/process or\n/machine/process/thread")     \
-    X(LEVEL, "level", "LEVEL", "run, machine, process or thread")              \
+      "only below /machine, /machine/process or\n/machine/process/thread; "    \
+      "parts may have * ?")                                                    \
+    X(LEVEL, "level", "LEVEL", "run, machine, process, thread or procedure")   \
     X(ENGINE, "engine", "E", "auto (default), contract or central")            \
     X(WEIGHTING, "weighting", "W",                                             \
       "cpu (default), sched (and the time runnable but not\n"                  \
@@ -46,7 +47,8 @@
     X(TO, "to", "TIME", "the same")                                            \
     X(BY, "by", "WHAT",                                                        \
       "procedure (default), process or line; path: also\n"                     \
-      "machine, thread, message, external, or several: a,b")                   \
+      "machine, thread, message, external, or several: a,b;\n"                 \
+      "waits: place (default), cause, peer, process or thread")                \
     X(SITES, "sites", NULL, "name the place each event was called from")       \
     X(STACKS, "stacks", NULL, "and the call stacks of what blocked")           \
     X(PROCEDURE, "procedure", "NAME",                                          \
@@ -61,7 +63,19 @@
     X(SLACK, "slack", NULL, "how far everything is from being critical")       \
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
-    X(WHOLE, "whole", NULL, "the same of all work, beside the path")
+    X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
+    X(FOR, "for", "WHAT",                                                      \
+      "turnaround: what the elapsed time goes to (latency and\n"               \
+      "throughput of services are not told yet)")                              \
+    X(SORT, "sort", "COLUMN",                                                  \
+      "by a column as JSON names it, numbers greatest first;\n"                \
+      "-COLUMN the other way round")                                           \
+    X(PER, "per", "machine", "--sort and --top for each machine by itself")    \
+    X(MAX_WALL, "max-wall", "TIME", "the elapsed time is no longer")           \
+    X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
+    X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
+    X(MAX_LOST, "max-lost", "N", "no more events were lost")                   \
+    X(POP, "pop", NULL, "the efficiencies of the POP methodology")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -77,7 +91,10 @@ enum ipsq_option {
     X(MACHINE, "machine")                                                      \
     X(THREAD, "thread")                                                        \
     X(MESSAGE, "message")                                                      \
-    X(EXTERNAL, "external")
+    X(EXTERNAL, "external")                                                    \
+    X(PLACE, "place")                                                          \
+    X(CAUSE, "cause")                                                          \
+    X(PEER, "peer")
 enum ipsq_by {
 #define X(name, text) IPSQ_BY_##name,
     IPSQ_BYS(X)
@@ -86,7 +103,7 @@ enum ipsq_by {
 };
 #define IPSQ_IS_BY(name) (1u << IPSQ_BY_##name)
 
-#define IPSQ_HAS(option) (1u << IPSQ_OPT_##option)
+#define IPSQ_HAS(option) (UINT64_C(1) << IPSQ_OPT_##option)
 
 #define IPSQ_EDITS_MAX 64
 
@@ -100,16 +117,20 @@ struct ipsq_options {
     const char *command; /* NULL: none was given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
-    bool help, version, sites, stacks, sequences, whole;
-    unsigned given; /* IPSQ_HAS bits */
+    bool help, version, sites, stacks, sequences, whole, pop;
+    bool per_machine;
+    uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
-    const char *by;   /* as given last; NULL: not */
-    unsigned by_mask; /* all that were given */
+    const char *answer; /* --for; NULL: by the program's shape */
+    const char *by;     /* as given last; NULL: not */
+    unsigned by_mask;   /* all that were given */
+    const char *sort;   /* a column, "-" before it; NULL: not */
     enum ipsq_format format;
     uint64_t top; /* 0: all */
     uint64_t mtime_base_ns, mtime_per_byte_q32;
     uint32_t external; /* enum ips_external on the wire */
     uint64_t from_ns, to_ns;
+    uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
     uint32_t next;                         /* paths */
     struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in order */
@@ -123,6 +144,6 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
                        struct ips_err *err) IPS_MUST_USE;
 
 /* The options of `mask` as --help lists them. */
-void ipsq_options_print(FILE *f, unsigned mask);
+void ipsq_options_print(FILE *f, uint64_t mask);
 
 #endif

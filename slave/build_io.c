@@ -79,7 +79,9 @@ void b_wait_idle(struct maker *m)
     if (!m->wait.blocked_ns) /* it only span */
         return;
     m->b->out->counts.idle++;
-    b_count_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
+    b_add_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
+    if (m->b->notes)
+        b_waits_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
 
 /* Is the pending wait one for this receive? `ready`, where it is known, is its
@@ -259,7 +261,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
             b_node_at_call(b, IPS_NODE_SEND, v.cpu, v.t, v.blocked_ns, v.end);
         uint32_t z =
             b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
-        b->slept[z] = v.blocked_ns;
+        b->out->g.wait[z] = v.blocked_ns;
     } else {
         node = b_node(b, IPS_NODE_SEND, v.cpu_ret, v.t, v.cpu, v.end);
     }
@@ -333,7 +335,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     if (rc < 0)
         return rc;
     uint32_t node = b_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
-    b->slept[node] = slept;
+    b->out->g.wait[node] = slept;
     rc = spin.burnt ? b_spun_until(m, node, &spin) : 0;
     if (rc < 0)
         return rc;
@@ -369,7 +371,7 @@ static void external_wait(struct maker *m, const struct interval *v)
                                 IPS_NONE);
     uint32_t z =
         b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, v->cpu_ret, IPS_NONE);
-    m->b->slept[z] = v->blocked_ns;
+    m->b->out->g.wait[z] = v->blocked_ns;
     b_cross(m->b, z, a, IPS_X_EXTERNAL, v->blocked_ns);
     m->b->out->counts.external++;
 }
@@ -413,6 +415,7 @@ static void on_poll(struct maker *m, const struct ips_rec_io *r,
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else {
         m->wait = (struct wait){.pending = true,
+                                .fresh = true,
                                 .cpu = v->cpu,
                                 .blocked_ns = v->blocked ? v->blocked_ns : 0,
                                 .ready = r->ready,

@@ -14,6 +14,7 @@
 
 #include "analysis/path.h"
 #include "analysis/view.h"
+#include "common/large.h"
 #include "common/paths.h"
 #include "slave/archive.h"
 #include "slave/build.h"
@@ -50,14 +51,17 @@ struct slave_costs {
     struct slave_symbols names; /* of p.map's places */
 };
 
+struct slave_waits; /* slave/waits.h */
+
 struct slave_graph {
     struct slave_graph *next;
     unsigned refs;
     uint64_t generation;
     struct slave_snapshot *snap; /* its own */
     struct ips_built b;
-    struct slave_graphfile file; /* map != NULL: b's arrays are in it */
-    struct ips_peer_row *peers;  /* as last set */
+    struct ips_large_use built_in; /* most while it was built; or mapped: 0 */
+    struct slave_graphfile file;   /* map != NULL: b's arrays are in it */
+    struct ips_peer_row *peers;    /* as last set */
     uint32_t peer_count;
     bool peers_set;
     /* As last asked: the machine (number in that question) and end that each
@@ -68,6 +72,7 @@ struct slave_graph {
     struct ips_lane lane;
     bool has_est;
     struct slave_costs *costs; /* NULL: not asked for yet */
+    struct slave_waits *waits; /* the same */
     uint64_t revision; /* +1 when the peers change: half sent answers end */
 };
 

@@ -289,11 +289,12 @@ class Cluster:
 
     # --- questions -------------------------------------------------------
 
-    def ipsq(self, *words, timeout=180):
+    def ipsq(self, *words, timeout=180, typed=""):
+        """`typed` is its standard input, which is no terminal."""
         return subprocess.run(
             [self.build.bin("ipsq"), "--master", self.address,
              "--state", str(self.state), *[str(w) for w in words]],
-            env=clean_env(), stdin=subprocess.DEVNULL, capture_output=True,
+            env=clean_env(), input=typed, capture_output=True,
             text=True, timeout=timeout)
 
     def json(self, *words, status=(0,)):

@@ -49,7 +49,8 @@ def test_commands_of_ipsq(build):
     done = subprocess.run([build.bin("ipsq"), "--help"], capture_output=True,
                           text=True, env=clean_env(), check=True)
     text = man_text("ipsq")
-    for command in ("status", "runs", "ls", "metrics", "path", "whatif", "events",
+    for command in ("status", "runs", "ls", "metrics", "path", "whatif", "waits", "why",
+                    "events",
                     "graph"):
         assert re.search(rf"^\s+{command}\b", done.stdout, re.M), command
         assert re.search(rf"\b{command}\b", text), command

@@ -1,0 +1,153 @@
+/* Limits for a run, for use in scripts: the exit status says whether they hold.
+ */
+#include "client/command.h"
+
+static const struct ipsq_column columns[] = {
+    {"what", "WHAT", IPSQ_TEXT},    {"measured_ns", "TIME", IPSQ_NS},
+    {"limit_ns", "LIMIT", IPSQ_NS}, {"measured", "COUNT", IPSQ_COUNT},
+    {"limit", "LIMIT", IPSQ_COUNT}, {"within", "WITHIN", IPSQ_BOOL},
+};
+
+/* What a run is measured by. IPS_UNMEASURED: not known. */
+struct measures {
+    uint64_t wall_ns, cpu_ns, path_ns, lost;
+    bool complete;
+};
+
+static void take_certificate(struct measures *m, const Ips__Certificate *c)
+{
+    m->complete = m->complete && c && c->complete;
+    m->lost = c ? 0 : IPS_UNMEASURED;
+    for (size_t i = 0; c && i < c->n_lost; i++)
+        m->lost += c->lost[i]->count;
+}
+
+static int ask_metrics(struct ipsq_session *s, const char *run,
+                       struct measures *m, struct ips_err *err)
+{
+    static char everything[] = "/", level[] = "run";
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__MetricsAsk ask = IPS__METRICS_ASK__INIT;
+    const Ips__Reply *last = NULL;
+    rq.ask_case = IPS__REQUEST__ASK_METRICS;
+    rq.metrics = &ask;
+    rq.run = ips_wire_text(run);
+    ask.object = everything;
+    ask.level = level;
+    int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_METRICS, err);
+    if (rc < 0)
+        return rc;
+    const Ips__MetricsAnswer *a = last->metrics;
+    m->wall_ns = a->n_rows ? a->rows[0]->elapsed_ns : IPS_UNMEASURED;
+    m->cpu_ns = a->n_rows ? a->rows[0]->cpu_ns : IPS_UNMEASURED;
+    take_certificate(m, a->certificate);
+    return 0;
+}
+
+static int ask_path(struct ipsq_session *s, const char *run, struct measures *m,
+                    struct ips_err *err)
+{
+    static char engine[] = "auto", weighting[] = "cpu";
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__PathAsk ask = IPS__PATH_ASK__INIT;
+    Ips__Lane lane = IPS__LANE__INIT;
+    const Ips__Reply *last = NULL;
+    rq.ask_case = IPS__REQUEST__ASK_PATH;
+    rq.path = &ask;
+    rq.run = ips_wire_text(run);
+    ask.engine = engine;
+    ask.weighting = weighting;
+    ask.lane = &lane;
+    lane.scale_num = lane.scale_den = 1;
+    int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
+    if (rc < 0)
+        return rc;
+    m->path_ns = last->path->t_max_ns;
+    take_certificate(m, last->path->certificate);
+    return 0;
+}
+
+static bool within(uint64_t measured, uint64_t limit)
+{
+    return measured != IPS_UNMEASURED && measured <= limit;
+}
+
+static bool add_row(struct ipsq_table *t, const char *what, uint64_t measured,
+                    uint64_t limit, bool is_time)
+{
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    *cell++ = ipsq_text(what);
+    *cell++ = ipsq_count(is_time ? measured : IPS_UNMEASURED);
+    *cell++ = ipsq_count(is_time ? limit : IPS_UNMEASURED);
+    *cell++ = ipsq_count(is_time ? IPS_UNMEASURED : measured);
+    *cell++ = ipsq_count(is_time ? IPS_UNMEASURED : limit);
+    *cell++ = ipsq_bool(within(measured, limit));
+    return within(measured, limit);
+}
+
+static int print(const struct ipsq_options *o, const char *run,
+                 const struct measures *m, bool *all, struct ips_err *err)
+{
+    struct ipsq_table t;
+    struct ipsq_out out;
+    *all = true;
+    ipsq_progress_end();
+    ipsq_table_init(&t, "limits", columns, IPSQ_COUNT_OF(columns));
+    if (o->given & IPSQ_HAS(MAX_WALL))
+        *all &= add_row(&t, "wall", m->wall_ns, o->max_wall_ns, true);
+    if (o->given & IPSQ_HAS(MAX_CPU))
+        *all &= add_row(&t, "cpu", m->cpu_ns, o->max_cpu_ns, true);
+    if (o->given & IPSQ_HAS(MAX_PATH))
+        *all &= add_row(&t, "path", m->path_ns, o->max_path_ns, true);
+    if (o->given & IPSQ_HAS(MAX_LOST))
+        *all &= add_row(&t, "lost", m->lost, o->max_lost, false);
+    ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run));
+    ipsq_out_value(&out, IPSQ_BOOL, "within", "within limits", ipsq_bool(*all));
+    ipsq_out_value(&out, IPSQ_BOOL, "complete", "complete",
+                   ipsq_bool(m->complete));
+    ipsq_out_table(&out, &t, "");
+    ipsq_table_release(&t);
+    return ipsq_out_end(&out, err);
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    struct measures m = {.complete = true, .path_ns = IPS_UNMEASURED};
+    Ips__Request rq = IPS__REQUEST__INIT;
+    bool all = false;
+    if (!(o->given & self->options))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "check what? Name a limit: --max-wall 10s");
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ask_metrics(s, rq.run, &m, err);
+    if (rc == 0 && (o->given & IPSQ_HAS(MAX_PATH)))
+        rc = ask_path(s, rq.run, &m, err);
+    if (rc == 0)
+        rc = print(o, rq.run, &m, &all, err);
+    if (rc < 0)
+        return rc;
+    if (!all)
+        return IPSQ_PASSED_LIMIT;
+    return m.complete ? IPSQ_OK : IPSQ_INCOMPLETE;
+}
+
+const struct ipsq_command ipsq_cmd_check = {
+    .name = "check",
+    .usage = "[RUN] [--max-wall T] [--max-cpu T] [--max-path T] [--max-lost N]",
+    .summary = "whether a run kept within limits, for scripts",
+    .help = "Elapsed time, CPU time, the longest path (cpu) and lost events. "
+            "Exit status 4\nwhere a limit was passed; 0 all hold; 3 they hold "
+            "for what is known, but the\nanswer is incomplete.\n",
+    .options = IPSQ_HAS(MAX_WALL) | IPSQ_HAS(MAX_CPU) | IPSQ_HAS(MAX_PATH) |
+               IPSQ_HAS(MAX_LOST),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,28 @@
+#include "client/shell.h"
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    (void)self;
+    (void)s;
+    (void)err;
+    return ipsq_shell(o);
+}
+
+const struct ipsq_command ipsq_cmd_shell = {
+    .name = "shell",
+    .usage = "",
+    .summary = "reads commands from standard input, about what 'zoom' chose",
+    .help =
+        "What ipsq does on a terminal when no command is named. Each line is a "
+        "command as\nhere, without 'ipsq'; the run, the object and the time of "
+        "the focus are added where\nthe command takes them and the line has "
+        "none. Also: zoom OBJECT, zoom FROM..TO,\nup, run RUN, focus, format "
+        "F, "
+        "history, quit. Where standard input is no terminal\nthere is no "
+        "prompt "
+        "and no pager; the exit status is the last command's.\n",
+    .formats = IPSQ_FORMATS_USUAL,
+    .local = true,
+    .run = run,
+};

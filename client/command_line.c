@@ -1,0 +1,90 @@
+/* A command line: options, the command, a session if it needs one, its answer.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/command.h"
+#include "client/shell.h"
+
+static int complain(const struct ips_err *err, const char *where)
+{
+    fprintf(stderr, "ipsq: %s\n", err->msg);
+    if (err->code != IPS_E_USAGE)
+        return IPSQ_FAILED;
+    fprintf(stderr, "try: ipsq %s%s--help\n", where, *where ? " " : "");
+    return IPSQ_USAGE;
+}
+
+/* Has the command a use for what it was given? */
+static int check_use(const struct ipsq_command *c, const struct ipsq_options *o,
+                     struct ips_err *err)
+{
+    static const char *const names[] = {
+#define X(name, text, value, help) text,
+        IPSQ_OPTIONS(X)
+#undef X
+    };
+    static const char *const formats[] = {"table", "tsv", "json", "jsonl"};
+    uint64_t known =
+        c->options | IPSQ_HAS(MASTER) | IPSQ_HAS(STATE) | IPSQ_HAS(FORMAT);
+    for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
+        if (o->given & ~known & UINT64_C(1) << i)
+            return ips_err_set(err, IPS_E_USAGE, "%s has no use for --%s",
+                               c->name, names[i]);
+    }
+    if (!(c->formats & 1u << o->format))
+        return ips_err_set(err, IPS_E_USAGE, "%s has no format %s", c->name,
+                           formats[o->format]);
+    if (o->arg_count > c->max_args)
+        return ips_err_set(err, IPS_E_USAGE, "%s has no use for '%.80s'",
+                           c->name, o->args[c->max_args]);
+    return 0;
+}
+
+static int run_command(const struct ipsq_command *c,
+                       const struct ipsq_options *o)
+{
+    struct ipsq_session s;
+    struct ips_err err = {0};
+    int rc = check_use(c, o, &err);
+    if (rc < 0)
+        return complain(&err, c->name);
+    memset(&s, 0, sizeof(s));
+    if (!c->local) {
+        ipsq_progress_begin();
+        rc = ipsq_session_open(&s, o, &err);
+    }
+    if (rc == 0)
+        rc = c->run(c, o, &s, &err);
+    ipsq_progress_end();
+    ipsq_session_close(&s);
+    return rc < 0 ? complain(&err, c->name) : rc;
+}
+
+int ipsq_command_line(int argc, char **argv)
+{
+    struct ipsq_options o;
+    struct ips_err err = {0};
+    if (ipsq_options_parse(&o, argc, argv, &err) < 0)
+        return complain(
+            &err, o.command && ipsq_command_find(o.command) ? o.command : "");
+    if (o.version)
+        return run_command(&ipsq_cmd_version, &o);
+    if (!o.command && !o.help && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+        return ipsq_shell(&o);
+    if (!o.command) {
+        ipsq_usage(o.help ? stdout : stderr);
+        return o.help ? IPSQ_OK : IPSQ_USAGE;
+    }
+    const struct ipsq_command *c = ipsq_command_find(o.command);
+    if (!c) {
+        ips_err_set(&err, IPS_E_USAGE, "no such command: '%.80s'", o.command);
+        return complain(&err, "");
+    }
+    if (o.help) {
+        ipsq_command_usage(stdout, c);
+        return IPSQ_OK;
+    }
+    return run_command(c, &o);
+}

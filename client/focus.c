@@ -1,0 +1,201 @@
+#include "client/focus.h"
+
+#include <string.h>
+
+/* One word from *at on, into *to. */
+static int split_word(const char **at, char **to, struct ips_err *err)
+{
+    const char *p = *at;
+    char quote = 0;
+    for (; *p && (quote || !strchr(" \t\n", *p)); p++) {
+        if (*p == '\\' && quote != '\'' && p[1]) {
+            *(*to)++ = *++p;
+        } else if (!quote && (*p == '\'' || *p == '"')) {
+            quote = *p;
+        } else if (quote && *p == quote) {
+            quote = 0;
+        } else {
+            *(*to)++ = *p;
+        }
+    }
+    *(*to)++ = '\0';
+    *at = p;
+    if (quote)
+        return ips_err_set(err, IPS_E_USAGE, "a %c is not closed", quote);
+    return 0;
+}
+
+int ipsq_words_split(const char *line, struct ipsq_words *out,
+                     struct ips_err *err)
+{
+    char *to = out->text;
+    out->count = 0;
+    out->word[0] = NULL;
+    /* Words with their ends take no more than the line with its own. */
+    if (strlen(line) >= sizeof(out->text))
+        return ips_err_set(err, IPS_E_USAGE, "a line of more than %zu bytes",
+                           sizeof(out->text) - 1);
+    for (const char *at = line;;) {
+        at += strspn(at, " \t\n");
+        if (!*at || *at == '#')
+            return 0;
+        if (out->count == IPSQ_WORDS_MAX)
+            return ips_err_set(err, IPS_E_USAGE, "more than %d words",
+                               IPSQ_WORDS_MAX);
+        out->word[out->count++] = to;
+        out->word[out->count] = NULL;
+        int rc = split_word(&at, &to, err);
+        if (rc < 0)
+            return rc;
+    }
+}
+
+void ipsq_focus_text(const struct ipsq_focus *f, char *out, size_t room)
+{
+    bool whole = !*f->object && !*f->from && !*f->to;
+    bool timed = *f->from || *f->to;
+    if (!*f->run && whole)
+        snprintf(out, room, "ipsq");
+    else
+        snprintf(out, room, "ipsq %s%s%s%s%s%s%s",
+                 *f->run ? f->run : "(newest)", *f->object ? ":" : "",
+                 f->object, timed ? "@" : "", f->from, timed ? ".." : "",
+                 f->to);
+}
+
+bool ipsq_focus_object(const struct ipsq_focus *f, const char *word,
+                       char out[IPSQ_FOCUS_BYTES])
+{
+    int n;
+    if (*word == '/')
+        n = snprintf(out, IPSQ_FOCUS_BYTES, "%s", word);
+    else
+        n = snprintf(out, IPSQ_FOCUS_BYTES, "%s/%s", f->object, word);
+    if (n <= 0 || n >= IPSQ_FOCUS_BYTES)
+        return false;
+    while (n > 0 && out[n - 1] == '/') /* "/": everything */
+        out[--n] = '\0';
+    return true;
+}
+
+bool ipsq_focus_window(struct ipsq_focus *f, const char *word,
+                       struct ips_err *err)
+{
+    struct ipsq_focus next = *f;
+    const char *dots = strstr(word, "..");
+    uint64_t from = 0, to = 0;
+    memset(err, 0, sizeof(*err));
+    if (!dots || strchr(word, '/') || strlen(word) >= IPSQ_UNIT_BYTES)
+        return false;
+    snprintf(next.from, sizeof(next.from), "%.*s", (int)(dots - word), word);
+    snprintf(next.to, sizeof(next.to), "%s", dots + 2);
+    int rc = 0;
+    if (*next.from)
+        rc = ipsq_parse_duration(next.from, &from, err);
+    if (rc == 0 && *next.to)
+        rc = ipsq_parse_duration(next.to, &to, err);
+    if (rc == 0 && ((*next.to && from >= to) || (!*next.from && !*next.to)))
+        rc = ips_err_set(err, IPS_E_USAGE, "'%.40s' leaves nothing", word);
+    if (rc == 0)
+        *f = next;
+    return true;
+}
+
+bool ipsq_focus_up(struct ipsq_focus *f)
+{
+    char *slash = strrchr(f->object, '/');
+    if (*f->from || *f->to)
+        *f->from = *f->to = '\0';
+    else if (slash)
+        *slash = '\0';
+    else if (*f->run)
+        *f->run = '\0';
+    else
+        return false;
+    return true;
+}
+
+/* Does the command take a run as its first word? */
+static bool takes_run(const struct ipsq_command *c)
+{
+    return strncmp(c->usage, "RUN", 3) == 0 ||
+           strncmp(c->usage, "[RUN", 4) == 0;
+}
+
+/* whatif's --object says what would be faster. */
+static bool takes_object(const struct ipsq_command *c)
+{
+    return (c->options & IPSQ_HAS(OBJECT)) && !(c->options & IPSQ_HAS(FASTER));
+}
+
+static void add(char **argv, int *argc, const char *word)
+{
+    argv[(*argc)++] = (char *)(uintptr_t)word;
+    argv[*argc] = NULL;
+}
+
+static void add_options(const struct ipsq_focus *f,
+                        const struct ipsq_command *c,
+                        const struct ipsq_options *o, char **argv, int *argc,
+                        unsigned *unused)
+{
+    if (*f->object && takes_object(c)) {
+        if (!(o->given & IPSQ_HAS(OBJECT))) {
+            add(argv, argc, "--object");
+            add(argv, argc, f->object);
+        }
+    } else if (*f->object && takes_run(c)) {
+        *unused |= IPSQ_UNUSED_OBJECT;
+    }
+    bool timed = *f->from || *f->to;
+    if (timed && (c->options & IPSQ_HAS(FROM))) {
+        if (o->given & (IPSQ_HAS(FROM) | IPSQ_HAS(TO)))
+            return;
+        if (*f->from) {
+            add(argv, argc, "--from");
+            add(argv, argc, f->from);
+        }
+        if (*f->to) {
+            add(argv, argc, "--to");
+            add(argv, argc, f->to);
+        }
+    } else if (timed && takes_run(c)) {
+        *unused |= IPSQ_UNUSED_TIME;
+    }
+}
+
+int ipsq_focus_apply(const struct ipsq_focus *f, char *const *before,
+                     const struct ipsq_words *words, char **argv,
+                     unsigned *unused)
+{
+    static char own[] = "ipsq";
+    struct ipsq_options o;
+    struct ips_err ignored;
+    int argc = 0;
+    *unused = 0;
+    add(argv, &argc, own);
+    for (; before && *before && argc < IPSQ_WORDS_MAX / 2; before++)
+        add(argv, &argc, *before);
+    int first = argc;
+    for (int i = 0; i < words->count; i++)
+        add(argv, &argc, words->word[i]);
+    char *copy[IPSQ_ARGV_MAX + 1]; /* getopt may change the order */
+    memcpy(copy, argv, ((size_t)argc + 1) * sizeof(*argv));
+    if (ipsq_options_parse(&o, argc, copy, &ignored) < 0 || !o.command ||
+        o.help)
+        return argc;
+    const struct ipsq_command *c = ipsq_command_find(o.command);
+    if (!c || c->local)
+        return argc;
+    if (takes_run(c) && *f->run && o.arg_count < c->max_args) {
+        int at = first; /* behind the command */
+        while (argv[at] != o.command)
+            at++;
+        memmove(&argv[at + 2], &argv[at + 1],
+                (size_t)(argc - at) * sizeof(*argv));
+        argv[at + 1] = (char *)(uintptr_t)f->run;
+        argc++;
+    }
+    add_options(f, c, &o, argv, &argc, unused);
+    return argc;
+}

@@ -1,0 +1,362 @@
+#include "client/shell.h"
+
+#include <editline/readline.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HISTORY_LINES 1000
+
+const char *const ipsq_shell_words[] = {"zoom",   "up",      "run",  "focus",
+                                        "format", "history", "quit", NULL};
+
+static const char words_help[] =
+    "at this prompt:\n"
+    "  zoom OBJECT        the commands are about /machine, /machine/process "
+    "or\n"
+    "                     /machine/process/thread; also a name below the "
+    "focus\n"
+    "  zoom FROM..TO      and about a piece of the time: 1s..2s, 250ms..\n"
+    "  up                 out again: the time, then the object, then the run\n"
+    "  run [RUN]          all commands are about this run; without one, the "
+    "newest\n"
+    "  focus              what the commands are about\n"
+    "  format F           table, tsv or json\n"
+    "  history            the lines typed\n"
+    "  quit               leave (end of file does as well)\n\n";
+
+/* ---- a command ---------------------------------------------------------- */
+
+/* NULL: print as it comes. */
+static const char *pager(const struct ipsq_shell *s)
+{
+    const char *own = getenv("PAGER");
+    if (!s->terminal || (own && (!*own || strcmp(own, "cat") == 0)))
+        return NULL;
+    return own ? own : "less";
+}
+
+static pid_t start_pager(const char *command, const int pipes[2])
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    signal(SIGINT, SIG_DFL);
+    setenv("LESS", "FRX", 0); /* ends where all fits on the screen */
+    if (dup2(pipes[0], STDIN_FILENO) < 0)
+        _exit(127);
+    close(pipes[0]);
+    close(pipes[1]);
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    _exit(127);
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = 0;
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    /* Who leaves the pager has seen enough; an interrupt is the user's. */
+    return WTERMSIG(status) == SIGPIPE ? IPSQ_OK : 128 + WTERMSIG(status);
+}
+
+static int run_words(const struct ipsq_shell *s, int argc, char **argv)
+{
+    int pipes[2];
+    const char *page = pager(s);
+    fflush(stdout);
+    if (page && pipe(pipes) < 0)
+        page = NULL;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGINT, SIG_DFL);
+        if (page && dup2(pipes[1], STDOUT_FILENO) < 0)
+            _exit(IPSQ_FAILED);
+        if (page) {
+            close(pipes[0]);
+            close(pipes[1]);
+        }
+        exit(ipsq_command_line(argc, argv));
+    }
+    pid_t reader = page ? start_pager(page, pipes) : 0;
+    if (page) {
+        close(pipes[0]);
+        close(pipes[1]);
+    }
+    if (child < 0) {
+        fprintf(stderr, "ipsq: fork: %s\n", strerror(errno));
+        return IPSQ_FAILED;
+    }
+    int status = wait_for(child);
+    (void)wait_for(reader);
+    return status;
+}
+
+static int command(const struct ipsq_shell *s, const struct ipsq_words *words)
+{
+    char *argv[IPSQ_ARGV_MAX + 1];
+    unsigned unused;
+    int argc = ipsq_focus_apply(&s->focus, s->before, words, argv, &unused);
+    if (unused)
+        fprintf(
+            stderr, "ipsq: %s cannot be narrowed to %s: this is the run's\n",
+            words->word[0],
+            unused & IPSQ_UNUSED_OBJECT ? s->focus.object : "a piece of time");
+    return run_words(s, argc, argv);
+}
+
+/* ---- the shell's own words ---------------------------------------------- */
+
+static int wrong(const char *what, const char *word)
+{
+    fprintf(stderr, "ipsq: %s%s\n", what, word ? word : "");
+    return IPSQ_USAGE;
+}
+
+/* The one of `names` that `text` is or begins; says so where it is none. */
+static const char *only_one(char **names, const char *text, const char *what)
+{
+    for (int i = 0; names && names[i]; i++) {
+        if (strcmp(names[i], text) == 0)
+            return names[i];
+    }
+    /* What begins so and goes on below it is one as well: /m1 of /m1/a. */
+    const char *first = names ? names[0] : NULL;
+    if (!first) {
+        fprintf(stderr, "ipsq: no %s '%s'\n", what, text);
+        return NULL;
+    }
+    for (int i = 1; names[i]; i++) {
+        size_t one = strlen(first);
+        if (strncmp(names[i], first, one) == 0 && names[i][one] == '/')
+            continue;
+        fprintf(stderr, "ipsq: more than one %s begins with '%s': %s, %s%s\n",
+                what, text, first, names[i], names[i + 1] ? ", ..." : "");
+        return NULL;
+    }
+    return first;
+}
+
+static int zoom(struct ipsq_shell *s, const char *word)
+{
+    char object[IPSQ_FOCUS_BYTES];
+    struct ips_err err;
+    if (!word)
+        return wrong("zoom to what? An object (/m1) or a time (1s..2s)", NULL);
+    if (ipsq_focus_window(&s->focus, word, &err))
+        return err.code ? wrong(err.msg, NULL) : IPSQ_OK;
+    if (!ipsq_focus_object(&s->focus, word, object))
+        return wrong("too long a name: ", word);
+    if (!*object) {
+        *s->focus.object = '\0';
+        return IPSQ_OK;
+    }
+    char **names = ipsq_shell_objects(s, object);
+    const char *found = only_one(names, object, "object");
+    if (found)
+        snprintf(s->focus.object, sizeof(s->focus.object), "%s", found);
+    ipsq_names_free(names);
+    return found ? IPSQ_OK : IPSQ_FAILED;
+}
+
+static int take_run(struct ipsq_shell *s, const char *word)
+{
+    struct ipsq_focus next = {0};
+    if (word) {
+        char **names = ipsq_shell_runs(s, word);
+        const char *found = only_one(names, word, "run");
+        if (found)
+            snprintf(next.run, sizeof(next.run), "%s", found);
+        ipsq_names_free(names);
+        if (!found)
+            return IPSQ_FAILED;
+    }
+    s->focus = next;
+    return IPSQ_OK;
+}
+
+/* What every command is given; table needs no saying, and graph has none. */
+static void options_of_all(struct ipsq_shell *s)
+{
+    static char master[] = "--master", state[] = "--state";
+    char **to = s->before;
+    if (s->session.master) {
+        *to++ = master;
+        *to++ = (char *)(uintptr_t)s->session.master;
+    }
+    if (s->session.state) {
+        *to++ = state;
+        *to++ = (char *)(uintptr_t)s->session.state;
+    }
+    if (strcmp(s->format, "--format=table") != 0)
+        *to++ = s->format;
+    *to = NULL;
+}
+
+static int take_format(struct ipsq_shell *s, const char *word)
+{
+    if (!word || (strcmp(word, "table") != 0 && strcmp(word, "tsv") != 0 &&
+                  strcmp(word, "json") != 0))
+        return wrong("the formats are table, tsv and json", NULL);
+    snprintf(s->format, sizeof(s->format), "--format=%s", word);
+    options_of_all(s);
+    return IPSQ_OK;
+}
+
+static int show_history(void)
+{
+    for (int i = 0; i < history_length; i++) {
+        const HIST_ENTRY *e = history_get(history_base + i);
+        if (e)
+            printf("%5d  %s\n", i + 1, e->line);
+    }
+    return IPSQ_OK;
+}
+
+static int show_focus(const struct ipsq_shell *s)
+{
+    char text[IPSQ_LINE_BYTES];
+    ipsq_focus_text(&s->focus, text, sizeof(text));
+    puts(strcmp(text, "ipsq") == 0 ? "the newest run" : text + 5);
+    return IPSQ_OK;
+}
+
+static int line(struct ipsq_shell *s, const char *text)
+{
+    struct ipsq_words words;
+    struct ips_err err;
+    if (ipsq_words_split(text, &words, &err) < 0)
+        return wrong(err.msg, NULL);
+    if (words.count == 0)
+        return s->status;
+    const char *word = words.word[0];
+    if (strcmp(word, "zoom") == 0)
+        return zoom(s, words.word[1]);
+    if (strcmp(word, "up") == 0)
+        return ipsq_focus_up(&s->focus) ? IPSQ_OK
+                                        : wrong("this is the top", NULL);
+    if (strcmp(word, "run") == 0)
+        return take_run(s, words.word[1]);
+    if (strcmp(word, "focus") == 0)
+        return show_focus(s);
+    if (strcmp(word, "format") == 0)
+        return take_format(s, words.word[1]);
+    if (strcmp(word, "history") == 0)
+        return show_history();
+    if (strcmp(word, "shell") == 0)
+        return wrong("this is the shell", NULL);
+    if (strcmp(word, "quit") == 0 || strcmp(word, "exit") == 0) {
+        s->leave = true;
+        return s->status;
+    }
+    if (strcmp(word, "help") == 0 && words.count == 1)
+        fputs(words_help, stdout);
+    return command(s, &words);
+}
+
+/* ---- lines -------------------------------------------------------------- */
+
+static sigjmp_buf to_prompt;
+static volatile sig_atomic_t at_prompt;
+
+/* An interrupt at the prompt begins a new line; while a command runs it is the
+ * command's. */
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    if (at_prompt) {
+        at_prompt = 0;
+        siglongjmp(to_prompt, 1);
+    }
+}
+
+static char *edited(const struct ipsq_shell *s)
+{
+    char prompt[IPSQ_LINE_BYTES];
+    ipsq_focus_text(&s->focus, prompt, sizeof(prompt) - 3);
+    strcat(prompt, "> ");
+    if (sigsetjmp(to_prompt, 1))
+        fputc('\n', stdout);
+    fflush(stdout);
+    at_prompt = 1;
+    char *text = readline(prompt);
+    at_prompt = 0;
+    if (text && *text)
+        add_history(text);
+    return text;
+}
+
+static char *plain(void)
+{
+    char *text = NULL;
+    size_t room = 0;
+    if (getline(&text, &room, stdin) >= 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* "": there is no place for it. */
+static void history_path(const struct ipsq_shell *s, char out[IPS_PATH_BYTES])
+{
+    char state[IPS_PATH_BYTES];
+    struct ips_err ignored;
+    *out = '\0';
+    if (s->session.state)
+        snprintf(state, sizeof(state), "%s", s->session.state);
+    else if (ips_path_state(state, &ignored) < 0)
+        return;
+    if (ips_path_make(state, 0700, &ignored) == 0 &&
+        snprintf(out, IPS_PATH_BYTES, "%s/history", state) >= IPS_PATH_BYTES)
+        *out = '\0';
+}
+
+static void begin(struct ipsq_shell *s, const struct ipsq_options *o)
+{
+    static const char *const formats[] = {"table", "tsv", "json", "table"};
+    memset(s, 0, sizeof(*s));
+    s->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    s->session.master = o->master;
+    s->session.state = o->state;
+    snprintf(s->format, sizeof(s->format), "--format=%s", formats[o->format]);
+    options_of_all(s);
+}
+
+int ipsq_shell(const struct ipsq_options *o)
+{
+    char past[IPS_PATH_BYTES] = "";
+    struct ipsq_shell s;
+    begin(&s, o);
+    using_history();
+    if (s.terminal) {
+        struct sigaction act = {.sa_handler = on_interrupt};
+        sigaction(SIGINT, &act, NULL);
+        history_path(&s, past);
+        stifle_history(HISTORY_LINES);
+        if (*past)
+            (void)read_history(past);
+        ipsq_complete_begin(&s);
+        puts("'help' lists the commands, 'quit' leaves.");
+    }
+    while (!s.leave) {
+        char *text = s.terminal ? edited(&s) : plain();
+        if (!text)
+            break;
+        s.status = line(&s, text);
+        free(text);
+    }
+    if (s.terminal && !s.leave)
+        fputc('\n', stdout);
+    mode_t mask = umask(077);
+    if (*past)
+        (void)write_history(past);
+    umask(mask);
+    return s.status;
+}

@@ -1,0 +1,1 @@
+target_link_libraries(test_ipsq_focus PRIVATE ips_client)
