@@ -82,6 +82,7 @@ static void send_rows(struct query *q, struct arena *arena,
     Ips__ProceduresAnswer answer = IPS__PROCEDURES_ANSWER__INIT;
     certificate_fill(q, arena, &c);
     put_notes(q, arena, &c);
+    certificate_plan(q, arena, &c, 2, "the slaves' procedures");
     answer.certificate = &c.msg;
     answer.totals = &a->totals;
     answer.rows = rows;
@@ -138,6 +139,7 @@ static void answer(struct query *q)
     struct arena arena = {0};
     size_t count = 0;
     bool by_process = strcmp(ask->by, "process") == 0;
+    bool by_machine = strcmp(ask->by, "machine") == 0;
     if (refuse(q))
         return;
     Ips__ProcedureRow **rows =
@@ -153,6 +155,9 @@ static void answer(struct query *q)
             if (by_process) {
                 part_process_object(q->gather.active[p], r->process, object);
                 r->object = arena_printf(&arena, "%s", object);
+            } else if (by_machine) {
+                r->object =
+                    arena_printf(&arena, "/%s", q->gather.active[p]->machine);
             }
             rows[count++] = r;
         }
@@ -217,6 +222,9 @@ static void ask_next(struct query *q)
     ask.object = asked->object;
     ask.by = asked->by;
     ask.machine = p->machine;
+    ask.from_ns = asked->from_ns;
+    ask.to_ns = asked->to_ns;
+    query_window_of(q, p, &ask.from_ns, &ask.to_ns);
     ask.generation = p->sync->generation;
     request.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     request.procedures = &ask;
@@ -238,8 +246,16 @@ static void gathered(struct query *q)
 static void start(struct query *q)
 {
     struct asked *a = calloc(1, sizeof(*a));
+    const Ips__ProceduresAsk *ask = q->request->procedures;
+    struct ips_err err = {0};
     if (!a) {
         no_memory(q);
+        return;
+    }
+    if (ask->to_ns && ask->from_ns >= ask->to_ns) {
+        free(a);
+        ips_err_set(&err, IPS_E_USAGE, "the window is empty");
+        query_fail(q, &err);
         return;
     }
     ips__procedure_totals__init(&a->totals);

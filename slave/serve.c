@@ -15,6 +15,7 @@
 
 #include "common/address.h"
 #include "common/log.h"
+#include "slave/ahead.h"
 #include "slave/serve_cm.h"
 #include "slave/serve_private.h"
 
@@ -87,6 +88,7 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
         if (run)
             run->want_sync = true; /* another wait may have cleared it */
     }
+    slave_ahead_turn(v);
     /* A new run is told at once: who asks next means that one. */
     if (v->ready && s->drain.found != v->reported_found) {
         v->next_report_ns = now_ns + REPORT_NS;
@@ -97,13 +99,19 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
         v->next_report_ns = now_ns + REPORT_SOON_NS;
 }
 
+static void cancel(struct slave_job *job)
+{
+    job->cancelled = true;
+    atomic_store_explicit(&job->stop, true, memory_order_relaxed);
+}
+
 static void more(struct slave_serve *v, const Ips__Request *q)
 {
     for (struct task *t = v->tasks; t; t = t->next) {
         if (t->job->id != q->id)
             continue;
         if (q->more->replies == 0)
-            t->job->cancelled = true;
+            cancel(t->job);
         else if (t->job->credit != UINT64_MAX)
             t->job->credit += q->more->replies;
     }
@@ -188,7 +196,7 @@ static void lost_master(struct slave_serve *v)
     v->peer = NULL;
     v->ready = false;
     for (struct task *t = v->tasks; t; t = t->next)
-        t->job->cancelled = true;
+        cancel(t->job);
     slave_serve_unpark(v);
     slave_serve_partials_free(v);
     while (v->syncs) {
@@ -306,6 +314,8 @@ void slave_serve_close(struct slave *s)
         ips_peer_free(v->peer);
     lost_master(v);
     slave_cm_close(v);
+    if (v->ahead && v->ahead->run) /* the worker releases the job itself */
+        v->ahead->run->pins--;
     ips_peer_reap();
     if (v->tick)
         event_free(v->tick);
