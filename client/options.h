@@ -45,9 +45,11 @@
       "waits for what is not traced: reply (default), all, off")               \
     X(FROM, "from", "TIME", "since the machine's first event (1.5s, 20ms)")    \
     X(TO, "to", "TIME", "the same")                                            \
+    X(PHASE, "phase", "N", "only phase N of `ipsq phases`")                    \
     X(BY, "by", "WHAT",                                                        \
       "procedure (default), process or line; path: also\n"                     \
-      "machine, thread, message, external, or several: a,b")                   \
+      "machine, thread, message, external, or several: a,b;\n"                 \
+      "waits: place (default), cause, peer, process or thread")                \
     X(SITES, "sites", NULL, "name the place each event was called from")       \
     X(STACKS, "stacks", NULL, "and the call stacks of what blocked")           \
     X(PROCEDURE, "procedure", "NAME",                                          \
@@ -63,6 +65,9 @@
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
     X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
+    X(FOR, "for", "WHAT",                                                      \
+      "turnaround: what the elapsed time goes to (latency and\n"               \
+      "throughput of services are not told yet)")                              \
     X(SORT, "sort", "COLUMN",                                                  \
       "by a column as JSON names it, numbers greatest first;\n"                \
       "-COLUMN the other way round")                                           \
@@ -87,7 +92,10 @@ enum ipsq_option {
     X(MACHINE, "machine")                                                      \
     X(THREAD, "thread")                                                        \
     X(MESSAGE, "message")                                                      \
-    X(EXTERNAL, "external")
+    X(EXTERNAL, "external")                                                    \
+    X(PLACE, "place")                                                          \
+    X(CAUSE, "cause")                                                          \
+    X(PEER, "peer")
 enum ipsq_by {
 #define X(name, text) IPSQ_BY_##name,
     IPSQ_BYS(X)
@@ -114,14 +122,16 @@ struct ipsq_options {
     bool per_machine;
     uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
-    const char *by;   /* as given last; NULL: not */
-    unsigned by_mask; /* all that were given */
-    const char *sort; /* a column, "-" before it; NULL: not */
+    const char *answer; /* --for; NULL: by the program's shape */
+    const char *by;     /* as given last; NULL: not */
+    unsigned by_mask;   /* all that were given */
+    const char *sort;   /* a column, "-" before it; NULL: not */
     enum ipsq_format format;
     uint64_t top; /* 0: all */
     uint64_t mtime_base_ns, mtime_per_byte_q32;
     uint32_t external; /* enum ips_external on the wire */
     uint64_t from_ns, to_ns;
+    uint32_t phase; /* 0: none */
     uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
     uint32_t next;                         /* paths */

@@ -79,6 +79,12 @@ struct b_walk {
 /* The smallest size of a record of each type, 0 for unknown types. */
 extern const uint16_t b_rec_min[256];
 
+/* May there be records of this type? */
+static inline bool b_may_have(const struct ips_stream_in *in, uint8_t type)
+{
+    return !in->types || in->types[type / 64] >> type % 64 & 1;
+}
+
 /* The next record (NULL at the end), its type and length. What does not look
  * like a record ends its chunk. Short entries and exits come as long ones,
  * which stay until the next call. */
@@ -398,6 +404,7 @@ struct build {
     uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
     B_ARRAY(struct b_delay) delays;
+    struct b_wait_notes *notes; /* build_waits.c; NULL: not wanted */
 };
 
 /* What ips_built_set_peers needs again. */
@@ -442,6 +449,10 @@ void b_delays(struct build *b);                   /* build_delay.c */
 int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE;     /* build_peer.c */
 int b_more(struct build *b) IPS_MUST_USE;         /* build_remote.c */
+/* build_waits.c: where single waits are wanted. */
+int b_waits_begin(struct build *b) IPS_MUST_USE;
+int b_waits_finish(struct build *b) IPS_MUST_USE;
+void b_waits_drop(struct build *b, uint32_t arc);
 
 /* ---- shared helpers ---- */
 

@@ -21,4 +21,4 @@ def test_path_of_a_synthetic_run_on_four_slaves(build, pattern):
         stderr=subprocess.STDOUT)
     assert done.returncode == 0, done.stdout
     # Each question's answer was held against the walk's, or it had failed.
-    assert done.stdout.count("\npath, ") == 3, done.stdout
+    assert done.stdout.count("\npath, ") == 4, done.stdout
