@@ -109,6 +109,19 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
     }
 }
 
+/* A message from another machine weighs up to the receive's return: what the
+ * receiver then waited for a core is in it, and in the arc that follows. */
+static uint64_t transit(const struct why_solving *y, const struct ips_graph *g,
+                        uint32_t i)
+{
+    uint32_t x = g->xpred[i], c = ips_chain_of(g, i);
+    bool last = i + 1 == g->chains[c].first + g->chains[c].count;
+    if (x == IPS_NO_NODE || last ||
+        g->chains[ips_chain_of(g, x)].machine == g->chains[c].machine)
+        return g->xlen[i];
+    return ips_sub_sat(g->xlen[i], y->delay[i + 1]);
+}
+
 static void make_quiet(struct why_solving *y, struct ips_graph *g)
 {
     for (uint32_t i = 0; i < y->s.q->gather.count; i++) {
@@ -122,7 +135,9 @@ static void make_quiet(struct why_solving *y, struct ips_graph *g)
                 ips_add_sat(y->cpu[base + k], y->outside[base + k]);
             if (outside)
                 g->xlen[base + k] = raw->xlen[k];
-            else if (g->xkind[base + k] != IPS_X_DATA)
+            else if (g->xkind[base + k] == IPS_X_DATA)
+                g->xlen[base + k] = transit(y, g, base + k);
+            else
                 g->xlen[base + k] = 0;
         }
     }
@@ -174,23 +189,26 @@ static int by_text(const void *a, const void *b)
 }
 
 /* "cc.812" is cc. */
-static void put_base(char *out, size_t room, const char *name)
+static void put_base(char *out, size_t room, const char *name, bool cut)
 {
-    const char *dot = strrchr(name, '.');
+    const char *dot = cut ? strrchr(name, '.') : NULL;
     size_t at = strlen(out);
     snprintf(out + at, room - at, "%.*s/",
              (int)(dot ? dot - name : (long)strlen(name)), name);
 }
 
-/* Equal names of it and of those it descends from, and equal threads: the main
- * one is itself, others go by their name. */
+/* Equal names of it and of those it descends from, of the first one the whole
+ * command, and equal threads: the main one is itself, others go by their name.
+ */
 static void role_text(const struct part *p, const Ips__ThreadRow *t, bool main,
                       char out[ROLE_BYTES])
 {
     int64_t k = t->process;
     out[0] = '\0';
     for (int i = 0; i < ROLE_DEPTH && k >= 0 && k < p->t.proc_count; i++) {
-        put_base(out, ROLE_BYTES, p->t.procs[k]->name);
+        const Ips__ProcessRow *row = p->t.procs[k];
+        bool first = row->parent < 0 && *row->command;
+        put_base(out, ROLE_BYTES, first ? row->command : row->name, !first);
         k = p->t.procs[k]->parent == k ? -1 : p->t.procs[k]->parent;
     }
     size_t at = strlen(out);
