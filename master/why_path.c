@@ -339,82 +339,105 @@ bool why_is_call(const char *name)
     return false;
 }
 
-/* The features of a pair's messages, and with `calls` the calls that move them
- * in both processes: what messages cost. */
-static uint32_t pair_features(const struct why_solving *y, const struct pair *p,
-                              bool calls, uint32_t ppm, struct ips_edit *edit,
-                              uint64_t *ns)
+static int fill_transit(struct why_solving *y, const struct pair *p)
 {
     const struct things *t = &y->d->w.t;
+    struct why_amount *a = &y->d->facts.amount[WHY_TRANSIT];
+    struct ips_edit *edit = calloc((size_t)t->f.count + 1, sizeof(*edit));
     uint32_t n = 0;
-    for (uint32_t f = 0; f < t->f.count; f++) {
-        const struct thing_feature *x = &t->feature[f];
-        bool fits = x->kind == THING_MESSAGE &&
-                    ((x->process == p->a && x->to == p->b) ||
-                     (x->process == p->b && x->to == p->a));
-        if (calls && x->kind == THING_PROCEDURE)
-            fits = (x->process == p->a || x->process == p->b) &&
-                   why_is_call(t->procedure[x->procedure].name);
-        if (!fits)
-            continue;
-        edit[n++] = (struct ips_edit){f, ppm};
-        *ns = ips_add_sat(*ns, y->s.share[f]);
-    }
-    return n;
-}
-
-static int fill_pair(struct why_solving *y, const struct pair *p, bool chatty)
-{
-    struct why_amount *a =
-        &y->d->facts.amount[chatty ? WHY_CHATTY : WHY_TRANSIT];
-    struct ips_edit *edit =
-        calloc((size_t)y->d->w.t.f.count + 1, sizeof(*edit));
     if (!edit)
         return no_memory(y);
-    uint32_t n = pair_features(
-        y, p, chatty, chatty ? WHY_BATCH_PPM : WHY_HALF_PPM, edit, &a->ns);
+    for (uint32_t f = 0; f < t->f.count; f++) {
+        const struct thing_feature *x = &t->feature[f];
+        if (x->kind != THING_MESSAGE ||
+            !((x->process == p->a && x->to == p->b) ||
+              (x->process == p->b && x->to == p->a)))
+            continue;
+        edit[n++] = (struct ips_edit){f, WHY_HALF_PPM};
+        a->ns = ips_add_sat(a->ns, y->s.share[f]);
+    }
     int rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
     free(edit);
     a->count = p->count;
     a->bytes = p->bytes;
-    a->other_ns = p->ns;
     a->place.object = why_process_name(y, p->a);
     a->other = why_process_name(y, p->b);
+    a->chatty = y->chatty[p->a] && y->chatty[p->b];
     return rc;
 }
 
-/* Of the path, what the processes of a pair have and their messages. */
-static uint64_t pair_path_ns(const struct why_solving *y, const struct pair *p)
+/* What messages cost among those that chat: their way, and the calls that move
+ * them; and all that these have of the path. */
+static int fill_chatty(struct why_solving *y)
 {
     const struct things *t = &y->d->w.t;
-    uint64_t ns = p->ns;
+    struct why_amount *a = &y->d->facts.amount[WHY_CHATTY];
+    struct ips_edit *edit = calloc((size_t)t->f.count + 1, sizeof(*edit));
+    uint32_t n = 0;
+    if (!edit)
+        return no_memory(y);
     for (uint32_t f = 0; f < t->f.count; f++) {
         const struct thing_feature *x = &t->feature[f];
-        if (x->kind != THING_MESSAGE &&
-            (x->process == p->a || x->process == p->b))
-            ns = ips_add_sat(ns, y->s.share[f]);
+        bool message = x->kind == THING_MESSAGE;
+        if (!y->chatty[x->process] ||
+            (message && (x->to >= THING_IDLE || !y->chatty[x->to])))
+            continue;
+        uint64_t *path = &y->d->facts.chatty_path_ns;
+        *path = ips_add_sat(*path, y->s.share[f]);
+        if (!message && (x->kind != THING_PROCEDURE ||
+                         !why_is_call(t->procedure[x->procedure].name)))
+            continue;
+        edit[n++] = (struct ips_edit){f, WHY_BATCH_PPM};
+        a->ns = ips_add_sat(a->ns, y->s.share[f]);
     }
-    return ns;
+    int rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
+    free(edit);
+    return rc;
+}
+
+/* Is most of a class's time of those that chat? */
+static bool of_chatty(const struct why_solving *y, enum why_feature of)
+{
+    uint64_t all = 0, theirs = 0;
+    for (uint32_t p = 0; p < y->processes; p++) {
+        all += y->votes[of].process[p];
+        theirs += y->chatty[p] ? y->votes[of].process[p] : 0;
+    }
+    return theirs > all / 2;
 }
 
 static int choose_pairs(struct why_solving *y, const struct pair *pair,
                         size_t count)
 {
+    struct why_facts *f = &y->d->facts;
+    struct why_amount *chat = &f->amount[WHY_CHATTY];
     const struct pair *most = NULL, *longest = NULL;
+    y->chatty = calloc((size_t)y->processes + 1, sizeof(*y->chatty));
+    if (!y->chatty)
+        return no_memory(y);
     for (size_t i = 0; i < count; i++) {
         if (pair[i].a == pair[i].b)
             continue;
-        if (!most || pair[i].count > most->count)
-            most = &pair[i];
         if (!longest || pair[i].ns > longest->ns)
             longest = &pair[i];
+        if (pair[i].count < WHY_CHATTY_COUNT ||
+            pair[i].bytes / pair[i].count > WHY_CHATTY_BYTES)
+            continue;
+        if (!most || pair[i].count > most->count)
+            most = &pair[i];
+        y->chatty[pair[i].a] = y->chatty[pair[i].b] = true;
+        chat->count += pair[i].count;
+        chat->bytes += pair[i].bytes;
+        chat->other_ns = ips_add_sat(chat->other_ns, pair[i].ns);
     }
-    int rc = longest ? fill_pair(y, longest, false) : 0;
-    if (rc == 0 && most) {
-        rc = fill_pair(y, most, true);
-        y->d->facts.chatty_path_ns = pair_path_ns(y, most);
-    }
-    return rc;
+    int rc = longest ? fill_transit(y, longest) : 0;
+    if (rc < 0 || !most)
+        return rc;
+    chat->place.object = why_process_name(y, most->a);
+    chat->other = why_process_name(y, most->b);
+    f->amount[WHY_LATE].chatty = of_chatty(y, WHY_F_PEER);
+    f->amount[WHY_IMBALANCE].chatty = of_chatty(y, WHY_F_ALIKE);
+    return fill_chatty(y);
 }
 
 int why_crossings(struct why_solving *y)

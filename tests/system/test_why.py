@@ -18,7 +18,7 @@ KIND = {"procedure": "procedure", "serial": "serial-section",
 # Work that could be done by others meanwhile is none where there is one core.
 PARALLEL = {"serial", "late", "imbalance", "locks"}
 PAIRS = [("procedure", "outside"), ("imbalance", "late"), ("locks", "serial"),
-         ("cores", "outside")]
+         ("chatty", "late")]
 
 
 def ask(cluster, build, *problems):
