@@ -2,9 +2,11 @@
  * Which engine `auto` takes, and why in words. Pure but for the memory limit.
  *
  * central   one machine and few nodes: it costs nothing and checks itself
- * contract  three round trips, whatever the program; but every node at an end of
- *           an arc, also of one within a machine, comes to the master, through
- *           its link and its memory
+ *
+ * contract  three round trips, whatever the program; but every node at an end
+ *           of an arc, also of one within a machine, comes to the master,
+ *           through its link and its memory
+ *
  * cm-sync   the values go between the slaves, so the master's link and memory
  *           do not matter; but as many round trips as messages in a row, and
  *           some more to connect and to walk back
