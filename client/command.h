@@ -53,9 +53,7 @@ extern const struct ipsq_command ipsq_cmd_check;
 extern const struct ipsq_command ipsq_cmd_shell;
 extern const struct ipsq_command ipsq_cmd_help;
 extern const struct ipsq_command ipsq_cmd_version;
-    ipsq_cmd_metrics, ipsq_cmd_path, ipsq_cmd_events, ipsq_cmd_graph,
-    ipsq_cmd_procedures, ipsq_cmd_whatif, ipsq_cmd_why, ipsq_cmd_check,
-    ipsq_cmd_shell, ipsq_cmd_help, ipsq_cmd_version, ipsq_cmd_waits;
+extern const struct ipsq_command ipsq_cmd_why;
 
 /* In the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];
