@@ -342,6 +342,22 @@ return_read(const struct ips_moment *call, uint64_t t)
     return moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.taken);
 }
 
+/* The mark stood over a call that was long: the clock tells what of it was
+ * ours. */
+static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
+{
+    struct reading r = read_clock();
+    uint64_t now = ips_sub_sat(r.cpu, ips_cpu_ns(r.t - t));
+    uint64_t cpu = ips_min_u64(ips_max_u64(now, call->cpu),
+                               call->cpu + ips_cpu_ns(t - call->t));
+    window_begins(&r, t, (int64_t)(now - cpu));
+    draw_line(&r, cpu);
+    look_at_delay(t, cpu);
+    if (!r.slot)
+        return moment_alone(t, cpu);
+    return moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.taken);
+}
+
 __attribute__((cold)) struct ips_moment
 ips_return_slow(const struct ips_moment *call, uint64_t t, bool waits)
 {
@@ -356,7 +372,8 @@ ips_return_slow(const struct ips_moment *call, uint64_t t, bool waits)
         (call->mark | IPS_MARK_NOT) ==
             ((uint64_t)(uintptr_t)s | IPS_MARK_NOT) &&
         ips_cpu.next == call->taken)
-        return return_held(call, t, s);
+        return t - call->t < ips_core.cpu_limit ? return_held(call, t, s)
+                                                : return_long(call, t);
     struct ips_moment ret;
     if (s) { /* a handler read the clock meanwhile */
         uint64_t most = call->cpu + ips_cpu_ns(t - call->t);

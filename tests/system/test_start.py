@@ -94,7 +94,7 @@ def test_pid_namespaces(cluster):
         done = subprocess.run(
             c._ipsrun(("sh", "-c", script), "spaces", None, 0,
                       ["--no-daemons"]),
-            env=clean_env(), capture_output=True, text=True, timeout=60)
+            env=clean_env(), capture_output=True, text=True, timeout=180)
         segments = [pool.Segment(str(path)) for path in pathlib.Path(
             c.machines[0].pool, "spaces").glob("*.seg")]
     finally:
@@ -139,7 +139,7 @@ def test_quick_exit_last(cluster, tmp_path):
         done = subprocess.run(c._ipsrun((program,), "quick", None, 0,
                                         ["--no-daemons"]),
                               env=clean_env(), capture_output=True, text=True,
-                              timeout=60)
+                              timeout=180)
         segments = [pool.Segment(str(path)) for path in pathlib.Path(
             c.machines[0].pool, "quick").glob("*.seg")]
         kinds = [[r.kind for r in s.records()] for s in segments]
