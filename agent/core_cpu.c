@@ -347,10 +347,14 @@ return_read(const struct ips_moment *call, uint64_t t)
 static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
 {
     struct reading r = read_clock();
-    uint64_t now = ips_sub_sat(r.cpu, ips_cpu_ns(r.t - t));
-    uint64_t cpu = ips_min_u64(ips_max_u64(now, call->cpu),
-                               call->cpu + ips_cpu_ns(t - call->t));
-    window_begins(&r, t, (int64_t)(now - cpu));
+    uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
+    int64_t off = ips_cpu.guess.off;
+    int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
+    uint64_t cost = more > off ? (uint64_t)(more - off) : 0;
+    cost = ips_min_u64(cost, elapsed);
+    uint64_t cpu = call->cpu + cost;
+    /* A switch since is what comes next. */
+    window_begins(&r, t, since < MARK_NS * 10 ? more - (int64_t)cost : off);
     draw_line(&r, cpu);
     look_at_delay(t, cpu);
     if (!r.slot)

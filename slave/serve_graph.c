@@ -300,6 +300,9 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     free(rows);
     if (rc == 0)
         rc = join_ends(j->graph, ask, &job->err);
+    uint64_t kept = 0;
+    if (rc == 0)
+        rc = ips_contract_most(&j->graph->b.g, &kept, &job->err);
     if (rc < 0) {
         slave_job_fail(job);
         return;
@@ -314,6 +317,7 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     a->pending = c->pending;
     a->remote_in = j->graph->b.g.in_count;
     a->remote_out = j->graph->b.g.out_count;
+    a->kept = kept;
     job->reply.answer_case = IPS__REPLY__ANSWER_PEERS;
     job->reply.peers = a;
     job->finished = true;
