@@ -53,6 +53,19 @@ enum ips_xkind {
 };
 #define IPS_X_LAST IPS_X_RESOURCE
 
+/* What a RESOURCE arc is of. */
+enum ips_thing {
+    IPS_THING_UNKNOWN = 0,
+    IPS_THING_LOCK, /* mutex, rwlock, spin lock, once, file lock */
+    IPS_THING_CONDITION,
+    IPS_THING_BARRIER,
+    IPS_THING_SEMAPHORE,
+    IPS_THING_EVENT, /* eventfd */
+    IPS_THING_TOKEN, /* of a jobserver */
+    IPS_THING_FUTEX,
+};
+#define IPS_THING_LAST IPS_THING_FUTEX
+
 #define IPS_NO_NODE UINT32_MAX
 
 struct ips_chain {
@@ -101,7 +114,8 @@ struct ips_graph {
     uint8_t *xkind;  /* [node_count] enum ips_xkind; remote data: DATA with
                         xpred IPS_NO_NODE and an entry in `in` */
     uint64_t *xlen;  /* [node_count] DATA: bytes of the message; EXTERNAL and
-                        IDLE: elapsed ns */
+                        IDLE: elapsed ns; RESOURCE: enum ips_thing (which
+                        weighs nothing) */
     uint64_t *t_ns;  /* [node_count] local CLOCK_MONOTONIC_RAW, for people */
     uint32_t *site;  /* [node_count] channel end (index) or UINT32_MAX */
     /* What the weightings `sched` and `wall` need (analysis/view.h); all three

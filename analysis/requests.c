@@ -158,6 +158,7 @@ static int find_turns(struct finding *f, const struct touch *t, uint64_t count)
                 f->est->est[from] < f->out->r[f->out->count - 1].finish) {
                 f->out->count = before;
                 f->out->pipelined++;
+                f->out->pipelined_end[t->end] = true;
                 return 0;
             }
         }
@@ -371,6 +372,9 @@ int ips_requests_find(const struct ips_graph *g, const struct ips_lane *lane,
              ends[i - 1].end >= ends[i].end))
             return ips_err_set(err, IPS_E_USAGE, "served ends not in order");
     }
+    out->pipelined_end = calloc((size_t)end_count + 1, 1);
+    if (!out->pipelined_end)
+        return no_memory(&f);
     int rc = find_touches(&f);
     if (rc == 0)
         rc = find_requests(&f);
@@ -389,5 +393,6 @@ int ips_requests_find(const struct ips_graph *g, const struct ips_lane *lane,
 void ips_requests_release(struct ips_requests *r)
 {
     free(r->r);
+    free(r->pipelined_end);
     memset(r, 0, sizeof(*r));
 }

@@ -47,7 +47,8 @@ struct ips_request {
 struct ips_requests {
     struct ips_request *r; /* by finish, then node */
     uint32_t count;
-    uint32_t pipelined;  /* ends left out */
+    bool *pipelined_end; /* [end_count] left out */
+    uint32_t pipelined;  /* how many */
     uint32_t unanswered; /* turns that the end of the records cut off */
     uint32_t idle_ends;  /* ends without a request */
 };

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "client/cmd_metrics.h"
+#include "client/select.h"
 
 static const struct ipsq_column columns[] = {
     {"object", "OBJECT", IPSQ_TEXT},
@@ -87,6 +88,20 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row)
     *cell++ = ipsq_count(row->rusage_processes);
 }
 
+/* The `top` greatest of a column; releases the table. */
+static void put_top(struct ipsq_out *out, struct ipsq_table *t, size_t column,
+                    uint64_t top, const char *heading)
+{
+    size_t all = t->row_count;
+    if (top)
+        ipsq_table_top(t, column, top);
+    size_t shown = t->row_count;
+    if (shown || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, t, heading);
+    ipsq_left_out(out, t->name, all - shown);
+    ipsq_table_release(t);
+}
+
 static void put_waits(struct ipsq_out *out, const Ips__MetricsAnswer *a,
                       uint64_t top)
 {
@@ -102,11 +117,7 @@ static void put_waits(struct ipsq_out *out, const Ips__MetricsAnswer *a,
             *cell++ = ipsq_count(wait->count);
         }
     }
-    if (top)
-        ipsq_table_top(&t, 2, top);
-    if (t.row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, "waits");
-    ipsq_table_release(&t);
+    put_top(out, &t, 2, top, "waits");
 }
 
 static void put_matrix(struct ipsq_out *out, const char *name,
@@ -122,11 +133,7 @@ static void put_matrix(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count(cells[i]->messages);
         *cell++ = ipsq_count(cells[i]->bytes);
     }
-    if (top)
-        ipsq_table_top(&t, 3, top);
-    if (t.row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, heading);
-    ipsq_table_release(&t);
+    put_top(out, &t, 3, top, heading);
 }
 
 /* The last row is of all: kept whatever --top says. */
@@ -145,11 +152,7 @@ static void put_totals(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count(m->messages_in);
         *cell++ = ipsq_count(m->bytes_in);
     }
-    if (top)
-        ipsq_table_top(&t, 2, top);
-    if (t.row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, heading);
-    ipsq_table_release(&t);
+    put_top(out, &t, 2, top, heading);
 }
 
 static const Ips__MetricsRow *run_row(const Ips__MetricsAnswer *a)
@@ -210,25 +213,32 @@ static int print(const struct ipsq_options *o, const char *run_name,
 {
     struct ipsq_table t;
     struct ipsq_out out;
-    ipsq_progress_end();
-    ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    uint64_t left_out = 0;
     ipsq_table_init(&t, "metrics", columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < a->n_rows; i++)
         add_row(&t, a->rows[i]);
-    if (o->top)
-        ipsq_table_top(&t, CPU_COLUMN, o->top);
+    int rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
+    if (rc < 0) {
+        ipsq_table_release(&t);
+        return rc;
+    }
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_table(&out, &t, "");
+    ipsq_left_out(&out, "metrics", left_out);
     ipsq_table_release(&t);
     put_waits(&out, a, o->top);
     put_matrix(&out, "machine_matrix", "messages between machines",
                a->machine_matrix, a->n_machine_matrix, o->top);
     put_matrix(&out, "process_matrix", "messages between processes",
                a->process_matrix, a->n_process_matrix, o->top);
-    put_totals(&out, "machine_totals", "messages of each machine",
-               a->machine_totals, a->n_machine_totals, o->top);
-    put_totals(&out, "process_totals", "messages of each process",
-               a->process_totals, a->n_process_totals, o->top);
+    if (o->level || o->format != IPSQ_TABLE) {
+        put_totals(&out, "machine_totals", "messages of each machine",
+                   a->machine_totals, a->n_machine_totals, o->top);
+        put_totals(&out, "process_totals", "messages of each process",
+                   a->process_totals, a->n_process_totals, o->top);
+    }
     if (o->pop)
         put_pop(&out, run_row(a), ideal_ns);
     ipsq_out_certificate(&out, a->certificate);
@@ -329,13 +339,16 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_metrics = {
     .name = "metrics",
-    .usage = "[RUN] [--object OBJECT] [--level LEVEL] [--top N] [--pop]",
+    .usage =
+        "[RUN] [--object OBJECT] [--level LEVEL] [--sort COLUMN] [--top N] "
+        "[--pop]",
     .summary = "how busy everything was, and who talked to whom",
     .help = "P is CPU time by elapsed time. JSON and TSV have all the metrics, "
-            "the table the\nmore common ones. --top takes those with the most "
+            "the table the\nmore common ones; docs/metrics.md defines them. "
+            "--top takes those with the most "
             "CPU, waits and bytes.\n",
-    .options =
-        IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(TOP) | IPSQ_HAS(POP),
+    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(SORT) |
+               IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/cmd_metrics.h"
+#include "client/select.h"
 
 static const struct ipsq_column columns[] = {
     {"object", "OBJECT", IPSQ_TEXT}, {"level", NULL, IPSQ_TEXT},
@@ -58,12 +59,10 @@ static int print(const struct ipsq_options *o, const char *run_name,
 {
     struct ipsq_table t;
     struct ipsq_out out;
+    uint64_t left_out = 0;
     w->names = calloc(w->rows.count + 1, sizeof(*w->names));
     if (!w->names)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    ipsq_progress_end();
-    ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_table_init(&t, "metrics", columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < w->rows.count; i++) {
         const Ips__ProcedureRow *r = w->rows.row[i];
@@ -71,9 +70,16 @@ static int print(const struct ipsq_options *o, const char *run_name,
             w->names[i] = NULL;
         add_row(&t, r, w->names[i]);
     }
-    if (o->top)
-        ipsq_table_top(&t, CPU_COLUMN, o->top);
+    int rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
+    if (rc < 0) {
+        ipsq_table_release(&t);
+        return rc;
+    }
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_table(&out, &t, "");
+    ipsq_left_out(&out, "metrics", left_out);
     ipsq_table_release(&t);
     ipsq_out_certificate(&out, a->certificate);
     return ipsq_out_end(&out, err);

@@ -137,6 +137,7 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
                                           "cm-async", "cm-sync",  NULL};
     static const char *const levels[] = {"run",    "machine",   "process",
                                          "thread", "procedure", NULL};
+    static const char *const pers[] = {"machine", NULL};
     static const char *const externals[] = {"reply", "all", "off", NULL};
     uint32_t which = 0;
     int rc = 0;
@@ -172,6 +173,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_ENGINE:
         o->engine = text;
         return one_of("engine", text, engines, &which, err);
+    case IPSQ_OPT_FOR:
+        o->answer = text;
+        return 0;
     case IPSQ_OPT_WEIGHTING:
         return take_weighting(o, text, err);
     case IPSQ_OPT_MTIME:
@@ -222,6 +226,12 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_WHOLE:
         o->whole = true;
         return 0;
+    case IPSQ_OPT_SORT:
+        o->sort = text;
+        return 0;
+    case IPSQ_OPT_PER:
+        o->per_machine = true;
+        return one_of("per", text, pers, &which, err);
     case IPSQ_OPT_MAX_WALL:
         return ipsq_parse_duration(text, &o->max_wall_ns, err);
     case IPSQ_OPT_MAX_CPU:

@@ -27,7 +27,8 @@
       "jsonl")                                                                 \
     X(TOP, "top", "N", "only the N greatest, newest or first")                 \
     X(OBJECT, "object", "OBJECT",                                              \
-      "only below /machine, /machine/process or\n/machine/process/thread")     \
+      "only below /machine, /machine/process or\n/machine/process/thread; "    \
+      "parts may have * ?")                                                    \
     X(LEVEL, "level", "LEVEL", "run, machine, process, thread or procedure")   \
     X(ENGINE, "engine", "E", "auto (default), contract or central")            \
     X(WEIGHTING, "weighting", "W",                                             \
@@ -47,7 +48,8 @@
     X(PHASE, "phase", "N", "only phase N of `ipsq phases`")                    \
     X(BY, "by", "WHAT",                                                        \
       "procedure (default), process or line; path: also\n"                     \
-      "machine, thread, message, external, or several: a,b")                   \
+      "machine, thread, message, external, or several: a,b;\n"                 \
+      "waits: place (default), cause, peer, process or thread")                \
     X(SITES, "sites", NULL, "name the place each event was called from")       \
     X(STACKS, "stacks", NULL, "and the call stacks of what blocked")           \
     X(PROCEDURE, "procedure", "NAME",                                          \
@@ -63,6 +65,13 @@
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
     X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
+    X(FOR, "for", "WHAT",                                                      \
+      "turnaround: what the elapsed time goes to (latency and\n"               \
+      "throughput of services are not told yet)")                              \
+    X(SORT, "sort", "COLUMN",                                                  \
+      "by a column as JSON names it, numbers greatest first;\n"                \
+      "-COLUMN the other way round")                                           \
+    X(PER, "per", "machine", "--sort and --top for each machine by itself")    \
     X(MAX_WALL, "max-wall", "TIME", "the elapsed time is no longer")           \
     X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
     X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
@@ -83,7 +92,10 @@ enum ipsq_option {
     X(MACHINE, "machine")                                                      \
     X(THREAD, "thread")                                                        \
     X(MESSAGE, "message")                                                      \
-    X(EXTERNAL, "external")
+    X(EXTERNAL, "external")                                                    \
+    X(PLACE, "place")                                                          \
+    X(CAUSE, "cause")                                                          \
+    X(PEER, "peer")
 enum ipsq_by {
 #define X(name, text) IPSQ_BY_##name,
     IPSQ_BYS(X)
@@ -107,10 +119,13 @@ struct ipsq_options {
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
     bool help, version, sites, stacks, sequences, whole, pop;
+    bool per_machine;
     uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
-    const char *by;   /* as given last; NULL: not */
-    unsigned by_mask; /* all that were given */
+    const char *answer; /* --for; NULL: by the program's shape */
+    const char *by;     /* as given last; NULL: not */
+    unsigned by_mask;   /* all that were given */
+    const char *sort;   /* a column, "-" before it; NULL: not */
     enum ipsq_format format;
     uint64_t top; /* 0: all */
     uint64_t mtime_base_ns, mtime_per_byte_q32;

@@ -20,6 +20,16 @@ void certificate_note(struct arena *a, struct certificate *c, const char *text)
         c->msg.notes[c->msg.n_notes++] = arena_printf(a, "%s", text);
 }
 
+void certificate_plan(const struct query *q, struct arena *a,
+                      struct certificate *c, uint32_t category,
+                      const char *plan)
+{
+    c->msg.category = category;
+    c->msg.plan =
+        arena_printf(a, "%s%s", q->borrowed ? "a copy of " : "", plan);
+    c->msg.took_ns = ips_sub_sat(master_now_ns(), q->begun_ns);
+}
+
 bool certificate_open(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {

@@ -99,6 +99,8 @@ struct path_data { /* query.data of a path question */
     void (*after_split)(struct query *q);
     void (*after_clocks)(struct query *q);
     uint32_t origin_part; /* whose clock is the reference */
+    struct waits *waits;  /* waits.h, while it is fetched */
+    void (*after_waits)(struct query *q);
 };
 
 struct engine_part { /* part.own */

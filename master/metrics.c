@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/object.h"
 #include "common/types.h"
 #include "master/matrix.h"
 #include "master/part.h"
@@ -16,7 +17,7 @@ struct sums {
     uint64_t started, alive_max, machines;
     uint64_t elapsed_ns; /* IPS_UNMEASURED */
     uint64_t cpu_ns, wait_ns, lifetimes_ns;
-    uint64_t delay_ns, woken_ns, unknown_ns;
+    uint64_t delay_ns, blocked_ns, unknown_ns;
     uint64_t rusage_ns, rusage_own_ns, rusage_processes;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
     uint64_t cores_ns; /* sum of usable cores x T */
@@ -43,8 +44,7 @@ struct maker {
     Ips__MetricsAnswer *out;
     size_t row_cap;
     struct traffic processes, machines;
-    const char *object; /* without a trailing '/' */
-    size_t object_len;
+    const char *object; /* a pattern */
     bool at_level[LEVELS];
     bool found;
     uint64_t cut;
@@ -89,7 +89,8 @@ static void add_thread(struct sums *s, const Ips__ThreadRow *t, uint64_t last)
     s->cpu_ns = ips_add_sat(s->cpu_ns, t->cpu_ns);
     s->wait_ns = ips_add_sat(s->wait_ns, t->wait_ns);
     s->delay_ns = ips_add_sat(s->delay_ns, t->delay_ns);
-    s->woken_ns = ips_add_sat(s->woken_ns, t->woken_ns);
+    s->blocked_ns =
+        ips_add_sat(s->blocked_ns, ips_sub_sat(t->wait_ns, t->woken_ns));
     s->unknown_ns = ips_add_sat(s->unknown_ns, t->unknown_ns);
     s->lifetimes_ns =
         ips_add_sat(s->lifetimes_ns, span(t->start_ns, t->end_ns, last));
@@ -103,7 +104,7 @@ static void add_sums(struct sums *s, const struct sums *more)
     s->cpu_ns = ips_add_sat(s->cpu_ns, more->cpu_ns);
     s->wait_ns = ips_add_sat(s->wait_ns, more->wait_ns);
     s->delay_ns = ips_add_sat(s->delay_ns, more->delay_ns);
-    s->woken_ns = ips_add_sat(s->woken_ns, more->woken_ns);
+    s->blocked_ns = ips_add_sat(s->blocked_ns, more->blocked_ns);
     s->unknown_ns = ips_add_sat(s->unknown_ns, more->unknown_ns);
     s->rusage_ns = ips_add_sat(s->rusage_ns, more->rusage_ns);
     s->rusage_own_ns = ips_add_sat(s->rusage_own_ns, more->rusage_own_ns);
@@ -205,7 +206,7 @@ static void fill_parts(Ips__MetricsRow *row, const struct sums *s)
 {
     row->wait_cpu_ns = run_delay(s);
     row->wait_cpu_unknown_ns = s->unknown_ns;
-    row->blocked_ns = ips_sub_sat(s->wait_ns, s->woken_ns);
+    row->blocked_ns = s->blocked_ns;
     row->other_ns =
         (int64_t)(s->lifetimes_ns - s->cpu_ns - row->blocked_ns - s->delay_ns);
     bool measured = s->rusage_processes > 0;
@@ -279,12 +280,9 @@ static void add_row(struct maker *k, const char *object, enum level level,
 /* Is `object` the asked one, or below it? Notes that it exists. */
 static bool within(struct maker *k, const char *object)
 {
-    size_t n = k->object_len;
-    if (strncmp(object, k->object, n) != 0 ||
-        (object[n] != '\0' && object[n] != '/'))
-        return false;
-    k->found = true;
-    return true;
+    bool in = ips_object_in(k->object, object);
+    k->found = k->found || in;
+    return in;
 }
 
 static bool wanted(struct maker *k, const char *object, enum level level)
@@ -453,7 +451,8 @@ static char *cell_name(struct maker *k, uint64_t who, bool machine)
 static bool cell_wanted(struct maker *k, const Ips__MatrixCell *c)
 {
     bool found = k->found;
-    bool yes = within(k, c->from) || within(k, c->to);
+    bool yes = (*c->from == '/' && within(k, c->from)) ||
+               (*c->to == '/' && within(k, c->to)) || !*k->object;
     k->found = found;
     return yes;
 }
@@ -527,10 +526,8 @@ static void put_totals(struct maker *k, const struct traffic *m, bool machine,
 
 static enum level level_of(const char *object)
 {
-    int slashes = 0;
-    for (const char *c = object; *c; c++)
-        slashes += *c == '/';
-    return slashes < LEVELS ? (enum level)slashes : LEVEL_THREAD;
+    unsigned parts = ips_object_parts(object);
+    return parts < LEVELS ? (enum level)parts : LEVEL_THREAD;
 }
 
 static int choose_levels(struct maker *k, const char *level,
@@ -558,11 +555,7 @@ int metrics_make(struct part *const *parts, uint32_t count, bool pending,
                  Ips__MetricsAnswer *out, uint64_t *cut, struct ips_err *err)
 {
     struct maker k = {.parts = parts, .count = count, .a = a, .out = out};
-    size_t len = strlen(object);
-    while (len > 0 && object[len - 1] == '/')
-        len--;
-    k.object = arena_printf(a, "%.*s", (int)len, object);
-    k.object_len = strlen(k.object);
+    k.object = strcmp(object, "/") == 0 ? "" : object;
     int rc = choose_levels(&k, level, err);
     if (rc == 0)
         rc = matrix_make(parts, count, pending, &k.processes.by_from, err);

@@ -1,5 +1,7 @@
 #include "master/part.h"
 
+#include "common/object.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,9 +240,5 @@ uint32_t *part_threads_by_process(const struct part *p)
 
 bool part_concerned(const char *machine, const char *object)
 {
-    size_t n = strlen(machine);
-    while (*object == '/')
-        object++;
-    return *object == '\0' || (strncmp(object, machine, n) == 0 &&
-                               (object[n] == '\0' || object[n] == '/'));
+    return ips_object_machine(object, machine);
 }

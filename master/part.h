@@ -31,8 +31,8 @@ void part_process_object(const struct part *p, uint32_t process,
                          char out[OBJECT_BYTES]);
 const char *part_process_name(const struct part *p, uint32_t process);
 
-/* Is some of `object` on this machine? "" and "/" are all; else "/machine" and
- * what follows. */
+/* May some of what `object` (a pattern, common/object.h) selects be on this
+ * machine? */
 bool part_concerned(const char *machine, const char *object);
 
 #endif

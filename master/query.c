@@ -390,7 +390,16 @@ static const struct query_kind *kind_of(const Ips__Request *r)
         return &query_whatif;
     case IPS__REQUEST__ASK_PHASES:
         return &query_phases;
+    case IPS__REQUEST__ASK_REQUESTS:
+        return &query_requests;
+    case IPS__REQUEST__ASK_WHY:
+        return &query_why;
+    case IPS__REQUEST__ASK_WAITS:
+        return &query_waits;
+    case IPS__REQUEST__ASK_SQL:
+        return &query_sql;
     case IPS__REQUEST__ASK_MORE:
+    case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_SYNC:
     case IPS__REQUEST__ASK_TABLE:
     case IPS__REQUEST__ASK_ENDS:
@@ -533,8 +542,54 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
         choose_run(first ? first : q);
         if (first && !q->over)
             snprintf(q->run, sizeof(q->run), "%s", first->run);
+        if (!first && !q->over && q->kind->at_once)
+            (void)q->kind->at_once(q);
     }
     query_next(m);
+}
+
+/* The request of a question that nobody sent. */
+static Ips__Envelope *empty_envelope(const char *run)
+{
+    Ips__Request request = IPS__REQUEST__INIT;
+    Ips__Envelope env = IPS__ENVELOPE__INIT;
+    request.run = ips_wire_text(run);
+    env.body_case = IPS__ENVELOPE__BODY_REQUEST;
+    env.request = &request;
+    size_t len = ips__envelope__get_packed_size(&env);
+    uint8_t *packed = malloc(len + 1);
+    Ips__Envelope *copy = NULL;
+    if (packed) {
+        ips__envelope__pack(&env, packed);
+        copy = ips__envelope__unpack(NULL, len, packed);
+    }
+    free(packed);
+    return copy;
+}
+
+bool query_inside(struct master *m, const char *run,
+                  const struct query_kind *kind)
+{
+    struct query *q = calloc(1, sizeof(*q));
+    Ips__Envelope *env = empty_envelope(run);
+    if (!q || !env) {
+        free(q);
+        if (env)
+            ips__envelope__free_unpacked(env, NULL);
+        return false;
+    }
+    q->m = m;
+    q->kind = kind;
+    q->envelope = env;
+    q->request = env->request;
+    q->begun_ns = master_now_ns();
+    snprintf(q->run, sizeof(q->run), "%s", run);
+    struct query **at = &m->queries;
+    while (*at)
+        at = &(*at)->next;
+    *at = q;
+    query_next(m);
+    return true;
 }
 
 /* The client's own flow control is the transport's; what it may do is stop. */

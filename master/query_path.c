@@ -351,6 +351,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     certificate_fill(q, a, c);
     c->msg.unmatched += d->unmatched;
     c->msg.any_on_path = d->lanes[LANE_MAIN].shares.resources;
+    certificate_plan(q, a, c, 3, "the slaves' graphs");
     c->msg.engine = ips_wire_text(d->engine_text);
     c->msg.message_times = path_mtime_text(a, &d->lanes[LANE_MAIN].lane);
     if (weighting_clock_text(d))

@@ -571,6 +571,9 @@ static struct slots slots_of(Ips__Request *r)
     if (r->ask_case == IPS__REQUEST__ASK_PROCEDURES)
         return (struct slots){&r->procedures->from_ns, &r->procedures->to_ns,
                               r->procedures->phase};
+    if (r->ask_case == IPS__REQUEST__ASK_WAITS)
+        return (struct slots){&r->waits->from_ns, &r->waits->to_ns,
+                              r->waits->phase};
     return (struct slots){0};
 }
 

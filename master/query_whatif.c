@@ -14,11 +14,6 @@
 #include "master/weighting.h"
 #include "master/whatif.h"
 
-#define MAX_SYMBOLS (1u << 22) /* of one machine */
-/* Of one machine: so many a node on average, beyond those of small graphs. */
-#define PORTIONS_A_NODE 64u
-#define PORTIONS_FREE (1u << 20)
-
 static void no_memory(struct query *q)
 {
     struct ips_err err = {0};
@@ -74,111 +69,19 @@ static int check_ask(const Ips__WhatifAsk *a, struct whatif_data *d,
     return rc;
 }
 
-/* Bytes that programs may still take, UINT64_MAX where nobody says. */
-static uint64_t memory_available(void)
-{
-    char line[128];
-    unsigned long long kib = 0;
-    bool found = false;
-    FILE *f = fopen("/proc/meminfo", "re");
-    while (f && !found && fgets(line, sizeof(line), f))
-        found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
-    if (f)
-        fclose(f);
-    return found ? (uint64_t)kib * 1024u : UINT64_MAX;
-}
-
-static int check_memory(const struct query *q, uint64_t bytes,
-                        struct ips_err *err)
-{
-    uint64_t there = memory_available();
-    if (bytes <= there)
-        return 0;
-    return ips_err_set(err, IPS_E_LIMIT,
-                       "run %s: the graph of all machines takes about %" PRIu64
-                       " MB at the master, which has %" PRIu64
-                       " MB available: free some, or run the master where "
-                       "there is more (ips-master, ipsq --master)",
-                       q->run, bytes >> 20, there >> 20);
-}
-
 /* ---- what arcs were spent on -------------------------------------------- */
-
-static bool grow_portions(struct whatif_portions *w, uint64_t more)
-{
-    if (w->count + more <= w->cap)
-        return true;
-    uint64_t cap = w->cap * 2 > w->count + more ? w->cap * 2 : w->count + more;
-    uint32_t *node = realloc(w->node, cap * sizeof(*node));
-    if (node)
-        w->node = node;
-    uint32_t *of = realloc(w->of, cap * sizeof(*of));
-    if (of)
-        w->of = of;
-    uint64_t *ns = realloc(w->ns, cap * sizeof(*ns));
-    if (ns)
-        w->ns = ns;
-    if (node && of && ns)
-        w->cap = cap;
-    return node && of && ns;
-}
-
-static bool take_symbols(struct whatif_portions *w,
-                         const Ips__PortionsAnswer *a)
-{
-    if (a->n_symbols > w->symbol_cap - w->symbol_count) {
-        size_t cap = (size_t)w->symbol_cap * 2 + a->n_symbols;
-        struct thing_symbol *more = realloc(w->symbol, cap * sizeof(*more));
-        if (cap > UINT32_MAX || !more)
-            return false;
-        w->symbol = more;
-        w->symbol_cap = (uint32_t)cap;
-    }
-    for (size_t i = 0; i < a->n_symbols; i++)
-        w->symbol[w->symbol_count++] =
-            (struct thing_symbol){a->symbols[i]->name, a->symbols[i]->module,
-                                  a->symbols[i]->file, a->symbols[i]->line};
-    return true;
-}
 
 static int take_portions(struct query *q, struct part *p,
                          const Ips__Reply *reply, struct ips_err *err)
 {
-    struct whatif_portions *w = &whatif_of(q)->portions[p->number];
-    if (reply->answer_case != IPS__REPLY__ANSWER_PORTIONS ||
-        reply->portions->n_node != reply->portions->n_symbol ||
-        reply->portions->n_node != reply->portions->n_ns)
-        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PortionsAsk");
-    const Ips__PortionsAnswer *a = reply->portions;
-    if (a->n_symbols > MAX_SYMBOLS - w->symbol_count ||
-        a->n_node > p->sync->nodes * PORTIONS_A_NODE + PORTIONS_FREE - w->count)
-        return ips_err_set(err, IPS_E_LIMIT,
-                           "its arcs have too many procedures");
-    /* Only symbols are kept as they came: texts are borrowed. */
-    if (a->n_symbols && !query_keep(q, p))
-        return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
-    if (!take_symbols(w, a) || !grow_portions(w, a->n_node))
-        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for procedures");
-    for (size_t i = 0; i < a->n_node; i++) {
-        w->node[w->count + i] = a->node[i];
-        w->of[w->count + i] = a->symbol[i];
-        w->ns[w->count + i] = a->ns[i];
-    }
-    w->count += a->n_node;
-    if (!reply->last)
-        query_widen(q, p);
-    return 0;
+    return portions_take(q, p, &whatif_of(q)->portions[p->number], reply, err);
 }
 
 static void free_portions(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
-    for (uint32_t i = 0; d->portions && i < q->gather.count; i++) {
-        free(d->portions[i].symbol);
-        free(d->portions[i].node);
-        free(d->portions[i].of);
-        free(d->portions[i].ns);
-    }
+    for (uint32_t i = 0; d->portions && i < q->gather.count; i++)
+        portions_release(&d->portions[i]);
     free(d->portions);
     d->portions = NULL;
 }
@@ -190,7 +93,7 @@ static void solved(struct query *q)
     if (path_of(q)->err.code)
         engine_failed(q);
     else
-        whatif_answer(q);
+        whatif_of(q)->answer(q);
 }
 
 static void have_all(struct query *q)
@@ -199,9 +102,9 @@ static void have_all(struct query *q)
     uint64_t portions = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
         portions += whatif_of(q)->portions[i].count;
-    int rc = check_memory(q, portions * WHATIF_PORTION_BYTES, &err);
+    int rc = query_check_memory(q, portions * WHATIF_PORTION_BYTES, &err);
     if (rc == 0)
-        rc = query_work(q, whatif_solve, solved, &err);
+        rc = query_work(q, whatif_of(q)->solve, solved, &err);
     if (rc < 0)
         query_fail(q, &err);
 }
@@ -209,23 +112,33 @@ static void have_all(struct query *q)
 static void ask_portions(struct query *q)
 {
     query_round(q, take_portions, have_all);
-    for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        Ips__PortionsAsk ask = IPS__PORTIONS_ASK__INIT;
-        Ips__Request request = IPS__REQUEST__INIT;
-        ask.generation = p->sync->generation;
-        ask.window = ENGINE_WINDOW;
-        request.ask_case = IPS__REQUEST__ASK_PORTIONS;
-        request.portions = &ask;
-        query_ask(q, p, &request, true);
-        p->window = ENGINE_WINDOW;
-    }
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        portions_ask(q, q->gather.active[i]);
     query_await(q);
+}
+
+static void have_waits(struct query *q)
+{
+    struct whatif_data *d = whatif_of(q);
+    free(d->portions); /* nothing in them */
+    d->portions = d->waits->portions;
+    d->waits->portions = NULL;
+    have_all(q);
+}
+
+/* Waits come with portions. */
+static void ask_waits(struct query *q)
+{
+    waits_fetch(q, whatif_of(q)->waits, have_waits);
 }
 
 static void fetch(struct query *q)
 {
-    engine_fetch(q, false, ask_portions);
+    struct whatif_data *d = whatif_of(q);
+    d->weighting = d->path.lanes[LANE_MAIN].lane.weighting;
+    if (d->raw)
+        d->path.lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_CPU;
+    engine_fetch(q, d->raw, d->waits ? ask_waits : ask_portions);
 }
 
 static void gathered(struct query *q)
@@ -258,31 +171,41 @@ static void gathered(struct query *q)
                          "run %s has more nodes than one graph may have",
                          q->run);
     if (rc == 0)
-        rc = check_memory(q, d->path.nodes * WHATIF_NODE_BYTES, &err);
+        rc = query_check_memory(q, d->path.nodes * d->node_bytes, &err);
     if (rc == 0)
-        rc = weighting_goal(q, q->request->whatif->goal, &err);
+        rc = weighting_goal(q, d->ask->goal, &err);
     if (rc < 0)
         query_fail(q, &err);
     else
         weighting_clocks(q, fetch);
 }
 
+void whatif_begin(struct query *q)
+{
+    struct whatif_data *d = whatif_of(q);
+    struct ips_err err = {0};
+    if (check_ask(d->ask, d, &err) < 0)
+        query_fail(q, &err);
+    else
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+}
+
 static void start(struct query *q)
 {
-    struct ips_err err = {0};
     struct whatif_data *d = calloc(1, sizeof(*d));
     if (!d) {
         no_memory(q);
         return;
     }
     q->data = d;
-    if (check_ask(q->request->whatif, d, &err) < 0)
-        query_fail(q, &err);
-    else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+    d->ask = q->request->whatif;
+    d->node_bytes = WHATIF_NODE_BYTES;
+    d->solve = whatif_solve;
+    d->answer = whatif_answer;
+    whatif_begin(q);
 }
 
-static void release(struct query *q)
+void whatif_release(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     if (d) {
@@ -301,5 +224,7 @@ static void release(struct query *q)
     gather_release(q);
 }
 
-const struct query_kind query_whatif = {
-    .name = "whatif", .exclusive = true, .start = start, .release = release};
+const struct query_kind query_whatif = {.name = "whatif",
+                                        .exclusive = true,
+                                        .start = start,
+                                        .release = whatif_release};

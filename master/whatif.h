@@ -17,21 +17,14 @@
 #include "analysis/slack.h"
 #include "analysis/whatif.h"
 #include "master/engine.h"
-#include "master/things.h"
+#include "master/portions.h"
+#include "master/waits.h"
 
 #define WHATIF_NODE_BYTES 130u
 #define WHATIF_PORTION_BYTES 40u
 #define WHATIF_EDITS_MAX 64u
 #define WHATIF_NEXT_MAX 1000u
 #define WHATIF_ROWS_MAX 10000u /* of one list */
-
-struct whatif_portions {         /* of a part, as they come */
-    struct thing_symbol *symbol; /* texts in kept messages */
-    uint32_t symbol_count, symbol_cap;
-    uint32_t *node, *of;
-    uint64_t *ns;
-    uint64_t count, cap;
-};
 
 struct whatif_row { /* one question answered */
     uint32_t thing; /* ranking: of things.thing; edits: their number */
@@ -44,9 +37,20 @@ struct whatif_slack {
     struct ips_slack s;
 };
 
+struct whatif_solving;
 struct whatif_data {       /* query.data */
     struct path_data path; /* first: the engine's helpers work on it */
-    struct whatif_portions *portions; /* [parts] */
+    const Ips__WhatifAsk *ask;
+    /* Subgraphs come as they are, with all times; views of them are merged. */
+    bool raw;
+    enum ips_weighting weighting; /* raw: of the views */
+    uint32_t node_bytes;          /* for each node at the master */
+    /* Raw: makes what it wants of the merged graph and of the lane, or NULL. */
+    int (*remake)(struct whatif_solving *s);
+    void (*solve)(struct query *q);  /* in the worker */
+    void (*answer)(struct query *q); /* in the loop */
+    struct portions *portions;       /* [parts] */
+    struct waits *waits; /* to be fetched as well, not laid; NULL: none */
     /* results */
     struct thing_part *part; /* [parts] */
     struct things t;
@@ -68,8 +72,31 @@ static inline struct whatif_data *whatif_of(struct query *q)
     return q->data;
 }
 
+/* Gathers what d->ask needs, lets d->solve compute and d->answer answer. The
+ * rest of whatif_data is zero. */
+void whatif_begin(struct query *q);
+/* Frees what whatif_data holds, and itself. */
+void whatif_release(struct query *q);
+
 /* In the worker: d->path.err says what failed, d->path.blame who. */
 void whatif_solve(struct query *q);
+
+struct whatif_solving {
+    struct query *q;
+    struct whatif_data *d;
+    const Ips__WhatifAsk *ask;
+    struct ips_lane lane; /* of the merged graph */
+    const struct ips_graph *g;
+    struct ips_order order;
+    uint64_t *tail;
+    uint64_t *share;         /* [features] */
+    struct ips_slack *slack; /* [features] */
+    struct ips_whatif_base base;
+    struct ips_err *err;
+};
+/* The steps all begin with: graph, things, shares; d->path.est, d->t. */
+int whatif_prepare(struct query *q, struct whatif_solving *s) IPS_MUST_USE;
+void whatif_finish(struct whatif_solving *s);
 /* In the loop: the reply. */
 void whatif_answer(struct query *q);
 

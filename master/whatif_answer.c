@@ -67,7 +67,7 @@ static char *thing_text(const struct filling *f, uint32_t number, char **kind,
 
 static void fill_edits(const struct filling *f, Ips__WhatifAnswer *out)
 {
-    const Ips__WhatifAsk *ask = f->q->request->whatif;
+    const Ips__WhatifAsk *ask = f->d->ask;
     size_t n = ask->n_edits;
     if (n == 0)
         return;
@@ -98,7 +98,7 @@ static void fill_ranking(const struct filling *f, Ips__WhatifAnswer *out)
         fill_row(f, &d->ranking[i], &rows[i]);
         rows[i].object =
             thing_text(f, d->ranking[i].thing, &rows[i].kind, &rows[i].place);
-        rows[i].ppm = f->q->request->whatif->rank_ppm;
+        rows[i].ppm = f->d->ask->rank_ppm;
         out->ranking[out->n_ranking++] = &rows[i];
     }
     out->candidates = d->candidates;
@@ -171,7 +171,7 @@ static void note_caveats(const struct filling *f)
 {
     const struct whatif_data *d = f->d;
     uint64_t any = d->resources;
-    for (size_t i = 0; i < f->q->request->whatif->n_edits; i++)
+    for (size_t i = 0; i < f->d->ask->n_edits; i++)
         any = ips_max_u64(any, d->edits[i].r.resources);
     for (size_t i = 0; i < d->ranking_count; i++)
         any = ips_max_u64(any, d->ranking[i].r.resources);
@@ -204,7 +204,7 @@ static void note_caveats(const struct filling *f)
 
 static void note_procedures(const struct filling *f)
 {
-    const Ips__WhatifAsk *ask = f->q->request->whatif;
+    const Ips__WhatifAsk *ask = f->d->ask;
     if (f->d->procedures || (!ask->rank && !ask->slack && !ask->by_procedure))
         return;
     certificate_note(f->a, f->c,
@@ -215,7 +215,7 @@ static void note_procedures(const struct filling *f)
 void whatif_answer(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
-    const Ips__WhatifAsk *ask = q->request->whatif;
+    const Ips__WhatifAsk *ask = d->ask;
     struct arena a = {0};
     struct certificate c;
     struct ips_err err = {0};
@@ -224,6 +224,7 @@ void whatif_answer(struct query *q)
     certificate_fill(q, &a, &c);
     c.msg.unmatched += d->path.unmatched;
     c.msg.any_on_path = d->resources;
+    certificate_plan(q, &a, &c, 3, "the slaves' graphs");
     c.msg.engine = ips_wire_text("central (what-if: all events at the master)");
     c.msg.message_times = path_mtime_text(&a, &d->path.lanes[LANE_MAIN].lane);
     if (weighting_clock_text(&d->path))

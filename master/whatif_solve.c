@@ -5,32 +5,53 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/view.h"
 #include "common/types.h"
 #include "master/part.h"
 #include "master/weighting.h"
 
-struct solving {
-    struct query *q;
-    struct whatif_data *d;
-    const Ips__WhatifAsk *ask;
-    struct ips_lane lane; /* of the merged graph */
-    const struct ips_graph *g;
-    struct ips_order order;
-    uint64_t *tail;
-    uint64_t *share;         /* [features] */
-    struct ips_slack *slack; /* [features] */
-    struct ips_whatif_base base;
-    struct ips_err *err;
-};
-
-static int no_memory(struct solving *s)
+static int no_memory(struct whatif_solving *s)
 {
     return ips_err_set(s->err, IPS_E_NO_MEMORY, "no memory for a what-if");
 }
 
 /* ---- the graph ---------------------------------------------------------- */
 
-static int make_graph(struct solving *s)
+/* d->path.merged from a view of each part. */
+static bool merge_views(struct whatif_solving *s)
+{
+    struct query *q = s->q;
+    struct path_data *d = &s->d->path;
+    uint32_t n = q->gather.count;
+    struct ips_view *view = calloc((size_t)n + 1, sizeof(*view));
+    struct ips_part *parts = calloc((size_t)n + 1, sizeof(*parts));
+    int rc = 0;
+    d->lanes[LANE_MAIN].lane.weighting = s->d->weighting;
+    free(d->node_base);
+    d->node_base = calloc((size_t)n + 1, sizeof(*d->node_base));
+    if (!view || !parts || !d->node_base)
+        rc = no_memory(s);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        const struct part *p = q->gather.active[i];
+        struct ips_lane lane = d->lanes[LANE_MAIN].lane;
+        lane.clock = engine_part_of(p)->clock;
+        rc = ips_graph_view(&engine_part_of(p)->g, &lane, &view[i], s->err);
+        /* Views of `wall` have none; with it the merged graph has times. */
+        view[i].g.delay = engine_part_of(p)->g.delay;
+        parts[i] = (struct ips_part){
+            .g = &view[i].g, .peer = p->peer, .end_count = p->peer_count};
+    }
+    if (rc == 0)
+        rc = ips_graph_merge(parts, n, &d->lanes[LANE_MAIN].lane, &d->merged,
+                             d->node_base, &d->unmatched, s->err);
+    for (uint32_t i = 0; i < n && view; i++)
+        ips_view_release(&view[i]);
+    free(view);
+    free(parts);
+    return rc == 0;
+}
+
+static int make_graph(struct whatif_solving *s)
 {
     struct query *q = s->q;
     struct path_data *d = &s->d->path;
@@ -46,10 +67,12 @@ static int make_graph(struct solving *s)
                            "promised %" PRIu64 " nodes and sent %u",
                            p->sync->nodes, sent);
     }
-    if (!engine_merge(q))
+    if (!(s->d->raw ? merge_views(s) : engine_merge(q)))
         return s->err->code;
     s->lane = weighting_merged(q, &d->lanes[LANE_MAIN].lane, false);
-    int rc = ips_longest_path(&d->merged, &s->lane, NULL, &d->est, s->err);
+    int rc = s->d->remake ? s->d->remake(s) : 0;
+    if (rc == 0)
+        rc = ips_longest_path(&d->merged, &s->lane, NULL, &d->est, s->err);
     if (rc == 0 && (d->est.end == IPS_NO_NODE || d->est.t_max == 0))
         rc = ips_err_set(s->err, IPS_E_INCOMPLETE,
                          "run %s: what was recorded has no path longer than 0 "
@@ -60,7 +83,7 @@ static int make_graph(struct solving *s)
     return rc;
 }
 
-static int make_things(struct solving *s)
+static int make_things(struct whatif_solving *s)
 {
     struct query *q = s->q;
     struct whatif_data *d = s->d;
@@ -70,7 +93,7 @@ static int make_things(struct solving *s)
         return no_memory(s);
     for (uint32_t i = 0; i < n; i++) {
         const struct part *p = q->gather.active[i];
-        const struct whatif_portions *w = &d->portions[i];
+        const struct portions *w = &d->portions[i];
         const char **name = calloc((size_t)p->t.proc_count + 1, sizeof(*name));
         if (!name)
             return no_memory(s);
@@ -91,14 +114,14 @@ static int make_things(struct solving *s)
         d->procedures = d->procedures || w->count > 0;
     }
     /* Of time that is not CPU no procedure has more than there is. */
-    bool clip = s->lane.weighting != IPS_WEIGH_CPU;
+    bool clip = s->lane.weighting != IPS_WEIGH_CPU || s->d->remake;
     int rc = things_make(s->g, d->part, n, clip, &d->t, &blame, s->err);
     if (rc < 0 && blame != THING_NONE)
         d->path.blame = q->gather.active[blame];
     return rc;
 }
 
-static int make_base(struct solving *s)
+static int make_base(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
     size_t n = (size_t)d->t.f.count + 1;
@@ -122,7 +145,7 @@ static int make_base(struct solving *s)
 
 /* ---- edits -------------------------------------------------------------- */
 
-static int nothing_fits(struct solving *s, const Ips__WhatifEdit *e)
+static int nothing_fits(struct whatif_solving *s, const Ips__WhatifEdit *e)
 {
     const char *run = s->q->run;
     if (*e->procedure && !s->d->procedures)
@@ -146,7 +169,7 @@ static int nothing_fits(struct solving *s, const Ips__WhatifEdit *e)
         run);
 }
 
-static int select_edit(struct solving *s, const Ips__WhatifEdit *e,
+static int select_edit(struct whatif_solving *s, const Ips__WhatifEdit *e,
                        struct ips_edit **edits, uint32_t *count)
 {
     struct thing_selector sel = {e->procedure, e->process, e->message,
@@ -173,7 +196,7 @@ static int by_feature(const void *a, const void *b)
 }
 
 /* What an edit is about, each feature once; sorts it. */
-static void describe(const struct solving *s, struct ips_edit *edit,
+static void describe(const struct whatif_solving *s, struct ips_edit *edit,
                      uint32_t count, struct whatif_row *row)
 {
     if (count)
@@ -189,7 +212,7 @@ static void describe(const struct solving *s, struct ips_edit *edit,
 }
 
 /* Each edit alone, and all at once as the last. */
-static int solve_edits(struct solving *s)
+static int solve_edits(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
     size_t n = s->ask->n_edits, total = 0;
@@ -232,7 +255,7 @@ static int solve_edits(struct solving *s)
 
 /* ---- what would help most ----------------------------------------------- */
 
-static int keep_ranking(struct solving *s, struct ips_edit *edit,
+static int keep_ranking(struct whatif_solving *s, struct ips_edit *edit,
                         const struct ips_whatif *out, const uint32_t *order,
                         size_t kept)
 {
@@ -252,7 +275,7 @@ static int keep_ranking(struct solving *s, struct ips_edit *edit,
     return 0;
 }
 
-static int rank(struct solving *s)
+static int rank(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
     const struct things *t = &d->t;
@@ -303,7 +326,7 @@ static int nearest_first(const void *a, const void *b)
     return (p->thing > q->thing) - (p->thing < q->thing);
 }
 
-static struct ips_slack roll_up(const struct solving *s,
+static struct ips_slack roll_up(const struct whatif_solving *s,
                                 const struct thing *thing)
 {
     struct ips_slack sum = {.least = IPS_NO_SLACK};
@@ -318,7 +341,7 @@ static struct ips_slack roll_up(const struct solving *s,
     return sum;
 }
 
-static int make_slacks(struct solving *s)
+static int make_slacks(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
     const struct things *t = &d->t;
@@ -346,7 +369,7 @@ static int make_slacks(struct solving *s)
 /* ---- next paths --------------------------------------------------------- */
 
 /* The procedure that has the most of each arc, none where no one is known. */
-static uint32_t *label_nodes(const struct solving *s)
+static uint32_t *label_nodes(const struct whatif_solving *s)
 {
     uint32_t *label = malloc(((size_t)s->g->node_count + 1) * sizeof(*label));
     for (uint32_t i = 0; label && i < s->g->node_count; i++) {
@@ -363,7 +386,7 @@ static uint32_t *label_nodes(const struct solving *s)
     return label;
 }
 
-static int find_next(struct solving *s)
+static int find_next(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
     uint32_t *label = NULL;
@@ -381,7 +404,7 @@ static int find_next(struct solving *s)
     return rc;
 }
 
-static int find_crowds(struct solving *s)
+static int find_crowds(struct whatif_solving *s)
 {
     struct query *q = s->q;
     int rc = 0;
@@ -398,19 +421,32 @@ static int find_crowds(struct solving *s)
     return rc;
 }
 
-void whatif_solve(struct query *q)
+int whatif_prepare(struct query *q, struct whatif_solving *s)
 {
     struct whatif_data *d = whatif_of(q);
-    struct solving s = {.q = q,
-                        .d = d,
-                        .ask = q->request->whatif,
-                        .g = &d->path.merged,
-                        .err = &d->path.err};
-    int rc = make_graph(&s);
+    *s = (struct whatif_solving){.q = q,
+                                 .d = d,
+                                 .ask = d->ask,
+                                 .g = &d->path.merged,
+                                 .err = &d->path.err};
+    int rc = make_graph(s);
     if (rc == 0)
-        rc = make_things(&s);
-    if (rc == 0)
-        rc = make_base(&s);
+        rc = make_things(s);
+    return rc == 0 ? make_base(s) : rc;
+}
+
+void whatif_finish(struct whatif_solving *s)
+{
+    ips_order_release(&s->order);
+    free(s->tail);
+    free(s->share);
+    free(s->slack);
+}
+
+void whatif_solve(struct query *q)
+{
+    struct whatif_solving s;
+    int rc = whatif_prepare(q, &s);
     if (rc == 0 && s.ask->n_edits)
         rc = solve_edits(&s);
     if (rc == 0 && s.ask->rank)
@@ -421,9 +457,6 @@ void whatif_solve(struct query *q)
         rc = find_next(&s);
     if (rc == 0 && (s.ask->rank || s.ask->n_edits))
         rc = find_crowds(&s);
-    ips_order_release(&s.order);
-    free(s.tail);
-    free(s.share);
-    free(s.slack);
+    whatif_finish(&s);
     (void)rc; /* said in s.err */
 }

@@ -102,6 +102,7 @@ static void release_build(struct build *b)
     ips_free_large(b->cpu_at);
     ips_free_large(b->off);
     ips_free_large(b->delays.v);
+    ips_free_large(b->notes);
 }
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,
@@ -110,7 +111,11 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
     memset(out, 0, sizeof(*out));
     ips_graph_init(&out->g);
     struct build b = {.in = in, .out = out, .err = err};
-    int rc = run_passes(&b);
+    int rc = b_waits_begin(&b);
+    if (rc == 0)
+        rc = run_passes(&b);
+    if (rc == 0)
+        rc = b_waits_finish(&b);
     release_build(&b);
     if (rc < 0) {
         ips_built_release(out);

@@ -39,6 +39,7 @@ struct ips_build_input {
     const struct ips_stream_in *streams; /* any order */
     uint32_t stream_count;
     uint32_t machine; /* index written into the chains: 0, master renumbers */
+    struct ips_wait_rows *waits; /* build_waits.h: filled; NULL: not wanted */
 };
 
 /* ---- output --------------------------------------------------------- */
@@ -91,7 +92,8 @@ struct ips_thread_row {
     /* Off the core in calls, by cause. With cpu_ns no more than its life. */
     uint64_t wait_ns[IPS_WAIT_COUNT];
     uint32_t wait_count[IPS_WAIT_COUNT];
-    uint64_t delay_ns;   /* runnable but not running, as the kernel told */
+    uint64_t delay_ns;   /* runnable but not running, as the kernel told; not
+                            what it queued before its START */
     uint64_t woken_ns;   /* as much of it as lies in wait_ns: after wake-ups */
     uint64_t unknown_ns; /* off the core outside of calls, and no figure */
     uint64_t messages_out, bytes_out, messages_in, bytes_in;

@@ -65,7 +65,7 @@ static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
         sleeps = ips_add_sat(sleeps, call_room(b, i));
     }
     uint64_t early = ips_min_u64(ns, gaps);
-    uint64_t late = ips_min_u64(ns - early, sleeps);
+    uint64_t late = ips_min_u64(ns - early, sleeps), born = 0;
     for (uint32_t i = from; i < to; i++) {
         uint64_t wake = part_of(late, wake_room(b, i, first), sleeps);
         g->delay[i] = part_of(early, free_gap(b, i, first), gaps) +
@@ -75,11 +75,13 @@ static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
         }
         b->off[i] = wake; /* for the arc that follows; done with else */
+        if (i == first)
+            born = wake; /* before its life */
     }
     b->out->counts.delay_ns =
         ips_add_sat(b->out->counts.delay_ns, early + late);
-    row->delay_ns = ips_add_sat(row->delay_ns, early + late);
-    row->woken_ns = ips_add_sat(row->woken_ns, late);
+    row->delay_ns = ips_add_sat(row->delay_ns, early + late - born);
+    row->woken_ns = ips_add_sat(row->woken_ns, late - born);
     return ns - early - late;
 }
 

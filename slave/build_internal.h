@@ -398,6 +398,7 @@ struct build {
     uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
     B_ARRAY(struct b_delay) delays;
+    struct b_wait_notes *notes; /* build_waits.c; NULL: not wanted */
 };
 
 /* What ips_built_set_peers needs again. */
@@ -442,6 +443,10 @@ void b_delays(struct build *b);                   /* build_delay.c */
 int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE;     /* build_peer.c */
 int b_more(struct build *b) IPS_MUST_USE;         /* build_remote.c */
+/* build_waits.c: where single waits are wanted. */
+int b_waits_begin(struct build *b) IPS_MUST_USE;
+int b_waits_finish(struct build *b) IPS_MUST_USE;
+void b_waits_drop(struct build *b, uint32_t arc);
 
 /* ---- shared helpers ---- */
 

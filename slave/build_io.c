@@ -79,7 +79,9 @@ void b_wait_idle(struct maker *m)
     if (!m->wait.blocked_ns) /* it only span */
         return;
     m->b->out->counts.idle++;
-    b_count_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
+    b_add_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
+    if (m->b->notes)
+        b_waits_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
 
 /* Is the pending wait one for this receive? `ready`, where it is known, is its
@@ -413,6 +415,7 @@ static void on_poll(struct maker *m, const struct ips_rec_io *r,
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else {
         m->wait = (struct wait){.pending = true,
+                                .fresh = true,
                                 .cpu = v->cpu,
                                 .blocked_ns = v->blocked ? v->blocked_ns : 0,
                                 .ready = r->ready,

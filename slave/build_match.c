@@ -161,7 +161,8 @@ static void match_data(struct build *b, uint32_t from, uint32_t to)
         }
         if (tokens) {
             if (recv->ext)
-                b_cross(b, recv->node, send->node, IPS_X_RESOURCE, 0);
+                b_cross(b, recv->node, send->node, IPS_X_RESOURCE,
+                        IPS_THING_TOKEN);
             b->out->counts.any += recv->ext;
             continue;
         }
@@ -190,6 +191,8 @@ static void not_for_room(struct build *b, const struct b_op *send)
     row->wait_ns[IPS_WAIT_PEER] =
         ips_sub_sat(row->wait_ns[IPS_WAIT_PEER], slept);
     row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
+    if (b->notes)
+        b_waits_drop(b, send->node + 1);
     g->w[send->node] = g->w[send->node + 1];
 }
 

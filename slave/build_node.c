@@ -18,6 +18,7 @@ void b_take_signal(struct maker *m, struct interval *v)
             m->b->out->g.wait[s->node] =
                 ips_min_u64(v->blocked_ns, ips_sub_sat(s->t, v->t));
             v->by_signal = true;
+            m->signal_node = s->node;
         }
         break;
     }
@@ -238,13 +239,21 @@ static int make_chain(struct maker *m)
         m->next_taking = m->s->first_taking;
         m->next_sync = m->s->first_sync;
         m->have_dgram = false;
+        if (b->notes)
+            b_waits_stream(m);
         while ((p = b_next(&walk, &type, &len))) {
+            uint32_t before = b->nodes;
             int rc = make_node(m, type, p);
             b_cost(b, m->chain, m->s, type, p);
+            if (rc == 0 && b->notes)
+                rc = b_waits_record(m, type, p, len, before);
             if (rc < 0)
                 return rc;
         }
         b_wait_idle(m);
+        int rc = b->notes ? b_waits_record(m, 0, NULL, 0, b->nodes) : 0;
+        if (rc < 0)
+            return rc;
         last_ns = ips_max_u64(last_ns, m->s->last_ns);
         last_cpu = ips_max_u64(last_cpu, m->s->last_cpu);
     }

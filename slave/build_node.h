@@ -18,6 +18,7 @@ struct spin {
  * yet. */
 struct wait {
     bool pending;
+    bool fresh; /* by the record at hand, for build_waits.c */
     uint64_t cpu, blocked_ns;
     uint32_t ready; /* channel id, 0 any */
     struct spin spin;
@@ -42,6 +43,7 @@ struct maker {
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
     struct taken taken[TAKEN_KEPT];
     uint32_t taken_count;
+    uint32_t signal_node; /* of the signal that ended the call at hand */
     /* Of the signal wait or read before. */
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;
     bool have_dgram;
@@ -57,11 +59,28 @@ struct interval {
     uint32_t end;
 };
 
-static inline void b_count_wait(struct maker *m, enum ips_wait_cause cause,
-                                uint64_t ns)
+/* build_waits.c: each one by itself, where they are wanted; and after every
+ * record, with the number of nodes before it. */
+void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
+                   uint64_t end_ns);
+void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
+                     bool taken);
+void b_waits_stream(struct maker *m);
+int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
+                   uint32_t len, uint32_t nodes_before) IPS_MUST_USE;
+
+static inline void b_add_wait(struct maker *m, enum ips_wait_cause cause,
+                              uint64_t ns)
 {
     m->row->wait_ns[cause] += ns;
     m->row->wait_count[cause]++;
+}
+static inline void b_count_wait(struct maker *m, enum ips_wait_cause cause,
+                                uint64_t ns)
+{
+    b_add_wait(m, cause, ns);
+    if (m->b->notes)
+        b_waits_count(m, cause, ns, m->last_ret);
 }
 
 /* A signal that came while the call slept ended that sleep. */

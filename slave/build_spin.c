@@ -29,7 +29,9 @@ struct spin b_spin_before(struct maker *m, struct interval *v)
     m->spin = (struct spin){0};
     if (!s.elapsed_ns || s.ended != v->t)
         return (struct spin){0};
-    b_count_wait(m, IPS_WAIT_SPIN, s.elapsed_ns);
+    b_add_wait(m, IPS_WAIT_SPIN, s.elapsed_ns);
+    if (m->b->notes)
+        b_waits_count(m, IPS_WAIT_SPIN, s.elapsed_ns, s.ended);
     v->cpu = ips_min_u64(v->cpu, s.cpu);
     return s;
 }
@@ -40,7 +42,9 @@ void b_take_wait(struct maker *m, struct interval *v, enum ips_wait_cause cause,
     struct wait *w = &m->wait;
     v->cpu = ips_min_u64(v->cpu, w->cpu);
     if (w->blocked_ns)
-        b_count_wait(m, cause, w->blocked_ns);
+        b_add_wait(m, cause, w->blocked_ns);
+    if (m->b->notes)
+        b_waits_pending(m, cause, w->blocked_ns, true);
     spin->burnt = ips_add_sat(spin->burnt, w->spin.burnt);
     spin->elapsed_ns = ips_add_sat(spin->elapsed_ns, w->spin.elapsed_ns);
     w->pending = false;

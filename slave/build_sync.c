@@ -280,6 +280,31 @@ int b_sync_match(struct build *b)
     return 0;
 }
 
+static uint64_t thing_of(uint8_t kind)
+{
+    switch ((enum ips_sync)kind) {
+    case IPS_SYNC_MUTEX:
+    case IPS_SYNC_RDLOCK:
+    case IPS_SYNC_WRLOCK:
+    case IPS_SYNC_SPIN:
+    case IPS_SYNC_ONCE:
+    case IPS_SYNC_FLOCK:
+    case IPS_SYNC_RECORD_LOCK:
+        return IPS_THING_LOCK;
+    case IPS_SYNC_COND:
+        return IPS_THING_CONDITION;
+    case IPS_SYNC_BARRIER:
+        return IPS_THING_BARRIER;
+    case IPS_SYNC_SEMAPHORE:
+        return IPS_THING_SEMAPHORE;
+    case IPS_SYNC_EVENTFD:
+        return IPS_THING_EVENT;
+    case IPS_SYNC_FUTEX:
+        return IPS_THING_FUTEX;
+    }
+    return IPS_THING_UNKNOWN;
+}
+
 void b_sync_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->syncs.n; i++) {
@@ -289,7 +314,7 @@ void b_sync_arcs(struct build *b)
             continue;
         if (s->arrived_before != IPS_NONE) {
             b_cross(b, node, b->syncs.v[s->arrived_before].node, IPS_X_RESOURCE,
-                    0);
+                    IPS_THING_BARRIER);
             b->out->counts.any++;
         }
         if (s->dead_owner != IPS_NONE)
@@ -298,7 +323,7 @@ void b_sync_arcs(struct build *b)
             continue;
         /* A barrier's node is the arrival; leaving comes after it. */
         b_cross(b, node + (s->kind == IPS_SYNC_BARRIER),
-                b->syncs.v[s->cause].node, IPS_X_RESOURCE, 0);
+                b->syncs.v[s->cause].node, IPS_X_RESOURCE, thing_of(s->kind));
         b->out->counts.any++;
     }
 }

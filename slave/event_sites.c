@@ -176,17 +176,17 @@ int slave_sites_same_stack(struct slave_sites *s, Ips__EventRow *row,
     return k ? note_stack(s, row, k, err) : 0;
 }
 
-/* "procedure (file.c:12)", "procedure (module)", "module+0x1f". */
-static char *site_text(const struct slave_sites *s, uint32_t place)
+char *slave_place_text(const struct ips_codemap *map,
+                       const struct slave_symbols *names, uint32_t place)
 {
-    const char *at = s->names.of[place].text;
+    const char *at = names->of[place].text;
     struct slave_frame_name f;
     char *text = NULL;
     int n = -1;
     if (!slave_symbol_next(&at, &f))
         return strdup("?");
-    uint32_t module = s->map.places[place].module;
-    const char *path = module == IPS_NONE ? "" : s->map.modules[module].path;
+    uint32_t module = map->places[place].module;
+    const char *path = module == IPS_NONE ? "" : map->modules[module].path;
     const char *base = ips_code_base(path);
     size_t base_len = strlen(base);
     bool named = f.name_len <= base_len ||
@@ -202,8 +202,7 @@ static char *site_text(const struct slave_sites *s, uint32_t place)
     } else if (module != IPS_NONE && named) {
         n = asprintf(&text, "%.*s (%s)", name_len, f.name, base);
     } else if (module != IPS_NONE) { /* the address, not its procedure's */
-        n = asprintf(&text, "%s+0x%" PRIx64, base,
-                     s->map.places[place].address);
+        n = asprintf(&text, "%s+0x%" PRIx64, base, map->places[place].address);
     } else {
         n = asprintf(&text, "%.*s", name_len, f.name);
     }
@@ -220,7 +219,8 @@ int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
         struct slave_noted *n = &s->noted[i];
         n->text = calloc((size_t)n->count + 1, sizeof(*n->text));
         for (uint32_t k = 0; n->text && k < n->count; k++) {
-            n->text[k] = site_text(s, s->places[n->first + k]);
+            n->text[k] =
+                slave_place_text(&s->map, &s->names, s->places[n->first + k]);
             if (!n->text[k])
                 rc = IPS_E_NO_MEMORY;
         }

@@ -55,4 +55,8 @@ int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
                      struct ips_err *err) IPS_MUST_USE;
 void slave_sites_clear(struct slave_sites *s);
 
+/* "procedure (file.c:12)", "procedure (module)", "module+0x1f"; malloc'd. */
+char *slave_place_text(const struct ips_codemap *map,
+                       const struct slave_symbols *names, uint32_t place);
+
 #endif

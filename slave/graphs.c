@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "slave/archive.h"
+#include "slave/waits.h"
 #include "slave/wordhash.h"
 
 uint64_t slave_snapshot_key(const struct slave_snapshot *s)
@@ -68,6 +69,8 @@ static void empty(struct slave_graph *g)
     ips_view_release(&g->view);
     slave_costs_free(g->costs);
     g->costs = NULL;
+    slave_waits_free(g->waits);
+    g->waits = NULL;
     free(g->joined);
     free(g->peers);
     g->peers = NULL;

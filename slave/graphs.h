@@ -51,6 +51,8 @@ struct slave_costs {
     struct slave_symbols names; /* of p.map's places */
 };
 
+struct slave_waits; /* slave/waits.h */
+
 struct slave_graph {
     struct slave_graph *next;
     unsigned refs;
@@ -70,6 +72,7 @@ struct slave_graph {
     struct ips_lane lane;
     bool has_est;
     struct slave_costs *costs; /* NULL: not asked for yet */
+    struct slave_waits *waits; /* the same */
     uint64_t revision; /* +1 when the peers change: half sent answers end */
 };
 

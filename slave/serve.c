@@ -97,13 +97,19 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
         v->next_report_ns = now_ns + REPORT_SOON_NS;
 }
 
+static void cancel(struct slave_job *job)
+{
+    job->cancelled = true;
+    atomic_store_explicit(&job->stop, true, memory_order_relaxed);
+}
+
 static void more(struct slave_serve *v, const Ips__Request *q)
 {
     for (struct task *t = v->tasks; t; t = t->next) {
         if (t->job->id != q->id)
             continue;
         if (q->more->replies == 0)
-            t->job->cancelled = true;
+            cancel(t->job);
         else if (t->job->credit != UINT64_MAX)
             t->job->credit += q->more->replies;
     }
@@ -188,7 +194,7 @@ static void lost_master(struct slave_serve *v)
     v->peer = NULL;
     v->ready = false;
     for (struct task *t = v->tasks; t; t = t->next)
-        t->job->cancelled = true;
+        cancel(t->job);
     slave_serve_unpark(v);
     slave_serve_partials_free(v);
     while (v->syncs) {

@@ -30,6 +30,8 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     slave_profile_release(j);
     slave_portions_release(j);
     slave_series_answer_release(j);
+    slave_wait_rows_release(j);
+    slave_sql_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
@@ -141,6 +143,11 @@ static bool sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
     return true;
 }
 
+static uint64_t sample_ns(const struct ips_control *c)
+{
+    return c->procedures == IPS_PROCEDURES_SAMPLE ? c->sample_us * 1000ULL : 0;
+}
+
 static void step_sync(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
@@ -190,6 +197,9 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
     a->memory_bytes = in->memory_most;
     a->file_bytes = in->files_most;
+    a->sample_ns = sample_ns(c);
+    for (uint32_t i = 0; i < b->end_count; i++)
+        a->accepted += b->ends[i].accepted;
     if (!sync_untraced(j, a) || !sync_unseen(j, a)) {
         slave_job_fail(job);
         return;
@@ -379,6 +389,8 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,
         [IPS__REQUEST__ASK_PORTIONS] = slave_step_portions,
         [IPS__REQUEST__ASK_SERIES] = slave_step_series,
+        [IPS__REQUEST__ASK_WAIT_ROWS] = slave_step_wait_rows,
+        [IPS__REQUEST__ASK_SQL] = slave_step_sql,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;
@@ -413,5 +425,8 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
     if (request->ask_case == IPS__REQUEST__ASK_PORTIONS &&
         request->portions->window)
         j->job.credit = request->portions->window;
+    if (request->ask_case == IPS__REQUEST__ASK_WAIT_ROWS &&
+        request->wait_rows->window)
+        j->job.credit = request->wait_rows->window;
     return &j->job;
 }

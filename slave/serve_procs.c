@@ -79,9 +79,13 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     if (!j->procs)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     if (ask->from_ns || ask->to_ns)
-        return begin_window(j, ask, by);
-    return slave_proc_table_make(j->graph->costs, &j->graph->b, ask->machine,
-                                 ask->object, by, &j->procs->t, &j->job.err);
+        rc = begin_window(j, ask, by);
+    else
+        rc = slave_proc_table_make(j->graph->costs, &j->graph->b, ask->machine,
+                                   ask->object, by, &j->procs->t, &j->job.err);
+    if (rc == 0 && strcmp(ask->by, "process") != 0)
+        rc = slave_proc_table_merge(&j->procs->t, &j->job.err);
+    return rc;
 }
 
 char *slave_procs_put(char **at, const char *text, uint32_t len)

@@ -1,0 +1,430 @@
+#include "analysis/beside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_CHAIN UINT32_MAX
+
+/* What a chain does: nothing yet or no more, work, or wait. */
+enum state { GONE, BUSY, OUTSIDE, WAIT_LOCK, WAIT_PEER, WAIT_OTHER, STATES };
+
+struct change {         /* a chain's state from `t` on */
+    uint64_t t, number; /* as they were put */
+    uint32_t chain;
+    uint8_t state;
+};
+struct piece { /* of the path */
+    uint64_t from, to;
+    uint32_t node, chain;
+};
+struct link { /* chains in a list, by their next and the one before */
+    uint32_t next, before;
+};
+struct ended { /* of a role, in order of time */
+    uint64_t *t;
+    uint32_t count, room, last;
+};
+
+struct sweep {
+    const struct ips_beside_ask *ask;
+    struct ips_beside *out;
+    struct ips_err *err;
+    struct change *change;
+    size_t changes, change_room, next;
+    struct piece *piece;
+    size_t pieces;
+    uint8_t *state;                /* [chains] */
+    uint64_t *began;               /* [chains] */
+    struct link *by_state, *alike; /* [chains] of workers that wait */
+    uint32_t head[STATES], *role_head;
+    uint32_t workers[STATES]; /* that are in this state */
+    uint32_t *role_waits;     /* [roles] workers that wait */
+    struct ended *ended;      /* [roles] */
+    uint32_t *busy;           /* [machines], all chains */
+    uint64_t cores;
+};
+
+static int no_memory(struct sweep *s)
+{
+    return ips_err_set(s->err, IPS_E_NO_MEMORY,
+                       "no memory to look beside a "
+                       "path");
+}
+
+/* ---- changes ------------------------------------------------------------- */
+
+static int put(struct sweep *s, uint64_t t, uint32_t chain, enum state state)
+{
+    if (s->changes == s->change_room) {
+        size_t room = s->change_room * 2 + 64;
+        struct change *more = realloc(s->change, room * sizeof(*more));
+        if (!more)
+            return no_memory(s);
+        s->change = more;
+        s->change_room = room;
+    }
+    s->change[s->changes] =
+        (struct change){t, s->changes, chain, (uint8_t)state};
+    s->changes++;
+    return 0;
+}
+
+static enum state waits_for(const struct ips_beside_ask *ask, uint32_t i)
+{
+    switch ((enum ips_xkind)ask->g->xkind[i]) {
+    case IPS_X_NONE:
+    case IPS_X_IDLE:
+    case IPS_X_EXTERNAL:
+        return OUTSIDE;
+    case IPS_X_DATA:
+    case IPS_X_ROOM:
+        return WAIT_PEER;
+    case IPS_X_LIFETIME:
+    case IPS_X_SIGNAL:
+        return WAIT_OTHER;
+    case IPS_X_RESOURCE:
+        return ask->thing[i] == IPS_THING_LOCK ? WAIT_LOCK : WAIT_OTHER;
+    }
+    return OUTSIDE;
+}
+
+static int chain_changes(struct sweep *s, uint32_t c)
+{
+    const struct ips_graph *g = s->ask->g;
+    const struct ips_est *e = s->ask->est;
+    uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
+    s->began[c] = e->est[first];
+    int rc = put(s, e->est[first], c, BUSY);
+    for (uint32_t i = first + 1; i < end && rc == 0; i++) {
+        uint64_t done = e->est[i - 1] + g->w[i];
+        uint64_t slept = ips_min_u64(s->ask->outside[i], g->w[i]);
+        if (slept)
+            rc = put(s, done - slept, c, OUTSIDE);
+        if (rc == 0 && done < e->est[i])
+            rc = put(s, done, c, waits_for(s->ask, i));
+        if (rc == 0 && (slept || done < e->est[i]))
+            rc = put(s, e->est[i], c, BUSY);
+    }
+    return rc == 0 ? put(s, e->est[end - 1], c, GONE) : rc;
+}
+
+static int in_time(const void *a, const void *b)
+{
+    const struct change *p = a, *q = b;
+    if (p->t != q->t)
+        return p->t < q->t ? -1 : 1;
+    if (p->chain != q->chain)
+        return p->chain < q->chain ? -1 : 1;
+    return (p->number > q->number) - (p->number < q->number);
+}
+
+/* Changes of one chain at one moment are one, the last. */
+static void drop_moments(struct sweep *s)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->changes; i++) {
+        struct change *last = kept ? &s->change[kept - 1] : NULL;
+        if (last && last->chain == s->change[i].chain &&
+            last->t == s->change[i].t)
+            last->state = s->change[i].state;
+        else
+            s->change[kept++] = s->change[i];
+    }
+    s->changes = kept;
+}
+
+/* ---- lists of who waits -------------------------------------------------- */
+
+static void list_add(uint32_t *head, struct link *l, uint32_t c)
+{
+    l[c] = (struct link){*head, NO_CHAIN};
+    if (*head != NO_CHAIN)
+        l[*head].before = c;
+    *head = c;
+}
+
+static void list_drop(uint32_t *head, struct link *l, uint32_t c)
+{
+    if (l[c].before != NO_CHAIN)
+        l[l[c].before].next = l[c].next;
+    else
+        *head = l[c].next;
+    if (l[c].next != NO_CHAIN)
+        l[l[c].next].before = l[c].before;
+}
+
+static int note_end(struct sweep *s, uint32_t c, uint64_t t)
+{
+    struct ended *e = &s->ended[s->ask->role[c]];
+    if (e->count == e->room) {
+        uint32_t room = e->room * 2 + 4;
+        uint64_t *more = realloc(e->t, room * sizeof(*more));
+        if (!more)
+            return no_memory(s);
+        e->t = more;
+        e->room = room;
+    }
+    e->t[e->count++] = t;
+    e->last = c;
+    return 0;
+}
+
+static void count_busy(struct sweep *s, uint32_t c, bool now)
+{
+    uint32_t m = s->ask->g->chains[c].machine;
+    s->busy[m] += now ? 1u : -1u;
+    if (s->busy[m] > s->out->peak) {
+        s->out->peak = s->busy[m];
+        s->out->peak_machine = m;
+    }
+}
+
+static int set_state(struct sweep *s, const struct change *to)
+{
+    uint32_t c = to->chain;
+    enum state was = s->state[c], now = to->state;
+    if (was == now)
+        return 0;
+    s->state[c] = (uint8_t)now;
+    if (was == BUSY || now == BUSY)
+        count_busy(s, c, now == BUSY);
+    if (!s->ask->worker[c])
+        return 0;
+    uint32_t r = s->ask->role[c];
+    s->workers[was]--;
+    s->workers[now]++;
+    if (was >= WAIT_LOCK) {
+        list_drop(&s->head[was], s->by_state, c);
+        list_drop(&s->role_head[r], s->alike, c);
+        s->role_waits[r]--;
+    }
+    if (now >= WAIT_LOCK) {
+        list_add(&s->head[now], s->by_state, c);
+        list_add(&s->role_head[r], s->alike, c);
+        s->role_waits[r]++;
+    }
+    return now == GONE ? note_end(s, c, to->t) : 0;
+}
+
+/* ---- the path ------------------------------------------------------------ */
+
+static int path_pieces(struct sweep *s)
+{
+    const struct ips_graph *g = s->ask->g;
+    const struct ips_est *e = s->ask->est;
+    size_t room = 0;
+    uint32_t i = e->end;
+    while (i != IPS_NO_NODE) {
+        uint32_t c = ips_chain_of(g, i), first = g->chains[c].first;
+        while (i != first && !e->crossed[i]) {
+            if (s->pieces == room) {
+                room = room * 2 + 64;
+                struct piece *more = realloc(s->piece, room * sizeof(*more));
+                if (!more)
+                    return no_memory(s);
+                s->piece = more;
+            }
+            s->piece[s->pieces++] =
+                (struct piece){e->est[i - 1], e->est[i], i, c};
+            i--;
+        }
+        i = e->crossed[i] ? g->xpred[i] : IPS_NO_NODE;
+    }
+    for (size_t a = 0, b = s->pieces; a + 1 < b; a++) {
+        struct piece keep = s->piece[a];
+        s->piece[a] = s->piece[--b];
+        s->piece[b] = keep;
+    }
+    return 0;
+}
+
+/* Ended since chain c began. */
+static uint32_t ended_since(const struct ended *e, uint64_t t)
+{
+    uint32_t low = 0, high = e->count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (e->t[mid] > t)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return e->count - low;
+}
+
+struct moment {
+    int of; /* class, or -1 */
+    uint32_t waiter, busy, wanted;
+};
+
+static struct moment look(const struct sweep *s, uint32_t c)
+{
+    struct moment m = {.of = -1, .waiter = NO_CHAIN};
+    uint32_t r = s->ask->role[c];
+    uint32_t waits =
+        s->workers[WAIT_LOCK] + s->workers[WAIT_PEER] + s->workers[WAIT_OTHER];
+    uint32_t gone = ended_since(&s->ended[r], s->began[c]);
+    if (s->state[c] != BUSY)
+        return m;
+    m.busy = s->workers[BUSY] + !s->ask->worker[c];
+    uint64_t could = (uint64_t)m.busy + waits + gone;
+    m.wanted = (uint32_t)(could < s->cores ? could : s->cores);
+    if (2 * (uint64_t)m.busy > m.wanted)
+        return m;
+    if (s->workers[WAIT_LOCK]) {
+        m.of = IPS_BESIDE_LOCK;
+        m.waiter = s->head[WAIT_LOCK];
+    } else if (s->role_waits[r] || gone) {
+        m.of = IPS_BESIDE_ALIKE;
+        m.waiter = s->role_waits[r] ? s->role_head[r] : s->ended[r].last;
+    } else if (s->workers[WAIT_PEER]) {
+        m.of = IPS_BESIDE_PEER;
+        m.waiter = s->head[WAIT_PEER];
+    } else if (s->workers[WAIT_OTHER]) {
+        m.of = IPS_BESIDE_OTHER;
+        m.waiter = s->head[WAIT_OTHER];
+    }
+    return m;
+}
+
+static uint64_t scaled(uint64_t ns, uint64_t num, uint64_t den)
+{
+    return den ? (uint64_t)((ips_u128)ns * num / den) : 0;
+}
+
+/* Of a class within the arc at hand. */
+struct share {
+    uint64_t ns, spread_ns, longest;
+    uint32_t waiter;
+};
+
+static int flush(struct sweep *s, const struct piece *p,
+                 struct share share[IPS_BESIDE_CLASSES])
+{
+    struct ips_beside *out = s->out;
+    for (int k = 0; k < IPS_BESIDE_CLASSES; k++) {
+        if (share[k].ns == 0)
+            continue;
+        if (out->count == out->cap) {
+            size_t cap = out->cap * 2 + 64;
+            struct ips_beside_part *more =
+                realloc(out->part, cap * sizeof(*more));
+            if (!more)
+                return no_memory(s);
+            out->part = more;
+            out->cap = cap;
+        }
+        out->part[out->count++] =
+            (struct ips_beside_part){.node = p->node,
+                                     .chain = p->chain,
+                                     .of = (enum ips_beside_class)k,
+                                     .waiter = share[k].waiter,
+                                     .ns = share[k].ns,
+                                     .spread_ns = share[k].spread_ns};
+    }
+    return 0;
+}
+
+static int look_along(struct sweep *s, const struct piece *p)
+{
+    struct share share[IPS_BESIDE_CLASSES] = {0};
+    uint32_t machine = s->ask->g->chains[p->chain].machine;
+    uint64_t now = p->from;
+    while (now < p->to) {
+        uint64_t until = p->to;
+        for (; s->next < s->changes && s->change[s->next].t <= now; s->next++) {
+            if (set_state(s, &s->change[s->next]) < 0)
+                return s->err->code;
+        }
+        if (s->next < s->changes)
+            until = ips_min_u64(until, s->change[s->next].t);
+        uint64_t ns = until - now;
+        const struct moment m = look(s, p->chain);
+        if (m.of >= 0) {
+            struct share *h = &share[m.of];
+            h->ns += ns;
+            h->spread_ns += scaled(ns, m.wanted - m.busy, m.wanted);
+            if (ns > h->longest) {
+                h->longest = ns;
+                h->waiter = m.waiter;
+            }
+        }
+        uint32_t busy = s->busy[machine], cores = s->ask->cores[machine];
+        if (busy > cores)
+            s->out->crowd_ns += scaled(ns, busy - cores, cores);
+        now = until;
+    }
+    return flush(s, p, share);
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+static int make_room(struct sweep *s)
+{
+    const struct ips_beside_ask *ask = s->ask;
+    size_t chains = (size_t)ask->g->chain_count + 1;
+    size_t roles = (size_t)ask->role_count + 1;
+    s->state = calloc(chains, sizeof(*s->state));
+    s->began = calloc(chains, sizeof(*s->began));
+    s->by_state = calloc(chains, sizeof(*s->by_state));
+    s->alike = calloc(chains, sizeof(*s->alike));
+    s->role_head = calloc(roles, sizeof(*s->role_head));
+    s->role_waits = calloc(roles, sizeof(*s->role_waits));
+    s->ended = calloc(roles, sizeof(*s->ended));
+    s->busy = calloc((size_t)ask->machine_count + 1, sizeof(*s->busy));
+    if (!s->state || !s->began || !s->by_state || !s->alike || !s->role_head ||
+        !s->role_waits || !s->ended || !s->busy)
+        return no_memory(s);
+    for (int k = 0; k < STATES; k++)
+        s->head[k] = NO_CHAIN;
+    for (size_t r = 0; r < roles; r++)
+        s->role_head[r] = NO_CHAIN;
+    for (uint32_t c = 0; c < ask->g->chain_count; c++)
+        s->workers[GONE] += ask->worker[c];
+    for (uint32_t m = 0; m < ask->machine_count; m++)
+        s->cores += ask->cores[m];
+    return 0;
+}
+
+static void release(struct sweep *s)
+{
+    for (uint32_t r = 0; s->ended && r < s->ask->role_count; r++)
+        free(s->ended[r].t);
+    free(s->ended);
+    free(s->change);
+    free(s->piece);
+    free(s->state);
+    free(s->began);
+    free(s->by_state);
+    free(s->alike);
+    free(s->role_head);
+    free(s->role_waits);
+    free(s->busy);
+}
+
+int ips_beside(const struct ips_beside_ask *ask, struct ips_beside *out,
+               struct ips_err *err)
+{
+    struct sweep s = {.ask = ask, .out = out, .err = err};
+    memset(out, 0, sizeof(*out));
+    int rc = make_room(&s);
+    for (uint32_t c = 0; c < ask->g->chain_count && rc == 0; c++)
+        rc = chain_changes(&s, c);
+    if (rc == 0) {
+        qsort(s.change, s.changes, sizeof(*s.change), in_time);
+        drop_moments(&s);
+        rc = path_pieces(&s);
+    }
+    for (size_t i = 0; i < s.pieces && rc == 0; i++)
+        rc = look_along(&s, &s.piece[i]);
+    release(&s);
+    if (rc < 0)
+        ips_beside_release(out);
+    return rc;
+}
+
+void ips_beside_release(struct ips_beside *b)
+{
+    free(b->part);
+    memset(b, 0, sizeof(*b));
+}

@@ -1,0 +1,73 @@
+/*
+ * What all the others do while the critical path goes on: every moment of the
+ * path's chain arcs is told by how many threads are busy then, and by what
+ * those wait for that could work. Times are those of EST: a thread is busy for
+ * the weight of an arc and waits from its end to the next node's EST; so what
+ * is found is the program's own, whatever else its machines did.
+ *
+ * A moment counts as wanting where at most half of the cores that could be used
+ * are: the lesser of the cores there are, and of the threads that are busy or
+ * might be. It then belongs to one class, of these the first that fits:
+ *   LOCK   somebody waits for a lock
+ *   ALIKE  a thread of the path's own role waits, or has ended since this one
+ *          began
+ *   PEER   somebody waits for a message
+ *   OTHER  somebody waits for a barrier, a condition, a child, a token
+ * A thread counts among those that could work (`worker`) where the caller says
+ * so: a shell that waits for its child wants no core.
+ *
+ * `spread_ns` is what would be left out were the work of these moments spread
+ * over all that could do it: ns * (1 - busy / wanted). `crowd_ns` is what the
+ * moments with more busy threads than cores would take longer, if the cores
+ * were shared evenly: ns * (busy / cores - 1), of the path's machine.
+ * Source: IPS-15 (idle time by cause); ALGORITHMS 4, 5.
+ */
+#ifndef IPS_ANALYSIS_BESIDE_H
+#define IPS_ANALYSIS_BESIDE_H
+
+#include "analysis/path.h"
+
+enum ips_beside_class {
+    IPS_BESIDE_LOCK,
+    IPS_BESIDE_ALIKE,
+    IPS_BESIDE_PEER,
+    IPS_BESIDE_OTHER,
+    IPS_BESIDE_CLASSES
+};
+
+struct ips_beside_ask {
+    const struct ips_graph *g;
+    const struct ips_est *est;
+    const uint8_t *thing;    /* [node_count] enum ips_thing of RESOURCE arcs */
+    const uint64_t *outside; /* [node_count] of the end of its chain arc: slept
+                                for what nobody traced */
+    const uint32_t *role;    /* [chain_count] equal: alike; < role_count */
+    uint32_t role_count;
+    const bool *worker;    /* [chain_count] */
+    const uint32_t *cores; /* [machine_count]; by ips_chain.machine */
+    uint32_t machine_count;
+};
+
+/* Part of the path's chain arc into `node` that belongs to a class. Each (node,
+ * class) comes once; in order of the path. */
+struct ips_beside_part {
+    uint32_t node;
+    uint32_t chain;
+    enum ips_beside_class of;
+    uint32_t waiter; /* chain that waits, or has ended */
+    uint64_t ns, spread_ns;
+};
+struct ips_beside {
+    struct ips_beside_part *part;
+    size_t count, cap;
+    uint64_t crowd_ns;
+    uint32_t peak; /* most threads busy at once, of a machine */
+    uint32_t peak_machine;
+};
+
+/* O(n log n) for n nodes that waited; 64 bytes each. */
+int ips_beside(const struct ips_beside_ask *ask, struct ips_beside *out,
+               struct ips_err *err) IPS_MUST_USE;
+void ips_beside_release(struct ips_beside *b);
+
+#endif

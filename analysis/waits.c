@@ -1,0 +1,310 @@
+#include "analysis/waits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/large.h"
+#include "common/types.h"
+
+void ips_waits_release(struct ips_waits *w)
+{
+    ips_free_large(w->at);
+    ips_free_large(w->first);
+    memset(w, 0, sizeof(*w));
+}
+
+/* ---- laying ------------------------------------------------------------- */
+
+static bool has_wait(const struct ips_waits *w, uint32_t i)
+{
+    for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++)
+        if (w->wait[k].of_node)
+            return true;
+    return false;
+}
+
+uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i)
+{
+    /* Slept in a call, but for nothing: it was taken off its core. */
+    if (w->g->xkind[i] == IPS_X_NONE && !has_wait(w, i))
+        return w->at[i];
+    uint64_t from = ips_sub_sat(w->at[i], w->g->wait[i]);
+    bool first = w->g->kind[i] == IPS_NODE_START;
+    return first ? from : ips_max_u64(from, w->at[i - 1]);
+}
+
+/* Those that the node ended share what it slept, the last ones first; what
+ * came before them was in the order it was. */
+static void lay_arc(struct ips_waits *w, uint32_t i, bool first_node)
+{
+    uint64_t asleep = ips_waits_asleep(w, i), to = w->at[i];
+    uint64_t begin = first_node ? asleep : w->at[i - 1];
+    for (uint64_t k = w->first[i + 1]; k-- > w->first[i];) {
+        struct ips_wait *x = &w->wait[k];
+        if (!x->of_node)
+            continue;
+        x->to = to;
+        x->from = to - ips_min_u64(x->ns, to - asleep);
+        to = x->from;
+    }
+    for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++) {
+        struct ips_wait *x = &w->wait[k];
+        if (x->of_node)
+            continue;
+        x->from = ips_max_u64(ips_sub_sat(x->end_ns, x->ns), begin);
+        x->from = ips_min_u64(x->from, asleep);
+        x->to = ips_max_u64(ips_min_u64(x->end_ns, asleep), x->from);
+        x->to = x->from + ips_min_u64(x->to - x->from, x->ns);
+        begin = x->to;
+    }
+}
+
+int ips_waits_lay(const struct ips_graph *g, struct ips_wait *wait,
+                  uint64_t count, struct ips_waits *out, struct ips_err *err)
+{
+    size_t n = (size_t)g->node_count + 1;
+    uint64_t k = 0;
+    memset(out, 0, sizeof(*out));
+    if (g->node_count && (!g->at || !g->wait || !g->delay))
+        return ips_err_set(err, IPS_E_USAGE, "a graph without times");
+    out->g = g;
+    out->wait = wait;
+    out->count = count;
+    out->at = ips_calloc_large(n, sizeof(*out->at));
+    out->first = ips_calloc_large(n + 1, sizeof(*out->first));
+    if (!out->at || !out->first) {
+        ips_waits_release(out);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "waits of %u nodes",
+                           g->node_count);
+    }
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first;
+        for (uint32_t i = first; i < first + g->chains[c].count; i++) {
+            uint64_t before = i == first ? 0 : out->at[i - 1];
+            out->at[i] = ips_max_u64(g->at[i], before);
+            out->first[i] = k;
+            for (; k < count && wait[k].arc == i; k++)
+                wait[k].from = wait[k].to = 0;
+            out->first[i + 1] = k;
+            /* No later than the node before: a damaged figure. */
+            lay_arc(out, i, i == first);
+        }
+    }
+    if (k == count)
+        return 0;
+    ips_waits_release(out);
+    return ips_err_set(err, IPS_E_USAGE, "wait %llu is out of order",
+                       (unsigned long long)k);
+}
+
+struct ips_arc_time ips_waits_arc(const struct ips_waits *w, uint32_t i)
+{
+    const struct ips_graph *g = w->g;
+    struct ips_arc_time t;
+    t.length = ips_waits_asleep(w, i) - w->at[i - 1];
+    for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++)
+        if (!w->wait[k].of_node)
+            t.length -= w->wait[k].to - w->wait[k].from;
+    t.cpu = ips_min_u64(g->w[i], t.length);
+    t.delay = ips_min_u64(g->delay[i], t.length - t.cpu);
+    return t;
+}
+
+/* ---- blame -------------------------------------------------------------- */
+
+/* What the chain of `node` did from lo to hi, up to that node. */
+struct ips_blame_task {
+    uint32_t node;
+    uint64_t lo, hi;
+};
+
+void ips_blamer_release(struct ips_blamer *b)
+{
+    free(b->task);
+    b->task = NULL;
+    b->task_count = b->task_room = 0;
+}
+
+static int push(struct ips_blamer *b, uint32_t node, uint64_t lo, uint64_t hi,
+                struct ips_err *err)
+{
+    if (b->task_count == b->task_room) {
+        uint32_t room = b->task_room * 2 + 64;
+        void *more = realloc(b->task, room * sizeof(*b->task));
+        if (!more)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
+        b->task = more;
+        b->task_room = room;
+    }
+    b->task[b->task_count++] = (struct ips_blame_task){node, lo, hi};
+    return 0;
+}
+
+static void put(struct ips_blamer *b, enum ips_blame_kind kind, uint32_t node,
+                uint32_t cause, uint64_t ns)
+{
+    struct ips_blame part = {kind, b->chain, node, cause, ns};
+    if (ns)
+        b->put(b->arg, &part);
+}
+
+static void find_chain(struct ips_blamer *b, uint32_t node)
+{
+    const struct ips_chain *c = &b->w->g->chains[b->chain];
+    if (node - c->first >= c->count)
+        b->chain = ips_chain_of(b->w->g, node);
+}
+
+/* Does a thread that we know of have to be looked at? */
+static bool followed(const struct ips_graph *g, uint32_t i)
+{
+    return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE &&
+           g->xkind[i] != IPS_X_EXTERNAL && g->xkind[i] != IPS_X_IDLE;
+}
+
+static uint32_t cause_of(const struct ips_waits *w, uint32_t i)
+{
+    for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++)
+        if (w->wait[k].of_node)
+            return w->wait[k].cause;
+    return IPS_WAITS_NO_CAUSE;
+}
+
+/* Asleep for node i from lo to hi. */
+static int asleep(struct ips_blamer *b, uint32_t i, uint32_t cause, uint64_t lo,
+                  uint64_t hi, struct ips_err *err)
+{
+    if (followed(b->w->g, i))
+        return push(b, b->w->g->xpred[i], lo, hi, err);
+    put(b, IPS_BLAME_WAITED, i, cause, hi - lo);
+    return 0;
+}
+
+/* `ns` of the active time of the arc into i. */
+static void active(struct ips_blamer *b, uint32_t i, uint64_t ns)
+{
+    struct ips_arc_time t = ips_waits_arc(b->w, i);
+    if (!ns || !t.length)
+        return;
+    uint64_t cpu = (uint64_t)((ips_u128)t.cpu * ns / t.length);
+    uint64_t delay = (uint64_t)((ips_u128)t.delay * ns / t.length);
+    put(b, IPS_BLAME_COMPUTE, i, 0, cpu);
+    put(b, IPS_BLAME_RUNNABLE, i, 0, delay);
+    put(b, IPS_BLAME_OFF_CPU, i, 0, ns - cpu - delay);
+}
+
+/* The arc into i, which is not its chain's first node, from lo to hi, both
+ * within it. */
+static int arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
+               struct ips_err *err)
+{
+    const struct ips_waits *w = b->w;
+    uint64_t from = ips_waits_asleep(w, i);
+    if (hi > from) {
+        uint64_t begin = ips_max_u64(lo, from);
+        int rc = asleep(b, i, cause_of(w, i), begin, hi, err);
+        if (rc < 0)
+            return rc;
+        hi = begin;
+    }
+    uint64_t left = hi - lo;
+    for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++) {
+        const struct ips_wait *x = &w->wait[k];
+        uint64_t f = ips_max_u64(x->from, lo), t = ips_min_u64(x->to, hi);
+        if (x->of_node || f >= t)
+            continue;
+        put(b, IPS_BLAME_WAITED, i, x->cause, t - f);
+        left -= t - f;
+    }
+    active(b, i, left);
+    return 0;
+}
+
+/* The first node of the chain, up to `node`, that was not passed before t; at
+ * `node` it was not. */
+static uint32_t node_at(const struct ips_blamer *b, uint32_t node, uint64_t t)
+{
+    uint32_t low = b->w->g->chains[b->chain].first, high = node;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (b->w->at[mid] < t)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static int walk(struct ips_blamer *b, struct ips_blame_task t,
+                struct ips_err *err)
+{
+    const struct ips_waits *w = b->w;
+    find_chain(b, t.node);
+    uint32_t first = w->g->chains[b->chain].first;
+    if (t.hi > w->at[t.node]) {
+        uint64_t came = ips_max_u64(w->at[t.node], t.lo);
+        put(b, IPS_BLAME_DELIVERY, t.node, 0, t.hi - came);
+        t.hi = came;
+    }
+    if (t.hi <= t.lo)
+        return 0;
+    for (uint32_t i = node_at(b, t.node, t.hi); t.hi > t.lo; i--) {
+        if (b->budget == 0) {
+            put(b, IPS_BLAME_CUT, i, 0, t.hi - t.lo);
+            return 0;
+        }
+        b->budget--;
+        if (i == first) {
+            if (followed(w->g, i))
+                return push(b, w->g->xpred[i], t.lo, t.hi, err);
+            put(b, IPS_BLAME_NOT_BEGUN, i, 0, t.hi - t.lo);
+            return 0;
+        }
+        uint64_t from = ips_max_u64(w->at[i - 1], t.lo);
+        int rc = from < t.hi ? arc(b, i, from, t.hi, err) : 0;
+        if (rc < 0)
+            return rc;
+        t.hi = ips_min_u64(t.hi, from);
+    }
+    return 0;
+}
+
+int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
+                   uint64_t from_ns, uint64_t to_ns, uint64_t *ns,
+                   struct ips_err *err)
+{
+    uint64_t laid = wait->to - wait->from;
+    uint64_t lo = ips_max_u64(wait->from, from_ns);
+    uint64_t hi = ips_min_u64(wait->to, to_ns);
+    uint64_t end = wait->of_node ? b->w->at[wait->arc] : wait->to;
+    bool whole = from_ns == 0 && to_ns == UINT64_MAX;
+    int rc = 0;
+    *ns = 0;
+    find_chain(b, wait->arc);
+    if (whole || (end >= from_ns && end < to_ns)) {
+        put(b, IPS_BLAME_WOKEN, wait->arc, 0, wait->ns - laid);
+        *ns = wait->ns - laid;
+    }
+    if (lo >= hi)
+        return 0;
+    *ns += hi - lo;
+    if (wait->of_node)
+        rc = asleep(b, wait->arc, wait->cause, lo, hi, err);
+    else
+        put(b, IPS_BLAME_WAITED, wait->arc, wait->cause, hi - lo);
+    while (rc == 0 && b->task_count)
+        rc = walk(b, b->task[--b->task_count], err);
+    b->task_count = 0;
+    return rc;
+}
+
+enum ips_lateness ips_wait_lateness(const struct ips_graph *g,
+                                    const struct ips_wait *wait)
+{
+    uint32_t i = wait->arc;
+    if (!wait->of_node || !followed(g, i))
+        return IPS_LATE_NONE;
+    if (g->xkind[i] == IPS_X_ROOM)
+        return IPS_LATE_RECEIVER;
+    return g->kind[i] == IPS_NODE_RECV ? IPS_LATE_SENDER : IPS_LATE_NONE;
+}

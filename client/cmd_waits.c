@@ -1,0 +1,406 @@
+/* ipsq waits: where threads waited, for what, whose doing it was; and where the
+ * machines' idle time went. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/units.h"
+#include "common/types.h"
+
+#define TABLE_TOP 20 /* groups in tables without --top */
+#define PLACE_BYTES 200
+#define WHILE_BYTES 400
+#define WHILE_ROWS 3 /* of a group's blame, in words */
+
+static const struct ipsq_column wait_columns[] = {
+    {"total_ns", "WAITED", IPSQ_NS},   {"share", "SHARE", IPSQ_SHARE},
+    {"count", "TIMES", IPSQ_COUNT},    {"longest_ns", "LONGEST", IPSQ_NS},
+    {"mean_ns", "MEAN", IPSQ_NS},      {"cause", "FOR", IPSQ_TEXT},
+    {"late", "LATE", IPSQ_TEXT},       {"object", "WHO", IPSQ_TEXT},
+    {"procedure", NULL, IPSQ_TEXT},    {"module", NULL, IPSQ_TEXT},
+    {"file", NULL, IPSQ_TEXT},         {"line", NULL, IPSQ_COUNT},
+    {"peer", NULL, IPSQ_TEXT},         {"stack", NULL, IPSQ_LIST},
+    {"place", "WHERE", IPSQ_TEXT}, /* in tables alone, as what follows */
+    {"while", "MEANWHILE", IPSQ_TEXT},
+};
+#define TABLE_ALONE 2u
+
+static const struct ipsq_column blame_columns[] = {
+    {"group", NULL, IPSQ_COUNT}, /* of the rows of waits, from 0 */
+    {"kind", NULL, IPSQ_TEXT},      {"object", NULL, IPSQ_TEXT},
+    {"procedure", NULL, IPSQ_TEXT}, {"module", NULL, IPSQ_TEXT},
+    {"cause", NULL, IPSQ_TEXT},     {"ns", NULL, IPSQ_NS},
+};
+static const struct ipsq_column cause_columns[] = {
+    {"cause", "FOR", IPSQ_TEXT},
+    {"ns", "WAITED", IPSQ_NS},
+    {"share", "SHARE", IPSQ_SHARE},
+    {"count", "TIMES", IPSQ_COUNT},
+};
+static const struct ipsq_column idle_columns[] = {
+    {"machine", "MACHINE", IPSQ_TEXT}, {"what", "CORES WERE", IPSQ_TEXT},
+    {"cause", "FOR", IPSQ_TEXT},       {"ns", "TIME", IPSQ_NS},
+    {"share", "SHARE", IPSQ_SHARE},
+};
+static const struct ipsq_column machine_columns[] = {
+    {"machine", NULL, IPSQ_TEXT},
+    {"cores", NULL, IPSQ_COUNT},
+    {"elapsed_ns", NULL, IPSQ_NS},
+    {"over_ns", NULL, IPSQ_NS},
+};
+
+static struct ipsq_cell share_of(uint64_t part, uint64_t whole)
+{
+    return ipsq_real(whole ? (double)part / (double)whole
+                           : IPS_UNMEASURED_REAL);
+}
+
+/* ---- in words ----------------------------------------------------------- */
+
+static const char *base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* "serve (server.c:40)", "serve (server)". */
+static void place_text(const Ips__WaitGroup *g, char out[PLACE_BYTES])
+{
+    if (*g->procedure && *g->file && g->line)
+        snprintf(out, PLACE_BYTES, "%.90s (%.60s:%u)", g->procedure,
+                 base(g->file), g->line);
+    else if (*g->procedure && *g->module)
+        snprintf(out, PLACE_BYTES, "%.90s (%.60s)", g->procedure,
+                 base(g->module));
+    else
+        snprintf(out, PLACE_BYTES, "%.190s", g->procedure);
+}
+
+static void add(char out[WHILE_BYTES], const char *text)
+{
+    size_t at = strlen(out);
+    snprintf(out + at, WHILE_BYTES - at, "%s", text);
+}
+
+/* "a.3" of "/m1/a.3" where `other` is on the same machine. */
+static const char *near(const char *object, const char *other)
+{
+    size_t n = *object ? strcspn(object + 1, "/") + 2 : 0;
+    return n && strncmp(object, other, n) == 0 ? object + n : object;
+}
+
+/* "a.3 in qsort 3.0 s", "a.3 waiting (disk) 1.1 s". */
+static void blame_text(const Ips__BlameRow *b, const char *waiter,
+                       char out[WHILE_BYTES])
+{
+    char ns[IPSQ_UNIT_BYTES], one[300];
+    const char *who =
+        strcmp(b->object, waiter) == 0 ? "" : near(b->object, waiter);
+    const char *space = *who ? " " : "";
+    ipsq_format_ns(b->ns, ns);
+    if (!*b->kind)
+        snprintf(one, sizeof(one), "others %s", ns);
+    else if (*b->procedure)
+        snprintf(one, sizeof(one), "%.120s%sin %.100s %s", who, space,
+                 b->procedure, ns);
+    else if (*b->cause && *who)
+        snprintf(one, sizeof(one), "%.120s %s (%s) %s", who, b->kind, b->cause,
+                 ns);
+    else if (*b->cause) /* it ended by itself: nobody we know */
+        snprintf(one, sizeof(one), "%s %s", b->cause, ns);
+    else
+        snprintf(one, sizeof(one), "%.120s%s%s %s", who, space, b->kind, ns);
+    add(out, one);
+}
+
+static void while_text(const Ips__WaitGroup *g, char out[WHILE_BYTES])
+{
+    size_t shown = g->n_blame < WHILE_ROWS ? g->n_blame : WHILE_ROWS;
+    out[0] = '\0';
+    if (*g->peer) {
+        add(out, "for ");
+        add(out, near(g->peer, g->object));
+    }
+    for (size_t i = 0; i < shown; i++) {
+        add(out, i ? ", " : *out ? ": " : "");
+        blame_text(g->blame[i], g->object, out);
+    }
+    if (g->n_blame > shown)
+        add(out, ", ...");
+}
+
+/* ---- tables ------------------------------------------------------------- */
+
+struct texts {
+    char place[PLACE_BYTES], meanwhile[WHILE_BYTES];
+};
+
+static void add_group(struct ipsq_table *t, const Ips__WaitGroup *g,
+                      uint64_t total, struct texts *x)
+{
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    *cell++ = ipsq_count(g->total_ns);
+    *cell++ = share_of(g->total_ns, total);
+    *cell++ = ipsq_count(g->count);
+    *cell++ = ipsq_count(g->longest_ns);
+    *cell++ = ipsq_count(g->count ? g->total_ns / g->count : IPS_UNMEASURED);
+    *cell++ = ipsq_text(g->cause);
+    *cell++ = ipsq_text(g->late);
+    *cell++ = ipsq_text(g->object);
+    *cell++ = ipsq_text(g->procedure);
+    *cell++ = ipsq_text(g->module);
+    *cell++ = ipsq_text(g->file);
+    *cell++ = ipsq_count(g->line ? g->line : IPS_UNMEASURED);
+    *cell++ = ipsq_text(g->peer);
+    *cell++ = ipsq_list(g->stack, g->n_stack);
+    if (!x)
+        return;
+    place_text(g, x->place);
+    while_text(g, x->meanwhile);
+    *cell++ = ipsq_text(x->place);
+    *cell++ = ipsq_text(x->meanwhile);
+}
+
+static void put_blame(struct ipsq_out *out, const struct ipsq_rows *groups)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "blame", blame_columns, IPSQ_COUNT_OF(blame_columns));
+    for (size_t i = 0; i < groups->count; i++) {
+        const Ips__WaitGroup *g = groups->row[i];
+        for (size_t k = 0; k < g->n_blame; k++) {
+            const Ips__BlameRow *b = g->blame[k];
+            struct ipsq_cell *cell = ipsq_table_row(&t);
+            *cell++ = ipsq_count(i);
+            *cell++ = ipsq_text(b->kind);
+            *cell++ = ipsq_text(b->object);
+            *cell++ = ipsq_text(b->procedure);
+            *cell++ = ipsq_text(b->module);
+            *cell++ = ipsq_text(b->cause);
+            *cell++ = ipsq_count(b->ns);
+        }
+    }
+    ipsq_out_table(out, &t, NULL);
+    ipsq_table_release(&t);
+}
+
+static void put_causes(struct ipsq_out *out, const Ips__WaitsAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "causes", cause_columns, IPSQ_COUNT_OF(cause_columns));
+    for (size_t i = 0; i < a->n_causes; i++) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(a->causes[i]->cause);
+        *cell++ = ipsq_count(a->causes[i]->ns);
+        *cell++ = share_of(a->causes[i]->ns, a->total_ns);
+        *cell++ = ipsq_count(a->causes[i]->count);
+    }
+    ipsq_table_top(&t, 1, 0);
+    ipsq_out_table(out, &t, "what they waited for");
+    ipsq_table_release(&t);
+}
+
+struct idle_sum {
+    struct ipsq_table t;
+    const Ips__IdleRow *r;
+    bool table;
+};
+
+static void add_idle(struct idle_sum *s, const char *what, const char *cause,
+                     uint64_t ns)
+{
+    if (s->table && ns == 0)
+        return;
+    struct ipsq_cell *cell = ipsq_table_row(&s->t);
+    *cell++ = ipsq_text(s->r->machine);
+    *cell++ = ipsq_text(what);
+    *cell++ = ipsq_text(cause);
+    *cell++ = ipsq_count(ns);
+    *cell++ = share_of(ns, s->r->cores * s->r->elapsed_ns);
+}
+
+static void put_idle(struct ipsq_out *out, const struct ipsq_options *o,
+                     const Ips__WaitsAnswer *a)
+{
+    struct idle_sum s = {.table = o->format == IPSQ_TABLE};
+    struct ipsq_table m;
+    ipsq_table_init(&s.t, "idle", idle_columns, IPSQ_COUNT_OF(idle_columns));
+    ipsq_table_init(&m, "machines", machine_columns,
+                    IPSQ_COUNT_OF(machine_columns));
+    for (size_t i = 0; i < a->n_idle; i++) {
+        const Ips__IdleRow *r = s.r = a->idle[i];
+        struct ipsq_cell *cell = ipsq_table_row(&m);
+        *cell++ = ipsq_text(r->machine);
+        *cell++ = ipsq_count(r->cores);
+        *cell++ = ipsq_count(r->elapsed_ns);
+        *cell++ = ipsq_count(r->over_ns);
+        add_idle(&s, "running", "", r->running_ns);
+        add_idle(&s, "spinning", "", r->spun_ns);
+        add_idle(&s, "others'", "", r->others_ns);
+        add_idle(&s, "unknown", "", r->unknown_ns);
+        for (size_t k = 0; k < r->n_waiting; k++)
+            add_idle(&s, "idle", r->waiting[k]->cause, r->waiting[k]->ns);
+        add_idle(&s, "idle, no more threads", "", r->nobody_ns);
+        add_idle(&s, "not begun", "", r->before_ns);
+        add_idle(&s, "ended", "", r->after_ns);
+    }
+    if (!s.table)
+        ipsq_out_table(out, &m, NULL);
+    ipsq_out_table(out, &s.t,
+                   "the machines' cores, all of the elapsed time (idle: what "
+                   "the waiting threads waited for)");
+    ipsq_table_release(&m);
+    ipsq_table_release(&s.t);
+}
+
+/* ---- the answer --------------------------------------------------------- */
+
+static void put_values(struct ipsq_out *out, const struct ipsq_options *o,
+                       const char *run_name, const Ips__WaitsAnswer *a)
+{
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
+                   ipsq_bool(a->open));
+    ipsq_out_value(out, IPSQ_TEXT, "object", NULL,
+                   ipsq_text(o->object ? o->object : "/"));
+    ipsq_out_value(out, IPSQ_TEXT, "by", NULL,
+                   ipsq_text(o->by ? o->by : "place"));
+    ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
+    ipsq_out_value(out, IPSQ_NS, "total_ns", "waited", ipsq_count(a->total_ns));
+    ipsq_out_value(out, IPSQ_COUNT, "wait_count", "waits",
+                   ipsq_count(a->waits));
+    ipsq_out_value(out, IPSQ_NS, "late_sender_ns", "for late senders",
+                   ipsq_count(a->late_sender_ns));
+    ipsq_out_value(out, IPSQ_NS, "late_receiver_ns", "for late receivers",
+                   ipsq_count(a->late_receiver_ns));
+    ipsq_out_value(out, IPSQ_COUNT, "group_count", NULL,
+                   ipsq_count(a->group_count));
+    ipsq_out_value(out, IPSQ_NS, "left_out_ns", NULL,
+                   ipsq_count(a->left_out_ns));
+    ipsq_out_value(out, IPSQ_NS, "cut_ns", NULL, ipsq_count(a->cut_ns));
+    bool clock = *a->clock;
+    ipsq_out_value(out, IPSQ_TEXT, "clock", clock ? "clocks" : NULL,
+                   ipsq_text(a->clock));
+    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+}
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 const Ips__WaitsAnswer *a, const struct ipsq_rows *groups,
+                 struct ips_err *err)
+{
+    struct ipsq_out out;
+    struct ipsq_table t;
+    bool table = o->format == IPSQ_TABLE;
+    struct texts *texts = calloc(groups->count + 1, sizeof(*texts));
+    if (!texts)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    put_values(&out, o, run_name, a);
+    out.parts = 1; /* a line between the values and the first table */
+    ipsq_table_init(&t, "waits", wait_columns,
+                    IPSQ_COUNT_OF(wait_columns) - (table ? 0 : TABLE_ALONE));
+    for (size_t i = 0; i < groups->count; i++)
+        add_group(&t, groups->row[i], a->total_ns, table ? &texts[i] : NULL);
+    ipsq_out_table(&out, &t, "");
+    ipsq_table_release(&t);
+    if (groups->count < a->group_count) {
+        char ns[IPSQ_UNIT_BYTES];
+        ipsq_format_ns(a->left_out_ns, ns);
+        ipsq_out_line(&out, "%zu of %llu; the others waited %s", groups->count,
+                      (unsigned long long)a->group_count, ns);
+    }
+    if (!table)
+        put_blame(&out, groups);
+    put_causes(&out, a);
+    put_idle(&out, o, a);
+    ipsq_out_certificate(&out, a->certificate);
+    free(texts);
+    return ipsq_out_end(&out, err);
+}
+
+static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    if (reply->answer_case != IPS__REPLY__ANSWER_WAITS)
+        return 0; /* ipsq_expect says so */
+    return ipsq_rows_add(arg, reply->waits->groups, reply->waits->n_groups,
+                         err);
+}
+
+static int check(const struct ipsq_options *o, struct ips_err *err)
+{
+    static const char *const bys[] = {"place", "cause", "peer", "process",
+                                      "thread"};
+    static const char *const columns[] = {"total_ns", "count", "longest_ns",
+                                          "mean_ns"};
+    bool by = !o->by, sort = !o->sort;
+    for (size_t i = 0; i < IPSQ_COUNT_OF(bys); i++)
+        by = by || strcmp(o->by, bys[i]) == 0;
+    for (size_t i = 0; i < IPSQ_COUNT_OF(columns); i++)
+        sort = sort || strcmp(o->sort + (*o->sort == '-'), columns[i]) == 0;
+    if (!by)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--by %.80s: waits go by one of place, cause, "
+                           "peer, process, thread",
+                           o->by);
+    if (!sort)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--sort %.80s: waits are sorted by total_ns, "
+                           "count, longest_ns or mean_ns",
+                           o->sort);
+    return 0;
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__WaitsAsk ask = IPS__WAITS_ASK__INIT;
+    const Ips__Reply *last = NULL;
+    struct ipsq_rows groups = {0};
+    (void)self;
+    rq.ask_case = IPS__REQUEST__ASK_WAITS;
+    rq.waits = &ask;
+    ask.object = ips_wire_text(o->object ? o->object : "");
+    ask.by = ips_wire_text(o->by ? o->by : "place");
+    ask.order = ips_wire_text(o->sort ? o->sort : "total_ns");
+    ask.top = o->top || o->format != IPSQ_TABLE ? o->top : TABLE_TOP;
+    ask.stacks = o->stacks;
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
+    int rc = check(o, err);
+    if (rc == 0)
+        rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, take_piece, &groups, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_WAITS, err);
+    if (rc == 0)
+        rc = print(o, rq.run, last->waits, &groups, err);
+    ipsq_rows_release(&groups);
+    return rc < 0 ? rc : ipsq_certified(last->waits->certificate);
+}
+
+const struct ipsq_command ipsq_cmd_waits = {
+    .name = "waits",
+    .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N] "
+             "[--stacks]\n[--phase N | --from TIME --to TIME]",
+    .summary = "where threads waited, for what, and whose doing it was",
+    .help =
+        "One row for each place, cause and process that ended the waits "
+        "(--by: cause, peer,\nprocess or thread instead). MEANWHILE says whose "
+        "doing it was: what the thread that\nended a wait did until then, and "
+        "where that one waited too, what the next one did;\nits parts add up "
+        "to the waits. LATE: the sender, where a receive waited; the "
+        "receiver,\nwhere a send waited for room.\n"
+        "Below: what threads waited for by cause, and what each machine's "
+        "cores did all the\ntime. OBJECT is /machine/process/thread/procedure, "
+        "each a pattern (* ? []).\n",
+    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
+               IPSQ_HAS(SORT) | IPSQ_HAS(STACKS) | IPSQ_HAS(FROM) |
+               IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,210 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/units.h"
+
+static const struct ipsq_column columns[] = {
+    {"kind", NULL, IPSQ_TEXT},           {"gain_ns", NULL, IPSQ_NS},
+    {"gain_share", NULL, IPSQ_SHARE},    {"bound_ns", NULL, IPSQ_NS},
+    {"path_ns", NULL, IPSQ_NS},          {"says", NULL, IPSQ_TEXT},
+    {"evidence", NULL, IPSQ_TEXT},       {"supposes", NULL, IPSQ_TEXT},
+    {"sure", NULL, IPSQ_TEXT},           {"sure_why", NULL, IPSQ_TEXT},
+    {"object", NULL, IPSQ_TEXT},         {"other", NULL, IPSQ_TEXT},
+    {"procedure", NULL, IPSQ_TEXT},      {"module", NULL, IPSQ_TEXT},
+    {"file", NULL, IPSQ_TEXT},           {"line", NULL, IPSQ_COUNT},
+    {"wait_procedure", NULL, IPSQ_TEXT}, {"wait_file", NULL, IPSQ_TEXT},
+    {"wait_line", NULL, IPSQ_COUNT},     {"command", NULL, IPSQ_TEXT},
+};
+
+static void put_row(struct ipsq_table *t, const Ips__WhyRow *r)
+{
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    *cell++ = ipsq_text(r->kind);
+    *cell++ = ipsq_count(r->gain_ns);
+    *cell++ = ipsq_real((double)r->gain_ppm / 1e6);
+    *cell++ = ipsq_count(r->bound_ns);
+    *cell++ = ipsq_count(r->path_ns);
+    *cell++ = ipsq_text(r->says);
+    *cell++ = ipsq_text(r->evidence);
+    *cell++ = ipsq_text(r->supposes);
+    *cell++ = ipsq_text(r->sure);
+    *cell++ = ipsq_text(r->sure_why);
+    *cell++ = ipsq_text(r->object);
+    *cell++ = ipsq_text(r->other);
+    *cell++ = ipsq_text(r->procedure);
+    *cell++ = ipsq_text(r->module);
+    *cell++ = ipsq_text(r->file);
+    *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
+    *cell++ = ipsq_text(r->wait_procedure);
+    *cell++ = ipsq_text(r->wait_file);
+    *cell++ = ipsq_count(r->wait_line ? r->wait_line : IPS_UNMEASURED);
+    *cell++ = ipsq_text(r->command);
+}
+
+static void put_table(struct ipsq_out *out, const char *name,
+                      Ips__WhyRow **rows, size_t count)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, name, columns, IPSQ_COUNT_OF(columns));
+    for (size_t i = 0; i < count; i++)
+        put_row(&t, rows[i]);
+    ipsq_out_table(out, &t, NULL);
+    ipsq_table_release(&t);
+}
+
+/* ---- for people ---------------------------------------------------------- */
+
+static void line(struct ipsq_out *out, const char *before, const char *text,
+                 const char *after)
+{
+    const struct ipsq_cell cell = ipsq_text(text);
+    char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
+    ipsq_out_line(out, "%s%s%s", before, clean, after);
+    free(clean);
+}
+
+static void put_finding(struct ipsq_out *out, size_t number,
+                        const Ips__WhyRow *r)
+{
+    char head[160], gain[IPSQ_UNIT_BYTES], share[IPSQ_UNIT_BYTES];
+    snprintf(head, sizeof(head), "\n%2zu. ", number);
+    line(out, head, r->says, "");
+    line(out, "    seen:  ", r->evidence, "");
+    if (r->gain_ns) {
+        ipsq_format_ns(r->gain_ns, gain);
+        ipsq_format_share((double)r->gain_ppm / 1e6, share);
+        snprintf(head, sizeof(head), "    gain:  %s (%s), if ", gain, share);
+        line(out, head, r->supposes, "");
+    }
+    snprintf(head, sizeof(head), "    sure:  %.20s%s", r->sure,
+             *r->sure_why ? ": " : "");
+    if (*r->sure_why)
+        line(out, head, r->sure_why, "");
+    else
+        ipsq_out_line(out, "%s", head);
+    line(out, "    more:  ", r->command, "");
+}
+
+static void put_nothing(struct ipsq_out *out, const Ips__WhyAnswer *a)
+{
+    char gain[IPSQ_UNIT_BYTES], share[IPSQ_UNIT_BYTES], head[160];
+    ipsq_out_line(out, "\nNothing stands out.");
+    if (!a->nearest)
+        return;
+    ipsq_format_ns(a->nearest->gain_ns, gain);
+    ipsq_format_share((double)a->nearest->gain_ppm / 1e6, share);
+    snprintf(head, sizeof(head), "Nearest to it (%s, %s): ", gain, share);
+    line(out, head, a->nearest->says, "");
+}
+
+static void put_people(struct ipsq_out *out, const Ips__WhyAnswer *a)
+{
+    for (size_t i = 0; i < a->n_findings; i++)
+        put_finding(out, i + 1, a->findings[i]);
+    if (a->n_findings == 0)
+        put_nothing(out, a);
+    if (a->left_out)
+        ipsq_out_line(out, "\n%llu more are left out",
+                      (unsigned long long)a->left_out);
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+static void put_values(struct ipsq_out *out, const char *run_name,
+                       const Ips__WhyAnswer *a)
+{
+    bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
+    bool goal = *a->goal;
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
+                   ipsq_bool(a->open));
+    ipsq_out_value(out, IPSQ_TEXT, "answers", NULL, ipsq_text(a->answers));
+    ipsq_out_value(out, IPSQ_TEXT, "shape", NULL, ipsq_text(a->shape));
+    ipsq_out_value(out, IPSQ_TEXT, "shape_says", "answered",
+                   ipsq_text(a->shape_says));
+    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "ends with" : NULL,
+                   ipsq_text(goal ? a->goal : NULL));
+    ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
+    ipsq_out_value(out, IPSQ_NS, "elapsed_ns", NULL,
+                   ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "wall_ns", NULL, ipsq_count(a->wall_ns));
+    ipsq_out_value(out, IPSQ_NS, "own_ns", "alone it takes",
+                   ipsq_count(a->own_ns));
+    ipsq_out_value(out, IPSQ_NS, "quiet_ns", NULL, ipsq_count(a->quiet_ns));
+    ipsq_out_value(out, IPSQ_NS, "sched_ns", NULL, ipsq_count(a->sched_ns));
+    ipsq_out_value(out, IPSQ_NS, "cpu_ns", NULL, ipsq_count(a->cpu_ns));
+    ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
+                   ipsq_count(a->total_cpu_ns));
+    ipsq_out_value(out, IPSQ_NS, "on_cpu_ns", "path on CPU",
+                   ipsq_count(a->on_cpu_ns));
+    ipsq_out_value(out, IPSQ_NS, "run_delay_ns", "path in run queue",
+                   ipsq_count(a->run_delay_ns));
+    ipsq_out_value(out, IPSQ_NS, "outside_ns", "path waits outside",
+                   ipsq_count(a->outside_ns));
+    ipsq_out_value(out, IPSQ_NS, "crossing_ns", "path crosses",
+                   ipsq_count(a->crossing_ns));
+    ipsq_out_value(out, IPSQ_NS, "other_ns", "path other",
+                   ipsq_count(a->other_ns));
+    ipsq_out_value(out, IPSQ_TEXT, "sure", "sure", ipsq_text(a->sure));
+    ipsq_out_value(out, IPSQ_TEXT, "sure_why", *a->sure_why ? "because" : NULL,
+                   ipsq_text(a->sure_why));
+    ipsq_out_value(out, IPSQ_COUNT, "left_out", NULL, ipsq_count(a->left_out));
+    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+}
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 const Ips__WhyAnswer *a, struct ips_err *err)
+{
+    struct ipsq_out out;
+    Ips__WhyRow *nearest[] = {a->nearest};
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    put_values(&out, run_name, a);
+    if (o->format == IPSQ_TABLE) {
+        put_people(&out, a);
+    } else {
+        put_table(&out, "findings", a->findings, a->n_findings);
+        put_table(&out, "nearest", nearest, a->nearest != NULL);
+    }
+    ipsq_out_certificate(&out, a->certificate);
+    int rc = ipsq_out_end(&out, err);
+    return rc < 0 ? rc : ipsq_certified(a->certificate);
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__WhyAsk ask = IPS__WHY_ASK__INIT;
+    const Ips__Reply *last = NULL;
+    (void)self;
+    ask.answer = ips_wire_text(o->answer ? o->answer : "");
+    ask.goal = ips_wire_text(o->goal ? o->goal : "");
+    ask.top = o->top;
+    rq.ask_case = IPS__REQUEST__ASK_WHY;
+    rq.why = &ask;
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_WHY, err);
+    return rc < 0 ? rc : print(o, rq.run, last->why, err);
+}
+
+const struct ipsq_command ipsq_cmd_why = {
+    .name = "why",
+    .usage = "[RUN] [--for turnaround] [--goal OBJECT] [--top N]",
+    .summary = "what a run's time goes to, and what would help",
+    .help =
+        "A short list, what would gain most first: a procedure, a serial "
+        "section, a late sender,\nuneven work, too many small messages, locks, "
+        "too few cores, waiting for the outside,\nslow messages, cost that is "
+        "spread; each with what was seen, what would be gained and\nwhat that "
+        "supposes, how sure it is, and the command that shows more. Nothing "
+        "below 5% of\nthe elapsed time is said.\n",
+    .options = IPSQ_HAS(FOR) | IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,126 @@
+#include "master/portions.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "master/engine.h"
+
+#define MAX_SYMBOLS (1u << 22) /* of one machine */
+/* Of one machine: so many a node on average, beyond those of small graphs. */
+#define PORTIONS_A_NODE 64u
+#define PORTIONS_FREE (1u << 20)
+
+/* Bytes that programs may still take, UINT64_MAX where nobody says. */
+static uint64_t memory_available(void)
+{
+    char line[128];
+    unsigned long long kib = 0;
+    bool found = false;
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && !found && fgets(line, sizeof(line), f))
+        found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    if (f)
+        fclose(f);
+    return found ? (uint64_t)kib * 1024u : UINT64_MAX;
+}
+
+int query_check_memory(const struct query *q, uint64_t bytes,
+                       struct ips_err *err)
+{
+    uint64_t there = memory_available();
+    if (bytes <= there)
+        return 0;
+    return ips_err_set(err, IPS_E_LIMIT,
+                       "run %s: the graph of all machines takes about %" PRIu64
+                       " MB at the master, which has %" PRIu64
+                       " MB available: free some, or run the master where "
+                       "there is more (ips-master, ipsq --master)",
+                       q->run, bytes >> 20, there >> 20);
+}
+
+static bool grow_portions(struct portions *w, uint64_t more)
+{
+    if (w->count + more <= w->cap)
+        return true;
+    uint64_t cap = w->cap * 2 > w->count + more ? w->cap * 2 : w->count + more;
+    uint32_t *node = realloc(w->node, cap * sizeof(*node));
+    if (node)
+        w->node = node;
+    uint32_t *of = realloc(w->of, cap * sizeof(*of));
+    if (of)
+        w->of = of;
+    uint64_t *ns = realloc(w->ns, cap * sizeof(*ns));
+    if (ns)
+        w->ns = ns;
+    if (node && of && ns)
+        w->cap = cap;
+    return node && of && ns;
+}
+
+static bool take_symbols(struct portions *w, const Ips__PortionsAnswer *a)
+{
+    if (a->n_symbols > w->symbol_cap - w->symbol_count) {
+        size_t cap = (size_t)w->symbol_cap * 2 + a->n_symbols;
+        struct thing_symbol *more = realloc(w->symbol, cap * sizeof(*more));
+        if (cap > UINT32_MAX || !more)
+            return false;
+        w->symbol = more;
+        w->symbol_cap = (uint32_t)cap;
+    }
+    for (size_t i = 0; i < a->n_symbols; i++)
+        w->symbol[w->symbol_count++] =
+            (struct thing_symbol){a->symbols[i]->name, a->symbols[i]->module,
+                                  a->symbols[i]->file, a->symbols[i]->line};
+    return true;
+}
+
+int portions_take(struct query *q, struct part *p, struct portions *w,
+                  const Ips__Reply *reply, struct ips_err *err)
+{
+    if (reply->answer_case != IPS__REPLY__ANSWER_PORTIONS ||
+        reply->portions->n_node != reply->portions->n_symbol ||
+        reply->portions->n_node != reply->portions->n_ns)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PortionsAsk");
+    const Ips__PortionsAnswer *a = reply->portions;
+    if (a->n_symbols > MAX_SYMBOLS - w->symbol_count ||
+        a->n_node > p->sync->nodes * PORTIONS_A_NODE + PORTIONS_FREE - w->count)
+        return ips_err_set(err, IPS_E_LIMIT,
+                           "its arcs have too many procedures");
+    /* Only symbols are kept as they came: texts are borrowed. */
+    if (a->n_symbols && !query_keep(q, p))
+        return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
+    if (!take_symbols(w, a) || !grow_portions(w, a->n_node))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for procedures");
+    for (size_t i = 0; i < a->n_node; i++) {
+        w->node[w->count + i] = a->node[i];
+        w->of[w->count + i] = a->symbol[i];
+        w->ns[w->count + i] = a->ns[i];
+    }
+    w->count += a->n_node;
+    if (!reply->last)
+        query_widen(q, p);
+    return 0;
+}
+
+void portions_ask(struct query *q, struct part *p)
+{
+    Ips__PortionsAsk ask = IPS__PORTIONS_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    ask.generation = p->sync->generation;
+    ask.window = ENGINE_WINDOW;
+    request.ask_case = IPS__REQUEST__ASK_PORTIONS;
+    request.portions = &ask;
+    query_ask(q, p, &request, true);
+    p->window = ENGINE_WINDOW;
+}
+
+void portions_release(struct portions *w)
+{
+    free(w->symbol);
+    free(w->node);
+    free(w->of);
+    free(w->ns);
+    memset(w, 0, sizeof(*w));
+}

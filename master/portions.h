@@ -1,0 +1,29 @@
+/*
+ * What the arcs of one machine were spent on, as PortionsAsk brings it, and
+ * whether there is memory for questions that need every node here.
+ */
+#ifndef IPS_MASTER_PORTIONS_H
+#define IPS_MASTER_PORTIONS_H
+
+#include "master/query.h"
+#include "master/things.h"
+
+struct portions {                /* of a part, as they come; by node */
+    struct thing_symbol *symbol; /* texts in kept messages */
+    uint32_t symbol_count, symbol_cap;
+    uint32_t *node, *of;
+    uint64_t *ns;
+    uint64_t count, cap;
+};
+
+/* Within a round that takes them. */
+void portions_ask(struct query *q, struct part *p);
+int portions_take(struct query *q, struct part *p, struct portions *w,
+                  const Ips__Reply *reply, struct ips_err *err) IPS_MUST_USE;
+void portions_release(struct portions *w);
+
+/* IPS_E_LIMIT where the machine has not so many bytes available. */
+int query_check_memory(const struct query *q, uint64_t bytes,
+                       struct ips_err *err) IPS_MUST_USE;
+
+#endif

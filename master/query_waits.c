@@ -1,0 +1,370 @@
+/*
+ * Where threads waited, for what, and whose doing that was: checks the
+ * question, gathers tables, peers, clocks, whole subgraphs, every wait and what
+ * arcs were spent on, and has it computed in the worker. Category 3 of IPS-9.
+ */
+#include "master/query_waits.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/gather.h"
+#include "master/part.h"
+#include "master/weighting.h"
+
+static void no_memory(struct query *q)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    query_fail(q, &err);
+}
+
+/* ---- the question ------------------------------------------------------- */
+
+static const char *const bys[] = {"place", "cause", "peer", "process",
+                                  "thread"};
+static const char *const orders[] = {"total_ns", "count", "longest_ns",
+                                     "mean_ns"};
+
+static int word_of(const char *what, const char *text, const char *const *words,
+                   uint32_t n, uint32_t *out, struct ips_err *err)
+{
+    *out = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (*text && strcmp(text, words[i]) != 0)
+            continue;
+        *out = i;
+        return 0;
+    }
+    return ips_err_set(err, IPS_E_USAGE, "waits by no %s '%.40s'", what, text);
+}
+
+static int check_ask(const Ips__WaitsAsk *a, struct waits_data *d,
+                     struct ips_err *err)
+{
+    uint32_t by, order;
+    int rc = word_of("such thing", a->by, bys, 5, &by, err);
+    if (rc == 0)
+        rc = word_of("order", a->order + (*a->order == '-'), orders, 4, &order,
+                     err);
+    if (rc == 0 && a->to_ns && a->from_ns >= a->to_ns)
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "a window that ends before it "
+                         "begins");
+    if (rc == 0 && *a->object && *a->object != '/')
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "object '%.80s' does not begin with /", a->object);
+    if (rc == 0)
+        d->by = (enum waits_by)by;
+    return rc;
+}
+
+/* ---- who is asked about ------------------------------------------------- */
+
+/* The words of an object's pattern; "" any. */
+struct pattern {
+    char text[512];
+    const char *word[4]; /* machine, process, thread, procedure */
+};
+
+static void cut(const char *object, struct pattern *p)
+{
+    snprintf(p->text, sizeof(p->text), "%s", object);
+    char *at = p->text;
+    for (int i = 0; i < 4; i++)
+        p->word[i] = "";
+    for (int i = 0; i < 4 && at && *object; i++) {
+        p->word[i] = at + 1; /* behind the slash */
+        at = strchr(at + 1, '/');
+        if (at && i < 3)
+            *at = '\0';
+    }
+}
+
+static bool fits(const char *pattern, const char *text)
+{
+    return !*pattern || fnmatch(pattern, text, 0) == 0;
+}
+
+/* "a.3" or "a". */
+static bool process_fits(const char *pattern, const char *name)
+{
+    char program[128];
+    snprintf(program, sizeof(program), "%s", name);
+    char *dot = strrchr(program, '.');
+    if (dot)
+        *dot = '\0';
+    return fits(pattern, name) || fits(pattern, program);
+}
+
+static bool thread_fits(const struct part *p, const char *pattern,
+                        const struct ips_chain *c)
+{
+    char tid[16];
+    snprintf(tid, sizeof(tid), "%u", c->tid);
+    if (fits(pattern, tid))
+        return true;
+    for (uint32_t i = 0; i < p->t.thread_count; i++)
+        if (p->t.threads[i]->tid == c->tid &&
+            p->t.threads[i]->process == c->process)
+            return fits(pattern, p->t.threads[i]->name);
+    return false;
+}
+
+static int choose(struct query *q, const struct waits *w, const char *object,
+                  bool *chain, bool *place, struct ips_err *err)
+{
+    struct pattern o;
+    bool some = false;
+    cut(object, &o);
+    for (uint32_t c = 0; c < w->g->chain_count; c++) {
+        const struct ips_chain *ch = &w->g->chains[c];
+        const struct part *p = q->gather.active[ch->machine];
+        chain[c] = fits(o.word[0], p->machine) &&
+                   process_fits(o.word[1], part_process_name(p, ch->process)) &&
+                   (!*o.word[2] || thread_fits(p, o.word[2], ch));
+        some |= chain[c];
+    }
+    for (uint32_t i = 0; i < w->place_count; i++)
+        place[i] = fits(o.word[3], w->place[i].procedure);
+    if (some)
+        return 0;
+    return ips_err_set(err, IPS_E_NOT_FOUND,
+                       "object %.200s: run %s has no such thread; `ipsq ls` "
+                       "lists them",
+                       object, q->run);
+}
+
+/* ---- order -------------------------------------------------------------- */
+
+struct ordering {
+    const struct waits_group *group;
+    uint32_t by; /* of `orders` */
+    bool turned; /* the least first */
+};
+
+static uint64_t worth(const struct waits_group *g, uint32_t by)
+{
+    switch (by) {
+    case 1:
+        return g->count;
+    case 2:
+        return g->longest_ns;
+    case 3:
+        return g->count ? g->total_ns / g->count : 0;
+    default:
+        return g->total_ns;
+    }
+}
+
+static int by_worth(const void *va, const void *vb, void *arg)
+{
+    const struct ordering *o = arg;
+    uint32_t a = *(const uint32_t *)va, b = *(const uint32_t *)vb;
+    uint64_t x = worth(&o->group[a], o->by), y = worth(&o->group[b], o->by);
+    if (x != y)
+        return (x > y) != o->turned ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+static int put_in_order(struct query *q, struct ips_err *err)
+{
+    struct waits_data *d = waits_of(q);
+    const char *order = q->request->waits->order;
+    struct ordering o = {d->groups.group, 0, *order == '-'};
+    int rc = word_of("order", order + o.turned, orders, 4, &o.by, err);
+    d->order = malloc(((size_t)d->groups.count + 1) * sizeof(*d->order));
+    if (rc == 0 && !d->order)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    for (uint32_t i = 0; rc == 0 && i < d->groups.count; i++)
+        d->order[i] = i;
+    if (rc == 0 && d->groups.count)
+        qsort_r(d->order, d->groups.count, sizeof(*d->order), by_worth, &o);
+    return rc;
+}
+
+/* ---- the worker --------------------------------------------------------- */
+
+static int make_groups(struct query *q, struct ips_err *err)
+{
+    struct waits_data *d = waits_of(q);
+    const Ips__WaitsAsk *ask = q->request->waits;
+    bool *chain = calloc((size_t)d->w.g->chain_count + 1, sizeof(*chain));
+    bool *place = calloc((size_t)d->w.place_count + 1, sizeof(*place));
+    struct waits_choice c = {.by = d->by,
+                             .chain = chain,
+                             .place = place,
+                             .from_ns = ask->from_ns,
+                             .to_ns = ask->to_ns ? ask->to_ns : UINT64_MAX};
+    int rc = 0;
+    if (!chain || !place)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    if (rc == 0)
+        rc = choose(q, &d->w, ask->object, chain, place, err);
+    if (rc == 0)
+        rc = waits_group(&d->w, &c, &d->groups, err);
+    free(chain);
+    free(place);
+    return rc;
+}
+
+static int make_idle(struct query *q, struct ips_err *err)
+{
+    struct waits_data *d = waits_of(q);
+    const Ips__WaitsAsk *ask = q->request->waits;
+    uint32_t n = q->gather.count, spinning = 0;
+    uint64_t from = d->w.begin, to = d->w.finish;
+    int rc = 0;
+    if (ask->from_ns)
+        from = ips_max_u64(from, ips_add_sat(ask->from_ns, d->w.scale_ns));
+    if (ask->to_ns)
+        to = ips_min_u64(to, ips_add_sat(ask->to_ns, d->w.scale_ns));
+    d->w.begin = ips_min_u64(from, to);
+    d->w.finish = to;
+    d->idle = calloc((size_t)n + 1, sizeof(*d->idle));
+    if (!d->idle)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    for (uint32_t i = 0; i < d->w.cause_count; i++)
+        spinning |= (uint32_t)(strcmp(d->w.cause[i], "spin") == 0) << i;
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        uint64_t cores = q->gather.active[i]->sync->cores;
+        rc =
+            ips_idle_make(&d->w.laid, i, (uint32_t)ips_min_u64(cores, 1u << 20),
+                          d->w.begin, d->w.finish, spinning, &d->idle[i], err);
+    }
+    return rc;
+}
+
+static void compute(struct query *q)
+{
+    struct waits_data *d = waits_of(q);
+    struct ips_err *err = &d->path.err;
+    if (!engine_make_graphs(q))
+        return;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        uint32_t sent = engine_part_of(p)->g.node_count;
+        if (sent == p->sync->nodes)
+            continue;
+        d->path.blame = p;
+        ips_err_set(err, IPS_E_PROTOCOL,
+                    "promised %" PRIu64 " nodes and sent %u", p->sync->nodes,
+                    sent);
+        return;
+    }
+    if (!engine_merge(q))
+        return;
+    int rc = waits_lay(q, &d->w, err);
+    if (rc == 0)
+        rc = make_groups(q, err);
+    if (rc == 0)
+        rc = put_in_order(q, err);
+    if (rc == 0)
+        rc = make_idle(q, err);
+    if (rc < 0 && !err->code)
+        err->code = rc;
+}
+
+static void computed(struct query *q)
+{
+    if (path_of(q)->err.code)
+        engine_failed(q);
+    else
+        waits_answer(q);
+}
+
+/* ---- rounds ------------------------------------------------------------- */
+
+static void have_all(struct query *q)
+{
+    struct waits *w = &waits_of(q)->w;
+    struct ips_err err = {0};
+    uint64_t waits = 0;
+    for (uint32_t i = 0; i < w->part_count; i++)
+        waits += w->part[i].count;
+    int rc = query_check_memory(q, waits * WAITS_ROW_BYTES, &err);
+    if (rc == 0)
+        rc = query_work(q, compute, computed, &err);
+    if (rc < 0)
+        query_fail(q, &err);
+}
+
+static void fetched(struct query *q)
+{
+    waits_fetch(q, &waits_of(q)->w, have_all);
+}
+
+static void have_clocks(struct query *q)
+{
+    waits_of(q)->path.lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_CPU;
+    engine_fetch(q, true, fetched);
+}
+
+static void gathered(struct query *q)
+{
+    struct waits_data *d = waits_of(q);
+    struct ips_err err = {0};
+    int rc = 0;
+    d->path.nodes = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        struct engine_part *e = p->own = calloc(1, sizeof(*e));
+        if (!e) {
+            no_memory(q);
+            return;
+        }
+        e->base = d->path.nodes;
+        d->path.nodes = ips_add_sat(d->path.nodes, p->sync->nodes);
+    }
+    if (d->path.nodes == 0)
+        rc = ips_err_set(&err, IPS_E_INCOMPLETE,
+                         "run %s has recorded nothing yet: no waits", q->run);
+    else if (d->path.nodes >= IPS_NO_NODE)
+        rc = ips_err_set(&err, IPS_E_LIMIT,
+                         "run %s has more nodes than one graph may have",
+                         q->run);
+    if (rc == 0)
+        rc = query_check_memory(q, d->path.nodes * WAITS_NODE_BYTES, &err);
+    if (rc < 0)
+        query_fail(q, &err);
+    else
+        weighting_clocks(q, have_clocks);
+}
+
+static void start(struct query *q)
+{
+    struct ips_err err = {0};
+    struct waits_data *d = calloc(1, sizeof(*d));
+    if (!d) {
+        no_memory(q);
+        return;
+    }
+    q->data = d;
+    struct ips_lane *lane = &d->path.lanes[LANE_MAIN].lane;
+    *lane = (struct ips_lane){.mtime = {.scale_num = 1, .scale_den = 1},
+                              .weighting = IPS_WEIGH_WALL};
+    if (check_ask(q->request->waits, d, &err) < 0)
+        query_fail(q, &err);
+    else
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+}
+
+static void release(struct query *q)
+{
+    struct waits_data *d = waits_of(q);
+    if (d) {
+        waits_release(&d->w);
+        waits_groups_release(&d->groups);
+        free(d->order);
+        free(d->idle);
+    }
+    engine_release(q);
+    gather_release(q);
+}
+
+const struct query_kind query_waits = {
+    .name = "waits", .exclusive = true, .start = start, .release = release};

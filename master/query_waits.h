@@ -1,0 +1,23 @@
+/* Between query_waits.c, which asks and computes, and waits_answer.c. */
+#ifndef IPS_MASTER_QUERY_WAITS_H
+#define IPS_MASTER_QUERY_WAITS_H
+
+#include "master/waits.h"
+
+struct waits_data {        /* query.data */
+    struct path_data path; /* first: the engine's helpers work on it */
+    struct waits w;
+    enum waits_by by;
+    struct waits_groups groups;
+    uint32_t *order;       /* [groups.count] as asked */
+    struct ips_idle *idle; /* [parts] */
+};
+static inline struct waits_data *waits_of(struct query *q)
+{
+    return q->data;
+}
+
+/* In the loop: the replies. */
+void waits_answer(struct query *q);
+
+#endif

@@ -1,0 +1,247 @@
+/*
+ * Why a run takes as long as it does: gathers what a what-if gathers, in the
+ * weighting `wall`, has facts computed in the worker (why_solve.c) and rules
+ * applied to them (why.h). Category 3 of IPS-9.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/certificate.h"
+#include "master/part.h"
+#include "master/weighting.h"
+#include "master/why_facts.h"
+
+/* ---- what the tables tell ------------------------------------------------ */
+
+static void sync_facts(const struct query *q, struct why_facts *f)
+{
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const Ips__SyncAnswer *s = q->gather.active[i]->sync;
+        f->accepted += s->accepted;
+        f->sample_ns = ips_max_u64(f->sample_ns, s->sample_ns);
+    }
+}
+
+static void solve(struct query *q)
+{
+    sync_facts(q, &why_of(q)->facts);
+    why_solve(q);
+}
+
+/* ---- the answer ---------------------------------------------------------- */
+
+struct filling {
+    struct query *q;
+    struct why_data *d;
+    struct certificate c;
+    struct why_findings found;
+    Ips__WhyAnswer answer;
+};
+
+static void certificate_facts(struct filling *x)
+{
+    struct why_facts *f = &x->d->facts;
+    const Ips__Certificate *c = &x->c.msg;
+    for (size_t i = 0; i < c->n_lost; i++)
+        f->lost = ips_add_sat(f->lost, c->lost[i]->count);
+    f->events = c->events;
+    f->unmatched = c->unmatched;
+    f->ambiguous = c->ambiguous;
+    f->untraced = c->untraced_processes;
+    f->dilation_ppm = c->dilation_ppm;
+    f->delay_unknown_ns = weighting_unknown(x->q);
+    f->open = certificate_open(x->q);
+    f->missing_machines = query_incomplete(x->q);
+    f->elapsed_ns = path_goal_elapsed(x->q);
+    f->sampled = x->d->w.procedures;
+    f->exact = f->sampled && f->sample_ns == 0;
+    f->run = x->q->run;
+}
+
+static char *text(const char *t)
+{
+    return ips_wire_text(t ? t : "");
+}
+
+static void fill_row(const struct why_finding *from, Ips__WhyRow *to)
+{
+    ips__why_row__init(to);
+    to->kind = text(why_kind_name(from->kind));
+    to->says = text(from->says);
+    to->evidence = text(from->evidence);
+    to->supposes = text(from->supposes);
+    to->command = text(from->command);
+    to->path_ns = from->ns;
+    to->gain_ns = from->gain_ns;
+    to->bound_ns = from->bound_ns;
+    to->gain_ppm = from->gain_ppm;
+    to->sure = text(why_sure_name(from->sure));
+    to->sure_why = text(from->sure_why);
+    to->object = text(from->place.object);
+    to->procedure = text(from->place.procedure);
+    to->module = text(from->place.module);
+    to->file = text(from->place.file);
+    to->line = from->place.line;
+    to->other = text(from->other);
+    to->wait_procedure = text(from->wait_at.procedure);
+    to->wait_file = text(from->wait_at.file);
+    to->wait_line = from->wait_at.line;
+}
+
+static void fill_rows(struct filling *x)
+{
+    uint64_t top = x->q->request->why->top;
+    size_t n = x->found.count;
+    x->answer.left_out = x->found.left_out;
+    if (top && top < n) {
+        x->answer.left_out += n - top;
+        n = (size_t)top;
+    }
+    Ips__WhyRow *rows = arena_alloc(&x->d->a, (n + 1) * sizeof(*rows));
+    x->answer.findings =
+        arena_alloc(&x->d->a, (n + 1) * sizeof(*x->answer.findings));
+    if (!rows || !x->answer.findings)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        fill_row(&x->found.finding[i], &rows[i]);
+        x->answer.findings[x->answer.n_findings++] = &rows[i];
+    }
+    if (x->found.has_nearest) {
+        fill_row(&x->found.nearest, &rows[n]);
+        x->answer.nearest = &rows[n];
+    }
+}
+
+static void fill_certificate(struct filling *x)
+{
+    const struct path_data *d = &x->d->w.path;
+    certificate_fill(x->q, &x->d->a, &x->c);
+    x->c.msg.unmatched += d->unmatched;
+    x->c.msg.any_on_path = x->d->w.resources;
+    x->c.msg.run_delay_unknown_ns = weighting_unknown(x->q);
+    x->c.msg.engine = ips_wire_text("central (why: all events at the master)");
+    x->c.msg.message_times =
+        path_mtime_text(&x->d->a, &d->lanes[LANE_MAIN].lane);
+    if (weighting_clock_text(d))
+        x->c.msg.clock = ips_wire_text(weighting_clock_text(d));
+    certificate_note(&x->d->a, &x->c,
+                     "gains suppose that the rest stays as it was: see what "
+                     "each supposes");
+    if (!x->d->w.procedures)
+        certificate_note(&x->d->a, &x->c,
+                         "nothing is known of procedures in this run: measure "
+                         "with ipsrun --procedures=sample for them");
+}
+
+static void fill_sums(struct filling *x)
+{
+    const struct why_facts *f = &x->d->facts;
+    Ips__WhyAnswer *a = &x->answer;
+    a->answers = ips_wire_text("turnaround");
+    a->shape = ips_wire_text(x->found.service ? "service" : "batch");
+    a->shape_says = text(x->found.shape_says);
+    a->sure = text(why_sure_name(x->found.sure));
+    a->sure_why = text(x->found.sure_why);
+    a->elapsed_ns = f->elapsed_ns;
+    a->wall_ns = f->t_max_wall_ns;
+    a->own_ns = why_own_ns(f);
+    a->quiet_ns = f->quiet_ns;
+    a->sched_ns = f->t_max_sched_ns;
+    a->cpu_ns = f->t_max_cpu_ns;
+    a->total_cpu_ns = f->total_cpu_ns;
+    a->on_cpu_ns = f->path_cpu_ns;
+    a->run_delay_ns = f->path_delay_ns;
+    a->outside_ns = f->path_outside_ns;
+    a->crossing_ns = f->path_message_ns;
+    a->other_ns = f->path_other_ns;
+    a->open = f->open;
+    a->goal = ips_wire_text(x->d->w.path.goal_text);
+    a->category = ips_wire_text("3");
+    a->certificate = &x->c.msg;
+    a->took_ns = master_now_ns() - x->q->begun_ns;
+}
+
+static void answer(struct query *q)
+{
+    struct filling x = {
+        .q = q, .d = why_of(q), .answer = IPS__WHY_ANSWER__INIT};
+    struct ips_err err = {0};
+    fill_certificate(&x);
+    certificate_facts(&x);
+    bool fine = why_find(&x.d->facts, &x.d->a, &x.found);
+    fill_rows(&x);
+    fill_sums(&x);
+    if (!fine || x.d->a.failed) {
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
+        query_fail(q, &err);
+        return;
+    }
+    Ips__Reply reply = IPS__REPLY__INIT;
+    reply.answer_case = IPS__REPLY__ANSWER_WHY;
+    reply.why = &x.answer;
+    struct arena a = x.d->a; /* outlives the question's data */
+    x.d->a = (struct arena){0};
+    query_answer(q, &reply);
+    arena_release(&a);
+}
+
+/* ---- the question -------------------------------------------------------- */
+
+static int check(const Ips__WhyAsk *ask, struct ips_err *err)
+{
+    if (!*ask->answer || strcmp(ask->answer, "turnaround") == 0)
+        return 0;
+    if (strcmp(ask->answer, "latency") == 0 ||
+        strcmp(ask->answer, "throughput") == 0)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--for %s is not answered yet: turnaround alone "
+                           "(what the elapsed time goes to)",
+                           ask->answer);
+    return ips_err_set(err, IPS_E_USAGE,
+                       "--for %.40s: turnaround, latency or throughput",
+                       ask->answer);
+}
+
+static void start(struct query *q)
+{
+    struct ips_err err = {0};
+    const Ips__WhyAsk *from = q->request->why;
+    int rc = check(from, &err);
+    struct why_data *d = rc == 0 ? calloc(1, sizeof(*d)) : NULL;
+    if (rc == 0 && !d)
+        rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    if (rc < 0) {
+        query_fail(q, &err);
+        return;
+    }
+    q->data = d;
+    ips__whatif_ask__init(&d->ask);
+    ips__lane__init(&d->lane);
+    d->lane.scale_num = d->lane.scale_den = 1;
+    d->ask.lane = &d->lane;
+    d->ask.weighting = ips_wire_text("wall");
+    d->ask.goal = from->goal;
+    d->ask.rank = true;
+    d->ask.rank_ppm = WHY_HALF_PPM;
+    d->w.ask = &d->ask;
+    d->w.raw = true;
+    d->w.waits = &d->waits;
+    d->w.node_bytes = WHY_NODE_BYTES;
+    d->w.solve = solve;
+    d->w.answer = answer;
+    whatif_begin(q);
+}
+
+static void release(struct query *q)
+{
+    if (q->data) {
+        arena_release(&why_of(q)->a);
+        waits_release(&why_of(q)->waits);
+    }
+    whatif_release(q);
+}
+
+const struct query_kind query_why = {
+    .name = "why", .exclusive = true, .start = start, .release = release};

@@ -1,0 +1,399 @@
+#include "master/waits.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/part.h"
+
+#define MAX_PLACES (1u << 22) /* of one machine */
+/* Of one machine: so many a node on average, beyond those of small graphs. */
+#define ROWS_A_NODE 4u
+#define ROWS_FREE (1u << 20)
+
+void waits_release(struct waits *w)
+{
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        if (w->part) {
+            struct waits_rows *r = &w->part[i];
+            free(r->place);
+            free(r->node);
+            free(r->of);
+            free(r->why);
+            free(r->of_node);
+            free(r->ns);
+            free(r->end_ns);
+        }
+        if (w->portions)
+            portions_release(&w->portions[i]);
+        if (w->place_number)
+            free(w->place_number[i]);
+        if (w->symbol_number)
+            free(w->symbol_number[i]);
+    }
+    free(w->part);
+    free(w->portions);
+    free(w->place_number);
+    free(w->symbol_number);
+    free(w->wait);
+    free(w->place_of);
+    free(w->place);
+    free(w->symbol);
+    free(w->process_base);
+    ips_waits_release(&w->laid);
+    memset(w, 0, sizeof(*w));
+}
+
+/* ---- rows --------------------------------------------------------------- */
+
+static bool grow(void *array, uint64_t cap, size_t item)
+{
+    void *old;
+    memcpy(&old, array, sizeof(old));
+    void *more = realloc(old, cap * item);
+    if (more)
+        memcpy(array, &more, sizeof(more));
+    return more != NULL; /* cppcheck-suppress memleak ; *array has it */
+}
+
+static bool grow_rows(struct waits_rows *r, uint64_t more)
+{
+    if (r->count + more <= r->cap)
+        return true;
+    uint64_t cap = r->cap * 2 > r->count + more ? r->cap * 2 : r->count + more;
+    bool fine = grow(&r->node, cap, sizeof(*r->node)) &&
+                grow(&r->of, cap, sizeof(*r->of)) && grow(&r->why, cap, 1) &&
+                grow(&r->of_node, cap, 1) &&
+                grow(&r->ns, cap, sizeof(*r->ns)) &&
+                grow(&r->end_ns, cap, sizeof(*r->end_ns));
+    if (fine)
+        r->cap = cap;
+    return fine;
+}
+
+/* The slave's causes by number, as the run's. */
+static int take_causes(struct waits *w, struct waits_rows *r,
+                       const Ips__WaitRowsAnswer *a, struct ips_err *err)
+{
+    if (a->n_causes == 0)
+        return 0;
+    if (r->cause_count || a->n_causes > WAITS_CAUSES)
+        return ips_err_set(err, IPS_E_PROTOCOL, "its causes of waits");
+    for (size_t i = 0; i < a->n_causes; i++) {
+        uint32_t k = 0;
+        while (k < w->cause_count && strcmp(w->cause[k], a->causes[i]) != 0)
+            k++;
+        if (k == WAITS_CAUSES)
+            return ips_err_set(err, IPS_E_LIMIT, "too many causes of waits");
+        if (k == w->cause_count)
+            w->cause[w->cause_count++] = a->causes[i];
+        r->cause[i] = (uint8_t)k;
+    }
+    r->cause_count = (uint32_t)a->n_causes;
+    return 0;
+}
+
+static int take_row(const struct part *p, struct waits_rows *r,
+                    const Ips__WaitRowsAnswer *a, size_t i, struct ips_err *err)
+{
+    uint32_t before = r->count ? r->node[r->count - 1] : 0;
+    if (a->node[i] >= p->sync->nodes || a->node[i] < before ||
+        a->cause[i] >= r->cause_count || a->place[i] >= r->place_count)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "wait %" PRIu64 " is out of order", r->count);
+    r->node[r->count] = a->node[i];
+    r->of[r->count] = a->place[i];
+    r->why[r->count] = r->cause[a->cause[i]];
+    r->of_node[r->count] = a->of_node[i] != 0;
+    r->ns[r->count] = a->ns[i];
+    r->end_ns[r->count] = a->end_ns[i];
+    r->count++;
+    return 0;
+}
+
+static int take_rows(struct query *q, struct waits *w, struct part *p,
+                     const Ips__Reply *reply, struct ips_err *err)
+{
+    struct waits_rows *r = &w->part[p->number];
+    const Ips__WaitRowsAnswer *a = reply->wait_rows;
+    size_t n = a->n_node;
+    if (a->n_cause != n || a->n_place != n || a->n_of_node != n ||
+        a->n_ns != n || a->n_end_ns != n)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "waits: arrays differ in length");
+    if (a->n_places > MAX_PLACES - r->place_count ||
+        n > p->sync->nodes * ROWS_A_NODE + ROWS_FREE - r->count)
+        return ips_err_set(err, IPS_E_LIMIT, "it has too many waits");
+    /* Only places are kept as they came: texts are borrowed. */
+    if ((a->n_places || a->n_causes) && !query_keep(q, p))
+        return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
+    int rc = take_causes(w, r, a, err);
+    if (rc < 0)
+        return rc;
+    if (!part_append(&r->place, &r->place_count, (void *const *)a->places,
+                     a->n_places) ||
+        !grow_rows(r, n))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = take_row(p, r, a, i, err);
+    if (rc == 0 && !reply->last)
+        query_widen(q, p);
+    return rc;
+}
+
+/* ---- rounds ------------------------------------------------------------- */
+
+static int take_wait_rows(struct query *q, struct part *p,
+                          const Ips__Reply *reply, struct ips_err *err)
+{
+    if (reply->answer_case != IPS__REPLY__ANSWER_WAIT_ROWS)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to WaitRowsAsk");
+    return take_rows(q, path_of(q)->waits, p, reply, err);
+}
+
+static int take_portions(struct query *q, struct part *p,
+                         const Ips__Reply *reply, struct ips_err *err)
+{
+    return portions_take(q, p, &path_of(q)->waits->portions[p->number], reply,
+                         err);
+}
+
+static void ask_portions(struct query *q)
+{
+    query_round(q, take_portions, path_of(q)->after_waits);
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        portions_ask(q, q->gather.active[i]);
+    query_await(q);
+}
+
+void waits_fetch(struct query *q, struct waits *w,
+                 void (*after)(struct query *q))
+{
+    struct ips_err err = {0};
+    uint32_t n = q->gather.count;
+    waits_release(w);
+    w->part_count = n;
+    w->part = calloc((size_t)n + 1, sizeof(*w->part));
+    w->portions = calloc((size_t)n + 1, sizeof(*w->portions));
+    if (!w->part || !w->portions) {
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+        query_fail(q, &err);
+        return;
+    }
+    path_of(q)->waits = w;
+    path_of(q)->after_waits = after;
+    query_round(q, take_wait_rows, ask_portions);
+    for (uint32_t i = 0; i < n; i++) {
+        struct part *p = q->gather.active[i];
+        Ips__WaitRowsAsk ask = IPS__WAIT_ROWS_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        ask.generation = p->sync->generation;
+        ask.window = ENGINE_WINDOW;
+        request.ask_case = IPS__REQUEST__ASK_WAIT_ROWS;
+        request.wait_rows = &ask;
+        query_ask(q, p, &request, true);
+        p->window = ENGINE_WINDOW;
+    }
+    query_await(q);
+}
+
+/* ---- one number for equal ones ------------------------------------------ */
+
+struct named {
+    struct waits_place p;
+    uint32_t *number;
+};
+
+static int by_name(const void *va, const void *vb)
+{
+    const struct waits_place *a = &((const struct named *)va)->p,
+                             *b = &((const struct named *)vb)->p;
+    int order = strcmp(a->procedure, b->procedure);
+    if (order == 0)
+        order = strcmp(a->module, b->module);
+    if (order == 0)
+        order = strcmp(a->file, b->file);
+    return order ? order : (a->line > b->line) - (a->line < b->line);
+}
+
+/* Sorts, and numbers; those that differ go to `out`. */
+static void number_all(struct named *all, size_t n, struct waits_place *out,
+                       uint32_t *count)
+{
+    if (n > 0)
+        qsort(all, n, sizeof(*all), by_name);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || by_name(&all[i - 1], &all[i]) != 0)
+            out[(*count)++] = all[i].p;
+        *all[i].number = *count - 1;
+    }
+}
+
+static bool number_places(struct waits *w)
+{
+    size_t total = 0, n = 0;
+    w->place_number = calloc((size_t)w->part_count + 1, sizeof(uint32_t *));
+    for (uint32_t i = 0; i < w->part_count; i++)
+        total += w->part[i].place_count;
+    struct named *all = malloc((total + 1) * sizeof(*all));
+    w->place = malloc((total + 1) * sizeof(*w->place));
+    bool fine = w->place_number && all && w->place;
+    for (uint32_t i = 0; i < w->part_count && fine; i++) {
+        const struct waits_rows *r = &w->part[i];
+        w->place_number[i] =
+            malloc(((size_t)r->place_count + 1) * sizeof(uint32_t));
+        fine = w->place_number[i] != NULL;
+        for (uint32_t k = 0; k < r->place_count && fine; k++)
+            all[n++] =
+                (struct named){{r->place[k]->procedure, r->place[k]->module,
+                                r->place[k]->file, r->place[k]->line},
+                               &w->place_number[i][k]};
+    }
+    if (fine)
+        number_all(all, n, w->place, &w->place_count);
+    free(all);
+    return fine;
+}
+
+static bool number_symbols(struct waits *w)
+{
+    size_t total = 0, n = 0;
+    w->symbol_number = calloc((size_t)w->part_count + 1, sizeof(uint32_t *));
+    for (uint32_t i = 0; i < w->part_count; i++)
+        total += w->portions[i].symbol_count;
+    struct named *all = malloc((total + 1) * sizeof(*all));
+    struct waits_place *names = malloc((total + 1) * sizeof(*names));
+    w->symbol = malloc((total + 1) * sizeof(*w->symbol));
+    bool fine = w->symbol_number && all && names && w->symbol;
+    for (uint32_t i = 0; i < w->part_count && fine; i++) {
+        const struct portions *p = &w->portions[i];
+        w->symbol_number[i] =
+            malloc(((size_t)p->symbol_count + 1) * sizeof(uint32_t));
+        fine = w->symbol_number[i] != NULL;
+        for (uint32_t k = 0; k < p->symbol_count && fine; k++)
+            all[n++] = (struct named){
+                {p->symbol[k].name, p->symbol[k].module, p->symbol[k].file, 0},
+                &w->symbol_number[i][k]};
+    }
+    if (fine)
+        number_all(all, n, names, &w->symbol_count);
+    for (uint32_t i = 0; fine && i < w->symbol_count; i++)
+        w->symbol[i] = (struct thing_symbol){names[i].procedure,
+                                             names[i].module, names[i].file, 0};
+    free(names);
+    free(all);
+    return fine;
+}
+
+/* ---- one scale ---------------------------------------------------------- */
+
+/* Where a machine's first event lies, seen from the run's origin: before it
+ * for what was started earlier. */
+static int64_t first_on_scale(const struct part *p)
+{
+    const struct ips_clock_map *m = &engine_part_of(p)->clock;
+    ips_i128 x = (ips_i128)p->sync->first_ns - (ips_i128)m->from;
+    ips_i128 y = x + x * m->drift_q40 / ((ips_i128)1 << 40) + m->shift_ns;
+    return y < -(ips_i128)(1ll << 61) ? -(1ll << 61) : (int64_t)y;
+}
+
+static void put_on_scale(struct query *q, struct waits *w, struct ips_graph *g)
+{
+    int64_t least = 0;
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        int64_t first = first_on_scale(q->gather.active[i]);
+        least = first < least ? first : least;
+    }
+    w->scale_ns = (uint64_t)-least;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *ch = &g->chains[c];
+        struct ips_clock_map m =
+            engine_part_of(q->gather.active[ch->machine])->clock;
+        m.shift_ns += (int64_t)w->scale_ns;
+        for (uint32_t i = ch->first; i < ch->first + ch->count; i++)
+            g->at[i] = ips_clock_map_ns(&m, g->at[i]);
+    }
+}
+
+static bool join_rows(struct query *q, struct waits *w)
+{
+    for (uint32_t i = 0; i < w->part_count; i++)
+        w->count += w->part[i].count;
+    w->wait = malloc((w->count + 1) * sizeof(*w->wait));
+    w->place_of = malloc((w->count + 1) * sizeof(*w->place_of));
+    if (!w->wait || !w->place_of)
+        return false;
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        const struct waits_rows *r = &w->part[i];
+        struct ips_clock_map m = engine_part_of(q->gather.active[i])->clock;
+        m.shift_ns += (int64_t)w->scale_ns;
+        for (uint64_t k = 0; k < r->count; k++, n++) {
+            w->wait[n] =
+                (struct ips_wait){.arc = w->node_base[i] + r->node[k],
+                                  .cause = r->why[k],
+                                  .of_node = r->of_node[k],
+                                  .ns = r->ns[k],
+                                  .end_ns = ips_clock_map_ns(&m, r->end_ns[k])};
+            w->place_of[n] = w->place_number[i][r->of[k]];
+        }
+    }
+    return true;
+}
+
+static bool number_processes(const struct query *q, struct waits *w)
+{
+    w->process_base =
+        calloc((size_t)w->part_count + 1, sizeof(*w->process_base));
+    for (uint32_t i = 0; w->process_base && i < w->part_count; i++)
+        w->process_base[i + 1] =
+            w->process_base[i] + q->gather.active[i]->t.proc_count;
+    return w->process_base != NULL;
+}
+
+static int check_chains(struct query *q, const struct waits *w,
+                        struct ips_err *err)
+{
+    for (uint32_t c = 0; c < w->g->chain_count; c++) {
+        const struct ips_chain *ch = &w->g->chains[c];
+        struct part *p = q->gather.active[ch->machine];
+        if (ch->process < p->t.proc_count)
+            continue;
+        path_of(q)->blame = p;
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "thread %u.%u is of none of its processes", ch->pid,
+                           ch->tid);
+    }
+    return 0;
+}
+
+int waits_lay(struct query *q, struct waits *w, struct ips_err *err)
+{
+    struct path_data *d = path_of(q);
+    struct ips_graph *g = &d->merged;
+    w->g = g;
+    w->node_base = d->node_base;
+    int rc = check_chains(q, w, err);
+    if (rc == 0 && g->node_count && !g->at)
+        rc = ips_err_set(err, IPS_E_PROTOCOL,
+                         "run %s: a slave sent a graph without times", q->run);
+    if (rc < 0)
+        return rc;
+    put_on_scale(q, w, g);
+    if (!number_places(w) || !number_symbols(w) || !number_processes(q, w) ||
+        !join_rows(q, w))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
+    rc = ips_waits_lay(g, w->wait, w->count, &w->laid, err);
+    if (rc < 0)
+        return rc;
+    w->begin = UINT64_MAX;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first;
+        uint32_t last = first + g->chains[c].count - 1;
+        w->begin = ips_min_u64(w->begin, w->laid.at[first]);
+        w->finish = ips_max_u64(w->finish, w->laid.at[last]);
+    }
+    w->begin = ips_min_u64(w->begin, w->finish);
+    return 0;
+}

@@ -1,0 +1,308 @@
+/* Waits put together, and whose doing they were. In the worker. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/idmap.h"
+#include "common/types.h"
+#include "master/waits.h"
+
+struct grouping {
+    const struct waits *w;
+    const struct waits_choice *c;
+    struct waits_groups *out;
+    /* (waiter, place) -> a, (a, cause and lateness) -> b, (b, peer) -> group */
+    struct ips_idmap places, causes, groups;
+    uint32_t group_room;
+    struct ips_idmap doers;  /* (process, kind and what) -> number */
+    struct ips_idmap blames; /* (group, doer) -> of out->blame */
+    uint64_t blame_room;
+    uint32_t group; /* at hand */
+    bool failed;    /* no memory */
+};
+
+void waits_groups_release(struct waits_groups *g)
+{
+    free(g->group);
+    free(g->blame);
+    memset(g, 0, sizeof(*g));
+}
+
+/* The number of (a, b), `next` where it is new; WAITS_NONE: no memory. */
+static uint32_t number_of(struct ips_idmap *m, uint32_t a, uint32_t b,
+                          uint32_t next)
+{
+    uint64_t key = (uint64_t)a << 32 | b;
+    if (!ips_idmap_room(m))
+        return WAITS_NONE;
+    uint64_t at = ips_idmap_place(m, key);
+    if (ips_idmap_has(m, at))
+        return m->value[at];
+    ips_idmap_put(m, at, key, next);
+    return next;
+}
+
+static uint32_t count_of(const struct ips_idmap *m)
+{
+    return (uint32_t)m->count;
+}
+
+/* ---- groups ------------------------------------------------------------- */
+
+/* The process of the thread that ended it. */
+static uint32_t peer_of(const struct waits *w, const struct ips_wait *x,
+                        uint32_t chain)
+{
+    uint32_t i = x->arc, u = w->g->xpred[i];
+    (void)chain;
+    if (!x->of_node || u == IPS_NO_NODE || w->g->xkind[i] == IPS_X_NONE ||
+        w->g->xkind[i] == IPS_X_EXTERNAL || w->g->xkind[i] == IPS_X_IDLE)
+        return WAITS_NONE;
+    return waits_process(w, ips_chain_of(w->g, u));
+}
+
+static struct waits_group key_of(const struct grouping *k, uint64_t number,
+                                 uint32_t chain)
+{
+    const struct waits *w = k->w;
+    const struct ips_wait *x = &w->wait[number];
+    struct waits_group g = {.process = WAITS_NONE,
+                            .chain = WAITS_NONE,
+                            .place = WAITS_NONE,
+                            .cause = WAITS_NONE,
+                            .peer = WAITS_NONE};
+    switch (k->c->by) {
+    case WAITS_BY_PLACE:
+        g.process = waits_process(w, chain);
+        g.place = w->place_of[number];
+        g.cause = x->cause;
+        g.peer = peer_of(w, x, chain);
+        g.late = ips_wait_lateness(w->g, x);
+        break;
+    case WAITS_BY_CAUSE:
+        g.cause = x->cause;
+        break;
+    case WAITS_BY_PEER:
+        g.peer = peer_of(w, x, chain);
+        break;
+    case WAITS_BY_THREAD:
+        g.chain = chain;
+        g.process = waits_process(w, chain);
+        break;
+    case WAITS_BY_PROCESS:
+        g.process = waits_process(w, chain);
+        break;
+    }
+    return g;
+}
+
+static struct waits_group *group_of(struct grouping *k, struct waits_group key)
+{
+    struct waits_groups *o = k->out;
+    uint32_t waiter = key.chain == WAITS_NONE ? key.process : key.chain;
+    uint32_t a = number_of(&k->places, waiter, key.place, count_of(&k->places));
+    uint32_t b = number_of(&k->causes, a,
+                           (key.cause & 0xffffu) | (uint32_t)key.late << 16,
+                           count_of(&k->causes));
+    uint32_t at = number_of(&k->groups, b, key.peer, o->count);
+    k->failed |= a == WAITS_NONE || b == WAITS_NONE || at == WAITS_NONE;
+    if (k->failed)
+        return NULL;
+    if (at == o->count) {
+        if (o->count == k->group_room) {
+            uint32_t room = k->group_room * 2 + 64;
+            void *more = realloc(o->group, room * sizeof(*o->group));
+            if (!more) {
+                k->failed = true;
+                return NULL;
+            }
+            o->group = more;
+            k->group_room = room;
+        }
+        o->group[o->count++] = key;
+    }
+    k->group = at;
+    return &o->group[at];
+}
+
+/* ---- blame -------------------------------------------------------------- */
+
+static void blame(struct grouping *k, enum ips_blame_kind kind,
+                  uint32_t process, uint32_t what, uint64_t ns)
+{
+    struct waits_groups *o = k->out;
+    if (ns == 0)
+        return;
+    uint32_t doer = number_of(&k->doers, process,
+                              (uint32_t)kind << 28 | (what & 0xfffffffu),
+                              count_of(&k->doers));
+    uint32_t at = doer == WAITS_NONE ? WAITS_NONE
+                                     : number_of(&k->blames, k->group, doer,
+                                                 (uint32_t)o->blame_count);
+    if (at != WAITS_NONE && at == o->blame_count) {
+        if (o->blame_count == k->blame_room) {
+            uint64_t room = k->blame_room * 2 + 256;
+            void *more = realloc(o->blame, room * sizeof(*o->blame));
+            if (!more) {
+                k->failed = true;
+                return;
+            }
+            o->blame = more;
+            k->blame_room = room;
+        }
+        o->blame[o->blame_count++] = (struct waits_blame){
+            .group = k->group, .kind = kind, .process = process, .what = what};
+    }
+    k->failed |= at == WAITS_NONE;
+    if (!k->failed)
+        o->blame[at].ns += ns;
+}
+
+/* The first portion of node `own`, or behind it. */
+static uint64_t portion_at(const struct portions *p, uint32_t own)
+{
+    uint64_t low = 0, high = p->count;
+    while (low < high) {
+        uint64_t mid = low + (high - low) / 2;
+        if (p->node[mid] < own)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* `ns` of the arc into `node` by procedure, in the arc's proportions. */
+static void computing(struct grouping *k, uint32_t part, uint32_t process,
+                      uint32_t node, uint64_t ns)
+{
+    const struct waits *w = k->w;
+    const struct portions *p = &w->portions[part];
+    uint32_t own = node - w->node_base[part];
+    uint64_t weight = w->g->w[node], gone = 0, given = 0;
+    for (uint64_t i = portion_at(p, own); i < p->count && p->node[i] == own;
+         i++) {
+        gone = ips_min_u64(ips_add_sat(gone, p->ns[i]), weight);
+        uint64_t up_to = weight ? (uint64_t)((ips_u128)ns * gone / weight) : 0;
+        blame(k, IPS_BLAME_COMPUTE, process, w->symbol_number[part][p->of[i]],
+              up_to - given);
+        given = up_to;
+    }
+    blame(k, IPS_BLAME_COMPUTE, process, WAITS_NONE, ns - given);
+}
+
+static void on_blame(void *arg, const struct ips_blame *b)
+{
+    struct grouping *k = arg;
+    const struct ips_chain *c = &k->w->g->chains[b->chain];
+    uint32_t process = waits_process(k->w, b->chain);
+    if (b->kind == IPS_BLAME_CUT)
+        k->out->cut_ns += b->ns;
+    if (b->kind == IPS_BLAME_COMPUTE)
+        computing(k, c->machine, process, b->node, b->ns);
+    else
+        blame(k, b->kind, process,
+              b->kind == IPS_BLAME_WAITED && b->cause < k->w->cause_count
+                  ? b->cause
+                  : WAITS_NONE,
+              b->ns);
+}
+
+/* ---- all of them -------------------------------------------------------- */
+
+static bool chosen(const struct waits_choice *c, uint32_t chain, uint32_t place)
+{
+    return (!c->chain || c->chain[chain]) && (!c->place || c->place[place]);
+}
+
+static int one_wait(struct grouping *k, struct ips_blamer *b, uint64_t number,
+                    uint32_t chain, uint64_t from, uint64_t to,
+                    struct ips_err *err)
+{
+    const struct ips_wait *x = &k->w->wait[number];
+    struct waits_groups *o = k->out;
+    bool whole = k->c->from_ns == 0 && k->c->to_ns == UINT64_MAX;
+    uint64_t end = x->of_node ? k->w->laid.at[x->arc] : x->to;
+    if (!whole && (x->from >= to || end < from))
+        return 0;
+    struct waits_group *g = group_of(k, key_of(k, number, chain));
+    uint64_t ns;
+    if (!g)
+        return 0;
+    int rc = ips_blame_wait(b, x, whole ? 0 : from, whole ? UINT64_MAX : to,
+                            &ns, err);
+    g = &o->group[k->group];
+    g->count++;
+    g->total_ns += ns;
+    if (ns > g->longest_ns || g->count == 1) {
+        g->longest_ns = ns;
+        g->longest = number;
+    }
+    uint32_t cause =
+        x->cause < k->w->cause_count ? x->cause : IPS_IDLE_NO_CAUSE;
+    enum ips_lateness late = ips_wait_lateness(k->w->g, x);
+    o->waits++;
+    o->total_ns += ns;
+    o->cause_ns[cause] += ns;
+    o->cause_count[cause]++;
+    o->late_sender_ns += late == IPS_LATE_SENDER ? ns : 0;
+    o->late_receiver_ns += late == IPS_LATE_RECEIVER ? ns : 0;
+    return rc;
+}
+
+static int greatest(const void *va, const void *vb)
+{
+    const struct waits_blame *a = va, *b = vb;
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    if (a->ns != b->ns)
+        return a->ns > b->ns ? -1 : 1;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    if (a->process != b->process)
+        return a->process < b->process ? -1 : 1;
+    return (a->what > b->what) - (a->what < b->what);
+}
+
+static void order_blame(struct waits_groups *o)
+{
+    if (o->blame_count)
+        qsort(o->blame, o->blame_count, sizeof(*o->blame), greatest);
+    for (uint64_t i = 0; i < o->blame_count; i++) {
+        struct waits_group *g = &o->group[o->blame[i].group];
+        if (g->blame_count++ == 0)
+            g->first = (uint32_t)i;
+    }
+}
+
+int waits_group(const struct waits *w, const struct waits_choice *choice,
+                struct waits_groups *out, struct ips_err *err)
+{
+    struct grouping k = {.w = w, .c = choice, .out = out};
+    struct ips_blamer b = {
+        .w = &w->laid, .put = on_blame, .arg = &k, .budget = WAITS_STEPS};
+    uint64_t from = ips_add_sat(choice->from_ns, w->scale_ns);
+    uint64_t to = ips_add_sat(choice->to_ns, w->scale_ns);
+    int rc = 0;
+    uint32_t chain = 0;
+    memset(out, 0, sizeof(*out));
+    for (uint64_t i = 0; i < w->count && rc == 0 && !k.failed; i++) {
+        const struct ips_chain *c = &w->g->chains[chain];
+        if (w->wait[i].arc - c->first >= c->count)
+            chain = ips_chain_of(w->g, w->wait[i].arc);
+        if (chosen(choice, chain, w->place_of[i]))
+            rc = one_wait(&k, &b, i, chain, from, to, err);
+    }
+    ips_blamer_release(&b);
+    ips_idmap_release(&k.places);
+    ips_idmap_release(&k.causes);
+    ips_idmap_release(&k.groups);
+    ips_idmap_release(&k.doers);
+    ips_idmap_release(&k.blames);
+    if (k.failed && rc == 0)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
+    if (rc < 0)
+        waits_groups_release(out);
+    else
+        order_blame(out);
+    return rc;
+}

@@ -1,0 +1,255 @@
+/* The rules: which of the facts are findings, and in which order (why.h). */
+#include "master/why.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+
+const char *why_kind_name(enum why_kind kind)
+{
+    static const char *const names[] = {
+#define X(name, text) [WHY_##name] = (text),
+        WHY_KINDS(X)
+#undef X
+    };
+    return names[kind];
+}
+
+const char *why_sure_name(enum why_sure sure)
+{
+    static const char *const names[] = {"low", "fair", "high"};
+    return names[sure];
+}
+
+uint32_t why_ppm(uint64_t ns, uint64_t whole)
+{
+    if (whole == 0)
+        return 0;
+    return ns >= whole ? 1000000u : (uint32_t)((ips_u128)ns * 1000000 / whole);
+}
+
+uint64_t why_own_ns(const struct why_facts *f)
+{
+    return ips_add_sat(f->quiet_ns, f->crowd_ns);
+}
+
+static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
+                         const struct why_amount *a)
+{
+    return why_ppm(a->gain_ns,
+                   kind == WHY_BUSY ? f->t_max_wall_ns : why_own_ns(f));
+}
+
+/* ---- one rule each ------------------------------------------------------- */
+
+static bool same(const char *a, const char *b)
+{
+    return a && b && *a && strcmp(a, b) == 0;
+}
+
+static uint64_t mean(uint64_t sum, uint64_t count)
+{
+    return count ? sum / count : 0;
+}
+
+static bool is_chatty(const struct why_facts *f)
+{
+    const struct why_amount *a = &f->amount[WHY_CHATTY];
+    return a->count >= WHY_CHATTY_COUNT &&
+           mean(a->bytes, a->count) <= WHY_CHATTY_BYTES &&
+           mean(f->chatty_path_ns, a->count) <= WHY_CHATTY_HOP_NS;
+}
+
+/* Is the finding about the pair whose messages are the matter? */
+static bool of_pair(const struct why_amount *a, const struct why_amount *pair)
+{
+    return (same(a->place.object, pair->place.object) &&
+            same(a->other, pair->other)) ||
+           (same(a->place.object, pair->other) &&
+            same(a->other, pair->place.object));
+}
+
+/* May this amount be a finding, whatever its gain? */
+static bool fits(const struct why_facts *f, enum why_kind kind, bool chatty)
+{
+    const struct why_amount *a = &f->amount[kind];
+    const struct why_amount *pair = &f->amount[WHY_CHATTY];
+    switch (kind) {
+    case WHY_LOCK:
+    case WHY_CORES:
+    case WHY_BUSY:
+    case WHY_OUTSIDE:
+    case WHY_SERIAL:
+        return true;
+    case WHY_CHATTY:
+        return chatty;
+    case WHY_IMBALANCE:
+    case WHY_LATE:
+    case WHY_TRANSIT:
+        return !chatty || !of_pair(a, pair);
+    case WHY_PROCEDURE:
+    case WHY_SPREAD:
+    case WHY_KIND_COUNT:
+        break;
+    }
+    return false;
+}
+
+static bool is_spread(const struct why_facts *f)
+{
+    uint64_t first = 0, own = why_own_ns(f);
+    for (size_t i = 0; i < f->procedures; i++)
+        first = ips_max_u64(first, f->procedure[i].ns);
+    return f->sampled && why_ppm(f->sampled_ns, own) >= WHY_SPREAD_CPU_PPM &&
+           why_ppm(first, own) < WHY_SPREAD_PPM &&
+           f->top_ns < f->sampled_ns / 2;
+}
+
+/* ---- the list ------------------------------------------------------------ */
+
+struct list {
+    const struct why_facts *f;
+    struct arena *a;
+    struct why_findings *out;
+    struct candidate {
+        enum why_kind kind;
+        uint32_t gain_ppm;
+        const struct why_amount *amount;
+    } * item;
+    size_t count, cap;
+};
+
+static struct candidate candidate(const struct why_facts *f, enum why_kind kind,
+                                  const struct why_amount *amount)
+{
+    return (struct candidate){kind, gain_ppm(f, kind, amount), amount};
+}
+
+static void consider(struct list *l, enum why_kind kind,
+                     const struct why_amount *amount)
+{
+    if (arena_grow(l->a, &l->item, l->count, &l->cap, sizeof(*l->item)))
+        l->item[l->count++] = candidate(l->f, kind, amount);
+}
+
+/* Greatest gain first. */
+static int by_gain(const void *a, const void *b)
+{
+    const struct candidate *p = a, *q = b;
+    if (p->gain_ppm != q->gain_ppm)
+        return p->gain_ppm > q->gain_ppm ? -1 : 1;
+    if (p->kind != q->kind)
+        return p->kind < q->kind ? -1 : 1;
+    return (p->amount > q->amount) - (p->amount < q->amount);
+}
+
+/* Does a finding of more than a procedure name this one already? */
+static bool named(const struct list *l, const struct why_amount *a)
+{
+    if (why_ppm(a->named_ns, a->ns) < WHY_NAMED_PPM)
+        return false;
+    for (size_t i = 0; i < l->count; i++) {
+        const struct why_place *p = &l->item[i].amount->place;
+        if (l->item[i].kind != WHY_PROCEDURE &&
+            same(p->procedure, a->place.procedure) &&
+            same(p->module, a->place.module))
+            return true;
+    }
+    return false;
+}
+
+static struct why_finding finding_of(const struct list *l,
+                                     const struct candidate *c)
+{
+    const struct why_amount *a = c->amount;
+    struct why_finding x = {.kind = c->kind,
+                            .place = a->place,
+                            .wait_at = a->wait_at,
+                            .other = a->other,
+                            .ns = a->ns,
+                            .gain_ns = a->gain_ns,
+                            .bound_ns = ips_max_u64(a->bound_ns, a->gain_ns),
+                            .gain_ppm = c->gain_ppm};
+    why_say(l->f, l->a, &x, a);
+    x.sure = why_how_sure(l->f, l->a, &x, a, &x.sure_why);
+    return x;
+}
+
+static void is_nearest(struct candidate *nearest, struct candidate c)
+{
+    if (!nearest->amount || c.gain_ppm > nearest->gain_ppm)
+        *nearest = c;
+}
+
+static void choose(struct list *l, struct candidate *nearest)
+{
+    const struct why_facts *f = l->f;
+    bool chatty =
+        is_chatty(f) &&
+        gain_ppm(f, WHY_CHATTY, &f->amount[WHY_CHATTY]) >= WHY_LEAST_PPM;
+    for (int i = 0; i < WHY_KIND_COUNT; i++) {
+        enum why_kind k = (enum why_kind)i;
+        if (!fits(f, k, chatty))
+            continue;
+        if (gain_ppm(f, k, &f->amount[k]) >= WHY_LEAST_PPM)
+            consider(l, k, &f->amount[k]);
+        else
+            is_nearest(nearest, candidate(f, k, &f->amount[k]));
+    }
+    for (size_t i = 0; i < f->procedures; i++) {
+        const struct why_amount *a = &f->procedure[i];
+        if ((chatty && a->call) || named(l, a))
+            continue;
+        if (gain_ppm(f, WHY_PROCEDURE, a) >= WHY_LEAST_PPM &&
+            why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM)
+            consider(l, WHY_PROCEDURE, a);
+        else
+            is_nearest(nearest, candidate(f, WHY_PROCEDURE, a));
+    }
+}
+
+static void shape(const struct why_facts *f, struct arena *a,
+                  struct why_findings *out)
+{
+    const char *elapsed = why_ns(a, f->t_max_wall_ns);
+    out->service =
+        f->accepted > 0 &&
+        why_ppm(f->path_outside_ns, f->t_max_wall_ns) >= WHY_SERVICE_IDLE_PPM;
+    if (out->service)
+        out->shape_says = arena_printf(
+            a,
+            "turnaround: what %s up to the goal went to. This looks like a "
+            "service (connections accepted: %u, and it waited %s for what is "
+            "outside): what its single requests wait for (latency, throughput) "
+            "is not told here",
+            elapsed, f->accepted, why_ns(a, f->path_outside_ns));
+    else
+        out->shape_says = arena_printf(
+            a, "turnaround: what the elapsed time of %s went to (%s)", elapsed,
+            f->accepted ? "it accepted connections, but did not idle for them"
+                        : "a batch program: it accepted no connections");
+}
+
+bool why_find(const struct why_facts *f, struct arena *a,
+              struct why_findings *out)
+{
+    struct list l = {.f = f, .a = a, .out = out};
+    struct candidate nearest = {0};
+    memset(out, 0, sizeof(*out));
+    choose(&l, &nearest);
+    if (l.count)
+        qsort(l.item, l.count, sizeof(*l.item), by_gain);
+    if (is_spread(f))
+        consider(&l, WHY_SPREAD, &f->amount[WHY_SPREAD]);
+    for (size_t i = 0; i < l.count && i < WHY_TOP; i++)
+        out->finding[out->count++] = finding_of(&l, &l.item[i]);
+    out->left_out = l.count - out->count;
+    if (nearest.amount && nearest.amount->gain_ns) {
+        out->nearest = finding_of(&l, &nearest);
+        out->has_nearest = true;
+    }
+    out->sure = why_how_sure(f, a, NULL, NULL, &out->sure_why);
+    shape(f, a, out);
+    return !a->failed;
+}

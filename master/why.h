@@ -1,0 +1,175 @@
+/*
+ * Guidance: from facts about a run a short ranked list of what its elapsed time
+ * goes to and what would help, in plain words. Pure: facts in, findings out; no
+ * graph, no clock, no I/O. query_why.c gathers the facts, why_facts.c computes
+ * them from the graph; docs/why.md has every rule with its reason.
+ *
+ *  - A finding is only said with its evidence: a gain that the what-if of the
+ *    wall path confirms, at least WHY_LEAST_PPM of the elapsed time.
+ *  - The list is ranked by gain; of equal gains the kind that says more about
+ *    the cause stands first (enum order).
+ *  - A procedure that a stronger finding names as its place is not said twice.
+ *  - Nothing found is an answer: `why_findings.count` 0, and what came nearest.
+ *
+ * Texts live in the arena or are borrowed from the facts. Units: ns, ppm.
+ * Source: IPS-17; ALGORITHMS 4.
+ */
+#ifndef IPS_MASTER_WHY_H
+#define IPS_MASTER_WHY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "master/arena.h"
+
+/* In order of what a finding tells about the cause. */
+#define WHY_KINDS(X)                                                           \
+    X(LOCK, "lock-contention")                                                 \
+    X(CHATTY, "chatty-messages")                                               \
+    X(IMBALANCE, "load-imbalance")                                             \
+    X(LATE, "late-sender")                                                     \
+    X(SERIAL, "serial-section")                                                \
+    X(CORES, "too-few-cores")                                                  \
+    X(BUSY, "busy-machine")                                                    \
+    X(OUTSIDE, "outside")                                                      \
+    X(TRANSIT, "slow-messages")                                                \
+    X(PROCEDURE, "procedure")                                                  \
+    X(SPREAD, "spread")
+enum why_kind {
+#define X(name, text) WHY_##name,
+    WHY_KINDS(X)
+#undef X
+        WHY_KIND_COUNT
+};
+const char *why_kind_name(enum why_kind kind);
+
+/* ---- thresholds; reasons in docs/why.md ---------------------------------- */
+
+#define WHY_LEAST_PPM 50000u       /* of elapsed: gains below are not said */
+#define WHY_TOP 10u                /* findings kept */
+#define WHY_HOT_PPM 250000u        /* of the path, for one procedure */
+#define WHY_HALF_PPM 500000u       /* "twice as fast" */
+#define WHY_CHATTY_COUNT 200u      /* crossings of the path by one pair */
+#define WHY_CHATTY_BYTES 4096u     /* mean; more is payload */
+#define WHY_CHATTY_HOP_NS 100000u  /* of path per crossing; more is work */
+#define WHY_BATCH_PPM 900000u      /* ten messages in one */
+#define WHY_SPREAD_PPM 100000u     /* the greatest procedure has less */
+#define WHY_SPREAD_TOP 10u         /* so many have together less than half */
+#define WHY_SPREAD_CPU_PPM 500000u /* of the path is CPU time in procedures */
+#define WHY_NAMED_PPM 600000u /* of a procedure's path that a finding names */
+#define WHY_SURE_SAMPLES 30u
+#define WHY_SURE_NS 100000000u /* elapsed */
+#define WHY_DILATION_PPM 100000u
+#define WHY_SERVICE_IDLE_PPM 250000u
+
+/* ---- facts --------------------------------------------------------------- */
+
+struct why_place {      /* borrowed; NULL or "" where it is not known */
+    const char *object; /* "/m1/a.3" */
+    const char *procedure, *module, *file;
+    uint32_t line;
+    uint64_t procedure_ns; /* of `ns` below, in that procedure */
+};
+
+/* Something on the path that might be mended. All zero: it is not there. */
+struct why_amount {
+    uint64_t ns;              /* of the path */
+    uint64_t gain_ns;         /* what-if, as the kind supposes */
+    uint64_t bound_ns;        /* it cannot gain more */
+    struct why_place place;   /* who does it */
+    const char *other;        /* who waits for it; the messages' other end; what
+                                 is waited for */
+    uint64_t other_ns;        /* waited, by all of them together */
+    uint64_t count, bytes;    /* waits, messages */
+    uint64_t samples;         /* that `ns` rests on, 0: no sampling */
+    uint64_t named_ns;        /* of `ns`, what other findings name as theirs */
+    uint32_t threads, cores;  /* at most busy at once; that there are */
+    struct why_place wait_at; /* where they wait for it, most of the time */
+    const char *cause;        /* of waits there, as `ipsq waits` names it */
+    bool call;                /* a procedure that moves messages, as write() */
+};
+
+struct why_facts {
+    uint64_t elapsed_ns;    /* of the goal */
+    uint64_t t_max_wall_ns; /* the path's length: the same, as a rule */
+    uint64_t quiet_ns;      /* with a core for each thread, and all of it */
+    uint64_t crowd_ns;      /* and what its own threads then crowd the cores */
+    uint64_t t_max_sched_ns, t_max_cpu_ns; /* UINT64_MAX: not computed */
+    uint64_t total_cpu_ns;
+    uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
+        path_other_ns;                        /* add up to t_max_wall_ns */
+    struct why_amount amount[WHY_KIND_COUNT]; /* PROCEDURE: below */
+    const struct why_amount *procedure; /* [procedures] by gain if halved */
+    size_t procedures;
+    bool sampled, exact; /* what is known of procedures */
+    uint64_t sample_ns;  /* CPU time between two samples, 0: none were taken */
+    uint64_t sampled_ns; /* of path_cpu_ns */
+    uint64_t top_ns;     /* of the WHY_SPREAD_TOP greatest procedures */
+    uint32_t half_count; /* procedures that have half of sampled_ns */
+    uint64_t chatty_path_ns; /* of the path, in the processes of that pair */
+    const char *run;         /* for commands */
+    const char *phase;       /* reserved: "" */
+    /* for how sure */
+    uint64_t lost, unmatched, ambiguous, untraced, events;
+    uint64_t dilation_ppm; /* UINT64_MAX: not known */
+    uint64_t delay_unknown_ns;
+    uint64_t clock_bound_ns; /* 0: one machine */
+    uint64_t any_on_path;
+    bool open, missing_machines;
+    uint32_t accepted; /* connections that somebody accepted */
+};
+
+/* ---- findings ------------------------------------------------------------ */
+
+enum why_sure { WHY_LOW, WHY_FAIR, WHY_HIGH };
+const char *why_sure_name(enum why_sure sure);
+
+struct why_finding {
+    enum why_kind kind;
+    const char *says;     /* one sentence or two */
+    const char *evidence; /* figures */
+    const char *supposes; /* what the gain supposes */
+    const char *command;  /* shows more; works as it stands */
+    struct why_place place, wait_at;
+    const char *other;
+    uint64_t ns, gain_ns, bound_ns;
+    uint32_t gain_ppm; /* of why_own_ns(); BUSY: of the elapsed time */
+    enum why_sure sure;
+    const char *sure_why; /* "" where it is high */
+};
+struct why_findings {
+    struct why_finding finding[WHY_TOP];
+    size_t count;
+    struct why_finding nearest; /* the greatest gain that was not said */
+    bool has_nearest;
+    size_t left_out;    /* found, but beyond WHY_TOP */
+    enum why_sure sure; /* of the answer as a whole */
+    const char *sure_why;
+    bool service;           /* the program's shape */
+    const char *shape_says; /* what was answered, and why */
+};
+
+/* False: no memory (a->failed). */
+bool why_find(const struct why_facts *f, struct arena *a,
+              struct why_findings *out);
+
+/* why_says.c: the words of a finding whose numbers are set. */
+void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
+             const struct why_amount *amount);
+/* How sure one finding is, or (x NULL) the answer as a whole. */
+enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
+                           const struct why_finding *x,
+                           const struct why_amount *amount,
+                           const char **because);
+/* "1.23 s" */
+const char *why_ns(struct arena *a, uint64_t ns);
+/* 'as a shell takes it' */
+const char *why_quoted(struct arena *a, const char *text);
+/* What the run would have taken with its machines to itself: shares are of it.
+ */
+uint64_t why_own_ns(const struct why_facts *f);
+/* ns of the whole in millionths, at most a million. */
+uint32_t why_ppm(uint64_t ns, uint64_t whole);
+
+#endif

@@ -1,0 +1,122 @@
+/*
+ * What query_why.c gathers and its worker computes (why_solve.c, why_path.c):
+ * the facts that why.h's rules are about, on the graph of all machines.
+ *
+ * Two graphs are made of what comes. `wall` says what the elapsed time was:
+ * the sums of its path. The *quiet* one says what the program itself would have
+ * taken with a core for each thread and nothing else on its machines: chain
+ * arcs weigh CPU, messages as long as they were measured under way where
+ * somebody waited, waits for outside what they took. Findings and gains are
+ * those of the quiet graph, so that they are the program's own and the same on
+ * a loaded machine; what `wall` has beyond it is crowding, by its own threads
+ * or by others.
+ *
+ * A gain is always that of ips_whatif on the whole graph with the named
+ * portions taken away, never a sum of shares: what another path takes over is
+ * no gain. Locks' is bounded by the work there is for the cores, and too few
+ * cores' by what the machines' kernels say.
+ */
+#ifndef IPS_MASTER_WHY_FACTS_H
+#define IPS_MASTER_WHY_FACTS_H
+
+#include "analysis/beside.h"
+#include "master/waits.h"
+#include "master/whatif.h"
+#include "master/why.h"
+
+/* A node: what a what-if takes, the graph as it came, and two merged ones. */
+#define WHY_NODE_BYTES (WHATIF_NODE_BYTES + 180u)
+
+/* What is mended at once: features of a graph of its own. */
+enum why_feature {
+    WHY_F_LOCK, /* as enum ips_beside_class */
+    WHY_F_ALIKE,
+    WHY_F_PEER,
+    WHY_F_OTHER,
+    WHY_F_DELAY,   /* runnable, but not running */
+    WHY_F_OUTSIDE, /* waits that nobody traced ended */
+    WHY_FEATURES
+};
+
+struct why_data {
+    struct whatif_data w; /* first */
+    Ips__WhatifAsk ask;
+    Ips__Lane lane;
+    struct waits waits; /* fetched, not laid */
+    struct arena a;     /* names in `facts` */
+    struct why_facts facts;
+};
+
+static inline struct why_data *why_of(struct query *q)
+{
+    return q->data;
+}
+
+/* Of a machine, at a place of its rows, for a cause: waited. */
+struct why_wait {
+    uint32_t part, of, why;
+    uint64_t ns;
+};
+struct why_ballot { /* zeroed to begin with; `wait` to be freed */
+    struct why_wait *wait;
+    size_t count, cap;
+};
+
+/* ns by process feature, by procedure and by who waited; of one kind. */
+struct why_votes {
+    uint64_t *process, *waiter; /* [processes] */
+    uint64_t *procedure;        /* [procedures] */
+};
+
+struct why_solving {
+    struct whatif_solving s; /* first */
+    struct why_data *d;
+    uint32_t processes, procedures; /* of all machines; of things.procedure */
+    uint32_t *process_base;         /* [parts] */
+    /* Of the merged graph, [node_count]. */
+    uint8_t *thing;
+    uint64_t *cpu, *delay, *bytes;
+    uint64_t *outside; /* of a chain arc's end: slept, nobody traced ended it */
+    uint64_t crowd_ns, least_ns;
+    uint32_t *process_of; /* [chain_count] process feature */
+    uint32_t *role;       /* [chain_count] */
+    bool *worker;         /* [chain_count] */
+    uint32_t role_count;
+    struct ips_beside beside;
+    struct ips_features f; /* WHY_FEATURES, into: */
+    uint64_t *first;
+    struct ips_portion *portion;
+    uint32_t *chain_none, *cross;
+    uint64_t ns[WHY_FEATURES]; /* on the path */
+    struct why_votes votes[WHY_FEATURES];
+};
+
+/* In the worker. */
+void why_solve(struct query *q);
+
+/* why_path.c: the columns above but `beside`; the sums of the wall path, and
+ * the quiet graph in place of it; what crosses the quiet path. */
+int why_remake(struct whatif_solving *s) IPS_MUST_USE;
+int why_columns(struct why_solving *y) IPS_MUST_USE;
+int why_roles(struct why_solving *y) IPS_MUST_USE;
+int why_crossings(struct why_solving *y) IPS_MUST_USE;
+/* ns of the arc into `node` go to the procedures that have it. */
+void why_vote_procedures(const struct why_solving *y, uint32_t node,
+                         uint64_t ns, uint64_t *procedure);
+/* Is it a procedure that moves messages, as write()? */
+bool why_is_call(const char *name);
+const char *why_process_name(struct why_solving *y, uint32_t process);
+/* Place with the most votes; *ns of it. */
+void why_place_of(struct why_solving *y, const struct why_votes *v,
+                  struct why_place *out);
+/* why_places.c: what the wait in the arc into `node` was, for ns; the place and
+ * the cause (a name, "" none) that has the most. */
+int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
+                  uint32_t node, uint64_t ns) IPS_MUST_USE;
+const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
+                           struct why_place *out);
+int why_gain(struct why_solving *y, const struct ips_whatif_base *base,
+             const struct ips_edit *edit, uint32_t count, uint64_t *gain,
+             uint64_t *bound) IPS_MUST_USE;
+
+#endif

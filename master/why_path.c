@@ -1,0 +1,432 @@
+/* Columns of the merged graph beside its weights, who is alike, and what the
+ * path crosses: messages of a pair, and how many. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/part.h"
+#include "master/why_facts.h"
+
+static int no_memory(struct why_solving *y)
+{
+    return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
+}
+
+/* ---- columns ------------------------------------------------------------- */
+
+/* Asleep at the end of node i's chain arc, and nobody traced ended it: a child
+ * or a writer that was not traced. (Waits without an arc behind a send are no
+ * waits: it was preempted; those for locks are counted as unmatched.) */
+static uint64_t slept_outside(const struct ips_graph *g, uint32_t i)
+{
+    bool can = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN;
+    return can && g->xkind[i] == IPS_X_NONE && g->wait ? g->wait[i] : 0;
+}
+
+static void part_columns(struct why_solving *y, uint32_t part)
+{
+    const struct ips_graph *raw =
+        &engine_part_of(y->s.q->gather.active[part])->g;
+    uint32_t base = y->d->w.path.node_base[part];
+    for (uint32_t i = 0; i < raw->node_count; i++) {
+        uint32_t to = base + i;
+        bool resource = raw->xkind[i] == IPS_X_RESOURCE;
+        y->cpu[to] = raw->w[i];
+        y->delay[to] = raw->delay ? raw->delay[i] : 0;
+        y->bytes[to] = raw->xkind[i] == IPS_X_DATA ? raw->xlen[i] : 0;
+        y->outside[to] = slept_outside(raw, i);
+        if (resource && raw->xlen[i] <= IPS_THING_LAST)
+            y->thing[to] = (uint8_t)raw->xlen[i];
+    }
+    for (uint32_t c = 0; c < raw->chain_count; c++) {
+        uint32_t first = base + raw->chains[c].first;
+        y->cpu[first] = y->delay[first] = y->outside[first] = 0; /* no arc */
+    }
+}
+
+int why_columns(struct why_solving *y)
+{
+    const struct ips_graph *g = y->s.g;
+    uint32_t parts = y->s.q->gather.count;
+    size_t nodes = (size_t)g->node_count + 1, chains = g->chain_count + 1u;
+    y->thing = calloc(nodes, sizeof(*y->thing));
+    y->cpu = calloc(nodes, sizeof(*y->cpu));
+    y->delay = calloc(nodes, sizeof(*y->delay));
+    y->bytes = calloc(nodes, sizeof(*y->bytes));
+    y->outside = calloc(nodes, sizeof(*y->outside));
+    y->process_of = calloc(chains, sizeof(*y->process_of));
+    y->process_base = calloc((size_t)parts + 1, sizeof(*y->process_base));
+    if (!y->thing || !y->cpu || !y->delay || !y->bytes || !y->outside ||
+        !y->process_of || !y->process_base)
+        return no_memory(y);
+    for (uint32_t i = 0; i < parts; i++) {
+        y->process_base[i] = y->processes;
+        y->processes += y->s.q->gather.active[i]->t.proc_count;
+        part_columns(y, i);
+    }
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct part *p = y->s.q->gather.active[g->chains[c].machine];
+        if (g->chains[c].process >= p->t.proc_count)
+            return ips_err_set(y->s.err, IPS_E_CORRUPT,
+                               "a thread of a process that is not there");
+        y->process_of[c] =
+            y->process_base[g->chains[c].machine] + g->chains[c].process;
+    }
+    return 0;
+}
+
+/* ---- the wall path, and the quiet graph ---------------------------------- */
+
+static void walk_wall(struct why_solving *y, const struct ips_est *e,
+                      uint64_t *delayed)
+{
+    const struct ips_graph *g = y->s.g;
+    struct why_facts *f = &y->d->facts;
+    uint32_t i = e->end, c = ips_chain_of(g, i);
+    bool present;
+    while (e->crossed[i] || i != g->chains[c].first) {
+        if (e->crossed[i]) {
+            uint64_t ns = ips_xweight(g, i, &y->s.lane, &present);
+            if (g->xkind[i] == IPS_X_EXTERNAL)
+                f->path_outside_ns += ns;
+            else
+                f->path_message_ns += ns;
+            i = g->xpred[i];
+            c = ips_chain_of(g, i);
+            continue;
+        }
+        bool idle = g->xkind[i] == IPS_X_IDLE || y->outside[i];
+        uint64_t left = ips_sub_sat(g->w[i], y->cpu[i]);
+        uint64_t delay = ips_min_u64(y->delay[i], left);
+        uint64_t slept = idle ? ips_min_u64(g->wait[i], left - delay) : 0;
+        f->path_cpu_ns += g->w[i] - left;
+        f->path_delay_ns += delay;
+        f->path_outside_ns += slept;
+        f->path_other_ns += left - delay - slept;
+        delayed[y->process_of[c]] += delay;
+        i--;
+    }
+}
+
+static void make_quiet(struct why_solving *y, struct ips_graph *g)
+{
+    for (uint32_t i = 0; i < y->s.q->gather.count; i++) {
+        const struct ips_graph *raw =
+            &engine_part_of(y->s.q->gather.active[i])->g;
+        uint32_t base = y->d->w.path.node_base[i];
+        for (uint32_t k = 0; k < raw->node_count; k++) {
+            bool outside = g->xkind[base + k] == IPS_X_EXTERNAL ||
+                           g->xkind[base + k] == IPS_X_IDLE;
+            g->w[base + k] =
+                ips_add_sat(y->cpu[base + k], y->outside[base + k]);
+            if (outside)
+                g->xlen[base + k] = raw->xlen[k];
+            else if (g->xkind[base + k] != IPS_X_DATA)
+                g->xlen[base + k] = 0;
+        }
+    }
+    /* `xlen` of a message is ns now. */
+    y->s.lane.weighting = IPS_WEIGH_CPU;
+    y->s.lane.external = IPS_EXTERNAL_ALL;
+    y->s.lane.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
+}
+
+int why_remake(struct whatif_solving *s)
+{
+    struct why_solving *y = (struct why_solving *)s;
+    struct ips_graph *g = &y->d->w.path.merged;
+    struct why_facts *f = &y->d->facts;
+    struct ips_est wall = {0};
+    int rc = why_columns(y);
+    if (rc == 0)
+        rc = ips_longest_path(g, &s->lane, NULL, &wall, s->err);
+    uint64_t **delayed = &y->votes[WHY_F_DELAY].process;
+    *delayed = calloc((size_t)y->processes + 1, sizeof(**delayed));
+    if (rc == 0 && !*delayed)
+        rc = no_memory(y);
+    if (rc == 0 && wall.end != IPS_NO_NODE) {
+        walk_wall(y, &wall, *delayed);
+        f->t_max_wall_ns = wall.t_max;
+        make_quiet(y, g);
+    }
+    ips_est_release(&wall);
+    return rc;
+}
+
+/* ---- roles --------------------------------------------------------------- */
+
+#define ROLE_BYTES 256
+#define ROLE_DEPTH 6
+/* Of all CPU: a role that has less is no worker. */
+#define WORKER_PPM 20000u
+
+struct role {
+    char text[ROLE_BYTES];
+    uint32_t chain;
+};
+
+static int by_text(const void *a, const void *b)
+{
+    const struct role *p = a, *q = b;
+    int c = strcmp(p->text, q->text);
+    return c ? c : (p->chain > q->chain) - (p->chain < q->chain);
+}
+
+/* "cc.812" is cc. */
+static void put_base(char *out, size_t room, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    size_t at = strlen(out);
+    snprintf(out + at, room - at, "%.*s/",
+             (int)(dot ? dot - name : (long)strlen(name)), name);
+}
+
+/* Equal names of it and of those it descends from, and equal threads: the main
+ * one is itself, others go by their name. */
+static void role_text(const struct part *p, const Ips__ThreadRow *t, bool main,
+                      char out[ROLE_BYTES])
+{
+    int64_t k = t->process;
+    out[0] = '\0';
+    for (int i = 0; i < ROLE_DEPTH && k >= 0 && k < p->t.proc_count; i++) {
+        put_base(out, ROLE_BYTES, p->t.procs[k]->name);
+        k = p->t.procs[k]->parent == k ? -1 : p->t.procs[k]->parent;
+    }
+    size_t at = strlen(out);
+    snprintf(out + at, ROLE_BYTES - at, "%s%.30s", main ? "" : "thread ",
+             main ? "" : t->name);
+}
+
+int why_roles(struct why_solving *y)
+{
+    const struct ips_graph *g = y->s.g;
+    size_t chains = (size_t)g->chain_count + 1;
+    struct role *role = calloc(chains, sizeof(*role));
+    uint64_t *cpu = calloc(chains, sizeof(*cpu)), total = 0;
+    y->role = calloc(chains, sizeof(*y->role));
+    y->worker = calloc(chains, sizeof(*y->worker));
+    int rc = role && cpu && y->role && y->worker ? 0 : no_memory(y);
+    uint32_t in_part = 0;
+    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
+        const struct ips_chain *chain = &g->chains[c];
+        const struct part *p = y->s.q->gather.active[chain->machine];
+        if (c && g->chains[c - 1].machine != chain->machine)
+            in_part = 0;
+        role[c].chain = c;
+        if (in_part < p->t.thread_count)
+            role_text(p, p->t.threads[in_part], chain->thread == 0,
+                      role[c].text);
+        in_part++;
+    }
+    if (rc == 0)
+        qsort(role, g->chain_count, sizeof(*role), by_text);
+    for (uint32_t i = 0; rc == 0 && i < g->chain_count; i++) {
+        if (i && strcmp(role[i].text, role[i - 1].text) != 0)
+            y->role_count++;
+        y->role[role[i].chain] = y->role_count;
+    }
+    y->role_count++;
+    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
+        const struct ips_chain *chain = &g->chains[c];
+        for (uint32_t i = 1; i < chain->count; i++) {
+            cpu[y->role[c]] += y->cpu[chain->first + i];
+            total += y->cpu[chain->first + i];
+        }
+    }
+    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++)
+        y->worker[c] = cpu[y->role[c]] > ips_ppm_of(total, WORKER_PPM);
+    free(role);
+    free(cpu);
+    return rc;
+}
+
+/* ---- what the path crosses ----------------------------------------------- */
+
+struct pair { /* of processes, whichever way */
+    uint32_t a, b;
+    uint64_t count, bytes, ns;
+};
+
+static int by_pair(const void *va, const void *vb)
+{
+    const struct pair *p = va, *q = vb;
+    if (p->a != q->a)
+        return p->a < q->a ? -1 : 1;
+    return (p->b > q->b) - (p->b < q->b);
+}
+
+static struct pair crossing(const struct why_solving *y, uint32_t i)
+{
+    const struct ips_graph *g = y->s.g;
+    bool present;
+    uint32_t x = g->xpred[i];
+    uint32_t from = y->process_of[ips_chain_of(g, x)];
+    uint32_t to = y->process_of[ips_chain_of(g, i)];
+    return (struct pair){.a = from < to ? from : to,
+                         .b = from < to ? to : from,
+                         .count = 1,
+                         .bytes = y->bytes[i],
+                         .ns = ips_xweight(g, i, &y->s.lane, &present)};
+}
+
+/* Where the path goes from one to the next, backwards. */
+static uint32_t path_before(const struct why_solving *y, uint32_t i,
+                            uint32_t *chain)
+{
+    const struct ips_graph *g = y->s.g;
+    if (y->d->w.path.est.crossed[i]) {
+        *chain = ips_chain_of(g, g->xpred[i]);
+        return g->xpred[i];
+    }
+    return i == g->chains[*chain].first ? IPS_NO_NODE : i - 1;
+}
+
+static size_t merge_pairs(struct pair *pair, size_t count)
+{
+    size_t kept = 0;
+    qsort(pair, count, sizeof(*pair), by_pair);
+    for (size_t i = 0; i < count; i++) {
+        if (kept && by_pair(&pair[kept - 1], &pair[i]) == 0) {
+            pair[kept - 1].count += pair[i].count;
+            pair[kept - 1].bytes += pair[i].bytes;
+            pair[kept - 1].ns += pair[i].ns;
+        } else {
+            pair[kept++] = pair[i];
+        }
+    }
+    return kept;
+}
+
+bool why_is_call(const char *name)
+{
+    static const char *const calls[] = {
+        "read",     "write",      "readv",      "writev",  "send",
+        "recv",     "sendto",     "recvfrom",   "sendmsg", "recvmsg",
+        "sendmmsg", "recvmmsg",   "poll",       "ppoll",   "select",
+        "pselect",  "epoll_wait", "epoll_pwait"};
+    static const char *const before[] = {"__GI___libc_", "__libc_", "__GI___",
+                                         "__GI_", "__"};
+    for (size_t i = 0; i < sizeof(before) / sizeof(*before); i++) {
+        size_t n = strlen(before[i]);
+        if (strncmp(name, before[i], n) == 0) {
+            name += n;
+            break;
+        }
+    }
+    for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+        if (strcmp(name, calls[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The features of a pair's messages, and with `calls` the calls that move them
+ * in both processes: what messages cost. */
+static uint32_t pair_features(const struct why_solving *y, const struct pair *p,
+                              bool calls, uint32_t ppm, struct ips_edit *edit,
+                              uint64_t *ns)
+{
+    const struct things *t = &y->d->w.t;
+    uint32_t n = 0;
+    for (uint32_t f = 0; f < t->f.count; f++) {
+        const struct thing_feature *x = &t->feature[f];
+        bool fits = x->kind == THING_MESSAGE &&
+                    ((x->process == p->a && x->to == p->b) ||
+                     (x->process == p->b && x->to == p->a));
+        if (calls && x->kind == THING_PROCEDURE)
+            fits = (x->process == p->a || x->process == p->b) &&
+                   why_is_call(t->procedure[x->procedure].name);
+        if (!fits)
+            continue;
+        edit[n++] = (struct ips_edit){f, ppm};
+        *ns = ips_add_sat(*ns, y->s.share[f]);
+    }
+    return n;
+}
+
+static int fill_pair(struct why_solving *y, const struct pair *p, bool chatty)
+{
+    struct why_amount *a =
+        &y->d->facts.amount[chatty ? WHY_CHATTY : WHY_TRANSIT];
+    struct ips_edit *edit =
+        calloc((size_t)y->d->w.t.f.count + 1, sizeof(*edit));
+    if (!edit)
+        return no_memory(y);
+    uint32_t n = pair_features(
+        y, p, chatty, chatty ? WHY_BATCH_PPM : WHY_HALF_PPM, edit, &a->ns);
+    int rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
+    free(edit);
+    a->count = p->count;
+    a->bytes = p->bytes;
+    a->other_ns = p->ns;
+    a->place.object = why_process_name(y, p->a);
+    a->other = why_process_name(y, p->b);
+    return rc;
+}
+
+/* Of the path, what the processes of a pair have and their messages. */
+static uint64_t pair_path_ns(const struct why_solving *y, const struct pair *p)
+{
+    const struct things *t = &y->d->w.t;
+    uint64_t ns = p->ns;
+    for (uint32_t f = 0; f < t->f.count; f++) {
+        const struct thing_feature *x = &t->feature[f];
+        if (x->kind != THING_MESSAGE &&
+            (x->process == p->a || x->process == p->b))
+            ns = ips_add_sat(ns, y->s.share[f]);
+    }
+    return ns;
+}
+
+static int choose_pairs(struct why_solving *y, const struct pair *pair,
+                        size_t count)
+{
+    const struct pair *most = NULL, *longest = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (pair[i].a == pair[i].b)
+            continue;
+        if (!most || pair[i].count > most->count)
+            most = &pair[i];
+        if (!longest || pair[i].ns > longest->ns)
+            longest = &pair[i];
+    }
+    int rc = longest ? fill_pair(y, longest, false) : 0;
+    if (rc == 0 && most) {
+        rc = fill_pair(y, most, true);
+        y->d->facts.chatty_path_ns = pair_path_ns(y, most);
+    }
+    return rc;
+}
+
+int why_crossings(struct why_solving *y)
+{
+    const struct ips_graph *g = y->s.g;
+    const struct ips_est *e = &y->d->w.path.est;
+    struct pair *pair = NULL;
+    size_t count = 0, room = 0;
+    int rc = 0;
+    uint32_t chain = ips_chain_of(g, e->end);
+    for (uint32_t i = e->end; i != IPS_NO_NODE && rc == 0;
+         i = path_before(y, i, &chain)) {
+        if (!e->crossed[i] || g->xkind[i] != IPS_X_DATA)
+            continue;
+        if (count == room) {
+            count = count ? merge_pairs(pair, count) : 0;
+            if (count * 2 >= room) {
+                room = room * 2 + 1024;
+                struct pair *more = realloc(pair, room * sizeof(*more));
+                if (!more) {
+                    rc = no_memory(y);
+                    break;
+                }
+                pair = more;
+            }
+        }
+        pair[count++] = crossing(y, i);
+    }
+    if (rc == 0 && count)
+        rc = choose_pairs(y, pair, merge_pairs(pair, count));
+    free(pair);
+    return rc;
+}

@@ -1,0 +1,95 @@
+/* Where in the source, and for what, waits of the graph were made: by the
+ * slaves' rows of waits (master/waits.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "master/why_facts.h"
+
+static int by_place(const void *a, const void *b)
+{
+    const struct why_wait *p = a, *q = b;
+    if (p->part != q->part)
+        return p->part < q->part ? -1 : 1;
+    if (p->of != q->of)
+        return p->of < q->of ? -1 : 1;
+    return (p->why > q->why) - (p->why < q->why);
+}
+
+static void merge(struct why_ballot *b)
+{
+    size_t kept = 0;
+    if (b->count)
+        qsort(b->wait, b->count, sizeof(*b->wait), by_place);
+    for (size_t i = 0; i < b->count; i++) {
+        if (kept && by_place(&b->wait[kept - 1], &b->wait[i]) == 0)
+            b->wait[kept - 1].ns += b->wait[i].ns;
+        else
+            b->wait[kept++] = b->wait[i];
+    }
+    b->count = kept;
+}
+
+/* The longest wait in the arc into node i, which its rows are sorted by. */
+static bool find(const struct waits_rows *r, uint32_t node, uint64_t *at)
+{
+    uint64_t low = 0, high = r->count;
+    while (low < high) {
+        uint64_t mid = low + (high - low) / 2;
+        if (r->node[mid] < node)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == r->count || r->node[low] != node)
+        return false;
+    *at = low;
+    for (uint64_t i = low; i < r->count && r->node[i] == node; i++) {
+        if (r->ns[i] > r->ns[*at])
+            *at = i;
+    }
+    return true;
+}
+
+int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
+                  uint32_t node, uint64_t ns)
+{
+    uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
+    const struct waits_rows *r = &y->d->waits.part[part];
+    uint64_t at;
+    if (!find(r, node - y->d->w.path.node_base[part], &at))
+        return 0;
+    if (b->count == b->cap) {
+        merge(b);
+        if (b->count * 2 >= b->cap) {
+            size_t cap = b->cap * 2 + 256;
+            struct why_wait *more = realloc(b->wait, cap * sizeof(*more));
+            if (!more)
+                return ips_err_set(y->s.err, IPS_E_NO_MEMORY,
+                                   "no memory to find out why");
+            b->wait = more;
+            b->cap = cap;
+        }
+    }
+    b->wait[b->count++] = (struct why_wait){part, r->of[at], r->why[at], ns};
+    return 0;
+}
+
+const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
+                           struct why_place *out)
+{
+    const struct why_wait *best = NULL;
+    merge(b);
+    for (size_t i = 0; i < b->count; i++) {
+        if (!best || b->wait[i].ns > best->ns)
+            best = &b->wait[i];
+    }
+    if (!best)
+        return "";
+    const Ips__WaitPlace *p = y->d->waits.part[best->part].place[best->of];
+    out->procedure = p->procedure;
+    out->module = p->module;
+    out->file = p->file;
+    out->line = p->line;
+    out->procedure_ns = best->ns;
+    return y->d->waits.cause[best->why];
+}

@@ -1,0 +1,372 @@
+/* The words of findings, and how sure they are (why.h). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/why.h"
+
+const char *why_ns(struct arena *a, uint64_t ns)
+{
+    if (ns >= 1000000000u)
+        return arena_printf(a, "%.2f s", (double)ns / 1e9);
+    if (ns >= 1000000u)
+        return arena_printf(a, "%.2f ms", (double)ns / 1e6);
+    if (ns >= 1000u)
+        return arena_printf(a, "%.2f us", (double)ns / 1e3);
+    return arena_printf(a, "%" PRIu64 " ns", ns);
+}
+
+const char *why_quoted(struct arena *a, const char *text)
+{
+    size_t len = strlen(text);
+    char *out = arena_alloc(a, len * 4 + 3);
+    if (!out)
+        return "''";
+    char *to = out;
+    *to++ = '\'';
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\'') {
+            memcpy(to, "'\\''", 4);
+            to += 4;
+        } else {
+            *to++ = text[i];
+        }
+    }
+    *to++ = '\'';
+    return out;
+}
+
+static const char *percent(struct arena *a, uint64_t ns, uint64_t whole)
+{
+    return arena_printf(a, "%.0f%%", why_ppm(ns, whole) / 1e4);
+}
+
+static const char *object(const struct why_place *p)
+{
+    return p->object && *p->object ? p->object : "the program";
+}
+
+static const char *other(const struct why_finding *x)
+{
+    return x->other && *x->other ? x->other : "others";
+}
+
+/* " in f (file:12)", or "". */
+static const char *in_procedure(struct arena *a, const struct why_place *p)
+{
+    if (!p->procedure || !*p->procedure)
+        return "";
+    if (p->file && *p->file && p->line)
+        return arena_printf(a, " in %s (%s:%u)", p->procedure, p->file,
+                            p->line);
+    return arena_printf(a, " in %s (%s)", p->procedure,
+                        p->module && *p->module ? p->module : "?");
+}
+
+/* ---- what each says ------------------------------------------------------ */
+
+struct saying {
+    const struct why_facts *f;
+    struct arena *a;
+    struct why_finding *x;
+    const struct why_amount *m;
+    const char *ns, *share, *where, *waits, *run;
+};
+
+static void say_lock(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    x->says = arena_printf(
+        s->a, "Threads stand in line for locks: %s waits while %s holds one%s.",
+        other(x), object(&x->place), s->where);
+    x->evidence = arena_printf(
+        s->a, "%" PRIu64 " waits for locks, %s in all threads together%s%s",
+        s->m->count, why_ns(s->a, s->m->other_ns), *s->waits ? ", most" : "",
+        s->waits);
+    x->supposes = "no lock makes anybody wait; the work is spread over the "
+                  "cores there are";
+    x->command = arena_printf(s->a, "ipsq waits %s --by place", s->run);
+}
+
+static void say_chatty(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    uint64_t count = s->m->count ? s->m->count : 1;
+    x->says = arena_printf(
+        s->a,
+        "%s and %s talk in many small messages; the time goes to the messages, "
+        "not to work.",
+        object(&x->place), other(x));
+    x->evidence =
+        arena_printf(s->a,
+                     "the path crosses %" PRIu64 " messages of %" PRIu64
+                     " bytes on average, one each %s",
+                     s->m->count, s->m->bytes / count,
+                     why_ns(s->a, s->f->chatty_path_ns / count));
+    x->supposes = "ten messages go as one";
+    x->command = arena_printf(
+        s->a, "ipsq whatif %s --message %s --weighting wall", s->run,
+        why_quoted(
+            s->a, arena_printf(s->a, "%s -> %s", object(&x->place), other(x))));
+}
+
+static void say_imbalance(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    bool threads =
+        x->other && x->place.object && strcmp(x->other, x->place.object) == 0;
+    x->says = arena_printf(
+        s->a,
+        "The work is uneven: %s%s is still at it%s while others like it wait "
+        "or are done.",
+        threads ? "a thread of " : "", object(&x->place), s->where);
+    x->evidence = arena_printf(
+        s->a,
+        "%s of the path: at most half of the cores are used, and %s%s "
+        "could work",
+        s->ns, threads ? "other threads of " : "", other(x));
+    x->supposes = "that part of the work is spread over all that are alike";
+    x->command =
+        threads
+            ? arena_printf(s->a, "ipsq metrics %s --object %s --level thread",
+                           s->run, why_quoted(s->a, object(&x->place)))
+            : arena_printf(s->a, "ipsq metrics %s --level process", s->run);
+}
+
+static void say_late(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    x->says = arena_printf(
+        s->a, "%s sends late: it computes%s while %s waits for its messages.",
+        object(&x->place), s->where, other(x));
+    x->evidence = arena_printf(
+        s->a, "%s of the path, most cores unused meanwhile", s->ns);
+    x->supposes = "the sender takes half as long for that";
+    x->command = arena_printf(
+        s->a, "ipsq whatif %s --process %s --faster 50%% --weighting wall",
+        s->run, why_quoted(s->a, object(&x->place)));
+}
+
+static void say_serial(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    x->says = arena_printf(
+        s->a, "A serial section: one thread of %s works%s while %s%s.",
+        object(&x->place), s->where,
+        x->other && x->place.object && strcmp(x->other, x->place.object) == 0
+            ? "its other threads wait"
+            : other(x),
+        x->other && x->place.object && strcmp(x->other, x->place.object) == 0
+            ? ""
+            : " waits");
+    x->evidence = arena_printf(
+        s->a, "%s of the path, most cores unused meanwhile", s->ns);
+    x->supposes = "that work is spread over the threads that wait";
+    x->command = arena_printf(
+        s->a, "ipsq path %s --weighting wall --by thread --by procedure",
+        s->run);
+}
+
+static void say_cores(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    if (x->kind == WHY_CORES)
+        x->says = arena_printf(s->a,
+                               "Too many processes for the cores: up to %u "
+                               "threads want to run on %u.",
+                               s->m->threads, s->m->cores);
+    else
+        x->says = arena_printf(
+            s->a,
+            "%s waits for a core that others have: something else runs on the "
+            "%u cores, or it may not use them all.",
+            object(&x->place), s->m->cores);
+    x->evidence = arena_printf(s->a, "%s of the path runnable, but not running",
+                               why_ns(s->a, s->m->other_ns));
+    x->supposes = x->kind == WHY_CORES ? "a core for each thread"
+                                       : "nothing else runs there";
+    x->command = arena_printf(s->a, "ipsq path %s --weighting wall", s->run);
+}
+
+static const char *cause_says(const char *cause)
+{
+    static const char *const says[][2] = {
+        {"peer", "a program or machine that was not traced"},
+        {"child", "a child that was not traced"},
+        {"timer", "a timer or sleep"},
+        {"signal", "a signal"},
+        {"event", "an event"},
+        {"idle", "something to do"},
+        {"resolve", "the resolver"},
+        {"disk", "the disk"},
+        {"lock", "a lock, nobody saw it let go"},
+        {"file lock", "a file lock, nobody saw it let go"},
+        {"terminal", "the terminal"}};
+    for (size_t i = 0; cause && i < sizeof(says) / sizeof(*says); i++) {
+        if (strcmp(says[i][0], cause) == 0)
+            return says[i][1];
+    }
+    return cause ? cause : "";
+}
+
+static void say_outside(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    const char *cause = cause_says(s->m->cause);
+    x->other = *cause ? cause : NULL;
+    x->says = arena_printf(
+        s->a,
+        "%s waits for the outside%s%s%s: nothing that was traced is at work "
+        "for it meanwhile.",
+        object(&x->place), *cause ? ", mostly for " : "", cause, s->waits);
+    x->evidence =
+        arena_printf(s->a, "%s of the path, %s of it", s->ns, s->share);
+    x->supposes = "what is outside answers at once";
+    x->command = arena_printf(
+        s->a, "ipsq path %s --weighting wall --by external", s->run);
+}
+
+static void say_transit(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    uint64_t count = s->m->count ? s->m->count : 1;
+    x->says = arena_printf(
+        s->a,
+        "Messages between %s and %s are long under way: the network, or "
+        "what lies between.",
+        object(&x->place), other(x));
+    x->evidence =
+        arena_printf(s->a,
+                     "%s of the path in %" PRIu64 " messages of %" PRIu64
+                     " bytes on average, %s each",
+                     s->ns, s->m->count, s->m->bytes / count,
+                     why_ns(s->a, s->m->ns / count));
+    x->supposes = "messages take half as long";
+    x->command = arena_printf(
+        s->a, "ipsq path %s --weighting wall --by message", s->run);
+}
+
+static void say_procedure(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    x->says = arena_printf(s->a, "%s spends the time%s.", object(&x->place),
+                           s->where);
+    x->evidence =
+        s->m->samples
+            ? arena_printf(
+                  s->a, "%s of the path, %s of it; about %" PRIu64 " samples",
+                  s->ns, s->share, s->m->samples)
+            : arena_printf(s->a, "%s of the path, %s of it", s->ns, s->share);
+    x->supposes = "it takes half as long";
+    x->command = arena_printf(
+        s->a, "ipsq path %s --weighting wall --by procedure --by line", s->run);
+}
+
+static void say_spread(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    x->says = "The cost is spread over many procedures: none is worth mending "
+              "alone; look for what they have in common (a caller, a library, "
+              "a data structure).";
+    x->evidence = arena_printf(
+        s->a,
+        "half of the path's CPU time is in %u procedures, the %u greatest have "
+        "%s of it",
+        s->f->half_count, WHY_SPREAD_TOP,
+        percent(s->a, s->f->top_ns, s->f->sampled_ns));
+    x->supposes = "";
+    x->command = arena_printf(
+        s->a, "ipsq path %s --weighting wall --by procedure --sequences",
+        s->run);
+}
+
+void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
+             const struct why_amount *amount)
+{
+    static void (*const say[])(const struct saying *s) = {
+        [WHY_LOCK] = say_lock,           [WHY_CHATTY] = say_chatty,
+        [WHY_IMBALANCE] = say_imbalance, [WHY_LATE] = say_late,
+        [WHY_SERIAL] = say_serial,       [WHY_CORES] = say_cores,
+        [WHY_BUSY] = say_cores,          [WHY_OUTSIDE] = say_outside,
+        [WHY_TRANSIT] = say_transit,     [WHY_PROCEDURE] = say_procedure,
+        [WHY_SPREAD] = say_spread};
+    const struct saying s = {.f = f,
+                             .a = a,
+                             .x = x,
+                             .m = amount,
+                             .ns = why_ns(a, amount->ns),
+                             .share = percent(a, amount->ns, why_own_ns(f)),
+                             .where = in_procedure(a, &x->place),
+                             .waits = in_procedure(a, &x->wait_at),
+                             .run = f->run};
+    say[x->kind](&s);
+}
+
+/* ---- how sure ------------------------------------------------------------ */
+
+struct doubt {
+    struct arena *a;
+    enum why_sure sure;
+    const char *text;
+};
+
+static void doubt(struct doubt *d, enum why_sure at_most, const char *text)
+{
+    d->sure = at_most < d->sure ? at_most : d->sure;
+    d->text = *d->text ? arena_printf(d->a, "%s; %s", d->text, text) : text;
+}
+
+/* What holds for all that is said of a run. */
+static void of_run(const struct why_facts *f, struct doubt *d)
+{
+    if (f->missing_machines)
+        doubt(d, WHY_LOW, "machines are missing");
+    if (f->open)
+        doubt(d, WHY_FAIR, "the run still goes on");
+    if (f->lost)
+        doubt(d, f->lost > f->events / 100 ? WHY_LOW : WHY_FAIR,
+              arena_printf(d->a, "%" PRIu64 " events were lost", f->lost));
+    if (f->t_max_wall_ns < WHY_SURE_NS)
+        doubt(d, WHY_LOW, "the run is shorter than 100 ms");
+    if (f->dilation_ppm != UINT64_MAX && f->dilation_ppm > WHY_DILATION_PPM)
+        doubt(d, WHY_FAIR,
+              arena_printf(d->a, "recording took %.0f%% beside the program",
+                           (double)f->dilation_ppm / 1e4));
+    if (f->untraced)
+        doubt(d, WHY_FAIR,
+              arena_printf(d->a, "%" PRIu64 " processes were not traced",
+                           f->untraced));
+}
+
+static bool by_samples(enum why_kind kind)
+{
+    return kind == WHY_PROCEDURE || kind == WHY_SPREAD;
+}
+
+enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
+                           const struct why_finding *x,
+                           const struct why_amount *amount,
+                           const char **because)
+{
+    struct doubt d = {a, WHY_HIGH, ""};
+    of_run(f, &d);
+    if (!x && !f->sampled)
+        doubt(&d, WHY_FAIR,
+              "nothing is known of procedures (ipsrun --procedures=sample)");
+    if (x && by_samples(x->kind) && !f->exact &&
+        amount->samples < WHY_SURE_SAMPLES)
+        doubt(
+            &d, WHY_LOW,
+            arena_printf(a, "only about %" PRIu64 " samples", amount->samples));
+    if (x && f->clock_bound_ns > x->gain_ns / 2)
+        doubt(&d, WHY_LOW, "the machines' clocks are known no better");
+    if (x && (x->kind == WHY_CORES || x->kind == WHY_BUSY) &&
+        f->delay_unknown_ns > x->ns)
+        doubt(&d, WHY_FAIR, "of more time nobody said why no core was had");
+    if (x && x->kind == WHY_LOCK)
+        doubt(&d, WHY_FAIR,
+              "in which order threads would come is not foreseen");
+    *because = d.text;
+    return d.sure;
+}

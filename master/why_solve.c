@@ -1,0 +1,653 @@
+/* From the graph to facts, in the worker's thread (why_facts.h). */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/view.h"
+#include "common/types.h"
+#include "master/part.h"
+#include "master/weighting.h"
+#include "master/why_facts.h"
+
+#define PROCEDURES_KEPT 16u
+
+static int no_memory(struct why_solving *y)
+{
+    return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
+}
+
+/* ---- votes --------------------------------------------------------------- */
+
+static int make_votes(struct why_solving *y)
+{
+    y->procedures = y->d->w.t.procedure_count;
+    for (int k = 0; k < WHY_FEATURES; k++) {
+        struct why_votes *v = &y->votes[k];
+        if (!v->process) /* of WHY_F_DELAY made before */
+            v->process = calloc((size_t)y->processes + 1, sizeof(*v->process));
+        v->waiter = calloc((size_t)y->processes + 1, sizeof(*v->waiter));
+        v->procedure = calloc((size_t)y->procedures + 1, sizeof(*v->procedure));
+        if (!v->process || !v->waiter || !v->procedure)
+            return no_memory(y);
+    }
+    return 0;
+}
+
+void why_vote_procedures(const struct why_solving *y, uint32_t node,
+                         uint64_t ns, uint64_t *procedure)
+{
+    const struct things *t = &y->d->w.t;
+    uint64_t count, w = y->s.g->w[node];
+    const struct ips_portion *p = ips_portions(&t->f, node, &count);
+    for (uint64_t k = 0; k < count && w; k++) {
+        const struct thing_feature *x = &t->feature[p[k].feature];
+        if (x->kind == THING_PROCEDURE)
+            procedure[x->procedure] +=
+                (uint64_t)((ips_u128)p[k].ns * ips_min_u64(ns, w) / w);
+    }
+}
+
+static uint32_t most(const uint64_t *votes, uint32_t count)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++)
+        best = votes[i] > votes[best] ? i : best;
+    return best;
+}
+
+const char *why_process_name(struct why_solving *y, uint32_t process)
+{
+    const struct things *t = &y->d->w.t;
+    const struct thing_feature *x = &t->feature[process];
+    return arena_printf(&y->d->a, "/%s/%s", t->part[x->part].machine,
+                        t->part[x->part].process[x->number]);
+}
+
+static void put_procedure(struct why_solving *y, uint32_t procedure,
+                          uint64_t ns, struct why_place *out)
+{
+    const struct thing_symbol *s = &y->d->w.t.procedure[procedure];
+    out->procedure = s->name;
+    out->module = s->module;
+    out->file = s->file;
+    out->line = s->line;
+    out->procedure_ns = ns;
+}
+
+void why_place_of(struct why_solving *y, const struct why_votes *v,
+                  struct why_place *out)
+{
+    if (y->processes) {
+        uint32_t p = most(v->process, y->processes);
+        if (v->process[p])
+            out->object = why_process_name(y, p);
+    }
+    if (y->procedures) {
+        uint32_t p = most(v->procedure, y->procedures);
+        if (v->procedure[p])
+            put_procedure(y, p, v->procedure[p], out);
+    }
+}
+
+int why_gain(struct why_solving *y, const struct ips_whatif_base *base,
+             const struct ips_edit *edit, uint32_t count, uint64_t *gain,
+             uint64_t *bound)
+{
+    const struct ips_change change = {edit, count};
+    struct ips_whatif out = {0};
+    if (count == 0)
+        return 0;
+    int rc = ips_whatif(base, &change, 1, &out, y->s.err);
+    *gain = out.gain;
+    *bound = out.bound;
+    return rc;
+}
+
+/* ---- our own features ---------------------------------------------------- */
+
+static int look_beside(struct why_solving *y)
+{
+    uint32_t n = y->s.q->gather.count;
+    uint32_t *cores = calloc((size_t)n + 1, sizeof(*cores));
+    if (!cores)
+        return no_memory(y);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t c = y->s.q->gather.active[i]->sync->cores;
+        cores[i] = c && c < UINT32_MAX / 2 ? (uint32_t)c : 1;
+    }
+    const struct ips_beside_ask ask = {.g = y->s.g,
+                                       .est = &y->d->w.path.est,
+                                       .thing = y->thing,
+                                       .outside = y->outside,
+                                       .role = y->role,
+                                       .role_count = y->role_count,
+                                       .worker = y->worker,
+                                       .cores = cores,
+                                       .machine_count = n};
+    int rc = ips_beside(&ask, &y->beside, y->s.err);
+    struct why_amount *a = &y->d->facts.amount[WHY_CORES];
+    a->threads = y->beside.peak;
+    a->cores = n ? cores[y->beside.peak_machine] : 0;
+    y->d->facts.crowd_ns = y->beside.crowd_ns;
+    free(cores);
+    return rc;
+}
+
+struct filling { /* portions by node */
+    struct why_solving *y;
+    uint64_t count, cap;
+    bool failed;
+};
+
+static void put(struct filling *f, enum why_feature of, uint64_t ns)
+{
+    struct why_solving *y = f->y;
+    if (ns == 0 || f->failed)
+        return;
+    if (f->count == f->cap) {
+        uint64_t cap = f->cap * 2 + 1024;
+        struct ips_portion *more = realloc(y->portion, cap * sizeof(*more));
+        if (!more) {
+            f->failed = true;
+            return;
+        }
+        y->portion = more;
+        f->cap = cap;
+    }
+    y->portion[f->count++] = (struct ips_portion){(uint32_t)of, ns};
+}
+
+static int by_node(const void *a, const void *b)
+{
+    const struct ips_beside_part *p = a, *q = b;
+    if (p->node != q->node)
+        return p->node < q->node ? -1 : 1;
+    return (p->of > q->of) - (p->of < q->of);
+}
+
+static void put_node(struct filling *f, uint32_t i, size_t *at)
+{
+    struct why_solving *y = f->y;
+    const struct ips_beside *b = &y->beside;
+    uint64_t left = y->s.g->w[i] - y->outside[i];
+    for (; *at < b->count && b->part[*at].node == i; ++*at) {
+        uint64_t ns = ips_min_u64(b->part[*at].ns, left);
+        put(f, (enum why_feature)b->part[*at].of, ns);
+        left -= ns;
+    }
+    put(f, WHY_F_OUTSIDE, y->outside[i]);
+}
+
+static int make_features(struct why_solving *y)
+{
+    const struct ips_graph *g = y->s.g;
+    struct filling f = {.y = y};
+    size_t nodes = (size_t)g->node_count + 1, at = 0;
+    y->first = calloc(nodes, sizeof(*y->first));
+    y->cross = malloc(nodes * sizeof(*y->cross));
+    y->chain_none = malloc(((size_t)g->chain_count + 1) * sizeof(uint32_t));
+    if (!y->first || !y->cross || !y->chain_none)
+        return no_memory(y);
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        y->chain_none[c] = IPS_NO_FEATURE;
+    if (y->beside.count)
+        qsort(y->beside.part, y->beside.count, sizeof(*y->beside.part),
+              by_node);
+    uint32_t c = 0;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        while (i >= g->chains[c].first + g->chains[c].count)
+            c++;
+        y->first[i] = f.count;
+        y->cross[i] = g->xkind[i] == IPS_X_EXTERNAL || g->xkind[i] == IPS_X_IDLE
+                          ? WHY_F_OUTSIDE
+                          : IPS_NO_FEATURE;
+        if (i != g->chains[c].first)
+            put_node(&f, i, &at);
+        else
+            while (at < y->beside.count && y->beside.part[at].node == i)
+                at++;
+    }
+    y->first[g->node_count] = f.count;
+    if (f.failed)
+        return no_memory(y);
+    y->f = (struct ips_features){.count = WHY_FEATURES,
+                                 .chain = y->chain_none,
+                                 .first = y->first,
+                                 .portion = y->portion,
+                                 .cross = y->cross};
+    return ips_features_check(g, &y->f, y->s.err);
+}
+
+/* ---- the path ------------------------------------------------------------ */
+
+/* Whose waits for outside the quiet path has, where and for what. */
+static int vote_outside(struct why_solving *y)
+{
+    struct why_amount *a = &y->d->facts.amount[WHY_OUTSIDE];
+    struct why_ballot ballot = {0};
+    int rc = 0;
+    const struct ips_graph *g = y->s.g;
+    const struct ips_est *e = &y->d->w.path.est;
+    uint64_t *votes = y->votes[WHY_F_OUTSIDE].process;
+    uint32_t i = e->end, c = ips_chain_of(g, i);
+    bool present;
+    while (rc == 0 && (e->crossed[i] || i != g->chains[c].first)) {
+        uint64_t ns = 0;
+        if (!e->crossed[i])
+            ns = y->outside[i];
+        else if (y->cross[i] == WHY_F_OUTSIDE)
+            ns = ips_xweight(g, i, &y->s.lane, &present);
+        votes[y->process_of[c]] += ns;
+        if (ns)
+            rc = why_vote_wait(y, &ballot, i, ns);
+        i = e->crossed[i] ? g->xpred[i] : i - 1;
+        c = ips_chain_of(g, i);
+    }
+    a->cause = why_wait_place(y, &ballot, &a->wait_at);
+    free(ballot.wait);
+    return rc;
+}
+
+static void count_beside(struct why_solving *y)
+{
+    for (size_t i = 0; i < y->beside.count; i++) {
+        const struct ips_beside_part *p = &y->beside.part[i];
+        struct why_votes *v = &y->votes[p->of];
+        v->process[y->process_of[p->chain]] += p->ns;
+        if (p->waiter != UINT32_MAX)
+            v->waiter[y->process_of[p->waiter]] += p->ns;
+        why_vote_procedures(y, p->node, p->ns, v->procedure);
+    }
+}
+
+/* All of a feature's, each faster by `ppm`. */
+static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
+                        enum why_feature of, enum why_kind kind, uint32_t ppm)
+{
+    struct why_amount *a = &y->d->facts.amount[kind];
+    const struct ips_edit edit = {(uint32_t)of, ppm};
+    a->ns = y->ns[of];
+    if (a->ns == 0)
+        return 0;
+    why_place_of(y, &y->votes[of], &a->place);
+    if (y->processes) {
+        uint32_t w = most(y->votes[of].waiter, y->processes);
+        a->other_ns = y->votes[of].waiter[w];
+        if (a->other_ns)
+            a->other = why_process_name(y, w);
+    }
+    return why_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
+}
+
+/* What share of a class would go were its work spread over all that wait. */
+static uint32_t spread_ppm(const struct why_solving *y, enum why_feature of)
+{
+    uint64_t ns = 0, spread = 0;
+    for (size_t i = 0; i < y->beside.count; i++) {
+        if ((enum why_feature)y->beside.part[i].of != of)
+            continue;
+        ns += y->beside.part[i].ns;
+        spread += y->beside.part[i].spread_ns;
+    }
+    return ns ? (uint32_t)((ips_u128)spread * IPS_WHATIF_GONE / ns) : 0;
+}
+
+static int fill_features(struct why_solving *y)
+{
+    struct ips_whatif_base b = y->s.base;
+    b.f = &y->f;
+    b.share = y->ns;
+    (void)ips_feature_shares(y->s.g, &y->s.lane, &y->d->w.path.est, &y->f,
+                             y->ns);
+    uint32_t alike = spread_ppm(y, WHY_F_ALIKE);
+    uint32_t other = spread_ppm(y, WHY_F_OTHER);
+    int rc = 0;
+    if (alike)
+        rc = fill_feature(y, &b, WHY_F_ALIKE, WHY_IMBALANCE, alike);
+    if (rc == 0 && other)
+        rc = fill_feature(y, &b, WHY_F_OTHER, WHY_SERIAL, other);
+    if (rc == 0)
+        rc = fill_feature(y, &b, WHY_F_PEER, WHY_LATE, WHY_HALF_PPM);
+    if (rc == 0)
+        rc = fill_feature(y, &b, WHY_F_OUTSIDE, WHY_OUTSIDE, IPS_WHATIF_GONE);
+    return rc;
+}
+
+/* ---- cores --------------------------------------------------------------- */
+
+/* What the run took beyond the quiet path: of it the program's own threads have
+ * as much as they crowd, others the rest of what was spent in run queues. */
+static void fill_cores(struct why_solving *y)
+{
+    struct why_facts *f = &y->d->facts;
+    struct why_amount *own = &f->amount[WHY_CORES];
+    struct why_amount *others = &f->amount[WHY_BUSY];
+    uint64_t beyond = ips_sub_sat(f->t_max_wall_ns, y->d->w.path.est.t_max);
+    uint64_t queued = ips_min_u64(f->path_delay_ns, beyond);
+    why_place_of(y, &y->votes[WHY_F_DELAY], &own->place);
+    others->place = own->place;
+    others->threads = own->threads;
+    others->cores = own->cores;
+    own->gain_ns = ips_min_u64(y->beside.crowd_ns, beyond);
+    others->gain_ns = ips_sub_sat(queued, own->gain_ns);
+    own->ns = own->bound_ns = own->gain_ns;
+    others->ns = others->bound_ns = others->gain_ns;
+    own->other_ns = others->other_ns = f->path_delay_ns;
+}
+
+/* ---- locks --------------------------------------------------------------- */
+
+/* The machine with the most CPU time for its cores cannot be done sooner. */
+static uint64_t least_ns(const struct why_solving *y)
+{
+    const struct ips_graph *g = y->s.g;
+    uint64_t least = 0;
+    for (uint32_t m = 0; m < y->s.q->gather.count; m++) {
+        uint64_t cores = y->s.q->gather.active[m]->sync->cores, cpu = 0;
+        for (uint32_t c = 0; c < g->chain_count; c++) {
+            if (g->chains[c].machine != m)
+                continue;
+            for (uint32_t i = 1; i < g->chains[c].count; i++)
+                cpu += y->cpu[g->chains[c].first + i];
+        }
+        least = ips_max_u64(least, cpu / (cores ? cores : 1));
+    }
+    return least;
+}
+
+/* As if no lock had made anybody wait: their arcs are not there. */
+static int cut_locks(struct why_solving *y, uint64_t *t_max)
+{
+    const struct ips_graph *g = y->s.g;
+    struct ips_graph cut = *g;
+    struct ips_est est = {0};
+    size_t n = (size_t)g->node_count + 1;
+    cut.xpred = malloc(n * sizeof(*cut.xpred));
+    cut.xkind = malloc(n);
+    int rc = cut.xpred && cut.xkind ? 0 : no_memory(y);
+    for (uint32_t i = 0; rc == 0 && i < g->node_count; i++) {
+        bool lock =
+            g->xkind[i] == IPS_X_RESOURCE && y->thing[i] == IPS_THING_LOCK;
+        cut.xpred[i] = lock ? IPS_NO_NODE : g->xpred[i];
+        cut.xkind[i] = lock ? IPS_X_NONE : g->xkind[i];
+    }
+    if (rc == 0)
+        rc = ips_longest_path(&cut, &y->s.lane, NULL, &est, y->s.err);
+    if (rc == 0)
+        *t_max = est.t_max;
+    ips_est_release(&est);
+    free(cut.xpred);
+    free(cut.xkind);
+    return rc;
+}
+
+/* Who waited for locks, how long, and who had them. */
+static int count_locks(struct why_solving *y, struct why_amount *a)
+{
+    struct why_ballot ballot = {0};
+    int rc = 0;
+    const struct ips_graph *g = y->s.g;
+    struct why_votes *v = &y->votes[WHY_F_LOCK];
+    memset(v->process, 0, y->processes * sizeof(*v->process));
+    memset(v->waiter, 0, y->processes * sizeof(*v->waiter));
+    memset(v->procedure, 0, y->procedures * sizeof(*v->procedure));
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t end = g->chains[c].first + g->chains[c].count;
+        for (uint32_t i = g->chains[c].first; i < end; i++) {
+            if (g->xkind[i] != IPS_X_RESOURCE || g->wait[i] == 0 ||
+                y->thing[i] != IPS_THING_LOCK || g->xpred[i] == IPS_NO_NODE)
+                continue;
+            uint32_t holder = ips_chain_of(g, g->xpred[i]);
+            v->process[y->process_of[holder]] += g->wait[i];
+            v->waiter[y->process_of[c]] += g->wait[i];
+            if (g->xpred[i] != g->chains[holder].first)
+                why_vote_procedures(y, g->xpred[i], g->wait[i], v->procedure);
+            a->count++;
+            a->other_ns = ips_add_sat(a->other_ns, g->wait[i]);
+            if (rc == 0)
+                rc = why_vote_wait(y, &ballot, i, g->wait[i]);
+        }
+    }
+    a->cause = why_wait_place(y, &ballot, &a->wait_at);
+    free(ballot.wait);
+    return rc;
+}
+
+static int fill_locks(struct why_solving *y)
+{
+    struct why_amount *a = &y->d->facts.amount[WHY_LOCK];
+    uint64_t without = 0, t_max = y->d->w.path.est.t_max;
+    int rc = count_locks(y, a);
+    if (rc < 0 || a->count == 0)
+        return rc;
+    const struct why_votes *v = &y->votes[WHY_F_LOCK];
+    why_place_of(y, v, &a->place);
+    a->place.procedure_ns = 0; /* votes are waits here, not time of the path */
+    a->other = why_process_name(y, most(v->waiter, y->processes));
+    a->ns = y->ns[WHY_F_LOCK];
+    rc = cut_locks(y, &without);
+    a->bound_ns = ips_sub_sat(t_max, without);
+    a->gain_ns = ips_sub_sat(t_max, ips_max_u64(without, least_ns(y)));
+    return rc;
+}
+
+/* ---- procedures ---------------------------------------------------------- */
+
+/* The process that has the most of a procedure's path, and what it has. */
+static void procedure_place(struct why_solving *y, const struct thing *thing,
+                            struct why_amount *a)
+{
+    const struct things *t = &y->d->w.t;
+    uint64_t most_ns = 0;
+    for (uint32_t k = thing->first; k < thing->first + thing->count; k++) {
+        uint32_t f = t->member[k];
+        a->ns = ips_add_sat(a->ns, y->s.share[f]);
+        if (y->s.share[f] <= most_ns)
+            continue;
+        most_ns = y->s.share[f];
+        a->place.object = why_process_name(y, t->feature[f].process);
+    }
+    uint32_t number = t->feature[t->member[thing->first]].procedure;
+    put_procedure(y, number, a->ns, &a->place);
+    for (int k = WHY_F_LOCK; k <= WHY_F_OTHER; k++)
+        a->named_ns = ips_add_sat(a->named_ns, y->votes[k].procedure[number]);
+}
+
+static int ns_descending(const void *a, const void *b)
+{
+    uint64_t p = *(const uint64_t *)a, q = *(const uint64_t *)b;
+    return (p < q) - (p > q);
+}
+
+/* How the path's CPU is spread over procedures. */
+static int fill_spread(struct why_solving *y)
+{
+    const struct things *t = &y->d->w.t;
+    struct why_facts *f = &y->d->facts;
+    uint64_t sum = 0;
+    size_t n = y->procedures;
+    uint64_t *ns = calloc(n + 1, sizeof(*ns));
+    if (!ns)
+        return no_memory(y);
+    for (uint32_t k = 0; k < t->f.count; k++) {
+        const struct thing_feature *x = &t->feature[k];
+        if (x->kind == THING_PROCEDURE)
+            ns[x->procedure] += y->s.share[k];
+    }
+    qsort(ns, n, sizeof(*ns), ns_descending);
+    for (size_t i = 0; i < n; i++) {
+        f->sampled_ns += ns[i];
+        f->top_ns += i < WHY_SPREAD_TOP ? ns[i] : 0;
+    }
+    for (size_t i = 0; i < n && sum * 2 < f->sampled_ns; i++) {
+        sum += ns[i];
+        f->half_count++;
+    }
+    f->amount[WHY_SPREAD].ns = f->sampled_ns;
+    f->amount[WHY_SPREAD].samples =
+        f->sample_ns ? f->sampled_ns / f->sample_ns : 0;
+    free(ns);
+    return 0;
+}
+
+static int keep_procedures(struct why_solving *y, const uint32_t *thing,
+                           const struct ips_whatif *out, const uint32_t *order,
+                           size_t kept)
+{
+    struct why_facts *f = &y->d->facts;
+    struct why_amount *a = arena_alloc(&y->d->a, (kept + 1) * sizeof(*a));
+    if (!a)
+        return no_memory(y);
+    for (size_t i = 0; i < kept; i++) {
+        a[i].gain_ns = out[order[i]].gain;
+        a[i].bound_ns = out[order[i]].bound;
+        procedure_place(y, &y->d->w.t.thing[thing[order[i]]], &a[i]);
+        a[i].samples = f->sample_ns ? a[i].ns / f->sample_ns : 0;
+        a[i].call = why_is_call(a[i].place.procedure);
+    }
+    f->procedure = a;
+    f->procedures = kept;
+    return 0;
+}
+
+static int rank_procedures(struct why_solving *y)
+{
+    const struct things *t = &y->d->w.t;
+    size_t n = 0, members = 0, kept = 0;
+    for (uint32_t i = 0; i < t->thing_count; i++)
+        members += t->thing[i].count;
+    struct ips_edit *edit = calloc(members + 1, sizeof(*edit));
+    struct ips_change *change =
+        calloc((size_t)t->thing_count + 1, sizeof(*change));
+    struct ips_whatif *out = calloc((size_t)t->thing_count + 1, sizeof(*out));
+    uint32_t *order = calloc((size_t)t->thing_count + 1, sizeof(*order));
+    uint32_t *thing = calloc((size_t)t->thing_count + 1, sizeof(*thing));
+    int rc = edit && change && out && order && thing ? 0 : no_memory(y);
+    for (uint32_t i = 0; rc == 0 && i < t->thing_count; i++) {
+        const struct thing *x = &t->thing[i];
+        if (x->kind != THING_PROCEDURE)
+            continue;
+        for (uint32_t k = x->first; k < x->first + x->count; k++)
+            edit[k] = (struct ips_edit){t->member[k], WHY_HALF_PPM};
+        change[n] = (struct ips_change){edit + x->first, x->count};
+        thing[n++] = i;
+    }
+    if (rc == 0 && n)
+        rc = ips_whatif_rank(&y->s.base, change, n, PROCEDURES_KEPT, out, order,
+                             &kept, y->s.err);
+    if (rc == 0)
+        rc = keep_procedures(y, thing, out, order, kept);
+    free(edit);
+    free(change);
+    free(out);
+    free(order);
+    free(thing);
+    return rc;
+}
+
+/* ---- the same path in the other weightings --------------------------------
+ */
+
+static int other_weightings(struct why_solving *y)
+{
+    struct query *q = y->s.q;
+    uint32_t n = q->gather.count;
+    struct ips_part *parts = calloc((size_t)n + 1, sizeof(*parts));
+    uint32_t *base = calloc((size_t)n + 1, sizeof(*base));
+    struct ips_lane lane = {.weighting = IPS_WEIGH_CPU};
+    struct ips_graph g;
+    struct ips_view sched = {0};
+    struct ips_est est = {0};
+    uint64_t unmatched;
+    int rc = parts && base ? 0 : no_memory(y);
+    ips_graph_init(&g);
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+        const struct part *p = q->gather.active[i];
+        parts[i] = (struct ips_part){.g = &engine_part_of(p)->g,
+                                     .peer = p->peer,
+                                     .end_count = p->peer_count};
+    }
+    if (rc == 0)
+        rc = ips_graph_merge(parts, n, &lane, &g, base, &unmatched, y->s.err);
+    if (rc == 0)
+        rc = ips_longest_path(&g, &lane, NULL, &est, y->s.err);
+    y->d->facts.t_max_cpu_ns = est.t_max;
+    y->d->facts.total_cpu_ns = est.total;
+    ips_est_release(&est);
+    lane.weighting = IPS_WEIGH_SCHED;
+    if (rc == 0)
+        rc = ips_graph_view(&g, &lane, &sched, y->s.err);
+    if (rc == 0)
+        rc = ips_longest_path(&sched.g, &lane, NULL, &est, y->s.err);
+    y->d->facts.t_max_sched_ns = est.t_max;
+    ips_est_release(&est);
+    ips_view_release(&sched);
+    ips_graph_release(&g);
+    free(parts);
+    free(base);
+    return rc;
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+static void release(struct why_solving *y)
+{
+    for (int k = 0; k < WHY_FEATURES; k++) {
+        free(y->votes[k].process);
+        free(y->votes[k].waiter);
+        free(y->votes[k].procedure);
+    }
+    ips_beside_release(&y->beside);
+    free(y->thing);
+    free(y->cpu);
+    free(y->delay);
+    free(y->bytes);
+    free(y->outside);
+    free(y->process_base);
+    free(y->process_of);
+    free(y->role);
+    free(y->worker);
+    free(y->first);
+    free(y->portion);
+    free(y->chain_none);
+    free(y->cross);
+    whatif_finish(&y->s);
+}
+
+void why_solve(struct query *q)
+{
+    struct why_solving y = {.d = why_of(q)};
+    y.d->w.remake = why_remake;
+    int rc = whatif_prepare(q, &y.s);
+    if (rc == 0)
+        rc = make_votes(&y);
+    if (rc == 0)
+        rc = why_roles(&y);
+    if (rc == 0)
+        rc = look_beside(&y);
+    if (rc == 0)
+        rc = make_features(&y);
+    if (rc == 0) {
+        count_beside(&y);
+        rc = vote_outside(&y);
+    }
+    if (rc == 0) {
+        rc = fill_features(&y);
+    }
+    if (rc == 0) {
+        y.d->facts.quiet_ns = y.d->w.t_max_ns;
+        fill_cores(&y);
+        rc = rank_procedures(&y);
+    }
+    if (rc == 0)
+        rc = fill_spread(&y);
+    if (rc == 0)
+        rc = fill_locks(&y);
+    if (rc == 0)
+        rc = why_crossings(&y);
+    if (rc == 0)
+        rc = other_weightings(&y);
+    y.d->facts.any_on_path = y.d->w.resources;
+    release(&y);
+    (void)rc; /* said in path.err */
+}

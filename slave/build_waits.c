@@ -1,0 +1,392 @@
+/* Waits one by one; see build_waits.h. Called at each place that counts one,
+ * and after each record, when it is known which node it made. */
+#include "slave/build_waits.h"
+
+#include "common/large.h"
+#include "slave/build_node.h"
+
+#define KEPT 512u             /* sites of one stream; then the oldest goes */
+#define STACK_AFTER_NS 50000u /* shorter ones have none: agent/format.h */
+
+/* The last stack of a site of the stream at hand: it holds again. */
+struct kept {
+    uint64_t site;
+    uint32_t stack;
+};
+struct b_wait_notes {
+    struct ips_wait_rows *out;
+    uint32_t first; /* rows of the record at hand */
+    /* Of the last record that may have a stack: its rows, its stamp, and
+     * whether it was a wait whose cause came later. */
+    uint32_t last_from, last_to;
+    uint64_t last_t;
+    bool last_pending;
+    bool last_join;
+    uint64_t last_site;
+    struct kept kept[KEPT];
+    uint32_t kept_count, kept_next;
+    /* A JOIN does not say its site: only where all of the stream had one. */
+    uint32_t join_stack;
+    bool joins_differ;
+    /* The pending wait (struct wait). */
+    uint64_t end_ns, site;
+    uint32_t arc, stack, spin_row;
+    int rc;
+};
+
+void ips_wait_rows_release(struct ips_wait_rows *w)
+{
+    ips_free_large(w->row);
+    ips_free_large(w->stack);
+    ips_free_large(w->frame);
+    ips_free_large(w->dropped);
+    memset(w, 0, sizeof(*w));
+}
+
+int b_waits_begin(struct build *b)
+{
+    if (!b->in->waits)
+        return 0;
+    b->notes = b_calloc(1, sizeof(*b->notes), b->err);
+    if (!b->notes)
+        return IPS_E_NO_MEMORY;
+    b->notes->out = b->in->waits;
+    return 0;
+}
+
+void b_waits_stream(struct maker *m)
+{
+    struct b_wait_notes *n = m->b->notes;
+    n->kept_count = n->kept_next = 0;
+    n->spin_row = IPS_NONE;
+    n->join_stack = IPS_NONE;
+    n->joins_differ = n->last_join = false;
+    n->first = n->last_from = n->last_to = n->out->count;
+    n->last_t = 0;
+    n->last_pending = false;
+    m->signal_node = IPS_NO_NODE;
+}
+
+/* ---- counting ----------------------------------------------------------- */
+
+static struct ips_wait_row *add(struct maker *m, enum ips_wait_cause cause,
+                                uint64_t ns)
+{
+    struct b_wait_notes *n = m->b->notes;
+    struct ips_wait_rows *o = n->out;
+    if (n->rc == 0 && o->count == o->room)
+        n->rc = b_grow((void **)&o->row, o->count, &o->room, sizeof(*o->row),
+                       m->b->err);
+    if (n->rc < 0)
+        return NULL;
+    o->row[o->count] = (struct ips_wait_row){
+        .end_ns = m->last_ret,
+        .ns = ns,
+        .arc = IPS_NO_NODE,
+        .stream = (uint32_t)(m->s->in - m->b->in->streams),
+        .stack = IPS_NONE,
+        .cause = (uint8_t)cause};
+    return &o->row[o->count++];
+}
+
+void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
+                   uint64_t end_ns)
+{
+    struct ips_wait_row *r = add(m, cause, ns);
+    if (r)
+        r->end_ns = end_ns;
+}
+
+/* The pending wait, taken by the record at hand, or by none. */
+void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
+                     bool taken)
+{
+    struct b_wait_notes *n = m->b->notes;
+    struct ips_wait_row *r = ns ? add(m, cause, ns) : NULL;
+    if (r) {
+        r->end_ns = n->end_ns;
+        r->site = n->site;
+        r->stack = n->stack;
+        r->arc = taken ? IPS_NO_NODE : n->arc;
+    }
+    /* What was span for before it goes with it. */
+    if (taken && n->spin_row != IPS_NONE)
+        n->out->row[n->spin_row].arc = IPS_NO_NODE;
+    if (!taken)
+        n->spin_row = IPS_NONE;
+}
+
+void b_waits_drop(struct build *b, uint32_t arc)
+{
+    struct b_wait_notes *n = b->notes;
+    struct ips_wait_rows *o = n->out;
+    if (n->rc == 0 && o->dropped_count == o->dropped_room)
+        n->rc = b_grow((void **)&o->dropped, o->dropped_count, &o->dropped_room,
+                       sizeof(*o->dropped), b->err);
+    if (n->rc == 0)
+        o->dropped[o->dropped_count++] = arc;
+}
+
+/* ---- stacks ------------------------------------------------------------- */
+
+static struct kept *kept_of(struct b_wait_notes *n, uint64_t site)
+{
+    for (uint32_t i = 0; i < n->kept_count; i++)
+        if (n->kept[i].site == site)
+            return &n->kept[i];
+    return NULL;
+}
+
+static uint32_t kept_stack(struct b_wait_notes *n, uint64_t site, uint64_t ns)
+{
+    struct kept *k = site && ns > STACK_AFTER_NS ? kept_of(n, site) : NULL;
+    return k ? k->stack : IPS_NONE;
+}
+
+static int add_stack(struct maker *m, const uint64_t *frame, uint32_t count,
+                     uint64_t t_ns, uint32_t *out)
+{
+    struct b_wait_notes *n = m->b->notes;
+    struct ips_wait_rows *o = n->out;
+    int rc = 0;
+    if (o->stack_count == o->stack_room)
+        rc = b_grow((void **)&o->stack, o->stack_count, &o->stack_room,
+                    sizeof(*o->stack), m->b->err);
+    struct ips_wait_stack s = {.first = o->frame_count,
+                               .count = count,
+                               .stream =
+                                   (uint32_t)(m->s->in - m->b->in->streams),
+                               .t_ns = t_ns};
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+        if (o->frame_count == o->frame_room)
+            rc = b_grow((void **)&o->frame, o->frame_count, &o->frame_room,
+                        sizeof(*o->frame), m->b->err);
+        if (rc == 0)
+            o->frame[o->frame_count++] = frame[i];
+    }
+    *out = o->stack_count;
+    if (rc == 0)
+        o->stack[o->stack_count++] = s;
+    return rc;
+}
+
+/* Is it the stack that the site had before? Then it is not kept twice. */
+static bool same(const struct ips_wait_rows *o, const struct kept *k,
+                 const uint64_t *frame, uint32_t count)
+{
+    const struct ips_wait_stack *s = &o->stack[k->stack];
+    return s->count == count &&
+           memcmp(&o->frame[s->first], frame, count * sizeof(*frame)) == 0;
+}
+
+static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
+{
+    struct b_wait_notes *n = m->b->notes;
+    struct ips_rec_stack r;
+    uint64_t frame[IPS_WAIT_FRAMES];
+    memcpy(&r, p, sizeof(r));
+    uint32_t room = (len - (uint32_t)sizeof(r)) / 8;
+    uint32_t count = r.h.a < room ? r.h.a : room, stack;
+    if (count > IPS_WAIT_FRAMES)
+        count = IPS_WAIT_FRAMES;
+    if (count == 0)
+        return 0;
+    memcpy(frame, p + sizeof(r), count * sizeof(*frame));
+    struct kept *k = kept_of(n, frame[0]);
+    if (k && same(n->out, k, frame, count)) {
+        stack = k->stack;
+    } else {
+        int rc = add_stack(m, frame, count,
+                           b_time(&m->s->clock, r.h.word, r.h.t), &stack);
+        if (rc < 0)
+            return rc;
+    }
+    if (!k) {
+        k = &n->kept[n->kept_next];
+        n->kept_next = (n->kept_next + 1) % KEPT;
+        n->kept_count += n->kept_count < KEPT;
+    }
+    *k = (struct kept){frame[0], stack};
+    if (r.h.t != n->last_t)
+        return 0;
+    if (n->last_join) {
+        n->joins_differ |= n->join_stack != IPS_NONE && n->join_stack != stack;
+        n->join_stack = stack;
+    }
+    for (uint32_t i = n->last_from; i < n->last_to; i++)
+        if (!n->out->row[i].site || n->out->row[i].site == n->last_site)
+            n->out->row[i].stack = stack;
+    if (n->last_pending)
+        n->stack = stack;
+    return 0;
+}
+
+/* ---- records ------------------------------------------------------------ */
+
+/* The node that the record made and slept for; else (it made none, or one at
+ * its call, as connect does) *of_node is false and it is the next one. */
+static uint32_t node_of(const struct build *b, uint32_t from, bool *of_node)
+{
+    for (uint32_t i = b->nodes; i-- > from;) {
+        if (b->out->g.wait[i]) {
+            *of_node = true;
+            return i;
+        }
+    }
+    *of_node = false;
+    return b->nodes;
+}
+
+static uint64_t site_of(uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_io io;
+    struct ips_rec_sync sync;
+    switch (type) {
+    case IPS_REC_SEND:
+    case IPS_REC_RECV:
+    case IPS_REC_RECVCALL:
+    case IPS_REC_BLOCK:
+        memcpy(&io, p, sizeof(io));
+        return io.site;
+    case IPS_REC_ACQUIRE:
+        memcpy(&sync, p, sizeof(sync));
+        return sync.site;
+    default:
+        return 0;
+    }
+}
+
+/* sigwait's or signalfd's row, by the SIGNAL that follows it. */
+static void on_signal(struct maker *m, uint32_t node)
+{
+    struct b_wait_notes *n = m->b->notes;
+    struct ips_wait_row *r =
+        n->out->count ? &n->out->row[n->out->count - 1] : NULL;
+    if (!r || !m->b->out->g.wait[node] || r->end_ns != m->sigwait_ret ||
+        n->last_to == n->last_from)
+        return;
+    r->arc = node;
+    r->of_node = true;
+}
+
+static bool may_have_stack(uint32_t type)
+{
+    return type == IPS_REC_SEND || type == IPS_REC_RECV ||
+           type == IPS_REC_RECVCALL || type == IPS_REC_BLOCK ||
+           type == IPS_REC_JOIN || type == IPS_REC_ACQUIRE;
+}
+
+/* The record was a poll: whoever takes its sleep needs to know of it. */
+static void keep_pending(struct maker *m, uint64_t site)
+{
+    struct b_wait_notes *n = m->b->notes;
+    uint32_t last = n->out->count - 1;
+    bool span =
+        n->out->count > n->first && n->out->row[last].cause == IPS_WAIT_SPIN;
+    n->end_ns = m->last_ret;
+    n->site = site;
+    n->stack = kept_stack(n, site, m->wait.blocked_ns);
+    n->arc = m->b->nodes;
+    n->spin_row = span ? last : IPS_NONE;
+}
+
+int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
+                   uint32_t len, uint32_t nodes_before)
+{
+    struct build *b = m->b;
+    struct b_wait_notes *n = b->notes;
+    if (n->rc < 0)
+        return n->rc;
+    if (type == IPS_REC_STACK)
+        return on_stack(m, p, len);
+    bool of_node;
+    uint32_t node = node_of(b, nodes_before, &of_node);
+    if (type == IPS_REC_SIGNAL) {
+        if (of_node)
+            on_signal(m, node);
+        return 0;
+    }
+    uint64_t site = p ? site_of(type, p) : 0;
+    if (of_node && n->spin_row != IPS_NONE &&
+        n->out->row[n->spin_row].arc == IPS_NO_NODE) {
+        n->out->row[n->spin_row].arc = node;
+        n->out->row[n->spin_row].of_node = true;
+        n->spin_row = IPS_NONE;
+    }
+    for (uint32_t i = n->first; i < n->out->count; i++) {
+        struct ips_wait_row *r = &n->out->row[i];
+        r->call = node;
+        if (!r->site) {
+            r->site = site;
+            r->stack = kept_stack(n, site, r->ns);
+        }
+        if (type == IPS_REC_JOIN && r->ns > STACK_AFTER_NS && !n->joins_differ)
+            r->stack = n->join_stack;
+        if (r->arc != IPS_NO_NODE)
+            continue;
+        /* A signal that came meanwhile has the sleep (b_take_signal). */
+        bool by_signal = m->signal_node != IPS_NO_NODE;
+        r->arc = by_signal ? m->signal_node : node;
+        r->of_node = by_signal || of_node;
+    }
+    if (m->wait.fresh)
+        keep_pending(m, site);
+    if (may_have_stack(type)) {
+        struct ips_rec_head h;
+        memcpy(&h, p, sizeof(h));
+        n->last_t = h.t;
+        n->last_from = n->first;
+        n->last_to = n->out->count;
+        n->last_site = site;
+        n->last_join = type == IPS_REC_JOIN;
+        n->last_pending = m->wait.fresh;
+        m->wait.fresh = false;
+    }
+    m->signal_node = IPS_NO_NODE;
+    n->first = n->out->count;
+    return 0;
+}
+
+/* ---- the end ------------------------------------------------------------ */
+
+static int by_arc(const void *va, const void *vb)
+{
+    const struct ips_wait_row *x = va, *y = vb;
+    CMP3(x->arc, y->arc);
+    CMP3(x->end_ns, y->end_ns);
+    CMP3(x->ns, y->ns);
+    CMP3(x->cause, y->cause);
+    return 0;
+}
+
+static int by_number(const void *va, const void *vb)
+{
+    uint32_t x = *(const uint32_t *)va, y = *(const uint32_t *)vb;
+    return (x > y) - (x < y);
+}
+
+static bool is_dropped(const struct ips_wait_rows *o,
+                       const struct ips_wait_row *r)
+{
+    return r->cause == IPS_WAIT_PEER && o->dropped_count &&
+           bsearch(&r->call, o->dropped, o->dropped_count, sizeof(*o->dropped),
+                   by_number);
+}
+
+int b_waits_finish(struct build *b)
+{
+    struct b_wait_notes *n = b->notes;
+    if (!n)
+        return 0;
+    struct ips_wait_rows *o = n->out;
+    uint32_t kept = 0;
+    if (o->dropped_count)
+        qsort(o->dropped, o->dropped_count, sizeof(*o->dropped), by_number);
+    for (uint32_t i = 0; i < o->count; i++)
+        if (!is_dropped(o, &o->row[i]))
+            o->row[kept++] = o->row[i];
+    o->count = kept;
+    if (kept)
+        qsort(o->row, kept, sizeof(*o->row), by_arc);
+    return n->rc;
+}

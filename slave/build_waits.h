@@ -1,0 +1,41 @@
+/*
+ * Every wait that a build counts (struct ips_thread_row's wait_ns), one by one:
+ * where in the graph it lies, from where it was called, what its cause is. Made
+ * where a build is asked for them, and for that alone; sums by thread and cause
+ * are the rows' own. Source: IPS-15.
+ */
+#ifndef IPS_SLAVE_BUILD_WAITS_H
+#define IPS_SLAVE_BUILD_WAITS_H
+
+#include "slave/build.h"
+
+#define IPS_WAIT_FRAMES 32u /* of a stack; outer ones are left out */
+
+struct ips_wait_row {
+    uint64_t end_ns, ns; /* local raw: returned; how long */
+    uint32_t arc;        /* it lies in the arc into this node of the graph */
+    uint32_t call;       /* node that its own call made; or as arc */
+    uint32_t stream;     /* of the build's input */
+    uint32_t stack;      /* of `stacks`, or IPS_NONE: the site alone */
+    uint64_t site;       /* return address, 0 unknown */
+    uint8_t cause;       /* enum ips_wait_cause */
+    bool of_node;        /* that node is what was waited for, if anything */
+};
+struct ips_wait_stack {
+    uint32_t first, count; /* of `frames` */
+    uint32_t stream;
+    uint64_t t_ns;
+};
+struct ips_wait_rows {
+    struct ips_wait_row *row; /* by arc, within it as they were */
+    uint32_t count, room;
+    struct ips_wait_stack *stack;
+    uint32_t stack_count, stack_room;
+    uint64_t *frame; /* return addresses, innermost first */
+    uint32_t frame_count, frame_room;
+    uint32_t *dropped; /* arcs: a send that was only preempted */
+    uint32_t dropped_count, dropped_room;
+};
+void ips_wait_rows_release(struct ips_wait_rows *w);
+
+#endif

@@ -1,0 +1,185 @@
+/* WaitRowsAsk: every wait of a graph. The places come first, then the waits by
+ * node. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/event_sites.h"
+#include "slave/serve_graph.h"
+#include "slave/serve_procs.h"
+#include "slave/waits.h"
+
+#define PIECE_PLACES 128u /* of at most 32 frames and 600 bytes each */
+
+struct wait_rows {
+    uint32_t sent_places, sent;
+    char *causes[IPS_WAIT_COUNT];
+    char **text; /* of the page */
+    uint32_t text_count, text_room;
+    uint32_t *node, *cause, *place; /* [IPS_PIECE_ITEMS] */
+    protobuf_c_boolean *of_node;
+    uint64_t *ns, *end_ns;
+};
+
+static void forget_texts(struct wait_rows *w)
+{
+    for (uint32_t i = 0; i < w->text_count; i++)
+        free(w->text[i]);
+    w->text_count = 0;
+}
+
+void slave_wait_rows_release(struct slave_graph_ask *j)
+{
+    struct wait_rows *w = j->wait_rows;
+    if (!w)
+        return;
+    forget_texts(w);
+    free(w->text);
+    free(w->node);
+    free(w->cause);
+    free(w->place);
+    free(w->of_node);
+    free(w->ns);
+    free(w->end_ns);
+    free(w);
+    j->wait_rows = NULL;
+}
+
+static int no_memory(struct slave_graph_ask *j)
+{
+    return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+}
+
+static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    int rc = slave_graph_waits(gs, j->graph, &j->job.err);
+    if (rc < 0)
+        return rc;
+    struct wait_rows *w = j->wait_rows = calloc(1, sizeof(*w));
+    if (!w)
+        return no_memory(j);
+    w->node = calloc(IPS_PIECE_ITEMS, sizeof(*w->node));
+    w->cause = calloc(IPS_PIECE_ITEMS, sizeof(*w->cause));
+    w->place = calloc(IPS_PIECE_ITEMS, sizeof(*w->place));
+    w->of_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->of_node));
+    w->ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->ns));
+    w->end_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->end_ns));
+    w->text_room = PIECE_PLACES * (IPS_WAIT_FRAMES + 4);
+    w->text = calloc(w->text_room, sizeof(*w->text));
+    bool fine = w->node && w->cause && w->place && w->of_node && w->ns &&
+                w->end_ns && w->text;
+    return fine ? 0 : no_memory(j);
+}
+
+/* The page has it until the next one. NULL: no memory. */
+static char *keep(struct wait_rows *w, char *text)
+{
+    if (text && w->text_count < w->text_room)
+        w->text[w->text_count++] = text;
+    return text;
+}
+
+static bool fill_place(struct wait_rows *p, const struct slave_waits *w,
+                       const struct slave_wait_place *from, Ips__WaitPlace *to,
+                       char **stack)
+{
+    struct slave_frame_name f;
+    ips__wait_place__init(to);
+    if (from->place == IPS_NONE)
+        return true;
+    const char *at = w->names.of[from->place].text;
+    uint32_t module = w->map.places[from->place].module;
+    if (module != IPS_NONE)
+        to->module = w->map.modules[module].path;
+    bool named = at && slave_symbol_next(&at, &f);
+    to->procedure = keep(p, named ? strndup(f.name, f.name_len) : strdup("?"));
+    if (named && f.at_file_len) {
+        to->file = keep(p, strndup(f.at_file, f.at_file_len));
+        to->line = f.at_line;
+    }
+    to->stack = stack;
+    for (uint32_t i = 0; i < from->count; i++) {
+        char *text = keep(
+            p, slave_place_text(&w->map, &w->names, w->frame[from->first + i]));
+        if (!text)
+            return false;
+        stack[to->n_stack++] = text;
+    }
+    return to->procedure && to->file;
+}
+
+static int places_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
+{
+    struct wait_rows *p = j->wait_rows;
+    const struct slave_waits *w = j->graph->waits;
+    uint32_t left = w->place_count - p->sent_places;
+    uint32_t n = left < PIECE_PLACES ? left : PIECE_PLACES;
+    struct row {
+        Ips__WaitPlace place;
+        char *stack[IPS_WAIT_FRAMES];
+    } *rows = slave_graph_rows(j, n, sizeof(*rows));
+    forget_texts(p);
+    if (!rows)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++)
+        if (!fill_place(p, w, &w->place[p->sent_places + i], &rows[i].place,
+                        rows[i].stack))
+            return no_memory(j);
+    if (p->sent_places == 0) {
+        for (int c = 0; c < IPS_WAIT_COUNT; c++)
+            p->causes[c] = ips_wire_text(ips_wait_name((enum ips_wait_cause)c));
+        a->causes = p->causes;
+        a->n_causes = IPS_WAIT_COUNT;
+    }
+    a->places = (Ips__WaitPlace **)(void *)j->ptrs;
+    a->n_places = n;
+    p->sent_places += n;
+    return 0;
+}
+
+static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
+{
+    struct wait_rows *p = j->wait_rows;
+    const struct slave_waits *w = j->graph->waits;
+    size_t n = 0;
+    for (; n < IPS_PIECE_ITEMS && p->sent < w->count; n++, p->sent++) {
+        const struct ips_wait_row *r = &w->row[p->sent];
+        p->node[n] = r->arc;
+        p->cause[n] = r->cause;
+        p->place[n] = r->stack;
+        p->of_node[n] = r->of_node;
+        p->ns[n] = r->ns;
+        p->end_ns[n] = r->end_ns;
+    }
+    a->n_node = a->n_cause = a->n_place = n;
+    a->n_of_node = a->n_ns = a->n_end_ns = n;
+    a->node = p->node;
+    a->cause = p->cause;
+    a->place = p->place;
+    a->of_node = p->of_node;
+    a->ns = p->ns;
+    a->end_ns = p->end_ns;
+}
+
+void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs)
+{
+    struct slave_graph_ask *j = slave_graph_of(job);
+    Ips__WaitRowsAnswer *a = &j->answer.wait_rows;
+    int rc =
+        slave_graph_same(j, gs, slave_graph_request(j)->wait_rows->generation);
+    if (rc == 0 && !j->wait_rows)
+        rc = begin(j, gs);
+    ips__wait_rows_answer__init(a);
+    if (rc == 0 && j->wait_rows->sent_places < j->graph->waits->place_count)
+        rc = places_page(j, a);
+    else if (rc == 0)
+        rows_page(j, a);
+    if (rc < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    const struct slave_waits *w = j->graph->waits;
+    job->finished = j->wait_rows->sent_places == w->place_count &&
+                    j->wait_rows->sent == w->count;
+    job->reply.answer_case = IPS__REPLY__ANSWER_WAIT_ROWS;
+    job->reply.wait_rows = a;
+}

@@ -1,0 +1,197 @@
+/* A graph's waits, with the places they were made at. */
+#include "slave/waits.h"
+
+#include "common/large.h"
+#include "slave/build_internal.h"
+
+struct making {
+    struct slave_waits *w;
+    struct ips_wait_rows rows;
+    const struct slave_input *in;
+    uint32_t *of_code; /* [of_code_room] place of a site's code + 1 */
+    uint32_t of_code_room;
+    uint32_t *of_stack; /* [rows.stack_count] place + 1; 0 not yet */
+    struct ips_err *err;
+};
+
+void slave_waits_free(struct slave_waits *w)
+{
+    if (!w)
+        return;
+    ips_free_large(w->row);
+    ips_free_large(w->place);
+    ips_free_large(w->frame);
+    ips_codemap_release(&w->map);
+    slave_symbols_release(&w->names);
+    free(w);
+}
+
+/* ---- places ------------------------------------------------------------- */
+
+static int new_place(struct making *k, struct slave_wait_place p, uint32_t *out)
+{
+    struct slave_waits *w = k->w;
+    int rc = 0;
+    if (w->place_count == w->place_room)
+        rc = b_grow((void **)&w->place, w->place_count, &w->place_room,
+                    sizeof(*w->place), k->err);
+    *out = w->place_count;
+    if (rc == 0)
+        w->place[w->place_count++] = p;
+    return rc;
+}
+
+static int find_code(struct making *k, uint32_t stream, uint64_t address,
+                     uint64_t t_ns, uint32_t *place)
+{
+    struct ips_codemap *map = &k->w->map;
+    const struct ips_stream_in *s = &k->in->in.streams[stream];
+    return ips_codemap_place(map, ips_codemap_image(map, &s->head), address,
+                             t_ns, true, place, k->err);
+}
+
+/* What waits in a library wait for, the program asked for. */
+static bool is_library(const struct ips_codemap *map, uint32_t place)
+{
+    static const char *const names[] = {"libc.so.",   "libc-",     "ld-linux",
+                                        "libpthread", "libstdc++", "libgcc_s",
+                                        "libips",     "[vdso]",    NULL};
+    uint32_t module = map->places[place].module;
+    if (module == IPS_NONE)
+        return false;
+    const char *base = ips_code_base(map->modules[module].path);
+    for (int i = 0; names[i]; i++)
+        if (strncmp(base, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static int stack_place(struct making *k, uint32_t stack, uint32_t *out)
+{
+    struct slave_waits *w = k->w;
+    const struct ips_wait_stack *s = &k->rows.stack[stack];
+    struct slave_wait_place p = {.place = IPS_NONE, .first = w->frame_count};
+    if (k->of_stack[stack]) {
+        *out = k->of_stack[stack] - 1;
+        return 0;
+    }
+    for (uint32_t i = 0; i < s->count; i++) {
+        uint32_t code;
+        int rc = find_code(k, s->stream, k->rows.frame[s->first + i], s->t_ns,
+                           &code);
+        if (rc == 0 && w->frame_count == w->frame_room)
+            rc = b_grow((void **)&w->frame, w->frame_count, &w->frame_room,
+                        sizeof(*w->frame), k->err);
+        if (rc < 0)
+            return rc;
+        w->frame[w->frame_count++] = code;
+        if (p.place == IPS_NONE && !is_library(&w->map, code))
+            p.place = code;
+    }
+    p.count = w->frame_count - p.first;
+    if (p.place == IPS_NONE && p.count)
+        p.place = w->frame[p.first];
+    int rc = new_place(k, p, out);
+    if (rc == 0)
+        k->of_stack[stack] = *out + 1;
+    return rc;
+}
+
+static int site_place(struct making *k, const struct ips_wait_row *r,
+                      uint32_t *out)
+{
+    uint32_t code;
+    int rc = find_code(k, r->stream, r->site, r->end_ns, &code);
+    while (rc == 0 && code >= k->of_code_room) {
+        uint32_t before = k->of_code_room;
+        rc = b_grow((void **)&k->of_code, before, &k->of_code_room,
+                    sizeof(*k->of_code), k->err);
+        if (rc == 0)
+            memset(k->of_code + before, 0,
+                   (k->of_code_room - before) * sizeof(*k->of_code));
+    }
+    if (rc < 0)
+        return rc;
+    if (!k->of_code[code]) {
+        rc = new_place(k, (struct slave_wait_place){.place = code}, out);
+        if (rc < 0)
+            return rc;
+        k->of_code[code] = *out + 1;
+    }
+    *out = k->of_code[code] - 1;
+    return 0;
+}
+
+static int make_places(struct making *k)
+{
+    struct slave_waits *w = k->w;
+    uint32_t unknown;
+    k->of_stack = b_calloc(k->rows.stack_count, sizeof(*k->of_stack), k->err);
+    int rc = k->of_stack ? 0 : IPS_E_NO_MEMORY;
+    if (rc == 0)
+        rc = new_place(k, (struct slave_wait_place){.place = IPS_NONE},
+                       &unknown);
+    for (uint32_t i = 0; rc == 0 && i < w->count; i++) {
+        struct ips_wait_row *r = &w->row[i];
+        uint32_t place = 0;
+        if (r->stack != IPS_NONE)
+            rc = stack_place(k, r->stack, &place);
+        else if (r->site)
+            rc = site_place(k, r, &place);
+        r->stack = place;
+    }
+    return rc;
+}
+
+/* ---- all of it ---------------------------------------------------------- */
+
+/* The same records give the same graph. */
+static int build_again(struct making *k, const struct slave_graph *g)
+{
+    struct ips_built again;
+    struct ips_build_input in = k->in->in;
+    in.waits = &k->rows;
+    int rc = ips_build(&in, &again, k->err);
+    if (rc < 0)
+        return rc;
+    if (again.g.node_count != g->b.g.node_count)
+        rc = ips_err_set(k->err, IPS_E_BUSY,
+                         "run %s has another graph now: ask again",
+                         g->snap->run);
+    ips_built_release(&again);
+    return rc;
+}
+
+int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
+                      struct ips_err *err)
+{
+    struct slave_input in;
+    struct making k = {.in = &in, .err = err};
+    if (g->waits)
+        return 0;
+    struct slave_waits *w = k.w = calloc(1, sizeof(*w));
+    if (!w)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    int rc = slave_input_make(g->snap, &in, err);
+    if (rc == 0)
+        rc = ips_codemap_make(&in.in, &w->map, err);
+    if (rc == 0)
+        rc = build_again(&k, g);
+    w->row = k.rows.row; /* taken */
+    w->count = k.rows.count;
+    k.rows.row = NULL;
+    if (rc == 0)
+        rc = make_places(&k);
+    slave_input_release(&in);
+    if (rc == 0)
+        rc = slave_graph_names(gs, g, &w->map, &w->names, err);
+    ips_wait_rows_release(&k.rows);
+    ips_free_large(k.of_stack);
+    ips_free_large(k.of_code);
+    if (rc < 0) {
+        slave_waits_free(w);
+        return ips_err_wrap(err, "run %s", g->snap->run);
+    }
+    g->waits = w;
+    return 0;
+}

@@ -1,0 +1,36 @@
+/*
+ * The waits of a run's graph, one by one, and the places they were made at.
+ * Made when they are first asked for, by building the graph once more with the
+ * waits (build_waits.h), and kept with it. Thread: the worker's.
+ *
+ * A wait's place is the innermost frame of its stack that is not the C or C++
+ * library's own; where there is no stack (waits of up to 50 us), the call's
+ * return address. Source: IPS-15.
+ */
+#ifndef IPS_SLAVE_WAITS_H
+#define IPS_SLAVE_WAITS_H
+
+#include "slave/build_waits.h"
+#include "slave/graphs.h"
+
+struct slave_wait_place {
+    uint32_t place;        /* of the map; IPS_NONE: not known */
+    uint32_t first, count; /* of `frame`: the stack; 0 none */
+};
+struct slave_waits {
+    struct ips_wait_row *row; /* by arc; `stack` is a number of `place` here */
+    uint32_t count;
+    struct slave_wait_place *place; /* 0: not known */
+    uint32_t place_count, place_room;
+    uint32_t *frame; /* places of the map */
+    uint32_t frame_count, frame_room;
+    struct ips_codemap map;
+    struct slave_symbols names;
+};
+
+/* g->waits. O(records) the first time, and symbol files are read. */
+int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
+                      struct ips_err *err) IPS_MUST_USE;
+void slave_waits_free(struct slave_waits *w);
+
+#endif

@@ -1,0 +1,76 @@
+"""`ipsq why` names what is wrong with a program, and nothing where nothing is:
+programs with each problem that it knows, singly and in pairs, whose amounts are
+counts of work (tests/programs/why). Findings are of the program itself, however
+busy the machine is; that it is busy may be said beside them, and is left out
+here. The rules themselves: tests/unit/test_why.c.
+
+EVIDENCE-OF: IPS-17."""
+import os
+import shlex
+
+import pytest
+
+CORES = len(os.sched_getaffinity(0))
+KIND = {"procedure": "procedure", "serial": "serial-section",
+        "late": "late-sender", "imbalance": "load-imbalance",
+        "chatty": "chatty-messages", "locks": "lock-contention",
+        "cores": "too-few-cores", "outside": "outside", "spread": "spread"}
+# Work that could be done by others meanwhile is none where there is one core.
+PARALLEL = {"serial", "late", "imbalance", "locks"}
+PAIRS = [("procedure", "outside"), ("imbalance", "late"), ("locks", "serial"),
+         ("cores", "outside")]
+
+
+def ask(cluster, build, *problems):
+    c = cluster()
+    c.ipsrun([build.program("why-problems"), *problems], name="r", check=True,
+             options=["--procedures=sample", "--rate", "1"])
+    c.wait_closed("r")
+    answer = c.json("why", "r", status=(0, 3))
+    found = [f for f in answer["findings"] if f["kind"] != "busy-machine"]
+    return c, answer, found
+
+
+def need_cores(*problems):
+    if CORES < 2 and PARALLEL & set(problems):
+        pytest.skip("on one core nobody could do it meanwhile")
+
+
+@pytest.mark.parametrize("problem", sorted(KIND))
+def test_named_first(cluster, build, problem):
+    """Would catch a problem that is not seen, or called by another's name."""
+    need_cores(problem)
+    _, answer, found = ask(cluster, build, problem)
+    assert [f["kind"] for f in found][:1] == [KIND[problem]], answer
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_pairs_among_the_first(cluster, build, pair):
+    """Would catch one problem that hides another of the same program."""
+    need_cores(*pair)
+    _, answer, found = ask(cluster, build, *pair)
+    assert {KIND[p] for p in pair} <= {f["kind"] for f in found[:3]}, answer
+
+
+def test_healthy(cluster, build):
+    """Would catch a false alarm: equal work of two processes in procedures of
+    equal cost, no waits (but for one core, which two want)."""
+    _, answer, found = ask(cluster, build, "healthy")
+    assert [f["kind"] for f in found] == \
+        (["too-few-cores"] if CORES < 2 else []), answer
+
+
+def test_commands_that_show_more(cluster, build):
+    """Would catch a command in the answer that ipsq does not take."""
+    c, answer, found = ask(cluster, build, "chatty", "procedure", "locks",
+                           "outside")
+    assert found
+    for finding in answer["findings"]:
+        words = shlex.split(finding["command"])
+        assert words[0] == "ipsq"
+        done = c.ipsq(*words[1:])
+        assert done.returncode in (0, 3), (words, done.stderr)
+    text = c.ipsq("why", "r")
+    assert found[0]["says"] in text.stdout
+    refused = c.ipsq("why", "r", "--for", "latency")
+    assert refused.returncode == 2 and "turnaround" in refused.stderr

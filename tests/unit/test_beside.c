@@ -1,0 +1,205 @@
+/* What others do while the path goes on, on graphs worked out by hand. Catches:
+ * a moment counted twice or for the wrong cause, a shell that waits taken for
+ * an idle worker, time in which enough runs called wasted, crowding that does
+ * not follow from the cores.
+ *
+ * EVIDENCE-OF: IPS-15. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analysis/beside.h"
+#include "tests/support/golden.h"
+
+/* clang-format off */
+#define N(kind, w) {IPS_NODE_##kind, w, IPS_X_NONE, IPS_NO_NODE, 0}
+#define X(kind, w, xkind, xpred) \
+    {IPS_NODE_##kind, w, IPS_X_##xkind, xpred, 0}
+
+/* P begins two children and waits for both: 10 and 12. */
+static const struct golden children = {"children", 0, 22, 34, 22, 10, {
+    N(START, 0), N(FORK, 5), N(FORK, 1), X(JOIN, 2, LIFETIME, 7),
+    X(JOIN, 0, LIFETIME, 9), N(END, 4),
+    X(START, 0, LIFETIME, 1), N(END, 10),
+    X(START, 0, LIFETIME, 2), N(END, 12)}};
+/* A works 10 and then hands on to B, who asked at 1 and works 5. */
+static const struct golden handed = {"handed", 0, 15, 18, 15, 6, {
+    N(START, 0), N(AUX, 10), N(END, 2),
+    N(START, 0), X(AUX, 1, RESOURCE, 1), N(END, 5)}};
+static const struct golden message = {"message", 0, 15, 18, 15, 6, {
+    N(START, 0), N(SEND, 10), N(END, 2),
+    N(START, 0), X(RECV, 1, DATA, 1), N(END, 5)}};
+static const struct golden three = {"three", 0, 10, 30, 10, 6, {
+    N(START, 0), N(END, 10), N(START, 0), N(END, 10),
+    N(START, 0), N(END, 10)}};
+/* clang-format on */
+
+struct looked {
+    struct ips_graph g;
+    struct ips_est est;
+    struct ips_beside b;
+    uint8_t thing[16];
+    uint64_t outside[16];
+    uint32_t role[8], cores[1];
+    bool worker[8];
+};
+
+/* Every chain a worker and of a role of its own, two cores. */
+static void begin(struct looked *l, const struct golden *from)
+{
+    memset(l, 0, sizeof(*l));
+    golden_make(from, &l->g);
+    for (uint32_t c = 0; c < l->g.chain_count; c++) {
+        l->role[c] = c;
+        l->worker[c] = true;
+    }
+    l->cores[0] = 2;
+}
+
+static void look(struct looked *l)
+{
+    const struct ips_lane lane = {0};
+    const struct ips_beside_ask ask = {.g = &l->g,
+                                       .est = &l->est,
+                                       .thing = l->thing,
+                                       .outside = l->outside,
+                                       .role = l->role,
+                                       .role_count = 8,
+                                       .worker = l->worker,
+                                       .cores = l->cores,
+                                       .machine_count = 1};
+    assert_int_equal(ips_longest_path(&l->g, &lane, NULL, &l->est, NULL), 0);
+    assert_int_equal(ips_beside(&ask, &l->b, NULL), 0);
+}
+
+static void end(struct looked *l)
+{
+    ips_beside_release(&l->b);
+    ips_est_release(&l->est);
+    ips_graph_release(&l->g);
+}
+
+/* All there is: one part. */
+static void one(const struct looked *l, uint32_t node, enum ips_beside_class of,
+                uint32_t waiter, uint64_t ns, uint64_t spread)
+{
+    assert_int_equal(l->b.count, 1);
+    assert_int_equal(l->b.part[0].node, node);
+    assert_int_equal(l->b.part[0].of, of);
+    assert_int_equal(l->b.part[0].waiter, waiter);
+    assert_int_equal(l->b.part[0].ns, ns);
+    assert_int_equal(l->b.part[0].spread_ns, spread);
+}
+
+static void test_beside__a_shell_that_waits_wants_no_core(void **state)
+{
+    struct looked l;
+    (void)state;
+    begin(&l, &children);
+    l.worker[0] = false;
+    look(&l);
+    assert_int_equal(l.b.count, 0);
+    assert_int_equal(l.b.peak, 3); /* all of them from 6 to 8 */
+    end(&l);
+}
+
+static void test_beside__alike_are_done_before(void **state)
+{
+    struct looked l;
+    (void)state;
+    begin(&l, &children);
+    l.worker[0] = false;
+    l.role[1] = l.role[2] = 1;
+    look(&l);
+    /* The first child is done at 15, the second works on until 18. */
+    one(&l, 9, IPS_BESIDE_ALIKE, 1, 3, 1);
+    end(&l);
+}
+
+static void test_beside__by_what_is_waited_for(void **state)
+{
+    static const struct {
+        const struct golden *from;
+        uint8_t thing;
+        bool alike;
+        enum ips_beside_class of;
+    } cases[] = {
+        {&message, IPS_THING_UNKNOWN, false, IPS_BESIDE_PEER},
+        {&message, IPS_THING_UNKNOWN, true, IPS_BESIDE_ALIKE},
+        {&handed, IPS_THING_LOCK, false, IPS_BESIDE_LOCK},
+        {&handed, IPS_THING_LOCK, true, IPS_BESIDE_LOCK},
+        {&handed, IPS_THING_BARRIER, false, IPS_BESIDE_OTHER},
+        {&handed, IPS_THING_BARRIER, true, IPS_BESIDE_ALIKE},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct looked l;
+        begin(&l, cases[i].from);
+        l.thing[4] = cases[i].thing;
+        if (cases[i].alike) {
+            l.role[0] = l.role[1] = 0;
+            l.g.w[2] = 0; /* A ends with it: not done while B works */
+            l.g.w[5] = 0;
+        }
+        look(&l);
+        /* A is alone from 1 to 10. */
+        one(&l, 1, cases[i].of, 1, 9, 4);
+        end(&l);
+    }
+}
+
+static void test_beside__one_core_wants_nothing(void **state)
+{
+    struct looked l;
+    (void)state;
+    begin(&l, &message);
+    l.cores[0] = 1;
+    look(&l);
+    assert_int_equal(l.b.count, 0);
+    /* Both run from 0 to 1 and from 10 to 12. */
+    assert_int_equal(l.b.crowd_ns, 3);
+    end(&l);
+}
+
+static void test_beside__what_sleeps_outside_is_not_late(void **state)
+{
+    struct looked l;
+    (void)state;
+    begin(&l, &message);
+    l.outside[1] = 10; /* all that A does */
+    look(&l);
+    assert_int_equal(l.b.count, 0);
+    end(&l);
+}
+
+static void test_beside__crowding_shares_the_cores(void **state)
+{
+    struct looked l;
+    (void)state;
+    begin(&l, &three);
+    look(&l);
+    assert_int_equal(l.b.peak, 3);
+    assert_int_equal(l.b.crowd_ns, 5); /* 30 on two cores take 15 */
+    end(&l);
+    begin(&l, &three);
+    l.cores[0] = 3;
+    look(&l);
+    assert_int_equal(l.b.crowd_ns, 0);
+    end(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_beside__a_shell_that_waits_wants_no_core),
+        cmocka_unit_test(test_beside__alike_are_done_before),
+        cmocka_unit_test(test_beside__by_what_is_waited_for),
+        cmocka_unit_test(test_beside__one_core_wants_nothing),
+        cmocka_unit_test(test_beside__what_sleeps_outside_is_not_late),
+        cmocka_unit_test(test_beside__crowding_shares_the_cores),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

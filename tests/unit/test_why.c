@@ -1,0 +1,362 @@
+/* The rules of `ipsq why`: facts in, findings out, worked out by hand. Catches:
+ * a threshold that is not the documented one, a ranking by something else than
+ * the gain, a problem called by the name of another, a finding said twice, a
+ * healthy program blamed, certainty without grounds, a command that a shell
+ * would take apart.
+ *
+ * EVIDENCE-OF: IPS-17. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "master/why.h"
+
+#define MS 1000000u
+#define SAME(a, b) assert_string_equal(a, b)
+
+static struct arena arena;
+
+/* 10 s, in which nothing is wrong; well sampled. */
+static struct why_facts healthy(void)
+{
+    return (struct why_facts){.elapsed_ns = 10000ull * MS,
+                              .t_max_wall_ns = 10000ull * MS,
+                              .quiet_ns = 10000ull * MS,
+                              .t_max_sched_ns = 10000ull * MS,
+                              .t_max_cpu_ns = 10000ull * MS,
+                              .total_cpu_ns = 20000ull * MS,
+                              .path_cpu_ns = 10000ull * MS,
+                              .sampled = true,
+                              .sample_ns = 1 * MS,
+                              .sampled_ns = 10000ull * MS,
+                              .top_ns = 10000ull * MS,
+                              .half_count = 4,
+                              .events = 1000,
+                              .run = "r1"};
+}
+
+static struct why_findings find(const struct why_facts *f)
+{
+    struct why_findings out;
+    arena_release(&arena);
+    memset(&arena, 0, sizeof(arena));
+    assert_true(why_find(f, &arena, &out));
+    return out;
+}
+
+static struct why_amount amount(uint64_t ms, uint64_t gain_ms,
+                                const char *object, const char *other)
+{
+    return (struct why_amount){.ns = ms * MS,
+                               .gain_ns = gain_ms * MS,
+                               .bound_ns = gain_ms * MS,
+                               .place = {.object = object,
+                                         .procedure = "f",
+                                         .module = "/bin/p",
+                                         .file = "p.c",
+                                         .line = 12},
+                               .other = other,
+                               .samples = 1000};
+}
+
+/* ---- nothing ---- */
+
+static void test_why__nothing_stands_out_of_a_healthy_program(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_amount p[8];
+    for (int i = 0; i < 8; i++)
+        p[i] = amount(1250, 625, "/m/p.1", NULL); /* 6.25%, if halved */
+    f.procedure = p;
+    f.procedures = 8;
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 0);
+    assert_true(x.has_nearest);
+    assert_int_equal(x.nearest.kind, WHY_PROCEDURE);
+    assert_int_equal(x.nearest.gain_ppm, 62500);
+    assert_int_equal(x.sure, WHY_HIGH);
+    assert_false(x.service);
+    assert_non_null(strstr(x.shape_says, "a batch program"));
+}
+
+static void test_why__a_gain_below_a_twentieth_is_not_said(void **state)
+{
+    (void)state;
+    for (int k = 0; k < WHY_KIND_COUNT; k++) {
+        struct why_facts f = healthy();
+        if (k == WHY_CHATTY || k == WHY_PROCEDURE || k == WHY_SPREAD)
+            continue;
+        f.amount[k] = amount(6000, 499, "/m/a.1", "/m/b.2");
+        assert_int_equal(find(&f).count, 0);
+        f.amount[k] = amount(6000, 500, "/m/a.1", "/m/b.2");
+        struct why_findings x = find(&f);
+        assert_int_equal(x.count, 1);
+        assert_int_equal((int)x.finding[0].kind, k);
+        assert_int_equal(x.finding[0].gain_ppm, 50000);
+    }
+}
+
+/* ---- each by its name ---- */
+
+static void test_why__a_procedure_is_hot_from_a_quarter_on(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_amount p = amount(2500, 1250, "/m/p.1", NULL);
+    f.procedure = &p;
+    f.procedures = 1;
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 1);
+    assert_int_equal(x.finding[0].kind, WHY_PROCEDURE);
+    SAME(x.finding[0].says, "/m/p.1 spends the time in f (p.c:12).");
+    SAME(x.finding[0].evidence,
+         "2.50 s of the path, 25% of it; about 1000 samples");
+    SAME(x.finding[0].command,
+         "ipsq path r1 --weighting wall --by procedure --by line");
+    assert_int_equal(x.finding[0].sure, WHY_HIGH);
+    p.ns -= MS;
+    assert_int_equal(find(&f).count, 0);
+}
+
+static struct why_facts chatty(uint64_t count, uint64_t bytes, uint64_t path_ms)
+{
+    struct why_facts f = healthy();
+    f.amount[WHY_CHATTY] = amount(6000, 5000, "/m/a.1", "/m/b.2");
+    f.amount[WHY_CHATTY].count = count;
+    f.amount[WHY_CHATTY].bytes = bytes;
+    f.chatty_path_ns = path_ms * MS;
+    f.amount[WHY_LATE] = amount(9000, 4500, "/m/b.2", "/m/a.1");
+    return f;
+}
+
+static void test_why__chatty_messages_are_many_small_and_quick(void **state)
+{
+    (void)state;
+    struct why_facts f = chatty(100000, 100000ull * 4096, 10000);
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 1); /* and not that the one is late */
+    assert_int_equal(x.finding[0].kind, WHY_CHATTY);
+    SAME(x.finding[0].evidence, "the path crosses 100000 messages of 4096 "
+                                "bytes on average, one each 100.00 us");
+    SAME(x.finding[0].command, "ipsq whatif r1 --message '/m/a.1 -> /m/b.2' "
+                               "--weighting wall");
+    f = chatty(100000, 100000ull * 4097, 10000); /* large */
+    assert_int_equal(find(&f).finding[0].kind, WHY_LATE);
+    f = chatty(99000, 99000, 10000); /* with work between */
+    assert_int_equal(find(&f).finding[0].kind, WHY_LATE);
+    f = chatty(199, 199, 1); /* few */
+    assert_int_equal(find(&f).finding[0].kind, WHY_LATE);
+}
+
+static void test_why__another_pair_may_be_late_beside_chatter(void **state)
+{
+    (void)state;
+    struct why_facts f = chatty(100000, 100000, 5000);
+    f.amount[WHY_LATE].other = "/m/c.3";
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 2);
+    assert_int_equal(x.finding[1].kind, WHY_LATE);
+}
+
+static void test_why__a_lock_names_the_holder(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    f.amount[WHY_LOCK] = amount(8000, 5000, "/m/p.1", "/m/p.1");
+    f.amount[WHY_LOCK].count = 300;
+    f.amount[WHY_LOCK].other_ns = 30000ull * MS;
+    f.amount[WHY_LOCK].wait_at =
+        (struct why_place){.procedure = "g", .file = "p.c", .line = 9};
+    struct why_findings x = find(&f);
+    SAME(x.finding[0].says, "Threads stand in line for locks: /m/p.1 waits "
+                            "while /m/p.1 holds one in f (p.c:12).");
+    SAME(x.finding[0].evidence,
+         "300 waits for locks, 30.00 s in all threads together, most in g "
+         "(p.c:9)");
+    assert_int_equal(x.finding[0].sure, WHY_FAIR);
+}
+
+static void test_why__cores_are_short_by_its_own_or_by_others(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    f.t_max_wall_ns = 40000ull * MS;
+    f.crowd_ns = 10000ull * MS;
+    f.path_delay_ns = 30000ull * MS;
+    f.amount[WHY_CORES] = amount(10000, 10000, "/m/p.1", NULL);
+    f.amount[WHY_CORES].threads = 4;
+    f.amount[WHY_CORES].cores = 2;
+    f.amount[WHY_BUSY] = amount(20000, 20000, "/m/p.1", NULL);
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 2);
+    /* Equal shares: half of what it takes alone (20 s), half of 40 s. */
+    assert_int_equal(x.finding[0].gain_ppm, 500000);
+    assert_int_equal(x.finding[1].gain_ppm, 500000);
+    assert_int_equal(x.finding[0].kind, WHY_CORES);
+    assert_int_equal(x.finding[1].kind, WHY_BUSY);
+    SAME(x.finding[0].says, "Too many processes for the cores: up to 4 threads "
+                            "want to run on 2.");
+}
+
+static void test_why__a_busy_machine_hides_nothing(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_amount p = amount(2500, 1250, "/m/p.1", NULL);
+    f.t_max_wall_ns = 100000ull * MS; /* ten times what it takes alone */
+    f.procedure = &p;
+    f.procedures = 1;
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 1);
+    assert_int_equal(x.finding[0].gain_ppm, 125000);
+}
+
+static void test_why__cost_is_spread_where_none_has_a_tenth(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_amount p = amount(999, 499, "/m/p.1", NULL);
+    f.procedure = &p;
+    f.procedures = 1;
+    f.top_ns = 4900ull * MS;
+    f.half_count = 21;
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 1);
+    assert_int_equal(x.finding[0].kind, WHY_SPREAD);
+    SAME(x.finding[0].evidence,
+         "half of the path's CPU time is in 21 procedures, the 10 greatest "
+         "have 49% of it");
+    p.ns = 1000 * MS;
+    assert_int_equal(find(&f).count, 0);
+    p.ns = 999 * MS;
+    f.sampled_ns = 4999ull * MS; /* most of the path is something else */
+    f.top_ns = 1000ull * MS;
+    assert_int_equal(find(&f).count, 0);
+}
+
+/* ---- the list ---- */
+
+static void test_why__the_greatest_gain_stands_first(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    f.amount[WHY_SERIAL] = amount(3000, 1500, "/m/a.1", "/m/b.2");
+    f.amount[WHY_OUTSIDE] = amount(2000, 2000, "/m/a.1", NULL);
+    f.amount[WHY_OUTSIDE].cause = "disk";
+    f.amount[WHY_LATE] = amount(3000, 1500, "/m/c.1", "/m/d.2");
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 3);
+    assert_int_equal(x.finding[0].kind, WHY_OUTSIDE);
+    assert_int_equal(x.finding[1].kind, WHY_LATE); /* equal: the kind */
+    assert_int_equal(x.finding[2].kind, WHY_SERIAL);
+    assert_non_null(strstr(x.finding[0].says, "mostly for the disk"));
+}
+
+static void test_why__a_procedure_that_is_named_is_not_said_twice(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_amount p[2] = {amount(5000, 2500, "/m/a.1", NULL),
+                              amount(3000, 1500, "/m/a.1", NULL)};
+    f.procedure = p;
+    f.procedures = 2;
+    p[1].place.procedure = "g";
+    f.amount[WHY_LATE] = amount(4000, 2000, "/m/a.1", "/m/b.2");
+    p[0].named_ns = 3000ull * MS; /* 60% of it */
+    p[1].named_ns = 3000ull * MS; /* all, but its place is another */
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 2);
+    assert_int_equal(x.finding[0].kind, WHY_LATE);
+    SAME(x.finding[1].place.procedure, "g");
+    p[0].named_ns -= MS;
+    assert_int_equal(find(&f).count, 3);
+}
+
+/* ---- how sure, and the shape ---- */
+
+static void test_why__doubts_are_said(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_amount p = amount(2500, 1250, "/m/p.1", NULL);
+    f.procedure = &p;
+    f.procedures = 1;
+    p.samples = 29;
+    struct why_findings x = find(&f);
+    assert_int_equal(x.finding[0].sure, WHY_LOW);
+    SAME(x.finding[0].sure_why, "only about 29 samples");
+    assert_int_equal(x.sure, WHY_HIGH); /* of the others it is no doubt */
+    f.exact = true;
+    assert_int_equal(find(&f).finding[0].sure, WHY_HIGH);
+    f.lost = 10;
+    assert_int_equal(find(&f).sure, WHY_FAIR);
+    f.lost = 11;
+    assert_int_equal(find(&f).sure, WHY_LOW);
+    f.lost = 0;
+    f.dilation_ppm = 100001;
+    assert_int_equal(find(&f).sure, WHY_FAIR);
+    f.dilation_ppm = UINT64_MAX; /* not known */
+    assert_int_equal(find(&f).sure, WHY_HIGH);
+    f.sampled = false;
+    x = find(&f);
+    assert_int_equal(x.sure, WHY_FAIR);
+    assert_non_null(strstr(x.sure_why, "--procedures=sample"));
+    f.sampled = true;
+    f.t_max_wall_ns = 99 * MS;
+    assert_int_equal(find(&f).sure, WHY_LOW);
+    f = healthy();
+    f.open = true;
+    f.missing_machines = true;
+    SAME(find(&f).sure_why, "machines are missing; the run still goes on");
+}
+
+static void test_why__a_service_accepts_and_waits(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    f.accepted = 3;
+    assert_false(find(&f).service);
+    f.path_outside_ns = 2500ull * MS;
+    struct why_findings x = find(&f);
+    assert_true(x.service);
+    assert_non_null(strstr(x.shape_says, "not told here"));
+    f.accepted = 0;
+    assert_false(find(&f).service);
+}
+
+static void test_why__names_are_quoted_for_a_shell(void **state)
+{
+    (void)state;
+    arena_release(&arena);
+    memset(&arena, 0, sizeof(arena));
+    SAME(why_quoted(&arena, "/m/a b.1"), "'/m/a b.1'");
+    SAME(why_quoted(&arena, "it's; $(x)"), "'it'\\''s; $(x)'");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_why__nothing_stands_out_of_a_healthy_program),
+        cmocka_unit_test(test_why__a_gain_below_a_twentieth_is_not_said),
+        cmocka_unit_test(test_why__a_procedure_is_hot_from_a_quarter_on),
+        cmocka_unit_test(test_why__chatty_messages_are_many_small_and_quick),
+        cmocka_unit_test(test_why__another_pair_may_be_late_beside_chatter),
+        cmocka_unit_test(test_why__a_lock_names_the_holder),
+        cmocka_unit_test(test_why__cores_are_short_by_its_own_or_by_others),
+        cmocka_unit_test(test_why__a_busy_machine_hides_nothing),
+        cmocka_unit_test(test_why__cost_is_spread_where_none_has_a_tenth),
+        cmocka_unit_test(test_why__the_greatest_gain_stands_first),
+        cmocka_unit_test(test_why__a_procedure_that_is_named_is_not_said_twice),
+        cmocka_unit_test(test_why__doubts_are_said),
+        cmocka_unit_test(test_why__a_service_accepts_and_waits),
+        cmocka_unit_test(test_why__names_are_quoted_for_a_shell),
+    };
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_release(&arena);
+    return rc;
+}
