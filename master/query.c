@@ -388,8 +388,6 @@ static const struct query_kind *kind_of(const Ips__Request *r)
         return &query_procedures;
     case IPS__REQUEST__ASK_WHATIF:
         return &query_whatif;
-    case IPS__REQUEST__ASK_PHASES:
-        return &query_phases;
     case IPS__REQUEST__ASK_REQUESTS:
         return &query_requests;
     case IPS__REQUEST__ASK_WHY:
@@ -398,6 +396,8 @@ static const struct query_kind *kind_of(const Ips__Request *r)
         return &query_waits;
     case IPS__REQUEST__ASK_SQL:
         return &query_sql;
+    case IPS__REQUEST__ASK_PHASES:
+        return &query_phases;
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_SYNC:
@@ -503,6 +503,8 @@ static void choose_run(struct query *q)
     struct ips_err err = {0};
     if (parts_choose_run(q, &err) < 0)
         query_fail(q, &err);
+    else if (q->kind->at_once)
+        (void)q->kind->at_once(q);
 }
 
 void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
@@ -542,8 +544,6 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
         choose_run(first ? first : q);
         if (first && !q->over)
             snprintf(q->run, sizeof(q->run), "%s", first->run);
-        if (!first && !q->over && q->kind->at_once)
-            (void)q->kind->at_once(q);
     }
     query_next(m);
 }

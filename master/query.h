@@ -238,10 +238,10 @@ extern const struct query_kind query_events;
 extern const struct query_kind query_graph;
 extern const struct query_kind query_procedures;
 extern const struct query_kind query_whatif;
-extern const struct query_kind query_phases;
 extern const struct query_kind query_requests;
 extern const struct query_kind query_waits;
 extern const struct query_kind query_why;
 extern const struct query_kind query_sql;
+extern const struct query_kind query_phases;
 
 #endif

@@ -61,20 +61,10 @@ static bool is_chatty(const struct why_facts *f)
            mean(f->chatty_path_ns, a->count) <= WHY_CHATTY_HOP_NS;
 }
 
-/* Is the finding about the pair whose messages are the matter? */
-static bool of_pair(const struct why_amount *a, const struct why_amount *pair)
-{
-    return (same(a->place.object, pair->place.object) &&
-            same(a->other, pair->other)) ||
-           (same(a->place.object, pair->other) &&
-            same(a->other, pair->place.object));
-}
-
 /* May this amount be a finding, whatever its gain? */
 static bool fits(const struct why_facts *f, enum why_kind kind, bool chatty)
 {
     const struct why_amount *a = &f->amount[kind];
-    const struct why_amount *pair = &f->amount[WHY_CHATTY];
     switch (kind) {
     case WHY_LOCK:
     case WHY_CORES:
@@ -87,7 +77,7 @@ static bool fits(const struct why_facts *f, enum why_kind kind, bool chatty)
     case WHY_IMBALANCE:
     case WHY_LATE:
     case WHY_TRANSIT:
-        return !chatty || !of_pair(a, pair);
+        return !chatty || !a->chatty;
     case WHY_PROCEDURE:
     case WHY_SPREAD:
     case WHY_KIND_COUNT:

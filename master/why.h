@@ -87,6 +87,7 @@ struct why_amount {
     uint32_t threads, cores;  /* at most busy at once; that there are */
     struct why_place wait_at; /* where they wait for it, most of the time */
     const char *cause;        /* of waits there, as `ipsq waits` names it */
+    bool chatty;              /* of those that small messages go between */
     bool call;                /* a procedure that moves messages, as write() */
 };
 
@@ -107,7 +108,7 @@ struct why_facts {
     uint64_t sampled_ns; /* of path_cpu_ns */
     uint64_t top_ns;     /* of the WHY_SPREAD_TOP greatest procedures */
     uint32_t half_count; /* procedures that have half of sampled_ns */
-    uint64_t chatty_path_ns; /* of the path, in the processes of that pair */
+    uint64_t chatty_path_ns; /* of the path, of those that chat */
     const char *run;         /* for commands */
     const char *phase;       /* reserved: "" */
     /* for how sure */

@@ -77,7 +77,7 @@ struct why_solving {
     uint8_t *thing;
     uint64_t *cpu, *delay, *bytes;
     uint64_t *outside; /* of a chain arc's end: slept, nobody traced ended it */
-    uint64_t crowd_ns, least_ns;
+    bool *chatty;      /* [processes] ends of small messages of the path */
     uint32_t *process_of; /* [chain_count] process feature */
     uint32_t *role;       /* [chain_count] */
     bool *worker;         /* [chain_count] */
@@ -105,6 +105,10 @@ void why_vote_procedures(const struct why_solving *y, uint32_t node,
                          uint64_t ns, uint64_t *procedure);
 /* Is it a procedure that moves messages, as write()? */
 bool why_is_call(const char *name);
+void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
+                       struct why_place *out);
+/* why_procs.c: facts.procedure, and how the cost is spread. */
+int why_procedures(struct why_solving *y) IPS_MUST_USE;
 const char *why_process_name(struct why_solving *y, uint32_t process);
 /* Place with the most votes; *ns of it. */
 void why_place_of(struct why_solving *y, const struct why_votes *v,

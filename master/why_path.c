@@ -109,6 +109,19 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
     }
 }
 
+/* A message from another machine weighs up to the receive's return: what the
+ * receiver then waited for a core is in it, and in the arc that follows. */
+static uint64_t transit(const struct why_solving *y, const struct ips_graph *g,
+                        uint32_t i)
+{
+    uint32_t x = g->xpred[i], c = ips_chain_of(g, i);
+    bool last = i + 1 == g->chains[c].first + g->chains[c].count;
+    if (x == IPS_NO_NODE || last ||
+        g->chains[ips_chain_of(g, x)].machine == g->chains[c].machine)
+        return g->xlen[i];
+    return ips_sub_sat(g->xlen[i], y->delay[i + 1]);
+}
+
 static void make_quiet(struct why_solving *y, struct ips_graph *g)
 {
     for (uint32_t i = 0; i < y->s.q->gather.count; i++) {
@@ -122,7 +135,9 @@ static void make_quiet(struct why_solving *y, struct ips_graph *g)
                 ips_add_sat(y->cpu[base + k], y->outside[base + k]);
             if (outside)
                 g->xlen[base + k] = raw->xlen[k];
-            else if (g->xkind[base + k] != IPS_X_DATA)
+            else if (g->xkind[base + k] == IPS_X_DATA)
+                g->xlen[base + k] = transit(y, g, base + k);
+            else
                 g->xlen[base + k] = 0;
         }
     }
@@ -174,23 +189,26 @@ static int by_text(const void *a, const void *b)
 }
 
 /* "cc.812" is cc. */
-static void put_base(char *out, size_t room, const char *name)
+static void put_base(char *out, size_t room, const char *name, bool cut)
 {
-    const char *dot = strrchr(name, '.');
+    const char *dot = cut ? strrchr(name, '.') : NULL;
     size_t at = strlen(out);
     snprintf(out + at, room - at, "%.*s/",
              (int)(dot ? dot - name : (long)strlen(name)), name);
 }
 
-/* Equal names of it and of those it descends from, and equal threads: the main
- * one is itself, others go by their name. */
+/* Equal names of it and of those it descends from, of the first one the whole
+ * command, and equal threads: the main one is itself, others go by their name.
+ */
 static void role_text(const struct part *p, const Ips__ThreadRow *t, bool main,
                       char out[ROLE_BYTES])
 {
     int64_t k = t->process;
     out[0] = '\0';
     for (int i = 0; i < ROLE_DEPTH && k >= 0 && k < p->t.proc_count; i++) {
-        put_base(out, ROLE_BYTES, p->t.procs[k]->name);
+        const Ips__ProcessRow *row = p->t.procs[k];
+        bool first = row->parent < 0 && *row->command;
+        put_base(out, ROLE_BYTES, first ? row->command : row->name, !first);
         k = p->t.procs[k]->parent == k ? -1 : p->t.procs[k]->parent;
     }
     size_t at = strlen(out);
@@ -321,82 +339,105 @@ bool why_is_call(const char *name)
     return false;
 }
 
-/* The features of a pair's messages, and with `calls` the calls that move them
- * in both processes: what messages cost. */
-static uint32_t pair_features(const struct why_solving *y, const struct pair *p,
-                              bool calls, uint32_t ppm, struct ips_edit *edit,
-                              uint64_t *ns)
+static int fill_transit(struct why_solving *y, const struct pair *p)
 {
     const struct things *t = &y->d->w.t;
+    struct why_amount *a = &y->d->facts.amount[WHY_TRANSIT];
+    struct ips_edit *edit = calloc((size_t)t->f.count + 1, sizeof(*edit));
     uint32_t n = 0;
-    for (uint32_t f = 0; f < t->f.count; f++) {
-        const struct thing_feature *x = &t->feature[f];
-        bool fits = x->kind == THING_MESSAGE &&
-                    ((x->process == p->a && x->to == p->b) ||
-                     (x->process == p->b && x->to == p->a));
-        if (calls && x->kind == THING_PROCEDURE)
-            fits = (x->process == p->a || x->process == p->b) &&
-                   why_is_call(t->procedure[x->procedure].name);
-        if (!fits)
-            continue;
-        edit[n++] = (struct ips_edit){f, ppm};
-        *ns = ips_add_sat(*ns, y->s.share[f]);
-    }
-    return n;
-}
-
-static int fill_pair(struct why_solving *y, const struct pair *p, bool chatty)
-{
-    struct why_amount *a =
-        &y->d->facts.amount[chatty ? WHY_CHATTY : WHY_TRANSIT];
-    struct ips_edit *edit =
-        calloc((size_t)y->d->w.t.f.count + 1, sizeof(*edit));
     if (!edit)
         return no_memory(y);
-    uint32_t n = pair_features(
-        y, p, chatty, chatty ? WHY_BATCH_PPM : WHY_HALF_PPM, edit, &a->ns);
+    for (uint32_t f = 0; f < t->f.count; f++) {
+        const struct thing_feature *x = &t->feature[f];
+        if (x->kind != THING_MESSAGE ||
+            !((x->process == p->a && x->to == p->b) ||
+              (x->process == p->b && x->to == p->a)))
+            continue;
+        edit[n++] = (struct ips_edit){f, WHY_HALF_PPM};
+        a->ns = ips_add_sat(a->ns, y->s.share[f]);
+    }
     int rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
     free(edit);
     a->count = p->count;
     a->bytes = p->bytes;
-    a->other_ns = p->ns;
     a->place.object = why_process_name(y, p->a);
     a->other = why_process_name(y, p->b);
+    a->chatty = y->chatty[p->a] && y->chatty[p->b];
     return rc;
 }
 
-/* Of the path, what the processes of a pair have and their messages. */
-static uint64_t pair_path_ns(const struct why_solving *y, const struct pair *p)
+/* What messages cost among those that chat: their way, and the calls that move
+ * them; and all that these have of the path. */
+static int fill_chatty(struct why_solving *y)
 {
     const struct things *t = &y->d->w.t;
-    uint64_t ns = p->ns;
+    struct why_amount *a = &y->d->facts.amount[WHY_CHATTY];
+    struct ips_edit *edit = calloc((size_t)t->f.count + 1, sizeof(*edit));
+    uint32_t n = 0;
+    if (!edit)
+        return no_memory(y);
     for (uint32_t f = 0; f < t->f.count; f++) {
         const struct thing_feature *x = &t->feature[f];
-        if (x->kind != THING_MESSAGE &&
-            (x->process == p->a || x->process == p->b))
-            ns = ips_add_sat(ns, y->s.share[f]);
+        bool message = x->kind == THING_MESSAGE;
+        if (!y->chatty[x->process] ||
+            (message && (x->to >= THING_IDLE || !y->chatty[x->to])))
+            continue;
+        uint64_t *path = &y->d->facts.chatty_path_ns;
+        *path = ips_add_sat(*path, y->s.share[f]);
+        if (!message && (x->kind != THING_PROCEDURE ||
+                         !why_is_call(t->procedure[x->procedure].name)))
+            continue;
+        edit[n++] = (struct ips_edit){f, WHY_BATCH_PPM};
+        a->ns = ips_add_sat(a->ns, y->s.share[f]);
     }
-    return ns;
+    int rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
+    free(edit);
+    return rc;
+}
+
+/* Is most of a class's time of those that chat? */
+static bool of_chatty(const struct why_solving *y, enum why_feature of)
+{
+    uint64_t all = 0, theirs = 0;
+    for (uint32_t p = 0; p < y->processes; p++) {
+        all += y->votes[of].process[p];
+        theirs += y->chatty[p] ? y->votes[of].process[p] : 0;
+    }
+    return theirs > all / 2;
 }
 
 static int choose_pairs(struct why_solving *y, const struct pair *pair,
                         size_t count)
 {
+    struct why_facts *f = &y->d->facts;
+    struct why_amount *chat = &f->amount[WHY_CHATTY];
     const struct pair *most = NULL, *longest = NULL;
+    y->chatty = calloc((size_t)y->processes + 1, sizeof(*y->chatty));
+    if (!y->chatty)
+        return no_memory(y);
     for (size_t i = 0; i < count; i++) {
         if (pair[i].a == pair[i].b)
             continue;
-        if (!most || pair[i].count > most->count)
-            most = &pair[i];
         if (!longest || pair[i].ns > longest->ns)
             longest = &pair[i];
+        if (pair[i].count < WHY_CHATTY_COUNT ||
+            pair[i].bytes / pair[i].count > WHY_CHATTY_BYTES)
+            continue;
+        if (!most || pair[i].count > most->count)
+            most = &pair[i];
+        y->chatty[pair[i].a] = y->chatty[pair[i].b] = true;
+        chat->count += pair[i].count;
+        chat->bytes += pair[i].bytes;
+        chat->other_ns = ips_add_sat(chat->other_ns, pair[i].ns);
     }
-    int rc = longest ? fill_pair(y, longest, false) : 0;
-    if (rc == 0 && most) {
-        rc = fill_pair(y, most, true);
-        y->d->facts.chatty_path_ns = pair_path_ns(y, most);
-    }
-    return rc;
+    int rc = longest ? fill_transit(y, longest) : 0;
+    if (rc < 0 || !most)
+        return rc;
+    chat->place.object = why_process_name(y, most->a);
+    chat->other = why_process_name(y, most->b);
+    f->amount[WHY_LATE].chatty = of_chatty(y, WHY_F_PEER);
+    f->amount[WHY_IMBALANCE].chatty = of_chatty(y, WHY_F_ALIKE);
+    return fill_chatty(y);
 }
 
 int why_crossings(struct why_solving *y)

@@ -29,9 +29,9 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     free(j->ptrs);
     slave_profile_release(j);
     slave_portions_release(j);
-    slave_series_answer_release(j);
     slave_wait_rows_release(j);
     slave_sql_release(j);
+    slave_series_answer_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
@@ -300,6 +300,9 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     free(rows);
     if (rc == 0)
         rc = join_ends(j->graph, ask, &job->err);
+    uint64_t kept = 0;
+    if (rc == 0)
+        rc = ips_contract_most(&j->graph->b.g, &kept, &job->err);
     if (rc < 0) {
         slave_job_fail(job);
         return;
@@ -314,6 +317,7 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     a->pending = c->pending;
     a->remote_in = j->graph->b.g.in_count;
     a->remote_out = j->graph->b.g.out_count;
+    a->kept = kept;
     job->reply.answer_case = IPS__REPLY__ANSWER_PEERS;
     job->reply.peers = a;
     job->finished = true;
@@ -388,9 +392,9 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_CM] = slave_step_cm,
         [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,
         [IPS__REQUEST__ASK_PORTIONS] = slave_step_portions,
-        [IPS__REQUEST__ASK_SERIES] = slave_step_series,
         [IPS__REQUEST__ASK_WAIT_ROWS] = slave_step_wait_rows,
         [IPS__REQUEST__ASK_SQL] = slave_step_sql,
+        [IPS__REQUEST__ASK_SERIES] = slave_step_series,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;

@@ -34,9 +34,9 @@ struct slave_graph_ask {
         Ips__CmAnswer cm;
         Ips__ProfileAnswer profile;
         Ips__PortionsAnswer portions;
-        Ips__SeriesAnswer series;
         Ips__WaitRowsAnswer wait_rows;
         Ips__SqlAnswer sql;
+        Ips__SeriesAnswer series;
     } answer;
     struct ips_view view; /* subgraph, while it is sent */
     struct ips_reduced reduced;
@@ -52,9 +52,9 @@ struct slave_graph_ask {
     struct proc_answer *procs;       /* procedures, profile: serve_procs.h */
     struct profile *profile;         /* serve_profile.c */
     struct portions *portions;       /* serve_portions.c */
-    struct series_answer *series;    /* serve_series.c */
     struct wait_rows *wait_rows;     /* serve_waits.c */
     struct sql_ask *sql;             /* serve_sql.c */
+    struct series_answer *series;    /* serve_series.c */
     struct slave_unseen_row *unseen; /* sync: of the snapshot */
     uint32_t unseen_rows;
     char **lines; /* sync: what is unseen, in words */

@@ -360,11 +360,11 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_PORTIONS:
         fake_slave_portions(s, r, corrupt);
         break;
+    case IPS__REQUEST__ASK_WAITS:
+    case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_SERIES:
         fake_slave_series(s, r, corrupt);
         break;
-    case IPS__REQUEST__ASK_WAITS:
-    case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_WHATIF:
     case IPS__REQUEST__ASK_REQUESTS:
     case IPS__REQUEST__ASK_WHY:
@@ -377,8 +377,8 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_PROCEDURES:
     case IPS__REQUEST__ASK_PROFILE:
     case IPS__REQUEST__ASK_SPLIT:
-    case IPS__REQUEST__ASK_PHASES:
     case IPS__REQUEST__ASK_SQL:
+    case IPS__REQUEST__ASK_PHASES:
     case IPS__REQUEST__ASK_LOOK:
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK__NOT_SET:

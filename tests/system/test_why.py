@@ -18,7 +18,7 @@ KIND = {"procedure": "procedure", "serial": "serial-section",
 # Work that could be done by others meanwhile is none where there is one core.
 PARALLEL = {"serial", "late", "imbalance", "locks"}
 PAIRS = [("procedure", "outside"), ("imbalance", "late"), ("locks", "serial"),
-         ("cores", "outside")]
+         ("chatty", "late")]
 
 
 def ask(cluster, build, *problems):
@@ -58,6 +58,27 @@ def test_healthy(cluster, build):
     _, answer, found = ask(cluster, build, "healthy")
     assert [f["kind"] for f in found] == \
         (["too-few-cores"] if CORES < 2 else []), answer
+
+
+def test_two_machines(cluster, build):
+    """Would catch a finding about the wrong machine, or none where messages
+    cross: a client waits for a server that works four times as long."""
+    need_cores("late")
+    c = cluster(["m1", "m2"])
+    how = {"options": ["--procedures=sample", "--rate", "1"]}
+    server = c.popen([build.program("why-problems"), "serve"], name="r",
+                     machine=1, stdout=-1, text=True, **how)
+    port = server.stdout.readline().split()[1]
+    c.ipsrun([build.program("why-problems"), "ask", port], join="r", machine=0,
+             check=True, **how)
+    assert server.wait(60) == 0
+    c.wait_closed("r", machines=2)
+    answer = c.json("why", "r", status=(0, 3))
+    late = [f for f in answer["findings"] if f["kind"] == "late-sender"]
+    assert len(late) == 1, answer
+    assert late[0]["object"].startswith("/m2/")
+    assert late[0]["other"].startswith("/m1/")
+    assert late[0]["procedure"] == "answer_question"
 
 
 def test_commands_that_show_more(cluster, build):

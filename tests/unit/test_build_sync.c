@@ -40,7 +40,7 @@ static uint32_t nodes_of(const struct ips_built *b, uint32_t tid)
 
 /* Would catch: an older release taken, the waiter's own, one after its return;
  * nodes for releases that let nobody go; the wait's CPU before the arc; the
- * wait not counted as one for a lock. */
+ * wait not counted as one for a lock, the arc not marked as one's. */
 static void test_build_sync__newest_release_of_another(void **state)
 {
     (void)state;
@@ -54,6 +54,7 @@ static void test_build_sync__newest_release_of_another(void **state)
     assert_int_equal(nodes_of(b, 10), 3);
     assert_int_equal(nodes_of(b, 11), 3);
     assert_arc(b, AUX(b, 11, 0), AUX(b, 10, 0), IPS_X_RESOURCE);
+    assert_int_equal(b->g.xlen[AUX(b, 11, 0)], IPS_THING_LOCK);
     assert_int_equal(rec_coord(b, AUX(b, 10, 0)), 504); /* at its return */
     assert_int_equal(rec_coord(b, AUX(b, 11, 0)), 50);  /* at its call */
     const struct ips_thread_row *row = &b->threads[rec_chain(b, 11)];
@@ -110,6 +111,7 @@ static void test_build_sync__a_post_lets_one_go(void **state)
     struct ips_built *b = rec_build(v.r);
     assert_arc(b, AUX(b, 12, 0), AUX(b, 10, 0), IPS_X_RESOURCE);
     assert_arc(b, AUX(b, 11, 0), AUX(b, 10, 1), IPS_X_RESOURCE);
+    assert_int_equal(b->g.xlen[AUX(b, 11, 0)], IPS_THING_SEMAPHORE);
     rec_free(v.r);
 }
 
@@ -188,6 +190,8 @@ static void test_build_sync__barrier(void **state)
     assert_arc(b, AUX(b, 10, 0), AUX(b, 12, 0), IPS_X_RESOURCE);
     assert_arc(b, AUX(b, 11, 1), AUX(b, 10, 0), IPS_X_RESOURCE);
     assert_arc(b, AUX(b, 12, 1), AUX(b, 10, 0), IPS_X_RESOURCE);
+    assert_int_equal(b->g.xlen[AUX(b, 12, 0)], IPS_THING_BARRIER);
+    assert_int_equal(b->g.xlen[AUX(b, 12, 1)], IPS_THING_BARRIER);
     assert_no_arc(b, AUX(b, 10, 1));
     /* Second: 10, 12, 11. */
     assert_no_arc(b, AUX(b, 10, 2));

@@ -131,6 +131,7 @@ static struct why_facts chatty(uint64_t count, uint64_t bytes, uint64_t path_ms)
     f.amount[WHY_CHATTY].bytes = bytes;
     f.chatty_path_ns = path_ms * MS;
     f.amount[WHY_LATE] = amount(9000, 4500, "/m/b.2", "/m/a.1");
+    f.amount[WHY_LATE].chatty = true;
     return f;
 }
 
@@ -153,11 +154,11 @@ static void test_why__chatty_messages_are_many_small_and_quick(void **state)
     assert_int_equal(find(&f).finding[0].kind, WHY_LATE);
 }
 
-static void test_why__another_pair_may_be_late_beside_chatter(void **state)
+static void test_why__others_may_be_late_beside_chatter(void **state)
 {
     (void)state;
     struct why_facts f = chatty(100000, 100000, 5000);
-    f.amount[WHY_LATE].other = "/m/c.3";
+    f.amount[WHY_LATE].chatty = false;
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 2);
     assert_int_equal(x.finding[1].kind, WHY_LATE);
@@ -345,7 +346,7 @@ int main(void)
         cmocka_unit_test(test_why__a_gain_below_a_twentieth_is_not_said),
         cmocka_unit_test(test_why__a_procedure_is_hot_from_a_quarter_on),
         cmocka_unit_test(test_why__chatty_messages_are_many_small_and_quick),
-        cmocka_unit_test(test_why__another_pair_may_be_late_beside_chatter),
+        cmocka_unit_test(test_why__others_may_be_late_beside_chatter),
         cmocka_unit_test(test_why__a_lock_names_the_holder),
         cmocka_unit_test(test_why__cores_are_short_by_its_own_or_by_others),
         cmocka_unit_test(test_why__a_busy_machine_hides_nothing),

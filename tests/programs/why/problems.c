@@ -13,8 +13,13 @@
  *   cores      six processes a core
  *   outside    sleeps much longer than it works
  *   spread     work spread over 60 procedures
+ *
+ * why-problems serve: prints "port P", answers one client's questions with four
+ * times the work that it has itself; why-problems ask P: is that client.
  */
+#include <arpa/inet.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -241,6 +246,56 @@ static void outside(void)
     }
 }
 
+/* ---- serve, ask ---- */
+
+static struct sockaddr_in local(int port)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+static void answer_question(void)
+{
+    WORK(4 * UNIT);
+}
+static void put_question(void)
+{
+    WORK(UNIT);
+}
+
+static int serve(void)
+{
+    struct sockaddr_in at = local(0);
+    socklen_t len = sizeof(at);
+    char c;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    must(bind(listener, (struct sockaddr *)&at, len) == 0);
+    must(listen(listener, 1) == 0);
+    must(getsockname(listener, (struct sockaddr *)&at, &len) == 0);
+    printf("port %d\n", ntohs(at.sin_port));
+    fflush(stdout);
+    int fd = accept(listener, NULL, NULL);
+    while (read(fd, &c, 1) == 1) {
+        answer_question();
+        must(write(fd, &c, 1) == 1);
+    }
+    return 0;
+}
+
+static int ask(int port)
+{
+    struct sockaddr_in at = local(port);
+    char c = 'x';
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    must(connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0);
+    for (int i = 0; i < STEPS; i++) {
+        put_question();
+        must(write(fd, &c, 1) == 1 && read(fd, &c, 1) == 1);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -251,6 +306,10 @@ int main(int argc, char **argv)
                     {"imbalance", imbalance}, {"chatty", chatty},
                     {"locks", locks},         {"cores", cores},
                     {"outside", outside},     {"spread", spread}};
+    if (argc == 2 && strcmp(argv[1], "serve") == 0)
+        return serve();
+    if (argc == 3 && strcmp(argv[1], "ask") == 0)
+        return ask(atoi(argv[2]));
     for (int i = 1; i < argc; i++) {
         size_t k = 0, n = sizeof(problems) / sizeof(*problems);
         while (k < n && strcmp(problems[k].name, argv[i]) != 0)

@@ -1,0 +1,131 @@
+/* Procedures of the quiet path: which would help most, and how the cost is
+ * spread over them. */
+#include <stdlib.h>
+
+#include "common/types.h"
+#include "master/why_facts.h"
+
+#define PROCEDURES_KEPT 16u
+
+static int no_memory(struct why_solving *y)
+{
+    return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
+}
+
+/* The process that has the most of a procedure's path, and what it has. */
+static void procedure_place(struct why_solving *y, const struct thing *thing,
+                            struct why_amount *a)
+{
+    const struct things *t = &y->d->w.t;
+    uint64_t most_ns = 0;
+    for (uint32_t k = thing->first; k < thing->first + thing->count; k++) {
+        uint32_t f = t->member[k];
+        a->ns = ips_add_sat(a->ns, y->s.share[f]);
+        if (y->s.share[f] <= most_ns)
+            continue;
+        most_ns = y->s.share[f];
+        a->place.object = why_process_name(y, t->feature[f].process);
+    }
+    uint32_t number = t->feature[t->member[thing->first]].procedure;
+    why_put_procedure(y, number, a->ns, &a->place);
+    for (int k = WHY_F_LOCK; k <= WHY_F_OTHER; k++)
+        a->named_ns = ips_add_sat(a->named_ns, y->votes[k].procedure[number]);
+}
+
+static int ns_descending(const void *a, const void *b)
+{
+    uint64_t p = *(const uint64_t *)a, q = *(const uint64_t *)b;
+    return (p < q) - (p > q);
+}
+
+/* How the path's CPU is spread over procedures. */
+static int fill_spread(struct why_solving *y)
+{
+    const struct things *t = &y->d->w.t;
+    struct why_facts *f = &y->d->facts;
+    uint64_t sum = 0;
+    size_t n = y->procedures;
+    uint64_t *ns = calloc(n + 1, sizeof(*ns));
+    if (!ns)
+        return no_memory(y);
+    for (uint32_t k = 0; k < t->f.count; k++) {
+        const struct thing_feature *x = &t->feature[k];
+        if (x->kind == THING_PROCEDURE)
+            ns[x->procedure] += y->s.share[k];
+    }
+    qsort(ns, n, sizeof(*ns), ns_descending);
+    for (size_t i = 0; i < n; i++) {
+        f->sampled_ns += ns[i];
+        f->top_ns += i < WHY_SPREAD_TOP ? ns[i] : 0;
+    }
+    for (size_t i = 0; i < n && sum * 2 < f->sampled_ns; i++) {
+        sum += ns[i];
+        f->half_count++;
+    }
+    f->amount[WHY_SPREAD].ns = f->sampled_ns;
+    f->amount[WHY_SPREAD].samples =
+        f->sample_ns ? f->sampled_ns / f->sample_ns : 0;
+    free(ns);
+    return 0;
+}
+
+static int keep_procedures(struct why_solving *y, const uint32_t *thing,
+                           const struct ips_whatif *out, const uint32_t *order,
+                           size_t kept)
+{
+    struct why_facts *f = &y->d->facts;
+    struct why_amount *a = arena_alloc(&y->d->a, (kept + 1) * sizeof(*a));
+    if (!a)
+        return no_memory(y);
+    for (size_t i = 0; i < kept; i++) {
+        a[i].gain_ns = out[order[i]].gain;
+        a[i].bound_ns = out[order[i]].bound;
+        procedure_place(y, &y->d->w.t.thing[thing[order[i]]], &a[i]);
+        a[i].samples = f->sample_ns ? a[i].ns / f->sample_ns : 0;
+        a[i].call = why_is_call(a[i].place.procedure);
+    }
+    f->procedure = a;
+    f->procedures = kept;
+    return 0;
+}
+
+static int rank_procedures(struct why_solving *y)
+{
+    const struct things *t = &y->d->w.t;
+    size_t n = 0, members = 0, kept = 0;
+    for (uint32_t i = 0; i < t->thing_count; i++)
+        members += t->thing[i].count;
+    struct ips_edit *edit = calloc(members + 1, sizeof(*edit));
+    struct ips_change *change =
+        calloc((size_t)t->thing_count + 1, sizeof(*change));
+    struct ips_whatif *out = calloc((size_t)t->thing_count + 1, sizeof(*out));
+    uint32_t *order = calloc((size_t)t->thing_count + 1, sizeof(*order));
+    uint32_t *thing = calloc((size_t)t->thing_count + 1, sizeof(*thing));
+    int rc = edit && change && out && order && thing ? 0 : no_memory(y);
+    for (uint32_t i = 0; rc == 0 && i < t->thing_count; i++) {
+        const struct thing *x = &t->thing[i];
+        if (x->kind != THING_PROCEDURE)
+            continue;
+        for (uint32_t k = x->first; k < x->first + x->count; k++)
+            edit[k] = (struct ips_edit){t->member[k], WHY_HALF_PPM};
+        change[n] = (struct ips_change){edit + x->first, x->count};
+        thing[n++] = i;
+    }
+    if (rc == 0 && n)
+        rc = ips_whatif_rank(&y->s.base, change, n, PROCEDURES_KEPT, out, order,
+                             &kept, y->s.err);
+    if (rc == 0)
+        rc = keep_procedures(y, thing, out, order, kept);
+    free(edit);
+    free(change);
+    free(out);
+    free(order);
+    free(thing);
+    return rc;
+}
+
+int why_procedures(struct why_solving *y)
+{
+    int rc = rank_procedures(y);
+    return rc == 0 ? fill_spread(y) : rc;
+}
