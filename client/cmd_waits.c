@@ -368,6 +368,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.stacks = o->stacks;
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     int rc = check(o, err);
     if (rc == 0)
         rc = ipsq_ask_run(s, o, &rq, err);
@@ -384,7 +385,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_waits = {
     .name = "waits",
     .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N] "
-             "[--stacks]\n[--from TIME] [--to TIME]",
+             "[--stacks]\n[--phase N | --from TIME --to TIME]",
     .summary = "where threads waited, for what, and whose doing it was",
     .help =
         "One row for each place, cause and process that ended the waits "
@@ -398,7 +399,7 @@ const struct ipsq_command ipsq_cmd_waits = {
         "each a pattern (* ? []).\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
                IPSQ_HAS(SORT) | IPSQ_HAS(STACKS) | IPSQ_HAS(FROM) |
-               IPSQ_HAS(TO),
+               IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

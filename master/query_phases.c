@@ -213,14 +213,15 @@ static uint64_t high_of(const uint64_t *v, uint32_t n)
     return high;
 }
 
-/* In the worker. */
+/* In the worker. What is less than a twentieth of a core is no other CPU use,
+ * on a machine that others use too. */
 static void find(struct query *q)
 {
     struct phases_data *d = data_of(q);
     const uint64_t *cpu = series_of(d, CPU);
     const uint64_t *messages = series_of(d, MESSAGES);
     const struct ips_phase_series s[] = {
-        {cpu, ips_max_u64(high_of(cpu, d->bins) / 32, d->bin_ns / 50)},
+        {cpu, ips_max_u64(high_of(cpu, d->bins) / 32, d->bin_ns / 20)},
         {messages, high_of(messages, d->bins) / 256}};
     int rc = ips_phases_find(s, 2, d->bins, &d->both, &d->err);
     if (rc == 0)
@@ -571,6 +572,9 @@ static struct slots slots_of(Ips__Request *r)
     if (r->ask_case == IPS__REQUEST__ASK_PROCEDURES)
         return (struct slots){&r->procedures->from_ns, &r->procedures->to_ns,
                               r->procedures->phase};
+    if (r->ask_case == IPS__REQUEST__ASK_WAITS)
+        return (struct slots){&r->waits->from_ns, &r->waits->to_ns,
+                              r->waits->phase};
     return (struct slots){0};
 }
 
