@@ -149,29 +149,40 @@ static void look_at_delay(uint64_t t, uint64_t cpu)
         ips_delay_due(t, cpu);
 }
 
-static void window_begins(uint64_t t, uint64_t cpu)
+/* From here on the line is what is handed out: the clock less what is off. */
+static void window_begins(struct reading *r, uint64_t t, int64_t off)
 {
-    ips_cpu.guesses = 0;
-    ips_cpu.guessed_ns = 0;
+    off = ips_guess_settle(&ips_cpu.guess, off);
+    r->cpu =
+        off > 0 ? ips_sub_sat(r->cpu, (uint64_t)off) : r->cpu + (uint64_t)-off;
     ips_cpu.read_t = t;
-    ips_cpu.read_cpu = cpu;
+    ips_cpu.read_cpu = r->cpu;
 }
 
-/* `blocks` calls that blocked took `ns` together. Returns one's. Learnt slowly
- * upwards: one that was disturbed is no measure, and a guess too low is made
- * good at once, one too high only as the thread goes on. */
-static uint64_t learn(uint32_t blocks, int64_t ns)
+/* Where handed out times lie since the newest mark was left. */
+struct line {
+    uint64_t t0, cpu0;
+};
+static struct line newest_line(void)
 {
-    uint64_t each = ns > 0 ? (uint64_t)ns / blocks : 0;
-    uint64_t known = ips_cpu.block_ns;
-    if (!known)
-        known = each;
-    else if (each < known)
-        known -= (known - each) / 2;
-    else
-        known += ips_min_u64(each - known, known) / 4 + 1;
-    ips_cpu.block_ns = ips_max_u64(known, 1);
-    return each;
+    const struct ips_cpu_slot *s =
+        &ips_cpu.slot[(ips_cpu.next - 1) % IPS_CPU_SLOTS];
+    return (struct line){s->t0, s->cpu0};
+}
+
+/* What was handed out at the reading, by the line; where the mark was gone
+ * before, were all guesses right: no more than there was time for since the
+ * last. */
+static uint64_t handed_out(const struct line *l, bool stood,
+                           const struct reading *r, uint64_t last)
+{
+    uint64_t last_t = l->t0 + stamps(ips_sub_sat(last, l->cpu0));
+    uint64_t most =
+        (int64_t)(r->t - last_t) < 0 ? last : last + ips_cpu_ns(r->t - last_t);
+    uint64_t is = r->cpu - (uint64_t)ips_cpu.guess.off;
+    if (stood)
+        return most;
+    return (int64_t)(is - last) < 0 ? last : ips_min_u64(is, most);
 }
 
 static struct ips_moment moment(uint64_t t, uint64_t cpu, uint64_t mark,
@@ -232,12 +243,15 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
             return moment(t, cpu0, (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
                           taken);
     }
+    struct line line = newest_line();
     struct reading r = read_clock();
     uint64_t last = ips_cpu.last; /* by a handler before the reading, too */
-    if (s && r.slot && ips_cpu.guesses)
-        learn(ips_cpu.guesses,
-              (int64_t)(ips_cpu.guessed_ns + r.cpu - true_cpu(s, r.t)));
-    window_begins(r.t, r.cpu);
+    bool stood = s && r.slot;
+    struct ips_guess *g = &ips_cpu.guess;
+    int64_t off = (int64_t)(r.cpu - handed_out(&line, stood, &r, last));
+    if (stood && g->blocks)
+        ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
+    window_begins(&r, r.t, off);
     draw_line(&r, last);
     look_at_delay(r.t, r.cpu);
     uint64_t t = ips_core_now();
@@ -275,15 +289,6 @@ static struct ips_moment return_held(const struct ips_moment *call, uint64_t t,
                   (uint64_t)(uintptr_t)s | IPS_MARK_NOT, call->taken);
 }
 
-/* What a call may have cost that was switched out, so that it looks like a
- * block if it can have been one. */
-static uint64_t guess(uint64_t cost, uint64_t elapsed)
-{
-    return elapsed > IPS_BLOCKED_NS + 2
-               ? ips_min_u64(cost, elapsed - IPS_BLOCKED_NS - 2)
-               : elapsed;
-}
-
 /* Switched out within the call. What it cost is taken from what such calls
  * cost before; false where the clock is due. */
 static bool return_guess(const struct ips_moment *call, uint64_t t, bool waits,
@@ -291,39 +296,42 @@ static bool return_guess(const struct ips_moment *call, uint64_t t, bool waits,
 {
     struct ips_cpu *c = &ips_cpu;
     uint64_t elapsed = ips_cpu_ns(t - call->t);
-    if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->block_ns ||
+    if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->guess.block_ns ||
         (call->mark & IPS_MARK_NOT) || /* too much already */
-        (elapsed >= GUESS_BLOCK_NS && !waits) || c->guesses + 1 >= GUESSES ||
+        (elapsed >= GUESS_BLOCK_NS && !waits) ||
+        c->guess.blocks + 1 >= GUESSES ||
         ips_sub_sat(call->cpu, c->read_cpu) >= GUESS_NS)
         return false;
     uint32_t taken;
     struct ips_cpu_slot *s = leave_mark(&taken);
     if (!s || ips_cpu_ns(ips_core_now() - t) >= MARK_NS)
         return false;
-    uint64_t cost = guess(c->block_ns, elapsed);
+    uint64_t cost = ips_guess_block(&c->guess, elapsed);
     set_line(s, taken, t, call->cpu + cost);
-    c->guesses++;
-    c->guessed_ns += cost;
     *out = moment(t, call->cpu + cost, (uint64_t)(uintptr_t)s, taken);
     return true;
 }
 
 static struct ips_moment return_read(const struct ips_moment *call, uint64_t t)
 {
-    struct ips_cpu *c = &ips_cpu;
+    struct ips_guess *g = &ips_cpu.guess;
     struct reading r = read_clock();
     uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
+    int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
+    int64_t took = more - g->off;
+    uint64_t cost = took > 0 ? (uint64_t)took : 0;
     /* If there was a switch since, this is too little, and the rest falls on
      * what comes next: better than a block that does not look like one. */
-    int64_t took = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
-    uint64_t cost = took > 0 ? (uint64_t)took : 0;
-    if (since < MARK_NS * 10) {
-        bool settles = c->guesses > 0;
-        uint64_t each = learn(c->guesses + 1, took + (int64_t)c->guessed_ns);
-        cost = settles ? guess(each, elapsed) : cost;
+    bool good = since < MARK_NS * 10;
+    if (good) {
+        uint64_t each = ips_guess_learn(
+            g, g->blocks + 1, more + (int64_t)g->given_ns - g->off_read);
+        cost = g->blocks ? ips_guess_as_block(each, elapsed) : cost;
     }
-    uint64_t cpu = call->cpu + ips_min_u64(cost, elapsed);
-    window_begins(t, r.cpu);
+    cost = ips_guess_give(g, cost, elapsed);
+    g->given_ns += g->blocks ? cost : 0;
+    uint64_t cpu = call->cpu + cost;
+    window_begins(&r, t, good ? more - (int64_t)cost : g->off);
     draw_line(&r, cpu);
     look_at_delay(t, cpu);
     if (!r.slot)
@@ -365,7 +373,7 @@ uint64_t ips_cpu_read(void)
         return quiet_moment(ips_core_now()).cpu;
     struct reading r = read_clock();
     uint64_t last = ips_cpu.last;
-    window_begins(r.t, r.cpu);
+    window_begins(&r, r.t, 0);
     draw_line(&r, last);
     ips_cpu.last = ips_max_u64(r.cpu, last);
     return ips_cpu.last;

@@ -34,6 +34,7 @@
 #define IPS_AGENT_CPU_H
 
 #include "agent/counter.h"
+#include "agent/cpu_guess.h"
 #include "agent/stream.h"
 #include "common/types.h"
 
@@ -50,9 +51,6 @@ struct ips_cpu_slot {
     uint64_t cpu0;
 };
 
-/* A call is blocked where elapsed time and CPU time differ by so much. */
-#define IPS_BLOCKED_NS 2000u
-
 #define IPS_CPU_SLOTS 4u
 struct ips_cpu {
     struct ips_cpu_slot slot[IPS_CPU_SLOTS];
@@ -62,17 +60,13 @@ struct ips_cpu {
     /* Another after every mark that is left, and at each segment: a short ENTER
      * or EXIT refers to a record of the same era (agent/proc_event.h). */
     uint32_t era;
-    /* Since the clock was read: blocks whose cost was guessed. */
-    uint32_t guesses;
-    uint64_t guessed_ns;
-    uint64_t read_t, read_cpu;
+    struct ips_guess guess;
+    uint64_t read_t, read_cpu; /* the clock was read last */
     /* The run delay was read last at this stamp, with so much CPU; 0 never. */
     uint64_t delay_t, delay_cpu;
     uint64_t delay_ns;   /* and was so much */
     uint32_t delay_wait; /* ns until it is worth while again */
     uint32_t delay_cost; /* ns that a reading takes here; 0: not learnt */
-    /* What a call that blocks costs in this thread, as learnt; 0 not yet. */
-    uint64_t block_ns;
 };
 extern __thread struct ips_cpu ips_cpu IPS_IE;
 

@@ -188,28 +188,88 @@ static bool script_of(char *head, size_t have)
     return true;
 }
 
+/* --- what was looked at before ---------------------------------------- */
+
+/* A program that starts others mostly starts the same ones. Of a plain dynamic
+ * program what was found holds while the file is the same, and who asks: by
+ * thread, since a vfork child (which shares its parent's) is one of several. */
+struct seen {
+    uint64_t dev, ino;
+    struct timespec changed; /* of its content, name, rights or attributes */
+    int64_t size;
+    uint32_t uid, euid;
+    uint32_t valid, zero;
+};
+#define SEEN 4u
+static __thread struct seen seen[SEEN]
+    __attribute__((tls_model("initial-exec")));
+static __thread uint32_t seen_next __attribute__((tls_model("initial-exec")));
+
+static struct seen seen_of(const struct stat *st)
+{
+    return (struct seen){.dev = st->st_dev,
+                         .ino = st->st_ino,
+                         .changed = st->st_ctim,
+                         .size = st->st_size,
+                         .uid = (uint32_t)ips_sys3(SYS_getuid, 0, 0, 0),
+                         .euid = ips_sys_geteuid(),
+                         .valid = 1};
+}
+
+/* Seen to be traced. A handler that changes an entry while it is looked at has
+ * made it invalid before and after. */
+static bool seen_traced(const struct seen *is)
+{
+    for (uint32_t i = 0; i < SEEN; i++) {
+        uint32_t next = *(volatile uint32_t *)&seen_next;
+        if (memcmp(&seen[i], is, sizeof(*is)) == 0 &&
+            next == *(volatile uint32_t *)&seen_next)
+            return true;
+    }
+    return false;
+}
+
+/* What changed within the last second could change again without a later
+ * time: not kept. */
+static void keep_traced(const struct seen *is)
+{
+    struct timespec now;
+    if (ips_sys3(SYS_clock_gettime, CLOCK_REALTIME, (long)&now, 0) != 0 ||
+        now.tv_sec <= is->changed.tv_sec + 1)
+        return;
+    struct seen *s = &seen[(*(volatile uint32_t *)&seen_next)++ % SEEN];
+    s->valid = 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    *s = *is;
+}
+
+/* --- looking ----------------------------------------------------------- */
+
 /* An open program file: its kind, or true where `head` is now the path of its
  * interpreter. */
-static bool look_inside(int fd, const char *path, enum ips_target_kind *kind,
-                        char head[HEAD_BYTES])
+static bool look_inside(int fd, const struct stat *st, const char *path,
+                        enum ips_target_kind *kind, char head[HEAD_BYTES])
 {
-    struct stat st;
     long got = ips_sys6(SYS_pread64, fd, (long)head, HEAD_BYTES, 0, 0, 0);
     if (got < EI_NIDENT)
         got = got > 0 ? got : 0;
     if (got >= EI_NIDENT && memcmp(head, ELFMAG, SELFMAG) == 0) {
         *kind = elf_kind(fd, head, (size_t)got, path);
-        if (*kind <= IPS_TARGET_SETUID && ips_sys_fstat(fd, &st) == 0 &&
-            gains_rights(fd, &st))
+        if (*kind <= IPS_TARGET_SETUID && gains_rights(fd, st))
             *kind = IPS_TARGET_SETUID;
         return false;
     }
     return script_of(head, (size_t)got);
 }
 
-/* Can a program that we execute open the library by this name? */
-static bool reachable(const char *library)
+/* Can a program that we execute open the library by this name? `before`: once
+ * it could. */
+static bool reachable(const char *library, bool before)
 {
+    struct stat st;
+    if (before)
+        return ips_sys6(SYS_newfstatat, AT_FDCWD, (long)library, (long)&st, 0,
+                        0, 0) == 0;
     int fd = ips_sys_open(library, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return false;
@@ -217,38 +277,50 @@ static bool reachable(const char *library)
     return true;
 }
 
+/* No device is opened, no FIFO waited for. */
+static bool is_program(int dir, const char *path, struct stat *st)
+{
+    return ips_sys6(SYS_newfstatat, dir, (long)path, (long)st, 0, 0, 0) == 0 &&
+           S_ISREG(st->st_mode) && st->st_mode & 0111;
+}
+
 static int open_program(int dir, const char *path)
 {
-    struct stat st;
-    /* No device is opened, no FIFO waited for. */
-    if (ips_sys6(SYS_newfstatat, dir, (long)path, (long)&st, 0, 0, 0) < 0 ||
-        !S_ISREG(st.st_mode) || !(st.st_mode & 0111))
-        return -1;
     return (int)ips_sys6(SYS_openat, dir, (long)path,
                          O_RDONLY | O_CLOEXEC | O_NOCTTY, 0, 0, 0);
 }
 
-/* `fd` is closed unless it is `dir`. */
-static void look_fd(struct ips_target *t, int fd, int dir, const char *path,
-                    const char *library)
+/* The open file `fd`, with its interpreters; closed unless it is `dir`. Was it
+ * a program itself? */
+static bool look_deep(struct ips_target *t, int fd, struct stat *st, int dir,
+                      const char *path)
 {
     char head[HEAD_BYTES], next[SCRIPT_BYTES];
     const char *name = path;
+    bool script = false;
     for (int depth = 0; fd >= 0 && depth < SCRIPT_DEPTH; depth++) {
-        bool script = look_inside(fd, name, &t->kind, head);
+        bool again = look_inside(fd, st, name, &t->kind, head);
+        script |= again;
         if (fd != dir)
             ips_sys_close(fd);
         fd = -1;
-        if (script && strnlen(head, HEAD_BYTES) < sizeof(next)) {
+        if (again && strnlen(head, HEAD_BYTES) < sizeof(next)) {
             memcpy(next, head, strlen(head) + 1);
             name = next;
-            fd = open_program(AT_FDCWD, next);
+            if (is_program(AT_FDCWD, next, st))
+                fd = open_program(AT_FDCWD, next);
         }
     }
     if (fd >= 0 && fd != dir)
         ips_sys_close(fd);
+    return !script;
+}
+
+static void finish(struct ips_target *t, const char *path, const char *library,
+                   bool before)
+{
     if (ips_target_preload_stays(t->kind) && t->kind != IPS_TARGET_STATIC &&
-        !reachable(library))
+        !reachable(library, before))
         t->kind = IPS_TARGET_HIDDEN;
     if (t->kind != IPS_TARGET_TRACED) {
         size_t n = strnlen(path, IPS_TARGET_PATH - 1);
@@ -257,15 +329,44 @@ static void look_fd(struct ips_target *t, int fd, int dir, const char *path,
     }
 }
 
+/* false: there is no such program. */
+static bool look_path(struct ips_target *t, int dir, const char *path,
+                      const char *library)
+{
+    struct stat st;
+    if (!is_program(dir, path, &st))
+        return false;
+    struct seen is = seen_of(&st);
+    bool before = seen_traced(&is);
+    if (!before) {
+        int fd = open_program(dir, path);
+        if (fd < 0)
+            return false;
+        bool program = look_deep(t, fd, &st, AT_FDCWD, path);
+        finish(t, path, library, false);
+        if (program && t->kind == IPS_TARGET_TRACED &&
+            !(st.st_mode & (S_ISUID | S_ISGID)))
+            keep_traced(&is);
+        return true;
+    }
+    finish(t, path, library, true);
+    return true;
+}
+
 void ips_target_look(struct ips_target *t, int dir, const char *path,
                      const char *library)
 {
+    struct stat st;
     t->kind = IPS_TARGET_TRACED;
     t->path[0] = '\0';
-    if (!path || !*path)
-        look_fd(t, dir, dir, "(descriptor)", library);
-    else
-        look_fd(t, open_program(dir, path), AT_FDCWD, path, library);
+    if (path && *path) {
+        if (!look_path(t, dir, path, library))
+            finish(t, path, library, false);
+        return;
+    }
+    if (ips_sys_fstat(dir, &st) == 0)
+        look_deep(t, dir, &st, dir, "(descriptor)");
+    finish(t, "(descriptor)", library, false);
 }
 
 void ips_target_find(struct ips_target *t, const char *file, const char *search,
@@ -288,11 +389,8 @@ void ips_target_find(struct ips_target *t, const char *file, const char *search,
             if (n)
                 path[n++] = '/';
             memcpy(path + n, file, len + 1);
-            int fd = open_program(AT_FDCWD, path);
-            if (fd >= 0) {
-                look_fd(t, fd, AT_FDCWD, path, library);
+            if (look_path(t, AT_FDCWD, path, library))
                 return;
-            }
             n -= n > 0;
         }
         search += n;

@@ -10,8 +10,9 @@
  * A script is what its interpreter is. What cannot be looked at (no
  * permission to read, no such file) counts as traced: nothing is changed.
  *
- * Cost: fstatat, open, read, close for each file looked at, no state: fit for
- * a vfork child. Async-signal-safe, errno kept. Used by the exec wrappers and
+ * Cost: fstatat, open, read, close for each file looked at, and open, close of
+ * our library; two fstatat for a program that this thread has found traced
+ * before. The only state is the thread's: fit for a vfork child. Async-signal-safe, errno kept. Used by the exec wrappers and
  * by ipsrun.
  */
 #ifndef IPS_AGENT_EXEC_TARGET_H

@@ -32,4 +32,20 @@ static inline uint64_t ips_clock_map_ns(const struct ips_clock_map *m,
     return y > INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)y;
 }
 
+/* The other way: the last moment of the local clock that is mapped to y or
+ * less (the first of all where none is). */
+static inline uint64_t ips_clock_unmap_ns(const struct ips_clock_map *m,
+                                          uint64_t y)
+{
+    uint64_t low = 0, high = INT64_MAX;
+    while (low < high) {
+        uint64_t mid = high - (high - low) / 2;
+        if (ips_clock_map_ns(m, mid) <= y)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return low;
+}
+
 #endif

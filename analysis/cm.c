@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analysis/kernel.h"
+#include "analysis/view.h"
 
 /* ---- bytes --------------------------------------------------------------- */
 
@@ -445,6 +446,49 @@ int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                 (struct ips_cm_out){l->peer[p].out_node[k], p, k};
     }
     qsort(out->at, out->count, sizeof(*out->at), by_node);
+    return 0;
+}
+
+uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
+                        const struct ips_lane *lane,
+                        const struct ips_arcs *arcs, uint32_t len, uint64_t at)
+{
+    uint32_t node = g->in[k].node;
+    uint64_t x = len;
+    if (lane->weighting == IPS_WEIGH_WALL)
+        x = ips_wall_xweight(at, g->at[node], g->wait[node], g->xkind[node],
+                             len, lane);
+    return ips_arc_ns(arcs, arcs->mode[g->xkind[node]], &x, 0);
+}
+
+int ips_cm_check_view(const struct ips_graph *g, const struct ips_lane *lane,
+                      struct ips_err *err)
+{
+    if (lane->weighting == IPS_WEIGH_WALL && g->node_count > 0 &&
+        (!g->at || !g->wait))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "a graph without times has no weighting wall");
+    return 0;
+}
+
+void ips_cm_put_at(struct ips_cm_bytes *b, const struct ips_graph *g,
+                   const struct ips_lane *lane, uint32_t node, uint64_t est)
+{
+    if (lane->weighting == IPS_WEIGH_WALL)
+        ips_cm_put_step(b, est, g->at[node]);
+}
+
+int ips_cm_get_at(struct ips_cm_reader *r, const struct ips_lane *lane,
+                  uint64_t est, uint64_t *at, struct ips_err *err)
+{
+    *at = 0;
+    if (lane->weighting != IPS_WEIGH_WALL)
+        return 0;
+    *at = ips_cm_get_step(r, est);
+    if (*at > INT64_MAX)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "a batch of values is damaged: sent at %llu ns",
+                           (unsigned long long)*at);
     return 0;
 }
 

@@ -165,6 +165,23 @@ struct ips_cm_outs {
 int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err) IPS_MUST_USE;
 
+/* What the arc into in k of `g` (a view of the lane) weighs: a link of `len`
+ * bytes, whose sender was passed at `at` (in `wall`; else it does not matter).
+ * As ips_graph_merge() and the kernel weigh it. */
+struct ips_arcs;
+uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
+                        const struct ips_lane *lane,
+                        const struct ips_arcs *arcs, uint32_t len, uint64_t at);
+/* A view of that lane? IPS_E_USAGE where `wall` has no times. */
+int ips_cm_check_view(const struct ips_graph *g, const struct ips_lane *lane,
+                      struct ips_err *err) IPS_MUST_USE;
+/* In `wall` each value is followed by the step from it to when its node was
+ * passed, by the aligned clock; 0 in most, for there EST is that time. */
+void ips_cm_put_at(struct ips_cm_bytes *b, const struct ips_graph *g,
+                   const struct ips_lane *lane, uint32_t node, uint64_t est);
+int ips_cm_get_at(struct ips_cm_reader *r, const struct ips_lane *lane,
+                  uint64_t est, uint64_t *at, struct ips_err *err) IPS_MUST_USE;
+
 /* Refuses a batch that is not the next of its sender. Reads the head. */
 int ips_cm_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
                       uint32_t link_count, uint32_t *values,

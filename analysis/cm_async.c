@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analysis/kernel.h"
+#include "common/large.h"
 
 /* What is known of a node or a link: the longest path to it so far and, of
  * the longest, the most machine changes. */
@@ -57,7 +58,7 @@ void ips_cm_async_free(struct ips_cm_async *a)
         free(a->traffic[p].listed);
     }
     free(a->traffic);
-    free(a->est);
+    ips_free_large(a->est);
     free(a->hops);
     free(a->first);
     free(a->in_value);
@@ -139,7 +140,10 @@ int ips_cm_async_new(const struct ips_cm_links *links,
                      uint64_t links_in_all, uint32_t batch_values,
                      struct ips_cm_async **out, struct ips_err *err)
 {
-    struct ips_cm_async *a = calloc(1, sizeof(*a));
+    int rc = ips_cm_check_view(g, lane, err);
+    struct ips_cm_async *a = rc == 0 ? calloc(1, sizeof(*a)) : NULL;
+    if (rc < 0)
+        return rc;
     if (!a)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     a->l = links;
@@ -150,7 +154,7 @@ int ips_cm_async_new(const struct ips_cm_links *links,
     a->ring = g->node_count + 1;
     a->batch_values = batch_values ? batch_values : IPS_CM_BATCH_VALUES;
     ips_arcs_init(&a->arcs, lane);
-    int rc = alloc_all(a, err);
+    rc = alloc_all(a, err);
     if (rc == 0)
         rc = ips_cm_outs_make(links, &a->outs, err);
     if (rc == 0)
@@ -293,10 +297,9 @@ int ips_cm_async_pass(struct ips_cm_async *a, struct ips_err *err)
 /* ---- messages ------------------------------------------------------------ */
 
 static int take_value(struct ips_cm_async *a, uint32_t p, uint32_t link,
-                      struct label l, struct ips_err *err)
+                      struct label l, uint64_t at, struct ips_err *err)
 {
     const struct ips_cm_peer *from = &a->l->peer[p];
-    uint64_t len = from->in_len[link];
     if (l.est >= IPS_TIME_LIMIT)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "the value of message %u is out of range", link);
@@ -312,7 +315,8 @@ static int take_value(struct ips_cm_async *a, uint32_t p, uint32_t link,
         if (mode == IPS_ARC_ABSENT)
             continue;
         struct label old = {a->in_value[k], a->in_hops[k]};
-        struct label new = {l.est + ips_arc_ns(&a->arcs, mode, &len, 0),
+        struct label new = {l.est + ips_cm_xweight(a->g, k, &a->lane, &a->arcs,
+                                                   from->in_len[link], at),
                             l.hops};
         if (old.est != IPS_IN_ABSENT && !better(new, old))
             continue;
@@ -328,13 +332,15 @@ static int take_batch(struct ips_cm_async *a, uint32_t p, const uint8_t *data,
 {
     struct ips_cm_reader r;
     uint32_t links = a->l->peer[p].in_count, n = 0, link = 0;
-    uint64_t est = 0;
+    uint64_t est = 0, at = 0;
     int rc = ips_cm_open(&r, data, len, err);
     if (rc == 0)
         rc = ips_cm_batch_head(&r, &a->traffic[p].next_in, links, &n, err);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         rc = ips_cm_batch_link(&r, links, &link, err);
         est = ips_cm_get_step(&r, est);
+        if (rc == 0)
+            rc = ips_cm_get_at(&r, &a->lane, est, &at, err);
         uint64_t hops = ips_cm_get(&r);
         if (rc == 0 && hops >= UINT32_MAX)
             rc = ips_err_set(err, IPS_E_PROTOCOL,
@@ -343,7 +349,7 @@ static int take_batch(struct ips_cm_async *a, uint32_t p, const uint8_t *data,
                              (unsigned long long)hops);
         if (rc == 0 && !r.bad)
             rc = take_value(a, p, link - 1, (struct label){est, (uint32_t)hops},
-                            err);
+                            at, err);
     }
     if (rc == 0)
         rc = ips_cm_batch_end(&r, err);
@@ -410,6 +416,7 @@ static int make_batch(struct ips_cm_async *a, uint32_t p,
         uint32_t node = a->l->peer[p].out_node[list[i]];
         ips_cm_put(&a->bytes, list[i] - link);
         ips_cm_put_step(&a->bytes, est, a->est[node]);
+        ips_cm_put_at(&a->bytes, a->g, &a->lane, node, a->est[node]);
         ips_cm_put(&a->bytes, a->hops[node]);
         link = list[i] + 1;
         est = a->est[node];

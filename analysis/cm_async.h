@@ -26,7 +26,8 @@
  * within the subgraph are found at the beginning.
  *
  * A batch is: its number (from 0, of this sender), how many values, and of
- * each the step to its link, the step to its EST, its machine changes.
+ * each the step to its link, the step to its EST, in `wall` when it was sent
+ * (as in cm_sync.h), its machine changes.
  * After an error every further call fails; release is all that is left to do.
  * Pure. Source: IPS-11, ALGORITHMS 3.
  */

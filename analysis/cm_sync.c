@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analysis/kernel.h"
+#include "common/large.h"
 
 #define UNKNOWN UINT64_MAX /* no value, nobody waits */
 #define WAITER_BIT (1ULL << 63)
@@ -59,8 +60,8 @@ void ips_cm_sync_free(struct ips_cm_sync *s)
         free(s->traffic[p].taken);
     }
     free(s->traffic);
-    free(s->est);
-    free(s->crossed);
+    ips_free_large(s->est);
+    ips_free_large(s->crossed);
     free(s->cur);
     free(s->ready);
     free(s->in_value);
@@ -102,7 +103,10 @@ int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
                     const struct ips_lane *lane, uint32_t batch_values,
                     struct ips_cm_sync **out, struct ips_err *err)
 {
-    struct ips_cm_sync *s = calloc(1, sizeof(*s));
+    int rc = ips_cm_check_view(g, lane, err);
+    struct ips_cm_sync *s = rc == 0 ? calloc(1, sizeof(*s)) : NULL;
+    if (rc < 0)
+        return rc;
     if (!s)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     s->l = links;
@@ -110,7 +114,7 @@ int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
     s->batch_values = batch_values ? batch_values : IPS_CM_BATCH_VALUES;
     s->lane = *lane;
     ips_arcs_init(&s->arcs, lane);
-    int rc = alloc_all(s, err);
+    rc = alloc_all(s, err);
     if (rc < 0) {
         ips_cm_sync_free(s);
         return rc;
@@ -278,6 +282,8 @@ int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
         uint64_t next = s->est[s->l->peer[p].out_node[list[i]]];
         ips_cm_put(&s->bytes, list[i] - link);
         ips_cm_put_step(&s->bytes, est, next);
+        ips_cm_put_at(&s->bytes, s->g, &s->lane,
+                      s->l->peer[p].out_node[list[i]], next);
         link = list[i] + 1;
         est = next;
     }
@@ -295,10 +301,9 @@ int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
 }
 
 static int take_value(struct ips_cm_sync *s, uint32_t p, uint32_t link,
-                      uint64_t est, struct ips_err *err)
+                      uint64_t est, uint64_t at, struct ips_err *err)
 {
     const struct ips_cm_peer *from = &s->l->peer[p];
-    uint64_t len = from->in_len[link];
     if (est >= IPS_TIME_LIMIT)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "the value of message %u is out of range", link);
@@ -311,7 +316,8 @@ static int take_value(struct ips_cm_sync *s, uint32_t p, uint32_t link,
         uint8_t mode = s->arcs.mode[s->g->xkind[s->g->in[k].node]];
         if (mode == IPS_ARC_ABSENT)
             continue;
-        s->in_value[k] = est + ips_arc_ns(&s->arcs, mode, &len, 0);
+        s->in_value[k] = est + ips_cm_xweight(s->g, k, &s->lane, &s->arcs,
+                                              from->in_len[link], at);
         if (s->in_waiter[k] != NO_CHAIN)
             s->ready[s->ready_count++] = s->in_waiter[k];
         s->in_waiter[k] = NO_CHAIN;
@@ -324,15 +330,17 @@ int ips_cm_sync_take(struct ips_cm_sync *s, uint32_t p, const uint8_t *data,
 {
     struct ips_cm_reader r;
     uint32_t links = s->l->peer[p].in_count, n = 0, link = 0;
-    uint64_t est = 0;
+    uint64_t est = 0, at = 0;
     int rc = s->failed ? refuse_failed(err) : ips_cm_open(&r, data, len, err);
     if (rc == 0)
         rc = ips_cm_batch_head(&r, &s->traffic[p].next_in, links, &n, err);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         rc = ips_cm_batch_link(&r, links, &link, err);
         est = ips_cm_get_step(&r, est);
+        if (rc == 0)
+            rc = ips_cm_get_at(&r, &s->lane, est, &at, err);
         if (rc == 0 && !r.bad)
-            rc = take_value(s, p, link - 1, est, err);
+            rc = take_value(s, p, link - 1, est, at, err);
     }
     if (rc == 0)
         rc = ips_cm_batch_end(&r, err);

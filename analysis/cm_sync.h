@@ -10,7 +10,8 @@
  *
  * Exactly one value per link (cm.h). A batch is: its number (from 0, of this
  * sender), how many values, and of each the step to its link and the step to
- * its EST from the value before: both small, in channel order.
+ * its EST from the value before: both small, in channel order; in `wall` the
+ * step from that EST to when it was sent, too, by which the arc weighs.
  *
  * The computation is over when no chain of any slave is unfinished. When all
  * slaves have run, as many batches were taken as sent, and chains are
@@ -28,7 +29,7 @@
 struct ips_cm_sync;
 
 /* `links` must be ready (ips_cm_links_ready) and is borrowed. `g` is its graph,
- * or a view of it (analysis/view.h) for `cpu` or `sched`, borrowed too.
+ * or the lane's view of it (analysis/view.h), borrowed too.
  * `batch_values` 0: IPS_CM_BATCH_VALUES. */
 int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
                     const struct ips_lane *lane, uint32_t batch_values,

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "analysis/kernel.h"
+#include "common/large.h"
 
 struct contraction {
     const struct ips_graph *full;
@@ -30,7 +31,7 @@ struct contraction {
 void ips_reduced_release(struct ips_reduced *r)
 {
     ips_graph_release(&r->g);
-    free(r->origin);
+    ips_free_large(r->origin);
     memset(r, 0, sizeof(*r));
 }
 
@@ -150,8 +151,9 @@ static int fill_remote(const struct contraction *c, struct ips_reduced *out,
                        struct ips_err *err)
 {
     const struct ips_graph *g = c->full;
-    out->g.in = malloc(((size_t)g->in_count + 1) * sizeof(*out->g.in));
-    out->g.out = malloc(((size_t)g->out_count + 1) * sizeof(*out->g.out));
+    out->g.in = ips_calloc_large((size_t)g->in_count + 1, sizeof(*out->g.in));
+    out->g.out =
+        ips_calloc_large((size_t)g->out_count + 1, sizeof(*out->g.out));
     if (!out->g.in || !out->g.out)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u remote arcs", g->in_count);
     for (uint32_t k = 0; k < g->in_count; k++) {
@@ -178,7 +180,7 @@ int ips_contract(const struct ips_graph *full, const struct ips_lane *lane,
     memset(out, 0, sizeof(*out));
     ips_arcs_init(&c.arcs, lane);
     c.reached = malloc(((size_t)full->chain_count + 1) * sizeof(*c.reached));
-    c.map = malloc(((size_t)full->node_count + 1) * sizeof(*c.map));
+    c.map = ips_calloc_large((size_t)full->node_count + 1, sizeof(*c.map));
     if (!c.reached || !c.map) {
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "contraction of %u nodes",
                          full->node_count);
@@ -193,7 +195,7 @@ int ips_contract(const struct ips_graph *full, const struct ips_lane *lane,
     rc = ips_graph_alloc(&out->g, c.nodes, c.chains, err);
     if (rc < 0)
         goto out;
-    out->origin = malloc(((size_t)c.nodes + 1) * sizeof(*out->origin));
+    out->origin = ips_calloc_large((size_t)c.nodes + 1, sizeof(*out->origin));
     if (!out->origin) {
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "%u nodes", c.nodes);
         goto out;
@@ -207,7 +209,7 @@ int ips_contract(const struct ips_graph *full, const struct ips_lane *lane,
     out->total = ips_graph_total(full);
 out:
     free(c.reached);
-    free(c.map);
+    ips_free_large(c.map);
     ips_est_release(&c.e);
     if (rc < 0)
         ips_reduced_release(out);

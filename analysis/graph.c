@@ -13,24 +13,24 @@ void ips_graph_init(struct ips_graph *g)
 void ips_graph_release(struct ips_graph *g)
 {
     free(g->chains);
-    free(g->kind);
-    free(g->w);
-    free(g->xpred);
-    free(g->xkind);
-    free(g->xlen);
-    free(g->t_ns);
-    free(g->site);
-    free(g->at);
-    free(g->wait);
-    free(g->delay);
-    free(g->probe);
-    free(g->in);
-    free(g->out);
+    ips_free_large(g->kind);
+    ips_free_large(g->w);
+    ips_free_large(g->xpred);
+    ips_free_large(g->xkind);
+    ips_free_large(g->xlen);
+    ips_free_large(g->t_ns);
+    ips_free_large(g->site);
+    ips_free_large(g->at);
+    ips_free_large(g->wait);
+    ips_free_large(g->delay);
+    ips_free_large(g->probe);
+    ips_free_large(g->in);
+    ips_free_large(g->out);
     ips_graph_init(g);
 }
 
-int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
-                    struct ips_err *err)
+int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
+                         struct ips_err *err)
 {
     if (nodes == IPS_NO_NODE)
         return ips_err_set(err, IPS_E_LIMIT, "a graph of %u nodes", nodes);
@@ -40,21 +40,48 @@ int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
     g->chains = calloc((size_t)chains + 1, sizeof(*g->chains));
     g->kind = ips_calloc_large(n, sizeof(*g->kind));
     g->w = ips_calloc_large(n, sizeof(*g->w));
-    g->xpred = malloc(n * sizeof(*g->xpred));
+    g->xpred = ips_calloc_large(n, sizeof(*g->xpred));
     g->xkind = ips_calloc_large(n, sizeof(*g->xkind));
     g->xlen = ips_calloc_large(n, sizeof(*g->xlen));
     g->t_ns = ips_calloc_large(n, sizeof(*g->t_ns));
-    g->site = malloc(n * sizeof(*g->site));
+    g->site = ips_calloc_large(n, sizeof(*g->site));
     if (!g->chains || !g->kind || !g->w || !g->xpred || !g->xkind || !g->xlen ||
         !g->t_ns || !g->site) {
         ips_graph_release(g);
         return ips_err_set(err, IPS_E_NO_MEMORY, "graph of %u nodes", nodes);
     }
-    memset(g->xpred, 0xff, n * sizeof(*g->xpred)); /* IPS_NO_NODE */
-    memset(g->site, 0xff, n * sizeof(*g->site));
     g->node_count = nodes;
     g->chain_count = chains;
     return 0;
+}
+
+int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
+                    struct ips_err *err)
+{
+    int rc = ips_graph_alloc_bare(g, nodes, chains, err);
+    if (rc < 0)
+        return rc;
+    size_t n = (size_t)nodes + 1;
+    memset(g->xpred, 0xff, n * sizeof(*g->xpred)); /* IPS_NO_NODE */
+    memset(g->site, 0xff, n * sizeof(*g->site));
+    return 0;
+}
+
+void ips_graph_trim(struct ips_graph *g, uint32_t nodes)
+{
+    size_t n = (size_t)nodes + 1;
+    ips_trim_large(g->kind, n * sizeof(*g->kind));
+    ips_trim_large(g->w, n * sizeof(*g->w));
+    ips_trim_large(g->xpred, n * sizeof(*g->xpred));
+    ips_trim_large(g->xkind, n * sizeof(*g->xkind));
+    ips_trim_large(g->xlen, n * sizeof(*g->xlen));
+    ips_trim_large(g->t_ns, n * sizeof(*g->t_ns));
+    ips_trim_large(g->site, n * sizeof(*g->site));
+    ips_trim_large(g->at, n * sizeof(*g->at));
+    ips_trim_large(g->wait, n * sizeof(*g->wait));
+    ips_trim_large(g->delay, n * sizeof(*g->delay));
+    ips_trim_large(g->probe, n * sizeof(*g->probe));
+    g->node_count = nodes;
 }
 
 uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i)
@@ -73,9 +100,9 @@ uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i)
 int ips_graph_alloc_times(struct ips_graph *g, struct ips_err *err)
 {
     size_t n = (size_t)g->node_count + 1;
-    g->at = calloc(n, sizeof(*g->at));
-    g->wait = calloc(n, sizeof(*g->wait));
-    g->delay = calloc(n, sizeof(*g->delay));
+    g->at = ips_calloc_large(n, sizeof(*g->at));
+    g->wait = ips_calloc_large(n, sizeof(*g->wait));
+    g->delay = ips_calloc_large(n, sizeof(*g->delay));
     if (!g->at || !g->wait || !g->delay)
         return ips_err_set(err, IPS_E_NO_MEMORY, "times of %u nodes",
                            g->node_count);
@@ -84,7 +111,7 @@ int ips_graph_alloc_times(struct ips_graph *g, struct ips_err *err)
 
 int ips_graph_alloc_probe(struct ips_graph *g, struct ips_err *err)
 {
-    g->probe = calloc((size_t)g->node_count + 1, sizeof(*g->probe));
+    g->probe = ips_calloc_large((size_t)g->node_count + 1, sizeof(*g->probe));
     if (!g->probe)
         return ips_err_set(err, IPS_E_NO_MEMORY, "probes of %u nodes",
                            g->node_count);

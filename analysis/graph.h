@@ -141,6 +141,11 @@ void ips_graph_release(struct ips_graph *g);
  * sets the counts. */
 int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err) IPS_MUST_USE;
+/* The same; xpred and site are undefined, for who writes them all. */
+int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
+                         struct ips_err *err) IPS_MUST_USE;
+/* Gives back the room behind the first `nodes` nodes; sets the count. */
+void ips_graph_trim(struct ips_graph *g, uint32_t nodes);
 /* `at`, `wait` and `delay` too, zeroed. */
 int ips_graph_alloc_times(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;

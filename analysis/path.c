@@ -52,8 +52,8 @@ struct kernel {
 
 void ips_est_release(struct ips_est *e)
 {
-    free(e->est);
-    free(e->crossed);
+    ips_free_large(e->est);
+    ips_free_large(e->crossed);
     memset(e, 0, sizeof(*e));
     e->end = IPS_NO_NODE;
 }

@@ -31,7 +31,8 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
 {
     struct ips_path_segment *last = p->count ? &p->seg[p->count - 1] : NULL;
     if (last && last->kind == IPS_SEG_COMPUTE && seg->kind == IPS_SEG_COMPUTE &&
-        last->chain == seg->chain && last->to == seg->from) {
+        last->chain == seg->chain && last->to == seg->from &&
+        last->from != IPS_NO_NODE) { /* that came before the chain */
         last->to = seg->to;
         last->ns += seg->ns;
         return 0;

@@ -14,7 +14,7 @@
 void ips_replay_release(struct ips_replay *r)
 {
     free(r->reach);
-    free(r->weight);
+    ips_free_large(r->weight);
     free(r->chain);
     free(r->idle_ns);
     memset(r, 0, sizeof(*r));

@@ -8,8 +8,8 @@
 
 void ips_waits_release(struct ips_waits *w)
 {
-    free(w->at);
-    free(w->first);
+    ips_free_large(w->at);
+    ips_free_large(w->first);
     memset(w, 0, sizeof(*w));
 }
 

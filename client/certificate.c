@@ -138,6 +138,9 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_text(j, "message_times", c->message_times);
     put_lanes(j, c);
     put_count(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
+    put_count(j, "category", c->category ? c->category : UINT64_MAX);
+    put_text(j, "plan", c->plan);
+    put_count(j, "took_ns", c->category ? c->took_ns : UINT64_MAX);
     put_list(j, "notes", c->notes, c->n_notes);
     ipsq_json_close(j, '}');
 }
@@ -188,6 +191,11 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
         char text[512];
         tsv_line(f, "untraced", IPSQ_TEXT,
                  ipsq_text(untraced_text(text, c->untraced[i])));
+    }
+    if (c->category) {
+        tsv_line(f, "category", IPSQ_COUNT, ipsq_count(c->category));
+        tsv_line(f, "plan", IPSQ_TEXT, ipsq_text(c->plan));
+        tsv_line(f, "took_ns", IPSQ_COUNT, ipsq_count(c->took_ns));
     }
     tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text(c->message_times));
     tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count(c->overhead_ns));
@@ -268,6 +276,16 @@ static void say_lanes(FILE *f, const Ips__Certificate *c)
     fputc('\n', f);
 }
 
+static void say_plan(FILE *f, const Ips__Certificate *c)
+{
+    char took[IPSQ_UNIT_BYTES];
+    if (!c->category)
+        return;
+    ipsq_format_ns(c->took_ns, took);
+    fprintf(f, "  answered in %s from %s (category %" PRIu32 ")\n", took,
+            c->plan, c->category);
+}
+
 /* The line of what was supposed and what measuring cost; none where there is
  * nothing to say. */
 static void say_costs(FILE *f, const Ips__Certificate *c)
@@ -320,6 +338,7 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
     if (c->n_missing_machines)
         say_list_cell(f, "MISSING", c->missing_machines, c->n_missing_machines);
     fputc('\n', f);
+    say_plan(f, c);
     say_costs(f, c);
     say_any(f, c);
     say_delays(f, c);

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/select.h"
 
 static const struct ipsq_column columns[] = {
     {"object", "OBJECT", IPSQ_TEXT},    {"level", NULL, IPSQ_TEXT},
@@ -55,12 +56,9 @@ static int print(const struct ipsq_options *o, const char *run_name,
                                         "threads"};
     struct ipsq_table t;
     struct ipsq_out out;
+    uint64_t left_out = 0;
+    int rc = 0;
     bool tree = o->format == IPSQ_TABLE || o->format == IPSQ_TSV;
-    ipsq_progress_end();
-    ipsq_out_begin(&out, stdout, o->format, false);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
-    ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
-                   ipsq_text(o->object ? o->object : "/"));
     for (size_t level = 0; level < (tree ? 1 : IPSQ_COUNT_OF(levels));
          level++) {
         ipsq_table_init(&t, tree ? "objects" : names[level], columns,
@@ -69,10 +67,23 @@ static int print(const struct ipsq_options *o, const char *run_name,
             if (tree || strcmp(a->rows[i]->level, levels[level]) == 0)
                 add_row(&t, a->rows[i]);
         }
-        if (o->top)
-            ipsq_table_top(&t, CPU_COLUMN, o->top);
-        if (tree || level > 0)
+        /* The columns are the same: an error is that of the first. */
+        rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
+        if (rc < 0) {
+            ipsq_table_release(&t);
+            return rc;
+        }
+        if (level == 0) {
+            ipsq_progress_end();
+            ipsq_out_begin(&out, stdout, o->format, false);
+            ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+            ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
+                           ipsq_text(o->object ? o->object : "/"));
+        }
+        if (tree || level > 0) {
             ipsq_out_table(&out, &t, "");
+            ipsq_left_out(&out, tree ? "objects" : names[level], left_out);
+        }
         ipsq_table_release(&t);
     }
     ipsq_out_certificate(&out, a->certificate);
@@ -114,11 +125,12 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_ls = {
     .name = "ls",
-    .usage = "[RUN] [--object OBJECT] [--top N]",
+    .usage = "[RUN] [--object OBJECT] [--sort COLUMN] [--top N]",
     .summary = "the machines, processes and threads of a run",
     .help = "START is since the run's first event on that machine. --top takes "
             "those that\nused most CPU (in JSON, of each level).\n",
-    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(TOP),
+    .options =
+        IPSQ_HAS(OBJECT) | IPSQ_HAS(SORT) | IPSQ_HAS(PER) | IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

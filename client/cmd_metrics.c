@@ -1,4 +1,7 @@
-#include "client/command.h"
+#include <string.h>
+
+#include "client/cmd_metrics.h"
+#include "client/select.h"
 
 static const struct ipsq_column columns[] = {
     {"object", "OBJECT", IPSQ_TEXT},
@@ -9,7 +12,7 @@ static const struct ipsq_column columns[] = {
     {"elapsed_ns", "ELAPSED", IPSQ_NS},
     {"cpu_ns", "CPU", IPSQ_NS},
     {"wait_ns", "WAIT", IPSQ_NS},
-    {"wait_cpu_ns", NULL, IPSQ_NS},
+    {"wait_cpu_ns", "QUEUED", IPSQ_NS},
     {"lifetimes_ns", NULL, IPSQ_NS},
     {"response", NULL, IPSQ_REAL},
     {"load", NULL, IPSQ_REAL},
@@ -23,6 +26,13 @@ static const struct ipsq_column columns[] = {
     {"message_bytes_mean", NULL, IPSQ_BYTES},
     {"message_rate", "MSG/S", IPSQ_REAL},
     {"progress_ratio", NULL, IPSQ_REAL},
+    {"blocked_ns", NULL, IPSQ_NS},
+    {"other_ns", NULL, IPSQ_NS},
+    {"excess_ns", NULL, IPSQ_NS},
+    {"wait_cpu_unknown_ns", NULL, IPSQ_NS},
+    {"rusage_cpu_ns", NULL, IPSQ_NS},
+    {"rusage_own_cpu_ns", NULL, IPSQ_NS},
+    {"rusage_processes", NULL, IPSQ_COUNT},
 };
 enum { CPU_COLUMN = 6 };
 static const struct ipsq_column wait_columns[] = {
@@ -36,6 +46,12 @@ static const struct ipsq_column cell_columns[] = {
     {"to", "TO", IPSQ_TEXT},
     {"messages", "MESSAGES", IPSQ_COUNT},
     {"bytes", "BYTES", IPSQ_BYTES},
+};
+
+static const struct ipsq_column total_columns[] = {
+    {"object", "OBJECT", IPSQ_TEXT},    {"messages_out", "SENT", IPSQ_COUNT},
+    {"bytes_out", "BYTES", IPSQ_BYTES}, {"messages_in", "RECEIVED", IPSQ_COUNT},
+    {"bytes_in", "BYTES", IPSQ_BYTES},
 };
 
 static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row)
@@ -63,6 +79,27 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row)
     *cell++ = ipsq_count(row->message_bytes_mean);
     *cell++ = ipsq_real(row->message_rate);
     *cell++ = ipsq_real(row->progress_ratio);
+    *cell++ = ipsq_count(row->blocked_ns);
+    *cell++ = ipsq_count(row->other_ns > 0 ? (uint64_t)row->other_ns : 0);
+    *cell++ = ipsq_count(row->other_ns < 0 ? 0 - (uint64_t)row->other_ns : 0);
+    *cell++ = ipsq_count(row->wait_cpu_unknown_ns);
+    *cell++ = ipsq_count(row->rusage_cpu_ns);
+    *cell++ = ipsq_count(row->rusage_own_cpu_ns);
+    *cell++ = ipsq_count(row->rusage_processes);
+}
+
+/* The `top` greatest of a column; releases the table. */
+static void put_top(struct ipsq_out *out, struct ipsq_table *t, size_t column,
+                    uint64_t top, const char *heading)
+{
+    size_t all = t->row_count;
+    if (top)
+        ipsq_table_top(t, column, top);
+    size_t shown = t->row_count;
+    if (shown || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, t, heading);
+    ipsq_left_out(out, t->name, all - shown);
+    ipsq_table_release(t);
 }
 
 static void put_waits(struct ipsq_out *out, const Ips__MetricsAnswer *a,
@@ -80,11 +117,7 @@ static void put_waits(struct ipsq_out *out, const Ips__MetricsAnswer *a,
             *cell++ = ipsq_count(wait->count);
         }
     }
-    if (top)
-        ipsq_table_top(&t, 2, top);
-    if (t.row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, "waits");
-    ipsq_table_release(&t);
+    put_top(out, &t, 2, top, "waits");
 }
 
 static void put_matrix(struct ipsq_out *out, const char *name,
@@ -100,33 +133,114 @@ static void put_matrix(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count(cells[i]->messages);
         *cell++ = ipsq_count(cells[i]->bytes);
     }
-    if (top)
-        ipsq_table_top(&t, 3, top);
-    if (t.row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, heading);
+    put_top(out, &t, 3, top, heading);
+}
+
+/* The last row is of all: kept whatever --top says. */
+static void put_totals(struct ipsq_out *out, const char *name,
+                       const char *heading, Ips__MatrixTotal **totals,
+                       size_t count, uint64_t top)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, name, total_columns, IPSQ_COUNT_OF(total_columns));
+    for (size_t i = 0; i < count; i++) {
+        const Ips__MatrixTotal *m = totals[i];
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(*m->object ? m->object : "all");
+        *cell++ = ipsq_count(m->messages_out);
+        *cell++ = ipsq_count(m->bytes_out);
+        *cell++ = ipsq_count(m->messages_in);
+        *cell++ = ipsq_count(m->bytes_in);
+    }
+    put_top(out, &t, 2, top, heading);
+}
+
+static const Ips__MetricsRow *run_row(const Ips__MetricsAnswer *a)
+{
+    for (size_t i = 0; i < a->n_rows; i++)
+        if (strcmp(a->rows[i]->level, "run") == 0)
+            return a->rows[i];
+    return NULL;
+}
+
+static double ratio(uint64_t a, uint64_t b)
+{
+    if (a == IPS_UNMEASURED || b == IPS_UNMEASURED || b == 0)
+        return IPS_UNMEASURED_REAL;
+    return (double)a / (double)b;
+}
+
+/* master/pop.h; `ideal_ns`: the critical path with message times 0. */
+static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
+                    uint64_t ideal_ns)
+{
+    static const struct ipsq_column pop_columns[] = {
+        {"threads", "THREADS", IPSQ_COUNT},
+        {"parallel", "PARALLEL", IPSQ_SHARE},
+        {"load_balance", "LOAD BALANCE", IPSQ_SHARE},
+        {"communication", "COMMUNICATION", IPSQ_SHARE},
+        {"serialisation", "SERIALISATION", IPSQ_SHARE},
+        {"transfer", "TRANSFER", IPSQ_SHARE},
+        {"cpu_max_ns", NULL, IPSQ_NS},
+        {"ideal_ns", NULL, IPSQ_NS},
+    };
+    struct ipsq_table t;
+    bool is = r && r->pop_threads > 0;
+    ipsq_table_init(&t, "pop", pop_columns, IPSQ_COUNT_OF(pop_columns));
+    if (is) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_count(r->pop_threads);
+        *cell++ = ipsq_real(r->pop_parallel);
+        *cell++ = ipsq_real(r->pop_load_balance);
+        *cell++ = ipsq_real(r->pop_communication);
+        *cell++ = ipsq_real(ratio(r->pop_cpu_max_ns, ideal_ns));
+        *cell++ = ipsq_real(ratio(ideal_ns, r->elapsed_ns));
+        *cell++ = ipsq_count(r->pop_cpu_max_ns);
+        *cell++ = ipsq_count(ideal_ns);
+    }
+    if (is || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t, "efficiencies (POP)");
+    else
+        ipsq_out_line(out, "no POP efficiencies: fewer than two threads last "
+                           "for half of the run,\nor others have more than a "
+                           "tenth of the CPU");
     ipsq_table_release(&t);
 }
 
 static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__MetricsAnswer *a, struct ips_err *err)
+                 const Ips__MetricsAnswer *a, uint64_t ideal_ns,
+                 struct ips_err *err)
 {
     struct ipsq_table t;
     struct ipsq_out out;
-    ipsq_progress_end();
-    ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    uint64_t left_out = 0;
     ipsq_table_init(&t, "metrics", columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < a->n_rows; i++)
         add_row(&t, a->rows[i]);
-    if (o->top)
-        ipsq_table_top(&t, CPU_COLUMN, o->top);
+    int rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
+    if (rc < 0) {
+        ipsq_table_release(&t);
+        return rc;
+    }
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_table(&out, &t, "");
+    ipsq_left_out(&out, "metrics", left_out);
     ipsq_table_release(&t);
     put_waits(&out, a, o->top);
     put_matrix(&out, "machine_matrix", "messages between machines",
                a->machine_matrix, a->n_machine_matrix, o->top);
     put_matrix(&out, "process_matrix", "messages between processes",
                a->process_matrix, a->n_process_matrix, o->top);
+    if (o->level || o->format != IPSQ_TABLE) {
+        put_totals(&out, "machine_totals", "messages of each machine",
+                   a->machine_totals, a->n_machine_totals, o->top);
+        put_totals(&out, "process_totals", "messages of each process",
+                   a->process_totals, a->n_process_totals, o->top);
+    }
+    if (o->pop)
+        put_pop(&out, run_row(a), ideal_ns);
     ipsq_out_certificate(&out, a->certificate);
     return ipsq_out_end(&out, err);
 }
@@ -153,7 +267,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 
 static int print_whole(const struct ipsq_options *o, const char *run_name,
                        const Ips__MetricsAnswer *last, const struct whole *w,
-                       struct ips_err *err)
+                       uint64_t ideal_ns, struct ips_err *err)
 {
     Ips__MetricsAnswer a = *last;
     a.rows = (Ips__MetricsRow **)w->rows.row;
@@ -162,7 +276,30 @@ static int print_whole(const struct ipsq_options *o, const char *run_name,
     a.n_machine_matrix = w->machines.count;
     a.process_matrix = (Ips__MatrixCell **)w->processes.row;
     a.n_process_matrix = w->processes.count;
-    return print(o, run_name, &a, err);
+    return print(o, run_name, &a, ideal_ns, err);
+}
+
+/* The critical path in CPU time with message times 0. */
+static int ask_ideal(struct ipsq_session *s, char *run_name, uint64_t *ideal_ns,
+                     struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__PathAsk ask = IPS__PATH_ASK__INIT;
+    Ips__Lane lane = IPS__LANE__INIT;
+    const Ips__Reply *last = NULL;
+    lane.scale_num = lane.scale_den = 1;
+    ask.weighting = ips_wire_text("cpu");
+    ask.engine = ips_wire_text("auto");
+    ask.lane = &lane;
+    rq.run = run_name;
+    rq.ask_case = IPS__REQUEST__ASK_PATH;
+    rq.path = &ask;
+    int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
+    if (rc == 0)
+        *ideal_ns = last->path->t_max_ns;
+    return rc;
 }
 
 static int run(const struct ipsq_command *self, const struct ipsq_options *o,
@@ -172,7 +309,15 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     Ips__MetricsAsk ask = IPS__METRICS_ASK__INIT;
     const Ips__Reply *last = NULL;
     struct whole whole = {0};
+    uint64_t ideal_ns = IPS_UNMEASURED;
     (void)self;
+    if (o->level && strcmp(o->level, "procedure") == 0)
+        return ipsq_metrics_procedures(o, s, err);
+    if (o->pop && (o->level ? strcmp(o->level, "run") != 0
+                            : o->object && strcmp(o->object, "/") != 0))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--pop is of the whole run: use it without --object "
+                           "and --level");
     rq.ask_case = IPS__REQUEST__ASK_METRICS;
     rq.metrics = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
@@ -182,8 +327,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         rc = ipsq_session_ask(s, &rq, false, take_piece, &whole, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_METRICS, err);
+    if (rc == 0 && o->pop)
+        rc = ask_ideal(s, rq.run, &ideal_ns, err);
     if (rc == 0)
-        rc = print_whole(o, rq.run, last->metrics, &whole, err);
+        rc = print_whole(o, rq.run, last->metrics, &whole, ideal_ns, err);
     ipsq_rows_release(&whole.rows);
     ipsq_rows_release(&whole.machines);
     ipsq_rows_release(&whole.processes);
@@ -192,12 +339,16 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_metrics = {
     .name = "metrics",
-    .usage = "[RUN] [--object OBJECT] [--level LEVEL] [--top N]",
+    .usage =
+        "[RUN] [--object OBJECT] [--level LEVEL] [--sort COLUMN] [--top N] "
+        "[--pop]",
     .summary = "how busy everything was, and who talked to whom",
     .help = "P is CPU time by elapsed time. JSON and TSV have all the metrics, "
-            "the table the\nmore common ones. --top takes those with the most "
+            "the table the\nmore common ones; docs/metrics.md defines them. "
+            "--top takes those with the most "
             "CPU, waits and bytes.\n",
-    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(TOP),
+    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(SORT) |
+               IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

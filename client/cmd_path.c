@@ -214,11 +214,6 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     struct taken taken = {0};
     char *by[IPSQ_BY_COUNT];
     (void)self;
-    if (strcmp(o->weighting, "cpu") != 0 && (o->from_ns || o->to_ns))
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--from and --to have the weighting cpu alone, not "
-                           "%s",
-                           o->weighting);
     lane.mtime_base_ns = o->mtime_base_ns;
     lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;
     lane.scale_num = lane.scale_den = 1;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/cmd_path_profile.h"
+#include "client/select.h"
 #include "client/units.h"
 #include "common/types.h"
 
@@ -118,6 +119,12 @@ struct whole {
     char *texts;
 };
 
+/* Here; else the master takes the --top with the most CPU. */
+static bool selects(const struct ipsq_options *o)
+{
+    return o->sort || o->per_machine;
+}
+
 static int print(const struct ipsq_options *o, const char *run_name,
                  const Ips__ProceduresAnswer *a, struct whole *w,
                  struct ips_err *err)
@@ -125,18 +132,11 @@ static int print(const struct ipsq_options *o, const char *run_name,
     struct ipsq_table t;
     struct ipsq_out out;
     bool table = o->format == IPSQ_TABLE;
-    bool with_object = o->by && strcmp(o->by, "process") == 0;
+    bool with_object = o->by && (strcmp(o->by, "process") == 0 ||
+                                 strcmp(o->by, "machine") == 0);
     w->texts = calloc(w->rows.count + 1, PLACE_BYTES);
     if (!w->texts)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    ipsq_progress_end();
-    ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
-    ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
-                   ipsq_text(o->object ? o->object : "/"));
-    ipsq_out_value(&out, IPSQ_TEXT, "by", NULL,
-                   ipsq_text(o->by ? o->by : "procedure"));
-    put_totals(&out, a->totals);
     ipsq_table_init(&t, "procedures",
                     with_object ? WITH_OBJECT : WITHOUT_OBJECT,
                     IPSQ_COUNT_OF(columns) - !with_object - !table);
@@ -146,11 +146,27 @@ static int print(const struct ipsq_options *o, const char *run_name,
     if (a->totals->unsampled_ns > 0)
         add_unsampled(&t, a->totals, with_object,
                       table ? w->texts + w->rows.count * PLACE_BYTES : NULL);
+    uint64_t left_out = 0;
+    int rc = selects(o)
+                 ? ipsq_select(&t, o, with_object ? 1 : 0, &left_out, err)
+                 : 0;
+    if (rc < 0) {
+        ipsq_table_release(&t);
+        return rc;
+    }
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
+                   ipsq_text(o->object ? o->object : "/"));
+    ipsq_out_value(&out, IPSQ_TEXT, "by", NULL,
+                   ipsq_text(o->by ? o->by : "procedure"));
+    put_totals(&out, a->totals);
     ipsq_out_table(&out, &t, "");
     ipsq_table_release(&t);
-    if (w->rows.count < a->totals->rows)
-        ipsq_out_line(&out, "%zu of %llu procedures", w->rows.count,
-                      (unsigned long long)a->totals->rows);
+    if (w->rows.count < a->totals->rows) /* the master cut them */
+        left_out += a->totals->rows - w->rows.count;
+    ipsq_left_out(&out, "procedures", left_out);
     put_fallbacks(&out, &w->rows);
     ipsq_out_certificate(&out, a->certificate);
     return ipsq_out_end(&out, err);
@@ -174,16 +190,17 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     struct whole whole = {0};
     (void)self;
     if (o->by && strcmp(o->by, "procedure") != 0 &&
-        strcmp(o->by, "process") != 0 && strcmp(o->by, "line") != 0)
+        strcmp(o->by, "process") != 0 && strcmp(o->by, "machine") != 0 &&
+        strcmp(o->by, "line") != 0)
         return ips_err_set(err, IPS_E_USAGE,
                            "--by %.80s: procedures go by one of procedure, "
-                           "process, line",
+                           "process, machine, line",
                            o->by);
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
     ask.by = ips_wire_text(o->by ? o->by : "procedure");
-    ask.top = o->top;
+    ask.top = selects(o) ? 0 : o->top;
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, take_piece, &whole, &last, err);
@@ -200,7 +217,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_procedures = {
     .name = "procedures",
-    .usage = "[RUN] [--object OBJECT] [--by WHAT] [--top N]",
+    .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N]",
     .summary = "which procedures the CPU time was spent in",
     .help =
         "SELF is CPU time in the procedure itself, TOTAL with what it called. "
@@ -208,7 +225,8 @@ const struct ipsq_command ipsq_cmd_procedures = {
         "SAMPLES what it rests on;\nPLACE is where the procedure is declared "
         "(--by line: the line that ran), as far as\ndebug information tells. "
         "[unsampled] is CPU time that no sample stands for.\n",
-    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) | IPSQ_HAS(TOP),
+    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) | IPSQ_HAS(SORT) |
+               IPSQ_HAS(PER) | IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -3,10 +3,27 @@
 #include <string.h>
 
 const struct ipsq_command *const ipsq_commands[] = {
-    &ipsq_cmd_status,     &ipsq_cmd_runs,   &ipsq_cmd_why,     &ipsq_cmd_ls,
-    &ipsq_cmd_metrics,    &ipsq_cmd_path,   &ipsq_cmd_whatif,  &ipsq_cmd_waits,
-    &ipsq_cmd_procedures, &ipsq_cmd_events, &ipsq_cmd_graph,   &ipsq_cmd_check,
-    &ipsq_cmd_shell,      &ipsq_cmd_help,   &ipsq_cmd_version, NULL,
+    // clang-format off
+    &ipsq_cmd_status,
+    &ipsq_cmd_runs,
+    &ipsq_cmd_why,
+    &ipsq_cmd_ls,
+    &ipsq_cmd_metrics,
+    &ipsq_cmd_path,
+    &ipsq_cmd_whatif,
+    &ipsq_cmd_waits,
+    &ipsq_cmd_procedures,
+    &ipsq_cmd_events,
+    &ipsq_cmd_graph,
+    &ipsq_cmd_requests,
+    &ipsq_cmd_bottleneck,
+    &ipsq_cmd_sql,
+    &ipsq_cmd_check,
+    &ipsq_cmd_shell,
+    &ipsq_cmd_help,
+    &ipsq_cmd_version,
+    NULL,
+    // clang-format on
 };
 
 const struct ipsq_command *ipsq_command_find(const char *name)

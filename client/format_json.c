@@ -22,6 +22,16 @@ void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
     case IPSQ_BOOL:
         ipsq_json_bool(j, cell->b);
         return;
+    case IPSQ_VALUE:
+        if (cell->value.type == 'i')
+            ipsq_json_integer(j, cell->value.i);
+        else if (cell->value.type == 'r')
+            ipsq_json_real(j, cell->value.r);
+        else if (cell->value.type == 't')
+            ipsq_json_string(j, cell->value.text);
+        else
+            ipsq_json_null(j);
+        return;
     case IPSQ_LIST:
         ipsq_json_open(j, '[');
         for (size_t i = 0; i < cell->list.count; i++)

@@ -77,6 +77,14 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell)
         break;
     case IPSQ_BOOL:
         return copy(cell->b ? "yes" : "no");
+    case IPSQ_VALUE:
+        if (cell->value.type == 't')
+            return clean(cell->value.text);
+        if (cell->value.type == 'i')
+            snprintf(unit, sizeof(unit), "%" PRId64, cell->value.i);
+        else if (cell->value.type == 'r')
+            snprintf(unit, sizeof(unit), "%.6g", cell->value.r);
+        break;
     case IPSQ_LIST: {
         char *joined = join(cell->list.item, cell->list.count);
         char *out = clean(joined);

@@ -49,6 +49,14 @@ void ipsq_tsv_cell(FILE *f, enum ipsq_kind kind, const struct ipsq_cell *cell)
     case IPSQ_BOOL:
         fputs(cell->b ? "true" : "false", f);
         return;
+    case IPSQ_VALUE:
+        if (cell->value.type == 'i')
+            fprintf(f, "%" PRId64, cell->value.i);
+        else if (cell->value.type == 'r' && isfinite(cell->value.r))
+            fprintf(f, "%.17g", cell->value.r);
+        else if (cell->value.type == 't')
+            tsv_text(f, cell->value.text);
+        return;
     case IPSQ_LIST:
         for (size_t i = 0; i < cell->list.count; i++) {
             if (i)

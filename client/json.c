@@ -187,14 +187,18 @@ void ipsq_json_count(struct ipsq_json *j, uint64_t n)
     put(j, at);
 }
 
-void ipsq_json_int(struct ipsq_json *j, int64_t n)
+void ipsq_json_integer(struct ipsq_json *j, int64_t n)
 {
-    if (n == -1) {
-        ipsq_json_null(j);
-        return;
-    }
     begin_value(j);
     fprintf(j->file, "%" PRId64, n);
+}
+
+void ipsq_json_int(struct ipsq_json *j, int64_t n)
+{
+    if (n == -1)
+        ipsq_json_null(j);
+    else
+        ipsq_json_integer(j, n);
 }
 
 void ipsq_json_real(struct ipsq_json *j, double r)

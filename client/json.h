@@ -32,6 +32,7 @@ void ipsq_json_key(struct ipsq_json *j, const char *key);
 void ipsq_json_text(struct ipsq_json *j, const char *text);   /* "" is null */
 void ipsq_json_string(struct ipsq_json *j, const char *text); /* "" is "" */
 void ipsq_json_count(struct ipsq_json *j, uint64_t n);
+void ipsq_json_integer(struct ipsq_json *j, int64_t n);
 void ipsq_json_int(struct ipsq_json *j, int64_t n); /* -1 is null */
 void ipsq_json_real(struct ipsq_json *j, double r);
 void ipsq_json_bool(struct ipsq_json *j, bool b);

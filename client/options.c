@@ -122,8 +122,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
                                           NULL};
     static const char *const engines[] = {"auto",     "contract", "central",
                                           "cm-async", "cm-sync",  NULL};
-    static const char *const levels[] = {"run", "machine", "process", "thread",
-                                         NULL};
+    static const char *const levels[] = {"run",    "machine",   "process",
+                                         "thread", "procedure", NULL};
+    static const char *const pers[] = {"machine", NULL};
     static const char *const externals[] = {"reply", "all", "off", NULL};
     uint32_t which = 0;
     int rc = 0;
@@ -213,6 +214,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_SORT:
         o->sort = text;
         return 0;
+    case IPSQ_OPT_PER:
+        o->per_machine = true;
+        return one_of("per", text, pers, &which, err);
     case IPSQ_OPT_MAX_WALL:
         return ipsq_parse_duration(text, &o->max_wall_ns, err);
     case IPSQ_OPT_MAX_CPU:
@@ -224,6 +228,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return strcmp(text, "0") == 0
                    ? 0
                    : ipsq_parse_count(text, &o->max_lost, err);
+    case IPSQ_OPT_POP:
+        o->pop = true;
+        return 0;
     case IPSQ_OPT_COUNT:
         break;
     }

@@ -27,8 +27,9 @@
       "jsonl")                                                                 \
     X(TOP, "top", "N", "only the N greatest, newest or first")                 \
     X(OBJECT, "object", "OBJECT",                                              \
-      "only below /machine, /machine/process or\n/machine/process/thread")     \
-    X(LEVEL, "level", "LEVEL", "run, machine, process or thread")              \
+      "only below /machine, /machine/process or\n/machine/process/thread; "    \
+      "parts may have * ?")                                                    \
+    X(LEVEL, "level", "LEVEL", "run, machine, process, thread or procedure")   \
     X(ENGINE, "engine", "E", "auto (default), contract or central")            \
     X(WEIGHTING, "weighting", "W",                                             \
       "cpu (default), sched (and the time runnable but not\n"                  \
@@ -69,10 +70,12 @@
     X(SORT, "sort", "COLUMN",                                                  \
       "by a column as JSON names it, numbers greatest first;\n"                \
       "-COLUMN the other way round")                                           \
+    X(PER, "per", "machine", "--sort and --top for each machine by itself")    \
     X(MAX_WALL, "max-wall", "TIME", "the elapsed time is no longer")           \
     X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
     X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
-    X(MAX_LOST, "max-lost", "N", "no more events were lost")
+    X(MAX_LOST, "max-lost", "N", "no more events were lost")                   \
+    X(POP, "pop", NULL, "the efficiencies of the POP methodology")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -114,7 +117,8 @@ struct ipsq_options {
     const char *command; /* NULL: none was given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
-    bool help, version, sites, stacks, sequences, whole;
+    bool help, version, sites, stacks, sequences, whole, pop;
+    bool per_machine;
     uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *answer; /* --for; NULL: by the program's shape */

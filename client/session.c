@@ -197,8 +197,8 @@ static int newest_first(const void *a, const void *b)
     return strcmp(x->run, y->run);
 }
 
-int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
-                      size_t *count, struct ips_err *err)
+static int list_runs(struct ipsq_session *s, bool look, Ips__RunRow ***rows,
+                     size_t *count, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__RunsAsk ask = IPS__RUNS_ASK__INIT;
@@ -207,6 +207,7 @@ int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
     *count = 0;
     rq.ask_case = IPS__REQUEST__ASK_RUNS;
     rq.runs = &ask;
+    ask.look = look;
     int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc < 0)
         return rc;
@@ -221,6 +222,12 @@ int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
     *rows = copy;
     *count = last->runs->n_runs;
     return 0;
+}
+
+int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
+                      size_t *count, struct ips_err *err)
+{
+    return list_runs(s, false, rows, count, err);
 }
 
 int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
@@ -264,25 +271,36 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
     return 0;
 }
 
-/* A run that began a moment ago may be on its way from the slave: before it is
- * said not to exist, the master is asked for NEWS_MS again. */
-#define NEWS_MS 500
+/* Is there one with just this name? */
+static bool is_known(struct ipsq_session *s, const char *word, const char **run)
+{
+    Ips__RunRow **rows;
+    size_t count;
+    struct ips_err err = {0};
+    *run = NULL;
+    if (list_runs(s, false, &rows, &count, &err) < 0)
+        return false;
+    for (size_t i = 0; i < count && !*run; i++)
+        if (strcmp(rows[i]->run, word) == 0)
+            *run = rows[i]->run;
+    free(rows);
+    return *run != NULL;
+}
 
+/* Of a run that began a moment ago the master may not know yet: before it says
+ * which is the newest, or that there is none of this name, the slaves look. */
 int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
                      struct ips_err *err)
 {
-    uint64_t until = now_ms() + NEWS_MS;
-    for (;;) {
-        Ips__RunRow **rows;
-        size_t count;
-        int rc = ipsq_session_runs(s, &rows, &count, err);
-        if (rc == 0)
-            rc = ipsq_pick_run(rows, count, word, run, err);
-        free(rows);
-        if (rc != IPS_E_NOT_FOUND || now_ms() >= until)
-            return rc;
-        pause_ms(RETRY_MS);
-    }
+    Ips__RunRow **rows;
+    size_t count;
+    if (word && is_known(s, word, run))
+        return 0;
+    int rc = list_runs(s, true, &rows, &count, err);
+    if (rc == 0)
+        rc = ipsq_pick_run(rows, count, word, run, err);
+    free(rows);
+    return rc;
 }
 
 int ipsq_rows_add(struct ipsq_rows *rows, void *more, size_t count,

@@ -22,6 +22,7 @@ enum ipsq_kind {
     IPSQ_SHARE, /* a fraction; per cent in tables */
     IPSQ_BOOL,  /* true/false; yes/no in tables */
     IPSQ_LIST,  /* of texts */
+    IPSQ_VALUE, /* whatever SQL gives */
 };
 
 struct ipsq_column {
@@ -37,6 +38,14 @@ struct ipsq_cell {
         int64_t i;
         double r;
         bool b;
+        struct {
+            char type; /* 'i', 'r', 't', 0 NULL */
+            union {
+                int64_t i;
+                double r;
+                const char *text;
+            };
+        } value;
         struct {
             char **item;
             size_t count;

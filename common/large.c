@@ -1,21 +1,204 @@
 #include "common/large.h"
 
-#include <stdint.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/types.h"
 
 #define HUGE_BYTES ((size_t)2 << 20)
+#define PAGE_BYTES ((size_t)4096)
+#define DIR_BYTES 4096
+
+struct mapping {
+    char *at;
+    size_t bytes;
+    bool file;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct mapping *v;
+    size_t count, room;
+    struct ips_large_use use;
+    char dir[DIR_BYTES];
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .use = {.limit = UINT64_MAX}};
+
+void ips_large_limit(uint64_t bytes, const char *dir)
+{
+    size_t len = strlen(dir);
+    pthread_mutex_lock(&all.lock);
+    all.use.limit = len < DIR_BYTES ? bytes : UINT64_MAX;
+    memcpy(all.dir, dir, len < DIR_BYTES ? len + 1 : 0);
+    pthread_mutex_unlock(&all.lock);
+}
+
+struct ips_large_use ips_large_use(void)
+{
+    pthread_mutex_lock(&all.lock);
+    struct ips_large_use use = all.use;
+    pthread_mutex_unlock(&all.lock);
+    return use;
+}
+
+void ips_large_begin(void)
+{
+    pthread_mutex_lock(&all.lock);
+    all.use.memory_most = all.use.memory;
+    all.use.files_most = all.use.files;
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- the table of mappings; under the lock ---- */
+
+static void count(uint64_t *now, uint64_t *most, size_t bytes)
+{
+    *now += bytes;
+    *most = ips_max_u64(*most, *now);
+}
+
+static bool note(char *at, size_t bytes, bool file)
+{
+    if (all.count == all.room) {
+        size_t room = all.room ? 2 * all.room : 64;
+        struct mapping *v = realloc(all.v, room * sizeof(*v));
+        if (!v)
+            return false;
+        all.v = v;
+        all.room = room;
+    }
+    all.v[all.count++] = (struct mapping){at, bytes, file};
+    if (file)
+        count(&all.use.files, &all.use.files_most, bytes);
+    else
+        count(&all.use.memory, &all.use.memory_most, bytes);
+    return true;
+}
+
+/* The last ones made are the first to go, as a rule. */
+static struct mapping *find(const char *at)
+{
+    for (size_t i = all.count; i > 0; i--)
+        if (all.v[i - 1].at == at)
+            return &all.v[i - 1];
+    return NULL;
+}
+
+static void forget(struct mapping *m)
+{
+    *(m->file ? &all.use.files : &all.use.memory) -= m->bytes;
+    *m = all.v[--all.count];
+}
+
+/* ---- mapping ---- */
+
+static void *map(size_t bytes, int flags, int fd)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* At a multiple of the huge pages' size. */
+static char *map_memory(size_t bytes)
+{
+    char *p = map(bytes + HUGE_BYTES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (!p)
+        return NULL;
+    size_t skip = -(uintptr_t)p & (HUGE_BYTES - 1);
+    if (skip)
+        munmap(p, skip);
+    munmap(p + skip + bytes, HUGE_BYTES - skip);
+    if (bytes >= HUGE_BYTES) /* it may refuse: then pages are small */
+        (void)madvise(p + skip, bytes, MADV_HUGEPAGE);
+    return p + skip;
+}
+
+static char *map_file(size_t bytes)
+{
+    int fd = open(all.dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return NULL;
+    char *p = posix_fallocate(fd, 0, (off_t)bytes) == 0
+                  ? map(bytes, MAP_SHARED, fd)
+                  : NULL;
+    close(fd);
+    return p;
+}
+
+static size_t whole_pages(size_t bytes)
+{
+    return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
+
+static void *large(size_t bytes)
+{
+    bytes = whole_pages(bytes);
+    pthread_mutex_lock(&all.lock);
+    bool file = all.use.memory > all.use.limit ||
+                bytes > all.use.limit - all.use.memory;
+    char *p = file ? map_file(bytes) : map_memory(bytes);
+    if (p && !note(p, bytes, file)) {
+        munmap(p, bytes);
+        p = NULL;
+    }
+    pthread_mutex_unlock(&all.lock);
+    return p;
+}
+
+/* ---- arrays ---- */
 
 void *ips_calloc_large(size_t count, size_t size)
 {
-    char *v = calloc(count, size);
-    size_t bytes = count * size; /* calloc checked the product */
-    if (!v || bytes < 2 * HUGE_BYTES)
-        return v;
-    /* Whole huge pages within: the rest is the allocator's as well. */
-    size_t skip = -(uintptr_t)v & (HUGE_BYTES - 1);
-    bytes = (bytes - skip) & ~(HUGE_BYTES - 1);
-    if (bytes) /* it may refuse: then pages are small */
-        (void)madvise(v + skip, bytes, MADV_HUGEPAGE);
-    return v;
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4)
+        return NULL;
+    return bytes < IPS_LARGE_MIN ? calloc(count, size) : large(bytes);
+}
+
+void *ips_grow_large(void *v, size_t old, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 4)
+        return NULL;
+    if (bytes < IPS_LARGE_MIN && old < IPS_LARGE_MIN)
+        return realloc(v, bytes);
+    void *to = bytes < IPS_LARGE_MIN ? malloc(bytes) : large(bytes);
+    if (!to)
+        return NULL;
+    if (v)
+        memcpy(to, v, old < bytes ? old : bytes);
+    ips_free_large(v);
+    return to;
+}
+
+void ips_trim_large(void *v, size_t bytes)
+{
+    size_t keep = whole_pages(bytes ? bytes : 1);
+    pthread_mutex_lock(&all.lock);
+    struct mapping *m = v ? find(v) : NULL;
+    if (m && keep < m->bytes) {
+        size_t less = m->bytes - keep;
+        munmap(m->at + keep, less);
+        m->bytes = keep;
+        *(m->file ? &all.use.files : &all.use.memory) -= less;
+    }
+    pthread_mutex_unlock(&all.lock);
+}
+
+void ips_free_large(void *v)
+{
+    if (!v)
+        return;
+    pthread_mutex_lock(&all.lock);
+    struct mapping *m = find(v), was = m ? *m : (struct mapping){0};
+    if (m)
+        forget(m);
+    pthread_mutex_unlock(&all.lock);
+    if (was.at)
+        munmap(was.at, was.bytes);
+    else
+        free(v);
 }

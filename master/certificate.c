@@ -20,6 +20,16 @@ void certificate_note(struct arena *a, struct certificate *c, const char *text)
         c->msg.notes[c->msg.n_notes++] = arena_printf(a, "%s", text);
 }
 
+void certificate_plan(const struct query *q, struct arena *a,
+                      struct certificate *c, uint32_t category,
+                      const char *plan)
+{
+    c->msg.category = category;
+    c->msg.plan =
+        arena_printf(a, "%s%s", q->borrowed ? "a copy of " : "", plan);
+    c->msg.took_ns = ips_sub_sat(master_now_ns(), q->begun_ns);
+}
+
 bool certificate_open(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -126,6 +136,21 @@ static uint64_t dilation_ppm(uint64_t overhead_ns, uint64_t cpu_ns)
     return ppm < UINT64_MAX ? (uint64_t)ppm : UINT64_MAX;
 }
 
+static void add_memory(struct arena *a, struct certificate *c,
+                       const struct part *p)
+{
+    const Ips__SyncAnswer *s = p->sync;
+    if (s->file_bytes == 0)
+        return;
+    certificate_note(
+        a, c,
+        arena_printf(a,
+                     "machine %s: its graph was built in %" PRIu64
+                     " MB of memory and %" PRIu64
+                     " MB of files, which is slower (ips-slave --memory)",
+                     p->machine, s->memory_bytes >> 20, s->file_bytes >> 20));
+}
+
 static void add_part(const struct part *p, struct arena *a,
                      struct certificate *c, size_t *unseen_cap)
 {
@@ -155,6 +180,7 @@ static void add_part(const struct part *p, struct arena *a,
     for (size_t i = 0; i < s->n_unseen; i++)
         add_unseen(a, c, unseen_cap, s->unseen[i]);
     add_untraced(a, c, p);
+    add_memory(a, c, p);
 }
 
 void certificate_fill(const struct query *q, struct arena *a,

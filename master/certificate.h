@@ -22,6 +22,12 @@ void certificate_fill(const struct query *q, struct arena *a,
                       struct certificate *c);
 void certificate_note(struct arena *a, struct certificate *c, const char *text);
 
+/* How it was answered: the category of IPS-9, in words, and the time that the
+ * master has taken. Call it last. */
+void certificate_plan(const struct query *q, struct arena *a,
+                      struct certificate *c, uint32_t category,
+                      const char *plan);
+
 /* Some process of the run still lives on a machine that answered. */
 bool certificate_open(const struct query *q);
 

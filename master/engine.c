@@ -227,6 +227,7 @@ bool engine_push(struct path_data *d, const struct path_piece *piece)
         d->work_count ? &d->work[d->work_count - 1] : NULL;
     if (last && last->kind == IPS_SEG_COMPUTE &&
         piece->kind == IPS_SEG_COMPUTE && last->to == piece->from &&
+        last->from != IPS_UNMEASURED && /* it came before the chain */
         same_place(last->at, piece->at)) {
         last->to = piece->to;
         last->ns += piece->ns;

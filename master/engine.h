@@ -47,6 +47,16 @@ struct lane_result {
     struct shares shares;
 };
 
+/* The part of a path that is asked for: from < t <= to, in `wall` ns since the
+ * run's origin, else since each machine's first event (no clocks are compared
+ * there). query_path.c makes it, once the clocks are known, of whatever the
+ * question names it by; nobody else reads from_ns and to_ns of the question. */
+struct path_window {
+    bool given;       /* else all of the path */
+    uint64_t from_ns; /* 0: from the very beginning */
+    uint64_t to_ns;   /* 0: no end */
+};
+
 struct path_data { /* query.data of a path question */
     struct lane_result lanes[LANES];
     enum lane_id now; /* being computed */
@@ -79,6 +89,7 @@ struct path_data { /* query.data of a path question */
     } cost;
     struct ips_traffic_count mark;
     struct path_profile *profile; /* query_path_profile.h; NULL: not wanted */
+    struct path_window window;
     /* weighting.h */
     bool has_goal;
     uint32_t goal_part, goal_node; /* of the full graph */

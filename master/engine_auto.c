@@ -7,12 +7,18 @@
 
 #include "common/types.h"
 
-/* Of a kept node of a reduced graph: in a frame; in the master, as wire arrays,
- * graph, merged graph and values together; time to merge, solve and walk. */
-#define NODE_WIRE_BYTES 12u
+/* Measured between namespaces, 20,000 to 10^6 nodes (tests/bench/run links;
+ * docs/benchmarks.md). Of a kept node of a reduced graph: in a frame; in the
+ * master, as wire arrays, graph, merged graph and values together; CPU of the
+ * master from frames to the values sent back, and of a slave that reduces. */
+#define NODE_WIRE_BYTES 17u
 #define NODE_HELD_BYTES 200u
-#define NODE_NS 60u
-#define VALUE_BYTES 8u
+#define NODE_NS 200u
+/* Of a remote value: to a slave (contract); between slaves, the agreement on
+ * the links included; CPU of the slaves at both ends. */
+#define VALUE_BYTES 5u
+#define CM_VALUE_BYTES 10u
+#define CM_VALUE_NS 800u
 #define CONTRACT_TRIPS 3u
 #define CM_TRIPS 8u /* connecting, agreeing on links, lane, over, the walk */
 #define LINK_BYTES_PER_US                                                      \
@@ -31,6 +37,26 @@ static uint64_t scale(uint64_t a, uint64_t b, uint64_t c)
     return x > UINT64_MAX ? UINT64_MAX : (uint64_t)x;
 }
 
+/* Nodes of the reduced graphs. */
+static uint64_t kept_of(const struct auto_facts *f)
+{
+    return add(f->crossing, f->crossing_out);
+}
+
+void engine_auto_costs(const struct auto_facts *f, struct auto_costs *out)
+{
+    uint64_t kept = kept_of(f);
+    uint64_t wire = add(scale(kept, NODE_WIRE_BYTES, 1),
+                        scale(f->crossing, VALUE_BYTES, 1));
+    out->contract_ns =
+        add(scale(f->round_trip_ns, CONTRACT_TRIPS, 1),
+            add(scale(wire, 1000, LINK_BYTES_PER_US), scale(kept, NODE_NS, 1)));
+    uint64_t row = add(CM_TRIPS, f->crossing / ips_max_u64(f->threads, 1));
+    out->cm_ns = add(scale(row, f->round_trip_ns, 1),
+                     scale(scale(f->crossing, VALUE_BYTES, f->machines), 1000,
+                           LINK_BYTES_PER_US));
+}
+
 const char *engine_auto(const struct auto_facts *f, char *why, size_t cap)
 {
     if (f->machines == 1 && f->nodes <= AUTO_TINY_NODES) {
@@ -47,17 +73,10 @@ const char *engine_auto(const struct auto_facts *f, char *why, size_t cap)
                  f->nodes);
         return "contract";
     }
-    uint64_t kept = add(f->crossing, f->crossing_out);
-    uint64_t held = scale(kept, NODE_HELD_BYTES, 1);
-    uint64_t wire = add(scale(kept, NODE_WIRE_BYTES, 1),
-                        scale(f->crossing, VALUE_BYTES, 1));
-    uint64_t contract =
-        add(scale(f->round_trip_ns, CONTRACT_TRIPS, 1),
-            add(scale(wire, 1000, LINK_BYTES_PER_US), scale(kept, NODE_NS, 1)));
-    uint64_t row = add(CM_TRIPS, f->crossing / ips_max_u64(f->threads, 1));
-    uint64_t cm = add(scale(row, f->round_trip_ns, 1),
-                      scale(scale(f->crossing, VALUE_BYTES, f->machines), 1000,
-                            LINK_BYTES_PER_US));
+    struct auto_costs cost;
+    engine_auto_costs(f, &cost);
+    uint64_t contract = cost.contract_ns, cm = cost.cm_ns;
+    uint64_t held = scale(kept_of(f), NODE_HELD_BYTES, 1);
     int n = snprintf(why, cap,
                      "%u machines, %" PRIu64
                      " messages between them, round trip %" PRIu64 " us: ",

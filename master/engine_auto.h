@@ -34,6 +34,12 @@ struct auto_facts {
 
 #define AUTO_TINY_NODES 10000u
 
+/* What several machines would take, ns. */
+struct auto_costs {
+    uint64_t contract_ns, cm_ns;
+};
+void engine_auto_costs(const struct auto_facts *f, struct auto_costs *out);
+
 /* The engine's name; `why` gets the reason with its figures. */
 const char *engine_auto(const struct auto_facts *f, char *why, size_t cap);
 

@@ -28,6 +28,12 @@ void cm_walk_begin(struct query *q, uint32_t part, uint32_t node)
     ask_walk(q, part, UINT32_MAX, node);
 }
 
+/* `wall`: what came before a chain that nobody began. */
+static bool before_chain(const Ips__CmAnswer *a, size_t i)
+{
+    return a->kinds[i] == IPS_SEG_COMPUTE && a->from[i] == IPS_NO_NODE;
+}
+
 static bool pieces_fit(const struct part *p, const Ips__CmAnswer *a)
 {
     size_t n = a->n_kinds;
@@ -37,8 +43,8 @@ static bool pieces_fit(const struct part *p, const Ips__CmAnswer *a)
         return false;
     for (size_t i = 0; i < n; i++) {
         if (a->kinds[i] > IPS_SEG_EXTERNAL || a->xkinds[i] > IPS_X_LAST ||
-            a->chains[i] >= p->t.thread_count || a->from[i] >= p->sync->nodes ||
-            a->to[i] >= p->sync->nodes)
+            a->chains[i] >= p->t.thread_count || a->to[i] >= p->sync->nodes ||
+            (a->from[i] >= p->sync->nodes && !before_chain(a, i)))
             return false;
     }
     return !a->crosses ||
@@ -59,12 +65,13 @@ static bool push_pieces(struct path_data *d, const struct part *p,
     uint64_t base = engine_part_of(p)->base;
     bool ok = true;
     for (size_t i = a->n_kinds; i-- > 0 && ok;) {
-        struct path_piece piece = {.kind = (uint8_t)a->kinds[i],
-                                   .xkind = (uint8_t)a->xkinds[i],
-                                   .at = place_of(p, a->chains[i]),
-                                   .from = base + a->from[i],
-                                   .to = base + a->to[i],
-                                   .ns = a->ns[i]};
+        struct path_piece piece = {
+            .kind = (uint8_t)a->kinds[i],
+            .xkind = (uint8_t)a->xkinds[i],
+            .at = place_of(p, a->chains[i]),
+            .from = before_chain(a, i) ? IPS_UNMEASURED : base + a->from[i],
+            .to = base + a->to[i],
+            .ns = a->ns[i]};
         piece.came = piece.at;
         ok = engine_push(d, &piece);
     }

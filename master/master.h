@@ -26,6 +26,8 @@
 
 struct event;
 struct query;
+struct refresh;
+struct kept;
 
 struct client {
     struct client *next;
@@ -40,8 +42,11 @@ struct master {
     struct roster roster;
     struct client *clients;
     uint32_t client_count;
-    struct query *queries; /* in order of arrival */
-    uint64_t next_ask;     /* id of the last question to a slave */
+    struct query *queries;     /* in order of arrival */
+    uint64_t next_ask;         /* id of the last question to a slave */
+    struct kept *kept;         /* kept.c */
+    struct refresh *refreshes; /* refresh.c */
+    uint64_t refresh_ns;       /* 0: tables are not kept up to date */
     struct event *tick, *on_term, *on_int;
     char state[IPS_PATH_BYTES];
     char address[IPS_PATH_BYTES];

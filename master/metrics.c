@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/object.h"
 #include "common/types.h"
 #include "master/matrix.h"
 #include "master/part.h"
+#include "master/pop.h"
 
 #define MAX_CAUSES 32
 
@@ -15,6 +17,8 @@ struct sums {
     uint64_t started, alive_max, machines;
     uint64_t elapsed_ns; /* IPS_UNMEASURED */
     uint64_t cpu_ns, wait_ns, lifetimes_ns;
+    uint64_t delay_ns, blocked_ns, unknown_ns;
+    uint64_t rusage_ns, rusage_own_ns, rusage_processes;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
     uint64_t cores_ns; /* sum of usable cores x T */
     struct {
@@ -40,8 +44,7 @@ struct maker {
     Ips__MetricsAnswer *out;
     size_t row_cap;
     struct traffic processes, machines;
-    const char *object; /* without a trailing '/' */
-    size_t object_len;
+    const char *object; /* a pattern */
     bool at_level[LEVELS];
     bool found;
     uint64_t cut;
@@ -85,6 +88,10 @@ static void add_thread(struct sums *s, const Ips__ThreadRow *t, uint64_t last)
 {
     s->cpu_ns = ips_add_sat(s->cpu_ns, t->cpu_ns);
     s->wait_ns = ips_add_sat(s->wait_ns, t->wait_ns);
+    s->delay_ns = ips_add_sat(s->delay_ns, t->delay_ns);
+    s->blocked_ns =
+        ips_add_sat(s->blocked_ns, ips_sub_sat(t->wait_ns, t->woken_ns));
+    s->unknown_ns = ips_add_sat(s->unknown_ns, t->unknown_ns);
     s->lifetimes_ns =
         ips_add_sat(s->lifetimes_ns, span(t->start_ns, t->end_ns, last));
     for (size_t i = 0; i < t->n_waits; i++)
@@ -96,6 +103,12 @@ static void add_sums(struct sums *s, const struct sums *more)
     s->started += more->started;
     s->cpu_ns = ips_add_sat(s->cpu_ns, more->cpu_ns);
     s->wait_ns = ips_add_sat(s->wait_ns, more->wait_ns);
+    s->delay_ns = ips_add_sat(s->delay_ns, more->delay_ns);
+    s->blocked_ns = ips_add_sat(s->blocked_ns, more->blocked_ns);
+    s->unknown_ns = ips_add_sat(s->unknown_ns, more->unknown_ns);
+    s->rusage_ns = ips_add_sat(s->rusage_ns, more->rusage_ns);
+    s->rusage_own_ns = ips_add_sat(s->rusage_own_ns, more->rusage_own_ns);
+    s->rusage_processes += more->rusage_processes;
     s->lifetimes_ns = ips_add_sat(s->lifetimes_ns, more->lifetimes_ns);
     s->cores_ns = ips_add_sat(s->cores_ns, more->cores_ns);
     for (uint32_t i = 0; i < more->causes; i++)
@@ -181,14 +194,38 @@ static void fill_waits(struct maker *k, Ips__MetricsRow *row,
     }
 }
 
+/* The kernel's figure, where it told any; where it told none and threads were
+ * off the core, it is not known. */
+static uint64_t run_delay(const struct sums *s)
+{
+    return s->delay_ns == 0 && s->unknown_ns > 0 ? IPS_UNMEASURED : s->delay_ns;
+}
+
+/* What the threads' lives consist of. */
+static void fill_parts(Ips__MetricsRow *row, const struct sums *s)
+{
+    row->wait_cpu_ns = run_delay(s);
+    row->wait_cpu_unknown_ns = s->unknown_ns;
+    row->blocked_ns = s->blocked_ns;
+    row->other_ns =
+        (int64_t)(s->lifetimes_ns - s->cpu_ns - row->blocked_ns - s->delay_ns);
+    bool measured = s->rusage_processes > 0;
+    row->rusage_cpu_ns = measured ? s->rusage_ns : IPS_UNMEASURED;
+    row->rusage_own_cpu_ns = measured ? s->rusage_own_ns : IPS_UNMEASURED;
+    row->rusage_processes = s->rusage_processes;
+}
+
 static void fill_ratios(Ips__MetricsRow *row, const struct sums *s,
                         enum level level)
 {
     uint64_t t = s->elapsed_ns;
+    uint64_t delay = run_delay(s);
     bool run = level == LEVEL_RUN;
     row->response =
         ratio(level == LEVEL_THREAD ? t : s->lifetimes_ns, s->cpu_ns);
-    row->load = IPS_UNMEASURED_REAL;
+    row->load =
+        ratio(delay == IPS_UNMEASURED ? delay : ips_add_sat(s->cpu_ns, delay),
+              s->cpu_ns);
     row->parallelism = run ? ratio(s->cpu_ns, t) : IPS_UNMEASURED_REAL;
     row->rho = ratio(s->cpu_ns, s->cores_ns);
     row->rho_dpm = ratio(s->cpu_ns, t);
@@ -224,13 +261,16 @@ static void add_row(struct maker *k, const char *object, enum level level,
     row->elapsed_ns = s->elapsed_ns;
     row->cpu_ns = s->cpu_ns;
     row->wait_ns = s->wait_ns;
-    row->wait_cpu_ns = IPS_UNMEASURED;
     row->lifetimes_ns = s->lifetimes_ns;
     row->messages_out = s->messages_out;
     row->bytes_out = s->bytes_out;
     row->messages_in = s->messages_in;
     row->bytes_in = s->bytes_in;
     fill_waits(k, row, s);
+    fill_parts(row, s);
+    row->pop_parallel = row->pop_load_balance = IPS_UNMEASURED_REAL;
+    row->pop_communication = IPS_UNMEASURED_REAL;
+    row->pop_cpu_max_ns = IPS_UNMEASURED;
     fill_ratios(row, s, level);
     out->rows[out->n_rows++] = row;
 }
@@ -240,12 +280,9 @@ static void add_row(struct maker *k, const char *object, enum level level,
 /* Is `object` the asked one, or below it? Notes that it exists. */
 static bool within(struct maker *k, const char *object)
 {
-    size_t n = k->object_len;
-    if (strncmp(object, k->object, n) != 0 ||
-        (object[n] != '\0' && object[n] != '/'))
-        return false;
-    k->found = true;
-    return true;
+    bool in = ips_object_in(k->object, object);
+    k->found = k->found || in;
+    return in;
 }
 
 static bool wanted(struct maker *k, const char *object, enum level level)
@@ -292,6 +329,11 @@ static struct sums do_process(struct maker *k, const struct part *p, uint32_t i,
          ++*at)
         add_thread(&s, p->t.threads[by_process[*at]], last);
     add_traffic(&s, &k->processes, matrix_process(p->number, i));
+    if (row->rusage_cpu_ns != UINT64_MAX) {
+        s.rusage_ns = row->rusage_cpu_ns;
+        s.rusage_own_ns = s.cpu_ns;
+        s.rusage_processes = 1;
+    }
     if (wanted(k, object, LEVEL_PROCESS)) {
         struct sums shown = s;
         shown.alive_max = shown.machines = IPS_UNMEASURED;
@@ -381,6 +423,7 @@ static int do_run(struct maker *k, struct ips_err *err)
     if (show && rc == 0 && n > 0 && n < METRICS_MAX_ROWS) {
         add_row(k, "/", LEVEL_RUN, &all);
         if (k->out->n_rows > n) {
+            pop_fill(k->parts, k->count, all.elapsed_ns, k->out->rows[n]);
             k->out->rows[0] = k->out->rows[n];
             k->out->n_rows = n;
         }
@@ -408,7 +451,8 @@ static char *cell_name(struct maker *k, uint64_t who, bool machine)
 static bool cell_wanted(struct maker *k, const Ips__MatrixCell *c)
 {
     bool found = k->found;
-    bool yes = within(k, c->from) || within(k, c->to);
+    bool yes = (*c->from == '/' && within(k, c->from)) ||
+               (*c->to == '/' && within(k, c->to)) || !*k->object;
     k->found = found;
     return yes;
 }
@@ -435,14 +479,55 @@ static void put_matrix(struct maker *k, const struct matrix *m, bool machine,
     }
 }
 
+/* The sums of each row and each column of a matrix, "external" and "pending"
+ * too, and last of all of it. */
+static void put_totals(struct maker *k, const struct traffic *m, bool machine,
+                       Ips__MatrixTotal ***list, size_t *count)
+{
+    size_t cap = 0, f = 0, t = 0;
+    const struct matrix *from = &m->by_from, *to = &m->by_to;
+    Ips__MatrixTotal *all = arena_alloc(k->a, sizeof(*all));
+    if (!all)
+        return;
+    ips__matrix_total__init(all);
+    while (f < from->count || t < to->count) {
+        uint64_t who = IPS_UNMEASURED;
+        Ips__MatrixTotal *sum = arena_alloc(k->a, sizeof(*sum));
+        if (!sum || !arena_grow(k->a, list, *count, &cap, sizeof(**list)))
+            return;
+        ips__matrix_total__init(sum);
+        if (f < from->count)
+            who = from->cells[f].from;
+        if (t < to->count)
+            who = ips_min_u64(who, to->cells[t].to);
+        for (; f < from->count && from->cells[f].from == who; f++) {
+            sum->messages_out += from->cells[f].messages;
+            sum->bytes_out += from->cells[f].bytes;
+        }
+        for (; t < to->count && to->cells[t].to == who; t++) {
+            sum->messages_in += to->cells[t].messages;
+            sum->bytes_in += to->cells[t].bytes;
+        }
+        all->messages_out += sum->messages_out;
+        all->bytes_out += sum->bytes_out;
+        all->messages_in += sum->messages_in;
+        all->bytes_in += sum->bytes_in;
+        sum->object = cell_name(k, who, machine);
+        if (*count < METRICS_MAX_CELLS)
+            (*list)[(*count)++] = sum;
+        else
+            k->cut++;
+    }
+    if (*count > 0 && arena_grow(k->a, list, *count, &cap, sizeof(**list)))
+        (*list)[(*count)++] = all;
+}
+
 /* ---- the question ----------------------------------------------------- */
 
 static enum level level_of(const char *object)
 {
-    int slashes = 0;
-    for (const char *c = object; *c; c++)
-        slashes += *c == '/';
-    return slashes < LEVELS ? (enum level)slashes : LEVEL_THREAD;
+    unsigned parts = ips_object_parts(object);
+    return parts < LEVELS ? (enum level)parts : LEVEL_THREAD;
 }
 
 static int choose_levels(struct maker *k, const char *level,
@@ -470,11 +555,7 @@ int metrics_make(struct part *const *parts, uint32_t count, bool pending,
                  Ips__MetricsAnswer *out, uint64_t *cut, struct ips_err *err)
 {
     struct maker k = {.parts = parts, .count = count, .a = a, .out = out};
-    size_t len = strlen(object);
-    while (len > 0 && object[len - 1] == '/')
-        len--;
-    k.object = arena_printf(a, "%.*s", (int)len, object);
-    k.object_len = strlen(k.object);
+    k.object = strcmp(object, "/") == 0 ? "" : object;
     int rc = choose_levels(&k, level, err);
     if (rc == 0)
         rc = matrix_make(parts, count, pending, &k.processes.by_from, err);
@@ -494,6 +575,10 @@ int metrics_make(struct part *const *parts, uint32_t count, bool pending,
                    &out->n_machine_matrix);
         put_matrix(&k, &k.processes.by_from, false, &out->process_matrix,
                    &out->n_process_matrix);
+        put_totals(&k, &k.machines, true, &out->machine_totals,
+                   &out->n_machine_totals);
+        put_totals(&k, &k.processes, false, &out->process_totals,
+                   &out->n_process_totals);
     }
     if (rc == 0 && a->failed)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");

@@ -1,5 +1,7 @@
 #include "master/part.h"
 
+#include "common/object.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +169,21 @@ int parts_make(struct query *q, struct ips_err *err)
     return 0;
 }
 
+int parts_make_all(struct query *q, struct ips_err *err)
+{
+    parts_release(q);
+    for (struct slave *s = q->m->roster.first; s; s = s->next) {
+        if (!s->peer)
+            continue;
+        struct part *p = add_part(q, s->machine);
+        if (!p)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+        p->slave = s;
+        p->state = PART_ACTIVE;
+    }
+    return 0;
+}
+
 uint32_t query_active(const struct query *q)
 {
     uint32_t count = 0;
@@ -223,9 +240,5 @@ uint32_t *part_threads_by_process(const struct part *p)
 
 bool part_concerned(const char *machine, const char *object)
 {
-    size_t n = strlen(machine);
-    while (*object == '/')
-        object++;
-    return *object == '\0' || (strncmp(object, machine, n) == 0 &&
-                               (object[n] == '\0' || object[n] == '/'));
+    return ips_object_machine(object, machine);
 }

@@ -13,6 +13,8 @@ int parts_choose_run(struct query *q, struct ips_err *err) IPS_MUST_USE;
 /* (Re)makes q->parts: machines that had the run, and connected slaves that
  * might. */
 int parts_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
+/* Every slave that is connected, whatever runs it has. */
+int parts_make_all(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void parts_release(struct query *q);
 
 /* Appends to a table of pointers; false: no memory. */
@@ -29,8 +31,8 @@ void part_process_object(const struct part *p, uint32_t process,
                          char out[OBJECT_BYTES]);
 const char *part_process_name(const struct part *p, uint32_t process);
 
-/* Is some of `object` on this machine? "" and "/" are all; else "/machine" and
- * what follows. */
+/* May some of what `object` (a pattern, common/object.h) selects be on this
+ * machine? */
 bool part_concerned(const char *machine, const char *object);
 
 #endif

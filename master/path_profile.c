@@ -9,43 +9,55 @@
 
 /* ---- the window, and whether the sums are true ---- */
 
-/* ns of each piece of the path: as it is, or what of it is in the window. In
- * weightings but `cpu` the slaves tell its CPU time alone. */
+static int refuse_sum(const struct query *q, uint32_t part, uint64_t told,
+                      uint64_t ns, struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_CORRUPT,
+                       "machine %s tells what %llu ns of a piece of %llu ns "
+                       "were spent on: a bug of IPS, no answer is given",
+                       q->gather.active[part]->machine,
+                       (unsigned long long)told, (unsigned long long)ns);
+}
+
+/* Piece k of a machine is cut to the window: x->ns what is left of it. */
+static int cut_piece(const struct query *q, uint32_t part, uint32_t k,
+                     struct path_piece *x, uint64_t *running,
+                     struct ips_err *err)
+{
+    const struct path_profile *pp = profile_of(q);
+    const struct profile_face *f = &pp->face[PROFILE_PATH][part];
+    bool arcs = f->from[k] != f->to[k];
+    uint64_t cpu = arcs ? f->ns[k] : 0;
+    uint64_t left = pp->windowed ? f->weight_ns[k] : x->ns;
+    if (left > x->ns || cpu > left || (pp->cpu && arcs && cpu != left))
+        return refuse_sum(q, part, ips_max_u64(left, cpu), x->ns, err);
+    *running = ips_add_sat(*running, cpu);
+    x->ns = left;
+    x->elsewhere = pp->windowed && !arcs && !f->ns[k];
+    return 0;
+}
+
+/* ns of each piece of the path: as it is, or what of it is in the window. Of
+ * weightings but `cpu` the slaves tell its CPU time, too. */
 static int cut_pieces(struct query *q, struct path_piece *cut,
                       struct ips_err *err)
 {
     const struct path_data *d = path_of(q);
     struct path_profile *pp = profile_of(q);
     uint64_t computing = 0, running = 0;
+    int rc = 0;
     for (uint32_t i = 0; i < pp->parts; i++) {
         const struct profile_face *f = &pp->face[PROFILE_PATH][i];
-        for (uint32_t k = 0; k < f->count; k++) {
-            struct path_piece *x = &cut[f->piece[k]];
-            bool compute = x->kind == IPS_SEG_COMPUTE;
-            computing = ips_add_sat(computing, compute ? x->ns : 0);
-            running = ips_add_sat(running, compute ? f->ns[k] : 0);
-            if (!pp->cpu)
-                continue;
-            if (f->ns[k] > (compute ? x->ns : 1) ||
-                (!pp->windowed && f->ns[k] != x->ns))
-                return ips_err_set(err, IPS_E_CORRUPT,
-                                   "machine %s tells what %llu ns of a piece "
-                                   "of %llu ns were spent on: a bug of IPS, "
-                                   "no answer is given",
-                                   q->gather.active[i]->machine,
-                                   (unsigned long long)f->ns[k],
-                                   (unsigned long long)x->ns);
-            if (!pp->windowed)
-                continue;
-            x->ns = compute ? f->ns[k] : f->ns[k] ? x->ns : 0;
-            if (!compute && !f->ns[k])
-                x->xkind = IPS_X_NONE; /* not of the window, so no message */
-        }
+        for (uint32_t k = 0; rc == 0 && k < f->count; k++)
+            rc = cut_piece(q, i, k, &cut[f->piece[k]], &running, err);
+    }
+    for (uint64_t i = 0; i < d->piece_count; i++) {
+        if (cut[i].kind == IPS_SEG_COMPUTE)
+            computing = ips_add_sat(computing, cut[i].ns);
+        pp->window_ns = ips_add_sat(pp->window_ns, cut[i].ns);
     }
     pp->off_cpu_ns = pp->cpu ? 0 : ips_sub_sat(computing, running);
-    for (uint64_t i = 0; i < d->piece_count; i++)
-        pp->window_ns = ips_add_sat(pp->window_ns, cut[i].ns);
-    return 0;
+    return rc;
 }
 
 /* Pieces that the window leaves nothing of are no part of anybody's share. */
@@ -53,7 +65,7 @@ static uint64_t drop_empty(struct path_piece *p, uint64_t count)
 {
     uint64_t kept = 0;
     for (uint64_t i = 0; i < count; i++)
-        if (p[i].ns || (p[i].kind != IPS_SEG_COMPUTE && p[i].xkind))
+        if (p[i].ns || (p[i].kind != IPS_SEG_COMPUTE && !p[i].elsewhere))
             p[kept++] = p[i];
     return kept;
 }

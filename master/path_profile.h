@@ -21,8 +21,9 @@ struct profile_step { /* as it came */
 struct profile_face {
     uint32_t *piece; /* [count] path: index in the path's pieces */
     uint32_t *from, *to;
-    uint64_t *ns;   /* [count] in the window; of crossings 1 or 0 */
-    uint64_t *most; /* [count] path, weightings but cpu: ns of the piece */
+    uint64_t *ns; /* [count] CPU in the window; of what has no arcs 1 or 0 */
+    uint64_t *weight_ns; /* [count] in the window, where there is one */
+    uint64_t *most;      /* [count] path: ns of the piece */
     uint32_t count, got;
     struct profile_step *steps;
     size_t step_count, step_room;

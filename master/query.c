@@ -364,10 +364,14 @@ static const struct query_kind *kind_of(const Ips__Request *r)
         return &query_procedures;
     case IPS__REQUEST__ASK_WHATIF:
         return &query_whatif;
+    case IPS__REQUEST__ASK_REQUESTS:
+        return &query_requests;
     case IPS__REQUEST__ASK_WHY:
         return &query_why;
     case IPS__REQUEST__ASK_WAITS:
         return &query_waits;
+    case IPS__REQUEST__ASK_SQL:
+        return &query_sql;
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_SYNC:
@@ -382,6 +386,7 @@ static const struct query_kind *kind_of(const Ips__Request *r)
     case IPS__REQUEST__ASK_PROFILE:
     case IPS__REQUEST__ASK_PORTIONS:
     case IPS__REQUEST__ASK_SPLIT:
+    case IPS__REQUEST__ASK_LOOK:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
         break;
@@ -476,7 +481,53 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
     struct ips_err err = {0};
     if (parts_choose_run(q, &err) < 0)
         query_fail(q, &err);
+    else if (kind->at_once)
+        (void)kind->at_once(q);
     query_next(m);
+}
+
+/* The request of a question that nobody sent. */
+static Ips__Envelope *empty_envelope(const char *run)
+{
+    Ips__Request request = IPS__REQUEST__INIT;
+    Ips__Envelope env = IPS__ENVELOPE__INIT;
+    request.run = ips_wire_text(run);
+    env.body_case = IPS__ENVELOPE__BODY_REQUEST;
+    env.request = &request;
+    size_t len = ips__envelope__get_packed_size(&env);
+    uint8_t *packed = malloc(len + 1);
+    Ips__Envelope *copy = NULL;
+    if (packed) {
+        ips__envelope__pack(&env, packed);
+        copy = ips__envelope__unpack(NULL, len, packed);
+    }
+    free(packed);
+    return copy;
+}
+
+bool query_inside(struct master *m, const char *run,
+                  const struct query_kind *kind)
+{
+    struct query *q = calloc(1, sizeof(*q));
+    Ips__Envelope *env = empty_envelope(run);
+    if (!q || !env) {
+        free(q);
+        if (env)
+            ips__envelope__free_unpacked(env, NULL);
+        return false;
+    }
+    q->m = m;
+    q->kind = kind;
+    q->envelope = env;
+    q->request = env->request;
+    q->begun_ns = master_now_ns();
+    snprintf(q->run, sizeof(q->run), "%s", run);
+    struct query **at = &m->queries;
+    while (*at)
+        at = &(*at)->next;
+    *at = q;
+    query_next(m);
+    return true;
 }
 
 /* The client's own flow control is the transport's; what it may do is stop. */

@@ -96,6 +96,9 @@ struct gather {
 struct query_kind {
     const char *name;
     bool exclusive;
+    /* Answers without asking anybody, where that is possible; before its turn
+     * has come, no parts are made. May be NULL. */
+    bool (*at_once)(struct query *q);
     /* Begins (again); parts are made already. */
     void (*start)(struct query *q);
     /* Frees what `data` and parts' `own` hold. */
@@ -123,6 +126,7 @@ struct query {
     bool working;   /* a job of the worker still uses it */
     bool yielded;   /* needs the slaves' graph no more: others may */
     bool again;     /* begin again when the round ends */
+    bool borrowed;  /* its tables are copies that were kept */
     bool in_graph;  /* past the first round: failures begin it again */
     bool together;  /* of a round: when one part fails, all are stopped */
     void (*on_tick)(struct query *q); /* of a round, or NULL */
@@ -148,6 +152,10 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
 void query_on_client_gone(struct master *m, const struct ips_peer *client);
 void query_on_drain(struct master *m, const struct ips_peer *client);
 void query_tick(struct master *m);
+/* A question of the master itself, with no client and no answer. False: not
+ * begun. */
+bool query_inside(struct master *m, const char *run,
+                  const struct query_kind *kind);
 /* At the end of the daemon. */
 void query_release_all(struct master *m);
 
@@ -200,8 +208,18 @@ uint32_t query_active(const struct query *q);
 bool query_incomplete(const struct query *q);
 
 /* The kinds, by the case of the request. */
-extern const struct query_kind query_runs, query_status, query_ls,
-    query_metrics, query_path, query_events, query_graph, query_procedures,
-    query_whatif, query_waits, query_why;
+extern const struct query_kind query_runs;
+extern const struct query_kind query_status;
+extern const struct query_kind query_ls;
+extern const struct query_kind query_metrics;
+extern const struct query_kind query_path;
+extern const struct query_kind query_events;
+extern const struct query_kind query_graph;
+extern const struct query_kind query_procedures;
+extern const struct query_kind query_whatif;
+extern const struct query_kind query_requests;
+extern const struct query_kind query_waits;
+extern const struct query_kind query_why;
+extern const struct query_kind query_sql;
 
 #endif

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/object.h"
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/gather.h"
+#include "master/kept.h"
 #include "master/part.h"
 
 #define ROWS_A_REPLY 8192
@@ -14,8 +16,7 @@
 struct tree {
     struct query *q;
     struct arena a;
-    const char *below;
-    size_t below_len;
+    const char *below; /* a pattern */
     Ips__ObjectRow **rows;
     size_t count, cap;
 };
@@ -23,8 +24,7 @@ struct tree {
 static Ips__ObjectRow *add(struct tree *t, const char *object,
                            const char *level)
 {
-    if (strncmp(object, t->below, t->below_len) != 0 ||
-        (object[t->below_len] != '\0' && object[t->below_len] != '/'))
+    if (!ips_object_in(t->below, object))
         return NULL;
     if (!arena_grow(&t->a, &t->rows, t->count, &t->cap, sizeof(*t->rows)))
         return NULL;
@@ -164,6 +164,7 @@ static void send_rows(struct tree *t)
 {
     struct certificate c;
     certificate_fill(t->q, &t->a, &c);
+    certificate_plan(t->q, &t->a, &c, 2, "the slaves' tables");
     Ips__LsAnswer answer = IPS__LS_ANSWER__INIT;
     answer.certificate = &c.msg;
     answer.n_rows = t->count;
@@ -190,9 +191,6 @@ static void ls_ready(struct query *q)
 {
     struct tree t = {.q = q, .below = q->request->ls->object};
     struct ips_err err = {0};
-    t.below_len = strlen(t.below);
-    while (t.below_len > 0 && t.below[t.below_len - 1] == '/')
-        t.below_len--;
     add_all(&t);
     if (t.a.failed)
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
@@ -206,6 +204,15 @@ static void ls_ready(struct query *q)
     arena_release(&t.a);
 }
 
+static bool ls_at_once(struct query *q)
+{
+    if (!kept_take(q))
+        return false;
+    ls_ready(q);
+    kept_give(q);
+    return true;
+}
+
 static void ls_start(struct query *q)
 {
     gather_start(q, GATHER_TABLE, ls_ready);
@@ -213,5 +220,6 @@ static void ls_start(struct query *q)
 
 const struct query_kind query_ls = {.name = "ls",
                                     .exclusive = true,
+                                    .at_once = ls_at_once,
                                     .start = ls_start,
                                     .release = gather_release};

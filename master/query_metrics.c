@@ -1,7 +1,9 @@
 /*
  * Table 2. Of the run and its machines from the master's own table where the
- * run is closed and nothing was added since (category 1 of IPS-9), or where no
- * slave of the run is there any more; else from the slaves' (category 2).
+ * run is closed and nothing was added since (category 1 of IPS-9), where it is
+ * open and so large that computing it would take long (refresh.h keeps the
+ * table up to date; as of when is said), or where no slave of the run is there
+ * any more; else from the slaves' (category 2).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,11 +13,16 @@
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/gather.h"
+#include "master/kept.h"
 #include "master/metrics.h"
 #include "master/part.h"
+#include "master/refresh.h"
+#include "master/summary.h"
 
 #define ROWS_A_REPLY 4096
-#define KEPT_ROWS 1024 /* more is no summary */
+/* Of a run that is still open: with so many events it is answered from the
+ * master's own table, however old that is; with fewer it is computed. */
+#define OPEN_EVENTS 200000u
 
 /* One reply where it fits a frame; else pieces, the last with the rest. */
 static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
@@ -46,6 +53,22 @@ static bool is_summary(const Ips__MetricsAsk *ask)
            *ask->level == '\0';
 }
 
+static void summary_ready(struct query *q)
+{
+    struct ips_err err = {0}, db = {0};
+    struct summary s;
+    int rc = summary_make(q, &s, &err);
+    if (rc == 0 && summary_keep(q, &s, &db) < 0)
+        ips_log_warn("%s", db.msg);
+    if (rc == 0) {
+        certificate_plan(q, &s.a, &s.certificate, 2, "the slaves' tables");
+        send_answer(q, &s.answer);
+    } else {
+        query_fail(q, &err);
+    }
+    summary_release(&s);
+}
+
 static void metrics_ready(struct query *q)
 {
     const Ips__MetricsAsk *ask = q->request->metrics;
@@ -55,6 +78,10 @@ static void metrics_ready(struct query *q)
     struct certificate c;
     uint64_t cut = 0;
     Ips__MetricsAnswer answer = IPS__METRICS_ANSWER__INIT;
+    if (is_summary(ask)) {
+        summary_ready(q);
+        return;
+    }
     int rc = metrics_make(g->active, g->count, query_incomplete(q), ask->object,
                           ask->level, &a, &answer, &cut, &err);
     if (rc < 0) {
@@ -63,6 +90,7 @@ static void metrics_ready(struct query *q)
         return;
     }
     certificate_fill(q, &a, &c);
+    certificate_plan(q, &a, &c, 2, "the slaves' tables");
     answer.certificate = &c.msg;
     if (cut > 0) {
         c.msg.complete = false;
@@ -72,12 +100,6 @@ static void metrics_ready(struct query *q)
                                       "about one machine or process",
                                       cut));
     }
-    struct ips_err db = {0};
-    if (is_summary(ask) && !query_incomplete(q) && !certificate_open(q) &&
-        answer.n_rows <= KEPT_ROWS && answer.n_process_matrix <= KEPT_ROWS &&
-        catalogue_put_irt(q->m->catalogue, q->run, c.msg.events, &answer, &db) <
-            0)
-        ips_log_warn("%s", db.msg);
     send_answer(q, &answer);
     arena_release(&a);
 }
@@ -94,24 +116,9 @@ static void on_known(const struct catalogue_row *row, void *arg)
     k->open = k->open || row->open;
 }
 
-/* Answers from the master's own table where that is right. */
-static bool from_own_table(struct query *q)
+static void send_kept(struct query *q, const Ips__MetricsAnswer *kept,
+                      const struct known *k, uint64_t events, bool nobody)
 {
-    struct known k = {0};
-    uint64_t events = 0;
-    struct ips_err err = {0};
-    if (!is_summary(q->request->metrics) ||
-        catalogue_each(q->m->catalogue, q->run, on_known, &k, &err) < 0)
-        return false;
-    bool nobody = query_active(q) == 0;
-    Ips__MetricsAnswer *kept =
-        catalogue_get_irt(q->m->catalogue, q->run, &events);
-    bool current = kept && kept->certificate && !k.open && events == k.events;
-    if (!kept || !kept->certificate || (!current && !nobody)) {
-        if (kept)
-            ips__metrics_answer__free_unpacked(kept, NULL);
-        return false;
-    }
     struct arena a = {0};
     struct certificate c = {.msg = *kept->certificate};
     Ips__MetricsAnswer answer = *kept;
@@ -121,26 +128,73 @@ static bool from_own_table(struct query *q)
     for (size_t i = 0; i < kept->certificate->n_notes; i++)
         certificate_note(&a, &c, kept->certificate->notes[i]);
     certificate_note(&a, &c, "from the master's own table");
-    if (!current) {
+    certificate_plan(q, &a, &c, 1, "the master's own table");
+    if (nobody) {
         c.msg.complete = false;
         certificate_note(&a, &c,
                          "no slave of this run is connected, and more was "
                          "recorded since this was computed");
+    } else if (k->open) {
+        certificate_note(&a, &c,
+                         arena_printf(&a,
+                                      "the run goes on: as of %" PRIu64
+                                      " of %" PRIu64 " events",
+                                      events, k->events));
     }
     answer.certificate = &c.msg;
     send_answer(q, &answer);
     arena_release(&a);
+}
+
+/* Answers from the master's own table where that is right. `nobody`: no slave
+ * of the run is there, so any table is better than none. */
+static bool from_own_table(struct query *q, bool nobody)
+{
+    struct known k = {0};
+    uint64_t events = 0;
+    struct ips_err err = {0};
+    if (!is_summary(q->request->metrics) ||
+        catalogue_each(q->m->catalogue, q->run, on_known, &k, &err) < 0)
+        return false;
+    Ips__MetricsAnswer *kept =
+        catalogue_get_irt(q->m->catalogue, q->run, &events);
+    if (!kept)
+        return false;
+    bool usable = kept->certificate != NULL;
+    bool current = k.open ? q->m->refresh_ns && k.events >= OPEN_EVENTS &&
+                                k.events <= REFRESH_EVENTS_MOST
+                          : events == k.events;
+    if (usable && (current || nobody))
+        send_kept(q, kept, &k, events, !current);
     ips__metrics_answer__free_unpacked(kept, NULL);
+    return usable && (current || nobody);
+}
+
+static bool metrics_at_once(struct query *q)
+{
+    if (from_own_table(q, false))
+        return true;
+    if (!kept_take(q))
+        return false;
+    metrics_ready(q);
+    kept_give(q);
     return true;
+}
+
+static void metrics_gathered(struct query *q)
+{
+    metrics_ready(q);
+    kept_give(q);
 }
 
 static void metrics_start(struct query *q)
 {
-    if (!from_own_table(q))
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_ready);
+    if (query_active(q) > 0 || !from_own_table(q, true))
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_gathered);
 }
 
 const struct query_kind query_metrics = {.name = "metrics",
                                          .exclusive = true,
+                                         .at_once = metrics_at_once,
                                          .start = metrics_start,
                                          .release = gather_release};

@@ -65,15 +65,8 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                            "engine %s: auto, contract, central, cm-async or "
                            "cm-sync",
                            ask->engine);
-    if (weighting == IPS_WEIGH_WALL && strncmp(ask->engine, "cm-", 3) == 0)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "engine %s does not compute weighting wall, whose "
-                           "messages weigh by the clocks of both ends: take "
-                           "contract or central",
-                           ask->engine);
-    if (weighting != IPS_WEIGH_CPU && (ask->from_ns || ask->to_ns))
-        return ips_err_set(err, IPS_E_USAGE,
-                           "a window of the path has the weighting cpu alone");
+    if (ask->to_ns && ask->from_ns >= ask->to_ns)
+        return ips_err_set(err, IPS_E_USAGE, "the window is empty");
     rc = path_profile_check(ask, err);
     if (rc == 0)
         rc = path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
@@ -166,19 +159,34 @@ static void choose_engine(struct query *q)
     char why[sizeof(d->engine_text) - 32];
     const struct auto_facts f = facts_of(q);
     d->engine = engine_auto(&f, why, sizeof(why));
-    if (strncmp(d->engine, "cm-", 3) == 0 &&
-        d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL) {
-        d->engine = "contract";
-        snprintf(why, sizeof(why), "%u machines, cm-sync has no weighting wall",
-                 f.machines);
-    }
     snprintf(d->engine_text, sizeof(d->engine_text), "%s (auto: %s)", d->engine,
              why);
+}
+
+/* Whatever names a window of the question becomes d->window here. */
+static void make_window(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    const Ips__PathAsk *ask = q->request->path;
+    d->window = (struct path_window){.given = ask->from_ns || ask->to_ns,
+                                     .from_ns = ask->from_ns,
+                                     .to_ns = ask->to_ns};
+    if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_WALL ||
+        !d->window.given)
+        return;
+    /* The origin is that machine's command, not its first event. */
+    const Ips__SyncAnswer *s = q->gather.active[d->origin_part]->sync;
+    uint64_t late =
+        s->root_start_ns ? ips_sub_sat(s->root_start_ns, s->first_ns) : 0;
+    d->window.from_ns = ips_sub_sat(ask->from_ns, late);
+    if (ask->to_ns) /* 0 is no end; nothing lies before 1 ns */
+        d->window.to_ns = ips_max_u64(ips_sub_sat(ask->to_ns, late), 1);
 }
 
 static void run_engine(struct query *q)
 {
     struct path_data *d = path_of(q);
+    make_window(q);
     if (strcmp(d->engine, "central") == 0)
         engine_central(q);
     else if (strncmp(d->engine, "cm-", 3) == 0)
@@ -343,6 +351,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     certificate_fill(q, a, c);
     c->msg.unmatched += d->unmatched;
     c->msg.any_on_path = d->lanes[LANE_MAIN].shares.resources;
+    certificate_plan(q, a, c, 3, "the slaves' graphs");
     c->msg.engine = ips_wire_text(d->engine_text);
     c->msg.message_times = path_mtime_text(a, &d->lanes[LANE_MAIN].lane);
     if (weighting_clock_text(d))
@@ -538,9 +547,8 @@ void path_done(struct query *q)
     }
     if (!q->request->path->segments)
         d->sent = d->piece_count;
-    weighting_split(q, path_profile_wanted(q->request->path)
-                           ? profile_then_stream
-                           : query_stream);
+    weighting_split(q, path_profile_wanted(q) ? profile_then_stream
+                                              : query_stream);
 }
 
 static void path_release(struct query *q)

@@ -7,6 +7,7 @@
 #include "common/types.h"
 #include "master/part.h"
 #include "master/path_profile.h"
+#include "master/weighting.h"
 
 /* One round: one kind of rows of one side. The first of a side brings the
  * pieces' sums and the steps too. */
@@ -24,11 +25,6 @@ bool path_profile_by(const Ips__PathAsk *ask, const char *what)
     return false;
 }
 
-static bool weighs_cpu(const Ips__PathAsk *ask)
-{
-    return !*ask->weighting || strcmp(ask->weighting, "cpu") == 0;
-}
-
 int path_profile_check(const Ips__PathAsk *ask, struct ips_err *err)
 {
     static const char *const known[] = {"machine",   "process", "thread",
@@ -44,19 +40,14 @@ int path_profile_check(const Ips__PathAsk *ask, struct ips_err *err)
                                "line, message or external",
                                ask->by[i]);
     }
-    if (ask->to_ns && ask->from_ns >= ask->to_ns)
-        return ips_err_set(err, IPS_E_USAGE, "the window is empty");
-    if ((ask->to_ns || ask->from_ns) && !weighs_cpu(ask))
-        return ips_err_set(err, IPS_E_REFUSED,
-                           "a window of the path goes with weighting cpu, not "
-                           "%.40s",
-                           ask->weighting);
     return 0;
 }
 
-bool path_profile_wanted(const Ips__PathAsk *ask)
+bool path_profile_wanted(const struct query *q)
 {
-    return ask->sequences || ask->whole || ask->from_ns || ask->to_ns ||
+    const struct path_data *d = q->data;
+    const Ips__PathAsk *ask = q->request->path;
+    return ask->sequences || ask->whole || d->window.given ||
            path_profile_by(ask, "procedure") || path_profile_by(ask, "line");
 }
 
@@ -153,8 +144,14 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
         if (a->n_piece_ns > f->count - f->got || !sound(f, a))
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "its profile is not of what was asked");
+        if (a->n_piece_weight_ns != (pp->windowed ? a->n_piece_ns : 0))
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "it does not weigh the pieces of the window");
         if (a->n_piece_ns)
             memcpy(f->ns + f->got, a->piece_ns, a->n_piece_ns * sizeof(*f->ns));
+        if (a->n_piece_weight_ns)
+            memcpy(f->weight_ns + f->got, a->piece_weight_ns,
+                   a->n_piece_ns * sizeof(*f->weight_ns));
         f->got += (uint32_t)a->n_piece_ns;
         fine = fine && take_steps(f, a);
     }
@@ -176,10 +173,13 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
 static void ask_part(struct query *q, struct part *p, const struct round *r)
 {
     const Ips__PathAsk *asked = q->request->path;
+    const struct path_data *d = q->data;
     const struct path_profile *pp = profile_of(q);
     const struct profile_face *f = &pp->face[r->side][p->number];
+    Ips__Lane lane;
     uint32_t at = 0;
     bool first = true;
+    weighting_lane(q, p, &d->lanes[LANE_MAIN].lane, &lane);
     do {
         Ips__ProfileAsk ask = IPS__PROFILE_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
@@ -194,12 +194,13 @@ static void ask_part(struct query *q, struct part *p, const struct round *r)
             ask.to = f->to + at;
             ask.n_from = ask.n_to = n;
             ask.most = f->most + at;
-            ask.n_most = pp->cpu ? 0 : n;
+            ask.n_most = pp->cpu && !pp->windowed ? 0 : n;
         }
         ask.steps =
             asked->sequences && r->first && !(ask.whole && pp->no_whole_steps);
-        ask.from_ns = asked->from_ns;
-        ask.to_ns = asked->to_ns;
+        ask.lane = pp->windowed ? &lane : NULL;
+        ask.from_ns = d->window.from_ns;
+        ask.to_ns = d->window.to_ns;
         at += n;
         ask.more = !ask.whole && at < f->count;
         request.ask_case = IPS__REQUEST__ASK_PROFILE;
@@ -264,14 +265,22 @@ static bool face_room(struct profile_face *f, uint32_t count)
     f->from = calloc((size_t)count + 1, sizeof(*f->from));
     f->to = calloc((size_t)count + 1, sizeof(*f->to));
     f->ns = calloc((size_t)count + 1, sizeof(*f->ns));
+    f->weight_ns = calloc((size_t)count + 1, sizeof(*f->weight_ns));
     f->most = calloc((size_t)count + 1, sizeof(*f->most));
     for (int i = 0; i < PROFILE_LISTS; i++)
         ips__procedure_totals__init(&f->totals[i]);
-    return f->piece && f->from && f->to && f->ns && f->most;
+    return f->piece && f->from && f->to && f->ns && f->weight_ns && f->most;
+}
+
+/* Arcs of a chain; else it ends at its node, and came from elsewhere or before
+ * the chain (in `wall`). */
+static bool has_arcs(const struct path_piece *p)
+{
+    return p->kind == IPS_SEG_COMPUTE && p->from != IPS_UNMEASURED;
 }
 
 /* What each machine has of the path: of what is computed the arcs, and in a
- * window of what crosses the node it reaches. */
+ * window of all else the node it reaches. */
 static bool make_faces(struct query *q)
 {
     const struct path_data *d = path_of(q);
@@ -279,7 +288,7 @@ static bool make_faces(struct query *q)
     uint32_t *count = calloc((size_t)pp->parts + 1, sizeof(*count));
     bool fine = count != NULL;
     for (uint64_t i = 0; fine && i < d->piece_count; i++)
-        if (d->pieces[i].kind == IPS_SEG_COMPUTE || pp->windowed)
+        if (has_arcs(&d->pieces[i]) || pp->windowed)
             count[d->pieces[i].at.part]++;
     for (uint32_t i = 0; fine && i < pp->parts; i++)
         fine = face_room(&pp->face[PROFILE_PATH][i], count[i]);
@@ -287,13 +296,12 @@ static bool make_faces(struct query *q)
         const struct path_piece *x = &d->pieces[i];
         struct profile_face *f = &pp->face[PROFILE_PATH][x->at.part];
         uint64_t base = engine_part_of(q->gather.active[x->at.part])->base;
-        if (x->kind != IPS_SEG_COMPUTE && !pp->windowed)
+        if (!has_arcs(x) && !pp->windowed)
             continue;
         f->piece[f->count] = (uint32_t)i;
         f->to[f->count] = (uint32_t)(x->to - base);
-        f->from[f->count] = x->kind == IPS_SEG_COMPUTE
-                                ? (uint32_t)(x->from - base)
-                                : f->to[f->count];
+        f->from[f->count] =
+            has_arcs(x) ? (uint32_t)(x->from - base) : f->to[f->count];
         f->most[f->count] = x->ns;
         f->count++;
     }
@@ -311,7 +319,6 @@ static bool make_faces(struct query *q)
 void path_profile_start(struct query *q, void (*after)(struct query *q))
 {
     struct path_data *d = path_of(q);
-    const Ips__PathAsk *ask = q->request->path;
     struct path_profile *pp = calloc(1, sizeof(*pp));
     if (!pp) {
         no_memory(q);
@@ -321,8 +328,8 @@ void path_profile_start(struct query *q, void (*after)(struct query *q))
     d->profile = pp;
     pp->after = after;
     pp->parts = q->gather.count;
-    pp->windowed = ask->from_ns || ask->to_ns;
-    pp->cpu = weighs_cpu(ask);
+    pp->windowed = d->window.given;
+    pp->cpu = d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_CPU;
     pp->no_whole_steps = d->nodes > PROFILE_WHOLE_NODES;
     for (int side = 0; side < PROFILE_SIDES; side++)
         pp->face[side] = calloc((size_t)pp->parts + 1, sizeof(*pp->face[side]));
@@ -338,6 +345,7 @@ static void face_release(struct profile_face *f)
     free(f->from);
     free(f->to);
     free(f->ns);
+    free(f->weight_ns);
     free(f->most);
     free(f->steps);
     free(f->codes);

@@ -18,7 +18,8 @@
  * asks for what is not there. */
 int path_profile_check(const Ips__PathAsk *ask,
                        struct ips_err *err) IPS_MUST_USE;
-bool path_profile_wanted(const Ips__PathAsk *ask);
+/* The window is known. */
+bool path_profile_wanted(const struct query *q);
 bool path_profile_by(const Ips__PathAsk *ask, const char *what);
 
 /* Asks the slaves; `after` comes when all is there, or the question ends. The

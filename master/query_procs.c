@@ -82,6 +82,7 @@ static void send_rows(struct query *q, struct arena *arena,
     Ips__ProceduresAnswer answer = IPS__PROCEDURES_ANSWER__INIT;
     certificate_fill(q, arena, &c);
     put_notes(q, arena, &c);
+    certificate_plan(q, arena, &c, 2, "the slaves' procedures");
     answer.certificate = &c.msg;
     answer.totals = &a->totals;
     answer.rows = rows;
@@ -138,6 +139,7 @@ static void answer(struct query *q)
     struct arena arena = {0};
     size_t count = 0;
     bool by_process = strcmp(ask->by, "process") == 0;
+    bool by_machine = strcmp(ask->by, "machine") == 0;
     if (refuse(q))
         return;
     Ips__ProcedureRow **rows =
@@ -153,6 +155,9 @@ static void answer(struct query *q)
             if (by_process) {
                 part_process_object(q->gather.active[p], r->process, object);
                 r->object = arena_printf(&arena, "%s", object);
+            } else if (by_machine) {
+                r->object =
+                    arena_printf(&arena, "/%s", q->gather.active[p]->machine);
             }
             rows[count++] = r;
         }

@@ -7,6 +7,7 @@
 #include "master/engine.h"
 #include "master/master.h"
 #include "master/query.h"
+#include "master/refresh.h"
 
 /* It gets what is queued for it, and nobody listens to it any more. */
 static void dismiss(struct ips_peer *peer, const char *why)
@@ -106,6 +107,7 @@ static void on_report(struct master *m, struct slave *s,
     if (catalogue_put(m->catalogue, s->machine, report->runs, report->n_runs,
                       &err) < 0)
         ips_log_warn("%s", err.msg);
+    refresh_heard(m, report);
 }
 
 static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,

@@ -6,8 +6,9 @@
 
 #include "common/log.h"
 #include "common/types.h"
+#include "master/kept.h"
 #include "master/master.h"
-#include "master/query.h"
+#include "master/refresh.h"
 
 uint64_t master_now_ns(void)
 {
@@ -34,6 +35,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     struct master *m = arg;
     uint64_t now = master_now_ns();
     query_tick(m);
+    refresh_tick(m);
     if (in_use(m))
         m->used_ns = now;
     /* Every put of the catalogue is committed: nothing is left to flush. */
@@ -98,6 +100,7 @@ int master_start(struct master *m, struct event_base *base,
     m->silence_ns = QUERY_SILENCE_NS;
     m->stopped_ns = QUERY_STOPPED_NS;
     m->limit_ns = QUERY_LIMIT_NS;
+    m->refresh_ns = REFRESH_NS;
     m->started_ns = m->used_ns = master_now_ns();
     int rc = state_setup(m, o, err);
     /* The socket first: its lock says that this state is ours alone. */
@@ -120,6 +123,8 @@ void master_stop(struct master *m)
     ips_listener_free(m->listener);
     worker_free(m->worker);
     query_release_all(m);
+    refresh_release(m);
+    kept_release(m);
     session_release(m);
     roster_release(&m->roster);
     catalogue_close(m->catalogue);

@@ -145,7 +145,7 @@ int shares_make(const struct path_piece *pieces, uint64_t count, uint64_t t_max,
                              (unsigned long long)t_max);
     }
     for (uint64_t i = 0; i < count; i++) {
-        bool cross = pieces[i].kind != IPS_SEG_COMPUTE;
+        bool cross = pieces[i].kind != IPS_SEG_COMPUTE && !pieces[i].elsewhere;
         out->messages += cross && pieces[i].xkind == IPS_X_DATA;
         out->resources += cross && pieces[i].xkind == IPS_X_RESOURCE;
     }

@@ -29,6 +29,7 @@ struct path_piece {
     struct place came, at; /* of `from` and of `to` */
     uint64_t from, to;
     uint64_t ns;
+    bool elsewhere; /* of a window: it arrives after it, and counts there */
 };
 
 enum share_list {

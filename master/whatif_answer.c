@@ -224,6 +224,7 @@ void whatif_answer(struct query *q)
     certificate_fill(q, &a, &c);
     c.msg.unmatched += d->path.unmatched;
     c.msg.any_on_path = d->resources;
+    certificate_plan(q, &a, &c, 3, "the slaves' graphs");
     c.msg.engine = ips_wire_text("central (what-if: all events at the master)");
     c.msg.message_times = path_mtime_text(&a, &d->path.lanes[LANE_MAIN].lane);
     if (weighting_clock_text(&d->path))

@@ -262,17 +262,17 @@ int slave_arcs_finish(struct slave_arcs *a, const struct ips_built *b,
     }
     if (rc == 0)
         fill_pools(a, of);
-    free(of);
+    ips_free_large(of);
     return rc;
 }
 
 void slave_arcs_release(struct slave_arcs *a)
 {
-    free(a->samples);
-    free(a->exacts);
-    free(a->pools);
-    free(a->pooled);
-    free(a->exact_chain);
+    ips_free_large(a->samples);
+    ips_free_large(a->exacts);
+    ips_free_large(a->pools);
+    ips_free_large(a->pooled);
+    ips_free_large(a->exact_chain);
     slave_intern_release(&a->pool_index);
     memset(a, 0, sizeof(*a));
 }

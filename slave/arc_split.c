@@ -45,7 +45,7 @@ int slave_arc_mixes_make(const struct slave_costs *costs,
     }
     if (out->first)
         out->first[a->pool_count] = out->part_count;
-    free(part);
+    ips_free_large(part);
     if (rc < 0)
         slave_arc_mixes_release(out);
     return rc;
@@ -53,8 +53,8 @@ int slave_arc_mixes_make(const struct slave_costs *costs,
 
 void slave_arc_mixes_release(struct slave_arc_mixes *m)
 {
-    free(m->first);
-    free(m->parts);
+    ips_free_large(m->first);
+    ips_free_large(m->parts);
     memset(m, 0, sizeof(*m));
 }
 

@@ -20,9 +20,9 @@ int slave_arc_sum_init(struct slave_arc_sum *s, const struct slave_costs *costs,
 
 void slave_arc_sum_release(struct slave_arc_sum *s)
 {
-    free(s->stood);
-    free(s->need);
-    free(s->exact);
+    ips_free_large(s->stood);
+    ips_free_large(s->need);
+    ips_free_large(s->exact);
     *s = (struct slave_arc_sum){0};
 }
 
@@ -301,9 +301,9 @@ int slave_arc_sum_costs(struct slave_arc_sum *s, struct slave_costs *out,
 
 void slave_arc_costs_free(struct slave_costs *c)
 {
-    free(c->p.sampled);
-    free(c->p.exact);
-    free(c->p.threads);
+    ips_free_large(c->p.sampled);
+    ips_free_large(c->p.exact);
+    ips_free_large(c->p.threads);
     memset(c, 0, sizeof(*c));
 }
 

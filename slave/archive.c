@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/large.h"
 #include "common/paths.h"
 #include "slave/wordhash.h"
 
@@ -232,40 +233,11 @@ static int unpack(const uint8_t *data, size_t len, uint8_t *out,
     return rc;
 }
 
-/* Room for `len` bytes of frames. */
-static int make_room(const char *dir, size_t len, uint8_t **out,
-                     struct ips_err *err)
-{
-    int fd = -1, flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    if (len > SLAVE_ARCHIVE_MEMORY) {
-        fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (fd < 0)
-            return ips_err_errno(err, "file to unpack the archive in %s", dir);
-        errno = posix_fallocate(fd, 0, (off_t)len);
-        if (errno) {
-            close(fd);
-            return ips_err_errno(err, "%zu bytes to unpack the archive in %s",
-                                 len, dir);
-        }
-        flags = MAP_SHARED;
-    }
-    void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, fd, 0);
-    int rc = p == MAP_FAILED
-                 ? ips_err_errno(err, "%zu bytes for the archive", len)
-                 : 0;
-    if (fd >= 0)
-        close(fd);
-    if (rc == 0)
-        *out = p;
-    return rc;
-}
-
-static int unpack_all(const char *dir, const uint8_t *data, size_t len,
+static int unpack_all(const uint8_t *data, size_t len,
                       struct slave_archive_map *out, struct ips_err *err)
 {
     struct slave_block b;
     size_t raw = 0;
-    uint8_t *room = NULL;
     int rc = 0;
     for (size_t at = 0; rc == 0 && at < len; at += sizeof(b) + b.bytes) {
         rc = block_at(data, len, at, &b, err);
@@ -273,9 +245,10 @@ static int unpack_all(const char *dir, const uint8_t *data, size_t len,
     }
     if (rc < 0 || raw == 0)
         return rc;
-    rc = make_room(dir, raw, &room, err);
-    if (rc < 0)
-        return rc;
+    uint8_t *room = ips_calloc_large(raw, 1);
+    if (!room)
+        return ips_err_set(err, IPS_E_NO_MEMORY,
+                           "%zu bytes to unpack the archive", raw);
     out->data = room;
     out->length = raw;
     return unpack(data, len, room, err);
@@ -322,7 +295,7 @@ int slave_archive_map(const char *dir, int fd, uint64_t committed,
     if (own >= 0)
         close(own);
     if (rc == 0)
-        rc = unpack_all(dir, p, (size_t)committed, out, err);
+        rc = unpack_all(p, (size_t)committed, out, err);
     if (p != MAP_FAILED)
         munmap(p, (size_t)committed);
     if (rc < 0)
@@ -332,8 +305,7 @@ int slave_archive_map(const char *dir, int fd, uint64_t committed,
 
 void slave_archive_unmap(struct slave_archive_map *m)
 {
-    if (m->data)
-        munmap((void *)(uintptr_t)m->data, m->length);
+    ips_free_large((void *)(uintptr_t)m->data);
     *m = (struct slave_archive_map){0};
 }
 

@@ -89,9 +89,7 @@ int slave_repack_take(struct slave_repack *r, struct slave_archive *a,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_repack_recover(const char *dir, uint64_t committed);
 
-/* The committed part as frames, unpacked: in memory, or where that is more than
- * SLAVE_ARCHIVE_MEMORY, in a file without a name beside the archive. */
-#define SLAVE_ARCHIVE_MEMORY ((size_t)64 << 20)
+/* The committed part as frames, unpacked (common/large.h). */
 struct slave_archive_map {
     const uint8_t *data; /* NULL where empty */
     size_t length;

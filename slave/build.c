@@ -10,7 +10,7 @@ int b_grow(void **v, uint32_t n, uint32_t *room, size_t size,
     uint32_t more = *room ? *room * 2 : 64;
     if (more <= n)
         more = n + 1;
-    void *grown = realloc(*v, (size_t)more * size);
+    void *grown = ips_grow_large(*v, n * size, (size_t)more * size);
     if (!grown)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u records", more);
     *v = grown;
@@ -20,7 +20,7 @@ int b_grow(void **v, uint32_t n, uint32_t *room, size_t size,
 
 void *b_calloc(size_t count, size_t size, struct ips_err *err)
 {
-    void *v = calloc(count ? count : 1, size);
+    void *v = ips_calloc_large(count ? count : 1, size);
     if (!v)
         ips_err_set(err, IPS_E_NO_MEMORY, "%zu elements of %zu bytes", count,
                     size);
@@ -76,35 +76,33 @@ static int run_passes(struct build *b)
 
 static void release_build(struct build *b)
 {
-    free(b->streams);
-    free(b->images);
-    free(b->procs);
-    free(b->chains);
-    free(b->forks.v);
-    free(b->joins.v);
-    free(b->syncs.v);
-    free(b->spins.v);
-    free(b->cpus.v);
-    free(b->unseens.v);
-    free(b->chans.v);
-    free(b->kills.v);
-    free(b->takings.v);
-    free(b->ends);
-    free(b->ops.v);
-    free(b->dgrams.v);
-    free(b->events.v);
-    free(b->exts.v);
-    free(b->holds.v);
-    free(b->releases.v);
-    free(b->outs.v);
-    free(b->traffic_last.v);
-    free(b->flows);
-    free(b->cpu_at);
-    free(b->slept);
-    free(b->off);
-    free(b->shift);
-    free(b->delays.v);
-    free(b->notes);
+    ips_free_large(b->streams);
+    ips_free_large(b->images);
+    ips_free_large(b->procs);
+    ips_free_large(b->chains);
+    ips_free_large(b->forks.v);
+    ips_free_large(b->joins.v);
+    ips_free_large(b->syncs.v);
+    ips_free_large(b->spins.v);
+    ips_free_large(b->cpus.v);
+    ips_free_large(b->unseens.v);
+    ips_free_large(b->chans.v);
+    ips_free_large(b->kills.v);
+    ips_free_large(b->takings.v);
+    ips_free_large(b->ends);
+    ips_free_large(b->ops.v);
+    ips_free_large(b->dgrams.v);
+    ips_free_large(b->events.v);
+    ips_free_large(b->exts.v);
+    ips_free_large(b->holds.v);
+    ips_free_large(b->releases.v);
+    ips_free_large(b->outs.v);
+    ips_free_large(b->traffic_last.v);
+    ips_free_large(b->flows);
+    ips_free_large(b->cpu_at);
+    ips_free_large(b->off);
+    ips_free_large(b->delays.v);
+    ips_free_large(b->notes);
 }
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,
@@ -129,18 +127,18 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
 void ips_built_release(struct ips_built *b)
 {
     ips_graph_release(&b->g);
-    free(b->procs);
-    free(b->threads);
-    free(b->ends);
-    free(b->traffic);
-    free(b->untraced);
-    free(b->unseen);
-    free(b->spun);
+    ips_free_large(b->procs);
+    ips_free_large(b->threads);
+    ips_free_large(b->ends);
+    ips_free_large(b->traffic);
+    ips_free_large(b->untraced);
+    ips_free_large(b->unseen);
+    ips_free_large(b->spun);
     if (b->more) {
-        free(b->more->exts);
-        free(b->more->outs);
-        free(b->more->base_peer);
-        free(b->more);
+        ips_free_large(b->more->exts);
+        ips_free_large(b->more->outs);
+        ips_free_large(b->more->base_peer);
+        ips_free_large(b->more);
     }
     memset(b, 0, sizeof(*b));
 }

@@ -63,6 +63,8 @@ enum ips_wait_cause {
     IPS_WAIT_SPIN, /* fruitless attempts: elapsed, to the one that got it */
     IPS_WAIT_COUNT
 };
+/* "peer"; static. */
+const char *ips_wait_name(enum ips_wait_cause cause);
 
 struct ips_proc {
     uint32_t pid;
@@ -87,8 +89,13 @@ struct ips_thread_row {
     bool open;
     uint64_t base_cpu_ns; /* what its CPU clock showed at its START node */
     uint64_t cpu_ns;
+    /* Off the core in calls, by cause. With cpu_ns no more than its life. */
     uint64_t wait_ns[IPS_WAIT_COUNT];
     uint32_t wait_count[IPS_WAIT_COUNT];
+    uint64_t delay_ns;   /* runnable but not running, as the kernel told; not
+                            what it queued before its START */
+    uint64_t woken_ns;   /* as much of it as lies in wait_ns: after wake-ups */
+    uint64_t unknown_ns; /* off the core outside of calls, and no figure */
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
 };
 

@@ -268,7 +268,7 @@ int b_ends(struct build *b)
         rc = ids[i].class == CLASS_PIPE ? bind_pair(b, ids + i, next - i)
                                         : bind_socket(b, ids + i, next - i);
     }
-    free(ids);
+    ips_free_large(ids);
     return rc;
 }
 
@@ -308,7 +308,7 @@ static int flows_grow(struct build *b)
         const struct b_end *e = &b->ends[old[i] - 1];
         b->flows[flow_slot(b, e->socket, &e->raddr)] = old[i];
     }
-    free(old);
+    ips_free_large(old);
     return b->flows ? 0 : IPS_E_NO_MEMORY;
 }
 

@@ -36,13 +36,13 @@ static uint64_t wake_room(const struct build *b, uint32_t i, uint32_t first)
     uint64_t since = caused ? ips_sub_sat(g->t_ns[i], g->t_ns[x]) : 0;
     if (i == first)
         return since; /* made, but not running yet */
-    return caused ? ips_min_u64(b->slept[i], since) : b->slept[i];
+    return caused ? ips_min_u64(b->out->g.wait[i], since) : b->out->g.wait[i];
 }
 
 /* ...and of what it slept in calls that have no node. */
 static uint64_t call_room(const struct build *b, uint32_t i)
 {
-    return ips_sub_sat(b->off[i], b->slept[i]);
+    return ips_sub_sat(b->off[i], b->out->g.wait[i]);
 }
 
 static uint64_t part_of(uint64_t ns, uint64_t share, uint64_t all)
@@ -50,12 +50,14 @@ static uint64_t part_of(uint64_t ns, uint64_t share, uint64_t all)
     return all ? (uint64_t)((ips_u128)ns * share / all) : 0;
 }
 
-/* Nodes [from, to) of the chain that begins at `first` lie in the window;
+/* Nodes [from, to) of chain `c` lie in the window;
  * returns what found no place. */
-static uint64_t deal_out(struct build *b, uint32_t first, uint32_t from,
+static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
                          uint32_t to, uint64_t ns)
 {
     struct ips_graph *g = &b->out->g;
+    struct ips_thread_row *row = &b->out->threads[c];
+    uint32_t first = g->chains[c].first;
     uint64_t gaps = 0, sleeps = 0;
     for (uint32_t i = from; i < to; i++) {
         gaps = ips_add_sat(gaps, free_gap(b, i, first));
@@ -63,7 +65,7 @@ static uint64_t deal_out(struct build *b, uint32_t first, uint32_t from,
         sleeps = ips_add_sat(sleeps, call_room(b, i));
     }
     uint64_t early = ips_min_u64(ns, gaps);
-    uint64_t late = ips_min_u64(ns - early, sleeps);
+    uint64_t late = ips_min_u64(ns - early, sleeps), born = 0;
     for (uint32_t i = from; i < to; i++) {
         uint64_t wake = part_of(late, wake_room(b, i, first), sleeps);
         g->delay[i] = part_of(early, free_gap(b, i, first), gaps) +
@@ -72,39 +74,49 @@ static uint64_t deal_out(struct build *b, uint32_t first, uint32_t from,
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
         }
-        b->slept[i] = wake; /* for the arc that follows: see wake_ups */
+        b->off[i] = wake; /* for the arc that follows; done with else */
+        if (i == first)
+            born = wake; /* before its life */
     }
     b->out->counts.delay_ns =
         ips_add_sat(b->out->counts.delay_ns, early + late);
+    row->delay_ns = ips_add_sat(row->delay_ns, early + late - born);
+    row->woken_ns = ips_add_sat(row->woken_ns, late - born);
     return ns - early - late;
 }
 
-static void not_known(struct build *b, uint32_t first, uint32_t from,
-                      uint32_t to)
+static void add_unknown(struct build *b, uint32_t c, uint64_t ns)
 {
     uint64_t *sum = &b->out->counts.delay_unknown_ns;
+    struct ips_thread_row *row = &b->out->threads[c];
+    *sum = ips_add_sat(*sum, ns);
+    row->unknown_ns = ips_add_sat(row->unknown_ns, ns);
+}
+
+static void not_known(struct build *b, uint32_t c, uint32_t from, uint32_t to)
+{
+    uint32_t first = b->out->g.chains[c].first;
     for (uint32_t i = from; i < to; i++) {
-        *sum = ips_add_sat(*sum, free_gap(b, i, first));
-        b->slept[i] = 0;
+        add_unknown(b, c, free_gap(b, i, first));
+        b->off[i] = 0;
     }
 }
 
 /* Behind the last reading, at t: what is left of the sum lies in the gap that
  * the reading fell in; what came later is not known. */
-static void last_window(struct build *b, uint32_t first, uint32_t from,
+static void last_window(struct build *b, uint32_t c, uint32_t from,
                         uint32_t end, uint64_t t, uint64_t left)
 {
+    uint32_t first = b->out->g.chains[c].first;
     if (from == end || left == 0) {
-        not_known(b, first, from, end);
+        not_known(b, c, from, end);
         return;
     }
     uint64_t gap = free_gap(b, from, first);
     uint64_t later = ips_sub_sat(b->out->g.t_ns[from], t);
-    uint64_t rest = deal_out(b, first, from, from + 1, left);
-    uint64_t open = ips_min_u64(later, ips_sub_sat(gap, left - rest));
-    b->out->counts.delay_unknown_ns =
-        ips_add_sat(b->out->counts.delay_unknown_ns, open);
-    not_known(b, first, from + 1, end);
+    uint64_t rest = deal_out(b, c, from, from + 1, left);
+    add_unknown(b, c, ips_min_u64(later, ips_sub_sat(gap, left - rest)));
+    not_known(b, c, from + 1, end);
 }
 
 struct readings { /* of one chain, stream after stream */
@@ -146,18 +158,17 @@ static void chain_delays(struct build *b, uint32_t c)
         while (to < end && g->t_ns[to] <= d->t)
             to++;
         if (has_base && d->ns >= known)
-            left = deal_out(b, first, i, to, ips_add_sat(left, d->ns - known));
+            left = deal_out(b, c, i, to, ips_add_sat(left, d->ns - known));
         else
-            not_known(b, first, i, to);
+            not_known(b, c, i, to);
         has_base = true;
         known = d->ns;
         last_t = d->t;
         i = to;
     }
-    last_window(b, first, i, end, last_t, left);
+    last_window(b, c, i, end, last_t, left);
     for (i = first; i + 1 < end; i++)
-        b->out->g.delay[i + 1] =
-            ips_add_sat(b->out->g.delay[i + 1], b->slept[i]);
+        b->out->g.delay[i + 1] = ips_add_sat(b->out->g.delay[i + 1], b->off[i]);
 }
 
 void b_delays(struct build *b)

@@ -135,7 +135,7 @@ static int position_all(struct build *b)
         if (d->dir == B_RECV && d->ext != IPS_NONE)
             b->exts.v[d->ext].pos = d->pos;
     }
-    free(v);
+    ips_free_large(v);
     return 0;
 }
 
@@ -175,7 +175,7 @@ int b_datagrams(struct build *b)
     if (rc == 0)
         settle_exts(b);
 out:
-    free(send);
-    free(recv);
+    ips_free_large(send);
+    ips_free_large(recv);
     return rc;
 }

@@ -45,7 +45,7 @@ static int table_grow(struct play *p)
 {
     if ((p->all.n + 1) * 2 <= p->room)
         return 0;
-    free(p->table);
+    ips_free_large(p->table);
     p->room = p->room ? p->room * 2 : 1024;
     p->table = b_calloc(p->room, sizeof(*p->table), p->b->err);
     if (!p->table)
@@ -343,9 +343,9 @@ int b_holders(struct build *b)
         rc = play_all(&p);
     if (rc == 0)
         index_releases(b);
-    free(p.all.v);
-    free(p.table);
-    free(p.list);
+    ips_free_large(p.all.v);
+    ips_free_large(p.table);
+    ips_free_large(p.list);
     return rc;
 }
 

@@ -30,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/large.h"
 #include "common/types.h"
 #include "slave/build.h"
 #include "slave/channel.h"
@@ -62,7 +63,8 @@ int b_grow(void **v, uint32_t n, uint32_t *room, size_t size,
          ? 0                                                                   \
          : b_grow((void **)&(array).v, (array).n, &(array).room,               \
                   sizeof(*(array).v), (err)))
-/* calloc of at least one element, with the message. */
+/* ips_calloc_large of at least one element, with the message: what a build
+ * allocates is released by ips_free_large. */
 void *b_calloc(size_t count, size_t size, struct ips_err *err);
 
 /* ---- records ---- */
@@ -188,6 +190,7 @@ struct b_chain { /* beside g.chains */
     uint64_t limit;     /* settled CPU may not be later than... see settle */
     uint64_t settled;   /* greatest CPU known for it */
     uint32_t image_aux; /* node "its image began", or IPS_NO_NODE */
+    int64_t end_shift;  /* of END: its coordinate less cpu_at */
 };
 
 struct b_fork {
@@ -389,10 +392,10 @@ struct build {
     uint64_t node_room, op_room;
     uint32_t nodes;   /* made so far */
     uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
-    /* For build_wall.c, all [node_room]. */
-    uint64_t *slept; /* asleep in the call (and the wait) that the node ends */
-    uint64_t *off;   /* asleep in calls since the node before, with `slept` */
-    int64_t *shift;  /* the node's coordinate less cpu_at */
+    /* For build_wall.c. g.wait: asleep in the call (and the wait) that the node
+     * ends. [node_room]: asleep in calls since the node before, with g.wait;
+     * behind b_delays the delay after the wake-up. */
+    uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
     B_ARRAY(struct b_delay) delays;
     struct b_wait_notes *notes; /* build_waits.c; NULL: not wanted */
@@ -486,6 +489,7 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
     g->probe[i] = (uint32_t)ips_min_u64(b->probe_ps / 1000, UINT32_MAX);
     b->probe_ps %= 1000;
     g->site[i] = site;
+    g->xpred[i] = IPS_NO_NODE;
     return i;
 }
 /* The same for a node at the call of something that then slept so long. */

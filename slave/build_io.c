@@ -261,7 +261,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
             b_node_at_call(b, IPS_NODE_SEND, v.cpu, v.t, v.blocked_ns, v.end);
         uint32_t z =
             b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t_ret, v.cpu_ret, v.end);
-        b->slept[z] = v.blocked_ns;
+        b->out->g.wait[z] = v.blocked_ns;
     } else {
         node = b_node(b, IPS_NODE_SEND, v.cpu_ret, v.t, v.cpu, v.end);
     }
@@ -335,7 +335,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     if (rc < 0)
         return rc;
     uint32_t node = b_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
-    b->slept[node] = slept;
+    b->out->g.wait[node] = slept;
     rc = spin.burnt ? b_spun_until(m, node, &spin) : 0;
     if (rc < 0)
         return rc;
@@ -371,7 +371,7 @@ static void external_wait(struct maker *m, const struct interval *v)
                                 IPS_NONE);
     uint32_t z =
         b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, v->cpu_ret, IPS_NONE);
-    m->b->slept[z] = v->blocked_ns;
+    m->b->out->g.wait[z] = v->blocked_ns;
     b_cross(m->b, z, a, IPS_X_EXTERNAL, v->blocked_ns);
     m->b->out->counts.external++;
 }

@@ -435,11 +435,11 @@ int b_links(struct build *b)
         for (uint32_t j = 0; j < b->joins.n; j++)
             link_join(&l, &b->joins.v[j]);
     }
-    free(l.by_seq);
-    free(l.by_pid);
-    free(l.by_proc);
-    free(l.fork_proc);
-    free(l.images);
-    free(l.procs);
+    ips_free_large(l.by_seq);
+    ips_free_large(l.by_pid);
+    ips_free_large(l.by_proc);
+    ips_free_large(l.fork_proc);
+    ips_free_large(l.images);
+    ips_free_large(l.procs);
     return rc;
 }

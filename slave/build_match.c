@@ -1,5 +1,4 @@
 /* Operations of the two ends of a stream -> cross arcs; forks and joins. */
-#include "common/large.h"
 #include "slave/build_internal.h"
 
 /* ---- order of operations ---- */
@@ -42,8 +41,8 @@ static int order_ops(struct build *b)
     struct b_op *sorted =
         ips_calloc_large((size_t)b->ops.n + 1, sizeof(*sorted));
     if (!at || !sorted) {
-        free(at);
-        free(sorted);
+        ips_free_large(at);
+        ips_free_large(sorted);
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u operations", b->ops.n);
     }
     for (uint32_t k = 0; k < keys; k++) {
@@ -52,8 +51,8 @@ static int order_ops(struct build *b)
     }
     for (uint32_t i = 0; i < b->ops.n; i++)
         sorted[at[b->ops.v[i].key]++] = b->ops.v[i];
-    free(at);
-    free(b->ops.v);
+    ips_free_large(at);
+    ips_free_large(b->ops.v);
     b->ops.v = sorted;
     b->ops.room = b->ops.n;
     for (uint32_t k = 0; k < keys; k++) {

@@ -3,7 +3,6 @@
  * table in docs/HACKING.md, row by row; here processes and closes, in
  * build_io.c what moves bytes. */
 #include "slave/build_node.h"
-#include "common/large.h"
 
 /* A signal that came while the call slept ended that sleep: its node's
  * coordinate is the call's. */
@@ -16,7 +15,7 @@ void b_take_signal(struct maker *m, struct interval *v)
             continue;
         if (s->node != IPS_NO_NODE) {
             g->w[s->node] = ips_min_u64(g->w[s->node], v->cpu);
-            m->b->slept[s->node] =
+            m->b->out->g.wait[s->node] =
                 ips_min_u64(v->blocked_ns, ips_sub_sat(s->t, v->t));
             v->by_signal = true;
             m->signal_node = s->node;
@@ -95,7 +94,7 @@ static void on_fork(struct maker *m)
         b->off_ns = slept;
         uint32_t z =
             b_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret, f->cpu_ret, IPS_NONE);
-        b->slept[z] = slept;
+        b->out->g.wait[z] = slept;
         return;
     }
     uint64_t coord = f->cpu_ret;
@@ -119,7 +118,7 @@ static void on_join(struct maker *m, const uint8_t *p)
     if (v.blocked)
         b_count_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
     j->node = b_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
-    m->b->slept[j->node] = v.blocked ? v.blocked_ns : 0;
+    m->b->out->g.wait[j->node] = v.blocked ? v.blocked_ns : 0;
 }
 
 /* ---- signals ---- */
@@ -142,7 +141,7 @@ static void on_signal(struct maker *m)
     if (y->kill != IPS_NONE || y->child != IPS_NONE) {
         y->node = b_node(m->b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
         if (y->t == m->sigwait_ret)
-            m->b->slept[y->node] = m->sigwait_slept;
+            m->b->out->g.wait[y->node] = m->sigwait_slept;
     }
     if (m->taken_count < TAKEN_KEPT)
         m->taken[m->taken_count++] = (struct taken){.t = y->t, .node = y->node};
@@ -271,13 +270,11 @@ int b_nodes(struct build *b)
     struct ips_graph *g = &b->out->g;
     size_t room = b->node_room + 1;
     b->cpu_at = ips_calloc_large(room, sizeof(*b->cpu_at));
-    b->slept = ips_calloc_large(room, sizeof(*b->slept));
+    g->wait = ips_calloc_large(room, sizeof(*g->wait));
     b->off = ips_calloc_large(room, sizeof(*b->off));
-    b->shift = ips_calloc_large(room, sizeof(*b->shift));
     g->probe = ips_calloc_large(room, sizeof(*g->probe));
     b->ops.v = ips_calloc_large(b->op_room + 1, sizeof(*b->ops.v));
-    if (!b->cpu_at || !b->slept || !b->off || !b->shift || !g->probe ||
-        !b->ops.v)
+    if (!b->cpu_at || !g->wait || !b->off || !g->probe || !b->ops.v)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
                            (unsigned long long)b->node_room);
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -292,6 +289,9 @@ int b_nodes(struct build *b)
         if (rc < 0)
             return rc;
     }
-    g->node_count = b->nodes;
+    size_t n = (size_t)b->nodes + 1;
+    ips_graph_trim(g, b->nodes);
+    ips_trim_large(b->cpu_at, n * sizeof(*b->cpu_at));
+    ips_trim_large(b->off, n * sizeof(*b->off));
     return 0;
 }

@@ -135,7 +135,7 @@ int b_break_cycles(struct build *b)
     if (forwards(g))
         return 0;
     struct run r = {.b = b, .g = g, .unfinished = g->chain_count};
-    r.waiter = malloc(((size_t)g->node_count + 1) * sizeof(*r.waiter));
+    r.waiter = ips_calloc_large((size_t)g->node_count + 1, sizeof(*r.waiter));
     r.next = b_calloc(g->chain_count, sizeof(*r.next), b->err);
     r.at = b_calloc(g->chain_count, sizeof(*r.at), b->err);
     r.ready = b_calloc(g->chain_count, sizeof(*r.ready), b->err);
@@ -151,10 +151,10 @@ int b_break_cycles(struct build *b)
         r.at[c] = g->chains[c].first;
     run_all(&r);
 out:
-    free(r.waiter);
-    free(r.next);
-    free(r.at);
-    free(r.ready);
-    free(r.seen);
+    ips_free_large(r.waiter);
+    ips_free_large(r.next);
+    ips_free_large(r.at);
+    ips_free_large(r.ready);
+    ips_free_large(r.seen);
     return rc;
 }

@@ -223,7 +223,7 @@ int b_peers(struct build *b)
     join_users(b, entries, users);
     rc = 0;
 out:
-    free(v);
-    free(entries);
+    ips_free_large(v);
+    ips_free_large(entries);
     return rc;
 }

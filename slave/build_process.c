@@ -232,7 +232,8 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
     b->out->threads = b_calloc(count, sizeof(*b->out->threads), b->err);
     if (!b->chains || !b->out->threads)
         return IPS_E_NO_MEMORY;
-    int rc = ips_graph_alloc(&b->out->g, (uint32_t)b->node_room, count, b->err);
+    int rc =
+        ips_graph_alloc_bare(&b->out->g, (uint32_t)b->node_room, count, b->err);
     if (rc < 0)
         return rc;
     for (uint32_t c = 0; c < count; c++) {
@@ -311,7 +312,7 @@ int b_processes(struct build *b)
     for (uint32_t p = 0; p < count; p++)
         choose_end(b, p);
 out:
-    free(found);
-    free(threads);
+    ips_free_large(found);
+    ips_free_large(threads);
     return rc;
 }

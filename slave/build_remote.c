@@ -191,8 +191,8 @@ int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
     rc = take_rows(b, rows, count, peers, err);
     if (rc < 0)
         goto out;
-    free(g->in);
-    free(g->out);
+    ips_free_large(g->in);
+    ips_free_large(g->out);
     g->in = in;
     g->out = out;
     in = NULL;
@@ -205,8 +205,8 @@ int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
         if (b->ends[m->outs[i].end].peer == IPS_PEER_REMOTE)
             g->out[g->out_count++] = m->outs[i];
 out:
-    free(peers);
-    free(in);
-    free(out);
+    ips_free_large(peers);
+    ips_free_large(in);
+    ips_free_large(out);
     return rc;
 }

@@ -147,7 +147,7 @@ static void take_threadcpu(struct build *b)
             b->chains[c].settled =
                 ips_max_u64(b->chains[c].settled, b->cpus.v[i].cpu);
     }
-    free(v);
+    ips_free_large(v);
 }
 
 /* ---- rusage ---- */
@@ -219,10 +219,11 @@ static void chain_weights(struct build *b, uint32_t c)
     uint64_t at = b->chains[c].base;
     for (uint32_t i = chain->first; i < chain->first + chain->count; i++) {
         uint64_t coord = ips_max_u64(g->w[i], at);
-        b->shift[i] = (int64_t)(coord - b->cpu_at[i]);
+        g->at[i] = coord - b->cpu_at[i]; /* signed: see build_wall.c */
         g->w[i] = coord - at;
         at = coord;
     }
+    b->chains[c].end_shift = (int64_t)g->at[b_end_node(b, c)];
 }
 
 /* Clamps *v to cap; returns what is left of it. */
@@ -268,6 +269,9 @@ static void bound_weights(struct build *b)
 int b_weights(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
+    g->at = b_calloc((size_t)g->node_count + 1, sizeof(*g->at), b->err);
+    if (!g->at)
+        return IPS_E_NO_MEMORY;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         b->out->threads[c].base_cpu_ns = b->chains[c].base;
         chain_weights(b, c);

@@ -165,8 +165,8 @@ int b_signals(struct build *b)
     }
     rc = 0;
 out:
-    free(x.kills);
-    free(x.procs);
+    ips_free_large(x.kills);
+    ips_free_large(x.procs);
     return rc;
 }
 

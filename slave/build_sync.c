@@ -276,7 +276,7 @@ int b_sync_match(struct build *b)
     qsort_r(order, b->syncs.n, sizeof(*order), cmp_sync, b);
     each_object(b, order, false);
     each_object(b, order, true);
-    free(order);
+    ips_free_large(order);
     return 0;
 }
 

@@ -35,7 +35,7 @@ static int on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
         return 0;
     s->node =
         b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
-    m->b->slept[s->node] = ips_add_sat(slept, spin.elapsed_ns);
+    m->b->out->g.wait[s->node] = ips_add_sat(slept, spin.elapsed_ns);
     return b_spun_until(m, s->node, &spin);
 }
 
@@ -60,14 +60,14 @@ static int on_acquire(struct maker *m, struct b_sync *s,
                                  v->blocked ? v->blocked_ns : 0, IPS_NONE);
         uint32_t z =
             b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
-        b->slept[z] = v->blocked ? v->blocked_ns : 0;
+        b->out->g.wait[z] = v->blocked ? v->blocked_ns : 0;
         return 0;
     }
     if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !spun(s))
         return 0;
     s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,
                      spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
-    b->slept[s->node] = waited >= B_BLOCKED_NS ? waited : 0;
+    b->out->g.wait[s->node] = waited >= B_BLOCKED_NS ? waited : 0;
     return spun(s) ? b_add_spin(m, s->node, v->cpu_ret - v->cpu) : 0;
 }
 

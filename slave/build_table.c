@@ -4,6 +4,20 @@
 
 #include "slave/build_internal.h"
 
+const char *ips_wait_name(enum ips_wait_cause cause)
+{
+    static const char *const names[IPS_WAIT_COUNT] = {
+        [IPS_WAIT_PEER] = "peer",           [IPS_WAIT_CHILD] = "child",
+        [IPS_WAIT_TIMER] = "timer",         [IPS_WAIT_SIGNAL] = "signal",
+        [IPS_WAIT_EVENT] = "event",         [IPS_WAIT_IDLE] = "idle",
+        [IPS_WAIT_RESOLVE] = "resolve",     [IPS_WAIT_OTHER] = "other",
+        [IPS_WAIT_LOCK] = "lock",           [IPS_WAIT_DISK] = "disk",
+        [IPS_WAIT_FILE_LOCK] = "file lock", [IPS_WAIT_TERMINAL] = "terminal",
+        [IPS_WAIT_SPIN] = "spin",
+    };
+    return names[cause];
+}
+
 /* ---- processes ---- */
 
 /* Copies at most `len` bytes as one printable word part; returns what went. */
@@ -93,7 +107,7 @@ static int name_processes(struct build *b)
             memcpy(before, row->name, sizeof(before));
         }
     }
-    free(v);
+    ips_free_large(v);
     return 0;
 }
 
@@ -276,7 +290,7 @@ static int name_ends(struct build *b)
             memcmp(x->key_remote, y->key_remote, sizeof(x->key_remote)) == 0)
             y->ordinal = x->ordinal + 1;
     }
-    free(v);
+    ips_free_large(v);
     return 0;
 }
 

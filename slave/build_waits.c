@@ -2,6 +2,7 @@
  * and after each record, when it is known which node it made. */
 #include "slave/build_waits.h"
 
+#include "common/large.h"
 #include "slave/build_node.h"
 
 #define KEPT 512u             /* sites of one stream; then the oldest goes */
@@ -35,10 +36,10 @@ struct b_wait_notes {
 
 void ips_wait_rows_release(struct ips_wait_rows *w)
 {
-    free(w->row);
-    free(w->stack);
-    free(w->frame);
-    free(w->dropped);
+    ips_free_large(w->row);
+    ips_free_large(w->stack);
+    ips_free_large(w->frame);
+    ips_free_large(w->dropped);
     memset(w, 0, sizeof(*w));
 }
 
@@ -227,7 +228,7 @@ static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
 static uint32_t node_of(const struct build *b, uint32_t from, bool *of_node)
 {
     for (uint32_t i = b->nodes; i-- > from;) {
-        if (b->slept[i]) {
+        if (b->out->g.wait[i]) {
             *of_node = true;
             return i;
         }
@@ -261,7 +262,7 @@ static void on_signal(struct maker *m, uint32_t node)
     struct b_wait_notes *n = m->b->notes;
     struct ips_wait_row *r =
         n->out->count ? &n->out->row[n->out->count - 1] : NULL;
-    if (!r || !m->b->slept[node] || r->end_ns != m->sigwait_ret ||
+    if (!r || !m->b->out->g.wait[node] || r->end_ns != m->sigwait_ret ||
         n->last_to == n->last_from)
         return;
     r->arc = node;
@@ -314,6 +315,7 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
     }
     for (uint32_t i = n->first; i < n->out->count; i++) {
         struct ips_wait_row *r = &n->out->row[i];
+        r->call = node;
         if (!r->site) {
             r->site = site;
             r->stack = kept_stack(n, site, r->ns);
@@ -367,7 +369,7 @@ static bool is_dropped(const struct ips_wait_rows *o,
                        const struct ips_wait_row *r)
 {
     return r->cause == IPS_WAIT_PEER && o->dropped_count &&
-           bsearch(&r->arc, o->dropped, o->dropped_count, sizeof(*o->dropped),
+           bsearch(&r->call, o->dropped, o->dropped_count, sizeof(*o->dropped),
                    by_number);
 }
 

@@ -14,6 +14,7 @@
 struct ips_wait_row {
     uint64_t end_ns, ns; /* local raw: returned; how long */
     uint32_t arc;        /* it lies in the arc into this node of the graph */
+    uint32_t call;       /* node that its own call made; or as arc */
     uint32_t stream;     /* of the build's input */
     uint32_t stack;      /* of `stacks`, or IPS_NONE: the site alone */
     uint64_t site;       /* return address, 0 unknown */

@@ -24,6 +24,7 @@ static uint64_t moved(uint64_t t, int64_t by)
     return ips_min_u64(at, LATEST);
 }
 
+/* b_weights left in `at` how far the coordinate lies from the readings. */
 static void first_guess(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
@@ -31,8 +32,7 @@ static void first_guess(struct build *b)
         bool end = g->kind[i] == IPS_NODE_END;
         /* END may carry CPU of after its record: see last_words. */
         g->at[i] = end || b_far(b, i) ? ips_min_u64(g->t_ns[i], LATEST)
-                                      : moved(g->t_ns[i], b->shift[i]);
-        g->wait[i] = b->slept[i];
+                                      : moved(g->t_ns[i], (int64_t)g->at[i]);
     }
 }
 
@@ -43,9 +43,11 @@ static void last_words(struct build *b)
     struct ips_graph *g = &b->out->g;
     for (uint32_t v = 0; v < g->node_count; v++) {
         uint32_t u = g->xpred[v];
-        if (g->kind[v] == IPS_NODE_JOIN && u != IPS_NO_NODE &&
-            g->kind[u] == IPS_NODE_END && g->at[u] < g->at[v])
-            g->at[u] = ips_min_u64(moved(g->at[u], b->shift[u]), g->at[v]);
+        if (g->kind[v] != IPS_NODE_JOIN || u == IPS_NO_NODE ||
+            g->kind[u] != IPS_NODE_END || g->at[u] >= g->at[v])
+            continue;
+        int64_t shift = b->chains[ips_chain_of(g, u)].end_shift;
+        g->at[u] = ips_min_u64(moved(g->at[u], shift), g->at[v]);
     }
 }
 
@@ -100,7 +102,7 @@ static void fit(struct build *b)
             /* Off the core, and not asleep: no more can be run delay. */
             uint64_t room = ips_sub_sat(apart - g->wait[i], g->w[i]);
             if (b_far(b, i - 1)) /* woken by another machine, and queued */
-                room += b->slept[i - 1];
+                room += b->off[i - 1];
             g->delay[i] = ips_min_u64(g->delay[i], room);
         }
     }
@@ -109,9 +111,9 @@ static void fit(struct build *b)
 int b_wall(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    int rc = ips_graph_alloc_times(g, b->err);
-    if (rc < 0)
-        return rc;
+    g->delay = b_calloc((size_t)g->node_count + 1, sizeof(*g->delay), b->err);
+    if (!g->delay)
+        return IPS_E_NO_MEMORY;
     first_guess(b);
     b_delays(b);
     last_words(b);

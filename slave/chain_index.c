@@ -1,6 +1,8 @@
 /* Streams to chains to objects; see chain_index.h. */
 #include "slave/chain_index.h"
 
+#include "common/object.h"
+
 #include <stdio.h>
 
 #include "slave/build_internal.h"
@@ -62,23 +64,15 @@ bool slave_chain_in(const struct ips_built *b, const char *machine,
                     const char *object, uint32_t chain)
 {
     char own[256];
-    if (!object[0] || strcmp(object, "/") == 0)
-        return true;
-    int n = snprintf(own, sizeof(own), "/%s", machine);
-    if (strcmp(object, own) == 0)
-        return true;
-    if (chain == IPS_NONE || n < 0 || n >= (int)sizeof(own))
-        return false;
+    if (chain == IPS_NONE)
+        return ips_object_parts(object) <= 1 &&
+               ips_object_machine(object, machine);
     const struct ips_proc *p = &b->procs[b->g.chains[chain].process];
-    n += snprintf(own + n, sizeof(own) - (size_t)n, "/%s", p->name);
-    if (strcmp(object, own) == 0)
+    snprintf(own, sizeof(own), "/%s/%s/%u", machine, p->name,
+             b->g.chains[chain].tid);
+    if (ips_object_in(object, own))
         return true;
-    if (n >= (int)sizeof(own))
-        return false;
-    size_t at = (size_t)n, room = sizeof(own) - at;
-    snprintf(own + at, room, "/%u", b->g.chains[chain].tid);
-    if (strcmp(object, own) == 0)
-        return true;
-    snprintf(own + at, room, "/%s", b->threads[chain].name);
-    return strcmp(object, own) == 0;
+    snprintf(own, sizeof(own), "/%s/%s/%s", machine, p->name,
+             b->threads[chain].name);
+    return ips_object_in(object, own);
 }

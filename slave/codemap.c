@@ -134,7 +134,7 @@ static int link_parents(struct ips_codemap *m, struct ips_err *err)
         if (im->parent == i)
             im->parent = IPS_NONE;
     }
-    free(order);
+    ips_free_large(order);
     return 0;
 }
 
@@ -300,12 +300,12 @@ int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
 void ips_codemap_release(struct ips_codemap *m)
 {
     for (uint32_t i = 0; i < m->module_count; i++)
-        free(m->modules[i].path);
-    free(m->modules);
-    free(m->places);
-    free(m->images);
-    free(m->spans);
-    free(m->memo);
+        ips_free_large(m->modules[i].path);
+    ips_free_large(m->modules);
+    ips_free_large(m->places);
+    ips_free_large(m->images);
+    ips_free_large(m->spans);
+    ips_free_large(m->memo);
     slave_intern_release(&m->module_index);
     slave_intern_release(&m->place_index);
     memset(m, 0, sizeof(*m));

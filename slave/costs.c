@@ -1,6 +1,7 @@
 /* A graph's costs by code, and their names: made once, kept with the graph. */
 #include <stdlib.h>
 
+#include "common/large.h"
 #include "common/log.h"
 #include "slave/proc_table.h"
 
@@ -25,8 +26,11 @@ static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
 {
     struct slave_proc_table t;
     struct ips_err err = {0};
-    if (!g->snap->run_id || !slave_graphs_store(gs, &err))
-        return;
+    struct slave_irt_row has;
+    if (!g->snap->run_id || !slave_graphs_store(gs, &err) ||
+        !slave_store_get_irt(gs->store, g->snap->run_id, &has) ||
+        has.key != g->snap->key || has.procedures)
+        return; /* no place for them, or there already */
     int rc = slave_proc_table_make(g->costs, &g->b, "", "", SLAVE_BY_PROCEDURE,
                                    &t, &err);
     if (rc == 0) {
@@ -45,12 +49,14 @@ static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
                                                    .self_ns = r->self_ns,
                                                    .total_ns = r->total_ns,
                                                    .samples = r->samples,
-                                                   .calls = r->calls};
+                                                   .calls = r->calls,
+                                                   .exact = r->exact};
         }
         if (rows)
-            rc = slave_store_put_procedures(gs->store, g->snap->run_id, rows,
-                                            t.row_count, &err);
-        free(rows);
+            rc = slave_store_put_procedures(gs->store, g->snap->run_id,
+                                            g->snap->key, rows, t.row_count,
+                                            &err);
+        ips_free_large(rows);
         slave_proc_table_release(&t);
     }
     if (rc < 0)
@@ -62,8 +68,10 @@ int slave_graph_costs(struct slave_graphs *gs, struct slave_graph *g,
                       struct ips_err *err)
 {
     struct slave_input in;
-    if (g->costs)
+    if (g->costs) {
+        store_costs(gs, g);
         return 0;
+    }
     struct slave_costs *c = calloc(1, sizeof(*c));
     if (!c)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
@@ -88,5 +96,5 @@ void slave_costs_free(struct slave_costs *c)
         return;
     ips_procs_release(&c->p);
     slave_symbols_release(&c->names);
-    free(c);
+    ips_free_large(c);
 }

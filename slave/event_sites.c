@@ -38,8 +38,8 @@ void slave_sites_clear(struct slave_sites *s)
     for (uint32_t i = 0; i < s->noted_count; i++) {
         struct slave_noted *n = &s->noted[i];
         for (uint32_t k = 0; n->text && k < n->count; k++)
-            free(n->text[k]);
-        free(n->text);
+            ips_free_large(n->text[k]);
+        ips_free_large(n->text);
     }
     s->noted_count = s->place_count = 0;
 }
@@ -50,9 +50,9 @@ void slave_sites_release(struct slave_sites *s)
     if (s->begun)
         ips_codemap_release(&s->map);
     slave_symbols_release(&s->names);
-    free(s->noted);
-    free(s->places);
-    free(s->kept);
+    ips_free_large(s->noted);
+    ips_free_large(s->places);
+    ips_free_large(s->kept);
 }
 
 static int note(struct slave_sites *s, Ips__EventRow *row, bool stack,

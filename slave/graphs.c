@@ -96,6 +96,12 @@ void slave_graphs_release(struct slave_graphs *gs)
     gs->store = NULL;
 }
 
+static bool beyond_memory(void)
+{
+    struct ips_large_use use = ips_large_use();
+    return use.memory > use.limit || use.files > use.limit - use.memory;
+}
+
 /* Drops the least recently used beyond the limits; those in use stay. */
 static void trim(struct slave_graphs *gs)
 {
@@ -104,8 +110,9 @@ static void trim(struct slave_graphs *gs)
     for (struct slave_graph **p = &gs->list; *p;) {
         struct slave_graph *g = *p;
         nodes += g->b.g.node_count;
-        bool over = ++kept > SLAVE_GRAPHS_MAX ||
-                    (kept > 1 && nodes > SLAVE_GRAPHS_MAX_NODES);
+        bool over =
+            ++kept > SLAVE_GRAPHS_MAX ||
+            (kept > 1 && (nodes > SLAVE_GRAPHS_MAX_NODES || beyond_memory()));
         if (over && g->refs == 0) {
             *p = g->next;
             nodes -= g->b.g.node_count;
@@ -115,6 +122,23 @@ static void trim(struct slave_graphs *gs)
         }
         p = &g->next;
     }
+}
+
+/* Half of the memory is for what is built next. */
+static void make_room(struct slave_graphs *gs)
+{
+    struct slave_graph **p, **last;
+    do {
+        struct ips_large_use use = ips_large_use();
+        last = NULL;
+        for (p = &gs->list; *p && use.memory > use.limit / 2; p = &(*p)->next)
+            last = (*p)->refs == 0 ? p : last;
+        if (last) {
+            struct slave_graph *g = *last;
+            *last = g->next;
+            graph_free(g);
+        }
+    } while (last);
 }
 
 static void to_front(struct slave_graphs *gs, struct slave_graph *g)
@@ -236,12 +260,14 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
                  struct ips_err *err)
 {
     struct slave_input in;
+    ips_large_begin();
     int rc = slave_input_make(g->snap, &in, err);
     if (rc == 0) {
         rc = ips_build(&in.in, &g->b, err);
         gs->builds++;
     }
     slave_input_release(&in);
+    g->built_in = ips_large_use();
     return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
 }
 
@@ -263,8 +289,13 @@ static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
         return;
     if (!slave_graphs_store(gs, &err))
         rc = err.code;
+    struct slave_irt_row has;
+    if (rc == 0 && slave_store_get_irt(gs->store, g->snap->run_id, &has) &&
+        has.key == g->snap->key)
+        return;
     if (rc == 0)
-        rc = slave_store_put_irt(gs->store, g->snap->run_id, &g->b, &err);
+        rc = slave_store_put_irt(gs->store, g->snap->run_id, g->snap->key,
+                                 &g->b, &err);
     if (rc < 0)
         ips_log_warn("run %s: IRT not stored: %s", g->snap->run, err.msg);
 }
@@ -315,10 +346,11 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     g->snap = snap;
     int rc = 0;
     if (!from_file(g)) {
+        make_room(gs);
         rc = build(gs, g, err);
-        if (rc == 0)
-            store_irt(gs, g);
     }
+    if (rc == 0)
+        store_irt(gs, g);
     if (rc < 0) {
         graph_free(g);
         return rc;

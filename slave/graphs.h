@@ -14,6 +14,7 @@
 
 #include "analysis/path.h"
 #include "analysis/view.h"
+#include "common/large.h"
 #include "common/paths.h"
 #include "slave/archive.h"
 #include "slave/build.h"
@@ -58,8 +59,9 @@ struct slave_graph {
     uint64_t generation;
     struct slave_snapshot *snap; /* its own */
     struct ips_built b;
-    struct slave_graphfile file; /* map != NULL: b's arrays are in it */
-    struct ips_peer_row *peers;  /* as last set */
+    struct ips_large_use built_in; /* most while it was built; or mapped: 0 */
+    struct slave_graphfile file;   /* map != NULL: b's arrays are in it */
+    struct ips_peer_row *peers;    /* as last set */
     uint32_t peer_count;
     bool peers_set;
     /* As last asked: the machine (number in that question) and end that each

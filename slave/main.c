@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/large.h"
 #include "common/log.h"
 #include "slave/level.h"
 #include "slave/lock.h"
@@ -161,7 +162,10 @@ static int drain_setup(struct slave *s, struct ips_err *err)
     if (n < 0 || m < 0 || m >= (int)sizeof(db))
         return ips_err_set(err, IPS_E_LIMIT, "--state is too long");
     slave_graphs_init(&s->graphs, db, "/proc/self/exe");
-    return slave_drain_open(&s->drain, &opt, err);
+    int rc = slave_drain_open(&s->drain, &opt, err); /* makes the directory */
+    if (rc == 0 && s->opt.memory_bytes)
+        ips_large_limit(s->opt.memory_bytes, state);
+    return rc;
 }
 
 static int events_setup(struct slave *s, struct ips_err *err)

@@ -20,6 +20,7 @@ enum {
     OPT_IDLE,
     OPT_ARCHIVE_MAX,
     OPT_ARCHIVE_AGE,
+    OPT_MEMORY,
     OPT_VERSION
 };
 
@@ -62,6 +63,10 @@ static const struct record {
      "remove closed runs older than this (default 30; "
      "0 no limit)",
      OPT_ARCHIVE_AGE},
+    {"memory", "BYTES",
+     "what graphs may take; what is more is worked on in files (default a "
+     "quarter of the machine's; K, M, G, T; 0 no limit)",
+     OPT_MEMORY},
     {"foreground", NULL,
      "accepted for clarity: it never goes into the background", 'f'},
     {"help", NULL, "print this and exit", 'h'},
@@ -167,6 +172,10 @@ static int take(struct slave_options *opt, int code, const char *value)
             return complain("--archive-age is not a number of days", value);
         opt->archive_age_s = (uint64_t)seconds;
         return 0;
+    case OPT_MEMORY:
+        if (parse_bytes(value, &opt->memory_bytes) < 0)
+            return complain("--memory is not a number of bytes", value);
+        return 0;
     case 'f':
         opt->foreground = true;
         return 0;
@@ -174,6 +183,14 @@ static int take(struct slave_options *opt, int code, const char *value)
         fprintf(stderr, "Try 'ips-slave --help'.\n");
         return -1;
     }
+}
+
+static uint64_t quarter_of_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || size <= 0)
+        return (uint64_t)1 << 30;
+    return (uint64_t)pages / 4 * (uint64_t)size;
 }
 
 /* So that logs, locks and IPS_POOL name the same thing. */
@@ -239,7 +256,8 @@ enum slave_parsed slave_options_parse(int argc, char **argv,
                                      NULL, records[i].code};
     *opt = (struct slave_options){.idle_ns = 10 * SLAVE_SECOND_NS,
                                   .archive_max_bytes = (uint64_t)4 << 30,
-                                  .archive_age_s = 30 * 86400};
+                                  .archive_age_s = 30 * 86400,
+                                  .memory_bytes = quarter_of_memory()};
     int code;
     while ((code = getopt_long(argc, argv, "fh", options, NULL)) != -1) {
         if (code == 'h') {

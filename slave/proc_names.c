@@ -99,8 +99,8 @@ int slave_proc_names_make(const struct slave_costs *costs,
 
 void slave_proc_names_release(struct slave_proc_names *n)
 {
-    free(n->symbols);
-    free(n->first);
-    free(n->of);
+    ips_free_large(n->symbols);
+    ips_free_large(n->first);
+    ips_free_large(n->of);
     memset(n, 0, sizeof(*n));
 }

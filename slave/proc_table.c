@@ -146,17 +146,53 @@ int slave_proc_table_make(const struct slave_costs *costs,
     int rc = slave_proc_names_make(costs, by, &out->names, err);
     if (rc == 0)
         rc = make_rows(&m, machine, object);
-    free(m.seen);
-    free(m.in);
+    ips_free_large(m.seen);
+    ips_free_large(m.in);
     slave_intern_release(&m.row_index);
     if (rc < 0)
         slave_proc_table_release(out);
     return rc;
 }
 
+static void add_row(struct slave_proc_row *into, const struct slave_proc_row *r)
+{
+    into->self_ns = ips_add_sat(into->self_ns, r->self_ns);
+    into->total_ns = ips_add_sat(into->total_ns, r->total_ns);
+    into->samples += r->samples;
+    if (into->calls == IPS_CPU_UNKNOWN)
+        into->calls = r->calls;
+    else if (r->calls != IPS_CPU_UNKNOWN)
+        into->calls = ips_add_sat(into->calls, r->calls);
+    into->exact = into->exact || r->exact;
+    if (r->counted_from_ns &&
+        (!into->counted_from_ns || r->counted_from_ns < into->counted_from_ns))
+        into->counted_from_ns = r->counted_from_ns;
+}
+
+int slave_proc_table_merge(struct slave_proc_table *t, struct ips_err *err)
+{
+    uint32_t *place = b_calloc(t->names.symbol_count, sizeof(*place), err);
+    uint32_t n = 0;
+    if (!place)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < t->row_count; i++) {
+        struct slave_proc_row *r = &t->rows[i];
+        uint32_t *at = &place[r->symbol]; /* + 1 */
+        if (*at) {
+            add_row(&t->rows[*at - 1], r);
+        } else {
+            t->rows[n] = *r;
+            *at = ++n;
+        }
+    }
+    t->row_count = n;
+    ips_free_large(place);
+    return 0;
+}
+
 void slave_proc_table_release(struct slave_proc_table *t)
 {
-    free(t->rows);
+    ips_free_large(t->rows);
     slave_proc_names_release(&t->names);
     memset(t, 0, sizeof(*t));
 }

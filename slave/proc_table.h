@@ -38,6 +38,10 @@ int slave_proc_table_make(const struct slave_costs *costs,
                           const char *object, enum slave_proc_by by,
                           struct slave_proc_table *out,
                           struct ips_err *err) IPS_MUST_USE;
+/* Of all processes together: rows of one symbol become one, of the first's
+ * process. O(rows). */
+int slave_proc_table_merge(struct slave_proc_table *t,
+                           struct ips_err *err) IPS_MUST_USE;
 void slave_proc_table_release(struct slave_proc_table *t);
 
 #endif

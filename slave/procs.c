@@ -373,7 +373,7 @@ static int finish_arcs(struct making *m)
     for (uint32_t i = 0; i < n; i++)
         exact[i] = m->p->threads[i].exact;
     int rc = slave_arcs_finish(&m->p->arcs, m->b, exact, m->err);
-    free(exact);
+    ips_free_large(exact);
     return rc;
 }
 
@@ -400,10 +400,10 @@ int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
         rc = take_all(&m, in, chains);
     if (rc == 0)
         rc = finish_arcs(&m);
-    free(chains);
-    free(index);
-    free(m.calls.v);
-    free(m.entered.v);
+    ips_free_large(chains);
+    ips_free_large(index);
+    ips_free_large(m.calls.v);
+    ips_free_large(m.entered.v);
     slave_intern_release(&m.stack_index);
     slave_intern_release(&m.sampled_index);
     slave_intern_release(&m.exact_index);
@@ -416,10 +416,10 @@ void ips_procs_release(struct ips_procs *p)
 {
     ips_codemap_release(&p->map);
     slave_arcs_release(&p->arcs);
-    free(p->frames);
-    free(p->stacks);
-    free(p->sampled);
-    free(p->exact);
-    free(p->threads);
+    ips_free_large(p->frames);
+    ips_free_large(p->stacks);
+    ips_free_large(p->sampled);
+    ips_free_large(p->exact);
+    ips_free_large(p->threads);
     memset(p, 0, sizeof(*p));
 }

@@ -97,22 +97,51 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
         v->next_report_ns = now_ns + REPORT_SOON_NS;
 }
 
+static void cancel(struct slave_job *job)
+{
+    job->cancelled = true;
+    atomic_store_explicit(&job->stop, true, memory_order_relaxed);
+}
+
 static void more(struct slave_serve *v, const Ips__Request *q)
 {
     for (struct task *t = v->tasks; t; t = t->next) {
         if (t->job->id != q->id)
             continue;
         if (q->more->replies == 0)
-            t->job->cancelled = true;
+            cancel(t->job);
         else if (t->job->credit != UINT64_MAX)
             t->job->credit += q->more->replies;
     }
     slave_serve_unpark(v);
 }
 
+/* What began just now may not have been seen yet. */
+static void look_at_pool(struct slave_serve *v)
+{
+    v->s->drain.scan_now = true;
+    (void)slave_drain_turn(&v->s->drain, slave_now_ns());
+}
+
+static void on_look(struct slave_serve *v, const Ips__Request *q)
+{
+    Ips__Reply reply = IPS__REPLY__INIT;
+    look_at_pool(v);
+    if (v->peer)
+        slave_serve_report(v);
+    reply.id = q->id;
+    reply.last = true;
+    if (v->peer)
+        ips_send_reply(v->peer, &reply);
+}
+
 static void on_request(struct slave_serve *v, const Ips__Request *q)
 {
     v->s->busy_ns = slave_now_ns();
+    if (q->ask_case == IPS__REQUEST__ASK_LOOK) {
+        on_look(v, q);
+        return;
+    }
     if (q->ask_case == IPS__REQUEST__ASK_MORE) {
         more(v, q);
         return;
@@ -120,6 +149,10 @@ static void on_request(struct slave_serve *v, const Ips__Request *q)
     if (slave_serve_partial(v, q))
         return;
     struct slave_run *run = slave_drain_find(&v->s->drain, q->run);
+    if (q->ask_case == IPS__REQUEST__ASK_SYNC && (!run || !run->in_pool)) {
+        look_at_pool(v);
+        run = slave_drain_find(&v->s->drain, q->run);
+    }
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && run && run->in_pool)
         hold_sync(v, q, run);
     else
@@ -161,7 +194,7 @@ static void lost_master(struct slave_serve *v)
     v->peer = NULL;
     v->ready = false;
     for (struct task *t = v->tasks; t; t = t->next)
-        t->job->cancelled = true;
+        cancel(t->job);
     slave_serve_unpark(v);
     slave_serve_partials_free(v);
     while (v->syncs) {

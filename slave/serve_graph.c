@@ -29,6 +29,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     slave_profile_release(j);
     slave_portions_release(j);
     slave_wait_rows_release(j);
+    slave_sql_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
@@ -189,6 +190,10 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->delay_ns = b->counts.delay_ns;
     a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
+    const struct ips_large_use *in = &j->graph->built_in;
+    a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
+    a->memory_bytes = in->memory_most;
+    a->file_bytes = in->files_most;
     a->sample_ns = sample_ns(c);
     for (uint32_t i = 0; i < b->end_count; i++)
         a->accepted += b->ends[i].accepted;
@@ -381,6 +386,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,
         [IPS__REQUEST__ASK_PORTIONS] = slave_step_portions,
         [IPS__REQUEST__ASK_WAIT_ROWS] = slave_step_wait_rows,
+        [IPS__REQUEST__ASK_SQL] = slave_step_sql,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;

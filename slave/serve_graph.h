@@ -35,6 +35,7 @@ struct slave_graph_ask {
         Ips__ProfileAnswer profile;
         Ips__PortionsAnswer portions;
         Ips__WaitRowsAnswer wait_rows;
+        Ips__SqlAnswer sql;
     } answer;
     struct ips_view view; /* subgraph, while it is sent */
     struct ips_reduced reduced;
@@ -51,6 +52,7 @@ struct slave_graph_ask {
     struct profile *profile;         /* serve_profile.c */
     struct portions *portions;       /* serve_portions.c */
     struct wait_rows *wait_rows;     /* serve_waits.c */
+    struct sql_ask *sql;             /* serve_sql.c */
     struct slave_unseen_row *unseen; /* sync: of the snapshot */
     uint32_t unseen_rows;
     char **lines; /* sync: what is unseen, in words */
@@ -86,12 +88,12 @@ void slave_step_expand(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_split(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_profile(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_sql(struct slave_job *job, struct slave_graphs *gs);
+void slave_sql_release(struct slave_graph_ask *j);
 void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
 void slave_portions_release(struct slave_graph_ask *j);
 void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs);
 void slave_wait_rows_release(struct slave_graph_ask *j);
-/* By enum ips_wait_cause (serve_table.c); protobuf-c wants it writable. */
-extern char *slave_wait_names[IPS_WAIT_COUNT];
 void slave_profile_release(struct slave_graph_ask *j);
 void slave_procs_release(struct slave_graph_ask *j);
 void slave_step_cm(struct slave_job *job, struct slave_graphs *gs);

@@ -30,11 +30,11 @@ void slave_portions_release(struct slave_graph_ask *j)
         return;
     slave_proc_names_release(&p->names);
     slave_arc_mixes_release(&p->mixes);
-    free(p->texts);
-    free(p->of_node.v);
-    free(p->of_symbol.v);
-    free(p->ns.v);
-    free(p);
+    ips_free_large(p->texts);
+    ips_free_large(p->of_node.v);
+    ips_free_large(p->of_symbol.v);
+    ips_free_large(p->ns.v);
+    ips_free_large(p);
     j->portions = NULL;
 }
 
@@ -64,7 +64,7 @@ static int symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
     size_t bytes = 1;
     for (uint32_t i = 0; i < n; i++)
         bytes += (size_t)from[i].name_len + from[i].file_len + 2;
-    free(p->texts);
+    ips_free_large(p->texts);
     char *texts = p->texts = malloc(bytes);
     Ips__PortionSymbol *rows = slave_graph_rows(j, n, sizeof(*rows));
     if (!texts || !rows)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/large.h"
 #include "slave/serve_procs.h"
 
 void slave_procs_release(struct slave_graph_ask *j)
@@ -9,8 +10,8 @@ void slave_procs_release(struct slave_graph_ask *j)
     if (!j->procs)
         return;
     slave_proc_table_release(&j->procs->t);
-    free(j->procs->texts);
-    free(j->procs);
+    ips_free_large(j->procs->texts);
+    ips_free_large(j->procs);
 }
 
 static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
@@ -24,8 +25,11 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     j->procs = calloc(1, sizeof(*j->procs));
     if (!j->procs)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    return slave_proc_table_make(j->graph->costs, &j->graph->b, ask->machine,
-                                 ask->object, by, &j->procs->t, &j->job.err);
+    rc = slave_proc_table_make(j->graph->costs, &j->graph->b, ask->machine,
+                               ask->object, by, &j->procs->t, &j->job.err);
+    if (rc == 0 && strcmp(ask->by, "process") != 0)
+        rc = slave_proc_table_merge(&j->procs->t, &j->job.err);
+    return rc;
 }
 
 char *slave_procs_put(char **at, const char *text, uint32_t len)
@@ -70,7 +74,7 @@ int slave_procs_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
             &t->names.symbols[t->rows[j->at + i].symbol];
         bytes += (size_t)s->name_len + s->file_len + 2;
     }
-    free(j->procs->texts);
+    ips_free_large(j->procs->texts);
     char *texts = j->procs->texts = malloc(bytes);
     Ips__ProcedureRow *r = slave_graph_rows(j, n, sizeof(*r));
     if (!r || !texts)

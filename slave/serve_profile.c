@@ -6,6 +6,7 @@
 #include "slave/arc_sum.h"
 #include "slave/build_internal.h"
 #include "slave/serve_procs.h"
+#include "slave/window.h"
 
 #define PIECE_CODES 1024u /* of at most 5.1 KB */
 
@@ -20,7 +21,8 @@ struct profile {
     bool have_costs;
     struct slave_proc_names names; /* of steps */
     struct slave_arc_mixes mixes;
-    uint64_t *piece_ns;
+    struct slave_cut cut; /* to the window */
+    uint64_t *piece_ns, *piece_weight_ns;
     uint32_t piece_count;
     B_ARRAY(struct step) steps;
     B_ARRAY(uint32_t) codes; /* symbols, by code */
@@ -43,14 +45,16 @@ void slave_profile_release(struct slave_graph_ask *j)
         slave_arc_costs_free(&p->costs);
     slave_proc_names_release(&p->names);
     slave_arc_mixes_release(&p->mixes);
-    free(p->piece_ns);
-    free(p->steps.v);
-    free(p->codes.v);
-    free(p->code_of);
-    free(p->texts);
-    free(p->step_columns);
-    free(p->step_ns);
-    free(p);
+    slave_cut_release(&p->cut);
+    ips_free_large(p->piece_ns);
+    ips_free_large(p->piece_weight_ns);
+    ips_free_large(p->steps.v);
+    ips_free_large(p->codes.v);
+    ips_free_large(p->code_of);
+    ips_free_large(p->texts);
+    ips_free_large(p->step_columns);
+    ips_free_large(p->step_ns);
+    ips_free_large(p);
     j->profile = NULL;
 }
 
@@ -95,36 +99,57 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
-/* Does the piece take less than its CPU time? Then `share` divides the rest. */
-static bool limited(const struct slave_graph_ask *j, uint32_t piece,
-                    uint32_t from, uint32_t to, struct slave_share *share)
+/* What the piece weighs in the window; where it is not asked for one, most. */
+static uint64_t weigh_piece(struct slave_graph_ask *j, uint32_t piece,
+                            uint32_t chain, uint32_t from, uint32_t to)
 {
     const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
-    uint64_t cpu = 0;
-    if (piece >= ask->n_most)
-        return false;
+    uint64_t ns = 0;
+    if (!ask->lane)
+        return piece < ask->n_most ? ask->most[piece] : UINT64_MAX;
     for (uint32_t node = from + 1; node <= to; node++)
-        cpu = ips_add_sat(cpu, j->graph->b.g.w[node]);
-    if (cpu <= ask->most[piece])
+        ns = ips_add_sat(ns, slave_cut_arc(&j->profile->cut, chain, node));
+    if (piece < ask->n_most)
+        ns = ips_min_u64(ns, ask->most[piece]);
+    j->profile->piece_weight_ns[piece] = ns;
+    return ns;
+}
+
+/* Is there more CPU time in the piece than `most`? Then `share` divides that
+ * among its arcs. */
+static bool limited(const struct slave_graph_ask *j, uint32_t piece,
+                    uint32_t chain, uint32_t from, uint32_t to, uint64_t most,
+                    struct slave_share *share)
+{
+    const struct slave_cut *c = &j->profile->cut;
+    uint64_t cpu = 0;
+    for (uint32_t node = from + 1; most != UINT64_MAX && node <= to; node++)
+        cpu = ips_add_sat(
+            cpu, slave_arc_within(c->arcs, c->g, chain, node, c->local));
+    if (cpu <= most)
         return false;
-    slave_share_begin(share, ask->most[piece], cpu, piece);
+    slave_share_begin(share, most, cpu, piece);
     return true;
 }
 
 /* The arcs behind `from` up to `to`, of one chain. */
 static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
-                     uint32_t from, uint32_t to, struct slave_window window)
+                     uint32_t from, uint32_t to)
 {
     struct profile *p = j->profile;
+    const struct slave_cut *c = &p->cut;
     struct slave_share share;
     bool steps = slave_graph_request(j)->profile->steps;
-    bool less = limited(j, piece, from, to, &share);
+    uint64_t most = weigh_piece(j, piece, chain, from, to);
+    bool less = limited(j, piece, chain, from, to, most, &share);
     int rc = 0;
     for (uint32_t node = from + 1; rc == 0 && node <= to; node++) {
-        uint64_t ns = less ? slave_share_next(&share, j->graph->b.g.w[node])
-                           : slave_arc_sum_add(&p->sum, chain, node, window);
+        uint64_t ns = less ? slave_share_next(
+                                 &share, slave_arc_within(c->arcs, c->g, chain,
+                                                          node, c->local))
+                           : slave_arc_sum_add(&p->sum, chain, node, c->local);
         if (less)
-            slave_arc_sum_add_ns(&p->sum, chain, node, ns, window);
+            slave_arc_sum_add_ns(&p->sum, chain, node, ns, c->local);
         p->piece_ns[piece] += ns;
         if (steps && ns)
             rc = add_step(j, piece, chain, node, ns);
@@ -132,9 +157,19 @@ static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
+/* What ends at `node` and is not of its chain. */
+static void add_before(struct slave_graph_ask *j, uint32_t piece, uint32_t node)
+{
+    const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
+    struct profile *p = j->profile;
+    p->piece_ns[piece] = slave_cut_holds(&p->cut, node);
+    if (ask->lane && piece < ask->n_most)
+        p->piece_weight_ns[piece] =
+            slave_cut_before(&p->cut, node, ask->most[piece]);
+}
+
 /* Refuses what overlaps too: an arc counts once. */
-static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask,
-                     struct slave_window window)
+static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
 {
     const struct ips_graph *g = &j->graph->b.g;
     uint8_t *seen = b_calloc(g->node_count, 1, &j->job.err);
@@ -154,22 +189,21 @@ static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask,
                              "and its own",
                              i, from, to);
         else if (from == to)
-            j->profile->piece_ns[i] =
-                g->t_ns[to] > window.from_ns && g->t_ns[to] <= window.to_ns;
+            add_before(j, i, to);
         else
-            rc = add_piece(j, i, chain, from, to, window);
+            rc = add_piece(j, i, chain, from, to);
     }
-    free(seen);
+    ips_free_large(seen);
     return rc;
 }
 
-static int add_whole(struct slave_graph_ask *j, struct slave_window window)
+static int add_whole(struct slave_graph_ask *j)
 {
     const struct ips_graph *g = &j->graph->b.g;
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < g->chain_count; i++)
         rc = add_piece(j, i, i, g->chains[i].first,
-                       g->chains[i].first + g->chains[i].count - 1, window);
+                       g->chains[i].first + g->chains[i].count - 1);
     return rc;
 }
 
@@ -231,13 +265,9 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs,
                  const Ips__ProfileAsk *ask)
 {
     const struct ips_built *b = &j->graph->b;
-    const struct slave_window window = {
-        .from_ns = ask->from_ns ? ips_add_sat(b->first_ns, ask->from_ns) : 0,
-        .to_ns =
-            ask->to_ns ? ips_add_sat(b->first_ns, ask->to_ns) : UINT64_MAX};
+    const struct ips_lane lane = slave_lane_of(ask->lane);
     if (ask->n_from != ask->n_to || ask->n_to > UINT32_MAX ||
-        (ask->n_most && (ask->n_most != ask->n_to || ask->from_ns ||
-                         ask->to_ns || ask->whole)))
+        (ask->n_most && (ask->n_most != ask->n_to || ask->whole)))
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "%zu begins of pieces, %zu ends, %zu limits",
                            ask->n_from, ask->n_to, ask->n_most);
@@ -250,14 +280,18 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs,
     j->profile = p;
     p->piece_count = ask->whole ? b->g.chain_count : (uint32_t)ask->n_to;
     p->piece_ns = b_calloc(p->piece_count, sizeof(*p->piece_ns), &j->job.err);
-    if (!p->piece_ns)
+    p->piece_weight_ns =
+        b_calloc(p->piece_count, sizeof(*p->piece_weight_ns), &j->job.err);
+    if (!p->piece_ns || !p->piece_weight_ns)
         return IPS_E_NO_MEMORY;
-    if (ask->steps)
+    rc = slave_cut_init(&p->cut, &j->graph->costs->p.arcs, b, &lane,
+                        ask->from_ns, ask->to_ns, &j->job.err);
+    if (rc == 0 && ask->steps)
         rc = prepare_steps(j);
     if (rc == 0)
         rc = slave_arc_sum_init(&p->sum, j->graph->costs, b, &j->job.err);
     if (rc == 0)
-        rc = ask->whole ? add_whole(j, window) : add_asked(j, ask, window);
+        rc = ask->whole ? add_whole(j) : add_asked(j, ask);
     return rc == 0 ? make_rows(j, ask) : rc;
 }
 
@@ -273,7 +307,7 @@ static int code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
             &p->names.symbols[p->codes.v[p->sent_codes + i]];
         bytes += (size_t)s->name_len + s->file_len + 2;
     }
-    free(p->texts);
+    ips_free_large(p->texts);
     char *texts = p->texts = malloc(bytes);
     Ips__Code *rows = slave_graph_rows(j, n, sizeof(*rows));
     if (!rows || !texts)
@@ -293,11 +327,15 @@ static int code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
     return 0;
 }
 
-static void piece_page(struct profile *p, Ips__ProfileAnswer *a)
+static void piece_page(struct profile *p, bool weighed, Ips__ProfileAnswer *a)
 {
     a->piece_ns = p->piece_ns + p->sent_pieces;
     a->n_piece_ns =
         ips_min_u64(p->piece_count - p->sent_pieces, IPS_PIECE_ITEMS);
+    if (weighed) {
+        a->piece_weight_ns = p->piece_weight_ns + p->sent_pieces;
+        a->n_piece_weight_ns = a->n_piece_ns;
+    }
     p->sent_pieces += (uint32_t)a->n_piece_ns;
 }
 
@@ -325,7 +363,7 @@ static int page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
     if (p->sent_codes < p->codes.n)
         return code_page(j, a);
     if (p->sent_pieces < p->piece_count) {
-        piece_page(p, a);
+        piece_page(p, slave_graph_request(j)->profile->lane != NULL, a);
     } else if (p->sent_steps < p->steps.n) {
         step_page(p, a);
     } else {

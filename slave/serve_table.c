@@ -5,22 +5,6 @@
 
 #include "slave/serve_graph.h"
 
-char *slave_wait_names[IPS_WAIT_COUNT] = {
-    [IPS_WAIT_PEER] = (char[]){"peer"},
-    [IPS_WAIT_CHILD] = (char[]){"child"},
-    [IPS_WAIT_TIMER] = (char[]){"timer"},
-    [IPS_WAIT_SIGNAL] = (char[]){"signal"},
-    [IPS_WAIT_EVENT] = (char[]){"event"},
-    [IPS_WAIT_IDLE] = (char[]){"idle"},
-    [IPS_WAIT_RESOLVE] = (char[]){"resolve"},
-    [IPS_WAIT_OTHER] = (char[]){"other"},
-    [IPS_WAIT_LOCK] = (char[]){"lock"},
-    [IPS_WAIT_DISK] = (char[]){"disk"},
-    [IPS_WAIT_FILE_LOCK] = (char[]){"file lock"},
-    [IPS_WAIT_TERMINAL] = (char[]){"terminal"},
-    [IPS_WAIT_SPIN] = (char[]){"spin"},
-};
-
 static void process_row(Ips__ProcessRow *r, const struct ips_built *b,
                         uint32_t i)
 {
@@ -61,6 +45,9 @@ static void thread_row(struct thread_rows *out, const struct ips_built *b,
     r->end_ns = t->end_ns;
     r->open = t->open;
     r->cpu_ns = t->cpu_ns;
+    r->delay_ns = t->delay_ns;
+    r->woken_ns = t->woken_ns;
+    r->unknown_ns = t->unknown_ns;
     r->messages_out = t->messages_out;
     r->bytes_out = t->bytes_out;
     r->messages_in = t->messages_in;
@@ -73,7 +60,7 @@ static void thread_row(struct thread_rows *out, const struct ips_built *b,
             continue;
         Ips__WaitCause *w = &out->cause[r->n_waits];
         ips__wait_cause__init(w);
-        w->cause = slave_wait_names[c];
+        w->cause = ips_wire_text(ips_wait_name((enum ips_wait_cause)c));
         w->ns = t->wait_ns[c];
         w->count = t->wait_count[c];
         r->wait_ns += t->wait_ns[c];
@@ -129,6 +116,9 @@ static void channel_row(Ips__ChannelRow *r, const struct slave_graph_ask *j,
     r->sent_bytes = t->sent_bytes;
     r->recv_messages = t->recv_messages;
     r->recv_bytes = t->recv_bytes;
+    const struct ips_end *e = &b->ends[t->end];
+    r->serves = e->accepted && (e->kind == IPS_CHAN_TCP ||
+                                e->kind == IPS_CHAN_UNIX);
 }
 
 /* Rows of one kind in a piece; a row is at most about 1 KB. */

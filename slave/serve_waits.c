@@ -12,7 +12,7 @@
 
 struct wait_rows {
     uint32_t sent_places, sent;
-    bool begun;
+    char *causes[IPS_WAIT_COUNT];
     char **text; /* of the page */
     uint32_t text_count, text_room;
     uint32_t *node, *cause, *place; /* [IPS_PIECE_ITEMS] */
@@ -125,7 +125,9 @@ static int places_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
                         rows[i].stack))
             return no_memory(j);
     if (p->sent_places == 0) {
-        a->causes = slave_wait_names;
+        for (int c = 0; c < IPS_WAIT_COUNT; c++)
+            p->causes[c] = ips_wire_text(ips_wait_name((enum ips_wait_cause)c));
+        a->causes = p->causes;
         a->n_causes = IPS_WAIT_COUNT;
     }
     a->places = (Ips__WaitPlace **)(void *)j->ptrs;

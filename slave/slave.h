@@ -31,6 +31,7 @@ struct slave_options {
     uint64_t idle_ns;
     uint64_t archive_max_bytes;
     uint64_t archive_age_s;
+    uint64_t memory_bytes; /* of large arrays; 0: no limit */
 };
 
 struct slave {

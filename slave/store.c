@@ -27,12 +27,20 @@ static const char schema[] =
     " pid INTEGER, parent INTEGER, name TEXT, command TEXT, start_ns INTEGER,"
     " end_ns INTEGER, open INTEGER, root INTEGER, end TEXT, cpu_ns INTEGER,"
     " rusage_cpu_ns INTEGER, unattributed_ns INTEGER, events INTEGER,"
-    " PRIMARY KEY(run, idx)) WITHOUT ROWID;"
+    " elapsed_ns INTEGER, PRIMARY KEY(run, idx)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS thread(run INTEGER, chain INTEGER,"
     " process INTEGER, tid INTEGER, name TEXT, start_ns INTEGER,"
     " end_ns INTEGER, open INTEGER, cpu_ns INTEGER, wait_ns INTEGER,"
     " messages_out INTEGER, bytes_out INTEGER, messages_in INTEGER,"
-    " bytes_in INTEGER, PRIMARY KEY(run, chain)) WITHOUT ROWID;"
+    " bytes_in INTEGER, elapsed_ns INTEGER, delay_ns INTEGER,"
+    " woken_ns INTEGER, unknown_ns INTEGER, PRIMARY KEY(run, chain))"
+    " WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS wait(run INTEGER, chain INTEGER, cause TEXT,"
+    " ns INTEGER, count INTEGER, PRIMARY KEY(run, chain, cause))"
+    " WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS irt(run INTEGER PRIMARY KEY,"
+    " key INTEGER NOT NULL, procedures INTEGER NOT NULL, first_ns INTEGER,"
+    " last_ns INTEGER);"
     "CREATE TABLE IF NOT EXISTS channel(run INTEGER, idx INTEGER,"
     " kind INTEGER, name TEXT, peer INTEGER, peer_end INTEGER,"
     " sent_messages INTEGER, sent_bytes INTEGER, recv_messages INTEGER,"
@@ -44,7 +52,7 @@ static const char schema[] =
     " PRIMARY KEY(run, end, process)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS procedure(run INTEGER, process INTEGER,"
     " name TEXT, module TEXT, file TEXT, line INTEGER, self_ns INTEGER,"
-    " total_ns INTEGER, samples INTEGER, calls INTEGER);"
+    " total_ns INTEGER, samples INTEGER, calls INTEGER, exact INTEGER);"
     "CREATE INDEX IF NOT EXISTS procedure_run ON procedure(run, process);"
     "CREATE TABLE IF NOT EXISTS symbol(id INTEGER PRIMARY KEY,"
     " module TEXT NOT NULL, address INTEGER NOT NULL, grade INTEGER NOT NULL,"
@@ -83,14 +91,19 @@ static const char *const statements[SLAVE_STMT_COUNT] = {
         "SELECT file, stream, seq, at, done, given_up, lost FROM segment"
         " WHERE run=? ORDER BY file",
     [SLAVE_STMT_PUT_PROCESS] =
-        "INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [SLAVE_STMT_PUT_THREAD] =
-        "INSERT INTO thread VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "INSERT INTO thread VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [SLAVE_STMT_PUT_WAIT] = "INSERT INTO wait VALUES(?,?,?,?,?)",
     [SLAVE_STMT_PUT_CHANNEL] =
         "INSERT INTO channel VALUES(?,?,?,?,?,?,?,?,?,?,?)",
     [SLAVE_STMT_PUT_TRAFFIC] = "INSERT INTO traffic VALUES(?,?,?,?,?,?,?)",
     [SLAVE_STMT_PUT_PROCEDURE] =
-        "INSERT INTO procedure VALUES(?,?,?,?,?,?,?,?,?,?)",
+        "INSERT INTO procedure VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+    [SLAVE_STMT_PUT_IRT] = "INSERT OR REPLACE INTO irt VALUES(?,?,0,?,?)",
+    [SLAVE_STMT_HAS_PROCEDURES] =
+        "UPDATE irt SET procedures=1 WHERE run=? AND key=?",
+    [SLAVE_STMT_GET_IRT] = "SELECT key, procedures FROM irt WHERE run=?",
     [SLAVE_STMT_GET_SYMBOL] =
         "SELECT text, grade FROM symbol WHERE module=? AND address=?",
     [SLAVE_STMT_PUT_SYMBOL] =
@@ -167,6 +180,30 @@ static int check_version(struct slave_store *s, struct ips_err *err)
     return rc;
 }
 
+/* The IRT can be made again from the records: those of another version go. */
+static int drop_old_irt(struct slave_store *s)
+{
+    sqlite3_stmt *q = NULL;
+    int version = 0;
+    if (sqlite3_prepare_v2(s->db, "PRAGMA user_version", -1, &q, NULL) ==
+            SQLITE_OK &&
+        sqlite3_step(q) == SQLITE_ROW)
+        version = sqlite3_column_int(q, 0);
+    (void)sqlite3_finalize(q);
+    if (version == SLAVE_IRT_VERSION)
+        return SQLITE_OK;
+    return sqlite3_exec(s->db,
+                        "DROP TABLE IF EXISTS process;"
+                        "DROP TABLE IF EXISTS thread;"
+                        "DROP TABLE IF EXISTS wait;"
+                        "DROP TABLE IF EXISTS channel;"
+                        "DROP TABLE IF EXISTS traffic;"
+                        "DROP TABLE IF EXISTS procedure;"
+                        "DROP TABLE IF EXISTS irt;"
+                        "PRAGMA user_version=" SLAVE_IRT_VERSION_TEXT,
+                        NULL, NULL, NULL);
+}
+
 int slave_store_open(const char *path, struct slave_store **out,
                      struct ips_err *err)
 {
@@ -184,6 +221,7 @@ int slave_store_open(const char *path, struct slave_store **out,
         if (sqlite3_exec(s->db,
                          "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
                          NULL, NULL, NULL) != SQLITE_OK ||
+            drop_old_irt(s) != SQLITE_OK ||
             sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK)
             rc = slave_store_error(s, err, "schema");
     }
@@ -330,8 +368,8 @@ int slave_store_drop_run(struct slave_store *s, int64_t run,
                          struct ips_err *err)
 {
     static const char *const tables[] = {
-        "process", "thread", "channel", "traffic", "procedure",
-        "segment", "stream", "unseen",  "run",     NULL};
+        "process", "thread",  "wait",   "channel", "traffic", "procedure",
+        "irt",     "segment", "stream", "unseen",  "run",     NULL};
     int rc = slave_store_begin(s, err);
     if (rc == 0)
         rc = slave_store_clear(s, run, tables, err);

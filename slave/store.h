@@ -8,12 +8,14 @@
  *                           far it has come, what it lost
  *  segment(run, file, ...)  cursors: file, seq and the offset ingested so far
  *  unseen(run, kind, ...)   what was found that leaves no record (unseen.h)
+ *  irt(run, key, procedures, ...) of what build the run's rows below are (key:
+ *                           slave_snapshot_key), and if `procedure` is too
  *  process(run, idx, ...)   \
- *  thread(run, chain, ...)   | IRT of the last build of the run
+ *  thread(run, chain, ...)   |
+ *  wait(run, chain, cause, ...) | IRT of that build
  *  channel(run, idx, ...)    |
  *  traffic(run, end, process, ...) /
- *  procedure(run, process, ...)  procedure IRT: what each process spent where,
- *                           of the last time that was asked
+ *  procedure(run, process, ...)  procedure IRT: what each process spent where
  *  symbol(module, address, grade, text)  names of code (symbols.h), of all
  * runs; `module` is a build id in hex. The oldest go when there are more than
  * SLAVE_SYMBOLS_KEPT
@@ -22,6 +24,8 @@
  *  - run.archive_bytes, stream and segment rows of one turn commit together
  *    (exactly once); the archive's bytes are written before the commit.
  *  - unsigned 64-bit values are stored as SQLite's signed ones, bit for bit.
+ *  - tables of the IRT of another version (PRAGMA user_version) are dropped at
+ *    open: the next build makes them again.
  *  - `lost` columns are eight numbers by cause, separated by spaces.
  *
  * Statements are prepared once, at open. Thread: the event loop's (one at a
@@ -38,6 +42,8 @@
 #include "common/err.h"
 
 #define SLAVE_SCHEMA_VERSION 1
+#define SLAVE_IRT_VERSION 2
+#define SLAVE_IRT_VERSION_TEXT "2"
 
 struct slave_store;
 
@@ -147,9 +153,11 @@ struct slave_procedure_row { /* of one process; texts need no end: lengths */
     uint32_t name_len, file_len;
     uint32_t line;
     uint64_t self_ns, total_ns, samples, calls;
+    bool exact;
 };
-/* Replaces the run's procedure IRT, in a transaction of its own. */
-int slave_store_put_procedures(struct slave_store *s, int64_t run,
+/* Replaces the run's procedure IRT, in a transaction of its own. `key`: of the
+ * build they are of. */
+int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
                                const struct slave_procedure_row *rows,
                                size_t count, struct ips_err *err) IPS_MUST_USE;
 /* Insert if it is new, in a transaction of its own. */
@@ -162,10 +170,17 @@ int slave_store_unseen(struct slave_store *s, int64_t run,
                        void *arg, struct ips_err *err) IPS_MUST_USE;
 
 struct ips_built;
-/* Replaces the run's IRT by that of a build, in a transaction of its own.
- * `b` may not change meanwhile. O(rows). store_irt.c */
-int slave_store_put_irt(struct slave_store *s, int64_t run,
+/* Replaces the run's IRT by that of a build, in a transaction of its own; its
+ * procedure rows go. `b` may not change meanwhile. O(rows). store_irt.c */
+int slave_store_put_irt(struct slave_store *s, int64_t run, uint64_t key,
                         const struct ips_built *b,
                         struct ips_err *err) IPS_MUST_USE;
+/* Of which build the run's IRT is; false: there is none. */
+struct slave_irt_row {
+    uint64_t key;
+    bool procedures;
+};
+bool slave_store_get_irt(struct slave_store *s, int64_t run,
+                         struct slave_irt_row *out);
 
 #endif

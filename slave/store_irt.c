@@ -1,9 +1,29 @@
-/* The IRT of a build as rows: process, thread, channel, traffic. */
+/* The IRT of a build as rows: process, thread, wait, channel, traffic. */
+#include "common/types.h"
 #include "slave/build.h"
 #include "slave/store_db.h"
 
+/* The last moment known of the machine: what is open has lived till then. */
+static uint64_t last_moment(const struct ips_built *b)
+{
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < b->proc_count; i++)
+        last = ips_max_u64(
+            last, ips_max_u64(b->procs[i].start_ns, b->procs[i].end_ns));
+    for (uint32_t i = 0; i < b->g.chain_count; i++)
+        last = ips_max_u64(
+            last, ips_max_u64(b->threads[i].start_ns, b->threads[i].end_ns));
+    return last;
+}
+
+static uint64_t lived(uint64_t start, uint64_t end, uint64_t last)
+{
+    return ips_sub_sat(end ? end : last, start);
+}
+
 static int put_processes(struct slave_store *s, int64_t run,
-                         const struct ips_built *b, struct ips_err *err)
+                         const struct ips_built *b, uint64_t last,
+                         struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_PROCESS];
     int rc = 0;
@@ -25,13 +45,33 @@ static int put_processes(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 13, p->rusage_cpu_ns);
         slave_bind_u64(q, 14, p->unattributed_ns);
         slave_bind_u64(q, 15, p->events);
+        slave_bind_u64(q, 16, lived(p->start_ns, p->end_ns, last));
         rc = slave_store_step(s, SLAVE_STMT_PUT_PROCESS, err);
     }
     return rc;
 }
 
+static int put_waits(struct slave_store *s, int64_t run, uint32_t chain,
+                     const struct ips_thread_row *t, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_WAIT];
+    int rc = 0;
+    for (int c = 0; rc == 0 && c < IPS_WAIT_COUNT; c++) {
+        if (!t->wait_count[c])
+            continue;
+        (void)sqlite3_bind_int64(q, 1, run);
+        slave_bind_u64(q, 2, chain);
+        slave_bind_text(q, 3, ips_wait_name((enum ips_wait_cause)c));
+        slave_bind_u64(q, 4, t->wait_ns[c]);
+        slave_bind_u64(q, 5, t->wait_count[c]);
+        rc = slave_store_step(s, SLAVE_STMT_PUT_WAIT, err);
+    }
+    return rc;
+}
+
 static int put_threads(struct slave_store *s, int64_t run,
-                       const struct ips_built *b, struct ips_err *err)
+                       const struct ips_built *b, uint64_t last,
+                       struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_THREAD];
     int rc = 0;
@@ -39,7 +79,8 @@ static int put_threads(struct slave_store *s, int64_t run,
         const struct ips_thread_row *t = &b->threads[i];
         uint64_t wait_ns = 0;
         for (int c = 0; c < IPS_WAIT_COUNT; c++)
-            wait_ns += t->wait_ns[c];
+            if (t->wait_count[c]) /* as the rows of `wait` */
+                wait_ns += t->wait_ns[c];
         (void)sqlite3_bind_int64(q, 1, run);
         slave_bind_u64(q, 2, i);
         slave_bind_u64(q, 3, t->process);
@@ -54,7 +95,13 @@ static int put_threads(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 12, t->bytes_out);
         slave_bind_u64(q, 13, t->messages_in);
         slave_bind_u64(q, 14, t->bytes_in);
+        slave_bind_u64(q, 15, lived(t->start_ns, t->end_ns, last));
+        slave_bind_u64(q, 16, t->delay_ns);
+        slave_bind_u64(q, 17, t->woken_ns);
+        slave_bind_u64(q, 18, t->unknown_ns);
         rc = slave_store_step(s, SLAVE_STMT_PUT_THREAD, err);
+        if (rc == 0)
+            rc = put_waits(s, run, i, t, err);
     }
     return rc;
 }
@@ -102,22 +149,51 @@ static int put_traffic(struct slave_store *s, int64_t run,
     return rc;
 }
 
-int slave_store_put_irt(struct slave_store *s, int64_t run,
+static int put_key(struct slave_store *s, int64_t run, uint64_t key,
+                   uint64_t first, uint64_t last, struct ips_err *err)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_IRT];
+    (void)sqlite3_bind_int64(q, 1, run);
+    slave_bind_u64(q, 2, key);
+    slave_bind_u64(q, 3, first);
+    slave_bind_u64(q, 4, last);
+    return slave_store_step(s, SLAVE_STMT_PUT_IRT, err);
+}
+
+bool slave_store_get_irt(struct slave_store *s, int64_t run,
+                         struct slave_irt_row *out)
+{
+    sqlite3_stmt *q = s->stmt[SLAVE_STMT_GET_IRT];
+    (void)sqlite3_bind_int64(q, 1, run);
+    bool is = sqlite3_step(q) == SQLITE_ROW;
+    if (is)
+        *out =
+            (struct slave_irt_row){.key = slave_col_u64(q, 0),
+                                   .procedures = sqlite3_column_int(q, 1) != 0};
+    (void)sqlite3_reset(q);
+    return is;
+}
+
+int slave_store_put_irt(struct slave_store *s, int64_t run, uint64_t key,
                         const struct ips_built *b, struct ips_err *err)
 {
-    static const char *const tables[] = {"process", "thread", "channel",
-                                         "traffic", NULL};
+    static const char *const tables[] = {"process", "thread",  "wait",
+                                         "channel", "traffic", "procedure",
+                                         "irt",     NULL};
+    uint64_t last = last_moment(b);
     int rc = slave_store_begin(s, err);
     if (rc == 0)
         rc = slave_store_clear(s, run, tables, err);
     if (rc == 0)
-        rc = put_processes(s, run, b, err);
+        rc = put_processes(s, run, b, last, err);
     if (rc == 0)
-        rc = put_threads(s, run, b, err);
+        rc = put_threads(s, run, b, last, err);
     if (rc == 0)
         rc = put_channels(s, run, b, err);
     if (rc == 0)
         rc = put_traffic(s, run, b, err);
+    if (rc == 0)
+        rc = put_key(s, run, key, b->first_ns, last, err);
     if (rc == 0)
         rc = slave_store_commit(s, err);
     if (rc < 0)

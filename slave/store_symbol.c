@@ -50,7 +50,7 @@ static void bind_part(sqlite3_stmt *q, int at, const char *text, uint32_t len)
     (void)sqlite3_bind_text(q, at, text, (int)len, SQLITE_TRANSIENT);
 }
 
-int slave_store_put_procedures(struct slave_store *s, int64_t run,
+int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
                                const struct slave_procedure_row *rows,
                                size_t count, struct ips_err *err)
 {
@@ -71,7 +71,14 @@ int slave_store_put_procedures(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 8, r->total_ns);
         slave_bind_u64(q, 9, r->samples);
         slave_bind_u64(q, 10, r->calls);
+        slave_bind_u64(q, 11, r->exact);
         rc = slave_store_step(s, SLAVE_STMT_PUT_PROCEDURE, err);
+    }
+    q = s->stmt[SLAVE_STMT_HAS_PROCEDURES];
+    if (rc == 0) {
+        (void)sqlite3_bind_int64(q, 1, run);
+        slave_bind_u64(q, 2, key);
+        rc = slave_store_step(s, SLAVE_STMT_HAS_PROCEDURES, err);
     }
     if (rc == 0)
         rc = slave_store_commit(s, err);

@@ -1,6 +1,7 @@
 /* A graph's waits, with the places they were made at. */
 #include "slave/waits.h"
 
+#include "common/large.h"
 #include "slave/build_internal.h"
 
 struct making {
@@ -17,9 +18,9 @@ void slave_waits_free(struct slave_waits *w)
 {
     if (!w)
         return;
-    free(w->row);
-    free(w->place);
-    free(w->frame);
+    ips_free_large(w->row);
+    ips_free_large(w->place);
+    ips_free_large(w->frame);
     ips_codemap_release(&w->map);
     slave_symbols_release(&w->names);
     free(w);
@@ -185,8 +186,8 @@ int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
     if (rc == 0)
         rc = slave_graph_names(gs, g, &w->map, &w->names, err);
     ips_wait_rows_release(&k.rows);
-    free(k.of_stack);
-    free(k.of_code);
+    ips_free_large(k.of_stack);
+    ips_free_large(k.of_code);
     if (rc < 0) {
         slave_waits_free(w);
         return ips_err_wrap(err, "run %s", g->snap->run);

@@ -16,6 +16,7 @@
 #ifndef IPS_SLAVE_WORK_H
 #define IPS_SLAVE_WORK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,6 +32,7 @@ struct slave_job {
     struct slave_run *run; /* pinned by the loop; not for the worker */
     uint64_t credit;       /* replies that may still be sent */
     bool cancelled;        /* the asker is gone, or said so */
+    atomic_bool stop;      /* the same, for a long step to look at */
     bool parked;
     bool waiting;          /* parked until mail comes */
     struct slave_box *box; /* talks with other slaves (cm_box.h), else NULL */

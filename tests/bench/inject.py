@@ -131,8 +131,9 @@ class Case:
         that at most, and EACH_ON where it does by nine tenths."""
         draw = random.Random(f"{self.program.name} {seed}")
         sites, model, path = self.noted[0]
+        only = self.program.only
         known = sorted(site for site in sites if site.program not in (
-            "ipsrun", "bash") and all(site in n[0] and len(n[0][site]) >=
+            "ipsrun", "bash") and site.program == (only or site.program) and all(site in n[0] and len(n[0][site]) >=
                                     min(len(sites[site]), CALLS_EACH)
                                     for n in self.noted))
         left = {"on": EACH_ON, "off": EACH_OFF}

@@ -3,13 +3,18 @@ of the shell whose end is the end of all that matters, what tells two processes 
 one program apart (ARGS: how a word of the command line ends), and its files.
 Each has work that decides when it ends, and work beside it that does not."""
 import os
+import pwd
 import random
+import signal
+import subprocess
+import time
 
-from overhead import free_port
+from overhead import PG_BIN, free_port
 
 
 class Scenario:
     needs, args = (), ()
+    only = None  # places in this program alone
 
     def __init__(self, directory):
         self.directory = directory
@@ -147,4 +152,64 @@ http {
             {"d": directory, "p": port})
 
 
-SCENARIOS = (Pipelines, Archive, Make, Redis, Python, Nginx)
+class Postgres(Scenario):
+    """Two clients, one of them with more to ask, each with a backend of its own:
+    a child of the server, which is told by the title that it gives itself."""
+    only = "postgres"
+    name, needs = "PostgreSQL", (PG_BIN + "/postgres", "psql", "setpriv")
+    args = ("*: long ", "*: short ", "long.sql", "short.sql", "data")
+    turns = {"short": 40, "long": 200}
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        data, sock = directory + "/data", directory + "/sock"
+        user, port = [], free_port()
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL,
+                 "stdin": subprocess.DEVNULL, "cwd": "/"}
+        for path in (data, sock):
+            os.mkdir(path)
+        if os.geteuid() == 0:
+            user = ["setpriv", "--reuid=postgres", "--regid=postgres",
+                    "--clear-groups"]
+            account = pwd.getpwnam("postgres")
+            for path in (data, sock):
+                os.chown(path, account.pw_uid, account.pw_gid)
+        subprocess.run([*user, PG_BIN + "/initdb", "-D", data, "-A", "trust",
+                        "-U", "postgres", "-E", "UTF8", "--no-locale", "-N"],
+                       check=True, **quiet)
+        with open(data + "/postgresql.conf", "a") as f:
+            f.write(f"listen_addresses = ''\nport = {port}\n"
+                    f"unix_socket_directories = '{sock}'\nfsync = off\n"
+                    "shared_buffers = 16MB\nautovacuum = off\n"
+                    "log_min_messages = fatal\n")
+        server = [*user, PG_BIN + "/postgres", "-D", data]
+        at = ["-h", sock, "-p", str(port)]
+        made = subprocess.Popen(server, **quiet)
+        try:
+            for _ in range(200):
+                if subprocess.call(["pg_isready", "-q", *at], **quiet) == 0:
+                    break
+                time.sleep(0.05)
+            subprocess.run(["psql", *at, "-U", "postgres", "-c",
+                            "create role long superuser login", "-c",
+                            "create role short superuser login", "-c",
+                            "create table t as select i as id, i * 7 as n from "
+                            "generate_series(1, 5000) i"],
+                           check=True, **quiet)
+        finally:
+            made.send_signal(signal.SIGINT)
+            made.wait(30)
+        ask = {who: f"psql -h {sock} -p {port} -U {who} -d postgres -qAtX -f "
+                    f"{who}.sql | md5sum" for who in self.turns}
+        for who, turns in self.turns.items():
+            self.file(who + ".sql", "".join(
+                f"select sum(n) from t where id % {i} = 1;\n"
+                for i in range(2, turns + 2)))
+        self.command = (
+            f"{' '.join(server)} 2>server.log & "
+            f"until pg_isready -q -U postgres -h {sock} -p {port}; do :; done; "
+            f"{ask['short']} & other=$!; {ask['long']}; wait $other; "
+            f"kill -INT $(head -1 {data}/postmaster.pid); wait")
+
+
+SCENARIOS = (Pipelines, Archive, Make, Redis, Python, Nginx, Postgres)

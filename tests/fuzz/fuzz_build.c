@@ -16,6 +16,7 @@
 #include "agent/pool.h"
 #include "slave/build.h"
 #include "slave/procs.h"
+#include "tests/support/check_waits.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -43,15 +44,20 @@ static void settle(struct ips_built *b)
         abort();
 }
 
-static void build(const struct ips_build_input *in)
+static void build(struct ips_build_input *in)
 {
+    struct ips_wait_rows waits = {0};
     struct ips_built b;
     struct ips_procs procs;
     struct ips_err err = {0};
-    if (ips_build(in, &b, &err) < 0)
+    in->waits = &waits;
+    if (ips_build(in, &b, &err) < 0) {
+        ips_wait_rows_release(&waits);
         return;
-    if (ips_graph_check(&b.g, &err) < 0)
+    }
+    if (ips_graph_check(&b.g, &err) < 0 || check_waits(&b, &waits))
         abort();
+    ips_wait_rows_release(&waits);
     if (ips_procs_make(in, &b, &procs, &err) == 0)
         ips_procs_release(&procs);
     settle(&b);
@@ -103,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         data += bytes;
         size -= bytes;
     }
-    const struct ips_build_input in = {
+    struct ips_build_input in = {
         .control = &control, .streams = streams, .stream_count = n};
     build(&in);
     for (uint32_t i = 0; i < n; i++)

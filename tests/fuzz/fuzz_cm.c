@@ -1,9 +1,10 @@
 /*
  * Fuzz target: whatever a peer sends, cm-async and cm-sync answer or refuse.
  * The first byte says what the rest is: wants, matches, a batch or LEN of
- * either engine; the checksum is made to fit, so that what is behind it is
- * reached. libFuzzer where it is linked; else main() replays the files named,
- * or with none, changes bytes of real messages from a fixed seed.
+ * either engine, in `cpu` or `wall`; the checksum is made to fit, so that what
+ * is behind it is reached. libFuzzer where it is linked; else main() replays
+ * the files named, or with none, changes bytes of real messages from a fixed
+ * seed.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void make(struct ips_graph *g, bool first)
 {
     uint32_t n = 2 * TALKS + 2;
-    if (ips_graph_alloc(g, n, 1, NULL) < 0)
+    if (ips_graph_alloc(g, n, 1, NULL) < 0 ||
+        ips_graph_alloc_times(g, NULL) < 0)
         abort();
     g->chains[0] = (struct ips_chain){.count = n, .pid = 1, .tid = 1};
     g->in = calloc(TALKS, sizeof(*g->in));
@@ -30,7 +32,8 @@ static void make(struct ips_graph *g, bool first)
         abort();
     g->kind[n - 1] = IPS_NODE_END;
     for (uint32_t i = 1; i < n - 1; i++) {
-        g->w[i] = i;
+        g->w[i] = g->wait[i] = i;
+        g->at[i] = 10 * i;
         if ((i % 2 == 1) == first) {
             g->kind[i] = IPS_NODE_SEND;
             g->out[g->out_count] = (struct ips_remote_out){
@@ -91,7 +94,7 @@ static void make_two(void)
     }
 }
 
-static const struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
+static struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
 
 static void feed_sync(const struct ips_cm_links *l,
                       const struct ips_cm_bytes *in)
@@ -150,13 +153,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(in.data, data + 1, size - 1);
     if (ips_cm_seal(&in, NULL) < 0)
         abort();
-    unsigned what = data[0] % 4;
+    unsigned what = data[0] % 6;
+    lane.weighting = what < 4 ? IPS_WEIGH_CPU : IPS_WEIGH_WALL;
     make_links(&l, 1, what >= 2);
     if (what == 0)
         (void)!ips_cm_take_wants(&l, 0, in.data, in.len, &out, NULL);
     else if (what == 1)
         (void)!ips_cm_take_matches(&l, 0, in.data, in.len, NULL);
-    else if (what == 2)
+    else if (what % 2 == 0)
         feed_sync(&l, &in);
     else
         feed_async(&l, &in);
@@ -195,14 +199,14 @@ int main(int argc, char **argv)
             return 1;
     }
     make_two();
-    for (unsigned i = 0; argc == 1 && i < 50000; i++) {
+    for (unsigned i = 0; argc == 1 && i < 60000; i++) {
         /* A batch: number 0, two values, links 0 and 1, ESTs and hops. */
         static const uint8_t batch[] = {0, 2, 0, 2, 1, 0, 4, 1};
-        uint8_t data[64] = {(uint8_t)(i % 4)};
+        uint8_t data[64] = {(uint8_t)(i % 6)};
         const struct ips_cm_bytes *real =
-            i % 4 ? &two.matches[0] : &two.wants[0];
-        size_t n = i % 4 < 2 ? real->len - 4 : sizeof(batch);
-        memcpy(data + 1, i % 4 < 2 ? real->data : batch, n);
+            i % 6 ? &two.matches[0] : &two.wants[0];
+        size_t n = i % 6 < 2 ? real->len - 4 : sizeof(batch);
+        memcpy(data + 1, i % 6 < 2 ? real->data : batch, n);
         for (uint64_t k = next(&s) % 4; k > 0; k--)
             data[1 + next(&s) % n] = (uint8_t)next(&s);
         LLVMFuzzerTestOneInput(data, 1 + n - next(&s) % (n / 2));

@@ -289,6 +289,160 @@ static void test_cluster_faults__master_restart(void **state)
     end(&f);
 }
 
+static uint32_t asks_of(const struct fixture *f)
+{
+    uint32_t asks = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        asks += f->c.slave[i].asks;
+    return asks;
+}
+
+static uint32_t category_of(struct fixture *f)
+{
+    struct answer got;
+    Ips__MetricsAsk ask = IPS__METRICS_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    request.run = ips_wire_text("r");
+    request.ask_case = IPS__REQUEST__ASK_METRICS;
+    request.metrics = &ask;
+    cluster_ask(&f->c, &request, &got);
+    assert_int_equal(answer_last(&got)->error, 0);
+    const Ips__MetricsAnswer *a = answer_last(&got)->metrics;
+    uint32_t category = a->certificate->category;
+    assert_int_equal(a->n_rows, 4);
+    assert_true(strlen(a->certificate->plan) > 0);
+    answer_release(&got);
+    return category;
+}
+
+/* Would catch: tables of a large open run that are made only when somebody
+ * asks; an answer from the master's own table that asks slaves, or waits for a
+ * question that they do not answer; tables that stay as they were when more was
+ * recorded; one that is made again and again though nothing happened.
+ * EVIDENCE-OF: IPS-8, IPS-9 */
+static void test_cluster_faults__tables_are_kept_up_to_date(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct answer stuck;
+    begin(&f, 11);
+    for (uint32_t i = 0; i < 3; i++) {
+        f.c.slave[i].open = true;
+        f.c.slave[i].more_events = 100000;
+    }
+    uint64_t events = 0;
+    f.c.master.refresh_ns = 1;
+    for (int i = 0; i < 400 && events == 0; i++) {
+        cluster_turn(&f.c, 50);
+        Ips__MetricsAnswer *a =
+            catalogue_get_irt(f.c.master.catalogue, "r", &events);
+        if (a)
+            ips__metrics_answer__free_unpacked(a, NULL);
+    }
+    assert_true(events > 300000);
+    /* Several ticks without news. */
+    uint32_t asks = asks_of(&f);
+    cluster_turn(&f.c, 2500);
+    assert_int_equal(asks_of(&f), asks);
+    /* A question that waits for a slave; ours does not wait for it. */
+    Ips__Request path = path_request("central");
+    f.c.slave[1].fault = FAULT_SILENT;
+    f.c.slave[1].fault_at = f.c.slave[1].asks + 1;
+    struct ips_peer *peer = cluster_begin(&f.c, &path, &stuck);
+    for (int i = 0; i < 400 && f.c.slave[1].asks < f.c.slave[1].fault_at; i++)
+        cluster_turn(&f.c, 50);
+    assert_int_equal(category_of(&f), 1);
+    assert_false(stuck.done);
+    f.c.slave[1].fault = FAULT_NONE;
+    ips_peer_free(peer);
+    cluster_turn(&f.c, 50);
+    answer_release(&stuck);
+    /* The program ended, with some more events. */
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        f.c.slave[i].open = false;
+        f.c.slave[i].more_events++;
+    }
+    for (int i = 0; i < 400 && last != events + 3; i++) {
+        cluster_turn(&f.c, 50);
+        Ips__MetricsAnswer *a =
+            catalogue_get_irt(f.c.master.catalogue, "r", &last);
+        if (a)
+            ips__metrics_answer__free_unpacked(a, NULL);
+    }
+    assert_int_equal(last, events + 3);
+    asks = asks_of(&f);
+    assert_int_equal(category_of(&f), 1);
+    assert_int_equal(asks_of(&f), asks);
+    end(&f);
+}
+
+/* Metrics of processes; the certificate is copied to what the caller has. */
+static bool from_a_copy(struct fixture *f, bool *complete)
+{
+    struct answer got;
+    Ips__MetricsAsk ask = IPS__METRICS_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    request.run = ips_wire_text("r");
+    request.ask_case = IPS__REQUEST__ASK_METRICS;
+    request.metrics = &ask;
+    ask.level = ips_wire_text("process");
+    cluster_ask(&f->c, &request, &got);
+    assert_int_equal(answer_last(&got)->error, 0);
+    const Ips__MetricsAnswer *a = answer_last(&got)->metrics;
+    bool copy = strstr(a->certificate->plan, "a copy") != NULL;
+    assert_int_equal(a->certificate->category, 2);
+    assert_true(a->n_rows > 0);
+    *complete = a->certificate->complete;
+    answer_release(&got);
+    return copy;
+}
+
+/* Would catch: tables that are asked for again though nothing has changed; a
+ * copy that is used though more was recorded, or though a machine is missing,
+ * which then nobody would be told; a question that fails and takes them along.
+ * EVIDENCE-OF: IPS-9 */
+static void test_cluster_faults__tables_are_asked_for_once(void **state)
+{
+    (void)state;
+    struct fixture f;
+    bool complete = false;
+    struct answer got;
+    Ips__LsAsk ls = IPS__LS_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    begin(&f, 12);
+    assert_false(from_a_copy(&f, &complete));
+    assert_true(complete);
+    uint32_t asks = asks_of(&f);
+    request.run = ips_wire_text("r");
+    request.ask_case = IPS__REQUEST__ASK_LS;
+    request.ls = &ls;
+    ls.object = ips_wire_text("/nobody");
+    cluster_ask(&f.c, &request, &got);
+    assert_int_equal(answer_last(&got)->error, IPS_E_NOT_FOUND);
+    answer_release(&got);
+    assert_true(from_a_copy(&f, &complete));
+    assert_true(complete);
+    assert_int_equal(asks_of(&f), asks);
+    cluster_disconnect(&f.c.slave[1]);
+    const struct slave *m2 = roster_find(&f.c.master.roster, "m2");
+    for (int i = 0; i < 400 && m2->peer; i++)
+        cluster_turn(&f.c, 50);
+    assert_false(from_a_copy(&f, &complete));
+    assert_false(complete);
+    cluster_connect(&f.c.slave[1]);
+    cluster_settle(&f.c);
+    f.c.slave[1].more_events = 1;
+    bool copy = true;
+    for (int i = 0; i < 400 && copy; i++) {
+        cluster_turn(&f.c, 50); /* until it has been reported */
+        copy = from_a_copy(&f, &complete);
+    }
+    assert_false(copy);
+    assert_true(complete);
+    end(&f);
+}
+
 static void test_cluster_faults__own_table_answers_without_slaves(void **state)
 {
     (void)state;
@@ -519,6 +673,8 @@ int main(void)
         cmocka_unit_test(test_cluster_faults__slave_is_started_again_at_once),
         cmocka_unit_test(test_cluster_faults__unknown_things),
         cmocka_unit_test(test_cluster_faults__events_are_paced),
+        cmocka_unit_test(test_cluster_faults__tables_are_kept_up_to_date),
+        cmocka_unit_test(test_cluster_faults__tables_are_asked_for_once),
         cmocka_unit_test(test_cluster_faults__private_master_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "analysis/view.h"
 #include "tests/support/cut_graph.h"
 #include "tests/support/golden.h"
 #include "tests/support/random_graph.h"
@@ -160,6 +161,108 @@ static const char *under_any_partition(struct rg *r, uint64_t seed)
     return with_reason(what, &err);
 }
 
+/* Clocks that no alignment made: whatever the maps say, all engines must say
+ * the same of it. */
+static struct ips_clock_map any_clock(uint64_t *s, uint64_t off, bool true_one)
+{
+    struct ips_clock_map map = {.from = off};
+    if (true_one)
+        return map;
+    map.drift_q40 = (int64_t)rg_below(s, 1u << 30) - (1 << 29);
+    map.shift_ns = (int64_t)rg_below(s, 41) - 20;
+    return map;
+}
+
+/* One weighting, on clocks of the machines' own; half of the times up to some
+ * END. `aligned`: the maps are true, so the whole graph's path is as long. */
+static const char *weighed(struct rg *r, struct ips_lane *lane,
+                           const uint64_t *off, bool aligned, uint64_t *s,
+                           struct ips_err *err)
+{
+    struct ips_part parts[RG_MACHINES], seen[RG_MACHINES];
+    struct ips_view view[RG_MACHINES];
+    struct ips_lane own[RG_MACHINES];
+    struct ips_graph merged;
+    uint32_t base[RG_MACHINES], at = rg_below(s, r->machines);
+    uint64_t unmatched;
+    const char *what = NULL;
+    for (uint32_t m = 0; m < r->machines; m++) {
+        own[m] = *lane;
+        own[m].clock = any_clock(s, off[m], aligned);
+        if (ips_graph_view(&r->part[m], &own[m], &view[m], err) < 0)
+            abort();
+        parts[m] = (struct ips_part){&r->part[m], r->peer[m], r->end_count[m]};
+        seen[m] = (struct ips_part){&view[m].g, r->peer[m], r->end_count[m]};
+    }
+    if (ips_graph_merge(seen, r->machines, lane, &merged, base, &unmatched,
+                        err) < 0)
+        abort();
+    if (r->part[at].chain_count)
+        rg_goal(&r->part[at], &own[at], s);
+    lane->has_goal = own[at].has_goal;
+    lane->goal = base[at] + own[at].goal;
+    for (uint32_t m = 0; m < r->machines; m++)
+        if (m != at) {
+            own[m].has_goal = lane->has_goal;
+            own[m].goal = IPS_NO_NODE;
+        }
+    for (int async = 0; async < 2 && !what; async++) {
+        struct cm_answer a;
+        const struct cm_options o = {.seed = rg_random(s),
+                                     .async = async,
+                                     .batch_values = rg_below(s, 6),
+                                     .lanes = own};
+        if (cm_cluster_run(parts, r->machines, lane, &o, &a, err) < 0) {
+            what =
+                async ? "cm-async gives no answer" : "cm-sync gives no answer";
+            break;
+        }
+        what = cm_answer_differs(&a, &merged, lane, unmatched);
+        cm_answer_release(&a);
+    }
+    struct rg as_seen = *r;
+    struct rg_answer contracted;
+    struct ips_est e;
+    for (uint32_t m = 0; m < r->machines; m++)
+        as_seen.part[m] = view[m].g;
+    if (!what && !lane->has_goal) {
+        if (rg_contract(&as_seen, lane, &contracted, err) < 0 ||
+            ips_longest_path(&merged, lane, NULL, &e, err) < 0)
+            abort();
+        if (contracted.t_max != e.t_max || contracted.end != e.end ||
+            memcmp(contracted.est, e.est, merged.node_count * sizeof(*e.est)) !=
+                0)
+            what = "contract";
+        ips_est_release(&e);
+        rg_answer_release(&contracted);
+    }
+    for (uint32_t m = 0; m < r->machines; m++)
+        ips_view_release(&view[m]);
+    ips_graph_release(&merged);
+    return what;
+}
+
+/* Each machine's clock is off by its own; every weighting, with the clocks
+ * aligned truly and with maps that are far from it. */
+static const char *in_every_weighting(struct rg *r, uint64_t seed)
+{
+    struct ips_err err = {0};
+    uint64_t s = seed * 31 + 7, off[RG_MACHINES];
+    const char *what = NULL;
+    rg_give_times(&r->whole, seed);
+    for (uint32_t m = 0; m < r->machines; m++) {
+        off[m] = 1 + rg_below(&s, 1u << 31);
+        rg_split_times(r, m, off[m]);
+    }
+    for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_LAST && !what; w++)
+        for (int aligned = 0; aligned < 2 && !what; aligned++) {
+            struct ips_lane lane = lane_of(seed);
+            lane.weighting = (enum ips_weighting)w;
+            what = weighed(r, &lane, off, aligned, &s, &err);
+        }
+    return with_reason(what, &err);
+}
+
 static void hold(rg_property *property)
 {
     const char *what = rg_hold(property, setting("IPS_CM_SEEDS", 1000));
@@ -180,6 +283,16 @@ static void test_cm__random_graphs_under_any_partition(void **state)
 {
     (void)state;
     hold(under_any_partition);
+}
+
+/* Would catch: a stamp taken of the wrong send, or not mapped by its machine's
+ * clock; an arc that weighs otherwise where it was cut; the beginning of a
+ * chain that nobody began, lost on the way back; an END of a machine that does
+ * not have the goal. */
+static void test_cm__random_graphs_in_every_weighting(void **state)
+{
+    (void)state;
+    hold(in_every_weighting);
 }
 
 /* ---- networks that lie --------------------------------------------------- */
@@ -381,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_cm__golden_graphs),
         cmocka_unit_test(test_cm__random_graphs_on_their_machines),
         cmocka_unit_test(test_cm__random_graphs_under_any_partition),
+        cmocka_unit_test(test_cm__random_graphs_in_every_weighting),
         cmocka_unit_test(test_cm__faults_are_errors),
         cmocka_unit_test(test_cm__the_rest_without_a_lost_machine),
         cmocka_unit_test(test_cm__a_cycle_is_said),

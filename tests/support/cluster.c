@@ -23,6 +23,7 @@ static void master_up(struct cluster *c)
     const struct master_options o = {.state = c->dir, .idle_s = 10};
     if (master_start(&c->master, c->base, &o, &err) < 0)
         fail_msg("%s", err.msg);
+    c->master.refresh_ns = 0; /* slaves count what they are asked */
     c->running = true;
 }
 

@@ -42,6 +42,7 @@ struct fake_slave {
     uint32_t number; /* of this machine in peer_end */
     bool open, has_root;
     uint64_t lost;
+    uint64_t more_events; /* than its graph has nodes, as it says */
     uint32_t events; /* that EventsAsk gets, one a reply */
     /* misbehaviour */
     enum fault fault;

@@ -102,7 +102,7 @@ static void fill_state(struct fake_slave *s, Ips__RunState *state)
     state->created_real_ns = 1000;
     state->threads = s->g ? s->g->chain_count : 0;
     state->processes = 1;
-    state->events = s->g ? s->g->node_count : 0;
+    state->events = (s->g ? s->g->node_count : 0) + s->more_events;
     if (s->lost) {
         state->n_lost = 1;
         state->lost = &s->lost;
@@ -361,6 +361,7 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_WAITS:
     case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_WHATIF:
+    case IPS__REQUEST__ASK_REQUESTS:
     case IPS__REQUEST__ASK_WHY:
     case IPS__REQUEST__ASK_RUNS:
     case IPS__REQUEST__ASK_STATUS:
@@ -371,6 +372,8 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_PROCEDURES:
     case IPS__REQUEST__ASK_PROFILE:
     case IPS__REQUEST__ASK_SPLIT:
+    case IPS__REQUEST__ASK_SQL:
+    case IPS__REQUEST__ASK_LOOK:
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:

@@ -45,6 +45,11 @@ struct rg_options rg_options_of(uint64_t seed);
 uint64_t rg_random(uint64_t *state); /* splitmix64 */
 uint32_t rg_below(uint64_t *state, uint32_t limit);
 
+/* Times that a run of `g` could have had: at, wait, delay. */
+void rg_give_times(struct ips_graph *g, uint64_t seed);
+/* Those of r->whole to machine m's part, on a clock that is off by `off`. */
+void rg_split_times(struct rg *r, uint32_t m, uint64_t off);
+
 /* `contract` as the master and the slaves do it, in one process: reduces every
  * part, merges, solves, hands the remote values back, solves the full parts,
  * and expands the path. Node and chain numbers of the result are `whole`'s. */

@@ -6,36 +6,6 @@
 
 #define ARC_WAITS 3u /* at most so many in an arc */
 
-/* A thread computes for w, sits in the queue and off its core, and sleeps until
- * what it waits for is there. */
-static void give_times(struct ips_graph *g, uint64_t seed)
-{
-    bool changed = true;
-    if (ips_graph_alloc_times(g, NULL) < 0)
-        abort();
-    while (changed) {
-        uint64_t s = seed;
-        changed = false;
-        for (uint32_t c = 0; c < g->chain_count; c++) {
-            uint32_t first = g->chains[c].first;
-            for (uint32_t i = first; i < first + g->chains[c].count; i++) {
-                uint32_t x = g->xpred[i];
-                uint64_t lag = rg_below(&s, 6), queue = rg_below(&s, 5),
-                         off = rg_below(&s, 12), began = rg_below(&s, 40);
-                uint64_t asked =
-                    i == first ? began : g->at[i - 1] + g->w[i] + queue + off;
-                uint64_t at = asked;
-                if (x != IPS_NO_NODE && g->at[x] + lag > at)
-                    at = g->at[x] + lag;
-                g->delay[i] = i == first ? 0 : queue;
-                g->wait[i] = i == first ? 0 : at - asked;
-                changed = changed || g->at[i] != at;
-                g->at[i] = at;
-            }
-        }
-    }
-}
-
 static void give_damage(struct ips_graph *g, uint64_t *s)
 {
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -59,7 +29,7 @@ uint64_t rw_make(struct ips_graph *g, uint64_t seed, bool damage,
         calloc((size_t)g->node_count * ARC_WAITS + 1, sizeof(*w));
     if (!w)
         abort();
-    give_times(g, seed);
+    rg_give_times(g, seed);
     if (damage)
         give_damage(g, &s);
     for (uint32_t c = 0; c < g->chain_count; c++) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/view.h"
 #include "tests/support/random_graph.h"
 
 enum kind { WANTS, MATCHES, BATCH, ACK, LEN_ROOT };
@@ -23,6 +24,8 @@ struct queue { /* from one to one */
 struct machine {
     struct ips_cm_links links;
     bool made, dirty, gone;
+    struct ips_lane lane;
+    struct ips_view view;
     struct ips_cm_sync *sync;
     struct ips_cm_async *async;
 };
@@ -227,11 +230,13 @@ static int make_engines(struct cluster *c)
     c->running = true;
     for (uint32_t i = 0; i < c->n && rc == 0; i++) {
         struct machine *m = &c->m[i];
-        if (c->opt->async)
-            rc = ips_cm_async_new(&m->links, m->links.g, c->lane, links,
+        m->lane = c->opt->lanes ? c->opt->lanes[i] : *c->lane;
+        rc = ips_graph_view(m->links.g, &m->lane, &m->view, c->err);
+        if (rc == 0 && c->opt->async)
+            rc = ips_cm_async_new(&m->links, &m->view.g, &m->lane, links,
                                   c->opt->batch_values, &m->async, c->err);
-        else
-            rc = ips_cm_sync_new(&m->links, m->links.g, c->lane,
+        else if (rc == 0)
+            rc = ips_cm_sync_new(&m->links, &m->view.g, &m->lane,
                                  c->opt->batch_values, &m->sync, c->err);
         if (rc == 0 && c->opt->async) {
             put(c, IPS_CM_ROOT, i, LEN_ROOT, 0, NULL, 0);
@@ -387,7 +392,7 @@ static int walk(struct cluster *c)
     struct ips_path_segment cross = {0};
     bool crossed = false;
     for (;;) {
-        const struct ips_graph *g = c->m[part].links.g;
+        const struct ips_graph *g = &c->m[part].view.g;
         piece = need(realloc(piece, (pieces + 1) * sizeof(*piece)));
         rc = ips_path_walk(g, c->lane, &a->est[part], node, &piece[pieces],
                            &stop, c->err);
@@ -395,7 +400,8 @@ static int walk(struct cluster *c)
             break;
         struct ips_path *p = &piece[pieces++];
         for (uint64_t k = 0; k < p->count; k++) {
-            p->seg[k].from += a->node_base[part];
+            if (p->seg[k].from != IPS_NO_NODE)
+                p->seg[k].from += a->node_base[part];
             p->seg[k].to += a->node_base[part];
             p->seg[k].chain += a->chain_base[part];
         }
@@ -470,6 +476,7 @@ static void release(struct cluster *c)
     for (uint32_t i = 0; i < c->n; i++) {
         ips_cm_sync_free(c->m[i].sync);
         ips_cm_async_free(c->m[i].async);
+        ips_view_release(&c->m[i].view);
         if (c->m[i].made)
             ips_cm_links_release(&c->m[i].links);
     }

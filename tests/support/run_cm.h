@@ -28,6 +28,9 @@ struct cm_options {
     uint32_t batch_values; /* 0: as many as there are */
     enum cm_fault fault;
     uint32_t fault_at; /* at this message between slaves, from 0 */
+    /* [count] the lane as each machine is told it (its clock, its goal), or
+     * NULL: the same for all. */
+    const struct ips_lane *lanes;
 };
 
 struct cm_answer {
@@ -53,7 +56,8 @@ int cm_cluster_run(const struct ips_part *parts, uint32_t count,
                    struct cm_answer *out, struct ips_err *err) IPS_MUST_USE;
 void cm_answer_release(struct cm_answer *a);
 
-/* NULL, or in what it differs from what the kernel says of the merged graph. */
+/* NULL, or in what it differs from what the kernel says of the merged graph
+ * (of views, where the lane is not of `cpu`). */
 const char *cm_answer_differs(const struct cm_answer *a,
                               const struct ips_graph *merged,
                               const struct ips_lane *lane, uint64_t unmatched);

@@ -9,11 +9,11 @@ that differ, a path longer than the run.
 
 import pytest
 
+import oracle
 import programs
 import recorder as rec
 
 import graph_view  # noqa: E402  (recorder puts tests/oracle on the path)
-import path_oracle  # noqa: E402
 import strace_compare  # noqa: E402
 
 pytestmark = pytest.mark.skipif(bool(programs.missing()),
@@ -122,15 +122,15 @@ def lost_counts(cert):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_path_is_right(cases, name):
-    """Both engines give the path that an oracle in another language finds on
-    the exported graph; without message times and external arcs it is no longer
+    """All engines give the path that an oracle in another language finds on
+    the exported graph, in every weighting; without message times and external arcs it is no longer
     than the run lasted."""
     case = cases(name)
     done = case.recorded
-    nodes = case.nodes(done)
-    answers = [case.path(done, e) for e in ("contract", "central")]
-    for answer in answers:
-        path_oracle.check_path(nodes, answer)
+    answers = oracle.check_weightings(
+        case.nodes(done),
+        lambda *options: case.recorder.ask("path", done.run, *options))
+    answers = [answers[e] for e in ("contract", "central")]
     for key in ("segments", "shares", "parallelism", "p_max"):
         assert answers[0][key] == answers[1][key], key
     off = [case.path(done, e, "--external", "off") for e in
@@ -199,10 +199,12 @@ def test_cpu_is_what_wait4_says(cases, name):
 def test_redis_crossings(recorder):
     """A request and its answer are two crossings: ten thousand requests of one
     client put most of the 20,000 on the path."""
-    # 19,500 and more with the CPU clock read after every tenth of a millisecond;
-    # since it is read less often, 17,600 to 19,800: where a wait's CPU is
-    # guessed too high the path stays in one process. Also where the machine
-    # takes the CPU away in the middle of sends: then once more.
+    # 19,010 to 19,830 of runs on a loaded machine, as with --cpu=exact. Where
+    # errors of guessed waits came to lie in one arc (before agent/cpu_guess.h)
+    # the path stayed in one process: 17,600 to 18,400 there; that they do not
+    # is held by unit/test_cpu_guess. Also where the machine takes the CPU away
+    # in the middle of sends: then once more, and 18,000 are enough.
+    most = 0
     for left in (2, 1, 0):
         prog = programs.redis(programs.new_directory(), 1, 10000)
         done = recorder.record(prog.argv, "redis-10000-%d" % left)
@@ -212,9 +214,10 @@ def test_redis_crossings(recorder):
                          for s in recorder.path(done.run, engine)["segments"])
                      for engine in ("contract", "central")]
         assert crossings[0] == crossings[1]
-        if crossings[0] >= 15000:
+        if crossings[0] >= 19000:
             return
-    assert crossings[0] >= 15000
+        most = max(most, crossings[0])
+    assert most >= 18000
 
 
 def test_sort_writes_after_end_of_file(recorder):

@@ -12,12 +12,12 @@ import shutil
 
 import pytest
 
+import oracle
 import programs_more
 import recorder as rec
 from test_real_programs import Case, lost_counts, parents_of
 
 import graph_view  # noqa: E402  (recorder puts tests/oracle on the path)
-import path_oracle  # noqa: E402
 import strace_compare  # noqa: E402
 
 SEARCH = os.environ.get("PATH", "") + ":/usr/sbin"
@@ -57,15 +57,13 @@ def test_unchanged_and_matched(cases, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_path_is_right(cases, name):
-    """Both engines give the path of the oracle; it is not empty and no longer
-    than the run."""
+    """All engines give the path of the oracle in every weighting; it is not
+    empty and no longer than the run."""
     case = cases(name)
     done = case.recorded
-    nodes = case.nodes(done)
-    answers = [case.path(done, e) for e in ("contract", "central")]
-    for answer in answers:
-        assert answer["segments"]
-        path_oracle.check_path(nodes, answer)
+    oracle.check_weightings(
+        case.nodes(done),
+        lambda *options: case.recorder.ask("path", done.run, *options))
     off = [case.path(done, e, "--external", "off") for e in
            ("contract", "central")]
     assert off[0]["t_max_ns"] == off[1]["t_max_ns"]

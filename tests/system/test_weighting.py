@@ -8,7 +8,7 @@ import pytest
 import oracle
 import tsp
 
-ENGINES = ("contract", "central")
+ENGINES = ("contract", "central", "cm-sync", "cm-async")
 HOUR_NS = 3600 * 10**9
 
 PROGRAMS = {
@@ -58,6 +58,46 @@ def test_wall_is_the_elapsed_time(cluster, program):
                 assert re.match(r"/m1/\w+", answer["goal"])
             elif not answer["certificate"]["external"]:
                 assert answer["t_max_ns"] <= answer["elapsed_ns"]
+
+
+def windows(c, run, weighting, cuts, *words):
+    """The path in windows side by side."""
+    found = []
+    for begin, end in zip(cuts, cuts[1:]):
+        a = c.json("path", run, "--weighting", weighting, "--from",
+                   f"{begin}ns", "--to", f"{end}ns", *words, status=(0, 3))
+        assert sum(s["ns"] for s in a["segments"]) == a["window_ns"]
+        between = sum(r["ns"] for r in a["shares"]["messages"] +
+                      a["shares"]["externals"])
+        for name in ("machines", "processes", "procedures"):
+            assert sum(r["ns"] for r in a["shares"][name]) + between == \
+                a["window_ns"], (weighting, name)
+        found.append(a)
+    return found
+
+
+def test_windows_in_every_weighting(cluster):
+    """Would catch: a window that has time of another one, or that no window
+    has; in `wall` a window with more or less of the path than it is long; a
+    message that two windows count; engines that cut differently."""
+    c = cluster(["m1"])
+    c.ipsrun(PROGRAMS["pipeline"], name="w", check=True)
+    c.wait_closed("w")
+    for weighting in ("cpu", "sched", "wall"):
+        whole = c.json("path", "w", "--weighting", weighting)
+        far = 2 * max(whole["t_max_ns"], whole["elapsed_ns"])
+        part = whole["t_max_ns"] // 3
+        cuts = [0, part, 2 * part + 1, 2 * part + 1001, far]
+        parts = windows(c, "w", weighting, cuts)
+        assert sum(a["window_ns"] for a in parts) == whole["t_max_ns"]
+        assert sum(a["messages"] for a in parts) == whole["messages"]
+        assert all(a["t_max_ns"] == whole["t_max_ns"] for a in parts)
+        again = windows(c, "w", weighting, cuts[1:3], "--engine", "contract")
+        assert again[0]["segments"] == parts[1]["segments"]
+        if weighting == "wall":
+            ends = [min(t, whole["t_max_ns"]) for t in cuts]
+            assert [a["window_ns"] for a in parts] == \
+                [b - a for a, b in zip(ends, ends[1:])]
 
 
 def test_two_hogs_on_one_core(cluster):
@@ -131,14 +171,25 @@ def test_wall_over_machines(cluster, hosts, clocks):
     c.wait_closed("tsp", machines=3)
     answers = [c.json("path", "tsp", "--weighting", "wall", "--engine", e)
                for e in ENGINES]
-    assert answers[0]["t_max_ns"] == answers[1]["t_max_ns"]
-    assert answers[0]["segments"] == answers[1]["segments"]
     for answer in answers:
+        assert answer["t_max_ns"] == answers[0]["t_max_ns"], answer["engine"]
+        assert answer["segments"] == answers[0]["segments"], answer["engine"]
         check_sums(answer)
         assert bound_of(answer) < 50 * 10**6
         # the times telescope: errors do not add up along the path
         assert abs(answer["t_max_ns"] - answer["elapsed_ns"]) \
             <= 2 * bound_of(answer)
     for weighting in ("cpu", "sched"):
-        answer = c.json("path", "tsp", "--weighting", weighting)
-        assert answer["certificate"]["clock"] == "none used"
+        answers = [c.json("path", "tsp", "--weighting", weighting, "--engine",
+                          e) for e in ENGINES]
+        for answer in answers:
+            assert answer["certificate"]["clock"] == "none used"
+            assert answer["segments"] == answers[0]["segments"]
+    oracle.check_weightings(
+        c.graph("tsp"), lambda *options: c.json("path", "tsp", *options),
+        ENGINES, ("cpu", "sched"))
+    # Windows are on the aligned clocks: side by side they have all of it.
+    whole = c.json("path", "tsp", "--weighting", "wall")["t_max_ns"]
+    cuts = [0, whole // 3, whole // 2 + 1, 2 * whole]
+    parts = windows(c, "tsp", "wall", cuts)
+    assert sum(a["window_ns"] for a in parts) == whole

@@ -19,6 +19,7 @@
 #include "analysis/path.h"
 #include "slave/build.h"
 #include "slave/channel.h"
+#include "tests/support/check_waits.h"
 
 #define REC_STREAMS 256
 
@@ -288,13 +289,20 @@ static inline int rec_try_build(struct recorder *r, struct ips_err *err)
         in[i].dead = s->dead;
         in[i].dead_t_ns = s->dead_t_ns;
     }
-    struct ips_build_input input = {
-        .control = &r->control, .streams = in, .stream_count = r->count};
+    struct ips_wait_rows waits = {0};
+    struct ips_build_input input = {.control = &r->control,
+                                    .streams = in,
+                                    .stream_count = r->count,
+                                    .waits = &waits};
     if (r->have_built)
         ips_built_release(&r->built);
     r->have_built = false;
     int rc = ips_build(&input, &r->built, err);
     r->have_built = rc == 0;
+    const char *wrong = rc == 0 ? check_waits(&r->built, &waits) : NULL;
+    ips_wait_rows_release(&waits);
+    if (wrong)
+        fail_msg("%s", wrong);
     return rc;
 }
 

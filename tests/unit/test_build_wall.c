@@ -57,6 +57,15 @@ static void test_build_wall__a_wake_up_that_queued(void **state)
     assert_int_equal(b->g.delay[end], US(2));
     assert_int_equal(b->counts.delay_ns, US(2));
     assert_int_equal(b->counts.delay_unknown_ns, US(2));
+    /* The reader's life: 17 us of CPU, 9 in the read, of which 2 queued after
+     * the wake-up, and 2 that nobody explains. */
+    const struct ips_thread_row *t = &b->threads[rec_chain(b, 20)];
+    assert_int_equal(t->delay_ns, US(2));
+    assert_int_equal(t->woken_ns, US(2));
+    assert_int_equal(t->unknown_ns, US(2));
+    assert_int_equal(t->wait_ns[IPS_WAIT_PEER], US(9));
+    assert_int_equal(t->end_ns - t->start_ns,
+                     t->cpu_ns + t->wait_ns[IPS_WAIT_PEER] + t->unknown_ns);
     assert_int_equal(longest(b, IPS_WEIGH_CPU, 0), US(24));
     assert_int_equal(longest(b, IPS_WEIGH_SCHED, 0), US(26));
     assert_int_equal(longest(b, IPS_WEIGH_WALL, US(1)), US(29));

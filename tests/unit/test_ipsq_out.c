@@ -166,6 +166,9 @@ static void test_out__certificate(void **state)
         "message_times",
         "lanes",
         "unattributed_cpu_ns",
+        "category",
+        "plan",
+        "took_ns",
         "notes",
     };
     Ips__Certificate some = IPS__CERTIFICATE__INIT;

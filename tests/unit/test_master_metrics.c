@@ -106,6 +106,12 @@ static void make_world(struct world *w)
     w->wait.ns = 20;
     w->wait.count = 2;
     w->waits = &w->wait;
+    w->thread[0].delay_ns = 12; /* of which 4 after wake-ups */
+    w->thread[0].woken_ns = 4;
+    w->thread[1].unknown_ns = 3;
+    w->proc[0].rusage_cpu_ns = 37;
+    w->proc[1].rusage_cpu_ns = 11;
+    w->proc[2].rusage_cpu_ns = UINT64_MAX;
     w->thread[0].n_waits = 1;
     w->thread[0].waits = &w->waits;
     channel(w, 0, 0, 0, 1, 3, 300, 0, 0); /* a -> b, here */
@@ -171,10 +177,10 @@ static void test_master_metrics__run_and_machines(void **state)
     assert_int_equal(r->elapsed_ns, 50); /* the goal's */
     assert_int_equal(r->cpu_ns, 107);
     assert_int_equal(r->wait_ns, 25);
-    assert_int_equal(r->wait_cpu_ns, IPS_UNMEASURED);
+    assert_int_equal(r->wait_cpu_ns, 12);
     assert_int_equal(r->lifetimes_ns, 100 + 30 + 40 + 200);
     assert_true(r->response == 370.0 / 107);
-    assert_true(unmeasured(r->load));
+    assert_true(r->load == (107.0 + 12) / 107);
     assert_true(r->parallelism == 107.0 / 50);
     assert_true(r->rho == 107.0 / (2 * 100 + 3 * 200));
     assert_true(r->rho_dpm == 107.0 / 50 / 2);
@@ -292,6 +298,116 @@ static void test_master_metrics__end_shared_on_one_machine(void **state)
     arena_release(&w.a);
 }
 
+/* Would catch: run delay after a wake-up counted twice, as blocked and as
+ * runnable; a sum that is not that of what it is made of; a delay that nobody
+ * told shown as none; the kernel's figure of some processes compared with the
+ * CPU of others.
+ * EVIDENCE-OF: IPS-3 */
+static void test_master_metrics__lives_add_up(void **state)
+{
+    (void)state;
+    struct world w;
+    static const char *const levels[] = {"run", "machine", "process", "thread"};
+    uint64_t cpu[4] = {0}, wait_cpu[4] = {0}, rusage[4] = {0};
+    for (int l = 0; l < 4; l++) {
+        assert_int_equal(metrics(&w, "", levels[l]), 0);
+        for (size_t i = 0; i < w.out.n_rows; i++) {
+            const Ips__MetricsRow *r = w.out.rows[i];
+            bool known = r->wait_cpu_ns != IPS_UNMEASURED;
+            uint64_t queued = known ? r->wait_cpu_ns : 0;
+            assert_int_equal(r->lifetimes_ns, r->cpu_ns + r->blocked_ns +
+                                                  queued +
+                                                  (uint64_t)r->other_ns);
+            cpu[l] += r->cpu_ns;
+            wait_cpu[l] += queued;
+            if (r->rusage_processes)
+                rusage[l] += r->rusage_cpu_ns;
+        }
+        arena_release(&w.a);
+        assert_int_equal(cpu[l], 107);
+        assert_int_equal(wait_cpu[l], 12);
+        assert_int_equal(rusage[l], l == 3 ? 0 : 48);
+    }
+    assert_int_equal(metrics(&w, "/m1", "thread"), 0);
+    const Ips__MetricsRow *t = row(&w, "/m1/a.1/100");
+    assert_int_equal(t->blocked_ns, 16);
+    assert_int_equal(t->other_ns, 100 - 30 - 16 - 12);
+    t = row(&w, "/m1/b.2/101");
+    assert_int_equal(t->wait_cpu_ns, IPS_UNMEASURED);
+    assert_int_equal(t->wait_cpu_unknown_ns, 3);
+    assert_true(unmeasured(t->load));
+    arena_release(&w.a);
+    assert_int_equal(metrics(&w, "", "run"), 0);
+    const Ips__MetricsRow *r = row(&w, "/");
+    assert_int_equal(r->rusage_own_cpu_ns, 47);
+    assert_int_equal(r->rusage_processes, 2);
+    arena_release(&w.a);
+}
+
+/* Would catch totals that leave out the outside, or count one side twice. */
+static void test_master_metrics__totals_are_marginals(void **state)
+{
+    (void)state;
+    struct world w;
+    assert_int_equal(metrics(&w, "", "process"), 0);
+    size_t n = w.out.n_process_totals;
+    assert_int_equal(n, 5); /* a, b, c, external, all */
+    const Ips__MatrixTotal *all = w.out.process_totals[n - 1];
+    uint64_t messages = 0, bytes = 0;
+    for (size_t i = 0; i < w.out.n_process_matrix; i++) {
+        messages += w.out.process_matrix[i]->messages;
+        bytes += w.out.process_matrix[i]->bytes;
+    }
+    assert_string_equal(all->object, "");
+    assert_int_equal(all->messages_out, messages);
+    assert_int_equal(all->messages_in, messages);
+    assert_int_equal(all->bytes_out, bytes);
+    assert_int_equal(all->bytes_in, bytes);
+    for (size_t i = 0; i + 1 < n; i++) {
+        const Ips__MatrixTotal *t = w.out.process_totals[i];
+        if (strcmp(t->object, "external") == 0)
+            continue;
+        const Ips__MetricsRow *r = row(&w, t->object);
+        assert_int_equal(t->messages_out, r->messages_out);
+        assert_int_equal(t->messages_in, r->messages_in);
+        assert_int_equal(t->bytes_out, r->bytes_out);
+        assert_int_equal(t->bytes_in, r->bytes_in);
+    }
+    arena_release(&w.a);
+}
+
+/* Would catch: efficiencies that do not multiply, threads that lived for a
+ * moment counted as workers, a program of many short processes given them. */
+static void test_master_metrics__pop(void **state)
+{
+    (void)state;
+    struct world w;
+    make_world(&w);
+    w.sync[0].goal_elapsed_ns = 100;
+    w.thread[1].cpu_ns = 0;  /* 30 of 100 ns: no worker */
+    w.thread[2].cpu_ns = 10; /* 40 */
+    ips__metrics_answer__init(&w.out);
+    assert_int_equal(
+        metrics_make(w.parts, 2, false, "", "run", &w.a, &w.out, &w.cut, NULL),
+        0);
+    const Ips__MetricsRow *r = row(&w, "/");
+    assert_int_equal(r->pop_threads, 2);
+    assert_int_equal(r->pop_cpu_max_ns, 60);
+    assert_true(r->pop_load_balance == 45.0 / 60);
+    assert_true(r->pop_communication == 60.0 / 100);
+    assert_true(r->pop_parallel == 45.0 / 100);
+    arena_release(&w.a);
+    w.thread[2].cpu_ns = 11; /* others have more than a tenth */
+    ips__metrics_answer__init(&w.out);
+    assert_int_equal(
+        metrics_make(w.parts, 2, false, "", "run", &w.a, &w.out, &w.cut, NULL),
+        0);
+    r = row(&w, "/");
+    assert_int_equal(r->pop_threads, 0);
+    assert_true(unmeasured(r->pop_parallel));
+    arena_release(&w.a);
+}
+
 static void test_master_metrics__threads(void **state)
 {
     (void)state;
@@ -330,6 +446,9 @@ int main(void)
         cmocka_unit_test(test_master_metrics__matrices),
         cmocka_unit_test(test_master_metrics__shared_end_loses_nothing),
         cmocka_unit_test(test_master_metrics__end_shared_on_one_machine),
+        cmocka_unit_test(test_master_metrics__lives_add_up),
+        cmocka_unit_test(test_master_metrics__totals_are_marginals),
+        cmocka_unit_test(test_master_metrics__pop),
         cmocka_unit_test(test_master_metrics__threads),
         cmocka_unit_test(test_master_metrics__wrong_questions),
     };

@@ -249,46 +249,6 @@ static void split_probes(struct rg *r)
     }
 }
 
-/* Times that a run of `g` could have had. */
-static void give_times(struct ips_graph *g, uint64_t seed)
-{
-    bool changed = true;
-    assert_int_equal(0, ips_graph_alloc_times(g, NULL));
-    while (changed) {
-        uint64_t s = seed;
-        changed = false;
-        for (uint32_t c = 0; c < g->chain_count; c++) {
-            uint32_t first = g->chains[c].first;
-            for (uint32_t i = first; i < first + g->chains[c].count; i++) {
-                uint32_t x = g->xpred[i];
-                uint64_t lag = rg_below(&s, 5), extra = rg_below(&s, 4);
-                uint64_t asked = i == first ? rg_below(&s, 9)
-                                            : g->at[i - 1] + g->w[i] + extra;
-                uint64_t at = asked;
-                if (x != IPS_NO_NODE && g->at[x] + lag > at)
-                    at = g->at[x] + lag;
-                g->delay[i] = i == first ? 0 : rg_below(&s, 4) & extra;
-                g->wait[i] = i == first ? 0 : at - asked;
-                changed = changed || g->at[i] != at;
-                g->at[i] = at;
-            }
-        }
-    }
-}
-
-/* `at` of machine m's nodes, on a clock that is off by `off`. */
-static void split_times(struct rg *r, uint32_t m, uint64_t off)
-{
-    struct ips_graph *p = &r->part[m];
-    const struct ips_graph *g = &r->whole;
-    assert_int_equal(0, ips_graph_alloc_times(p, NULL));
-    for (uint32_t i = 0; i < p->node_count; i++) {
-        p->at[i] = g->at[r->base[m] + i] + off;
-        p->wait[i] = g->wait[r->base[m] + i];
-        p->delay[i] = g->delay[r->base[m] + i];
-    }
-}
-
 /* EVIDENCE-OF: ALGORITHMS-1 IPS-14. In `wall` a node's EST is when it was
  * passed; `sched` is never below `cpu` nor above `wall`. */
 static void test_view__est_is_the_clock(void **state)
@@ -301,7 +261,7 @@ static void test_view__est_is_the_clock(void **state)
         struct ips_est cpu, sched, wall;
         struct ips_lane lane = {.any_off = false};
         rg_make(&opt, &r);
-        give_times(&r.whole, seed);
+        rg_give_times(&r.whole, seed);
         assert_int_equal(0,
                          ips_longest_path(&r.whole, &lane, NULL, &cpu, NULL));
         lane.weighting = IPS_WEIGH_SCHED;
@@ -336,7 +296,7 @@ static void test_view__without_recording_nothing_is_longer(void **state)
         struct rg_options opt = rg_options_of(seed);
         struct rg r;
         rg_make(&opt, &r);
-        give_times(&r.whole, seed);
+        rg_give_times(&r.whole, seed);
         uint64_t sum = give_probes(&r.whole, seed);
         for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_SCHED; w++) {
             struct ips_lane lane = {.external = (enum ips_external)(seed % 3),
@@ -407,10 +367,10 @@ static void test_view__parts_and_clocks(void **state)
         uint64_t s = seed, off[RG_MACHINES];
         opt.unmatched = false;
         rg_make(&opt, &r);
-        give_times(&r.whole, seed);
+        rg_give_times(&r.whole, seed);
         for (uint32_t m = 0; m < r.machines; m++) {
             off[m] = 1 + rg_below(&s, 1u << 31);
-            split_times(&r, m, off[m]);
+            rg_split_times(&r, m, off[m]);
         }
         give_probes(&r.whole, seed);
         split_probes(&r);

@@ -53,6 +53,7 @@ static const char *const names[] = {
 #define CALLS (sizeof(names) / sizeof(names[0]))
 
 #define MOST 4000u
+#define LOOKS 2000 /* calls after which a process gets no title */
 
 static void *real[CALLS];
 static struct log *notes;
@@ -61,12 +62,13 @@ static bool chosen; /* this program */
 static int call_wanted = -1, forks_wanted = -1;
 static long thread_wanted = -1;
 static uint64_t first = 1, count = MOST, delay_ns, site_wanted, arg_found;
+static char titled[256]; /* `arg`, where a forked process may earn it later */
 static bool sleeps;
 static char program[16];
 
 /* Of this process. */
 static pid_t *owner; /* on a page that fork() wipes and vfork() does not */
-static int forks;
+static int forks, looks;
 static _Atomic long threads;
 static _Thread_local long thread_number = -1;
 static _Thread_local uint64_t thread_calls[CALLS];
@@ -103,8 +105,15 @@ static uint64_t number(const char *text, const char *key, uint64_t otherwise)
     return value ? strtoull(value, NULL, 0) : otherwise;
 }
 
-/* Which of the alternatives (a|b|c) a word of the command line ends with, from
- * 1; 0 none. */
+static bool has(const char *word, size_t n, const char *wanted, size_t want)
+{
+    if (want && *wanted == '*')
+        return memmem(word, n, wanted + 1, want - 1) != NULL;
+    return n >= want && memcmp(word + n - want, wanted, want) == 0;
+}
+
+/* Which of the alternatives (a|b|c) a word of the command line ends with (*a:
+ * has in it), from 1; 0 none. */
 static uint64_t argument_found(const char *wanted)
 {
     static char line[65536];
@@ -117,7 +126,7 @@ static uint64_t argument_found(const char *wanted)
         size_t want = strcspn(wanted, ",|");
         for (long at = 0; at < got; at += (long)strlen(line + at) + 1) {
             size_t n = strlen(line + at);
-            if (n >= want && strncmp(line + at + n - want, wanted, want) == 0)
+            if (has(line + at, n, wanted, want))
                 return which;
         }
         if (wanted[want] != '|')
@@ -145,13 +154,19 @@ static void map_log(const char *path)
     syscall(SYS_close, fd);
 }
 
-/*
- * keys: program  the basename (required)         arg   how a word of the
- * command line ends call     a name of calls.h               forks so many
- * forks since the image began thread   by first call in the process    first,
- * count  of the thread's such calls us       the delay how   `busy` (default:
- * CPU time) or `sleep` site     of the call, an offset in the program's own
- * module
+/* keys:
+ *
+ *   program  the basename (required)
+ *   arg      how a word of the command line ends; *TEXT: what one has in it,
+ *            also the title that a forked process gives itself, as servers do
+ *            (then its calls count from there)
+ *   call     a name of calls.h
+ *   forks    so many forks since the image began
+ *   thread   by first call in the process
+ *   first, count  of the thread's such calls
+ *   us       the delay
+ *   how      `busy` (default: CPU time) or `sleep`
+ *   site     of the call, an offset in the program's own module
  */
 static __attribute__((constructor(101))) void begin(void)
 {
@@ -162,7 +177,9 @@ static __attribute__((constructor(101))) void begin(void)
     const char *wanted = value_of(text, "program");
     const char *argument = value_of(text, "arg");
     arg_found = argument ? argument_found(argument) : 0;
-    bool notable = !argument || arg_found || !value_of(text, "call");
+    if (argument && !arg_found && strchr(argument, '*'))
+        strncpy(titled, argument, sizeof(titled) - 1);
+    bool notable = !argument || arg_found || *titled || !value_of(text, "call");
     if (!path || !wanted || (!is(wanted, program) && !is(wanted, "*")) ||
         !notable)
         return;
@@ -251,6 +268,8 @@ static void become(pid_t pid)
 {
     *owner = pid;
     forks++;
+    looks = 0;
+    arg_found = *titled ? 0 : arg_found;
     thread_number = -1;
     memset(thread_calls, 0, sizeof(thread_calls));
     atomic_store(&threads, 0);
@@ -264,10 +283,24 @@ static uint64_t offset_in_program(uintptr_t at)
     return 0;
 }
 
+/* Has it a title by now? */
+static void look(void)
+{
+    if (++looks > LOOKS)
+        return;
+    arg_found = argument_found(titled);
+    if (arg_found)
+        memset(thread_calls, 0, sizeof(thread_calls));
+}
+
 static void chosen_call(unsigned call, uintptr_t caller)
 {
     if (*owner == 0)
         become((pid_t)syscall(SYS_getpid));
+    if (*titled && !arg_found && forks > 0)
+        look();
+    if (*titled && !arg_found && call_wanted >= 0)
+        return;
     /* Nothing is to be asked of the kernel where no delay comes any more. */
     if ((call_wanted >= 0 && call != (unsigned)call_wanted) ||
         thread_calls[call] >= first - 1 + count)

@@ -1,0 +1,117 @@
+/*
+ * What blocks cost a thread, guessed between two readings of its CPU clock, and
+ * settled without a jump.
+ *
+ * Time handed out differs from the clock's by the guesses' errors. A reading
+ * tells how much that is, `off`. It would be wrong to add it at once: it was
+ * spent in blocks, and what comes next may be an arc in which there was no time
+ * for it - then the thread would have more CPU than time went by, and the
+ * longest path would stay where the error came to lie. So the blocks that come
+ * get it, a part each, as far as they lasted long enough.
+ *
+ * Invariants, of time handed out between readings:
+ *  - a block costs no more than it lasted; one that can have been a block by
+ *    its length (IPS_BLOCKED_NS) stays one.
+ *  - what ran without a switch has all of its time, no more: errors are in
+ *    blocks alone. But what the clock is short of by more than guesses can
+ *    explain (the hypervisor took the core) is not theirs: then the thread's
+ *    time stands still (core_cpu.c).
+ *  - `off` is measured anew at each reading, so errors do not add up. Its last
+ *    is given out at the thread's end, where the clock is what counts.
+ *
+ * Units: ns. No side effects, async-signal-safe: a handler in between makes a
+ * guess worse, nothing else.
+ */
+#ifndef IPS_AGENT_CPU_GUESS_H
+#define IPS_AGENT_CPU_GUESS_H
+
+#include <stdint.h>
+
+#include "common/types.h"
+
+/* A call is blocked where elapsed time and CPU time differ by so much. */
+#define IPS_BLOCKED_NS 2000u
+
+struct ips_guess {
+    uint64_t block_ns; /* what a block costs in this thread; 0 not known yet */
+    uint64_t given_ns; /* guessed since the clock was read */
+    uint32_t blocks;   /* ... for so many */
+    int64_t off; /* the clock less what was handed out, as far as is known */
+    int64_t off_read; /* and at the reading */
+};
+
+/* One block gets so much of what is off. */
+#define IPS_GUESS_PART 8
+/* More is no guess's error: it is handed out at once. */
+#define IPS_GUESS_OFF_MAX 1000000
+
+/* What a call that was switched out may have cost, so that it looks like a
+ * block if it can have been one. */
+static inline uint64_t ips_guess_as_block(uint64_t cost, uint64_t elapsed)
+{
+    return elapsed > IPS_BLOCKED_NS + 2
+               ? ips_min_u64(cost, elapsed - IPS_BLOCKED_NS - 2)
+               : elapsed;
+}
+
+/* What a block that lasted `elapsed` ns is given, if `cost` is what it took. */
+static inline uint64_t ips_guess_give(struct ips_guess *g, uint64_t cost,
+                                      uint64_t elapsed)
+{
+    cost = ips_min_u64(cost, elapsed);
+    /* As measured it may be no block; then it has no room for more. */
+    uint64_t most = ips_max_u64(ips_guess_as_block(elapsed, elapsed), cost);
+    int64_t part = g->off / IPS_GUESS_PART;
+    if (part == 0)
+        part = (g->off > 0) - (g->off < 0);
+    int64_t give = (int64_t)cost + part;
+    give = give < 1 ? elapsed > 0 : give;
+    give = give > (int64_t)most ? (int64_t)most : give;
+    g->off += (int64_t)cost - give;
+    return (uint64_t)give;
+}
+
+/* A block of which nothing is known but that it was one. */
+static inline uint64_t ips_guess_block(struct ips_guess *g, uint64_t elapsed)
+{
+    uint64_t cost = ips_guess_as_block(g->block_ns, elapsed);
+    cost = ips_guess_give(g, cost, elapsed);
+    g->blocks++;
+    g->given_ns += cost;
+    return cost;
+}
+
+/* `blocks` took `ns` together. Returns one's. One that was disturbed is no
+ * measure: learnt slowly. */
+static inline uint64_t ips_guess_learn(struct ips_guess *g, uint32_t blocks,
+                                       int64_t ns)
+{
+    uint64_t each = ns > 0 ? (uint64_t)ns / blocks : 0;
+    uint64_t known = g->block_ns;
+    if (!known)
+        known = each;
+    else if (each < known)
+        known -= (known - each) / 2;
+    else
+        known += ips_min_u64(each - known, known) / 4 + 1;
+    g->block_ns = ips_max_u64(known, 1);
+    return each;
+}
+
+/* The clock is `off` ns ahead of what has been handed out. Returns how much of
+ * it is the guesses' and stays; the rest is the caller's to mend. */
+static inline int64_t ips_guess_settle(struct ips_guess *g, int64_t off)
+{
+    int64_t least = -(int64_t)ips_min_u64(g->given_ns, IPS_GUESS_OFF_MAX);
+    least += g->off_read < 0 ? g->off_read : 0;
+    int64_t most = g->blocks || g->off_read > 0 ? IPS_GUESS_OFF_MAX : 0;
+    off = off < least ? least : off;
+    off = off < -IPS_GUESS_OFF_MAX ? -IPS_GUESS_OFF_MAX : off;
+    off = off > most ? most : off;
+    g->off = g->off_read = off;
+    g->blocks = 0;
+    g->given_ns = 0;
+    return off;
+}
+
+#endif

@@ -1,0 +1,398 @@
+#include "analysis/requests.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A send or receive on a served end. */
+struct touch {
+    uint32_t end, node;
+    uint64_t at;
+    bool send;
+};
+
+/* A thread was at a request of a service. */
+struct spell {
+    uint32_t chain, service, request;
+    uint64_t from, to;
+    uint64_t last_to; /* greatest `to` of the chain's spells up to this one */
+};
+
+struct finding {
+    const struct ips_graph *g;
+    const struct ips_lane *lane;
+    const struct ips_est *est;
+    const struct ips_served_end *ends;
+    uint32_t end_count;
+    struct touch *touch;
+    uint64_t touches;
+    struct spell *spell; /* by chain, from */
+    uint64_t spells;
+    uint64_t *spell_of; /* [chain_count + 1] first spell of each chain */
+    struct ips_requests *out;
+    uint32_t room;
+    struct ips_err *err;
+};
+
+static int no_memory(struct finding *f)
+{
+    return ips_err_set(f->err, IPS_E_NO_MEMORY, "no memory for requests");
+}
+
+/* ---- sends and receives -------------------------------------------------- */
+
+static uint32_t served(const struct finding *f, uint32_t machine, uint32_t end)
+{
+    uint32_t low = 0, high = f->end_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        const struct ips_served_end *e = &f->ends[mid];
+        if (e->machine < machine || (e->machine == machine && e->end < end))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    bool found = low < f->end_count && f->ends[low].machine == machine &&
+                 f->ends[low].end == end;
+    return found ? low : UINT32_MAX;
+}
+
+static int by_end(const void *a, const void *b)
+{
+    const struct touch *x = a, *y = b;
+    if (x->end != y->end)
+        return x->end < y->end ? -1 : 1;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Bytes came in at this node; an end of file brings none. */
+static bool receives(const struct ips_graph *g, uint32_t i)
+{
+    return g->kind[i] == IPS_NODE_RECV && g->xkind[i] != IPS_X_LIFETIME;
+}
+
+static int find_touches(struct finding *f)
+{
+    const struct ips_graph *g = f->g;
+    uint64_t room = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *chain = &g->chains[c];
+        for (uint32_t i = chain->first; i < chain->first + chain->count; i++) {
+            bool send = g->kind[i] == IPS_NODE_SEND;
+            if (g->site[i] == UINT32_MAX || (!send && !receives(g, i)))
+                continue;
+            uint32_t end = served(f, chain->machine, g->site[i]);
+            if (end == UINT32_MAX)
+                continue;
+            if (f->touches == room) {
+                room = room * 2 + 1024;
+                struct touch *more = realloc(f->touch, room * sizeof(*more));
+                if (!more)
+                    return no_memory(f);
+                f->touch = more;
+            }
+            f->touch[f->touches++] =
+                (struct touch){end, i, f->est->est[i], send};
+        }
+    }
+    if (f->touches)
+        qsort(f->touch, f->touches, sizeof(*f->touch), by_end);
+    return 0;
+}
+
+/* ---- turns ----------------------------------------------------------------
+ */
+
+/* When what `i` received was there to be received. */
+static uint64_t arrival_of(const struct finding *f, uint32_t i)
+{
+    const struct ips_graph *g = f->g;
+    uint64_t at = f->est->est[i];
+    if (g->xkind[i] != IPS_X_DATA || g->xpred[i] == IPS_NO_NODE)
+        return at;
+    uint64_t sent = f->est->est[g->xpred[i]];
+    return ips_min_u64(
+        at, ips_add_sat(sent, ips_mtime_ns(&f->lane->mtime, g->xlen[i])));
+}
+
+static int add_request(struct finding *f, uint32_t end, uint32_t first,
+                       uint32_t last)
+{
+    struct ips_requests *out = f->out;
+    if (out->count == f->room) {
+        f->room = f->room * 2 + 256;
+        struct ips_request *more = realloc(out->r, f->room * sizeof(*more));
+        if (!more)
+            return no_memory(f);
+        out->r = more;
+    }
+    out->r[out->count++] = (struct ips_request){.end = end,
+                                                .first = first,
+                                                .last = last,
+                                                .arrival = arrival_of(f, first),
+                                                .taken = f->est->est[first],
+                                                .finish = f->est->est[last],
+                                                .behind = IPS_NO_REQUEST};
+    return 0;
+}
+
+/* The turns of one end: `t` its touches in order of time. */
+static int find_turns(struct finding *f, const struct touch *t, uint64_t count)
+{
+    uint32_t before = f->out->count, first = UINT32_MAX, last = UINT32_MAX;
+    for (uint64_t i = 0; i < count; i++) {
+        if (t[i].send) {
+            if (first != UINT32_MAX)
+                last = t[i].node;
+            continue;
+        }
+        if (last != UINT32_MAX) {
+            int rc = add_request(f, t->end, first, last);
+            if (rc < 0)
+                return rc;
+            first = last = UINT32_MAX;
+            /* Sent before the answer to the last one. */
+            uint32_t from = f->g->xpred[t[i].node];
+            if (from != IPS_NO_NODE && f->g->xkind[t[i].node] == IPS_X_DATA &&
+                f->est->est[from] < f->out->r[f->out->count - 1].finish) {
+                f->out->count = before;
+                f->out->pipelined++;
+                f->out->pipelined_end[t->end] = true;
+                return 0;
+            }
+        }
+        if (first == UINT32_MAX)
+            first = t[i].node;
+    }
+    if (last != UINT32_MAX)
+        return add_request(f, t->end, first, last);
+    f->out->unanswered += first != UINT32_MAX;
+    f->out->idle_ends += f->out->count == before && first == UINT32_MAX;
+    return 0;
+}
+
+static int by_finish(const void *a, const void *b)
+{
+    const struct ips_request *x = a, *y = b;
+    if (x->finish != y->finish)
+        return x->finish < y->finish ? -1 : 1;
+    return (x->last > y->last) - (x->last < y->last);
+}
+
+static int find_requests(struct finding *f)
+{
+    uint32_t used = 0;
+    for (uint64_t i = 0, n; i < f->touches; i += n) {
+        n = 1;
+        while (i + n < f->touches && f->touch[i + n].end == f->touch[i].end)
+            n++;
+        int rc = find_turns(f, &f->touch[i], n);
+        if (rc < 0)
+            return rc;
+        used++;
+    }
+    f->out->idle_ends += f->end_count - used;
+    if (f->out->count)
+        qsort(f->out->r, f->out->count, sizeof(*f->out->r), by_finish);
+    return 0;
+}
+
+/* ---- who was at what ------------------------------------------------------
+ */
+
+static int by_chain(const void *a, const void *b)
+{
+    const struct spell *x = a, *y = b;
+    if (x->chain != y->chain)
+        return x->chain < y->chain ? -1 : 1;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return (x->request > y->request) - (x->request < y->request);
+}
+
+/* A request is with the thread that received it, up to its answer, or where
+ * another thread answers, with that one too from its first part of it on; here:
+ * the whole time from receive to answer, in both. */
+static int find_spells(struct finding *f)
+{
+    struct ips_requests *out = f->out;
+    uint32_t chains = f->g->chain_count;
+    f->spell = malloc(((size_t)out->count * 2 + 1) * sizeof(*f->spell));
+    f->spell_of = calloc((size_t)chains + 1, sizeof(*f->spell_of));
+    if (!f->spell || !f->spell_of)
+        return no_memory(f);
+    for (uint32_t i = 0; i < out->count; i++) {
+        const struct ips_request *r = &out->r[i];
+        uint32_t one = ips_chain_of(f->g, r->first);
+        uint32_t other = ips_chain_of(f->g, r->last);
+        struct spell s = {.chain = one,
+                          .service = f->ends[r->end].service,
+                          .request = i,
+                          .from = r->taken,
+                          .to = r->finish};
+        f->spell[f->spells++] = s;
+        s.chain = other;
+        if (other != one)
+            f->spell[f->spells++] = s;
+    }
+    if (f->spells)
+        qsort(f->spell, f->spells, sizeof(*f->spell), by_chain);
+    for (uint64_t i = 0; i < f->spells; i++) {
+        struct spell *s = &f->spell[i];
+        s->last_to = s->to;
+        if (i && s[-1].chain == s->chain)
+            s->last_to = ips_max_u64(s->to, s[-1].last_to);
+        f->spell_of[s->chain + 1] = i + 1;
+    }
+    for (uint32_t c = 0; c < chains; c++)
+        f->spell_of[c + 1] = ips_max_u64(f->spell_of[c + 1], f->spell_of[c]);
+    return 0;
+}
+
+/* How much of [from, to) `chain` was at other requests of r's service. Where
+ * several were in work at once the one begun first has the time. */
+static uint64_t at_others(const struct finding *f, struct ips_request *r,
+                          uint32_t chain, uint64_t from, uint64_t to)
+{
+    uint64_t low = f->spell_of[chain], high = f->spell_of[chain + 1], sum = 0;
+    uint64_t end = high;
+    uint32_t self = (uint32_t)(r - f->out->r);
+    while (low < high) { /* the first that is not over by `from` */
+        uint64_t mid = low + (high - low) / 2;
+        if (f->spell[mid].last_to <= from)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (uint64_t i = low; i < end && f->spell[i].from < to; i++) {
+        const struct spell *s = &f->spell[i];
+        uint64_t a = ips_max_u64(s->from, from), b = ips_min_u64(s->to, to);
+        if (s->request == self || a >= b ||
+            s->service != f->ends[r->end].service)
+            continue;
+        sum += b - a;
+        from = b;
+        if (b - a > r->behind_ns) {
+            r->behind_ns = b - a;
+            r->behind = s->request;
+        }
+    }
+    return sum;
+}
+
+/* ---- a request's path ------------------------------------------------------
+ */
+
+/* A piece of the walk, cut off at the arrival. */
+struct step {
+    uint32_t node, chain; /* the piece ends here */
+    uint64_t from, to;
+    bool crossed;
+};
+
+/* One arc back; false at the arrival. `node` IPS_NO_NODE at the end. */
+static bool step_back(const struct ips_graph *g, const struct ips_est *est,
+                      const struct ips_request *r, uint32_t *node,
+                      struct step *s)
+{
+    uint32_t i = *node;
+    if (i == IPS_NO_NODE || est->est[i] <= r->arrival)
+        return false;
+    *s = (struct step){.node = i,
+                       .chain = ips_chain_of(g, i),
+                       .to = est->est[i],
+                       .crossed = est->crossed[i]};
+    if (s->crossed)
+        *node = g->xpred[i];
+    else
+        *node = i == g->chains[s->chain].first ? IPS_NO_NODE : i - 1;
+    uint64_t from = *node == IPS_NO_NODE ? 0 : est->est[*node];
+    s->from = ips_max_u64(from, r->arrival);
+    return true;
+}
+
+/* Time of its own thread, or of another of its service. */
+static void spend_served(struct finding *f, struct ips_request *r,
+                         const struct step *s, bool own)
+{
+    uint64_t from = s->from, to = s->to;
+    if (own && to > r->taken) {
+        r->own += to - ips_max_u64(from, r->taken);
+        to = ips_max_u64(from, r->taken);
+    }
+    uint64_t queued = at_others(f, r, s->chain, from, to);
+    r->queued += queued;
+    *(own ? &r->untaken : &r->elsewhere) += to - from - queued;
+}
+
+static void follow(struct finding *f, struct ips_request *r)
+{
+    uint32_t one = ips_chain_of(f->g, r->first);
+    uint32_t other = ips_chain_of(f->g, r->last), node = r->last;
+    struct step s;
+    while (step_back(f->g, f->est, r, &node, &s)) {
+        uint8_t x = f->g->xkind[s.node];
+        if (s.crossed && (x == IPS_X_EXTERNAL || x == IPS_X_IDLE))
+            r->external += s.to - s.from;
+        else if (s.crossed)
+            r->message += s.to - s.from;
+        else
+            spend_served(f, r, &s, s.chain == one || s.chain == other);
+    }
+}
+
+void ips_request_chains(const struct ips_graph *g, const struct ips_est *est,
+                        const struct ips_request *r, uint64_t *ns)
+{
+    uint32_t node = r->last;
+    struct step s;
+    while (step_back(g, est, r, &node, &s)) {
+        if (!s.crossed)
+            ns[s.chain] += s.to - s.from;
+    }
+}
+
+int ips_requests_find(const struct ips_graph *g, const struct ips_lane *lane,
+                      const struct ips_est *est,
+                      const struct ips_served_end *ends, uint32_t end_count,
+                      struct ips_requests *out, struct ips_err *err)
+{
+    struct finding f = {.g = g,
+                        .lane = lane,
+                        .est = est,
+                        .ends = ends,
+                        .end_count = end_count,
+                        .out = out,
+                        .err = err};
+    memset(out, 0, sizeof(*out));
+    for (uint32_t i = 1; i < end_count; i++) {
+        if (ends[i - 1].machine > ends[i].machine ||
+            (ends[i - 1].machine == ends[i].machine &&
+             ends[i - 1].end >= ends[i].end))
+            return ips_err_set(err, IPS_E_USAGE, "served ends not in order");
+    }
+    out->pipelined_end = calloc((size_t)end_count + 1, 1);
+    if (!out->pipelined_end)
+        return no_memory(&f);
+    int rc = find_touches(&f);
+    if (rc == 0)
+        rc = find_requests(&f);
+    if (rc == 0)
+        rc = find_spells(&f);
+    for (uint32_t i = 0; rc == 0 && i < out->count; i++)
+        follow(&f, &out->r[i]);
+    free(f.touch);
+    free(f.spell);
+    free(f.spell_of);
+    if (rc < 0)
+        ips_requests_release(out);
+    return rc;
+}
+
+void ips_requests_release(struct ips_requests *r)
+{
+    free(r->r);
+    free(r->pipelined_end);
+    memset(r, 0, sizeof(*r));
+}

@@ -1,0 +1,75 @@
+/*
+ * The requests of a service, from the graph alone: one turn of an accepted
+ * stream connection - received, then answered - is a request. Its path is the
+ * walk back along the winning arcs of `wall` from its answer to its arrival, so
+ * the parts of its time add up to it exactly:
+ *
+ *   queued     its thread, or another of the service, was at another request
+ *   untaken    its thread was at nothing of the service, and had not received
+ * it own        its threads, from the receive on elsewhere  other threads it
+ * waited for (a back end's) message    messages under way external   waits for
+ * what is not traced
+ *
+ * It arrives when its first message was sent and had its message time; where
+ * the sender is not traced, when it was received: what it had waited before
+ * that nobody saw. Connections on which a request is sent before the last one
+ * is answered (pipelined, multiplexed) are counted and left out whole; that is
+ * seen where the client is traced. What a server says first (a greeting) is no
+ * request.
+ *
+ * Times are EST of the graph: ns since the run's origin. Pure.
+ * Source: ALGORITHMS 4 (requests); IPS-13.
+ */
+#ifndef IPS_ANALYSIS_REQUESTS_H
+#define IPS_ANALYSIS_REQUESTS_H
+
+#include "analysis/path.h"
+
+#define IPS_NO_REQUEST UINT32_MAX
+
+/* An end that a service has accepted, told by its machine and its number there
+ * (graph.site). Sorted by (machine, end), each once. */
+struct ips_served_end {
+    uint32_t machine, end;
+    uint32_t
+        service; /* those of equal number share a queue; below `services` */
+};
+
+struct ips_request {
+    uint32_t end;         /* index of the served ends */
+    uint32_t first, last; /* nodes: the first receive, the last send */
+    uint64_t arrival, taken, finish;
+    uint64_t queued, untaken, own, elsewhere, message, external;
+    uint32_t behind; /* most of `queued`; IPS_NO_REQUEST */
+    uint64_t behind_ns;
+};
+
+struct ips_requests {
+    struct ips_request *r; /* by finish, then node */
+    uint32_t count;
+    bool *pipelined_end; /* [end_count] left out */
+    uint32_t pipelined;  /* how many */
+    uint32_t unanswered; /* turns that the end of the records cut off */
+    uint32_t idle_ends;  /* ends without a request */
+};
+
+/* `g` a merged graph as `wall` sees it, `lane` its lane, `est` its values.
+ * IPS_E_USAGE: ends not sorted. */
+int ips_requests_find(const struct ips_graph *g, const struct ips_lane *lane,
+                      const struct ips_est *est,
+                      const struct ips_served_end *ends, uint32_t end_count,
+                      struct ips_requests *out,
+                      struct ips_err *err) IPS_MUST_USE;
+void ips_requests_release(struct ips_requests *r);
+
+static inline uint64_t ips_request_ns(const struct ips_request *r)
+{
+    return r->finish - r->arrival;
+}
+
+/* The parts of one request's time in threads: `ns` [chain_count] grows by what
+ * it spent in each, queued and untaken included. */
+void ips_request_chains(const struct ips_graph *g, const struct ips_est *est,
+                        const struct ips_request *r, uint64_t *ns);
+
+#endif

@@ -1,0 +1,11 @@
+/* Of `ipsq metrics`: the level of procedures, in a file of its own. */
+#ifndef IPS_CLIENT_CMD_METRICS_H
+#define IPS_CLIENT_CMD_METRICS_H
+
+#include "client/command.h"
+
+/* An exit status, or a negative code with `err` set. */
+int ipsq_metrics_procedures(const struct ipsq_options *o,
+                            struct ipsq_session *s, struct ips_err *err);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * `ipsq metrics --level procedure`: what of Table 2 is defined for a procedure
+ * of a process - CPU time in it and with what it called, calls - as rows like
+ * those of the other levels. Threads are summed: "/m1/a.3/.../main" is written
+ * "/m1/a.3//main", the thread left empty. Source: IPS-3, IPS-7.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cmd_metrics.h"
+#include "client/select.h"
+
+static const struct ipsq_column columns[] = {
+    {"object", "OBJECT", IPSQ_TEXT}, {"level", NULL, IPSQ_TEXT},
+    {"cpu_ns", "CPU", IPSQ_NS},      {"total_ns", "TOTAL", IPSQ_NS},
+    {"calls", "CALLS", IPSQ_COUNT},  {"samples", "SAMPLES", IPSQ_COUNT},
+    {"exact", NULL, IPSQ_BOOL},      {"process", NULL, IPSQ_TEXT},
+    {"procedure", NULL, IPSQ_TEXT},  {"module", NULL, IPSQ_TEXT},
+    {"file", NULL, IPSQ_TEXT},       {"line", NULL, IPSQ_COUNT},
+};
+enum { CPU_COLUMN = 2 };
+
+struct whole {
+    struct ipsq_rows rows;
+    char **names; /* [rows.count] */
+};
+
+static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    struct whole *w = arg;
+    if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
+        return 0; /* ipsq_expect says so */
+    return ipsq_rows_add(&w->rows, reply->procedures->rows,
+                         reply->procedures->n_rows, err);
+}
+
+static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
+                    const char *name)
+{
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    *cell++ = ipsq_text(name);
+    *cell++ = ipsq_text("procedure");
+    *cell++ = ipsq_count(r->self_ns);
+    *cell++ = ipsq_count(r->total_ns);
+    *cell++ = ipsq_count(r->calls);
+    *cell++ = ipsq_count(r->samples);
+    *cell++ = ipsq_bool(r->exact);
+    *cell++ = ipsq_text(r->object);
+    *cell++ = ipsq_text(r->procedure);
+    *cell++ = ipsq_text(r->module);
+    *cell++ = ipsq_text(r->file);
+    *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
+}
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 const Ips__ProceduresAnswer *a, struct whole *w,
+                 struct ips_err *err)
+{
+    struct ipsq_table t;
+    struct ipsq_out out;
+    uint64_t left_out = 0;
+    w->names = calloc(w->rows.count + 1, sizeof(*w->names));
+    if (!w->names)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    ipsq_table_init(&t, "metrics", columns, IPSQ_COUNT_OF(columns));
+    for (size_t i = 0; i < w->rows.count; i++) {
+        const Ips__ProcedureRow *r = w->rows.row[i];
+        if (asprintf(&w->names[i], "%s//%s", r->object, r->procedure) < 0)
+            w->names[i] = NULL;
+        add_row(&t, r, w->names[i]);
+    }
+    int rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
+    if (rc < 0) {
+        ipsq_table_release(&t);
+        return rc;
+    }
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_table(&out, &t, "");
+    ipsq_left_out(&out, "metrics", left_out);
+    ipsq_table_release(&t);
+    ipsq_out_certificate(&out, a->certificate);
+    return ipsq_out_end(&out, err);
+}
+
+int ipsq_metrics_procedures(const struct ipsq_options *o,
+                            struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__ProceduresAsk ask = IPS__PROCEDURES_ASK__INIT;
+    const Ips__Reply *last = NULL;
+    struct whole w = {0};
+    rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
+    rq.procedures = &ask;
+    ask.object = ips_wire_text(o->object ? o->object : "/");
+    ask.by = ips_wire_text("process");
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, take_piece, &w, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PROCEDURES, err);
+    if (rc == 0)
+        rc = print(o, rq.run, last->procedures, &w, err);
+    for (size_t i = 0; w.names && i < w.rows.count; i++)
+        free(w.names[i]);
+    free(w.names);
+    ipsq_rows_release(&w.rows);
+    return rc < 0 ? rc : ipsq_certified(last->procedures->certificate);
+}

@@ -1,0 +1,273 @@
+/* The requests of a run's services, and what bounds their rate. */
+#include <string.h>
+
+#include "client/command.h"
+#include "client/units.h"
+
+#define TABLE_TOP 10 /* slowest requests, and stations, without --top */
+
+static const struct ipsq_column services[] = {
+    {"service", "SERVICE", IPSQ_TEXT},
+    {"process", NULL, IPSQ_TEXT},
+    {"processes", "PROCS", IPSQ_COUNT},
+    {"connections", "CONNS", IPSQ_COUNT},
+    {"pipelined", "LEFT OUT", IPSQ_COUNT},
+    {"requests", "REQUESTS", IPSQ_COUNT},
+    {"from_ns", NULL, IPSQ_NS},
+    {"to_ns", NULL, IPSQ_NS},
+    {"rate", "/S", IPSQ_REAL},
+    {"mean_ns", NULL, IPSQ_NS},
+    {"p50_ns", "MEDIAN", IPSQ_NS},
+    {"p90_ns", "90%", IPSQ_NS},
+    {"p99_ns", "99%", IPSQ_NS},
+    {"max_ns", "LONGEST", IPSQ_NS},
+    {"untraced_clients", NULL, IPSQ_COUNT},
+    {"bound", "AT MOST /S", IPSQ_REAL},
+};
+static const struct ipsq_column parts[] = {
+    {"service", "SERVICE", IPSQ_TEXT},
+    {"which", "REQUESTS", IPSQ_TEXT},
+    {"requests", "COUNT", IPSQ_COUNT},
+    {"mean_ns", "MEAN", IPSQ_NS},
+    {"queued_ns", "QUEUED", IPSQ_NS},
+    {"untaken_ns", "NOT TAKEN", IPSQ_NS},
+    {"own_ns", "SERVED", IPSQ_NS},
+    {"elsewhere_ns", "ELSEWHERE", IPSQ_NS},
+    {"message_ns", "MESSAGES", IPSQ_NS},
+    {"external_ns", "OUTSIDE", IPSQ_NS},
+    {"most", "MOST OF IT IN", IPSQ_TEXT},
+    {"most_ns", NULL, IPSQ_NS},
+};
+static const struct ipsq_column slowest[] = {
+    {"service", NULL, IPSQ_TEXT},
+    {"process", "PROCESS", IPSQ_TEXT},
+    {"arrival_ns", "ARRIVED", IPSQ_NS},
+    {"ns", "TOOK", IPSQ_NS},
+    {"queued_ns", "QUEUED", IPSQ_NS},
+    {"untaken_ns", "NOT TAKEN", IPSQ_NS},
+    {"own_ns", "SERVED", IPSQ_NS},
+    {"elsewhere_ns", "ELSEWHERE", IPSQ_NS},
+    {"message_ns", "MESSAGES", IPSQ_NS},
+    {"external_ns", "OUTSIDE", IPSQ_NS},
+    {"most", "MOST OF IT IN", IPSQ_TEXT},
+    {"behind", NULL, IPSQ_TEXT},
+    {"behind_ns", NULL, IPSQ_NS},
+    {"behind_arrival_ns", "BEHIND THE ONE OF", IPSQ_NS},
+    {"behind_took_ns", "THAT TOOK", IPSQ_NS},
+};
+static const struct ipsq_column stations[] = {
+    {"service", NULL, IPSQ_TEXT},        {"station", "STATION", IPSQ_TEXT},
+    {"kind", "KIND", IPSQ_TEXT},         {"busy_ns", "BUSY", IPSQ_NS},
+    {"demand_ns", "A REQUEST", IPSQ_NS}, {"bound", "AT MOST /S", IPSQ_REAL},
+    {"use", "IN USE", IPSQ_SHARE},
+};
+
+static void put_parts_row(struct ipsq_table *t, const char *service,
+                          const char *which, const Ips__RequestParts *p)
+{
+    if (!p || !p->requests)
+        return;
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    uint64_t n = p->requests;
+    *cell++ = ipsq_text(service);
+    *cell++ = ipsq_text(which);
+    *cell++ = ipsq_count(n);
+    *cell++ = ipsq_count(p->ns / n);
+    *cell++ = ipsq_count(p->queued_ns / n);
+    *cell++ = ipsq_count(p->untaken_ns / n);
+    *cell++ = ipsq_count(p->own_ns / n);
+    *cell++ = ipsq_count(p->elsewhere_ns / n);
+    *cell++ = ipsq_count(p->message_ns / n);
+    *cell++ = ipsq_count(p->external_ns / n);
+    *cell++ = ipsq_text(p->most);
+    *cell++ = ipsq_count(p->most_ns / n);
+}
+
+static void put_services(struct ipsq_out *out, const Ips__RequestsAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "services", services, IPSQ_COUNT_OF(services));
+    for (size_t i = 0; i < a->n_services; i++) {
+        const Ips__ServiceRow *r = a->services[i];
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(r->service);
+        *cell++ = ipsq_text(r->process);
+        *cell++ = ipsq_count(r->processes);
+        *cell++ = ipsq_count(r->connections);
+        *cell++ = ipsq_count(r->pipelined);
+        *cell++ = ipsq_count(r->requests);
+        *cell++ = ipsq_count(r->requests ? r->from_ns : IPS_UNMEASURED);
+        *cell++ = ipsq_count(r->requests ? r->to_ns : IPS_UNMEASURED);
+        *cell++ = ipsq_real(r->requests ? r->rate : IPS_UNMEASURED_REAL);
+        *cell++ = ipsq_count(r->mean_ns);
+        *cell++ = ipsq_count(r->p50_ns);
+        *cell++ = ipsq_count(r->p90_ns);
+        *cell++ = ipsq_count(r->p99_ns);
+        *cell++ = ipsq_count(r->max_ns);
+        *cell++ = ipsq_count(r->untraced_clients);
+        *cell++ = ipsq_real(r->bound);
+    }
+    ipsq_out_table(out, &t, "");
+    ipsq_table_release(&t);
+}
+
+static void put_parts(struct ipsq_out *out, const Ips__RequestsAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "parts", parts, IPSQ_COUNT_OF(parts));
+    for (size_t i = 0; i < a->n_services; i++) {
+        const Ips__ServiceRow *r = a->services[i];
+        put_parts_row(&t, r->service, "all", r->all);
+        put_parts_row(&t, r->service, "40% to 60%", r->median);
+        put_parts_row(&t, r->service, "slowest 1%", r->slowest);
+    }
+    if (t.row_count || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t, "what the time of a request was, on average");
+    ipsq_table_release(&t);
+}
+
+static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "slowest", slowest, IPSQ_COUNT_OF(slowest));
+    for (size_t i = 0; i < a->n_slowest; i++) {
+        const Ips__RequestRow *r = a->slowest[i];
+        const Ips__RequestParts *p = r->parts;
+        bool queued = *r->behind;
+        if (!p)
+            continue;
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(r->service);
+        *cell++ = ipsq_text(r->process);
+        *cell++ = ipsq_count(r->arrival_ns);
+        *cell++ = ipsq_count(p->ns);
+        *cell++ = ipsq_count(p->queued_ns);
+        *cell++ = ipsq_count(p->untaken_ns);
+        *cell++ = ipsq_count(p->own_ns);
+        *cell++ = ipsq_count(p->elsewhere_ns);
+        *cell++ = ipsq_count(p->message_ns);
+        *cell++ = ipsq_count(p->external_ns);
+        *cell++ = ipsq_text(p->most);
+        *cell++ = ipsq_text(queued ? r->behind : NULL);
+        *cell++ = ipsq_count(queued ? r->behind_ns : IPS_UNMEASURED);
+        *cell++ = ipsq_count(queued ? r->behind_arrival_ns : IPS_UNMEASURED);
+        *cell++ = ipsq_count(queued ? r->behind_took_ns : IPS_UNMEASURED);
+    }
+    if (t.row_count || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t, "the slowest");
+    ipsq_table_release(&t);
+}
+
+static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
+                         uint64_t top)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "stations", stations, IPSQ_COUNT_OF(stations));
+    for (size_t i = 0; i < a->n_stations && (!top || i < top); i++) {
+        const Ips__StationRow *r = a->stations[i];
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(r->service);
+        *cell++ = ipsq_text(r->station);
+        *cell++ = ipsq_text(r->kind);
+        *cell++ = ipsq_count(r->busy_ns);
+        *cell++ = ipsq_count((uint64_t)r->demand_ns);
+        *cell++ = ipsq_real(r->bound);
+        *cell++ = ipsq_real(r->use);
+    }
+    ipsq_out_table(out, &t, "");
+    ipsq_table_release(&t);
+    if (top && a->n_stations > top)
+        ipsq_out_line(out, "(%zu more: --top)", a->n_stations - (size_t)top);
+}
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 bool bottleneck, const Ips__RequestsAnswer *a, uint64_t top,
+                 struct ips_err *err)
+{
+    struct ipsq_out out;
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(&out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
+                   ipsq_bool(a->open));
+    ipsq_out_value(&out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
+    ipsq_out_value(&out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+    if (bottleneck) {
+        const Ips__ServiceRow *r = a->n_stations ? a->services[0] : NULL;
+        ipsq_out_value(&out, IPSQ_TEXT, "service", "service",
+                       ipsq_text(r ? r->service : NULL));
+        ipsq_out_value(&out, IPSQ_REAL, "rate", "requests /s",
+                       ipsq_real(r ? r->rate : IPS_UNMEASURED_REAL));
+        ipsq_out_value(&out, IPSQ_REAL, "bound", "at most /s",
+                       ipsq_real(r ? r->bound : IPS_UNMEASURED_REAL));
+        put_stations(&out, a, top);
+    } else {
+        put_services(&out, a);
+        put_parts(&out, a);
+        put_slowest(&out, a);
+    }
+    ipsq_out_certificate(&out, a->certificate);
+    int rc = ipsq_out_end(&out, err);
+    return rc < 0 ? rc : ipsq_certified(a->certificate);
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__RequestsAsk ask = IPS__REQUESTS_ASK__INIT;
+    Ips__Lane lane = IPS__LANE__INIT;
+    const Ips__Reply *last = NULL;
+    bool bottleneck = self == &ipsq_cmd_bottleneck;
+    uint64_t top = o->top;
+    lane.mtime_base_ns = o->mtime_base_ns;
+    lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;
+    lane.scale_num = lane.scale_den = 1;
+    lane.external = o->external;
+    ask.lane = &lane;
+    if (!top && (!bottleneck || o->format == IPSQ_TABLE))
+        top = TABLE_TOP;
+    ask.top = bottleneck ? 0 : (uint32_t)(top < UINT32_MAX ? top : UINT32_MAX);
+    rq.ask_case = IPS__REQUEST__ASK_REQUESTS;
+    rq.requests = &ask;
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_REQUESTS, err);
+    return rc < 0 ? rc : print(o, rq.run, bottleneck, last->requests, top, err);
+}
+
+const struct ipsq_command ipsq_cmd_requests = {
+    .name = "requests",
+    .usage = "[RUN] [--top N] [--mtime SPEC] [--external WHICH]",
+    .summary = "the requests a run's services had: rate, times, the slowest",
+    .help =
+        "A request is a turn of a connection that a traced process accepted: "
+        "received, then\nanswered. Its time is QUEUED behind others of the "
+        "service, NOT TAKEN though the thread\nwas at none, SERVED by its "
+        "threads, ELSEWHERE in threads that they waited for,\nMESSAGES under "
+        "way, or OUTSIDE in waits for what is not traced. Connections with\n"
+        "requests before the last answer are LEFT OUT. --top: of the slowest "
+        "(10).\n",
+    .options = IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};
+
+const struct ipsq_command ipsq_cmd_bottleneck = {
+    .name = "bottleneck",
+    .usage = "[RUN] [--top N] [--mtime SPEC] [--external WHICH]",
+    .summary = "what bounds the rate of requests: demand of threads and cores",
+    .help =
+        "Of the service that had most requests. A station's demand is how long "
+        "a request keeps\nit busy, on average over the run: CPU time, and of a "
+        "thread waits for disk.\nNo more than one by the demand can "
+        "be served in its time. Threads of clients are shown\nbut are no bound "
+        "of the service.\n",
+    .options = IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

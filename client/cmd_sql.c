@@ -1,0 +1,160 @@
+/* `ipsq sql [RUN] "SELECT ..."`: docs/metrics.md has the views. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/select.h"
+
+struct whole {
+    struct ipsq_rows pieces; /* Ips__SqlAnswer */
+    char **columns;          /* borrowed */
+    size_t column_count;
+};
+
+static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    struct whole *w = arg;
+    if (reply->answer_case != IPS__REPLY__ANSWER_SQL)
+        return 0; /* ipsq_expect says so */
+    if (reply->sql->n_columns > 0 && !w->columns) {
+        w->columns = reply->sql->columns;
+        w->column_count = reply->sql->n_columns;
+    }
+    void *piece = reply->sql;
+    return ipsq_rows_add(&w->pieces, &piece, 1, err);
+}
+
+static struct ipsq_cell value(const Ips__SqlValue *v)
+{
+    struct ipsq_cell cell = {0};
+    if (v->value_case == IPS__SQL_VALUE__VALUE_INTEGER) {
+        cell.value.type = 'i';
+        cell.value.i = v->integer;
+    } else if (v->value_case == IPS__SQL_VALUE__VALUE_REAL) {
+        cell.value.type = 'r';
+        cell.value.r = v->real;
+    } else if (v->value_case == IPS__SQL_VALUE__VALUE_TEXT) {
+        cell.value.type = 't';
+        cell.value.text = v->text;
+    }
+    return cell;
+}
+
+/* JSON has each key once. */
+static int check_names(const struct whole *w, struct ips_err *err)
+{
+    for (size_t i = 0; i < w->column_count; i++) {
+        bool again = strcmp(w->columns[i], "machine") == 0;
+        for (size_t k = 0; k < i; k++)
+            again = again || strcmp(w->columns[i], w->columns[k]) == 0;
+        if (again)
+            return ips_err_set(err, IPS_E_USAGE,
+                               "two columns are called %.80s ('machine' is "
+                               "always there): name one by AS",
+                               w->columns[i]);
+    }
+    return 0;
+}
+
+static int fill(struct ipsq_table *t, const struct whole *w,
+                struct ips_err *err)
+{
+    for (size_t p = 0; p < w->pieces.count; p++) {
+        const Ips__SqlAnswer *a = w->pieces.row[p];
+        for (size_t i = 0; i < a->n_rows; i++) {
+            if (a->rows[i]->n_values != w->column_count)
+                return ips_err_set(err, IPS_E_PROTOCOL,
+                                   "a row has not its columns");
+            struct ipsq_cell *cell = ipsq_table_row(t);
+            cell->value.type = 't';
+            cell->value.text = a->machine;
+            for (size_t c = 0; c < w->column_count; c++)
+                cell[c + 1] = value(a->rows[i]->values[c]);
+        }
+    }
+    return 0;
+}
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 const struct whole *w, const Ips__Certificate *certificate,
+                 struct ips_err *err)
+{
+    struct ipsq_table t;
+    struct ipsq_out out;
+    uint64_t left_out = 0;
+    struct ipsq_column *columns = calloc(w->column_count + 1, sizeof(*columns));
+    if (!columns)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    columns[0] = (struct ipsq_column){"machine", "machine", IPSQ_VALUE};
+    for (size_t c = 0; c < w->column_count; c++)
+        columns[c + 1] =
+            (struct ipsq_column){w->columns[c], w->columns[c], IPSQ_VALUE};
+    ipsq_table_init(&t, "rows", columns, w->column_count + 1);
+    int rc = check_names(w, err);
+    if (rc == 0)
+        rc = fill(&t, w, err);
+    /* Without --sort in the order of the question. */
+    if (rc == 0 && (o->sort || o->per_machine)) {
+        rc = ipsq_select(&t, o, 0, &left_out, err);
+    } else if (rc == 0 && o->top && o->top < t.row_count) {
+        left_out = t.row_count - o->top;
+        t.row_count = (size_t)o->top;
+    }
+    if (rc == 0) {
+        ipsq_progress_end();
+        ipsq_out_begin(&out, stdout, o->format, false);
+        ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text(run_name));
+        ipsq_out_table(&out, &t, NULL);
+        ipsq_left_out(&out, "rows", left_out);
+        ipsq_out_certificate(&out, certificate);
+        rc = ipsq_out_end(&out, err);
+    }
+    ipsq_table_release(&t);
+    free(columns);
+    return rc;
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__SqlAsk ask = IPS__SQL_ASK__INIT;
+    const Ips__Reply *last = NULL;
+    const char *run_name = NULL, *word = o->arg_count ? o->args[0] : NULL;
+    struct whole w = {0};
+    (void)self;
+    rq.ask_case = IPS__REQUEST__ASK_SQL;
+    rq.sql = &ask;
+    ask.text = ips_wire_text("");
+    if (o->arg_count == 2) {
+        ask.text = ips_wire_text(o->args[1]);
+    } else if (word && strpbrk(word, " \t\n*;(")) { /* no name of a run */
+        ask.text = ips_wire_text(word);
+        word = NULL;
+    }
+    int rc = ipsq_session_run(s, word, &run_name, err);
+    rq.run = ips_wire_text(run_name ? run_name : "");
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, take_piece, &w, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_SQL, err);
+    if (rc == 0)
+        rc = print(o, run_name, &w, last->sql->certificate, err);
+    ipsq_rows_release(&w.pieces);
+    return rc < 0 ? rc : ipsq_certified(last->sql->certificate);
+}
+
+const struct ipsq_command ipsq_cmd_sql = {
+    .name = "sql",
+    .usage = "[RUN] 'SELECT ...' [--sort COLUMN] [--top N]",
+    .summary = "a question in SQL about a run's tables",
+    .help =
+        "Each machine answers from its tables of the run; the rows follow each "
+        "other by\nmachine. A question of nothing ('') lists the views and "
+        "their columns\n(docs/metrics.md). Only SELECT is allowed; a machine "
+        "gives 100000 rows and takes\n10 seconds at most.\n",
+    .options = IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(PER),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 2,
+    .run = run,
+};

@@ -1,0 +1,247 @@
+#include "client/select.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct order {
+    const struct ipsq_table *t;
+    size_t column;
+    bool sorts, back, by_number;
+    size_t *group; /* [row_count] or NULL */
+};
+
+/* -1, 0, 1; what was not measured is last either way. */
+static int by_rank(double a, double b, bool has_a, bool has_b, bool down)
+{
+    if (has_a != has_b)
+        return has_a ? -1 : 1;
+    if (!has_a || !(a < b || a > b))
+        return 0;
+    return (a < b) == down ? 1 : -1;
+}
+
+static int by_word(const char *a, const char *b, bool down)
+{
+    bool has_a = a && *a, has_b = b && *b;
+    if (has_a != has_b)
+        return has_a ? -1 : 1;
+    int c = has_a ? strcmp(a, b) : 0;
+    return down ? -c : c;
+}
+
+static int by_count(uint64_t a, uint64_t b, bool down)
+{
+    bool has_a = a != UINT64_MAX, has_b = b != UINT64_MAX;
+    if (has_a != has_b)
+        return has_a ? -1 : 1;
+    if (!has_a || a == b)
+        return 0;
+    return (a < b) == down ? 1 : -1;
+}
+
+static int by_integer(int64_t a, int64_t b, bool down)
+{
+    return a == b ? 0 : (a < b) == down ? 1 : -1;
+}
+
+/* SQL: numbers before texts. */
+static int by_sql(const struct ipsq_cell *x, const struct ipsq_cell *y,
+                  bool back)
+{
+    char a = x->value.type, b = y->value.type;
+    if (a == 't' && b == 't')
+        return by_word(x->value.text, y->value.text, back);
+    if (a == 'i' && b == 'i')
+        return by_integer(x->value.i, y->value.i, !back);
+    if ((a == 't') != (b == 't') && a && b)
+        return a == 't' ? 1 : -1;
+    double u = a == 'i' ? (double)x->value.i : x->value.r;
+    double v = b == 'i' ? (double)y->value.i : y->value.r;
+    return by_rank(u, v, a != 0, b != 0, !back);
+}
+
+static int by_cell(enum ipsq_kind kind, const struct ipsq_cell *x,
+                   const struct ipsq_cell *y, bool back)
+{
+    switch (kind) {
+    case IPSQ_TEXT:
+        return by_word(x->text, y->text, back);
+    case IPSQ_COUNT:
+    case IPSQ_NS:
+    case IPSQ_BYTES:
+        return by_count(x->n, y->n, !back);
+    case IPSQ_INT:
+        return by_integer(x->i, y->i, !back);
+    case IPSQ_REAL:
+    case IPSQ_SHARE:
+        return by_rank(x->r, y->r, x->r == x->r, y->r == y->r, !back);
+    case IPSQ_BOOL:
+        return by_integer(x->b, y->b, !back);
+    case IPSQ_VALUE:
+        return by_sql(x, y, back);
+    case IPSQ_LIST:
+        break;
+    }
+    return 0;
+}
+
+static int compare(const void *a, const void *b, void *arg)
+{
+    const struct order *o = arg;
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    if (o->group && o->group[x] != o->group[y])
+        return o->group[x] < o->group[y] ? -1 : 1;
+    if (o->sorts) {
+        size_t n = o->t->column_count;
+        int c = by_cell(o->t->columns[o->column].kind,
+                        &o->t->cells[x * n + o->column],
+                        &o->t->cells[y * n + o->column], o->back);
+        if (c)
+            return c;
+    }
+    return x < y ? -1 : 1;
+}
+
+static int find_column(const struct ipsq_table *t, const char *name,
+                       size_t *column, struct ips_err *err)
+{
+    char all[700] = "";
+    for (size_t c = 0; c < t->column_count; c++) {
+        size_t at = strlen(all);
+        if (strcmp(name, t->columns[c].key) == 0) {
+            *column = c;
+            return 0;
+        }
+        snprintf(all + at, sizeof(all) - at, "%s%s", c ? ", " : "",
+                 t->columns[c].key);
+    }
+    return ips_err_set(err, IPS_E_USAGE, "--sort %.60s: the columns are %s",
+                       name, all);
+}
+
+/* "/m1/a.3" and "m1": the machine's part. */
+static size_t machine_part(const char **text)
+{
+    while (**text == '/')
+        ++*text;
+    return strcspn(*text, "/");
+}
+
+static const char *text_of(const struct ipsq_table *t, size_t column,
+                           size_t row)
+{
+    const struct ipsq_cell *cell = &t->cells[row * t->column_count + column];
+    const char *text = t->columns[column].kind == IPSQ_VALUE
+                           ? cell->value.type == 't' ? cell->value.text : ""
+                           : cell->text;
+    return text ? text : "";
+}
+
+/* Numbers the machines in the order they come in. */
+static int group_rows(const struct ipsq_table *t, size_t **out,
+                      struct ips_err *err)
+{
+    size_t column = t->column_count, groups = 0;
+    for (size_t c = t->column_count; c-- > 0;)
+        if (strcmp(t->columns[c].key, "machine") == 0 ||
+            strcmp(t->columns[c].key, "object") == 0)
+            column = c;
+    if (column == t->column_count)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--per machine: rows of %s are of no machine",
+                           t->name);
+    size_t *group = calloc(t->row_count + 1, sizeof(*group));
+    size_t *first = calloc(t->row_count + 1, sizeof(*first));
+    if (!group || !first) {
+        free(group);
+        free(first);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    }
+    for (size_t i = 0; i < t->row_count; i++) {
+        const char *own = text_of(t, column, i);
+        size_t n = machine_part(&own), g = 0;
+        for (; g < groups; g++) {
+            const char *other = text_of(t, column, first[g]);
+            if (machine_part(&other) == n && strncmp(own, other, n) == 0)
+                break;
+        }
+        if (g == groups)
+            first[groups++] = i;
+        group[i] = g;
+    }
+    free(first);
+    *out = group;
+    return 0;
+}
+
+/* Rows in the order of `rank`, of each group `top` at the most. */
+static int arrange(struct ipsq_table *t, const struct order *o,
+                   const size_t *rank, uint64_t top, uint64_t *left_out,
+                   struct ips_err *err)
+{
+    size_t width = t->column_count * sizeof(*t->cells), kept = 0;
+    struct ipsq_cell *cells = malloc((t->row_count + 1) * width);
+    uint64_t of_group = 0;
+    if (!cells)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < t->row_count; i++) {
+        bool same =
+            i > 0 && (!o->group || o->group[rank[i]] == o->group[rank[i - 1]]);
+        of_group = same ? of_group + 1 : 1;
+        if (top && of_group > top)
+            continue;
+        memcpy(cells + kept++ * t->column_count,
+               t->cells + rank[i] * t->column_count, width);
+    }
+    *left_out = t->row_count - kept;
+    free(t->cells);
+    t->cells = cells;
+    t->row_room = t->row_count + 1;
+    t->row_count = kept;
+    return 0;
+}
+
+int ipsq_select(struct ipsq_table *t, const struct ipsq_options *o,
+                size_t fallback, uint64_t *left_out, struct ips_err *err)
+{
+    struct order order = {.t = t, .column = fallback, .sorts = o->top > 0};
+    const char *sort = o->sort;
+    size_t *rank = NULL;
+    int rc = 0;
+    *left_out = 0;
+    if (sort) {
+        order.sorts = true;
+        order.back = *sort == '-';
+        rc = find_column(t, sort + order.back, &order.column, err);
+    }
+    if (rc == 0 && o->per_machine)
+        rc = group_rows(t, &order.group, err);
+    if (rc < 0 || t->row_count == 0 || (!order.sorts && !order.group)) {
+        free(order.group);
+        return rc;
+    }
+    rank = calloc(t->row_count, sizeof(*rank));
+    if (!rank) {
+        free(order.group);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    }
+    for (size_t i = 0; i < t->row_count; i++)
+        rank[i] = i;
+    qsort_r(rank, t->row_count, sizeof(*rank), compare, &order);
+    rc = arrange(t, &order, rank, o->top, left_out, err);
+    free(rank);
+    free(order.group);
+    return rc;
+}
+
+void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count)
+{
+    char key[80];
+    snprintf(key, sizeof(key), "%s_left_out", name);
+    if (out->format == IPSQ_TABLE && count > 0)
+        ipsq_out_line(out, "%" PRIu64 " more left out", count);
+    else if (out->format == IPSQ_JSON || (out->format == IPSQ_TSV && count > 0))
+        ipsq_out_value(out, IPSQ_COUNT, key, NULL, ipsq_count(count));
+}

@@ -1,0 +1,23 @@
+/*
+ * Which rows of an answer are shown, and in which order: --sort, --top and
+ * --per, the same for every command that has them. What is left out is said.
+ */
+#ifndef IPS_CLIENT_SELECT_H
+#define IPS_CLIENT_SELECT_H
+
+#include "client/options.h"
+
+/* By --sort (numbers greatest first, texts in order; -COLUMN the other way
+ * round); without it, where there is a --top, by column `fallback`, greatest
+ * first. --per machine: each machine's rows for themselves (column `object` or
+ * `machine` tells which), machines in the order they come in. IPS_E_USAGE: no
+ * such column, or no machines. */
+int ipsq_select(struct ipsq_table *t, const struct ipsq_options *o,
+                size_t fallback, uint64_t *left_out,
+                struct ips_err *err) IPS_MUST_USE;
+
+/* Says it: the key "NAME_left_out" in JSON and TSV, a line in tables where
+ * there are any. After the table was written. */
+void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count);
+
+#endif

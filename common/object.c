@@ -1,0 +1,59 @@
+#include "common/object.h"
+
+#include <string.h>
+
+bool ips_glob(const char *pattern, size_t pn, const char *text, size_t n)
+{
+    size_t p = 0, t = 0, star = pn, from = 0;
+    while (t < n) {
+        if (p < pn && pattern[p] == '*') {
+            star = p++;
+            from = t;
+        } else if (p < pn && (pattern[p] == '?' || pattern[p] == text[t])) {
+            p++;
+            t++;
+        } else if (star < pn) { /* the last star takes one more */
+            p = star + 1;
+            t = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (p < pn && pattern[p] == '*')
+        p++;
+    return p == pn;
+}
+
+static size_t skip(const char **at)
+{
+    while (**at == '/')
+        ++*at;
+    return strcspn(*at, "/");
+}
+
+bool ips_object_in(const char *pattern, const char *object)
+{
+    for (;;) {
+        size_t pn = skip(&pattern), n = skip(&object);
+        if (pn == 0)
+            return true;
+        if (n == 0 || !ips_glob(pattern, pn, object, n))
+            return false;
+        pattern += pn;
+        object += n;
+    }
+}
+
+bool ips_object_machine(const char *pattern, const char *machine)
+{
+    size_t pn = skip(&pattern);
+    return pn == 0 || ips_glob(pattern, pn, machine, strlen(machine));
+}
+
+unsigned ips_object_parts(const char *pattern)
+{
+    unsigned parts = 0;
+    for (size_t n; (n = skip(&pattern)) > 0; parts++)
+        pattern += n;
+    return parts;
+}

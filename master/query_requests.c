@@ -1,0 +1,111 @@
+/*
+ * What requests a run's services had: checks the question, gathers tables,
+ * peers and whole subgraphs as `wall` sees them, and has it solved in the
+ * worker. Category 3 of IPS-9.
+ */
+#include <stdlib.h>
+
+#include "common/types.h"
+#include "master/gather.h"
+#include "master/portions.h"
+#include "master/requests.h"
+#include "master/weighting.h"
+
+static void no_memory(struct query *q)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    query_fail(q, &err);
+}
+
+static void solved(struct query *q)
+{
+    if (path_of(q)->err.code)
+        engine_failed(q);
+    else
+        requests_answer(q);
+}
+
+static void have_graphs(struct query *q)
+{
+    struct ips_err err = {0};
+    if (query_work(q, requests_solve, solved, &err) < 0)
+        query_fail(q, &err);
+}
+
+static void fetch(struct query *q)
+{
+    engine_fetch(q, true, have_graphs);
+}
+
+static int check_size(struct query *q, struct ips_err *err)
+{
+    struct requests_data *d = requests_of(q);
+    if (d->path.nodes == 0)
+        return ips_err_set(err, IPS_E_INCOMPLETE,
+                           "run %s has recorded nothing yet: no requests",
+                           q->run);
+    if (d->path.nodes >= IPS_NO_NODE)
+        return ips_err_set(err, IPS_E_LIMIT,
+                           "run %s has more nodes than one graph may have",
+                           q->run);
+    return query_check_memory(q, d->path.nodes * REQUESTS_NODE_BYTES, err);
+}
+
+static void gathered(struct query *q)
+{
+    struct requests_data *d = requests_of(q);
+    struct ips_err err = {0};
+    requests_release(q);
+    d->path.nodes = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        struct engine_part *e = calloc(1, sizeof(*e));
+        if (!e) {
+            no_memory(q);
+            return;
+        }
+        p->own = e;
+        e->base = d->path.nodes;
+        d->path.nodes = ips_add_sat(d->path.nodes, p->sync->nodes);
+    }
+    if (!requests_services(q))
+        no_memory(q);
+    else if (check_size(q, &err) < 0)
+        query_fail(q, &err);
+    else
+        weighting_clocks(q, fetch);
+}
+
+static void start(struct query *q)
+{
+    const Ips__RequestsAsk *ask = q->request->requests;
+    struct ips_err err = {0};
+    struct requests_data *d = calloc(1, sizeof(*d));
+    if (!d) {
+        no_memory(q);
+        return;
+    }
+    q->data = d;
+    struct ips_lane *lane = &d->path.lanes[LANE_MAIN].lane;
+    int rc = path_check_lane(ask->lane, lane, &err);
+    lane->weighting = IPS_WEIGH_WALL;
+    if (rc == 0 && ask->top > REQUESTS_TOP_MAX)
+        rc = ips_err_set(&err, IPS_E_USAGE, "%u requests: at most %u", ask->top,
+                         REQUESTS_TOP_MAX);
+    if (rc < 0)
+        query_fail(q, &err);
+    else
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+}
+
+static void release(struct query *q)
+{
+    if (requests_of(q))
+        requests_release(q);
+    engine_release(q);
+    gather_release(q);
+}
+
+const struct query_kind query_requests = {
+    .name = "requests", .exclusive = true, .start = start, .release = release};

@@ -1,0 +1,185 @@
+/*
+ * A question in SQL: every machine answers it from its own tables of the run,
+ * and its rows follow each other by machine. Category 2 of IPS-9. The SELECT is
+ * checked and bounded where it runs (slave/sql.h); here only what comes back.
+ *
+ * An error of the question itself is the same on all machines: the first is
+ * told. A machine that stopped at a limit makes the answer incomplete.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/certificate.h"
+#include "master/gather.h"
+#include "master/part.h"
+
+#define SQL_ROWS 100000u
+#define SQL_ROWS_MOST 1000000u
+#define SQL_TIME_NS 10000000000ULL
+#define SQL_TIME_MOST_NS 600000000000ULL
+#define SQL_TEXT_BYTES 65536u
+
+struct answers {                  /* of one part */
+    const Ips__SqlAnswer **piece; /* borrowed from kept messages */
+    uint32_t count;
+};
+
+static void no_memory(struct query *q)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    query_fail(q, &err);
+}
+
+static int take(struct query *q, struct part *p, const Ips__Reply *reply,
+                struct ips_err *err)
+{
+    struct answers *a = p->own;
+    if (reply->answer_case != IPS__REPLY__ANSWER_SQL)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to SqlAsk");
+    const Ips__SqlAnswer *s = reply->sql;
+    size_t columns = a->count ? a->piece[0]->n_columns : s->n_columns;
+    for (size_t i = 0; i < s->n_rows; i++)
+        if (s->rows[i]->n_values != columns)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "a row has %zu values for %zu columns",
+                               s->rows[i]->n_values, columns);
+    if (!query_keep(q, p) ||
+        !part_append(&a->piece, &a->count, (void *const *)&reply->sql, 1))
+        return ips_err_set(err, IPS_E_LIMIT, "its rows are too many");
+    return 0;
+}
+
+static bool same_columns(const Ips__SqlAnswer *a, const Ips__SqlAnswer *b)
+{
+    if (a->n_columns != b->n_columns)
+        return false;
+    for (size_t i = 0; i < a->n_columns; i++)
+        if (strcmp(a->columns[i], b->columns[i]) != 0)
+            return false;
+    return true;
+}
+
+/* The question's own error, where there is one. */
+static bool refused(struct query *q)
+{
+    struct ips_err err = {0};
+    const Ips__SqlAnswer *first = NULL;
+    for (uint32_t i = 0; i < q->gather.count && !err.code; i++) {
+        const struct answers *a = q->gather.active[i]->own;
+        for (uint32_t k = 0; k < a->count; k++)
+            if (*a->piece[k]->error && !err.code)
+                ips_err_set(&err, IPS_E_USAGE, "%s", a->piece[k]->error);
+        if (a->count == 0 || a->piece[0]->n_columns == 0)
+            continue;
+        if (first && !same_columns(first, a->piece[0]))
+            ips_err_set(&err, IPS_E_PROTOCOL,
+                        "machines answer with different columns: do their "
+                        "slaves have the same version?");
+        first = a->piece[0];
+    }
+    if (err.code)
+        query_fail(q, &err);
+    return err.code != 0;
+}
+
+static void send_part(struct query *q, const struct part *p)
+{
+    const struct answers *a = p->own;
+    for (uint32_t k = 0; k < a->count; k++) {
+        Ips__SqlAnswer piece = *a->piece[k];
+        Ips__Reply reply = IPS__REPLY__INIT;
+        piece.machine = ips_wire_text(p->machine);
+        piece.certificate = NULL;
+        reply.answer_case = IPS__REPLY__ANSWER_SQL;
+        reply.sql = &piece;
+        query_send(q, &reply);
+    }
+}
+
+static void answered(struct query *q)
+{
+    struct arena arena = {0};
+    struct certificate c;
+    Ips__SqlAnswer answer = IPS__SQL_ANSWER__INIT;
+    Ips__Reply reply = IPS__REPLY__INIT;
+    if (refused(q))
+        return;
+    certificate_fill(q, &arena, &c);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct part *p = q->gather.active[i];
+        const struct answers *a = p->own;
+        send_part(q, p);
+        if (a->count == 0 || !*a->piece[a->count - 1]->cut)
+            continue;
+        c.msg.complete = false;
+        certificate_note(&arena, &c,
+                         arena_printf(&arena,
+                                      "machine %s: not all rows are here: %s",
+                                      p->machine, a->piece[a->count - 1]->cut));
+    }
+    certificate_plan(q, &arena, &c, 2, "the slaves' tables, in SQL");
+    answer.certificate = &c.msg;
+    reply.answer_case = IPS__REPLY__ANSWER_SQL;
+    reply.sql = &answer;
+    if (arena.failed)
+        no_memory(q);
+    else
+        query_answer(q, &reply);
+    arena_release(&arena);
+}
+
+static void gathered(struct query *q)
+{
+    const Ips__SqlAsk *asked = q->request->sql;
+    Ips__SqlAsk ask = IPS__SQL_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    ask.text = asked->text;
+    ask.rows = asked->rows ? ips_min_u64(asked->rows, SQL_ROWS_MOST) : SQL_ROWS;
+    ask.time_ns = asked->time_ns ? ips_min_u64(asked->time_ns, SQL_TIME_MOST_NS)
+                                 : SQL_TIME_NS;
+    request.ask_case = IPS__REQUEST__ASK_SQL;
+    request.sql = &ask;
+    query_round(q, take, answered);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        p->own = calloc(1, sizeof(struct answers));
+        if (!p->own) {
+            no_memory(q);
+            return;
+        }
+        query_ask(q, p, &request, true);
+        p->window = 1; /* to be stopped; no reply waits for it */
+    }
+    query_await(q);
+}
+
+static void start(struct query *q)
+{
+    struct ips_err err = {0};
+    if (strlen(q->request->sql->text) >= SQL_TEXT_BYTES) {
+        ips_err_set(&err, IPS_E_LIMIT, "the question is longer than %u bytes",
+                    SQL_TEXT_BYTES);
+        query_fail(q, &err);
+        return;
+    }
+    gather_start(q, 0, gathered);
+}
+
+static void release(struct query *q)
+{
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        struct answers *a = q->parts[i].own;
+        if (a)
+            free(a->piece);
+        free(a);
+        q->parts[i].own = NULL;
+    }
+    gather_release(q);
+}
+
+const struct query_kind query_sql = {
+    .name = "sql", .exclusive = true, .start = start, .release = release};

@@ -1,0 +1,166 @@
+#include "master/refresh.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/types.h"
+#include "master/gather.h"
+#include "master/kept.h"
+#include "master/summary.h"
+
+struct refresh {
+    struct refresh *next;
+    char run[QUERY_RUN_BYTES];
+    bool busy;
+    bool was_open; /* when it was last done */
+    uint64_t events;
+    uint64_t begun_ns, next_ns;
+};
+
+static struct refresh *find(struct master *m, const char *run)
+{
+    struct refresh *r = m->refreshes;
+    while (r && strcmp(r->run, run) != 0)
+        r = r->next;
+    return r;
+}
+
+static void add(struct master *m, const char *run)
+{
+    uint32_t count = 0;
+    for (struct refresh *r = m->refreshes; r; r = r->next)
+        count++;
+    struct refresh *r = NULL;
+    if (count < REFRESH_RUNS_MOST && strlen(run) < QUERY_RUN_BYTES)
+        r = calloc(1, sizeof(*r));
+    if (!r)
+        return; /* asked for, it is computed */
+    snprintf(r->run, sizeof(r->run), "%s", run);
+    r->events = UINT64_MAX;
+    r->next = m->refreshes;
+    m->refreshes = r;
+}
+
+void refresh_heard(struct master *m, const Ips__Report *report)
+{
+    for (size_t i = 0; m->refresh_ns && i < report->n_runs; i++) {
+        const Ips__RunState *s = report->runs[i];
+        if (s->open && ips_run_name_ok(s->run) && !find(m, s->run))
+            add(m, s->run);
+    }
+}
+
+/* ---- one ------------------------------------------------------------- */
+
+static void ready(struct query *q)
+{
+    struct ips_err err = {0};
+    struct summary s;
+    struct refresh *r = find(q->m, q->run);
+    int rc = summary_make(q, &s, &err);
+    if (rc == 0)
+        rc = summary_keep(q, &s, &err);
+    if (rc < 0)
+        ips_log_info("run %s: tables not refreshed: %s", q->run, err.msg);
+    if (rc == 0 && r) {
+        r->events = s.certificate.msg.events;
+        r->was_open = certificate_open(q);
+    }
+    summary_release(&s);
+    Ips__Reply reply = IPS__REPLY__INIT;
+    query_answer(q, &reply); /* nobody hears it: the end */
+    kept_give(q);
+}
+
+static void start(struct query *q)
+{
+    struct refresh *r = find(q->m, q->run);
+    if (r)
+        r->begun_ns = master_now_ns();
+    gather_start(q, GATHER_TABLE | GATHER_PEERS, ready);
+}
+
+static void release(struct query *q)
+{
+    struct refresh *r = find(q->m, q->run);
+    uint64_t now = master_now_ns();
+    if (r && q->over) {
+        r->busy = false;
+        r->next_ns = ips_add_sat(
+            now, ips_max_u64(q->m->refresh_ns,
+                             REFRESH_TIMES * ips_sub_sat(now, r->begun_ns)));
+    }
+    gather_release(q);
+}
+
+static const struct query_kind query_refresh = {
+    .name = "refresh", .exclusive = true, .start = start, .release = release};
+
+/* ---- which and when ----------------------------------------------------- */
+
+struct known {
+    uint64_t events;
+    bool open;
+};
+
+static void on_known(const struct catalogue_row *row, void *arg)
+{
+    struct known *k = arg;
+    k->events = ips_add_sat(k->events, row->events);
+    k->open = k->open || row->open;
+}
+
+static bool asked_about(const struct master *m, const char *run)
+{
+    for (const struct query *q = m->queries; q; q = q->next)
+        if (!q->over && strcmp(q->run, run) == 0)
+            return true;
+    return false;
+}
+
+static bool any_busy(const struct master *m)
+{
+    for (const struct refresh *r = m->refreshes; r; r = r->next)
+        if (r->busy)
+            return true;
+    return false;
+}
+
+void refresh_tick(struct master *m)
+{
+    uint64_t now = master_now_ns();
+    struct refresh **at = &m->refreshes;
+    bool free_now = m->refresh_ns && !m->stopping && !any_busy(m);
+    while (*at && free_now) {
+        struct refresh *r = *at;
+        struct known k = {0};
+        struct ips_err err = {0};
+        if (r->next_ns > now || asked_about(m, r->run) ||
+            catalogue_each(m->catalogue, r->run, on_known, &k, &err) < 0) {
+            at = &r->next;
+            continue;
+        }
+        bool done = r->events == k.events && r->was_open == k.open;
+        if ((done && !k.open) || k.events > REFRESH_EVENTS_MOST) {
+            *at = r->next;
+            free(r);
+            continue;
+        }
+        at = &r->next;
+        if (!done) {
+            r->busy = query_inside(m, r->run, &query_refresh);
+            free_now = false;
+        }
+    }
+}
+
+void refresh_release(struct master *m)
+{
+    while (m->refreshes) {
+        struct refresh *r = m->refreshes;
+        m->refreshes = r->next;
+        free(r);
+    }
+}

@@ -1,0 +1,66 @@
+/*
+ * The requests of every service of a run, and what bounds their rate: computed
+ * in the worker on the merged graph of all machines (requests_solve.c), made an
+ * answer in the loop (requests_answer.c), asked for and gathered by
+ * query_requests.c.
+ *
+ * A service is what clients address: the local end of accepted stream
+ * connections
+ * ("tcp 127.0.0.1:7777"), on one machine, whichever processes accept them.
+ * Source: ALGORITHMS 4 (requests, throughput); IPS-13.
+ */
+#ifndef IPS_MASTER_REQUESTS_H
+#define IPS_MASTER_REQUESTS_H
+
+#include "analysis/requests.h"
+#include "master/engine.h"
+
+#define REQUESTS_NODE_BYTES 150u
+#define REQUESTS_TOP_MAX 10000u
+#define REQUESTS_STATIONS_MAX 1000u
+
+struct request_service {
+    uint32_t part;
+    const char *name; /* of its end, in kept messages */
+    size_t name_len;
+    uint32_t process; /* one of those that serve, of the part */
+    uint32_t processes, connections;
+    uint32_t first, count; /* of `by_service` */
+};
+
+struct requests_data {     /* query.data */
+    struct path_data path; /* first: the engine's helpers work on it */
+    struct request_service *service;
+    uint32_t service_count;
+    struct ips_served_end *ends;
+    uint32_t *end_process; /* [end_count] of the part */
+    uint32_t end_count;
+    bool **serving; /* [parts][processes]; `client` alike */
+    bool **client;
+    struct ips_requests found;
+    uint32_t *by_service; /* [found.count] requests: by service, then time */
+    uint64_t *chain_ns;   /* [merged chains] for sums; zero between uses */
+};
+
+static inline struct requests_data *requests_of(struct query *q)
+{
+    return q->data;
+}
+
+/* Of requests in order of the time they took: the one that p in a hundred are
+ * not longer than (nearest rank). */
+static inline uint32_t requests_rank(uint32_t count, uint32_t percent)
+{
+    uint64_t rank = ((uint64_t)count * percent + 99) / 100;
+    return rank ? (uint32_t)rank - 1 : 0;
+}
+
+/* Services and ends from the tables; false: no memory. */
+bool requests_services(struct query *q);
+/* In the worker: d->path.err says what failed, d->path.blame who. */
+void requests_solve(struct query *q);
+/* In the loop: the reply. */
+void requests_answer(struct query *q);
+void requests_release(struct query *q);
+
+#endif

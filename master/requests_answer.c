@@ -1,0 +1,394 @@
+/* The answer about requests: services, what their time was, stations. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/certificate.h"
+#include "master/part.h"
+#include "master/requests.h"
+#include "master/weighting.h"
+
+struct filling {
+    struct query *q;
+    struct requests_data *d;
+    struct arena *a;
+    struct certificate *c;
+    Ips__RequestsAnswer *out;
+};
+
+static char *service_name(const struct filling *f, uint32_t s)
+{
+    const struct request_service *v = &f->d->service[s];
+    const struct part *p = f->q->gather.active[v->part];
+    if (strncmp(v->name, "tcp ", 4) == 0)
+        return arena_printf(f->a, "/%s %.*s", p->machine, (int)v->name_len,
+                            v->name);
+    return arena_printf(f->a, "/%s unix of %s", p->machine,
+                        part_process_name(p, v->process));
+}
+
+static char *process_object(const struct filling *f, uint32_t part,
+                            uint32_t process)
+{
+    char object[OBJECT_BYTES];
+    part_process_object(f->q->gather.active[part], process, object);
+    return arena_printf(f->a, "%s", object);
+}
+
+static char *chain_object(const struct filling *f, uint32_t chain)
+{
+    const struct ips_chain *c = &f->d->path.merged.chains[chain];
+    char object[OBJECT_BYTES];
+    part_process_object(f->q->gather.active[c->machine], c->process, object);
+    return arena_printf(f->a, "%s/%u", object, c->tid);
+}
+
+/* ---- what time was spent on ---------------------------------------------- */
+
+static void add_parts(Ips__RequestParts *to, const struct ips_request *r)
+{
+    to->requests++;
+    to->ns += ips_request_ns(r);
+    to->queued_ns += r->queued;
+    to->untaken_ns += r->untaken;
+    to->own_ns += r->own;
+    to->elsewhere_ns += r->elsewhere;
+    to->message_ns += r->message;
+    to->external_ns += r->external;
+}
+
+/* The thread with most of requests [first, first + count), in order of time. */
+static void most_of(const struct filling *f, Ips__RequestParts *to,
+                    const uint32_t *index, uint32_t count)
+{
+    struct requests_data *d = f->d;
+    const struct ips_graph *g = &d->path.merged;
+    uint32_t most = UINT32_MAX;
+    for (uint32_t i = 0; i < count; i++)
+        ips_request_chains(g, &d->path.est, &d->found.r[index[i]], d->chain_ns);
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        if (d->chain_ns[c] &&
+            (most == UINT32_MAX || d->chain_ns[c] > d->chain_ns[most]))
+            most = c;
+    }
+    to->most = ips_wire_text("");
+    if (most != UINT32_MAX) {
+        to->most = chain_object(f, most);
+        to->most_ns = d->chain_ns[most];
+    }
+    memset(d->chain_ns, 0, (size_t)g->chain_count * sizeof(*d->chain_ns));
+}
+
+static Ips__RequestParts *parts_of(const struct filling *f,
+                                   const uint32_t *index, uint32_t count)
+{
+    Ips__RequestParts *to = arena_alloc(f->a, sizeof(*to));
+    if (!to)
+        return NULL;
+    ips__request_parts__init(to);
+    for (uint32_t i = 0; i < count; i++)
+        add_parts(to, &f->d->found.r[index[i]]);
+    most_of(f, to, index, count);
+    return to;
+}
+
+/* ---- services -------------------------------------------------------------
+ */
+
+static void fill_times(const struct filling *f, Ips__ServiceRow *row,
+                       const struct request_service *v)
+{
+    const struct ips_request *r = f->d->found.r;
+    const struct ips_graph *g = &f->d->path.merged;
+    const uint32_t *index = f->d->by_service + v->first;
+    uint32_t n = v->count;
+    uint64_t sum = 0;
+    row->from_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ips_request *x = &r[index[i]];
+        row->from_ns = ips_min_u64(row->from_ns, x->arrival);
+        row->to_ns = ips_max_u64(row->to_ns, x->finish);
+        row->untraced_clients += g->xkind[x->first] != IPS_X_DATA;
+        sum += ips_request_ns(x);
+    }
+    uint64_t window = row->to_ns - row->from_ns;
+    row->rate = window ? (double)n * 1e9 / (double)window : 0;
+    row->mean_ns = sum / n;
+    row->p50_ns = ips_request_ns(&r[index[requests_rank(n, 50)]]);
+    row->p90_ns = ips_request_ns(&r[index[requests_rank(n, 90)]]);
+    row->p99_ns = ips_request_ns(&r[index[requests_rank(n, 99)]]);
+    row->max_ns = ips_request_ns(&r[index[n - 1]]);
+    row->all = parts_of(f, index, n);
+    uint32_t low = requests_rank(n, 40), high = requests_rank(n, 60);
+    row->median = parts_of(f, index + low, high - low + 1);
+    uint32_t tail = n / 100 ? n / 100 : 1;
+    row->slowest = parts_of(f, index + n - tail, tail);
+}
+
+static void fill_service(const struct filling *f, uint32_t s)
+{
+    const struct request_service *v = &f->d->service[s];
+    Ips__ServiceRow *row = arena_alloc(f->a, sizeof(*row));
+    if (!row)
+        return;
+    ips__service_row__init(row);
+    row->service = service_name(f, s);
+    row->process = process_object(f, v->part, v->process);
+    row->processes = v->processes;
+    row->connections = v->connections;
+    row->requests = v->count;
+    row->mean_ns = row->p50_ns = row->p90_ns = row->p99_ns = row->max_ns =
+        IPS_UNMEASURED;
+    row->bound = IPS_UNMEASURED_REAL;
+    for (uint32_t i = 0; i < f->d->end_count; i++)
+        row->pipelined +=
+            f->d->ends[i].service == s && f->d->found.pipelined_end[i];
+    if (v->count)
+        fill_times(f, row, v);
+    f->out->services[f->out->n_services++] = row;
+}
+
+static int most_asked(const void *a, const void *b)
+{
+    const Ips__ServiceRow *x = *(Ips__ServiceRow *const *)a;
+    const Ips__ServiceRow *y = *(Ips__ServiceRow *const *)b;
+    if (x->requests != y->requests)
+        return x->requests > y->requests ? -1 : 1;
+    return strcmp(x->service, y->service);
+}
+
+/* ---- the slowest, one by one ----------------------------------------------
+ */
+
+static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
+{
+    const struct ips_request *x = &f->d->found.r[i];
+    Ips__RequestRow *row = arena_alloc(f->a, sizeof(*row));
+    if (!row)
+        return NULL;
+    ips__request_row__init(row);
+    const struct ips_served_end *e = &f->d->ends[x->end];
+    row->service = service_name(f, e->service);
+    row->process = process_object(f, e->machine, f->d->end_process[x->end]);
+    row->arrival_ns = x->arrival;
+    row->parts = parts_of(f, &i, 1);
+    row->behind = ips_wire_text("");
+    row->behind_ns = x->behind_ns;
+    if (x->behind != IPS_NO_REQUEST) {
+        const struct ips_request *b = &f->d->found.r[x->behind];
+        row->behind = process_object(f, f->d->ends[b->end].machine,
+                                     f->d->end_process[b->end]);
+        row->behind_arrival_ns = b->arrival;
+        row->behind_took_ns = ips_request_ns(b);
+    }
+    return row;
+}
+
+static void fill_slowest(const struct filling *f, uint32_t top)
+{
+    const struct ips_requests *found = &f->d->found;
+    const struct ips_request *r = found->r;
+    uint32_t *end = calloc((size_t)f->d->service_count + 1, sizeof(*end));
+    f->out->slowest = arena_alloc(f->a, ((size_t)top + 1) * sizeof(void *));
+    for (uint32_t s = 0; end && s < f->d->service_count; s++)
+        end[s] = f->d->service[s].first + f->d->service[s].count;
+    for (uint32_t n = 0; end && f->out->slowest && n < top; n++) {
+        uint32_t best = UINT32_MAX;
+        for (uint32_t s = 0; s < f->d->service_count; s++) {
+            if (end[s] == f->d->service[s].first)
+                continue;
+            if (best == UINT32_MAX ||
+                ips_request_ns(&r[f->d->by_service[end[s] - 1]]) >
+                    ips_request_ns(&r[f->d->by_service[end[best] - 1]]))
+                best = s;
+        }
+        Ips__RequestRow *row =
+            best == UINT32_MAX ? NULL
+                               : request_row(f, f->d->by_service[--end[best]]);
+        if (!row)
+            break;
+        f->out->slowest[f->out->n_slowest++] = row;
+    }
+    free(end);
+}
+
+/* ---- stations --------------------------------------------------------------
+ */
+
+/* It can serve nobody else meanwhile. Not waits for locks: a worker without
+ * work waits for one as well (a condition). */
+static uint64_t busy_of(const Ips__ThreadRow *t)
+{
+    uint64_t busy = t->cpu_ns;
+    for (size_t i = 0; i < t->n_waits; i++) {
+        const char *cause = t->waits[i]->cause;
+        if (strcmp(cause, "disk") == 0 || strcmp(cause, "file lock") == 0)
+            busy = ips_add_sat(busy, t->waits[i]->ns);
+    }
+    return busy;
+}
+
+static void add_station(const struct filling *f, size_t *cap, char *name,
+                        const char *kind, uint64_t busy, double servers,
+                        const Ips__ServiceRow *service)
+{
+    Ips__StationRow *row = arena_alloc(f->a, sizeof(*row));
+    if (!row || !arena_grow(f->a, &f->out->stations, f->out->n_stations, cap,
+                            sizeof(*f->out->stations)))
+        return;
+    ips__station_row__init(row);
+    double window = (double)(service->to_ns - service->from_ns);
+    row->service = service->service;
+    row->station = name;
+    row->kind = ips_wire_text(kind);
+    row->busy_ns = busy;
+    row->demand_ns = (double)busy / servers / (double)service->requests;
+    row->bound =
+        row->demand_ns > 0 ? 1e9 / row->demand_ns : IPS_UNMEASURED_REAL;
+    row->use = window > 0 ? (double)busy / servers / window : 0;
+    f->out->stations[f->out->n_stations++] = row;
+}
+
+static int most_demanding(const void *a, const void *b)
+{
+    const Ips__StationRow *x = *(Ips__StationRow *const *)a;
+    const Ips__StationRow *y = *(Ips__StationRow *const *)b;
+    if (x->demand_ns != y->demand_ns)
+        return x->demand_ns > y->demand_ns ? -1 : 1;
+    return strcmp(x->station, y->station);
+}
+
+static void part_stations(const struct filling *f, size_t *cap,
+                          const struct part *p, const Ips__ServiceRow *service)
+{
+    uint64_t cpu = 0;
+    for (uint32_t i = 0; i < p->t.thread_count; i++) {
+        const Ips__ThreadRow *t = p->t.threads[i];
+        char object[OBJECT_BYTES];
+        uint64_t busy = busy_of(t);
+        cpu = ips_add_sat(cpu, t->cpu_ns);
+        if (!busy || t->process >= p->t.proc_count)
+            continue;
+        bool client = f->d->client[p->number][t->process] &&
+                      !f->d->serving[p->number][t->process];
+        part_process_object(p, t->process, object);
+        add_station(f, cap, arena_printf(f->a, "%s/%u", object, t->tid),
+                    client ? "client" : "thread", busy, 1, service);
+    }
+    uint64_t cores = p->sync->cores;
+    if (cores)
+        add_station(
+            f, cap,
+            arena_printf(f->a, "/%s (%" PRIu64 " cores)", p->machine, cores),
+            "cores", cpu, (double)cores, service);
+}
+
+/* Stations of the service that is asked most: whoever's time it takes is the
+ * same whichever of several services of a run is meant only there. */
+static void fill_stations(const struct filling *f, Ips__ServiceRow *service)
+{
+    size_t cap = 0;
+    for (uint32_t i = 0; i < f->q->gather.count; i++)
+        part_stations(f, &cap, f->q->gather.active[i], service);
+    if (f->a->failed || f->out->n_stations == 0)
+        return;
+    qsort(f->out->stations, f->out->n_stations, sizeof(*f->out->stations),
+          most_demanding);
+    for (size_t i = 0; i < f->out->n_stations; i++) {
+        if (strcmp(f->out->stations[i]->kind, "client") == 0)
+            continue;
+        service->bound = f->out->stations[i]->bound;
+        break;
+    }
+    if (f->out->n_stations > REQUESTS_STATIONS_MAX)
+        f->out->n_stations = REQUESTS_STATIONS_MAX;
+}
+
+/* ---- the answer ------------------------------------------------------------
+ */
+
+static void notes(const struct filling *f)
+{
+    const struct ips_requests *found = &f->d->found;
+    uint64_t outside = 0;
+    for (size_t i = 0; i < f->out->n_services; i++)
+        outside += f->out->services[i]->untraced_clients;
+    if (found->pipelined)
+        certificate_note(
+            f->a, f->c,
+            arena_printf(
+                f->a,
+                "%u connections on which requests were sent before the "
+                "last answer (pipelined or multiplexed) are left out",
+                found->pipelined));
+    if (outside)
+        certificate_note(
+            f->a, f->c,
+            arena_printf(
+                f->a,
+                "the clients of %" PRIu64
+                " requests are not traced: these are counted from when "
+                "they were received, what they had waited is not seen",
+                outside));
+    if (found->unanswered)
+        certificate_note(f->a, f->c,
+                         arena_printf(f->a, "%u requests had no answer yet",
+                                      found->unanswered));
+}
+
+static void fill(struct filling *f, const Ips__RequestsAsk *ask)
+{
+    Ips__RequestsAnswer *out = f->out;
+    out->services = arena_alloc(f->a, ((size_t)f->d->service_count + 1) *
+                                          sizeof(*out->services));
+    for (uint32_t s = 0; out->services && s < f->d->service_count; s++)
+        fill_service(f, s);
+    if (f->a->failed)
+        return;
+    if (out->n_services)
+        qsort(out->services, out->n_services, sizeof(*out->services),
+              most_asked);
+    fill_slowest(f, ask->top);
+    if (out->n_services && out->services[0]->requests)
+        fill_stations(f, out->services[0]);
+    notes(f);
+}
+
+void requests_answer(struct query *q)
+{
+    struct requests_data *d = requests_of(q);
+    struct arena a = {0};
+    struct certificate c;
+    struct ips_err err = {0};
+    Ips__RequestsAnswer answer = IPS__REQUESTS_ANSWER__INIT;
+    struct filling f = {q, d, &a, &c, &answer};
+    certificate_fill(q, &a, &c);
+    c.msg.unmatched += d->path.unmatched;
+    c.msg.engine =
+        ips_wire_text("central (requests: all events at the master)");
+    c.msg.message_times = path_mtime_text(&a, &d->path.lanes[LANE_MAIN].lane);
+    if (weighting_clock_text(&d->path))
+        c.msg.clock = ips_wire_text(weighting_clock_text(&d->path));
+    answer.category = ips_wire_text("3");
+    answer.elapsed_ns = path_goal_elapsed(q);
+    answer.open = certificate_open(q);
+    fill(&f, q->request->requests);
+    answer.certificate = &c.msg;
+    answer.took_ns = master_now_ns() - q->begun_ns;
+    if (a.failed) {
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
+        query_fail(q, &err);
+    } else if (ips__requests_answer__get_packed_size(&answer) >
+               QUERY_REPLY_BYTES) {
+        ips_err_set(&err, IPS_E_LIMIT,
+                    "the answer does not fit a message: ask for less (--top)");
+        query_fail(q, &err);
+    } else {
+        Ips__Reply reply = IPS__REPLY__INIT;
+        reply.answer_case = IPS__REPLY__ANSWER_REQUESTS;
+        reply.requests = &answer;
+        query_answer(q, &reply);
+    }
+    arena_release(&a);
+}

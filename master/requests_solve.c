@@ -1,0 +1,230 @@
+/* What a question about requests computes. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/part.h"
+#include "master/requests.h"
+#include "master/weighting.h"
+
+/* ---- services, from the tables ------------------------------------------- */
+
+/* "tcp 127.0.0.1:80-127.0.0.1:4000": up to the peer's end. Addresses have no
+ * '-'; a path of a Unix socket may, and has its end in a "->" or nowhere. */
+static size_t local_len(const char *name)
+{
+    const char *dash = strncmp(name, "tcp ", 4) == 0 ? strchr(name, '-') : NULL;
+    return dash ? (size_t)(dash - name) : strlen(name);
+}
+
+/* Unix connections are named each by its own: those of one program are one
+ * service. */
+static bool same_service(const struct part *p, const struct request_service *s,
+                         const char *name, size_t len, uint32_t process)
+{
+    bool tcp = strncmp(name, "tcp ", 4) == 0;
+    if (s->part != p->number || tcp != (strncmp(s->name, "tcp ", 4) == 0))
+        return false;
+    if (tcp)
+        return s->name_len == len && strncmp(s->name, name, len) == 0;
+    return s->process == process;
+}
+
+static uint32_t service_of(struct requests_data *d, const struct part *p,
+                           const char *name, uint32_t process)
+{
+    size_t len = local_len(name);
+    for (uint32_t i = d->service_count; i > 0; i--) {
+        if (same_service(p, &d->service[i - 1], name, len, process))
+            return i - 1;
+    }
+    d->service[d->service_count] = (struct request_service){
+        .part = p->number, .name = name, .name_len = len, .process = process};
+    return d->service_count++;
+}
+
+static int by_end(const void *a, const void *b)
+{
+    const Ips__ChannelRow *x = *(Ips__ChannelRow *const *)a;
+    const Ips__ChannelRow *y = *(Ips__ChannelRow *const *)b;
+    if (x->end != y->end)
+        return x->end < y->end ? -1 : 1;
+    /* Who was asked by it before who only passed it on. */
+    return (x->recv_messages < y->recv_messages) -
+           (x->recv_messages > y->recv_messages);
+}
+
+static void add_ends(struct requests_data *d, const struct part *p)
+{
+    const struct part_tables *t = &p->t;
+    for (uint32_t i = 0; i < t->channel_count; i++) {
+        const Ips__ChannelRow *c = t->channels[i];
+        if (!c->serves || c->process >= t->proc_count)
+            continue;
+        bool first = i == 0 || t->channels[i - 1]->end != c->end;
+        if (c->recv_messages && !d->serving[p->number][c->process])
+            d->serving[p->number][c->process] = true;
+        if (c->peer_process >= 0 && c->peer_process < t->proc_count)
+            d->client[p->number][c->peer_process] = true;
+        if (!first)
+            continue;
+        uint32_t s = service_of(d, p, c->name, c->process);
+        d->service[s].connections++;
+        d->ends[d->end_count] = (struct ips_served_end){p->number, c->end, s};
+        d->end_process[d->end_count++] = c->process;
+    }
+}
+
+static void count_processes(struct requests_data *d, const struct part *p)
+{
+    for (uint32_t s = 0; s < d->service_count; s++) {
+        bool *seen = calloc((size_t)p->t.proc_count + 1, 1);
+        for (uint32_t i = 0; seen && i < d->end_count; i++) {
+            if (d->ends[i].service != s || d->ends[i].machine != p->number)
+                continue;
+            d->service[s].processes += !seen[d->end_process[i]];
+            seen[d->end_process[i]] = true;
+        }
+        free(seen);
+    }
+}
+
+bool requests_services(struct query *q)
+{
+    struct requests_data *d = requests_of(q);
+    size_t room = 1;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        room += q->gather.active[i]->t.channel_count;
+    d->service = calloc(room, sizeof(*d->service));
+    d->ends = calloc(room, sizeof(*d->ends));
+    d->end_process = calloc(room, sizeof(*d->end_process));
+    d->serving = calloc((size_t)q->gather.count + 1, sizeof(*d->serving));
+    d->client = calloc((size_t)q->gather.count + 1, sizeof(*d->client));
+    if (!d->service || !d->ends || !d->end_process || !d->serving || !d->client)
+        return false;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        d->serving[i] = calloc((size_t)p->t.proc_count + 1, 1);
+        d->client[i] = calloc((size_t)p->t.proc_count + 1, 1);
+        if (!d->serving[i] || !d->client[i])
+            return false;
+        if (p->t.channel_count)
+            qsort(p->t.channels, p->t.channel_count, sizeof(*p->t.channels),
+                  by_end);
+        add_ends(d, p);
+        count_processes(d, p);
+    }
+    return true;
+}
+
+void requests_release(struct query *q)
+{
+    struct requests_data *d = requests_of(q);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        if (d->serving)
+            free(d->serving[i]);
+        if (d->client)
+            free(d->client[i]);
+    }
+    free(d->serving);
+    free(d->client);
+    free(d->service);
+    free(d->ends);
+    free(d->end_process);
+    free(d->by_service);
+    free(d->chain_ns);
+    ips_requests_release(&d->found);
+    d->serving = d->client = NULL;
+    d->service = NULL;
+    d->ends = NULL;
+    d->end_process = d->by_service = NULL;
+    d->chain_ns = NULL;
+    d->service_count = d->end_count = 0;
+}
+
+/* ---- requests, from the graph -------------------------------------------- */
+
+static int make_graph(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    if (!engine_make_graphs(q))
+        return d->err.code;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        uint32_t sent = engine_part_of(p)->g.node_count;
+        if (sent == p->sync->nodes && (sent == 0 || engine_part_of(p)->g.site))
+            continue;
+        d->blame = p;
+        return ips_err_set(&d->err, IPS_E_PROTOCOL,
+                           "promised %" PRIu64 " nodes with their channels and "
+                           "sent %u",
+                           p->sync->nodes, sent);
+    }
+    if (!engine_merge(q))
+        return d->err.code;
+    struct ips_lane lane =
+        weighting_merged(q, &d->lanes[LANE_MAIN].lane, false);
+    return ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err);
+}
+
+/* Of each service the requests by the time they took. */
+static bool sort_requests(struct requests_data *d)
+{
+    const struct ips_requests *f = &d->found;
+    d->by_service = calloc((size_t)f->count + 1, sizeof(*d->by_service));
+    if (!d->by_service)
+        return false;
+    for (uint32_t i = 0; i < f->count; i++)
+        d->service[d->ends[f->r[i].end].service].count++;
+    uint32_t at = 0;
+    for (uint32_t s = 0; s < d->service_count; s++) {
+        d->service[s].first = at;
+        at += d->service[s].count;
+        d->service[s].count = 0;
+    }
+    for (uint32_t i = 0; i < f->count; i++) {
+        struct request_service *s = &d->service[d->ends[f->r[i].end].service];
+        d->by_service[s->first + s->count++] = i;
+    }
+    return true;
+}
+
+static const struct ips_request *sorting; /* the worker's alone */
+
+static int by_time(const void *a, const void *b)
+{
+    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    uint64_t x = ips_request_ns(&sorting[i]), y = ips_request_ns(&sorting[k]);
+    if (x != y)
+        return x < y ? -1 : 1;
+    return (i > k) - (i < k);
+}
+
+void requests_solve(struct query *q)
+{
+    struct requests_data *d = requests_of(q);
+    struct ips_err *err = &d->path.err;
+    int rc = make_graph(q);
+    if (rc < 0)
+        return;
+    struct ips_lane lane =
+        weighting_merged(q, &d->path.lanes[LANE_MAIN].lane, false);
+    rc = ips_requests_find(&d->path.merged, &lane, &d->path.est, d->ends,
+                           d->end_count, &d->found, err);
+    if (rc < 0)
+        return;
+    d->chain_ns =
+        calloc((size_t)d->path.merged.chain_count + 1, sizeof(*d->chain_ns));
+    if (!d->chain_ns || !sort_requests(d)) {
+        ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
+        return;
+    }
+    sorting = d->found.r;
+    for (uint32_t s = 0; s < d->service_count; s++) {
+        const struct request_service *v = &d->service[s];
+        if (v->count)
+            qsort(d->by_service + v->first, v->count, sizeof(*d->by_service),
+                  by_time);
+    }
+}

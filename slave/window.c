@@ -1,0 +1,92 @@
+/* Arcs cut to a window; see window.h. */
+#include "slave/window.h"
+
+#include <string.h>
+
+int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
+                   const struct ips_built *b, const struct ips_lane *lane,
+                   uint64_t from_ns, uint64_t to_ns, struct ips_err *err)
+{
+    memset(c, 0, sizeof(*c));
+    c->arcs = arcs;
+    c->g = &b->g;
+    c->lane = *lane;
+    c->local = c->axis = SLAVE_WINDOW_ALL;
+    if (lane->weighting == IPS_WEIGH_WALL) {
+        if (from_ns) {
+            c->axis.from_ns = from_ns;
+            c->local.from_ns = ips_clock_unmap_ns(&lane->clock, from_ns);
+        }
+        if (to_ns) {
+            c->axis.to_ns = to_ns;
+            c->local.to_ns = ips_clock_unmap_ns(&lane->clock, to_ns);
+        }
+        return ips_graph_view(&b->g, lane, &c->view, err);
+    }
+    if (from_ns)
+        c->local.from_ns = ips_add_sat(b->first_ns, from_ns);
+    if (to_ns)
+        c->local.to_ns = ips_add_sat(b->first_ns, to_ns);
+    c->axis = c->local;
+    return 0;
+}
+
+void slave_cut_release(struct slave_cut *c)
+{
+    ips_view_release(&c->view);
+}
+
+/* When it was passed, as the axis counts. */
+static uint64_t stands(const struct slave_cut *c, uint32_t node)
+{
+    if (c->lane.weighting == IPS_WEIGH_WALL)
+        return c->view.own_at[node];
+    return c->g->at ? c->g->at[node] : c->g->t_ns[node];
+}
+
+/* What of [begin, begin + ns] lies in the window. */
+static uint64_t overlap(uint64_t begin, uint64_t ns, struct slave_window w)
+{
+    return ips_sub_sat(ips_min_u64(ns, ips_sub_sat(w.to_ns, begin)),
+                       ips_min_u64(ns, ips_sub_sat(w.from_ns, begin)));
+}
+
+/* Of `ns` spread evenly over [begin, end] what lies before t. */
+static uint64_t spread(uint64_t ns, uint64_t begin, uint64_t end, uint64_t t)
+{
+    if (t >= end)
+        return ns;
+    if (t <= begin)
+        return 0;
+    return (uint64_t)((ips_u128)ns * (t - begin) / (end - begin));
+}
+
+uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain, uint32_t node)
+{
+    const struct ips_graph *g = c->g;
+    if (c->lane.weighting == IPS_WEIGH_WALL)
+        return overlap(c->view.own_at[node - 1], c->view.own_w[node], c->axis);
+    uint64_t ns = slave_arc_within(c->arcs, g, chain, node, c->local);
+    if (c->lane.weighting == IPS_WEIGH_CPU || !g->delay)
+        return ns;
+    uint64_t begin = g->at[node - 1];
+    uint64_t end = ips_max_u64(begin, ips_sub_sat(g->at[node], g->wait[node]));
+    return ips_add_sat(
+        ns, ips_sub_sat(spread(g->delay[node], begin, end, c->local.to_ns),
+                        spread(g->delay[node], begin, end, c->local.from_ns)));
+}
+
+uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node, uint64_t ns)
+{
+    uint64_t end = stands(c, node), begin = ips_sub_sat(end, ns);
+    /* Longer than the clock has run: what is too much lies at the beginning. */
+    uint64_t over = ns - (end - begin);
+    return overlap(begin, end - begin, c->axis) +
+           (c->axis.from_ns == 0 ? over : 0);
+}
+
+bool slave_cut_holds(const struct slave_cut *c, uint32_t node)
+{
+    uint64_t at = c->g->at ? c->g->at[node] : c->g->t_ns[node];
+    return at > c->local.from_ns && at <= c->local.to_ns;
+}

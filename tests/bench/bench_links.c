@@ -1,0 +1,395 @@
+/*
+ * The engines over links that are really limited: every slave and the master a
+ * process in a network namespace of its own, the namespaces joined by what
+ * tests/bench/links.py has made (veth, a bridge, tbf). What is measured is the
+ * master's clock from the first question to the path, connections made before.
+ *
+ *   bench_links NAMES NODES THREADS PATTERN ENGINES [blocks]
+ *
+ * NAMES: of the namespaces, the slaves' first, with commas between (see
+ * /run/netns); ENGINES: central, contract, cm-sync, cm-async, with commas.
+ * Threads that talk to each other are on different slaves; with `blocks` as far
+ * as can be on one. A line each: engine, ms, us of a round trip, values,
+ * messages, bytes, bytes to and from the master, ms of CPU of all slaves and of
+ * the master, links. Every engine's length of the path is that of the walk that
+ * made the run, or the program ends.
+ */
+#include "tests/bench/links.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analysis/contract.h"
+#include "master/engine_auto.h"
+
+#define VALUES_A_FRAME 65536u
+#define PINGS 20
+
+const struct ips_lane links_lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
+
+struct master {
+    struct links_net net, *n;
+    const struct synth *s;
+    uint32_t slaves;
+    struct ips_err err;
+    struct ips_graph g[LINKS_HOSTS], merged;
+    uint32_t *origin[LINKS_HOSTS], base[LINKS_HOSTS];
+    struct ips_est est;
+    struct ips_path path;
+    uint64_t values, links, t_max, taken_bytes;
+    struct links_done done[LINKS_HOSTS];
+};
+
+static double now_s(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void must(struct master *m, int rc)
+{
+    if (rc < 0)
+        links_die(m->err.msg);
+}
+
+static void say_all(struct master *m, enum links_kind kind, uint64_t a,
+                    const void *data, size_t len)
+{
+    for (uint32_t i = 0; i < m->slaves; i++)
+        links_send(m->n, i, kind, a, data, len);
+}
+
+static struct links_frame next(struct master *m)
+{
+    struct links_frame f;
+    (void)links_next(m->n, true, &f);
+    m->taken_bytes += LINKS_HEAD + f.len;
+    return f;
+}
+
+static struct links_frame expect(struct master *m, enum links_kind kind)
+{
+    struct links_frame f = next(m);
+    if (f.kind != kind)
+        links_die("an answer to another question");
+    return f;
+}
+
+/* ---- central, contract --------------------------------------------------- */
+
+static void fetch(struct master *m, bool reduced)
+{
+    struct ips_wire_taker taker[LINKS_HOSTS];
+    struct ips_part parts[LINKS_HOSTS];
+    uint64_t unmatched;
+    for (uint32_t i = 0; i < m->slaves; i++)
+        ips_wire_taker_init(&taker[i], UINT32_MAX - 1, false, reduced);
+    say_all(m, reduced ? LINKS_REDUCE : LINKS_SEND, 0, NULL, 0);
+    for (uint32_t left = m->slaves; left > 0;) {
+        struct links_frame f = expect(m, LINKS_PIECE);
+        Ips__Subgraph *piece = ips__subgraph__unpack(NULL, f.len, f.data);
+        if (!piece)
+            links_die("a piece of a graph is none");
+        must(m, ips_wire_take(&taker[f.from], piece, &m->err));
+        ips__subgraph__free_unpacked(piece, NULL);
+        left -= f.a == 1;
+    }
+    for (uint32_t i = 0; i < m->slaves; i++) {
+        links_graph(&taker[i], &m->g[i], &m->origin[i]);
+        parts[i] =
+            (struct ips_part){&m->g[i], m->s->peer[i], m->s->end_count[i]};
+    }
+    must(m, ips_graph_merge(parts, m->slaves, &links_lane, &m->merged, m->base,
+                            &unmatched, &m->err));
+    must(m, ips_longest_path(&m->merged, &links_lane, NULL, &m->est, &m->err));
+    m->t_max = m->est.t_max;
+}
+
+static void central(struct master *m)
+{
+    uint32_t stop;
+    fetch(m, false);
+    must(m, ips_path_walk(&m->merged, &links_lane, &m->est, m->est.end,
+                          &m->path, &stop, &m->err));
+}
+
+static void send_values(struct master *m, uint32_t part)
+{
+    const struct ips_graph *g = &m->g[part];
+    struct ips_cm_bytes b = {0};
+    for (uint32_t k = 0; k < g->in_count || k == 0;) {
+        uint32_t end = k + VALUES_A_FRAME;
+        end = end < g->in_count ? end : g->in_count;
+        for (b.len = 0; k < end; k++) {
+            uint32_t i = m->base[part] + g->in[k].node;
+            uint32_t x = m->merged.xpred[i];
+            bool present;
+            uint64_t w = ips_xweight(&m->merged, i, &links_lane, &present);
+            ips_cm_put(&b, x == IPS_NO_NODE ? 0 : m->est.est[x] + w + 1);
+            m->values++;
+        }
+        links_send(m->n, part, LINKS_VALUES, k == g->in_count, b.data, b.len);
+        if (g->in_count == 0)
+            break;
+    }
+    ips_cm_bytes_release(&b);
+}
+
+static void contract(struct master *m)
+{
+    uint32_t stop;
+    uint64_t greatest = 0;
+    fetch(m, true);
+    for (uint32_t i = 0; i < m->slaves; i++)
+        send_values(m, i);
+    for (uint32_t i = 0; i < m->slaves; i++) {
+        struct links_done d;
+        memcpy(&d, expect(m, LINKS_DONE).data, sizeof(d));
+        greatest = d.t_max > greatest ? d.t_max : greatest;
+    }
+    if (greatest != m->t_max)
+        links_die("the slaves' longest path is not the master's");
+    must(m, ips_path_walk(&m->merged, &links_lane, &m->est, m->est.end,
+                          &m->path, &stop, &m->err));
+    const struct ips_path_segment *s = m->path.seg;
+    if (m->path.count == 0 || s->from != IPS_NO_NODE)
+        return;
+    uint32_t part = m->slaves - 1;
+    while (m->base[part] > s->to)
+        part--;
+    links_send(m->n, part, LINKS_EXPAND, m->origin[part][s->to - m->base[part]],
+               NULL, 0);
+    (void)expect(m, LINKS_WALKED);
+}
+
+/* ---- cm ------------------------------------------------------------------ */
+
+/* Until no value is on its way and nobody computes. */
+static void await_rest(struct master *m, bool async)
+{
+    struct links_told told[LINKS_HOSTS];
+    uint64_t unacked = m->slaves;
+    memset(told, 0xff, sizeof(told));
+    for (;;) {
+        uint64_t sent = 0, taken = 0, unfinished = 0;
+        struct links_frame f = next(m);
+        if (async) {
+            unacked -= f.kind == LINKS_ACK ? f.a : 0;
+            if (unacked == 0)
+                return;
+            continue;
+        }
+        memcpy(&told[f.from], f.data, sizeof(told[0]));
+        for (uint32_t i = 0; i < m->slaves; i++) {
+            sent += told[i].sent;
+            taken += told[i].taken;
+            unfinished |= told[i].unfinished;
+        }
+        if (unfinished == 0 && sent == taken)
+            return;
+    }
+}
+
+/* One question a machine change. */
+static void walk_back(struct master *m, uint32_t part, uint64_t node)
+{
+    struct links_walked w;
+    links_send(m->n, part, LINKS_WALK, node, NULL, 0);
+    for (;;) {
+        memcpy(&w, expect(m, LINKS_WALKED).data, sizeof(w));
+        if (!w.crosses)
+            return;
+        const uint8_t of = (uint8_t)part;
+        part = w.part;
+        links_send(m->n, part, LINKS_WALK, w.link, &of, 1);
+    }
+}
+
+static void cm(struct master *m, bool async)
+{
+    const uint8_t word = async;
+    uint32_t best = UINT32_MAX;
+    say_all(m, LINKS_OPEN, 0, NULL, 0);
+    for (uint32_t i = 0; i < m->slaves; i++)
+        m->links += expect(m, LINKS_OPENED).a;
+    say_all(m, LINKS_LANE, m->links, &word, 1);
+    await_rest(m, async);
+    say_all(m, LINKS_OVER, 0, NULL, 0);
+    for (uint32_t i = 0; i < m->slaves; i++) {
+        struct links_frame f = expect(m, LINKS_DONE);
+        memcpy(&m->done[f.from], f.data, sizeof(m->done[0]));
+    }
+    for (uint32_t i = 0; i < m->slaves; i++) {
+        m->values += m->done[i].values;
+        if (m->done[i].end &&
+            (best == UINT32_MAX || m->done[i].t_max > m->t_max))
+            best = i;
+        if (best == i)
+            m->t_max = m->done[i].t_max;
+    }
+    walk_back(m, best, m->done[best].end - 1);
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+static double round_trip(struct master *m)
+{
+    double least = 1;
+    for (uint32_t i = 0; i < m->slaves; i++)
+        (void)expect(m, LINKS_READY);
+    for (int k = 0; k < PINGS; k++) {
+        double begun = now_s(CLOCK_MONOTONIC);
+        links_send(m->n, 0, LINKS_READY, 0, NULL, 0);
+        (void)expect(m, LINKS_READY);
+        double took = now_s(CLOCK_MONOTONIC) - begun;
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+static uint32_t threads;
+
+static void run_master(const struct synth *s, const char *engine,
+                       uint32_t slaves)
+{
+    struct master m = {.s = s, .slaves = slaves};
+    m.n = &m.net;
+    links_join(m.n, slaves, slaves + 1);
+    double trip = round_trip(&m);
+    uint64_t before = m.n->messages, bytes = m.n->bytes;
+    m.taken_bytes = 0;
+    double cpu = now_s(CLOCK_PROCESS_CPUTIME_ID);
+    double begun = now_s(CLOCK_MONOTONIC);
+    if (strcmp(engine, "central") == 0)
+        central(&m);
+    else if (strcmp(engine, "contract") == 0)
+        contract(&m);
+    else
+        cm(&m, strcmp(engine, "cm-async") == 0);
+    double took = now_s(CLOCK_MONOTONIC) - begun;
+    cpu = now_s(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    if (m.t_max != s->t_max)
+        links_die("the path is not as long as the run's");
+    uint64_t messages = m.n->messages - before, sent = m.n->bytes - bytes;
+    uint64_t through = sent + m.taken_bytes, slave_cpu = 0;
+    struct auto_costs expected;
+    const struct auto_facts facts = {.machines = slaves,
+                                     .threads = threads,
+                                     .crossing = s->crossing,
+                                     .crossing_out = s->crossing,
+                                     .round_trip_ns = (uint64_t)(trip * 1e9)};
+    engine_auto_costs(&facts, &expected);
+    say_all(&m, LINKS_BYE, 0, NULL, 0);
+    for (uint32_t i = 0; i < slaves; i++) {
+        struct links_sent x;
+        memcpy(&x, expect(&m, LINKS_SENT).data, sizeof(x));
+        messages += x.messages - 1;
+        sent += x.bytes - LINKS_HEAD;
+        slave_cpu += x.cpu_ns;
+    }
+    printf("%s %.3f %.1f %llu %llu %llu %llu %.3f %.3f %llu %.3f %.3f\n",
+           engine, took * 1e3, trip * 1e6, (unsigned long long)m.values,
+           (unsigned long long)messages, (unsigned long long)sent,
+           (unsigned long long)through, (double)slave_cpu * 1e-6, cpu * 1e3,
+           (unsigned long long)s->crossing, (double)expected.contract_ns * 1e-6,
+           (double)expected.cm_ns * 1e-6);
+    fflush(stdout);
+    links_leave(m.n);
+}
+
+static void enter(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "/run/netns/%s", name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNET) < 0)
+        links_die(path);
+    close(fd);
+}
+
+static void one_host(const struct synth *s, const char *engine, uint32_t self,
+                     uint32_t slaves, const char *name)
+{
+    struct links_net n;
+    enter(name);
+    if (self == slaves) {
+        run_master(s, engine, slaves);
+        return;
+    }
+    links_join(&n, self, slaves + 1);
+    links_slave(&n, s);
+    links_leave(&n);
+}
+
+static bool run_engine(const struct synth *s, const char *engine, char **names,
+                       uint32_t slaves)
+{
+    bool fine = true;
+    for (uint32_t i = 0; i <= slaves; i++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            links_die("fork");
+        if (pid == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+            one_host(s, engine, i, slaves, names[i]);
+            _exit(0);
+        }
+    }
+    for (uint32_t i = 0; i <= slaves; i++) {
+        int status;
+        fine = wait(&status) > 0 && status == 0 && fine;
+    }
+    return fine;
+}
+
+static uint32_t split(char *text, char **out, uint32_t most)
+{
+    uint32_t n = 0;
+    for (char *word = strtok(text, ","); word && n < most;
+         word = strtok(NULL, ","))
+        out[n++] = word;
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    char *names[LINKS_HOSTS], *engines[8];
+    struct ips_err err = {0};
+    struct synth s;
+    uint32_t pattern = 0;
+    if (argc != 6 && !(argc == 7 && strcmp(argv[6], "blocks") == 0)) {
+        fprintf(stderr, "usage: bench_links NAMES NODES THREADS PATTERN "
+                        "ENGINES [blocks]\n");
+        return 2;
+    }
+    uint32_t hosts = split(argv[1], names, LINKS_HOSTS);
+    uint32_t wanted = split(argv[5], engines, 8);
+    while (pattern < SYNTH_PATTERN_COUNT &&
+           strcmp(argv[4], synth_pattern_names[pattern]) != 0)
+        pattern++;
+    if (hosts < 3 || pattern == SYNTH_PATTERN_COUNT) {
+        fprintf(stderr, "bench_links: two slaves at least, and a pattern\n");
+        return 2;
+    }
+    struct synth_options o = synth_default((enum synth_pattern)pattern);
+    o.nodes = (uint32_t)strtoul(argv[2], NULL, 10);
+    o.threads = threads = (uint32_t)strtoul(argv[3], NULL, 10);
+    o.slaves = hosts - 1;
+    o.cyclic = argc == 6;
+    if (synth_graphs(&o, false, &s, &err) < 0)
+        links_die(err.msg);
+    bool fine = true;
+    for (uint32_t e = 0; e < wanted && fine; e++)
+        fine = run_engine(&s, engines[e], names, hosts - 1);
+    synth_release(&s);
+    return fine ? 0 : 1;
+}

@@ -1,0 +1,1 @@
+target_compile_options(bench_tables PRIVATE -finstrument-functions)

@@ -1,0 +1,157 @@
+"""The requests of services, and what bounds their rate. What is asserted are
+counts, sums and CPU time that the programs took on purpose, whatever else ran.
+
+EVIDENCE-OF: IPS-13."""
+import sys
+
+import pytest
+
+from conftest import wait_until
+
+STALL_S = 0.3
+
+SERVER = """
+import os, selectors, socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+with open(sys.argv[1] + ".new", "w") as f:
+    f.write(str(listener.getsockname()[1]))
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+clients, stall, asked = int(sys.argv[2]), float(sys.argv[3]), 0
+wait = selectors.DefaultSelector()
+wait.register(listener, selectors.EVENT_READ)
+while clients:
+    for key, _ in wait.select():
+        if key.fileobj is listener:
+            wait.register(listener.accept()[0], selectors.EVENT_READ)
+            continue
+        data = key.fileobj.recv(100)
+        if not data:
+            wait.unregister(key.fileobj)
+            key.fileobj.close()
+            clients -= 1
+            continue
+        asked += 1
+        if stall and asked % 100 == 0:
+            end = time.thread_time() + stall
+            while time.thread_time() < end:
+                pass
+        key.fileobj.send(data)
+"""
+
+CLIENT = """
+import socket, sys
+s = socket.create_connection(("127.0.0.1", int(open(sys.argv[1]).read())))
+for i in range(int(sys.argv[2])):
+    s.send(b"x" * 10)
+    s.recv(100)
+"""
+
+
+@pytest.fixture
+def serve(cluster, tmp_path):
+    """Runs a server and clients of so many requests."""
+    def run(name, counts, stall=0.0):
+        c = cluster(["m1"])
+        (tmp_path / "server.py").write_text(SERVER)
+        (tmp_path / "client.py").write_text(CLIENT)
+        port = tmp_path / f"port-{name}"
+        python = sys.executable
+        server = c.popen([python, tmp_path / "server.py", port, str(len(counts)),
+                          str(stall)], name=name)
+        wait_until("the server listens", port.exists, 60)
+        clients = [c.popen([python, tmp_path / "client.py", port, str(count)],
+                           join=name) for count in counts]
+        for p in [*clients, server]:
+            assert p.wait(100) == 0
+        c.wait_closed(name)
+        return c
+    return run
+
+
+def check(answer):
+    """What holds of every answer."""
+    for row in answer["parts"]:
+        parts = [row[f"{part}_ns"] for part in
+                 ("queued", "untaken", "own", "elsewhere", "message",
+                  "external")]
+        # Means, each rounded down.
+        assert sum(parts) <= row["mean_ns"] <= sum(parts) + len(parts)
+    for row in answer["slowest"]:
+        assert row["ns"] == sum(row[f"{part}_ns"] for part in
+                                ("queued", "untaken", "own", "elsewhere",
+                                 "message", "external"))
+    times = [row["ns"] for row in answer["slowest"]]
+    assert times == sorted(times, reverse=True)
+
+
+def test_all_are_found(serve):
+    """Three connections, each its own number of requests. Would catch: turns
+    joined or cut, connections mixed up, a client counted as a service."""
+    c = serve("r", [7, 30, 1])
+    answer = c.json("requests", "r", "--top", "1000")
+    check(answer)
+    (service,) = answer["services"]
+    assert service["requests"] == 38 == len(answer["slowest"])
+    assert service["connections"] == 3 and service["pipelined"] == 0
+    assert service["untraced_clients"] == 0 and service["processes"] == 1
+    assert service["service"].startswith("/m1 tcp 127.0.0.1:")
+    took = sorted(row["ns"] for row in answer["slowest"])
+    assert service["p50_ns"] == took[18] and service["max_ns"] == took[37]
+    assert service["p90_ns"] == took[34] and service["p99_ns"] == took[37]
+    assert service["mean_ns"] == sum(took) // 38
+    arrivals = [row["arrival_ns"] for row in answer["slowest"]]
+    assert service["from_ns"] == min(arrivals)
+
+
+def test_stalls_are_found(serve):
+    """Every hundredth request takes 0.3 s of CPU. Would catch: a stall blamed on
+    messages or on waiting; those behind it not told from it."""
+    c = serve("r", [150, 150], stall=STALL_S)
+    answer = c.json("requests", "r", "--top", "1000")
+    check(answer)
+    assert answer["services"][0]["requests"] == 300
+    stalled = [row for row in answer["slowest"]
+               if row["own_ns"] >= STALL_S * 1e9]
+    assert len(stalled) >= 3
+    assert all("/python" in row["most"] for row in stalled)
+    slowest = next(row for row in answer["parts"]
+                   if row["which"] == "slowest 1%")
+    assert slowest["requests"] == 3
+    # The rest of the requests cannot have had it.
+    assert sum(row["own_ns"] >= STALL_S * 1e9 for row in
+               answer["slowest"][-150:]) == 0
+
+
+def test_bottleneck_is_who_worked(serve):
+    """The server's thread took most. Would catch: demand that is not what the
+    thread's CPU clock says for each request; a client taken for a bound."""
+    c = serve("r", [100, 100], stall=STALL_S)
+    answer = c.json("bottleneck", "r")
+    threads = {row["object"]: row["cpu_ns"] for row in
+               c.json("metrics", "r", "--level", "thread")["metrics"]}
+    kinds = {}
+    for row in answer["stations"]:
+        kinds.setdefault(row["kind"], []).append(row)
+        if row["kind"] != "cores":
+            assert row["busy_ns"] >= threads[row["station"]]
+            assert abs(row["demand_ns"] - row["busy_ns"] / 200) <= 1
+        assert row["bound"] == pytest.approx(
+            1e9 / row["demand_ns"], rel=0.01) or row["demand_ns"] < 100
+    assert len(kinds["client"]) == 2 and len(kinds["cores"]) == 1
+    demands = [row["demand_ns"] for row in answer["stations"]]
+    assert demands == sorted(demands, reverse=True)
+    assert answer["bound"] == next(row["bound"] for row in answer["stations"]
+                                   if row["kind"] != "client")
+    assert kinds["thread"][0]["busy_ns"] >= 2 * STALL_S * 1e9
+
+
+def test_none(cluster):
+    """Would catch: a run without services refused, or pipes taken for one."""
+    c = cluster(["m1"])
+    c.ipsrun(["sh", "-c", "echo x | cat"], name="r", check=True)
+    c.wait_closed("r")
+    answer = c.json("requests", "r")
+    assert answer["services"] == answer["slowest"] == answer["parts"] == []
+    assert c.json("bottleneck", "r")["stations"] == []
+    assert c.ipsq("requests", "nosuch").returncode == 1
+    assert c.ipsq("requests", "r", "--top", "1000000").returncode == 2

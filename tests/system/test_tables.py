@@ -1,0 +1,220 @@
+"""The tables of a run and what is asked of them: sums that must agree on real
+programs, questions in SQL over several machines, selection and order.
+
+Nothing here depends on how long something takes: sums are exact, or one figure
+cannot be above another.
+"""
+import json
+import os
+import resource
+
+import pytest
+
+from conftest import wait_until
+
+pytestmark = pytest.mark.quick
+
+PIPELINE = "seq 1 30000 | sort -rn | uniq | wc -l; head -c 200000 /dev/zero | md5sum"
+LEVELS = ("run", "machine", "process", "thread")
+
+
+@pytest.fixture(name="run")
+def a_run(cluster):
+    """A pipeline on each of two machines, as one run."""
+    c = cluster(("m1", "m2"))
+    c.ipsrun(["sh", "-c", PIPELINE], name="one", check=True)
+    c.ipsrun(["sh", "-c", PIPELINE], join="one", machine=1, check=True)
+    c.wait_closed("one", 2)
+    return c
+
+
+def rows(cluster, level, *words):
+    return cluster.json("metrics", "one", "--level", level, *words)["metrics"]
+
+
+def test_sums(run):
+    """Would catch: CPU or waits lost or counted twice between the levels; parts
+    of a life that do not make it up; queueing after a wake-up counted as
+    blocked too; more CPU seen than the kernel told the parents.
+    EVIDENCE-OF: IPS-3, IPS-8"""
+    tables = {level: rows(run, level) for level in LEVELS}
+    assert len(tables["machine"]) == 2 and len(tables["process"]) >= 14
+    for key in ("cpu_ns", "wait_ns", "blocked_ns", "lifetimes_ns"):
+        sums = {level: sum(r[key] for r in tables[level]) for level in LEVELS}
+        assert len(set(sums.values())) == 1, (key, sums)
+    for row in tables["thread"]:
+        parts = row["cpu_ns"] + row["blocked_ns"] + (row["wait_cpu_ns"] or 0) + \
+            row["other_ns"]
+        assert parts == row["elapsed_ns"] + row["excess_ns"], row
+        # Clocks of two kinds: their grain, and no more.
+        assert row["excess_ns"] <= row["elapsed_ns"] / 50 + 2_000_000, row
+    waits = run.json("metrics", "one", "--level", "thread")["waits"]
+    assert sum(w["ns"] for w in waits) == sum(r["wait_ns"]
+                                              for r in tables["thread"])
+    told = [r for r in tables["process"] if r["rusage_cpu_ns"] is not None]
+    assert len(told) >= 12  # all but the shells that nobody measured waits for
+    for row in told:
+        # The kernel counts what comes before and after our first and last look.
+        assert row["rusage_own_cpu_ns"] <= row["rusage_cpu_ns"] + 20_000_000, row
+    machines = sum(r["rusage_cpu_ns"] for r in tables["machine"])
+    assert machines == sum(r["rusage_cpu_ns"] for r in told)
+    assert tables["run"][0]["rusage_cpu_ns"] == machines
+    listed = run.json("ls", "one")
+    assert sum(p["cpu_ns"] for p in listed["processes"]) == \
+        tables["run"][0]["cpu_ns"]
+
+
+def test_kernel_agrees(cluster):
+    """The program's CPU against what wait4 told us about all of it. Would
+    catch: the CPU of whole processes missing, or counted twice."""
+    c = cluster(("m1",))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    c.ipsrun(["sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done &"
+              "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; wait"],
+             name="one", check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    kernel = (after.ru_utime + after.ru_stime - before.ru_utime -
+              before.ru_stime) * 1e9
+    c.wait_closed("one")
+    cpu = c.json("metrics", "one", "--level", "run")["metrics"][0]["cpu_ns"]
+    # ipsrun's own start is the kernel's alone; ours can be no more.
+    assert 0.3 * kernel <= cpu <= kernel + 20_000_000
+
+
+def test_marginals(run):
+    """Would catch totals that are not those of rows and columns.
+    EVIDENCE-OF: IPS-3"""
+    answer = run.json("metrics", "one", "--level", "process")
+    for name, cells in (("machine", answer["machine_matrix"]),
+                        ("process", answer["process_matrix"])):
+        totals = {t["object"]: t for t in answer[f"{name}_totals"]}
+        for side, end in (("from", "out"), ("to", "in")):
+            for unit in ("messages", "bytes"):
+                got = {}
+                for cell in cells:
+                    got[cell[side]] = got.get(cell[side], 0) + cell[unit]
+                for who, total in totals.items():
+                    want = sum(got.values()) if who == "all" else \
+                        got.get(who, 0)
+                    assert total[f"{unit}_{end}"] == want, (name, who, unit)
+    for row in answer["metrics"]:
+        total = {t["object"]: t for t in answer["process_totals"]}.get(
+            row["object"])
+        for key in ("messages_out", "bytes_out", "messages_in", "bytes_in"):
+            assert row[key] == (total[key] if total else 0), (row["object"], key)
+
+
+def test_sql(run):
+    """Rows of both machines and of this run alone; the sums of `metrics`.
+    Would catch: another run's rows, a machine left out or named wrongly, numbers
+    that are texts in JSON.
+    EVIDENCE-OF: IPS-8, IPS-9"""
+    run.ipsrun(["true"], name="other", check=True)
+    run.wait_closed("other")
+    answer = run.json("sql", "one", "SELECT process, cpu_ns, rusage_cpu_ns, "
+                      "1.5 AS x FROM processes ORDER BY process")
+    listed = {(p["object"].split("/")[1], p["name"]): p["cpu_ns"]
+              for p in run.json("ls", "one")["processes"]}
+    assert {(r["machine"], r["process"]): r["cpu_ns"]
+            for r in answer["rows"]} == listed
+    assert all(r["x"] == 1.5 for r in answer["rows"])
+    assert [r["machine"] for r in answer["rows"]] == \
+        sorted(r["machine"] for r in answer["rows"])
+    assert answer["certificate"]["category"] == 2
+    top = run.json("sql", "one", "SELECT process, cpu_ns FROM processes",
+                   "--sort", "cpu_ns", "--top", "3")
+    assert [r["cpu_ns"] for r in top["rows"]] == \
+        sorted(listed.values(), reverse=True)[:3]
+    assert top["rows_left_out"] == len(listed) - 3
+    procedures = run.json("sql", "one", "SELECT sum(self_ns) AS ns FROM "
+                          "procedures")["rows"]
+    told = run.json("metrics", "one", "--level", "procedure")["metrics"]
+    assert sum(r["ns"] or 0 for r in procedures) == sum(r["cpu_ns"]
+                                                        for r in told)
+    lines = run.ipsq("sql", "one", "SELECT count(*) AS n FROM threads",
+                     "--format", "tsv").stdout.splitlines()
+    assert "machine\tn" in lines
+
+
+def test_sql_refuses(run):
+    """Would catch: an error that is not the question's, or that no status
+    tells; a slave that does not survive the question."""
+    for text, why in (("SELECT nope FROM threads", "no such column: nope"),
+                      ("SELEC 1", "syntax error"),
+                      ("", "the views are"),
+                      ("DROP TABLE run", "not allowed"),
+                      ("SELECT * FROM run", "not allowed"),
+                      ("ATTACH '/tmp/x' AS x", "not allowed"),
+                      ("SELECT pid, pid FROM processes", "two columns")):
+        done = run.ipsq("sql", "one", text)
+        assert done.returncode == 2 and why in done.stderr, (text, done.stderr)
+    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) "
+    done = run.ipsq("sql", "one", endless + "SELECT x FROM c", "--top", "1",
+                    "--format", "json")
+    answer = json.loads(done.stdout)
+    assert done.returncode == 3 and answer["rows_left_out"] == 199_999
+    assert not answer["certificate"]["complete"]
+    assert any("100000 rows" in n for n in answer["certificate"]["notes"])
+    assert run.json("sql", "one", "SELECT 1 AS one")["rows"] == \
+        [{"machine": "m1", "one": 1}, {"machine": "m2", "one": 1}]
+
+
+def test_selection(run):
+    """Would catch: a pattern that selects too much or too little, an order that
+    is not the column's, rows left out without a word, machines mixed up."""
+    sorts = run.json("ls", "one", "--object", "/m?/sort.*")
+    assert len(sorts["machines"]) == 0
+    assert [p["name"].split(".")[0] for p in sorts["processes"]] == ["sort"] * 2
+    assert all("/sort." in t["object"] for t in sorts["threads"])
+    one = rows(run, "process", "--object", "/m1/*")
+    assert one and all(r["object"].startswith("/m1/") for r in one)
+    everybody = rows(run, "process")
+    least = rows(run, "process", "--sort", "-cpu_ns")
+    assert [r["cpu_ns"] for r in least] == sorted(r["cpu_ns"] for r in everybody)
+    per = run.json("metrics", "one", "--level", "process", "--per", "machine",
+                   "--top", "2")
+    assert [r["object"].split("/")[1] for r in per["metrics"]] == \
+        ["m1", "m1", "m2", "m2"]
+    assert per["metrics_left_out"] == len(everybody) - 4
+    for machine in ("m1", "m2"):
+        best = sorted((r["cpu_ns"] for r in everybody
+                       if r["object"].startswith(f"/{machine}/")),
+                      reverse=True)
+        assert [r["cpu_ns"] for r in per["metrics"]
+                if r["object"].startswith(f"/{machine}/")] == best[:2]
+    shown = run.ipsq("ls", "one", "--top", "2").stdout
+    assert "more left out" in shown
+    wrong = run.ipsq("ls", "one", "--sort", "nothing")
+    assert wrong.returncode == 2 and "the columns are object" in wrong.stderr
+    machines = run.json("procedures", "one", "--by", "machine")["procedures"]
+    assert {r["object"] for r in machines if r["object"]} <= {"/m1", "/m2"}
+
+
+def test_category_1(run):
+    """Would catch a table that is never kept, or is not what was computed."""
+    first = run.json("metrics", "one")
+
+    def by_the_master():
+        answer = run.json("metrics", "one")
+        return answer["certificate"]["category"] == 1 and answer
+
+    kept = wait_until("the master's own table", by_the_master)
+    for key in ("metrics", "waits", "machine_matrix", "process_matrix",
+                "machine_totals", "process_totals"):
+        assert kept[key] == first[key]
+    assert run.json("path", "one")["certificate"]["category"] == 3
+
+
+def test_pop(cluster, build):
+    """Would catch efficiencies of a program that has none."""
+    c = cluster(("m1",))
+    c.ipsrun(["sh", "-c", PIPELINE], name="one", check=True)
+    c.wait_closed("one")
+    for row in c.json("metrics", "one", "--pop")["pop"]:
+        assert abs(row["parallel"] - row["load_balance"] *
+                   row["communication"]) < 1e-9
+        assert abs(row["communication"] - row["serialisation"] *
+                   row["transfer"]) < 1e-9
+    assert os.path.exists(build.bin("ipsq"))
+    wrong = c.ipsq("metrics", "one", "--pop", "--level", "thread")
+    assert wrong.returncode == 2 and "whole run" in wrong.stderr

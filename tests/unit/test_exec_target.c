@@ -1,0 +1,122 @@
+/* What a file is that is about to be executed (agent/exec_target.h), looked at
+ * again and again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/exec_target.h"
+
+#define PROGRAM "/bin/true" /* changed long ago */
+
+static char dir[] = "/tmp/ips-target-XXXXXX";
+static char library[64], program[64];
+
+static void copy(const char *from, const char *to, mode_t mode)
+{
+    char buf[65536];
+    int in = open(from, O_RDONLY), out = open(to, O_WRONLY | O_CREAT, 0600);
+    assert_true(in >= 0 && out >= 0);
+    for (ssize_t n; (n = read(in, buf, sizeof(buf))) > 0;)
+        assert_int_equal(write(out, buf, (size_t)n), n);
+    assert_int_equal(fchmod(out, mode), 0);
+    close(in);
+    close(out);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(library, sizeof(library), "%s/library", dir);
+    snprintf(program, sizeof(program), "%s/program", dir);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    unlink(library);
+    unlink(program);
+    return rmdir(dir);
+}
+
+static enum ips_target_kind look(const char *path)
+{
+    struct ips_target t;
+    ips_target_look(&t, AT_FDCWD, path, library);
+    return t.kind;
+}
+
+/* Would catch: what was found once taken for good though our library cannot be
+ * reached any more (a chroot, a clean-up): the loader would print an error. */
+static void test_exec_target__library_goes(void **state)
+{
+    (void)state;
+    copy(PROGRAM, library, 0644);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(look(PROGRAM), IPS_TARGET_TRACED);
+    unlink(library);
+    assert_int_equal(look(PROGRAM), IPS_TARGET_HIDDEN);
+    copy(PROGRAM, library, 0644);
+    assert_int_equal(look(PROGRAM), IPS_TARGET_TRACED);
+    unlink(library);
+}
+
+/* Would catch: a file that is written again in place, within the tick of the
+ * file system's clock, taken for the one it was. */
+static void test_exec_target__file_changes(void **state)
+{
+    (void)state;
+    copy(PROGRAM, library, 0644);
+    copy(PROGRAM, program, 0755);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(look(program), IPS_TARGET_TRACED);
+    int fd = open(program, O_WRONLY);
+    const uint8_t class32 = ELFCLASS32;
+    assert_int_equal(pwrite(fd, &class32, 1, EI_CLASS), 1);
+    close(fd);
+    assert_int_equal(look(program), IPS_TARGET_CLASS);
+    unlink(program);
+    unlink(library);
+}
+
+/* Would catch: a set-user-id program that was looked at as one user and is
+ * executed as another; a script taken for its interpreter's kind for good. */
+static void test_exec_target__others(void **state)
+{
+    (void)state;
+    copy(PROGRAM, library, 0644);
+    copy(PROGRAM, program, 04755);
+    assert_int_equal(look(program), IPS_TARGET_TRACED); /* its owner's */
+    unlink(program);
+    FILE *f = fopen(program, "w");
+    fprintf(f, "#!%s\n", PROGRAM);
+    fclose(f);
+    chmod(program, 0755);
+    assert_int_equal(look(program), IPS_TARGET_TRACED);
+    assert_int_equal(look(program), IPS_TARGET_TRACED);
+    unlink(program);
+    assert_int_equal(look(program), IPS_TARGET_TRACED); /* not there */
+    unlink(library);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exec_target__library_goes),
+        cmocka_unit_test(test_exec_target__file_changes),
+        cmocka_unit_test(test_exec_target__others),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}

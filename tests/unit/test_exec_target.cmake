@@ -1,0 +1,1 @@
+target_link_libraries(test_exec_target PRIVATE ips_core_tested)

@@ -1,0 +1,179 @@
+/* Large arrays within a limit of memory. Would catch: memory taken beyond the
+ * limit, bytes lost where an array grows, shrinks or goes to a file, a mapping
+ * that stays behind, and a graph worked on in files that is not bit for bit the
+ * one worked on in memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analysis/path.h"
+#include "common/large.h"
+#include "slave/build.h"
+#include "tests/bench/synth.h"
+
+#define MB ((size_t)1 << 20)
+
+static void test_large__limit(void **state)
+{
+    (void)state;
+    ips_large_limit(8 * MB, "/tmp");
+    uint8_t *a = ips_calloc_large(3 * MB, 2), *b = ips_calloc_large(1, 3 * MB);
+    assert_non_null(a);
+    assert_non_null(b);
+    struct ips_large_use use = ips_large_use();
+    assert_int_equal(use.memory, 6 * MB);
+    assert_int_equal(use.files, 3 * MB);
+    for (size_t i = 0; i < 6 * MB; i++)
+        assert_true(a[i] == 0 && b[i / 2] == 0);
+    memset(a, 1, 6 * MB);
+    memset(b, 2, 3 * MB);
+    ips_trim_large(a, 2 * MB + 1); /* now there is room again */
+    uint8_t *c = ips_calloc_large(1, 5 * MB);
+    assert_non_null(c);
+    use = ips_large_use();
+    assert_int_equal(use.files, 3 * MB);
+    assert_int_equal(use.memory, 7 * MB + 4096);
+    assert_int_equal(use.memory_most, 7 * MB + 4096);
+    assert_true(a[2 * MB] == 1);
+    ips_free_large(a);
+    ips_free_large(b);
+    ips_free_large(c);
+    use = ips_large_use();
+    assert_true(use.memory == 0 && use.files == 0);
+    ips_large_begin();
+    assert_int_equal(ips_large_use().files_most, 0);
+    ips_large_limit(UINT64_MAX, "");
+}
+
+static void test_large__grows(void **state)
+{
+    (void)state;
+    uint8_t *v = NULL;
+    ips_large_limit(2 * MB, "/tmp");
+    for (size_t old = 0, n = 1000; n < 20 * MB; old = n, n *= 2) {
+        v = ips_grow_large(v, old, n);
+        assert_non_null(v);
+        for (size_t i = 0; i < old; i += 97)
+            assert_int_equal(v[i], (uint8_t)(i * 7));
+        for (size_t i = 0; i < n; i++)
+            v[i] = (uint8_t)(i * 7);
+    }
+    assert_true(ips_large_use().files > 8 * MB);
+    assert_int_equal(ips_large_use().memory, 0);
+    v = ips_grow_large(v, 16 * MB, 500);
+    for (size_t i = 0; i < 500; i++)
+        assert_int_equal(v[i], (uint8_t)(i * 7));
+    ips_free_large(v);
+    assert_int_equal(ips_large_use().files, 0);
+    ips_large_limit(UINT64_MAX, "");
+}
+
+/* Neither memory nor a place for files: said, and no signal. */
+static void test_large__no_room(void **state)
+{
+    (void)state;
+    ips_large_limit(1, "/nonexistent");
+    assert_null(ips_calloc_large(2, MB));
+    assert_null(ips_calloc_large(SIZE_MAX / 2, 4));
+    uint8_t *v = ips_grow_large(NULL, 0, 100);
+    v[99] = 5;
+    assert_null(ips_grow_large(v, 100, 2 * MB));
+    assert_int_equal(v[99], 5);
+    ips_free_large(v);
+    ips_free_large(NULL);
+    ips_large_limit(UINT64_MAX, "");
+}
+
+/* ---- a build ---- */
+
+struct taken {
+    struct ips_stream_in in[8];
+    struct ips_chunk chunk[8];
+};
+
+static void take(void *arg, uint32_t thread, uint32_t seq, const void *data,
+                 size_t used)
+{
+    struct taken *t = arg;
+    assert_true(thread < 8 && seq == 0);
+    size_t len = used - sizeof(t->in->head);
+    uint8_t *copy = malloc(len + 1);
+    assert_non_null(copy);
+    memcpy(copy, (const uint8_t *)data + sizeof(t->in->head), len);
+    memcpy(&t->in[thread].head, data, sizeof(t->in->head));
+    t->chunk[thread] = (struct ips_chunk){copy, len};
+    t->in[thread].chunks = &t->chunk[thread];
+    t->in[thread].chunk_count = 1;
+}
+
+static void solve(const struct taken *t, struct ips_built *b, struct ips_est *e)
+{
+    static const struct ips_lane plain = {.mtime = {0, 0, 1, 1}};
+    struct ips_build_input in = {.streams = t->in, .stream_count = 8};
+    struct ips_err err;
+    if (ips_build(&in, b, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(ips_longest_path(&b->g, &plain, NULL, e, &err), 0);
+}
+
+static void test_large__same_graph_in_files(void **state)
+{
+    (void)state;
+    struct synth_options o = synth_default(SYNTH_RANDOM);
+    struct taken t = {0};
+    struct ips_built a, b;
+    struct ips_est x, y;
+    struct ips_err err;
+    o.nodes = 300000;
+    o.threads = 8;
+    assert_int_equal(synth_records(&o, 0, 64u << 20, take, &t, &err), 0);
+    solve(&t, &a, &x);
+    uint64_t before = ips_large_use().memory;
+    ips_large_limit(before, "/tmp"); /* not a MB more */
+    ips_large_begin();
+    solve(&t, &b, &y);
+    struct ips_large_use use = ips_large_use();
+    assert_int_equal(use.memory_most, before);
+    assert_true(use.files > 8 * MB && use.files_most > use.files);
+    size_t n = a.g.node_count;
+    assert_int_equal(n, b.g.node_count);
+#define SAME(column)                                                           \
+    assert_memory_equal(a.g.column, b.g.column, n * sizeof(*a.g.column))
+    SAME(kind);
+    SAME(w);
+    SAME(xpred);
+    SAME(xkind);
+    SAME(xlen);
+    SAME(t_ns);
+    SAME(site);
+    SAME(at);
+    SAME(wait);
+    SAME(delay);
+    SAME(probe);
+    assert_memory_equal(x.est, y.est, n * sizeof(*x.est));
+    assert_int_equal(x.t_max, y.t_max);
+    ips_est_release(&x);
+    ips_est_release(&y);
+    ips_built_release(&a);
+    ips_built_release(&b);
+    for (uint32_t i = 0; i < 8; i++)
+        free((void *)(uintptr_t)t.chunk[i].data);
+    use = ips_large_use();
+    assert_true(use.memory == 0 && use.files == 0);
+    ips_large_limit(UINT64_MAX, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_large__limit),
+        cmocka_unit_test(test_large__grows),
+        cmocka_unit_test(test_large__no_room),
+        cmocka_unit_test(test_large__same_graph_in_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,291 @@
+/*
+ * Questions in SQL over a run's tables. Catches: a question that reads another
+ * run, a table of the slave's own or its schema, in whatever disguise; one that
+ * writes, attaches, sets or loads anything; one that never ends, or that takes
+ * all memory; an error that is not told in SQLite's words.
+ * EVIDENCE-OF: IPS-8, IPS-9
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "slave/build.h"
+#include "slave/sql.h"
+#include "slave/store.h"
+
+#define LONG_NS 60000000000ULL
+
+/* Two runs of one process and two threads each; the second's are called so. */
+struct world {
+    char dir[32], db[64];
+    struct slave_store *store;
+    int64_t run[2];
+    atomic_bool stop;
+    struct slave_sql *q;
+    struct ips_err err;
+};
+
+static void put_run(struct world *w, int i)
+{
+    struct slave_run_row row = {.closed = true, .events = 7};
+    struct ips_proc proc = {.pid = 5,
+                            .parent = IPS_NONE,
+                            .start_ns = 1000,
+                            .end_ns = 2000,
+                            .rusage_cpu_ns = IPS_CPU_UNKNOWN,
+                            .cpu_ns = 300};
+    struct ips_thread_row threads[2] = {
+        {.tid = 5, .start_ns = 1000, .end_ns = 2000, .cpu_ns = 200},
+        {.tid = 6, .chain = 1, .start_ns = 1100, .cpu_ns = 100}};
+    struct ips_built b = {
+        .procs = &proc, .proc_count = 1, .threads = threads, .first_ns = 1000};
+    const struct slave_procedure_row procedure = {
+        .name = "work", .module = "", .name_len = 4, .self_ns = 150};
+    snprintf(row.name, sizeof(row.name), "run%d", i);
+    snprintf(proc.name, sizeof(proc.name), "p%d.5", i);
+    threads[0].wait_ns[IPS_WAIT_PEER] = 500;
+    threads[0].wait_count[IPS_WAIT_PEER] = 3;
+    threads[0].delay_ns = 50;
+    threads[0].woken_ns = 20;
+    threads[1].unknown_ns = 10;
+    b.g.chain_count = 2;
+    assert_int_equal(slave_store_put_run(w->store, &row, NULL), 0);
+    w->run[i] = row.id;
+    assert_int_equal(slave_store_put_irt(w->store, row.id, 77, &b, NULL), 0);
+    assert_int_equal(
+        slave_store_put_procedures(w->store, row.id, 77, &procedure, 1, NULL),
+        0);
+}
+
+static struct world *world(uint64_t time_ns)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    const struct slave_sql_limits limits = {.time_ns = time_ns};
+    strcpy(w->dir, "/tmp/ips-sql-XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
+    /* A name that a URI has to have in other words. */
+    snprintf(w->db, sizeof(w->db), "%s/a%%20b?c#d.db", w->dir);
+    assert_int_equal(slave_store_open(w->db, &w->store, NULL), 0);
+    put_run(w, 0);
+    put_run(w, 1);
+    assert_int_equal(
+        slave_sql_open(w->db, w->run[0], &limits, &w->stop, &w->q, &w->err), 0);
+    return w;
+}
+
+static void end(struct world *w)
+{
+    char path[80];
+    slave_sql_close(w->q);
+    slave_store_close(w->store);
+    static const char *const tails[] = {"", "-wal", "-shm"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof(path), "%s%s", w->db, tails[i]);
+        (void)unlink(path);
+    }
+    assert_int_equal(rmdir(w->dir), 0); /* and nothing else was made */
+    free(w);
+}
+
+/* The rows as text, "a|b;c|d;". */
+static const char *ask(struct world *w, const char *text)
+{
+    static char out[4096];
+    size_t at = 0;
+    int rc = slave_sql_prepare(w->q, text, &w->err);
+    out[0] = '\0';
+    while (rc == 0 && (rc = slave_sql_step(w->q, &w->err)) == 1) {
+        sqlite3_stmt *s = slave_sql_stmt(w->q);
+        int n = sqlite3_column_count(s);
+        for (int i = 0; i < n && at < sizeof(out) - 1; i++) {
+            const unsigned char *v = sqlite3_column_text(s, i);
+            at += (size_t)snprintf(out + at, sizeof(out) - at, "%s%s",
+                                   v ? (const char *)v : "NULL",
+                                   i + 1 < n ? "|" : ";");
+        }
+        rc = 0;
+    }
+    if (rc < 0)
+        fail_msg("%s: %s", text, w->err.msg);
+    return out;
+}
+
+static void test_sql__views(void **state)
+{
+    (void)state;
+    struct world *w = world(LONG_NS);
+    assert_string_equal(
+        ask(w, "SELECT process, parent, start_ns, end_ns, elapsed_ns,"
+               " rusage_cpu_ns, cpu_ns FROM processes"),
+        "p0.5|NULL|0|1000|1000|NULL|300;");
+    assert_string_equal(
+        ask(w, "SELECT tid, elapsed_ns, cpu_ns, blocked_ns, queued_ns, end_ns"
+               " FROM threads ORDER BY tid"),
+        "5|1000|200|480|50|1000;6|900|100|0|NULL|NULL;");
+    assert_string_equal(ask(w, "SELECT * FROM waits"), "p0.5|5|peer|500|3;");
+    assert_string_equal(ask(w, "SELECT run, events FROM run_info"), "run0|7;");
+    assert_string_equal(ask(w, "SELECT count(*) FROM channels"), "0;");
+    assert_string_equal(ask(w, "SELECT count(*) FROM traffics"), "0;");
+    assert_false(slave_sql_wants_procedures(w->q));
+    assert_string_equal(
+        ask(w, "SELECT process, procedure, self_ns FROM procedures"),
+        "p0.5|work|150;");
+    assert_true(slave_sql_wants_procedures(w->q));
+    assert_string_equal(ask(w, "SELECT count(*) FROM procedures"), "1;");
+    assert_true(slave_sql_wants_procedures(w->q));
+    end(w);
+}
+
+/* What the query planner makes of views must not be taken for a disguise. */
+static void test_sql__any_shape(void **state)
+{
+    (void)state;
+    struct world *w = world(LONG_NS);
+    assert_string_equal(ask(w, "SELECT process, sum(cpu_ns) AS c FROM threads"
+                               " GROUP BY process ORDER BY 2 DESC"),
+                        "p0.5|300;");
+    assert_string_equal(
+        ask(w, "WITH x AS (SELECT * FROM processes) SELECT process FROM x"),
+        "p0.5;");
+    assert_string_equal(
+        ask(w, "WITH x AS (SELECT * FROM threads) SELECT count(*) FROM x"),
+        "2;");
+    assert_string_equal(ask(w, "SELECT (SELECT count(*) FROM waits), tid FROM"
+                               " (SELECT * FROM threads) WHERE tid > 5"),
+                        "1|6;");
+    assert_string_equal(
+        ask(w, "SELECT t.tid, w.cause FROM threads t LEFT JOIN waits w"
+               " USING (process, tid) ORDER BY 1"),
+        "5|peer;6|NULL;");
+    assert_string_equal(ask(w, "SELECT tid, rank() OVER (ORDER BY cpu_ns DESC)"
+                               " FROM threads"),
+                        "5|1;6|2;");
+    assert_string_equal(
+        ask(w, "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c"
+               " WHERE x < 3) SELECT x FROM c -- and a comment"),
+        "1;2;3;");
+    assert_string_equal(ask(w, "SELECT 1 WHERE EXISTS (SELECT 1 FROM threads)"
+                               ";"),
+                        "1;");
+    end(w);
+}
+
+static void refused(struct world *w, const char *text, const char *why)
+{
+    struct ips_err err = {0};
+    int rc = slave_sql_prepare(w->q, text, &err);
+    if (rc == 0)
+        rc = slave_sql_step(w->q, &err);
+    if (rc != IPS_E_USAGE || !strstr(err.msg, why))
+        fail_msg("%s: %d %s", text, rc, err.msg);
+}
+
+static void test_sql__hostile(void **state)
+{
+    (void)state;
+    struct world *w = world(LONG_NS);
+    static const char *const not_allowed[] = {
+        "ATTACH '/tmp/ips-sql-other' AS o",
+        "DETACH main",
+        "PRAGMA user_version",
+        "PRAGMA writable_schema=1",
+        "INSERT INTO processes(process) VALUES('x')",
+        "DELETE FROM threads",
+        "UPDATE processes SET pid=1",
+        "DROP VIEW processes",
+        "CREATE TABLE t(a)",
+        "CREATE TEMP TABLE t(a)",
+        "CREATE VIRTUAL TABLE temp.t USING fts5(a)",
+        "CREATE TEMP VIEW v AS SELECT 1",
+        "BEGIN",
+        "COMMIT",
+        "SAVEPOINT a",
+        "VACUUM INTO '/tmp/ips-sql-copy'",
+        "ANALYZE",
+        "REINDEX",
+        "SELECT load_extension('/tmp/x.so')",
+        "SELECT * FROM process",
+        "SELECT count(*) FROM process",
+        "SELECT 1 FROM run",
+        "SELECT name FROM run",
+        "SELECT (SELECT max(name) FROM run)",
+        "SELECT * FROM meta",
+        "SELECT * FROM sqlite_master",
+        "SELECT count(*) FROM sqlite_schema",
+        "SELECT * FROM temp.sqlite_temp_master",
+        "SELECT * FROM pragma_database_list",
+        "SELECT count(*) FROM pragma_table_list",
+        "SELECT count(*) FROM dbstat",
+        "SELECT * FROM processes WHERE pid IN (SELECT id FROM run)",
+        "SELECT * FROM processes UNION SELECT * FROM symbol",
+        /* A name is no right to read. */
+        "WITH threads AS (SELECT * FROM thread) SELECT * FROM threads",
+        "WITH threads AS (SELECT count(*) FROM run) SELECT * FROM threads",
+        "WITH ips AS (SELECT name FROM run) SELECT * FROM ips",
+        "SELECT * FROM (SELECT * FROM run) AS threads",
+    };
+    for (size_t i = 0; i < sizeof(not_allowed) / sizeof(*not_allowed); i++) {
+        struct ips_err err = {0};
+        int rc = slave_sql_prepare(w->q, not_allowed[i], &err);
+        if (rc == 0)
+            rc = slave_sql_step(w->q, &err);
+        if (rc != IPS_E_USAGE)
+            fail_msg("%s: %d %s", not_allowed[i], rc, err.msg);
+    }
+    refused(w, "SELECT * FROM main.run", "");
+    refused(w, "EXPLAIN SELECT 1", "only SELECT");
+    refused(w, "SELECT 1; SELECT 2", "one statement at a time");
+    refused(w, "", "a SELECT is wanted; the views are");
+    refused(w, "SELEC 1", "near \"SELEC\": syntax error");
+    refused(w, "SELECT nope FROM processes", "no such column: nope");
+    refused(w, "SELECT \"nope\" FROM processes", "no such column: nope");
+    refused(w, "SELECT zeroblob(1000000000)", "string or blob too big");
+    assert_string_equal(ask(w, "SELECT process FROM processes"), "p0.5;");
+    end(w);
+}
+
+/* A recursion without an end, by each of its limits. */
+#define ENDLESS "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) "
+
+static void stopped(struct world *w, const char *text, const char *why)
+{
+    struct ips_err err = {0};
+    assert_int_equal(slave_sql_prepare(w->q, text, &err), 0);
+    assert_int_equal(slave_sql_step(w->q, &err), IPS_E_LIMIT);
+    assert_non_null(strstr(err.msg, why));
+}
+
+static void test_sql__no_end(void **state)
+{
+    (void)state;
+    struct world *w = world(50000000);
+    stopped(w, ENDLESS "SELECT count(*) FROM c", "time");
+    end(w);
+    w = world(LONG_NS);
+    stopped(w, ENDLESS "SELECT x, hex(zeroblob(500)) AS y FROM c ORDER BY y, x",
+            "memory");
+    atomic_store(&w->stop, true);
+    stopped(w, ENDLESS "SELECT count(*) FROM c", "cancelled");
+    atomic_store(&w->stop, false);
+    assert_string_equal(ask(w, "SELECT process FROM processes"), "p0.5;");
+    end(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sql__views),
+        cmocka_unit_test(test_sql__any_shape),
+        cmocka_unit_test(test_sql__hostile),
+        cmocka_unit_test(test_sql__no_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
