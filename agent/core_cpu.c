@@ -11,10 +11,10 @@ __thread struct ips_cpu ips_cpu IPS_IE;
 /* A line is used so long at most: time the hypervisor took, or an interrupt,
  * which the kernel may not count as ours, then adds up no further. */
 #define LINE_NS 500000u
-/* IPS_CPU_FAST: the clock is read again at the first block after either; the
- * second is CPU of the thread, as what it did not run for cannot be wrong. A
- * reading takes up to 1 us with all that it does to caches. */
-#define GUESSES 16u
+/* IPS_CPU_FAST: the clock is read again at the first block after so much CPU of
+ * the thread (what it did not run for cannot be wrong), or after so many blocks
+ * as agent/cpu_guess.h says. A reading takes up to 1 us with all that it does
+ * to caches. */
 #define GUESS_NS 500000u
 /* A call that moves data may have taken so much CPU before it slept. */
 #define GUESS_BLOCK_NS 25000u
@@ -278,8 +278,8 @@ static struct ips_moment return_by_clock(const struct ips_moment *call,
 
 /* The mark stood over the call, but the line runs below what was handed out:
  * the call has all of its time, the line waits for that much longer. */
-static struct ips_moment return_held(const struct ips_moment *call, uint64_t t,
-                                     struct ips_cpu_slot *s)
+static __attribute__((noinline)) struct ips_moment
+return_held(const struct ips_moment *call, uint64_t t, struct ips_cpu_slot *s)
 {
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     uint64_t clock = true_cpu(s, t);
@@ -298,8 +298,7 @@ static bool return_guess(const struct ips_moment *call, uint64_t t, bool waits,
     uint64_t elapsed = ips_cpu_ns(t - call->t);
     if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->guess.block_ns ||
         (call->mark & IPS_MARK_NOT) || /* too much already */
-        (elapsed >= GUESS_BLOCK_NS && !waits) ||
-        c->guess.blocks + 1 >= GUESSES ||
+        (elapsed >= GUESS_BLOCK_NS && !waits) || ips_guess_due(&c->guess) ||
         ips_sub_sat(call->cpu, c->read_cpu) >= GUESS_NS)
         return false;
     uint32_t taken;
@@ -312,7 +311,8 @@ static bool return_guess(const struct ips_moment *call, uint64_t t, bool waits,
     return true;
 }
 
-static struct ips_moment return_read(const struct ips_moment *call, uint64_t t)
+static __attribute__((noinline)) struct ips_moment
+return_read(const struct ips_moment *call, uint64_t t)
 {
     struct ips_guess *g = &ips_cpu.guess;
     struct reading r = read_clock();
@@ -331,7 +331,30 @@ static struct ips_moment return_read(const struct ips_moment *call, uint64_t t)
     cost = ips_guess_give(g, cost, elapsed);
     g->given_ns += g->blocks ? cost : 0;
     uint64_t cpu = call->cpu + cost;
-    window_begins(&r, t, good ? more - (int64_t)cost : g->off);
+    int64_t off = more - (int64_t)cost;
+    if (!good) /* no more than there was time for */
+        off = ips_max_i64(g->off, (int64_t)(r.cpu - cpu - since));
+    window_begins(&r, t, off);
+    draw_line(&r, cpu);
+    look_at_delay(t, cpu);
+    if (!r.slot)
+        return moment_alone(t, cpu);
+    return moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.taken);
+}
+
+/* The mark stood over a call that was long: the clock tells what of it was
+ * ours. */
+static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
+{
+    struct reading r = read_clock();
+    uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
+    int64_t off = ips_cpu.guess.off;
+    int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
+    uint64_t cost = more > off ? (uint64_t)(more - off) : 0;
+    cost = ips_min_u64(cost, elapsed);
+    uint64_t cpu = call->cpu + cost;
+    /* A switch since is what comes next. */
+    window_begins(&r, t, since < MARK_NS * 10 ? more - (int64_t)cost : off);
     draw_line(&r, cpu);
     look_at_delay(t, cpu);
     if (!r.slot)
@@ -353,7 +376,8 @@ ips_return_slow(const struct ips_moment *call, uint64_t t, bool waits)
         (call->mark | IPS_MARK_NOT) ==
             ((uint64_t)(uintptr_t)s | IPS_MARK_NOT) &&
         ips_cpu.next == call->taken)
-        return return_held(call, t, s);
+        return t - call->t < ips_core.cpu_limit ? return_held(call, t, s)
+                                                : return_long(call, t);
     struct ips_moment ret;
     if (s) { /* a handler read the clock meanwhile */
         uint64_t most = call->cpu + ips_cpu_ns(t - call->t);

@@ -133,15 +133,18 @@ static inline struct ips_moment ips_moment_now(void)
 }
 
 /* The return of a call that began at `call`. Where the mark still stands there
- * was no switch: all of it was CPU time. */
+ * was no switch: all of it was CPU time - but of a call longer than a line is
+ * used: a hypervisor's pause is no switch, and is none of our time either. */
 static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
                                                   bool waits)
 {
     if (__builtin_expect(!ips_core.cpu_marks, 0))
         return ips_return_slow(call, ips_core_now(), waits);
     uint64_t t = IPS_STAMP();
-    if (__builtin_expect(
-            *ips_cpu_mark() != call->mark || ips_cpu.next != call->taken, 0))
+    if (__builtin_expect(*ips_cpu_mark() != call->mark ||
+                             ips_cpu.next != call->taken ||
+                             t - call->t >= ips_core.cpu_limit,
+                         0))
         return ips_return_slow(call, t, waits);
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     ips_cpu.last = cpu;

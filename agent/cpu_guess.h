@@ -25,6 +25,7 @@
 #ifndef IPS_AGENT_CPU_GUESS_H
 #define IPS_AGENT_CPU_GUESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/types.h"
@@ -36,12 +37,19 @@ struct ips_guess {
     uint64_t block_ns; /* what a block costs in this thread; 0 not known yet */
     uint64_t given_ns; /* guessed since the clock was read */
     uint32_t blocks;   /* ... for so many */
+    uint32_t window;   /* ... of so many at most, and one that is read; 0 new */
     int64_t off; /* the clock less what was handed out, as far as is known */
     int64_t off_read; /* and at the reading */
 };
 
 /* One block gets so much of what is off. */
 #define IPS_GUESS_PART 8
+/* A window is as long as guesses have been good: within one part in so many. */
+#define IPS_GUESS_WINDOW_MIN 16u
+#define IPS_GUESS_WINDOW_MAX 64u
+#define IPS_GUESS_GOOD 8u
+/* ... but for the first 16, no longer than for so much. */
+#define IPS_GUESS_GIVEN_NS 100000u
 /* More is no guess's error: it is handed out at once. */
 #define IPS_GUESS_OFF_MAX 1000000
 
@@ -98,16 +106,38 @@ static inline uint64_t ips_guess_learn(struct ips_guess *g, uint32_t blocks,
     return each;
 }
 
+/* Has the next block to be read? */
+static inline bool ips_guess_due(const struct ips_guess *g)
+{
+    uint32_t next = g->blocks + 1;
+    return next >= IPS_GUESS_WINDOW_MIN &&
+           (next >= g->window || g->given_ns >= IPS_GUESS_GIVEN_NS);
+}
+
+static inline void ips_guess_judge(struct ips_guess *g, int64_t off)
+{
+    uint64_t wrong = (uint64_t)(off < 0 ? -off : off);
+    uint64_t is = ips_max_u64(g->window, IPS_GUESS_WINDOW_MIN);
+    if (wrong > g->given_ns / IPS_GUESS_GOOD)
+        g->window = IPS_GUESS_WINDOW_MIN;
+    else if (g->blocks >= is / 2)
+        g->window = (uint32_t)ips_min_u64(2 * is, IPS_GUESS_WINDOW_MAX);
+}
+
 /* The clock is `off` ns ahead of what has been handed out. Returns how much of
  * it is the guesses' and stays; the rest is the caller's to mend. */
 static inline int64_t ips_guess_settle(struct ips_guess *g, int64_t off)
 {
-    int64_t least = -(int64_t)ips_min_u64(g->given_ns, IPS_GUESS_OFF_MAX);
-    least += g->off_read < 0 ? g->off_read : 0;
+    /* Too much: what the blocks of a window can give back, and was guessed. */
+    uint64_t given =
+        g->given_ns + (g->off_read < 0 ? (uint64_t)-g->off_read : 0);
+    int64_t least =
+        -(int64_t)ips_min_u64(given, IPS_GUESS_WINDOW_MIN * g->block_ns);
     int64_t most = g->blocks || g->off_read > 0 ? IPS_GUESS_OFF_MAX : 0;
     off = off < least ? least : off;
-    off = off < -IPS_GUESS_OFF_MAX ? -IPS_GUESS_OFF_MAX : off;
     off = off > most ? most : off;
+    if (g->blocks)
+        ips_guess_judge(g, off);
     g->off = g->off_read = off;
     g->blocks = 0;
     g->given_ns = 0;

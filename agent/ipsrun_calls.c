@@ -351,15 +351,17 @@ void ipsrun_measure_calls(const struct ips_clock *clock, struct ips_measured *m)
 {
     struct place p = {0};
     struct said said;
-    uint64_t *ps = m->cost_ps, sixteenth = ps[IPS_PROBE_READ] / 16;
+    uint64_t *ps = m->cost_ps;
+    /* Of 64 blocks one has the clock read (slave/build_cost.c); where it is
+     * more here, that is in the price of a block. */
+    uint64_t read = ps[IPS_PROBE_READ] / 64;
     if (place_make(&p, clock, m) && ask_subject(&p, &said)) {
         ps[IPS_PROBE_CALL] = rest(said.call, 0, ps[IPS_PROBE_CALL]);
-        /* Of 16 blocks one has the clock read. */
-        ps[IPS_PROBE_BLOCK] = rest(said.three_calls_blocked,
-                                   3 * ps[IPS_PROBE_CALL] + sixteenth, 0);
-        ps[IPS_PROBE_STACK] = rest(
-            said.stack, ps[IPS_PROBE_CALL] + ps[IPS_PROBE_BLOCK] + sixteenth,
-            ps[IPS_PROBE_STACK]);
+        ps[IPS_PROBE_BLOCK] =
+            rest(said.three_calls_blocked, 3 * ps[IPS_PROBE_CALL] + read, 0);
+        ps[IPS_PROBE_STACK] =
+            rest(said.stack, ps[IPS_PROBE_CALL] + ps[IPS_PROBE_BLOCK] + read,
+                 ps[IPS_PROBE_STACK]);
         ps[IPS_PROBE_FORK] = rest(said.fork, 0, ps[IPS_PROBE_FORK]);
         ps[IPS_PROBE_IMAGE] = rest(image_added(&p), 0, ps[IPS_PROBE_IMAGE]);
     }

@@ -37,24 +37,39 @@ static void name_entry(const struct entry *e, int list)
         ips_chan_name(fd, ips_fd_get(fd), &hint);
 }
 
-/* Descriptors 3 to 255 by one call: what is closed is POLLNVAL. Most programs
- * inherit none, and /proc costs ten times as much. false: one above the middle
- * is open, so there may be more beyond. */
+/* Has the table of descriptors room for `upto` at most? It has for 64 at least,
+ * and a new one (of fork) is as small as what is open allows. select ignores
+ * what lies beyond it, and refuses descriptors in it that are not open; were
+ * they all open it would write to its argument. */
+static bool table_ends(int upto)
+{
+    enum { LARGE = 1024 };
+    uint64_t bits[LARGE / 64];
+    const struct timespec none = {0, 0};
+    for (int i = 0; i < LARGE / 64; i++)
+        bits[i] = i < upto / 64 ? 0 : ~(uint64_t)0;
+    return ips_sys6(SYS_pselect6, LARGE, 0, 0, (long)bits, (long)&none, 0) ==
+               0 &&
+           ~bits[LARGE / 64 - 1] == 0;
+}
+
+/* Descriptors 3 to 63, or 255, by one call: what is closed is POLLNVAL. Most
+ * programs inherit none, and /proc costs ten times as much. (A bash has 255
+ * open, and its children tables for that.) false: there may be more. */
 static bool name_low_inherited(void)
 {
-    enum { FIRST = 3, LAST = 255, MIDDLE = 125 };
+    enum { FIRST = 3, SMALL = 64, MIDDLE = 256 };
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_INHERITED};
-    struct pollfd at[LAST - FIRST + 1];
+    struct pollfd at[MIDDLE - FIRST];
     const struct timespec none = {0, 0};
-    for (int i = 0; i <= LAST - FIRST; i++)
+    int count = (table_ends(SMALL) ? SMALL : MIDDLE) - FIRST;
+    if (count + FIRST > SMALL && !table_ends(MIDDLE))
+        return false;
+    for (int i = 0; i < count; i++)
         at[i] = (struct pollfd){.fd = FIRST + i};
-    if (ips_sys6(SYS_ppoll, (long)at, LAST - FIRST + 1, (long)&none, 0, 0, 0) <
-        0)
+    if (ips_sys6(SYS_ppoll, (long)at, count, (long)&none, 0, 0, 0) < 0)
         return false; /* RLIMIT_NOFILE is lower */
-    for (int i = MIDDLE; i <= LAST - FIRST; i++)
-        if (!(at[i].revents & POLLNVAL))
-            return false;
-    for (int i = 0; i < MIDDLE; i++)
+    for (int i = 0; i < count; i++)
         if (!(at[i].revents & POLLNVAL))
             ips_chan_name(at[i].fd, ips_fd_get(at[i].fd), &hint);
     return true;

@@ -105,19 +105,36 @@ static ssize_t sent_other(const struct ips_io *io, ssize_t result)
     return result;
 }
 
+/* Datagrams, and what is no channel. */
+static __attribute__((noinline)) ssize_t
+sent_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
+           const struct iovec *iov, size_t iovcnt, const struct sockaddr *name,
+           socklen_t name_len)
+{
+    if (io->klass != IPS_FD_DGRAM)
+        return sent_other(io, result);
+    struct ips_moment ret = ips_at_return(&io->call);
+    int err = result < 0 ? errno : 0;
+    if (result >= 0)
+        ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
+                       (uint64_t)result, name, name_len);
+    ips_record_io(IPS_REC_SEND, io->chan, op, io->call, ret, result, err,
+                  io->site, 0);
+    return result;
+}
+
+/* What is seldom stands apart, here and in ips_io_received: after a system call
+ * little of this is in the caches, and each line of code costs. */
 ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
                     const struct iovec *iov, size_t iovcnt,
                     const struct sockaddr *name, socklen_t name_len)
 {
-    if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM)
-        return sent_other(io, result);
+    if (unlikely(io->klass != IPS_FD_STREAM))
+        return sent_apart(io, op, result, iov, iovcnt, name, name_len);
     struct ips_moment ret = ips_at_return(&io->call);
-    int err = result < 0 ? errno : 0;
-    if (result == 0 && io->klass == IPS_FD_STREAM)
+    int err = unlikely(result < 0) ? errno : 0;
+    if (unlikely(result == 0))
         return result;
-    if (result >= 0 && io->klass == IPS_FD_DGRAM)
-        ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
-                       (uint64_t)result, name, name_len);
     put_io(IPS_REC_SEND, io->chan, op, &io->call, &ret, result, err, io->site,
            0);
     return result;
@@ -166,9 +183,11 @@ static ssize_t received_other(const struct ips_io *io, ssize_t result,
     return result;
 }
 
-ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
-                        const struct iovec *iov, size_t iovcnt,
-                        const struct sockaddr *name, socklen_t name_len)
+/* Datagrams, what is no channel, and streams from which nothing came. */
+static __attribute__((noinline)) ssize_t
+received_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
+               const struct iovec *iov, size_t iovcnt,
+               const struct sockaddr *name, socklen_t name_len)
 {
     if (io->klass == IPS_FD_FILE)
         return ips_file_done(&io->call, result, io->site), result;
@@ -191,10 +210,22 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
                  ips_did_not_wait(io->fd, &io->call, &ret);
     if (again && ips_spin_failed(&io->call, &ret, io->chan, io->site))
         return result;
-    put_io(result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op,
-           &io->call, &ret, result, err, io->site, 0);
+    ips_record_io(result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op,
+                  io->call, ret, result, err, io->site, 0);
     if (again)
         ips_spin_recorded();
+    return result;
+}
+
+ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
+                        const struct iovec *iov, size_t iovcnt,
+                        const struct sockaddr *name, socklen_t name_len)
+{
+    if (unlikely(io->klass != IPS_FD_STREAM || result <= 0))
+        return received_apart(io, op, result, iov, iovcnt, name, name_len);
+    struct ips_moment ret = ips_at_return(&io->call);
+    ips_spin_ended(&io->call);
+    put_io(IPS_REC_RECV, io->chan, op, &io->call, &ret, result, 0, io->site, 0);
     return result;
 }
 

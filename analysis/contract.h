@@ -36,6 +36,11 @@ void ips_reduced_release(struct ips_reduced *r);
 int ips_contract(const struct ips_graph *full, const struct ips_lane *lane,
                  struct ips_reduced *out, struct ips_err *err) IPS_MUST_USE;
 
+/* So many nodes has the reduced graph of `g` at most, in whatever lane: those
+ * at the ends of arcs, local or remote, and every chain's last. O(nodes). */
+int ips_contract_most(const struct ips_graph *g, uint64_t *most,
+                      struct ips_err *err) IPS_MUST_USE;
+
 /* Merges subgraphs (full or reduced), machines in order of `parts`, into one
  * graph without remote references; chains[].machine becomes the part, the
  * process index stays the part's own. An in of position SYN or EOF takes the

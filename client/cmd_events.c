@@ -69,6 +69,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.object = ips_wire_text(o->object ? o->object : "");
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     ask.limit = o->top;
     ask.sites = o->sites || o->stacks;
     ask.stacks = o->stacks;
@@ -92,8 +93,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_events = {
     .name = "events",
-    .usage = "[RUN] [--object OBJECT] [--from TIME] [--to TIME] [--top N]\n"
-             "                   [--sites] [--stacks]",
+    .usage = "[RUN] [--object OBJECT] [--from TIME] [--to TIME] [--phase N]\n"
+             "                   [--top N] [--sites] [--stacks]",
     .summary = "the raw events, machine by machine",
     .help =
         "TIME NS is the machine's own monotonic clock: times of different "
@@ -103,7 +104,8 @@ const struct ipsq_command ipsq_cmd_events = {
         "--stacks in addition all callers of what blocked, innermost "
         "first.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
-               IPSQ_HAS(TOP) | IPSQ_HAS(SITES) | IPSQ_HAS(STACKS),
+               IPSQ_HAS(PHASE) | IPSQ_HAS(TOP) | IPSQ_HAS(SITES) |
+               IPSQ_HAS(STACKS),
     .formats = IPSQ_FORMATS_ALL,
     .max_args = 1,
     .run = run,

@@ -156,7 +156,7 @@ static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
                       const Ips__PathAnswer *a)
 {
     const Ips__Certificate *c = a->certificate;
-    if ((o->from_ns || o->to_ns) && a->t_max_ns)
+    if ((o->from_ns || o->to_ns || o->phase) && a->t_max_ns)
         ipsq_out_line(out, "\nNO PATH in this window: it counts from each "
                            "machine's first event.");
     else if (a->t_max_ns == 0 && c && c->events == 0)
@@ -229,6 +229,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.whole = o->whole;
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     rq.ask_case = IPS__REQUEST__ASK_PATH;
     rq.path = &ask;
     int rc = ipsq_ask_run(s, o, &rq, err);
@@ -252,8 +253,9 @@ const struct ipsq_command ipsq_cmd_path = {
     .name = "path",
     .usage = "[RUN] [--by WHAT,...] [--sequences] [--whole] [--from TIME] "
              "[--to TIME]\n"
-             "            [--engine E] [--mtime SPEC] [--external WHICH] "
-             "[--top N]",
+             "            [--phase N] [--engine E] [--mtime SPEC] [--external "
+             "WHICH]\n"
+             "            [--top N]",
     .summary = "the critical path: what set the length of a run",
     .help =
         "The longest path through the program's activities: computing, and the "
@@ -272,7 +274,8 @@ const struct ipsq_command ipsq_cmd_path = {
     .options = IPSQ_HAS(ENGINE) | IPSQ_HAS(WEIGHTING) | IPSQ_HAS(GOAL) |
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP) |
                IPSQ_HAS(BY) | IPSQ_HAS(SEQUENCES) | IPSQ_HAS(WHOLE) |
-               IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(SLACK) | IPSQ_HAS(NEXT),
+               IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE) |
+               IPSQ_HAS(SLACK) | IPSQ_HAS(NEXT),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -201,6 +201,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.object = ips_wire_text(o->object ? o->object : "/");
     ask.by = ips_wire_text(o->by ? o->by : "procedure");
     ask.top = selects(o) ? 0 : o->top;
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, take_piece, &whole, &last, err);
@@ -217,7 +220,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_procedures = {
     .name = "procedures",
-    .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N]",
+    .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N]\n"
+             "                       [--phase N | --from TIME --to TIME]",
     .summary = "which procedures the CPU time was spent in",
     .help =
         "SELF is CPU time in the procedure itself, TOTAL with what it called. "
@@ -226,7 +230,8 @@ const struct ipsq_command ipsq_cmd_procedures = {
         "(--by line: the line that ran), as far as\ndebug information tells. "
         "[unsampled] is CPU time that no sample stands for.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) | IPSQ_HAS(SORT) |
-               IPSQ_HAS(PER) | IPSQ_HAS(TOP),
+               IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
+               IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

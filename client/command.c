@@ -14,6 +14,8 @@ const struct ipsq_command *const ipsq_commands[] = {
     &ipsq_cmd_waits,
     &ipsq_cmd_procedures,
     &ipsq_cmd_events,
+    &ipsq_cmd_phases,
+    &ipsq_cmd_diff,
     &ipsq_cmd_graph,
     &ipsq_cmd_requests,
     &ipsq_cmd_bottleneck,

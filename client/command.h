@@ -36,26 +36,26 @@ struct ipsq_command {
     (IPSQ_FORMAT_BIT(TABLE) | IPSQ_FORMAT_BIT(TSV) | IPSQ_FORMAT_BIT(JSON))
 #define IPSQ_FORMATS_ALL (IPSQ_FORMATS_USUAL | IPSQ_FORMAT_BIT(JSONL))
 
-extern const struct ipsq_command ipsq_cmd_status;
-extern const struct ipsq_command ipsq_cmd_runs;
+extern const struct ipsq_command ipsq_cmd_bottleneck;
+extern const struct ipsq_command ipsq_cmd_check;
+extern const struct ipsq_command ipsq_cmd_diff;
+extern const struct ipsq_command ipsq_cmd_events;
+extern const struct ipsq_command ipsq_cmd_graph;
+extern const struct ipsq_command ipsq_cmd_help;
 extern const struct ipsq_command ipsq_cmd_ls;
 extern const struct ipsq_command ipsq_cmd_metrics;
 extern const struct ipsq_command ipsq_cmd_path;
-extern const struct ipsq_command ipsq_cmd_events;
-extern const struct ipsq_command ipsq_cmd_graph;
+extern const struct ipsq_command ipsq_cmd_phases;
 extern const struct ipsq_command ipsq_cmd_procedures;
+extern const struct ipsq_command ipsq_cmd_requests;
+extern const struct ipsq_command ipsq_cmd_runs;
+extern const struct ipsq_command ipsq_cmd_shell;
+extern const struct ipsq_command ipsq_cmd_sql;
+extern const struct ipsq_command ipsq_cmd_status;
+extern const struct ipsq_command ipsq_cmd_version;
 extern const struct ipsq_command ipsq_cmd_waits;
 extern const struct ipsq_command ipsq_cmd_whatif;
-extern const struct ipsq_command ipsq_cmd_requests;
-extern const struct ipsq_command ipsq_cmd_bottleneck;
-extern const struct ipsq_command ipsq_cmd_sql;
-extern const struct ipsq_command ipsq_cmd_check;
-extern const struct ipsq_command ipsq_cmd_shell;
-extern const struct ipsq_command ipsq_cmd_help;
-extern const struct ipsq_command ipsq_cmd_version;
-    ipsq_cmd_metrics, ipsq_cmd_path, ipsq_cmd_events, ipsq_cmd_graph,
-    ipsq_cmd_procedures, ipsq_cmd_whatif, ipsq_cmd_why, ipsq_cmd_check,
-    ipsq_cmd_shell, ipsq_cmd_help, ipsq_cmd_version, ipsq_cmd_waits;
+extern const struct ipsq_command ipsq_cmd_why;
 
 /* In the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];

@@ -115,6 +115,19 @@ static int take_bys(struct ipsq_options *o, const char *text,
     }
 }
 
+static int take_phase(struct ipsq_options *o, const char *text,
+                      struct ips_err *err)
+{
+    uint64_t n;
+    int rc = ipsq_parse_count(text, &n, err);
+    if (rc == 0 && n > UINT32_MAX)
+        rc =
+            ips_err_set(err, IPS_E_USAGE, "--phase %.40s: there is none", text);
+    if (rc == 0)
+        o->phase = (uint32_t)n;
+    return rc;
+}
+
 static int take(struct ipsq_options *o, enum ipsq_option option,
                 const char *text, struct ips_err *err)
 {
@@ -177,6 +190,8 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         if (rc == 0 && o->to_ns == 0)
             rc = ips_err_set(err, IPS_E_USAGE, "--to 0 leaves nothing");
         return rc;
+    case IPSQ_OPT_PHASE:
+        return take_phase(o, text, err);
     case IPSQ_OPT_BY:
         return take_bys(o, text, err);
     case IPSQ_OPT_SITES:
@@ -290,6 +305,10 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
     }
     if (o->to_ns && o->from_ns >= o->to_ns)
         return ips_err_set(err, IPS_E_USAGE, "--from is not before --to");
+    if (o->phase && (o->from_ns || o->to_ns))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--phase is a window, as --from and --to are: one "
+                           "of the two");
     return 0;
 }
 

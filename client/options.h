@@ -45,6 +45,7 @@
       "waits for what is not traced: reply (default), all, off")               \
     X(FROM, "from", "TIME", "since the machine's first event (1.5s, 20ms)")    \
     X(TO, "to", "TIME", "the same")                                            \
+    X(PHASE, "phase", "N", "only phase N of `ipsq phases`")                    \
     X(BY, "by", "WHAT",                                                        \
       "procedure (default), process or line; path: also\n"                     \
       "machine, thread, message, external, or several: a,b;\n"                 \
@@ -130,6 +131,7 @@ struct ipsq_options {
     uint64_t mtime_base_ns, mtime_per_byte_q32;
     uint32_t external; /* enum ips_external on the wire */
     uint64_t from_ns, to_ns;
+    uint32_t phase; /* 0: none */
     uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
     uint32_t next;                         /* paths */

@@ -29,6 +29,10 @@ static inline uint64_t ips_max_u64(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
+static inline int64_t ips_max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 static inline uint64_t ips_min_u64(uint64_t a, uint64_t b)
 {

@@ -40,7 +40,7 @@ static uint64_t scale(uint64_t a, uint64_t b, uint64_t c)
 /* Nodes of the reduced graphs. */
 static uint64_t kept_of(const struct auto_facts *f)
 {
-    return add(f->crossing, f->crossing_out);
+    return ips_max_u64(f->kept, add(f->crossing, f->crossing_out));
 }
 
 void engine_auto_costs(const struct auto_facts *f, struct auto_costs *out)

@@ -7,13 +7,19 @@
 #include "common/log.h"
 #include "common/types.h"
 #include "master/part.h"
+#include "master/phases.h"
 
 static void query_destroy(struct query *q)
 {
+    for (struct query *o = q->m->queries; o; o = o->next) {
+        if (o->inner == q)
+            o->inner = NULL;
+    }
     if (q->kind && q->kind->release)
         q->kind->release(q);
     parts_release(q);
     free(q->excluded);
+    free(q->windows);
     ips__envelope__free_unpacked(q->envelope, NULL);
     free(q);
 }
@@ -101,7 +107,25 @@ void query_fail(struct query *q, const struct ips_err *why)
     ips_log_info("%s %s: %s", q->kind->name, q->run, why->msg);
     if (q->client)
         ips_send_error(q->client, q->id, why);
+    if (q->inner)
+        query_end(q->inner);
     query_end(q);
+}
+
+void query_over(struct query *q)
+{
+    query_end(q);
+}
+
+void query_window_of(const struct query *q, const struct part *p,
+                     uint64_t *from_ns, uint64_t *to_ns)
+{
+    for (uint32_t i = 0; i < q->window_count; i++) {
+        if (strcmp(q->windows[i].machine, p->machine) == 0) {
+            *from_ns = q->windows[i].from_ns;
+            *to_ns = q->windows[i].to_ns;
+        }
+    }
 }
 
 bool query_client_full(const struct query *q)
@@ -192,7 +216,7 @@ void query_await(struct query *q)
         round_over(q);
 }
 
-static bool exclude(struct query *q, const struct part *p, const char *why)
+bool query_exclude(struct query *q, const char *machine, const char *why)
 {
     struct excluded *more =
         realloc(q->excluded, (q->excluded_count + 1) * sizeof(*q->excluded));
@@ -200,7 +224,7 @@ static bool exclude(struct query *q, const struct part *p, const char *why)
         return false;
     q->excluded = more;
     struct excluded *x = &more[q->excluded_count++];
-    snprintf(x->machine, sizeof(x->machine), "%s", p->machine);
+    snprintf(x->machine, sizeof(x->machine), "%s", machine);
     snprintf(x->why, sizeof(x->why), "%.*s", (int)sizeof(x->why) - 1, why);
     return true;
 }
@@ -229,7 +253,7 @@ void query_part_failed(struct query *q, struct part *p,
     if (q->together)
         query_stop(q);
     if (why->code != IPS_E_BUSY && why->code != IPS_E_UNREACHABLE &&
-        !exclude(q, p, why->msg))
+        !query_exclude(q, p->machine, why->msg))
         q->restarts = QUERY_MAX_RESTARTS;
 }
 
@@ -372,6 +396,8 @@ static const struct query_kind *kind_of(const Ips__Request *r)
         return &query_waits;
     case IPS__REQUEST__ASK_SQL:
         return &query_sql;
+    case IPS__REQUEST__ASK_PHASES:
+        return &query_phases;
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_SYNC:
@@ -386,6 +412,7 @@ static const struct query_kind *kind_of(const Ips__Request *r)
     case IPS__REQUEST__ASK_PROFILE:
     case IPS__REQUEST__ASK_PORTIONS:
     case IPS__REQUEST__ASK_SPLIT:
+    case IPS__REQUEST__ASK_SERIES:
     case IPS__REQUEST__ASK_LOOK:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
@@ -447,42 +474,77 @@ static uint32_t count_of(const struct master *m, const struct ips_peer *client)
     return count;
 }
 
-void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
+/* The last of the list; takes the envelope in any case. NULL: no memory. */
+static struct query *append(struct master *m, struct ips_peer *client,
+                            Ips__Envelope *env)
 {
-    const Ips__Request *request = env->request;
-    const struct query_kind *kind = kind_of(request);
-    struct query *q = NULL;
-    if (!kind)
-        refuse(client, request->id, IPS_E_PROTOCOL,
-               "not a question that a client asks the master");
-    else if (strlen(request->run) >= QUERY_RUN_BYTES)
-        refuse(client, request->id, IPS_E_USAGE, "run name is too long");
-    else if (count_of(m, client) >= MASTER_MAX_QUERIES)
-        refuse(client, request->id, IPS_E_BUSY,
-               "too many questions of one client at once");
-    else if (!(q = calloc(1, sizeof(*q))))
-        refuse(client, request->id, IPS_E_NO_MEMORY, "out of memory");
+    struct query *q = env ? calloc(1, sizeof(*q)) : NULL;
     if (!q) {
         ips__envelope__free_unpacked(env, NULL);
-        return;
+        return NULL;
     }
     q->m = m;
-    q->kind = kind;
+    q->kind = kind_of(env->request);
     q->client = client;
     q->envelope = env;
-    q->request = request;
-    q->id = request->id;
+    q->request = env->request;
+    q->id = env->request->id;
     q->begun_ns = master_now_ns();
-    snprintf(q->run, sizeof(q->run), "%s", request->run);
+    snprintf(q->run, sizeof(q->run), "%s", env->request->run);
     struct query **at = &m->queries;
     while (*at)
         at = &(*at)->next;
     *at = q;
+    return q;
+}
+
+static void choose_run(struct query *q)
+{
     struct ips_err err = {0};
     if (parts_choose_run(q, &err) < 0)
         query_fail(q, &err);
-    else if (kind->at_once)
-        (void)kind->at_once(q);
+    else if (q->kind->at_once)
+        (void)q->kind->at_once(q);
+}
+
+void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
+{
+    const Ips__Request *request = env->request;
+    const char *why = NULL;
+    int code = IPS_E_BUSY;
+    if (!kind_of(request)) {
+        code = IPS_E_PROTOCOL;
+        why = "not a question that a client asks the master";
+    } else if (strlen(request->run) >= QUERY_RUN_BYTES) {
+        code = IPS_E_USAGE;
+        why = "run name is too long";
+    } else if (count_of(m, client) >= MASTER_MAX_QUERIES) {
+        why = "too many questions of one client at once";
+    }
+    if (why) {
+        refuse(client, request->id, code, why);
+        ips__envelope__free_unpacked(env, NULL);
+        return;
+    }
+    uint64_t id = request->id;
+    /* Questions about one run go one after the other: the phases come first. */
+    bool named = phases_named(request) > 0;
+    struct query *first =
+        named ? append(m, client, phases_envelope(request)) : NULL;
+    struct query *q = append(m, client, env);
+    if (!q || (named && !first)) {
+        refuse(client, id, IPS_E_NO_MEMORY, "out of memory");
+        if (q)
+            query_end(q);
+        if (first)
+            query_end(first);
+    } else {
+        if (first)
+            first->inner = q;
+        choose_run(first ? first : q);
+        if (first && !q->over)
+            snprintf(q->run, sizeof(q->run), "%s", first->run);
+    }
     query_next(m);
 }
 

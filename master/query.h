@@ -107,6 +107,12 @@ struct query_kind {
     void (*pump)(struct query *q);
 };
 
+/* A window of time on one machine's clock, since its first event of the run. */
+struct query_window {
+    char machine[ROSTER_NAME_BYTES];
+    uint64_t from_ns, to_ns; /* from <= t < to */
+};
+
 struct query {
     struct query *next;
     struct master *m;
@@ -138,6 +144,11 @@ struct query {
     void (*after)(struct query *q);
     struct gather gather;
     void *data;
+    /* phases.h: the question of a client that waits for this one of our own,
+     * or NULL; what it got. */
+    struct query *inner;
+    struct query_window *windows;
+    uint32_t window_count;
 };
 
 /* ---- for session.c ---------------------------------------------------- */
@@ -187,9 +198,19 @@ void query_widen(struct query *q, struct part *p);
 void query_part_failed(struct query *q, struct part *p,
                        const struct ips_err *why);
 
+/* From the next beginning on the question goes without that machine, and says
+ * why. False: no memory. */
+bool query_exclude(struct query *q, const char *machine, const char *why);
+
 /* The last reply, and the end. */
 void query_answer(struct query *q, Ips__Reply *reply);
 void query_fail(struct query *q, const struct ips_err *why);
+/* The end, where nothing is to be answered. */
+void query_over(struct query *q);
+/* The window that the question has on this machine: its own, unless it named a
+ * phase. */
+void query_window_of(const struct query *q, const struct part *p,
+                     uint64_t *from_ns, uint64_t *to_ns);
 /* A reply that is not the last. */
 void query_send(struct query *q, Ips__Reply *reply);
 /* From now on `pump` is called until query_answer or query_fail; the run is
@@ -221,5 +242,6 @@ extern const struct query_kind query_requests;
 extern const struct query_kind query_waits;
 extern const struct query_kind query_why;
 extern const struct query_kind query_sql;
+extern const struct query_kind query_phases;
 
 #endif

@@ -74,6 +74,7 @@ static void ask_part(struct query *q, struct part *p, uint64_t left)
     ask.object = asked->object;
     ask.from_ns = asked->from_ns;
     ask.to_ns = asked->to_ns;
+    query_window_of(q, p, &ask.from_ns, &ask.to_ns);
     ask.limit = left;
     ask.window = EVENTS_WINDOW;
     ask.sites = asked->sites;

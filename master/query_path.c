@@ -138,6 +138,7 @@ static struct auto_facts facts_of(const struct query *q)
         f.threads += p->t.thread_count;
         f.round_trip_ns = ips_max_u64(f.round_trip_ns, p->round_trip_ns);
         if (p->settled) {
+            f.kept = ips_add_sat(f.kept, p->settled->kept);
             f.crossing = ips_add_sat(f.crossing, p->settled->remote_in);
             f.crossing_out =
                 ips_add_sat(f.crossing_out, p->settled->remote_out);

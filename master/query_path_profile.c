@@ -201,6 +201,9 @@ static void ask_part(struct query *q, struct part *p, const struct round *r)
         ask.lane = pp->windowed ? &lane : NULL;
         ask.from_ns = d->window.from_ns;
         ask.to_ns = d->window.to_ns;
+        /* In `wall` the machines' clocks are mapped already. */
+        if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_WALL)
+            query_window_of(q, p, &ask.from_ns, &ask.to_ns);
         at += n;
         ask.more = !ask.whole && at < f->count;
         request.ask_case = IPS__REQUEST__ASK_PROFILE;

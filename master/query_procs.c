@@ -222,6 +222,9 @@ static void ask_next(struct query *q)
     ask.object = asked->object;
     ask.by = asked->by;
     ask.machine = p->machine;
+    ask.from_ns = asked->from_ns;
+    ask.to_ns = asked->to_ns;
+    query_window_of(q, p, &ask.from_ns, &ask.to_ns);
     ask.generation = p->sync->generation;
     request.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     request.procedures = &ask;
@@ -243,8 +246,16 @@ static void gathered(struct query *q)
 static void start(struct query *q)
 {
     struct asked *a = calloc(1, sizeof(*a));
+    const Ips__ProceduresAsk *ask = q->request->procedures;
+    struct ips_err err = {0};
     if (!a) {
         no_memory(q);
+        return;
+    }
+    if (ask->to_ns && ask->from_ns >= ask->to_ns) {
+        free(a);
+        ips_err_set(&err, IPS_E_USAGE, "the window is empty");
+        query_fail(q, &err);
         return;
     }
     ips__procedure_totals__init(&a->totals);

@@ -215,13 +215,13 @@ int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
     return 0;
 }
 
-static int unpack(const uint8_t *data, size_t len, uint8_t *out,
+static int unpack(const uint8_t *data, size_t from, size_t len, uint8_t *out,
                   struct ips_err *err)
 {
     struct slave_block b;
     struct slave_pack *pack = slave_pack_new();
     int rc = pack ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    for (size_t at = 0; rc == 0 && at < len; at += sizeof(b) + b.bytes) {
+    for (size_t at = from; rc == 0 && at < len; at += sizeof(b) + b.bytes) {
         memcpy(&b, data + at, sizeof(b));
         const struct slave_packed packed = {data + at + sizeof(b), b.bytes,
                                             b.plain_bytes, b.raw_bytes};
@@ -233,13 +233,13 @@ static int unpack(const uint8_t *data, size_t len, uint8_t *out,
     return rc;
 }
 
-static int unpack_all(const uint8_t *data, size_t len,
+static int unpack_all(const uint8_t *data, size_t from, size_t len,
                       struct slave_archive_map *out, struct ips_err *err)
 {
     struct slave_block b;
     size_t raw = 0;
     int rc = 0;
-    for (size_t at = 0; rc == 0 && at < len; at += sizeof(b) + b.bytes) {
+    for (size_t at = from; rc == 0 && at < len; at += sizeof(b) + b.bytes) {
         rc = block_at(data, len, at, &b, err);
         raw += b.raw_bytes;
     }
@@ -251,7 +251,7 @@ static int unpack_all(const uint8_t *data, size_t len,
                            "%zu bytes to unpack the archive", raw);
     out->data = room;
     out->length = raw;
-    return unpack(data, len, room, err);
+    return unpack(data, from, len, room, err);
 }
 
 static int open_archive(const char *dir, struct ips_err *err)
@@ -270,12 +270,13 @@ int slave_archive_fd(const char *dir)
     return fd < 0 ? -1 : fd;
 }
 
-int slave_archive_map(const char *dir, int fd, uint64_t committed,
-                      struct slave_archive_map *out, struct ips_err *err)
+int slave_archive_map_from(const char *dir, int fd, uint64_t from,
+                           uint64_t committed, struct slave_archive_map *out,
+                           struct ips_err *err)
 {
     struct stat st;
     *out = (struct slave_archive_map){0};
-    if (committed == 0)
+    if (committed <= from)
         return 0;
     int own = fd < 0 ? open_archive(dir, err) : -1, rc = 0;
     if (fd < 0 && own < 0)
@@ -295,12 +296,18 @@ int slave_archive_map(const char *dir, int fd, uint64_t committed,
     if (own >= 0)
         close(own);
     if (rc == 0)
-        rc = unpack_all(p, (size_t)committed, out, err);
+        rc = unpack_all(p, (size_t)from, (size_t)committed, out, err);
     if (p != MAP_FAILED)
         munmap(p, (size_t)committed);
     if (rc < 0)
         slave_archive_unmap(out);
     return rc;
+}
+
+int slave_archive_map(const char *dir, int fd, uint64_t committed,
+                      struct slave_archive_map *out, struct ips_err *err)
+{
+    return slave_archive_map_from(dir, fd, 0, committed, out, err);
 }
 
 void slave_archive_unmap(struct slave_archive_map *m)

@@ -100,6 +100,10 @@ struct slave_archive_map {
 int slave_archive_map(const char *dir, int fd, uint64_t committed,
                       struct slave_archive_map *out,
                       struct ips_err *err) IPS_MUST_USE;
+/* The same of its bytes [from, committed) alone; a block begins at `from`. */
+int slave_archive_map_from(const char *dir, int fd, uint64_t from,
+                           uint64_t committed, struct slave_archive_map *out,
+                           struct ips_err *err) IPS_MUST_USE;
 void slave_archive_unmap(struct slave_archive_map *m);
 
 /* DIR/archive to read, -1: there is none. The caller closes it. */

@@ -33,6 +33,8 @@ struct ips_stream_in {
     bool dead;                     /* its process is known to have ended */
     uint32_t dead_status; /* as wait has it | IPS_DEAD_KNOWN, or 0: not known */
     uint64_t dead_t_ns;   /* local raw time at which the slave saw that; 0 */
+    const uint64_t *types; /* [4] bit set: others its records do not have; or
+                              NULL, not known */
 };
 struct ips_build_input {
     const struct ips_control *control;
@@ -160,6 +162,7 @@ struct ips_build_counts {
     uint64_t probe_arc_ns;  /* as much of it as arcs of the graph hold */
     uint64_t delay_ns;      /* runnable but not running, as the kernel told */
     uint64_t delay_unknown_ns; /* off the CPU outside of waits, and no figure */
+    uint64_t code; /* samples, entries, exits, counters: none, no procedures */
 };
 
 struct ips_built {

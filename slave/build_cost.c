@@ -13,7 +13,11 @@
 #define READ_NS 500000u
 /* A reading of the run delay that took longer was disturbed. */
 #define DELAY_NS_MAX 20000u
-#define READ_BLOCKS 16u
+/* As many where guesses are good (agent/cpu_guess.h), or so much CPU of blocks
+ * after 16; where they are not, it reads more often than is known here. */
+#define READ_BLOCKS 64u
+#define READ_BLOCKS_MIN 16u
+#define READ_BLOCKS_NS 100000u
 #define READ_LONG_NS 25000u
 
 static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
@@ -63,7 +67,7 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
 /* Of a record that has call and return. */
 struct span {
     bool is, blocked, waits;
-    uint64_t cpu, elapsed_ns;
+    uint64_t cpu, cost, elapsed_ns;
 };
 
 static struct span span_of(const struct b_stream *s, uint32_t type,
@@ -83,6 +87,7 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
     uint64_t t_ret = b_time(&s->clock, r.h.word, r.t_ret);
     struct span v = {.is = true,
                      .cpu = r.cpu,
+                     .cost = ips_sub_sat(r.cpu_ret, r.cpu),
                      .elapsed_ns = ips_sub_sat(t_ret, t),
                      .blocked =
                          b_blocked_ns(t, t_ret, r.cpu, r.cpu_ret) >= 2000};
@@ -99,14 +104,20 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
 static bool reads(const struct build *b, struct b_stream *s,
                   const struct span *v)
 {
+    uint32_t most =
+        s->blocks_unread_ns < READ_BLOCKS_NS ? READ_BLOCKS : READ_BLOCKS_MIN;
+    if (b->in->control->cpu_mode != IPS_CPU_FAST)
+        most = 1;
     s->blocks_unread += v->blocked;
-    bool guesses = b->in->control->cpu_mode == IPS_CPU_FAST;
-    bool is = ips_sub_sat(v->cpu, s->read_cpu_ns) >= READ_NS ||
-              s->blocks_unread >= (guesses ? READ_BLOCKS : 1) ||
+    bool due = s->blocks_unread >= most;
+    if (v->blocked)
+        s->blocks_unread_ns = ips_add_sat(s->blocks_unread_ns, v->cost);
+    bool is = ips_sub_sat(v->cpu, s->read_cpu_ns) >= READ_NS || due ||
               (v->blocked && !v->waits && v->elapsed_ns >= READ_LONG_NS);
     if (is) {
         s->read_cpu_ns = v->cpu;
         s->blocks_unread = 0;
+        s->blocks_unread_ns = 0;
     }
     return is;
 }

@@ -79,6 +79,12 @@ struct b_walk {
 /* The smallest size of a record of each type, 0 for unknown types. */
 extern const uint16_t b_rec_min[256];
 
+/* May there be records of this type? */
+static inline bool b_may_have(const struct ips_stream_in *in, uint8_t type)
+{
+    return !in->types || in->types[type / 64] >> type % 64 & 1;
+}
+
 /* The next record (NULL at the end), its type and length. What does not look
  * like a record ends its chunk. Short entries and exits come as long ones,
  * which stay until the next call. */
@@ -144,7 +150,8 @@ struct b_stream {
     uint64_t first_ns, last_ns; /* of its records */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_room;
-    uint64_t read_cpu_ns; /* b_cost: the agent read the CPU clock last */
+    uint64_t read_cpu_ns;      /* b_cost: the agent read the CPU clock last */
+    uint64_t blocks_unread_ns; /* what they cost */
     uint32_t blocks_unread;
     /* START */
     uint8_t start_kind; /* 0 none */

@@ -374,14 +374,20 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         return scan_delay(c, p);
     case IPS_REC_UNSEEN:
         return scan_unseen(c, p, len);
+    case IPS_REC_COUNT:
+        c->b->out->counts.code++;
+        return 0;
+    case IPS_REC_SAMPLE:
+    case IPS_REC_ENTER:
+    case IPS_REC_EXIT:
+        c->b->out->counts.code++;
+        scan_stamped(c, type, p, len);
+        return 0;
     case IPS_REC_CLOSE:
     case IPS_REC_MARK:
     case IPS_REC_NAME:
     case IPS_REC_EXEC:
     case IPS_REC_EXECFAIL:
-    case IPS_REC_SAMPLE:
-    case IPS_REC_ENTER:
-    case IPS_REC_EXIT:
         scan_stamped(c, type, p, len);
         return 0;
     default: /* DGRAM, LOST, reserved and unknown types */

@@ -224,9 +224,10 @@ static int scan(struct ips_codemap *m, const struct ips_build_input *in,
         struct b_walk walk = {.in = s};
         uint32_t type, len, image = ips_codemap_image(m, &s->head);
         const uint8_t *p;
+        bool modules = b_may_have(s, IPS_REC_MODULE), begun = false;
         if (image == IPS_NONE)
             continue;
-        while ((p = b_next(&walk, &type, &len))) {
+        while ((modules || !begun) && (p = b_next(&walk, &type, &len))) {
             struct ips_rec_head h;
             if (type != IPS_REC_MODULE && type != IPS_REC_START)
                 continue;
@@ -236,7 +237,10 @@ static int scan(struct ips_codemap *m, const struct ips_build_input *in,
                 int rc = add_module(m, image, p, len, t, err);
                 if (rc < 0)
                     return rc;
-            } else if (h.a == IPS_START_FORK) {
+                continue;
+            }
+            begun = true; /* there is one in a stream */
+            if (h.a == IPS_START_FORK) {
                 struct ips_rec_start r;
                 memcpy(&r, p, sizeof(r));
                 m->images[image].forked = true;

@@ -67,7 +67,7 @@ static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
 int slave_graph_costs(struct slave_graphs *gs, struct slave_graph *g,
                       struct ips_err *err)
 {
-    struct slave_input in;
+    struct slave_input in = {0}; /* where there is nothing, nothing is read */
     if (g->costs) {
         store_costs(gs, g);
         return 0;
@@ -75,10 +75,12 @@ int slave_graph_costs(struct slave_graphs *gs, struct slave_graph *g,
     struct slave_costs *c = calloc(1, sizeof(*c));
     if (!c)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    int rc = slave_input_make(g->snap, &in, err);
+    int rc = g->b.counts.code ? slave_input_make(gs, g->snap, &in, err) : 0;
     if (rc == 0)
         rc = ips_procs_make(&in.in, &g->b, &c->p, err);
-    slave_input_release(&in);
+    slave_input_release(gs, &in);
+    if (g->snap->closed) /* nobody reads them any more, as a rule */
+        slave_records_forget(&gs->records, g->snap->run);
     if (rc == 0)
         rc = slave_graph_names(gs, g, &c->p.map, &c->names, err);
     if (rc < 0) {

@@ -144,6 +144,10 @@ struct slave_run {
     uint64_t next_close_ns, next_forget_ns;
     uint64_t version; /* +1 with every change that a report would show */
     unsigned pins;    /* asks in flight: not removed by limits */
+    /* ahead.c */
+    bool asked;           /* about its graph or events, ever */
+    bool was_open;        /* here, and not built since it was closed */
+    uint64_t ahead_bytes; /* of the archive, unpacked or about to be */
 };
 
 struct slave_drain_options {

@@ -30,7 +30,8 @@ struct slave_sites { /* zeroed to begin with: nothing is wanted */
 };
 
 /* Makes the map of the graph's run, where sites or stacks are wanted. */
-int slave_sites_begin(struct slave_sites *s, const struct slave_graph *g,
+int slave_sites_begin(struct slave_sites *s, struct slave_graphs *gs,
+                      const struct slave_graph *g,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_sites_release(struct slave_sites *s);
 

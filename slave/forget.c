@@ -39,9 +39,13 @@ void slave_run_forget_dead(struct slave_drain *d, struct slave_run *run,
         st->held = false;
     for (struct slave_image *i = run->images; i; i = i->next)
         i->held = false;
-    for (struct slave_segment *s = run->segments; s; s = s->next)
+    for (struct slave_segment *s = run->segments; s; s = s->next) {
+        /* Not looked at yet, after a restart: it may be of any stream. */
+        if (s->state == SLAVE_SEG_NEW)
+            return;
         if (s->stream)
             s->stream->held = true;
+    }
     forget_streams(d, run);
     for (struct slave_image **p = &run->images; *p;) {
         struct slave_image *i = *p;

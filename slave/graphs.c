@@ -78,8 +78,29 @@ static void empty(struct slave_graph *g)
     g->peers_set = false;
 }
 
+static void keep_file(struct slave_graph *g)
+{
+    struct ips_err err = {0};
+    uint64_t bytes = 0;
+    g->unkept = false;
+    if (g->snap->closed &&
+        slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, g->peers,
+                              g->peer_count, &bytes, &err) < 0 &&
+        access(g->snap->dir, F_OK) == 0) /* else the run was removed */
+        ips_log_warn("run %s: graph not kept: %s", g->snap->run, err.msg);
+}
+
+void slave_graphs_keep(struct slave_graphs *gs)
+{
+    for (struct slave_graph *g = gs->list; g; g = g->next)
+        if (g->unkept)
+            keep_file(g);
+}
+
 static void graph_free(struct slave_graph *g)
 {
+    if (g->unkept)
+        keep_file(g);
     empty(g);
     slave_snapshot_free(g->snap);
     free(g);
@@ -92,6 +113,7 @@ void slave_graphs_release(struct slave_graphs *gs)
         gs->list = g->next;
         graph_free(g);
     }
+    slave_records_forget(&gs->records, NULL);
     slave_store_close(gs->store);
     gs->store = NULL;
 }
@@ -179,77 +201,33 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
 
 /* ---- building ---- */
 
-void slave_input_release(struct slave_input *in)
+void slave_input_release(struct slave_graphs *gs, struct slave_input *in)
 {
-    slave_archive_unmap(&in->map);
+    slave_records_put(&gs->records, in->records);
     free(in->streams);
-    free(in->chunks);
 }
 
-/* Frames of a stream number, or IPS_E_CORRUPT. Two passes over the frames: how
- * many each stream has, then where. */
-static int gather(const struct slave_snapshot *s, struct slave_input *in,
-                  const uint32_t *slot, uint32_t slots, struct ips_err *err)
+int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
+                     struct slave_input *in, struct ips_err *err)
 {
-    const struct slave_frame *f;
-    size_t at = 0, total = 0;
-    while ((f = slave_archive_next(&in->map, &at))) {
-        if (f->stream >= slots || slot[f->stream] == UINT32_MAX)
-            return ips_err_set(err, IPS_E_CORRUPT,
-                               "archive has stream %u that nobody knows",
-                               f->stream);
-        in->streams[slot[f->stream]].chunk_count++;
-        total++;
-    }
-    in->chunks = calloc(total + 1, sizeof(*in->chunks));
-    uint32_t *fill = calloc((size_t)s->stream_count + 1, sizeof(*fill));
-    if (!in->chunks || !fill) {
-        free(fill);
-        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    }
-    uint32_t first = 0;
-    for (uint32_t i = 0; i < s->stream_count; i++) {
-        in->streams[i].chunks = in->chunks + first;
-        fill[i] = first;
-        first += in->streams[i].chunk_count;
-    }
-    for (at = 0; (f = slave_archive_next(&in->map, &at));)
-        in->chunks[fill[slot[f->stream]]++] =
-            (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
-    free(fill);
-    return 0;
-}
-
-int slave_input_make(const struct slave_snapshot *s, struct slave_input *in,
-                     struct ips_err *err)
-{
-    uint32_t slots = 0;
     *in = (struct slave_input){0};
-    for (uint32_t i = 0; i < s->stream_count; i++)
-        if (s->streams[i].number >= slots)
-            slots = s->streams[i].number + 1;
-    uint32_t *slot = malloc(((size_t)slots + 1) * sizeof(*slot));
     in->streams = calloc((size_t)s->stream_count + 1, sizeof(*in->streams));
-    int rc = 0;
-    if (!slot || !in->streams)
-        rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    if (rc == 0)
-        rc = slave_archive_map(s->dir, s->archive_fd, s->archive_bytes,
-                               &in->map, err);
-    for (uint32_t i = 0; rc == 0 && i < slots; i++)
-        slot[i] = UINT32_MAX;
+    if (!in->streams)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    int rc = slave_records_get(&gs->records, s, &in->records, err);
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
-        slot[r->number] = i;
-        in->streams[i].head = r->head;
-        memcpy(in->streams[i].lost, r->lost, sizeof(r->lost));
-        in->streams[i].dead = r->dead;
-        in->streams[i].dead_status = r->dead_status;
-        in->streams[i].dead_t_ns = r->dead_t_ns;
+        struct ips_stream_in *to = &in->streams[i];
+        to->head = r->head;
+        memcpy(to->lost, r->lost, sizeof(r->lost));
+        to->dead = r->dead;
+        to->dead_status = r->dead_status;
+        to->dead_t_ns = r->dead_t_ns;
+        to->chunk_count = slave_records_chunks(in->records, r->number,
+                                               s->archive_bytes, &to->chunks);
+        if (to->chunk_count)
+            to->types = in->records->streams[r->number].types;
     }
-    if (rc == 0)
-        rc = gather(s, in, slot, slots, err);
-    free(slot);
     in->in = (struct ips_build_input){.control = &s->control,
                                       .streams = in->streams,
                                       .stream_count = s->stream_count};
@@ -261,12 +239,14 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
 {
     struct slave_input in;
     ips_large_begin();
-    int rc = slave_input_make(g->snap, &in, err);
+    int rc = slave_input_make(gs, g->snap, &in, err);
     if (rc == 0) {
+        ips_log_debug("run %s: built from %u streams", g->snap->run,
+                      g->snap->stream_count);
         rc = ips_build(&in.in, &g->b, err);
         gs->builds++;
     }
-    slave_input_release(&in);
+    slave_input_release(gs, &in);
     g->built_in = ips_large_use();
     return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
 }
@@ -381,16 +361,6 @@ static bool same_peers(const struct slave_graph *g,
     return true;
 }
 
-static void keep_file(const struct slave_graph *g)
-{
-    struct ips_err err = {0};
-    uint64_t bytes = 0;
-    if (g->snap->closed &&
-        slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, g->peers,
-                              g->peer_count, &bytes, &err) < 0)
-        ips_log_warn("run %s: graph not kept: %s", g->snap->run, err.msg);
-}
-
 int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,
                           struct ips_err *err)
@@ -418,6 +388,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     if (rc < 0) {
         free(kept);
         g->generation = g->snap->key = 0; /* never found again */
+        g->unkept = false;
         return rc;
     }
     if (g->has_est)
@@ -428,6 +399,8 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     g->peers = kept;
     g->peer_count = count;
     g->peers_set = true;
-    keep_file(g);
+    g->unkept = true;
+    if (g->b.g.node_count < SLAVE_GRAPHS_KEEP_NODES)
+        keep_file(g);
     return 0;
 }

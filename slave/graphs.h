@@ -20,10 +20,13 @@
 #include "slave/build.h"
 #include "slave/graphfile.h"
 #include "slave/procs.h"
+#include "slave/records.h"
 #include "slave/store.h"
 #include "slave/symbols.h"
 
 #define SLAVE_GRAPHS_MAX 8
+/* Larger graphs go to their files after the answer. */
+#define SLAVE_GRAPHS_KEEP_NODES 100000u
 #define SLAVE_GRAPHS_MAX_NODES 40000000u /* of all that is kept */
 
 /* What was committed of a run at one moment: the input of a build. */
@@ -71,6 +74,7 @@ struct slave_graph {
     struct ips_view view; /* as its lane sees the graph */
     struct ips_lane lane;
     bool has_est;
+    bool unkept;               /* its file is to be written */
     struct slave_costs *costs; /* NULL: not asked for yet */
     struct slave_waits *waits; /* the same */
     uint64_t revision; /* +1 when the peers change: half sent answers end */
@@ -78,6 +82,7 @@ struct slave_graph {
 
 struct slave_graphs {
     struct slave_graph *list; /* last used first */
+    struct slave_records *records;
     uint64_t next_generation;
     char db[IPS_PATH_BYTES];     /* "": IRT are not stored */
     char helper[IPS_PATH_BYTES]; /* reads symbols; "": nobody does */
@@ -100,17 +105,18 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g);
 
-/* What of a run was committed, as a build reads it: frames by stream in a
- * mapped archive. */
+/* Writes the files of graphs that were not worth anybody's wait. */
+void slave_graphs_keep(struct slave_graphs *gs);
+
+/* What of a run was committed, as a build reads it. */
 struct slave_input {
-    struct slave_archive_map map;
+    struct slave_records *records;
     struct ips_build_input in;
     struct ips_stream_in *streams;
-    struct ips_chunk *chunks;
 };
-int slave_input_make(const struct slave_snapshot *s, struct slave_input *out,
-                     struct ips_err *err) IPS_MUST_USE;
-void slave_input_release(struct slave_input *in);
+int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
+                     struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
+void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 
 /* g->costs (costs.c). O(records) the first time, and symbol files are read. */
 int slave_graph_costs(struct slave_graphs *gs, struct slave_graph *g,

@@ -17,11 +17,12 @@
  *  L as in the last record of the same type   H the same, two halves
  * A lower case first letter: the same type and the same `a`.
  */
+static const char call_roles[] = "tRCDLSH";
 static const char *const roles[256] = {
     [IPS_REC_START] = "TCLHLL",      [IPS_REC_END] = "TCL",
-    [IPS_REC_BLOCK] = "tRCDLSH",     [IPS_REC_ENTER] = "TCS",
-    [IPS_REC_EXIT] = "TCS",          [IPS_REC_SEND] = "tRCDLSH",
-    [IPS_REC_RECV] = "tRCDLSH",      [IPS_REC_RECVCALL] = "tRCDLSH",
+    [IPS_REC_BLOCK] = call_roles,    [IPS_REC_ENTER] = "TCS",
+    [IPS_REC_EXIT] = "TCS",          [IPS_REC_SEND] = call_roles,
+    [IPS_REC_RECV] = call_roles,     [IPS_REC_RECVCALL] = call_roles,
     [IPS_REC_FORK] = "TRCDLH",       [IPS_REC_JOIN] = "TRCDLLH",
     [IPS_REC_EXEC] = "TCX",          [IPS_REC_EXECFAIL] = "TCX",
     [IPS_REC_SAMPLE] = "TCLF",       [IPS_REC_COUNT] = "TSL",
@@ -260,6 +261,27 @@ ALWAYS_INLINE void text(struct pack_coder *c, bool enc, uint64_t *w)
 
 /* ---- records ---- */
 
+/* What follows is what words() does by "tRCDLSH", for the records that there
+ * are most of: without a switch that nobody can foretell. */
+ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
+                              uint32_t type, uint32_t a, uint64_t *last)
+{
+    stamp(c, enc, PACK_T, c->last_t, &w[1]);
+    c->record_t = last[1] = w[1];
+    stamp(c, enc, PACK_T_RET, w[1], &w[2]);
+    c->last_t = last[2] = w[2];
+    cpu(c, enc, PACK_CPU, w[1], &w[3]);
+    last[3] = w[3];
+    cpu(c, enc, PACK_CPU_RET, w[2], &w[4]);
+    last[4] = w[4];
+    difference(c, enc, (enum pack_column)(PACK_WORD + 5), last[5], &w[5]);
+    last[5] = w[5];
+    address(c, enc, PACK_SITE, hash(type, a, c->site ^ 6ULL << 56), &w[6]);
+    c->site = last[6] = w[6];
+    halves(c, enc, (enum pack_column)(PACK_WORD + 7), last[7], &w[7]);
+    last[7] = w[7];
+}
+
 ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
                          unsigned count)
 {
@@ -267,6 +289,10 @@ ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
     const char *role = roles[type] ? roles[type] : other_roles;
     bool by_a = *role == 't';
     uint64_t *last = c->context[hash(type, by_a ? a : 0, 0) % PACK_CONTEXTS];
+    if (role == call_roles && count == 8) {
+        call_words(c, enc, w, type, a, last);
+        return;
+    }
     for (unsigned i = 1; i < count; i++) {
         uint64_t *like = &last[i % 16];
         enum pack_column col = (enum pack_column)(PACK_WORD + i % 16);

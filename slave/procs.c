@@ -288,11 +288,27 @@ static int take_count(struct making *m, const uint8_t *data, uint64_t t)
 
 /* ---- streams ---- */
 
+static bool may_have_entries(const struct ips_stream_in *in)
+{
+    return b_may_have(in, IPS_REC_ENTER) || b_may_have(in, IPS_REC_EXIT) ||
+           b_may_have(in, IPS_REC_ENTER_SHORT) ||
+           b_may_have(in, IPS_REC_EXIT_SHORT);
+}
+
+/* Without these START and END say nothing. */
+static bool has_costs(const struct ips_stream_in *in)
+{
+    return may_have_entries(in) || b_may_have(in, IPS_REC_SAMPLE) ||
+           b_may_have(in, IPS_REC_COUNT);
+}
+
 /* Which threads have entries: their samples would count the same CPU twice. */
 static bool has_entries(const struct ips_stream_in *in)
 {
     struct b_walk walk = {.in = in};
     uint32_t type, len;
+    if (!may_have_entries(in))
+        return false;
     while (b_next(&walk, &type, &len))
         if (type == IPS_REC_ENTER || type == IPS_REC_EXIT)
             return true;
@@ -304,6 +320,8 @@ static int take_stream(struct making *m)
     struct b_walk walk = {.in = m->in};
     uint32_t type, len;
     const uint8_t *data;
+    if (!has_costs(m->in))
+        return 0;
     while ((data = b_next(&walk, &type, &len))) {
         struct ips_rec_head h;
         int rc = 0;

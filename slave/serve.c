@@ -15,6 +15,7 @@
 
 #include "common/address.h"
 #include "common/log.h"
+#include "slave/ahead.h"
 #include "slave/serve_cm.h"
 #include "slave/serve_private.h"
 
@@ -87,6 +88,7 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
         if (run)
             run->want_sync = true; /* another wait may have cleared it */
     }
+    slave_ahead_turn(v);
     /* A new run is told at once: who asks next means that one. */
     if (v->ready && s->drain.found != v->reported_found) {
         v->next_report_ns = now_ns + REPORT_NS;
@@ -312,6 +314,8 @@ void slave_serve_close(struct slave *s)
         ips_peer_free(v->peer);
     lost_master(v);
     slave_cm_close(v);
+    if (v->ahead && v->ahead->run) /* the worker releases the job itself */
+        v->ahead->run->pins--;
     ips_peer_reap();
     if (v->tick)
         event_free(v->tick);

@@ -248,7 +248,7 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
         qsort(j->place, s->stream_count, sizeof(*j->place), by_place);
     if (j->channel_count)
         qsort(j->channels, j->channel_count, sizeof(*j->channels), by_channel);
-    return slave_sites_begin(&j->sites, j->graph, &j->job.err);
+    return slave_sites_begin(&j->sites, gs, j->graph, &j->job.err);
 }
 
 /* ---- rows ---- */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slave/series.h"
 #include "slave/serve_graph.h"
 #include "slave/unseen.h"
 
@@ -30,6 +31,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     slave_portions_release(j);
     slave_wait_rows_release(j);
     slave_sql_release(j);
+    slave_series_answer_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
@@ -187,6 +189,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->root_start_ns = b->root_start_ns;
     a->goal_node = b->goal_node == IPS_NO_NODE ? 0 : (uint64_t)b->goal_node + 1;
     a->first_ns = b->first_ns;
+    a->last_ns = slave_last_ns(b);
     a->delay_ns = b->counts.delay_ns;
     a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
@@ -297,6 +300,9 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     free(rows);
     if (rc == 0)
         rc = join_ends(j->graph, ask, &job->err);
+    uint64_t kept = 0;
+    if (rc == 0)
+        rc = ips_contract_most(&j->graph->b.g, &kept, &job->err);
     if (rc < 0) {
         slave_job_fail(job);
         return;
@@ -311,6 +317,7 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     a->pending = c->pending;
     a->remote_in = j->graph->b.g.in_count;
     a->remote_out = j->graph->b.g.out_count;
+    a->kept = kept;
     job->reply.answer_case = IPS__REPLY__ANSWER_PEERS;
     job->reply.peers = a;
     job->finished = true;
@@ -387,6 +394,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_PORTIONS] = slave_step_portions,
         [IPS__REQUEST__ASK_WAIT_ROWS] = slave_step_wait_rows,
         [IPS__REQUEST__ASK_SQL] = slave_step_sql,
+        [IPS__REQUEST__ASK_SERIES] = slave_step_series,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;

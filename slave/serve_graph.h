@@ -36,6 +36,7 @@ struct slave_graph_ask {
         Ips__PortionsAnswer portions;
         Ips__WaitRowsAnswer wait_rows;
         Ips__SqlAnswer sql;
+        Ips__SeriesAnswer series;
     } answer;
     struct ips_view view; /* subgraph, while it is sent */
     struct ips_reduced reduced;
@@ -53,6 +54,7 @@ struct slave_graph_ask {
     struct portions *portions;       /* serve_portions.c */
     struct wait_rows *wait_rows;     /* serve_waits.c */
     struct sql_ask *sql;             /* serve_sql.c */
+    struct series_answer *series;    /* serve_series.c */
     struct slave_unseen_row *unseen; /* sync: of the snapshot */
     uint32_t unseen_rows;
     char **lines; /* sync: what is unseen, in words */
@@ -91,6 +93,8 @@ void slave_step_profile(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_sql(struct slave_job *job, struct slave_graphs *gs);
 void slave_sql_release(struct slave_graph_ask *j);
 void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_series(struct slave_job *job, struct slave_graphs *gs);
+void slave_series_answer_release(struct slave_graph_ask *j);
 void slave_portions_release(struct slave_graph_ask *j);
 void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs);
 void slave_wait_rows_release(struct slave_graph_ask *j);

@@ -35,6 +35,8 @@ struct slave_serve {
     uint64_t next_report_ns, reported_version, reported_found;
     struct sync_wait *syncs;
     struct task *tasks;
+    struct slave_job *ahead; /* ahead.c: in the worker's hands, or NULL */
+    bool unkept; /* a question was answered since graphs were kept */
     struct partial *partials;
     struct slave_cm_net *cm; /* serve_cm.c */
     char boot_id[40];
@@ -46,6 +48,10 @@ void slave_serve_report(struct slave_serve *v);
 /* Answers a request with an error about its run. */
 void slave_serve_fail(struct slave_serve *v, uint64_t id, int code,
                       const char *run, const char *what);
+/* What is committed of the run. NULL with *err set. */
+struct slave_snapshot *slave_serve_snapshot(struct slave *s,
+                                            struct slave_run *run,
+                                            struct ips_err *err);
 /* A snapshot and a job for what is asked. */
 void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q);
 /* Mail came for a job that waits for it. */

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "common/large.h"
+#include "slave/chain_index.h"
 #include "slave/serve_procs.h"
+#include "slave/stretch.h"
 
 void slave_procs_release(struct slave_graph_ask *j)
 {
@@ -12,6 +14,57 @@ void slave_procs_release(struct slave_graph_ask *j)
     slave_proc_table_release(&j->procs->t);
     ips_free_large(j->procs->texts);
     ips_free_large(j->procs);
+}
+
+/* CPU of the threads of `object` in the window: what no sample stands for is
+ * the rest of it. */
+static int count_cpu(struct slave_graph_ask *j, const Ips__ProceduresAsk *ask,
+                     const uint64_t edges[2])
+{
+    const struct ips_built *b = &j->graph->b;
+    struct slave_proc_totals *t = &j->procs->t.totals;
+    uint32_t *row = calloc((size_t)b->g.chain_count + 1, sizeof(*row));
+    struct slave_series s;
+    struct slave_input in;
+    if (!row)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    for (uint32_t c = 0; c < b->g.chain_count; c++)
+        if (!slave_chain_in(b, ask->machine, ask->object, c))
+            row[c] = IPS_NONE;
+    const struct slave_series_ask how = {
+        .edges = edges, .bins = 1, .row = row, .rows = 1};
+    int rc = slave_input_make(j->graph->snap, &in, &j->job.err);
+    if (rc == 0)
+        rc = slave_series_make(&in.in, b, &how, &s, &j->job.err);
+    slave_input_release(&in);
+    free(row);
+    if (rc < 0)
+        return rc;
+    /* A sample stands for what was before it, and may be of another window. */
+    t->cpu_ns = ips_max_u64(s.cpu_ns[0], t->sampled_ns);
+    t->unsampled_ns = t->cpu_ns - t->sampled_ns;
+    slave_series_release(&s);
+    return 0;
+}
+
+static int begin_window(struct slave_graph_ask *j,
+                        const Ips__ProceduresAsk *ask, enum slave_proc_by by)
+{
+    const struct ips_built *b = &j->graph->b;
+    const uint64_t edges[2] = {
+        ask->from_ns ? ips_add_sat(b->first_ns, ask->from_ns) : 0,
+        ask->to_ns ? ips_add_sat(b->first_ns, ask->to_ns) : UINT64_MAX};
+    struct slave_costs costs;
+    if (edges[0] >= edges[1])
+        return ips_err_set(&j->job.err, IPS_E_PROTOCOL, "an empty window");
+    int rc = slave_stretch_costs(j->graph->costs, b, edges[0], edges[1], &costs,
+                                 &j->job.err);
+    if (rc < 0)
+        return rc;
+    rc = slave_proc_table_make(&costs, b, ask->machine, ask->object, by,
+                               &j->procs->t, &j->job.err);
+    slave_arc_costs_free(&costs);
+    return rc < 0 ? rc : count_cpu(j, ask, edges);
 }
 
 static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
@@ -25,8 +78,11 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     j->procs = calloc(1, sizeof(*j->procs));
     if (!j->procs)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    rc = slave_proc_table_make(j->graph->costs, &j->graph->b, ask->machine,
-                               ask->object, by, &j->procs->t, &j->job.err);
+    if (ask->from_ns || ask->to_ns)
+        rc = begin_window(j, ask, by);
+    else
+        rc = slave_proc_table_make(j->graph->costs, &j->graph->b, ask->machine,
+                                   ask->object, by, &j->procs->t, &j->job.err);
     if (rc == 0 && strcmp(ask->by, "process") != 0)
         rc = slave_proc_table_merge(&j->procs->t, &j->job.err);
     return rc;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slave/ahead.h"
 #include "slave/cm_box.h"
 #include "slave/poolfs.h"
 #include "slave/serve_cm.h"
@@ -135,6 +136,7 @@ static void start_job(struct slave_serve *v, struct slave_job *job,
     v->tasks = t;
     job->run = run;
     run->pins++;
+    run->asked = true;
     slave_work_give(v->s->work, job);
 }
 
@@ -149,7 +151,10 @@ void slave_serve_worked(struct slave *s)
     struct slave_serve *v = s->serve;
     struct slave_job *job;
     while ((job = slave_work_take(s->work))) {
+        if (slave_ahead_done(v, job))
+            continue;
         s->busy_ns = slave_now_ns();
+        v->unkept = true;
         if (job->cancelled || !v->peer) {
             end_job(v, job);
             continue;
@@ -236,9 +241,9 @@ static int collect_unseen(const struct slave_unseen_row *row, void *arg)
     return 0;
 }
 
-/* What is committed of the run. NULL with *err set. */
-static struct slave_snapshot *snapshot(struct slave *s, struct slave_run *run,
-                                       struct ips_err *err)
+struct slave_snapshot *slave_serve_snapshot(struct slave *s,
+                                            struct slave_run *run,
+                                            struct ips_err *err)
 {
     struct collect c = {.snap = calloc(1, sizeof(*c.snap))};
     if (!c.snap) {
@@ -277,7 +282,7 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
         slave_serve_fail(v, q->id, IPS_E_NOT_FOUND, q->run, "not known here");
         return;
     }
-    struct slave_snapshot *snap = snapshot(s, run, &err);
+    struct slave_snapshot *snap = slave_serve_snapshot(s, run, &err);
     if (!snap) {
         ips_send_error(v->peer, q->id, &err);
         return;

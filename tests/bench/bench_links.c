@@ -282,7 +282,13 @@ static void run_master(const struct synth *s, const char *engine,
     uint64_t messages = m.n->messages - before, sent = m.n->bytes - bytes;
     uint64_t through = sent + m.taken_bytes, slave_cpu = 0;
     struct auto_costs expected;
+    uint64_t kept = 0, most;
+    for (uint32_t i = 0; i < slaves; i++) {
+        must(&m, ips_contract_most(&s->part[i], &most, &m.err));
+        kept += most;
+    }
     const struct auto_facts facts = {.machines = slaves,
+                                     .kept = kept,
                                      .threads = threads,
                                      .crossing = s->crossing,
                                      .crossing_out = s->crossing,

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import scale
+from measure import cpu_of
 
 SLAVES = 8
 PROCESSES = 10000
@@ -51,16 +52,20 @@ def quantile(values, q):
 
 def ask(s, name, words, runs):
     took, whole, category = [], [], None
+    before = [cpu_of(d.pid) for d in [s.master] + s.slaves]
     for _ in range(runs):
         begin = time.monotonic()
         answer = json.loads(s.ipsq(*words, "--format", "json"))
         whole.append((time.monotonic() - begin) * 1e3)
         took.append(answer["certificate"]["took_ns"] / 1e6)
         category = answer["certificate"]["category"]
+    master, *slaves = [(cpu_of(d.pid) - b) / runs * 1e3
+                       for d, b in zip([s.master] + s.slaves, before)]
     print(f"{name:<34} category {category}: median "
           f"{statistics.median(took):7.2f} ms, p99 {quantile(took, .99):7.2f} ms; "
           f"with ipsq {statistics.median(whole):7.2f}, "
-          f"{quantile(whole, .99):7.2f} ms  n={runs}", flush=True)
+          f"{quantile(whole, .99):7.2f} ms; CPU of the master {master:.2f}, of a "
+          f"slave {max(slaves):.2f} ms  n={runs}", flush=True)
 
 
 def bench(build, runs, processes=PROCESSES):

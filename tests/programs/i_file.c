@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asleep.h"
+
 static int go[2];
 static char name[] = "i_file.XXXXXX";
 
@@ -67,6 +69,7 @@ static void locks(void)
             if (lock_by(kind, fd, 1))
                 _exit(1);
             tell();
+            until_asleep(getppid());
             usleep(20000);
             if (how < 4)
                 _exit(lock_by(kind, fd, 0));
@@ -109,6 +112,7 @@ static void events(void)
                 _exit(0);
             }
             await();
+            until_asleep(getppid());
             usleep(20000);
             value = 7;
             _exit(write(e, &value, 8) != 8);
@@ -148,6 +152,7 @@ static void terminal(void)
     pid_t pid = child();
     if (pid == 0) {
         await();
+        until_asleep(getppid());
         usleep(20000);
         _exit(write(master, "hello\n", 6) != 6);
     }

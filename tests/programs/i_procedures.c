@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asleep.h"
+
 #define NOINLINE __attribute__((noinline, noclone))
 
 static uint64_t cpu_ns(void)
@@ -107,6 +109,7 @@ static int deep(void)
     if (pipe(pipe_fd) < 0)
         return 1;
     if (fork() == 0) {
+        until_asleep(getppid());
         usleep(20000);
         _exit(write(pipe_fd[1], "x", 1) != 1);
     }

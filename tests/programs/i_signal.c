@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asleep.h"
+
 static volatile sig_atomic_t seen, count, sender, code, value, on_stack, masked;
 static char *alternate;
 
@@ -349,7 +351,8 @@ static void kills(void)
         if (pid == 0)
             taker(how);
         await();
-        usleep(20000);
+        until_asleep(pid);
+        usleep(2000);
         union sigval v = {.sival_int = how};
         int pidfd = how == 4 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
         int r = how == 0   ? kill(pid, SIGUSR1)
@@ -363,11 +366,13 @@ static void kills(void)
     }
 }
 
+static long sleeps; /* thread id */
 static void *sleeper(void *arg)
 {
     (void)arg;
+    sleeps = syscall(SYS_gettid);
     started();
-    struct timespec ts = {5, 0};
+    struct timespec ts = {60, 0};
     int r = nanosleep(&ts, NULL);
     printf("sleep %d %s\n", r, r < 0 ? strerror(errno) : "");
     return NULL;
@@ -382,7 +387,8 @@ static void threads(void)
     for (int i = 0; i < 2; i++) {
         pthread_create(&t[i], NULL, sleeper, NULL);
         await();
-        usleep(20000);
+        until_asleep(sleeps);
+        usleep(2000);
         pthread_kill(t[i], SIGUSR1);
         pthread_join(t[i], NULL);
     }
@@ -409,7 +415,8 @@ static void children(void)
     sigprocmask(SIG_BLOCK, &set, &old);
     for (int i = 0; i < 3; i++) {
         if (fork() == 0) {
-            usleep(20000);
+            until_asleep(getppid());
+            usleep(2000);
             _exit(0);
         }
         while (count == i)

@@ -152,6 +152,7 @@ static void let_late(void)
     DO(pthread_mutex_lock(&o->mutex));
     atomic_store(&o->ready, 1);
     DO(pthread_cond_signal(&o->cond));
+    until_asleep(atomic_load(&o->waiter));
     usleep(20000);
     DO(pthread_mutex_unlock(&o->mutex));
 }
@@ -165,6 +166,7 @@ static void let_by_wait(void)
 static void wait_and_signal(void)
 {
     DO(pthread_mutex_lock(&o->mutex));
+    until_asleep(getpid());
     usleep(5000);
     atomic_store(&o->ready, 1);
     DO(pthread_cond_signal(&o->cond));

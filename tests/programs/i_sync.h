@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asleep.h"
+
 static struct objects { /* in memory that a child shares */
     pthread_mutex_t mutex;
     pthread_cond_t cond;
@@ -50,26 +52,26 @@ static inline int check(const char *what, int err)
 }
 #define DO(call) check(#call, call)
 
-/* Until the waiter sleeps (or, where it spins, runs) in its call. */
+/* CPU time of a thread of ours. */
+static inline long cpu_us_of(int tid)
+{
+    struct timespec t = {0, 0};
+    clock_gettime((clockid_t)(~(unsigned)tid << 3 | 6), &t);
+    return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* Until the waiter sleeps in its call or, where it spins, has spun in it for
+ * 3 ms of CPU time, however long that takes. */
 static inline void let_it_wait(bool sleeps)
 {
-    char path[64], line[256], state = 0;
     int tid;
     while ((tid = atomic_load(&o->waiter)) == 0)
         usleep(1000);
-    if (shared)
-        snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-    else
-        snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-    while (sleeps && state != 'S') {
-        usleep(3000);
-        int fd = open(path, O_RDONLY);
-        ssize_t n = read(fd, line, sizeof(line) - 1);
-        close(fd);
-        line[n > 0 ? n : 0] = '\0';
-        const char *at = strrchr(line, ')');
-        state = at ? at[2] : 0;
-    }
+    if (sleeps)
+        until_asleep(tid);
+    for (long from = sleeps ? 0 : cpu_us_of(tid);
+         !sleeps && cpu_us_of(tid) - from < 3000;)
+        usleep(1000);
     usleep(5000);
 }
 

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asleep.h"
+
 static char buf[100];
 static int p[2];
 
@@ -25,6 +27,7 @@ static void writer(void) /* a child that writes 5 bytes in a while */
     if (pipe(p))
         exit(1);
     if (fork() == 0) {
+        until_asleep(getppid());
         usleep(20000);
         _exit(write(p[1], buf, 5) != 5);
     }
@@ -35,7 +38,7 @@ static void ready(void)
     writer();
     struct pollfd pfd = {p[0], POLLIN, 0};
     printf("no %d\n", poll(&pfd, 1, 0));
-    printf("poll %d\n", poll(&pfd, 1, 5000));
+    printf("poll %d\n", poll(&pfd, 1, 60000));
     printf("read %zd\n", read(p[0], buf, sizeof(buf)));
     writer();
     fd_set set;
@@ -47,7 +50,7 @@ static void ready(void)
     int ep = epoll_create1(0);
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = 12345};
     epoll_ctl(ep, EPOLL_CTL_ADD, p[0], &event);
-    printf("epoll %d\n", epoll_wait(ep, &event, 1, 5000));
+    printf("epoll %d\n", epoll_wait(ep, &event, 1, 60000));
     printf("read %zd\n", read(p[0], buf, sizeof(buf)));
     while (wait(NULL) > 0)
         ;

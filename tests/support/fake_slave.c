@@ -133,6 +133,8 @@ static void answer_sync(struct fake_slave *s, uint64_t id)
     sync.cores = 2;
     sync.probe_ns = 3;
     sync.goal_elapsed_ns = 1000;
+    sync.first_ns = 1000;
+    sync.last_ns = 2049000;
     reply.answer_case = IPS__REPLY__ANSWER_SYNC;
     reply.sync = &sync;
     fake_slave_answer(s, id, &reply, true);
@@ -360,6 +362,9 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
         break;
     case IPS__REQUEST__ASK_WAITS:
     case IPS__REQUEST__ASK_WAIT_ROWS:
+    case IPS__REQUEST__ASK_SERIES:
+        fake_slave_series(s, r, corrupt);
+        break;
     case IPS__REQUEST__ASK_WHATIF:
     case IPS__REQUEST__ASK_REQUESTS:
     case IPS__REQUEST__ASK_WHY:
@@ -373,6 +378,7 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_PROFILE:
     case IPS__REQUEST__ASK_SPLIT:
     case IPS__REQUEST__ASK_SQL:
+    case IPS__REQUEST__ASK_PHASES:
     case IPS__REQUEST__ASK_LOOK:
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK__NOT_SET:

@@ -30,7 +30,7 @@ def run(cluster, plan, name, options=()):
 def _run(cluster, plan, name, where, options):
     done = cluster.ipsrun([cluster.build.program("random_program"),
                            where / "plan", where, 0, 0], name=name,
-                          options=options, timeout=60)
+                          options=options, timeout=180)
     if done.returncode or done.stderr or done.stdout:
         return Result(["the program: status %d: %s%s" % (
             done.returncode, done.stdout, done.stderr)])

@@ -26,7 +26,7 @@ class Done:
         self.run, self.model = run, model
 
 
-def execute(argv, env=None, timeout=120, cwd="/"):
+def execute(argv, env=None, timeout=360, cwd="/"):
     """Runs, with output in files (a pipe to us would be one more channel of the
     program), and measures with wait4."""
     base = "/dev/shm" if os.path.isdir("/dev/shm") else "/tmp"
@@ -76,7 +76,7 @@ class Recorder:
     def close(self):
         self.cluster.close()
 
-    def record(self, argv, name, strace_log=None, timeout=120):
+    def record(self, argv, name, strace_log=None, timeout=360):
         """`name` begins the run's name. With `strace_log` the same execution is
         observed by strace too."""
         self.count += 1

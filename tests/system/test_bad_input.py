@@ -16,7 +16,7 @@ PROGRAMS = ["ipsrun", "ips-slave", "ips-master", "ipsq"]
 
 def call(build, program, *words, **env):
     return subprocess.run([build.bin(program), *map(str, words)],
-                          capture_output=True, text=True, timeout=30,
+                          capture_output=True, text=True, timeout=120,
                           stdin=subprocess.DEVNULL, env=clean_env(**env))
 
 

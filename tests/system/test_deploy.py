@@ -48,7 +48,7 @@ def check_output(text):
     assert re.search(r"tsp-controller", text.split("$ ipsq path")[1])
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(360)
 @pytest.mark.parametrize("words", [[], ["--loopback"]])
 def test_demo(no_demo, words):
     done = demo(*words)
@@ -57,7 +57,7 @@ def test_demo(no_demo, words):
     assert_nothing_left()
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(360)
 def test_kept_demo(no_demo):
     done = demo("--keep")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -70,7 +70,7 @@ def test_kept_demo(no_demo):
     assert_nothing_left()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(360)
 def test_interrupted_demo(no_demo):
     """Ended in the middle, it still leaves nothing."""
     proc = subprocess.Popen([str(ROOT / "deploy" / "demo")],
@@ -81,7 +81,7 @@ def test_interrupted_demo(no_demo):
             break
     proc.terminate()
     rest = proc.stdout.read()
-    assert proc.wait(60) == 143, rest
+    assert proc.wait(120) == 143, rest
     assert_nothing_left()
 
 

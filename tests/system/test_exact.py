@@ -77,7 +77,7 @@ def record(build):
 
     def run(options, *words):
         argv, directory = command(options, words)
-        done = subprocess.run(argv, env=clean_env(), text=True, timeout=60,
+        done = subprocess.run(argv, env=clean_env(), text=True, timeout=180,
                               stdin=subprocess.DEVNULL, capture_output=True)
         assert done.returncode == 0, done.stderr
         return Run(done.returncode, done.stdout, directory)
@@ -179,7 +179,7 @@ def test_killed(record, tmp_path):
             env=clean_env(), stdout=subprocess.PIPE, text=True,
             stdin=subprocess.DEVNULL)
         line = proc.stdout.readline()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         cpu = 0
         while cpu < 0.4:  # of CPU, whatever else runs here
             assert time.monotonic() < deadline

@@ -44,8 +44,8 @@ def test_round_trip_through_an_untraced_process(cluster, slow_server):
     c.wait_closed("r")
     path = c.json("path", "r")
     waits = [s["ns"] for s in path["segments"] if s["kind"] == "external"]
-    assert waits and max(waits) >= SLEEP_S * 10**9
-    assert path["t_max_ns"] >= SLEEP_S * 10**9 > path["total_cpu_ns"]
+    # 1%: the clock that the server slept by is another one.
+    assert path["t_max_ns"] >= sum(waits) >= 0.99 * SLEEP_S * 10**9
     assert path["certificate"]["external"] >= 1
     off = c.json("path", "r", "--external", "off")
     assert not any(s["kind"] == "external" for s in off["segments"])
@@ -63,7 +63,7 @@ def test_unasked_requests_are_idle(cluster):
     c = cluster()
     server = c.popen(["redis-server", "--port", str(port), "--save", "",
                       "--bind", "127.0.0.1"], name="r")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while True:
         try:
             s = socket.create_connection(("127.0.0.1", port))
@@ -76,11 +76,12 @@ def test_unasked_requests_are_idle(cluster):
         s.sendall(b"PING\r\n")
         assert s.recv(100) == b"+PONG\r\n"
     s.sendall(b"SHUTDOWN NOSAVE\r\n")
-    assert server.wait(20) == 0
+    assert server.wait(120) == 0
     s.close()
     c.wait_closed("r")
     path = c.json("path", "r")
     assert path["certificate"]["idle"] > 0
-    assert path["t_max_ns"] <= path["total_cpu_ns"]
+    waits = sum(s["ns"] for s in path["segments"] if s["kind"] == "external")
+    assert path["t_max_ns"] - waits <= path["total_cpu_ns"]
     whole = c.json("path", "r", "--external", "all")
     assert whole["t_max_ns"] > path["t_max_ns"]

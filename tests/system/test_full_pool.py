@@ -53,7 +53,7 @@ def test_full_pool(build):
             PATH=f"{build.top}/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         done = subprocess.run(["unshare", "--mount", "sh", "-c", SCRIPT],
                               cwd=top, env=env, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=90)
+                              capture_output=True, text=True, timeout=270)
         assert done.returncode == 0, done.stderr
         right = subprocess.run(["md5sum"], stdin=open(top / "input", "rb"),
                                capture_output=True, text=True).stdout

@@ -44,7 +44,7 @@ class Guest:
                                     stderr=subprocess.PIPE)
             if meanwhile:
                 meanwhile(i)
-            out, err = proc.communicate(timeout=60)
+            out, err = proc.communicate(timeout=180)
             ends.append((proc.returncode, out, err))
         assert ends[1] == ends[0]
         if status is not None:
@@ -57,7 +57,7 @@ class Guest:
             [d for d in (self.top / "pool").iterdir() if d.is_dir()]
         dump = subprocess.run(
             [str(self.build.top / "tests" / "pooldump"), "--torn", str(run)],
-            text=True, capture_output=True, timeout=60)
+            text=True, capture_output=True, timeout=180)
         assert dump.returncode == 0 and not dump.stderr, dump.stderr
         return [json.loads(line) for line in dump.stdout.splitlines()]
 

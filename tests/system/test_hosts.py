@@ -1,5 +1,6 @@
 """The test hosts themselves: what runs in one is where it should be."""
 import subprocess
+import time
 
 import pytest
 
@@ -11,11 +12,15 @@ def test_hosts_have_address_and_clock(make_hosts):
     hosts = make_hosts(3, offsets=[7200, 0, 3600])
     ask = ("import time,socket;s=socket.socket();s.bind((ADDRESS,4000));"
            "print(time.clock_gettime(time.CLOCK_MONOTONIC_RAW))")
-    clocks = [float(subprocess.run(
-        h.command(["python3", "-c", ask.replace("ADDRESS", repr(h.address))]),
-        capture_output=True, text=True, check=True).stdout) for h in hosts]
-    assert 7199 < clocks[0] - clocks[1] < 7201
-    assert 3599 < clocks[2] - clocks[1] < 3660
+    for host, offset in zip(hosts, (7200, 0, 3600)):
+        code = ask.replace("ADDRESS", repr(host.address))
+        before = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+        said = float(subprocess.run(
+            host.command(["/usr/bin/python3", "-c", code]),
+            capture_output=True, text=True, check=True).stdout)
+        after = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+        # The namespace's offset is of the clock that is steered: some ms.
+        assert before - 1 < said - offset < after + 1
     foreign = ask.replace("ADDRESS", repr(hosts[0].address))
     done = subprocess.run(hosts[1].command(["python3", "-c", foreign]),
                           capture_output=True, text=True)

@@ -27,17 +27,19 @@ def ipsrun(build, pool):
     def run(*words, program=None, env=(), **kw):
         kw.setdefault("capture_output", True)
         return subprocess.run(
-            [program or build.bin("ipsrun"), *words], text=True, timeout=30,
+            [program or build.bin("ipsrun"), *words], text=True, timeout=120,
             env=clean_env(IPS_POOL_ROOT=pool, IPS_STATE=pool + "/state",
                           **dict(env)), **kw)
     return run
 
 
 def records(build, pool, run):
+    """But RUNDELAY: what those are is up to who else wants the CPU."""
     done = subprocess.run([str(build.top / "tests" / "pooldump"),
                            f"{pool}/{run}"], capture_output=True, text=True,
                           check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [r for r in map(json.loads, done.stdout.splitlines())
+            if r["type"] != "RUNDELAY"]
 
 
 @pytest.mark.parametrize("command,status", [
@@ -148,7 +150,7 @@ def test_root_image(ipsrun, build, pool):
 def test_failed_exec_ends_the_run(ipsrun, build, pool):
     ipsrun("--no-daemons", "--name", "r", "--", "/nonexistent")
     rows = records(build, pool, "r")
-    types = [r["type"] for r in rows if r["type"] != "RUNDELAY"]
+    types = [r["type"] for r in rows]
     assert types[-4:] == ["EXEC", "EXECFAIL", "END", "segment"]
     assert rows[-2]["status"] == 127
 
@@ -191,11 +193,11 @@ def test_signals_reach_the_command(ipsrun, build, pool):
     env = clean_env(IPS_POOL_ROOT=pool, IPS_STATE=pool + "/state")
     proc = subprocess.Popen([build.bin("ipsrun"), "--no-daemons", "--quiet",
                              "--", "sleep", "30"], env=env)
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         with open(f"/proc/{proc.pid}/comm") as f:
             if f.read() == "sleep\n":
                 break
         time.sleep(0.01)
     proc.send_signal(signal.SIGINT)
-    assert proc.wait(timeout=10) == -signal.SIGINT
+    assert proc.wait(timeout=120) == -signal.SIGINT

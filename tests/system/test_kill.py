@@ -12,6 +12,7 @@ import time
 import pytest
 
 import tsp
+from conftest import wait_until
 
 COUNT = 4000
 
@@ -36,7 +37,7 @@ def start_chatter(c, run, pause_us=500):
 
 
 def finish_chatter(c, proc, run):
-    out, _ = proc.communicate(timeout=60)
+    out, _ = proc.communicate(timeout=180)
     assert proc.returncode == 0
     assert out == f"{COUNT} bytes each way, child exit 0\n"
     c.wait_closed(run)
@@ -81,10 +82,11 @@ def test_killed_command(cluster):
     """The run's command itself is killed, and its child ends by end-of-file.
     """
     c = cluster()
-    proc = start_chatter(c, "r", 1000)
-    time.sleep(0.5)
+    proc = start_chatter(c, "r", 10000)
+    wait_until("it is under way", lambda: c.runs().get("r", {}).get(
+        "events", 0) > 100)
     os.kill(proc.pid, signal.SIGKILL)  # ipsrun became the program: same pid
-    assert proc.wait(10) == -signal.SIGKILL
+    assert proc.wait(120) == -signal.SIGKILL
     proc.communicate()
     c.wait_closed("r")
     sends, recvs, arcs = messages(c, "r")
@@ -117,7 +119,7 @@ def test_slave_killed_after_the_end(cluster):
     c = cluster()
     os.kill(c.machines[0].slave.pid, signal.SIGSTOP)
     proc = start_chatter(c, "r", 0)
-    proc.wait(60)
+    proc.wait(120)
     os.kill(c.machines[0].slave.pid, signal.SIGKILL)
     c.machines[0].slave.wait()
     c.machines[0].start_slave()
@@ -145,9 +147,9 @@ def test_everything_killed_in_turn(cluster):
         machine.start_slave()
         c.stop_master(signal.SIGKILL)
         c.start_master()
-    out, err = controller.communicate(timeout=90)
+    out, err = controller.communicate(timeout=270)
     assert controller.returncode == 0, err
-    assert [s.wait(20) for s in servers] == [0, 0, 0]
+    assert [s.wait(120) for s in servers] == [0, 0, 0]
     c.wait_closed("tsp", machines=3)
     before, graph = c.json("path", "tsp"), c.graph("tsp")
     c.stop_master(signal.SIGKILL)

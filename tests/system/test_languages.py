@@ -45,7 +45,7 @@ def test_runs_unharmed(cluster, request, language):
         command = [a.format(classes=classes) for a in command]
     bare = subprocess.run(command, cwd=SOURCES, env=clean_env(),
                           stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=60)
+                          text=True, timeout=180)
     assert bare.returncode == 7 and "processes 70210\n" in bare.stdout, bare
     c = cluster()
     done = c.ipsrun(command, name=language, cwd=SOURCES)

@@ -140,7 +140,7 @@ class Live:
             self.ask()
         stops[self.stopped(proc)] = self.turns
         proc.stdin.close()
-        assert proc.wait(60) == 0
+        assert proc.wait(120) == 0
         return stops
 
     def check(self, stops, machines=1):
@@ -184,5 +184,5 @@ def test_open_answers_over_two_machines(cluster, build):
                    machine=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                    text=True, options=options)
     stops = live.run(proc)
-    assert server.wait(60) == 0
+    assert server.wait(120) == 0
     live.check(stops, machines=2)

@@ -214,7 +214,7 @@ def test_a_path_over_two_machines(cluster, build_program):
                 if line.startswith("port "))
     c.ipsrun([build_program, "call", port, 60, 1], join="r", options=SAMPLED,
              machine=0, check=True)
-    assert server.wait(30) == 0
+    assert server.wait(120) == 0
     c.wait_closed("r", machines=2)
     a = profile(c)
     path = by_name(a["shares"]["procedures"])

@@ -23,7 +23,7 @@ NOBODY, STRANGER = 65534, 65533
 def as_user(uid, argv, **kw):
     return subprocess.run(
         ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups",
-         *map(str, argv)], capture_output=True, text=True, timeout=30,
+         *map(str, argv)], capture_output=True, text=True, timeout=120,
         env=clean_env(), cwd="/", **kw)
 
 
@@ -87,7 +87,7 @@ def test_a_planted_pool_root_is_refused(build, top, kind):
                  [build.bin("ips-slave"), "--pool", pool, "--state",
                   top / "state", "--machine", "m"]):
         done = subprocess.run(list(map(str, argv)), capture_output=True,
-                              text=True, timeout=20, env=clean_env())
+                              text=True, timeout=120, env=clean_env())
         assert done.returncode not in (0, -6, -11), done
         assert str(pool) in done.stderr
     assert mode(target) == 0o755 and not list(target.iterdir())
@@ -130,7 +130,7 @@ def test_strange_files_in_roots_run(cluster, build):
     done = as_user(STRANGER, ["sh", "-c", planted])
     assert done.stdout == "planted\n", done
     flag.unlink()
-    assert proc.wait(60) == 0
+    assert proc.wait(120) == 0
     c.wait_closed("real")
     assert machine.slave.poll() is None, machine.log.read_text()
     certificate = c.json("path", "real")["certificate"]
@@ -158,7 +158,7 @@ def test_all_runs_share_one_quota(build, top):
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", SCRIPT + "cp -r pool copy", "sh",
          build.program("i_guest")], cwd=top, env=env, capture_output=True,
-        text=True, timeout=60)
+        text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("moved") == 4
     used = int(done.stdout.split("\n")[-2].split()[0])

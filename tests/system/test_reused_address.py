@@ -19,7 +19,7 @@ def test_reused_address(cluster, machines):
     port = server.stdout.readline().strip()
     c.ipsrun([program, "ask", port, str(ROUNDS)], join="r",
              machine=machines - 1, check=True)
-    assert server.wait(timeout=30) == 0
+    assert server.wait(timeout=120) == 0
     c.wait_closed("r", machines=machines)
     certificate = c.json("path", "r")["certificate"]
     assert certificate["unmatched"] == certificate["ambiguous"] == 0

@@ -54,7 +54,7 @@ def sample(build):
     root = pathlib.Path(tempfile.mkdtemp(prefix="ips-test-", dir="/dev/shm"))
     count = iter(range(1000))
 
-    def run(argv, *options, timeout=60, env=None):
+    def run(argv, *options, timeout=180, env=None):
         name = f"r{next(count)}"
         options = options or ("--rate", "1")
         done = subprocess.run(
@@ -156,7 +156,7 @@ def test_undisturbed(build, sample, words):
     kills the image after an exec or a thread with a tiny stack."""
     argv = [build.program("i_undisturbed"), *words]
     bare = subprocess.run(argv, stdin=subprocess.DEVNULL, text=True,
-                          capture_output=True, timeout=60)
+                          capture_output=True, timeout=180)
     assert bare.returncode == 0, bare.stdout
     r = sample(argv)
     assert (r.status, r.out, r.err) == (0, bare.stdout, bare.stderr)
@@ -242,7 +242,7 @@ def test_languages(sample, language):
     if not shutil.which(argv[0]):
         pytest.skip(f"{argv[0]} is not installed")
     bare = subprocess.run(argv, stdin=subprocess.DEVNULL, text=True,
-                          capture_output=True, timeout=60, env=clean_env())
+                          capture_output=True, timeout=180, env=clean_env())
     r = sample(argv)
     assert (r.status, r.out, r.err) == \
         (bare.returncode, bare.stdout, bare.stderr)

@@ -62,7 +62,7 @@ class Bench:
             [self.build.program("slave_asker"),
              f"unix:{self.root}/state/master.sock", run, *words],
             env=self.env, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, timeout=60)
+            text=True, timeout=180)
         assert done.returncode == 0, done.stderr + self.log.read_text()
         return done.stdout
 
@@ -101,7 +101,7 @@ def marks_of(answer):
                                        re.M)]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(360)
 def test_kill_slave_and_writers(bench):
     chance = random.Random(5)
     said = bench.root / "said"
@@ -127,7 +127,7 @@ def test_kill_slave_and_writers(bench):
         for writer in writers:
             end_process(writer, signal.SIGKILL)
         end_process(anchor, signal.SIGKILL)
-    wait_until("closed", lambda: bench.closed("r1"), 60)
+    wait_until("closed", lambda: bench.closed("r1"))
     told = [int(line) for line in said.read_text().split()]
     got = marks_of(bench.ask("r1", "sync", "events:3"))
     assert len(told) > 2000
@@ -151,7 +151,7 @@ def test_second_slave_refused(bench):
     lock = bench.root / "pool/slave.lock"
     wait_until("lock", lambda: lock.exists() and lock.read_text())
     second = subprocess.run([bench.build.bin("ips-slave")], env=bench.env,
-                            capture_output=True, text=True, timeout=20)
+                            capture_output=True, text=True, timeout=120)
     assert second.returncode == 1
     assert str(bench.slave.pid) in second.stderr
     assert bench.slave.poll() is None
@@ -164,18 +164,23 @@ def test_second_slave_refused(bench):
 def test_private_ends(bench):
     """Would catch: a private slave that leaves a run alone, or stays."""
     with open(os.devnull, "wb") as out:
-        assert bench.writer("p1", out, 0, 50).wait(20) == 0
+        assert bench.writer("p1", out, 0, 50).wait(120) == 0
+        said = bench.root / "slow"
+        with open(said, "wb", buffering=0) as to:
+            slow = bench.joiner("p1", to, 100, 200, 5000)
+        wait_until("it records", said.read_text)
         slave = bench.start("--private")
-        slow = bench.joiner("p1", out, 100, 200, 5000)
-        time.sleep(0.5)
-        assert slave.poll() is None
-        assert slow.wait(20) == 0
-    assert slave.wait(30) == 0
+        while slow.poll() is None:
+            left = slave.poll() is not None
+            assert not left or slow.poll() is not None
+            time.sleep(0.05)
+        assert slow.wait(120) == 0
+    assert slave.wait(120) == 0
     assert bench.closed("p1")
     assert bench.rows("select events from run where name='p1'")[0][0] >= 250
     # One that has nothing to drain waits for questions, then ends.
     begin = time.monotonic()
-    assert bench.start("--private", "--idle", "1.5").wait(30) == 0
+    assert bench.start("--private", "--idle", "1.5").wait(120) == 0
     assert time.monotonic() - begin > 1.4
 
 
@@ -186,7 +191,7 @@ def test_answers_after_restart(bench):
     words = ("sync", "ends", "peers", "subgraph", "finish", "expand")
     bench.start()
     with open(os.devnull, "wb") as out:
-        assert bench.writer("g1", out, 0, 500).wait(20) == 0
+        assert bench.writer("g1", out, 0, 500).wait(120) == 0
     wait_until("closed", lambda: bench.closed("g1"))
 
     def answer():
@@ -213,7 +218,7 @@ def test_unknown_run_and_stale_graph(bench):
     answer = bench.ask("nosuch", "sync", "table", "events", "bad")
     assert answer.count("error code=-5") == 4
     with open(os.devnull, "wb") as out:
-        bench.writer("k1", out, 0, 5).wait(20)
+        bench.writer("k1", out, 0, 5).wait(120)
     wait_until("closed", lambda: bench.closed("k1"))
     assert "error code=-12" in bench.ask("k1", "sync", "bad")
 
@@ -233,6 +238,6 @@ def test_unknown_run_and_stale_graph(bench):
 def test_refusals(bench, words, status, text):
     done = subprocess.run([bench.build.bin("ips-slave"), *words],
                           env=bench.env, capture_output=True, text=True,
-                          timeout=20)
+                          timeout=120)
     assert done.returncode == status, done.stderr
     assert text in done.stderr

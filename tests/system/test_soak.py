@@ -1,5 +1,5 @@
-"""The short form of the soak (tests/bench/soak): process churn for a quarter of
-a minute under resident daemons.
+"""The short form of the soak (tests/bench/soak): process churn under resident
+daemons, and rest, three times.
 
 Would catch: descriptors, pool or memory that are not given back, a run that
 fails, a daemon that ends.
@@ -9,12 +9,12 @@ import subprocess
 from conftest import ROOT, clean_env
 
 
-def test_quarter_of_a_minute(build):
+def test_three_rounds(build):
     done = subprocess.run(
-        [ROOT / "tests" / "bench" / "soak", "0.25", "--every", "1", "--build",
+        [ROOT / "tests" / "bench" / "soak", "--rounds", "3", "--build",
          build.top], env=clean_env(), capture_output=True, text=True,
-        timeout=100)
+        timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "GROWS" not in done.stdout
     lines = done.stdout.splitlines()
-    assert lines[0].split()[-1] == "runs" and len(lines) > 10, done.stdout
+    assert lines[0].split()[-1] == "runs" and len(lines) > 4, done.stdout

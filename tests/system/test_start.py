@@ -94,7 +94,7 @@ def test_pid_namespaces(cluster):
         done = subprocess.run(
             c._ipsrun(("sh", "-c", script), "spaces", None, 0,
                       ["--no-daemons"]),
-            env=clean_env(), capture_output=True, text=True, timeout=60)
+            env=clean_env(), capture_output=True, text=True, timeout=180)
         segments = [pool.Segment(str(path)) for path in pathlib.Path(
             c.machines[0].pool, "spaces").glob("*.seg")]
     finally:
@@ -139,7 +139,7 @@ def test_quick_exit_last(cluster, tmp_path):
         done = subprocess.run(c._ipsrun((program,), "quick", None, 0,
                                         ["--no-daemons"]),
                               env=clean_env(), capture_output=True, text=True,
-                              timeout=60)
+                              timeout=180)
         segments = [pool.Segment(str(path)) for path in pathlib.Path(
             c.machines[0].pool, "quick").glob("*.seg")]
         kinds = [[r.kind for r in s.records()] for s in segments]
@@ -171,3 +171,46 @@ def test_tables_protected_again(cluster):
     done = cluster().ipsrun(command, name="maps")
     assert "libips-preload" in done.stdout
     assert writable(done.stdout) == writable(bare.stdout) > 0
+
+
+INHERIT = """
+import os, sys
+read, write = os.pipe()
+for number in map(int, sys.argv[1].split()):
+    pid = os.fork()  # its table is as small as can be
+    if pid == 0:
+        if number != write:
+            os.dup2(write, number)
+        os.execv("/bin/true", ["n%d" % number])
+    if os.waitpid(pid, 0)[1]:
+        sys.exit(1)
+"""
+
+
+def test_inherited_numbers(cluster):
+    """An image names the descriptors it inherited, whatever their numbers:
+    where its table ends is found out by select(). Would catch one beyond 63 or
+    255 that is missed, an end-of-file elsewhere would not wait for it."""
+    c = cluster()
+    slave = c.machines[0].slave
+    numbers = [31, 63, 64, 65, 127, 255, 256, 300, 1000]
+    slave.send_signal(signal.SIGSTOP)  # it leaves the segments where they are
+    try:
+        done = subprocess.run(
+            c._ipsrun((sys.executable, "-c", INHERIT,
+                       " ".join(map(str, numbers))), "inherit", None, 0,
+                      ["--no-daemons"]),
+            env=clean_env(), capture_output=True, text=True, timeout=60)
+        found = {}
+        for path in pathlib.Path(c.machines[0].pool, "inherit").glob("*.seg"):
+            records = list(pool.Segment(str(path)).records())
+            for name in [r for r in records if r.kind == pool.NAME]:
+                found[name.text] = [r.fd for r in records
+                                    if r.kind == pool.CHAN]
+    finally:
+        slave.send_signal(signal.SIGCONT)
+    assert done.returncode == 0, done.stderr
+    for number in numbers:
+        (named,) = [fds for name, fds in found.items()
+                    if name.split() == ["n%d" % number]]
+        assert number in named

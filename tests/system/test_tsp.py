@@ -25,9 +25,9 @@ def solve(build, version, cities, seed, count, *more):
     try:
         done = subprocess.run(
             controller(build, version, cities, seed, addresses, *more),
-            capture_output=True, text=True, timeout=60)
+            capture_output=True, text=True, timeout=180)
         assert done.returncode == 0, done.stderr
-        assert [s.wait(10) for s in servers] == [0] * count
+        assert [s.wait(120) for s in servers] == [0] * count
         return done.stdout
     finally:
         for server in servers:
@@ -97,11 +97,11 @@ def test_death_of_a_server_is_an_error(build):
         with pytest.raises(subprocess.TimeoutExpired):
             proc.wait(0.5)  # it takes half a minute
         servers[1].send_signal(signal.SIGKILL)
-        out, err = proc.communicate(timeout=10)
+        out, err = proc.communicate(timeout=120)
         assert proc.returncode == 1 and out == ""
         assert f"lost server {addresses[1]}" in err
         for server in (servers[0], servers[2]):
-            assert server.wait(10) == 1
+            assert server.wait(120) == 1
             assert "lost the controller" in server.stderr.read()
     finally:
         for server in servers:
@@ -118,7 +118,7 @@ def test_hostile_controller(build):
         host, port = addresses[0].split(":")
         with socket.create_connection((host, int(port))) as s:
             s.sendall(data)
-        assert servers[0].wait(10) == 1
+        assert servers[0].wait(120) == 1
         assert "lost the controller" in servers[0].communicate()[1]
 
 

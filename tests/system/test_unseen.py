@@ -28,7 +28,7 @@ def hold(c, build, run, *kinds):
 
 def release(c, proc, run):
     proc.stdin.close()
-    assert proc.wait(30) == 0
+    assert proc.wait(120) == 0
     proc.stdout.close()
     c.wait_closed(run)
 

@@ -230,7 +230,7 @@ def test_set_user_id(build, programs):
     def as_nobody(*command):
         return subprocess.run([str(a) for a in command], env=env, cwd="/",
                               preexec_fn=demote, capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=180)
     try:
         for command, cause in (((who,), "set-user-id"),
                                ((programs["runner"], "-f", who),

@@ -181,7 +181,7 @@ def test_over_two_machines(cluster, tmp_path):
     port = server.stdout.readline().strip()
     c.ipsrun([program, "ask", port, pid], join="r", machine=0,
              options=SAMPLED, check=True)
-    assert server.wait(60) == 0
+    assert server.wait(120) == 0
     c.wait_closed("r", machines=2)
     a = waits(c)
     answer, blame, objects = at(a, "await_answer")

@@ -41,43 +41,51 @@ static void test_build_cost__each_record_has_its_price(void **state)
 }
 
 static struct ips_rec_io *wait_of(rs s, uint64_t t, uint64_t lasted,
-                                  uint64_t cpu, enum ips_op op)
+                                  uint64_t cpu, uint64_t cost, enum ips_op op)
 {
     struct ips_rec_io *p =
-        rec_io(s, IPS_REC_BLOCK, 0, t, t + lasted, cpu, cpu + 5, 1);
+        rec_io(s, IPS_REC_BLOCK, 0, t, t + lasted, cpu, cpu + cost, 1);
     p->op = (uint16_t)op;
     return p;
 }
 
-/* 40 waits, each so long, each `cpu_ns` after the last; what they cost beyond
- * 40 blocked calls, in readings of the clock. */
+/* WAITS waits, each so long, each `cpu_ns` after the last and of a `cost` in
+ * CPU time; what they cost beyond so many blocked calls, in readings of the
+ * clock.
+ */
+#define WAITS 130u
 static uint64_t readings(uint32_t mode, uint64_t lasted, uint64_t cpu_ns,
-                         enum ips_op op)
+                         uint64_t cost, enum ips_op op)
 {
     struct recorder *r = priced();
     r->control.cpu_mode = mode;
     rs s = rec_stream(r, 10, 10, 1);
     rec_start(s, IPS_START_IMAGE, 1, 0);
-    for (uint64_t i = 0; i < 40; i++)
-        wait_of(s, 1000000 * (i + 1), lasted, cpu_ns * i, op);
+    for (uint64_t i = 0; i < WAITS; i++)
+        wait_of(s, 1000000 * (i + 1), lasted, cpu_ns * i, cost, op);
     struct ips_built *b = rec_alone(r);
     uint64_t ps = b->counts.overhead_ns * 1000 - PRICE(IPS_PROBE_IMAGE) -
-                  40 * (PRICE(IPS_PROBE_CALL) + PRICE(IPS_PROBE_BLOCK));
+                  WAITS * (PRICE(IPS_PROBE_CALL) + PRICE(IPS_PROBE_BLOCK));
     rec_free(r);
     assert_int_equal(ps % PRICE(IPS_PROBE_READ), 0);
     return ps / PRICE(IPS_PROBE_READ);
 }
 
-/* Would catch: readings counted by another rule than the agent's (every 16th
- * block or 500 us of CPU; long ones of calls that may have worked first). */
+/* Would catch: readings counted by another rule than the agent's (every 64th
+ * block, or 16th and more where they cost 100 us, or 500 us of CPU; long ones
+ * of calls that may have worked first). */
 static void test_build_cost__readings_by_the_agents_rule(void **state)
 {
     (void)state;
-    assert_int_equal(readings(IPS_CPU_FAST, 5000, 10, IPS_OP_EPOLL), 2);
-    assert_int_equal(readings(IPS_CPU_FAST, 90000, 10, IPS_OP_EPOLL), 2);
-    assert_int_equal(readings(IPS_CPU_FAST, 90000, 10, IPS_OP_TERMINAL), 40);
-    assert_int_equal(readings(IPS_CPU_FAST, 5000, 600000, IPS_OP_EPOLL), 39);
-    assert_int_equal(readings(IPS_CPU_EXACT, 5000, 10, IPS_OP_EPOLL), 40);
+    assert_int_equal(readings(IPS_CPU_FAST, 5000, 10, 5, IPS_OP_EPOLL), 2);
+    assert_int_equal(readings(IPS_CPU_FAST, 90000, 10, 5, IPS_OP_EPOLL), 2);
+    assert_int_equal(readings(IPS_CPU_FAST, 90000, 9000, 8000, IPS_OP_EPOLL),
+                     8);
+    assert_int_equal(readings(IPS_CPU_FAST, 90000, 10, 5, IPS_OP_TERMINAL),
+                     130);
+    assert_int_equal(readings(IPS_CPU_FAST, 5000, 600000, 5, IPS_OP_EPOLL),
+                     129);
+    assert_int_equal(readings(IPS_CPU_EXACT, 5000, 10, 5, IPS_OP_EPOLL), 130);
 }
 
 /* A child that a spawn began: 500 of CPU until its image runs, a pipe's message

@@ -66,6 +66,12 @@ static void same_answers(const struct rg *r, const struct ips_lane *lane,
     assert_memory_equal(a.crossed, e.crossed, g->node_count);
     same_path(&a.path, &p);
     *kept += a.kept;
+    uint64_t most, all = 0;
+    for (uint32_t m = 0; m < r->machines; m++) {
+        assert_int_equal(0, ips_contract_most(&r->part[m], &most, NULL));
+        all += most;
+    }
+    assert_true(a.kept <= all && all <= g->node_count);
     rg_answer_release(&a);
     ips_path_release(&p);
     ips_est_release(&e);

@@ -10,8 +10,6 @@
 
 #include "agent/cpu_guess.h"
 
-#define WINDOW 16u
-
 static uint64_t random_state;
 static uint64_t below(uint64_t n)
 {
@@ -40,7 +38,7 @@ static uint64_t live(struct ips_guess *g, uint64_t base, uint64_t length,
         true_cpu += ran + took;
         sum = hand_out(sum, ran, ran);
         uint64_t cost;
-        if (!g->block_ns || i % WINDOW == 0) { /* as return_read */
+        if (!g->block_ns || ips_guess_due(g)) { /* as return_read */
             int64_t more = (int64_t)(true_cpu - sum);
             uint64_t each = ips_guess_learn(
                 g, g->blocks + 1, more + (int64_t)g->given_ns - g->off_read);
@@ -58,7 +56,7 @@ static uint64_t live(struct ips_guess *g, uint64_t base, uint64_t length,
             if (elapsed > took + 2 * IPS_BLOCKED_NS)
                 assert_true(elapsed - cost >= IPS_BLOCKED_NS);
         }
-        if (late && i % WINDOW == WINDOW / 2)
+        if (late && i % 100 == 0)
             /* The line has become old. */
             ips_guess_settle(g, (int64_t)(true_cpu - sum));
     }
@@ -79,7 +77,7 @@ static void test_cpu_guess__settles_in_blocks(void **state)
             random_state = 4711 + i;
             uint64_t worst = live(&g, bases[i], 50 * bases[i], late, 10000);
             /* A window's guesses are off by less than they are. */
-            assert_true(worst <= WINDOW * bases[i]);
+            assert_true(worst <= IPS_GUESS_WINDOW_MAX * bases[i]);
         }
 }
 
@@ -93,10 +91,28 @@ static void test_cpu_guess__follows_a_change(void **state)
     live(&g, 20000, 400000, false, 1000);
     ips_guess_settle(&g, 0);
     uint64_t worst = live(&g, 1000, 400000, false, 2000);
-    assert_true(worst <= WINDOW * 1000);
+    assert_true(worst <= IPS_GUESS_WINDOW_MAX * 1000);
     ips_guess_settle(&g, 0);
     worst = live(&g, 20000, 400000, false, 2000);
-    assert_true(worst <= WINDOW * 20000);
+    assert_true(worst <= IPS_GUESS_WINDOW_MAX * 20000);
+}
+
+/* Would catch: a clock that is read ever less often though guesses are wrong,
+ * or as often as at first though they are good. */
+static void test_cpu_guess__window(void **state)
+{
+    (void)state;
+    struct ips_guess g = {0};
+    ips_guess_learn(&g, 1, 1000);
+    unsigned guessed[6];
+    for (int i = 0; i < 6; i++) {
+        for (guessed[i] = 0; !ips_guess_due(&g); guessed[i]++)
+            ips_guess_block(&g, 100000);
+        int64_t off = i == 4 ? 10000 : (int64_t)guessed[i];
+        assert_int_equal(ips_guess_settle(&g, off), off);
+    }
+    static const unsigned wanted[6] = {15, 31, 63, 63, 63, 15};
+    assert_memory_equal(guessed, wanted, sizeof(wanted));
 }
 
 /* Would catch: time that the hypervisor took (the clock says less than was
@@ -150,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu_guess__settles_in_blocks),
         cmocka_unit_test(test_cpu_guess__follows_a_change),
+        cmocka_unit_test(test_cpu_guess__window),
         cmocka_unit_test(test_cpu_guess__keeps_no_more_than_it_guessed),
         cmocka_unit_test(test_cpu_guess__short_ones_ran),
     };

@@ -46,6 +46,23 @@ static void test_engine_auto__round_trip_decides(void **state)
     assert_string_equal(take(f), "cm-sync");
 }
 
+/* A program that crosses rarely, but talks much within its machines: all of
+ * that would come to the master. */
+static void test_engine_auto__local_messages_count(void **state)
+{
+    (void)state;
+    struct auto_facts f = {.machines = 4,
+                           .threads = 64,
+                           .nodes = 1000000,
+                           .crossing = 30000,
+                           .crossing_out = 30000,
+                           .round_trip_ns = 50000,
+                           .memory_bytes = 1ull << 40};
+    assert_string_equal(take(f), "contract");
+    f.kept = 1000000;
+    assert_string_equal(take(f), "cm-sync");
+}
+
 static void test_engine_auto__memory_decides(void **state)
 {
     (void)state;
@@ -66,7 +83,7 @@ static void test_engine_auto__nothing_wraps(void **state)
 {
     (void)state;
     struct auto_facts f = {2,          0,          UINT64_MAX, UINT64_MAX,
-                           UINT64_MAX, UINT64_MAX, UINT64_MAX};
+                           UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
     assert_string_equal(take(f), "contract");
     f = (struct auto_facts){.machines = 2};
     assert_string_equal(take(f), "contract");
@@ -78,6 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_engine_auto__one_machine),
         cmocka_unit_test(test_engine_auto__round_trip_decides),
+        cmocka_unit_test(test_engine_auto__local_messages_count),
         cmocka_unit_test(test_engine_auto__memory_decides),
         cmocka_unit_test(test_engine_auto__nothing_wraps),
     };

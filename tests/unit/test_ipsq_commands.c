@@ -228,7 +228,7 @@ static void be_master(int listener, enum script script)
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_HELLO;
     env.hello = &hello;
-    alarm(20);
+    alarm(120);
     receive(fd);
     send_env(fd, &env);
     for (;;)

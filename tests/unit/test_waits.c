@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "analysis/idle.h"
+#include "common/large.h"
 #include "common/types.h"
 #include "tests/support/random_waits.h"
 
@@ -389,7 +390,7 @@ static void test_waits__bad_input(void **state)
     assert_int_equal(IPS_E_LIMIT, ips_idle_make(&w, 0, 1u << 20, 0, UINT64_MAX,
                                                 0, &o, NULL));
     ips_waits_release(&w);
-    free(g.at);
+    ips_free_large(g.at);
     g.at = NULL;
     assert_int_equal(IPS_E_USAGE, ips_waits_lay(&g, NULL, 0, &w, NULL));
     ips_graph_release(&g);

@@ -1,0 +1,573 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/diff.h"
+#include "client/units.h"
+#include "common/types.h"
+
+#define TABLE_TOP 10
+#define NAME_BYTES 1024
+#define FIGURES_MAX 48
+#define TEXT_BYTES 160u
+
+static const struct ipsq_column run_columns[] = {
+    {"side", "SIDE", IPSQ_COUNT},        {"run", "RUN", IPSQ_TEXT},
+    {"elapsed_ns", "ELAPSED", IPSQ_NS},  {"path_ns", "PATH", IPSQ_NS},
+    {"complete", "COMPLETE", IPSQ_BOOL},
+};
+static const struct ipsq_column figure_columns[] = {
+    {"figure", "FIGURE", IPSQ_TEXT},
+    {"first", NULL, IPSQ_REAL},
+    {"second", NULL, IPSQ_REAL},
+    {"low", NULL, IPSQ_REAL},
+    {"high", NULL, IPSQ_REAL},
+    {"first_text", "FIRST", IPSQ_TEXT}, /* in tables alone */
+    {"second_text", "SECOND", IPSQ_TEXT},
+    {"change_text", "CHANGE", IPSQ_TEXT},
+    {"interval_text", "95% INTERVAL", IPSQ_TEXT},
+};
+#define FIGURE_RAW 5
+static const struct ipsq_column item_columns[] = {
+    {"kind", "KIND", IPSQ_TEXT},
+    {"name", "WHAT", IPSQ_TEXT},
+    {"first_ns", "FIRST", IPSQ_NS},
+    {"second_ns", "SECOND", IPSQ_NS},
+    {"longer_ns", NULL, IPSQ_NS},
+    {"shorter_ns", NULL, IPSQ_NS},
+    {"share", "OF ALL", IPSQ_SHARE},
+    {"p", "P", IPSQ_REAL},
+    {"low_ns", NULL, IPSQ_REAL},
+    {"high_ns", NULL, IPSQ_REAL},
+    {"cause", "CAUSE", IPSQ_BOOL},
+    {"change_text", "CHANGE", IPSQ_TEXT}, /* in tables alone */
+};
+#define ITEM_RAW 11
+
+struct figure {
+    char name[80];
+    enum ipsq_kind kind; /* NS, COUNT, BYTES */
+    double v[DIFF_RUNS_MAX];
+};
+struct texts { /* what tables borrow */
+    char (*text)[TEXT_BYTES];
+    size_t count;
+};
+struct told { /* of each run */
+    const char *run;
+    uint64_t elapsed_ns, path_ns;
+    bool complete;
+};
+struct whole {
+    unsigned runs, first;
+    struct told run[DIFF_RUNS_MAX];
+    struct diff what;  /* the path by procedure, queue, message ... */
+    struct diff whose; /* the path by process, message ... */
+    struct diff cpu;   /* CPU of the run by procedure */
+    struct figure figure[FIGURES_MAX];
+    unsigned figures;
+    struct ipsq_rows rows; /* of one answer */
+};
+
+/* ---- figures ---------------------------------------------------------------
+ */
+
+static void put_figure(struct whole *w, const char *name, enum ipsq_kind kind,
+                       unsigned run, uint64_t value)
+{
+    unsigned i = 0;
+    while (i < w->figures && strcmp(w->figure[i].name, name) != 0)
+        i++;
+    if (i == FIGURES_MAX || value == IPS_UNMEASURED)
+        return;
+    struct figure *f = &w->figure[i];
+    if (i == w->figures) {
+        w->figures++;
+        memset(f, 0, sizeof(*f));
+        snprintf(f->name, sizeof(f->name), "%s", name);
+        f->kind = kind;
+    }
+    f->v[run] = (double)value;
+}
+
+static void figures_of_run(struct whole *w, unsigned run,
+                           const Ips__MetricsAnswer *a)
+{
+    for (size_t i = 0; i < a->n_rows; i++) {
+        const Ips__MetricsRow *r = a->rows[i];
+        char name[80];
+        if (strcmp(r->level, "run") != 0)
+            continue;
+        put_figure(w, "CPU time", IPSQ_NS, run, r->cpu_ns);
+        put_figure(w, "processes", IPSQ_COUNT, run, r->processes_started);
+        put_figure(w, "messages", IPSQ_COUNT, run, r->messages_out);
+        put_figure(w, "bytes sent", IPSQ_BYTES, run, r->bytes_out);
+        for (size_t k = 0; k < r->n_waits; k++) {
+            snprintf(name, sizeof(name), "waiting: %.60s", r->waits[k]->cause);
+            put_figure(w, name, IPSQ_NS, run, r->waits[k]->ns);
+        }
+    }
+}
+
+/* ---- asking ----------------------------------------------------------------
+ */
+
+static int take_rows(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    struct whole *w = arg;
+    if (reply->answer_case == IPS__REPLY__ANSWER_PATH)
+        return ipsq_rows_add(&w->rows, reply->path->by_procedure,
+                             reply->path->n_by_procedure, err);
+    if (reply->answer_case == IPS__REPLY__ANSWER_PROCEDURES)
+        return ipsq_rows_add(&w->rows, reply->procedures->rows,
+                             reply->procedures->n_rows, err);
+    return 0; /* ipsq_expect says so */
+}
+
+static int ask(struct whole *w, struct ipsq_session *s, Ips__Request *rq,
+               Ips__Reply__AnswerCase answer, const Ips__Reply **last,
+               struct ips_err *err)
+{
+    w->rows.count = 0;
+    int rc = ipsq_session_ask(s, rq, false, take_rows, w, last, err);
+    return rc < 0 ? rc : ipsq_expect(*last, answer, err);
+}
+
+/* "f (a.out)": equal names of different files are different procedures. */
+static void procedure_name(const Ips__ProcedureRow *r, char out[NAME_BYTES])
+{
+    const char *base = strrchr(r->module, '/');
+    base = base ? base + 1 : r->module;
+    if (*base)
+        snprintf(out, NAME_BYTES, "%.700s (%.300s)", r->procedure, base);
+    else
+        snprintf(out, NAME_BYTES, "%.1000s", r->procedure);
+}
+
+/* Adds the rows' own times; returns their sum. */
+static int add_procedures(struct diff *d, const struct ipsq_rows *rows,
+                          uint64_t unsampled, unsigned run, uint64_t *sum,
+                          struct ips_err *err)
+{
+    int rc = diff_add(d, "procedure", "[unsampled]", run, unsampled, err);
+    *sum = unsampled;
+    for (size_t i = 0; rc == 0 && i < rows->count; i++) {
+        const Ips__ProcedureRow *r = rows->row[i];
+        char name[NAME_BYTES];
+        procedure_name(r, name);
+        rc = diff_add(d, "procedure", name, run, r->self_ns, err);
+        *sum = ips_add_sat(*sum, r->self_ns);
+    }
+    return rc;
+}
+
+static int add_shares(struct diff *d, const char *kind, Ips__Share **rows,
+                      size_t n, unsigned run, uint64_t *left,
+                      struct ips_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        char name[NAME_BYTES];
+        uint64_t ns = ips_min_u64(rows[i]->ns, *left);
+        diff_plain(rows[i]->object, name, sizeof(name));
+        rc = diff_add(d, kind, name, run, ns, err);
+        *left -= ns;
+    }
+    return rc;
+}
+
+/* Messages and causes outside, which both ways to tell the path have. */
+static int add_between(struct diff *d, const Ips__PathAnswer *a, unsigned run,
+                       uint64_t *left, struct ips_err *err)
+{
+    int rc = add_shares(d, "message", a->by_message, a->n_by_message, run, left,
+                        err);
+    return rc < 0 ? rc
+                  : add_shares(d, "outside", a->by_external, a->n_by_external,
+                               run, left, err);
+}
+
+/* What of the path is neither told nor between threads was off the CPU: in run
+ * queues, as far as the kernel said so, else in waits nobody traced. */
+static int add_path(struct whole *w, const Ips__PathAnswer *a, unsigned run,
+                    struct ips_err *err)
+{
+    uint64_t left = a->t_max_ns, sum = 0;
+    uint64_t unsampled =
+        a->procedure_totals ? a->procedure_totals->unsampled_ns : 0;
+    int rc = add_between(&w->what, a, run, &left, err);
+    if (rc == 0)
+        rc = add_procedures(&w->what, &w->rows, unsampled, run, &sum, err);
+    uint64_t off = ips_sub_sat(left, sum);
+    uint64_t queue = a->run_delay_ns == IPS_UNMEASURED
+                         ? 0
+                         : ips_min_u64(a->run_delay_ns, off);
+    if (rc == 0)
+        rc = diff_add(&w->what, "queue", "[waiting for a core]", run, queue,
+                      err);
+    if (rc == 0)
+        rc = diff_add(&w->what, "wait", "[waiting, cause not traced]", run,
+                      off - queue, err);
+    left = a->t_max_ns;
+    if (rc == 0)
+        rc = add_between(&w->whose, a, run, &left, err);
+    if (rc == 0)
+        rc = add_shares(&w->whose, "process", a->by_process, a->n_by_process,
+                        run, &left, err);
+    return rc < 0 ? rc
+                  : diff_add(&w->whose, "process", "[others]", run, left, err);
+}
+
+static int ask_path(struct whole *w, struct ipsq_session *s, unsigned run,
+                    struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__PathAsk ask_path = IPS__PATH_ASK__INIT;
+    Ips__Lane lane = IPS__LANE__INIT;
+    const Ips__Reply *last = NULL;
+    char *by[] = {ips_wire_text("procedure")};
+    lane.scale_num = lane.scale_den = 1;
+    ask_path.weighting = ips_wire_text("wall");
+    ask_path.lane = &lane;
+    ask_path.by = by;
+    ask_path.n_by = 1;
+    rq.run = ips_wire_text(w->run[run].run);
+    rq.ask_case = IPS__REQUEST__ASK_PATH;
+    rq.path = &ask_path;
+    int rc = ask(w, s, &rq, IPS__REPLY__ANSWER_PATH, &last, err);
+    if (rc < 0)
+        return rc;
+    const Ips__PathAnswer *a = last->path;
+    w->run[run].path_ns = a->t_max_ns;
+    w->run[run].elapsed_ns = a->elapsed_ns;
+    w->run[run].complete = a->certificate && a->certificate->complete;
+    put_figure(w, "elapsed", IPSQ_NS, run, a->elapsed_ns);
+    put_figure(w, "critical path", IPSQ_NS, run, a->t_max_ns);
+    put_figure(w, "of it on a CPU", IPSQ_NS, run, a->on_cpu_ns);
+    put_figure(w, "of it in run queues", IPSQ_NS, run, a->run_delay_ns);
+    put_figure(w, "messages on it", IPSQ_COUNT, run, a->messages);
+    return add_path(w, a, run, err);
+}
+
+static int ask_rest(struct whole *w, struct ipsq_session *s, unsigned run,
+                    struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__MetricsAsk metrics = IPS__METRICS_ASK__INIT;
+    Ips__ProceduresAsk procedures = IPS__PROCEDURES_ASK__INIT;
+    const Ips__Reply *last = NULL;
+    uint64_t sum;
+    rq.run = ips_wire_text(w->run[run].run);
+    rq.ask_case = IPS__REQUEST__ASK_METRICS;
+    rq.metrics = &metrics;
+    int rc = ask(w, s, &rq, IPS__REPLY__ANSWER_METRICS, &last, err);
+    if (rc < 0)
+        return rc;
+    figures_of_run(w, run, last->metrics);
+    procedures.by = ips_wire_text("procedure");
+    rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
+    rq.procedures = &procedures;
+    rc = ask(w, s, &rq, IPS__REPLY__ANSWER_PROCEDURES, &last, err);
+    if (rc == IPS_E_NOT_FOUND) { /* nothing was sampled */
+        *err = (struct ips_err){0};
+        return 0;
+    }
+    if (rc < 0)
+        return rc;
+    const Ips__ProcedureTotals *t = last->procedures->totals;
+    return add_procedures(&w->cpu, &w->rows, t ? t->unsampled_ns : 0, run, &sum,
+                          err);
+}
+
+/* ---- printing ---------------------------------------------------------------
+ */
+
+static void format(enum ipsq_kind kind, double v, char out[IPSQ_UNIT_BYTES])
+{
+    if (kind == IPSQ_NS)
+        ipsq_format_ns((uint64_t)v, out);
+    else if (kind == IPSQ_BYTES)
+        ipsq_format_bytes((uint64_t)v, out);
+    else
+        ipsq_format_real(v, out);
+}
+
+static void format_change(enum ipsq_kind kind, double change, char out[64])
+{
+    char text[IPSQ_UNIT_BYTES];
+    format(kind, fabs(change), text);
+    snprintf(out, 64, "%c%s", change < 0 ? '-' : '+', text);
+}
+
+static struct ipsq_cell keep(struct texts *t, const char *text)
+{
+    char *to = t->text[t->count++];
+    snprintf(to, TEXT_BYTES, "%.*s", (int)TEXT_BYTES - 1, text);
+    return ipsq_text(to);
+}
+
+static void put_runs(struct ipsq_out *out, const struct whole *w)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "runs", run_columns, IPSQ_COUNT_OF(run_columns));
+    for (unsigned i = 0; i < w->runs; i++) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        cell[0] = ipsq_count(i < w->first ? 1 : 2);
+        cell[1] = ipsq_text(w->run[i].run);
+        cell[2] = ipsq_count(w->run[i].elapsed_ns);
+        cell[3] = ipsq_count(w->run[i].path_ns);
+        cell[4] = ipsq_bool(w->run[i].complete);
+    }
+    ipsq_out_table(out, &t, NULL);
+    ipsq_table_release(&t);
+}
+
+static void put_figure_row(struct ipsq_table *t, const struct whole *w,
+                           const struct figure *f, struct texts *texts)
+{
+    double a = diff_median(f->v, w->first), low, high;
+    double b = diff_median(f->v + w->first, w->runs - w->first);
+    char text[160], from[64], to[64];
+    diff_medians(f->v, w->first, f->v + w->first, w->runs - w->first, &low,
+                 &high);
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    *cell++ = ipsq_text(f->name);
+    *cell++ = ipsq_real(a);
+    *cell++ = ipsq_real(b);
+    *cell++ = ipsq_real(low);
+    *cell++ = ipsq_real(high);
+    if (!texts)
+        return;
+    format(f->kind, a, text);
+    *cell++ = keep(texts, text);
+    format(f->kind, b, text);
+    *cell++ = keep(texts, text);
+    format_change(f->kind, b - a, text);
+    *cell++ = keep(texts, text);
+    text[0] = '\0';
+    if (!isnan(low)) {
+        format_change(f->kind, low, from);
+        format_change(f->kind, high, to);
+        snprintf(text, sizeof(text), "%s .. %s", from, to);
+    }
+    *cell++ = keep(texts, text);
+}
+
+static void put_figures(struct ipsq_out *out, const struct whole *w,
+                        struct texts *texts)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "figures", figure_columns,
+                    texts ? IPSQ_COUNT_OF(figure_columns) : FIGURE_RAW);
+    for (unsigned i = 0; i < w->figures; i++)
+        put_figure_row(&t, w, &w->figure[i], texts);
+    ipsq_out_table(out, &t, "medians");
+    ipsq_table_release(&t);
+}
+
+static void put_items(struct ipsq_out *out, const struct diff *d,
+                      const char *name, const char *heading, uint64_t top,
+                      struct texts *texts)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, name, item_columns,
+                    texts ? IPSQ_COUNT_OF(item_columns) : ITEM_RAW);
+    for (size_t i = 0; i < d->count && (!top || i < top); i++) {
+        const struct diff_item *x = &d->item[i];
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        char text[64];
+        *cell++ = ipsq_text(x->kind);
+        *cell++ = ipsq_text(x->name);
+        *cell++ = ipsq_count((uint64_t)x->a);
+        *cell++ = ipsq_count((uint64_t)x->b);
+        *cell++ = ipsq_count(x->change > 0 ? (uint64_t)x->change : 0);
+        *cell++ = ipsq_count(x->change < 0 ? (uint64_t)-x->change : 0);
+        *cell++ =
+            ipsq_real(d->sum.change ? (double)x->change / (double)d->sum.change
+                                    : IPS_UNMEASURED_REAL);
+        *cell++ = ipsq_real(x->p);
+        *cell++ = ipsq_real(x->low);
+        *cell++ = ipsq_real(x->high);
+        *cell++ = ipsq_bool(x->cause);
+        if (!texts)
+            continue;
+        format_change(IPSQ_NS, (double)x->change, text);
+        *cell++ = keep(texts, text);
+    }
+    ipsq_out_table(out, &t, heading);
+    if (top && top < d->count)
+        ipsq_out_line(out, "%" PRIu64 " of %zu", top, d->count);
+    ipsq_table_release(&t);
+}
+
+/* What to think of it, in a sentence; and the causes. */
+static const char *verdict(const struct whole *w)
+{
+    const struct diff_item *sum = &w->what.sum;
+    if (w->first < DIFF_RUNS_MIN || w->runs - w->first < DIFF_RUNS_MIN)
+        return "no cause named: with fewer than 5 runs a side a difference is "
+               "not told from chance";
+    if (!sum->cause)
+        return "no cause named: runs dealt to the sides at random differ as "
+               "much";
+    for (size_t i = 0; i < w->what.count; i++)
+        if (w->what.item[i].cause)
+            return "what follows is marked as a cause where it differs by more "
+                   "than chance";
+    return "the sides differ, but no single thing does by more than chance";
+}
+
+static int print(const struct ipsq_options *o, struct whole *w,
+                 struct ips_err *err)
+{
+    bool table = o->format == IPSQ_TABLE;
+    uint64_t top = o->top ? o->top : table ? TABLE_TOP : 0;
+    struct ipsq_out out;
+    struct texts texts = {0};
+    const struct diff_item *sum = &w->what.sum;
+    char change[64];
+    if (table)
+        texts.text = calloc((size_t)4 * w->figures + w->what.count +
+                                w->whose.count + w->cpu.count + 1,
+                            sizeof(*texts.text));
+    if (table && !texts.text)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    struct texts *kept = table ? &texts : NULL;
+    format_change(IPSQ_NS, (double)sum->change, change);
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_value(&out, IPSQ_COUNT, "first_runs", NULL, ipsq_count(w->first));
+    ipsq_out_value(&out, IPSQ_COUNT, "second_runs", NULL,
+                   ipsq_count(w->runs - w->first));
+    ipsq_out_value(&out, IPSQ_NS, "longer_ns", NULL,
+                   ipsq_count(sum->change > 0 ? (uint64_t)sum->change : 0));
+    ipsq_out_value(&out, IPSQ_NS, "shorter_ns", NULL,
+                   ipsq_count(sum->change < 0 ? (uint64_t)-sum->change : 0));
+    ipsq_out_value(&out, IPSQ_REAL, "p", NULL, ipsq_real(sum->p));
+    if (table)
+        ipsq_out_value(&out, IPSQ_TEXT, "", "critical path", ipsq_text(change));
+    ipsq_out_value(&out, IPSQ_BOOL, "differ", NULL, ipsq_bool(sum->cause));
+    ipsq_out_value(&out, IPSQ_TEXT, "verdict", "verdict",
+                   ipsq_text(verdict(w)));
+    out.parts = 1;
+    put_items(&out, &w->what, "path",
+              "what the difference of the critical path is made of (means)",
+              top, kept);
+    put_items(&out, &w->whose, "processes", "the same by process", top, kept);
+    put_items(&out, &w->cpu, "cpu", "all CPU time by procedure (means)", top,
+              kept);
+    put_figures(&out, w, kept);
+    put_runs(&out, w);
+    free(texts.text);
+    return ipsq_out_end(&out, err);
+}
+
+/* ---- */
+
+static unsigned count_words(const char *list)
+{
+    unsigned n = 1;
+    for (; *list; list++)
+        n += *list == ',';
+    return n;
+}
+
+/* The runs that the words of `list` name, from `at` on. */
+static int name_runs(struct whole *w, struct ipsq_session *s, const char *list,
+                     unsigned at, struct ips_err *err)
+{
+    for (const char *from = list;; at++) {
+        char word[256];
+        size_t len = strcspn(from, ",");
+        if (len == 0 || len >= sizeof(word))
+            return ips_err_set(err, IPS_E_USAGE,
+                               "'%.80s': names of runs with commas between",
+                               list);
+        memcpy(word, from, len);
+        word[len] = '\0';
+        int rc = ipsq_session_run(s, word, &w->run[at].run, err);
+        for (unsigned i = 0; rc == 0 && i < at; i++)
+            if (strcmp(w->run[i].run, w->run[at].run) == 0)
+                rc = ips_err_set(err, IPS_E_USAGE, "run %.120s is named twice",
+                                 w->run[at].run);
+        if (rc < 0)
+            return rc;
+        if (!from[len])
+            return 0;
+        from += len + 1;
+    }
+}
+
+static int begin(struct whole *w, const struct ipsq_options *o,
+                 struct ipsq_session *s, struct ips_err *err)
+{
+    if (o->arg_count != 2)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "two runs, or two lists of runs (A1,A2 B1,B2)");
+    unsigned first = count_words(o->args[0]), second = count_words(o->args[1]);
+    int rc = diff_init(&w->what, first, second, err);
+    if (rc == 0)
+        rc = diff_init(&w->whose, first, second, err);
+    if (rc == 0)
+        rc = diff_init(&w->cpu, first, second, err);
+    w->first = first;
+    w->runs = w->what.runs;
+    if (rc == 0)
+        rc = name_runs(w, s, o->args[0], 0, err);
+    if (rc == 0)
+        rc = name_runs(w, s, o->args[1], first, err);
+    return rc;
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    struct whole *w = calloc(1, sizeof(*w));
+    bool complete = true;
+    (void)self;
+    if (!w)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    int rc = begin(w, o, s, err);
+    for (unsigned i = 0; rc == 0 && i < w->runs; i++) {
+        rc = ask_path(w, s, i, err);
+        if (rc == 0)
+            rc = ask_rest(w, s, i, err);
+        complete = complete && w->run[i].complete;
+    }
+    if (rc == 0)
+        rc = diff_solve(&w->what, err);
+    if (rc == 0)
+        rc = diff_solve(&w->whose, err);
+    if (rc == 0)
+        rc = diff_solve(&w->cpu, err);
+    if (rc == 0)
+        rc = print(o, w, err);
+    diff_release(&w->what);
+    diff_release(&w->whose);
+    diff_release(&w->cpu);
+    ipsq_rows_release(&w->rows);
+    free(w);
+    return rc < 0 ? rc : complete ? IPSQ_OK : IPSQ_INCOMPLETE;
+}
+
+const struct ipsq_command ipsq_cmd_diff = {
+    .name = "diff",
+    .usage = "RUN[,RUN...] RUN[,RUN...] [--top N]",
+    .summary = "what changed between runs, and what made the difference",
+    .help =
+        "The critical path of the second side less that of the first, in "
+        "elapsed time (wall),\nand what the difference is made of: the parts "
+        "add up to it. Of several runs a side\nthe means are compared. With 5 "
+        "and more runs a side, P is how often anything would\nbe so far apart "
+        "if runs were dealt to the sides at random; what has P of at most\n"
+        "0.05 and a twentieth of the difference is a cause, if the sides "
+        "themselves differ\nso. With fewer, no cause is named. Numbers of "
+        "processes are left out of names.\n",
+    .options = IPSQ_HAS(TOP),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 2,
+    .run = run,
+};

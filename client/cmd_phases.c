@@ -1,0 +1,206 @@
+#include <stdlib.h>
+
+#include "client/command.h"
+#include "client/strip.h"
+#include "client/units.h"
+#include "common/types.h"
+
+static const struct ipsq_column columns[] = {
+    {"phase", "PHASE", IPSQ_COUNT},
+    {"from_ns", "FROM", IPSQ_NS},
+    {"to_ns", "TO", IPSQ_NS},
+    {"length_ns", "LENGTH", IPSQ_NS},
+    {"cpu_ns", NULL, IPSQ_NS},
+    {"cores_used", "CORES", IPSQ_REAL},
+    {"messages", NULL, IPSQ_COUNT},
+    {"messages_per_s", "MESSAGES/S", IPSQ_REAL},
+    {"bytes", NULL, IPSQ_BYTES},
+    {"bytes_per_s", "BYTES/S", IPSQ_BYTES},
+    {"wait_ns", NULL, IPSQ_NS},
+    {"threads_waiting", "WAITING", IPSQ_REAL},
+    {"process", "MOST CPU", IPSQ_TEXT},
+    {"process_ns", NULL, IPSQ_NS},
+    {"procedure", "IN", IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT},
+    {"procedure_ns", NULL, IPSQ_NS},
+};
+static const struct ipsq_column bin_columns[] = {
+    {"from_ns", NULL, IPSQ_NS},     {"cpu_ns", NULL, IPSQ_NS},
+    {"messages", NULL, IPSQ_COUNT}, {"bytes", NULL, IPSQ_BYTES},
+    {"wait_ns", NULL, IPSQ_NS},
+};
+static const struct ipsq_column end_columns[] = {{"to_ns", NULL, IPSQ_NS}};
+
+static double rate(uint64_t n, uint64_t ns)
+{
+    return ns ? (double)n / (double)ns * 1e9 : IPS_UNMEASURED_REAL;
+}
+
+static void add_phase(struct ipsq_table *t, const Ips__PhaseRow *r)
+{
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    uint64_t ns = ips_sub_sat(r->to_ns, r->from_ns);
+    *cell++ = ipsq_count(r->number);
+    *cell++ = ipsq_count(r->from_ns);
+    *cell++ = ipsq_count(r->to_ns);
+    *cell++ = ipsq_count(ns);
+    *cell++ = ipsq_count(r->cpu_ns);
+    *cell++ = ipsq_real(rate(r->cpu_ns, ns) / 1e9);
+    *cell++ = ipsq_count(r->messages);
+    *cell++ = ipsq_real(rate(r->messages, ns));
+    *cell++ = ipsq_count(r->bytes);
+    *cell++ = ipsq_count(ns ? (uint64_t)rate(r->bytes, ns) : IPS_UNMEASURED);
+    *cell++ = ipsq_count(r->wait_ns);
+    *cell++ = ipsq_real(rate(r->wait_ns, ns) / 1e9);
+    *cell++ = ipsq_text(r->process);
+    *cell++ = ipsq_count(*r->process ? r->process_ns : IPS_UNMEASURED);
+    *cell++ = ipsq_text(r->procedure);
+    *cell++ = ipsq_text(r->module);
+    *cell++ = ipsq_count(*r->procedure ? r->procedure_ns : IPS_UNMEASURED);
+}
+
+/* ---- the strip ---- */
+
+static void strip(struct ipsq_out *out, const char *name, const uint64_t *v,
+                  size_t n, uint64_t bin_ns, bool cpu)
+{
+    char line[IPSQ_STRIP_BYTES], text[IPSQ_UNIT_BYTES];
+    uint64_t top;
+    ipsq_strip(v, n, ipsq_strip_utf8(), line, &top);
+    ipsq_format_real(cpu ? rate(top, bin_ns) / 1e9 : rate(top, bin_ns), text);
+    ipsq_out_line(out, "%-9s %s  up to %s%s", name, line, text,
+                  cpu ? " cores" : "/s");
+}
+
+static int strips(struct ipsq_out *out, const Ips__PhasesAnswer *a,
+                  struct ips_err *err)
+{
+    char line[IPSQ_STRIP_BYTES];
+    size_t *ends = calloc(a->n_phases + 1, sizeof(*ends));
+    if (!ends)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < a->n_phases; i++)
+        ends[i] =
+            (ips_sub_sat(a->phases[i]->to_ns, a->from_ns) + a->bin_ns - 1) /
+            a->bin_ns;
+    ipsq_strip_numbers(ends, a->n_phases, a->n_cpu_ns, line);
+    free(ends);
+    ipsq_out_line(out, "%-9s %s", "phase", line);
+    strip(out, "CPU", a->cpu_ns, a->n_cpu_ns, a->bin_ns, true);
+    strip(out, "messages", a->messages, a->n_messages, a->bin_ns, false);
+    return 0;
+}
+
+/* ---- */
+
+static void put_bins(struct ipsq_out *out, const Ips__PhasesAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "bins", bin_columns, IPSQ_COUNT_OF(bin_columns));
+    for (size_t i = 0; i < a->n_cpu_ns; i++) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        cell[0] = ipsq_count(a->from_ns + i * a->bin_ns);
+        cell[1] = ipsq_count(a->cpu_ns[i]);
+        cell[2] = ipsq_count(a->messages[i]);
+        cell[3] = ipsq_count(a->bytes[i]);
+        cell[4] = ipsq_count(a->wait_ns[i]);
+    }
+    ipsq_out_table(out, &t, NULL);
+    ipsq_table_release(&t);
+}
+
+static void put_ends(struct ipsq_out *out, const char *name,
+                     const uint64_t *ends, size_t n)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, name, end_columns, IPSQ_COUNT_OF(end_columns));
+    for (size_t i = 0; i < n; i++)
+        *ipsq_table_row(&t) = ipsq_count(ends[i]);
+    ipsq_out_table(out, &t, NULL);
+    ipsq_table_release(&t);
+}
+
+static void put_values(struct ipsq_out *out, const char *run_name,
+                       const Ips__PhasesAnswer *a)
+{
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_NS, "from_ns", a->from_ns ? "from" : NULL,
+                   ipsq_count(a->from_ns));
+    ipsq_out_value(out, IPSQ_NS, "to_ns", "to", ipsq_count(a->to_ns));
+    ipsq_out_value(out, IPSQ_NS, "bin_ns", "bins of", ipsq_count(a->bin_ns));
+    ipsq_out_value(out, IPSQ_COUNT, "cores", "cores", ipsq_count(a->cores));
+    ipsq_out_value(out, IPSQ_BOOL, "open", NULL, ipsq_bool(a->open));
+}
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 const Ips__PhasesAnswer *a, struct ips_err *err)
+{
+    struct ipsq_table t;
+    struct ipsq_out out;
+    int rc = 0;
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    put_values(&out, run_name, a);
+    if (o->format == IPSQ_TABLE) {
+        ipsq_out_line(&out, "%s", "");
+        rc = strips(&out, a, err);
+        out.parts++;
+    }
+    ipsq_table_init(&t, "phases", columns, IPSQ_COUNT_OF(columns));
+    for (size_t i = 0; i < a->n_phases; i++)
+        add_phase(&t, a->phases[i]);
+    ipsq_out_table(&out, &t, NULL);
+    ipsq_table_release(&t);
+    if (o->format != IPSQ_TABLE) {
+        put_ends(&out, "cpu_phases", a->cpu_phase_ends, a->n_cpu_phase_ends);
+        put_ends(&out, "message_phases", a->message_phase_ends,
+                 a->n_message_phase_ends);
+        put_bins(&out, a);
+    }
+    ipsq_out_line(&out, "phases of CPU use alone: %zu, of messages alone: %zu",
+                  a->n_cpu_phase_ends, a->n_message_phase_ends);
+    ipsq_out_certificate(&out, a->certificate);
+    return rc < 0 ? rc : ipsq_out_end(&out, err);
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__PhasesAsk ask = IPS__PHASES_ASK__INIT;
+    const Ips__Reply *last = NULL;
+    (void)self;
+    rq.ask_case = IPS__REQUEST__ASK_PHASES;
+    rq.phases = &ask;
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PHASES, err);
+    const Ips__PhasesAnswer *a = rc == 0 ? last->phases : NULL;
+    if (a && (a->bin_ns == 0 || a->n_messages != a->n_cpu_ns ||
+              a->n_bytes != a->n_cpu_ns || a->n_wait_ns != a->n_cpu_ns))
+        rc = ips_err_set(err, IPS_E_PROTOCOL, "series of different lengths");
+    if (rc == 0)
+        rc = print(o, rq.run, a, err);
+    return rc < 0 ? rc : ipsq_certified(a->certificate);
+}
+
+const struct ipsq_command ipsq_cmd_phases = {
+    .name = "phases",
+    .usage = "[RUN] [--phase N | --from TIME --to TIME]",
+    .summary = "where a run's CPU use and messages change for good",
+    .help =
+        "The run is cut where CPU use, message frequency or both change. CORES "
+        "is CPU time\nand WAITING blocked threads, on average; MOST CPU is the "
+        "process that used most of\nit, IN the procedure. A phase is the "
+        "window of other commands by --phase N, and\nhere it shows the phases "
+        "within that one. Times are since the run's first event.\n",
+    .options = IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,445 @@
+#include "client/diff.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+
+#define WAYS_ALL 20000u /* no more: all are tried */
+#define WAYS_DRAWN 9999u
+#define RESAMPLES 2000u
+
+/* ---- items --------------------------------------------------------------- */
+
+int diff_init(struct diff *d, unsigned first_side, unsigned second_side,
+              struct ips_err *err)
+{
+    memset(d, 0, sizeof(*d));
+    if (first_side == 0 || second_side == 0 ||
+        first_side > DIFF_RUNS_MAX - second_side)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "%u runs against %u: at least one each, and at most "
+                           "%u together",
+                           first_side, second_side, DIFF_RUNS_MAX);
+    d->runs = first_side + second_side;
+    d->first = first_side;
+    return 0;
+}
+
+void diff_release(struct diff *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        free(d->item[i].kind);
+        free(d->item[i].name);
+        free(d->item[i].v);
+    }
+    free(d->item);
+    memset(d, 0, sizeof(*d));
+}
+
+static struct diff_item *find(struct diff *d, const char *kind,
+                              const char *name)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        struct diff_item *x = &d->item[i];
+        if (strcmp(x->name, name) == 0 && strcmp(x->kind, kind) == 0)
+            return x;
+    }
+    return NULL;
+}
+
+static struct diff_item *append(struct diff *d, const char *kind,
+                                const char *name)
+{
+    if (d->count == d->room) {
+        size_t room = d->room ? d->room * 2 : 64;
+        void *more = realloc(d->item, room * sizeof(*d->item));
+        if (!more)
+            return NULL;
+        d->item = more;
+        d->room = room;
+    }
+    struct diff_item *x = &d->item[d->count];
+    *x = (struct diff_item){.kind = strdup(kind),
+                            .name = strdup(name),
+                            .v = calloc(d->runs, sizeof(*x->v))};
+    d->count++; /* what is there of it is freed with the rest */
+    return x->kind && x->name && x->v ? x : NULL;
+}
+
+int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
+             uint64_t v, struct ips_err *err)
+{
+    struct diff_item *x = find(d, kind, name);
+    if (!x && v > 0)
+        x = append(d, kind, name);
+    if (v == 0)
+        return 0;
+    if (!x)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    /* Sums of all runs must stay sums. */
+    v = ips_min_u64(v, (uint64_t)INT64_MAX / DIFF_RUNS_MAX / 4);
+    x->v[run] = ips_add_sat(x->v[run], v);
+    d->total[run] = ips_add_sat(d->total[run], v);
+    return 0;
+}
+
+/* ---- means ----------------------------------------------------------------
+ */
+
+/* Sum of the first side and of the second. */
+static void sums(const struct diff *d, const uint64_t *v, ips_i128 *a,
+                 ips_i128 *b)
+{
+    *a = *b = 0;
+    for (unsigned r = 0; r < d->runs; r++)
+        *(r < d->first ? a : b) += v[r];
+}
+
+/* The change of the means times both numbers of runs. */
+static ips_i128 scaled(const struct diff *d, const uint64_t *v)
+{
+    ips_i128 a, b;
+    sums(d, v, &a, &b);
+    return b * d->first - a * (d->runs - d->first);
+}
+
+static int64_t rounded(ips_i128 n, ips_i128 by)
+{
+    return (int64_t)((n >= 0 ? n + by / 2 : n - by / 2) / by);
+}
+
+static void means(const struct diff *d, const uint64_t *v, struct diff_item *x)
+{
+    ips_i128 a, b, by = (ips_i128)d->first * (d->runs - d->first);
+    sums(d, v, &a, &b);
+    x->a = rounded(a, d->first);
+    x->b = rounded(b, d->runs - d->first);
+    x->change = rounded(scaled(d, v), by);
+}
+
+/* By how much rounding moved an item's change, times both numbers of runs. */
+static ips_i128 moved(const struct diff *d, const struct diff_item *x)
+{
+    ips_i128 by = (ips_i128)d->first * (d->runs - d->first);
+    return (ips_i128)x->change * by - scaled(d, x->v);
+}
+
+/* Changes add up to that of the totals; each is off by less than one. */
+static void even_out(struct diff *d)
+{
+    int64_t left = d->sum.change;
+    for (size_t i = 0; i < d->count; i++)
+        left -= d->item[i].change;
+    while (left != 0 && d->count > 0) {
+        int step = left > 0 ? 1 : -1;
+        size_t best = 0;
+        for (size_t i = 1; i < d->count; i++) {
+            ips_i128 x = moved(d, &d->item[i]) * step;
+            if (x < moved(d, &d->item[best]) * step)
+                best = i;
+        }
+        d->item[best].change += step;
+        left -= step;
+    }
+}
+
+/* ---- chance ----------------------------------------------------------------
+ */
+
+static uint64_t draw(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed * 0x2545F4914F6CDD1DULL >> 11;
+}
+
+/* The ways to choose the first side, or more than WAYS_ALL. */
+static uint64_t ways(unsigned n, unsigned k)
+{
+    uint64_t w = 1;
+    for (unsigned i = 1; i <= k && w <= WAYS_ALL; i++)
+        w = w * (n - k + i) / i;
+    return w;
+}
+
+/* The next set of k of n in lexical order; false: that was the last. */
+static bool next_set(unsigned *set, unsigned k, unsigned n)
+{
+    for (unsigned i = k; i-- > 0;) {
+        if (set[i] == n - k + i)
+            continue;
+        set[i]++;
+        for (unsigned j = i + 1; j < k; j++)
+            set[j] = set[j - 1] + 1;
+        return true;
+    }
+    return false;
+}
+
+static void draw_set(unsigned *set, unsigned k, unsigned n, uint64_t *seed)
+{
+    unsigned all[DIFF_RUNS_MAX];
+    for (unsigned i = 0; i < n; i++)
+        all[i] = i;
+    for (unsigned i = 0; i < k; i++) {
+        unsigned j = i + (unsigned)(draw(seed) % (n - i)), keep = all[j];
+        all[j] = all[i];
+        set[i] = all[i] = keep;
+    }
+}
+
+/* How far apart the sides are, the runs of `set` being the first, in their own
+ * spread (Welch's t); a spread of less than a hundredth of the mean is taken
+ * for one of that. */
+static double apart(const struct diff *d, const uint64_t *v,
+                    const unsigned *set)
+{
+    double n[2] = {d->first, d->runs - d->first}, sum[2] = {0}, sq[2] = {0};
+    bool in[DIFF_RUNS_MAX] = {false};
+    for (unsigned i = 0; i < d->first; i++)
+        in[set[i]] = true;
+    for (unsigned r = 0; r < d->runs; r++) {
+        double x = (double)v[r];
+        sum[!in[r]] += x;
+        sq[!in[r]] += x * x;
+    }
+    double mean = (sum[0] + sum[1]) / d->runs, spread = 0;
+    if (mean == 0)
+        return 0;
+    for (int side = 0; side < 2; side++) {
+        double m = sum[side] / n[side];
+        double var = (sq[side] - n[side] * m * m) / (n[side] - 1);
+        spread += fmax(var, mean * mean * 1e-4) / n[side];
+    }
+    return fabs(sum[1] / n[1] - sum[0] / n[0]) / sqrt(spread);
+}
+
+/* Does it vary by so much of the whole that a change of it could matter? The
+ * sides do not come into it, so p is not the worse for it. */
+static bool matters(const struct diff *d, const uint64_t *v)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    double all = 0;
+    for (unsigned r = 0; r < d->runs; r++) {
+        low = ips_min_u64(low, v[r]);
+        high = ips_max_u64(high, v[r]);
+        all += (double)d->total[r];
+    }
+    return (double)(high - low) * 50 >= all / d->runs;
+}
+
+struct chance {
+    bool *in;         /* [items] */
+    double *seen;     /* [items + 1] as the sides are; last the total */
+    uint64_t *as_far; /* [items + 1] ways in which something is so far apart */
+};
+
+/* Equal but for rounding counts as equal. */
+static bool reaches(double x, double seen)
+{
+    return x >= seen * (1 - 1e-9);
+}
+
+static void count_way(const struct diff *d, const unsigned *set,
+                      struct chance *c)
+{
+    double most = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        if (c->in[i])
+            most = fmax(most, apart(d, d->item[i].v, set));
+    }
+    for (size_t i = 0; i < d->count; i++)
+        c->as_far[i] += reaches(most, c->seen[i]);
+    c->as_far[d->count] += reaches(apart(d, d->total, set), c->seen[d->count]);
+}
+
+static uint64_t try_ways(const struct diff *d, unsigned *set, struct chance *c)
+{
+    uint64_t seed = 0x9e3779b97f4a7c15ULL, n = ways(d->runs, d->first);
+    if (n <= WAYS_ALL) {
+        do
+            count_way(d, set, c);
+        while (next_set(set, d->first, d->runs));
+        return n;
+    }
+    count_way(d, set, c); /* as it is: one of them */
+    for (n = 1; n <= WAYS_DRAWN; n++) {
+        draw_set(set, d->first, d->runs, &seed);
+        count_way(d, set, c);
+    }
+    return n;
+}
+
+static int chances(struct diff *d, struct ips_err *err)
+{
+    unsigned set[DIFF_RUNS_MAX];
+    struct chance c = {calloc(d->count + 1, sizeof(*c.in)),
+                       calloc(d->count + 1, sizeof(*c.seen)),
+                       calloc(d->count + 1, sizeof(*c.as_far))};
+    int rc = 0;
+    for (unsigned i = 0; i < d->first; i++)
+        set[i] = i;
+    if (!c.in || !c.seen || !c.as_far) {
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    } else {
+        for (size_t i = 0; i < d->count; i++) {
+            c.in[i] = matters(d, d->item[i].v);
+            c.seen[i] = apart(d, d->item[i].v, set);
+        }
+        c.seen[d->count] = apart(d, d->total, set);
+        double n = (double)try_ways(d, set, &c);
+        for (size_t i = 0; i < d->count; i++)
+            if (c.in[i])
+                d->item[i].p = (double)c.as_far[i] / n;
+        d->sum.p = (double)c.as_far[d->count] / n;
+    }
+    free(c.in);
+    free(c.seen);
+    free(c.as_far);
+    return rc;
+}
+
+/* ---- intervals -------------------------------------------------------------
+ */
+
+static int by_real(const void *va, const void *vb)
+{
+    double a = *(const double *)va, b = *(const double *)vb;
+    return (a > b) - (a < b);
+}
+
+static void percentiles(double *v, double *low, double *high)
+{
+    qsort(v, RESAMPLES, sizeof(*v), by_real);
+    *low = v[RESAMPLES / 40];
+    *high = v[RESAMPLES - 1 - RESAMPLES / 40];
+}
+
+static double drawn_mean(const uint64_t *v, unsigned n, uint64_t *seed)
+{
+    double sum = 0;
+    for (unsigned i = 0; i < n; i++)
+        sum += (double)v[draw(seed) % n];
+    return sum / n;
+}
+
+static void interval(const struct diff *d, const uint64_t *v,
+                     struct diff_item *x)
+{
+    static double change[RESAMPLES];
+    uint64_t seed = 0x9e3779b97f4a7c15ULL;
+    for (unsigned k = 0; k < RESAMPLES; k++) {
+        double a = drawn_mean(v, d->first, &seed);
+        change[k] = drawn_mean(v + d->first, d->runs - d->first, &seed) - a;
+    }
+    percentiles(change, &x->low, &x->high);
+}
+
+double diff_median(const double *v, unsigned n)
+{
+    double copy[DIFF_RUNS_MAX];
+    memcpy(copy, v, n * sizeof(*v));
+    qsort(copy, n, sizeof(*copy), by_real);
+    return (copy[n / 2] + copy[(n - 1) / 2]) / 2;
+}
+
+static double drawn_median(const double *v, unsigned n, uint64_t *seed)
+{
+    double copy[DIFF_RUNS_MAX];
+    for (unsigned i = 0; i < n; i++)
+        copy[i] = v[draw(seed) % n];
+    return diff_median(copy, n);
+}
+
+void diff_medians(const double *a, unsigned na, const double *b, unsigned nb,
+                  double *low, double *high)
+{
+    static double change[RESAMPLES];
+    uint64_t seed = 0x9e3779b97f4a7c15ULL;
+    *low = *high = (double)NAN;
+    if (na < DIFF_RUNS_MIN || nb < DIFF_RUNS_MIN)
+        return;
+    for (unsigned k = 0; k < RESAMPLES; k++) {
+        double was = drawn_median(a, na, &seed);
+        change[k] = drawn_median(b, nb, &seed) - was;
+    }
+    percentiles(change, low, high);
+}
+
+/* ---- all of it --------------------------------------------------------------
+ */
+
+static int by_change(const void *va, const void *vb)
+{
+    const struct diff_item *a = va, *b = vb;
+    uint64_t x = (uint64_t)llabs(a->change), y = (uint64_t)llabs(b->change);
+    if (x != y)
+        return x < y ? 1 : -1;
+    int order = strcmp(a->kind, b->kind);
+    return order ? order : strcmp(a->name, b->name);
+}
+
+int diff_solve(struct diff *d, struct ips_err *err)
+{
+    bool enough =
+        d->first >= DIFF_RUNS_MIN && d->runs - d->first >= DIFF_RUNS_MIN;
+    int rc = 0;
+    means(d, d->total, &d->sum);
+    d->sum.p = d->sum.low = d->sum.high = (double)NAN;
+    for (size_t i = 0; i < d->count; i++) {
+        struct diff_item *x = &d->item[i];
+        means(d, x->v, x);
+        x->p = x->low = x->high = (double)NAN;
+    }
+    even_out(d);
+    if (enough) {
+        rc = chances(d, err);
+        interval(d, d->total, &d->sum);
+    }
+    d->sum.cause = enough && rc == 0 && d->sum.p <= DIFF_CHANCE;
+    for (size_t i = 0; enough && rc == 0 && i < d->count; i++) {
+        struct diff_item *x = &d->item[i];
+        interval(d, x->v, x);
+        x->cause = d->sum.cause && x->p <= DIFF_CHANCE &&
+                   (x->change > 0) == (d->sum.change > 0) &&
+                   llabs(x->change) >= llabs(d->sum.change) / DIFF_PART;
+    }
+    if (d->count)
+        qsort(d->item, d->count, sizeof(*d->item), by_change);
+    return rc;
+}
+
+/* ---- names ------------------------------------------------------------------
+ */
+
+/* The length of a process's number at `text` (".812", ".7#2"), or 0. */
+static size_t number_at(const char *text)
+{
+    size_t n = 1;
+    if (text[0] != '.' || !isdigit((unsigned char)text[1]))
+        return 0;
+    while (isdigit((unsigned char)text[n]))
+        n++;
+    if (text[n] == '#' && isdigit((unsigned char)text[n + 1]))
+        for (n++; isdigit((unsigned char)text[n]);)
+            n++;
+    return text[n] == '\0' || text[n] == ' ' || text[n] == '/' ? n : 0;
+}
+
+void diff_plain(const char *text, char *out, size_t size)
+{
+    size_t at = 0;
+    for (size_t i = 0; text[i] && at + 1 < size;) {
+        size_t skip = number_at(text + i);
+        if (skip)
+            i += skip;
+        else
+            out[at++] = text[i++];
+    }
+    if (size)
+        out[at] = '\0';
+}

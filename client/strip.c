@@ -1,0 +1,96 @@
+#include "client/strip.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/types.h"
+
+bool ipsq_strip_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        const char *value = getenv(names[i]);
+        if (!value || !*value)
+            continue; /* the next one says */
+        const char *set = strchr(value, '.');
+        return set && (strncasecmp(set, ".utf-8", 6) == 0 ||
+                       strncasecmp(set, ".utf8", 5) == 0);
+    }
+    return false;
+}
+
+static size_t columns_of(size_t count)
+{
+    return count < IPSQ_STRIP_WIDTH ? count : IPSQ_STRIP_WIDTH;
+}
+
+/* The first value of a column. */
+static size_t first_of(size_t column, size_t columns, size_t count)
+{
+    return column * count / columns;
+}
+
+/* Of a mean in 64ths, so that small numbers keep their differences. */
+static uint64_t mean(const uint64_t *v, size_t from, size_t to)
+{
+    ips_u128 sum = 0;
+    for (size_t i = from; i < to; i++)
+        sum += v[i];
+    sum = sum * 64 / (to - from);
+    return sum > UINT64_MAX ? UINT64_MAX : (uint64_t)sum;
+}
+
+static const char *mark(uint64_t value, uint64_t top, bool utf8)
+{
+    static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄",
+                                         "▅", "▆", "▇", "█"};
+    static const char *const plain[] = {" ", ".", ":", "-", "=",
+                                        "+", "*", "#", "@"};
+    size_t height = 0;
+    if (value > 0)
+        height = (size_t)(((ips_u128)value * 8 + top - 1) / top);
+    return utf8 ? blocks[height] : plain[height];
+}
+
+size_t ipsq_strip(const uint64_t *v, size_t count, bool utf8,
+                  char out[IPSQ_STRIP_BYTES], uint64_t *top)
+{
+    size_t columns = columns_of(count);
+    uint64_t of[IPSQ_STRIP_WIDTH], most = 0;
+    char *at = out;
+    *at = '\0';
+    for (size_t c = 0; c < columns; c++) {
+        of[c] = mean(v, first_of(c, columns, count),
+                     first_of(c + 1, columns, count));
+        most = ips_max_u64(most, of[c]);
+    }
+    for (size_t c = 0; c < columns; c++) {
+        const char *text = mark(of[c], most, utf8);
+        size_t len = strlen(text);
+        memcpy(at, text, len + 1);
+        at += len;
+    }
+    if (top)
+        *top = most / 64 + (most % 64 > 0);
+    return columns;
+}
+
+void ipsq_strip_numbers(const size_t *ends, size_t stretches, size_t count,
+                        char out[IPSQ_STRIP_BYTES])
+{
+    size_t columns = columns_of(count);
+    memset(out, ' ', columns);
+    out[columns] = '\0';
+    for (size_t i = 0; i < stretches && columns; i++) {
+        size_t from = i ? ends[i - 1] * columns / count : 0;
+        size_t to = ends[i] * columns / count;
+        char text[24];
+        size_t len = (size_t)snprintf(text, sizeof(text), "|%zu", i + 1);
+        if (from < columns)
+            out[from] = '|';
+        if (to <= columns && to - from >= len)
+            memcpy(out + from, text, len);
+    }
+}

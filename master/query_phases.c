@@ -1,0 +1,612 @@
+/*
+ * PhasesAsk: the machines' series of CPU, messages and waits, on one scale of
+ * time, added up and cut into phases (analysis/phases.h); then who did most in
+ * each. Category 3 of IPS-9: the slaves read the records.
+ *
+ * Bins are given to each slave as edges on its own clock, so slaves know of no
+ * other; where there are several machines the clocks are aligned first
+ * (clocks.h), and the certificate says how well.
+ * Source: IPS-16.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/phases.h"
+#include "common/types.h"
+#include "master/certificate.h"
+#include "master/clocks.h"
+#include "master/gather.h"
+#include "master/part.h"
+#include "master/phases.h"
+#include "master/weighting.h"
+
+#define BIN_LEAST_NS 1000u
+enum series { CPU, MESSAGES, BYTES, WAITS, SERIES };
+
+struct top {
+    uint32_t phase;
+    bool of_process;
+    const char *name;   /* procedure, borrowed from a kept message */
+    const char *module; /* the same */
+    uint32_t part, process;
+    uint64_t ns;
+};
+
+struct phases_data {       /* query.data */
+    struct path_data path; /* first: clocks.h works on it */
+    uint64_t begin, end, bin_ns;
+    uint32_t bins;
+    bool zoomed;     /* begin and end are those of the phase asked for */
+    uint64_t *v;     /* [SERIES][bins] */
+    uint64_t *edges; /* of the machine being asked */
+    struct ips_phases both, cpu, messages;
+    struct top *tops;
+    uint32_t top_count;
+    struct ips_err err;
+};
+
+static struct phases_data *data_of(struct query *q)
+{
+    return q->data;
+}
+
+static void fail(struct query *q, int code, const char *what)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, code, "run %s: %s", q->run, what);
+    query_fail(q, &err);
+}
+
+static const uint64_t *series_of(const struct phases_data *d, enum series s)
+{
+    return d->v + (size_t)s * d->bins;
+}
+
+/* ---- time ---------------------------------------------------------------- */
+
+uint64_t phases_local(const struct ips_clock_map *map, uint64_t x)
+{
+    uint64_t low = 0, high = INT64_MAX;
+    while (low < high) {
+        uint64_t mid = low + (high - low) / 2;
+        if (ips_clock_map_ns(map, mid) >= x)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}
+
+static const struct ips_clock_map *clock_of(const struct query *q, uint32_t i)
+{
+    return &engine_part_of(q->gather.active[i])->clock;
+}
+
+static void span(struct query *q)
+{
+    struct phases_data *d = data_of(q);
+    d->begin = UINT64_MAX;
+    d->end = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const Ips__SyncAnswer *s = q->gather.active[i]->sync;
+        uint64_t last = ips_max_u64(s->last_ns, s->first_ns);
+        d->begin = ips_min_u64(d->begin,
+                               ips_clock_map_ns(clock_of(q, i), s->first_ns));
+        d->end = ips_max_u64(
+            d->end, ips_add_sat(ips_clock_map_ns(clock_of(q, i), last), 1));
+    }
+}
+
+static int make_bins(struct phases_data *d)
+{
+    uint64_t length = d->end - d->begin;
+    d->bin_ns =
+        ips_max_u64((length + PHASES_BINS - 1) / PHASES_BINS, BIN_LEAST_NS);
+    d->bins = (uint32_t)((length + d->bin_ns - 1) / d->bin_ns);
+    free(d->v);
+    d->v = calloc((size_t)SERIES * d->bins + 1, sizeof(*d->v));
+    free(d->edges);
+    d->edges = calloc((size_t)IPS_PHASES_BINS + 1, sizeof(*d->edges));
+    return d->v && d->edges ? 0 : IPS_E_NO_MEMORY;
+}
+
+static uint64_t bin_begin(const struct phases_data *d, uint32_t bin)
+{
+    uint64_t at = ips_add_sat(d->begin, d->bin_ns * bin);
+    return ips_min_u64(at, d->end);
+}
+
+static uint64_t phase_begin(const struct phases_data *d, uint32_t phase)
+{
+    return phase ? bin_begin(d, d->both.end[phase - 1]) : d->begin;
+}
+static uint64_t phase_end(const struct phases_data *d, uint32_t phase)
+{
+    return bin_begin(d, d->both.end[phase]);
+}
+
+/* Two moments of the run may be one of a clock that runs slower. */
+static void rising(uint64_t *edges, uint32_t bins)
+{
+    for (uint32_t i = 1; i <= bins; i++)
+        edges[i] = ips_max_u64(edges[i], ips_add_sat(edges[i - 1], 1));
+}
+
+/* ---- rounds -------------------------------------------------------------- */
+
+static void ask_series(struct query *q, uint32_t bins, uint32_t tops,
+                       uint64_t (*begin)(const struct phases_data *d,
+                                         uint32_t bin))
+{
+    struct phases_data *d = data_of(q);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        Ips__SeriesAsk ask = IPS__SERIES_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        for (uint32_t k = 0; k <= bins; k++)
+            d->edges[k] = phases_local(clock_of(q, i), begin(d, k));
+        rising(d->edges, bins);
+        ask.generation = p->sync->generation;
+        ask.edge = d->edges;
+        ask.n_edge = (size_t)bins + 1;
+        ask.tops = tops;
+        request.ask_case = IPS__REQUEST__ASK_SERIES;
+        request.series = &ask;
+        query_ask(q, p, &request, true);
+    }
+    query_await(q);
+}
+
+static int check_series(const Ips__Reply *reply, uint32_t bins,
+                        struct ips_err *err)
+{
+    if (reply->answer_case != IPS__REPLY__ANSWER_SERIES)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to SeriesAsk");
+    const Ips__SeriesAnswer *a = reply->series;
+    if (a->n_cpu_ns != bins || a->n_messages != bins || a->n_bytes != bins ||
+        a->n_wait_ns != bins)
+        return ips_err_set(err, IPS_E_PROTOCOL, "%zu bins, %u were asked for",
+                           a->n_cpu_ns, bins);
+    return 0;
+}
+
+static int take_series(struct query *q, struct part *p, const Ips__Reply *reply,
+                       struct ips_err *err)
+{
+    struct phases_data *d = data_of(q);
+    (void)p;
+    int rc = check_series(reply, d->bins, err);
+    if (rc < 0)
+        return rc;
+    const Ips__SeriesAnswer *a = reply->series;
+    const uint64_t *from[] = {a->cpu_ns, a->messages, a->bytes, a->wait_ns};
+    for (int s = 0; s < SERIES; s++)
+        for (uint32_t i = 0; i < d->bins; i++) {
+            uint64_t *v = &d->v[(size_t)s * d->bins + i];
+            /* Sums over all bins must stay sums. */
+            *v = ips_min_u64(ips_add_sat(*v, from[s][i]),
+                             INT64_MAX / IPS_PHASES_BINS);
+        }
+    return 0;
+}
+
+/* ---- phases -------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* What nearly no bin passes. */
+static uint64_t high_of(const uint64_t *v, uint32_t n)
+{
+    uint64_t *copy = malloc(((size_t)n + 1) * sizeof(*copy));
+    if (!copy)
+        return 0;
+    memcpy(copy, v, n * sizeof(*copy));
+    qsort(copy, n, sizeof(*copy), by_value);
+    uint64_t high = n ? copy[(size_t)n * 19 / 20] : 0;
+    free(copy);
+    return high;
+}
+
+/* In the worker. */
+static void find(struct query *q)
+{
+    struct phases_data *d = data_of(q);
+    const uint64_t *cpu = series_of(d, CPU);
+    const uint64_t *messages = series_of(d, MESSAGES);
+    const struct ips_phase_series s[] = {
+        {cpu, ips_max_u64(high_of(cpu, d->bins) / 32, d->bin_ns / 50)},
+        {messages, high_of(messages, d->bins) / 256}};
+    int rc = ips_phases_find(s, 2, d->bins, &d->both, &d->err);
+    if (rc == 0)
+        rc = ips_phases_find(s, 1, d->bins, &d->cpu, &d->err);
+    if (rc == 0)
+        rc = ips_phases_find(s + 1, 1, d->bins, &d->messages, &d->err);
+    (void)rc; /* d->err */
+}
+
+static void found(struct query *q);
+
+static void have_series(struct query *q)
+{
+    struct ips_err err = {0};
+    if (query_work(q, find, found, &err) < 0)
+        query_fail(q, &err);
+}
+
+static void look(struct query *q)
+{
+    if (make_bins(data_of(q)) < 0) {
+        fail(q, IPS_E_NO_MEMORY, "no memory");
+        return;
+    }
+    query_round(q, take_series, have_series);
+    ask_series(q, data_of(q)->bins, 0, bin_begin);
+}
+
+/* ---- a phase as a window ------------------------------------------------- */
+
+static void no_such_phase(struct query *q, uint32_t phase)
+{
+    char what[120];
+    snprintf(what, sizeof(what),
+             "there is no phase %u: it has %u; `ipsq phases` lists them", phase,
+             data_of(q)->both.count);
+    fail(q, IPS_E_NOT_FOUND, what);
+}
+
+/* The question that this one was asked for gets its window on every machine's
+ * clock. */
+static void give(struct query *q, uint32_t phase)
+{
+    struct phases_data *d = data_of(q);
+    struct query *to = q->inner;
+    uint64_t begin = phase_begin(d, phase), end = phase_end(d, phase);
+    struct query_window *w = calloc(q->gather.count + 1u, sizeof(*w));
+    if (!w) {
+        fail(q, IPS_E_NO_MEMORY, "no memory");
+        return;
+    }
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct part *p = q->gather.active[i];
+        uint64_t first = p->sync->first_ns;
+        snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
+        w[i].from_ns = ips_sub_sat(phases_local(clock_of(q, i), begin), first);
+        w[i].to_ns = ips_sub_sat(phases_local(clock_of(q, i), end), first);
+        if (w[i].to_ns == 0) /* 0 would be no end */
+            w[i] = (struct query_window){.from_ns = UINT64_MAX - 1,
+                                         .to_ns = UINT64_MAX};
+        snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
+    }
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        const struct part *p = &q->parts[i];
+        if (p->state != PART_ACTIVE && p->expected &&
+            !query_exclude(to, p->machine, "the phases were told without it"))
+            fail(q, IPS_E_NO_MEMORY, "no memory");
+    }
+    free(to->windows);
+    to->windows = w;
+    to->window_count = q->gather.count;
+    phases_set_window(to->envelope->request, begin, end);
+    query_over(q);
+}
+
+/* ---- the answer ---------------------------------------------------------- */
+
+static uint64_t sum_of(const struct phases_data *d, enum series s,
+                       uint32_t phase)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = phase ? d->both.end[phase - 1] : 0;
+         i < d->both.end[phase]; i++)
+        sum += series_of(d, s)[i];
+    return sum;
+}
+
+static bool same_code(const struct top *a, const struct top *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->module, b->module) == 0;
+}
+
+/* The process, or the procedure over all machines, of most CPU; or NULL. */
+static struct top *greatest(struct phases_data *d, uint32_t phase,
+                            bool of_process)
+{
+    struct top *best = NULL;
+    for (uint32_t i = 0; i < d->top_count; i++) {
+        struct top *t = &d->tops[i];
+        if (t->phase != phase || t->of_process != of_process)
+            continue;
+        for (uint32_t k = i + 1; !of_process && k < d->top_count; k++) {
+            struct top *more = &d->tops[k];
+            if (more->phase != phase || more->of_process || !same_code(t, more))
+                continue;
+            t->ns = ips_add_sat(t->ns, more->ns);
+            more->phase = UINT32_MAX;
+        }
+        if (!best || t->ns > best->ns)
+            best = t;
+    }
+    return best;
+}
+
+static void fill_row(struct query *q, struct arena *a, uint32_t phase,
+                     Ips__PhaseRow *r)
+{
+    struct phases_data *d = data_of(q);
+    ips__phase_row__init(r);
+    r->number = phase + 1;
+    r->from_ns = phase_begin(d, phase);
+    r->to_ns = phase_end(d, phase);
+    r->cpu_ns = sum_of(d, CPU, phase);
+    r->messages = sum_of(d, MESSAGES, phase);
+    r->bytes = sum_of(d, BYTES, phase);
+    r->wait_ns = sum_of(d, WAITS, phase);
+    const struct top *t = greatest(d, phase, true);
+    if (t) {
+        char object[OBJECT_BYTES];
+        part_process_object(q->gather.active[t->part], t->process, object);
+        r->process = arena_printf(a, "%s", object);
+        r->process_ns = t->ns;
+    }
+    t = greatest(d, phase, false);
+    if (t) {
+        r->procedure = ips_wire_text(t->name);
+        r->module = ips_wire_text(t->module);
+        r->procedure_ns = t->ns;
+    }
+}
+
+static uint64_t *fill_ends(const struct phases_data *d, struct arena *a,
+                           const struct ips_phases *p)
+{
+    uint64_t *ends = arena_alloc(a, (p->count + 1u) * sizeof(*ends));
+    for (uint32_t i = 0; ends && i < p->count; i++)
+        ends[i] = bin_begin(d, p->end[i]);
+    return ends;
+}
+
+static void fill_series(struct phases_data *d, Ips__PhasesAnswer *out)
+{
+    out->n_cpu_ns = out->n_messages = out->n_bytes = out->n_wait_ns = d->bins;
+    out->cpu_ns = d->v;
+    out->messages = d->v + (size_t)MESSAGES * d->bins;
+    out->bytes = d->v + (size_t)BYTES * d->bins;
+    out->wait_ns = d->v + (size_t)WAITS * d->bins;
+}
+
+static void answer(struct query *q)
+{
+    struct phases_data *d = data_of(q);
+    struct arena a = {0};
+    struct certificate c;
+    Ips__PhasesAnswer out = IPS__PHASES_ANSWER__INIT;
+    Ips__Reply reply = IPS__REPLY__INIT;
+    uint32_t n = d->both.count;
+    Ips__PhaseRow *rows = arena_alloc(&a, (n + 1u) * sizeof(*rows));
+    out.phases = arena_alloc(&a, (n + 1u) * sizeof(Ips__PhaseRow *));
+    for (uint32_t i = 0; rows && out.phases && i < n; i++) {
+        fill_row(q, &a, i, &rows[i]);
+        out.phases[out.n_phases++] = &rows[i];
+    }
+    out.from_ns = d->begin;
+    out.to_ns = d->end;
+    out.bin_ns = d->bin_ns;
+    fill_series(d, &out);
+    out.cpu_phase_ends = fill_ends(d, &a, &d->cpu);
+    out.n_cpu_phase_ends = d->cpu.count;
+    out.message_phase_ends = fill_ends(d, &a, &d->messages);
+    out.n_message_phase_ends = d->messages.count;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        out.cores += q->gather.active[i]->sync->cores;
+    certificate_fill(q, &a, &c);
+    if (*d->path.clock_text)
+        c.msg.clock = arena_printf(&a, "%s", d->path.clock_text);
+    out.certificate = &c.msg;
+    out.category = ips_wire_text("3");
+    out.took_ns = master_now_ns() - q->begun_ns;
+    out.open = certificate_open(q);
+    reply.answer_case = IPS__REPLY__ANSWER_PHASES;
+    reply.phases = &out;
+    if (a.failed)
+        fail(q, IPS_E_NO_MEMORY, "no memory for the answer");
+    else
+        query_answer(q, &reply);
+    arena_release(&a);
+}
+
+static int take_tops(struct query *q, struct part *p, const Ips__Reply *reply,
+                     struct ips_err *err)
+{
+    struct phases_data *d = data_of(q);
+    int rc = check_series(reply, d->both.count, err);
+    if (rc < 0)
+        return rc;
+    const Ips__SeriesAnswer *a = reply->series;
+    struct top *more =
+        realloc(d->tops, (d->top_count + a->n_tops + 1) * sizeof(*more));
+    if (more)
+        d->tops = more;
+    if (!more || !query_keep(q, p))
+        return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
+    for (size_t i = 0; i < a->n_tops; i++) {
+        const Ips__SeriesTop *t = a->tops[i];
+        if (t->bin >= d->both.count ||
+            (t->of_process && t->process >= p->t.proc_count))
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "row %zu names no phase or no process", i);
+        d->tops[d->top_count++] = (struct top){.phase = t->bin,
+                                               .of_process = t->of_process,
+                                               .name = t->procedure,
+                                               .module = t->module,
+                                               .part = p->number,
+                                               .process = t->process,
+                                               .ns = t->ns};
+    }
+    return 0;
+}
+
+static uint64_t top_begin(const struct phases_data *d, uint32_t phase)
+{
+    return phase < d->both.count ? phase_begin(d, phase) : d->end;
+}
+
+static void found(struct query *q)
+{
+    struct phases_data *d = data_of(q);
+    const Ips__PhasesAsk *ask = q->request->phases;
+    if (d->err.code) {
+        query_fail(q, &d->err);
+    } else if (ask->phase > d->both.count && !d->zoomed) {
+        no_such_phase(q, ask->phase);
+    } else if (q->inner) {
+        give(q, ask->phase - 1);
+    } else if (ask->phase && !d->zoomed) {
+        uint64_t begin = phase_begin(d, ask->phase - 1);
+        d->end = phase_end(d, ask->phase - 1);
+        d->begin = begin;
+        d->zoomed = true;
+        look(q);
+    } else {
+        query_round(q, take_tops, answer);
+        ask_series(q, d->both.count, PHASES_TOPS, top_begin);
+    }
+}
+
+/* ---- beginning ----------------------------------------------------------- */
+
+static void have_clocks(struct query *q)
+{
+    struct phases_data *d = data_of(q);
+    const Ips__PhasesAsk *ask = q->request->phases;
+    span(q);
+    if (ask->from_ns || ask->to_ns) {
+        d->begin = ips_max_u64(d->begin, ask->from_ns);
+        if (ask->to_ns)
+            d->end = ips_min_u64(d->end, ask->to_ns);
+    }
+    if (d->begin >= d->end)
+        fail(q, IPS_E_NOT_FOUND, "nothing is known of that time");
+    else
+        look(q);
+}
+
+static void gathered(struct query *q)
+{
+    struct phases_data *d = data_of(q);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct engine_part *e = calloc(1, sizeof(*e));
+        if (!e) {
+            fail(q, IPS_E_NO_MEMORY, "no memory");
+            return;
+        }
+        q->gather.active[i]->own = e;
+    }
+    const struct part *origin = weighting_origin(q);
+    if (!origin) {
+        fail(q, IPS_E_INCOMPLETE, "no machine of it can be asked");
+        return;
+    }
+    /* Time 0 is what events, metrics and procedures call so. */
+    engine_part_of(origin)->clock =
+        (struct ips_clock_map){.from = origin->sync->first_ns};
+    d->path.lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_WALL;
+    if (q->gather.count == 1)
+        have_clocks(q);
+    else
+        clocks_align(q, origin->number, have_clocks);
+}
+
+static void start(struct query *q)
+{
+    const Ips__PhasesAsk *ask = q->request->phases;
+    struct phases_data *d = calloc(1, sizeof(*d));
+    q->data = d;
+    if (!d)
+        fail(q, IPS_E_NO_MEMORY, "no memory");
+    else if ((ask->to_ns && ask->from_ns >= ask->to_ns) ||
+             (ask->phase && (ask->from_ns || ask->to_ns)))
+        fail(q, IPS_E_USAGE, "the window is empty, or there are two");
+    else
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+}
+
+static void release(struct query *q)
+{
+    struct phases_data *d = data_of(q);
+    if (d) {
+        free(d->v);
+        free(d->edges);
+        free(d->tops);
+    }
+    engine_release(q);
+    gather_release(q);
+}
+
+const struct query_kind query_phases = {
+    .name = "phases", .exclusive = true, .start = start, .release = release};
+
+/* ---- of other questions ---------------------------------------------------
+ */
+
+/* Where a question keeps its window. */
+struct slots {
+    uint64_t *from_ns, *to_ns;
+    uint32_t phase;
+};
+
+static struct slots slots_of(Ips__Request *r)
+{
+    if (r->ask_case == IPS__REQUEST__ASK_PATH)
+        return (struct slots){&r->path->from_ns, &r->path->to_ns,
+                              r->path->phase};
+    if (r->ask_case == IPS__REQUEST__ASK_EVENTS)
+        return (struct slots){&r->events->from_ns, &r->events->to_ns,
+                              r->events->phase};
+    if (r->ask_case == IPS__REQUEST__ASK_PROCEDURES)
+        return (struct slots){&r->procedures->from_ns, &r->procedures->to_ns,
+                              r->procedures->phase};
+    return (struct slots){0};
+}
+
+uint32_t phases_named(const Ips__Request *request)
+{
+    return slots_of((Ips__Request *)(uintptr_t)request).phase;
+}
+
+void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns)
+{
+    struct slots s = slots_of(request);
+    if (!s.from_ns)
+        return;
+    *s.from_ns = from_ns;
+    *s.to_ns = to_ns;
+}
+
+Ips__Envelope *phases_envelope(const Ips__Request *r)
+{
+    Ips__PhasesAsk ask = IPS__PHASES_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    Ips__Envelope env = IPS__ENVELOPE__INIT;
+    ask.phase = phases_named(r);
+    request.id = r->id;
+    request.run = r->run;
+    request.ask_case = IPS__REQUEST__ASK_PHASES;
+    request.phases = &ask;
+    env.body_case = IPS__ENVELOPE__BODY_REQUEST;
+    env.request = &request;
+    size_t len = ips__envelope__get_packed_size(&env);
+    uint8_t *data = malloc(len);
+    Ips__Envelope *copy = NULL;
+    if (data) {
+        ips__envelope__pack(&env, data);
+        copy = ips__envelope__unpack(NULL, len, data);
+    }
+    free(data);
+    return copy;
+}

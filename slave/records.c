@@ -1,0 +1,281 @@
+/* Unpacked records of runs; see records.h. */
+#include "slave/records.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "slave/build_internal.h"
+#include "slave/graphs.h"
+
+#define KEPT_MAX 2u
+
+static void records_free(struct slave_records *r)
+{
+    for (uint32_t i = 0; i < r->part_count; i++)
+        slave_archive_unmap(&r->parts[i].map);
+    for (uint32_t i = 0; i < r->stream_count; i++) {
+        ips_free_large(r->streams[i].chunks);
+        ips_free_large(r->streams[i].part);
+    }
+    ips_free_large(r->parts);
+    ips_free_large(r->streams);
+    free(r);
+}
+
+/* ---- is it the same archive? ---- */
+
+static bool block_check_at(int fd, uint64_t at, uint64_t *check)
+{
+    struct slave_block b;
+    if (pread(fd, &b, sizeof(b), (off_t)at) != sizeof(b))
+        return false;
+    *check = b.check;
+    return true;
+}
+
+static bool same_archive(const struct slave_records *r, int fd,
+                         const struct stat *st)
+{
+    uint64_t first, last;
+    return r->dev == st->st_dev && r->ino == st->st_ino &&
+           block_check_at(fd, 0, &first) && first == r->first &&
+           block_check_at(fd, r->last_at, &last) && last == r->last;
+}
+
+/* Is there a boundary of parts at the snapshot's end? */
+static bool has_end(const struct slave_records *r, uint64_t bytes)
+{
+    for (uint32_t i = r->part_count; i > 0; i--)
+        if (r->parts[i - 1].until <= bytes)
+            return r->parts[i - 1].until == bytes;
+    return bytes == 0;
+}
+
+/* ---- unpacking ---- */
+
+static void note_types(uint64_t types[4], const uint8_t *p, uint32_t len)
+{
+    for (uint32_t at = 0; at + 8 <= len;) {
+        uint32_t word;
+        memcpy(&word, p + at, sizeof(word));
+        uint32_t bytes = (word >> 8 & 0xffu) * 8;
+        types[(word & 0xffu) / 64] |= 1ULL << (word & 63u);
+        at += bytes ? bytes : 8;
+    }
+}
+
+static int add_frame(struct slave_records *r, const struct slave_frame *f,
+                     struct ips_err *err)
+{
+    struct slave_records_stream *s = &r->streams[f->stream];
+    uint32_t room = s->room;
+    int rc = 0;
+    if (s->count == s->room) {
+        rc = b_grow((void **)&s->chunks, s->count, &room, sizeof(*s->chunks),
+                    err);
+        if (rc == 0)
+            rc = b_grow((void **)&s->part, s->count, &s->room, sizeof(*s->part),
+                        err);
+    }
+    if (rc < 0)
+        return rc;
+    s->chunks[s->count] =
+        (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
+    s->part[s->count++] = r->part_count - 1;
+    note_types(s->types, (const uint8_t *)(f + 1), f->bytes);
+    return 0;
+}
+
+static int room_for_streams(struct slave_records *r, uint32_t count,
+                            struct ips_err *err)
+{
+    if (count <= r->stream_count)
+        return 0;
+    struct slave_records_stream *v = ips_calloc_large(count, sizeof(*v));
+    if (!v)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u streams", count);
+    if (r->stream_count)
+        memcpy(v, r->streams, r->stream_count * sizeof(*v));
+    ips_free_large(r->streams);
+    r->streams = v;
+    r->stream_count = count;
+    return 0;
+}
+
+/* Where the last whole block before `to` begins. */
+static uint64_t last_block(int fd, uint64_t from, uint64_t to)
+{
+    struct slave_block b;
+    uint64_t last = from;
+    for (uint64_t at = from; at < to; at += sizeof(b) + b.bytes) {
+        last = at;
+        if (pread(fd, &b, sizeof(b), (off_t)at) != sizeof(b))
+            break;
+    }
+    return last;
+}
+
+/* What the archive has in [r->bytes, s->archive_bytes). */
+static int extend(struct slave_records *r, const struct slave_snapshot *s,
+                  int fd, struct ips_err *err)
+{
+    uint32_t slots = 0;
+    size_t at = 0;
+    for (uint32_t i = 0; i < s->stream_count; i++)
+        if (s->streams[i].number >= slots)
+            slots = s->streams[i].number + 1;
+    int rc = room_for_streams(r, slots, err);
+    if (rc == 0 && r->part_count == r->part_room)
+        rc = b_grow((void **)&r->parts, r->part_count, &r->part_room,
+                    sizeof(*r->parts), err);
+    if (rc < 0)
+        return rc;
+    struct slave_records_part *part = &r->parts[r->part_count];
+    rc = slave_archive_map_from(s->dir, fd, r->bytes, s->archive_bytes,
+                                &part->map, err);
+    if (rc < 0)
+        return rc;
+    part->until = s->archive_bytes;
+    r->part_count++;
+    for (const struct slave_frame *f;
+         rc == 0 && (f = slave_archive_next(&part->map, &at));)
+        rc = f->stream < r->stream_count
+                 ? add_frame(r, f, err)
+                 : ips_err_set(err, IPS_E_CORRUPT,
+                               "archive has stream %u that nobody knows",
+                               f->stream);
+    if (rc < 0)
+        return rc;
+    r->last_at = last_block(fd, r->bytes, s->archive_bytes);
+    r->bytes = s->archive_bytes;
+    (void)block_check_at(fd, 0, &r->first);
+    (void)block_check_at(fd, r->last_at, &r->last);
+    return 0;
+}
+
+/* ---- which ones are kept ---- */
+
+static struct slave_records *take(struct slave_records **list, const char *run)
+{
+    for (struct slave_records **p = list; *p; p = &(*p)->next)
+        if (strcmp((*p)->run, run) == 0) {
+            struct slave_records *r = *p;
+            *p = r->next;
+            return r;
+        }
+    return NULL;
+}
+
+void slave_records_forget(struct slave_records **list, const char *run)
+{
+    for (struct slave_records **p = list; *p;) {
+        struct slave_records *r = *p;
+        if (run && strcmp(r->run, run) != 0) {
+            p = &r->next;
+            continue;
+        }
+        *p = r->next;
+        records_free(r);
+    }
+}
+
+static struct slave_records *records_new(const char *run, const struct stat *st,
+                                         bool kept)
+{
+    struct slave_records *r = calloc(1, sizeof(*r));
+    if (!r)
+        return NULL;
+    r->kept = kept;
+    r->dev = st->st_dev;
+    r->ino = st->st_ino;
+    snprintf(r->run, sizeof(r->run), "%s", run);
+    return r;
+}
+
+static int get(struct slave_records **list, const struct slave_snapshot *s,
+               int fd, struct slave_records **out, struct ips_err *err)
+{
+    struct stat st = {0};
+    struct slave_records *r = take(list, s->run);
+    bool kept = true;
+    if (fd >= 0 && fstat(fd, &st) < 0) {
+        if (r)
+            records_free(r);
+        return ips_err_errno(err, "stat %s/archive", s->dir);
+    }
+    if (r && r->bytes && !same_archive(r, fd, &st)) {
+        records_free(r);
+        r = NULL;
+    }
+    if (r && r->bytes > s->archive_bytes && !has_end(r, s->archive_bytes)) {
+        r->next = *list; /* a snapshot from before */
+        *list = r;
+        r = NULL;
+        kept = false;
+    }
+    if (!r)
+        r = records_new(s->run, &st, kept);
+    if (!r)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    int rc = r->bytes < s->archive_bytes ? extend(r, s, fd, err) : 0;
+    if (rc < 0) {
+        records_free(r);
+        return rc;
+    }
+    *out = r;
+    return 0;
+}
+
+int slave_records_get(struct slave_records **list,
+                      const struct slave_snapshot *s,
+                      struct slave_records **out, struct ips_err *err)
+{
+    int own = s->archive_fd < 0 ? slave_archive_fd(s->dir) : -1;
+    int fd = s->archive_fd < 0 ? own : s->archive_fd;
+    int rc = fd < 0 && s->archive_bytes
+                 ? ips_err_errno(err, "open %s/archive", s->dir)
+                 : get(list, s, fd, out, err);
+    if (own >= 0)
+        close(own);
+    return rc;
+}
+
+uint32_t slave_records_chunks(const struct slave_records *r, uint32_t stream,
+                              uint64_t bytes, const struct ips_chunk **out)
+{
+    *out = NULL;
+    if (stream >= r->stream_count)
+        return 0;
+    const struct slave_records_stream *s = &r->streams[stream];
+    uint32_t n = s->count;
+    while (n > 0 && r->parts[s->part[n - 1]].until > bytes)
+        n--;
+    *out = s->chunks;
+    return n;
+}
+
+void slave_records_put(struct slave_records **list, struct slave_records *r)
+{
+    uint32_t kept = 0;
+    if (!r)
+        return;
+    struct ips_large_use use = ips_large_use();
+    if (!r->kept || use.files || use.memory > use.limit / 2) {
+        records_free(r);
+        return;
+    }
+    r->next = *list;
+    *list = r;
+    for (struct slave_records **p = list; *p;) {
+        struct slave_records *old = *p;
+        if (++kept <= KEPT_MAX) {
+            p = &old->next;
+            continue;
+        }
+        *p = old->next;
+        records_free(old);
+    }
+}

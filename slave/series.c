@@ -1,0 +1,327 @@
+#include "slave/series.h"
+
+#include "common/large.h"
+#include "slave/build_internal.h"
+#include "slave/chain_index.h"
+
+struct making {
+    const struct ips_built *b;
+    const struct slave_series_ask *ask;
+    struct slave_series *out;
+    struct point *last; /* [chains] the newest reading */
+    const struct ips_clock *clock;
+    uint64_t *cpu, *messages, *bytes, *wait; /* of the row at hand */
+    uint32_t chain;
+    uint32_t bin; /* where the last moment was: most are near it */
+};
+struct point {
+    uint64_t t, cpu;
+};
+
+/* ---- bins ---- */
+
+/* The bin of t, edges[0] <= t < edges[bins]. */
+static uint32_t bin_of(struct making *m, uint64_t t)
+{
+    const uint64_t *e = m->ask->edges;
+    uint32_t low = 0, high = m->ask->bins;
+    if (e[m->bin] <= t) {
+        if (t < e[m->bin + 1])
+            return m->bin;
+        low = m->bin;
+    }
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (e[mid] <= t)
+            low = mid;
+        else
+            high = mid;
+    }
+    return m->bin = low;
+}
+
+static bool inside(const struct making *m, uint64_t t)
+{
+    return t >= m->ask->edges[0] && t < m->ask->edges[m->ask->bins];
+}
+
+/* `ns` passed evenly from t0 to t1; the parts of neighbouring bins add up. */
+static void spread(struct making *m, uint64_t *bins, uint64_t t0, uint64_t t1,
+                   uint64_t ns)
+{
+    const uint64_t *e = m->ask->edges;
+    uint32_t n = m->ask->bins;
+    if (ns == 0 || t1 < e[0] || t0 >= e[n])
+        return;
+    if (t1 == t0) {
+        if (inside(m, t1))
+            bins[bin_of(m, t1)] += ns;
+        return;
+    }
+    uint64_t from = ips_max_u64(t0, e[0]), length = t1 - t0;
+    uint64_t gone = (uint64_t)((ips_u128)ns * (from - t0) / length);
+    for (uint32_t i = bin_of(m, from); i < n; i++) {
+        uint64_t to = ips_min_u64(t1, e[i + 1]);
+        uint64_t up_to = (uint64_t)((ips_u128)ns * (to - t0) / length);
+        bins[i] += up_to - gone;
+        gone = up_to;
+        if (to == t1)
+            break;
+    }
+}
+
+/* ---- readings ---- */
+
+/* The thread's CPU clock showed `cpu` at t. What no clock would say, because
+ * the records are damaged or the reading is an older one, says nothing. */
+static void reading(struct making *m, uint64_t t, uint64_t cpu)
+{
+    struct point *last = &m->last[m->chain];
+    if (t < last->t || cpu < last->cpu)
+        return;
+    spread(m, m->cpu, last->t, t, cpu - last->cpu);
+    *last = (struct point){t, cpu};
+}
+
+static void interval(struct making *m, uint32_t word, uint64_t t,
+                     uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
+{
+    uint64_t to = b_time(m->clock, word, t_ret);
+    uint64_t from = ips_min_u64(b_time(m->clock, word, t), to);
+    uint64_t blocked = b_blocked_ns(from, to, cpu, cpu_ret);
+    reading(m, from, cpu);
+    reading(m, to, ips_max_u64(cpu, cpu_ret));
+    if (blocked >= B_BLOCKED_NS)
+        spread(m, m->wait, from, to, blocked);
+}
+
+static void on_io(struct making *m, uint32_t type, const uint8_t *data)
+{
+    struct ips_rec_io r;
+    memcpy(&r, data, sizeof(r));
+    interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    uint64_t t = b_time(m->clock, r.h.word, r.h.t);
+    if (type != IPS_REC_SEND || r.op == IPS_OP_CONNECT || r.err ||
+        r.result <= 0 || !inside(m, t))
+        return;
+    uint32_t bin = bin_of(m, t);
+    m->messages[bin]++;
+    m->bytes[bin] = ips_add_sat(m->bytes[bin], (uint64_t)r.result);
+}
+
+/* Records of a moment: `cpu` stands right behind their head. */
+static void on_moment(struct making *m, const uint8_t *data)
+{
+    struct {
+        struct ips_rec_head h;
+        uint64_t cpu;
+    } r;
+    memcpy(&r, data, sizeof(r));
+    reading(m, b_time(m->clock, r.h.word, r.h.t), r.cpu);
+}
+
+/* FORK, JOIN, ACQUIRE, RELEASE begin like this. */
+static void on_interval(struct making *m, const uint8_t *data)
+{
+    struct {
+        struct ips_rec_head h;
+        uint64_t t_ret, cpu, cpu_ret;
+    } r;
+    memcpy(&r, data, sizeof(r));
+    interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+}
+#define BEGINS_LIKE(record)                                                    \
+    _Static_assert(offsetof(struct record, t_ret) == 16 &&                     \
+                       offsetof(struct record, cpu) == 24 &&                   \
+                       offsetof(struct record, cpu_ret) == 32,                 \
+                   #record)
+BEGINS_LIKE(ips_rec_fork);
+BEGINS_LIKE(ips_rec_join);
+BEGINS_LIKE(ips_rec_sync);
+#define CPU_BEHIND_HEAD(record)                                                \
+    _Static_assert(offsetof(struct record, cpu) == 16, #record)
+CPU_BEHIND_HEAD(ips_rec_start);
+CPU_BEHIND_HEAD(ips_rec_end);
+CPU_BEHIND_HEAD(ips_rec_proc);
+CPU_BEHIND_HEAD(ips_rec_exec);
+CPU_BEHIND_HEAD(ips_rec_sample);
+CPU_BEHIND_HEAD(ips_rec_text);
+CPU_BEHIND_HEAD(ips_rec_signal);
+
+static void take_stream(struct making *m, const struct ips_stream_in *in)
+{
+    struct b_walk walk = {.in = in};
+    uint32_t type, len;
+    const uint8_t *data;
+    m->clock = &in->head.clock;
+    while ((data = b_next(&walk, &type, &len))) {
+        switch (type) {
+        case IPS_REC_SEND:
+        case IPS_REC_RECV:
+        case IPS_REC_RECVCALL:
+        case IPS_REC_BLOCK:
+            on_io(m, type, data);
+            break;
+        case IPS_REC_FORK:
+        case IPS_REC_JOIN:
+        case IPS_REC_ACQUIRE:
+        case IPS_REC_RELEASE:
+            on_interval(m, data);
+            break;
+        case IPS_REC_START:
+        case IPS_REC_END:
+        case IPS_REC_ENTER:
+        case IPS_REC_EXIT:
+        case IPS_REC_EXEC:
+        case IPS_REC_SAMPLE:
+        case IPS_REC_MARK:
+        case IPS_REC_KILL:
+        case IPS_REC_SIGNAL:
+            on_moment(m, data);
+            break;
+        default: /* a plain number: no reading of the CPU clock in it */
+            break;
+        }
+    }
+}
+
+/* ---- chains ---- */
+
+struct place {
+    uint32_t chain, stream;
+    uint64_t begin_ns;
+};
+
+static int in_order(const void *va, const void *vb)
+{
+    const struct place *a = va, *b = vb;
+    CMP3(a->chain, b->chain);
+    CMP3(a->begin_ns, b->begin_ns);
+    CMP3(a->stream, b->stream);
+    return 0;
+}
+
+/* Streams by chain, in the order of time. */
+static struct place *order(const struct ips_build_input *in,
+                           const struct ips_built *b, struct ips_err *err)
+{
+    struct place *p = b_calloc(in->stream_count, sizeof(*p), err);
+    uint32_t *index = slave_chain_index(b);
+    if (p && !index) {
+        ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+        ips_free_large(p);
+        return NULL;
+    }
+    for (uint32_t i = 0; p && i < in->stream_count; i++) {
+        const struct ips_segment_header *h = &in->streams[i].head;
+        uint64_t begin = b_clock_ns(&h->clock, h->stream_stamp);
+        p[i] = (struct place){slave_chain_of(b, index, h, begin), i, begin};
+    }
+    free(index);
+    if (p && in->stream_count)
+        qsort(p, in->stream_count, sizeof(*p), in_order);
+    return p;
+}
+
+static void begin_chains(struct making *m)
+{
+    for (uint32_t c = 0; c < m->b->g.chain_count; c++) {
+        const struct ips_thread_row *t = &m->b->threads[c];
+        m->last[c] = (struct point){t->start_ns, t->base_cpu_ns};
+    }
+}
+
+/* Of the row of this chain; false: left out. */
+static bool at_chain(struct making *m, uint32_t chain)
+{
+    uint32_t row = m->ask->row ? m->ask->row[chain] : 0;
+    if (row >= m->ask->rows)
+        return false;
+    size_t at = (size_t)row * m->ask->bins;
+    m->chain = chain;
+    m->cpu = m->out->cpu_ns + at;
+    m->messages = m->out->messages + at;
+    m->bytes = m->out->bytes + at;
+    m->wait = m->out->wait_ns + at;
+    return true;
+}
+
+/* What was found out about a thread's CPU after its last record. */
+static void end_chains(struct making *m)
+{
+    const struct ips_built *b = m->b;
+    uint32_t spun = 0;
+    for (uint32_t c = 0; c < b->g.chain_count; c++) {
+        const struct ips_thread_row *t = &b->threads[c];
+        const struct ips_chain *chain = &b->g.chains[c];
+        uint64_t cpu = ips_add_sat(t->base_cpu_ns, t->cpu_ns);
+        for (; spun < b->spun_count &&
+               b->spun[spun].node < (uint64_t)chain->first + chain->count;
+             spun++)
+            cpu = ips_add_sat(cpu, b->spun[spun].ns);
+        if (at_chain(m, c))
+            reading(m, ips_max_u64(t->end_ns, m->last[c].t), cpu);
+    }
+}
+
+static int make_room(struct making *m, struct ips_err *err)
+{
+    struct slave_series *s = m->out;
+    size_t n = (size_t)s->rows * s->bins;
+    s->cpu_ns = b_calloc(n, sizeof(*s->cpu_ns), err);
+    s->messages = b_calloc(n, sizeof(*s->messages), err);
+    s->bytes = b_calloc(n, sizeof(*s->bytes), err);
+    s->wait_ns = b_calloc(n, sizeof(*s->wait_ns), err);
+    m->last = b_calloc(m->b->g.chain_count, sizeof(*m->last), err);
+    bool all =
+        s->cpu_ns && s->messages && s->bytes && s->wait_ns && m->last != NULL;
+    return all ? 0 : IPS_E_NO_MEMORY;
+}
+
+int slave_series_make(const struct ips_build_input *in,
+                      const struct ips_built *b,
+                      const struct slave_series_ask *ask,
+                      struct slave_series *out, struct ips_err *err)
+{
+    struct making m = {.b = b, .ask = ask, .out = out};
+    *out = (struct slave_series){.bins = ask->bins, .rows = ask->rows};
+    struct place *places = NULL;
+    int rc = make_room(&m, err);
+    if (rc == 0 && !(places = order(in, b, err)))
+        rc = IPS_E_NO_MEMORY;
+    if (rc == 0 && ask->bins > 0) {
+        begin_chains(&m);
+        for (uint32_t i = 0; i < in->stream_count; i++)
+            if (places[i].chain != IPS_NONE && at_chain(&m, places[i].chain))
+                take_stream(&m, &in->streams[places[i].stream]);
+        end_chains(&m);
+    }
+    ips_free_large(places);
+    ips_free_large(m.last);
+    if (rc < 0)
+        slave_series_release(out);
+    return rc;
+}
+
+void slave_series_release(struct slave_series *s)
+{
+    ips_free_large(s->cpu_ns);
+    ips_free_large(s->messages);
+    ips_free_large(s->bytes);
+    ips_free_large(s->wait_ns);
+    *s = (struct slave_series){0};
+}
+
+uint64_t slave_last_ns(const struct ips_built *b)
+{
+    uint64_t last = b->first_ns;
+    for (uint32_t i = 0; i < b->proc_count; i++)
+        last = ips_max_u64(last, b->procs[i].end_ns);
+    for (uint32_t c = 0; c < b->g.chain_count; c++) {
+        const struct ips_chain *chain = &b->g.chains[c];
+        uint32_t end = chain->first + chain->count - 1;
+        last = ips_max_u64(last, b->threads[c].end_ns);
+        last = ips_max_u64(last, b->g.t_ns[end]);
+    }
+    return last;
+}

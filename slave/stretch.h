@@ -1,0 +1,36 @@
+/*
+ * Who did what within windows of time: the process of most CPU, the procedures
+ * that samples and entries tell of. Pure but for the costs, which are made
+ * before.
+ * Source: IPS-16 (a phase as the focus of other questions).
+ */
+#ifndef IPS_SLAVE_STRETCH_H
+#define IPS_SLAVE_STRETCH_H
+
+#include "slave/arc_sum.h"
+#include "slave/proc_names.h"
+#include "slave/series.h"
+
+struct slave_top {
+    uint32_t bin, symbol; /* of the names */
+    uint64_t ns;
+};
+/* Of each bin the `most` procedures of the greatest self time, greatest first;
+ * for ips_free_large, bins in order. A sample counts whole where it was taken.
+ */
+int slave_stretch_tops(const struct slave_costs *costs,
+                       const struct ips_built *b,
+                       const struct slave_proc_names *names,
+                       const uint64_t *edges, uint32_t bins, uint32_t most,
+                       struct slave_top **out, uint32_t *count,
+                       struct ips_err *err) IPS_MUST_USE;
+
+/* The costs of what was sampled, entered and left in one window (local raw ns,
+ * from <= t < to), for slave_proc_table_make; with its threads' samples. Free
+ * with slave_arc_costs_free; the costs must outlive it. */
+int slave_stretch_costs(const struct slave_costs *costs,
+                        const struct ips_built *b, uint64_t from_ns,
+                        uint64_t to_ns, struct slave_costs *out,
+                        struct ips_err *err) IPS_MUST_USE;
+
+#endif

@@ -1,0 +1,1 @@
+target_link_libraries(phase_series PRIVATE ips_sanitize ips_analysis)

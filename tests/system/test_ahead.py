@@ -1,0 +1,63 @@
+"""What a slave makes before it is asked.
+
+Would catch: a run that was closed and whose graph only the question builds, a
+graph made ahead that is not the one a question would have built, a large graph
+that never gets to its file, news of an open run that wait for the question, and
+the limit of memory changing an answer or going unsaid."""
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import end_process, wait_until
+from test_slave_restart import bench  # noqa: F401 (a fixture)
+
+WORDS = ("sync", "ends", "peers", "finish", "expand")
+BUILT = "run synth: built from"
+
+
+def make(bench, build):
+    """A run of 150,000 sends and receives, closed, in the pool."""
+    pools = bench.root / "pools"
+    pools.mkdir()
+    done = subprocess.run(
+        [build.top / "tests/bench_synth", "stencil", "--nodes", "150000",
+         "--slaves", "1", "--threads", "8", "--pool", pools], check=True,
+        stdout=subprocess.PIPE, text=True)
+    t_max = re.search(r"t_max=(\d+)", done.stdout)[1]
+    shutil.move(pools / "0", bench.root / "pool")
+    return t_max
+
+
+def answer(bench):
+    return re.sub(r"generation=\d+", "", bench.ask("synth", *WORDS))
+
+
+def test_graph_before_the_question(bench, build):  # noqa: F811
+    t_max = make(bench, build)
+    bench.env["IPS_LOG"] = "debug"
+    bench.start()
+    wait_until("the graph", lambda: "graph is there before it was asked for"
+               in bench.log.read_text(), 60)
+    first = answer(bench)
+    assert f"finish t_max={t_max}" in first
+    assert bench.log.read_text().count(BUILT) == 1
+    graph = bench.root / "state/slave-m1/runs/synth/graph"
+    wait_until("its file", graph.exists, 60)
+    assert end_process(bench.slave) == 0
+    graph.unlink()
+    for options in ((), ("--memory", "1M")):
+        bench.start(*options)
+        assert answer(bench) == first  # built when it is asked for
+        assert end_process(bench.slave) == 0
+        graph.unlink() # written at the end, at the latest
+    assert bench.log.read_text().count(BUILT) == 3
+
+
+@pytest.mark.quick
+def test_bad_memory(build):
+    done = subprocess.run([build.bin("ips-slave"), "--memory", "much"],
+                          capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2
+    assert "--memory is not a number of bytes: much" in done.stderr

@@ -1,0 +1,91 @@
+"""Shows "what changed between two runs, and which change explains the
+difference in time": on runs whose records a program wrote with made-up clocks
+(tests/programs/phase_pool.c), so that the difference is known to the ns."""
+import subprocess
+
+import pytest
+
+MS = 1_000_000
+# How much longer m1 computes, in ns: five runs each side, with some noise.
+FIRST = [0, 310_000, 120_000, 505_000, 260_000]
+SECOND = [20 * MS + more for more in (190_000, 15_000, 420_000, 333_000, 90_000)]
+
+
+@pytest.fixture(scope="module")
+def runs(build):
+    """A cluster of two machines with runs a1 to a5 and b1 to b5."""
+    from conftest import Cluster
+    there = Cluster(build, ("m1", "m2"))
+    for side, all_more in (("a", FIRST), ("b", SECOND)):
+        for number, more in enumerate(all_more, 1):
+            for which, machine in enumerate(there.machines, 1):
+                subprocess.run(
+                    [build.program("phase_pool"), machine.pool,
+                     f"{side}{number}", str(which), "0", str(more)], check=True)
+    for side in "ab":
+        for number in range(1, 6):
+            there.wait_closed(f"{side}{number}", machines=2)
+    yield there
+    there.close()
+
+
+def change(row):
+    assert row["longer_ns"] == 0 or row["shorter_ns"] == 0
+    return row["longer_ns"] - row["shorter_ns"]
+
+
+@pytest.mark.quick
+def test_two_runs(runs):
+    """Would catch parts that do not add up to the difference, a part that is
+    somebody else's, and a cause named of two runs."""
+    a = runs.json("diff", "a1", "b1")
+    t_max = [runs.json("path", run, "--weighting", "wall")["t_max_ns"]
+             for run in ("a1", "b1")]
+    total = change(a)
+    assert total == t_max[1] - t_max[0]
+    # Clocks are aligned within 5 us; all else is what m1 computed longer.
+    assert abs(total - SECOND[0]) < 20_000
+    for parts in "path", "processes":
+        assert sum(change(row) for row in a[parts]) == total
+        assert not any(row["cause"] for row in a[parts])
+    top = a["processes"][0]
+    assert (top["kind"], top["name"]) == ("process", "/m1/talker")
+    assert abs(change(top) - SECOND[0]) < 20_000
+    assert a["p"] is None and not a["differ"]
+    assert "fewer than 5 runs" in a["verdict"]
+    figures = {row["figure"]: row for row in a["figures"]}
+    assert figures["messages"]["first"] == figures["messages"]["second"] == 20001
+    back = runs.json("diff", "b1", "a1")
+    assert change(back) == -total
+
+
+@pytest.mark.quick
+def test_sets_of_runs(runs):
+    """Would catch a cause that is not found with five runs a side, one that is
+    named with four, and one between runs that are alike."""
+    first = [f"a{n}" for n in range(1, 6)]
+    second = [f"b{n}" for n in range(1, 6)]
+    a = runs.json("diff", ",".join(first), ",".join(second))
+    assert a["differ"] and a["p"] == pytest.approx(2 / 252)
+    causes = [row["name"] for row in a["processes"] if row["cause"]]
+    assert causes == ["/m1/talker"]
+    mean = (sum(SECOND) - sum(FIRST)) / 5
+    assert abs(change(a) - mean) < 20_000
+    assert sum(change(row) for row in a["path"]) == change(a)
+    top = a["processes"][0]
+    assert top["low_ns"] <= change(top) <= top["high_ns"]
+    fewer = runs.json("diff", ",".join(first), ",".join(second[:4]))
+    assert not fewer["differ"]
+    assert not any(row["cause"] for row in fewer["path"] + fewer["processes"])
+    text = runs.ipsq("diff", ",".join(first), ",".join(second)).stdout
+    assert "/m1/talker" in text and "+20.0" in text or "+19." in text
+
+
+@pytest.mark.quick
+def test_what_cannot_be_compared(runs):
+    """Bad input has an error that says what to do."""
+    for words, said in ((("a1",), "two runs"), (("a1", "a1"), "named twice"),
+                        (("a1,", "b1"), "commas between"),
+                        (("a1", "nosuch"), "nosuch")):
+        done = runs.ipsq("diff", *words)
+        assert done.returncode in (1, 2) and said in done.stderr, done.stderr

@@ -1,0 +1,210 @@
+/* A run that is asked about again and again while it goes on: its records come
+ * to the archive in turns, cut anywhere, the streams in any order, and what is
+ * kept unpacked from question to question is all that is read. Would catch: a
+ * graph or an EST that is not, bit for bit, that of the same records given
+ * whole - after any turn, and at the end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka last of these */
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analysis/path.h"
+#include "slave/graphs.h"
+#include "tests/bench/synth.h"
+
+#define THREADS 9u
+#define ROUNDS 7u
+
+static const struct ips_lane plain = {.mtime = {0, 0, 1, 1}};
+
+struct run { /* all there is, and how much of it is in the archive */
+    struct ips_segment_header head[THREADS];
+    uint8_t *data[THREADS];
+    size_t len[THREADS], at[THREADS];
+    struct slave_archive archive;
+    struct slave_pack *pack;
+    char dir[64];
+    uint64_t seed;
+};
+
+static uint32_t below(struct run *r, uint32_t n)
+{
+    r->seed = r->seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (uint32_t)(r->seed >> 33) % n;
+}
+
+static void take(void *arg, uint32_t thread, uint32_t seq, const void *data,
+                 size_t used)
+{
+    struct run *r = arg;
+    assert_true(thread < THREADS && seq == 0);
+    memcpy(&r->head[thread], data, sizeof(r->head[0]));
+    r->len[thread] = used - sizeof(r->head[0]);
+    r->data[thread] = malloc(r->len[thread] + 1);
+    assert_non_null(r->data[thread]);
+    memcpy(r->data[thread], (const uint8_t *)data + sizeof(r->head[0]),
+           r->len[thread]);
+}
+
+static size_t record_at(const struct run *r, uint32_t thread, size_t at)
+{
+    uint32_t word;
+    memcpy(&word, r->data[thread] + at, sizeof(word));
+    return (word >> 8 & 0xffu) * 8;
+}
+
+/* Some records of one stream, as one frame. */
+static bool add_frame(struct run *r)
+{
+    static struct {
+        struct slave_frame frame;
+        uint8_t data[1 << 16];
+    } f;
+    uint32_t thread = below(r, THREADS);
+    uint32_t want = 1 + below(r, below(r, 4) ? 40 : 400);
+    f.frame = (struct slave_frame){.stream = thread};
+    while (f.frame.records < want && r->at[thread] < r->len[thread]) {
+        size_t n = record_at(r, thread, r->at[thread]);
+        memcpy(f.data + f.frame.bytes, r->data[thread] + r->at[thread], n);
+        r->at[thread] += n;
+        f.frame.bytes += (uint32_t)n;
+        f.frame.records++;
+    }
+    if (f.frame.records)
+        assert_int_equal(
+            slave_archive_stage(&r->archive, r->pack, 1ULL << 32, &f,
+                                sizeof(f.frame) + f.frame.bytes, NULL),
+            0);
+    return f.frame.records > 0;
+}
+
+static void same(const struct ips_built *a, const struct ips_built *b)
+{
+    size_t n = a->g.node_count, bytes = 0;
+    assert_int_equal(n, b->g.node_count);
+    assert_int_equal(a->g.chain_count, b->g.chain_count);
+#define SAME(column)                                                           \
+    bytes = n * sizeof(*a->g.column);                                          \
+    if (bytes)                                                                 \
+    assert_memory_equal(a->g.column, b->g.column, bytes)
+    SAME(kind);
+    SAME(w);
+    SAME(xpred);
+    SAME(xkind);
+    SAME(xlen);
+    SAME(t_ns);
+    SAME(site);
+    SAME(at);
+    SAME(wait);
+    SAME(delay);
+    SAME(probe);
+    assert_memory_equal(&a->counts, &b->counts, sizeof(a->counts));
+    struct ips_est x, y;
+    struct ips_err err;
+    assert_int_equal(ips_longest_path(&a->g, &plain, NULL, &x, &err), 0);
+    assert_int_equal(ips_longest_path(&b->g, &plain, NULL, &y, &err), 0);
+    if (n)
+        assert_memory_equal(x.est, y.est, n * sizeof(*x.est));
+    assert_int_equal(x.t_max, y.t_max);
+    ips_est_release(&x);
+    ips_est_release(&y);
+}
+
+/* The graph by way of archive and kept records, and of the same records. */
+static void ask(struct run *r, struct slave_graphs *gs, bool all)
+{
+    struct slave_stream_row rows[THREADS] = {0};
+    struct ips_stream_in in[THREADS] = {0};
+    struct ips_chunk chunk[THREADS];
+    struct slave_snapshot s = {.archive_fd = -1,
+                               .archive_bytes = r->archive.length,
+                               .streams = rows,
+                               .stream_count = THREADS};
+    struct ips_build_input whole = {
+        .control = &s.control, .streams = in, .stream_count = THREADS};
+    struct slave_input kept;
+    struct ips_built a, b;
+    struct ips_err err;
+    snprintf(s.run, sizeof(s.run), "run");
+    snprintf(s.dir, sizeof(s.dir), "%s", r->dir);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        rows[i].number = i;
+        rows[i].head = in[i].head = r->head[i];
+        rows[i].dead = in[i].dead = all;
+        chunk[i] = (struct ips_chunk){r->data[i], r->at[i]};
+        in[i].chunks = &chunk[i];
+        in[i].chunk_count = r->at[i] > 0;
+    }
+    assert_int_equal(slave_input_make(gs, &s, &kept, &err), 0);
+    if (ips_build(&kept.in, &a, &err) < 0 || ips_build(&whole, &b, &err) < 0)
+        fail_msg("%s", err.msg);
+    same(&a, &b);
+    ips_built_release(&a);
+    ips_built_release(&b);
+    slave_input_release(gs, &kept);
+}
+
+static void one_run(uint32_t k)
+{
+    struct synth_options o =
+        synth_default((enum synth_pattern)(k % SYNTH_PATTERN_COUNT));
+    struct run r = {.seed = k};
+    struct slave_graphs gs;
+    struct ips_err err;
+    uint64_t missing;
+    uint32_t idle = 0;
+    o.seed = k;
+    o.nodes = 1500;
+    o.threads = THREADS;
+    assert_int_equal(synth_records(&o, 0, 4u << 20, take, &r, &err), 0);
+    snprintf(r.dir, sizeof(r.dir), "/dev/shm/build-turns-XXXXXX");
+    assert_non_null(mkdtemp(r.dir));
+    r.pack = slave_pack_new();
+    assert_non_null(r.pack);
+    assert_int_equal(slave_archive_open(&r.archive, r.dir, 0, &missing, &err),
+                     0);
+    slave_graphs_init(&gs, "", "");
+    while (idle < 20 * THREADS) {
+        idle = add_frame(&r) ? 0 : idle + 1;
+        if (below(&r, 3))
+            continue;
+        slave_archive_commit(&r.archive);
+        if (below(&r, 3) == 0)
+            ask(&r, &gs, false);
+    }
+    slave_archive_commit(&r.archive);
+    for (uint32_t i = 0; i < THREADS; i++)
+        assert_int_equal(r.at[i], r.len[i]);
+    ask(&r, &gs, true);
+    slave_graphs_release(&gs);
+    slave_archive_close(&r.archive);
+    slave_pack_free(r.pack);
+    char path[80];
+    snprintf(path, sizeof(path), "%s/archive", r.dir);
+    unlink(path);
+    rmdir(r.dir);
+    for (uint32_t i = 0; i < THREADS; i++)
+        free(r.data[i]);
+}
+
+static void test_build_turns__same_graph(void **state)
+{
+    (void)state;
+    for (uint32_t k = 0; k < ROUNDS; k++)
+        one_run(k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_build_turns__same_graph),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

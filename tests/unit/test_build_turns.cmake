@@ -1,0 +1,1 @@
+target_link_libraries(test_build_turns PRIVATE ips_synth)

@@ -1,0 +1,1 @@
+target_link_libraries(test_diff PRIVATE ips_client)
