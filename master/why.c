@@ -71,11 +71,11 @@ static bool fits(const struct why_facts *f, enum why_kind kind, bool chatty)
     case WHY_BUSY:
     case WHY_OUTSIDE:
     case WHY_SERIAL:
+    case WHY_IMBALANCE:
+    case WHY_LATE:
         return true;
     case WHY_CHATTY:
         return chatty;
-    case WHY_IMBALANCE:
-    case WHY_LATE:
     case WHY_TRANSIT:
         return !chatty || !a->chatty;
     case WHY_PROCEDURE:

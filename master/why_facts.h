@@ -77,6 +77,7 @@ struct why_solving {
     uint8_t *thing;
     uint64_t *cpu, *delay, *bytes;
     uint64_t *outside; /* of a chain arc's end: slept, nobody traced ended it */
+    bool chats;        /* they are the matter: nobody of them is called late */
     bool *chatty;      /* [processes] ends of small messages of the path */
     uint32_t *process_of; /* [chain_count] process feature */
     uint32_t *role;       /* [chain_count] */

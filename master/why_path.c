@@ -395,17 +395,6 @@ static int fill_chatty(struct why_solving *y)
     return rc;
 }
 
-/* Is most of a class's time of those that chat? */
-static bool of_chatty(const struct why_solving *y, enum why_feature of)
-{
-    uint64_t all = 0, theirs = 0;
-    for (uint32_t p = 0; p < y->processes; p++) {
-        all += y->votes[of].process[p];
-        theirs += y->chatty[p] ? y->votes[of].process[p] : 0;
-    }
-    return theirs > all / 2;
-}
-
 static int choose_pairs(struct why_solving *y, const struct pair *pair,
                         size_t count)
 {
@@ -435,9 +424,10 @@ static int choose_pairs(struct why_solving *y, const struct pair *pair,
         return rc;
     chat->place.object = why_process_name(y, most->a);
     chat->other = why_process_name(y, most->b);
-    f->amount[WHY_LATE].chatty = of_chatty(y, WHY_F_PEER);
-    f->amount[WHY_IMBALANCE].chatty = of_chatty(y, WHY_F_ALIKE);
-    return fill_chatty(y);
+    rc = fill_chatty(y);
+    y->chats = f->chatty_path_ns / chat->count <= WHY_CHATTY_HOP_NS &&
+               why_ppm(chat->gain_ns, y->d->w.path.est.t_max) >= WHY_LEAST_PPM;
+    return rc;
 }
 
 int why_crossings(struct why_solving *y)

@@ -246,6 +246,22 @@ static int vote_outside(struct why_solving *y)
     return rc;
 }
 
+/* That those who chat wait for each other is the messages' doing. */
+static void drop_chatter(struct why_solving *y)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < y->beside.count; i++) {
+        const struct ips_beside_part *p = &y->beside.part[i];
+        bool theirs = y->chats && p->of != IPS_BESIDE_LOCK &&
+                      p->waiter != UINT32_MAX &&
+                      y->chatty[y->process_of[p->chain]] &&
+                      y->chatty[y->process_of[p->waiter]];
+        if (!theirs)
+            y->beside.part[kept++] = *p;
+    }
+    y->beside.count = kept;
+}
+
 static void count_beside(struct why_solving *y)
 {
     for (size_t i = 0; i < y->beside.count; i++) {
@@ -509,9 +525,13 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = why_roles(&y);
     if (rc == 0)
-        rc = look_beside(&y);
+        rc = why_crossings(&y);
     if (rc == 0)
+        rc = look_beside(&y);
+    if (rc == 0) {
+        drop_chatter(&y);
         rc = make_features(&y);
+    }
     if (rc == 0) {
         count_beside(&y);
         rc = vote_outside(&y);
@@ -526,8 +546,6 @@ void why_solve(struct query *q)
     }
     if (rc == 0)
         rc = fill_locks(&y);
-    if (rc == 0)
-        rc = why_crossings(&y);
     if (rc == 0)
         rc = other_weightings(&y);
     y.d->facts.any_on_path = y.d->w.resources;

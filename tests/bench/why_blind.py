@@ -32,7 +32,8 @@ class Fault:
 
 
 REDIS = ("redis-server --port %(port)d --bind 127.0.0.1 --save '' {more} >/dev/null "
-         "& sleep 0.2; {load}; redis-cli -p %(port)d shutdown nosave; wait")
+         "& until redis-cli -p %(port)d ping >/dev/null 2>&1; do :; "
+         "done; {load}; redis-cli -p %(port)d shutdown nosave; wait")
 LOAD = "redis-benchmark -p %(port)d -q -r 1000 -t {what} >/dev/null"
 
 
@@ -73,7 +74,7 @@ def site(directory):
 
 def nginx(conf, requests):
     return ("sed s/PORT/%(port)d/ " + conf + ".conf > c.conf; nginx -p . -c "
-            "c.conf -e log & sleep 0.3; ab -q -n " + str(requests) +
+            "c.conf -e log & until [ -s pid ]; do :; done; ab -q -n " + str(requests) +
             " -c 4 -H 'Accept-Encoding: gzip' "
             "http://127.0.0.1:%(port)d/page.html >/dev/null; "
             "kill $(cat pid); wait")

@@ -130,8 +130,8 @@ static struct why_facts chatty(uint64_t count, uint64_t bytes, uint64_t path_ms)
     f.amount[WHY_CHATTY].count = count;
     f.amount[WHY_CHATTY].bytes = bytes;
     f.chatty_path_ns = path_ms * MS;
-    f.amount[WHY_LATE] = amount(9000, 4500, "/m/b.2", "/m/a.1");
-    f.amount[WHY_LATE].chatty = true;
+    f.amount[WHY_TRANSIT] = amount(9000, 4500, "/m/b.2", "/m/a.1");
+    f.amount[WHY_TRANSIT].chatty = true;
     return f;
 }
 
@@ -140,28 +140,28 @@ static void test_why__chatty_messages_are_many_small_and_quick(void **state)
     (void)state;
     struct why_facts f = chatty(100000, 100000ull * 4096, 10000);
     struct why_findings x = find(&f);
-    assert_int_equal(x.count, 1); /* and not that the one is late */
+    assert_int_equal(x.count, 1); /* and not that they are slow */
     assert_int_equal(x.finding[0].kind, WHY_CHATTY);
     SAME(x.finding[0].evidence, "the path crosses 100000 messages of 4096 "
                                 "bytes on average, one each 100.00 us");
     SAME(x.finding[0].command, "ipsq whatif r1 --message '/m/a.1 -> /m/b.2' "
                                "--weighting wall");
     f = chatty(100000, 100000ull * 4097, 10000); /* large */
-    assert_int_equal(find(&f).finding[0].kind, WHY_LATE);
+    assert_int_equal(find(&f).finding[0].kind, WHY_TRANSIT);
     f = chatty(99000, 99000, 10000); /* with work between */
-    assert_int_equal(find(&f).finding[0].kind, WHY_LATE);
+    assert_int_equal(find(&f).finding[0].kind, WHY_TRANSIT);
     f = chatty(199, 199, 1); /* few */
-    assert_int_equal(find(&f).finding[0].kind, WHY_LATE);
+    assert_int_equal(find(&f).finding[0].kind, WHY_TRANSIT);
 }
 
-static void test_why__others_may_be_late_beside_chatter(void **state)
+static void test_why__others_may_be_slow_beside_chatter(void **state)
 {
     (void)state;
     struct why_facts f = chatty(100000, 100000, 5000);
-    f.amount[WHY_LATE].chatty = false;
+    f.amount[WHY_TRANSIT].chatty = false;
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 2);
-    assert_int_equal(x.finding[1].kind, WHY_LATE);
+    assert_int_equal(x.finding[1].kind, WHY_TRANSIT);
 }
 
 static void test_why__a_lock_names_the_holder(void **state)
@@ -346,7 +346,7 @@ int main(void)
         cmocka_unit_test(test_why__a_gain_below_a_twentieth_is_not_said),
         cmocka_unit_test(test_why__a_procedure_is_hot_from_a_quarter_on),
         cmocka_unit_test(test_why__chatty_messages_are_many_small_and_quick),
-        cmocka_unit_test(test_why__others_may_be_late_beside_chatter),
+        cmocka_unit_test(test_why__others_may_be_slow_beside_chatter),
         cmocka_unit_test(test_why__a_lock_names_the_holder),
         cmocka_unit_test(test_why__cores_are_short_by_its_own_or_by_others),
         cmocka_unit_test(test_why__a_busy_machine_hides_nothing),
