@@ -172,7 +172,7 @@ int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
     struct slave_waits *w = k.w = calloc(1, sizeof(*w));
     if (!w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    int rc = slave_input_make(g->snap, &in, err);
+    int rc = slave_input_make(gs, g->snap, &in, err);
     if (rc == 0)
         rc = ips_codemap_make(&in.in, &w->map, err);
     if (rc == 0)
@@ -182,7 +182,7 @@ int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
     k.rows.row = NULL;
     if (rc == 0)
         rc = make_places(&k);
-    slave_input_release(&in);
+    slave_input_release(gs, &in);
     if (rc == 0)
         rc = slave_graph_names(gs, g, &w->map, &w->names, err);
     ips_wait_rows_release(&k.rows);
