@@ -48,7 +48,8 @@ static int check(const Ips__SeriesAsk *ask, struct ips_err *err)
 }
 
 /* With tops a row a process, else all in one. */
-static int make(struct slave_graph_ask *j, const Ips__SeriesAsk *ask)
+static int make(struct slave_graph_ask *j, struct slave_graphs *gs,
+                const Ips__SeriesAsk *ask)
 {
     struct series_answer *a = j->series;
     const struct ips_built *b = &j->graph->b;
@@ -68,10 +69,10 @@ static int make(struct slave_graph_ask *j, const Ips__SeriesAsk *ask)
         return ips_err_set(&j->job.err, IPS_E_LIMIT,
                            "%u processes over %u stretches of time", how.rows,
                            how.bins);
-    int rc = slave_input_make(j->graph->snap, &in, &j->job.err);
+    int rc = slave_input_make(gs, j->graph->snap, &in, &j->job.err);
     if (rc == 0)
         rc = slave_series_make(&in.in, b, &how, &a->s, &j->job.err);
-    slave_input_release(&in);
+    slave_input_release(gs, &in);
     return rc < 0 ? ips_err_wrap(&j->job.err, "run %s", j->graph->snap->run)
                   : 0;
 }
@@ -192,7 +193,7 @@ void slave_step_series(struct slave_job *job, struct slave_graphs *gs)
     if (rc == 0 && !(j->series = calloc(1, sizeof(*j->series))))
         rc = ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0)
-        rc = make(j, ask);
+        rc = make(j, gs, ask);
     if (rc == 0)
         rc = add_up(j);
     if (rc == 0 && ask->tops)
