@@ -18,7 +18,7 @@ void slave_procs_release(struct slave_graph_ask *j)
 
 /* CPU of the threads of `object` in the window: what no sample stands for is
  * the rest of it. */
-static int count_cpu(struct slave_graph_ask *j, struct slave_graphs *gs,
+static int count_cpu(struct slave_graphs *gs, struct slave_graph_ask *j,
                      const Ips__ProceduresAsk *ask, const uint64_t edges[2])
 {
     const struct ips_built *b = &j->graph->b;
@@ -47,7 +47,7 @@ static int count_cpu(struct slave_graph_ask *j, struct slave_graphs *gs,
     return 0;
 }
 
-static int begin_window(struct slave_graph_ask *j, struct slave_graphs *gs,
+static int begin_window(struct slave_graphs *gs, struct slave_graph_ask *j,
                         const Ips__ProceduresAsk *ask, enum slave_proc_by by)
 {
     const struct ips_built *b = &j->graph->b;
@@ -64,7 +64,7 @@ static int begin_window(struct slave_graph_ask *j, struct slave_graphs *gs,
     rc = slave_proc_table_make(&costs, b, ask->machine, ask->object, by,
                                &j->procs->t, &j->job.err);
     slave_arc_costs_free(&costs);
-    return rc < 0 ? rc : count_cpu(j, gs, ask, edges);
+    return rc < 0 ? rc : count_cpu(gs, j, ask, edges);
 }
 
 static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
@@ -79,7 +79,7 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     if (!j->procs)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     if (ask->from_ns || ask->to_ns)
-        rc = begin_window(j, gs, ask, by);
+        rc = begin_window(gs, j, ask, by);
     else
         rc = slave_proc_table_make(j->graph->costs, &j->graph->b, ask->machine,
                                    ask->object, by, &j->procs->t, &j->job.err);

@@ -48,7 +48,7 @@ static int check(const Ips__SeriesAsk *ask, struct ips_err *err)
 }
 
 /* With tops a row a process, else all in one. */
-static int make(struct slave_graph_ask *j, struct slave_graphs *gs,
+static int make(struct slave_graphs *gs, struct slave_graph_ask *j,
                 const Ips__SeriesAsk *ask)
 {
     struct series_answer *a = j->series;
@@ -193,7 +193,7 @@ void slave_step_series(struct slave_job *job, struct slave_graphs *gs)
     if (rc == 0 && !(j->series = calloc(1, sizeof(*j->series))))
         rc = ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0)
-        rc = make(j, gs, ask);
+        rc = make(gs, j, ask);
     if (rc == 0)
         rc = add_up(j);
     if (rc == 0 && ask->tops)
