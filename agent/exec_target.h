@@ -12,8 +12,8 @@
  *
  * Cost: fstatat, open, read, close for each file looked at, and open, close of
  * our library; two fstatat for a program that this thread has found traced
- * before. The only state is the thread's: fit for a vfork child. Async-signal-safe, errno kept. Used by the exec wrappers and
- * by ipsrun.
+ * before. The only state is the thread's: fit for a vfork child.
+ * Async-signal-safe, errno kept. Used by the exec wrappers and by ipsrun.
  */
 #ifndef IPS_AGENT_EXEC_TARGET_H
 #define IPS_AGENT_EXEC_TARGET_H

@@ -1,8 +1,8 @@
 /*
  * Names of objects of a run, "/machine/process/thread", and patterns that
  * select them: in each part `*` stands for any text, `?` for any character; the
- * first slash may be left out. A pattern of fewer parts selects what it fits and
- * all below that; "" and "/" select everything. Pure.
+ * first slash may be left out. A pattern of fewer parts selects what it fits
+ * and all below that; "" and "/" select everything. Pure.
  */
 #ifndef IPS_COMMON_OBJECT_H
 #define IPS_COMMON_OBJECT_H

@@ -117,8 +117,8 @@ static void channel_row(Ips__ChannelRow *r, const struct slave_graph_ask *j,
     r->recv_messages = t->recv_messages;
     r->recv_bytes = t->recv_bytes;
     const struct ips_end *e = &b->ends[t->end];
-    r->serves = e->accepted && (e->kind == IPS_CHAN_TCP ||
-                                e->kind == IPS_CHAN_UNIX);
+    r->serves =
+        e->accepted && (e->kind == IPS_CHAN_TCP || e->kind == IPS_CHAN_UNIX);
 }
 
 /* Rows of one kind in a piece; a row is at most about 1 KB. */

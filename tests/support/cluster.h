@@ -43,7 +43,7 @@ struct fake_slave {
     bool open, has_root;
     uint64_t lost;
     uint64_t more_events; /* than its graph has nodes, as it says */
-    uint32_t events; /* that EventsAsk gets, one a reply */
+    uint32_t events;      /* that EventsAsk gets, one a reply */
     /* misbehaviour */
     enum fault fault;
     uint32_t fault_at;

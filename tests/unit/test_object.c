@@ -20,15 +20,24 @@ static void test_object__selects(void **state)
         const char *pattern, *object;
         bool in;
     } cases[] = {
-        {"", "/m1/a.3", true},           {"/", "/", true},
-        {"/m1", "/m1", true},            {"/m1", "/m1/a.3/7", true},
-        {"/m1", "/m10/a.3", false},      {"m1/a.3", "/m1/a.3", true},
-        {"/m1/a.3", "/m1/a.31", false},  {"/m1/a.3", "/m1", false},
-        {"/m1/a*", "/m1/a.3/7", true},   {"/*/a.?", "/m2/a.3", true},
-        {"/*/a.?", "/m2/a.31", false},   {"*", "/m1/a.3", true},
-        {"m1/*/7", "/m1/a.3/7", true},   {"m1/*/7", "/m1/a.3", false},
-        {"m*3", "/m1/a.3", false},       {"/m1/", "/m1/a.3", true},
-        {"/m1/*3*", "/m1/a.3", true},    {"//m1", "/m1", true},
+        {"", "/m1/a.3", true},
+        {"/", "/", true},
+        {"/m1", "/m1", true},
+        {"/m1", "/m1/a.3/7", true},
+        {"/m1", "/m10/a.3", false},
+        {"m1/a.3", "/m1/a.3", true},
+        {"/m1/a.3", "/m1/a.31", false},
+        {"/m1/a.3", "/m1", false},
+        {"/m1/a*", "/m1/a.3/7", true},
+        {"/*/a.?", "/m2/a.3", true},
+        {"/*/a.?", "/m2/a.31", false},
+        {"*", "/m1/a.3", true},
+        {"m1/*/7", "/m1/a.3/7", true},
+        {"m1/*/7", "/m1/a.3", false},
+        {"m*3", "/m1/a.3", false},
+        {"/m1/", "/m1/a.3", true},
+        {"/m1/*3*", "/m1/a.3", true},
+        {"//m1", "/m1", true},
         {"m1/redis*/*", "/m1/redis-server.812/812", true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
