@@ -111,6 +111,14 @@ static void put_people(struct ipsq_out *out, const Ips__WhyAnswer *a)
 
 /* ---- all ----------------------------------------------------------------- */
 
+/* No line for people where it is not measured. */
+static void put_ns(struct ipsq_out *out, const char *key, const char *title,
+                   uint64_t ns)
+{
+    ipsq_out_value(out, IPSQ_NS, key, ns == IPS_UNMEASURED ? NULL : title,
+                   ipsq_count(ns));
+}
+
 static void put_values(struct ipsq_out *out, const char *run_name,
                        const Ips__WhyAnswer *a)
 {
@@ -129,23 +137,16 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", NULL,
                    ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "wall_ns", NULL, ipsq_count(a->wall_ns));
-    ipsq_out_value(out, IPSQ_NS, "own_ns", "alone it takes",
-                   ipsq_count(a->own_ns));
+    put_ns(out, "own_ns", "alone it takes", a->own_ns);
     ipsq_out_value(out, IPSQ_NS, "quiet_ns", NULL, ipsq_count(a->quiet_ns));
     ipsq_out_value(out, IPSQ_NS, "sched_ns", NULL, ipsq_count(a->sched_ns));
     ipsq_out_value(out, IPSQ_NS, "cpu_ns", NULL, ipsq_count(a->cpu_ns));
-    ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
-                   ipsq_count(a->total_cpu_ns));
-    ipsq_out_value(out, IPSQ_NS, "on_cpu_ns", "path on CPU",
-                   ipsq_count(a->on_cpu_ns));
-    ipsq_out_value(out, IPSQ_NS, "run_delay_ns", "path in run queue",
-                   ipsq_count(a->run_delay_ns));
-    ipsq_out_value(out, IPSQ_NS, "outside_ns", "path waits outside",
-                   ipsq_count(a->outside_ns));
-    ipsq_out_value(out, IPSQ_NS, "crossing_ns", "path crosses",
-                   ipsq_count(a->crossing_ns));
-    ipsq_out_value(out, IPSQ_NS, "other_ns", "path other",
-                   ipsq_count(a->other_ns));
+    put_ns(out, "total_cpu_ns", "total CPU", a->total_cpu_ns);
+    put_ns(out, "on_cpu_ns", "path on CPU", a->on_cpu_ns);
+    put_ns(out, "run_delay_ns", "path in run queue", a->run_delay_ns);
+    put_ns(out, "outside_ns", "path waits outside", a->outside_ns);
+    put_ns(out, "crossing_ns", "path crosses", a->crossing_ns);
+    put_ns(out, "other_ns", "path other", a->other_ns);
     ipsq_out_value(out, IPSQ_TEXT, "sure", "sure", ipsq_text(a->sure));
     ipsq_out_value(out, IPSQ_TEXT, "sure_why", *a->sure_why ? "because" : NULL,
                    ipsq_text(a->sure_why));
@@ -194,7 +195,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_why = {
     .name = "why",
-    .usage = "[RUN] [--for turnaround] [--goal OBJECT] [--top N]",
+    .usage = "[RUN] [--for WHAT] [--goal OBJECT] [--top N]",
     .summary = "what a run's time goes to, and what would help",
     .help =
         "A short list, what would gain most first: a procedure, a serial "
@@ -202,7 +203,10 @@ const struct ipsq_command ipsq_cmd_why = {
         "too few cores, waiting for the outside,\nslow messages, cost that is "
         "spread; each with what was seen, what would be gained and\nwhat that "
         "supposes, how sure it is, and the command that shows more. Nothing "
-        "below 5% of\nthe elapsed time is said.\n",
+        "below 5% of\nthe elapsed time is said. Of a service also --for "
+        "latency "
+        "and --for throughput: what its\nrequests wait for, and what bounds "
+        "their rate.\n",
     .options = IPSQ_HAS(FOR) | IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,

@@ -1,5 +1,6 @@
 #include "client/focus.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* One word from *at on, into *to. */
@@ -52,10 +53,13 @@ int ipsq_words_split(const char *line, struct ipsq_words *out,
 
 void ipsq_focus_text(const struct ipsq_focus *f, char *out, size_t room)
 {
-    bool whole = !*f->object && !*f->from && !*f->to;
     bool timed = *f->from || *f->to;
-    if (!*f->run && whole)
+    if (!*f->run && !*f->object && !timed && !*f->phase)
         snprintf(out, room, "ipsq");
+    else if (*f->phase)
+        snprintf(out, room, "ipsq %s%s%s@phase %s",
+                 *f->run ? f->run : "(newest)", *f->object ? ":" : "",
+                 f->object, f->phase);
     else
         snprintf(out, room, "ipsq %s%s%s%s%s%s%s",
                  *f->run ? f->run : "(newest)", *f->object ? ":" : "",
@@ -96,16 +100,29 @@ bool ipsq_focus_window(struct ipsq_focus *f, const char *word,
         rc = ipsq_parse_duration(next.to, &to, err);
     if (rc == 0 && ((*next.to && from >= to) || (!*next.from && !*next.to)))
         rc = ips_err_set(err, IPS_E_USAGE, "'%.40s' leaves nothing", word);
+    *next.phase = '\0';
     if (rc == 0)
         *f = next;
     return true;
 }
 
+int ipsq_focus_phase(struct ipsq_focus *f, const char *word,
+                     struct ips_err *err)
+{
+    uint64_t number;
+    int rc = ipsq_parse_count(word, &number, err);
+    if (rc < 0)
+        return rc;
+    snprintf(f->phase, sizeof(f->phase), "%" PRIu64, number);
+    *f->from = *f->to = '\0';
+    return 0;
+}
+
 bool ipsq_focus_up(struct ipsq_focus *f)
 {
     char *slash = strrchr(f->object, '/');
-    if (*f->from || *f->to)
-        *f->from = *f->to = '\0';
+    if (*f->from || *f->to || *f->phase)
+        *f->from = *f->to = *f->phase = '\0';
     else if (slash)
         *slash = '\0';
     else if (*f->run)
@@ -147,10 +164,15 @@ static void add_options(const struct ipsq_focus *f,
     } else if (*f->object && takes_run(c)) {
         *unused |= IPSQ_UNUSED_OBJECT;
     }
-    bool timed = *f->from || *f->to;
-    if (timed && (c->options & IPSQ_HAS(FROM))) {
-        if (o->given & (IPSQ_HAS(FROM) | IPSQ_HAS(TO)))
+    bool timed = *f->from || *f->to || *f->phase;
+    uint64_t takes = *f->phase ? IPSQ_HAS(PHASE) : IPSQ_HAS(FROM);
+    if (timed && (c->options & takes)) {
+        if (o->given & (IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE)))
             return;
+        if (*f->phase) {
+            add(argv, argc, "--phase");
+            add(argv, argc, f->phase);
+        }
         if (*f->from) {
             add(argv, argc, "--from");
             add(argv, argc, f->from);

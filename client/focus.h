@@ -18,6 +18,7 @@ struct ipsq_focus {
     char object[IPSQ_FOCUS_BYTES]; /* "": all of the run, else "/..." */
     char from[IPSQ_UNIT_BYTES];    /* as --from and --to take them; "": all */
     char to[IPSQ_UNIT_BYTES];
+    char phase[IPSQ_UNIT_BYTES]; /* as --phase takes it, instead of the two */
 };
 
 /* A line in pieces, which live in `text`. */
@@ -44,6 +45,9 @@ bool ipsq_focus_object(const struct ipsq_focus *f, const char *word,
  * `err` (code != 0) where it is one, but a wrong one. */
 bool ipsq_focus_window(struct ipsq_focus *f, const char *word,
                        struct ips_err *err);
+/* Phase "2" of the run, as `ipsq phases` numbers them. IPS_E_USAGE. */
+int ipsq_focus_phase(struct ipsq_focus *f, const char *word,
+                     struct ips_err *err) IPS_MUST_USE;
 /* One step out: the time, then the object, then the run. False: we were there.
  */
 bool ipsq_focus_up(struct ipsq_focus *f);

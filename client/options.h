@@ -66,8 +66,9 @@
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
     X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
     X(FOR, "for", "WHAT",                                                      \
-      "turnaround: what the elapsed time goes to (latency and\n"               \
-      "throughput of services are not told yet)")                              \
+      "turnaround: what the elapsed time goes to (default);\n"                 \
+      "of a service: latency, what requests wait for, or\n"                    \
+      "throughput, what bounds their rate")                                    \
     X(SORT, "sort", "COLUMN",                                                  \
       "by a column as JSON names it, numbers greatest first;\n"                \
       "-COLUMN the other way round")                                           \

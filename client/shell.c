@@ -22,6 +22,7 @@ static const char words_help[] =
     "                     /machine/process/thread; also a name below the "
     "focus\n"
     "  zoom FROM..TO      and about a piece of the time: 1s..2s, 250ms..\n"
+    "  zoom phase N       or about a phase, as 'phases' numbers them\n"
     "  up                 out again: the time, then the object, then the run\n"
     "  run [RUN]          all commands are about this run; without one, the "
     "newest\n"
@@ -144,12 +145,18 @@ static const char *only_one(char **names, const char *text, const char *what)
     return first;
 }
 
-static int zoom(struct ipsq_shell *s, const char *word)
+static int zoom(struct ipsq_shell *s, const char *word, const char *more)
 {
     char object[IPSQ_FOCUS_BYTES];
     struct ips_err err;
     if (!word)
-        return wrong("zoom to what? An object (/m1) or a time (1s..2s)", NULL);
+        return wrong("zoom to what? An object (/m1), a time (1s..2s) or a "
+                     "phase (phase 2)",
+                     NULL);
+    if (strcmp(word, "phase") == 0 && more)
+        return ipsq_focus_phase(&s->focus, more, &err) < 0
+                   ? wrong(err.msg, NULL)
+                   : IPSQ_OK;
     if (ipsq_focus_window(&s->focus, word, &err))
         return err.code ? wrong(err.msg, NULL) : IPSQ_OK;
     if (!ipsq_focus_object(&s->focus, word, object))
@@ -238,7 +245,7 @@ static int line(struct ipsq_shell *s, const char *text)
         return s->status;
     const char *word = words.word[0];
     if (strcmp(word, "zoom") == 0)
-        return zoom(s, words.word[1]);
+        return zoom(s, words.word[1], words.count > 1 ? words.word[2] : NULL);
     if (strcmp(word, "up") == 0)
         return ipsq_focus_up(&s->focus) ? IPSQ_OK
                                         : wrong("this is the top", NULL);

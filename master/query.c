@@ -367,60 +367,6 @@ void query_tick(struct master *m)
 
 /* ---- beginning and end ------------------------------------------------ */
 
-static const struct query_kind *kind_of(const Ips__Request *r)
-{
-    switch (r->ask_case) {
-    case IPS__REQUEST__ASK_RUNS:
-        return &query_runs;
-    case IPS__REQUEST__ASK_STATUS:
-        return &query_status;
-    case IPS__REQUEST__ASK_LS:
-        return &query_ls;
-    case IPS__REQUEST__ASK_METRICS:
-        return &query_metrics;
-    case IPS__REQUEST__ASK_PATH:
-        return &query_path;
-    case IPS__REQUEST__ASK_EVENTS:
-        return &query_events;
-    case IPS__REQUEST__ASK_GRAPH:
-        return &query_graph;
-    case IPS__REQUEST__ASK_PROCEDURES:
-        return &query_procedures;
-    case IPS__REQUEST__ASK_WHATIF:
-        return &query_whatif;
-    case IPS__REQUEST__ASK_REQUESTS:
-        return &query_requests;
-    case IPS__REQUEST__ASK_WHY:
-        return &query_why;
-    case IPS__REQUEST__ASK_WAITS:
-        return &query_waits;
-    case IPS__REQUEST__ASK_SQL:
-        return &query_sql;
-    case IPS__REQUEST__ASK_PHASES:
-        return &query_phases;
-    case IPS__REQUEST__ASK_MORE:
-    case IPS__REQUEST__ASK_WAIT_ROWS:
-    case IPS__REQUEST__ASK_SYNC:
-    case IPS__REQUEST__ASK_TABLE:
-    case IPS__REQUEST__ASK_ENDS:
-    case IPS__REQUEST__ASK_PEERS:
-    case IPS__REQUEST__ASK_REDUCE:
-    case IPS__REQUEST__ASK_FINISH:
-    case IPS__REQUEST__ASK_EXPAND:
-    case IPS__REQUEST__ASK_SUBGRAPH:
-    case IPS__REQUEST__ASK_CM:
-    case IPS__REQUEST__ASK_PROFILE:
-    case IPS__REQUEST__ASK_PORTIONS:
-    case IPS__REQUEST__ASK_SPLIT:
-    case IPS__REQUEST__ASK_SERIES:
-    case IPS__REQUEST__ASK_LOOK:
-    case IPS__REQUEST__ASK__NOT_SET:
-    case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
-        break;
-    }
-    return NULL;
-}
-
 static bool may_begin(const struct query *q)
 {
     if (!q->kind->exclusive)
@@ -484,7 +430,7 @@ static struct query *append(struct master *m, struct ips_peer *client,
         return NULL;
     }
     q->m = m;
-    q->kind = kind_of(env->request);
+    q->kind = query_kind_of(env->request);
     q->client = client;
     q->envelope = env;
     q->request = env->request;
@@ -512,7 +458,7 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
     const Ips__Request *request = env->request;
     const char *why = NULL;
     int code = IPS_E_BUSY;
-    if (!kind_of(request)) {
+    if (!query_kind_of(request)) {
         code = IPS_E_PROTOCOL;
         why = "not a question that a client asks the master";
     } else if (strlen(request->run) >= QUERY_RUN_BYTES) {

@@ -193,12 +193,6 @@ static int check(const Ips__WhyAsk *ask, struct ips_err *err)
 {
     if (!*ask->answer || strcmp(ask->answer, "turnaround") == 0)
         return 0;
-    if (strcmp(ask->answer, "latency") == 0 ||
-        strcmp(ask->answer, "throughput") == 0)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--for %s is not answered yet: turnaround alone "
-                           "(what the elapsed time goes to)",
-                           ask->answer);
     return ips_err_set(err, IPS_E_USAGE,
                        "--for %.40s: turnaround, latency or throughput",
                        ask->answer);

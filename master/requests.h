@@ -55,6 +55,9 @@ static inline uint32_t requests_rank(uint32_t count, uint32_t percent)
     return rank ? (uint32_t)rank - 1 : 0;
 }
 
+/* Is it `why` about the requests of a service? */
+bool requests_why(const Ips__Request *r);
+
 /* Services and ends from the tables; false: no memory. */
 bool requests_services(struct query *q);
 /* In the worker: d->path.err says what failed, d->path.blame who. */

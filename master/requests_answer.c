@@ -8,6 +8,7 @@
 #include "master/part.h"
 #include "master/requests.h"
 #include "master/weighting.h"
+#include "master/why_service.h"
 
 struct filling {
     struct query *q;
@@ -355,12 +356,56 @@ static void fill(struct filling *f, const Ips__RequestsAsk *ask)
     notes(f);
 }
 
+/* Sends it, or says why it cannot be sent. */
+static void answer_with(struct query *q, const struct arena *a,
+                        Ips__Reply *reply)
+{
+    struct ips_err err = {0};
+    if (a->failed)
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
+    else if (ips__reply__get_packed_size(reply) > QUERY_REPLY_BYTES)
+        ips_err_set(&err, IPS_E_LIMIT,
+                    "the answer does not fit a message: ask for less (--top)");
+    if (err.code)
+        query_fail(q, &err);
+    else
+        query_answer(q, reply);
+}
+
+static void answer_why(struct query *q, struct arena *a,
+                       const Ips__RequestsAnswer *from)
+{
+    const Ips__WhyAsk *ask = q->request->why;
+    Ips__Reply reply = IPS__REPLY__INIT;
+    Ips__WhyAnswer answer = IPS__WHY_ANSWER__INIT;
+    answer.own_ns = answer.wall_ns = answer.sched_ns = answer.cpu_ns =
+        IPS_UNMEASURED;
+    answer.total_cpu_ns = answer.on_cpu_ns = answer.run_delay_ns =
+        IPS_UNMEASURED;
+    answer.outside_ns = answer.crossing_ns = answer.other_ns = IPS_UNMEASURED;
+    answer.quiet_ns = IPS_UNMEASURED;
+    why_service(from, q->run, strcmp(ask->answer, "throughput") == 0, a,
+                &answer);
+    if (ask->top && answer.n_findings > ask->top) {
+        answer.left_out = answer.n_findings - ask->top;
+        answer.n_findings = ask->top;
+    }
+    answer.elapsed_ns = from->elapsed_ns;
+    answer.open = from->open;
+    answer.category = from->category;
+    answer.certificate = from->certificate;
+    answer.took_ns = master_now_ns() - q->begun_ns;
+    reply.answer_case = IPS__REPLY__ANSWER_WHY;
+    reply.why = &answer;
+    answer_with(q, a, &reply);
+}
+
 void requests_answer(struct query *q)
 {
     struct requests_data *d = requests_of(q);
+    const Ips__RequestsAsk none = IPS__REQUESTS_ASK__INIT;
     struct arena a = {0};
     struct certificate c;
-    struct ips_err err = {0};
     Ips__RequestsAnswer answer = IPS__REQUESTS_ANSWER__INIT;
     struct filling f = {q, d, &a, &c, &answer};
     certificate_fill(q, &a, &c);
@@ -373,22 +418,17 @@ void requests_answer(struct query *q)
     answer.category = ips_wire_text("3");
     answer.elapsed_ns = path_goal_elapsed(q);
     answer.open = certificate_open(q);
-    fill(&f, q->request->requests);
+    bool why = requests_why(q->request);
+    fill(&f, why ? &none : q->request->requests);
     answer.certificate = &c.msg;
     answer.took_ns = master_now_ns() - q->begun_ns;
-    if (a.failed) {
-        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
-        query_fail(q, &err);
-    } else if (ips__requests_answer__get_packed_size(&answer) >
-               QUERY_REPLY_BYTES) {
-        ips_err_set(&err, IPS_E_LIMIT,
-                    "the answer does not fit a message: ask for less (--top)");
-        query_fail(q, &err);
+    if (why) {
+        answer_why(q, &a, &answer);
     } else {
         Ips__Reply reply = IPS__REPLY__INIT;
         reply.answer_case = IPS__REPLY__ANSWER_REQUESTS;
         reply.requests = &answer;
-        query_answer(q, &reply);
+        answer_with(q, &a, &reply);
     }
     arena_release(&a);
 }

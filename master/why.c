@@ -211,8 +211,8 @@ static void shape(const struct why_facts *f, struct arena *a,
             a,
             "turnaround: what %s up to the goal went to. This looks like a "
             "service (connections accepted: %u, and it waited %s for what is "
-            "outside): what its single requests wait for (latency, throughput) "
-            "is not told here",
+            "outside): --for latency tells what its single requests wait for, "
+            "--for throughput what bounds their rate",
             elapsed, f->accepted, why_ns(a, f->path_outside_ns));
     else
         out->shape_says = arena_printf(

@@ -163,6 +163,22 @@ static void make_room(struct slave_graphs *gs)
     } while (last);
 }
 
+/* A newer one of the same run is there: nobody asks for the older any more. */
+static void drop_older(struct slave_graphs *gs,
+                       const struct slave_graph *newest)
+{
+    for (struct slave_graph **p = &gs->list; *p;) {
+        struct slave_graph *g = *p;
+        if (g == newest || g->refs != 0 ||
+            strcmp(g->snap->run, newest->snap->run) != 0) {
+            p = &g->next;
+            continue;
+        }
+        *p = g->next;
+        graph_free(g);
+    }
+}
+
 static void to_front(struct slave_graphs *gs, struct slave_graph *g)
 {
     for (struct slave_graph **p = &gs->list; *p; p = &(*p)->next)
@@ -339,6 +355,7 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     g->refs = 1;
     g->next = gs->list;
     gs->list = g;
+    drop_older(gs, g);
     trim(gs);
     *out = g;
     return 0;

@@ -166,7 +166,8 @@ def test_a_backend_of_postgresql(cluster, tmp_path):
         model = delays.Model(run.nodes)
         assert model.longest().ns == answer["t_max_ns"]
         assert model.longest().own == delays.own_of_answer(run.nodes, answer)
-        assert backend["arc_wall_ns"] > 0.98 * run.entry.elapsed
-        assert backend["arc_cpu_ns"] > 0.9 * run.entry.cpu
+        own = sum(n["arc_cpu_ns"] for n in run.nodes.values()
+                  if n["pid"] == run.entry.pid)
+        assert own > 0.9 * run.entry.cpu
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -2,6 +2,7 @@
 counts, sums and CPU time that the programs took on purpose, whatever else ran.
 
 EVIDENCE-OF: IPS-13."""
+import shlex
 import sys
 
 import pytest
@@ -145,6 +146,31 @@ def test_bottleneck_is_who_worked(serve):
     assert kinds["thread"][0]["busy_ns"] >= 2 * STALL_S * 1e9
 
 
+def test_why_in_words(serve):
+    """A hundredth of the requests stall for 0.3 s of CPU. Would catch: a tail that
+    is not said, or blamed on something else; a command that does not work."""
+    c = serve("r", [150, 150], stall=STALL_S)
+    answer = c.json("why", "r", "--for", "latency")
+    assert answer["answers"] == "latency" and answer["shape"] == "service"
+    kinds = [row["kind"] for row in answer["findings"]]
+    assert "slow-requests" in kinds and "service-time" in kinds
+    gains = [row["gain_ns"] for row in answer["findings"]]
+    assert gains == sorted(gains, reverse=True)
+    parts = sum(row["gain_ns"] for row in answer["findings"]
+                if row["kind"] != "slow-requests")
+    assert parts <= answer["wall_ns"]
+    bound = c.json("why", "r", "--for", "throughput")
+    assert bound["findings"][0]["kind"] == "bottleneck"
+    first = next(row for row in c.json("bottleneck", "r")["stations"]
+                 if row["kind"] != "client")
+    assert bound["findings"][0]["object"] == first["station"]
+    for row in answer["findings"] + bound["findings"]:
+        words = shlex.split(row["command"])
+        assert words[0] == "ipsq"
+        assert c.ipsq(*words[1:]).returncode in (0, 3), words
+    assert "slowest 1%" in c.ipsq("why", "r", "--for", "latency").stdout
+
+
 def test_none(cluster):
     """Would catch: a run without services refused, or pipes taken for one."""
     c = cluster(["m1"])
@@ -153,5 +179,8 @@ def test_none(cluster):
     answer = c.json("requests", "r")
     assert answer["services"] == answer["slowest"] == answer["parts"] == []
     assert c.json("bottleneck", "r")["stations"] == []
+    for what in ("latency", "throughput"):
+        answer = c.json("why", "r", "--for", what)
+        assert answer["findings"] == [] and answer["shape"] == "batch"
     assert c.ipsq("requests", "nosuch").returncode == 1
     assert c.ipsq("requests", "r", "--top", "1000000").returncode == 2

@@ -184,7 +184,7 @@ def test_every_process_of_a_storm(build, sample):
     fork child inherits or lacks, a first sample that never comes before a whole
     period, and modules that are known from the image before."""
     script = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); " \
-             "/usr/bin/perl -e '$x+=$_ for 1..40000'; (: sub); done; echo $i"
+             "/usr/bin/perl -e '$x+=$_ for 1..300000'; (: sub); done; echo $i"
     r = sample(["sh", "-c", script], "--rate", "20")
     assert (r.status, r.out) == (0, "60\n")
     images = [s for s in r.streams if s[0].kind == pool.START and s[0].a == 3]

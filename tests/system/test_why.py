@@ -93,5 +93,5 @@ def test_commands_that_show_more(cluster, build):
         assert done.returncode in (0, 3), (words, done.stderr)
     text = c.ipsq("why", "r")
     assert found[0]["says"] in text.stdout
-    refused = c.ipsq("why", "r", "--for", "latency")
+    refused = c.ipsq("why", "r", "--for", "beauty")
     assert refused.returncode == 2 and "turnaround" in refused.stderr

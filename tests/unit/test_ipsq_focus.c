@@ -165,6 +165,19 @@ static void what_is_added(void **state)
     assert_string_equal(applied(&f, "path --help", 0), "path --help");
     assert_string_equal(applied(&f, "nosuch a", 0), "nosuch a");
     assert_string_equal(applied(&f, "path --nosuch", 0), "path --nosuch");
+    struct ips_err err;
+    assert_int_equal(ipsq_focus_phase(&f, "x", &err), IPS_E_USAGE);
+    assert_int_equal(ipsq_focus_phase(&f, "2", &err), 0);
+    assert_string_equal(text(&f), "ipsq r1:/m1@phase 2");
+    assert_string_equal(applied(&f, "path", IPSQ_UNUSED_OBJECT),
+                        "path r1 --phase 2");
+    assert_string_equal(applied(&f, "path --from 1s", IPSQ_UNUSED_OBJECT),
+                        "path r1 --from 1s");
+    assert_true(ipsq_focus_window(&f, "1s..", &err));
+    assert_string_equal(text(&f), "ipsq r1:/m1@1s..");
+    assert_int_equal(ipsq_focus_phase(&f, "2", &err), 0);
+    assert_true(ipsq_focus_up(&f));
+    assert_string_equal(text(&f), "ipsq r1:/m1");
     struct ipsq_focus none = {0};
     assert_string_equal(applied(&none, "events", 0), "events");
 }

@@ -325,7 +325,7 @@ static void test_why__a_service_accepts_and_waits(void **state)
     f.path_outside_ns = 2500ull * MS;
     struct why_findings x = find(&f);
     assert_true(x.service);
-    assert_non_null(strstr(x.shape_says, "not told here"));
+    assert_non_null(strstr(x.shape_says, "--for latency"));
     f.accepted = 0;
     assert_false(find(&f).service);
 }

@@ -1,0 +1,252 @@
+#include "master/why_service.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "master/why.h"
+
+struct saying {
+    const Ips__ServiceRow *s;
+    const char *run;
+    struct arena *a;
+    Ips__WhyAnswer *to;
+    size_t cap;
+    const char *sure, *sure_why;
+};
+
+static Ips__WhyRow *add(struct saying *y, const char *kind, char *says)
+{
+    Ips__WhyRow *row = arena_alloc(y->a, sizeof(*row));
+    if (!row || !arena_grow(y->a, &y->to->findings, y->to->n_findings, &y->cap,
+                            sizeof(*y->to->findings)))
+        return NULL;
+    ips__why_row__init(row);
+    row->kind = ips_wire_text(kind);
+    row->says = says;
+    row->sure = ips_wire_text(y->sure);
+    row->sure_why = ips_wire_text(y->sure_why);
+    y->to->findings[y->to->n_findings++] = row;
+    return row;
+}
+
+static char *command(const struct saying *y, const char *what)
+{
+    return arena_printf(y->a, "ipsq %s %s", what, y->run);
+}
+
+/* ---- latency ---------------------------------------------------------------
+ */
+
+enum part { QUEUED, UNTAKEN, OWN, ELSEWHERE, MESSAGE, EXTERNAL, PARTS };
+
+static const struct {
+    const char *kind, *what, *supposes;
+} words[PARTS] = {
+    [QUEUED] = {"queueing", "behind other requests of the service",
+                "nobody were before it: more threads or processes that serve"},
+    [UNTAKEN] = {"not-taken", "until a thread that is at nothing takes them",
+                 "they were taken as they come"},
+    [OWN] = {"service-time", "in the service's own threads",
+             "these took no time"},
+    [ELSEWHERE] = {"back-end", "for other threads that the service waits for",
+                   "these took no time"},
+    [MESSAGE] = {"slow-messages", "under way between threads",
+                 "messages took no time"},
+    [EXTERNAL] = {"outside", "for what is not traced (disk, timers, others)",
+                  "it took no time"},
+};
+
+static void parts(const Ips__RequestParts *p, uint64_t out[PARTS])
+{
+    uint64_t n = p && p->requests ? p->requests : 1;
+    const uint64_t sum[PARTS] = {p ? p->queued_ns : 0,  p ? p->untaken_ns : 0,
+                                 p ? p->own_ns : 0,     p ? p->elsewhere_ns : 0,
+                                 p ? p->message_ns : 0, p ? p->external_ns : 0};
+    for (int i = 0; i < PARTS; i++)
+        out[i] = sum[i] / n;
+}
+
+static void say_parts(struct saying *y)
+{
+    const Ips__RequestParts *all = y->s->all;
+    uint64_t ns[PARTS], mean = all->ns / all->requests;
+    parts(all, ns);
+    for (int i = 0; i < PARTS; i++) {
+        uint32_t ppm = why_ppm(ns[i], mean);
+        if (ppm < WHY_SERVICE_PART_PPM)
+            continue;
+        Ips__WhyRow *row =
+            add(y, words[i].kind,
+                arena_printf(y->a, "requests spend %s of %s (%.0f%%) %s",
+                             why_ns(y->a, ns[i]), why_ns(y->a, mean),
+                             (double)ppm / 1e4, words[i].what));
+        if (!row)
+            return;
+        row->evidence = arena_printf(
+            y->a, "%" PRIu64 " requests of %s; most of their time in %s",
+            y->s->requests, y->s->service, all->most);
+        row->supposes = ips_wire_text(words[i].supposes);
+        row->gain_ns = row->bound_ns = ns[i];
+        row->gain_ppm = ppm;
+        row->path_ns = mean;
+        row->object = all->most;
+        row->command =
+            i == OWN ? arena_printf(y->a, "ipsq procedures %s --object %s",
+                                    y->run, y->s->process)
+                     : command(y, "requests");
+    }
+}
+
+/* What the slowest have that the median has not. */
+static void say_tail(struct saying *y)
+{
+    const Ips__RequestParts *slow = y->s->slowest, *mid = y->s->median;
+    if (y->s->requests < WHY_SERVICE_MANY || !slow->requests || !mid->requests)
+        return;
+    uint64_t slow_ns[PARTS], mid_ns[PARTS];
+    uint64_t slowest = slow->ns / slow->requests,
+             median = mid->ns / mid->requests;
+    if (slowest < WHY_SERVICE_TAIL * median || slowest == median)
+        return;
+    parts(slow, slow_ns);
+    parts(mid, mid_ns);
+    int most = 0;
+    uint64_t more[PARTS];
+    for (int i = 0; i < PARTS; i++) {
+        more[i] = slow_ns[i] > mid_ns[i] ? slow_ns[i] - mid_ns[i] : 0;
+        most = more[i] > more[most] ? i : most;
+    }
+    Ips__WhyRow *row = add(
+        y, "slow-requests",
+        arena_printf(y->a,
+                     "the slowest 1%% (%" PRIu64 ") take %s, %.0f times the "
+                     "median's %s: %s more %s",
+                     slow->requests, why_ns(y->a, slowest),
+                     median ? (double)slowest / (double)median : 0,
+                     why_ns(y->a, median), why_ns(y->a, more[most]),
+                     words[most].what));
+    if (!row)
+        return;
+    row->evidence = arena_printf(y->a, "most of their time in %s", slow->most);
+    row->supposes = ips_wire_text("they were as the median");
+    /* Of a mean request: one in a hundred has it. */
+    row->gain_ns = row->bound_ns =
+        (slowest - median) * slow->requests / y->s->requests;
+    row->gain_ppm = why_ppm(row->gain_ns, y->s->mean_ns);
+    row->path_ns = slowest;
+    row->object = slow->most;
+    row->other = ips_wire_text(words[most].kind);
+    row->command = arena_printf(y->a, "ipsq requests %s --top %" PRIu64, y->run,
+                                slow->requests);
+}
+
+static int by_gain(const void *a, const void *b)
+{
+    const Ips__WhyRow *x = *(Ips__WhyRow *const *)a;
+    const Ips__WhyRow *y = *(Ips__WhyRow *const *)b;
+    if (x->gain_ns != y->gain_ns)
+        return x->gain_ns > y->gain_ns ? -1 : 1;
+    return strcmp(x->kind, y->kind);
+}
+
+static void say_latency(struct saying *y)
+{
+    say_parts(y);
+    say_tail(y);
+    if (y->to->n_findings)
+        qsort(y->to->findings, y->to->n_findings, sizeof(*y->to->findings),
+              by_gain);
+}
+
+/* ---- throughput ------------------------------------------------------------
+ */
+
+static const Ips__StationRow *station(const Ips__RequestsAnswer *from,
+                                      bool client, unsigned skip)
+{
+    for (size_t i = 0; i < from->n_stations; i++) {
+        const Ips__StationRow *s = from->stations[i];
+        if ((strcmp(s->kind, "client") == 0) == client && skip-- == 0)
+            return s;
+    }
+    return NULL;
+}
+
+static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
+{
+    const Ips__StationRow *first = station(from, false, 0);
+    const Ips__StationRow *next = station(from, false, 1);
+    const Ips__StationRow *client = station(from, true, 0);
+    if (!first || first->demand_ns <= 0)
+        return;
+    Ips__WhyRow *row = add(
+        y, "bottleneck",
+        arena_printf(y->a,
+                     "%s is busy for %s a request: no more than %.0f a second "
+                     "can be served",
+                     first->station, why_ns(y->a, (uint64_t)first->demand_ns),
+                     first->bound));
+    if (!row)
+        return;
+    row->evidence = arena_printf(
+        y->a,
+        "busy %s in %" PRIu64 " requests; %.0f a second came, %.0f%% of it "
+        "in use; next is %s with at most %.0f a second",
+        why_ns(y->a, first->busy_ns), y->s->requests, y->s->rate,
+        100 * first->use, next ? next->station : "nothing",
+        next ? next->bound : 0);
+    row->object = first->station;
+    row->command = command(y, "bottleneck");
+    if (!client || client->demand_ns <= first->demand_ns)
+        return;
+    row = add(y, "slow-clients",
+              arena_printf(y->a,
+                           "the client %s is busier than the service (%s a "
+                           "request): it asks no more than %.0f a second",
+                           client->station,
+                           why_ns(y->a, (uint64_t)client->demand_ns),
+                           client->bound));
+    if (!row)
+        return;
+    row->evidence =
+        arena_printf(y->a, "busy %s", why_ns(y->a, client->busy_ns));
+    row->object = client->station;
+    row->command = command(y, "bottleneck");
+}
+
+/* ---- all
+ * --------------------------------------------------------------------- */
+
+void why_service(const Ips__RequestsAnswer *from, const char *run,
+                 bool throughput, struct arena *a, Ips__WhyAnswer *to)
+{
+    const Ips__ServiceRow *s = from->n_services ? from->services[0] : NULL;
+    struct saying y = {.s = s, .run = run, .a = a, .to = to};
+    bool any = s && s->requests;
+    bool many = any && s->requests >= WHY_SERVICE_MANY;
+    bool complete = from->certificate && from->certificate->complete;
+    to->answers = ips_wire_text(throughput ? "throughput" : "latency");
+    to->shape = ips_wire_text(any ? "service" : "batch");
+    y.sure = many && complete ? "high" : many ? "fair" : "low";
+    y.sure_why = !complete ? "the answer is incomplete"
+                 : many    ? ""
+                           : "few requests";
+    to->sure = ips_wire_text(y.sure);
+    to->sure_why = ips_wire_text(y.sure_why);
+    to->wall_ns = any ? s->mean_ns : 0;
+    if (!any) {
+        to->shape_says = ips_wire_text(
+            "no requests: no traced process accepted a connection and answered "
+            "on it");
+        return;
+    }
+    to->shape_says = arena_printf(
+        a, "%s of %s: %" PRIu64 " requests, %.0f a second, median %s, 99%% %s",
+        throughput ? "throughput" : "latency", s->service, s->requests, s->rate,
+        why_ns(a, s->p50_ns), why_ns(a, s->p99_ns));
+    if (throughput)
+        say_throughput(&y, from);
+    else
+        say_latency(&y);
+}
