@@ -166,7 +166,7 @@ def test_a_backend_of_postgresql(cluster, tmp_path):
         model = delays.Model(run.nodes)
         assert model.longest().ns == answer["t_max_ns"]
         assert model.longest().own == delays.own_of_answer(run.nodes, answer)
-        own = sum(n["arc_cpu_ns"] for n in run.nodes.values()
+        own = sum(n["arc_cpu_ns"] or 0 for n in run.nodes.values()
                   if n["pid"] == run.entry.pid)
         assert own > 0.9 * run.entry.cpu
     finally:
