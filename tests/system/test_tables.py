@@ -14,7 +14,9 @@ from conftest import wait_until
 
 pytestmark = pytest.mark.quick
 
-PIPELINE = "seq 1 30000 | sort -rn | uniq | wc -l; head -c 200000 /dev/zero | md5sum"
+# The last for CPU time that samples are taken of.
+PIPELINE = "seq 1 30000 | sort -rn | uniq | wc -l; head -c 200000 /dev/zero | md5sum; " \
+           "awk 'BEGIN { for (i = 0; i < 4000000; i++) x += i }'"
 LEVELS = ("run", "machine", "process", "thread")
 
 
