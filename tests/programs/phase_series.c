@@ -32,9 +32,12 @@ static void draw_series(uint64_t *seed, uint64_t *v, uint32_t bins)
         if (i == 0 || draw(seed, 25) == 0)
             level = draw(seed, 1000);
         uint64_t noise = draw(seed, kind == 0 ? 1 : level + 1);
-        v[i] = kind == 1 ? (noise % 7 ? 0 : level) : level + noise / kind;
         if (kind == 0)
             v[i] = level % 3;
+        else if (kind == 1)
+            v[i] = noise % 7 ? 0 : level;
+        else
+            v[i] = level + noise / kind;
     }
 }
 
