@@ -62,6 +62,18 @@ static const struct ipsq_column stations[] = {
     {"use", "IN USE", IPSQ_SHARE},
 };
 
+/* Of `n` requests, on average. */
+static struct ipsq_cell *put_cells(struct ipsq_cell *cell,
+                                   const Ips__RequestParts *p, uint64_t n)
+{
+    const uint64_t ns[] = {p->ns,         p->queued_ns,    p->untaken_ns,
+                           p->own_ns,     p->elsewhere_ns, p->message_ns,
+                           p->external_ns};
+    for (size_t i = 0; i < IPSQ_COUNT_OF(ns); i++)
+        *cell++ = ipsq_count(ns[i] / n);
+    return cell;
+}
+
 static void put_parts_row(struct ipsq_table *t, const char *service,
                           const char *which, const Ips__RequestParts *p)
 {
@@ -72,13 +84,7 @@ static void put_parts_row(struct ipsq_table *t, const char *service,
     *cell++ = ipsq_text(service);
     *cell++ = ipsq_text(which);
     *cell++ = ipsq_count(n);
-    *cell++ = ipsq_count(p->ns / n);
-    *cell++ = ipsq_count(p->queued_ns / n);
-    *cell++ = ipsq_count(p->untaken_ns / n);
-    *cell++ = ipsq_count(p->own_ns / n);
-    *cell++ = ipsq_count(p->elsewhere_ns / n);
-    *cell++ = ipsq_count(p->message_ns / n);
-    *cell++ = ipsq_count(p->external_ns / n);
+    cell = put_cells(cell, p, n);
     *cell++ = ipsq_text(p->most);
     *cell++ = ipsq_count(p->most_ns / n);
 }
@@ -140,13 +146,7 @@ static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
         *cell++ = ipsq_text(r->service);
         *cell++ = ipsq_text(r->process);
         *cell++ = ipsq_count(r->arrival_ns);
-        *cell++ = ipsq_count(p->ns);
-        *cell++ = ipsq_count(p->queued_ns);
-        *cell++ = ipsq_count(p->untaken_ns);
-        *cell++ = ipsq_count(p->own_ns);
-        *cell++ = ipsq_count(p->elsewhere_ns);
-        *cell++ = ipsq_count(p->message_ns);
-        *cell++ = ipsq_count(p->external_ns);
+        cell = put_cells(cell, p, 1);
         *cell++ = ipsq_text(p->most);
         *cell++ = ipsq_text(queued ? r->behind : NULL);
         *cell++ = ipsq_count(queued ? r->behind_ns : IPS_UNMEASURED);

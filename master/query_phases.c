@@ -410,7 +410,8 @@ static void answer(struct query *q)
         c.msg.clock = arena_printf(&a, "%s", d->path.clock_text);
     out.certificate = &c.msg;
     out.category = ips_wire_text("3");
-    out.took_ns = master_now_ns() - q->begun_ns;
+    certificate_plan(q, &a, &c, 3, "the slaves' records");
+    out.took_ns = c.msg.took_ns;
     out.open = certificate_open(q);
     reply.answer_case = IPS__REPLY__ANSWER_PHASES;
     reply.phases = &out;

@@ -57,7 +57,6 @@ static void gathered(struct query *q)
 {
     struct requests_data *d = requests_of(q);
     struct ips_err err = {0};
-    requests_release(q);
     d->path.nodes = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct part *p = q->gather.active[i];

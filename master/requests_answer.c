@@ -421,7 +421,8 @@ void requests_answer(struct query *q)
     bool why = requests_why(q->request);
     fill(&f, why ? &none : q->request->requests);
     answer.certificate = &c.msg;
-    answer.took_ns = master_now_ns() - q->begun_ns;
+    certificate_plan(q, &a, &c, 3, "the slaves' graphs");
+    answer.took_ns = c.msg.took_ns;
     if (why) {
         answer_why(q, &a, &answer);
     } else {

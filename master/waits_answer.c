@@ -264,7 +264,8 @@ void waits_answer(struct query *q)
     answer.category = ips_wire_text("3");
     answer.open = certificate_open(q);
     answer.certificate = &c.msg;
-    answer.took_ns = master_now_ns() - q->begun_ns;
+    certificate_plan(q, &a, &c, 3, "the slaves' graphs and waits");
+    answer.took_ns = c.msg.took_ns;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
         query_fail(q, &err);

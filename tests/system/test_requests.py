@@ -71,6 +71,7 @@ def serve(cluster, tmp_path):
 
 def check(answer):
     """What holds of every answer."""
+    assert answer["certificate"]["category"] == 3
     for row in answer["parts"]:
         parts = [row[f"{part}_ns"] for part in
                  ("queued", "untaken", "own", "elsewhere", "message",
