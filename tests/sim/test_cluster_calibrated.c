@@ -5,7 +5,7 @@
  * uncut graph whose messages weigh so, bit for bit. Catches the curve of
  * another pair, times that reach one engine and not the other, a byte position
  * matched by ns, a question that silently goes without.
- * EVIDENCE-OF: DPM-3, DRO-2, IPS-11
+ * EVIDENCE-OF: DPM-3, DRO-1, DRO-2, DRO-4, IPS-11
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -97,10 +97,9 @@ static char *table_of(uint64_t seed, uint32_t count)
                                    "pair %s %s tcp 2026-01-02T03:04:05Z\n",
                                    machines[a], machines[b]);
             for (int i = 0; i < 3; i++)
-                at += (size_t)snprintf(text + at, 65536 - at,
-                                       "point %llu %llu\n",
-                                       (unsigned long long)lengths[i],
-                                       (unsigned long long)ns[i]);
+                at += (size_t)snprintf(
+                    text + at, 65536 - at, "point %llu %llu\n",
+                    (unsigned long long)lengths[i], (unsigned long long)ns[i]);
         }
     }
     return text;
@@ -244,6 +243,58 @@ static void test_cluster_calibrated__whatif_too(void **state)
     }
 }
 
+/* An estimate is the path of the graph whose chain arcs are stretched. */
+static void test_cluster_calibrated__estimate(void **state)
+{
+    (void)state;
+    const struct ips_lane lane = {.mtime = {0, 1ULL << 32, 1, 1}};
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct cluster c;
+        struct rg r;
+        struct answer got;
+        struct ips_est est, plain;
+        Ips__EstimateAsk ask = IPS__ESTIMATE_ASK__INIT;
+        Ips__Lane wire = IPS__LANE__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        begin(&c, &r, seed);
+        char *table = table_of(seed, r.machines);
+        struct ips_graph *g = &r.whole;
+        import(&c, table);
+        weigh_whole(&r, seed);
+        assert_int_equal(ips_longest_path(g, &lane, NULL, &plain, NULL), 0);
+        for (uint32_t k = 0; k < g->chain_count; k++) /* a fifth: 1/(1-S) */
+            for (uint32_t i = 1; i < g->chains[k].count; i++)
+                g->w[g->chains[k].first + i] =
+                    g->w[g->chains[k].first + i] * 5 / 4;
+        assert_int_equal(ips_longest_path(g, &lane, NULL, &est, NULL), 0);
+        wire.calibrated = true;
+        wire.scale_num = wire.scale_den = 1;
+        ask.lane = &wire;
+        ask.system_ppm = 200000;
+        request.run = ips_wire_text("r");
+        request.ask_case = IPS__REQUEST__ASK_ESTIMATE;
+        request.estimate = &ask;
+        cluster_ask(&c, &request, &got);
+        const Ips__Reply *reply = answer_last(&got);
+        if (est.t_max == 0) {
+            assert_int_equal(reply->error, IPS_E_INCOMPLETE);
+        } else {
+            const Ips__EstimateAnswer *a = reply->estimate;
+            assert_int_equal(reply->error, 0);
+            assert_int_equal(a->estimate_ns, est.t_max);
+            assert_int_equal(a->t_max_ns, plain.t_max);
+            assert_int_equal(a->compute_ns + a->message_ns + a->external_ns,
+                             est.t_max);
+        }
+        answer_release(&got);
+        ips_est_release(&est);
+        ips_est_release(&plain);
+        free(table);
+        cluster_stop(&c);
+        rg_release(&r);
+    }
+}
+
 /* ---- the table ----------------------------------------------------------- */
 
 static void test_cluster_calibrated__pairs_that_are_assumed(void **state)
@@ -259,9 +310,8 @@ static void test_cluster_calibrated__pairs_that_are_assumed(void **state)
     /* Of other machines: as if there were none. */
     import(&c, "ips-message-times 1\npair x y tcp d\npoint 1 5\n");
     ask_path(&c, "central", true, &got);
-    assert_string_equal(
-        answer_last(&got)->path->certificate->message_times,
-        "0 (not calibrated)");
+    assert_string_equal(answer_last(&got)->path->certificate->message_times,
+                        "0 (not calibrated)");
     answer_release(&got);
     /* Of one of ours: the others are as the nearest that is known. */
     import(&c, "ips-message-times 1\npair m2 m2 tcp 2026-05-06T00:00:00Z\n"
@@ -410,6 +460,7 @@ int main(void)
         cmocka_unit_test(
             test_cluster_calibrated__every_engine_equals_the_kernel),
         cmocka_unit_test(test_cluster_calibrated__whatif_too),
+        cmocka_unit_test(test_cluster_calibrated__estimate),
         cmocka_unit_test(test_cluster_calibrated__pairs_that_are_assumed),
         cmocka_unit_test(test_cluster_calibrated__kept_edited_mended),
         cmocka_unit_test(test_cluster_calibrated__measured_pair_by_pair),

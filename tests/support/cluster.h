@@ -65,7 +65,7 @@ struct fake_slave {
     struct ips_est est;
     struct ips_lane lane;
     struct ips_view view; /* of that lane */
-    struct fake_cm *cm; /* a distributed computation */
+    struct fake_cm *cm;   /* a distributed computation */
     /* message times as PeersAsk told them */
     struct ips_mtime_map mtimes;
     /* measuring: what TripAsk gets, the same times for all lengths n: base_ns +
