@@ -199,7 +199,7 @@ def mpi(directory, steps):
     """The ranks speak TCP, as they would between machines; what they say
     through shared memory cannot be seen."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                          "..", "programs", "mpi_stencil.c")
+                          "..", "programs", "mpi", "stencil.c")
     chosen = {
         "btl": "tcp,self", "pml": "ob1", "btl_tcp_if_include": "lo",
         "oob_tcp_if_include": "lo", "plm": "isolated",

@@ -3,7 +3,7 @@
  * pieces' edges with both neighbours, every fourth sums the residual over all.
  * Rank 0 prints the sums, which depend on the number of cells alone. Compiled
  * by the tests with the MPI there is; IPS knows nothing of MPI.
- * usage: mpi_stencil CELLS STEPS
+ * usage: stencil CELLS STEPS
  */
 #include <mpi.h>
 #include <stdint.h>
