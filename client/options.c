@@ -128,6 +128,16 @@ static int take_phase(struct ipsq_options *o, const char *text,
     return rc;
 }
 
+static int take_spec(const char **list, unsigned *count, const char *text,
+                     struct ips_err *err)
+{
+    if (*count == IPSQ_SPECS_MAX)
+        return ips_err_set(err, IPS_E_USAGE, "more than %d times: '%.80s'",
+                           IPSQ_SPECS_MAX, text);
+    list[(*count)++] = text;
+    return 0;
+}
+
 static int take(struct ipsq_options *o, enum ipsq_option option,
                 const char *text, struct ips_err *err)
 {
@@ -246,6 +256,10 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_POP:
         o->pop = true;
         return 0;
+    case IPSQ_OPT_MACHINES:
+        return take_spec(o->machines, &o->machines_count, text, err);
+    case IPSQ_OPT_MAP:
+        return take_spec(o->map, &o->map_count, text, err);
     case IPSQ_OPT_COUNT:
         break;
     }

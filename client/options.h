@@ -77,7 +77,11 @@
     X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
     X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
     X(MAX_LOST, "max-lost", "N", "no more events were lost")                   \
-    X(POP, "pop", NULL, "the efficiencies of the POP methodology")
+    X(POP, "pop", NULL, "the efficiencies of the POP methodology")             \
+    X(MACHINES, "machines", "SPEC",                                            \
+      "what if there were 'one:cores=2,speed=1.5,load=0;two'")                 \
+    X(MAP, "map", "MAP",                                                       \
+      "and processes were there: 'a.3=one,b*=two', or a file\nof such lines")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -108,6 +112,7 @@ enum ipsq_by {
 #define IPSQ_HAS(option) (UINT64_C(1) << IPSQ_OPT_##option)
 
 #define IPSQ_EDITS_MAX 64
+#define IPSQ_SPECS_MAX 16 /* --machines and --map, each */
 
 /* What is to be faster, and by how much. */
 struct ipsq_edit {
@@ -139,6 +144,8 @@ struct ipsq_options {
     struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in order */
     unsigned edit_count;
     uint32_t faster_ppm; /* said last; 0 never */
+    const char *machines[IPSQ_SPECS_MAX], *map[IPSQ_SPECS_MAX]; /* in order */
+    unsigned machines_count, map_count;
 };
 
 /* Fills `o`; texts are borrowed from argv. IPS_E_USAGE with the reason;

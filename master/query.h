@@ -244,5 +244,6 @@ extern const struct query_kind query_waits;
 extern const struct query_kind query_why;
 extern const struct query_kind query_sql;
 extern const struct query_kind query_phases;
+extern const struct query_kind query_predict;
 
 #endif

@@ -1,0 +1,139 @@
+/*
+ * What a run would do on other machines: the whole graph is gathered once
+ * (`struct predict_run`), a question becomes a setup (machines, who is where,
+ * message times), and a replay answers it (analysis/replay.h). Many setups may
+ * be replayed on one run. Pure but for the question's message; in the worker.
+ *
+ * What takes no CPU is replayed as it was recorded: waits for replies of what
+ * nobody traced, disks and sleeps take their elapsed time after what began
+ * them; timed waits that ran out and unasked requests (IDLE), too, unless the
+ * question says otherwise. So the lane of the replay has IPS_EXTERNAL_ALL where
+ * that of the path figures (t_max, P_max) has IPS_EXTERNAL_REPLY.
+ *
+ * A speed is that of one core in units of the cores that were measured.
+ * Source: DPM-6, DPM-7, DPM-9, DPM-10; DRO-5.
+ */
+#ifndef IPS_MASTER_PREDICT_H
+#define IPS_MASTER_PREDICT_H
+
+#include "analysis/replay.h"
+#include "master/arena.h"
+#include "master/things.h"
+#include "proto/message.h"
+
+#define PREDICT_NOWHERE UINT32_MAX /* a machine: several, or none */
+#define PREDICT_ASSUMED_MAX 64u
+
+/* ---- the run -------------------------------------------------------------
+ */
+
+struct predict_own { /* a machine of the run */
+    const char *name;
+    uint32_t cores; /* as recorded; 0 not known */
+};
+struct predict_thread { /* of a chain; names borrowed */
+    const char *process, *name;
+    uint32_t own; /* its machine */
+    uint32_t pid, tid;
+};
+struct predict_run {           /* all borrowed */
+    const struct ips_graph *g; /* of all machines, weighting cpu */
+    const struct things *t;
+    struct ips_lane lane;      /* of t_max and P_max */
+    struct ips_lane lane_then; /* of the replay */
+    struct predict_own *own;   /* [own_count] as chains' `machine` */
+    uint32_t own_count;
+    struct predict_thread *thread; /* [chain_count] */
+    uint32_t command; /* END of the run's command, or IPS_NO_NODE */
+};
+
+/* ---- a setup -------------------------------------------------------------
+ */
+
+struct predict_machine {
+    const char *name; /* borrowed */
+    struct ips_replay_machine is;
+    struct ips_ratio taken; /* of every core's cycles; den 0: none */
+    bool recorded;          /* a machine of the run */
+};
+struct predict_setup {
+    uint32_t machine_count;
+    struct predict_machine *machine;
+    uint32_t *map;           /* [chain_count] */
+    struct ips_mtime *mtime; /* [machine_count^2], or NULL: the lane's */
+    bool path;               /* also t_max, and where the time would go */
+};
+void predict_setup_release(struct predict_setup *s);
+
+/* The machines that the run was measured on, each thread where it was. */
+int predict_setup_own(const struct predict_run *run, struct predict_setup *out,
+                      struct ips_err *err) IPS_MUST_USE;
+/* Of the question: its machines beside the run's own, threads mapped. Unknown
+ * machines, patterns that fit nothing and machines nobody is on are IPS_E_USAGE
+ * or IPS_E_NOT_FOUND. What was not said, and what is taken instead, goes as
+ * text to `assumed` (in arena a). */
+struct predict_said {
+    struct arena *a;
+    char **text;
+    size_t count, cap;
+};
+void predict_say(struct predict_said *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+int predict_setup_make(const struct predict_run *run,
+                       const Ips__PredictAsk *ask, struct predict_said *said,
+                       struct predict_setup *out,
+                       struct ips_err *err) IPS_MUST_USE;
+
+/* ---- the answer ----------------------------------------------------------
+ */
+
+struct predict_use {    /* of a machine */
+    uint32_t threads;   /* that began there */
+    uint64_t cpu_ns;    /* on its cores */
+    uint64_t queued_ns; /* able to run without a core, summed over threads */
+    uint64_t idle_ns;   /* no thread of the run was able to */
+};
+enum predict_row_kind {
+    PREDICT_MACHINE,
+    PREDICT_PROCESS,
+    PREDICT_PROCEDURE,
+    PREDICT_MESSAGE,
+    PREDICT_EXTERNAL,
+    PREDICT_ROW_KINDS
+};
+struct predict_row { /* of the path */
+    enum predict_row_kind kind;
+    uint32_t id;      /* machine of the setup; process or message feature;
+                         procedure of things */
+    uint32_t machine; /* processes: where it is, or PREDICT_NOWHERE */
+    uint64_t ns, queued_ns, count;
+};
+struct predict_answer {
+    uint64_t makespan_ns; /* the latest END, or the goal */
+    uint64_t command_ns;  /* IPS_UNMEASURED: not known */
+    uint64_t cpu_ns, queued_ns;
+    uint64_t events, resources;
+    uint32_t cores;          /* of the machines that somebody is on */
+    struct predict_use *use; /* [machine_count] */
+    double p, rho;
+    /* with setup.path: */
+    uint64_t t_max_ns;
+    double p_path;
+    struct predict_row *row; /* by kind, greatest first */
+    size_t row_count;
+};
+
+/* O((V + E) log) and, with setup.path, about three times that. */
+int predict_replay(const struct predict_run *run,
+                   const struct predict_setup *setup,
+                   struct predict_answer *out,
+                   struct ips_err *err) IPS_MUST_USE;
+void predict_answer_release(struct predict_answer *a);
+
+/* predict_path.c: rows of the longest path of the relabelled graph. */
+int predict_path(const struct predict_run *run,
+                 const struct predict_setup *setup,
+                 const struct ips_replay *replay, struct predict_answer *out,
+                 struct ips_err *err) IPS_MUST_USE;
+
+#endif

@@ -1,0 +1,32 @@
+/* What query_predict.c gathers, its worker computes, and predict_answer.c
+ * tells. */
+#ifndef IPS_MASTER_PREDICT_QUERY_H
+#define IPS_MASTER_PREDICT_QUERY_H
+
+#include "master/predict.h"
+#include "master/whatif.h"
+
+/* A node: what a what-if takes, and a replay. */
+#define PREDICT_NODE_BYTES (WHATIF_NODE_BYTES + 40u)
+
+struct predict_query {
+    struct whatif_data w; /* first */
+    Ips__WhatifAsk ask;
+    Ips__Lane lane;
+    struct arena a; /* texts of `said` */
+    struct predict_said said;
+    struct predict_run run;
+    struct predict_setup setup;
+    struct predict_answer own, then;
+    uint64_t t_max_free_ns; /* messages cost nothing: P_max */
+};
+
+static inline struct predict_query *predict_of(struct query *q)
+{
+    return q->data;
+}
+
+/* In the loop: the reply. */
+void predict_tell(struct query *q);
+
+#endif
