@@ -74,6 +74,9 @@ static void receives_give_way(struct build *b)
     for (uint32_t v = 0; v < g->node_count; v++) {
         uint32_t u = g->xpred[v];
         ask_ahead(b, v + AHEAD);
+        if (u == IPS_NO_NODE)
+            continue;
+        b->backwards |= g->t_ns[u] >= g->t_ns[v];
         if (!between_threads(g, v))
             continue;
         uint64_t before = ips_sub_sat(g->w[u], b->cpu_at[u]);
@@ -81,6 +84,7 @@ static void receives_give_way(struct build *b)
         if (before > time && g->kind[u] == IPS_NODE_END &&
             g->kind[v] != IPS_NODE_JOIN) {
             g->xpred[v] = u - 1; /* a chain has START before its END */
+            b->backwards |= g->t_ns[u - 1] >= g->t_ns[v];
             before = 0;
         }
         uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);

@@ -15,9 +15,11 @@
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    operations of two ends -> cross arcs
  *   settle   END coordinates
- *   causal   no local arc is quicker than the clock; coordinates -> weights
+ *   causal   no local arc is quicker than the clock
+ *   far      whose peer may be on another machine
+ *   weights  coordinates -> weights, and when each node was passed
  *   order    no cycle is left
- *   wall     what `sched` and `wall` need of every node
+ *   wall     what `sched` and `wall` need of every node besides
  *   table    names and rows
  *
  * While building, g.w holds absolute coordinates (CPU ns of the chain).
@@ -198,6 +200,8 @@ struct b_chain { /* beside g.chains */
     uint64_t settled;   /* greatest CPU known for it */
     uint32_t image_aux; /* node "its image began", or IPS_NO_NODE */
     int64_t end_shift;  /* of END: its coordinate less cpu_at */
+    uint64_t unknown_ns; /* off the core outside of calls, all of it */
+    bool read_delays;    /* somebody read its run delay: `off` is in use */
 };
 
 struct b_fork {
@@ -404,6 +408,9 @@ struct build {
      * behind b_delays the delay after the wake-up. */
     uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
+    uint8_t *far;    /* [end_count] its peer may be on another machine; NULL
+                        where none is */
+    bool backwards;  /* a node is before what it comes from: no order yet */
     B_ARRAY(struct b_delay) delays;
     struct b_wait_notes *notes; /* build_waits.c; NULL: not wanted */
 };
@@ -524,7 +531,22 @@ static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
 static inline bool b_far(const struct build *b, uint32_t i)
 {
     uint32_t end = b->out->g.site[i];
-    return end != UINT32_MAX && b->out->ends[end].peer == IPS_PEER_UNKNOWN;
+    return b->far && end != UINT32_MAX && b->far[end];
+}
+/* Damaged stamps: no time here reaches this. */
+#define B_LATEST (1ULL << 61)
+static inline uint64_t b_moved(uint64_t t, int64_t by)
+{
+    uint64_t at =
+        by < 0 ? ips_sub_sat(t, (uint64_t)-by) : ips_add_sat(t, (uint64_t)by);
+    return ips_min_u64(at, B_LATEST);
+}
+/* Off the core from (t0, cpu0) to (t, cpu), `off` of it in calls that slept. */
+static inline uint64_t b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu,
+                                 uint64_t cpu0, uint64_t off)
+{
+    return ips_sub_sat(ips_sub_sat(ips_sub_sat(t, t0), ips_sub_sat(cpu, cpu0)),
+                       off);
 }
 static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
 {
