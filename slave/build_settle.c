@@ -215,9 +215,29 @@ void b_settle(struct build *b)
 struct weigher {
     struct build *b;
     const uint8_t *far; /* [end_count], or NULL: no end is */
+    struct b_op **from; /* [end_count] sends of its peer */
     ips_u128 xlen;      /* sum of all */
     uint64_t probe;     /* sum of what is left of g.probe */
 };
+
+/* Receive v knows its send, which has given way: now it does the same
+ * (build_causal.c), and its arc is finished. */
+static inline void finish_arc(struct weigher *k, uint32_t v)
+{
+    struct build *b = k->b;
+    struct ips_graph *g = &b->out->g;
+    const struct b_op *send = &k->from[g->site[v]][g->xpred[v]];
+    uint64_t before = ips_sub_sat(send->w, send->cpu);
+    uint64_t time = ips_sub_sat(g->t_ns[v], send->t);
+    uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
+    uint64_t room = ips_sub_sat(time, before);
+    if (after > room)
+        g->w[v] = b->cpu_at[v] - room;
+    g->xkind[v] = IPS_X_DATA;
+    g->xpred[v] = send->node;
+    b->backwards |= send->t >= g->t_ns[v];
+    __builtin_prefetch(send + 2);
+}
 
 /* One chain's coordinates -> weights, and in the same reading of the columns
  * what else follows from one node and the one before: when it was passed, what
@@ -234,6 +254,8 @@ static uint64_t chain_weights(struct weigher *k, uint32_t c)
     bool forwards = true;
     g->probe[first] = 0;
     for (uint32_t i = first; i < end; i++) {
+        if (g->xkind[i] == B_X_SENT)
+            finish_arc(k, i);
         uint64_t coord = ips_max_u64(g->w[i], at), w = coord - at;
         uint64_t t_ns = g->t_ns[i], cpu_at = b->cpu_at[i];
         uint64_t off = i == first ? UINT64_MAX : b->off[i];
@@ -321,14 +343,21 @@ int b_weights(struct build *b)
     struct weigher k = {.b = b, .far = b->far};
     ips_u128 sum = 0;
     g->at = b_calloc((size_t)g->node_count + 1, sizeof(*g->at), b->err);
-    if (!g->at)
+    k.from = b_calloc(b->out->end_count, sizeof(*k.from), b->err);
+    if (!g->at || !k.from) {
+        ips_free_large(k.from);
         return IPS_E_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < b->out->end_count; i++)
+        if (b->ends[i].local)
+            k.from[i] = b->ends[b->out->ends[i].peer_end].sends.v;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct ips_thread_row *row = &b->out->threads[c];
         row->base_cpu_ns = b->chains[c].base;
         row->cpu_ns = chain_weights(&k, c);
         sum += row->cpu_ns;
     }
+    ips_free_large(k.from);
     b->out->counts.probe_arc_ns = k.probe;
     int rc = b_sync_spins(b);
     if (rc < 0)
