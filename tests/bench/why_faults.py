@@ -103,7 +103,7 @@ def nginx_faults(draw):
     zipped = draw.choice((80, 120))
     return [
         Fault("nginx: gzip at its slowest", ["procedure", "late-sender"],
-              requests(draw.choice((60, 90))), requests(many),
+              requests(draw.choice((20, 30))), requests(many),
               words="nginx|deflate|longest_match",
               prepare={True: nginx(1, "gzip on; gzip_comp_level 9;"),
                        False: plain},
