@@ -163,21 +163,24 @@ class Matrix(Program):
     defaults = {"mesh": 2, "side": 120}
 
     def prepare(self):
-        # below and left before above and right; the master listens, too
+        # below and left before above and right
         q = range(self.mesh)
         self.labels = [f"node-{i}-{j}" for i in reversed(q) for j in q] + \
             ["master"]
 
     def argv(self, label, at):
-        size = ["--mesh", self.mesh, "--side", self.side, "--listen", at[label]]
+        size = ["--mesh", self.mesh, "--side", self.side]
+        q = range(self.mesh)
         if label == "master":
-            return self.program("matrix-master", *size, "--top", ",".join(
-                at[f"node-0-{j}"] for j in range(self.mesh)))
+            return self.program(
+                "matrix-master", *size,
+                "--top", ",".join(at[f"node-0-{j}"] for j in q),
+                "--edge", ",".join(at[f"node-{i}-0"] for i in q))
         i, j = map(int, label.split("-")[1:])
         down = ["--down", at[f"node-{i + 1}-{j}"]] if i + 1 < self.mesh else []
-        return self.program("matrix-node", *size, "--row", i, "--column", j,
-                            *down, "--left",
-                            at[f"node-{i}-{j - 1}"] if j else at["master"])
+        left = ["--left", at[f"node-{i}-{j - 1}"]] if j else []
+        return self.program("matrix-node", *size, "--listen", at[label], "--row",
+                            i, "--column", j, *down, *left)
 
     def check(self, outputs):
         last = outputs["master"].splitlines()[-1]
