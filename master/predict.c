@@ -13,6 +13,14 @@ void predict_answer_release(struct predict_answer *a)
     memset(a, 0, sizeof(*a));
 }
 
+void predict_run_release(struct predict_run *run)
+{
+    ips_replay_graph_release(&run->replay);
+    free(run->own);
+    free(run->thread);
+    memset(run, 0, sizeof(*run));
+}
+
 static struct ips_ratio or_else(struct ips_ratio r, uint32_t otherwise)
 {
     return r.den ? r : (struct ips_ratio){otherwise, 1};
@@ -66,7 +74,7 @@ static void add_chains(const struct predict_run *run,
                        const struct predict_setup *setup,
                        const struct ips_replay *r, struct predict_answer *out)
 {
-    const struct ips_graph *g = run->g;
+    const struct ips_graph *g = &run->replay.g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_replay_chain *of = &r->chain[c];
         struct predict_use *use = &out->use[setup->map[c]];
@@ -106,7 +114,7 @@ static int path_alone(const struct predict_run *run,
             .cores = IPS_REPLAY_CORES_MAX, .speed = setup->machine[m].is.speed};
     alone.machine = many;
     alone.relabel = false;
-    int rc = ips_replay(run->g, &run->lane, &alone, &r, err);
+    int rc = ips_replay(&run->replay.g, &run->lane, &alone, &r, err);
     if (rc == 0) {
         out->t_max_ns = r.makespan_ns;
         out->p_path = quotient(out->cpu_ns, r.makespan_ns);
@@ -143,7 +151,7 @@ int predict_replay(const struct predict_run *run,
                                  .mtime = setup->mtime,
                                  .relabel = setup->path};
     if (rc == 0)
-        rc = ips_replay(run->g, &run->lane_then, &ask, &r, err);
+        rc = ips_replay(&run->replay.g, &run->lane_then, &ask, &r, err);
     if (rc == 0) {
         add_chains(run, setup, &r, out);
         out->makespan_ns = r.makespan_ns;

@@ -6,9 +6,13 @@
  *
  * What takes no CPU is replayed as it was recorded: waits for replies of what
  * nobody traced, disks and sleeps take their elapsed time after what began
- * them; timed waits that ran out and unasked requests (IDLE), too, unless the
- * question says otherwise. So the lane of the replay has IPS_EXTERNAL_ALL where
- * that of the path figures (t_max, P_max) has IPS_EXTERNAL_REPLY.
+ * them; so do unasked requests (IDLE), unless the question says otherwise: the
+ * lane of the replay has IPS_EXTERNAL_ALL where that of the path figures
+ * (t_max, P_max) has IPS_EXTERNAL_REPLY. A timed wait that ran out counts as
+ * long as what follows it was the thread's own doing; where a wait for a traced
+ * cause follows, that is what was waited for all along, and its arc says when
+ * it comes. The delay between a wake-up and running is no part of a wait: the
+ * replay makes its own.
  *
  * A speed is that of one core in units of the cores that were measured.
  * Source: DPM-6, DPM-7, DPM-9, DPM-10; DRO-5.
@@ -17,6 +21,7 @@
 #define IPS_MASTER_PREDICT_H
 
 #include "analysis/replay.h"
+#include "analysis/replay_graph.h"
 #include "master/arena.h"
 #include "master/things.h"
 #include "proto/message.h"
@@ -36,16 +41,21 @@ struct predict_thread { /* of a chain; names borrowed */
     uint32_t own; /* its machine */
     uint32_t pid, tid;
 };
-struct predict_run {           /* all borrowed */
-    const struct ips_graph *g; /* of all machines, weighting cpu */
-    const struct things *t;
-    struct ips_lane lane;      /* of t_max and P_max */
-    struct ips_lane lane_then; /* of the replay */
-    struct predict_own *own;   /* [own_count] as chains' `machine` */
+struct predict_run {
+    const struct ips_graph *whole; /* of all machines, weighting cpu; borrowed*/
+    const struct things *t;        /* of `whole`; borrowed */
+    struct ips_replay_graph replay; /* what is replayed: `chain` is of both */
+    struct ips_lane lane;           /* of t_max and P_max; goal in replay.g */
+    struct ips_lane lane_then;      /* of the replay */
+    struct predict_own *own;        /* [own_count] as chains' `machine` */
     uint32_t own_count;
     struct predict_thread *thread; /* [chain_count] */
-    uint32_t command; /* END of the run's command, or IPS_NO_NODE */
+    uint32_t command;              /* END of the run's command in replay.g, or
+                                      IPS_NO_NODE */
+    uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
+    uint64_t off_ns;  /* neither running, runnable nor waiting: left out */
 };
+void predict_run_release(struct predict_run *run);
 
 /* ---- a setup -------------------------------------------------------------
  */
@@ -99,12 +109,13 @@ enum predict_row_kind {
     PREDICT_PROCEDURE,
     PREDICT_MESSAGE,
     PREDICT_EXTERNAL,
+    PREDICT_IDLE, /* timed waits that ran out */
     PREDICT_ROW_KINDS
 };
 struct predict_row { /* of the path */
     enum predict_row_kind kind;
     uint32_t id;      /* machine of the setup; process or message feature;
-                         procedure of things */
+                         procedure of things; IDLE: process feature */
     uint32_t machine; /* processes: where it is, or PREDICT_NOWHERE */
     uint64_t ns, queued_ns, count;
 };

@@ -8,6 +8,8 @@
 #include "master/predict_query.h"
 #include "master/weighting.h"
 
+#define OFF_PARTS 50u /* of all CPU time: less is not worth a word */
+
 struct filling {
     struct query *q;
     struct predict_query *d;
@@ -17,7 +19,7 @@ struct filling {
 };
 
 static const char *const kinds[PREDICT_ROW_KINDS] = {
-    "machine", "process", "procedure", "message", "external"};
+    "machine", "process", "procedure", "message", "external", "external"};
 
 static double real_of(struct ips_ratio r, double otherwise)
 {
@@ -66,6 +68,9 @@ static void fill_row(const struct filling *f, const struct predict_row *from,
     } else if (from->kind == PREDICT_PROCEDURE) {
         to->object = arena_printf(f->a, "%s", t->procedure[from->id].name);
         to->place = ips_wire_text(t->procedure[from->id].module);
+    } else if (from->kind == PREDICT_IDLE) {
+        to->object = arena_printf(f->a, "%s -> idle",
+                                  things_feature_name(t, from->id, name) + 1);
     } else {
         to->object =
             arena_printf(f->a, "%s", things_feature_name(t, from->id, name));
@@ -115,6 +120,12 @@ static void say_rest(const struct filling *f)
     if (lane->external == IPS_EXTERNAL_ALL)
         predict_say(said, "waits for what is not traced (replies, disks, "
                           "timers) take the time that they took");
+    if (d->run.off_ns > d->w.path.est.total / OFF_PARTS)
+        predict_say(said,
+                    "%.1f ms that threads were off their cores, and neither "
+                    "waited nor were runnable as far as the kernel says, are "
+                    "left out (faults, stolen time)",
+                    (double)d->run.off_ns / 1e6);
     if (d->then.resources)
         predict_say(said,
                     "%" PRIu64 " waits for locks and their like follow each "

@@ -19,13 +19,14 @@ struct summing {
     struct ips_est e;
     struct sums *machine;   /* [machine_count] */
     struct sums *feature;   /* [features] processes, messages */
+    struct sums *idle;      /* [features] of processes */
     struct sums *procedure; /* [procedures] */
 };
 
 /* Which arc brought each node of the relabelled graph. */
 static int winners(struct summing *s, struct ips_err *err)
 {
-    const struct ips_graph *g = s->run->g;
+    const struct ips_graph *g = &s->run->replay.g;
     const struct ips_replay *r = s->r;
     s->e.crossed = calloc((size_t)g->node_count + 1, 1);
     if (!s->e.crossed)
@@ -51,45 +52,67 @@ static void add(struct sums *to, uint64_t ns, uint64_t queued, uint32_t machine)
     to->queued_ns += queued;
 }
 
-/* The arc into node i: as its CPU time was spent. */
-static void add_arc(struct summing *s, uint32_t chain, uint32_t i)
+/* Procedures have of an arc's time what they have of its CPU time. */
+static void add_portions(struct summing *s, uint32_t k, uint64_t ns,
+                         uint64_t queued, uint32_t machine)
 {
     const struct things *t = s->run->t;
+    const struct ips_replay_graph *r = &s->run->replay;
+    uint64_t w = r->g.w[k], count;
+    for (uint32_t i = r->of[k - 1] + 1; w && i <= r->of[k]; i++) {
+        const struct ips_portion *p = ips_portions(&t->f, i, &count);
+        for (uint64_t n = 0; n < count; n++) {
+            const struct thing_feature *f = &t->feature[p[n].feature];
+            if (f->kind == THING_PROCEDURE)
+                add(&s->procedure[f->procedure],
+                    (uint64_t)((ips_u128)ns * p[n].ns / w),
+                    (uint64_t)((ips_u128)queued * p[n].ns / w), machine);
+        }
+    }
+}
+
+/* The arc into node k of the replayed graph, of a chain. */
+static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
+{
     uint32_t m = s->setup->map[chain];
     const struct ips_ratio speed = s->setup->machine[m].is.speed;
-    uint64_t ns = s->r->weight[i], w = s->run->g->w[i], count;
+    uint64_t ns = s->r->weight[k], w = s->run->replay.g.w[k];
     uint64_t cpu =
         speed.den ? (uint64_t)((ips_u128)w * speed.den / speed.num) : w;
     uint64_t queued = ips_sub_sat(ns, cpu);
+    if (ns == 0)
+        return;
     add(&s->machine[m], ns, queued, m);
-    uint32_t process = t->f.chain[chain];
+    uint32_t process = s->run->t->f.chain[chain];
     if (process != IPS_NO_FEATURE)
         add(&s->feature[process], ns, queued, m);
-    const struct ips_portion *p = ips_portions(&t->f, i, &count);
-    for (uint64_t k = 0; k < count && w; k++) {
-        const struct thing_feature *f = &t->feature[p[k].feature];
-        if (f->kind == THING_PROCEDURE)
-            add(&s->procedure[f->procedure],
-                (uint64_t)((ips_u128)ns * p[k].ns / w),
-                (uint64_t)((ips_u128)queued * p[k].ns / w), m);
-    }
+    add_portions(s, k, ns, queued, m);
+}
+
+static void add_cross(struct summing *s, const struct ips_path_segment *seg)
+{
+    const struct things *t = s->run->t;
+    const struct ips_replay_graph *r = &s->run->replay;
+    bool idle = r->made[seg->to];
+    uint32_t f = t->f.chain[seg->chain];
+    if (!idle)
+        f = t->f.cross ? t->f.cross[r->of[seg->to]] : IPS_NO_FEATURE;
+    if (f == IPS_NO_FEATURE)
+        return; /* weighs nothing */
+    struct sums *to = idle ? &s->idle[f] : &s->feature[f];
+    add(to, seg->ns, 0, PREDICT_NOWHERE);
+    to->count++;
 }
 
 static void add_segments(struct summing *s, const struct ips_path *path)
 {
-    const struct things *t = s->run->t;
-    for (uint64_t k = 0; k < path->count; k++) {
-        const struct ips_path_segment *seg = &path->seg[k];
-        if (seg->kind == IPS_SEG_COMPUTE) {
-            for (uint32_t i = seg->from + 1; i <= seg->to; i++)
-                add_arc(s, seg->chain, i);
-            continue;
-        }
-        uint32_t f = t->f.cross ? t->f.cross[seg->to] : IPS_NO_FEATURE;
-        if (f == IPS_NO_FEATURE)
-            continue; /* weighs nothing */
-        add(&s->feature[f], seg->ns, 0, PREDICT_NOWHERE);
-        s->feature[f].count++;
+    for (uint64_t n = 0; n < path->count; n++) {
+        const struct ips_path_segment *seg = &path->seg[n];
+        if (seg->kind != IPS_SEG_COMPUTE)
+            add_cross(s, seg);
+        else
+            for (uint32_t k = seg->from + 1; k <= seg->to; k++)
+                add_arc(s, seg->chain, k);
     }
 }
 
@@ -138,6 +161,8 @@ static int put_rows(const struct summing *s, struct predict_answer *out,
     for (uint32_t f = 0; f < t->f.count; f++)
         if (t->feature[f].kind != THING_PROCEDURE)
             put(out, kind_of(&t->feature[f]), f, &s->feature[f]);
+    for (uint32_t f = 0; f < t->f.count; f++)
+        put(out, PREDICT_IDLE, f, &s->idle[f]);
     for (uint32_t p = 0; p < t->procedure_count; p++)
         put(out, PREDICT_PROCEDURE, p, &s->procedure[p]);
     qsort(out->row, out->row_count, sizeof(*out->row), greatest_first);
@@ -155,15 +180,16 @@ int predict_path(const struct predict_run *run,
     uint32_t stop;
     s.machine = calloc(setup->machine_count, sizeof(*s.machine));
     s.feature = calloc((size_t)t->f.count + 1, sizeof(*s.feature));
+    s.idle = calloc((size_t)t->f.count + 1, sizeof(*s.idle));
     s.procedure = calloc((size_t)t->procedure_count + 1, sizeof(*s.procedure));
     int rc = 0;
-    if (!s.machine || !s.feature || !s.procedure)
+    if (!s.machine || !s.feature || !s.idle || !s.procedure)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a path");
     if (rc == 0)
         rc = winners(&s, err);
     if (rc == 0 && replay->end != IPS_NO_NODE)
-        rc = ips_path_walk(run->g, &run->lane_then, &s.e, replay->end, &path,
-                           &stop, err);
+        rc = ips_path_walk(&run->replay.g, &run->lane_then, &s.e, replay->end,
+                           &path, &stop, err);
     if (rc == 0) {
         add_segments(&s, &path);
         rc = put_rows(&s, out, err);
@@ -172,6 +198,7 @@ int predict_path(const struct predict_run *run,
     free(s.e.crossed);
     free(s.machine);
     free(s.feature);
+    free(s.idle);
     free(s.procedure);
     return rc;
 }

@@ -6,14 +6,15 @@
 #include "master/predict.h"
 #include "master/whatif.h"
 
-/* A node: what a what-if takes, and a replay. */
-#define PREDICT_NODE_BYTES (WHATIF_NODE_BYTES + 40u)
+/* A node: what a what-if takes, the graph as it came, and two replays. */
+#define PREDICT_NODE_BYTES (WHATIF_NODE_BYTES + 160u)
 
 struct predict_query {
     struct whatif_data w; /* first */
     Ips__WhatifAsk ask;
     Ips__Lane lane;
-    struct arena a; /* texts of `said` */
+    struct waits waits; /* fetched, not laid */
+    struct arena a;     /* texts of `said` */
     struct predict_said said;
     struct predict_run run;
     struct predict_setup setup;
@@ -26,6 +27,9 @@ static inline struct predict_query *predict_of(struct query *q)
     return q->data;
 }
 
+/* predict_run.c, in the worker: of what was gathered. */
+int predict_run_make(struct query *q, const struct whatif_solving *s,
+                     struct predict_run *run) IPS_MUST_USE;
 /* In the loop: the reply. */
 void predict_tell(struct query *q);
 

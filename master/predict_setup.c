@@ -39,7 +39,7 @@ void predict_setup_release(struct predict_setup *s)
 static int make_own(const struct predict_run *run, size_t more,
                     struct predict_setup *out, struct ips_err *err)
 {
-    size_t chains = run->g->chain_count;
+    size_t chains = run->whole->chain_count;
     memset(out, 0, sizeof(*out));
     out->machine = calloc(run->own_count + more + 1, sizeof(*out->machine));
     out->map = calloc(chains + 1, sizeof(*out->map));
@@ -52,7 +52,7 @@ static int make_own(const struct predict_run *run, size_t more,
             .recorded = true};
     out->machine_count = run->own_count;
     for (uint32_t c = 0; c < chains; c++)
-        out->map[c] = run->g->chains[c].machine;
+        out->map[c] = run->whole->chains[c].machine;
     return 0;
 }
 
@@ -221,7 +221,7 @@ static int place(const struct predict_run *run, const Ips__PredictPlace *p,
                            "--map %.80s=%.80s: no such machine; there are %s; "
                            "--machines '%.80s:cores=N' makes it",
                            p->what, p->machine, names(s, all), p->machine);
-    for (uint32_t c = 0; c < run->g->chain_count; c++) {
+    for (uint32_t c = 0; c < run->whole->chain_count; c++) {
         if (!thread_fits(run, &run->thread[c], p->what))
             continue;
         s->map[c] = m;
@@ -241,7 +241,7 @@ static int check_used(const Ips__PredictAsk *ask, const struct predict_run *run,
 {
     bool *used = calloc((size_t)s->machine_count + 1, sizeof(*used));
     int rc = used ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    for (uint32_t c = 0; used && c < run->g->chain_count; c++)
+    for (uint32_t c = 0; used && c < run->whole->chain_count; c++)
         used[s->map[c]] = true;
     for (uint32_t m = 0; m < s->machine_count && rc == 0; m++) {
         if (used[m] || s->machine[m].recorded)
