@@ -11,7 +11,6 @@ its processes: what they are called, how they are started, what they must print.
 
 They know nothing of IPS; who starts them on which machine and measures them is the
 caller's business. `bin` is where the programs are."""
-import os
 import pathlib
 import random
 import re
@@ -40,14 +39,19 @@ class Program:
         return subprocess.run(self.program(*argv), check=True, text=True,
                               stdout=subprocess.PIPE).stdout
 
+    def up(self, label, address):
+        """What it prints when it can be called, or None: then the next process
+        does not wait for it."""
+        listens = "--listen" in self.argv(label, dict.fromkeys(self.labels, ""))
+        return f"listening {address}" if listens else None
+
+    def patterns(self, label, pid):
+        """Its processes, as `ipsq predict --map` names them."""
+        return [pid]
+
     @property
     def main(self):
         return self.labels[-1]
-
-    def executable(self, label):
-        """As IPS names its process."""
-        return os.path.basename(self.argv(label, dict.fromkeys(
-            self.labels, "0.0.0.0:0"))[0])
 
 
 class Farm(Program):
@@ -139,6 +143,9 @@ class Pipeline(Program):
 class Exchange(Program):
     name = "exchange"
     defaults = {"peers": 4, "rounds": 10, "bytes": 1000, "work": 500}
+
+    def up(self, label, address):
+        return f"listening {address}"
 
     def prepare(self):
         # the higher ranks call the lower ones
@@ -282,12 +289,6 @@ def free_ports(count):
     return ports
 
 
-def listens(program, label):
-    """Does it say so when it is up? Then it is waited for before the next."""
-    return "--listen" in program.argv(label, dict.fromkeys(program.labels, ""))\
-        or program.name == "exchange"
-
-
 def start(program, popen, addresses):
     """Starts each process by popen(label, argv) -> Popen with text pipes, in an
     order in which nobody calls one that is not up; returns {label: (Popen,
@@ -296,10 +297,11 @@ def start(program, popen, addresses):
     started = {}
     for label in program.labels:
         proc = popen(label, program.argv(label, at))
-        said = ""
-        if listens(program, label):
-            said = proc.stdout.readline()
-            assert said == f"listening {at[label]}\n", (label, said)
+        said, up = "", program.up(label, at[label])
+        while up and up not in said:
+            line = proc.stdout.readline()
+            assert line, (label, said)
+            said += line
         started[label] = (proc, said)
     return started
 

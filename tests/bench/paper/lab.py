@@ -44,8 +44,8 @@ import measure  # noqa: E402
 # programs go round the machine's processors
 Spec = collections.namedtuple("Spec", "name cpus hogs rate",
                               defaults=("0", 0, None))
-# pid: of each label; elapsed in ns; edge: labels' machine
-Run = collections.namedtuple("Run", "name elapsed pid place outputs")
+# elapsed in ns; pid and machine of each label
+Run = collections.namedtuple("Run", "name program elapsed pid place outputs")
 
 GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")  # version 1
 HOG = ["/usr/bin/python3", "-c", "while True: pass"]
@@ -198,7 +198,8 @@ class Lab:
     def plain(self, program, place, checked=False):
         return self.run(program, place, lambda label: [], checked)[0]
 
-    def measure(self, program, place, options=("--procedures=off",)):
+    def measure(self, program, place, options=("--procedures=off",),
+                wait=True):
         c = self.cluster
         self.number += 1
         name = f"{program.name}-{self.number}"
@@ -212,19 +213,29 @@ class Lab:
                     *options, "--"]
 
         elapsed, pid, outputs = self.run(program, place, ipsrun)
-        c.wait_closed(name, machines=len(set(place.values())))
-        return Run(name, elapsed, pid, dict(place), outputs)
+        run = Run(name, program, elapsed, pid, dict(place), outputs)
+        if wait:
+            self.settle(run)
+        return run
+
+    def settle(self, run):
+        """Until all of the run is taken in; under load programs that are
+        preferred the slaves would not get there."""
+        self.cluster.wait_closed(run.name, machines=len(set(run.place.values())))
 
     # --- questions -------------------------------------------------------
 
     def ask(self, *words):
         return self.cluster.json(*words, status=(0, 3))
 
+    def has(self, command):
+        """Does this ipsq know it?"""
+        return self.cluster.ipsq(command, "--help").returncode == 0
+
     def map_of(self, run, place):
         """--map that moves each process of the run to place[label]."""
-        return ",".join(f"/{run.place[label]}/*.{pid}={place[label]}"
-                        if False else f"{pid}={place[label]}"
-                        for label, pid in run.pid.items())
+        return ",".join(f"{what}={place[label]}" for label in run.pid
+                        for what in run.program.patterns(label, run.pid[label]))
 
 
 def machines(specs):
