@@ -11,7 +11,6 @@ its processes: what they are called, how they are started, what they must print.
 
 They know nothing of IPS; who starts them on which machine and measures them is the
 caller's business. `bin` is where the programs are."""
-import os
 import pathlib
 import random
 import re
@@ -40,14 +39,19 @@ class Program:
         return subprocess.run(self.program(*argv), check=True, text=True,
                               stdout=subprocess.PIPE).stdout
 
+    def up(self, label, address):
+        """What it prints when it can be called, or None: then the next process
+        does not wait for it."""
+        listens = "--listen" in self.argv(label, dict.fromkeys(self.labels, ""))
+        return f"listening {address}" if listens else None
+
+    def patterns(self, label, pid):
+        """Its processes, as `ipsq predict --map` names them."""
+        return [pid]
+
     @property
     def main(self):
         return self.labels[-1]
-
-    def executable(self, label):
-        """As IPS names its process."""
-        return os.path.basename(self.argv(label, dict.fromkeys(
-            self.labels, "0.0.0.0:0"))[0])
 
 
 class Farm(Program):
@@ -140,6 +144,9 @@ class Exchange(Program):
     name = "exchange"
     defaults = {"peers": 4, "rounds": 10, "bytes": 1000, "work": 500}
 
+    def up(self, label, address):
+        return f"listening {address}"
+
     def prepare(self):
         # the higher ranks call the lower ones
         self.labels = [f"rank-{i}" for i in range(self.peers)]
@@ -163,21 +170,24 @@ class Matrix(Program):
     defaults = {"mesh": 2, "side": 120}
 
     def prepare(self):
-        # below and left before above and right; the master listens, too
+        # below and left before above and right
         q = range(self.mesh)
         self.labels = [f"node-{i}-{j}" for i in reversed(q) for j in q] + \
             ["master"]
 
     def argv(self, label, at):
-        size = ["--mesh", self.mesh, "--side", self.side, "--listen", at[label]]
+        size = ["--mesh", self.mesh, "--side", self.side]
+        q = range(self.mesh)
         if label == "master":
-            return self.program("matrix-master", *size, "--top", ",".join(
-                at[f"node-0-{j}"] for j in range(self.mesh)))
+            return self.program(
+                "matrix-master", *size,
+                "--top", ",".join(at[f"node-0-{j}"] for j in q),
+                "--edge", ",".join(at[f"node-{i}-0"] for i in q))
         i, j = map(int, label.split("-")[1:])
         down = ["--down", at[f"node-{i + 1}-{j}"]] if i + 1 < self.mesh else []
-        return self.program("matrix-node", *size, "--row", i, "--column", j,
-                            *down, "--left",
-                            at[f"node-{i}-{j - 1}"] if j else at["master"])
+        left = ["--left", at[f"node-{i}-{j - 1}"]] if j else []
+        return self.program("matrix-node", *size, "--listen", at[label], "--row",
+                            i, "--column", j, *down, *left)
 
     def check(self, outputs):
         last = outputs["master"].splitlines()[-1]
@@ -279,12 +289,6 @@ def free_ports(count):
     return ports
 
 
-def listens(program, label):
-    """Does it say so when it is up? Then it is waited for before the next."""
-    return "--listen" in program.argv(label, dict.fromkeys(program.labels, ""))\
-        or program.name == "exchange"
-
-
 def start(program, popen, addresses):
     """Starts each process by popen(label, argv) -> Popen with text pipes, in an
     order in which nobody calls one that is not up; returns {label: (Popen,
@@ -293,10 +297,11 @@ def start(program, popen, addresses):
     started = {}
     for label in program.labels:
         proc = popen(label, program.argv(label, at))
-        said = ""
-        if listens(program, label):
-            said = proc.stdout.readline()
-            assert said == f"listening {at[label]}\n", (label, said)
+        said, up = "", program.up(label, at[label])
+        while up and up not in said:
+            line = proc.stdout.readline()
+            assert line, (label, said)
+            said += line
         started[label] = (proc, said)
     return started
 

@@ -11,15 +11,14 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: matrix-master --mesh Q --listen ADDR:PORT --top ADDR:PORT,...\n"
+    "usage: matrix-master --mesh Q --top ADDR:PORT,... --edge ADDR:PORT,...\n"
     "                     [--side N] [--seed S]\n"
     "       matrix-node --mesh Q --row I --column J --listen ADDR:PORT\n"
-    "                   [--down ADDR:PORT] --left ADDR:PORT [--side N]\n"
+    "                   [--down ADDR:PORT] [--left ADDR:PORT] [--side N]\n"
     "       matrix-master --alone [--side N] [--seed S]\n"
-    "The node (I, J) multiplies stripe I of the one matrix with stripe J of "
-    "the\n"
-    "other. Node (I, 0) has the master at its left, node (Q-1, J) nothing "
-    "below.\n"
+    "The node (I, J) multiplies stripe I of the one matrix with stripe J of\n"
+    "the other. Node (Q-1, J) has nothing below; the nodes (0, J), --top, and\n"
+    "(I, 0), --edge, are called by the master.\n"
     "  --side N  of the matrices, a multiple of Q (240)\n";
 
 enum { HELLO = 1, ROWS, COLUMNS, BLOCK };
@@ -29,7 +28,7 @@ enum { HELLO = 1, ROWS, COLUMNS, BLOCK };
 struct mesh {
     uint32_t q, row, column, side, seed;
     uint32_t stripe; /* side / q */
-    char *listen, *top, *down, *left;
+    char *listen, *top, *edge, *down, *left;
     bool alone;
 };
 
@@ -78,20 +77,27 @@ static uint32_t get_numbers(int fd, uint32_t kind, uint32_t *number,
 
 /* --- a node ---------------------------------------------------------------*/
 
-/* Its callers: from above (or the master) and from the right, in any order. */
-static void callers(const struct mesh *m, int listener, int *above, int *right)
+/* Who calls a node, in any order: from above and from the right its
+ * neighbours or nobody, the master in place of what is above or at the left of
+ * the mesh. */
+enum caller { ABOVE, RIGHT, LEFT, CALLERS };
+
+static void callers(const struct mesh *m, int listener, int fd[CALLERS])
 {
-    bool last = m->column == m->q - 1;
-    for (unsigned i = 0; i < (last ? 1u : 2u); i++) {
+    const bool wanted[CALLERS] = {true, m->column < m->q - 1, m->column == 0};
+    for (unsigned i = 0; i < CALLERS; i++) {
         struct net_head head;
-        int fd = net_accept(listener);
-        net_want(fd, HELLO, &head, NULL, 0);
-        *(head.id == 0 ? above : right) = fd;
+        if (!wanted[i])
+            continue;
+        int one = net_accept(listener);
+        net_want(one, HELLO, &head, NULL, 0);
+        die_unless(head.id < CALLERS && wanted[head.id] && fd[head.id] < 0,
+                   "called by a stranger");
+        fd[head.id] = one;
     }
-    die_unless(*above >= 0 && (last || *right >= 0), "called by a stranger");
 }
 
-static int call(const char *address, uint32_t who)
+static int call(const char *address, enum caller who)
 {
     int fd = net_connect(address);
     net_put(fd, HELLO, who, NULL, 0);
@@ -106,12 +112,15 @@ static void node(const struct mesh *m)
     uint32_t *b = net_memory((size_t)numbers * 4);
     uint32_t *c = net_memory((size_t)block * 4);
     uint32_t *pass = net_memory((size_t)numbers * 4);
-    int above = -1, right = -1, listener = net_listen(m->listen);
+    int fd[CALLERS] = {-1, -1, -1}, listener = net_listen(m->listen);
     net_announce(listener);
-    int down = m->down ? call(m->down, 0) : -1;
-    int left = call(m->left, 1 + m->row);
-    callers(m, listener, &above, &right);
+    int down = m->down ? call(m->down, ABOVE) : -1;
+    int left = m->left ? call(m->left, RIGHT) : -1;
+    callers(m, listener, fd);
     close(listener);
+    const int above = fd[ABOVE], right = fd[RIGHT];
+    if (left < 0)
+        left = fd[LEFT];
 
     get_numbers(above, COLUMNS, b, numbers);
     if (down >= 0)
@@ -192,21 +201,15 @@ static void place_block(const struct mesh *m, struct product *p, uint32_t row,
 static void on_mesh(const struct mesh *m, struct product *p)
 {
     const uint32_t numbers = m->stripe * m->side;
-    const char *address[MAX_MESH];
-    int top[MAX_MESH], row[MAX_MESH] = {0};
+    const char *tops[MAX_MESH], *edges[MAX_MESH];
+    int top[MAX_MESH], row[MAX_MESH];
     uint32_t *block = net_memory((size_t)m->stripe * m->stripe * 4);
-    int listener = net_listen(m->listen);
-    net_announce(listener);
-    die_unless(net_addresses(m->top, address, MAX_MESH) == m->q,
-               "--top: one address for each column");
-    for (uint32_t j = 0; j < m->q; j++)
-        top[j] = call(address[j], 0);
+    die_unless(net_addresses(m->top, tops, MAX_MESH) == m->q &&
+                   net_addresses(m->edge, edges, MAX_MESH) == m->q,
+               "--top, --edge: an address for each column, and row");
     for (uint32_t i = 0; i < m->q; i++) {
-        struct net_head head;
-        int fd = net_accept(listener);
-        net_want(fd, HELLO, &head, NULL, 0);
-        die_unless(head.id >= 1 && head.id <= m->q, "called by a stranger");
-        row[head.id - 1] = fd;
+        top[i] = call(tops[i], ABOVE);
+        row[i] = call(edges[i], LEFT);
     }
     for (uint32_t j = 0; j < m->q; j++)
         put_numbers(top[j], COLUMNS, j, p->b + (size_t)j * numbers, numbers);
@@ -223,7 +226,6 @@ static void on_mesh(const struct mesh *m, struct product *p)
         close(top[i]);
         close(row[i]);
     }
-    close(listener);
     free(block);
 }
 
@@ -256,6 +258,7 @@ int main(int argc, char **argv)
         {.name = "--seed", .number = &m.seed, .max = UINT32_MAX},
         {.name = "--listen", .text = &m.listen},
         {.name = "--top", .text = &m.top},
+        {.name = "--edge", .text = &m.edge},
         {.name = "--down", .text = &m.down},
         {.name = "--left", .text = &m.left},
         {.name = "--alone", .flag = &m.alone},
@@ -264,13 +267,14 @@ int main(int argc, char **argv)
     if (m.alone)
         m.q = 1;
     m.stripe = m.side / m.q;
-    if ((m.alone || (m.listen && (m.top || m.left))) && m.side % m.q == 0 &&
-        m.row < m.q && m.column < m.q &&
-        !m.down == (m.top || m.alone || m.row == m.q - 1)) {
-        if (m.left)
-            node(&m);
-        else
+    bool master_of = m.alone || (m.top && m.edge);
+    bool node_of = !master_of && m.listen && m.row < m.q && m.column < m.q &&
+                   !m.down == (m.row == m.q - 1) && !m.left == !m.column;
+    if (m.side % m.q == 0 && (master_of || node_of)) {
+        if (master_of)
             master(&m);
+        else
+            node(&m);
         return 0;
     }
     fputs(usage, stderr);
