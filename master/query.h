@@ -231,8 +231,8 @@ uint32_t query_active(const struct query *q);
 /* Parts missing or failed, or machines left out. */
 bool query_incomplete(const struct query *q);
 
-/* The kinds, by the case of the request. */
-extern const struct query_kind query_kind_of;
+/* The kinds, by the case of the request; NULL: no client asks that. */
+const struct query_kind *query_kind_of(const Ips__Request *r);
 extern const struct query_kind query_runs;
 extern const struct query_kind query_status;
 extern const struct query_kind query_ls;
