@@ -273,7 +273,8 @@ class Results:
     it was measured on standard output."""
 
     def __init__(self, args, name):
-        self.path = pathlib.Path(args.build) / "paper" / f"{name}.json"
+        self.path = pathlib.Path(args.build) / "paper" / (
+            name + ("-short" if args.short else "") + ".json")
         self.path.parent.mkdir(exist_ok=True)
         self.data = {"experiment": name, "options": {
             k: str(v) for k, v in vars(args).items()},
