@@ -13,6 +13,8 @@ struct search {
     const struct ips_search_ask *ask;
     struct ips_search *out;
     uint32_t items, machines, free_count;
+    uint32_t open_count;
+    uint32_t *open;    /* [open_count] machines that are not closed */
     uint32_t *order;   /* [free_count] free items, heaviest first */
     uint32_t *before;  /* [machines] the next lower of its class, or FREE */
     uint32_t *next;    /* [machines] the next higher of its class, or FREE */
@@ -51,6 +53,11 @@ static bool less(const struct ips_search_worth *a,
 {
     return a->makespan_ns != b->makespan_ns ? a->makespan_ns < b->makespan_ns
                                             : a->second < b->second;
+}
+
+static bool closed(const struct ips_search_ask *ask, uint32_t machine)
+{
+    return ask->closed && ask->closed[machine];
 }
 
 static uint32_t fixed_to(const struct search *s, uint32_t item)
@@ -148,6 +155,8 @@ static bool may_take(const struct search *s, uint32_t item, uint32_t machine)
     uint32_t fixed = fixed_to(s, item), before = s->before[machine];
     if (fixed != IPS_SEARCH_FREE)
         return machine == fixed;
+    if (closed(s->ask, machine))
+        return false;
     return before == IPS_SEARCH_FREE || s->users[before] > 0;
 }
 
@@ -306,8 +315,9 @@ static int try_item(struct search *s, uint32_t item, bool *better,
 {
     uint32_t stay = s->map[item];
     *better = false;
-    for (uint32_t m = 0; m < s->machines; m++) {
+    for (uint32_t k = 0; k < s->open_count; k++) {
         struct ips_search_worth worth;
+        uint32_t m = s->open[k];
         if (m == stay)
             continue;
         uint32_t old = s->map[item];
@@ -413,11 +423,13 @@ static int heaviest_first(struct search *s, struct ips_err *err)
             work[s->map[i]] = ips_add_sat(work[s->map[i]], weight[i]);
     for (uint32_t k = 0; k < s->free_count; k++) {
         uint64_t w = weight[s->order[k]];
-        uint32_t to = 0;
-        for (uint32_t m = 1; m < s->machines; m++)
+        uint32_t to = s->open[0];
+        for (uint32_t i = 1; i < s->open_count; i++) {
+            uint32_t m = s->open[i];
             if ((ips_u128)ips_add_sat(work[m], w) * capacity[to] <
                 (ips_u128)ips_add_sat(work[to], w) * capacity[m])
                 to = m;
+        }
         s->map[s->order[k]] = to;
         work[to] = ips_add_sat(work[to], w);
     }
@@ -435,7 +447,8 @@ static int all_on_one(struct search *s, struct ips_err *err)
     for (uint32_t k = 0; k < ONE_MACHINE_STARTS && rc == 0; k++) {
         uint32_t best = IPS_SEARCH_FREE;
         for (uint32_t m = 0; m < s->machines; m++)
-            if (!tried[m] && s->before[m] == IPS_SEARCH_FREE &&
+            if (!closed(s->ask, m) && !tried[m] &&
+                s->before[m] == IPS_SEARCH_FREE &&
                 (best == IPS_SEARCH_FREE ||
                  s->ask->capacity[m] > s->ask->capacity[best]))
                 best = m;
@@ -456,11 +469,12 @@ static void disturb(struct search *s)
     memcpy(s->map, s->out->best[0].machine, s->items * sizeof(*s->map));
     if (s->out->starts % 4 == 3) {
         for (uint32_t k = 0; k < s->free_count; k++)
-            s->map[s->order[k]] = below(s, s->machines);
+            s->map[s->order[k]] = s->open[below(s, s->open_count)];
         return;
     }
     while (often--)
-        s->map[s->order[below(s, s->free_count)]] = below(s, s->machines);
+        s->map[s->order[below(s, s->free_count)]] =
+            s->open[below(s, s->open_count)];
 }
 
 static int local_search(struct search *s, struct ips_err *err)
@@ -489,6 +503,20 @@ static int local_search(struct search *s, struct ips_err *err)
 /* ---- the question ---------------------------------------------------------
  */
 
+static int check_open(const struct ips_search_ask *ask, uint32_t item,
+                      struct ips_err *err)
+{
+    uint32_t m = ask->given ? ask->given[item] : 0;
+    while (!ask->given && m + 1 < ask->machine_count && closed(ask, m))
+        m++;
+    if (closed(ask, m))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "item %u may not be on machine %u, and is not fixed "
+                           "to it",
+                           item, m);
+    return 0;
+}
+
 static int check_fixed(const struct ips_search_ask *ask, struct ips_err *err)
 {
     for (uint32_t i = 0; i < ask->item_count; i++) {
@@ -503,10 +531,14 @@ static int check_fixed(const struct ips_search_ask *ask, struct ips_err *err)
             return ips_err_set(err, IPS_E_USAGE,
                                "item %u is fixed to machine %u and given on %u",
                                i, fixed, given);
+        int rc = fixed == IPS_SEARCH_FREE ? check_open(ask, i, err) : 0;
+        if (rc < 0)
+            return rc;
     }
     for (uint32_t m = 0; ask->alike && m < ask->machine_count; m++) {
         uint32_t class = ask->alike[m];
-        if (class > m || ask->alike[class] != class)
+        if (class > m || ask->alike[class] != class ||
+            closed(ask, class) != closed(ask, m))
             return ips_err_set(err, IPS_E_USAGE,
                                "machine %u is alike to %u, which is not the "
                                "lowest of its kind",
@@ -554,6 +586,7 @@ static int set_up(struct search *s, struct ips_err *err)
 {
     size_t items = s->items, machines = s->machines;
     s->order = malloc(items * sizeof(*s->order));
+    s->open = malloc(machines * sizeof(*s->open));
     s->canon = malloc(items * sizeof(*s->canon));
     s->map = malloc(items * sizeof(*s->map));
     s->before = malloc(machines * sizeof(*s->before));
@@ -561,8 +594,8 @@ static int set_up(struct search *s, struct ips_err *err)
     s->users = malloc(machines * sizeof(*s->users));
     s->renamed = malloc(machines * sizeof(*s->renamed));
     s->out->best = calloc(s->ask->top + 1, sizeof(*s->out->best));
-    if (!s->order || !s->canon || !s->map || !s->before || !s->next ||
-        !s->users || !s->renamed || !s->out->best)
+    if (!s->order || !s->open || !s->canon || !s->map || !s->before ||
+        !s->next || !s->users || !s->renamed || !s->out->best)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u items on %u machines",
                            s->items, s->machines);
     sort_items(s);
@@ -573,6 +606,8 @@ static int set_up(struct search *s, struct ips_err *err)
         if (class != m)
             s->next[s->renamed[class]] = m;
         s->renamed[class] = m;
+        if (!closed(s->ask, m))
+            s->open[s->open_count++] = m;
     }
     return 0;
 }
@@ -594,6 +629,7 @@ int ips_search(const struct ips_search_ask *ask, struct ips_search *out,
         rc = !ask->local_only && few(&s) ? try_all(&s, err)
                                          : local_search(&s, err);
     free(s.order);
+    free(s.open);
     free(s.canon);
     free(s.map);
     free(s.before);

@@ -38,6 +38,8 @@ struct ips_search_ask {
     uint32_t machine_count; /* 1 to IPS_REPLAY_MACHINES_MAX */
     const uint32_t *fixed;  /* [item_count] machine, or FREE; NULL: all free */
     const uint32_t *given;  /* [item_count] a map to begin with, or NULL */
+    /* [machine_count] only for what is fixed to it; NULL: none is. */
+    const bool *closed;
     /* [machine_count] the lowest machine that is alike; NULL: none is. */
     const uint32_t *alike;
     const uint64_t *weight;   /* [item_count] its CPU ns */
@@ -102,9 +104,9 @@ int ips_search_bound(const struct ips_graph *g, const struct ips_lane *lane,
                      struct ips_err *err) IPS_MUST_USE;
 
 /* alike[m] of every machine of `ask`: equal machines, loads and message times,
- * to all others as to each other, and nothing fixed to either. O(machines^3).
- */
-void ips_search_alike(const struct ips_replay_ask *ask, uint32_t item_count,
-                      const uint32_t *fixed, uint32_t *alike);
+ * to all others as to each other, not closed, and nothing of `of` fixed to
+ * either. O(machines^3). */
+void ips_search_alike(const struct ips_replay_ask *ask,
+                      const struct ips_search_ask *of, uint32_t *alike);
 
 #endif

@@ -54,7 +54,8 @@ static uint64_t best_rate(const struct bound *b, uint32_t item, uint64_t k)
         return rate(b, fixed, k);
     uint64_t best = 0;
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
-        best = ips_max_u64(best, rate(b, m, k));
+        if (!b->of->closed || !b->of->closed[m])
+            best = ips_max_u64(best, rate(b, m, k));
     return best;
 }
 
@@ -359,20 +360,20 @@ static bool alike(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
            same_changes(ask, a, b) && same_ways(ask, a, b);
 }
 
-void ips_search_alike(const struct ips_replay_ask *ask, uint32_t item_count,
-                      const uint32_t *fixed, uint32_t *of)
+void ips_search_alike(const struct ips_replay_ask *ask,
+                      const struct ips_search_ask *of, uint32_t *alike_to)
 {
     for (uint32_t m = 0; m < ask->machine_count; m++)
-        of[m] = IPS_SEARCH_FREE;
-    for (uint32_t i = 0; fixed && i < item_count; i++)
-        if (fixed[i] != IPS_SEARCH_FREE)
-            of[fixed[i]] = fixed[i];
+        alike_to[m] = of->closed && of->closed[m] ? m : IPS_SEARCH_FREE;
+    for (uint32_t i = 0; of->fixed && i < of->item_count; i++)
+        if (of->fixed[i] != IPS_SEARCH_FREE)
+            alike_to[of->fixed[i]] = of->fixed[i];
     for (uint32_t m = 0; m < ask->machine_count; m++) {
-        if (of[m] != IPS_SEARCH_FREE)
+        if (alike_to[m] != IPS_SEARCH_FREE)
             continue;
-        of[m] = m;
+        alike_to[m] = m;
         for (uint32_t k = m + 1; k < ask->machine_count; k++)
-            if (of[k] == IPS_SEARCH_FREE && alike(ask, m, k))
-                of[k] = m;
+            if (alike_to[k] == IPS_SEARCH_FREE && alike(ask, m, k))
+                alike_to[k] = m;
     }
 }

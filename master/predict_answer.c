@@ -184,6 +184,7 @@ void predict_tell(struct query *q)
     fill_sums(&f);
     fill_machines(&f);
     fill_path(&f);
+    predict_order_tell(q, &a, &c, &answer);
     say_rest(&f);
     answer.certificate = &c.msg;
     answer.took_ns = master_now_ns() - q->begun_ns;

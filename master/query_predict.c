@@ -45,6 +45,8 @@ static void solve(struct query *q)
         rc = predict_replay(&d->run, &d->setup, &d->then, s.err);
     if (rc == 0)
         rc = solve_free(&s, d);
+    if (rc == 0)
+        rc = predict_order_make(q, s.err);
     predict_setup_release(&own);
     whatif_finish(&s);
     (void)rc; /* said in s.err */
@@ -87,6 +89,7 @@ static void release(struct query *q)
         predict_answer_release(&d->then);
         predict_setup_release(&d->setup);
         predict_run_release(&d->run);
+        ips_order_dependent_release(&d->order);
         waits_release(&d->waits);
         arena_release(&d->a);
     }

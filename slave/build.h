@@ -99,6 +99,10 @@ struct ips_thread_row {
     uint64_t woken_ns;   /* as much of it as lies in wait_ns: after wake-ups */
     uint64_t unknown_ns; /* off the core outside of calls, and no figure */
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
+    /* Polls that another channel ended than the last one of the same place, or
+     * more than one at once; polls that slept and gave up, and each spinning.
+     */
+    uint64_t choices, empty_polls;
 };
 
 /* One end of a channel on this machine (two for a local channel; a pipe's

@@ -441,10 +441,27 @@ static void on_disk(struct maker *m, const struct interval *v)
     external_wait(m, v);
 }
 
+/* Did this poll end by another channel than the last one of its place? */
+static void note_choice(struct maker *m, const struct ips_rec_io *r)
+{
+    struct chosen *c = NULL;
+    if (r->result <= 0 || r->err || r->ready == 0)
+        return;
+    for (uint32_t k = 0; k < CHOSEN_KEPT && !c; k++)
+        if (m->chosen[k].ready && m->chosen[k].site == r->site)
+            c = &m->chosen[k];
+    bool other = c && c->ready != r->ready;
+    if (!c)
+        c = &m->chosen[m->chosen_next++ % CHOSEN_KEPT];
+    *c = (struct chosen){r->site, r->ready};
+    m->row->choices += other || r->result > 1;
+}
+
 static void on_poll(struct maker *m, const struct ips_rec_io *r,
                     struct interval *v)
 {
     struct spin spin = b_spin_before(m, v);
+    note_choice(m, r);
     /* No sleep is carried past the next wait; but to ask again what is ready,
      * without waiting, is none, where it is known what ended the sleep. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
@@ -455,6 +472,7 @@ static void on_poll(struct maker *m, const struct ips_rec_io *r,
     if (r->err || r->result < 0) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
     } else if (r->result == 0) {
+        m->row->empty_polls++;
         m->b->out->counts.idle++;
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else {

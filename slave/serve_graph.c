@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slave/calibrate_map.h"
 #include "slave/series.h"
 #include "slave/serve_graph.h"
 #include "slave/unseen.h"
@@ -304,6 +305,8 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     free(rows);
     if (rc == 0)
         rc = join_ends(j->graph, ask, &job->err);
+    if (rc == 0)
+        rc = slave_graph_set_mtimes(j->graph, ask, &job->err);
     uint64_t kept = 0;
     if (rc == 0)
         rc = ips_contract_most(&j->graph->b.g, &kept, &job->err);

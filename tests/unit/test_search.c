@@ -26,6 +26,7 @@ struct drawn {
     uint32_t *map;  /* [chains] scratch */
     uint64_t weight[ITEMS], capacity[MACHINES];
     uint32_t alike[MACHINES], fixed[ITEMS];
+    bool closed[MACHINES];
     struct ips_search_ask ask;
     uint64_t asked, stop_at;
 };
@@ -130,10 +131,12 @@ static void draw(uint64_t seed, struct drawn *d)
     memset(d->fixed, 0xff, sizeof(d->fixed));
     if (rg_below(&s, 3) == 0)
         d->fixed[rg_below(&s, items)] = rg_below(&s, n);
-    ips_search_alike(&d->replay, items, d->fixed, d->alike);
+    if (rg_below(&s, 3) == 0)
+        d->closed[rg_below(&s, n)] = true;
     d->ask = (struct ips_search_ask){.item_count = items,
                                      .machine_count = n,
                                      .fixed = d->fixed,
+                                     .closed = d->closed,
                                      .alike = d->alike,
                                      .weight = d->weight,
                                      .capacity = d->capacity,
@@ -142,6 +145,7 @@ static void draw(uint64_t seed, struct drawn *d)
                                      .top = 3,
                                      .value = value,
                                      .ctx = d};
+    ips_search_alike(&d->replay, &d->ask, d->alike);
 }
 
 static void discard(struct drawn *d)
@@ -180,7 +184,8 @@ static uint64_t least_of_all(struct drawn *d, uint64_t *count)
         struct ips_search_worth worth;
         bool may = true;
         for (uint32_t i = 0; i < d->ask.item_count; i++)
-            may &= d->fixed[i] == IPS_SEARCH_FREE || d->fixed[i] == map[i];
+            may &= d->fixed[i] == IPS_SEARCH_FREE ? !d->closed[map[i]]
+                                                  : d->fixed[i] == map[i];
         if (may) {
             assert_int_equal(0, value(d, map, &worth, NULL));
             least = worth.makespan_ns < least ? worth.makespan_ns : least;
@@ -313,8 +318,9 @@ static void test_search__deterministic(void **state)
             assert_int_equal(0, value(&d, a.best[k].machine, &worth, NULL));
             assert_int_equal(worth.makespan_ns, a.best[k].makespan_ns);
             for (uint32_t i = 0; i < d.ask.item_count; i++)
-                assert_true(d.fixed[i] == IPS_SEARCH_FREE ||
-                            d.fixed[i] == a.best[k].machine[i]);
+                assert_true(d.fixed[i] == IPS_SEARCH_FREE
+                                ? !d.closed[a.best[k].machine[i]]
+                                : d.fixed[i] == a.best[k].machine[i]);
         }
         ips_search_release(&a);
         ips_search_release(&b);
@@ -333,6 +339,7 @@ static void test_search__given(void **state)
         uint32_t given[ITEMS];
         struct ips_search_worth worth;
         draw(seed, &d);
+        d.ask.closed = NULL;
         for (uint32_t i = 0; i < d.ask.item_count; i++)
             given[i] = d.fixed[i] == IPS_SEARCH_FREE
                            ? rg_below(&s, d.ask.machine_count)
@@ -378,8 +385,6 @@ static void test_search__by_hand(void **state)
         .machine_count = 2, .machine = d.machine, .map = map, .mtime = d.mtime};
     d.weight[0] = 10;
     d.weight[1] = 8;
-    ips_search_alike(&d.replay, 2, NULL, d.alike);
-    assert_int_equal(0, d.alike[1]);
     d.ask = (struct ips_search_ask){.item_count = 2,
                                     .machine_count = 2,
                                     .alike = d.alike,
@@ -390,6 +395,8 @@ static void test_search__by_hand(void **state)
                                     .value = value,
                                     .progress = stop,
                                     .ctx = &d};
+    ips_search_alike(&d.replay, &d.ask, d.alike);
+    assert_int_equal(0, d.alike[1]);
     struct ips_search_bound b = bound_of(&d);
     assert_int_equal(12, b.path_ns);
     assert_int_equal(9, b.capacity_ns);
@@ -452,6 +459,10 @@ static void test_search__refuses(void **state)
     d.ask.alike = crossed;
     refuse(IPS_E_USAGE, "not the lowest", &d);
     d.ask = good;
+    for (uint32_t m = 0; m < MACHINES; m++)
+        d.closed[m] = true;
+    refuse(IPS_E_USAGE, "may not be on machine", &d);
+    memset(d.closed, 0, sizeof(d.closed));
     d.machine[0].cores = 0;
     refuse(IPS_E_USAGE, "0 cores", &d);
     discard(&d);
