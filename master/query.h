@@ -249,5 +249,6 @@ extern const struct query_kind query_sql;
 extern const struct query_kind query_phases;
 extern const struct query_kind query_predict;
 extern const struct query_kind query_calibrate;
+extern const struct query_kind query_estimate;
 
 #endif
