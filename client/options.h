@@ -81,7 +81,12 @@
     X(MACHINES, "machines", "SPEC",                                            \
       "what if there were 'one:cores=2,speed=1.5,load=0;two'")                 \
     X(MAP, "map", "MAP",                                                       \
-      "and processes were there: 'a.3=one,b*=two', or a file\nof such lines")
+      "and processes were there: 'a.3=one,b*=two', or a file\nof such lines")  \
+    X(SEARCH, "search", NULL,                                                  \
+      "the best places of processes on --machines; --map\n"                    \
+      "fixes what it names; --top N: the N best")                              \
+    X(TRIES, "tries", "N", "at most so many maps (default: some seconds)")     \
+    X(SEED, "seed", "N", "where the search goes from (default 0)")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -146,6 +151,8 @@ struct ipsq_options {
     uint32_t faster_ppm; /* said last; 0 never */
     const char *machines[IPSQ_SPECS_MAX], *map[IPSQ_SPECS_MAX]; /* in order */
     unsigned machines_count, map_count;
+    bool search;
+    uint64_t tries, seed; /* tries 0: not said */
 };
 
 /* Fills `o`; texts are borrowed from argv. IPS_E_USAGE with the reason;

@@ -36,6 +36,8 @@ static void solve(struct query *q)
     if (rc == 0)
         rc = predict_setup_make(&d->run, q->request->predict, &d->said,
                                 &d->setup, s.err);
+    if (rc == 0 && q->request->predict->search)
+        rc = predict_search(q, s.err);
     if (rc == 0)
         rc = predict_setup_own(&d->run, &own, s.err);
     d->setup.path = true;
@@ -78,6 +80,7 @@ static void start(struct query *q)
     d->w.node_bytes = PREDICT_NODE_BYTES;
     d->w.solve = solve;
     d->w.answer = predict_tell;
+    q->on_work = from->search ? predict_search_progress : NULL;
     whatif_begin(q);
 }
 
@@ -90,6 +93,7 @@ static void release(struct query *q)
         predict_setup_release(&d->setup);
         predict_run_release(&d->run);
         ips_order_dependent_release(&d->order);
+        predict_search_release(&d->found);
         waits_release(&d->waits);
         arena_release(&d->a);
     }
