@@ -5,11 +5,11 @@
  * takes into account is taken into account here. ips_search_bound() says what
  * no map can pass, from the graph alone.
  *
- * Where all maps are no more than the evaluations allowed, all are tried, and
- * the answer is the best there is. Else a local search: from several starts (a
- * given map; the heaviest first to the emptiest machine; all on one machine)
- * one item is moved, or two are exchanged, as long as that makes the makespan
- * less, or keeps it and lets the chains end sooner on the whole; then the best
+ * Where all maps are no more than the evaluations allowed (nor 2^24), all are
+ * tried, and the answer is the best there is. Else a local search: from several
+ * starts (a given map; the heaviest first to the emptiest machine; all on one
+ * machine) one item is moved, or two are exchanged, as long as that makes the
+ * makespan less, or keeps it and is better by the second measure; then the best
  * map is disturbed and the search goes on from there.
  *
  * Machines that are alike in all that a map's value depends on are not told
