@@ -93,6 +93,8 @@ struct gather {
     uint32_t count;
     uint64_t ambiguous; /* by joining ends */
     uint64_t untraced_ends;
+    bool calibrated;       /* slaves were told message times (mtimes_plan.h) */
+    char mtimes_text[800]; /* of what, for the certificate */
 };
 
 struct query_kind {
@@ -135,6 +137,7 @@ struct query {
     bool yielded;   /* needs the slaves' graph no more: others may */
     bool again;     /* begin again when the round ends */
     bool borrowed;  /* its tables are copies that were kept */
+    bool calibrate; /* wants message times as they were measured, if known */
     bool in_graph;  /* past the first round: failures begin it again */
     bool together;  /* of a round: when one part fails, all are stopped */
     void (*on_tick)(struct query *q); /* of a round, or NULL */
@@ -234,8 +237,8 @@ uint32_t query_active(const struct query *q);
 /* Parts missing or failed, or machines left out. */
 bool query_incomplete(const struct query *q);
 
-/* The kinds, by the case of the request; NULL: no client asks that. */
-const struct query_kind *query_kind_of(const Ips__Request *r);
+/* The kinds, by the case of the request. */
+extern const struct query_kind query_kind_of;
 extern const struct query_kind query_runs;
 extern const struct query_kind query_status;
 extern const struct query_kind query_ls;
@@ -251,5 +254,6 @@ extern const struct query_kind query_why;
 extern const struct query_kind query_sql;
 extern const struct query_kind query_phases;
 extern const struct query_kind query_predict;
+extern const struct query_kind query_calibrate;
 
 #endif

@@ -166,6 +166,8 @@ struct ips_build_counts {
     uint64_t probe_arc_ns;  /* as much of it as arcs of the graph hold */
     uint64_t delay_ns;      /* runnable but not running, as the kernel told */
     uint64_t delay_unknown_ns; /* off the CPU outside of waits, and no figure */
+    /* struct ips_rec_guessed, of all threads; guess_settled is its `a`. */
+    uint64_t guessed_ns, guess_settled, guess_off_ns, guess_off_max_ns;
     uint64_t code; /* samples, entries, exits, counters: none, no procedures */
 };
 
