@@ -260,6 +260,10 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return take_spec(o->machines, &o->machines_count, text, err);
     case IPSQ_OPT_MAP:
         return take_spec(o->map, &o->map_count, text, err);
+    case IPSQ_OPT_NETWORK:
+        return take_spec(o->network, &o->network_count, text, err);
+    case IPSQ_OPT_MOVE:
+        return take_spec(o->move, &o->move_count, text, err);
     case IPSQ_OPT_COUNT:
         break;
     }

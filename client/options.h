@@ -81,7 +81,11 @@
     X(MACHINES, "machines", "SPEC",                                            \
       "what if there were 'one:cores=2,speed=1.5,load=0;two'")                 \
     X(MAP, "map", "MAP",                                                       \
-      "and processes were there: 'a.3=one,b*=two', or a file\nof such lines")
+      "and processes were there: 'a.3=one,b*=two', or a file\nof such lines")  \
+    X(NETWORK, "network", "SPEC",                                              \
+      "and messages took 'one<>two=100us+8ns@bus;*>*=x0.5':\n"                 \
+      "a time, or times as long; @: they share a medium")                      \
+    X(MOVE, "move", "MOVES", "and processes moved: 'a.3@1.5s=two,b*@20ms=one'")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -112,7 +116,7 @@ enum ipsq_by {
 #define IPSQ_HAS(option) (UINT64_C(1) << IPSQ_OPT_##option)
 
 #define IPSQ_EDITS_MAX 64
-#define IPSQ_SPECS_MAX 16 /* --machines and --map, each */
+#define IPSQ_SPECS_MAX 16 /* of --machines, --map, --network, --move, each */
 
 /* What is to be faster, and by how much. */
 struct ipsq_edit {
@@ -144,8 +148,9 @@ struct ipsq_options {
     struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in order */
     unsigned edit_count;
     uint32_t faster_ppm; /* said last; 0 never */
-    const char *machines[IPSQ_SPECS_MAX], *map[IPSQ_SPECS_MAX]; /* in order */
-    unsigned machines_count, map_count;
+    const char *machines[IPSQ_SPECS_MAX], *map[IPSQ_SPECS_MAX],
+        *network[IPSQ_SPECS_MAX], *move[IPSQ_SPECS_MAX]; /* in order */
+    unsigned machines_count, map_count, network_count, move_count;
 };
 
 /* Fills `o`; texts are borrowed from argv. IPS_E_USAGE with the reason;

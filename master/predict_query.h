@@ -19,6 +19,8 @@ struct predict_query {
     struct predict_run run;
     struct predict_setup setup;
     struct predict_answer own, then;
+    uint64_t own_loaded_ns; /* the command, IPS_UNMEASURED: not computed */
+    double own_load;        /* the greatest */
     uint64_t t_max_free_ns; /* messages cost nothing: P_max */
 };
 
