@@ -34,13 +34,13 @@ static bool waits_traced(const struct ips_graph *g, uint32_t i)
            g->xkind[i] != IPS_X_IDLE;
 }
 
-/* Of the arc into raw node k: off the CPU, not runnable, not in the node's own
- * wait. */
+/* Of the arc into raw node k: off the CPU, not in the node's own wait. What was
+ * runnable of it is known of stretches that may be longer than the arc. */
 static uint64_t off_cpu(const struct ips_graph *raw, uint32_t k, bool linked)
 {
     uint64_t asked = ips_sub_sat(raw->at[k], linked ? raw->wait[k] : 0);
     uint64_t wall = ips_sub_sat(asked, raw->at[k - 1]);
-    return ips_sub_sat(wall, ips_add_sat(raw->w[k], raw->delay[k]));
+    return ips_sub_sat(wall, raw->w[k]);
 }
 
 static void add_rows(const struct whatif_solving *s, const struct waits *w,
@@ -78,7 +78,8 @@ static void sum_idle(struct query *q, const struct whatif_solving *s,
                 uint64_t off = off_cpu(raw, k, has_arc(s->g, i));
                 idle[i] = ips_min_u64(idle[i], off);
                 run->idle_ns = ips_add_sat(run->idle_ns, idle[i]);
-                run->off_ns = ips_add_sat(run->off_ns, off - idle[i]);
+                off = ips_sub_sat(off - idle[i], raw->delay[k]);
+                run->off_ns = ips_add_sat(run->off_ns, off);
             }
         }
     }
