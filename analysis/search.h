@@ -95,17 +95,18 @@ struct ips_search_bound {
     uint64_t ns;          /* the greatest */
 };
 /* `ask`: its machines, loads and message times; without moves, its map is not
- * looked at. `item`: [g->chain_count] of each chain. Three numbers a node.
- * O((nodes + chains * machines) + machines^2). */
+ * looked at, and no message waits for others on its medium. `item`:
+ * [g->chain_count] of each chain. Three numbers a node. O((nodes + chains *
+ * machines) + machines^2). */
 int ips_search_bound(const struct ips_graph *g, const struct ips_lane *lane,
                      const struct ips_replay_ask *ask, const uint32_t *item,
                      const struct ips_search_ask *of,
                      struct ips_search_bound *out,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* alike[m] of every machine of `ask`: equal machines, loads and message times,
- * to all others as to each other, not closed, and nothing of `of` fixed to
- * either. O(machines^3). */
+/* alike[m] of every machine of `ask`: equal machines, loads, message times and
+ * media, to all others as to each other, not closed, and nothing of `of` fixed
+ * to either. O(machines^3). */
 void ips_search_alike(const struct ips_replay_ask *ask,
                       const struct ips_search_ask *of, uint32_t *alike);
 

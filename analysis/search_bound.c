@@ -348,20 +348,24 @@ static bool same_changes(const struct ips_replay_ask *ask, uint32_t a,
     }
 }
 
+/* Are messages as quick, and do they share the same medium? */
+static bool same_pair(const struct ips_replay_ask *ask, size_t x, size_t y)
+{
+    return (!ask->mtime || same_way(&ask->mtime[x], &ask->mtime[y])) &&
+           (!ask->medium_count || ask->medium[x] == ask->medium[y]);
+}
+
 static bool same_ways(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
 {
     size_t n = ask->machine_count;
-    const struct ips_mtime *mt = ask->mtime;
-    if (!mt)
-        return true;
     for (size_t m = 0; m < n; m++) {
         if (m != a && m != b &&
-            (!same_way(&mt[a * n + m], &mt[b * n + m]) ||
-             !same_way(&mt[m * n + a], &mt[m * n + b])))
+            (!same_pair(ask, a * n + m, b * n + m) ||
+             !same_pair(ask, m * n + a, m * n + b)))
             return false;
     }
-    return same_way(&mt[a * n + a], &mt[b * n + b]) &&
-           same_way(&mt[a * n + b], &mt[b * n + a]);
+    return same_pair(ask, a * n + a, b * n + b) &&
+           same_pair(ask, a * n + b, b * n + a);
 }
 
 static bool alike(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +15,12 @@ static const struct ipsq_column machine_columns[] = {
     {"cpu_ns", "CPU", IPSQ_NS},        {"busy_share", "BUSY", IPSQ_SHARE},
     {"queued_ns", "QUEUED", IPSQ_NS},  {"idle_ns", "IDLE", IPSQ_NS},
     {"recorded", NULL, IPSQ_BOOL},
+};
+
+static const struct ipsq_column medium_columns[] = {
+    {"medium", "MEDIUM", IPSQ_TEXT},
+    {"busy_ns", "BUSY", IPSQ_NS},
+    {"busy_share", "OF TIME", IPSQ_SHARE},
 };
 
 static const struct ipsq_column path_columns[] = {
@@ -62,6 +69,22 @@ static void put_machines(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_table_release(&t);
 }
 
+static void put_media(struct ipsq_out *out, const Ips__PredictAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "media", medium_columns, IPSQ_COUNT_OF(medium_columns));
+    for (size_t i = 0; i < a->n_media; i++) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(a->media[i]->medium);
+        *cell++ = ipsq_count(a->media[i]->busy_ns);
+        *cell++ =
+            ipsq_real(part_of(a->media[i]->busy_ns, (double)a->makespan_ns));
+    }
+    if (a->n_media || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t, "what messages share");
+    ipsq_table_release(&t);
+}
+
 static void put_path(struct ipsq_out *out, const Ips__PredictAnswer *a)
 {
     struct ipsq_table t;
@@ -102,27 +125,45 @@ static void put_order(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_table_release(&t);
 }
 
+/* As a part of what was measured, of the command; NaN where not known. */
+static double error_of(const Ips__PredictAnswer *a, uint64_t ns)
+{
+    bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED &&
+                 ns != IPS_UNMEASURED;
+    return known ? (double)ns / (double)a->elapsed_ns - 1 : IPS_UNMEASURED_REAL;
+}
+
 /* The error of the model, where it can be told: its own run replayed. */
 static void put_own(struct ipsq_out *out, const Ips__PredictAnswer *a)
 {
     char own[IPSQ_UNIT_BYTES], measured[IPSQ_UNIT_BYTES];
-    bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED &&
-                 a->own_command_ns != IPS_UNMEASURED;
-    double error = known ? (double)a->own_command_ns / (double)a->elapsed_ns - 1
-                         : IPS_UNMEASURED_REAL;
+    char loaded[IPSQ_UNIT_BYTES];
+    double error = error_of(a, a->own_command_ns);
+    double loaded_error = error_of(a, a->own_loaded_ns);
     ipsq_out_value(out, IPSQ_NS, "own_makespan_ns", NULL,
                    ipsq_count(a->own_makespan_ns));
     ipsq_out_value(out, IPSQ_NS, "own_command_ns", NULL,
                    ipsq_count(a->own_command_ns));
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", NULL, ipsq_count(a->elapsed_ns));
     ipsq_out_value(out, IPSQ_REAL, "own_error", NULL, ipsq_real(error));
+    ipsq_out_value(out, IPSQ_REAL, "own_load", NULL, ipsq_real(a->own_load));
+    ipsq_out_value(out, IPSQ_NS, "own_loaded_ns", NULL,
+                   ipsq_count(a->own_loaded_ns));
+    ipsq_out_value(out, IPSQ_REAL, "own_loaded_error", NULL,
+                   ipsq_real(loaded_error));
     ipsq_format_ns(a->own_command_ns, own);
+    ipsq_format_ns(a->own_loaded_ns, loaded);
     ipsq_format_ns(a->elapsed_ns, measured);
-    if (known)
+    if (!isnan(error))
         ipsq_out_line(out,
                       "%-15s this run replayed on its own machines: %s, "
                       "measured %s (%+.1f%%)",
                       "the model", own, measured, error * 100);
+    if (!isnan(loaded_error) && a->own_load > 0)
+        ipsq_out_line(out,
+                      "%-15s with others there, as its run delays tell (load "
+                      "%.2f): %s (%+.1f%%)",
+                      "", a->own_load, loaded, loaded_error * 100);
 }
 
 static void put_values(struct ipsq_out *out, const char *run_name,
@@ -271,6 +312,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     if (a->found)
         put_maps(&out, a->found);
     put_machines(&out, a);
+    put_media(&out, a);
     put_path(&out, a);
     put_order(&out, a);
     ipsq_out_line(&out, "\nassumed");
@@ -305,6 +347,10 @@ static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
     search.tries = o->tries;
     search.top = o->top;
     ask.search = o->search ? &search : NULL;
+    ask.n_nets = p->net_count;
+    ask.nets = p->net;
+    ask.n_moves = p->move_count;
+    ask.moves = p->move;
     rq.ask_case = IPS__REQUEST__ASK_PREDICT;
     rq.predict = &ask;
     int rc = ipsq_ask_run(s, o, &rq, err);
@@ -328,6 +374,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         rc = ipsq_placing_machines(&p, o->machines[i], err);
     for (unsigned i = 0; i < o->map_count && rc == 0; i++)
         rc = ipsq_placing_map(&p, o->map[i], err);
+    for (unsigned i = 0; i < o->network_count && rc == 0; i++)
+        rc = ipsq_placing_network(&p, o->network[i], err);
+    for (unsigned i = 0; i < o->move_count && rc == 0; i++)
+        rc = ipsq_placing_moves(&p, o->move[i], err);
     if (rc == 0)
         rc = ask_run(o, s, &p, err);
     ipsq_placing_release(&p);
@@ -350,6 +400,10 @@ const struct ipsq_command ipsq_cmd_predict = {
         "file of such lines; WHAT is a process (a.3, a, a pid, /m1/a.3, or "
         "a thread as\n/m1/a.3/TID), and may have * ?; the last that fits "
         "decides, and what none fits stays\nwhere it was.\n"
+        "--network says what messages take between machines (patterns), once "
+        "or times as\nlong; pairs with the same @NAME divide that medium's "
+        "bandwidth among their\ntransfers. --move takes threads elsewhere at a "
+        "time since their machine's first\nevent.\n"
         "With --search the places of the processes that --map does not name "
         "are "
         "looked for, on\nthe machines that --machines names (none: the run's "
@@ -358,9 +412,10 @@ const struct ipsq_command ipsq_cmd_predict = {
         "MAKESPAN is when the last thread ends; QUEUED is time without a "
         "core. `the model` is\nthe same replay on the run's own machines "
         "beside what was measured.\n",
-    .options = IPSQ_HAS(MACHINES) | IPSQ_HAS(MAP) | IPSQ_HAS(MTIME) |
-               IPSQ_HAS(EXTERNAL) | IPSQ_HAS(GOAL) | IPSQ_HAS(TOP) |
-               IPSQ_HAS(SEARCH) | IPSQ_HAS(TRIES) | IPSQ_HAS(SEED),
+    .options = IPSQ_HAS(MACHINES) | IPSQ_HAS(MAP) | IPSQ_HAS(NETWORK) |
+               IPSQ_HAS(MOVE) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
+               IPSQ_HAS(GOAL) | IPSQ_HAS(TOP) | IPSQ_HAS(SEARCH) |
+               IPSQ_HAS(TRIES) | IPSQ_HAS(SEED),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

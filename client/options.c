@@ -308,6 +308,10 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return ipsq_parse_count(text, &o->rounds, err);
     case IPSQ_OPT_SYSTEM_SHARE:
         return ipsq_parse_share(text, &o->system_ppm, err);
+    case IPSQ_OPT_NETWORK:
+        return take_spec(o->network, &o->network_count, text, err);
+    case IPSQ_OPT_MOVE:
+        return take_spec(o->move, &o->move_count, text, err);
     case IPSQ_OPT_COUNT:
         break;
     }

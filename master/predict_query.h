@@ -35,7 +35,9 @@ struct predict_query {
     struct ips_order_dependent order;
     struct predict_found found;
     atomic_uint_least64_t tries, best_ns; /* so far */
-    uint64_t t_max_free_ns;               /* messages cost nothing: P_max */
+    uint64_t own_loaded_ns; /* the command, IPS_UNMEASURED: not computed */
+    double own_load;        /* the greatest */
+    uint64_t t_max_free_ns; /* messages cost nothing: P_max */
 };
 
 static inline struct predict_query *predict_of(struct query *q)

@@ -172,7 +172,9 @@ static int search(struct asking *s, struct ips_err *err)
     const struct ips_graph *g = &d->run.replay.g;
     struct ips_replay_ask machines = {.machine_count = d->setup.machine_count,
                                       .machine = s->machine,
-                                      .mtime = d->setup.mtime};
+                                      .mtime = d->setup.mtime,
+                                      .medium_count = d->setup.medium_count,
+                                      .medium = d->setup.medium};
     struct ips_search_ask ask = {
         .item_count = d->found.item_count,
         .machine_count = d->setup.machine_count,
@@ -204,6 +206,10 @@ static int search(struct asking *s, struct ips_err *err)
 int predict_search(struct query *q, struct ips_err *err)
 {
     struct asking s = {.q = q, .d = predict_of(q)};
+    if (q->request->predict->n_moves)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--search finds one place for each process: it "
+                           "goes without --move");
     int rc = make_items(&s, err);
     if (rc == 0)
         rc = alloc_all(&s, err);
