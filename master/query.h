@@ -19,6 +19,8 @@
 #ifndef IPS_MASTER_QUERY_H
 #define IPS_MASTER_QUERY_H
 
+#include <stdatomic.h>
+
 #include "analysis/contract.h"
 #include "master/master.h"
 #include "proto/message.h"
@@ -139,6 +141,9 @@ struct query {
     bool in_graph;  /* past the first round: failures begin it again */
     bool together;  /* of a round: when one part fails, all are stopped */
     void (*on_tick)(struct query *q); /* of a round, or NULL */
+    void (*on_work)(struct query *q); /* each second of a job, or NULL */
+    /* Nobody waits for the answer any more: a long job looks, and ends. */
+    atomic_bool unwanted;
     unsigned restarts;
     struct excluded *excluded;
     uint32_t excluded_count;
@@ -170,7 +175,8 @@ void query_tick(struct master *m);
  * begun. */
 bool query_inside(struct master *m, const char *run,
                   const struct query_kind *kind);
-/* At the end of the daemon. */
+/* At the end of the daemon: before the worker's, after it. */
+void query_unwant_all(struct master *m);
 void query_release_all(struct master *m);
 
 /* ---- for the kinds ----------------------------------------------------- */
