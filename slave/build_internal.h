@@ -293,7 +293,7 @@ struct b_chan {
  *   g.xpred  how long the call took, ns; IPS_NO_NODE: see long_reads;
  * afterwards, until b_weights,
  *   g.xkind  B_X_SENT,
- *   g.xpred  index of the send in its peer's `sends`. */
+ *   g.xpred  the send's place (b_op_at). */
 struct b_op {
     uint64_t t, t_ret, len;
     uint64_t cpu, w; /* cpu_at and coordinate of the node */
@@ -301,6 +301,19 @@ struct b_op {
     uint32_t chain : 31, blocked : 1;
 };
 #define B_X_SENT 0x80u
+/* The sends of one end: blocks of 4, 8, 16... places that follow each other in
+ * one slab, so that nothing is moved and what is read end by end lies together.
+ */
+#define B_SLAB_OPS (1u << 17)
+#define B_BLOCK_OPS 1024u
+struct b_block {
+    uint32_t at, n; /* first place, sends in it */
+    uint32_t next;  /* block, or IPS_NONE */
+};
+struct b_sends {
+    uint32_t first, last; /* blocks; IPS_NONE */
+    uint32_t n, room;     /* all sends; left in `last` */
+};
 struct b_read { /* a receive of bytes, of an end where they are listed */
     uint64_t t, t_ret, len;
     uint32_t node, chain;
@@ -330,7 +343,7 @@ struct b_end {
     uint32_t holders;
     /* pass `node`: sends and receives of bytes; the chain of the first, and
      * whether others have some; whether a send blocked */
-    B_ARRAY(struct b_op) sends; /* from pass `match` on in order of return */
+    struct b_sends sends; /* from pass `match` on in order of return */
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;
     /* pass `match`: its receives are in reads[], in order of return */
@@ -404,6 +417,9 @@ struct build {
     B_ARRAY(struct b_taking) takings;
     struct b_end *ends;
     uint32_t end_room;
+    B_ARRAY(struct b_block) blocks;
+    B_ARRAY(struct b_op *) slabs; /* each of slab_ops places */
+    uint32_t slab_ops, slab_used; /* of the last one */
     B_ARRAY(struct b_long_read) long_reads;
     struct b_read *reads;
     B_ARRAY(struct b_dgram) dgrams;
@@ -418,7 +434,7 @@ struct build {
     uint32_t traffic_room;
     uint32_t *flows; /* hash table: flow of (socket, remote) + 1 */
     uint32_t flow_room, flow_count;
-    uint64_t node_room;
+    uint64_t node_room, send_room;
     uint32_t nodes;   /* made so far */
     uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
     /* For build_wall.c. g.wait: asleep in the call (and the wait) that the node
@@ -442,6 +458,46 @@ struct ips_build_more {
     uint8_t *base_peer; /* [end_count] enum ips_end_peer as built */
     struct ips_build_counts base;
 };
+
+/* ---- sends of an end ---- */
+
+static inline struct b_op *b_op_at(const struct build *b, uint32_t place)
+{
+    return b->slabs.v[place / B_SLAB_OPS] + place % B_SLAB_OPS;
+}
+/* One of them after the other, in order: op NULL at the end. */
+struct b_sending {
+    struct b_op *op, *end; /* `end`: of its block */
+    uint32_t place, block;
+};
+void b_next_block(const struct build *b, struct b_sending *s);
+static inline struct b_sending b_first_send(const struct build *b,
+                                            const struct b_end *e)
+{
+    struct b_sending s = {.block = e->sends.first};
+    b_next_block(b, &s);
+    return s;
+}
+static inline void b_next_send(const struct build *b, struct b_sending *s)
+{
+    s->place++;
+    if (++s->op == s->end)
+        b_next_block(b, s);
+}
+/* Room for one more send of `e`: *op. */
+int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
+static inline int b_new_send(struct build *b, struct b_end *e,
+                             struct b_op **op)
+{
+    int rc = e->sends.room ? 0 : b_more_sends(b, e);
+    if (rc < 0)
+        return rc;
+    struct b_block *k = &b->blocks.v[e->sends.last];
+    *op = b_op_at(b, k->at + k->n++);
+    e->sends.n++;
+    e->sends.room--;
+    return 0;
+}
 
 /* ---- passes ---- */
 

@@ -134,35 +134,20 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-/* Few at most ends, many at some. */
-static int grow_sends(struct b_end *e, struct ips_err *err)
-{
-    uint32_t more = e->sends.room ? e->sends.room * 2 : 4;
-    void *grown = more < UINT32_MAX / 2
-                      ? ips_grow_large(e->sends.v,
-                                       e->sends.n * sizeof(*e->sends.v),
-                                       more * sizeof(*e->sends.v))
-                      : NULL;
-    if (!grown)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "%u sends", more);
-    e->sends.v = grown;
-    e->sends.room = more;
-    return 0;
-}
-
 static inline int add_send(struct maker *m, const struct ips_rec_io *r,
                            const struct interval *v, uint32_t node)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[v->end];
-    int rc = e->sends.n < e->sends.room ? 0 : grow_sends(e, b->err);
+    struct b_op *op;
+    int rc = b_new_send(b, e, &op);
     if (rc < 0)
         return rc;
-    if (e->sends.n == 0)
+    if (e->sends.n == 1)
         e->send_op_chain = m->chain;
     e->send_many |= e->send_op_chain != m->chain;
     e->send_blocked |= v->blocked;
-    e->sends.v[e->sends.n++] = (struct b_op){
+    *op = (struct b_op){
         .t = v->t,
         .t_ret = v->t_ret,
         .len = (uint64_t)r->result,

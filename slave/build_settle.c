@@ -215,7 +215,6 @@ void b_settle(struct build *b)
 struct weigher {
     struct build *b;
     const uint8_t *far; /* [end_count], or NULL: no end is */
-    struct b_op **from; /* [end_count] sends of its peer */
     ips_u128 xlen;      /* sum of all */
     uint64_t probe;     /* sum of what is left of g.probe */
 };
@@ -226,7 +225,7 @@ static inline void finish_arc(struct weigher *k, uint32_t v)
 {
     struct build *b = k->b;
     struct ips_graph *g = &b->out->g;
-    const struct b_op *send = &k->from[g->site[v]][g->xpred[v]];
+    const struct b_op *send = b_op_at(b, g->xpred[v]);
     uint64_t before = ips_sub_sat(send->w, send->cpu);
     uint64_t time = ips_sub_sat(g->t_ns[v], send->t);
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
@@ -343,21 +342,14 @@ int b_weights(struct build *b)
     struct weigher k = {.b = b, .far = b->far};
     ips_u128 sum = 0;
     g->at = b_calloc((size_t)g->node_count + 1, sizeof(*g->at), b->err);
-    k.from = b_calloc(b->out->end_count, sizeof(*k.from), b->err);
-    if (!g->at || !k.from) {
-        ips_free_large(k.from);
+    if (!g->at)
         return IPS_E_NO_MEMORY;
-    }
-    for (uint32_t i = 0; i < b->out->end_count; i++)
-        if (b->ends[i].local)
-            k.from[i] = b->ends[b->out->ends[i].peer_end].sends.v;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct ips_thread_row *row = &b->out->threads[c];
         row->base_cpu_ns = b->chains[c].base;
         row->cpu_ns = chain_weights(&k, c);
         sum += row->cpu_ns;
     }
-    ips_free_large(k.from);
     b->out->counts.probe_arc_ns = k.probe;
     int rc = b_sync_spins(b);
     if (rc < 0)
