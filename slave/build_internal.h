@@ -566,18 +566,26 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
                               uint64_t coord, uint64_t t_ns, uint64_t cpu_at,
                               uint32_t site)
 {
-    struct ips_graph *g = &b->out->g;
-    uint32_t i = b->nodes++;
-    g->kind[i] = (uint8_t)kind;
-    g->w[i] = coord;
-    g->t_ns[i] = t_ns;
-    b->cpu_at[i] = cpu_at;
-    b->off[i] = b->off_ns;
+    const struct ips_graph *g = &b->out->g;
+    uint8_t *kinds = g->kind; /* a byte written may be any pointer's: so last */
+    uint64_t *w = g->w, *t = g->t_ns, *at = b->cpu_at, *off = b->off;
+    uint32_t *probe = g->probe, *sites = g->site, *xpred = g->xpred;
+    uint32_t i = b->nodes;
+    uint64_t ps = b->probe_ps;
+    w[i] = coord;
+    t[i] = t_ns;
+    at[i] = cpu_at;
+    off[i] = b->off_ns;
+    probe[i] = 0;
+    sites[i] = site;
+    xpred[i] = IPS_NO_NODE;
+    kinds[i] = (uint8_t)kind;
     b->off_ns = 0;
-    g->probe[i] = (uint32_t)ips_min_u64(b->probe_ps / 1000, UINT32_MAX);
-    b->probe_ps %= 1000;
-    g->site[i] = site;
-    g->xpred[i] = IPS_NO_NODE;
+    if (ps >= 1000) {
+        probe[i] = (uint32_t)ips_min_u64(ps / 1000, UINT32_MAX);
+        b->probe_ps = ps % 1000;
+    }
+    b->nodes = i + 1;
     return i;
 }
 /* The same for a node at the call of something that then slept so long. */

@@ -257,6 +257,7 @@ static int make_chain(struct maker *m)
         last_ns = ips_max_u64(last_ns, m->s->last_ns);
         last_cpu = ips_max_u64(last_cpu, m->s->last_cpu);
     }
+    b_tally_end(m);
     m->row->start_ns = b->out->g.t_ns[chain->first];
     m->row->end_ns = last_ns;
     c->settled = last_cpu;
