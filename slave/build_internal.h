@@ -72,6 +72,9 @@ void *b_calloc(size_t count, size_t size, struct ips_err *err);
 
 /* ---- records ---- */
 
+/* Records are read in order, but across pages the hardware does not follow. */
+#define B_READ_AHEAD 1024u
+
 /* Where a walk over one stream's records stands. */
 struct b_walk {
     const struct ips_stream_in *in;
@@ -100,6 +103,7 @@ static inline const uint8_t *b_next(struct b_walk *w, uint32_t *type,
             uint32_t word;
             const uint8_t *p = c->data + w->at;
             memcpy(&word, p, sizeof(word));
+            __builtin_prefetch(p + B_READ_AHEAD);
             uint32_t bytes = (word >> 8 & 0xffu) * 8;
             *type = word & 0xffu;
             if (bytes >= sizeof(struct ips_rec_head) &&
@@ -195,12 +199,12 @@ struct b_proc { /* beside struct ips_proc of the same index */
 
 struct b_chain { /* beside g.chains */
     uint32_t first_stream, last_stream;
-    uint32_t fork;      /* FORK its START hangs on, or IPS_NONE */
-    uint64_t base;      /* coordinate of START */
-    uint64_t limit;     /* settled CPU may not be later than... see settle */
-    uint64_t settled;   /* greatest CPU known for it */
-    uint32_t image_aux; /* node "its image began", or IPS_NO_NODE */
-    int64_t end_shift;  /* of END: its coordinate less cpu_at */
+    uint32_t fork;       /* FORK its START hangs on, or IPS_NONE */
+    uint64_t base;       /* coordinate of START */
+    uint64_t limit;      /* settled CPU may not be later than... see settle */
+    uint64_t settled;    /* greatest CPU known for it */
+    uint32_t image_aux;  /* node "its image began", or IPS_NO_NODE */
+    int64_t end_shift;   /* of END: its coordinate less cpu_at */
     uint64_t unknown_ns; /* off the core outside of calls, all of it */
     bool read_delays;    /* somebody read its run delay: `off` is in use */
 };
@@ -486,8 +490,7 @@ static inline void b_next_send(const struct build *b, struct b_sending *s)
 }
 /* Room for one more send of `e`: *op. */
 int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
-static inline int b_new_send(struct build *b, struct b_end *e,
-                             struct b_op **op)
+static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 {
     int rc = e->sends.room ? 0 : b_more_sends(b, e);
     if (rc < 0)

@@ -5,8 +5,8 @@
 #include "slave/build_node.h"
 
 static inline __attribute__((always_inline)) void
-io_interval(struct maker *m, const struct ips_rec_io *r,
-                               bool send, struct interval *v)
+io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
+            struct interval *v)
 {
     b_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
     v->chan = b_chan_find(m->b, m->s->image, r->h.a);
@@ -200,6 +200,8 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
     struct ips_graph *g = &b->out->g;
     struct b_end *e = &b->ends[v->end];
     uint64_t took = v->t_ret - v->t;
+    if (!e->local && e->listen) /* its position is nobody's */
+        return 0;
     if (e->read_count++ == 0)
         e->read_chain = m->chain;
     e->read_many |= e->read_chain != m->chain;

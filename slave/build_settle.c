@@ -247,7 +247,8 @@ static uint64_t chain_weights(struct weigher *k, uint32_t c)
     struct build *b = k->b;
     struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    uint64_t base = b->chains[c].base, at = base, t = g->t_ns[first], cpu = b->cpu_at[first];
+    uint64_t base = b->chains[c].base, at = base, t = g->t_ns[first],
+             cpu = b->cpu_at[first];
     uint64_t probe = 0, unknown = 0;
     ips_u128 xlen = 0;
     bool forwards = true;
@@ -265,8 +266,7 @@ static uint64_t chain_weights(struct weigher *k, uint32_t c)
         g->probe[i] = (uint32_t)ips_min_u64(g->probe[i], w);
         probe += g->probe[i];
         xlen += g->xlen[i];
-        unknown = ips_add_sat(unknown,
-                              b_free_ns(t_ns, t, cpu_at, cpu, off));
+        unknown = ips_add_sat(unknown, b_free_ns(t_ns, t, cpu_at, cpu, off));
         forwards &= t_ns >= t;
         at = coord;
         t = t_ns;
@@ -362,7 +362,6 @@ int b_weights(struct build *b)
     if (sum >= WEIGHTS_MOST)
         weigh_again(b);
     for (uint32_t c = 0; c < g->chain_count; c++)
-        b->out->procs[g->chains[c].process].cpu_ns +=
-            b->out->threads[c].cpu_ns;
+        b->out->procs[g->chains[c].process].cpu_ns += b->out->threads[c].cpu_ns;
     return 0;
 }
