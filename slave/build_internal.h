@@ -308,8 +308,11 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
                               uint32_t site)
 {
     const struct ips_graph *g = &b->out->g;
-    uint8_t *kinds = g->kind; /* a byte written may be any pointer's: so last */
+    uint8_t *kinds = g->kind,
+            *xkinds =
+                g->xkind; /* a byte written may be any pointer's: so last */
     uint64_t *w = g->w, *t = g->t_ns, *at = b->cpu_at, *off = b->off;
+    uint64_t *wait = g->wait, *xlen = g->xlen;
     uint32_t *probe = g->probe, *sites = g->site, *xpred = g->xpred;
     uint32_t i = b->nodes;
     uint64_t ps = b->probe_ps;
@@ -317,10 +320,12 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
     t[i] = t_ns;
     at[i] = cpu_at;
     off[i] = b->off_ns;
+    wait[i] = xlen[i] = 0;
     probe[i] = 0;
     sites[i] = site;
     xpred[i] = IPS_NO_NODE;
     kinds[i] = (uint8_t)kind;
+    xkinds[i] = IPS_X_NONE;
     b->off_ns = 0;
     if (ps >= 1000) {
         probe[i] = (uint32_t)ips_min_u64(ps / 1000, UINT32_MAX);

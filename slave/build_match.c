@@ -37,9 +37,9 @@ static int new_slab(struct build *b)
     b->slab_used = 0;
     if ((b->slabs.n + 1) * (uint64_t)B_SLAB_OPS > IPS_NO_NODE)
         return ips_err_set(b->err, IPS_E_LIMIT, "more than 2^32 sends");
-    struct b_op *v = b_calloc(b->slab_ops, sizeof(*v), b->err);
+    struct b_op *v = ips_alloc_large(b->slab_ops, sizeof(*v));
     if (!v)
-        return IPS_E_NO_MEMORY;
+        return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u sends", b->slab_ops);
     b->slabs.v[b->slabs.n++] = v;
     return 0;
 }

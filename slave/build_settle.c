@@ -341,9 +341,9 @@ int b_weights(struct build *b)
     struct ips_graph *g = &b->out->g;
     struct weigher k = {.b = b, .far = b->far};
     ips_u128 sum = 0;
-    g->at = b_calloc((size_t)g->node_count + 1, sizeof(*g->at), b->err);
+    g->at = ips_alloc_large((size_t)g->node_count + 1, sizeof(*g->at));
     if (!g->at)
-        return IPS_E_NO_MEMORY;
+        return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u nodes", g->node_count);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct ips_thread_row *row = &b->out->threads[c];
         row->base_cpu_ns = b->chains[c].base;
