@@ -77,6 +77,7 @@ struct part {
     uint32_t peer_count;
     uint32_t number; /* among the active parts, machine order */
     void *own;       /* of the kind of question */
+    bool borrows;    /* tables, sync, settled, peer: kept.h's */
 };
 
 /* A machine left out after an error, and why. */
@@ -136,7 +137,7 @@ struct query {
     bool working;   /* a job of the worker still uses it */
     bool yielded;   /* needs the slaves' graph no more: others may */
     bool again;     /* begin again when the round ends */
-    bool borrowed;  /* its tables are copies that were kept */
+    bool borrowed;  /* it was answered from copies that were kept */
     bool calibrate; /* wants message times as they were measured, if known */
     bool in_graph;  /* past the first round: failures begin it again */
     bool together;  /* of a round: when one part fails, all are stopped */
@@ -151,6 +152,7 @@ struct query {
                 struct ips_err *err);
     void (*after)(struct query *q);
     struct gather gather;
+    struct kept *kept; /* what its parts borrow from, or NULL */
     void *data;
     /* phases.h: the question of a client that waits for this one of our own,
      * or NULL; what it got. */
