@@ -100,19 +100,19 @@ def requests(n, clients=4):
 
 def nginx_faults(draw):
     many = draw.choice((2000, 3000))
-    plain = nginx(1, "")
+    plain = nginx(2, "")
     zipped = draw.choice((80, 120))
     return [
         Fault("nginx: gzip at its slowest", ["procedure", "late-sender"],
               requests(draw.choice((20, 30))), requests(many),
               words="nginx|deflate|longest_match",
-              prepare={True: nginx(1, "gzip on; gzip_comp_level 9;"),
+              prepare={True: nginx(2, "gzip on; gzip_comp_level 9;"),
                        False: plain},
               procedures=("deflate", "longest_match"), needs=NGINX_NEEDS),
         Fault("nginx: a limit of the rate", ["outside"],
               requests(draw.choice((12, 16))), requests(many),
               words="timer|nginx",
-              prepare={True: nginx(1, "limit_rate %dk;" %
+              prepare={True: nginx(2, "limit_rate %dk;" %
                                    draw.choice((300, 400, 600))),
                        False: plain}, needs=NGINX_NEEDS),
         Fault("nginx: one worker", ["one-server"],
@@ -123,7 +123,7 @@ def nginx_faults(draw):
         Fault("nginx: a limit of requests", ["outside"],
               requests(draw.choice((40, 60))), requests(many),
               words="timer|nginx",
-              prepare={True: nginx(1, "limit_req zone=z burst=100;"),
+              prepare={True: nginx(2, "limit_req zone=z burst=100;"),
                        False: plain}, needs=NGINX_NEEDS),
         Fault("nginx: a slow link", ["slow-messages"],
               requests(draw.choice((20, 30))), requests(many),
@@ -275,7 +275,7 @@ def sources(directory):
     """Sixteen sources of equal size, and one ten times as long."""
     body = ["#include <stdio.h>"] + [
         "int f%d(int x){int s=0;for(int i=0;i<x;i++){s+=i*x;s^=s>>3;}"
-        "printf(\"%%d\",s);return s;}" % i for i in range(90)]
+        "printf(\"%%d\",s);return s;}" % i for i in range(30)]
     for i in range(16):
         text = "\n".join(body).replace("int f", "int f%d_" % i)
         with open(f"{directory}/s{i}.c", "w") as f:
