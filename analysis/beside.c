@@ -57,6 +57,7 @@ struct sweep {
     uint32_t head[STATES], *role_head, *asked_head;
     uint32_t workers[STATES]; /* that are in this state */
     uint32_t *role_waits;     /* [roles] workers that wait, but to be asked */
+    uint32_t *role_there;     /* [roles] workers that have begun, not ended */
     uint64_t *works;          /* [chains] all of its work */
     uint32_t *queue, *sender; /* [chains] messages there; who sent the last */
     struct ended *ended;      /* [roles] */
@@ -276,6 +277,8 @@ static int set_state(struct sweep *s, const struct change *to)
     uint32_t r = s->ask->role[c];
     s->workers[was]--;
     s->workers[now]++;
+    s->role_there[r] += was == GONE;
+    s->role_there[r] -= now == GONE;
     if (was >= WAIT_LOCK) {
         list_drop(&s->head[was], s->by_state, c);
         list_drop(role_list(s, r, was), s->alike, c);
@@ -369,7 +372,10 @@ static struct moment look(const struct sweep *s, uint32_t c)
         return m;
     m.busy = s->workers[BUSY] + !s->ask->worker[c];
     uint64_t could = (uint64_t)m.busy + waits + gone;
-    uint64_t queued = (uint64_t)m.busy + s->queue[c];
+    /* Where others alike are there, it is not for want of them. */
+    bool one = s->role_there[s->ask->role[c]] <= 1 &&
+               (!s->ask->serves || s->ask->serves[c]);
+    uint64_t queued = (uint64_t)m.busy + (one ? s->queue[c] : 0);
     m.wanted = (uint32_t)ips_min_u64(ips_max_u64(could, queued), s->cores);
     if (2 * (uint64_t)m.busy > m.wanted) {
         m.wanted = (uint32_t)ips_min_u64(s->cores, UINT32_MAX);
@@ -383,7 +389,7 @@ static struct moment look(const struct sweep *s, uint32_t c)
     } else if (alike != NO_CHAIN) {
         m.of = IPS_BESIDE_ALIKE;
         m.waiter = alike;
-    } else if (s->queue[c]) {
+    } else if (one && s->queue[c]) {
         m.of = IPS_BESIDE_QUEUE;
         m.waiter = s->sender[c];
         m.wanted = (uint32_t)ips_min_u64(queued, s->cores);
@@ -492,13 +498,14 @@ static int make_room(struct sweep *s)
     s->role_head = calloc(roles, sizeof(*s->role_head));
     s->asked_head = calloc(roles, sizeof(*s->asked_head));
     s->role_waits = calloc(roles, sizeof(*s->role_waits));
+    s->role_there = calloc(roles, sizeof(*s->role_there));
     s->works = calloc(chains, sizeof(*s->works));
     s->queue = calloc(chains, sizeof(*s->queue));
     s->sender = calloc(chains, sizeof(*s->sender));
     s->ended = calloc(roles, sizeof(*s->ended));
     s->busy = calloc((size_t)ask->machine_count + 1, sizeof(*s->busy));
     if (!s->state || !s->began || !s->by_state || !s->alike || !s->role_head ||
-        !s->role_waits || !s->ended || !s->busy)
+        !s->role_waits || !s->role_there || !s->ended || !s->busy)
         return no_memory(s);
     for (int k = 0; k < STATES; k++)
         s->head[k] = NO_CHAIN;
@@ -525,6 +532,7 @@ static void release(struct sweep *s)
     free(s->role_head);
     free(s->asked_head);
     free(s->role_waits);
+    free(s->role_there);
     free(s->works);
     free(s->queue);
     free(s->sender);

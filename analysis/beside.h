@@ -14,7 +14,7 @@
  *          to do, counts where the path's own has more to do in all than that
  *          one (by IPS_BESIDE_MORE_PPM): else it is nobody's unevenness
  *   QUEUE  on another connection a message is there for the path's own thread,
- *          which is at something else
+ *          which is at something else, and no worker alike is there
  *   PEER   somebody waits for a message
  *   OTHER  somebody waits for a barrier, a condition, a child, a token
  *   ALONE  nobody waits, but at most half of all cores are used
@@ -55,6 +55,8 @@ struct ips_beside_ask {
     const uint32_t *role;    /* [chain_count] equal: alike; < role_count */
     uint32_t role_count;
     const bool *worker;    /* [chain_count] */
+    const bool *serves;    /* [chain_count] whose messages may stand in line, as
+                              those of who accepted connections; NULL: all */
     const uint32_t *cores; /* [machine_count]; by ips_chain.machine */
     uint32_t machine_count;
 };

@@ -84,6 +84,8 @@ struct why_solving {
     uint32_t *process_of; /* [chain_count] process feature */
     uint32_t *role;       /* [chain_count] */
     bool *worker;         /* [chain_count] */
+    bool *serves;         /* [chain_count] of those that were asked by
+                             connections which they accepted */
     uint32_t role_count;
     uint32_t begins, begun, children; /* who begins one after another; one of
                                          them; how many */

@@ -121,6 +121,7 @@ static int look_beside(struct why_solving *y)
                                        .role = y->role,
                                        .role_count = y->role_count,
                                        .worker = y->worker,
+                                       .serves = y->serves,
                                        .cores = cores,
                                        .machine_count = n};
     int rc = ips_beside(&ask, &y->beside, y->s.err);
@@ -537,6 +538,7 @@ static void release(struct why_solving *y)
     free(y->process_of);
     free(y->role);
     free(y->worker);
+    free(y->serves);
     free(y->first);
     free(y->portion);
     free(y->chain_none);
