@@ -232,7 +232,10 @@ def postgres_faults(draw):
     lock = rows("7", work).replace(
         "BEGIN;\n", "BEGIN;\nLOCK TABLE pgbench_tellers;\n")
     own_script = "-f load.sql"
-    selects = "-S -c 2 -t %d" % draw.choice((2000, 3000))
+    # Some hundred rows each: single ones would be small talk, and said to be.
+    selects = f"-c 2 -t {draw.choice((300, 500))} {own_script}"
+    some = ("\\set aid random(1, 90000)\nSELECT sum(abalance) FROM "
+            "pgbench_accounts WHERE aid BETWEEN :aid AND :aid + 4000;\n")
     return [
         Fault("postgresql: a hot row", ["lock-contention"],
               postgres(f"-c 4 -t {n} {own_script}"),
@@ -252,16 +255,16 @@ def postgres_faults(draw):
               needs=PG_NEEDS),
         Fault("postgresql: no index used",
               ["procedure", "late-sender", "spread"],
-              postgres("-S -c 2 -t %d" % draw.choice((40, 60)),
+              postgres(f"-c 2 -t {draw.choice((40, 60))} {own_script}",
                        "-c enable_indexscan=off -c enable_bitmapscan=off "
                        "-c enable_indexonlyscan=off "
                        "-c max_parallel_workers_per_gather=0"),
-              postgres(selects), words="[Ss]can|heap|tuple|Expr",
-              prepare={True: database(), False: database()},
+              postgres(selects), words="postgres",
+              prepare={True: database(some), False: database(some)},
               procedures=("heap", "Scan"), needs=PG_NEEDS),
         Fault("postgresql: a core shared with others", ["busy-machine"],
               postgres(selects, before="taskset -c 0 "), postgres(selects),
-              prepare={True: database(), False: database()}, hogs=3,
+              prepare={True: database(some), False: database(some)}, hogs=3,
               needs=PG_NEEDS + ("taskset",)),
     ]
 
