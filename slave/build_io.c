@@ -528,15 +528,18 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
                           struct interval *v, enum ips_wait_cause cause)
 {
     struct spin spin = b_spin_before(m, v);
+    uint64_t slept = v->blocked ? v->blocked_ns : 0;
     if (v->blocked)
         b_count_wait(m, cause, v->blocked_ns);
-    if (r->err || r->result < 0)
+    if (r->err || r->result < 0) {
         b_wait_idle(m);
-    else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a))
+    } else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a)) {
+        slept = ips_add_sat(slept, m->wait.blocked_ns);
         b_take_wait(m, v, cause, &spin);
+    }
     m->sigwait_ret = v->t_ret;
     m->sigwait_cpu = v->cpu;
-    m->sigwait_slept = v->blocked ? v->blocked_ns : 0;
+    m->sigwait_slept = slept;
 }
 
 void b_on_block(struct maker *m, const uint8_t *p)
