@@ -11,6 +11,7 @@ const struct ipsq_command *const ipsq_commands[] = {
     &ipsq_cmd_metrics,
     &ipsq_cmd_path,
     &ipsq_cmd_whatif,
+    &ipsq_cmd_predict,
     &ipsq_cmd_waits,
     &ipsq_cmd_procedures,
     &ipsq_cmd_events,

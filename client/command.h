@@ -48,6 +48,7 @@ extern const struct ipsq_command ipsq_cmd_ls;
 extern const struct ipsq_command ipsq_cmd_metrics;
 extern const struct ipsq_command ipsq_cmd_path;
 extern const struct ipsq_command ipsq_cmd_phases;
+extern const struct ipsq_command ipsq_cmd_predict;
 extern const struct ipsq_command ipsq_cmd_procedures;
 extern const struct ipsq_command ipsq_cmd_requests;
 extern const struct ipsq_command ipsq_cmd_runs;

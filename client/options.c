@@ -128,6 +128,16 @@ static int take_phase(struct ipsq_options *o, const char *text,
     return rc;
 }
 
+static int take_spec(const char **list, unsigned *count, const char *text,
+                     struct ips_err *err)
+{
+    if (*count == IPSQ_SPECS_MAX)
+        return ips_err_set(err, IPS_E_USAGE, "more than %d times: '%.80s'",
+                           IPSQ_SPECS_MAX, text);
+    list[(*count)++] = text;
+    return 0;
+}
+
 static int take_lengths(struct ipsq_options *o, const char *text,
                         struct ips_err *err)
 {
@@ -266,6 +276,17 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_POP:
         o->pop = true;
         return 0;
+    case IPSQ_OPT_MACHINES:
+        return take_spec(o->machines, &o->machines_count, text, err);
+    case IPSQ_OPT_MAP:
+        return take_spec(o->map, &o->map_count, text, err);
+    case IPSQ_OPT_SEARCH:
+        o->search = true;
+        return 0;
+    case IPSQ_OPT_TRIES:
+        return ipsq_parse_count(text, &o->tries, err);
+    case IPSQ_OPT_SEED:
+        return ipsq_parse_count(text, &o->seed, err);
     case IPSQ_OPT_SHOW:
         o->show = true;
         return 0;
@@ -287,6 +308,10 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return ipsq_parse_count(text, &o->rounds, err);
     case IPSQ_OPT_SYSTEM_SHARE:
         return ipsq_parse_share(text, &o->system_ppm, err);
+    case IPSQ_OPT_NETWORK:
+        return take_spec(o->network, &o->network_count, text, err);
+    case IPSQ_OPT_MOVE:
+        return take_spec(o->move, &o->move_count, text, err);
     case IPSQ_OPT_COUNT:
         break;
     }

@@ -177,6 +177,27 @@ int ipsq_parse_count(const char *text, uint64_t *n, struct ips_err *err)
     return 0;
 }
 
+int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
+                     struct ips_err *err)
+{
+    struct decimal d;
+    bool ok = parse_decimal(text, &d) == 0 && !*d.rest && d.whole <= 9999;
+    while (ok && d.digits && d.fraction % 10 == 0) { /* 1.50 */
+        d.fraction /= 10;
+        d.digits--;
+    }
+    uint64_t scale = ok && d.digits <= 4 ? power10(d.digits) : 0;
+    uint64_t n = scale ? d.whole * scale + d.fraction : 0;
+    if (!scale || n > 9999)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "'%.80s' is no number of at most four digits, as "
+                           "1.375",
+                           text);
+    *num = (uint32_t)n;
+    *den = (uint32_t)scale;
+    return 0;
+}
+
 int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
 {
     struct decimal d;

@@ -33,6 +33,10 @@ int ipsq_parse_mtime(const char *text, uint64_t *base_ns,
 int ipsq_parse_count(const char *text, uint64_t *n,
                      struct ips_err *err) IPS_MUST_USE;
 
+/* "1.5": a number of at most four digits, as num / den. */
+int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
+                     struct ips_err *err) IPS_MUST_USE;
+
 /* "30%" or "2.5x" (twice and a half as fast), as millionths of the time saved:
  * more than nothing, at most all of it. Finer digits are cut off. */
 #define IPSQ_GONE 1000000u

@@ -33,6 +33,8 @@ const struct query_kind *query_kind_of(const Ips__Request *r)
         return &query_sql;
     case IPS__REQUEST__ASK_PHASES:
         return &query_phases;
+    case IPS__REQUEST__ASK_PREDICT:
+        return &query_predict;
     case IPS__REQUEST__ASK_CALIBRATE:
         return &query_calibrate;
     case IPS__REQUEST__ASK_ESTIMATE:

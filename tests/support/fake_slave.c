@@ -386,6 +386,7 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_SPLIT:
     case IPS__REQUEST__ASK_SQL:
     case IPS__REQUEST__ASK_PHASES:
+    case IPS__REQUEST__ASK_PREDICT:
     case IPS__REQUEST__ASK_LOOK:
     case IPS__REQUEST__ASK_CALIBRATE:
     case IPS__REQUEST__ASK_ESTIMATE:
