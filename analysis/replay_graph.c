@@ -23,9 +23,9 @@ static bool has_arc(const struct ips_graph *g, uint32_t i)
 
 /* Marks in `to` what is kept, and counts the nodes that come out. */
 static uint64_t mark(const struct ips_graph *g, const uint64_t *idle,
-                     uint32_t *to)
+                     size_t cuts, uint32_t *to)
 {
-    uint64_t count = 0;
+    uint64_t count = cuts;
     memset(to, 0, ((size_t)g->node_count + 1) * sizeof(*to));
     for (uint32_t i = 0; i < g->node_count; i++) {
         if (!has_arc(g, i))
@@ -51,6 +51,7 @@ static uint64_t mark(const struct ips_graph *g, const uint64_t *idle,
 struct making {
     const struct ips_graph *g;
     struct ips_replay_graph *out;
+    struct ips_replay_cut *cut, *cut_end; /* those to come */
     uint32_t next;
 };
 
@@ -100,12 +101,19 @@ static void put_chain(struct making *m, uint32_t c, const uint64_t *idle)
 {
     const struct ips_graph *g = m->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    uint64_t w = 0;
+    uint64_t w = 0; /* since the last node */
     struct ips_chain *to = &m->out->g.chains[c];
     *to = g->chains[c];
     to->first = m->next;
     for (uint32_t i = first; i < end; i++) {
-        w += g->w[i];
+        uint64_t done = 0; /* of the arc into i */
+        for (; m->cut < m->cut_end && m->cut->node == i; m->cut++) {
+            uint64_t part = ips_min_u64(m->cut->w, g->w[i]) - done;
+            m->cut->at = put(m, i, IPS_NODE_AUX, w + part) + 1;
+            done += part;
+            w = 0;
+        }
+        w += g->w[i] - done;
         if (m->out->to[i] == MERGED) {
             m->out->to[i] = IPS_NO_NODE;
             continue;
@@ -128,16 +136,18 @@ static void link_arcs(struct making *m)
 }
 
 int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
+                          struct ips_replay_cut *cut, size_t cuts,
                           struct ips_replay_graph *out, struct ips_err *err)
 {
-    struct making m = {.g = whole, .out = out};
+    struct making m = {
+        .g = whole, .out = out, .cut = cut, .cut_end = cut + cuts};
     memset(out, 0, sizeof(*out));
     ips_graph_init(&out->g);
     out->to = malloc(((size_t)whole->node_count + 1) * sizeof(*out->to));
     if (!out->to)
         return ips_err_set(err, IPS_E_NO_MEMORY, "replay of %u nodes",
                            whole->node_count);
-    uint64_t count = mark(whole, idle, out->to);
+    uint64_t count = mark(whole, idle, cuts, out->to);
     int rc = 0;
     if (count >= IPS_NO_NODE)
         rc = ips_err_set(err, IPS_E_LIMIT, "a replay of %llu nodes",

@@ -13,6 +13,8 @@
  *
  *    or, where i has a cross arc already, a node more before i.
  *
+ *  - An arc may be cut after some of its work, where a thread is to move.
+ *
  * Works for any lane: all cross arcs are kept. Pure. Source: ALGORITHMS 5.
  */
 #ifndef IPS_ANALYSIS_REPLAY_GRAPH_H
@@ -30,9 +32,17 @@ struct ips_replay_graph {
     uint8_t *made;      /* [g.node_count] its cross arc is an idle of ours */
 };
 
-/* `idle` [node_count] ns in the arc into each node, or NULL: none. O(nodes).
- * Chains stay as they are, in number and order. */
+/* The arc into `node`, which is no chain's first, is cut after w ns of it. */
+struct ips_replay_cut {
+    uint32_t node;
+    uint64_t w;
+    uint32_t at; /* out: node of replay.g that the second part leads to */
+};
+
+/* `idle` [node_count] ns in the arc into each node, or NULL: none; cuts sorted
+ * by node and w. O(nodes). Chains stay as they are, in number and order. */
 int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
+                          struct ips_replay_cut *cut, size_t cuts,
                           struct ips_replay_graph *out,
                           struct ips_err *err) IPS_MUST_USE;
 void ips_replay_graph_release(struct ips_replay_graph *r);

@@ -20,8 +20,22 @@ void ipsq_placing_release(struct ipsq_placing *p)
         free(p->place[i]->machine);
         free(p->place[i]);
     }
+    for (size_t i = 0; i < p->net_count; i++) {
+        free(p->net[i]->from);
+        free(p->net[i]->to);
+        if (*p->net[i]->medium)
+            free(p->net[i]->medium);
+        free(p->net[i]);
+    }
+    for (size_t i = 0; i < p->move_count; i++) {
+        free(p->move[i]->what);
+        free(p->move[i]->machine);
+        free(p->move[i]);
+    }
     free(p->machine);
     free(p->place);
+    free(p->net);
+    free(p->move);
     memset(p, 0, sizeof(*p));
 }
 
@@ -75,6 +89,10 @@ static int take_load(Ips__PredictMachine *m, const char *value,
 {
     size_t len = strlen(value);
     char number[64];
+    if (strcmp(value, "recorded") == 0) {
+        m->load_recorded = true;
+        return 0;
+    }
     if (!len || value[len - 1] != '%' || len >= sizeof(number))
         return ipsq_parse_ratio(value, &m->load_num, &m->load_den, err);
     memcpy(number, value, len - 1);
@@ -100,7 +118,7 @@ static int take_value(Ips__PredictMachine *m, const char *word,
         return take_load(m, word + 5, err);
     return ips_err_set(err, IPS_E_USAGE,
                        "machine %.80s: '%.80s' is none of cores=N, speed=X, "
-                       "load=B or load=P%%",
+                       "load=B, load=P%% or load=recorded",
                        m->name, word);
 }
 
@@ -262,4 +280,146 @@ int ipsq_placing_map(struct ipsq_placing *p, const char *spec,
 {
     return strchr(spec, '=') ? take_places(p, spec, err)
                              : take_file(p, spec, err);
+}
+
+/* ---- network -------------------------------------------------------------
+ */
+
+static int wrong_net(const char *text, struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_USAGE,
+                       "--network: '%.80s' is not of the form FROM>TO=TIME, "
+                       "FROM<>TO=TIME; TIME is BASE+PER_BYTE or xN, and may "
+                       "have @MEDIUM behind it",
+                       text);
+}
+
+/* "100us+8ns@bus", "x0.5", "@bus" */
+static int take_time(Ips__PredictNet *n, char *text, struct ips_err *err)
+{
+    char *at = strchr(text, '@');
+    if (at) {
+        *at = '\0';
+        if (!at[1])
+            return ips_err_set(err, IPS_E_USAGE,
+                               "--network: a medium without a name");
+        char *medium = strdup(at + 1);
+        if (!medium)
+            return no_memory(err);
+        n->medium = medium;
+    }
+    if (!*text)
+        return at ? 0 : wrong_net(text, err);
+    if (*text == 'x')
+        return ipsq_parse_ratio(text + 1, &n->scale_num, &n->scale_den, err);
+    n->given = true;
+    return ipsq_parse_mtime(text, &n->base_ns, &n->per_byte_q32, err);
+}
+
+static int fill_net(Ips__PredictNet *n, const char *text, struct ips_err *err)
+{
+    const char *equals = strchr(text, '=');
+    const char *arrow = strchr(text, '>');
+    if (!equals || !arrow || arrow > equals || arrow == text)
+        return wrong_net(text, err);
+    n->both = arrow[-1] == '<';
+    n->from = trimmed(text, (size_t)(arrow - text) - (n->both ? 1 : 0));
+    n->to = trimmed(arrow + 1, (size_t)(equals - arrow) - 1);
+    char *time = trimmed(equals + 1, strlen(equals + 1));
+    int rc = n->from && n->to && time ? 0 : no_memory(err);
+    if (rc == 0)
+        rc =
+            *n->from && *n->to ? take_time(n, time, err) : wrong_net(text, err);
+    free(time);
+    return rc;
+}
+
+static int take_net(struct ipsq_placing *p, const char *text, size_t len,
+                    struct ips_err *err)
+{
+    Ips__PredictNet *n = malloc(sizeof(*n));
+    if (!n)
+        return no_memory(err);
+    ips__predict_net__init(n);
+    n->from = n->to = NULL;
+    int rc = append(&p->net, &p->net_count, n, err);
+    if (rc < 0) {
+        free(n);
+        return rc;
+    }
+    char *copy = trimmed(text, len);
+    rc = copy ? fill_net(n, copy, err) : no_memory(err);
+    free(copy);
+    return rc;
+}
+
+int ipsq_placing_network(struct ipsq_placing *p, const char *spec,
+                         struct ips_err *err)
+{
+    int rc = 0;
+    for (const char *at = spec; rc == 0;) {
+        size_t len = strcspn(at, ";\n");
+        if (!blank(at, len))
+            rc = take_net(p, at, len, err);
+        if (!at[len])
+            break;
+        at += len + 1;
+    }
+    return rc;
+}
+
+/* ---- moves ---------------------------------------------------------------
+ */
+
+static int fill_move(Ips__PredictMove *m, const char *text, struct ips_err *err)
+{
+    const char *equals = strchr(text, '=');
+    const char *at = equals ? memchr(text, '@', (size_t)(equals - text)) : NULL;
+    if (!at || at == text || !equals[1])
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--move: '%.80s' is not of the form "
+                           "PROCESS@TIME=MACHINE",
+                           text);
+    m->what = trimmed(text, (size_t)(at - text));
+    m->machine = trimmed(equals + 1, strlen(equals + 1));
+    char *time = trimmed(at + 1, (size_t)(equals - at) - 1);
+    int rc = m->what && m->machine && time ? 0 : no_memory(err);
+    if (rc == 0)
+        rc = ipsq_parse_duration(time, &m->at_ns, err);
+    free(time);
+    return rc;
+}
+
+static int take_move(struct ipsq_placing *p, const char *text, size_t len,
+                     struct ips_err *err)
+{
+    Ips__PredictMove *m = malloc(sizeof(*m));
+    if (!m)
+        return no_memory(err);
+    ips__predict_move__init(m);
+    m->what = m->machine = NULL;
+    int rc = append(&p->move, &p->move_count, m, err);
+    if (rc < 0) {
+        free(m);
+        return rc;
+    }
+    char *copy = trimmed(text, len);
+    rc = copy ? fill_move(m, copy, err) : no_memory(err);
+    free(copy);
+    return rc;
+}
+
+int ipsq_placing_moves(struct ipsq_placing *p, const char *spec,
+                       struct ips_err *err)
+{
+    int rc = 0;
+    for (const char *at = spec; rc == 0;) {
+        size_t len = strcspn(at, ",\n");
+        if (!blank(at, len))
+            rc = take_move(p, at, len, err);
+        if (!at[len])
+            break;
+        at += len + 1;
+    }
+    return rc;
 }

@@ -3,6 +3,8 @@
  *
  *   --machines  'one:cores=2,speed=1.5,load=0.5;two:load=25%'
  *   --map       'a.3=one,b*=two', or the name of a file with one a line
+ *   --network   'one<>two=100us+8ns@bus;*>*=x0.5'
+ *   --move      'a.3@1.5s=two,b*@20ms=one'
  *
  * Texts of the messages are malloc'd with them: ipsq_placing_release.
  */
@@ -20,6 +22,10 @@ struct ipsq_placing {
     size_t machine_count;
     Ips__PredictPlace **place;
     size_t place_count;
+    Ips__PredictNet **net;
+    size_t net_count;
+    Ips__PredictMove **move;
+    size_t move_count;
 };
 
 /* May be called several times; IPS_E_USAGE says what is wrong. */
@@ -27,6 +33,10 @@ int ipsq_placing_machines(struct ipsq_placing *p, const char *spec,
                           struct ips_err *err) IPS_MUST_USE;
 int ipsq_placing_map(struct ipsq_placing *p, const char *spec,
                      struct ips_err *err) IPS_MUST_USE;
+int ipsq_placing_network(struct ipsq_placing *p, const char *spec,
+                         struct ips_err *err) IPS_MUST_USE;
+int ipsq_placing_moves(struct ipsq_placing *p, const char *spec,
+                       struct ips_err *err) IPS_MUST_USE;
 void ipsq_placing_release(struct ipsq_placing *p);
 
 #endif

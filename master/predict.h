@@ -28,18 +28,24 @@
 
 #define PREDICT_NOWHERE UINT32_MAX /* a machine: several, or none */
 #define PREDICT_ASSUMED_MAX 64u
+#define PREDICT_MOVES_MAX 1000u
 
 /* ---- the run -------------------------------------------------------------
  */
 
 struct predict_own { /* a machine of the run */
     const char *name;
-    uint32_t cores; /* as recorded; 0 not known */
+    uint32_t cores;    /* as recorded; 0 not known */
+    uint64_t delay_ns; /* threads were able to run, without a core */
 };
 struct predict_thread { /* of a chain; names borrowed */
     const char *process, *name;
     uint32_t own; /* its machine */
     uint32_t pid, tid;
+};
+struct predict_cut { /* a thread moves from that arc on */
+    uint32_t node;   /* of replay.g */
+    uint32_t which;  /* of the question's moves */
 };
 struct predict_run {
     const struct ips_graph *whole; /* of all machines, weighting cpu; borrowed*/
@@ -52,6 +58,8 @@ struct predict_run {
     struct predict_thread *thread; /* [chain_count] */
     uint32_t command;              /* END of the run's command in replay.g, or
                                       IPS_NO_NODE */
+    struct predict_cut *cut;       /* of the question's moves; by node */
+    size_t cut_count;
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
     uint64_t off_ns;  /* neither running, runnable nor waiting: left out */
 };
@@ -65,13 +73,23 @@ struct predict_machine {
     struct ips_replay_machine is;
     struct ips_ratio taken; /* of every core's cycles; den 0: none */
     bool recorded;          /* a machine of the run */
+    bool named;             /* by --machines */
 };
+/* As the replay has it: what others take of the cycles makes it slower. */
+struct ips_replay_machine predict_replayed(const struct predict_machine *m);
 struct predict_setup {
     uint32_t machine_count;
     struct predict_machine *machine;
-    uint32_t *map;           /* [chain_count] */
-    struct ips_mtime *mtime; /* [machine_count^2], or NULL: the lane's */
-    bool path;               /* also t_max, and where the time would go */
+    uint32_t *map;                /* [chain_count] */
+    bool *placed;                 /* [chain_count] by --map */
+    struct ips_mtime *mtime;      /* [machine_count^2], or NULL: the lane's */
+    struct ips_replay_move *move; /* of the run's cuts */
+    uint32_t move_count;
+    /* [machine_count^2] the shared medium of a pair, or NULL: there is none */
+    uint32_t *medium;
+    uint32_t medium_count;
+    const char **medium_name; /* [medium_count] borrowed */
+    bool path;                /* also t_max, and where the time would go */
 };
 void predict_setup_release(struct predict_setup *s);
 
@@ -90,9 +108,20 @@ struct predict_said {
 void predict_say(struct predict_said *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int predict_setup_make(const struct predict_run *run,
+                       const struct predict_setup *own, /* fitted */
                        const Ips__PredictAsk *ask, struct predict_said *said,
                        struct predict_setup *out,
                        struct ips_err *err) IPS_MUST_USE;
+
+/* What others took of the run's own machines, as load: so much that the
+ * replay's threads wait for cores as long as the kernels said they did
+ * (`delay_ns`); within 1/100. Sets is.load of every machine of `own`. Some ten
+ * replays. */
+#define PREDICT_FIT_EVENTS                                                     \
+    1000000u /* a longer replay is not tried so often                          \
+              */
+int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
+                      struct ips_err *err) IPS_MUST_USE;
 
 /* ---- the answer ----------------------------------------------------------
  */
@@ -126,6 +155,8 @@ struct predict_answer {
     uint64_t events, resources;
     uint32_t cores;          /* of the machines that somebody is on */
     struct predict_use *use; /* [machine_count] */
+    uint64_t last_ns;        /* when the last thread ended */
+    uint64_t *shared_ns;     /* [medium_count] some transfer was under way */
     double p, rho;
     /* with setup.path: */
     uint64_t t_max_ns;
@@ -141,10 +172,18 @@ int predict_replay(const struct predict_run *run,
                    struct ips_err *err) IPS_MUST_USE;
 void predict_answer_release(struct predict_answer *a);
 
-/* predict_path.c: rows of the longest path of the relabelled graph. */
+/* Does thread t fit a pattern as of --map? */
+bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
+                  const char *pattern);
+/* predict_net.c: message times and media of the question's machines. */
+int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
+                 struct predict_said *said, struct predict_setup *out,
+                 struct ips_err *err) IPS_MUST_USE;
+/* predict_path.c: rows of the longest path of the relabelled graph.
+ * `place`: [nodes of replay.g] where each arc is, or NULL: as mapped. */
 int predict_path(const struct predict_run *run,
                  const struct predict_setup *setup,
-                 const struct ips_replay *replay, struct predict_answer *out,
-                 struct ips_err *err) IPS_MUST_USE;
+                 const struct ips_replay *replay, const uint32_t *place,
+                 struct predict_answer *out, struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -35,7 +35,7 @@ static void fill_machines(const struct filling *f)
     for (uint32_t m = 0; rows && f->out->machines && m < n; m++) {
         const struct predict_use *use = &f->d->then.use[m];
         Ips__PredictUse *to = &rows[m];
-        if (use->threads == 0)
+        if (use->threads == 0 && use->cpu_ns == 0)
             continue;
         ips__predict_use__init(to);
         to->machine = arena_printf(f->a, "%s", s->machine[m].name);
@@ -49,6 +49,20 @@ static void fill_machines(const struct filling *f)
         to->queued_ns = use->queued_ns;
         to->idle_ns = use->idle_ns;
         f->out->machines[f->out->n_machines++] = to;
+    }
+}
+
+static void fill_media(const struct filling *f)
+{
+    const struct predict_setup *s = &f->d->setup;
+    size_t n = s->medium_count;
+    Ips__PredictMedium *rows = arena_alloc(f->a, (n + 1) * sizeof(*rows));
+    f->out->media = arena_alloc(f->a, (n + 1) * sizeof(*f->out->media));
+    for (uint32_t k = 0; rows && f->out->media && k < n; k++) {
+        ips__predict_medium__init(&rows[k]);
+        rows[k].medium = arena_printf(f->a, "%s", s->medium_name[k]);
+        rows[k].busy_ns = f->d->then.shared_ns[k];
+        f->out->media[f->out->n_media++] = &rows[k];
     }
 }
 
@@ -114,7 +128,7 @@ static void say_rest(const struct filling *f)
     struct predict_query *d = f->d;
     struct predict_said *said = &d->said;
     const struct ips_lane *lane = &d->run.lane_then;
-    if (!lane->mtime.base_ns && !lane->mtime.per_byte_q32)
+    if (!lane->mtime.base_ns && !lane->mtime.per_byte_q32 && !d->setup.mtime)
         predict_say(said, "messages take no time but their ends' CPU: neither "
                           "calibrated nor given (--mtime)");
     if (lane->external == IPS_EXTERNAL_ALL)
@@ -159,6 +173,8 @@ static void fill_sums(const struct filling *f)
     out->rho = d->then.rho;
     out->own_makespan_ns = d->own.makespan_ns;
     out->own_command_ns = d->own.command_ns;
+    out->own_loaded_ns = d->own_loaded_ns;
+    out->own_load = d->own_load;
     out->elapsed_ns = path_goal_elapsed(f->q);
     out->events = d->then.events;
     out->open = certificate_open(f->q);
@@ -180,11 +196,14 @@ void predict_tell(struct query *q)
     certificate_plan(q, &a, &c, 3, "the slaves' graphs, replayed");
     c.msg.engine =
         ips_wire_text("central (replay with processor sharing at the master)");
-    c.msg.message_times = path_mtime_text(&a, &d->run.lane_then);
+    c.msg.message_times = path_mtime_text(q, &a, &d->run.lane_then);
     fill_sums(&f);
     fill_machines(&f);
+    fill_media(&f);
     fill_path(&f);
     predict_order_tell(q, &a, &c, &answer);
+    if (q->request->predict->search)
+        predict_search_tell(q, &a, &answer);
     say_rest(&f);
     answer.certificate = &c.msg;
     answer.took_ns = master_now_ns() - q->begun_ns;

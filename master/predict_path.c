@@ -16,6 +16,7 @@ struct summing {
     const struct predict_run *run;
     const struct predict_setup *setup;
     const struct ips_replay *r;
+    const uint32_t *place; /* predict_places() */
     struct ips_est e;
     struct sums *machine;   /* [machine_count] */
     struct sums *feature;   /* [features] processes, messages */
@@ -52,14 +53,19 @@ static void add(struct sums *to, uint64_t ns, uint64_t queued, uint32_t machine)
     to->queued_ns += queued;
 }
 
-/* Procedures have of an arc's time what they have of its CPU time. */
+/* Procedures have of an arc's time what they have of its CPU time. Where the
+ * node before is a cut, the arc is a part of what that stands for, too. */
 static void add_portions(struct summing *s, uint32_t k, uint64_t ns,
                          uint64_t queued, uint32_t machine)
 {
     const struct things *t = s->run->t;
     const struct ips_replay_graph *r = &s->run->replay;
-    uint64_t w = r->g.w[k], count;
-    for (uint32_t i = r->of[k - 1] + 1; w && i <= r->of[k]; i++) {
+    uint32_t before = r->of[k - 1];
+    uint32_t from = r->to[before] == k - 1 ? before + 1 : before;
+    uint64_t w = 0, count;
+    for (uint32_t i = from; i <= r->of[k]; i++)
+        w += s->run->whole->w[i];
+    for (uint32_t i = from; w && i <= r->of[k]; i++) {
         const struct ips_portion *p = ips_portions(&t->f, i, &count);
         for (uint64_t n = 0; n < count; n++) {
             const struct thing_feature *f = &t->feature[p[n].feature];
@@ -74,13 +80,13 @@ static void add_portions(struct summing *s, uint32_t k, uint64_t ns,
 /* The arc into node k of the replayed graph, of a chain. */
 static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
 {
-    uint32_t m = s->setup->map[chain];
+    uint32_t m = s->place ? s->place[k] : s->setup->map[chain];
     const struct ips_ratio speed = s->setup->machine[m].is.speed;
     uint64_t ns = s->r->weight[k], w = s->run->replay.g.w[k];
     uint64_t cpu =
         speed.den ? (uint64_t)((ips_u128)w * speed.den / speed.num) : w;
     uint64_t queued = ips_sub_sat(ns, cpu);
-    if (ns == 0)
+    if (ns == 0 && w == 0)
         return;
     add(&s->machine[m], ns, queued, m);
     uint32_t process = s->run->t->f.chain[chain];
@@ -171,11 +177,12 @@ static int put_rows(const struct summing *s, struct predict_answer *out,
 
 int predict_path(const struct predict_run *run,
                  const struct predict_setup *setup,
-                 const struct ips_replay *replay, struct predict_answer *out,
-                 struct ips_err *err)
+                 const struct ips_replay *replay, const uint32_t *place,
+                 struct predict_answer *out, struct ips_err *err)
 {
     const struct things *t = run->t;
-    struct summing s = {.run = run, .setup = setup, .r = replay};
+    struct summing s = {
+        .run = run, .setup = setup, .r = replay, .place = place};
     struct ips_path path = {0};
     uint32_t stop;
     s.machine = calloc(setup->machine_count, sizeof(*s.machine));

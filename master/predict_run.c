@@ -34,13 +34,13 @@ static bool waits_traced(const struct ips_graph *g, uint32_t i)
            g->xkind[i] != IPS_X_IDLE;
 }
 
-/* Of the arc into raw node k: off the CPU, not runnable, not in the node's own
- * wait. */
+/* Of the arc into raw node k: off the CPU, not in the node's own wait. What was
+ * runnable of it is known of stretches that may be longer than the arc. */
 static uint64_t off_cpu(const struct ips_graph *raw, uint32_t k, bool linked)
 {
     uint64_t asked = ips_sub_sat(raw->at[k], linked ? raw->wait[k] : 0);
     uint64_t wall = ips_sub_sat(asked, raw->at[k - 1]);
-    return ips_sub_sat(wall, ips_add_sat(raw->w[k], raw->delay[k]));
+    return ips_sub_sat(wall, raw->w[k]);
 }
 
 static void add_rows(const struct whatif_solving *s, const struct waits *w,
@@ -78,7 +78,8 @@ static void sum_idle(struct query *q, const struct whatif_solving *s,
                 uint64_t off = off_cpu(raw, k, has_arc(s->g, i));
                 idle[i] = ips_min_u64(idle[i], off);
                 run->idle_ns = ips_add_sat(run->idle_ns, idle[i]);
-                run->off_ns = ips_add_sat(run->off_ns, off - idle[i]);
+                off = ips_sub_sat(off - idle[i], raw->delay[k]);
+                run->off_ns = ips_add_sat(run->off_ns, off);
             }
         }
     }
@@ -100,27 +101,6 @@ static void trim_outside(struct query *q, const struct whatif_solving *s,
                 r->g.xlen[at] = ips_min_u64(r->g.xlen[at], raw->wait[k]);
         }
     }
-}
-
-static int make_graph(struct query *q, const struct whatif_solving *s,
-                      struct predict_run *run)
-{
-    uint64_t *idle = calloc((size_t)s->g->node_count + 1, sizeof(*idle));
-    bool times = true;
-    for (uint32_t p = 0; p < q->gather.count; p++) {
-        const struct ips_graph *raw = &engine_part_of(q->gather.active[p])->g;
-        times = times && raw->at && raw->wait && raw->delay;
-    }
-    if (!idle)
-        return ips_err_set(s->err, IPS_E_NO_MEMORY, "replay of %u nodes",
-                           s->g->node_count);
-    if (times)
-        sum_idle(q, s, run, idle);
-    int rc = ips_replay_graph_make(s->g, idle, &run->replay, s->err);
-    if (rc == 0 && times)
-        trim_outside(q, s, run);
-    free(idle);
-    return rc;
 }
 
 /* ---- machines and threads ------------------------------------------------
@@ -161,7 +141,8 @@ static int make_names(struct query *q, const struct whatif_solving *s,
         const struct part *p = q->gather.active[i];
         run->own[i] = (struct predict_own){
             p->machine,
-            (uint32_t)ips_min_u64(p->sync->cores, IPS_REPLAY_CORES_MAX)};
+            (uint32_t)ips_min_u64(p->sync->cores, IPS_REPLAY_CORES_MAX),
+            p->sync->delay_ns};
     }
     for (uint32_t c = 0; c < s->g->chain_count; c++, chain++) {
         const struct ips_chain *of = &s->g->chains[c];
@@ -173,6 +154,161 @@ static int make_names(struct query *q, const struct whatif_solving *s,
     return 0;
 }
 
+/* ---- moves ---------------------------------------------------------------
+ */
+
+struct moved {
+    struct ips_replay_cut cut;
+    uint32_t which; /* of the question's moves */
+    bool whole;     /* from the chain's first node on: nothing is cut */
+};
+struct cuts {
+    struct moved *one;
+    size_t count;
+};
+
+/* Where chain `c` of the whole graph is at time t of its machine's clock. A
+ * thread computes evenly between two nodes, as far as anybody knows. False: it
+ * has ended. */
+static bool find_cut(const struct ips_graph *raw, const struct ips_chain *c,
+                     uint64_t t, struct ips_replay_cut *cut)
+{
+    uint32_t low = c->first, high = c->first + c->count;
+    while (low < high) { /* the first node that is passed after t */
+        uint32_t mid = low + (high - low) / 2;
+        if (raw->at[mid] > t)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    *cut = (struct ips_replay_cut){.node = low};
+    if (low == c->first || low == c->first + c->count)
+        return low == c->first;
+    uint64_t from = raw->at[low - 1];
+    uint64_t until = ips_sub_sat(raw->at[low], raw->wait[low]);
+    uint64_t span = ips_sub_sat(until, from), done = t - from;
+    cut->w = done >= span ? raw->w[low]
+                          : (uint64_t)((ips_u128)raw->w[low] * done / span);
+    return true;
+}
+
+static int add_cuts(struct query *q, const struct whatif_solving *s,
+                    const struct predict_run *run, uint32_t which,
+                    struct cuts *out)
+{
+    const Ips__PredictMove *m = q->request->predict->moves[which];
+    uint32_t chain = 0;
+    bool fits = false;
+    for (uint32_t p = 0; p < q->gather.count; p++) {
+        const struct part *part = q->gather.active[p];
+        const struct ips_graph *raw = &engine_part_of(part)->g;
+        uint64_t t = ips_add_sat(part->sync->first_ns, m->at_ns);
+        for (uint32_t c = 0; c < raw->chain_count; c++, chain++) {
+            struct moved *one = &out->one[out->count];
+            if (!predict_fits(run, &run->thread[chain], m->what))
+                continue;
+            fits = true;
+            if (!raw->at || !raw->wait ||
+                !find_cut(raw, &raw->chains[c], t, &one->cut))
+                continue;
+            one->whole = one->cut.node == raw->chains[c].first;
+            one->cut.node += s->d->path.node_base[p];
+            one->which = which;
+            out->count++;
+        }
+    }
+    if (fits)
+        return 0;
+    return ips_err_set(s->err, IPS_E_NOT_FOUND,
+                       "--move %.80s@...=%.80s: the run has no such process; "
+                       "`ipsq ls` lists them",
+                       m->what, m->machine);
+}
+
+static int make_cuts(struct query *q, const struct whatif_solving *s,
+                     const struct predict_run *run, struct cuts *out)
+{
+    size_t moves = q->request->predict->n_moves;
+    size_t most = moves * s->g->chain_count + 1;
+    if (moves > PREDICT_MOVES_MAX)
+        return ips_err_set(s->err, IPS_E_USAGE, "%zu moves: at most %u", moves,
+                           PREDICT_MOVES_MAX);
+    out->one = calloc(most, sizeof(*out->one));
+    if (!out->one)
+        return ips_err_set(s->err, IPS_E_NO_MEMORY, "%zu moves", most);
+    int rc = 0;
+    for (uint32_t k = 0; k < moves && rc == 0; k++)
+        rc = add_cuts(q, s, run, k, out);
+    return rc;
+}
+
+/* By node and w; equal ones as they came. */
+static int in_order(const void *va, const void *vb)
+{
+    const struct moved *a = va, *b = vb;
+    if (a->cut.node != b->cut.node)
+        return a->cut.node < b->cut.node ? -1 : 1;
+    if (a->cut.w != b->cut.w)
+        return a->cut.w < b->cut.w ? -1 : 1;
+    return (a->which > b->which) - (a->which < b->which);
+}
+
+/* What is whole needs no cut: the chain begins elsewhere. */
+static int place_cuts(struct cuts *c, struct predict_run *run,
+                      const struct whatif_solving *s, const uint64_t *idle)
+{
+    struct ips_replay_cut *real = calloc(c->count + 1, sizeof(*real));
+    size_t n = 0;
+    run->cut = calloc(c->count + 1, sizeof(*run->cut));
+    if (!real || !run->cut) {
+        free(real);
+        return ips_err_set(s->err, IPS_E_NO_MEMORY, "%zu moves", c->count);
+    }
+    for (size_t i = 0; i < c->count; i++)
+        if (!c->one[i].whole)
+            real[n++] = c->one[i].cut;
+    int rc = ips_replay_graph_make(s->g, idle, real, n, &run->replay, s->err);
+    n = 0;
+    for (size_t i = 0; i < c->count && rc == 0; i++) {
+        uint32_t node =
+            c->one[i].whole ? run->replay.to[c->one[i].cut.node] : real[n++].at;
+        run->cut[run->cut_count++] =
+            (struct predict_cut){node, c->one[i].which};
+    }
+    free(real);
+    return rc;
+}
+
+/* ---- the graph -----------------------------------------------------------
+ */
+
+static int make_graph(struct query *q, const struct whatif_solving *s,
+                      struct predict_run *run)
+{
+    uint64_t *idle = calloc((size_t)s->g->node_count + 1, sizeof(*idle));
+    struct cuts cuts = {0};
+    bool times = true;
+    for (uint32_t p = 0; p < q->gather.count; p++) {
+        const struct ips_graph *raw = &engine_part_of(q->gather.active[p])->g;
+        times = times && raw->at && raw->wait && raw->delay;
+    }
+    if (!idle)
+        return ips_err_set(s->err, IPS_E_NO_MEMORY, "replay of %u nodes",
+                           s->g->node_count);
+    if (times)
+        sum_idle(q, s, run, idle);
+    int rc = make_cuts(q, s, run, &cuts);
+    if (rc == 0) {
+        qsort(cuts.one, cuts.count, sizeof(*cuts.one), in_order);
+        rc = place_cuts(&cuts, run, s, idle);
+    }
+    if (rc == 0 && times)
+        trim_outside(q, s, run);
+    free(idle);
+    free(cuts.one);
+    return rc;
+}
+
 int predict_run_make(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run)
 {
@@ -180,9 +316,9 @@ int predict_run_make(struct query *q, const struct whatif_solving *s,
     run->whole = s->g;
     run->t = &s->d->t;
     run->lane = s->lane;
-    int rc = make_graph(q, s, run);
+    int rc = make_names(q, s, run);
     if (rc == 0)
-        rc = make_names(q, s, run);
+        rc = make_graph(q, s, run);
     if (rc < 0)
         return rc;
     run->command = command_end(q, &s->d->path, &run->replay);

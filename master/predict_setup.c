@@ -29,7 +29,11 @@ void predict_setup_release(struct predict_setup *s)
 {
     free(s->machine);
     free(s->map);
+    free(s->placed);
     free(s->mtime);
+    free(s->move);
+    free(s->medium);
+    free(s->medium_name);
     memset(s, 0, sizeof(*s));
 }
 
@@ -43,7 +47,8 @@ static int make_own(const struct predict_run *run, size_t more,
     memset(out, 0, sizeof(*out));
     out->machine = calloc(run->own_count + more + 1, sizeof(*out->machine));
     out->map = calloc(chains + 1, sizeof(*out->map));
-    if (!out->machine || !out->map)
+    out->placed = calloc(chains + 1, sizeof(*out->placed));
+    if (!out->machine || !out->map || !out->placed)
         return ips_err_set(err, IPS_E_NO_MEMORY, "map of %zu threads", chains);
     for (uint32_t m = 0; m < run->own_count; m++)
         out->machine[m] = (struct predict_machine){
@@ -103,7 +108,8 @@ static int check_machine(const Ips__PredictMachine *from, struct ips_err *err)
     return 0;
 }
 
-static int add_machine(const Ips__PredictMachine *from, struct predict_setup *s,
+static int add_machine(const Ips__PredictMachine *from,
+                       const struct predict_setup *own, struct predict_setup *s,
                        struct predict_said *said, struct ips_err *err)
 {
     int rc = check_machine(from, err);
@@ -119,16 +125,31 @@ static int add_machine(const Ips__PredictMachine *from, struct predict_setup *s,
         s->machine[m].is.cores = 1;
     }
     struct predict_machine *to = &s->machine[m];
+    to->named = true;
     if (from->cores)
         to->is.cores = from->cores;
     to->is.speed = (struct ips_ratio){from->speed_num, from->speed_den};
     to->is.load = (struct ips_ratio){from->load_num, from->load_den};
     to->taken = (struct ips_ratio){from->taken_num, from->taken_den};
+    if (!from->load_recorded)
+        return 0;
+    if (!to->recorded)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "machine %.80s: load=recorded is of machines that "
+                           "the run was on",
+                           from->name);
+    to->is.load = own->machine[m].is.load;
+    predict_say(said,
+                "the load of %.80s is %.2f: so much makes its threads wait for "
+                "cores as long as its kernel said",
+                from->name, (double)to->is.load.num / to->is.load.den);
     return 0;
 }
 
-static int add_machines(const Ips__PredictAsk *ask, struct predict_setup *s,
-                        struct predict_said *said, struct ips_err *err)
+static int add_machines(const Ips__PredictAsk *ask,
+                        const struct predict_setup *own,
+                        struct predict_setup *s, struct predict_said *said,
+                        struct ips_err *err)
 {
     int rc = 0;
     for (size_t i = 0; i < ask->n_machines && rc == 0; i++) {
@@ -138,7 +159,7 @@ static int add_machines(const Ips__PredictAsk *ask, struct predict_setup *s,
                                  "machine %.80s is given twice",
                                  ask->machines[i]->name);
         if (rc == 0)
-            rc = add_machine(ask->machines[i], s, said, err);
+            rc = add_machine(ask->machines[i], own, s, said, err);
     }
     return rc;
 }
@@ -194,8 +215,8 @@ static bool path_fits(const struct predict_run *run,
     return fits(pattern, name);
 }
 
-static bool thread_fits(const struct predict_run *run,
-                        const struct predict_thread *t, const char *pattern)
+bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
+                  const char *pattern)
 {
     char base[NAME_BYTES];
     if (strchr(pattern, '/'))
@@ -222,9 +243,10 @@ static int place(const struct predict_run *run, const Ips__PredictPlace *p,
                            "--machines '%.80s:cores=N' makes it",
                            p->what, p->machine, names(s, all), p->machine);
     for (uint32_t c = 0; c < run->whole->chain_count; c++) {
-        if (!thread_fits(run, &run->thread[c], p->what))
+        if (!predict_fits(run, &run->thread[c], p->what))
             continue;
         s->map[c] = m;
+        s->placed[c] = true;
         count++;
     }
     if (count == 0)
@@ -232,6 +254,31 @@ static int place(const struct predict_run *run, const Ips__PredictPlace *p,
                            "--map %.80s=%.80s: the run has no such process; "
                            "`ipsq ls` lists them",
                            p->what, p->machine);
+    return 0;
+}
+
+static int place_moves(const struct predict_run *run,
+                       const Ips__PredictAsk *ask, struct predict_setup *s,
+                       struct ips_err *err)
+{
+    char all[NAMES_BYTES];
+    s->move = calloc(run->cut_count + 1, sizeof(*s->move));
+    if (!s->move)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%zu moves", run->cut_count);
+    for (size_t k = 0; k < run->cut_count; k++) {
+        const struct predict_cut *cut = &run->cut[k];
+        const Ips__PredictMove *to = ask->moves[cut->which];
+        uint32_t m = find_machine(s, to->machine);
+        if (m == PREDICT_NOWHERE)
+            return ips_err_set(err, IPS_E_NOT_FOUND,
+                               "--move %.80s@...=%.80s: no such machine; "
+                               "there are %s",
+                               to->what, to->machine, names(s, all));
+        /* Of several from the same arc on the last decides. */
+        if (!s->move_count || s->move[s->move_count - 1].node != cut->node)
+            s->move_count++;
+        s->move[s->move_count - 1] = (struct ips_replay_move){cut->node, m};
+    }
     return 0;
 }
 
@@ -243,10 +290,12 @@ static int check_used(const Ips__PredictAsk *ask, const struct predict_run *run,
     int rc = used ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     for (uint32_t c = 0; used && c < run->whole->chain_count; c++)
         used[s->map[c]] = true;
+    for (uint32_t k = 0; used && k < s->move_count; k++)
+        used[s->move[k].machine] = true;
     for (uint32_t m = 0; m < s->machine_count && rc == 0; m++) {
         if (used[m] || s->machine[m].recorded)
             continue;
-        if (ask->n_map == 0)
+        if (ask->n_map == 0 && ask->n_moves == 0)
             rc = ips_err_set(err, IPS_E_USAGE,
                              "nothing is on machine %.80s: say what with "
                              "--map, as in --map '*=%.80s'",
@@ -269,16 +318,21 @@ static void say_own(const struct predict_run *run, struct predict_said *said)
 }
 
 int predict_setup_make(const struct predict_run *run,
+                       const struct predict_setup *own,
                        const Ips__PredictAsk *ask, struct predict_said *said,
                        struct predict_setup *out, struct ips_err *err)
 {
     int rc = make_own(run, ask->n_machines, out, err);
     say_own(run, said);
     if (rc == 0)
-        rc = add_machines(ask, out, said, err);
+        rc = add_machines(ask, own, out, said, err);
     for (size_t i = 0; i < ask->n_map && rc == 0; i++)
         rc = place(run, ask->map[i], out, err);
     if (rc == 0)
+        rc = place_moves(run, ask, out, err);
+    if (rc == 0)
+        rc = predict_nets(run, ask, said, out, err);
+    if (rc == 0 && !ask->search)
         rc = check_used(ask, run, out, said, err);
     if (rc < 0)
         predict_setup_release(out);

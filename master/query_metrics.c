@@ -18,6 +18,7 @@
 #include "master/part.h"
 #include "master/refresh.h"
 #include "master/summary.h"
+#include "master/tables.h"
 
 #define ROWS_A_REPLY 4096
 /* Of a run that is still open: with so many events it is answered from the
@@ -69,21 +70,36 @@ static void summary_ready(struct query *q)
     summary_release(&s);
 }
 
-static void metrics_ready(struct query *q)
+/* From rows of all objects where they are kept; a run of too many objects for
+ * that has rows of those alone that are asked about. */
+static int make_answer(struct query *q, struct tables *t, struct arena *a,
+                       Ips__MetricsAnswer *answer, Ips__LeftOut *left,
+                       uint64_t *cut, struct ips_err *err)
 {
     const Ips__MetricsAsk *ask = q->request->metrics;
-    struct gather *g = &q->gather;
+    const struct gather *g = &q->gather;
+    if (!tables_fit(q))
+        return metrics_make(g->active, g->count, query_incomplete(q),
+                            ask->object, ask->level, a, answer, cut, err);
+    int rc = tables_metrics(t, q, err);
+    if (rc == 0)
+        rc = tables_metrics_of(t, ask->object, ask->level, a, answer, err);
+    if (rc < 0)
+        return rc;
+    tables_metrics_select(ask->select, a, answer, left);
+    *cut = tables_metrics_cut(a, answer);
+    return a->failed ? ips_err_set(err, IPS_E_NO_MEMORY, "no memory") : 0;
+}
+
+static void answer_rows(struct query *q, struct tables *t)
+{
     struct arena a = {0};
     struct ips_err err = {0};
     struct certificate c;
     uint64_t cut = 0;
+    Ips__LeftOut left;
     Ips__MetricsAnswer answer = IPS__METRICS_ANSWER__INIT;
-    if (is_summary(ask)) {
-        summary_ready(q);
-        return;
-    }
-    int rc = metrics_make(g->active, g->count, query_incomplete(q), ask->object,
-                          ask->level, &a, &answer, &cut, &err);
+    int rc = make_answer(q, t, &a, &answer, &left, &cut, &err);
     if (rc < 0) {
         query_fail(q, &err);
         arena_release(&a);
@@ -102,6 +118,25 @@ static void metrics_ready(struct query *q)
     }
     send_answer(q, &answer);
     arena_release(&a);
+}
+
+static void metrics_ready(struct query *q)
+{
+    struct ips_err err = {0};
+    if (is_summary(q->request->metrics)) {
+        summary_ready(q);
+        kept_give(q);
+        return;
+    }
+    kept_give(q);
+    struct tables *t = kept_tables(q);
+    if (t) {
+        answer_rows(q, t);
+    } else {
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+        query_fail(q, &err);
+    }
+    kept_tables_done(q, t);
 }
 
 struct known {
@@ -174,23 +209,16 @@ static bool metrics_at_once(struct query *q)
 {
     if (from_own_table(q, false))
         return true;
-    if (!kept_take(q))
+    if (!kept_take(q, GATHER_TABLE | GATHER_PEERS))
         return false;
     metrics_ready(q);
-    kept_give(q);
     return true;
-}
-
-static void metrics_gathered(struct query *q)
-{
-    metrics_ready(q);
-    kept_give(q);
 }
 
 static void metrics_start(struct query *q)
 {
     if (query_active(q) > 0 || !from_own_table(q, true))
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_gathered);
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_ready);
 }
 
 const struct query_kind query_metrics = {.name = "metrics",

@@ -24,6 +24,44 @@ static int solve_free(struct whatif_solving *s, struct predict_query *d)
     return rc;
 }
 
+static bool wants_loads(const Ips__PredictAsk *ask)
+{
+    bool wants = false;
+    for (size_t i = 0; i < ask->n_machines; i++)
+        wants = wants || ask->machines[i]->load_recorded;
+    return wants;
+}
+
+/* The run on its own machines: alone, and with others as its delays tell. */
+static int solve_own(struct query *q, struct predict_setup *own,
+                     struct ips_err *err)
+{
+    struct predict_query *d = predict_of(q);
+    struct predict_answer loaded;
+    d->own_loaded_ns = IPS_UNMEASURED;
+    d->own_load = IPS_UNMEASURED_REAL;
+    int rc = predict_setup_own(&d->run, own, err);
+    if (rc == 0)
+        rc = predict_replay(&d->run, own, &d->own, err);
+    if (rc < 0 || (d->own.events > PREDICT_FIT_EVENTS &&
+                   !wants_loads(q->request->predict)))
+        return rc;
+    rc = predict_fit_loads(&d->run, own, err);
+    if (rc == 0)
+        rc = predict_replay(&d->run, own, &loaded, err);
+    if (rc < 0)
+        return rc;
+    d->own_loaded_ns = loaded.command_ns;
+    d->own_load = 0;
+    for (uint32_t m = 0; m < own->machine_count; m++) {
+        const struct ips_ratio *b = &own->machine[m].is.load;
+        double load = (double)b->num / (double)b->den;
+        d->own_load = load > d->own_load ? load : d->own_load;
+    }
+    predict_answer_release(&loaded);
+    return 0;
+}
+
 static void solve(struct query *q)
 {
     struct predict_query *d = predict_of(q);
@@ -34,13 +72,13 @@ static void solve(struct query *q)
     if (rc == 0)
         rc = predict_run_make(q, &s, &d->run);
     if (rc == 0)
-        rc = predict_setup_make(&d->run, q->request->predict, &d->said,
+        rc = solve_own(q, &own, s.err);
+    if (rc == 0)
+        rc = predict_setup_make(&d->run, &own, q->request->predict, &d->said,
                                 &d->setup, s.err);
-    if (rc == 0)
-        rc = predict_setup_own(&d->run, &own, s.err);
+    if (rc == 0 && q->request->predict->search)
+        rc = predict_search(q, s.err);
     d->setup.path = true;
-    if (rc == 0)
-        rc = predict_replay(&d->run, &own, &d->own, s.err);
     if (rc == 0)
         rc = predict_replay(&d->run, &d->setup, &d->then, s.err);
     if (rc == 0)
@@ -78,6 +116,7 @@ static void start(struct query *q)
     d->w.node_bytes = PREDICT_NODE_BYTES;
     d->w.solve = solve;
     d->w.answer = predict_tell;
+    q->on_work = from->search ? predict_search_progress : NULL;
     whatif_begin(q);
 }
 
@@ -90,6 +129,7 @@ static void release(struct query *q)
         predict_setup_release(&d->setup);
         predict_run_release(&d->run);
         ips_order_dependent_release(&d->order);
+        predict_search_release(&d->found);
         waits_release(&d->waits);
         arena_release(&d->a);
     }

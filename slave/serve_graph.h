@@ -91,7 +91,7 @@ void slave_step_split(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_profile(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_sql(struct slave_job *job, struct slave_graphs *gs);
-void slave_sql_release(struct slave_graph_ask *j);
+void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs);
 void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_series(struct slave_job *job, struct slave_graphs *gs);
 void slave_series_answer_release(struct slave_graph_ask *j);

@@ -70,7 +70,8 @@ static void test_replay_graph__same_replay(void **state)
                       1},
             .external = (enum ips_external)rg_below(&rng, 3),
             .any_off = rg_below(&rng, 2)};
-        assert_int_equal(0, ips_replay_graph_make(&r.whole, NULL, &s, NULL));
+        assert_int_equal(
+            0, ips_replay_graph_make(&r.whole, NULL, NULL, 0, &s, NULL));
         assert_int_equal(0, ips_graph_check(&s.g, NULL));
         assert_true(s.g.node_count <= r.whole.node_count);
         kept += s.g.node_count;
@@ -103,7 +104,7 @@ static void test_replay_graph__idle(void **state)
         uint64_t *idle = calloc((size_t)g->node_count + 1, sizeof(*idle));
         for (uint32_t i = 0; i < g->node_count; i++)
             idle[i] = rg_below(&rng, 3) ? 0 : rg_below(&rng, 50);
-        assert_int_equal(0, ips_replay_graph_make(g, idle, &s, NULL));
+        assert_int_equal(0, ips_replay_graph_make(g, idle, NULL, 0, &s, NULL));
         assert_int_equal(0, ips_graph_check(&s.g, NULL));
         for (uint32_t c = 0; c < g->chain_count; c++) {
             uint32_t first = g->chains[c].first;
