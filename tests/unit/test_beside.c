@@ -45,6 +45,7 @@ struct looked {
     uint64_t outside[16];
     uint32_t role[8], cores[1];
     bool worker[8];
+    uint64_t alone_ns; /* of parts ALONE, which are not left in b */
 };
 
 /* Every chain a worker and of a role of its own, two cores. */
@@ -64,6 +65,7 @@ static void look(struct looked *l)
     const struct ips_lane lane = {0};
     const struct ips_beside_ask ask = {.g = &l->g,
                                        .est = &l->est,
+                                       .lane = &lane,
                                        .thing = l->thing,
                                        .outside = l->outside,
                                        .role = l->role,
@@ -73,6 +75,14 @@ static void look(struct looked *l)
                                        .machine_count = 1};
     assert_int_equal(ips_longest_path(&l->g, &lane, NULL, &l->est, NULL), 0);
     assert_int_equal(ips_beside(&ask, &l->b, NULL), 0);
+    size_t kept = 0;
+    for (size_t i = 0; i < l->b.count; i++) {
+        if (l->b.part[i].of == IPS_BESIDE_ALONE)
+            l->alone_ns += l->b.part[i].ns;
+        else
+            l->b.part[kept++] = l->b.part[i];
+    }
+    l->b.count = kept;
 }
 
 static void end(struct looked *l)
