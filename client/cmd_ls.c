@@ -118,6 +118,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     rq.ls = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
     ask.select = ipsq_select_ask(o, &select);
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     select.per_level = !is_tree(o);
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
@@ -136,12 +139,13 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_ls = {
     .name = "ls",
-    .usage = "[RUN] [--object OBJECT] [--sort COLUMN] [--top N]",
+    .usage = "[RUN] [--object OBJECT] [--sort COLUMN] [--top N]\n"
+             "              [--phase N | --from TIME --to TIME]",
     .summary = "the machines, processes and threads of a run",
     .help = "START is since the run's first event on that machine. --top takes "
             "those that\nused most CPU (in JSON, of each level).\n",
-    .options =
-        IPSQ_HAS(OBJECT) | IPSQ_HAS(SORT) | IPSQ_HAS(PER) | IPSQ_HAS(TOP),
+    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(SORT) | IPSQ_HAS(PER) |
+               IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

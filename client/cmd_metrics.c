@@ -54,7 +54,8 @@ static const struct ipsq_column total_columns[] = {
     {"bytes_in", "BYTES", IPSQ_BYTES},
 };
 
-static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row)
+static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
+                    bool windowed)
 {
     struct ipsq_cell *cell = ipsq_table_row(t);
     *cell++ = ipsq_text(row->object);
@@ -80,8 +81,10 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row)
     *cell++ = ipsq_real(row->message_rate);
     *cell++ = ipsq_real(row->progress_ratio);
     *cell++ = ipsq_count(row->blocked_ns);
-    *cell++ = ipsq_count(row->other_ns > 0 ? (uint64_t)row->other_ns : 0);
-    *cell++ = ipsq_count(row->other_ns < 0 ? 0 - (uint64_t)row->other_ns : 0);
+    uint64_t other = row->other_ns > 0 ? (uint64_t)row->other_ns : 0;
+    uint64_t excess = row->other_ns < 0 ? 0 - (uint64_t)row->other_ns : 0;
+    *cell++ = ipsq_count(windowed ? IPS_UNMEASURED : other);
+    *cell++ = ipsq_count(windowed ? IPS_UNMEASURED : excess);
     *cell++ = ipsq_count(row->wait_cpu_unknown_ns);
     *cell++ = ipsq_count(row->rusage_cpu_ns);
     *cell++ = ipsq_count(row->rusage_own_cpu_ns);
@@ -218,6 +221,11 @@ static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
     ipsq_table_release(&t);
 }
 
+static bool windowed(const struct ipsq_options *o)
+{
+    return o->from_ns || o->to_ns || o->phase;
+}
+
 static int print(const struct ipsq_options *o, const char *run_name,
                  const Ips__MetricsAnswer *a, uint64_t ideal_ns,
                  struct ips_err *err)
@@ -229,7 +237,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     const Ips__LeftOut *left = a->left_out ? a->left_out : &none;
     ipsq_table_init(&t, "metrics", columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < a->n_rows; i++)
-        add_row(&t, a->rows[i]);
+        add_row(&t, a->rows[i], windowed(o));
     int rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
     if (rc < 0) {
         ipsq_table_release(&t);
@@ -332,6 +340,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     (void)self;
     if (o->level && strcmp(o->level, "procedure") == 0)
         return ipsq_metrics_procedures(o, s, err);
+    if (o->pop && windowed(o))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--pop is of the whole run: not of a window");
     if (o->pop && (o->level ? strcmp(o->level, "run") != 0
                             : o->object && strcmp(o->object, "/") != 0))
         return ips_err_set(err, IPS_E_USAGE,
@@ -342,6 +353,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.object = ips_wire_text(o->object ? o->object : "/");
     ask.level = ips_wire_text(o->level);
     ask.select = ipsq_select_ask(o, &select);
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, take_piece, &whole, &last, err);
@@ -361,14 +375,15 @@ const struct ipsq_command ipsq_cmd_metrics = {
     .name = "metrics",
     .usage =
         "[RUN] [--object OBJECT] [--level LEVEL] [--sort COLUMN] [--top N] "
-        "[--pop]",
+        "[--pop]\n               [--phase N | --from TIME --to TIME]",
     .summary = "how busy everything was, and who talked to whom",
     .help = "P is CPU time by elapsed time. JSON and TSV have all the metrics, "
             "the table the\nmore common ones; docs/metrics.md defines them. "
             "--top takes those with the most "
             "CPU, waits and bytes.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(SORT) |
-               IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP),
+               IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP) | IPSQ_HAS(FROM) |
+               IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

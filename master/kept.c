@@ -111,7 +111,7 @@ bool kept_take(struct query *q, unsigned want)
     struct kept *k = q->m->kept;
     struct known known = {0};
     struct ips_err err = {0};
-    if (!k || (want & ~k->want) || q->restarts > 0 ||
+    if (!k || (want & ~k->want) || q->restarts > 0 || query_windowed(q) ||
         strcmp(k->run, q->run) != 0 || !all_connected(q->m, k) ||
         catalogue_each(q->m->catalogue, q->run, on_known, &known, &err) < 0 ||
         known.open || known.events != k->events || !lend(q, k))
@@ -138,8 +138,8 @@ static bool may_keep(const struct query *q, uint64_t *events)
 {
     size_t bytes = 0;
     *events = 0;
-    if (q->gather.count == 0 || q->kept || query_incomplete(q) ||
-        certificate_open(q))
+    if (q->gather.count == 0 || q->kept || query_windowed(q) ||
+        query_incomplete(q) || certificate_open(q))
         return false;
     for (uint32_t i = 0; i < q->part_count; i++)
         bytes += q->parts[i].kept_bytes;

@@ -79,11 +79,13 @@ static uint64_t last_moment(const struct part *p)
 {
     uint64_t last = 0;
     for (uint32_t i = 0; i < p->t.proc_count; i++)
-        last = ips_max_u64(
-            last, ips_max_u64(p->t.procs[i]->start_ns, p->t.procs[i]->end_ns));
+        if (!p->t.procs[i]->outside)
+            last = ips_max_u64(last, ips_max_u64(p->t.procs[i]->start_ns,
+                                                 p->t.procs[i]->end_ns));
     for (uint32_t i = 0; i < p->t.thread_count; i++)
-        last = ips_max_u64(last, ips_max_u64(p->t.threads[i]->start_ns,
-                                             p->t.threads[i]->end_ns));
+        if (!p->t.threads[i]->outside)
+            last = ips_max_u64(last, ips_max_u64(p->t.threads[i]->start_ns,
+                                                 p->t.threads[i]->end_ns));
     return last;
 }
 
@@ -158,17 +160,20 @@ static uint64_t most_alive(const struct part *p, uint64_t last)
     uint32_t n = p->t.proc_count;
     struct moment *m = calloc((size_t)n * 2 + 1, sizeof(*m));
     uint64_t most = 0;
+    uint32_t at = 0;
     int64_t alive = 0;
     if (!m)
         return IPS_UNMEASURED;
     for (uint32_t i = 0; i < n; i++) {
         const Ips__ProcessRow *row = p->t.procs[i];
+        if (row->outside)
+            continue;
         uint64_t end = row->end_ns ? row->end_ns : last + 1;
-        m[2 * i] = (struct moment){row->start_ns, 1};
-        m[2 * i + 1] = (struct moment){ips_max_u64(end, row->start_ns + 1), -1};
+        m[at++] = (struct moment){row->start_ns, 1};
+        m[at++] = (struct moment){ips_max_u64(end, row->start_ns + 1), -1};
     }
-    qsort(m, (size_t)n * 2, sizeof(*m), compare_moments);
-    for (uint32_t i = 0; i < n * 2; i++) {
+    qsort(m, at, sizeof(*m), compare_moments);
+    for (uint32_t i = 0; i < at; i++) {
         alive += m[i].step;
         if (alive > 0)
             most = ips_max_u64(most, (uint64_t)alive);
@@ -329,7 +334,7 @@ static void do_thread(struct maker *k, const struct part *p,
                      .alive_max = IPS_UNMEASURED,
                      .machines = IPS_UNMEASURED};
     snprintf(object, sizeof(object), "%s/%u", process, t->tid);
-    if (!wanted(k, object, LEVEL_THREAD))
+    if (t->outside || !wanted(k, object, LEVEL_THREAD))
         return;
     add_thread(&s, t, last);
     s.elapsed_ns = span(t->start_ns, t->end_ns, last);
@@ -349,14 +354,17 @@ static struct sums do_process(struct maker *k, const struct part *p, uint32_t i,
 {
     const char *object = process_name(k, p, i);
     const Ips__ProcessRow *row = p->t.procs[i];
-    struct sums s = {.started = 1, .alive_max = 1, .machines = 1};
+    struct sums s = {.started = !row->earlier, .alive_max = 1, .machines = 1};
     uint32_t first = *at;
     s.elapsed_ns = span(row->start_ns, row->end_ns, last);
     s.cores_ns = s.elapsed_ns * p->sync->cores;
     for (;
          *at < p->t.thread_count && p->t.threads[by_process[*at]]->process == i;
          ++*at)
-        add_thread(&s, p->t.threads[by_process[*at]], last);
+        if (!p->t.threads[by_process[*at]]->outside)
+            add_thread(&s, p->t.threads[by_process[*at]], last);
+    if (row->outside)
+        return (struct sums){0};
     add_traffic(&s, &k->processes, matrix_process(p->number, i));
     if (row->rusage_cpu_ns != UINT64_MAX) {
         s.rusage_ns = row->rusage_cpu_ns;
@@ -393,10 +401,11 @@ static int do_machine(struct maker *k, const struct part *p, struct sums *s,
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
         struct sums one = do_process(k, p, i, order, &at, last);
         add_sums(s, &one);
+        if (p->t.procs[i]->outside)
+            continue;
         first = ips_min_u64(first, p->t.procs[i]->start_ns);
     }
     free(order);
-    s->started = p->t.proc_count;
     s->alive_max = most_alive(p, last);
     s->machines = 1;
     s->elapsed_ns = ips_sub_sat(last, ips_min_u64(first, last));

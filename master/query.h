@@ -222,6 +222,8 @@ void query_over(struct query *q);
  * phase. */
 void query_window_of(const struct query *q, const struct part *p,
                      uint64_t *from_ns, uint64_t *to_ns);
+/* gather.c: does the question want the tables of a window? */
+bool query_windowed(const struct query *q);
 /* A reply that is not the last. */
 void query_send(struct query *q, Ips__Reply *reply);
 /* From now on `pump` is called until query_answer or query_fail; the run is

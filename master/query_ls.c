@@ -19,6 +19,8 @@ static void send_rows(struct query *q, struct arena *a, Ips__LsAnswer answer)
     struct certificate c;
     certificate_fill(q, a, &c);
     certificate_plan(q, a, &c, 2, "the slaves' tables");
+    if (query_windowed(q))
+        certificate_plan(q, a, &c, 3, "the slaves' graphs, in a window");
     answer.certificate = &c.msg;
     while (answer.n_rows > ROWS_A_REPLY &&
            ips__ls_answer__get_packed_size(&answer) > QUERY_REPLY_BYTES) {

@@ -48,9 +48,11 @@ static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
 }
 
 /* The run and its machines: what the master's own table holds. */
-static bool is_summary(const Ips__MetricsAsk *ask)
+static bool is_summary(const struct query *q)
 {
-    return (*ask->object == '\0' || strcmp(ask->object, "/") == 0) &&
+    const Ips__MetricsAsk *ask = q->request->metrics;
+    return !query_windowed(q) &&
+           (*ask->object == '\0' || strcmp(ask->object, "/") == 0) &&
            *ask->level == '\0';
 }
 
@@ -78,7 +80,7 @@ static int make_answer(struct query *q, struct tables *t, struct arena *a,
 {
     const Ips__MetricsAsk *ask = q->request->metrics;
     const struct gather *g = &q->gather;
-    if (!tables_fit(q))
+    if (!tables_fit(q) && !query_windowed(q))
         return metrics_make(g->active, g->count, query_incomplete(q),
                             ask->object, ask->level, a, answer, cut, err);
     int rc = tables_metrics(t, q, err);
@@ -107,6 +109,8 @@ static void answer_rows(struct query *q, struct tables *t)
     }
     certificate_fill(q, &a, &c);
     certificate_plan(q, &a, &c, 2, "the slaves' tables");
+    if (query_windowed(q))
+        certificate_plan(q, &a, &c, 3, "the slaves' graphs, in a window");
     answer.certificate = &c.msg;
     if (cut > 0) {
         c.msg.complete = false;
@@ -123,7 +127,7 @@ static void answer_rows(struct query *q, struct tables *t)
 static void metrics_ready(struct query *q)
 {
     struct ips_err err = {0};
-    if (is_summary(q->request->metrics)) {
+    if (is_summary(q)) {
         summary_ready(q);
         kept_give(q);
         return;
@@ -188,7 +192,7 @@ static bool from_own_table(struct query *q, bool nobody)
     struct known k = {0};
     uint64_t events = 0;
     struct ips_err err = {0};
-    if (!is_summary(q->request->metrics) ||
+    if (!is_summary(q) ||
         catalogue_each(q->m->catalogue, q->run, on_known, &k, &err) < 0)
         return false;
     Ips__MetricsAnswer *kept =
@@ -218,7 +222,9 @@ static bool metrics_at_once(struct query *q)
 static void metrics_start(struct query *q)
 {
     if (query_active(q) > 0 || !from_own_table(q, true))
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_ready);
+        gather_start(
+            q, query_windowed(q) ? GATHER_TABLE : GATHER_TABLE | GATHER_PEERS,
+            metrics_ready);
 }
 
 const struct query_kind query_metrics = {.name = "metrics",

@@ -67,6 +67,20 @@ static void add_waits(struct tables *t)
     t->first_wait[m->n_rows] = m->n_waits;
 }
 
+/* What is a sum of the whole run alone (docs/metrics.md). */
+static void mark_window(Ips__MetricsAnswer *m)
+{
+    for (size_t i = 0; i < m->n_rows; i++) {
+        Ips__MetricsRow *r = m->rows[i];
+        r->wait_cpu_ns = r->wait_cpu_unknown_ns = r->blocked_ns =
+            r->rusage_cpu_ns = r->rusage_own_cpu_ns = r->rusage_processes =
+                r->messages_out = r->bytes_out = r->messages_in = r->bytes_in =
+                    r->message_bytes_mean = IPS_UNMEASURED;
+        r->load = r->message_rate = IPS_UNMEASURED_REAL;
+        r->pop_threads = 0;
+    }
+}
+
 int tables_metrics(struct tables *t, const struct query *q, struct ips_err *err)
 {
     if (t->has_metrics)
@@ -74,6 +88,8 @@ int tables_metrics(struct tables *t, const struct query *q, struct ips_err *err)
     int rc =
         metrics_make(q->gather.active, q->gather.count, query_incomplete(q), "",
                      NULL, &t->a, &t->metrics, NULL, err);
+    if (rc == 0 && query_windowed(q))
+        mark_window(&t->metrics);
     if (rc == 0)
         add_waits(t);
     if (rc == 0 && t->a.failed)

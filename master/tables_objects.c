@@ -36,19 +36,26 @@ static uint64_t lifetime(uint64_t start, uint64_t end, uint64_t last)
 
 struct extent { /* of one machine, in its own clock */
     uint64_t first, last;
+    uint64_t origin; /* of what is told */
+    uint32_t processes;
 };
 
-static struct extent extent_of(const struct part *p)
+static struct extent extent_of(const struct part *p, bool windowed)
 {
     struct extent e = {.first = UINT64_MAX};
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
+        if (p->t.procs[i]->outside)
+            continue;
+        e.processes++;
         e.first = ips_min_u64(e.first, p->t.procs[i]->start_ns);
         e.last = ips_max_u64(e.last, ips_max_u64(p->t.procs[i]->start_ns,
                                                  p->t.procs[i]->end_ns));
     }
     for (uint32_t i = 0; i < p->t.thread_count; i++)
-        e.last = ips_max_u64(e.last, ips_max_u64(p->t.threads[i]->start_ns,
-                                                 p->t.threads[i]->end_ns));
+        if (!p->t.threads[i]->outside)
+            e.last = ips_max_u64(e.last, ips_max_u64(p->t.threads[i]->start_ns,
+                                                     p->t.threads[i]->end_ns));
+    e.origin = windowed ? p->sync->first_ns : e.first;
     return e;
 }
 
@@ -57,6 +64,8 @@ static Ips__ObjectRow *add_process(struct tree *t, const struct part *p,
 {
     char object[OBJECT_BYTES];
     const Ips__ProcessRow *r = p->t.procs[i];
+    if (r->outside)
+        return NULL;
     part_process_object(p, i, object);
     Ips__ObjectRow *row = add(t, object, "process");
     if (!row)
@@ -65,7 +74,7 @@ static Ips__ObjectRow *add_process(struct tree *t, const struct part *p,
     row->pid = r->pid;
     if (r->parent >= 0 && r->parent < (int64_t)p->t.proc_count)
         row->parent_pid = p->t.procs[r->parent]->pid;
-    row->start_ns = ips_sub_sat(r->start_ns, e.first);
+    row->start_ns = ips_sub_sat(r->start_ns, e.origin);
     row->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
     row->cpu_ns = r->cpu_ns;
     row->open = r->open;
@@ -78,6 +87,8 @@ static void add_thread(struct tree *t, const struct part *p, uint32_t i,
 {
     char process[OBJECT_BYTES], object[OBJECT_BYTES + 16];
     const Ips__ThreadRow *r = p->t.threads[i];
+    if (r->outside)
+        return;
     part_process_object(p, r->process, process);
     snprintf(object, sizeof(object), "%s/%u", process, r->tid);
     Ips__ObjectRow *row = add(t, object, "thread");
@@ -86,7 +97,7 @@ static void add_thread(struct tree *t, const struct part *p, uint32_t i,
     row->name = ips_wire_text(r->name);
     row->pid = p->t.procs[r->process]->pid;
     row->tid = r->tid;
-    row->start_ns = ips_sub_sat(r->start_ns, e.first);
+    row->start_ns = ips_sub_sat(r->start_ns, e.origin);
     row->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
     row->cpu_ns = r->cpu_ns;
     row->open = r->open;
@@ -96,7 +107,7 @@ static void add_thread(struct tree *t, const struct part *p, uint32_t i,
 static uint64_t add_machine(struct tree *t, const struct part *p)
 {
     char object[ROSTER_NAME_BYTES + 2];
-    struct extent e = extent_of(p);
+    struct extent e = extent_of(p, query_windowed(t->q));
     uint64_t cpu = 0;
     uint32_t at = 0, *order = part_threads_by_process(p);
     if (!order) {
@@ -109,7 +120,7 @@ static uint64_t add_machine(struct tree *t, const struct part *p)
     Ips__ObjectRow *row = add(t, object, "machine");
     if (row) {
         row->name = ips_wire_text(p->machine);
-        row->children = p->t.proc_count;
+        row->children = e.processes;
         row->elapsed_ns = ips_sub_sat(e.last, ips_min_u64(e.first, e.last));
         row->cpu_ns = cpu;
         row->open = p->sync->state->open;
@@ -119,7 +130,7 @@ static uint64_t add_machine(struct tree *t, const struct part *p)
         for (; at < p->t.thread_count && p->t.threads[order[at]]->process == i;
              at++) {
             add_thread(t, p, order[at], e);
-            if (process)
+            if (process && !p->t.threads[order[at]]->outside)
                 process->children++;
         }
     }

@@ -38,6 +38,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     free(j->columns);
     free(j->ns);
     free(j->user);
+    slave_table_window_release(&j->window);
     free(j->unseen);
     for (uint32_t i = 0; i < j->line_count; i++)
         free(j->lines[i]);
