@@ -63,8 +63,8 @@ static void test_why_set__how_often(void **state)
     near(low, 0);
     near(high, 0.434482);
     why_wilson(1, 2, &low, &high);
-    near(low, 0.094529);
-    near(high, 0.905471);
+    near(low, 0.094531);
+    near(high, 0.905469);
 }
 
 int main(void)
