@@ -28,7 +28,7 @@ static void put_sends(rs writers[2])
     for (int i = 0; i < 2; i++)
         rec_pipe(writers[i], 1, 2, IPS_SIDE_WRITE, 5);
     for (uint32_t k = 0; k < SENDS; k++)
-        rec_send(writers[k % 2], 1, 100 + 20ULL * k, 1 + 10ULL * k,
+        rec_send(writers[k % 2], 1, (int64_t)(100 + 20ULL * k), 1 + 10ULL * k,
                  bytes_of(k));
 }
 
