@@ -502,6 +502,7 @@ static void write_end(enum ips_end_kind kind, int status)
 {
     uint64_t cpu = ips_cpu_read();
     ips_delay_end(cpu);
+    ips_guessed_end();
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;

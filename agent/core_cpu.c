@@ -141,12 +141,15 @@ static uint64_t true_cpu(const struct ips_cpu_slot *s, uint64_t t)
                       : ips_sub_sat(s->cpu0, ips_cpu_ns(s->t0 - t));
 }
 
-/* Whenever the clock has been read: most of the times a comparison. */
-static void look_at_delay(uint64_t t, uint64_t cpu)
+/* Whenever the clock has been read: most of the times comparisons. */
+static void clock_was_read(uint64_t t, uint64_t cpu)
 {
     if (ips_core.control->delays &&
         ips_cpu_ns(t - ips_cpu.delay_t) >= IPS_DELAY_EVERY_NS)
         ips_delay_due(t, cpu);
+    if (ips_cpu.guess.settled != ips_cpu.guessed_said &&
+        ips_cpu_ns(t - ips_cpu.guessed_t) >= IPS_GUESSED_EVERY_NS)
+        ips_guessed_due(t);
 }
 
 /* From here on the line is what is handed out: the clock less what is off. */
@@ -230,7 +233,7 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     if (!ips_core.cpu_marks) {
         uint64_t t = ips_core_now();
         uint64_t cpu = ips_max_u64(clock_ns(), ips_cpu.last);
-        look_at_delay(t, cpu);
+        clock_was_read(t, cpu);
         return moment(t, cpu, ips_core_now(), 0);
     }
     uint32_t taken = ips_cpu.next;
@@ -253,7 +256,7 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
         ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
     window_begins(&r, r.t, off);
     draw_line(&r, last);
-    look_at_delay(r.t, r.cpu);
+    clock_was_read(r.t, r.cpu);
     uint64_t t = ips_core_now();
     /* Gone again: a handler has read the clock, or there was a switch. */
     if (!r.slot || !stands(r.slot, r.taken))
@@ -336,7 +339,7 @@ return_read(const struct ips_moment *call, uint64_t t)
         off = ips_max_i64(g->off, (int64_t)(r.cpu - cpu - since));
     window_begins(&r, t, off);
     draw_line(&r, cpu);
-    look_at_delay(t, cpu);
+    clock_was_read(t, cpu);
     if (!r.slot)
         return moment_alone(t, cpu);
     return moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.taken);
@@ -356,7 +359,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
     /* A switch since is what comes next. */
     window_begins(&r, t, since < MARK_NS * 10 ? more - (int64_t)cost : off);
     draw_line(&r, cpu);
-    look_at_delay(t, cpu);
+    clock_was_read(t, cpu);
     if (!r.slot)
         return moment_alone(t, cpu);
     return moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.taken);
@@ -395,8 +398,15 @@ uint64_t ips_cpu_read(void)
         return clock_ns();
     if (ips_sys_quiet)
         return quiet_moment(ips_core_now()).cpu;
+    struct line line = newest_line();
+    bool stood = ips_cpu_slot(*ips_cpu_mark()) != NULL;
     struct reading r = read_clock();
     uint64_t last = ips_cpu.last;
+    struct ips_guess *g = &ips_cpu.guess;
+    if (g->blocks)
+        ips_guess_account(
+            g, (int64_t)(r.cpu - handed_out(&line, stood && r.slot, &r, last)));
+    g->blocks = 0;
     window_begins(&r, r.t, 0);
     draw_line(&r, last);
     ips_cpu.last = ips_max_u64(r.cpu, last);

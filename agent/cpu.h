@@ -64,9 +64,11 @@ struct ips_cpu {
     uint64_t read_t, read_cpu; /* the clock was read last */
     /* The run delay was read last at this stamp, with so much CPU; 0 never. */
     uint64_t delay_t, delay_cpu;
-    uint64_t delay_ns;   /* and was so much */
-    uint32_t delay_wait; /* ns until it is worth while again */
-    uint32_t delay_cost; /* ns that a reading takes here; 0: not learnt */
+    uint64_t delay_ns;     /* and was so much */
+    uint32_t delay_wait;   /* ns until it is worth while again */
+    uint32_t delay_cost;   /* ns that a reading takes here; 0: not learnt */
+    uint32_t guessed_said; /* so many settlings in the newest GUESSED */
+    uint64_t guessed_t;    /* and its stamp; 0 none */
 };
 extern __thread struct ips_cpu ips_cpu IPS_IE;
 
@@ -169,6 +171,9 @@ uint64_t ips_cpu_read(void);
  * and the thread was off its core. At END: the last. */
 void ips_delay_due(uint64_t t, uint64_t cpu);
 void ips_delay_end(uint64_t cpu);
+/* core_guessed.c: GUESSED, now; before END, if there is anything new. */
+void ips_guessed_due(uint64_t t);
+void ips_guessed_end(void);
 
 /* Once the run is attached: can marks be used here? */
 void ips_cpu_init(void);

@@ -26,6 +26,7 @@ void ips_graph_release(struct ips_graph *g)
     ips_free_large(g->probe);
     ips_free_large(g->in);
     ips_free_large(g->out);
+    ips_free_large(g->out_ns);
     ips_graph_init(g);
 }
 

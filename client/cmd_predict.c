@@ -30,6 +30,15 @@ static const struct ipsq_column path_columns[] = {
     {"module", NULL, IPSQ_TEXT},      {"object", "WHAT", IPSQ_TEXT},
 };
 
+static const struct ipsq_column order_columns[] = {
+    {"pattern", "ORDER", IPSQ_TEXT},
+    {"count", "COUNT", IPSQ_COUNT},
+    {"threads", "THREADS", IPSQ_COUNT},
+    {"process_count", "PROCESSES", IPSQ_COUNT},
+    {"processes", NULL, IPSQ_LIST},
+    {"text", "WHAT", IPSQ_TEXT},
+};
+
 static double part_of(uint64_t ns, double all)
 {
     return all > 0 ? (double)ns / all : IPS_UNMEASURED_REAL;
@@ -104,6 +113,26 @@ static double error_of(const Ips__PredictAnswer *a, uint64_t ns)
     return known ? (double)ns / (double)a->elapsed_ns - 1 : IPS_UNMEASURED_REAL;
 }
 
+/* Where the program may do otherwise than the replay supposes. */
+static void put_order(struct ipsq_out *out, const Ips__PredictAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "order", order_columns, IPSQ_COUNT_OF(order_columns));
+    for (size_t i = 0; i < a->n_order; i++) {
+        const Ips__PredictOrder *r = a->order[i];
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(r->pattern);
+        *cell++ = ipsq_count(r->count);
+        *cell++ = ipsq_count(r->threads);
+        *cell++ = ipsq_count(r->process_count);
+        *cell++ = ipsq_list(r->processes, r->n_processes);
+        *cell++ = ipsq_text(r->text);
+    }
+    if (a->n_order || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t, "what depended on order");
+    ipsq_table_release(&t);
+}
+
 /* The error of the model, where it can be told: its own run replayed. */
 static void put_own(struct ipsq_out *out, const Ips__PredictAnswer *a)
 {
@@ -164,6 +193,12 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_REAL, "p_max", "  at most", ipsq_real(a->p_max));
     ipsq_out_value(out, IPSQ_REAL, "rho", "rho", ipsq_real(a->rho));
     put_own(out, a);
+    ipsq_out_value(out, IPSQ_TEXT, "valid", "valid", ipsq_text(a->valid));
+    ipsq_out_value(out, IPSQ_COUNT, "arcs", NULL, ipsq_count(a->arcs));
+    ipsq_out_value(out, IPSQ_COUNT, "marked_arcs", NULL,
+                   ipsq_count(a->marked_arcs));
+    ipsq_out_value(out, IPSQ_COUNT, "order_unchecked", NULL,
+                   ipsq_count(a->order_unchecked));
     ipsq_out_value(out, IPSQ_COUNT, "events", NULL, ipsq_count(a->events));
     ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
     ipsq_out_value(out, IPSQ_LIST, "assumed", NULL,
@@ -181,6 +216,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     put_machines(&out, a);
     put_media(&out, a);
     put_path(&out, a);
+    put_order(&out, a);
     ipsq_out_line(&out, "\nassumed");
     for (size_t i = 0; i < a->n_assumed; i++)
         ipsq_out_line(&out, "  %s", a->assumed[i]);
@@ -196,10 +232,7 @@ static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
     Ips__PredictAsk ask = IPS__PREDICT_ASK__INIT;
     Ips__Lane lane = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
-    lane.mtime_base_ns = o->mtime_base_ns;
-    lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;
-    lane.scale_num = lane.scale_den = 1;
-    lane.external = o->external;
+    ipsq_fill_lane(o, &lane);
     ask.lane = &lane;
     ask.external = (o->given & IPSQ_HAS(EXTERNAL)) != 0;
     ask.goal = ips_wire_text(o->goal ? o->goal : "");

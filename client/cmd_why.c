@@ -183,6 +183,11 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.answer = ips_wire_text(o->answer ? o->answer : "");
     ask.goal = ips_wire_text(o->goal ? o->goal : "");
     ask.top = o->top;
+    ask.uncalibrated = o->given & IPSQ_HAS(MTIME);
+    if (o->mtime_base_ns || o->mtime_per_byte_q32)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "why takes --mtime none alone: else messages take "
+                           "what was measured");
     rq.ask_case = IPS__REQUEST__ASK_WHY;
     rq.why = &ask;
     int rc = ipsq_ask_run(s, o, &rq, err);
@@ -195,7 +200,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_why = {
     .name = "why",
-    .usage = "[RUN] [--for WHAT] [--goal OBJECT] [--top N]",
+    .usage = "[RUN] [--for WHAT] [--goal OBJECT] [--mtime none] [--top N]",
     .summary = "what a run's time goes to, and what would help",
     .help =
         "A short list, what would gain most first: a procedure, a serial "
@@ -207,7 +212,7 @@ const struct ipsq_command ipsq_cmd_why = {
         "latency "
         "and --for throughput: what its\nrequests wait for, and what bounds "
         "their rate.\n",
-    .options = IPSQ_HAS(FOR) | IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
+    .options = IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) | IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/types.h"
 #include "master/join.h"
+#include "master/mtimes_plan.h"
 #include "master/part.h"
 
 #define MAX_ENDS (1u << 22) /* of one slave */
@@ -81,12 +82,13 @@ static int ask_peers(struct query *q, struct part *p, bool all,
     uint32_t total = p->t.end_count, done = 0, n = 0;
     Ips__Peer *rows = calloc(IPS_PIECE_ITEMS, sizeof(*rows));
     Ips__Peer **list = calloc(IPS_PIECE_ITEMS, sizeof(*list));
-    int rc = 0;
+    struct mtimes_curves curves = {0};
     bool first = true, more = true;
-    if (!rows || !list) {
+    int rc = mtimes_plan_curves(q, p, &curves, err);
+    if (rc == 0 && (!rows || !list))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    if (rc < 0)
         goto out;
-    }
     while (more) {
         for (n = 0; done < total && n < IPS_PIECE_ITEMS; done++) {
             const Ips__End *end = p->t.ends[done];
@@ -103,6 +105,10 @@ static int ask_peers(struct query *q, struct part *p, bool all,
         ask.n_peers = n;
         ask.peers = list;
         ask.more = more;
+        if (first) {
+            ask.n_mtimes = curves.count;
+            ask.mtimes = curves.list;
+        }
         Ips__Request request = IPS__REQUEST__INIT;
         request.ask_case = IPS__REQUEST__ASK_PEERS;
         request.peers = &ask;
@@ -110,6 +116,7 @@ static int ask_peers(struct query *q, struct part *p, bool all,
         first = false;
     }
 out:
+    mtimes_curves_release(&curves);
     free(rows);
     free(list);
     return rc;
@@ -201,6 +208,8 @@ static void after_ends(struct query *q)
     struct ips_err err = {0};
     int rc = join_all(q, &err);
     bool all = !query_incomplete(q);
+    if (rc == 0)
+        rc = mtimes_plan(q, &err);
     query_round(q, take_peers, gathered);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
         rc = ask_peers(q, q->gather.active[i], all, &err);

@@ -23,7 +23,8 @@ static void on_newest(const struct catalogue_row *row, void *arg)
 
 static bool needs_run(const struct query *q)
 {
-    return q->kind != &query_runs && q->kind != &query_status;
+    return q->kind != &query_runs && q->kind != &query_status &&
+           q->kind != &query_calibrate;
 }
 
 int parts_choose_run(struct query *q, struct ips_err *err)

@@ -3,6 +3,8 @@
 #ifndef IPS_MASTER_PREDICT_QUERY_H
 #define IPS_MASTER_PREDICT_QUERY_H
 
+#include "analysis/order_dependent.h"
+#include "master/certificate.h"
 #include "master/predict.h"
 #include "master/whatif.h"
 
@@ -13,14 +15,16 @@ struct predict_query {
     struct whatif_data w; /* first */
     Ips__WhatifAsk ask;
     Ips__Lane lane;
-    struct waits waits; /* fetched, not laid */
-    struct arena a;     /* texts of `said` */
+    struct waits waits;  /* fetched, not laid */
+    struct mtimes times; /* copies of what was measured, where that is used */
+    struct arena a;      /* texts of `said` */
     struct predict_said said;
     struct predict_run run;
     struct predict_setup setup;
     struct predict_answer own, then;
     uint64_t own_loaded_ns; /* the command, IPS_UNMEASURED: not computed */
     double own_load;        /* the greatest */
+    struct ips_order_dependent order;
     uint64_t t_max_free_ns; /* messages cost nothing: P_max */
 };
 
@@ -32,6 +36,11 @@ static inline struct predict_query *predict_of(struct query *q)
 /* predict_run.c, in the worker: of what was gathered. */
 int predict_run_make(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run) IPS_MUST_USE;
+/* predict_order.c: where the run's behaviour depended on order. In the worker;
+ * and in the loop, into the answer. */
+int predict_order_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
+void predict_order_tell(struct query *q, struct arena *a, struct certificate *c,
+                        Ips__PredictAnswer *out);
 /* In the loop: the reply. */
 void predict_tell(struct query *q);
 

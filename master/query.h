@@ -91,6 +91,8 @@ struct gather {
     uint32_t count;
     uint64_t ambiguous; /* by joining ends */
     uint64_t untraced_ends;
+    bool calibrated;       /* slaves were told message times (mtimes_plan.h) */
+    char mtimes_text[800]; /* of what, for the certificate */
 };
 
 struct query_kind {
@@ -133,6 +135,7 @@ struct query {
     bool yielded;   /* needs the slaves' graph no more: others may */
     bool again;     /* begin again when the round ends */
     bool borrowed;  /* its tables are copies that were kept */
+    bool calibrate; /* wants message times as they were measured, if known */
     bool in_graph;  /* past the first round: failures begin it again */
     bool together;  /* of a round: when one part fails, all are stopped */
     void (*on_tick)(struct query *q); /* of a round, or NULL */
@@ -245,5 +248,7 @@ extern const struct query_kind query_why;
 extern const struct query_kind query_sql;
 extern const struct query_kind query_phases;
 extern const struct query_kind query_predict;
+extern const struct query_kind query_calibrate;
+extern const struct query_kind query_estimate;
 
 #endif

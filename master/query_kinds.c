@@ -35,7 +35,13 @@ const struct query_kind *query_kind_of(const Ips__Request *r)
         return &query_phases;
     case IPS__REQUEST__ASK_PREDICT:
         return &query_predict;
+    case IPS__REQUEST__ASK_CALIBRATE:
+        return &query_calibrate;
+    case IPS__REQUEST__ASK_ESTIMATE:
+        break;
     case IPS__REQUEST__ASK_MORE:
+    case IPS__REQUEST__ASK_ECHO:
+    case IPS__REQUEST__ASK_TRIP:
     case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_SYNC:
     case IPS__REQUEST__ASK_TABLE:

@@ -13,11 +13,14 @@
  *   node     reads every record again, chain by chain: nodes and operations
  *            (build_node.c, build_io.c, build_sync_node.c)
  *   hold     who held which end when: the closes that end-of-file waits for
- *   match    operations of two ends -> cross arcs
+ *   match    sends and receives of two ends -> cross arcs
  *   settle   END coordinates
- *   causal   no local arc is quicker than the clock; coordinates -> weights
+ *   causal   no local arc is quicker than the clock
+ *   far      whose peer may be on another machine
+ *   weights  what match found -> cross arcs, coordinates -> weights, and when
+ *            each node was passed
  *   order    no cycle is left
- *   wall     what `sched` and `wall` need of every node
+ *   wall     what `sched` and `wall` need of every node besides
  *   table    names and rows
  *
  * While building, g.w holds absolute coordinates (CPU ns of the chain).
@@ -198,6 +201,8 @@ struct b_chain { /* beside g.chains */
     uint64_t settled;   /* greatest CPU known for it */
     uint32_t image_aux; /* node "its image began", or IPS_NO_NODE */
     int64_t end_shift;  /* of END: its coordinate less cpu_at */
+    uint64_t unknown_ns; /* off the core outside of calls, all of it */
+    bool read_delays;    /* somebody read its run delay: `off` is in use */
 };
 
 struct b_fork {
@@ -280,6 +285,31 @@ struct b_chan {
     bool open;                   /* hold pass */
 };
 
+/* Bytes of a stream sent, and what pass `match` needs of the node: it is read
+ * end by end, where the node's columns would be a cache miss each. Positions
+ * are sums of `len`. A receive has none: its node has its end (g.site), and
+ * until its sender is found, where that is here,
+ *   g.xlen   the bytes,
+ *   g.xpred  how long the call took, ns; IPS_NO_NODE: see long_reads;
+ * afterwards, until b_weights,
+ *   g.xkind  B_X_SENT,
+ *   g.xpred  index of the send in its peer's `sends`. */
+struct b_op {
+    uint64_t t, t_ret, len;
+    uint64_t cpu, w; /* cpu_at and coordinate of the node */
+    uint32_t node;
+    uint32_t chain : 31, blocked : 1;
+};
+#define B_X_SENT 0x80u
+struct b_read { /* a receive of bytes, of an end where they are listed */
+    uint64_t t, t_ret, len;
+    uint32_t node, chain;
+    uint32_t ext; /* where the peer is not here: index of its b_ext */
+};
+struct b_long_read { /* a receive that took too long for its column */
+    uint64_t t;
+    uint32_t node;
+};
 /* Beside struct ips_end of the same index. */
 struct b_end {
     bool listen, datagram;
@@ -298,26 +328,17 @@ struct b_end {
     uint64_t shut_ns; /* first shutdown(WR), UINT64_MAX none */
     uint32_t shut_node;
     uint32_t holders;
-    /* pass `node`: operations, by enum b_dir; the chain of the first, and
+    /* pass `node`: sends and receives of bytes; the chain of the first, and
      * whether others have some; whether a send blocked */
-    uint32_t op_count[2], op_chain[2];
-    bool op_many[2], send_blocked;
-    /* pass `match`: where they begin, in order of return */
-    uint32_t first_op[2];
+    B_ARRAY(struct b_op) sends; /* from pass `match` on in order of return */
+    uint32_t send_op_chain, read_chain, read_count;
+    bool send_many, read_many, send_blocked;
+    /* pass `match`: its receives are in reads[], in order of return */
+    bool listed;
+    uint32_t first_read;
 };
 
 enum b_dir { B_SEND = 0, B_RECV = 1 };
-/* Bytes of a stream moved. There are as many as records: what the graph has of
- * the node, and positions, which are sums of `len`, are not kept again. */
-struct b_op {
-    uint64_t other; /* SEND: its return, RECV: its call; g.t_ns has the rest */
-    uint64_t len;
-    uint32_t node, chain;
-    uint32_t key; /* end * 2 + enum b_dir */
-    /* SEND: 1 if blocked. RECV: where the peer is here, 1 if it slept, span, or
-     * took a pending wait; else the index of its b_ext, or IPS_NONE. */
-    uint32_t ext;
-};
 /* The position behind `len` more bytes, and as it is written in the graph. */
 static inline uint64_t b_pos(uint64_t pos)
 {
@@ -383,7 +404,8 @@ struct build {
     B_ARRAY(struct b_taking) takings;
     struct b_end *ends;
     uint32_t end_room;
-    B_ARRAY(struct b_op) ops;
+    B_ARRAY(struct b_long_read) long_reads;
+    struct b_read *reads;
     B_ARRAY(struct b_dgram) dgrams;
     B_ARRAY(struct b_event) events;
     uint64_t cost_ps;  /* of recording */
@@ -396,7 +418,7 @@ struct build {
     uint32_t traffic_room;
     uint32_t *flows; /* hash table: flow of (socket, remote) + 1 */
     uint32_t flow_room, flow_count;
-    uint64_t node_room, op_room;
+    uint64_t node_room;
     uint32_t nodes;   /* made so far */
     uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
     /* For build_wall.c. g.wait: asleep in the call (and the wait) that the node
@@ -404,6 +426,9 @@ struct build {
      * behind b_delays the delay after the wake-up. */
     uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
+    uint8_t *far;    /* [end_count] its peer may be on another machine; NULL
+                        where none is */
+    bool backwards;  /* a node is before what it comes from: no order yet */
     B_ARRAY(struct b_delay) delays;
     struct b_wait_notes *notes; /* build_waits.c; NULL: not wanted */
 };
@@ -524,7 +549,22 @@ static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
 static inline bool b_far(const struct build *b, uint32_t i)
 {
     uint32_t end = b->out->g.site[i];
-    return end != UINT32_MAX && b->out->ends[end].peer == IPS_PEER_UNKNOWN;
+    return b->far && end != UINT32_MAX && b->far[end];
+}
+/* Damaged stamps: no time here reaches this. */
+#define B_LATEST (1ULL << 61)
+static inline uint64_t b_moved(uint64_t t, int64_t by)
+{
+    uint64_t at =
+        by < 0 ? ips_sub_sat(t, (uint64_t)-by) : ips_add_sat(t, (uint64_t)by);
+    return ips_min_u64(at, B_LATEST);
+}
+/* Off the core from (t0, cpu0) to (t, cpu), `off` of it in calls that slept. */
+static inline uint64_t b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu,
+                                 uint64_t cpu0, uint64_t off)
+{
+    return ips_sub_sat(ips_sub_sat(ips_sub_sat(t, t0), ips_sub_sat(cpu, cpu0)),
+                       off);
 }
 static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
 {

@@ -134,23 +134,69 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-static inline void add_op(struct maker *m, const struct ips_rec_io *r,
-                          const struct interval *v, uint32_t node,
-                          enum b_dir dir, uint32_t ext)
+/* Few at most ends, many at some. */
+static int grow_sends(struct b_end *e, struct ips_err *err)
+{
+    uint32_t more = e->sends.room ? e->sends.room * 2 : 4;
+    void *grown = more < UINT32_MAX / 2
+                      ? ips_grow_large(e->sends.v,
+                                       e->sends.n * sizeof(*e->sends.v),
+                                       more * sizeof(*e->sends.v))
+                      : NULL;
+    if (!grown)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u sends", more);
+    e->sends.v = grown;
+    e->sends.room = more;
+    return 0;
+}
+
+static inline int add_send(struct maker *m, const struct ips_rec_io *r,
+                           const struct interval *v, uint32_t node)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[v->end];
-    if (e->op_count[dir]++ == 0)
-        e->op_chain[dir] = m->chain;
-    e->op_many[dir] |= e->op_chain[dir] != m->chain;
-    e->send_blocked |= dir == B_SEND && ext;
-    struct b_op *op = &b->ops.v[b->ops.n++];
-    op->other = dir == B_SEND ? v->t_ret : v->t;
-    op->len = (uint64_t)r->result;
-    op->node = node;
-    op->chain = m->chain;
-    op->key = v->end * 2 + dir;
-    op->ext = ext;
+    int rc = e->sends.n < e->sends.room ? 0 : grow_sends(e, b->err);
+    if (rc < 0)
+        return rc;
+    if (e->sends.n == 0)
+        e->send_op_chain = m->chain;
+    e->send_many |= e->send_op_chain != m->chain;
+    e->send_blocked |= v->blocked;
+    e->sends.v[e->sends.n++] = (struct b_op){
+        .t = v->t,
+        .t_ret = v->t_ret,
+        .len = (uint64_t)r->result,
+        .cpu = v->cpu,
+        .w = v->blocked ? v->cpu : v->cpu_ret,
+        .node = node,
+        .chain = m->chain & INT32_MAX,
+        .blocked = v->blocked,
+    };
+    return 0;
+}
+
+static inline int add_read(struct maker *m, const struct ips_rec_io *r,
+                           const struct interval *v, uint32_t node)
+{
+    struct build *b = m->b;
+    struct ips_graph *g = &b->out->g;
+    struct b_end *e = &b->ends[v->end];
+    uint64_t took = v->t_ret - v->t;
+    if (e->read_count++ == 0)
+        e->read_chain = m->chain;
+    e->read_many |= e->read_chain != m->chain;
+    if (!e->local)
+        return 0;
+    g->xlen[node] = (uint64_t)r->result;
+    if (took < IPS_NO_NODE) {
+        g->xpred[node] = (uint32_t)took;
+        return 0;
+    }
+    int rc = B_MORE(b->long_reads, b->err);
+    if (rc == 0)
+        b->long_reads.v[b->long_reads.n++] =
+            (struct b_long_read){.t = v->t, .node = node};
+    return rc;
 }
 
 static int add_event(struct maker *m, const struct interval *v, uint32_t node,
@@ -274,8 +320,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
         return rc;
     if (datagram)
         return add_dgram(m, &r, &v, node, B_SEND, IPS_NONE);
-    add_op(m, &r, &v, node, B_SEND, v.blocked);
-    return 0;
+    return add_send(m, &r, &v, node);
 }
 
 static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
@@ -292,8 +337,7 @@ static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
         return rc;
     if (datagram)
         return add_dgram(m, r, v, node, B_RECV, ext);
-    add_op(m, r, v, node, B_RECV, b->ends[v->end].local ? slept > 0 : ext);
-    return 0;
+    return add_read(m, r, v, node);
 }
 
 static int recv_nothing(struct maker *m, const struct ips_rec_io *r,
@@ -397,10 +441,27 @@ static void on_disk(struct maker *m, const struct interval *v)
     external_wait(m, v);
 }
 
+/* Did this poll end by another channel than the last one of its place? */
+static void note_choice(struct maker *m, const struct ips_rec_io *r)
+{
+    struct chosen *c = NULL;
+    if (r->result <= 0 || r->err || r->ready == 0)
+        return;
+    for (uint32_t k = 0; k < CHOSEN_KEPT && !c; k++)
+        if (m->chosen[k].ready && m->chosen[k].site == r->site)
+            c = &m->chosen[k];
+    bool other = c && c->ready != r->ready;
+    if (!c)
+        c = &m->chosen[m->chosen_next++ % CHOSEN_KEPT];
+    *c = (struct chosen){r->site, r->ready};
+    m->row->choices += other || r->result > 1;
+}
+
 static void on_poll(struct maker *m, const struct ips_rec_io *r,
                     struct interval *v)
 {
     struct spin spin = b_spin_before(m, v);
+    note_choice(m, r);
     /* No sleep is carried past the next wait; but to ask again what is ready,
      * without waiting, is none, where it is known what ended the sleep. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
@@ -411,6 +472,7 @@ static void on_poll(struct maker *m, const struct ips_rec_io *r,
     if (r->err || r->result < 0) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
     } else if (r->result == 0) {
+        m->row->empty_polls++;
         m->b->out->counts.idle++;
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else {

@@ -273,8 +273,7 @@ int b_nodes(struct build *b)
     g->wait = ips_calloc_large(room, sizeof(*g->wait));
     b->off = ips_calloc_large(room, sizeof(*b->off));
     g->probe = ips_calloc_large(room, sizeof(*g->probe));
-    b->ops.v = ips_calloc_large(b->op_room + 1, sizeof(*b->ops.v));
-    if (!b->cpu_at || !g->wait || !b->off || !g->probe || !b->ops.v)
+    if (!b->cpu_at || !g->wait || !b->off || !g->probe)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
                            (unsigned long long)b->node_room);
     for (uint32_t c = 0; c < g->chain_count; c++) {

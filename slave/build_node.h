@@ -32,6 +32,13 @@ struct taken {
     uint32_t node; /* or IPS_NO_NODE: not matched */
 };
 
+/* What ended the last poll of a place; the oldest place goes. */
+#define CHOSEN_KEPT 8u
+struct chosen {
+    uint64_t site;
+    uint32_t ready;
+};
+
 struct maker {
     struct build *b;
     struct b_stream *s;
@@ -43,6 +50,8 @@ struct maker {
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
     struct taken taken[TAKEN_KEPT];
     uint32_t taken_count;
+    struct chosen chosen[CHOSEN_KEPT];
+    uint32_t chosen_next;
     uint32_t signal_node; /* of the signal that ended the call at hand */
     /* Of the signal wait or read before. */
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;

@@ -35,8 +35,8 @@ static int end_outs(struct build *b, uint32_t end)
     const struct b_end *e = &b->ends[end];
     int rc = add_out(b, e->connect_node, end, IPS_POS_SYN, 0);
     uint64_t pos = e->sent_before;
-    for (uint32_t i = 0; i < e->op_count[B_SEND] && rc == 0; i++) {
-        const struct b_op *op = &b->ops.v[e->first_op[B_SEND] + i];
+    for (uint32_t i = 0; i < e->sends.n && rc == 0; i++) {
+        const struct b_op *op = &e->sends.v[i];
         pos = ips_add_sat(pos, op->len);
         rc = add_out(b, op->node, end, b_pos(pos), op->len);
     }

@@ -72,6 +72,8 @@ static void empty(struct slave_graph *g)
     slave_waits_free(g->waits);
     g->waits = NULL;
     free(g->joined);
+    g->joined = NULL;
+    ips_mtime_map_release(&g->mtimes);
     free(g->peers);
     g->peers = NULL;
     g->peer_count = 0;

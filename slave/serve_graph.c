@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slave/calibrate_map.h"
 #include "slave/series.h"
 #include "slave/serve_graph.h"
 #include "slave/unseen.h"
@@ -182,6 +183,10 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->probe_ns = c->probe_ns;
     a->overhead_ns = b->counts.overhead_ns;
     a->probe_arc_ns = b->counts.probe_arc_ns;
+    a->guessed_cpu_ns = b->counts.guessed_ns;
+    a->guesses_settled = b->counts.guess_settled;
+    a->guess_off_ns = b->counts.guess_off_ns;
+    a->guess_off_max_ns = b->counts.guess_off_max_ns;
     for (uint32_t i = 0; i < b->proc_count; i++)
         a->cpu_ns = ips_add_sat(a->cpu_ns, b->procs[i].cpu_ns);
     a->unattributed_cpu_ns = b->counts.unattributed_ns;
@@ -300,6 +305,8 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     free(rows);
     if (rc == 0)
         rc = join_ends(j->graph, ask, &job->err);
+    if (rc == 0)
+        rc = slave_graph_set_mtimes(j->graph, ask, &job->err);
     uint64_t kept = 0;
     if (rc == 0)
         rc = ips_contract_most(&j->graph->b.g, &kept, &job->err);

@@ -9,6 +9,7 @@
 #include "slave/ahead.h"
 #include "slave/cm_box.h"
 #include "slave/poolfs.h"
+#include "slave/calibrate.h"
 #include "slave/serve_cm.h"
 #include "slave/serve_private.h"
 
@@ -121,12 +122,13 @@ static void end_job(struct slave_serve *v, struct slave_job *job)
     slave_work_drop(v->s->work, job);
 }
 
+/* `run` is NULL where it is about none. */
 static void start_job(struct slave_serve *v, struct slave_job *job,
                       struct slave_run *run)
 {
     struct task *t = calloc(1, sizeof(*t));
     if (!t) {
-        slave_serve_fail(v, job->id, IPS_E_NO_MEMORY, run->row.name,
+        slave_serve_fail(v, job->id, IPS_E_NO_MEMORY, run ? run->row.name : "",
                          "out of memory");
         slave_work_drop(v->s->work, job);
         return;
@@ -135,8 +137,10 @@ static void start_job(struct slave_serve *v, struct slave_job *job,
     t->next = v->tasks;
     v->tasks = t;
     job->run = run;
-    run->pins++;
-    run->asked = true;
+    if (run) {
+        run->pins++;
+        run->asked = true;
+    }
     slave_work_give(v->s->work, job);
 }
 
@@ -277,6 +281,14 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
     struct slave *s = v->s;
     struct ips_err err = {0};
     struct state_storage state;
+    if (slave_calibrate_asked(q)) {
+        struct slave_job *measuring = slave_calibrate_job(q);
+        if (measuring)
+            start_job(v, measuring, NULL);
+        else
+            slave_serve_fail(v, q->id, IPS_E_NO_MEMORY, "", "out of memory");
+        return;
+    }
     struct slave_run *run = slave_drain_find(&s->drain, q->run);
     if (!run || !run->row.id) {
         slave_serve_fail(v, q->id, IPS_E_NOT_FOUND, q->run, "not known here");

@@ -52,6 +52,8 @@ static void thread_row(struct thread_rows *out, const struct ips_built *b,
     r->bytes_out = t->bytes_out;
     r->messages_in = t->messages_in;
     r->bytes_in = t->bytes_in;
+    r->choices = t->choices;
+    r->empty_polls = t->empty_polls;
     const struct ips_chain *chain = &b->g.chains[i];
     r->end_node = (uint64_t)chain->first + chain->count - 1;
     r->waits = out->causes;

@@ -12,11 +12,16 @@
  *   makespan, reach [a node each], weight [same], account [[start, end, run,
  *             queued, blocked], a chain each], idle [a machine each]
  *
- * Usage: replay_graph FIRST COUNT
+ * Usage: replay_graph FIRST COUNT [LIMIT=NUMBER]...
+ *
+ * LIMIT is the most that is drawn of it: steps, chains, weight (of an arc),
+ * machines, cores, moves, loads; of a seed with a limit another graph is drawn.
+ * tests/bench/replay-graphs makes what fails smaller so.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/replay.h"
 #include "tests/support/random_graph.h"
@@ -24,6 +29,20 @@
 #define MACHINES 4
 #define MOVES 8
 #define LOADS 6
+
+static struct {
+    const char *name;
+    uint32_t most;
+} limits[] = {{"steps", UINT32_MAX},  {"chains", UINT32_MAX},
+              {"weight", UINT32_MAX}, {"machines", MACHINES},
+              {"cores", UINT32_MAX},  {"moves", MOVES},
+              {"loads", LOADS}};
+enum { STEPS, CHAINS, WEIGHT, PLACES, CORES, MOVED, LOADED };
+
+static uint32_t limited(uint32_t value, int by)
+{
+    return value < limits[by].most ? value : limits[by].most;
+}
 
 struct drawn {
     struct ips_replay_machine machine[MACHINES];
@@ -46,7 +65,8 @@ static void draw_machine(uint64_t *s, struct ips_replay_machine *m)
 {
     static const struct ips_ratio speeds[] = {{0, 0}, {2, 1},  {1, 2},
                                               {3, 2}, {7, 10}, {1375, 1000}};
-    *m = (struct ips_replay_machine){.cores = 1 + rg_below(s, 3)};
+    *m = (struct ips_replay_machine){.cores =
+                                         limited(1 + rg_below(s, 3), CORES)};
     if (rg_below(s, 2)) {
         m->speed = speeds[rg_below(s, 6)];
         m->load = draw_load(s);
@@ -56,7 +76,8 @@ static void draw_machine(uint64_t *s, struct ips_replay_machine *m)
 static void draw(uint64_t *s, const struct ips_graph *g, uint32_t weight_max,
                  struct drawn *d)
 {
-    uint32_t n = 1 + rg_below(s, MACHINES), moves = 0, loads = 0;
+    uint32_t n = limited(1 + rg_below(s, MACHINES), PLACES);
+    uint32_t moves = 0, loads = 0;
     for (uint32_t m = 0; m < n; m++)
         draw_machine(s, &d->machine[m]);
     for (uint32_t p = 0; p < n * n; p++)
@@ -66,12 +87,12 @@ static void draw(uint64_t *s, const struct ips_graph *g, uint32_t weight_max,
     for (uint32_t c = 0; c < g->chain_count; c++)
         d->map[c] = rg_below(s, n);
     uint64_t at = 0;
-    while (loads < LOADS && rg_below(s, 3) == 0) {
+    while (loads < limits[LOADED].most && rg_below(s, 3) == 0) {
         at += rg_below(s, weight_max) * 3ULL;
         d->load[loads++] =
             (struct ips_replay_load){at, rg_below(s, n), draw_load(s)};
     }
-    for (uint32_t i = 0; i < g->node_count && moves < MOVES; i++)
+    for (uint32_t i = 0; i < g->node_count && moves < limits[MOVED].most; i++)
         if (rg_below(s, 40) == 0)
             d->move[moves++] = (struct ips_replay_move){i, rg_below(s, n)};
     d->ask = (struct ips_replay_ask){.machine_count = n,
@@ -166,6 +187,10 @@ static int one(uint64_t seed, struct ips_err *err)
     struct ips_replay r;
     if (rg_below(&s, 8)) /* the oracle is slow, and small ones are many */
         opt.steps = 5 + opt.steps / 6;
+    opt.steps = limited(opt.steps, STEPS);
+    opt.chains = limited(opt.chains, CHAINS);
+    opt.machines = opt.machines < opt.chains ? opt.machines : opt.chains;
+    opt.weight_max = limited(opt.weight_max, WEIGHT);
     rg_make(&opt, &graph);
     const struct ips_graph *g = &graph.whole;
     d.map = calloc(g->chain_count, sizeof(*d.map));
@@ -187,10 +212,30 @@ static int one(uint64_t seed, struct ips_err *err)
     return rc;
 }
 
+/* False: no such limit, or none that leaves a graph. */
+static bool set_limit(const char *word)
+{
+    const char *is = strchr(word, '=');
+    for (size_t k = 0; is && k < sizeof(limits) / sizeof(*limits); k++) {
+        if (strlen(limits[k].name) != (size_t)(is - word) ||
+            strncmp(word, limits[k].name, (size_t)(is - word)) != 0)
+            continue;
+        uint32_t most = (uint32_t)strtoul(is + 1, NULL, 10);
+        bool may_be_none = k == STEPS || k == MOVED || k == LOADED;
+        if (most < limits[k].most)
+            limits[k].most = most;
+        return most > 0 || may_be_none;
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: replay_graph FIRST COUNT\n");
+    bool usage = argc < 3;
+    for (int k = 3; k < argc; k++)
+        usage |= !set_limit(argv[k]);
+    if (usage) {
+        fprintf(stderr, "usage: replay_graph FIRST COUNT [LIMIT=NUMBER]...\n");
         return 2;
     }
     uint64_t first = strtoull(argv[1], NULL, 10);

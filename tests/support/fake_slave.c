@@ -381,6 +381,10 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_PHASES:
     case IPS__REQUEST__ASK_PREDICT:
     case IPS__REQUEST__ASK_LOOK:
+    case IPS__REQUEST__ASK_CALIBRATE:
+    case IPS__REQUEST__ASK_ESTIMATE:
+    case IPS__REQUEST__ASK_ECHO:
+    case IPS__REQUEST__ASK_TRIP:
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
