@@ -1,35 +1,11 @@
-#include "analysis/search.h"
+#include "analysis/search_run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
 
-#define STOP 1          /* no error: the search is over, out->end says why */
-#define STALE_STARTS 64 /* so many without a new map: settled */
-#define ONE_MACHINE_STARTS 4
-
-struct search {
-    const struct ips_search_ask *ask;
-    struct ips_search *out;
-    uint32_t items, machines, free_count;
-    uint32_t open_count;
-    uint32_t *open;    /* [open_count] machines that are not closed */
-    uint32_t *order;   /* [free_count] free items, heaviest first */
-    uint32_t *before;  /* [machines] the next lower of its class, or FREE */
-    uint32_t *next;    /* [machines] the next higher of its class, or FREE */
-    uint32_t *users;   /* [machines] scratch */
-    uint32_t *renamed; /* [machines] scratch */
-    uint32_t *canon;   /* [items] scratch */
-    uint32_t *map;     /* [items] the map at hand */
-    struct ips_search_worth worth;  /* its */
-    struct ips_search_worth *known; /* of maps that were evaluated */
-    uint16_t *maps; /* [known_room * items] these, in canonical form */
-    uint32_t known_count, known_room;
-    uint32_t *table; /* index of known + 1, 0 none */
-    uint32_t table_room;
-    uint64_t rng;
-};
+#define ALL_MOST (1u << 24) /* more maps are not tried one by one */
 
 void ips_search_release(struct ips_search *s)
 {
@@ -37,32 +13,6 @@ void ips_search_release(struct ips_search *s)
         free(s->best[k].machine);
     free(s->best);
     memset(s, 0, sizeof(*s));
-}
-
-/* splitmix64 */
-static uint32_t below(struct search *s, uint32_t limit)
-{
-    uint64_t z = s->rng += 0x9e3779b97f4a7c15ULL;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-    return (uint32_t)((z ^ z >> 31) % limit);
-}
-
-static bool less(const struct ips_search_worth *a,
-                 const struct ips_search_worth *b)
-{
-    return a->makespan_ns != b->makespan_ns ? a->makespan_ns < b->makespan_ns
-                                            : a->second < b->second;
-}
-
-static bool closed(const struct ips_search_ask *ask, uint32_t machine)
-{
-    return ask->closed && ask->closed[machine];
-}
-
-static uint32_t fixed_to(const struct search *s, uint32_t item)
-{
-    return s->ask->fixed ? s->ask->fixed[item] : IPS_SEARCH_FREE;
 }
 
 /* ---- the best so far ------------------------------------------------------
@@ -122,7 +72,7 @@ static int evaluate(struct search *s, uint32_t *map,
     struct ips_search *out = s->out;
     if (out->evaluations == s->ask->evaluations) {
         out->end = IPS_SEARCH_BUDGET;
-        return STOP;
+        return SEARCH_STOP;
     }
     int rc = s->ask->value(s->ask->ctx, map, worth, err);
     if (rc < 0)
@@ -135,12 +85,12 @@ static int evaluate(struct search *s, uint32_t *map,
     if (s->ask->progress &&
         !s->ask->progress(s->ask->ctx, out->evaluations, best_ns)) {
         out->end = IPS_SEARCH_STOPPED;
-        return STOP;
+        return SEARCH_STOP;
     }
     if (s->ask->bound_ns && best_ns <= s->ask->bound_ns &&
         out->count == s->ask->top) {
         out->end = IPS_SEARCH_BOUND;
-        return STOP;
+        return SEARCH_STOP;
     }
     return 0;
 }
@@ -152,10 +102,10 @@ static int evaluate(struct search *s, uint32_t *map,
 
 static bool may_take(const struct search *s, uint32_t item, uint32_t machine)
 {
-    uint32_t fixed = fixed_to(s, item), before = s->before[machine];
+    uint32_t fixed = search_fixed(s, item), before = s->before[machine];
     if (fixed != IPS_SEARCH_FREE)
         return machine == fixed;
-    if (closed(s->ask, machine))
+    if (search_closed(s->ask, machine))
         return false;
     return before == IPS_SEARCH_FREE || s->users[before] > 0;
 }
@@ -200,7 +150,7 @@ static bool few(struct search *s)
 {
     uint64_t count = 0;
     for (bool more = next_map(s, true); more; more = next_map(s, false))
-        if (++count > s->ask->evaluations)
+        if (++count > s->ask->evaluations || count > ALL_MOST)
             return false;
     return true;
 }
@@ -282,9 +232,8 @@ static int grow(struct search *s, struct ips_err *err)
     return 0;
 }
 
-/* What s->map is worth, asked only where it is not known. */
-static int worth_of_map(struct search *s, struct ips_search_worth *worth,
-                        struct ips_err *err)
+int search_worth(struct search *s, struct ips_search_worth *worth,
+                 struct ips_err *err)
 {
     int rc = grow(s, err);
     if (rc < 0)
@@ -306,200 +255,6 @@ static int worth_of_map(struct search *s, struct ips_search_worth *worth,
     return rc;
 }
 
-/* ---- local search ---------------------------------------------------------
- */
-
-/* Item to the best of the machines, if one is better than where it is. */
-static int try_item(struct search *s, uint32_t item, bool *better,
-                    struct ips_err *err)
-{
-    uint32_t stay = s->map[item];
-    *better = false;
-    for (uint32_t k = 0; k < s->open_count; k++) {
-        struct ips_search_worth worth;
-        uint32_t m = s->open[k];
-        if (m == stay)
-            continue;
-        uint32_t old = s->map[item];
-        s->map[item] = m;
-        int rc = worth_of_map(s, &worth, err);
-        if (rc)
-            return rc;
-        if (less(&worth, &s->worth)) {
-            s->worth = worth;
-            *better = true;
-        } else {
-            s->map[item] = old;
-        }
-    }
-    return 0;
-}
-
-static int try_swap(struct search *s, uint32_t a, uint32_t b, bool *better,
-                    struct ips_err *err)
-{
-    struct ips_search_worth worth;
-    uint32_t of_a = s->map[a], of_b = s->map[b];
-    *better = false;
-    if (of_a == of_b)
-        return 0;
-    s->map[a] = of_b;
-    s->map[b] = of_a;
-    int rc = worth_of_map(s, &worth, err);
-    if (rc)
-        return rc;
-    *better = less(&worth, &s->worth);
-    if (*better) {
-        s->worth = worth;
-    } else {
-        s->map[a] = of_a;
-        s->map[b] = of_b;
-    }
-    return 0;
-}
-
-/* Moves until no item's gives anything. */
-static int move_items(struct search *s, struct ips_err *err)
-{
-    uint32_t in_vain = 0;
-    for (uint32_t k = 0; in_vain < s->free_count;
-         k = k + 1 == s->free_count ? 0 : k + 1) {
-        bool better;
-        int rc = try_item(s, s->order[k], &better, err);
-        if (rc)
-            return rc;
-        in_vain = better ? 0 : in_vain + 1;
-    }
-    return 0;
-}
-
-static int swap_items(struct search *s, bool *better, struct ips_err *err)
-{
-    *better = false;
-    for (uint32_t a = 0; a < s->free_count && !*better; a++)
-        for (uint32_t b = a + 1; b < s->free_count && !*better; b++) {
-            int rc = try_swap(s, s->order[a], s->order[b], better, err);
-            if (rc)
-                return rc;
-        }
-    return 0;
-}
-
-/* From s->map to where no move and no exchange is better. */
-static int descend(struct search *s, struct ips_err *err)
-{
-    s->out->starts++;
-    int rc = worth_of_map(s, &s->worth, err);
-    bool better = true;
-    while (rc == 0 && better) {
-        rc = move_items(s, err);
-        if (rc == 0)
-            rc = swap_items(s, &better, err);
-    }
-    return rc;
-}
-
-/* ---- starts --------------------------------------------------------------
- */
-
-static void place_fixed(struct search *s, uint32_t otherwise)
-{
-    for (uint32_t i = 0; i < s->items; i++) {
-        uint32_t fixed = fixed_to(s, i);
-        s->map[i] = fixed == IPS_SEARCH_FREE ? otherwise : fixed;
-    }
-}
-
-/* The heaviest first, each to where the work would be over soonest. */
-static int heaviest_first(struct search *s, struct ips_err *err)
-{
-    uint64_t *work = calloc(s->machines, sizeof(*work));
-    if (!work)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "%u machines", s->machines);
-    const uint64_t *weight = s->ask->weight, *capacity = s->ask->capacity;
-    place_fixed(s, 0);
-    for (uint32_t i = 0; i < s->items; i++)
-        if (fixed_to(s, i) != IPS_SEARCH_FREE)
-            work[s->map[i]] = ips_add_sat(work[s->map[i]], weight[i]);
-    for (uint32_t k = 0; k < s->free_count; k++) {
-        uint64_t w = weight[s->order[k]];
-        uint32_t to = s->open[0];
-        for (uint32_t i = 1; i < s->open_count; i++) {
-            uint32_t m = s->open[i];
-            if ((ips_u128)ips_add_sat(work[m], w) * capacity[to] <
-                (ips_u128)ips_add_sat(work[to], w) * capacity[m])
-                to = m;
-        }
-        s->map[s->order[k]] = to;
-        work[to] = ips_add_sat(work[to], w);
-    }
-    free(work);
-    return descend(s, err);
-}
-
-/* All on one machine, the ones of most capacity first, one of each class. */
-static int all_on_one(struct search *s, struct ips_err *err)
-{
-    uint8_t *tried = calloc(s->machines, 1);
-    if (!tried)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "%u machines", s->machines);
-    int rc = 0;
-    for (uint32_t k = 0; k < ONE_MACHINE_STARTS && rc == 0; k++) {
-        uint32_t best = IPS_SEARCH_FREE;
-        for (uint32_t m = 0; m < s->machines; m++)
-            if (!closed(s->ask, m) && !tried[m] &&
-                s->before[m] == IPS_SEARCH_FREE &&
-                (best == IPS_SEARCH_FREE ||
-                 s->ask->capacity[m] > s->ask->capacity[best]))
-                best = m;
-        if (best == IPS_SEARCH_FREE)
-            break;
-        tried[best] = 1;
-        place_fixed(s, best);
-        rc = descend(s, err);
-    }
-    free(tried);
-    return rc;
-}
-
-/* The best map with some items elsewhere; every fourth time all of them. */
-static void disturb(struct search *s)
-{
-    uint32_t often = 2 + below(s, s->free_count / 4 + 1);
-    memcpy(s->map, s->out->best[0].machine, s->items * sizeof(*s->map));
-    if (s->out->starts % 4 == 3) {
-        for (uint32_t k = 0; k < s->free_count; k++)
-            s->map[s->order[k]] = s->open[below(s, s->open_count)];
-        return;
-    }
-    while (often--)
-        s->map[s->order[below(s, s->free_count)]] =
-            s->open[below(s, s->open_count)];
-}
-
-static int local_search(struct search *s, struct ips_err *err)
-{
-    int rc = 0;
-    if (s->ask->given) {
-        memcpy(s->map, s->ask->given, s->items * sizeof(*s->map));
-        rc = descend(s, err);
-    }
-    if (rc == 0)
-        rc = heaviest_first(s, err);
-    if (rc == 0)
-        rc = all_on_one(s, err);
-    for (uint32_t stale = 0;
-         rc == 0 && stale < STALE_STARTS && s->free_count;) {
-        uint64_t before = s->out->evaluations;
-        disturb(s);
-        rc = descend(s, err);
-        stale = s->out->evaluations == before ? stale + 1 : 0;
-    }
-    if (rc == 0)
-        s->out->end = IPS_SEARCH_SETTLED;
-    return rc;
-}
-
 /* ---- the question ---------------------------------------------------------
  */
 
@@ -507,9 +262,9 @@ static int check_open(const struct ips_search_ask *ask, uint32_t item,
                       struct ips_err *err)
 {
     uint32_t m = ask->given ? ask->given[item] : 0;
-    while (!ask->given && m + 1 < ask->machine_count && closed(ask, m))
+    while (!ask->given && m + 1 < ask->machine_count && search_closed(ask, m))
         m++;
-    if (closed(ask, m))
+    if (search_closed(ask, m))
         return ips_err_set(err, IPS_E_USAGE,
                            "item %u may not be on machine %u, and is not fixed "
                            "to it",
@@ -538,7 +293,7 @@ static int check_fixed(const struct ips_search_ask *ask, struct ips_err *err)
     for (uint32_t m = 0; ask->alike && m < ask->machine_count; m++) {
         uint32_t class = ask->alike[m];
         if (class > m || ask->alike[class] != class ||
-            closed(ask, class) != closed(ask, m))
+            search_closed(ask, class) != search_closed(ask, m))
             return ips_err_set(err, IPS_E_USAGE,
                                "machine %u is alike to %u, which is not the "
                                "lowest of its kind",
@@ -565,7 +320,7 @@ static void sort_items(struct search *s)
 {
     const uint64_t *weight = s->ask->weight;
     for (uint32_t i = 0; i < s->items; i++) {
-        if (fixed_to(s, i) != IPS_SEARCH_FREE)
+        if (search_fixed(s, i) != IPS_SEARCH_FREE)
             continue;
         uint32_t low = 0, high = s->free_count;
         while (low < high) {
@@ -606,7 +361,7 @@ static int set_up(struct search *s, struct ips_err *err)
         if (class != m)
             s->next[s->renamed[class]] = m;
         s->renamed[class] = m;
-        if (!closed(s->ask, m))
+        if (!search_closed(s->ask, m))
             s->open[s->open_count++] = m;
     }
     return 0;
@@ -627,7 +382,7 @@ int ips_search(const struct ips_search_ask *ask, struct ips_search *out,
     rc = set_up(&s, err);
     if (rc == 0)
         rc = !ask->local_only && few(&s) ? try_all(&s, err)
-                                         : local_search(&s, err);
+                                         : search_local(&s, err);
     free(s.order);
     free(s.open);
     free(s.canon);

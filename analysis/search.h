@@ -5,11 +5,11 @@
  * takes into account is taken into account here. ips_search_bound() says what
  * no map can pass, from the graph alone.
  *
- * Where all maps are no more than the evaluations allowed, all are tried, and
- * the answer is the best there is. Else a local search: from several starts (a
- * given map; the heaviest first to the emptiest machine; all on one machine)
- * one item is moved, or two are exchanged, as long as that makes the makespan
- * less, or keeps it and lets the chains end sooner on the whole; then the best
+ * Where all maps are no more than the evaluations allowed (nor 2^24), all are
+ * tried, and the answer is the best there is. Else a local search: from several
+ * starts (a given map; the heaviest first to the emptiest machine; all on one
+ * machine) one item is moved, or two are exchanged, as long as that makes the
+ * makespan less, or keeps it and is better by the second measure; then the best
  * map is disturbed and the search goes on from there.
  *
  * Machines that are alike in all that a map's value depends on are not told
@@ -95,17 +95,18 @@ struct ips_search_bound {
     uint64_t ns;          /* the greatest */
 };
 /* `ask`: its machines, loads and message times; without moves, its map is not
- * looked at. `item`: [g->chain_count] of each chain. Three numbers a node.
- * O((nodes + chains * machines) + machines^2). */
+ * looked at, and no message waits for others on its medium. `item`:
+ * [g->chain_count] of each chain. Three numbers a node. O((nodes + chains *
+ * machines) + machines^2). */
 int ips_search_bound(const struct ips_graph *g, const struct ips_lane *lane,
                      const struct ips_replay_ask *ask, const uint32_t *item,
                      const struct ips_search_ask *of,
                      struct ips_search_bound *out,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* alike[m] of every machine of `ask`: equal machines, loads and message times,
- * to all others as to each other, not closed, and nothing of `of` fixed to
- * either. O(machines^3). */
+/* alike[m] of every machine of `ask`: equal machines, loads, message times and
+ * media, to all others as to each other, not closed, and nothing of `of` fixed
+ * to either. O(machines^3). */
 void ips_search_alike(const struct ips_replay_ask *ask,
                       const struct ips_search_ask *of, uint32_t *alike);
 

@@ -16,6 +16,7 @@ struct bound {
     const struct ips_replay_ask *ask;
     const struct ips_search_ask *of;
     const uint32_t *item;         /* [chains] */
+    bool *there;                  /* [machines] something may be on it */
     struct ips_ratio *load;       /* [machines] the least it ever has */
     struct ips_mtime *near, *all; /* least of one machine's; of all pairs */
     uint32_t near_count, all_count;
@@ -64,6 +65,15 @@ static struct ips_ratio with_den(struct ips_ratio r)
     return r.den ? r : (struct ips_ratio){0, 1};
 }
 
+static void find_there(struct bound *b)
+{
+    for (uint32_t m = 0; m < b->ask->machine_count; m++)
+        b->there[m] = !b->of->closed || !b->of->closed[m];
+    for (uint32_t i = 0; i < b->of->item_count; i++)
+        if (fixed_to(b, i) != IPS_SEARCH_FREE)
+            b->there[fixed_to(b, i)] = true;
+}
+
 static void least_loads(struct bound *b)
 {
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
@@ -109,9 +119,11 @@ static void least_ways(struct bound *b)
         return;
     }
     for (size_t m = 0; m < n; m++)
-        add_way(b->near, &b->near_count, &b->ask->mtime[m * n + m]);
+        if (b->there[m])
+            add_way(b->near, &b->near_count, &b->ask->mtime[m * n + m]);
     for (size_t p = 0; p < n * n; p++)
-        add_way(b->all, &b->all_count, &b->ask->mtime[p]);
+        if (b->there[p / n] && b->there[p % n])
+            add_way(b->all, &b->all_count, &b->ask->mtime[p]);
 }
 
 static uint64_t least_time(const struct ips_mtime *ways, uint32_t count,
@@ -209,7 +221,8 @@ static void bound_work(struct bound *b)
         }
     }
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
-        rates += rate(b, m, chains);
+        if (b->there[m])
+            rates += rate(b, m, chains);
     if (total)
         b->out->capacity_ns =
             (uint64_t)(((ips_u128)total << RATE_BITS) / rates);
@@ -235,6 +248,7 @@ static int alloc_all(struct bound *b, struct ips_err *err)
 {
     size_t nodes = (size_t)b->g->node_count + 1;
     size_t items = b->of->item_count, machines = b->ask->machine_count;
+    b->there = calloc(machines, sizeof(*b->there));
     b->load = calloc(machines, sizeof(*b->load));
     b->near = calloc(machines + 1, sizeof(*b->near));
     b->all = calloc(machines * machines + 1, sizeof(*b->all));
@@ -243,8 +257,8 @@ static int alloc_all(struct bound *b, struct ips_err *err)
     b->needed = calloc(nodes, 1);
     b->w = calloc(nodes, sizeof(*b->w));
     b->xlen = calloc(nodes, sizeof(*b->xlen));
-    if (!b->load || !b->near || !b->all || !b->work || !b->chains ||
-        !b->needed || !b->w || !b->xlen)
+    if (!b->there || !b->load || !b->near || !b->all || !b->work ||
+        !b->chains || !b->needed || !b->w || !b->xlen)
         return ips_err_set(err, IPS_E_NO_MEMORY, "a bound of %u nodes",
                            b->g->node_count);
     return 0;
@@ -280,6 +294,7 @@ int ips_search_bound(const struct ips_graph *g, const struct ips_lane *lane,
     if (rc == 0)
         rc = find_needed(&b, err);
     if (rc == 0) {
+        find_there(&b);
         least_loads(&b);
         least_ways(&b);
         for (uint32_t c = 0; c < g->chain_count; c++)
@@ -289,6 +304,7 @@ int ips_search_bound(const struct ips_graph *g, const struct ips_lane *lane,
     }
     out->ns =
         ips_max_u64(out->path_ns, ips_max_u64(out->capacity_ns, out->item_ns));
+    free(b.there);
     free(b.load);
     free(b.near);
     free(b.all);
@@ -332,20 +348,24 @@ static bool same_changes(const struct ips_replay_ask *ask, uint32_t a,
     }
 }
 
+/* Are messages as quick, and do they share the same medium? */
+static bool same_pair(const struct ips_replay_ask *ask, size_t x, size_t y)
+{
+    return (!ask->mtime || same_way(&ask->mtime[x], &ask->mtime[y])) &&
+           (!ask->medium_count || ask->medium[x] == ask->medium[y]);
+}
+
 static bool same_ways(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
 {
     size_t n = ask->machine_count;
-    const struct ips_mtime *mt = ask->mtime;
-    if (!mt)
-        return true;
     for (size_t m = 0; m < n; m++) {
         if (m != a && m != b &&
-            (!same_way(&mt[a * n + m], &mt[b * n + m]) ||
-             !same_way(&mt[m * n + a], &mt[m * n + b])))
+            (!same_pair(ask, a * n + m, b * n + m) ||
+             !same_pair(ask, m * n + a, m * n + b)))
             return false;
     }
-    return same_way(&mt[a * n + a], &mt[b * n + b]) &&
-           same_way(&mt[a * n + b], &mt[b * n + a]);
+    return same_pair(ask, a * n + a, b * n + b) &&
+           same_pair(ask, a * n + b, b * n + a);
 }
 
 static bool alike(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)

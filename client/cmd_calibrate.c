@@ -23,14 +23,10 @@ static const struct ipsq_column pair_columns[] = {
 };
 
 static const struct ipsq_column point_columns[] = {
-    {"from", "FROM", IPSQ_TEXT},
-    {"to", "TO", IPSQ_TEXT},
-    {"over", "OVER", IPSQ_TEXT},
-    {"bytes", "BYTES", IPSQ_COUNT},
-    {"ns", "TIME", IPSQ_NS},
-    {"low_ns", "LOW", IPSQ_NS},
-    {"high_ns", "HIGH", IPSQ_NS},
-    {"used_ns", "USED", IPSQ_NS},
+    {"from", "FROM", IPSQ_TEXT},      {"to", "TO", IPSQ_TEXT},
+    {"over", "OVER", IPSQ_TEXT},      {"bytes", "BYTES", IPSQ_COUNT},
+    {"ns", "TIME", IPSQ_NS},          {"low_ns", "LOW", IPSQ_NS},
+    {"high_ns", "HIGH", IPSQ_NS},     {"used_ns", "USED", IPSQ_NS},
     {"rounds", "ROUNDS", IPSQ_COUNT},
 };
 
@@ -73,9 +69,10 @@ static void put_points(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
             *cell++ = ipsq_count(p->rounds ? p->rounds : IPS_UNMEASURED);
         }
     }
-    ipsq_out_table(out, &t,
-                   "\nby length: a tenth of the rounds below LOW, a tenth above "
-                   "HIGH; USED is what answers take");
+    ipsq_out_table(
+        out, &t,
+        "\nby length: a tenth of the rounds below LOW, a tenth above "
+        "HIGH; USED is what answers take");
     ipsq_table_release(&t);
 }
 
@@ -181,8 +178,8 @@ static int write_file(const char *name, const char *text, struct ips_err *err)
 
 /* ---- the question ------------------------------------------------------- */
 
-static int what_of(const struct ipsq_options *o,
-                   Ips__CalibrateAsk__What *what, struct ips_err *err)
+static int what_of(const struct ipsq_options *o, Ips__CalibrateAsk__What *what,
+                   struct ips_err *err)
 {
     int named = o->show + o->forget + (o->export_file != NULL) +
                 (o->import_file != NULL);

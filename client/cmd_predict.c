@@ -105,14 +105,6 @@ static void put_path(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_table_release(&t);
 }
 
-/* As a part of what was measured, of the command; NaN where not known. */
-static double error_of(const Ips__PredictAnswer *a, uint64_t ns)
-{
-    bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED &&
-                 ns != IPS_UNMEASURED;
-    return known ? (double)ns / (double)a->elapsed_ns - 1 : IPS_UNMEASURED_REAL;
-}
-
 /* Where the program may do otherwise than the replay supposes. */
 static void put_order(struct ipsq_out *out, const Ips__PredictAnswer *a)
 {
@@ -131,6 +123,14 @@ static void put_order(struct ipsq_out *out, const Ips__PredictAnswer *a)
     if (a->n_order || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "what depended on order");
     ipsq_table_release(&t);
+}
+
+/* As a part of what was measured, of the command; NaN where not known. */
+static double error_of(const Ips__PredictAnswer *a, uint64_t ns)
+{
+    bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED &&
+                 ns != IPS_UNMEASURED;
+    return known ? (double)ns / (double)a->elapsed_ns - 1 : IPS_UNMEASURED_REAL;
 }
 
 /* The error of the model, where it can be told: its own run replayed. */
@@ -205,6 +205,100 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    ipsq_list(a->assumed, a->n_assumed));
 }
 
+static const struct ipsq_column map_columns[] = {
+    {"rank", "RANK", IPSQ_COUNT},
+    {"makespan_ns", "MAKESPAN", IPSQ_NS},
+    {"machines", NULL, IPSQ_COUNT},
+    {"machine", "MACHINE", IPSQ_TEXT},
+    {"process_count", "PROCESSES", IPSQ_COUNT},
+    {"processes", "WHICH", IPSQ_LIST},
+};
+
+static const char *search_says(const Ips__PredictFound *f)
+{
+    if (strcmp(f->end, "all") == 0)
+        return "all maps were tried: none is better";
+    if (f->best)
+        return "the bound is reached: no map is better";
+    if (strcmp(f->end, "settled") == 0)
+        return "nothing new was met any more: there may be better maps";
+    return "the tries were used up (--tries): there may be better maps";
+}
+
+static void put_bound(struct ipsq_out *out, const Ips__PredictFound *f)
+{
+    char bound[IPSQ_UNIT_BYTES];
+    const char *by = "one process's work";
+    if (f->bound_ns == f->path_bound_ns)
+        by = "the longest path";
+    else if (f->bound_ns == f->capacity_bound_ns)
+        by = "all work on all machines";
+    ipsq_out_value(out, IPSQ_NS, "bound_ns", NULL, ipsq_count(f->bound_ns));
+    ipsq_out_value(out, IPSQ_NS, "path_bound_ns", NULL,
+                   ipsq_count(f->path_bound_ns));
+    ipsq_out_value(out, IPSQ_NS, "capacity_bound_ns", NULL,
+                   ipsq_count(f->capacity_bound_ns));
+    ipsq_out_value(out, IPSQ_NS, "process_bound_ns", NULL,
+                   ipsq_count(f->process_bound_ns));
+    ipsq_out_value(out, IPSQ_TEXT, "bound_process", NULL,
+                   ipsq_text(*f->bound_process ? f->bound_process : NULL));
+    ipsq_format_ns(f->bound_ns, bound);
+    ipsq_out_line(out, "%-15s no map of these machines is below %s (%s)",
+                  "the bound", bound, by);
+}
+
+static void put_search(struct ipsq_out *out, const Ips__PredictFound *f)
+{
+    put_bound(out, f);
+    ipsq_out_value(out, IPSQ_BOOL, "proved", NULL, ipsq_bool(f->best));
+    ipsq_out_value(out, IPSQ_TEXT, "search_end", NULL, ipsq_text(f->end));
+    ipsq_out_value(out, IPSQ_COUNT, "search_tries", NULL, ipsq_count(f->tries));
+    ipsq_out_value(out, IPSQ_COUNT, "search_tries_most", NULL,
+                   ipsq_count(f->tries_most));
+    ipsq_out_value(out, IPSQ_COUNT, "search_starts", NULL,
+                   ipsq_count(f->starts));
+    ipsq_out_value(out, IPSQ_COUNT, "search_seed", NULL, ipsq_count(f->seed));
+    ipsq_out_value(out, IPSQ_COUNT, "search_processes", NULL,
+                   ipsq_count(f->free_processes));
+    ipsq_out_line(out, "%-15s %llu maps of %llu processes; %s", "the search",
+                  (unsigned long long)f->tries,
+                  (unsigned long long)f->free_processes, search_says(f));
+}
+
+static void put_maps(struct ipsq_out *out, const Ips__PredictFound *f)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "maps", map_columns, IPSQ_COUNT_OF(map_columns));
+    for (size_t i = 0; i < f->n_maps; i++) {
+        for (size_t k = 0; k < f->maps[i]->n_groups; k++) {
+            const Ips__PredictGroup *g = f->maps[i]->groups[k];
+            struct ipsq_cell *cell = ipsq_table_row(&t);
+            *cell++ = ipsq_count(i + 1);
+            *cell++ = ipsq_count(f->maps[i]->makespan_ns);
+            *cell++ = ipsq_count(f->maps[i]->machines);
+            *cell++ = ipsq_text(g->machine);
+            *cell++ = ipsq_count(g->n_processes);
+            *cell++ = ipsq_list(g->processes, g->n_processes);
+        }
+    }
+    ipsq_out_table(out, &t, "the best maps found");
+    ipsq_table_release(&t);
+}
+
+/* What comes before the answer: how far a search is. */
+static int on_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    char best[IPSQ_UNIT_BYTES], text[120];
+    (void)arg, (void)err;
+    if (reply->answer_case != IPS__REPLY__ANSWER_PREDICT_PROGRESS)
+        return 0;
+    ipsq_format_ns(reply->predict_progress->best_ns, best);
+    snprintf(text, sizeof(text), "ipsq: %llu maps tried, the best so far %s",
+             (unsigned long long)reply->predict_progress->tries, best);
+    ipsq_progress_say(text);
+    return 0;
+}
+
 static int print(const struct ipsq_options *o, const char *run_name,
                  const Ips__PredictAnswer *a, struct ips_err *err)
 {
@@ -212,7 +306,11 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
     put_values(&out, run_name, a);
+    if (a->found)
+        put_search(&out, a->found);
     out.parts = 1; /* a line between the values and the first table */
+    if (a->found)
+        put_maps(&out, a->found);
     put_machines(&out, a);
     put_media(&out, a);
     put_path(&out, a);
@@ -230,6 +328,7 @@ static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__PredictAsk ask = IPS__PREDICT_ASK__INIT;
+    Ips__PredictSearch search = IPS__PREDICT_SEARCH__INIT;
     Ips__Lane lane = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
     ipsq_fill_lane(o, &lane);
@@ -241,6 +340,10 @@ static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
     ask.machines = p->machine;
     ask.n_map = p->place_count;
     ask.map = p->place;
+    search.seed = o->seed;
+    search.tries = o->tries;
+    search.top = o->top;
+    ask.search = o->search ? &search : NULL;
     ask.n_nets = p->net_count;
     ask.nets = p->net;
     ask.n_moves = p->move_count;
@@ -249,7 +352,7 @@ static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
     rq.predict = &ask;
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
-        rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+        rc = ipsq_session_ask(s, &rq, false, on_piece, NULL, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PREDICT, err);
     return rc < 0 ? rc : print(o, rq.run, last->predict, err);
@@ -261,6 +364,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     struct ipsq_placing p = {0};
     int rc = 0;
     (void)self;
+    if (!o->search && o->given & (IPSQ_HAS(TRIES) | IPSQ_HAS(SEED)))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--tries and --seed are of --search");
     for (unsigned i = 0; i < o->machines_count && rc == 0; i++)
         rc = ipsq_placing_machines(&p, o->machines[i], err);
     for (unsigned i = 0; i < o->map_count && rc == 0; i++)
@@ -279,7 +385,8 @@ const struct ipsq_command ipsq_cmd_predict = {
     .name = "predict",
     .usage = "[RUN] [--map MAP]... [--machines SPEC]... [--mtime SPEC] "
              "[--external WHICH]\n"
-             "               [--goal OBJECT] [--top N]",
+             "               [--goal OBJECT] [--top N] [--search [--tries N] "
+             "[--seed N]]",
     .summary = "what a run would do on other machines, or placed otherwise",
     .help =
         "Replays the run's CPU times, messages and waits on machines whose "
@@ -294,12 +401,18 @@ const struct ipsq_command ipsq_cmd_predict = {
         "or times as\nlong; pairs with the same @NAME divide that medium's "
         "bandwidth among their\ntransfers. --move takes threads elsewhere at a "
         "time since their machine's first\nevent.\n"
+        "With --search the places of the processes that --map does not name "
+        "are "
+        "looked for, on\nthe machines that --machines names (none: the run's "
+        "own); the bound is what no map of\nthem can pass. `valid: marked` "
+        "says that what the program did depended on order.\n"
         "MAKESPAN is when the last thread ends; QUEUED is time without a "
         "core. `the model` is\nthe same replay on the run's own machines "
         "beside what was measured.\n",
     .options = IPSQ_HAS(MACHINES) | IPSQ_HAS(MAP) | IPSQ_HAS(NETWORK) |
                IPSQ_HAS(MOVE) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
-               IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
+               IPSQ_HAS(GOAL) | IPSQ_HAS(TOP) | IPSQ_HAS(SEARCH) |
+               IPSQ_HAS(TRIES) | IPSQ_HAS(SEED),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

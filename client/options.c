@@ -280,10 +280,13 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return take_spec(o->machines, &o->machines_count, text, err);
     case IPSQ_OPT_MAP:
         return take_spec(o->map, &o->map_count, text, err);
-    case IPSQ_OPT_NETWORK:
-        return take_spec(o->network, &o->network_count, text, err);
-    case IPSQ_OPT_MOVE:
-        return take_spec(o->move, &o->move_count, text, err);
+    case IPSQ_OPT_SEARCH:
+        o->search = true;
+        return 0;
+    case IPSQ_OPT_TRIES:
+        return ipsq_parse_count(text, &o->tries, err);
+    case IPSQ_OPT_SEED:
+        return ipsq_parse_count(text, &o->seed, err);
     case IPSQ_OPT_SHOW:
         o->show = true;
         return 0;
@@ -305,6 +308,10 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return ipsq_parse_count(text, &o->rounds, err);
     case IPSQ_OPT_SYSTEM_SHARE:
         return ipsq_parse_share(text, &o->system_ppm, err);
+    case IPSQ_OPT_NETWORK:
+        return take_spec(o->network, &o->network_count, text, err);
+    case IPSQ_OPT_MOVE:
+        return take_spec(o->move, &o->move_count, text, err);
     case IPSQ_OPT_COUNT:
         break;
     }

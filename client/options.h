@@ -83,11 +83,11 @@
       "what if there were 'one:cores=2,speed=1.5,load=0;two'")                 \
     X(MAP, "map", "MAP",                                                       \
       "and processes were there: 'a.3=one,b*=two', or a file\nof such lines")  \
-    X(NETWORK, "network", "SPEC",                                              \
-      "and messages took 'one<>two=100us+8ns@bus;*>*=x0.5':\n"                 \
-      "a time, or times as long; @: they share a medium")                      \
-    X(MOVE, "move", "MOVES",                                                   \
-      "and processes moved: 'a.3@1.5s=two,b*@20ms=one'")                       \
+    X(SEARCH, "search", NULL,                                                  \
+      "the best places of processes on --machines; --map\n"                    \
+      "fixes what it names; --top N: the N best")                              \
+    X(TRIES, "tries", "N", "at most so many maps (default: some seconds)")     \
+    X(SEED, "seed", "N", "where the search goes from (default 0)")             \
     X(SHOW, "show", NULL, "what is known, without measuring anything")         \
     X(EXPORT, "export", "FILE", "write the table to FILE (- standard output)") \
     X(IMPORT, "import", "FILE",                                                \
@@ -100,7 +100,11 @@
     X(ROUNDS, "rounds", "N", "round trips of each length (default 200)")       \
     X(SYSTEM_SHARE, "system-share", "S",                                       \
       "so much of the CPU time is the operating system's own\n"                \
-      "and not measured (5%): computing takes 1/(1-S)")
+      "and not measured (5%): computing takes 1/(1-S)")                        \
+    X(NETWORK, "network", "SPEC",                                              \
+      "and messages took 'one<>two=100us+8ns@bus;*>*=x0.5':\n"                 \
+      "a time, or times as long; @: they share a medium")                      \
+    X(MOVE, "move", "MOVES", "and processes moved: 'a.3@1.5s=two,b*@20ms=one'")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -173,6 +177,8 @@ struct ipsq_options {
     const char *machines[IPSQ_SPECS_MAX], *map[IPSQ_SPECS_MAX],
         *network[IPSQ_SPECS_MAX], *move[IPSQ_SPECS_MAX]; /* in order */
     unsigned machines_count, map_count, network_count, move_count;
+    bool search;
+    uint64_t tries, seed; /* tries 0: not said */
 };
 
 /* Fills `o`; texts are borrowed from argv. IPS_E_USAGE with the reason;

@@ -153,10 +153,10 @@ int ipsq_parse_share(const char *text, uint32_t *ppm, struct ips_err *err)
     struct decimal d;
     bool ok = parse_decimal(text, &d) == 0 && d.whole < 100;
     bool percent = ok && strcmp(d.rest, "%") == 0;
-    uint64_t n = ok ? d.whole * 1000000 +
-                          (uint64_t)((ips_u128)d.fraction * 1000000 /
-                                     power10(d.digits))
-                    : 0;
+    uint64_t n =
+        ok ? d.whole * 1000000 +
+                 (uint64_t)((ips_u128)d.fraction * 1000000 / power10(d.digits))
+           : 0;
     if (percent)
         n /= 100;
     if (!ok || (!percent && *d.rest) || n >= 1000000)

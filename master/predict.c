@@ -48,8 +48,7 @@ static struct ips_ratio ratio_of(uint64_t num, uint64_t den)
     return (struct ips_ratio){(uint32_t)(num ? num : 1), (uint32_t)den};
 }
 
-/* As the replay has it: what others take of the cycles makes it slower. */
-static struct ips_replay_machine replayed(const struct predict_machine *m)
+struct ips_replay_machine predict_replayed(const struct predict_machine *m)
 {
     struct ips_replay_machine is = m->is;
     struct ips_ratio speed = or_else(m->is.speed, 1);
@@ -182,7 +181,7 @@ static int allocate(const struct predict_setup *setup,
     if (!*machine || !out->use || !out->shared_ns)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for machines");
     for (uint32_t m = 0; m < setup->machine_count; m++)
-        (*machine)[m] = replayed(&setup->machine[m]);
+        (*machine)[m] = predict_replayed(&setup->machine[m]);
     return 0;
 }
 

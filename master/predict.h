@@ -75,11 +75,15 @@ struct predict_machine {
     struct ips_replay_machine is;
     struct ips_ratio taken; /* of every core's cycles; den 0: none */
     bool recorded;          /* a machine of the run */
+    bool named;             /* by --machines */
 };
+/* As the replay has it: what others take of the cycles makes it slower. */
+struct ips_replay_machine predict_replayed(const struct predict_machine *m);
 struct predict_setup {
     uint32_t machine_count;
     struct predict_machine *machine;
     uint32_t *map;                /* [chain_count] */
+    bool *placed;                 /* [chain_count] by --map */
     struct ips_mtime *mtime;      /* [machine_count^2], or NULL: the lane's */
     struct ips_replay_move *move; /* of the run's cuts */
     uint32_t move_count;

@@ -205,6 +205,8 @@ void predict_tell(struct query *q)
     fill_media(&f);
     fill_path(&f);
     predict_order_tell(q, &a, &c, &answer);
+    if (q->request->predict->search)
+        predict_search_tell(q, &a, &answer);
     say_rest(&f);
     answer.certificate = &c.msg;
     answer.took_ns = master_now_ns() - q->begun_ns;

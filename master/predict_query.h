@@ -4,12 +4,23 @@
 #define IPS_MASTER_PREDICT_QUERY_H
 
 #include "analysis/order_dependent.h"
+#include "analysis/search.h"
 #include "master/certificate.h"
 #include "master/predict.h"
 #include "master/whatif.h"
 
 /* A node: what a what-if takes, the graph as it came, and two replays. */
 #define PREDICT_NODE_BYTES (WHATIF_NODE_BYTES + 160u)
+
+/* Of --search: items are the processes that --map does not name, and one for
+ * each machine with all that it does put there. */
+struct predict_found {
+    struct ips_search s;
+    struct ips_search_bound bound;
+    uint32_t *item;                  /* [chains] */
+    uint32_t item_count, free_count; /* the free ones come first */
+    uint64_t tries_most;
+};
 
 struct predict_query {
     struct whatif_data w; /* first */
@@ -22,9 +33,11 @@ struct predict_query {
     struct predict_run run;
     struct predict_setup setup;
     struct predict_answer own, then;
+    struct ips_order_dependent order;
+    struct predict_found found;
+    atomic_uint_least64_t tries, best_ns; /* so far */
     uint64_t own_loaded_ns; /* the command, IPS_UNMEASURED: not computed */
     double own_load;        /* the greatest */
-    struct ips_order_dependent order;
     uint64_t t_max_free_ns; /* messages cost nothing: P_max */
 };
 
@@ -41,6 +54,13 @@ int predict_run_make(struct query *q, const struct whatif_solving *s,
 int predict_order_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void predict_order_tell(struct query *q, struct arena *a, struct certificate *c,
                         Ips__PredictAnswer *out);
+/* predict_search.c: puts the best map into d->setup. In the worker; each second
+ * meanwhile, and into the answer, in the loop. */
+int predict_search(struct query *q, struct ips_err *err) IPS_MUST_USE;
+void predict_search_release(struct predict_found *f);
+void predict_search_progress(struct query *q);
+void predict_search_tell(struct query *q, struct arena *a,
+                         Ips__PredictAnswer *out);
 /* In the loop: the reply. */
 void predict_tell(struct query *q);
 

@@ -29,6 +29,7 @@ void predict_setup_release(struct predict_setup *s)
 {
     free(s->machine);
     free(s->map);
+    free(s->placed);
     free(s->mtime);
     free(s->move);
     free(s->medium);
@@ -46,7 +47,8 @@ static int make_own(const struct predict_run *run, size_t more,
     memset(out, 0, sizeof(*out));
     out->machine = calloc(run->own_count + more + 1, sizeof(*out->machine));
     out->map = calloc(chains + 1, sizeof(*out->map));
-    if (!out->machine || !out->map)
+    out->placed = calloc(chains + 1, sizeof(*out->placed));
+    if (!out->machine || !out->map || !out->placed)
         return ips_err_set(err, IPS_E_NO_MEMORY, "map of %zu threads", chains);
     for (uint32_t m = 0; m < run->own_count; m++)
         out->machine[m] = (struct predict_machine){
@@ -125,6 +127,7 @@ static int add_machine(const Ips__PredictMachine *from,
         s->machine[m].is.cores = 1;
     }
     struct predict_machine *to = &s->machine[m];
+    to->named = true;
     if (from->cores)
         to->is.cores = from->cores;
     to->is.speed = (struct ips_ratio){from->speed_num, from->speed_den};
@@ -245,6 +248,7 @@ static int place(const struct predict_run *run, const Ips__PredictPlace *p,
         if (!predict_fits(run, &run->thread[c], p->what))
             continue;
         s->map[c] = m;
+        s->placed[c] = true;
         count++;
     }
     if (count == 0)
@@ -330,7 +334,7 @@ int predict_setup_make(const struct predict_run *run,
         rc = place_moves(run, ask, out, err);
     if (rc == 0)
         rc = predict_nets(run, ask, said, out, err);
-    if (rc == 0)
+    if (rc == 0 && !ask->search)
         rc = check_used(ask, run, out, said, err);
     if (rc < 0)
         predict_setup_release(out);

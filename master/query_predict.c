@@ -77,6 +77,8 @@ static void solve(struct query *q)
     if (rc == 0)
         rc = predict_setup_make(&d->run, &own, q->request->predict, &d->said,
                                 &d->setup, s.err);
+    if (rc == 0 && q->request->predict->search)
+        rc = predict_search(q, s.err);
     d->setup.path = true;
     if (rc == 0)
         rc = predict_replay(&d->run, &d->setup, &d->then, s.err);
@@ -137,6 +139,7 @@ static void start(struct query *q)
     d->w.node_bytes = PREDICT_NODE_BYTES;
     d->w.solve = solve;
     d->w.answer = predict_tell;
+    q->on_work = from->search ? predict_search_progress : NULL;
     whatif_begin(q);
 }
 
@@ -149,6 +152,7 @@ static void release(struct query *q)
         predict_setup_release(&d->setup);
         predict_run_release(&d->run);
         ips_order_dependent_release(&d->order);
+        predict_search_release(&d->found);
         waits_release(&d->waits);
         mtimes_release(&d->times);
         arena_release(&d->a);

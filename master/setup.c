@@ -122,6 +122,7 @@ void master_stop(struct master *m)
 {
     m->stopping = true;
     ips_listener_free(m->listener);
+    query_unwant_all(m);
     worker_free(m->worker);
     query_release_all(m);
     refresh_release(m);
