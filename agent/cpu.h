@@ -107,9 +107,10 @@ static inline uint64_t ips_cpu_ns(uint64_t stamps)
 #endif
 
 struct ips_moment ips_moment_slow(void);
-/* `waits`: the call itself does nothing but wait. */
-struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t,
-                                  bool waits);
+struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t);
+/* The mark is gone, and there is no stamp yet. `waits`: the call itself does
+ * nothing but wait. */
+struct ips_moment ips_return_gone(const struct ips_moment *call, bool waits);
 
 /* Now. */
 static inline struct ips_moment ips_moment_now(void)
@@ -141,13 +142,15 @@ static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
                                                   bool waits)
 {
     if (__builtin_expect(!ips_core.cpu_marks, 0))
-        return ips_return_slow(call, ips_core_now(), waits);
+        return ips_return_slow(call, ips_core_now());
+    if (__builtin_expect(*ips_cpu_mark() != call->mark, 0))
+        return ips_return_gone(call, waits);
     uint64_t t = IPS_STAMP();
     if (__builtin_expect(*ips_cpu_mark() != call->mark ||
                              ips_cpu.next != call->taken ||
                              t - call->t >= ips_core.cpu_limit,
                          0))
-        return ips_return_slow(call, t, waits);
+        return ips_return_slow(call, t);
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     ips_cpu.last = cpu;
     return (struct ips_moment){t, cpu, call->mark, call->taken};

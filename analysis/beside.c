@@ -1,16 +1,29 @@
 #include "analysis/beside.h"
 
+#include "analysis/whatif.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #define NO_CHAIN UINT32_MAX
 
 /* What a chain does: nothing yet or no more, work, or wait. */
-enum state { GONE, BUSY, OUTSIDE, WAIT_LOCK, WAIT_PEER, WAIT_OTHER, STATES };
+enum state {
+    GONE,
+    BUSY,
+    OUTSIDE,
+    WAIT_LOCK,
+    WAIT_PEER,  /* for a message of one alike */
+    WAIT_ASKED, /* ... of another role */
+    WAIT_OTHER,
+    STATES
+};
+/* Not states: a message of another connection came for it, or was received. */
+enum { QUEUE_MORE = STATES, QUEUE_LESS };
 
-struct change {         /* a chain's state from `t` on */
-    uint64_t t, number; /* as they were put */
-    uint32_t chain;
+struct change {           /* a chain's state from `t` on */
+    uint64_t t, number;   /* as they were put */
+    uint32_t chain, from; /* QUEUE_*: the sender's */
     uint8_t state;
 };
 struct piece { /* of the path */
@@ -20,6 +33,11 @@ struct piece { /* of the path */
 struct link { /* chains in a list, by their next and the one before */
     uint32_t next, before;
 };
+struct seen { /* the last receive of a connection, by the thread `chain` */
+    uint32_t chain, site;
+    uint64_t left; /* when it turned to another one */
+};
+#define SEEN 1024u
 struct ended { /* of a role, in order of time */
     uint64_t *t;
     uint32_t count, room, last;
@@ -36,9 +54,12 @@ struct sweep {
     uint8_t *state;                /* [chains] */
     uint64_t *began;               /* [chains] */
     struct link *by_state, *alike; /* [chains] of workers that wait */
-    uint32_t head[STATES], *role_head;
+    uint32_t head[STATES], *role_head, *asked_head;
     uint32_t workers[STATES]; /* that are in this state */
-    uint32_t *role_waits;     /* [roles] workers that wait */
+    uint32_t *role_waits;     /* [roles] workers that wait, but to be asked */
+    uint32_t *role_there;     /* [roles] workers that have begun, not ended */
+    uint64_t *works;          /* [chains] all of its work */
+    uint32_t *queue, *sender; /* [chains] messages there; who sent the last */
     struct ended *ended;      /* [roles] */
     uint32_t *busy;           /* [machines], all chains */
     uint64_t cores;
@@ -53,7 +74,7 @@ static int no_memory(struct sweep *s)
 
 /* ---- changes ------------------------------------------------------------- */
 
-static int put(struct sweep *s, uint64_t t, uint32_t chain, enum state state)
+static int put(struct sweep *s, uint64_t t, uint32_t chain, int state)
 {
     if (s->changes == s->change_room) {
         size_t room = s->change_room * 2 + 64;
@@ -64,13 +85,23 @@ static int put(struct sweep *s, uint64_t t, uint32_t chain, enum state state)
         s->change_room = room;
     }
     s->change[s->changes] =
-        (struct change){t, s->changes, chain, (uint8_t)state};
+        (struct change){t, s->changes, chain, NO_CHAIN, (uint8_t)state};
     s->changes++;
     return 0;
 }
 
-static enum state waits_for(const struct ips_beside_ask *ask, uint32_t i)
+static bool by_alike(const struct ips_beside_ask *ask, uint32_t chain,
+                     uint32_t i)
 {
+    uint32_t x = ask->g->xpred[i];
+    return x == IPS_NO_NODE ||
+           ask->role[ips_chain_of(ask->g, x)] == ask->role[chain];
+}
+
+static enum state waits_for(const struct ips_beside_ask *ask, uint32_t chain,
+                            uint32_t i)
+{
+    bool lock = ask->thing[i] == IPS_THING_LOCK;
     switch ((enum ips_xkind)ask->g->xkind[i]) {
     case IPS_X_NONE:
     case IPS_X_IDLE:
@@ -78,12 +109,15 @@ static enum state waits_for(const struct ips_beside_ask *ask, uint32_t i)
         return OUTSIDE;
     case IPS_X_DATA:
     case IPS_X_ROOM:
-        return WAIT_PEER;
+        return by_alike(ask, chain, i) ? WAIT_PEER : WAIT_ASKED;
     case IPS_X_LIFETIME:
-    case IPS_X_SIGNAL:
         return WAIT_OTHER;
+    case IPS_X_SIGNAL: /* to be told that there is something to do is no want */
+        return lock                      ? WAIT_LOCK
+               : by_alike(ask, chain, i) ? WAIT_OTHER
+                                         : OUTSIDE;
     case IPS_X_RESOURCE:
-        return ask->thing[i] == IPS_THING_LOCK ? WAIT_LOCK : WAIT_OTHER;
+        return lock ? WAIT_LOCK : WAIT_OTHER;
     }
     return OUTSIDE;
 }
@@ -101,11 +135,48 @@ static int chain_changes(struct sweep *s, uint32_t c)
         if (slept)
             rc = put(s, done - slept, c, OUTSIDE);
         if (rc == 0 && done < e->est[i])
-            rc = put(s, done, c, waits_for(s->ask, i));
+            rc = put(s, done, c, waits_for(s->ask, c, i));
         if (rc == 0 && (slept || done < e->est[i]))
             rc = put(s, e->est[i], c, BUSY);
     }
     return rc == 0 ? put(s, e->est[end - 1], c, GONE) : rc;
+}
+
+/* A message is in line from when it is there, and the thread at something else
+ * than its connection, until just before it is received. */
+static int queue_changes(struct sweep *s, uint32_t c, struct seen *seen)
+{
+    const struct ips_graph *g = s->ask->g;
+    const struct ips_est *e = s->ask->est;
+    uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
+    struct seen *last = NULL;
+    int rc = 0;
+    for (uint32_t i = first + 1; i < end && rc == 0; i++) {
+        bool present;
+        uint32_t x = g->xpred[i];
+        if (g->xkind[i] != IPS_X_DATA || x == IPS_NO_NODE ||
+            g->site[i] == UINT32_MAX)
+            continue;
+        struct seen *here = &seen[g->site[i] % SEEN];
+        bool again = here->chain == c && here->site == g->site[i];
+        bool same = here == last && again;
+        uint64_t from =
+            ips_add_sat(e->est[x], ips_xweight(g, i, s->ask->lane, &present));
+        if (last && !same)
+            last->left = e->est[i];
+        if (again)
+            from = ips_max_u64(from, here->left);
+        *here = (struct seen){c, g->site[i], e->est[i]};
+        last = here;
+        if (same || from >= e->est[i - 1])
+            continue;
+        rc = put(s, from, c, QUEUE_MORE);
+        if (rc == 0)
+            s->change[s->changes - 1].from = ips_chain_of(g, x);
+        if (rc == 0)
+            rc = put(s, e->est[i - 1], c, QUEUE_LESS);
+    }
+    return rc;
 }
 
 static int in_time(const void *a, const void *b)
@@ -113,6 +184,8 @@ static int in_time(const void *a, const void *b)
     const struct change *p = a, *q = b;
     if (p->t != q->t)
         return p->t < q->t ? -1 : 1;
+    if ((p->state < STATES) != (q->state < STATES))
+        return p->state < STATES ? -1 : 1;
     if (p->chain != q->chain)
         return p->chain < q->chain ? -1 : 1;
     return (p->number > q->number) - (p->number < q->number);
@@ -124,8 +197,8 @@ static void drop_moments(struct sweep *s)
     size_t kept = 0;
     for (size_t i = 0; i < s->changes; i++) {
         struct change *last = kept ? &s->change[kept - 1] : NULL;
-        if (last && last->chain == s->change[i].chain &&
-            last->t == s->change[i].t)
+        if (last && last->chain == s->change[i].chain && last->state < STATES &&
+            s->change[i].state < STATES && last->t == s->change[i].t)
             last->state = s->change[i].state;
         else
             s->change[kept++] = s->change[i];
@@ -179,9 +252,20 @@ static void count_busy(struct sweep *s, uint32_t c, bool now)
     }
 }
 
+static uint32_t *role_list(struct sweep *s, uint32_t role, enum state state)
+{
+    return state == WAIT_ASKED ? &s->asked_head[role] : &s->role_head[role];
+}
+
 static int set_state(struct sweep *s, const struct change *to)
 {
     uint32_t c = to->chain;
+    if (to->state >= STATES) {
+        s->queue[c] += to->state == QUEUE_MORE ? 1u : -1u;
+        if (to->state == QUEUE_MORE)
+            s->sender[c] = to->from;
+        return 0;
+    }
     enum state was = s->state[c], now = to->state;
     if (was == now)
         return 0;
@@ -193,15 +277,17 @@ static int set_state(struct sweep *s, const struct change *to)
     uint32_t r = s->ask->role[c];
     s->workers[was]--;
     s->workers[now]++;
+    s->role_there[r] += was == GONE;
+    s->role_there[r] -= now == GONE;
     if (was >= WAIT_LOCK) {
         list_drop(&s->head[was], s->by_state, c);
-        list_drop(&s->role_head[r], s->alike, c);
-        s->role_waits[r]--;
+        list_drop(role_list(s, r, was), s->alike, c);
+        s->role_waits[r] -= was != WAIT_ASKED;
     }
     if (now >= WAIT_LOCK) {
         list_add(&s->head[now], s->by_state, c);
-        list_add(&s->role_head[r], s->alike, c);
-        s->role_waits[r]++;
+        list_add(role_list(s, r, now), s->alike, c);
+        s->role_waits[r] += now != WAIT_ASKED;
     }
     return now == GONE ? note_end(s, c, to->t) : 0;
 }
@@ -257,29 +343,59 @@ struct moment {
     uint32_t waiter, busy, wanted;
 };
 
+#define ASKED_LOOKED 8 /* of those that wait */
+
+/* Whom of those alike the path's thread leaves without work, or NO_CHAIN. */
+static uint32_t idle_alike(const struct sweep *s, uint32_t c, uint32_t gone)
+{
+    uint32_t r = s->ask->role[c];
+    if (s->role_waits[r])
+        return s->role_head[r];
+    uint32_t w = s->asked_head[r];
+    for (int i = 0; i < ASKED_LOOKED && w != NO_CHAIN; i++) {
+        if (s->works[c] >
+            ips_add_sat(s->works[w],
+                        ips_ppm_of(s->works[w], IPS_BESIDE_MORE_PPM)))
+            return w;
+        w = s->alike[w].next;
+    }
+    return gone ? s->ended[r].last : NO_CHAIN;
+}
+
 static struct moment look(const struct sweep *s, uint32_t c)
 {
     struct moment m = {.of = -1, .waiter = NO_CHAIN};
-    uint32_t r = s->ask->role[c];
-    uint32_t waits =
-        s->workers[WAIT_LOCK] + s->workers[WAIT_PEER] + s->workers[WAIT_OTHER];
-    uint32_t gone = ended_since(&s->ended[r], s->began[c]);
+    uint32_t waits = s->workers[WAIT_LOCK] + s->workers[WAIT_PEER] +
+                     s->workers[WAIT_ASKED] + s->workers[WAIT_OTHER];
+    uint32_t gone = ended_since(&s->ended[s->ask->role[c]], s->began[c]);
     if (s->state[c] != BUSY)
         return m;
     m.busy = s->workers[BUSY] + !s->ask->worker[c];
     uint64_t could = (uint64_t)m.busy + waits + gone;
-    m.wanted = (uint32_t)(could < s->cores ? could : s->cores);
-    if (2 * (uint64_t)m.busy > m.wanted)
+    /* Where others alike are there, it is not for want of them. */
+    bool one = s->role_there[s->ask->role[c]] <= 1 &&
+               (!s->ask->serves || s->ask->serves[c]);
+    uint64_t queued = (uint64_t)m.busy + (one ? s->queue[c] : 0);
+    m.wanted = (uint32_t)ips_min_u64(ips_max_u64(could, queued), s->cores);
+    if (2 * (uint64_t)m.busy > m.wanted) {
+        m.wanted = (uint32_t)ips_min_u64(s->cores, UINT32_MAX);
+        m.of = 2 * (uint64_t)m.busy > m.wanted ? -1 : IPS_BESIDE_ALONE;
         return m;
+    }
+    uint32_t alike = idle_alike(s, c, gone);
     if (s->workers[WAIT_LOCK]) {
         m.of = IPS_BESIDE_LOCK;
         m.waiter = s->head[WAIT_LOCK];
-    } else if (s->role_waits[r] || gone) {
+    } else if (alike != NO_CHAIN) {
         m.of = IPS_BESIDE_ALIKE;
-        m.waiter = s->role_waits[r] ? s->role_head[r] : s->ended[r].last;
-    } else if (s->workers[WAIT_PEER]) {
+        m.waiter = alike;
+    } else if (one && s->queue[c]) {
+        m.of = IPS_BESIDE_QUEUE;
+        m.waiter = s->sender[c];
+        m.wanted = (uint32_t)ips_min_u64(queued, s->cores);
+    } else if (s->workers[WAIT_PEER] || s->workers[WAIT_ASKED]) {
         m.of = IPS_BESIDE_PEER;
-        m.waiter = s->head[WAIT_PEER];
+        m.waiter = s->head[s->workers[WAIT_PEER] ? WAIT_PEER : WAIT_ASKED];
     } else if (s->workers[WAIT_OTHER]) {
         m.of = IPS_BESIDE_OTHER;
         m.waiter = s->head[WAIT_OTHER];
@@ -357,6 +473,17 @@ static int look_along(struct sweep *s, const struct piece *p)
     return flush(s, p, share);
 }
 
+/* ---- who works more ------------------------------------------------------ */
+
+static uint64_t works(const struct ips_beside_ask *ask, uint32_t c)
+{
+    const struct ips_chain *chain = &ask->g->chains[c];
+    uint64_t ns = 0;
+    for (uint32_t i = chain->first + 1; i < chain->first + chain->count; i++)
+        ns = ips_add_sat(ns, ips_sub_sat(ask->g->w[i], ask->outside[i]));
+    return ns;
+}
+
 /* ---- all ----------------------------------------------------------------- */
 
 static int make_room(struct sweep *s)
@@ -369,16 +496,21 @@ static int make_room(struct sweep *s)
     s->by_state = calloc(chains, sizeof(*s->by_state));
     s->alike = calloc(chains, sizeof(*s->alike));
     s->role_head = calloc(roles, sizeof(*s->role_head));
+    s->asked_head = calloc(roles, sizeof(*s->asked_head));
     s->role_waits = calloc(roles, sizeof(*s->role_waits));
+    s->role_there = calloc(roles, sizeof(*s->role_there));
+    s->works = calloc(chains, sizeof(*s->works));
+    s->queue = calloc(chains, sizeof(*s->queue));
+    s->sender = calloc(chains, sizeof(*s->sender));
     s->ended = calloc(roles, sizeof(*s->ended));
     s->busy = calloc((size_t)ask->machine_count + 1, sizeof(*s->busy));
     if (!s->state || !s->began || !s->by_state || !s->alike || !s->role_head ||
-        !s->role_waits || !s->ended || !s->busy)
+        !s->role_waits || !s->role_there || !s->ended || !s->busy)
         return no_memory(s);
     for (int k = 0; k < STATES; k++)
         s->head[k] = NO_CHAIN;
     for (size_t r = 0; r < roles; r++)
-        s->role_head[r] = NO_CHAIN;
+        s->role_head[r] = s->asked_head[r] = NO_CHAIN;
     for (uint32_t c = 0; c < ask->g->chain_count; c++)
         s->workers[GONE] += ask->worker[c];
     for (uint32_t m = 0; m < ask->machine_count; m++)
@@ -398,7 +530,12 @@ static void release(struct sweep *s)
     free(s->by_state);
     free(s->alike);
     free(s->role_head);
+    free(s->asked_head);
     free(s->role_waits);
+    free(s->role_there);
+    free(s->works);
+    free(s->queue);
+    free(s->sender);
     free(s->busy);
 }
 
@@ -407,9 +544,20 @@ int ips_beside(const struct ips_beside_ask *ask, struct ips_beside *out,
 {
     struct sweep s = {.ask = ask, .out = out, .err = err};
     memset(out, 0, sizeof(*out));
+    struct seen *seen = calloc(SEEN, sizeof(*seen));
     int rc = make_room(&s);
-    for (uint32_t c = 0; c < ask->g->chain_count && rc == 0; c++)
+    if (rc == 0 && !seen)
+        rc = no_memory(&s);
+    for (uint32_t i = 0; rc == 0 && i < SEEN; i++)
+        seen[i].chain = NO_CHAIN;
+    for (uint32_t c = 0; c < ask->g->chain_count && rc == 0; c++) {
         rc = chain_changes(&s, c);
+        if (rc == 0)
+            rc = queue_changes(&s, c, seen);
+    }
+    free(seen);
+    for (uint32_t c = 0; c < ask->g->chain_count && rc == 0; c++)
+        s.works[c] = works(ask, c);
     if (rc == 0) {
         qsort(s.change, s.changes, sizeof(*s.change), in_time);
         drop_moments(&s);

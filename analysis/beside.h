@@ -10,9 +10,14 @@
  * might be. It then belongs to one class, of these the first that fits:
  *   LOCK   somebody waits for a lock
  *   ALIKE  a thread of the path's own role waits, or has ended since this one
- *          began
+ *          began. One that waits for messages of another role, to be told what
+ *          to do, counts where the path's own has more to do in all than that
+ *          one (by IPS_BESIDE_MORE_PPM): else it is nobody's unevenness
+ *   QUEUE  on another connection a message is there for the path's own thread,
+ *          which is at something else, and no worker alike is there
  *   PEER   somebody waits for a message
  *   OTHER  somebody waits for a barrier, a condition, a child, a token
+ *   ALONE  nobody waits, but at most half of all cores are used
  * A thread counts among those that could work (`worker`) where the caller says
  * so: a shell that waits for its child wants no core.
  *
@@ -30,20 +35,28 @@
 enum ips_beside_class {
     IPS_BESIDE_LOCK,
     IPS_BESIDE_ALIKE,
+    IPS_BESIDE_QUEUE,
     IPS_BESIDE_PEER,
     IPS_BESIDE_OTHER,
+    IPS_BESIDE_ALONE,
     IPS_BESIDE_CLASSES
 };
+
+#define IPS_BESIDE_MORE_PPM 250000u
 
 struct ips_beside_ask {
     const struct ips_graph *g;
     const struct ips_est *est;
-    const uint8_t *thing;    /* [node_count] enum ips_thing of RESOURCE arcs */
+    const struct ips_lane *lane; /* that est was computed with */
+    const uint8_t *thing;        /* [node_count] enum ips_thing of RESOURCE and
+                                    SIGNAL arcs; LOCK: one lets the other go on */
     const uint64_t *outside; /* [node_count] of the end of its chain arc: slept
                                 for what nobody traced */
     const uint32_t *role;    /* [chain_count] equal: alike; < role_count */
     uint32_t role_count;
     const bool *worker;    /* [chain_count] */
+    const bool *serves;    /* [chain_count] whose messages may stand in line, as
+                              those of who accepted connections; NULL: all */
     const uint32_t *cores; /* [machine_count]; by ips_chain.machine */
     uint32_t machine_count;
 };
@@ -54,7 +67,8 @@ struct ips_beside_part {
     uint32_t node;
     uint32_t chain;
     enum ips_beside_class of;
-    uint32_t waiter; /* chain that waits, or has ended */
+    uint32_t waiter; /* chain that waits, or has ended, or sent (QUEUE);
+                        UINT32_MAX ALONE */
     uint64_t ns, spread_ns;
 };
 struct ips_beside {

@@ -187,7 +187,7 @@ int ips_contract(const struct ips_graph *full, const struct ips_lane *lane,
     memset(out, 0, sizeof(*out));
     ips_arcs_init(&c.arcs, lane);
     c.reached = malloc(((size_t)full->chain_count + 1) * sizeof(*c.reached));
-    c.map = ips_calloc_large((size_t)full->node_count + 1, sizeof(*c.map));
+    c.map = ips_alloc_large((size_t)full->node_count + 1, sizeof(*c.map));
     if (!c.reached || !c.map) {
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "contraction of %u nodes",
                          full->node_count);

@@ -154,7 +154,7 @@ void ips_graph_release(struct ips_graph *g);
  * sets the counts. */
 int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err) IPS_MUST_USE;
-/* The same; xpred and site are undefined, for who writes them all. */
+/* The same; all columns are undefined, for who writes them all. */
 int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                          struct ips_err *err) IPS_MUST_USE;
 /* Gives back the room behind the first `nodes` nodes; sets the count. */

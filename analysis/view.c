@@ -136,10 +136,10 @@ static int weigh(const struct ips_graph *g, const struct ips_lane *lane,
                            "a graph without times has the weighting cpu alone");
     bool wall = lane->weighting == IPS_WEIGH_WALL;
     size_t bytes = (size_t)g->node_count * sizeof(*g->w);
-    out->own_w = ips_calloc_large(1, bytes);
+    out->own_w = ips_alloc_large(1, bytes);
     if (!out->own_xlen) /* else it is what `g` has, and each is read once */
-        out->own_xlen = ips_calloc_large(1, bytes);
-    out->own_at = wall ? ips_calloc_large(1, bytes) : NULL;
+        out->own_xlen = ips_alloc_large(1, bytes);
+    out->own_at = wall ? ips_alloc_large(1, bytes) : NULL;
     if (!out->own_w || !out->own_xlen || (wall && !out->own_at))
         return ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
                            g->node_count);
@@ -176,7 +176,7 @@ static int take_probe(struct ips_view *v, const struct ips_lane *lane,
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph that does not say what recording cost");
     if (!v->own_w)
-        v->own_w = ips_calloc_large(g->node_count, sizeof(*g->w));
+        v->own_w = ips_alloc_large(g->node_count, sizeof(*g->w));
     if (!v->own_w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
                            g->node_count);

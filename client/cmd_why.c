@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cmd_why.h"
 #include "client/command.h"
 #include "client/units.h"
 
@@ -190,6 +191,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
                            "what was measured");
     rq.ask_case = IPS__REQUEST__ASK_WHY;
     rq.why = &ask;
+    if (why_names_several(o))
+        return why_runs(o, s, &rq, err);
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
@@ -200,7 +203,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_why = {
     .name = "why",
-    .usage = "[RUN] [--for WHAT] [--goal OBJECT] [--mtime none] [--top N]",
+    .usage =
+        "[RUN[,RUN...]] [--for WHAT] [--goal OBJECT] [--mtime none] [--top N]",
     .summary = "what a run's time goes to, and what would help",
     .help =
         "A short list, what would gain most first: a procedure, a serial "
@@ -211,7 +215,8 @@ const struct ipsq_command ipsq_cmd_why = {
         "below 5% of\nthe elapsed time is said. Of a service also --for "
         "latency "
         "and --for throughput: what its\nrequests wait for, and what bounds "
-        "their rate.\n",
+        "their rate. Of several runs: in how many of them each was found, with "
+        "its median gain\nand the least and greatest.\n",
     .options = IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) | IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,

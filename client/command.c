@@ -20,6 +20,7 @@ const struct ipsq_command *const ipsq_commands[] = {
     &ipsq_cmd_graph,
     &ipsq_cmd_requests,
     &ipsq_cmd_bottleneck,
+    &ipsq_cmd_estimate,
     &ipsq_cmd_calibrate,
     &ipsq_cmd_sql,
     &ipsq_cmd_check,

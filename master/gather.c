@@ -278,6 +278,16 @@ static int check_tables(const struct part *p, struct ips_err *err)
     return 0;
 }
 
+/* What of the run's command is in the window. */
+static void cut_goal(struct part *p)
+{
+    p->sync->goal_elapsed_ns = 0;
+    for (uint32_t i = 0; i < p->t.proc_count; i++)
+        if (p->t.procs[i]->root && !p->t.procs[i]->outside)
+            p->sync->goal_elapsed_ns +=
+                ips_sub_sat(p->t.procs[i]->end_ns, p->t.procs[i]->start_ns);
+}
+
 static int take_table(struct query *q, struct part *p, const Ips__Reply *reply,
                       struct ips_err *err)
 {
@@ -293,6 +303,8 @@ static int take_table(struct query *q, struct part *p, const Ips__Reply *reply,
         !part_append(&t->channels, &t->channel_count,
                      (void *const *)a->channels, a->n_channels))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
+    if (reply->last && query_windowed(q))
+        cut_goal(p);
     return reply->last ? check_tables(p, err) : 0;
 }
 
@@ -304,11 +316,38 @@ static void after_table(struct query *q)
         gathered(q);
 }
 
+/* Of `ls` and `metrics`: the window in their question. */
+static bool asked_window(const struct query *q, uint64_t *from_ns,
+                         uint64_t *to_ns)
+{
+    const Ips__Request *r = q->request;
+    *from_ns = *to_ns = 0;
+    if (r->ask_case == IPS__REQUEST__ASK_LS) {
+        *from_ns = r->ls->from_ns;
+        *to_ns = r->ls->to_ns;
+        return *from_ns || *to_ns || r->ls->phase;
+    }
+    if (r->ask_case == IPS__REQUEST__ASK_METRICS) {
+        *from_ns = r->metrics->from_ns;
+        *to_ns = r->metrics->to_ns;
+        return *from_ns || *to_ns || r->metrics->phase;
+    }
+    return false;
+}
+
+bool query_windowed(const struct query *q)
+{
+    uint64_t from_ns, to_ns;
+    return asked_window(q, &from_ns, &to_ns);
+}
+
 static void ask_table(struct query *q)
 {
     query_round(q, take_table, after_table);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__TableAsk ask = IPS__TABLE_ASK__INIT;
+        if (asked_window(q, &ask.from_ns, &ask.to_ns))
+            query_window_of(q, q->gather.active[i], &ask.from_ns, &ask.to_ns);
         Ips__Request request = IPS__REQUEST__INIT;
         request.ask_case = IPS__REQUEST__ASK_TABLE;
         request.table = &ask;

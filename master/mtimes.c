@@ -136,7 +136,8 @@ const struct mtime_pair *mtimes_choose(const struct mtimes *t, const char *from,
         p = mtimes_find(t, to, from, over);
     /* Of a machine's two kinds the other is nearer than another machine. */
     if (!p && inside)
-        p = mtimes_find(t, from, to, over == MTIME_TCP ? MTIME_UNIX : MTIME_TCP);
+        p = mtimes_find(t, from, to,
+                        over == MTIME_TCP ? MTIME_UNIX : MTIME_TCP);
     for (uint32_t i = 0; i < t->count && !p; i++) {
         const struct mtime_pair *o = t->pair[i];
         if (o->over == over && mtime_pair_is(o, o->from, o->from) == inside)
@@ -170,12 +171,12 @@ static int close_pair(struct reader *r, struct ips_err *err)
     if (!r->open)
         return 0;
     r->open = false;
+    if (mtimes_put(r->t, &r->now, &why) == 0)
+        return 0;
     r->line = r->open_line;
-    if (mtimes_put(r->t, &r->now, &why) < 0)
-        return wrong(r, err, why.msg,
-                     "give the pair points with lengths of their own, or "
-                     "remove it");
-    return 0;
+    return wrong(r, err, why.msg,
+                 "give the pair points with lengths of their own, or remove "
+                 "it");
 }
 
 static int read_pair(struct reader *r, char *words, struct ips_err *err)

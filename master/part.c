@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "master/kept.h"
 #include "proto/peer.h"
 
 struct newest {
@@ -46,6 +47,8 @@ static void part_release(struct part *p)
     for (uint32_t i = 0; i < p->kept_count; i++)
         ips__envelope__free_unpacked(p->kept[i], NULL);
     free(p->kept);
+    if (p->borrows)
+        return;
     free(p->t.procs);
     free(p->t.threads);
     free(p->t.channels);
@@ -60,6 +63,7 @@ void parts_release(struct query *q)
     free(q->parts);
     q->parts = NULL;
     q->part_count = 0;
+    kept_let_go(q);
 }
 
 bool query_keep(struct query *q, struct part *p)

@@ -77,6 +77,7 @@ struct part {
     uint32_t peer_count;
     uint32_t number; /* among the active parts, machine order */
     void *own;       /* of the kind of question */
+    bool borrows;    /* tables, sync, settled, peer: kept.h's */
 };
 
 /* A machine left out after an error, and why. */
@@ -136,7 +137,7 @@ struct query {
     bool working;   /* a job of the worker still uses it */
     bool yielded;   /* needs the slaves' graph no more: others may */
     bool again;     /* begin again when the round ends */
-    bool borrowed;  /* its tables are copies that were kept */
+    bool borrowed;  /* it was answered from copies that were kept */
     bool calibrate; /* wants message times as they were measured, if known */
     bool in_graph;  /* past the first round: failures begin it again */
     bool together;  /* of a round: when one part fails, all are stopped */
@@ -151,6 +152,7 @@ struct query {
                 struct ips_err *err);
     void (*after)(struct query *q);
     struct gather gather;
+    struct kept *kept; /* what its parts borrow from, or NULL */
     void *data;
     /* phases.h: the question of a client that waits for this one of our own,
      * or NULL; what it got. */
@@ -220,6 +222,8 @@ void query_over(struct query *q);
  * phase. */
 void query_window_of(const struct query *q, const struct part *p,
                      uint64_t *from_ns, uint64_t *to_ns);
+/* gather.c: does the question want the tables of a window? */
+bool query_windowed(const struct query *q);
 /* A reply that is not the last. */
 void query_send(struct query *q, Ips__Reply *reply);
 /* From now on `pump` is called until query_answer or query_fail; the run is
@@ -237,8 +241,8 @@ uint32_t query_active(const struct query *q);
 /* Parts missing or failed, or machines left out. */
 bool query_incomplete(const struct query *q);
 
-/* The kinds, by the case of the request. */
-extern const struct query_kind query_kind_of;
+/* The kinds, by the case of the request; NULL: no client asks that. */
+const struct query_kind *query_kind_of(const Ips__Request *r);
 extern const struct query_kind query_runs;
 extern const struct query_kind query_status;
 extern const struct query_kind query_ls;
@@ -255,5 +259,6 @@ extern const struct query_kind query_sql;
 extern const struct query_kind query_phases;
 extern const struct query_kind query_predict;
 extern const struct query_kind query_calibrate;
+extern const struct query_kind query_estimate;
 
 #endif

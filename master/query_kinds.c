@@ -38,7 +38,7 @@ const struct query_kind *query_kind_of(const Ips__Request *r)
     case IPS__REQUEST__ASK_CALIBRATE:
         return &query_calibrate;
     case IPS__REQUEST__ASK_ESTIMATE:
-        break;
+        return &query_estimate;
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK_ECHO:
     case IPS__REQUEST__ASK_TRIP:

@@ -12,10 +12,11 @@
 #ifndef IPS_MASTER_REQUESTS_H
 #define IPS_MASTER_REQUESTS_H
 
+#include "analysis/held.h"
 #include "analysis/requests.h"
 #include "master/engine.h"
 
-#define REQUESTS_NODE_BYTES 150u
+#define REQUESTS_NODE_BYTES 170u
 #define REQUESTS_TOP_MAX 10000u
 #define REQUESTS_STATIONS_MAX 1000u
 
@@ -38,8 +39,9 @@ struct requests_data {     /* query.data */
     bool **serving; /* [parts][processes]; `client` alike */
     bool **client;
     struct ips_requests found;
-    uint32_t *by_service; /* [found.count] requests: by service, then time */
-    uint64_t *chain_ns;   /* [merged chains] for sums; zero between uses */
+    uint32_t *by_service;  /* [found.count] requests: by service, then time */
+    uint64_t *chain_ns;    /* [merged chains] for sums; zero between uses */
+    struct ips_helds held; /* locks */
 };
 
 static inline struct requests_data *requests_of(struct query *q)
@@ -64,6 +66,10 @@ bool requests_services(struct query *q);
 void requests_solve(struct query *q);
 /* In the loop: the reply. */
 void requests_answer(struct query *q);
+/* requests_stations.c: who is kept busy by requests of `service`, and its
+ * bound. */
+void requests_stations(struct query *q, struct arena *a,
+                       Ips__RequestsAnswer *out, Ips__ServiceRow *service);
 void requests_release(struct query *q);
 
 #endif

@@ -214,98 +214,6 @@ static void fill_slowest(const struct filling *f, uint32_t top)
     free(end);
 }
 
-/* ---- stations --------------------------------------------------------------
- */
-
-/* It can serve nobody else meanwhile. Not waits for locks: a worker without
- * work waits for one as well (a condition). */
-static uint64_t busy_of(const Ips__ThreadRow *t)
-{
-    uint64_t busy = t->cpu_ns;
-    for (size_t i = 0; i < t->n_waits; i++) {
-        const char *cause = t->waits[i]->cause;
-        if (strcmp(cause, "disk") == 0 || strcmp(cause, "file lock") == 0)
-            busy = ips_add_sat(busy, t->waits[i]->ns);
-    }
-    return busy;
-}
-
-static void add_station(const struct filling *f, size_t *cap, char *name,
-                        const char *kind, uint64_t busy, double servers,
-                        const Ips__ServiceRow *service)
-{
-    Ips__StationRow *row = arena_alloc(f->a, sizeof(*row));
-    if (!row || !arena_grow(f->a, &f->out->stations, f->out->n_stations, cap,
-                            sizeof(*f->out->stations)))
-        return;
-    ips__station_row__init(row);
-    double window = (double)(service->to_ns - service->from_ns);
-    row->service = service->service;
-    row->station = name;
-    row->kind = ips_wire_text(kind);
-    row->busy_ns = busy;
-    row->demand_ns = (double)busy / servers / (double)service->requests;
-    row->bound =
-        row->demand_ns > 0 ? 1e9 / row->demand_ns : IPS_UNMEASURED_REAL;
-    row->use = window > 0 ? (double)busy / servers / window : 0;
-    f->out->stations[f->out->n_stations++] = row;
-}
-
-static int most_demanding(const void *a, const void *b)
-{
-    const Ips__StationRow *x = *(Ips__StationRow *const *)a;
-    const Ips__StationRow *y = *(Ips__StationRow *const *)b;
-    if (x->demand_ns != y->demand_ns)
-        return x->demand_ns > y->demand_ns ? -1 : 1;
-    return strcmp(x->station, y->station);
-}
-
-static void part_stations(const struct filling *f, size_t *cap,
-                          const struct part *p, const Ips__ServiceRow *service)
-{
-    uint64_t cpu = 0;
-    for (uint32_t i = 0; i < p->t.thread_count; i++) {
-        const Ips__ThreadRow *t = p->t.threads[i];
-        char object[OBJECT_BYTES];
-        uint64_t busy = busy_of(t);
-        cpu = ips_add_sat(cpu, t->cpu_ns);
-        if (!busy || t->process >= p->t.proc_count)
-            continue;
-        bool client = f->d->client[p->number][t->process] &&
-                      !f->d->serving[p->number][t->process];
-        part_process_object(p, t->process, object);
-        add_station(f, cap, arena_printf(f->a, "%s/%u", object, t->tid),
-                    client ? "client" : "thread", busy, 1, service);
-    }
-    uint64_t cores = p->sync->cores;
-    if (cores)
-        add_station(
-            f, cap,
-            arena_printf(f->a, "/%s (%" PRIu64 " cores)", p->machine, cores),
-            "cores", cpu, (double)cores, service);
-}
-
-/* Stations of the service that is asked most: whoever's time it takes is the
- * same whichever of several services of a run is meant only there. */
-static void fill_stations(const struct filling *f, Ips__ServiceRow *service)
-{
-    size_t cap = 0;
-    for (uint32_t i = 0; i < f->q->gather.count; i++)
-        part_stations(f, &cap, f->q->gather.active[i], service);
-    if (f->a->failed || f->out->n_stations == 0)
-        return;
-    qsort(f->out->stations, f->out->n_stations, sizeof(*f->out->stations),
-          most_demanding);
-    for (size_t i = 0; i < f->out->n_stations; i++) {
-        if (strcmp(f->out->stations[i]->kind, "client") == 0)
-            continue;
-        service->bound = f->out->stations[i]->bound;
-        break;
-    }
-    if (f->out->n_stations > REQUESTS_STATIONS_MAX)
-        f->out->n_stations = REQUESTS_STATIONS_MAX;
-}
-
 /* ---- the answer ------------------------------------------------------------
  */
 
@@ -352,7 +260,7 @@ static void fill(struct filling *f, const Ips__RequestsAsk *ask)
               most_asked);
     fill_slowest(f, ask->top);
     if (out->n_services && out->services[0]->requests)
-        fill_stations(f, out->services[0]);
+        requests_stations(f->q, f->a, out, out->services[0]);
     notes(f);
 }
 

@@ -134,6 +134,7 @@ void requests_release(struct query *q)
     free(d->end_process);
     free(d->by_service);
     free(d->chain_ns);
+    ips_helds_release(&d->held);
     ips_requests_release(&d->found);
     d->serving = d->client = NULL;
     d->service = NULL;
@@ -201,6 +202,21 @@ static int by_time(const void *a, const void *b)
     return (i > k) - (i < k);
 }
 
+static int look_at_locks(struct query *q)
+{
+    struct requests_data *d = requests_of(q);
+    const struct ips_graph *g = &d->path.merged;
+    bool *lock = calloc((size_t)g->node_count + 1, sizeof(*lock));
+    if (!lock)
+        return ips_err_set(&d->path.err, IPS_E_NO_MEMORY,
+                           "no memory for requests");
+    for (uint32_t i = 0; i < g->node_count; i++)
+        lock[i] = g->xkind[i] == IPS_X_RESOURCE && g->xlen[i] == IPS_THING_LOCK;
+    int rc = ips_locks_held(g, &d->path.est, lock, &d->held, &d->path.err);
+    free(lock);
+    return rc;
+}
+
 void requests_solve(struct query *q)
 {
     struct requests_data *d = requests_of(q);
@@ -212,6 +228,8 @@ void requests_solve(struct query *q)
         weighting_merged(q, &d->path.lanes[LANE_MAIN].lane, false);
     rc = ips_requests_find(&d->path.merged, &lane, &d->path.est, d->ends,
                            d->end_count, &d->found, err);
+    if (rc == 0)
+        rc = look_at_locks(q);
     if (rc < 0)
         return;
     d->chain_ns =

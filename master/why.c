@@ -71,6 +71,7 @@ static bool fits(const struct why_facts *f, enum why_kind kind, bool chatty)
     case WHY_BUSY:
     case WHY_OUTSIDE:
     case WHY_SERIAL:
+    case WHY_QUEUE:
     case WHY_IMBALANCE:
     case WHY_LATE:
         return true;
@@ -177,12 +178,13 @@ static void choose(struct list *l, struct candidate *nearest)
     const struct why_facts *f = l->f;
     bool chatty =
         is_chatty(f) &&
-        gain_ppm(f, WHY_CHATTY, &f->amount[WHY_CHATTY]) >= WHY_LEAST_PPM;
+        gain_ppm(f, WHY_CHATTY, &f->amount[WHY_CHATTY]) >= WHY_CHATTY_PPM;
     for (int i = 0; i < WHY_KIND_COUNT; i++) {
         enum why_kind k = (enum why_kind)i;
         if (!fits(f, k, chatty))
             continue;
-        if (gain_ppm(f, k, &f->amount[k]) >= WHY_LEAST_PPM)
+        uint32_t least = k == WHY_IMBALANCE ? WHY_UNEVEN_PPM : WHY_LEAST_PPM;
+        if (gain_ppm(f, k, &f->amount[k]) >= least)
             consider(l, k, &f->amount[k]);
         else
             is_nearest(nearest, candidate(f, k, &f->amount[k]));

@@ -31,8 +31,10 @@
 enum why_feature {
     WHY_F_LOCK, /* as enum ips_beside_class */
     WHY_F_ALIKE,
+    WHY_F_QUEUE,
     WHY_F_PEER,
     WHY_F_OTHER,
+    WHY_F_ALONE,   /* one child after another */
     WHY_F_DELAY,   /* runnable, but not running */
     WHY_F_OUTSIDE, /* waits that nobody traced ended */
     WHY_FEATURES
@@ -82,7 +84,11 @@ struct why_solving {
     uint32_t *process_of; /* [chain_count] process feature */
     uint32_t *role;       /* [chain_count] */
     bool *worker;         /* [chain_count] */
+    bool *serves;         /* [chain_count] of those that were asked by
+                             connections which they accepted */
     uint32_t role_count;
+    uint32_t begins, begun, children; /* who begins one after another; one of
+                                         them; how many */
     struct ips_beside beside;
     struct ips_features f; /* WHY_FEATURES, into: */
     uint64_t *first;
@@ -99,7 +105,12 @@ void why_solve(struct query *q);
  * the quiet graph in place of it; what crosses the quiet path. */
 int why_remake(struct whatif_solving *s) IPS_MUST_USE;
 int why_columns(struct why_solving *y) IPS_MUST_USE;
+/* why_roles.c: role, worker; waits for one alike become waits for a lock; only
+ * those moments with nobody else at work are kept in which one process begins
+ * alike ones, one after another. */
 int why_roles(struct why_solving *y) IPS_MUST_USE;
+void why_handed_on(struct why_solving *y);
+int why_one_by_one(struct why_solving *y) IPS_MUST_USE;
 int why_crossings(struct why_solving *y) IPS_MUST_USE;
 /* ns of the arc into `node` go to the procedures that have it. */
 void why_vote_procedures(const struct why_solving *y, uint32_t node,
@@ -116,6 +127,8 @@ void why_place_of(struct why_solving *y, const struct why_votes *v,
                   struct why_place *out);
 /* why_places.c: what the wait in the arc into `node` was, for ns; the place and
  * the cause (a name, "" none) that has the most. */
+/* ns of the arc into `node` slept for what has its own time, as a timer. */
+uint64_t why_slept_alone(const struct why_solving *y, uint32_t node);
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns) IPS_MUST_USE;
 const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,

@@ -1,5 +1,5 @@
-/* Columns of the merged graph beside its weights, who is alike, and what the
- * path crosses: messages of a pair, and how many. */
+/* Columns of the merged graph beside its weights, and what the path crosses:
+ * messages of a pair, and how many. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +99,10 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
         bool idle = g->xkind[i] == IPS_X_IDLE || y->outside[i];
         uint64_t left = ips_sub_sat(g->w[i], y->cpu[i]);
         uint64_t delay = ips_min_u64(y->delay[i], left);
-        uint64_t slept = idle ? ips_min_u64(g->wait[i], left - delay) : 0;
+        uint64_t slept = idle ? g->wait[i] : why_slept_alone(y, i);
+        slept = ips_min_u64(slept, left - delay);
+        if (!idle)
+            y->outside[i] = slept;
         f->path_cpu_ns += g->w[i] - left;
         f->path_delay_ns += delay;
         f->path_outside_ns += slept;
@@ -166,96 +169,6 @@ int why_remake(struct whatif_solving *s)
         make_quiet(y, g);
     }
     ips_est_release(&wall);
-    return rc;
-}
-
-/* ---- roles --------------------------------------------------------------- */
-
-#define ROLE_BYTES 256
-#define ROLE_DEPTH 6
-/* Of all CPU: a role that has less is no worker. */
-#define WORKER_PPM 20000u
-
-struct role {
-    char text[ROLE_BYTES];
-    uint32_t chain;
-};
-
-static int by_text(const void *a, const void *b)
-{
-    const struct role *p = a, *q = b;
-    int c = strcmp(p->text, q->text);
-    return c ? c : (p->chain > q->chain) - (p->chain < q->chain);
-}
-
-/* "cc.812" is cc. */
-static void put_base(char *out, size_t room, const char *name, bool cut)
-{
-    const char *dot = cut ? strrchr(name, '.') : NULL;
-    size_t at = strlen(out);
-    snprintf(out + at, room - at, "%.*s/",
-             (int)(dot ? dot - name : (long)strlen(name)), name);
-}
-
-/* Equal names of it and of those it descends from, of the first one the whole
- * command, and equal threads: the main one is itself, others go by their name.
- */
-static void role_text(const struct part *p, const Ips__ThreadRow *t, bool main,
-                      char out[ROLE_BYTES])
-{
-    int64_t k = t->process;
-    out[0] = '\0';
-    for (int i = 0; i < ROLE_DEPTH && k >= 0 && k < p->t.proc_count; i++) {
-        const Ips__ProcessRow *row = p->t.procs[k];
-        bool first = row->parent < 0 && *row->command;
-        put_base(out, ROLE_BYTES, first ? row->command : row->name, !first);
-        k = p->t.procs[k]->parent == k ? -1 : p->t.procs[k]->parent;
-    }
-    size_t at = strlen(out);
-    snprintf(out + at, ROLE_BYTES - at, "%s%.30s", main ? "" : "thread ",
-             main ? "" : t->name);
-}
-
-int why_roles(struct why_solving *y)
-{
-    const struct ips_graph *g = y->s.g;
-    size_t chains = (size_t)g->chain_count + 1;
-    struct role *role = calloc(chains, sizeof(*role));
-    uint64_t *cpu = calloc(chains, sizeof(*cpu)), total = 0;
-    y->role = calloc(chains, sizeof(*y->role));
-    y->worker = calloc(chains, sizeof(*y->worker));
-    int rc = role && cpu && y->role && y->worker ? 0 : no_memory(y);
-    uint32_t in_part = 0;
-    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
-        const struct ips_chain *chain = &g->chains[c];
-        const struct part *p = y->s.q->gather.active[chain->machine];
-        if (c && g->chains[c - 1].machine != chain->machine)
-            in_part = 0;
-        role[c].chain = c;
-        if (in_part < p->t.thread_count)
-            role_text(p, p->t.threads[in_part], chain->thread == 0,
-                      role[c].text);
-        in_part++;
-    }
-    if (rc == 0)
-        qsort(role, g->chain_count, sizeof(*role), by_text);
-    for (uint32_t i = 0; rc == 0 && i < g->chain_count; i++) {
-        if (i && strcmp(role[i].text, role[i - 1].text) != 0)
-            y->role_count++;
-        y->role[role[i].chain] = y->role_count;
-    }
-    y->role_count++;
-    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
-        const struct ips_chain *chain = &g->chains[c];
-        for (uint32_t i = 1; i < chain->count; i++) {
-            cpu[y->role[c]] += y->cpu[chain->first + i];
-            total += y->cpu[chain->first + i];
-        }
-    }
-    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++)
-        y->worker[c] = cpu[y->role[c]] > ips_ppm_of(total, WORKER_PPM);
-    free(role);
-    free(cpu);
     return rc;
 }
 
@@ -426,7 +339,7 @@ static int choose_pairs(struct why_solving *y, const struct pair *pair,
     chat->other = why_process_name(y, most->b);
     rc = fill_chatty(y);
     y->chats = f->chatty_path_ns / chat->count <= WHY_CHATTY_HOP_NS &&
-               why_ppm(chat->gain_ns, y->d->w.path.est.t_max) >= WHY_LEAST_PPM;
+               why_ppm(chat->gain_ns, y->d->w.path.est.t_max) >= WHY_CHATTY_PPM;
     return rc;
 }
 

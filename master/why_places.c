@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/types.h"
 #include "master/why_facts.h"
 
 static int by_place(const void *a, const void *b)
@@ -48,6 +49,34 @@ static bool find(const struct waits_rows *r, uint32_t node, uint64_t *at)
             *at = i;
     }
     return true;
+}
+
+/* Of what the thread slept on its own account: nobody can end it sooner. */
+static bool ends_alone(const char *cause)
+{
+    static const char *const causes[] = {"timer", "resolve", "terminal"};
+    for (size_t i = 0; i < sizeof(causes) / sizeof(*causes); i++) {
+        if (strcmp(cause, causes[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+uint64_t why_slept_alone(const struct why_solving *y, uint32_t node)
+{
+    uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
+    const struct waits_rows *r = &y->d->waits.part[part];
+    uint64_t at, ns = 0;
+    uint32_t own = node - y->d->w.path.node_base[part];
+    if (!find(r, own, &at))
+        return 0;
+    while (at > 0 && r->node[at - 1] == own)
+        at--;
+    for (; at < r->count && r->node[at] == own; at++) {
+        if (!r->of_node[at] && ends_alone(y->d->waits.cause[r->why[at]]))
+            ns = ips_add_sat(ns, r->ns[at]);
+    }
+    return ns;
 }
 
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,

@@ -148,9 +148,43 @@ static void say_late(const struct saying *s)
         s->run, why_quoted(s->a, object(&x->place)));
 }
 
+static void say_one_by_one(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    x->says = arena_printf(
+        s->a,
+        "One after another: %s begins %" PRIu64 " processes like %s, the next "
+        "one when the last is done, and nobody else is at work.",
+        other(x), s->m->count, object(&x->place));
+    x->evidence = arena_printf(
+        s->a, "%s of the path, most cores unused meanwhile", s->ns);
+    x->supposes = "they do not need each other's results, and run at the same "
+                  "time on all cores";
+    x->command = arena_printf(
+        s->a, "ipsq path %s --weighting wall --by process", s->run);
+}
+
+static void say_queue(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    x->says = arena_printf(
+        s->a,
+        "%s serves one at a time%s: messages of other connections, as of %s, "
+        "stand in line for that thread, and cores are unused.",
+        object(&x->place), s->where, other(x));
+    x->evidence = arena_printf(
+        s->a, "%s of the path, most cores unused meanwhile", s->ns);
+    x->supposes = "as many threads or processes serve as there are cores";
+    x->command = arena_printf(s->a, "ipsq requests %s", s->run);
+}
+
 static void say_serial(const struct saying *s)
 {
     struct why_finding *x = s->x;
+    if (s->m->count) {
+        say_one_by_one(s);
+        return;
+    }
     x->says = arena_printf(
         s->a, "A serial section: one thread of %s works%s while %s%s.",
         object(&x->place), s->where,
@@ -287,10 +321,10 @@ void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
     static void (*const say[])(const struct saying *s) = {
         [WHY_LOCK] = say_lock,           [WHY_CHATTY] = say_chatty,
         [WHY_IMBALANCE] = say_imbalance, [WHY_LATE] = say_late,
-        [WHY_SERIAL] = say_serial,       [WHY_CORES] = say_cores,
-        [WHY_BUSY] = say_cores,          [WHY_OUTSIDE] = say_outside,
-        [WHY_TRANSIT] = say_transit,     [WHY_PROCEDURE] = say_procedure,
-        [WHY_SPREAD] = say_spread};
+        [WHY_SERIAL] = say_serial,       [WHY_QUEUE] = say_queue,
+        [WHY_CORES] = say_cores,         [WHY_BUSY] = say_cores,
+        [WHY_OUTSIDE] = say_outside,     [WHY_TRANSIT] = say_transit,
+        [WHY_PROCEDURE] = say_procedure, [WHY_SPREAD] = say_spread};
     const struct saying s = {.f = f,
                              .a = a,
                              .x = x,

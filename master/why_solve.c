@@ -115,11 +115,13 @@ static int look_beside(struct why_solving *y)
     }
     const struct ips_beside_ask ask = {.g = y->s.g,
                                        .est = &y->d->w.path.est,
+                                       .lane = &y->s.lane,
                                        .thing = y->thing,
                                        .outside = y->outside,
                                        .role = y->role,
                                        .role_count = y->role_count,
                                        .worker = y->worker,
+                                       .serves = y->serves,
                                        .cores = cores,
                                        .machine_count = n};
     int rc = ips_beside(&ask, &y->beside, y->s.err);
@@ -306,6 +308,23 @@ static uint32_t spread_ppm(const struct why_solving *y, enum why_feature of)
     return ns ? (uint32_t)((ips_u128)spread * IPS_WHATIF_GONE / ns) : 0;
 }
 
+/* Where it gains more than what is known of serial sections without it. */
+static int fill_one_by_one(struct why_solving *y,
+                           const struct ips_whatif_base *b, uint32_t ppm)
+{
+    struct why_amount *a = &y->d->facts.amount[WHY_SERIAL], other = *a;
+    *a = (struct why_amount){0};
+    int rc = fill_feature(y, b, WHY_F_ALONE, WHY_SERIAL, ppm);
+    if (a->gain_ns < other.gain_ns) {
+        *a = other;
+    } else if (a->ns && y->begins != UINT32_MAX) {
+        a->other = why_process_name(y, y->begins);
+        a->place.object = why_process_name(y, y->begun);
+        a->count = y->children;
+    }
+    return rc;
+}
+
 static int fill_features(struct why_solving *y)
 {
     struct ips_whatif_base b = y->s.base;
@@ -315,11 +334,18 @@ static int fill_features(struct why_solving *y)
                              y->ns);
     uint32_t alike = spread_ppm(y, WHY_F_ALIKE);
     uint32_t other = spread_ppm(y, WHY_F_OTHER);
-    int rc = 0;
-    if (alike)
+    uint32_t alone = spread_ppm(y, WHY_F_ALONE);
+    uint32_t locks = spread_ppm(y, WHY_F_LOCK);
+    uint32_t queue = spread_ppm(y, WHY_F_QUEUE);
+    int rc = locks ? fill_feature(y, &b, WHY_F_LOCK, WHY_LOCK, locks) : 0;
+    if (rc == 0 && alike)
         rc = fill_feature(y, &b, WHY_F_ALIKE, WHY_IMBALANCE, alike);
     if (rc == 0 && other)
         rc = fill_feature(y, &b, WHY_F_OTHER, WHY_SERIAL, other);
+    if (rc == 0 && alone)
+        rc = fill_one_by_one(y, &b, alone);
+    if (rc == 0 && queue)
+        rc = fill_feature(y, &b, WHY_F_QUEUE, WHY_QUEUE, queue);
     if (rc == 0)
         rc = fill_feature(y, &b, WHY_F_PEER, WHY_LATE, WHY_HALF_PPM);
     if (rc == 0)
@@ -380,8 +406,7 @@ static int cut_locks(struct why_solving *y, uint64_t *t_max)
     cut.xkind = malloc(n);
     int rc = cut.xpred && cut.xkind ? 0 : no_memory(y);
     for (uint32_t i = 0; rc == 0 && i < g->node_count; i++) {
-        bool lock =
-            g->xkind[i] == IPS_X_RESOURCE && y->thing[i] == IPS_THING_LOCK;
+        bool lock = y->thing[i] == IPS_THING_LOCK;
         cut.xpred[i] = lock ? IPS_NO_NODE : g->xpred[i];
         cut.xkind[i] = lock ? IPS_X_NONE : g->xkind[i];
     }
@@ -408,8 +433,8 @@ static int count_locks(struct why_solving *y, struct why_amount *a)
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t end = g->chains[c].first + g->chains[c].count;
         for (uint32_t i = g->chains[c].first; i < end; i++) {
-            if (g->xkind[i] != IPS_X_RESOURCE || g->wait[i] == 0 ||
-                y->thing[i] != IPS_THING_LOCK || g->xpred[i] == IPS_NO_NODE)
+            if (g->wait[i] == 0 || y->thing[i] != IPS_THING_LOCK ||
+                g->xpred[i] == IPS_NO_NODE)
                 continue;
             uint32_t holder = ips_chain_of(g, g->xpred[i]);
             v->process[y->process_of[holder]] += g->wait[i];
@@ -431,6 +456,10 @@ static int fill_locks(struct why_solving *y)
 {
     struct why_amount *a = &y->d->facts.amount[WHY_LOCK];
     uint64_t without = 0, t_max = y->d->w.path.est.t_max;
+    /* Of the moments in which somebody stood in line: without these arcs an
+     * event loop would still be in the order it was in. */
+    uint64_t gain = a->gain_ns;
+    *a = (struct why_amount){0};
     int rc = count_locks(y, a);
     if (rc < 0 || a->count == 0)
         return rc;
@@ -440,8 +469,9 @@ static int fill_locks(struct why_solving *y)
     a->other = why_process_name(y, most(v->waiter, y->processes));
     a->ns = y->ns[WHY_F_LOCK];
     rc = cut_locks(y, &without);
-    a->bound_ns = ips_sub_sat(t_max, without);
-    a->gain_ns = ips_sub_sat(t_max, ips_max_u64(without, least_ns(y)));
+    a->gain_ns = ips_min_u64(ips_max_u64(ips_sub_sat(t_max, without), gain),
+                             ips_sub_sat(t_max, least_ns(y)));
+    a->bound_ns = ips_max_u64(ips_sub_sat(t_max, without), a->gain_ns);
     return rc;
 }
 
@@ -511,6 +541,7 @@ static void release(struct why_solving *y)
     free(y->process_of);
     free(y->role);
     free(y->worker);
+    free(y->serves);
     free(y->first);
     free(y->portion);
     free(y->chain_none);
@@ -528,13 +559,17 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = why_roles(&y);
     if (rc == 0)
+        why_handed_on(&y);
+    if (rc == 0)
         rc = why_crossings(&y);
     if (rc == 0)
         rc = look_beside(&y);
     if (rc == 0) {
         drop_chatter(&y);
-        rc = make_features(&y);
+        rc = why_one_by_one(&y);
     }
+    if (rc == 0)
+        rc = make_features(&y);
     if (rc == 0) {
         count_beside(&y);
         rc = vote_outside(&y);

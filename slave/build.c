@@ -89,9 +89,11 @@ static void release_build(struct build *b)
     ips_free_large(b->chans.v);
     ips_free_large(b->kills.v);
     ips_free_large(b->takings.v);
-    for (uint32_t i = 0; b->ends && i < b->out->end_count; i++)
-        ips_free_large(b->ends[i].sends.v);
     ips_free_large(b->ends);
+    for (uint32_t i = 0; i < b->slabs.n; i++)
+        ips_free_large(b->slabs.v[i]);
+    ips_free_large(b->slabs.v);
+    ips_free_large(b->blocks.v);
     ips_free_large(b->long_reads.v);
     ips_free_large(b->reads);
     ips_free_large(b->dgrams.v);

@@ -21,8 +21,8 @@ static uint64_t free_gap(const struct build *b, uint32_t i, uint32_t first)
     const struct ips_graph *g = &b->out->g;
     if (i == first)
         return 0;
-    return b_free_ns(g->t_ns[i], g->t_ns[i - 1], b->cpu_at[i],
-                     b->cpu_at[i - 1], b->off[i]);
+    return b_free_ns(g->t_ns[i], g->t_ns[i - 1], b->cpu_at[i], b->cpu_at[i - 1],
+                     b->off[i]);
 }
 
 /* How much of the node's own sleep can be delay after the wake-up. */

@@ -4,8 +4,9 @@
 
 #include "slave/build_node.h"
 
-static inline void io_interval(struct maker *m, const struct ips_rec_io *r,
-                               bool send, struct interval *v)
+static inline __attribute__((always_inline)) void
+io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
+            struct interval *v)
 {
     b_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
     v->chan = b_chan_find(m->b, m->s->image, r->h.a);
@@ -42,23 +43,55 @@ static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
     return 0;
 }
 
-static inline int count_traffic(struct maker *m, const struct interval *v,
-                                uint64_t len, bool send)
+static void add_tally(struct maker *m, enum b_dir dir)
 {
+    struct tally *y = &m->tally[dir];
     struct build *b = m->b;
-    uint32_t k;
-    int rc = traffic_row(m, v->end, &k);
-    if (rc < 0)
-        return rc;
-    struct ips_traffic *row = &b->out->traffic[k];
-    struct ips_end *end = &b->out->ends[v->end];
-    b->traffic_last.v[k] = ips_max_u64(b->traffic_last.v[k], v->t_ret);
-    *(send ? &row->sent_bytes : &row->recv_bytes) += len;
-    *(send ? &row->sent_messages : &row->recv_messages) += 1;
-    *(send ? &end->sent_bytes : &end->recv_bytes) += len;
-    *(send ? &end->sent_messages : &end->recv_messages) += 1;
-    *(send ? &m->row->bytes_out : &m->row->bytes_in) += len;
-    *(send ? &m->row->messages_out : &m->row->messages_in) += 1;
+    bool send = dir == B_SEND;
+    if (!y->messages)
+        return;
+    struct ips_traffic *row = &b->out->traffic[y->row];
+    struct ips_end *end = &b->out->ends[y->end];
+    uint64_t *last = &b->traffic_last.v[y->row];
+    *last = ips_max_u64(*last, y->t_ret);
+    end->first_ns = ips_min_u64(end->first_ns, y->t);
+    end->last_ns = ips_max_u64(end->last_ns, y->t_ret);
+    *(send ? &row->sent_bytes : &row->recv_bytes) += y->bytes;
+    *(send ? &row->sent_messages : &row->recv_messages) += y->messages;
+    *(send ? &end->sent_bytes : &end->recv_bytes) += y->bytes;
+    *(send ? &end->sent_messages : &end->recv_messages) += y->messages;
+    *(send ? &m->row->bytes_out : &m->row->bytes_in) += y->bytes;
+    *(send ? &m->row->messages_out : &m->row->messages_in) += y->messages;
+    y->messages = 0;
+}
+
+void b_tally_end(struct maker *m)
+{
+    add_tally(m, B_SEND);
+    add_tally(m, B_RECV);
+}
+
+static int next_tally(struct maker *m, uint32_t end, enum b_dir dir)
+{
+    struct tally *y = &m->tally[dir];
+    add_tally(m, dir);
+    *y = (struct tally){.end = end, .t = UINT64_MAX};
+    return traffic_row(m, end, &y->row);
+}
+
+static inline int count_traffic(struct maker *m, const struct interval *v,
+                                uint64_t len, enum b_dir dir)
+{
+    struct tally *y = &m->tally[dir];
+    if (!y->messages || y->end != v->end) {
+        int rc = next_tally(m, v->end, dir);
+        if (rc < 0)
+            return rc;
+    }
+    y->messages++;
+    y->bytes += len;
+    y->t = ips_min_u64(y->t, v->t);
+    y->t_ret = v->t_ret; /* returns are in order */
     return 0;
 }
 
@@ -134,35 +167,20 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-/* Few at most ends, many at some. */
-static int grow_sends(struct b_end *e, struct ips_err *err)
-{
-    uint32_t more = e->sends.room ? e->sends.room * 2 : 4;
-    void *grown = more < UINT32_MAX / 2
-                      ? ips_grow_large(e->sends.v,
-                                       e->sends.n * sizeof(*e->sends.v),
-                                       more * sizeof(*e->sends.v))
-                      : NULL;
-    if (!grown)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "%u sends", more);
-    e->sends.v = grown;
-    e->sends.room = more;
-    return 0;
-}
-
 static inline int add_send(struct maker *m, const struct ips_rec_io *r,
                            const struct interval *v, uint32_t node)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[v->end];
-    int rc = e->sends.n < e->sends.room ? 0 : grow_sends(e, b->err);
+    struct b_op *op;
+    int rc = b_new_send(b, e, &op);
     if (rc < 0)
         return rc;
-    if (e->sends.n == 0)
+    if (e->sends.n == 1)
         e->send_op_chain = m->chain;
     e->send_many |= e->send_op_chain != m->chain;
     e->send_blocked |= v->blocked;
-    e->sends.v[e->sends.n++] = (struct b_op){
+    *op = (struct b_op){
         .t = v->t,
         .t_ret = v->t_ret,
         .len = (uint64_t)r->result,
@@ -182,6 +200,8 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
     struct ips_graph *g = &b->out->g;
     struct b_end *e = &b->ends[v->end];
     uint64_t took = v->t_ret - v->t;
+    if (!e->local && e->listen) /* its position is nobody's */
+        return 0;
     if (e->read_count++ == 0)
         e->read_chain = m->chain;
     e->read_many |= e->read_chain != m->chain;
@@ -313,9 +333,8 @@ int b_on_send(struct maker *m, const uint8_t *p)
     }
     if (v.end == IPS_NONE)
         return 0;
-    end_seen(m, &v);
     sent_here(m, &v, node);
-    rc = count_traffic(m, &v, (uint64_t)r.result, true);
+    rc = count_traffic(m, &v, (uint64_t)r.result, B_SEND);
     if (rc < 0)
         return rc;
     if (datagram)
@@ -330,7 +349,7 @@ static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
     struct build *b = m->b;
     bool datagram = b->ends[v->end].datagram;
     uint32_t ext = IPS_NONE;
-    int rc = count_traffic(m, v, (uint64_t)r->result, false);
+    int rc = count_traffic(m, v, (uint64_t)r->result, B_RECV);
     if (rc == 0)
         rc = add_ext(m, v, node, 0, (uint64_t)r->result, slept, &ext);
     if (rc < 0)
@@ -387,10 +406,10 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         b->out->counts.unmatched++;
         return 0;
     }
+    if ((r.result > 0 && r.op != IPS_OP_ACCEPT) || datagram)
+        return recv_bytes(m, &r, &v, node, slept);
     end_seen(m, &v);
-    return (r.result > 0 && r.op != IPS_OP_ACCEPT) || datagram
-               ? recv_bytes(m, &r, &v, node, slept)
-               : recv_nothing(m, &r, &v, node, slept);
+    return recv_nothing(m, &r, &v, node, slept);
 }
 
 int b_on_recvcall(struct maker *m, const uint8_t *p)
@@ -509,15 +528,18 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
                           struct interval *v, enum ips_wait_cause cause)
 {
     struct spin spin = b_spin_before(m, v);
+    uint64_t slept = v->blocked ? v->blocked_ns : 0;
     if (v->blocked)
         b_count_wait(m, cause, v->blocked_ns);
-    if (r->err || r->result < 0)
+    if (r->err || r->result < 0) {
         b_wait_idle(m);
-    else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a))
+    } else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a)) {
+        slept = ips_add_sat(slept, m->wait.blocked_ns);
         b_take_wait(m, v, cause, &spin);
+    }
     m->sigwait_ret = v->t_ret;
     m->sigwait_cpu = v->cpu;
-    m->sigwait_slept = v->blocked ? v->blocked_ns : 0;
+    m->sigwait_slept = slept;
 }
 
 void b_on_block(struct maker *m, const uint8_t *p)

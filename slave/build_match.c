@@ -12,22 +12,96 @@ static int cmp_send(const void *va, const void *vb)
     return 0;
 }
 
+void b_next_block(const struct build *b, struct b_sending *s)
+{
+    s->op = s->end = NULL;
+    if (s->block == IPS_NONE)
+        return;
+    const struct b_block *k = &b->blocks.v[s->block];
+    s->place = k->at;
+    s->op = b_op_at(b, k->at);
+    s->end = s->op + k->n;
+    s->block = k->next;
+}
+
+static int new_slab(struct build *b)
+{
+    int rc = B_MORE(b->slabs, b->err);
+    if (rc < 0)
+        return rc;
+    /* A small run's only slab is small. */
+    uint64_t most = b->send_room * 2 + B_BLOCK_OPS;
+    if (b->slabs.n)
+        most = B_SLAB_OPS;
+    b->slab_ops = (uint32_t)ips_min_u64(most, B_SLAB_OPS);
+    b->slab_used = 0;
+    if ((b->slabs.n + 1) * (uint64_t)B_SLAB_OPS > IPS_NO_NODE)
+        return ips_err_set(b->err, IPS_E_LIMIT, "more than 2^32 sends");
+    struct b_op *v = ips_alloc_large(b->slab_ops, sizeof(*v));
+    if (!v)
+        return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u sends", b->slab_ops);
+    b->slabs.v[b->slabs.n++] = v;
+    return 0;
+}
+
+int b_more_sends(struct build *b, struct b_end *e)
+{
+    struct b_sends *s = &e->sends;
+    uint32_t ops = s->n < 4 ? 4 : s->n < B_BLOCK_OPS ? s->n : B_BLOCK_OPS;
+    int rc = B_MORE(b->blocks, b->err);
+    if (rc == 0 && (!b->slabs.n || b->slab_ops - b->slab_used < ops))
+        rc = new_slab(b);
+    if (rc < 0)
+        return rc;
+    uint32_t k = b->blocks.n++;
+    b->blocks.v[k] = (struct b_block){
+        .at = (b->slabs.n - 1) * B_SLAB_OPS + b->slab_used, .next = IPS_NONE};
+    b->slab_used += ops;
+    if (s->n)
+        b->blocks.v[s->last].next = k;
+    else
+        s->first = k;
+    s->last = k;
+    s->room = ops;
+    return 0;
+}
+
+static int sort_sends(struct build *b, struct b_end *e)
+{
+    struct b_op *v = b_calloc(e->sends.n, sizeof(*v), b->err);
+    struct b_sending s = b_first_send(b, e);
+    if (!v)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; s.op; i++, b_next_send(b, &s))
+        v[i] = *s.op;
+    qsort(v, e->sends.n, sizeof(*v), cmp_send);
+    s = b_first_send(b, e);
+    for (uint32_t i = 0; s.op; i++, b_next_send(b, &s))
+        *s.op = v[i];
+    ips_free_large(v);
+    return 0;
+}
+
 /* In order of return, as they are met where they are one chain's. Writes of
  * different threads that overlap: which of them came first is a guess. */
-static void order_sends(struct build *b, struct b_end *e)
+static int order_sends(struct build *b, struct b_end *e)
 {
     bool ordered = true;
+    uint64_t last = 0;
     if (!e->send_many)
-        return;
-    for (uint32_t i = 1; i < e->sends.n && ordered; i++)
-        ordered = e->sends.v[i - 1].t_ret <= e->sends.v[i].t_ret;
-    if (!ordered)
-        qsort(e->sends.v, e->sends.n, sizeof(*e->sends.v), cmp_send);
-    for (uint32_t i = 1; i < e->sends.n; i++) {
-        const struct b_op *before = &e->sends.v[i - 1], *op = &e->sends.v[i];
-        if (before->chain != op->chain && before->t_ret > op->t)
-            b->out->counts.ambiguous++;
+        return 0;
+    struct b_sending s = b_first_send(b, e);
+    for (; s.op && ordered; b_next_send(b, &s)) {
+        ordered = last <= s.op->t_ret;
+        last = s.op->t_ret;
     }
+    int rc = ordered ? 0 : sort_sends(b, e);
+    const struct b_op *before = NULL;
+    s = b_first_send(b, e);
+    for (; s.op && rc == 0; before = s.op, b_next_send(b, &s))
+        if (before && before->chain != s.op->chain && before->t_ret > s.op->t)
+            b->out->counts.ambiguous++;
+    return rc;
 }
 
 /* ---- tokens ---- */
@@ -57,8 +131,9 @@ static uint32_t token_givers(const struct build *b, uint32_t from,
 {
     const struct b_end *e = &b->ends[from];
     struct users u = {.procs = procs, .max = USERS_MAX};
-    for (uint32_t i = 0; i < e->sends.n && !u.not_one; i++)
-        one_byte_user(b, &u, e->sends.v[i].chain, e->sends.v[i].len);
+    struct b_sending s = b_first_send(b, e);
+    for (; s.op && !u.not_one; b_next_send(b, &s))
+        one_byte_user(b, &u, s.op->chain, s.op->len);
     return u.not_one ? 0 : u.n;
 }
 
@@ -216,7 +291,7 @@ static int position_exts(struct build *b)
 
 /* Where the receives of one end stand in the sends of its peer. */
 struct inflow {
-    struct b_op *first, *send, *end;
+    struct b_sending send;
     uint64_t read, sent;
     bool whole; /* the peer is closed: what is missing was never recorded */
     bool open;  /* its receives come in the order of nodes */
@@ -225,15 +300,13 @@ struct inflow {
 static struct inflow inflow_of(const struct build *b, uint32_t to)
 {
     const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
-    struct inflow f = {.first = e->sends.v,
-                       .send = e->sends.v,
-                       .end = e->sends.v + e->sends.n,
+    struct inflow f = {.send = b_first_send(b, e),
                        .read = b->ends[to].recv_before,
                        .sent = e->sent_before,
                        .whole = b->out->ends[b->out->ends[to].peer_end].closed,
                        .open = !b->ends[to].listed};
-    if (f.send < f.end)
-        f.sent = ips_add_sat(f.sent, f.send->len);
+    if (f.send.op)
+        f.sent = ips_add_sat(f.sent, f.send.op->len);
     return f;
 }
 
@@ -243,13 +316,15 @@ static inline struct b_op *sender_of(struct build *b, struct inflow *f,
                                      uint64_t len)
 {
     f->read = ips_add_sat(f->read, len);
-    while (f->send < f->end && b_pos(f->sent) < b_pos(f->read))
-        f->sent = ++f->send < f->end ? ips_add_sat(f->sent, f->send->len)
-                                     : f->sent;
-    if (f->send < f->end &&
-        b_pos(f->read) > ips_sub_sat(b_pos(f->sent), f->send->len)) {
-        __builtin_prefetch(f->send + 2, 1);
-        return f->send;
+    while (f->send.op && b_pos(f->sent) < b_pos(f->read)) {
+        b_next_send(b, &f->send);
+        if (f->send.op)
+            f->sent = ips_add_sat(f->sent, f->send.op->len);
+    }
+    struct b_op *op = f->send.op;
+    if (op && b_pos(f->read) > ips_sub_sat(b_pos(f->sent), op->len)) {
+        __builtin_prefetch(op + 2, 1);
+        return op;
     }
     if (f->whole)
         b->out->counts.unmatched++;
@@ -274,7 +349,7 @@ static inline void sent_by(struct build *b, const struct inflow *f,
     uint64_t room = ips_sub_sat(ips_sub_sat(g->t_ns[v], send->t), after);
     uint64_t w = ips_add_sat(send->cpu, room);
     g->xkind[v] = B_X_SENT;
-    g->xpred[v] = (uint32_t)(send - f->first);
+    g->xpred[v] = f->send.place;
     if (w < send->w)
         send->w = g->w[send->node] = w;
 }
@@ -374,11 +449,12 @@ static void not_for_room(struct build *b, struct b_op *send)
 static void match_room(struct build *b, uint32_t from, uint32_t to)
 {
     const struct b_end *e = &b->ends[to];
-    const struct b_read *reads = b->reads + e->first_read;
+    const struct b_read *reads = e->listed ? b->reads + e->first_read : NULL;
     uint32_t recvs = e->listed ? e->read_count : 0, r = 0, got = 0;
     uint64_t read = e->recv_before, sent = b->ends[from].sent_before;
-    for (uint32_t s = 0; s < b->ends[from].sends.n; s++) {
-        struct b_op *send = &b->ends[from].sends.v[s];
+    struct b_sending s = b_first_send(b, &b->ends[from]);
+    for (; s.op; b_next_send(b, &s)) {
+        struct b_op *send = s.op;
         sent = ips_add_sat(sent, send->len);
         for (; got < recvs && reads[got].t_ret <= send->t; got++)
             read = ips_add_sat(read, reads[got].len);
@@ -396,11 +472,10 @@ static void match_room(struct build *b, uint32_t from, uint32_t to)
 /* The other end is elsewhere: what it has read is not known here. */
 static void room_of_far_end(struct build *b, uint32_t from)
 {
-    for (uint32_t s = 0; s < b->ends[from].sends.n; s++) {
-        struct b_op *send = &b->ends[from].sends.v[s];
-        if (send->blocked && send->len <= ROOM_ALWAYS_BYTES)
-            not_for_room(b, send);
-    }
+    struct b_sending s = b_first_send(b, &b->ends[from]);
+    for (; s.op; b_next_send(b, &s))
+        if (s.op->blocked && s.op->len <= ROOM_ALWAYS_BYTES)
+            not_for_room(b, s.op);
 }
 
 static void match_rooms(struct build *b)
@@ -418,9 +493,11 @@ static void match_rooms(struct build *b)
 
 int b_match(struct build *b)
 {
-    for (uint32_t i = 0; i < b->out->end_count; i++)
-        order_sends(b, &b->ends[i]);
-    int rc = list_reads(b);
+    int rc = 0;
+    for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++)
+        rc = order_sends(b, &b->ends[i]);
+    if (rc == 0)
+        rc = list_reads(b);
     if (rc == 0)
         rc = position_exts(b);
     if (rc < 0)

@@ -5,13 +5,19 @@
 #include "slave/build_node.h"
 
 /* A signal that came while the call slept ended that sleep: its node's
- * coordinate is the call's. */
+ * coordinate is the call's. What began after the signal may be its handler's:
+ * the call that it came in ends later. */
 void b_take_signal(struct maker *m, struct interval *v)
 {
     struct ips_graph *g = &m->b->out->g;
-    for (uint32_t i = 0; i < m->taken_count && v->blocked; i++) {
+    uint32_t first = 0;
+    while (first < m->taken_count && m->taken[first].t < v->t)
+        first++;
+    if (first == m->taken_count)
+        return;
+    for (uint32_t i = first; i < m->taken_count && v->blocked; i++) {
         const struct taken *s = &m->taken[i];
-        if (s->t < v->t || s->t > v->t_ret)
+        if (s->t > v->t_ret)
             continue;
         if (s->node != IPS_NO_NODE) {
             g->w[s->node] = ips_min_u64(g->w[s->node], v->cpu);
@@ -22,7 +28,7 @@ void b_take_signal(struct maker *m, struct interval *v)
         }
         break;
     }
-    m->taken_count = 0;
+    m->taken_count = first;
 }
 
 /* ---- closes, processes ---- */
@@ -143,8 +149,9 @@ static void on_signal(struct maker *m)
         if (y->t == m->sigwait_ret)
             m->b->out->g.wait[y->node] = m->sigwait_slept;
     }
-    if (m->taken_count < TAKEN_KEPT)
-        m->taken[m->taken_count++] = (struct taken){.t = y->t, .node = y->node};
+    if (m->taken_count == TAKEN_KEPT) /* the oldest came in no call */
+        memmove(m->taken, m->taken + 1, --m->taken_count * sizeof(*m->taken));
+    m->taken[m->taken_count++] = (struct taken){.t = y->t, .node = y->node};
 }
 
 /* ---- chains ---- */
@@ -257,6 +264,7 @@ static int make_chain(struct maker *m)
         last_ns = ips_max_u64(last_ns, m->s->last_ns);
         last_cpu = ips_max_u64(last_cpu, m->s->last_cpu);
     }
+    b_tally_end(m);
     m->row->start_ns = b->out->g.t_ns[chain->first];
     m->row->end_ns = last_ns;
     c->settled = last_cpu;
@@ -269,10 +277,10 @@ int b_nodes(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     size_t room = b->node_room + 1;
-    b->cpu_at = ips_calloc_large(room, sizeof(*b->cpu_at));
-    g->wait = ips_calloc_large(room, sizeof(*g->wait));
-    b->off = ips_calloc_large(room, sizeof(*b->off));
-    g->probe = ips_calloc_large(room, sizeof(*g->probe));
+    b->cpu_at = ips_alloc_large(room, sizeof(*b->cpu_at));
+    g->wait = ips_alloc_large(room, sizeof(*g->wait));
+    b->off = ips_alloc_large(room, sizeof(*b->off));
+    g->probe = ips_alloc_large(room, sizeof(*g->probe));
     if (!b->cpu_at || !g->wait || !b->off || !g->probe)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
                            (unsigned long long)b->node_room);

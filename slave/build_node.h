@@ -39,6 +39,13 @@ struct chosen {
     uint32_t ready;
 };
 
+/* What the thread moved through one end in one direction, one operation after
+ * the other: added to the tables when it turns to another end. */
+struct tally {
+    uint32_t end, row; /* in out->traffic */
+    uint64_t messages, bytes, t, t_ret;
+};
+
 struct maker {
     struct build *b;
     struct b_stream *s;
@@ -57,6 +64,7 @@ struct maker {
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;
     bool have_dgram;
     struct ips_rec_dgram dgram;
+    struct tally tally[2]; /* by enum b_dir */
 };
 
 /* An interval record with its times put right. */
@@ -117,6 +125,8 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
         b_take_signal(m, v);
 }
 
+/* build_io.c: what has been tallied goes to the tables. */
+void b_tally_end(struct maker *m);
 /* build_io.c: one record each. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;

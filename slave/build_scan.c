@@ -67,6 +67,7 @@ static void scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     saw_cpu(c->s, r.cpu_ret);
     scan_pending(c, type, &r, t_ret);
     c->s->node_room += type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
+    c->b->send_room += type == IPS_REC_SEND;
 }
 
 static void scan_start(struct scan *c, const uint8_t *p)

@@ -215,7 +215,6 @@ void b_settle(struct build *b)
 struct weigher {
     struct build *b;
     const uint8_t *far; /* [end_count], or NULL: no end is */
-    struct b_op **from; /* [end_count] sends of its peer */
     ips_u128 xlen;      /* sum of all */
     uint64_t probe;     /* sum of what is left of g.probe */
 };
@@ -226,7 +225,7 @@ static inline void finish_arc(struct weigher *k, uint32_t v)
 {
     struct build *b = k->b;
     struct ips_graph *g = &b->out->g;
-    const struct b_op *send = &k->from[g->site[v]][g->xpred[v]];
+    const struct b_op *send = b_op_at(b, g->xpred[v]);
     uint64_t before = ips_sub_sat(send->w, send->cpu);
     uint64_t time = ips_sub_sat(g->t_ns[v], send->t);
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
@@ -248,7 +247,8 @@ static uint64_t chain_weights(struct weigher *k, uint32_t c)
     struct build *b = k->b;
     struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    uint64_t base = b->chains[c].base, at = base, t = g->t_ns[first], cpu = b->cpu_at[first];
+    uint64_t base = b->chains[c].base, at = base, t = g->t_ns[first],
+             cpu = b->cpu_at[first];
     uint64_t probe = 0, unknown = 0;
     ips_u128 xlen = 0;
     bool forwards = true;
@@ -266,8 +266,7 @@ static uint64_t chain_weights(struct weigher *k, uint32_t c)
         g->probe[i] = (uint32_t)ips_min_u64(g->probe[i], w);
         probe += g->probe[i];
         xlen += g->xlen[i];
-        unknown = ips_add_sat(unknown,
-                              b_free_ns(t_ns, t, cpu_at, cpu, off));
+        unknown = ips_add_sat(unknown, b_free_ns(t_ns, t, cpu_at, cpu, off));
         forwards &= t_ns >= t;
         at = coord;
         t = t_ns;
@@ -342,22 +341,15 @@ int b_weights(struct build *b)
     struct ips_graph *g = &b->out->g;
     struct weigher k = {.b = b, .far = b->far};
     ips_u128 sum = 0;
-    g->at = b_calloc((size_t)g->node_count + 1, sizeof(*g->at), b->err);
-    k.from = b_calloc(b->out->end_count, sizeof(*k.from), b->err);
-    if (!g->at || !k.from) {
-        ips_free_large(k.from);
-        return IPS_E_NO_MEMORY;
-    }
-    for (uint32_t i = 0; i < b->out->end_count; i++)
-        if (b->ends[i].local)
-            k.from[i] = b->ends[b->out->ends[i].peer_end].sends.v;
+    g->at = ips_alloc_large((size_t)g->node_count + 1, sizeof(*g->at));
+    if (!g->at)
+        return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u nodes", g->node_count);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct ips_thread_row *row = &b->out->threads[c];
         row->base_cpu_ns = b->chains[c].base;
         row->cpu_ns = chain_weights(&k, c);
         sum += row->cpu_ns;
     }
-    ips_free_large(k.from);
     b->out->counts.probe_arc_ns = k.probe;
     int rc = b_sync_spins(b);
     if (rc < 0)
@@ -370,7 +362,6 @@ int b_weights(struct build *b)
     if (sum >= WEIGHTS_MOST)
         weigh_again(b);
     for (uint32_t c = 0; c < g->chain_count; c++)
-        b->out->procs[g->chains[c].process].cpu_ns +=
-            b->out->threads[c].cpu_ns;
+        b->out->procs[g->chains[c].process].cpu_ns += b->out->threads[c].cpu_ns;
     return 0;
 }

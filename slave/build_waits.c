@@ -256,17 +256,17 @@ static uint64_t site_of(uint32_t type, const uint8_t *p)
     }
 }
 
-/* sigwait's or signalfd's row, by the SIGNAL that follows it. */
+/* Rows of sigwait, of a signalfd and of the poll before it, by the SIGNAL that
+ * follows them. */
 static void on_signal(struct maker *m, uint32_t node)
 {
     struct b_wait_notes *n = m->b->notes;
-    struct ips_wait_row *r =
-        n->out->count ? &n->out->row[n->out->count - 1] : NULL;
-    if (!r || !m->b->out->g.wait[node] || r->end_ns != m->sigwait_ret ||
-        n->last_to == n->last_from)
+    if (!m->b->out->g.wait[node] || m->last_ret != m->sigwait_ret)
         return;
-    r->arc = node;
-    r->of_node = true;
+    for (uint32_t i = n->last_from; i < n->last_to; i++) {
+        n->out->row[i].arc = node;
+        n->out->row[i].of_node = true;
+    }
 }
 
 static bool may_have_stack(uint32_t type)

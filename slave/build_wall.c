@@ -5,9 +5,9 @@
  * A node's coordinate lies so much CPU before or after the moment its clocks
  * were read; it was passed as much earlier or later. Towards another machine a
  * send is passed at its call and a receive at its return, by which the clocks
- * are aligned: so no message arrives before it was sent (b_weights). Here all is bent until
- * no arc of this machine runs against the clock: a node is passed no later than
- * what hangs on it. So EST in `wall` is `at`, exactly.
+ * are aligned: so no message arrives before it was sent (b_weights). Here all
+ * is bent until no arc of this machine runs against the clock: a node is passed
+ * no later than what hangs on it. So EST in `wall` is `at`, exactly.
  */
 #include "slave/build_internal.h"
 

@@ -19,6 +19,7 @@
 #include "slave/calibrate_wire.h"
 
 #define BATCH_MAX 4096u
+#define KEY_MS 10000
 
 static atomic_uint echoes;
 
@@ -58,8 +59,8 @@ static bool serve(struct echo *e, int fd)
     uint8_t *buffer = NULL, *cpu = malloc((size_t)BATCH_MAX * 8);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     slave_wire_tune(fd);
-    /* A stranger does not keep others waiting. */
-    bool ours = cpu && poll(&p, 1, 1000) == 1 &&
+    /* A stranger does not keep others waiting for ever. */
+    bool ours = cpu && poll(&p, 1, KEY_MS) == 1 &&
                 slave_wire_recv(fd, key, sizeof(key), &e->stop, NULL) == 0 &&
                 memcmp(key, e->key, sizeof(key)) == 0;
     if (ours && slave_wire_send(fd, &yes, 1, &e->stop, NULL) == 0) {
@@ -74,8 +75,8 @@ static bool serve(struct echo *e, int fd)
                 break;
             buffer = more;
             memset(buffer, 0, bytes);
-            if (echo_batch(fd, (uint32_t)rounds, bytes, buffer, cpu,
-                           &e->stop) < 0)
+            if (echo_batch(fd, (uint32_t)rounds, bytes, buffer, cpu, &e->stop) <
+                0)
                 break;
         }
     }
@@ -161,10 +162,10 @@ static int listen_tcp(bool inside, int *out, struct slave_echo_at *at,
     socklen_t len = sizeof(v6);
     const int off = 0;
     int fd = inside ? -1 : socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool fine = fd >= 0 &&
-                setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) ==
-                    0 &&
-                bind(fd, (struct sockaddr *)&v6, sizeof(v6)) == 0;
+    bool fine =
+        fd >= 0 &&
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0 &&
+        bind(fd, (struct sockaddr *)&v6, sizeof(v6)) == 0;
     if (!fine) {
         if (fd >= 0)
             close(fd);
@@ -215,8 +216,8 @@ int slave_echo_start(const uint8_t *key, bool by_unix, bool inside,
     sigset_t all, old;
     int fd = -1;
     memset(at, 0, sizeof(*at));
-    int rc = by_unix ? listen_unix(&fd, at, err)
-                     : listen_tcp(inside, &fd, at, err);
+    int rc =
+        by_unix ? listen_unix(&fd, at, err) : listen_tcp(inside, &fd, at, err);
     if (rc < 0)
         return rc;
     struct echo *e = calloc(1, sizeof(*e));

@@ -17,9 +17,9 @@
 #include "common/types.h"
 #include "slave/calibrate_wire.h"
 
-#define CONNECT_MS 1000
-#define WARM_UP 3u  /* rounds of a length that do not count */
-#define LEAST 3u    /* that do */
+#define CONNECT_MS 3000
+#define WARM_UP 3u /* rounds of a length that do not count */
+#define LEAST 3u   /* that do */
 #define BATCH 50u
 
 /* ---- connecting --------------------------------------------------------- */

@@ -89,6 +89,8 @@ struct slave_graphs {
     char db[IPS_PATH_BYTES];     /* "": IRT are not stored */
     char helper[IPS_PATH_BYTES]; /* reads symbols; "": nobody does */
     struct slave_store *store;
+    struct slave_sql *sql; /* at rest, of that run; NULL: none */
+    int64_t sql_run;
     uint64_t builds; /* ever, from records */
 };
 

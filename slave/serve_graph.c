@@ -16,6 +16,7 @@
 static void release(struct slave_job *job, struct slave_graphs *graphs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
+    slave_sql_release(j, graphs);
     if (j->graph)
         slave_graphs_put(graphs, j->graph);
     if (j->begun)
@@ -31,13 +32,13 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     slave_profile_release(j);
     slave_portions_release(j);
     slave_wait_rows_release(j);
-    slave_sql_release(j);
     slave_series_answer_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
     free(j->ns);
     free(j->user);
+    slave_table_window_release(&j->window);
     free(j->unseen);
     for (uint32_t i = 0; i < j->line_count; i++)
         free(j->lines[i]);

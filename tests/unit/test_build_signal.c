@@ -70,6 +70,27 @@ static void test_build_signal__handler(void **state)
     rec_free(r);
 }
 
+/* Would catch: a sleep that the signal ended left without its cause where the
+ * handler makes calls of its own, as a server's does that waits for its
+ * children in it; or taken for the handler's. */
+static void test_build_signal__calls_in_the_handler(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs a = process(r, 10), p = process(r, 20);
+    put_kill(a, SIGUSR1, 9000, 100, 20);
+    rec_end(a, IPS_END_EXIT, 20000, 110, 0);
+    put_taken(p, SIGUSR1, 9050, 25, 10);
+    put_block(p, IPS_OP_DISK, 9060, 9070, 26, 27, 1);
+    put_block(p, IPS_OP_SELECT, 1000, 9100, 20, 30, -1);
+    rec_end(p, IPS_END_EXIT, 20000, 60, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_arc(b, AUX(b, 20, 0), AUX(b, 10, 0), IPS_X_SIGNAL);
+    assert_int_equal(b->g.wait[AUX(b, 20, 0)], 8050);
+    assert_int_equal(rec_coord(b, AUX(b, 20, 0)), 20);
+    rec_free(r);
+}
+
 /* Would catch: an arc from a kill that is older, of another signal, to another
  * process or thread, with another value, or later than the taking; nodes for
  * kills that nobody took. */
@@ -123,6 +144,8 @@ static void test_build_signal__wait_and_signalfd(void **state)
     assert_arc(b, AUX(b, 20, 1), AUX(b, 10, 1), IPS_X_SIGNAL);
     assert_int_equal(rec_coord(b, AUX(b, 20, 0)), 20);
     assert_int_equal(rec_coord(b, AUX(b, 20, 1)), 40);
+    assert_int_equal(b->g.wait[AUX(b, 20, 0)], 4090);
+    assert_int_equal(b->g.wait[AUX(b, 20, 1)], 5095); /* what the poll slept */
     uint32_t c = rec_chain(b, 20);
     assert_int_equal(b->threads[c].wait_ns[IPS_WAIT_SIGNAL], 4090 + 5095);
     assert_int_equal(b->counts.idle, 0);
@@ -210,6 +233,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_signal__handler),
+        cmocka_unit_test(test_build_signal__calls_in_the_handler),
         cmocka_unit_test(test_build_signal__newest_that_fits),
         cmocka_unit_test(test_build_signal__wait_and_signalfd),
         cmocka_unit_test(test_build_signal__child),

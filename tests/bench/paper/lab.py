@@ -40,8 +40,7 @@ import conftest  # noqa: E402
 import distributed  # noqa: E402
 import measure  # noqa: E402
 
-# rate: what its link carries each way, as tc says it, None for no limit; load
-# programs go round the machine's processors
+# rate: what its link carries each way, as tc says it, None for no limit
 Spec = collections.namedtuple("Spec", "name cpus hogs rate",
                               defaults=("0", 0, None))
 # elapsed in ns; pid and machine of each label
@@ -52,9 +51,10 @@ HOG = ["/usr/bin/python3", "-c", "while True: pass"]
 
 
 class Group:
-    """A cgroup with the greatest share of the processors, as a context; `enter`
-    is a prefix of the shell for what shall be in it."""
-    enter = ""
+    """A cgroup with the greatest share of the processors, as a context: we are
+    in it, and so is all that we start - IPS's daemons, too, which else would not
+    get to their work while others keep the machine busy (they ask for what is
+    left over)."""
 
     def __init__(self, wanted):
         self.path = GROUPS / f"ips-paper-{os.getpid()}" if wanted else None
@@ -64,7 +64,7 @@ class Group:
             if self.path:
                 self.path.mkdir()
                 (self.path / "cpu.shares").write_text("262144")
-                self.enter = f"echo $$ >{self.path}/cgroup.procs; "
+                (self.path / "cgroup.procs").write_text(str(os.getpid()))
         except OSError as error:
             print(f"nothing is preferred: {error}", file=sys.stderr)
             self.path = None
@@ -72,9 +72,11 @@ class Group:
 
     def __exit__(self, *unused):
         if self.path:
+            (GROUPS / "cgroup.procs").write_text(str(os.getpid()))
             conftest.wait_until("the group is empty", lambda: not (
                 self.path / "cgroup.procs").read_text(), 20)
             self.path.rmdir()
+            self.path = None
 
 
 class Host:
@@ -146,12 +148,12 @@ class Lab:
         subprocess.run(["rm", "-rf", str(self.directory)])
 
     def load(self, machine, count):
-        """More load programs on a machine."""
-        cpus = self.specs[machine].cpus.split(",")
-        for i in range(count):
+        """More load programs on a machine; where in it they run is the kernel's
+        choice, as it is of what is measured."""
+        for _ in range(count):
             self.hogs.append(subprocess.Popen(
-                ["sh", "-c", f"{self.group.enter}exec \"$@\"", "hog", "taskset",
-                 "-c", cpus[i % len(cpus)], *HOG], stdin=subprocess.DEVNULL))
+                ["taskset", "-c", self.specs[machine].cpus, *HOG],
+                stdin=subprocess.DEVNULL))
 
     def unload(self):
         for hog in self.hogs:
@@ -173,8 +175,7 @@ class Lab:
                 if label == program.main else ""
             started[label] = subprocess.Popen(
                 self.hosts[place[label]].command(
-                    ["bash", "-c", f'{self.group.enter}{note}exec "$@"', "-",
-                     *inner]),
+                    ["bash", "-c", f'{note}exec "$@"', "-", *inner]),
                 env=conftest.clean_env(), stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             return started[label]
@@ -271,7 +272,8 @@ class Results:
     it was measured on standard output."""
 
     def __init__(self, args, name):
-        self.path = pathlib.Path(args.build) / "paper" / f"{name}.json"
+        self.path = pathlib.Path(args.build) / "paper" / (
+            name + ("-short" if args.short else "") + ".json")
         self.path.parent.mkdir(exist_ok=True)
         self.data = {"experiment": name, "options": {
             k: str(v) for k, v in vars(args).items()},

@@ -1,0 +1,216 @@
+/* `ipsq why` about several runs (cmd_why.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cmd_why.h"
+#include "client/units.h"
+
+#define TABLE_TOP 10u
+
+static const struct ipsq_column run_columns[] = {
+    {"run", "RUN", IPSQ_TEXT},    {"wall_ns", "PATH", IPSQ_NS},
+    {"own_ns", "ALONE", IPSQ_NS}, {"findings", "FINDINGS", IPSQ_COUNT},
+    {"sure", "SURE", IPSQ_TEXT},  {"complete", "COMPLETE", IPSQ_BOOL},
+};
+static const struct ipsq_column finding_columns[] = {
+    {"kind", NULL, IPSQ_TEXT},        {"object", NULL, IPSQ_TEXT},
+    {"procedure", NULL, IPSQ_TEXT},   {"runs_with", NULL, IPSQ_COUNT},
+    {"runs", NULL, IPSQ_COUNT},       {"often_low", NULL, IPSQ_SHARE},
+    {"often_high", NULL, IPSQ_SHARE}, {"gain_share", NULL, IPSQ_SHARE},
+    {"gain_least", NULL, IPSQ_SHARE}, {"gain_greatest", NULL, IPSQ_SHARE},
+    {"says", NULL, IPSQ_TEXT},
+};
+
+struct told {
+    const char *run;
+    uint64_t wall_ns, own_ns, findings;
+    char sure[8];
+    bool complete;
+};
+struct whole {
+    struct why_set set;
+    struct told run[WHY_RUNS_MAX];
+};
+
+bool why_names_several(const struct ipsq_options *o)
+{
+    return o->arg_count == 1 && strchr(o->args[0], ',');
+}
+
+static int name_run(struct whole *w, struct ipsq_session *s, const char *word,
+                    struct ips_err *err)
+{
+    unsigned at = w->set.runs;
+    if (at == WHY_RUNS_MAX)
+        return ips_err_set(err, IPS_E_USAGE, "at most %u runs", WHY_RUNS_MAX);
+    int rc = ipsq_session_run(s, word, &w->run[at].run, err);
+    for (unsigned i = 0; rc == 0 && i < at; i++) {
+        if (strcmp(w->run[i].run, w->run[at].run) == 0)
+            rc = ips_err_set(err, IPS_E_USAGE, "run %.120s is named twice",
+                             w->run[at].run);
+    }
+    w->set.runs += rc == 0;
+    return rc;
+}
+
+static int name_runs(struct whole *w, const struct ipsq_options *o,
+                     struct ipsq_session *s, struct ips_err *err)
+{
+    int rc = 0;
+    for (const char *from = o->args[0]; rc == 0;) {
+        char word[256];
+        size_t len = strcspn(from, ",");
+        if (len == 0 || len >= sizeof(word))
+            return ips_err_set(err, IPS_E_USAGE,
+                               "'%.80s': names of runs with commas between",
+                               o->args[0]);
+        memcpy(word, from, len);
+        word[len] = '\0';
+        rc = name_run(w, s, word, err);
+        if (!from[len])
+            break;
+        from += len + 1;
+    }
+    return rc;
+}
+
+static int ask_one(struct whole *w, unsigned i, struct ipsq_session *s,
+                   Ips__Request *rq, struct ips_err *err)
+{
+    const Ips__Reply *last = NULL;
+    struct told *t = &w->run[i];
+    rq->run = ips_wire_text(t->run);
+    int rc = ipsq_session_ask(s, rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_WHY, err);
+    if (rc < 0)
+        return rc;
+    const Ips__WhyAnswer *a = last->why;
+    t->wall_ns = a->wall_ns;
+    t->own_ns = a->own_ns;
+    t->findings = a->n_findings;
+    t->complete = ipsq_certified(a->certificate) == IPSQ_OK;
+    snprintf(t->sure, sizeof(t->sure), "%s", a->sure);
+    for (size_t k = 0; rc == 0 && k < a->n_findings; k++) {
+        const Ips__WhyRow *r = a->findings[k];
+        rc = why_set_add(&w->set, i, r->kind, r->object, r->procedure, r->says,
+                         (double)r->gain_ppm / 1e6, err);
+    }
+    return rc;
+}
+
+static void put_runs(struct ipsq_out *out, const struct whole *w)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "runs", run_columns, IPSQ_COUNT_OF(run_columns));
+    for (unsigned i = 0; i < w->set.runs; i++) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(w->run[i].run);
+        *cell++ = ipsq_count(w->run[i].wall_ns);
+        *cell++ = ipsq_count(w->run[i].own_ns);
+        *cell++ = ipsq_count(w->run[i].findings);
+        *cell++ = ipsq_text(w->run[i].sure);
+        *cell++ = ipsq_bool(w->run[i].complete);
+    }
+    ipsq_out_table(out, &t, "the runs");
+    ipsq_table_release(&t);
+}
+
+static void put_findings(struct ipsq_out *out, const struct why_set *w,
+                         uint64_t top)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "findings", finding_columns,
+                    IPSQ_COUNT_OF(finding_columns));
+    for (size_t i = 0; i < w->count && (!top || i < top); i++) {
+        const struct why_seen *x = &w->seen[i];
+        double median, least, greatest, low, high;
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        why_seen_gain(x, &median, &least, &greatest);
+        why_wilson(x->runs, w->runs, &low, &high);
+        *cell++ = ipsq_text(x->kind);
+        *cell++ = ipsq_text(x->who);
+        *cell++ = ipsq_text(x->procedure);
+        *cell++ = ipsq_count(x->runs);
+        *cell++ = ipsq_count(w->runs);
+        *cell++ = ipsq_real(low);
+        *cell++ = ipsq_real(high);
+        *cell++ = ipsq_real(median);
+        *cell++ = ipsq_real(least);
+        *cell++ = ipsq_real(greatest);
+        *cell++ = ipsq_text(x->says);
+    }
+    ipsq_out_table(out, &t, NULL);
+    ipsq_table_release(&t);
+}
+
+static void line(struct ipsq_out *out, const char *before, const char *text)
+{
+    const struct ipsq_cell cell = ipsq_text(text);
+    char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
+    ipsq_out_line(out, "%s%s", before, clean);
+    free(clean);
+}
+
+static void put_people(struct ipsq_out *out, const struct why_set *w,
+                       uint64_t top)
+{
+    for (size_t i = 0; i < w->count && i < top; i++) {
+        const struct why_seen *x = &w->seen[i];
+        double median, least, greatest, low, high;
+        char head[32];
+        why_seen_gain(x, &median, &least, &greatest);
+        why_wilson(x->runs, w->runs, &low, &high);
+        snprintf(head, sizeof(head), "\n%2zu. ", i + 1);
+        line(out, head, x->says);
+        ipsq_out_line(out, "    gain:  %.0f%%, from %.0f%% to %.0f%%",
+                      100 * median, 100 * least, 100 * greatest);
+        ipsq_out_line(out,
+                      "    sure:  in %u of %u runs (of more, 95%%: in %.0f%% "
+                      "to %.0f%%)",
+                      x->runs, w->runs, 100 * low, 100 * high);
+    }
+    if (w->count == 0)
+        ipsq_out_line(out, "\nNothing stands out in any of them.");
+    if (w->count > top)
+        ipsq_out_line(out, "\n%zu more are left out", w->count - (size_t)top);
+}
+
+static int print(const struct ipsq_options *o, const struct whole *w,
+                 struct ips_err *err)
+{
+    struct ipsq_out out;
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_value(&out, IPSQ_COUNT, "run_count", "runs",
+                   ipsq_count(w->set.runs));
+    if (o->format == IPSQ_TABLE)
+        put_people(&out, &w->set, o->top ? o->top : TABLE_TOP);
+    else
+        put_findings(&out, &w->set, o->top);
+    put_runs(&out, w);
+    return ipsq_out_end(&out, err);
+}
+
+int why_runs(const struct ipsq_options *o, struct ipsq_session *s,
+             Ips__Request *rq, struct ips_err *err)
+{
+    struct whole *w = calloc(1, sizeof(*w));
+    bool complete = true;
+    if (!w)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    rq->why->top = 0; /* the others may have it among theirs */
+    int rc = name_runs(w, o, s, err);
+    for (unsigned i = 0; rc == 0 && i < w->set.runs; i++) {
+        rc = ask_one(w, i, s, rq, err);
+        complete = complete && w->run[i].complete;
+    }
+    if (rc == 0) {
+        why_set_sort(&w->set);
+        rc = print(o, w, err);
+    }
+    why_set_release(&w->set);
+    free(w);
+    return rc < 0 ? rc : complete ? IPSQ_OK : IPSQ_INCOMPLETE;
+}

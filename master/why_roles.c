@@ -1,0 +1,326 @@
+/* Who is alike; who hands on to one alike; who begins one child after another
+ * (why_facts.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/part.h"
+#include "master/why_facts.h"
+
+static int no_memory(struct why_solving *y)
+{
+    return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
+}
+
+/* ---- roles --------------------------------------------------------------- */
+
+#define ROLE_BYTES 256
+#define ROLE_DEPTH 6
+/* Of all CPU: a role that has less is no worker. */
+#define WORKER_PPM 20000u
+/* ... and one with so many times less than the most of its role is none either:
+ * it goes by the same name, but is there for something else. */
+#define HELPER 25u
+
+struct role {
+    char text[ROLE_BYTES];
+    uint32_t chain;
+};
+
+static int by_text(const void *a, const void *b)
+{
+    const struct role *p = a, *q = b;
+    int c = strcmp(p->text, q->text);
+    return c ? c : (p->chain > q->chain) - (p->chain < q->chain);
+}
+
+/* "cc.812" is cc. */
+static void put_base(char *out, size_t room, const char *name, bool cut)
+{
+    const char *dot = cut ? strrchr(name, '.') : NULL;
+    size_t at = strlen(out);
+    snprintf(out + at, room - at, "%.*s/",
+             (int)(dot ? dot - name : (long)strlen(name)), name);
+}
+
+/* Equal names of it and of those it descends from, of the first one the whole
+ * command, and equal threads: the main one is itself, others go by their name.
+ */
+static void role_text(const struct part *p, const Ips__ThreadRow *t, bool main,
+                      char out[ROLE_BYTES])
+{
+    int64_t k = t->process;
+    /* First: the rest may be longer than there is room. */
+    snprintf(out, ROLE_BYTES, "%s%.30s/", main ? "" : "thread ",
+             main ? "" : t->name);
+    for (int i = 0; i < ROLE_DEPTH && k >= 0 && k < p->t.proc_count; i++) {
+        const Ips__ProcessRow *row = p->t.procs[k];
+        bool first = row->parent < 0 && *row->command;
+        put_base(out, ROLE_BYTES, first ? row->command : row->name, !first);
+        k = p->t.procs[k]->parent == k ? -1 : p->t.procs[k]->parent;
+    }
+}
+
+static uint64_t chain_cpu(const struct why_solving *y, uint32_t c)
+{
+    const struct ips_chain *chain = &y->s.g->chains[c];
+    uint64_t ns = 0;
+    for (uint32_t i = 1; i < chain->count; i++)
+        ns = ips_add_sat(ns, y->cpu[chain->first + i]);
+    return ns;
+}
+
+static int who_serves(struct why_solving *y)
+{
+    const struct ips_graph *g = y->s.g;
+    bool *serves = calloc((size_t)y->processes + 1, sizeof(*serves));
+    y->serves = calloc((size_t)g->chain_count + 1, sizeof(*y->serves));
+    int rc = serves && y->serves ? 0 : no_memory(y);
+    for (uint32_t i = 0; rc == 0 && i < y->s.q->gather.count; i++) {
+        const struct part_tables *t = &y->s.q->gather.active[i]->t;
+        for (uint32_t k = 0; k < t->channel_count; k++) {
+            const Ips__ChannelRow *c = t->channels[k];
+            if (c->serves && c->recv_messages)
+                serves[y->process_base[i] + c->process] = true;
+        }
+    }
+    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++)
+        y->serves[c] = serves[y->process_of[c]];
+    free(serves);
+    return rc;
+}
+
+int why_roles(struct why_solving *y)
+{
+    const struct ips_graph *g = y->s.g;
+    size_t chains = (size_t)g->chain_count + 1;
+    struct role *role = calloc(chains, sizeof(*role));
+    uint64_t *cpu = calloc(chains, sizeof(*cpu)), total = 0;
+    uint64_t *most = calloc(chains, sizeof(*most));
+    y->role = calloc(chains, sizeof(*y->role));
+    y->worker = calloc(chains, sizeof(*y->worker));
+    int rc = role && cpu && most && y->role && y->worker ? 0 : no_memory(y);
+    uint32_t in_part = 0;
+    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
+        const struct ips_chain *chain = &g->chains[c];
+        const struct part *p = y->s.q->gather.active[chain->machine];
+        if (c && g->chains[c - 1].machine != chain->machine)
+            in_part = 0;
+        role[c].chain = c;
+        if (in_part < p->t.thread_count)
+            role_text(p, p->t.threads[in_part], chain->thread == 0,
+                      role[c].text);
+        in_part++;
+    }
+    if (rc == 0)
+        qsort(role, g->chain_count, sizeof(*role), by_text);
+    for (uint32_t i = 0; rc == 0 && i < g->chain_count; i++) {
+        if (i && strcmp(role[i].text, role[i - 1].text) != 0)
+            y->role_count++;
+        y->role[role[i].chain] = y->role_count;
+    }
+    y->role_count++;
+    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
+        uint64_t ns = chain_cpu(y, c);
+        cpu[y->role[c]] += ns;
+        most[y->role[c]] = ips_max_u64(most[y->role[c]], ns);
+        total += ns;
+    }
+    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++)
+        y->worker[c] = cpu[y->role[c]] > ips_ppm_of(total, WORKER_PPM) &&
+                       chain_cpu(y, c) >= most[y->role[c]] / HELPER;
+    free(most);
+    if (rc == 0)
+        rc = who_serves(y);
+    free(role);
+    free(cpu);
+    return rc;
+}
+
+/* ---- handing on ---------------------------------------------------------- */
+
+/* What waits for a signal or a semaphore that one alike gives stands in line
+ * for something that they share, whatever it is made of: a lock in all but its
+ * name. */
+void why_handed_on(struct why_solving *y)
+{
+    const struct ips_graph *g = y->s.g;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t end = g->chains[c].first + g->chains[c].count;
+        for (uint32_t i = g->chains[c].first + 1; y->worker[c] && i < end;
+             i++) {
+            bool gives = g->xkind[i] == IPS_X_SIGNAL ||
+                         (g->xkind[i] == IPS_X_RESOURCE &&
+                          y->thing[i] == IPS_THING_SEMAPHORE);
+            if (!gives || g->wait[i] == 0 || g->xpred[i] == IPS_NO_NODE)
+                continue;
+            uint32_t from = ips_chain_of(g, g->xpred[i]);
+            bool dies = g->kind[g->xpred[i]] == IPS_NODE_END;
+            if (from != c && !dies && y->role[from] == y->role[c])
+                y->thing[i] = IPS_THING_LOCK;
+        }
+    }
+}
+
+/* ---- one after another --------------------------------------------------- */
+
+/* Time of the path, nobody else at work, in what a child began. */
+struct begun {
+    uint32_t parent, role, child; /* processes of all machines; the first of
+                                     the child's threads has that role */
+    uint64_t ns;
+};
+
+static int by_parent(const void *a, const void *b)
+{
+    const struct begun *p = a, *q = b;
+    if (p->parent != q->parent)
+        return p->parent < q->parent ? -1 : 1;
+    if (p->role != q->role)
+        return p->role < q->role ? -1 : 1;
+    return (p->child > q->child) - (p->child < q->child);
+}
+
+static uint32_t parent_of(const struct why_solving *y, uint32_t process)
+{
+    uint32_t part = 0;
+    while (part + 1 < y->s.q->gather.count &&
+           y->process_base[part + 1] <= process)
+        part++;
+    const struct part *p = y->s.q->gather.active[part];
+    int64_t k = p->t.procs[process - y->process_base[part]]->parent;
+    bool is = k >= 0 && k < p->t.proc_count &&
+              y->process_base[part] + (uint32_t)k != process;
+    return is ? y->process_base[part] + (uint32_t)k : UINT32_MAX;
+}
+
+/* One row for each of a process and those it descends from. */
+static size_t count_begun(const struct why_solving *y, const uint64_t *ns,
+                          const uint32_t *role, struct begun *out)
+{
+    size_t n = 0;
+    for (uint32_t p = 0; p < y->processes; p++) {
+        uint32_t child = p;
+        for (int depth = 0; ns[p] && depth < ROLE_DEPTH; depth++) {
+            uint32_t parent = parent_of(y, child);
+            if (parent == UINT32_MAX)
+                break;
+            if (out)
+                out[n] = (struct begun){parent, role[child], child, ns[p]};
+            n++;
+            child = parent;
+        }
+    }
+    return n;
+}
+
+/* The parent and the role of its children that have the most. */
+static struct begun most_begun(struct begun *b, size_t n, uint32_t *children)
+{
+    struct begun best = {.parent = UINT32_MAX};
+    if (n)
+        qsort(b, n, sizeof(*b), by_parent);
+    for (size_t i = 0; i < n;) {
+        struct begun sum = {
+            .parent = b[i].parent, .role = b[i].role, .child = b[i].child};
+        uint32_t count = 0;
+        size_t k = i;
+        for (; k < n && b[k].parent == sum.parent && b[k].role == sum.role;
+             k++) {
+            count += k == i || b[k].child != b[k - 1].child;
+            sum.ns += b[k].ns;
+        }
+        if (count >= WHY_SERIAL_CHILDREN && sum.ns > best.ns) {
+            best = sum;
+            *children = count;
+        }
+        i = k;
+    }
+    return best;
+}
+
+/* Is p, or what it descends from, a child of that parent and role? */
+static bool descends(const struct why_solving *y, const uint32_t *role,
+                     uint32_t p, const struct begun *of)
+{
+    for (int depth = 0; depth < ROLE_DEPTH; depth++) {
+        uint32_t parent = parent_of(y, p);
+        if (parent == of->parent && role[p] == of->role)
+            return true;
+        if (parent == UINT32_MAX)
+            return false;
+        p = parent;
+    }
+    return false;
+}
+
+/* Of the path, in those children and what they began. */
+static uint64_t path_in(const struct why_solving *y, const uint32_t *role,
+                        const struct begun *of)
+{
+    const struct ips_graph *g = y->s.g;
+    const struct ips_est *e = &y->d->w.path.est;
+    uint32_t i = e->end, c = ips_chain_of(g, i), asked = UINT32_MAX;
+    uint64_t ns = 0;
+    bool in = false;
+    while (e->crossed[i] || i != g->chains[c].first) {
+        if (e->crossed[i]) {
+            i = g->xpred[i];
+            c = ips_chain_of(g, i);
+            continue;
+        }
+        if (asked != y->process_of[c]) {
+            asked = y->process_of[c];
+            in = descends(y, role, asked, of);
+        }
+        ns = ips_add_sat(ns, in ? g->w[i] : 0);
+        i--;
+    }
+    return ns;
+}
+
+int why_one_by_one(struct why_solving *y)
+{
+    const struct ips_graph *g = y->s.g;
+    uint64_t *ns = calloc((size_t)y->processes + 1, sizeof(*ns));
+    uint32_t *role = calloc((size_t)y->processes + 1, sizeof(*role));
+    struct begun *begun = NULL, most = {.parent = UINT32_MAX};
+    size_t n = 0, kept = 0;
+    int rc = ns && role ? 0 : no_memory(y);
+    for (uint32_t c = g->chain_count; rc == 0 && c-- > 0;)
+        role[y->process_of[c]] = y->role[c];
+    for (size_t i = 0; rc == 0 && i < y->beside.count; i++) {
+        const struct ips_beside_part *p = &y->beside.part[i];
+        if (p->of == IPS_BESIDE_ALONE)
+            ns[y->process_of[p->chain]] += p->ns;
+    }
+    if (rc == 0) {
+        n = count_begun(y, ns, role, NULL);
+        begun = calloc(n + 1, sizeof(*begun));
+        rc = begun ? 0 : no_memory(y);
+    }
+    if (rc == 0) {
+        (void)count_begun(y, ns, role, begun);
+        most = most_begun(begun, n, &y->children);
+        y->begins = most.parent;
+        y->begun = most.child;
+        /* Else they do run beside each other, as a rule. */
+        if (most.parent != UINT32_MAX &&
+            why_ppm(most.ns, path_in(y, role, &most)) < WHY_SERIAL_PPM)
+            most.parent = UINT32_MAX;
+    }
+    for (size_t i = 0; rc == 0 && i < y->beside.count; i++) {
+        const struct ips_beside_part *p = &y->beside.part[i];
+        if (p->of != IPS_BESIDE_ALONE || /* of others it says nothing */
+            (most.parent != UINT32_MAX &&
+             descends(y, role, y->process_of[p->chain], &most)))
+            y->beside.part[kept++] = *p;
+    }
+    if (rc == 0)
+        y->beside.count = kept;
+    free(ns);
+    free(role);
+    free(begun);
+    return rc;
+}
