@@ -295,7 +295,7 @@ def test_every_listing(run):
         where = "object" if "object" in everything[0] else "machine"
         for machine in ("m1", "m2"):
             def own(rows, machine=machine):
-                return [r for r in rows if r[where].strip("/").split("/")[0] == machine]
+                return [r for r in rows if (r[where] or "").strip("/").split("/")[0] == machine]
             assert [r[key] for r in own(per[table])] == \
                 [r[key] for r in in_order(own(everything), columns[0])[:2]]
         assert per[f"{table}_left_out"] == len(everything) - len(per[table])
