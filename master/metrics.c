@@ -6,7 +6,7 @@
 
 #include "common/object.h"
 #include "common/types.h"
-#include "master/matrix.h"
+#include "master/metrics_private.h"
 #include "master/part.h"
 #include "master/pop.h"
 
@@ -37,26 +37,6 @@ enum level {
 };
 static const char *const level_names[LEVELS] = {"run", "machine", "process",
                                                 "thread"};
-
-/* One matrix in both orders. */
-struct traffic {
-    struct matrix by_from, by_to;
-};
-
-struct maker {
-    struct part *const *parts;
-    uint32_t count;
-    struct arena *a;
-    Ips__MetricsAnswer *out;
-    size_t row_cap;
-    struct traffic processes, machines;
-    const char *object; /* a pattern */
-    bool at_level[LEVELS];
-    bool found;
-    bool all; /* nothing is cut off */
-    uint64_t cut;
-    char ***names; /* by part and process, made when first wanted */
-};
 
 /* ---- sums ------------------------------------------------------------- */
 
@@ -128,7 +108,8 @@ static void add_sums(struct sums *s, const struct sums *more)
 
 /* Traffic of process or machine `who` is its row and its column; `by_from` is
  * sorted by the sender, `by_to` by the receiver. */
-static void add_traffic(struct sums *s, const struct traffic *t, uint64_t who)
+static void add_traffic(struct sums *s, const struct metrics_traffic *t,
+                        uint64_t who)
 {
     for (size_t i = matrix_find(&t->by_from, who, false);
          i < t->by_from.count && t->by_from.cells[i].from == who; i++) {
@@ -184,8 +165,8 @@ static uint64_t most_alive(const struct part *p, uint64_t last)
 
 /* ---- rows ------------------------------------------------------------- */
 
-/* "/m1/redis.812", of the arena: many rows and cells have it. */
-static char *process_name(struct maker *k, const struct part *p, uint32_t i)
+char *metrics_process_name(struct metrics_maker *k, const struct part *p,
+                           uint32_t i)
 {
     char object[OBJECT_BYTES];
     char **own = NULL;
@@ -212,7 +193,7 @@ static double ratio(uint64_t a, uint64_t b)
     return (double)a / (double)b;
 }
 
-static void fill_waits(struct maker *k, Ips__MetricsRow *row,
+static void fill_waits(struct metrics_maker *k, Ips__MetricsRow *row,
                        const struct sums *s)
 {
     row->waits = arena_alloc(k->a, (s->causes + 1) * sizeof(*row->waits));
@@ -272,8 +253,8 @@ static void fill_ratios(Ips__MetricsRow *row, const struct sums *s,
         s->messages_out ? s->bytes_out / s->messages_out : IPS_UNMEASURED;
 }
 
-static void add_row(struct maker *k, const char *object, enum level level,
-                    const struct sums *s)
+static void add_row(struct metrics_maker *k, const char *object,
+                    enum level level, const struct sums *s)
 {
     Ips__MetricsAnswer *out = k->out;
     if (out->n_rows == METRICS_MAX_ROWS && !k->all) {
@@ -313,19 +294,20 @@ static void add_row(struct maker *k, const char *object, enum level level,
 /* ---- the tree --------------------------------------------------------- */
 
 /* Is `object` the asked one, or below it? Notes that it exists. */
-static bool within(struct maker *k, const char *object)
+static bool within(struct metrics_maker *k, const char *object)
 {
     bool in = ips_object_in(k->object, object);
     k->found = k->found || in;
     return in;
 }
 
-static bool wanted(struct maker *k, const char *object, enum level level)
+static bool wanted(struct metrics_maker *k, const char *object,
+                   enum level level)
 {
     return within(k, object) && k->at_level[level];
 }
 
-static void do_thread(struct maker *k, const struct part *p,
+static void do_thread(struct metrics_maker *k, const struct part *p,
                       const Ips__ThreadRow *t, uint64_t last,
                       const char *process)
 {
@@ -348,11 +330,11 @@ static void do_thread(struct maker *k, const struct part *p,
 
 /* Sums of process `i`; `threads` are the machine's, in order of chain, so a
  * process's are neighbours: *at goes along. */
-static struct sums do_process(struct maker *k, const struct part *p, uint32_t i,
-                              const uint32_t *by_process, uint32_t *at,
-                              uint64_t last)
+static struct sums do_process(struct metrics_maker *k, const struct part *p,
+                              uint32_t i, const uint32_t *by_process,
+                              uint32_t *at, uint64_t last)
 {
-    const char *object = process_name(k, p, i);
+    const char *object = metrics_process_name(k, p, i);
     const Ips__ProcessRow *row = p->t.procs[i];
     struct sums s = {.started = !row->earlier, .alive_max = 1, .machines = 1};
     uint32_t first = *at;
@@ -383,8 +365,8 @@ static struct sums do_process(struct maker *k, const struct part *p, uint32_t i,
     return s;
 }
 
-static int do_machine(struct maker *k, const struct part *p, struct sums *s,
-                      struct ips_err *err)
+static int do_machine(struct metrics_maker *k, const struct part *p,
+                      struct sums *s, struct ips_err *err)
 {
     char object[ROSTER_NAME_BYTES + 2];
     uint64_t last = last_moment(p), first = UINT64_MAX;
@@ -424,7 +406,8 @@ static int do_machine(struct maker *k, const struct part *p, struct sums *s,
 }
 
 /* What passed on the goal's machine; with one machine, what passed there. */
-static uint64_t run_elapsed(const struct maker *k, const struct sums *machine)
+static uint64_t run_elapsed(const struct metrics_maker *k,
+                            const struct sums *machine)
 {
     for (uint32_t i = 0; i < k->count; i++) {
         const Ips__SyncAnswer *s = k->parts[i]->sync;
@@ -435,7 +418,7 @@ static uint64_t run_elapsed(const struct maker *k, const struct sums *machine)
     return k->count == 1 ? machine[0].elapsed_ns : IPS_UNMEASURED;
 }
 
-static int do_run(struct maker *k, struct ips_err *err)
+static int do_run(struct metrics_maker *k, struct ips_err *err)
 {
     struct sums all = {0};
     struct sums *machine = calloc(k->count + 1, sizeof(*machine));
@@ -468,91 +451,6 @@ static int do_run(struct maker *k, struct ips_err *err)
     }
     free(machine);
     return rc;
-}
-
-/* ---- matrices --------------------------------------------------------- */
-
-static char *cell_name(struct maker *k, uint64_t who, bool machine)
-{
-    if (who == MATRIX_EXTERNAL)
-        return ips_wire_text("external");
-    if (who == MATRIX_PENDING)
-        return ips_wire_text("pending");
-    const struct part *p = k->parts[who >> 32];
-    if (machine)
-        return arena_printf(k->a, "/%s", p->machine);
-    return process_name(k, p, (uint32_t)who);
-}
-
-bool metrics_cell_in(const char *object, const Ips__MatrixCell *c)
-{
-    return !*object || (*c->from == '/' && ips_object_in(object, c->from)) ||
-           (*c->to == '/' && ips_object_in(object, c->to));
-}
-
-static void put_matrix(struct maker *k, const struct matrix *m, bool machine,
-                       Ips__MatrixCell ***list, size_t *count)
-{
-    size_t cap = 0;
-    for (size_t i = 0; i < m->count; i++) {
-        Ips__MatrixCell *c = arena_alloc(k->a, sizeof(*c));
-        if (!c || !arena_grow(k->a, list, *count, &cap, sizeof(**list)))
-            return;
-        ips__matrix_cell__init(c);
-        c->from = cell_name(k, m->cells[i].from, machine);
-        c->to = cell_name(k, m->cells[i].to, machine);
-        c->messages = m->cells[i].messages;
-        c->bytes = m->cells[i].bytes;
-        if (!machine && !metrics_cell_in(k->object, c))
-            continue;
-        if (*count == METRICS_MAX_CELLS && !k->all)
-            k->cut++;
-        else
-            (*list)[(*count)++] = c;
-    }
-}
-
-/* The sums of each row and each column of a matrix, "external" and "pending"
- * too, and last of all of it. */
-static void put_totals(struct maker *k, const struct traffic *m, bool machine,
-                       Ips__MatrixTotal ***list, size_t *count)
-{
-    size_t cap = 0, f = 0, t = 0;
-    const struct matrix *from = &m->by_from, *to = &m->by_to;
-    Ips__MatrixTotal *all = arena_alloc(k->a, sizeof(*all));
-    if (!all)
-        return;
-    ips__matrix_total__init(all);
-    while (f < from->count || t < to->count) {
-        uint64_t who = IPS_UNMEASURED;
-        Ips__MatrixTotal *sum = arena_alloc(k->a, sizeof(*sum));
-        if (!sum || !arena_grow(k->a, list, *count, &cap, sizeof(**list)))
-            return;
-        ips__matrix_total__init(sum);
-        if (f < from->count)
-            who = from->cells[f].from;
-        if (t < to->count)
-            who = ips_min_u64(who, to->cells[t].to);
-        for (; f < from->count && from->cells[f].from == who; f++) {
-            sum->messages_out += from->cells[f].messages;
-            sum->bytes_out += from->cells[f].bytes;
-        }
-        for (; t < to->count && to->cells[t].to == who; t++) {
-            sum->messages_in += to->cells[t].messages;
-            sum->bytes_in += to->cells[t].bytes;
-        }
-        all->messages_out += sum->messages_out;
-        all->bytes_out += sum->bytes_out;
-        all->messages_in += sum->messages_in;
-        all->bytes_in += sum->bytes_in;
-        sum->object = cell_name(k, who, machine);
-        if (k->all || *count < METRICS_MAX_CELLS)
-            (*list)[(*count)++] = sum;
-        else
-            k->cut++;
-    }
-    if (*count > 0 && arena_grow(k->a, list, *count, &cap, sizeof(**list)))
-        (*list)[(*count)++] = all;
 }
 
 /* ---- the question ----------------------------------------------------- */
@@ -588,7 +486,8 @@ int metrics_make(struct part *const *parts, uint32_t count, bool pending,
                  const char *object, const char *level, struct arena *a,
                  Ips__MetricsAnswer *out, uint64_t *cut, struct ips_err *err)
 {
-    struct maker k = {.parts = parts, .count = count, .a = a, .out = out};
+    struct metrics_maker k = {
+        .parts = parts, .count = count, .a = a, .out = out};
     int rc = 0;
     k.object = strcmp(object, "/") == 0 ? "" : object;
     k.all = !cut;
@@ -610,14 +509,14 @@ int metrics_make(struct part *const *parts, uint32_t count, bool pending,
         rc = ips_err_set(err, IPS_E_NOT_FOUND, "no object %s in this run",
                          object);
     if (rc == 0) {
-        put_matrix(&k, &k.machines.by_from, true, &out->machine_matrix,
-                   &out->n_machine_matrix);
-        put_matrix(&k, &k.processes.by_from, false, &out->process_matrix,
-                   &out->n_process_matrix);
-        put_totals(&k, &k.machines, true, &out->machine_totals,
-                   &out->n_machine_totals);
-        put_totals(&k, &k.processes, false, &out->process_totals,
-                   &out->n_process_totals);
+        metrics_put_matrix(&k, &k.machines.by_from, true, &out->machine_matrix,
+                           &out->n_machine_matrix);
+        metrics_put_matrix(&k, &k.processes.by_from, false,
+                           &out->process_matrix, &out->n_process_matrix);
+        metrics_put_totals(&k, &k.machines, true, &out->machine_totals,
+                           &out->n_machine_totals);
+        metrics_put_totals(&k, &k.processes, false, &out->process_totals,
+                           &out->n_process_totals);
     }
     if (rc == 0 && a->failed)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");

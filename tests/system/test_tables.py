@@ -192,6 +192,137 @@ def test_selection(run):
     assert {r["object"] for r in machines if r["object"]} <= {"/m1", "/m2"}
 
 
+WINDOWED = ("cpu_ns", "wait_ns", "lifetimes_ns", "processes_started")
+
+
+def windows_of(run):
+    """Three windows side by side that cover the run, cut in uneven places."""
+    most = max(p["start_ns"] + p["elapsed_ns"] for p in run.json("ls", "one")["processes"])
+    a, b = most // 3 + 1, most * 2 // 3 + 7
+    return (("--to", f"{a}ns"), ("--from", f"{a}ns", "--to", f"{b}ns"),
+            ("--from", f"{b}ns"))
+
+
+def test_windows(run):
+    """Would catch: what lies in two windows, or in none; waits or lives that are
+    not cut; a figure shown in a window that is of the whole run.
+    EVIDENCE-OF: IPS-3, IPS-13"""
+    windows = windows_of(run)
+    for level in ("run", "thread"):
+        whole = run.json("metrics", "one", "--level", level)
+        parts = [run.json("metrics", "one", "--level", level, *w) for w in windows]
+        for key in WINDOWED[:3] if level == "thread" else WINDOWED:
+            sums = {}
+            for row in (r for p in parts for r in p["metrics"]):
+                sums[row["object"]] = sums.get(row["object"], 0) + row[key]
+            assert sums == {r["object"]: r[key] for r in whole["metrics"]}, key
+        sums = {}
+        for row in (r for p in parts for r in p["waits"]):
+            old = sums.get((row["object"], row["cause"]), (0, 0))
+            sums[row["object"], row["cause"]] = (old[0] + row["ns"],
+                                                 old[1] + row["count"])
+        assert sums == {(r["object"], r["cause"]): (r["ns"], r["count"])
+                        for r in whole["waits"]}
+    row = parts[0]["metrics"][0]
+    for key in ("blocked_ns", "wait_cpu_ns", "other_ns", "messages_out",
+                "rusage_cpu_ns", "load"):
+        assert row[key] is None, key
+    assert parts[0]["certificate"]["category"] == 3
+    assert not parts[0]["process_matrix"]
+    listed = [run.json("ls", "one", *w)["processes"] for w in windows]
+    whole = {p["object"]: p["cpu_ns"] for p in run.json("ls", "one")["processes"]}
+    for name, cpu in whole.items():
+        assert cpu == sum(p["cpu_ns"] for part in listed for p in part
+                          if p["object"] == name)
+    wrong = run.ipsq("metrics", "one", "--pop", *windows[0])
+    assert wrong.returncode == 2 and "not of a window" in wrong.stderr
+
+
+def test_phase_is_a_window(run):
+    """Would catch a command that takes --phase for something else than the
+    stretch of time that `phases` tells, or phases with something between."""
+    phases = run.json("phases", "one")["phases"]
+    for phase in phases[:2]:
+        assert run.json("waits", "one", "--phase", phase["phase"])["waits"] == \
+            run.json("waits", "one", "--from", f"{phase['from_ns']}ns",
+                     "--to", f"{phase['to_ns']}ns")["waits"]
+    whole = rows(run, "run")[0]["cpu_ns"]
+    parts = [rows(run, "run", "--phase", p["phase"])[0]["cpu_ns"] for p in phases]
+    assert 0 < sum(parts) <= whole
+    assert run.json("ls", "one", "--phase", 1)["processes"]
+
+
+LISTINGS = (
+    (("ls", "one"), "processes", ("cpu_ns", "object", "pid", "-start_ns", "end")),
+    (("ls", "one", "--object", "/m?/s*"), "threads", ("cpu_ns", "-tid", "name")),
+    (("metrics", "one", "--level", "process"), "metrics",
+     ("cpu_ns", "-response", "object", "excess_ns", "messages_in")),
+    (("metrics", "one", "--level", "thread", "--object", "/m1/*"), "metrics",
+     ("-wait_ns", "load")),
+    (("metrics", "one", "--level", "procedure"), "metrics", ("cpu_ns", "-procedure")),
+    (("procedures", "one", "--by", "process"), "procedures", ("self_ns", "-module")),
+    (("sql", "one", "SELECT process, cpu_ns, parent FROM processes"), "rows",
+     ("cpu_ns", "-parent")),
+)
+
+
+def in_order(rows, column):
+    back = column.startswith("-")
+    key = column.lstrip("-")
+    there = [r for r in rows if r[key] not in (None, "")]
+    numbers = not any(isinstance(r[key], str) for r in there)
+    there.sort(key=lambda r: r[key], reverse=numbers != back)
+    return there + [r for r in rows if r[key] in (None, "")]
+
+
+def test_every_listing(run):
+    """Every command that lists: --sort, --top and --per machine against all its
+    rows put in order here. Would catch a --top of which the slaves or the master
+    leave out what the order shows first, a wrong number left out, and machines
+    that share a --top."""
+    for words, table, columns in LISTINGS:
+        everything = run.json(*words)[table]
+        assert everything, words
+        for column in columns:
+            answer = run.json(*words, "--sort", column, "--top", 3)
+            want = in_order(everything, column)[:3]
+            key = column.lstrip("-")
+            assert [r[key] for r in answer[table]] == [r[key] for r in want], \
+                (words, column)
+            assert answer[f"{table}_left_out"] == len(everything) - len(want)
+        key = columns[0].lstrip("-")
+        per = run.json(*words, "--sort", columns[0], "--top", 2, "--per", "machine")
+        where = "object" if "object" in everything[0] else "machine"
+        for machine in ("m1", "m2"):
+            def own(rows, machine=machine):
+                return [r for r in rows if (r[where] or "").strip("/").split("/")[0] == machine]
+            assert [r[key] for r in own(per[table])] == \
+                [r[key] for r in in_order(own(everything), columns[0])[:2]]
+        assert per[f"{table}_left_out"] == len(everything) - len(per[table])
+
+
+def test_messages_in_sql(run):
+    """Would catch messages of a process that are not those of its threads, or
+    not what it did on its channels."""
+    sides = ("messages_out", "bytes_out", "messages_in", "bytes_in")
+    sums = ", ".join(f"sum({s}) AS {s}" for s in sides)
+    threads, processes = (
+        run.json("sql", "one", f"SELECT process, {sums} FROM {view} GROUP BY process "
+                 "ORDER BY process")["rows"] for view in ("threads", "processes"))
+    assert threads == processes
+    assert sum(r["messages_out"] for r in processes) > 0
+    metrics = {r["object"]: r for r in rows(run, "process")}
+    by_thread = {}
+    for row in rows(run, "thread"):
+        name = row["object"].rsplit("/", 1)[0]
+        for side in sides:
+            by_thread[name, side] = by_thread.get((name, side), 0) + row[side]
+    for row in processes:
+        name = f"/{row['machine']}/{row['process']}"
+        assert name in metrics
+        assert all(row[side] == by_thread[name, side] for side in sides)
+
+
 def test_category_1(run):
     """Would catch a table that is never kept, or is not what was computed."""
     first = run.json("metrics", "one")

@@ -1,0 +1,41 @@
+/* What metrics.c and metrics_matrix.c share. */
+#ifndef IPS_MASTER_METRICS_PRIVATE_H
+#define IPS_MASTER_METRICS_PRIVATE_H
+
+#include "master/matrix.h"
+#include "master/metrics.h"
+
+/* One matrix in both orders. */
+struct metrics_traffic {
+    struct matrix by_from, by_to;
+};
+
+struct metrics_maker {
+    struct part *const *parts;
+    uint32_t count;
+    struct arena *a;
+    Ips__MetricsAnswer *out;
+    size_t row_cap;
+    struct metrics_traffic processes, machines;
+    const char *object; /* a pattern */
+    bool at_level[METRICS_LEVELS];
+    bool found;
+    bool all; /* nothing is cut off */
+    uint64_t cut;
+    char ***names; /* by part and process, made when first wanted */
+};
+
+/* "/m1/redis.812", of the arena: many rows and cells have it. */
+char *metrics_process_name(struct metrics_maker *k, const struct part *p,
+                           uint32_t i);
+
+/* A matrix as cells; of processes those of the object asked about. */
+void metrics_put_matrix(struct metrics_maker *k, const struct matrix *m,
+                        bool machine, Ips__MatrixCell ***list, size_t *count);
+/* The sums of each row and each column of a matrix, "external" and "pending"
+ * too, and last of all of it. */
+void metrics_put_totals(struct metrics_maker *k,
+                        const struct metrics_traffic *m, bool machine,
+                        Ips__MatrixTotal ***list, size_t *count);
+
+#endif
