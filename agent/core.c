@@ -302,10 +302,8 @@ static struct ips_control *control_open(const char *dir)
         ips_sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0)
         return NULL;
-    struct stat st;
     uint64_t at = (uint64_t)-1;
-    if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        ips_sys_read(fd, c, sizeof(*c)) == (long)sizeof(*c) && control_good(c))
+    if (ips_sys_read(fd, c, sizeof(*c)) == (long)sizeof(*c) && control_good(c))
         at =
             ips_sys_mmap(0, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     ips_sys_close(fd);
@@ -502,6 +500,7 @@ static void write_end(enum ips_end_kind kind, int status)
 {
     uint64_t cpu = ips_cpu_read();
     ips_delay_end(cpu);
+    ips_guessed_end();
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;

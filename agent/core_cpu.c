@@ -18,8 +18,8 @@ __thread struct ips_cpu ips_cpu IPS_IE;
 #define GUESS_NS 500000u
 /* A call that moves data may have taken so much CPU before it slept. */
 #define GUESS_BLOCK_NS 25000u
-/* Between the return and the new mark; longer, and there may have been a
- * switch in between. */
+/* Between the return and the reading; ten times longer, and there may have been
+ * a switch in between. */
 #define MARK_NS 1000u
 /* A reading of the clock takes so long at most, undisturbed. */
 #define READING_NS 2500u
@@ -141,12 +141,15 @@ static uint64_t true_cpu(const struct ips_cpu_slot *s, uint64_t t)
                       : ips_sub_sat(s->cpu0, ips_cpu_ns(s->t0 - t));
 }
 
-/* Whenever the clock has been read: most of the times a comparison. */
-static void look_at_delay(uint64_t t, uint64_t cpu)
+/* Whenever the clock has been read: most of the times comparisons. */
+static void clock_was_read(uint64_t t, uint64_t cpu)
 {
     if (ips_core.control->delays &&
         ips_cpu_ns(t - ips_cpu.delay_t) >= IPS_DELAY_EVERY_NS)
         ips_delay_due(t, cpu);
+    if (ips_cpu.guess.settled != ips_cpu.guessed_said &&
+        ips_cpu_ns(t - ips_cpu.guessed_t) >= IPS_GUESSED_EVERY_NS)
+        ips_guessed_due(t);
 }
 
 /* From here on the line is what is handed out: the clock less what is off. */
@@ -230,7 +233,7 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     if (!ips_core.cpu_marks) {
         uint64_t t = ips_core_now();
         uint64_t cpu = ips_max_u64(clock_ns(), ips_cpu.last);
-        look_at_delay(t, cpu);
+        clock_was_read(t, cpu);
         return moment(t, cpu, ips_core_now(), 0);
     }
     uint32_t taken = ips_cpu.next;
@@ -253,7 +256,7 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
         ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
     window_begins(&r, r.t, off);
     draw_line(&r, last);
-    look_at_delay(r.t, r.cpu);
+    clock_was_read(r.t, r.cpu);
     uint64_t t = ips_core_now();
     /* Gone again: a handler has read the clock, or there was a switch. */
     if (!r.slot || !stands(r.slot, r.taken))
@@ -289,28 +292,6 @@ return_held(const struct ips_moment *call, uint64_t t, struct ips_cpu_slot *s)
                   (uint64_t)(uintptr_t)s | IPS_MARK_NOT, call->taken);
 }
 
-/* Switched out within the call. What it cost is taken from what such calls
- * cost before; false where the clock is due. */
-static bool return_guess(const struct ips_moment *call, uint64_t t, bool waits,
-                         struct ips_moment *out)
-{
-    struct ips_cpu *c = &ips_cpu;
-    uint64_t elapsed = ips_cpu_ns(t - call->t);
-    if (ips_core.control->cpu_mode != IPS_CPU_FAST || !c->guess.block_ns ||
-        (call->mark & IPS_MARK_NOT) || /* too much already */
-        (elapsed >= GUESS_BLOCK_NS && !waits) || ips_guess_due(&c->guess) ||
-        ips_sub_sat(call->cpu, c->read_cpu) >= GUESS_NS)
-        return false;
-    uint32_t taken;
-    struct ips_cpu_slot *s = leave_mark(&taken);
-    if (!s || ips_cpu_ns(ips_core_now() - t) >= MARK_NS)
-        return false;
-    uint64_t cost = ips_guess_block(&c->guess, elapsed);
-    set_line(s, taken, t, call->cpu + cost);
-    *out = moment(t, call->cpu + cost, (uint64_t)(uintptr_t)s, taken);
-    return true;
-}
-
 static __attribute__((noinline)) struct ips_moment
 return_read(const struct ips_moment *call, uint64_t t)
 {
@@ -336,7 +317,7 @@ return_read(const struct ips_moment *call, uint64_t t)
         off = ips_max_i64(g->off, (int64_t)(r.cpu - cpu - since));
     window_begins(&r, t, off);
     draw_line(&r, cpu);
-    look_at_delay(t, cpu);
+    clock_was_read(t, cpu);
     if (!r.slot)
         return moment_alone(t, cpu);
     return moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.taken);
@@ -356,14 +337,14 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
     /* A switch since is what comes next. */
     window_begins(&r, t, since < MARK_NS * 10 ? more - (int64_t)cost : off);
     draw_line(&r, cpu);
-    look_at_delay(t, cpu);
+    clock_was_read(t, cpu);
     if (!r.slot)
         return moment_alone(t, cpu);
     return moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.taken);
 }
 
 __attribute__((cold)) struct ips_moment
-ips_return_slow(const struct ips_moment *call, uint64_t t, bool waits)
+ips_return_slow(const struct ips_moment *call, uint64_t t)
 {
     if (not_ours() || t < call->t)
         return (struct ips_moment){t, call->cpu, IPS_MARK_NOT, 0};
@@ -378,15 +359,45 @@ ips_return_slow(const struct ips_moment *call, uint64_t t, bool waits)
         ips_cpu.next == call->taken)
         return t - call->t < ips_core.cpu_limit ? return_held(call, t, s)
                                                 : return_long(call, t);
-    struct ips_moment ret;
-    if (s) { /* a handler read the clock meanwhile */
-        uint64_t most = call->cpu + ips_cpu_ns(t - call->t);
-        uint64_t cpu = ips_max_u64(true_cpu(s, t), call->cpu);
-        ret = moment_alone(t, ips_min_u64(cpu, most));
-    } else if (!return_guess(call, t, waits, &ret)) {
-        ret = return_read(call, t);
+    if (!s)
+        return return_read(call, t);
+    /* A handler read the clock meanwhile. */
+    uint64_t most = call->cpu + ips_cpu_ns(t - call->t);
+    uint64_t cpu = ips_max_u64(true_cpu(s, t), call->cpu);
+    return moment_alone(t, ips_min_u64(cpu, most));
+}
+
+static bool may_guess(const struct ips_moment *call)
+{
+    const struct ips_cpu *c = &ips_cpu;
+    return !not_ours() && !ips_sys_quiet &&
+           ips_core.control->cpu_mode == IPS_CPU_FAST && c->guess.block_ns &&
+           !(call->mark & IPS_MARK_NOT) && /* else too much already */
+           !ips_guess_due(&c->guess) &&
+           ips_sub_sat(call->cpu, c->read_cpu) < GUESS_NS &&
+           !ips_cpu_slot(*ips_cpu_mark());
+}
+
+/* Switched out within the call. What it cost is taken from what such calls
+ * cost before, where the clock is not due. The mark is left before the stamp: a
+ * switch between the two is seen by the next moment, at no further stamp. */
+__attribute__((cold)) struct ips_moment
+ips_return_gone(const struct ips_moment *call, bool waits)
+{
+    uint32_t taken;
+    struct ips_cpu_slot *s = may_guess(call) ? leave_mark(&taken) : NULL;
+    uint64_t t = IPS_STAMP(), elapsed = ips_cpu_ns(t - call->t);
+    if (!s)
+        return ips_return_slow(call, t);
+    if (t < call->t) {
+        *ips_cpu_mark() = 0; /* it has no line */
+        return ips_return_slow(call, t);
     }
-    return ret;
+    if (elapsed >= GUESS_BLOCK_NS && !waits)
+        return return_read(call, t);
+    uint64_t cost = ips_guess_block(&ips_cpu.guess, elapsed);
+    set_line(s, taken, t, call->cpu + cost);
+    return moment(t, call->cpu + cost, (uint64_t)(uintptr_t)s, taken);
 }
 
 uint64_t ips_cpu_read(void)
@@ -395,8 +406,15 @@ uint64_t ips_cpu_read(void)
         return clock_ns();
     if (ips_sys_quiet)
         return quiet_moment(ips_core_now()).cpu;
+    struct line line = newest_line();
+    bool stood = ips_cpu_slot(*ips_cpu_mark()) != NULL;
     struct reading r = read_clock();
     uint64_t last = ips_cpu.last;
+    struct ips_guess *g = &ips_cpu.guess;
+    if (g->blocks)
+        ips_guess_account(
+            g, (int64_t)(r.cpu - handed_out(&line, stood && r.slot, &r, last)));
+    g->blocks = 0;
     window_begins(&r, r.t, 0);
     draw_line(&r, last);
     ips_cpu.last = ips_max_u64(r.cpu, last);

@@ -3,8 +3,8 @@
  *
  * The counters that all processes of a run share lie in the mapped control
  * file. Whoever may write that file may also cut it off, and touching a page
- * that is gone is SIGBUS; so the kernel is asked for the page first, which
- * gives an error instead. Only slow paths come here: a growth step, a record
+ * that is gone is SIGBUS; so the kernel is let look at it first, which gives an
+ * error instead. Only slow paths come here: a growth step, a record
  * that is lost.
  *
  * --on-full=block: the thread closes its segment, so that the slave can hand it
@@ -13,16 +13,13 @@
  * has no slave, or when nothing came of waiting for IPS_ROOM_WAIT_NS.
  */
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/file.h>
 
 #include "agent/stream.h"
 #include "agent/sys.h"
 #include "common/types.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 #define STEP_NS 1000000
 #define LOOK_NS 1000000000ull /* from then on: is there a slave at all? */
@@ -33,11 +30,15 @@ struct ips_control *ips_shared(void)
     struct ips_control *c = ips_core.shared;
     if (!c)
         return NULL;
-    int rc = ips_sys_madvise((uint64_t)(uintptr_t)c, sizeof(*c),
-                             MADV_POPULATE_WRITE);
-    /* EINVAL: Linux before 5.14 cannot tell. ENOSYS: we may not ask. */
-    if (rc == 0 || rc == -ENOSYS || rc == -EINVAL || rc == -EAGAIN ||
-        rc == -EINTR)
+    /* A wait for a word that has another value already, and for no time: a
+     * third of what MADV_POPULATE_WRITE takes, which empties the kernel's list
+     * of fresh pages each time. The page is mapped to be written by it. */
+    const struct timespec none = {0, 0};
+    const uint32_t other = ~(uint32_t)IPS_CONTROL_MAGIC;
+    long rc =
+        ips_sys6(SYS_futex, (long)&c->magic, FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
+                 (long)other, (long)&none, 0, 0);
+    if (rc != -EFAULT)
         return c;
     ips_core.shared = NULL;
     return NULL;

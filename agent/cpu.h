@@ -64,9 +64,11 @@ struct ips_cpu {
     uint64_t read_t, read_cpu; /* the clock was read last */
     /* The run delay was read last at this stamp, with so much CPU; 0 never. */
     uint64_t delay_t, delay_cpu;
-    uint64_t delay_ns;   /* and was so much */
-    uint32_t delay_wait; /* ns until it is worth while again */
-    uint32_t delay_cost; /* ns that a reading takes here; 0: not learnt */
+    uint64_t delay_ns;     /* and was so much */
+    uint32_t delay_wait;   /* ns until it is worth while again */
+    uint32_t delay_cost;   /* ns that a reading takes here; 0: not learnt */
+    uint32_t guessed_said; /* so many settlings in the newest GUESSED */
+    uint64_t guessed_t;    /* and its stamp; 0 none */
 };
 extern __thread struct ips_cpu ips_cpu IPS_IE;
 
@@ -105,9 +107,10 @@ static inline uint64_t ips_cpu_ns(uint64_t stamps)
 #endif
 
 struct ips_moment ips_moment_slow(void);
-/* `waits`: the call itself does nothing but wait. */
-struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t,
-                                  bool waits);
+struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t);
+/* The mark is gone, and there is no stamp yet. `waits`: the call itself does
+ * nothing but wait. */
+struct ips_moment ips_return_gone(const struct ips_moment *call, bool waits);
 
 /* Now. */
 static inline struct ips_moment ips_moment_now(void)
@@ -139,13 +142,15 @@ static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
                                                   bool waits)
 {
     if (__builtin_expect(!ips_core.cpu_marks, 0))
-        return ips_return_slow(call, ips_core_now(), waits);
+        return ips_return_slow(call, ips_core_now());
+    if (__builtin_expect(*ips_cpu_mark() != call->mark, 0))
+        return ips_return_gone(call, waits);
     uint64_t t = IPS_STAMP();
     if (__builtin_expect(*ips_cpu_mark() != call->mark ||
                              ips_cpu.next != call->taken ||
                              t - call->t >= ips_core.cpu_limit,
                          0))
-        return ips_return_slow(call, t, waits);
+        return ips_return_slow(call, t);
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     ips_cpu.last = cpu;
     return (struct ips_moment){t, cpu, call->mark, call->taken};
@@ -169,6 +174,9 @@ uint64_t ips_cpu_read(void);
  * and the thread was off its core. At END: the last. */
 void ips_delay_due(uint64_t t, uint64_t cpu);
 void ips_delay_end(uint64_t cpu);
+/* core_guessed.c: GUESSED, now; before END, if there is anything new. */
+void ips_guessed_due(uint64_t t);
+void ips_guessed_end(void);
 
 /* Once the run is attached: can marks be used here? */
 void ips_cpu_init(void);

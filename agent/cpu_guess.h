@@ -40,6 +40,9 @@ struct ips_guess {
     uint32_t window;   /* ... of so many at most, and one that is read; 0 new */
     int64_t off; /* the clock less what was handed out, as far as is known */
     int64_t off_read; /* and at the reading */
+    /* How well they did, ever: struct ips_rec_guessed. */
+    uint64_t all_ns, off_sum_ns, off_max_ns;
+    uint32_t settled;
 };
 
 /* One block gets so much of what is off. */
@@ -124,6 +127,16 @@ static inline void ips_guess_judge(struct ips_guess *g, int64_t off)
         g->window = (uint32_t)ips_min_u64(2 * is, IPS_GUESS_WINDOW_MAX);
 }
 
+/* A reading found the guesses since the last one `off`. */
+static inline void ips_guess_account(struct ips_guess *g, int64_t off)
+{
+    uint64_t wrong = (uint64_t)(off < 0 ? -off : off);
+    g->all_ns += g->given_ns;
+    g->off_sum_ns += wrong;
+    g->off_max_ns = ips_max_u64(g->off_max_ns, wrong);
+    g->settled++;
+}
+
 /* The clock is `off` ns ahead of what has been handed out. Returns how much of
  * it is the guesses' and stays; the rest is the caller's to mend. */
 static inline int64_t ips_guess_settle(struct ips_guess *g, int64_t off)
@@ -136,8 +149,10 @@ static inline int64_t ips_guess_settle(struct ips_guess *g, int64_t off)
     int64_t most = g->blocks || g->off_read > 0 ? IPS_GUESS_OFF_MAX : 0;
     off = off < least ? least : off;
     off = off > most ? most : off;
-    if (g->blocks)
+    if (g->blocks) {
         ips_guess_judge(g, off);
+        ips_guess_account(g, off);
+    }
     g->off = g->off_read = off;
     g->blocks = 0;
     g->given_ns = 0;

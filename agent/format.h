@@ -373,6 +373,18 @@ struct ips_rec_delay { /* a = ns that the reading took */
 };
 #define IPS_DELAY_EVERY_NS 2000000u
 
+/* What of the thread's CPU times are guesses (agent/cpu_guess.h), and how well
+ * they did, since the thread began: the last of a stream has all. Written when
+ * guesses were settled, at most every IPS_GUESSED_EVERY_NS, and before END. */
+struct ips_rec_guessed { /* a = readings of the clock that settled guesses */
+    struct ips_rec_head h;
+    uint64_t guessed_ns; /* CPU that was guessed */
+    uint64_t off_ns;     /* what was handed out differed from the clock by so
+                            much at these readings, without sign, all of them */
+    uint64_t off_max_ns; /* and by so much at most */
+};
+#define IPS_GUESSED_EVERY_NS 10000000u
+
 /* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
  * stream, which stands in the same segment, has the rest: `a` is the lower half
  * of the procedure's address, that one's procedure has the upper half, and the

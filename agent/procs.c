@@ -261,15 +261,10 @@ static void clear(struct table *t)
     atomic_store(&t->taken, 0);
 }
 
-static void set_up(void)
+/* Both stamps of a pair as they are here (1 us and more where CPU time is a
+ * system call), undisturbed, and the two records. */
+static uint64_t cost_of_pair(const struct ips_control *c)
 {
-    const struct ips_control *c = ips_core_control();
-    exact = c->procedures == IPS_PROCEDURES_EXACT;
-    first_mode = exact ? RECORDED : COUNTED;
-    budget_q32 = ((uint64_t)c->budget_ppm << 32) / 1000;
-    flush_stamps = ((uint64_t)FLUSH_NS << 32) / ips_core.mult;
-    /* Both stamps of a pair as they are here (1 us and more where CPU time is
-     * a system call), undisturbed, and the two records. */
     uint64_t least = ~(uint64_t)0;
     for (int i = 0; i < 8; i++) {
         uint64_t start = ips_core_now();
@@ -277,9 +272,19 @@ static void set_up(void)
         (void)ips_moment_now();
         least = ips_min_u64(least, ips_core_now() - start);
     }
-    pair_ps = ips_cpu_ns(least) * 1000 + 10000;
-    if (pair_ps < c->probe_cost_ps[IPS_PROBE_PROC])
-        pair_ps = c->probe_cost_ps[IPS_PROBE_PROC];
+    return ips_max_u64(ips_cpu_ns(least) * 1000 + 10000,
+                       c->probe_cost_ps[IPS_PROBE_PROC]);
+}
+
+static void set_up(void)
+{
+    const struct ips_control *c = ips_core_control();
+    exact = c->procedures == IPS_PROCEDURES_EXACT;
+    first_mode = exact ? RECORDED : COUNTED;
+    budget_q32 = ((uint64_t)c->budget_ppm << 32) / 1000;
+    flush_stamps = ((uint64_t)FLUSH_NS << 32) / ips_core.mult;
+    if (exact)
+        pair_ps = cost_of_pair(c);
     on = c->procedures != IPS_PROCEDURES_OFF;
 }
 

@@ -272,7 +272,8 @@ static void match_one(struct ips_cm_links *l, struct ips_cm_peer *to,
     } else if (o == *last) {
         ips_cm_put(matches, 1);
     } else {
-        ips_cm_put(matches, 2 + (uint64_t)o->len);
+        ips_cm_put(matches,
+                   2 + ips_out_xlen(l->g, (uint32_t)(o - l->g->out)));
         to->out_node[to->out_count++] = o->node;
     }
     *last = o;
@@ -351,7 +352,7 @@ int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
                            "it says twice which messages it sent");
     for (uint32_t k = 0; k < from->want_count; k++) {
         uint64_t code = ips_cm_get(&r);
-        if (r.bad || (code == 1 && !linked) || code > 2ULL + UINT32_MAX)
+        if (r.bad || (code == 1 && !linked) || code > 2 + IPS_TIME_LIMIT)
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "its list of sent messages is damaged");
         linked = code != 0;
@@ -361,7 +362,7 @@ int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
         }
         if (code > 1) {
             from->in_first[from->in_count] = k;
-            from->in_len[from->in_count++] = (uint32_t)(code - 2);
+            from->in_len[from->in_count++] = code - 2;
         }
         from->in_served[from->in_count - 1]++;
         l->in_link[from->want[k]] = from->in_count - 1;
@@ -451,7 +452,7 @@ int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
 
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
                         const struct ips_lane *lane,
-                        const struct ips_arcs *arcs, uint32_t len, uint64_t at)
+                        const struct ips_arcs *arcs, uint64_t len, uint64_t at)
 {
     uint32_t node = g->in[k].node;
     uint64_t x = len;

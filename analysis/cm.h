@@ -72,7 +72,7 @@ struct ips_cm_peer {
     uint32_t in_count;   /* links */
     uint32_t *in_first;  /* [in_count] first of the link's ins in `want` */
     uint32_t *in_served; /* [in_count] how many ins it serves */
-    uint32_t *in_len;    /* [in_count] bytes of the message */
+    uint64_t *in_len;    /* [in_count] bytes of the message, or ns */
     /* awaited of us */
     bool asked; /* its wants came */
     uint32_t out_count;
@@ -171,7 +171,7 @@ int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
 struct ips_arcs;
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
                         const struct ips_lane *lane,
-                        const struct ips_arcs *arcs, uint32_t len, uint64_t at);
+                        const struct ips_arcs *arcs, uint64_t len, uint64_t at);
 /* A view of that lane? IPS_E_USAGE where `wall` has no times. */
 int ips_cm_check_view(const struct ips_graph *g, const struct ips_lane *lane,
                       struct ips_err *err) IPS_MUST_USE;

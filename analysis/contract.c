@@ -167,6 +167,13 @@ static int fill_remote(const struct contraction *c, struct ips_reduced *out,
         out->g.out[k] = g->out[k];
         out->g.out[k].node = c->map[g->out[k].node];
     }
+    if (g->out_ns) {
+        size_t n = g->out_count;
+        out->g.out_ns = ips_calloc_large(n + 1, sizeof(*out->g.out_ns));
+        if (!out->g.out_ns)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "%zu remote arcs", n);
+        memcpy(out->g.out_ns, g->out_ns, n * sizeof(*g->out_ns));
+    }
     out->g.in_count = g->in_count;
     out->g.out_count = g->out_count;
     return 0;
@@ -180,7 +187,7 @@ int ips_contract(const struct ips_graph *full, const struct ips_lane *lane,
     memset(out, 0, sizeof(*out));
     ips_arcs_init(&c.arcs, lane);
     c.reached = malloc(((size_t)full->chain_count + 1) * sizeof(*c.reached));
-    c.map = ips_calloc_large((size_t)full->node_count + 1, sizeof(*c.map));
+    c.map = ips_alloc_large((size_t)full->node_count + 1, sizeof(*c.map));
     if (!c.reached || !c.map) {
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "contraction of %u nodes",
                          full->node_count);

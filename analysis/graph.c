@@ -26,11 +26,12 @@ void ips_graph_release(struct ips_graph *g)
     ips_free_large(g->probe);
     ips_free_large(g->in);
     ips_free_large(g->out);
+    ips_free_large(g->out_ns);
     ips_graph_init(g);
 }
 
-int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
-                         struct ips_err *err)
+static int alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
+                 void *(*column)(size_t, size_t), struct ips_err *err)
 {
     if (nodes == IPS_NO_NODE)
         return ips_err_set(err, IPS_E_LIMIT, "a graph of %u nodes", nodes);
@@ -38,13 +39,13 @@ int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
     /* + 1: calloc(0) may answer NULL, which is no failure here. */
     size_t n = (size_t)nodes + 1;
     g->chains = calloc((size_t)chains + 1, sizeof(*g->chains));
-    g->kind = ips_calloc_large(n, sizeof(*g->kind));
-    g->w = ips_calloc_large(n, sizeof(*g->w));
-    g->xpred = ips_calloc_large(n, sizeof(*g->xpred));
-    g->xkind = ips_calloc_large(n, sizeof(*g->xkind));
-    g->xlen = ips_calloc_large(n, sizeof(*g->xlen));
-    g->t_ns = ips_calloc_large(n, sizeof(*g->t_ns));
-    g->site = ips_calloc_large(n, sizeof(*g->site));
+    g->kind = column(n, sizeof(*g->kind));
+    g->w = column(n, sizeof(*g->w));
+    g->xpred = column(n, sizeof(*g->xpred));
+    g->xkind = column(n, sizeof(*g->xkind));
+    g->xlen = column(n, sizeof(*g->xlen));
+    g->t_ns = column(n, sizeof(*g->t_ns));
+    g->site = column(n, sizeof(*g->site));
     if (!g->chains || !g->kind || !g->w || !g->xpred || !g->xkind || !g->xlen ||
         !g->t_ns || !g->site) {
         ips_graph_release(g);
@@ -55,10 +56,16 @@ int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
     return 0;
 }
 
+int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
+                         struct ips_err *err)
+{
+    return alloc(g, nodes, chains, ips_alloc_large, err);
+}
+
 int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err)
 {
-    int rc = ips_graph_alloc_bare(g, nodes, chains, err);
+    int rc = alloc(g, nodes, chains, ips_calloc_large, err);
     if (rc < 0)
         return rc;
     size_t n = (size_t)nodes + 1;

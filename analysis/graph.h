@@ -68,6 +68,8 @@ enum ips_thing {
 
 #define IPS_NO_NODE UINT32_MAX
 
+struct ips_mtime_map; /* analysis/mtime.h */
+
 struct ips_chain {
     uint32_t first;   /* first node; chains follow each other without gaps */
     uint32_t count;   /* nodes; the first is START, the last END (not so in a
@@ -133,7 +135,18 @@ struct ips_graph {
     struct ips_remote_in *in;
     uint32_t out_count;
     struct ips_remote_out *out;
+    /* Message times by measurement (analysis/mtime.h), for lanes that say
+     * `calibrated`. The map is borrowed, or NULL: none, or used already. In a
+     * view by it DATA has ns for bytes in `xlen`, and so has this: */
+    const struct ips_mtime_map *mtimes;
+    uint64_t *out_ns; /* [out_count] or NULL: MTIME is of out[k].len */
 };
+
+/* What a lane's message time of out[k] is taken of: bytes, or ns. */
+static inline uint64_t ips_out_xlen(const struct ips_graph *g, uint32_t k)
+{
+    return g->out_ns ? g->out_ns[k] : g->out[k].len;
+}
 
 void ips_graph_init(struct ips_graph *g);
 void ips_graph_release(struct ips_graph *g);
@@ -141,7 +154,7 @@ void ips_graph_release(struct ips_graph *g);
  * sets the counts. */
 int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err) IPS_MUST_USE;
-/* The same; xpred and site are undefined, for who writes them all. */
+/* The same; all columns are undefined, for who writes them all. */
 int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                          struct ips_err *err) IPS_MUST_USE;
 /* Gives back the room behind the first `nodes` nodes; sets the count. */
@@ -186,8 +199,9 @@ enum ips_external {
 struct ips_lane {
     struct ips_mtime mtime;
     enum ips_external external;
-    bool any_off;   /* RESOURCE arcs are absent */
-    bool probe_off; /* cpu, sched: chain arcs weigh what recording cost less */
+    bool calibrated; /* messages by the graph's `mtimes`; mtime is 1 ns a ns */
+    bool any_off;    /* RESOURCE arcs are absent */
+    bool probe_off;  /* cpu, sched: chain arcs weigh what recording cost less */
     /* Which weights the graph has: a view of it (analysis/view.h) that was
      * made for this lane. */
     enum ips_weighting weighting;

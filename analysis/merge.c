@@ -87,7 +87,8 @@ static uint64_t wall_xlen(const struct ips_part *from,
     if (!a->at || !b->at || !b->wait)
         return 0;
     return ips_wall_xweight(a->at[o->node], b->at[in->node], b->wait[in->node],
-                            b->xkind[in->node], o->len, lane);
+                            b->xkind[in->node],
+                            ips_out_xlen(a, (uint32_t)(o - a->out)), lane);
 }
 
 /* Resolves the remote ins of part p; counts those that nobody wrote. */
@@ -106,11 +107,12 @@ static void join_part(const struct ips_part *parts, uint32_t part_count,
             if (peer.part < part_count)
                 o = ips_graph_find_out(parts[peer.part].g, peer.end, in->pos);
             if (o) {
+                const struct ips_graph *from = parts[peer.part].g;
                 out->xpred[i] = node_base[peer.part] + o->node;
                 out->xlen[i] =
                     lane->weighting == IPS_WEIGH_WALL
                         ? wall_xlen(&parts[peer.part], o, part, in, lane)
-                        : o->len;
+                        : ips_out_xlen(from, (uint32_t)(o - from->out));
             }
         }
         if (!o) {

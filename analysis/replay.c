@@ -97,6 +97,20 @@ static int check_places(const struct ips_graph *g,
     return 0;
 }
 
+static int check_media(const struct ips_replay_ask *ask, struct ips_err *err)
+{
+    size_t pairs = (size_t)ask->machine_count * ask->machine_count;
+    if (ask->medium_count > IPS_REPLAY_MACHINES_MAX)
+        return ips_err_set(err, IPS_E_LIMIT, "%u shared media",
+                           ask->medium_count);
+    for (size_t p = 0; ask->medium_count && p < pairs; p++)
+        if (ask->medium[p] != IPS_REPLAY_NO_MEDIUM &&
+            ask->medium[p] >= ask->medium_count)
+            return ips_err_set(err, IPS_E_USAGE, "medium %u of %u",
+                               ask->medium[p], ask->medium_count);
+    return 0;
+}
+
 static int check(const struct ips_graph *g, const struct ips_lane *lane,
                  const struct ips_replay_ask *ask, struct ips_err *err)
 {
@@ -125,7 +139,8 @@ static int check(const struct ips_graph *g, const struct ips_lane *lane,
             return ips_err_set(err, IPS_E_USAGE,
                                "a reduced graph: chain %u begins with a value",
                                c);
-    return check_places(g, ask, err);
+    int rc = check_media(ask, err);
+    return rc < 0 ? rc : check_places(g, ask, err);
 }
 
 /* ---- how long can it be? --------------------------------------------------
@@ -213,13 +228,13 @@ static int alloc_all(struct rp *r, struct ips_err *err)
     const struct ips_graph *g = r->g;
     struct ips_replay *out = r->out;
     size_t nodes = (size_t)g->node_count + 1, chains = (size_t)r->chains + 1;
-    size_t machines = r->machines;
+    size_t machines = (size_t)r->machines + r->media;
     out->reach = malloc(nodes * sizeof(*out->reach));
     out->weight =
         r->ask->relabel ? ips_calloc_large(nodes, sizeof(*out->weight)) : NULL;
     out->chain = calloc(chains, sizeof(*out->chain));
     out->idle_ns = calloc(machines, sizeof(*out->idle_ns));
-    if (machines > 1)
+    if (r->machines > 1)
         r->at_machine = malloc(nodes * sizeof(*r->at_machine));
     r->chain = calloc(chains, sizeof(*r->chain));
     r->machine = calloc(machines, sizeof(*r->machine));
@@ -228,9 +243,12 @@ static int alloc_all(struct rp *r, struct ips_err *err)
     r->place = malloc((chains + machines) * sizeof(*r->place));
     r->ready = calloc(chains, sizeof(*r->ready));
     if (!out->reach || (r->ask->relabel && !out->weight) || !out->chain ||
-        !out->idle_ns || (machines > 1 && !r->at_machine) || !r->chain ||
+        !out->idle_ns || (r->machines > 1 && !r->at_machine) || !r->chain ||
         !r->machine || !r->rooms || !r->heap || !r->place || !r->ready)
         return no_memory(g, err);
+    int rc = r->media ? rp_media_alloc(r, err) : 0;
+    if (rc < 0)
+        return rc;
     r->reach = out->reach;
     memset(r->reach, 0xff, nodes * sizeof(*r->reach)); /* unknown, no waiter */
     memset(r->place, 0xff, (chains + machines) * sizeof(*r->place));
@@ -239,6 +257,8 @@ static int alloc_all(struct rp *r, struct ips_err *err)
 
 static void release(struct rp *r)
 {
+    if (r->media)
+        rp_media_release(r);
     free(r->at_machine);
     free(r->chain);
     free(r->machine);
@@ -257,6 +277,11 @@ static int set_machines(struct rp *r, struct ips_err *err)
         m->is.load = rp_ratio(m->is.load, 0);
         m->num = rp_num(&m->is, 0);
         m->den = rp_den(&m->is);
+    }
+    for (uint32_t i = r->machines; i < r->machines + r->media; i++) {
+        struct rp_machine *m = &r->machine[i];
+        m->is = (struct ips_replay_machine){1, {1, 1}, {0, 1}};
+        m->num = m->den = 1;
     }
     return choose_bits(r, err);
 }
@@ -323,7 +348,7 @@ static void answer(struct rp *r, const struct ips_lane *lane)
     uint64_t last_t = 0;
     for (uint32_t c = 0; c < r->chains; c++)
         last_t = ips_max_u64(last_t, r->reach[r->chain[c].end - 1]);
-    for (uint32_t m = 0; m < r->machines; m++)
+    for (uint32_t m = 0; m < r->machines + r->media; m++)
         out->idle_ns[m] =
             rp_ns(r, r->machine[m].idle_t + last_t - r->machine[m].idle_since);
     for (uint32_t i = 0; i < g->node_count; i++)
@@ -354,7 +379,8 @@ int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
                    .out = out,
                    .mtime = ask->mtime,
                    .machines = ask->machine_count,
-                   .chains = g->chain_count};
+                   .chains = g->chain_count,
+                   .media = ask->medium_count};
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
     int rc = check(g, lane, ask, err);
@@ -369,7 +395,7 @@ int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
     if (rc == 0) {
         set_chains(&r);
         rp_run(&r);
-        rc = stalled(&r, err);
+        rc = r.no_memory ? no_memory(g, err) : stalled(&r, err);
     }
     if (rc == 0)
         answer(&r, lane);

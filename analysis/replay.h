@@ -24,15 +24,19 @@
  * only where the waiter waited, and no arc says which object it was of. They
  * are counted, so that whoever tells the answer can say so.
  *
- * Not here yet: a shared medium (concurrent transfers dividing a bandwidth).
+ * A shared medium (DRO-5): what a message's bytes take of it, MTIME(len) less
+ * MTIME(0), is work that all transfers at hand divide among them, from the
+ * moment its sender sends; MTIME(0) follows. Whose medium it takes is settled
+ * at the send.
  *
  * Only the weighting `cpu`, of full graphs without remote references that have
  * passed ips_graph_check(). Scheduling anomalies are real: a faster machine or
  * network may lengthen the makespan.
  *
  * Cost: O((V + E) log(chains + machines)) time; 8 bytes a node, 2 more where
- * there are several machines, 8 more for the new weights; about 130 bytes a
- * chain and machine. No recursion.
+ * there are several machines, 8 more for the new weights, 16 more with a medium
+ * and 16 a transfer at hand; about 130 bytes a chain and machine. No
+ * recursion.
  * Source: DPM-6, DPM-7, DPM-9; DRO-5.
  */
 #ifndef IPS_ANALYSIS_REPLAY_H
@@ -82,8 +86,13 @@ struct ips_replay_ask {
      * f * machine_count + t (f is where the sender is when it sends, t where
      * the receiver is when it receives); NULL: the lane's for all. */
     const struct ips_mtime *mtime;
+    /* [machine_count * machine_count] the medium that messages of a pair share,
+     * below medium_count, or IPS_REPLAY_NO_MEDIUM; medium_count 0: none. */
+    uint32_t medium_count;
+    const uint32_t *medium;
     bool relabel; /* gives `weight` */
 };
+#define IPS_REPLAY_NO_MEDIUM UINT32_MAX
 
 /* end_ns - start_ns = run_ns + queued_ns + blocked_ns. */
 struct ips_replay_chain {
@@ -104,7 +113,9 @@ struct ips_replay {
      * longest path of the graph so labelled is `reach`, so the makespan. */
     uint64_t *weight;
     struct ips_replay_chain *chain; /* [chain_count] */
-    uint64_t *idle_ns;  /* [machine_count] no chain active, until last_ns */
+    /* [machine_count + medium_count] no chain active, no transfer, until
+     * last_ns */
+    uint64_t *idle_ns;
     uint64_t events;    /* completions of work and arrivals that were awaited */
     uint64_t resources; /* RESOURCE arcs replayed as recorded */
 };

@@ -11,6 +11,8 @@
  */
 #include "analysis/replay_run.h"
 
+#include <stdlib.h>
+
 #define NOWHERE UINT32_MAX
 
 static inline bool before(const struct rp_item *a, const struct rp_item *b)
@@ -46,7 +48,7 @@ static void settle_at(struct rp *r, uint32_t at, struct rp_item item)
     put(r, at, item);
 }
 
-static void schedule(struct rp *r, uint32_t id, uint64_t t)
+void rp_schedule(struct rp *r, uint32_t id, uint64_t t)
 {
     uint32_t at = r->place[id];
     if (at == NOWHERE)
@@ -153,20 +155,37 @@ static void changed(struct rp *r, uint32_t i)
     }
     m->num = rp_num(&m->is, m->count);
     time_of(m, m->heap[0].key - m->v0, &m->next_t0, &m->next_rem);
-    schedule(r, r->chains + i,
-             ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t));
+    rp_schedule(r, r->chains + i,
+                ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t));
 }
 
-/* Chain c has work of w ns to do from now on. */
-static void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
+/* A medium's heap grows: nobody knows how many transfers meet. */
+static bool has_room(struct rp *r, uint32_t i)
 {
-    uint32_t i = r->chain[c].machine;
     struct rp_machine *m = &r->machine[i];
+    if (i < r->machines || m->hole || m->count < m->room)
+        return true;
+    uint32_t room = m->room ? 2 * m->room : 64;
+    struct rp_item *more = realloc(m->heap, room * sizeof(*more));
+    if (more) {
+        m->heap = more;
+        m->room = room;
+    }
+    return more != NULL;
+}
+
+void rp_put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
+                 uint64_t now)
+{
+    struct rp_machine *m = &r->machine[i];
+    if (r->media && !has_room(r, i)) {
+        r->no_memory = true;
+        return;
+    }
     advance(m, now);
     if (m->count == 0)
         m->idle_t += now - m->idle_since;
-    struct rp_item item = {m->v0 + (w << r->bits), c};
-    r->chain[c].work_ns += w;
+    struct rp_item item = {m->v0 + (w << r->bits), id};
     if (m->hole) {
         m->hole = false;
         sink(m->heap, m->count, item);
@@ -175,6 +194,14 @@ static void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
     }
     if (i != r->busy)
         changed(r, i);
+}
+
+/* Chain c has work of w ns to do from now on. */
+static inline void start_work(struct rp *r, uint32_t c, uint64_t w,
+                              uint64_t now)
+{
+    r->chain[c].work_ns += w;
+    rp_put_work(r, r->chain[c].machine, c, w, now);
 }
 
 /* The hole that a completion left, where nothing came into its place. */
@@ -246,19 +273,31 @@ static inline bool work_done(struct rp *r, uint32_t c, uint64_t now)
         r->reach[g->xpred[i]] = RP_UNKNOWN | c;
         return false;
     }
-    uint64_t t = from + arc_t(r, c, i);
+    uint64_t t;
+    if (!rp_by_medium(r, i)) {
+        t = from + arc_t(r, c, i);
+    } else if (r->arrive[i] < RP_UNKNOWN) {
+        t = r->arrive[i];
+    } else {
+        r->arrive[i] |= 1; /* for rp_transferred */
+        return false;
+    }
     if (t <= now)
         return true;
-    schedule(r, c, t);
+    rp_schedule(r, c, t);
     return false;
 }
 
 static void wake(struct rp *r, uint64_t list, uint64_t now)
 {
     for (uint32_t c = (uint32_t)list; c != RP_NO_CHAIN; c = r->chain[c].next) {
+        if (rp_by_medium(r, r->chain[c].pos)) {
+            r->arrive[r->chain[c].pos] |= 1;
+            continue;
+        }
         uint64_t way = arc_t(r, c, r->chain[c].pos);
         if (way)
-            schedule(r, c, now + way);
+            rp_schedule(r, c, now + way);
         else
             r->ready[r->ready_count++] = c;
     }
@@ -281,6 +320,8 @@ static void go_on(struct rp *r, uint32_t c, uint64_t now)
         r->reach[i] = now;
         if (r->at_machine)
             r->at_machine[i] = (uint16_t)cur->machine;
+        if (r->media)
+            rp_send(r, i, now);
         if ((uint32_t)waiting != RP_NO_CHAIN)
             wake(r, waiting, now);
         if (cur->pos == cur->end)
@@ -313,7 +354,10 @@ static void complete(struct rp *r, uint32_t i, uint64_t now)
     m->label_t = now;
     m->hole = true;
     r->busy = i;
-    if (work_done(r, c, now)) {
+    if (i >= r->machines) {
+        rp_transferred(r, c, now); /* c is a node */
+        go_on_all(r, now);
+    } else if (work_done(r, c, now)) {
         go_on(r, c, now);
         go_on_all(r, now);
     }
@@ -341,7 +385,7 @@ void rp_run(struct rp *r)
             go_on_all(r, 0);
         }
     }
-    while (r->heap_count) {
+    while (r->heap_count && !r->no_memory) {
         struct rp_item top = r->heap[0];
         if (r->load_next < r->ask->load_count &&
             r->ask->load[r->load_next].at_ns <= top.key >> r->bits) {

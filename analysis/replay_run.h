@@ -35,8 +35,10 @@ struct rp_chain {
 /* The virtual clock advances by dv units while the time advances by
  * dv * num / den, exactly: t0 + rem / den is when the clock stood at v0. */
 struct rp_machine {
-    struct rp_item *heap; /* active chains by (completion in _v, chain) */
+    struct rp_item *heap; /* active chains by (completion in _v, chain); of a
+                             medium: the receiving nodes of its transfers */
     uint32_t count;       /* k, the hole included */
+    uint32_t room;        /* of a medium's heap */
     bool hole;            /* heap[0] has completed: to be replaced or removed */
     struct ips_replay_machine is; /* ratios in lowest terms */
     uint64_t num, den;            /* num is of the k of now, den constant */
@@ -69,6 +71,13 @@ struct rp {
     uint32_t ready_count;
     uint32_t busy; /* machine whose completion is at hand, or UINT32_MAX */
     uint32_t load_next;
+    /* replay_medium.c; all NULL where there is none. */
+    uint32_t media;       /* machines behind `machines` in `machine` */
+    uint64_t *arrive;     /* [nodes] when what a medium brings is there, in _t;
+                             RP_UNKNOWN, or its low bit: a chain waits for it */
+    uint32_t *sends_next; /* [nodes] the next receive of the same sender */
+    uint32_t *sends;      /* [nodes] a sender's first receive, or IPS_NO_NODE */
+    bool no_memory;       /* for a transfer: the replay is given up */
 };
 
 /* num and den of machine m with k chains. */
@@ -95,6 +104,27 @@ struct ips_ratio rp_ratio(struct ips_ratio from, uint32_t otherwise);
 
 /* Moves chain c's account of work to run_ns. */
 void rp_settle(struct rp *r, uint32_t c);
+
+/* ---- replay_medium.c ---- */
+
+int rp_media_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
+void rp_media_release(struct rp *r);
+/* Node x is reached: its messages that go by a medium are on their way. */
+void rp_send(struct rp *r, uint32_t x, uint64_t now);
+/* Does node i's message, that chain c waits for, go by a medium? */
+static inline bool rp_by_medium(const struct rp *r, uint32_t i)
+{
+    return r->media && r->arrive[i] != 0;
+}
+/* The transfer that medium `m` has done is that of node `i`. */
+void rp_transferred(struct rp *r, uint32_t i, uint64_t now);
+
+/* ---- of replay_run.c ---- */
+
+void rp_schedule(struct rp *r, uint32_t id, uint64_t t);
+/* Work of w ns for `id` on machine i from now on. */
+void rp_put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
+                 uint64_t now);
 
 /* Runs until nothing more can happen: all chains are at their ends, or a cycle
  * holds some up. */

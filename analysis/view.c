@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/mtime.h"
 #include "common/large.h"
 
 void ips_view_release(struct ips_view *v)
@@ -10,12 +11,14 @@ void ips_view_release(struct ips_view *v)
     ips_free_large(v->own_w);
     ips_free_large(v->own_xlen);
     ips_free_large(v->own_at);
+    ips_free_large(v->own_out_ns);
     memset(v, 0, sizeof(*v));
 }
 
 bool ips_view_shared(const struct ips_lane *a, const struct ips_lane *b)
 {
-    if (a->weighting != b->weighting || a->probe_off != b->probe_off)
+    if (a->weighting != b->weighting || a->probe_off != b->probe_off ||
+        a->calibrated != b->calibrated)
         return false;
     if (a->weighting != IPS_WEIGH_WALL)
         return true;
@@ -100,6 +103,29 @@ static void wall_node(const struct ips_graph *g, uint32_t i, uint32_t first,
                                g->xlen[i], lane);
 }
 
+/* ---- message times ---- */
+
+/* Bytes become ns; *timed, a copy of `g`, has them. */
+static int time_messages(const struct ips_graph *g, struct ips_view *out,
+                         struct ips_graph *timed, struct ips_err *err)
+{
+    const struct ips_mtime_map *map = g->mtimes;
+    out->own_xlen = ips_calloc_large(g->node_count, sizeof(*g->xlen));
+    if (!out->own_xlen)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "message times of %u nodes",
+                           g->node_count);
+    for (uint32_t i = 0; i < g->node_count; i++)
+        out->own_xlen[i] = g->xkind[i] == IPS_X_DATA
+                               ? ips_mtime_map_ns(
+                                     map, g->site ? g->site[i] : IPS_NO_CURVE,
+                                     g->xlen[i])
+                               : g->xlen[i];
+    int rc = ips_mtime_outs(g, &out->own_out_ns, err);
+    timed->xlen = out->own_xlen;
+    timed->out_ns = out->own_out_ns;
+    return rc;
+}
+
 /* ---- all ---- */
 
 static int weigh(const struct ips_graph *g, const struct ips_lane *lane,
@@ -110,9 +136,10 @@ static int weigh(const struct ips_graph *g, const struct ips_lane *lane,
                            "a graph without times has the weighting cpu alone");
     bool wall = lane->weighting == IPS_WEIGH_WALL;
     size_t bytes = (size_t)g->node_count * sizeof(*g->w);
-    out->own_w = ips_calloc_large(1, bytes);
-    out->own_xlen = ips_calloc_large(1, bytes);
-    out->own_at = wall ? ips_calloc_large(1, bytes) : NULL;
+    out->own_w = ips_alloc_large(1, bytes);
+    if (!out->own_xlen) /* else it is what `g` has, and each is read once */
+        out->own_xlen = ips_alloc_large(1, bytes);
+    out->own_at = wall ? ips_alloc_large(1, bytes) : NULL;
     if (!out->own_w || !out->own_xlen || (wall && !out->own_at))
         return ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
                            g->node_count);
@@ -149,7 +176,7 @@ static int take_probe(struct ips_view *v, const struct ips_lane *lane,
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph that does not say what recording cost");
     if (!v->own_w)
-        v->own_w = ips_calloc_large(g->node_count, sizeof(*g->w));
+        v->own_w = ips_alloc_large(g->node_count, sizeof(*g->w));
     if (!v->own_w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
                            g->node_count);
@@ -169,22 +196,38 @@ int ips_graph_view_probe(const struct ips_graph *g, const struct ips_lane *lane,
     return take_probe(out, lane, err);
 }
 
+static int view_of(const struct ips_graph *g, const struct ips_lane *lane,
+                   struct ips_view *out, struct ips_err *err)
+{
+    struct ips_graph timed = *g;
+    int rc = 0;
+    if (lane->calibrated && g->mtimes)
+        rc = time_messages(g, out, &timed, err);
+    timed.mtimes = NULL;
+    out->g = timed;
+    if (rc == 0 && lane->weighting != IPS_WEIGH_CPU) {
+        out->g.at = out->g.wait = NULL;
+        rc = weigh(&timed, lane, out, err);
+    }
+    if (rc == 0 && lane->probe_off)
+        rc = take_probe(out, lane, err);
+    if (lane->weighting == IPS_WEIGH_CPU)
+        out->g.at = out->g.wait = NULL;
+    out->g.delay = NULL;
+    return rc;
+}
+
 int ips_graph_view(const struct ips_graph *g, const struct ips_lane *lane,
                    struct ips_view *out, struct ips_err *err)
 {
-    if (lane->weighting == IPS_WEIGH_CPU) {
-        int rc = ips_graph_view_probe(g, lane, out, err);
-        out->g.at = out->g.wait = out->g.delay = NULL;
-        return rc;
-    }
     memset(out, 0, sizeof(*out));
-    out->g = *g;
-    out->g.at = out->g.wait = out->g.delay = NULL;
-    if (g->node_count == 0)
-        return 0;
-    int rc = weigh(g, lane, out, err);
-    if (rc == 0 && lane->probe_off)
-        rc = take_probe(out, lane, err);
+    int rc = 0;
+    if (g->node_count > 0) {
+        rc = view_of(g, lane, out, err);
+    } else {
+        out->g = *g;
+        out->g.at = out->g.wait = out->g.delay = NULL;
+    }
     if (rc < 0)
         ips_view_release(out);
     return rc;

@@ -23,9 +23,13 @@
  * stay as long as they were for it, and a path would be no run's elapsed time;
  * what a run without recording would have taken is a replay's to say.
  *
- * A view depends on the lane's weighting, probe_off, clock and external mode,
- * and in `wall` on its message times (not their scale); other lanes of the same
- * may share it. It borrows the graph's other arrays. Source: ALGORITHMS 1,
+ * A lane that is `calibrated` has its messages' times from the graph's map
+ * (analysis/mtime.h), before all that: its view has ns where the graph has
+ * bytes, and the lane's own message time is 1 ns a ns.
+ *
+ * A view depends on the lane's weighting, probe_off, calibrated, clock and
+ * external mode, and in `wall` on its message times (not their scale); other
+ * lanes of the same may share it. It borrows the graph's other arrays. Source: ALGORITHMS 1,
  * IPS-14.
  */
 #ifndef IPS_ANALYSIS_VIEW_H
@@ -35,7 +39,7 @@
 
 struct ips_view {
     struct ips_graph g; /* never ips_graph_release'd */
-    uint64_t *own_w, *own_xlen, *own_at;
+    uint64_t *own_w, *own_xlen, *own_at, *own_out_ns;
 };
 
 /* IPS_E_USAGE where the graph has no times or no `probe` and the lane needs

@@ -84,6 +84,16 @@ static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
+/* How good the CPU times are. */
+static void put_guesses(struct ipsq_json *j, const Ips__Certificate *c)
+{
+    put_count(j, "cpu_ns", c->cpu_ns);
+    put_count(j, "guessed_cpu_ns", c->guessed_cpu_ns);
+    put_count(j, "guesses_settled", c->guesses_settled);
+    put_count(j, "guess_off_ns", c->guess_off_ns);
+    put_count(j, "guess_off_max_ns", c->guess_off_max_ns);
+}
+
 /* What an answer without a certificate is worth. */
 static const Ips__Certificate *or_none(const Ips__Certificate *c)
 {
@@ -100,7 +110,9 @@ static const Ips__Certificate *or_none(const Ips__Certificate *c)
     none.spin_ns = none.run_delay_unknown_ns = UINT64_MAX;
     none.probe_ns = none.overhead_ns = none.unattributed_cpu_ns = UINT64_MAX;
     none.probe_arc_ns = UINT64_MAX;
-    none.dilation_ppm = UINT64_MAX;
+    none.dilation_ppm = none.cpu_ns = UINT64_MAX;
+    none.guessed_cpu_ns = none.guesses_settled = UINT64_MAX;
+    none.guess_off_ns = none.guess_off_max_ns = UINT64_MAX;
     return &none;
 }
 
@@ -135,6 +147,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     struct ipsq_cell share = dilation(c);
     ipsq_json_key(j, "dilation");
     ipsq_json_cell(j, IPSQ_SHARE, &share);
+    put_guesses(j, c);
     put_text(j, "message_times", c->message_times);
     put_lanes(j, c);
     put_count(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
@@ -201,6 +214,10 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count(c->overhead_ns));
     tsv_line(f, "probe_arc_ns", IPSQ_COUNT, ipsq_count(c->probe_arc_ns));
     tsv_line(f, "dilation", IPSQ_SHARE, dilation(c));
+    tsv_line(f, "cpu_ns", IPSQ_COUNT, ipsq_count(c->cpu_ns));
+    tsv_line(f, "guessed_cpu_ns", IPSQ_COUNT, ipsq_count(c->guessed_cpu_ns));
+    tsv_line(f, "guess_off_max_ns", IPSQ_COUNT,
+             ipsq_count(c->guess_off_max_ns));
 }
 
 /* "3 unmatched", where it is any. */
@@ -286,6 +303,23 @@ static void say_plan(FILE *f, const Ips__Certificate *c)
             c->plan, c->category);
 }
 
+/* Where the agent did not ask the clock. */
+static void say_guesses(FILE *f, const Ips__Certificate *c)
+{
+    char mean[IPSQ_UNIT_BYTES], most[IPSQ_UNIT_BYTES];
+    if (!c->guessed_cpu_ns || c->guessed_cpu_ns == UINT64_MAX ||
+        !c->guesses_settled || !c->cpu_ns)
+        return;
+    ipsq_format_ns(c->guess_off_ns / c->guesses_settled, mean);
+    ipsq_format_ns(c->guess_off_max_ns, most);
+    fprintf(f,
+            "  %.2f%% of the CPU time was guessed, after short waits; %" PRIu64
+            " readings of the clock\n  found it off by %s in the mean, %s at "
+            "most, and settled that\n",
+            100.0 * (double)c->guessed_cpu_ns / (double)c->cpu_ns,
+            c->guesses_settled, mean, most);
+}
+
 /* The line of what was supposed and what measuring cost; none where there is
  * nothing to say. */
 static void say_costs(FILE *f, const Ips__Certificate *c)
@@ -340,6 +374,7 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
     fputc('\n', f);
     say_plan(f, c);
     say_costs(f, c);
+    say_guesses(f, c);
     say_any(f, c);
     say_delays(f, c);
     say_lanes(f, c);

@@ -48,6 +48,12 @@ static void add_row(struct ipsq_table *t, const Ips__ObjectRow *row)
     *cell++ = ipsq_text(has_command ? row->name : NULL);
 }
 
+/* All levels in one table? */
+static bool is_tree(const struct ipsq_options *o)
+{
+    return o->format == IPSQ_TABLE || o->format == IPSQ_TSV;
+}
+
 static int print(const struct ipsq_options *o, const char *run_name,
                  const Ips__LsAnswer *a, struct ips_err *err)
 {
@@ -58,7 +64,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     uint64_t left_out = 0;
     int rc = 0;
-    bool tree = o->format == IPSQ_TABLE || o->format == IPSQ_TSV;
+    bool tree = is_tree(o);
     for (size_t level = 0; level < (tree ? 1 : IPSQ_COUNT_OF(levels));
          level++) {
         ipsq_table_init(&t, tree ? "objects" : names[level], columns,
@@ -69,6 +75,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
         }
         /* The columns are the same: an error is that of the first. */
         rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
+        if (a->left_out && level < a->left_out->n_rows)
+            left_out += a->left_out->rows[level];
         if (rc < 0) {
             ipsq_table_release(&t);
             return rc;
@@ -104,10 +112,16 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     Ips__LsAsk ask = IPS__LS_ASK__INIT;
     const Ips__Reply *last = NULL;
     struct ipsq_rows rows = {0};
+    Ips__Select select;
     (void)self;
     rq.ask_case = IPS__REQUEST__ASK_LS;
     rq.ls = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
+    ask.select = ipsq_select_ask(o, &select);
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
+    select.per_level = !is_tree(o);
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, take_piece, &rows, &last, err);
@@ -125,12 +139,13 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_ls = {
     .name = "ls",
-    .usage = "[RUN] [--object OBJECT] [--sort COLUMN] [--top N]",
+    .usage = "[RUN] [--object OBJECT] [--sort COLUMN] [--top N]\n"
+             "              [--phase N | --from TIME --to TIME]",
     .summary = "the machines, processes and threads of a run",
     .help = "START is since the run's first event on that machine. --top takes "
             "those that\nused most CPU (in JSON, of each level).\n",
-    .options =
-        IPSQ_HAS(OBJECT) | IPSQ_HAS(SORT) | IPSQ_HAS(PER) | IPSQ_HAS(TOP),
+    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(SORT) | IPSQ_HAS(PER) |
+               IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

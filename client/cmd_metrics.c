@@ -54,7 +54,8 @@ static const struct ipsq_column total_columns[] = {
     {"bytes_in", "BYTES", IPSQ_BYTES},
 };
 
-static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row)
+static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
+                    bool windowed)
 {
     struct ipsq_cell *cell = ipsq_table_row(t);
     *cell++ = ipsq_text(row->object);
@@ -80,17 +81,20 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row)
     *cell++ = ipsq_real(row->message_rate);
     *cell++ = ipsq_real(row->progress_ratio);
     *cell++ = ipsq_count(row->blocked_ns);
-    *cell++ = ipsq_count(row->other_ns > 0 ? (uint64_t)row->other_ns : 0);
-    *cell++ = ipsq_count(row->other_ns < 0 ? 0 - (uint64_t)row->other_ns : 0);
+    uint64_t other = row->other_ns > 0 ? (uint64_t)row->other_ns : 0;
+    uint64_t excess = row->other_ns < 0 ? 0 - (uint64_t)row->other_ns : 0;
+    *cell++ = ipsq_count(windowed ? IPS_UNMEASURED : other);
+    *cell++ = ipsq_count(windowed ? IPS_UNMEASURED : excess);
     *cell++ = ipsq_count(row->wait_cpu_unknown_ns);
     *cell++ = ipsq_count(row->rusage_cpu_ns);
     *cell++ = ipsq_count(row->rusage_own_cpu_ns);
     *cell++ = ipsq_count(row->rusage_processes);
 }
 
-/* The `top` greatest of a column; releases the table. */
+/* The `top` greatest of a column, the master having left out `left_out`
+ * already; releases the table. */
 static void put_top(struct ipsq_out *out, struct ipsq_table *t, size_t column,
-                    uint64_t top, const char *heading)
+                    uint64_t top, uint64_t left_out, const char *heading)
 {
     size_t all = t->row_count;
     if (top)
@@ -98,8 +102,18 @@ static void put_top(struct ipsq_out *out, struct ipsq_table *t, size_t column,
     size_t shown = t->row_count;
     if (shown || out->format != IPSQ_TABLE)
         ipsq_out_table(out, t, heading);
-    ipsq_left_out(out, t->name, all - shown);
+    ipsq_left_out(out, t->name, left_out + (all - shown));
     ipsq_table_release(t);
+}
+
+static void add_wait(struct ipsq_table *t, const char *object,
+                     const char *cause, uint64_t ns, uint64_t count)
+{
+    struct ipsq_cell *cell = ipsq_table_row(t);
+    *cell++ = ipsq_text(object);
+    *cell++ = ipsq_text(cause);
+    *cell++ = ipsq_count(ns);
+    *cell++ = ipsq_count(count);
 }
 
 static void put_waits(struct ipsq_out *out, const Ips__MetricsAnswer *a,
@@ -107,22 +121,22 @@ static void put_waits(struct ipsq_out *out, const Ips__MetricsAnswer *a,
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "waits", wait_columns, IPSQ_COUNT_OF(wait_columns));
-    for (size_t i = 0; i < a->n_rows; i++) {
+    for (size_t i = 0; a->left_out && i < a->n_waits; i++)
+        add_wait(&t, a->waits[i]->object, a->waits[i]->cause, a->waits[i]->ns,
+                 a->waits[i]->count);
+    for (size_t i = 0; !a->left_out && i < a->n_rows; i++) {
         for (size_t k = 0; k < a->rows[i]->n_waits; k++) {
             const Ips__WaitCause *wait = a->rows[i]->waits[k];
-            struct ipsq_cell *cell = ipsq_table_row(&t);
-            *cell++ = ipsq_text(a->rows[i]->object);
-            *cell++ = ipsq_text(wait->cause);
-            *cell++ = ipsq_count(wait->ns);
-            *cell++ = ipsq_count(wait->count);
+            add_wait(&t, a->rows[i]->object, wait->cause, wait->ns,
+                     wait->count);
         }
     }
-    put_top(out, &t, 2, top, "waits");
+    put_top(out, &t, 2, top, a->left_out ? a->left_out->waits : 0, "waits");
 }
 
 static void put_matrix(struct ipsq_out *out, const char *name,
                        const char *heading, Ips__MatrixCell **cells,
-                       size_t count, uint64_t top)
+                       size_t count, uint64_t top, uint64_t left_out)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, name, cell_columns, IPSQ_COUNT_OF(cell_columns));
@@ -133,13 +147,13 @@ static void put_matrix(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count(cells[i]->messages);
         *cell++ = ipsq_count(cells[i]->bytes);
     }
-    put_top(out, &t, 3, top, heading);
+    put_top(out, &t, 3, top, left_out, heading);
 }
 
 /* The last row is of all: kept whatever --top says. */
 static void put_totals(struct ipsq_out *out, const char *name,
                        const char *heading, Ips__MatrixTotal **totals,
-                       size_t count, uint64_t top)
+                       size_t count, uint64_t top, uint64_t left_out)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, name, total_columns, IPSQ_COUNT_OF(total_columns));
@@ -152,7 +166,7 @@ static void put_totals(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count(m->messages_in);
         *cell++ = ipsq_count(m->bytes_in);
     }
-    put_top(out, &t, 2, top, heading);
+    put_top(out, &t, 2, top, left_out, heading);
 }
 
 static const Ips__MetricsRow *run_row(const Ips__MetricsAnswer *a)
@@ -207,6 +221,11 @@ static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
     ipsq_table_release(&t);
 }
 
+static bool windowed(const struct ipsq_options *o)
+{
+    return o->from_ns || o->to_ns || o->phase;
+}
+
 static int print(const struct ipsq_options *o, const char *run_name,
                  const Ips__MetricsAnswer *a, uint64_t ideal_ns,
                  struct ips_err *err)
@@ -214,9 +233,11 @@ static int print(const struct ipsq_options *o, const char *run_name,
     struct ipsq_table t;
     struct ipsq_out out;
     uint64_t left_out = 0;
+    Ips__LeftOut none = IPS__LEFT_OUT__INIT;
+    const Ips__LeftOut *left = a->left_out ? a->left_out : &none;
     ipsq_table_init(&t, "metrics", columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < a->n_rows; i++)
-        add_row(&t, a->rows[i]);
+        add_row(&t, a->rows[i], windowed(o));
     int rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
     if (rc < 0) {
         ipsq_table_release(&t);
@@ -226,18 +247,23 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_table(&out, &t, "");
-    ipsq_left_out(&out, "metrics", left_out);
+    ipsq_left_out(&out, "metrics",
+                  left_out + (left->n_rows ? left->rows[0] : 0));
     ipsq_table_release(&t);
     put_waits(&out, a, o->top);
     put_matrix(&out, "machine_matrix", "messages between machines",
-               a->machine_matrix, a->n_machine_matrix, o->top);
+               a->machine_matrix, a->n_machine_matrix, o->top,
+               left->machine_matrix);
     put_matrix(&out, "process_matrix", "messages between processes",
-               a->process_matrix, a->n_process_matrix, o->top);
+               a->process_matrix, a->n_process_matrix, o->top,
+               left->process_matrix);
     if (o->level || o->format != IPSQ_TABLE) {
         put_totals(&out, "machine_totals", "messages of each machine",
-                   a->machine_totals, a->n_machine_totals, o->top);
+                   a->machine_totals, a->n_machine_totals, o->top,
+                   left->machine_totals);
         put_totals(&out, "process_totals", "messages of each process",
-                   a->process_totals, a->n_process_totals, o->top);
+                   a->process_totals, a->n_process_totals, o->top,
+                   left->process_totals);
     }
     if (o->pop)
         put_pop(&out, run_row(a), ideal_ns);
@@ -310,9 +336,13 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     const Ips__Reply *last = NULL;
     struct whole whole = {0};
     uint64_t ideal_ns = IPS_UNMEASURED;
+    Ips__Select select;
     (void)self;
     if (o->level && strcmp(o->level, "procedure") == 0)
         return ipsq_metrics_procedures(o, s, err);
+    if (o->pop && windowed(o))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--pop is of the whole run: not of a window");
     if (o->pop && (o->level ? strcmp(o->level, "run") != 0
                             : o->object && strcmp(o->object, "/") != 0))
         return ips_err_set(err, IPS_E_USAGE,
@@ -322,6 +352,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     rq.metrics = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
     ask.level = ips_wire_text(o->level);
+    ask.select = ipsq_select_ask(o, &select);
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, take_piece, &whole, &last, err);
@@ -341,14 +375,15 @@ const struct ipsq_command ipsq_cmd_metrics = {
     .name = "metrics",
     .usage =
         "[RUN] [--object OBJECT] [--level LEVEL] [--sort COLUMN] [--top N] "
-        "[--pop]",
+        "[--pop]\n               [--phase N | --from TIME --to TIME]",
     .summary = "how busy everything was, and who talked to whom",
     .help = "P is CPU time by elapsed time. JSON and TSV have all the metrics, "
             "the table the\nmore common ones; docs/metrics.md defines them. "
             "--top takes those with the most "
             "CPU, waits and bytes.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(SORT) |
-               IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP),
+               IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP) | IPSQ_HAS(FROM) |
+               IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -96,6 +96,9 @@ int ipsq_metrics_procedures(const struct ipsq_options *o,
     rq.procedures = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
     ask.by = ips_wire_text("process");
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, take_piece, &w, &last, err);

@@ -214,10 +214,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     struct taken taken = {0};
     char *by[IPSQ_BY_COUNT];
     (void)self;
-    lane.mtime_base_ns = o->mtime_base_ns;
-    lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;
-    lane.scale_num = lane.scale_den = 1;
-    lane.external = o->external;
+    ipsq_fill_lane(o, &lane);
     ask.weighting = ips_wire_text(o->weighting);
     ask.goal = ips_wire_text(o->goal);
     ask.engine = ips_wire_text(o->engine);

@@ -220,10 +220,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     const Ips__Reply *last = NULL;
     bool bottleneck = self == &ipsq_cmd_bottleneck;
     uint64_t top = o->top;
-    lane.mtime_base_ns = o->mtime_base_ns;
-    lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;
-    lane.scale_num = lane.scale_den = 1;
-    lane.external = o->external;
+    ipsq_fill_lane(o, &lane);
     ask.lane = &lane;
     if (!top && (!bottleneck || o->format == IPSQ_TABLE))
         top = TABLE_TOP;

@@ -141,10 +141,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     Ips__Lane lane = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
     (void)self;
-    lane.mtime_base_ns = o->mtime_base_ns;
-    lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;
-    lane.scale_num = lane.scale_den = 1;
-    lane.external = o->external;
+    ipsq_fill_lane(o, &lane);
     ask.lane = &lane;
     ask.weighting = ips_wire_text(o->weighting);
     ask.goal = ips_wire_text(o->goal ? o->goal : "");

@@ -184,6 +184,11 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.answer = ips_wire_text(o->answer ? o->answer : "");
     ask.goal = ips_wire_text(o->goal ? o->goal : "");
     ask.top = o->top;
+    ask.uncalibrated = o->given & IPSQ_HAS(MTIME);
+    if (o->mtime_base_ns || o->mtime_per_byte_q32)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "why takes --mtime none alone: else messages take "
+                           "what was measured");
     rq.ask_case = IPS__REQUEST__ASK_WHY;
     rq.why = &ask;
     if (why_names_several(o))
@@ -198,7 +203,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_why = {
     .name = "why",
-    .usage = "[RUN[,RUN...]] [--for WHAT] [--goal OBJECT] [--top N]",
+    .usage =
+        "[RUN[,RUN...]] [--for WHAT] [--goal OBJECT] [--mtime none] [--top N]",
     .summary = "what a run's time goes to, and what would help",
     .help =
         "A short list, what would gain most first: a procedure, a serial "
@@ -211,7 +217,7 @@ const struct ipsq_command ipsq_cmd_why = {
         "and --for throughput: what its\nrequests wait for, and what bounds "
         "their rate. Of several runs: in how many of them each was found, with "
         "its median gain\nand the least and greatest.\n",
-    .options = IPSQ_HAS(FOR) | IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
+    .options = IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) | IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -11,6 +11,7 @@ const struct ipsq_command *const ipsq_commands[] = {
     &ipsq_cmd_metrics,
     &ipsq_cmd_path,
     &ipsq_cmd_whatif,
+    &ipsq_cmd_predict,
     &ipsq_cmd_waits,
     &ipsq_cmd_procedures,
     &ipsq_cmd_events,
@@ -19,6 +20,8 @@ const struct ipsq_command *const ipsq_commands[] = {
     &ipsq_cmd_graph,
     &ipsq_cmd_requests,
     &ipsq_cmd_bottleneck,
+    &ipsq_cmd_estimate,
+    &ipsq_cmd_calibrate,
     &ipsq_cmd_sql,
     &ipsq_cmd_check,
     &ipsq_cmd_shell,
@@ -81,6 +84,15 @@ int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
     if (rc == 0)
         rq->run = ips_wire_text(run);
     return rc;
+}
+
+void ipsq_fill_lane(const struct ipsq_options *o, Ips__Lane *lane)
+{
+    lane->mtime_base_ns = o->mtime_base_ns;
+    lane->mtime_per_byte_q32 = o->mtime_per_byte_q32;
+    lane->calibrated = !(o->given & IPSQ_HAS(MTIME));
+    lane->scale_num = lane->scale_den = 1;
+    lane->external = o->external;
 }
 
 int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,

@@ -37,8 +37,10 @@ struct ipsq_command {
 #define IPSQ_FORMATS_ALL (IPSQ_FORMATS_USUAL | IPSQ_FORMAT_BIT(JSONL))
 
 extern const struct ipsq_command ipsq_cmd_bottleneck;
+extern const struct ipsq_command ipsq_cmd_calibrate;
 extern const struct ipsq_command ipsq_cmd_check;
 extern const struct ipsq_command ipsq_cmd_diff;
+extern const struct ipsq_command ipsq_cmd_estimate;
 extern const struct ipsq_command ipsq_cmd_events;
 extern const struct ipsq_command ipsq_cmd_graph;
 extern const struct ipsq_command ipsq_cmd_help;
@@ -46,6 +48,7 @@ extern const struct ipsq_command ipsq_cmd_ls;
 extern const struct ipsq_command ipsq_cmd_metrics;
 extern const struct ipsq_command ipsq_cmd_path;
 extern const struct ipsq_command ipsq_cmd_phases;
+extern const struct ipsq_command ipsq_cmd_predict;
 extern const struct ipsq_command ipsq_cmd_procedures;
 extern const struct ipsq_command ipsq_cmd_requests;
 extern const struct ipsq_command ipsq_cmd_runs;
@@ -73,6 +76,9 @@ void ipsq_command_usage(FILE *f, const struct ipsq_command *c);
  */
 int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
                  Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;
+/* Message times and external actions as the options say; the caller's lane is
+ * initialized. */
+void ipsq_fill_lane(const struct ipsq_options *o, Ips__Lane *lane);
 /* IPS_E_PROTOCOL where the last reply is not of the kind asked for. */
 int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,
                 struct ips_err *err) IPS_MUST_USE;

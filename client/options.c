@@ -128,6 +128,36 @@ static int take_phase(struct ipsq_options *o, const char *text,
     return rc;
 }
 
+static int take_spec(const char **list, unsigned *count, const char *text,
+                     struct ips_err *err)
+{
+    if (*count == IPSQ_SPECS_MAX)
+        return ips_err_set(err, IPS_E_USAGE, "more than %d times: '%.80s'",
+                           IPSQ_SPECS_MAX, text);
+    list[(*count)++] = text;
+    return 0;
+}
+
+static int take_lengths(struct ipsq_options *o, const char *text,
+                        struct ips_err *err)
+{
+    char word[24];
+    o->length_count = 0;
+    for (const char *at = text;;) {
+        size_t len = strcspn(at, ",");
+        if (o->length_count == IPSQ_LENGTHS_MAX)
+            return ips_err_set(err, IPS_E_USAGE, "--lengths: more than %d",
+                               IPSQ_LENGTHS_MAX);
+        snprintf(word, sizeof(word), "%.*s", (int)(len < 23 ? len : 23), at);
+        int rc = ipsq_parse_bytes(word, &o->lengths[o->length_count++], err);
+        if (rc < 0)
+            return ips_err_wrap(err, "--lengths");
+        if (!at[len])
+            return 0;
+        at += len + 1;
+    }
+}
+
 static int take(struct ipsq_options *o, enum ipsq_option option,
                 const char *text, struct ips_err *err)
 {
@@ -246,6 +276,42 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_POP:
         o->pop = true;
         return 0;
+    case IPSQ_OPT_MACHINES:
+        return take_spec(o->machines, &o->machines_count, text, err);
+    case IPSQ_OPT_MAP:
+        return take_spec(o->map, &o->map_count, text, err);
+    case IPSQ_OPT_SEARCH:
+        o->search = true;
+        return 0;
+    case IPSQ_OPT_TRIES:
+        return ipsq_parse_count(text, &o->tries, err);
+    case IPSQ_OPT_SEED:
+        return ipsq_parse_count(text, &o->seed, err);
+    case IPSQ_OPT_SHOW:
+        o->show = true;
+        return 0;
+    case IPSQ_OPT_EXPORT:
+        o->export_file = text;
+        return 0;
+    case IPSQ_OPT_IMPORT:
+        o->import_file = text;
+        return 0;
+    case IPSQ_OPT_REPLACE:
+        o->replace = true;
+        return 0;
+    case IPSQ_OPT_FORGET:
+        o->forget = true;
+        return 0;
+    case IPSQ_OPT_LENGTHS:
+        return take_lengths(o, text, err);
+    case IPSQ_OPT_ROUNDS:
+        return ipsq_parse_count(text, &o->rounds, err);
+    case IPSQ_OPT_SYSTEM_SHARE:
+        return ipsq_parse_share(text, &o->system_ppm, err);
+    case IPSQ_OPT_NETWORK:
+        return take_spec(o->network, &o->network_count, text, err);
+    case IPSQ_OPT_MOVE:
+        return take_spec(o->move, &o->move_count, text, err);
     case IPSQ_OPT_COUNT:
         break;
     }

@@ -40,7 +40,8 @@
       "latest")                                                                \
     X(MTIME, "mtime", "SPEC",                                                  \
       "message times: BASE or BASE+PER_BYTE, in ns or with us,\n"              \
-      "ms, s; default 0 (not calibrated)")                                     \
+      "ms, s; none: 0. Default: as `ipsq calibrate` measured\n"                \
+      "them, 0 where it did not")                                              \
     X(EXTERNAL, "external", "WHICH",                                           \
       "waits for what is not traced: reply (default), all, off")               \
     X(FROM, "from", "TIME", "since the machine's first event (1.5s, 20ms)")    \
@@ -77,7 +78,33 @@
     X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
     X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
     X(MAX_LOST, "max-lost", "N", "no more events were lost")                   \
-    X(POP, "pop", NULL, "the efficiencies of the POP methodology")
+    X(POP, "pop", NULL, "the efficiencies of the POP methodology")             \
+    X(MACHINES, "machines", "SPEC",                                            \
+      "what if there were 'one:cores=2,speed=1.5,load=0;two'")                 \
+    X(MAP, "map", "MAP",                                                       \
+      "and processes were there: 'a.3=one,b*=two', or a file\nof such lines")  \
+    X(SEARCH, "search", NULL,                                                  \
+      "the best places of processes on --machines; --map\n"                    \
+      "fixes what it names; --top N: the N best")                              \
+    X(TRIES, "tries", "N", "at most so many maps (default: some seconds)")     \
+    X(SEED, "seed", "N", "where the search goes from (default 0)")             \
+    X(SHOW, "show", NULL, "what is known, without measuring anything")         \
+    X(EXPORT, "export", "FILE", "write the table to FILE (- standard output)") \
+    X(IMPORT, "import", "FILE",                                                \
+      "take a table from FILE (- standard input), beside what\n"               \
+      "is there")                                                              \
+    X(REPLACE, "replace", NULL, "with --import: instead of what is there")     \
+    X(FORGET, "forget", NULL, "forget it, or what is of these machines")       \
+    X(LENGTHS, "lengths", "LIST",                                              \
+      "bytes, rising: 1,64,4k,1m (default: 1 B to 1 MiB)")                     \
+    X(ROUNDS, "rounds", "N", "round trips of each length (default 200)")       \
+    X(SYSTEM_SHARE, "system-share", "S",                                       \
+      "so much of the CPU time is the operating system's own\n"                \
+      "and not measured (5%): computing takes 1/(1-S)")                        \
+    X(NETWORK, "network", "SPEC",                                              \
+      "and messages took 'one<>two=100us+8ns@bus;*>*=x0.5':\n"                 \
+      "a time, or times as long; @: they share a medium")                      \
+    X(MOVE, "move", "MOVES", "and processes moved: 'a.3@1.5s=two,b*@20ms=one'")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -108,6 +135,8 @@ enum ipsq_by {
 #define IPSQ_HAS(option) (UINT64_C(1) << IPSQ_OPT_##option)
 
 #define IPSQ_EDITS_MAX 64
+#define IPSQ_SPECS_MAX 16 /* of --machines, --map, --network, --move, each */
+#define IPSQ_LENGTHS_MAX 32
 
 /* What is to be faster, and by how much. */
 struct ipsq_edit {
@@ -135,10 +164,21 @@ struct ipsq_options {
     uint32_t phase; /* 0: none */
     uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
+    bool show, forget, replace;
+    const char *export_file, *import_file; /* "-": standard streams */
+    uint64_t lengths[IPSQ_LENGTHS_MAX];
+    unsigned length_count;
+    uint64_t rounds; /* 0: not given */
+    uint32_t system_ppm;
     uint32_t next;                         /* paths */
     struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in order */
     unsigned edit_count;
     uint32_t faster_ppm; /* said last; 0 never */
+    const char *machines[IPSQ_SPECS_MAX], *map[IPSQ_SPECS_MAX],
+        *network[IPSQ_SPECS_MAX], *move[IPSQ_SPECS_MAX]; /* in order */
+    unsigned machines_count, map_count, network_count, move_count;
+    bool search;
+    uint64_t tries, seed; /* tries 0: not said */
 };
 
 /* Fills `o`; texts are borrowed from argv. IPS_E_USAGE with the reason;

@@ -2,6 +2,7 @@
  * for it. The handler only formats by hand and calls write(). */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
@@ -55,4 +56,12 @@ void ipsq_progress_end(void)
     if (shown && write(STDERR_FILENO, "\r\033[K", 4) < 0)
         return;
     shown = 0;
+}
+
+void ipsq_progress_say(const char *text)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    ipsq_progress_end();
+    shown = dprintf(STDERR_FILENO, "\r%s\033[K", text) > 0;
 }

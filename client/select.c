@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/rank.h"
+#include "proto/message.h"
+
 struct order {
     const struct ipsq_table *t;
     size_t column;
@@ -12,54 +15,20 @@ struct order {
     size_t *group; /* [row_count] or NULL */
 };
 
-/* -1, 0, 1; what was not measured is last either way. */
-static int by_rank(double a, double b, bool has_a, bool has_b, bool down)
-{
-    if (has_a != has_b)
-        return has_a ? -1 : 1;
-    if (!has_a || !(a < b || a > b))
-        return 0;
-    return (a < b) == down ? 1 : -1;
-}
-
-static int by_word(const char *a, const char *b, bool down)
-{
-    bool has_a = a && *a, has_b = b && *b;
-    if (has_a != has_b)
-        return has_a ? -1 : 1;
-    int c = has_a ? strcmp(a, b) : 0;
-    return down ? -c : c;
-}
-
-static int by_count(uint64_t a, uint64_t b, bool down)
-{
-    bool has_a = a != UINT64_MAX, has_b = b != UINT64_MAX;
-    if (has_a != has_b)
-        return has_a ? -1 : 1;
-    if (!has_a || a == b)
-        return 0;
-    return (a < b) == down ? 1 : -1;
-}
-
-static int by_integer(int64_t a, int64_t b, bool down)
-{
-    return a == b ? 0 : (a < b) == down ? 1 : -1;
-}
-
 /* SQL: numbers before texts. */
 static int by_sql(const struct ipsq_cell *x, const struct ipsq_cell *y,
                   bool back)
 {
     char a = x->value.type, b = y->value.type;
     if (a == 't' && b == 't')
-        return by_word(x->value.text, y->value.text, back);
+        return ips_rank_text(x->value.text, y->value.text, back);
     if (a == 'i' && b == 'i')
-        return by_integer(x->value.i, y->value.i, !back);
+        return ips_rank_integer(x->value.i, y->value.i, back);
     if ((a == 't') != (b == 't') && a && b)
         return a == 't' ? 1 : -1;
     double u = a == 'i' ? (double)x->value.i : x->value.r;
     double v = b == 'i' ? (double)y->value.i : y->value.r;
-    return by_rank(u, v, a != 0, b != 0, !back);
+    return ips_rank_real(u, v, a != 0, b != 0, back);
 }
 
 static int by_cell(enum ipsq_kind kind, const struct ipsq_cell *x,
@@ -67,18 +36,18 @@ static int by_cell(enum ipsq_kind kind, const struct ipsq_cell *x,
 {
     switch (kind) {
     case IPSQ_TEXT:
-        return by_word(x->text, y->text, back);
+        return ips_rank_text(x->text, y->text, back);
     case IPSQ_COUNT:
     case IPSQ_NS:
     case IPSQ_BYTES:
-        return by_count(x->n, y->n, !back);
+        return ips_rank_count(x->n, y->n, back);
     case IPSQ_INT:
-        return by_integer(x->i, y->i, !back);
+        return ips_rank_integer(x->i, y->i, back);
     case IPSQ_REAL:
     case IPSQ_SHARE:
-        return by_rank(x->r, y->r, x->r == x->r, y->r == y->r, !back);
+        return ips_rank_real(x->r, y->r, x->r == x->r, y->r == y->r, back);
     case IPSQ_BOOL:
-        return by_integer(x->b, y->b, !back);
+        return ips_rank_integer(x->b, y->b, back);
     case IPSQ_VALUE:
         return by_sql(x, y, back);
     case IPSQ_LIST:
@@ -244,4 +213,16 @@ void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count)
         ipsq_out_line(out, "%" PRIu64 " more left out", count);
     else if (out->format == IPSQ_JSON || (out->format == IPSQ_TSV && count > 0))
         ipsq_out_value(out, IPSQ_COUNT, key, NULL, ipsq_count(count));
+}
+
+Ips__Select *ipsq_select_ask(const struct ipsq_options *o, Ips__Select *s)
+{
+    ips__select__init(s);
+    if (o->top == 0)
+        return NULL;
+    s->top = o->top;
+    s->per_machine = o->per_machine;
+    s->back = o->sort && *o->sort == '-';
+    s->sort = ips_wire_text(o->sort ? o->sort + s->back : "");
+    return s;
 }

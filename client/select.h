@@ -20,4 +20,7 @@ int ipsq_select(struct ipsq_table *t, const struct ipsq_options *o,
  * there are any. After the table was written. */
 void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count);
 
+/* Asks the master for no more than what is shown of the rows. NULL: all. */
+Ips__Select *ipsq_select_ask(const struct ipsq_options *o, Ips__Select *s);
+
 #endif

@@ -68,5 +68,7 @@ int ipsq_start_slave(const char *state, struct ips_err *err) IPS_MUST_USE;
  * on standard error counts the seconds, if that is a terminal. */
 void ipsq_progress_begin(void);
 void ipsq_progress_end(void);
+/* That line instead, from now on; where it is shown at all. */
+void ipsq_progress_say(const char *text);
 
 #endif

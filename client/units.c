@@ -115,6 +115,9 @@ int ipsq_parse_mtime(const char *text, uint64_t *base_ns,
     char base[64];
     size_t len = strcspn(text, "+,");
     *per_byte_q32 = 0;
+    *base_ns = 0;
+    if (strcmp(text, "none") == 0)
+        return 0;
     if (len >= sizeof(base))
         return ips_err_set(err, IPS_E_USAGE, "'%.80s' is no message time",
                            text);
@@ -129,6 +132,41 @@ int ipsq_parse_mtime(const char *text, uint64_t *base_ns,
     return rc;
 }
 
+int ipsq_parse_bytes(const char *text, uint64_t *bytes, struct ips_err *err)
+{
+    struct decimal d;
+    unsigned shift = 0;
+    bool fine = parse_decimal(text, &d) == 0 && !d.digits && d.whole > 0;
+    if (fine && (*d.rest == 'k' || *d.rest == 'K'))
+        shift = 10;
+    else if (fine && (*d.rest == 'm' || *d.rest == 'M'))
+        shift = 20;
+    if (!fine || d.rest[shift > 0] || d.whole > (1ULL << 40))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "'%.80s' is no number of bytes: 64, 4k or 1m", text);
+    *bytes = d.whole << shift;
+    return 0;
+}
+
+int ipsq_parse_share(const char *text, uint32_t *ppm, struct ips_err *err)
+{
+    struct decimal d;
+    bool ok = parse_decimal(text, &d) == 0 && d.whole < 100;
+    bool percent = ok && strcmp(d.rest, "%") == 0;
+    uint64_t n =
+        ok ? d.whole * 1000000 +
+                 (uint64_t)((ips_u128)d.fraction * 1000000 / power10(d.digits))
+           : 0;
+    if (percent)
+        n /= 100;
+    if (!ok || (!percent && *d.rest) || n >= 1000000)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "'%.80s' is no share: less than all, as 5%% or 0.05",
+                           text);
+    *ppm = (uint32_t)n;
+    return 0;
+}
+
 int ipsq_parse_count(const char *text, uint64_t *n, struct ips_err *err)
 {
     struct decimal d;
@@ -136,6 +174,27 @@ int ipsq_parse_count(const char *text, uint64_t *n, struct ips_err *err)
         return ips_err_set(err, IPS_E_USAGE, "'%.80s' is no positive number",
                            text);
     *n = d.whole;
+    return 0;
+}
+
+int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
+                     struct ips_err *err)
+{
+    struct decimal d;
+    bool ok = parse_decimal(text, &d) == 0 && !*d.rest && d.whole <= 9999;
+    while (ok && d.digits && d.fraction % 10 == 0) { /* 1.50 */
+        d.fraction /= 10;
+        d.digits--;
+    }
+    uint64_t scale = ok && d.digits <= 4 ? power10(d.digits) : 0;
+    uint64_t n = scale ? d.whole * scale + d.fraction : 0;
+    if (!scale || n > 9999)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "'%.80s' is no number of at most four digits, as "
+                           "1.375",
+                           text);
+    *num = (uint32_t)n;
+    *den = (uint32_t)scale;
     return 0;
 }
 

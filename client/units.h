@@ -20,11 +20,21 @@ int ipsq_parse_duration(const char *text, uint64_t *ns,
 /* "BASE" or "BASE+PER_BYTE" (a comma does as well): BASE a duration of at most
  * an hour, PER_BYTE ns a byte with decimals, or with a suffix, at most 2^31
  * ns, as a 32.32 fixed-point number rounded to nearest. */
+/* Bytes: a whole number, with k or m behind for 1024 or 1024^2. */
+int ipsq_parse_bytes(const char *text, uint64_t *bytes,
+                     struct ips_err *err) IPS_MUST_USE;
+/* A share of less than all: 5% or 0.05; in millionths. */
+int ipsq_parse_share(const char *text, uint32_t *ppm,
+                     struct ips_err *err) IPS_MUST_USE;
 int ipsq_parse_mtime(const char *text, uint64_t *base_ns,
                      uint64_t *per_byte_q32, struct ips_err *err) IPS_MUST_USE;
 
 /* A positive decimal number. */
 int ipsq_parse_count(const char *text, uint64_t *n,
+                     struct ips_err *err) IPS_MUST_USE;
+
+/* "1.5": a number of at most four digits, as num / den. */
+int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
                      struct ips_err *err) IPS_MUST_USE;
 
 /* "30%" or "2.5x" (twice and a half as fast), as millionths of the time saved:

@@ -13,6 +13,8 @@
 #define HUGE_BYTES ((size_t)2 << 20)
 #define PAGE_BYTES ((size_t)4096)
 #define DIR_BYTES 4096
+#define KEPT_MAX 16u
+#define KEPT_BYTES ((size_t)256 << 20)
 
 struct mapping {
     char *at;
@@ -25,13 +27,72 @@ static struct {
     struct mapping *v;
     size_t count, room;
     struct ips_large_use use;
+    struct mapping kept[KEPT_MAX]; /* of memory, released, not unmapped */
+    size_t kept_count, kept_bytes;
     char dir[DIR_BYTES];
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .use = {.limit = UINT64_MAX}};
+
+/* ---- mappings kept for reuse; under the lock ---- */
+
+/* Unmaps kept ones until at most `most` bytes of them are left. */
+static void keep_at_most(uint64_t most)
+{
+    while (all.kept_bytes > most) {
+        struct mapping *m = &all.kept[--all.kept_count];
+        all.kept_bytes -= m->bytes;
+        munmap(m->at, m->bytes);
+    }
+}
+
+static uint64_t room_to_keep(void)
+{
+    uint64_t left = ips_sub_sat(all.use.limit, all.use.memory);
+    return ips_min_u64(ips_min_u64(KEPT_BYTES, all.use.limit / 8), left);
+}
+
+static bool keep(const struct mapping *m)
+{
+    if (m->file || m->bytes < HUGE_BYTES || all.kept_count == KEPT_MAX ||
+        all.kept_bytes + m->bytes > room_to_keep())
+        return false;
+    all.kept[all.kept_count++] = *m;
+    all.kept_bytes += m->bytes;
+    return true;
+}
+
+/* One that is at most twice as large, cut to `bytes`; or one of at least half,
+ * where there is room behind it: what was trimmed is asked for whole again. */
+static char *take_kept(size_t bytes)
+{
+    for (size_t i = all.kept_count; i > 0; i--) {
+        struct mapping m = all.kept[i - 1];
+        if (m.bytes / 2 > bytes || m.bytes < bytes / 2)
+            continue;
+        if (m.bytes < bytes && mremap(m.at, m.bytes, bytes, 0) == MAP_FAILED)
+            continue;
+        if (m.bytes > bytes)
+            munmap(m.at + bytes, m.bytes - bytes);
+        all.kept_bytes -= m.bytes;
+        all.kept[i - 1] = all.kept[--all.kept_count];
+        return m.at;
+    }
+    return NULL;
+}
+
+bool ips_large_tidy(void)
+{
+    pthread_mutex_lock(&all.lock);
+    bool some = all.kept_count > 0;
+    keep_at_most(0);
+    pthread_mutex_unlock(&all.lock);
+    return some;
+}
 
 void ips_large_limit(uint64_t bytes, const char *dir)
 {
     size_t len = strlen(dir);
     pthread_mutex_lock(&all.lock);
+    keep_at_most(0);
     all.use.limit = len < DIR_BYTES ? bytes : UINT64_MAX;
     memcpy(all.dir, dir, len < DIR_BYTES ? len + 1 : 0);
     pthread_mutex_unlock(&all.lock);
@@ -134,13 +195,16 @@ static size_t whole_pages(size_t bytes)
     return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 }
 
-static void *large(size_t bytes)
+static void *large(size_t bytes, bool zeroed)
 {
     bytes = whole_pages(bytes);
     pthread_mutex_lock(&all.lock);
-    bool file = all.use.memory > all.use.limit ||
-                bytes > all.use.limit - all.use.memory;
-    char *p = file ? map_file(bytes) : map_memory(bytes);
+    bool file = bytes > ips_sub_sat(all.use.limit, all.use.memory);
+    char *p = file || zeroed ? NULL : take_kept(bytes);
+    if (!file)
+        keep_at_most(all.use.limit - all.use.memory - bytes);
+    if (!p)
+        p = file ? map_file(bytes) : map_memory(bytes);
     if (p && !note(p, bytes, file)) {
         munmap(p, bytes);
         p = NULL;
@@ -151,12 +215,22 @@ static void *large(size_t bytes)
 
 /* ---- arrays ---- */
 
-void *ips_calloc_large(size_t count, size_t size)
+static void *array(size_t count, size_t size, bool zeroed)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4)
         return NULL;
-    return bytes < IPS_LARGE_MIN ? calloc(count, size) : large(bytes);
+    return bytes < IPS_LARGE_MIN ? calloc(count, size) : large(bytes, zeroed);
+}
+
+void *ips_calloc_large(size_t count, size_t size)
+{
+    return array(count, size, true);
+}
+
+void *ips_alloc_large(size_t count, size_t size)
+{
+    return array(count, size, false);
 }
 
 void *ips_grow_large(void *v, size_t old, size_t bytes)
@@ -165,7 +239,7 @@ void *ips_grow_large(void *v, size_t old, size_t bytes)
         return NULL;
     if (bytes < IPS_LARGE_MIN && old < IPS_LARGE_MIN)
         return realloc(v, bytes);
-    void *to = bytes < IPS_LARGE_MIN ? malloc(bytes) : large(bytes);
+    void *to = bytes < IPS_LARGE_MIN ? malloc(bytes) : large(bytes, false);
     if (!to)
         return NULL;
     if (v)
@@ -196,7 +270,10 @@ void ips_free_large(void *v)
     struct mapping *m = find(v), was = m ? *m : (struct mapping){0};
     if (m)
         forget(m);
+    bool kept = was.at && keep(&was);
     pthread_mutex_unlock(&all.lock);
+    if (kept)
+        return;
     if (was.at)
         munmap(was.at, was.bytes);
     else

@@ -7,13 +7,14 @@
  * writes out and takes back when somebody needs the memory. So arrays larger
  * than the memory can be worked on; slower, but with the same result.
  *
- * Invariants: `memory` never exceeds the limit; the file's room is reserved
- * before it is mapped, so that a full disk is NULL here and never a signal
- * later. Any thread.
+ * Invariants: `memory`, with what is kept for reuse, never exceeds the limit;
+ * the file's room is reserved before it is mapped, so that a full disk is NULL
+ * here and never a signal later. Any thread.
  */
 #ifndef IPS_COMMON_LARGE_H
 #define IPS_COMMON_LARGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,10 @@
 
 /* Zeroed; NULL: no memory, and no room for a file either. */
 void *ips_calloc_large(size_t count, size_t size);
+/* The same with undefined contents, for who writes all of it. Where a mapping
+ * was released shortly before, it is that one: the kernel's clearing of fresh
+ * pages is a quarter of a build else. */
+void *ips_alloc_large(size_t count, size_t size);
 /* `v`, of either kind or NULL, with room for `bytes` instead of `old` bytes;
  * the new ones are undefined. NULL: `v` is as it was. */
 void *ips_grow_large(void *v, size_t old, size_t bytes);
@@ -31,6 +36,11 @@ void *ips_grow_large(void *v, size_t old, size_t bytes);
 void ips_trim_large(void *v, size_t bytes);
 /* Releases what came from either, from malloc() and its like, or NULL. */
 void ips_free_large(void *v);
+
+/* What was released is kept for ips_alloc_large: at most 256 MB, an eighth of
+ * the limit, and what the limit leaves. This gives it back; true: there was
+ * some. */
+bool ips_large_tidy(void);
 
 /* From now on at most `bytes` in memory, what is more in files in `dir`.
  * Without this call, or with UINT64_MAX, there is no limit. `dir` is copied. */

@@ -166,7 +166,11 @@ static void add_part(const struct part *p, struct arena *a,
     m->probe_ns = ips_max_u64(m->probe_ns, s->probe_ns);
     m->overhead_ns = ips_add_sat(m->overhead_ns, s->overhead_ns);
     m->probe_arc_ns = ips_add_sat(m->probe_arc_ns, s->probe_arc_ns);
-    c->cpu_ns = ips_add_sat(c->cpu_ns, s->cpu_ns);
+    m->cpu_ns = ips_add_sat(m->cpu_ns, s->cpu_ns);
+    m->guessed_cpu_ns = ips_add_sat(m->guessed_cpu_ns, s->guessed_cpu_ns);
+    m->guesses_settled = ips_add_sat(m->guesses_settled, s->guesses_settled);
+    m->guess_off_ns = ips_add_sat(m->guess_off_ns, s->guess_off_ns);
+    m->guess_off_max_ns = ips_max_u64(m->guess_off_max_ns, s->guess_off_max_ns);
     if (p->settled) { /* knows the other machines' ends too */
         m->unmatched += p->settled->unmatched;
         m->pending += p->settled->pending;
@@ -196,7 +200,7 @@ void certificate_fill(const struct query *q, struct arena *a,
     fill_machines(q, a, c);
     for (uint32_t i = 0; i < q->gather.count; i++)
         add_part(q->gather.active[i], a, c, &unseen_cap);
-    c->msg.dilation_ppm = dilation_ppm(c->msg.overhead_ns, c->cpu_ns);
+    c->msg.dilation_ppm = dilation_ppm(c->msg.overhead_ns, c->msg.cpu_ns);
     c->msg.ambiguous += q->gather.ambiguous;
     if (c->msg.pending > 0)
         certificate_note(

@@ -13,7 +13,6 @@
 struct certificate {
     Ips__Certificate msg;
     size_t note_cap, lane_cap, untraced_cap;
-    uint64_t cpu_ns; /* of all machines' processes */
 };
 
 /* From the parts' SyncAnswers (and PeersAnswers where there are). Everything

@@ -136,10 +136,12 @@ static int graph_from_wire(struct engine_part *e, uint32_t part,
     g->wait = w->wait;
     g->delay = w->delay;
     g->probe = w->probe;
+    g->out_ns = w->out_ns;
     e->origin = w->origin;
     w->kind = w->xkind = NULL;
     w->w = w->xlen = w->t_ns = w->at = w->wait = w->delay = NULL;
     w->xpred = w->site = w->origin = w->probe = NULL;
+    w->out_ns = NULL;
     return ips_graph_check(g, err);
 }
 

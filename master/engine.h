@@ -131,7 +131,8 @@ void path_done(struct query *q);
  * IPS_UNMEASURED. */
 int path_check_lane(const Ips__Lane *in, struct ips_lane *out,
                     struct ips_err *err) IPS_MUST_USE;
-char *path_mtime_text(struct arena *a, const struct ips_lane *lane);
+char *path_mtime_text(const struct query *q, struct arena *a,
+                      const struct ips_lane *lane);
 uint64_t path_goal_elapsed(const struct query *q);
 
 /* ---- shared by the engines --------------------------------------------- */

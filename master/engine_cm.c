@@ -383,6 +383,7 @@ static void ask_all(struct query *q, char **machines, char **peers)
         ask.n_machines = ask.n_peers = q->gather.count;
         ask.machines = machines;
         ask.peers = peers;
+        ask.calibrated = path_of(q)->lanes[LANE_MAIN].lane.calibrated;
         request.ask_case = IPS__REQUEST__ASK_CM;
         request.cm = &ask;
         query_ask(q, p, &request, true);

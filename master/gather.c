@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/types.h"
 #include "master/join.h"
+#include "master/mtimes_plan.h"
 #include "master/part.h"
 
 #define MAX_ENDS (1u << 22) /* of one slave */
@@ -81,12 +82,13 @@ static int ask_peers(struct query *q, struct part *p, bool all,
     uint32_t total = p->t.end_count, done = 0, n = 0;
     Ips__Peer *rows = calloc(IPS_PIECE_ITEMS, sizeof(*rows));
     Ips__Peer **list = calloc(IPS_PIECE_ITEMS, sizeof(*list));
-    int rc = 0;
+    struct mtimes_curves curves = {0};
     bool first = true, more = true;
-    if (!rows || !list) {
+    int rc = mtimes_plan_curves(q, p, &curves, err);
+    if (rc == 0 && (!rows || !list))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    if (rc < 0)
         goto out;
-    }
     while (more) {
         for (n = 0; done < total && n < IPS_PIECE_ITEMS; done++) {
             const Ips__End *end = p->t.ends[done];
@@ -103,6 +105,10 @@ static int ask_peers(struct query *q, struct part *p, bool all,
         ask.n_peers = n;
         ask.peers = list;
         ask.more = more;
+        if (first) {
+            ask.n_mtimes = curves.count;
+            ask.mtimes = curves.list;
+        }
         Ips__Request request = IPS__REQUEST__INIT;
         request.ask_case = IPS__REQUEST__ASK_PEERS;
         request.peers = &ask;
@@ -110,6 +116,7 @@ static int ask_peers(struct query *q, struct part *p, bool all,
         first = false;
     }
 out:
+    mtimes_curves_release(&curves);
     free(rows);
     free(list);
     return rc;
@@ -201,6 +208,8 @@ static void after_ends(struct query *q)
     struct ips_err err = {0};
     int rc = join_all(q, &err);
     bool all = !query_incomplete(q);
+    if (rc == 0)
+        rc = mtimes_plan(q, &err);
     query_round(q, take_peers, gathered);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
         rc = ask_peers(q, q->gather.active[i], all, &err);
@@ -269,6 +278,16 @@ static int check_tables(const struct part *p, struct ips_err *err)
     return 0;
 }
 
+/* What of the run's command is in the window. */
+static void cut_goal(struct part *p)
+{
+    p->sync->goal_elapsed_ns = 0;
+    for (uint32_t i = 0; i < p->t.proc_count; i++)
+        if (p->t.procs[i]->root && !p->t.procs[i]->outside)
+            p->sync->goal_elapsed_ns +=
+                ips_sub_sat(p->t.procs[i]->end_ns, p->t.procs[i]->start_ns);
+}
+
 static int take_table(struct query *q, struct part *p, const Ips__Reply *reply,
                       struct ips_err *err)
 {
@@ -284,6 +303,8 @@ static int take_table(struct query *q, struct part *p, const Ips__Reply *reply,
         !part_append(&t->channels, &t->channel_count,
                      (void *const *)a->channels, a->n_channels))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
+    if (reply->last && query_windowed(q))
+        cut_goal(p);
     return reply->last ? check_tables(p, err) : 0;
 }
 
@@ -295,11 +316,38 @@ static void after_table(struct query *q)
         gathered(q);
 }
 
+/* Of `ls` and `metrics`: the window in their question. */
+static bool asked_window(const struct query *q, uint64_t *from_ns,
+                         uint64_t *to_ns)
+{
+    const Ips__Request *r = q->request;
+    *from_ns = *to_ns = 0;
+    if (r->ask_case == IPS__REQUEST__ASK_LS) {
+        *from_ns = r->ls->from_ns;
+        *to_ns = r->ls->to_ns;
+        return *from_ns || *to_ns || r->ls->phase;
+    }
+    if (r->ask_case == IPS__REQUEST__ASK_METRICS) {
+        *from_ns = r->metrics->from_ns;
+        *to_ns = r->metrics->to_ns;
+        return *from_ns || *to_ns || r->metrics->phase;
+    }
+    return false;
+}
+
+bool query_windowed(const struct query *q)
+{
+    uint64_t from_ns, to_ns;
+    return asked_window(q, &from_ns, &to_ns);
+}
+
 static void ask_table(struct query *q)
 {
     query_round(q, take_table, after_table);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__TableAsk ask = IPS__TABLE_ASK__INIT;
+        if (asked_window(q, &ask.from_ns, &ask.to_ns))
+            query_window_of(q, q->gather.active[i], &ask.from_ns, &ask.to_ns);
         Ips__Request request = IPS__REQUEST__INIT;
         request.ask_case = IPS__REQUEST__ASK_TABLE;
         request.table = &ask;

@@ -1,8 +1,9 @@
 /*
  * The tables of the run that was last asked about, as they came from its
- * slaves: a question about the same run, closed and with nothing new since,
- * takes them and asks nobody. They are lent: a question that has them owns them
- * (as its parts), and gives them back when it has answered.
+ * slaves, and the rows made of them (tables.h): a question about the same run,
+ * closed and with nothing new since, takes them, and asks nobody what it needs
+ * no more than them for. Questions share them, each with parts of its own; what
+ * is replaced goes when the last has answered.
  *
  * Not used where one of the run's slaves is not connected: then the answer has
  * to say so. Thread: the loop's.
@@ -14,12 +15,25 @@
 
 #define KEPT_BYTES_MOST (64u << 20) /* packed */
 
-/* Gives the question the kept tables as if they had been gathered
- * (GATHER_TABLE | GATHER_PEERS). False: there are none for it. */
-bool kept_take(struct query *q);
-/* Keeps what the question has gathered (all of it), if that may be kept; it
- * has no parts afterwards. After its last reply. */
+struct tables;
+
+/* Gives the question the kept tables as if it had gathered them with `want`
+ * (gather.h). False: there are none for it. */
+bool kept_take(struct query *q, unsigned want);
+/* As gather_start; from what is kept, `after` comes at once and q->borrowed is
+ * not set, for the slaves are asked more. */
+void kept_or_gather(struct query *q, unsigned want,
+                    void (*after)(struct query *q));
+/* Keeps what the question has gathered (all of it), if that may be kept: it
+ * has parts that borrow from it afterwards. */
 void kept_give(struct query *q);
+/* The rows of the question's tables: those kept with them, or its own, to be
+ * given back. NULL: no memory. */
+struct tables *kept_tables(struct query *q);
+void kept_tables_done(struct query *q, struct tables *t);
+
+/* For part.c: the parts that borrowed are gone. */
+void kept_let_go(struct query *q);
 void kept_release(struct master *m);
 
 #endif

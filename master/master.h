@@ -17,6 +17,7 @@
 
 #include "common/paths.h"
 #include "master/catalogue.h"
+#include "master/mtimes.h"
 #include "master/roster.h"
 #include "master/worker.h"
 #include "proto/peer.h"
@@ -44,6 +45,7 @@ struct master {
     uint32_t client_count;
     struct query *queries;     /* in order of arrival */
     uint64_t next_ask;         /* id of the last question to a slave */
+    struct mtimes mtimes;      /* message times, on disk */
     struct kept *kept;         /* kept.c */
     struct refresh *refreshes; /* refresh.c */
     uint64_t refresh_ns;       /* 0: tables are not kept up to date */

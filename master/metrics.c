@@ -28,7 +28,13 @@ struct sums {
     uint32_t causes;
 };
 
-enum level { LEVEL_RUN, LEVEL_MACHINE, LEVEL_PROCESS, LEVEL_THREAD, LEVELS };
+enum level {
+    LEVEL_RUN,
+    LEVEL_MACHINE,
+    LEVEL_PROCESS,
+    LEVEL_THREAD,
+    LEVELS = METRICS_LEVELS
+};
 static const char *const level_names[LEVELS] = {"run", "machine", "process",
                                                 "thread"};
 
@@ -47,7 +53,9 @@ struct maker {
     const char *object; /* a pattern */
     bool at_level[LEVELS];
     bool found;
+    bool all; /* nothing is cut off */
     uint64_t cut;
+    char ***names; /* by part and process, made when first wanted */
 };
 
 /* ---- sums ------------------------------------------------------------- */
@@ -71,11 +79,13 @@ static uint64_t last_moment(const struct part *p)
 {
     uint64_t last = 0;
     for (uint32_t i = 0; i < p->t.proc_count; i++)
-        last = ips_max_u64(
-            last, ips_max_u64(p->t.procs[i]->start_ns, p->t.procs[i]->end_ns));
+        if (!p->t.procs[i]->outside)
+            last = ips_max_u64(last, ips_max_u64(p->t.procs[i]->start_ns,
+                                                 p->t.procs[i]->end_ns));
     for (uint32_t i = 0; i < p->t.thread_count; i++)
-        last = ips_max_u64(last, ips_max_u64(p->t.threads[i]->start_ns,
-                                             p->t.threads[i]->end_ns));
+        if (!p->t.threads[i]->outside)
+            last = ips_max_u64(last, ips_max_u64(p->t.threads[i]->start_ns,
+                                                 p->t.threads[i]->end_ns));
     return last;
 }
 
@@ -150,17 +160,20 @@ static uint64_t most_alive(const struct part *p, uint64_t last)
     uint32_t n = p->t.proc_count;
     struct moment *m = calloc((size_t)n * 2 + 1, sizeof(*m));
     uint64_t most = 0;
+    uint32_t at = 0;
     int64_t alive = 0;
     if (!m)
         return IPS_UNMEASURED;
     for (uint32_t i = 0; i < n; i++) {
         const Ips__ProcessRow *row = p->t.procs[i];
+        if (row->outside)
+            continue;
         uint64_t end = row->end_ns ? row->end_ns : last + 1;
-        m[2 * i] = (struct moment){row->start_ns, 1};
-        m[2 * i + 1] = (struct moment){ips_max_u64(end, row->start_ns + 1), -1};
+        m[at++] = (struct moment){row->start_ns, 1};
+        m[at++] = (struct moment){ips_max_u64(end, row->start_ns + 1), -1};
     }
-    qsort(m, (size_t)n * 2, sizeof(*m), compare_moments);
-    for (uint32_t i = 0; i < n * 2; i++) {
+    qsort(m, at, sizeof(*m), compare_moments);
+    for (uint32_t i = 0; i < at; i++) {
         alive += m[i].step;
         if (alive > 0)
             most = ips_max_u64(most, (uint64_t)alive);
@@ -170,6 +183,27 @@ static uint64_t most_alive(const struct part *p, uint64_t last)
 }
 
 /* ---- rows ------------------------------------------------------------- */
+
+/* "/m1/redis.812", of the arena: many rows and cells have it. */
+static char *process_name(struct maker *k, const struct part *p, uint32_t i)
+{
+    char object[OBJECT_BYTES];
+    char **own = NULL;
+    if (!k->names)
+        k->names = arena_alloc(k->a, (k->count + 1) * sizeof(*k->names));
+    if (k->names && !k->names[p->number])
+        k->names[p->number] =
+            arena_alloc(k->a, ((size_t)p->t.proc_count + 1) * sizeof(char *));
+    if (k->names && i < p->t.proc_count)
+        own = k->names[p->number];
+    if (own && own[i])
+        return own[i];
+    part_process_object(p, i, object);
+    char *name = arena_printf(k->a, "%s", object);
+    if (own)
+        own[i] = name;
+    return name;
+}
 
 static double ratio(uint64_t a, uint64_t b)
 {
@@ -242,7 +276,7 @@ static void add_row(struct maker *k, const char *object, enum level level,
                     const struct sums *s)
 {
     Ips__MetricsAnswer *out = k->out;
-    if (out->n_rows == METRICS_MAX_ROWS) {
+    if (out->n_rows == METRICS_MAX_ROWS && !k->all) {
         k->cut++;
         return;
     }
@@ -253,7 +287,8 @@ static void add_row(struct maker *k, const char *object, enum level level,
     if (!row)
         return;
     ips__metrics_row__init(row);
-    row->object = arena_printf(k->a, "%s", object);
+    row->object = level == LEVEL_PROCESS ? ips_wire_text(object)
+                                         : arena_printf(k->a, "%s", object);
     row->level = ips_wire_text(level_names[level]);
     row->processes_started = s->started;
     row->processes_alive_max = s->alive_max;
@@ -299,7 +334,7 @@ static void do_thread(struct maker *k, const struct part *p,
                      .alive_max = IPS_UNMEASURED,
                      .machines = IPS_UNMEASURED};
     snprintf(object, sizeof(object), "%s/%u", process, t->tid);
-    if (!wanted(k, object, LEVEL_THREAD))
+    if (t->outside || !wanted(k, object, LEVEL_THREAD))
         return;
     add_thread(&s, t, last);
     s.elapsed_ns = span(t->start_ns, t->end_ns, last);
@@ -317,17 +352,19 @@ static struct sums do_process(struct maker *k, const struct part *p, uint32_t i,
                               const uint32_t *by_process, uint32_t *at,
                               uint64_t last)
 {
-    char object[OBJECT_BYTES];
+    const char *object = process_name(k, p, i);
     const Ips__ProcessRow *row = p->t.procs[i];
-    struct sums s = {.started = 1, .alive_max = 1, .machines = 1};
+    struct sums s = {.started = !row->earlier, .alive_max = 1, .machines = 1};
     uint32_t first = *at;
-    part_process_object(p, i, object);
     s.elapsed_ns = span(row->start_ns, row->end_ns, last);
     s.cores_ns = s.elapsed_ns * p->sync->cores;
     for (;
          *at < p->t.thread_count && p->t.threads[by_process[*at]]->process == i;
          ++*at)
-        add_thread(&s, p->t.threads[by_process[*at]], last);
+        if (!p->t.threads[by_process[*at]]->outside)
+            add_thread(&s, p->t.threads[by_process[*at]], last);
+    if (row->outside)
+        return (struct sums){0};
     add_traffic(&s, &k->processes, matrix_process(p->number, i));
     if (row->rusage_cpu_ns != UINT64_MAX) {
         s.rusage_ns = row->rusage_cpu_ns;
@@ -364,10 +401,11 @@ static int do_machine(struct maker *k, const struct part *p, struct sums *s,
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
         struct sums one = do_process(k, p, i, order, &at, last);
         add_sums(s, &one);
+        if (p->t.procs[i]->outside)
+            continue;
         first = ips_min_u64(first, p->t.procs[i]->start_ns);
     }
     free(order);
-    s->started = p->t.proc_count;
     s->alive_max = most_alive(p, last);
     s->machines = 1;
     s->elapsed_ns = ips_sub_sat(last, ips_min_u64(first, last));
@@ -420,7 +458,7 @@ static int do_run(struct maker *k, struct ips_err *err)
     all.alive_max = k->count == 1 ? machine[0].alive_max : IPS_UNMEASURED;
     all.elapsed_ns = run_elapsed(k, machine);
     size_t n = k->out->n_rows;
-    if (show && rc == 0 && n > 0 && n < METRICS_MAX_ROWS) {
+    if (show && rc == 0 && n > 0 && (k->all || n < METRICS_MAX_ROWS)) {
         add_row(k, "/", LEVEL_RUN, &all);
         if (k->out->n_rows > n) {
             pop_fill(k->parts, k->count, all.elapsed_ns, k->out->rows[n]);
@@ -436,7 +474,6 @@ static int do_run(struct maker *k, struct ips_err *err)
 
 static char *cell_name(struct maker *k, uint64_t who, bool machine)
 {
-    char object[OBJECT_BYTES];
     if (who == MATRIX_EXTERNAL)
         return ips_wire_text("external");
     if (who == MATRIX_PENDING)
@@ -444,17 +481,13 @@ static char *cell_name(struct maker *k, uint64_t who, bool machine)
     const struct part *p = k->parts[who >> 32];
     if (machine)
         return arena_printf(k->a, "/%s", p->machine);
-    part_process_object(p, (uint32_t)who, object);
-    return arena_printf(k->a, "%s", object);
+    return process_name(k, p, (uint32_t)who);
 }
 
-static bool cell_wanted(struct maker *k, const Ips__MatrixCell *c)
+bool metrics_cell_in(const char *object, const Ips__MatrixCell *c)
 {
-    bool found = k->found;
-    bool yes = (*c->from == '/' && within(k, c->from)) ||
-               (*c->to == '/' && within(k, c->to)) || !*k->object;
-    k->found = found;
-    return yes;
+    return !*object || (*c->from == '/' && ips_object_in(object, c->from)) ||
+           (*c->to == '/' && ips_object_in(object, c->to));
 }
 
 static void put_matrix(struct maker *k, const struct matrix *m, bool machine,
@@ -470,9 +503,9 @@ static void put_matrix(struct maker *k, const struct matrix *m, bool machine,
         c->to = cell_name(k, m->cells[i].to, machine);
         c->messages = m->cells[i].messages;
         c->bytes = m->cells[i].bytes;
-        if (!machine && !cell_wanted(k, c))
+        if (!machine && !metrics_cell_in(k->object, c))
             continue;
-        if (*count == METRICS_MAX_CELLS)
+        if (*count == METRICS_MAX_CELLS && !k->all)
             k->cut++;
         else
             (*list)[(*count)++] = c;
@@ -513,7 +546,7 @@ static void put_totals(struct maker *k, const struct traffic *m, bool machine,
         all->messages_in += sum->messages_in;
         all->bytes_in += sum->bytes_in;
         sum->object = cell_name(k, who, machine);
-        if (*count < METRICS_MAX_CELLS)
+        if (k->all || *count < METRICS_MAX_CELLS)
             (*list)[(*count)++] = sum;
         else
             k->cut++;
@@ -530,19 +563,20 @@ static enum level level_of(const char *object)
     return parts < LEVELS ? (enum level)parts : LEVEL_THREAD;
 }
 
-static int choose_levels(struct maker *k, const char *level,
-                         struct ips_err *err)
+int metrics_levels(const char *object, const char *level,
+                   bool at_level[METRICS_LEVELS], struct ips_err *err)
 {
+    memset(at_level, 0, METRICS_LEVELS * sizeof(*at_level));
     if (*level == '\0') {
-        enum level own = level_of(k->object);
-        k->at_level[own] = true;
+        enum level own = level_of(object);
+        at_level[own] = true;
         if (own + 1 < LEVELS)
-            k->at_level[own + 1] = true;
+            at_level[own + 1] = true;
         return 0;
     }
     for (int i = 0; i < LEVELS; i++) {
         if (strcmp(level, level_names[i]) == 0) {
-            k->at_level[i] = true;
+            at_level[i] = true;
             return 0;
         }
     }
@@ -555,8 +589,13 @@ int metrics_make(struct part *const *parts, uint32_t count, bool pending,
                  Ips__MetricsAnswer *out, uint64_t *cut, struct ips_err *err)
 {
     struct maker k = {.parts = parts, .count = count, .a = a, .out = out};
+    int rc = 0;
     k.object = strcmp(object, "/") == 0 ? "" : object;
-    int rc = choose_levels(&k, level, err);
+    k.all = !cut;
+    if (level)
+        rc = metrics_levels(k.object, level, k.at_level, err);
+    else
+        memset(k.at_level, true, sizeof(k.at_level));
     if (rc == 0)
         rc = matrix_make(parts, count, pending, &k.processes.by_from, err);
     if (rc == 0)
@@ -582,7 +621,8 @@ int metrics_make(struct part *const *parts, uint32_t count, bool pending,
     }
     if (rc == 0 && a->failed)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    *cut = k.cut;
+    if (cut)
+        *cut = k.cut;
     matrix_release(&k.processes.by_from);
     matrix_release(&k.processes.by_to);
     matrix_release(&k.machines.by_from);

@@ -24,14 +24,24 @@
 #define METRICS_MAX_ROWS 20000
 #define METRICS_MAX_CELLS 20000
 
+#define METRICS_LEVELS 4
+
 /* Rows of `level` ("run", "machine", "process", "thread") within `object`
  * ("", "/", "/m", "/m/p", "/m/p/t"); level "": the object itself and what is
- * directly below. `pending`: a machine is missing, so an end without a peer is
- * not known to be external. IPS_E_NOT_FOUND, IPS_E_USAGE. *cut: rows or cells
- * left out. */
+ * directly below; NULL: everything within it. `pending`: a machine is missing,
+ * so an end without a peer is not known to be external. IPS_E_NOT_FOUND,
+ * IPS_E_USAGE. *cut: rows or cells left out; NULL: none are. */
 int metrics_make(struct part *const *parts, uint32_t count, bool pending,
                  const char *object, const char *level, struct arena *a,
                  Ips__MetricsAnswer *out, uint64_t *cut,
                  struct ips_err *err) IPS_MUST_USE;
+
+/* Which levels are meant, by place: run, machine, process, thread; `object`
+ * "" is everything. IPS_E_USAGE. */
+int metrics_levels(const char *object, const char *level,
+                   bool at_level[METRICS_LEVELS],
+                   struct ips_err *err) IPS_MUST_USE;
+/* Is a cell of the processes' matrix the object's ("": any)? */
+bool metrics_cell_in(const char *object, const Ips__MatrixCell *c);
 
 #endif

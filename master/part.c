@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "master/kept.h"
 #include "proto/peer.h"
 
 struct newest {
@@ -23,7 +24,8 @@ static void on_newest(const struct catalogue_row *row, void *arg)
 
 static bool needs_run(const struct query *q)
 {
-    return q->kind != &query_runs && q->kind != &query_status;
+    return q->kind != &query_runs && q->kind != &query_status &&
+           q->kind != &query_calibrate;
 }
 
 int parts_choose_run(struct query *q, struct ips_err *err)
@@ -45,6 +47,8 @@ static void part_release(struct part *p)
     for (uint32_t i = 0; i < p->kept_count; i++)
         ips__envelope__free_unpacked(p->kept[i], NULL);
     free(p->kept);
+    if (p->borrows)
+        return;
     free(p->t.procs);
     free(p->t.threads);
     free(p->t.channels);
@@ -59,6 +63,7 @@ void parts_release(struct query *q)
     free(q->parts);
     q->parts = NULL;
     q->part_count = 0;
+    kept_let_go(q);
 }
 
 bool query_keep(struct query *q, struct part *p)

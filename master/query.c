@@ -79,6 +79,7 @@ static void query_end(struct query *q)
 {
     query_stop(q);
     q->over = true;
+    q->unwanted = true;
     q->streaming = false;
 }
 
@@ -361,6 +362,8 @@ void query_tick(struct master *m)
             round_over(q);
         else if (q->on_tick && !q->over && q->waiting > 0)
             q->on_tick(q);
+        else if (q->on_work && !q->over && q->working)
+            q->on_work(q);
     }
     query_reap(m);
 }
@@ -567,6 +570,12 @@ void query_on_drain(struct master *m, const struct ips_peer *client)
             q->kind->pump(q);
     }
     query_reap(m);
+}
+
+void query_unwant_all(struct master *m)
+{
+    for (struct query *q = m->queries; q; q = q->next)
+        q->unwanted = true;
 }
 
 void query_release_all(struct master *m)

@@ -19,6 +19,8 @@
 #ifndef IPS_MASTER_QUERY_H
 #define IPS_MASTER_QUERY_H
 
+#include <stdatomic.h>
+
 #include "analysis/contract.h"
 #include "master/master.h"
 #include "proto/message.h"
@@ -75,6 +77,7 @@ struct part {
     uint32_t peer_count;
     uint32_t number; /* among the active parts, machine order */
     void *own;       /* of the kind of question */
+    bool borrows;    /* tables, sync, settled, peer: kept.h's */
 };
 
 /* A machine left out after an error, and why. */
@@ -91,6 +94,8 @@ struct gather {
     uint32_t count;
     uint64_t ambiguous; /* by joining ends */
     uint64_t untraced_ends;
+    bool calibrated;       /* slaves were told message times (mtimes_plan.h) */
+    char mtimes_text[800]; /* of what, for the certificate */
 };
 
 struct query_kind {
@@ -132,10 +137,14 @@ struct query {
     bool working;   /* a job of the worker still uses it */
     bool yielded;   /* needs the slaves' graph no more: others may */
     bool again;     /* begin again when the round ends */
-    bool borrowed;  /* its tables are copies that were kept */
+    bool borrowed;  /* it was answered from copies that were kept */
+    bool calibrate; /* wants message times as they were measured, if known */
     bool in_graph;  /* past the first round: failures begin it again */
     bool together;  /* of a round: when one part fails, all are stopped */
     void (*on_tick)(struct query *q); /* of a round, or NULL */
+    void (*on_work)(struct query *q); /* each second of a job, or NULL */
+    /* Nobody waits for the answer any more: a long job looks, and ends. */
+    atomic_bool unwanted;
     unsigned restarts;
     struct excluded *excluded;
     uint32_t excluded_count;
@@ -143,6 +152,7 @@ struct query {
                 struct ips_err *err);
     void (*after)(struct query *q);
     struct gather gather;
+    struct kept *kept; /* what its parts borrow from, or NULL */
     void *data;
     /* phases.h: the question of a client that waits for this one of our own,
      * or NULL; what it got. */
@@ -167,7 +177,8 @@ void query_tick(struct master *m);
  * begun. */
 bool query_inside(struct master *m, const char *run,
                   const struct query_kind *kind);
-/* At the end of the daemon. */
+/* At the end of the daemon: before the worker's, after it. */
+void query_unwant_all(struct master *m);
 void query_release_all(struct master *m);
 
 /* ---- for the kinds ----------------------------------------------------- */
@@ -211,6 +222,8 @@ void query_over(struct query *q);
  * phase. */
 void query_window_of(const struct query *q, const struct part *p,
                      uint64_t *from_ns, uint64_t *to_ns);
+/* gather.c: does the question want the tables of a window? */
+bool query_windowed(const struct query *q);
 /* A reply that is not the last. */
 void query_send(struct query *q, Ips__Reply *reply);
 /* From now on `pump` is called until query_answer or query_fail; the run is
@@ -244,5 +257,8 @@ extern const struct query_kind query_waits;
 extern const struct query_kind query_why;
 extern const struct query_kind query_sql;
 extern const struct query_kind query_phases;
+extern const struct query_kind query_predict;
+extern const struct query_kind query_calibrate;
+extern const struct query_kind query_estimate;
 
 #endif

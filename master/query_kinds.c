@@ -33,7 +33,15 @@ const struct query_kind *query_kind_of(const Ips__Request *r)
         return &query_sql;
     case IPS__REQUEST__ASK_PHASES:
         return &query_phases;
+    case IPS__REQUEST__ASK_PREDICT:
+        return &query_predict;
+    case IPS__REQUEST__ASK_CALIBRATE:
+        return &query_calibrate;
+    case IPS__REQUEST__ASK_ESTIMATE:
+        return &query_estimate;
     case IPS__REQUEST__ASK_MORE:
+    case IPS__REQUEST__ASK_ECHO:
+    case IPS__REQUEST__ASK_TRIP:
     case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_SYNC:
     case IPS__REQUEST__ASK_TABLE:

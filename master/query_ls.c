@@ -1,174 +1,27 @@
 /* The tree of machines, processes and threads, from the slaves' tables.
  * Category 2 of IPS-9. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/object.h"
-#include "common/types.h"
 #include "master/certificate.h"
 #include "master/gather.h"
 #include "master/kept.h"
 #include "master/part.h"
+#include "master/select.h"
+#include "master/tables.h"
 
 #define ROWS_A_REPLY 8192
 
-struct tree {
-    struct query *q;
-    struct arena a;
-    const char *below; /* a pattern */
-    Ips__ObjectRow **rows;
-    size_t count, cap;
-};
-
-static Ips__ObjectRow *add(struct tree *t, const char *object,
-                           const char *level)
-{
-    if (!ips_object_in(t->below, object))
-        return NULL;
-    if (!arena_grow(&t->a, &t->rows, t->count, &t->cap, sizeof(*t->rows)))
-        return NULL;
-    Ips__ObjectRow *row = arena_alloc(&t->a, sizeof(*row));
-    if (!row)
-        return NULL;
-    ips__object_row__init(row);
-    row->object = arena_printf(&t->a, "%s", *object ? object : "/");
-    row->level = ips_wire_text(level);
-    t->rows[t->count++] = row;
-    return row;
-}
-
-static uint64_t lifetime(uint64_t start, uint64_t end, uint64_t last)
-{
-    return ips_sub_sat(end ? end : last, start);
-}
-
-struct extent { /* of one machine, in its own clock */
-    uint64_t first, last;
-};
-
-static struct extent extent_of(const struct part *p)
-{
-    struct extent e = {.first = UINT64_MAX};
-    for (uint32_t i = 0; i < p->t.proc_count; i++) {
-        e.first = ips_min_u64(e.first, p->t.procs[i]->start_ns);
-        e.last = ips_max_u64(e.last, ips_max_u64(p->t.procs[i]->start_ns,
-                                                 p->t.procs[i]->end_ns));
-    }
-    for (uint32_t i = 0; i < p->t.thread_count; i++)
-        e.last = ips_max_u64(e.last, ips_max_u64(p->t.threads[i]->start_ns,
-                                                 p->t.threads[i]->end_ns));
-    return e;
-}
-
-static Ips__ObjectRow *add_process(struct tree *t, const struct part *p,
-                                   uint32_t i, struct extent e)
-{
-    char object[OBJECT_BYTES];
-    const Ips__ProcessRow *r = p->t.procs[i];
-    part_process_object(p, i, object);
-    Ips__ObjectRow *row = add(t, object, "process");
-    if (!row)
-        return NULL;
-    row->name = ips_wire_text(r->command);
-    row->pid = r->pid;
-    if (r->parent >= 0 && r->parent < (int64_t)p->t.proc_count)
-        row->parent_pid = p->t.procs[r->parent]->pid;
-    row->start_ns = ips_sub_sat(r->start_ns, e.first);
-    row->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
-    row->cpu_ns = r->cpu_ns;
-    row->open = r->open;
-    row->end = ips_wire_text(r->end);
-    return row;
-}
-
-static void add_thread(struct tree *t, const struct part *p, uint32_t i,
-                       struct extent e)
-{
-    char process[OBJECT_BYTES], object[OBJECT_BYTES + 16];
-    const Ips__ThreadRow *r = p->t.threads[i];
-    part_process_object(p, r->process, process);
-    snprintf(object, sizeof(object), "%s/%u", process, r->tid);
-    Ips__ObjectRow *row = add(t, object, "thread");
-    if (!row)
-        return;
-    row->name = ips_wire_text(r->name);
-    row->pid = p->t.procs[r->process]->pid;
-    row->tid = r->tid;
-    row->start_ns = ips_sub_sat(r->start_ns, e.first);
-    row->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
-    row->cpu_ns = r->cpu_ns;
-    row->open = r->open;
-}
-
-/* A machine, then each of its processes followed by its threads. */
-static uint64_t add_machine(struct tree *t, const struct part *p)
-{
-    char object[ROSTER_NAME_BYTES + 2];
-    struct extent e = extent_of(p);
-    uint64_t cpu = 0;
-    uint32_t at = 0, *order = part_threads_by_process(p);
-    if (!order) {
-        t->a.failed = true;
-        return 0;
-    }
-    for (uint32_t i = 0; i < p->t.proc_count; i++)
-        cpu = ips_add_sat(cpu, p->t.procs[i]->cpu_ns);
-    snprintf(object, sizeof(object), "/%s", p->machine);
-    Ips__ObjectRow *row = add(t, object, "machine");
-    if (row) {
-        row->name = ips_wire_text(p->machine);
-        row->children = p->t.proc_count;
-        row->elapsed_ns = ips_sub_sat(e.last, ips_min_u64(e.first, e.last));
-        row->cpu_ns = cpu;
-        row->open = p->sync->state->open;
-    }
-    for (uint32_t i = 0; i < p->t.proc_count; i++) {
-        Ips__ObjectRow *process = add_process(t, p, i, e);
-        for (; at < p->t.thread_count && p->t.threads[order[at]]->process == i;
-             at++) {
-            add_thread(t, p, order[at], e);
-            if (process)
-                process->children++;
-        }
-    }
-    free(order);
-    return cpu;
-}
-
-static void add_all(struct tree *t)
-{
-    const struct gather *g = &t->q->gather;
-    Ips__ObjectRow *top = add(t, "", "run");
-    uint64_t cpu = 0;
-    for (uint32_t i = 0; i < g->count; i++) {
-        const struct part *p = g->active[i];
-        uint64_t one = add_machine(t, p);
-        cpu = ips_add_sat(cpu, one);
-        if (top && (p->sync->state->has_root || i == 0)) {
-            top->name = ips_wire_text(p->sync->state->command);
-            top->elapsed_ns = p->sync->state->has_root
-                                  ? p->sync->goal_elapsed_ns
-                                  : IPS_UNMEASURED;
-        }
-    }
-    if (top) {
-        top->children = g->count;
-        top->cpu_ns = cpu;
-        top->open = certificate_open(t->q);
-    }
-}
-
 /* One reply where it fits a frame; else pieces, the last with the rest. */
-static void send_rows(struct tree *t)
+static void send_rows(struct query *q, struct arena *a, Ips__LsAnswer answer)
 {
     struct certificate c;
-    certificate_fill(t->q, &t->a, &c);
-    certificate_plan(t->q, &t->a, &c, 2, "the slaves' tables");
-    Ips__LsAnswer answer = IPS__LS_ANSWER__INIT;
+    certificate_fill(q, a, &c);
+    certificate_plan(q, a, &c, 2, "the slaves' tables");
+    if (query_windowed(q))
+        certificate_plan(q, a, &c, 3, "the slaves' graphs, in a window");
     answer.certificate = &c.msg;
-    answer.n_rows = t->count;
-    answer.rows = t->rows;
     while (answer.n_rows > ROWS_A_REPLY &&
            ips__ls_answer__get_packed_size(&answer) > QUERY_REPLY_BYTES) {
         Ips__LsAnswer piece = IPS__LS_ANSWER__INIT;
@@ -179,37 +32,72 @@ static void send_rows(struct tree *t)
         answer.rows += ROWS_A_REPLY;
         reply.answer_case = IPS__REPLY__ANSWER_LS;
         reply.ls = &piece;
-        query_send(t->q, &reply);
+        query_send(q, &reply);
     }
     Ips__Reply reply = IPS__REPLY__INIT;
     reply.answer_case = IPS__REPLY__ANSWER_LS;
     reply.ls = &answer;
-    query_answer(t->q, &reply);
+    query_answer(q, &reply);
+}
+
+/* Of which the client shows something else, for some levels. */
+static const char *const shown_otherwise[] = {"name", "pid", "tid",
+                                              "parent_pid", NULL};
+
+static int choose(const Ips__LsAsk *ask, const struct tables *t,
+                  struct arena *a, Ips__LsAnswer *answer, Ips__LeftOut *left)
+{
+    uint64_t *count = arena_alloc(a, SELECT_LEVELS * sizeof(*count));
+    void **rows = arena_alloc(a, (t->object_count + 1) * sizeof(*rows));
+    struct select s;
+    size_t n = 0;
+    for (size_t i = 0; rows && i < t->object_count; i++)
+        if (ips_object_in(ask->object, t->objects[i]->object))
+            rows[n++] = t->objects[i];
+    if (rows && count &&
+        select_init(&s, ask->select, &ips__object_row__descriptor,
+                    shown_otherwise, "cpu_ns")) {
+        n = select_rows(&s, a, rows, n, &rows, count);
+        ips__left_out__init(left);
+        left->rows = count;
+        left->n_rows = SELECT_LEVELS;
+        answer->left_out = left;
+    }
+    answer->rows = (Ips__ObjectRow **)rows;
+    answer->n_rows = n;
+    return a->failed ? IPS_E_NO_MEMORY : 0;
 }
 
 static void ls_ready(struct query *q)
 {
-    struct tree t = {.q = q, .below = q->request->ls->object};
+    const Ips__LsAsk *ask = q->request->ls;
+    Ips__LsAnswer answer = IPS__LS_ANSWER__INIT;
+    Ips__LeftOut left;
+    struct arena a = {0};
     struct ips_err err = {0};
-    add_all(&t);
-    if (t.a.failed)
-        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
-    else if (t.count == 0)
-        ips_err_set(&err, IPS_E_NOT_FOUND, "no object %s in run %s", t.below,
-                    q->run);
+    kept_give(q);
+    struct tables *t = kept_tables(q);
+    int rc = t ? tables_objects(t, q, &err) : IPS_E_NO_MEMORY;
+    if (rc == 0)
+        rc = choose(ask, t, &a, &answer, &left);
+    if (rc < 0 && !err.code)
+        ips_err_set(&err, rc, "no memory");
+    else if (rc == 0 && answer.n_rows == 0)
+        ips_err_set(&err, IPS_E_NOT_FOUND, "no object %s in run %s",
+                    ask->object, q->run);
     if (err.code)
         query_fail(q, &err);
     else
-        send_rows(&t);
-    arena_release(&t.a);
+        send_rows(q, &a, answer);
+    arena_release(&a);
+    kept_tables_done(q, t);
 }
 
 static bool ls_at_once(struct query *q)
 {
-    if (!kept_take(q))
+    if (!kept_take(q, GATHER_TABLE))
         return false;
     ls_ready(q);
-    kept_give(q);
     return true;
 }
 

@@ -18,6 +18,7 @@
 #include "master/part.h"
 #include "master/refresh.h"
 #include "master/summary.h"
+#include "master/tables.h"
 
 #define ROWS_A_REPLY 4096
 /* Of a run that is still open: with so many events it is answered from the
@@ -47,9 +48,11 @@ static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
 }
 
 /* The run and its machines: what the master's own table holds. */
-static bool is_summary(const Ips__MetricsAsk *ask)
+static bool is_summary(const struct query *q)
 {
-    return (*ask->object == '\0' || strcmp(ask->object, "/") == 0) &&
+    const Ips__MetricsAsk *ask = q->request->metrics;
+    return !query_windowed(q) &&
+           (*ask->object == '\0' || strcmp(ask->object, "/") == 0) &&
            *ask->level == '\0';
 }
 
@@ -69,21 +72,36 @@ static void summary_ready(struct query *q)
     summary_release(&s);
 }
 
-static void metrics_ready(struct query *q)
+/* From rows of all objects where they are kept; a run of too many objects for
+ * that has rows of those alone that are asked about. */
+static int make_answer(struct query *q, struct tables *t, struct arena *a,
+                       Ips__MetricsAnswer *answer, Ips__LeftOut *left,
+                       uint64_t *cut, struct ips_err *err)
 {
     const Ips__MetricsAsk *ask = q->request->metrics;
-    struct gather *g = &q->gather;
+    const struct gather *g = &q->gather;
+    if (!tables_fit(q) && !query_windowed(q))
+        return metrics_make(g->active, g->count, query_incomplete(q),
+                            ask->object, ask->level, a, answer, cut, err);
+    int rc = tables_metrics(t, q, err);
+    if (rc == 0)
+        rc = tables_metrics_of(t, ask->object, ask->level, a, answer, err);
+    if (rc < 0)
+        return rc;
+    tables_metrics_select(ask->select, a, answer, left);
+    *cut = tables_metrics_cut(a, answer);
+    return a->failed ? ips_err_set(err, IPS_E_NO_MEMORY, "no memory") : 0;
+}
+
+static void answer_rows(struct query *q, struct tables *t)
+{
     struct arena a = {0};
     struct ips_err err = {0};
     struct certificate c;
     uint64_t cut = 0;
+    Ips__LeftOut left;
     Ips__MetricsAnswer answer = IPS__METRICS_ANSWER__INIT;
-    if (is_summary(ask)) {
-        summary_ready(q);
-        return;
-    }
-    int rc = metrics_make(g->active, g->count, query_incomplete(q), ask->object,
-                          ask->level, &a, &answer, &cut, &err);
+    int rc = make_answer(q, t, &a, &answer, &left, &cut, &err);
     if (rc < 0) {
         query_fail(q, &err);
         arena_release(&a);
@@ -91,6 +109,8 @@ static void metrics_ready(struct query *q)
     }
     certificate_fill(q, &a, &c);
     certificate_plan(q, &a, &c, 2, "the slaves' tables");
+    if (query_windowed(q))
+        certificate_plan(q, &a, &c, 3, "the slaves' graphs, in a window");
     answer.certificate = &c.msg;
     if (cut > 0) {
         c.msg.complete = false;
@@ -102,6 +122,25 @@ static void metrics_ready(struct query *q)
     }
     send_answer(q, &answer);
     arena_release(&a);
+}
+
+static void metrics_ready(struct query *q)
+{
+    struct ips_err err = {0};
+    if (is_summary(q)) {
+        summary_ready(q);
+        kept_give(q);
+        return;
+    }
+    kept_give(q);
+    struct tables *t = kept_tables(q);
+    if (t) {
+        answer_rows(q, t);
+    } else {
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+        query_fail(q, &err);
+    }
+    kept_tables_done(q, t);
 }
 
 struct known {
@@ -153,7 +192,7 @@ static bool from_own_table(struct query *q, bool nobody)
     struct known k = {0};
     uint64_t events = 0;
     struct ips_err err = {0};
-    if (!is_summary(q->request->metrics) ||
+    if (!is_summary(q) ||
         catalogue_each(q->m->catalogue, q->run, on_known, &k, &err) < 0)
         return false;
     Ips__MetricsAnswer *kept =
@@ -174,23 +213,18 @@ static bool metrics_at_once(struct query *q)
 {
     if (from_own_table(q, false))
         return true;
-    if (!kept_take(q))
+    if (!kept_take(q, GATHER_TABLE | GATHER_PEERS))
         return false;
     metrics_ready(q);
-    kept_give(q);
     return true;
-}
-
-static void metrics_gathered(struct query *q)
-{
-    metrics_ready(q);
-    kept_give(q);
 }
 
 static void metrics_start(struct query *q)
 {
     if (query_active(q) > 0 || !from_own_table(q, true))
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_gathered);
+        gather_start(
+            q, query_windowed(q) ? GATHER_TABLE : GATHER_TABLE | GATHER_PEERS,
+            metrics_ready);
 }
 
 const struct query_kind query_metrics = {.name = "metrics",

@@ -13,6 +13,7 @@
 #include "master/engine.h"
 #include "master/engine_auto.h"
 #include "master/gather.h"
+#include "master/mtimes_plan.h"
 #include "master/part.h"
 #include "master/query_path_profile.h"
 #include "master/weighting.h"
@@ -44,6 +45,7 @@ int path_check_lane(const Ips__Lane *in, struct ips_lane *out,
         out->mtime.scale_den = in->scale_den;
     }
     out->external = (enum ips_external)in->external;
+    out->calibrated = in->calibrated;
     out->any_off = in->any_off;
     return 0;
 }
@@ -93,6 +95,7 @@ static void scale(struct path_data *d, enum lane_id id, const char *name,
 static void plan_lanes(struct query *q)
 {
     struct path_data *d = path_of(q);
+    mtimes_plan_lane(q, &d->lanes[LANE_MAIN].lane);
     uint64_t external = 0, resources = 0, probe = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         resources = ips_add_sat(resources, q->gather.active[i]->sync->any);
@@ -244,7 +247,9 @@ static void path_start(struct query *q)
         return;
     }
     q->data = d;
-    if (check_ask(q->request->path, d, &err) < 0)
+    int rc = check_ask(q->request->path, d, &err);
+    q->calibrate = d->lanes[LANE_MAIN].lane.calibrated;
+    if (rc < 0)
         query_fail(q, &err);
     else
         gather_start(q, GATHER_TABLE | GATHER_PEERS, path_gathered);
@@ -334,9 +339,12 @@ static void fill_lanes(struct path_data *d, struct arena *a,
     }
 }
 
-char *path_mtime_text(struct arena *a, const struct ips_lane *lane)
+char *path_mtime_text(const struct query *q, struct arena *a,
+                      const struct ips_lane *lane)
 {
     const struct ips_mtime *m = &lane->mtime;
+    if (lane->calibrated)
+        return arena_printf(a, "%s", q->gather.mtimes_text);
     if (lane->weighting == IPS_WEIGH_WALL && !m->base_ns && !m->per_byte_q32)
         return ips_wire_text("as measured, 0 where nobody waited");
     if (m->base_ns == 0 && m->per_byte_q32 == 0)
@@ -354,7 +362,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     c->msg.any_on_path = d->lanes[LANE_MAIN].shares.resources;
     certificate_plan(q, a, c, 3, "the slaves' graphs");
     c->msg.engine = ips_wire_text(d->engine_text);
-    c->msg.message_times = path_mtime_text(a, &d->lanes[LANE_MAIN].lane);
+    c->msg.message_times = path_mtime_text(q, a, &d->lanes[LANE_MAIN].lane);
     if (weighting_clock_text(d))
         c->msg.clock = ips_wire_text(weighting_clock_text(d));
     if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_CPU)

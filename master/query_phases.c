@@ -576,6 +576,11 @@ static struct slots slots_of(Ips__Request *r)
     if (r->ask_case == IPS__REQUEST__ASK_WAITS)
         return (struct slots){&r->waits->from_ns, &r->waits->to_ns,
                               r->waits->phase};
+    if (r->ask_case == IPS__REQUEST__ASK_LS)
+        return (struct slots){&r->ls->from_ns, &r->ls->to_ns, r->ls->phase};
+    if (r->ask_case == IPS__REQUEST__ASK_METRICS)
+        return (struct slots){&r->metrics->from_ns, &r->metrics->to_ns,
+                              r->metrics->phase};
     return (struct slots){0};
 }
 

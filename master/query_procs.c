@@ -16,27 +16,33 @@
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/gather.h"
+#include "master/kept.h"
 #include "master/part.h"
 #include "master/procs.h"
 
 #define ROWS_A_REPLY 2048
 
 struct asked {
-    Ips__ProcedureRow **rows; /* borrowed from kept messages */
-    uint32_t count;
-    uint32_t *part_first; /* [parts + 1] rows of each active part */
+    size_t count;
     Ips__ProcedureTotals totals;
-    uint32_t at; /* part being asked */
+};
+
+struct told {                 /* by one part */
+    Ips__ProcedureRow **rows; /* borrowed from kept messages, as all of it */
+    uint32_t count;
+    const Ips__ProcedureTotals *totals;
 };
 
 static void release(struct query *q)
 {
-    struct asked *a = q->data;
-    if (a) {
-        free(a->rows);
-        free(a->part_first);
-        free(a);
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        struct told *t = q->parts[i].own;
+        if (t)
+            free(t->rows);
+        free(t);
+        q->parts[i].own = NULL;
     }
+    free(q->data);
     q->data = NULL;
     gather_release(q);
 }
@@ -144,13 +150,14 @@ static void answer(struct query *q)
         return;
     Ips__ProcedureRow **rows =
         arena_alloc(&arena, (a->count + 1) * sizeof(*rows));
-    for (uint32_t p = 0; rows && p < q->gather.count; p++)
-        for (uint32_t i = a->part_first[p]; i < a->part_first[p + 1]; i++) {
+    for (uint32_t p = 0; rows && p < q->gather.count; p++) {
+        const struct told *t = q->gather.active[p]->own;
+        for (uint32_t i = 0; t && i < t->count; i++) {
             char object[OBJECT_BYTES];
             Ips__ProcedureRow *r = arena_alloc(&arena, sizeof(*r));
             if (!r)
                 break;
-            *r = *a->rows[i];
+            *r = *t->rows[i];
             r->object = ips_wire_text("");
             if (by_process) {
                 part_process_object(q->gather.active[p], r->process, object);
@@ -161,6 +168,7 @@ static void answer(struct query *q)
             }
             rows[count++] = r;
         }
+    }
     if (arena.failed || !rows) {
         no_memory(q);
     } else {
@@ -178,7 +186,7 @@ static void answer(struct query *q)
 static int take(struct query *q, struct part *p, const Ips__Reply *reply,
                 struct ips_err *err)
 {
-    struct asked *a = q->data;
+    struct told *t = p->own;
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES ||
         (reply->last && !reply->procedures->totals))
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ProceduresAsk");
@@ -188,35 +196,31 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "procedure row %zu names no process", i);
     if (!query_keep(q, p) ||
-        !part_append(&a->rows, &a->count, (void *const *)r->rows, r->n_rows))
+        !part_append(&t->rows, &t->count, (void *const *)r->rows, r->n_rows))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     if (reply->last)
-        procs_add_totals(&a->totals, r->totals);
+        t->totals = r->totals;
     return 0;
 }
 
-static void ask_next(struct query *q);
-
-static void asked_one(struct query *q)
+/* In the order of machines: sums of fractions depend on it. */
+static void answered(struct query *q)
 {
     struct asked *a = q->data;
-    a->part_first[++a->at] = a->count;
-    ask_next(q);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct told *t = q->gather.active[i]->own;
+        if (!t)
+            continue;
+        a->count += t->count;
+        if (t->totals)
+            procs_add_totals(&a->totals, t->totals);
+    }
+    answer(q);
 }
 
-/* One part after the other, so that the rows of each lie together. */
-static void ask_next(struct query *q)
+static void ask_part(struct query *q, struct part *p)
 {
-    struct asked *a = q->data;
     const Ips__ProceduresAsk *asked = q->request->procedures;
-    while (a->at < q->gather.count &&
-           !part_concerned(q->gather.active[a->at]->machine, asked->object))
-        a->part_first[++a->at] = a->count;
-    if (a->at == q->gather.count) {
-        answer(q);
-        return;
-    }
-    struct part *p = q->gather.active[a->at];
     Ips__ProceduresAsk ask = IPS__PROCEDURES_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     ask.object = asked->object;
@@ -228,19 +232,24 @@ static void ask_next(struct query *q)
     ask.generation = p->sync->generation;
     request.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     request.procedures = &ask;
-    query_round(q, take, asked_one);
     query_ask(q, p, &request, true);
-    query_await(q);
 }
 
 static void gathered(struct query *q)
 {
-    struct asked *a = q->data;
-    a->part_first = calloc((size_t)q->gather.count + 1, sizeof(*a->part_first));
-    if (a->part_first)
-        ask_next(q);
-    else
-        no_memory(q);
+    query_round(q, take, answered);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        if (!part_concerned(p->machine, q->request->procedures->object))
+            continue;
+        p->own = calloc(1, sizeof(struct told));
+        if (!p->own) {
+            no_memory(q);
+            return;
+        }
+        ask_part(q, p);
+    }
+    query_await(q);
 }
 
 static void start(struct query *q)
@@ -260,7 +269,7 @@ static void start(struct query *q)
     }
     ips__procedure_totals__init(&a->totals);
     q->data = a;
-    gather_start(q, GATHER_TABLE, gathered);
+    kept_or_gather(q, GATHER_TABLE, gathered);
 }
 
 const struct query_kind query_procedures = {.name = "procedures",

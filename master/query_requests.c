@@ -8,6 +8,7 @@
 
 #include "common/types.h"
 #include "master/gather.h"
+#include "master/mtimes_plan.h"
 #include "master/portions.h"
 #include "master/requests.h"
 #include "master/weighting.h"
@@ -57,6 +58,7 @@ static void gathered(struct query *q)
 {
     struct requests_data *d = requests_of(q);
     struct ips_err err = {0};
+    mtimes_plan_lane(q, &d->path.lanes[LANE_MAIN].lane);
     d->path.nodes = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct part *p = q->gather.active[i];
@@ -86,7 +88,7 @@ bool requests_why(const Ips__Request *r)
 
 static void start(struct query *q)
 {
-    const Ips__Lane plain = IPS__LANE__INIT;
+    Ips__Lane plain = IPS__LANE__INIT;
     const Ips__RequestsAsk none = IPS__REQUESTS_ASK__INIT;
     bool why = requests_why(q->request);
     const Ips__RequestsAsk *ask = why ? &none : q->request->requests;
@@ -98,7 +100,9 @@ static void start(struct query *q)
     }
     q->data = d;
     struct ips_lane *lane = &d->path.lanes[LANE_MAIN].lane;
+    plain.calibrated = why && !q->request->why->uncalibrated;
     int rc = path_check_lane(why ? &plain : ask->lane, lane, &err);
+    q->calibrate = lane->calibrated;
     lane->weighting = IPS_WEIGH_WALL;
     if (rc == 0 && ask->top > REQUESTS_TOP_MAX)
         rc = ips_err_set(&err, IPS_E_USAGE, "%u requests: at most %u", ask->top,

@@ -14,6 +14,7 @@
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/gather.h"
+#include "master/kept.h"
 #include "master/part.h"
 
 #define SQL_ROWS 100000u
@@ -166,7 +167,7 @@ static void start(struct query *q)
         query_fail(q, &err);
         return;
     }
-    gather_start(q, 0, gathered);
+    kept_or_gather(q, 0, gathered);
 }
 
 static void release(struct query *q)

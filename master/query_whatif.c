@@ -10,6 +10,7 @@
 
 #include "common/types.h"
 #include "master/gather.h"
+#include "master/mtimes_plan.h"
 #include "master/part.h"
 #include "master/weighting.h"
 #include "master/whatif.h"
@@ -145,6 +146,7 @@ static void gathered(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     struct ips_err err = {0};
+    mtimes_plan_lane(q, &d->path.lanes[LANE_MAIN].lane);
     d->path.nodes = 0;
     d->portions = calloc((size_t)q->gather.count + 1, sizeof(*d->portions));
     for (uint32_t i = 0; i < q->gather.count && d->portions; i++) {
@@ -184,7 +186,9 @@ void whatif_begin(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     struct ips_err err = {0};
-    if (check_ask(d->ask, d, &err) < 0)
+    int rc = check_ask(d->ask, d, &err);
+    q->calibrate = d->path.lanes[LANE_MAIN].lane.calibrated;
+    if (rc < 0)
         query_fail(q, &err);
     else
         gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);

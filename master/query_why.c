@@ -123,7 +123,7 @@ static void fill_certificate(struct filling *x)
     x->c.msg.run_delay_unknown_ns = weighting_unknown(x->q);
     x->c.msg.engine = ips_wire_text("central (why: all events at the master)");
     x->c.msg.message_times =
-        path_mtime_text(&x->d->a, &d->lanes[LANE_MAIN].lane);
+        path_mtime_text(x->q, &x->d->a, &d->lanes[LANE_MAIN].lane);
     if (weighting_clock_text(d))
         x->c.msg.clock = ips_wire_text(weighting_clock_text(d));
     certificate_note(&x->d->a, &x->c,
@@ -215,6 +215,7 @@ static void start(struct query *q)
     ips__whatif_ask__init(&d->ask);
     ips__lane__init(&d->lane);
     d->lane.scale_num = d->lane.scale_den = 1;
+    d->lane.calibrated = !from->uncalibrated;
     d->ask.lane = &d->lane;
     d->ask.weighting = ips_wire_text("wall");
     d->ask.goal = from->goal;

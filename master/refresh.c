@@ -9,6 +9,7 @@
 #include "master/gather.h"
 #include "master/kept.h"
 #include "master/summary.h"
+#include "master/tables.h"
 
 struct refresh {
     struct refresh *next;
@@ -54,6 +55,19 @@ void refresh_heard(struct master *m, const Ips__Report *report)
 
 /* ---- one ------------------------------------------------------------- */
 
+/* Of a closed run: the first question finds them made. */
+static void keep_rows(struct query *q)
+{
+    struct ips_err err = {0};
+    kept_give(q);
+    if (!q->kept || !tables_fit(q))
+        return;
+    struct tables *t = kept_tables(q);
+    if (t && (tables_objects(t, q, &err) < 0 || tables_metrics(t, q, &err) < 0))
+        ips_log_info("run %s: rows not made: %s", q->run, err.msg);
+    kept_tables_done(q, t);
+}
+
 static void ready(struct query *q)
 {
     struct ips_err err = {0};
@@ -69,9 +83,9 @@ static void ready(struct query *q)
         r->was_open = certificate_open(q);
     }
     summary_release(&s);
+    keep_rows(q);
     Ips__Reply reply = IPS__REPLY__INIT;
     query_answer(q, &reply); /* nobody hears it: the end */
-    kept_give(q);
 }
 
 static void start(struct query *q)

@@ -68,6 +68,7 @@ static int catalogue_setup(struct master *m, struct ips_err *err)
 {
     char dir[IPS_PATH_BYTES + 8];
     snprintf(dir, sizeof(dir), "%s/master", m->state);
+    mtimes_open(&m->mtimes, dir);
     return catalogue_open(dir, &m->catalogue, err);
 }
 
@@ -121,6 +122,7 @@ void master_stop(struct master *m)
 {
     m->stopping = true;
     ips_listener_free(m->listener);
+    query_unwant_all(m);
     worker_free(m->worker);
     query_release_all(m);
     refresh_release(m);
@@ -128,6 +130,7 @@ void master_stop(struct master *m)
     session_release(m);
     roster_release(&m->roster);
     catalogue_close(m->catalogue);
+    mtimes_release(&m->mtimes);
     if (m->tick)
         event_free(m->tick);
     ips_peer_reap();

@@ -128,6 +128,7 @@ void weighting_lane(const struct query *q, const struct part *p,
     to->scale_num = lane->mtime.scale_num;
     to->scale_den = lane->mtime.scale_den;
     to->external = (uint32_t)lane->external;
+    to->calibrated = lane->calibrated;
     to->any_off = lane->any_off;
     to->probe_off = lane->probe_off;
     to->weighting = (uint32_t)lane->weighting;

@@ -37,7 +37,8 @@ static bool merge_views(struct whatif_solving *s)
         lane.clock = engine_part_of(p)->clock;
         rc = ips_graph_view(&engine_part_of(p)->g, &lane, &view[i], s->err);
         /* Views of `wall` have none; with it the merged graph has times. */
-        view[i].g.delay = engine_part_of(p)->g.delay;
+        if (lane.weighting == IPS_WEIGH_WALL)
+            view[i].g.delay = engine_part_of(p)->g.delay;
         parts[i] = (struct ips_part){
             .g = &view[i].g, .peer = p->peer, .end_count = p->peer_count};
     }

@@ -484,7 +484,10 @@ static int other_weightings(struct why_solving *y)
     uint32_t n = q->gather.count;
     struct ips_part *parts = calloc((size_t)n + 1, sizeof(*parts));
     uint32_t *base = calloc((size_t)n + 1, sizeof(*base));
-    struct ips_lane lane = {.weighting = IPS_WEIGH_CPU};
+    const struct ips_lane *main = &y->d->w.path.lanes[LANE_MAIN].lane;
+    struct ips_lane lane = {.weighting = IPS_WEIGH_CPU,
+                            .mtime = main->mtime,
+                            .calibrated = main->calibrated};
     struct ips_graph g;
     struct ips_view sched = {0};
     struct ips_est est = {0};

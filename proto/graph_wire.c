@@ -105,6 +105,10 @@ static void put_remote(Ips__Subgraph *m, const struct ips_wire_graph *g,
         m->out_pos = g->out_pos + at->out;
         m->out_len = g->out_len + at->out;
     }
+    if (outs > 0 && g->out_ns) {
+        m->n_out_ns = outs;
+        m->out_ns = g->out_ns + at->out;
+    }
 }
 
 int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
@@ -154,7 +158,8 @@ void ips_wire_taker_release(struct ips_wire_taker *t)
         g->xlen,         g->t_ns,          g->xpred,     g->site,
         g->origin,       g->in_node,       g->in_end,    g->in_pos,
         g->out_node,     g->out_end,       g->out_len,   g->out_pos,
-        g->at,           g->wait,          g->delay,     g->probe};
+        g->at,           g->wait,          g->delay,     g->probe,
+        g->out_ns};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         free(all[i]);
     memset(t, 0, sizeof(*t));
@@ -349,7 +354,10 @@ static int take_outs(struct ips_wire_taker *t, const Ips__Subgraph *m,
 {
     struct ips_wire_graph *g = &t->g;
     size_t n = m->n_out_node;
-    if (m->n_out_end != n || m->n_out_pos != n || m->n_out_len != n)
+    if (g->out_count == 0 && n > 0)
+        t->timed = m->n_out_ns > 0;
+    if (m->n_out_end != n || m->n_out_pos != n || m->n_out_len != n ||
+        m->n_out_ns != (t->timed ? n : 0))
         return unequal("remote sends", err);
     uint32_t cap = next_cap(g->out_count, n, t->out_cap, t->max_nodes);
     if (cap == 0)
@@ -358,7 +366,8 @@ static int take_outs(struct ips_wire_taker *t, const Ips__Subgraph *m,
         if (!grow_array(&g->out_node, cap, sizeof(uint32_t)) ||
             !grow_array(&g->out_end, cap, sizeof(uint32_t)) ||
             !grow_array(&g->out_len, cap, sizeof(uint32_t)) ||
-            !grow_array(&g->out_pos, cap, sizeof(uint64_t)))
+            !grow_array(&g->out_pos, cap, sizeof(uint64_t)) ||
+            (t->timed && !grow_array(&g->out_ns, cap, sizeof(uint64_t))))
             return no_memory(err);
         t->out_cap = cap;
     }
@@ -366,6 +375,8 @@ static int take_outs(struct ips_wire_taker *t, const Ips__Subgraph *m,
     append(g->out_end, g->out_count, m->out_end, n, sizeof(uint32_t));
     append(g->out_len, g->out_count, m->out_len, n, sizeof(uint32_t));
     append(g->out_pos, g->out_count, m->out_pos, n, sizeof(uint64_t));
+    if (t->timed)
+        append(g->out_ns, g->out_count, m->out_ns, n, sizeof(uint64_t));
     g->out_count += (uint32_t)n;
     return 0;
 }

@@ -34,6 +34,7 @@ struct ips_wire_graph {
     uint32_t out_count;
     uint32_t *out_node, *out_end, *out_len;
     uint64_t *out_pos;
+    uint64_t *out_ns; /* NULL: absent */
     uint64_t total_cpu_ns;
     uint32_t end_count;
 };
@@ -67,6 +68,7 @@ struct ips_wire_taker {
     bool detail, reduced; /* t_ns and site, origin are expected */
     bool times;           /* its first piece has `at` and `wait`: so all must */
     bool probe;           /* the same for `probe` */
+    bool timed;           /* the same for out_ns */
 };
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
                          bool detail, bool reduced);

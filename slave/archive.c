@@ -245,7 +245,7 @@ static int unpack_all(const uint8_t *data, size_t from, size_t len,
     }
     if (rc < 0 || raw == 0)
         return rc;
-    uint8_t *room = ips_calloc_large(raw, 1);
+    uint8_t *room = ips_alloc_large(raw, 1);
     if (!room)
         return ips_err_set(err, IPS_E_NO_MEMORY,
                            "%zu bytes to unpack the archive", raw);

@@ -62,11 +62,11 @@ static int run_passes(struct build *b)
     b_sync_arcs(b);
     b_settle(b);
     b_causal(b);
-    rc = b_weights(b);
+    rc = b_far_ends(b);
+    if (rc == 0)
+        rc = b_weights(b);
     if (rc == 0)
         rc = b_break_cycles(b);
-    if (rc == 0)
-        rc = b_far_ends(b);
     if (rc == 0)
         rc = b_wall(b);
     if (rc == 0)
@@ -90,7 +90,12 @@ static void release_build(struct build *b)
     ips_free_large(b->kills.v);
     ips_free_large(b->takings.v);
     ips_free_large(b->ends);
-    ips_free_large(b->ops.v);
+    for (uint32_t i = 0; i < b->slabs.n; i++)
+        ips_free_large(b->slabs.v[i]);
+    ips_free_large(b->slabs.v);
+    ips_free_large(b->blocks.v);
+    ips_free_large(b->long_reads.v);
+    ips_free_large(b->reads);
     ips_free_large(b->dgrams.v);
     ips_free_large(b->events.v);
     ips_free_large(b->exts.v);
@@ -101,6 +106,7 @@ static void release_build(struct build *b)
     ips_free_large(b->flows);
     ips_free_large(b->cpu_at);
     ips_free_large(b->off);
+    ips_free_large(b->far);
     ips_free_large(b->delays.v);
     ips_free_large(b->notes);
 }

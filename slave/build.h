@@ -99,6 +99,10 @@ struct ips_thread_row {
     uint64_t woken_ns;   /* as much of it as lies in wait_ns: after wake-ups */
     uint64_t unknown_ns; /* off the core outside of calls, and no figure */
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
+    /* Polls that another channel ended than the last one of the same place, or
+     * more than one at once; polls that slept and gave up, and each spinning.
+     */
+    uint64_t choices, empty_polls;
 };
 
 /* One end of a channel on this machine (two for a local channel; a pipe's
@@ -162,6 +166,8 @@ struct ips_build_counts {
     uint64_t probe_arc_ns;  /* as much of it as arcs of the graph hold */
     uint64_t delay_ns;      /* runnable but not running, as the kernel told */
     uint64_t delay_unknown_ns; /* off the CPU outside of waits, and no figure */
+    /* struct ips_rec_guessed, of all threads; guess_settled is its `a`. */
+    uint64_t guessed_ns, guess_settled, guess_off_ns, guess_off_max_ns;
     uint64_t code; /* samples, entries, exits, counters: none, no procedures */
 };
 

@@ -18,6 +18,11 @@
  * An end-of-file by the death of its writer hangs on END, which carries the
  * exit's CPU; where that was still going on when the reader returned, it hangs
  * on the writer's last record instead.
+ *
+ * Arcs that pass `match` made - nearly all - are not visited here: the send
+ * gives way when its receive is found (build_match.c), the receive when its
+ * chain's weights are made (b_weights). No other arc is at their nodes: so the
+ * order is the same.
  */
 #include "slave/build_internal.h"
 
@@ -41,57 +46,61 @@ static bool gives_way(const struct ips_graph *g, uint32_t v)
            (g->kind[u] == IPS_NODE_AUX && g->xkind[v] == IPS_X_RESOURCE);
 }
 
-/* What node v's cross arc comes from is anywhere: asked for some nodes ahead.
- */
-static inline void ask_ahead(const struct build *b, uint32_t v)
+static void send_gives_way(struct build *b, uint32_t v)
+{
+    struct ips_graph *g = &b->out->g;
+    uint32_t u = g->xpred[v];
+    if (!between_threads(g, v) || !gives_way(g, v))
+        return;
+    uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
+    uint64_t room = ips_sub_sat(arc_time(g, v), after);
+    g->w[u] = ips_min_u64(g->w[u], ips_add_sat(b->cpu_at[u], room));
+}
+
+static void receive_gives_way(struct build *b, uint32_t v)
+{
+    struct ips_graph *g = &b->out->g;
+    uint32_t u = g->xpred[v];
+    if (u == IPS_NO_NODE)
+        return;
+    b->backwards |= g->t_ns[u] >= g->t_ns[v];
+    if (!between_threads(g, v))
+        return;
+    uint64_t before = ips_sub_sat(g->w[u], b->cpu_at[u]);
+    uint64_t time = arc_time(g, v);
+    if (before > time && g->kind[u] == IPS_NODE_END &&
+        g->kind[v] != IPS_NODE_JOIN) {
+        g->xpred[v] = u - 1; /* a chain has START before its END */
+        b->backwards |= g->t_ns[u - 1] >= g->t_ns[v];
+        before = 0;
+    }
+    uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
+    uint64_t room = ips_sub_sat(time, before);
+    if (after > room)
+        g->w[v] = b->cpu_at[v] - room;
+}
+
+/* Every node with a cross arc but those that pass `match` found: they are few,
+ * so the others are passed over eight at a time. */
+static void each_arc(struct build *b, void (*f)(struct build *, uint32_t))
 {
     const struct ips_graph *g = &b->out->g;
-    if (v >= g->node_count || g->xpred[v] == IPS_NO_NODE)
-        return;
-    __builtin_prefetch(&g->t_ns[g->xpred[v]]);
-    __builtin_prefetch(&g->w[g->xpred[v]], 1);
-    __builtin_prefetch(&b->cpu_at[g->xpred[v]]);
-}
-#define AHEAD 16u
-
-static void sends_give_way(struct build *b)
-{
-    struct ips_graph *g = &b->out->g;
-    for (uint32_t v = 0; v < g->node_count; v++) {
-        uint32_t u = g->xpred[v];
-        ask_ahead(b, v + AHEAD);
-        if (!between_threads(g, v) || !gives_way(g, v))
-            continue;
-        uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
-        uint64_t room = ips_sub_sat(arc_time(g, v), after);
-        g->w[u] = ips_min_u64(g->w[u], ips_add_sat(b->cpu_at[u], room));
-    }
-}
-
-static void receives_give_way(struct build *b)
-{
-    struct ips_graph *g = &b->out->g;
-    for (uint32_t v = 0; v < g->node_count; v++) {
-        uint32_t u = g->xpred[v];
-        ask_ahead(b, v + AHEAD);
-        if (!between_threads(g, v))
-            continue;
-        uint64_t before = ips_sub_sat(g->w[u], b->cpu_at[u]);
-        uint64_t time = arc_time(g, v);
-        if (before > time && g->kind[u] == IPS_NODE_END &&
-            g->kind[v] != IPS_NODE_JOIN) {
-            g->xpred[v] = u - 1; /* a chain has START before its END */
-            before = 0;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        uint64_t eight;
+        if (g->node_count - i >= 8) {
+            memcpy(&eight, g->xkind + i, 8);
+            if ((eight & ~(0x0101010101010101ULL * B_X_SENT)) == 0) {
+                i += 7;
+                continue;
+            }
         }
-        uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
-        uint64_t room = ips_sub_sat(time, before);
-        if (after > room)
-            g->w[v] = b->cpu_at[v] - room;
+        if (g->xkind[i] != IPS_X_NONE && g->xkind[i] != B_X_SENT)
+            f(b, i);
     }
 }
 
 void b_causal(struct build *b)
 {
-    sends_give_way(b);
-    receives_give_way(b);
+    each_arc(b, send_gives_way);
+    each_arc(b, receive_gives_way);
 }

@@ -84,6 +84,7 @@ int b_end_new(struct build *b, uint32_t *end)
     memset(row, 0, sizeof(*row));
     e->connect_node = IPS_NO_NODE;
     e->socket = IPS_NONE;
+    e->sends.first = e->sends.last = IPS_NONE;
     e->send_chain = e->traffic_proc = e->traffic = IPS_NONE;
     e->shut_ns = UINT64_MAX;
     e->shut_node = IPS_NO_NODE;

@@ -165,6 +165,7 @@ void b_cost_limit(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     uint64_t *sum = &b->out->counts.probe_arc_ns;
+    *sum = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t first = g->chains[c].first;
         g->probe[first] = 0;

@@ -21,9 +21,8 @@ static uint64_t free_gap(const struct build *b, uint32_t i, uint32_t first)
     const struct ips_graph *g = &b->out->g;
     if (i == first)
         return 0;
-    uint64_t apart = ips_sub_sat(g->t_ns[i], g->t_ns[i - 1]);
-    uint64_t ran = ips_sub_sat(b->cpu_at[i], b->cpu_at[i - 1]);
-    return ips_sub_sat(ips_sub_sat(apart, ran), b->off[i]);
+    return b_free_ns(g->t_ns[i], g->t_ns[i - 1], b->cpu_at[i], b->cpu_at[i - 1],
+                     b->off[i]);
 }
 
 /* How much of the node's own sleep can be delay after the wake-up. */
@@ -149,11 +148,16 @@ static void chain_delays(struct build *b, uint32_t c)
     const struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     struct readings r = {.b = b, .stream = b->chains[c].first_stream};
-    const struct b_delay *d;
+    const struct b_delay *d = next_reading(&r);
     uint64_t known = 0, left = 0, last_t = 0;
     bool has_base = from_nothing(b, c);
     uint32_t i = first;
-    while ((d = next_reading(&r))) {
+    b->chains[c].read_delays = d != NULL;
+    if (!d) {
+        add_unknown(b, c, b->chains[c].unknown_ns);
+        return;
+    }
+    for (; d; d = next_reading(&r)) {
         uint32_t to = i;
         while (to < end && g->t_ns[to] <= d->t)
             to++;

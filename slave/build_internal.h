@@ -13,11 +13,14 @@
  *   node     reads every record again, chain by chain: nodes and operations
  *            (build_node.c, build_io.c, build_sync_node.c)
  *   hold     who held which end when: the closes that end-of-file waits for
- *   match    operations of two ends -> cross arcs
+ *   match    sends and receives of two ends -> cross arcs
  *   settle   END coordinates
- *   causal   no local arc is quicker than the clock; coordinates -> weights
+ *   causal   no local arc is quicker than the clock
+ *   far      whose peer may be on another machine
+ *   weights  what match found -> cross arcs, coordinates -> weights, and when
+ *            each node was passed
  *   order    no cycle is left
- *   wall     what `sched` and `wall` need of every node
+ *   wall     what `sched` and `wall` need of every node besides
  *   table    names and rows
  *
  * While building, g.w holds absolute coordinates (CPU ns of the chain).
@@ -33,6 +36,7 @@
 #include "common/large.h"
 #include "common/types.h"
 #include "slave/build.h"
+#include "slave/build_types.h"
 #include "slave/channel.h"
 #include "slave/proc_line.h"
 
@@ -46,13 +50,6 @@
     } while (0)
 
 /* ---- growing arrays ---- */
-
-/* Declares an array type with its count and room. */
-#define B_ARRAY(type)                                                          \
-    struct {                                                                   \
-        type *v;                                                               \
-        uint32_t n, room;                                                      \
-    }
 
 /* Room for one more of `size` bytes in (*v)[n]; 0 or IPS_E_NO_MEMORY / LIMIT.
  */
@@ -68,6 +65,9 @@ int b_grow(void **v, uint32_t n, uint32_t *room, size_t size,
 void *b_calloc(size_t count, size_t size, struct ips_err *err);
 
 /* ---- records ---- */
+
+/* Records are read in order, but across pages the hardware does not follow. */
+#define B_READ_AHEAD 1024u
 
 /* Where a walk over one stream's records stands. */
 struct b_walk {
@@ -97,6 +97,7 @@ static inline const uint8_t *b_next(struct b_walk *w, uint32_t *type,
             uint32_t word;
             const uint8_t *p = c->data + w->at;
             memcpy(&word, p, sizeof(word));
+            __builtin_prefetch(p + B_READ_AHEAD);
             uint32_t bytes = (word >> 8 & 0xffu) * 8;
             *type = word & 0xffu;
             if (bytes >= sizeof(struct ips_rec_head) &&
@@ -138,231 +139,6 @@ static inline uint64_t b_blocked_ns(uint64_t t, uint64_t t_ret, uint64_t cpu,
     return ips_sub_sat(ips_sub_sat(t_ret, t), ips_sub_sat(cpu_ret, cpu));
 }
 
-/* ---- what the passes make ---- */
-
-struct b_stream {
-    const struct ips_stream_in *in;
-    struct ips_clock clock;
-    uint64_t image_ns, stream_ns; /* its header's stamps */
-    uint32_t image, chain;
-    uint32_t next; /* stream that continues the chain */
-    bool task, empty;
-    uint64_t first_ns, last_ns; /* of its records */
-    uint64_t first_cpu, last_cpu;
-    uint64_t events, node_room;
-    uint64_t read_cpu_ns;      /* b_cost: the agent read the CPU clock last */
-    uint64_t blocks_unread_ns; /* what they cost */
-    uint32_t blocks_unread;
-    /* START */
-    uint8_t start_kind; /* 0 none */
-    uint32_t ppid;
-    uint64_t start_ns, start_cpu, fork_seq, parent_image;
-    bool exec_last; /* ends in EXEC without EXECFAIL */
-    uint64_t exec_ns;
-    const uint8_t *exec; /* path of its last EXEC, or NULL */
-    bool named_exec;     /* untraced: it is said where it went */
-    uint8_t end_kind;    /* of the last END, 0 none */
-    uint64_t end_ns, end_status;
-    const uint8_t *name; /* text of its last NAME, or NULL */
-    uint32_t name_len;
-    /* into forks, joins, kills, takings, syncs, in stream order */
-    uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
-    uint32_t first_delay, delay_count;
-};
-
-struct b_image {
-    uint32_t first_stream, stream_count;
-    uint32_t task_count; /* of its streams; they are the last */
-    uint32_t main;       /* stream of the main thread or IPS_NONE */
-    uint32_t proc;
-    uint32_t first_chan, chan_count;
-    bool continues; /* of the process of the image before it */
-};
-
-struct b_proc { /* beside struct ips_proc of the same index */
-    uint32_t first_image, image_count;
-    uint32_t main_chain; /* survives exec; or IPS_NONE */
-    uint32_t end_chain;  /* whose END is the process's end */
-    uint32_t fork;       /* FORK that made it, or IPS_NONE */
-    uint32_t join;       /* JOIN that took its end, or IPS_NONE */
-    uint64_t last_ns;    /* its last record */
-    uint32_t order_next; /* links: its next fork that may be a popen's */
-    bool spawned;        /* began with IMAGE: vfork, spawn, popen, system */
-};
-
-struct b_chain { /* beside g.chains */
-    uint32_t first_stream, last_stream;
-    uint32_t fork;      /* FORK its START hangs on, or IPS_NONE */
-    uint64_t base;      /* coordinate of START */
-    uint64_t limit;     /* settled CPU may not be later than... see settle */
-    uint64_t settled;   /* greatest CPU known for it */
-    uint32_t image_aux; /* node "its image began", or IPS_NO_NODE */
-    int64_t end_shift;  /* of END: its coordinate less cpu_at */
-};
-
-struct b_fork {
-    uint64_t t, t_ret, cpu, cpu_ret, seq;
-    uint64_t done_ns; /* popen, system: its JOIN's return; UINT64_MAX none */
-    uint32_t pid, stream;
-    uint32_t child;      /* chain, or IPS_NONE */
-    uint32_t child_proc; /* for processes */
-    uint32_t node;
-    uint8_t kind;
-    bool failed;
-    bool named; /* untraced: it is said what the child is */
-};
-
-struct b_join {
-    uint64_t t_ret, seq, child_cpu;
-    uint32_t pid, status, stream;
-    uint32_t child;      /* chain whose END it takes, or IPS_NONE */
-    uint32_t child_proc; /* or IPS_NONE */
-    uint32_t node;
-    uint8_t kind;
-    bool ended; /* not a stop: the child is gone */
-};
-
-struct b_sync { /* ACQUIRE, RELEASE */
-    uint64_t t, t_ret;
-    uint64_t dev, ino, object;
-    uint32_t stream;
-    uint32_t image; /* IPS_NONE: in memory that processes share */
-    uint32_t cause; /* ACQUIRE: what let it go, index in syncs, or IPS_NONE */
-    uint32_t arrived_before; /* BARRIER: the arrival before it of its round */
-    uint32_t dead_owner;     /* ACQUIRE of a robust mutex: chain, or IPS_NONE */
-    uint32_t node;
-    int32_t value, left; /* RELEASE: how many it may let go yet */
-    uint32_t err;
-    uint8_t kind; /* enum ips_sync */
-    bool release;
-    bool used;  /* RELEASE: it let somebody go */
-    bool ready; /* ACQUIRE of an eventfd: nobody waited for it */
-};
-struct b_spin { /* CPU burnt between a node and the next of its chain */
-    uint32_t node;
-    uint64_t ns;
-};
-
-struct b_delay { /* RUNDELAY */
-    uint64_t t, ns;
-};
-
-struct b_cpu { /* THREADCPU */
-    uint64_t t, cpu;
-    uint32_t stream, tid;
-};
-
-struct b_kill { /* KILL */
-    uint64_t t, cpu, value;
-    uint32_t stream, node;
-    uint32_t pid, tid, sig; /* whom; tid 0 = any thread */
-    bool to_group, taken;
-};
-struct b_taking { /* SIGNAL */
-    uint64_t t, cpu, value;
-    uint32_t stream, node;
-    uint32_t from, sig; /* sender's pid, 0 none */
-    int32_t code;
-    uint32_t kill, child; /* kills[], process; or IPS_NONE */
-};
-struct b_unseen { /* UNSEEN */
-    uint64_t t;
-    const uint8_t *text;
-    uint32_t len, stream;
-    uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
-};
-
-struct b_chan {
-    uint64_t t;
-    const uint8_t *rec;
-    uint32_t image, id, stream;
-    uint32_t end_recv, end_send; /* equal but for pipes; or IPS_NONE */
-    bool open;                   /* hold pass */
-};
-
-/* Beside struct ips_end of the same index. */
-struct b_end {
-    bool listen, datagram;
-    bool local; /* peer is here: `peer_end` */
-    uint64_t netns, dev, ino, peer_ino, name_hash;
-    uint64_t sent_before, recv_before;
-    uint32_t namer_pid, peer_pid;
-    struct ips_addr laddr, raddr;
-    uint32_t connect_node;
-    uint32_t socket; /* datagrams: the end that this flow is one of */
-    /* pass `node`: this chain's last SEND here, this process's traffic row */
-    uint32_t send_chain, send_node, traffic_proc, traffic;
-    uint64_t send_t;
-    /* pass `hold` */
-    uint32_t first_release, release_count;
-    uint64_t shut_ns; /* first shutdown(WR), UINT64_MAX none */
-    uint32_t shut_node;
-    uint32_t holders;
-    /* pass `node`: operations, by enum b_dir; the chain of the first, and
-     * whether others have some; whether a send blocked */
-    uint32_t op_count[2], op_chain[2];
-    bool op_many[2], send_blocked;
-    /* pass `match`: where they begin, in order of return */
-    uint32_t first_op[2];
-};
-
-enum b_dir { B_SEND = 0, B_RECV = 1 };
-/* Bytes of a stream moved. There are as many as records: what the graph has of
- * the node, and positions, which are sums of `len`, are not kept again. */
-struct b_op {
-    uint64_t other; /* SEND: its return, RECV: its call; g.t_ns has the rest */
-    uint64_t len;
-    uint32_t node, chain;
-    uint32_t key; /* end * 2 + enum b_dir */
-    /* SEND: 1 if blocked. RECV: where the peer is here, 1 if it slept, span, or
-     * took a pending wait; else the index of its b_ext, or IPS_NONE. */
-    uint32_t ext;
-};
-/* The position behind `len` more bytes, and as it is written in the graph. */
-static inline uint64_t b_pos(uint64_t pos)
-{
-    return ips_min_u64(pos, IPS_POS_EXACT - 1);
-}
-struct b_dgram { /* a datagram moved */
-    uint64_t t, t_ret, len, hash, path_hash, pos;
-    uint32_t node, end, ext;
-    uint32_t twin; /* the datagram at the other end, or IPS_NONE */
-    struct ips_addr local, remote;
-    uint8_t dir;
-};
-enum b_event_kind { B_EOF, B_BROKEN, B_ACCEPT };
-struct b_event { /* a receive of no bytes, a failed send */
-    uint64_t t_ret;
-    uint32_t node, end, ext;
-    uint8_t kind;
-};
-/* A receive whose sender may not be on this machine: what DPM-4 needs. */
-struct b_ext {
-    uint64_t pos, len, t_ns;
-    uint64_t reply_ns; /* t_ret less the last SEND's t; with last_send */
-    uint64_t blocked_ns;
-    uint32_t node, end;
-    uint32_t last_send; /* node, or IPS_NO_NODE */
-    bool blocked;       /* it slept, or took a pending wait */
-    bool settled;       /* has a sender here: nothing to decide */
-};
-enum b_hold_kind {
-    B_HOLD_CHAN,
-    B_HOLD_FORK,
-    B_HOLD_CLOSE,
-    B_HOLD_EXEC,
-    B_HOLD_END
-};
-struct b_hold {
-    uint64_t t;
-    uint32_t proc, arg, node, seq;
-    uint8_t kind, how;
-};
-struct b_release {
-    uint64_t t;
-    uint32_t end, node;
-};
-
 struct build {
     const struct ips_build_input *in;
     struct ips_built *out;
@@ -383,7 +159,11 @@ struct build {
     B_ARRAY(struct b_taking) takings;
     struct b_end *ends;
     uint32_t end_room;
-    B_ARRAY(struct b_op) ops;
+    B_ARRAY(struct b_block) blocks;
+    B_ARRAY(struct b_op *) slabs; /* each of slab_ops places */
+    uint32_t slab_ops, slab_used; /* of the last one */
+    B_ARRAY(struct b_long_read) long_reads;
+    struct b_read *reads;
     B_ARRAY(struct b_dgram) dgrams;
     B_ARRAY(struct b_event) events;
     uint64_t cost_ps;  /* of recording */
@@ -396,7 +176,7 @@ struct build {
     uint32_t traffic_room;
     uint32_t *flows; /* hash table: flow of (socket, remote) + 1 */
     uint32_t flow_room, flow_count;
-    uint64_t node_room, op_room;
+    uint64_t node_room, send_room;
     uint32_t nodes;   /* made so far */
     uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
     /* For build_wall.c. g.wait: asleep in the call (and the wait) that the node
@@ -404,6 +184,9 @@ struct build {
      * behind b_delays the delay after the wake-up. */
     uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
+    uint8_t *far;    /* [end_count] its peer may be on another machine; NULL
+                        where none is */
+    bool backwards;  /* a node is before what it comes from: no order yet */
     B_ARRAY(struct b_delay) delays;
     struct b_wait_notes *notes; /* build_waits.c; NULL: not wanted */
 };
@@ -417,6 +200,45 @@ struct ips_build_more {
     uint8_t *base_peer; /* [end_count] enum ips_end_peer as built */
     struct ips_build_counts base;
 };
+
+/* ---- sends of an end ---- */
+
+static inline struct b_op *b_op_at(const struct build *b, uint32_t place)
+{
+    return b->slabs.v[place / B_SLAB_OPS] + place % B_SLAB_OPS;
+}
+/* One of them after the other, in order: op NULL at the end. */
+struct b_sending {
+    struct b_op *op, *end; /* `end`: of its block */
+    uint32_t place, block;
+};
+void b_next_block(const struct build *b, struct b_sending *s);
+static inline struct b_sending b_first_send(const struct build *b,
+                                            const struct b_end *e)
+{
+    struct b_sending s = {.block = e->sends.first};
+    b_next_block(b, &s);
+    return s;
+}
+static inline void b_next_send(const struct build *b, struct b_sending *s)
+{
+    s->place++;
+    if (++s->op == s->end)
+        b_next_block(b, s);
+}
+/* Room for one more send of `e`: *op. */
+int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
+static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
+{
+    int rc = e->sends.room ? 0 : b_more_sends(b, e);
+    if (rc < 0)
+        return rc;
+    struct b_block *k = &b->blocks.v[e->sends.last];
+    *op = b_op_at(b, k->at + k->n++);
+    e->sends.n++;
+    e->sends.room--;
+    return 0;
+}
 
 /* ---- passes ---- */
 
@@ -485,18 +307,31 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
                               uint64_t coord, uint64_t t_ns, uint64_t cpu_at,
                               uint32_t site)
 {
-    struct ips_graph *g = &b->out->g;
-    uint32_t i = b->nodes++;
-    g->kind[i] = (uint8_t)kind;
-    g->w[i] = coord;
-    g->t_ns[i] = t_ns;
-    b->cpu_at[i] = cpu_at;
-    b->off[i] = b->off_ns;
+    const struct ips_graph *g = &b->out->g;
+    uint8_t *kinds = g->kind,
+            *xkinds =
+                g->xkind; /* a byte written may be any pointer's: so last */
+    uint64_t *w = g->w, *t = g->t_ns, *at = b->cpu_at, *off = b->off;
+    uint64_t *wait = g->wait, *xlen = g->xlen;
+    uint32_t *probe = g->probe, *sites = g->site, *xpred = g->xpred;
+    uint32_t i = b->nodes;
+    uint64_t ps = b->probe_ps;
+    w[i] = coord;
+    t[i] = t_ns;
+    at[i] = cpu_at;
+    off[i] = b->off_ns;
+    wait[i] = xlen[i] = 0;
+    probe[i] = 0;
+    sites[i] = site;
+    xpred[i] = IPS_NO_NODE;
+    kinds[i] = (uint8_t)kind;
+    xkinds[i] = IPS_X_NONE;
     b->off_ns = 0;
-    g->probe[i] = (uint32_t)ips_min_u64(b->probe_ps / 1000, UINT32_MAX);
-    b->probe_ps %= 1000;
-    g->site[i] = site;
-    g->xpred[i] = IPS_NO_NODE;
+    if (ps >= 1000) {
+        probe[i] = (uint32_t)ips_min_u64(ps / 1000, UINT32_MAX);
+        b->probe_ps = ps % 1000;
+    }
+    b->nodes = i + 1;
     return i;
 }
 /* The same for a node at the call of something that then slept so long. */
@@ -524,7 +359,22 @@ static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
 static inline bool b_far(const struct build *b, uint32_t i)
 {
     uint32_t end = b->out->g.site[i];
-    return end != UINT32_MAX && b->out->ends[end].peer == IPS_PEER_UNKNOWN;
+    return b->far && end != UINT32_MAX && b->far[end];
+}
+/* Damaged stamps: no time here reaches this. */
+#define B_LATEST (1ULL << 61)
+static inline uint64_t b_moved(uint64_t t, int64_t by)
+{
+    uint64_t at =
+        by < 0 ? ips_sub_sat(t, (uint64_t)-by) : ips_add_sat(t, (uint64_t)by);
+    return ips_min_u64(at, B_LATEST);
+}
+/* Off the core from (t0, cpu0) to (t, cpu), `off` of it in calls that slept. */
+static inline uint64_t b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu,
+                                 uint64_t cpu0, uint64_t off)
+{
+    return ips_sub_sat(ips_sub_sat(ips_sub_sat(t, t0), ips_sub_sat(cpu, cpu0)),
+                       off);
 }
 static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
 {

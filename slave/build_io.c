@@ -4,8 +4,9 @@
 
 #include "slave/build_node.h"
 
-static inline void io_interval(struct maker *m, const struct ips_rec_io *r,
-                               bool send, struct interval *v)
+static inline __attribute__((always_inline)) void
+io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
+            struct interval *v)
 {
     b_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
     v->chan = b_chan_find(m->b, m->s->image, r->h.a);
@@ -42,23 +43,55 @@ static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
     return 0;
 }
 
-static inline int count_traffic(struct maker *m, const struct interval *v,
-                                uint64_t len, bool send)
+static void add_tally(struct maker *m, enum b_dir dir)
 {
+    struct tally *y = &m->tally[dir];
     struct build *b = m->b;
-    uint32_t k;
-    int rc = traffic_row(m, v->end, &k);
-    if (rc < 0)
-        return rc;
-    struct ips_traffic *row = &b->out->traffic[k];
-    struct ips_end *end = &b->out->ends[v->end];
-    b->traffic_last.v[k] = ips_max_u64(b->traffic_last.v[k], v->t_ret);
-    *(send ? &row->sent_bytes : &row->recv_bytes) += len;
-    *(send ? &row->sent_messages : &row->recv_messages) += 1;
-    *(send ? &end->sent_bytes : &end->recv_bytes) += len;
-    *(send ? &end->sent_messages : &end->recv_messages) += 1;
-    *(send ? &m->row->bytes_out : &m->row->bytes_in) += len;
-    *(send ? &m->row->messages_out : &m->row->messages_in) += 1;
+    bool send = dir == B_SEND;
+    if (!y->messages)
+        return;
+    struct ips_traffic *row = &b->out->traffic[y->row];
+    struct ips_end *end = &b->out->ends[y->end];
+    uint64_t *last = &b->traffic_last.v[y->row];
+    *last = ips_max_u64(*last, y->t_ret);
+    end->first_ns = ips_min_u64(end->first_ns, y->t);
+    end->last_ns = ips_max_u64(end->last_ns, y->t_ret);
+    *(send ? &row->sent_bytes : &row->recv_bytes) += y->bytes;
+    *(send ? &row->sent_messages : &row->recv_messages) += y->messages;
+    *(send ? &end->sent_bytes : &end->recv_bytes) += y->bytes;
+    *(send ? &end->sent_messages : &end->recv_messages) += y->messages;
+    *(send ? &m->row->bytes_out : &m->row->bytes_in) += y->bytes;
+    *(send ? &m->row->messages_out : &m->row->messages_in) += y->messages;
+    y->messages = 0;
+}
+
+void b_tally_end(struct maker *m)
+{
+    add_tally(m, B_SEND);
+    add_tally(m, B_RECV);
+}
+
+static int next_tally(struct maker *m, uint32_t end, enum b_dir dir)
+{
+    struct tally *y = &m->tally[dir];
+    add_tally(m, dir);
+    *y = (struct tally){.end = end, .t = UINT64_MAX};
+    return traffic_row(m, end, &y->row);
+}
+
+static inline int count_traffic(struct maker *m, const struct interval *v,
+                                uint64_t len, enum b_dir dir)
+{
+    struct tally *y = &m->tally[dir];
+    if (!y->messages || y->end != v->end) {
+        int rc = next_tally(m, v->end, dir);
+        if (rc < 0)
+            return rc;
+    }
+    y->messages++;
+    y->bytes += len;
+    y->t = ips_min_u64(y->t, v->t);
+    y->t_ret = v->t_ret; /* returns are in order */
     return 0;
 }
 
@@ -134,23 +167,56 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-static inline void add_op(struct maker *m, const struct ips_rec_io *r,
-                          const struct interval *v, uint32_t node,
-                          enum b_dir dir, uint32_t ext)
+static inline int add_send(struct maker *m, const struct ips_rec_io *r,
+                           const struct interval *v, uint32_t node)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[v->end];
-    if (e->op_count[dir]++ == 0)
-        e->op_chain[dir] = m->chain;
-    e->op_many[dir] |= e->op_chain[dir] != m->chain;
-    e->send_blocked |= dir == B_SEND && ext;
-    struct b_op *op = &b->ops.v[b->ops.n++];
-    op->other = dir == B_SEND ? v->t_ret : v->t;
-    op->len = (uint64_t)r->result;
-    op->node = node;
-    op->chain = m->chain;
-    op->key = v->end * 2 + dir;
-    op->ext = ext;
+    struct b_op *op;
+    int rc = b_new_send(b, e, &op);
+    if (rc < 0)
+        return rc;
+    if (e->sends.n == 1)
+        e->send_op_chain = m->chain;
+    e->send_many |= e->send_op_chain != m->chain;
+    e->send_blocked |= v->blocked;
+    *op = (struct b_op){
+        .t = v->t,
+        .t_ret = v->t_ret,
+        .len = (uint64_t)r->result,
+        .cpu = v->cpu,
+        .w = v->blocked ? v->cpu : v->cpu_ret,
+        .node = node,
+        .chain = m->chain & INT32_MAX,
+        .blocked = v->blocked,
+    };
+    return 0;
+}
+
+static inline int add_read(struct maker *m, const struct ips_rec_io *r,
+                           const struct interval *v, uint32_t node)
+{
+    struct build *b = m->b;
+    struct ips_graph *g = &b->out->g;
+    struct b_end *e = &b->ends[v->end];
+    uint64_t took = v->t_ret - v->t;
+    if (!e->local && e->listen) /* its position is nobody's */
+        return 0;
+    if (e->read_count++ == 0)
+        e->read_chain = m->chain;
+    e->read_many |= e->read_chain != m->chain;
+    if (!e->local)
+        return 0;
+    g->xlen[node] = (uint64_t)r->result;
+    if (took < IPS_NO_NODE) {
+        g->xpred[node] = (uint32_t)took;
+        return 0;
+    }
+    int rc = B_MORE(b->long_reads, b->err);
+    if (rc == 0)
+        b->long_reads.v[b->long_reads.n++] =
+            (struct b_long_read){.t = v->t, .node = node};
+    return rc;
 }
 
 static int add_event(struct maker *m, const struct interval *v, uint32_t node,
@@ -267,15 +333,13 @@ int b_on_send(struct maker *m, const uint8_t *p)
     }
     if (v.end == IPS_NONE)
         return 0;
-    end_seen(m, &v);
     sent_here(m, &v, node);
-    rc = count_traffic(m, &v, (uint64_t)r.result, true);
+    rc = count_traffic(m, &v, (uint64_t)r.result, B_SEND);
     if (rc < 0)
         return rc;
     if (datagram)
         return add_dgram(m, &r, &v, node, B_SEND, IPS_NONE);
-    add_op(m, &r, &v, node, B_SEND, v.blocked);
-    return 0;
+    return add_send(m, &r, &v, node);
 }
 
 static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
@@ -285,15 +349,14 @@ static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
     struct build *b = m->b;
     bool datagram = b->ends[v->end].datagram;
     uint32_t ext = IPS_NONE;
-    int rc = count_traffic(m, v, (uint64_t)r->result, false);
+    int rc = count_traffic(m, v, (uint64_t)r->result, B_RECV);
     if (rc == 0)
         rc = add_ext(m, v, node, 0, (uint64_t)r->result, slept, &ext);
     if (rc < 0)
         return rc;
     if (datagram)
         return add_dgram(m, r, v, node, B_RECV, ext);
-    add_op(m, r, v, node, B_RECV, b->ends[v->end].local ? slept > 0 : ext);
-    return 0;
+    return add_read(m, r, v, node);
 }
 
 static int recv_nothing(struct maker *m, const struct ips_rec_io *r,
@@ -343,10 +406,10 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         b->out->counts.unmatched++;
         return 0;
     }
+    if ((r.result > 0 && r.op != IPS_OP_ACCEPT) || datagram)
+        return recv_bytes(m, &r, &v, node, slept);
     end_seen(m, &v);
-    return (r.result > 0 && r.op != IPS_OP_ACCEPT) || datagram
-               ? recv_bytes(m, &r, &v, node, slept)
-               : recv_nothing(m, &r, &v, node, slept);
+    return recv_nothing(m, &r, &v, node, slept);
 }
 
 int b_on_recvcall(struct maker *m, const uint8_t *p)
@@ -397,10 +460,27 @@ static void on_disk(struct maker *m, const struct interval *v)
     external_wait(m, v);
 }
 
+/* Did this poll end by another channel than the last one of its place? */
+static void note_choice(struct maker *m, const struct ips_rec_io *r)
+{
+    struct chosen *c = NULL;
+    if (r->result <= 0 || r->err || r->ready == 0)
+        return;
+    for (uint32_t k = 0; k < CHOSEN_KEPT && !c; k++)
+        if (m->chosen[k].ready && m->chosen[k].site == r->site)
+            c = &m->chosen[k];
+    bool other = c && c->ready != r->ready;
+    if (!c)
+        c = &m->chosen[m->chosen_next++ % CHOSEN_KEPT];
+    *c = (struct chosen){r->site, r->ready};
+    m->row->choices += other || r->result > 1;
+}
+
 static void on_poll(struct maker *m, const struct ips_rec_io *r,
                     struct interval *v)
 {
     struct spin spin = b_spin_before(m, v);
+    note_choice(m, r);
     /* No sleep is carried past the next wait; but to ask again what is ready,
      * without waiting, is none, where it is known what ended the sleep. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
@@ -411,6 +491,7 @@ static void on_poll(struct maker *m, const struct ips_rec_io *r,
     if (r->err || r->result < 0) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
     } else if (r->result == 0) {
+        m->row->empty_polls++;
         m->b->out->counts.idle++;
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else {

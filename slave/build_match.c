@@ -1,121 +1,147 @@
 /* Operations of the two ends of a stream -> cross arcs; forks and joins. */
 #include "slave/build_internal.h"
 
-/* ---- order of operations ---- */
+/* ---- order of sends ---- */
 
-static uint64_t call_of(const struct build *b, const struct b_op *op)
-{
-    return op->key & 1 ? op->other : b->out->g.t_ns[op->node];
-}
-
-static uint64_t return_of(const struct build *b, const struct b_op *op)
-{
-    return op->key & 1 ? b->out->g.t_ns[op->node] : op->other;
-}
-
-static int cmp_op(const void *va, const void *vb, void *arg)
+static int cmp_send(const void *va, const void *vb)
 {
     const struct b_op *x = va, *y = vb;
-    CMP3(return_of(arg, x), return_of(arg, y));
-    CMP3(call_of(arg, x), call_of(arg, y));
+    CMP3(x->t_ret, y->t_ret);
+    CMP3(x->t, y->t);
     CMP3(x->node, y->node);
     return 0;
 }
 
-static bool in_order(const struct build *b, const struct b_op *v, uint32_t n)
+void b_next_block(const struct build *b, struct b_sending *s)
 {
-    for (uint32_t i = 1; i < n; i++)
-        if (return_of(b, &v[i - 1]) > return_of(b, &v[i]))
-            return false;
-    return true;
+    s->op = s->end = NULL;
+    if (s->block == IPS_NONE)
+        return;
+    const struct b_block *k = &b->blocks.v[s->block];
+    s->place = k->at;
+    s->op = b_op_at(b, k->at);
+    s->end = s->op + k->n;
+    s->block = k->next;
 }
 
-/* Moves the operations of each end and direction together, in order of return:
- * by end, in the order they were met, which is that of returns where they are
- * one chain's. They are moved, not indexed: what follows reads them end by end,
- * and through an index nearly each would be a cache miss. */
-static int order_ops(struct build *b)
+static int new_slab(struct build *b)
 {
-    uint32_t keys = b->out->end_count * 2, first = 0;
-    uint32_t *at = b_calloc((size_t)keys + 1, sizeof(*at), b->err);
-    struct b_op *sorted =
-        ips_calloc_large((size_t)b->ops.n + 1, sizeof(*sorted));
-    if (!at || !sorted) {
-        ips_free_large(at);
-        ips_free_large(sorted);
-        return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u operations", b->ops.n);
-    }
-    for (uint32_t k = 0; k < keys; k++) {
-        at[k] = b->ends[k / 2].first_op[k & 1] = first;
-        first += b->ends[k / 2].op_count[k & 1];
-    }
-    for (uint32_t i = 0; i < b->ops.n; i++)
-        sorted[at[b->ops.v[i].key]++] = b->ops.v[i];
-    ips_free_large(at);
-    ips_free_large(b->ops.v);
-    b->ops.v = sorted;
-    b->ops.room = b->ops.n;
-    for (uint32_t k = 0; k < keys; k++) {
-        const struct b_end *e = &b->ends[k / 2];
-        struct b_op *v = sorted + e->first_op[k & 1];
-        uint32_t n = e->op_count[k & 1];
-        if (e->op_many[k & 1] && !in_order(b, v, n))
-            qsort_r(v, n, sizeof(*v), cmp_op, b);
-    }
+    int rc = B_MORE(b->slabs, b->err);
+    if (rc < 0)
+        return rc;
+    /* A small run's only slab is small. */
+    uint64_t most = b->send_room * 2 + B_BLOCK_OPS;
+    if (b->slabs.n)
+        most = B_SLAB_OPS;
+    b->slab_ops = (uint32_t)ips_min_u64(most, B_SLAB_OPS);
+    b->slab_used = 0;
+    if ((b->slabs.n + 1) * (uint64_t)B_SLAB_OPS > IPS_NO_NODE)
+        return ips_err_set(b->err, IPS_E_LIMIT, "more than 2^32 sends");
+    struct b_op *v = ips_alloc_large(b->slab_ops, sizeof(*v));
+    if (!v)
+        return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u sends", b->slab_ops);
+    b->slabs.v[b->slabs.n++] = v;
     return 0;
 }
 
-static struct b_op *op_at(const struct build *b, uint32_t end, int dir,
-                          uint32_t i)
+int b_more_sends(struct build *b, struct b_end *e)
 {
-    return &b->ops.v[b->ends[end].first_op[dir] + i];
+    struct b_sends *s = &e->sends;
+    uint32_t ops = s->n < 4 ? 4 : s->n < B_BLOCK_OPS ? s->n : B_BLOCK_OPS;
+    int rc = B_MORE(b->blocks, b->err);
+    if (rc == 0 && (!b->slabs.n || b->slab_ops - b->slab_used < ops))
+        rc = new_slab(b);
+    if (rc < 0)
+        return rc;
+    uint32_t k = b->blocks.n++;
+    b->blocks.v[k] = (struct b_block){
+        .at = (b->slabs.n - 1) * B_SLAB_OPS + b->slab_used, .next = IPS_NONE};
+    b->slab_used += ops;
+    if (s->n)
+        b->blocks.v[s->last].next = k;
+    else
+        s->first = k;
+    s->last = k;
+    s->room = ops;
+    return 0;
 }
 
-/* Writes of different threads that overlap: which of them came first is a
- * guess. */
-static void count_ambiguous(struct build *b, uint32_t end)
+static int sort_sends(struct build *b, struct b_end *e)
 {
-    const struct b_end *e = &b->ends[end];
-    for (uint32_t i = 1; i < e->op_count[B_SEND] && e->op_many[B_SEND]; i++) {
-        const struct b_op *before = op_at(b, end, B_SEND, i - 1);
-        const struct b_op *op = op_at(b, end, B_SEND, i);
-        if (before->chain != op->chain && return_of(b, before) > call_of(b, op))
+    struct b_op *v = b_calloc(e->sends.n, sizeof(*v), b->err);
+    struct b_sending s = b_first_send(b, e);
+    if (!v)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; s.op; i++, b_next_send(b, &s))
+        v[i] = *s.op;
+    qsort(v, e->sends.n, sizeof(*v), cmp_send);
+    s = b_first_send(b, e);
+    for (uint32_t i = 0; s.op; i++, b_next_send(b, &s))
+        *s.op = v[i];
+    ips_free_large(v);
+    return 0;
+}
+
+/* In order of return, as they are met where they are one chain's. Writes of
+ * different threads that overlap: which of them came first is a guess. */
+static int order_sends(struct build *b, struct b_end *e)
+{
+    bool ordered = true;
+    uint64_t last = 0;
+    if (!e->send_many)
+        return 0;
+    struct b_sending s = b_first_send(b, e);
+    for (; s.op && ordered; b_next_send(b, &s)) {
+        ordered = last <= s.op->t_ret;
+        last = s.op->t_ret;
+    }
+    int rc = ordered ? 0 : sort_sends(b, e);
+    const struct b_op *before = NULL;
+    s = b_first_send(b, e);
+    for (; s.op && rc == 0; before = s.op, b_next_send(b, &s))
+        if (before && before->chain != s.op->chain && before->t_ret > s.op->t)
             b->out->counts.ambiguous++;
-    }
-}
-
-/* The positions of receives whose sender may be elsewhere. */
-static void position_exts(struct build *b, uint32_t end)
-{
-    const struct b_end *e = &b->ends[end];
-    uint64_t pos = e->recv_before;
-    for (uint32_t i = 0; i < e->op_count[B_RECV] && !e->local; i++) {
-        const struct b_op *op = op_at(b, end, B_RECV, i);
-        pos = ips_add_sat(pos, op->len);
-        if (op->ext != IPS_NONE)
-            b->exts.v[op->ext].pos = b_pos(pos);
-    }
+    return rc;
 }
 
 /* ---- tokens ---- */
 
-/* Processes that moved bytes through an end in direction `dir` (at most `max`,
- * each once); 0 where an operation was not of one byte. */
-static uint32_t one_byte_users(const struct build *b, uint32_t end, int dir,
-                               uint32_t *procs, uint32_t max)
+/* Processes that moved bytes through an end (at most `max`, each once); 0 where
+ * an operation was not of one byte. */
+struct users {
+    uint32_t *procs, n, max;
+    bool not_one;
+};
+
+static void one_byte_user(const struct build *b, struct users *u,
+                          uint32_t chain, uint64_t len)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < b->ends[end].op_count[dir]; i++) {
-        const struct b_op *op = op_at(b, end, dir, i);
-        uint32_t p = b->out->g.chains[op->chain].process, k = 0;
-        if (op->len != 1)
-            return 0;
-        while (k < n && procs[k] != p)
-            k++;
-        if (k == n && n < max)
-            procs[n++] = p;
-    }
-    return n;
+    uint32_t p = b->out->g.chains[chain].process, k = 0;
+    u->not_one |= len != 1;
+    while (k < u->n && u->procs[k] != p)
+        k++;
+    if (k == u->n && u->n < u->max)
+        u->procs[u->n++] = p;
+}
+
+#define USERS_MAX 64u
+
+static uint32_t token_givers(const struct build *b, uint32_t from,
+                             uint32_t *procs)
+{
+    const struct b_end *e = &b->ends[from];
+    struct users u = {.procs = procs, .max = USERS_MAX};
+    struct b_sending s = b_first_send(b, e);
+    for (; s.op && !u.not_one; b_next_send(b, &s))
+        one_byte_user(b, &u, s.op->chain, s.op->len);
+    return u.not_one ? 0 : u.n;
+}
+
+static bool may_carry_tokens(const struct build *b, uint32_t from, uint32_t to)
+{
+    uint32_t give[USERS_MAX];
+    return b->out->ends[to].kind == IPS_CHAN_PIPE && b->ends[from].send_many &&
+           token_givers(b, from, give) > 1;
 }
 
 /* A pipe through which at least two processes both take and give single bytes
@@ -123,58 +149,280 @@ static uint32_t one_byte_users(const struct build *b, uint32_t end, int dir,
  * incidental. */
 static bool carries_tokens(const struct build *b, uint32_t from, uint32_t to)
 {
-    enum { MAX = 64 };
-    uint32_t give[MAX], take[MAX], both = 0;
+    const struct b_end *e = &b->ends[to];
+    uint32_t give[USERS_MAX], take[USERS_MAX], both = 0;
+    struct users u = {.procs = take, .max = USERS_MAX};
     if (b->out->ends[to].kind != IPS_CHAN_PIPE)
         return false;
-    uint32_t givers = one_byte_users(b, from, B_SEND, give, MAX);
-    uint32_t takers = givers > 1 ? one_byte_users(b, to, B_RECV, take, MAX) : 0;
-    for (uint32_t i = 0; i < givers; i++)
-        for (uint32_t k = 0; k < takers; k++)
+    uint32_t givers = token_givers(b, from, give);
+    for (uint32_t i = 0; i < e->read_count && givers > 1 && !u.not_one; i++) {
+        const struct b_read *r = &b->reads[e->first_read + i];
+        one_byte_user(b, &u, r->chain, r->len);
+    }
+    for (uint32_t i = 0; i < givers && !u.not_one; i++)
+        for (uint32_t k = 0; k < u.n; k++)
             both += give[i] == take[k];
     return both > 1;
 }
 
+/* ---- receives that are listed by end ---- */
+
+/* Most ends are read by one thread, in the order of its nodes. What several
+ * threads read is put in order of return; so is what blocked sends have to be
+ * compared with, and what may be tokens. */
+static bool wants_list(const struct build *b, uint32_t i)
+{
+    const struct b_end *e = &b->ends[i];
+    if (e->datagram || !e->read_count)
+        return false;
+    uint32_t from = b->out->ends[i].peer_end;
+    return e->read_many || (e->local && (b->ends[from].send_blocked ||
+                                         may_carry_tokens(b, from, i)));
+}
+
+struct lister {
+    struct build *b;
+    uint32_t *at; /* [end_count] next place in reads */
+    uint32_t ext, long_read;
+};
+
+static void list_node(struct lister *l, uint32_t i, uint32_t chain)
+{
+    struct build *b = l->b;
+    const struct ips_graph *g = &b->out->g;
+    struct b_read r = {
+        .t_ret = g->t_ns[i], .node = i, .chain = chain, .ext = IPS_NONE};
+    uint32_t end = g->site[i];
+    if (b->ends[end].local) {
+        r.len = g->xlen[i];
+        r.t = r.t_ret - g->xpred[i];
+        if (r.len && g->xpred[i] == IPS_NO_NODE) {
+            while (b->long_reads.v[l->long_read].node != i)
+                l->long_read++;
+            r.t = b->long_reads.v[l->long_read].t;
+        }
+    } else { /* nobody asks when it was called */
+        while (l->ext < b->exts.n && b->exts.v[l->ext].node < i)
+            l->ext++;
+        if (l->ext < b->exts.n && b->exts.v[l->ext].node == i) {
+            r.len = b->exts.v[l->ext].len;
+            r.ext = l->ext;
+        }
+    }
+    if (r.len)
+        b->reads[l->at[end]++] = r;
+}
+
+static int cmp_read(const void *va, const void *vb)
+{
+    const struct b_read *x = va, *y = vb;
+    CMP3(x->t_ret, y->t_ret);
+    CMP3(x->t, y->t);
+    CMP3(x->node, y->node);
+    return 0;
+}
+
+static void order_reads(struct build *b, const struct b_end *e)
+{
+    struct b_read *v = b->reads + e->first_read;
+    for (uint32_t i = 1; i < e->read_count; i++)
+        if (v[i - 1].t_ret > v[i].t_ret) {
+            qsort(v, e->read_count, sizeof(*v), cmp_read);
+            return;
+        }
+}
+
+static int list_reads(struct build *b)
+{
+    const struct ips_graph *g = &b->out->g;
+    uint32_t ends = b->out->end_count, n = 0;
+    struct lister l = {.b = b, .at = b_calloc(ends, sizeof(*l.at), b->err)};
+    if (!l.at)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < ends; i++) {
+        b->ends[i].listed = wants_list(b, i);
+        l.at[i] = b->ends[i].first_read = n;
+        n += b->ends[i].listed ? b->ends[i].read_count : 0;
+    }
+    b->reads = n ? b_calloc(n, sizeof(*b->reads), b->err) : NULL;
+    for (uint32_t c = 0; b->reads && c < g->chain_count; c++) {
+        uint32_t i = g->chains[c].first, end = i + g->chains[c].count;
+        for (; i < end; i++)
+            if (g->kind[i] == IPS_NODE_RECV && g->site[i] != IPS_NONE &&
+                b->ends[g->site[i]].listed)
+                list_node(&l, i, c);
+    }
+    for (uint32_t i = 0; b->reads && i < ends; i++)
+        if (b->ends[i].listed && b->ends[i].read_many)
+            order_reads(b, &b->ends[i]);
+    ips_free_large(l.at);
+    return n && !b->reads ? IPS_E_NO_MEMORY : 0;
+}
+
+/* The positions of receives whose sender may be elsewhere. */
+static int position_exts(struct build *b)
+{
+    uint64_t *pos = b_calloc(b->out->end_count, sizeof(*pos), b->err);
+    if (!pos)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < b->out->end_count; i++) {
+        const struct b_end *e = &b->ends[i];
+        pos[i] = e->recv_before;
+        for (uint32_t k = 0; e->listed && !e->local && k < e->read_count; k++) {
+            const struct b_read *r = &b->reads[e->first_read + k];
+            pos[i] = ips_add_sat(pos[i], r->len);
+            if (r->ext != IPS_NONE)
+                b->exts.v[r->ext].pos = b_pos(pos[i]);
+        }
+    }
+    for (uint32_t i = 0; i < b->exts.n; i++) {
+        struct b_ext *x = &b->exts.v[i];
+        const struct b_end *e = &b->ends[x->end];
+        if (!x->len || e->datagram || e->local || e->listed)
+            continue;
+        pos[x->end] = ips_add_sat(pos[x->end], x->len);
+        x->pos = b_pos(pos[x->end]);
+    }
+    ips_free_large(pos);
+    return 0;
+}
+
 /* ---- one direction of a local channel ---- */
 
-static void match_data(struct build *b, uint32_t from, uint32_t to)
+/* Where the receives of one end stand in the sends of its peer. */
+struct inflow {
+    struct b_sending send;
+    uint64_t read, sent;
+    bool whole; /* the peer is closed: what is missing was never recorded */
+    bool open;  /* its receives come in the order of nodes */
+};
+
+static struct inflow inflow_of(const struct build *b, uint32_t to)
 {
-    uint32_t sends = b->ends[from].op_count[B_SEND];
-    uint32_t recvs = b->ends[to].op_count[B_RECV];
-    const struct b_op *send = op_at(b, from, B_SEND, 0), *end = send + sends;
-    const struct b_op *recv = op_at(b, to, B_RECV, 0);
-    const struct b_op *before = NULL, *before_send = NULL;
-    uint64_t read = b->ends[to].recv_before, sent = b->ends[from].sent_before;
-    bool tokens = carries_tokens(b, from, to);
-    bool many = b->ends[to].op_many[B_RECV];
-    sent = send < end ? ips_add_sat(sent, send->len) : sent;
-    for (uint32_t r = 0; r < recvs; r++, recv++) {
-        read = ips_add_sat(read, recv->len);
-        while (send < end && b_pos(sent) < b_pos(read))
-            sent = ++send < end ? ips_add_sat(sent, send->len) : sent;
-        if (send == end || b_pos(read) <= ips_sub_sat(b_pos(sent), send->len)) {
-            if (b->out->ends[from].closed)
-                b->out->counts.unmatched++;
-            else
-                b->out->counts.pending++;
+    const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
+    struct inflow f = {.send = b_first_send(b, e),
+                       .read = b->ends[to].recv_before,
+                       .sent = e->sent_before,
+                       .whole = b->out->ends[b->out->ends[to].peer_end].closed,
+                       .open = !b->ends[to].listed};
+    if (f.send.op)
+        f.sent = ips_add_sat(f.sent, f.send.op->len);
+    return f;
+}
+
+/* The send that wrote the last of the next `len` bytes read; NULL: not here,
+ * and counted. */
+static inline struct b_op *sender_of(struct build *b, struct inflow *f,
+                                     uint64_t len)
+{
+    f->read = ips_add_sat(f->read, len);
+    while (f->send.op && b_pos(f->sent) < b_pos(f->read)) {
+        b_next_send(b, &f->send);
+        if (f->send.op)
+            f->sent = ips_add_sat(f->sent, f->send.op->len);
+    }
+    struct b_op *op = f->send.op;
+    if (op && b_pos(f->read) > ips_sub_sat(b_pos(f->sent), op->len)) {
+        __builtin_prefetch(op + 2, 1);
+        return op;
+    }
+    if (f->whole)
+        b->out->counts.unmatched++;
+    else
+        b->out->counts.pending++;
+    return NULL;
+}
+
+static inline void not_sent(struct build *b, uint32_t node)
+{
+    b->out->g.xlen[node] = 0;
+    b->out->g.xpred[node] = IPS_NO_NODE;
+}
+
+/* The arc, and what it says of the send: build_causal.c has the rule. That of
+ * the receive is b_weights', when all receives of the send are known. */
+static inline void sent_by(struct build *b, const struct inflow *f,
+                           struct b_op *send, uint32_t v)
+{
+    struct ips_graph *g = &b->out->g;
+    uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
+    uint64_t room = ips_sub_sat(ips_sub_sat(g->t_ns[v], send->t), after);
+    uint64_t w = ips_add_sat(send->cpu, room);
+    g->xkind[v] = B_X_SENT;
+    g->xpred[v] = f->send.place;
+    if (w < send->w)
+        send->w = g->w[send->node] = w;
+}
+
+static void match_listed(struct build *b, uint32_t to)
+{
+    struct inflow f = inflow_of(b, to);
+    const struct b_end *e = &b->ends[to];
+    const struct b_read *before = NULL;
+    const struct b_op *before_send = NULL;
+    bool tokens = carries_tokens(b, b->out->ends[to].peer_end, to);
+    for (uint32_t i = 0; i < e->read_count; i++) {
+        const struct b_read *r = &b->reads[e->first_read + i];
+        struct b_op *send = sender_of(b, &f, r->len);
+        if (!send || tokens)
+            not_sent(b, r->node);
+        if (!send)
             continue;
-        }
         if (tokens) {
-            if (recv->ext)
-                b_cross(b, recv->node, send->node, IPS_X_RESOURCE,
+            bool waited = b->out->g.wait[r->node] > 0;
+            if (waited)
+                b_cross(b, r->node, send->node, IPS_X_RESOURCE,
                         IPS_THING_TOKEN);
-            b->out->counts.any += recv->ext;
+            b->out->counts.any += waited;
             continue;
         }
         /* Two readers at once: which was first matters where their bytes came
          * from different sends. */
-        if (many && before && before->chain != recv->chain &&
-            return_of(b, before) > call_of(b, recv) && before_send != send)
+        if (e->read_many && before && before->chain != r->chain &&
+            before->t_ret > r->t && before_send != send)
             b->out->counts.ambiguous++;
         before_send = send;
-        before = recv;
-        b_cross(b, recv->node, send->node, IPS_X_DATA, recv->len);
+        before = r;
+        sent_by(b, &f, send, r->node);
     }
+}
+
+/* All others, in the order of their nodes. */
+static void match_nodes(struct build *b, struct inflow *flows)
+{
+    const struct ips_graph *g = &b->out->g;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (g->kind[i] != IPS_NODE_RECV || !g->xlen[i] ||
+            g->site[i] == IPS_NONE || !flows[g->site[i]].open)
+            continue;
+        struct inflow *f = &flows[g->site[i]];
+        struct b_op *send = sender_of(b, f, g->xlen[i]);
+        if (send)
+            sent_by(b, f, send, i);
+        else
+            not_sent(b, i);
+    }
+}
+
+static int match_data(struct build *b)
+{
+    struct inflow *flows = b_calloc(b->out->end_count, sizeof(*flows), b->err);
+    bool any = false;
+    if (!flows)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t to = 0; to < b->out->end_count; to++) {
+        if (!b->ends[to].local || b->ends[to].datagram)
+            continue;
+        if (b->ends[to].listed)
+            match_listed(b, to);
+        else if (b->ends[to].read_count)
+            flows[to] = inflow_of(b, to);
+        any |= flows[to].open;
+    }
+    if (any)
+        match_nodes(b, flows);
+    ips_free_large(flows);
+    return 0;
 }
 
 /* What a pipe holds at the least. A send that leaves no more than this unread
@@ -182,86 +430,87 @@ static void match_data(struct build *b, uint32_t from, uint32_t to)
 #define ROOM_ALWAYS_BYTES 4096u
 
 /* A send that was only preempted sits where one that did not block does. */
-static void not_for_room(struct build *b, const struct b_op *send)
+static void not_for_room(struct build *b, struct b_op *send)
 {
     struct ips_graph *g = &b->out->g;
     struct ips_thread_row *row = &b->out->threads[send->chain];
-    uint64_t slept = b_blocked_ns(call_of(b, send), return_of(b, send),
-                                  g->w[send->node], g->w[send->node + 1]);
+    uint64_t slept = b_blocked_ns(send->t, send->t_ret, g->w[send->node],
+                                  g->w[send->node + 1]);
     row->wait_ns[IPS_WAIT_PEER] =
         ips_sub_sat(row->wait_ns[IPS_WAIT_PEER], slept);
     row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
     if (b->notes)
         b_waits_drop(b, send->node + 1);
-    g->w[send->node] = g->w[send->node + 1];
+    send->w = g->w[send->node] = g->w[send->node + 1];
 }
 
 /* A send that blocked for room returned when the last receive before its return
  * made some. */
 static void match_room(struct build *b, uint32_t from, uint32_t to)
 {
-    uint32_t sends = b->ends[from].op_count[B_SEND];
-    uint32_t recvs = b->ends[to].op_count[B_RECV], r = 0, got = 0;
-    uint64_t read = b->ends[to].recv_before, sent = b->ends[from].sent_before;
-    for (uint32_t s = 0; s < sends && b->ends[from].send_blocked; s++) {
-        const struct b_op *send = op_at(b, from, B_SEND, s), *recv;
+    const struct b_end *e = &b->ends[to];
+    const struct b_read *reads = e->listed ? b->reads + e->first_read : NULL;
+    uint32_t recvs = e->listed ? e->read_count : 0, r = 0, got = 0;
+    uint64_t read = e->recv_before, sent = b->ends[from].sent_before;
+    struct b_sending s = b_first_send(b, &b->ends[from]);
+    for (; s.op; b_next_send(b, &s)) {
+        struct b_op *send = s.op;
         sent = ips_add_sat(sent, send->len);
-        for (; got < recvs; got++) {
-            recv = op_at(b, to, B_RECV, got);
-            if (return_of(b, recv) > call_of(b, send))
-                break;
-            read = ips_add_sat(read, recv->len);
-        }
-        while (r < recvs &&
-               return_of(b, op_at(b, to, B_RECV, r)) <= return_of(b, send))
+        for (; got < recvs && reads[got].t_ret <= send->t; got++)
+            read = ips_add_sat(read, reads[got].len);
+        while (r < recvs && reads[r].t_ret <= send->t_ret)
             r++;
-        if (send->ext != 1)
+        if (!send->blocked)
             continue;
         if (ips_sub_sat(b_pos(sent), b_pos(read)) <= ROOM_ALWAYS_BYTES)
             not_for_room(b, send);
         else if (r > 0)
-            b_cross(b, send->node + 1, op_at(b, to, B_RECV, r - 1)->node,
-                    IPS_X_ROOM, 0);
+            b_cross(b, send->node + 1, reads[r - 1].node, IPS_X_ROOM, 0);
     }
 }
 
 /* The other end is elsewhere: what it has read is not known here. */
 static void room_of_far_end(struct build *b, uint32_t from)
 {
-    uint32_t sends = b->ends[from].op_count[B_SEND];
-    for (uint32_t s = 0; s < sends && b->ends[from].send_blocked; s++) {
-        const struct b_op *send = op_at(b, from, B_SEND, s);
-        if (send->ext == 1 && send->len <= ROOM_ALWAYS_BYTES)
-            not_for_room(b, send);
+    struct b_sending s = b_first_send(b, &b->ends[from]);
+    for (; s.op; b_next_send(b, &s))
+        if (s.op->blocked && s.op->len <= ROOM_ALWAYS_BYTES)
+            not_for_room(b, s.op);
+}
+
+static void match_rooms(struct build *b)
+{
+    for (uint32_t i = 0; i < b->out->end_count; i++) {
+        uint32_t peer = b->out->ends[i].peer_end;
+        if (b->ends[i].datagram)
+            continue;
+        if (b->ends[i].local && b->ends[peer].send_blocked)
+            match_room(b, peer, i);
+        if (!b->ends[i].local && b->ends[i].send_blocked)
+            room_of_far_end(b, i);
     }
 }
 
 int b_match(struct build *b)
 {
-    int rc = order_ops(b);
+    int rc = 0;
+    for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++)
+        rc = order_sends(b, &b->ends[i]);
+    if (rc == 0)
+        rc = list_reads(b);
+    if (rc == 0)
+        rc = position_exts(b);
     if (rc < 0)
         return rc;
-    for (uint32_t i = 0; i < b->out->end_count; i++) {
-        count_ambiguous(b, i);
-        position_exts(b, i);
-    }
-    for (uint32_t to = 0; to < b->out->end_count; to++) {
-        uint32_t from = b->out->ends[to].peer_end;
-        if (!b->ends[to].local || b->ends[to].datagram)
-            continue;
-        match_data(b, from, to);
-        match_room(b, from, to);
-    }
-    for (uint32_t i = 0; i < b->out->end_count; i++)
-        if (!b->ends[i].local && !b->ends[i].datagram)
-            room_of_far_end(b, i);
-    for (uint32_t i = 0; i < b->out->end_count; i++) {
+    match_rooms(b); /* coordinates first: arcs may move them further */
+    rc = match_data(b);
+    for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++) {
         b->out->ends[i].sent_bytes =
             ips_add_sat(b->out->ends[i].sent_bytes, b->ends[i].sent_before);
         b->out->ends[i].recv_bytes =
             ips_add_sat(b->out->ends[i].recv_bytes, b->ends[i].recv_before);
     }
-    return 0;
+    return rc;
 }
 
 /* ---- receives of no bytes ---- */

@@ -264,6 +264,7 @@ static int make_chain(struct maker *m)
         last_ns = ips_max_u64(last_ns, m->s->last_ns);
         last_cpu = ips_max_u64(last_cpu, m->s->last_cpu);
     }
+    b_tally_end(m);
     m->row->start_ns = b->out->g.t_ns[chain->first];
     m->row->end_ns = last_ns;
     c->settled = last_cpu;
@@ -276,12 +277,11 @@ int b_nodes(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     size_t room = b->node_room + 1;
-    b->cpu_at = ips_calloc_large(room, sizeof(*b->cpu_at));
-    g->wait = ips_calloc_large(room, sizeof(*g->wait));
-    b->off = ips_calloc_large(room, sizeof(*b->off));
-    g->probe = ips_calloc_large(room, sizeof(*g->probe));
-    b->ops.v = ips_calloc_large(b->op_room + 1, sizeof(*b->ops.v));
-    if (!b->cpu_at || !g->wait || !b->off || !g->probe || !b->ops.v)
+    b->cpu_at = ips_alloc_large(room, sizeof(*b->cpu_at));
+    g->wait = ips_alloc_large(room, sizeof(*g->wait));
+    b->off = ips_alloc_large(room, sizeof(*b->off));
+    g->probe = ips_alloc_large(room, sizeof(*g->probe));
+    if (!b->cpu_at || !g->wait || !b->off || !g->probe)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
                            (unsigned long long)b->node_room);
     for (uint32_t c = 0; c < g->chain_count; c++) {

@@ -32,6 +32,20 @@ struct taken {
     uint32_t node; /* or IPS_NO_NODE: not matched */
 };
 
+/* What ended the last poll of a place; the oldest place goes. */
+#define CHOSEN_KEPT 8u
+struct chosen {
+    uint64_t site;
+    uint32_t ready;
+};
+
+/* What the thread moved through one end in one direction, one operation after
+ * the other: added to the tables when it turns to another end. */
+struct tally {
+    uint32_t end, row; /* in out->traffic */
+    uint64_t messages, bytes, t, t_ret;
+};
+
 struct maker {
     struct build *b;
     struct b_stream *s;
@@ -43,11 +57,14 @@ struct maker {
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
     struct taken taken[TAKEN_KEPT];
     uint32_t taken_count;
+    struct chosen chosen[CHOSEN_KEPT];
+    uint32_t chosen_next;
     uint32_t signal_node; /* of the signal that ended the call at hand */
     /* Of the signal wait or read before. */
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;
     bool have_dgram;
     struct ips_rec_dgram dgram;
+    struct tally tally[2]; /* by enum b_dir */
 };
 
 /* An interval record with its times put right. */
@@ -108,6 +125,8 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
         b_take_signal(m, v);
 }
 
+/* build_io.c: what has been tallied goes to the tables. */
+void b_tally_end(struct maker *m);
 /* build_io.c: one record each. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;

@@ -111,28 +111,12 @@ static void run_all(struct run *r)
     }
 }
 
-/* Do all arcs run forwards in time, those between chains by at least a tick?
- * Then there is no cycle to look for. */
-static bool forwards(const struct ips_graph *g)
-{
-    for (uint32_t c = 0; c < g->chain_count; c++) {
-        uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-        uint64_t t = 0;
-        for (uint32_t i = first; i < end; i++) {
-            uint32_t x = g->xpred[i];
-            if (g->t_ns[i] < t ||
-                (x != IPS_NO_NODE && g->t_ns[x] >= g->t_ns[i]))
-                return false;
-            t = g->t_ns[i];
-        }
-    }
-    return true;
-}
-
 int b_break_cycles(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    if (forwards(g))
+    /* All arcs run forwards in time, those between chains by at least a tick:
+     * there is no cycle to look for. */
+    if (!b->backwards)
         return 0;
     struct run r = {.b = b, .g = g, .unfinished = g->chain_count};
     r.waiter = ips_calloc_large((size_t)g->node_count + 1, sizeof(*r.waiter));

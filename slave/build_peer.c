@@ -199,6 +199,13 @@ int b_far_ends(struct build *b)
         bool named = inet && e->raddr.port && !b_addr_any(&e->raddr);
         if (!e->local && !e->listen && (row->kind == IPS_CHAN_USER || named))
             row->peer = IPS_PEER_UNKNOWN;
+        if (row->peer != IPS_PEER_UNKNOWN)
+            continue;
+        if (!b->far)
+            b->far = b_calloc(b->out->end_count, 1, b->err);
+        if (!b->far)
+            return IPS_E_NO_MEMORY;
+        b->far[i] = 1;
     }
     return 0;
 }

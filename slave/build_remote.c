@@ -35,10 +35,10 @@ static int end_outs(struct build *b, uint32_t end)
     const struct b_end *e = &b->ends[end];
     int rc = add_out(b, e->connect_node, end, IPS_POS_SYN, 0);
     uint64_t pos = e->sent_before;
-    for (uint32_t i = 0; i < e->op_count[B_SEND] && rc == 0; i++) {
-        const struct b_op *op = &b->ops.v[e->first_op[B_SEND] + i];
-        pos = ips_add_sat(pos, op->len);
-        rc = add_out(b, op->node, end, b_pos(pos), op->len);
+    struct b_sending s = b_first_send(b, e);
+    for (; s.op && rc == 0; b_next_send(b, &s)) {
+        pos = ips_add_sat(pos, s.op->len);
+        rc = add_out(b, s.op->node, end, b_pos(pos), s.op->len);
     }
     return rc < 0 ? rc : add_out(b, last_close(b, end), end, IPS_POS_EOF, 0);
 }

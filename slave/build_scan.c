@@ -16,6 +16,7 @@ struct scan {
     uint64_t poll_t;
     uint64_t t; /* of the record at hand, ns */
     uint32_t word;
+    struct ips_rec_guessed guessed; /* the last */
 };
 
 static void saw(struct b_stream *s, uint64_t t, uint64_t t_ret)
@@ -66,7 +67,7 @@ static void scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     saw_cpu(c->s, r.cpu_ret);
     scan_pending(c, type, &r, t_ret);
     c->s->node_room += type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
-    c->b->op_room += type == IPS_REC_SEND || type == IPS_REC_RECV;
+    c->b->send_room += type == IPS_REC_SEND;
 }
 
 static void scan_start(struct scan *c, const uint8_t *p)
@@ -276,6 +277,12 @@ static int scan_delay(struct scan *c, const uint8_t *p)
     return 0;
 }
 
+/* Each says all up to it. */
+static void scan_guessed(struct scan *c, const uint8_t *p)
+{
+    memcpy(&c->guessed, p, sizeof(c->guessed));
+}
+
 static int scan_unseen(struct scan *c, const uint8_t *p, uint32_t len)
 {
     const struct build *b = c->b;
@@ -341,7 +348,8 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     if (type != IPS_REC_LOST && type != IPS_REC_NAME &&
         type != IPS_REC_THREADCPU && type != IPS_REC_SAMPLE &&
         type != IPS_REC_STACK && type != IPS_REC_MODULE &&
-        type != IPS_REC_COUNT && type != IPS_REC_RUNDELAY)
+        type != IPS_REC_COUNT && type != IPS_REC_RUNDELAY &&
+        type != IPS_REC_GUESSED)
         s->exec_last = type == IPS_REC_EXEC;
     switch (type) {
     case IPS_REC_SEND:
@@ -372,6 +380,9 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         return scan_sync(c, type, p);
     case IPS_REC_RUNDELAY:
         return scan_delay(c, p);
+    case IPS_REC_GUESSED:
+        scan_guessed(c, p);
+        return 0;
     case IPS_REC_UNSEEN:
         return scan_unseen(c, p, len);
     case IPS_REC_COUNT:
@@ -393,6 +404,15 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     default: /* DGRAM, LOST, reserved and unknown types */
         return 0;
     }
+}
+
+static void add_guessed(struct ips_build_counts *sum,
+                        const struct ips_rec_guessed *r)
+{
+    sum->guessed_ns = ips_add_sat(sum->guessed_ns, r->guessed_ns);
+    sum->guess_settled = ips_add_sat(sum->guess_settled, r->h.a);
+    sum->guess_off_ns = ips_add_sat(sum->guess_off_ns, r->off_ns);
+    sum->guess_off_max_ns = ips_max_u64(sum->guess_off_max_ns, r->off_max_ns);
 }
 
 static int scan_stream(struct build *b, uint32_t index)
@@ -427,6 +447,7 @@ static int scan_stream(struct build *b, uint32_t index)
         s->first_cpu = 0;
     b->node_room += s->node_room;
     b->out->counts.events += s->events;
+    add_guessed(&b->out->counts, &c.guessed);
     for (int i = 0; i < IPS_LOST_COUNT; i++)
         b->out->counts.lost[i] =
             ips_add_sat(b->out->counts.lost[i], s->in->lost[i]);

@@ -212,19 +212,75 @@ void b_settle(struct build *b)
 
 /* ---- weights ---- */
 
-static void chain_weights(struct build *b, uint32_t c)
+struct weigher {
+    struct build *b;
+    const uint8_t *far; /* [end_count], or NULL: no end is */
+    ips_u128 xlen;      /* sum of all */
+    uint64_t probe;     /* sum of what is left of g.probe */
+};
+
+/* Receive v knows its send, which has given way: now it does the same
+ * (build_causal.c), and its arc is finished. */
+static inline void finish_arc(struct weigher *k, uint32_t v)
 {
+    struct build *b = k->b;
     struct ips_graph *g = &b->out->g;
-    const struct ips_chain *chain = &g->chains[c];
-    uint64_t at = b->chains[c].base;
-    for (uint32_t i = chain->first; i < chain->first + chain->count; i++) {
-        uint64_t coord = ips_max_u64(g->w[i], at);
-        g->at[i] = coord - b->cpu_at[i]; /* signed: see build_wall.c */
-        g->w[i] = coord - at;
-        at = coord;
-    }
-    b->chains[c].end_shift = (int64_t)g->at[b_end_node(b, c)];
+    const struct b_op *send = b_op_at(b, g->xpred[v]);
+    uint64_t before = ips_sub_sat(send->w, send->cpu);
+    uint64_t time = ips_sub_sat(g->t_ns[v], send->t);
+    uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
+    uint64_t room = ips_sub_sat(time, before);
+    if (after > room)
+        g->w[v] = b->cpu_at[v] - room;
+    g->xkind[v] = IPS_X_DATA;
+    g->xpred[v] = send->node;
+    b->backwards |= send->t >= g->t_ns[v];
+    __builtin_prefetch(send + 2);
 }
+
+/* One chain's coordinates -> weights, and in the same reading of the columns
+ * what else follows from one node and the one before: when it was passed, what
+ * of its arc recording took, the time off the core that nothing explains, and
+ * whether the clock ran backwards. Returns the CPU of the chain. */
+static uint64_t chain_weights(struct weigher *k, uint32_t c)
+{
+    struct build *b = k->b;
+    struct ips_graph *g = &b->out->g;
+    uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
+    uint64_t base = b->chains[c].base, at = base, t = g->t_ns[first],
+             cpu = b->cpu_at[first];
+    uint64_t probe = 0, unknown = 0;
+    ips_u128 xlen = 0;
+    bool forwards = true;
+    g->probe[first] = 0;
+    for (uint32_t i = first; i < end; i++) {
+        if (g->xkind[i] == B_X_SENT)
+            finish_arc(k, i);
+        uint64_t coord = ips_max_u64(g->w[i], at), w = coord - at;
+        uint64_t t_ns = g->t_ns[i], cpu_at = b->cpu_at[i];
+        uint64_t off = i == first ? UINT64_MAX : b->off[i];
+        bool is_far = k->far && g->site[i] != UINT32_MAX && k->far[g->site[i]];
+        bool stands = is_far || g->kind[i] == IPS_NODE_END;
+        g->w[i] = w;
+        g->at[i] = b_moved(t_ns, stands ? 0 : (int64_t)(coord - cpu_at));
+        g->probe[i] = (uint32_t)ips_min_u64(g->probe[i], w);
+        probe += g->probe[i];
+        xlen += g->xlen[i];
+        unknown = ips_add_sat(unknown, b_free_ns(t_ns, t, cpu_at, cpu, off));
+        forwards &= t_ns >= t;
+        at = coord;
+        t = t_ns;
+        cpu = cpu_at;
+    }
+    b->chains[c].end_shift = (int64_t)(at - cpu);
+    b->chains[c].unknown_ns = unknown;
+    b->backwards |= !forwards;
+    k->xlen += xlen;
+    k->probe += probe;
+    return at - base;
+}
+
+#define WEIGHTS_MOST (1ull << 58)
 
 /* Clamps *v to cap; returns what is left of it. */
 static uint64_t clamp(uint64_t *v, uint64_t cap, uint64_t *clamped)
@@ -260,33 +316,52 @@ static ips_u128 sum_weights(struct build *b, uint64_t cap)
  * less absurd ones only if that is not enough. */
 static void bound_weights(struct build *b)
 {
-    const uint64_t most = 1ull << 58;
     uint64_t cap = UINT64_MAX;
-    while (sum_weights(b, cap) >= most)
+    while (sum_weights(b, cap) >= WEIGHTS_MOST)
         cap = cap == UINT64_MAX ? 1ull << 54 : cap / 16;
+}
+
+/* Damaged records: everything again, with what is left of the weights. */
+static void weigh_again(struct build *b)
+{
+    struct ips_graph *g = &b->out->g;
+    bound_weights(b);
+    b_cost_limit(b);
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *chain = &g->chains[c];
+        uint64_t *sum = &b->out->threads[c].cpu_ns;
+        *sum = 0;
+        for (uint32_t i = chain->first; i < chain->first + chain->count; i++)
+            *sum += g->w[i];
+    }
 }
 
 int b_weights(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    g->at = b_calloc((size_t)g->node_count + 1, sizeof(*g->at), b->err);
+    struct weigher k = {.b = b, .far = b->far};
+    ips_u128 sum = 0;
+    g->at = ips_alloc_large((size_t)g->node_count + 1, sizeof(*g->at));
     if (!g->at)
-        return IPS_E_NO_MEMORY;
+        return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u nodes", g->node_count);
     for (uint32_t c = 0; c < g->chain_count; c++) {
-        b->out->threads[c].base_cpu_ns = b->chains[c].base;
-        chain_weights(b, c);
+        struct ips_thread_row *row = &b->out->threads[c];
+        row->base_cpu_ns = b->chains[c].base;
+        row->cpu_ns = chain_weights(&k, c);
+        sum += row->cpu_ns;
     }
+    b->out->counts.probe_arc_ns = k.probe;
     int rc = b_sync_spins(b);
     if (rc < 0)
         return rc;
-    bound_weights(b);
-    b_cost_limit(b);
-    for (uint32_t c = 0; c < g->chain_count; c++) {
-        const struct ips_chain *chain = &g->chains[c];
-        struct ips_thread_row *row = &b->out->threads[c];
-        for (uint32_t i = chain->first; i < chain->first + chain->count; i++)
-            row->cpu_ns += g->w[i];
-        b->out->procs[chain->process].cpu_ns += row->cpu_ns;
+    sum += k.xlen - b->out->counts.spin_ns;
+    for (uint32_t i = 0; i < b->exts.n; i++) {
+        const struct b_ext *x = &b->exts.v[i];
+        sum += (ips_u128)x->len + x->reply_ns + x->blocked_ns;
     }
+    if (sum >= WEIGHTS_MOST)
+        weigh_again(b);
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        b->out->procs[g->chains[c].process].cpu_ns += b->out->threads[c].cpu_ns;
     return 0;
 }

@@ -29,6 +29,7 @@ struct spin b_spin_before(struct maker *m, struct interval *v)
     m->spin = (struct spin){0};
     if (!s.elapsed_ns || s.ended != v->t)
         return (struct spin){0};
+    m->row->empty_polls++;
     b_add_wait(m, IPS_WAIT_SPIN, s.elapsed_ns);
     if (m->b->notes)
         b_waits_count(m, IPS_WAIT_SPIN, s.elapsed_ns, s.ended);

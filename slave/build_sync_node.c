@@ -108,6 +108,10 @@ int b_sync_spins(struct build *b)
         uint64_t *w = &g->w[s->node + 1]; /* END at the latest */
         uint64_t cut = ips_min_u64(*w, s->ns);
         *w -= cut;
+        uint32_t *probe = &g->probe[s->node + 1], had = *probe;
+        *probe = (uint32_t)ips_min_u64(had, *w);
+        b->out->counts.probe_arc_ns -= had - *probe;
+        b->out->threads[ips_chain_of(g, s->node)].cpu_ns -= cut;
         b->out->counts.spin_ns = ips_add_sat(b->out->counts.spin_ns, cut);
         b->out->spun[i] = (struct ips_spun){.node = s->node + 1, .ns = cut};
     }

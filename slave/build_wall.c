@@ -5,50 +5,52 @@
  * A node's coordinate lies so much CPU before or after the moment its clocks
  * were read; it was passed as much earlier or later. Towards another machine a
  * send is passed at its call and a receive at its return, by which the clocks
- * are aligned: so no message arrives before it was sent. Then all is bent until
- * no arc of this machine runs against the clock: a node is passed no later than
- * what hangs on it. So EST in `wall` is `at`, exactly.
+ * are aligned: so no message arrives before it was sent (b_weights). Here all
+ * is bent until no arc of this machine runs against the clock: a node is passed
+ * no later than what hangs on it. So EST in `wall` is `at`, exactly.
  */
 #include "slave/build_internal.h"
 
-/* Damaged stamps: no time here reaches this. */
-#define LATEST (1ULL << 61)
 /* Arcs against the clock are few, and by little; damaged records may take more
  * rounds than anybody would wait for. */
 #define ROUNDS 64
-
-static uint64_t moved(uint64_t t, int64_t by)
-{
-    uint64_t at =
-        by < 0 ? ips_sub_sat(t, (uint64_t)-by) : ips_add_sat(t, (uint64_t)by);
-    return ips_min_u64(at, LATEST);
-}
-
-/* b_weights left in `at` how far the coordinate lies from the readings. */
-static void first_guess(struct build *b)
-{
-    struct ips_graph *g = &b->out->g;
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        bool end = g->kind[i] == IPS_NODE_END;
-        /* END may carry CPU of after its record: see last_words. */
-        g->at[i] = end || b_far(b, i) ? ips_min_u64(g->t_ns[i], LATEST)
-                                      : moved(g->t_ns[i], (int64_t)g->at[i]);
-    }
-}
+#define AHEAD 16u
 
 /* What a thread did behind its last record, as far as there was time until
- * somebody took its end. */
-static void last_words(struct build *b)
+ * somebody took its end: END may carry CPU of after its record. */
+static void last_words(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
-    for (uint32_t v = 0; v < g->node_count; v++) {
-        uint32_t u = g->xpred[v];
-        if (g->kind[v] != IPS_NODE_JOIN || u == IPS_NO_NODE ||
-            g->kind[u] != IPS_NODE_END || g->at[u] >= g->at[v])
-            continue;
-        int64_t shift = b->chains[ips_chain_of(g, u)].end_shift;
-        g->at[u] = ips_min_u64(moved(g->at[u], shift), g->at[v]);
-    }
+    uint32_t u = g->xpred[v];
+    if (u == IPS_NO_NODE || g->kind[u] != IPS_NODE_END || g->at[u] >= g->at[v])
+        return;
+    int64_t shift = b->chains[ips_chain_of(g, u)].end_shift;
+    g->at[u] = ips_min_u64(b_moved(g->at[u], shift), g->at[v]);
+}
+
+static int by_number(const void *va, const void *vb)
+{
+    CMP3(*(const uint32_t *)va, *(const uint32_t *)vb);
+    return 0;
+}
+
+/* Joins in the order of their nodes: several may take one END. */
+static int all_last_words(struct build *b)
+{
+    uint32_t n = 0, *nodes;
+    if (!b->joins.n)
+        return 0;
+    nodes = b_calloc(b->joins.n, sizeof(*nodes), b->err);
+    if (!nodes)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < b->joins.n; i++)
+        if (b->joins.v[i].node != IPS_NO_NODE)
+            nodes[n++] = b->joins.v[i].node;
+    qsort(nodes, n, sizeof(*nodes), by_number);
+    for (uint32_t i = 0; i < n; i++)
+        last_words(b, nodes[i]);
+    ips_free_large(nodes);
+    return 0;
 }
 
 /* One round: every node no later than its successors. */
@@ -59,6 +61,8 @@ static bool bend(struct ips_graph *g)
         const struct ips_chain *chain = &g->chains[c - 1];
         for (uint32_t i = chain->first + chain->count; i-- > chain->first;) {
             uint32_t x = g->xpred[i];
+            if (i >= AHEAD && g->xpred[i - AHEAD] != IPS_NO_NODE)
+                __builtin_prefetch(&g->at[g->xpred[i - AHEAD]]);
             if (i > chain->first && g->at[i - 1] > g->at[i]) {
                 g->at[i - 1] = g->at[i];
                 bent = true;
@@ -88,23 +92,26 @@ static bool was_there(const struct build *b, uint32_t i)
     return kind != IPS_CHAN_TCP && kind != IPS_CHAN_UDP;
 }
 
-static void fit(struct build *b)
+static void fit_chain(struct build *b, uint32_t c)
 {
     struct ips_graph *g = &b->out->g;
-    for (uint32_t c = 0; c < g->chain_count; c++) {
-        uint32_t first = g->chains[c].first;
-        g->wait[first] = g->delay[first] = 0;
-        for (uint32_t i = first + 1; i < first + g->chains[c].count; i++) {
-            uint64_t apart = g->at[i] - g->at[i - 1];
+    uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
+    bool queued = b->chains[c].read_delays;
+    g->wait[first] = g->delay[first] = 0;
+    for (uint32_t i = first + 1; i < end; i++) {
+        uint64_t apart = g->at[i] - g->at[i - 1];
+        if (g->wait[i]) {
             g->wait[i] = ips_min_u64(g->wait[i], apart);
             if (was_there(b, i))
                 g->wait[i] = 0;
-            /* Off the core, and not asleep: no more can be run delay. */
-            uint64_t room = ips_sub_sat(apart - g->wait[i], g->w[i]);
-            if (b_far(b, i - 1)) /* woken by another machine, and queued */
-                room += b->off[i - 1];
-            g->delay[i] = ips_min_u64(g->delay[i], room);
         }
+        if (!g->delay[i])
+            continue;
+        /* Off the core, and not asleep: no more can be run delay. */
+        uint64_t room = ips_sub_sat(apart - g->wait[i], g->w[i]);
+        if (queued && b_far(b, i - 1)) /* woken by another machine, queued */
+            room += b->off[i - 1];
+        g->delay[i] = ips_min_u64(g->delay[i], room);
     }
 }
 
@@ -114,11 +121,11 @@ int b_wall(struct build *b)
     g->delay = b_calloc((size_t)g->node_count + 1, sizeof(*g->delay), b->err);
     if (!g->delay)
         return IPS_E_NO_MEMORY;
-    first_guess(b);
     b_delays(b);
-    last_words(b);
+    int rc = all_last_words(b);
     for (int i = 0; i < ROUNDS && bend(g); i++)
         continue;
-    fit(b);
-    return 0;
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        fit_chain(b, c);
+    return rc;
 }

@@ -39,18 +39,20 @@ static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
         for (uint32_t i = 0; rows && i < t.row_count; i++) {
             const struct slave_proc_row *r = &t.rows[i];
             const struct slave_proc_symbol *s = &t.names.symbols[r->symbol];
-            rows[i] = (struct slave_procedure_row){.process = r->process,
-                                                   .name = s->name,
-                                                   .name_len = s->name_len,
-                                                   .module = s->module,
-                                                   .file = s->file,
-                                                   .file_len = s->file_len,
-                                                   .line = s->line,
-                                                   .self_ns = r->self_ns,
-                                                   .total_ns = r->total_ns,
-                                                   .samples = r->samples,
-                                                   .calls = r->calls,
-                                                   .exact = r->exact};
+            rows[i] = (struct slave_procedure_row){
+                .process = r->process,
+                .process_name = g->b.procs[r->process].name,
+                .name = s->name,
+                .name_len = s->name_len,
+                .module = s->module,
+                .file = s->file,
+                .file_len = s->file_len,
+                .line = s->line,
+                .self_ns = r->self_ns,
+                .total_ns = r->total_ns,
+                .samples = r->samples,
+                .calls = r->calls,
+                .exact = r->exact};
         }
         if (rows)
             rc = slave_store_put_procedures(gs->store, g->snap->run_id,

@@ -193,8 +193,9 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
 {
     struct ips_err why = {0};
     d->frames_len = 0;
-    if (run->want_sync || run->scan_now)
-        (void)slave_watch_run(d, run);
+    if (run->want_sync || run->scan_now ||
+        (run->churns && now_ns >= run->list_ns))
+        (void)slave_watch_run(d, run, now_ns);
     if (run->want_sync)
         slave_run_refresh_control(run);
     uint64_t before = d->moved_bytes;
@@ -378,6 +379,8 @@ static uint64_t next_turn(const struct slave_drain *d, uint64_t now_ns)
             next, ips_max_u64(r->next_close_ns, now_ns + TURN_LIVE_NS * 5));
         if (r->want_sync || r->repack)
             return TURN_BUSY_NS;
+        if (r->churns || r->scan_now)
+            next = ips_min_u64(next, r->list_ns);
         for (const struct slave_segment *s = r->segments; s; s = s->next)
             if (s->state != SLAVE_SEG_BAD)
                 next = ips_min_u64(next, s->next_poll_ns);

@@ -128,6 +128,11 @@ struct slave_run {
     unsigned synced; /* turns since that read all there was, in a row */
     int dirfd;       /* -1 */
     int watch;       /* inotify, -1 */
+    /* watch.c: files of this run that appeared since window_ns; there were so
+     * many that it is not watched but listed, at list_ns the next time. */
+    uint32_t appeared;
+    bool churns;
+    uint64_t window_ns, list_ns;
     struct slave_archive archive; /* fd -1 while not being written */
     struct slave_repack *repack;  /* of it, NULL none */
     uint64_t repack_tried;        /* its length then */
@@ -242,7 +247,8 @@ int slave_watch_open(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
 void slave_watch_events(struct slave_drain *d, uint64_t now_ns);
 void slave_watch_pool(struct slave_drain *d);
 /* Lists one run's directory. Returns the number of new files, < 0 failed. */
-int slave_watch_run(struct slave_drain *d, struct slave_run *run);
+int slave_watch_run(struct slave_drain *d, struct slave_run *run,
+                    uint64_t now_ns);
 void slave_watch_forget(struct slave_drain *d, struct slave_run *run);
 
 /* live.c */

@@ -19,7 +19,7 @@
 
 #include "slave/build.h"
 
-#define SLAVE_GRAPHFILE_VERSION 6
+#define SLAVE_GRAPHFILE_VERSION 7
 
 struct slave_graphfile { /* map NULL: none */
     void *map;

@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "slave/archive.h"
+#include "slave/sql.h"
 #include "slave/waits.h"
 #include "slave/wordhash.h"
 
@@ -72,6 +73,8 @@ static void empty(struct slave_graph *g)
     slave_waits_free(g->waits);
     g->waits = NULL;
     free(g->joined);
+    g->joined = NULL;
+    ips_mtime_map_release(&g->mtimes);
     free(g->peers);
     g->peers = NULL;
     g->peer_count = 0;
@@ -114,6 +117,7 @@ void slave_graphs_release(struct slave_graphs *gs)
         graph_free(g);
     }
     slave_records_forget(&gs->records, NULL);
+    slave_sql_close(gs->sql);
     slave_store_close(gs->store);
     gs->store = NULL;
 }

@@ -12,6 +12,7 @@
 #ifndef IPS_SLAVE_GRAPHS_H
 #define IPS_SLAVE_GRAPHS_H
 
+#include "analysis/mtime.h"
 #include "analysis/path.h"
 #include "analysis/view.h"
 #include "common/large.h"
@@ -70,6 +71,7 @@ struct slave_graph {
     /* As last asked: the machine (number in that question) and end that each
      * of our ends is joined to; [b.end_count] or NULL. */
     struct ips_peer_end *joined;
+    struct ips_mtime_map mtimes; /* as last asked; calibrate_map.h */
     struct ips_est est;   /* of the last FinishAsk */
     struct ips_view view; /* as its lane sees the graph */
     struct ips_lane lane;
@@ -87,6 +89,8 @@ struct slave_graphs {
     char db[IPS_PATH_BYTES];     /* "": IRT are not stored */
     char helper[IPS_PATH_BYTES]; /* reads symbols; "": nobody does */
     struct slave_store *store;
+    struct slave_sql *sql; /* at rest, of that run; NULL: none */
+    int64_t sql_run;
     uint64_t builds; /* ever, from records */
 };
 

@@ -419,7 +419,7 @@ static void remove_directory(struct slave_drain *d, struct slave_run *run)
 static void close_run(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
-    if (slave_watch_run(d, run) != 0)
+    if (slave_watch_run(d, run, slave_now_ns()) != 0)
         return;                     /* somebody came in */
     slave_run_refresh_control(run); /* it goes with the directory */
     struct slave_run_row row = run->row;

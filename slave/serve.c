@@ -326,6 +326,7 @@ void slave_serve_close(struct slave *s)
             t->job->run->pins--;
         free(t);
     }
+    slave_snapshot_free(v->known);
     free(v);
     s->serve = NULL;
 }

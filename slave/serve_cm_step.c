@@ -10,6 +10,8 @@
 
 #include "analysis/cm_async.h"
 #include "analysis/cm_sync.h"
+#include "common/large.h"
+#include "slave/calibrate_map.h"
 #include "slave/serve_cm_private.h"
 
 #define PARTS_MAX 65536u
@@ -46,6 +48,7 @@ void slave_cm_release(struct slave_graph_ask *j)
     free(c->part);
     if (c->has_links)
         ips_cm_links_release(&c->links);
+    ips_free_large(c->linked.out_ns);
     if (c->has_path)
         ips_path_release(&c->path);
     slave_letters_free(&c->mail);
@@ -86,7 +89,16 @@ static int begin(struct slave_graph_ask *j)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "no machine of this computation, or PeersAsk did "
                            "not come first");
-    int rc = ips_cm_links_init(&c->links, &g->b.g, ask->self,
+    int rc = 0;
+    c->linked = g->b.g; /* borrowed, but for out_ns */
+    if (ask->calibrated && !g->b.g.mtimes)
+        rc = ips_err_set(&j->job.err, IPS_E_PROTOCOL,
+                         "message times are asked for that PeersAsk did not "
+                         "bring");
+    else if (ask->calibrated)
+        rc = ips_mtime_outs(&g->b.g, &c->linked.out_ns, &j->job.err);
+    if (rc == 0)
+        rc = ips_cm_links_init(&c->links, &c->linked, ask->self,
                                (uint32_t)ask->n_machines, g->joined,
                                g->b.end_count, &j->job.err);
     if (rc < 0)
@@ -249,7 +261,7 @@ static int start_lane(struct slave_graph_ask *j, const struct slave_letter *l)
     c->lane = l->weights;
     c->told = false;
     c->root_acks = 0;
-    int rc = ips_graph_view(&j->graph->b.g, &c->lane, &c->view, &j->job.err);
+    int rc = slave_graph_view(j->graph, &c->lane, &c->view, &j->job.err);
     if (rc < 0)
         return rc;
     if (!l->async)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slave/calibrate_map.h"
 #include "slave/series.h"
 #include "slave/serve_graph.h"
 #include "slave/unseen.h"
@@ -15,6 +16,7 @@
 static void release(struct slave_job *job, struct slave_graphs *graphs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
+    slave_sql_release(j, graphs);
     if (j->graph)
         slave_graphs_put(graphs, j->graph);
     if (j->begun)
@@ -30,13 +32,13 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     slave_profile_release(j);
     slave_portions_release(j);
     slave_wait_rows_release(j);
-    slave_sql_release(j);
     slave_series_answer_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
     free(j->ns);
     free(j->user);
+    slave_table_window_release(&j->window);
     free(j->unseen);
     for (uint32_t i = 0; i < j->line_count; i++)
         free(j->lines[i]);
@@ -182,6 +184,10 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->probe_ns = c->probe_ns;
     a->overhead_ns = b->counts.overhead_ns;
     a->probe_arc_ns = b->counts.probe_arc_ns;
+    a->guessed_cpu_ns = b->counts.guessed_ns;
+    a->guesses_settled = b->counts.guess_settled;
+    a->guess_off_ns = b->counts.guess_off_ns;
+    a->guess_off_max_ns = b->counts.guess_off_max_ns;
     for (uint32_t i = 0; i < b->proc_count; i++)
         a->cpu_ns = ips_add_sat(a->cpu_ns, b->procs[i].cpu_ns);
     a->unattributed_cpu_ns = b->counts.unattributed_ns;
@@ -300,6 +306,8 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     free(rows);
     if (rc == 0)
         rc = join_ends(j->graph, ask, &job->err);
+    if (rc == 0)
+        rc = slave_graph_set_mtimes(j->graph, ask, &job->err);
     uint64_t kept = 0;
     if (rc == 0)
         rc = ips_contract_most(&j->graph->b.g, &kept, &job->err);

@@ -8,6 +8,7 @@
 #include "proto/graph_wire.h"
 #include "proto/message.h"
 #include "slave/slave.h"
+#include "slave/table_window.h"
 
 struct slave_graph_ask {
     struct slave_job job;
@@ -15,6 +16,7 @@ struct slave_graph_ask {
     struct slave_snapshot *snap;
     Ips__RunState *state; /* sync: our own copy */
     int64_t *user;        /* table: the one process of each end, or < 0 */
+    struct slave_table_window window; /* table: made where one is asked for */
     struct slave_graph *graph;
     uint64_t revision;
     bool begun;
@@ -91,7 +93,7 @@ void slave_step_split(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_profile(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_sql(struct slave_job *job, struct slave_graphs *gs);
-void slave_sql_release(struct slave_graph_ask *j);
+void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs);
 void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_series(struct slave_job *job, struct slave_graphs *gs);
 void slave_series_answer_release(struct slave_graph_ask *j);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slave/calibrate_map.h"
 #include "slave/serve_graph.h"
 
 struct ips_lane slave_lane_of(const Ips__Lane *l)
@@ -18,6 +19,7 @@ struct ips_lane slave_lane_of(const Ips__Lane *l)
     lane.external = l->external <= IPS_EXTERNAL_OFF
                         ? (enum ips_external)l->external
                         : IPS_EXTERNAL_REPLY;
+    lane.calibrated = l->calibrated;
     lane.any_off = l->any_off;
     lane.probe_off = l->probe_off;
     lane.weighting = l->weighting <= IPS_WEIGH_LAST
@@ -43,7 +45,8 @@ void slave_graph_wire_release(struct slave_graph_ask *j)
     void *const own[] = {w->chain_nodes, w->chain_process, w->chain_pid,
                          w->chain_tid,   w->chain_thread,  w->in_node,
                          w->in_end,      w->in_pos,        w->out_node,
-                         w->out_end,     w->out_len,       w->out_pos};
+                         w->out_end,     w->out_len,       w->out_pos,
+                         w->out_ns};
     for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
         free(own[i]);
     ips_wire_piece_release(&j->piece);
@@ -69,9 +72,11 @@ static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
     w->out_end = calloc(out, 4);
     w->out_len = calloc(out, 4);
     w->out_pos = calloc(out, 8);
+    w->out_ns = g->out_ns ? calloc(out, 8) : NULL;
     if (!w->chain_nodes || !w->chain_process || !w->chain_pid ||
         !w->chain_tid || !w->chain_thread || !w->in_node || !w->in_end ||
-        !w->in_pos || !w->out_node || !w->out_end || !w->out_len || !w->out_pos)
+        !w->in_pos || !w->out_node || !w->out_end || !w->out_len || !w->out_pos ||
+        (g->out_ns && !w->out_ns))
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < g->chain_count; i++) {
         w->chain_nodes[i] = g->chains[i].count;
@@ -90,6 +95,8 @@ static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
         w->out_end[i] = g->out[i].end;
         w->out_pos[i] = g->out[i].pos;
         w->out_len[i] = g->out[i].len;
+        if (w->out_ns)
+            w->out_ns[i] = g->out_ns[i];
     }
     w->chain_count = g->chain_count;
     w->node_count = g->node_count;
@@ -141,7 +148,7 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
     int rc = slave_graph_same(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
         struct ips_lane lane = slave_lane_of(ask->lane);
-        rc = ips_graph_view(&j->graph->b.g, &lane, &j->view, &job->err);
+        rc = slave_graph_view(j->graph, &lane, &j->view, &job->err);
         if (rc == 0 && ask->detail && lane.weighting != IPS_WEIGH_WALL) {
             j->view.g.at = j->graph->b.g.at;
             j->view.g.wait = j->graph->b.g.wait;
@@ -164,7 +171,7 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
     int rc = slave_graph_same(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
         struct ips_lane lane = slave_lane_of(ask->lane);
-        rc = ips_graph_view(&j->graph->b.g, &lane, &j->view, &job->err);
+        rc = slave_graph_view(j->graph, &lane, &j->view, &job->err);
         if (rc == 0)
             rc = ips_contract(&j->view.g, &lane, &j->reduced, &job->err);
         ips_view_release(&j->view);
@@ -205,7 +212,7 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
         g->has_est = false;
         ips_view_release(&g->view);
         g->lane = slave_lane_of(ask->lane);
-        rc = ips_graph_view(&g->b.g, &g->lane, &g->view, &job->err);
+        rc = slave_graph_view(g, &g->lane, &g->view, &job->err);
         if (rc == 0)
             rc = ips_longest_path(&g->view.g, &g->lane,
                                   g->b.g.in_count ? in : NULL, &g->est,

@@ -39,6 +39,9 @@ struct slave_serve {
     bool unkept; /* a question was answered since graphs were kept */
     struct partial *partials;
     struct slave_cm_net *cm; /* serve_cm.c */
+    /* Of the closed run that was asked about last: no row of it changes. */
+    struct slave_snapshot *known;
+    uint64_t known_version;
     char boot_id[40];
     bool complained;
 };

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "slave/ahead.h"
 #include "slave/cm_box.h"
 #include "slave/poolfs.h"
+#include "slave/calibrate.h"
 #include "slave/serve_cm.h"
 #include "slave/serve_private.h"
 
@@ -121,12 +123,13 @@ static void end_job(struct slave_serve *v, struct slave_job *job)
     slave_work_drop(v->s->work, job);
 }
 
+/* `run` is NULL where it is about none. */
 static void start_job(struct slave_serve *v, struct slave_job *job,
                       struct slave_run *run)
 {
     struct task *t = calloc(1, sizeof(*t));
     if (!t) {
-        slave_serve_fail(v, job->id, IPS_E_NO_MEMORY, run->row.name,
+        slave_serve_fail(v, job->id, IPS_E_NO_MEMORY, run ? run->row.name : "",
                          "out of memory");
         slave_work_drop(v->s->work, job);
         return;
@@ -135,8 +138,10 @@ static void start_job(struct slave_serve *v, struct slave_job *job,
     t->next = v->tasks;
     v->tasks = t;
     job->run = run;
-    run->pins++;
-    run->asked = true;
+    if (run) {
+        run->pins++;
+        run->asked = true;
+    }
     slave_work_give(v->s->work, job);
 }
 
@@ -241,9 +246,35 @@ static int collect_unseen(const struct slave_unseen_row *row, void *arg)
     return 0;
 }
 
-struct slave_snapshot *slave_serve_snapshot(struct slave *s,
-                                            struct slave_run *run,
-                                            struct ips_err *err)
+static void *copy_rows(const void *rows, size_t bytes)
+{
+    void *copy = malloc(bytes + 1);
+    if (copy && bytes)
+        memcpy(copy, rows, bytes);
+    return copy;
+}
+
+/* NULL: out of memory. */
+static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
+{
+    struct slave_snapshot *copy = copy_rows(s, sizeof(*s));
+    if (!copy)
+        return NULL;
+    copy->streams =
+        copy_rows(s->streams, s->stream_count * sizeof(*s->streams));
+    copy->unseen = copy_rows(s->unseen, s->unseen_count * sizeof(*s->unseen));
+    copy->archive_fd = -1;
+    if (copy->streams && copy->unseen) {
+        copy->archive_fd = slave_archive_fd(s->dir);
+        return copy;
+    }
+    slave_snapshot_free(copy);
+    return NULL;
+}
+
+/* Reads the rows. */
+static struct slave_snapshot *
+read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
 {
     struct collect c = {.snap = calloc(1, sizeof(*c.snap))};
     if (!c.snap) {
@@ -272,11 +303,46 @@ struct slave_snapshot *slave_serve_snapshot(struct slave *s,
     return c.snap;
 }
 
+struct slave_snapshot *slave_serve_snapshot(struct slave *s,
+                                            struct slave_run *run,
+                                            struct ips_err *err)
+{
+    struct slave_serve *v = s->serve;
+    struct slave_snapshot *known = v->known;
+    if (known && run->row.closed && known->run_id == run->row.id &&
+        strcmp(known->run, run->row.name) == 0 &&
+        v->known_version == run->version) {
+        struct slave_snapshot *copy = copy_snapshot(known);
+        if (!copy)
+            ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+        return copy;
+    }
+    struct slave_snapshot *snap = read_snapshot(s, run, err);
+    if (snap && snap->closed) {
+        slave_snapshot_free(known);
+        v->known = copy_snapshot(snap);
+        v->known_version = run->version;
+        if (v->known && v->known->archive_fd >= 0)
+            close(v->known->archive_fd); /* each copy has its own */
+        if (v->known)
+            v->known->archive_fd = -1;
+    }
+    return snap;
+}
+
 void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
 {
     struct slave *s = v->s;
     struct ips_err err = {0};
     struct state_storage state;
+    if (slave_calibrate_asked(q)) {
+        struct slave_job *measuring = slave_calibrate_job(q);
+        if (measuring)
+            start_job(v, measuring, NULL);
+        else
+            slave_serve_fail(v, q->id, IPS_E_NO_MEMORY, "", "out of memory");
+        return;
+    }
     struct slave_run *run = slave_drain_find(&s->drain, q->run);
     if (!run || !run->row.id) {
         slave_serve_fail(v, q->id, IPS_E_NOT_FOUND, q->run, "not known here");

@@ -12,6 +12,7 @@
 
 struct sql_ask {
     struct slave_sql *q;
+    int64_t run;
     uint64_t rows; /* told so far */
     Ips__SqlRow *row;
     Ips__SqlRow **row_ptr;
@@ -24,12 +25,33 @@ struct sql_ask {
     struct ips_err error; /* of the question */
 };
 
-void slave_sql_release(struct slave_graph_ask *j)
+/* What was opened stays for the next question about that run. */
+static int open_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
+    const struct slave_sql_limits limits = {.time_ns = ask->time_ns};
+    struct sql_ask *a = j->sql;
+    if (gs->sql && gs->sql_run == a->run) {
+        a->q = gs->sql;
+        gs->sql = NULL;
+        slave_sql_again(a->q, &limits, &j->job.stop);
+        return 0;
+    }
+    return slave_sql_open(gs->db, a->run, &limits, &j->job.stop, &a->q,
+                          &j->job.err);
+}
+
+void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql;
     if (!a)
         return;
-    slave_sql_close(a->q);
+    if (a->q) {
+        slave_sql_rest(a->q);
+        slave_sql_close(gs->sql);
+        gs->sql = a->q;
+        gs->sql_run = a->run;
+    }
     free(a->row);
     free(a->row_ptr);
     free(a->value);
@@ -51,10 +73,24 @@ static int have_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
     struct slave_store *store = slave_graphs_store(gs, &j->job.err);
     if (!store)
         return j->job.err.code;
-    if (slave_store_get_irt(store, j->snap->run_id, &irt) && irt.procedures)
+    if (slave_store_get_irt(store, j->sql->run, &irt) && irt.procedures)
         return 0;
     int rc = slave_graph_newest(j, gs);
     return rc < 0 ? rc : slave_graph_costs(gs, j->graph, &j->job.err);
+}
+
+/* Asked without a SyncAsk before it, the tables may be of another build: those
+ * of a closed run are made anew then, of an open one where there are none. */
+static int have_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    struct slave_irt_row irt;
+    struct slave_store *store = slave_graphs_store(gs, &j->job.err);
+    if (!store)
+        return j->job.err.code;
+    if (slave_store_get_irt(store, j->sql->run, &irt) &&
+        (!j->snap->closed || irt.key == j->snap->key))
+        return 0;
+    return slave_graph_newest(j, gs);
 }
 
 static int make_room(struct slave_graph_ask *j, struct sql_ask *a)
@@ -79,11 +115,12 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
     struct sql_ask *a = j->sql = calloc(1, sizeof(*a));
-    const struct slave_sql_limits limits = {.time_ns = ask->time_ns};
     if (!a)
         return no_memory(j);
-    int rc = slave_sql_open(gs->db, j->snap->run_id, &limits, &j->job.stop,
-                            &a->q, &j->job.err);
+    a->run = j->snap->run_id; /* which a build takes */
+    int rc = have_tables(j, gs);
+    if (rc == 0)
+        rc = open_sql(j, gs);
     if (rc < 0)
         return rc;
     rc = slave_sql_prepare(a->q, ask->text, &a->error);

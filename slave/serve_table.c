@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/types.h"
 #include "slave/serve_graph.h"
+#include "slave/waits.h"
 
 static void process_row(Ips__ProcessRow *r, const struct ips_built *b,
                         uint32_t i)
@@ -23,6 +25,17 @@ static void process_row(Ips__ProcessRow *r, const struct ips_built *b,
     r->rusage_cpu_ns = p->rusage_cpu_ns;
     r->events = p->events;
     r->root = p->root;
+}
+
+static void cut_process(Ips__ProcessRow *r,
+                        const struct slave_window_process *w)
+{
+    r->outside = w->outside;
+    r->earlier = w->earlier;
+    r->start_ns = w->start_ns;
+    r->end_ns = w->end_ns;
+    r->cpu_ns = w->cpu_ns;
+    r->rusage_cpu_ns = IPS_UNMEASURED;
 }
 
 struct thread_rows {
@@ -52,6 +65,8 @@ static void thread_row(struct thread_rows *out, const struct ips_built *b,
     r->bytes_out = t->bytes_out;
     r->messages_in = t->messages_in;
     r->bytes_in = t->bytes_in;
+    r->choices = t->choices;
+    r->empty_polls = t->empty_polls;
     const struct ips_chain *chain = &b->g.chains[i];
     r->end_node = (uint64_t)chain->first + chain->count - 1;
     r->waits = out->causes;
@@ -66,6 +81,52 @@ static void thread_row(struct thread_rows *out, const struct ips_built *b,
         r->wait_ns += t->wait_ns[c];
         out->causes[r->n_waits++] = w;
     }
+}
+
+static void cut_thread(struct thread_rows *out,
+                       const struct slave_window_thread *w)
+{
+    Ips__ThreadRow *r = &out->row;
+    r->outside = w->outside;
+    r->start_ns = w->start_ns;
+    r->end_ns = w->end_ns;
+    r->cpu_ns = w->cpu_ns;
+    r->delay_ns = r->woken_ns = r->unknown_ns = 0;
+    r->messages_out = r->bytes_out = r->messages_in = r->bytes_in = 0;
+    r->wait_ns = 0;
+    r->n_waits = 0;
+    for (int c = 0; c < IPS_WAIT_COUNT; c++) {
+        if (!w->wait_count[c] && !w->wait_ns[c])
+            continue;
+        Ips__WaitCause *row = &out->cause[r->n_waits];
+        ips__wait_cause__init(row);
+        row->cause = ips_wire_text(ips_wait_name((enum ips_wait_cause)c));
+        row->ns = w->wait_ns[c];
+        row->count = w->wait_count[c];
+        r->wait_ns += w->wait_ns[c];
+        out->causes[r->n_waits++] = row;
+    }
+}
+
+/* Where a window is asked for: 1; else 0. */
+static int make_window(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    const Ips__TableAsk *ask = slave_graph_request(j)->table;
+    const struct ips_built *b = &j->graph->b;
+    if (!ask->from_ns && !ask->to_ns)
+        return 0;
+    if (j->window.threads)
+        return 1;
+    if (ask->to_ns && ask->from_ns >= ask->to_ns)
+        return ips_err_set(&j->job.err, IPS_E_PROTOCOL, "an empty window");
+    int rc = slave_graph_waits(gs, j->graph, &j->job.err);
+    if (rc == 0)
+        rc = slave_table_window_make(
+            b, j->graph->waits->row, j->graph->waits->count,
+            ask->from_ns ? ips_add_sat(b->first_ns, ask->from_ns) : 0,
+            ask->to_ns ? ips_add_sat(b->first_ns, ask->to_ns) : UINT64_MAX,
+            &j->window, &j->job.err);
+    return rc < 0 ? rc : 1;
 }
 
 #define USER_NONE (-1)
@@ -139,24 +200,36 @@ void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
         return;
     }
     const struct ips_built *b = &j->graph->b;
+    int window = make_window(j, gs);
+    if (window < 0) {
+        slave_job_fail(job);
+        return;
+    }
     uint32_t threads = b->proc_count;
     uint32_t channels = threads + b->g.chain_count;
-    uint32_t end = channels + b->traffic_count;
+    uint32_t end = channels + (window ? 0 : b->traffic_count);
     Ips__TableAnswer *a = &j->answer.table;
     ips__table_answer__init(a);
     size_t n = 0;
     if (j->at < threads) {
         n = piece_rows(j->at, 0, b->proc_count);
         Ips__ProcessRow *r = slave_graph_rows(j, n, sizeof(*r));
-        for (size_t i = 0; r && i < n; i++)
+        for (size_t i = 0; r && i < n; i++) {
             process_row(&r[i], b, j->at + (uint32_t)i);
+            if (window)
+                cut_process(&r[i], &j->window.processes[j->at + i]);
+        }
         a->processes = (Ips__ProcessRow **)(void *)j->ptrs;
         a->n_processes = n;
     } else if (j->at < channels) {
         n = piece_rows(j->at, threads, b->g.chain_count);
         struct thread_rows *r = slave_graph_rows(j, n, sizeof(*r));
-        for (size_t i = 0; r && i < n; i++)
-            thread_row(&r[i], b, j->at - threads + (uint32_t)i);
+        for (size_t i = 0; r && i < n; i++) {
+            uint32_t chain = j->at - threads + (uint32_t)i;
+            thread_row(&r[i], b, chain);
+            if (window)
+                cut_thread(&r[i], &j->window.threads[chain]);
+        }
         a->threads = (Ips__ThreadRow **)(void *)j->ptrs;
         a->n_threads = n;
     } else if (j->at < end) {

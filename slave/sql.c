@@ -25,7 +25,8 @@
       " FROM %2$s.run r JOIN %2$s.irt i ON i.run=r.id WHERE r.id=%1$lld")      \
     X(processes,                                                               \
       "process, pid, parent, command, start_ns, end_ns, elapsed_ns, open, "    \
-      "root, ended, cpu_ns, rusage_cpu_ns, unattributed_ns, events",           \
+      "root, ended, cpu_ns, rusage_cpu_ns, unattributed_ns, events, "          \
+      "messages_out, bytes_out, messages_in, bytes_in",                        \
       "SELECT p.name AS process, p.pid AS pid,"                                \
       " (SELECT c.name FROM %2$s.process c WHERE c.run=p.run AND"              \
       " c.idx=p.parent) AS parent, nullif(p.command, '') AS command,"          \
@@ -34,7 +35,9 @@
       " p.elapsed_ns AS elapsed_ns, p.open AS open, p.root AS root,"           \
       " p.end AS ended, p.cpu_ns AS cpu_ns,"                                   \
       " nullif(p.rusage_cpu_ns, -1) AS rusage_cpu_ns,"                         \
-      " p.unattributed_ns AS unattributed_ns, p.events AS events"              \
+      " p.unattributed_ns AS unattributed_ns, p.events AS events,"             \
+      " p.messages_out AS messages_out, p.bytes_out AS bytes_out,"             \
+      " p.messages_in AS messages_in, p.bytes_in AS bytes_in"                  \
       " FROM %2$s.process p JOIN %2$s.irt i ON i.run=p.run"                    \
       " WHERE p.run=%1$lld")                                                   \
     X(threads,                                                                 \
@@ -76,13 +79,12 @@
     X(procedures,                                                              \
       "process, procedure, module, file, line, self_ns, total_ns, samples, "   \
       "calls, exact",                                                          \
-      "SELECT p.name AS process, q.name AS procedure,"                         \
+      "SELECT q.process_name AS process, q.name AS procedure,"                 \
       " nullif(q.module, '') AS module, nullif(q.file, '') AS file,"           \
       " nullif(q.line, 0) AS line, q.self_ns AS self_ns,"                      \
       " q.total_ns AS total_ns, q.samples AS samples,"                         \
       " nullif(q.calls, -1) AS calls, q.exact AS exact"                        \
-      " FROM %2$s.procedure q JOIN %2$s.process p ON p.run=q.run AND"          \
-      " p.idx=q.process WHERE q.run=%1$lld")
+      " FROM %2$s.procedure q WHERE q.run=%1$lld")
 
 static const struct view {
     const char *name, *columns, *select;
@@ -353,6 +355,23 @@ void slave_sql_close(struct slave_sql *q)
         free(q->hidden[i]);
     free(q->hidden);
     free(q);
+}
+
+void slave_sql_again(struct slave_sql *q, const struct slave_sql_limits *limits,
+                     atomic_bool *stop)
+{
+    q->limits = *limits;
+    q->stop = stop;
+    q->used_ns = 0;
+    q->limit = NULL;
+    q->memory = sqlite3_memory_used();
+}
+
+void slave_sql_rest(struct slave_sql *q)
+{
+    (void)sqlite3_finalize(q->stmt);
+    q->stmt = NULL;
+    q->stop = NULL;
 }
 
 /* ---- asking ----------------------------------------------------------- */

@@ -41,6 +41,11 @@ int slave_sql_open(const char *db, int64_t run,
                    const struct slave_sql_limits *limits, atomic_bool *stop,
                    struct slave_sql **out, struct ips_err *err) IPS_MUST_USE;
 void slave_sql_close(struct slave_sql *q);
+/* The same for another question about the same run. */
+void slave_sql_again(struct slave_sql *q, const struct slave_sql_limits *limits,
+                     atomic_bool *stop);
+/* The question is answered: nothing of the database stays locked. */
+void slave_sql_rest(struct slave_sql *q);
 
 /* One statement, a SELECT. May be called again (the tables have changed). */
 int slave_sql_prepare(struct slave_sql *q, const char *text,

@@ -27,7 +27,9 @@ static const char schema[] =
     " pid INTEGER, parent INTEGER, name TEXT, command TEXT, start_ns INTEGER,"
     " end_ns INTEGER, open INTEGER, root INTEGER, end TEXT, cpu_ns INTEGER,"
     " rusage_cpu_ns INTEGER, unattributed_ns INTEGER, events INTEGER,"
-    " elapsed_ns INTEGER, PRIMARY KEY(run, idx)) WITHOUT ROWID;"
+    " elapsed_ns INTEGER, messages_out INTEGER, bytes_out INTEGER,"
+    " messages_in INTEGER, bytes_in INTEGER, PRIMARY KEY(run, idx))"
+    " WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS thread(run INTEGER, chain INTEGER,"
     " process INTEGER, tid INTEGER, name TEXT, start_ns INTEGER,"
     " end_ns INTEGER, open INTEGER, cpu_ns INTEGER, wait_ns INTEGER,"
@@ -51,9 +53,14 @@ static const char schema[] =
     " recv_messages INTEGER, recv_bytes INTEGER,"
     " PRIMARY KEY(run, end, process)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS procedure(run INTEGER, process INTEGER,"
-    " name TEXT, module TEXT, file TEXT, line INTEGER, self_ns INTEGER,"
-    " total_ns INTEGER, samples INTEGER, calls INTEGER, exact INTEGER);"
-    "CREATE INDEX IF NOT EXISTS procedure_run ON procedure(run, process);"
+    " number INTEGER, process_name TEXT, name TEXT, module TEXT, file TEXT,"
+    " line INTEGER, self_ns INTEGER, total_ns INTEGER, samples INTEGER,"
+    " calls INTEGER, exact INTEGER, PRIMARY KEY(run, process, number))"
+    " WITHOUT ROWID;"
+    /* "most of its own", and "sum by procedure" without its rows */
+    "CREATE INDEX IF NOT EXISTS procedure_self ON procedure(run, self_ns);"
+    "CREATE INDEX IF NOT EXISTS procedure_name ON"
+    " procedure(run, name, self_ns);"
     "CREATE TABLE IF NOT EXISTS symbol(id INTEGER PRIMARY KEY,"
     " module TEXT NOT NULL, address INTEGER NOT NULL, grade INTEGER NOT NULL,"
     " text TEXT NOT NULL, UNIQUE(module, address));"
@@ -91,7 +98,7 @@ static const char *const statements[SLAVE_STMT_COUNT] = {
         "SELECT file, stream, seq, at, done, given_up, lost FROM segment"
         " WHERE run=? ORDER BY file",
     [SLAVE_STMT_PUT_PROCESS] =
-        "INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [SLAVE_STMT_PUT_THREAD] =
         "INSERT INTO thread VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [SLAVE_STMT_PUT_WAIT] = "INSERT INTO wait VALUES(?,?,?,?,?)",
@@ -99,7 +106,7 @@ static const char *const statements[SLAVE_STMT_COUNT] = {
         "INSERT INTO channel VALUES(?,?,?,?,?,?,?,?,?,?,?)",
     [SLAVE_STMT_PUT_TRAFFIC] = "INSERT INTO traffic VALUES(?,?,?,?,?,?,?)",
     [SLAVE_STMT_PUT_PROCEDURE] =
-        "INSERT INTO procedure VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+        "INSERT INTO procedure VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [SLAVE_STMT_PUT_IRT] = "INSERT OR REPLACE INTO irt VALUES(?,?,0,?,?)",
     [SLAVE_STMT_HAS_PROCEDURES] =
         "UPDATE irt SET procedures=1 WHERE run=? AND key=?",

@@ -42,8 +42,8 @@
 #include "common/err.h"
 
 #define SLAVE_SCHEMA_VERSION 1
-#define SLAVE_IRT_VERSION 2
-#define SLAVE_IRT_VERSION_TEXT "2"
+#define SLAVE_IRT_VERSION 3
+#define SLAVE_IRT_VERSION_TEXT "3"
 
 struct slave_store;
 
@@ -149,7 +149,7 @@ int slave_store_put_symbol(struct slave_store *s, const char *module,
 
 struct slave_procedure_row { /* of one process; texts need no end: lengths */
     uint32_t process;
-    const char *name, *module, *file;
+    const char *process_name, *name, *module, *file;
     uint32_t name_len, file_len;
     uint32_t line;
     uint64_t self_ns, total_ns, samples, calls;

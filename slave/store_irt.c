@@ -1,4 +1,6 @@
 /* The IRT of a build as rows: process, thread, wait, channel, traffic. */
+#include <stdlib.h>
+
 #include "common/types.h"
 #include "slave/build.h"
 #include "slave/store_db.h"
@@ -21,12 +23,35 @@ static uint64_t lived(uint64_t start, uint64_t end, uint64_t last)
     return ips_sub_sat(end ? end : last, start);
 }
 
+struct messages {
+    uint64_t out, out_bytes, in, in_bytes;
+};
+
+/* Of each process, by its threads' own calls. */
+static struct messages *sum_messages(const struct ips_built *b,
+                                     struct ips_err *err)
+{
+    struct messages *sum = calloc((size_t)b->proc_count + 1, sizeof(*sum));
+    if (!sum)
+        ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; sum && i < b->g.chain_count; i++) {
+        const struct ips_thread_row *t = &b->threads[i];
+        struct messages *m = &sum[t->process];
+        m->out += t->messages_out;
+        m->out_bytes += t->bytes_out;
+        m->in += t->messages_in;
+        m->in_bytes += t->bytes_in;
+    }
+    return sum;
+}
+
 static int put_processes(struct slave_store *s, int64_t run,
                          const struct ips_built *b, uint64_t last,
                          struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_PROCESS];
-    int rc = 0;
+    struct messages *sum = sum_messages(b, err);
+    int rc = sum ? 0 : IPS_E_NO_MEMORY;
     for (uint32_t i = 0; rc == 0 && i < b->proc_count; i++) {
         const struct ips_proc *p = &b->procs[i];
         (void)sqlite3_bind_int64(q, 1, run);
@@ -46,8 +71,13 @@ static int put_processes(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 14, p->unattributed_ns);
         slave_bind_u64(q, 15, p->events);
         slave_bind_u64(q, 16, lived(p->start_ns, p->end_ns, last));
+        slave_bind_u64(q, 17, sum[i].out);
+        slave_bind_u64(q, 18, sum[i].out_bytes);
+        slave_bind_u64(q, 19, sum[i].in);
+        slave_bind_u64(q, 20, sum[i].in_bytes);
         rc = slave_store_step(s, SLAVE_STMT_PUT_PROCESS, err);
     }
+    free(sum);
     return rc;
 }
 

@@ -63,15 +63,17 @@ int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
         const struct slave_procedure_row *r = &rows[i];
         (void)sqlite3_bind_int64(q, 1, run);
         slave_bind_u64(q, 2, r->process);
-        bind_part(q, 3, r->name, r->name_len);
-        slave_bind_text(q, 4, r->module);
-        bind_part(q, 5, r->file, r->file_len);
-        slave_bind_u64(q, 6, r->line);
-        slave_bind_u64(q, 7, r->self_ns);
-        slave_bind_u64(q, 8, r->total_ns);
-        slave_bind_u64(q, 9, r->samples);
-        slave_bind_u64(q, 10, r->calls);
-        slave_bind_u64(q, 11, r->exact);
+        slave_bind_u64(q, 3, i);
+        slave_bind_text(q, 4, r->process_name);
+        bind_part(q, 5, r->name, r->name_len);
+        slave_bind_text(q, 6, r->module);
+        bind_part(q, 7, r->file, r->file_len);
+        slave_bind_u64(q, 8, r->line);
+        slave_bind_u64(q, 9, r->self_ns);
+        slave_bind_u64(q, 10, r->total_ns);
+        slave_bind_u64(q, 11, r->samples);
+        slave_bind_u64(q, 12, r->calls);
+        slave_bind_u64(q, 13, r->exact);
         rc = slave_store_step(s, SLAVE_STMT_PUT_PROCEDURE, err);
     }
     q = s->stmt[SLAVE_STMT_HAS_PROCEDURES];

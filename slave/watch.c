@@ -3,6 +3,11 @@
  * them as they appear; a listing every few seconds (every second where there
  * is no inotify) finds what inotify lost. inotify does not see stores into a
  * mapping: those are polled by ingest.c, with back-off.
+ *
+ * Who makes a file in a directory that is watched wakes us up, and pays for it
+ * (4 us of the 100 that a process takes to start). Where processes come and go
+ * one after the other the directory is not watched but listed, every 10 ms,
+ * until it is quiet again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +21,14 @@
 #include "common/log.h"
 #include "slave/drain.h"
 #include "slave/poolfs.h"
+
+/* So many files in so long: churn. So few: no more. */
+#define CHURN_FILES 24u
+#define QUIET_FILES 4u
+#define CHURN_WINDOW_NS (200 * SLAVE_MS_NS)
+#define LIST_NS (10 * SLAVE_MS_NS)
+/* Listing takes one part in so many of the time at most. */
+#define LIST_PART 32u
 
 int slave_watch_open(struct slave_drain *d, struct ips_err *err)
 {
@@ -58,6 +71,26 @@ void slave_watch_events(struct slave_drain *d, uint64_t now_ns)
         }
     }
     (void)now_ns;
+}
+
+/* `fresh` files have appeared. */
+static void look_for_churn(struct slave_drain *d, struct slave_run *run,
+                           uint32_t fresh, uint64_t now_ns)
+{
+    run->appeared += fresh;
+    bool over = now_ns >= run->window_ns + CHURN_WINDOW_NS;
+    if (!run->churns && run->appeared >= CHURN_FILES && !over) {
+        run->churns = true;
+        slave_watch_forget(d, run);
+        over = true;
+    } else if (run->churns && run->appeared < QUIET_FILES && over) {
+        run->churns = false;
+        run->scan_now = true; /* watched from then on */
+    }
+    if (over) {
+        run->window_ns = now_ns;
+        run->appeared = 0;
+    }
 }
 
 /* Its `control`. A directory is seen as soon as it is made, and its control
@@ -147,8 +180,10 @@ static void check_vanished(struct slave_run *run)
     }
 }
 
-int slave_watch_run(struct slave_drain *d, struct slave_run *run)
+int slave_watch_run(struct slave_drain *d, struct slave_run *run,
+                    uint64_t now_ns)
 {
+    uint64_t begun_ns = slave_now_ns();
     int fd = openat(run->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
@@ -158,7 +193,7 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run)
             close(fd);
         return -1;
     }
-    if (d->inotify_fd >= 0 && run->watch < 0) {
+    if (d->inotify_fd >= 0 && run->watch < 0 && !run->churns) {
         /* By the descriptor, not the path: the very directory we read. */
         char path[64];
         snprintf(path, sizeof(path), "/proc/self/fd/%d", run->dirfd);
@@ -182,6 +217,10 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run)
     }
     closedir(dir);
     check_vanished(run);
+    if (d->inotify_fd >= 0)
+        look_for_churn(d, run, (uint32_t)fresh, now_ns);
+    run->list_ns =
+        now_ns + ips_max_u64(LIST_NS, LIST_PART * (slave_now_ns() - begun_ns));
     return fresh;
 }
 

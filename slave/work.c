@@ -6,6 +6,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include "common/large.h"
+
+/* So long memory is kept for the next question's arrays. */
+#define TIDY_S 1
 
 struct queue {
     struct slave_job *head, **tail;
@@ -17,7 +23,7 @@ struct slave_work {
     pthread_cond_t more;
     struct queue todo, done;
     struct slave_job *drop;
-    bool stop;
+    bool stop, untidy;
     struct slave_graphs *graphs;
     void (*on_ready)(void *arg);
     void *arg;
@@ -57,6 +63,23 @@ static void release(struct slave_work *w, struct slave_job *job)
     free(job);
 }
 
+/* Memory kept for the next array is given back when nobody has asked for a
+ * while. Under the lock. */
+static void wait_for_more(struct slave_work *w)
+{
+    struct timespec until;
+    if (!w->untidy) {
+        pthread_cond_wait(&w->more, &w->lock);
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += TIDY_S;
+    if (pthread_cond_timedwait(&w->more, &w->lock, &until) == ETIMEDOUT) {
+        w->untidy = false;
+        (void)ips_large_tidy();
+    }
+}
+
 static void *work(void *arg)
 {
     struct slave_work *w = arg;
@@ -75,13 +98,14 @@ static void *work(void *arg)
             job->err = (struct ips_err){0};
             job->silent = false;
             job->step(job, w->graphs);
+            w->untidy = true;
             job->reply.id = job->id;
             job->reply.last = job->finished;
             pthread_mutex_lock(&w->lock);
             queue_put(&w->done, job);
             w->on_ready(w->arg);
         } else {
-            pthread_cond_wait(&w->more, &w->lock);
+            wait_for_more(w);
         }
     }
     pthread_mutex_unlock(&w->lock);
@@ -100,7 +124,11 @@ int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
     w->todo.tail = &w->todo.head;
     w->done.tail = &w->done.head;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->more, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->more, &attr);
+    pthread_condattr_destroy(&attr);
     /* Signals are the loop's. */
     sigset_t all, was;
     sigfillset(&all);

@@ -147,6 +147,16 @@ class _Builder(Descriptors):
             if obj is not None and obj.connect is None and \
                     obj.kind in ("tcp", "unix"):
                 obj.connect = self.op(call, "connect", obj, 0)
+                self.bind_connected(call, obj)
+
+    def bind_connected(self, call, obj):
+        """A TCP socket that was bound first: strace shows its own address for
+        good, so the peer is the one that it was connected to."""
+        m = re.match(r"\d+<TCP:\[([0-9.]+:\d+)\]>, .*sin_port=htons\((\d+)\),"
+                     r' sin_addr=inet_addr\("([0-9.]+)"\)', call.args)
+        if m and not m.group(1).startswith("0.0.0.0:"):
+            self.bind(obj, self.identify("TCP:[%s->%s:%s]" % (
+                m.group(1), m.group(3), m.group(2))))
 
     @staticmethod
     def connected(call):

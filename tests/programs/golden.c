@@ -1,5 +1,5 @@
 /*
- * The golden graphs G1-G4, G6 and G7 as tasks of the agent's API with explicit
+ * The golden graphs G1-G7 as tasks of the agent's API with explicit
  * stamps: hand-computed answers that the whole chain - API, pool, slave,
  * master - must give exactly. One unit is a second by default, so what the
  * program itself burns (milliseconds) is never on the path.
@@ -77,6 +77,13 @@ static const struct graph graphs[] = {
       {'P', 2, JOIN, "c", 0, 15},
       {'P', 0, JOIN, "d", 0, 18},
       {'P', 4, END, 0, 0, 0}}},
+    {"G5",
+     "AB",
+     0,
+     {{'A', 6, SEND, "m", 5, 0},
+      {'A', 4, END, 0, 0, 0},
+      {'B', 2, RECV, "m", 5, 11},
+      {'B', 6, END, 0, 0, 0}}},
     {"G6",
      "ABC",
      0,
@@ -200,7 +207,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], graphs[i].name) == 0)
             m.graph = &graphs[i];
     if (!m.graph) {
-        fprintf(stderr, "usage: golden G1|G2|G3|G4|G6|G7 [--only CHAINS]"
+        fprintf(stderr, "usage: golden G1|G2|G3|G4|G5|G6|G7 [--only CHAINS]"
                         " [--unit NS] [--clock NS] [--drift PPM]\n");
         return 2;
     }

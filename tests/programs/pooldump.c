@@ -216,6 +216,11 @@ static void put_fields(const void *rec, size_t len)
         put_u("cpu", ((const struct ips_rec_cpu *)rec)->cpu);
     } else if (type == IPS_REC_RUNDELAY) {
         put_u("delay", ((const struct ips_rec_delay *)rec)->delay_ns);
+    } else if (type == IPS_REC_GUESSED) {
+        const struct ips_rec_guessed *r = rec;
+        put_u("guessed", r->guessed_ns);
+        put_u("off", r->off_ns);
+        put_u("off_max", r->off_max_ns);
     }
 }
 

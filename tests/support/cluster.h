@@ -7,7 +7,9 @@
 #define IPS_TESTS_CLUSTER_H
 
 #include "analysis/contract.h"
+#include "analysis/mtime.h"
 #include "analysis/path.h"
+#include "analysis/view.h"
 #include "master/master.h"
 #include "proto/message.h"
 
@@ -62,7 +64,14 @@ struct fake_slave {
     uint32_t value_count;
     struct ips_est est;
     struct ips_lane lane;
-    struct fake_cm *cm; /* a distributed computation */
+    struct ips_view view; /* of that lane */
+    struct fake_cm *cm;   /* a distributed computation */
+    /* message times as PeersAsk told them */
+    struct ips_mtime_map mtimes;
+    /* measuring: what TripAsk gets, the same times for all lengths n: base_ns +
+     * n; or an error */
+    uint64_t trip_ns;
+    bool trip_fails, echo_fails;
 };
 
 struct cluster {

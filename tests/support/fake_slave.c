@@ -313,6 +313,7 @@ static void answer_peers(struct fake_slave *s, const Ips__Request *r)
 {
     Ips__PeersAnswer a = IPS__PEERS_ANSWER__INIT;
     Ips__Reply reply = IPS__REPLY__INIT;
+    fake_slave_peers(s, r->peers);
     if (r->peers->more)
         return;
     a.generation = 5;
@@ -357,6 +358,12 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_CM:
         fake_slave_cm_begin(s, r, corrupt);
         break;
+    case IPS__REQUEST__ASK_ECHO:
+        fake_slave_echo(s, r);
+        break;
+    case IPS__REQUEST__ASK_TRIP:
+        fake_slave_trip(s, r);
+        break;
     case IPS__REQUEST__ASK_PORTIONS:
         fake_slave_portions(s, r, corrupt);
         break;
@@ -379,7 +386,10 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_SPLIT:
     case IPS__REQUEST__ASK_SQL:
     case IPS__REQUEST__ASK_PHASES:
+    case IPS__REQUEST__ASK_PREDICT:
     case IPS__REQUEST__ASK_LOOK:
+    case IPS__REQUEST__ASK_CALIBRATE:
+    case IPS__REQUEST__ASK_ESTIMATE:
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:
@@ -398,7 +408,9 @@ static void on_ask(struct fake_slave *s, const Ips__Request *r)
                     ? (unsigned)(next_random(&s->c->seed) % (s->delay_ms + 1))
                     : 0;
     enum fault fault = s->asks == s->fault_at ? s->fault : FAULT_NONE;
-    if (s->unknown_run || strcmp(r->run, s->run) != 0)
+    bool of_run = r->ask_case != IPS__REQUEST__ASK_ECHO &&
+                  r->ask_case != IPS__REQUEST__ASK_TRIP;
+    if (of_run && (s->unknown_run || strcmp(r->run, s->run) != 0))
         answer_error(s, r->id, IPS_E_NOT_FOUND);
     else if (fault == FAULT_CLOSE)
         cluster_disconnect(s);
@@ -515,4 +527,6 @@ void fake_slave_release(struct fake_slave *s)
     free(s->values);
     s->values = NULL;
     ips_est_release(&s->est);
+    ips_view_release(&s->view);
+    ips_mtime_map_release(&s->mtimes);
 }

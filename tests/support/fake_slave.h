@@ -13,6 +13,12 @@ void fake_slave_answer(struct fake_slave *s, uint64_t id, Ips__Reply *reply,
                        bool last);
 void fake_slave_subgraph(struct fake_slave *s, const Ips__Request *r,
                          bool corrupt);
+/* The graph as that lane sees it, by the message times that were told. */
+void fake_slave_view(const struct fake_slave *s, const struct ips_lane *lane,
+                     struct ips_view *out);
+void fake_slave_peers(struct fake_slave *s, const Ips__PeersAsk *ask);
+void fake_slave_echo(struct fake_slave *s, const Ips__Request *r);
+void fake_slave_trip(struct fake_slave *s, const Ips__Request *r);
 /* Arcs of a node that is 0 or 1 modulo 3 are procedure "even" or "odd"'s, but
  * for 1 ns; the others nobody's. */
 void fake_slave_portions(struct fake_slave *s, const Ips__Request *r,

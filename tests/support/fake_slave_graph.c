@@ -66,6 +66,7 @@ static void lay_out(const struct ips_graph *g, struct ips_wire_graph *w)
         w->out_len[i] = g->out[i].len;
         w->out_pos[i] = g->out[i].pos;
     }
+    w->out_ns = g->out_ns; /* lent */
 }
 
 static void free_layout(struct ips_wire_graph *w)
@@ -102,12 +103,35 @@ static void send_graph(struct fake_slave *s, uint64_t id,
     ips_wire_piece_release(&piece);
 }
 
+static struct ips_lane lane_of(const Ips__Lane *l)
+{
+    struct ips_lane lane = {.external = (enum ips_external)l->external,
+                            .calibrated = l->calibrated};
+    lane.mtime.base_ns = l->mtime_base_ns;
+    lane.mtime.per_byte_q32 = l->mtime_per_byte_q32;
+    lane.mtime.scale_num = l->scale_num;
+    lane.mtime.scale_den = l->scale_den;
+    return lane;
+}
+
+void fake_slave_view(const struct fake_slave *s, const struct ips_lane *lane,
+                     struct ips_view *out)
+{
+    struct ips_graph g = *s->g; /* lent */
+    g.mtimes = s->mtimes.curve_count ? &s->mtimes : NULL;
+    assert_true(g.mtimes || !lane->calibrated);
+    assert_int_equal(ips_graph_view(&g, lane, out, NULL), 0);
+}
+
 void fake_slave_subgraph(struct fake_slave *s, const Ips__Request *r,
                          bool corrupt)
 {
     const struct ips_graph *g = s->g;
+    struct ips_lane lane = lane_of(r->subgraph->lane);
+    struct ips_view view;
     struct ips_wire_graph w;
-    lay_out(g, &w);
+    fake_slave_view(s, &lane, &view);
+    lay_out(&view.g, &w);
     if (r->subgraph->detail) {
         w.t_ns = g->t_ns;
         w.site = g->site;
@@ -118,16 +142,7 @@ void fake_slave_subgraph(struct fake_slave *s, const Ips__Request *r,
     w.end_count = s->end_count;
     send_graph(s, r->id, &w, corrupt);
     free_layout(&w);
-}
-
-static struct ips_lane lane_of(const Ips__Lane *l)
-{
-    struct ips_lane lane = {.external = (enum ips_external)l->external};
-    lane.mtime.base_ns = l->mtime_base_ns;
-    lane.mtime.per_byte_q32 = l->mtime_per_byte_q32;
-    lane.mtime.scale_num = l->scale_num;
-    lane.mtime.scale_den = l->scale_den;
-    return lane;
+    ips_view_release(&view);
 }
 
 void fake_slave_reduce(struct fake_slave *s, const Ips__Request *r,
@@ -136,7 +151,10 @@ void fake_slave_reduce(struct fake_slave *s, const Ips__Request *r,
     struct ips_lane lane = lane_of(r->reduce->lane);
     struct ips_reduced red;
     struct ips_wire_graph w;
-    assert_int_equal(ips_contract(s->g, &lane, &red, NULL), 0);
+    struct ips_view view;
+    fake_slave_view(s, &lane, &view);
+    assert_int_equal(ips_contract(&view.g, &lane, &red, NULL), 0);
+    ips_view_release(&view);
     lay_out(&red.g, &w);
     w.origin = red.origin;
     w.total_cpu_ns = red.total;
@@ -172,8 +190,10 @@ void fake_slave_finish(struct fake_slave *s, const Ips__Request *r,
     assert_int_equal(s->value_count, s->g->in_count);
     s->lane = lane_of(f->lane);
     ips_est_release(&s->est);
-    assert_int_equal(ips_longest_path(s->g, &s->lane, s->values, &s->est, NULL),
-                     0);
+    ips_view_release(&s->view);
+    fake_slave_view(s, &s->lane, &s->view);
+    assert_int_equal(
+        ips_longest_path(&s->view.g, &s->lane, s->values, &s->est, NULL), 0);
     s->value_count = 0;
     Ips__FinishAnswer a = IPS__FINISH_ANSWER__INIT;
     Ips__Reply reply = IPS__REPLY__INIT;
@@ -188,7 +208,7 @@ void fake_slave_expand(struct fake_slave *s, const Ips__Request *r,
 {
     struct ips_path path;
     assert_int_equal(r->expand->n_from, 1);
-    assert_int_equal(ips_path_between(s->g, &s->lane, &s->est,
+    assert_int_equal(ips_path_between(&s->view.g, &s->lane, &s->est,
                                       r->expand->from[0], r->expand->to[0],
                                       &path, NULL),
                      0);

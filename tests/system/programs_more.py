@@ -1,13 +1,14 @@
 """More real programs to measure, as programs.py: a proxy in front of two
 servers, a message broker, rsync over a pipe, xargs -P, a Python process pool,
-a Node cluster."""
+a Node cluster, an MPI program on three ranks."""
 
 import os
+import subprocess
 
 from programs import WAIT, Program, free_port
 
 NEEDED = ["haproxy", "mosquitto", "mosquitto_pub", "mosquitto_sub", "rsync",
-          "node", "curl", "xargs", "strace"]
+          "node", "curl", "xargs", "strace", "mpicc", "mpirun"]
 
 # Threads that never speak: node's and libuv's pools idle here.
 SILENT = {"node", "haproxy"}
@@ -194,6 +195,28 @@ def node_cluster(directory, requests):
                    "node cluster.js; echo status $?\n")
 
 
+def mpi(directory, steps):
+    """The ranks speak TCP, as they would between machines; what they say
+    through shared memory cannot be seen."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                          "..", "programs", "mpi", "stencil.c")
+    chosen = {
+        "btl": "tcp,self", "pml": "ob1", "btl_tcp_if_include": "lo",
+        "oob_tcp_if_include": "lo", "plm": "isolated",
+        "mpi_yield_when_idle": "1", "rmaps_base_oversubscribe": "1",
+        "hwloc_base_binding_policy": "none",
+        "orte_tmpdir_base": str(directory)}
+    env = {"OMPI_MCA_" + name: value for name, value in chosen.items()}
+    env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    settings = "".join("export %s=%s\n" % each for each in sorted(env.items()))
+    subprocess.run(["mpicc", "-O2", "-g", "-o",
+                    os.path.join(str(directory), "stencil"), source],
+                   check=True)
+    return Program(directory, "mpi", settings + """
+mpirun -np 3 ./stencil 1200 %d; echo "exit $?"
+""" % steps)
+
+
 ALL = {
     "haproxy": lambda d, small: haproxy(d, 6 if small else 20),
     "mosquitto": lambda d, small: mosquitto(d, 5 if small else 15),
@@ -201,4 +224,5 @@ ALL = {
     "xargs": lambda d, small: xargs(d, 12 if small else 40),
     "pool": lambda d, small: pool(d),
     "node-cluster": lambda d, small: node_cluster(d, 6 if small else 20),
+    "mpi": lambda d, small: mpi(d, 8 if small else 32),
 }

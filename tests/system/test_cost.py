@@ -154,17 +154,33 @@ def test_doubled_probes_keep_the_top(cluster):
     assert twice["dilation"] > 1.2 * plain["dilation"]
 
 
+def check_guesses(path, how):
+    cert = path["certificate"]
+    assert cert["cpu_ns"] > 0
+    said = [cert[key] for key in ("guessed_cpu_ns", "guesses_settled",
+                                  "guess_off_ns", "guess_off_max_ns")]
+    if how != "fast":
+        assert said == [0, 0, 0, 0]
+        return
+    guessed, settled, off, most = said
+    assert guessed <= cert["cpu_ns"]
+    assert most <= off <= most * settled
+    assert (settled > 0) == (guessed > 0)
+
+
 @pytest.mark.parametrize("how", ["fast", "exact", "clock"])
 def test_cpu_modes_agree_with_wait4(cluster, how):
     """Would catch guesses that add up, or blocked time taken for CPU time: the
     sum of the threads is what the kernel says of the processes (ipsrun's own
-    part, before it became the program, and its exit apart)."""
+    part, before it became the program, and its exit apart). And a certificate
+    that says of guesses what was none, or contradicts itself there."""
     c = cluster()
     # A hypervisor's pauses are no switch, and a mark stands over short ones:
     # where they are too many, once more.
     for attempt in range(3):
         path, _, kernel_ns = run(c, f"cpu-{how}{attempt}",
                                  options=("--cpu=" + how,))
+        check_guesses(path, how)
         good = abs(path["total_cpu_ns"] - kernel_ns) <= \
             0.03 * kernel_ns + 20e6
         if good:

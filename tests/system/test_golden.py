@@ -24,6 +24,8 @@ GOLDEN = {
     "G4": (22, 34, 22, [("compute", "P", 6), ("message", None, 0),
                         ("compute", "d", 12), ("message", None, 0),
                         ("compute", "P", 4)]),
+    "G5": (17, 18, 12, [("compute", "A", 6), ("message", None, 5),
+                        ("compute", "B", 6)]),
     "G6": (15, 22, 13, [("compute", "A", 2), ("message", None, 2),
                         ("compute", "C", 11)]),
     "G7": (17, 22, 16, [("compute", "B", 9), ("message", None, 1),

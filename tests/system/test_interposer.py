@@ -24,12 +24,12 @@ FORK, VFORK, SPAWN, POPEN, SYSTEM_FORK, THREAD_FORK = 1, 2, 3, 4, 5, 6
 
 
 class Records:
-    """All records of one run, but RUNDELAY: what those are and how many is up
-    to who else wants the CPU."""
+    """All records of one run, but RUNDELAY and GUESSED: what those are and how
+    many is up to who else wants the CPU."""
 
     def __init__(self, lines):
         self.rows = [r for r in map(json.loads, lines)
-                     if r["type"] != "RUNDELAY"]
+                     if r["type"] not in ("RUNDELAY", "GUESSED")]
         self.chans = {self.key(r): r for r in self.of("CHAN")}
 
     @staticmethod

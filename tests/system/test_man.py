@@ -49,7 +49,8 @@ def test_commands_of_ipsq(build):
     done = subprocess.run([build.bin("ipsq"), "--help"], capture_output=True,
                           text=True, env=clean_env(), check=True)
     text = man_text("ipsq")
-    for command in ("status", "runs", "why", "ls", "metrics", "path", "whatif", "waits",
+    for command in ("status", "runs", "why", "ls", "metrics", "path", "whatif",
+                    "predict", "waits",
                     "requests", "bottleneck", "procedures", "phases", "diff", "sql",
                     "events", "graph", "check", "shell"):
         assert re.search(rf"^\s+{command}\b", done.stdout, re.M), command

@@ -12,8 +12,10 @@ import pytest
 from conftest import clean_env, wait_until
 
 FLOOD = 20000  # writes, and as many reads, of 64 bytes each: ten times the quota
-# Samples and run delays come as time goes, other records as the program goes.
-QUOTA = ["--quota=256K", "--procedures=off", "--run-delay=off"]
+# Samples, run delays and guesses come as time goes, other records as the
+# program goes.
+PLAIN = ["--procedures=off", "--run-delay=off", "--cpu=exact"]
+QUOTA = ["--quota=256K", *PLAIN]
 
 
 def flood(c, build, mode, *options):
@@ -42,7 +44,7 @@ def lost_records(c, name):
 def everything(c, build):
     """Events of the same program where everything has room."""
     c.ipsrun([build.program("i_guest"), "flood", str(FLOOD)], name="all",
-             options=["--procedures=off", "--run-delay=off"], check=True)
+             options=PLAIN, check=True)
     c.wait_closed("all")
     certificate = c.json("path", "all")["certificate"]
     assert not certificate["lost"]

@@ -1,8 +1,10 @@
 """Shows "the replay against an exact-rational simulator", in short form:
 tests/bench/replay-graphs does it over 10^5 graphs. A few hundred random graphs
 on random machines (cores, speeds, loads that change, chains that move, message
-times by pair), replayed in C and in fractions: every node's time, the machines'
+times by pair, media that transfers share), as they are and contracted, replayed in C and in fractions: every node's time, the machines'
 idle times, every chain's account, and the relabelled graph."""
+import importlib.machinery
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -14,11 +16,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
 import replay_oracle  # noqa: E402
 
 GRAPHS = 400
+LONG_FORM = pathlib.Path(__file__).parents[1] / "bench" / "replay-graphs"
 
 
-def asked(build, first, count):
+def asked(build, first, count, *limits):
     done = subprocess.run(
-        [build.program("replay_graph"), str(first), str(count)],
+        [build.program("replay_graph"), str(first), str(count), *limits],
         check=True, text=True, stdout=subprocess.PIPE)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -28,12 +31,15 @@ def test_replay_agrees_with_fractions(build):
     """Would catch any error of the C replay's arithmetic, of its order of
     events, and of its accounts: the oracle has neither virtual time nor heaps."""
     graphs = asked(build, 1, GRAPHS)
-    shared = 0
+    shared = media = waits = 0
     for ask in graphs:
         assert list(replay_oracle.differences(dict(ask))) == [], ask["seed"]
+        media += ask["media"] > 0
+        waits += any(ask.get("waits", []))
         shared += sum(account[3] > 0 for account in ask["account"])
     assert len(graphs) == GRAPHS
     assert shared > GRAPHS  # the graphs are worth the trouble
+    assert media > GRAPHS / 10 and waits > GRAPHS / 10
 
 
 @pytest.mark.quick
@@ -41,9 +47,13 @@ def test_replay_oracle_notices(build):
     """The oracle itself must not call a wrong answer right: one figure of an
     answer changed by 2 ns (sums of rounded times: by more) is always noticed."""
     for ask in asked(build, 1, 20):
-        for key in "reach", "weight", "idle":
+        for key in "reach", "weight", "idle", "contracted":
+            if not ask.get(key):
+                continue
             wrong = json.loads(json.dumps(ask))
             at = ask["seed"] % len(wrong[key])
+            if wrong[key][at] < 0:
+                continue  # not kept
             wrong[key][at] += 2
             assert list(replay_oracle.differences(wrong)), (ask["seed"], key)
         for column in range(5):
@@ -52,3 +62,29 @@ def test_replay_oracle_notices(build):
             assert list(replay_oracle.differences(wrong)), ask["seed"]
         wrong = dict(ask, makespan=ask["makespan"] + 1)
         assert list(replay_oracle.differences(wrong)), ask["seed"]
+
+
+@pytest.mark.quick
+def test_replay_graphs_are_made_smaller(build):
+    """What the long form does with a graph that differs. Would catch a limit
+    that is not obeyed, and a search for the least that stops too early."""
+    for ask in asked(build, 1, 40, "steps=4", "chains=2", "machines=1",
+                     "moves=0", "loads=0", "cores=1", "weight=3"):
+        assert len(ask["machines"]) == 1 and ask["machines"][0][0] == 1
+        assert not ask["moves"] and not ask["loads"]
+        assert len(ask["reach"]) <= 2 * 2 + 4 * 3
+        assert max(node[0] for chain in ask["chains"] for node in chain) <= 3
+    loader = importlib.machinery.SourceFileLoader("long_form", str(LONG_FORM))
+    spec = importlib.util.spec_from_loader("long_form", loader)
+    long_form = importlib.util.module_from_spec(spec)
+    loader.exec_module(long_form)
+    tried = []
+
+    def fails(limits):
+        tried.append(limits)
+        return limits.get("steps", 9999) >= 17 and limits.get("cores", 9) >= 2
+
+    assert long_form.shrink(fails) == {
+        "steps": 17, "cores": 2, "chains": 1, "machines": 1, "moves": 0,
+        "loads": 0, "media": 0, "waits": 0, "weight": 1}
+    assert len(tried) < 120

@@ -274,6 +274,16 @@ static inline void rec_delay(rs s, uint64_t t, uint64_t delay_ns)
     r->delay_ns = delay_ns;
 }
 
+static inline void rec_guessed(rs s, uint64_t t, uint32_t settled, uint64_t ns,
+                               uint64_t off_ns, uint64_t off_max_ns)
+{
+    struct ips_rec_guessed *r =
+        rec_put(s, IPS_REC_GUESSED, sizeof(*r), settled, t);
+    r->guessed_ns = ns;
+    r->off_ns = off_ns;
+    r->off_max_ns = off_max_ns;
+}
+
 /* ---- the graph ---- */
 
 static inline int rec_try_build(struct recorder *r, struct ips_err *err)

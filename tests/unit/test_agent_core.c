@@ -457,6 +457,51 @@ static void test_agent_core__drained_segments_are_used_again(void **state)
     assert_in_range(files_used(5000), 5, 9);
 }
 
+#if defined(__x86_64__)
+#define ONE_PAGE 4096
+#else
+#define ONE_PAGE 65536 /* the greatest that the architecture runs with */
+#endif
+
+static void one_event(void *arg)
+{
+    (void)arg;
+    _exit(write_one(0, 0) ? 0 : 99);
+}
+
+static void takes_one_page(const struct pool_segment *seg, void *arg)
+{
+    const struct pool_dir *p = arg;
+    char path[900];
+    struct stat st;
+    snprintf(path, sizeof(path), "%.600s/%.256s", p->dir, seg->file);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_blocks * 512, ONE_PAGE);
+    assert_int_equal(st.st_mode & 07777, 0600);
+}
+
+/* Would catch: more of the pool made for a thread than its first event needs
+ * (thousands of short processes would fill it), a page that the quota does not
+ * know, a file that its owner cannot open because of his umask. */
+static void test_agent_core__first_event_costs_a_page(void **state)
+{
+    (void)state;
+    static const mode_t masks[] = {022, 0777};
+    for (int i = 0; i < 2; i++) {
+        struct pool_dir p;
+        pool_help_make(&p, NULL);
+        mode_t before = umask(masks[i]);
+        int status = in_child(&p, one_event, NULL);
+        umask(before);
+        assert_int_equal(status, 0);
+        assert_int_equal(pool_help_read(&p, nothing, takes_one_page, &p), 1);
+        struct ips_control *c = pool_help_control(&p);
+        assert_int_equal(c->used_bytes, ONE_PAGE);
+        munmap(c, sizeof(*c));
+        pool_help_remove(&p);
+    }
+}
+
 static void errno_kept(void *arg)
 {
     (void)arg;
@@ -550,6 +595,7 @@ int main(void)
         cmocka_unit_test(test_agent_core__cpu_of_other_threads_at_the_end),
         cmocka_unit_test(test_agent_core__follows_a_change_of_user),
         cmocka_unit_test(test_agent_core__drained_segments_are_used_again),
+        cmocka_unit_test(test_agent_core__first_event_costs_a_page),
         cmocka_unit_test(test_agent_core__errno_is_kept),
         cmocka_unit_test(test_agent_core__stamps_convert_to_the_raw_clock),
     };

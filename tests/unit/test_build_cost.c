@@ -136,12 +136,34 @@ static void test_build_cost__lies_behind_its_record(void **state)
     rec_free(r);
 }
 
+/* Would catch: what a thread said of its guesses added up over its records,
+ * each of which says all up to it, or of one thread only; a greatest error that
+ * is a sum. */
+static void test_build_cost__guesses_of_all_threads(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs a = rec_stream(r, 10, 10, 1), b = rec_stream(r, 10, 11, 2);
+    rec_start(a, IPS_START_IMAGE, 1, 0);
+    rec_guessed(a, 100, 3, 3000, 500, 400);
+    rec_guessed(a, 200, 5, 7000, 900, 400);
+    rec_start(b, IPS_START_THREAD, 2, 0);
+    rec_guessed(b, 150, 2, 100, 60, 50);
+    const struct ips_built *built = rec_alone(r);
+    assert_int_equal(built->counts.guessed_ns, 7100);
+    assert_int_equal(built->counts.guess_settled, 7);
+    assert_int_equal(built->counts.guess_off_ns, 960);
+    assert_int_equal(built->counts.guess_off_max_ns, 400);
+    rec_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_cost__each_record_has_its_price),
         cmocka_unit_test(test_build_cost__readings_by_the_agents_rule),
         cmocka_unit_test(test_build_cost__lies_behind_its_record),
+        cmocka_unit_test(test_build_cost__guesses_of_all_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

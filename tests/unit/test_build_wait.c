@@ -248,11 +248,39 @@ static void test_build_wait__handler_inside_a_call(void **state)
     rec_free(r);
 }
 
+/* Would catch: polls of one place ended now by one channel, now by another, not
+ * counted or counted of two places together; several ready at once; polls that
+ * gave up. */
+static void test_build_wait__choices(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    poll_wait(s, 100, 5100, 50, 1, 2)->site = 0x10;
+    poll_wait(s, 5200, 5200, 60, 1, 2)->site = 0x10; /* the same again */
+    poll_wait(s, 5300, 5300, 62, 1, 1)->site = 0x20; /* another place */
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(b->threads[0].choices, 0);
+    assert_int_equal(b->threads[0].empty_polls, 0);
+    rec_free(r);
+    r = rec_new();
+    s = lone(r);
+    poll_wait(s, 100, 5100, 50, 1, 2)->site = 0x10;
+    poll_wait(s, 5200, 5200, 60, 1, 1)->site = 0x10; /* another channel */
+    poll_wait(s, 5300, 5300, 62, 2, 1)->site = 0x10; /* two at once */
+    poll_wait(s, 6000, 9000, 70, 0, 0)->site = 0x10; /* ran out */
+    b = rec_alone(r);
+    assert_int_equal(b->threads[0].choices, 2);
+    assert_int_equal(b->threads[0].empty_polls, 1);
+    rec_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_wait__receive_takes_the_poll),
         cmocka_unit_test(test_build_wait__poll_that_got_nothing_for_us),
+        cmocka_unit_test(test_build_wait__choices),
         cmocka_unit_test(test_build_wait__accept_and_eventfd_take_it),
         cmocka_unit_test(test_build_wait__reply_and_request),
         cmocka_unit_test(test_build_wait__who_accepted_serves),

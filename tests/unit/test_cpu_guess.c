@@ -161,6 +161,27 @@ static void test_cpu_guess__short_ones_ran(void **state)
     assert_in_range(ips_guess_block(&g, 1500), 1, 1500);
 }
 
+/* Would catch: an account of guesses that leaves out a window or its sign, that
+ * counts readings which had nothing to settle, or time not guessed. */
+static void test_cpu_guess__accounts_for_itself(void **state)
+{
+    (void)state;
+    struct ips_guess g = {0};
+    ips_guess_learn(&g, 1, 1000);
+    static const int64_t offs[] = {300, -200, 0, 500};
+    uint64_t given = 0;
+    for (unsigned i = 0; i < sizeof(offs) / sizeof(offs[0]); i++) {
+        for (int k = 0; k < 5; k++)
+            given += ips_guess_block(&g, 100000);
+        assert_int_equal(ips_guess_settle(&g, offs[i]), offs[i]);
+        ips_guess_settle(&g, 0); /* nothing was guessed since */
+    }
+    assert_int_equal(g.settled, 4);
+    assert_int_equal(g.all_ns, given);
+    assert_int_equal(g.off_sum_ns, 300 + 200 + 500);
+    assert_int_equal(g.off_max_ns, 500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_cpu_guess__window),
         cmocka_unit_test(test_cpu_guess__keeps_no_more_than_it_guessed),
         cmocka_unit_test(test_cpu_guess__short_ones_ran),
+        cmocka_unit_test(test_cpu_guess__accounts_for_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,6 +224,10 @@ SIZE(ips_rec_close, 48);
 
 AT(ips_rec_delay, h, 0);
 AT(ips_rec_delay, delay_ns, 16);
+AT(ips_rec_guessed, h, 0);
+AT(ips_rec_guessed, guessed_ns, 16);
+AT(ips_rec_guessed, off_ns, 24);
+AT(ips_rec_guessed, off_max_ns, 32);
 AT(ips_rec_dgram, h, 0);
 AT(ips_rec_dgram, hash, 16);
 AT(ips_rec_dgram, path_hash, 24);
@@ -259,6 +263,7 @@ static void test_format__codes_are_those_of_the_document(void **state)
         {"KILL", 28},        {"SIGNAL", 29},     {"UNSEEN", 30},
         {"ENTER_SHORT", 31}, {"EXIT_SHORT", 32}, {"MARK_SHORT", 33},
         {"SEND_SHORT", 34},  {"RECV_SHORT", 35}, {"RUNDELAY", 36},
+        {"GUESSED", 37},
     };
     static const struct {
         const char *name;

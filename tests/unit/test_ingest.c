@@ -463,6 +463,61 @@ static void test_ingest__archive_limit(void **state)
     slave_drain_close(&d);
 }
 
+static void one_mark(uint32_t tid)
+{
+    struct maker_segment s;
+    maker_segment(&s, &maker, "storm", maker.child, tid, 0);
+    maker_mark(&s, tid, 1);
+    close(s.fd);
+}
+
+/* Time is ours here. Would catch: a directory that is watched though files come
+ * one after the other (each of their writers wakes the slave, and pays for it);
+ * files not found while it is not watched, or when it is again; and one that is
+ * listed for ever after. */
+static void test_ingest__a_storm_is_not_watched(void **state)
+{
+    (void)state;
+    struct slave_drain d;
+    const uint64_t ms = SLAVE_MS_NS;
+    uint64_t now = slave_now_ns();
+    maker_run(&maker, "storm");
+    one_mark(1);
+    drain_open(&d);
+    (void)slave_drain_turn(&d, now);
+    const struct slave_run *run = slave_drain_find(&d, "storm");
+    assert_non_null(run);
+    if (d.inotify_fd < 0 || run->watch < 0) {
+        slave_drain_close(&d);
+        skip(); /* no inotify here */
+    }
+    for (uint32_t tid = 2; tid <= 40; tid++)
+        one_mark(tid);
+    (void)slave_drain_turn(&d, now += 20 * ms);
+    (void)slave_drain_turn(&d, now += 20 * ms);
+    assert_true(run->churns);
+    assert_int_equal(run->watch, -1);
+    assert_int_equal(run->row.events, 40);
+    one_mark(41);
+    (void)slave_drain_turn(&d, now = run->list_ns);
+    assert_int_equal(run->row.events, 41);
+    for (int i = 0; i < 4; i++) {
+        assert_true(slave_drain_turn(&d, now += 300 * ms) <= 500 * ms);
+        if (!run->churns)
+            break;
+    }
+    (void)slave_drain_turn(&d, now += 10 * ms);
+    assert_false(run->churns);
+    assert_true(run->watch >= 0);
+    uint64_t listed = run->list_ns;
+    one_mark(42);
+    (void)slave_drain_turn(&d, now += 10 * ms); /* by its event */
+    (void)slave_drain_turn(&d, now += 10 * ms);
+    assert_int_equal(run->row.events, 42);
+    assert_true(run->list_ns > listed);
+    slave_drain_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +530,7 @@ int main(void)
         T(test_ingest__slave_killed),
         T(test_ingest__archive_limit),
         T(test_ingest__dead_and_not_yet_read),
+        T(test_ingest__a_storm_is_not_watched),
 #undef T
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

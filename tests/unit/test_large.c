@@ -72,6 +72,39 @@ static void test_large__grows(void **state)
     ips_large_limit(UINT64_MAX, "");
 }
 
+/* What was released comes again, undefined, to who says that he writes all of
+ * it; zeroed to others; within the limit; and not once it was given back. */
+static void test_large__again(void **state)
+{
+    (void)state;
+    ips_large_limit(64 * MB, "/tmp");
+    uint8_t *a = ips_alloc_large(1, 8 * MB);
+    assert_non_null(a);
+    memset(a, 7, 8 * MB);
+    ips_free_large(a);
+    assert_int_equal(ips_large_use().memory, 0);
+    uint8_t *b = ips_calloc_large(1, 8 * MB), *c = ips_alloc_large(1, 7 * MB);
+    assert_non_null(b);
+    for (size_t i = 0; i < 8 * MB; i += 4096)
+        assert_int_equal(b[i], 0);
+    assert_ptr_equal(c, a);
+    assert_int_equal(c[7 * MB - 1], 7);
+    assert_int_equal(ips_large_use().memory, 15 * MB);
+    ips_free_large(b);
+    ips_free_large(c); /* 8 MB are kept; 15 would be more than an eighth */
+    assert_int_equal(ips_large_use().memory, 0);
+    uint8_t *d = ips_alloc_large(1, 60 * MB); /* all but what it leaves */
+    assert_non_null(d);
+    assert_int_equal(ips_large_use().memory, 60 * MB);
+    assert_false(ips_large_tidy());
+    ips_free_large(d);
+    a = ips_alloc_large(1, 4 * MB);
+    ips_free_large(a);
+    assert_true(ips_large_tidy());
+    assert_false(ips_large_tidy());
+    ips_large_limit(UINT64_MAX, "");
+}
+
 /* Neither memory nor a place for files: said, and no signal. */
 static void test_large__no_room(void **state)
 {
@@ -172,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_large__limit),
         cmocka_unit_test(test_large__grows),
+        cmocka_unit_test(test_large__again),
         cmocka_unit_test(test_large__no_room),
         cmocka_unit_test(test_large__same_graph_in_files),
     };

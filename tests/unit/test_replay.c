@@ -128,6 +128,66 @@ static void test_replay__moves_and_loads(void **state)
     ips_graph_release(&g);
 }
 
+/* Two senders on machine 0 and two receivers on machine 1, MTIME = 10 + length.
+ * Each alone takes 110 ns; on one medium the first, sent at 1000, has 50 of its
+ * 100 bytes over when the second is sent at 1050, both go on at half the rate,
+ * and from 1150 on the second has it all: 1160 and 1210. A receiver that comes
+ * late waits for nothing, and its message took the medium all the same. Would
+ * catch transfers that do not slow each other, that take the medium only when
+ * somebody waits for them, and MTIME(0) that is shared as well. */
+static void test_replay__shared_medium(void **state)
+{
+    static const uint32_t media[] = {
+        IPS_REPLAY_NO_MEDIUM, 0, IPS_REPLAY_NO_MEDIUM, IPS_REPLAY_NO_MEDIUM};
+    static const uint32_t map[] = {0, 0, 1, 1};
+    static const uint32_t place[] = {1, 4, 7, 10}; /* send send recv recv */
+    static const struct {
+        uint32_t media, bytes;
+        uint64_t late, first, second, idle;
+    } expected[] = {{0, 100, 0, 1110, 1160, 0},
+                    {1, 100, 0, 1160, 1210, 1010},
+                    {1, 0, 0, 1010, 1060, 1060},
+                    {1, 100, 5000, 5000, 1210, 4800}};
+    struct ips_replay_machine two[] = {{.cores = 4}, {.cores = 4}};
+    struct ips_mtime mtime[4];
+    struct ips_graph g;
+    (void)state;
+    assert_int_equal(0, ips_graph_alloc(&g, 12, 4, NULL));
+    for (uint32_t p = 0; p < 4; p++)
+        mtime[p] = (struct ips_mtime){10, 1ULL << 32, 1, 1};
+    for (uint32_t c = 0; c < 4; c++) {
+        g.chains[c] = (struct ips_chain){.first = 3 * c, .count = 3};
+        g.kind[3 * c + 1] = c < 2 ? IPS_NODE_SEND : IPS_NODE_RECV;
+        g.kind[3 * c + 2] = IPS_NODE_END;
+    }
+    for (uint32_t k = 0; k < sizeof(expected) / sizeof(*expected); k++) {
+        struct ips_lane lane = {.mtime = mtime[0]};
+        struct ips_replay_ask ask = {.machine_count = 2,
+                                     .machine = two,
+                                     .map = map,
+                                     .mtime = k % 2 ? mtime : NULL,
+                                     .medium_count = expected[k].media,
+                                     .medium = media};
+        struct ips_replay r;
+        g.w[place[0]] = 1000;
+        g.w[place[1]] = 1050;
+        g.w[place[2]] = expected[k].late;
+        for (uint32_t i = 2; i < 4; i++) {
+            g.xkind[place[i]] = IPS_X_DATA;
+            g.xpred[place[i]] = place[i - 2];
+            g.xlen[place[i]] = expected[k].bytes;
+        }
+        assert_int_equal(0, ips_graph_check(&g, NULL));
+        assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
+        assert_int_equal(expected[k].first, r.reach[place[2]]);
+        assert_int_equal(expected[k].second, r.reach[place[3]]);
+        if (expected[k].media)
+            assert_int_equal(expected[k].idle, r.idle_ns[2]);
+        ips_replay_release(&r);
+    }
+    ips_graph_release(&g);
+}
+
 /* ---- any graph ------------------------------------------------------------
  */
 
@@ -471,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_replay__golden),
         cmocka_unit_test(test_replay__g5_account),
         cmocka_unit_test(test_replay__moves_and_loads),
+        cmocka_unit_test(test_replay__shared_medium),
         cmocka_unit_test(test_replay__alone_is_est),
         cmocka_unit_test(test_replay__one_core_is_total),
         cmocka_unit_test(test_replay__no_work_is_lost),

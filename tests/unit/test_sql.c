@@ -47,8 +47,11 @@ static void put_run(struct world *w, int i)
         {.tid = 6, .chain = 1, .start_ns = 1100, .cpu_ns = 100}};
     struct ips_built b = {
         .procs = &proc, .proc_count = 1, .threads = threads, .first_ns = 1000};
-    const struct slave_procedure_row procedure = {
-        .name = "work", .module = "", .name_len = 4, .self_ns = 150};
+    const struct slave_procedure_row procedure = {.process_name = proc.name,
+                                                  .name = "work",
+                                                  .module = "",
+                                                  .name_len = 4,
+                                                  .self_ns = 150};
     snprintf(row.name, sizeof(row.name), "run%d", i);
     snprintf(proc.name, sizeof(proc.name), "p%d.5", i);
     threads[0].wait_ns[IPS_WAIT_PEER] = 500;
@@ -56,6 +59,9 @@ static void put_run(struct world *w, int i)
     threads[0].delay_ns = 50;
     threads[0].woken_ns = 20;
     threads[1].unknown_ns = 10;
+    threads[0].messages_out = 3;
+    threads[1].messages_out = 4;
+    threads[1].bytes_in = 90;
     b.g.chain_count = 2;
     assert_int_equal(slave_store_put_run(w->store, &row, NULL), 0);
     w->run[i] = row.id;
@@ -126,6 +132,9 @@ static void test_sql__views(void **state)
         ask(w, "SELECT process, parent, start_ns, end_ns, elapsed_ns,"
                " rusage_cpu_ns, cpu_ns FROM processes"),
         "p0.5|NULL|0|1000|1000|NULL|300;");
+    assert_string_equal(ask(w, "SELECT messages_out, bytes_out, messages_in,"
+                               " bytes_in FROM processes"),
+                        "7|0|0|90;");
     assert_string_equal(
         ask(w, "SELECT tid, elapsed_ns, cpu_ns, blocked_ns, queued_ns, end_ns"
                " FROM threads ORDER BY tid"),
@@ -141,6 +150,16 @@ static void test_sql__views(void **state)
     assert_true(slave_sql_wants_procedures(w->q));
     assert_string_equal(ask(w, "SELECT count(*) FROM procedures"), "1;");
     assert_true(slave_sql_wants_procedures(w->q));
+    /* Another question of the same connection, with limits of its own. */
+    const struct slave_sql_limits no_time = {.time_ns = 0};
+    const struct slave_sql_limits limits = {.time_ns = LONG_NS};
+    slave_sql_rest(w->q);
+    slave_sql_again(w->q, &no_time, &w->stop);
+    assert_int_equal(slave_sql_prepare(w->q, "SELECT 1", &w->err), 0);
+    assert_int_equal(slave_sql_step(w->q, &w->err), IPS_E_LIMIT);
+    slave_sql_rest(w->q);
+    slave_sql_again(w->q, &limits, &w->stop);
+    assert_string_equal(ask(w, "SELECT count(*) FROM procedures"), "1;");
     end(w);
 }
 

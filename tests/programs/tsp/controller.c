@@ -58,7 +58,7 @@ struct controller {
 static int lost(const struct server *s)
 {
     fprintf(stderr, "tsp-controller: lost server %s: %s\n", s->name,
-            tsp_reason());
+            net_reason());
     return -1;
 }
 
@@ -230,7 +230,7 @@ static int connect_servers(struct controller *c, char *list, unsigned wait_s)
         }
         struct server *s = &c->server[c->servers];
         *s = (struct server){.name = name};
-        s->fd = tsp_connect(name, wait_s, &why);
+        s->fd = net_try_connect(name, wait_s, &why);
         if (s->fd < 0) {
             fprintf(stderr, "tsp-controller: server %s: %s\n", name, why);
             return -1;
@@ -296,15 +296,15 @@ static bool parse(struct controller *c, struct options *o, int argc,
         else if (strcmp(name, "--version") == 0)
             ok = o->version = set_version(c, value);
         else if (strcmp(name, "--cities") == 0)
-            ok = tsp_number(value, TSP_MIN_CITIES, TSP_MAX_CITIES, &o->cities);
+            ok = net_number(value, TSP_MIN_CITIES, TSP_MAX_CITIES, &o->cities);
         else if (strcmp(name, "--seed") == 0)
-            ok = tsp_number(value, 0, UINT32_MAX, &o->seed);
+            ok = net_number(value, 0, UINT32_MAX, &o->seed);
         else if (strcmp(name, "--low") == 0)
-            ok = tsp_number(value, 1, TSP_MAX_CITIES, &o->low);
+            ok = net_number(value, 1, TSP_MAX_CITIES, &o->low);
         else if (strcmp(name, "--window") == 0)
-            ok = tsp_number(value, 1, MAX_WINDOW, &o->window);
+            ok = net_number(value, 1, MAX_WINDOW, &o->window);
         else if (strcmp(name, "--wait") == 0)
-            ok = tsp_number(value, 0, 3600, &o->wait);
+            ok = net_number(value, 0, 3600, &o->wait);
         else if (strcmp(name, "--servers") == 0)
             ok = (o->servers = value) != NULL;
         if (!ok) {

@@ -41,9 +41,9 @@ int main(int argc, char **argv)
     for (int i = 1; i + 1 < argc; i += 2) {
         bool ok =
             strcmp(argv[i], "--cities") == 0
-                ? tsp_number(argv[i + 1], TSP_MIN_CITIES, TSP_MAX_CITIES, &n)
+                ? net_number(argv[i + 1], TSP_MIN_CITIES, TSP_MAX_CITIES, &n)
                 : strcmp(argv[i], "--seed") == 0 &&
-                      tsp_number(argv[i + 1], 0, UINT32_MAX, &seed);
+                      net_number(argv[i + 1], 0, UINT32_MAX, &seed);
         if (!ok)
             n = 0;
     }

@@ -1,13 +1,8 @@
 /* Serves one controller, then ends. See tsp.h. */
 #include "tsp.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 static const char usage[] =
@@ -53,7 +48,7 @@ static int serve(int fd)
     status = 0;
     goto out;
 lost:
-    fprintf(stderr, "tsp-server: lost the controller: %s\n", tsp_reason());
+    fprintf(stderr, "tsp-server: lost the controller: %s\n", net_reason());
 out:
     tsp_cache_free(cache);
     return status;
@@ -61,12 +56,6 @@ out:
 
 int main(int argc, char **argv)
 {
-    const char *why;
-    struct sockaddr_in sa;
-    socklen_t len = sizeof(sa);
-    char host[INET_ADDRSTRLEN];
-    int one = 1;
-
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         fputs(usage, stdout);
         return 0;
@@ -75,26 +64,10 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return 2;
     }
-    int listener = tsp_listen(argv[2], &why);
-    if (listener < 0) {
-        fprintf(stderr, "tsp-server: %s: %s\n", argv[2], why);
-        return 1;
-    }
-    if (getsockname(listener, (struct sockaddr *)&sa, &len) < 0) {
-        fprintf(stderr, "tsp-server: getsockname: %s\n", strerror(errno));
-        return 1;
-    }
-    inet_ntop(AF_INET, &sa.sin_addr, host, sizeof(host));
-    printf("listening %s:%u\n", host, (unsigned)ntohs(sa.sin_port));
-    fflush(stdout);
-
-    int fd = accept(listener, NULL, NULL);
-    if (fd < 0) {
-        fprintf(stderr, "tsp-server: accept: %s\n", strerror(errno));
-        return 1;
-    }
+    int listener = net_listen(argv[2]);
+    net_announce(listener);
+    int fd = net_accept(listener);
     close(listener);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     int status = serve(fd);
     close(fd);
     return status;

@@ -32,9 +32,7 @@
 #ifndef TSP_H
 #define TSP_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "net.h"
 
 #define TSP_MIN_CITIES 3
 #define TSP_MAX_CITIES 20
@@ -112,12 +110,6 @@ int tsp_recv_request(int fd, unsigned cities, struct tsp_request *r);
 int tsp_send_answer(int fd, const struct tsp_answer *a);
 int tsp_recv_answer(int fd, unsigned cities, struct tsp_answer *a);
 
-/* "10.0.0.1:7000" -> socket; prints nothing. Reason in *why on -1. */
-int tsp_listen(const char *address, const char **why);
-int tsp_connect(const char *address, unsigned wait_s, const char **why);
-const char *tsp_reason(void); /* of the last failed message */
-
 void tsp_print_work(const char *who, const struct tsp_work *work);
-bool tsp_number(const char *text, uint32_t min, uint32_t max, uint32_t *out);
 
 #endif

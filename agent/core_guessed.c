@@ -1,0 +1,40 @@
+/*
+ * GUESSED: how much of the thread's CPU time was guessed, and how well. Written
+ * where the clock was just read, so that the records of a run that goes on say
+ * it, too; once more before END.
+ */
+#include "agent/cpu.h"
+#include "agent/fast.h"
+#include "agent/sys.h"
+
+static bool wanted(void)
+{
+    const struct ips_stream *s = &ips_thread_stream;
+    return ips_core.main_stream && !ips_sys_quiet && !ips_in_vfork &&
+           s->state == IPS_STREAM_BEGUN && s->generation == ips_core.generation;
+}
+
+__attribute__((cold)) void ips_guessed_due(uint64_t t)
+{
+    struct ips_cpu *c = &ips_cpu;
+    if (!wanted())
+        return;
+    /* A handler in between says it for us. */
+    c->guessed_t = t;
+    c->guessed_said = c->guess.settled;
+    struct ips_rec_guessed *rec =
+        ips_rec_begin_at(IPS_REC_GUESSED, sizeof(*rec), t);
+    if (!rec)
+        return;
+    rec->h.a = c->guess.settled;
+    rec->guessed_ns = c->guess.all_ns;
+    rec->off_ns = c->guess.off_sum_ns;
+    rec->off_max_ns = c->guess.off_max_ns;
+    ips_rec_publish(rec);
+}
+
+void ips_guessed_end(void)
+{
+    if (ips_cpu.guess.settled != ips_cpu.guessed_said)
+        ips_guessed_due(ips_core_now());
+}

@@ -1,0 +1,197 @@
+#include "analysis/mtime.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/kernel.h"
+#include "common/large.h"
+
+/* ---- making a curve ----------------------------------------------------- */
+
+struct point {
+    uint64_t bytes, ns;
+};
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct point *x = a, *y = b;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Neighbours that fall are pooled to their mean, again and again (isotonic
+ * regression): runs of equal ns. */
+static void make_monotone(struct point *p, uint32_t count)
+{
+    uint64_t sum[IPS_CURVE_POINTS];
+    uint32_t size[IPS_CURVE_POINTS], runs = 0, at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum[runs] = p[i].ns;
+        size[runs++] = 1;
+        /* mean(before) > mean(last), without dividing */
+        while (runs > 1 && (ips_u128)sum[runs - 2] * size[runs - 1] >
+                               (ips_u128)sum[runs - 1] * size[runs - 2]) {
+            sum[runs - 2] += sum[runs - 1];
+            size[runs - 2] += size[runs - 1];
+            runs--;
+        }
+    }
+    for (uint32_t r = 0; r < runs; r++)
+        for (uint32_t k = 0; k < size[r]; k++)
+            p[at++].ns = sum[r] / size[r];
+}
+
+struct slope {
+    uint64_t q32, weight;
+};
+
+static int by_slope(const void *a, const void *b)
+{
+    const struct slope *x = a, *y = b;
+    return (x->q32 > y->q32) - (x->q32 < y->q32);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The slope that half of the weight lies below; points are monotone. */
+static uint64_t median_slope(const struct ips_curve *c)
+{
+    static const uint32_t most = IPS_CURVE_POINTS * (IPS_CURVE_POINTS - 1) / 2;
+    struct slope s[IPS_CURVE_POINTS * (IPS_CURVE_POINTS - 1) / 2];
+    uint32_t n = 0;
+    uint64_t all = 0, below = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        for (uint32_t k = i + 1; k < c->count && n < most; k++) {
+            uint64_t wide = c->bytes[k] - c->bytes[i];
+            s[n++] = (struct slope){
+                (uint64_t)(((ips_u128)(c->ns[k] - c->ns[i]) << 32) / wide),
+                wide};
+            all += wide;
+        }
+    }
+    qsort(s, n, sizeof(*s), by_slope);
+    for (uint32_t i = 0; i < n; i++) {
+        below += s[i].weight;
+        if (below >= all - all / 2)
+            return s[i].q32;
+    }
+    return 0;
+}
+
+static void fit_line(struct ips_curve *c)
+{
+    uint64_t rest[IPS_CURVE_POINTS];
+    c->beta_q32 = median_slope(c);
+    for (uint32_t i = 0; i < c->count; i++)
+        rest[i] = ips_sub_sat(c->ns[i], ips_mul_q32(c->bytes[i], c->beta_q32));
+    qsort(rest, c->count, sizeof(*rest), by_value);
+    c->alpha_ns = rest[(c->count - 1) / 2];
+}
+
+int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
+                   struct ips_curve *out, struct ips_err *err)
+{
+    struct point p[IPS_CURVE_POINTS];
+    memset(out, 0, sizeof(*out));
+    if (count == 0 || count > IPS_CURVE_POINTS)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "%u points: a curve has 1 to %u of them", count,
+                           IPS_CURVE_POINTS);
+    for (uint32_t i = 0; i < count; i++) {
+        p[i] = (struct point){bytes[i], ns[i]};
+        if (bytes[i] > IPS_CURVE_MAX_BYTES || ns[i] > IPS_CURVE_MAX_NS)
+            return ips_err_set(err, IPS_E_USAGE,
+                               "%" PRIu64 " bytes in %" PRIu64
+                               " ns: at most 2^40 bytes and an hour",
+                               bytes[i], ns[i]);
+    }
+    qsort(p, count, sizeof(*p), by_bytes);
+    for (uint32_t i = 1; i < count; i++) {
+        if (p[i].bytes == p[i - 1].bytes)
+            return ips_err_set(err, IPS_E_USAGE,
+                               "two points of %" PRIu64 " bytes", p[i].bytes);
+    }
+    make_monotone(p, count);
+    for (uint32_t i = 0; i < count; i++) {
+        out->bytes[i] = p[i].bytes;
+        out->ns[i] = p[i].ns;
+    }
+    out->count = count;
+    fit_line(out);
+    return 0;
+}
+
+/* ---- using it ----------------------------------------------------------- */
+
+uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
+{
+    uint32_t low = 0, high = c->count; /* the first point beyond `bytes` */
+    if (c->count == 0)
+        return 0;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (c->bytes[mid] <= bytes)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == 0)
+        return c->ns[0];
+    uint64_t over = bytes - c->bytes[low - 1];
+    if (low == c->count) {
+        uint64_t more = ips_mul_q32(over, c->beta_q32);
+        return ips_min_u64(ips_add_sat(c->ns[low - 1], more), IPS_TIME_LIMIT);
+    }
+    uint64_t wide = c->bytes[low] - c->bytes[low - 1];
+    uint64_t rise = c->ns[low] - c->ns[low - 1];
+    return c->ns[low - 1] + (uint64_t)((ips_u128)rise * over / wide);
+}
+
+void ips_mtime_map_release(struct ips_mtime_map *m)
+{
+    free(m->curve);
+    free(m->which);
+    memset(m, 0, sizeof(*m));
+    m->other = IPS_NO_CURVE;
+}
+
+uint64_t ips_mtime_map_ns(const struct ips_mtime_map *m, uint32_t end,
+                          uint64_t bytes)
+{
+    uint32_t which = end < m->end_count ? m->which[end] : m->other;
+    return which < m->curve_count ? ips_curve_ns(&m->curve[which], bytes) : 0;
+}
+
+int ips_mtime_outs(const struct ips_graph *g, uint64_t **out,
+                   struct ips_err *err)
+{
+    *out = ips_calloc_large((size_t)g->out_count + 1, sizeof(**out));
+    if (!*out)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "message times of %u sends",
+                           g->out_count);
+    for (uint32_t k = 0; k < g->out_count; k++)
+        (*out)[k] = ips_mtime_map_ns(g->mtimes, g->out[k].end, g->out[k].len);
+    return 0;
+}
+
+/* ---- rounds ------------------------------------------------------------- */
+
+struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
+                                     const uint64_t *far_ns, uint32_t count)
+{
+    struct ips_half_trips h = {.rounds = count};
+    if (count == 0)
+        return h;
+    for (uint32_t i = 0; i < count; i++)
+        trip_ns[i] =
+            ips_sub_sat(trip_ns[i], ips_add_sat(near_ns[i], far_ns[i])) / 2;
+    qsort(trip_ns, count, sizeof(*trip_ns), by_value);
+    h.low_ns = trip_ns[count / 10];
+    h.median_ns = trip_ns[(count - 1) / 2];
+    h.high_ns = trip_ns[count - 1 - count / 10];
+    return h;
+}

@@ -1,0 +1,406 @@
+#include "analysis/order_dependent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/order.h"
+#include "common/large.h"
+#include "common/types.h"
+
+struct take {         /* a receive of what some thread sent */
+    uint64_t channel; /* machine and end */
+    uint64_t t_ns;
+    uint32_t node, chain;
+    uint32_t sent, sender; /* node and chain */
+    bool accept;
+};
+/* Had node `first` to be passed before `then`? If not, `node` shows it. */
+struct question {
+    uint32_t chain; /* of `first` */
+    uint32_t first, then, node;
+    uint32_t concerned[3]; /* chains */
+    enum ips_order_pattern pattern;
+};
+struct looker {
+    const struct ips_order_ask *ask;
+    const struct ips_graph *g;
+    struct ips_order_dependent *out;
+    struct ips_err *err;
+    struct take *take; /* by node, so each chain's are adjacent */
+    uint32_t take_count, take_room;
+    struct question *question;
+    uint32_t question_count, question_room;
+    uint32_t *known; /* [nodes] 1 + the last node of a chain that had to be */
+    uint8_t *mark;   /* [nodes] */
+};
+
+const char *ips_order_name(enum ips_order_pattern pattern)
+{
+    static const char *const names[IPS_ORDER_PATTERN_COUNT] = {
+#define X(name, text) [IPS_ORDER_##name] = text,
+        IPS_ORDER_PATTERNS(X)
+#undef X
+    };
+    return names[pattern];
+}
+
+void ips_order_dependent_release(struct ips_order_dependent *o)
+{
+    free(o->of_chain);
+    memset(o, 0, sizeof(*o));
+}
+
+static void show(struct looker *l, enum ips_order_pattern pattern,
+                 uint32_t node)
+{
+    l->out->count[pattern]++;
+    l->mark[node] = 1;
+}
+
+static void concern(struct looker *l, enum ips_order_pattern pattern,
+                    uint32_t chain)
+{
+    uint32_t bit = 1u << pattern, *of = &l->out->of_chain[chain];
+    l->out->chains[pattern] += !(*of & bit);
+    *of |= bit;
+}
+
+/* Room for one more, doubled as needed. */
+static int more(struct looker *l, void **array, uint32_t count, uint32_t *room,
+                size_t size)
+{
+    if (count < *room)
+        return 0;
+    uint32_t wanted = *room ? *room * 2 : 1024;
+    void *grown = ips_grow_large(*array, *room * size, wanted * size);
+    if (!grown)
+        return ips_err_set(l->err, IPS_E_NO_MEMORY, "%u pairs of receives",
+                           wanted);
+    *array = grown;
+    *room = wanted;
+    return 0;
+}
+
+static int ask_of(struct looker *l, struct question q)
+{
+    void *array = l->question;
+    int rc = more(l, &array, l->question_count, &l->question_room,
+                  sizeof(*l->question));
+    l->question = array;
+    if (rc < 0)
+        return rc;
+    q.chain = ips_chain_of(l->g, q.first);
+    l->question[l->question_count++] = q;
+    return 0;
+}
+
+/* ---- receives -------------------------------------------------------------
+ */
+
+static int collect_takes(struct looker *l)
+{
+    const struct ips_graph *g = l->g;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *is = &g->chains[c];
+        for (uint32_t i = is->first; i < is->first + is->count; i++) {
+            if (g->kind[i] != IPS_NODE_RECV || g->xkind[i] != IPS_X_DATA ||
+                g->xpred[i] == IPS_NO_NODE)
+                continue;
+            void *array = l->take;
+            int rc =
+                more(l, &array, l->take_count, &l->take_room, sizeof(*l->take));
+            l->take = array;
+            if (rc < 0)
+                return rc;
+            uint32_t site = g->site ? g->site[i] : UINT32_MAX;
+            l->take[l->take_count++] =
+                (struct take){.channel = (uint64_t)is->machine << 32 | site,
+                              .t_ns = g->t_ns ? g->t_ns[i] : 0,
+                              .node = i,
+                              .chain = c,
+                              .sent = g->xpred[i],
+                              .sender = ips_chain_of(g, g->xpred[i]),
+                              .accept = g->xlen[i] == 0};
+        }
+    }
+    return 0;
+}
+
+/* What another sender's take `b` did not need `a` for could have been first. */
+static int ask_turn(struct looker *l, const struct take *a,
+                    const struct take *b, enum ips_order_pattern pattern)
+{
+    if (a->sender == b->sender || a->channel == b->channel)
+        return 0;
+    return ask_of(l,
+                  (struct question){.first = a->node,
+                                    .then = b->sent,
+                                    .node = b->node,
+                                    .concerned = {b->chain, b->chain, b->chain},
+                                    .pattern = pattern});
+}
+
+/* Every thread's takes in its order. */
+static int ask_turns(struct looker *l)
+{
+    const struct take *last_accept = NULL;
+    int rc = 0;
+    for (uint32_t k = 0; k < l->take_count && rc == 0; k++) {
+        const struct take *is = &l->take[k];
+        const struct take *before = k ? is - 1 : NULL;
+        if (!before || before->chain != is->chain)
+            before = last_accept = NULL;
+        if (is->accept) {
+            if (last_accept)
+                rc = ask_turn(l, last_accept, is, IPS_ORDER_ACCEPTS);
+            last_accept = is;
+        } else if (before && l->out->sources_known &&
+                   l->ask->choices[is->chain]) {
+            rc = ask_turn(l, before, is, IPS_ORDER_SOURCES);
+        }
+    }
+    return rc;
+}
+
+static int by_channel(const void *a, const void *b)
+{
+    const struct take *x = a, *y = b;
+    if (x->channel != y->channel)
+        return x->channel < y->channel ? -1 : 1;
+    if (x->t_ns != y->t_ns)
+        return x->t_ns < y->t_ns ? -1 : 1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Every channel's takes in the order of its machine's clock. Leaves them so. */
+static int ask_channels(struct looker *l)
+{
+    if (!l->g->site || !l->g->t_ns || l->take_count == 0)
+        return 0;
+    qsort(l->take, l->take_count, sizeof(*l->take), by_channel);
+    int rc = 0;
+    for (uint32_t k = 1; k < l->take_count && rc == 0; k++) {
+        const struct take *a = &l->take[k - 1], *b = &l->take[k];
+        if (a->channel != b->channel || (uint32_t)a->channel == UINT32_MAX)
+            continue;
+        if (a->chain != b->chain)
+            rc = ask_of(l, (struct question){
+                               .first = a->node,
+                               .then = b->node,
+                               .node = b->node,
+                               .concerned = {a->chain, b->chain, b->chain},
+                               .pattern = IPS_ORDER_READERS});
+        if (rc == 0 && a->sender != b->sender)
+            rc = ask_of(l, (struct question){
+                               .first = a->sent,
+                               .then = b->sent,
+                               .node = b->node,
+                               .concerned = {a->sender, b->sender, b->chain},
+                               .pattern = IPS_ORDER_WRITERS});
+    }
+    return rc;
+}
+
+/* ---- children -------------------------------------------------------------
+ */
+
+/* The node that began chain c, or IPS_NO_NODE. */
+static uint32_t begun_by(const struct ips_graph *g, uint32_t c)
+{
+    uint32_t first = g->chains[c].first;
+    return g->xkind[first] == IPS_X_LIFETIME ? g->xpred[first] : IPS_NO_NODE;
+}
+
+static bool same_process(const struct ips_graph *g, uint32_t a, uint32_t b)
+{
+    return g->chains[a].machine == g->chains[b].machine &&
+           g->chains[a].process == g->chains[b].process;
+}
+
+/* The child process that the JOIN i took, whose fork is in chain c, too. */
+static uint32_t child_of(const struct ips_graph *g, uint32_t c, uint32_t i)
+{
+    if (g->kind[i] != IPS_NODE_JOIN || g->xkind[i] != IPS_X_LIFETIME ||
+        g->xpred[i] == IPS_NO_NODE)
+        return UINT32_MAX;
+    uint32_t child = ips_chain_of(g, g->xpred[i]), fork = begun_by(g, child);
+    const struct ips_chain *is = &g->chains[c];
+    if (same_process(g, child, c) || fork < is->first ||
+        fork >= is->first + is->count)
+        return UINT32_MAX;
+    return child;
+}
+
+static int ask_children(struct looker *l)
+{
+    const struct ips_graph *g = l->g;
+    int rc = 0;
+    for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
+        const struct ips_chain *is = &g->chains[c];
+        uint32_t before = UINT32_MAX, before_end = 0;
+        for (uint32_t i = is->first; i < is->first + is->count && rc == 0;
+             i++) {
+            uint32_t child = child_of(g, c, i), end = g->xpred[i];
+            if (child == UINT32_MAX)
+                continue;
+            if (before != UINT32_MAX &&
+                begun_by(g, before) > begun_by(g, child) &&
+                (!g->t_ns || g->t_ns[before_end] <= g->t_ns[end]))
+                rc =
+                    ask_of(l, (struct question){.first = before_end,
+                                                .then = end,
+                                                .node = i,
+                                                .concerned = {c, c, c},
+                                                .pattern = IPS_ORDER_CHILDREN});
+            before = child;
+            before_end = end;
+        }
+    }
+    return rc;
+}
+
+/* ---- had it to be? --------------------------------------------------------
+ */
+
+static int by_chain(const void *a, const void *b)
+{
+    const struct question *x = a, *y = b;
+    return (x->chain > y->chain) - (x->chain < y->chain);
+}
+
+/* known[i]: 1 + the last node of chain c that had to be passed before i, or is
+ * i; 0 none. */
+static void pass(struct looker *l, const struct ips_order *order, uint32_t c)
+{
+    const struct ips_graph *g = l->g;
+    for (uint64_t r = 0; r < order->run_count; r++) {
+        const struct ips_run *run = &order->run[r];
+        uint32_t first = g->chains[run->chain].first;
+        uint32_t last = run->first > first ? l->known[run->first - 1] : 0;
+        for (uint32_t i = run->first; i < run->first + run->count; i++) {
+            uint32_t x = g->xpred[i];
+            if (run->chain == c)
+                last = i + 1;
+            else if (x != IPS_NO_NODE && g->xkind[i] != IPS_X_RESOURCE)
+                last = last > l->known[x] ? last : l->known[x];
+            l->known[i] = last;
+        }
+    }
+}
+
+static void shown(struct looker *l, const struct question *q)
+{
+    show(l, q->pattern, q->node);
+    for (int k = 0; k < 3; k++)
+        concern(l, q->pattern, q->concerned[k]);
+}
+
+static int answer_all(struct looker *l)
+{
+    static const struct ips_lane lane = {.any_off = true,
+                                         .external = IPS_EXTERNAL_ALL};
+    const struct ips_graph *g = l->g;
+    struct ips_order order;
+    if (l->question_count == 0)
+        return 0;
+    qsort(l->question, l->question_count, sizeof(*l->question), by_chain);
+    int rc = ips_order_make(g, &lane, &order, l->err);
+    if (rc < 0)
+        return rc;
+    l->known = ips_calloc_large((size_t)g->node_count + 1, sizeof(*l->known));
+    if (!l->known) {
+        ips_order_release(&order);
+        return ips_err_set(l->err, IPS_E_NO_MEMORY, "%u nodes", g->node_count);
+    }
+    uint64_t steps = 0;
+    uint32_t of = UINT32_MAX;
+    for (uint32_t k = 0; k < l->question_count; k++) {
+        const struct question *q = &l->question[k];
+        if (q->chain != of && steps + g->node_count <= l->ask->steps) {
+            steps += g->node_count;
+            of = q->chain;
+            pass(l, &order, of);
+        }
+        if (q->chain != of)
+            l->out->unchecked++;
+        if (q->chain != of || l->known[q->then] <= q->first)
+            shown(l, q);
+    }
+    ips_order_release(&order);
+    return 0;
+}
+
+/* ---- what needs no questions ----------------------------------------------
+ */
+
+/* SIGCHLD: a child of the process that took it, at its end. */
+static bool of_a_child(const struct ips_graph *g, uint32_t c, uint32_t sent)
+{
+    uint32_t child = ips_chain_of(g, sent), fork = begun_by(g, child);
+    const struct ips_chain *is = &g->chains[child];
+    return sent + 2 >= is->first + is->count && fork != IPS_NO_NODE &&
+           !same_process(g, child, c) &&
+           same_process(g, ips_chain_of(g, fork), c);
+}
+
+static void count_plain(struct looker *l)
+{
+    const struct ips_graph *g = l->g;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *is = &g->chains[c];
+        if (l->ask->empty && l->ask->empty[c]) {
+            l->out->count[IPS_ORDER_EMPTY] += l->ask->empty[c];
+            concern(l, IPS_ORDER_EMPTY, c);
+        }
+        for (uint32_t i = is->first; i < is->first + is->count; i++) {
+            uint32_t x = g->xpred[i];
+            if (x == IPS_NO_NODE)
+                continue;
+            l->out->arcs++;
+            if (g->xkind[i] == IPS_X_RESOURCE &&
+                g->xlen[i] != IPS_THING_BARRIER) {
+                show(l, IPS_ORDER_RESOURCES, i);
+                concern(l, IPS_ORDER_RESOURCES, c);
+                concern(l, IPS_ORDER_RESOURCES, ips_chain_of(g, x));
+            } else if (g->xkind[i] == IPS_X_SIGNAL && !of_a_child(g, c, x)) {
+                show(l, IPS_ORDER_SIGNALS, i);
+                concern(l, IPS_ORDER_SIGNALS, c);
+            }
+        }
+    }
+}
+
+int ips_order_dependent(const struct ips_order_ask *ask,
+                        struct ips_order_dependent *out, struct ips_err *err)
+{
+    const struct ips_graph *g = ask->g;
+    struct looker l = {.ask = ask, .g = g, .out = out, .err = err};
+    memset(out, 0, sizeof(*out));
+    out->sources_known = ask->choices && g->site;
+    out->of_chain = calloc((size_t)g->chain_count + 1, sizeof(*out->of_chain));
+    l.mark = ips_calloc_large((size_t)g->node_count + 1, 1);
+    int rc = 0;
+    if (!out->of_chain || !l.mark)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "%u nodes", g->node_count);
+    if (rc == 0)
+        rc = collect_takes(&l);
+    if (rc == 0)
+        rc = ask_turns(&l);
+    if (rc == 0)
+        rc = ask_channels(&l);
+    if (rc == 0)
+        rc = ask_children(&l);
+    if (rc == 0)
+        rc = answer_all(&l);
+    if (rc == 0)
+        count_plain(&l);
+    for (uint32_t i = 0; rc == 0 && i < g->node_count; i++)
+        out->marked += l.mark[i];
+    ips_free_large(l.take);
+    ips_free_large(l.question);
+    ips_free_large(l.known);
+    ips_free_large(l.mark);
+    if (rc < 0)
+        ips_order_dependent_release(out);
+    return rc;
+}

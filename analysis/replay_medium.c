@@ -1,0 +1,83 @@
+/*
+ * Messages that share a medium: a transfer is work of the receiving node on a
+ * machine of one core, which is the medium; when it is done, MTIME(0) is left.
+ *
+ * arrive[i] of a node that a medium brings something: RP_UNKNOWN from the send
+ * on, its low bit set while the chain waits; then the time of the arrival,
+ * which is above 0. Of all others 0.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/replay_run.h"
+
+int rp_media_alloc(struct rp *r, struct ips_err *err)
+{
+    const struct ips_graph *g = r->g;
+    size_t nodes = (size_t)g->node_count + 1;
+    r->arrive = calloc(nodes, sizeof(*r->arrive));
+    r->sends_next = calloc(nodes, sizeof(*r->sends_next));
+    r->sends = malloc(nodes * sizeof(*r->sends));
+    if (!r->arrive || !r->sends_next || !r->sends)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "transfers of %u nodes",
+                           g->node_count);
+    memset(r->sends, 0xff, nodes * sizeof(*r->sends)); /* IPS_NO_NODE */
+    for (uint32_t i = g->node_count; i-- > 0;) {
+        if (!ips_arc_present(g, &r->arcs, i) ||
+            r->arcs.mode[g->xkind[i]] != IPS_ARC_MTIME)
+            continue;
+        r->sends_next[i] = r->sends[g->xpred[i]];
+        r->sends[g->xpred[i]] = i;
+    }
+    return 0;
+}
+
+void rp_media_release(struct rp *r)
+{
+    for (uint32_t m = r->machines; r->machine && m < r->machines + r->media;
+         m++)
+        free(r->machine[m].heap);
+    free(r->arrive);
+    free(r->sends_next);
+    free(r->sends);
+}
+
+static size_t pair_of(const struct rp *r, uint32_t x, uint32_t chain)
+{
+    size_t from = r->at_machine ? r->at_machine[x] : 0;
+    return from * r->machines + r->chain[chain].machine;
+}
+
+static const struct ips_mtime *time_of_pair(const struct rp *r, size_t pair)
+{
+    return r->mtime ? &r->mtime[pair] : &r->arcs.mtime;
+}
+
+void rp_send(struct rp *r, uint32_t x, uint64_t now)
+{
+    for (uint32_t i = r->sends[x]; i != IPS_NO_NODE; i = r->sends_next[i]) {
+        size_t pair = pair_of(r, x, ips_chain_of(r->g, i));
+        uint32_t m = r->ask->medium[pair];
+        const struct ips_mtime *mt = time_of_pair(r, pair);
+        if (m == IPS_REPLAY_NO_MEDIUM)
+            continue;
+        uint64_t w = ips_mtime_ns(mt, r->g->xlen[i]) - ips_mtime_ns(mt, 0);
+        if (w == 0)
+            continue;
+        r->arrive[i] = RP_UNKNOWN;
+        rp_put_work(r, r->machines + m, i, w, now);
+    }
+}
+
+void rp_transferred(struct rp *r, uint32_t i, uint64_t now)
+{
+    uint32_t c = ips_chain_of(r->g, i), x = r->g->xpred[i];
+    bool waits = r->arrive[i] & 1;
+    uint64_t rest = ips_mtime_ns(time_of_pair(r, pair_of(r, x, c)), 0)
+                    << r->bits;
+    r->arrive[i] = now + rest;
+    if (waits && rest)
+        rp_schedule(r, c, now + rest);
+    else if (waits)
+        r->ready[r->ready_count++] = c;
+}

@@ -1,0 +1,399 @@
+/* What no placement can pass. Times within are in units of 2^-8 ns, rates in
+ * 2^-20; every rounding makes the bound less. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/kernel.h"
+#include "analysis/order.h"
+#include "analysis/search.h"
+
+#define BITS 8u
+#define RATE_BITS 20u
+
+struct bound {
+    const struct ips_graph *g;
+    const struct ips_lane *lane;
+    const struct ips_replay_ask *ask;
+    const struct ips_search_ask *of;
+    const uint32_t *item;         /* [chains] */
+    bool *there;                  /* [machines] something may be on it */
+    struct ips_ratio *load;       /* [machines] the least it ever has */
+    struct ips_mtime *near, *all; /* least of one machine's; of all pairs */
+    uint32_t near_count, all_count;
+    uint64_t *work;     /* [items] ns that must be done */
+    uint32_t *chains;   /* [items] */
+    uint8_t *needed;    /* [nodes] */
+    uint64_t *w, *xlen; /* [nodes] in units */
+    struct ips_search_bound *out;
+};
+
+/* Work in a time, of `k` chains on machine m, rounded up: all of them together
+ * get speed * k * min(1, n / (k + b)). Grows with k. */
+static uint64_t rate(const struct bound *b, uint32_t m, uint64_t k)
+{
+    const struct ips_replay_machine *is = &b->ask->machine[m];
+    struct ips_ratio load = b->load[m];
+    ips_u128 speed_num = is->speed.den ? is->speed.num : 1;
+    ips_u128 speed_den = is->speed.den ? is->speed.den : 1;
+    ips_u128 want = (ips_u128)k * load.den + load.num;
+    ips_u128 have = (ips_u128)is->cores * load.den;
+    ips_u128 den = (want > have ? want : have) * speed_den;
+    ips_u128 num = (have * speed_num * k) << RATE_BITS;
+    return (uint64_t)((num + den - 1) / den);
+}
+
+static uint32_t fixed_to(const struct bound *b, uint32_t item)
+{
+    return b->of->fixed ? b->of->fixed[item] : IPS_SEARCH_FREE;
+}
+
+/* Of the machine that is best for so many chains of an item. */
+static uint64_t best_rate(const struct bound *b, uint32_t item, uint64_t k)
+{
+    uint32_t fixed = fixed_to(b, item);
+    if (fixed != IPS_SEARCH_FREE)
+        return rate(b, fixed, k);
+    uint64_t best = 0;
+    for (uint32_t m = 0; m < b->ask->machine_count; m++)
+        if (!b->of->closed || !b->of->closed[m])
+            best = ips_max_u64(best, rate(b, m, k));
+    return best;
+}
+
+static struct ips_ratio with_den(struct ips_ratio r)
+{
+    return r.den ? r : (struct ips_ratio){0, 1};
+}
+
+static void find_there(struct bound *b)
+{
+    for (uint32_t m = 0; m < b->ask->machine_count; m++)
+        b->there[m] = !b->of->closed || !b->of->closed[m];
+    for (uint32_t i = 0; i < b->of->item_count; i++)
+        if (fixed_to(b, i) != IPS_SEARCH_FREE)
+            b->there[fixed_to(b, i)] = true;
+}
+
+static void least_loads(struct bound *b)
+{
+    for (uint32_t m = 0; m < b->ask->machine_count; m++)
+        b->load[m] = with_den(b->ask->machine[m].load);
+    for (uint32_t k = 0; k < b->ask->load_count; k++) {
+        struct ips_ratio is = with_den(b->ask->load[k].load);
+        struct ips_ratio *least = &b->load[b->ask->load[k].machine];
+        if ((uint64_t)is.num * least->den < (uint64_t)least->num * is.den)
+            *least = is;
+    }
+}
+
+/* ---- messages -------------------------------------------------------------
+ */
+
+static bool never_less(const struct ips_mtime *a, const struct ips_mtime *b)
+{
+    return a->base_ns >= b->base_ns && a->per_byte_q32 >= b->per_byte_q32 &&
+           a->scale_num == b->scale_num && a->scale_den == b->scale_den;
+}
+
+/* One more way between machines, where it may be the least of some length. */
+static void add_way(struct ips_mtime *ways, uint32_t *count,
+                    const struct ips_mtime *way)
+{
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < *count; k++)
+        if (never_less(way, &ways[k]))
+            return;
+    for (uint32_t k = 0; k < *count; k++)
+        if (!never_less(&ways[k], way))
+            ways[kept++] = ways[k];
+    ways[kept++] = *way;
+    *count = kept;
+}
+
+static void least_ways(struct bound *b)
+{
+    size_t n = b->ask->machine_count;
+    if (!b->ask->mtime) {
+        b->near[0] = b->all[0] = b->lane->mtime;
+        b->near_count = b->all_count = 1;
+        return;
+    }
+    for (size_t m = 0; m < n; m++)
+        if (b->there[m])
+            add_way(b->near, &b->near_count, &b->ask->mtime[m * n + m]);
+    for (size_t p = 0; p < n * n; p++)
+        if (b->there[p / n] && b->there[p % n])
+            add_way(b->all, &b->all_count, &b->ask->mtime[p]);
+}
+
+static uint64_t least_time(const struct ips_mtime *ways, uint32_t count,
+                           uint64_t len)
+{
+    uint64_t least = ips_mtime_ns(&ways[0], len);
+    for (uint32_t k = 1; k < count; k++)
+        least = ips_min_u64(least, ips_mtime_ns(&ways[k], len));
+    return least;
+}
+
+static uint64_t message(const struct bound *b, uint32_t from, uint32_t to,
+                        uint64_t len)
+{
+    uint32_t f = fixed_to(b, from), t = fixed_to(b, to);
+    if (b->ask->mtime && f != IPS_SEARCH_FREE && t != IPS_SEARCH_FREE)
+        return ips_mtime_ns(
+            &b->ask->mtime[(size_t)f * b->ask->machine_count + t], len);
+    if (from == to)
+        return least_time(b->near, b->near_count, len);
+    return least_time(b->all, b->all_count, len);
+}
+
+/* ---- the three bounds -----------------------------------------------------
+ */
+
+/* Nodes that an END at which the run may be over cannot do without. */
+static int find_needed(struct bound *b, struct ips_err *err)
+{
+    const struct ips_graph *g = b->g;
+    struct ips_order order;
+    struct ips_arcs arcs;
+    int rc = ips_order_make(g, b->lane, &order, err);
+    if (rc < 0)
+        return rc;
+    ips_arcs_init(&arcs, b->lane);
+    for (uint64_t r = order.run_count; r-- > 0;) {
+        const struct ips_run *run = &order.run[r];
+        uint32_t first = g->chains[run->chain].first;
+        for (uint32_t i = run->first + run->count; i-- > run->first;) {
+            b->needed[i] |= ips_is_end(g, b->lane, i);
+            if (b->needed[i] && i > first)
+                b->needed[i - 1] = 1;
+            if (b->needed[i] && ips_arc_present(g, &arcs, i))
+                b->needed[g->xpred[i]] = 1;
+        }
+    }
+    ips_order_release(&order);
+    return 0;
+}
+
+static uint64_t units(uint64_t ns)
+{
+    return ns > UINT64_MAX >> BITS ? UINT64_MAX : ns << BITS;
+}
+
+/* Chain c's weights at the best rate, and its work. */
+static void weigh_chain(struct bound *b, uint32_t c)
+{
+    const struct ips_graph *g = b->g;
+    const struct ips_chain *is = &g->chains[c];
+    uint32_t item = b->item[c];
+    uint64_t best = best_rate(b, item, 1);
+    bool works = false;
+    for (uint32_t i = is->first; i < is->first + is->count; i++) {
+        ips_u128 w = ((ips_u128)g->w[i] << (BITS + RATE_BITS)) / best;
+        b->w[i] = w > UINT64_MAX ? UINT64_MAX : (uint64_t)w;
+        uint64_t x = g->xlen[i];
+        if (g->xpred[i] != IPS_NO_NODE && g->xkind[i] == IPS_X_DATA)
+            x = message(b, b->item[ips_chain_of(g, g->xpred[i])], item, x);
+        b->xlen[i] = units(x);
+        if (i > is->first && b->needed[i] && g->w[i]) {
+            b->work[item] = ips_add_sat(b->work[item], g->w[i]);
+            works = true;
+        }
+    }
+    b->chains[item] += works;
+}
+
+static void bound_work(struct bound *b)
+{
+    uint64_t total = 0, chains = 0;
+    ips_u128 rates = 0;
+    b->out->item = IPS_SEARCH_FREE;
+    for (uint32_t i = 0; i < b->of->item_count; i++) {
+        total = ips_add_sat(total, b->work[i]);
+        chains += b->chains[i];
+        if (b->work[i] == 0)
+            continue;
+        uint64_t ns = (uint64_t)(((ips_u128)b->work[i] << RATE_BITS) /
+                                 best_rate(b, i, b->chains[i]));
+        if (b->out->item == IPS_SEARCH_FREE || ns > b->out->item_ns) {
+            b->out->item_ns = ns;
+            b->out->item = i;
+        }
+    }
+    for (uint32_t m = 0; m < b->ask->machine_count; m++)
+        if (b->there[m])
+            rates += rate(b, m, chains);
+    if (total)
+        b->out->capacity_ns =
+            (uint64_t)(((ips_u128)total << RATE_BITS) / rates);
+}
+
+static int bound_path(struct bound *b, struct ips_err *err)
+{
+    struct ips_graph g = *b->g; /* borrowed, but for two columns */
+    struct ips_lane lane = *b->lane;
+    struct ips_est e;
+    g.w = b->w;
+    g.xlen = b->xlen;
+    lane.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
+    int rc = ips_longest_path(&g, &lane, NULL, &e, err);
+    if (rc < 0)
+        return rc;
+    b->out->path_ns = e.t_max >> BITS;
+    ips_est_release(&e);
+    return 0;
+}
+
+static int alloc_all(struct bound *b, struct ips_err *err)
+{
+    size_t nodes = (size_t)b->g->node_count + 1;
+    size_t items = b->of->item_count, machines = b->ask->machine_count;
+    b->there = calloc(machines, sizeof(*b->there));
+    b->load = calloc(machines, sizeof(*b->load));
+    b->near = calloc(machines + 1, sizeof(*b->near));
+    b->all = calloc(machines * machines + 1, sizeof(*b->all));
+    b->work = calloc(items, sizeof(*b->work));
+    b->chains = calloc(items, sizeof(*b->chains));
+    b->needed = calloc(nodes, 1);
+    b->w = calloc(nodes, sizeof(*b->w));
+    b->xlen = calloc(nodes, sizeof(*b->xlen));
+    if (!b->there || !b->load || !b->near || !b->all || !b->work ||
+        !b->chains || !b->needed || !b->w || !b->xlen)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "a bound of %u nodes",
+                           b->g->node_count);
+    return 0;
+}
+
+static int check(const struct ips_graph *g, const struct ips_replay_ask *ask,
+                 const uint32_t *item, const struct ips_search_ask *of,
+                 struct ips_err *err)
+{
+    if (ask->move_count || ask->machine_count != of->machine_count)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "a bound of maps without moves, of %u machines",
+                           of->machine_count);
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        if (item[c] >= of->item_count)
+            return ips_err_set(err, IPS_E_USAGE, "chain %u is of item %u of %u",
+                               c, item[c], of->item_count);
+    return 0;
+}
+
+int ips_search_bound(const struct ips_graph *g, const struct ips_lane *lane,
+                     const struct ips_replay_ask *ask, const uint32_t *item,
+                     const struct ips_search_ask *of,
+                     struct ips_search_bound *out, struct ips_err *err)
+{
+    struct bound b = {
+        .g = g, .lane = lane, .ask = ask, .of = of, .item = item, .out = out};
+    memset(out, 0, sizeof(*out));
+    int rc = check(g, ask, item, of, err);
+    if (rc < 0)
+        return rc;
+    rc = alloc_all(&b, err);
+    if (rc == 0)
+        rc = find_needed(&b, err);
+    if (rc == 0) {
+        find_there(&b);
+        least_loads(&b);
+        least_ways(&b);
+        for (uint32_t c = 0; c < g->chain_count; c++)
+            weigh_chain(&b, c);
+        bound_work(&b);
+        rc = bound_path(&b, err);
+    }
+    out->ns =
+        ips_max_u64(out->path_ns, ips_max_u64(out->capacity_ns, out->item_ns));
+    free(b.there);
+    free(b.load);
+    free(b.near);
+    free(b.all);
+    free(b.work);
+    free(b.chains);
+    free(b.needed);
+    free(b.w);
+    free(b.xlen);
+    return rc;
+}
+
+/* ---- machines that are alike ----------------------------------------------
+ */
+
+static bool same_ratio(struct ips_ratio a, struct ips_ratio b)
+{
+    return (uint64_t)a.num * b.den == (uint64_t)b.num * a.den;
+}
+
+static bool same_way(const struct ips_mtime *a, const struct ips_mtime *b)
+{
+    return never_less(a, b) && never_less(b, a);
+}
+
+/* The changes of a's load and of b's are equal, one by one. */
+static bool same_changes(const struct ips_replay_ask *ask, uint32_t a,
+                         uint32_t b)
+{
+    uint32_t i = 0, k = 0, n = ask->load_count;
+    for (;; i++, k++) {
+        while (i < n && ask->load[i].machine != a)
+            i++;
+        while (k < n && ask->load[k].machine != b)
+            k++;
+        if (i == n || k == n)
+            return i == n && k == n;
+        if (ask->load[i].at_ns != ask->load[k].at_ns ||
+            !same_ratio(with_den(ask->load[i].load),
+                        with_den(ask->load[k].load)))
+            return false;
+    }
+}
+
+/* Are messages as quick, and do they share the same medium? */
+static bool same_pair(const struct ips_replay_ask *ask, size_t x, size_t y)
+{
+    return (!ask->mtime || same_way(&ask->mtime[x], &ask->mtime[y])) &&
+           (!ask->medium_count || ask->medium[x] == ask->medium[y]);
+}
+
+static bool same_ways(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
+{
+    size_t n = ask->machine_count;
+    for (size_t m = 0; m < n; m++) {
+        if (m != a && m != b &&
+            (!same_pair(ask, a * n + m, b * n + m) ||
+             !same_pair(ask, m * n + a, m * n + b)))
+            return false;
+    }
+    return same_pair(ask, a * n + a, b * n + b) &&
+           same_pair(ask, a * n + b, b * n + a);
+}
+
+static bool alike(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
+{
+    const struct ips_replay_machine *x = &ask->machine[a],
+                                    *y = &ask->machine[b];
+    struct ips_ratio one = {1, 1};
+    return x->cores == y->cores &&
+           same_ratio(x->speed.den ? x->speed : one,
+                      y->speed.den ? y->speed : one) &&
+           same_ratio(with_den(x->load), with_den(y->load)) &&
+           same_changes(ask, a, b) && same_ways(ask, a, b);
+}
+
+void ips_search_alike(const struct ips_replay_ask *ask,
+                      const struct ips_search_ask *of, uint32_t *alike_to)
+{
+    for (uint32_t m = 0; m < ask->machine_count; m++)
+        alike_to[m] = of->closed && of->closed[m] ? m : IPS_SEARCH_FREE;
+    for (uint32_t i = 0; of->fixed && i < of->item_count; i++)
+        if (of->fixed[i] != IPS_SEARCH_FREE)
+            alike_to[of->fixed[i]] = of->fixed[i];
+    for (uint32_t m = 0; m < ask->machine_count; m++) {
+        if (alike_to[m] != IPS_SEARCH_FREE)
+            continue;
+        alike_to[m] = m;
+        for (uint32_t k = m + 1; k < ask->machine_count; k++)
+            if (alike_to[k] == IPS_SEARCH_FREE && alike(ask, m, k))
+                alike_to[k] = m;
+    }
+}

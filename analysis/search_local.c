@@ -1,0 +1,218 @@
+/* Local search: moves, exchanges, starts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/search_run.h"
+
+#define STALE_STARTS 64 /* so many without a new map: settled */
+#define ONE_MACHINE_STARTS 4
+
+/* splitmix64 */
+static uint32_t below(struct search *s, uint32_t limit)
+{
+    uint64_t z = s->rng += 0x9e3779b97f4a7c15ULL;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+    return (uint32_t)((z ^ z >> 31) % limit);
+}
+
+static bool less(const struct ips_search_worth *a,
+                 const struct ips_search_worth *b)
+{
+    return a->makespan_ns != b->makespan_ns ? a->makespan_ns < b->makespan_ns
+                                            : a->second < b->second;
+}
+
+/* ---- local search ---------------------------------------------------------
+ */
+
+/* Item to the best of the machines, if one is better than where it is. */
+static int try_item(struct search *s, uint32_t item, bool *better,
+                    struct ips_err *err)
+{
+    uint32_t stay = s->map[item];
+    *better = false;
+    for (uint32_t k = 0; k < s->open_count; k++) {
+        struct ips_search_worth worth;
+        uint32_t m = s->open[k];
+        if (m == stay)
+            continue;
+        uint32_t old = s->map[item];
+        s->map[item] = m;
+        int rc = search_worth(s, &worth, err);
+        if (rc)
+            return rc;
+        if (less(&worth, &s->worth)) {
+            s->worth = worth;
+            *better = true;
+        } else {
+            s->map[item] = old;
+        }
+    }
+    return 0;
+}
+
+static int try_swap(struct search *s, uint32_t a, uint32_t b, bool *better,
+                    struct ips_err *err)
+{
+    struct ips_search_worth worth;
+    uint32_t of_a = s->map[a], of_b = s->map[b];
+    *better = false;
+    if (of_a == of_b)
+        return 0;
+    s->map[a] = of_b;
+    s->map[b] = of_a;
+    int rc = search_worth(s, &worth, err);
+    if (rc)
+        return rc;
+    *better = less(&worth, &s->worth);
+    if (*better) {
+        s->worth = worth;
+    } else {
+        s->map[a] = of_a;
+        s->map[b] = of_b;
+    }
+    return 0;
+}
+
+/* Moves until no item's gives anything. */
+static int move_items(struct search *s, struct ips_err *err)
+{
+    uint32_t in_vain = 0;
+    for (uint32_t k = 0; in_vain < s->free_count;
+         k = k + 1 == s->free_count ? 0 : k + 1) {
+        bool better;
+        int rc = try_item(s, s->order[k], &better, err);
+        if (rc)
+            return rc;
+        in_vain = better ? 0 : in_vain + 1;
+    }
+    return 0;
+}
+
+static int swap_items(struct search *s, bool *better, struct ips_err *err)
+{
+    *better = false;
+    for (uint32_t a = 0; a < s->free_count && !*better; a++)
+        for (uint32_t b = a + 1; b < s->free_count && !*better; b++) {
+            int rc = try_swap(s, s->order[a], s->order[b], better, err);
+            if (rc)
+                return rc;
+        }
+    return 0;
+}
+
+/* From s->map to where no move and no exchange is better. */
+static int descend(struct search *s, struct ips_err *err)
+{
+    s->out->starts++;
+    int rc = search_worth(s, &s->worth, err);
+    bool better = true;
+    while (rc == 0 && better) {
+        rc = move_items(s, err);
+        if (rc == 0)
+            rc = swap_items(s, &better, err);
+    }
+    return rc;
+}
+
+/* ---- starts --------------------------------------------------------------
+ */
+
+static void place_fixed(struct search *s, uint32_t otherwise)
+{
+    for (uint32_t i = 0; i < s->items; i++) {
+        uint32_t fixed = search_fixed(s, i);
+        s->map[i] = fixed == IPS_SEARCH_FREE ? otherwise : fixed;
+    }
+}
+
+/* The heaviest first, each to where the work would be over soonest. */
+static int heaviest_first(struct search *s, struct ips_err *err)
+{
+    uint64_t *work = calloc(s->machines, sizeof(*work));
+    if (!work)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u machines", s->machines);
+    const uint64_t *weight = s->ask->weight, *capacity = s->ask->capacity;
+    place_fixed(s, 0);
+    for (uint32_t i = 0; i < s->items; i++)
+        if (search_fixed(s, i) != IPS_SEARCH_FREE)
+            work[s->map[i]] = ips_add_sat(work[s->map[i]], weight[i]);
+    for (uint32_t k = 0; k < s->free_count; k++) {
+        uint64_t w = weight[s->order[k]];
+        uint32_t to = s->open[0];
+        for (uint32_t i = 1; i < s->open_count; i++) {
+            uint32_t m = s->open[i];
+            if ((ips_u128)ips_add_sat(work[m], w) * capacity[to] <
+                (ips_u128)ips_add_sat(work[to], w) * capacity[m])
+                to = m;
+        }
+        s->map[s->order[k]] = to;
+        work[to] = ips_add_sat(work[to], w);
+    }
+    free(work);
+    return descend(s, err);
+}
+
+/* All on one machine, the ones of most capacity first, one of each class. */
+static int all_on_one(struct search *s, struct ips_err *err)
+{
+    uint8_t *tried = calloc(s->machines, 1);
+    if (!tried)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u machines", s->machines);
+    int rc = 0;
+    for (uint32_t k = 0; k < ONE_MACHINE_STARTS && rc == 0; k++) {
+        uint32_t best = IPS_SEARCH_FREE;
+        for (uint32_t m = 0; m < s->machines; m++)
+            if (!search_closed(s->ask, m) && !tried[m] &&
+                s->before[m] == IPS_SEARCH_FREE &&
+                (best == IPS_SEARCH_FREE ||
+                 s->ask->capacity[m] > s->ask->capacity[best]))
+                best = m;
+        if (best == IPS_SEARCH_FREE)
+            break;
+        tried[best] = 1;
+        place_fixed(s, best);
+        rc = descend(s, err);
+    }
+    free(tried);
+    return rc;
+}
+
+/* The best map with some items elsewhere; every fourth time all of them. */
+static void disturb(struct search *s)
+{
+    uint32_t often = 2 + below(s, s->free_count / 4 + 1);
+    memcpy(s->map, s->out->best[0].machine, s->items * sizeof(*s->map));
+    if (s->out->starts % 4 == 3) {
+        for (uint32_t k = 0; k < s->free_count; k++)
+            s->map[s->order[k]] = s->open[below(s, s->open_count)];
+        return;
+    }
+    while (often--)
+        s->map[s->order[below(s, s->free_count)]] =
+            s->open[below(s, s->open_count)];
+}
+
+int search_local(struct search *s, struct ips_err *err)
+{
+    int rc = 0;
+    if (s->ask->given) {
+        memcpy(s->map, s->ask->given, s->items * sizeof(*s->map));
+        rc = descend(s, err);
+    }
+    if (rc == 0)
+        rc = heaviest_first(s, err);
+    if (rc == 0)
+        rc = all_on_one(s, err);
+    for (uint32_t stale = 0;
+         rc == 0 && stale < STALE_STARTS && s->free_count;) {
+        uint64_t before = s->out->evaluations;
+        disturb(s);
+        rc = descend(s, err);
+        stale = s->out->evaluations == before ? stale + 1 : 0;
+    }
+    if (rc == 0)
+        s->out->end = IPS_SEARCH_SETTLED;
+    return rc;
+}

@@ -1,0 +1,90 @@
+/* `ipsq estimate`: the time on a dedicated system. */
+#include "client/command.h"
+
+static struct ipsq_cell share(uint64_t of, uint64_t all)
+{
+    return ipsq_real(all && all != IPS_UNMEASURED && of != IPS_UNMEASURED
+                         ? (double)of / (double)all
+                         : IPS_UNMEASURED_REAL);
+}
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 const Ips__EstimateAnswer *a, struct ips_err *err)
+{
+    struct ipsq_out out;
+    bool wall = a->wall_ns != IPS_UNMEASURED;
+    int64_t over = wall ? (int64_t)(a->wall_ns - a->estimate_ns) : -1;
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, false);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(&out, IPSQ_NS, "estimate_ns", "on a dedicated system",
+                   ipsq_count(a->estimate_ns));
+    ipsq_out_value(&out, IPSQ_NS, "compute_ns", "  of it computing",
+                   ipsq_count(a->compute_ns));
+    ipsq_out_value(&out, IPSQ_NS, "message_ns", "  messages",
+                   ipsq_count(a->message_ns));
+    ipsq_out_value(&out, IPSQ_NS, "external_ns", "  waiting outside",
+                   ipsq_count(a->external_ns));
+    ipsq_out_value(&out, IPSQ_COUNT, "messages", "messages on the path",
+                   ipsq_count(a->messages));
+    ipsq_out_value(&out, IPSQ_NS, "elapsed_ns", "elapsed",
+                   ipsq_count(a->wall_ns));
+    /* Below 0 where the path supposes more than there was. */
+    ipsq_out_value(&out, IPSQ_INT, "elapsed_less_estimate_ns", NULL,
+                   (struct ipsq_cell){.i = over});
+    ipsq_out_value(&out, IPSQ_SHARE, "estimate_of_elapsed",
+                   "estimate of elapsed", share(a->estimate_ns, a->wall_ns));
+    ipsq_out_value(&out, IPSQ_NS, "t_max_ns",
+                   a->system_ppm ? "without the system's share" : NULL,
+                   ipsq_count(a->t_max_ns));
+    ipsq_out_value(&out, IPSQ_SHARE, "system_share",
+                   a->system_ppm ? "system's share" : NULL,
+                   ipsq_real((double)a->system_ppm / 1e6));
+    ipsq_out_value(&out, IPSQ_NS, "total_cpu_ns", "total CPU",
+                   ipsq_count(a->total_cpu_ns));
+    ipsq_out_value(&out, IPSQ_BOOL, "open", NULL, ipsq_bool(a->open));
+    if (a->open)
+        ipsq_out_line(&out, "the run still goes on: this is up to now");
+    ipsq_out_certificate(&out, a->certificate);
+    int rc = ipsq_out_end(&out, err);
+    return rc < 0 ? rc : ipsq_certified(a->certificate);
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__EstimateAsk ask = IPS__ESTIMATE_ASK__INIT;
+    Ips__Lane lane = IPS__LANE__INIT;
+    const Ips__Reply *last = NULL;
+    (void)self;
+    ipsq_fill_lane(o, &lane);
+    ask.lane = &lane;
+    ask.system_ppm = o->system_ppm;
+    ask.goal = ips_wire_text(o->goal ? o->goal : "");
+    rq.ask_case = IPS__REQUEST__ASK_ESTIMATE;
+    rq.estimate = &ask;
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_ESTIMATE, err);
+    return rc < 0 ? rc : print(o, rq.run, last->estimate, err);
+}
+
+const struct ipsq_command ipsq_cmd_estimate = {
+    .name = "estimate",
+    .usage = "[RUN] [--system-share S] [--mtime SPEC] [--external WHICH] "
+             "[--goal OBJECT]",
+    .summary = "how long a run would take on machines of its own",
+    .help =
+        "The longest path of CPU time and message times, beside the elapsed "
+        "time of the run's\ncommand: what others on the machines cost is the "
+        "difference. It does not change with\ntheir load. Message times are "
+        "those of `ipsq calibrate`; a core for each thread is\nsupposed.\n",
+    .options = IPSQ_HAS(SYSTEM_SHARE) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
+               IPSQ_HAS(GOAL),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,422 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/placing.h"
+#include "client/units.h"
+
+#define TABLE_TOP 10 /* rows of each kind in tables without --top */
+
+static const struct ipsq_column machine_columns[] = {
+    {"machine", "MACHINE", IPSQ_TEXT}, {"cores", "CORES", IPSQ_COUNT},
+    {"speed", "SPEED", IPSQ_REAL},     {"load", "LOAD", IPSQ_REAL},
+    {"taken", "TAKEN", IPSQ_SHARE},    {"threads", "THREADS", IPSQ_COUNT},
+    {"cpu_ns", "CPU", IPSQ_NS},        {"busy_share", "BUSY", IPSQ_SHARE},
+    {"queued_ns", "QUEUED", IPSQ_NS},  {"idle_ns", "IDLE", IPSQ_NS},
+    {"recorded", NULL, IPSQ_BOOL},
+};
+
+static const struct ipsq_column medium_columns[] = {
+    {"medium", "MEDIUM", IPSQ_TEXT},
+    {"busy_ns", "BUSY", IPSQ_NS},
+    {"busy_share", "OF TIME", IPSQ_SHARE},
+};
+
+static const struct ipsq_column path_columns[] = {
+    {"ns", "TIME", IPSQ_NS},          {"share", "OF PATH", IPSQ_SHARE},
+    {"queued_ns", "QUEUED", IPSQ_NS}, {"count", "COUNT", IPSQ_COUNT},
+    {"kind", "KIND", IPSQ_TEXT},      {"machine", "ON", IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT},      {"object", "WHAT", IPSQ_TEXT},
+};
+
+static const struct ipsq_column order_columns[] = {
+    {"pattern", "ORDER", IPSQ_TEXT},
+    {"count", "COUNT", IPSQ_COUNT},
+    {"threads", "THREADS", IPSQ_COUNT},
+    {"process_count", "PROCESSES", IPSQ_COUNT},
+    {"processes", NULL, IPSQ_LIST},
+    {"text", "WHAT", IPSQ_TEXT},
+};
+
+static double part_of(uint64_t ns, double all)
+{
+    return all > 0 ? (double)ns / all : IPS_UNMEASURED_REAL;
+}
+
+static void put_machines(struct ipsq_out *out, const Ips__PredictAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "machines", machine_columns,
+                    IPSQ_COUNT_OF(machine_columns));
+    for (size_t i = 0; i < a->n_machines; i++) {
+        const Ips__PredictUse *m = a->machines[i];
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(m->machine);
+        *cell++ = ipsq_count(m->cores);
+        *cell++ = ipsq_real(m->speed);
+        *cell++ = ipsq_real(m->load);
+        *cell++ = ipsq_real(m->taken);
+        *cell++ = ipsq_count(m->threads);
+        *cell++ = ipsq_count(m->cpu_ns);
+        *cell++ =
+            ipsq_real(part_of(m->cpu_ns, (double)a->makespan_ns * m->cores));
+        *cell++ = ipsq_count(m->queued_ns);
+        *cell++ = ipsq_count(m->idle_ns);
+        *cell++ = ipsq_bool(m->recorded);
+    }
+    ipsq_out_table(out, &t, "the machines then");
+    ipsq_table_release(&t);
+}
+
+static void put_media(struct ipsq_out *out, const Ips__PredictAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "media", medium_columns, IPSQ_COUNT_OF(medium_columns));
+    for (size_t i = 0; i < a->n_media; i++) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(a->media[i]->medium);
+        *cell++ = ipsq_count(a->media[i]->busy_ns);
+        *cell++ =
+            ipsq_real(part_of(a->media[i]->busy_ns, (double)a->makespan_ns));
+    }
+    if (a->n_media || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t, "what messages share");
+    ipsq_table_release(&t);
+}
+
+static void put_path(struct ipsq_out *out, const Ips__PredictAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "path", path_columns, IPSQ_COUNT_OF(path_columns));
+    for (size_t i = 0; i < a->n_path; i++) {
+        const Ips__PredictRow *r = a->path[i];
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_count(r->ns);
+        *cell++ = ipsq_real(part_of(r->ns, (double)a->makespan_ns));
+        *cell++ = ipsq_count(r->queued_ns);
+        *cell++ = ipsq_count(r->count);
+        *cell++ = ipsq_text(r->kind);
+        *cell++ = ipsq_text(r->machine);
+        *cell++ = ipsq_text(r->place);
+        *cell++ = ipsq_text(r->object);
+    }
+    ipsq_out_table(out, &t, "the critical path then");
+    ipsq_table_release(&t);
+}
+
+/* Where the program may do otherwise than the replay supposes. */
+static void put_order(struct ipsq_out *out, const Ips__PredictAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "order", order_columns, IPSQ_COUNT_OF(order_columns));
+    for (size_t i = 0; i < a->n_order; i++) {
+        const Ips__PredictOrder *r = a->order[i];
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(r->pattern);
+        *cell++ = ipsq_count(r->count);
+        *cell++ = ipsq_count(r->threads);
+        *cell++ = ipsq_count(r->process_count);
+        *cell++ = ipsq_list(r->processes, r->n_processes);
+        *cell++ = ipsq_text(r->text);
+    }
+    if (a->n_order || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t, "what depended on order");
+    ipsq_table_release(&t);
+}
+
+/* As a part of what was measured, of the command; NaN where not known. */
+static double error_of(const Ips__PredictAnswer *a, uint64_t ns)
+{
+    bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED &&
+                 ns != IPS_UNMEASURED;
+    return known ? (double)ns / (double)a->elapsed_ns - 1 : IPS_UNMEASURED_REAL;
+}
+
+/* The error of the model, where it can be told: its own run replayed. */
+static void put_own(struct ipsq_out *out, const Ips__PredictAnswer *a)
+{
+    char own[IPSQ_UNIT_BYTES], measured[IPSQ_UNIT_BYTES];
+    char loaded[IPSQ_UNIT_BYTES];
+    double error = error_of(a, a->own_command_ns);
+    double loaded_error = error_of(a, a->own_loaded_ns);
+    ipsq_out_value(out, IPSQ_NS, "own_makespan_ns", NULL,
+                   ipsq_count(a->own_makespan_ns));
+    ipsq_out_value(out, IPSQ_NS, "own_command_ns", NULL,
+                   ipsq_count(a->own_command_ns));
+    ipsq_out_value(out, IPSQ_NS, "elapsed_ns", NULL, ipsq_count(a->elapsed_ns));
+    ipsq_out_value(out, IPSQ_REAL, "own_error", NULL, ipsq_real(error));
+    ipsq_out_value(out, IPSQ_REAL, "own_load", NULL, ipsq_real(a->own_load));
+    ipsq_out_value(out, IPSQ_NS, "own_loaded_ns", NULL,
+                   ipsq_count(a->own_loaded_ns));
+    ipsq_out_value(out, IPSQ_REAL, "own_loaded_error", NULL,
+                   ipsq_real(loaded_error));
+    ipsq_format_ns(a->own_command_ns, own);
+    ipsq_format_ns(a->own_loaded_ns, loaded);
+    ipsq_format_ns(a->elapsed_ns, measured);
+    if (!isnan(error))
+        ipsq_out_line(out,
+                      "%-15s this run replayed on its own machines: %s, "
+                      "measured %s (%+.1f%%)",
+                      "the model", own, measured, error * 100);
+    if (!isnan(loaded_error) && a->own_load > 0)
+        ipsq_out_line(out,
+                      "%-15s with others there, as its run delays tell (load "
+                      "%.2f): %s (%+.1f%%)",
+                      "", a->own_load, loaded, loaded_error * 100);
+}
+
+static void put_values(struct ipsq_out *out, const char *run_name,
+                       const Ips__PredictAnswer *a)
+{
+    bool goal = *a->goal;
+    ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
+    ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
+                   ipsq_bool(a->open));
+    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "ends with" : NULL,
+                   ipsq_text(goal ? a->goal : NULL));
+    ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
+    ipsq_out_value(out, IPSQ_NS, "makespan_ns", "makespan",
+                   ipsq_count(a->makespan_ns));
+    ipsq_out_value(out, IPSQ_NS, "command_ns",
+                   a->command_ns == a->makespan_ns ? NULL : "the command",
+                   ipsq_count(a->command_ns));
+    ipsq_out_value(out, IPSQ_NS, "t_max_ns", "path, unshared",
+                   ipsq_count(a->t_max_ns));
+    ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
+                   ipsq_count(a->total_cpu_ns));
+    ipsq_out_value(out, IPSQ_NS, "recorded_cpu_ns", NULL,
+                   ipsq_count(a->recorded_cpu_ns));
+    ipsq_out_value(out, IPSQ_REAL, "p", "parallelism", ipsq_real(a->p));
+    ipsq_out_value(out, IPSQ_REAL, "p_path", "  unshared",
+                   ipsq_real(a->p_path));
+    ipsq_out_value(out, IPSQ_REAL, "p_max", "  at most", ipsq_real(a->p_max));
+    ipsq_out_value(out, IPSQ_REAL, "rho", "rho", ipsq_real(a->rho));
+    put_own(out, a);
+    ipsq_out_value(out, IPSQ_TEXT, "valid", "valid", ipsq_text(a->valid));
+    ipsq_out_value(out, IPSQ_COUNT, "arcs", NULL, ipsq_count(a->arcs));
+    ipsq_out_value(out, IPSQ_COUNT, "marked_arcs", NULL,
+                   ipsq_count(a->marked_arcs));
+    ipsq_out_value(out, IPSQ_COUNT, "order_unchecked", NULL,
+                   ipsq_count(a->order_unchecked));
+    ipsq_out_value(out, IPSQ_COUNT, "events", NULL, ipsq_count(a->events));
+    ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
+    ipsq_out_value(out, IPSQ_LIST, "assumed", NULL,
+                   ipsq_list(a->assumed, a->n_assumed));
+}
+
+static const struct ipsq_column map_columns[] = {
+    {"rank", "RANK", IPSQ_COUNT},
+    {"makespan_ns", "MAKESPAN", IPSQ_NS},
+    {"machines", NULL, IPSQ_COUNT},
+    {"machine", "MACHINE", IPSQ_TEXT},
+    {"process_count", "PROCESSES", IPSQ_COUNT},
+    {"processes", "WHICH", IPSQ_LIST},
+};
+
+static const char *search_says(const Ips__PredictFound *f)
+{
+    if (strcmp(f->end, "all") == 0)
+        return "all maps were tried: none is better";
+    if (f->best)
+        return "the bound is reached: no map is better";
+    if (strcmp(f->end, "settled") == 0)
+        return "nothing new was met any more: there may be better maps";
+    return "the tries were used up (--tries): there may be better maps";
+}
+
+static void put_bound(struct ipsq_out *out, const Ips__PredictFound *f)
+{
+    char bound[IPSQ_UNIT_BYTES];
+    const char *by = "one process's work";
+    if (f->bound_ns == f->path_bound_ns)
+        by = "the longest path";
+    else if (f->bound_ns == f->capacity_bound_ns)
+        by = "all work on all machines";
+    ipsq_out_value(out, IPSQ_NS, "bound_ns", NULL, ipsq_count(f->bound_ns));
+    ipsq_out_value(out, IPSQ_NS, "path_bound_ns", NULL,
+                   ipsq_count(f->path_bound_ns));
+    ipsq_out_value(out, IPSQ_NS, "capacity_bound_ns", NULL,
+                   ipsq_count(f->capacity_bound_ns));
+    ipsq_out_value(out, IPSQ_NS, "process_bound_ns", NULL,
+                   ipsq_count(f->process_bound_ns));
+    ipsq_out_value(out, IPSQ_TEXT, "bound_process", NULL,
+                   ipsq_text(*f->bound_process ? f->bound_process : NULL));
+    ipsq_format_ns(f->bound_ns, bound);
+    ipsq_out_line(out, "%-15s no map of these machines is below %s (%s)",
+                  "the bound", bound, by);
+}
+
+static void put_search(struct ipsq_out *out, const Ips__PredictFound *f)
+{
+    put_bound(out, f);
+    ipsq_out_value(out, IPSQ_BOOL, "proved", NULL, ipsq_bool(f->best));
+    ipsq_out_value(out, IPSQ_TEXT, "search_end", NULL, ipsq_text(f->end));
+    ipsq_out_value(out, IPSQ_COUNT, "search_tries", NULL, ipsq_count(f->tries));
+    ipsq_out_value(out, IPSQ_COUNT, "search_tries_most", NULL,
+                   ipsq_count(f->tries_most));
+    ipsq_out_value(out, IPSQ_COUNT, "search_starts", NULL,
+                   ipsq_count(f->starts));
+    ipsq_out_value(out, IPSQ_COUNT, "search_seed", NULL, ipsq_count(f->seed));
+    ipsq_out_value(out, IPSQ_COUNT, "search_processes", NULL,
+                   ipsq_count(f->free_processes));
+    ipsq_out_line(out, "%-15s %llu maps of %llu processes; %s", "the search",
+                  (unsigned long long)f->tries,
+                  (unsigned long long)f->free_processes, search_says(f));
+}
+
+static void put_maps(struct ipsq_out *out, const Ips__PredictFound *f)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "maps", map_columns, IPSQ_COUNT_OF(map_columns));
+    for (size_t i = 0; i < f->n_maps; i++) {
+        for (size_t k = 0; k < f->maps[i]->n_groups; k++) {
+            const Ips__PredictGroup *g = f->maps[i]->groups[k];
+            struct ipsq_cell *cell = ipsq_table_row(&t);
+            *cell++ = ipsq_count(i + 1);
+            *cell++ = ipsq_count(f->maps[i]->makespan_ns);
+            *cell++ = ipsq_count(f->maps[i]->machines);
+            *cell++ = ipsq_text(g->machine);
+            *cell++ = ipsq_count(g->n_processes);
+            *cell++ = ipsq_list(g->processes, g->n_processes);
+        }
+    }
+    ipsq_out_table(out, &t, "the best maps found");
+    ipsq_table_release(&t);
+}
+
+/* What comes before the answer: how far a search is. */
+static int on_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+{
+    char best[IPSQ_UNIT_BYTES], text[120];
+    (void)arg, (void)err;
+    if (reply->answer_case != IPS__REPLY__ANSWER_PREDICT_PROGRESS)
+        return 0;
+    ipsq_format_ns(reply->predict_progress->best_ns, best);
+    snprintf(text, sizeof(text), "ipsq: %llu maps tried, the best so far %s",
+             (unsigned long long)reply->predict_progress->tries, best);
+    ipsq_progress_say(text);
+    return 0;
+}
+
+static int print(const struct ipsq_options *o, const char *run_name,
+                 const Ips__PredictAnswer *a, struct ips_err *err)
+{
+    struct ipsq_out out;
+    ipsq_progress_end();
+    ipsq_out_begin(&out, stdout, o->format, true);
+    put_values(&out, run_name, a);
+    if (a->found)
+        put_search(&out, a->found);
+    out.parts = 1; /* a line between the values and the first table */
+    if (a->found)
+        put_maps(&out, a->found);
+    put_machines(&out, a);
+    put_media(&out, a);
+    put_path(&out, a);
+    put_order(&out, a);
+    ipsq_out_line(&out, "\nassumed");
+    for (size_t i = 0; i < a->n_assumed; i++)
+        ipsq_out_line(&out, "  %s", a->assumed[i]);
+    ipsq_out_certificate(&out, a->certificate);
+    int rc = ipsq_out_end(&out, err);
+    return rc < 0 ? rc : ipsq_certified(a->certificate);
+}
+
+static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
+                   const struct ipsq_placing *p, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    Ips__PredictAsk ask = IPS__PREDICT_ASK__INIT;
+    Ips__PredictSearch search = IPS__PREDICT_SEARCH__INIT;
+    Ips__Lane lane = IPS__LANE__INIT;
+    const Ips__Reply *last = NULL;
+    lane.mtime_base_ns = o->mtime_base_ns;
+    lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;
+    lane.scale_num = lane.scale_den = 1;
+    lane.external = o->external;
+    ask.lane = &lane;
+    ask.external = (o->given & IPSQ_HAS(EXTERNAL)) != 0;
+    ask.goal = ips_wire_text(o->goal ? o->goal : "");
+    ask.top = o->top || o->format != IPSQ_TABLE ? o->top : TABLE_TOP;
+    ask.n_machines = p->machine_count;
+    ask.machines = p->machine;
+    ask.n_map = p->place_count;
+    ask.map = p->place;
+    search.seed = o->seed;
+    search.tries = o->tries;
+    search.top = o->top;
+    ask.search = o->search ? &search : NULL;
+    ask.n_nets = p->net_count;
+    ask.nets = p->net;
+    ask.n_moves = p->move_count;
+    ask.moves = p->move;
+    rq.ask_case = IPS__REQUEST__ASK_PREDICT;
+    rq.predict = &ask;
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ipsq_session_ask(s, &rq, false, on_piece, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PREDICT, err);
+    return rc < 0 ? rc : print(o, rq.run, last->predict, err);
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    struct ipsq_placing p = {0};
+    int rc = 0;
+    (void)self;
+    if (!o->search && o->given & (IPSQ_HAS(TRIES) | IPSQ_HAS(SEED)))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--tries and --seed are of --search");
+    for (unsigned i = 0; i < o->machines_count && rc == 0; i++)
+        rc = ipsq_placing_machines(&p, o->machines[i], err);
+    for (unsigned i = 0; i < o->map_count && rc == 0; i++)
+        rc = ipsq_placing_map(&p, o->map[i], err);
+    for (unsigned i = 0; i < o->network_count && rc == 0; i++)
+        rc = ipsq_placing_network(&p, o->network[i], err);
+    for (unsigned i = 0; i < o->move_count && rc == 0; i++)
+        rc = ipsq_placing_moves(&p, o->move[i], err);
+    if (rc == 0)
+        rc = ask_run(o, s, &p, err);
+    ipsq_placing_release(&p);
+    return rc;
+}
+
+const struct ipsq_command ipsq_cmd_predict = {
+    .name = "predict",
+    .usage = "[RUN] [--map MAP]... [--machines SPEC]... [--mtime SPEC] "
+             "[--external WHICH]\n"
+             "               [--goal OBJECT] [--top N] [--search [--tries N] "
+             "[--seed N]]",
+    .summary = "what a run would do on other machines, or placed otherwise",
+    .help =
+        "Replays the run's CPU times, messages and waits on machines whose "
+        "cores its threads\nshare. SPEC is 'NAME:cores=N,speed=X,load=B;...': "
+        "speed in cores of the measured\nmachines, load other threads that "
+        "want a core, or with % what others take of the\ncycles. A machine of "
+        "the run may be named to change it. MAP is 'WHAT=MACHINE,...' or\na "
+        "file of such lines; WHAT is a process (a.3, a, a pid, /m1/a.3, or "
+        "a thread as\n/m1/a.3/TID), and may have * ?; the last that fits "
+        "decides, and what none fits stays\nwhere it was.\n"
+        "--network says what messages take between machines (patterns), once "
+        "or times as\nlong; pairs with the same @NAME divide that medium's "
+        "bandwidth among their\ntransfers. --move takes threads elsewhere at a "
+        "time since their machine's first\nevent.\n"
+        "With --search the places of the processes that --map does not name "
+        "are "
+        "looked for, on\nthe machines that --machines names (none: the run's "
+        "own); the bound is what no map of\nthem can pass. `valid: marked` "
+        "says that what the program did depended on order.\n"
+        "MAKESPAN is when the last thread ends; QUEUED is time without a "
+        "core. `the model` is\nthe same replay on the run's own machines "
+        "beside what was measured.\n",
+    .options = IPSQ_HAS(MACHINES) | IPSQ_HAS(MAP) | IPSQ_HAS(NETWORK) |
+               IPSQ_HAS(MOVE) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
+               IPSQ_HAS(GOAL) | IPSQ_HAS(TOP) | IPSQ_HAS(SEARCH) |
+               IPSQ_HAS(TRIES) | IPSQ_HAS(SEED),
+    .formats = IPSQ_FORMATS_USUAL,
+    .max_args = 1,
+    .run = run,
+};

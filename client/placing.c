@@ -1,0 +1,425 @@
+#include "client/placing.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/units.h"
+
+#define MAP_FILE_BYTES (16u << 20)
+
+void ipsq_placing_release(struct ipsq_placing *p)
+{
+    for (size_t i = 0; i < p->machine_count; i++) {
+        free(p->machine[i]->name);
+        free(p->machine[i]);
+    }
+    for (size_t i = 0; i < p->place_count; i++) {
+        free(p->place[i]->what);
+        free(p->place[i]->machine);
+        free(p->place[i]);
+    }
+    for (size_t i = 0; i < p->net_count; i++) {
+        free(p->net[i]->from);
+        free(p->net[i]->to);
+        if (*p->net[i]->medium)
+            free(p->net[i]->medium);
+        free(p->net[i]);
+    }
+    for (size_t i = 0; i < p->move_count; i++) {
+        free(p->move[i]->what);
+        free(p->move[i]->machine);
+        free(p->move[i]);
+    }
+    free(p->machine);
+    free(p->place);
+    free(p->net);
+    free(p->move);
+    memset(p, 0, sizeof(*p));
+}
+
+static int no_memory(struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+}
+
+/* A copy of the text without blanks around it. */
+static char *trimmed(const char *text, size_t len)
+{
+    while (len && (*text == ' ' || *text == '\t' || *text == '\r')) {
+        text++;
+        len--;
+    }
+    while (len && strchr(" \t\r", text[len - 1]))
+        len--;
+    return strndup(text, len);
+}
+
+/* Appends `item` to *list, or frees nothing. */
+static int append(void *list, size_t *count, void *item, struct ips_err *err)
+{
+    void ***items = list;
+    void **more = realloc(*items, (*count + 1) * sizeof(*more));
+    if (!more)
+        return no_memory(err);
+    *items = more;
+    more[(*count)++] = item;
+    return 0;
+}
+
+/* ---- machines ------------------------------------------------------------
+ */
+
+static int take_cores(Ips__PredictMachine *m, const char *value,
+                      struct ips_err *err)
+{
+    uint64_t n;
+    int rc = ipsq_parse_count(value, &n, err);
+    if (rc == 0 && n > UINT32_MAX)
+        rc = ips_err_set(err, IPS_E_USAGE, "%.40s cores", value);
+    if (rc == 0)
+        m->cores = (uint32_t)n;
+    return rc;
+}
+
+/* "0.5": so many others want a core; "25%": of all cycles. */
+static int take_load(Ips__PredictMachine *m, const char *value,
+                     struct ips_err *err)
+{
+    size_t len = strlen(value);
+    char number[64];
+    if (strcmp(value, "recorded") == 0) {
+        m->load_recorded = true;
+        return 0;
+    }
+    if (!len || value[len - 1] != '%' || len >= sizeof(number))
+        return ipsq_parse_ratio(value, &m->load_num, &m->load_den, err);
+    memcpy(number, value, len - 1);
+    number[len - 1] = '\0';
+    uint32_t num = 0, den = 1;
+    int rc = ipsq_parse_ratio(number, &num, &den, err);
+    if (rc == 0 && num >= den * 100)
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "load=%.40s leaves nothing: below 100%%", value);
+    m->taken_num = num * 100 / den;
+    m->taken_den = 10000;
+    return rc;
+}
+
+static int take_value(Ips__PredictMachine *m, const char *word,
+                      struct ips_err *err)
+{
+    if (strncmp(word, "cores=", 6) == 0)
+        return take_cores(m, word + 6, err);
+    if (strncmp(word, "speed=", 6) == 0)
+        return ipsq_parse_ratio(word + 6, &m->speed_num, &m->speed_den, err);
+    if (strncmp(word, "load=", 5) == 0)
+        return take_load(m, word + 5, err);
+    return ips_err_set(err, IPS_E_USAGE,
+                       "machine %.80s: '%.80s' is none of cores=N, speed=X, "
+                       "load=B, load=P%% or load=recorded",
+                       m->name, word);
+}
+
+static int take_values(Ips__PredictMachine *m, const char *text, size_t len,
+                       struct ips_err *err)
+{
+    int rc = 0;
+    for (size_t at = 0; at < len && rc == 0;) {
+        size_t n = 0;
+        while (at + n < len && text[at + n] != ',')
+            n++;
+        char *word = trimmed(text + at, n);
+        if (!word)
+            rc = no_memory(err);
+        else if (*word)
+            rc = take_value(m, word, err);
+        free(word);
+        at += n + 1;
+    }
+    return rc;
+}
+
+static int take_machine(struct ipsq_placing *p, const char *text, size_t len,
+                        struct ips_err *err)
+{
+    const char *colon = memchr(text, ':', len);
+    size_t named = colon ? (size_t)(colon - text) : len;
+    char *name = trimmed(text, named);
+    Ips__PredictMachine *m = malloc(sizeof(*m));
+    if (!name || !m) {
+        free(name);
+        free(m);
+        return no_memory(err);
+    }
+    ips__predict_machine__init(m);
+    m->name = name;
+    int rc = 0;
+    if (!*name)
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "--machines: a machine without a name; the form is "
+                         "'one:cores=2,speed=1.5,load=0;two:cores=4'");
+    else if (p->machine_count == IPSQ_MACHINES_MAX)
+        rc = ips_err_set(err, IPS_E_USAGE, "more than %u machines",
+                         IPSQ_MACHINES_MAX);
+    if (rc == 0 && colon)
+        rc = take_values(m, colon + 1, len - named - 1, err);
+    if (rc == 0)
+        rc = append(&p->machine, &p->machine_count, m, err);
+    if (rc < 0) {
+        free(name);
+        free(m);
+    }
+    return rc;
+}
+
+static bool blank(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!strchr(" \t\r", text[i]))
+            return false;
+    return true;
+}
+
+int ipsq_placing_machines(struct ipsq_placing *p, const char *spec,
+                          struct ips_err *err)
+{
+    int rc = 0;
+    for (const char *at = spec; rc == 0;) {
+        size_t len = strcspn(at, ";\n");
+        if (!blank(at, len))
+            rc = take_machine(p, at, len, err);
+        if (!at[len])
+            break;
+        at += len + 1;
+    }
+    return rc;
+}
+
+/* ---- map -----------------------------------------------------------------
+ */
+
+static int take_place(struct ipsq_placing *p, const char *text, size_t len,
+                      struct ips_err *err)
+{
+    const char *equals = memchr(text, '=', len);
+    if (!equals || blank(text, (size_t)(equals - text)) ||
+        blank(equals + 1, len - (size_t)(equals - text) - 1))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--map: '%.*s' is not of the form PROCESS=MACHINE",
+                           (int)(len < 80 ? len : 80), text);
+    if (p->place_count == IPSQ_PLACES_MAX)
+        return ips_err_set(err, IPS_E_USAGE, "a map of more than %u entries",
+                           IPSQ_PLACES_MAX);
+    Ips__PredictPlace *to = malloc(sizeof(*to));
+    if (!to)
+        return no_memory(err);
+    ips__predict_place__init(to);
+    to->what = trimmed(text, (size_t)(equals - text));
+    to->machine = trimmed(equals + 1, len - (size_t)(equals - text) - 1);
+    int rc = to->what && to->machine ? 0 : no_memory(err);
+    if (rc == 0)
+        rc = append(&p->place, &p->place_count, to, err);
+    if (rc < 0) {
+        free(to->what);
+        free(to->machine);
+        free(to);
+    }
+    return rc;
+}
+
+/* Entries are parted by commas and lines; a line may begin with #. */
+static int take_places(struct ipsq_placing *p, const char *text,
+                       struct ips_err *err)
+{
+    int rc = 0;
+    bool begins = true;
+    while (rc == 0 && *text) {
+        size_t len = strcspn(text, ",\n");
+        if (begins && *text == '#')
+            len = strcspn(text, "\n");
+        else if (!blank(text, len))
+            rc = take_place(p, text, len, err);
+        begins = text[len] == '\n';
+        text += len + (text[len] != '\0');
+    }
+    return rc;
+}
+
+static int take_file(struct ipsq_placing *p, const char *path,
+                     struct ips_err *err)
+{
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return ips_err_errno(err,
+                             "--map '%.200s': no PROCESS=MACHINE, and no "
+                             "file that could be read",
+                             path);
+    char *text = malloc(MAP_FILE_BYTES + 1);
+    size_t n = text ? fread(text, 1, MAP_FILE_BYTES + 1, f) : 0;
+    int rc = 0;
+    if (!text)
+        rc = no_memory(err);
+    else if (ferror(f))
+        rc = ips_err_errno(err, "--map %.200s", path);
+    else if (n > MAP_FILE_BYTES)
+        rc = ips_err_set(err, IPS_E_USAGE, "--map %.200s: longer than %u bytes",
+                         path, MAP_FILE_BYTES);
+    fclose(f);
+    if (rc == 0) {
+        text[n] = '\0';
+        rc = take_places(p, text, err);
+    }
+    free(text);
+    return rc;
+}
+
+int ipsq_placing_map(struct ipsq_placing *p, const char *spec,
+                     struct ips_err *err)
+{
+    return strchr(spec, '=') ? take_places(p, spec, err)
+                             : take_file(p, spec, err);
+}
+
+/* ---- network -------------------------------------------------------------
+ */
+
+static int wrong_net(const char *text, struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_USAGE,
+                       "--network: '%.80s' is not of the form FROM>TO=TIME, "
+                       "FROM<>TO=TIME; TIME is BASE+PER_BYTE or xN, and may "
+                       "have @MEDIUM behind it",
+                       text);
+}
+
+/* "100us+8ns@bus", "x0.5", "@bus" */
+static int take_time(Ips__PredictNet *n, char *text, struct ips_err *err)
+{
+    char *at = strchr(text, '@');
+    if (at) {
+        *at = '\0';
+        if (!at[1])
+            return ips_err_set(err, IPS_E_USAGE,
+                               "--network: a medium without a name");
+        char *medium = strdup(at + 1);
+        if (!medium)
+            return no_memory(err);
+        n->medium = medium;
+    }
+    if (!*text)
+        return at ? 0 : wrong_net(text, err);
+    if (*text == 'x')
+        return ipsq_parse_ratio(text + 1, &n->scale_num, &n->scale_den, err);
+    n->given = true;
+    return ipsq_parse_mtime(text, &n->base_ns, &n->per_byte_q32, err);
+}
+
+static int fill_net(Ips__PredictNet *n, const char *text, struct ips_err *err)
+{
+    const char *equals = strchr(text, '=');
+    const char *arrow = strchr(text, '>');
+    if (!equals || !arrow || arrow > equals || arrow == text)
+        return wrong_net(text, err);
+    n->both = arrow[-1] == '<';
+    n->from = trimmed(text, (size_t)(arrow - text) - (n->both ? 1 : 0));
+    n->to = trimmed(arrow + 1, (size_t)(equals - arrow) - 1);
+    char *time = trimmed(equals + 1, strlen(equals + 1));
+    int rc = n->from && n->to && time ? 0 : no_memory(err);
+    if (rc == 0)
+        rc =
+            *n->from && *n->to ? take_time(n, time, err) : wrong_net(text, err);
+    free(time);
+    return rc;
+}
+
+static int take_net(struct ipsq_placing *p, const char *text, size_t len,
+                    struct ips_err *err)
+{
+    Ips__PredictNet *n = malloc(sizeof(*n));
+    if (!n)
+        return no_memory(err);
+    ips__predict_net__init(n);
+    n->from = n->to = NULL;
+    int rc = append(&p->net, &p->net_count, n, err);
+    if (rc < 0) {
+        free(n);
+        return rc;
+    }
+    char *copy = trimmed(text, len);
+    rc = copy ? fill_net(n, copy, err) : no_memory(err);
+    free(copy);
+    return rc;
+}
+
+int ipsq_placing_network(struct ipsq_placing *p, const char *spec,
+                         struct ips_err *err)
+{
+    int rc = 0;
+    for (const char *at = spec; rc == 0;) {
+        size_t len = strcspn(at, ";\n");
+        if (!blank(at, len))
+            rc = take_net(p, at, len, err);
+        if (!at[len])
+            break;
+        at += len + 1;
+    }
+    return rc;
+}
+
+/* ---- moves ---------------------------------------------------------------
+ */
+
+static int fill_move(Ips__PredictMove *m, const char *text, struct ips_err *err)
+{
+    const char *equals = strchr(text, '=');
+    const char *at = equals ? memchr(text, '@', (size_t)(equals - text)) : NULL;
+    if (!at || at == text || !equals[1])
+        return ips_err_set(err, IPS_E_USAGE,
+                           "--move: '%.80s' is not of the form "
+                           "PROCESS@TIME=MACHINE",
+                           text);
+    m->what = trimmed(text, (size_t)(at - text));
+    m->machine = trimmed(equals + 1, strlen(equals + 1));
+    char *time = trimmed(at + 1, (size_t)(equals - at) - 1);
+    int rc = m->what && m->machine && time ? 0 : no_memory(err);
+    if (rc == 0)
+        rc = ipsq_parse_duration(time, &m->at_ns, err);
+    free(time);
+    return rc;
+}
+
+static int take_move(struct ipsq_placing *p, const char *text, size_t len,
+                     struct ips_err *err)
+{
+    Ips__PredictMove *m = malloc(sizeof(*m));
+    if (!m)
+        return no_memory(err);
+    ips__predict_move__init(m);
+    m->what = m->machine = NULL;
+    int rc = append(&p->move, &p->move_count, m, err);
+    if (rc < 0) {
+        free(m);
+        return rc;
+    }
+    char *copy = trimmed(text, len);
+    rc = copy ? fill_move(m, copy, err) : no_memory(err);
+    free(copy);
+    return rc;
+}
+
+int ipsq_placing_moves(struct ipsq_placing *p, const char *spec,
+                       struct ips_err *err)
+{
+    int rc = 0;
+    for (const char *at = spec; rc == 0;) {
+        size_t len = strcspn(at, ",\n");
+        if (!blank(at, len))
+            rc = take_move(p, at, len, err);
+        if (!at[len])
+            break;
+        at += len + 1;
+    }
+    return rc;
+}

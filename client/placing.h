@@ -1,0 +1,42 @@
+/*
+ * Machines and who runs on them, as `ipsq predict` is told:
+ *
+ *   --machines  'one:cores=2,speed=1.5,load=0.5;two:load=25%'
+ *   --map       'a.3=one,b*=two', or the name of a file with one a line
+ *   --network   'one<>two=100us+8ns@bus;*>*=x0.5'
+ *   --move      'a.3@1.5s=two,b*@20ms=one'
+ *
+ * Texts of the messages are malloc'd with them: ipsq_placing_release.
+ */
+#ifndef IPS_CLIENT_PLACING_H
+#define IPS_CLIENT_PLACING_H
+
+#include "common/err.h"
+#include "proto/frame.h"
+
+#define IPSQ_MACHINES_MAX 1000u
+#define IPSQ_PLACES_MAX 100000u
+
+struct ipsq_placing {
+    Ips__PredictMachine **machine;
+    size_t machine_count;
+    Ips__PredictPlace **place;
+    size_t place_count;
+    Ips__PredictNet **net;
+    size_t net_count;
+    Ips__PredictMove **move;
+    size_t move_count;
+};
+
+/* May be called several times; IPS_E_USAGE says what is wrong. */
+int ipsq_placing_machines(struct ipsq_placing *p, const char *spec,
+                          struct ips_err *err) IPS_MUST_USE;
+int ipsq_placing_map(struct ipsq_placing *p, const char *spec,
+                     struct ips_err *err) IPS_MUST_USE;
+int ipsq_placing_network(struct ipsq_placing *p, const char *spec,
+                         struct ips_err *err) IPS_MUST_USE;
+int ipsq_placing_moves(struct ipsq_placing *p, const char *spec,
+                       struct ips_err *err) IPS_MUST_USE;
+void ipsq_placing_release(struct ipsq_placing *p);
+
+#endif

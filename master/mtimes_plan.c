@@ -1,0 +1,187 @@
+#include "master/mtimes_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "master/join.h"
+
+/* ---- what is needed ------------------------------------------------------ */
+
+/* to[i]: messages go between p and part i. [parts]; NULL: no memory. */
+static bool *partners(const struct query *q, const struct part *p)
+{
+    bool *to = calloc((size_t)q->gather.count + 1, sizeof(*to));
+    for (uint32_t i = 0; to && i < p->peer_count; i++) {
+        if (p->peer[i].part != JOIN_NONE)
+            to[p->peer[i].part] = true;
+    }
+    return to;
+}
+
+/* ---- in words ------------------------------------------------------------ */
+
+struct words {
+    uint32_t measured, assumed, none;
+    char first[32], last[32]; /* measured at */
+    char list[400], doubts[300];
+    bool too_many;
+};
+
+static void add(char *text, size_t room, bool *too_many, const char *more)
+{
+    size_t at = strlen(text);
+    if (*too_many || at + strlen(more) + 8 > room) {
+        *too_many = true;
+        return;
+    }
+    snprintf(text + at, room - at, "%s%s", at ? ", " : "", more);
+}
+
+static void name_pair(char *out, size_t room, const char *from, const char *to)
+{
+    if (strcmp(from, to) == 0)
+        snprintf(out, room, "inside %s", from);
+    else
+        snprintf(out, room, "%s -> %s", from, to);
+}
+
+static void say(struct words *w, const char *from, const char *to,
+                const struct mtime_pair *p)
+{
+    char name[160], like[160], both[340];
+    name_pair(name, sizeof(name), from, to);
+    if (!p) {
+        w->none++;
+        snprintf(both, sizeof(both), "%s 0", name);
+        add(w->doubts, sizeof(w->doubts), &w->too_many, both);
+    } else if (!mtime_pair_is(p, from, to)) {
+        w->assumed++;
+        name_pair(like, sizeof(like), p->from, p->to);
+        snprintf(both, sizeof(both), "%s as %s", name, like);
+        add(w->doubts, sizeof(w->doubts), &w->too_many, both);
+    } else {
+        w->measured++;
+        add(w->list, sizeof(w->list), &w->too_many, name);
+        if (!*w->first || strcmp(p->measured, w->first) < 0)
+            snprintf(w->first, sizeof(w->first), "%s", p->measured);
+        if (strcmp(p->measured, w->last) > 0)
+            snprintf(w->last, sizeof(w->last), "%s", p->measured);
+    }
+}
+
+static void write_text(const struct words *w, char *out, size_t room)
+{
+    char doubts[340] = "";
+    bool same = strcmp(w->first, w->last) == 0;
+    if (w->too_many)
+        snprintf(doubts, sizeof(doubts),
+                 "; %u pairs assumed, %u taken as 0 (ipsq calibrate --show)",
+                 w->assumed, w->none);
+    else if (*w->doubts)
+        snprintf(doubts, sizeof(doubts), "; assumed: %s", w->doubts);
+    snprintf(out, room, "as measured %s%s%s (%s)%s", w->first,
+             same ? "" : " to ", same ? "" : w->last,
+             w->too_many ? "many pairs" : w->list, doubts);
+}
+
+/* ---- the plan ------------------------------------------------------------ */
+
+int mtimes_plan(struct query *q, struct ips_err *err)
+{
+    struct gather *g = &q->gather;
+    const struct mtimes *t = &q->m->mtimes;
+    struct words *w = NULL;
+    int rc = 0;
+    g->calibrated = false;
+    if (!q->calibrate)
+        return 0;
+    rc = mtimes_load(&q->m->mtimes, err);
+    if (rc < 0 || t->count == 0)
+        return rc;
+    w = calloc(1, sizeof(*w));
+    if (!w)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    for (uint32_t i = 0; rc == 0 && i < g->count; i++) {
+        const char *from = g->active[i]->machine;
+        bool *to = partners(q, g->active[i]);
+        if (!to)
+            rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+        say(w, from, from, mtimes_choose(t, from, from, MTIME_TCP));
+        for (uint32_t k = 0; to && k < g->count; k++) {
+            const char *other = g->active[k]->machine;
+            if (to[k] && k != i)
+                say(w, from, other, mtimes_choose(t, from, other, MTIME_TCP));
+        }
+        free(to);
+    }
+    g->calibrated = rc == 0 && w->measured > 0;
+    write_text(w, g->mtimes_text, sizeof(g->mtimes_text));
+    free(w);
+    return rc;
+}
+
+static void add_curve(struct mtimes_curves *c, const struct mtime_pair *pair,
+                      bool inside, uint32_t part, bool local)
+{
+    if (!pair)
+        return;
+    Ips__MtimeCurve *row = &c->row[c->count];
+    ips__mtime_curve__init(row);
+    row->inside = inside;
+    row->part = part;
+    row->local = local;
+    row->n_bytes = row->n_ns = pair->curve.count;
+    row->bytes = (uint64_t *)(uintptr_t)pair->curve.bytes;
+    row->ns = (uint64_t *)(uintptr_t)pair->curve.ns;
+    c->list[c->count++] = row;
+}
+
+int mtimes_plan_curves(struct query *q, const struct part *p,
+                       struct mtimes_curves *out, struct ips_err *err)
+{
+    const struct mtimes *t = &q->m->mtimes;
+    const struct gather *g = &q->gather;
+    size_t most = (size_t)g->count + 3;
+    memset(out, 0, sizeof(*out));
+    if (!g->calibrated)
+        return 0;
+    bool *to = partners(q, p);
+    out->row = calloc(most, sizeof(*out->row));
+    out->list = calloc(most, sizeof(*out->list));
+    if (!to || !out->row || !out->list) {
+        free(to);
+        mtimes_curves_release(out);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    }
+    add_curve(out, mtimes_choose(t, p->machine, p->machine, MTIME_TCP), true, 0,
+              false);
+    add_curve(out, mtimes_choose(t, p->machine, p->machine, MTIME_UNIX), true,
+              0, true);
+    for (uint32_t k = 0; k < g->count; k++) {
+        if (to[k] && k != p->number)
+            add_curve(
+                out,
+                mtimes_choose(t, p->machine, g->active[k]->machine, MTIME_TCP),
+                false, k, false);
+    }
+    free(to);
+    return 0;
+}
+
+void mtimes_curves_release(struct mtimes_curves *c)
+{
+    free(c->row);
+    free(c->list);
+    memset(c, 0, sizeof(*c));
+}
+
+void mtimes_plan_lane(const struct query *q, struct ips_lane *lane)
+{
+    lane->calibrated = lane->calibrated && q->gather.calibrated;
+    if (!lane->calibrated)
+        return;
+    struct ips_mtime once = ips_mtime_identity();
+    lane->mtime.base_ns = once.base_ns;
+    lane->mtime.per_byte_q32 = once.per_byte_q32;
+}

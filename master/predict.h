@@ -1,0 +1,189 @@
+/*
+ * What a run would do on other machines: the whole graph is gathered once
+ * (`struct predict_run`), a question becomes a setup (machines, who is where,
+ * message times), and a replay answers it (analysis/replay.h). Many setups may
+ * be replayed on one run. Pure but for the question's message; in the worker.
+ *
+ * What takes no CPU is replayed as it was recorded: waits for replies of what
+ * nobody traced, disks and sleeps take their elapsed time after what began
+ * them; so do unasked requests (IDLE), unless the question says otherwise: the
+ * lane of the replay has IPS_EXTERNAL_ALL where that of the path figures
+ * (t_max, P_max) has IPS_EXTERNAL_REPLY. A timed wait that ran out counts as
+ * long as what follows it was the thread's own doing; where a wait for a traced
+ * cause follows, that is what was waited for all along, and its arc says when
+ * it comes. The delay between a wake-up and running is no part of a wait: the
+ * replay makes its own.
+ *
+ * A speed is that of one core in units of the cores that were measured.
+ * Source: DPM-6, DPM-7, DPM-9, DPM-10; DRO-5.
+ */
+#ifndef IPS_MASTER_PREDICT_H
+#define IPS_MASTER_PREDICT_H
+
+#include "analysis/replay.h"
+#include "analysis/replay_graph.h"
+#include "master/arena.h"
+#include "master/things.h"
+#include "proto/message.h"
+
+#define PREDICT_NOWHERE UINT32_MAX /* a machine: several, or none */
+#define PREDICT_ASSUMED_MAX 64u
+#define PREDICT_MOVES_MAX 1000u
+
+/* ---- the run -------------------------------------------------------------
+ */
+
+struct predict_own { /* a machine of the run */
+    const char *name;
+    uint32_t cores;    /* as recorded; 0 not known */
+    uint64_t delay_ns; /* threads were able to run, without a core */
+};
+struct predict_thread { /* of a chain; names borrowed */
+    const char *process, *name;
+    uint32_t own; /* its machine */
+    uint32_t pid, tid;
+};
+struct predict_cut { /* a thread moves from that arc on */
+    uint32_t node;   /* of replay.g */
+    uint32_t which;  /* of the question's moves */
+};
+struct predict_run {
+    const struct ips_graph *whole; /* of all machines, weighting cpu; borrowed*/
+    const struct things *t;        /* of `whole`; borrowed */
+    struct ips_replay_graph replay; /* what is replayed: `chain` is of both */
+    struct ips_lane lane;           /* of t_max and P_max; goal in replay.g */
+    struct ips_lane lane_then;      /* of the replay */
+    struct predict_own *own;        /* [own_count] as chains' `machine` */
+    uint32_t own_count;
+    struct predict_thread *thread; /* [chain_count] */
+    uint32_t command;              /* END of the run's command in replay.g, or
+                                      IPS_NO_NODE */
+    struct predict_cut *cut;       /* of the question's moves; by node */
+    size_t cut_count;
+    uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
+    uint64_t off_ns;  /* neither running, runnable nor waiting: left out */
+};
+void predict_run_release(struct predict_run *run);
+
+/* ---- a setup -------------------------------------------------------------
+ */
+
+struct predict_machine {
+    const char *name; /* borrowed */
+    struct ips_replay_machine is;
+    struct ips_ratio taken; /* of every core's cycles; den 0: none */
+    bool recorded;          /* a machine of the run */
+    bool named;             /* by --machines */
+};
+/* As the replay has it: what others take of the cycles makes it slower. */
+struct ips_replay_machine predict_replayed(const struct predict_machine *m);
+struct predict_setup {
+    uint32_t machine_count;
+    struct predict_machine *machine;
+    uint32_t *map;                /* [chain_count] */
+    bool *placed;                 /* [chain_count] by --map */
+    struct ips_mtime *mtime;      /* [machine_count^2], or NULL: the lane's */
+    struct ips_replay_move *move; /* of the run's cuts */
+    uint32_t move_count;
+    /* [machine_count^2] the shared medium of a pair, or NULL: there is none */
+    uint32_t *medium;
+    uint32_t medium_count;
+    const char **medium_name; /* [medium_count] borrowed */
+    bool path;                /* also t_max, and where the time would go */
+};
+void predict_setup_release(struct predict_setup *s);
+
+/* The machines that the run was measured on, each thread where it was. */
+int predict_setup_own(const struct predict_run *run, struct predict_setup *out,
+                      struct ips_err *err) IPS_MUST_USE;
+/* Of the question: its machines beside the run's own, threads mapped. Unknown
+ * machines, patterns that fit nothing and machines nobody is on are IPS_E_USAGE
+ * or IPS_E_NOT_FOUND. What was not said, and what is taken instead, goes as
+ * text to `assumed` (in arena a). */
+struct predict_said {
+    struct arena *a;
+    char **text;
+    size_t count, cap;
+};
+void predict_say(struct predict_said *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+int predict_setup_make(const struct predict_run *run,
+                       const struct predict_setup *own, /* fitted */
+                       const Ips__PredictAsk *ask, struct predict_said *said,
+                       struct predict_setup *out,
+                       struct ips_err *err) IPS_MUST_USE;
+
+/* What others took of the run's own machines, as load: so much that the
+ * replay's threads wait for cores as long as the kernels said they did
+ * (`delay_ns`); within 1/100. Sets is.load of every machine of `own`. Some ten
+ * replays. */
+#define PREDICT_FIT_EVENTS                                                     \
+    1000000u /* a longer replay is not tried so often                          \
+              */
+int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
+                      struct ips_err *err) IPS_MUST_USE;
+
+/* ---- the answer ----------------------------------------------------------
+ */
+
+struct predict_use {    /* of a machine */
+    uint32_t threads;   /* that began there */
+    uint64_t cpu_ns;    /* on its cores */
+    uint64_t queued_ns; /* able to run without a core, summed over threads */
+    uint64_t idle_ns;   /* no thread of the run was able to */
+};
+enum predict_row_kind {
+    PREDICT_MACHINE,
+    PREDICT_PROCESS,
+    PREDICT_PROCEDURE,
+    PREDICT_MESSAGE,
+    PREDICT_EXTERNAL,
+    PREDICT_IDLE, /* timed waits that ran out */
+    PREDICT_ROW_KINDS
+};
+struct predict_row { /* of the path */
+    enum predict_row_kind kind;
+    uint32_t id;      /* machine of the setup; process or message feature;
+                         procedure of things; IDLE: process feature */
+    uint32_t machine; /* processes: where it is, or PREDICT_NOWHERE */
+    uint64_t ns, queued_ns, count;
+};
+struct predict_answer {
+    uint64_t makespan_ns; /* the latest END, or the goal */
+    uint64_t command_ns;  /* IPS_UNMEASURED: not known */
+    uint64_t cpu_ns, queued_ns;
+    uint64_t events, resources;
+    uint32_t cores;          /* of the machines that somebody is on */
+    struct predict_use *use; /* [machine_count] */
+    uint64_t last_ns;        /* when the last thread ended */
+    uint64_t *shared_ns;     /* [medium_count] some transfer was under way */
+    double p, rho;
+    /* with setup.path: */
+    uint64_t t_max_ns;
+    double p_path;
+    struct predict_row *row; /* by kind, greatest first */
+    size_t row_count;
+};
+
+/* O((V + E) log) and, with setup.path, about three times that. */
+int predict_replay(const struct predict_run *run,
+                   const struct predict_setup *setup,
+                   struct predict_answer *out,
+                   struct ips_err *err) IPS_MUST_USE;
+void predict_answer_release(struct predict_answer *a);
+
+/* Does thread t fit a pattern as of --map? */
+bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
+                  const char *pattern);
+/* predict_net.c: message times and media of the question's machines. */
+int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
+                 struct predict_said *said, struct predict_setup *out,
+                 struct ips_err *err) IPS_MUST_USE;
+/* predict_path.c: rows of the longest path of the relabelled graph.
+ * `place`: [nodes of replay.g] where each arc is, or NULL: as mapped. */
+int predict_path(const struct predict_run *run,
+                 const struct predict_setup *setup,
+                 const struct ips_replay *replay, const uint32_t *place,
+                 struct predict_answer *out, struct ips_err *err) IPS_MUST_USE;
+
+#endif

@@ -1,0 +1,228 @@
+/* The answer to `predict`, and in words what it supposes. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/certificate.h"
+#include "master/predict_query.h"
+#include "master/weighting.h"
+
+#define OFF_PARTS 50u /* of all CPU time: less is not worth a word */
+
+struct filling {
+    struct query *q;
+    struct predict_query *d;
+    struct arena *a;
+    struct certificate *c;
+    Ips__PredictAnswer *out;
+};
+
+static const char *const kinds[PREDICT_ROW_KINDS] = {
+    "machine", "process", "procedure", "message", "external", "external"};
+
+static double real_of(struct ips_ratio r, double otherwise)
+{
+    return r.den ? (double)r.num / (double)r.den : otherwise;
+}
+
+static void fill_machines(const struct filling *f)
+{
+    const struct predict_setup *s = &f->d->setup;
+    size_t n = s->machine_count;
+    Ips__PredictUse *rows = arena_alloc(f->a, (n + 1) * sizeof(*rows));
+    f->out->machines = arena_alloc(f->a, (n + 1) * sizeof(*f->out->machines));
+    for (uint32_t m = 0; rows && f->out->machines && m < n; m++) {
+        const struct predict_use *use = &f->d->then.use[m];
+        Ips__PredictUse *to = &rows[m];
+        if (use->threads == 0 && use->cpu_ns == 0)
+            continue;
+        ips__predict_use__init(to);
+        to->machine = arena_printf(f->a, "%s", s->machine[m].name);
+        to->cores = s->machine[m].is.cores;
+        to->speed = real_of(s->machine[m].is.speed, 1);
+        to->load = real_of(s->machine[m].is.load, 0);
+        to->taken = real_of(s->machine[m].taken, 0);
+        to->recorded = s->machine[m].recorded;
+        to->threads = use->threads;
+        to->cpu_ns = use->cpu_ns;
+        to->queued_ns = use->queued_ns;
+        to->idle_ns = use->idle_ns;
+        f->out->machines[f->out->n_machines++] = to;
+    }
+}
+
+static void fill_media(const struct filling *f)
+{
+    const struct predict_setup *s = &f->d->setup;
+    size_t n = s->medium_count;
+    Ips__PredictMedium *rows = arena_alloc(f->a, (n + 1) * sizeof(*rows));
+    f->out->media = arena_alloc(f->a, (n + 1) * sizeof(*f->out->media));
+    for (uint32_t k = 0; rows && f->out->media && k < n; k++) {
+        ips__predict_medium__init(&rows[k]);
+        rows[k].medium = arena_printf(f->a, "%s", s->medium_name[k]);
+        rows[k].busy_ns = f->d->then.shared_ns[k];
+        f->out->media[f->out->n_media++] = &rows[k];
+    }
+}
+
+static void fill_row(const struct filling *f, const struct predict_row *from,
+                     Ips__PredictRow *to)
+{
+    const struct things *t = &f->d->w.t;
+    const struct predict_setup *s = &f->d->setup;
+    char name[THING_BYTES];
+    ips__predict_row__init(to);
+    to->kind = ips_wire_text(kinds[from->kind]);
+    to->ns = from->ns;
+    to->queued_ns = from->queued_ns;
+    to->count = from->count;
+    if (from->kind == PREDICT_MACHINE) {
+        to->object = arena_printf(f->a, "%s", s->machine[from->id].name);
+    } else if (from->kind == PREDICT_PROCEDURE) {
+        to->object = arena_printf(f->a, "%s", t->procedure[from->id].name);
+        to->place = ips_wire_text(t->procedure[from->id].module);
+    } else if (from->kind == PREDICT_IDLE) {
+        to->object = arena_printf(f->a, "%s -> idle",
+                                  things_feature_name(t, from->id, name) + 1);
+    } else {
+        to->object =
+            arena_printf(f->a, "%s", things_feature_name(t, from->id, name));
+    }
+    if (from->kind != PREDICT_MACHINE && from->machine != PREDICT_NOWHERE)
+        to->machine = arena_printf(f->a, "%s", s->machine[from->machine].name);
+}
+
+/* The greatest of each kind. */
+static void fill_path(const struct filling *f)
+{
+    const struct predict_answer *then = &f->d->then;
+    uint64_t top = f->q->request->predict->top, of_kind = 0;
+    size_t n = then->row_count, left = 0;
+    Ips__PredictRow *rows = arena_alloc(f->a, (n + 1) * sizeof(*rows));
+    f->out->path = arena_alloc(f->a, (n + 1) * sizeof(*f->out->path));
+    if (top == 0 || top > WHATIF_ROWS_MAX)
+        top = WHATIF_ROWS_MAX;
+    for (size_t i = 0; rows && f->out->path && i < n; i++) {
+        bool same = i && then->row[i].kind == then->row[i - 1].kind;
+        of_kind = same ? of_kind + 1 : 1;
+        if (of_kind > top) {
+            left++;
+            continue;
+        }
+        fill_row(f, &then->row[i], &rows[i]);
+        f->out->path[f->out->n_path++] = &rows[i];
+    }
+    if (left)
+        certificate_note(
+            f->a, f->c,
+            arena_printf(f->a, "%zu smaller rows of the path are left out",
+                         left));
+}
+
+/* ---- what it supposes ----------------------------------------------------
+ */
+
+static void say_rest(const struct filling *f)
+{
+    struct predict_query *d = f->d;
+    struct predict_said *said = &d->said;
+    const struct ips_lane *lane = &d->run.lane_then;
+    if (!lane->mtime.base_ns && !lane->mtime.per_byte_q32 && !d->setup.mtime)
+        predict_say(said, "messages take no time but their ends' CPU: neither "
+                          "calibrated nor given (--mtime)");
+    if (lane->external == IPS_EXTERNAL_ALL)
+        predict_say(said, "waits for what is not traced (replies, disks, "
+                          "timers) take the time that they took");
+    if (d->run.off_ns > d->w.path.est.total / OFF_PARTS)
+        predict_say(said,
+                    "%.1f ms that threads were off their cores, and neither "
+                    "waited nor were runnable as far as the kernel says, are "
+                    "left out (faults, stolen time)",
+                    (double)d->run.off_ns / 1e6);
+    if (d->then.resources)
+        predict_say(said,
+                    "%" PRIu64 " waits for locks and their like follow each "
+                    "other in the order that was seen",
+                    d->then.resources);
+    for (uint32_t m = 0; m < d->setup.machine_count; m++)
+        if (!d->setup.machine[m].recorded && d->then.use[m].threads &&
+            d->setup.machine[m].is.speed.den == 0)
+            predict_say(said,
+                        "a core of %.80s is as fast as those that were "
+                        "measured (speed= was not given)",
+                        d->setup.machine[m].name);
+    f->out->n_assumed = said->count;
+    f->out->assumed = said->text;
+}
+
+static void fill_sums(const struct filling *f)
+{
+    const struct predict_query *d = f->d;
+    Ips__PredictAnswer *out = f->out;
+    out->makespan_ns = d->then.makespan_ns;
+    out->command_ns = d->then.command_ns;
+    out->t_max_ns = d->then.t_max_ns;
+    out->total_cpu_ns = d->then.cpu_ns;
+    out->p = d->then.p;
+    out->p_path = d->then.p_path;
+    out->recorded_cpu_ns = d->w.path.est.total;
+    out->p_max = d->t_max_free_ns
+                     ? (double)d->w.path.est.total / (double)d->t_max_free_ns
+                     : IPS_UNMEASURED_REAL;
+    out->rho = d->then.rho;
+    out->own_makespan_ns = d->own.makespan_ns;
+    out->own_command_ns = d->own.command_ns;
+    out->own_loaded_ns = d->own_loaded_ns;
+    out->own_load = d->own_load;
+    out->elapsed_ns = path_goal_elapsed(f->q);
+    out->events = d->then.events;
+    out->open = certificate_open(f->q);
+    out->goal = ips_wire_text(d->w.path.goal_text);
+    out->category = ips_wire_text("3");
+}
+
+void predict_tell(struct query *q)
+{
+    struct predict_query *d = predict_of(q);
+    struct arena a = {0};
+    struct certificate c;
+    struct ips_err err = {0};
+    Ips__PredictAnswer answer = IPS__PREDICT_ANSWER__INIT;
+    struct filling f = {q, d, &a, &c, &answer};
+    certificate_fill(q, &a, &c);
+    c.msg.unmatched += d->w.path.unmatched;
+    c.msg.any_on_path = d->w.resources;
+    certificate_plan(q, &a, &c, 3, "the slaves' graphs, replayed");
+    c.msg.engine =
+        ips_wire_text("central (replay with processor sharing at the master)");
+    c.msg.message_times = path_mtime_text(q, &a, &d->run.lane_then);
+    fill_sums(&f);
+    fill_machines(&f);
+    fill_media(&f);
+    fill_path(&f);
+    predict_order_tell(q, &a, &c, &answer);
+    if (q->request->predict->search)
+        predict_search_tell(q, &a, &answer);
+    say_rest(&f);
+    answer.certificate = &c.msg;
+    answer.took_ns = master_now_ns() - q->begun_ns;
+    if (a.failed || d->a.failed) {
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
+        query_fail(q, &err);
+    } else if (ips__predict_answer__get_packed_size(&answer) >
+               QUERY_REPLY_BYTES) {
+        ips_err_set(&err, IPS_E_LIMIT,
+                    "the answer does not fit a message: ask for less (--top)");
+        query_fail(q, &err);
+    } else {
+        struct arena texts = d->a; /* outlive the question's data */
+        d->a = (struct arena){0};
+        Ips__Reply reply = IPS__REPLY__INIT;
+        reply.answer_case = IPS__REPLY__ANSWER_PREDICT;
+        reply.predict = &answer;
+        query_answer(q, &reply);
+        arena_release(&texts);
+    }
+    arena_release(&a);
+}

@@ -1,0 +1,104 @@
+/* What messages between the machines of a setup take, and what they share. */
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "master/predict.h"
+
+#define SCALE_MAX 1000000u
+
+static int check_net(const Ips__PredictNet *n, struct ips_err *err)
+{
+    if (n->scale_num > SCALE_MAX || n->scale_den > SCALE_MAX)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "messages %.80s>%.80s: scaled by %u/%u", n->from,
+                           n->to, n->scale_num, n->scale_den);
+    if (!n->given && !n->scale_den && !*n->medium)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "messages %.80s>%.80s: nothing is said of them",
+                           n->from, n->to);
+    return 0;
+}
+
+static int allocate(const struct predict_run *run, struct predict_setup *s,
+                    size_t nets, struct ips_err *err)
+{
+    size_t pairs = (size_t)s->machine_count * s->machine_count;
+    s->mtime = calloc(pairs + 1, sizeof(*s->mtime));
+    s->medium = malloc((pairs + 1) * sizeof(*s->medium));
+    s->medium_name = calloc(nets + 1, sizeof(*s->medium_name));
+    if (!s->mtime || !s->medium || !s->medium_name)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%zu pairs of machines",
+                           pairs);
+    for (size_t p = 0; p < pairs; p++) {
+        s->mtime[p] = run->lane_then.mtime;
+        s->medium[p] = IPS_REPLAY_NO_MEDIUM;
+    }
+    return 0;
+}
+
+static uint32_t medium_of(struct predict_setup *s, const char *name)
+{
+    for (uint32_t k = 0; k < s->medium_count; k++)
+        if (strcmp(s->medium_name[k], name) == 0)
+            return k;
+    s->medium_name[s->medium_count] = name;
+    return s->medium_count++;
+}
+
+static void change(struct predict_setup *s, size_t pair,
+                   const Ips__PredictNet *n)
+{
+    struct ips_mtime *m = &s->mtime[pair];
+    if (n->given)
+        *m = (struct ips_mtime){n->base_ns, n->per_byte_q32, 1, 1};
+    if (n->scale_den) {
+        m->scale_num = n->scale_num;
+        m->scale_den = n->scale_den;
+    }
+    if (*n->medium)
+        s->medium[pair] = medium_of(s, n->medium);
+}
+
+static bool fits(const char *pattern, const char *name)
+{
+    return fnmatch(pattern, name, 0) == 0;
+}
+
+static int apply(struct predict_setup *s, const Ips__PredictNet *n,
+                 struct ips_err *err)
+{
+    bool some = false;
+    for (uint32_t f = 0; f < s->machine_count; f++) {
+        for (uint32_t t = 0; t < s->machine_count; t++) {
+            const char *from = s->machine[f].name, *to = s->machine[t].name;
+            bool there = fits(n->from, from) && fits(n->to, to);
+            bool back = n->both && fits(n->from, to) && fits(n->to, from);
+            if (!there && !back)
+                continue;
+            some = true;
+            change(s, (size_t)f * s->machine_count + t, n);
+        }
+    }
+    if (some)
+        return 0;
+    return ips_err_set(err, IPS_E_NOT_FOUND,
+                       "--network %.80s>%.80s: there are no such machines",
+                       n->from, n->to);
+}
+
+int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
+                 struct predict_said *said, struct predict_setup *out,
+                 struct ips_err *err)
+{
+    (void)said;
+    if (ask->n_nets == 0)
+        return 0;
+    int rc = allocate(run, out, ask->n_nets, err);
+    for (size_t i = 0; i < ask->n_nets && rc == 0; i++) {
+        rc = check_net(ask->nets[i], err);
+        if (rc == 0)
+            rc = apply(out, ask->nets[i], err);
+    }
+    return rc;
+}

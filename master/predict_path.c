@@ -1,0 +1,211 @@
+/* Where the time would go: the longest path of the relabelled graph, summed by
+ * machine, process, procedure, messages and waits outside. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/kernel.h"
+#include "analysis/path.h"
+#include "common/types.h"
+#include "master/predict.h"
+
+struct sums {
+    uint64_t ns, queued_ns, count;
+    uint32_t machine;
+};
+struct summing {
+    const struct predict_run *run;
+    const struct predict_setup *setup;
+    const struct ips_replay *r;
+    const uint32_t *place; /* predict_places() */
+    struct ips_est e;
+    struct sums *machine;   /* [machine_count] */
+    struct sums *feature;   /* [features] processes, messages */
+    struct sums *idle;      /* [features] of processes */
+    struct sums *procedure; /* [procedures] */
+};
+
+/* Which arc brought each node of the relabelled graph. */
+static int winners(struct summing *s, struct ips_err *err)
+{
+    const struct ips_graph *g = &s->run->replay.g;
+    const struct ips_replay *r = s->r;
+    s->e.crossed = calloc((size_t)g->node_count + 1, 1);
+    if (!s->e.crossed)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "path of %u nodes",
+                           g->node_count);
+    s->e.est = r->reach;
+    s->e.end = r->end;
+    s->e.t_max = r->makespan_ns;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
+        s->e.crossed[first] = r->reach[first] > 0;
+        for (uint32_t i = first + 1; i < end; i++)
+            s->e.crossed[i] = r->reach[i] > r->reach[i - 1] + r->weight[i];
+    }
+    return 0;
+}
+
+static void add(struct sums *to, uint64_t ns, uint64_t queued, uint32_t machine)
+{
+    to->machine =
+        to->ns == 0 || to->machine == machine ? machine : PREDICT_NOWHERE;
+    to->ns += ns;
+    to->queued_ns += queued;
+}
+
+/* Procedures have of an arc's time what they have of its CPU time. Where the
+ * node before is a cut, the arc is a part of what that stands for, too. */
+static void add_portions(struct summing *s, uint32_t k, uint64_t ns,
+                         uint64_t queued, uint32_t machine)
+{
+    const struct things *t = s->run->t;
+    const struct ips_replay_graph *r = &s->run->replay;
+    uint32_t before = r->of[k - 1];
+    uint32_t from = r->to[before] == k - 1 ? before + 1 : before;
+    uint64_t w = 0, count;
+    for (uint32_t i = from; i <= r->of[k]; i++)
+        w += s->run->whole->w[i];
+    for (uint32_t i = from; w && i <= r->of[k]; i++) {
+        const struct ips_portion *p = ips_portions(&t->f, i, &count);
+        for (uint64_t n = 0; n < count; n++) {
+            const struct thing_feature *f = &t->feature[p[n].feature];
+            if (f->kind == THING_PROCEDURE)
+                add(&s->procedure[f->procedure],
+                    (uint64_t)((ips_u128)ns * p[n].ns / w),
+                    (uint64_t)((ips_u128)queued * p[n].ns / w), machine);
+        }
+    }
+}
+
+/* The arc into node k of the replayed graph, of a chain. */
+static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
+{
+    uint32_t m = s->place ? s->place[k] : s->setup->map[chain];
+    const struct ips_ratio speed = s->setup->machine[m].is.speed;
+    uint64_t ns = s->r->weight[k], w = s->run->replay.g.w[k];
+    uint64_t cpu =
+        speed.den ? (uint64_t)((ips_u128)w * speed.den / speed.num) : w;
+    uint64_t queued = ips_sub_sat(ns, cpu);
+    if (ns == 0 && w == 0)
+        return;
+    add(&s->machine[m], ns, queued, m);
+    uint32_t process = s->run->t->f.chain[chain];
+    if (process != IPS_NO_FEATURE)
+        add(&s->feature[process], ns, queued, m);
+    add_portions(s, k, ns, queued, m);
+}
+
+static void add_cross(struct summing *s, const struct ips_path_segment *seg)
+{
+    const struct things *t = s->run->t;
+    const struct ips_replay_graph *r = &s->run->replay;
+    bool idle = r->made[seg->to];
+    uint32_t f = t->f.chain[seg->chain];
+    if (!idle)
+        f = t->f.cross ? t->f.cross[r->of[seg->to]] : IPS_NO_FEATURE;
+    if (f == IPS_NO_FEATURE)
+        return; /* weighs nothing */
+    struct sums *to = idle ? &s->idle[f] : &s->feature[f];
+    add(to, seg->ns, 0, PREDICT_NOWHERE);
+    to->count++;
+}
+
+static void add_segments(struct summing *s, const struct ips_path *path)
+{
+    for (uint64_t n = 0; n < path->count; n++) {
+        const struct ips_path_segment *seg = &path->seg[n];
+        if (seg->kind != IPS_SEG_COMPUTE)
+            add_cross(s, seg);
+        else
+            for (uint32_t k = seg->from + 1; k <= seg->to; k++)
+                add_arc(s, seg->chain, k);
+    }
+}
+
+/* ---- rows ----------------------------------------------------------------
+ */
+
+static enum predict_row_kind kind_of(const struct thing_feature *f)
+{
+    if (f->kind == THING_PROCESS)
+        return PREDICT_PROCESS;
+    return f->to == THING_EXTERNAL || f->to == THING_IDLE ? PREDICT_EXTERNAL
+                                                          : PREDICT_MESSAGE;
+}
+
+static int greatest_first(const void *a, const void *b)
+{
+    const struct predict_row *p = a, *q = b;
+    if (p->kind != q->kind)
+        return p->kind < q->kind ? -1 : 1;
+    if (p->ns != q->ns)
+        return p->ns > q->ns ? -1 : 1;
+    if (p->count != q->count)
+        return p->count > q->count ? -1 : 1;
+    return (p->id > q->id) - (p->id < q->id);
+}
+
+static void put(struct predict_answer *out, enum predict_row_kind kind,
+                uint32_t id, const struct sums *from)
+{
+    if (from->ns || from->count)
+        out->row[out->row_count++] = (struct predict_row){
+            kind, id, from->machine, from->ns, from->queued_ns, from->count};
+}
+
+static int put_rows(const struct summing *s, struct predict_answer *out,
+                    struct ips_err *err)
+{
+    const struct things *t = s->run->t;
+    size_t n =
+        (size_t)s->setup->machine_count + t->f.count + t->procedure_count + 1;
+    out->row = calloc(n, sizeof(*out->row));
+    if (!out->row)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "path of %zu rows", n);
+    for (uint32_t m = 0; m < s->setup->machine_count; m++)
+        put(out, PREDICT_MACHINE, m, &s->machine[m]);
+    for (uint32_t f = 0; f < t->f.count; f++)
+        if (t->feature[f].kind != THING_PROCEDURE)
+            put(out, kind_of(&t->feature[f]), f, &s->feature[f]);
+    for (uint32_t f = 0; f < t->f.count; f++)
+        put(out, PREDICT_IDLE, f, &s->idle[f]);
+    for (uint32_t p = 0; p < t->procedure_count; p++)
+        put(out, PREDICT_PROCEDURE, p, &s->procedure[p]);
+    qsort(out->row, out->row_count, sizeof(*out->row), greatest_first);
+    return 0;
+}
+
+int predict_path(const struct predict_run *run,
+                 const struct predict_setup *setup,
+                 const struct ips_replay *replay, const uint32_t *place,
+                 struct predict_answer *out, struct ips_err *err)
+{
+    const struct things *t = run->t;
+    struct summing s = {
+        .run = run, .setup = setup, .r = replay, .place = place};
+    struct ips_path path = {0};
+    uint32_t stop;
+    s.machine = calloc(setup->machine_count, sizeof(*s.machine));
+    s.feature = calloc((size_t)t->f.count + 1, sizeof(*s.feature));
+    s.idle = calloc((size_t)t->f.count + 1, sizeof(*s.idle));
+    s.procedure = calloc((size_t)t->procedure_count + 1, sizeof(*s.procedure));
+    int rc = 0;
+    if (!s.machine || !s.feature || !s.idle || !s.procedure)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a path");
+    if (rc == 0)
+        rc = winners(&s, err);
+    if (rc == 0 && replay->end != IPS_NO_NODE)
+        rc = ips_path_walk(&run->replay.g, &run->lane_then, &s.e, replay->end,
+                           &path, &stop, err);
+    if (rc == 0) {
+        add_segments(&s, &path);
+        rc = put_rows(&s, out, err);
+    }
+    ips_path_release(&path);
+    free(s.e.crossed);
+    free(s.machine);
+    free(s.feature);
+    free(s.idle);
+    free(s.procedure);
+    return rc;
+}

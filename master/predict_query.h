@@ -1,0 +1,66 @@
+/* What query_predict.c gathers, its worker computes, and predict_answer.c
+ * tells. */
+#ifndef IPS_MASTER_PREDICT_QUERY_H
+#define IPS_MASTER_PREDICT_QUERY_H
+
+#include "analysis/order_dependent.h"
+#include "analysis/search.h"
+#include "master/certificate.h"
+#include "master/predict.h"
+#include "master/whatif.h"
+
+/* A node: what a what-if takes, the graph as it came, and two replays. */
+#define PREDICT_NODE_BYTES (WHATIF_NODE_BYTES + 160u)
+
+/* Of --search: items are the processes that --map does not name, and one for
+ * each machine with all that it does put there. */
+struct predict_found {
+    struct ips_search s;
+    struct ips_search_bound bound;
+    uint32_t *item;                  /* [chains] */
+    uint32_t item_count, free_count; /* the free ones come first */
+    uint64_t tries_most;
+};
+
+struct predict_query {
+    struct whatif_data w; /* first */
+    Ips__WhatifAsk ask;
+    Ips__Lane lane;
+    struct waits waits; /* fetched, not laid */
+    struct arena a;     /* texts of `said` */
+    struct predict_said said;
+    struct predict_run run;
+    struct predict_setup setup;
+    struct predict_answer own, then;
+    struct ips_order_dependent order;
+    struct predict_found found;
+    atomic_uint_least64_t tries, best_ns; /* so far */
+    uint64_t own_loaded_ns; /* the command, IPS_UNMEASURED: not computed */
+    double own_load;        /* the greatest */
+    uint64_t t_max_free_ns; /* messages cost nothing: P_max */
+};
+
+static inline struct predict_query *predict_of(struct query *q)
+{
+    return q->data;
+}
+
+/* predict_run.c, in the worker: of what was gathered. */
+int predict_run_make(struct query *q, const struct whatif_solving *s,
+                     struct predict_run *run) IPS_MUST_USE;
+/* predict_order.c: where the run's behaviour depended on order. In the worker;
+ * and in the loop, into the answer. */
+int predict_order_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
+void predict_order_tell(struct query *q, struct arena *a, struct certificate *c,
+                        Ips__PredictAnswer *out);
+/* predict_search.c: puts the best map into d->setup. In the worker; each second
+ * meanwhile, and into the answer, in the loop. */
+int predict_search(struct query *q, struct ips_err *err) IPS_MUST_USE;
+void predict_search_release(struct predict_found *f);
+void predict_search_progress(struct query *q);
+void predict_search_tell(struct query *q, struct arena *a,
+                         Ips__PredictAnswer *out);
+/* In the loop: the reply. */
+void predict_tell(struct query *q);
+
+#endif

@@ -1,0 +1,331 @@
+/* The run that is replayed, of what was gathered: its graph with the waits that
+ * no arc explains, its machines, and who its threads are. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/part.h"
+#include "master/predict_query.h"
+
+/* ---- waits that no arc explains ------------------------------------------
+ */
+
+/* Locks' and spinners' waits without an arc are somebody's computing, which is
+ * replayed itself; a peer's that was traced has an arc. */
+static bool takes_time(const char *cause, bool of_node)
+{
+    static const char *const never[] = {"lock", "file lock", "spin"};
+    for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++)
+        if (strcmp(cause, never[i]) == 0)
+            return false;
+    return of_node ||
+           (strcmp(cause, "peer") != 0 && strcmp(cause, "child") != 0);
+}
+
+static bool has_arc(const struct ips_graph *g, uint32_t i)
+{
+    return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
+}
+
+/* Does node i wait for something traced? */
+static bool waits_traced(const struct ips_graph *g, uint32_t i)
+{
+    return has_arc(g, i) && g->xkind[i] != IPS_X_EXTERNAL &&
+           g->xkind[i] != IPS_X_IDLE;
+}
+
+/* Of the arc into raw node k: off the CPU, not in the node's own wait. What was
+ * runnable of it is known of stretches that may be longer than the arc. */
+static uint64_t off_cpu(const struct ips_graph *raw, uint32_t k, bool linked)
+{
+    uint64_t asked = ips_sub_sat(raw->at[k], linked ? raw->wait[k] : 0);
+    uint64_t wall = ips_sub_sat(asked, raw->at[k - 1]);
+    return ips_sub_sat(wall, raw->w[k]);
+}
+
+static void add_rows(const struct whatif_solving *s, const struct waits *w,
+                     uint32_t part, uint64_t *idle)
+{
+    const struct waits_rows *r = &w->part[part];
+    const struct ips_graph *g = s->g;
+    uint32_t base = s->d->path.node_base[part];
+    for (uint64_t n = 0; n < r->count; n++) {
+        uint32_t i = base + r->node[n];
+        bool of_node = r->of_node[n] != 0;
+        bool own = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN;
+        if (!takes_time(w->cause[r->why[n]], of_node) ||
+            (of_node && (has_arc(g, i) || !own)) ||
+            (!of_node && waits_traced(g, i)))
+            continue;
+        idle[i] = ips_add_sat(idle[i], r->ns[n]);
+    }
+}
+
+/* Of every arc; sets run's sums. */
+static void sum_idle(struct query *q, const struct whatif_solving *s,
+                     struct predict_run *run, uint64_t *idle)
+{
+    for (uint32_t p = 0; p < q->gather.count; p++) {
+        const struct ips_graph *raw = &engine_part_of(q->gather.active[p])->g;
+        uint32_t base = s->d->path.node_base[p];
+        add_rows(s, &predict_of(q)->waits, p, idle);
+        for (uint32_t c = 0; c < raw->chain_count; c++) {
+            uint32_t first = raw->chains[c].first;
+            idle[base + first] = 0;
+            for (uint32_t k = first + 1; k < first + raw->chains[c].count;
+                 k++) {
+                uint32_t i = base + k;
+                uint64_t off = off_cpu(raw, k, has_arc(s->g, i));
+                idle[i] = ips_min_u64(idle[i], off);
+                run->idle_ns = ips_add_sat(run->idle_ns, idle[i]);
+                off = ips_sub_sat(off - idle[i], raw->delay[k]);
+                run->off_ns = ips_add_sat(run->off_ns, off);
+            }
+        }
+    }
+}
+
+/* A wait of its own call for disk or timer: without the delay after it. */
+static void trim_outside(struct query *q, const struct whatif_solving *s,
+                         struct predict_run *run)
+{
+    struct ips_replay_graph *r = &run->replay;
+    for (uint32_t p = 0; p < q->gather.count; p++) {
+        const struct ips_graph *raw = &engine_part_of(q->gather.active[p])->g;
+        uint32_t base = s->d->path.node_base[p];
+        for (uint32_t k = 1; k < raw->node_count; k++) {
+            uint32_t at = r->to[base + k];
+            bool own = raw->xkind[k] == IPS_X_EXTERNAL &&
+                       raw->xpred[k] == k - 1 && at != IPS_NO_NODE;
+            if (own && raw->wait[k])
+                r->g.xlen[at] = ips_min_u64(r->g.xlen[at], raw->wait[k]);
+        }
+    }
+}
+
+/* ---- machines and threads ------------------------------------------------
+ */
+
+static uint32_t command_end(const struct query *q, const struct path_data *d,
+                            const struct ips_replay_graph *r)
+{
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const Ips__SyncAnswer *s = q->gather.active[i]->sync;
+        if (s->goal_node && s->goal_node <= s->nodes)
+            return r->to[d->node_base[i] + (uint32_t)s->goal_node - 1];
+    }
+    return IPS_NO_NODE;
+}
+
+static void fill_thread(const struct part *p, uint32_t chain,
+                        const struct ips_chain *c, struct predict_thread *t)
+{
+    t->own = c->machine;
+    t->pid = c->pid;
+    t->tid = c->tid;
+    t->process = part_process_name(p, c->process);
+    t->name = chain < p->t.thread_count ? p->t.threads[chain]->name : "";
+}
+
+static int make_names(struct query *q, const struct whatif_solving *s,
+                      struct predict_run *run)
+{
+    uint32_t n = q->gather.count, own = 0, chain = 0;
+    run->own_count = n;
+    run->own = calloc((size_t)n + 1, sizeof(*run->own));
+    run->thread = calloc((size_t)s->g->chain_count + 1, sizeof(*run->thread));
+    if (!run->own || !run->thread)
+        return ips_err_set(s->err, IPS_E_NO_MEMORY, "%u threads",
+                           s->g->chain_count);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct part *p = q->gather.active[i];
+        run->own[i] = (struct predict_own){
+            p->machine,
+            (uint32_t)ips_min_u64(p->sync->cores, IPS_REPLAY_CORES_MAX),
+            p->sync->delay_ns};
+    }
+    for (uint32_t c = 0; c < s->g->chain_count; c++, chain++) {
+        const struct ips_chain *of = &s->g->chains[c];
+        if (of->machine != own)
+            chain = 0;
+        own = of->machine;
+        fill_thread(q->gather.active[own], chain, of, &run->thread[c]);
+    }
+    return 0;
+}
+
+/* ---- moves ---------------------------------------------------------------
+ */
+
+struct moved {
+    struct ips_replay_cut cut;
+    uint32_t which; /* of the question's moves */
+    bool whole;     /* from the chain's first node on: nothing is cut */
+};
+struct cuts {
+    struct moved *one;
+    size_t count;
+};
+
+/* Where chain `c` of the whole graph is at time t of its machine's clock. A
+ * thread computes evenly between two nodes, as far as anybody knows. False: it
+ * has ended. */
+static bool find_cut(const struct ips_graph *raw, const struct ips_chain *c,
+                     uint64_t t, struct ips_replay_cut *cut)
+{
+    uint32_t low = c->first, high = c->first + c->count;
+    while (low < high) { /* the first node that is passed after t */
+        uint32_t mid = low + (high - low) / 2;
+        if (raw->at[mid] > t)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    *cut = (struct ips_replay_cut){.node = low};
+    if (low == c->first || low == c->first + c->count)
+        return low == c->first;
+    uint64_t from = raw->at[low - 1];
+    uint64_t until = ips_sub_sat(raw->at[low], raw->wait[low]);
+    uint64_t span = ips_sub_sat(until, from), done = t - from;
+    cut->w = done >= span ? raw->w[low]
+                          : (uint64_t)((ips_u128)raw->w[low] * done / span);
+    return true;
+}
+
+static int add_cuts(struct query *q, const struct whatif_solving *s,
+                    const struct predict_run *run, uint32_t which,
+                    struct cuts *out)
+{
+    const Ips__PredictMove *m = q->request->predict->moves[which];
+    uint32_t chain = 0;
+    bool fits = false;
+    for (uint32_t p = 0; p < q->gather.count; p++) {
+        const struct part *part = q->gather.active[p];
+        const struct ips_graph *raw = &engine_part_of(part)->g;
+        uint64_t t = ips_add_sat(part->sync->first_ns, m->at_ns);
+        for (uint32_t c = 0; c < raw->chain_count; c++, chain++) {
+            struct moved *one = &out->one[out->count];
+            if (!predict_fits(run, &run->thread[chain], m->what))
+                continue;
+            fits = true;
+            if (!raw->at || !raw->wait ||
+                !find_cut(raw, &raw->chains[c], t, &one->cut))
+                continue;
+            one->whole = one->cut.node == raw->chains[c].first;
+            one->cut.node += s->d->path.node_base[p];
+            one->which = which;
+            out->count++;
+        }
+    }
+    if (fits)
+        return 0;
+    return ips_err_set(s->err, IPS_E_NOT_FOUND,
+                       "--move %.80s@...=%.80s: the run has no such process; "
+                       "`ipsq ls` lists them",
+                       m->what, m->machine);
+}
+
+static int make_cuts(struct query *q, const struct whatif_solving *s,
+                     const struct predict_run *run, struct cuts *out)
+{
+    size_t moves = q->request->predict->n_moves;
+    size_t most = moves * s->g->chain_count + 1;
+    if (moves > PREDICT_MOVES_MAX)
+        return ips_err_set(s->err, IPS_E_USAGE, "%zu moves: at most %u", moves,
+                           PREDICT_MOVES_MAX);
+    out->one = calloc(most, sizeof(*out->one));
+    if (!out->one)
+        return ips_err_set(s->err, IPS_E_NO_MEMORY, "%zu moves", most);
+    int rc = 0;
+    for (uint32_t k = 0; k < moves && rc == 0; k++)
+        rc = add_cuts(q, s, run, k, out);
+    return rc;
+}
+
+/* By node and w; equal ones as they came. */
+static int in_order(const void *va, const void *vb)
+{
+    const struct moved *a = va, *b = vb;
+    if (a->cut.node != b->cut.node)
+        return a->cut.node < b->cut.node ? -1 : 1;
+    if (a->cut.w != b->cut.w)
+        return a->cut.w < b->cut.w ? -1 : 1;
+    return (a->which > b->which) - (a->which < b->which);
+}
+
+/* What is whole needs no cut: the chain begins elsewhere. */
+static int place_cuts(struct cuts *c, struct predict_run *run,
+                      const struct whatif_solving *s, const uint64_t *idle)
+{
+    struct ips_replay_cut *real = calloc(c->count + 1, sizeof(*real));
+    size_t n = 0;
+    run->cut = calloc(c->count + 1, sizeof(*run->cut));
+    if (!real || !run->cut) {
+        free(real);
+        return ips_err_set(s->err, IPS_E_NO_MEMORY, "%zu moves", c->count);
+    }
+    for (size_t i = 0; i < c->count; i++)
+        if (!c->one[i].whole)
+            real[n++] = c->one[i].cut;
+    int rc = ips_replay_graph_make(s->g, idle, real, n, &run->replay, s->err);
+    n = 0;
+    for (size_t i = 0; i < c->count && rc == 0; i++) {
+        uint32_t node =
+            c->one[i].whole ? run->replay.to[c->one[i].cut.node] : real[n++].at;
+        run->cut[run->cut_count++] =
+            (struct predict_cut){node, c->one[i].which};
+    }
+    free(real);
+    return rc;
+}
+
+/* ---- the graph -----------------------------------------------------------
+ */
+
+static int make_graph(struct query *q, const struct whatif_solving *s,
+                      struct predict_run *run)
+{
+    uint64_t *idle = calloc((size_t)s->g->node_count + 1, sizeof(*idle));
+    struct cuts cuts = {0};
+    bool times = true;
+    for (uint32_t p = 0; p < q->gather.count; p++) {
+        const struct ips_graph *raw = &engine_part_of(q->gather.active[p])->g;
+        times = times && raw->at && raw->wait && raw->delay;
+    }
+    if (!idle)
+        return ips_err_set(s->err, IPS_E_NO_MEMORY, "replay of %u nodes",
+                           s->g->node_count);
+    if (times)
+        sum_idle(q, s, run, idle);
+    int rc = make_cuts(q, s, run, &cuts);
+    if (rc == 0) {
+        qsort(cuts.one, cuts.count, sizeof(*cuts.one), in_order);
+        rc = place_cuts(&cuts, run, s, idle);
+    }
+    if (rc == 0 && times)
+        trim_outside(q, s, run);
+    free(idle);
+    free(cuts.one);
+    return rc;
+}
+
+int predict_run_make(struct query *q, const struct whatif_solving *s,
+                     struct predict_run *run)
+{
+    memset(run, 0, sizeof(*run));
+    run->whole = s->g;
+    run->t = &s->d->t;
+    run->lane = s->lane;
+    int rc = make_names(q, s, run);
+    if (rc == 0)
+        rc = make_graph(q, s, run);
+    if (rc < 0)
+        return rc;
+    run->command = command_end(q, &s->d->path, &run->replay);
+    if (run->lane.has_goal && run->lane.goal != IPS_NO_NODE)
+        run->lane.goal = run->replay.to[run->lane.goal];
+    run->lane_then = run->lane;
+    if (!q->request->predict->external)
+        run->lane_then.external = IPS_EXTERNAL_ALL;
+    return 0;
+}

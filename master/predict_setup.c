@@ -1,0 +1,340 @@
+/* From a question to a setup: machines by name, threads by pattern. */
+#include <ctype.h>
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/predict.h"
+
+#define NAME_BYTES 1024
+#define NAMES_BYTES 256
+
+void predict_say(struct predict_said *s, const char *fmt, ...)
+{
+    char text[NAME_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (s->count >= PREDICT_ASSUMED_MAX ||
+        !arena_grow(s->a, &s->text, s->count, &s->cap, sizeof(*s->text)))
+        return;
+    s->text[s->count++] = arena_printf(s->a, "%s", text);
+}
+
+void predict_setup_release(struct predict_setup *s)
+{
+    free(s->machine);
+    free(s->map);
+    free(s->placed);
+    free(s->mtime);
+    free(s->move);
+    free(s->medium);
+    free(s->medium_name);
+    memset(s, 0, sizeof(*s));
+}
+
+/* ---- machines ------------------------------------------------------------
+ */
+
+static int make_own(const struct predict_run *run, size_t more,
+                    struct predict_setup *out, struct ips_err *err)
+{
+    size_t chains = run->whole->chain_count;
+    memset(out, 0, sizeof(*out));
+    out->machine = calloc(run->own_count + more + 1, sizeof(*out->machine));
+    out->map = calloc(chains + 1, sizeof(*out->map));
+    out->placed = calloc(chains + 1, sizeof(*out->placed));
+    if (!out->machine || !out->map || !out->placed)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "map of %zu threads", chains);
+    for (uint32_t m = 0; m < run->own_count; m++)
+        out->machine[m] = (struct predict_machine){
+            .name = run->own[m].name,
+            .is = {.cores = run->own[m].cores ? run->own[m].cores : 1},
+            .recorded = true};
+    out->machine_count = run->own_count;
+    for (uint32_t c = 0; c < chains; c++)
+        out->map[c] = run->whole->chains[c].machine;
+    return 0;
+}
+
+int predict_setup_own(const struct predict_run *run, struct predict_setup *out,
+                      struct ips_err *err)
+{
+    int rc = make_own(run, 0, out, err);
+    if (rc < 0)
+        predict_setup_release(out);
+    return rc;
+}
+
+static uint32_t find_machine(const struct predict_setup *s, const char *name)
+{
+    for (uint32_t m = 0; m < s->machine_count; m++)
+        if (strcmp(s->machine[m].name, name) == 0)
+            return m;
+    return PREDICT_NOWHERE;
+}
+
+static int check_machine(const Ips__PredictMachine *from, struct ips_err *err)
+{
+    if (!*from->name)
+        return ips_err_set(err, IPS_E_USAGE, "a machine without a name");
+    if (from->cores > IPS_REPLAY_CORES_MAX)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "machine %.80s: %u cores, at "
+                           "most %u",
+                           from->name, from->cores, IPS_REPLAY_CORES_MAX);
+    if ((from->speed_den && !from->speed_num) ||
+        from->speed_num > IPS_REPLAY_RATIO_MAX ||
+        from->speed_den > IPS_REPLAY_RATIO_MAX)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "machine %.80s: a speed is above 0 and at most %u, "
+                           "with four digits",
+                           from->name, IPS_REPLAY_RATIO_MAX);
+    if (from->load_num > IPS_REPLAY_RATIO_MAX ||
+        from->load_den > IPS_REPLAY_RATIO_MAX)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "machine %.80s: a load is at most %u, with four "
+                           "digits",
+                           from->name, IPS_REPLAY_RATIO_MAX);
+    if (from->taken_den > IPS_REPLAY_RATIO_MAX ||
+        (from->taken_den && from->taken_num >= from->taken_den))
+        return ips_err_set(err, IPS_E_USAGE,
+                           "machine %.80s: a load in per cent is below 100%%",
+                           from->name);
+    return 0;
+}
+
+static int add_machine(const Ips__PredictMachine *from,
+                       const struct predict_setup *own, struct predict_setup *s,
+                       struct predict_said *said, struct ips_err *err)
+{
+    int rc = check_machine(from, err);
+    if (rc < 0)
+        return rc;
+    uint32_t m = find_machine(s, from->name);
+    if (m == PREDICT_NOWHERE) {
+        m = s->machine_count++;
+        s->machine[m] = (struct predict_machine){.name = from->name};
+        if (!from->cores)
+            predict_say(said, "%.80s has one core (cores= was not given)",
+                        from->name);
+        s->machine[m].is.cores = 1;
+    }
+    struct predict_machine *to = &s->machine[m];
+    to->named = true;
+    if (from->cores)
+        to->is.cores = from->cores;
+    to->is.speed = (struct ips_ratio){from->speed_num, from->speed_den};
+    to->is.load = (struct ips_ratio){from->load_num, from->load_den};
+    to->taken = (struct ips_ratio){from->taken_num, from->taken_den};
+    if (!from->load_recorded)
+        return 0;
+    if (!to->recorded)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "machine %.80s: load=recorded is of machines that "
+                           "the run was on",
+                           from->name);
+    to->is.load = own->machine[m].is.load;
+    predict_say(said,
+                "the load of %.80s is %.2f: so much makes its threads wait for "
+                "cores as long as its kernel said",
+                from->name, (double)to->is.load.num / to->is.load.den);
+    return 0;
+}
+
+static int add_machines(const Ips__PredictAsk *ask,
+                        const struct predict_setup *own,
+                        struct predict_setup *s, struct predict_said *said,
+                        struct ips_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < ask->n_machines && rc == 0; i++) {
+        for (size_t k = 0; k < i && rc == 0; k++)
+            if (strcmp(ask->machines[k]->name, ask->machines[i]->name) == 0)
+                rc = ips_err_set(err, IPS_E_USAGE,
+                                 "machine %.80s is given twice",
+                                 ask->machines[i]->name);
+        if (rc == 0)
+            rc = add_machine(ask->machines[i], own, s, said, err);
+    }
+    return rc;
+}
+
+/* "m1, m2, one" */
+static const char *names(const struct predict_setup *s, char out[NAMES_BYTES])
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (uint32_t m = 0; m < s->machine_count && at < NAMES_BYTES - 1; m++) {
+        snprintf(out + at, NAMES_BYTES - at, "%s%.60s", m ? ", " : "",
+                 s->machine[m].name);
+        at = strlen(out);
+    }
+    return out;
+}
+
+/* ---- who is where --------------------------------------------------------
+ */
+
+static bool fits(const char *pattern, const char *text)
+{
+    return fnmatch(pattern, text, 0) == 0;
+}
+
+static bool is_number(const char *text)
+{
+    const char *p = text;
+    while (isdigit((unsigned char)*p))
+        p++;
+    return p > text && !*p;
+}
+
+/* "m1", "m1/a.3", "m1/a.3/TID" or "m1/a.3/NAME", without the first slash. */
+static bool path_fits(const struct predict_run *run,
+                      const struct predict_thread *t, const char *pattern)
+{
+    char name[NAME_BYTES];
+    unsigned parts = 1;
+    for (const char *p = pattern; *p; p++)
+        parts += *p == '/';
+    const char *own = run->own[t->own].name;
+    if (parts == 1)
+        return fits(pattern, own);
+    snprintf(name, sizeof(name), "%s/%s/%u", own, t->process, t->tid);
+    if (parts == 2)
+        *strrchr(name, '/') = '\0';
+    if (fits(pattern, name))
+        return true;
+    if (parts != 3 || !*t->name)
+        return false;
+    snprintf(name, sizeof(name), "%s/%s/%s", own, t->process, t->name);
+    return fits(pattern, name);
+}
+
+bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
+                  const char *pattern)
+{
+    char base[NAME_BYTES];
+    if (strchr(pattern, '/'))
+        return path_fits(run, t, pattern + (*pattern == '/'));
+    if (is_number(pattern))
+        return t->pid == strtoul(pattern, NULL, 10);
+    if (fits(pattern, t->process))
+        return true;
+    const char *dot = strrchr(t->process, '.'); /* before the pid */
+    if (!dot)
+        return false;
+    snprintf(base, sizeof(base), "%.*s", (int)(dot - t->process), t->process);
+    return fits(pattern, base);
+}
+
+static int place(const struct predict_run *run, const Ips__PredictPlace *p,
+                 struct predict_setup *s, struct ips_err *err)
+{
+    char all[NAMES_BYTES];
+    uint32_t m = find_machine(s, p->machine), count = 0;
+    if (m == PREDICT_NOWHERE)
+        return ips_err_set(err, IPS_E_NOT_FOUND,
+                           "--map %.80s=%.80s: no such machine; there are %s; "
+                           "--machines '%.80s:cores=N' makes it",
+                           p->what, p->machine, names(s, all), p->machine);
+    for (uint32_t c = 0; c < run->whole->chain_count; c++) {
+        if (!predict_fits(run, &run->thread[c], p->what))
+            continue;
+        s->map[c] = m;
+        s->placed[c] = true;
+        count++;
+    }
+    if (count == 0)
+        return ips_err_set(err, IPS_E_NOT_FOUND,
+                           "--map %.80s=%.80s: the run has no such process; "
+                           "`ipsq ls` lists them",
+                           p->what, p->machine);
+    return 0;
+}
+
+static int place_moves(const struct predict_run *run,
+                       const Ips__PredictAsk *ask, struct predict_setup *s,
+                       struct ips_err *err)
+{
+    char all[NAMES_BYTES];
+    s->move = calloc(run->cut_count + 1, sizeof(*s->move));
+    if (!s->move)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%zu moves", run->cut_count);
+    for (size_t k = 0; k < run->cut_count; k++) {
+        const struct predict_cut *cut = &run->cut[k];
+        const Ips__PredictMove *to = ask->moves[cut->which];
+        uint32_t m = find_machine(s, to->machine);
+        if (m == PREDICT_NOWHERE)
+            return ips_err_set(err, IPS_E_NOT_FOUND,
+                               "--move %.80s@...=%.80s: no such machine; "
+                               "there are %s",
+                               to->what, to->machine, names(s, all));
+        /* Of several from the same arc on the last decides. */
+        if (!s->move_count || s->move[s->move_count - 1].node != cut->node)
+            s->move_count++;
+        s->move[s->move_count - 1] = (struct ips_replay_move){cut->node, m};
+    }
+    return 0;
+}
+
+static int check_used(const Ips__PredictAsk *ask, const struct predict_run *run,
+                      const struct predict_setup *s, struct predict_said *said,
+                      struct ips_err *err)
+{
+    bool *used = calloc((size_t)s->machine_count + 1, sizeof(*used));
+    int rc = used ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    for (uint32_t c = 0; used && c < run->whole->chain_count; c++)
+        used[s->map[c]] = true;
+    for (uint32_t k = 0; used && k < s->move_count; k++)
+        used[s->move[k].machine] = true;
+    for (uint32_t m = 0; m < s->machine_count && rc == 0; m++) {
+        if (used[m] || s->machine[m].recorded)
+            continue;
+        if (ask->n_map == 0 && ask->n_moves == 0)
+            rc = ips_err_set(err, IPS_E_USAGE,
+                             "nothing is on machine %.80s: say what with "
+                             "--map, as in --map '*=%.80s'",
+                             s->machine[m].name, s->machine[m].name);
+        else
+            predict_say(said, "nothing is on machine %.80s",
+                        s->machine[m].name);
+    }
+    free(used);
+    return rc;
+}
+
+static void say_own(const struct predict_run *run, struct predict_said *said)
+{
+    for (uint32_t m = 0; m < run->own_count; m++)
+        if (!run->own[m].cores)
+            predict_say(said,
+                        "%.80s has one core: how many it had was not recorded",
+                        run->own[m].name);
+}
+
+int predict_setup_make(const struct predict_run *run,
+                       const struct predict_setup *own,
+                       const Ips__PredictAsk *ask, struct predict_said *said,
+                       struct predict_setup *out, struct ips_err *err)
+{
+    int rc = make_own(run, ask->n_machines, out, err);
+    say_own(run, said);
+    if (rc == 0)
+        rc = add_machines(ask, own, out, said, err);
+    for (size_t i = 0; i < ask->n_map && rc == 0; i++)
+        rc = place(run, ask->map[i], out, err);
+    if (rc == 0)
+        rc = place_moves(run, ask, out, err);
+    if (rc == 0)
+        rc = predict_nets(run, ask, said, out, err);
+    if (rc == 0 && !ask->search)
+        rc = check_used(ask, run, out, said, err);
+    if (rc < 0)
+        predict_setup_release(out);
+    return rc;
+}

@@ -1,0 +1,237 @@
+/*
+ * The execution time on a dedicated system: the longest path of CPU arcs and
+ * message arcs f(bytes), f as `ipsq calibrate` measured it. Where the operating
+ * system took a share S of the CPU that no thread was charged with, a chain
+ * arc takes 1/(1-S) of its CPU time. Category 3 of IPS-9.
+ *
+ * The whole graph comes here: with the stretch it is another graph, which need
+ * not have the same longest path. An arc is stretched by itself, rounded down.
+ * Source: DRO-1, DRO-4.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/certificate.h"
+#include "master/engine.h"
+#include "master/gather.h"
+#include "master/mtimes_plan.h"
+#include "master/portions.h"
+#include "master/weighting.h"
+
+#define MILLION 1000000u
+#define NODE_BYTES 150u /* of memory, with values and the slaves' graphs */
+
+struct estimate { /* query.data; path first, as path_of() wants it */
+    struct path_data path;
+    uint64_t t_max_ns, estimate_ns;
+    uint64_t compute_ns, message_ns, external_ns, messages;
+};
+
+static struct estimate *estimate_of(struct query *q)
+{
+    return q->data;
+}
+
+static void no_memory(struct query *q)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    query_fail(q, &err);
+}
+
+/* ---- the worker's -------------------------------------------------------- */
+
+static uint64_t stretched(uint64_t ns, uint32_t ppm)
+{
+    return (uint64_t)((ips_u128)ns * MILLION / (MILLION - ppm));
+}
+
+static void stretch(struct ips_graph *g, uint32_t ppm)
+{
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *chain = &g->chains[c];
+        for (uint32_t i = 1; i < chain->count; i++)
+            g->w[chain->first + i] = stretched(g->w[chain->first + i], ppm);
+    }
+}
+
+static int sum_path(struct estimate *e, const struct ips_lane *lane)
+{
+    struct ips_path path = {0};
+    uint32_t stop;
+    int rc = ips_path_walk(&e->path.merged, lane, &e->path.est, e->path.est.end,
+                           &path, &stop, &e->path.err);
+    for (uint64_t i = 0; rc == 0 && i < path.count; i++) {
+        const struct ips_path_segment *s = &path.seg[i];
+        uint64_t *sum = s->kind == IPS_SEG_COMPUTE    ? &e->compute_ns
+                        : s->kind == IPS_SEG_EXTERNAL ? &e->external_ns
+                                                      : &e->message_ns;
+        *sum = ips_add_sat(*sum, s->ns);
+        e->messages += s->kind == IPS_SEG_MESSAGE && s->xkind == IPS_X_DATA;
+    }
+    ips_path_release(&path);
+    return rc;
+}
+
+static void solve(struct query *q)
+{
+    struct estimate *e = estimate_of(q);
+    struct path_data *d = &e->path;
+    uint32_t ppm = q->request->estimate->system_ppm;
+    if (!engine_make_graphs(q) || !engine_merge(q))
+        return;
+    struct ips_lane lane =
+        weighting_merged(q, &d->lanes[LANE_MAIN].lane, false);
+    if (ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err) < 0)
+        return;
+    e->t_max_ns = d->est.t_max;
+    d->total_cpu_ns = d->est.total;
+    if (ppm) {
+        stretch(&d->merged, ppm);
+        ips_est_release(&d->est);
+        if (ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err) < 0)
+            return;
+    }
+    e->estimate_ns = d->est.t_max;
+    if (d->est.end == IPS_NO_NODE || d->est.t_max == 0)
+        ips_err_set(&d->err, IPS_E_INCOMPLETE,
+                    "run %s: what was recorded has no path longer than 0 ns: "
+                    "nothing to estimate",
+                    q->run);
+    else
+        (void)sum_path(e, &lane); /* says why not in d->err */
+}
+
+/* ---- the answer ---------------------------------------------------------- */
+
+static void answer(struct query *q)
+{
+    struct estimate *e = estimate_of(q);
+    struct arena a = {0};
+    struct certificate c;
+    Ips__EstimateAnswer out = IPS__ESTIMATE_ANSWER__INIT;
+    Ips__Reply reply = IPS__REPLY__INIT;
+    certificate_fill(q, &a, &c);
+    c.msg.unmatched += e->path.unmatched;
+    c.msg.engine =
+        ips_wire_text("central (estimate: all events at the master)");
+    c.msg.message_times =
+        path_mtime_text(q, &a, &e->path.lanes[LANE_MAIN].lane);
+    if (!e->path.lanes[LANE_MAIN].lane.calibrated)
+        certificate_note(&a, &c,
+                         "no measured message times went into this: `ipsq "
+                         "calibrate` on the idle machines gives them");
+    certificate_note(&a, &c,
+                     "a core for each thread is supposed: for fewer see `ipsq "
+                     "predict`");
+    out.estimate_ns = e->estimate_ns;
+    out.t_max_ns = e->t_max_ns;
+    out.wall_ns = path_goal_elapsed(q);
+    out.compute_ns = e->compute_ns;
+    out.message_ns = e->message_ns;
+    out.external_ns = e->external_ns;
+    out.messages = e->messages;
+    out.total_cpu_ns = e->path.total_cpu_ns;
+    out.system_ppm = q->request->estimate->system_ppm;
+    out.open = certificate_open(q);
+    out.goal = ips_wire_text(e->path.goal_text);
+    out.category = ips_wire_text("3");
+    out.certificate = &c.msg;
+    certificate_plan(q, &a, &c, 3, "the slaves' graphs");
+    out.took_ns = c.msg.took_ns;
+    reply.answer_case = IPS__REPLY__ANSWER_ESTIMATE;
+    reply.estimate = &out;
+    if (a.failed)
+        no_memory(q);
+    else
+        query_answer(q, &reply);
+    arena_release(&a);
+}
+
+static void solved(struct query *q)
+{
+    engine_drop_graphs(q);
+    if (path_of(q)->err.code)
+        engine_failed(q);
+    else
+        answer(q);
+}
+
+/* ---- the question -------------------------------------------------------- */
+
+static void fetched(struct query *q)
+{
+    struct ips_err err = {0};
+    if (query_work(q, solve, solved, &err) < 0)
+        query_fail(q, &err);
+}
+
+static void gathered(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    struct ips_err err = {0};
+    mtimes_plan_lane(q, &d->lanes[LANE_MAIN].lane);
+    d->nodes = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        struct engine_part *e = calloc(1, sizeof(*e));
+        if (!e) {
+            no_memory(q);
+            return;
+        }
+        p->own = e;
+        e->base = d->nodes;
+        d->nodes = ips_add_sat(d->nodes, p->sync->nodes);
+    }
+    int rc = 0;
+    if (d->nodes == 0)
+        rc = ips_err_set(&err, IPS_E_INCOMPLETE,
+                         "run %s has recorded nothing yet: nothing to estimate",
+                         q->run);
+    else if (d->nodes >= IPS_NO_NODE)
+        rc = ips_err_set(&err, IPS_E_LIMIT,
+                         "run %s has more nodes than one graph may have",
+                         q->run);
+    if (rc == 0)
+        rc = query_check_memory(q, d->nodes * NODE_BYTES, &err);
+    if (rc == 0)
+        rc = weighting_goal(q, q->request->estimate->goal, &err);
+    if (rc < 0)
+        query_fail(q, &err);
+    else
+        engine_fetch(q, false, fetched);
+}
+
+static void start(struct query *q)
+{
+    const Ips__EstimateAsk *ask = q->request->estimate;
+    struct ips_err err = {0};
+    struct estimate *e = calloc(1, sizeof(*e));
+    if (!e) {
+        no_memory(q);
+        return;
+    }
+    q->data = e;
+    struct ips_lane *lane = &e->path.lanes[LANE_MAIN].lane;
+    int rc = path_check_lane(ask->lane, lane, &err);
+    q->calibrate = lane->calibrated;
+    if (rc == 0 && ask->system_ppm >= MILLION)
+        rc = ips_err_set(&err, IPS_E_USAGE,
+                         "a system's share of %u millionths: less than all",
+                         ask->system_ppm);
+    if (rc < 0)
+        query_fail(q, &err);
+    else
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+}
+
+static void release(struct query *q)
+{
+    engine_release(q);
+    gather_release(q);
+}
+
+const struct query_kind query_estimate = {
+    .name = "estimate", .exclusive = true, .start = start, .release = release};

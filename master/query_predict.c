@@ -1,0 +1,140 @@
+/*
+ * What a run would do on other machines: gathers what a what-if gathers (whole
+ * subgraphs, tables, what arcs were spent on), and has it replayed in the
+ * worker, once on the machines that were asked about and once on its own, which
+ * says how far the model is from the measured run. Category 3 of IPS-9.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/path.h"
+#include "master/predict_query.h"
+
+/* ---- the replays ---------------------------------------------------------
+ */
+
+static int solve_free(struct whatif_solving *s, struct predict_query *d)
+{
+    struct ips_lane lane = s->lane;
+    struct ips_est e = {0};
+    lane.mtime = (struct ips_mtime){.scale_den = 1};
+    int rc = ips_longest_path(s->g, &lane, NULL, &e, s->err);
+    d->t_max_free_ns = e.t_max;
+    ips_est_release(&e);
+    return rc;
+}
+
+static bool wants_loads(const Ips__PredictAsk *ask)
+{
+    bool wants = false;
+    for (size_t i = 0; i < ask->n_machines; i++)
+        wants = wants || ask->machines[i]->load_recorded;
+    return wants;
+}
+
+/* The run on its own machines: alone, and with others as its delays tell. */
+static int solve_own(struct query *q, struct predict_setup *own,
+                     struct ips_err *err)
+{
+    struct predict_query *d = predict_of(q);
+    struct predict_answer loaded;
+    d->own_loaded_ns = IPS_UNMEASURED;
+    d->own_load = IPS_UNMEASURED_REAL;
+    int rc = predict_setup_own(&d->run, own, err);
+    if (rc == 0)
+        rc = predict_replay(&d->run, own, &d->own, err);
+    if (rc < 0 || (d->own.events > PREDICT_FIT_EVENTS &&
+                   !wants_loads(q->request->predict)))
+        return rc;
+    rc = predict_fit_loads(&d->run, own, err);
+    if (rc == 0)
+        rc = predict_replay(&d->run, own, &loaded, err);
+    if (rc < 0)
+        return rc;
+    d->own_loaded_ns = loaded.command_ns;
+    d->own_load = 0;
+    for (uint32_t m = 0; m < own->machine_count; m++) {
+        const struct ips_ratio *b = &own->machine[m].is.load;
+        double load = (double)b->num / (double)b->den;
+        d->own_load = load > d->own_load ? load : d->own_load;
+    }
+    predict_answer_release(&loaded);
+    return 0;
+}
+
+static void solve(struct query *q)
+{
+    struct predict_query *d = predict_of(q);
+    struct whatif_solving s;
+    struct predict_setup own = {0};
+    d->said.a = &d->a;
+    int rc = whatif_prepare(q, &s);
+    if (rc == 0)
+        rc = predict_run_make(q, &s, &d->run);
+    if (rc == 0)
+        rc = solve_own(q, &own, s.err);
+    if (rc == 0)
+        rc = predict_setup_make(&d->run, &own, q->request->predict, &d->said,
+                                &d->setup, s.err);
+    if (rc == 0 && q->request->predict->search)
+        rc = predict_search(q, s.err);
+    d->setup.path = true;
+    if (rc == 0)
+        rc = predict_replay(&d->run, &d->setup, &d->then, s.err);
+    if (rc == 0)
+        rc = solve_free(&s, d);
+    if (rc == 0)
+        rc = predict_order_make(q, s.err);
+    predict_setup_release(&own);
+    whatif_finish(&s);
+    (void)rc; /* said in s.err */
+}
+
+/* ---- the question --------------------------------------------------------
+ */
+
+static void start(struct query *q)
+{
+    struct ips_err err = {0};
+    const Ips__PredictAsk *from = q->request->predict;
+    struct predict_query *d = calloc(1, sizeof(*d));
+    if (!d) {
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+        query_fail(q, &err);
+        return;
+    }
+    q->data = d;
+    ips__whatif_ask__init(&d->ask);
+    ips__lane__init(&d->lane);
+    d->lane.scale_num = d->lane.scale_den = 1;
+    d->ask.lane = from->lane ? from->lane : &d->lane;
+    d->ask.goal = from->goal;
+    d->ask.slack = true; /* something must be asked */
+    d->w.ask = &d->ask;
+    d->w.raw = true;
+    d->w.waits = &d->waits;
+    d->w.node_bytes = PREDICT_NODE_BYTES;
+    d->w.solve = solve;
+    d->w.answer = predict_tell;
+    q->on_work = from->search ? predict_search_progress : NULL;
+    whatif_begin(q);
+}
+
+static void release(struct query *q)
+{
+    struct predict_query *d = predict_of(q);
+    if (d) {
+        predict_answer_release(&d->own);
+        predict_answer_release(&d->then);
+        predict_setup_release(&d->setup);
+        predict_run_release(&d->run);
+        ips_order_dependent_release(&d->order);
+        predict_search_release(&d->found);
+        waits_release(&d->waits);
+        arena_release(&d->a);
+    }
+    whatif_release(q);
+}
+
+const struct query_kind query_predict = {
+    .name = "predict", .exclusive = true, .start = start, .release = release};

@@ -1,0 +1,237 @@
+#include "master/select.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rank.h"
+
+static bool comparable(const ProtobufCFieldDescriptor *f)
+{
+    return f && f->label != PROTOBUF_C_LABEL_REPEATED &&
+           (f->type == PROTOBUF_C_TYPE_UINT64 ||
+            f->type == PROTOBUF_C_TYPE_DOUBLE ||
+            f->type == PROTOBUF_C_TYPE_BOOL ||
+            f->type == PROTOBUF_C_TYPE_STRING);
+}
+
+bool select_init(struct select *s, const Ips__Select *ask,
+                 const ProtobufCMessageDescriptor *row,
+                 const char *const *shown_otherwise, const char *fallback)
+{
+    memset(s, 0, sizeof(*s));
+    if (!ask || ask->top == 0)
+        return false;
+    const char *name = *ask->sort ? ask->sort : fallback;
+    for (size_t i = 0; shown_otherwise && shown_otherwise[i]; i++)
+        if (strcmp(name, shown_otherwise[i]) == 0)
+            return false;
+    s->top = ask->top;
+    s->back = ask->back;
+    s->per_machine = ask->per_machine;
+    s->per_level = ask->per_level;
+    s->sort = protobuf_c_message_descriptor_get_field_by_name(row, name);
+    s->object = protobuf_c_message_descriptor_get_field_by_name(row, "object");
+    s->level = protobuf_c_message_descriptor_get_field_by_name(row, "level");
+    return comparable(s->sort) && (!s->per_machine || s->object) &&
+           (!s->per_level || s->level);
+}
+
+static const void *field(const void *row, const ProtobufCFieldDescriptor *f)
+{
+    return (const char *)row + f->offset;
+}
+
+static const char *text(const void *row, const ProtobufCFieldDescriptor *f)
+{
+    return *(const char *const *)field(row, f);
+}
+
+static int compare(const struct select *s, const void *a, const void *b)
+{
+    const void *x = field(a, s->sort), *y = field(b, s->sort);
+    double p, q;
+    switch ((int)s->sort->type) {
+    case PROTOBUF_C_TYPE_STRING:
+        return ips_rank_text(text(a, s->sort), text(b, s->sort), s->back);
+    case PROTOBUF_C_TYPE_DOUBLE:
+        p = *(const double *)x;
+        q = *(const double *)y;
+        return ips_rank_real(p, q, p == p, q == q, s->back);
+    case PROTOBUF_C_TYPE_BOOL:
+        return ips_rank_integer(*(const protobuf_c_boolean *)x,
+                                *(const protobuf_c_boolean *)y, s->back);
+    default:
+        return ips_rank_count(*(const uint64_t *)x, *(const uint64_t *)y,
+                              s->back);
+    }
+}
+
+/* ---- the best of each group ------------------------------------------- */
+
+/* A heap whose first is the one that would go next. */
+struct group {
+    const char *machine; /* up to its next slash */
+    size_t machine_len;
+    int level;
+    uint64_t seen;
+    size_t *heap; /* places of rows */
+    size_t count, room;
+};
+
+struct choosing {
+    const struct select *s;
+    void *const *rows;
+    struct group *groups;
+    size_t group_count, group_room, last;
+};
+
+/* Does the row at x go before the one at y? */
+static bool before(const struct choosing *c, size_t x, size_t y)
+{
+    int d = compare(c->s, c->rows[x], c->rows[y]);
+    return d ? d < 0 : x < y;
+}
+
+static void sink(const struct choosing *c, struct group *g, size_t at)
+{
+    for (;;) {
+        size_t most = at, left = 2 * at + 1, right = left + 1;
+        if (left < g->count && before(c, g->heap[most], g->heap[left]))
+            most = left;
+        if (right < g->count && before(c, g->heap[most], g->heap[right]))
+            most = right;
+        if (most == at)
+            return;
+        size_t swap = g->heap[at];
+        g->heap[at] = g->heap[most];
+        g->heap[most] = swap;
+        at = most;
+    }
+}
+
+static void rise(const struct choosing *c, struct group *g, size_t at)
+{
+    while (at > 0) {
+        size_t up = (at - 1) / 2;
+        if (!before(c, g->heap[up], g->heap[at]))
+            return;
+        size_t swap = g->heap[at];
+        g->heap[at] = g->heap[up];
+        g->heap[up] = swap;
+        at = up;
+    }
+}
+
+static bool put(const struct choosing *c, struct group *g, size_t row)
+{
+    g->seen++;
+    if (g->count < c->s->top) {
+        if (g->count == g->room) {
+            size_t room = g->room * 2 + 32;
+            size_t *more = realloc(g->heap, room * sizeof(*more));
+            if (!more)
+                return false;
+            g->heap = more;
+            g->room = room;
+        }
+        g->heap[g->count++] = row;
+        rise(c, g, g->count - 1);
+    } else if (before(c, row, g->heap[0])) {
+        g->heap[0] = row;
+        sink(c, g, 0);
+    }
+    return true;
+}
+
+static int level_of(const char *level)
+{
+    static const char *const names[SELECT_LEVELS] = {"run", "machine",
+                                                     "process", "thread"};
+    int i = 0;
+    while (i < SELECT_LEVELS - 1 && strcmp(level, names[i]) != 0)
+        i++;
+    return i;
+}
+
+static bool is_group(const struct group *g, const struct group *key)
+{
+    return g->level == key->level && g->machine_len == key->machine_len &&
+           (key->machine_len == 0 ||
+            memcmp(g->machine, key->machine, key->machine_len) == 0);
+}
+
+/* Rows of one group lie together, mostly. */
+static struct group *group_of(struct choosing *c, const void *row)
+{
+    struct group key = {.machine = ""};
+    if (c->s->per_machine) {
+        key.machine = text(row, c->s->object);
+        key.machine += strspn(key.machine, "/");
+        key.machine_len = strcspn(key.machine, "/");
+    }
+    if (c->s->per_level)
+        key.level = level_of(text(row, c->s->level));
+    if (c->last < c->group_count && is_group(&c->groups[c->last], &key))
+        return &c->groups[c->last];
+    for (size_t i = 0; i < c->group_count; i++)
+        if (is_group(&c->groups[i], &key)) {
+            c->last = i;
+            return &c->groups[i];
+        }
+    if (c->group_count == c->group_room) {
+        size_t room = c->group_room * 2 + 16;
+        struct group *more = realloc(c->groups, room * sizeof(*more));
+        if (!more)
+            return NULL;
+        c->groups = more;
+        c->group_room = room;
+    }
+    c->last = c->group_count;
+    c->groups[c->group_count] = key;
+    return &c->groups[c->group_count++];
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+static size_t collect(struct choosing *c, struct arena *a, void ***list,
+                      uint64_t *left_out)
+{
+    size_t n = 0, at = 0;
+    for (size_t i = 0; i < c->group_count; i++) {
+        struct group *g = &c->groups[i];
+        left_out[g->level] += g->seen - g->count;
+        n += g->count;
+    }
+    size_t *place = arena_alloc(a, (n + 1) * sizeof(*place));
+    *list = arena_alloc(a, (n + 1) * sizeof(**list));
+    if (!place || !*list)
+        return 0;
+    for (size_t i = 0; i < c->group_count; i++)
+        for (size_t k = 0; k < c->groups[i].count; k++)
+            place[at++] = c->groups[i].heap[k];
+    qsort(place, n, sizeof(*place), compare_places);
+    for (size_t i = 0; i < n; i++)
+        (*list)[i] = c->rows[place[i]];
+    return n;
+}
+
+size_t select_rows(const struct select *s, struct arena *a, void *const *rows,
+                   size_t count, void ***list, uint64_t left_out[SELECT_LEVELS])
+{
+    struct choosing c = {.s = s, .rows = rows};
+    bool fine = true;
+    for (size_t i = 0; fine && i < count; i++) {
+        struct group *g = group_of(&c, rows[i]);
+        fine = g && put(&c, g, i);
+    }
+    a->failed = a->failed || !fine;
+    size_t n = fine ? collect(&c, a, list, left_out) : 0;
+    for (size_t i = 0; i < c.group_count; i++)
+        free(c.groups[i].heap);
+    free(c.groups);
+    return n;
+}

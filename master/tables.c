@@ -1,0 +1,239 @@
+#include "master/tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/object.h"
+#include "common/types.h"
+#include "master/metrics.h"
+#include "master/select.h"
+
+struct tables *tables_new(void)
+{
+    struct tables *t = calloc(1, sizeof(*t));
+    if (t)
+        ips__metrics_answer__init(&t->metrics);
+    return t;
+}
+
+void tables_free(struct tables *t)
+{
+    if (t)
+        arena_release(&t->a);
+    free(t);
+}
+
+bool tables_fit(const struct query *q)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        n += (uint64_t)q->gather.active[i]->t.proc_count +
+             q->gather.active[i]->t.thread_count;
+    return n <= TABLES_OBJECTS_MOST;
+}
+
+/* ---- metrics ---------------------------------------------------------- */
+
+static size_t count_waits(const Ips__MetricsAnswer *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_rows; i++)
+        n += m->rows[i]->n_waits;
+    return n;
+}
+
+/* Every row's waits as rows of their own. */
+static void add_waits(struct tables *t)
+{
+    Ips__MetricsAnswer *m = &t->metrics;
+    size_t n = count_waits(m);
+    t->first_wait = arena_alloc(&t->a, (m->n_rows + 1) * sizeof(size_t));
+    m->waits = arena_alloc(&t->a, (n + 1) * sizeof(*m->waits));
+    Ips__WaitRow *row = arena_alloc(&t->a, (n + 1) * sizeof(*row));
+    if (!t->first_wait || !m->waits || !row)
+        return;
+    for (size_t i = 0; i < m->n_rows; i++) {
+        const Ips__MetricsRow *r = m->rows[i];
+        t->first_wait[i] = m->n_waits;
+        for (size_t k = 0; k < r->n_waits; k++, row++) {
+            ips__wait_row__init(row);
+            row->object = r->object;
+            row->cause = r->waits[k]->cause;
+            row->ns = r->waits[k]->ns;
+            row->count = r->waits[k]->count;
+            m->waits[m->n_waits++] = row;
+        }
+    }
+    t->first_wait[m->n_rows] = m->n_waits;
+}
+
+/* What is a sum of the whole run alone (docs/metrics.md). */
+static void mark_window(Ips__MetricsAnswer *m)
+{
+    for (size_t i = 0; i < m->n_rows; i++) {
+        Ips__MetricsRow *r = m->rows[i];
+        r->wait_cpu_ns = r->wait_cpu_unknown_ns = r->blocked_ns =
+            r->rusage_cpu_ns = r->rusage_own_cpu_ns = r->rusage_processes =
+                r->messages_out = r->bytes_out = r->messages_in = r->bytes_in =
+                    r->message_bytes_mean = IPS_UNMEASURED;
+        r->load = r->message_rate = IPS_UNMEASURED_REAL;
+        r->pop_threads = 0;
+    }
+}
+
+int tables_metrics(struct tables *t, const struct query *q, struct ips_err *err)
+{
+    if (t->has_metrics)
+        return 0;
+    int rc =
+        metrics_make(q->gather.active, q->gather.count, query_incomplete(q), "",
+                     NULL, &t->a, &t->metrics, NULL, err);
+    if (rc == 0 && query_windowed(q))
+        mark_window(&t->metrics);
+    if (rc == 0)
+        add_waits(t);
+    if (rc == 0 && t->a.failed)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    t->has_metrics = rc == 0;
+    return rc;
+}
+
+static bool at_this_level(const bool at_level[METRICS_LEVELS],
+                          const Ips__MetricsRow *row)
+{
+    static const char first[METRICS_LEVELS] = {'r', 'm', 'p', 't'};
+    unsigned i = 0;
+    while (i < METRICS_LEVELS - 1 && first[i] != *row->level)
+        i++;
+    return at_level[i];
+}
+
+static void take_rows(const struct tables *t, const char *object,
+                      const bool at_level[METRICS_LEVELS],
+                      Ips__MetricsAnswer *out, bool *found)
+{
+    const Ips__MetricsAnswer *from = &t->metrics;
+    for (size_t i = 0; i < from->n_rows; i++) {
+        Ips__MetricsRow *row = from->rows[i];
+        if (*object && !ips_object_in(object, row->object))
+            continue;
+        *found = true;
+        if (!at_this_level(at_level, row))
+            continue;
+        out->rows[out->n_rows++] = row;
+        for (size_t w = t->first_wait[i]; w < t->first_wait[i + 1]; w++)
+            out->waits[out->n_waits++] = from->waits[w];
+    }
+}
+
+int tables_metrics_of(const struct tables *t, const char *object,
+                      const char *level, struct arena *a,
+                      Ips__MetricsAnswer *out, struct ips_err *err)
+{
+    const Ips__MetricsAnswer *from = &t->metrics;
+    const char *within = strcmp(object, "/") == 0 ? "" : object;
+    bool at_level[METRICS_LEVELS], found = false;
+    int rc = metrics_levels(within, level, at_level, err);
+    if (rc < 0)
+        return rc;
+    *out = *from;
+    out->n_rows = out->n_waits = out->n_process_matrix = 0;
+    out->rows = arena_alloc(a, (from->n_rows + 1) * sizeof(*out->rows));
+    out->waits = arena_alloc(a, (from->n_waits + 1) * sizeof(*out->waits));
+    out->process_matrix = arena_alloc(a, (from->n_process_matrix + 1) *
+                                             sizeof(*out->process_matrix));
+    if (!out->rows || !out->waits || !out->process_matrix)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    take_rows(t, within, at_level, out, &found);
+    if (!found)
+        return ips_err_set(err, IPS_E_NOT_FOUND, "no object %s in this run",
+                           object);
+    for (size_t i = 0; i < from->n_process_matrix; i++)
+        if (metrics_cell_in(within, from->process_matrix[i]))
+            out->process_matrix[out->n_process_matrix++] =
+                from->process_matrix[i];
+    return 0;
+}
+
+/* ---- what of them is sent ---------------------------------------------- */
+
+/* One of the lists beside the rows, of which the client shows the `top` of
+ * most of `field`; `list` and `count` become those. */
+static uint64_t cut_list(const Ips__Select *ask, struct arena *a,
+                         const ProtobufCMessageDescriptor *row,
+                         const char *field, void *list, size_t *count)
+{
+    Ips__Select most = IPS__SELECT__INIT;
+    uint64_t left[SELECT_LEVELS] = {0};
+    struct select s;
+    void **rows, **chosen = NULL;
+    most.top = ask->top;
+    memcpy(&rows, list, sizeof(rows));
+    if (!select_init(&s, &most, row, NULL, field))
+        return 0;
+    *count = select_rows(&s, a, rows, *count, &chosen, left);
+    memcpy(list, &chosen, sizeof(chosen));
+    return left[0];
+}
+
+void tables_metrics_select(const Ips__Select *ask, struct arena *a,
+                           Ips__MetricsAnswer *m, Ips__LeftOut *left)
+{
+    uint64_t *rows = arena_alloc(a, SELECT_LEVELS * sizeof(*rows));
+    void **chosen = NULL;
+    struct select s;
+    ips__left_out__init(left);
+    if (!rows ||
+        !select_init(&s, ask, &ips__metrics_row__descriptor, NULL, "cpu_ns")) {
+        m->n_waits = 0;
+        return;
+    }
+    m->n_rows =
+        select_rows(&s, a, (void *const *)m->rows, m->n_rows, &chosen, rows);
+    m->rows = (Ips__MetricsRow **)chosen;
+    left->rows = rows;
+    left->n_rows = 1;
+    left->waits = cut_list(ask, a, &ips__wait_row__descriptor, "ns", &m->waits,
+                           &m->n_waits);
+    left->machine_matrix =
+        cut_list(ask, a, &ips__matrix_cell__descriptor, "bytes",
+                 &m->machine_matrix, &m->n_machine_matrix);
+    left->process_matrix =
+        cut_list(ask, a, &ips__matrix_cell__descriptor, "bytes",
+                 &m->process_matrix, &m->n_process_matrix);
+    left->machine_totals =
+        cut_list(ask, a, &ips__matrix_total__descriptor, "bytes_out",
+                 &m->machine_totals, &m->n_machine_totals);
+    left->process_totals =
+        cut_list(ask, a, &ips__matrix_total__descriptor, "bytes_out",
+                 &m->process_totals, &m->n_process_totals);
+    m->left_out = left;
+}
+
+static void cut(size_t *count, size_t most, uint64_t *sum)
+{
+    if (*count > most) {
+        *sum += *count - most;
+        *count = most;
+    }
+}
+
+uint64_t tables_metrics_cut(struct arena *a, Ips__MetricsAnswer *m)
+{
+    uint64_t sum = 0;
+    size_t n = m->n_process_totals;
+    cut(&m->n_rows, METRICS_MAX_ROWS, &sum);
+    cut(&m->n_machine_matrix, METRICS_MAX_CELLS, &sum);
+    cut(&m->n_process_matrix, METRICS_MAX_CELLS, &sum);
+    if (n <= METRICS_MAX_CELLS + 1)
+        return sum;
+    Ips__MatrixTotal **kept =
+        arena_alloc(a, (METRICS_MAX_CELLS + 1) * sizeof(*kept));
+    if (!kept)
+        return sum;
+    memcpy(kept, m->process_totals, METRICS_MAX_CELLS * sizeof(*kept));
+    kept[METRICS_MAX_CELLS] = m->process_totals[n - 1]; /* of all */
+    m->process_totals = kept;
+    cut(&m->n_process_totals, METRICS_MAX_CELLS + 1, &sum);
+    return sum;
+}

@@ -1,0 +1,274 @@
+/*
+ * What the passes of a build leave for each other (build_internal.h): flat
+ * arrays of these, indexed by uint32_t, IPS_NONE for none. Times are ns of
+ * CLOCK_MONOTONIC_RAW, CPU ns of one thread.
+ */
+#ifndef IPS_SLAVE_BUILD_TYPES_H
+#define IPS_SLAVE_BUILD_TYPES_H
+
+#include "common/types.h"
+#include "slave/build.h"
+#include "slave/channel.h"
+
+/* Declares an array type with its count and room. */
+#define B_ARRAY(type)                                                          \
+    struct {                                                                   \
+        type *v;                                                               \
+        uint32_t n, room;                                                      \
+    }
+
+struct b_stream {
+    const struct ips_stream_in *in;
+    struct ips_clock clock;
+    uint64_t image_ns, stream_ns; /* its header's stamps */
+    uint32_t image, chain;
+    uint32_t next; /* stream that continues the chain */
+    bool task, empty;
+    uint64_t first_ns, last_ns; /* of its records */
+    uint64_t first_cpu, last_cpu;
+    uint64_t events, node_room;
+    uint64_t read_cpu_ns;      /* b_cost: the agent read the CPU clock last */
+    uint64_t blocks_unread_ns; /* what they cost */
+    uint32_t blocks_unread;
+    /* START */
+    uint8_t start_kind; /* 0 none */
+    uint32_t ppid;
+    uint64_t start_ns, start_cpu, fork_seq, parent_image;
+    bool exec_last; /* ends in EXEC without EXECFAIL */
+    uint64_t exec_ns;
+    const uint8_t *exec; /* path of its last EXEC, or NULL */
+    bool named_exec;     /* untraced: it is said where it went */
+    uint8_t end_kind;    /* of the last END, 0 none */
+    uint64_t end_ns, end_status;
+    const uint8_t *name; /* text of its last NAME, or NULL */
+    uint32_t name_len;
+    /* into forks, joins, kills, takings, syncs, in stream order */
+    uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
+    uint32_t first_delay, delay_count;
+};
+
+struct b_image {
+    uint32_t first_stream, stream_count;
+    uint32_t task_count; /* of its streams; they are the last */
+    uint32_t main;       /* stream of the main thread or IPS_NONE */
+    uint32_t proc;
+    uint32_t first_chan, chan_count;
+    bool continues; /* of the process of the image before it */
+};
+
+struct b_proc { /* beside struct ips_proc of the same index */
+    uint32_t first_image, image_count;
+    uint32_t main_chain; /* survives exec; or IPS_NONE */
+    uint32_t end_chain;  /* whose END is the process's end */
+    uint32_t fork;       /* FORK that made it, or IPS_NONE */
+    uint32_t join;       /* JOIN that took its end, or IPS_NONE */
+    uint64_t last_ns;    /* its last record */
+    uint32_t order_next; /* links: its next fork that may be a popen's */
+    bool spawned;        /* began with IMAGE: vfork, spawn, popen, system */
+};
+
+struct b_chain { /* beside g.chains */
+    uint32_t first_stream, last_stream;
+    uint32_t fork;       /* FORK its START hangs on, or IPS_NONE */
+    uint64_t base;       /* coordinate of START */
+    uint64_t limit;      /* settled CPU may not be later than... see settle */
+    uint64_t settled;    /* greatest CPU known for it */
+    uint32_t image_aux;  /* node "its image began", or IPS_NO_NODE */
+    int64_t end_shift;   /* of END: its coordinate less cpu_at */
+    uint64_t unknown_ns; /* off the core outside of calls, all of it */
+    bool read_delays;    /* somebody read its run delay: `off` is in use */
+};
+
+struct b_fork {
+    uint64_t t, t_ret, cpu, cpu_ret, seq;
+    uint64_t done_ns; /* popen, system: its JOIN's return; UINT64_MAX none */
+    uint32_t pid, stream;
+    uint32_t child;      /* chain, or IPS_NONE */
+    uint32_t child_proc; /* for processes */
+    uint32_t node;
+    uint8_t kind;
+    bool failed;
+    bool named; /* untraced: it is said what the child is */
+};
+
+struct b_join {
+    uint64_t t_ret, seq, child_cpu;
+    uint32_t pid, status, stream;
+    uint32_t child;      /* chain whose END it takes, or IPS_NONE */
+    uint32_t child_proc; /* or IPS_NONE */
+    uint32_t node;
+    uint8_t kind;
+    bool ended; /* not a stop: the child is gone */
+};
+
+struct b_sync { /* ACQUIRE, RELEASE */
+    uint64_t t, t_ret;
+    uint64_t dev, ino, object;
+    uint32_t stream;
+    uint32_t image; /* IPS_NONE: in memory that processes share */
+    uint32_t cause; /* ACQUIRE: what let it go, index in syncs, or IPS_NONE */
+    uint32_t arrived_before; /* BARRIER: the arrival before it of its round */
+    uint32_t dead_owner;     /* ACQUIRE of a robust mutex: chain, or IPS_NONE */
+    uint32_t node;
+    int32_t value, left; /* RELEASE: how many it may let go yet */
+    uint32_t err;
+    uint8_t kind; /* enum ips_sync */
+    bool release;
+    bool used;  /* RELEASE: it let somebody go */
+    bool ready; /* ACQUIRE of an eventfd: nobody waited for it */
+};
+struct b_spin { /* CPU burnt between a node and the next of its chain */
+    uint32_t node;
+    uint64_t ns;
+};
+
+struct b_delay { /* RUNDELAY */
+    uint64_t t, ns;
+};
+
+struct b_cpu { /* THREADCPU */
+    uint64_t t, cpu;
+    uint32_t stream, tid;
+};
+
+struct b_kill { /* KILL */
+    uint64_t t, cpu, value;
+    uint32_t stream, node;
+    uint32_t pid, tid, sig; /* whom; tid 0 = any thread */
+    bool to_group, taken;
+};
+struct b_taking { /* SIGNAL */
+    uint64_t t, cpu, value;
+    uint32_t stream, node;
+    uint32_t from, sig; /* sender's pid, 0 none */
+    int32_t code;
+    uint32_t kill, child; /* kills[], process; or IPS_NONE */
+};
+struct b_unseen { /* UNSEEN */
+    uint64_t t;
+    const uint8_t *text;
+    uint32_t len, stream;
+    uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
+};
+
+struct b_chan {
+    uint64_t t;
+    const uint8_t *rec;
+    uint32_t image, id, stream;
+    uint32_t end_recv, end_send; /* equal but for pipes; or IPS_NONE */
+    bool open;                   /* hold pass */
+};
+
+/* Bytes of a stream sent, and what pass `match` needs of the node: it is read
+ * end by end, where the node's columns would be a cache miss each. Positions
+ * are sums of `len`. A receive has none: its node has its end (g.site), and
+ * until its sender is found, where that is here,
+ *   g.xlen   the bytes,
+ *   g.xpred  how long the call took, ns; IPS_NO_NODE: see long_reads;
+ * afterwards, until b_weights,
+ *   g.xkind  B_X_SENT,
+ *   g.xpred  the send's place (b_op_at). */
+struct b_op {
+    uint64_t t, t_ret, len;
+    uint64_t cpu, w; /* cpu_at and coordinate of the node */
+    uint32_t node;
+    uint32_t chain : 31, blocked : 1;
+};
+#define B_X_SENT 0x80u
+/* The sends of one end: blocks of 4, 8, 16... places that follow each other in
+ * one slab, so that nothing is moved and what is read end by end lies together.
+ */
+#define B_SLAB_OPS (1u << 17)
+#define B_BLOCK_OPS 1024u
+struct b_block {
+    uint32_t at, n; /* first place, sends in it */
+    uint32_t next;  /* block, or IPS_NONE */
+};
+struct b_sends {
+    uint32_t first, last; /* blocks; IPS_NONE */
+    uint32_t n, room;     /* all sends; left in `last` */
+};
+struct b_read { /* a receive of bytes, of an end where they are listed */
+    uint64_t t, t_ret, len;
+    uint32_t node, chain;
+    uint32_t ext; /* where the peer is not here: index of its b_ext */
+};
+struct b_long_read { /* a receive that took too long for its column */
+    uint64_t t;
+    uint32_t node;
+};
+/* Beside struct ips_end of the same index. */
+struct b_end {
+    bool listen, datagram;
+    bool local; /* peer is here: `peer_end` */
+    uint64_t netns, dev, ino, peer_ino, name_hash;
+    uint64_t sent_before, recv_before;
+    uint32_t namer_pid, peer_pid;
+    struct ips_addr laddr, raddr;
+    uint32_t connect_node;
+    uint32_t socket; /* datagrams: the end that this flow is one of */
+    /* pass `node`: this chain's last SEND here, this process's traffic row */
+    uint32_t send_chain, send_node, traffic_proc, traffic;
+    uint64_t send_t;
+    /* pass `hold` */
+    uint32_t first_release, release_count;
+    uint64_t shut_ns; /* first shutdown(WR), UINT64_MAX none */
+    uint32_t shut_node;
+    uint32_t holders;
+    /* pass `node`: sends and receives of bytes; the chain of the first, and
+     * whether others have some; whether a send blocked */
+    struct b_sends sends; /* from pass `match` on in order of return */
+    uint32_t send_op_chain, read_chain, read_count;
+    bool send_many, read_many, send_blocked;
+    /* pass `match`: its receives are in reads[], in order of return */
+    bool listed;
+    uint32_t first_read;
+};
+
+enum b_dir { B_SEND = 0, B_RECV = 1 };
+/* The position behind `len` more bytes, and as it is written in the graph. */
+static inline uint64_t b_pos(uint64_t pos)
+{
+    return ips_min_u64(pos, IPS_POS_EXACT - 1);
+}
+struct b_dgram { /* a datagram moved */
+    uint64_t t, t_ret, len, hash, path_hash, pos;
+    uint32_t node, end, ext;
+    uint32_t twin; /* the datagram at the other end, or IPS_NONE */
+    struct ips_addr local, remote;
+    uint8_t dir;
+};
+enum b_event_kind { B_EOF, B_BROKEN, B_ACCEPT };
+struct b_event { /* a receive of no bytes, a failed send */
+    uint64_t t_ret;
+    uint32_t node, end, ext;
+    uint8_t kind;
+};
+/* A receive whose sender may not be on this machine: what DPM-4 needs. */
+struct b_ext {
+    uint64_t pos, len, t_ns;
+    uint64_t reply_ns; /* t_ret less the last SEND's t; with last_send */
+    uint64_t blocked_ns;
+    uint32_t node, end;
+    uint32_t last_send; /* node, or IPS_NO_NODE */
+    bool blocked;       /* it slept, or took a pending wait */
+    bool settled;       /* has a sender here: nothing to decide */
+};
+enum b_hold_kind {
+    B_HOLD_CHAN,
+    B_HOLD_FORK,
+    B_HOLD_CLOSE,
+    B_HOLD_EXEC,
+    B_HOLD_END
+};
+struct b_hold {
+    uint64_t t;
+    uint32_t proc, arg, node, seq;
+    uint8_t kind, how;
+};
+struct b_release {
+    uint64_t t;
+    uint32_t end, node;
+};
+
+#endif

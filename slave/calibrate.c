@@ -1,0 +1,126 @@
+#include "slave/calibrate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/calibrate_net.h"
+
+#define ECHO_SECONDS_MAX 120u
+#define LENGTHS_MAX 64u
+
+struct measuring {
+    struct slave_job job;
+    Ips__Request *ask; /* our own copy */
+    struct slave_echo_at at;
+    char *addresses[SLAVE_ECHO_ADDRESSES];
+    struct slave_trip trip;
+    bool open;
+    size_t length; /* the next */
+    union {
+        Ips__EchoAnswer echo;
+        Ips__TripAnswer trip;
+    } answer;
+};
+
+static struct measuring *measuring_of(struct slave_job *job)
+{
+    return (struct measuring *)(void *)job;
+}
+
+static void release(struct slave_job *job, struct slave_graphs *graphs)
+{
+    struct measuring *m = measuring_of(job);
+    (void)graphs;
+    if (m->open)
+        slave_trip_close(&m->trip);
+    ips__request__free_unpacked(m->ask, NULL);
+}
+
+static void step_echo(struct slave_job *job, struct slave_graphs *graphs)
+{
+    struct measuring *m = measuring_of(job);
+    const Ips__EchoAsk *ask = m->ask->echo;
+    Ips__EchoAnswer *a = &m->answer.echo;
+    int rc = 0;
+    (void)graphs;
+    if (ask->key.len != SLAVE_ECHO_KEY_BYTES || ask->seconds == 0 ||
+        ask->seconds > ECHO_SECONDS_MAX)
+        rc = ips_err_set(&job->err, IPS_E_PROTOCOL,
+                         "a key of %zu bytes, for %u s", ask->key.len,
+                         ask->seconds);
+    if (rc == 0)
+        rc = slave_echo_start(ask->key.data, strcmp(ask->over, "unix") == 0,
+                              ask->inside, ask->seconds, &m->at, &job->err);
+    if (rc < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    ips__echo_answer__init(a);
+    for (uint32_t i = 0; i < m->at.count; i++)
+        m->addresses[i] = m->at.address[i];
+    a->addresses = m->addresses;
+    a->n_addresses = m->at.count;
+    job->reply.answer_case = IPS__REPLY__ANSWER_ECHO;
+    job->reply.echo = a;
+    job->finished = true;
+}
+
+static int open_trip(struct measuring *m, const Ips__TripAsk *ask)
+{
+    if (m->open)
+        return 0;
+    if (ask->key.len != SLAVE_ECHO_KEY_BYTES || ask->n_lengths == 0 ||
+        ask->n_lengths > LENGTHS_MAX)
+        return ips_err_set(&m->job.err, IPS_E_PROTOCOL,
+                           "a key of %zu bytes, %zu lengths", ask->key.len,
+                           ask->n_lengths);
+    int rc = slave_trip_open(&m->trip, ask->key.data,
+                             (const char *const *)ask->addresses,
+                             ask->n_addresses, &m->job.stop, &m->job.err);
+    m->open = rc == 0;
+    return rc;
+}
+
+static void step_trip(struct slave_job *job, struct slave_graphs *graphs)
+{
+    struct measuring *m = measuring_of(job);
+    const Ips__TripAsk *ask = m->ask->trip;
+    Ips__TripAnswer *a = &m->answer.trip;
+    struct ips_half_trips half = {0};
+    int rc = open_trip(m, ask);
+    (void)graphs;
+    ips__trip_answer__init(a);
+    if (rc == 0)
+        rc = slave_trip_measure(&m->trip, ask->lengths[m->length], ask->rounds,
+                                ask->length_ns, &half, &a->trip_ns, &job->err);
+    if (rc < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    a->bytes = ask->lengths[m->length++];
+    a->rounds = half.rounds;
+    a->ns = half.median_ns;
+    a->low_ns = half.low_ns;
+    a->high_ns = half.high_ns;
+    job->reply.answer_case = IPS__REPLY__ANSWER_TRIP;
+    job->reply.trip = a;
+    job->finished = m->length == ask->n_lengths;
+}
+
+struct slave_job *slave_calibrate_job(const Ips__Request *q)
+{
+    struct measuring *m = calloc(1, sizeof(*m));
+    if (m)
+        m->ask = slave_serve_copy(q);
+    if (!m || !m->ask) {
+        free(m);
+        return NULL;
+    }
+    m->job.id = q->id;
+    m->job.step =
+        q->ask_case == IPS__REQUEST__ASK_ECHO ? step_echo : step_trip;
+    m->job.release = release;
+    m->job.credit = UINT64_MAX;
+    ips__reply__init(&m->job.reply);
+    return &m->job;
+}

@@ -1,0 +1,101 @@
+#include "slave/calibrate_map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/contract.h"
+
+/* Of a machine itself: by what its messages go. */
+struct own {
+    uint32_t tcp, local;
+};
+
+static int take_curve(const Ips__MtimeCurve *from, struct ips_curve *to,
+                      struct ips_err *err)
+{
+    int rc = 0;
+    if (from->n_bytes != from->n_ns || from->n_bytes > IPS_CURVE_POINTS)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "a curve of %zu lengths and %zu times",
+                           from->n_bytes, from->n_ns);
+    rc = ips_curve_make(from->bytes, from->ns, (uint32_t)from->n_bytes, to,
+                        err);
+    if (rc < 0)
+        return ips_err_set(err, IPS_E_PROTOCOL, "message times are damaged");
+    return 0;
+}
+
+static bool goes_local(const struct ips_end *e)
+{
+    return e->kind == IPS_CHAN_PIPE || e->kind == IPS_CHAN_UNIX ||
+           e->kind == IPS_CHAN_UNIX_DGRAM;
+}
+
+/* The curve of every end: of the machine that it is joined to, else one of our
+ * own. */
+static int lay(struct slave_graph *g, const Ips__PeersAsk *ask, struct own own,
+               struct ips_err *err)
+{
+    struct ips_mtime_map *m = &g->mtimes;
+    m->which = malloc(((size_t)g->b.end_count + 1) * sizeof(*m->which));
+    if (!m->which)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    m->end_count = g->b.end_count;
+    m->other = own.tcp;
+    for (uint32_t i = 0; i < m->end_count; i++) {
+        uint32_t part = g->joined ? g->joined[i].part : UINT32_MAX;
+        m->which[i] = goes_local(&g->b.ends[i]) ? own.local : own.tcp;
+        if (part == UINT32_MAX)
+            continue;
+        m->which[i] = IPS_NO_CURVE;
+        for (size_t k = 0; k < ask->n_mtimes; k++) {
+            if (!ask->mtimes[k]->inside && ask->mtimes[k]->part == part)
+                m->which[i] = (uint32_t)k;
+        }
+    }
+    return 0;
+}
+
+int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
+                           struct ips_err *err)
+{
+    struct ips_mtime_map *m = &g->mtimes;
+    struct own own = {IPS_NO_CURVE, IPS_NO_CURVE};
+    ips_mtime_map_release(m);
+    g->b.g.mtimes = NULL;
+    if (ask->n_mtimes == 0)
+        return 0;
+    m->curve = calloc(ask->n_mtimes, sizeof(*m->curve));
+    if (!m->curve)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    for (size_t k = 0; k < ask->n_mtimes; k++) {
+        int rc = take_curve(ask->mtimes[k], &m->curve[k], err);
+        if (rc < 0)
+            return rc;
+        m->curve_count++;
+        if (ask->mtimes[k]->inside && ask->mtimes[k]->local)
+            own.local = (uint32_t)k;
+        else if (ask->mtimes[k]->inside)
+            own.tcp = (uint32_t)k;
+    }
+    if (own.local == IPS_NO_CURVE)
+        own.local = own.tcp;
+    else if (own.tcp == IPS_NO_CURVE)
+        own.tcp = own.local;
+    int rc = lay(g, ask, own, err);
+    if (rc == 0)
+        g->b.g.mtimes = m;
+    return rc;
+}
+
+int slave_graph_view(const struct slave_graph *g, const struct ips_lane *lane,
+                     struct ips_view *out, struct ips_err *err)
+{
+    if (lane->calibrated && !g->b.g.mtimes) {
+        memset(out, 0, sizeof(*out));
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "message times are asked for that PeersAsk did not "
+                           "bring");
+    }
+    return ips_graph_view(&g->b.g, lane, out, err);
+}

@@ -1,0 +1,274 @@
+#include "slave/calibrate_net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/types.h"
+#include "slave/calibrate_wire.h"
+
+#define CONNECT_MS 3000
+#define WARM_UP 3u /* rounds of a length that do not count */
+#define LEAST 3u   /* that do */
+#define BATCH 50u
+
+/* ---- connecting --------------------------------------------------------- */
+
+static int parse_unix(const char *text, struct sockaddr_storage *to,
+                      socklen_t *len)
+{
+    struct sockaddr_un *u = (struct sockaddr_un *)to;
+    size_t n = strlen(text);
+    if (*text != '@' || n >= sizeof(u->sun_path))
+        return IPS_E_USAGE;
+    u->sun_family = AF_UNIX;
+    memcpy(u->sun_path + 1, text + 1, n - 1);
+    *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    return 0;
+}
+
+/* HOST:PORT, numbers alone; IPv6 in brackets. */
+static int parse_tcp(const char *text, struct sockaddr_storage *to,
+                     socklen_t *len)
+{
+    char host[INET6_ADDRSTRLEN + 2];
+    const char *colon = strrchr(text, ':');
+    char *end;
+    if (!colon || (size_t)(colon - text) >= sizeof(host))
+        return IPS_E_USAGE;
+    unsigned long port = strtoul(colon + 1, &end, 10);
+    size_t n = (size_t)(colon - text);
+    memcpy(host, text, n);
+    host[n] = '\0';
+    if (*end || port == 0 || port > 65535)
+        return IPS_E_USAGE;
+    struct sockaddr_in *v4 = (struct sockaddr_in *)to;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)to;
+    if (n > 2 && host[0] == '[' && host[n - 1] == ']') {
+        host[n - 1] = '\0';
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons((uint16_t)port);
+        *len = sizeof(*v6);
+        return inet_pton(AF_INET6, host + 1, &v6->sin6_addr) == 1 ? 0
+                                                                  : IPS_E_USAGE;
+    }
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons((uint16_t)port);
+    *len = sizeof(*v4);
+    return inet_pton(AF_INET, host, &v4->sin_addr) == 1 ? 0 : IPS_E_USAGE;
+}
+
+static int parse(const char *text, struct sockaddr_storage *to, socklen_t *len)
+{
+    memset(to, 0, sizeof(*to));
+    if (strncmp(text, "unix:", 5) == 0)
+        return parse_unix(text + 5, to, len);
+    if (strncmp(text, "tcp:", 4) == 0)
+        return parse_tcp(text + 4, to, len);
+    return IPS_E_USAGE;
+}
+
+/* Within CONNECT_MS: an address may lead nowhere. 0 or an errno. */
+static int connect_within(int fd, const struct sockaddr_storage *to,
+                          socklen_t len)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    int flags = fcntl(fd, F_GETFL), failed = 0;
+    socklen_t room = sizeof(failed);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return errno;
+    if (connect(fd, (const struct sockaddr *)to, len) < 0) {
+        if (errno != EINPROGRESS)
+            return errno;
+        if (poll(&p, 1, CONNECT_MS) != 1)
+            return ETIMEDOUT;
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &room) < 0)
+            return errno;
+    }
+    if (failed == 0 && fcntl(fd, F_SETFL, flags) < 0)
+        return errno;
+    return failed;
+}
+
+static int greet(struct slave_trip *t, const uint8_t *key, struct ips_err *err)
+{
+    uint8_t yes = 0;
+    int rc = slave_wire_send(t->fd, key, SLAVE_ECHO_KEY_BYTES, t->stop, err);
+    if (rc == 0)
+        rc = slave_wire_recv(t->fd, &yes, 1, t->stop, err);
+    if (rc == 0 && yes != SLAVE_WIRE_YES)
+        rc = ips_err_set(err, IPS_E_PROTOCOL, "somebody else answers there");
+    return rc;
+}
+
+static int open_one(struct slave_trip *t, const uint8_t *key,
+                    const char *address, struct ips_err *err)
+{
+    struct sockaddr_storage to;
+    socklen_t len = 0;
+    if (parse(address, &to, &len) < 0)
+        return ips_err_set(err, IPS_E_USAGE, "%.120s is no address", address);
+    t->fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int failed = t->fd < 0 ? errno : connect_within(t->fd, &to, len);
+    int rc = 0;
+    if (failed)
+        rc = ips_err_set(err, IPS_E_UNREACHABLE, "%s", strerror(failed));
+    if (rc == 0)
+        slave_wire_tune(t->fd);
+    if (rc == 0)
+        rc = greet(t, key, err);
+    if (rc == 0)
+        return 0;
+    slave_trip_close(t);
+    return ips_err_wrap(err, "%.120s", address);
+}
+
+int slave_trip_open(struct slave_trip *t, const uint8_t *key,
+                    const char *const *addresses, size_t count,
+                    const atomic_bool *stop, struct ips_err *err)
+{
+    int rc = ips_err_set(err, IPS_E_USAGE, "no address to measure at");
+    memset(t, 0, sizeof(*t));
+    t->fd = -1;
+    t->stop = stop;
+    for (size_t i = 0; i < count && rc < 0 && !atomic_load(stop); i++) {
+        struct ips_err one = {0};
+        rc = open_one(t, key, addresses[i], &one);
+        if (rc < 0 && err)
+            *err = one;
+    }
+    if (rc < 0 && count > 1)
+        ips_err_wrap(err, "none of %zu addresses is reached, the last", count);
+    return rc;
+}
+
+void slave_trip_close(struct slave_trip *t)
+{
+    if (t->fd >= 0)
+        close(t->fd);
+    free(t->buffer);
+    t->buffer = NULL;
+    t->room = 0;
+    t->fd = -1;
+}
+
+/* ---- rounds ------------------------------------------------------------- */
+
+struct rounds {
+    uint64_t *trip, *near, *far;
+    uint32_t count;
+};
+
+/* One batch, behind those that are there; far comes after it in one piece. */
+static int batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
+                 struct rounds *r, struct ips_err *err)
+{
+    uint8_t head[SLAVE_WIRE_HEAD], cpu[BATCH * 8];
+    slave_wire_put(head, count, 4);
+    slave_wire_put(head + 4, bytes, 8);
+    int rc = slave_wire_send(t->fd, head, sizeof(head), t->stop, err);
+    if (rc == 0) /* the header is out of the way of the first round */
+        rc = slave_wire_recv(t->fd, head, 1, t->stop, err);
+    for (uint32_t i = 0; i < count && rc == 0; i++) {
+        uint64_t cpu_ns = slave_wire_cpu_ns(), at = slave_wire_now_ns();
+        rc = slave_wire_send(t->fd, t->buffer, bytes, t->stop, err);
+        if (rc == 0)
+            rc = slave_wire_recv(t->fd, t->buffer, bytes, t->stop, err);
+        r->trip[r->count + i] = slave_wire_now_ns() - at;
+        r->near[r->count + i] = slave_wire_cpu_ns() - cpu_ns;
+    }
+    if (rc == 0)
+        rc = slave_wire_recv(t->fd, cpu, (size_t)count * 8, t->stop, err);
+    for (uint32_t i = 0; i < count && rc == 0; i++)
+        r->far[r->count + i] = slave_wire_get(cpu + (size_t)i * 8, 8);
+    r->count += rc == 0 ? count : 0;
+    return rc;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void sum_up(struct rounds *r, struct ips_half_trips *out,
+                   uint64_t *trip_ns)
+{
+    uint64_t *as_was = r->trip;
+    uint64_t price = slave_wire_clock_ns();
+    for (uint32_t i = 0; i < r->count; i++)
+        r->near[i] = ips_sub_sat(r->near[i], price);
+    uint64_t *sorted = calloc((size_t)r->count + 1, sizeof(*sorted));
+    *trip_ns = UINT64_MAX;
+    if (sorted && r->count) {
+        memcpy(sorted, as_was, r->count * sizeof(*sorted));
+        qsort(sorted, r->count, sizeof(*sorted), compare);
+        *trip_ns = sorted[(r->count - 1) / 2];
+    }
+    free(sorted);
+    *out = ips_half_trips(r->trip, r->near, r->far, r->count);
+}
+
+static int make_room(struct slave_trip *t, uint64_t bytes, struct ips_err *err)
+{
+    if (bytes <= t->room)
+        return 0;
+    uint8_t *more = realloc(t->buffer, bytes);
+    if (!more)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    memset(more, 0, bytes);
+    t->buffer = more;
+    t->room = bytes;
+    return 0;
+}
+
+int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
+                       uint64_t length_ns, struct ips_half_trips *out,
+                       uint64_t *trip_ns, struct ips_err *err)
+{
+    struct rounds r = {0};
+    int rc = 0;
+    if (bytes == 0 || bytes > SLAVE_TRIP_BYTES_MAX || rounds == 0 ||
+        rounds > SLAVE_TRIP_ROUNDS_MAX)
+        return ips_err_set(err, IPS_E_USAGE, "%u rounds of %llu bytes", rounds,
+                           (unsigned long long)bytes);
+    size_t most = (size_t)rounds + LEAST + WARM_UP;
+    r.trip = calloc(most, sizeof(*r.trip));
+    r.near = calloc(most, sizeof(*r.near));
+    r.far = calloc(most, sizeof(*r.far));
+    if (!r.trip || !r.near || !r.far)
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    if (rc == 0)
+        rc = make_room(t, bytes, err);
+    if (rc == 0)
+        rc = batch(t, bytes, WARM_UP, &r, err);
+    uint64_t until = slave_wire_now_ns() + length_ns;
+    uint64_t one = r.count ? ips_max_u64(r.trip[r.count - 1], 1) : 1;
+    r.count = 0;
+    if (rc == 0)
+        rc = batch(t, bytes, LEAST, &r, err);
+    while (rc == 0 && r.count < rounds) {
+        uint64_t left = ips_sub_sat(until, slave_wire_now_ns()) / one;
+        uint32_t n = ips_min_u32(rounds - r.count, BATCH);
+        n = ips_min_u32(n, (uint32_t)ips_min_u64(left, BATCH));
+        if (n == 0)
+            break;
+        rc = batch(t, bytes, n, &r, err);
+    }
+    if (rc == 0)
+        sum_up(&r, out, trip_ns);
+    free(r.trip);
+    free(r.near);
+    free(r.far);
+    return rc;
+}

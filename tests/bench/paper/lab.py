@@ -1,0 +1,336 @@
+"""Machines for the experiments of tests/bench/paper, made of this one.
+
+    with Lab(build, [Spec("a", "0"), Spec("b", "1", hogs=2)]) as lab:
+        run = lab.measure(program, place)      # under IPS: Run(name, elapsed, ...)
+        ns = lab.plain(program, place)         # the same program without it
+        lab.ask("predict", run.name, "--map", lab.map_of(run, place))
+
+A machine is a network namespace with an address (deploy/hosts), a slave, a pool, the
+processors that it has ("0", "0,1": by affinity, which all that runs there inherits and
+IPS records as its cores), load programs on these, and perhaps a limit of its link (a
+token bucket each way). Machines may share processors; then only what is independent of
+load may be asked of them. Quotas of a cgroup are not used: what runs for less than a
+quota's period runs at full speed, so they make no slower machine for the messages of
+these programs.
+
+`place` maps each process (label) of a program to a machine's name. Elapsed time is from
+just before the main process (the last that is started) is executed until the last
+process is reaped, by one clock. What is measured can be preferred to all else that runs
+here (a cgroup of its own with the greatest share): --prefer, on unless it is not
+permitted; load programs are in the same group, and compete as they should.
+
+Slaves and master are in the network of none but their machine; all is gone at the end.
+Needs root."""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / "tests" / "system"), str(ROOT / "tests" / "bench")]
+import conftest  # noqa: E402
+import distributed  # noqa: E402
+import measure  # noqa: E402
+
+# rate: what its link carries each way, as tc says it, None for no limit
+Spec = collections.namedtuple("Spec", "name cpus hogs rate",
+                              defaults=("0", 0, None))
+# elapsed in ns; pid and machine of each label
+Run = collections.namedtuple("Run", "name program elapsed pid place outputs")
+
+GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")  # version 1
+HOG = ["/usr/bin/python3", "-c", "while True: pass"]
+
+
+class Group:
+    """A cgroup with the greatest share of the processors, as a context: we are
+    in it, and so is all that we start - IPS's daemons, too, which else would not
+    get to their work while others keep the machine busy (they ask for what is
+    left over)."""
+
+    def __init__(self, wanted):
+        self.path = GROUPS / f"ips-paper-{os.getpid()}" if wanted else None
+
+    def __enter__(self):
+        try:
+            if self.path:
+                self.path.mkdir()
+                (self.path / "cpu.shares").write_text("262144")
+                (self.path / "cgroup.procs").write_text(str(os.getpid()))
+        except OSError as error:
+            print(f"nothing is preferred: {error}", file=sys.stderr)
+            self.path = None
+        return self
+
+    def __exit__(self, *unused):
+        if self.path:
+            (GROUPS / "cgroup.procs").write_text(str(os.getpid()))
+            conftest.wait_until("the group is empty", lambda: not (
+                self.path / "cgroup.procs").read_text(), 20)
+            self.path.rmdir()
+            self.path = None
+
+
+class Host:
+    """As conftest.Host, with processors."""
+
+    def __init__(self, prefix, number, address, cpus):
+        self.prefix, self.number = prefix, number
+        self.address, self.cpus = address, cpus
+
+    def command(self, argv):
+        return [str(ROOT / "deploy" / "hosts"), "run", str(self.number),
+                "--prefix", self.prefix, "--", "taskset", "-c", self.cpus,
+                *map(str, argv)]
+
+
+def tc(space, device, rate):
+    subprocess.run(["ip", "netns", "exec", space, "tc", "qdisc", "add", "dev",
+                    device, "root", "tbf", "rate", rate, "burst", "8kb",
+                    "latency", "2s"], check=True)
+
+
+class Lab:
+    def __init__(self, build, specs, prefer=True, daemons=True):
+        self.build = conftest.Build(pathlib.Path(build).resolve())
+        self.specs = {spec.name: spec for spec in specs}
+        self.prefix = "p" + uuid.uuid4().hex[:8]
+        self.group = Group(prefer)
+        self.daemons = daemons
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ips-paper-"))
+        self.cluster, self.hogs, self.number = None, [], 0
+
+    def __enter__(self):
+        try:
+            self.set_up()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def set_up(self):
+        done = subprocess.run(
+            [str(ROOT / "deploy" / "hosts"), "up", str(len(self.specs)),
+             "--prefix", self.prefix], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        self.hosts = {}
+        for i, (line, spec) in enumerate(zip(done.stdout.splitlines(),
+                                             self.specs.values())):
+            self.hosts[spec.name] = Host(self.prefix, i + 1, line.split()[1],
+                                         spec.cpus)
+            if spec.rate:
+                tc(f"{self.prefix}-{i + 1}", "eth0", spec.rate)
+                tc(f"{self.prefix}-net", f"port{i + 1}", spec.rate)
+        self.group.__enter__()
+        for spec in self.specs.values():
+            self.load(spec.name, spec.hogs)
+        if self.daemons:
+            self.cluster = object.__new__(conftest.Cluster)
+            self.cluster.__init__(self.build, list(self.specs),
+                                  list(self.hosts.values()))
+
+    def __exit__(self, *unused):
+        self.unload()
+        if self.cluster:
+            self.cluster.close()
+        subprocess.run([str(ROOT / "deploy" / "hosts"), "down", "--prefix",
+                        self.prefix])
+        self.group.__exit__()
+        subprocess.run(["rm", "-rf", str(self.directory)])
+
+    def load(self, machine, count):
+        """More load programs on a machine; where in it they run is the kernel's
+        choice, as it is of what is measured."""
+        for _ in range(count):
+            self.hogs.append(subprocess.Popen(
+                ["taskset", "-c", self.specs[machine].cpus, *HOG],
+                stdin=subprocess.DEVNULL))
+
+    def unload(self):
+        for hog in self.hogs:
+            hog.kill()
+            hog.wait()
+        self.hogs = []
+
+    # --- programs --------------------------------------------------------
+
+    def run(self, program, place, ipsrun, checked=True):
+        """Starts all processes by ipsrun(label, first) + argv; (elapsed, pids,
+        outputs)."""
+        started = {}
+        stamp = self.directory / "stamp"
+
+        def popen(label, argv):
+            inner = [*ipsrun(label), *map(str, argv)]
+            note = f"echo $EPOCHREALTIME >{stamp}; " \
+                if label == program.main else ""
+            started[label] = subprocess.Popen(
+                self.hosts[place[label]].command(
+                    ["bash", "-c", f'{note}exec "$@"', "-", *inner]),
+                env=conftest.clean_env(), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            return started[label]
+
+        try:
+            all = distributed.start(program, popen, [
+                f"{self.hosts[place[label]].address}:{7000 + i}"
+                for i, label in enumerate(program.labels)])
+            for proc, _ in all.values():
+                proc.wait(270)
+            end = time.time()
+            outputs = distributed.finish(program, all, checked=checked)
+        finally:
+            for proc in started.values():
+                if proc.poll() is None:
+                    proc.kill()
+                    proc.communicate()
+        return (round((end - float(stamp.read_text())) * 1e9),
+                {label: proc.pid for label, proc in started.items()}, outputs)
+
+    def plain(self, program, place, checked=False):
+        return self.run(program, place, lambda label: [], checked)[0]
+
+    def measure(self, program, place, options=("--procedures=off",),
+                wait=True):
+        c = self.cluster
+        self.number += 1
+        name = f"{program.name}-{self.number}"
+        first = program.labels[0]
+
+        def ipsrun(label):
+            where = next(m for m in c.machines if m.name == place[label])
+            return [c.build.bin("ipsrun"), "--pool", where.pool, "--machine",
+                    where.name, "--state", where.state, "--master", c.address,
+                    "--quiet", "--name" if label == first else "--join", name,
+                    *options, "--"]
+
+        elapsed, pid, outputs = self.run(program, place, ipsrun)
+        run = Run(name, program, elapsed, pid, dict(place), outputs)
+        if wait:
+            self.settle(run)
+        return run
+
+    def settle(self, run):
+        """Until all of the run is taken in; under load programs that are
+        preferred the slaves would not get there."""
+        self.cluster.wait_closed(run.name, machines=len(set(run.place.values())))
+
+    # --- questions -------------------------------------------------------
+
+    def ask(self, *words):
+        return self.cluster.json(*words, status=(0, 3))
+
+    def has(self, command):
+        """Does this ipsq know it?"""
+        return self.cluster.ipsq(command, "--help").returncode == 0
+
+    def map_of(self, run, place):
+        """--map that moves each process of the run to place[label]."""
+        return ",".join(f"{what}={place[label]}" for label in run.pid
+                        for what in run.program.patterns(label, run.pid[label]))
+
+
+def machines(specs):
+    """--machines of these."""
+    return ";".join(f"{s.name}:cores={len(s.cpus.split(','))},load={s.hogs}"
+                    for s in specs)
+
+
+# --- figures ---------------------------------------------------------------
+
+def median(values):
+    return statistics.median(values)
+
+
+def interval(values):
+    low, high = measure.interval(values)
+    return low, high
+
+
+def percent(x):
+    return f"{100 * x:+.1f}%"
+
+
+def table(head, rows):
+    """Markdown."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |"
+                              for row in rows])
+
+
+class Results:
+    """What an experiment found: JSON in the build directory, tables and where
+    it was measured on standard output."""
+
+    def __init__(self, args, name):
+        self.path = pathlib.Path(args.build) / "paper" / (
+            name + ("-short" if args.short else "") + ".json")
+        self.path.parent.mkdir(exist_ok=True)
+        self.data = {"experiment": name, "options": {
+            k: str(v) for k, v in vars(args).items()},
+            "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "cores": os.cpu_count(), "load_before": os.getloadavg()}
+
+    def say(self, text=""):
+        print(text, flush=True)
+
+    def save(self, **more):
+        self.data.update(more, load_after=os.getloadavg())
+        self.path.write_text(json.dumps(self.data, indent=1))
+
+    def close(self):
+        self.save()
+        before, after = (self.data[k][0] for k in ("load_before", "load_after"))
+        self.say(f"\nLoad average {before:.1f} before, {after:.1f} after; "
+                 f"{self.path}")
+
+
+def plot(args, name, title, x, y, lines):
+    """docs/figures/NAME.svg by gnuplot, where --figures: {label: [(x, y)]}."""
+    if not args.figures:
+        return
+    where = ROOT / "docs" / "figures"
+    where.mkdir(exist_ok=True)
+    data, curves = "", []
+    for label, points in lines.items():
+        curves.append(f"'-' using 1:2 with linespoints title '{label}'")
+        data += "".join(f"{a} {b}\n" for a, b in points) + "e\n"
+    script = (f"set terminal svg size 480,320 font 'sans,10' dynamic\n"
+              f"set output '{where / (name + '.svg')}'\nset title '{title}'\n"
+              f"set xlabel '{x}'\nset ylabel '{y}'\nset yrange [0:*]\n"
+              f"set key outside right\nset grid\nplot {', '.join(curves)}\n")
+    subprocess.run(["gnuplot"], input=script + data, text=True, check=True)
+
+
+def options(doc, **more):
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=str(ROOT / "build" / "release"))
+    parser.add_argument("--runs", type=int, default=more.pop("runs", 10))
+    parser.add_argument("--short", action="store_true",
+                        help="the form of the tests: small, one run")
+    parser.add_argument("--no-prefer", dest="prefer", action="store_false",
+                        help="do not prefer the programs to what else runs here")
+    parser.add_argument("--figures", action="store_true",
+                        help="draw docs/figures/*.svg, too (gnuplot)")
+    parser.add_argument("--seed", type=int, default=1, help="of all draws (1)")
+    for name, how in more.items():
+        parser.add_argument("--" + name.replace("_", "-"), **how)
+    args = parser.parse_args()
+    if args.short:
+        args.runs = 1
+    random.seed(args.seed)
+    return args
+
+
+def shuffled(items):
+    return random.sample(items, len(items))

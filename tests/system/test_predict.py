@@ -1,0 +1,240 @@
+"""`ipsq predict`: the golden rows of a replay through agent, slaves, master and
+client, exact to the nanosecond, and questions that are refused.
+
+EVIDENCE-OF: DPM-6 DPM-7 DPM-9 DPM-10."""
+import itertools
+
+import pytest
+
+from conftest import Cluster
+
+UNIT = 10**9  # tests/programs/golden.c
+PER_BYTE = "0,1000000000"  # of message time, so that the bytes give MTIME
+numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def duo(build):
+    c = object.__new__(Cluster)
+    try:
+        c.__init__(build, ["m1", "m2"])
+        yield c
+    finally:
+        c.close()
+
+
+def golden(c, name, parts=(None,)):
+    run = f"predict-{name}-{next(numbers)}"
+    for i, only in enumerate(parts):
+        how = {"name": run} if i == 0 else {"join": run}
+        words = ["--only", only] if only else []
+        c.ipsrun([c.build.program("golden"), name, *words], machine=i,
+                 check=True, **how)
+    c.wait_closed(run, machines=len(parts))
+    return run
+
+
+def placed(machines, where):
+    """Tasks by name; the program that makes them is kept out of their way."""
+    return ["--machines", f"spare:cores=64;{machines}", "--map",
+            "*=spare," + ",".join(f"/*/golden.*/{task}={machine}"
+                                  for task, machine in where.items())]
+
+
+# graph, chains, machine, message time, makespan in thousandths of a unit
+ROWS = [
+    ("G4", "Pcd", "cores=1", PER_BYTE, 34000),
+    ("G4", "Pcd", "cores=2", PER_BYTE, 23000),
+    ("G5", "AB", "cores=1", PER_BYTE, 19000),
+    ("G5", "AB", "cores=2", PER_BYTE, 17000),
+    ("G5", "AB", "cores=1,load=1", PER_BYTE, 32500),
+    ("G5", "AB", "cores=1,speed=2", PER_BYTE, 12000),
+    ("G5", "AB", "cores=1", "0", 18000),
+    ("G6", "ABC", "cores=1", PER_BYTE, 22000),
+    ("G6", "ABC", "cores=2", PER_BYTE, 15500),
+]
+
+
+@pytest.fixture(scope="module")
+def graphs(duo):
+    return {name: golden(duo, name) for name in ("G4", "G5", "G6")}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name,chains,machine,mtime,makespan", ROWS)
+def test_golden(duo, graphs, name, chains, machine, mtime, makespan):
+    """Would catch a thread on another machine than it was mapped to, a rate
+    that is wrong, and a rounding anywhere on the way: one ns is enough."""
+    answer = duo.json("predict", graphs[name], "--mtime", mtime,
+                      *placed(f"one:{machine}", dict.fromkeys(chains, "one")))
+    assert answer["makespan_ns"] == makespan * UNIT // 1000
+    path = [r for r in answer["path"] if r["kind"] in
+            ("machine", "message", "external")]
+    assert sum(r["ns"] for r in path) == answer["makespan_ns"]
+
+
+def place_all(graphs, name, machines, where, *more):
+    return [graphs[name], "--mtime", PER_BYTE, *placed(machines, where), *more]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("network,makespan", [
+    ("one>two=5s", 17), ("one<>two=x2", 22), ("two>one=99s", 17),
+    ("o*>t?o=x0", 12), ("*>*=x0;one>two=1s", 13), ("one>two=3s+1s", 20)])
+def test_network(duo, graphs, network, makespan):
+    """G5 with A and B apart. Would catch a network that is taken the wrong way
+    round, or for other machines, and an order of entries that is lost."""
+    answer = duo.json("predict", *place_all(
+        graphs, "G5", "one:cores=1;two:cores=1", {"A": "one", "B": "two"},
+        "--network", network))
+    assert answer["makespan_ns"] == makespan * UNIT
+
+
+@pytest.mark.quick
+def test_medium(duo, graphs):
+    """G6: A on one sends a at 1 and b at 2, both of 2 bytes, to B and C. Each
+    alone takes 2; on one medium a is there at 4 and b at 5 instead of 4, and
+    C's 10 and 1 follow: 16. It is busy from 1 to 5. Would catch a medium that
+    is not shared, or that c takes, too, which stays on two."""
+    for at, makespan in (("", 15), ("@bus", 16)):
+        answer = duo.json("predict", *place_all(
+            graphs, "G6", "one:cores=9;two:cores=9",
+            {"A": "one", "B": "two", "C": "two"},
+            "--network", f"one<>two=0+1s{at}"))
+        assert answer["makespan_ns"] == makespan * UNIT
+        if at:
+            assert answer["media"] == [{
+                "medium": "bus", "busy_ns": 4 * UNIT, "busy_share": 4 / 16}]
+        else:
+            assert answer["media"] == []
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("moves,makespan,slow_ns", [
+    ("B@11s=slow", 23, 12), ("B@14s=slow", 20, 6), ("B@0s=slow", 23, 16),
+    ("B@14s=slow,B@15500ms=one", 18.5, 3), ("B@18s=slow", 17, 0)])
+def test_moves(duo, graphs, moves, makespan, slow_ns):
+    """G5 on a core for each; B waits until 11 as recorded, and then computes 6:
+    moved to half the speed from the receive on, in the middle of it, from the
+    beginning, away and back, and after its end. Would catch a move at another
+    time, of another thread, and work that is lost where an arc is cut."""
+    moves = ",".join("/*/golden.*/" + m for m in moves.split(","))
+    answer = duo.json("predict", *place_all(
+        graphs, "G5", "one:cores=2;slow:cores=1,speed=0.5",
+        {"A": "one", "B": "one"}, "--move", moves))
+    assert answer["makespan_ns"] == makespan * UNIT
+    cpu = {m["machine"]: m["cpu_ns"] for m in answer["machines"]}
+    assert cpu.get("slow", 0) == slow_ns * UNIT
+    assert cpu["one"] == (18 - slow_ns / 2) * UNIT
+
+
+@pytest.mark.quick
+def test_percentage(duo, graphs):
+    """Half of the cycles taken: G5 on one core takes twice as long but for the
+    message, 12 + 5 and what B has of the core. The CPU time stays."""
+    answer = duo.json("predict", *place_all(
+        graphs, "G5", "one:cores=1,load=50%", {"A": "one", "B": "one"}))
+    # As at speed 1/2: A 6 and B 2 at 1/4 each: B done at 8, A has 4 left at
+    # 1/2: 16; A's 4 alone: 24; B comes at 21 and shares until 27, and has
+    # 6 - 1.5 left then: 36.
+    assert answer["makespan_ns"] == 36 * UNIT
+    one = next(m for m in answer["machines"] if m["machine"] == "one")
+    assert one["cpu_ns"] == 18 * UNIT and one["taken"] == 0.5
+
+
+REFUSED = [
+    (["--map", "*=nowhere"], "no such machine; there are m1"),
+    (["--map", "nobody=m1"], "no such process"),
+    (["--map", "golden"], "no file that could be read"),
+    (["--map", "golden="], "not of the form PROCESS=MACHINE"),
+    (["--machines", "one:cores=2"], "nothing is on machine one"),
+    (["--machines", "one:cores=0", "--map", "*=one"], "no positive number"),
+    (["--machines", "one:kores=2", "--map", "*=one"], "none of cores=N"),
+    (["--machines", "one:speed=0", "--map", "*=one"], "speed is above 0"),
+    (["--machines", "one:load=100%", "--map", "*=one"], "leaves nothing"),
+    (["--machines", "one;one", "--map", "*=one"], "given twice"),
+    (["--machines", "one:load=recorded", "--map", "*=one"],
+     "machines that the run was on"),
+    (["--network", "m1>x=5us"], "no such machines"),
+    (["--network", "m1=5us"], "not of the form FROM>TO"),
+    (["--move", "golden=m1"], "not of the form PROCESS@TIME"),
+    (["--move", "golden@1s=x"], "no such machine"),
+    (["--move", "nobody@1s=m1"], "no such process"),
+]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("words,says", REFUSED,
+                         ids=[" ".join(w) for w, _ in REFUSED])
+def test_refused(duo, graphs, words, says):
+    """Would catch a question that is answered though it means nothing, and an
+    error that does not say what is wrong."""
+    done = duo.ipsq("predict", graphs["G5"], *words)
+    assert done.returncode in (1, 2) and says in done.stderr
+
+
+# A parent whose select() runs out, then goes on by itself; and one that polls
+# for its child until that answers: the polling is no time of its own.
+TIMER = "import select; select.select([], [], [], 0.2)"
+POLLS = """
+import os, select, time
+r, w = os.pipe()
+if os.fork() == 0:
+    while time.process_time() < 0.15:
+        pass
+    os.write(w, b"x")
+    os._exit(0)
+while not select.select([r], [], [], 0.02)[0]:
+    pass
+os.read(r, 1)
+os.wait()
+"""
+
+
+@pytest.mark.quick
+def test_timed_waits(duo):
+    """Would catch timers that take no time in a replay (a run with them came
+    out too short), and a poll for a child that counts as a timer: on faster
+    machines the child answers sooner, and the polling ends."""
+    for name, source, times in (("timer", TIMER, True), ("polls", POLLS, False)):
+        run = f"predict-{name}-{next(numbers)}"
+        duo.ipsrun(["/usr/bin/python3", "-S", "-c", source], name=run,
+                   check=True)
+        duo.wait_closed(run)
+        answer = duo.json("predict", run, "--map", "*=fast", "--machines",
+                          "fast:cores=4,speed=1000", status=(0, 3))
+        idle = [r["ns"] for r in answer["path"] if r["kind"] == "external" and
+                r["object"].endswith("-> idle")]
+        assert sum(idle) > 150 * 10**6 if times else idle == []
+        assert answer["own_command_ns"] > 150 * 10**6
+
+
+@pytest.mark.quick
+def test_property_10(duo):
+    """Of any run: with a core for each thread the replay is the longest path,
+    whatever the message time, and on one core with messages and the outside
+    taking nothing it is all CPU time; to the ns. And no replay is shorter than
+    the path. Would catch a thread or an arc that the contraction loses, and
+    work that is lost between a run and its replay."""
+    run = f"predict-any-{next(numbers)}"
+    duo.ipsrun(["sh", "-c", "seq 3000 | sort -r | tail -5 & seq 5 | wc -l; wait; "
+                "sleep 0.05"], name=run, check=True)
+    duo.wait_closed(run)
+    many = ["--map", "*=many", "--machines", "many:cores=64"]
+    for more in (["--external", "reply", "--mtime", "10us"],
+                 ["--external", "off", "--mtime", "1ms+20"]):
+        path = duo.json("path", run, *more)
+        answer = duo.json("predict", run, *more, *many)
+        assert answer["makespan_ns"] == answer["t_max_ns"]
+        assert answer["p_max"] == pytest.approx(path["p_max"], rel=1e-12)
+        # A replay's waits for disks and timers are without the delay after.
+        assert answer["t_max_ns"] == path["t_max_ns"] or \
+            "reply" in more and answer["t_max_ns"] <= path["t_max_ns"]
+    shared = duo.json("predict", run, *more, "--map", "*=one",
+                      "--machines", "one:cores=1,load=0.3")
+    assert shared["makespan_ns"] >= shared["t_max_ns"] == path["t_max_ns"]
+    answer = duo.json("predict", run, "--external", "off", "--map", "*=one",
+                      "--machines", "one:cores=1")
+    assert answer["makespan_ns"] == answer["total_cpu_ns"] == \
+        path["total_cpu_ns"]
+    assert answer["machines"][0]["idle_ns"] == 0 and answer["rho"] == 1

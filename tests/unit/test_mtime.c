@@ -1,0 +1,351 @@
+/*
+ * Message times: the curve by hand (interpolation, what is not monotone, a line
+ * that an outlier does not move), the table's text with every way to get it
+ * wrong, rounds to a point, and the exchange itself over real sockets - what it
+ * counts, whom it refuses, never how long it takes.
+ * EVIDENCE-OF: DPM-3, DRO-2
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analysis/mtime.h"
+#include "analysis/view.h"
+#include "master/mtimes.h"
+#include "slave/calibrate_net.h"
+
+#define COUNT(array) ((uint32_t)(sizeof(array) / sizeof(*(array))))
+
+/* ---- curves -------------------------------------------------------------- */
+
+/* Would catch a wrong neighbour, rounding up, a jump at a point. */
+static void test_mtime__between_and_beyond(void **state)
+{
+    (void)state;
+    const uint64_t bytes[] = {1001, 1, 2001}, ns[] = {300, 100, 1300};
+    struct ips_curve c;
+    assert_int_equal(ips_curve_make(bytes, ns, 3, &c, NULL), 0);
+    assert_int_equal(ips_curve_ns(&c, 0), 100);
+    assert_int_equal(ips_curve_ns(&c, 1), 100);
+    assert_int_equal(ips_curve_ns(&c, 501), 200);
+    assert_int_equal(ips_curve_ns(&c, 504), 200); /* 200.6 */
+    assert_int_equal(ips_curve_ns(&c, 1001), 300);
+    assert_int_equal(ips_curve_ns(&c, 2001), 1300);
+    /* Slopes 0.2, 1 and, of all, 0.6, which counts twice: the median. */
+    assert_int_equal(c.beta_q32, (3ULL << 32) / 5);
+    assert_int_equal(ips_curve_ns(&c, 3001), 1899); /* rounded down */
+    const struct ips_curve none = {0};
+    assert_int_equal(ips_curve_ns(&none, 5), 0);
+}
+
+/* Isotonic: neighbours that fall have their mean; it never falls. */
+static void test_mtime__made_monotone(void **state)
+{
+    (void)state;
+    const uint64_t bytes[] = {1, 2, 3, 4, 5};
+    const uint64_t ns[] = {50, 10, 30, 20, 100};
+    struct ips_curve c, again;
+    assert_int_equal(ips_curve_make(bytes, ns, 5, &c, NULL), 0);
+    const uint64_t want[] = {27, 27, 27, 27, 100};
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(c.ns[i], want[i]);
+    /* What a slave makes of the master's points is the same. */
+    assert_int_equal(ips_curve_make(c.bytes, c.ns, 5, &again, NULL), 0);
+    assert_memory_equal(&c, &again, sizeof(c));
+}
+
+static void test_mtime__the_line_is_robust(void **state)
+{
+    (void)state;
+    const uint64_t bytes[] = {0, 1000, 2000, 3000, 4000, 5000};
+    uint64_t ns[] = {500, 1500, 2500, 3500, 4500, 5500};
+    struct ips_curve c;
+    assert_int_equal(ips_curve_make(bytes, ns, 6, &c, NULL), 0);
+    assert_int_equal(c.alpha_ns, 500);
+    assert_int_equal(c.beta_q32, 1ULL << 32);
+    const struct ips_mtime line = ips_curve_line(&c);
+    assert_int_equal(ips_mtime_ns(&line, 700), 1200);
+    ns[5] = 900000; /* one of six is off */
+    assert_int_equal(ips_curve_make(bytes, ns, 6, &c, NULL), 0);
+    assert_true(c.alpha_ns <= 1000);
+    assert_true(c.beta_q32 <= 2ULL << 32);
+}
+
+static void test_mtime__what_is_no_curve(void **state)
+{
+    (void)state;
+    uint64_t bytes[IPS_CURVE_POINTS + 1] = {5, 6, 5}, ns[65] = {1, 2, 3};
+    struct ips_curve c;
+    assert_int_equal(ips_curve_make(bytes, ns, 0, &c, NULL), IPS_E_USAGE);
+    assert_int_equal(ips_curve_make(bytes, ns, 65, &c, NULL), IPS_E_USAGE);
+    assert_int_equal(ips_curve_make(bytes, ns, 3, &c, NULL), IPS_E_USAGE);
+    ns[0] = IPS_CURVE_MAX_NS + 1;
+    assert_int_equal(ips_curve_make(bytes, ns, 2, &c, NULL), IPS_E_USAGE);
+    ns[0] = 1;
+    bytes[1] = IPS_CURVE_MAX_BYTES + 1;
+    assert_int_equal(ips_curve_make(bytes, ns, 2, &c, NULL), IPS_E_USAGE);
+}
+
+/* Half of what is left of a round; ends that overlapped leave nothing. */
+static void test_mtime__rounds(void **state)
+{
+    (void)state;
+    uint64_t trip[] = {100, 110, 120, 90000, 30};
+    const uint64_t near[] = {20, 20, 20, 20, 20}, far[] = {30, 30, 30, 30, 30};
+    struct ips_half_trips h = ips_half_trips(trip, near, far, 5);
+    assert_int_equal(h.rounds, 5);
+    assert_int_equal(h.median_ns, 30);
+    assert_int_equal(h.low_ns, 0);
+    assert_int_equal(h.high_ns, (90000 - 50) / 2);
+    h = ips_half_trips(trip, near, far, 0);
+    assert_int_equal(h.median_ns, 0);
+}
+
+/* ---- a graph's messages -------------------------------------------------- */
+
+/* Each end by its curve, what is no message as it was; twice is once. */
+static void test_mtime__view_by_ends(void **state)
+{
+    (void)state;
+    struct ips_graph g;
+    struct ips_view v, w;
+    struct ips_curve curve[2];
+    const uint64_t one = 1, ns[] = {70, 900};
+    uint32_t which[] = {1, IPS_NO_CURVE};
+    const struct ips_mtime_map map = {curve, 2, which, 2, 0};
+    const struct ips_lane lane = {.mtime = {0, 1ULL << 32, 1, 1},
+                                  .calibrated = true};
+    const struct ips_lane plain = {.mtime = {0, 0, 1, 1}};
+    assert_int_equal(ips_curve_make(&one, &ns[0], 1, &curve[0], NULL), 0);
+    assert_int_equal(ips_curve_make(&one, &ns[1], 1, &curve[1], NULL), 0);
+    assert_int_equal(ips_graph_alloc(&g, 5, 1, NULL), 0);
+    g.chains[0] = (struct ips_chain){.count = 5};
+    g.xkind[1] = g.xkind[2] = g.xkind[3] = IPS_X_DATA;
+    g.xkind[4] = IPS_X_EXTERNAL;
+    g.xlen[1] = g.xlen[2] = g.xlen[3] = g.xlen[4] = 8;
+    g.site[1] = 0;
+    g.site[2] = 1;
+    g.out = calloc(2, sizeof(*g.out));
+    assert_non_null(g.out);
+    g.out_count = 2;
+    g.out[0] = (struct ips_remote_out){.end = 0, .len = 8};
+    g.out[1] = (struct ips_remote_out){.end = 7, .len = 8};
+    g.mtimes = &map;
+    assert_int_equal(ips_graph_view(&g, &lane, &v, NULL), 0);
+    const uint64_t want[] = {0, 900, 0, 70, 8};
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(v.g.xlen[i], want[i]);
+    assert_int_equal(ips_out_xlen(&v.g, 0), 900);
+    assert_int_equal(ips_out_xlen(&v.g, 1), 70);
+    assert_int_equal(v.g.out[0].len, 8); /* positions are matched by it */
+    assert_int_equal(ips_graph_view(&v.g, &lane, &w, NULL), 0);
+    assert_int_equal(w.g.xlen[1], 900);
+    ips_view_release(&w);
+    ips_view_release(&v);
+    assert_int_equal(ips_graph_view(&g, &plain, &v, NULL), 0);
+    assert_int_equal(v.g.xlen[1], 8);
+    assert_int_equal(ips_out_xlen(&v.g, 0), 8);
+    ips_view_release(&v);
+    ips_graph_release(&g);
+}
+
+/* ---- the table's text ---------------------------------------------------- */
+
+#define HEAD "ips-message-times 1\n"
+
+static void test_mtime__text_there_and_back(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "# hello\r\n" HEAD "\n  pair b a tcp 2026-01-02T00:00:00Z\n"
+        "point 64 100\npoint 1 20 10 30 7  # seven\n"
+        "pair a a unix yesterday by hand, mostly\npoint 5 6 - - 3\n";
+    struct mtimes t = {0}, u = {0};
+    struct ips_err err = {0};
+    if (mtimes_parse(&t, "x", text, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(t.count, 2);
+    assert_string_equal(t.pair[0]->from, "a");
+    assert_string_equal(t.pair[0]->by, "by hand, mostly");
+    assert_int_equal(t.pair[0]->point[0].low_ns, UINT64_MAX);
+    assert_int_equal(t.pair[1]->point[1].rounds, 7);
+    assert_int_equal(ips_curve_ns(&t.pair[1]->curve, 64), 100);
+    char *once = mtimes_text(&t);
+    assert_non_null(once);
+    assert_int_equal(mtimes_parse(&u, "x", once, NULL), 0);
+    char *twice = mtimes_text(&u);
+    assert_string_equal(once, twice);
+    /* Added to: what is named again is replaced, the rest stays. */
+    assert_int_equal(
+        mtimes_parse(&t, "x", HEAD "pair b a tcp d\npoint 1 9\n", NULL), 0);
+    assert_int_equal(t.count, 2);
+    assert_int_equal(t.pair[1]->count, 1);
+    assert_int_equal(mtimes_forget(&t, "b"), 1);
+    assert_int_equal(t.count, 1);
+    free(once);
+    free(twice);
+    mtimes_release(&t);
+    mtimes_release(&u);
+}
+
+static void test_mtime__text_that_is_wrong(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *line, *says;
+    } bad[] = {
+        {"", "line 0", "begin it with"},
+        {"hello\n", "line 1", "begin it with"},
+        {HEAD "point 1 2\n", "line 2", "before it"},
+        {HEAD "pair a b tcp\n", "line 2", "too few words"},
+        {HEAD "pair a/x b tcp d\n", "line 2", "no machine's name"},
+        {HEAD "pair a b ib d\n", "line 2", "neither tcp nor unix"},
+        {HEAD "pair a b unix d\n", "line 2", "unix between two machines"},
+        {HEAD "pair a b tcp d\n", "line 2", "points"},
+        {HEAD "\npair a b tcp d\npoint 1 2\npoint 1 3\n", "line 3",
+         "two points of 1 bytes"},
+        {HEAD "pair a b tcp d\npoint 1\n", "line 3", "two to five numbers"},
+        {HEAD "pair a b tcp d\npoint 1 -5\n", "line 3", "two to five numbers"},
+        {HEAD "pair a b tcp d\npoint 1 2.5\n", "line 3", "whole bytes"},
+        {HEAD "pair a b tcp d\npoint 1 2 3 4 5 6\n", "line 3", "two to five"},
+        {HEAD "pair a b tcp d\npoint 1 99999999999999999999\n", "line 3",
+         "two to five"},
+        {HEAD "pair a b tcp d\npoint 1 2\npair a b tcp e\npoint 1 2\n",
+         "line 4", "comes twice"},
+        {HEAD "pear a b tcp d\n", "line 2", "neither `pair` nor `point`"},
+    };
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        struct mtimes t = {0};
+        struct ips_err err = {0};
+        assert_int_equal(
+            mtimes_parse(&t, "x", HEAD "pair k k tcp d\npoint 1 1\n", NULL), 0);
+        assert_int_equal(mtimes_parse(&t, "file", bad[i].text, &err),
+                         IPS_E_USAGE);
+        if (!strstr(err.msg, bad[i].line) || !strstr(err.msg, bad[i].says) ||
+            !strstr(err.msg, "file: "))
+            fail_msg("%zu: '%s' says not '%s', '%s'", i, err.msg, bad[i].line,
+                     bad[i].says);
+        assert_int_equal(t.count, 1); /* nothing was taken */
+        mtimes_release(&t);
+    }
+}
+
+/* A pair that is not there: the other way, the other kind, another machine. */
+static void test_mtime__choosing(void **state)
+{
+    (void)state;
+    struct mtimes t = {0};
+    assert_int_equal(mtimes_parse(&t, "x",
+                                  HEAD "pair a b tcp d\npoint 1 1\n"
+                                       "pair a a unix d\npoint 1 2\n",
+                                  NULL),
+                     0);
+    assert_ptr_equal(mtimes_choose(&t, "a", "b", MTIME_TCP),
+                     mtimes_find(&t, "a", "b", MTIME_TCP));
+    assert_ptr_equal(mtimes_choose(&t, "b", "a", MTIME_TCP),
+                     mtimes_find(&t, "a", "b", MTIME_TCP));
+    assert_ptr_equal(mtimes_choose(&t, "c", "d", MTIME_TCP),
+                     mtimes_find(&t, "a", "b", MTIME_TCP));
+    assert_ptr_equal(mtimes_choose(&t, "a", "a", MTIME_TCP),
+                     mtimes_find(&t, "a", "a", MTIME_UNIX));
+    assert_ptr_equal(mtimes_choose(&t, "b", "b", MTIME_UNIX),
+                     mtimes_find(&t, "a", "a", MTIME_UNIX));
+    assert_null(mtimes_choose(&t, "b", "b", MTIME_TCP));
+    mtimes_release(&t);
+}
+
+/* ---- the exchange -------------------------------------------------------- */
+
+static const uint8_t key[SLAVE_ECHO_KEY_BYTES] = "0123456789abcde";
+static atomic_bool go_on;
+
+static int open_trip(const struct slave_echo_at *at, const uint8_t *with,
+                     struct slave_trip *t, struct ips_err *err)
+{
+    const char *list[SLAVE_ECHO_ADDRESSES];
+    for (uint32_t i = 0; i < at->count; i++)
+        list[i] = at->address[i];
+    return slave_trip_open(t, with, list, at->count, &go_on, err);
+}
+
+static void measure(bool by_unix, bool inside)
+{
+    static const uint64_t lengths[] = {1, 1000, 300000};
+    struct slave_echo_at at;
+    struct slave_trip t;
+    struct ips_err err = {0};
+    if (slave_echo_start(key, by_unix, inside, 60, &at, &err) < 0 ||
+        open_trip(&at, key, &t, &err) < 0)
+        fail_msg("%s", err.msg);
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        struct ips_half_trips h;
+        uint64_t trip_ns;
+        if (slave_trip_measure(&t, lengths[i], 60, UINT64_MAX / 4, &h, &trip_ns,
+                               &err) < 0)
+            fail_msg("%s", err.msg);
+        assert_int_equal(h.rounds, 60);
+        assert_true(h.low_ns <= h.median_ns && h.median_ns <= h.high_ns);
+        assert_true(trip_ns > 0 && h.median_ns <= trip_ns);
+        /* No time at all: the least number of rounds. */
+        assert_int_equal(
+            slave_trip_measure(&t, lengths[i], 60, 0, &h, &trip_ns, &err), 0);
+        assert_int_equal(h.rounds, 3);
+    }
+    slave_trip_close(&t);
+}
+
+static void test_mtime__exchange(void **state)
+{
+    (void)state;
+    measure(false, true);
+    measure(false, false);
+    measure(true, true);
+}
+
+/* Who has not the key is not served; the one who has is, after him. */
+static void test_mtime__exchange_refuses(void **state)
+{
+    (void)state;
+    const uint8_t wrong[SLAVE_ECHO_KEY_BYTES] = "another one 1234";
+    struct slave_echo_at at;
+    struct slave_trip t;
+    struct ips_half_trips h;
+    uint64_t trip_ns;
+    struct ips_err err = {0};
+    assert_int_equal(slave_echo_start(key, false, true, 60, &at, NULL), 0);
+    assert_true(open_trip(&at, wrong, &t, &err) < 0);
+    assert_int_equal(open_trip(&at, key, &t, NULL), 0);
+    assert_int_equal(slave_trip_measure(&t, SLAVE_TRIP_BYTES_MAX + 1, 1, 0, &h,
+                                        &trip_ns, NULL),
+                     IPS_E_USAGE);
+    slave_trip_close(&t);
+    at = (struct slave_echo_at){.count = 2};
+    snprintf(at.address[0], sizeof(at.address[0]), "tcp:nonsense");
+    snprintf(at.address[1], sizeof(at.address[1]), "unix:/no/such");
+    assert_true(open_trip(&at, key, &t, &err) < 0);
+    assert_non_null(strstr(err.msg, "none of 2 addresses"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mtime__between_and_beyond),
+        cmocka_unit_test(test_mtime__made_monotone),
+        cmocka_unit_test(test_mtime__the_line_is_robust),
+        cmocka_unit_test(test_mtime__what_is_no_curve),
+        cmocka_unit_test(test_mtime__rounds),
+        cmocka_unit_test(test_mtime__view_by_ends),
+        cmocka_unit_test(test_mtime__text_there_and_back),
+        cmocka_unit_test(test_mtime__text_that_is_wrong),
+        cmocka_unit_test(test_mtime__choosing),
+        cmocka_unit_test(test_mtime__exchange),
+        cmocka_unit_test(test_mtime__exchange_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
