@@ -110,18 +110,20 @@ def kept(into, seed):
 
 def why_blind(build, runs, seed, only, into):
     hidden, done = plan(runs, seed, only), kept(into, seed)
-    with Place(build) as place:
-        for i, (fault, ill) in enumerate(hidden):
-            if i in done and done[i]["fault"] == fault.name:
-                continue
-            done[i] = dict(judge(fault, ill, *measure(place, fault, ill,
-                                                      f"blind{i}")),
-                           number=i, seed=seed)
-            if into:
-                with open(into, "a") as f:
-                    f.write(json.dumps(done[i]) + "\n")
-            show_run(done[i])
-    forget_base()
+    try:
+        with Place(build) as place:
+            for i, (fault, ill) in enumerate(hidden):
+                if i in done and done[i]["fault"] == fault.name:
+                    continue
+                done[i] = dict(judge(fault, ill, *measure(place, fault, ill,
+                                                          f"blind{i}")),
+                               number=i, seed=seed)
+                if into:
+                    with open(into, "a") as f:
+                        f.write(json.dumps(done[i]) + "\n")
+                show_run(done[i])
+    finally:
+        forget_base()
     rows = [done[i] for i in range(len(hidden))]
     ill = [r for r in rows if r["ill"]]
     print(f"named {sum(r['named'] for r in ill)} of {len(ill)}, by a flat "
