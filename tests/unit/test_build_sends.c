@@ -28,8 +28,8 @@ static void put_sends(rs writers[2])
     for (int i = 0; i < 2; i++)
         rec_pipe(writers[i], 1, 2, IPS_SIDE_WRITE, 5);
     for (uint32_t k = 0; k < SENDS; k++)
-        rec_send(writers[k % 2], 1, (int64_t)(100 + 20ULL * k), 1 + 10ULL * k,
-                 bytes_of(k));
+        rec_send(writers[k % 2], 1, 100 + 20ULL * k, 1 + 10ULL * k,
+                 (int64_t)bytes_of(k));
 }
 
 /* Every receive up to `count` hangs on the send that wrote its last byte. */
