@@ -27,6 +27,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -330,6 +331,8 @@ def options(doc, **more):
     if args.short:
         args.runs = 1
     random.seed(args.seed)
+    # ended from outside, too, the machines are taken away
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
     return args
 
 
