@@ -140,6 +140,7 @@ class Lab:
                                   list(self.hosts.values()))
 
     def __exit__(self, *unused):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # to the end of this
         self.unload()
         if self.cluster:
             self.cluster.close()
