@@ -27,6 +27,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -139,6 +140,7 @@ class Lab:
                                   list(self.hosts.values()))
 
     def __exit__(self, *unused):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # to the end of this
         self.unload()
         if self.cluster:
             self.cluster.close()
@@ -330,6 +332,8 @@ def options(doc, **more):
     if args.short:
         args.runs = 1
     random.seed(args.seed)
+    # ended from outside, too, the machines are taken away
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
     return args
 
 
