@@ -386,7 +386,7 @@ ips_return_gone(const struct ips_moment *call, bool waits)
 {
     uint32_t taken;
     struct ips_cpu_slot *s = may_guess(call) ? leave_mark(&taken) : NULL;
-    uint64_t t = ips_core_now(), elapsed = ips_cpu_ns(t - call->t);
+    uint64_t t = IPS_STAMP(), elapsed = ips_cpu_ns(t - call->t);
     if (!s)
         return ips_return_slow(call, t);
     if (t < call->t) {

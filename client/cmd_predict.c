@@ -331,10 +331,7 @@ static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
     Ips__PredictSearch search = IPS__PREDICT_SEARCH__INIT;
     Ips__Lane lane = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
-    lane.mtime_base_ns = o->mtime_base_ns;
-    lane.mtime_per_byte_q32 = o->mtime_per_byte_q32;
-    lane.scale_num = lane.scale_den = 1;
-    lane.external = o->external;
+    ipsq_fill_lane(o, &lane);
     ask.lane = &lane;
     ask.external = (o->given & IPSQ_HAS(EXTERNAL)) != 0;
     ask.goal = ips_wire_text(o->goal ? o->goal : "");

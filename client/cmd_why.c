@@ -203,8 +203,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_why = {
     .name = "why",
-    .usage = "[RUN[,RUN...]...] [--for WHAT] [--goal OBJECT] [--mtime none]\n"
-             "           [--top N]",
+    .usage =
+        "[RUN[,RUN...]] [--for WHAT] [--goal OBJECT] [--mtime none] [--top N]",
     .summary = "what a run's time goes to, and what would help",
     .help =
         "A short list, what would gain most first: a procedure, a serial "
@@ -219,6 +219,6 @@ const struct ipsq_command ipsq_cmd_why = {
         "its median gain\nand the least and greatest.\n",
     .options = IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) | IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
-    .max_args = IPSQ_ARGS_MAX,
+    .max_args = 1,
     .run = run,
 };

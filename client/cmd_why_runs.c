@@ -35,7 +35,7 @@ struct whole {
 
 bool why_names_several(const struct ipsq_options *o)
 {
-    return o->arg_count > 1 || (o->arg_count == 1 && strchr(o->args[0], ','));
+    return o->arg_count == 1 && strchr(o->args[0], ',');
 }
 
 static int name_run(struct whole *w, struct ipsq_session *s, const char *word,
@@ -58,21 +58,19 @@ static int name_runs(struct whole *w, const struct ipsq_options *o,
                      struct ipsq_session *s, struct ips_err *err)
 {
     int rc = 0;
-    for (int i = 0; i < o->arg_count; i++) {
-        for (const char *from = o->args[i]; rc == 0;) {
-            char word[256];
-            size_t len = strcspn(from, ",");
-            if (len == 0 || len >= sizeof(word))
-                return ips_err_set(err, IPS_E_USAGE,
-                                   "'%.80s': names of runs with commas between",
-                                   o->args[i]);
-            memcpy(word, from, len);
-            word[len] = '\0';
-            rc = name_run(w, s, word, err);
-            if (!from[len])
-                break;
-            from += len + 1;
-        }
+    for (const char *from = o->args[0]; rc == 0;) {
+        char word[256];
+        size_t len = strcspn(from, ",");
+        if (len == 0 || len >= sizeof(word))
+            return ips_err_set(err, IPS_E_USAGE,
+                               "'%.80s': names of runs with commas between",
+                               o->args[0]);
+        memcpy(word, from, len);
+        word[len] = '\0';
+        rc = name_run(w, s, word, err);
+        if (!from[len])
+            break;
+        from += len + 1;
     }
     return rc;
 }

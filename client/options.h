@@ -12,7 +12,7 @@
 #include "common/err.h"
 #include "common/paths.h"
 
-#define IPSQ_ARGS_MAX 64
+#define IPSQ_ARGS_MAX 2
 
 /* Every option: X(NAME, "name", "VALUE", "what it does"); VALUE NULL: it takes
  * none. */

@@ -23,6 +23,7 @@
 #include "analysis/replay.h"
 #include "analysis/replay_graph.h"
 #include "master/arena.h"
+#include "master/mtimes.h"
 #include "master/things.h"
 #include "proto/message.h"
 
@@ -60,6 +61,7 @@ struct predict_run {
                                       IPS_NO_NODE */
     struct predict_cut *cut;       /* of the question's moves; by node */
     size_t cut_count;
+    const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
     uint64_t off_ns;  /* neither running, runnable nor waiting: left out */
 };
@@ -175,7 +177,12 @@ void predict_answer_release(struct predict_answer *a);
 /* Does thread t fit a pattern as of --map? */
 bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
                   const char *pattern);
-/* predict_net.c: message times and media of the question's machines. */
+/* predict_net.c: measured message times (as their lines) between all machines
+ * of the setup, in as far as anything like them was measured; what is assumed
+ * goes to `said`, or nowhere where that is NULL. */
+int predict_times(const struct predict_run *run, struct predict_said *said,
+                  struct predict_setup *out, struct ips_err *err) IPS_MUST_USE;
+/* And what the question says of message times and media. */
 int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
                  struct predict_said *said, struct predict_setup *out,
                  struct ips_err *err) IPS_MUST_USE;

@@ -196,7 +196,10 @@ void predict_tell(struct query *q)
     certificate_plan(q, &a, &c, 3, "the slaves' graphs, replayed");
     c.msg.engine =
         ips_wire_text("central (replay with processor sharing at the master)");
-    c.msg.message_times = path_mtime_text(q, &a, &d->run.lane_then);
+    c.msg.message_times =
+        d->times.count
+            ? ips_wire_text("as measured by ipsq calibrate, each pair's line")
+            : path_mtime_text(q, &a, &d->run.lane_then);
     fill_sums(&f);
     fill_machines(&f);
     fill_media(&f);

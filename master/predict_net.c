@@ -20,22 +20,96 @@ static int check_net(const Ips__PredictNet *n, struct ips_err *err)
     return 0;
 }
 
+/* A table of all pairs, where there is none yet. */
 static int allocate(const struct predict_run *run, struct predict_setup *s,
-                    size_t nets, struct ips_err *err)
+                    struct ips_err *err)
 {
     size_t pairs = (size_t)s->machine_count * s->machine_count;
+    if (s->mtime)
+        return 0;
     s->mtime = calloc(pairs + 1, sizeof(*s->mtime));
-    s->medium = malloc((pairs + 1) * sizeof(*s->medium));
-    s->medium_name = calloc(nets + 1, sizeof(*s->medium_name));
-    if (!s->mtime || !s->medium || !s->medium_name)
+    if (!s->mtime)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu pairs of machines",
                            pairs);
-    for (size_t p = 0; p < pairs; p++) {
+    for (size_t p = 0; p < pairs; p++)
         s->mtime[p] = run->lane_then.mtime;
-        s->medium[p] = IPS_REPLAY_NO_MEDIUM;
-    }
     return 0;
 }
+
+static int allocate_media(struct predict_setup *s, size_t nets,
+                          struct ips_err *err)
+{
+    size_t pairs = (size_t)s->machine_count * s->machine_count;
+    s->medium = malloc((pairs + 1) * sizeof(*s->medium));
+    s->medium_name = calloc(nets + 1, sizeof(*s->medium_name));
+    if (!s->medium || !s->medium_name)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%zu pairs of machines",
+                           pairs);
+    for (size_t p = 0; p < pairs; p++)
+        s->medium[p] = IPS_REPLAY_NO_MEDIUM;
+    return 0;
+}
+
+/* ---- measured times ------------------------------------------------------
+ */
+
+static void say_pair(struct predict_said *said, const char *from,
+                     const char *to, const struct mtime_pair *pair)
+{
+    if (!said)
+        return;
+    if (!pair)
+        predict_say(said,
+                    "messages from %.80s to %.80s take no time but their ends' "
+                    "CPU: nothing like them was measured (ipsq calibrate) or "
+                    "given (--network)",
+                    from, to);
+    else if (!mtime_pair_is(pair, from, to))
+        predict_say(said,
+                    "messages from %.80s to %.80s take what was measured from "
+                    "%.80s to %.80s: their own were not (ipsq calibrate), nor "
+                    "given (--network)",
+                    from, to, pair->from, pair->to);
+}
+
+/* Is somebody on it? */
+static bool used(const struct predict_run *run, const struct predict_setup *s,
+                 uint32_t m)
+{
+    for (uint32_t c = 0; c < run->whole->chain_count; c++)
+        if (s->map[c] == m)
+            return true;
+    for (uint32_t k = 0; k < s->move_count; k++)
+        if (s->move[k].machine == m)
+            return true;
+    return false;
+}
+
+int predict_times(const struct predict_run *run, struct predict_said *said,
+                  struct predict_setup *out, struct ips_err *err)
+{
+    uint32_t n = out->machine_count;
+    int rc = run->times ? allocate(run, out, err) : 0;
+    for (uint32_t f = 0; f < n && rc == 0 && run->times; f++) {
+        bool from_used = said && used(run, out, f);
+        for (uint32_t t = 0; t < n; t++) {
+            const char *from = out->machine[f].name, *to = out->machine[t].name;
+            /* Inside a machine most of what there is are pipes. */
+            const struct mtime_pair *pair = mtimes_choose(
+                run->times, from, to, f == t ? MTIME_UNIX : MTIME_TCP);
+            struct ips_mtime *m = &out->mtime[(size_t)f * n + t];
+            *m = (struct ips_mtime){0, 0, 1, 1};
+            if (pair)
+                *m = ips_curve_line(&pair->curve);
+            if (from_used && used(run, out, t))
+                say_pair(said, from, to, pair);
+        }
+    }
+    return rc;
+}
+
+/* ---- what the question says ----------------------------------------------
+ */
 
 static uint32_t medium_of(struct predict_setup *s, const char *name)
 {
@@ -91,10 +165,12 @@ int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
                  struct predict_said *said, struct predict_setup *out,
                  struct ips_err *err)
 {
-    (void)said;
-    if (ask->n_nets == 0)
-        return 0;
-    int rc = allocate(run, out, ask->n_nets, err);
+    int rc = predict_times(run, said, out, err);
+    if (ask->n_nets == 0 || rc < 0)
+        return rc;
+    rc = allocate(run, out, err);
+    if (rc == 0)
+        rc = allocate_media(out, ask->n_nets, err);
     for (size_t i = 0; i < ask->n_nets && rc == 0; i++) {
         rc = check_net(ask->nets[i], err);
         if (rc == 0)

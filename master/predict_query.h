@@ -26,8 +26,9 @@ struct predict_query {
     struct whatif_data w; /* first */
     Ips__WhatifAsk ask;
     Ips__Lane lane;
-    struct waits waits; /* fetched, not laid */
-    struct arena a;     /* texts of `said` */
+    struct waits waits;  /* fetched, not laid */
+    struct mtimes times; /* copies of what was measured, where that is used */
+    struct arena a;      /* texts of `said` */
     struct predict_said said;
     struct predict_run run;
     struct predict_setup setup;

@@ -65,6 +65,8 @@ int predict_setup_own(const struct predict_run *run, struct predict_setup *out,
                       struct ips_err *err)
 {
     int rc = make_own(run, 0, out, err);
+    if (rc == 0)
+        rc = predict_times(run, NULL, out, err);
     if (rc < 0)
         predict_setup_release(out);
     return rc;

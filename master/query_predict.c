@@ -71,6 +71,7 @@ static void solve(struct query *q)
     int rc = whatif_prepare(q, &s);
     if (rc == 0)
         rc = predict_run_make(q, &s, &d->run);
+    d->run.times = d->times.count ? &d->times : NULL;
     if (rc == 0)
         rc = solve_own(q, &own, s.err);
     if (rc == 0)
@@ -93,6 +94,24 @@ static void solve(struct query *q)
 /* ---- the question --------------------------------------------------------
  */
 
+/* The graph keeps bytes: what they take is a matter of the machines of the
+ * setup. The table is the loop's, so the worker gets a copy. */
+static int take_times(struct query *q, struct predict_query *d,
+                      struct ips_err *err)
+{
+    struct mtimes *all = &q->m->mtimes;
+    const Ips__Lane *lane = q->request->predict->lane;
+    if (lane)
+        d->lane = *lane;
+    d->lane.calibrated = false;
+    if (!lane || !lane->calibrated)
+        return 0;
+    int rc = mtimes_load(all, err);
+    for (uint32_t i = 0; i < all->count && rc == 0; i++)
+        rc = mtimes_put(&d->times, all->pair[i], err);
+    return rc;
+}
+
 static void start(struct query *q)
 {
     struct ips_err err = {0};
@@ -107,7 +126,11 @@ static void start(struct query *q)
     ips__whatif_ask__init(&d->ask);
     ips__lane__init(&d->lane);
     d->lane.scale_num = d->lane.scale_den = 1;
-    d->ask.lane = from->lane ? from->lane : &d->lane;
+    if (take_times(q, d, &err) < 0) {
+        query_fail(q, &err);
+        return;
+    }
+    d->ask.lane = &d->lane;
     d->ask.goal = from->goal;
     d->ask.slack = true; /* something must be asked */
     d->w.ask = &d->ask;
@@ -131,6 +154,7 @@ static void release(struct query *q)
         ips_order_dependent_release(&d->order);
         predict_search_release(&d->found);
         waits_release(&d->waits);
+        mtimes_release(&d->times);
         arena_release(&d->a);
     }
     whatif_release(q);

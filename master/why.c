@@ -183,7 +183,8 @@ static void choose(struct list *l, struct candidate *nearest)
         enum why_kind k = (enum why_kind)i;
         if (!fits(f, k, chatty))
             continue;
-        if (gain_ppm(f, k, &f->amount[k]) >= WHY_LEAST_PPM)
+        uint32_t least = k == WHY_IMBALANCE ? WHY_UNEVEN_PPM : WHY_LEAST_PPM;
+        if (gain_ppm(f, k, &f->amount[k]) >= least)
             consider(l, k, &f->amount[k]);
         else
             is_nearest(nearest, candidate(f, k, &f->amount[k]));

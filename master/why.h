@@ -54,7 +54,8 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_CHATTY_COUNT 200u      /* crossings of the path by one pair */
 #define WHY_CHATTY_BYTES 4096u     /* mean; more is payload */
 #define WHY_CHATTY_HOP_NS 100000u  /* of path per crossing; more is work */
-#define WHY_CHATTY_PPM 200000u     /* of the path, what ten in one gain */
+#define WHY_UNEVEN_PPM 150000u     /* uneven work: what it gains */
+#define WHY_CHATTY_PPM 250000u     /* of the path, what ten in one gain */
 #define WHY_BATCH_PPM 900000u      /* ten messages in one */
 #define WHY_SERIAL_CHILDREN 4u     /* alike, begun one after another */
 #define WHY_SERIAL_PPM 800000u     /* of their path nobody else is at work */

@@ -449,7 +449,7 @@ static void not_for_room(struct build *b, struct b_op *send)
 static void match_room(struct build *b, uint32_t from, uint32_t to)
 {
     const struct b_end *e = &b->ends[to];
-    const struct b_read *reads = b->reads + e->first_read;
+    const struct b_read *reads = e->listed ? b->reads + e->first_read : NULL;
     uint32_t recvs = e->listed ? e->read_count : 0, r = 0, got = 0;
     uint64_t read = e->recv_before, sent = b->ends[from].sent_before;
     struct b_sending s = b_first_send(b, &b->ends[from]);

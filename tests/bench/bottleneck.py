@@ -1,8 +1,8 @@
 """`tests/bench/run bottleneck`: what `ipsq bottleneck` says a service can serve at
 most, beside what it serves where more clients ask than it can answer. More and
 more clients, each with one request at a time, until the rate rises no more; the bound
-is of each of these runs. With --nice -20 (root) others that load the machine take
-little; the ratio is of one and the same run."""
+is of each of these runs. With --realtime (root; chrt) others that load the
+machine have the cores only when nobody of these wants them."""
 import json
 import os
 import shutil
@@ -83,13 +83,13 @@ PROGRAMS = {"redis": (redis, ("redis-server", "redis-benchmark")),
             "nginx": (nginx, ("nginx", "ab")), "own": (own, ())}
 
 
-def measure(place, make, clients, name, nice):
+def measure(place, make, clients, name, realtime):
     directory = tempfile.mkdtemp(prefix="ips-bottleneck-", dir="/dev/shm")
     os.chmod(directory, 0o755)
     command = place.ipsrun("sh", "-c", make(clients, free_port(), directory),
                            options=("--name", name, "--procedures=off"))
     try:
-        subprocess.run((["nice", "-n", str(nice)] if nice else []) + command,
+        subprocess.run((["chrt", "-r", "10"] if realtime else []) + command,
                        env=place.env, cwd=directory, check=True, timeout=300,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     finally:
@@ -99,7 +99,7 @@ def measure(place, make, clients, name, nice):
     return said, first
 
 
-def bottleneck(build, runs, only, nice):
+def bottleneck(build, runs, only, realtime):
     with Place(build) as place:
         for what, (make, needs) in PROGRAMS.items():
             if (only and only not in what) or not all(map(shutil.which, needs)):
@@ -107,7 +107,7 @@ def bottleneck(build, runs, only, nice):
             rates = {}
             for clients in CLIENTS:
                 found = [measure(place, make, clients,
-                                 f"{what}-{clients}-{i}", nice)
+                                 f"{what}-{clients}-{i}", realtime)
                          for i in range(runs)]
                 rate = statistics.median(s["rate"] for s, _ in found)
                 bound = statistics.median(s["bound"] for s, _ in found)

@@ -9,8 +9,13 @@
  *   moves     [[node, machine], ...]
  *   loads     [[at_ns, machine, num, den], ...]
  *   mtime     [[base_ns, per_byte_q32], from * machines + to]
+ *   media     how many are shared; medium [its number or -1, a pair each]; not
+ *             with moves
+ *   waits     [ns behind the work of the arc into each node] or [], and
+ *   contracted [reach or -1, a node each]: of the graph made of it for a replay
+ *             (analysis/replay_graph.h) with these waits; not with moves
  *   makespan, reach [a node each], weight [same], account [[start, end, run,
- *             queued, blocked], a chain each], idle [a machine each]
+ *             queued, blocked], a chain each], idle [a machine and medium each]
  *
  * Usage: replay_graph FIRST COUNT [LIMIT=NUMBER]...
  *
@@ -24,20 +29,22 @@
 #include <string.h>
 
 #include "analysis/replay.h"
+#include "analysis/replay_graph.h"
 #include "tests/support/random_graph.h"
 
 #define MACHINES 4
 #define MOVES 8
 #define LOADS 6
+#define MEDIA 2
 
 static struct {
     const char *name;
     uint32_t most;
-} limits[] = {{"steps", UINT32_MAX},  {"chains", UINT32_MAX},
-              {"weight", UINT32_MAX}, {"machines", MACHINES},
-              {"cores", UINT32_MAX},  {"moves", MOVES},
-              {"loads", LOADS}};
-enum { STEPS, CHAINS, WEIGHT, PLACES, CORES, MOVED, LOADED };
+} limits[] = {
+    {"steps", UINT32_MAX},  {"chains", UINT32_MAX}, {"weight", UINT32_MAX},
+    {"machines", MACHINES}, {"cores", UINT32_MAX},  {"moves", MOVES},
+    {"loads", LOADS},       {"media", MEDIA},       {"waits", 1}};
+enum { STEPS, CHAINS, WEIGHT, PLACES, CORES, MOVED, LOADED, SHARED, WAITED };
 
 static uint32_t limited(uint32_t value, int by)
 {
@@ -49,7 +56,9 @@ struct drawn {
     struct ips_replay_move move[MOVES];
     struct ips_replay_load load[LOADS];
     struct ips_mtime mtime[MACHINES * MACHINES];
+    uint32_t medium[MACHINES * MACHINES];
     uint32_t *map;
+    uint64_t *waits; /* NULL: none */
     struct ips_replay_ask ask;
 };
 
@@ -106,6 +115,32 @@ static void draw(uint64_t *s, const struct ips_graph *g, uint32_t weight_max,
                                      .relabel = true};
 }
 
+/* Media and waits: not with moves, whose moment would decide. */
+static void draw_more(uint64_t *s, const struct ips_graph *g,
+                      uint32_t weight_max, struct drawn *d)
+{
+    uint32_t n = d->ask.machine_count, media = rg_below(s, MEDIA + 2);
+    media = limited(media > MEDIA ? 0 : media, SHARED);
+    bool waits = rg_below(s, 2) && limits[WAITED].most;
+    if (d->ask.move_count)
+        return;
+    for (uint32_t p = 0; p < n * n && media; p++) {
+        uint32_t m = rg_below(s, media + 1);
+        d->medium[p] = m == media ? IPS_REPLAY_NO_MEDIUM : m;
+    }
+    d->ask.medium_count = media;
+    d->ask.medium = d->medium;
+    if (!waits)
+        return;
+    d->waits = calloc(g->node_count, sizeof(*d->waits));
+    if (!d->waits)
+        abort();
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        for (uint32_t k = 1; k < g->chains[c].count; k++)
+            if (rg_below(s, 4) == 0)
+                d->waits[g->chains[c].first + k] = rg_below(s, weight_max + 1);
+}
+
 static void print_graph(const struct ips_graph *g)
 {
     printf("\"chains\": [");
@@ -147,6 +182,10 @@ static void print_ask(const struct ips_graph *g, const struct drawn *d)
     for (uint32_t p = 0; p < d->ask.machine_count * d->ask.machine_count; p++)
         printf("%s[%" PRIu64 ", %" PRIu64 "]", p ? ", " : "",
                d->mtime[p].base_ns, d->mtime[p].per_byte_q32);
+    uint32_t pairs = d->ask.machine_count * d->ask.machine_count;
+    printf("], \"media\": %u, \"medium\": [", d->ask.medium_count);
+    for (uint32_t p = 0; p < pairs && d->ask.medium_count; p++)
+        printf("%s%d", p ? ", " : "", (int)d->medium[p]);
     printf("], ");
 }
 
@@ -156,6 +195,34 @@ static void print_many(const char *name, const uint64_t *v, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         printf("%s%" PRIu64, i ? ", " : "", v[i]);
     printf("], ");
+}
+
+/* The same question of the graph made for a replay. */
+static int print_contracted(const struct ips_graph *g,
+                            const struct ips_lane *lane, const struct drawn *d,
+                            struct ips_err *err)
+{
+    struct ips_replay_graph made;
+    struct ips_replay r;
+    if (d->ask.move_count)
+        return 0;
+    int rc = ips_replay_graph_make(g, d->waits, NULL, 0, &made, err);
+    if (rc < 0)
+        return rc;
+    rc = ips_replay(&made.g, lane, &d->ask, &r, err);
+    if (rc == 0) {
+        if (d->waits)
+            print_many("waits", d->waits, g->node_count);
+        printf("\"contracted\": [");
+        for (uint32_t i = 0; i < g->node_count; i++)
+            printf("%s%" PRId64, i ? ", " : "",
+                   made.to[i] == IPS_NO_NODE ? -1
+                                             : (int64_t)r.reach[made.to[i]]);
+        printf("], ");
+    }
+    ips_replay_release(&r);
+    ips_replay_graph_release(&made);
+    return rc;
 }
 
 static void print_answer(const struct ips_graph *g, uint32_t machines,
@@ -197,6 +264,7 @@ static int one(uint64_t seed, struct ips_err *err)
     if (!d.map)
         abort();
     draw(&s, g, opt.weight_max, &d);
+    draw_more(&s, g, opt.weight_max, &d);
     int rc = ips_replay(g, &lane, &d.ask, &r, err);
     if (rc == 0) {
         printf("{\"seed\": %" PRIu64
@@ -204,10 +272,12 @@ static int one(uint64_t seed, struct ips_err *err)
                seed, externals[lane.external], lane.any_off ? "true" : "false");
         print_graph(g);
         print_ask(g, &d);
-        print_answer(g, d.ask.machine_count, &r);
+        rc = print_contracted(g, &lane, &d, err);
+        print_answer(g, d.ask.machine_count + d.ask.medium_count, &r);
     }
     ips_replay_release(&r);
     free(d.map);
+    free(d.waits);
     rg_release(&graph);
     return rc;
 }
@@ -221,7 +291,7 @@ static bool set_limit(const char *word)
             strncmp(word, limits[k].name, (size_t)(is - word)) != 0)
             continue;
         uint32_t most = (uint32_t)strtoul(is + 1, NULL, 10);
-        bool may_be_none = k == STEPS || k == MOVED || k == LOADED;
+        bool may_be_none = k == STEPS || k >= MOVED;
         if (most < limits[k].most)
             limits[k].most = most;
         return most > 0 || may_be_none;

@@ -454,6 +454,48 @@ static void test_cluster_calibrated__measured_pair_by_pair(void **state)
     rg_release(&r);
 }
 
+/* A client that goes away stops the slave that measures, what was measured is
+ * kept, and the next one may measure. */
+static void test_cluster_calibrated__hung_up(void **state)
+{
+    (void)state;
+    struct cluster c;
+    struct rg r;
+    struct answer got;
+    Ips__CalibrateAsk ask = IPS__CALIBRATE_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    uint64_t seed = 1;
+    while (rg_options_of(seed).machines < 2)
+        seed++;
+    begin(&c, &r, seed);
+    c.slave[1].trip_waits = true;
+    ask.what = IPS__CALIBRATE_ASK__WHAT__MEASURE;
+    request.ask_case = IPS__REQUEST__ASK_CALIBRATE;
+    request.calibrate = &ask;
+    struct ips_peer *peer = cluster_begin(&c, &request, &got);
+    for (unsigned ms = 0; !c.slave[1].trip_id; ms++) {
+        assert_true(ms < CLUSTER_PATIENCE_MS);
+        cluster_turn(&c, 1);
+    }
+    ips_peer_free(peer);
+    for (unsigned ms = 0; !c.slave[1].trip_stopped; ms++) {
+        assert_true(ms < CLUSTER_PATIENCE_MS);
+        cluster_turn(&c, 1);
+    }
+    answer_release(&got);
+    c.slave[1].trip_waits = false;
+    ask_table(&c, IPS__CALIBRATE_ASK__WHAT__SHOW, "", &got);
+    assert_non_null(row_of(answer_last(&got)->calibrate, "m1", "m2"));
+    assert_null(row_of(answer_last(&got)->calibrate, "m2", "m1"));
+    answer_release(&got);
+    ask_table(&c, IPS__CALIBRATE_ASK__WHAT__MEASURE, "", &got);
+    assert_int_equal(answer_last(&got)->error, 0);
+    assert_int_equal(answer_last(&got)->calibrate->n_failed, 0);
+    answer_release(&got);
+    cluster_stop(&c);
+    rg_release(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_cluster_calibrated__pairs_that_are_assumed),
         cmocka_unit_test(test_cluster_calibrated__kept_edited_mended),
         cmocka_unit_test(test_cluster_calibrated__measured_pair_by_pair),
+        cmocka_unit_test(test_cluster_calibrated__hung_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

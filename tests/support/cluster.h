@@ -72,6 +72,9 @@ struct fake_slave {
      * n; or an error */
     uint64_t trip_ns;
     bool trip_fails, echo_fails;
+    bool trip_waits; /* one length, and then nothing until it is stopped */
+    uint64_t trip_id;
+    bool trip_stopped;
 };
 
 struct cluster {

@@ -289,6 +289,8 @@ static void on_more(struct fake_slave *s, const Ips__Request *r)
 {
     if (s->cm && r->more->replies == 0)
         fake_slave_cm_end(s);
+    if (s->trip_id && r->id == s->trip_id && r->more->replies == 0)
+        s->trip_stopped = true;
     if (r->id != s->stream_id)
         return;
     if (r->more->replies == 0)

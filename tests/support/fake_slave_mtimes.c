@@ -76,7 +76,8 @@ void fake_slave_trip(struct fake_slave *s, const Ips__Request *r)
         answer_error(s, r->id);
         return;
     }
-    for (size_t i = 0; i < ask->n_lengths; i++) {
+    s->trip_id = r->id;
+    for (size_t i = 0; i < (s->trip_waits ? 1 : ask->n_lengths); i++) {
         Ips__Reply reply = IPS__REPLY__INIT;
         Ips__TripAnswer a = IPS__TRIP_ANSWER__INIT;
         a.bytes = ask->lengths[i];

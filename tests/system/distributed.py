@@ -14,8 +14,9 @@ caller's business. `bin` is where the programs are."""
 import pathlib
 import random
 import re
-import socket
 import subprocess
+
+from tsp import free_ports
 
 
 class Program:
@@ -278,15 +279,6 @@ class Locks(Program):
 
 PROGRAMS = {kind.name: kind for kind in (
     Julia, Jobs, Search, Pipeline, Exchange, Matrix, Files, Tsp, Locks)}
-
-
-def free_ports(count):
-    """Ports that were free a moment ago, on loopback."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 def start(program, popen, addresses):

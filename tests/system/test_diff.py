@@ -81,6 +81,36 @@ def test_sets_of_runs(runs):
     assert "/m1/talker" in text and "+20.0" in text or "+19." in text
 
 
+def test_why_of_several_runs(runs):
+    """Would catch findings of one run told as all runs', processes of other runs
+    told as others, a frequency that is not that of the answers one by one."""
+    names = [f"a{number}" for number in range(1, 6)]
+    answer = runs.json("why", ",".join(names), status=(0, 3))
+    assert [row["run"] for row in answer["runs"]] == names
+    assert answer["run_count"] == 5
+    single = {name: runs.json("why", name, status=(0, 3)) for name in names}
+    for row in answer["runs"]:
+        assert row["own_ns"] == single[row["run"]]["own_ns"]
+        assert row["findings"] == len(single[row["run"]]["findings"])
+    for row in answer["findings"]:
+        gains = sorted(
+            max(gain) for gain in
+            ([f["gain_share"] for f in one["findings"]
+              if f["kind"] == row["kind"] and
+              (f["procedure"] or None) == row["procedure"] and
+              (f["object"] or "").split(".")[0] == (row["object"] or "")]
+             for one in single.values()) if gain)
+        assert row["runs_with"] == len(gains) and row["runs"] == 5
+        assert row["gain_least"] == pytest.approx(gains[0])
+        assert row["gain_greatest"] == pytest.approx(gains[-1])
+        assert row["often_low"] <= len(gains) / 5 <= row["often_high"]
+    assert answer["findings"], "runs without a finding show nothing"
+    for bad, said in (("a1,", "commas between"), ("a1,a1", "named twice")):
+        done = runs.ipsq("why", bad)
+        assert done.returncode in (1, 2) and said in done.stderr
+    assert "5 of 5 runs" in runs.ipsq("why", ",".join(names)).stdout
+
+
 @pytest.mark.quick
 def test_what_cannot_be_compared(runs):
     """Bad input has an error that says what to do."""

@@ -1,7 +1,7 @@
 """Shows "the replay against an exact-rational simulator", in short form:
 tests/bench/replay-graphs does it over 10^5 graphs. A few hundred random graphs
 on random machines (cores, speeds, loads that change, chains that move, message
-times by pair), replayed in C and in fractions: every node's time, the machines'
+times by pair, media that transfers share), as they are and contracted, replayed in C and in fractions: every node's time, the machines'
 idle times, every chain's account, and the relabelled graph."""
 import importlib.machinery
 import importlib.util
@@ -31,12 +31,15 @@ def test_replay_agrees_with_fractions(build):
     """Would catch any error of the C replay's arithmetic, of its order of
     events, and of its accounts: the oracle has neither virtual time nor heaps."""
     graphs = asked(build, 1, GRAPHS)
-    shared = 0
+    shared = media = waits = 0
     for ask in graphs:
         assert list(replay_oracle.differences(dict(ask))) == [], ask["seed"]
+        media += ask["media"] > 0
+        waits += any(ask.get("waits", []))
         shared += sum(account[3] > 0 for account in ask["account"])
     assert len(graphs) == GRAPHS
     assert shared > GRAPHS  # the graphs are worth the trouble
+    assert media > GRAPHS / 10 and waits > GRAPHS / 10
 
 
 @pytest.mark.quick
@@ -44,9 +47,13 @@ def test_replay_oracle_notices(build):
     """The oracle itself must not call a wrong answer right: one figure of an
     answer changed by 2 ns (sums of rounded times: by more) is always noticed."""
     for ask in asked(build, 1, 20):
-        for key in "reach", "weight", "idle":
+        for key in "reach", "weight", "idle", "contracted":
+            if not ask.get(key):
+                continue
             wrong = json.loads(json.dumps(ask))
             at = ask["seed"] % len(wrong[key])
+            if wrong[key][at] < 0:
+                continue  # not kept
             wrong[key][at] += 2
             assert list(replay_oracle.differences(wrong)), (ask["seed"], key)
         for column in range(5):
@@ -79,5 +86,5 @@ def test_replay_graphs_are_made_smaller(build):
 
     assert long_form.shrink(fails) == {
         "steps": 17, "cores": 2, "chains": 1, "machines": 1, "moves": 0,
-        "loads": 0, "weight": 1}
+        "loads": 0, "media": 0, "waits": 0, "weight": 1}
     assert len(tried) < 120

@@ -1,7 +1,7 @@
 """`ipsq predict`: the golden rows of a replay through agent, slaves, master and
 client, exact to the nanosecond, and questions that are refused.
 
-EVIDENCE-OF: DPM-6 DPM-7 DPM-9 DPM-10."""
+EVIDENCE-OF: DPM-6 DPM-7 DPM-9 DPM-10 DRO-5."""
 import itertools
 
 import pytest
@@ -238,3 +238,35 @@ def test_property_10(duo):
     assert answer["makespan_ns"] == answer["total_cpu_ns"] == \
         path["total_cpu_ns"]
     assert answer["machines"][0]["idle_ns"] == 0 and answer["rho"] == 1
+
+
+@pytest.mark.quick
+def test_measured_times(duo, graphs, tmp_path):
+    """G5 with a table of message times, 1 a byte from m1 to m2 and 2 inside m1,
+    and no --mtime: between these machines; inside m1; and between machines that
+    nobody measured, with what is taken instead. Would catch a prediction that
+    keeps the times of the machines it was measured on, takes a pair the wrong
+    way, or does not say what it assumed."""
+    table = tmp_path / "times"
+    table.write_text("ips-message-times 1\n" + "".join(
+        f"pair {a} {b} {over} 2026-11-22T07:00:00Z test\n" + "".join(
+            f"point {n} {n * ns}\n" for n in (1, 5, 9))
+        for a, b, over, ns in (("m1", "m2", "tcp", UNIT),
+                               ("m1", "m1", "unix", 2 * UNIT))))
+    assert duo.ipsq("calibrate", "--import", table).returncode == 0
+    both = golden(duo, "G5", ("A", "B"))
+    try:
+        for where, makespan, says in (
+                ({"A": "m1", "B": "m2"}, 17, None),
+                ({"A": "m1", "B": "m1"}, 22, None),
+                ({"A": "one", "B": "two"}, 17,
+                 "messages from one to two take what was measured from m1 to")):
+            answer = duo.json(
+                "predict", both,
+                *placed("one:cores=9;two:cores=9;m1:cores=9", where))
+            assert answer["makespan_ns"] == makespan * UNIT
+            assert "calibrate" in answer["certificate"]["message_times"]
+            assert says is None or any(t.startswith(says)
+                                       for t in answer["assumed"])
+    finally:
+        assert duo.ipsq("calibrate", "--forget").returncode == 0

@@ -35,6 +35,19 @@ static const struct golden message = {"message", 0, 15, 18, 15, 6, {
 static const struct golden three = {"three", 0, 10, 30, 10, 6, {
     N(START, 0), N(END, 10), N(START, 0), N(END, 10),
     N(START, 0), N(END, 10)}};
+/* A is asked by B and C at 1 and answers one after the other: 10 and 5. */
+static const struct golden queue = {"queue", 0, 16, 17, 16, 11, {
+    N(START, 0), X(RECV, 0, DATA, 6), N(SEND, 10), X(RECV, 0, DATA, 9),
+    N(END, 5),
+    N(START, 0), N(SEND, 1), N(END, 0),
+    N(START, 0), N(SEND, 1), N(END, 0)}};
+/* C asks A and B at 1; A works 10, B 5 and is asked again when A has answered. */
+static const struct golden asked = {"asked", 0, 11, 16, 11, 15, {
+    N(START, 0), N(SEND, 1), N(SEND, 0), X(RECV, 0, DATA, 8), N(SEND, 0),
+    N(END, 0),
+    N(START, 0), X(RECV, 0, DATA, 1), N(SEND, 10), N(END, 0),
+    N(START, 0), X(RECV, 0, DATA, 2), N(AUX, 5), X(RECV, 0, DATA, 4),
+    N(END, 0)}};
 /* clang-format on */
 
 struct looked {
@@ -45,6 +58,7 @@ struct looked {
     uint64_t outside[16];
     uint32_t role[8], cores[1];
     bool worker[8];
+    const bool *serves;
     uint64_t alone_ns; /* of parts ALONE, which are not left in b */
 };
 
@@ -71,6 +85,7 @@ static void look(struct looked *l)
                                        .role = l->role,
                                        .role_count = 8,
                                        .worker = l->worker,
+                                       .serves = l->serves,
                                        .cores = l->cores,
                                        .machine_count = 1};
     assert_int_equal(ips_longest_path(&l->g, &lane, NULL, &l->est, NULL), 0);
@@ -185,6 +200,81 @@ static void test_beside__what_sleeps_outside_is_not_late(void **state)
     end(&l);
 }
 
+static void test_beside__one_serves_and_others_stand_in_line(void **state)
+{
+    static const bool only_b[8] = {false, true};
+    struct looked l;
+    (void)state;
+    begin(&l, &queue);
+    l.g.site[1] = 1;
+    l.g.site[3] = 2;
+    look(&l);
+    one(&l, 2, IPS_BESIDE_QUEUE, 2, 10, 5);
+    assert_int_equal(l.alone_ns, 5);
+    end(&l);
+    begin(&l, &queue); /* the same connection: more of what it is at */
+    l.g.site[1] = l.g.site[3] = 1;
+    look(&l);
+    assert_int_equal(l.b.count, 0);
+    assert_int_equal(l.alone_ns, 15);
+    end(&l);
+    begin(&l, &queue);
+    l.g.site[1] = 1;
+    l.g.site[3] = 2;
+    l.serves = only_b; /* A asked them: it is a client */
+    look(&l);
+    assert_int_equal(l.b.count, 0);
+    end(&l);
+}
+
+static uint64_t ns_of(const struct looked *l, enum ips_beside_class of)
+{
+    uint64_t ns = 0;
+    for (size_t i = 0; i < l->b.count; i++)
+        ns += l->b.part[i].of == of ? l->b.part[i].ns : 0;
+    return ns;
+}
+
+static void test_beside__who_is_asked_nothing(void **state)
+{
+    struct looked l;
+    (void)state;
+    begin(&l, &asked);
+    l.role[2] = l.role[1];
+    look(&l);
+    assert_int_equal(ns_of(&l, IPS_BESIDE_ALIKE), 5);
+    assert_int_equal(ns_of(&l, IPS_BESIDE_PEER), 1); /* before C asks */
+    end(&l);
+    begin(&l, &asked);
+    l.role[2] = l.role[1];
+    l.g.w[12] = 9; /* as much as A, nearly: uneven it is not */
+    look(&l);
+    assert_int_equal(ns_of(&l, IPS_BESIDE_ALIKE), 0);
+    assert_int_equal(ns_of(&l, IPS_BESIDE_PEER), 2);
+    end(&l);
+}
+
+/* A signal of one alike hands on; of another role it only calls. */
+static void test_beside__signals(void **state)
+{
+    struct looked l;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        begin(&l, &handed);
+        l.g.xkind[4] = IPS_X_SIGNAL;
+        l.g.w[2] = l.g.w[5] = 0;
+        if (i < 2)
+            l.role[1] = l.role[0];
+        l.thing[4] = i == 0 ? IPS_THING_LOCK : IPS_THING_UNKNOWN;
+        look(&l);
+        if (i < 2)
+            one(&l, 1, i ? IPS_BESIDE_ALIKE : IPS_BESIDE_LOCK, 1, 9, 4);
+        else
+            assert_int_equal(l.b.count, 0);
+        end(&l);
+    }
+}
+
 static void test_beside__crowding_shares_the_cores(void **state)
 {
     struct looked l;
@@ -208,6 +298,9 @@ int main(void)
         cmocka_unit_test(test_beside__alike_are_done_before),
         cmocka_unit_test(test_beside__by_what_is_waited_for),
         cmocka_unit_test(test_beside__one_core_wants_nothing),
+        cmocka_unit_test(test_beside__one_serves_and_others_stand_in_line),
+        cmocka_unit_test(test_beside__who_is_asked_nothing),
+        cmocka_unit_test(test_beside__signals),
         cmocka_unit_test(test_beside__what_sleeps_outside_is_not_late),
         cmocka_unit_test(test_beside__crowding_shares_the_cores),
     };

@@ -1,8 +1,6 @@
 /* Locks that are handed on: worked out by hand. Catches: time held counted
  * before it was got or after it was given, two locks taken for one or one for
- * two, what was held while nobody waited.
- *
- * EVIDENCE-OF: IPS-13. */
+ * two, what was held while nobody waited. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -195,6 +195,38 @@ static void test_units__faster(void **state)
     }
 }
 
+/* Of calibrate and estimate: what is no number of bytes, or no share. */
+static void test_units__bytes_and_shares(void **state)
+{
+    (void)state;
+    static const char *const no_bytes[] = {"",    "0",   "x",  "4g",
+                                           "4kb", "1.5", "-1", "4 k"};
+    static const char *const no_share[] = {"",  "x",   "100%", "1",
+                                           "2", "5%%", "-5%"};
+    uint64_t bytes = 0, base = 9, byte = 9;
+    uint32_t ppm = 7;
+    assert_int_equal(ipsq_parse_bytes("64", &bytes, NULL), 0);
+    assert_int_equal(bytes, 64);
+    assert_int_equal(ipsq_parse_bytes("4k", &bytes, NULL), 0);
+    assert_int_equal(bytes, 4096);
+    assert_int_equal(ipsq_parse_bytes("2M", &bytes, NULL), 0);
+    assert_int_equal(bytes, 2u << 20);
+    for (size_t i = 0; i < sizeof(no_bytes) / sizeof(*no_bytes); i++)
+        assert_int_equal(ipsq_parse_bytes(no_bytes[i], &bytes, NULL),
+                         IPS_E_USAGE);
+    assert_int_equal(ipsq_parse_share("5%", &ppm, NULL), 0);
+    assert_int_equal(ppm, 50000);
+    assert_int_equal(ipsq_parse_share("0.125", &ppm, NULL), 0);
+    assert_int_equal(ppm, 125000);
+    assert_int_equal(ipsq_parse_share("0", &ppm, NULL), 0);
+    assert_int_equal(ppm, 0);
+    for (size_t i = 0; i < sizeof(no_share) / sizeof(*no_share); i++)
+        assert_int_equal(ipsq_parse_share(no_share[i], &ppm, NULL),
+                         IPS_E_USAGE);
+    assert_int_equal(ipsq_parse_mtime("none", &base, &byte, NULL), 0);
+    assert_int_equal(base + byte, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_units__message_times),
         cmocka_unit_test(test_units__format),
         cmocka_unit_test(test_units__faster),
+        cmocka_unit_test(test_units__bytes_and_shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -304,6 +304,12 @@ static void test_order__accepts(void **state)
     b = send(&p, 1);
     accept_of(&p, 2, b, 2);
     nothing("served first", &p);
+    begin(&p, 4); /* two servers with a client each: no order at all */
+    a = send(&p, 0);
+    b = send(&p, 1);
+    accept_of(&p, 2, a, 1);
+    accept_of(&p, 3, b, 2);
+    nothing("two servers", &p);
 }
 
 /* Two children; their ends are taken in the other order than they were begun:

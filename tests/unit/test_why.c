@@ -91,13 +91,15 @@ static void test_why__a_gain_below_a_twentieth_is_not_said(void **state)
         struct why_facts f = healthy();
         if (k == WHY_CHATTY || k == WHY_PROCEDURE || k == WHY_SPREAD)
             continue;
-        f.amount[k] = amount(6000, 499, "/m/a.1", "/m/b.2");
+        /* Uneven by chance is more than that. */
+        uint64_t least = k == WHY_IMBALANCE ? 1500 : 500;
+        f.amount[k] = amount(6000, least - 1, "/m/a.1", "/m/b.2");
         assert_int_equal(find(&f).count, 0);
-        f.amount[k] = amount(6000, 500, "/m/a.1", "/m/b.2");
+        f.amount[k] = amount(6000, least, "/m/a.1", "/m/b.2");
         struct why_findings x = find(&f);
         assert_int_equal(x.count, 1);
         assert_int_equal((int)x.finding[0].kind, k);
-        assert_int_equal(x.finding[0].gain_ppm, 50000);
+        assert_int_equal(x.finding[0].gain_ppm, least * 100);
     }
 }
 

@@ -40,8 +40,7 @@ import conftest  # noqa: E402
 import distributed  # noqa: E402
 import measure  # noqa: E402
 
-# rate: what its link carries each way, as tc says it, None for no limit; load
-# programs go round the machine's processors
+# rate: what its link carries each way, as tc says it, None for no limit
 Spec = collections.namedtuple("Spec", "name cpus hogs rate",
                               defaults=("0", 0, None))
 # elapsed in ns; pid and machine of each label
@@ -149,11 +148,11 @@ class Lab:
         subprocess.run(["rm", "-rf", str(self.directory)])
 
     def load(self, machine, count):
-        """More load programs on a machine."""
-        cpus = self.specs[machine].cpus.split(",")
-        for i in range(count):
+        """More load programs on a machine; where in it they run is the kernel's
+        choice, as it is of what is measured."""
+        for _ in range(count):
             self.hogs.append(subprocess.Popen(
-                ["taskset", "-c", cpus[i % len(cpus)], *HOG],
+                ["taskset", "-c", self.specs[machine].cpus, *HOG],
                 stdin=subprocess.DEVNULL))
 
     def unload(self):
@@ -230,9 +229,10 @@ class Lab:
     def ask(self, *words):
         return self.cluster.json(*words, status=(0, 3))
 
-    def has(self, command):
-        """Does this ipsq know it?"""
-        return self.cluster.ipsq(command, "--help").returncode == 0
+    def calibrate(self):
+        """Message times of all pairs, measured by the slaves; what it said."""
+        done = self.cluster.ipsq("calibrate", timeout=300)
+        return done.stdout + done.stderr
 
     def map_of(self, run, place):
         """--map that moves each process of the run to place[label]."""

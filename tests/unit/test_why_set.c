@@ -1,0 +1,77 @@
+/* Findings of several runs put together (client/cmd_why.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "client/cmd_why.h"
+
+static struct why_set w;
+
+static void found(unsigned run, const char *kind, const char *object,
+                  const char *procedure, double share)
+{
+    assert_int_equal(
+        why_set_add(&w, run, kind, object, procedure, kind, share, NULL), 0);
+}
+static void near(double x, double y)
+{
+    assert_true(fabs(x - y) < 1e-6);
+}
+
+/* Would catch: the same finding told as another one because its process has
+ * another number, or two findings as one because only the kind is the same;
+ * gains of runs mixed up; a run that has it twice counted twice. */
+static void test_why_set__put_together(void **state)
+{
+    (void)state;
+    double median, least, greatest;
+    w = (struct why_set){.runs = 3};
+    found(0, "late-sender", "/m/a.12", "f", 0.2);
+    found(0, "outside", "/m/a.12", NULL, 0.1);
+    found(1, "late-sender", "/m/a.7", "f", 0.4);
+    found(1, "late-sender", "/m/a.8", "f", 0.1);
+    found(2, "late-sender", "/m/a.901", "f", 0.3);
+    found(2, "late-sender", "/m/a.901", "g", 0.95);
+    why_set_sort(&w);
+    assert_int_equal(w.count, 3);
+    /* 0.2 + 0.4 + 0.3 of three runs; 0.95 of one is more. */
+    assert_string_equal(w.seen[0].procedure, "g");
+    assert_string_equal(w.seen[1].procedure, "f");
+    assert_int_equal(w.seen[1].runs, 3);
+    assert_string_equal(w.seen[2].kind, "outside");
+    why_seen_gain(&w.seen[1], &median, &least, &greatest);
+    near(median, 0.3);
+    near(least, 0.2);
+    near(greatest, 0.4);
+    why_set_release(&w);
+}
+
+/* Would catch: certainty from few runs. Values of Wilson's formula. */
+static void test_why_set__how_often(void **state)
+{
+    (void)state;
+    double low, high;
+    why_wilson(5, 5, &low, &high);
+    near(low, 0.565518);
+    near(high, 1);
+    why_wilson(0, 5, &low, &high);
+    near(low, 0);
+    near(high, 0.434482);
+    why_wilson(1, 2, &low, &high);
+    near(low, 0.094531);
+    near(high, 0.905469);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_why_set__put_together),
+        cmocka_unit_test(test_why_set__how_often),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1 @@
+target_link_libraries(test_why_set PRIVATE ips_client)
