@@ -206,7 +206,7 @@ def windows_of(run):
 def test_windows(run):
     """Would catch: what lies in two windows, or in none; waits or lives that are
     not cut; a figure shown in a window that is of the whole run.
-    EVIDENCE-OF: IPS-3, IPS-13"""
+    EVIDENCE-OF: IPS-3"""
     windows = windows_of(run)
     for level in ("run", "thread"):
         whole = run.json("metrics", "one", "--level", level)
