@@ -272,8 +272,7 @@ static void match_one(struct ips_cm_links *l, struct ips_cm_peer *to,
     } else if (o == *last) {
         ips_cm_put(matches, 1);
     } else {
-        ips_cm_put(matches,
-                   2 + ips_out_xlen(l->g, (uint32_t)(o - l->g->out)));
+        ips_cm_put(matches, 2 + ips_out_xlen(l->g, (uint32_t)(o - l->g->out)));
         to->out_node[to->out_count++] = o->node;
     }
     *last = o;

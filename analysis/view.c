@@ -115,11 +115,11 @@ static int time_messages(const struct ips_graph *g, struct ips_view *out,
         return ips_err_set(err, IPS_E_NO_MEMORY, "message times of %u nodes",
                            g->node_count);
     for (uint32_t i = 0; i < g->node_count; i++)
-        out->own_xlen[i] = g->xkind[i] == IPS_X_DATA
-                               ? ips_mtime_map_ns(
-                                     map, g->site ? g->site[i] : IPS_NO_CURVE,
-                                     g->xlen[i])
-                               : g->xlen[i];
+        out->own_xlen[i] =
+            g->xkind[i] == IPS_X_DATA
+                ? ips_mtime_map_ns(map, g->site ? g->site[i] : IPS_NO_CURVE,
+                                   g->xlen[i])
+                : g->xlen[i];
     int rc = ips_mtime_outs(g, &out->own_out_ns, err);
     timed->xlen = out->own_xlen;
     timed->out_ns = out->own_out_ns;

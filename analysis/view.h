@@ -29,8 +29,8 @@
  *
  * A view depends on the lane's weighting, probe_off, calibrated, clock and
  * external mode, and in `wall` on its message times (not their scale); other
- * lanes of the same may share it. It borrows the graph's other arrays. Source: ALGORITHMS 1,
- * IPS-14.
+ * lanes of the same may share it. It borrows the graph's other arrays. Source:
+ * ALGORITHMS 1, IPS-14.
  */
 #ifndef IPS_ANALYSIS_VIEW_H
 #define IPS_ANALYSIS_VIEW_H

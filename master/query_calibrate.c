@@ -349,8 +349,7 @@ static int plan(struct query *q, struct ips_err *err)
     for (size_t i = 0; i < ask->n_machines; i++) {
         bool found = false;
         for (uint32_t k = 0; k < q->part_count; k++)
-            found = found ||
-                    strcmp(q->parts[k].machine, ask->machines[i]) == 0;
+            found = found || strcmp(q->parts[k].machine, ask->machines[i]) == 0;
         if (!found)
             return ips_err_set(err, IPS_E_NOT_FOUND,
                                "machine %.80s: no slave of that name is "
@@ -504,7 +503,5 @@ static void release(struct query *q)
         q->parts[i].own = NULL; /* kept messages */
 }
 
-const struct query_kind query_calibrate = {.name = "calibrate",
-                                           .exclusive = true,
-                                           .start = start,
-                                           .release = release};
+const struct query_kind query_calibrate = {
+    .name = "calibrate", .exclusive = true, .start = start, .release = release};

@@ -320,7 +320,8 @@ void requests_answer(struct query *q)
     c.msg.unmatched += d->path.unmatched;
     c.msg.engine =
         ips_wire_text("central (requests: all events at the master)");
-    c.msg.message_times = path_mtime_text(q, &a, &d->path.lanes[LANE_MAIN].lane);
+    c.msg.message_times =
+        path_mtime_text(q, &a, &d->path.lanes[LANE_MAIN].lane);
     if (weighting_clock_text(&d->path))
         c.msg.clock = ips_wire_text(weighting_clock_text(&d->path));
     answer.category = ips_wire_text("3");

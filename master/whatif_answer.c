@@ -226,7 +226,8 @@ void whatif_answer(struct query *q)
     c.msg.any_on_path = d->resources;
     certificate_plan(q, &a, &c, 3, "the slaves' graphs");
     c.msg.engine = ips_wire_text("central (what-if: all events at the master)");
-    c.msg.message_times = path_mtime_text(q, &a, &d->path.lanes[LANE_MAIN].lane);
+    c.msg.message_times =
+        path_mtime_text(q, &a, &d->path.lanes[LANE_MAIN].lane);
     if (weighting_clock_text(&d->path))
         c.msg.clock = ips_wire_text(weighting_clock_text(&d->path));
     answer.weighting =

@@ -117,8 +117,7 @@ struct slave_job *slave_calibrate_job(const Ips__Request *q)
         return NULL;
     }
     m->job.id = q->id;
-    m->job.step =
-        q->ask_case == IPS__REQUEST__ASK_ECHO ? step_echo : step_trip;
+    m->job.step = q->ask_case == IPS__REQUEST__ASK_ECHO ? step_echo : step_trip;
     m->job.release = release;
     m->job.credit = UINT64_MAX;
     ips__reply__init(&m->job.reply);

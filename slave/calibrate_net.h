@@ -29,7 +29,7 @@
 #define SLAVE_ECHO_KEY_BYTES 16u
 #define SLAVE_ECHO_ADDRESSES 16u
 #define SLAVE_ECHO_ADDRESS_BYTES 128u
-#define SLAVE_ECHO_MOST 8u             /* at once */
+#define SLAVE_ECHO_MOST 8u /* at once */
 #define SLAVE_TRIP_BYTES_MAX (16u << 20)
 #define SLAVE_TRIP_ROUNDS_MAX 100000u
 
@@ -39,8 +39,8 @@ struct slave_echo_at {
 };
 /* Begins to listen, for so many seconds; *at are where, "tcp:HOST:PORT" or
  * "unix:@NAME" (abstract), best first. `inside`: on this machine alone. */
-int slave_echo_start(const uint8_t *key, bool by_unix,
-                     bool inside, uint32_t seconds, struct slave_echo_at *at,
+int slave_echo_start(const uint8_t *key, bool by_unix, bool inside,
+                     uint32_t seconds, struct slave_echo_at *at,
                      struct ips_err *err) IPS_MUST_USE;
 
 struct slave_trip {
@@ -50,8 +50,7 @@ struct slave_trip {
     size_t room;
 };
 /* Tries the addresses in order. */
-int slave_trip_open(struct slave_trip *t,
-                    const uint8_t *key,
+int slave_trip_open(struct slave_trip *t, const uint8_t *key,
                     const char *const *addresses, size_t count,
                     const atomic_bool *stop, struct ips_err *err) IPS_MUST_USE;
 void slave_trip_close(struct slave_trip *t);

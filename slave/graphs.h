@@ -72,8 +72,8 @@ struct slave_graph {
      * of our ends is joined to; [b.end_count] or NULL. */
     struct ips_peer_end *joined;
     struct ips_mtime_map mtimes; /* as last asked; calibrate_map.h */
-    struct ips_est est;   /* of the last FinishAsk */
-    struct ips_view view; /* as its lane sees the graph */
+    struct ips_est est;          /* of the last FinishAsk */
+    struct ips_view view;        /* as its lane sees the graph */
     struct ips_lane lane;
     bool has_est;
     bool unkept;               /* its file is to be written */

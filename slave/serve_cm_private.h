@@ -12,7 +12,7 @@ struct slave_cm {
     struct slave_box box;
     struct slave_letters mail; /* read, not yet acted on */
     bool begun, opened;        /* links asked for; OPENED was said */
-    struct ips_graph linked; /* the graph; with message times where asked */
+    struct ips_graph linked;   /* the graph; with message times where asked */
     struct ips_cm_links links;
     bool has_links;
     struct ips_cm_bytes *part; /* [links.peer_count] lists in several letters */

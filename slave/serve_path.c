@@ -75,8 +75,8 @@ static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
     w->out_ns = g->out_ns ? calloc(out, 8) : NULL;
     if (!w->chain_nodes || !w->chain_process || !w->chain_pid ||
         !w->chain_tid || !w->chain_thread || !w->in_node || !w->in_end ||
-        !w->in_pos || !w->out_node || !w->out_end || !w->out_len || !w->out_pos ||
-        (g->out_ns && !w->out_ns))
+        !w->in_pos || !w->out_node || !w->out_end || !w->out_len ||
+        !w->out_pos || (g->out_ns && !w->out_ns))
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < g->chain_count; i++) {
         w->chain_nodes[i] = g->chains[i].count;

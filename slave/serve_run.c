@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "slave/ahead.h"
+#include "slave/calibrate.h"
 #include "slave/cm_box.h"
 #include "slave/poolfs.h"
-#include "slave/calibrate.h"
 #include "slave/serve_cm.h"
 #include "slave/serve_private.h"
 

@@ -155,8 +155,7 @@ static void what_is_added(void **state)
                         "events r2 --object /m2 --to 9s");
     assert_string_equal(applied(&f, "path", IPSQ_UNUSED_OBJECT),
                         "path r1 --from 1s");
-    assert_string_equal(applied(&f, "ls", IPSQ_UNUSED_TIME),
-                        "ls r1 --object /m1");
+    assert_string_equal(applied(&f, "ls", 0), "ls r1 --object /m1 --from 1s");
     assert_string_equal(applied(&f, "whatif --object /m1/a --gone",
                                 IPSQ_UNUSED_OBJECT | IPSQ_UNUSED_TIME),
                         "whatif r1 --object /m1/a --gone");
