@@ -476,7 +476,8 @@ static void takes_one_page(const struct pool_segment *seg, void *arg)
     struct stat st;
     snprintf(path, sizeof(path), "%.600s/%.256s", p->dir, seg->file);
     assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_blocks * 512, ONE_PAGE);
+    /* A machine may run with smaller pages than the greatest. */
+    assert_in_range(st.st_blocks * 512, 4096, ONE_PAGE);
     assert_int_equal(st.st_mode & 07777, 0600);
 }
 
