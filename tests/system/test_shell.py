@@ -52,12 +52,22 @@ class Terminal:
         self.type(line + "\n")
         return self.until(prompt)
 
-    def end(self):
-        """The exit status, once all is printed."""
+    def end(self, text):
+        """The exit status, once all is printed. What ends the shell is typed
+        again while it has not: the prompt stands before the terminal is raw,
+        and what an end of file is until then is none afterwards."""
+        deadline = time.monotonic() + LONGEST_S
+        self.type(text)
         try:
-            while os.read(self.fd, 65536):
-                pass
-        except OSError:
+            while True:
+                if select.select([self.fd], [], [], 2)[0]:
+                    if not os.read(self.fd, 65536):
+                        break
+                    continue
+                if time.monotonic() > deadline:
+                    os.kill(self.pid, signal.SIGKILL)
+                self.type(text)
+        except OSError:  # closed
             pass
         _, status = os.waitpid(self.pid, 0)
         os.close(self.fd)
@@ -102,8 +112,7 @@ def test_session(two_runs):
     t.ask("format json", "ipsq first:/m1> ")
     assert '"run": "first"' in t.ask("ls", "ipsq first:/m1> ")
     t.ask("status >", "ipsq first:/m1> ")  # wrong usage, status 2
-    t.type("quit\n")
-    assert t.end() == 2
+    assert t.end("quit\n") == 2
 
 
 def test_completion(two_runs):
@@ -126,8 +135,7 @@ def test_completion(two_runs):
     t.until("--object ")
     t.type("\x03")  # an interrupt leaves the line, not the shell
     t.until(r"ipsq first:/m1/cat\.(\d+)/\1> ")
-    t.type("\x04")
-    assert t.end() == 0
+    assert t.end("\x04") == 0
 
 
 def test_history_is_kept(two_runs):
@@ -135,16 +143,14 @@ def test_history_is_kept(two_runs):
     t = Terminal(two_runs)
     t.until("ipsq> ")
     t.ask("status", "ipsq> ")
-    t.type("quit\n")
-    assert t.end() == 0
+    assert t.end("quit\n") == 0
     t = Terminal(two_runs)
     t.until("ipsq> ")
     t.type("\x10\x10")  # up twice: past "quit"
     t.until("status")
     t.type("\n")
     t.until(r"(?s)\nm1 .*ipsq> ")  # the line was drawn with its prompt before
-    t.type("\x04")
-    assert t.end() == 0
+    assert t.end("\x04") == 0
     file = two_runs.state / "history"
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -166,8 +172,7 @@ def test_interrupt_ends_the_command_alone(cluster):
     finally:
         c.master.send_signal(signal.SIGCONT)
     assert "true" in t.ask("ls r", "ipsq> ")
-    t.type("\x04")
-    assert t.end() == 0
+    assert t.end("\x04") == 0
 
 
 def test_from_a_script(two_runs):
