@@ -119,7 +119,7 @@ static uint64_t add_machine(struct tree *t, const struct part *p)
     snprintf(object, sizeof(object), "/%s", p->machine);
     Ips__ObjectRow *row = add(t, object, "machine");
     if (row) {
-        row->name = ips_wire_text(p->machine);
+        row->name = arena_printf(t->a, "%s", p->machine); /* the part goes */
         row->children = e.processes;
         row->elapsed_ns = ips_sub_sat(e.last, ips_min_u64(e.first, e.last));
         row->cpu_ns = cpu;
