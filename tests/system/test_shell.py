@@ -61,8 +61,10 @@ class Terminal:
         try:
             while True:
                 if select.select([self.fd], [], [], 2)[0]:
-                    if not os.read(self.fd, 65536):
+                    got = os.read(self.fd, 65536)
+                    if not got:
                         break
+                    self.seen += got.decode(errors="replace")
                     continue
                 if time.monotonic() > deadline:
                     os.kill(self.pid, signal.SIGKILL)
@@ -71,7 +73,7 @@ class Terminal:
             pass
         _, status = os.waitpid(self.pid, 0)
         os.close(self.fd)
-        assert os.WIFEXITED(status)
+        assert os.WIFEXITED(status), self.seen
         return os.WEXITSTATUS(status)
 
 
