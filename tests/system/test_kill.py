@@ -40,6 +40,7 @@ def finish_chatter(c, proc, run):
     out, _ = proc.communicate(timeout=180)
     assert proc.returncode == 0
     assert out == f"{COUNT} bytes each way, child exit 0\n"
+    c.wait_connected()  # the run may have closed before the last kill
     c.wait_closed(run)
     # COUNT each way; the last receive of the child is the end-of-file
     assert messages(c, run) == (2 * COUNT, 2 * COUNT + 1, 2 * COUNT)
