@@ -70,7 +70,7 @@ def ask(s, name, words, runs):
 
 def bench(build, runs, processes=PROCESSES):
     scale.SLAVES = SLAVES
-    with scale.Scale(build, None) as s:
+    with scale.Scale(build, None, "1G") as s:
         s.start_master()
         for k in range(SLAVES):
             os.makedirs(os.path.join(s.pools, str(k)), exist_ok=True)
