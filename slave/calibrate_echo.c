@@ -27,7 +27,7 @@ struct echo {
     int listener;
     uint8_t key[SLAVE_ECHO_KEY_BYTES];
     uint64_t until_ns;
-    atomic_bool stop; /* nobody sets it */
+    atomic_bool stop; /* never set: an echo ends by its time limits */
 };
 
 /* ---- one connection ----------------------------------------------------- */

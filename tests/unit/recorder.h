@@ -443,4 +443,21 @@ static inline void rec_dump(const struct ips_built *b)
     }
 }
 
+/* Built: a thread that computes from t0 on, sends 64 bytes at t0 + 100, sleeps
+ * from t0 + 120 to t0 + 10120 with 10 ns of CPU and ends at t0 + 10200; 150 ns
+ * of CPU in all. */
+static inline struct recorder *rec_one_thread(uint64_t t0)
+{
+    struct recorder *r = rec_new();
+    rs a = rec_stream(r, 10, 10, 100);
+    rec_start(a, IPS_START_ROOT, t0, 0);
+    rec_pipe(a, 1, t0, IPS_SIDE_WRITE, 5);
+    rec_io(a, IPS_REC_SEND, 1, t0 + 100, t0 + 110, 100, 110, 64);
+    rec_io(a, IPS_REC_BLOCK, 0, t0 + 120, t0 + 10120, 120, 130, 0)->op =
+        IPS_OP_SLEEP;
+    rec_end(a, IPS_END_EXIT, t0 + 10200, 150, 0);
+    rec_build(r);
+    return r;
+}
+
 #endif

@@ -42,28 +42,12 @@ static uint64_t sum(const uint64_t *v)
     return total;
 }
 
-/* One thread: 100 ns of CPU in 100 ns, a send at 1100, asleep from 1120 to
- * 1220 with 10 ns of CPU, then nothing known until its end at 1300. */
-static struct recorder *simple(void)
-{
-    struct recorder *r = rec_new();
-    rs a = rec_stream(r, 10, 10, 100);
-    rec_start(a, IPS_START_ROOT, T0, 0);
-    rec_pipe(a, 1, T0, IPS_SIDE_WRITE, 5);
-    rec_io(a, IPS_REC_SEND, 1, T0 + 100, T0 + 110, 100, 110, 64);
-    rec_io(a, IPS_REC_BLOCK, 0, T0 + 120, T0 + 10120, 120, 130, 0)->op =
-        IPS_OP_SLEEP;
-    rec_end(a, IPS_END_EXIT, T0 + 10200, 150, 0);
-    rec_build(r);
-    return r;
-}
-
 /* Would catch CPU that is not between the readings it was spent between, and
  * messages and waits in the wrong bin. */
 static void test_series__a_thread(void **state)
 {
     (void)state;
-    struct recorder *r = simple();
+    struct recorder *r = rec_one_thread(T0);
     const uint64_t edges[] = {T0,        T0 + 50,    T0 + 100,  T0 + 120,
                               T0 + 5120, T0 + 10120, T0 + 10201};
     make(r, edges, 6, NULL, 1);
@@ -84,7 +68,7 @@ static void test_series__a_thread(void **state)
 static void test_series__any_bins_add_up(void **state)
 {
     (void)state;
-    struct recorder *r = simple();
+    struct recorder *r = rec_one_thread(T0);
     uint64_t edges[200];
     for (uint32_t width = 53; width < 11000; width = width * 5 / 3) {
         uint32_t n = 10201 / width + 1;

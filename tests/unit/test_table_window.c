@@ -25,28 +25,12 @@ static void make(struct recorder *r, uint64_t from, uint64_t to)
         fail_msg("%s", err.msg);
 }
 
-/* A thread that computes, sends at 1100, sleeps and ends at 11200; 150 ns of
- * CPU. */
-static struct recorder *simple(void)
-{
-    struct recorder *r = rec_new();
-    rs a = rec_stream(r, 10, 10, 100);
-    rec_start(a, IPS_START_ROOT, T0, 0);
-    rec_pipe(a, 1, T0, IPS_SIDE_WRITE, 5);
-    rec_io(a, IPS_REC_SEND, 1, T0 + 100, T0 + 110, 100, 110, 64);
-    rec_io(a, IPS_REC_BLOCK, 0, T0 + 120, T0 + 10120, 120, 130, 0)->op =
-        IPS_OP_SLEEP;
-    rec_end(a, IPS_END_EXIT, T0 + 10200, 150, 0);
-    rec_build(r);
-    return r;
-}
-
 /* Would catch CPU time that is not between the calls that it was spent between,
  * a life that is not cut to the window, a wait counted where it began. */
 static void test_table_window__a_thread(void **unused)
 {
     (void)unused;
-    struct recorder *r = simple();
+    struct recorder *r = rec_one_thread(T0);
     make(r, T0, T0 + 50);
     assert_int_equal(w.threads[0].cpu_ns, 55); /* the send's own 10, too */
     assert_int_equal(w.threads[0].end_ns - w.threads[0].start_ns, 50);
@@ -71,7 +55,7 @@ static void test_table_window__a_thread(void **unused)
 static void test_table_window__windows_add_up(void **unused)
 {
     (void)unused;
-    struct recorder *r = simple();
+    struct recorder *r = rec_one_thread(T0);
     for (uint64_t width = 53; width < 20000; width = width * 5 / 3) {
         uint64_t cpu = 0, process = 0, wait = 0, count = 0, life = 0;
         unsigned began = 0;
