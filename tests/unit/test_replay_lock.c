@@ -174,21 +174,23 @@ static void test_replay_lock__ties(void **state)
     }
 }
 
-/* A semaphore that has nothing at the begin: A posts at 3 and 5, B asks at 1
- * and C at 4, D at 6 when nothing is left but what A posts at 9. Would catch a
- * post that is lost when nobody waits, and one that lets two go. */
+/* A semaphore that has nothing at the begin: A posts at 3, 5, 6 and 11. B asks
+ * at 1 and has the first; C at 7 and D at 8 have those that were left; D asks
+ * again at 9, and has to wait until 11. Would catch a post that is lost when
+ * nobody waits, and one that lets two go. */
 static void test_replay_lock__semaphore(void **state)
 {
     static const struct step steps[4][NODES_MAX] = {
         {{3, 0, 1, 0, 0, 0},
          {2, 0, 1, 0, 0, 0},
-         {4, 0, 1, 0, 0, 0},
+         {1, 0, 1, 0, 0, 0},
+         {5, 0, 1, 0, 0, 0},
          {1, 0, 0, 0, 0, 0}},
         {{1, 1, 0, 0, 0, 0}, {1, 0, 0, 0, 0, 0}},
         {{7, 1, 0, 0, 0, 0}, {1, 0, 0, 0, 0, 0}},
-        {{8, 1, 0, 0, 0, 0}, {1, 0, 0, 0, 0, 0}}};
+        {{8, 1, 0, 0, 0, 0}, {1, 1, 0, 0, 0, 0}, {1, 0, 0, 0, 0, 0}}};
     static const uint32_t none[2] = {0, 0};
-    static const uint64_t ends[] = {10, 4, 8, 10};
+    static const uint64_t ends[] = {12, 4, 8, 12};
     struct ips_replay_machine four = {.cores = 4};
     struct story s;
     struct ips_replay r;
