@@ -53,7 +53,6 @@ class Replay:
         self.gives = {i: k for i, k in ask.get("gives", []) if k not in kept}
         self.given = {}        # lock: nodes that gave it a unit
         self.taken = 0
-        self.giver = {}        # node that waited for a unit: who may have given
         self.machines = [[Fraction(m[0]), Fraction(m[1], m[2]),
                           Fraction(m[3], m[4])] for m in ask["machines"]]
         self.moves = dict(map(tuple, ask["moves"]))
@@ -177,14 +176,18 @@ class Replay:
         for lock, units in enumerate(self.free):
             for t in self.line(lock)[:units]:
                 i = t.first + t.at
-                if t.done < self.now:
-                    self.giver[i] = [x for x in self.given[lock]
-                                     if self.reach[x] == self.now]
                 t.asked = -1  # has it
                 self.free[lock] -= 1
                 self.taken += 1
                 some = True
         return some
+
+    def may_have_given(self, x, i):
+        """Did node i wait for the unit that x gave? x -1: it did not wait."""
+        if x < 0:
+            return self.reach[i] - self.work_end[i] < UNSURE
+        return x in self.given.get(self.takes[i], []) \
+            and abs(self.reach[i] - self.reach[x]) < UNSURE
 
     def rates(self):
         active = [[] for _ in self.machines]
@@ -326,9 +329,8 @@ def weight_differences(ask, r):
             way = r.cross_time(i, r.where[i])
             if i in r.takes:
                 x = ask["giver"][i]
-                if x not in r.giver.get(i, [-1]):
-                    yield "node %d has its unit of node %d, not of %s" % (
-                        i, x, r.giver.get(i))
+                if not r.may_have_given(x, i):
+                    yield "node %d has its unit of node %d" % (i, x)
                 elif x >= 0:
                     longest = max(longest, ask["reach"][x])
             if i in r.come:

@@ -66,7 +66,7 @@ def test_replay_oracle_notices(build):
         waited = [i for i, x in enumerate(ask["giver"]) if x >= 0]
         for i in waited[:1]:
             giver = list(ask["giver"])
-            giver[i] = -1
+            giver[i] = i - 1
             wrong = dict(ask, giver=giver)
             assert list(replay_oracle.differences(wrong)), ask["seed"]
         wrong = dict(ask, makespan=ask["makespan"] + 1)
@@ -95,5 +95,5 @@ def test_replay_graphs_are_made_smaller(build):
 
     assert long_form.shrink(fails) == {
         "steps": 17, "cores": 2, "chains": 1, "machines": 1, "moves": 0,
-        "loads": 0, "media": 0, "waits": 0, "weight": 1}
+        "loads": 0, "media": 0, "waits": 0, "locks": 0, "weight": 1}
     assert len(tried) < 120
