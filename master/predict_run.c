@@ -167,31 +167,6 @@ struct cuts {
     size_t count;
 };
 
-/* Where chain `c` of the whole graph is at time t of its machine's clock. A
- * thread computes evenly between two nodes, as far as anybody knows. False: it
- * has ended. */
-static bool find_cut(const struct ips_graph *raw, const struct ips_chain *c,
-                     uint64_t t, struct ips_replay_cut *cut)
-{
-    uint32_t low = c->first, high = c->first + c->count;
-    while (low < high) { /* the first node that is passed after t */
-        uint32_t mid = low + (high - low) / 2;
-        if (raw->at[mid] > t)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    *cut = (struct ips_replay_cut){.node = low};
-    if (low == c->first || low == c->first + c->count)
-        return low == c->first;
-    uint64_t from = raw->at[low - 1];
-    uint64_t until = ips_sub_sat(raw->at[low], raw->wait[low]);
-    uint64_t span = ips_sub_sat(until, from), done = t - from;
-    cut->w = done >= span ? raw->w[low]
-                          : (uint64_t)((ips_u128)raw->w[low] * done / span);
-    return true;
-}
-
 static int add_cuts(struct query *q, const struct whatif_solving *s,
                     const struct predict_run *run, uint32_t which,
                     struct cuts *out)
@@ -209,7 +184,7 @@ static int add_cuts(struct query *q, const struct whatif_solving *s,
                 continue;
             fits = true;
             if (!raw->at || !raw->wait ||
-                !find_cut(raw, &raw->chains[c], t, &one->cut))
+                !ips_replay_cut_at(raw, &raw->chains[c], t, &one->cut))
                 continue;
             one->whole = one->cut.node == raw->chains[c].first;
             one->cut.node += s->d->path.node_base[p];
