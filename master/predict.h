@@ -61,11 +61,21 @@ struct predict_run {
                                       IPS_NO_NODE */
     struct predict_cut *cut;       /* of the question's moves; by node */
     size_t cut_count;
+    struct ips_replay_locks locks; /* settled anew; its arrays: */
+    uint32_t *lock_units;
+    struct ips_replay_lock_event *lock_event;
     const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
     uint64_t off_ns;  /* neither running, runnable nor waiting: left out */
 };
 void predict_run_release(struct predict_run *run);
+/* Those that are settled anew, or NULL. */
+static inline const struct ips_replay_locks *
+predict_locks(const struct predict_run *run)
+{
+    return run->locks.event_count && !run->lane_then.any_off ? &run->locks
+                                                             : NULL;
+}
 
 /* ---- a setup -------------------------------------------------------------
  */
@@ -154,7 +164,10 @@ struct predict_answer {
     uint64_t makespan_ns; /* the latest END, or the goal */
     uint64_t command_ns;  /* IPS_UNMEASURED: not known */
     uint64_t cpu_ns, queued_ns;
-    uint64_t events, resources;
+    uint64_t events;
+    /* Of who has a lock next (struct ips_replay). */
+    uint64_t resources, taken;
+    uint32_t kept_count;
     uint32_t cores;          /* of the machines that somebody is on */
     struct predict_use *use; /* [machine_count] */
     uint64_t last_ns;        /* when the last thread ended */

@@ -31,8 +31,11 @@ struct locks {
     uint32_t *order; /* of syncs: by object, chain, time */
     uint64_t *asked; /* [syncs] RELEASE: when the first that it let go asked */
     uint32_t *went;  /* [syncs] how many it let go */
-    uint32_t lock;   /* number of the object at hand */
-    uint32_t begin;  /* its first row */
+    uint64_t *given; /* [given_count] RELEASEs of the object at hand, sorted */
+    uint32_t given_count;
+    uint32_t lock;  /* number of the object at hand */
+    uint32_t begin; /* its first row, and of the chain at hand */
+    uint32_t chain_begin;
 };
 
 static uint32_t chain_of(const struct build *b, const struct b_sync *s)
@@ -60,19 +63,37 @@ static int in_order(const void *va, const void *vb, void *arg)
     return 0;
 }
 
+static bool before(const struct ips_lock_row *x, const struct ips_lock_row *y)
+{
+    return x->node < y->node || (x->node == y->node && x->w < y->w);
+}
+
+/* What comes later in a chain does not come earlier, whatever the stamps say.
+ */
+static void not_before(const struct ips_lock_row *last,
+                       struct ips_lock_row *row)
+{
+    if (!before(row, last))
+        return;
+    row->node = last->node + (last->w == IPS_LOCK_AT_NODE);
+    row->w = last->w == IPS_LOCK_AT_NODE ? 0 : last->w;
+}
+
 static int put(struct locks *l, uint32_t node, uint64_t w, bool gives,
                uint32_t units)
 {
     struct ips_wait_rows *o = l->out;
+    struct ips_lock_row row = {l->lock, units, node, o->lock_count, w, gives};
     int rc = 0;
     if (o->lock_count == o->lock_room)
         rc = b_grow((void **)&o->lock, o->lock_count, &o->lock_room,
                     sizeof(*o->lock), l->b->err);
-    if (rc == 0)
-        o->lock[o->lock_count] = (struct ips_lock_row){
-            l->lock, units, node, o->lock_count, w, gives};
-    o->lock_count += rc == 0;
-    return rc;
+    if (rc < 0)
+        return rc;
+    if (units && o->lock_count > l->chain_begin)
+        not_before(&o->lock[o->lock_count - 1], &row);
+    o->lock[o->lock_count++] = row;
+    return 0;
 }
 
 /* At time t of a chain; nothing where it had not begun, or has ended. */
@@ -119,11 +140,43 @@ static int put_given(struct locks *l, const struct b_sync *r)
     return put_at(l, chain_of(l->b, r), r->t, true);
 }
 
+static int by_time(const void *va, const void *vb)
+{
+    uint64_t x = *(const uint64_t *)va, y = *(const uint64_t *)vb;
+    return (x > y) - (x < y);
+}
+
+static void list_given(struct locks *l, const uint32_t *order, uint32_t n)
+{
+    l->given_count = 0;
+    for (uint32_t k = 0; k < n; k++)
+        if (l->b->syncs.v[order[k]].release)
+            l->given[l->given_count++] = l->b->syncs.v[order[k]].t;
+    if (l->given_count)
+        qsort(l->given, l->given_count, sizeof(*l->given), by_time);
+}
+
+/* Since when somebody had what he gave back at `until`, and what the first that
+ * waited asked for at `asked`. */
+static uint64_t had_since(const struct locks *l, uint64_t asked, uint64_t until)
+{
+    uint32_t low = 0, high = l->given_count;
+    asked = ips_min_u64(asked, until);
+    while (low < high) { /* the first one given back at `asked` or later */
+        uint32_t mid = low + (high - low) / 2;
+        if (l->given[mid] < asked)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return ips_max_u64(low ? l->given[low - 1] : 0,
+                       ips_sub_sat(asked, until - asked));
+}
+
 /* One chain's records of the object. */
 static int add_chain(struct locks *l, const uint32_t *order, uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v, *had = NULL;
-    uint64_t free_from = 0; /* it gave it back */
     int rc = 0;
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         const struct b_sync *s = &v[order[k]];
@@ -135,13 +188,12 @@ static int add_chain(struct locks *l, const uint32_t *order, uint32_t n)
         if (had) {
             rc = put_asked(l, had);
         } else if (s->used) {
-            uint64_t t = ips_min_u64(l->asked[order[k]], s->t);
-            rc = put_at(l, chain_of(l->b, s), ips_max_u64(t, free_from), false);
+            rc = put_at(l, chain_of(l->b, s),
+                        had_since(l, l->asked[order[k]], s->t), false);
         }
         if (rc == 0 && (had || s->used))
             rc = put_given(l, s);
         had = NULL;
-        free_from = s->t;
     }
     return rc;
 }
@@ -164,10 +216,12 @@ static int add_owned(struct locks *l, const uint32_t *order, uint32_t n)
     for (uint32_t k = 0; k < n; k++)
         if (of_file(&v[order[k]]) && l->went[order[k]] > 1)
             return 0;
+    list_given(l, order, n);
     for (uint32_t k = 0, next; k < n && rc == 0; k = next) {
         uint32_t c = chain_of(l->b, &v[order[k]]);
         for (next = k; next < n && chain_of(l->b, &v[order[next]]) == c;)
             next++;
+        l->chain_begin = l->out->lock_count;
         rc = add_chain(l, order + k, next - k);
     }
     return rc;
@@ -252,7 +306,8 @@ int b_locks(struct build *b)
     l.order = b_calloc(n, sizeof(*l.order), b->err);
     l.asked = b_calloc(n, sizeof(*l.asked), b->err);
     l.went = b_calloc(n, sizeof(*l.went), b->err);
-    if (!l.order || !l.asked || !l.went)
+    l.given = b_calloc(n, sizeof(*l.given), b->err);
+    if (!l.order || !l.asked || !l.went || !l.given)
         rc = IPS_E_NO_MEMORY;
     for (uint32_t i = 0; rc == 0 && i < n; i++)
         l.order[i] = i;
@@ -272,5 +327,6 @@ int b_locks(struct build *b)
     ips_free_large(l.order);
     ips_free_large(l.asked);
     ips_free_large(l.went);
+    ips_free_large(l.given);
     return rc;
 }
