@@ -118,19 +118,11 @@ static int put_at(struct locks *l, uint32_t chain, uint64_t t, bool gives)
  * it asks when that is over. */
 static int put_asked(struct locks *l, const struct b_sync *a)
 {
-    struct build *b = l->b;
-    const struct ips_graph *g = &b->out->g;
-    uint32_t node = a->node;
-    bool after = b_sync_after_cond(a);
-    if (after && node == IPS_NO_NODE && a > b->syncs.v &&
-        a[-1].stream == a->stream && a[-1].t == a->t)
-        node = a[-1].node;
-    else if (a->dead_owner == IPS_NONE && node != IPS_NO_NODE &&
-             g->xkind[node] == IPS_X_RESOURCE)
-        return put(l, node, IPS_LOCK_AT_NODE, false, 1);
-    if (node != IPS_NO_NODE && g->kind[node] != IPS_NODE_END)
-        return put(l, node + 1, 0, false, 1);
-    return put_at(l, chain_of(b, a), after ? a->t_ret : a->t, false);
+    const struct ips_graph *g = &l->b->out->g;
+    bool after = b_sync_after_cond(a) || a->dead_owner != IPS_NONE;
+    if (a->node != IPS_NO_NODE && g->xkind[a->node] == IPS_X_RESOURCE)
+        return put(l, a->node, IPS_LOCK_AT_NODE, false, 1);
+    return put_at(l, chain_of(l->b, a), after ? a->t_ret : a->t, false);
 }
 
 static int put_given(struct locks *l, const struct b_sync *r)
