@@ -186,11 +186,17 @@ static ips_u128 alone(const struct ips_replay_machine *m, uint64_t total)
 static uint64_t messages_ns(const struct rp *r, uint64_t count, uint64_t bytes)
 {
     uint64_t bases = 0, all_bytes = 0;
-    size_t pairs = r->mtime ? (size_t)r->machines * r->machines : 1;
+    const struct ips_replay_ask *ask = r->ask;
+    size_t pairs = ask->mtime ? (size_t)r->machines * r->machines : 1;
     for (size_t p = 0; p < pairs; p++) {
-        const struct ips_mtime *m = r->mtime ? &r->mtime[p] : &r->arcs.mtime;
-        struct ips_mtime base = *m, byte = *m;
-        ips_u128 wide = (ips_u128)m->base_ns * count;
+        struct ips_mtime base = ask->mtime ? ask->mtime[p] : r->arcs.mtime;
+        if (ask->mtime && ask->curve && ask->curve[p]) {
+            struct ips_mtime line = ips_curve_above(ask->curve[p]);
+            base.base_ns = line.base_ns;
+            base.per_byte_q32 = line.per_byte_q32;
+        }
+        struct ips_mtime byte = base;
+        ips_u128 wide = (ips_u128)base.base_ns * count;
         base.base_ns = wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
         byte.base_ns = 0;
         bases = ips_max_u64(bases, ips_mtime_ns(&base, 0));
@@ -426,7 +432,6 @@ static int attempt(const struct ips_graph *g, const struct ips_lane *lane,
     struct rp r = {.g = g,
                    .ask = ask,
                    .out = out,
-                   .mtime = ask->mtime,
                    .machines = ask->machine_count,
                    .chains = g->chain_count,
                    .media = ask->medium_count,
@@ -435,7 +440,7 @@ static int attempt(const struct ips_graph *g, const struct ips_lane *lane,
     out->end = IPS_NO_NODE;
     *again = 0;
     ips_arcs_init(&r.arcs, lane);
-    if (r.mtime) /* the lane's time may be 0, the pairs' is not */
+    if (ask->mtime) /* the lane's time may be 0, the pairs' is not */
         r.arcs.mode[IPS_X_DATA] = IPS_ARC_MTIME;
     int rc = alloc_all(&r, err);
     if (rc == 0)

@@ -50,7 +50,7 @@
 #ifndef IPS_ANALYSIS_REPLAY_H
 #define IPS_ANALYSIS_REPLAY_H
 
-#include "analysis/graph.h"
+#include "analysis/mtime.h"
 
 #define IPS_REPLAY_MACHINES_MAX 65535u
 #define IPS_REPLAY_CORES_MAX 65536u
@@ -110,6 +110,9 @@ struct ips_replay_ask {
      * f * machine_count + t (f is where the sender is when it sends, t where
      * the receiver is when it receives); NULL: the lane's for all. */
     const struct ips_mtime *mtime;
+    /* [machine_count * machine_count] or NULL, with mtime: where a pair has a
+     * curve, its times are the curve's, scaled as mtime's. */
+    const struct ips_curve *const *curve;
     /* [machine_count * machine_count] the medium that messages of a pair share,
      * below medium_count, or IPS_REPLAY_NO_MEDIUM; medium_count 0: none. */
     uint32_t medium_count;
@@ -118,6 +121,19 @@ struct ips_replay_ask {
     bool relabel;                         /* gives `weight` */
 };
 #define IPS_REPLAY_NO_MEDIUM UINT32_MAX
+
+/* What a message of so many bytes takes between a pair; ask.mtime is there. */
+static inline uint64_t ips_replay_mtime_ns(const struct ips_replay_ask *ask,
+                                           size_t pair, uint64_t bytes)
+{
+    const struct ips_mtime *m = &ask->mtime[pair];
+    const struct ips_curve *c = ask->curve ? ask->curve[pair] : NULL;
+    if (!c)
+        return ips_mtime_ns(m, bytes);
+    struct ips_mtime one = {ips_curve_ns(c, bytes), 0, m->scale_num,
+                            m->scale_den};
+    return ips_mtime_ns(&one, 0);
+}
 
 /* end_ns - start_ns = run_ns + queued_ns + blocked_ns. */
 struct ips_replay_chain {

@@ -249,12 +249,7 @@ static inline uint64_t arc_t(const struct rp *r, uint32_t c, uint32_t i)
         return 0;
     if (mode == IPS_ARC_XLEN)
         return g->xlen[i] << r->bits;
-    const struct ips_mtime *mt = &r->arcs.mtime;
-    if (r->mtime) {
-        size_t from = r->at_machine ? r->at_machine[g->xpred[i]] : 0;
-        mt = &r->mtime[from * r->machines + r->chain[c].machine];
-    }
-    return ips_mtime_ns(mt, g->xlen[i]) << r->bits;
+    return rp_mtime_ns(r, rp_pair(r, g->xpred[i], c), g->xlen[i]) << r->bits;
 }
 
 /* The work before node `pos` of chain c is done. True: the node is reached, as

@@ -61,7 +61,6 @@ struct rp {
     const struct ips_replay_ask *ask;
     struct ips_replay *out;
     struct ips_arcs arcs;
-    const struct ips_mtime *mtime; /* [machines^2], or NULL: arcs.mtime */
     unsigned bits;
     uint32_t machines;
     uint32_t chains;
@@ -120,6 +119,19 @@ struct ips_ratio rp_ratio(struct ips_ratio from, uint32_t otherwise);
 
 /* Moves chain c's account of work to run_ns. */
 void rp_settle(struct rp *r, uint32_t c);
+
+/* From where node x was reached to where chain c is. */
+static inline size_t rp_pair(const struct rp *r, uint32_t x, uint32_t c)
+{
+    size_t from = r->at_machine ? r->at_machine[x] : 0;
+    return from * r->machines + r->chain[c].machine;
+}
+static inline uint64_t rp_mtime_ns(const struct rp *r, size_t pair,
+                                   uint64_t bytes)
+{
+    return r->ask->mtime ? ips_replay_mtime_ns(r->ask, pair, bytes)
+                         : ips_mtime_ns(&r->arcs.mtime, bytes);
+}
 
 /* ---- replay_medium.c ---- */
 

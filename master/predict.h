@@ -92,10 +92,12 @@ struct ips_replay_machine predict_replayed(const struct predict_machine *m);
 struct predict_setup {
     uint32_t machine_count;
     struct predict_machine *machine;
-    uint32_t *map;                /* [chain_count] */
-    bool *placed;                 /* [chain_count] by --map */
-    struct ips_mtime *mtime;      /* [machine_count^2], or NULL: the lane's */
-    struct ips_replay_move *move; /* of the run's cuts */
+    uint32_t *map;                  /* [chain_count] */
+    bool *placed;                   /* [chain_count] by --map */
+    struct ips_mtime *mtime;        /* [machine_count^2], or NULL: the lane's */
+    const struct ips_curve **curve; /* the same: instead of mtime's line, where
+                                       not NULL; borrowed of run->times */
+    struct ips_replay_move *move;   /* of the run's cuts */
     uint32_t move_count;
     /* [machine_count^2] the shared medium of a pair, or NULL: there is none */
     uint32_t *medium;
@@ -190,7 +192,7 @@ void predict_answer_release(struct predict_answer *a);
 /* Does thread t fit a pattern as of --map? */
 bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
                   const char *pattern);
-/* predict_net.c: measured message times (as their lines) between all machines
+/* predict_net.c: measured message times (their curves) between all machines
  * of the setup, in as far as anything like them was measured; what is assumed
  * goes to `said`, or nowhere where that is NULL. */
 int predict_times(const struct predict_run *run, struct predict_said *said,

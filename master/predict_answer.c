@@ -211,7 +211,7 @@ void predict_tell(struct query *q)
         ips_wire_text("central (replay with processor sharing at the master)");
     c.msg.message_times =
         d->times.count
-            ? ips_wire_text("as measured by ipsq calibrate, each pair's line")
+            ? ips_wire_text("as measured by ipsq calibrate, each pair's curve")
             : path_mtime_text(q, &a, &d->run.lane_then);
     fill_sums(&f);
     fill_machines(&f);

@@ -176,6 +176,7 @@ static int search(struct asking *s, struct ips_err *err)
     struct ips_replay_ask machines = {.machine_count = d->setup.machine_count,
                                       .machine = s->machine,
                                       .mtime = d->setup.mtime,
+                                      .curve = d->setup.curve,
                                       .medium_count = d->setup.medium_count,
                                       .medium = d->setup.medium};
     struct ips_search_ask ask = {

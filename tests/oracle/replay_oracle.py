@@ -99,9 +99,20 @@ class Replay:
             return 0
         if self.reach[x] is None:
             return 0  # asked again when it is known from where
-        base, per_byte = self.ask["mtime"][
-            self.where[x] * len(self.machines) + to]
-        return base + (length * per_byte >> 32)
+        return self.message(self.where[x] * len(self.machines) + to, length)
+
+    def message(self, pair, length):
+        """Nanoseconds of a message: by its pair's curve, if it has one."""
+        if not self.ask.get("curves") or not self.ask["curves"][pair]:
+            base, per_byte = self.ask["mtime"][pair]
+            return base + (length * per_byte >> 32)
+        slope, *points = self.ask["curves"][pair]
+        if length <= points[0][0]:
+            return points[0][1]
+        for (a, t), (b, u) in zip(points, points[1:]):
+            if length <= b:
+                return t + (u - t) * (length - a) // (b - a)
+        return points[-1][1] + ((length - points[-1][0]) * slope >> 32)
 
     def arrival(self, t):
         """When what thread t waits for is there; None: not known."""
@@ -121,8 +132,8 @@ class Replay:
         for i in self.receives.get(x, []) if self.media else []:
             pair = self.where[x] * len(self.machines) \
                 + self.threads[self.of[i]].machine
-            base, per_byte = self.ask["mtime"][pair]
-            work = self.node[i][3] * per_byte >> 32
+            base = self.message(pair, 0)
+            work = self.message(pair, self.node[i][3]) - base
             if self.ask["medium"][pair] >= 0 and work:
                 self.transfers[i] = [self.ask["medium"][pair],
                                      Fraction(work), base]

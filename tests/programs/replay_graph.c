@@ -9,6 +9,8 @@
  *   moves     [[node, machine], ...]
  *   loads     [[at_ns, machine, num, den], ...]
  *   mtime     [[base_ns, per_byte_q32], from * machines + to]
+ *   curves    [null or [slope_q32, [bytes, ns], ...], a pair each] or []: of
+ *             which mtime has only the scale, 1
  *   media     how many are shared; medium [its number or -1, a pair each]; not
  *             with moves
  *   locks     [units free at the begin, a lock each]; takes and gives [[node,
@@ -71,6 +73,8 @@ struct drawn {
     struct ips_replay_move move[MOVES];
     struct ips_replay_load load[LOADS];
     struct ips_mtime mtime[MACHINES * MACHINES];
+    struct ips_curve made[MACHINES * MACHINES];
+    const struct ips_curve *curve[MACHINES * MACHINES];
     uint32_t medium[MACHINES * MACHINES];
     uint32_t *map;
     uint64_t *waits; /* NULL: none */
@@ -157,6 +161,28 @@ static void draw_more(uint64_t *s, const struct ips_graph *g,
         for (uint32_t k = 1; k < g->chains[c].count; k++)
             if (rg_below(s, 4) == 0)
                 d->waits[g->chains[c].first + k] = rg_below(s, weight_max + 1);
+}
+
+/* Of some pairs; lengths of messages are small. */
+static void draw_curves(uint64_t *s, uint32_t weight_max, struct drawn *d)
+{
+    uint32_t pairs = d->ask.machine_count * d->ask.machine_count;
+    if (rg_below(s, 3))
+        return;
+    for (uint32_t p = 0; p < pairs; p++) {
+        uint64_t bytes[4], ns[4];
+        uint32_t count = 1 + rg_below(s, 4);
+        for (uint32_t k = 0; k < count; k++) {
+            bytes[k] = 30 * k + rg_below(s, 30);
+            ns[k] = rg_below(s, weight_max + 1);
+        }
+        if (rg_below(s, 3) == 0)
+            continue;
+        if (ips_curve_make(bytes, ns, count, &d->made[p], NULL) < 0)
+            abort();
+        d->curve[p] = &d->made[p];
+    }
+    d->ask.curve = d->curve;
 }
 
 /* Node i of a chain that has `held` (LOCKS: none), the chain's last or not.
@@ -254,6 +280,16 @@ static void print_ask(const struct ips_graph *g, const struct drawn *d)
         printf("%s[%" PRIu64 ", %" PRIu64 "]", p ? ", " : "",
                d->mtime[p].base_ns, d->mtime[p].per_byte_q32);
     uint32_t pairs = d->ask.machine_count * d->ask.machine_count;
+    printf("], \"curves\": [");
+    for (uint32_t p = 0; p < pairs && d->ask.curve; p++) {
+        const struct ips_curve *c = d->curve[p];
+        fputs(p ? ", " : "", stdout);
+        if (c)
+            printf("[%" PRIu64, c->beta_q32);
+        for (uint32_t k = 0; c && k < c->count; k++)
+            printf(", [%" PRIu64 ", %" PRIu64 "]", c->bytes[k], c->ns[k]);
+        fputs(c ? "]" : "null", stdout);
+    }
     printf("], \"media\": %u, \"medium\": [", d->ask.medium_count);
     for (uint32_t p = 0; p < pairs && d->ask.medium_count; p++)
         printf("%s%d", p ? ", " : "", (int)d->medium[p]);
@@ -355,6 +391,7 @@ static int one(uint64_t seed, struct ips_err *err)
     draw_more(&s, g, opt.weight_max, &d);
     if (limits[LOCKED].most)
         draw_locks(&s, g, &d);
+    draw_curves(&s, opt.weight_max, &d);
     int rc = ips_replay(g, &lane, &d.ask, &r, err);
     if (rc == 0) {
         printf("{\"seed\": %" PRIu64

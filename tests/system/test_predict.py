@@ -243,17 +243,20 @@ def test_property_10(duo):
 
 @pytest.mark.quick
 def test_measured_times(duo, graphs, tmp_path):
-    """G5 with a table of message times, 1 a byte from m1 to m2 and 2 inside m1,
+    """G5 with a table of message times, 1 a byte from m1 to m2 and 10 inside m1,
     and no --mtime: between these machines; inside m1; and between machines that
     nobody measured, with what is taken instead. Would catch a prediction that
     keeps the times of the machines it was measured on, takes a pair the wrong
-    way, or does not say what it assumed."""
+    way or its line instead of its curve, or does not say what it assumed."""
     table = tmp_path / "times"
     table.write_text("ips-message-times 1\n" + "".join(
         f"pair {a} {b} {over} 2026-11-22T07:00:00Z test\n" + "".join(
-            f"point {n} {n * ns}\n" for n in (1, 5, 9))
-        for a, b, over, ns in (("m1", "m2", "tcp", UNIT),
-                               ("m1", "m1", "unix", 2 * UNIT))))
+            f"point {n} {ns}\n" for n, ns in points)
+        for a, b, over, points in (
+            ("m1", "m2", "tcp", [(n, n * UNIT) for n in (1, 5, 9)]),
+            # At 5 bytes, m's, their line is at 6.5.
+            ("m1", "m1", "unix",
+             [(1, 2 * UNIT), (5, 10 * UNIT), (9, 11 * UNIT)]))))
     assert duo.ipsq("calibrate", "--import", table).returncode == 0
     both = golden(duo, "G5", ("A", "B"))
     try:
