@@ -296,6 +296,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_IMPORT:
         o->import_file = text;
         return 0;
+    case IPSQ_OPT_FORCE:
+        o->force = true;
+        return 0;
     case IPSQ_OPT_REPLACE:
         o->replace = true;
         return 0;

@@ -93,6 +93,7 @@
     X(IMPORT, "import", "FILE",                                                \
       "take a table from FILE (- standard input), beside what\n"               \
       "is there")                                                              \
+    X(FORCE, "force", NULL, "keep message times that are in doubt, marked")    \
     X(REPLACE, "replace", NULL, "with --import: instead of what is there")     \
     X(FORGET, "forget", NULL, "forget it, or what is of these machines")       \
     X(LENGTHS, "lengths", "LIST",                                              \
@@ -164,7 +165,7 @@ struct ipsq_options {
     uint32_t phase; /* 0: none */
     uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
-    bool show, forget, replace;
+    bool show, forget, replace, force;
     const char *export_file, *import_file; /* "-": standard streams */
     uint64_t lengths[IPSQ_LENGTHS_MAX];
     unsigned length_count;

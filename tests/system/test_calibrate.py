@@ -3,6 +3,8 @@ golden graph. What is asserted is structure and arithmetic, never how long
 anything took.
 
 EVIDENCE-OF: DPM-3 DRO-1 DRO-2 DRO-4"""
+import os
+
 import pytest
 
 from test_golden import UNIT, run_golden
@@ -87,7 +89,7 @@ def test_tables_that_are_wrong(pair, tmp_path):
     assert "line 3" in done.stderr and "write `point BYTES NS`" in done.stderr
     for words in (["--show", "--forget"], ["--show", "--rounds", "5"],
                   ["--replace"], ["--lengths", "5,x"], ["--lengths", "9,5"],
-                  ["m1", "--show"]):
+                  ["m1", "--show"], ["--show", "--force"]):
         assert pair.ipsq("calibrate", *words).returncode == 2, words
     assert pair.ipsq("calibrate", "m7").returncode == 1
     assert pair.ipsq("calibrate", "--import", "/no/such").returncode == 1
@@ -95,8 +97,14 @@ def test_tables_that_are_wrong(pair, tmp_path):
 
 
 def check_measured(c, names):
-    said = c.json("calibrate", "--lengths", "1,4k,100000", "--rounds", "5")
+    # With --force, as other work may be done here meanwhile.
+    said = c.json("calibrate", "--lengths", "1,4k,100000", "--rounds", "5",
+                  "--force")
     assert said["failed"] == []
+    assert all(w["ns"] >= 0 and w["machine"] in names for w in said["wakes"])
+    assert len(said["wakes"]) == \
+        (len(names) if len(os.sched_getaffinity(0)) > 1 else 0)
+    assert {p["by"] for p in said["pairs"]} == {"ipsq calibrate --force"}
     pairs = {(p["from"], p["to"], p["over"]) for p in said["pairs"]}
     assert pairs == {(a, b, "tcp") for a in names for b in names} | \
         {(a, a, "unix") for a in names}
@@ -116,11 +124,19 @@ def test_measured_on_one_machine(pair):
     """Two slaves in one network, and each with itself."""
     check_measured(pair, ["m1", "m2"])
     # Of one machine alone: the others stay.
-    done = pair.ipsq("calibrate", "m1", "--lengths", "1", "--rounds", "3")
+    done = pair.ipsq("calibrate", "m1", "--lengths", "1", "--rounds", "3",
+                     "--force")
     assert done.returncode == 0, done.stderr
     left = pair.json("calibrate", "--show")["points"]
     assert len([p for p in left if p["from"] == p["to"] == "m1"]) == 2
     assert len(left) == 2 + 3 * 4
+    # Without it a pair is kept and not in doubt, or named.
+    assert pair.ipsq("calibrate", "--forget").returncode == 0
+    said = pair.json("calibrate", "--lengths", "1", "--rounds", "3",
+                     status=(0, 3))
+    assert len(said["pairs"]) + len(said["failed"]) == 6
+    assert not [p for p in said["pairs"] if p["doubt"]]
+    assert all("not kept" in f["failed"] for f in said["failed"])
 
 
 def test_measured_between_hosts(cluster, hosts):
