@@ -95,7 +95,7 @@ class Host:
 
 def tc(space, device, rate):
     """A token bucket before the device, or none (rate None)."""
-    how = ["replace", "dev", device, "root", "tbf", "rate", rate, "burst", "8kb",
+    how = ["replace", "dev", device, "root", "tbf", "rate", rate, "burst", "2kb",
            "latency", "2s"] if rate else ["del", "dev", device, "root"]
     subprocess.run(["ip", "netns", "exec", space, "tc", "qdisc", *how],
                    check=True)
