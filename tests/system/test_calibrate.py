@@ -2,7 +2,7 @@
 golden graph. What is asserted is structure and arithmetic, never how long
 anything took.
 
-EVIDENCE-OF: DPM-3 DRO-1 DRO-2 DRO-4"""
+EVIDENCE-OF: DPM-3 DRO-1 DRO-2 DRO-4 DRO-5"""
 import os
 
 import pytest
@@ -76,6 +76,30 @@ def test_known_times_on_golden_graphs(pair, tmp_path):
     assert c.json("whatif", split)["t_max_ns"] == 42 * UNIT
     assert c.ipsq("calibrate", "--forget").returncode == 0
     assert t_max(c, split) == (30, "0 (not calibrated)")
+
+
+def test_shared_medium(pair, tmp_path):
+    """G6: A on m1 sends a and b, each of 2 units, to m2 at 1 and 2; b comes at 5 instead
+    of 4, and C, which computes 11 then, ends at 16 instead of 15; 15.5 where half a unit
+    of the 2 is latency (0.5 + 0.75 a byte). Would catch an option
+    that does not reach the replay, machines mistaken for each other, latency that is
+    shared."""
+    run = run_golden(pair, "G6", ("A", "BC"), [(0, 0), (0, 0)])
+    import_table(pair, tmp_path, ("m1", "m2", 1), ("m2", "m1", 1), ("m2", "m2", 1))
+    plain = pair.json("estimate", run)
+    assert plain["estimate_ns"] == 15 * UNIT and "unshared_ns" not in plain
+    said = pair.json("estimate", run, "--shared-medium")
+    assert (said["estimate_ns"], said["unshared_ns"], said["medium_busy_ns"]) == \
+        (16 * UNIT, 15 * UNIT, 4 * UNIT)
+    assert (said["compute_ns"], said["message_ns"], said["messages"]) == \
+        (13 * UNIT, 3 * UNIT, 1)
+    said = pair.json("estimate", run, "--shared-medium", "--mtime",
+                     "500000000,750000000")
+    assert said["estimate_ns"] == 15 * UNIT + UNIT // 2
+    # Inside one machine nothing is shared.
+    whole = run_golden(pair, "G6", (None,), [(0, 0)])
+    assert pair.json("estimate", whole, "--shared-medium", "--mtime",
+                     "0,1000000000")["estimate_ns"] == 15 * UNIT
 
 
 def test_tables_that_are_wrong(pair, tmp_path):
