@@ -48,6 +48,10 @@ static inline struct ips_mtime ips_curve_line(const struct ips_curve *c)
     return (struct ips_mtime){c->alpha_ns, c->beta_q32, 1, 1};
 }
 
+/* Lines that no time of the curve is below, or above. */
+struct ips_mtime ips_curve_below(const struct ips_curve *c);
+struct ips_mtime ips_curve_above(const struct ips_curve *c);
+
 /* What a lane has as message time whose graph has ns for bytes already. */
 static inline struct ips_mtime ips_mtime_identity(void)
 {

@@ -42,26 +42,15 @@ void rp_media_release(struct rp *r)
     free(r->sends);
 }
 
-static size_t pair_of(const struct rp *r, uint32_t x, uint32_t chain)
-{
-    size_t from = r->at_machine ? r->at_machine[x] : 0;
-    return from * r->machines + r->chain[chain].machine;
-}
-
-static const struct ips_mtime *time_of_pair(const struct rp *r, size_t pair)
-{
-    return r->mtime ? &r->mtime[pair] : &r->arcs.mtime;
-}
-
 void rp_send(struct rp *r, uint32_t x, uint64_t now)
 {
     for (uint32_t i = r->sends[x]; i != IPS_NO_NODE; i = r->sends_next[i]) {
-        size_t pair = pair_of(r, x, ips_chain_of(r->g, i));
+        size_t pair = rp_pair(r, x, ips_chain_of(r->g, i));
         uint32_t m = r->ask->medium[pair];
-        const struct ips_mtime *mt = time_of_pair(r, pair);
         if (m == IPS_REPLAY_NO_MEDIUM)
             continue;
-        uint64_t w = ips_mtime_ns(mt, r->g->xlen[i]) - ips_mtime_ns(mt, 0);
+        uint64_t w =
+            rp_mtime_ns(r, pair, r->g->xlen[i]) - rp_mtime_ns(r, pair, 0);
         if (w == 0)
             continue;
         r->arrive[i] = RP_UNKNOWN;
@@ -73,8 +62,7 @@ void rp_transferred(struct rp *r, uint32_t i, uint64_t now)
 {
     uint32_t c = ips_chain_of(r->g, i), x = r->g->xpred[i];
     bool waits = r->arrive[i] & 1;
-    uint64_t rest = ips_mtime_ns(time_of_pair(r, pair_of(r, x, c)), 0)
-                    << r->bits;
+    uint64_t rest = rp_mtime_ns(r, rp_pair(r, x, c), 0) << r->bits;
     r->arrive[i] = now + rest;
     if (waits && rest)
         rp_schedule(r, c, now + rest);

@@ -31,6 +31,7 @@ void predict_setup_release(struct predict_setup *s)
     free(s->map);
     free(s->placed);
     free(s->mtime);
+    free(s->curve);
     free(s->move);
     free(s->medium);
     free(s->medium_name);
