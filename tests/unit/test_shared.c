@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "analysis/path.h"
+#include "analysis/replay.h"
 #include "analysis/shared.h"
 #include "tests/support/golden.h"
 #include "tests/support/random_graph.h"
@@ -64,6 +65,44 @@ static void test_shared__by_hand(void **state)
     }
 }
 
+/* A message of 100 bytes, sent at 1000, that its receiver reads in two pieces,
+ * takes the medium once: both are there at 1110. Would catch a transfer for
+ * each piece. */
+static void test_shared__message_in_pieces(void **state)
+{
+    static const uint32_t medium[] = {0, 0, 0, 0}, map[] = {0, 1};
+    const struct ips_lane lane = {.mtime = {10, 1ULL << 32, 1, 1}};
+    struct ips_replay_machine two[] = {{.cores = 1}, {.cores = 1}};
+    const struct ips_replay_ask ask = {.machine_count = 2,
+                                       .machine = two,
+                                       .map = map,
+                                       .medium_count = 1,
+                                       .medium = medium};
+    struct ips_replay r;
+    struct ips_graph g;
+    (void)state;
+    assert_int_equal(0, ips_graph_alloc(&g, 7, 2, NULL));
+    g.chains[0] = (struct ips_chain){.first = 0, .count = 3};
+    g.chains[1] = (struct ips_chain){.first = 3, .count = 4};
+    g.kind[1] = IPS_NODE_SEND;
+    g.w[1] = 1000;
+    g.kind[2] = g.kind[6] = IPS_NODE_END;
+    for (uint32_t i = 4; i < 6; i++) {
+        g.kind[i] = IPS_NODE_RECV;
+        g.xkind[i] = IPS_X_DATA;
+        g.xpred[i] = 1;
+        g.xlen[i] = 100;
+    }
+    g.w[5] = 20;
+    assert_int_equal(0, ips_graph_check(&g, NULL));
+    assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
+    assert_int_equal(1110, r.reach[4]);
+    assert_int_equal(1130, r.reach[5]);
+    assert_int_equal(1130 - 100, r.idle_ns[2]);
+    ips_replay_release(&r);
+    ips_graph_release(&g);
+}
+
 /* Never below the longest path, and that path itself on one machine, or where
  * messages take nothing; the parts are the whole. */
 static void test_shared__any_graph(void **state)
@@ -106,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shared__by_hand),
+        cmocka_unit_test(test_shared__message_in_pieces),
         cmocka_unit_test(test_shared__any_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
