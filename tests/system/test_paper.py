@@ -15,7 +15,8 @@ import pytest
 import conftest
 
 PAPER = conftest.ROOT / "tests" / "bench" / "paper"
-KEYS = {"dpm11": "rows", "dpm12": "predicted", "dro3": "load"}
+KEYS = {"bus": "found", "dpm11": "rows", "dpm12": "predicted",
+        "dro3": "computation"}
 
 
 @pytest.mark.parametrize("name", sorted(KEYS))
