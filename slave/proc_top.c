@@ -7,7 +7,6 @@
 #include "common/rank.h"
 
 enum column {
-    BY_COST,
     BY_SELF,
     BY_TOTAL,
     BY_SAMPLES,
@@ -20,8 +19,8 @@ enum column {
     BY_NOTHING_KNOWN
 };
 static const char *const columns[] = {
-    "",      "self_ns", "total_ns",  "samples", "calls",
-    "exact", "object",  "procedure", "module",  "file",
+    "self_ns", "total_ns",  "samples", "calls", "exact",
+    "object",  "procedure", "module",  "file",
 };
 
 struct order {
@@ -33,7 +32,9 @@ struct order {
 
 static enum column column_of(const char *name)
 {
-    int c = 0;
+    int c = BY_SELF;
+    if (!*name)
+        return BY_SELF;
     while (c < BY_NOTHING_KNOWN && strcmp(name, columns[c]) != 0)
         c++;
     return (enum column)c;
@@ -92,7 +93,6 @@ static int by_column(const struct order *o, const struct slave_proc_row *a,
         return ips_rank_text(x->module, y->module, o->back);
     case BY_FILE:
         return rank_bytes(x->file, x->file_len, y->file, y->file_len, o->back);
-    case BY_COST:
     case BY_NOTHING_KNOWN:
         break;
     }

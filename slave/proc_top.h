@@ -11,7 +11,7 @@
 
 struct slave_proc_top {
     uint64_t top;
-    const char *sort; /* field of ProcedureRow; "": none */
+    const char *sort; /* field of ProcedureRow; "": self_ns */
     bool back;        /* least first */
     bool by_process;  /* rows of equal cost: by the process's name, then */
 };
