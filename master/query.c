@@ -65,12 +65,12 @@ void query_widen(struct query *q, struct part *p)
     p->taken = 0;
 }
 
-/* An answer that comes in many replies is stopped; what else is awaited is
+/* Who is still asked is told that nobody waits any more; what it has sent is
  * ignored when it comes. */
 void query_stop(struct query *q)
 {
     for (uint32_t i = 0; i < q->part_count; i++) {
-        if (q->parts[i].ask_id && q->parts[i].window)
+        if (q->parts[i].ask_id)
             send_more(q, &q->parts[i], 0);
         q->parts[i].ask_id = 0;
     }
