@@ -225,6 +225,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (!top && (!bottleneck || o->format == IPSQ_TABLE))
         top = TABLE_TOP;
     ask.top = bottleneck ? 0 : (uint32_t)(top < UINT32_MAX ? top : UINT32_MAX);
+    ask.by = ips_wire_text(o->by ? o->by : "");
     rq.ask_case = IPS__REQUEST__ASK_REQUESTS;
     rq.requests = &ask;
     int rc = ipsq_ask_run(s, o, &rq, err);
@@ -237,7 +238,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_requests = {
     .name = "requests",
-    .usage = "[RUN] [--top N] [--mtime SPEC] [--external WHICH]",
+    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC] [--external WHICH]",
     .summary = "the requests a run's services had: rate, times, the slowest",
     .help =
         "A request is a turn of a connection that a traced process accepted: "
@@ -245,9 +246,11 @@ const struct ipsq_command ipsq_cmd_requests = {
         "service, NOT TAKEN though the thread\nwas at none, SERVED by its "
         "threads, ELSEWHERE in threads that they waited for,\nMESSAGES under "
         "way, or OUTSIDE in waits for what is not traced. Connections with\n"
-        "requests before the last answer are LEFT OUT. --top: of the slowest "
-        "(10).\n",
-    .options = IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+        "requests before the last answer are LEFT OUT. Where nobody accepted "
+        "one, and with --by mark:\nwhat a thread did from ips_mark(\"begin "
+        "NAME\") to \"end NAME\". --top: of the slowest (10).\n",
+    .options =
+        IPSQ_HAS(BY) | IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,
@@ -255,7 +258,7 @@ const struct ipsq_command ipsq_cmd_requests = {
 
 const struct ipsq_command ipsq_cmd_bottleneck = {
     .name = "bottleneck",
-    .usage = "[RUN] [--top N] [--mtime SPEC] [--external WHICH]",
+    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC] [--external WHICH]",
     .summary = "what bounds the rate of requests: demand of threads and cores",
     .help =
         "Of the service that had most requests. A station's demand is how long "
@@ -263,7 +266,8 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
         "thread waits for disk.\nNo more than one by the demand can "
         "be served in its time. Threads of clients are shown\nbut are no bound "
         "of the service.\n",
-    .options = IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+    .options =
+        IPSQ_HAS(BY) | IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

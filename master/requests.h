@@ -7,7 +7,9 @@
  * A service is what clients address: the local end of accepted stream
  * connections
  * ("tcp 127.0.0.1:7777"), on one machine, whichever processes accept them.
- * Source: ALGORITHMS 4 (requests, throughput); IPS-13.
+ * Where nobody accepted any, and where it is asked for, it is what the program
+ * told of (requests_told.h). Source: ALGORITHMS 4 (requests, throughput);
+ * IPS-13.
  */
 #ifndef IPS_MASTER_REQUESTS_H
 #define IPS_MASTER_REQUESTS_H
@@ -19,6 +21,10 @@
 #define REQUESTS_NODE_BYTES 170u
 #define REQUESTS_TOP_MAX 10000u
 #define REQUESTS_STATIONS_MAX 1000u
+#define REQUESTS_NAMES_MAX 1024u     /* of a part's marks */
+#define REQUESTS_TOLD_MAX 100000000u /* requests that a program told of */
+
+enum requests_by { REQUESTS_BY_CONNECTION, REQUESTS_BY_MARK, REQUESTS_BY_TASK };
 
 struct request_service {
     uint32_t part;
@@ -42,6 +48,10 @@ struct requests_data {     /* query.data */
     uint32_t *by_service;  /* [found.count] requests: by service, then time */
     uint64_t *chain_ns;    /* [merged chains] for sums; zero between uses */
     struct ips_helds held; /* locks */
+    const char *by;        /* as it was asked, "" by what there is; borrowed */
+    const char *told_name; /* "" all; borrowed */
+    enum requests_by by_told;
+    struct told *tell; /* requests_told.h; NULL: by connections */
 };
 
 static inline struct requests_data *requests_of(struct query *q)

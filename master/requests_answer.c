@@ -22,6 +22,10 @@ static char *service_name(const struct filling *f, uint32_t s)
 {
     const struct request_service *v = &f->d->service[s];
     const struct part *p = f->q->gather.active[v->part];
+    if (f->d->tell)
+        return arena_printf(f->a, "/%s %s %s", p->machine,
+                            f->d->by_told == REQUESTS_BY_TASK ? "task" : "mark",
+                            v->name);
     if (strncmp(v->name, "tcp ", 4) == 0)
         return arena_printf(f->a, "/%s %.*s", p->machine, (int)v->name_len,
                             v->name);
@@ -110,7 +114,8 @@ static void fill_times(const struct filling *f, Ips__ServiceRow *row,
         const struct ips_request *x = &r[index[i]];
         row->from_ns = ips_min_u64(row->from_ns, x->arrival);
         row->to_ns = ips_max_u64(row->to_ns, x->finish);
-        row->untraced_clients += g->xkind[x->first] != IPS_X_DATA;
+        row->untraced_clients +=
+            !f->d->tell && g->xkind[x->first] != IPS_X_DATA;
         sum += ips_request_ns(x);
     }
     uint64_t window = row->to_ns - row->from_ns;
@@ -242,7 +247,11 @@ static void notes(const struct filling *f)
                 outside));
     if (found->unanswered)
         certificate_note(f->a, f->c,
-                         arena_printf(f->a, "%u requests had no answer yet",
+                         arena_printf(f->a,
+                                      f->d->tell
+                                          ? "%u requests were begun and not "
+                                            "ended"
+                                          : "%u requests had no answer yet",
                                       found->unanswered));
 }
 

@@ -238,7 +238,7 @@ void why_service(const Ips__RequestsAnswer *from, const char *run,
     if (!any) {
         to->shape_says = ips_wire_text(
             "no requests: no traced process accepted a connection and answered "
-            "on it");
+            "on it, or marked what it calls one (ips_mark)");
         return;
     }
     to->shape_says = arena_printf(

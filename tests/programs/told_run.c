@@ -92,6 +92,7 @@ static void put_thread(const char *line)
         .image_stamp = own ? own : BEGIN + t,
         .stream_stamp = BEGIN + t,
         .clock = {IPS_CLOCK_RAW, 0, 0, 0, 1ULL << 32},
+        .flags = kind == IPS_START_TASK ? IPS_SEGMENT_TASK : 0,
         .state = IPS_SEGMENT_CLOSED};
     memcpy(s->head.comm, comm, sizeof(comm));
     s->at = sizeof(s->head);
@@ -204,12 +205,12 @@ static void put_end(const char *line)
 {
     uint64_t t, cpu;
     must(sscanf(line, "%" SCNu64 " %" SCNu64, &t, &cpu) == 2, line);
-    struct ips_rec_end *r =
-        put(IPS_REC_END, sizeof(*r),
-            stream[streams - 1].head.pid == stream[streams - 1].head.tid
-                ? IPS_END_EXIT
-                : IPS_END_THREAD,
-            t);
+    must(streams > 0, line);
+    const struct ips_segment_header *h = &stream[streams - 1].head;
+    enum ips_end_kind kind = h->pid == h->tid ? IPS_END_EXIT : IPS_END_THREAD;
+    if (h->flags & IPS_SEGMENT_TASK)
+        kind = IPS_END_TASK;
+    struct ips_rec_end *r = put(IPS_REC_END, sizeof(*r), kind, t);
     r->cpu = cpu;
 }
 

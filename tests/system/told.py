@@ -18,9 +18,10 @@ MS = 1_000_000
 US = 1000
 PID = 0x7f000000  # nobody's
 # agent/format.h
-ROOT, FORK, THREAD = 1, 2, 4
+ROOT, FORK, THREAD, TASK = 1, 2, 4, 5
 BLOCK, SEND, RECV, ACQUIRE, RELEASE = 3, 7, 8, 26, 27
-FORK_FORK, FORK_THREAD, JOIN_WAIT, JOIN_THREAD = 1, 6, 1, 2
+FORK_FORK, FORK_THREAD, FORK_TASK = 1, 6, 7
+JOIN_WAIT, JOIN_THREAD = 1, 2
 MUTEX, SLEEP = 1, 19
 CONNECTED, ACCEPTED = 1, 2
 
@@ -59,11 +60,15 @@ class Thread:
 
     def fork(self, comm):
         """A child process, begun now."""
-        return self.told._begin(self, comm, False)
+        return self.told._begin(self, comm, FORK)
 
     def thread(self, comm):
         """Another thread of this process, begun now."""
-        return self.told._begin(self, comm, True)
+        return self.told._begin(self, comm, THREAD)
+
+    def task(self, name):
+        """A task of the API, begun now."""
+        return self.told._begin(self, name, TASK)
 
     def join(self, other):
         begun, self.now = self.now, max(self.now, other.over)
@@ -131,14 +136,14 @@ class Told:
     def root(self, comm):
         return self._add(PID + 1, PID + 1, ROOT, comm)
 
-    def _begin(self, parent, comm, thread):
+    def _begin(self, parent, comm, kind):
         self.forks += 1
         number = PID + 1 + self.forks
-        pid = parent.pid if thread else number
-        parent._put("fork", FORK_THREAD if thread else FORK_FORK, parent.now,
-                    parent.cpu, 0 if thread else pid, self.forks)
-        return self._add(pid, number, THREAD if thread else FORK, comm, parent,
-                         self.forks)
+        pid = number if kind == FORK else parent.pid
+        how = {FORK: FORK_FORK, THREAD: FORK_THREAD, TASK: FORK_TASK}[kind]
+        parent._put("fork", how, parent.now, parent.cpu,
+                    pid if kind == FORK else 0, self.forks)
+        return self._add(pid, number, kind, comm, parent, self.forks)
 
     def write(self, cluster, run, machine=0):
         m = cluster.machines[machine]
