@@ -357,6 +357,38 @@ static void follow(struct finding *f, struct ips_request *r)
     }
 }
 
+static void tell(const struct ips_graph *g, const struct ips_est *est,
+                 const struct step *s, uint32_t arc,
+                 void (*to)(void *arg, const struct ips_request_step *s),
+                 void *arg)
+{
+    uint32_t before = s->crossed ? g->xpred[arc] : arc - 1;
+    const struct ips_request_step out = {
+        .chain = s->chain,
+        .arc = arc,
+        .from = s->from,
+        .to = s->to,
+        .whole = ips_sub_sat(est->est[arc], est->est[before]),
+        .crossed = s->crossed};
+    if (s->to > s->from)
+        to(arg, &out);
+}
+
+void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
+                      const struct ips_request *r,
+                      void (*to)(void *arg, const struct ips_request_step *s),
+                      void *arg)
+{
+    uint32_t node = r->last;
+    struct step s;
+    if (last_piece(g, est, r, &s))
+        tell(g, est, &s, r->last + 1, to, arg);
+    while (step_back(g, est, r, &node, &s)) {
+        if (s.crossed || s.node != g->chains[s.chain].first)
+            tell(g, est, &s, s.node, to, arg);
+    }
+}
+
 void ips_request_chains(const struct ips_graph *g, const struct ips_est *est,
                         const struct ips_request *r, uint64_t *ns)
 {

@@ -66,6 +66,19 @@ int ips_requests_find(const struct ips_graph *g, const struct ips_lane *lane,
                       struct ips_err *err) IPS_MUST_USE;
 void ips_requests_release(struct ips_requests *r);
 
+/* A piece of the way back from a request's end. */
+struct ips_request_step {
+    uint32_t chain;    /* whose */
+    uint32_t arc;      /* it lies in the arc into this node */
+    uint64_t from, to; /* of it */
+    uint64_t whole;    /* how long that arc is */
+    bool crossed; /* the cross arc: a message, a wait for what nobody traced */
+};
+void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
+                      const struct ips_request *r,
+                      void (*step)(void *arg, const struct ips_request_step *s),
+                      void *arg);
+
 /* A moment of a chain: so long after a node of it, no later than the next. */
 struct ips_moment {
     uint32_t node;

@@ -38,6 +38,12 @@ static const struct ipsq_column parts[] = {
     {"most", "MOST OF IT IN", IPSQ_TEXT},
     {"most_ns", NULL, IPSQ_NS},
 };
+static const struct ipsq_column more[] = {
+    {"service", "SERVICE", IPSQ_TEXT},    {"slow_ns", "SLOWEST 1%", IPSQ_NS},
+    {"median_ns", "40% TO 60%", IPSQ_NS}, {"cause", "WAITING FOR", IPSQ_TEXT},
+    {"procedure", "IN", IPSQ_TEXT},       {"module", NULL, IPSQ_TEXT},
+    {"file", "FILE", IPSQ_TEXT},          {"line", "LINE", IPSQ_COUNT},
+};
 static const struct ipsq_column slowest[] = {
     {"service", NULL, IPSQ_TEXT},
     {"process", "PROCESS", IPSQ_TEXT},
@@ -132,6 +138,30 @@ static void put_parts(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     ipsq_table_release(&t);
 }
 
+static void put_more(struct ipsq_out *out, const Ips__RequestsAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "more", more, IPSQ_COUNT_OF(more));
+    for (size_t i = 0; i < a->n_services; i++) {
+        for (size_t k = 0; k < a->services[i]->n_more; k++) {
+            const Ips__RequestMore *m = a->services[i]->more[k];
+            struct ipsq_cell *cell = ipsq_table_row(&t);
+            *cell++ = ipsq_text(a->services[i]->service);
+            *cell++ = ipsq_count(m->slow_ns);
+            *cell++ = ipsq_count(m->median_ns);
+            *cell++ = ipsq_text(*m->cause ? m->cause : NULL);
+            *cell++ = ipsq_text(m->procedure);
+            *cell++ = ipsq_text(m->module);
+            *cell++ = ipsq_text(*m->file ? m->file : NULL);
+            *cell++ = ipsq_count(m->line ? m->line : IPS_UNMEASURED);
+        }
+    }
+    if (t.row_count || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t,
+                       "what the slowest have that the median has not");
+    ipsq_table_release(&t);
+}
+
 static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
@@ -204,6 +234,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     } else {
         put_services(&out, a);
         put_parts(&out, a);
+        put_more(&out, a);
         put_slowest(&out, a);
     }
     ipsq_out_certificate(&out, a->certificate);

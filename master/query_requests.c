@@ -35,6 +35,11 @@ static void have_all(struct query *q)
         query_fail(q, &err);
 }
 
+static void fetch_waits(struct query *q)
+{
+    waits_fetch(q, &requests_of(q)->waits, have_all);
+}
+
 /* Where nobody accepted a connection a program may have told of requests. */
 static void have_graphs(struct query *q)
 {
@@ -42,9 +47,9 @@ static void have_graphs(struct query *q)
     if (!*d->by && d->end_count == 0)
         d->by_told = REQUESTS_BY_MARK;
     if (d->by_told == REQUESTS_BY_CONNECTION)
-        have_all(q);
+        fetch_waits(q);
     else
-        requests_told_fetch(q, have_all);
+        requests_told_fetch(q, fetch_waits);
 }
 
 static void fetch(struct query *q)

@@ -5,6 +5,7 @@
 
 #include "common/types.h"
 #include "master/part.h"
+#include "master/requests_more.h"
 #include "master/requests_told.h"
 #include "master/weighting.h"
 
@@ -135,6 +136,9 @@ void requests_release(struct query *q)
     free(d->by_service);
     free(d->chain_ns);
     requests_told_release(d);
+    waits_release(&d->waits);
+    free(d->more);
+    d->more = NULL;
     ips_helds_release(&d->held);
     ips_requests_release(&d->found);
     d->serving = d->client = NULL;
@@ -249,4 +253,6 @@ void requests_solve(struct query *q)
             qsort(d->by_service + v->first, v->count, sizeof(*d->by_service),
                   by_time);
     }
+    rc = requests_more_solve(q, err);
+    (void)rc; /* said in err */
 }

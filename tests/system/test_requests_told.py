@@ -117,6 +117,34 @@ def test_who_a_request_waits_for(cluster):
     assert rows[1]["behind_took_ns"] == 30 * MS
 
 
+def test_what_the_slowest_have(cluster):
+    """Two of 200 orders sleep, and all of them read. Would catch what the slowest
+    have in common with the median told as what they have more, and another cause
+    or thread than theirs."""
+    there = cluster()
+    told = Told()
+    main = told.root("shop")
+    for i in range(200):
+        main.mark("begin order")
+        main.work(2 * MS)
+        main.read(4 * MS)
+        if i in (70, 140):
+            main.sleep(90 * MS)
+        main.mark("end order")
+    main.end()
+    told.write(there, "r")
+    a = ask(there, "--top", "2")
+    assert [row["ns"] for row in a["slowest"]] == [96 * MS, 96 * MS]
+    more = a["more"][0]
+    assert (more["cause"], more["slow_ns"], more["median_ns"]) == \
+        ("timer", 90 * MS, 0), a["more"]
+    assert len(a["more"]) == 1, a["more"]
+    why = there.json("why", "r", "--for", "latency")
+    tail = next(f for f in why["findings"] if f["kind"] == "slow-requests")
+    assert "waiting (timer)" in tail["evidence"], tail
+    assert tail["object"].startswith(a["services"][0]["process"])
+
+
 def test_plain_marks_and_tasks(cluster):
     """Would catch a mark that begins the next request and does not end the one
     before, and tasks that are not whole."""

@@ -22,7 +22,7 @@ ROOT, FORK, THREAD, TASK = 1, 2, 4, 5
 BLOCK, SEND, RECV, ACQUIRE, RELEASE = 3, 7, 8, 26, 27
 FORK_FORK, FORK_THREAD, FORK_TASK = 1, 6, 7
 JOIN_WAIT, JOIN_THREAD = 1, 2
-MUTEX, SLEEP = 1, 19
+MUTEX, SLEEP, DISK = 1, 19, 26
 CONNECTED, ACCEPTED = 1, 2
 
 
@@ -57,6 +57,10 @@ class Thread:
 
     def sleep(self, ns):
         self._io(BLOCK, 0, SLEEP, self.now + ns, 0)
+
+    def read(self, ns):
+        """Waits so long for a file."""
+        self._io(BLOCK, 0, DISK, self.now + ns, 0)
 
     def fork(self, comm):
         """A child process, begun now."""
