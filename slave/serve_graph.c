@@ -40,6 +40,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     free(j->ns);
     free(j->user);
     slave_table_window_release(&j->window);
+    slave_traffic_window_release(&j->traffic);
     free(j->unseen);
     for (uint32_t i = 0; i < j->line_count; i++)
         free(j->lines[i]);

@@ -9,6 +9,7 @@
 #include "proto/message.h"
 #include "slave/slave.h"
 #include "slave/table_window.h"
+#include "slave/traffic_window.h"
 
 struct slave_graph_ask {
     struct slave_job job;
@@ -16,7 +17,8 @@ struct slave_graph_ask {
     struct slave_snapshot *snap;
     Ips__RunState *state; /* sync: our own copy */
     int64_t *user;        /* table: the one process of each end, or < 0 */
-    struct slave_table_window window; /* table: made where one is asked for */
+    struct slave_table_window window;  /* table: made where one is asked for */
+    struct ips_traffic_window traffic; /* the same */
     struct slave_graph *graph;
     uint64_t revision;
     bool begun;
