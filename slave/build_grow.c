@@ -540,8 +540,7 @@ static int go_on(struct b_grow *k, struct ips_built *out,
     if (rc < 0 || b->broken)
         return rc;
     count_work(k, events, took);
-    rc = g_copy(k, out);
-    return rc;
+    return out ? g_copy(k, out) : 0;
 }
 
 /* ---- a call ---- */
@@ -569,50 +568,69 @@ static int start(struct b_grow **kept, const struct ips_build_input *in,
     return b_run_passes(&k->b);
 }
 
-static int whole(struct b_grow **kept, const struct ips_build_input *in,
-                 uint64_t lag_ns, struct ips_built *out, struct ips_err *err)
+static int plain(const struct ips_build_input *in, struct ips_built *out,
+                 struct ips_build_took *took, struct ips_err *err)
 {
-    int rc = start(kept, in, lag_ns, err);
+    int rc = out ? ips_build(in, out, err) : 0;
+    took->records = rc < 0 || !out ? 0 : out->counts.events;
+    took->nodes = rc < 0 || !out ? 0 : out->g.node_count;
+    return rc;
+}
+
+/* Records that cannot go on are built without. */
+static int whole(struct b_grow **kept, const struct ips_build_input *in,
+                 uint64_t lag_ns, struct ips_built *out,
+                 struct ips_build_took *took, struct ips_err *err)
+{
+    if (!in->control || in->waits)
+        return plain(in, out, took, err);
+    struct ips_err ignored;
+    int rc = start(kept, in, lag_ns, &ignored);
     struct b_grow *k = *kept;
-    if (rc == 0 && !k->b.broken && !k->b.backwards)
-        rc = g_copy(k, out);
-    else
-        rc = IPS_E_BUSY; /* or what ips_build() says to it */
-    if (rc == 0 && k->built.open && g_begin(k) == 0 && !k->refused &&
+    bool fine = rc == 0 && !k->b.broken && !k->b.backwards;
+    if (fine) {
+        count_work(k, 0, took);
+        rc = out ? g_copy(k, out) : 0;
+        fine = rc == 0;
+    }
+    if (fine && k->built.open && g_begin(k) == 0 && !k->b.broken &&
         g_settle(k) == 0 && !k->b.broken)
         return 0;
-    bool refused = rc == IPS_E_BUSY;
     ips_build_forget(k);
     *kept = NULL;
-    if (!refused)
-        return rc;
-    return ips_build(in, out, err);
+    return fine ? 0 : plain(in, out, took, err);
+}
+
+int ips_build_further(struct b_grow **kept, const struct ips_build_input *in,
+                      struct ips_built *out, struct ips_build_took *took,
+                      bool *done, struct ips_err *err)
+{
+    struct b_grow *k = *kept;
+    int rc = 0;
+    *took = (struct ips_build_took){0};
+    *done = false;
+    if (k && take_input(k, in)) {
+        k->b.err = err;
+        rc = go_on(k, out, took);
+        *done = rc == 0 && !k->b.broken;
+    }
+    if (!*done || g_settle(k) < 0 || k->b.broken) {
+        ips_build_forget(k);
+        *kept = NULL;
+    }
+    return rc;
 }
 
 int ips_build_on(struct b_grow **kept, const struct ips_build_input *in,
                  uint64_t lag_ns, struct ips_built *out,
                  struct ips_build_took *took, struct ips_err *err)
 {
-    struct b_grow *k = *kept;
-    memset(out, 0, sizeof(*out));
-    *took = (struct ips_build_took){0};
-    if (k && take_input(k, in)) {
-        k->b.err = err;
-        int rc = go_on(k, out, took);
-        if (rc == 0 && !k->b.broken) {
-            if (g_settle(k) < 0 || k->b.broken) {
-                ips_build_forget(k);
-                *kept = NULL;
-            }
-            return 0;
-        }
-    }
-    ips_build_forget(k);
-    *kept = NULL;
-    int rc = in->control && !in->waits ? whole(kept, in, lag_ns, out, err)
-                                       : ips_build(in, out, err);
+    struct ips_err ignored;
+    bool done;
+    int rc = ips_build_further(kept, in, out, took, &done, &ignored);
+    if (rc == 0 && done)
+        return 0;
+    rc = whole(kept, in, lag_ns, out, took, err);
     took->whole = true;
-    took->records = rc < 0 ? 0 : out->counts.events;
-    took->nodes = rc < 0 ? 0 : out->g.node_count;
     return rc;
 }

@@ -43,7 +43,12 @@ struct ips_build_took {
     bool whole;
 };
 
-/* *kept: NULL at first; what is kept, or NULL, afterwards, also on failure.
+/* *done: *out (where not NULL) is there, made of what came since. Else what is
+ * kept is not a beginning of `in` and is forgotten, also on failure. */
+int ips_build_further(struct b_grow **kept, const struct ips_build_input *in,
+                      struct ips_built *out, struct ips_build_took *took,
+                      bool *done, struct ips_err *err) IPS_MUST_USE;
+/* The same, and otherwise a whole build. *kept: NULL at first; what is kept, or NULL, afterwards, also on failure.
  * `in->waits` must be NULL. Nodes younger than lag_ns when all records seen end
  * are not final yet: less is quicker, until it costs whole builds. */
 #define IPS_BUILD_LAG_NS 5000000u

@@ -90,7 +90,7 @@ int g_begin(struct b_grow *k)
     struct build *b = &k->b;
     int rc = own_names(k);
     for (uint32_t i = 0; i < b->forks.n; i++)
-        k->refused |= child_is_quiet(b, &b->forks.v[i]);
+        b->broken |= child_is_quiet(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < k->built.end_count && rc == 0; i++)
         rc = begin_end(k, i);
     ips_free_large(b->reads);

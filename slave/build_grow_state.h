@@ -64,8 +64,6 @@ struct g_roomless {
 struct b_grow {
     struct build b;
     struct ips_built built;
-    struct ips_err *err;
-    bool refused; /* this run is not one that can be kept */
     uint64_t lag_ns;
     struct ips_build_input in; /* of `b`, in the order of the caller's */
     struct ips_control control;
