@@ -217,6 +217,8 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
     a->memory_bytes = in->memory_most;
     a->file_bytes = in->files_most;
+    a->records_read = j->graph->took.records;
+    j->graph->took.records = 0; /* the next question reads none */
     a->sample_ns = sample_ns(c);
     for (uint32_t i = 0; i < b->end_count; i++)
         a->accepted += b->ends[i].accepted;
