@@ -6,8 +6,6 @@
 #include "agent/cpu_mark.h"
 #include "agent/sys.h"
 
-__thread struct ips_cpu ips_cpu IPS_IE;
-
 /* A line is used so long at most: time the hypervisor took, or an interrupt,
  * which the kernel may not count as ours, then adds up no further. */
 #define LINE_NS 500000u
@@ -30,14 +28,20 @@ __thread struct ips_cpu ips_cpu IPS_IE;
 void ips_cpu_init(void)
 {
     const struct ips_control *c = ips_core.control;
-    ips_core.mark_offset =
-        (char *)&ips_cpu.no_mark - (char *)__builtin_thread_pointer();
+    const ptrdiff_t no_mark =
+        (char *)&ips_me.cpu.no_mark - (char *)__builtin_thread_pointer();
+    ips_core.mark_offset = no_mark;
     ips_core.cpu_limit = ((uint64_t)LINE_NS << 32) / ips_core.mult;
     ips_core.cpu_marks = c->cpu_mode != IPS_CPU_CLOCK && !ips_core.test_clock &&
                          ips_core.clock_kind == IPS_CLOCK_TSC &&
-                         ips_rseq_there() && ips_rseq_registered();
+                         ips_rseq_there();
     if (ips_core.cpu_marks)
         ips_core.mark_offset = __rseq_offset + IPS_RSEQ_POINTER;
+    if (ips_core.cpu_marks && !ips_rseq_registered(ips_cpu_mark())) {
+        ips_core.cpu_marks = false;
+        ips_core.mark_offset = no_mark;
+    }
+    ips_core.guesses = c->cpu_mode == IPS_CPU_FAST && !ips_sys_quiet;
 }
 
 void ips_cpu_forget(void)
@@ -45,8 +49,10 @@ void ips_cpu_forget(void)
     volatile uint64_t *at = ips_cpu_mark();
     if (ips_cpu_slot(*at))
         *at = 0;
-    uint32_t era = ips_cpu.era;
-    ips_cpu = (struct ips_cpu){.era = era + 1};
+    ips_me.cpu = (struct ips_cpu){0};
+    ips_me.cpu_last = 0;
+    ips_me.cpu_next = 0;
+    ips_me.era++;
 }
 
 static uint64_t clock_ns(void)
@@ -62,23 +68,41 @@ static uint64_t stamps(uint64_t ns)
 /* Does the mark still stand that was the `taken`-th left? */
 static bool stands(const struct ips_cpu_slot *s, uint32_t taken)
 {
-    return *ips_cpu_mark() == (uint64_t)(uintptr_t)s && ips_cpu.next == taken;
+    return *ips_cpu_mark() == (uint64_t)(uintptr_t)s && ips_me.cpu_next == taken;
+}
+
+/* One instruction: handlers of this thread take slots, nobody else. */
+static inline uint32_t next_slot(void)
+{
+    uint32_t one = 1;
+#if defined(__x86_64__)
+    __asm__ volatile("xaddl %0, %1"
+                     : "+r"(one), "+m"(ips_me.cpu_next)
+                     :
+                     : "memory", "cc");
+    return one;
+#else
+    return __atomic_fetch_add(&ips_me.cpu_next, one, __ATOMIC_RELAXED);
+#endif
 }
 
 /* NULL: this thread has no rseq area that the kernel knows. */
-static struct ips_cpu_slot *leave_mark(uint32_t *taken)
+static inline __attribute__((always_inline)) struct ips_cpu_slot *
+leave_mark(uint32_t *taken)
 {
-    if (!ips_core.cpu_marks || !ips_rseq_registered())
+    volatile uint64_t *at = ips_cpu_mark();
+    if (__builtin_expect(!ips_core.cpu_marks || !ips_rseq_registered(at), 0))
         return NULL;
-    uint32_t n = __atomic_fetch_add(&ips_cpu.next, 1, __ATOMIC_RELAXED);
-    struct ips_cpu_slot *s = &ips_cpu.slot[n % IPS_CPU_SLOTS];
+    uint32_t n = next_slot();
+    struct ips_cpu_slot *s = &ips_me.cpu.slot[n % IPS_CPU_SLOTS];
     *taken = n + 1;
-    s->start_ip = (uint64_t)(uintptr_t)ips_rseq_start;
+    s->start_ip = (uint64_t)(uintptr_t)s;
     s->post_commit_offset = 1;
-    s->abort_ip = (uint64_t)(uintptr_t)ips_rseq_abort;
-    ips_cpu.era++;
+    s->abort_ip = (uint64_t)(uintptr_t)(&s->signature + 1);
+    s->signature = IPS_RSEQ_SIGNATURE;
+    ips_me.era++;
     barrier();
-    *ips_cpu_mark() = (uint64_t)(uintptr_t)s;
+    *at = (uint64_t)(uintptr_t)s;
     barrier();
     return s;
 }
@@ -91,7 +115,7 @@ static void set_line(struct ips_cpu_slot *s, uint32_t taken, uint64_t t0,
     s->t0 = t0;
     s->cpu0 = cpu0;
     barrier();
-    if (ips_cpu.next != taken && *ips_cpu_mark() == (uint64_t)(uintptr_t)s)
+    if (ips_me.cpu_next != taken && *ips_cpu_mark() == (uint64_t)(uintptr_t)s)
         *ips_cpu_mark() = 0;
 }
 
@@ -145,21 +169,21 @@ static uint64_t true_cpu(const struct ips_cpu_slot *s, uint64_t t)
 static void clock_was_read(uint64_t t, uint64_t cpu)
 {
     if (ips_core.control->delays &&
-        ips_cpu_ns(t - ips_cpu.delay_t) >= IPS_DELAY_EVERY_NS)
+        ips_cpu_ns(t - ips_me.cpu.delay_t) >= IPS_DELAY_EVERY_NS)
         ips_delay_due(t, cpu);
-    if (ips_cpu.guess.settled != ips_cpu.guessed_said &&
-        ips_cpu_ns(t - ips_cpu.guessed_t) >= IPS_GUESSED_EVERY_NS)
+    if (ips_me.cpu.guess.settled != ips_me.cpu.guessed_said &&
+        ips_cpu_ns(t - ips_me.cpu.guessed_t) >= IPS_GUESSED_EVERY_NS)
         ips_guessed_due(t);
 }
 
 /* From here on the line is what is handed out: the clock less what is off. */
 static void window_begins(struct reading *r, uint64_t t, int64_t off)
 {
-    off = ips_guess_settle(&ips_cpu.guess, off);
+    off = ips_guess_settle(&ips_me.cpu.guess, off);
     r->cpu =
         off > 0 ? ips_sub_sat(r->cpu, (uint64_t)off) : r->cpu + (uint64_t)-off;
-    ips_cpu.read_t = t;
-    ips_cpu.read_cpu = r->cpu;
+    ips_me.cpu.read_t = t;
+    ips_me.cpu.read_cpu = r->cpu;
 }
 
 /* Where handed out times lie since the newest mark was left. */
@@ -169,7 +193,7 @@ struct line {
 static struct line newest_line(void)
 {
     const struct ips_cpu_slot *s =
-        &ips_cpu.slot[(ips_cpu.next - 1) % IPS_CPU_SLOTS];
+        &ips_me.cpu.slot[(ips_me.cpu_next - 1) % IPS_CPU_SLOTS];
     return (struct line){s->t0, s->cpu0};
 }
 
@@ -182,7 +206,7 @@ static uint64_t handed_out(const struct line *l, bool stood,
     uint64_t last_t = l->t0 + stamps(ips_sub_sat(last, l->cpu0));
     uint64_t most =
         (int64_t)(r->t - last_t) < 0 ? last : last + ips_cpu_ns(r->t - last_t);
-    uint64_t is = r->cpu - (uint64_t)ips_cpu.guess.off;
+    uint64_t is = r->cpu - (uint64_t)ips_me.cpu.guess.off;
     if (stood)
         return most;
     return (int64_t)(is - last) < 0 ? last : ips_min_u64(is, most);
@@ -191,7 +215,7 @@ static uint64_t handed_out(const struct line *l, bool stood,
 static struct ips_moment moment(uint64_t t, uint64_t cpu, uint64_t mark,
                                 uint32_t taken)
 {
-    ips_cpu.last = cpu;
+    ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, mark, taken};
 }
 /* One that no mark vouches for. */
@@ -211,7 +235,7 @@ static bool not_ours(void)
  * counts as blocked waited, all else ran. */
 static struct ips_moment quiet_moment(uint64_t t)
 {
-    uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_cpu.last);
+    uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_me.cpu_last);
     return moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
@@ -232,11 +256,11 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     }
     if (!ips_core.cpu_marks) {
         uint64_t t = ips_core_now();
-        uint64_t cpu = ips_max_u64(clock_ns(), ips_cpu.last);
+        uint64_t cpu = ips_max_u64(clock_ns(), ips_me.cpu_last);
         clock_was_read(t, cpu);
         return moment(t, cpu, ips_core_now(), 0);
     }
-    uint32_t taken = ips_cpu.next;
+    uint32_t taken = ips_me.cpu_next;
     struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
     if (s) {
         uint64_t t0 = s->t0, cpu0 = s->cpu0;
@@ -248,9 +272,9 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     }
     struct line line = newest_line();
     struct reading r = read_clock();
-    uint64_t last = ips_cpu.last; /* by a handler before the reading, too */
+    uint64_t last = ips_me.cpu_last; /* by a handler before the reading, too */
     bool stood = s && r.slot;
-    struct ips_guess *g = &ips_cpu.guess;
+    struct ips_guess *g = &ips_me.cpu.guess;
     int64_t off = (int64_t)(r.cpu - handed_out(&line, stood, &r, last));
     if (stood && g->blocks)
         ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
@@ -295,7 +319,7 @@ return_held(const struct ips_moment *call, uint64_t t, struct ips_cpu_slot *s)
 static __attribute__((noinline)) struct ips_moment
 return_read(const struct ips_moment *call, uint64_t t)
 {
-    struct ips_guess *g = &ips_cpu.guess;
+    struct ips_guess *g = &ips_me.cpu.guess;
     struct reading r = read_clock();
     uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
@@ -329,7 +353,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
 {
     struct reading r = read_clock();
     uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
-    int64_t off = ips_cpu.guess.off;
+    int64_t off = ips_me.cpu.guess.off;
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
     uint64_t cost = more > off ? (uint64_t)(more - off) : 0;
     cost = ips_min_u64(cost, elapsed);
@@ -356,7 +380,7 @@ ips_return_slow(const struct ips_moment *call, uint64_t t)
     if (s &&
         (call->mark | IPS_MARK_NOT) ==
             ((uint64_t)(uintptr_t)s | IPS_MARK_NOT) &&
-        ips_cpu.next == call->taken)
+        ips_me.cpu_next == call->taken)
         return t - call->t < ips_core.cpu_limit ? return_held(call, t, s)
                                                 : return_long(call, t);
     if (!s)
@@ -367,35 +391,36 @@ ips_return_slow(const struct ips_moment *call, uint64_t t)
     return moment_alone(t, ips_min_u64(cpu, most));
 }
 
-static bool may_guess(const struct ips_moment *call)
+static inline bool may_guess(const struct ips_moment *call)
 {
-    const struct ips_cpu *c = &ips_cpu;
-    return !not_ours() && !ips_sys_quiet &&
-           ips_core.control->cpu_mode == IPS_CPU_FAST && c->guess.block_ns &&
-           !(call->mark & IPS_MARK_NOT) && /* else too much already */
-           !ips_guess_due(&c->guess) &&
-           ips_sub_sat(call->cpu, c->read_cpu) < GUESS_NS &&
-           !ips_cpu_slot(*ips_cpu_mark());
+    const struct ips_cpu *c = &ips_me.cpu;
+    return __builtin_expect(
+        !not_ours() && ips_core.guesses && c->guess.block_ns &&
+            !(call->mark & IPS_MARK_NOT) && /* else too much already */
+            !ips_guess_due(&c->guess) &&
+            (int64_t)(call->cpu - c->read_cpu) < (int64_t)GUESS_NS &&
+            !ips_cpu_slot(*ips_cpu_mark()),
+        1);
 }
 
 /* Switched out within the call. What it cost is taken from what such calls
  * cost before, where the clock is not due. The mark is left before the stamp: a
  * switch between the two is seen by the next moment, at no further stamp. */
-__attribute__((cold)) struct ips_moment
+__attribute__((hot)) struct ips_moment
 ips_return_gone(const struct ips_moment *call, bool waits)
 {
-    uint32_t taken;
+    uint32_t taken = 0;
     struct ips_cpu_slot *s = may_guess(call) ? leave_mark(&taken) : NULL;
     uint64_t t = IPS_STAMP(), elapsed = ips_cpu_ns(t - call->t);
-    if (!s)
+    if (__builtin_expect(!s, 0))
         return ips_return_slow(call, t);
-    if (t < call->t) {
+    if (__builtin_expect(t < call->t, 0)) {
         *ips_cpu_mark() = 0; /* it has no line */
         return ips_return_slow(call, t);
     }
-    if (elapsed >= GUESS_BLOCK_NS && !waits)
+    if (__builtin_expect(elapsed >= GUESS_BLOCK_NS, 0) && !waits)
         return return_read(call, t);
-    uint64_t cost = ips_guess_block(&ips_cpu.guess, elapsed);
+    uint64_t cost = ips_guess_block(&ips_me.cpu.guess, elapsed);
     set_line(s, taken, t, call->cpu + cost);
     return moment(t, call->cpu + cost, (uint64_t)(uintptr_t)s, taken);
 }
@@ -409,16 +434,16 @@ uint64_t ips_cpu_read(void)
     struct line line = newest_line();
     bool stood = ips_cpu_slot(*ips_cpu_mark()) != NULL;
     struct reading r = read_clock();
-    uint64_t last = ips_cpu.last;
-    struct ips_guess *g = &ips_cpu.guess;
+    uint64_t last = ips_me.cpu_last;
+    struct ips_guess *g = &ips_me.cpu.guess;
     if (g->blocks)
         ips_guess_account(
             g, (int64_t)(r.cpu - handed_out(&line, stood && r.slot, &r, last)));
     g->blocks = 0;
     window_begins(&r, r.t, 0);
     draw_line(&r, last);
-    ips_cpu.last = ips_max_u64(r.cpu, last);
-    return ips_cpu.last;
+    ips_me.cpu_last = ips_max_u64(r.cpu, last);
+    return ips_me.cpu_last;
 }
 
 uint64_t ips_core_cpu(void)

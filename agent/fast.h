@@ -53,7 +53,7 @@ static inline void *ips_stream_begin_inline(struct ips_stream *s,
     if (unlikely(bytes > IPS_REC_MAX_BYTES ||
                  bytes < sizeof(struct ips_rec_head)))
         return NULL;
-    ips_recs_open++; /* before the xadd: see segment_drop */
+    ips_me.recs_open++; /* before the xadd: see segment_drop */
     uint64_t at = ips_take(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
                  *ips_core.alive != IPS_ALIVE))
@@ -65,9 +65,9 @@ static inline void *ips_stream_begin_inline(struct ips_stream *s,
 static inline void *ips_rec_begin_inline(enum ips_rec_type type, size_t bytes,
                                          uint64_t stamp)
 {
-    if (unlikely(ips_in_vfork || !ips_core.main_stream))
+    if (unlikely(ips_me.in_vfork || !ips_core.main_stream))
         return NULL;
-    return ips_stream_begin_inline(&ips_thread_stream, type, bytes, stamp);
+    return ips_stream_begin_inline(&ips_me.stream, type, bytes, stamp);
 }
 
 /* ips_rec_publish. */
@@ -81,7 +81,7 @@ static inline void ips_rec_publish_inline(void *rec)
         /* Partner: the acquire load in ips_cursor_next. */
         atomic_store_explicit(&h->word, word, memory_order_release);
     }
-    ips_recs_open--; /* after it: see segment_drop */
+    ips_me.recs_open--; /* after it: see segment_drop */
 }
 
 #endif

@@ -9,8 +9,6 @@
 
 #include "agent/proc_event.h"
 
-extern __thread struct ips_line ips_io_line IPS_IE;
-
 /* false: it has to be a long one. */
 static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
                                       enum ips_op op,
@@ -18,7 +16,7 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
                                       const struct ips_moment *ret,
                                       int64_t result, uint64_t site)
 {
-    const volatile struct ips_line *line = &ips_io_line;
+    const volatile struct ips_line *line = &ips_me.io_line;
     const uint64_t bytes = sizeof(struct ips_rec_io_short);
     uint32_t era = line->era;
     uint64_t from = line->t, mark = line->mark;
@@ -28,9 +26,9 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
     if (unlikely(call->t - from >= line->span || call->mark != mark ||
                  ret->mark != mark || (took | (uint64_t)result) >> 32))
         return false;
-    ips_recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = ips_take(&ips_thread_stream.cur, bytes);
-    if (unlikely(!ips_short_good(&ips_io_line, era, from, at, bytes))) {
+    ips_me.recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = ips_take(&ips_me.stream.cur, bytes);
+    if (unlikely(!ips_short_good(&ips_me.io_line, era, from, at, bytes))) {
         ips_line_give_back(at, bytes);
         return false;
     }
@@ -54,10 +52,10 @@ ips_io_event(enum ips_rec_type type, uint32_t chan, enum ips_op op,
              int64_t result, int err, uint64_t site, uint32_t ready)
 {
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
-    if (moves && likely(!err && !ready && !ips_in_vfork) &&
+    if (moves && likely(!err && !ready && !ips_me.in_vfork) &&
         ips_io_event_short(type, chan, op, call, ret, result, site))
         return true;
-    uint32_t era = ips_cpu.era;
+    uint32_t era = ips_me.era;
     struct ips_rec_io *rec =
         (struct ips_rec_io *)ips_rec_begin_inline(type, sizeof(*rec), call->t);
     if (!rec)
@@ -73,7 +71,7 @@ ips_io_event(enum ips_rec_type type, uint32_t chan, enum ips_op op,
     rec->ready = ready;
     ips_rec_publish_inline(rec);
     if (moves && !ips_ring_on()) /* a digest adds up long ones */
-        ips_line_draw(&ips_io_line, ret, era);
+        ips_line_draw(&ips_me.io_line, ret, era);
     return true;
 }
 

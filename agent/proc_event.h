@@ -21,15 +21,6 @@
 #include "agent/cpu.h"
 #include "agent/fast.h"
 
-struct ips_line {
-    uint64_t t, cpu; /* of the long record */
-    uint64_t span;   /* stamps after t for which it may be used, 0: none */
-    uint64_t mark;
-    uint32_t high; /* of its procedure, 0 of a MARK */
-    uint32_t era;
-};
-extern __thread struct ips_line ips_proc_line IPS_IE;
-
 /* A line for short records from `m` on, whose record is published. `era` is
  * that of before the record was begun. */
 void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
@@ -54,10 +45,10 @@ static inline bool ips_short_good(struct ips_line *of, uint32_t era,
                                   uint64_t from, uint64_t at, uint64_t bytes)
 {
     const volatile struct ips_line *line = of;
-    const struct ips_stream *s = &ips_thread_stream;
+    const struct ips_stream *s = &ips_me.stream;
     return at == s->tail && at + bytes <= s->limit &&
            *ips_core.alive == IPS_ALIVE && line->t == from &&
-           era == ips_cpu.era;
+           era == ips_me.era;
 }
 
 /* It is filled: its head and `a`, whole at once. */
@@ -70,8 +61,8 @@ static inline void ips_short_publish(uint64_t at, uint64_t bytes,
                      (uint64_t)a << 32 | (bytes / 8) << 8 | type_and_flags,
                      __ATOMIC_RELEASE);
     atomic_signal_fence(memory_order_seq_cst);
-    ips_thread_stream.tail = at + bytes;
-    ips_recs_open--;
+    ips_me.stream.tail = at + bytes;
+    ips_me.recs_open--;
 }
 
 /* The head alone, on the line `of`, whose era was `era`; `high`:`a` is its
@@ -90,13 +81,13 @@ static inline uint64_t ips_event_short(struct ips_line *of, uint32_t era,
     bool other_half = !__builtin_constant_p(high) && high != line->high;
     if (unlikely(since >= line->span || other_half))
         return IPS_SHORT_NOT;
-    ips_recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = ips_take(&ips_thread_stream.cur, bytes);
+    ips_me.recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = ips_take(&ips_me.stream.cur, bytes);
     if (unlikely(!ips_short_good(of, era, from, at, bytes) ||
                  line->mark != *ips_cpu_mark()))
         return at | IPS_SHORT_TAKEN;
     ((struct ips_rec_head *)at)->t = t;
-    ips_cpu.last = cpu + (since * ips_core.mult >> 32);
+    ips_me.cpu_last = cpu + (since * ips_core.mult >> 32);
     ips_short_publish(at, bytes, type, a);
     return 0;
 #else
@@ -117,8 +108,8 @@ bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
 static inline uint64_t ips_proc_event_short(enum ips_rec_type type,
                                             uint64_t procedure)
 {
-    uint32_t era = *(volatile uint32_t *)&ips_proc_line.era;
-    return ips_event_short(&ips_proc_line, era, type,
+    uint32_t era = *(volatile uint32_t *)&ips_me.proc_line.era;
+    return ips_event_short(&ips_me.proc_line, era, type,
                            (uint32_t)(procedure >> 32), (uint32_t)procedure);
 }
 

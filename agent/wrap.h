@@ -80,12 +80,11 @@ uint64_t ips_find_protected_end(const void *at);
 #define IPS_STUBS 256u /* in wrap_stub.S */
 void *ips_find_place(uint32_t index);
 
-enum ips_wrap_state {
+enum ips_wrap_state { /* ips_core.wrap_state */
     IPS_WRAP_NEW = 0, /* called before our constructor */
     IPS_WRAP_OFF,     /* no run: everything passes through */
     IPS_WRAP_ON,
 };
-extern int ips_wrap_state IPS_HIDDEN;
 void ips_wrap_init(void);
 /* The process ends: its locks, and its records. */
 void ips_wrap_ends(enum ips_end_kind kind, int status);
@@ -94,9 +93,9 @@ void ips_wrap_ends(enum ips_end_kind kind, int status);
  * has not run yet (another library's ran first); true where we record. */
 static inline bool ips_wrap_on(void)
 {
-    if (unlikely(ips_wrap_state == IPS_WRAP_NEW))
+    if (unlikely(ips_core.wrap_state == IPS_WRAP_NEW))
         ips_wrap_init();
-    return ips_wrap_state == IPS_WRAP_ON && !ips_in_vfork;
+    return ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork;
 }
 
 /* 2 us in stamps: a shorter call cannot count as blocked. */
@@ -139,30 +138,27 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
  * interrupted: nobody sees its result, and there is no record. So every thread
  * knows the frames of its calls under way, and longjmp counts those it leaves
  * behind (NESTED). Two stores a call; a scope's end closes what it opened. */
-#define IPS_OPEN_MAX 8u /* deeper ones take the place of the outermost */
-struct ips_open {
-    uint32_t depth;
-    uint32_t recs[IPS_OPEN_MAX]; /* ips_recs_open when it began */
-    uint64_t frame[IPS_OPEN_MAX];
-};
-extern IPS_TLS struct ips_open ips_open IPS_HIDDEN;
-
+static inline struct ips_open *ips_open_at(uint32_t depth)
+{
+    return &ips_me.open[IPS_OPEN_MAX - 1 - depth % IPS_OPEN_MAX];
+}
 static inline void ips_call_open(const void *frame)
 {
-    uint32_t at = ips_open.depth;
-    ips_open.depth = at + 1; /* first: a handler in between takes the next */
+    uint32_t at = ips_me.open_depth;
+    ips_me.open_depth = at + 1; /* first: a handler in between takes the next */
     atomic_signal_fence(memory_order_seq_cst);
-    ips_open.frame[at % IPS_OPEN_MAX] = (uint64_t)(uintptr_t)frame;
-    ips_open.recs[at % IPS_OPEN_MAX] = ips_recs_open;
+    struct ips_open *open = ips_open_at(at);
+    open->frame = (uint64_t)(uintptr_t)frame;
+    open->recs = ips_me.recs_open;
 }
 static inline void ips_call_close(const uint32_t *mark)
 {
-    ips_open.depth = *mark;
+    ips_me.open_depth = *mark;
 }
 /* At the head of the scope of a call. */
 #define IPS_CALL_MARK                                                          \
     const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
-        ips_open.depth;                                                        \
+        ips_me.open_depth;                                                        \
     ips_call_open(&mark_)
 
 /* --- bytes (wrap_record.c) --------------------------------------------------
@@ -181,12 +177,12 @@ struct ips_io {
 
 static inline void ips_io_close(const struct ips_io *io)
 {
-    ips_open.depth = io->mark;
+    ips_me.open_depth = io->mark;
 }
 /* Declares a struct ips_io for ips_io_begin. */
 #define IPS_IO(io)                                                             \
     struct ips_io io __attribute__((cleanup(ips_io_close)));                   \
-    io.mark = ips_open.depth
+    io.mark = ips_me.open_depth
 
 bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site);
 
@@ -332,17 +328,16 @@ bool ips_spin_failed(const struct ips_moment *call,
                      uint64_t site);
 void ips_spin_recorded(void);
 /* The attempt of `call` got something: to be called before its record. */
-extern IPS_TLS uint32_t ips_spin_count IPS_HIDDEN; /* 0 = no run */
 void ips_spin_ended_slow(const struct ips_moment *call);
 static inline void ips_spin_ended(const struct ips_moment *call)
 {
-    if (unlikely(ips_spin_count))
+    if (unlikely(ips_me.spin_count))
         ips_spin_ended_slow(call);
 }
 /* Something else was recorded. */
 static inline void ips_spin_over(void)
 {
-    ips_spin_count = 0;
+    ips_me.spin_count = 0;
 }
 
 /* wrap_file.c: the two ends of a call on a file; `exact` reads the thread's

@@ -25,7 +25,6 @@ __thread uint64_t ips_sample_eintr
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 __thread uint32_t ips_handlers_run
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
-uint64_t ips_stack_min = ~(uint64_t)0;
 
 #define RECENT 16u
 static IPS_TLS struct {
@@ -207,7 +206,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
     }
     if (unlikely(behind_eintr(uc)))
         note_eintr(uc);
-    if (sampling.armed && !ips_in_vfork)
+    if (sampling.armed && !ips_me.in_vfork)
         write_sample(uc);
 }
 
@@ -262,7 +261,7 @@ static void on_begin(enum ips_start_kind kind)
         return;
     if (kind == IPS_START_IMAGE) {
         const struct ips_clock *clock = &ips_core_control()->clock;
-        ips_stack_min = clock->kind == IPS_CLOCK_TSC && clock->mult_q32
+        ips_core.stack_min = clock->kind == IPS_CLOCK_TSC && clock->mult_q32
                             ? ((uint64_t)STACK_BLOCK_NS << 32) / clock->mult_q32
                             : STACK_BLOCK_NS;
         on = true;
@@ -333,7 +332,7 @@ __attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
     IPS_UNWIND_HERE(&u);
     uint64_t sp = u.reg[IPS_REG_SP];
     unsigned slot = (unsigned)(site ^ site >> 7) % RECENT;
-    if (ips_in_vfork ||
+    if (ips_me.in_vfork ||
         (sampling.recent[slot].site == site && sampling.recent[slot].sp == sp))
         return;
     set_bounds(&u, NULL);

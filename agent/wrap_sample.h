@@ -68,6 +68,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "agent/stream.h"
+
 /* The C library's SIGSETXID, which its headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33
 /* si_value of our timers; a test makes signals that look like them. */
@@ -131,7 +133,6 @@ extern __thread uint32_t ips_handlers_run
 /* --- stacks of waits -------------------------------------------------------
  */
 
-extern uint64_t ips_stack_min __attribute__((visibility("hidden")));
 void ips_stack_write(uint64_t t, uint64_t site);
 
 /* Right after the record of a call from `site` that lasted from `t` to `t_ret`
@@ -140,7 +141,7 @@ void ips_stack_write(uint64_t t, uint64_t site);
  * of another depth: a loop of waits costs a comparison. */
 static inline void ips_stack_note(uint64_t t, uint64_t t_ret, uint64_t site)
 {
-    if (__builtin_expect(t_ret - t > ips_stack_min && t_ret > t, 0))
+    if (__builtin_expect(t_ret - t > ips_core.stack_min && t_ret > t, 0))
         ips_stack_write(t, site);
 }
 

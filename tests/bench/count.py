@@ -95,7 +95,9 @@ def bench(build, _runs):
         subprocess.run([program, "make", place.pool, "count"], check=True)
         behind = os.path.join(place.tests, "bench_behind.so")
         agent = os.path.join(build, "lib", "libips-preload.so")
-        env = dict(os.environ, IPS_POOL=place.pool, IPS_RUN="count")
+        # Nothing else in it: where the stack begins depends on its length.
+        env = {"PATH": "/usr/bin:/bin", "IPS_POOL": place.pool,
+               "IPS_RUN": "count"}
         bare = traced(program, dict(env, LD_PRELOAD=behind), place.state)
         ours = traced(program, dict(env, LD_PRELOAD=f"{agent}:{behind}"),
                       place.state)

@@ -248,10 +248,10 @@ static void raw_fork(void *arg)
     if (status)
         _exit(96);
     write_one(0, 1);
-    ips_in_vfork = true;
+    ips_me.in_vfork = true;
     if (write_one(0, 2))
         _exit(97);
-    ips_in_vfork = false;
+    ips_me.in_vfork = false;
     write_one(0, 2);
 }
 
