@@ -227,7 +227,8 @@ void *ips_rec_begin(enum ips_rec_type type, size_t bytes)
 void ips_stream_lost(struct ips_stream *s, enum ips_lost_cause cause,
                      uint64_t count)
 {
-    if (!ips_core.control || ips_me.in_vfork || (unsigned)cause >= IPS_LOST_COUNT)
+    if (!ips_core.control || ips_me.in_vfork ||
+        (unsigned)cause >= IPS_LOST_COUNT)
         return;
     count_lost(s, cause, count);
     if (s->seg.base)
@@ -512,7 +513,8 @@ static void write_end(enum ips_end_kind kind, int status)
 void ips_core_thread_end(void)
 {
     struct ips_stream *s = &ips_me.stream;
-    if (!ips_core.main_stream || ips_me.in_vfork || s->state != IPS_STREAM_BEGUN)
+    if (!ips_core.main_stream || ips_me.in_vfork ||
+        s->state != IPS_STREAM_BEGUN)
         return;
     if (ips_core.ending)
         ips_core.ending();

@@ -28,15 +28,16 @@
 void ips_cpu_init(void)
 {
     const struct ips_control *c = ips_core.control;
-    const ptrdiff_t no_mark =
-        (char *)&ips_me.cpu.no_mark - (char *)__builtin_thread_pointer();
+    char *tp = (char *)__builtin_thread_pointer();
+    const int32_t no_mark = (int32_t)((char *)&ips_me.cpu.no_mark - tp);
+    ips_core.here_offset = (int32_t)((char *)&ips_me - tp);
     ips_core.mark_offset = no_mark;
     ips_core.cpu_limit = ((uint64_t)LINE_NS << 32) / ips_core.mult;
     ips_core.cpu_marks = c->cpu_mode != IPS_CPU_CLOCK && !ips_core.test_clock &&
                          ips_core.clock_kind == IPS_CLOCK_TSC &&
                          ips_rseq_there();
     if (ips_core.cpu_marks)
-        ips_core.mark_offset = __rseq_offset + IPS_RSEQ_POINTER;
+        ips_core.mark_offset = (int32_t)(__rseq_offset + IPS_RSEQ_POINTER);
     if (ips_core.cpu_marks && !ips_rseq_registered(ips_cpu_mark())) {
         ips_core.cpu_marks = false;
         ips_core.mark_offset = no_mark;
@@ -68,7 +69,8 @@ static uint64_t stamps(uint64_t ns)
 /* Does the mark still stand that was the `taken`-th left? */
 static bool stands(const struct ips_cpu_slot *s, uint32_t taken)
 {
-    return *ips_cpu_mark() == (uint64_t)(uintptr_t)s && ips_me.cpu_next == taken;
+    return *ips_cpu_mark() == (uint64_t)(uintptr_t)s &&
+           ips_me.cpu_next == taken;
 }
 
 /* One instruction: handlers of this thread take slots, nobody else. */

@@ -81,14 +81,16 @@ static void learn_rate(uint64_t delay, uint64_t off)
 
 static void learn_cost(uint64_t ns)
 {
-    uint64_t known = ips_me.cpu.delay_cost ? ips_me.cpu.delay_cost : COST_NS_FIRST;
+    uint64_t known =
+        ips_me.cpu.delay_cost ? ips_me.cpu.delay_cost : COST_NS_FIRST;
     ips_me.cpu.delay_cost =
         (uint32_t)((3 * known + ips_min_u64(ns, COST_NS_MAX)) / 4 + 1);
 }
 
 static bool affordable(uint64_t cpu)
 {
-    uint64_t cost = ips_me.cpu.delay_cost ? ips_me.cpu.delay_cost : COST_NS_FIRST;
+    uint64_t cost =
+        ips_me.cpu.delay_cost ? ips_me.cpu.delay_cost : COST_NS_FIRST;
     return ips_sub_sat(cpu, ips_me.cpu.delay_cpu) >= COST_PART * cost;
 }
 
@@ -118,8 +120,9 @@ static void record(uint64_t t, uint64_t cpu)
 static bool wanted(void)
 {
     const struct ips_stream *s = &ips_me.stream;
-    return !never && !ips_sys_quiet && ips_core.main_stream && !ips_me.in_vfork &&
-           s->state == IPS_STREAM_BEGUN && s->generation == ips_core.generation;
+    return !never && !ips_sys_quiet && ips_core.main_stream &&
+           !ips_me.in_vfork && s->state == IPS_STREAM_BEGUN &&
+           s->generation == ips_core.generation;
 }
 
 /* Where the thread's account begins: with its stream. Of the run's command the

@@ -53,12 +53,17 @@ static inline volatile uint64_t *ips_cpu_mark(void)
 }
 
 /* The slot a mark of this thread points at, or NULL. */
-static inline struct ips_cpu_slot *ips_cpu_slot(uint64_t mark)
+static inline struct ips_cpu_slot *ips_cpu_slot_of(struct ips_thread *me,
+                                                   uint64_t mark)
 {
-    uint64_t base = (uint64_t)(uintptr_t)ips_me.cpu.slot;
-    return mark - base < sizeof(ips_me.cpu.slot)
+    uint64_t base = (uint64_t)(uintptr_t)me->cpu.slot;
+    return __builtin_expect(mark - base < sizeof(me->cpu.slot), 1)
                ? (struct ips_cpu_slot *)(uintptr_t)mark
                : NULL;
+}
+static inline struct ips_cpu_slot *ips_cpu_slot(uint64_t mark)
+{
+    return ips_cpu_slot_of(&ips_me, mark);
 }
 
 static inline uint64_t ips_cpu_ns(uint64_t stamps)
@@ -78,25 +83,25 @@ struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t);
  * nothing but wait. */
 struct ips_moment ips_return_gone(const struct ips_moment *call, bool waits);
 
-/* Now, into `out`: field by field, since a struct that goes through the stack as
- * a whole is loaded again before its parts have arrived there. */
+/* Now, into `out`: field by field, since a struct that goes through the stack
+ * as a whole is loaded again before its parts have arrived there. */
 static inline __attribute__((always_inline)) void
-ips_moment_take(struct ips_moment *out)
+ips_moment_take(struct ips_thread *me, struct ips_moment *out)
 {
     volatile uint64_t *at = ips_cpu_mark();
-    uint32_t taken = ips_me.cpu_next;
+    uint32_t taken = me->cpu_next;
     uint64_t mark = *at;
-    const struct ips_cpu_slot *s = ips_cpu_slot(mark);
+    const struct ips_cpu_slot *s = ips_cpu_slot_of(me, mark);
     if (__builtin_expect(s != NULL, 1)) {
         uint64_t t0 = s->t0, cpu0 = s->cpu0;
         __asm__ volatile("" ::: "memory");
         uint64_t t = IPS_STAMP(), since = t - t0;
         /* Below cpu_limit, so the product has 64 bits. */
         if (__builtin_expect(since < ips_core.cpu_limit && *at == mark &&
-                                 ips_me.cpu_next == taken,
+                                 me->cpu_next == taken,
                              1)) {
             uint64_t cpu = cpu0 + (since * ips_core.mult >> 32);
-            ips_me.cpu_last = cpu;
+            me->cpu_last = cpu;
             out->t = t;
             out->cpu = cpu;
             out->mark = mark;
@@ -109,7 +114,7 @@ ips_moment_take(struct ips_moment *out)
 static inline struct ips_moment ips_moment_now(void)
 {
     struct ips_moment m;
-    ips_moment_take(&m);
+    ips_moment_take(&ips_me, &m);
     return m;
 }
 

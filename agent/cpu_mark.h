@@ -34,8 +34,8 @@ static inline char *ips_rseq_area(void)
     return (char *)__builtin_thread_pointer() + __rseq_offset;
 }
 
-/* Did this thread's registration succeed? `mark` is where IPS_RSEQ_POINTER is in
- * its area. */
+/* Did this thread's registration succeed? `mark` is where IPS_RSEQ_POINTER is
+ * in its area. */
 static inline bool ips_rseq_registered(volatile uint64_t *mark)
 {
     char *area = (char *)(uintptr_t)mark - IPS_RSEQ_POINTER;

@@ -9,6 +9,24 @@
 
 #include "agent/proc_event.h"
 
+/* Into the place `at`, which is good. */
+static inline void ips_io_short_fill(struct ips_thread *me, uint64_t at,
+                                     enum ips_rec_type type, uint32_t chan,
+                                     enum ips_op op, uint64_t t, uint64_t took,
+                                     int64_t result, uint64_t site)
+{
+    struct ips_rec_io_short *r = (struct ips_rec_io_short *)at;
+    r->h.t = t;
+    r->took = (uint32_t)took;
+    r->result = (uint32_t)result;
+    r->site = site;
+    ips_short_publish(
+        me, at, sizeof(*r),
+        (type == IPS_REC_SEND ? IPS_REC_SEND_SHORT : IPS_REC_RECV_SHORT) |
+            (uint32_t)op << (16 + IPS_REC_F_OP),
+        chan);
+}
+
 /* false: it has to be a long one. */
 static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
                                       enum ips_op op,
@@ -28,20 +46,38 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
         return false;
     ips_me.recs_open++; /* before the xadd: see segment_drop */
     uint64_t at = ips_take(&ips_me.stream.cur, bytes);
-    if (unlikely(!ips_short_good(&ips_me.io_line, era, from, at, bytes))) {
+    if (unlikely(
+            !ips_short_good(&ips_me, &ips_me.io_line, era, from, at, bytes))) {
         ips_line_give_back(at, bytes);
         return false;
     }
-    struct ips_rec_io_short *r = (struct ips_rec_io_short *)at;
-    r->h.t = call->t;
-    r->took = (uint32_t)took;
-    r->result = (uint32_t)result;
-    r->site = site;
-    ips_short_publish(
-        at, bytes,
-        (type == IPS_REC_SEND ? IPS_REC_SEND_SHORT : IPS_REC_RECV_SHORT) |
-            (uint32_t)op << (16 + IPS_REC_F_OP),
-        chan);
+    ips_io_short_fill(&ips_me, at, type, chan, op, call->t, took, result, site);
+    return true;
+}
+
+static inline __attribute__((always_inline)) bool
+ips_io_event_long(enum ips_rec_type type, uint32_t chan, enum ips_op op,
+                  const struct ips_moment *call, const struct ips_moment *ret,
+                  int64_t result, int err, uint64_t site, uint32_t ready)
+{
+    uint32_t era = ips_me.era;
+    struct ips_rec_io *rec =
+        (struct ips_rec_io *)ips_rec_begin_inline(type, sizeof(*rec), call->t);
+    if (unlikely(!rec))
+        return false;
+    rec->h.a = chan;
+    rec->t_ret = ret->t;
+    rec->cpu = call->cpu;
+    rec->cpu_ret = ret->cpu;
+    rec->result = result;
+    rec->site = site;
+    rec->op = (uint16_t)op;
+    rec->err = (uint16_t)err;
+    rec->ready = ready;
+    ips_rec_publish_inline(rec);
+    bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
+    if (moves && likely(!ips_ring_on())) /* a digest adds up long ones */
+        ips_line_draw(&ips_me.io_line, ret, era);
     return true;
 }
 
@@ -55,24 +91,8 @@ ips_io_event(enum ips_rec_type type, uint32_t chan, enum ips_op op,
     if (moves && likely(!err && !ready && !ips_me.in_vfork) &&
         ips_io_event_short(type, chan, op, call, ret, result, site))
         return true;
-    uint32_t era = ips_me.era;
-    struct ips_rec_io *rec =
-        (struct ips_rec_io *)ips_rec_begin_inline(type, sizeof(*rec), call->t);
-    if (!rec)
-        return false;
-    rec->h.a = chan;
-    rec->t_ret = ret->t;
-    rec->cpu = call->cpu;
-    rec->cpu_ret = ret->cpu;
-    rec->result = result;
-    rec->site = site;
-    rec->op = (uint16_t)op;
-    rec->err = (uint16_t)err;
-    rec->ready = ready;
-    ips_rec_publish_inline(rec);
-    if (moves && !ips_ring_on()) /* a digest adds up long ones */
-        ips_line_draw(&ips_me.io_line, ret, era);
-    return true;
+    return ips_io_event_long(type, chan, op, call, ret, result, err, site,
+                             ready);
 }
 
 #endif

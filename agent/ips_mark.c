@@ -67,7 +67,8 @@ static inline bool may_be(const struct place *p, const char *text, uint32_t era)
 
 static inline uint64_t mark_short(uint32_t n, uint32_t era)
 {
-    return ips_event_short(&marks.line, era, IPS_REC_MARK_SHORT, 0, n + 1);
+    return ips_event_short(ips_here(), &marks.line, era, IPS_REC_MARK_SHORT, 0,
+                           n + 1);
 }
 
 static __attribute__((noinline)) void mark_long(const char *text)

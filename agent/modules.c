@@ -216,7 +216,8 @@ static bool note(uint64_t pc)
 
 void ips_module_note_slow(uint64_t pc)
 {
-    uint64_t page = ips_module_page(pc); /* of before: one that goes now is new */
+    uint64_t page =
+        ips_module_page(pc); /* of before: one that goes now is new */
     _Atomic uint64_t *seen = &pages[pc >> 12 & (PAGES - 1)];
     if (atomic_load_explicit(seen, memory_order_relaxed) != pc >> 12) {
         if (!note(pc))

@@ -35,8 +35,8 @@ void ips_module_note_slow(uint64_t pc);
 #define IPS_MODULES_ERA (1ull << 40)
 static inline uint64_t ips_module_page(uint64_t pc)
 {
-    return (pc >> 12) + atomic_load_explicit(&ips_core.modules_era,
-                                             memory_order_relaxed);
+    return (pc >> 12) +
+           atomic_load_explicit(&ips_core.modules_era, memory_order_relaxed);
 }
 
 /* The module of `pc` is written if it was not. A comparison where the page is

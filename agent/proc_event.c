@@ -4,8 +4,8 @@
 
 #include "agent/sys.h"
 
-void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
-                   uint32_t era)
+__attribute__((hot)) void
+ips_line_draw(struct ips_line *line, const struct ips_moment *m, uint32_t era)
 {
     /* Where CPU stands still until the clock has caught up there is no line. */
     const struct ips_cpu_slot *slot =
@@ -13,9 +13,9 @@ void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
     line->span = 0;
     line->t = m->t;
     /* A handler has left marks since: `era` may be one of them. */
-    if (m->taken != ips_me.cpu_next)
-        return;
-    if (!ips_core.cpu_marks || !slot || m->t - slot->t0 >= ips_core.cpu_limit)
+    if (__builtin_expect(m->taken != ips_me.cpu_next || !ips_core.cpu_marks ||
+                             !slot || m->t - slot->t0 >= ips_core.cpu_limit,
+                         0))
         return;
     line->cpu = m->cpu;
     line->mark = m->mark;

@@ -33,17 +33,18 @@ struct ips_core {
     /* A page that the kernel empties in every fork child; points at a static
      * zero while there is none. */
     _Alignas(64) const volatile uint64_t *alive;
-    ptrdiff_t mark_offset; /* thread pointer to the mark */
-    uint64_t mult;         /* stamps to ns, Q32 */
-    uint64_t cpu_limit;    /* stamps */
+    int32_t mark_offset;        /* thread pointer to the mark */
+    int32_t here_offset;        /* and to ips_me */
+    uint64_t mult;              /* stamps to ns, Q32 */
+    uint64_t cpu_limit;         /* stamps */
     _Atomic(ips_fd_word *) fds; /* of the first descriptors, or NULL */
-    uint64_t stack_min;    /* stamps: a wait of more has its stack written */
+    uint64_t stack_min; /* stamps: a wait of more has its stack written */
     /* Another after modules went: agent/modules.h. */
     _Atomic uint64_t modules_era;
-    uint32_t wrap_state;         /* enum ips_wrap_state */
-    bool cpu_marks;              /* CPU time by marks: agent/cpu.h */
-    bool guesses;                /* of blocks (cpu_mode FAST), and not quiet */
-    bool ring;                   /* --on-full=ring */
+    uint32_t wrap_state; /* enum ips_wrap_state */
+    bool cpu_marks;      /* CPU time by marks: agent/cpu.h */
+    bool guesses;        /* of blocks (cpu_mode FAST), and not quiet */
+    bool ring;           /* --on-full=ring */
     bool main_stream; /* threads have streams (false: libips without preload) */
     /* A copy, made once: whoever may write the file may also cut it off, and a
      * mapping would then be a SIGBUS. NULL = not recording. */
@@ -60,12 +61,19 @@ struct ips_core {
     uint32_t clock_kind;
     bool test_clock;
     bool stopped;
-    char dir[600];    /* POOL/RUN */
+    char dir[600];                           /* POOL/RUN */
     void (*begun)(enum ips_start_kind kind); /* or NULL */
     void (*ending)(void);
     void (*flush)(void);
 };
 extern struct ips_core ips_core __attribute__((visibility("hidden")));
+
+/* ips_here where a run is recorded: from a line that is needed anyway. */
+static inline struct ips_thread *ips_here_on(void)
+{
+    char *tp = (char *)__builtin_thread_pointer();
+    return (struct ips_thread *)(void *)(tp + ips_core.here_offset);
+}
 
 /* What `alive` says of an image that lives; with the latter every record takes
  * the slow way. */

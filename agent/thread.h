@@ -125,16 +125,15 @@ struct ips_open {
 };
 #define IPS_OPEN_MAX 8u /* deeper ones take the place of the outermost */
 
-/* --- all of it ------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------
+ */
 
 struct ips_thread {
-    struct ips_cpu cpu;
-    _Alignas(64) uint64_t reserved[2];
-    /* The outermost call is the last, in a line with what its record needs. */
-    struct ips_open open[IPS_OPEN_MAX];
+    /* Two lines that every record needs, within 127 bytes of the first's end:
+     * so an instruction has one byte for the distance (ips_here). */
+    struct ips_open outermost;
     struct ips_line io_line;
-    uint64_t site_page; /* the newest site's: agent/modules.h */
-    /* A line: every record. */
+    uint64_t site_page;         /* the newest site's: agent/modules.h */
     uint64_t cpu_last;          /* CPU handed out last */
     volatile uint32_t cpu_next; /* slots taken, ever */
     /* Another after every mark that is left, and at each segment: a short
@@ -145,21 +144,30 @@ struct ips_thread {
     uint32_t recs_open;
     uint32_t open_depth; /* calls under way */
     uint32_t spin_count; /* attempts in a row that got nothing: wrap_spin.c */
-    bool in_vfork; /* a vfork child (it runs in its parent's memory): record
-                      nothing */
+    bool in_vfork;       /* a vfork child (it runs in its parent's memory):
+                            record nothing */
     struct ips_stream stream;
+    struct ips_cpu cpu;
     struct ips_line proc_line;
+    struct ips_open inner[IPS_OPEN_MAX - 1]; /* calls within the outermost */
 };
 _Static_assert(offsetof(struct ips_cpu, read_t) % 64 == 0 &&
                    offsetof(struct ips_cpu, guess.all_ns) -
                            offsetof(struct ips_cpu, read_t) <=
                        64,
                "a guess is one line");
-_Static_assert(offsetof(struct ips_thread, open[IPS_OPEN_MAX - 1]) % 64 == 0,
-               "a line");
-_Static_assert(offsetof(struct ips_thread, cpu_last) % 64 == 0 &&
-                   offsetof(struct ips_thread, stream.lo) % 64 == 56,
-               "a line");
+_Static_assert(offsetof(struct ips_thread, cpu_last) == 64 &&
+                   offsetof(struct ips_thread, stream.lo) == 120,
+               "two lines");
 extern __thread struct ips_thread ips_me IPS_IE;
+
+/* Its address in a register, and the compiler made to use that: instructions
+ * that go by the thread's own register are twice as long. */
+static inline struct ips_thread *ips_here(void)
+{
+    struct ips_thread *me = &ips_me;
+    __asm__("" : "+r"(me));
+    return me;
+}
 
 #endif

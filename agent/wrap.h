@@ -80,10 +80,10 @@ uint64_t ips_find_protected_end(const void *at);
 #define IPS_STUBS 256u /* in wrap_stub.S */
 void *ips_find_place(uint32_t index);
 
-enum ips_wrap_state { /* ips_core.wrap_state */
-    IPS_WRAP_NEW = 0, /* called before our constructor */
-    IPS_WRAP_OFF,     /* no run: everything passes through */
-    IPS_WRAP_ON,
+enum ips_wrap_state {                   /* ips_core.wrap_state */
+                      IPS_WRAP_NEW = 0, /* called before our constructor */
+                      IPS_WRAP_OFF,     /* no run: everything passes through */
+                      IPS_WRAP_ON,
 };
 void ips_wrap_init(void);
 /* The process ends: its locks, and its records. */
@@ -138,18 +138,20 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
  * interrupted: nobody sees its result, and there is no record. So every thread
  * knows the frames of its calls under way, and longjmp counts those it leaves
  * behind (NESTED). Two stores a call; a scope's end closes what it opened. */
-static inline struct ips_open *ips_open_at(uint32_t depth)
+static inline struct ips_open *ips_open_at(struct ips_thread *me,
+                                           uint32_t depth)
 {
-    return &ips_me.open[IPS_OPEN_MAX - 1 - depth % IPS_OPEN_MAX];
+    uint32_t n = depth % IPS_OPEN_MAX;
+    return unlikely(n) ? &me->inner[n - 1] : &me->outermost;
 }
-static inline void ips_call_open(const void *frame)
+static inline void ips_call_open(struct ips_thread *me, const void *frame)
 {
-    uint32_t at = ips_me.open_depth;
-    ips_me.open_depth = at + 1; /* first: a handler in between takes the next */
+    uint32_t at = me->open_depth;
+    me->open_depth = at + 1; /* first: a handler in between takes the next */
     atomic_signal_fence(memory_order_seq_cst);
-    struct ips_open *open = ips_open_at(at);
+    struct ips_open *open = ips_open_at(me, at);
     open->frame = (uint64_t)(uintptr_t)frame;
-    open->recs = ips_me.recs_open;
+    open->recs = me->recs_open;
 }
 static inline void ips_call_close(const uint32_t *mark)
 {
@@ -158,8 +160,8 @@ static inline void ips_call_close(const uint32_t *mark)
 /* At the head of the scope of a call. */
 #define IPS_CALL_MARK                                                          \
     const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
-        ips_me.open_depth;                                                        \
-    ips_call_open(&mark_)
+        ips_me.open_depth;                                                     \
+    ips_call_open(&ips_me, &mark_)
 
 /* --- bytes (wrap_record.c) --------------------------------------------------
  */
@@ -200,7 +202,7 @@ static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
     io->fd = fd;
     io->chan = ips_fd_chan(word);
     io->site = site;
-    ips_call_open(io);
+    ips_call_open(&ips_me, io);
     io->call = ips_at_call();
     return true;
 }
@@ -214,6 +216,53 @@ ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
 ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
                         const struct iovec *iov, size_t iovcnt,
                         const struct sockaddr *name, socklen_t name_len);
+
+/* --- streams (wrap_stream.c) ------------------------------------------------
+ *
+ * What most calls are: on a stream that is known, and it moves bytes. After a
+ * system call hardly any of our code and data is in the caches, and no branch
+ * is known: so this way through is one line of code without a jump taken, and
+ * all that is seldom stands elsewhere (tests/bench/run count). */
+
+#define IPS_HOT __attribute__((hot))
+
+/* false: it is no such stream, and nothing has been done. */
+static inline __attribute__((always_inline)) bool
+ips_stream_call(struct ips_io *io, int fd, uint64_t site)
+{
+    if (unlikely(ips_core.wrap_state != IPS_WRAP_ON))
+        return false;
+    struct ips_thread *me = ips_here_on();
+    if (unlikely(me->in_vfork))
+        return false;
+    uint64_t word = ips_fd_get(fd);
+    if (unlikely(ips_fd_class(word) != IPS_FD_STREAM))
+        return false;
+    io->mark = me->open_depth;
+    io->klass = IPS_FD_STREAM;
+    io->fd = fd;
+    io->chan = (uint32_t)word;
+    io->site = site;
+    ips_call_open(me, io);
+    ips_moment_take(me, &io->call);
+    return true;
+}
+
+/* It moved `result` > 0 bytes. `type`: SEND or RECV. Closes `io`; returns
+ * `result`. */
+ssize_t ips_stream_done(const struct ips_io *io, enum ips_rec_type type,
+                        ssize_t result);
+/* It moved none; the same. */
+ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
+    __attribute__((cold));
+ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
+                                 const struct iovec *iov, size_t iovcnt)
+    __attribute__((cold));
+static inline ssize_t ips_stream_sent(const struct ips_io *io, ssize_t result)
+{
+    return likely(result > 0) ? ips_stream_done(io, IPS_REC_SEND, result)
+                              : ips_stream_sent_none(io, result);
+}
 
 /* wrap_arrival.c: QUEUE of the datagram of `io`, where the kernel tells.
  * For a receive that did not block, not in the quiet mode. */

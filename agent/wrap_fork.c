@@ -66,7 +66,8 @@ static void at_fork_child(void)
     forking.wrapped = false;
     if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
-    if (ips_me.in_vfork) { /* a vfork child forked: this one has its own memory */
+    if (ips_me
+            .in_vfork) { /* a vfork child forked: this one has its own memory */
         struct origin from = {0, 0, (uint32_t)getppid(), 0};
         vforking.depth = 0;
         ips_me.in_vfork = false;

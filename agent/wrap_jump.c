@@ -53,7 +53,8 @@ static void leave(const struct __jmp_buf_tag *env)
     uint64_t sp = target(env), count = 0;
     struct range alt = alternate();
     for (int i = 0; ips_me.open_depth && i < (int)IPS_OPEN_MAX; i++) {
-        const struct ips_open *open = ips_open_at(ips_me.open_depth - 1);
+        const struct ips_open *open =
+            ips_open_at(&ips_me, ips_me.open_depth - 1);
         uint64_t frame = open->frame;
         bool left = within(alt, frame) == within(alt, sp) ? frame < sp
                                                           : within(alt, frame);

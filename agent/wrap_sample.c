@@ -261,9 +261,10 @@ static void on_begin(enum ips_start_kind kind)
         return;
     if (kind == IPS_START_IMAGE) {
         const struct ips_clock *clock = &ips_core_control()->clock;
-        ips_core.stack_min = clock->kind == IPS_CLOCK_TSC && clock->mult_q32
-                            ? ((uint64_t)STACK_BLOCK_NS << 32) / clock->mult_q32
-                            : STACK_BLOCK_NS;
+        ips_core.stack_min =
+            clock->kind == IPS_CLOCK_TSC && clock->mult_q32
+                ? ((uint64_t)STACK_BLOCK_NS << 32) / clock->mult_q32
+                : STACK_BLOCK_NS;
         on = true;
         sampling.end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
         sampling.low = sampling.end > MAIN_STACK ? sampling.end - MAIN_STACK
