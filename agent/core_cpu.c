@@ -3,27 +3,18 @@
 
 #include <time.h>
 
-#include "agent/cpu_mark.h"
+#include "agent/cpu_gone.h"
 #include "agent/sys.h"
 
 /* A line is used so long at most: time the hypervisor took, or an interrupt,
  * which the kernel may not count as ours, then adds up no further. */
 #define LINE_NS 500000u
-/* IPS_CPU_FAST: the clock is read again at the first block after so much CPU of
- * the thread (what it did not run for cannot be wrong), or after so many blocks
- * as agent/cpu_guess.h says. A reading takes up to 1 us with all that it does
- * to caches. */
-#define GUESS_NS 500000u
-/* A call that moves data may have taken so much CPU before it slept. */
-#define GUESS_BLOCK_NS 25000u
 /* Between the return and the reading; ten times longer, and there may have been
  * a switch in between. */
 #define MARK_NS 1000u
 /* A reading of the clock takes so long at most, undisturbed. */
 #define READING_NS 2500u
 #define HOLD_MAX_NS (1u << 30)
-
-#define barrier() __asm__ volatile("" ::: "memory")
 
 void ips_cpu_init(void)
 {
@@ -73,54 +64,6 @@ static bool stands(const struct ips_cpu_slot *s, uint32_t taken)
            ips_me.cpu_next == taken;
 }
 
-/* One instruction: handlers of this thread take slots, nobody else. */
-static inline uint32_t next_slot(void)
-{
-    uint32_t one = 1;
-#if defined(__x86_64__)
-    __asm__ volatile("xaddl %0, %1"
-                     : "+r"(one), "+m"(ips_me.cpu_next)
-                     :
-                     : "memory", "cc");
-    return one;
-#else
-    return __atomic_fetch_add(&ips_me.cpu_next, one, __ATOMIC_RELAXED);
-#endif
-}
-
-/* NULL: this thread has no rseq area that the kernel knows. */
-static inline __attribute__((always_inline)) struct ips_cpu_slot *
-leave_mark(uint32_t *taken)
-{
-    volatile uint64_t *at = ips_cpu_mark();
-    if (__builtin_expect(!ips_core.cpu_marks || !ips_rseq_registered(at), 0))
-        return NULL;
-    uint32_t n = next_slot();
-    struct ips_cpu_slot *s = &ips_me.cpu.slot[n % IPS_CPU_SLOTS];
-    *taken = n + 1;
-    s->start_ip = (uint64_t)(uintptr_t)s;
-    s->post_commit_offset = 1;
-    s->abort_ip = (uint64_t)(uintptr_t)(&s->signature + 1);
-    s->signature = IPS_RSEQ_SIGNATURE;
-    ips_me.era++;
-    barrier();
-    *at = (uint64_t)(uintptr_t)s;
-    barrier();
-    return s;
-}
-
-/* The line that the mark vouches for. Handlers may have gone round the slots
- * meanwhile: then it is the line of another mark, which is taken away. */
-static void set_line(struct ips_cpu_slot *s, uint32_t taken, uint64_t t0,
-                     uint64_t cpu0)
-{
-    s->t0 = t0;
-    s->cpu0 = cpu0;
-    barrier();
-    if (ips_me.cpu_next != taken && *ips_cpu_mark() == (uint64_t)(uintptr_t)s)
-        *ips_cpu_mark() = 0;
-}
-
 struct reading {
     struct ips_cpu_slot *slot; /* NULL: no mark stood over the reading */
     uint32_t taken;            /* its mark was that one */
@@ -133,7 +76,7 @@ static struct reading read_clock(void)
 {
     struct reading r = {0};
     for (int tries = 0; tries < 3; tries++) {
-        r.slot = leave_mark(&r.taken);
+        r.slot = ips_leave_mark(&ips_me, &r.taken);
         uint64_t before = ips_core_now();
         r.cpu = clock_ns();
         uint64_t after = ips_core_now();
@@ -157,7 +100,8 @@ static void draw_line(const struct reading *r, uint64_t floor)
     if (!r->slot)
         return;
     uint64_t cpu0 = ips_max_u64(r->cpu, floor);
-    set_line(r->slot, r->taken, r->t + stamps(cpu0 - r->cpu), cpu0);
+    ips_set_line(&ips_me, r->slot, r->taken, r->t + stamps(cpu0 - r->cpu),
+                 cpu0);
 }
 
 /* Signed: before t0 the line is what the clock would say, below cpu0. */
@@ -226,13 +170,6 @@ static struct ips_moment moment_alone(uint64_t t, uint64_t cpu)
     return moment(t, cpu, IPS_MARK_NOT, 0);
 }
 
-/* A fork that nobody announced: what we know is the parent's. Also before the
- * run is attached. */
-static bool not_ours(void)
-{
-    return *ips_core.alive == 0;
-}
-
 /* Where the clock may not be asked (agent/sys.h): a call longer than what
  * counts as blocked waited, all else ran. */
 static struct ips_moment quiet_moment(uint64_t t)
@@ -252,7 +189,7 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
 {
     if (__builtin_expect(ips_sys_quiet, 0))
         return quiet_moment(ips_core_now());
-    if (not_ours()) {
+    if (ips_not_ours()) {
         uint64_t t = ips_core_now();
         return (struct ips_moment){t, clock_ns(), t | IPS_MARK_NOT, 0};
     }
@@ -266,7 +203,7 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
     if (s) {
         uint64_t t0 = s->t0, cpu0 = s->cpu0;
-        barrier();
+        ips_barrier();
         uint64_t t = ips_core_now();
         if ((int64_t)(t - t0) < 0 && stands(s, taken))
             return moment(t, cpu0, (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
@@ -313,13 +250,12 @@ return_held(const struct ips_moment *call, uint64_t t, struct ips_cpu_slot *s)
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     uint64_t clock = true_cpu(s, t);
     if (cpu > clock)
-        set_line(s, call->taken, t + stamps(cpu - clock), cpu);
+        ips_set_line(&ips_me, s, call->taken, t + stamps(cpu - clock), cpu);
     return moment(t, ips_max_u64(cpu, clock),
                   (uint64_t)(uintptr_t)s | IPS_MARK_NOT, call->taken);
 }
 
-static __attribute__((noinline)) struct ips_moment
-return_read(const struct ips_moment *call, uint64_t t)
+struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
 {
     struct ips_guess *g = &ips_me.cpu.guess;
     struct reading r = read_clock();
@@ -372,7 +308,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
 __attribute__((cold)) struct ips_moment
 ips_return_slow(const struct ips_moment *call, uint64_t t)
 {
-    if (not_ours() || t < call->t)
+    if (ips_not_ours() || t < call->t)
         return (struct ips_moment){t, call->cpu, IPS_MARK_NOT, 0};
     if (__builtin_expect(ips_sys_quiet, 0))
         return quiet_return(call, t);
@@ -386,50 +322,24 @@ ips_return_slow(const struct ips_moment *call, uint64_t t)
         return t - call->t < ips_core.cpu_limit ? return_held(call, t, s)
                                                 : return_long(call, t);
     if (!s)
-        return return_read(call, t);
+        return ips_return_read(call, t);
     /* A handler read the clock meanwhile. */
     uint64_t most = call->cpu + ips_cpu_ns(t - call->t);
     uint64_t cpu = ips_max_u64(true_cpu(s, t), call->cpu);
     return moment_alone(t, ips_min_u64(cpu, most));
 }
 
-static inline bool may_guess(const struct ips_moment *call)
-{
-    const struct ips_cpu *c = &ips_me.cpu;
-    return __builtin_expect(
-        !not_ours() && ips_core.guesses && c->guess.block_ns &&
-            !(call->mark & IPS_MARK_NOT) && /* else too much already */
-            !ips_guess_due(&c->guess) &&
-            (int64_t)(call->cpu - c->read_cpu) < (int64_t)GUESS_NS &&
-            !ips_cpu_slot(*ips_cpu_mark()),
-        1);
-}
-
-/* Switched out within the call. What it cost is taken from what such calls
- * cost before, where the clock is not due. The mark is left before the stamp: a
- * switch between the two is seen by the next moment, at no further stamp. */
 __attribute__((hot)) struct ips_moment
 ips_return_gone(const struct ips_moment *call, bool waits)
 {
-    uint32_t taken = 0;
-    struct ips_cpu_slot *s = may_guess(call) ? leave_mark(&taken) : NULL;
-    uint64_t t = IPS_STAMP(), elapsed = ips_cpu_ns(t - call->t);
-    if (__builtin_expect(!s, 0))
-        return ips_return_slow(call, t);
-    if (__builtin_expect(t < call->t, 0)) {
-        *ips_cpu_mark() = 0; /* it has no line */
-        return ips_return_slow(call, t);
-    }
-    if (__builtin_expect(elapsed >= GUESS_BLOCK_NS, 0) && !waits)
-        return return_read(call, t);
-    uint64_t cost = ips_guess_block(&ips_me.cpu.guess, elapsed);
-    set_line(s, taken, t, call->cpu + cost);
-    return moment(t, call->cpu + cost, (uint64_t)(uintptr_t)s, taken);
+    struct ips_moment ret;
+    ips_return_gone_to(ips_here(), call, waits, &ret);
+    return ret;
 }
 
 uint64_t ips_cpu_read(void)
 {
-    if (not_ours())
+    if (ips_not_ours())
         return clock_ns();
     if (ips_sys_quiet)
         return quiet_moment(ips_core_now()).cpu;

@@ -56,13 +56,14 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
 }
 
 static inline __attribute__((always_inline)) bool
-ips_io_event_long(enum ips_rec_type type, uint32_t chan, enum ips_op op,
-                  const struct ips_moment *call, const struct ips_moment *ret,
-                  int64_t result, int err, uint64_t site, uint32_t ready)
+ips_io_event_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
+                  enum ips_op op, const struct ips_moment *call,
+                  const struct ips_moment *ret, int64_t result, int err,
+                  uint64_t site, uint32_t ready)
 {
-    uint32_t era = ips_me.era;
-    struct ips_rec_io *rec =
-        (struct ips_rec_io *)ips_rec_begin_inline(type, sizeof(*rec), call->t);
+    uint32_t era = me->era;
+    struct ips_rec_io *rec = (struct ips_rec_io *)ips_rec_begin_here(
+        me, type, sizeof(*rec), call->t);
     if (unlikely(!rec))
         return false;
     rec->h.a = chan;
@@ -74,10 +75,10 @@ ips_io_event_long(enum ips_rec_type type, uint32_t chan, enum ips_op op,
     rec->op = (uint16_t)op;
     rec->err = (uint16_t)err;
     rec->ready = ready;
-    ips_rec_publish_inline(rec);
+    ips_rec_publish_here(me, rec);
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
     if (moves && likely(!ips_ring_on())) /* a digest adds up long ones */
-        ips_line_draw(&ips_me.io_line, ret, era);
+        ips_line_draw_inline(me, &me->io_line, ret, era);
     return true;
 }
 
@@ -91,8 +92,8 @@ ips_io_event(enum ips_rec_type type, uint32_t chan, enum ips_op op,
     if (moves && likely(!err && !ready && !ips_me.in_vfork) &&
         ips_io_event_short(type, chan, op, call, ret, result, site))
         return true;
-    return ips_io_event_long(type, chan, op, call, ret, result, err, site,
-                             ready);
+    return ips_io_event_long(&ips_me, type, chan, op, call, ret, result, err,
+                             site, ready);
 }
 
 #endif

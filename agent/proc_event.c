@@ -4,24 +4,10 @@
 
 #include "agent/sys.h"
 
-__attribute__((hot)) void
-ips_line_draw(struct ips_line *line, const struct ips_moment *m, uint32_t era)
+void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
+                   uint32_t era)
 {
-    /* Where CPU stands still until the clock has caught up there is no line. */
-    const struct ips_cpu_slot *slot =
-        m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot(m->mark);
-    line->span = 0;
-    line->t = m->t;
-    /* A handler has left marks since: `era` may be one of them. */
-    if (__builtin_expect(m->taken != ips_me.cpu_next || !ips_core.cpu_marks ||
-                             !slot || m->t - slot->t0 >= ips_core.cpu_limit,
-                         0))
-        return;
-    line->cpu = m->cpu;
-    line->mark = m->mark;
-    line->span = ips_core.cpu_limit - (m->t - slot->t0);
-    atomic_signal_fence(memory_order_seq_cst);
-    line->era = era;
+    ips_line_draw_inline(&ips_me, line, m, era);
 }
 
 bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,

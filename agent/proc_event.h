@@ -25,6 +25,28 @@
  * that of before the record was begun. */
 void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
                    uint32_t era);
+static inline void ips_line_draw_inline(struct ips_thread *me,
+                                        struct ips_line *line,
+                                        const struct ips_moment *m,
+                                        uint32_t era)
+{
+    /* Where CPU stands still until the clock has caught up there is no line. */
+    const struct ips_cpu_slot *slot =
+        m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot_of(me, m->mark);
+    line->span = 0;
+    line->t = m->t;
+    /* A handler has left marks since: `era` may be one of them. */
+    if (__builtin_expect(m->taken != me->cpu_next || !ips_core.cpu_marks ||
+                             !slot || m->t - slot->t0 >= ips_core.cpu_limit,
+                         0))
+        return;
+    line->cpu = m->cpu;
+    line->mark = m->mark;
+    line->span = ips_core.cpu_limit - (m->t - slot->t0);
+    atomic_signal_fence(memory_order_seq_cst);
+    line->era = era;
+}
+
 /* The `bytes` at `at` will not be used. */
 void ips_line_give_back(uint64_t at, uint64_t bytes) __attribute__((cold));
 

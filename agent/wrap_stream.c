@@ -1,5 +1,6 @@
 /* A call on a stream that moved bytes: its return, and its record. See wrap.h.
  */
+#include "agent/cpu_gone.h"
 #include "agent/io_event.h"
 #include "agent/modules.h"
 #include "agent/wrap.h"
@@ -19,20 +20,20 @@ done(struct ips_thread *me, const struct ips_io *io, uint64_t t_ret,
 
 /* The record in full, and a line for those that come. */
 static inline __attribute__((always_inline)) ssize_t
-whole(const struct ips_io *io, enum ips_rec_type type, ssize_t result,
-      const struct ips_moment *ret)
+whole(struct ips_thread *me, const struct ips_io *io, enum ips_rec_type type,
+      ssize_t result, const struct ips_moment *ret)
 {
     if (type != IPS_REC_SEND && type != IPS_REC_RECV)
         __builtin_unreachable();
-    if (unlikely(ips_me.spin_count)) {
+    if (unlikely(me->spin_count)) {
         if (type == IPS_REC_RECV)
             ips_spin_ended_slow(&io->call);
-        ips_spin_over();
+        me->spin_count = 0;
     }
-    if (likely(ips_io_event_long(type, io->chan, IPS_OP_DATA, &io->call, ret,
-                                 result, 0, io->site, 0)))
-        return done(ips_here_on(), io, ret->t, result);
-    ips_me.open_depth = io->mark;
+    if (likely(ips_io_event_long(me, type, io->chan, IPS_OP_DATA, &io->call,
+                                 ret, result, 0, io->site, 0)))
+        return done(me, io, ret->t, result);
+    me->open_depth = io->mark;
     return result;
 }
 
@@ -41,10 +42,13 @@ static __attribute__((noinline)) IPS_HOT ssize_t gone(const struct ips_io *io,
                                                       enum ips_rec_type type,
                                                       ssize_t result)
 {
-    struct ips_moment ret = likely(ips_core.cpu_marks)
-                                ? ips_return_gone(&io->call, false)
-                                : ips_return_slow(&io->call, ips_core_now());
-    return whole(io, type, result, &ret);
+    struct ips_thread *me = ips_here_on();
+    struct ips_moment ret;
+    if (likely(ips_core.cpu_marks))
+        ips_return_gone_to(me, &io->call, false, &ret);
+    else
+        ret = ips_return_slow(&io->call, ips_core_now());
+    return whole(me, io, type, result, &ret);
 }
 
 /* The mark that stands at `t` is another one, or it was a long call. */
@@ -53,7 +57,7 @@ static __attribute__((noinline, cold)) ssize_t late(const struct ips_io *io,
                                                     ssize_t result, uint64_t t)
 {
     struct ips_moment ret = ips_return_slow(&io->call, t);
-    return whole(io, type, result, &ret);
+    return whole(ips_here_on(), io, type, result, &ret);
 }
 
 /* It did not block, and has no line for a short record. */
@@ -62,7 +66,7 @@ static __attribute__((noinline)) IPS_HOT ssize_t in_full(
 {
     const struct ips_moment ret = {t, io->call.cpu + ips_cpu_ns(t - io->call.t),
                                    io->call.mark, io->call.taken};
-    return whole(io, type, result, &ret);
+    return whole(ips_here_on(), io, type, result, &ret);
 }
 
 static __attribute__((noinline, cold)) ssize_t
