@@ -249,9 +249,18 @@ ips_stream_call(struct ips_io *io, int fd, uint64_t site)
 }
 
 /* It moved `result` > 0 bytes. `type`: SEND or RECV. Closes `io`; returns
- * `result`. */
-ssize_t ips_stream_done(const struct ips_io *io, enum ips_rec_type type,
+ * `result`. The first: where the mark of before stands. */
+ssize_t ips_stream_stayed(const struct ips_io *io, enum ips_rec_type type,
+                          ssize_t result);
+ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
                         ssize_t result);
+static inline __attribute__((always_inline)) ssize_t
+ips_stream_done(const struct ips_io *io, enum ips_rec_type type, ssize_t result)
+{
+    if (unlikely(*ips_cpu_mark() != io->call.mark))
+        return ips_stream_gone(io, type, result);
+    return ips_stream_stayed(io, type, result);
+}
 /* It moved none; the same. */
 ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
     __attribute__((cold));

@@ -38,9 +38,8 @@ whole(struct ips_thread *me, const struct ips_io *io, enum ips_rec_type type,
 }
 
 /* The mark is gone: most often a call that blocked. */
-static __attribute__((noinline)) IPS_HOT ssize_t gone(const struct ips_io *io,
-                                                      enum ips_rec_type type,
-                                                      ssize_t result)
+IPS_HOT ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
+                                ssize_t result)
 {
     struct ips_thread *me = ips_here_on();
     struct ips_moment ret;
@@ -77,15 +76,13 @@ taken_back(const struct ips_io *io, enum ips_rec_type type, ssize_t result,
     return in_full(io, type, result, t);
 }
 
-IPS_HOT ssize_t ips_stream_done(const struct ips_io *io, enum ips_rec_type type,
-                                ssize_t result)
+IPS_HOT ssize_t ips_stream_stayed(const struct ips_io *io,
+                                  enum ips_rec_type type, ssize_t result)
 {
     struct ips_thread *me = ips_here_on();
     const uint64_t bytes = sizeof(struct ips_rec_io_short);
     const struct ips_moment *call = &io->call;
     const volatile struct ips_line *line = &me->io_line;
-    if (unlikely(*ips_cpu_mark() != call->mark))
-        return gone(io, type, result);
     uint64_t t = IPS_STAMP(), took = t - call->t;
     if (unlikely(*ips_cpu_mark() != call->mark || me->cpu_next != call->taken ||
                  took >= ips_core.cpu_limit))

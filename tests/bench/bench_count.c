@@ -4,9 +4,10 @@
  * Usage: bench_count make POOL RUN    makes a run whose clock is so slow that
  *        an emulator does not seem to take time: ns are 1/4096 of the counter's
  *        bench_count calls ROUNDS     sends and receives, bench_behind.so
- * behind the agent: ROUNDS that do not block, ROUNDS whose receive does, and
- *        ROUNDS marks. Prints where bench_behind_mark is.
- * Exit status: 0, 1 where something is missing, 2 wrong usage.
+ *        behind the agent: ROUNDS that do not block, ROUNDS whose receive does,
+ *        as many of epoll_wait, and ROUNDS marks. Prints where
+ * bench_behind_mark is. Exit status: 0, 1 where something is missing, 2 wrong
+ * usage.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -73,16 +75,26 @@ static int calls(uint64_t rounds)
     for (int blocking = 0; blocking < 2; blocking++) {
         *blocks = blocking;
         for (uint64_t i = 0; i < rounds; i++) {
-            at[0] = 1 + 2 * (uint32_t)blocking;
+            at[0] = 1;
             send(fd[0], bytes, sizeof(bytes), 0);
             at[3]++;
-            at[0] = 2 + 2 * (uint32_t)blocking;
+            at[0] = 1;
             recv(fd[1], bytes, sizeof(bytes), 0);
             at[3]++;
         }
     }
+    struct epoll_event event = {.events = EPOLLIN}, got[1];
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd[1], &event) < 0)
+        return 1;
+    for (*blocks = 0; *blocks < 2; ++*blocks)
+        for (uint64_t i = 0; i < rounds; i++) {
+            at[0] = 1;
+            epoll_wait(epoll, got, 1, -1);
+            at[3]++;
+        }
     for (uint64_t i = 0; i < rounds; i++) {
-        at[0] = 5;
+        at[0] = 1;
         if (mark)
             mark("a mark");
         at[3]++;

@@ -8,7 +8,8 @@ import subprocess
 from measure import Place
 
 KINDS = ("send, not blocking", "receive, not blocking",
-         "send after a receive that blocked", "receive that blocks", "ips_mark")
+         "send after a receive that blocked", "receive that blocks",
+         "epoll_wait, not blocking", "epoll_wait that blocks", "ips_mark")
 COLUMNS = ("instructions", "jumps", "code lines", "data lines", "pages")
 ROUNDS = 60
 
@@ -78,9 +79,10 @@ def traced(program, env, scratch):
     with open(log) as f:
         calls = parse(f, int(done.stdout.split()[0], 16))
     os.remove(log)
-    if len(calls) != 5 * ROUNDS:
+    if len(calls) != len(KINDS) * ROUNDS:
         raise RuntimeError(f"{len(calls)} calls in the trace")
-    order = (KINDS[:2] * ROUNDS + KINDS[2:4] * ROUNDS + KINDS[4:] * ROUNDS)
+    order = (KINDS[:2] * ROUNDS + KINDS[2:4] * ROUNDS +
+             KINDS[4:5] * ROUNDS + KINDS[5:6] * ROUNDS + KINDS[6:] * ROUNDS)
     rows = collections.defaultdict(collections.Counter)
     for kind, call in zip(order, calls):
         rows[kind][call.row()] += 1
