@@ -149,6 +149,9 @@ struct ips_thread {
     struct ips_stream stream;
     struct ips_cpu cpu;
     struct ips_line proc_line;
+    /* Calls that are never restarted: agent/wrap_sample.h. */
+    uint64_t sample_eintr;
+    uint32_t handlers_run; /* of the program's: whoever calls them counts */
     struct ips_open inner[IPS_OPEN_MAX - 1]; /* calls within the outermost */
 };
 _Static_assert(offsetof(struct ips_cpu, read_t) % 64 == 0 &&

@@ -273,6 +273,25 @@ static inline ssize_t ips_stream_sent(const struct ips_io *io, ssize_t result)
                               : ips_stream_sent_none(io, result);
 }
 
+/* --- polls (wrap_stream.c) --------------------------------------------------
+ */
+
+/* false: not recorded. *mark: see ips_open. */
+static inline __attribute__((always_inline)) bool
+ips_wait_begin(struct ips_moment *call, uint32_t *mark)
+{
+    if (unlikely(!ips_wrap_on()))
+        return false;
+    struct ips_thread *me = ips_here_on();
+    *mark = me->open_depth;
+    ips_call_open(me, call);
+    ips_moment_take(me, call);
+    return true;
+}
+/* A wait of `op` that returned `result` > 0: its BLOCK. Returns `result`. */
+int ips_wait_got(const struct ips_moment *call, uint32_t mark, enum ips_op op,
+                 int result, uint64_t site, uint32_t ready);
+
 /* wrap_arrival.c: QUEUE of the datagram of `io`, where the kernel tells.
  * For a receive that did not block, not in the quiet mode. */
 void ips_arrival_note(const struct ips_io *io);

@@ -21,11 +21,6 @@
 
 extern void *__libc_stack_end __attribute__((weak));
 
-__thread uint64_t ips_sample_eintr
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
-__thread uint32_t ips_handlers_run
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
 #define RECENT 16u
 static IPS_TLS struct {
     uint64_t low, end; /* of the thread's stack; 0 unknown */
@@ -126,7 +121,7 @@ static void note_eintr(const ucontext_t *uc)
     memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
     ips_sys3(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0);
     if ((pending & ~mask & ~((uint64_t)1 << (IPS_SAMPLE_SIGNAL - 1))) == 0)
-        ips_sample_eintr = sp;
+        ips_me.sample_eintr = sp;
 }
 
 /* --- a sample ---------------------------------------------------------------

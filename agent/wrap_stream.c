@@ -102,6 +102,31 @@ IPS_HOT ssize_t ips_stream_stayed(const struct ips_io *io,
     return done(me, io, t, result);
 }
 
+IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,
+                         enum ips_op op, int result, uint64_t site,
+                         uint32_t ready)
+{
+    struct ips_thread *me = ips_here_on();
+    struct ips_moment ret;
+    if (likely(ips_core.cpu_marks && *ips_cpu_mark() != call->mark))
+        ips_return_gone_to(me, call, true, &ret);
+    else
+        ret = ips_at_wakeup(call);
+    if (unlikely(me->spin_count)) {
+        ips_spin_ended_slow(call);
+        me->spin_count = 0;
+    }
+    bool good = ips_io_event_long(me, IPS_REC_BLOCK, 0, op, call, &ret, result,
+                                  0, site, ready);
+    me->open_depth = mark;
+    if (likely(good)) {
+        if (unlikely(me->site_page != ips_module_page(site)))
+            ips_module_note_slow(site);
+        ips_stack_note(call->t, ret.t, site);
+    }
+    return result;
+}
+
 ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
 {
     ips_io_sent(io, IPS_OP_DATA, result, NULL, 0, NULL, 0);
