@@ -13,6 +13,8 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "agent/counter.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 struct area { /* of the kernel's struct rseq what the agent looks at */
@@ -32,10 +34,32 @@ EXPORT extern volatile uint32_t bench_behind_mark[4];
 volatile uint32_t bench_behind_mark[4] __attribute__((aligned(64)));
 EXPORT extern int bench_behind_blocks; /* the next receive or wait does */
 int bench_behind_blocks;
+/* Not 0: each call takes the first-level caches away, as a system call does,
+ * and leaves the counter of when it began and ended. */
+EXPORT extern int bench_behind_cold;
+int bench_behind_cold;
+EXPORT extern uint64_t bench_behind_at[2];
+uint64_t bench_behind_at[2];
 
 __attribute__((constructor)) static void begin(void)
 {
     __rseq_offset = (char *)&area - (char *)__builtin_thread_pointer();
+}
+
+#define LINES 2048 /* of code, and of data: twice what a first level holds */
+static void other_code(void)
+{
+#if defined(__x86_64__)
+    __asm__ volatile(".balign 64\n.rept 2048\njmp 1f\n.balign 64\n1:\n.endr");
+#endif
+}
+
+static void go_cold(void)
+{
+    static volatile char data[64 * LINES];
+    for (int i = 0; i < LINES; i++)
+        data[64 * i]++;
+    other_code();
 }
 
 static void may_block(void)
@@ -43,30 +67,50 @@ static void may_block(void)
     const struct timespec nap = {0, 20000000};
     if (!bench_behind_blocks)
         return;
-    nanosleep(&nap, NULL);
+    if (!bench_behind_cold)
+        nanosleep(&nap, NULL);
+    else
+        for (uint64_t from = ips_counter(); ips_counter() - from < 10000;)
+            continue; /* 2 us and more */
     area.rseq_cs = 0;
+}
+
+static void begins(void)
+{
+    if (bench_behind_cold)
+        bench_behind_at[0] = ips_counter();
+    bench_behind_mark[1]++;
+}
+
+static void ends(void)
+{
+    if (bench_behind_cold)
+        go_cold();
+    bench_behind_mark[2]++;
+    if (bench_behind_cold)
+        bench_behind_at[1] = ips_counter();
 }
 
 EXPORT ssize_t send(int fd, const void *bytes, size_t n, int flags);
 ssize_t send(int fd, const void *bytes, size_t n, int flags)
 {
-    bench_behind_mark[1]++;
+    begins();
     (void)fd;
     (void)bytes;
     (void)flags;
-    bench_behind_mark[2]++;
+    ends();
     return (ssize_t)n;
 }
 
 EXPORT ssize_t recv(int fd, void *bytes, size_t n, int flags);
 ssize_t recv(int fd, void *bytes, size_t n, int flags)
 {
-    bench_behind_mark[1]++;
+    begins();
     (void)fd;
     (void)bytes;
     (void)flags;
     may_block();
-    bench_behind_mark[2]++;
+    ends();
     return (ssize_t)n;
 }
 
@@ -74,12 +118,12 @@ EXPORT int epoll_wait(int epfd, struct epoll_event *events, int most,
                       int timeout);
 int epoll_wait(int epfd, struct epoll_event *events, int most, int timeout)
 {
-    bench_behind_mark[1]++;
+    begins();
     (void)epfd;
     (void)most;
     (void)timeout;
     may_block();
     events[0] = (struct epoll_event){.events = EPOLLIN};
-    bench_behind_mark[2]++;
+    ends();
     return 1;
 }
