@@ -224,7 +224,7 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
  * is known: so this way through is one line of code without a jump taken, and
  * all that is seldom stands elsewhere (tests/bench/run count). */
 
-#define IPS_HOT __attribute__((hot))
+#define IPS_HOT __attribute__((hot, aligned(64)))
 
 /* false: it is no such stream, and nothing has been done. */
 static inline __attribute__((always_inline)) bool

@@ -1,11 +1,13 @@
 """tests/bench/run count: instructions, jumps, lines of 64 bytes and pages that
-the agent touches per call, by valgrind's trace of bench_count. Nothing is timed,
-so it says the same on a loaded machine."""
+the agent touches per call, by valgrind's trace of bench_count: nothing is timed,
+so it says the same on a loaded machine. tests/bench/run cold: the ns that this
+takes where a call leaves nothing in the first-level caches."""
 import collections
 import os
+import random
 import subprocess
 
-from measure import Place
+from measure import Place, show
 
 KINDS = ("send, not blocking", "receive, not blocking",
          "send after a receive that blocked", "receive that blocks",
@@ -89,20 +91,28 @@ def traced(program, env, scratch):
     return {kind: counter.most_common(1)[0] for kind, counter in rows.items()}
 
 
+def made(place, slower):
+    program = os.path.join(place.tests, "bench_count")
+    subprocess.run([program, "make", place.pool, "count", str(slower)],
+                   check=True)
+    # Nothing else in it: where the stack begins depends on its length.
+    return program, {"PATH": "/usr/bin:/bin", "IPS_POOL": place.pool,
+                     "IPS_RUN": "count"}
+
+
+def preload(build, agent):
+    """The agent of a build, if any, and what stands behind it."""
+    behind = os.path.join(build, "tests", "bench_behind.so")
+    return f"{agent}/lib/libips-preload.so:{behind}" if agent else behind
+
+
 def bench(build, _runs):
     """The most frequent way of a call: which is all but the first, those that
     make room, and those that read the CPU clock."""
     with Place(build) as place:
-        program = os.path.join(place.tests, "bench_count")
-        subprocess.run([program, "make", place.pool, "count"], check=True)
-        behind = os.path.join(place.tests, "bench_behind.so")
-        agent = os.path.join(build, "lib", "libips-preload.so")
-        # Nothing else in it: where the stack begins depends on its length.
-        env = {"PATH": "/usr/bin:/bin", "IPS_POOL": place.pool,
-               "IPS_RUN": "count"}
-        bare = traced(program, dict(env, LD_PRELOAD=behind), place.state)
-        ours = traced(program, dict(env, LD_PRELOAD=f"{agent}:{behind}"),
-                      place.state)
+        program, env = made(place, 4096)
+        bare, ours = (traced(program, dict(env, LD_PRELOAD=preload(build, agent)),
+                             place.state) for agent in (None, build))
     print(f"{'':<34}" + "".join(f"{name:>13}" for name in COLUMNS) +
           f"{'of calls':>10}")
     for kind in KINDS:
@@ -110,3 +120,26 @@ def bench(build, _runs):
         added = [a - b for a, b in zip(row, bare[kind][0])]
         print(f"{kind:<34}" + "".join(f"{n:>13}" for n in added) +
               f"{times / ROUNDS:>10.0%}")
+
+
+def bench_cold(build, runs, against=None):
+    """Each run says the lower quartile of 20000 calls."""
+    ways = {"bare": None, "recorded": build}
+    if against:
+        ways["recorded, other build"] = against
+    found = collections.defaultdict(list)
+    with Place(build) as place:
+        program, env = made(place, 1)
+        for _ in range(runs):
+            for way in random.sample(list(ways), len(ways)):
+                words = subprocess.run(
+                    [program, "cold", "20000"], check=True, text=True,
+                    env=dict(env, LD_PRELOAD=preload(build, ways[way])),
+                    stdout=subprocess.PIPE).stdout.split()
+                for kind, word in zip(KINDS, words):
+                    found[kind, way].append(float(word))
+    for kind in KINDS[:4]:
+        for way in list(ways)[1:]:
+            show(f"{kind}, {way}, added",
+                 [a - b for a, b in zip(found[kind, way], found[kind, "bare"])],
+                 "ns")
