@@ -33,6 +33,7 @@ void ips_build_forget(struct b_grow *k)
     ips_free_large(k->names);
     ips_free_large(k->spun.v);
     ips_free_large(k->roomless.v);
+    ips_free_large(k->bent.v);
     b_release(&k->b);
     ips_built_release(&k->built);
     ips_free_large(k);
@@ -49,6 +50,15 @@ void b_grow_window(struct build *b, uint32_t c, const struct b_window *w)
         b->broken = true;
     else
         x->windows.v[x->windows.n++] = *w;
+}
+
+void b_grow_bent(struct build *b, uint32_t node, uint32_t by)
+{
+    struct b_grow *k = b->grow;
+    if (k->bent.n >= G_BENT_MOST || B_MORE(k->bent, NULL) < 0)
+        b->broken = true;
+    else
+        k->bent.v[k->bent.n++] = (struct g_bent){node, by};
 }
 
 void b_grow_let_go(struct build *b, uint32_t traffic)
@@ -528,7 +538,7 @@ static int go_on(struct b_grow *k, struct ips_built *out,
     struct build *b = &k->b;
     uint64_t events = k->counts.events;
     take_rows_back(k);
-    k->roomless.n = 0;
+    k->roomless.n = k->bent.n = 0;
     int rc = scan_more(k);
     if (rc == 0 && !b->broken)
         rc = more_nodes(k);

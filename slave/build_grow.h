@@ -48,9 +48,10 @@ struct ips_build_took {
 int ips_build_further(struct b_grow **kept, const struct ips_build_input *in,
                       struct ips_built *out, struct ips_build_took *took,
                       bool *done, struct ips_err *err) IPS_MUST_USE;
-/* The same, and otherwise a whole build. *kept: NULL at first; what is kept, or NULL, afterwards, also on failure.
- * `in->waits` must be NULL. Nodes younger than lag_ns when all records seen end
- * are not final yet: less is quicker, until it costs whole builds. */
+/* The same, and otherwise a whole build. *kept: NULL at first; what is kept, or
+ * NULL, afterwards, also on failure. `in->waits` must be NULL. Nodes younger
+ * than lag_ns when all records seen end are not final yet: less is quicker,
+ * until it costs whole builds. */
 #define IPS_BUILD_LAG_NS 5000000u
 int ips_build_on(struct b_grow **kept, const struct ips_build_input *in,
                  uint64_t lag_ns, struct ips_built *out,

@@ -203,6 +203,14 @@ static void close_joins(struct b_grow *k)
     }
 }
 
+static void close_bent(struct b_grow *k)
+{
+    for (uint32_t i = 0; i < k->bent.n; i++)
+        if (k->bent.v[i].by >= limit_of(k, k->bent.v[i].by))
+            lower(k, ips_chain_of(&k->built.g, k->bent.v[i].node),
+                  k->bent.v[i].node);
+}
+
 static uint64_t sum_limits(const struct b_grow *k)
 {
     uint64_t sum = 0;
@@ -237,6 +245,7 @@ static void find_limits(struct b_grow *k)
             not_between(k, c);
         }
         close_joins(k);
+        close_bent(k);
     } while (sum_limits(k) != before);
 }
 

@@ -61,6 +61,12 @@ struct g_roomless {
     uint64_t slept;
 };
 
+#define G_BENT_MOST (1u << 22) /* more: damaged records */
+/* A node that is passed when `by` was: no more final than that one. */
+struct g_bent {
+    uint32_t node, by;
+};
+
 struct b_grow {
     struct build b;
     struct ips_built built;
@@ -85,6 +91,7 @@ struct b_grow {
     struct ips_build_counts matched, before_match, behind_match;
     B_ARRAY(struct ips_spun) spun;
     B_ARRAY(struct g_roomless) roomless;
+    B_ARRAY(struct g_bent) bent;
     uint32_t fork_count, event_count, dgram_count, hold_count, ext_count;
 };
 

@@ -261,6 +261,7 @@ void b_scan_sums(struct build *b);
 int b_grow_nodes(struct build *b) IPS_MUST_USE;
 void b_grow_arcs(struct build *b, bool done); /* before and behind them */
 void b_grow_window(struct build *b, uint32_t chain, const struct b_window *w);
+void b_grow_bent(struct build *b, uint32_t node, uint32_t by);
 void b_grow_let_go(struct build *b, uint32_t traffic);
 void b_grow_roomless(struct build *b, const struct b_op *send, uint64_t slept);
 int b_grow_read(struct build *b, uint32_t end,

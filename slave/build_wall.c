@@ -54,6 +54,19 @@ static int all_last_words(struct build *b)
     return 0;
 }
 
+/* Node u is passed no later than i. */
+static bool bend_to(struct build *b, uint32_t u, uint32_t i)
+{
+    struct ips_graph *g = &b->out->g;
+    if (g->at[u] <= g->at[i])
+        return false;
+    if (b->grow)
+        b_grow_bent(b, u, i);
+    b->broken |= b_final(b, u);
+    g->at[u] = g->at[i];
+    return true;
+}
+
 /* One round: every node no later than its successors. */
 static bool bend(struct build *b)
 {
@@ -66,16 +79,10 @@ static bool bend(struct build *b)
             uint32_t x = g->xpred[i];
             if (i >= AHEAD && g->xpred[i - AHEAD] != IPS_NO_NODE)
                 __builtin_prefetch(&g->at[g->xpred[i - AHEAD]]);
-            if (i > chain->first && g->at[i - 1] > g->at[i]) {
-                b->broken |= i == from;
-                g->at[i - 1] = g->at[i];
-                bent = true;
-            }
-            if (x != IPS_NO_NODE && g->at[x] > g->at[i]) {
-                b->broken |= b_final(b, x);
-                g->at[x] = g->at[i];
-                bent = true;
-            }
+            if (i > chain->first)
+                bent |= bend_to(b, i - 1, i);
+            if (x != IPS_NO_NODE)
+                bent |= bend_to(b, x, i);
         }
     }
     return bent;
