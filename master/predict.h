@@ -38,6 +38,8 @@ struct predict_own { /* a machine of the run */
     const char *name;
     uint32_t cores;    /* as recorded; 0 not known */
     uint64_t delay_ns; /* threads were able to run, without a core */
+    /* Of others, by the load average while the run was on; in thousandths. */
+    uint64_t load_samples, load_milli; /* samples 0: not recorded */
 };
 struct predict_thread { /* of a chain; names borrowed */
     const char *process, *name;

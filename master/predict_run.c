@@ -142,7 +142,8 @@ static int make_names(struct query *q, const struct whatif_solving *s,
         run->own[i] = (struct predict_own){
             p->machine,
             (uint32_t)ips_min_u64(p->sync->cores, IPS_REPLAY_CORES_MAX),
-            p->sync->delay_ns};
+            p->sync->delay_ns, p->sync->load_samples,
+            ips_sub_sat(p->sync->load_milli, part_own_load_milli(p))};
     }
     for (uint32_t c = 0; c < s->g->chain_count; c++, chain++) {
         const struct ips_chain *of = &s->g->chains[c];

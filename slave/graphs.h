@@ -45,6 +45,7 @@ struct slave_snapshot {
     uint32_t stream_count;
     struct slave_unseen_row *unseen; /* no part of the key */
     uint32_t unseen_count;
+    struct slave_load_row load; /* no part of the key */
 };
 uint64_t slave_snapshot_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);

@@ -3,11 +3,12 @@ client, exact to the nanosecond, and questions that are refused.
 
 EVIDENCE-OF: DPM-6 DPM-7 DPM-9 DPM-10 DRO-5."""
 import itertools
+import json
 import subprocess
 
 import pytest
 
-from conftest import Cluster
+from conftest import Cluster, wait_until
 
 UNIT = 10**9  # tests/programs/golden.c
 PER_BYTE = "0,1000000000"  # of message time, so that the bytes give MTIME
@@ -303,3 +304,39 @@ def test_locks(duo):
         said = " ".join(answer["assumed"])
         assert "settled anew, 2 times" in said
         assert "order that was seen" not in said
+
+
+@pytest.mark.quick
+def test_recorded_load(duo, graphs):
+    """A run that is on until the machine's load was looked at: load=recorded is
+    what others had of it, and said to be that; of a pool that came whole (no
+    process of it lived here) it is fitted, and said to be that. Would catch a
+    load that nobody records, a program's own threads in it, and one that is told
+    for the other."""
+    run = f"predict-load-{next(numbers)}"
+    proc = duo.popen(["cat"], name=run, stdin=subprocess.PIPE)
+
+    def loads():
+        done = duo.ipsq("path", run, "--format", "json")
+        return done.stdout and json.loads(done.stdout)["certificate"]["loads"]
+
+    wait_until("the load is recorded", loads)
+    proc.stdin.close()
+    assert proc.wait(120) == 0
+    duo.wait_closed(run)
+    asked = ["--machines", "m1:load=recorded"]
+    answer = duo.json("predict", run, *asked, status=(0, 3))
+    (load,) = answer["certificate"]["loads"]
+    assert load["machine"] == "m1" and load["samples"] >= 1
+    m1 = next(m for m in answer["machines"] if m["machine"] == "m1")
+    others = max(0, load["load"] - load["own_load"])
+    assert m1["load"] == pytest.approx(others, abs=0.011)
+    assert any("load average while the run was on" in t
+               for t in answer["assumed"])
+    whole = f"predict-locks-{next(numbers)}"
+    subprocess.run([duo.build.program("lock_pool"), duo.machines[0].pool, whole],
+                   check=True)
+    duo.wait_closed(whole)
+    answer = duo.json("predict", whole, *asked)
+    assert answer["certificate"]["loads"] == []
+    assert any("load average was not recorded" in t for t in answer["assumed"])
