@@ -215,3 +215,12 @@ struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
     h.high_ns = trip_ns[count - 1 - count / 10];
     return h;
 }
+
+uint64_t ips_wake_ns(uint64_t *together_ns, uint64_t *apart_ns, uint32_t count)
+{
+    if (count == 0)
+        return 0;
+    qsort(together_ns, count, sizeof(*together_ns), by_value);
+    qsort(apart_ns, count, sizeof(*apart_ns), by_value);
+    return ips_sub_sat(apart_ns[(count - 1) / 2], together_ns[(count - 1) / 2]);
+}

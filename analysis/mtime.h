@@ -92,4 +92,11 @@ struct ips_half_trips {
 struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
                                      const uint64_t *far_ns, uint32_t count);
 
+/* ---- waking -------------------------------------------------------------- */
+
+/* What waking a peer on another processor costs a send in CPU time: the median
+ * of sends that do (apart) less that of sends to a sleeping peer on the same
+ * processor (together), not below 0. [count] each; both are ordered anew. */
+uint64_t ips_wake_ns(uint64_t *together_ns, uint64_t *apart_ns, uint32_t count);
+
 #endif

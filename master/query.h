@@ -94,8 +94,8 @@ struct gather {
     uint32_t count;
     uint64_t ambiguous; /* by joining ends */
     uint64_t untraced_ends;
-    bool calibrated;       /* slaves were told message times (mtimes_plan.h) */
-    char mtimes_text[800]; /* of what, for the certificate */
+    bool calibrated;        /* slaves were told message times (mtimes_plan.h) */
+    char mtimes_text[1300]; /* of what, for the certificate */
 };
 
 struct query_kind {

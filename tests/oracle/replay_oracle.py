@@ -79,7 +79,7 @@ class Replay:
             if kind == DATA and x >= 0:
                 self.receives.setdefault(x, []).append(i)
         self.of = [t.number for t in self.threads for _ in t.nodes]
-        self.transfers = {}    # receiving node: [medium, left, rest]
+        self.transfers = {}    # first receiving node: [medium, left, rest, all]
         self.come = {}         # receiving node by a medium: when, or None
         self.idle = [Fraction(0)] * (len(self.machines) + self.media)
         self.now = Fraction(0)
@@ -129,20 +129,24 @@ class Replay:
 
     def send(self, x):
         """Node x is reached: what it sends by a medium is on its way."""
+        pieces = {}  # what a thread receives of it is one message
         for i in self.receives.get(x, []) if self.media else []:
+            pieces.setdefault(self.of[i], []).append(i)
+        for thread, receives in pieces.items():
             pair = self.where[x] * len(self.machines) \
-                + self.threads[self.of[i]].machine
+                + self.threads[thread].machine
             base = self.message(pair, 0)
-            work = self.message(pair, self.node[i][3]) - base
+            work = max(self.message(pair, self.node[i][3])
+                       for i in receives) - base
             if self.ask["medium"][pair] >= 0 and work:
-                self.transfers[i] = [self.ask["medium"][pair],
-                                     Fraction(work), base]
-                self.come[i] = None
+                self.transfers[receives[0]] = [
+                    self.ask["medium"][pair], Fraction(work), base, receives]
+                self.come.update(dict.fromkeys(receives))
 
     def transfer_rates(self):
         """Of each medium: how many divide it."""
         count = [0] * self.media
-        for medium, _, _ in self.transfers.values():
+        for medium, *_ in self.transfers.values():
             count[medium] += 1
         return count
 
@@ -234,7 +238,7 @@ class Replay:
                     times.append(come)
         shared = self.transfer_rates()
         times += [self.now + left * shared[medium]
-                  for medium, left, _ in self.transfers.values()]
+                  for medium, left, *_ in self.transfers.values()]
         if not times:
             return False
         then = min(times)
@@ -252,7 +256,8 @@ class Replay:
         for i, transfer in list(self.transfers.items()):
             transfer[1] -= (then - self.now) / shared[transfer[0]]
             if not transfer[1]:
-                self.come[i] = then + transfer[2]
+                self.come.update(
+                    dict.fromkeys(transfer[3], then + transfer[2]))
                 del self.transfers[i]
         self.now = then
         while self.loads and self.loads[0][0] <= self.now:
