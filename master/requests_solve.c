@@ -167,8 +167,9 @@ static int make_graph(struct query *q)
                            "sent %u",
                            p->sync->nodes, sent);
     }
-    if (!engine_merge(q))
-        return d->err.code;
+    int rc = weighting_merge_views(q, IPS_WEIGH_WALL);
+    if (rc < 0)
+        return rc;
     struct ips_lane lane =
         weighting_merged(q, &d->lanes[LANE_MAIN].lane, false);
     return ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err);
@@ -215,8 +216,13 @@ static int look_at_locks(struct query *q)
     if (!lock)
         return ips_err_set(&d->path.err, IPS_E_NO_MEMORY,
                            "no memory for requests");
-    for (uint32_t i = 0; i < g->node_count; i++)
-        lock[i] = g->xkind[i] == IPS_X_RESOURCE && g->xlen[i] == IPS_THING_LOCK;
+    /* What a thing is only the raw graphs say: in `wall` it has a weight. */
+    for (uint32_t p = 0; p < q->gather.count; p++) {
+        const struct engine_part *e = engine_part_of(q->gather.active[p]);
+        for (uint32_t i = 0; i < e->g.node_count; i++)
+            lock[e->base + i] = e->g.xkind[i] == IPS_X_RESOURCE &&
+                                e->g.xlen[i] == IPS_THING_LOCK;
+    }
     int rc = ips_locks_held(g, &d->path.est, lock, &d->held, &d->path.err);
     free(lock);
     return rc;
