@@ -17,7 +17,7 @@ struct wait_rows {
     uint32_t text_count, text_room;
     uint32_t *node, *cause, *place; /* [IPS_PIECE_ITEMS] */
     protobuf_c_boolean *of_node;
-    uint64_t *ns, *end_ns;
+    uint64_t *ns, *end_ns, *object;
 };
 
 static void forget_texts(struct wait_rows *w)
@@ -40,6 +40,7 @@ void slave_wait_rows_release(struct slave_graph_ask *j)
     free(w->of_node);
     free(w->ns);
     free(w->end_ns);
+    free(w->object);
     free(w);
     j->wait_rows = NULL;
 }
@@ -63,10 +64,11 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     w->of_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->of_node));
     w->ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->ns));
     w->end_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->end_ns));
+    w->object = calloc(IPS_PIECE_ITEMS, sizeof(*w->object));
     w->text_room = PIECE_PLACES * (IPS_WAIT_FRAMES + 4);
     w->text = calloc(w->text_room, sizeof(*w->text));
     bool fine = w->node && w->cause && w->place && w->of_node && w->ns &&
-                w->end_ns && w->text;
+                w->end_ns && w->object && w->text;
     return fine ? 0 : no_memory(j);
 }
 
@@ -149,15 +151,17 @@ static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         p->of_node[n] = r->of_node;
         p->ns[n] = r->ns;
         p->end_ns[n] = r->end_ns;
+        p->object[n] = r->object;
     }
     a->n_node = a->n_cause = a->n_place = n;
-    a->n_of_node = a->n_ns = a->n_end_ns = n;
+    a->n_of_node = a->n_ns = a->n_end_ns = a->n_object = n;
     a->node = p->node;
     a->cause = p->cause;
     a->place = p->place;
     a->of_node = p->of_node;
     a->ns = p->ns;
     a->end_ns = p->end_ns;
+    a->object = p->object;
 }
 
 void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs)

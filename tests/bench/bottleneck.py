@@ -115,7 +115,7 @@ LINK_MBIT, LINK_BYTES, LINK_REQUESTS = 50, 20000, 480
 
 
 class Link:
-    """Two hosts (deploy/hosts), a slave on each; what the second sends is limited."""
+    """Two hosts (deploy/hosts), a slave on each; what they send is limited."""
 
     def __init__(self, build):
         # The system tests' daemons on hosts; theirs needs pytest.
@@ -131,9 +131,11 @@ class Link:
         self.build = self.made.Build(build)
 
     def __enter__(self):
-        subprocess.run(self.hosts[1].command(
-            ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate",
-             f"{LINK_MBIT}mbit", "burst", "32kb", "latency", "1s"]), check=True)
+        for host in self.hosts:  # calibrate halves round trips
+            subprocess.run(host.command(
+                ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf",
+                 "rate", f"{LINK_MBIT}mbit", "burst", "32kb", "latency", "1s"]),
+                check=True)
         self.cluster = self.made.Cluster(self.build, ["m1", "m2"], self.hosts)
         self.cluster.ipsq("calibrate", "m1", "m2", "--lengths", "1,16k,64k,256k",
                           "--rounds", "20")
