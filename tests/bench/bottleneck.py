@@ -137,8 +137,9 @@ class Link:
                  "rate", f"{LINK_MBIT}mbit", "burst", "32kb", "latency", "1s"]),
                 check=True)
         self.cluster = self.made.Cluster(self.build, ["m1", "m2"], self.hosts)
-        self.cluster.ipsq("calibrate", "m1", "m2", "--lengths", "1,16k,64k,256k",
-                          "--rounds", "20")
+        self.cluster.ipsq("calibrate", "m1", "m2", "--lengths",
+                          "64k,128k,256k,512k",
+                          "--rounds", "10")
         return self
 
     def __exit__(self, *unused):
