@@ -110,7 +110,7 @@ def test_progress(scans, words):
     tty, theirs = pty.openpty()
     slave.send_signal(signal.SIGSTOP)
     try:
-        client = ask(scans, *words, "--top", "3", stderr=theirs)
+        client = ask(scans, *words, "--top", "3", "--fresh", stderr=theirs)
         os.close(theirs)
         read_until(tty, b"waiting for the answer")
     finally:
