@@ -247,7 +247,8 @@ const struct ipsq_command ipsq_cmd_requests = {
         "way, or OUTSIDE in waits for what is not traced. Connections with\n"
         "requests before the last answer are LEFT OUT. --top: of the slowest "
         "(10).\n",
-    .options = IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+    .options =
+        IPSQ_HAS(FRESH) | IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,
@@ -263,7 +264,8 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
         "thread waits for disk.\nNo more than one by the demand can "
         "be served in its time. Threads of clients are shown\nbut are no bound "
         "of the service.\n",
-    .options = IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+    .options =
+        IPSQ_HAS(FRESH) | IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

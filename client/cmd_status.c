@@ -51,6 +51,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ipsq_out_value(&out, IPSQ_NS, "uptime_ns", "up", ipsq_count(a->uptime_ns));
     ipsq_out_value(&out, IPSQ_COUNT, "clients", "clients",
                    ipsq_count(a->clients));
+    ipsq_out_value(&out, IPSQ_COUNT, "kept_answers", "kept answers",
+                   ipsq_count(a->kept_answers));
     ipsq_out_table(&out, &t, "");
     if (a->n_slaves == 0)
         ipsq_out_line(&out, "no slave is connected: start ips-slave on each "

@@ -250,6 +250,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return 0;
     case IPSQ_OPT_NEXT:
         return take_next(o, text, err);
+    case IPSQ_OPT_FRESH:
+        o->fresh = true;
+        return 0;
     case IPSQ_OPT_SEQUENCES:
         o->sequences = true;
         return 0;

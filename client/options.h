@@ -62,6 +62,7 @@
     X(FASTER, "faster", "BY", "were faster by 30%, or 2x")                     \
     X(GONE, "gone", NULL, "took no time at all")                               \
     X(RANK, "rank", NULL, "what would help most (without edits: default)")     \
+    X(FRESH, "fresh", NULL, "compute it again, although an answer is kept")    \
     X(SLACK, "slack", NULL, "how far everything is from being critical")       \
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
@@ -148,7 +149,7 @@ struct ipsq_options {
     const char *command; /* NULL: none was given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
-    bool help, version, sites, stacks, sequences, whole, pop;
+    bool help, version, sites, stacks, sequences, whole, pop, fresh;
     bool per_machine;
     uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;

@@ -1,5 +1,6 @@
 /* The daemon about itself and its slaves. */
 #include "common/types.h"
+#include "master/answers.h"
 #include "master/arena.h"
 #include "master/query.h"
 
@@ -26,6 +27,7 @@ static void status_start(struct query *q)
     answer.uptime_ns = now - m->started_ns;
     answer.address = ips_wire_text(m->address);
     answer.clients = m->client_count;
+    answer.kept_answers = answers_count(m);
     answer.slaves =
         arena_alloc(&a, (m->roster.count + 1) * sizeof(*answer.slaves));
     for (const struct slave *s = m->roster.first; s && answer.slaves;

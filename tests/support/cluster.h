@@ -82,6 +82,7 @@ struct cluster {
     struct event_base *base;
     struct master master;
     bool running;
+    bool keeps; /* else every question is `fresh` (master/answers.h) */
     struct fake_slave slave[CLUSTER_SLAVES];
     uint32_t slave_count;
     uint64_t seed;
