@@ -22,6 +22,10 @@ static char *service_name(const struct filling *f, uint32_t s)
 {
     const struct request_service *v = &f->d->service[s];
     const struct part *p = f->q->gather.active[v->part];
+    if (f->d->tell)
+        return arena_printf(f->a, "/%s %s %s", p->machine,
+                            f->d->by_told == REQUESTS_BY_TASK ? "task" : "mark",
+                            v->name);
     if (strncmp(v->name, "tcp ", 4) == 0)
         return arena_printf(f->a, "/%s %.*s", p->machine, (int)v->name_len,
                             v->name);
@@ -110,7 +114,8 @@ static void fill_times(const struct filling *f, Ips__ServiceRow *row,
         const struct ips_request *x = &r[index[i]];
         row->from_ns = ips_min_u64(row->from_ns, x->arrival);
         row->to_ns = ips_max_u64(row->to_ns, x->finish);
-        row->untraced_clients += g->xkind[x->first] != IPS_X_DATA;
+        row->untraced_clients +=
+            !f->d->tell && g->xkind[x->first] != IPS_X_DATA;
         sum += ips_request_ns(x);
     }
     uint64_t window = row->to_ns - row->from_ns;
@@ -123,8 +128,28 @@ static void fill_times(const struct filling *f, Ips__ServiceRow *row,
     row->all = parts_of(f, index, n);
     uint32_t low = requests_rank(n, 40), high = requests_rank(n, 60);
     row->median = parts_of(f, index + low, high - low + 1);
-    uint32_t tail = n / 100 ? n / 100 : 1;
+    uint32_t tail = requests_tail(n);
     row->slowest = parts_of(f, index + n - tail, tail);
+}
+
+static void fill_more(const struct filling *f, Ips__ServiceRow *row, uint32_t s)
+{
+    const struct request_more *m = &f->d->more[(size_t)s * REQUESTS_MORE];
+    row->more = arena_alloc(f->a, REQUESTS_MORE * sizeof(*row->more));
+    for (size_t i = 0; row->more && i < REQUESTS_MORE && m[i].procedure; i++) {
+        Ips__RequestMore *to = arena_alloc(f->a, sizeof(*to));
+        if (!to || m[i].slow_ns <= m[i].median_ns)
+            break;
+        ips__request_more__init(to);
+        to->cause = ips_wire_text(m[i].cause);
+        to->procedure = ips_wire_text(m[i].procedure);
+        to->module = ips_wire_text(m[i].module ? m[i].module : "");
+        to->file = ips_wire_text(m[i].file ? m[i].file : "");
+        to->line = m[i].line;
+        to->slow_ns = m[i].slow_ns;
+        to->median_ns = m[i].median_ns;
+        row->more[row->n_more++] = to;
+    }
 }
 
 static void fill_service(const struct filling *f, uint32_t s)
@@ -145,8 +170,10 @@ static void fill_service(const struct filling *f, uint32_t s)
     for (uint32_t i = 0; i < f->d->end_count; i++)
         row->pipelined +=
             f->d->ends[i].service == s && f->d->found.pipelined_end[i];
-    if (v->count)
+    if (v->count) {
         fill_times(f, row, v);
+        fill_more(f, row, s);
+    }
     f->out->services[f->out->n_services++] = row;
 }
 
@@ -217,12 +244,41 @@ static void fill_slowest(const struct filling *f, uint32_t top)
 /* ---- the answer ------------------------------------------------------------
  */
 
+/* What bounds the service; NULL: clients alone are known. */
+static const Ips__StationRow *first_station(const struct filling *f)
+{
+    for (size_t i = 0; i < f->out->n_stations; i++) {
+        if (strcmp(f->out->stations[i]->kind, "client") != 0)
+            return f->out->stations[i];
+    }
+    return NULL;
+}
+
+/* How much of the time that is in use, where it is a thread that requests wake.
+ */
+static uint32_t alone_ppm(const struct filling *f)
+{
+    const Ips__StationRow *s = first_station(f);
+    if (!s || strcmp(s->kind, "thread") != 0 || s->use >= 1)
+        return 1000000;
+    return (uint32_t)(s->use * 1e6);
+}
+
 static void notes(const struct filling *f)
 {
     const struct ips_requests *found = &f->d->found;
     uint64_t outside = 0;
     for (size_t i = 0; i < f->out->n_services; i++)
         outside += f->out->services[i]->untraced_clients;
+    if (f->out->n_stations && alone_ppm(f) < REQUESTS_ALONE_PPM)
+        certificate_note(
+            f->a, f->c,
+            arena_printf(f->a,
+                         "the bound is of the load there was: %s was in use "
+                         "for %.0f%% of the time. Busier, a wake-up serves "
+                         "more than one request, and each may take less of it",
+                         first_station(f)->station,
+                         (double)alone_ppm(f) / 1e4));
     if (found->pipelined)
         certificate_note(
             f->a, f->c,
@@ -242,7 +298,11 @@ static void notes(const struct filling *f)
                 outside));
     if (found->unanswered)
         certificate_note(f->a, f->c,
-                         arena_printf(f->a, "%u requests had no answer yet",
+                         arena_printf(f->a,
+                                      f->d->tell
+                                          ? "%u requests were begun and not "
+                                            "ended"
+                                          : "%u requests had no answer yet",
                                       found->unanswered));
 }
 

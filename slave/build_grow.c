@@ -1,0 +1,329 @@
+/* A build that goes on: one call (build_grow.h). */
+#include "slave/build_grow_state.h"
+
+void g_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
+              bool minus)
+{
+    uint64_t *x = (uint64_t *)(void *)a;
+    const uint64_t *y = (const uint64_t *)(const void *)b;
+    for (size_t i = 0; i < sizeof(*a) / sizeof(*x); i++)
+        x[i] = minus ? x[i] - y[i] : x[i] + y[i];
+}
+
+void ips_build_forget(struct b_grow *k)
+{
+    if (!k)
+        return;
+    for (uint32_t c = 0; k->chains && c < k->built.g.chain_count; c++) {
+        ips_free_large(k->chains[c].raw.v);
+        ips_free_large(k->chains[c].windows.v);
+    }
+    for (uint32_t i = 0; k->ends && i < k->built.end_count; i++)
+        ips_free_large(k->ends[i].reads.v);
+    ips_free_large(k->chains);
+    ips_free_large(k->ends);
+    ips_free_large(k->streams);
+    ips_free_large(k->rows);
+    ips_free_large(k->procs);
+    ips_free_large(k->end_rows);
+    ips_free_large(k->traffic);
+    ips_free_large(k->traffic_last);
+    ips_free_large(k->let_go);
+    ips_free_large(k->used);
+    ips_free_large(k->names);
+    ips_free_large(k->spun.v);
+    ips_free_large(k->roomless.v);
+    ips_free_large(k->bent.v);
+    b_release(&k->b);
+    ips_built_release(&k->built);
+    ips_free_large(k);
+}
+
+/* ---- what the passes tell ---- */
+
+void b_grow_window(struct build *b, uint32_t c, const struct b_window *w)
+{
+    struct g_chain *x = &b->grow->chains[c];
+    if (w->node < x->raw_from) /* before what is kept of it */
+        return;
+    if (B_MORE(x->windows, NULL) < 0)
+        b->broken = true;
+    else
+        x->windows.v[x->windows.n++] = *w;
+}
+
+void b_grow_bent(struct build *b, uint32_t node, uint32_t by)
+{
+    struct b_grow *k = b->grow;
+    if (k->bent.n >= G_BENT_MOST || B_MORE(k->bent, NULL) < 0)
+        b->broken = true;
+    else
+        k->bent.v[k->bent.n++] = (struct g_bent){node, by};
+}
+
+void b_grow_let_go(struct build *b, uint32_t traffic)
+{
+    struct b_grow *k = b->grow;
+    if (k->let_go && traffic < k->traffic_count)
+        k->let_go[traffic] = 1;
+}
+
+void b_grow_roomless(struct build *b, const struct b_op *send, uint64_t slept)
+{
+    struct b_grow *k = b->grow;
+    if (B_MORE(k->roomless, NULL) < 0)
+        b->broken = true;
+    else
+        k->roomless.v[k->roomless.n++] = (struct g_roomless){
+            .node = send->node, .chain = send->chain, .slept = slept};
+}
+
+int b_grow_read(struct build *b, uint32_t end, const struct b_read *r)
+{
+    struct g_end *e = &b->grow->ends[end];
+    int rc = B_MORE(e->reads, b->err);
+    if (rc == 0)
+        e->reads.v[e->reads.n++] = *r;
+    return rc;
+}
+
+bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
+                    uint32_t *row)
+{
+    for (uint32_t i = 0; i < b->out->traffic_count; i++)
+        if (b->out->traffic[i].end == end &&
+            b->out->traffic[i].process == proc) {
+            *row = i;
+            return true;
+        }
+    return false;
+}
+
+const struct ips_spun *b_grow_spun(const struct build *b, uint32_t *count)
+{
+    *count = b->grow ? b->grow->spun.n : 0;
+    return *count ? b->grow->spun.v : NULL;
+}
+
+/* ---- the same run, further ---- */
+
+static bool same_control(const struct ips_control *a,
+                         const struct ips_control *b)
+{
+    struct ips_control x = *a, y = *b;
+    memset(x.lost, 0, sizeof(x.lost));
+    memset(y.lost, 0, sizeof(y.lost));
+    return memcmp(&x, &y, sizeof(x)) == 0;
+}
+
+static bool same_stream(const struct ips_stream_in *a,
+                        const struct ips_stream_in *b)
+{
+    return memcmp(&a->head, &b->head, sizeof(a->head)) == 0 &&
+           a->dead == b->dead && a->dead_status == b->dead_status &&
+           a->dead_t_ns == b->dead_t_ns;
+}
+
+/* Takes the caller's records in place of those of the last call. */
+static bool take_input(struct b_grow *k, const struct ips_build_input *in)
+{
+    bool same = in->control && in->stream_count == k->in.stream_count &&
+                in->machine == k->in.machine && !in->waits &&
+                same_control(&k->control, in->control);
+    for (uint32_t i = 0; same && i < in->stream_count; i++) {
+        const struct b_stream *s = &k->b.streams[i];
+        const struct ips_stream_in *now = in->streams + (s->in - k->streams);
+        bool open = k->chains[s->chain].goes_on && s->next == IPS_NONE;
+        same = same_stream(s->in, now) &&
+               (open || now->chunk_count == s->in->chunk_count);
+    }
+    if (!same)
+        return false;
+    k->control = *in->control;
+    memcpy(k->streams, in->streams, in->stream_count * sizeof(*in->streams));
+    return true;
+}
+
+/* ---- what came since ---- */
+
+/* Has a thread begun to use an end that only another one of its process used?
+ * Then their row of the traffic may have a place before others. */
+static bool new_user(const struct b_end *e, const struct g_end *x)
+{
+    bool sends = !x->sends && e->sends.n,
+         reads = !x->read_count && e->read_count;
+    return (sends || reads) && e->send_op_chain != e->read_chain;
+}
+
+/* Has anything come that was not to? */
+static bool as_expected(const struct b_grow *k)
+{
+    const struct build *b = &k->b;
+    if (b->events.n != k->event_count || b->dgrams.n != k->dgram_count ||
+        b->holds.n != k->hold_count)
+        return false;
+    for (uint32_t i = 0; i < k->built.end_count; i++) {
+        const struct b_end *e = &b->ends[i];
+        const struct g_end *x = &k->ends[i];
+        if (x->shut ? e->sends.n != x->sends || e->read_count != x->read_count
+                    : e->send_many || e->read_many || new_user(e, x))
+            return false;
+    }
+    for (uint32_t i = 0; i < k->traffic_count; i++)
+        if (k->let_go[i] && b->traffic_last.v[i] != k->used[i])
+            return false;
+    return true;
+}
+
+/* The passes behind `node`, for what is behind the borders. */
+static int other_passes(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    struct ips_graph *g = &k->built.g;
+    int rc = g_match(k);
+    g_counts(&k->built.counts, &k->matched, false);
+    if (rc < 0 || b->broken)
+        return rc;
+    b_settle(b);
+    b_causal(b);
+    rc = b_far_ends(b);
+    if (rc == 0)
+        rc = b_weights(b);
+    b->broken |= b->backwards;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t from = b_first(b, c),
+                 end = g->chains[c].first + g->chains[c].count;
+        memset(g->delay + from, 0, (end - from) * sizeof(*g->delay));
+        k->chains[c].windows.n = 0;
+    }
+    if (rc == 0 && !b->broken)
+        rc = b_wall(b);
+    if (rc == 0 && !b->broken)
+        rc = b_tables(b);
+    return rc;
+}
+
+static void count_work(const struct b_grow *k, uint64_t events,
+                       struct ips_build_took *took)
+{
+    const struct ips_graph *g = &k->built.g;
+    took->records = k->built.counts.events - events;
+    took->nodes = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        took->nodes +=
+            g->chains[c].first + g->chains[c].count - b_first(&k->b, c);
+}
+
+/* True: *out is there. */
+static int go_on(struct b_grow *k, struct ips_built *out,
+                 struct ips_build_took *took)
+{
+    struct build *b = &k->b;
+    uint64_t events = k->counts.events;
+    g_take_rows_back(k);
+    k->roomless.n = k->bent.n = 0;
+    int rc = g_scan_more(k);
+    if (rc == 0 && !b->broken)
+        rc = g_more_nodes(k);
+    if (rc < 0 || b->broken || !as_expected(k)) {
+        b->broken = true;
+        return rc;
+    }
+    rc = other_passes(k);
+    if (rc < 0 || b->broken)
+        return rc;
+    count_work(k, events, took);
+    return out ? g_copy(k, out) : 0;
+}
+
+/* ---- a call ---- */
+
+static int start(struct b_grow **kept, const struct ips_build_input *in,
+                 uint64_t lag_ns, struct ips_err *err)
+{
+    struct b_grow *k = b_calloc(1, sizeof(*k), err);
+    if (!k)
+        return IPS_E_NO_MEMORY;
+    *kept = k;
+    k->lag_ns = lag_ns;
+    k->in = *in;
+    k->control = *in->control;
+    k->streams = b_calloc(in->stream_count, sizeof(*k->streams), err);
+    if (!k->streams)
+        return IPS_E_NO_MEMORY;
+    if (in->stream_count)
+        memcpy(k->streams, in->streams, in->stream_count * sizeof(*k->streams));
+    k->in.control = &k->control;
+    k->in.streams = k->streams;
+    ips_graph_init(&k->built.g);
+    k->b =
+        (struct build){.in = &k->in, .out = &k->built, .err = err, .grow = k};
+    return b_run_passes(&k->b);
+}
+
+static int plain(const struct ips_build_input *in, struct ips_built *out,
+                 struct ips_build_took *took, struct ips_err *err)
+{
+    int rc = out ? ips_build(in, out, err) : 0;
+    took->records = rc < 0 || !out ? 0 : out->counts.events;
+    took->nodes = rc < 0 || !out ? 0 : out->g.node_count;
+    return rc;
+}
+
+/* Records that cannot go on are built without. */
+static int whole(struct b_grow **kept, const struct ips_build_input *in,
+                 uint64_t lag_ns, struct ips_built *out,
+                 struct ips_build_took *took, struct ips_err *err)
+{
+    if (!in->control || in->waits)
+        return plain(in, out, took, err);
+    struct ips_err ignored;
+    int rc = start(kept, in, lag_ns, &ignored);
+    struct b_grow *k = *kept;
+    bool fine = rc == 0 && !k->b.broken && !k->b.backwards;
+    if (fine) {
+        count_work(k, 0, took);
+        rc = out ? g_copy(k, out) : 0;
+        fine = rc == 0;
+    }
+    if (fine && k->built.open && g_begin(k) == 0 && !k->b.broken &&
+        g_settle(k) == 0 && !k->b.broken)
+        return 0;
+    ips_build_forget(k);
+    *kept = NULL;
+    return fine ? 0 : plain(in, out, took, err);
+}
+
+int ips_build_further(struct b_grow **kept, const struct ips_build_input *in,
+                      struct ips_built *out, struct ips_build_took *took,
+                      bool *done, struct ips_err *err)
+{
+    struct b_grow *k = *kept;
+    int rc = 0;
+    *took = (struct ips_build_took){0};
+    *done = false;
+    if (k && take_input(k, in)) {
+        k->b.err = err;
+        rc = go_on(k, out, took);
+        *done = rc == 0 && !k->b.broken;
+    }
+    if (!*done || g_settle(k) < 0 || k->b.broken) {
+        ips_build_forget(k);
+        *kept = NULL;
+    }
+    return rc;
+}
+
+int ips_build_on(struct b_grow **kept, const struct ips_build_input *in,
+                 uint64_t lag_ns, struct ips_built *out,
+                 struct ips_build_took *took, struct ips_err *err)
+{
+    struct ips_err ignored;
+    bool done;
+    int rc = ips_build_further(kept, in, out, took, &done, &ignored);
+    if (rc == 0 && done)
+        return 0;
+    rc = whole(kept, in, lag_ns, out, took, err);
+    took->whole = true;
+    return rc;
+}
