@@ -133,6 +133,7 @@ static const Ips__Certificate *or_none(const Ips__Certificate *c)
     none.dilation_ppm = none.cpu_ns = UINT64_MAX;
     none.guessed_cpu_ns = none.guesses_settled = UINT64_MAX;
     none.guess_off_ns = none.guess_off_max_ns = UINT64_MAX;
+    none.records_read = UINT64_MAX;
     return &none;
 }
 
@@ -143,6 +144,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     ipsq_json_key(j, "complete");
     ipsq_json_bool(j, c->complete);
     put_count(j, "events", c->events);
+    put_count(j, "records_read", c->records_read);
     put_lost(j, c);
     put_count(j, "unmatched", c->unmatched);
     put_count(j, "ambiguous", c->ambiguous);

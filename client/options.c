@@ -103,8 +103,11 @@ static int take_bys(struct ipsq_options *o, const char *text,
     for (const char *at = text;;) {
         char word[32];
         uint32_t which = 0;
-        size_t len = strcspn(at, ",");
-        snprintf(word, sizeof(word), "%.*s", (int)(len < 31 ? len : 31), at);
+        size_t len = strcspn(at, ","), n = strcspn(at, ",:");
+        bool named = strncmp(at, "mark:", 5) == 0 || /* of requests */
+                     strncmp(at, "task:", 5) == 0;
+        n = named ? n : len;
+        snprintf(word, sizeof(word), "%.*s", (int)(n < 31 ? n : 31), at);
         int rc = one_of("by", word, words, &which, err);
         if (rc < 0)
             return rc;

@@ -50,7 +50,8 @@
     X(BY, "by", "WHAT",                                                        \
       "procedure (default), process or line; path: also\n"                     \
       "machine, thread, message, external, or several: a,b;\n"                 \
-      "waits: place (default), cause, peer, process or thread")                \
+      "waits: place (default), cause, peer, process or thread;\n"              \
+      "requests: connection, mark, mark:NAME, task, task:NAME")                \
     X(SITES, "sites", NULL, "name the place each event was called from")       \
     X(STACKS, "stacks", NULL, "and the call stacks of what blocked")           \
     X(PROCEDURE, "procedure", "NAME",                                          \
@@ -127,7 +128,10 @@ enum ipsq_option {
     X(EXTERNAL, "external")                                                    \
     X(PLACE, "place")                                                          \
     X(CAUSE, "cause")                                                          \
-    X(PEER, "peer")
+    X(PEER, "peer")                                                            \
+    X(CONNECTION, "connection")                                                \
+    X(MARK, "mark")                                                            \
+    X(TASK, "task")
 enum ipsq_by {
 #define X(name, text) IPSQ_BY_##name,
     IPSQ_BYS(X)

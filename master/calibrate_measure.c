@@ -281,7 +281,6 @@ static void ask_trip(struct query *q, char **addresses, size_t count)
     request.trip = &ask;
     query_round(q, take_trip, tripped);
     query_ask(q, j->from, &request, true);
-    j->from->window = 1; /* so that it is told when to stop */
 }
 
 static int take_echo(struct query *q, struct part *p, const Ips__Reply *reply,

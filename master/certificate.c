@@ -175,6 +175,7 @@ static void add_part(const struct part *p, struct arena *a,
     const Ips__SyncAnswer *s = p->sync;
     Ips__Certificate *m = &c->msg;
     m->events += s->state->events;
+    m->records_read += s->records_read;
     m->ambiguous += s->ambiguous;
     m->any += s->any;
     m->any_unmatched += s->any_unmatched;

@@ -162,6 +162,8 @@ struct query {
     struct query *inner;
     struct query_window *windows;
     uint32_t window_count;
+    uint64_t *phase_ends; /* [phase_count] since the run's begin, rising */
+    uint32_t phase_count;
 };
 
 /* ---- for session.c ---------------------------------------------------- */

@@ -15,6 +15,7 @@ static void fill_row(const struct slave *s, uint64_t now, Ips__SlaveRow *row)
     row->pool_used_bytes = s->pool_used_bytes;
     row->pool_size_bytes = s->pool_size_bytes;
     row->computations = s->computations;
+    row->questions = s->questions;
 }
 
 static void status_start(struct query *q)

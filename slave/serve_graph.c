@@ -33,12 +33,14 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     slave_portions_release(j);
     slave_wait_rows_release(j);
     slave_series_answer_release(j);
+    slave_brackets_answer_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
     free(j->ns);
     free(j->user);
     slave_table_window_release(&j->window);
+    slave_traffic_window_release(&j->traffic);
     free(j->unseen);
     for (uint32_t i = 0; i < j->line_count; i++)
         free(j->lines[i]);
@@ -215,6 +217,8 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
     a->memory_bytes = in->memory_most;
     a->file_bytes = in->files_most;
+    a->records_read = j->graph->took.records;
+    j->graph->took.records = 0; /* the next question reads none */
     a->sample_ns = sample_ns(c);
     for (uint32_t i = 0; i < b->end_count; i++)
         a->accepted += b->ends[i].accepted;
@@ -415,6 +419,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_WAIT_ROWS] = slave_step_wait_rows,
         [IPS__REQUEST__ASK_SQL] = slave_step_sql,
         [IPS__REQUEST__ASK_SERIES] = slave_step_series,
+        [IPS__REQUEST__ASK_BRACKETS] = slave_step_brackets,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;
@@ -452,5 +457,8 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
     if (request->ask_case == IPS__REQUEST__ASK_WAIT_ROWS &&
         request->wait_rows->window)
         j->job.credit = request->wait_rows->window;
+    if (request->ask_case == IPS__REQUEST__ASK_BRACKETS &&
+        request->brackets->window)
+        j->job.credit = request->brackets->window;
     return &j->job;
 }

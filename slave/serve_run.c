@@ -76,6 +76,7 @@ void slave_serve_report(struct slave_serve *v)
         }
         report.runs = ptrs;
         report.computations = slave_cm_count(v);
+        report.questions = slave_serve_pending(v->s);
         if (slave_poolfs_usage(d->pool, &report.pool_used_bytes,
                                &report.pool_size_bytes) < 0)
             report.pool_used_bytes = report.pool_size_bytes = IPS_UNMEASURED;

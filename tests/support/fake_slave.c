@@ -379,6 +379,7 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
         break;
     case IPS__REQUEST__ASK_WHATIF:
     case IPS__REQUEST__ASK_REQUESTS:
+    case IPS__REQUEST__ASK_BRACKETS:
     case IPS__REQUEST__ASK_WHY:
     case IPS__REQUEST__ASK_RUNS:
     case IPS__REQUEST__ASK_STATUS:
