@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct span { /* held by a chain */
+#include "common/types.h"
+
+struct span { /* held by a chain, which had slept for it since `asked` */
     uint32_t lock, chain;
-    uint64_t ns, handed;
+    uint64_t asked, from, to;
 };
 
 static uint32_t root(uint32_t *of, uint32_t i)
@@ -27,7 +29,17 @@ static int by_lock(const void *a, const void *b)
     const struct span *p = a, *q = b;
     if (p->lock != q->lock)
         return p->lock < q->lock ? -1 : 1;
-    return (p->chain > q->chain) - (p->chain < q->chain);
+    if (p->chain != q->chain)
+        return p->chain < q->chain ? -1 : 1;
+    return (p->from > q->from) - (p->from < q->from);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct span *p = a, *q = b;
+    if (p->lock != q->lock)
+        return p->lock < q->lock ? -1 : 1;
+    return (p->asked > q->asked) - (p->asked < q->asked);
 }
 
 static int longest(const void *a, const void *b)
@@ -36,6 +48,21 @@ static int longest(const void *a, const void *b)
     if (p->ns != q->ns)
         return p->ns > q->ns ? -1 : 1;
     return (p->chain > q->chain) - (p->chain < q->chain);
+}
+
+static uint64_t slept(const struct ips_graph *g, uint32_t i)
+{
+    return g->wait ? g->wait[i] : 0;
+}
+
+static struct span span_of(const struct ips_graph *g, const struct ips_est *est,
+                           uint32_t chain, uint32_t got, uint32_t gave)
+{
+    return (struct span){.lock = got,
+                         .chain = chain,
+                         .asked = ips_sub_sat(est->est[got], slept(g, got)),
+                         .from = est->est[got],
+                         .to = est->est[gave]};
 }
 
 /* Every getting with the next giving of its chain. */
@@ -50,48 +77,90 @@ static size_t spans(const struct ips_graph *g, const struct ips_est *est,
         for (uint32_t i = first; i < end; i++) {
             if (gives[i] && got != IPS_NO_NODE) {
                 join(of, got, i);
-                out[n++] =
-                    (struct span){got, c, est->est[i] - est->est[got], 1};
+                out[n++] = span_of(g, est, c, got, i);
                 got = IPS_NO_NODE;
             }
             if (is[i] && g->xpred[i] != IPS_NO_NODE) {
+                if (got != IPS_NO_NODE && slept(g, got))
+                    out[n++] = span_of(g, est, c, got, got);
                 join(of, i, g->xpred[i]);
                 got = i;
             }
         }
+        /* Nobody waited for what it gave: it slept for it all the same. */
+        if (got != IPS_NO_NODE && slept(g, got))
+            out[n++] = span_of(g, est, c, got, got);
     }
     return n;
 }
 
-static void add_up(struct span *s, size_t n, struct ips_helds *out)
+/* Of one lock: who held it longest, and how often it was handed on. */
+static void add_holders(const struct span *s, size_t n, struct ips_held *h)
 {
-    uint64_t most = 0;
-    for (size_t i = 0; i < n;) {
-        uint64_t ns = 0;
-        size_t k = i;
-        for (; k < n && by_lock(&s[i], &s[k]) == 0; k++)
-            ns += s[k].ns;
-        struct ips_held *h = &out->lock[out->count];
-        bool same = i && s[i].lock == s[i - 1].lock;
-        if (!same) {
-            h = &out->lock[out->count++];
-            *h = (struct ips_held){s[i].chain, 0, 0};
-            most = 0;
-        } else {
-            h--;
-        }
+    uint64_t most = 0, ns = 0;
+    *h = (struct ips_held){.chain = s[0].chain, .handed = n};
+    for (size_t i = 0; i < n; i++) {
+        ns = i && s[i].chain == s[i - 1].chain ? ns : 0;
+        ns += s[i].to - s[i].from;
         if (ns > most) {
             most = ns;
             h->chain = s[i].chain;
         }
-        h->ns += ns;
-        h->handed += k - i;
-        i = k;
+    }
+}
+
+/* Of one lock, by when they asked: the time that any of them covers. */
+static uint64_t covered(const struct span *s, size_t n)
+{
+    uint64_t ns = 0, until = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t from = ips_max_u64(s[i].asked, until);
+        ns += ips_sub_sat(s[i].to, from);
+        until = ips_max_u64(until, s[i].to);
+    }
+    return ns;
+}
+
+static void add_up(struct span *s, size_t n, struct ips_helds *out)
+{
+    qsort(s, n, sizeof(*s), by_lock);
+    for (size_t i = 0, k; i < n; i = k) {
+        for (k = i; k < n && s[k].lock == s[i].lock; k++) {
+        }
+        struct ips_held *h = &out->lock[out->count++];
+        add_holders(&s[i], k - i, h);
+        qsort(&s[i], k - i, sizeof(*s), by_time);
+        h->ns = covered(&s[i], k - i);
+    }
+}
+
+static _Thread_local const uint64_t *naming; /* while sorting */
+
+static int by_name(const void *a, const void *b)
+{
+    uint64_t p = naming[((const struct span *)a)->lock];
+    uint64_t q = naming[((const struct span *)b)->lock];
+    return (p > q) - (p < q);
+}
+
+/* Spans have the node that got it for `lock` still. */
+static void join_named(const uint64_t *name, struct span *s, size_t n,
+                       uint32_t *of)
+{
+    if (!name || n == 0)
+        return;
+    naming = name;
+    qsort(s, n, sizeof(*s), by_name);
+    for (size_t i = 1; i < n; i++) {
+        uint64_t own = name[s[i].lock];
+        if (own && own == name[s[i - 1].lock])
+            join(of, s[i].lock, s[i - 1].lock);
     }
 }
 
 int ips_locks_held(const struct ips_graph *g, const struct ips_est *est,
-                   const bool *is, struct ips_helds *out, struct ips_err *err)
+                   const bool *is, const uint64_t *name, struct ips_helds *out,
+                   struct ips_err *err)
 {
     size_t nodes = (size_t)g->node_count + 1, n = 0;
     uint32_t *of = malloc(nodes * sizeof(*of));
@@ -110,11 +179,11 @@ int ips_locks_held(const struct ips_graph *g, const struct ips_est *est,
                  : ips_err_set(err, IPS_E_NO_MEMORY, "no memory for locks");
     if (rc == 0) {
         n = spans(g, est, is, gives, of, span);
+        join_named(name, span, n, of);
         for (size_t i = 0; i < n; i++)
             span[i].lock = root(of, span[i].lock);
         if (n)
-            qsort(span, n, sizeof(*span), by_lock);
-        add_up(span, n, out);
+            add_up(span, n, out);
         if (out->count)
             qsort(out->lock, out->count, sizeof(*out->lock), longest);
     } else {

@@ -290,13 +290,15 @@ const struct ipsq_command ipsq_cmd_requests = {
 const struct ipsq_command ipsq_cmd_bottleneck = {
     .name = "bottleneck",
     .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC] [--external WHICH]",
-    .summary = "what bounds the rate of requests: demand of threads and cores",
+    .summary = "what bounds the rate of requests: threads, cores, locks, links",
     .help =
         "Of the service that had most requests. A station's demand is how long "
         "a request keeps\nit busy, on average over the run: CPU time, and of a "
-        "thread waits for disk.\nNo more than one by the demand can "
-        "be served in its time. Threads of clients are shown\nbut are no bound "
-        "of the service.\n",
+        "thread waits for disk; of a lock how\nlong it was held while others "
+        "stood in line; of a link its bytes, by --mtime or as calibrate\n"
+        "measured it. No more than one by the demand can be served in its "
+        "time. "
+        "Threads of clients\nare shown but are no bound of the service.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
     .formats = IPSQ_FORMATS_USUAL,

@@ -54,6 +54,7 @@ static void have_graphs(struct query *q)
 
 static void fetch(struct query *q)
 {
+    path_of(q)->lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_CPU; /* raw */
     engine_fetch(q, true, have_graphs);
 }
 

@@ -19,9 +19,10 @@
 #include "master/engine.h"
 #include "master/waits.h"
 
-#define REQUESTS_NODE_BYTES 250u
+#define REQUESTS_NODE_BYTES 330u
 #define REQUESTS_TOP_MAX 10000u
 #define REQUESTS_STATIONS_MAX 1000u
+#define REQUESTS_ALONE_PPM 800000u   /* in use: less leaves room to wait */
 #define REQUESTS_MORE 3u             /* things told of the slowest 1% */
 #define REQUESTS_NAMES_MAX 1024u     /* of a part's marks */
 #define REQUESTS_TOLD_MAX 100000000u /* requests that a program told of */

@@ -244,12 +244,41 @@ static void fill_slowest(const struct filling *f, uint32_t top)
 /* ---- the answer ------------------------------------------------------------
  */
 
+/* What bounds the service; NULL: clients alone are known. */
+static const Ips__StationRow *first_station(const struct filling *f)
+{
+    for (size_t i = 0; i < f->out->n_stations; i++) {
+        if (strcmp(f->out->stations[i]->kind, "client") != 0)
+            return f->out->stations[i];
+    }
+    return NULL;
+}
+
+/* How much of the time that is in use, where it is a thread that requests wake.
+ */
+static uint32_t alone_ppm(const struct filling *f)
+{
+    const Ips__StationRow *s = first_station(f);
+    if (!s || strcmp(s->kind, "thread") != 0 || s->use >= 1)
+        return 1000000;
+    return (uint32_t)(s->use * 1e6);
+}
+
 static void notes(const struct filling *f)
 {
     const struct ips_requests *found = &f->d->found;
     uint64_t outside = 0;
     for (size_t i = 0; i < f->out->n_services; i++)
         outside += f->out->services[i]->untraced_clients;
+    if (f->out->n_stations && alone_ppm(f) < REQUESTS_ALONE_PPM)
+        certificate_note(
+            f->a, f->c,
+            arena_printf(f->a,
+                         "the bound is of the load there was: %s was in use "
+                         "for %.0f%% of the time. Busier, a wake-up serves "
+                         "more than one request, and each may take less of it",
+                         first_station(f)->station,
+                         (double)alone_ppm(f) / 1e4));
     if (found->pipelined)
         certificate_note(
             f->a, f->c,

@@ -167,8 +167,9 @@ static int make_graph(struct query *q)
                            "sent %u",
                            p->sync->nodes, sent);
     }
-    if (!engine_merge(q))
-        return d->err.code;
+    int rc = weighting_merge_views(q, IPS_WEIGH_WALL);
+    if (rc < 0)
+        return rc;
     struct ips_lane lane =
         weighting_merged(q, &d->lanes[LANE_MAIN].lane, false);
     return ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err);
@@ -212,13 +213,29 @@ static int look_at_locks(struct query *q)
     struct requests_data *d = requests_of(q);
     const struct ips_graph *g = &d->path.merged;
     bool *lock = calloc((size_t)g->node_count + 1, sizeof(*lock));
-    if (!lock)
+    uint64_t *name = calloc((size_t)g->node_count + 1, sizeof(*name));
+    if (!lock || !name) {
+        free(lock);
+        free(name);
         return ips_err_set(&d->path.err, IPS_E_NO_MEMORY,
                            "no memory for requests");
-    for (uint32_t i = 0; i < g->node_count; i++)
-        lock[i] = g->xkind[i] == IPS_X_RESOURCE && g->xlen[i] == IPS_THING_LOCK;
-    int rc = ips_locks_held(g, &d->path.est, lock, &d->held, &d->path.err);
+    }
+    /* What a thing is only the raw graphs say: in `wall` it has a weight. */
+    for (uint32_t p = 0; p < q->gather.count; p++) {
+        const struct engine_part *e = engine_part_of(q->gather.active[p]);
+        for (uint32_t i = 0; i < e->g.node_count; i++)
+            lock[e->base + i] = e->g.xkind[i] == IPS_X_RESOURCE &&
+                                e->g.xlen[i] == IPS_THING_LOCK;
+        /* Locks of two machines are never one. */
+        const struct waits_rows *r = &d->waits.part[p];
+        for (uint64_t i = 0; i < r->count; i++)
+            if (r->object[i] && r->of_node[i])
+                name[e->base + r->node[i]] = r->object[i] ^ (uint64_t)p << 56;
+    }
+    int rc =
+        ips_locks_held(g, &d->path.est, lock, name, &d->held, &d->path.err);
     free(lock);
+    free(name);
     return rc;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/types.h"
+#include "master/master.h"
 #include "master/matrix.h"
 #include "master/part.h"
 #include "master/requests.h"
@@ -102,16 +103,27 @@ static void lock_stations(struct filling *f)
     }
 }
 
-/* One for each way between two machines, or within one; of the message times
- * that were asked for. */
+/* What a byte takes from one machine to another: as it was asked for, else as
+ * it was measured. Inside a machine that is CPU time, told already. */
+static uint64_t byte_q32(const struct filling *f, const struct part *from,
+                         const struct part *to)
+{
+    const struct ips_lane *lane = &f->d->path.lanes[LANE_MAIN].lane;
+    if (!lane->calibrated)
+        return lane->mtime.per_byte_q32;
+    const struct mtime_pair *pair =
+        from == to ? NULL
+                   : mtimes_choose(&f->q->m->mtimes, from->machine, to->machine,
+                                   MTIME_TCP);
+    return pair ? pair->curve.beta_q32 : 0;
+}
+
+/* One for each way between two machines, or within one. */
 static void link_stations(struct filling *f)
 {
-    const struct ips_mtime *m = &f->d->path.lanes[LANE_MAIN].lane.mtime;
     struct part **parts = f->q->gather.active;
     struct matrix by_process = {0}, by_machine = {0};
     struct ips_err err = {0};
-    if (m->per_byte_q32 == 0)
-        return;
     int rc = matrix_make(parts, f->q->gather.count, false, &by_process, &err);
     if (rc == 0)
         rc = matrix_by_machine(&by_process, &by_machine, &err);
@@ -119,12 +131,14 @@ static void link_stations(struct filling *f)
         const struct matrix_cell *x = &by_machine.cells[i];
         if (x->from >= MATRIX_PENDING || x->to >= MATRIX_PENDING)
             continue;
-        uint64_t ns = (uint64_t)((ips_u128)x->bytes * m->per_byte_q32 >> 32);
-        const char *from = parts[x->from >> 32]->machine;
-        const char *to = parts[x->to >> 32]->machine;
+        const struct part *from = parts[x->from >> 32];
+        const struct part *to = parts[x->to >> 32];
+        uint64_t ns =
+            (uint64_t)((ips_u128)x->bytes * byte_q32(f, from, to) >> 32);
         if (ns)
-            add_station(f, arena_printf(f->a, "/%s -> /%s", from, to), "link",
-                        ns, 1);
+            add_station(
+                f, arena_printf(f->a, "/%s -> /%s", from->machine, to->machine),
+                "link", ns, 1);
     }
     matrix_release(&by_process);
     matrix_release(&by_machine);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/view.h"
 #include "master/clocks.h"
 #include "master/part.h"
 
@@ -298,4 +299,37 @@ void weighting_split(struct query *q, void (*after)(struct query *q))
         query_fail(q, &err);
     else
         query_await(q);
+}
+
+int weighting_merge_views(struct query *q, enum ips_weighting w)
+{
+    struct path_data *d = path_of(q);
+    uint32_t n = q->gather.count;
+    struct ips_view *view = calloc((size_t)n + 1, sizeof(*view));
+    struct ips_part *parts = calloc((size_t)n + 1, sizeof(*parts));
+    int rc = 0;
+    d->lanes[LANE_MAIN].lane.weighting = w;
+    free(d->node_base);
+    d->node_base = calloc((size_t)n + 1, sizeof(*d->node_base));
+    if (!view || !parts || !d->node_base)
+        rc = ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory for the graph");
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        const struct part *p = q->gather.active[i];
+        struct ips_lane lane = d->lanes[LANE_MAIN].lane;
+        lane.clock = engine_part_of(p)->clock;
+        rc = ips_graph_view(&engine_part_of(p)->g, &lane, &view[i], &d->err);
+        /* Views of `wall` have none; with it the merged graph has times. */
+        if (lane.weighting == IPS_WEIGH_WALL)
+            view[i].g.delay = engine_part_of(p)->g.delay;
+        parts[i] = (struct ips_part){
+            .g = &view[i].g, .peer = p->peer, .end_count = p->peer_count};
+    }
+    if (rc == 0)
+        rc = ips_graph_merge(parts, n, &d->lanes[LANE_MAIN].lane, &d->merged,
+                             d->node_base, &d->unmatched, &d->err);
+    for (uint32_t i = 0; i < n && view; i++)
+        ips_view_release(&view[i]);
+    free(view);
+    free(parts);
+    return rc;
 }

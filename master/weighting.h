@@ -35,6 +35,12 @@ void weighting_lane(const struct query *q, const struct part *p,
 struct ips_lane weighting_merged(const struct query *q,
                                  const struct ips_lane *lane, bool reduced);
 
+/* In the worker, of graphs that were fetched raw (LANE_MAIN's weighting `cpu`,
+ * with detail): LANE_MAIN is of `w` from now on, d->merged of the views by it
+ * of all parts, which stay as they are, d->node_base. d->err says what failed.
+ */
+int weighting_merge_views(struct query *q, enum ips_weighting w) IPS_MUST_USE;
+
 /* Time off the CPU, between waits, of which no machine's kernel told whether
  * the thread was runnable. */
 uint64_t weighting_unknown(const struct query *q);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/view.h"
 #include "common/types.h"
 #include "master/part.h"
 #include "master/weighting.h"
@@ -16,41 +15,6 @@ static int no_memory(struct whatif_solving *s)
 }
 
 /* ---- the graph ---------------------------------------------------------- */
-
-/* d->path.merged from a view of each part. */
-static bool merge_views(struct whatif_solving *s)
-{
-    struct query *q = s->q;
-    struct path_data *d = &s->d->path;
-    uint32_t n = q->gather.count;
-    struct ips_view *view = calloc((size_t)n + 1, sizeof(*view));
-    struct ips_part *parts = calloc((size_t)n + 1, sizeof(*parts));
-    int rc = 0;
-    d->lanes[LANE_MAIN].lane.weighting = s->d->weighting;
-    free(d->node_base);
-    d->node_base = calloc((size_t)n + 1, sizeof(*d->node_base));
-    if (!view || !parts || !d->node_base)
-        rc = no_memory(s);
-    for (uint32_t i = 0; i < n && rc == 0; i++) {
-        const struct part *p = q->gather.active[i];
-        struct ips_lane lane = d->lanes[LANE_MAIN].lane;
-        lane.clock = engine_part_of(p)->clock;
-        rc = ips_graph_view(&engine_part_of(p)->g, &lane, &view[i], s->err);
-        /* Views of `wall` have none; with it the merged graph has times. */
-        if (lane.weighting == IPS_WEIGH_WALL)
-            view[i].g.delay = engine_part_of(p)->g.delay;
-        parts[i] = (struct ips_part){
-            .g = &view[i].g, .peer = p->peer, .end_count = p->peer_count};
-    }
-    if (rc == 0)
-        rc = ips_graph_merge(parts, n, &d->lanes[LANE_MAIN].lane, &d->merged,
-                             d->node_base, &d->unmatched, s->err);
-    for (uint32_t i = 0; i < n && view; i++)
-        ips_view_release(&view[i]);
-    free(view);
-    free(parts);
-    return rc == 0;
-}
 
 static int make_graph(struct whatif_solving *s)
 {
@@ -68,7 +32,9 @@ static int make_graph(struct whatif_solving *s)
                            "promised %" PRIu64 " nodes and sent %u",
                            p->sync->nodes, sent);
     }
-    if (!(s->d->raw ? merge_views(s) : engine_merge(q)))
+    if (s->d->raw && weighting_merge_views(q, s->d->weighting) < 0)
+        return s->err->code;
+    if (!s->d->raw && !engine_merge(q))
         return s->err->code;
     s->lane = weighting_merged(q, &d->lanes[LANE_MAIN].lane, false);
     int rc = s->d->remake ? s->d->remake(s) : 0;

@@ -14,6 +14,8 @@ import tempfile
 from measure import Place
 from overhead import free_port
 
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
 CLIENTS = (1, 2, 4, 8)
 OWN_SERVER = """
 import selectors, socket, sys, time
@@ -79,13 +81,23 @@ def own(clients, port, directory):
             f"client.py {port} {each} & done; wait")
 
 
+def lock(clients, port, directory):
+    program = os.path.join(directory, "service")
+    each = 1200 // clients
+    return (f"{program} ready {clients} 1000 200 10 & until [ -s ready ]; do :; "
+            f"done; for i in $(seq {clients}); do {program} ready ask {each} 10 "
+            "127.0.0.1 & done; wait")
+
+
 PROGRAMS = {"redis": (redis, ("redis-server", "redis-benchmark")),
-            "nginx": (nginx, ("nginx", "ab")), "own": (own, ())}
+            "nginx": (nginx, ("nginx", "ab")), "own": (own, ()), "lock": (lock, ())}
 
 
 def measure(place, make, clients, name, realtime):
     directory = tempfile.mkdtemp(prefix="ips-bottleneck-", dir="/dev/shm")
     os.chmod(directory, 0o755)
+    os.symlink(os.path.join(place.bin, "programs", "service"),
+               os.path.join(directory, "service"))
     command = place.ipsrun("sh", "-c", make(clients, free_port(), directory),
                            options=("--name", name, "--procedures=off"))
     try:
@@ -99,26 +111,87 @@ def measure(place, make, clients, name, realtime):
     return said, first
 
 
+LINK_MBIT, LINK_BYTES, LINK_REQUESTS = 50, 20000, 480
+
+
+class Link:
+    """Two hosts (deploy/hosts), a slave on each; what they send is limited."""
+
+    def __init__(self, build):
+        # The system tests' daemons on hosts; theirs needs pytest.
+        sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
+        import conftest
+        self.made = conftest
+        self.script = os.path.join(ROOT, "deploy", "hosts")
+        self.prefix = f"bn{os.getpid()}"
+        up = subprocess.run([self.script, "up", "2", "--prefix", self.prefix],
+                            check=True, capture_output=True, text=True)
+        self.hosts = [self.made.Host(self.prefix, i + 1, *line.split())
+                      for i, line in enumerate(up.stdout.splitlines())]
+        self.build = self.made.Build(build)
+
+    def __enter__(self):
+        for host in self.hosts:  # calibrate halves round trips
+            subprocess.run(host.command(
+                ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf",
+                 "rate", f"{LINK_MBIT}mbit", "burst", "32kb", "latency", "1s"]),
+                check=True)
+        self.cluster = self.made.Cluster(self.build, ["m1", "m2"], self.hosts)
+        self.cluster.ipsq("calibrate", "m1", "m2", "--lengths",
+                          "64k,128k,256k,512k",
+                          "--rounds", "10")
+        return self
+
+    def __exit__(self, *unused):
+        self.cluster.close()
+        subprocess.run([self.script, "down", "--prefix", self.prefix],
+                       check=False)
+
+    def measure(self, clients, name):
+        c = self.cluster
+        program, ready = self.build.program("service"), c.root / f"ready-{name}"
+        server = c.popen([program, ready, str(clients), "0", "50",
+                          str(LINK_BYTES)], name=name, machine=1)
+        self.made.wait_until("the server listens", ready.exists)
+        asking = [c.popen([program, ready, "ask",
+                           str(LINK_REQUESTS // clients), str(LINK_BYTES),
+                           self.hosts[1].address], join=name, machine=0)
+                  for _ in range(clients)]
+        for p in [*asking, server]:
+            if p.wait(200):
+                raise SystemExit(f"{name}: status {p.returncode}")
+        c.wait_closed(name, machines=2)
+        said = c.json("bottleneck", name, status=(0, 3))
+        return said, next(s for s in said["stations"] if s["kind"] != "client")
+
+
+def saturate(what, runs, measured):
+    """measured(clients, name): (answer, first station)."""
+    rates = {}
+    for clients in CLIENTS:
+        found = [measured(clients, f"{what}-{clients}-{i}") for i in range(runs)]
+        rate = statistics.median(s["rate"] for s, _ in found)
+        bound = statistics.median(s["bound"] for s, _ in found)
+        rates[clients] = rate, bound
+        print(f"{what}, {clients} clients: {rate:.0f} a second, bound "
+              f"{bound:.0f} ({found[0][1]['station']}), "
+              f"{100 * rate / bound:.0f}% of it", flush=True)
+    most = max(rates, key=lambda c: rates[c][0])
+    rate, bound = rates[most]
+    print(f"{what}: saturates at {rate:.0f} a second with {most} clients; the "
+          f"bound said of that run is {bound:.0f} "
+          f"({100 * (bound / rate - 1):+.1f}%), of the run with one client "
+          f"{rates[1][1]:.0f} ({100 * (rates[1][1] / rate - 1):+.1f}%)",
+          flush=True)
+
+
 def bottleneck(build, runs, only, realtime):
     with Place(build) as place:
         for what, (make, needs) in PROGRAMS.items():
             if (only and only not in what) or not all(map(shutil.which, needs)):
                 continue
-            rates = {}
-            for clients in CLIENTS:
-                found = [measure(place, make, clients,
-                                 f"{what}-{clients}-{i}", realtime)
-                         for i in range(runs)]
-                rate = statistics.median(s["rate"] for s, _ in found)
-                bound = statistics.median(s["bound"] for s, _ in found)
-                rates[clients] = rate, bound
-                print(f"{what}, {clients} clients: {rate:.0f} a second, bound "
-                      f"{bound:.0f} ({found[0][1]['station']}), "
-                      f"{100 * rate / bound:.0f}% of it", flush=True)
-            most = max(rates, key=lambda c: rates[c][0])
-            rate, bound = rates[most]
-            print(f"{what}: saturates at {rate:.0f} a second with {most} "
-                  f"clients; the bound said of that run is {bound:.0f} "
-                  f"({100 * (bound / rate - 1):+.1f}%), of the run with one "
-                  f"client {rates[1][1]:.0f} "
-                  f"({100 * (rates[1][1] / rate - 1):+.1f}%)", flush=True)
+            saturate(what, runs, lambda clients, name, make=make:
+                     measure(place, make, clients, name, realtime))
+    if not only or only in "link":
+        with Link(build) as link:
+            saturate("link", runs, link.measure)

@@ -4,15 +4,19 @@
  * read, so the run is known to the ns. One word list a line; times are ns since
  * the run began, CPU ns of the thread:
  *
- *   thread PID TID start-kind T PPID PTID FORK_SEQ COMM   the lines below are
- *                                                         its, until the next
- *   chan ID LOCAL_PORT REMOTE_PORT flags                  TCP on
- * ::ffff:127.0.0.1 io record-type CHANNEL op T T_RET CPU CPU_RET BYTES fork
- * kind T CPU PID FORK_SEQ join kind T T_RET CPU PID FORK_SEQ sync record-type
- * what T T_RET CPU OBJECT mark T CPU TEXT end T CPU
+ *   thread   PID TID start-kind T PPID PTID FORK_SEQ COMM
+ *            the lines below are its, until the next
+ *   chan     ID LOCAL_HOST PORT REMOTE_HOST PORT flags
+ *            TCP, of 10.0.0.HOST
+ *   io       record-type CHANNEL op T T_RET CPU CPU_RET BYTES
+ *   fork     kind T CPU PID FORK_SEQ
+ *   join     kind T T_RET CPU PID FORK_SEQ
+ *   sync     record-type what T T_RET CPU OBJECT
+ *   mark     T CPU TEXT
+ *   end      T CPU
  *
  * Kinds, types, ops and flags are the numbers of agent/format.h. Threads of
- * equal PID are one process; the first one is the command.
+ * equal PID are one process; the first one of machine m1 is the command.
  *
  * Usage: told_run POOL RUN MACHINE CORES < LINES
  */
@@ -103,28 +107,30 @@ static void put_thread(const char *line)
     r->parent_image = parent;
 }
 
-static struct ips_addr local(unsigned port)
+static struct ips_addr address(unsigned host, unsigned port)
 {
     return (struct ips_addr){
         .family = 10, /* AF_INET6 */
         .port = (uint16_t)port,
-        .addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
+        .addr = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = (uint8_t)host}};
 }
 
 static void put_chan(const char *line)
 {
-    unsigned id, here, there, flags;
-    must(sscanf(line, "%u %u %u %u", &id, &here, &there, &flags) == 4, line);
+    unsigned id, host, port, other, its_port, flags;
+    must(sscanf(line, "%u %u %u %u %u %u", &id, &host, &port, &other, &its_port,
+                &flags) == 6,
+         line);
     struct ips_rec_chan *c = put(IPS_REC_CHAN, sizeof(*c), id, 0);
     c->h.t = stream[streams - 1].head.stream_stamp;
     c->kind = IPS_CHAN_TCP;
     c->side = IPS_SIDE_BOTH;
     c->flags = (uint8_t)flags;
     c->dev = 1;
-    c->ino = (uint64_t)here << 16 | there;
+    c->ino = (uint64_t)port << 16 | its_port;
     c->netns = 1;
-    c->local = local(here);
-    c->remote = local(there);
+    c->local = address(host, port);
+    c->remote = address(other, its_port);
 }
 
 static void put_io(const char *line)
@@ -249,14 +255,15 @@ int main(int argc, char **argv)
     must(argc == 5, "usage: told_run POOL RUN MACHINE CORES < LINES");
     read_lines();
     must(streams > 0, "no thread");
-    struct ips_control c = {.magic = IPS_CONTROL_MAGIC,
-                            .version = IPS_POOL_VERSION,
-                            .control_bytes = sizeof(c),
-                            .clock = {IPS_CLOCK_RAW, 0, 0, 0, 1ULL << 32},
-                            .quota_bytes = UINT64_MAX,
-                            .segment_bytes = SEGMENT,
-                            .root_pid = stream[0].head.pid,
-                            .cpus = (uint32_t)atoi(argv[4])};
+    struct ips_control c = {
+        .magic = IPS_CONTROL_MAGIC,
+        .version = IPS_POOL_VERSION,
+        .control_bytes = sizeof(c),
+        .clock = {IPS_CLOCK_RAW, 0, 0, 0, 1ULL << 32},
+        .quota_bytes = UINT64_MAX,
+        .segment_bytes = SEGMENT,
+        .root_pid = strcmp(argv[3], "m1") == 0 ? stream[0].head.pid : 0,
+        .cpus = (uint32_t)atoi(argv[4])};
     snprintf(c.run, sizeof(c.run), "%s", argv[2]);
     snprintf(c.machine, sizeof(c.machine), "%s", argv[3]);
     snprintf(c.command, sizeof(c.command), "told");

@@ -27,11 +27,13 @@ CONNECTED, ACCEPTED = 1, 2
 
 
 class Thread:
-    def __init__(self, told, pid, tid, kind, comm, parent=None, seq=0):
+    def __init__(self, told, pid, tid, kind, comm, parent=None, seq=0,
+                 machine=0):
         self.told, self.pid, self.tid = told, pid, tid
+        self.machine = parent.machine if parent else machine
         self.now = self.begun = parent.now if parent else 0
         self.cpu, self.lines, self.over = 0, [], None
-        self.seq, self.channels = seq, 0
+        self.seq = seq
         self.head = "thread %d %d %d %d %d %d %d %s" % (
             pid, tid, kind, self.now, parent.pid if parent else 0,
             parent.tid if parent else 0, seq, comm)
@@ -83,8 +85,8 @@ class Thread:
     def connect(self, server):
         """A connection to a server's thread: the two ends."""
         port = self.told._port()
-        return End(self, port, server, CONNECTED), \
-            End(server, 80, self, ACCEPTED, port)
+        return End(self, port, server, 80, CONNECTED), \
+            End(server, 80, self, port, ACCEPTED)
 
     def locked(self, lock, ns):
         """Works so long with the lock: `lock` is a Lock."""
@@ -110,11 +112,11 @@ class Lock:
 class End:
     """Of a connection. Messages come in the order in which they were sent."""
 
-    def __init__(self, thread, port, peer, flags, peer_port=80):
+    def __init__(self, thread, port, peer, peer_port, flags):
         self.thread = thread
-        thread.channels += 1
-        self.id = thread.channels
-        thread._put("chan", self.id, port, peer_port, flags)
+        self.id = thread.told.channel()
+        thread._put("chan", self.id, thread.machine + 1, port,
+                    peer.machine + 1, peer_port, flags)
 
     def send(self, size):
         """When it was sent."""
@@ -127,32 +129,44 @@ class End:
 
 class Told:
     def __init__(self, cores=2):
-        self.cores, self.threads, self.ports, self.forks = cores, [], 4000, 0
+        self.cores, self.threads = cores, []
+        self.ports, self.forks, self.channels = 4000, 0, 0
 
     def _port(self):
         self.ports += 1
         return self.ports
 
+    def channel(self):
+        """A number that no other channel of its process has."""
+        self.channels += 1
+        return self.channels
+
     def _add(self, *how):
         self.threads.append(Thread(self, *how))
         return self.threads[-1]
 
-    def root(self, comm):
-        return self._add(PID + 1, PID + 1, ROOT, comm)
+    def root(self, comm, machine=0):
+        """The first thread of a machine."""
+        self.forks += 1
+        number = PID + self.forks
+        return self._add(number, number, ROOT, comm, None, 0, machine)
 
     def _begin(self, parent, comm, kind):
         self.forks += 1
-        number = PID + 1 + self.forks
+        number = PID + self.forks
         pid = number if kind == FORK else parent.pid
         how = {FORK: FORK_FORK, THREAD: FORK_THREAD, TASK: FORK_TASK}[kind]
         parent._put("fork", how, parent.now, parent.cpu,
                     pid if kind == FORK else 0, self.forks)
         return self._add(pid, number, kind, comm, parent, self.forks)
 
-    def write(self, cluster, run, machine=0):
-        m = cluster.machines[machine]
-        lines = [line for t in self.threads for line in [t.head, *t.lines]]
-        subprocess.run([cluster.build.program("told_run"), m.pool, run, m.name,
-                        str(self.cores)], input="\n".join(lines) + "\n",
-                       text=True, check=True)
-        cluster.wait_closed(run)
+    def write(self, cluster, run):
+        machines = {t.machine for t in self.threads}
+        for number in machines:
+            m = cluster.machines[number]
+            lines = [line for t in self.threads if t.machine == number
+                     for line in [t.head, *t.lines]]
+            subprocess.run([cluster.build.program("told_run"), m.pool, run,
+                            m.name, str(self.cores)],
+                           input="\n".join(lines) + "\n", text=True, check=True)
+        cluster.wait_closed(run, machines=len(machines))

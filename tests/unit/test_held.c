@@ -33,7 +33,7 @@ static void test_held__from_getting_to_giving(void **state)
     golden_make(&handed, &g);
     is[2] = is[5] = true;
     assert_int_equal(ips_longest_path(&g, &lane, NULL, &est, NULL), 0);
-    assert_int_equal(ips_locks_held(&g, &est, is, &h, NULL), 0);
+    assert_int_equal(ips_locks_held(&g, &est, is, NULL, &h, NULL), 0);
     /* B gives to nobody here; A has got what C gave: neither is handed on. */
     assert_int_equal(h.count, 0);
     ips_helds_release(&h);
@@ -44,15 +44,43 @@ static void test_held__from_getting_to_giving(void **state)
     is[9] = true;
     ips_est_release(&est);
     assert_int_equal(ips_longest_path(&g, &lane, NULL, &est, NULL), 0);
-    assert_int_equal(ips_locks_held(&g, &est, is, &h, NULL), 0);
+    assert_int_equal(ips_locks_held(&g, &est, is, NULL, &h, NULL), 0);
     /* C gives the moment it has it: 0. One lock, B longest. */
     assert_int_equal(h.count, 1);
     assert_int_equal(h.lock[0].ns, 5);
     assert_int_equal(h.lock[0].chain, 1);
     ips_helds_release(&h);
+    /* Had they slept, the lock was in use from when the first of them did,
+     * once: B from 6, A from 14, C from 9 to 15. */
+    uint64_t wait[10] = {[2] = 1, [5] = 4, [9] = 6};
+    uint64_t *none = g.wait;
+    g.wait = wait;
+    assert_int_equal(ips_locks_held(&g, &est, is, NULL, &h, NULL), 0);
+    assert_int_equal(h.count, 1);
+    assert_int_equal(h.lock[0].chain, 1);
+    assert_int_equal(h.lock[0].ns, est.est[2] - 6);
+    ips_helds_release(&h);
+    g.wait = none;
+    /* A barger broke the line: C got it from nobody who is known to have had it
+     * (node 2). Two locks, unless they are named alike. */
+    uint64_t name[10] = {[2] = 7, [5] = 7, [9] = 7};
+    g.xpred[9] = 2;
+    g.xpred[2] = IPS_NO_NODE;
+    g.xkind[2] = IPS_X_NONE;
+    g.wait = wait;
+    is[2] = false;
+    ips_est_release(&est);
+    assert_int_equal(ips_longest_path(&g, &lane, NULL, &est, NULL), 0);
+    assert_int_equal(ips_locks_held(&g, &est, is, NULL, &h, NULL), 0);
+    assert_int_equal(h.count, 2);
+    ips_helds_release(&h);
+    assert_int_equal(ips_locks_held(&g, &est, is, name, &h, NULL), 0);
+    assert_int_equal(h.count, 1);
+    ips_helds_release(&h);
+    g.wait = none;
     /* Not of a lock: nothing. */
     is[2] = is[5] = is[9] = false;
-    assert_int_equal(ips_locks_held(&g, &est, is, &h, NULL), 0);
+    assert_int_equal(ips_locks_held(&g, &est, is, NULL, &h, NULL), 0);
     assert_int_equal(h.count, 0);
     ips_helds_release(&h);
     ips_est_release(&est);
