@@ -177,7 +177,7 @@ static int check(const struct ips_graph *g, const struct ips_lane *lane,
 /* Time that all the work would take on machine m, a chain at a time. */
 static ips_u128 alone(const struct ips_replay_machine *m, uint64_t total)
 {
-    return (ips_u128)total * rp_num(m, 1) / rp_den(m) + 1;
+    return (ips_u128)total * rp_num(m, 1) / ips_max_u64(rp_den(m), 1) + 1;
 }
 
 /* At least all messages' time, whatever pairs they go between: every message

@@ -18,15 +18,16 @@ struct summing {
     const struct ips_replay *r;
     const uint32_t *place; /* predict_places() */
     struct ips_est e;
+    uint32_t *xpred; /* as_given(): NULL, or the graph's own */
+    uint8_t *xkind;
     struct sums *machine;   /* [machine_count] */
     struct sums *feature;   /* [features] processes, messages */
     struct sums *idle;      /* [features] of processes */
     struct sums *procedure; /* [procedures] */
 };
 
-/* The graph as it was replayed: a unit of a lock came from who gave it. Its own
- * are xpred and xkind alone; release_gave(). */
-static int as_given(const struct summing *s, struct ips_graph *out,
+/* The graph as it was replayed: a unit of a lock came from who gave it. */
+static int as_given(struct summing *s, struct ips_graph *out,
                     struct ips_err *err)
 {
     const struct ips_graph *g = &s->run->replay.g;
@@ -35,12 +36,14 @@ static int as_given(const struct summing *s, struct ips_graph *out,
     *out = *g;
     if (!s->r->giver)
         return 0;
-    out->xpred = malloc(n * sizeof(*out->xpred));
-    out->xkind = malloc(n);
-    if (!out->xpred || !out->xkind)
+    s->xpred = malloc(n * sizeof(*s->xpred));
+    s->xkind = malloc(n);
+    if (!s->xpred || !s->xkind)
         return ips_err_set(err, IPS_E_NO_MEMORY, "path of %zu nodes", n);
-    memcpy(out->xpred, g->xpred, (n - 1) * sizeof(*out->xpred));
-    memcpy(out->xkind, g->xkind, n - 1);
+    memcpy(s->xpred, g->xpred, (n - 1) * sizeof(*s->xpred));
+    memcpy(s->xkind, g->xkind, n - 1);
+    out->xpred = s->xpred;
+    out->xkind = s->xkind;
     for (uint32_t k = 0; k < locks->event_count; k++) {
         uint32_t i = locks->event[k].node, from = s->r->giver[i];
         if (from == IPS_NO_NODE)
@@ -49,14 +52,6 @@ static int as_given(const struct summing *s, struct ips_graph *out,
         out->xkind[i] = IPS_X_RESOURCE;
     }
     return 0;
-}
-
-static void release_gave(const struct summing *s, struct ips_graph *g)
-{
-    if (!s->r->giver)
-        return;
-    free(g->xpred);
-    free(g->xkind);
 }
 
 /* Which arc brought each node of the relabelled graph. */
@@ -240,7 +235,8 @@ int predict_path(const struct predict_run *run,
         rc = put_rows(&s, out, err);
     }
     ips_path_release(&path);
-    release_gave(&s, &given);
+    free(s.xpred);
+    free(s.xkind);
     free(s.e.crossed);
     free(s.machine);
     free(s.feature);
