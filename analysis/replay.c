@@ -475,8 +475,13 @@ int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
     if (!kept)
         return no_memory(g, err);
     for (int number = 0; number < ATTEMPTS; number++) {
-        rc = attempt(g, lane, ask, kept, number, out, &again, err);
+        struct ips_err why = {0};
+        rc = attempt(g, lane, ask, kept, number, out, &again, &why);
         all += again;
+        /* Callers look at the error alone: none of an attempt that another
+         * followed stays there. */
+        if (err && (rc < 0 || number > 0))
+            *err = why;
         if (!again)
             break;
     }

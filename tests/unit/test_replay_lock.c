@@ -235,15 +235,17 @@ static void test_replay_lock__keeps_its_order(void **state)
             {.cores = 2}, {.cores = 2, .speed = {1, 1 + slow}}};
         struct story s;
         struct ips_replay r;
+        struct ips_err err = {0};
         tell(steps, 4, mutexes, &s);
         struct ips_replay_ask ask = {.machine_count = 2,
                                      .machine = two,
                                      .map = map,
                                      .locks = &s.locks,
                                      .relabel = true};
-        assert_int_equal(0, ips_replay(&s.g, &lane, &ask, &r, NULL));
+        assert_int_equal(0, ips_replay(&s.g, &lane, &ask, &r, &err));
         for (uint32_t c = 0; c < 4; c++)
             assert_int_equal(ends[slow][c], r.chain[c].end_ns);
+        assert_int_equal(0, err.code); /* of the attempt before: forgotten */
         assert_int_equal(slow, r.kept_count);
         assert_int_equal(slow ? 2 : 4, r.taken);
         assert_int_equal(slow, r.resources);
