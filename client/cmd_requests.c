@@ -280,8 +280,8 @@ const struct ipsq_command ipsq_cmd_requests = {
         "requests before the last answer are LEFT OUT. Where nobody accepted "
         "one, and with --by mark:\nwhat a thread did from ips_mark(\"begin "
         "NAME\") to \"end NAME\". --top: of the slowest (10).\n",
-    .options =
-        IPSQ_HAS(BY) | IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+    .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
+               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,
@@ -299,8 +299,8 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
         "measured it. No more than one by the demand can be served in its "
         "time. "
         "Threads of clients\nare shown but are no bound of the service.\n",
-    .options =
-        IPSQ_HAS(BY) | IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+    .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
+               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -236,7 +236,8 @@ const struct ipsq_command ipsq_cmd_why = {
         "and what bounds their rate. Of several\nruns: in how many of them "
         "each "
         "was found, with its median gain and the least and greatest.\n",
-    .options = IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) | IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
+    .options = IPSQ_HAS(FRESH) | IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) |
+               IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

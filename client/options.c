@@ -253,6 +253,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return 0;
     case IPSQ_OPT_NEXT:
         return take_next(o, text, err);
+    case IPSQ_OPT_FRESH:
+        o->fresh = true;
+        return 0;
     case IPSQ_OPT_SEQUENCES:
         o->sequences = true;
         return 0;
@@ -299,6 +302,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_IMPORT:
         o->import_file = text;
         return 0;
+    case IPSQ_OPT_FORCE:
+        o->force = true;
+        return 0;
     case IPSQ_OPT_REPLACE:
         o->replace = true;
         return 0;
@@ -309,6 +315,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return take_lengths(o, text, err);
     case IPSQ_OPT_ROUNDS:
         return ipsq_parse_count(text, &o->rounds, err);
+    case IPSQ_OPT_SHARED_MEDIUM:
+        o->shared_medium = true;
+        return 0;
     case IPSQ_OPT_SYSTEM_SHARE:
         return ipsq_parse_share(text, &o->system_ppm, err);
     case IPSQ_OPT_NETWORK:

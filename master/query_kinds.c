@@ -42,6 +42,7 @@ const struct query_kind *query_kind_of(const Ips__Request *r)
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK_ECHO:
     case IPS__REQUEST__ASK_TRIP:
+    case IPS__REQUEST__ASK_READY:
     case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_SYNC:
     case IPS__REQUEST__ASK_TABLE:

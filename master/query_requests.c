@@ -144,5 +144,8 @@ static void release(struct query *q)
     gather_release(q);
 }
 
-const struct query_kind query_requests = {
-    .name = "requests", .exclusive = true, .start = start, .release = release};
+const struct query_kind query_requests = {.name = "requests",
+                                          .exclusive = true,
+                                          .start = start,
+                                          .release = release,
+                                          .keeps = true};

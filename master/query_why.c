@@ -242,5 +242,8 @@ static void release(struct query *q)
     whatif_release(q);
 }
 
-const struct query_kind query_why = {
-    .name = "why", .exclusive = true, .start = start, .release = release};
+const struct query_kind query_why = {.name = "why",
+                                     .exclusive = true,
+                                     .start = start,
+                                     .release = release,
+                                     .keeps = true};

@@ -24,7 +24,7 @@ void waits_release(struct waits *w)
             free(r->of_node);
             free(r->ns);
             free(r->end_ns);
-            free(r->object);
+            free(r->lock_row);
         }
         if (w->portions)
             portions_release(&w->portions[i]);
@@ -67,8 +67,7 @@ static bool grow_rows(struct waits_rows *r, uint64_t more)
                 grow(&r->of, cap, sizeof(*r->of)) && grow(&r->why, cap, 1) &&
                 grow(&r->of_node, cap, 1) &&
                 grow(&r->ns, cap, sizeof(*r->ns)) &&
-                grow(&r->end_ns, cap, sizeof(*r->end_ns)) &&
-                grow(&r->object, cap, sizeof(*r->object));
+                grow(&r->end_ns, cap, sizeof(*r->end_ns));
     if (fine)
         r->cap = cap;
     return fine;
@@ -110,8 +109,41 @@ static int take_row(const struct part *p, struct waits_rows *r,
     r->of_node[r->count] = a->of_node[i] != 0;
     r->ns[r->count] = a->ns[i];
     r->end_ns[r->count] = a->end_ns[i];
-    r->object[r->count] = a->n_object ? a->object[i] : 0;
     r->count++;
+    return 0;
+}
+
+static int take_locks(const struct part *p, struct waits_rows *r,
+                      const Ips__WaitRowsAnswer *a, struct ips_err *err)
+{
+    size_t n = a->n_lock;
+    if (a->n_lock_node != n || a->n_lock_after != n || a->n_lock_does != n)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "locks: arrays differ in length");
+    if (n > p->sync->nodes * ROWS_A_NODE + ROWS_FREE - r->lock_count)
+        return ips_err_set(err, IPS_E_LIMIT, "it has too many waits for locks");
+    if (r->lock_count + n > r->lock_cap) {
+        uint64_t cap = 2 * (r->lock_count + n);
+        if (!grow(&r->lock_row, cap, sizeof(*r->lock_row)))
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for locks");
+        r->lock_cap = cap;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct waits_lock_row *to = &r->lock_row[r->lock_count];
+        const struct waits_lock_row *before = r->lock_count ? to - 1 : NULL;
+        if (a->lock_node[i] >= p->sync->nodes ||
+            a->lock[i] >= p->sync->nodes * ROWS_A_NODE + ROWS_FREE ||
+            (before && before->node > a->lock_node[i]))
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "row %" PRIu64 " of a lock is out of order",
+                               r->lock_count);
+        *to = (struct waits_lock_row){.after = a->lock_after[i],
+                                      .lock = a->lock[i],
+                                      .node = a->lock_node[i],
+                                      .gives = (a->lock_does[i] & 1) != 0,
+                                      .unit = (a->lock_does[i] & 2) != 0};
+        r->lock_count++;
+    }
     return 0;
 }
 
@@ -122,7 +154,7 @@ static int take_rows(struct query *q, struct waits *w, struct part *p,
     const Ips__WaitRowsAnswer *a = reply->wait_rows;
     size_t n = a->n_node;
     if (a->n_cause != n || a->n_place != n || a->n_of_node != n ||
-        a->n_ns != n || a->n_end_ns != n || (a->n_object && a->n_object != n))
+        a->n_ns != n || a->n_end_ns != n)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "waits: arrays differ in length");
     if (a->n_places > MAX_PLACES - r->place_count ||
@@ -140,6 +172,8 @@ static int take_rows(struct query *q, struct waits *w, struct part *p,
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = take_row(p, r, a, i, err);
+    if (rc == 0 && a->n_lock)
+        rc = take_locks(p, r, a, err);
     if (rc == 0 && !reply->last)
         query_widen(q, p);
     return rc;

@@ -21,12 +21,17 @@
 #include "master/portions.h"
 
 #define WAITS_NODE_BYTES 130u
-#define WAITS_ROW_BYTES 88u
+#define WAITS_ROW_BYTES 80u
 #define WAITS_NONE UINT32_MAX
 #define WAITS_CAUSES (IPS_IDLE_CAUSES - 1)
 /* Steps of following chains of waits in one question: some seconds. */
 #define WAITS_STEPS 400000000ull
 
+struct waits_lock_row { /* struct ips_lock_row of the slave */
+    uint64_t after;     /* work of the arc + 1; 0: at the node */
+    uint32_t lock, node;
+    bool gives, unit;
+};
 struct waits_rows {         /* of a part, as they come; by node */
     Ips__WaitPlace **place; /* borrowed from kept messages */
     uint32_t place_count;
@@ -35,8 +40,9 @@ struct waits_rows {         /* of a part, as they come; by node */
     uint32_t *node, *of; /* own nodes; places */
     uint8_t *why, *of_node;
     uint64_t *ns, *end_ns;
-    uint64_t *object; /* which lock of the machine; 0: of none */
     uint64_t count, cap;
+    struct waits_lock_row *lock_row; /* by node and place in its arc */
+    uint64_t lock_count, lock_cap;
 };
 struct waits_place { /* one for equal ones of all machines; borrowed */
     const char *procedure, *module, *file;

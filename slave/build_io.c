@@ -26,6 +26,14 @@ static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
     }
     /* Chains come process by process, so each pair comes once. */
     uint32_t n = b->out->traffic_count;
+    if (b->from) {
+        b->broken |= !b_grow_traffic(b, end, m->proc, index);
+        if (!b->broken) {
+            e->traffic_proc = m->proc;
+            e->traffic = *index;
+            return 0;
+        }
+    }
     int rc = n < b->traffic_room
                  ? 0
                  : b_grow((void **)&b->out->traffic, n, &b->traffic_room,
@@ -235,6 +243,15 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
     if (!e->local)
         return 0;
     g->xlen[node] = (uint64_t)r->result;
+    if (b->from) {
+        struct b_read read = {.t = v->t,
+                              .t_ret = v->t_ret,
+                              .len = (uint64_t)r->result,
+                              .node = node,
+                              .chain = m->chain,
+                              .ext = IPS_NONE};
+        return b_grow_read(b, v->end, &read);
+    }
     if (took < IPS_NO_NODE) {
         g->xpred[node] = (uint32_t)took;
         return 0;

@@ -116,6 +116,7 @@ void slave_graphs_release(struct slave_graphs *gs)
         gs->list = g->next;
         graph_free(g);
     }
+    slave_growing_forget(&gs->growing);
     slave_records_forget(&gs->records, NULL);
     slave_sql_close(gs->sql);
     slave_store_close(gs->store);
@@ -128,18 +129,32 @@ static bool beyond_memory(void)
     return use.memory > use.limit || use.files > use.limit - use.memory;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The `number`th of the list, counted from 1: is a question at work on it? */
+static bool held(const struct slave_graph *g, unsigned number, uint64_t now)
+{
+    return g->refs != 0 || (number <= SLAVE_GRAPHS_HELD &&
+                            now - g->used_ns < SLAVE_GRAPHS_HELD_NS);
+}
+
 /* Drops the least recently used beyond the limits; those in use stay. */
 static void trim(struct slave_graphs *gs)
 {
     unsigned kept = 0;
-    uint64_t nodes = 0;
+    uint64_t nodes = 0, now = now_ns();
     for (struct slave_graph **p = &gs->list; *p;) {
         struct slave_graph *g = *p;
         nodes += g->b.g.node_count;
         bool over =
             ++kept > SLAVE_GRAPHS_MAX ||
             (kept > 1 && (nodes > SLAVE_GRAPHS_MAX_NODES || beyond_memory()));
-        if (over && g->refs == 0) {
+        if (over && !held(g, kept, now)) {
             *p = g->next;
             nodes -= g->b.g.node_count;
             kept--;
@@ -154,11 +169,13 @@ static void trim(struct slave_graphs *gs)
 static void make_room(struct slave_graphs *gs)
 {
     struct slave_graph **p, **last;
+    uint64_t now = now_ns();
     do {
         struct ips_large_use use = ips_large_use();
+        unsigned number = 0;
         last = NULL;
         for (p = &gs->list; *p && use.memory > use.limit / 2; p = &(*p)->next)
-            last = (*p)->refs == 0 ? p : last;
+            last = held(*p, ++number, now) ? last : p;
         if (last) {
             struct slave_graph *g = *last;
             *last = g->next;
@@ -185,6 +202,7 @@ static void drop_older(struct slave_graphs *gs,
 
 static void to_front(struct slave_graphs *gs, struct slave_graph *g)
 {
+    g->used_ns = now_ns();
     for (struct slave_graph **p = &gs->list; *p; p = &(*p)->next)
         if (*p == g) {
             *p = g->next;
@@ -254,6 +272,32 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
     return rc;
 }
 
+/* Who asks about an open run again will do so once more. */
+static bool asked_before(const struct slave_graphs *gs,
+                         const struct slave_graph *g)
+{
+    const struct slave_graph *o = gs->list;
+    while (o && (o == g || strcmp(o->snap->run, g->snap->run) != 0))
+        o = o->next;
+    return o != NULL;
+}
+
+int slave_graphs_ahead(struct slave_graphs *gs, const struct slave_snapshot *s,
+                       struct ips_err *err)
+{
+    struct slave_input in;
+    struct ips_build_took took;
+    int rc = slave_input_make(gs, s, &in, err);
+    if (rc == 0)
+        rc = slave_growing_build(&gs->growing, s, in.records, &in.in, true,
+                                 NULL, &took, err);
+    if (rc == 0)
+        ips_log_debug("run %s: %llu records read before they were asked for",
+                      s->run, (unsigned long long)took.records);
+    slave_input_release(gs, &in);
+    return rc;
+}
+
 static int build(struct slave_graphs *gs, struct slave_graph *g,
                  struct ips_err *err)
 {
@@ -263,7 +307,8 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
     if (rc == 0) {
         ips_log_debug("run %s: built from %u streams", g->snap->run,
                       g->snap->stream_count);
-        rc = ips_build(&in.in, &g->b, err);
+        rc = slave_growing_build(&gs->growing, g->snap, in.records, &in.in,
+                                 asked_before(gs, g), &g->b, &g->took, err);
         gs->builds++;
     }
     slave_input_release(gs, &in);
@@ -357,8 +402,7 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     }
     g->generation = gs->next_generation++;
     g->refs = 1;
-    g->next = gs->list;
-    gs->list = g;
+    to_front(gs, g);
     drop_older(gs, g);
     trim(gs);
     *out = g;
