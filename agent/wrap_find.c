@@ -20,7 +20,7 @@
 
 #undef p_type /* resolv.h's */
 
-struct ips_real ips_real;
+_Alignas(64) struct ips_real ips_real;
 struct ips_sync_real ips_sync_real;
 
 struct module {

@@ -13,11 +13,11 @@
 
 void ips_replay_release(struct ips_replay *r)
 {
-    free(r->reach);
+    ips_free_large(r->reach);
     ips_free_large(r->weight);
     free(r->chain);
     free(r->idle_ns);
-    free(r->giver);
+    ips_free_large(r->giver);
     memset(r, 0, sizeof(*r));
     r->end = IPS_NO_NODE;
 }
@@ -266,13 +266,13 @@ static int alloc_all(struct rp *r, struct ips_err *err)
     struct ips_replay *out = r->out;
     size_t nodes = (size_t)g->node_count + 1, chains = (size_t)r->chains + 1;
     size_t machines = (size_t)r->machines + r->media;
-    out->reach = malloc(nodes * sizeof(*out->reach));
+    out->reach = ips_alloc_large(nodes, sizeof(*out->reach));
     out->weight =
         r->ask->relabel ? ips_calloc_large(nodes, sizeof(*out->weight)) : NULL;
     out->chain = calloc(chains, sizeof(*out->chain));
     out->idle_ns = calloc(machines, sizeof(*out->idle_ns));
     if (r->machines > 1)
-        r->at_machine = malloc(nodes * sizeof(*r->at_machine));
+        r->at_machine = ips_alloc_large(nodes, sizeof(*r->at_machine));
     r->chain = calloc(chains, sizeof(*r->chain));
     r->machine = calloc(machines, sizeof(*r->machine));
     r->rooms = calloc(chains + r->ask->move_count, sizeof(*r->rooms));
@@ -299,7 +299,7 @@ static void release(struct rp *r)
     if (r->media)
         rp_media_release(r);
     rp_locks_release(r);
-    free(r->at_machine);
+    ips_free_large(r->at_machine);
     free(r->chain);
     free(r->machine);
     free(r->rooms);

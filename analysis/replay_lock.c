@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analysis/replay_run.h"
+#include "common/large.h"
 
 static inline uint32_t lock_of(const struct rp *r, uint32_t i)
 {
@@ -21,11 +22,11 @@ int rp_locks_alloc(struct rp *r, struct ips_err *err)
     const struct ips_replay_locks *of = r->ask->locks;
     size_t nodes = (size_t)r->g->node_count + 1;
     size_t locks = (size_t)of->lock_count + 1;
-    r->lock_at = calloc(nodes, sizeof(*r->lock_at));
+    r->lock_at = ips_calloc_large(nodes, sizeof(*r->lock_at));
     r->lock = calloc(locks, sizeof(*r->lock));
     r->due = calloc(locks, sizeof(*r->due));
     r->had_unit = calloc((size_t)r->chains + 1, sizeof(*r->had_unit));
-    r->out->giver = malloc(nodes * sizeof(*r->out->giver));
+    r->out->giver = ips_alloc_large(nodes, sizeof(*r->out->giver));
     if (!r->lock_at || !r->lock || !r->due || !r->had_unit || !r->out->giver)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u locks", of->lock_count);
     memset(r->out->giver, 0xff, nodes * sizeof(*r->out->giver));
@@ -44,7 +45,7 @@ int rp_locks_alloc(struct rp *r, struct ips_err *err)
 
 void rp_locks_release(struct rp *r)
 {
-    free(r->lock_at);
+    ips_free_large(r->lock_at);
     free(r->lock);
     free(r->due);
     free(r->had_unit);

@@ -17,7 +17,8 @@
 
 static inline bool before(const struct rp_item *a, const struct rp_item *b)
 {
-    return a->key < b->key || (a->key == b->key && a->id < b->id);
+    /* Without a branch: which way it goes nobody can foresee. */
+    return (a->key < b->key) | ((a->key == b->key) & (a->id < b->id));
 }
 
 /* ---- what comes next, over all ------------------------------------------ */
@@ -69,23 +70,6 @@ static void unschedule(struct rp *r, uint32_t id)
 
 /* ---- one machine --------------------------------------------------------- */
 
-static void sink(struct rp_item *heap, uint32_t count, struct rp_item item)
-{
-    uint32_t at = 0;
-    for (;;) {
-        uint32_t kid = 2 * at + 1;
-        if (kid >= count)
-            break;
-        if (kid + 1 < count && before(&heap[kid + 1], &heap[kid]))
-            kid++;
-        if (!before(&heap[kid], &item))
-            break;
-        heap[at] = heap[kid];
-        at = kid;
-    }
-    heap[at] = item;
-}
-
 static void rise(struct rp_item *heap, uint32_t at, struct rp_item item)
 {
     while (at > 0 && before(&item, &heap[(at - 1) / 2])) {
@@ -93,6 +77,24 @@ static void rise(struct rp_item *heap, uint32_t at, struct rp_item item)
         at = (at - 1) / 2;
     }
     heap[at] = item;
+}
+
+/* From the top: mostly to the bottom, so the lesser of each two goes up until
+ * there are no more, and then the item to where it belongs. */
+static void sink(struct rp_item *heap, uint32_t count, struct rp_item item)
+{
+    uint32_t at = 0, kid = 1;
+    while (kid + 1 < count) {
+        kid += before(&heap[kid + 1], &heap[kid]);
+        heap[at] = heap[kid];
+        at = kid;
+        kid = 2 * at + 1;
+    }
+    if (kid < count) {
+        heap[at] = heap[kid];
+        at = kid;
+    }
+    rise(heap, at, item);
 }
 
 /* When the virtual clock will have moved by dv. */

@@ -126,6 +126,8 @@ void engine_cm_relay(struct master *m, const struct slave *s,
                      Ips__CmMessage *message);
 /* query_path.c: all lanes are computed, or the question cannot be answered. */
 void path_done(struct query *q);
+/* path_answer.c: sends more of the answer while the client takes it. */
+void path_pump(struct query *q);
 
 /* For other questions about the graph: the lane of a request, IPS_E_USAGE; what
  * the certificate says of message times; the command's elapsed time, or

@@ -68,6 +68,7 @@ struct predict_run {
     struct ips_replay_lock_event *lock_event;
     const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
+    bool outside;     /* some arc is of what is not traced, or idle */
     uint64_t off_ns;  /* neither running, runnable nor waiting: left out */
 };
 void predict_run_release(struct predict_run *run);
@@ -88,12 +89,15 @@ struct predict_machine {
     struct ips_ratio taken; /* of every core's cycles; den 0: none */
     bool recorded;          /* a machine of the run */
     bool named;             /* by --machines */
+    bool one_core, unknown; /* its cores were not given; not recorded either */
 };
 /* As the replay has it: what others take of the cycles makes it slower. */
 struct ips_replay_machine predict_replayed(const struct predict_machine *m);
+#define PREDICT_NAMES_BYTES 256
 struct predict_setup {
     uint32_t machine_count;
     struct predict_machine *machine;
+    uint32_t chain_count;
     uint32_t *map;                  /* [chain_count] */
     bool *placed;                   /* [chain_count] by --map */
     struct ips_mtime *mtime;        /* [machine_count^2], or NULL: the lane's */
@@ -108,6 +112,10 @@ struct predict_setup {
     bool path;                /* also t_max, and where the time would go */
 };
 void predict_setup_release(struct predict_setup *s);
+/* "one, two": the machines that fit, as many as have room. False: none. */
+bool predict_names(const struct predict_setup *s,
+                   bool (*fits)(const struct predict_setup *s, uint32_t m),
+                   char out[PREDICT_NAMES_BYTES]);
 
 /* The machines that the run was measured on, each thread where it was. */
 int predict_setup_own(const struct predict_run *run, struct predict_setup *out,

@@ -123,15 +123,24 @@ static void fill_path(const struct filling *f)
 /* ---- what it supposes ----------------------------------------------------
  */
 
+static bool speed_not_given(const struct predict_setup *s, uint32_t m)
+{
+    bool used = false;
+    for (uint32_t c = 0; c < s->chain_count && !used; c++)
+        used = s->map[c] == m;
+    return used && !s->machine[m].recorded && s->machine[m].is.speed.den == 0;
+}
+
 static void say_rest(const struct filling *f)
 {
+    char names[PREDICT_NAMES_BYTES];
     struct predict_query *d = f->d;
     struct predict_said *said = &d->said;
     const struct ips_lane *lane = &d->run.lane_then;
     if (!lane->mtime.base_ns && !lane->mtime.per_byte_q32 && !d->setup.mtime)
         predict_say(said, "messages take no time but their ends' CPU: neither "
                           "calibrated nor given (--mtime)");
-    if (lane->external == IPS_EXTERNAL_ALL)
+    if (lane->external == IPS_EXTERNAL_ALL && d->run.outside)
         predict_say(said, "waits for what is not traced (replies, disks, "
                           "timers) take the time that they took");
     if (d->run.off_ns > d->w.path.est.total / OFF_PARTS)
@@ -143,9 +152,8 @@ static void say_rest(const struct filling *f)
     if (d->then.taken)
         predict_say(said,
                     "who has a lock next is settled anew, %" PRIu64
-                    " times: first come, first served; what was free when it "
-                    "was taken, and given back before anybody came, was not "
-                    "recorded and holds nobody up",
+                    " times: first come, first served; of locks only what "
+                    "somebody waited for was recorded",
                     d->then.taken);
     if (d->then.kept_count)
         predict_say(said,
@@ -158,13 +166,11 @@ static void say_rest(const struct filling *f)
                     "and their like follow each other in the order that was "
                     "seen",
                     d->then.resources);
-    for (uint32_t m = 0; m < d->setup.machine_count; m++)
-        if (!d->setup.machine[m].recorded && d->then.use[m].threads &&
-            d->setup.machine[m].is.speed.den == 0)
-            predict_say(said,
-                        "a core of %.80s is as fast as those that were "
-                        "measured (speed= was not given)",
-                        d->setup.machine[m].name);
+    if (predict_names(&d->setup, speed_not_given, names))
+        predict_say(said,
+                    "cores as fast as those that were measured: %s (speed= was "
+                    "not given)",
+                    names);
     f->out->n_assumed = said->count;
     f->out->assumed = said->text;
 }

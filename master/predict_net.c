@@ -1,11 +1,13 @@
 /* What messages between the machines of a setup take, and what they share. */
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "master/predict.h"
 
 #define SCALE_MAX 1000000u
+#define UNMEASURED_MAX 64u
 
 static int check_net(const Ips__PredictNet *n, struct ips_err *err)
 {
@@ -54,23 +56,62 @@ static int allocate_media(struct predict_setup *s, size_t nets,
 /* ---- measured times ------------------------------------------------------
  */
 
-static void say_pair(struct predict_said *said, const char *from,
-                     const char *to, const struct mtime_pair *pair)
+/* Pairs of machines whose messages take what was measured of another one, or
+ * nothing: one sentence for all that are alike. */
+struct unmeasured {
+    const struct mtime_pair *as; /* NULL: nothing */
+    char pairs[240];             /* "a>b, c>d": as many as have room */
+    uint32_t left;               /* that have none */
+};
+struct saying {
+    struct unmeasured kind[UNMEASURED_MAX];
+    uint32_t count;
+};
+
+static void add_pair(struct saying *s, const char *from, const char *to,
+                     const struct mtime_pair *as)
 {
-    if (!said)
+    uint32_t k = 0;
+    if (as && mtime_pair_is(as, from, to))
         return;
-    if (!pair)
-        predict_say(said,
-                    "messages from %.80s to %.80s take no time but their ends' "
-                    "CPU: nothing like them was measured (ipsq calibrate) or "
-                    "given (--network)",
-                    from, to);
-    else if (!mtime_pair_is(pair, from, to))
-        predict_say(said,
-                    "messages from %.80s to %.80s take what was measured from "
-                    "%.80s to %.80s: their own were not (ipsq calibrate), nor "
-                    "given (--network)",
-                    from, to, pair->from, pair->to);
+    while (k < s->count && s->kind[k].as != as)
+        k++;
+    if (k == UNMEASURED_MAX)
+        return; /* enough is said */
+    struct unmeasured *u = &s->kind[k];
+    if (k == s->count) {
+        *u = (struct unmeasured){.as = as};
+        s->count++;
+    }
+    size_t at = strlen(u->pairs), room = sizeof(u->pairs) - at;
+    int n = snprintf(u->pairs + at, room, "%s%.60s>%.60s", at ? ", " : "", from,
+                     to);
+    if (u->left || n < 0 || (size_t)n >= room) {
+        u->pairs[at] = '\0';
+        u->left++;
+    }
+}
+
+static void say_pairs(const struct saying *s, struct predict_said *said)
+{
+    for (uint32_t k = 0; k < s->count; k++) {
+        const struct unmeasured *u = &s->kind[k];
+        char more[32] = "";
+        if (u->left)
+            snprintf(more, sizeof(more), " and %u more", u->left);
+        if (u->as)
+            predict_say(said,
+                        "messages %s%s take what was measured from %.80s to "
+                        "%.80s: their own were not (ipsq calibrate), nor given "
+                        "(--network)",
+                        u->pairs, more, u->as->from, u->as->to);
+        else
+            predict_say(said,
+                        "messages %s%s take no time but their ends' CPU: "
+                        "nothing like them was measured (ipsq calibrate) or "
+                        "given (--network)",
+                        u->pairs, more);
+    }
 }
 
 /* Is somebody on it? */
@@ -90,6 +131,7 @@ int predict_times(const struct predict_run *run, struct predict_said *said,
                   struct predict_setup *out, struct ips_err *err)
 {
     uint32_t n = out->machine_count;
+    struct saying saying = {.count = 0};
     int rc = run->times ? allocate(run, out, err) : 0;
     for (uint32_t f = 0; f < n && rc == 0 && run->times; f++) {
         bool from_used = said && used(run, out, f);
@@ -102,9 +144,11 @@ int predict_times(const struct predict_run *run, struct predict_said *said,
             out->mtime[at] = (struct ips_mtime){0, 0, 1, 1};
             out->curve[at] = pair ? &pair->curve : NULL;
             if (from_used && used(run, out, t))
-                say_pair(said, from, to, pair);
+                add_pair(&saying, from, to, pair);
         }
     }
+    if (said)
+        say_pairs(&saying, said);
     return rc;
 }
 

@@ -316,6 +316,10 @@ int predict_run_make(struct query *q, const struct whatif_solving *s,
         rc = make_graph(q, s, run);
     if (rc < 0)
         return rc;
+    for (uint32_t k = 0; k < run->replay.g.node_count; k++)
+        run->outside = run->outside ||
+                       run->replay.g.xkind[k] == IPS_X_EXTERNAL ||
+                       run->replay.g.xkind[k] == IPS_X_IDLE;
     run->command = command_end(q, &s->d->path, &run->replay);
     if (run->lane.has_goal && run->lane.goal != IPS_NO_NODE)
         run->lane.goal = run->replay.to[run->lane.goal];

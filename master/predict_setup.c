@@ -11,7 +11,6 @@
 #include "master/predict.h"
 
 #define NAME_BYTES 1024
-#define NAMES_BYTES 256
 
 void predict_say(struct predict_said *s, const char *fmt, ...)
 {
@@ -56,8 +55,10 @@ static int make_own(const struct predict_run *run, size_t more,
         out->machine[m] = (struct predict_machine){
             .name = run->own[m].name,
             .is = {.cores = run->own[m].cores ? run->own[m].cores : 1},
+            .unknown = !run->own[m].cores,
             .recorded = true};
     out->machine_count = run->own_count;
+    out->chain_count = (uint32_t)chains;
     for (uint32_t c = 0; c < chains; c++)
         out->map[c] = run->whole->chains[c].machine;
     return 0;
@@ -152,16 +153,16 @@ static int add_machine(const struct predict_run *run,
     uint32_t m = find_machine(s, from->name);
     if (m == PREDICT_NOWHERE) {
         m = s->machine_count++;
-        s->machine[m] = (struct predict_machine){.name = from->name};
-        if (!from->cores)
-            predict_say(said, "%.80s has one core (cores= was not given)",
-                        from->name);
+        s->machine[m] = (struct predict_machine){.name = from->name,
+                                                 .one_core = !from->cores};
         s->machine[m].is.cores = 1;
     }
     struct predict_machine *to = &s->machine[m];
     to->named = true;
-    if (from->cores)
+    if (from->cores) {
         to->is.cores = from->cores;
+        to->unknown = false;
+    }
     to->is.speed = (struct ips_ratio){from->speed_num, from->speed_den};
     to->is.load = (struct ips_ratio){from->load_num, from->load_den};
     to->taken = (struct ips_ratio){from->taken_num, from->taken_den};
@@ -195,16 +196,34 @@ static int add_machines(const struct predict_run *run,
     return rc;
 }
 
-/* "m1, m2, one" */
-static const char *names(const struct predict_setup *s, char out[NAMES_BYTES])
+bool predict_names(const struct predict_setup *s,
+                   bool (*fits)(const struct predict_setup *s, uint32_t m),
+                   char out[PREDICT_NAMES_BYTES])
 {
     size_t at = 0;
     out[0] = '\0';
-    for (uint32_t m = 0; m < s->machine_count && at < NAMES_BYTES - 1; m++) {
-        snprintf(out + at, NAMES_BYTES - at, "%s%.60s", m ? ", " : "",
+    for (uint32_t m = 0; m < s->machine_count; m++) {
+        if (!fits(s, m) || at >= PREDICT_NAMES_BYTES - 1)
+            continue;
+        snprintf(out + at, PREDICT_NAMES_BYTES - at, "%s%.60s", at ? ", " : "",
                  s->machine[m].name);
         at = strlen(out);
     }
+    return at > 0;
+}
+
+static bool any_one(const struct predict_setup *s, uint32_t m)
+{
+    (void)s;
+    (void)m;
+    return true;
+}
+
+/* "m1, m2, one" */
+static const char *names(const struct predict_setup *s,
+                         char out[PREDICT_NAMES_BYTES])
+{
+    (void)predict_names(s, any_one, out);
     return out;
 }
 
@@ -266,7 +285,7 @@ bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
 static int place(const struct predict_run *run, const Ips__PredictPlace *p,
                  struct predict_setup *s, struct ips_err *err)
 {
-    char all[NAMES_BYTES];
+    char all[PREDICT_NAMES_BYTES];
     uint32_t m = find_machine(s, p->machine), count = 0;
     if (m == PREDICT_NOWHERE)
         return ips_err_set(err, IPS_E_NOT_FOUND,
@@ -292,7 +311,7 @@ static int place_moves(const struct predict_run *run,
                        const Ips__PredictAsk *ask, struct predict_setup *s,
                        struct ips_err *err)
 {
-    char all[NAMES_BYTES];
+    char all[PREDICT_NAMES_BYTES];
     s->move = calloc(run->cut_count + 1, sizeof(*s->move));
     if (!s->move)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu moves", run->cut_count);
@@ -339,13 +358,23 @@ static int check_used(const Ips__PredictAsk *ask, const struct predict_run *run,
     return rc;
 }
 
-static void say_own(const struct predict_run *run, struct predict_said *said)
+static bool one_core(const struct predict_setup *s, uint32_t m)
 {
-    for (uint32_t m = 0; m < run->own_count; m++)
-        if (!run->own[m].cores)
-            predict_say(said,
-                        "%.80s has one core: how many it had was not recorded",
-                        run->own[m].name);
+    return s->machine[m].one_core;
+}
+
+static bool unknown_cores(const struct predict_setup *s, uint32_t m)
+{
+    return s->machine[m].recorded && s->machine[m].unknown;
+}
+
+static void say_cores(const struct predict_setup *s, struct predict_said *said)
+{
+    char names[PREDICT_NAMES_BYTES];
+    if (predict_names(s, unknown_cores, names))
+        predict_say(said, "one core each: %s (not recorded, nor given)", names);
+    if (predict_names(s, one_core, names))
+        predict_say(said, "one core each: %s (cores= was not given)", names);
 }
 
 int predict_setup_make(const struct predict_run *run,
@@ -354,11 +383,12 @@ int predict_setup_make(const struct predict_run *run,
                        struct predict_setup *out, struct ips_err *err)
 {
     int rc = make_own(run, ask->n_machines, out, err);
-    say_own(run, said);
     if (rc == 0)
         rc = add_machines(run, ask, own, out, said, err);
     for (size_t i = 0; i < ask->n_map && rc == 0; i++)
         rc = place(run, ask->map[i], out, err);
+    if (rc == 0)
+        say_cores(out, said);
     if (rc == 0)
         rc = place_moves(run, ask, out, err);
     if (rc == 0)

@@ -94,7 +94,7 @@ struct gather {
     uint32_t count;
     uint64_t ambiguous; /* by joining ends */
     uint64_t untraced_ends;
-    bool calibrated;       /* slaves were told message times (mtimes_plan.h) */
+    bool calibrated;        /* slaves were told message times (mtimes_plan.h) */
     char mtimes_text[1300]; /* of what, for the certificate */
 };
 

@@ -108,11 +108,16 @@ static inline uint32_t g_end_of(const struct b_grow *k, uint32_t c)
     return k->built.g.chains[c].first + k->chains[c].nodes;
 }
 
+/* build_grow_nodes.c: the records that came, the rows as they were behind the
+ * last record, the nodes of the records that came. */
+int g_scan_more(struct b_grow *k) IPS_MUST_USE;
+void g_take_rows_back(struct b_grow *k);
+int g_more_nodes(struct b_grow *k) IPS_MUST_USE;
 int g_match(struct b_grow *k) IPS_MUST_USE; /* build_grow_match.c */
 /* build_grow_settle.c. b->broken: not to be kept. */
 int g_begin(struct b_grow *k) IPS_MUST_USE;
 int g_settle(struct b_grow *k) IPS_MUST_USE;
+/* build_grow_copy.c */
 int g_copy(struct b_grow *k, struct ips_built *out) IPS_MUST_USE;
-int g_save_raw(struct b_grow *k, uint32_t c, uint32_t from) IPS_MUST_USE;
 
 #endif

@@ -22,9 +22,20 @@ static void of_this_run(struct slave_growing *w, const struct slave_snapshot *s,
         w->first == r->first)
         return;
     slave_growing_forget(w);
-    *w = (struct slave_growing){
-        .dev = r->dev, .ino = r->ino, .first = r->first};
+    *w =
+        (struct slave_growing){.dev = r->dev, .ino = r->ino, .first = r->first};
     snprintf(w->run, sizeof(w->run), "%s", s->run);
+}
+
+/* Some six times the records' own size: then no array has to go to a file. */
+static bool fits(const struct ips_build_input *in)
+{
+    struct ips_large_use use = ips_large_use();
+    uint64_t bytes = 0, room = ips_sub_sat(use.limit / 2, use.memory);
+    for (uint32_t i = 0; i < in->stream_count; i++)
+        for (uint32_t k = 0; k < in->streams[i].chunk_count; k++)
+            bytes += in->streams[i].chunks[k].len;
+    return bytes <= room / 6;
 }
 
 static bool worth_it(const struct slave_growing *w,
@@ -56,7 +67,7 @@ int slave_growing_build(struct slave_growing *w, const struct slave_snapshot *s,
     if (!s->closed && w->build)
         rc = ips_build_further(&w->build, in, out, took, &done, err);
     if (rc == 0 && !done && !s->closed && begin && !too_large() &&
-        worth_it(w, s)) {
+        worth_it(w, s) && fits(in)) {
         w->tried = s->archive_bytes;
         rc = ips_build_on(&w->build, in, IPS_BUILD_LAG_NS, out, took, err);
         done = true;

@@ -21,7 +21,7 @@
 #include "slave/records.h"
 
 /* Of an archive; less is built before anybody notices. */
-#define SLAVE_GROWING_BYTES (64u << 10)
+#define SLAVE_GROWING_BYTES (16u << 10)
 
 struct slave_growing {
     struct b_grow *build; /* NULL: none */

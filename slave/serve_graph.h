@@ -64,7 +64,7 @@ struct slave_graph_ask {
     struct slave_unseen_row *unseen;  /* sync: of the snapshot */
     uint32_t unseen_rows;
     struct slave_load_row load; /* of the snapshot, which is given away */
-    char **lines; /* sync: what is unseen, in words */
+    char **lines;               /* sync: what is unseen, in words */
     uint32_t line_count;
     struct slave_cm *cm; /* cm: serve_cm_step.c */
 };

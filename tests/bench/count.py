@@ -106,6 +106,20 @@ def preload(build, agent):
     return f"{agent}/lib/libips-preload.so:{behind}" if agent else behind
 
 
+def start(env, scratch):
+    """(system calls, page faults) of an image of /bin/true: the fewest of some."""
+    log, faults = os.path.join(scratch, "calls"), []
+    subprocess.run(["strace", "-o", log, *sum((["-E", f"{name}={value}"] for
+                                               name, value in env.items()), []),
+                    "/bin/true"], check=True)
+    with open(log) as f:
+        calls = sum("(" in line for line in f)
+    for _ in range(5):
+        pid = os.posix_spawn("/bin/true", ["true"], env)
+        faults.append(os.wait4(pid, 0)[2].ru_minflt)
+    return calls, min(faults)
+
+
 def bench(build, _runs):
     """The most frequent way of a call: which is all but the first, those that
     make room, and those that read the CPU clock."""
@@ -113,6 +127,11 @@ def bench(build, _runs):
         program, env = made(place, 4096)
         bare, ours = (traced(program, dict(env, LD_PRELOAD=preload(build, agent)),
                              place.state) for agent in (None, build))
+        empty = os.path.join(build, "tests", "bench_empty.so")
+        agent = os.path.join(build, "lib", "libips-preload.so")
+        starts = {name: start(dict(env, **more), place.state) for name, more in (
+            ("bare", {}), ("an empty library", {"LD_PRELOAD": empty}),
+            ("recorded, no slave", {"LD_PRELOAD": agent}))}
     print(f"{'':<34}" + "".join(f"{name:>13}" for name in COLUMNS) +
           f"{'of calls':>10}")
     for kind in KINDS:
@@ -120,13 +139,15 @@ def bench(build, _runs):
         added = [a - b for a, b in zip(row, bare[kind][0])]
         print(f"{kind:<34}" + "".join(f"{n:>13}" for n in added) +
               f"{times / ROUNDS:>10.0%}")
+    for name, (calls, faults) in starts.items():
+        print(f"/bin/true, {name}: {calls} system calls, {faults} page faults")
 
 
 def bench_cold(build, runs, against=None):
     """Each run says the lower quartile of 20000 calls."""
     ways = {"bare": None, "recorded": build}
     if against:
-        ways["recorded, other build"] = against
+        ways["against"] = against
     found = collections.defaultdict(list)
     with Place(build) as place:
         program, env = made(place, 1)
@@ -140,6 +161,6 @@ def bench_cold(build, runs, against=None):
                     found[kind, way].append(float(word))
     for kind in KINDS[:4]:
         for way in list(ways)[1:]:
-            show(f"{kind}, {way}, added",
+            show(f"{kind}, {way}",
                  [a - b for a, b in zip(found[kind, way], found[kind, "bare"])],
                  "ns")

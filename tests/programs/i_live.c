@@ -1,6 +1,7 @@
 /* Stops where it is told, so that questions can be asked of a run that goes on.
  *
  *   i_live                   parent and child over two pipes
+ *   i_live alone             the same, the child answers itself, without locks
  *   i_live serve             the child's part, on a port of 127.0.0.1 that it
  *                            prints ("port N")
  *   i_live call PORT         the parent's part, there
@@ -61,6 +62,16 @@ static void *helper(void *arg)
     }
     pthread_mutex_unlock(&box.lock);
     return NULL;
+}
+
+static int serve_alone(int in, int out)
+{
+    char question[64];
+    while (read(in, question, sizeof(question)) == sizeof(question)) {
+        work(10);
+        need(write(out, question, 32) == 32, "answer");
+    }
+    return 0;
 }
 
 static int serve(int in, int out)
@@ -141,7 +152,7 @@ static int call(const char *port)
     return 0;
 }
 
-static int both(void)
+static int both(int (*serve_it)(int, int))
 {
     int there[2], back[2];
     need(pipe(there) == 0 && pipe(back) == 0, "pipe");
@@ -150,7 +161,7 @@ static int both(void)
     if (child == 0) {
         close(there[1]);
         close(back[0]);
-        exit(serve(there[0], back[1]));
+        exit(serve_it(there[0], back[1]));
     }
     close(there[0]);
     close(back[1]);
@@ -167,5 +178,7 @@ int main(int argc, char **argv)
         return serve_port();
     if (argc == 3 && strcmp(argv[1], "call") == 0)
         return call(argv[2]);
-    return argc == 1 ? both() : 2;
+    if (argc == 2 && strcmp(argv[1], "alone") == 0)
+        return both(serve_alone);
+    return argc == 1 ? both(serve) : 2;
 }

@@ -186,3 +186,34 @@ def test_open_answers_over_two_machines(cluster, build):
     stops = live.run(proc)
     assert server.wait(120) == 0
     live.check(stops, machines=2)
+
+
+def test_a_question_reads_what_is_new(cluster, build):
+    """Would catch: questions about a run that goes on sending and receiving
+    that read all of it each time, and a path by a build that went on which is
+    not the graph's. (Whatever the clocks do, some question goes on.)"""
+    c = cluster(["m1"])
+    live = Live(c, ("cpu",))
+    proc = c.popen([build.program("i_live"), "alone"], name="r",
+                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def few_read():
+        live.tell(proc, 100)
+        assert proc.stdout.readline() == f"done {live.turns}\n"
+        answer = c.json("path", "r", status=(0, 3))
+        read, events = (answer["certificate"][key]
+                        for key in ("records_read", "events"))
+        assert answer["open"] and read <= events
+        return 0 < read < events / 3
+    live.tell(proc, 1000)
+    assert proc.stdout.readline() == f"done {live.turns}\n"
+    wait_until("a question that goes on", few_read, 120)
+
+    def settled():
+        lines = live.lines()
+        answer = c.json("path", "r", status=(0, 3))
+        return (lines, answer) if lines == live.lines() else None
+    lines, answer = wait_until("all is seen", settled, 60)
+    oracle.check_path([json.loads(line) for line in lines], answer)
+    proc.stdin.close()
+    assert proc.wait(120) == 0

@@ -17,9 +17,9 @@ from conftest import Cluster, clean_env, wait_until
 SQL = 130  # Request's field; text 1, time_ns 3
 FOR_EVER = ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) "
             "SELECT count(*) FROM n")
-LIMIT = 12 << 20  # ips-slave --memory
-MARGIN = 52 << 20
-SMALL, LARGE = 20000, 400000
+LIMIT = 4 << 20  # ips-slave --memory
+MARGIN = 50 << 20
+SMALL, LARGE = 16000, 320000
 ROWS = 1.5  # a send is one row, a receive two
 
 
@@ -102,7 +102,8 @@ def read_until(tty, what):
         seen += os.read(tty, 4096)
 
 
-@pytest.mark.parametrize("words", [["events", "large"], ["waits", "small"]])
+@pytest.mark.parametrize("words", [["events", "large"],
+                                   ["waits", "small", "--fresh"]])
 def test_progress(scans, words):
     """The slave stands still until the line is seen. Would catch a question
     that leaves its user in doubt whether anything happens."""
@@ -141,7 +142,7 @@ def test_a_scan_is_ended_with_its_client(scans):
     c = scans
     client = ask(c, "events", "large", "--format", "tsv")
     client.stdout.read(1 << 16)
-    wait_until("the slave has it in hand", lambda: in_hand(c) == 1)
+    wait_until("the slave has it in hand", lambda: in_hand(c) >= 1)
     client.send_signal(signal.SIGINT)
     client.wait()
     client.stdout.close()
@@ -158,6 +159,6 @@ def test_a_question_without_end_is_ended_with_its_client(scans):
     client.hello(wire.CLIENT)
     client.ask(1, b"small", SQL, wire.message((1, FOR_EVER.encode()),
                                               (3, 600 * 10**9)))
-    wait_until("the slave has it in hand", lambda: in_hand(c) == 1)
+    wait_until("the slave has it in hand", lambda: in_hand(c) >= 1)
     client.close()
     assert c.ipsq("sql", "small", "SELECT 1").returncode == 0

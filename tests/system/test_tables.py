@@ -10,7 +10,7 @@ import resource
 
 import pytest
 
-from conftest import wait_until
+from conftest import Cluster, wait_until
 
 pytestmark = pytest.mark.quick
 
@@ -20,14 +20,15 @@ PIPELINE = "seq 1 30000 | sort -rn | uniq | wc -l; head -c 200000 /dev/zero | md
 LEVELS = ("run", "machine", "process", "thread")
 
 
-@pytest.fixture(name="run")
-def a_run(cluster):
-    """A pipeline on each of two machines, as one run."""
-    c = cluster(("m1", "m2"))
+@pytest.fixture(name="run", scope="module")
+def a_run(build):
+    """A pipeline on each of two machines, as one run; nobody changes it."""
+    c = Cluster(build, ["m1", "m2"])
     c.ipsrun(["sh", "-c", PIPELINE], name="one", check=True)
     c.ipsrun(["sh", "-c", PIPELINE], join="one", machine=1, check=True)
     c.wait_closed("one", 2)
-    return c
+    yield c
+    c.close()
 
 
 def rows(cluster, level, *words):

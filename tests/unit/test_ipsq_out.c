@@ -147,6 +147,7 @@ static void test_out__certificate(void **state)
     static const char *const keys[] = {
         "complete",
         "events",
+        "records_read",
         "lost",
         "unmatched",
         "ambiguous",

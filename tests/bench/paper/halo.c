@@ -1,5 +1,5 @@
-/* A ring of ranks that exchange borders and compute, for `simgrid`: SMPI runs it
- * and writes what it does as a time-independent trace. */
+/* A ring of ranks that exchange borders and compute, for `simgrid`: SMPI runs
+ * it and writes what it does as a time-independent trace. */
 #include <mpi.h>
 #include <stdlib.h>
 

@@ -245,6 +245,8 @@ class Lab:
         """Message times, of all pairs or as `words` say, measured by the slaves:
         the answer. What was refused, as the machine is not idle, is an error
         where --force is not among them."""
+        if "--force" not in words:
+            wait_idle()
         answer = self.cluster.json("calibrate", *words, status=(0, 3))
         if answer["failed"]:
             raise SystemExit("calibrate: " + "; ".join(
@@ -266,6 +268,18 @@ class Lab:
         """--map that moves each process of the run to place[label]."""
         return ",".join(f"{what}={place[label]}" for label in run.pid
                         for what in run.program.patterns(label, run.pid[label]))
+
+
+def wait_idle(seconds=240):
+    """Until the load average is what `ipsq calibrate` takes for idle: what was
+    measured before may be in it yet. Gives up in silence: it will be refused."""
+    until = time.monotonic() + seconds
+    limit = 0.45 * os.cpu_count()
+    if os.getloadavg()[0] > limit:
+        print(f"waiting until the load average is below {limit}",
+              file=sys.stderr, flush=True)
+    while os.getloadavg()[0] > limit and time.monotonic() < until:
+        time.sleep(2)
 
 
 def machines(specs):

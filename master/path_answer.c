@@ -1,0 +1,329 @@
+/* What a path question is answered with: shares, segments, the certificate. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/types.h"
+#include "master/certificate.h"
+#include "master/engine.h"
+#include "master/longest.h"
+#include "master/part.h"
+#include "master/query_path_profile.h"
+#include "master/weighting.h"
+
+#define SEGMENTS_A_REPLY 4096
+#define MAX_SHARES 10000 /* of one list */
+
+static const struct part *part_at(const struct query *q, uint32_t number)
+{
+    return q->gather.active[number];
+}
+
+static const char *share_name(const struct query *q, struct arena *a,
+                              const struct share_row *row, enum share_list list)
+{
+    const struct part *p = part_at(q, (uint32_t)(row->a >> 32));
+    const char *name = part_process_name(p, (uint32_t)row->a);
+    if (list == SHARE_MACHINE)
+        return arena_printf(a, "/%s", p->machine);
+    if (list == SHARE_PROCESS)
+        return arena_printf(a, "/%s/%s", p->machine, name);
+    if (list == SHARE_THREAD)
+        return arena_printf(a, "/%s/%s/%" PRIu64, p->machine, name, row->b);
+    if (list == SHARE_OUTSIDE)
+        return arena_printf(a, "%s/%s -> %s", p->machine, name,
+                            row->b == SHARE_EXTERNAL ? "external" : "idle");
+    const struct part *o = part_at(q, (uint32_t)(row->b >> 32));
+    return arena_printf(a, "%s/%s -> %s/%s", p->machine, name, o->machine,
+                        part_process_name(o, (uint32_t)row->b));
+}
+
+static Ips__Share **fill_shares(const struct query *q, struct arena *a,
+                                const struct shares *s, enum share_list list,
+                                size_t *count, struct certificate *c)
+{
+    static const char *const names[] = {"machine", "process", "thread",
+                                        "message", "outside cause"};
+    size_t n = s->count[list] < MAX_SHARES ? s->count[list] : MAX_SHARES;
+    Ips__Share **out = arena_alloc(a, (n + 1) * sizeof(*out));
+    if (n < s->count[list])
+        certificate_note(a, c,
+                         arena_printf(a,
+                                      "%zu smaller shares by %s are left out",
+                                      s->count[list] - n, names[list]));
+    *count = 0;
+    for (size_t i = 0; i < n && out; i++) {
+        const struct share_row *row = &s->row[list][i];
+        Ips__Share *share = arena_alloc(a, sizeof(*share));
+        if (!share)
+            break;
+        ips__share__init(share);
+        share->object = ips_wire_text(share_name(q, a, row, list));
+        share->ns = row->ns;
+        share->count = row->count;
+        share->stable = row->stable;
+        share->ns_low = row->ns_low;
+        share->ns_high = row->ns_high;
+        out[(*count)++] = share;
+    }
+    return out;
+}
+
+/* Stability over the lanes; a lane equal to the main one changes nothing. */
+static void fill_lanes(struct path_data *d, struct arena *a,
+                       struct certificate *c)
+{
+    for (int id = LANE_HALF; id < LANES; id++) {
+        struct lane_result *r = &d->lanes[id];
+        bool same = true;
+        if ((id == LANE_NO_ANY || id == LANE_NO_PROBE) && !r->wanted)
+            continue; /* most programs have no such arc; nothing is known */
+        if (id == LANE_NO_EXTERNAL && r->lane.weighting == IPS_WEIGH_WALL)
+            continue;
+        if (r->wanted) {
+            struct shares *lane = &r->shares;
+            shares_compare(&d->lanes[LANE_MAIN].shares, &lane, 1, &same);
+        }
+        Ips__LaneResult *row = arena_alloc(a, sizeof(*row));
+        if (!row || !arena_grow(a, &c->msg.lanes, c->msg.n_lanes, &c->lane_cap,
+                                sizeof(*c->msg.lanes)))
+            return;
+        ips__lane_result__init(row);
+        row->lane = ips_wire_text(r->name);
+        row->t_max_ns = r->wanted ? r->t_max : d->lanes[LANE_MAIN].t_max;
+        row->same_order = same;
+        c->msg.lanes[c->msg.n_lanes++] = row;
+    }
+}
+
+char *path_mtime_text(const struct query *q, struct arena *a,
+                      const struct ips_lane *lane)
+{
+    const struct ips_mtime *m = &lane->mtime;
+    if (lane->calibrated)
+        return arena_printf(a, "%s", q->gather.mtimes_text);
+    if (lane->weighting == IPS_WEIGH_WALL && !m->base_ns && !m->per_byte_q32)
+        return ips_wire_text("as measured, 0 where nobody waited");
+    if (m->base_ns == 0 && m->per_byte_q32 == 0)
+        return ips_wire_text("0 (not calibrated)");
+    return arena_printf(
+        a, "%" PRIu64 " ns + %.6f ns a byte, times %u/%u (given)", m->base_ns,
+        (double)m->per_byte_q32 / 4294967296.0, m->scale_num, m->scale_den);
+}
+
+static void fill_certificate(const struct query *q, struct path_data *d,
+                             struct arena *a, struct certificate *c)
+{
+    certificate_fill(q, a, c);
+    c->msg.unmatched += d->unmatched;
+    c->msg.any_on_path = d->lanes[LANE_MAIN].shares.resources;
+    certificate_plan(q, a, c, 3, "the slaves' graphs");
+    c->msg.engine = ips_wire_text(d->engine_text);
+    c->msg.message_times = path_mtime_text(q, a, &d->lanes[LANE_MAIN].lane);
+    if (weighting_clock_text(d))
+        c->msg.clock = ips_wire_text(weighting_clock_text(d));
+    if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_CPU)
+        c->msg.run_delay_unknown_ns = weighting_unknown(q);
+    if (*d->pdm_note)
+        certificate_note(a, c, d->pdm_note);
+    if (*d->relay_note)
+        certificate_note(a, c, d->relay_note);
+    if (q->restarts > 0)
+        certificate_note(a, c,
+                         "a slave or its data changed on the way; the "
+                         "answer was computed again from the beginning");
+    fill_lanes(d, a, c);
+}
+
+/* Of the run's command. */
+uint64_t path_goal_elapsed(const struct query *q)
+{
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const Ips__SyncAnswer *s = q->gather.active[i]->sync;
+        if (s->state->has_root && s->goal_elapsed_ns)
+            return s->goal_elapsed_ns;
+    }
+    return IPS_UNMEASURED;
+}
+
+static void fill_sums(const struct query *q, const struct path_data *d,
+                      Ips__PathAnswer *out)
+{
+    const struct lane_result *main = &d->lanes[LANE_MAIN];
+    const struct lane_result *free_lane = &d->lanes[LANE_FREE];
+    uint64_t least = free_lane->wanted ? free_lane->t_max : main->t_max;
+    out->weighting = ips_wire_text(weighting_name(main->lane.weighting));
+    out->goal = ips_wire_text(d->goal_text);
+    out->on_cpu_ns = d->on_cpu_ns;
+    out->run_delay_ns = d->run_delay_ns;
+    out->other_ns = d->other_ns;
+    out->engine = ips_wire_text(d->engine);
+    out->t_max_ns = main->t_max;
+    out->total_cpu_ns = d->total_cpu_ns;
+    out->parallelism = main->t_max
+                           ? (double)d->total_cpu_ns / (double)main->t_max
+                           : IPS_UNMEASURED_REAL;
+    out->p_max =
+        least ? (double)d->total_cpu_ns / (double)least : IPS_UNMEASURED_REAL;
+    uint64_t window_ns;
+    (void)path_profile_pieces(q, &out->segment_count);
+    out->messages = path_profile_shares(q, &window_ns)->messages;
+    out->elapsed_ns = path_goal_elapsed(q);
+    out->category = ips_wire_text("3");
+    out->took_ns = master_now_ns() - q->begun_ns;
+    out->open = certificate_open(q);
+}
+
+static void fill_cost(const struct path_data *d, Ips__EngineCost *out)
+{
+    out->rounds = d->cost.rounds;
+    out->values = d->cost.values;
+    out->messages = d->cost.messages;
+    out->bytes = d->cost.bytes;
+    out->relayed = d->cost.relayed;
+}
+
+static void send_last(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    uint64_t window_ns;
+    const struct shares *s = path_profile_shares(q, &window_ns);
+    struct arena a = {0};
+    struct certificate c;
+    struct ips_err err = {0};
+    Ips__PathAnswer answer = IPS__PATH_ANSWER__INIT;
+    fill_certificate(q, d, &a, &c);
+    fill_sums(q, d, &answer);
+    answer.by_machine =
+        fill_shares(q, &a, s, SHARE_MACHINE, &answer.n_by_machine, &c);
+    answer.by_process =
+        fill_shares(q, &a, s, SHARE_PROCESS, &answer.n_by_process, &c);
+    answer.by_message =
+        fill_shares(q, &a, s, SHARE_MESSAGE, &answer.n_by_message, &c);
+    Ips__EngineCost cost = IPS__ENGINE_COST__INIT;
+    fill_cost(d, &cost);
+    answer.cost = &cost;
+    answer.by_external =
+        fill_shares(q, &a, s, SHARE_OUTSIDE, &answer.n_by_external, &c);
+    if (path_profile_by(q->request->path, "thread"))
+        answer.by_thread =
+            fill_shares(q, &a, s, SHARE_THREAD, &answer.n_by_thread, &c);
+    answer.window_ns = window_ns;
+    path_profile_fill(q, &a, &c, &answer);
+    answer.certificate = &c.msg;
+    if (a.failed) {
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
+        query_fail(q, &err);
+    } else {
+        Ips__Reply reply = IPS__REPLY__INIT;
+        reply.answer_case = IPS__REPLY__ANSWER_PATH;
+        reply.path = &answer;
+        query_answer(q, &reply);
+    }
+    arena_release(&a);
+}
+
+static const char *segment_kind(const struct path_piece *p)
+{
+    if (p->kind == IPS_SEG_COMPUTE)
+        return "compute";
+    return p->kind == IPS_SEG_EXTERNAL ? "external" : "message";
+}
+
+static const char *arc_name(const struct path_piece *p)
+{
+    static const char *const names[] = {
+#define X(name, number, text) [number] = (text),
+        IPS_XKINDS(X)
+#undef X
+    };
+    return p->kind == IPS_SEG_COMPUTE ? "" : names[p->xkind];
+}
+
+static void fill_segment(const struct query *q, struct arena *a,
+                         const struct path_piece *p, Ips__Segment *s)
+{
+    const struct part *part = part_at(q, p->at.part);
+    ips__segment__init(s);
+    s->kind = ips_wire_text(segment_kind(p));
+    s->arc = ips_wire_text(arc_name(p));
+    s->machine = ips_wire_text(part->machine);
+    s->process = ips_wire_text(part_process_name(part, p->at.process));
+    s->thread = arena_printf(a, "%u", p->at.tid);
+    s->from_node = p->from;
+    s->to_node = p->to;
+    s->ns = p->ns;
+}
+
+/* The pieces that the client gets. */
+static const struct path_piece *shown(const struct query *q, uint64_t *count)
+{
+    const struct path_data *d = q->data;
+    if (!d->longest)
+        return path_profile_pieces(q, count);
+    *count = q->request->path->top;
+    return d->longest;
+}
+
+/* False: the question ended. */
+static bool pick_longest(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    uint64_t count, top = q->request->path->top;
+    const struct path_piece *pieces = path_profile_pieces(q, &count);
+    struct ips_err err = {0};
+    if (d->longest || top == 0 || top >= count)
+        return true;
+    d->longest = calloc(top, sizeof(*d->longest));
+    if (d->longest && longest_pieces(pieces, count, top, d->longest))
+        return true;
+    ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
+    query_fail(q, &err);
+    return false;
+}
+
+static void send_segments(struct query *q, uint64_t count)
+{
+    struct path_data *d = path_of(q);
+    uint64_t all;
+    const struct path_piece *pieces = shown(q, &all);
+    struct arena a = {0};
+    Ips__Segment *rows = arena_alloc(&a, count * sizeof(*rows));
+    Ips__Segment **list = arena_alloc(&a, count * sizeof(*list));
+    if (rows && list) {
+        for (uint64_t i = 0; i < count; i++) {
+            fill_segment(q, &a, &pieces[d->sent + i], &rows[i]);
+            list[i] = &rows[i];
+        }
+        Ips__PathAnswer answer = IPS__PATH_ANSWER__INIT;
+        Ips__Reply reply = IPS__REPLY__INIT;
+        answer.n_segments = count;
+        answer.segments = list;
+        reply.answer_case = IPS__REPLY__ANSWER_PATH;
+        reply.path = &answer;
+        query_send(q, &reply);
+        d->sent += count;
+    } else {
+        struct ips_err err = {0};
+        ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
+        query_fail(q, &err);
+    }
+    arena_release(&a);
+}
+
+void path_pump(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    uint64_t count;
+    if (!pick_longest(q))
+        return;
+    (void)shown(q, &count);
+    while (!q->over && d->sent < count && q->request->path->segments) {
+        if (query_client_full(q))
+            return;
+        uint64_t left = count - d->sent;
+        send_segments(q, left < SEGMENTS_A_REPLY ? left : SEGMENTS_A_REPLY);
+    }
+    if (!q->over && path_profile_pump(q))
+        send_last(q);
+}

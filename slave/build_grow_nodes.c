@@ -1,0 +1,320 @@
+/* The passes `scan` and `node` of a build that goes on (build_grow.h). */
+#include "slave/build_grow_state.h"
+
+/* Does the stream begin with the chunks that were read? */
+static bool goes_on(const struct b_grow *k, const struct g_chain *x)
+{
+    const struct ips_stream_in *in =
+        k->b.streams[k->b.chains[x->m.chain].last_stream].in;
+    if (in->chunk_count < x->walk.chunk || x->walk.at)
+        return false;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < x->walk.chunk; i++)
+        bytes += in->chunks[i].len;
+    return bytes == x->bytes;
+}
+
+static void note_bytes(struct g_chain *x)
+{
+    x->bytes = 0;
+    for (uint32_t i = 0; i < x->walk.chunk; i++)
+        x->bytes += x->walk.in->chunks[i].len;
+}
+
+/* ---- snapshots ---- */
+
+static int keep_rows(struct b_grow *k)
+{
+    struct ips_built *o = &k->built;
+    memcpy(k->rows, o->threads, o->g.chain_count * sizeof(*k->rows));
+    memcpy(k->procs, o->procs, o->proc_count * sizeof(*k->procs));
+    memcpy(k->end_rows, o->ends, o->end_count * sizeof(*k->end_rows));
+    if (k->traffic_count != o->traffic_count) {
+        ips_free_large(k->traffic);
+        ips_free_large(k->traffic_last);
+        ips_free_large(k->let_go);
+        size_t n = k->traffic_count = o->traffic_count;
+        k->traffic = b_calloc(n, sizeof(*k->traffic), k->b.err);
+        k->traffic_last = b_calloc(n, sizeof(*k->traffic_last), k->b.err);
+        k->let_go = b_calloc(n, 1, k->b.err);
+        if (!k->traffic || !k->traffic_last || !k->let_go)
+            return IPS_E_NO_MEMORY;
+    }
+    if (k->traffic_count) {
+        memcpy(k->traffic, o->traffic, k->traffic_count * sizeof(*k->traffic));
+        memcpy(k->traffic_last, k->b.traffic_last.v,
+               k->traffic_count * sizeof(*k->traffic_last));
+    }
+    k->counts = o->counts;
+    return 0;
+}
+
+void g_take_rows_back(struct b_grow *k)
+{
+    struct ips_built *o = &k->built;
+    memcpy(o->threads, k->rows, o->g.chain_count * sizeof(*k->rows));
+    memcpy(o->procs, k->procs, o->proc_count * sizeof(*k->procs));
+    memcpy(o->ends, k->end_rows, o->end_count * sizeof(*k->end_rows));
+    if (k->traffic_count) {
+        memcpy(o->traffic, k->traffic, k->traffic_count * sizeof(*k->traffic));
+        memcpy(k->b.traffic_last.v, k->traffic_last,
+               k->traffic_count * sizeof(*k->traffic_last));
+    }
+    o->counts = k->counts;
+    ips_free_large(o->spun);
+    o->spun = NULL;
+    o->spun_count = 0;
+}
+
+/* ---- pass `node` ---- */
+
+static bool may_go_on(const struct build *b, uint32_t c)
+{
+    const struct b_stream *s = &b->streams[b->chains[c].last_stream];
+    return b->out->procs[b->out->g.chains[c].process].open && !s->end_kind &&
+           !s->exec_last && !s->in->dead;
+}
+
+/* Behind the records of a chain: as it stands. */
+static void stands(struct b_grow *k, uint32_t c)
+{
+    struct g_chain *x = &k->chains[c];
+    x->nodes = k->b.nodes - k->built.g.chains[c].first;
+    x->off_ns = k->b.off_ns;
+    x->probe_ps = k->b.probe_ps;
+    note_bytes(x);
+}
+
+static int add_end(struct b_grow *k, uint32_t c)
+{
+    struct g_chain *x = &k->chains[c];
+    struct maker m = x->m; /* what it waits for may come yet */
+    k->b.nodes = g_end_of(k, c);
+    k->b.off_ns = x->off_ns;
+    k->b.probe_ps = x->probe_ps;
+    return b_chain_end(&m);
+}
+
+static int add_ends(struct b_grow *k)
+{
+    int rc = keep_rows(k);
+    for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
+        rc = k->chains[c].goes_on ? add_end(k, c) : 0;
+    return rc;
+}
+
+static int chain_nodes(struct b_grow *k, uint32_t c)
+{
+    struct g_chain *x = &k->chains[c];
+    b_chain_maker(&k->b, c, &x->m);
+    int rc = b_chain_nodes(&x->m, &x->walk);
+    stands(k, c);
+    x->goes_on = may_go_on(&k->b, c);
+    if (rc == 0 && !x->goes_on) {
+        rc = b_chain_end(&x->m);
+        x->nodes = k->built.g.chains[c].count;
+    }
+    return rc;
+}
+
+static uint32_t room_of(const struct build *b, uint32_t c)
+{
+    uint64_t room = 0;
+    for (uint32_t i = b->chains[c].first_stream; i != IPS_NONE;
+         i = b->streams[i].next)
+        room += b->streams[i].node_room;
+    return (uint32_t)(room + room / 2 + B_GROW_ROOM - 1);
+}
+
+/* What of a chain's end may be behind the border. */
+static uint32_t raw_from(const struct b_grow *k, uint32_t c)
+{
+    uint32_t n = k->chains[c].nodes, most = n / 8 > 8192 ? n / 8 : 8192;
+    return k->built.g.chains[c].first + (n > most ? n - most : 0);
+}
+
+static int save_raw(struct b_grow *k, uint32_t c, uint32_t from)
+{
+    const struct ips_graph *g = &k->built.g;
+    struct g_chain *x = &k->chains[c];
+    uint32_t end = g_end_of(k, c);
+    x->raw_from = from;
+    x->raw.n = 0;
+    for (uint32_t v = from; v < end; v++) {
+        int rc = B_MORE(x->raw, k->b.err);
+        if (rc < 0)
+            return rc;
+        x->raw.v[x->raw.n++] = (struct g_raw){.w = g->w[v],
+                                              .off = k->b.off[v],
+                                              .wait = g->wait[v],
+                                              .xlen = g->xlen[v],
+                                              .probe = g->probe[v],
+                                              .xpred = g->xpred[v],
+                                              .xkind = g->xkind[v]};
+    }
+    return 0;
+}
+
+int b_grow_nodes(struct build *b)
+{
+    struct b_grow *k = b->grow;
+    uint32_t n = b->out->g.chain_count, first = 0;
+    k->chains = b_calloc(n, sizeof(*k->chains), b->err);
+    k->ends = b_calloc(b->out->end_count, sizeof(*k->ends), b->err);
+    k->rows = b_calloc(n, sizeof(*k->rows), b->err);
+    k->procs = b_calloc(b->out->proc_count, sizeof(*k->procs), b->err);
+    k->end_rows = b_calloc(b->out->end_count, sizeof(*k->end_rows), b->err);
+    b->coord = ips_alloc_large(b->node_room + 1, sizeof(*b->coord));
+    if (!k->chains || !k->ends || !k->rows || !k->procs || !k->end_rows ||
+        !b->coord)
+        return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u chains", n);
+    for (uint32_t c = 0; c < n; c++) {
+        b->nodes = first;
+        k->chains[c].space = room_of(b, c);
+        int rc = chain_nodes(k, c);
+        if (rc < 0)
+            return rc;
+        first += k->chains[c].space;
+    }
+    int rc = add_ends(k);
+    for (uint32_t c = 0; c < n && rc == 0; c++) {
+        uint32_t end = b->out->g.chains[c].first + b->out->g.chains[c].count;
+        /* Behind it is room; ahead of it nobody may read what is not there. */
+        b->out->g.xpred[end] = IPS_NO_NODE;
+        rc = save_raw(k, c, raw_from(k, c));
+    }
+    return rc;
+}
+
+/* Receives and datagrams were matched as they stand: what counts from here on
+ * is not of those. And cross arcs that no later record changes are raw. */
+void b_grow_arcs(struct build *b, bool done)
+{
+    struct b_grow *k = b->grow;
+    const struct ips_graph *g = &b->out->g;
+    struct ips_build_counts *n = done ? &k->behind_match : &k->before_match;
+    *n = b->out->counts;
+    if (!done)
+        return;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        struct g_chain *x = &k->chains[c];
+        for (uint32_t i = 0; i < x->raw.n; i++) {
+            uint32_t v = x->raw_from + i;
+            uint8_t kind = g->xkind[v];
+            if (kind == IPS_X_NONE || kind == B_X_SENT || kind == IPS_X_ROOM)
+                continue;
+            x->raw.v[i].xkind = kind;
+            x->raw.v[i].xpred = g->xpred[v];
+            x->raw.v[i].xlen = g->xlen[v];
+        }
+    }
+}
+
+/* ---- more records ---- */
+
+/* b->delays stream by stream again. */
+static int regroup(struct build *b)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->in->stream_count; i++)
+        n += b->streams[i].delay_count;
+    if (!n)
+        return 0;
+    struct b_delay *v = b_calloc(n, sizeof(*v), b->err);
+    if (!v)
+        return IPS_E_NO_MEMORY;
+    n = 0;
+    for (uint32_t i = 0; i < b->in->stream_count; i++) {
+        struct b_stream *s = &b->streams[i];
+        uint32_t old = s->delay_count - s->fresh;
+        memcpy(v + n, b->delays.v + s->first_delay, old * sizeof(*v));
+        memcpy(v + n + old, b->delays.v + s->first_fresh,
+               s->fresh * sizeof(*v));
+        s->first_delay = n;
+        s->fresh = 0;
+        n += s->delay_count;
+    }
+    ips_free_large(b->delays.v);
+    b->delays.v = v;
+    b->delays.n = b->delays.room = n;
+    return 0;
+}
+
+static int scan_chain(struct b_grow *k, uint32_t c, struct b_walk *scratch)
+{
+    struct build *b = &k->b;
+    struct g_chain *x = &k->chains[c];
+    uint32_t p = k->built.g.chains[c].process;
+    struct b_stream *s = &b->streams[b->chains[c].last_stream];
+    uint64_t events = s->events, room = s->node_room;
+    uint32_t readings = s->delay_count;
+    x->had = x->nodes;
+    if (!x->goes_on) {
+        return 0;
+    }
+    if (!goes_on(k, x)) {
+        b->broken = true;
+        return 0;
+    }
+    *scratch = x->walk;
+    int rc = b_scan_more(b, b->chains[c].last_stream, scratch);
+    s->fresh = s->delay_count - readings;
+    k->built.procs[p].events += s->events - events;
+    b->procs[p].last_ns = ips_max_u64(b->procs[p].last_ns, s->last_ns);
+    /* END has its place. */
+    b->broken |= x->nodes + (s->node_room - room) + 2 > x->space;
+    return rc;
+}
+
+int g_scan_more(struct b_grow *k)
+{
+    struct b_walk *scratch = b_calloc(1, sizeof(*scratch), k->b.err);
+    int rc = scratch ? 0 : IPS_E_NO_MEMORY;
+    for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
+        rc = scan_chain(k, c, scratch);
+    ips_free_large(scratch);
+    if (rc == 0)
+        rc = regroup(&k->b);
+    b_scan_sums(&k->b);
+    return rc;
+}
+
+static void take_raw_back(struct b_grow *k, uint32_t c)
+{
+    struct ips_graph *g = &k->built.g;
+    const struct g_chain *x = &k->chains[c];
+    for (uint32_t i = 0; i < x->raw.n; i++) {
+        const struct g_raw *r = &x->raw.v[i];
+        uint32_t v = x->raw_from + i;
+        g->w[v] = r->w;
+        k->b.off[v] = r->off;
+        g->wait[v] = r->wait;
+        g->xlen[v] = r->xlen;
+        g->probe[v] = r->probe;
+        g->xpred[v] = r->xpred;
+        g->xkind[v] = r->xkind;
+    }
+}
+
+int g_more_nodes(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    int rc = 0;
+    for (uint32_t c = 0; c < k->built.g.chain_count; c++)
+        take_raw_back(k, c);
+    for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++) {
+        struct g_chain *x = &k->chains[c];
+        if (!x->goes_on)
+            continue;
+        b->nodes = g_end_of(k, c);
+        b->off_ns = x->off_ns;
+        b->probe_ps = x->probe_ps;
+        rc = b_stream_nodes(&x->m, &x->walk);
+        stands(k, c);
+    }
+    if (rc == 0)
+        rc = add_ends(k);
+    for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
+        rc = save_raw(k, c, k->b.from[c].node);
+    return rc;
+}
