@@ -228,9 +228,11 @@ static int look_at_locks(struct query *q)
                                 e->g.xlen[i] == IPS_THING_LOCK;
         /* Locks of two machines are never one. */
         const struct waits_rows *r = &d->waits.part[p];
-        for (uint64_t i = 0; i < r->count; i++)
-            if (r->object[i] && r->of_node[i])
-                name[e->base + r->node[i]] = r->object[i] ^ (uint64_t)p << 56;
+        for (uint64_t i = 0; i < r->lock_count; i++) {
+            const struct waits_lock_row *l = &r->lock_row[i];
+            if (!l->gives && l->after == 0 && l->node < e->g.node_count)
+                name[e->base + l->node] = (uint64_t)p << 32 | (l->lock + 1u);
+        }
     }
     int rc =
         ips_locks_held(g, &d->path.est, lock, name, &d->held, &d->path.err);

@@ -25,7 +25,6 @@ void waits_release(struct waits *w)
             free(r->ns);
             free(r->end_ns);
             free(r->lock_row);
-            free(r->object);
         }
         if (w->portions)
             portions_release(&w->portions[i]);
@@ -68,8 +67,7 @@ static bool grow_rows(struct waits_rows *r, uint64_t more)
                 grow(&r->of, cap, sizeof(*r->of)) && grow(&r->why, cap, 1) &&
                 grow(&r->of_node, cap, 1) &&
                 grow(&r->ns, cap, sizeof(*r->ns)) &&
-                grow(&r->end_ns, cap, sizeof(*r->end_ns)) &&
-                grow(&r->object, cap, sizeof(*r->object));
+                grow(&r->end_ns, cap, sizeof(*r->end_ns));
     if (fine)
         r->cap = cap;
     return fine;
@@ -111,7 +109,6 @@ static int take_row(const struct part *p, struct waits_rows *r,
     r->of_node[r->count] = a->of_node[i] != 0;
     r->ns[r->count] = a->ns[i];
     r->end_ns[r->count] = a->end_ns[i];
-    r->object[r->count] = a->n_object ? a->object[i] : 0;
     r->count++;
     return 0;
 }
@@ -157,7 +154,7 @@ static int take_rows(struct query *q, struct waits *w, struct part *p,
     const Ips__WaitRowsAnswer *a = reply->wait_rows;
     size_t n = a->n_node;
     if (a->n_cause != n || a->n_place != n || a->n_of_node != n ||
-        a->n_ns != n || a->n_end_ns != n || (a->n_object && a->n_object != n))
+        a->n_ns != n || a->n_end_ns != n)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "waits: arrays differ in length");
     if (a->n_places > MAX_PLACES - r->place_count ||

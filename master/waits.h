@@ -21,7 +21,7 @@
 #include "master/portions.h"
 
 #define WAITS_NODE_BYTES 130u
-#define WAITS_ROW_BYTES 88u
+#define WAITS_ROW_BYTES 80u
 #define WAITS_NONE UINT32_MAX
 #define WAITS_CAUSES (IPS_IDLE_CAUSES - 1)
 /* Steps of following chains of waits in one question: some seconds. */
@@ -40,7 +40,6 @@ struct waits_rows {         /* of a part, as they come; by node */
     uint32_t *node, *of; /* own nodes; places */
     uint8_t *why, *of_node;
     uint64_t *ns, *end_ns;
-    uint64_t *object; /* which lock of the machine; 0: of none */
     uint64_t count, cap;
     struct waits_lock_row *lock_row; /* by node and place in its arc */
     uint64_t lock_count, lock_cap;

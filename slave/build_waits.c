@@ -257,30 +257,6 @@ static uint64_t site_of(uint32_t type, const uint8_t *p)
     }
 }
 
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-    h = (h ^ v) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 29;
-}
-
-/* Which lock an ACQUIRE was of: in memory of its process alone, or what all
- * processes share. 0: of no lock. */
-static uint64_t object_of(const struct maker *m, uint32_t type,
-                          const uint8_t *p)
-{
-    struct ips_rec_sync r;
-    if (type != IPS_REC_ACQUIRE || !p)
-        return 0;
-    memcpy(&r, p, sizeof(r));
-    if (r.h.a == IPS_SYNC_COND || r.h.a == IPS_SYNC_BARRIER ||
-        r.h.a == IPS_SYNC_SEMAPHORE || r.h.a == IPS_SYNC_EVENTFD ||
-        r.h.a == IPS_SYNC_FUTEX)
-        return 0;
-    uint64_t own = r.dev == 0 && r.ino == 0 ? m->proc + 1u : 0;
-    uint64_t h = mix(mix(mix(mix(1, own), r.dev), r.ino), r.object);
-    return h ? h : 1;
-}
-
 /* Rows of sigwait, of a signalfd and of the poll before it, by the SIGNAL that
  * follows them. */
 static void on_signal(struct maker *m, uint32_t node)
@@ -332,7 +308,6 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
         return 0;
     }
     uint64_t site = p ? site_of(type, p) : 0;
-    uint64_t object = object_of(m, type, p);
     if (of_node && n->spin_row != IPS_NONE &&
         n->out->row[n->spin_row].arc == IPS_NO_NODE) {
         n->out->row[n->spin_row].arc = node;
@@ -342,7 +317,6 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
     for (uint32_t i = n->first; i < n->out->count; i++) {
         struct ips_wait_row *r = &n->out->row[i];
         r->call = node;
-        r->object = object;
         if (!r->site) {
             r->site = site;
             r->stack = kept_stack(n, site, r->ns);

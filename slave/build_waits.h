@@ -21,7 +21,6 @@ struct ips_wait_row {
     uint64_t site;       /* return address, 0 unknown */
     uint8_t cause;       /* enum ips_wait_cause */
     bool of_node;        /* that node is what was waited for, if anything */
-    uint64_t object;     /* of a lock: which, on this machine; else 0 */
 };
 struct ips_wait_stack {
     uint32_t first, count; /* of `frames` */

@@ -17,7 +17,7 @@ struct wait_rows {
     uint32_t text_count, text_room;
     uint32_t *node, *cause, *place; /* [IPS_PIECE_ITEMS] */
     protobuf_c_boolean *of_node;
-    uint64_t *ns, *end_ns, *object;
+    uint64_t *ns, *end_ns;
     uint32_t *lock, *lock_node, *lock_does; /* [IPS_PIECE_ITEMS] */
     uint64_t *lock_after;
 };
@@ -46,7 +46,6 @@ void slave_wait_rows_release(struct slave_graph_ask *j)
     free(w->lock_node);
     free(w->lock_does);
     free(w->lock_after);
-    free(w->object);
     free(w);
     j->wait_rows = NULL;
 }
@@ -70,7 +69,6 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     w->of_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->of_node));
     w->ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->ns));
     w->end_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->end_ns));
-    w->object = calloc(IPS_PIECE_ITEMS, sizeof(*w->object));
     w->text_room = PIECE_PLACES * (IPS_WAIT_FRAMES + 4);
     w->text = calloc(w->text_room, sizeof(*w->text));
     w->lock = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock));
@@ -78,7 +76,7 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     w->lock_does = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_does));
     w->lock_after = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_after));
     bool fine = w->node && w->cause && w->place && w->of_node && w->ns &&
-                w->end_ns && w->object && w->text && w->lock && w->lock_node &&
+                w->end_ns && w->text && w->lock && w->lock_node &&
                 w->lock_does && w->lock_after;
     return fine ? 0 : no_memory(j);
 }
@@ -162,17 +160,15 @@ static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         p->of_node[n] = r->of_node;
         p->ns[n] = r->ns;
         p->end_ns[n] = r->end_ns;
-        p->object[n] = r->object;
     }
     a->n_node = a->n_cause = a->n_place = n;
-    a->n_of_node = a->n_ns = a->n_end_ns = a->n_object = n;
+    a->n_of_node = a->n_ns = a->n_end_ns = n;
     a->node = p->node;
     a->cause = p->cause;
     a->place = p->place;
     a->of_node = p->of_node;
     a->ns = p->ns;
     a->end_ns = p->end_ns;
-    a->object = p->object;
 }
 
 static void locks_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
