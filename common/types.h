@@ -39,6 +39,10 @@ static inline uint64_t ips_min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static inline uint32_t ips_max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
 static inline uint32_t ips_min_u32(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;

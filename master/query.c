@@ -22,6 +22,7 @@ static void query_destroy(struct query *q)
     answers_forget(q);
     free(q->excluded);
     free(q->windows);
+    free(q->phase_ends);
     ips__envelope__free_unpacked(q->envelope, NULL);
     free(q);
 }
@@ -109,6 +110,10 @@ void query_fail(struct query *q, const struct ips_err *why)
     if (q->over)
         return;
     ips_log_info("%s %s: %s", q->kind->name, q->run, why->msg);
+    if (q->inner && phases_named(q->inner->request) == 0) {
+        query_end(q); /* it does without, or says itself what is wrong */
+        return;
+    }
     if (q->client)
         ips_send_error(q->client, q->id, why);
     if (q->inner)
@@ -485,11 +490,11 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
     }
     uint64_t id = request->id;
     /* Questions about one run go one after the other: the phases come first. */
-    bool named = phases_named(request) > 0;
+    bool wanted = phases_wanted(request);
     struct query *first =
-        named ? append(m, client, phases_envelope(request)) : NULL;
+        wanted ? append(m, client, phases_envelope(request)) : NULL;
     struct query *q = append(m, client, env);
-    if (!q || (named && !first)) {
+    if (!q || (wanted && !first)) {
         refuse(client, id, IPS_E_NO_MEMORY, "out of memory");
         if (q)
             query_end(q);
@@ -499,7 +504,9 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
         if (first)
             first->inner = q;
         choose_run(first ? first : q);
-        if (first && !q->over)
+        if (first && first->over && !q->over)
+            choose_run(q);
+        else if (first && !q->over)
             snprintf(q->run, sizeof(q->run), "%s", first->run);
     }
     query_next(m);

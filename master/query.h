@@ -95,7 +95,7 @@ struct gather {
     uint64_t ambiguous; /* by joining ends */
     uint64_t untraced_ends;
     bool calibrated;       /* slaves were told message times (mtimes_plan.h) */
-    char mtimes_text[800]; /* of what, for the certificate */
+    char mtimes_text[1300]; /* of what, for the certificate */
 };
 
 struct query_kind {
@@ -162,6 +162,8 @@ struct query {
     struct query *inner;
     struct query_window *windows;
     uint32_t window_count;
+    uint64_t *phase_ends; /* [phase_count] since the run's begin, rising */
+    uint32_t phase_count;
 };
 
 /* ---- for session.c ---------------------------------------------------- */

@@ -26,15 +26,12 @@ static void release(struct slave_job *job, struct slave_graphs *gs)
 static void step_unpack(struct slave_job *job, struct slave_graphs *gs)
 {
     const struct slave_snapshot *s = ahead_of(job)->snap;
-    struct slave_records *r;
     struct ips_err err = {0};
-    if (slave_records_get(&gs->records, s, &r, &err) < 0) {
+    if (slave_graphs_ahead(gs, s, &err) < 0)
         ips_log_debug("run %s: not unpacked yet: %s", s->run, err.msg);
-    } else {
+    else
         ips_log_debug("run %s: unpacked up to byte %llu", s->run,
-                      (unsigned long long)r->bytes);
-        slave_records_put(&gs->records, r);
-    }
+                      (unsigned long long)s->archive_bytes);
 }
 
 static void step_build(struct slave_job *job, struct slave_graphs *gs)

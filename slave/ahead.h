@@ -2,9 +2,9 @@
  * What questions would need, made before they come, while nobody waits:
  *
  *   unpack  of an open run that somebody asked about, what its archive has
- * grown by (records.h): the next question has only its graph to build build of
- * a large run that was closed while we looked, its graph keep    graphs that a
- * question left to be written to their files (graphs.h)
+ *           grown by (records.h); and its build goes on with that (growing.h)
+ *   build   of a large run that was closed while we looked, its graph
+ *   keep    graphs that a question left to be written to their files (graphs.h)
  *
  * One job at a time, and none while a question is in hand; a question that
  * comes meanwhile waits for that one step. A private slave does none of it: it

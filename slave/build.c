@@ -27,7 +27,7 @@ void *b_calloc(size_t count, size_t size, struct ips_err *err)
     return v;
 }
 
-static int run_passes(struct build *b)
+int b_run_passes(struct build *b)
 {
     int rc = b_scan(b);
     if (rc == 0)
@@ -50,6 +50,8 @@ static int run_passes(struct build *b)
         rc = b_nodes(b);
     if (rc == 0)
         rc = b_holders(b);
+    if (b->grow)
+        b_grow_arcs(b, false);
     if (rc == 0)
         rc = b_match(b);
     if (rc == 0)
@@ -60,21 +62,26 @@ static int run_passes(struct build *b)
     b_lifetimes(b);
     b_signal_arcs(b);
     b_sync_arcs(b);
+    if (b->grow)
+        b_grow_arcs(b, true);
     b_settle(b);
     b_causal(b);
     rc = b_far_ends(b);
     if (rc == 0)
         rc = b_weights(b);
     if (rc == 0)
-        rc = b_break_cycles(b);
+        rc = b->grow ? 0 : b_break_cycles(b);
     if (rc == 0)
         rc = b_wall(b);
     if (rc == 0)
         rc = b_tables(b);
-    return rc == 0 ? b_more(b) : rc;
+    if (rc < 0 || b->grow) /* whose copies are asked about peers */
+        return rc;
+    rc = b_more(b, b->out);
+    return rc < 0 ? rc : ips_built_set_peers(b->out, NULL, 0, b->err);
 }
 
-static void release_build(struct build *b)
+void b_release(struct build *b)
 {
     ips_free_large(b->streams);
     ips_free_large(b->images);
@@ -109,6 +116,8 @@ static void release_build(struct build *b)
     ips_free_large(b->far);
     ips_free_large(b->delays.v);
     ips_free_large(b->notes);
+    ips_free_large(b->from);
+    ips_free_large(b->coord);
 }
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,
@@ -119,10 +128,12 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
     struct build b = {.in = in, .out = out, .err = err};
     int rc = b_waits_begin(&b);
     if (rc == 0)
-        rc = run_passes(&b);
+        rc = b_run_passes(&b);
     if (rc == 0)
         rc = b_waits_finish(&b);
-    release_build(&b);
+    if (rc == 0 && in->waits)
+        rc = b_locks(&b);
+    b_release(&b);
     if (rc < 0) {
         ips_built_release(out);
         return ips_err_wrap(err, "build of %u streams", in->stream_count);

@@ -54,7 +54,11 @@ static void send_gives_way(struct build *b, uint32_t v)
         return;
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
     uint64_t room = ips_sub_sat(arc_time(g, v), after);
-    g->w[u] = ips_min_u64(g->w[u], ips_add_sat(b->cpu_at[u], room));
+    uint64_t most = ips_add_sat(b->cpu_at[u], room);
+    if (b_final(b, u))
+        b->broken |= most < b->coord[u];
+    else
+        g->w[u] = ips_min_u64(g->w[u], most);
 }
 
 static void receive_gives_way(struct build *b, uint32_t v)
@@ -66,7 +70,7 @@ static void receive_gives_way(struct build *b, uint32_t v)
     b->backwards |= g->t_ns[u] >= g->t_ns[v];
     if (!between_threads(g, v))
         return;
-    uint64_t before = ips_sub_sat(g->w[u], b->cpu_at[u]);
+    uint64_t before = ips_sub_sat(b_coord(b, u), b->cpu_at[u]);
     uint64_t time = arc_time(g, v);
     if (before > time && g->kind[u] == IPS_NODE_END &&
         g->kind[v] != IPS_NODE_JOIN) {
@@ -82,12 +86,14 @@ static void receive_gives_way(struct build *b, uint32_t v)
 
 /* Every node with a cross arc but those that pass `match` found: they are few,
  * so the others are passed over eight at a time. */
-static void each_arc(struct build *b, void (*f)(struct build *, uint32_t))
+static void each_arc_of(struct build *b, uint32_t c,
+                        void (*f)(struct build *, uint32_t))
 {
     const struct ips_graph *g = &b->out->g;
-    for (uint32_t i = 0; i < g->node_count; i++) {
+    uint32_t end = g->chains[c].first + g->chains[c].count;
+    for (uint32_t i = b_first(b, c); i < end; i++) {
         uint64_t eight;
-        if (g->node_count - i >= 8) {
+        if (end - i >= 8) {
             memcpy(&eight, g->xkind + i, 8);
             if ((eight & ~(0x0101010101010101ULL * B_X_SENT)) == 0) {
                 i += 7;
@@ -97,6 +103,12 @@ static void each_arc(struct build *b, void (*f)(struct build *, uint32_t))
         if (g->xkind[i] != IPS_X_NONE && g->xkind[i] != B_X_SENT)
             f(b, i);
     }
+}
+
+static void each_arc(struct build *b, void (*f)(struct build *, uint32_t))
+{
+    for (uint32_t c = 0; c < b->out->g.chain_count; c++)
+        each_arc_of(b, c, f);
 }
 
 void b_causal(struct build *b)

@@ -118,21 +118,19 @@ static void last_window(struct build *b, uint32_t c, uint32_t from,
     not_known(b, c, from + 1, end);
 }
 
-struct readings { /* of one chain, stream after stream */
-    const struct build *b;
-    uint32_t stream, next;
-};
-
-static const struct b_delay *next_reading(struct readings *r)
+/* Of one chain, stream after stream. A stream that may get more is the last. */
+static const struct b_delay *next_reading(const struct build *b,
+                                          struct b_window *w)
 {
-    while (r->stream != IPS_NONE) {
-        const struct b_stream *s = &r->b->streams[r->stream];
-        if (!s->task && r->next < s->delay_count)
-            return &r->b->delays.v[s->first_delay + r->next++];
-        r->stream = s->next;
-        r->next = 0;
+    for (;;) {
+        const struct b_stream *s = &b->streams[w->stream];
+        if (!s->task && w->next < s->delay_count)
+            return &b->delays.v[s->first_delay + w->next++];
+        if (s->next == IPS_NONE)
+            return NULL;
+        w->stream = s->next;
+        w->next = 0;
     }
-    return NULL;
 }
 
 /* Did the kernel's sum begin with the chain? */
@@ -143,36 +141,79 @@ static bool from_nothing(const struct build *b, uint32_t c)
            kind == IPS_START_THREAD;
 }
 
+struct b_window b_window_first(const struct build *b, uint32_t c)
+{
+    return (struct b_window){.node = b->out->g.chains[c].first,
+                             .stream = b->chains[c].first_stream,
+                             .has_base = from_nothing(b, c)};
+}
+
+/* Where a chain's windows begin, and what those before gave it. */
+static struct b_window first_window(struct build *b, uint32_t c)
+{
+    if (!b->from)
+        return b_window_first(b, c);
+    struct b_window w = b->from[c].window;
+    struct ips_thread_row *row = &b->out->threads[c];
+    row->delay_ns = w.delay_ns;
+    row->woken_ns = w.woken_ns;
+    row->unknown_ns = w.unknown_ns;
+    b->out->counts.delay_ns = ips_add_sat(b->out->counts.delay_ns, w.dealt_ns);
+    b->out->counts.delay_unknown_ns =
+        ips_add_sat(b->out->counts.delay_unknown_ns, w.unknown_ns);
+    return w;
+}
+
+/* `w` begins: what came before is done. */
+static void window_begins(struct build *b, uint32_t c, struct b_window *w,
+                          uint64_t dealt)
+{
+    const struct ips_thread_row *row = &b->out->threads[c];
+    w->delay_ns = row->delay_ns;
+    w->woken_ns = row->woken_ns;
+    w->unknown_ns = row->unknown_ns;
+    w->dealt_ns = ips_add_sat(w->dealt_ns, dealt);
+    b_grow_window(b, c, w);
+}
+
 static void chain_delays(struct build *b, uint32_t c)
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    struct readings r = {.b = b, .stream = b->chains[c].first_stream};
-    const struct b_delay *d = next_reading(&r);
-    uint64_t known = 0, left = 0, last_t = 0;
-    bool has_base = from_nothing(b, c);
-    uint32_t i = first;
-    b->chains[c].read_delays = d != NULL;
-    if (!d) {
+    struct b_window w = first_window(b, c);
+    const struct b_delay *d = next_reading(b, &w);
+    uint32_t i = w.node;
+    b->chains[c].read_delays = d || w.read;
+    if (!d && !w.read) {
         add_unknown(b, c, b->chains[c].unknown_ns);
         return;
     }
-    for (; d; d = next_reading(&r)) {
+    b->broken |= w.node != b_first(b, c); /* the first reading changes all */
+    for (; d; d = next_reading(b, &w)) {
+        uint64_t before = b->out->counts.delay_ns;
         uint32_t to = i;
         while (to < end && g->t_ns[to] <= d->t)
             to++;
-        if (has_base && d->ns >= known)
-            left = deal_out(b, c, i, to, ips_add_sat(left, d->ns - known));
+        if (w.has_base && d->ns >= w.known)
+            w.left =
+                deal_out(b, c, i, to, ips_add_sat(w.left, d->ns - w.known));
         else
             not_known(b, c, i, to);
-        has_base = true;
-        known = d->ns;
-        last_t = d->t;
-        i = to;
+        w.has_base = w.read = true;
+        w.known = d->ns;
+        w.last_t = d->t;
+        w.node = i = to;
+        if (b->grow)
+            window_begins(b, c, &w, b->out->counts.delay_ns - before);
     }
-    last_window(b, c, i, end, last_t, left);
-    for (i = first; i + 1 < end; i++)
-        b->out->g.delay[i + 1] = ips_add_sat(b->out->g.delay[i + 1], b->off[i]);
+    uint64_t before = b->out->counts.delay_ns;
+    last_window(b, c, i, end, w.last_t, w.left);
+    w.node = end; /* for a chain that has its END */
+    w.left = 0;
+    if (b->grow)
+        window_begins(b, c, &w, b->out->counts.delay_ns - before);
+    for (i = ips_max_u32(first + 1, b_first(b, c)); i < end; i++)
+        g->delay[i] = ips_add_sat(g->delay[i], b->off[i - 1]);
 }
 
 void b_delays(struct build *b)

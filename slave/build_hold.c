@@ -17,6 +17,7 @@ struct holding { /* of one process on one end */
     uint32_t proc, end;
     uint32_t next;         /* in the process's list */
     uint32_t named, plain; /* descriptors; those without close-on-exec */
+    uint32_t traffic;      /* row + 1; 0 none */
     bool held, listed;
 };
 
@@ -167,8 +168,11 @@ static int on_closed(struct play *p, const struct b_hold *e)
             h->named--;
             h->plain -= chan_plain(c) && h->plain;
         }
-        if (h->named == 0 && h->last_op <= e->t)
+        if (h->named == 0 && h->last_op <= e->t) {
+            if (b->grow && h->traffic)
+                b_grow_let_go(b, h->traffic - 1);
             rc = release(p, h, e->t, e->node);
+        }
         if (rc < 0)
             return rc;
     }
@@ -288,8 +292,10 @@ static int play_all(struct play *p)
         const struct ips_traffic *t = &b->out->traffic[k];
         uint32_t at;
         rc = holding_of(p, t->process, t->end, &at);
-        if (rc == 0)
-            p->all.v[at].last_op = b->traffic_last.v[k];
+        if (rc < 0)
+            return rc;
+        p->all.v[at].last_op = b->traffic_last.v[k];
+        p->all.v[at].traffic = k + 1;
     }
     for (uint32_t i = 0; i < b->holds.n && rc == 0; i++) {
         const struct b_hold *e = &b->holds.v[i];

@@ -189,6 +189,11 @@ struct build {
     bool backwards;  /* a node is before what it comes from: no order yet */
     B_ARRAY(struct b_delay) delays;
     struct b_wait_notes *notes; /* build_waits.c; NULL: not wanted */
+    /* A build that goes on with more records (build_grow.h); NULL where not. */
+    struct b_grow *grow;
+    struct b_from *from; /* [chain_count]; NULL: from the chains' begin */
+    uint64_t *coord;     /* [node_room] coordinates, before weights */
+    bool broken;         /* what was final is not: all again */
 };
 
 /* What ips_built_set_peers needs again. */
@@ -210,7 +215,8 @@ static inline struct b_op *b_op_at(const struct build *b, uint32_t place)
 /* One of them after the other, in order: op NULL at the end. */
 struct b_sending {
     struct b_op *op, *end; /* `end`: of its block */
-    uint32_t place, block;
+    uint32_t place, block; /* the next block, */
+    uint32_t now;          /* the one of `op` */
 };
 void b_next_block(const struct build *b, struct b_sending *s);
 static inline struct b_sending b_first_send(const struct build *b,
@@ -242,6 +248,30 @@ static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 
 /* ---- passes ---- */
 
+void b_release(struct build *b); /* build.c */
+int b_run_passes(struct build *b) IPS_MUST_USE;
+/* build_scan.c: the records behind `walk` of a stream that was scanned before.
+ * Where one is not of a kind that may come so (build_grow.h), or its stream has
+ * ended: b->broken. New readings of the run delay are added to b->delays. */
+int b_scan_more(struct build *b, uint32_t stream,
+                struct b_walk *walk) IPS_MUST_USE;
+void b_scan_sums(struct build *b);
+/* build_grow*.c; only where b->grow is not NULL. */
+#define B_GROW_ROOM 256u
+int b_grow_nodes(struct build *b) IPS_MUST_USE;
+void b_grow_arcs(struct build *b, bool done); /* before and behind them */
+void b_grow_window(struct build *b, uint32_t chain, const struct b_window *w);
+void b_grow_bent(struct build *b, uint32_t node, uint32_t by);
+void b_grow_let_go(struct build *b, uint32_t traffic);
+void b_grow_roomless(struct build *b, const struct b_op *send, uint64_t slept);
+int b_grow_read(struct build *b, uint32_t end,
+                const struct b_read *r) IPS_MUST_USE;
+/* The row there is of it; false: none. */
+bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
+                    uint32_t *row);
+/* Those of final nodes. */
+const struct ips_spun *b_grow_spun(const struct build *b, uint32_t *count);
+
 int b_scan(struct build *b) IPS_MUST_USE;       /* build_scan.c */
 int b_processes(struct build *b) IPS_MUST_USE;  /* build_process.c */
 int b_links(struct build *b) IPS_MUST_USE;      /* build_link.c */
@@ -252,6 +282,11 @@ int b_ends(struct build *b) IPS_MUST_USE;       /* build_channel.c */
 int b_peers(struct build *b) IPS_MUST_USE;      /* build_peer.c */
 int b_sync_match(struct build *b) IPS_MUST_USE; /* build_sync.c */
 int b_nodes(struct build *b) IPS_MUST_USE;      /* build_node.c */
+/* The same object, and class? As of qsort. */
+int b_sync_object(const struct b_sync *x, const struct b_sync *y);
+bool b_sync_got(const struct b_sync *s);
+/* The second record of a wait for a condition. */
+bool b_sync_after_cond(const struct b_sync *s);
 void b_sync_arcs(struct build *b);              /* build_sync.c */
 void b_states(struct build *b);                 /* build_settle.c */
 int b_holders(struct build *b) IPS_MUST_USE;    /* build_hold.c */
@@ -269,11 +304,14 @@ int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build_sync_node.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
 int b_wall(struct build *b) IPS_MUST_USE;         /* build_wall.c */
 void b_delays(struct build *b);                   /* build_delay.c */
-int b_tables(struct build *b) IPS_MUST_USE;       /* build_table.c */
-int b_far_ends(struct build *b) IPS_MUST_USE;     /* build_peer.c */
-int b_more(struct build *b) IPS_MUST_USE;         /* build_remote.c */
+struct b_window b_window_first(const struct build *b, uint32_t chain);
+int b_tables(struct build *b) IPS_MUST_USE;   /* build_table.c */
+int b_far_ends(struct build *b) IPS_MUST_USE; /* build_peer.c */
+/* build_remote.c: out->more; what a build that goes on needs is a copy. */
+int b_more(struct build *b, struct ips_built *out) IPS_MUST_USE;
 /* build_waits.c: where single waits are wanted. */
 int b_waits_begin(struct build *b) IPS_MUST_USE;
+int b_locks(struct build *b) IPS_MUST_USE; /* build_locks.c */
 int b_waits_finish(struct build *b) IPS_MUST_USE;
 void b_waits_drop(struct build *b, uint32_t arc);
 
@@ -375,6 +413,20 @@ static inline uint64_t b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu,
 {
     return ips_sub_sat(ips_sub_sat(ips_sub_sat(t, t0), ips_sub_sat(cpu, cpu0)),
                        off);
+}
+/* The first node of a chain that the passes behind `node` look at. */
+static inline uint32_t b_first(const struct build *b, uint32_t chain)
+{
+    return b->from ? b->from[chain].node : b->out->g.chains[chain].first;
+}
+static inline bool b_final(const struct build *b, uint32_t node)
+{
+    return b->from && node < b->from[ips_chain_of(&b->out->g, node)].node;
+}
+/* A node's coordinate, before it became a weight. */
+static inline uint64_t b_coord(const struct build *b, uint32_t node)
+{
+    return b_final(b, node) ? b->coord[node] : b->out->g.w[node];
 }
 static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
 {

@@ -1,5 +1,5 @@
 /* Operations of the two ends of a stream -> cross arcs; forks and joins. */
-#include "slave/build_internal.h"
+#include "slave/build_match.h"
 
 /* ---- order of sends ---- */
 
@@ -18,6 +18,7 @@ void b_next_block(const struct build *b, struct b_sending *s)
     if (s->block == IPS_NONE)
         return;
     const struct b_block *k = &b->blocks.v[s->block];
+    s->now = s->block;
     s->place = k->at;
     s->op = b_op_at(b, k->at);
     s->end = s->op + k->n;
@@ -176,8 +177,9 @@ static bool wants_list(const struct build *b, uint32_t i)
     if (e->datagram || !e->read_count)
         return false;
     uint32_t from = b->out->ends[i].peer_end;
-    return e->read_many || (e->local && (b->ends[from].send_blocked ||
-                                         may_carry_tokens(b, from, i)));
+    return b->grow || e->read_many ||
+           (e->local &&
+            (b->ends[from].send_blocked || may_carry_tokens(b, from, i)));
 }
 
 struct lister {
@@ -289,14 +291,6 @@ static int position_exts(struct build *b)
 
 /* ---- one direction of a local channel ---- */
 
-/* Where the receives of one end stand in the sends of its peer. */
-struct inflow {
-    struct b_sending send;
-    uint64_t read, sent;
-    bool whole; /* the peer is closed: what is missing was never recorded */
-    bool open;  /* its receives come in the order of nodes */
-};
-
 static struct inflow inflow_of(const struct build *b, uint32_t to)
 {
     const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
@@ -308,50 +302,6 @@ static struct inflow inflow_of(const struct build *b, uint32_t to)
     if (f.send.op)
         f.sent = ips_add_sat(f.sent, f.send.op->len);
     return f;
-}
-
-/* The send that wrote the last of the next `len` bytes read; NULL: not here,
- * and counted. */
-static inline struct b_op *sender_of(struct build *b, struct inflow *f,
-                                     uint64_t len)
-{
-    f->read = ips_add_sat(f->read, len);
-    while (f->send.op && b_pos(f->sent) < b_pos(f->read)) {
-        b_next_send(b, &f->send);
-        if (f->send.op)
-            f->sent = ips_add_sat(f->sent, f->send.op->len);
-    }
-    struct b_op *op = f->send.op;
-    if (op && b_pos(f->read) > ips_sub_sat(b_pos(f->sent), op->len)) {
-        __builtin_prefetch(op + 2, 1);
-        return op;
-    }
-    if (f->whole)
-        b->out->counts.unmatched++;
-    else
-        b->out->counts.pending++;
-    return NULL;
-}
-
-static inline void not_sent(struct build *b, uint32_t node)
-{
-    b->out->g.xlen[node] = 0;
-    b->out->g.xpred[node] = IPS_NO_NODE;
-}
-
-/* The arc, and what it says of the send: build_causal.c has the rule. That of
- * the receive is b_weights', when all receives of the send are known. */
-static inline void sent_by(struct build *b, const struct inflow *f,
-                           struct b_op *send, uint32_t v)
-{
-    struct ips_graph *g = &b->out->g;
-    uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
-    uint64_t room = ips_sub_sat(ips_sub_sat(g->t_ns[v], send->t), after);
-    uint64_t w = ips_add_sat(send->cpu, room);
-    g->xkind[v] = B_X_SENT;
-    g->xpred[v] = f->send.place;
-    if (w < send->w)
-        send->w = g->w[send->node] = w;
 }
 
 static void match_listed(struct build *b, uint32_t to)
@@ -441,41 +391,53 @@ static void not_for_room(struct build *b, struct b_op *send)
     row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
     if (b->notes)
         b_waits_drop(b, send->node + 1);
+    if (b->grow)
+        b_grow_roomless(b, send, slept);
     send->w = g->w[send->node] = g->w[send->node + 1];
 }
 
 /* A send that blocked for room returned when the last receive before its return
  * made some. */
-static void match_room(struct build *b, uint32_t from, uint32_t to)
+void b_match_room(struct build *b, struct b_room *k)
 {
-    const struct b_end *e = &b->ends[to];
-    const struct b_read *reads = e->listed ? b->reads + e->first_read : NULL;
-    uint32_t recvs = e->listed ? e->read_count : 0, r = 0, got = 0;
-    uint64_t read = e->recv_before, sent = b->ends[from].sent_before;
-    struct b_sending s = b_first_send(b, &b->ends[from]);
+    const struct b_read *reads = k->reads;
+    uint32_t r = 0, got = 0;
+    uint64_t read = k->read, sent = k->sent;
+    struct b_sending s = k->send;
     for (; s.op; b_next_send(b, &s)) {
         struct b_op *send = s.op;
         sent = ips_add_sat(sent, send->len);
-        for (; got < recvs && reads[got].t_ret <= send->t; got++)
+        for (; got < k->count && reads[got].t_ret <= send->t; got++)
             read = ips_add_sat(read, reads[got].len);
-        while (r < recvs && reads[r].t_ret <= send->t_ret)
+        while (r < k->count && reads[r].t_ret <= send->t_ret)
             r++;
         if (!send->blocked)
             continue;
+        uint32_t last = r > 0 ? reads[r - 1].node : k->last;
         if (ips_sub_sat(b_pos(sent), b_pos(read)) <= ROOM_ALWAYS_BYTES)
             not_for_room(b, send);
-        else if (r > 0)
-            b_cross(b, send->node + 1, reads[r - 1].node, IPS_X_ROOM, 0);
+        else if (last != IPS_NO_NODE)
+            b_cross(b, send->node + 1, last, IPS_X_ROOM, 0);
     }
 }
 
-/* The other end is elsewhere: what it has read is not known here. */
-static void room_of_far_end(struct build *b, uint32_t from)
+void b_room_of_far_end(struct build *b, struct b_sending s)
 {
-    struct b_sending s = b_first_send(b, &b->ends[from]);
     for (; s.op; b_next_send(b, &s))
         if (s.op->blocked && s.op->len <= ROOM_ALWAYS_BYTES)
             not_for_room(b, s.op);
+}
+
+static void match_room(struct build *b, uint32_t from, uint32_t to)
+{
+    const struct b_end *e = &b->ends[to];
+    struct b_room k = {.send = b_first_send(b, &b->ends[from]),
+                       .sent = b->ends[from].sent_before,
+                       .read = e->recv_before,
+                       .reads = e->listed ? b->reads + e->first_read : NULL,
+                       .count = e->listed ? e->read_count : 0,
+                       .last = IPS_NO_NODE};
+    b_match_room(b, &k);
 }
 
 static void match_rooms(struct build *b)
@@ -487,7 +449,7 @@ static void match_rooms(struct build *b)
         if (b->ends[i].local && b->ends[peer].send_blocked)
             match_room(b, peer, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
-            room_of_far_end(b, i);
+            b_room_of_far_end(b, b_first_send(b, &b->ends[i]));
     }
 }
 

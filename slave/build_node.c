@@ -226,43 +226,75 @@ static void begin_chain(struct maker *m)
                    start, s->start_cpu, IPS_NONE);
 }
 
-static int make_chain(struct maker *m)
+int b_stream_nodes(struct maker *m, struct b_walk *walk)
+{
+    struct build *b = m->b;
+    uint32_t type, len;
+    const uint8_t *p;
+    while ((p = b_next(walk, &type, &len))) {
+        uint32_t before = b->nodes;
+        int rc = make_node(m, type, p);
+        b_cost(b, m->chain, m->s, type, p);
+        if (rc == 0 && b->notes)
+            rc = b_waits_record(m, type, p, len, before);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int begin_stream(struct maker *m, uint32_t stream, struct b_walk *walk)
+{
+    struct b_stream *s = &m->b->streams[stream];
+    walk->in = s->in;
+    m->s = s;
+    m->next_fork = s->first_fork;
+    m->next_join = s->first_join;
+    m->next_kill = s->first_kill;
+    m->next_taking = s->first_taking;
+    m->next_sync = s->first_sync;
+    m->have_dgram = false;
+    if (m->b->notes)
+        b_waits_stream(m);
+    return b_stream_nodes(m, walk);
+}
+
+static int end_stream(struct maker *m)
+{
+    b_wait_idle(m);
+    return m->b->notes ? b_waits_record(m, 0, NULL, 0, m->b->nodes) : 0;
+}
+
+int b_chain_nodes(struct maker *m, struct b_walk *walk)
+{
+    struct build *b = m->b;
+    const struct b_chain *c = &b->chains[m->chain];
+    b->out->g.chains[m->chain].first = b->nodes;
+    b->off_ns = b->probe_ps = 0;
+    begin_chain(m);
+    for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
+        memset(walk, 0, sizeof(*walk));
+        int rc = begin_stream(m, i, walk);
+        if (rc == 0 && b->streams[i].next != IPS_NONE)
+            rc = end_stream(m);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int b_chain_end(struct maker *m)
 {
     struct build *b = m->b;
     struct ips_chain *chain = &b->out->g.chains[m->chain];
     struct b_chain *c = &b->chains[m->chain];
     uint64_t last_ns = 0, last_cpu = 0;
-    chain->first = b->nodes;
-    b->off_ns = b->probe_ps = 0;
-    begin_chain(m);
+    int rc = end_stream(m);
+    if (rc < 0)
+        return rc;
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
-        struct b_walk walk = {.in = b->streams[i].in};
-        uint32_t type, len;
-        const uint8_t *p;
-        m->s = &b->streams[i];
-        m->next_fork = m->s->first_fork;
-        m->next_join = m->s->first_join;
-        m->next_kill = m->s->first_kill;
-        m->next_taking = m->s->first_taking;
-        m->next_sync = m->s->first_sync;
-        m->have_dgram = false;
-        if (b->notes)
-            b_waits_stream(m);
-        while ((p = b_next(&walk, &type, &len))) {
-            uint32_t before = b->nodes;
-            int rc = make_node(m, type, p);
-            b_cost(b, m->chain, m->s, type, p);
-            if (rc == 0 && b->notes)
-                rc = b_waits_record(m, type, p, len, before);
-            if (rc < 0)
-                return rc;
-        }
-        b_wait_idle(m);
-        int rc = b->notes ? b_waits_record(m, 0, NULL, 0, b->nodes) : 0;
-        if (rc < 0)
-            return rc;
-        last_ns = ips_max_u64(last_ns, m->s->last_ns);
-        last_cpu = ips_max_u64(last_cpu, m->s->last_cpu);
+        last_ns = ips_max_u64(last_ns, b->streams[i].last_ns);
+        last_cpu = ips_max_u64(last_cpu, b->streams[i].last_cpu);
     }
     b_tally_end(m);
     m->row->start_ns = b->out->g.t_ns[chain->first];
@@ -271,6 +303,17 @@ static int make_chain(struct maker *m)
     b_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
     chain->count = b->nodes - chain->first;
     return 0;
+}
+
+void b_chain_maker(struct build *b, uint32_t c, struct maker *m)
+{
+    *m = (struct maker){.b = b,
+                        .row = &b->out->threads[c],
+                        .chain = c,
+                        .proc = b->out->g.chains[c].process};
+    m->row->process = m->proc;
+    m->row->tid = b->out->g.chains[c].tid;
+    m->row->chain = c;
 }
 
 int b_nodes(struct build *b)
@@ -284,15 +327,15 @@ int b_nodes(struct build *b)
     if (!b->cpu_at || !g->wait || !b->off || !g->probe)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
                            (unsigned long long)b->node_room);
+    if (b->grow)
+        return b_grow_nodes(b);
     for (uint32_t c = 0; c < g->chain_count; c++) {
-        struct maker m = {.b = b,
-                          .row = &b->out->threads[c],
-                          .chain = c,
-                          .proc = g->chains[c].process};
-        m.row->process = m.proc;
-        m.row->tid = g->chains[c].tid;
-        m.row->chain = c;
-        int rc = make_chain(&m);
+        struct maker m;
+        struct b_walk walk;
+        b_chain_maker(b, c, &m);
+        int rc = b_chain_nodes(&m, &walk);
+        if (rc == 0)
+            rc = b_chain_end(&m);
         if (rc < 0)
             return rc;
     }

@@ -100,6 +100,13 @@ static inline void b_count_wait(struct maker *m, enum ips_wait_cause cause,
         b_waits_count(m, cause, ns, m->last_ret);
 }
 
+/* build_node.c: a chain's nodes but for END, up to the end of what its last
+ * stream has; the same of records that came later; END. */
+void b_chain_maker(struct build *b, uint32_t chain, struct maker *m);
+int b_chain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
+int b_stream_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
+int b_chain_end(struct maker *m) IPS_MUST_USE;
+
 /* A signal that came while the call slept ended that sleep. */
 void b_take_signal(struct maker *m, struct interval *v);
 

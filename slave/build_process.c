@@ -232,6 +232,11 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
     b->out->threads = b_calloc(count, sizeof(*b->out->threads), b->err);
     if (!b->chains || !b->out->threads)
         return IPS_E_NO_MEMORY;
+    if (b->grow) /* room behind each chain (build_grow.h) */
+        b->node_room += b->node_room / 2 + (uint64_t)count * B_GROW_ROOM;
+    if (b->node_room >= IPS_NO_NODE)
+        return ips_err_set(b->err, IPS_E_LIMIT, "%llu nodes in one run here",
+                           (unsigned long long)b->node_room);
     int rc =
         ips_graph_alloc_bare(&b->out->g, (uint32_t)b->node_room, count, b->err);
     if (rc < 0)

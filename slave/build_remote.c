@@ -71,28 +71,37 @@ static int all_outs(struct build *b)
     return rc;
 }
 
-int b_more(struct build *b)
+/* b's array itself, or where b goes on a copy. */
+static void *array_of(const struct build *b, void **v, uint32_t n, size_t size)
+{
+    void *to = *v;
+    if (!b->grow)
+        *v = NULL;
+    else if ((to = b_calloc(n, size, b->err)) != NULL && n)
+        memcpy(to, *v, n * size);
+    return to;
+}
+
+int b_more(struct build *b, struct ips_built *out)
 {
     struct ips_build_more *m = b_calloc(1, sizeof(*m), b->err);
-    b->out->more = m;
+    out->more = m;
     if (!m)
         return IPS_E_NO_MEMORY;
-    m->base_peer = b_calloc(b->out->end_count, sizeof(*m->base_peer), b->err);
+    m->base_peer = b_calloc(out->end_count, sizeof(*m->base_peer), b->err);
     if (!m->base_peer)
         return IPS_E_NO_MEMORY;
-    for (uint32_t i = 0; i < b->out->end_count; i++)
-        m->base_peer[i] = (uint8_t)b->out->ends[i].peer;
+    for (uint32_t i = 0; i < out->end_count; i++)
+        m->base_peer[i] = (uint8_t)out->ends[i].peer;
     int rc = all_outs(b);
     if (rc < 0)
         return rc;
-    m->exts = b->exts.v;
     m->ext_count = b->exts.n;
-    m->outs = b->outs.v;
     m->out_count = b->outs.n;
-    m->base = b->out->counts;
-    b->exts.v = NULL;
-    b->outs.v = NULL;
-    return ips_built_set_peers(b->out, NULL, 0, b->err);
+    m->base = out->counts;
+    m->exts = array_of(b, (void **)&b->exts.v, b->exts.n, sizeof(*m->exts));
+    m->outs = array_of(b, (void **)&b->outs.v, b->outs.n, sizeof(*m->outs));
+    return b->grow && (!m->exts || !m->outs) ? IPS_E_NO_MEMORY : 0;
 }
 
 /* ---- peers ---- */

@@ -1,5 +1,7 @@
 /* First reading of every record: streams and rare records (build_internal.h).
  */
+#include <errno.h>
+
 #include "slave/build_internal.h"
 
 const uint16_t b_rec_min[256] = {
@@ -16,7 +18,6 @@ struct scan {
     uint64_t poll_t;
     uint64_t t; /* of the record at hand, ns */
     uint32_t word;
-    struct ips_rec_guessed guessed; /* the last */
 };
 
 static void saw(struct b_stream *s, uint64_t t, uint64_t t_ret)
@@ -280,7 +281,7 @@ static int scan_delay(struct scan *c, const uint8_t *p)
 /* Each says all up to it. */
 static void scan_guessed(struct scan *c, const uint8_t *p)
 {
-    memcpy(&c->guessed, p, sizeof(c->guessed));
+    memcpy(&c->s->guessed, p, sizeof(c->s->guessed));
 }
 
 static int scan_unseen(struct scan *c, const uint8_t *p, uint32_t len)
@@ -415,6 +416,21 @@ static void add_guessed(struct ips_build_counts *sum,
     sum->guess_off_max_ns = ips_max_u64(sum->guess_off_max_ns, r->off_max_ns);
 }
 
+/* What each stream has the sum of already. */
+void b_scan_sums(struct build *b)
+{
+    struct ips_build_counts *n = &b->out->counts;
+    n->guessed_ns = n->guess_settled = n->guess_off_ns = 0;
+    n->guess_off_max_ns = 0;
+    for (int i = 0; i < IPS_LOST_COUNT; i++)
+        n->lost[i] = b->in->control ? b->in->control->lost[i] : 0;
+    for (uint32_t s = 0; s < b->in->stream_count; s++) {
+        add_guessed(n, &b->streams[s].guessed);
+        for (int i = 0; i < IPS_LOST_COUNT; i++)
+            n->lost[i] = ips_add_sat(n->lost[i], b->streams[s].in->lost[i]);
+    }
+}
+
 static int scan_stream(struct build *b, uint32_t index)
 {
     struct b_stream *s = &b->streams[index];
@@ -447,10 +463,61 @@ static int scan_stream(struct build *b, uint32_t index)
         s->first_cpu = 0;
     b->node_room += s->node_room;
     b->out->counts.events += s->events;
-    add_guessed(&b->out->counts, &c.guessed);
-    for (int i = 0; i < IPS_LOST_COUNT; i++)
-        b->out->counts.lost[i] =
-            ips_add_sat(b->out->counts.lost[i], s->in->lost[i]);
+    return 0;
+}
+
+/* May it come behind what is built already? Nothing that names, begins or ends
+ * something, or decides for the past. */
+static bool may_follow(uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_io r;
+    switch (type) {
+    case IPS_REC_SEND:
+    case IPS_REC_RECV:
+    case IPS_REC_RECVCALL:
+        memcpy(&r, p, sizeof(r));
+        return r.op != IPS_OP_CONNECT && r.op != IPS_OP_ACCEPT &&
+               r.err != EPIPE && r.err != ECONNRESET &&
+               (type != IPS_REC_RECV || r.result || r.err);
+    case IPS_REC_BLOCK:
+    case IPS_REC_SAMPLE:
+    case IPS_REC_STACK:
+    case IPS_REC_MODULE:
+    case IPS_REC_COUNT:
+    case IPS_REC_ENTER:
+    case IPS_REC_EXIT:
+    case IPS_REC_MARK:
+    case IPS_REC_LOST:
+    case IPS_REC_RUNDELAY:
+    case IPS_REC_GUESSED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
+{
+    struct b_stream *s = &b->streams[index];
+    struct scan c = {.b = b, .s = s, .index = index};
+    uint64_t events = s->events, first_ns = s->first_ns;
+    uint32_t type, len;
+    const uint8_t *p;
+    s->first_fresh = b->delays.n;
+    while (!b->broken && (p = b_next(walk, &type, &len))) {
+        struct ips_rec_head h;
+        memcpy(&h, p, sizeof(h));
+        c.word = h.word;
+        c.t = b_time(&s->clock, c.word, h.t);
+        s->events++;
+        b->broken |= !may_follow(type, p) || s->end_kind || s->exec_last ||
+                     s->empty || s->in->dead;
+        int rc = b->broken ? 0 : scan_record(&c, type, p, len);
+        if (rc < 0)
+            return rc;
+    }
+    b->broken |= s->first_ns != first_ns;
+    b->out->counts.events += s->events - events;
     return 0;
 }
 
@@ -493,12 +560,6 @@ int b_scan(struct build *b)
         if (rc < 0)
             return rc;
     }
-    if (b->in->control)
-        for (int i = 0; i < IPS_LOST_COUNT; i++)
-            b->out->counts.lost[i] =
-                ips_add_sat(b->out->counts.lost[i], b->in->control->lost[i]);
-    if (b->node_room >= IPS_NO_NODE)
-        return ips_err_set(b->err, IPS_E_LIMIT, "%llu nodes in one run here",
-                           (unsigned long long)b->node_room);
+    b_scan_sums(b);
     return 0;
 }

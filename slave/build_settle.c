@@ -207,7 +207,8 @@ void b_settle(struct build *b)
     for (uint32_t p = 0; p < b->out->proc_count; p++)
         settle_process(b, p);
     for (uint32_t c = 0; c < b->out->g.chain_count; c++)
-        b->out->g.w[b_end_node(b, c)] = b->chains[c].settled;
+        if (b_end_node(b, c) >= b_first(b, c))
+            b->out->g.w[b_end_node(b, c)] = b->chains[c].settled;
 }
 
 /* ---- weights ---- */
@@ -247,15 +248,25 @@ static uint64_t chain_weights(struct weigher *k, uint32_t c)
     struct build *b = k->b;
     struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    uint64_t base = b->chains[c].base, at = base, t = g->t_ns[first],
-             cpu = b->cpu_at[first];
+    uint32_t from = b_first(b, c), last = from > first ? from - 1 : first;
+    uint64_t base = b->chains[c].base, at = base, t = g->t_ns[last],
+             cpu = b->cpu_at[last];
     uint64_t probe = 0, unknown = 0;
     ips_u128 xlen = 0;
     bool forwards = true;
-    g->probe[first] = 0;
-    for (uint32_t i = first; i < end; i++) {
+    if (from > first) {
+        at = b->from[c].at;
+        probe = b->from[c].probe_ns;
+        unknown = b->from[c].unknown_ns;
+        xlen = b->from[c].xlen;
+    } else {
+        g->probe[first] = 0;
+    }
+    for (uint32_t i = from; i < end; i++) {
         if (g->xkind[i] == B_X_SENT)
             finish_arc(k, i);
+        if (b->coord)
+            b->coord[i] = g->w[i];
         uint64_t coord = ips_max_u64(g->w[i], at), w = coord - at;
         uint64_t t_ns = g->t_ns[i], cpu_at = b->cpu_at[i];
         uint64_t off = i == first ? UINT64_MAX : b->off[i];
@@ -277,7 +288,8 @@ static uint64_t chain_weights(struct weigher *k, uint32_t c)
     b->backwards |= !forwards;
     k->xlen += xlen;
     k->probe += probe;
-    return at - base;
+    /* What was burnt by spinning before is taken out already. */
+    return from > first ? at - b->from[c].at + b->from[c].cpu_ns : at - base;
 }
 
 #define WEIGHTS_MOST (1ull << 58)
@@ -341,7 +353,8 @@ int b_weights(struct build *b)
     struct ips_graph *g = &b->out->g;
     struct weigher k = {.b = b, .far = b->far};
     ips_u128 sum = 0;
-    g->at = ips_alloc_large((size_t)g->node_count + 1, sizeof(*g->at));
+    if (!b->from)
+        g->at = ips_alloc_large((size_t)g->node_count + 1, sizeof(*g->at));
     if (!g->at)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u nodes", g->node_count);
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -355,11 +368,16 @@ int b_weights(struct build *b)
     if (rc < 0)
         return rc;
     sum += k.xlen - b->out->counts.spin_ns;
+    uint32_t n = 0;
+    const struct ips_spun *cut = b_grow_spun(b, &n);
+    for (uint32_t i = 0; i < n; i++) /* taken out before */
+        sum += cut[i].ns;
     for (uint32_t i = 0; i < b->exts.n; i++) {
         const struct b_ext *x = &b->exts.v[i];
         sum += (ips_u128)x->len + x->reply_ns + x->blocked_ns;
     }
-    if (sum >= WEIGHTS_MOST)
+    b->broken |= sum >= WEIGHTS_MOST;
+    if (sum >= WEIGHTS_MOST && !b->grow)
         weigh_again(b);
     for (uint32_t c = 0; c < g->chain_count; c++)
         b->out->procs[g->chains[c].process].cpu_ns += b->out->threads[c].cpu_ns;

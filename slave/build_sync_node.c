@@ -98,11 +98,17 @@ static int by_node(const void *va, const void *vb)
 int b_sync_spins(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    if (!b->spins.n)
+    uint32_t n = 0;
+    const struct ips_spun *before = b_grow_spun(b, &n);
+    if (!b->spins.n && !n)
         return 0;
-    b->out->spun = b_calloc(b->spins.n, sizeof(*b->out->spun), b->err);
+    b->out->spun = b_calloc(b->spins.n + n, sizeof(*b->out->spun), b->err);
     if (!b->out->spun)
         return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++) {
+        b->out->spun[i] = before[i];
+        b->out->counts.spin_ns += before[i].ns;
+    }
     for (uint32_t i = 0; i < b->spins.n; i++) {
         const struct b_spin *s = &b->spins.v[i];
         uint64_t *w = &g->w[s->node + 1]; /* END at the latest */
@@ -113,9 +119,9 @@ int b_sync_spins(struct build *b)
         b->out->counts.probe_arc_ns -= had - *probe;
         b->out->threads[ips_chain_of(g, s->node)].cpu_ns -= cut;
         b->out->counts.spin_ns = ips_add_sat(b->out->counts.spin_ns, cut);
-        b->out->spun[i] = (struct ips_spun){.node = s->node + 1, .ns = cut};
+        b->out->spun[n + i] = (struct ips_spun){.node = s->node + 1, .ns = cut};
     }
-    b->out->spun_count = b->spins.n;
-    qsort(b->out->spun, b->spins.n, sizeof(*b->out->spun), by_node);
+    b->out->spun_count = n + b->spins.n;
+    qsort(b->out->spun, b->out->spun_count, sizeof(*b->out->spun), by_node);
     return 0;
 }

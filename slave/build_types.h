@@ -45,6 +45,8 @@ struct b_stream {
     /* into forks, joins, kills, takings, syncs, in stream order */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
     uint32_t first_delay, delay_count;
+    uint32_t first_fresh, fresh;    /* ... of what came now */
+    struct ips_rec_guessed guessed; /* the last */
 };
 
 struct b_image {
@@ -124,6 +126,25 @@ struct b_spin { /* CPU burnt between a node and the next of its chain */
 
 struct b_delay { /* RUNDELAY */
     uint64_t t, ns;
+};
+
+/* Between two readings of a chain's run delay, or behind the last. */
+struct b_window {
+    uint32_t node;         /* the first in it */
+    uint32_t stream, next; /* the reading that ends it: of that stream */
+    uint64_t known, left, last_t;
+    bool has_base, read; /* some reading came before */
+    /* What windows before it have put into the thread's row, and counts. */
+    uint64_t delay_ns, woken_ns, unknown_ns, dealt_ns;
+};
+/* Where the passes behind `node` begin, of a chain that goes on
+ * (build_grow.h): nodes before are final. Sums are of those. */
+struct b_from {
+    uint32_t node;
+    uint64_t at; /* coordinate of the node before it */
+    uint64_t cpu_ns, probe_ns, unknown_ns;
+    ips_u128 xlen;
+    struct b_window window;
 };
 
 struct b_cpu { /* THREADCPU */

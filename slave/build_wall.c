@@ -44,7 +44,8 @@ static int all_last_words(struct build *b)
     if (!nodes)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->joins.n; i++)
-        if (b->joins.v[i].node != IPS_NO_NODE)
+        if (b->joins.v[i].node != IPS_NO_NODE &&
+            !b_final(b, b->joins.v[i].node))
             nodes[n++] = b->joins.v[i].node;
     qsort(nodes, n, sizeof(*nodes), by_number);
     for (uint32_t i = 0; i < n; i++)
@@ -53,24 +54,35 @@ static int all_last_words(struct build *b)
     return 0;
 }
 
-/* One round: every node no later than its successors. */
-static bool bend(struct ips_graph *g)
+/* Node u is passed no later than i. */
+static bool bend_to(struct build *b, uint32_t u, uint32_t i)
 {
+    struct ips_graph *g = &b->out->g;
+    if (g->at[u] <= g->at[i])
+        return false;
+    if (b->grow)
+        b_grow_bent(b, u, i);
+    b->broken |= b_final(b, u);
+    g->at[u] = g->at[i];
+    return true;
+}
+
+/* One round: every node no later than its successors. */
+static bool bend(struct build *b)
+{
+    struct ips_graph *g = &b->out->g;
     bool bent = false;
     for (uint32_t c = g->chain_count; c > 0; c--) {
         const struct ips_chain *chain = &g->chains[c - 1];
-        for (uint32_t i = chain->first + chain->count; i-- > chain->first;) {
+        uint32_t from = b_first(b, c - 1);
+        for (uint32_t i = chain->first + chain->count; i-- > from;) {
             uint32_t x = g->xpred[i];
             if (i >= AHEAD && g->xpred[i - AHEAD] != IPS_NO_NODE)
                 __builtin_prefetch(&g->at[g->xpred[i - AHEAD]]);
-            if (i > chain->first && g->at[i - 1] > g->at[i]) {
-                g->at[i - 1] = g->at[i];
-                bent = true;
-            }
-            if (x != IPS_NO_NODE && g->at[x] > g->at[i]) {
-                g->at[x] = g->at[i];
-                bent = true;
-            }
+            if (i > chain->first)
+                bent |= bend_to(b, i - 1, i);
+            if (x != IPS_NO_NODE)
+                bent |= bend_to(b, x, i);
         }
     }
     return bent;
@@ -97,8 +109,10 @@ static void fit_chain(struct build *b, uint32_t c)
     struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     bool queued = b->chains[c].read_delays;
-    g->wait[first] = g->delay[first] = 0;
-    for (uint32_t i = first + 1; i < end; i++) {
+    uint32_t from = b_first(b, c);
+    if (from == first)
+        g->wait[from++] = g->delay[first] = 0;
+    for (uint32_t i = from; i < end; i++) {
         uint64_t apart = g->at[i] - g->at[i - 1];
         if (g->wait[i]) {
             g->wait[i] = ips_min_u64(g->wait[i], apart);
@@ -118,13 +132,17 @@ static void fit_chain(struct build *b, uint32_t c)
 int b_wall(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    g->delay = b_calloc((size_t)g->node_count + 1, sizeof(*g->delay), b->err);
+    if (!b->from)
+        g->delay =
+            b_calloc((size_t)g->node_count + 1, sizeof(*g->delay), b->err);
     if (!g->delay)
         return IPS_E_NO_MEMORY;
     b_delays(b);
     int rc = all_last_words(b);
-    for (int i = 0; i < ROUNDS && bend(g); i++)
-        continue;
+    bool bent = true;
+    for (int i = 0; i < ROUNDS && bent; i++)
+        bent = bend(b);
+    b->broken |= bent;
     for (uint32_t c = 0; c < g->chain_count; c++)
         fit_chain(b, c);
     return rc;

@@ -20,6 +20,7 @@
 #include "slave/archive.h"
 #include "slave/build.h"
 #include "slave/graphfile.h"
+#include "slave/growing.h"
 #include "slave/procs.h"
 #include "slave/records.h"
 #include "slave/store.h"
@@ -51,6 +52,7 @@ struct slave_snapshot {
     uint32_t stream_count;
     struct slave_unseen_row *unseen; /* no part of the key */
     uint32_t unseen_count;
+    struct slave_load_row load; /* no part of the key */
 };
 uint64_t slave_snapshot_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);
@@ -70,6 +72,7 @@ struct slave_graph {
     uint64_t generation;
     struct slave_snapshot *snap; /* its own */
     struct ips_built b;
+    struct ips_build_took took;    /* what the build read and made */
     struct ips_large_use built_in; /* most while it was built; or mapped: 0 */
     struct slave_graphfile file;   /* map != NULL: b's arrays are in it */
     struct ips_peer_row *peers;    /* as last set */
@@ -92,6 +95,7 @@ struct slave_graph {
 struct slave_graphs {
     struct slave_graph *list; /* last used first */
     struct slave_records *records;
+    struct slave_growing growing;
     uint64_t next_generation;
     char db[IPS_PATH_BYTES];     /* "": IRT are not stored */
     char helper[IPS_PATH_BYTES]; /* reads symbols; "": nobody does */
@@ -110,6 +114,10 @@ void slave_graphs_release(struct slave_graphs *gs);
 int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
                      struct slave_graph **out,
                      struct ips_err *err) IPS_MUST_USE;
+/* What the next question about this run would need, as far as it is worth it:
+ * its records unpacked, its build gone on. */
+int slave_graphs_ahead(struct slave_graphs *gs, const struct slave_snapshot *s,
+                       struct ips_err *err) IPS_MUST_USE;
 /* The graph of that generation, one more reference; IPS_E_BUSY: gone. */
 int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       uint64_t generation, struct slave_graph **out,

@@ -2,7 +2,8 @@
  * to the archive in turns, cut anywhere, the streams in any order, and what is
  * kept unpacked from question to question is all that is read. Would catch: a
  * graph or an EST that is not, bit for bit, that of the same records given
- * whole - after any turn, and at the end. */
+ * whole - after any turn, and at the end; and, through the slave's graphs, a
+ * question that reads again what was read for the one before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,33 +118,46 @@ static void same(const struct ips_built *a, const struct ips_built *b)
     ips_est_release(&y);
 }
 
+struct question {
+    struct slave_stream_row rows[THREADS];
+    struct ips_stream_in in[THREADS];
+    struct ips_chunk chunk[THREADS];
+    struct slave_snapshot s;
+    struct ips_build_input whole;
+};
+
+static void make_question(struct run *r, bool all, struct question *q)
+{
+    *q = (struct question){.s = {.archive_fd = -1,
+                                 .closed = all,
+                                 .archive_bytes = r->archive.length,
+                                 .streams = q->rows,
+                                 .stream_count = THREADS},
+                           .whole = {.control = &q->s.control,
+                                     .streams = q->in,
+                                     .stream_count = THREADS}};
+    snprintf(q->s.run, sizeof(q->s.run), "run");
+    snprintf(q->s.dir, sizeof(q->s.dir), "%s", r->dir);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        q->rows[i].number = i;
+        q->rows[i].head = q->in[i].head = r->head[i];
+        q->rows[i].dead = q->in[i].dead = all;
+        q->chunk[i] = (struct ips_chunk){r->data[i], r->at[i]};
+        q->in[i].chunks = &q->chunk[i];
+        q->in[i].chunk_count = r->at[i] > 0;
+    }
+}
+
 /* The graph by way of archive and kept records, and of the same records. */
 static void ask(struct run *r, struct slave_graphs *gs, bool all)
 {
-    struct slave_stream_row rows[THREADS] = {0};
-    struct ips_stream_in in[THREADS] = {0};
-    struct ips_chunk chunk[THREADS];
-    struct slave_snapshot s = {.archive_fd = -1,
-                               .archive_bytes = r->archive.length,
-                               .streams = rows,
-                               .stream_count = THREADS};
-    struct ips_build_input whole = {
-        .control = &s.control, .streams = in, .stream_count = THREADS};
+    struct question q;
     struct slave_input kept;
     struct ips_built a, b;
     struct ips_err err;
-    snprintf(s.run, sizeof(s.run), "run");
-    snprintf(s.dir, sizeof(s.dir), "%s", r->dir);
-    for (uint32_t i = 0; i < THREADS; i++) {
-        rows[i].number = i;
-        rows[i].head = in[i].head = r->head[i];
-        rows[i].dead = in[i].dead = all;
-        chunk[i] = (struct ips_chunk){r->data[i], r->at[i]};
-        in[i].chunks = &chunk[i];
-        in[i].chunk_count = r->at[i] > 0;
-    }
-    assert_int_equal(slave_input_make(gs, &s, &kept, &err), 0);
-    if (ips_build(&kept.in, &a, &err) < 0 || ips_build(&whole, &b, &err) < 0)
+    make_question(r, all, &q);
+    assert_int_equal(slave_input_make(gs, &q.s, &kept, &err), 0);
+    if (ips_build(&kept.in, &a, &err) < 0 || ips_build(&q.whole, &b, &err) < 0)
         fail_msg("%s", err.msg);
     same(&a, &b);
     ips_built_release(&a);
@@ -151,25 +165,72 @@ static void ask(struct run *r, struct slave_graphs *gs, bool all)
     slave_input_release(gs, &kept);
 }
 
-static void one_run(uint32_t k)
+/* The same by the slave's graphs, which keep an open run's build; how much was
+ * read for it. */
+static struct ips_build_took ask_graphs(struct run *r, struct slave_graphs *gs,
+                                        bool all)
+{
+    struct question q;
+    struct slave_graph *g;
+    struct ips_built b;
+    struct ips_err err;
+    make_question(r, all, &q);
+    struct slave_snapshot *s = malloc(sizeof(*s));
+    struct slave_stream_row *rows = malloc(sizeof(q.rows));
+    assert_true(s && rows);
+    *s = q.s;
+    memcpy(rows, q.rows, sizeof(q.rows));
+    s->streams = rows;
+    s->key = slave_snapshot_key(s);
+    if (slave_graphs_get(gs, s, &g, &err) < 0 ||
+        ips_build(&q.whole, &b, &err) < 0)
+        fail_msg("%s", err.msg);
+    same(&g->b, &b);
+    struct ips_build_took took = g->took;
+    slave_graphs_put(gs, g);
+    ips_built_release(&b);
+    return took;
+}
+
+static void begin_run(struct run *r, uint32_t k, uint32_t nodes)
 {
     struct synth_options o =
         synth_default((enum synth_pattern)(k % SYNTH_PATTERN_COUNT));
-    struct run r = {.seed = k};
-    struct slave_graphs gs;
     struct ips_err err;
     uint64_t missing;
-    uint32_t idle = 0;
+    *r = (struct run){.seed = k};
     o.seed = k;
-    o.nodes = 1500;
+    o.nodes = nodes;
     o.threads = THREADS;
-    assert_int_equal(synth_records(&o, 0, 4u << 20, take, &r, &err), 0);
-    snprintf(r.dir, sizeof(r.dir), "/dev/shm/build-turns-XXXXXX");
-    assert_non_null(mkdtemp(r.dir));
-    r.pack = slave_pack_new();
-    assert_non_null(r.pack);
-    assert_int_equal(slave_archive_open(&r.archive, r.dir, 0, &missing, &err),
+    assert_int_equal(synth_records(&o, 0, 16u << 20, take, r, &err), 0);
+    snprintf(r->dir, sizeof(r->dir), "/dev/shm/build-turns-XXXXXX");
+    assert_non_null(mkdtemp(r->dir));
+    r->pack = slave_pack_new();
+    assert_non_null(r->pack);
+    assert_int_equal(slave_archive_open(&r->archive, r->dir, 0, &missing, &err),
                      0);
+}
+
+static void end_run(struct run *r)
+{
+    slave_archive_close(&r->archive);
+    slave_pack_free(r->pack);
+    char path[80];
+    snprintf(path, sizeof(path), "%s/archive", r->dir);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/graph", r->dir);
+    unlink(path);
+    rmdir(r->dir);
+    for (uint32_t i = 0; i < THREADS; i++)
+        free(r->data[i]);
+}
+
+static void one_run(uint32_t k)
+{
+    struct run r;
+    struct slave_graphs gs;
+    uint32_t idle = 0;
+    begin_run(&r, k, 1500);
     slave_graphs_init(&gs, "", "");
     while (idle < 20 * THREADS) {
         idle = add_frame(&r) ? 0 : idle + 1;
@@ -184,14 +245,7 @@ static void one_run(uint32_t k)
         assert_int_equal(r.at[i], r.len[i]);
     ask(&r, &gs, true);
     slave_graphs_release(&gs);
-    slave_archive_close(&r.archive);
-    slave_pack_free(r.pack);
-    char path[80];
-    snprintf(path, sizeof(path), "%s/archive", r.dir);
-    unlink(path);
-    rmdir(r.dir);
-    for (uint32_t i = 0; i < THREADS; i++)
-        free(r.data[i]);
+    end_run(&r);
 }
 
 static void test_build_turns__same_graph(void **state)
@@ -201,10 +255,58 @@ static void test_build_turns__same_graph(void **state)
         one_run(k);
 }
 
+/* Nine streams that go on one as far as the other. */
+static uint64_t add_frames(struct run *r, uint32_t n)
+{
+    uint64_t before = 0, behind = 0;
+    for (uint32_t i = 0; i < THREADS; i++)
+        before += r->at[i];
+    for (; n; n--)
+        (void)add_frame(r);
+    slave_archive_commit(&r->archive);
+    for (uint32_t i = 0; i < THREADS; i++)
+        behind += r->at[i];
+    return (behind - before) / sizeof(struct ips_rec_io);
+}
+
+static void test_build_turns__news_alone(void **state)
+{
+    (void)state;
+    for (uint32_t k = SYNTH_RING; k <= SYNTH_RANDOM; k++) {
+        struct run r;
+        struct slave_graphs gs;
+        struct ips_build_took took;
+        begin_run(&r, k, 120000);
+        slave_graphs_init(&gs, "", "");
+        (void)add_frames(&r, 600);
+        took = ask_graphs(&r, &gs, false);
+        assert_true(took.whole && took.records > 0);
+        (void)add_frames(&r, 30);
+        took = ask_graphs(&r, &gs, false); /* asked again: can go on now */
+        assert_true(took.whole && gs.growing.build);
+        for (uint32_t turn = 0; turn < 8; turn++) {
+            uint64_t news = add_frames(&r, 10);
+            took = ask_graphs(&r, &gs, false);
+            assert_false(took.whole);
+            assert_int_equal(took.records, news);
+            print_message("%lu %lu\n", (unsigned long)took.records,
+                          (unsigned long)took.nodes);
+        }
+        while (add_frames(&r, 50))
+            continue;
+        took = ask_graphs(&r, &gs, true);
+        assert_true(took.whole);
+        assert_null(gs.growing.build); /* it has ended */
+        slave_graphs_release(&gs);
+        end_run(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_turns__same_graph),
+        cmocka_unit_test(test_build_turns__news_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,61 @@
+/*
+ * A build that goes on: the graph of a run that is still written, kept from one
+ * question to the next. The result of each call is, bit for bit, what
+ * ips_build() makes of the same records; but where a run has only gone on
+ * sending, receiving and waiting, what is read is the records that came since
+ * the last call, and what is made again is the nodes that they can change.
+ *
+ * Invariants of what is kept:
+ *   - Nodes have places of their own, chain by chain, with room behind each
+ *     chain's last node: a node's number here never changes. What is handed
+ *     out is a copy without the room.
+ *   - Each chain has a border. What is before it is final: its columns are
+ *     those of the result, whatever comes. A node is final only where what its
+ *     cross arc comes from is; no bytes it sent or read are without the other
+ *     side, but old ones; no later reading of the run delay can reach it; and
+ *     it is older than `lag`.
+ *   - Of nodes behind the border the columns are kept as the records made
+ *     them, before arcs, coordinates and times were put right ("raw"), and
+ *     every pass behind `node` is done again for them.
+ *   - Whatever would change what is final is noticed, and costs a whole build:
+ *     a send that would have to give way, a time that would have to bend, a
+ *     receive between two that a send waited for. So is every record that
+ *     names, begins or ends something or decides for the past (may_follow() in
+ *     build_scan.c), another stream, an earlier archive, a chain without room.
+ *
+ * Not kept at all, each call a whole build: runs in which ends that several
+ * threads write or read are in use again and again, runs with a clock that ran
+ * backwards, with weights near the kernels' limit, and those that have ended.
+ *
+ * Memory: 90 bytes a node and 64 a send beside the result, from common/large.h.
+ */
+#ifndef IPS_SLAVE_BUILD_GROW_H
+#define IPS_SLAVE_BUILD_GROW_H
+
+#include "slave/build.h"
+
+struct b_grow;
+
+/* What a call took. */
+struct ips_build_took {
+    uint64_t records; /* read */
+    uint64_t nodes;   /* made, or made again */
+    bool whole;
+};
+
+/* *done: *out (where not NULL) is there, made of what came since. Else what is
+ * kept is not a beginning of `in` and is forgotten, also on failure. */
+int ips_build_further(struct b_grow **kept, const struct ips_build_input *in,
+                      struct ips_built *out, struct ips_build_took *took,
+                      bool *done, struct ips_err *err) IPS_MUST_USE;
+/* The same, and otherwise a whole build. *kept: NULL at first; what is kept, or
+ * NULL, afterwards, also on failure. `in->waits` must be NULL. Nodes younger
+ * than lag_ns when all records seen end are not final yet: less is quicker,
+ * until it costs whole builds. */
+#define IPS_BUILD_LAG_NS 5000000u
+int ips_build_on(struct b_grow **kept, const struct ips_build_input *in,
+                 uint64_t lag_ns, struct ips_built *out,
+                 struct ips_build_took *took, struct ips_err *err) IPS_MUST_USE;
+void ips_build_forget(struct b_grow *kept);
+
+#endif

@@ -1,0 +1,134 @@
+/* The result of a build that goes on: its graph without the room between
+ * chains (build_grow.h). */
+#include "slave/build_grow_state.h"
+
+/* Where nodes went: those of the chain looked up last are at hand. */
+struct moved {
+    const struct ips_graph *from, *to;
+    uint32_t first, end, shift;
+};
+
+static uint32_t moved(struct moved *m, uint32_t node)
+{
+    if (node == IPS_NO_NODE)
+        return node;
+    if (node < m->first || node >= m->end) {
+        uint32_t c = ips_chain_of(m->from, node);
+        m->first = m->from->chains[c].first;
+        m->end = m->first + m->from->chains[c].count;
+        m->shift = m->first - m->to->chains[c].first;
+    }
+    return node - m->shift;
+}
+
+static int copy_columns(const struct b_grow *k, struct ips_graph *to)
+{
+    const struct ips_graph *g = &k->built.g;
+    struct moved m = {.from = g, .to = to};
+    uint32_t n = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        n += g->chains[c].count;
+    int rc = ips_graph_alloc_bare(to, n, g->chain_count, k->b.err);
+    size_t room = (size_t)n + 1;
+    if (rc < 0)
+        return rc;
+    to->at = ips_alloc_large(room, sizeof(*to->at));
+    to->wait = ips_alloc_large(room, sizeof(*to->wait));
+    to->delay = ips_alloc_large(room, sizeof(*to->delay));
+    to->probe = ips_alloc_large(room, sizeof(*to->probe));
+    if (!to->at || !to->wait || !to->delay || !to->probe)
+        return ips_err_set(k->b.err, IPS_E_NO_MEMORY, "%u nodes", n);
+    n = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        to->chains[c] = g->chains[c];
+        to->chains[c].first = n;
+        n += g->chains[c].count;
+    }
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t a = g->chains[c].first, b = to->chains[c].first,
+                 count = g->chains[c].count;
+#define COLUMN(x) memcpy(to->x + b, g->x + a, count * sizeof(*g->x))
+        COLUMN(kind);
+        COLUMN(w);
+        COLUMN(xkind);
+        COLUMN(xlen);
+        COLUMN(t_ns);
+        COLUMN(site);
+        COLUMN(at);
+        COLUMN(wait);
+        COLUMN(delay);
+        COLUMN(probe);
+#undef COLUMN
+        for (uint32_t i = 0; i < count; i++)
+            to->xpred[b + i] = moved(&m, g->xpred[a + i]);
+    }
+    return 0;
+}
+
+static void *copy_of(const void *v, size_t n, size_t size, struct ips_err *err)
+{
+    void *to = b_calloc(n, size, err);
+    if (to && n)
+        memcpy(to, v, n * size);
+    return to;
+}
+
+static int copy_tables(const struct b_grow *k, struct ips_built *out)
+{
+    const struct ips_built *o = &k->built;
+    struct ips_err *err = k->b.err;
+    struct ips_graph g = out->g;
+    *out = *o;
+    out->g = g;
+    out->more = NULL;
+#define TABLE(x, n) out->x = copy_of(o->x, o->n, sizeof(*o->x), err)
+    TABLE(procs, proc_count);
+    TABLE(threads, g.chain_count);
+    TABLE(ends, end_count);
+    TABLE(traffic, traffic_count);
+    TABLE(untraced, untraced_count);
+    TABLE(unseen, unseen_count);
+    TABLE(spun, spun_count);
+#undef TABLE
+    if (!out->procs || !out->threads || !out->ends || !out->traffic ||
+        !out->untraced || !out->unseen || !out->spun)
+        return IPS_E_NO_MEMORY;
+    struct moved m = {.from = &o->g, .to = &out->g};
+    for (uint32_t i = 0; i < out->spun_count; i++)
+        out->spun[i].node = moved(&m, (uint32_t)out->spun[i].node);
+    out->goal_node = moved(&m, out->goal_node);
+    return 0;
+}
+
+/* What b_more() makes of a build that ends here. */
+static int copy_more(struct b_grow *k, struct ips_built *out)
+{
+    struct build *b = &k->b;
+    struct moved m = {.from = &k->built.g, .to = &out->g};
+    b->outs.n = 0;
+    int rc = b_more(b, out);
+    if (rc < 0)
+        return rc;
+    struct ips_build_more *more = out->more;
+    for (uint32_t i = 0; i < more->ext_count; i++) {
+        more->exts[i].node = moved(&m, more->exts[i].node);
+        more->exts[i].last_send = moved(&m, more->exts[i].last_send);
+    }
+    for (uint32_t i = 0; i < more->out_count; i++)
+        more->outs[i].node = moved(&m, more->outs[i].node);
+    return ips_built_set_peers(out, NULL, 0, b->err);
+}
+
+int g_copy(struct b_grow *k, struct ips_built *out)
+{
+    memset(out, 0, sizeof(*out));
+    ips_graph_init(&out->g);
+    int rc = copy_columns(k, &out->g);
+    if (rc == 0)
+        rc = copy_tables(k, out);
+    if (rc == 0)
+        rc = copy_more(k, out);
+    if (rc < 0)
+        ips_built_release(out);
+    return rc;
+}

@@ -1,0 +1,145 @@
+/* Sends and receives of a run that goes on: the passes `match` of those that
+ * are not final (build_grow.h). */
+#include "slave/build_grow_state.h"
+
+struct b_op *g_send_at(const struct build *b, const struct b_end *e,
+                       struct g_at *at)
+{
+    if (!e->sends.n)
+        return NULL;
+    if (at->block == IPS_NONE)
+        *at = (struct g_at){.block = e->sends.first};
+    const struct b_block *k = &b->blocks.v[at->block];
+    if (at->i == k->n) {
+        if (k->next == IPS_NONE)
+            return NULL;
+        *at = (struct g_at){.block = k->next};
+        k = &b->blocks.v[at->block];
+    }
+    return b_op_at(b, k->at + at->i);
+}
+
+static struct b_sending sending_at(const struct build *b, const struct b_end *e,
+                                   struct g_at at)
+{
+    struct b_sending s = {.op = g_send_at(b, e, &at), .block = IPS_NONE};
+    if (!s.op)
+        return s;
+    const struct b_block *k = &b->blocks.v[at.block];
+    s.place = k->at + at.i;
+    s.end = s.op - at.i + k->n;
+    s.block = k->next;
+    s.now = at.block;
+    return s;
+}
+
+struct inflow g_inflow(const struct build *b, const struct g_end *x,
+                       uint32_t to)
+{
+    uint32_t from = b->out->ends[to].peer_end;
+    struct inflow f = {.send = sending_at(b, &b->ends[from], x->at),
+                       .read = x->read,
+                       .sent = x->sent,
+                       .whole = b->out->ends[from].closed};
+    if (!x->at_send && f.send.op)
+        f.sent = ips_add_sat(f.sent, f.send.op->len);
+    return f;
+}
+
+/* Coordinates as the records have them. */
+static void sends_again(struct b_grow *k, uint32_t end)
+{
+    struct build *b = &k->b;
+    struct b_sending s = sending_at(b, &b->ends[end], k->ends[end].first);
+    for (; s.op; b_next_send(b, &s))
+        s.op->w = k->built.g.w[s.op->node];
+}
+
+static void match_room(struct b_grow *k, uint32_t from, uint32_t to)
+{
+    struct build *b = &k->b;
+    const struct g_end *x = &k->ends[to], *y = &k->ends[from];
+    struct b_room room = {.send = sending_at(b, &b->ends[from], y->first),
+                          .sent = y->first_sent,
+                          .read = x->got,
+                          .reads = x->reads.v,
+                          .count = x->reads.n,
+                          .last = x->got_last};
+    b_match_room(b, &room);
+    for (uint32_t i = x->seen; i < x->reads.n; i++)
+        b->broken |= x->reads.v[i].t_ret <= y->room_ns;
+}
+
+static void match_data(struct b_grow *k, uint32_t to)
+{
+    struct build *b = &k->b;
+    const struct g_end *x = &k->ends[to];
+    struct inflow f = g_inflow(b, x, to);
+    for (uint32_t i = x->open; i < x->reads.n; i++) {
+        const struct b_read *r = &x->reads.v[i];
+        struct b_op *send = sender_of(b, &f, r->len);
+        if (send)
+            sent_by(b, &f, send, r->node);
+        else
+            not_sent(b, r->node);
+    }
+}
+
+/* The positions of receives whose sender may be elsewhere; by node. */
+static int position_exts(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    uint32_t n = b->exts.n, old = k->ext_count;
+    for (uint32_t i = old; i < n; i++) {
+        struct b_ext *x = &b->exts.v[i];
+        if (!x->len || b->ends[x->end].local)
+            continue;
+        uint64_t *pos = &k->ends[x->end].ext_pos;
+        *pos = ips_add_sat(*pos, x->len);
+        x->pos = b_pos(*pos);
+    }
+    if (old == n || old == 0 || b->exts.v[old - 1].node < b->exts.v[old].node)
+        return 0;
+    struct b_ext *v = b_calloc(n, sizeof(*v), b->err);
+    if (!v)
+        return IPS_E_NO_MEMORY;
+    uint32_t i = 0, j = old, to = 0;
+    while (to < n) {
+        bool first =
+            j == n || (i < old && b->exts.v[i].node < b->exts.v[j].node);
+        v[to++] = b->exts.v[first ? i++ : j++];
+    }
+    ips_free_large(b->exts.v);
+    b->exts.v = v;
+    b->exts.room = n;
+    return 0;
+}
+
+int g_match(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    struct ips_end *rows = k->built.ends;
+    uint32_t n = k->built.end_count;
+    int rc = position_exts(k);
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        if (!k->ends[i].shut)
+            sends_again(k, i);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        if (k->ends[i].shut)
+            continue;
+        if (b->ends[i].local && b->ends[rows[i].peer_end].send_blocked)
+            match_room(k, rows[i].peer_end, i);
+        if (!b->ends[i].local && b->ends[i].send_blocked)
+            b_room_of_far_end(b, sending_at(b, &b->ends[i], k->ends[i].first));
+    }
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        if (!k->ends[i].shut && b->ends[i].local)
+            match_data(k, i);
+    for (uint32_t i = 0; i < n; i++) {
+        rows[i].sent_bytes =
+            ips_add_sat(rows[i].sent_bytes, b->ends[i].sent_before);
+        rows[i].recv_bytes =
+            ips_add_sat(rows[i].recv_bytes, b->ends[i].recv_before);
+    }
+    return rc;
+}

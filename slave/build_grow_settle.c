@@ -1,0 +1,453 @@
+/* Which nodes of a run that goes on are final (build_grow.h). */
+#include "slave/build_grow_state.h"
+
+/* ---- behind the first call ---- */
+
+static bool of_several(const struct b_end *e)
+{
+    return e->datagram || e->listen || e->send_many || e->read_many;
+}
+
+static int begin_end(struct b_grow *k, uint32_t i)
+{
+    struct build *b = &k->b;
+    const struct b_end *e = &b->ends[i];
+    struct g_end *x = &k->ends[i];
+    uint32_t peer = k->built.ends[i].peer_end;
+    const struct b_end *from = e->local ? &b->ends[peer] : NULL;
+    x->shut = of_several(e) || (from && of_several(from));
+    x->at = x->first = (struct g_at){.block = IPS_NONE};
+    x->read = x->got = x->ext_pos = e->recv_before;
+    x->first_sent = e->sent_before;
+    x->sent = from ? from->sent_before : 0;
+    x->got_last = IPS_NO_NODE;
+    k->end_rows[i].closed = k->built.ends[i].closed;
+    if (x->shut || !from || !e->listed)
+        return 0;
+    x->reads.v = b_calloc(e->read_count, sizeof(*x->reads.v), b->err);
+    if (!x->reads.v)
+        return IPS_E_NO_MEMORY;
+    x->reads.n = x->reads.room = e->read_count;
+    memcpy(x->reads.v, b->reads + e->first_read,
+           e->read_count * sizeof(*x->reads.v));
+    return 0;
+}
+
+/* What matching the receives from reads.v[open] on counts; at the first that
+ * waits for its send (its index in *waits) it stops. */
+static struct ips_build_counts count_data(struct b_grow *k, uint32_t to,
+                                          uint32_t *waits)
+{
+    struct build *b = &k->b;
+    const struct g_end *x = &k->ends[to];
+    struct ips_build_counts was = k->built.counts, n;
+    struct inflow f = g_inflow(b, x, to);
+    *waits = x->reads.n;
+    for (uint32_t i = x->open; i < x->reads.n; i++)
+        if (!sender_of(b, &f, x->reads.v[i].len) && !f.whole && i < *waits)
+            *waits = i;
+    n = k->built.counts;
+    k->built.counts = was;
+    g_counts(&n, &was, true);
+    return n;
+}
+
+/* Texts that lie in records, which may go. */
+static int own_names(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    size_t bytes = 1;
+    for (uint32_t i = 0; i < k->in.stream_count; i++)
+        bytes += b->streams[i].name ? b->streams[i].name_len + 1u : 0;
+    k->names = b_calloc(bytes, 1, b->err);
+    if (!k->names)
+        return IPS_E_NO_MEMORY;
+    uint8_t *at = k->names;
+    for (uint32_t i = 0; i < k->in.stream_count; i++) {
+        struct b_stream *s = &b->streams[i];
+        s->exec = NULL;
+        if (!s->name)
+            continue;
+        memcpy(at, s->name, s->name_len);
+        s->name = at;
+        at += s->name_len + 1u;
+    }
+    return 0;
+}
+
+/* A child that began without a word may yet have had its last one. */
+static bool child_is_quiet(const struct build *b, const struct b_fork *f)
+{
+    return f->child != IPS_NONE && f->child_proc != IPS_NONE &&
+           b->chains[f->child].image_aux == IPS_NO_NODE &&
+           b->out->procs[f->child_proc].open &&
+           (f->kind == IPS_FORK_VFORK || f->kind == IPS_FORK_SPAWN ||
+            f->kind == IPS_FORK_POPEN);
+}
+
+int g_begin(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    int rc = own_names(k);
+    for (uint32_t i = 0; i < b->forks.n; i++)
+        b->broken |= child_is_quiet(b, &b->forks.v[i]);
+    for (uint32_t i = 0; i < k->built.end_count && rc == 0; i++)
+        rc = begin_end(k, i);
+    ips_free_large(b->reads);
+    b->reads = NULL;
+    if (rc < 0)
+        return rc;
+    k->matched = k->behind_match;
+    g_counts(&k->matched, &k->before_match, true);
+    for (uint32_t i = 0; i < k->built.end_count; i++) {
+        const struct b_end *e = &b->ends[i];
+        uint32_t waits;
+        if (k->ends[i].shut || !e->local)
+            continue;
+        struct ips_build_counts n = count_data(k, i, &waits);
+        g_counts(&k->matched, &n, true);
+    }
+    for (uint32_t i = 0; i < b->exts.n; i++) {
+        const struct b_ext *x = &b->exts.v[i];
+        uint64_t *pos = &k->ends[x->end].ext_pos;
+        if (x->len && !b->ends[x->end].local)
+            *pos = ips_add_sat(*pos, x->len);
+    }
+    k->event_count = b->events.n;
+    k->dgram_count = b->dgrams.n;
+    k->used = b_calloc(k->traffic_count, sizeof(*k->used), b->err);
+    return k->used ? 0 : IPS_E_NO_MEMORY;
+}
+
+/* ---- borders ---- */
+
+static uint32_t limit_of(const struct b_grow *k, uint32_t node)
+{
+    return k->chains[ips_chain_of(&k->built.g, node)].limit;
+}
+
+static void lower(struct b_grow *k, uint32_t c, uint32_t node)
+{
+    k->chains[c].limit = ips_min_u32(k->chains[c].limit, node);
+}
+
+/* Old enough, and no signal may still change it. */
+static void first_limit(struct b_grow *k, uint32_t c, uint64_t newest)
+{
+    const struct ips_graph *g = &k->built.g;
+    struct g_chain *x = &k->chains[c];
+    uint32_t end = g_end_of(k, c), i = b_first(&k->b, c);
+    x->limit = end;
+    if (!x->goes_on)
+        return;
+    while (i < end && ips_add_sat(g->t_ns[i], k->lag_ns) <= newest)
+        i++;
+    x->limit = i;
+    for (uint32_t n = 0; n < x->m.taken_count; n++)
+        if (x->m.taken[n].node != IPS_NO_NODE)
+            lower(k, c, x->m.taken[n].node);
+}
+
+/* A chain whose run delay was read: only between two windows. */
+static void to_window(struct b_grow *k, uint32_t c)
+{
+    const struct g_chain *x = &k->chains[c];
+    uint32_t best = b_first(&k->b, c), end = g_end_of(k, c);
+    if (!k->b.chains[c].read_delays)
+        return;
+    for (uint32_t i = 0; i < x->windows.n; i++) {
+        uint32_t node = x->windows.v[i].node;
+        /* Where it goes on there has to be a node: else what comes may still
+         * lie before that reading. */
+        if (node > best && node <= x->limit && (!x->goes_on || node < end))
+            best = node;
+    }
+    lower(k, c, best);
+}
+
+/* A send that blocked and the end of its call are one. */
+static void not_between(struct b_grow *k, uint32_t c)
+{
+    const struct ips_graph *g = &k->built.g;
+    uint32_t v = k->chains[c].limit;
+    if (v > b_first(&k->b, c) && v < g_end_of(k, c) &&
+        g->kind[v] == IPS_NODE_AUX && g->kind[v - 1] == IPS_NODE_SEND &&
+        g->site[v] == g->site[v - 1])
+        lower(k, c, v - 1);
+}
+
+/* Nothing final comes from what is not. */
+static void close_chain(struct b_grow *k, uint32_t c)
+{
+    const struct ips_graph *g = &k->built.g;
+    struct g_chain *x = &k->chains[c];
+    for (uint32_t i = b_first(&k->b, c); i < x->limit; i++)
+        if (g->xpred[i] != IPS_NO_NODE && g->xpred[i] >= g->chains[c].first &&
+            g->xpred[i] < x->limit)
+            continue; /* its own */
+        else if (g->xpred[i] != IPS_NO_NODE &&
+                 g->xpred[i] >= limit_of(k, g->xpred[i]))
+            x->limit = i;
+}
+
+static void close_joins(struct b_grow *k)
+{
+    const struct build *b = &k->b;
+    for (uint32_t i = 0; i < b->joins.n; i++) {
+        const struct b_join *j = &b->joins.v[i];
+        if (j->node == IPS_NO_NODE || j->child == IPS_NONE ||
+            j->node < limit_of(k, j->node))
+            continue;
+        lower(k, j->child,
+              ips_max_u32(b_end_node(b, j->child), b_first(b, j->child)));
+    }
+}
+
+static void close_bent(struct b_grow *k)
+{
+    for (uint32_t i = 0; i < k->bent.n; i++)
+        if (k->bent.v[i].by >= limit_of(k, k->bent.v[i].by))
+            lower(k, ips_chain_of(&k->built.g, k->bent.v[i].node),
+                  k->bent.v[i].node);
+}
+
+static uint64_t sum_limits(const struct b_grow *k)
+{
+    uint64_t sum = 0;
+    for (uint32_t c = 0; c < k->built.g.chain_count; c++)
+        sum += k->chains[c].limit;
+    return sum;
+}
+
+static void find_limits(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    uint32_t n = k->built.g.chain_count;
+    uint64_t newest = 0, before;
+    for (uint32_t i = 0; i < k->in.stream_count; i++)
+        newest = ips_max_u64(newest, b->streams[i].last_ns);
+    for (uint32_t c = 0; c < n; c++)
+        first_limit(k, c, newest);
+    for (uint32_t i = 0; i < k->built.end_count; i++) {
+        uint32_t waits;
+        const struct g_end *x = &k->ends[i];
+        if (x->shut || !b->ends[i].local)
+            continue;
+        (void)count_data(k, i, &waits);
+        if (waits < x->reads.n)
+            lower(k, x->reads.v[waits].chain, x->reads.v[waits].node);
+    }
+    do {
+        before = sum_limits(k);
+        for (uint32_t c = 0; c < n; c++) {
+            close_chain(k, c);
+            to_window(k, c);
+            not_between(k, c);
+        }
+        close_joins(k);
+        close_bent(k);
+    } while (sum_limits(k) != before);
+}
+
+/* Is what is behind the borders something that can be made again? */
+static bool may_stay(const struct b_grow *k, uint32_t c)
+{
+    const struct ips_graph *g = &k->built.g;
+    const struct g_chain *x = &k->chains[c];
+    uint32_t end = g_end_of(k, c);
+    if (x->limit < b_first(&k->b, c) ||
+        (x->limit < end && x->limit < x->raw_from))
+        return false;
+    for (uint32_t i = x->limit; i < end; i++) {
+        uint32_t from = g->xpred[i], site = g->site[i];
+        bool op = g->kind[i] == IPS_NODE_SEND || g->kind[i] == IPS_NODE_RECV;
+        if (op && site != UINT32_MAX && k->ends[site].shut)
+            return false;
+        uint32_t of = from == IPS_NO_NODE ? 0 : ips_chain_of(g, from);
+        if (from != IPS_NO_NODE && k->chains[of].goes_on &&
+            from == g_end_of(k, of))
+            return false; /* an END that moves */
+    }
+    return true;
+}
+
+/* ---- what is final ---- */
+
+static void settle_chain(struct b_grow *k, uint32_t c)
+{
+    struct build *b = &k->b;
+    const struct ips_graph *g = &k->built.g;
+    struct g_chain *x = &k->chains[c];
+    struct b_from *from = &b->from[c];
+    uint32_t first = g->chains[c].first;
+    if (from->node == first)
+        from->at = b->chains[c].base;
+    for (uint32_t i = from->node; i < x->limit; i++) {
+        from->at = ips_max_u64(from->at, b->coord[i]);
+        from->cpu_ns += g->w[i];
+        from->probe_ns += g->probe[i];
+        from->xlen += g->xlen[i];
+        if (i > first && !b->chains[c].read_delays)
+            from->unknown_ns =
+                ips_add_sat(from->unknown_ns,
+                            b_free_ns(g->t_ns[i], g->t_ns[i - 1], b->cpu_at[i],
+                                      b->cpu_at[i - 1], b->off[i]));
+    }
+    for (uint32_t i = 0; i < x->windows.n; i++)
+        if (x->windows.v[i].node == x->limit)
+            from->window = x->windows.v[i];
+    uint32_t drop = x->limit > x->raw_from ? x->limit - x->raw_from : 0;
+    if (drop > x->raw.n)
+        drop = x->raw.n;
+    if (drop)
+        memmove(x->raw.v, x->raw.v + drop,
+                (x->raw.n -= drop) * sizeof(*x->raw.v));
+    x->raw_from = x->limit;
+    from->node = x->limit;
+}
+
+static void settle_sends(struct b_grow *k, uint32_t end)
+{
+    struct build *b = &k->b;
+    struct g_end *x = &k->ends[end];
+    struct b_op *op;
+    while ((op = g_send_at(b, &b->ends[end], &x->first)) != NULL &&
+           op->node < k->chains[op->chain].limit) {
+        x->first_sent = ips_add_sat(x->first_sent, op->len);
+        if (op->blocked)
+            x->room_ns = ips_max_u64(x->room_ns, op->t_ret);
+        x->first.i++;
+    }
+}
+
+/* No send that is not final, or will come, began before. */
+static uint64_t sends_from(const struct b_grow *k, uint32_t end)
+{
+    const struct b_end *e = &k->b.ends[end];
+    struct g_at at = k->ends[end].first;
+    const struct b_op *op = g_send_at(&k->b, e, &at);
+    if (op)
+        return op->t;
+    return e->sends.n ? k->built.g.t_ns[g_end_of(k, e->send_op_chain) - 1] : 0;
+}
+
+static void settle_reads(struct b_grow *k, uint32_t to)
+{
+    struct build *b = &k->b;
+    struct g_end *x = &k->ends[to];
+    struct ips_build_counts was = k->built.counts, n;
+    struct inflow f = g_inflow(b, x, to);
+    uint32_t from = k->built.ends[to].peer_end, drop = 0, open = x->open;
+    for (; x->open < x->reads.n; x->open++) {
+        const struct b_read *r = &x->reads.v[x->open];
+        if (r->node >= k->chains[r->chain].limit)
+            break;
+        (void)sender_of(b, &f, r->len);
+    }
+    n = k->built.counts;
+    k->built.counts = was;
+    g_counts(&n, &was, true);
+    g_counts(&k->matched, &n, false);
+    if (x->open > open) {
+        const struct b_sends *s = &b->ends[from].sends;
+        x->read = f.read;
+        x->sent = f.sent;
+        x->at_send = f.send.op != NULL;
+        if (f.send.op)
+            x->at = (struct g_at){f.send.now,
+                                  f.send.place - b->blocks.v[f.send.now].at};
+        else if (s->n)
+            x->at = (struct g_at){s->last, b->blocks.v[s->last].n};
+    }
+    uint64_t t = sends_from(k, from);
+    for (; drop < x->open && x->reads.v[drop].t_ret <= t; drop++) {
+        x->got = ips_add_sat(x->got, x->reads.v[drop].len);
+        x->got_last = x->reads.v[drop].node;
+    }
+    if (drop)
+        memmove(x->reads.v, x->reads.v + drop,
+                (x->reads.n -= drop) * sizeof(*x->reads.v));
+    x->open -= drop;
+}
+
+static void settle_rooms(struct b_grow *k)
+{
+    for (uint32_t i = 0; i < k->roomless.n; i++) {
+        const struct g_roomless *r = &k->roomless.v[i];
+        struct ips_thread_row *row = &k->rows[r->chain];
+        if (r->node >= k->chains[r->chain].limit)
+            continue;
+        row->wait_ns[IPS_WAIT_PEER] =
+            ips_sub_sat(row->wait_ns[IPS_WAIT_PEER], r->slept);
+        row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
+    }
+}
+
+static int settle_spins(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    uint32_t n = 0;
+    k->spun.n = 0;
+    for (uint32_t i = 0; i < k->built.spun_count; i++) {
+        const struct ips_spun *s = &k->built.spun[i];
+        if (s->node >= limit_of(k, (uint32_t)s->node))
+            continue;
+        int rc = B_MORE(k->spun, b->err);
+        if (rc < 0)
+            return rc;
+        k->spun.v[k->spun.n++] = *s;
+    }
+    for (uint32_t i = 0; i < b->spins.n; i++)
+        if (b->spins.v[i].node + 1 >= limit_of(k, b->spins.v[i].node))
+            b->spins.v[n++] = b->spins.v[i];
+    b->spins.n = n;
+    return 0;
+}
+
+/* What the next call compares with. */
+static void note_counts(struct b_grow *k)
+{
+    const struct build *b = &k->b;
+    for (uint32_t i = 0; i < k->built.end_count; i++) {
+        struct g_end *x = &k->ends[i];
+        x->sends = b->ends[i].sends.n;
+        x->read_count = b->ends[i].read_count;
+        x->seen = x->reads.n;
+    }
+    k->hold_count = b->holds.n;
+    k->ext_count = b->exts.n;
+    if (k->traffic_count)
+        memcpy(k->used, b->traffic_last.v, k->traffic_count * sizeof(*k->used));
+}
+
+int g_settle(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    struct ips_graph *g = &k->built.g;
+    find_limits(k);
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        if (!may_stay(k, c))
+            k->b.broken = true;
+    if (k->b.broken)
+        return 0;
+    if (!b->from) {
+        b->from = b_calloc(g->chain_count, sizeof(*b->from), b->err);
+        if (!b->from)
+            return IPS_E_NO_MEMORY;
+        for (uint32_t c = 0; c < g->chain_count; c++)
+            b->from[c] = (struct b_from){.node = g->chains[c].first,
+                                         .window = b_window_first(b, c)};
+    }
+    int rc = settle_spins(k);
+    settle_rooms(k);
+    for (uint32_t i = 0; i < k->built.end_count; i++)
+        if (!k->ends[i].shut)
+            settle_sends(k, i);
+    for (uint32_t i = 0; i < k->built.end_count; i++)
+        if (!k->ends[i].shut && b->ends[i].local)
+            settle_reads(k, i);
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        settle_chain(k, c);
+    note_counts(k);
+    return rc;
+}

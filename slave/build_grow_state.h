@@ -1,0 +1,118 @@
+/* What build_grow*.c keep of a run (build_grow.h). */
+#ifndef IPS_SLAVE_BUILD_GROW_STATE_H
+#define IPS_SLAVE_BUILD_GROW_STATE_H
+
+#include "slave/build_grow.h"
+#include "slave/build_match.h"
+#include "slave/build_node.h"
+
+/* A node's columns that passes behind `node` change, as that pass left them;
+ * with the cross arcs that no later record changes. */
+struct g_raw {
+    uint64_t w, off, wait, xlen;
+    uint32_t probe, xpred;
+    uint8_t xkind;
+};
+
+struct g_chain {
+    bool goes_on;       /* else no more records come, and it has its END */
+    uint32_t space;     /* places */
+    uint32_t nodes;     /* made; where it goes on without END */
+    uint32_t had;       /* of them before this call */
+    struct maker m;     /* behind its last record */
+    struct b_walk walk; /* the same */
+    uint64_t bytes;     /* of the chunks before it */
+    uint64_t off_ns, probe_ps;
+    uint32_t raw_from; /* node of raw.v[0] */
+    B_ARRAY(struct g_raw) raw;
+    B_ARRAY(struct b_window) windows; /* that began behind the border */
+    uint32_t limit;                   /* the border that is to be */
+};
+
+/* A place in the sends of an end: the i-th of its block, IPS_NONE: the begin.
+ */
+struct g_at {
+    uint32_t block, i;
+};
+
+struct g_end {
+    bool shut; /* used by several threads, or not of bytes: nothing may come */
+    uint32_t sends, read_count;   /* before this call */
+    B_ARRAY(struct b_read) reads; /* those before reads.v[open] are final */
+    uint32_t open;
+    /* Of the receives before reads.v[0]. */
+    uint64_t got;
+    uint32_t got_last; /* node, or IPS_NO_NODE */
+    /* struct inflow behind the final receives. */
+    struct g_at at;
+    bool at_send; /* `sent` has the send at `at` */
+    uint64_t read, sent;
+    /* As a sender: its first send that is not final, what went before; the last
+     * return of a final send that blocked. */
+    struct g_at first;
+    uint64_t first_sent, room_ns;
+    uint32_t seen;    /* reads before this call */
+    uint64_t ext_pos; /* behind all receives from elsewhere */
+};
+
+/* A send that blocked, but not for room: its thread's row has less. */
+struct g_roomless {
+    uint32_t node, chain;
+    uint64_t slept;
+};
+
+#define G_BENT_MOST (1u << 22) /* more: damaged records */
+/* A node that is passed when `by` was: no more final than that one. */
+struct g_bent {
+    uint32_t node, by;
+};
+
+struct b_grow {
+    struct build b;
+    struct ips_built built;
+    uint64_t lag_ns;
+    struct ips_build_input in; /* of `b`, in the order of the caller's */
+    struct ips_control control;
+    struct ips_stream_in *streams;
+    struct g_chain *chains;
+    struct g_end *ends;
+    /* Behind the last record, before chains have their END. */
+    struct ips_thread_row *rows;
+    struct ips_proc *procs;
+    struct ips_end *end_rows;
+    struct ips_traffic *traffic;
+    uint64_t *traffic_last;
+    struct ips_build_counts counts;
+    uint32_t traffic_count;
+    uint64_t *used; /* [traffic_count] last use, when the last call ended */
+    uint8_t *names;
+    uint8_t *let_go; /* [traffic_count] a close counted on no later use */
+    /* What passes from `match` on counted of what is final. */
+    struct ips_build_counts matched, before_match, behind_match;
+    B_ARRAY(struct ips_spun) spun;
+    B_ARRAY(struct g_roomless) roomless;
+    B_ARRAY(struct g_bent) bent;
+    uint32_t fork_count, event_count, dgram_count, hold_count, ext_count;
+};
+
+/* The send at *at, which is moved to it; NULL: none there yet. */
+struct b_op *g_send_at(const struct build *b, const struct b_end *e,
+                       struct g_at *at);
+struct inflow g_inflow(const struct build *b, const struct g_end *k,
+                       uint32_t to);
+/* a += b or a -= b, count by count. */
+void g_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
+              bool minus);
+static inline uint32_t g_end_of(const struct b_grow *k, uint32_t c)
+{
+    return k->built.g.chains[c].first + k->chains[c].nodes;
+}
+
+int g_match(struct b_grow *k) IPS_MUST_USE; /* build_grow_match.c */
+/* build_grow_settle.c. b->broken: not to be kept. */
+int g_begin(struct b_grow *k) IPS_MUST_USE;
+int g_settle(struct b_grow *k) IPS_MUST_USE;
+int g_copy(struct b_grow *k, struct ips_built *out) IPS_MUST_USE;
+int g_save_raw(struct b_grow *k, uint32_t c, uint32_t from) IPS_MUST_USE;
+
+#endif

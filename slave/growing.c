@@ -1,0 +1,74 @@
+/* Which run's build goes on; see growing.h. */
+#include "slave/growing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/large.h"
+#include "common/log.h"
+#include "slave/graphs.h"
+
+void slave_growing_forget(struct slave_growing *w)
+{
+    ips_build_forget(w->build);
+    w->build = NULL;
+}
+
+/* Is it the one that was begun, or at least tried? Else it is from now on. */
+static void of_this_run(struct slave_growing *w, const struct slave_snapshot *s,
+                        const struct slave_records *r)
+{
+    if (strcmp(w->run, s->run) == 0 && w->dev == r->dev && w->ino == r->ino &&
+        w->first == r->first)
+        return;
+    slave_growing_forget(w);
+    *w = (struct slave_growing){
+        .dev = r->dev, .ino = r->ino, .first = r->first};
+    snprintf(w->run, sizeof(w->run), "%s", s->run);
+}
+
+static bool worth_it(const struct slave_growing *w,
+                     const struct slave_snapshot *s)
+{
+    return s->archive_bytes >= SLAVE_GROWING_BYTES &&
+           s->archive_bytes >= w->tried + w->tried / 4;
+}
+
+static bool too_large(void)
+{
+    struct ips_large_use use = ips_large_use();
+    return use.memory > use.limit / 2 || use.files > 0;
+}
+
+int slave_growing_build(struct slave_growing *w, const struct slave_snapshot *s,
+                        const struct slave_records *records,
+                        const struct ips_build_input *in, bool begin,
+                        struct ips_built *out, struct ips_build_took *took,
+                        struct ips_err *err)
+{
+    int rc = 0;
+    bool done = false;
+    *took = (struct ips_build_took){.whole = true};
+    if (s->closed && strcmp(w->run, s->run) == 0)
+        slave_growing_forget(w);
+    if (!s->closed && (begin || w->build))
+        of_this_run(w, s, records);
+    if (!s->closed && w->build)
+        rc = ips_build_further(&w->build, in, out, took, &done, err);
+    if (rc == 0 && !done && !s->closed && begin && !too_large() &&
+        worth_it(w, s)) {
+        w->tried = s->archive_bytes;
+        rc = ips_build_on(&w->build, in, IPS_BUILD_LAG_NS, out, took, err);
+        done = true;
+        ips_log_debug("run %s: its build %s", s->run,
+                      w->build ? "can go on" : "cannot go on");
+    }
+    if (rc == 0 && !done && out) {
+        rc = ips_build(in, out, err);
+        took->records = rc < 0 ? 0 : out->counts.events;
+        took->nodes = rc < 0 ? 0 : out->g.node_count;
+    }
+    if (w->build && too_large())
+        slave_growing_forget(w);
+    return rc;
+}

@@ -1,0 +1,43 @@
+/*
+ * The run whose build goes on with what came since (build_grow.h): one at a
+ * time, the open run that was asked about last. Belongs to the graphs
+ * (graphs.h).
+ *
+ * Begun when an open run of SLAVE_GROWING_BYTES is asked about again, or while
+ * nobody waits (ahead.h): a whole build that can go on takes half as long again
+ * as one that cannot. Where it does not come to be, or ends, it is not begun
+ * again before the archive has grown by a quarter. It goes when half of the
+ * memory (common/large.h) is used: then each question is a whole build.
+ *
+ * Invariant: what is kept was read from the archive that lies there now -
+ * another file of that name has another inode or another first block.
+ *
+ * Thread: the worker's.
+ */
+#ifndef IPS_SLAVE_GROWING_H
+#define IPS_SLAVE_GROWING_H
+
+#include "slave/build_grow.h"
+#include "slave/records.h"
+
+/* Of an archive; less is built before anybody notices. */
+#define SLAVE_GROWING_BYTES (64u << 10)
+
+struct slave_growing {
+    struct b_grow *build; /* NULL: none */
+    char run[64];
+    uint64_t dev, ino, first; /* of its archive; check of the first block */
+    uint64_t tried;           /* archive's bytes when it was last begun */
+};
+
+/* ips_build() by the shortest way. `begin`: may be begun here. out NULL:
+ * nobody wants the graph yet; then nothing is done where nothing goes on and
+ * none is begun. */
+int slave_growing_build(struct slave_growing *w, const struct slave_snapshot *s,
+                        const struct slave_records *records,
+                        const struct ips_build_input *in, bool begin,
+                        struct ips_built *out, struct ips_build_took *took,
+                        struct ips_err *err) IPS_MUST_USE;
+void slave_growing_forget(struct slave_growing *w);
+
+#endif

@@ -1,0 +1,107 @@
+/*
+ * A run of one machine that is asked about while it goes on (slave/
+ * build_grow.h): the records of a synthetic run (tests/bench/synth.h), asked
+ * about in TURNS turns, once with a whole build each time, once with a build
+ * that goes on. Per turn: records there, ns of CPU of both builds per record
+ * there, and how many records and nodes the second one read and made.
+ *
+ * Usage: bench_grow [EVENTS [TURNS [PATTERN]]]    default: 3000000, 6, ring
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/large.h"
+#include "slave/build_grow.h"
+#include "tests/bench/synth.h"
+
+#define SEGMENT_BYTES (256u << 10)
+
+struct collected {
+    struct ips_stream_in in[SYNTH_THREADS_MAX];
+    struct ips_chunk *chunk[SYNTH_THREADS_MAX];
+    uint32_t chunks[SYNTH_THREADS_MAX];
+    uint32_t stream_of[SYNTH_THREADS_MAX]; /* by thread, + 1 */
+    uint32_t count;
+};
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void must(bool fine, const char *what)
+{
+    if (!fine) {
+        fprintf(stderr, "bench_grow: %s\n", what);
+        exit(1);
+    }
+}
+
+static void collect(void *arg, uint32_t thread, uint32_t seq, const void *data,
+                    size_t used)
+{
+    struct collected *c = arg;
+    uint32_t *k = &c->stream_of[thread];
+    if (*k == 0) {
+        *k = ++c->count;
+        memcpy(&c->in[*k - 1].head, data, sizeof(c->in->head));
+    }
+    struct ips_stream_in *in = &c->in[*k - 1];
+    size_t len = used - sizeof(in->head);
+    uint8_t *copy = malloc(len + 1);
+    c->chunk[*k - 1] =
+        realloc(c->chunk[*k - 1], (seq + 1) * sizeof(**c->chunk));
+    must(copy && c->chunk[*k - 1], "no memory");
+    memcpy(copy, (const uint8_t *)data + sizeof(in->head), len);
+    c->chunk[*k - 1][c->chunks[*k - 1]++] = (struct ips_chunk){copy, len};
+    in->chunks = c->chunk[*k - 1];
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t turns = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 6;
+    struct synth_options o = synth_default(SYNTH_RING);
+    struct collected *c = calloc(1, sizeof(*c));
+    struct ips_control control = {.probe_ns = 0};
+    struct b_grow *kept = NULL;
+    struct ips_err err;
+    for (int p = 0; p < SYNTH_PATTERN_COUNT && argc > 3; p++)
+        if (strcmp(argv[3], synth_pattern_names[p]) == 0)
+            o.pattern = (enum synth_pattern)p;
+    o.nodes = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 3000000;
+    must(c && turns &&
+             synth_records(&o, 0, SEGMENT_BYTES, collect, c, &err) == 0,
+         "no memory");
+    struct ips_build_input in = {
+        .control = &control, .streams = c->in, .stream_count = c->count};
+    for (uint32_t k = 1; k <= turns; k++) {
+        struct ips_built a, b;
+        struct ips_build_took took;
+        for (uint32_t i = 0; i < c->count; i++)
+            c->in[i].chunk_count =
+                (uint32_t)((uint64_t)(c->chunks[i] - 1) * k / turns);
+        double t0 = now_s();
+        must(ips_build(&in, &a, &err) == 0, err.msg);
+        double t1 = now_s();
+        double all = (double)a.counts.events;
+        ips_built_release(&a);
+        double t2 = now_s();
+        must(ips_build_on(&kept, &in, IPS_BUILD_LAG_NS, &b, &took, &err) == 0,
+             err.msg);
+        double t3 = now_s();
+        struct ips_large_use use = ips_large_use();
+        printf("turn %u records %.0f whole_ns %.1f on_ns %.1f %s read %llu "
+               "nodes %llu of %u memory_MB %llu\n",
+               k, all, (t1 - t0) / all * 1e9, (t3 - t2) / all * 1e9,
+               took.whole ? "whole" : "further",
+               (unsigned long long)took.records, (unsigned long long)took.nodes,
+               b.g.node_count, (unsigned long long)(use.memory >> 20));
+        ips_built_release(&b);
+    }
+    ips_build_forget(kept);
+    return 0;
+}
