@@ -20,10 +20,8 @@
 
 static const uint64_t not_alive;
 
-struct ips_core ips_core = {.alive = &not_alive};
-__thread struct ips_stream ips_thread_stream IPS_IE;
-__thread uint32_t ips_recs_open IPS_IE;
-__thread bool ips_in_vfork IPS_IE;
+struct ips_core ips_core = {.alive = &not_alive, .stack_min = ~(uint64_t)0};
+__thread struct ips_thread ips_me IPS_IE;
 
 /* --- stamps -------------------------------------------------------- */
 
@@ -133,7 +131,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
 {
     void *rec = NULL;
     uint64_t signals = ips_sys_block_signals();
-    ips_recs_open--; /* ours is not one to come back to */
+    ips_me.recs_open--; /* ours is not one to come back to */
     if (!ips_core.control || ips_core.stopped)
         goto out;
     if (*ips_core.alive == 0 && fork_noticed()) {
@@ -180,7 +178,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         ips_start_write(s);
         rec = ips_stream_begin(s, (enum ips_rec_type)type, bytes, stamp);
     } else {
-        ips_recs_open++;
+        ips_me.recs_open++;
         rec = ips_reserve(s, at, bytes, type, stamp);
     }
     say_lost(s, stamp);
@@ -229,7 +227,8 @@ void *ips_rec_begin(enum ips_rec_type type, size_t bytes)
 void ips_stream_lost(struct ips_stream *s, enum ips_lost_cause cause,
                      uint64_t count)
 {
-    if (!ips_core.control || ips_in_vfork || (unsigned)cause >= IPS_LOST_COUNT)
+    if (!ips_core.control || ips_me.in_vfork ||
+        (unsigned)cause >= IPS_LOST_COUNT)
         return;
     count_lost(s, cause, count);
     if (s->seg.base)
@@ -238,7 +237,7 @@ void ips_stream_lost(struct ips_stream *s, enum ips_lost_cause cause,
 
 void ips_core_lost(enum ips_lost_cause cause, uint64_t count)
 {
-    ips_stream_lost(&ips_thread_stream, cause, count);
+    ips_stream_lost(&ips_me.stream, cause, count);
 }
 
 void ips_stream_end(struct ips_stream *s)
@@ -335,7 +334,7 @@ void *ips_core_wiped(void)
 bool ips_core_attach(void)
 {
     static bool tried;
-    if (tried || ips_in_vfork)
+    if (tried || ips_me.in_vfork)
         return ips_core.control != NULL;
     tried = true;
     if (!run_directory(ips_core.dir, sizeof(ips_core.dir)))
@@ -350,6 +349,7 @@ bool ips_core_attach(void)
     ips_core.test_clock =
         c->test_offset_ns || c->test_drift_ppm || c->test_step_ns;
     ips_core.control = c;
+    ips_core.ring = c->on_full == IPS_ON_FULL_RING;
     ips_core.pid = ips_sys_getpid();
     ips_core.pidns = ips_pidns();
     ips_core.image_stamp = ips_core_now();
@@ -367,7 +367,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
         return false;
     ips_core.main_stream = true;
     ips_cpu_init();
-    struct ips_stream *s = &ips_thread_stream;
+    struct ips_stream *s = &ips_me.stream;
     uint64_t signals = ips_sys_block_signals();
     memset(s, 0, sizeof(*s));
     s->start_kind = image_kind;
@@ -383,7 +383,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
 
 bool ips_core_active(void)
 {
-    return ips_core.control && !ips_core.stopped && !ips_in_vfork;
+    return ips_core.control && !ips_core.stopped && !ips_me.in_vfork;
 }
 
 const struct ips_control *ips_core_control(void)
@@ -416,8 +416,8 @@ uint64_t ips_core_fork_before(void)
 {
     /* fork from a handler that interrupted a record: the child's copy of that
      * frame will store into the segment, so this once it must be mapped. */
-    struct ips_stream *s = &ips_thread_stream;
-    if (ips_recs_open && s->seg.base)
+    struct ips_stream *s = &ips_me.stream;
+    if (ips_me.recs_open && s->seg.base)
         ips_sys_madvise(s->seg.base, s->seg.end - s->seg.base, MADV_DOFORK);
     return 1 + atomic_fetch_add_explicit(&ips_core.fork_seq, 1,
                                          memory_order_relaxed);
@@ -436,7 +436,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.generation++;
     ips_threads_forget();
     ips_cpu_forget();
-    struct ips_stream *s = &ips_thread_stream;
+    struct ips_stream *s = &ips_me.stream;
     ips_ring_forget(s);
     ips_segment_forget_kept(s);
     memset(s, 0, sizeof(*s));
@@ -454,7 +454,7 @@ static bool fork_noticed(void)
 {
     if (ips_core.alive == &not_alive)
         return false;
-    become_child(0, ips_core.pid, ips_thread_stream.tid, ips_core.image_stamp);
+    become_child(0, ips_core.pid, ips_me.stream.tid, ips_core.image_stamp);
     return true;
 }
 
@@ -465,7 +465,7 @@ void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
         return;
     uint64_t signals = ips_sys_block_signals();
     become_child(fork_seq, ppid, ptid, parent_image);
-    struct ips_stream *s = &ips_thread_stream;
+    struct ips_stream *s = &ips_me.stream;
     if (ips_core.main_stream) {
         ips_start_defaults(s, s->stamp);
         if (ips_segment_next(s) == 0)
@@ -478,9 +478,9 @@ void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
 
 void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
 {
-    if (!ips_core.main_stream || ips_in_vfork)
+    if (!ips_core.main_stream || ips_me.in_vfork)
         return;
-    struct ips_stream *s = &ips_thread_stream;
+    struct ips_stream *s = &ips_me.stream;
     if (s->state != IPS_STREAM_NEW)
         return;
     uint64_t signals = ips_sys_block_signals();
@@ -512,8 +512,9 @@ static void write_end(enum ips_end_kind kind, int status)
 
 void ips_core_thread_end(void)
 {
-    struct ips_stream *s = &ips_thread_stream;
-    if (!ips_core.main_stream || ips_in_vfork || s->state != IPS_STREAM_BEGUN)
+    struct ips_stream *s = &ips_me.stream;
+    if (!ips_core.main_stream || ips_me.in_vfork ||
+        s->state != IPS_STREAM_BEGUN)
         return;
     if (ips_core.ending)
         ips_core.ending();
@@ -524,12 +525,12 @@ void ips_core_thread_end(void)
 
 void ips_core_process_end(enum ips_end_kind kind, int status)
 {
-    if (!ips_core.main_stream || ips_in_vfork)
+    if (!ips_core.main_stream || ips_me.in_vfork)
         return;
     ips_core_flush();
     /* The last thread of a program whose main thread has left ends the process
      * after its own end was recorded: its stream goes on. */
-    struct ips_stream *s = &ips_thread_stream;
+    struct ips_stream *s = &ips_me.stream;
     if (s->state == IPS_STREAM_ENDED && s->generation == ips_core.generation) {
         s->state = IPS_STREAM_BEGUN;
         ips_threads_add(s->tid);

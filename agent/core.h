@@ -89,8 +89,4 @@ void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
                         void (*ending)(void), void (*flush)(void));
 void ips_core_flush(void);
 
-/* true in a vfork child (it runs in its parent's memory): record nothing. */
-extern __thread bool ips_in_vfork
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
 #endif

@@ -3,21 +3,12 @@
 
 #include <time.h>
 
-#include "agent/cpu_mark.h"
+#include "agent/cpu_gone.h"
 #include "agent/sys.h"
-
-__thread struct ips_cpu ips_cpu IPS_IE;
 
 /* A line is used so long at most: time the hypervisor took, or an interrupt,
  * which the kernel may not count as ours, then adds up no further. */
 #define LINE_NS 500000u
-/* IPS_CPU_FAST: the clock is read again at the first block after so much CPU of
- * the thread (what it did not run for cannot be wrong), or after so many blocks
- * as agent/cpu_guess.h says. A reading takes up to 1 us with all that it does
- * to caches. */
-#define GUESS_NS 500000u
-/* A call that moves data may have taken so much CPU before it slept. */
-#define GUESS_BLOCK_NS 25000u
 /* Between the return and the reading; ten times longer, and there may have been
  * a switch in between. */
 #define MARK_NS 1000u
@@ -25,19 +16,24 @@ __thread struct ips_cpu ips_cpu IPS_IE;
 #define READING_NS 2500u
 #define HOLD_MAX_NS (1u << 30)
 
-#define barrier() __asm__ volatile("" ::: "memory")
-
 void ips_cpu_init(void)
 {
     const struct ips_control *c = ips_core.control;
-    ips_core.mark_offset =
-        (char *)&ips_cpu.no_mark - (char *)__builtin_thread_pointer();
+    char *tp = (char *)__builtin_thread_pointer();
+    const int32_t no_mark = (int32_t)((char *)&ips_me.cpu.no_mark - tp);
+    ips_core.here_offset = (int32_t)((char *)&ips_me - tp);
+    ips_core.mark_offset = no_mark;
     ips_core.cpu_limit = ((uint64_t)LINE_NS << 32) / ips_core.mult;
     ips_core.cpu_marks = c->cpu_mode != IPS_CPU_CLOCK && !ips_core.test_clock &&
                          ips_core.clock_kind == IPS_CLOCK_TSC &&
-                         ips_rseq_there() && ips_rseq_registered();
+                         ips_rseq_there();
     if (ips_core.cpu_marks)
-        ips_core.mark_offset = __rseq_offset + IPS_RSEQ_POINTER;
+        ips_core.mark_offset = (int32_t)(__rseq_offset + IPS_RSEQ_POINTER);
+    if (ips_core.cpu_marks && !ips_rseq_registered(ips_cpu_mark())) {
+        ips_core.cpu_marks = false;
+        ips_core.mark_offset = no_mark;
+    }
+    ips_core.guesses = c->cpu_mode == IPS_CPU_FAST && !ips_sys_quiet;
 }
 
 void ips_cpu_forget(void)
@@ -45,8 +41,10 @@ void ips_cpu_forget(void)
     volatile uint64_t *at = ips_cpu_mark();
     if (ips_cpu_slot(*at))
         *at = 0;
-    uint32_t era = ips_cpu.era;
-    ips_cpu = (struct ips_cpu){.era = era + 1};
+    ips_me.cpu = (struct ips_cpu){0};
+    ips_me.cpu_last = 0;
+    ips_me.cpu_next = 0;
+    ips_me.era++;
 }
 
 static uint64_t clock_ns(void)
@@ -62,37 +60,8 @@ static uint64_t stamps(uint64_t ns)
 /* Does the mark still stand that was the `taken`-th left? */
 static bool stands(const struct ips_cpu_slot *s, uint32_t taken)
 {
-    return *ips_cpu_mark() == (uint64_t)(uintptr_t)s && ips_cpu.next == taken;
-}
-
-/* NULL: this thread has no rseq area that the kernel knows. */
-static struct ips_cpu_slot *leave_mark(uint32_t *taken)
-{
-    if (!ips_core.cpu_marks || !ips_rseq_registered())
-        return NULL;
-    uint32_t n = __atomic_fetch_add(&ips_cpu.next, 1, __ATOMIC_RELAXED);
-    struct ips_cpu_slot *s = &ips_cpu.slot[n % IPS_CPU_SLOTS];
-    *taken = n + 1;
-    s->start_ip = (uint64_t)(uintptr_t)ips_rseq_start;
-    s->post_commit_offset = 1;
-    s->abort_ip = (uint64_t)(uintptr_t)ips_rseq_abort;
-    ips_cpu.era++;
-    barrier();
-    *ips_cpu_mark() = (uint64_t)(uintptr_t)s;
-    barrier();
-    return s;
-}
-
-/* The line that the mark vouches for. Handlers may have gone round the slots
- * meanwhile: then it is the line of another mark, which is taken away. */
-static void set_line(struct ips_cpu_slot *s, uint32_t taken, uint64_t t0,
-                     uint64_t cpu0)
-{
-    s->t0 = t0;
-    s->cpu0 = cpu0;
-    barrier();
-    if (ips_cpu.next != taken && *ips_cpu_mark() == (uint64_t)(uintptr_t)s)
-        *ips_cpu_mark() = 0;
+    return *ips_cpu_mark() == (uint64_t)(uintptr_t)s &&
+           ips_me.cpu_next == taken;
 }
 
 struct reading {
@@ -107,7 +76,7 @@ static struct reading read_clock(void)
 {
     struct reading r = {0};
     for (int tries = 0; tries < 3; tries++) {
-        r.slot = leave_mark(&r.taken);
+        r.slot = ips_leave_mark(&ips_me, &r.taken);
         uint64_t before = ips_core_now();
         r.cpu = clock_ns();
         uint64_t after = ips_core_now();
@@ -131,7 +100,8 @@ static void draw_line(const struct reading *r, uint64_t floor)
     if (!r->slot)
         return;
     uint64_t cpu0 = ips_max_u64(r->cpu, floor);
-    set_line(r->slot, r->taken, r->t + stamps(cpu0 - r->cpu), cpu0);
+    ips_set_line(&ips_me, r->slot, r->taken, r->t + stamps(cpu0 - r->cpu),
+                 cpu0);
 }
 
 /* Signed: before t0 the line is what the clock would say, below cpu0. */
@@ -145,21 +115,21 @@ static uint64_t true_cpu(const struct ips_cpu_slot *s, uint64_t t)
 static void clock_was_read(uint64_t t, uint64_t cpu)
 {
     if (ips_core.control->delays &&
-        ips_cpu_ns(t - ips_cpu.delay_t) >= IPS_DELAY_EVERY_NS)
+        ips_cpu_ns(t - ips_me.cpu.delay_t) >= IPS_DELAY_EVERY_NS)
         ips_delay_due(t, cpu);
-    if (ips_cpu.guess.settled != ips_cpu.guessed_said &&
-        ips_cpu_ns(t - ips_cpu.guessed_t) >= IPS_GUESSED_EVERY_NS)
+    if (ips_me.cpu.guess.settled != ips_me.cpu.guessed_said &&
+        ips_cpu_ns(t - ips_me.cpu.guessed_t) >= IPS_GUESSED_EVERY_NS)
         ips_guessed_due(t);
 }
 
 /* From here on the line is what is handed out: the clock less what is off. */
 static void window_begins(struct reading *r, uint64_t t, int64_t off)
 {
-    off = ips_guess_settle(&ips_cpu.guess, off);
+    off = ips_guess_settle(&ips_me.cpu.guess, off);
     r->cpu =
         off > 0 ? ips_sub_sat(r->cpu, (uint64_t)off) : r->cpu + (uint64_t)-off;
-    ips_cpu.read_t = t;
-    ips_cpu.read_cpu = r->cpu;
+    ips_me.cpu.read_t = t;
+    ips_me.cpu.read_cpu = r->cpu;
 }
 
 /* Where handed out times lie since the newest mark was left. */
@@ -169,7 +139,7 @@ struct line {
 static struct line newest_line(void)
 {
     const struct ips_cpu_slot *s =
-        &ips_cpu.slot[(ips_cpu.next - 1) % IPS_CPU_SLOTS];
+        &ips_me.cpu.slot[(ips_me.cpu_next - 1) % IPS_CPU_SLOTS];
     return (struct line){s->t0, s->cpu0};
 }
 
@@ -182,7 +152,7 @@ static uint64_t handed_out(const struct line *l, bool stood,
     uint64_t last_t = l->t0 + stamps(ips_sub_sat(last, l->cpu0));
     uint64_t most =
         (int64_t)(r->t - last_t) < 0 ? last : last + ips_cpu_ns(r->t - last_t);
-    uint64_t is = r->cpu - (uint64_t)ips_cpu.guess.off;
+    uint64_t is = r->cpu - (uint64_t)ips_me.cpu.guess.off;
     if (stood)
         return most;
     return (int64_t)(is - last) < 0 ? last : ips_min_u64(is, most);
@@ -191,7 +161,7 @@ static uint64_t handed_out(const struct line *l, bool stood,
 static struct ips_moment moment(uint64_t t, uint64_t cpu, uint64_t mark,
                                 uint32_t taken)
 {
-    ips_cpu.last = cpu;
+    ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, mark, taken};
 }
 /* One that no mark vouches for. */
@@ -200,18 +170,11 @@ static struct ips_moment moment_alone(uint64_t t, uint64_t cpu)
     return moment(t, cpu, IPS_MARK_NOT, 0);
 }
 
-/* A fork that nobody announced: what we know is the parent's. Also before the
- * run is attached. */
-static bool not_ours(void)
-{
-    return *ips_core.alive == 0;
-}
-
 /* Where the clock may not be asked (agent/sys.h): a call longer than what
  * counts as blocked waited, all else ran. */
 static struct ips_moment quiet_moment(uint64_t t)
 {
-    uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_cpu.last);
+    uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_me.cpu_last);
     return moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
@@ -226,21 +189,21 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
 {
     if (__builtin_expect(ips_sys_quiet, 0))
         return quiet_moment(ips_core_now());
-    if (not_ours()) {
+    if (ips_not_ours()) {
         uint64_t t = ips_core_now();
         return (struct ips_moment){t, clock_ns(), t | IPS_MARK_NOT, 0};
     }
     if (!ips_core.cpu_marks) {
         uint64_t t = ips_core_now();
-        uint64_t cpu = ips_max_u64(clock_ns(), ips_cpu.last);
+        uint64_t cpu = ips_max_u64(clock_ns(), ips_me.cpu_last);
         clock_was_read(t, cpu);
         return moment(t, cpu, ips_core_now(), 0);
     }
-    uint32_t taken = ips_cpu.next;
+    uint32_t taken = ips_me.cpu_next;
     struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
     if (s) {
         uint64_t t0 = s->t0, cpu0 = s->cpu0;
-        barrier();
+        ips_barrier();
         uint64_t t = ips_core_now();
         if ((int64_t)(t - t0) < 0 && stands(s, taken))
             return moment(t, cpu0, (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
@@ -248,9 +211,9 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     }
     struct line line = newest_line();
     struct reading r = read_clock();
-    uint64_t last = ips_cpu.last; /* by a handler before the reading, too */
+    uint64_t last = ips_me.cpu_last; /* by a handler before the reading, too */
     bool stood = s && r.slot;
-    struct ips_guess *g = &ips_cpu.guess;
+    struct ips_guess *g = &ips_me.cpu.guess;
     int64_t off = (int64_t)(r.cpu - handed_out(&line, stood, &r, last));
     if (stood && g->blocks)
         ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
@@ -287,15 +250,14 @@ return_held(const struct ips_moment *call, uint64_t t, struct ips_cpu_slot *s)
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     uint64_t clock = true_cpu(s, t);
     if (cpu > clock)
-        set_line(s, call->taken, t + stamps(cpu - clock), cpu);
+        ips_set_line(&ips_me, s, call->taken, t + stamps(cpu - clock), cpu);
     return moment(t, ips_max_u64(cpu, clock),
                   (uint64_t)(uintptr_t)s | IPS_MARK_NOT, call->taken);
 }
 
-static __attribute__((noinline)) struct ips_moment
-return_read(const struct ips_moment *call, uint64_t t)
+struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
 {
-    struct ips_guess *g = &ips_cpu.guess;
+    struct ips_guess *g = &ips_me.cpu.guess;
     struct reading r = read_clock();
     uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
@@ -329,7 +291,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
 {
     struct reading r = read_clock();
     uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
-    int64_t off = ips_cpu.guess.off;
+    int64_t off = ips_me.cpu.guess.off;
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
     uint64_t cost = more > off ? (uint64_t)(more - off) : 0;
     cost = ips_min_u64(cost, elapsed);
@@ -346,7 +308,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
 __attribute__((cold)) struct ips_moment
 ips_return_slow(const struct ips_moment *call, uint64_t t)
 {
-    if (not_ours() || t < call->t)
+    if (ips_not_ours() || t < call->t)
         return (struct ips_moment){t, call->cpu, IPS_MARK_NOT, 0};
     if (__builtin_expect(ips_sys_quiet, 0))
         return quiet_return(call, t);
@@ -356,69 +318,44 @@ ips_return_slow(const struct ips_moment *call, uint64_t t)
     if (s &&
         (call->mark | IPS_MARK_NOT) ==
             ((uint64_t)(uintptr_t)s | IPS_MARK_NOT) &&
-        ips_cpu.next == call->taken)
+        ips_me.cpu_next == call->taken)
         return t - call->t < ips_core.cpu_limit ? return_held(call, t, s)
                                                 : return_long(call, t);
     if (!s)
-        return return_read(call, t);
+        return ips_return_read(call, t);
     /* A handler read the clock meanwhile. */
     uint64_t most = call->cpu + ips_cpu_ns(t - call->t);
     uint64_t cpu = ips_max_u64(true_cpu(s, t), call->cpu);
     return moment_alone(t, ips_min_u64(cpu, most));
 }
 
-static bool may_guess(const struct ips_moment *call)
-{
-    const struct ips_cpu *c = &ips_cpu;
-    return !not_ours() && !ips_sys_quiet &&
-           ips_core.control->cpu_mode == IPS_CPU_FAST && c->guess.block_ns &&
-           !(call->mark & IPS_MARK_NOT) && /* else too much already */
-           !ips_guess_due(&c->guess) &&
-           ips_sub_sat(call->cpu, c->read_cpu) < GUESS_NS &&
-           !ips_cpu_slot(*ips_cpu_mark());
-}
-
-/* Switched out within the call. What it cost is taken from what such calls
- * cost before, where the clock is not due. The mark is left before the stamp: a
- * switch between the two is seen by the next moment, at no further stamp. */
-__attribute__((cold)) struct ips_moment
+__attribute__((hot)) struct ips_moment
 ips_return_gone(const struct ips_moment *call, bool waits)
 {
-    uint32_t taken;
-    struct ips_cpu_slot *s = may_guess(call) ? leave_mark(&taken) : NULL;
-    uint64_t t = IPS_STAMP(), elapsed = ips_cpu_ns(t - call->t);
-    if (!s)
-        return ips_return_slow(call, t);
-    if (t < call->t) {
-        *ips_cpu_mark() = 0; /* it has no line */
-        return ips_return_slow(call, t);
-    }
-    if (elapsed >= GUESS_BLOCK_NS && !waits)
-        return return_read(call, t);
-    uint64_t cost = ips_guess_block(&ips_cpu.guess, elapsed);
-    set_line(s, taken, t, call->cpu + cost);
-    return moment(t, call->cpu + cost, (uint64_t)(uintptr_t)s, taken);
+    struct ips_moment ret;
+    ips_return_gone_to(ips_here(), call, waits, &ret);
+    return ret;
 }
 
 uint64_t ips_cpu_read(void)
 {
-    if (not_ours())
+    if (ips_not_ours())
         return clock_ns();
     if (ips_sys_quiet)
         return quiet_moment(ips_core_now()).cpu;
     struct line line = newest_line();
     bool stood = ips_cpu_slot(*ips_cpu_mark()) != NULL;
     struct reading r = read_clock();
-    uint64_t last = ips_cpu.last;
-    struct ips_guess *g = &ips_cpu.guess;
+    uint64_t last = ips_me.cpu_last;
+    struct ips_guess *g = &ips_me.cpu.guess;
     if (g->blocks)
         ips_guess_account(
             g, (int64_t)(r.cpu - handed_out(&line, stood && r.slot, &r, last)));
     g->blocks = 0;
     window_begins(&r, r.t, 0);
     draw_line(&r, last);
-    ips_cpu.last = ips_max_u64(r.cpu, last);
-    return ips_cpu.last;
+    ips_me.cpu_last = ips_max_u64(r.cpu, last);
+    return ips_me.cpu_last;
 }
 
 uint64_t ips_core_cpu(void)

@@ -64,39 +64,41 @@ static bool read_delay(uint64_t *delay)
 
 static uint64_t off_ns(uint64_t t, uint64_t cpu)
 {
-    uint64_t elapsed = ips_cpu_ns(t - ips_cpu.delay_t);
-    return ips_sub_sat(elapsed, ips_sub_sat(cpu, ips_cpu.delay_cpu));
+    uint64_t elapsed = ips_cpu_ns(t - ips_me.cpu.delay_t);
+    return ips_sub_sat(elapsed, ips_sub_sat(cpu, ips_me.cpu.delay_cpu));
 }
 
 /* A handler may have read it in between: then less is known, not wrong. */
 static void learn_rate(uint64_t delay, uint64_t off)
 {
-    uint64_t more = ips_sub_sat(delay, ips_cpu.delay_ns);
-    uint64_t wait = ips_max_u64(ips_cpu.delay_wait, IPS_DELAY_EVERY_NS);
+    uint64_t more = ips_sub_sat(delay, ips_me.cpu.delay_ns);
+    uint64_t wait = ips_max_u64(ips_me.cpu.delay_wait, IPS_DELAY_EVERY_NS);
     wait = more >= off / HARDLY ? IPS_DELAY_EVERY_NS
                                 : ips_min_u64(2 * wait, EVERY_NS_MAX);
-    ips_cpu.delay_wait = (uint32_t)wait;
-    ips_cpu.delay_ns = delay;
+    ips_me.cpu.delay_wait = (uint32_t)wait;
+    ips_me.cpu.delay_ns = delay;
 }
 
 static void learn_cost(uint64_t ns)
 {
-    uint64_t known = ips_cpu.delay_cost ? ips_cpu.delay_cost : COST_NS_FIRST;
-    ips_cpu.delay_cost =
+    uint64_t known =
+        ips_me.cpu.delay_cost ? ips_me.cpu.delay_cost : COST_NS_FIRST;
+    ips_me.cpu.delay_cost =
         (uint32_t)((3 * known + ips_min_u64(ns, COST_NS_MAX)) / 4 + 1);
 }
 
 static bool affordable(uint64_t cpu)
 {
-    uint64_t cost = ips_cpu.delay_cost ? ips_cpu.delay_cost : COST_NS_FIRST;
-    return ips_sub_sat(cpu, ips_cpu.delay_cpu) >= COST_PART * cost;
+    uint64_t cost =
+        ips_me.cpu.delay_cost ? ips_me.cpu.delay_cost : COST_NS_FIRST;
+    return ips_sub_sat(cpu, ips_me.cpu.delay_cpu) >= COST_PART * cost;
 }
 
 static void record(uint64_t t, uint64_t cpu)
 {
     uint64_t delay, off = off_ns(t, cpu);
-    ips_cpu.delay_t = t;
-    ips_cpu.delay_cpu = cpu;
+    ips_me.cpu.delay_t = t;
+    ips_me.cpu.delay_cpu = cpu;
     uint64_t begun = ips_core_now();
     uint64_t signals = ips_sys_block_signals();
     if (read_delay(&delay)) {
@@ -117,18 +119,19 @@ static void record(uint64_t t, uint64_t cpu)
 
 static bool wanted(void)
 {
-    const struct ips_stream *s = &ips_thread_stream;
-    return !never && !ips_sys_quiet && ips_core.main_stream && !ips_in_vfork &&
-           s->state == IPS_STREAM_BEGUN && s->generation == ips_core.generation;
+    const struct ips_stream *s = &ips_me.stream;
+    return !never && !ips_sys_quiet && ips_core.main_stream &&
+           !ips_me.in_vfork && s->state == IPS_STREAM_BEGUN &&
+           s->generation == ips_core.generation;
 }
 
 /* Where the thread's account begins: with its stream. Of the run's command the
  * kernel's has begun before: it is read once, to count from. */
 static void begin(uint64_t t, uint64_t cpu)
 {
-    const struct ips_stream *s = &ips_thread_stream;
-    ips_cpu.delay_t = s->start_flags ? t : s->start_t;
-    ips_cpu.delay_cpu = s->start_flags ? cpu : s->start_cpu;
+    const struct ips_stream *s = &ips_me.stream;
+    ips_me.cpu.delay_t = s->start_flags ? t : s->start_t;
+    ips_me.cpu.delay_cpu = s->start_flags ? cpu : s->start_cpu;
     if (s->tid == ips_core.pid && ips_core.pid == ips_core.control->root_pid)
         record(t, cpu);
 }
@@ -139,10 +142,10 @@ __attribute__((cold)) void ips_delay_due(uint64_t t, uint64_t cpu)
     uint64_t every = alone ? IPS_DELAY_EVERY_NS : EVERY_NS_THREADED;
     if (!wanted())
         return;
-    if (!ips_cpu.delay_t)
+    if (!ips_me.cpu.delay_t)
         begin(t, cpu);
-    every = ips_max_u64(every, ips_cpu.delay_wait);
-    if (ips_cpu_ns(t - ips_cpu.delay_t) >= every && affordable(cpu) &&
+    every = ips_max_u64(every, ips_me.cpu.delay_wait);
+    if (ips_cpu_ns(t - ips_me.cpu.delay_t) >= every && affordable(cpu) &&
         off_ns(t, cpu) >= OFF_NS)
         record(t, cpu);
 }
@@ -152,9 +155,9 @@ void ips_delay_end(uint64_t cpu)
     if (!ips_core.control || !ips_core.control->delays || !wanted())
         return;
     uint64_t t = ips_core_now();
-    if (!ips_cpu.delay_t)
+    if (!ips_me.cpu.delay_t)
         begin(t, cpu);
-    if (ips_cpu_ns(t - ips_cpu.delay_t) >= IPS_DELAY_EVERY_NS &&
+    if (ips_cpu_ns(t - ips_me.cpu.delay_t) >= IPS_DELAY_EVERY_NS &&
         off_ns(t, cpu) >= OFF_NS)
         record(t, cpu);
 }

@@ -9,14 +9,14 @@
 
 static bool wanted(void)
 {
-    const struct ips_stream *s = &ips_thread_stream;
-    return ips_core.main_stream && !ips_sys_quiet && !ips_in_vfork &&
+    const struct ips_stream *s = &ips_me.stream;
+    return ips_core.main_stream && !ips_sys_quiet && !ips_me.in_vfork &&
            s->state == IPS_STREAM_BEGUN && s->generation == ips_core.generation;
 }
 
 __attribute__((cold)) void ips_guessed_due(uint64_t t)
 {
-    struct ips_cpu *c = &ips_cpu;
+    struct ips_cpu *c = &ips_me.cpu;
     if (!wanted())
         return;
     /* A handler in between says it for us. */
@@ -35,6 +35,6 @@ __attribute__((cold)) void ips_guessed_due(uint64_t t)
 
 void ips_guessed_end(void)
 {
-    if (ips_cpu.guess.settled != ips_cpu.guessed_said)
+    if (ips_me.cpu.guess.settled != ips_me.cpu.guessed_said)
         ips_guessed_due(ips_core_now());
 }

@@ -191,7 +191,7 @@ void ips_core_quiet(bool on)
         return;
     }
     if (on) {
-        struct ips_stream *s = &ips_thread_stream;
+        struct ips_stream *s = &ips_me.stream;
         uint64_t signals = ips_sys_block_signals();
         /* As much as there is room for. */
         for (uint64_t want = s->seg.end - s->limit;
@@ -202,6 +202,7 @@ void ips_core_quiet(bool on)
         ips_quiet_cpu_after(ips_core_cpu());
     }
     ips_sys_quiet = on;
+    ips_core.guesses = ips_core.control->cpu_mode == IPS_CPU_FAST && !on;
 }
 
 void ips_core_stop(void)

@@ -219,7 +219,7 @@ void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m)
     atomic_store_explicit(&h->state, IPS_SEGMENT_OPEN, memory_order_release);
     __atomic_store_n(&h->magic, IPS_SEGMENT_MAGIC, __ATOMIC_RELEASE);
     s->seq++;
-    ips_cpu.era++;
+    ips_me.era++;
 }
 
 static uint64_t word_bytes(const struct ips_rec_head *h)
@@ -245,7 +245,7 @@ static bool has_unpublished(const struct ips_segment_map *m)
 
 bool ips_segment_in_use(const struct ips_segment_map *m)
 {
-    return ips_recs_open && has_unpublished(m);
+    return ips_me.recs_open && has_unpublished(m);
 }
 
 void ips_segment_drop(struct ips_segment_map *m)

@@ -73,14 +73,14 @@ void ips_start_write(struct ips_stream *s)
     /* ROOT: ipsrun names the command it is about to become. */
     if (s->start_kind == IPS_START_IMAGE)
         write_name(s, s->start_t);
-    if (ips_core.begun && s == &ips_thread_stream)
+    if (ips_core.begun && s == &ips_me.stream)
         ips_core.begun((enum ips_start_kind)s->start_kind);
 }
 
 /* A thread nobody announced begins with its first record. */
 void ips_start_defaults(struct ips_stream *s, uint64_t stamp)
 {
-    if (s != &ips_thread_stream)
+    if (s != &ips_me.stream)
         return; /* a task, or a thread we speak for: set up already */
     s->generation = ips_core.generation;
     s->tid = ips_sys_gettid();

@@ -18,8 +18,9 @@
  *    one only if no slot was taken since (`taken`), not if it is equal.
  *  - CPU time as handed out never runs backwards in one thread.
  *  - the critical section that a slot describes is one byte that nobody ever
- *    executes, and the signature stands before its abort handler: the kernel
- *    only ever clears it.
+ *    executes, the slot's own first, and so is its abort handler: the kernel
+ *    only ever clears the mark. Before that it reads the slot and the signature
+ *    before the handler, at each switch: they are in one line.
  *  - slots lie in the thread's own TLS and the mark is used in programs that
  *    have the preload library only (it is never unloaded): what the kernel
  *    follows is always there.
@@ -34,49 +35,14 @@
 #define IPS_AGENT_CPU_H
 
 #include "agent/counter.h"
-#include "agent/cpu_guess.h"
 #include "agent/stream.h"
 #include "common/types.h"
-
-struct ips_cpu_slot {
-    /* struct rseq_cs of the kernel. */
-    _Alignas(64) uint32_t version;
-    uint32_t flags;
-    uint64_t start_ip;
-    uint64_t post_commit_offset;
-    uint64_t abort_ip;
-    /* CPU at stamp t: cpu0 + (t - t0), and cpu0 before t0 (what was handed out
-     * was too much: stands still until the clock has caught up). */
-    uint64_t t0;
-    uint64_t cpu0;
-};
-
-#define IPS_CPU_SLOTS 4u
-struct ips_cpu {
-    struct ips_cpu_slot slot[IPS_CPU_SLOTS];
-    uint64_t no_mark;       /* always 0: where there is no rseq area */
-    uint64_t last;          /* CPU handed out last */
-    volatile uint32_t next; /* slots taken, ever */
-    /* Another after every mark that is left, and at each segment: a short ENTER
-     * or EXIT refers to a record of the same era (agent/proc_event.h). */
-    uint32_t era;
-    struct ips_guess guess;
-    uint64_t read_t, read_cpu; /* the clock was read last */
-    /* The run delay was read last at this stamp, with so much CPU; 0 never. */
-    uint64_t delay_t, delay_cpu;
-    uint64_t delay_ns;     /* and was so much */
-    uint32_t delay_wait;   /* ns until it is worth while again */
-    uint32_t delay_cost;   /* ns that a reading takes here; 0: not learnt */
-    uint32_t guessed_said; /* so many settlings in the newest GUESSED */
-    uint64_t guessed_t;    /* and its stamp; 0 none */
-};
-extern __thread struct ips_cpu ips_cpu IPS_IE;
 
 struct ips_moment {
     uint64_t t, cpu;
     uint64_t mark;  /* that stood then. IPS_MARK_NOT: vouches for nothing.
                        Without marks: the stamp when `cpu` had been read. */
-    uint32_t taken; /* ips_cpu.next when that mark was the last one left */
+    uint32_t taken; /* ips_me.cpu_next when that mark was the last one left */
 };
 #define IPS_MARK_NOT 1u /* or'ed: no mark equals it */
 
@@ -87,12 +53,17 @@ static inline volatile uint64_t *ips_cpu_mark(void)
 }
 
 /* The slot a mark of this thread points at, or NULL. */
-static inline struct ips_cpu_slot *ips_cpu_slot(uint64_t mark)
+static inline struct ips_cpu_slot *ips_cpu_slot_of(struct ips_thread *me,
+                                                   uint64_t mark)
 {
-    uint64_t base = (uint64_t)(uintptr_t)ips_cpu.slot;
-    return mark - base < sizeof(ips_cpu.slot)
+    uint64_t base = (uint64_t)(uintptr_t)me->cpu.slot;
+    return __builtin_expect(mark - base < sizeof(me->cpu.slot), 1)
                ? (struct ips_cpu_slot *)(uintptr_t)mark
                : NULL;
+}
+static inline struct ips_cpu_slot *ips_cpu_slot(uint64_t mark)
+{
+    return ips_cpu_slot_of(&ips_me, mark);
 }
 
 static inline uint64_t ips_cpu_ns(uint64_t stamps)
@@ -112,27 +83,39 @@ struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t);
  * nothing but wait. */
 struct ips_moment ips_return_gone(const struct ips_moment *call, bool waits);
 
-/* Now. */
-static inline struct ips_moment ips_moment_now(void)
+/* Now, into `out`: field by field, since a struct that goes through the stack
+ * as a whole is loaded again before its parts have arrived there. */
+static inline __attribute__((always_inline)) void
+ips_moment_take(struct ips_thread *me, struct ips_moment *out)
 {
     volatile uint64_t *at = ips_cpu_mark();
-    uint32_t taken = ips_cpu.next;
+    uint32_t taken = me->cpu_next;
     uint64_t mark = *at;
-    const struct ips_cpu_slot *s = ips_cpu_slot(mark);
+    const struct ips_cpu_slot *s = ips_cpu_slot_of(me, mark);
     if (__builtin_expect(s != NULL, 1)) {
         uint64_t t0 = s->t0, cpu0 = s->cpu0;
         __asm__ volatile("" ::: "memory");
         uint64_t t = IPS_STAMP(), since = t - t0;
         /* Below cpu_limit, so the product has 64 bits. */
         if (__builtin_expect(since < ips_core.cpu_limit && *at == mark &&
-                                 ips_cpu.next == taken,
+                                 me->cpu_next == taken,
                              1)) {
             uint64_t cpu = cpu0 + (since * ips_core.mult >> 32);
-            ips_cpu.last = cpu;
-            return (struct ips_moment){t, cpu, mark, taken};
+            me->cpu_last = cpu;
+            out->t = t;
+            out->cpu = cpu;
+            out->mark = mark;
+            out->taken = taken;
+            return;
         }
     }
-    return ips_moment_slow();
+    *out = ips_moment_slow();
+}
+static inline struct ips_moment ips_moment_now(void)
+{
+    struct ips_moment m;
+    ips_moment_take(&ips_me, &m);
+    return m;
 }
 
 /* The return of a call that began at `call`. Where the mark still stands there
@@ -147,12 +130,12 @@ static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
         return ips_return_gone(call, waits);
     uint64_t t = IPS_STAMP();
     if (__builtin_expect(*ips_cpu_mark() != call->mark ||
-                             ips_cpu.next != call->taken ||
+                             ips_me.cpu_next != call->taken ||
                              t - call->t >= ips_core.cpu_limit,
                          0))
         return ips_return_slow(call, t);
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
-    ips_cpu.last = cpu;
+    ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, call->mark, call->taken};
 }
 static inline struct ips_moment ips_moment_after(const struct ips_moment *call)

@@ -60,7 +60,7 @@ struct ips_guess {
  * block if it can have been one. */
 static inline uint64_t ips_guess_as_block(uint64_t cost, uint64_t elapsed)
 {
-    return elapsed > IPS_BLOCKED_NS + 2
+    return __builtin_expect(elapsed > IPS_BLOCKED_NS + 2, 1)
                ? ips_min_u64(cost, elapsed - IPS_BLOCKED_NS - 2)
                : elapsed;
 }

@@ -44,34 +44,47 @@ static inline void *ips_reserve(struct ips_stream *s, uint64_t at,
     return h;
 }
 
-/* ips_stream_begin. */
-static inline void *ips_stream_begin_inline(struct ips_stream *s,
-                                            enum ips_rec_type type, size_t size,
-                                            uint64_t stamp)
+/* ips_stream_begin. `me`: the calling thread's. */
+static inline void *ips_stream_begin_here(struct ips_thread *me,
+                                          struct ips_stream *s,
+                                          enum ips_rec_type type, size_t size,
+                                          uint64_t stamp)
 {
     uint64_t bytes = ((uint64_t)size + 7) & ~(uint64_t)7;
     if (unlikely(bytes > IPS_REC_MAX_BYTES ||
                  bytes < sizeof(struct ips_rec_head)))
         return NULL;
-    ips_recs_open++; /* before the xadd: see segment_drop */
+    me->recs_open++; /* before the xadd: see segment_drop */
     uint64_t at = ips_take(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
                  *ips_core.alive != IPS_ALIVE))
         return ips_stream_begin_slow(s, at, bytes, type, stamp);
     return ips_reserve(s, at, bytes, type, stamp);
 }
+static inline void *ips_stream_begin_inline(struct ips_stream *s,
+                                            enum ips_rec_type type, size_t size,
+                                            uint64_t stamp)
+{
+    return ips_stream_begin_here(&ips_me, s, type, size, stamp);
+}
 
 /* ips_rec_begin_at. */
+static inline void *ips_rec_begin_here(struct ips_thread *me,
+                                       enum ips_rec_type type, size_t bytes,
+                                       uint64_t stamp)
+{
+    if (unlikely(me->in_vfork || !ips_core.main_stream))
+        return NULL;
+    return ips_stream_begin_here(me, &me->stream, type, bytes, stamp);
+}
 static inline void *ips_rec_begin_inline(enum ips_rec_type type, size_t bytes,
                                          uint64_t stamp)
 {
-    if (unlikely(ips_in_vfork || !ips_core.main_stream))
-        return NULL;
-    return ips_stream_begin_inline(&ips_thread_stream, type, bytes, stamp);
+    return ips_rec_begin_here(&ips_me, type, bytes, stamp);
 }
 
 /* ips_rec_publish. */
-static inline void ips_rec_publish_inline(void *rec)
+static inline void ips_rec_publish_here(struct ips_thread *me, void *rec)
 {
     struct ips_rec_head *h = rec;
     uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
@@ -81,7 +94,11 @@ static inline void ips_rec_publish_inline(void *rec)
         /* Partner: the acquire load in ips_cursor_next. */
         atomic_store_explicit(&h->word, word, memory_order_release);
     }
-    ips_recs_open--; /* after it: see segment_drop */
+    me->recs_open--; /* after it: see segment_drop */
+}
+static inline void ips_rec_publish_inline(void *rec)
+{
+    ips_rec_publish_here(&ips_me, rec);
 }
 
 #endif

@@ -36,7 +36,8 @@ static void *wiped_page(size_t bytes)
 
 static ips_fd_word *chunk_of(unsigned fd)
 {
-    _Atomic(ips_fd_word *) *slot = &ips_fd_chunks[fd / IPS_FD_CHUNK];
+    _Atomic(ips_fd_word *) *slot =
+        fd < IPS_FD_CHUNK ? &ips_core.fds : &ips_fd_chunks[fd / IPS_FD_CHUNK];
     ips_fd_word *chunk = atomic_load_explicit(slot, memory_order_acquire);
     if (chunk)
         return chunk;
@@ -85,8 +86,7 @@ void ips_fd_forget(int fd)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
         return;
-    ips_fd_word *chunk = atomic_load_explicit(
-        &ips_fd_chunks[(unsigned)fd / IPS_FD_CHUNK], memory_order_acquire);
+    ips_fd_word *chunk = ips_fd_chunk((unsigned)fd);
     if (!chunk)
         return; /* unknown already */
     ips_fd_word *place = &chunk[(unsigned)fd % IPS_FD_CHUNK];

@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/stream.h"
+
 enum ips_fd_class {
     IPS_FD_UNKNOWN = 0, /* never looked at, or changed since */
     IPS_FD_NONE,        /* epoll, a directory: nothing to record */
@@ -50,9 +52,16 @@ enum ips_fd_class {
 #define IPS_FD_CHUNKS 4096u
 #define IPS_FD_MAX (IPS_FD_CHUNK * IPS_FD_CHUNKS)
 
-typedef _Atomic(uint64_t) ips_fd_word;
+/* The first is another: ips_core.fds, in a line that each call looks at. */
 extern _Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS]
     __attribute__((visibility("hidden")));
+static inline ips_fd_word *ips_fd_chunk(unsigned fd)
+{
+    if (__builtin_expect(fd < IPS_FD_CHUNK, 1))
+        return atomic_load_explicit(&ips_core.fds, memory_order_acquire);
+    return atomic_load_explicit(&ips_fd_chunks[fd / IPS_FD_CHUNK],
+                                memory_order_acquire);
+}
 
 static inline enum ips_fd_class ips_fd_class(uint64_t word)
 {
@@ -70,9 +79,8 @@ static inline uint64_t ips_fd_get(int fd)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
         return IPS_FD_NOT_A_CHANNEL;
-    ips_fd_word *chunk = atomic_load_explicit(
-        &ips_fd_chunks[(unsigned)fd / IPS_FD_CHUNK], memory_order_acquire);
-    if (!chunk)
+    ips_fd_word *chunk = ips_fd_chunk((unsigned)fd);
+    if (__builtin_expect(!chunk, 0))
         return 0;
     return atomic_load_explicit(&chunk[(unsigned)fd % IPS_FD_CHUNK],
                                 memory_order_acquire);
@@ -81,9 +89,7 @@ static inline uint64_t ips_fd_get(int fd)
 /* Has the table room for it already? */
 static inline bool ips_fd_near(int fd)
 {
-    return (unsigned)fd < IPS_FD_MAX &&
-           atomic_load_explicit(&ips_fd_chunks[(unsigned)fd / IPS_FD_CHUNK],
-                                memory_order_relaxed);
+    return (unsigned)fd < IPS_FD_MAX && ips_fd_chunk((unsigned)fd);
 }
 
 /* Stores what was learnt of `fd` if its word is still `seen`. Returns the word

@@ -9,7 +9,23 @@
 
 #include "agent/proc_event.h"
 
-extern __thread struct ips_line ips_io_line IPS_IE;
+/* Into the place `at`, which is good. */
+static inline void ips_io_short_fill(struct ips_thread *me, uint64_t at,
+                                     enum ips_rec_type type, uint32_t chan,
+                                     enum ips_op op, uint64_t t, uint64_t took,
+                                     int64_t result, uint64_t site)
+{
+    struct ips_rec_io_short *r = (struct ips_rec_io_short *)at;
+    r->h.t = t;
+    r->took = (uint32_t)took;
+    r->result = (uint32_t)result;
+    r->site = site;
+    ips_short_publish(
+        me, at, sizeof(*r),
+        (type == IPS_REC_SEND ? IPS_REC_SEND_SHORT : IPS_REC_RECV_SHORT) |
+            (uint32_t)op << (16 + IPS_REC_F_OP),
+        chan);
+}
 
 /* false: it has to be a long one. */
 static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
@@ -18,7 +34,7 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
                                       const struct ips_moment *ret,
                                       int64_t result, uint64_t site)
 {
-    const volatile struct ips_line *line = &ips_io_line;
+    const volatile struct ips_line *line = &ips_me.io_line;
     const uint64_t bytes = sizeof(struct ips_rec_io_short);
     uint32_t era = line->era;
     uint64_t from = line->t, mark = line->mark;
@@ -28,39 +44,27 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
     if (unlikely(call->t - from >= line->span || call->mark != mark ||
                  ret->mark != mark || (took | (uint64_t)result) >> 32))
         return false;
-    ips_recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = ips_take(&ips_thread_stream.cur, bytes);
-    if (unlikely(!ips_short_good(&ips_io_line, era, from, at, bytes))) {
+    ips_me.recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = ips_take(&ips_me.stream.cur, bytes);
+    if (unlikely(
+            !ips_short_good(&ips_me, &ips_me.io_line, era, from, at, bytes))) {
         ips_line_give_back(at, bytes);
         return false;
     }
-    struct ips_rec_io_short *r = (struct ips_rec_io_short *)at;
-    r->h.t = call->t;
-    r->took = (uint32_t)took;
-    r->result = (uint32_t)result;
-    r->site = site;
-    ips_short_publish(
-        at, bytes,
-        (type == IPS_REC_SEND ? IPS_REC_SEND_SHORT : IPS_REC_RECV_SHORT) |
-            (uint32_t)op << (16 + IPS_REC_F_OP),
-        chan);
+    ips_io_short_fill(&ips_me, at, type, chan, op, call->t, took, result, site);
     return true;
 }
 
-/* Any record of struct ips_rec_io, in the form that it needs. false: lost. */
 static inline __attribute__((always_inline)) bool
-ips_io_event(enum ips_rec_type type, uint32_t chan, enum ips_op op,
-             const struct ips_moment *call, const struct ips_moment *ret,
-             int64_t result, int err, uint64_t site, uint32_t ready)
+ips_io_event_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
+                  enum ips_op op, const struct ips_moment *call,
+                  const struct ips_moment *ret, int64_t result, int err,
+                  uint64_t site, uint32_t ready)
 {
-    bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
-    if (moves && likely(!err && !ready && !ips_in_vfork) &&
-        ips_io_event_short(type, chan, op, call, ret, result, site))
-        return true;
-    uint32_t era = ips_cpu.era;
-    struct ips_rec_io *rec =
-        (struct ips_rec_io *)ips_rec_begin_inline(type, sizeof(*rec), call->t);
-    if (!rec)
+    uint32_t era = me->era;
+    struct ips_rec_io *rec = (struct ips_rec_io *)ips_rec_begin_here(
+        me, type, sizeof(*rec), call->t);
+    if (unlikely(!rec))
         return false;
     rec->h.a = chan;
     rec->t_ret = ret->t;
@@ -71,10 +75,25 @@ ips_io_event(enum ips_rec_type type, uint32_t chan, enum ips_op op,
     rec->op = (uint16_t)op;
     rec->err = (uint16_t)err;
     rec->ready = ready;
-    ips_rec_publish_inline(rec);
-    if (moves && !ips_ring_on()) /* a digest adds up long ones */
-        ips_line_draw(&ips_io_line, ret, era);
+    ips_rec_publish_here(me, rec);
+    bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
+    if (moves && likely(!ips_ring_on())) /* a digest adds up long ones */
+        ips_line_draw_inline(me, &me->io_line, ret, era);
     return true;
+}
+
+/* Any record of struct ips_rec_io, in the form that it needs. false: lost. */
+static inline __attribute__((always_inline)) bool
+ips_io_event(enum ips_rec_type type, uint32_t chan, enum ips_op op,
+             const struct ips_moment *call, const struct ips_moment *ret,
+             int64_t result, int err, uint64_t site, uint32_t ready)
+{
+    bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
+    if (moves && likely(!err && !ready && !ips_me.in_vfork) &&
+        ips_io_event_short(type, chan, op, call, ret, result, site))
+        return true;
+    return ips_io_event_long(&ips_me, type, chan, op, call, ret, result, err,
+                             site, ready);
 }
 
 #endif

@@ -61,22 +61,23 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "see `mask`");
 
 static inline bool may_be(const struct place *p, const char *text, uint32_t era)
 {
-    return p->text == text && p->era == era && era && !ips_in_vfork &&
-           !ips_recs_open;
+    return p->text == text && p->era == era && era && !ips_me.in_vfork &&
+           !ips_me.recs_open;
 }
 
 static inline uint64_t mark_short(uint32_t n, uint32_t era)
 {
-    return ips_event_short(&marks.line, era, IPS_REC_MARK_SHORT, 0, n + 1);
+    return ips_event_short(ips_here(), &marks.line, era, IPS_REC_MARK_SHORT, 0,
+                           n + 1);
 }
 
 static __attribute__((noinline)) void mark_long(const char *text)
 {
-    if (!ips_core_attach() || ips_in_vfork || !ips_core.main_stream)
+    if (!ips_core_attach() || ips_me.in_vfork || !ips_core.main_stream)
         return;
-    bool nested = ips_recs_open != 0;
+    bool nested = ips_me.recs_open != 0;
     struct ips_moment now = ips_moment_now();
-    uint32_t era = ips_cpu.era;
+    uint32_t era = ips_me.era;
     size_t len = ips_text_length(text);
     struct ips_rec_text *rec = (struct ips_rec_text *)ips_rec_begin_inline(
         IPS_REC_MARK, sizeof(*rec) + len + 1, now.t);

@@ -80,7 +80,7 @@ static uint64_t pages(uint64_t bytes)
 /* May `task` be recorded into? Not after its end, nor in a fork child. */
 static bool usable(const struct ips_task *task)
 {
-    return task && !task->ended && !ips_in_vfork &&
+    return task && !task->ended && !ips_me.in_vfork &&
            task->stream.generation == ips_core.generation;
 }
 
@@ -179,7 +179,7 @@ static void transfer(struct ips_task *task, enum ips_rec_type type,
 
 static int own_active(void)
 {
-    return ips_core_attach() && !ips_in_vfork;
+    return ips_core_attach() && !ips_me.in_vfork;
 }
 
 #ifndef IPS_PRELOAD
@@ -299,7 +299,7 @@ static void own_end(struct ips_task *task, const struct ips_stamp *at)
 
 static void own_free(struct ips_task *task)
 {
-    if (!task || ips_in_vfork)
+    if (!task || ips_me.in_vfork)
         return;
     if (!task->ended)
         ips_stream_end(&task->stream);

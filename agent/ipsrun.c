@@ -22,8 +22,7 @@
 
 #define PRELOAD_NAME "libips-preload.so"
 
-static int failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static int failed(const char *fmt, ...)
+int ipsrun_failed(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -155,29 +154,10 @@ static int make_run(const struct ipsrun_options *o, const char *name,
     if (lock >= 0)
         close(lock);
     if (rc == IPS_E_USAGE) {
-        failed("%s", err.msg);
+        ipsrun_failed("%s", err.msg);
         return IPSRUN_USAGE;
     }
-    return rc < 0 ? failed("%s", err.msg) : -1;
-}
-
-/* The loader takes no path with a blank or a colon in LD_PRELOAD: a library
- * installed in such a place is reached through a link in the pool's root. */
-static int loadable(char library[IPS_PATH_BYTES], const char *pool)
-{
-    if (!strpbrk(library, ": "))
-        return 0;
-    char link[IPS_PATH_BYTES];
-    int n = snprintf(link, sizeof(link), "%s/preload-%016" PRIx64 ".so", pool,
-                     ips_fnv1a(IPS_FNV_SEED, library, strlen(library)));
-    if (n < 0 || (size_t)n >= sizeof(link) || strpbrk(link, ": "))
-        return failed("%s: the loader takes no path with a blank or a colon; "
-                      "install IPS elsewhere, or give --pool a plain path",
-                      library);
-    if (symlink(library, link) < 0 && errno != EEXIST)
-        return failed("link %s: %s", link, strerror(errno));
-    snprintf(library, IPS_PATH_BYTES, "%s", link);
-    return 0;
+    return rc < 0 ? ipsrun_failed("%s", err.msg) : -1;
 }
 
 /* IPS_RUN, IPS_POOL, IPS_PRELOAD, and our library behind the user's own. */
@@ -186,21 +166,21 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
     struct ips_err err = {0};
     char library[IPS_PATH_BYTES];
     if (ips_path_library(PRELOAD_NAME, library, &err) < 0)
-        return failed("%s", err.msg);
-    int rc = loadable(library, o->pool);
+        return ipsrun_failed("%s", err.msg);
+    int rc = ipsrun_loadable(library, o->pool);
     if (rc)
         return rc;
     const char *theirs = getenv("LD_PRELOAD");
     char *both = NULL;
     if (asprintf(&both, "%s%s%s", theirs ? theirs : "",
                  theirs && *theirs ? ":" : "", library) < 0)
-        return failed("out of memory");
+        return ipsrun_failed("out of memory");
     bool bad = setenv("LD_PRELOAD", both, 1) < 0 ||
                setenv("IPS_RUN", name, 1) < 0 ||
                setenv("IPS_POOL", o->pool, 1) < 0 ||
                setenv("IPS_PRELOAD", library, 1) < 0;
     free(both);
-    return bad ? failed("environment: %s", strerror(errno)) : -1;
+    return bad ? ipsrun_failed("environment: %s", strerror(errno)) : -1;
 }
 
 /* A command whose loader cannot bear our library is started without it. */

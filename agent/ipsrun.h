@@ -43,6 +43,15 @@ struct ipsrun_options {
  * --help, --version or a message). */
 int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
 
+/* Says it on standard error; IPSRUN_FAILED. */
+int ipsrun_failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Turns the library's path into one that the loader takes, for every user of
+ * the run (ipsrun_library.c): a path with a blank or a colon becomes a link in
+ * the pool's root, and for root a library that other users cannot reach a copy
+ * there. 0, else the exit status, and it is said. */
+int ipsrun_loadable(char library[IPS_PATH_BYTES], const char *pool);
+
 /* Starts what is missing of a private slave and master, detached: they have
  * none of our descriptors, their output goes to STATE/slave.log and
  * master.log. The caller holds pool.lock. What could not be started is said on

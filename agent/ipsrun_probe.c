@@ -33,13 +33,13 @@ static char *memory;
 
 static void back_to_start(void)
 {
-    struct ips_stream *s = &ips_thread_stream;
+    struct ips_stream *s = &ips_me.stream;
     s->cur = s->tail = s->lo;
 }
 
 static bool core_begin(const struct ips_clock *clock)
 {
-    struct ips_stream *s = &ips_thread_stream;
+    struct ips_stream *s = &ips_me.stream;
     memory = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)

@@ -23,7 +23,8 @@ static struct known {
     uint64_t end, bias;
 } modules[MODULES] IPS_TABLE;
 static _Atomic unsigned used; /* places from here on were never taken */
-_Atomic uint64_t ips_module_pages[IPS_MODULE_PAGES] IPS_TABLE;
+#define PAGES 256u
+static _Atomic uint64_t pages[PAGES] IPS_TABLE; /* whose module is written */
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
@@ -116,8 +117,9 @@ static void forget(struct known *k, uint64_t start)
     struct module m = {.start = start, .end = k->end, .bias = k->bias};
     if (!atomic_compare_exchange_strong(&k->start, &start, 0))
         return;
-    for (unsigned i = 0; i < IPS_MODULE_PAGES; i++)
-        atomic_store_explicit(&ips_module_pages[i], 0, memory_order_relaxed);
+    for (unsigned i = 0; i < PAGES; i++)
+        atomic_store_explicit(&pages[i], 0, memory_order_relaxed);
+    atomic_fetch_add(&ips_core.modules_era, IPS_MODULES_ERA);
     ips_unwind_forget();
     write_module(&m, true);
 }
@@ -191,11 +193,11 @@ static bool find(uint64_t pc, struct dl_find_object *found)
            found->dlfo_link_map;
 }
 
-void ips_module_note_slow(uint64_t pc)
+static bool note(uint64_t pc)
 {
     struct dl_find_object found;
     if (!find(pc, &found))
-        return; /* code made at run time */
+        return false; /* code made at run time */
     struct module m = {.start = (uint64_t)found.dlfo_map_start,
                        .end = (uint64_t)found.dlfo_map_end,
                        .bias = found.dlfo_link_map->l_addr,
@@ -209,8 +211,20 @@ void ips_module_note_slow(uint64_t pc)
         m.phnum = elf->e_phnum;
     }
     add(&m);
-    atomic_store_explicit(&ips_module_pages[pc >> 12 & (IPS_MODULE_PAGES - 1)],
-                          pc >> 12, memory_order_relaxed);
+    return true;
+}
+
+void ips_module_note_slow(uint64_t pc)
+{
+    uint64_t page =
+        ips_module_page(pc); /* of before: one that goes now is new */
+    _Atomic uint64_t *seen = &pages[pc >> 12 & (PAGES - 1)];
+    if (atomic_load_explicit(seen, memory_order_relaxed) != pc >> 12) {
+        if (!note(pc))
+            return;
+        atomic_store_explicit(seen, pc >> 12, memory_order_relaxed);
+    }
+    ips_me.site_page = page;
 }
 
 void ips_modules_closed(void)

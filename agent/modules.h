@@ -24,23 +24,26 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "agent/stream.h"
+
 /* Once, when an image begins. */
 void ips_modules_begin(void);
 
-#define IPS_MODULE_PAGES 256u
-extern _Atomic uint64_t ips_module_pages[IPS_MODULE_PAGES]
-    __attribute__((visibility("hidden")));
-
 void ips_module_note_slow(uint64_t pc);
 
-/* The module of `pc` is written if it was not. One load where it was seen. */
+/* A page as this thread remembers it: of another era it is another one. */
+#define IPS_MODULES_ERA (1ull << 40)
+static inline uint64_t ips_module_page(uint64_t pc)
+{
+    return (pc >> 12) +
+           atomic_load_explicit(&ips_core.modules_era, memory_order_relaxed);
+}
+
+/* The module of `pc` is written if it was not. A comparison where the page is
+ * that of the thread's last. */
 static inline void ips_module_note(uint64_t pc)
 {
-    uint64_t page = pc >> 12;
-    if (__builtin_expect(
-            atomic_load_explicit(&ips_module_pages[page % IPS_MODULE_PAGES],
-                                 memory_order_relaxed) != page,
-            0))
+    if (__builtin_expect(ips_me.site_page != ips_module_page(pc), 0))
         ips_module_note_slow(pc);
 }
 

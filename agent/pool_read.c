@@ -117,19 +117,22 @@ enum ips_cursor_answer ips_cursor_skip(struct ips_cursor *c)
     return answer;
 }
 
-/* Least size of each type's record; 0 = type not known. */
-static size_t least_bytes(uint32_t type)
-{
-    switch (type) {
-#define X(name, code, record, text)                                            \
-    case code:                                                                 \
-        return sizeof(struct record);
+/* Least size of each type's record; 0: a type of later versions. */
+static const uint16_t least_bytes[256] = {
+#define X(name, code, record, text) [code] = sizeof(struct record),
 #include "agent/events.def"
 #undef X
-    default: /* a plain number, not an enum: later versions add types */
-        return 0;
-    }
-}
+};
+
+/* Of the types that hold a text, where it begins. */
+static const uint8_t text_at[256] = {
+    [IPS_REC_MODULE] = offsetof(struct ips_rec_module, path),
+    [IPS_REC_MARK] = offsetof(struct ips_rec_text, text),
+    [IPS_REC_NAME] = offsetof(struct ips_rec_text, text),
+    [IPS_REC_EXEC] = offsetof(struct ips_rec_text, text),
+    [IPS_REC_UNSEEN] = offsetof(struct ips_rec_text, text),
+    [IPS_REC_EXECFAIL] = offsetof(struct ips_rec_exec, path),
+};
 
 size_t ips_rec_check(const void *rec, size_t avail)
 {
@@ -141,21 +144,17 @@ size_t ips_rec_check(const void *rec, size_t avail)
     size_t len = word_bytes(word);
     if (type == 0 || type == IPS_REC_RESERVED || len > avail ||
         len < sizeof(struct ips_rec_head) || len > IPS_REC_MAX_BYTES ||
-        len < least_bytes(type))
+        len < least_bytes[type])
         return 0;
-    uint32_t a;
-    memcpy(&a, (const unsigned char *)rec + sizeof(word), sizeof(a));
-    if ((type == IPS_REC_SAMPLE || type == IPS_REC_STACK) &&
-        a > (len - least_bytes(type)) / sizeof(uint64_t))
-        return 0;
-    size_t text = 0;
-    if (type == IPS_REC_MODULE)
-        text = offsetof(struct ips_rec_module, path);
-    if (type == IPS_REC_MARK || type == IPS_REC_NAME || type == IPS_REC_EXEC ||
-        type == IPS_REC_UNSEEN)
-        text = offsetof(struct ips_rec_text, text);
-    else if (type == IPS_REC_EXECFAIL && len > sizeof(struct ips_rec_exec))
-        text = offsetof(struct ips_rec_exec, path);
+    if (type == IPS_REC_SAMPLE || type == IPS_REC_STACK) {
+        uint32_t a;
+        memcpy(&a, (const unsigned char *)rec + sizeof(word), sizeof(a));
+        if (a > (len - least_bytes[type]) / sizeof(uint64_t))
+            return 0;
+    }
+    size_t text = text_at[type];
+    if (type == IPS_REC_EXECFAIL && len == sizeof(struct ips_rec_exec))
+        text = 0; /* it need not have one */
     if (text && !memchr((const char *)rec + text, '\0', len - text))
         return 0;
     return len;

@@ -4,34 +4,17 @@
 
 #include "agent/sys.h"
 
-__thread struct ips_line ips_proc_line IPS_IE;
-__thread struct ips_line ips_io_line IPS_IE;
-
 void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
                    uint32_t era)
 {
-    /* Where CPU stands still until the clock has caught up there is no line. */
-    const struct ips_cpu_slot *slot =
-        m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot(m->mark);
-    line->span = 0;
-    line->t = m->t;
-    /* A handler has left marks since: `era` may be one of them. */
-    if (m->taken != ips_cpu.next)
-        return;
-    if (!ips_core.cpu_marks || !slot || m->t - slot->t0 >= ips_core.cpu_limit)
-        return;
-    line->cpu = m->cpu;
-    line->mark = m->mark;
-    line->span = ips_core.cpu_limit - (m->t - slot->t0);
-    atomic_signal_fence(memory_order_seq_cst);
-    line->era = era;
+    ips_line_draw_inline(&ips_me, line, m, era);
 }
 
 bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
                          struct ips_moment *m)
 {
     *m = ips_moment_now();
-    uint32_t era = ips_cpu.era;
+    uint32_t era = ips_me.era;
     struct ips_rec_proc *rec = ips_rec_begin_inline(type, sizeof(*rec), m->t);
     if (!rec)
         return false;
@@ -39,8 +22,8 @@ bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
     rec->cpu = m->cpu;
     rec->procedure = procedure;
     ips_rec_publish_inline(rec);
-    ips_proc_line.high = (uint32_t)(procedure >> 32);
-    ips_line_draw(&ips_proc_line, m, era);
+    ips_me.proc_line.high = (uint32_t)(procedure >> 32);
+    ips_line_draw(&ips_me.proc_line, m, era);
     return true;
 }
 
@@ -48,7 +31,7 @@ bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
  * says nothing. */
 void ips_line_give_back(uint64_t at, uint64_t bytes)
 {
-    struct ips_stream *s = &ips_thread_stream;
+    struct ips_stream *s = &ips_me.stream;
     uint64_t signals = ips_sys_block_signals();
     if (s->cur == at + bytes) {
         s->cur = at;
@@ -61,6 +44,6 @@ void ips_line_give_back(uint64_t at, uint64_t bytes)
                               IPS_REC_RESUME | (uint32_t)(bytes / 8) << 8,
                               memory_order_release);
     }
-    ips_recs_open--;
+    ips_me.recs_open--;
     ips_sys_restore_signals(signals);
 }

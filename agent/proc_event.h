@@ -21,19 +21,32 @@
 #include "agent/cpu.h"
 #include "agent/fast.h"
 
-struct ips_line {
-    uint64_t t, cpu; /* of the long record */
-    uint64_t span;   /* stamps after t for which it may be used, 0: none */
-    uint64_t mark;
-    uint32_t high; /* of its procedure, 0 of a MARK */
-    uint32_t era;
-};
-extern __thread struct ips_line ips_proc_line IPS_IE;
-
 /* A line for short records from `m` on, whose record is published. `era` is
  * that of before the record was begun. */
 void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
                    uint32_t era);
+static inline void ips_line_draw_inline(struct ips_thread *me,
+                                        struct ips_line *line,
+                                        const struct ips_moment *m,
+                                        uint32_t era)
+{
+    /* Where CPU stands still until the clock has caught up there is no line. */
+    const struct ips_cpu_slot *slot =
+        m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot_of(me, m->mark);
+    line->span = 0;
+    line->t = m->t;
+    /* A handler has left marks since: `era` may be one of them. */
+    if (__builtin_expect(m->taken != me->cpu_next || !ips_core.cpu_marks ||
+                             !slot || m->t - slot->t0 >= ips_core.cpu_limit,
+                         0))
+        return;
+    line->cpu = m->cpu;
+    line->mark = m->mark;
+    line->span = ips_core.cpu_limit - (m->t - slot->t0);
+    atomic_signal_fence(memory_order_seq_cst);
+    line->era = era;
+}
+
 /* The `bytes` at `at` will not be used. */
 void ips_line_give_back(uint64_t at, uint64_t bytes) __attribute__((cold));
 
@@ -50,19 +63,20 @@ static inline void ips_short_undo(uint64_t left, uint64_t bytes)
 
 /* Is the place `at` of a short record good, on the line `of`, whose era and t
  * were `era` and `from`? What the caller found out in that era holds. */
-static inline bool ips_short_good(struct ips_line *of, uint32_t era,
-                                  uint64_t from, uint64_t at, uint64_t bytes)
+static inline bool ips_short_good(struct ips_thread *me, struct ips_line *of,
+                                  uint32_t era, uint64_t from, uint64_t at,
+                                  uint64_t bytes)
 {
     const volatile struct ips_line *line = of;
-    const struct ips_stream *s = &ips_thread_stream;
+    const struct ips_stream *s = &me->stream;
     return at == s->tail && at + bytes <= s->limit &&
-           *ips_core.alive == IPS_ALIVE && line->t == from &&
-           era == ips_cpu.era;
+           *ips_core.alive == IPS_ALIVE && line->t == from && era == me->era;
 }
 
 /* It is filled: its head and `a`, whole at once. */
-static inline void ips_short_publish(uint64_t at, uint64_t bytes,
-                                     uint32_t type_and_flags, uint32_t a)
+static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
+                                     uint64_t bytes, uint32_t type_and_flags,
+                                     uint32_t a)
 {
     typedef uint64_t __attribute__((may_alias)) two_words;
     /* Partner: the acquire load in ips_cursor_next. */
@@ -70,14 +84,15 @@ static inline void ips_short_publish(uint64_t at, uint64_t bytes,
                      (uint64_t)a << 32 | (bytes / 8) << 8 | type_and_flags,
                      __ATOMIC_RELEASE);
     atomic_signal_fence(memory_order_seq_cst);
-    ips_thread_stream.tail = at + bytes;
-    ips_recs_open--;
+    me->stream.tail = at + bytes;
+    me->recs_open--;
 }
 
 /* The head alone, on the line `of`, whose era was `era`; `high`:`a` is its
  * procedure. What the caller found out in that era holds when it was written.
  * Returns what it did not come to. */
-static inline uint64_t ips_event_short(struct ips_line *of, uint32_t era,
+static inline uint64_t ips_event_short(struct ips_thread *me,
+                                       struct ips_line *of, uint32_t era,
                                        enum ips_rec_type type, uint32_t high,
                                        uint32_t a)
 {
@@ -90,16 +105,17 @@ static inline uint64_t ips_event_short(struct ips_line *of, uint32_t era,
     bool other_half = !__builtin_constant_p(high) && high != line->high;
     if (unlikely(since >= line->span || other_half))
         return IPS_SHORT_NOT;
-    ips_recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = ips_take(&ips_thread_stream.cur, bytes);
-    if (unlikely(!ips_short_good(of, era, from, at, bytes) ||
+    me->recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = ips_take(&me->stream.cur, bytes);
+    if (unlikely(!ips_short_good(me, of, era, from, at, bytes) ||
                  line->mark != *ips_cpu_mark()))
         return at | IPS_SHORT_TAKEN;
     ((struct ips_rec_head *)at)->t = t;
-    ips_cpu.last = cpu + (since * ips_core.mult >> 32);
-    ips_short_publish(at, bytes, type, a);
+    me->cpu_last = cpu + (since * ips_core.mult >> 32);
+    ips_short_publish(me, at, bytes, type, a);
     return 0;
 #else
+    (void)me;
     (void)of;
     (void)era;
     (void)type;
@@ -117,8 +133,9 @@ bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
 static inline uint64_t ips_proc_event_short(enum ips_rec_type type,
                                             uint64_t procedure)
 {
-    uint32_t era = *(volatile uint32_t *)&ips_proc_line.era;
-    return ips_event_short(&ips_proc_line, era, type,
+    struct ips_thread *me = ips_here();
+    uint32_t era = *(volatile uint32_t *)&me->proc_line.era;
+    return ips_event_short(me, &me->proc_line, era, type,
                            (uint32_t)(procedure >> 32), (uint32_t)procedure);
 }
 

@@ -391,7 +391,7 @@ static __attribute__((noinline)) void enter(uint64_t procedure, uint64_t left)
 {
     ips_short_undo(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots, *s = NULL;
-    if (!ips_core.main_stream || ips_in_vfork)
+    if (!ips_core.main_stream || ips_me.in_vfork)
         return;
     if (slots)
         s = find(here.table, procedure);
@@ -413,7 +413,7 @@ static __attribute__((noinline)) void leave(uint64_t procedure, uint64_t left)
 {
     ips_short_undo(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots;
-    if (!slots || !ips_core.main_stream || ips_in_vfork)
+    if (!slots || !ips_core.main_stream || ips_me.in_vfork)
         return;
     struct slot *s = find(here.table, procedure);
     if (!s->procedure || s->mode == COUNTED)
@@ -439,7 +439,7 @@ static __attribute__((noinline)) void leave(uint64_t procedure, uint64_t left)
 /* Its slot if it is RECORDED. */
 static inline struct slot *recorded(struct slot *slots, uint64_t procedure)
 {
-    if (unlikely(!slots || ips_in_vfork))
+    if (unlikely(!slots || ips_me.in_vfork))
         return NULL;
     for (uint32_t i = home(procedure, here.shift);; i = (i + 1) & here.last) {
         struct slot *s = &slots[i];
@@ -478,7 +478,7 @@ void __cyg_profile_func_enter(void *procedure, void *site)
     struct slot *slots = here.slots;
     if (likely(slots != NULL)) {
         struct slot *s = &slots[home((uint64_t)procedure, here.shift)];
-        if (likely(s->counted == (uint64_t)procedure && !ips_in_vfork)) {
+        if (likely(s->counted == (uint64_t)procedure && !ips_me.in_vfork)) {
             count(s, slots);
             return;
         }

@@ -15,7 +15,7 @@
  *    start at `tail`, and made one that a reader can step over.
  *  - everything but the xadd is changed with all signals blocked.
  *  - a segment with an unpublished reservation below us on the stack is never
- *    unmapped (`ips_recs_open`).
+ *    unmapped (`ips_me.recs_open`).
  */
 #ifndef IPS_AGENT_STREAM_H
 #define IPS_AGENT_STREAM_H
@@ -23,74 +23,35 @@
 #include <stdatomic.h>
 
 #include "agent/core.h"
+#include "agent/thread.h"
 
-#define IPS_IE __attribute__((tls_model("initial-exec"), visibility("hidden")))
+typedef _Atomic(uint64_t) ips_fd_word; /* agent/fd_table.h */
 
-enum ips_stream_state {
-    IPS_STREAM_NEW = 0, /* no START yet */
-    IPS_STREAM_BEGUN,
-    IPS_STREAM_ENDED, /* records are refused */
-};
-
-struct ips_segment_map { /* a segment as mapped here; base 0 = none */
-    uint64_t base;
-    uint64_t limit; /* end of what is populated */
-    uint64_t end;
-    uint64_t used_end; /* of a closed one: where its records end at most */
-};
-
-/* Closed segments before `prev`, oldest first: used again once DRAINED. None is
- * kept while more than half of the run's quota is in use. */
-#define IPS_KEPT_MAX 7u
-struct ips_kept {
-    uint32_t count;
-    struct ips_segment_map map[IPS_KEPT_MAX];
-};
-
-struct ips_stream {
-    uint64_t cur;
-    uint64_t lo;    /* address of the first record place, 0 = no segment */
-    uint64_t limit; /* equal to seg.limit; here for the fast path */
-    uint64_t tail;  /* up to here every place has its head: see ips_mend */
-    struct ips_segment_map seg;
-    struct ips_segment_map prev; /* closed, kept to be used again; with a ring
-                                    one of its segments */
-    struct ips_kept *kept;       /* those before it, of a fast writer */
-    struct ips_ring *ring;       /* --on-full=ring (core_ring.c) */
-    uint64_t stamp;              /* when the stream began */
-    uint64_t retry_at;           /* no attempt to make room before, 0 = now */
-    uint32_t retry_cause;
-    uint32_t generation; /* of the process state it belongs to */
-    uint32_t tid;
-    uint32_t seq; /* of the next segment */
-    uint32_t flags;
-    uint32_t state;
-    bool parked;       /* `seg` is CLOSED and waits here to be DRAINED */
-    uint64_t waits_at; /* stack address where it waits for room, 0 does not */
-    bool gave_up; /* waited for room in vain: no more before there is some */
-    uint32_t lost[IPS_LOST_COUNT]; /* not yet said by a LOST record */
-    /* What START will say. */
-    uint32_t start_kind;
-    uint32_t ppid;
-    uint32_t ptid;
-    uint32_t start_flags; /* IPS_REC_F_NS */
-    uint64_t fork_seq;
-    uint64_t parent_image;
-    uint64_t start_cpu;
-    uint64_t start_t;
-};
-
-/* The process as the core knows it. One per library. */
+/* The process as the core knows it. One per library. What a recorded call looks
+ * at is its first line. */
 struct ips_core {
-    /* A copy, made once: whoever may write the file may also cut it off, and a
-     * mapping would then be a SIGBUS. NULL = not recording. */
-    const struct ips_control *control;
-    /* The file itself, for the counters; only through ips_shared(). */
-    struct ips_control *shared;
     /* A page that the kernel empties in every fork child; points at a static
      * zero while there is none. */
-    const volatile uint64_t *alive;
-    void *wiped; /* behind it: ips_core_wiped */
+    _Alignas(64) const volatile uint64_t *alive;
+    int32_t mark_offset;        /* thread pointer to the mark */
+    int32_t here_offset;        /* and to ips_me */
+    uint64_t mult;              /* stamps to ns, Q32 */
+    uint64_t cpu_limit;         /* stamps */
+    _Atomic(ips_fd_word *) fds; /* of the first descriptors, or NULL */
+    uint64_t stack_min; /* stamps: a wait of more has its stack written */
+    /* Another after modules went: agent/modules.h. */
+    _Atomic uint64_t modules_era;
+    uint32_t wrap_state; /* enum ips_wrap_state */
+    bool cpu_marks;      /* CPU time by marks: agent/cpu.h */
+    bool guesses;        /* of blocks (cpu_mode FAST), and not quiet */
+    bool ring;           /* --on-full=ring */
+    bool main_stream; /* threads have streams (false: libips without preload) */
+    /* A copy, made once: whoever may write the file may also cut it off, and a
+     * mapping would then be a SIGBUS. NULL = not recording. */
+    _Alignas(64) const struct ips_control *control;
+    /* The file itself, for the counters; only through ips_shared(). */
+    struct ips_control *shared;
+    void *wiped; /* behind `alive`: ips_core_wiped */
     uint64_t pidns;
     uint64_t image_stamp;
     uint64_t retry_ticks;
@@ -100,22 +61,19 @@ struct ips_core {
     uint32_t clock_kind;
     bool test_clock;
     bool stopped;
-    bool cpu_marks;        /* CPU time by marks: agent/cpu.h */
-    ptrdiff_t mark_offset; /* thread pointer to the mark */
-    uint64_t mult;         /* stamps to ns, Q32 */
-    uint64_t cpu_limit;    /* stamps */
-    bool main_stream; /* threads have streams (false: libips without preload) */
-    char dir[600];    /* POOL/RUN */
+    char dir[600];                           /* POOL/RUN */
     void (*begun)(enum ips_start_kind kind); /* or NULL */
     void (*ending)(void);
     void (*flush)(void);
 };
 extern struct ips_core ips_core __attribute__((visibility("hidden")));
 
-/* Reservations begun and not published in this thread (with those that a
- * longjmp dropped). */
-extern __thread uint32_t ips_recs_open IPS_IE;
-extern __thread struct ips_stream ips_thread_stream IPS_IE;
+/* ips_here where a run is recorded: from a line that is needed anyway. */
+static inline struct ips_thread *ips_here_on(void)
+{
+    char *tp = (char *)__builtin_thread_pointer();
+    return (struct ips_thread *)(void *)(tp + ips_core.here_offset);
+}
 
 /* What `alive` says of an image that lives; with the latter every record takes
  * the slow way. */
@@ -211,7 +169,7 @@ static inline int ips_refused(enum ips_lost_cause cause)
 /* --- core_ring.c: the newest are kept; callers have blocked all signals --- */
 static inline bool ips_ring_on(void)
 {
-    return ips_core.control->on_full == IPS_ON_FULL_RING;
+    return ips_core.ring;
 }
 /* ips_segment_next and ips_segment_leave for such a run. */
 int ips_ring_next(struct ips_stream *s);

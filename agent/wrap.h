@@ -80,12 +80,11 @@ uint64_t ips_find_protected_end(const void *at);
 #define IPS_STUBS 256u /* in wrap_stub.S */
 void *ips_find_place(uint32_t index);
 
-enum ips_wrap_state {
-    IPS_WRAP_NEW = 0, /* called before our constructor */
-    IPS_WRAP_OFF,     /* no run: everything passes through */
-    IPS_WRAP_ON,
+enum ips_wrap_state {                   /* ips_core.wrap_state */
+                      IPS_WRAP_NEW = 0, /* called before our constructor */
+                      IPS_WRAP_OFF,     /* no run: everything passes through */
+                      IPS_WRAP_ON,
 };
-extern int ips_wrap_state IPS_HIDDEN;
 void ips_wrap_init(void);
 /* The process ends: its locks, and its records. */
 void ips_wrap_ends(enum ips_end_kind kind, int status);
@@ -94,9 +93,9 @@ void ips_wrap_ends(enum ips_end_kind kind, int status);
  * has not run yet (another library's ran first); true where we record. */
 static inline bool ips_wrap_on(void)
 {
-    if (unlikely(ips_wrap_state == IPS_WRAP_NEW))
+    if (unlikely(ips_core.wrap_state == IPS_WRAP_NEW))
         ips_wrap_init();
-    return ips_wrap_state == IPS_WRAP_ON && !ips_in_vfork;
+    return ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork;
 }
 
 /* 2 us in stamps: a shorter call cannot count as blocked. */
@@ -139,31 +138,30 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
  * interrupted: nobody sees its result, and there is no record. So every thread
  * knows the frames of its calls under way, and longjmp counts those it leaves
  * behind (NESTED). Two stores a call; a scope's end closes what it opened. */
-#define IPS_OPEN_MAX 8u /* deeper ones take the place of the outermost */
-struct ips_open {
-    uint32_t depth;
-    uint32_t recs[IPS_OPEN_MAX]; /* ips_recs_open when it began */
-    uint64_t frame[IPS_OPEN_MAX];
-};
-extern IPS_TLS struct ips_open ips_open IPS_HIDDEN;
-
-static inline void ips_call_open(const void *frame)
+static inline struct ips_open *ips_open_at(struct ips_thread *me,
+                                           uint32_t depth)
 {
-    uint32_t at = ips_open.depth;
-    ips_open.depth = at + 1; /* first: a handler in between takes the next */
+    uint32_t n = depth % IPS_OPEN_MAX;
+    return unlikely(n) ? &me->inner[n - 1] : &me->outermost;
+}
+static inline void ips_call_open(struct ips_thread *me, const void *frame)
+{
+    uint32_t at = me->open_depth;
+    me->open_depth = at + 1; /* first: a handler in between takes the next */
     atomic_signal_fence(memory_order_seq_cst);
-    ips_open.frame[at % IPS_OPEN_MAX] = (uint64_t)(uintptr_t)frame;
-    ips_open.recs[at % IPS_OPEN_MAX] = ips_recs_open;
+    struct ips_open *open = ips_open_at(me, at);
+    open->frame = (uint64_t)(uintptr_t)frame;
+    open->recs = me->recs_open;
 }
 static inline void ips_call_close(const uint32_t *mark)
 {
-    ips_open.depth = *mark;
+    ips_me.open_depth = *mark;
 }
 /* At the head of the scope of a call. */
 #define IPS_CALL_MARK                                                          \
     const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
-        ips_open.depth;                                                        \
-    ips_call_open(&mark_)
+        ips_me.open_depth;                                                     \
+    ips_call_open(&ips_me, &mark_)
 
 /* --- bytes (wrap_record.c) --------------------------------------------------
  */
@@ -181,12 +179,12 @@ struct ips_io {
 
 static inline void ips_io_close(const struct ips_io *io)
 {
-    ips_open.depth = io->mark;
+    ips_me.open_depth = io->mark;
 }
 /* Declares a struct ips_io for ips_io_begin. */
 #define IPS_IO(io)                                                             \
     struct ips_io io __attribute__((cleanup(ips_io_close)));                   \
-    io.mark = ips_open.depth
+    io.mark = ips_me.open_depth
 
 bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site);
 
@@ -204,7 +202,7 @@ static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
     io->fd = fd;
     io->chan = ips_fd_chan(word);
     io->site = site;
-    ips_call_open(io);
+    ips_call_open(&ips_me, io);
     io->call = ips_at_call();
     return true;
 }
@@ -218,6 +216,81 @@ ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
 ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
                         const struct iovec *iov, size_t iovcnt,
                         const struct sockaddr *name, socklen_t name_len);
+
+/* --- streams (wrap_stream.c) ------------------------------------------------
+ *
+ * What most calls are: on a stream that is known, and it moves bytes. After a
+ * system call hardly any of our code and data is in the caches, and no branch
+ * is known: so this way through is one line of code without a jump taken, and
+ * all that is seldom stands elsewhere (tests/bench/run count). */
+
+#define IPS_HOT __attribute__((hot, aligned(64)))
+
+/* false: it is no such stream, and nothing has been done. */
+static inline __attribute__((always_inline)) bool
+ips_stream_call(struct ips_io *io, int fd, uint64_t site)
+{
+    if (unlikely(ips_core.wrap_state != IPS_WRAP_ON))
+        return false;
+    struct ips_thread *me = ips_here_on();
+    if (unlikely(me->in_vfork))
+        return false;
+    uint64_t word = ips_fd_get(fd);
+    if (unlikely(ips_fd_class(word) != IPS_FD_STREAM))
+        return false;
+    io->mark = me->open_depth;
+    io->klass = IPS_FD_STREAM;
+    io->fd = fd;
+    io->chan = (uint32_t)word;
+    io->site = site;
+    ips_call_open(me, io);
+    ips_moment_take(me, &io->call);
+    return true;
+}
+
+/* It moved `result` > 0 bytes. `type`: SEND or RECV. Closes `io`; returns
+ * `result`. The first: where the mark of before stands. */
+ssize_t ips_stream_stayed(const struct ips_io *io, enum ips_rec_type type,
+                          ssize_t result);
+ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
+                        ssize_t result);
+static inline __attribute__((always_inline)) ssize_t
+ips_stream_done(const struct ips_io *io, enum ips_rec_type type, ssize_t result)
+{
+    if (unlikely(*ips_cpu_mark() != io->call.mark))
+        return ips_stream_gone(io, type, result);
+    return ips_stream_stayed(io, type, result);
+}
+/* It moved none; the same. */
+ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
+    __attribute__((cold));
+ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
+                                 const struct iovec *iov, size_t iovcnt)
+    __attribute__((cold));
+static inline ssize_t ips_stream_sent(const struct ips_io *io, ssize_t result)
+{
+    return likely(result > 0) ? ips_stream_done(io, IPS_REC_SEND, result)
+                              : ips_stream_sent_none(io, result);
+}
+
+/* --- polls (wrap_stream.c) --------------------------------------------------
+ */
+
+/* false: not recorded. *mark: see ips_open. */
+static inline __attribute__((always_inline)) bool
+ips_wait_begin(struct ips_moment *call, uint32_t *mark)
+{
+    if (unlikely(!ips_wrap_on()))
+        return false;
+    struct ips_thread *me = ips_here_on();
+    *mark = me->open_depth;
+    ips_call_open(me, call);
+    ips_moment_take(me, call);
+    return true;
+}
+/* A wait of `op` that returned `result` > 0: its BLOCK. Returns `result`. */
+int ips_wait_got(const struct ips_moment *call, uint32_t mark, enum ips_op op,
+                 int result, uint64_t site, uint32_t ready);
 
 /* wrap_arrival.c: QUEUE of the datagram of `io`, where the kernel tells.
  * For a receive that did not block, not in the quiet mode. */
@@ -332,17 +405,16 @@ bool ips_spin_failed(const struct ips_moment *call,
                      uint64_t site);
 void ips_spin_recorded(void);
 /* The attempt of `call` got something: to be called before its record. */
-extern IPS_TLS uint32_t ips_spin_count IPS_HIDDEN; /* 0 = no run */
 void ips_spin_ended_slow(const struct ips_moment *call);
 static inline void ips_spin_ended(const struct ips_moment *call)
 {
-    if (unlikely(ips_spin_count))
+    if (unlikely(ips_me.spin_count))
         ips_spin_ended_slow(call);
 }
 /* Something else was recorded. */
 static inline void ips_spin_over(void)
 {
-    ips_spin_count = 0;
+    ips_me.spin_count = 0;
 }
 
 /* wrap_file.c: the two ends of a call on a file; `exact` reads the thread's

@@ -41,7 +41,7 @@ void ips_arrival_note(const struct ips_io *io)
 {
     const struct ips_control *c = ips_core_control();
     uint64_t arrival = real_arrival(io->fd);
-    if (!arrival || ips_in_vfork)
+    if (!arrival || ips_me.in_vfork)
         return;
     uint64_t real = ips_sys_clock(CLOCK_REALTIME);
     uint64_t now = stamp_ns(&c->clock, ips_core_now());

@@ -113,7 +113,7 @@ static bool preload_wanted(const struct ips_target *target)
 
 size_t ips_env_bytes(char *const *envp, const struct ips_target *target)
 {
-    if (ips_wrap_state != IPS_WRAP_ON || !library)
+    if (ips_core.wrap_state != IPS_WRAP_ON || !library)
         return 0;
     if (ips_forbidden())
         return environ_bytes(envp);
@@ -203,7 +203,7 @@ static void target_none(struct ips_target *t)
 
 void ips_exec_look(struct ips_target *t, int dir, const char *path)
 {
-    if (ips_wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
+    if (ips_core.wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
         ips_target_look(t, dir, path, library);
     else
         target_none(t);
@@ -213,7 +213,7 @@ void ips_exec_find(struct ips_target *t, const char *file)
 {
     static const char path[] = "PATH=";
     const char *search = environ_find(environ, path);
-    if (ips_wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
+    if (ips_core.wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
         ips_target_find(t, file, search ? search + sizeof(path) - 1 : NULL,
                         library);
     else

@@ -64,12 +64,13 @@ static void at_fork_parent(void)
 static void at_fork_child(void)
 {
     forking.wrapped = false;
-    if (ips_wrap_state != IPS_WRAP_ON)
+    if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
-    if (ips_in_vfork) { /* a vfork child forked: this one has its own memory */
+    if (ips_me
+            .in_vfork) { /* a vfork child forked: this one has its own memory */
         struct origin from = {0, 0, (uint32_t)getppid(), 0};
         vforking.depth = 0;
-        ips_in_vfork = false;
+        ips_me.in_vfork = false;
         child_begins(&from);
     } else if (forking.prepared) {
         child_begins(&forking.from);
@@ -182,7 +183,7 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
     /* A task that runs beside us with our thread-local data cannot be told
      * from this thread: from here on nothing is recorded in this process. */
     if (!(flags & CLONE_SETTLS))
-        ips_wrap_state = IPS_WRAP_OFF;
+        ips_core.wrap_state = IPS_WRAP_OFF;
     return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
 }
 int __clone(int (*)(void *), void *, int, void *, ...) IPS_ALIAS(clone);
@@ -193,7 +194,7 @@ int __clone(int (*)(void *), void *, int, void *, ...) IPS_ALIAS(clone);
 void ips_vfork_before(void)
 {
     bool on = ips_wrap_on();
-    if (ips_wrap_state != IPS_WRAP_ON)
+    if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
     if (on) {
         vforking.seq = ips_core_fork_before();
@@ -201,7 +202,7 @@ void ips_vfork_before(void)
     }
     if (vforking.depth++ == 0) /* 2 and more: a vfork child's own vfork */
         vforking.target.kind = IPS_TARGET_TRACED;
-    ips_in_vfork = true;
+    ips_me.in_vfork = true;
 }
 
 /* The one word a vfork child leaves to its parent. */
@@ -215,9 +216,9 @@ void ips_vfork_target(const struct ips_target *target)
  * returns what vfork returns. */
 long ips_vfork_after(long result)
 {
-    if (ips_wrap_state == IPS_WRAP_ON && vforking.depth &&
+    if (ips_core.wrap_state == IPS_WRAP_ON && vforking.depth &&
         --vforking.depth == 0) {
-        ips_in_vfork = false;
+        ips_me.in_vfork = false;
         ips_forbidden_in_vfork(false);
         ips_record_fork(IPS_FORK_VFORK, result > 0 ? (uint32_t)result : 0,
                         vforking.seq, vforking.call,

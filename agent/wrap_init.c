@@ -5,7 +5,6 @@
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
 
-int ips_wrap_state;
 uint64_t ips_wrap_blocked, ips_wrap_mult;
 
 static int quick_status;
@@ -135,8 +134,8 @@ void ips_wrap_init(void)
     int saved = errno;
     ips_find_begin();
     ips_sample_init();
-    if (ips_in_vfork || !ips_core_init(IPS_START_IMAGE)) {
-        ips_wrap_state = IPS_WRAP_OFF;
+    if (ips_me.in_vfork || !ips_core_init(IPS_START_IMAGE)) {
+        ips_core.wrap_state = IPS_WRAP_OFF;
         errno = saved;
         return;
     }
@@ -150,7 +149,7 @@ void ips_wrap_init(void)
     ips_thread_here();
     ips_fork_init();
     ips_stdio_init();
-    ips_wrap_state = IPS_WRAP_ON;
+    ips_core.wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
     name_inherited();
     errno = saved;
@@ -160,7 +159,7 @@ void ips_wrap_init(void)
 static __attribute__((constructor(101))) void begin(int argc, char **argv)
 {
     ips_core_arguments = argc > 0 ? argv : NULL;
-    if (ips_wrap_state == IPS_WRAP_NEW)
+    if (ips_core.wrap_state == IPS_WRAP_NEW)
         ips_wrap_init();
 }
 
@@ -184,7 +183,7 @@ IPS_EXPORT void _Exit(int status) __attribute__((alias("_exit")));
 IPS_EXPORT void quick_exit(int status)
 {
     bool on = ips_wrap_on();
-    if (!ips_in_vfork)
+    if (!ips_me.in_vfork)
         quick_status = status;
     if (on)
         end_quick_exit();

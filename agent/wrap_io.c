@@ -41,15 +41,26 @@ static ssize_t peeked(const struct ips_io *io, int flags, ssize_t r)
     return r;
 }
 
-IPS_EXPORT ssize_t read(int fd, void *buf, size_t n)
+static __attribute__((noinline)) ssize_t read_other(int fd, void *buf, size_t n,
+                                                    uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, site))
         return REAL(read)(fd, buf, n);
     if (io.klass == IPS_FD_DGRAM && n)
         return receive_dgram(&io, buf, n, 0);
     ssize_t r = REAL(read)(fd, buf, n);
     return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+}
+IPS_EXPORT IPS_HOT ssize_t read(int fd, void *buf, size_t n)
+{
+    struct ips_io io;
+    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        return read_other(fd, buf, n, IPS_SITE);
+    ssize_t r = REAL(read)(fd, buf, n);
+    if (unlikely(r <= 0))
+        return ips_stream_received_none(&io, r, IPS_IOV(buf, n));
+    return ips_stream_done(&io, IPS_REC_RECV, r);
 }
 ssize_t __read(int, void *, size_t) IPS_ALIAS(read);
 
@@ -65,13 +76,22 @@ IPS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
     return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
 }
 
-IPS_EXPORT ssize_t write(int fd, const void *buf, size_t n)
+static __attribute__((noinline)) ssize_t write_other(int fd, const void *buf,
+                                                     size_t n, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, site))
         return REAL(write)(fd, buf, n);
     ssize_t r = REAL(write)(fd, buf, n);
     return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+}
+IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
+{
+    struct ips_io io;
+    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        return write_other(fd, buf, n, IPS_SITE);
+    ssize_t r = REAL(write)(fd, buf, n);
+    return ips_stream_sent(&io, r);
 }
 ssize_t __write(int, const void *, size_t) IPS_ALIAS(write);
 
@@ -81,22 +101,42 @@ static size_t iov_count(long count)
     return count < 0 || count > 1024 ? 0 : (size_t)count;
 }
 
-IPS_EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
+static __attribute__((noinline)) ssize_t
+readv_other(int fd, const struct iovec *iov, int count, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, site))
         return REAL(readv)(fd, iov, count);
     ssize_t r = REAL(readv)(fd, iov, count);
     return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
 }
+IPS_EXPORT IPS_HOT ssize_t readv(int fd, const struct iovec *iov, int count)
+{
+    struct ips_io io;
+    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        return readv_other(fd, iov, count, IPS_SITE);
+    ssize_t r = REAL(readv)(fd, iov, count);
+    if (unlikely(r <= 0))
+        return ips_stream_received_none(&io, r, iov, iov_count(count));
+    return ips_stream_done(&io, IPS_REC_RECV, r);
+}
 
-IPS_EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
+static __attribute__((noinline)) ssize_t
+writev_other(int fd, const struct iovec *iov, int count, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, site))
         return REAL(writev)(fd, iov, count);
     ssize_t r = REAL(writev)(fd, iov, count);
     return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
+}
+IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
+{
+    struct ips_io io;
+    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        return writev_other(fd, iov, count, IPS_SITE);
+    ssize_t r = REAL(writev)(fd, iov, count);
+    return ips_stream_sent(&io, r);
 }
 
 IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
@@ -125,30 +165,52 @@ IPS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count,
 ssize_t pwritev64v2(int, const struct iovec *, int, off64_t, int)
     IPS_ALIAS(pwritev2);
 
-IPS_EXPORT ssize_t send(int fd, const void *buf, size_t n, int flags)
+static __attribute__((noinline)) ssize_t
+send_other(int fd, const void *buf, size_t n, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
+    if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
         return ips_wrap_on(), REAL(send)(fd, buf, n, flags);
     ssize_t r = REAL(send)(fd, buf, n, flags);
     return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
 }
+IPS_EXPORT IPS_HOT ssize_t send(int fd, const void *buf, size_t n, int flags)
+{
+    struct ips_io io;
+    if (unlikely(flags & MSG_OOB) ||
+        unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        return send_other(fd, buf, n, flags, IPS_SITE);
+    ssize_t r = REAL(send)(fd, buf, n, flags);
+    return ips_stream_sent(&io, r);
+}
 ssize_t __send(int, const void *, size_t, int) IPS_ALIAS(send);
 
-IPS_EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
-                          const struct sockaddr *to, socklen_t len)
+static __attribute__((noinline)) ssize_t
+sendto_other(int fd, const void *buf, size_t n, int flags,
+             const struct sockaddr *to, socklen_t len, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
+    if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
         return ips_wrap_on(), REAL(sendto)(fd, buf, n, flags, to, len);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
     return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), to, len);
 }
+IPS_EXPORT IPS_HOT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
+                                  const struct sockaddr *to, socklen_t len)
+{
+    struct ips_io io;
+    if (unlikely(flags & MSG_OOB) ||
+        unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        return sendto_other(fd, buf, n, flags, to, len, IPS_SITE);
+    ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
+    return ips_stream_sent(&io, r);
+}
 
-IPS_EXPORT ssize_t recv(int fd, void *buf, size_t n, int flags)
+static __attribute__((noinline)) ssize_t recv_other(int fd, void *buf, size_t n,
+                                                    int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, site))
         return REAL(recv)(fd, buf, n, flags);
     if (flags & NOT_DATA)
         return peeked(&io, flags, REAL(recv)(fd, buf, n, flags));
@@ -156,6 +218,17 @@ IPS_EXPORT ssize_t recv(int fd, void *buf, size_t n, int flags)
         return receive_dgram(&io, buf, n, flags);
     ssize_t r = REAL(recv)(fd, buf, n, flags);
     return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+}
+IPS_EXPORT IPS_HOT ssize_t recv(int fd, void *buf, size_t n, int flags)
+{
+    struct ips_io io;
+    if (unlikely(flags & NOT_DATA) ||
+        unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        return recv_other(fd, buf, n, flags, IPS_SITE);
+    ssize_t r = REAL(recv)(fd, buf, n, flags);
+    if (unlikely(r <= 0))
+        return ips_stream_received_none(&io, r, IPS_IOV(buf, n));
+    return ips_stream_done(&io, IPS_REC_RECV, r);
 }
 
 ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size, int flags);
@@ -188,11 +261,12 @@ static ssize_t received_from(const struct ips_io *io, ssize_t r, void *buf,
     return ips_io_received(io, IPS_OP_DATA, r, IPS_IOV(buf, n), from, got);
 }
 
-IPS_EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
-                            struct sockaddr *from, socklen_t *len)
+static __attribute__((noinline)) ssize_t
+recvfrom_other(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
+               socklen_t *len, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, site))
         return REAL(recvfrom)(fd, buf, n, flags, from, len);
     if (flags & NOT_DATA)
         return peeked(&io, flags, REAL(recvfrom)(fd, buf, n, flags, from, len));
@@ -201,6 +275,18 @@ IPS_EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
     socklen_t room = from && len ? *len : 0;
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
     return received_from(&io, r, buf, n, from, from ? len : NULL, room);
+}
+IPS_EXPORT IPS_HOT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
+                                    struct sockaddr *from, socklen_t *len)
+{
+    struct ips_io io;
+    if (unlikely(flags & NOT_DATA) ||
+        unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        return recvfrom_other(fd, buf, n, flags, from, len, IPS_SITE);
+    ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
+    if (unlikely(r <= 0))
+        return ips_stream_received_none(&io, r, IPS_IOV(buf, n));
+    return ips_stream_done(&io, IPS_REC_RECV, r);
 }
 
 ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags,

@@ -11,8 +11,6 @@
 
 #include "agent/sys.h"
 
-IPS_TLS struct ips_open ips_open;
-
 /* The stack pointer that the jump restores; frames below it are left. The C
  * library keeps it scrambled, the same way for ever. */
 static uint64_t target(const struct __jmp_buf_tag *env)
@@ -50,22 +48,23 @@ static bool within(struct range r, uint64_t at)
 
 static void leave(const struct __jmp_buf_tag *env)
 {
-    if (likely(ips_open.depth == 0) || !ips_wrap_on())
+    if (likely(ips_me.open_depth == 0) || !ips_wrap_on())
         return;
     uint64_t sp = target(env), count = 0;
     struct range alt = alternate();
-    for (int i = 0; ips_open.depth && i < (int)IPS_OPEN_MAX; i++) {
-        uint32_t at = (ips_open.depth - 1) % IPS_OPEN_MAX;
-        uint64_t frame = ips_open.frame[at];
+    for (int i = 0; ips_me.open_depth && i < (int)IPS_OPEN_MAX; i++) {
+        const struct ips_open *open =
+            ips_open_at(&ips_me, ips_me.open_depth - 1);
+        uint64_t frame = open->frame;
         bool left = within(alt, frame) == within(alt, sp) ? frame < sp
                                                           : within(alt, frame);
         if (!left)
             break;
-        if (ips_recs_open > ips_open.recs[at])
-            ips_recs_open = ips_open.recs[at]; /* the reader counts it */
+        if (ips_me.recs_open > open->recs)
+            ips_me.recs_open = open->recs; /* the reader counts it */
         else
             count++;
-        ips_open.depth--;
+        ips_me.open_depth--;
     }
     if (count)
         ips_core_lost(IPS_LOST_NESTED, count);

@@ -30,16 +30,27 @@ static void take_rights(struct msghdr *m)
     }
 }
 
-IPS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+static __attribute__((noinline)) ssize_t
+sendmsg_other(int fd, const struct msghdr *m, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
+    if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
         return ips_wrap_on(), REAL(sendmsg)(fd, m, flags);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     if (r < 0) /* `m` may be what was wrong */
         return ips_io_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     return ips_io_sent(&io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
                        (const struct sockaddr *)m->msg_name, m->msg_namelen);
+}
+
+IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+    struct ips_io io;
+    if (unlikely(flags & MSG_OOB) ||
+        unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        return sendmsg_other(fd, m, flags, IPS_SITE);
+    ssize_t r = REAL(sendmsg)(fd, m, flags);
+    return ips_stream_sent(&io, r);
 }
 
 /* On a datagram socket whose caller did not ask for the sender, with a copy

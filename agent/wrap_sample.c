@@ -21,12 +21,6 @@
 
 extern void *__libc_stack_end __attribute__((weak));
 
-__thread uint64_t ips_sample_eintr
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
-__thread uint32_t ips_handlers_run
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
-uint64_t ips_stack_min = ~(uint64_t)0;
-
 #define RECENT 16u
 static IPS_TLS struct {
     uint64_t low, end; /* of the thread's stack; 0 unknown */
@@ -127,7 +121,7 @@ static void note_eintr(const ucontext_t *uc)
     memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
     ips_sys3(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0);
     if ((pending & ~mask & ~((uint64_t)1 << (IPS_SAMPLE_SIGNAL - 1))) == 0)
-        ips_sample_eintr = sp;
+        ips_me.sample_eintr = sp;
 }
 
 /* --- a sample ---------------------------------------------------------------
@@ -207,7 +201,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
     }
     if (unlikely(behind_eintr(uc)))
         note_eintr(uc);
-    if (sampling.armed && !ips_in_vfork)
+    if (sampling.armed && !ips_me.in_vfork)
         write_sample(uc);
 }
 
@@ -262,9 +256,10 @@ static void on_begin(enum ips_start_kind kind)
         return;
     if (kind == IPS_START_IMAGE) {
         const struct ips_clock *clock = &ips_core_control()->clock;
-        ips_stack_min = clock->kind == IPS_CLOCK_TSC && clock->mult_q32
-                            ? ((uint64_t)STACK_BLOCK_NS << 32) / clock->mult_q32
-                            : STACK_BLOCK_NS;
+        ips_core.stack_min =
+            clock->kind == IPS_CLOCK_TSC && clock->mult_q32
+                ? ((uint64_t)STACK_BLOCK_NS << 32) / clock->mult_q32
+                : STACK_BLOCK_NS;
         on = true;
         sampling.end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
         sampling.low = sampling.end > MAIN_STACK ? sampling.end - MAIN_STACK
@@ -333,7 +328,7 @@ __attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
     IPS_UNWIND_HERE(&u);
     uint64_t sp = u.reg[IPS_REG_SP];
     unsigned slot = (unsigned)(site ^ site >> 7) % RECENT;
-    if (ips_in_vfork ||
+    if (ips_me.in_vfork ||
         (sampling.recent[slot].site == site && sampling.recent[slot].sp == sp))
         return;
     set_bounds(&u, NULL);

@@ -28,7 +28,7 @@
  * sleep. SA_RESTART does for most calls; for those that are never restarted
  * (signal(7)) the rule is:
  *   - the handler runs with all signals blocked. It notes the stack pointer in
- *     `ips_sample_eintr` if the interrupted pc is right behind a system call
+ *     `ips_me.sample_eintr` if the interrupted pc is right behind a system call
  *     instruction with the result -EINTR - then the sample was the first signal
  *     that this call met: signals are taken lowest number first, and a second
  *     one finds the first one's handler as its pc - and no other signal is
@@ -68,6 +68,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "agent/stream.h"
+
 /* The C library's SIGSETXID, which its headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33
 /* si_value of our timers; a test makes signals that look like them. */
@@ -100,29 +102,21 @@ void ips_sample_stop(void);
 
 /* --- calls that are never restarted --------------------------------------- */
 
-extern __thread uint64_t ips_sample_eintr
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
 /* Less than any signal frame, more than the C library's own frames. */
 #define IPS_SAMPLE_NEAR 1024u
 #define IPS_SAMPLE_ALONE(handlers)                                             \
-    (ips_handlers_run == (handlers) &&                                         \
-     (uint64_t)(uintptr_t)__builtin_frame_address(0) - ips_sample_eintr <      \
+    (ips_me.handlers_run == (handlers) &&                                      \
+     (uint64_t)(uintptr_t)__builtin_frame_address(0) - ips_me.sample_eintr <   \
          IPS_SAMPLE_NEAR)
-
-/* Handlers of the program's that ran in this thread: whoever calls them counts.
- */
-extern __thread uint32_t ips_handlers_run
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* `r = call` and again where a sample alone made it EINTR; `adjust` is done
  * before. `errno_of` is the error number where `failed`. */
 #define IPS_UNDISTURBED(r, call, failed, errno_of, adjust)                     \
     for (;;) {                                                                 \
-        const uint32_t handlers_ = ips_handlers_run;                           \
-        ips_sample_eintr = 0;                                                  \
+        const uint32_t handlers_ = ips_me.handlers_run;                        \
+        ips_me.sample_eintr = 0;                                               \
         r = call;                                                              \
-        if (__builtin_expect(!ips_sample_eintr, 1) || !(failed) ||             \
+        if (__builtin_expect(!ips_me.sample_eintr, 1) || !(failed) ||          \
             (errno_of) != EINTR || !IPS_SAMPLE_ALONE(handlers_))               \
             break;                                                             \
         adjust;                                                                \
@@ -131,7 +125,6 @@ extern __thread uint32_t ips_handlers_run
 /* --- stacks of waits -------------------------------------------------------
  */
 
-extern uint64_t ips_stack_min __attribute__((visibility("hidden")));
 void ips_stack_write(uint64_t t, uint64_t site);
 
 /* Right after the record of a call from `site` that lasted from `t` to `t_ret`
@@ -140,7 +133,7 @@ void ips_stack_write(uint64_t t, uint64_t site);
  * of another depth: a loop of waits costs a comparison. */
 static inline void ips_stack_note(uint64_t t, uint64_t t_ret, uint64_t site)
 {
-    if (__builtin_expect(t_ret - t > ips_stack_min && t_ret > t, 0))
+    if (__builtin_expect(t_ret - t > ips_core.stack_min && t_ret > t, 0))
         ips_stack_write(t, site);
 }
 

@@ -66,9 +66,9 @@ static enum ips_forbids prctl_forbids(int option, unsigned long value)
 
 void ips_forbid(enum ips_forbids what)
 {
-    if (what == IPS_FORBIDS_NOTHING || ips_wrap_state != IPS_WRAP_ON)
+    if (what == IPS_FORBIDS_NOTHING || ips_core.wrap_state != IPS_WRAP_ON)
         return;
-    if (ips_in_vfork) {
+    if (ips_me.in_vfork) {
         in_vfork = true;
         return;
     }
@@ -78,7 +78,7 @@ void ips_forbid(enum ips_forbids what)
                 : "strict seccomp, or no time stamp counter: everything");
     ips_sample_stop(); /* its signal's return is a system call as well */
     if (what == IPS_FORBIDS_ALL) {
-        ips_wrap_state = IPS_WRAP_OFF;
+        ips_core.wrap_state = IPS_WRAP_OFF;
         ips_core_stop();
     } else {
         ips_core_quiet(true);
@@ -88,7 +88,7 @@ void ips_forbid(enum ips_forbids what)
 /* What was stopped altogether stays so: the program said what it wants. */
 void ips_forbid_undo(enum ips_forbids what)
 {
-    if (what == IPS_FORBIDS_CALLS && !ips_in_vfork)
+    if (what == IPS_FORBIDS_CALLS && !ips_me.in_vfork)
         ips_core_quiet(false);
 }
 

@@ -53,8 +53,8 @@ static __attribute__((noinline)) void stub(int sig, siginfo_t *info,
 {
     uint64_t key = atomic_load_explicit(&stub_of[i], memory_order_relaxed);
     handler_fn *handler = (handler_fn *)(uintptr_t)(key >> 1);
-    ips_handlers_run++;
-    if (likely(ips_wrap_state == IPS_WRAP_ON && !ips_in_vfork))
+    ips_me.handlers_run++;
+    if (likely(ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork))
         handled(sig, info);
     handler(sig, info, context); /* a jump: this frame is gone */
 }

@@ -28,11 +28,10 @@ static IPS_TLS struct {
     uint64_t site;
     uint32_t chan;
 } spin;
-IPS_TLS uint32_t ips_spin_count IPS_HIDDEN;
 
 static bool goes_on(const struct ips_moment *call)
 {
-    if (!ips_spin_count)
+    if (!ips_me.spin_count)
         return false;
     spin.saved += GAP_NS - (int64_t)ips_sub_sat(call->cpu, spin.last_cpu);
     if (spin.saved > SAVED_NS)
@@ -43,7 +42,7 @@ static bool goes_on(const struct ips_moment *call)
 /* The first attempt's own record ends what was before, not itself. */
 void ips_spin_recorded(void)
 {
-    ips_spin_count = 1;
+    ips_me.spin_count = 1;
 }
 
 bool ips_spin_failed(const struct ips_moment *call,
@@ -55,19 +54,19 @@ bool ips_spin_failed(const struct ips_moment *call,
         spin.cpu = call->cpu;
         spin.chan = chan;
         spin.site = site;
-        ips_spin_count = 0;
+        ips_me.spin_count = 0;
         spin.saved = 0;
     }
-    ips_spin_count++;
+    ips_me.spin_count++;
     spin.last_cpu = ret->cpu;
     return more;
 }
 
 void ips_spin_ended_slow(const struct ips_moment *call)
 {
-    uint32_t count = ips_spin_count;
+    uint32_t count = ips_me.spin_count;
     bool in_a_row = goes_on(call);
-    ips_spin_count = 0;
+    ips_me.spin_count = 0;
     if (!in_a_row || count < LEAST)
         return;
     const struct ips_moment first = {.t = spin.t, .cpu = spin.cpu};

@@ -106,7 +106,7 @@ static void try_barrier(void)
 bool ips_sync_begin(void)
 {
     ips_find_begin();
-    if (ips_wrap_state != IPS_WRAP_ON || ips_in_vfork)
+    if (ips_core.wrap_state != IPS_WRAP_ON || ips_me.in_vfork)
         return false;
     int saved = errno;
     try_mutex();

@@ -41,7 +41,7 @@ bool ips_sync_begin(void);
 static inline bool ips_sync_on(void)
 {
     if (likely(ips_sync_ready))
-        return !ips_in_vfork;
+        return !ips_me.in_vfork;
     return ips_sync_begin();
 }
 

@@ -8,15 +8,25 @@
 
 /* The channel of a descriptor that was found ready; a pipe or connection not
  * used yet is named now, so that the receive to come can be told. */
-static uint32_t channel(int fd)
+static __attribute__((noinline, cold)) uint32_t channel_named(int fd)
 {
-    return ips_fd_chan(ips_chan_of(fd));
+    int saved = errno;
+    uint32_t chan = ips_fd_chan(ips_chan_of(fd));
+    errno = saved;
+    return chan;
+}
+static inline uint32_t channel(int fd)
+{
+    uint64_t word = ips_fd_get(fd);
+    if (unlikely(ips_fd_class(word) == IPS_FD_UNKNOWN))
+        return channel_named(fd);
+    return ips_fd_chan(word);
 }
 
 static uint32_t poll_ready(const struct pollfd *fds, nfds_t n, int r)
 {
     for (nfds_t i = 0; r > 0 && i < n; i++)
-        if (fds[i].revents && fds[i].fd >= 0)
+        if (likely(fds[i].revents && fds[i].fd >= 0))
             return channel(fds[i].fd);
     return 0;
 }
@@ -60,10 +70,10 @@ static uint32_t epoll_ready(int epfd, const struct epoll_event *events, int r)
     if (r <= 0)
         return 0;
     struct epoll_slot *slot = epoll_slot(epfd, events[0].data.u64, &key);
-    if (atomic_load(&slot->key) != key)
+    if (unlikely(atomic_load(&slot->key) != key))
         return 0;
     int fd = (int)atomic_load(&slot->fd);
-    return atomic_load(&slot->key) == key ? channel(fd) : 0;
+    return likely(atomic_load(&slot->key) == key) ? channel(fd) : 0;
 }
 
 IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
@@ -108,18 +118,28 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 /* The same of a poll, select or epoll; `no_wait`: its timeout was 0. */
 #define POLL(op, real_call, ready, no_wait, again)                             \
     do {                                                                       \
-        if (!ips_wrap_on())                                                    \
+        struct ips_moment call;                                                \
+        uint32_t mark;                                                         \
+        if (unlikely(!ips_wait_begin(&call, &mark)))                           \
             return real_call;                                                  \
-        IPS_CALL_MARK;                                                         \
         bool asks = no_wait; /* the call changes it */                         \
-        struct ips_moment call = ips_at_call();                                \
         int r;                                                                 \
         IPS_UNDISTURBED(r, real_call, r == -1, errno, again);                  \
-        int saved = errno;                                                     \
-        ips_record_poll(op, call, r, saved, IPS_SITE, ready, asks);            \
-        errno = saved;                                                         \
-        return r;                                                              \
+        if (unlikely(r <= 0))                                                  \
+            return got_none(&call, mark, op, r, IPS_SITE, asks);               \
+        return ips_wait_got(&call, mark, op, r, IPS_SITE, ready);              \
     } while (0)
+
+static __attribute__((noinline)) int got_none(const struct ips_moment *call,
+                                              uint32_t mark, enum ips_op op,
+                                              int r, uint64_t site, bool asks)
+{
+    int saved = errno;
+    ips_record_poll(op, *call, r, saved, site, 0, asks);
+    ips_me.open_depth = mark;
+    errno = saved;
+    return r;
+}
 
 static bool zero(const struct timespec *ts)
 {
@@ -158,7 +178,7 @@ const struct timespec *ips_wait_left(const struct timespec *asked,
 /* The kernel has written what is left. */
 #define LEFT_REST (room = *left, ts = &room)
 
-IPS_EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
+IPS_EXPORT IPS_HOT int poll(struct pollfd *fds, nfds_t n, int ms)
 {
     const int asked = ms;
     POLL(IPS_OP_POLL, REAL(poll)(fds, n, ms), poll_ready(fds, n, r), ms == 0,
@@ -215,15 +235,16 @@ IPS_EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex,
          select_ready(n, rd, wr, ex, r), zero(ts), LEFT_TS);
 }
 
-IPS_EXPORT int epoll_wait(int epfd, struct epoll_event *events, int n, int ms)
+IPS_EXPORT IPS_HOT int epoll_wait(int epfd, struct epoll_event *events, int n,
+                                  int ms)
 {
     const int asked = ms;
     POLL(IPS_OP_EPOLL, REAL(epoll_wait)(epfd, events, n, ms),
          epoll_ready(epfd, events, r), ms == 0, LEFT_MS);
 }
 
-IPS_EXPORT int epoll_pwait(int epfd, struct epoll_event *events, int n, int ms,
-                           const sigset_t *set)
+IPS_EXPORT IPS_HOT int epoll_pwait(int epfd, struct epoll_event *events, int n,
+                                   int ms, const sigset_t *set)
 {
     const int asked = ms;
     POLL(IPS_OP_EPOLL, REAL(epoll_pwait)(epfd, events, n, ms, set),
@@ -246,11 +267,11 @@ static unsigned sleep_on(unsigned seconds)
     struct timespec room;
     int saved = errno;
     struct ips_moment call = {.t = ips_core_now()};
-    const uint32_t handlers = ips_handlers_run;
-    ips_sample_eintr = 0;
+    const uint32_t handlers = ips_me.handlers_run;
+    ips_me.sample_eintr = 0;
     unsigned r = REAL(sleep)(seconds);
-    while (unlikely(ips_sample_eintr) && IPS_SAMPLE_ALONE(handlers)) {
-        ips_sample_eintr = 0;
+    while (unlikely(ips_me.sample_eintr) && IPS_SAMPLE_ALONE(handlers)) {
+        ips_me.sample_eintr = 0;
         errno = saved;
         ips_wait_left(&asked, &call, &room);
         r = REAL(nanosleep)(&room, &room) == 0 ? 0 : (unsigned)room.tv_sec;

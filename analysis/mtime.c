@@ -151,6 +151,26 @@ uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
     return c->ns[low - 1] + (uint64_t)((ips_u128)rise * over / wide);
 }
 
+/* From the first point on with the least slope to any other: between points the
+ * curve is straight, beyond them it goes on with beta. */
+struct ips_mtime ips_curve_below(const struct ips_curve *c)
+{
+    uint64_t slope = c->count ? c->beta_q32 : 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        ips_u128 rise = (ips_u128)(c->ns[i] - c->ns[0]) << 32;
+        if (c->bytes[i])
+            slope = ips_min_u64(slope, (uint64_t)(rise / c->bytes[i]));
+    }
+    return (struct ips_mtime){c->count ? c->ns[0] : 0, slope, 1, 1};
+}
+
+struct ips_mtime ips_curve_above(const struct ips_curve *c)
+{
+    if (c->count == 0)
+        return (struct ips_mtime){0, 0, 1, 1};
+    return (struct ips_mtime){c->ns[c->count - 1], c->beta_q32, 1, 1};
+}
+
 void ips_mtime_map_release(struct ips_mtime_map *m)
 {
     free(m->curve);
@@ -194,4 +214,13 @@ struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
     h.median_ns = trip_ns[(count - 1) / 2];
     h.high_ns = trip_ns[count - 1 - count / 10];
     return h;
+}
+
+uint64_t ips_wake_ns(uint64_t *together_ns, uint64_t *apart_ns, uint32_t count)
+{
+    if (count == 0)
+        return 0;
+    qsort(together_ns, count, sizeof(*together_ns), by_value);
+    qsort(apart_ns, count, sizeof(*apart_ns), by_value);
+    return ips_sub_sat(apart_ns[(count - 1) / 2], together_ns[(count - 1) / 2]);
 }

@@ -48,6 +48,10 @@ static inline struct ips_mtime ips_curve_line(const struct ips_curve *c)
     return (struct ips_mtime){c->alpha_ns, c->beta_q32, 1, 1};
 }
 
+/* Lines that no time of the curve is below, or above. */
+struct ips_mtime ips_curve_below(const struct ips_curve *c);
+struct ips_mtime ips_curve_above(const struct ips_curve *c);
+
 /* What a lane has as message time whose graph has ns for bytes already. */
 static inline struct ips_mtime ips_mtime_identity(void)
 {
@@ -87,5 +91,12 @@ struct ips_half_trips {
  */
 struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
                                      const uint64_t *far_ns, uint32_t count);
+
+/* ---- waking -------------------------------------------------------------- */
+
+/* What waking a peer on another processor costs a send in CPU time: the median
+ * of sends that do (apart) less that of sends to a sleeping peer on the same
+ * processor (together), not below 0. [count] each; both are ordered anew. */
+uint64_t ips_wake_ns(uint64_t *together_ns, uint64_t *apart_ns, uint32_t count);
 
 #endif

@@ -17,6 +17,7 @@ void ips_replay_release(struct ips_replay *r)
     ips_free_large(r->weight);
     free(r->chain);
     free(r->idle_ns);
+    free(r->giver);
     memset(r, 0, sizeof(*r));
     r->end = IPS_NO_NODE;
 }
@@ -111,6 +112,31 @@ static int check_media(const struct ips_replay_ask *ask, struct ips_err *err)
     return 0;
 }
 
+static int check_locks(const struct ips_graph *g,
+                       const struct ips_replay_locks *l, struct ips_err *err)
+{
+    if (l->lock_count > IPS_REPLAY_LOCKS_MAX)
+        return ips_err_set(err, IPS_E_LIMIT, "%u locks", l->lock_count);
+    for (uint32_t k = 0; k < l->event_count; k++) {
+        const struct ips_replay_lock_event *e = &l->event[k];
+        if (e->lock >= l->lock_count || e->node >= g->node_count ||
+            (k && l->event[k - 1].node >= e->node))
+            return ips_err_set(err, IPS_E_USAGE,
+                               "event %u of a lock: node %u of %u, lock %u of "
+                               "%u, or not behind the one before",
+                               k, e->node, g->node_count, e->lock,
+                               l->lock_count);
+        if (g->kind[e->node] == IPS_NODE_START ||
+            (!e->gives && g->xkind[e->node] != IPS_X_NONE &&
+             g->xkind[e->node] != IPS_X_RESOURCE))
+            return ips_err_set(err, IPS_E_USAGE,
+                               "node %u takes lock %u, and awaits something "
+                               "else",
+                               e->node, e->lock);
+    }
+    return 0;
+}
+
 static int check(const struct ips_graph *g, const struct ips_lane *lane,
                  const struct ips_replay_ask *ask, struct ips_err *err)
 {
@@ -140,6 +166,8 @@ static int check(const struct ips_graph *g, const struct ips_lane *lane,
                                "a reduced graph: chain %u begins with a value",
                                c);
     int rc = check_media(ask, err);
+    if (rc == 0 && ask->locks)
+        rc = check_locks(g, ask->locks, err);
     return rc < 0 ? rc : check_places(g, ask, err);
 }
 
@@ -158,11 +186,17 @@ static ips_u128 alone(const struct ips_replay_machine *m, uint64_t total)
 static uint64_t messages_ns(const struct rp *r, uint64_t count, uint64_t bytes)
 {
     uint64_t bases = 0, all_bytes = 0;
-    size_t pairs = r->mtime ? (size_t)r->machines * r->machines : 1;
+    const struct ips_replay_ask *ask = r->ask;
+    size_t pairs = ask->mtime ? (size_t)r->machines * r->machines : 1;
     for (size_t p = 0; p < pairs; p++) {
-        const struct ips_mtime *m = r->mtime ? &r->mtime[p] : &r->arcs.mtime;
-        struct ips_mtime base = *m, byte = *m;
-        ips_u128 wide = (ips_u128)m->base_ns * count;
+        struct ips_mtime base = ask->mtime ? ask->mtime[p] : r->arcs.mtime;
+        if (ask->mtime && ask->curve && ask->curve[p]) {
+            struct ips_mtime line = ips_curve_above(ask->curve[p]);
+            base.base_ns = line.base_ns;
+            base.per_byte_q32 = line.per_byte_q32;
+        }
+        struct ips_mtime byte = base;
+        ips_u128 wide = (ips_u128)base.base_ns * count;
         base.base_ns = wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
         byte.base_ns = 0;
         bases = ips_max_u64(bases, ips_mtime_ns(&base, 0));
@@ -180,7 +214,10 @@ static int choose_bits(struct rp *r, struct ips_err *err)
     for (uint32_t i = 0; i < g->node_count; i++) {
         if (!ips_arc_present(g, &r->arcs, i))
             continue;
-        r->out->resources += g->xkind[i] == IPS_X_RESOURCE;
+        if (rp_takes(r, i))
+            continue;
+        r->out->resources +=
+            g->xkind[i] == IPS_X_RESOURCE && g->xlen[i] != IPS_THING_BARRIER;
         uint8_t mode = r->arcs.mode[g->xkind[i]];
         if (mode == IPS_ARC_XLEN) {
             arcs = ips_add_sat(arcs, g->xlen[i]);
@@ -247,6 +284,8 @@ static int alloc_all(struct rp *r, struct ips_err *err)
         !r->machine || !r->rooms || !r->heap || !r->place || !r->ready)
         return no_memory(g, err);
     int rc = r->media ? rp_media_alloc(r, err) : 0;
+    if (rc == 0 && r->ask->locks)
+        rc = rp_locks_alloc(r, err);
     if (rc < 0)
         return rc;
     r->reach = out->reach;
@@ -259,6 +298,7 @@ static void release(struct rp *r)
 {
     if (r->media)
         rp_media_release(r);
+    rp_locks_release(r);
     free(r->at_machine);
     free(r->chain);
     free(r->machine);
@@ -370,26 +410,39 @@ static void answer(struct rp *r, const struct ips_lane *lane)
     out->end = e.end;
 }
 
-int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
-               const struct ips_replay_ask *ask, struct ips_replay *out,
-               struct ips_err *err)
+/* Kept are at last all locks: what was seen did not hold itself up. */
+#define ATTEMPTS 4
+
+static uint32_t keep_awaited(const struct rp *r, bool *kept, int number)
+{
+    uint32_t more = rp_locks_awaited(r, kept);
+    for (uint32_t k = 0;
+         more && number == ATTEMPTS - 2 && k < r->ask->locks->lock_count; k++)
+        more += !kept[k];
+    if (more && number == ATTEMPTS - 2)
+        memset(kept, 1, r->ask->locks->lock_count);
+    return more;
+}
+
+/* *again: locks held it up, and more of them are kept now. */
+static int attempt(const struct ips_graph *g, const struct ips_lane *lane,
+                   const struct ips_replay_ask *ask, bool *kept, int number,
+                   struct ips_replay *out, uint32_t *again, struct ips_err *err)
 {
     struct rp r = {.g = g,
                    .ask = ask,
                    .out = out,
-                   .mtime = ask->mtime,
                    .machines = ask->machine_count,
                    .chains = g->chain_count,
-                   .media = ask->medium_count};
+                   .media = ask->medium_count,
+                   .kept = kept};
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
-    int rc = check(g, lane, ask, err);
-    if (rc < 0)
-        return rc;
+    *again = 0;
     ips_arcs_init(&r.arcs, lane);
-    if (r.mtime) /* the lane's time may be 0, the pairs' is not */
+    if (ask->mtime) /* the lane's time may be 0, the pairs' is not */
         r.arcs.mode[IPS_X_DATA] = IPS_ARC_MTIME;
-    rc = alloc_all(&r, err);
+    int rc = alloc_all(&r, err);
     if (rc == 0)
         rc = set_machines(&r, err);
     if (rc == 0) {
@@ -401,6 +454,33 @@ int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
         answer(&r, lane);
     else
         ips_replay_release(out);
+    if (rc == IPS_E_STALLED)
+        *again = keep_awaited(&r, kept, number);
     release(&r);
+    return rc;
+}
+
+int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
+               const struct ips_replay_ask *ask, struct ips_replay *out,
+               struct ips_err *err)
+{
+    uint32_t locks = ask->locks ? ask->locks->lock_count : 0, again = 0,
+             all = 0;
+    memset(out, 0, sizeof(*out));
+    out->end = IPS_NO_NODE;
+    int rc = check(g, lane, ask, err);
+    if (rc < 0)
+        return rc;
+    bool *kept = calloc((size_t)locks + 1, sizeof(*kept));
+    if (!kept)
+        return no_memory(g, err);
+    for (int number = 0; number < ATTEMPTS; number++) {
+        rc = attempt(g, lane, ask, kept, number, out, &again, err);
+        all += again;
+        if (!again)
+            break;
+    }
+    out->kept_count = all;
+    free(kept);
     return rc;
 }

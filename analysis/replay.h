@@ -19,10 +19,18 @@
  * by machine and in it by chain; none of it changes a time by more than the
  * units above, because what depends on order is in the graph.
  *
- * RESOURCE arcs stay dependencies, as recorded (or absent: lane.any_off). To
- * arbitrate a lock anew one must know every acquisition; the graph has an arc
- * only where the waiter waited, and no arc says which object it was of. They
- * are counted, so that whoever tells the answer can say so.
+ * Locks (`locks`): who has a resource next is settled anew. It has so many
+ * units; a chain that comes to a node that takes one waits in line for it, and
+ * a node that gives one back does so when it is reached. First come, first
+ * served: by the moment of asking, then by chain. At one moment all that takes
+ * no time is done first; then what is free is given to those in line; and so
+ * on until nothing changes. The RESOURCE arc into a node that takes does not
+ * count. Where the threads would wait for each other so, which they did not in
+ * the order that was seen, the locks that were waited for keep that order (are
+ * `kept`): their events do not count, their arcs do; and it is replayed again.
+ *
+ * RESOURCE arcs into other nodes stay dependencies, as recorded (or absent:
+ * lane.any_off). They are counted, so that whoever tells the answer can say so.
  *
  * A shared medium (DRO-5): what a message's bytes take of it, MTIME(len) less
  * MTIME(0), is work that all transfers at hand divide among them, from the
@@ -35,18 +43,19 @@
  *
  * Cost: O((V + E) log(chains + machines)) time; 8 bytes a node, 2 more where
  * there are several machines, 8 more for the new weights, 16 more with a medium
- * and 16 a transfer at hand; about 130 bytes a chain and machine. No
- * recursion.
+ * and 16 a transfer at hand; 8 more with locks; about 130 bytes a chain and
+ * machine. No recursion.
  * Source: DPM-6, DPM-7, DPM-9; DRO-5.
  */
 #ifndef IPS_ANALYSIS_REPLAY_H
 #define IPS_ANALYSIS_REPLAY_H
 
-#include "analysis/graph.h"
+#include "analysis/mtime.h"
 
 #define IPS_REPLAY_MACHINES_MAX 65535u
 #define IPS_REPLAY_CORES_MAX 65536u
 #define IPS_REPLAY_RATIO_MAX 10000u /* of a ratio's parts */
+#define IPS_REPLAY_LOCKS_MAX 0x7ffffffeu
 
 /* num / den; den 0 = never set: the default that the field names. */
 struct ips_ratio {
@@ -74,6 +83,21 @@ struct ips_replay_load {
     struct ips_ratio load;
 };
 
+/* Node `node`, which is no chain's first and, if it takes, has no cross arc but
+ * RESOURCE, takes a unit of a lock, or gives one back. Sorted by node; at most
+ * one a node. */
+struct ips_replay_lock_event {
+    uint32_t node;
+    uint32_t lock; /* below lock_count */
+    bool gives;
+};
+struct ips_replay_locks {
+    uint32_t lock_count;
+    const uint32_t *units; /* [lock_count] free at the begin: 1 of a mutex */
+    uint32_t event_count;
+    const struct ips_replay_lock_event *event;
+};
+
 struct ips_replay_ask {
     uint32_t machine_count; /* at least 1 */
     const struct ips_replay_machine *machine;
@@ -86,13 +110,30 @@ struct ips_replay_ask {
      * f * machine_count + t (f is where the sender is when it sends, t where
      * the receiver is when it receives); NULL: the lane's for all. */
     const struct ips_mtime *mtime;
+    /* [machine_count * machine_count] or NULL, with mtime: where a pair has a
+     * curve, its times are the curve's, scaled as mtime's. */
+    const struct ips_curve *const *curve;
     /* [machine_count * machine_count] the medium that messages of a pair share,
      * below medium_count, or IPS_REPLAY_NO_MEDIUM; medium_count 0: none. */
     uint32_t medium_count;
     const uint32_t *medium;
-    bool relabel; /* gives `weight` */
+    const struct ips_replay_locks *locks; /* NULL: none */
+    bool relabel;                         /* gives `weight` */
 };
 #define IPS_REPLAY_NO_MEDIUM UINT32_MAX
+
+/* What a message of so many bytes takes between a pair; ask.mtime is there. */
+static inline uint64_t ips_replay_mtime_ns(const struct ips_replay_ask *ask,
+                                           size_t pair, uint64_t bytes)
+{
+    const struct ips_mtime *m = &ask->mtime[pair];
+    const struct ips_curve *c = ask->curve ? ask->curve[pair] : NULL;
+    if (!c)
+        return ips_mtime_ns(m, bytes);
+    struct ips_mtime one = {ips_curve_ns(c, bytes), 0, m->scale_num,
+                            m->scale_den};
+    return ips_mtime_ns(&one, 0);
+}
 
 /* end_ns - start_ns = run_ns + queued_ns + blocked_ns. */
 struct ips_replay_chain {
@@ -116,8 +157,17 @@ struct ips_replay {
     /* [machine_count + medium_count] no chain active, no transfer, until
      * last_ns */
     uint64_t *idle_ns;
-    uint64_t events;    /* completions of work and arrivals that were awaited */
-    uint64_t resources; /* RESOURCE arcs replayed as recorded */
+    /* [node_count], NULL without locks: of a node that took a unit and waited
+     * for it the node that gave it back, else IPS_NO_NODE. With these as
+     * RESOURCE arcs (and without that into any other node that takes) `reach`
+     * is the longest path. */
+    uint32_t *giver;
+    uint32_t kept_count; /* locks that kept their order */
+    uint64_t taken;      /* units of the others */
+    uint64_t events;     /* completions of work and arrivals that were awaited,
+                            and units taken */
+    uint64_t resources;  /* RESOURCE arcs replayed as recorded, which are of
+                            who comes first: not barriers */
 };
 
 /* IPS_E_USAGE: the question is wrong, and how; IPS_E_LIMIT: too long a replay,

@@ -168,3 +168,25 @@ int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
     link_arcs(&m);
     return 0;
 }
+
+bool ips_replay_cut_at(const struct ips_graph *g, const struct ips_chain *c,
+                       uint64_t t, struct ips_replay_cut *cut)
+{
+    uint32_t low = c->first, high = c->first + c->count;
+    while (low < high) { /* the first node that is passed after t */
+        uint32_t mid = low + (high - low) / 2;
+        if (g->at[mid] > t)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    *cut = (struct ips_replay_cut){.node = low};
+    if (low == c->first || low == c->first + c->count)
+        return low == c->first;
+    uint64_t from = g->at[low - 1];
+    uint64_t until = ips_sub_sat(g->at[low], g->wait[low]);
+    uint64_t span = ips_sub_sat(until, from), done = t - from;
+    cut->w = done >= span ? g->w[low]
+                          : (uint64_t)((ips_u128)g->w[low] * done / span);
+    return true;
+}

@@ -36,7 +36,8 @@ struct ips_replay_graph {
 struct ips_replay_cut {
     uint32_t node;
     uint64_t w;
-    uint32_t at; /* out: node of replay.g that the second part leads to */
+    uint32_t at; /* out: node of replay.g that the second part leads to; the
+                    one before it, of its own, has the first */
 };
 
 /* `idle` [node_count] ns in the arc into each node, or NULL: none; cuts sorted
@@ -45,6 +46,11 @@ int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
                           struct ips_replay_cut *cut, size_t cuts,
                           struct ips_replay_graph *out,
                           struct ips_err *err) IPS_MUST_USE;
+/* Where chain `c` of a graph with times (`at`, `wait`) is at local raw time t.
+ * A thread computes evenly between two nodes, as far as anybody knows. False:
+ * it has ended. A first node: it has not begun. O(log nodes). */
+bool ips_replay_cut_at(const struct ips_graph *g, const struct ips_chain *c,
+                       uint64_t t, struct ips_replay_cut *cut);
 void ips_replay_graph_release(struct ips_replay_graph *r);
 
 #endif

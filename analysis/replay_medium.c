@@ -1,6 +1,7 @@
 /*
  * Messages that share a medium: a transfer is work of the receiving node on a
  * machine of one core, which is the medium; when it is done, MTIME(0) is left.
+ * A message that a chain reads in pieces is one transfer.
  *
  * arrive[i] of a node that a medium brings something: RP_UNKNOWN from the send
  * on, its low bit set while the chain waits; then the time of the arrival,
@@ -42,29 +43,34 @@ void rp_media_release(struct rp *r)
     free(r->sends);
 }
 
-static size_t pair_of(const struct rp *r, uint32_t x, uint32_t chain)
+/* Receives of one send by one chain: a message that is read in pieces. It is
+ * one transfer, that of its first receive, `i`; behind its last is the next of
+ * another chain. They lie behind each other, as all are by their nodes. */
+static uint32_t behind_message(const struct rp *r, uint32_t i)
 {
-    size_t from = r->at_machine ? r->at_machine[x] : 0;
-    return from * r->machines + r->chain[chain].machine;
-}
-
-static const struct ips_mtime *time_of_pair(const struct rp *r, size_t pair)
-{
-    return r->mtime ? &r->mtime[pair] : &r->arcs.mtime;
+    uint32_t c = ips_chain_of(r->g, i);
+    do
+        i = r->sends_next[i];
+    while (i != IPS_NO_NODE && ips_chain_of(r->g, i) == c);
+    return i;
 }
 
 void rp_send(struct rp *r, uint32_t x, uint64_t now)
 {
-    for (uint32_t i = r->sends[x]; i != IPS_NO_NODE; i = r->sends_next[i]) {
-        size_t pair = pair_of(r, x, ips_chain_of(r->g, i));
+    uint32_t next;
+    for (uint32_t i = r->sends[x]; i != IPS_NO_NODE; i = next) {
+        size_t pair = rp_pair(r, x, ips_chain_of(r->g, i));
         uint32_t m = r->ask->medium[pair];
-        const struct ips_mtime *mt = time_of_pair(r, pair);
+        uint64_t least = rp_mtime_ns(r, pair, 0), w = 0;
+        next = behind_message(r, i);
         if (m == IPS_REPLAY_NO_MEDIUM)
             continue;
-        uint64_t w = ips_mtime_ns(mt, r->g->xlen[i]) - ips_mtime_ns(mt, 0);
+        for (uint32_t k = i; k != next; k = r->sends_next[k])
+            w = ips_max_u64(w, rp_mtime_ns(r, pair, r->g->xlen[k]) - least);
         if (w == 0)
             continue;
-        r->arrive[i] = RP_UNKNOWN;
+        for (uint32_t k = i; k != next; k = r->sends_next[k])
+            r->arrive[k] = RP_UNKNOWN;
         rp_put_work(r, r->machines + m, i, w, now);
     }
 }
@@ -72,10 +78,13 @@ void rp_send(struct rp *r, uint32_t x, uint64_t now)
 void rp_transferred(struct rp *r, uint32_t i, uint64_t now)
 {
     uint32_t c = ips_chain_of(r->g, i), x = r->g->xpred[i];
-    bool waits = r->arrive[i] & 1;
-    uint64_t rest = ips_mtime_ns(time_of_pair(r, pair_of(r, x, c)), 0)
-                    << r->bits;
-    r->arrive[i] = now + rest;
+    uint32_t next = behind_message(r, i);
+    uint64_t rest = rp_mtime_ns(r, rp_pair(r, x, c), 0) << r->bits;
+    bool waits = false;
+    for (uint32_t k = i; k != next; k = r->sends_next[k]) {
+        waits = waits || (r->arrive[k] & 1);
+        r->arrive[k] = now + rest;
+    }
     if (waits && rest)
         rp_schedule(r, c, now + rest);
     else if (waits)

@@ -249,12 +249,7 @@ static inline uint64_t arc_t(const struct rp *r, uint32_t c, uint32_t i)
         return 0;
     if (mode == IPS_ARC_XLEN)
         return g->xlen[i] << r->bits;
-    const struct ips_mtime *mt = &r->arcs.mtime;
-    if (r->mtime) {
-        size_t from = r->at_machine ? r->at_machine[g->xpred[i]] : 0;
-        mt = &r->mtime[from * r->machines + r->chain[c].machine];
-    }
-    return ips_mtime_ns(mt, g->xlen[i]) << r->bits;
+    return rp_mtime_ns(r, rp_pair(r, g->xpred[i], c), g->xlen[i]) << r->bits;
 }
 
 /* The work before node `pos` of chain c is done. True: the node is reached, as
@@ -265,6 +260,10 @@ static inline bool work_done(struct rp *r, uint32_t c, uint64_t now)
     struct rp_chain *cur = &r->chain[c];
     uint32_t i = cur->pos;
     cur->done_t = now;
+    if (rp_takes(r, i)) {
+        rp_ask(r, c);
+        return false;
+    }
     if (!ips_arc_present(g, &r->arcs, i))
         return true;
     uint64_t from = r->reach[g->xpred[i]];
@@ -303,8 +302,7 @@ static void wake(struct rp *r, uint64_t list, uint64_t now)
     }
 }
 
-/* Node `pos` of chain c is reached: goes on to the next that takes time. */
-static void go_on(struct rp *r, uint32_t c, uint64_t now)
+void rp_go_on(struct rp *r, uint32_t c, uint64_t now)
 {
     const struct ips_graph *g = r->g;
     struct rp_chain *cur = &r->chain[c];
@@ -322,6 +320,8 @@ static void go_on(struct rp *r, uint32_t c, uint64_t now)
             r->at_machine[i] = (uint16_t)cur->machine;
         if (r->media)
             rp_send(r, i, now);
+        if (rp_gives(r, i))
+            rp_give(r, i);
         if ((uint32_t)waiting != RP_NO_CHAIN)
             wake(r, waiting, now);
         if (cur->pos == cur->end)
@@ -338,10 +338,10 @@ static void go_on(struct rp *r, uint32_t c, uint64_t now)
     }
 }
 
-static void go_on_all(struct rp *r, uint64_t now)
+void rp_go_on_all(struct rp *r, uint64_t now)
 {
     while (r->ready_count)
-        go_on(r, r->ready[--r->ready_count], now);
+        rp_go_on(r, r->ready[--r->ready_count], now);
 }
 
 static void complete(struct rp *r, uint32_t i, uint64_t now)
@@ -356,10 +356,10 @@ static void complete(struct rp *r, uint32_t i, uint64_t now)
     r->busy = i;
     if (i >= r->machines) {
         rp_transferred(r, c, now); /* c is a node */
-        go_on_all(r, now);
+        rp_go_on_all(r, now);
     } else if (work_done(r, c, now)) {
-        go_on(r, c, now);
-        go_on_all(r, now);
+        rp_go_on(r, c, now);
+        rp_go_on_all(r, now);
     }
     r->busy = NOWHERE;
     close_hole(r, m, now);
@@ -381,24 +381,29 @@ void rp_run(struct rp *r)
     r->busy = NOWHERE;
     for (uint32_t c = 0; c < r->chains; c++) {
         if (work_done(r, c, 0)) {
-            go_on(r, c, 0);
-            go_on_all(r, 0);
+            rp_go_on(r, c, 0);
+            rp_go_on_all(r, 0);
         }
     }
-    while (r->heap_count && !r->no_memory) {
+    while ((r->heap_count || r->due_count) && !r->no_memory) {
         struct rp_item top = r->heap[0];
+        if (r->due_count && (!r->heap_count || top.key > r->now)) {
+            rp_grant(r);
+            continue;
+        }
         if (r->load_next < r->ask->load_count &&
             r->ask->load[r->load_next].at_ns <= top.key >> r->bits) {
             change_load(r, &r->ask->load[r->load_next++]);
             continue;
         }
         r->out->events++;
+        r->now = top.key;
         if (top.id >= r->chains) {
             complete(r, top.id - r->chains, top.key);
         } else {
             unschedule(r, top.id);
-            go_on(r, top.id, top.key);
-            go_on_all(r, top.key);
+            rp_go_on(r, top.id, top.key);
+            rp_go_on_all(r, top.key);
         }
     }
 }

@@ -48,12 +48,19 @@ struct rp_machine {
     uint64_t idle_t, idle_since; /* no chain active */
 };
 
+/* Chains in line are linked by `next`, in order of (done_t, chain). */
+struct rp_lock {
+    uint32_t free;
+    uint32_t first, last; /* in line, or RP_NO_CHAIN */
+    uint32_t giver;       /* the last node that gave a unit */
+    bool due;             /* in rp.due */
+};
+
 struct rp {
     const struct ips_graph *g;
     const struct ips_replay_ask *ask;
     struct ips_replay *out;
     struct ips_arcs arcs;
-    const struct ips_mtime *mtime; /* [machines^2], or NULL: arcs.mtime */
     unsigned bits;
     uint32_t machines;
     uint32_t chains;
@@ -78,6 +85,14 @@ struct rp {
     uint32_t *sends_next; /* [nodes] the next receive of the same sender */
     uint32_t *sends;      /* [nodes] a sender's first receive, or IPS_NO_NODE */
     bool no_memory;       /* for a transfer: the replay is given up */
+    /* replay_lock.c; all NULL where there are none. */
+    uint32_t *lock_at; /* [nodes] 0, or 2 * lock + 1: takes, + 2: gives */
+    struct rp_lock *lock;
+    const bool *kept;   /* [locks] those of which nothing is in lock_at */
+    uint32_t *due;      /* locks that are free and waited for */
+    uint32_t *had_unit; /* room for the chains of a round of rp_grant */
+    uint32_t due_count;
+    uint64_t now; /* of the event at hand, or the last one */
 };
 
 /* num and den of machine m with k chains. */
@@ -105,6 +120,19 @@ struct ips_ratio rp_ratio(struct ips_ratio from, uint32_t otherwise);
 /* Moves chain c's account of work to run_ns. */
 void rp_settle(struct rp *r, uint32_t c);
 
+/* From where node x was reached to where chain c is. */
+static inline size_t rp_pair(const struct rp *r, uint32_t x, uint32_t c)
+{
+    size_t from = r->at_machine ? r->at_machine[x] : 0;
+    return from * r->machines + r->chain[c].machine;
+}
+static inline uint64_t rp_mtime_ns(const struct rp *r, size_t pair,
+                                   uint64_t bytes)
+{
+    return r->ask->mtime ? ips_replay_mtime_ns(r->ask, pair, bytes)
+                         : ips_mtime_ns(&r->arcs.mtime, bytes);
+}
+
 /* ---- replay_medium.c ---- */
 
 int rp_media_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
@@ -119,7 +147,33 @@ static inline bool rp_by_medium(const struct rp *r, uint32_t i)
 /* The transfer that medium `m` has done is that of node `i`. */
 void rp_transferred(struct rp *r, uint32_t i, uint64_t now);
 
+/* ---- replay_lock.c ---- */
+
+int rp_locks_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
+void rp_locks_release(struct rp *r);
+/* Does node i take (give back) a unit? */
+static inline bool rp_takes(const struct rp *r, uint32_t i)
+{
+    return r->lock_at && (r->lock_at[i] & 1);
+}
+static inline bool rp_gives(const struct rp *r, uint32_t i)
+{
+    return r->lock_at && r->lock_at[i] && !(r->lock_at[i] & 1);
+}
+/* Chain c, at its `done_t`, is in line for what its `pos` takes. */
+void rp_ask(struct rp *r, uint32_t c);
+void rp_give(struct rp *r, uint32_t i);
+/* One round: what is free now goes to those in line, who go on. */
+void rp_grant(struct rp *r);
+/* Marks in `kept` the locks that somebody is in line for; how many. */
+uint32_t rp_locks_awaited(const struct rp *r, bool *kept);
+
 /* ---- of replay_run.c ---- */
+
+/* Node `pos` of chain c is reached: goes on to the next that takes time. */
+void rp_go_on(struct rp *r, uint32_t c, uint64_t now);
+/* And all that are ready by it. */
+void rp_go_on_all(struct rp *r, uint64_t now);
 
 void rp_schedule(struct rp *r, uint32_t id, uint64_t t);
 /* Work of w ns for `id` on machine i from now on. */

@@ -326,11 +326,26 @@ static void spend_served(struct finding *f, struct ips_request *r,
     *(own ? &r->untaken : &r->elsewhere) += to - from - queued;
 }
 
+/* What its last thread did after the last node; false: it ends with that. */
+static bool last_piece(const struct ips_graph *g, const struct ips_est *est,
+                       const struct ips_request *r, struct step *s)
+{
+    if (est->est[r->last] >= r->finish)
+        return false;
+    *s = (struct step){.node = r->last,
+                       .chain = ips_chain_of(g, r->last),
+                       .from = ips_max_u64(est->est[r->last], r->arrival),
+                       .to = r->finish};
+    return true;
+}
+
 static void follow(struct finding *f, struct ips_request *r)
 {
     uint32_t one = ips_chain_of(f->g, r->first);
     uint32_t other = ips_chain_of(f->g, r->last), node = r->last;
     struct step s;
+    if (last_piece(f->g, f->est, r, &s))
+        spend_served(f, r, &s, true);
     while (step_back(f->g, f->est, r, &node, &s)) {
         uint8_t x = f->g->xkind[s.node];
         if (s.crossed && (x == IPS_X_EXTERNAL || x == IPS_X_IDLE))
@@ -342,15 +357,64 @@ static void follow(struct finding *f, struct ips_request *r)
     }
 }
 
+static void tell(const struct ips_graph *g, const struct ips_est *est,
+                 const struct step *s, uint32_t arc,
+                 void (*to)(void *arg, const struct ips_request_step *s),
+                 void *arg)
+{
+    uint32_t before = s->crossed ? g->xpred[arc] : arc - 1;
+    const struct ips_request_step out = {
+        .chain = s->chain,
+        .arc = arc,
+        .from = s->from,
+        .to = s->to,
+        .whole = ips_sub_sat(est->est[arc], est->est[before]),
+        .crossed = s->crossed};
+    if (s->to > s->from)
+        to(arg, &out);
+}
+
+void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
+                      const struct ips_request *r,
+                      void (*to)(void *arg, const struct ips_request_step *s),
+                      void *arg)
+{
+    uint32_t node = r->last;
+    struct step s;
+    if (last_piece(g, est, r, &s))
+        tell(g, est, &s, r->last + 1, to, arg);
+    while (step_back(g, est, r, &node, &s)) {
+        if (s.crossed || s.node != g->chains[s.chain].first)
+            tell(g, est, &s, s.node, to, arg);
+    }
+}
+
 void ips_request_chains(const struct ips_graph *g, const struct ips_est *est,
                         const struct ips_request *r, uint64_t *ns)
 {
     uint32_t node = r->last;
     struct step s;
+    if (last_piece(g, est, r, &s))
+        ns[s.chain] += s.to - s.from;
     while (step_back(g, est, r, &node, &s)) {
         if (!s.crossed)
             ns[s.chain] += s.to - s.from;
     }
+}
+
+/* The last steps of both ways to find them. */
+static int follow_all(struct finding *f, int rc)
+{
+    struct ips_requests *out = f->out;
+    if (rc == 0)
+        rc = find_spells(f);
+    for (uint32_t i = 0; rc == 0 && i < out->count; i++)
+        follow(f, &out->r[i]);
+    free(f->spell);
+    free(f->spell_of);
+    if (rc < 0)
+        ips_requests_release(out);
+    return rc;
 }
 
 int ips_requests_find(const struct ips_graph *g, const struct ips_lane *lane,
@@ -378,16 +442,62 @@ int ips_requests_find(const struct ips_graph *g, const struct ips_lane *lane,
     int rc = find_touches(&f);
     if (rc == 0)
         rc = find_requests(&f);
-    if (rc == 0)
-        rc = find_spells(&f);
-    for (uint32_t i = 0; rc == 0 && i < out->count; i++)
-        follow(&f, &out->r[i]);
     free(f.touch);
-    free(f.spell);
-    free(f.spell_of);
+    return follow_all(&f, rc);
+}
+
+static uint64_t moment_ns(const struct ips_graph *g, const struct ips_est *est,
+                          uint32_t chain, const struct ips_moment *m)
+{
+    const struct ips_chain *c = &g->chains[chain];
+    uint64_t at = est->est[m->node];
+    if (m->node + 1 == c->first + c->count)
+        return at;
+    return ips_min_u64(ips_add_sat(at, m->ns),
+                       ips_max_u64(at, est->est[m->node + 1]));
+}
+
+static int take_told(struct finding *f, const struct ips_told *t)
+{
+    const struct ips_graph *g = f->g;
+    bool there = t->begin.node < g->node_count &&
+                 t->finish.node < g->node_count && t->end < f->end_count;
+    uint32_t chain = there ? ips_chain_of(g, t->begin.node) : 0;
+    if (!there || t->finish.node < t->begin.node ||
+        ips_chain_of(g, t->finish.node) != chain)
+        return ips_err_set(f->err, IPS_E_CORRUPT,
+                           "a request that ends in another thread");
+    int rc = add_request(f, t->end, t->begin.node, t->finish.node);
     if (rc < 0)
-        ips_requests_release(out);
-    return rc;
+        return rc;
+    struct ips_request *r = &f->out->r[f->out->count - 1];
+    r->arrival = r->taken = moment_ns(g, f->est, chain, &t->begin);
+    r->finish =
+        ips_max_u64(r->arrival, moment_ns(g, f->est, chain, &t->finish));
+    return 0;
+}
+
+int ips_requests_told(const struct ips_graph *g, const struct ips_lane *lane,
+                      const struct ips_est *est,
+                      const struct ips_served_end *ends, uint32_t end_count,
+                      const struct ips_told *told, uint32_t count,
+                      struct ips_requests *out, struct ips_err *err)
+{
+    struct finding f = {.g = g,
+                        .lane = lane,
+                        .est = est,
+                        .ends = ends,
+                        .end_count = end_count,
+                        .out = out,
+                        .err = err};
+    memset(out, 0, sizeof(*out));
+    out->pipelined_end = calloc((size_t)end_count + 1, 1);
+    int rc = out->pipelined_end ? 0 : no_memory(&f);
+    for (uint32_t i = 0; rc == 0 && i < count; i++)
+        rc = take_told(&f, &told[i]);
+    if (rc == 0 && out->count)
+        qsort(out->r, out->count, sizeof(*out->r), by_finish);
+    return follow_all(&f, rc);
 }
 
 void ips_requests_release(struct ips_requests *r)

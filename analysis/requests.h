@@ -17,6 +17,10 @@
  * seen where the client is traced. What a server says first (a greeting) is no
  * request.
  *
+ * Or a request is a stretch of one thread's time that the program itself told
+ * of (marks, tasks of the API): ips_requests_told. It arrives, and is taken,
+ * when it begins; the same walk says what its time was.
+ *
  * Times are EST of the graph: ns since the run's origin. Pure.
  * Source: ALGORITHMS 4 (requests); IPS-13.
  */
@@ -61,6 +65,38 @@ int ips_requests_find(const struct ips_graph *g, const struct ips_lane *lane,
                       struct ips_requests *out,
                       struct ips_err *err) IPS_MUST_USE;
 void ips_requests_release(struct ips_requests *r);
+
+/* A piece of the way back from a request's end. */
+struct ips_request_step {
+    uint32_t chain;    /* whose */
+    uint32_t arc;      /* it lies in the arc into this node */
+    uint64_t from, to; /* of it */
+    uint64_t whole;    /* how long that arc is */
+    bool crossed; /* the cross arc: a message, a wait for what nobody traced */
+};
+void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
+                      const struct ips_request *r,
+                      void (*step)(void *arg, const struct ips_request_step *s),
+                      void *arg);
+
+/* A moment of a chain: so long after a node of it, no later than the next. */
+struct ips_moment {
+    uint32_t node;
+    uint64_t ns;
+};
+/* In the chain of `begin.node`; `end` indexes the ends, which say whose
+ * requests they are: in any order. */
+struct ips_told {
+    uint32_t end;
+    struct ips_moment begin, finish;
+};
+/* IPS_E_CORRUPT: one that ends in another chain. */
+int ips_requests_told(const struct ips_graph *g, const struct ips_lane *lane,
+                      const struct ips_est *est,
+                      const struct ips_served_end *ends, uint32_t end_count,
+                      const struct ips_told *told, uint32_t count,
+                      struct ips_requests *out,
+                      struct ips_err *err) IPS_MUST_USE;
 
 static inline uint64_t ips_request_ns(const struct ips_request *r)
 {

@@ -110,20 +110,35 @@ static void add_way(struct ips_mtime *ways, uint32_t *count,
     *count = kept;
 }
 
+/* No message between the pair takes less. */
+static struct ips_mtime least_of(const struct ips_replay_ask *ask, size_t pair)
+{
+    struct ips_mtime way = ask->mtime[pair];
+    if (ask->curve && ask->curve[pair]) {
+        struct ips_mtime line = ips_curve_below(ask->curve[pair]);
+        way.base_ns = line.base_ns;
+        way.per_byte_q32 = line.per_byte_q32;
+    }
+    return way;
+}
+
 static void least_ways(struct bound *b)
 {
     size_t n = b->ask->machine_count;
+    struct ips_mtime way;
     if (!b->ask->mtime) {
         b->near[0] = b->all[0] = b->lane->mtime;
         b->near_count = b->all_count = 1;
         return;
     }
-    for (size_t m = 0; m < n; m++)
-        if (b->there[m])
-            add_way(b->near, &b->near_count, &b->ask->mtime[m * n + m]);
-    for (size_t p = 0; p < n * n; p++)
-        if (b->there[p / n] && b->there[p % n])
-            add_way(b->all, &b->all_count, &b->ask->mtime[p]);
+    for (size_t p = 0; p < n * n; p++) {
+        if (!b->there[p / n] || !b->there[p % n])
+            continue;
+        way = least_of(b->ask, p);
+        add_way(b->all, &b->all_count, &way);
+        if (p / n == p % n)
+            add_way(b->near, &b->near_count, &way);
+    }
 }
 
 static uint64_t least_time(const struct ips_mtime *ways, uint32_t count,
@@ -140,8 +155,8 @@ static uint64_t message(const struct bound *b, uint32_t from, uint32_t to,
 {
     uint32_t f = fixed_to(b, from), t = fixed_to(b, to);
     if (b->ask->mtime && f != IPS_SEARCH_FREE && t != IPS_SEARCH_FREE)
-        return ips_mtime_ns(
-            &b->ask->mtime[(size_t)f * b->ask->machine_count + t], len);
+        return ips_replay_mtime_ns(b->ask,
+                                   (size_t)f * b->ask->machine_count + t, len);
     if (from == to)
         return least_time(b->near, b->near_count, len);
     return least_time(b->all, b->all_count, len);
@@ -324,9 +339,20 @@ static bool same_ratio(struct ips_ratio a, struct ips_ratio b)
     return (uint64_t)a.num * b.den == (uint64_t)b.num * a.den;
 }
 
-static bool same_way(const struct ips_mtime *a, const struct ips_mtime *b)
+static bool same_curve(const struct ips_curve *a, const struct ips_curve *b)
 {
-    return never_less(a, b) && never_less(b, a);
+    if (a == b || !a || !b)
+        return a == b;
+    return a->count == b->count && a->beta_q32 == b->beta_q32 &&
+           memcmp(a->bytes, b->bytes, a->count * sizeof(*a->bytes)) == 0 &&
+           memcmp(a->ns, b->ns, a->count * sizeof(*a->ns)) == 0;
+}
+
+static bool same_way(const struct ips_replay_ask *ask, size_t x, size_t y)
+{
+    const struct ips_mtime *a = &ask->mtime[x], *b = &ask->mtime[y];
+    return never_less(a, b) && never_less(b, a) &&
+           (!ask->curve || same_curve(ask->curve[x], ask->curve[y]));
 }
 
 /* The changes of a's load and of b's are equal, one by one. */
@@ -351,7 +377,7 @@ static bool same_changes(const struct ips_replay_ask *ask, uint32_t a,
 /* Are messages as quick, and do they share the same medium? */
 static bool same_pair(const struct ips_replay_ask *ask, size_t x, size_t y)
 {
-    return (!ask->mtime || same_way(&ask->mtime[x], &ask->mtime[y])) &&
+    return (!ask->mtime || same_way(ask, x, y)) &&
            (!ask->medium_count || ask->medium[x] == ask->medium[y]);
 }
 

@@ -94,6 +94,26 @@ static void put_guesses(struct ipsq_json *j, const Ips__Certificate *c)
     put_count(j, "guess_off_max_ns", c->guess_off_max_ns);
 }
 
+static void put_loads(struct ipsq_json *j, const Ips__Certificate *c)
+{
+    ipsq_json_key(j, "loads");
+    ipsq_json_open(j, '[');
+    for (size_t i = 0; i < c->n_loads; i++) {
+        const Ips__MachineLoad *l = c->loads[i];
+        struct ipsq_cell load = ipsq_real((double)l->milli / 1e3);
+        struct ipsq_cell own = ipsq_real((double)l->own_milli / 1e3);
+        ipsq_json_open(j, '{');
+        put_text(j, "machine", l->machine);
+        ipsq_json_key(j, "load");
+        ipsq_json_cell(j, IPSQ_REAL, &load);
+        ipsq_json_key(j, "own_load");
+        ipsq_json_cell(j, IPSQ_REAL, &own);
+        put_count(j, "samples", l->samples);
+        ipsq_json_close(j, '}');
+    }
+    ipsq_json_close(j, ']');
+}
+
 /* What an answer without a certificate is worth. */
 static const Ips__Certificate *or_none(const Ips__Certificate *c)
 {
@@ -150,6 +170,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     ipsq_json_key(j, "dilation");
     ipsq_json_cell(j, IPSQ_SHARE, &share);
     put_guesses(j, c);
+    put_loads(j, c);
     put_text(j, "message_times", c->message_times);
     put_lanes(j, c);
     put_count(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
@@ -261,6 +282,19 @@ static void say_delays(FILE *f, const Ips__Certificate *c)
             "  threads were off the CPU for %s between waits, and it is not "
             "known\n  whether they queued\n",
             unknown);
+}
+
+/* Others, where they wanted a quarter of a core or more. */
+static void say_loads(FILE *f, const Ips__Certificate *c)
+{
+    for (size_t i = 0; i < c->n_loads; i++) {
+        const Ips__MachineLoad *l = c->loads[i];
+        if (l->milli < l->own_milli + 250)
+            continue;
+        fprintf(f,
+                "  other programs of %s had %.1f threads that wanted a core\n",
+                l->machine, (double)(l->milli - l->own_milli) / 1e3);
+    }
 }
 
 static void say_list(FILE *f, const char *what, char **item, size_t count)
@@ -379,6 +413,7 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
     say_guesses(f, c);
     say_any(f, c);
     say_delays(f, c);
+    say_loads(f, c);
     say_lanes(f, c);
     if (c->unattributed_cpu_ns && c->unattributed_cpu_ns != UINT64_MAX) {
         ipsq_format_ns(c->unattributed_cpu_ns, unattributed);

@@ -20,6 +20,14 @@ static const struct ipsq_column pair_columns[] = {
     {"points", "LENGTHS", IPSQ_COUNT},
     {"measured", "MEASURED", IPSQ_TEXT},
     {"by", NULL, IPSQ_TEXT},
+    {"doubt", "DOUBT", IPSQ_TEXT},
+};
+
+static const struct ipsq_column wake_columns[] = {
+    {"machine", "MACHINE", IPSQ_TEXT},
+    {"ns", "WAKE", IPSQ_NS},
+    {"measured", "MEASURED", IPSQ_TEXT},
+    {"by", NULL, IPSQ_TEXT},
 };
 
 static const struct ipsq_column point_columns[] = {
@@ -45,6 +53,7 @@ static void put_pairs(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
         *cell++ = ipsq_count(r->n_points);
         *cell++ = ipsq_text(r->measured);
         *cell++ = ipsq_text(r->by);
+        *cell++ = ipsq_text(r->doubt);
     }
     ipsq_out_table(out, &t, "message times: ALPHA + bytes x NS A BYTE");
     ipsq_table_release(&t);
@@ -76,6 +85,24 @@ static void put_points(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
     ipsq_table_release(&t);
 }
 
+static void put_wakes(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "wakes", wake_columns, IPSQ_COUNT_OF(wake_columns));
+    for (size_t i = 0; i < a->n_wakes; i++) {
+        struct ipsq_cell *cell = ipsq_table_row(&t);
+        *cell++ = ipsq_text(a->wakes[i]->machine);
+        *cell++ = ipsq_count(a->wakes[i]->ns);
+        *cell++ = ipsq_text(a->wakes[i]->measured);
+        *cell++ = ipsq_text(a->wakes[i]->by);
+    }
+    if (a->n_wakes || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t,
+                       "\nCPU that a send costs more where it wakes a peer on "
+                       "another processor");
+    ipsq_table_release(&t);
+}
+
 static void put_failed(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
 {
     static const struct ipsq_column columns[] = {
@@ -103,6 +130,7 @@ static int print(const struct ipsq_options *o, const Ips__CalibrateAnswer *a,
         put_pairs(&out, a);
         put_points(&out, a);
     }
+    put_wakes(&out, a);
     put_failed(&out, a);
     int rc = ipsq_out_end(&out, err);
     if (rc < 0)
@@ -189,6 +217,8 @@ static int what_of(const struct ipsq_options *o, Ips__CalibrateAsk__What *what,
     if (named && (o->length_count || o->rounds))
         return ips_err_set(err, IPS_E_USAGE,
                            "--lengths and --rounds are for measuring");
+    if (named && o->force)
+        return ips_err_set(err, IPS_E_USAGE, "--force is for measuring");
     if (o->replace && !o->import_file)
         return ips_err_set(err, IPS_E_USAGE, "--replace goes with --import");
     if (o->arg_count && (o->show || o->export_file || o->import_file))
@@ -225,6 +255,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.n_lengths = o->length_count;
     ask.rounds = (uint32_t)o->rounds;
     ask.replace = o->replace;
+    ask.force = o->force;
     if (text)
         ask.text = text;
     rq.ask_case = IPS__REQUEST__ASK_CALIBRATE;
@@ -243,20 +274,24 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_calibrate = {
     .name = "calibrate",
-    .usage = "[MACHINE...] [--lengths LIST] [--rounds N] | --show | --export "
-             "FILE |\n            --import FILE [--replace] | --forget "
-             "[MACHINE...]",
+    .usage = "[MACHINE...] [--lengths LIST] [--rounds N] [--force] | --show "
+             "|\n            --export FILE | --import FILE [--replace] | "
+             "--forget [MACHINE...]",
     .summary = "measure how long messages take between the machines",
     .help =
         "Every slave exchanges messages with every other and inside its "
         "machine, one pair at a\ntime: do it while nothing else runs. A time "
         "is half a round trip less the CPU of both\nends, which the graph has "
-        "already; the median of the rounds. From then on answers use\nthe "
-        "table, unless --mtime says otherwise, and their certificates say so. "
-        "It is a text\nfile that can be edited (docs/calibrate.md).\n",
+        "already; the median of the rounds. Of a machine that is not idle, and "
+        "where times vary\nwidely or differ by direction, nothing is kept; "
+        "with "
+        "--force it is, and marked. From then\non answers use the table, "
+        "unless "
+        "--mtime says otherwise, and their certificates say so. It\nis a text "
+        "file that can be edited (docs/calibrate.md).\n",
     .options = IPSQ_HAS(SHOW) | IPSQ_HAS(EXPORT) | IPSQ_HAS(IMPORT) |
                IPSQ_HAS(REPLACE) | IPSQ_HAS(FORGET) | IPSQ_HAS(LENGTHS) |
-               IPSQ_HAS(ROUNDS),
+               IPSQ_HAS(ROUNDS) | IPSQ_HAS(FORCE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = IPSQ_ARGS_MAX,
     .run = run,

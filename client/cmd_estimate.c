@@ -40,6 +40,13 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_out_value(&out, IPSQ_SHARE, "system_share",
                    a->system_ppm ? "system's share" : NULL,
                    ipsq_real((double)a->system_ppm / 1e6));
+    if (o->shared_medium) {
+        ipsq_out_value(&out, IPSQ_NS, "unshared_ns",
+                       "without sharing the medium",
+                       ipsq_count(a->unshared_ns));
+        ipsq_out_value(&out, IPSQ_NS, "medium_busy_ns", "the medium was busy",
+                       ipsq_count(a->medium_busy_ns));
+    }
     ipsq_out_value(&out, IPSQ_NS, "total_cpu_ns", "total CPU",
                    ipsq_count(a->total_cpu_ns));
     ipsq_out_value(&out, IPSQ_BOOL, "open", NULL, ipsq_bool(a->open));
@@ -61,6 +68,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ipsq_fill_lane(o, &lane);
     ask.lane = &lane;
     ask.system_ppm = o->system_ppm;
+    ask.shared_medium = o->shared_medium;
     ask.goal = ips_wire_text(o->goal ? o->goal : "");
     rq.ask_case = IPS__REQUEST__ASK_ESTIMATE;
     rq.estimate = &ask;
@@ -74,16 +82,19 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_estimate = {
     .name = "estimate",
-    .usage = "[RUN] [--system-share S] [--mtime SPEC] [--external WHICH] "
-             "[--goal OBJECT]",
+    .usage = "[RUN] [--system-share S] [--shared-medium] [--mtime SPEC]\n      "
+             "      "
+             "[--external WHICH] [--goal OBJECT]",
     .summary = "how long a run would take on machines of its own",
     .help =
         "The longest path of CPU time and message times, beside the elapsed "
         "time of the run's\ncommand: what others on the machines cost is the "
         "difference. It does not change with\ntheir load. Message times are "
-        "those of `ipsq calibrate`; a core for each thread is\nsupposed.\n",
-    .options = IPSQ_HAS(SYSTEM_SHARE) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
-               IPSQ_HAS(GOAL),
+        "those of `ipsq calibrate`; a core for each thread is\nsupposed. "
+        "With --shared-medium messages between machines that are under way "
+        "together divide\nits bandwidth.\n",
+    .options = IPSQ_HAS(SYSTEM_SHARE) | IPSQ_HAS(SHARED_MEDIUM) |
+               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(GOAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -1,3 +1,7 @@
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "client/command.h"
 
 static const struct ipsq_column columns[] = {
@@ -10,10 +14,14 @@ static const struct ipsq_column columns[] = {
 };
 enum { PLAIN_COLUMNS = 10 }; /* the rest where it is asked for */
 
+/* Rows that do not go to a terminal are counted on the one that waits. */
+#define SAY_NS 500000000ull
+
 struct stream {
     struct ipsq_out out;
     struct ipsq_table t;
-    bool begun;
+    bool begun, quiet;
+    uint64_t rows, said_ns;
     const char *run;
     const struct ipsq_options *o;
 };
@@ -23,11 +31,27 @@ static void begin(struct stream *st)
     if (st->begun)
         return;
     st->begun = true;
+    st->quiet = isatty(STDOUT_FILENO);
     ipsq_progress_end();
     ipsq_out_begin(&st->out, stdout, st->o->format, false);
     if (st->o->format == IPSQ_JSON)
         ipsq_out_value(&st->out, IPSQ_TEXT, "run", NULL, ipsq_text(st->run));
     ipsq_out_table_begin(&st->out, &st->t, NULL);
+}
+
+static void say(struct stream *st, size_t more)
+{
+    struct timespec t;
+    char text[80];
+    st->rows += more;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    if (st->quiet || (st->said_ns && now - st->said_ns < SAY_NS))
+        return;
+    st->said_ns = now;
+    snprintf(text, sizeof(text), "ipsq: %llu events so far",
+             (unsigned long long)st->rows);
+    ipsq_progress_say(text);
 }
 
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
@@ -56,6 +80,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
             *cell++ = ipsq_list(row->stack, row->n_stack);
     }
     ipsq_out_table_rows(&st->out, &st->t);
+    say(st, reply->events->n_events);
     return 0;
 }
 
@@ -84,6 +109,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     rc = ipsq_session_ask(s, &rq, true, take_piece, &st, NULL, err);
     if (rc == 0) {
         begin(&st);
+        ipsq_progress_end();
         ipsq_out_table_end(&st.out, &st.t);
         rc = ipsq_out_end(&st.out, err);
     }

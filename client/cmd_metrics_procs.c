@@ -79,6 +79,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_table(&out, &t, "");
+    if (a->totals && w->rows.count < a->totals->rows) /* the master did */
+        left_out += a->totals->rows - w->rows.count;
     ipsq_left_out(&out, "metrics", left_out);
     ipsq_table_release(&t);
     ipsq_out_certificate(&out, a->certificate);
@@ -92,6 +94,7 @@ int ipsq_metrics_procedures(const struct ipsq_options *o,
     Ips__ProceduresAsk ask = IPS__PROCEDURES_ASK__INIT;
     const Ips__Reply *last = NULL;
     struct whole w = {0};
+    Ips__Select select;
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
@@ -99,6 +102,7 @@ int ipsq_metrics_procedures(const struct ipsq_options *o,
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
+    ask.select = ipsq_select_procedures(o, &select);
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, take_piece, &w, &last, err);

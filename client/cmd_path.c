@@ -14,7 +14,6 @@ static const struct ipsq_column segment_columns[] = {
     {"thread", "THREAD", IPSQ_TEXT},    {"from_node", "FROM NODE", IPSQ_COUNT},
     {"to_node", "TO NODE", IPSQ_COUNT}, {"ns", "TIME", IPSQ_NS},
 };
-enum { NS_COLUMN = 7 };
 
 struct taken {
     struct ipsq_table segments;
@@ -40,40 +39,6 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
         *cell++ = ipsq_count(seg->ns);
     }
     return ipsq_path_rows_add(&all->rows, reply->path, err);
-}
-
-/* The n longest segments, in the order of the path. */
-static void keep_longest(struct ipsq_table *t, uint64_t n)
-{
-    if (n >= t->row_count)
-        return;
-    struct ipsq_table longest;
-    ipsq_table_init(&longest, t->name, t->columns, t->column_count);
-    for (size_t i = 0; i < t->row_count; i++) {
-        struct ipsq_cell *row = ipsq_table_row(&longest);
-        memcpy(row, t->cells + i * t->column_count,
-               t->column_count * sizeof(*row));
-    }
-    ipsq_table_top(&longest, NS_COLUMN, n);
-    /* Those of at least the least of them; of equal ones the first. */
-    const struct ipsq_cell *last =
-        longest.cells + (longest.row_count - 1) * longest.column_count;
-    uint64_t least = last[NS_COLUMN].n, more = 0;
-    for (size_t i = 0; i < longest.row_count; i++)
-        more += longest.cells[i * longest.column_count + NS_COLUMN].n > least;
-    uint64_t equal = n - more;
-    size_t kept = 0;
-    for (size_t i = 0; i < t->row_count; i++) {
-        struct ipsq_cell *row = t->cells + i * t->column_count;
-        if (row[NS_COLUMN].n < least ||
-            (row[NS_COLUMN].n == least && equal == 0))
-            continue;
-        equal -= row[NS_COLUMN].n == least;
-        memmove(t->cells + kept++ * t->column_count, row,
-                t->column_count * sizeof(*row));
-    }
-    t->row_count = kept;
-    ipsq_table_release(&longest);
 }
 
 /* Of what the path's computing was made (IPS-14). */
@@ -166,19 +131,20 @@ static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
                            "time; the certificate says\nwhat was recorded.");
 }
 
+/* Rows of a list and pieces, 0: all. */
+static uint64_t top_of(const struct ipsq_options *o)
+{
+    return o->format == IPSQ_TABLE && o->top == 0 ? TABLE_TOP : o->top;
+}
+
 static int print(const struct ipsq_options *o, const char *run_name,
                  const Ips__PathAnswer *a, struct taken *taken,
                  const Ips__WhatifAnswer *more, struct ips_err *err)
 {
     struct ipsq_table *segments = &taken->segments;
     struct ipsq_out out;
-    uint64_t top = o->top;
-    if (o->format == IPSQ_TABLE && top == 0)
-        top = TABLE_TOP;
-    uint64_t all = segments->row_count;
-    bool empty = all == 0;
-    if (top)
-        keep_longest(segments, top);
+    uint64_t top = top_of(o);
+    bool empty = segments->row_count == 0;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
     put_values(&out, run_name, a);
@@ -188,7 +154,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_put_path_profile(&out, o, a, &taken->rows, top);
     char heading[96];
     snprintf(heading, sizeof(heading),
-             segments->row_count < all
+             segments->row_count < a->segment_count
                  ? "the %zu longest of its pieces, in order"
                  : "its pieces, in order",
              segments->row_count);
@@ -220,6 +186,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.engine = ips_wire_text(o->engine);
     ask.lane = &lane;
     ask.segments = true;
+    ask.top = top_of(o);
     ask.n_by = ipsq_path_bys(o, by);
     ask.by = by;
     ask.sequences = o->sequences;
@@ -268,11 +235,11 @@ const struct ipsq_command ipsq_cmd_path = {
         "that lies in it.\n"
         "The table shows the 10 greatest of each list, --top N so "
         "many.\n" IPSQ_PATH_MORE_HELP,
-    .options = IPSQ_HAS(ENGINE) | IPSQ_HAS(WEIGHTING) | IPSQ_HAS(GOAL) |
-               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP) |
-               IPSQ_HAS(BY) | IPSQ_HAS(SEQUENCES) | IPSQ_HAS(WHOLE) |
-               IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE) |
-               IPSQ_HAS(SLACK) | IPSQ_HAS(NEXT),
+    .options = IPSQ_HAS(FRESH) | IPSQ_HAS(ENGINE) | IPSQ_HAS(WEIGHTING) |
+               IPSQ_HAS(GOAL) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
+               IPSQ_HAS(TOP) | IPSQ_HAS(BY) | IPSQ_HAS(SEQUENCES) |
+               IPSQ_HAS(WHOLE) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
+               IPSQ_HAS(PHASE) | IPSQ_HAS(SLACK) | IPSQ_HAS(NEXT),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

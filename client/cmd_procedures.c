@@ -188,6 +188,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     Ips__ProceduresAsk ask = IPS__PROCEDURES_ASK__INIT;
     const Ips__Reply *last = NULL;
     struct whole whole = {0};
+    Ips__Select select;
     (void)self;
     if (o->by && strcmp(o->by, "procedure") != 0 &&
         strcmp(o->by, "process") != 0 && strcmp(o->by, "machine") != 0 &&
@@ -201,6 +202,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.object = ips_wire_text(o->object ? o->object : "/");
     ask.by = ips_wire_text(o->by ? o->by : "procedure");
     ask.top = selects(o) ? 0 : o->top;
+    ask.select = selects(o) ? ipsq_select_procedures(o, &select) : NULL;
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;

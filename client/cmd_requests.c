@@ -38,6 +38,12 @@ static const struct ipsq_column parts[] = {
     {"most", "MOST OF IT IN", IPSQ_TEXT},
     {"most_ns", NULL, IPSQ_NS},
 };
+static const struct ipsq_column more[] = {
+    {"service", "SERVICE", IPSQ_TEXT},    {"slow_ns", "SLOWEST 1%", IPSQ_NS},
+    {"median_ns", "40% TO 60%", IPSQ_NS}, {"cause", "WAITING FOR", IPSQ_TEXT},
+    {"procedure", "IN", IPSQ_TEXT},       {"module", NULL, IPSQ_TEXT},
+    {"file", "FILE", IPSQ_TEXT},          {"line", "LINE", IPSQ_COUNT},
+};
 static const struct ipsq_column slowest[] = {
     {"service", NULL, IPSQ_TEXT},
     {"process", "PROCESS", IPSQ_TEXT},
@@ -132,6 +138,30 @@ static void put_parts(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     ipsq_table_release(&t);
 }
 
+static void put_more(struct ipsq_out *out, const Ips__RequestsAnswer *a)
+{
+    struct ipsq_table t;
+    ipsq_table_init(&t, "more", more, IPSQ_COUNT_OF(more));
+    for (size_t i = 0; i < a->n_services; i++) {
+        for (size_t k = 0; k < a->services[i]->n_more; k++) {
+            const Ips__RequestMore *m = a->services[i]->more[k];
+            struct ipsq_cell *cell = ipsq_table_row(&t);
+            *cell++ = ipsq_text(a->services[i]->service);
+            *cell++ = ipsq_count(m->slow_ns);
+            *cell++ = ipsq_count(m->median_ns);
+            *cell++ = ipsq_text(*m->cause ? m->cause : NULL);
+            *cell++ = ipsq_text(m->procedure);
+            *cell++ = ipsq_text(m->module);
+            *cell++ = ipsq_text(*m->file ? m->file : NULL);
+            *cell++ = ipsq_count(m->line ? m->line : IPS_UNMEASURED);
+        }
+    }
+    if (t.row_count || out->format != IPSQ_TABLE)
+        ipsq_out_table(out, &t,
+                       "what the slowest have that the median has not");
+    ipsq_table_release(&t);
+}
+
 static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
@@ -204,6 +234,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     } else {
         put_services(&out, a);
         put_parts(&out, a);
+        put_more(&out, a);
         put_slowest(&out, a);
     }
     ipsq_out_certificate(&out, a->certificate);
@@ -225,6 +256,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (!top && (!bottleneck || o->format == IPSQ_TABLE))
         top = TABLE_TOP;
     ask.top = bottleneck ? 0 : (uint32_t)(top < UINT32_MAX ? top : UINT32_MAX);
+    ask.by = ips_wire_text(o->by ? o->by : "");
     rq.ask_case = IPS__REQUEST__ASK_REQUESTS;
     rq.requests = &ask;
     int rc = ipsq_ask_run(s, o, &rq, err);
@@ -237,7 +269,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_requests = {
     .name = "requests",
-    .usage = "[RUN] [--top N] [--mtime SPEC] [--external WHICH]",
+    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC] [--external WHICH]",
     .summary = "the requests a run's services had: rate, times, the slowest",
     .help =
         "A request is a turn of a connection that a traced process accepted: "
@@ -245,9 +277,11 @@ const struct ipsq_command ipsq_cmd_requests = {
         "service, NOT TAKEN though the thread\nwas at none, SERVED by its "
         "threads, ELSEWHERE in threads that they waited for,\nMESSAGES under "
         "way, or OUTSIDE in waits for what is not traced. Connections with\n"
-        "requests before the last answer are LEFT OUT. --top: of the slowest "
-        "(10).\n",
-    .options = IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+        "requests before the last answer are LEFT OUT. Where nobody accepted "
+        "one, and with --by mark:\nwhat a thread did from ips_mark(\"begin "
+        "NAME\") to \"end NAME\". --top: of the slowest (10).\n",
+    .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
+               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,
@@ -255,7 +289,7 @@ const struct ipsq_command ipsq_cmd_requests = {
 
 const struct ipsq_command ipsq_cmd_bottleneck = {
     .name = "bottleneck",
-    .usage = "[RUN] [--top N] [--mtime SPEC] [--external WHICH]",
+    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC] [--external WHICH]",
     .summary = "what bounds the rate of requests: demand of threads and cores",
     .help =
         "Of the service that had most requests. A station's demand is how long "
@@ -263,7 +297,8 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
         "thread waits for disk.\nNo more than one by the demand can "
         "be served in its time. Threads of clients are shown\nbut are no bound "
         "of the service.\n",
-    .options = IPSQ_HAS(TOP) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+    .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
+               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

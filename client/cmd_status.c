@@ -9,6 +9,7 @@ static const struct ipsq_column columns[] = {
     {"pool_size_bytes", "OF", IPSQ_BYTES},
     {"version", "VERSION", IPSQ_TEXT},
     {"computations", "COMPUTING", IPSQ_COUNT},
+    {"questions", "ASKED", IPSQ_COUNT},
 };
 
 static int run(const struct ipsq_command *self, const struct ipsq_options *o,
@@ -40,6 +41,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         *cell++ = ipsq_count(row->pool_size_bytes);
         *cell++ = ipsq_text(row->version);
         *cell++ = ipsq_count(row->computations);
+        *cell++ = ipsq_count(row->questions);
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
@@ -51,6 +53,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ipsq_out_value(&out, IPSQ_NS, "uptime_ns", "up", ipsq_count(a->uptime_ns));
     ipsq_out_value(&out, IPSQ_COUNT, "clients", "clients",
                    ipsq_count(a->clients));
+    ipsq_out_value(&out, IPSQ_COUNT, "kept_answers", "kept answers",
+                   ipsq_count(a->kept_answers));
     ipsq_out_table(&out, &t, "");
     if (a->n_slaves == 0)
         ipsq_out_line(&out, "no slave is connected: start ips-slave on each "
@@ -63,7 +67,10 @@ const struct ipsq_command ipsq_cmd_status = {
     .name = "status",
     .usage = "",
     .summary = "the master, and the machines whose slaves it knows",
-    .help = "LAST SEEN is how long ago the slave was last heard of.\n",
+    .help =
+        "LAST SEEN is how long ago the slave was last heard of. COMPUTING "
+        "and ASKED: paths that\nit computes with others, and answers that it "
+        "has in hand.\n",
     .formats = IPSQ_FORMATS_USUAL,
     .run = run,
 };

@@ -397,9 +397,9 @@ const struct ipsq_command ipsq_cmd_waits = {
         "Below: what threads waited for by cause, and what each machine's "
         "cores did all the\ntime. OBJECT is /machine/process/thread/procedure, "
         "each a pattern (* ? []).\n",
-    .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
-               IPSQ_HAS(SORT) | IPSQ_HAS(STACKS) | IPSQ_HAS(FROM) |
-               IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
+    .options = IPSQ_HAS(FRESH) | IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) |
+               IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(STACKS) |
+               IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

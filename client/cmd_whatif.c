@@ -177,10 +177,11 @@ const struct ipsq_command ipsq_cmd_whatif = {
         "says.\n"
         "Gains suppose a core for each thread, and that locks are taken in the "
         "order that was\nseen; the certificate says where that is not so.\n",
-    .options = IPSQ_HAS(PROCEDURE) | IPSQ_HAS(PROCESS) | IPSQ_HAS(MESSAGE) |
-               IPSQ_HAS(OBJECT) | IPSQ_HAS(FASTER) | IPSQ_HAS(GONE) |
-               IPSQ_HAS(RANK) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
-               IPSQ_HAS(TOP) | IPSQ_HAS(WEIGHTING) | IPSQ_HAS(GOAL),
+    .options = IPSQ_HAS(FRESH) | IPSQ_HAS(PROCEDURE) | IPSQ_HAS(PROCESS) |
+               IPSQ_HAS(MESSAGE) | IPSQ_HAS(OBJECT) | IPSQ_HAS(FASTER) |
+               IPSQ_HAS(GONE) | IPSQ_HAS(RANK) | IPSQ_HAS(MTIME) |
+               IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP) | IPSQ_HAS(WEIGHTING) |
+               IPSQ_HAS(GOAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -6,16 +6,29 @@
 #include "client/units.h"
 
 static const struct ipsq_column columns[] = {
-    {"kind", NULL, IPSQ_TEXT},           {"gain_ns", NULL, IPSQ_NS},
-    {"gain_share", NULL, IPSQ_SHARE},    {"bound_ns", NULL, IPSQ_NS},
-    {"path_ns", NULL, IPSQ_NS},          {"says", NULL, IPSQ_TEXT},
-    {"evidence", NULL, IPSQ_TEXT},       {"supposes", NULL, IPSQ_TEXT},
-    {"sure", NULL, IPSQ_TEXT},           {"sure_why", NULL, IPSQ_TEXT},
-    {"object", NULL, IPSQ_TEXT},         {"other", NULL, IPSQ_TEXT},
-    {"procedure", NULL, IPSQ_TEXT},      {"module", NULL, IPSQ_TEXT},
-    {"file", NULL, IPSQ_TEXT},           {"line", NULL, IPSQ_COUNT},
-    {"wait_procedure", NULL, IPSQ_TEXT}, {"wait_file", NULL, IPSQ_TEXT},
-    {"wait_line", NULL, IPSQ_COUNT},     {"command", NULL, IPSQ_TEXT},
+    {"kind", NULL, IPSQ_TEXT},
+    {"gain_ns", NULL, IPSQ_NS},
+    {"gain_share", NULL, IPSQ_SHARE},
+    {"bound_ns", NULL, IPSQ_NS},
+    {"path_ns", NULL, IPSQ_NS},
+    {"says", NULL, IPSQ_TEXT},
+    {"evidence", NULL, IPSQ_TEXT},
+    {"supposes", NULL, IPSQ_TEXT},
+    {"sure", NULL, IPSQ_TEXT},
+    {"sure_why", NULL, IPSQ_TEXT},
+    {"object", NULL, IPSQ_TEXT},
+    {"other", NULL, IPSQ_TEXT},
+    {"procedure", NULL, IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT},
+    {"file", NULL, IPSQ_TEXT},
+    {"line", NULL, IPSQ_COUNT},
+    {"wait_procedure", NULL, IPSQ_TEXT},
+    {"wait_file", NULL, IPSQ_TEXT},
+    {"wait_line", NULL, IPSQ_COUNT},
+    {"command", NULL, IPSQ_TEXT},
+    {"phase", NULL, IPSQ_COUNT},
+    {"from_ns", NULL, IPSQ_NS},
+    {"to_ns", NULL, IPSQ_NS},
 };
 
 static void put_row(struct ipsq_table *t, const Ips__WhyRow *r)
@@ -41,6 +54,9 @@ static void put_row(struct ipsq_table *t, const Ips__WhyRow *r)
     *cell++ = ipsq_text(r->wait_file);
     *cell++ = ipsq_count(r->wait_line ? r->wait_line : IPS_UNMEASURED);
     *cell++ = ipsq_text(r->command);
+    *cell++ = ipsq_count(r->phase ? r->phase : IPS_UNMEASURED);
+    *cell++ = ipsq_count(r->phase ? r->from_ns : IPS_UNMEASURED);
+    *cell++ = ipsq_count(r->phase ? r->to_ns : IPS_UNMEASURED);
 }
 
 static void put_table(struct ipsq_out *out, const char *name,
@@ -208,16 +224,20 @@ const struct ipsq_command ipsq_cmd_why = {
     .summary = "what a run's time goes to, and what would help",
     .help =
         "A short list, what would gain most first: a procedure, a serial "
-        "section, a late sender,\nuneven work, too many small messages, locks, "
-        "too few cores, waiting for the outside,\nslow messages, cost that is "
-        "spread; each with what was seen, what would be gained and\nwhat that "
-        "supposes, how sure it is, and the command that shows more. Nothing "
-        "below 5% of\nthe elapsed time is said. Of a service also --for "
-        "latency "
-        "and --for throughput: what its\nrequests wait for, and what bounds "
-        "their rate. Of several runs: in how many of them each was found, with "
-        "its median gain\nand the least and greatest.\n",
-    .options = IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) | IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
+        "section, a phase that\ndominates, a late sender, uneven work, too "
+        "many "
+        "small messages, locks, too few cores,\nwaiting for the outside, slow "
+        "messages, cost that is spread; each with what was seen,\nwhat would "
+        "be "
+        "gained and what that supposes, how sure it is, and the command that\n"
+        "shows more. Nothing below 5% of the elapsed time is said. Of a "
+        "service "
+        "also --for latency\nand --for throughput: what its requests wait for, "
+        "and what bounds their rate. Of several\nruns: in how many of them "
+        "each "
+        "was found, with its median gain and the least and greatest.\n",
+    .options = IPSQ_HAS(FRESH) | IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) |
+               IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

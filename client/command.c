@@ -83,6 +83,7 @@ int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
     int rc = ipsq_session_run(s, o->arg_count ? o->args[0] : NULL, &run, err);
     if (rc == 0)
         rq->run = ips_wire_text(run);
+    rq->fresh = o->fresh;
     return rc;
 }
 

@@ -103,8 +103,11 @@ static int take_bys(struct ipsq_options *o, const char *text,
     for (const char *at = text;;) {
         char word[32];
         uint32_t which = 0;
-        size_t len = strcspn(at, ",");
-        snprintf(word, sizeof(word), "%.*s", (int)(len < 31 ? len : 31), at);
+        size_t len = strcspn(at, ","), n = strcspn(at, ",:");
+        bool named = strncmp(at, "mark:", 5) == 0 || /* of requests */
+                     strncmp(at, "task:", 5) == 0;
+        n = named ? n : len;
+        snprintf(word, sizeof(word), "%.*s", (int)(n < 31 ? n : 31), at);
         int rc = one_of("by", word, words, &which, err);
         if (rc < 0)
             return rc;
@@ -250,6 +253,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return 0;
     case IPSQ_OPT_NEXT:
         return take_next(o, text, err);
+    case IPSQ_OPT_FRESH:
+        o->fresh = true;
+        return 0;
     case IPSQ_OPT_SEQUENCES:
         o->sequences = true;
         return 0;
@@ -296,6 +302,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_IMPORT:
         o->import_file = text;
         return 0;
+    case IPSQ_OPT_FORCE:
+        o->force = true;
+        return 0;
     case IPSQ_OPT_REPLACE:
         o->replace = true;
         return 0;
@@ -306,6 +315,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return take_lengths(o, text, err);
     case IPSQ_OPT_ROUNDS:
         return ipsq_parse_count(text, &o->rounds, err);
+    case IPSQ_OPT_SHARED_MEDIUM:
+        o->shared_medium = true;
+        return 0;
     case IPSQ_OPT_SYSTEM_SHARE:
         return ipsq_parse_share(text, &o->system_ppm, err);
     case IPSQ_OPT_NETWORK:

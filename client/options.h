@@ -50,7 +50,8 @@
     X(BY, "by", "WHAT",                                                        \
       "procedure (default), process or line; path: also\n"                     \
       "machine, thread, message, external, or several: a,b;\n"                 \
-      "waits: place (default), cause, peer, process or thread")                \
+      "waits: place (default), cause, peer, process or thread;\n"              \
+      "requests: connection, mark, mark:NAME, task, task:NAME")                \
     X(SITES, "sites", NULL, "name the place each event was called from")       \
     X(STACKS, "stacks", NULL, "and the call stacks of what blocked")           \
     X(PROCEDURE, "procedure", "NAME",                                          \
@@ -62,6 +63,7 @@
     X(FASTER, "faster", "BY", "were faster by 30%, or 2x")                     \
     X(GONE, "gone", NULL, "took no time at all")                               \
     X(RANK, "rank", NULL, "what would help most (without edits: default)")     \
+    X(FRESH, "fresh", NULL, "compute it again, although an answer is kept")    \
     X(SLACK, "slack", NULL, "how far everything is from being critical")       \
     X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
@@ -93,11 +95,14 @@
     X(IMPORT, "import", "FILE",                                                \
       "take a table from FILE (- standard input), beside what\n"               \
       "is there")                                                              \
+    X(FORCE, "force", NULL, "keep message times that are in doubt, marked")    \
     X(REPLACE, "replace", NULL, "with --import: instead of what is there")     \
     X(FORGET, "forget", NULL, "forget it, or what is of these machines")       \
     X(LENGTHS, "lengths", "LIST",                                              \
       "bytes, rising: 1,64,4k,1m (default: 1 B to 1 MiB)")                     \
     X(ROUNDS, "rounds", "N", "round trips of each length (default 200)")       \
+    X(SHARED_MEDIUM, "shared-medium", NULL,                                    \
+      "messages between machines divide one medium")                           \
     X(SYSTEM_SHARE, "system-share", "S",                                       \
       "so much of the CPU time is the operating system's own\n"                \
       "and not measured (5%): computing takes 1/(1-S)")                        \
@@ -123,7 +128,10 @@ enum ipsq_option {
     X(EXTERNAL, "external")                                                    \
     X(PLACE, "place")                                                          \
     X(CAUSE, "cause")                                                          \
-    X(PEER, "peer")
+    X(PEER, "peer")                                                            \
+    X(CONNECTION, "connection")                                                \
+    X(MARK, "mark")                                                            \
+    X(TASK, "task")
 enum ipsq_by {
 #define X(name, text) IPSQ_BY_##name,
     IPSQ_BYS(X)
@@ -148,7 +156,7 @@ struct ipsq_options {
     const char *command; /* NULL: none was given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
-    bool help, version, sites, stacks, sequences, whole, pop;
+    bool help, version, sites, stacks, sequences, whole, pop, fresh;
     bool per_machine;
     uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
@@ -164,7 +172,7 @@ struct ipsq_options {
     uint32_t phase; /* 0: none */
     uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
-    bool show, forget, replace;
+    bool show, forget, replace, force, shared_medium;
     const char *export_file, *import_file; /* "-": standard streams */
     uint64_t lengths[IPSQ_LENGTHS_MAX];
     unsigned length_count;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/command.h"
 #include "common/rank.h"
 #include "proto/message.h"
 
@@ -225,4 +226,30 @@ Ips__Select *ipsq_select_ask(const struct ipsq_options *o, Ips__Select *s)
     s->back = o->sort && *o->sort == '-';
     s->sort = ips_wire_text(o->sort ? o->sort + s->back : "");
     return s;
+}
+
+Ips__Select *ipsq_select_procedures(const struct ipsq_options *o,
+                                    Ips__Select *s)
+{
+    static const char *const fields[][2] = {
+        /* column, field of the row */
+        {"", "self_ns"},        {"self_ns", "self_ns"},
+        {"cpu_ns", "self_ns"},  {"total_ns", "total_ns"},
+        {"samples", "samples"}, {"calls", "calls"},
+        {"exact", "exact"},     {"procedure", "procedure"},
+        {"process", "object"},  {"module", "module"},
+        {"file", "file"},
+    };
+    if (!ipsq_select_ask(o, s))
+        return NULL;
+    for (size_t i = 0; i < IPSQ_COUNT_OF(fields); i++)
+        if (strcmp(s->sort, fields[i][0]) == 0) {
+            s->sort = ips_wire_text(fields[i][1]);
+            /* Else machines would come in another order than of all rows. */
+            return s->per_machine &&
+                           (s->back || strcmp(s->sort, "self_ns") != 0)
+                       ? NULL
+                       : s;
+        }
+    return NULL;
 }

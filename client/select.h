@@ -22,5 +22,9 @@ void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count);
 
 /* Asks the master for no more than what is shown of the rows. NULL: all. */
 Ips__Select *ipsq_select_ask(const struct ipsq_options *o, Ips__Select *s);
+/* The same for rows of procedures: NULL also where --sort is by a column that
+ * is made here. */
+Ips__Select *ipsq_select_procedures(const struct ipsq_options *o,
+                                    Ips__Select *s);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "agent/format.h"
 #include "common/types.h"
+#include "master/part.h"
 
 static const char *const lost_names[IPS_LOST_COUNT] = {
 #define X(name, number, text) [number] = (text),
@@ -151,6 +152,23 @@ static void add_memory(struct arena *a, struct certificate *c,
                      p->machine, s->memory_bytes >> 20, s->file_bytes >> 20));
 }
 
+static void add_load(struct arena *a, struct certificate *c,
+                     const struct part *p)
+{
+    const Ips__SyncAnswer *s = p->sync;
+    Ips__MachineLoad *row =
+        s->load_samples ? arena_alloc(a, sizeof(*row)) : NULL;
+    if (!row || !arena_grow(a, &c->msg.loads, c->msg.n_loads, &c->load_cap,
+                            sizeof(Ips__MachineLoad *)))
+        return;
+    ips__machine_load__init(row);
+    row->machine = arena_printf(a, "%s", p->machine);
+    row->milli = s->load_milli;
+    row->own_milli = part_own_load_milli(p);
+    row->samples = s->load_samples;
+    c->msg.loads[c->msg.n_loads++] = row;
+}
+
 static void add_part(const struct part *p, struct arena *a,
                      struct certificate *c, size_t *unseen_cap)
 {
@@ -186,6 +204,7 @@ static void add_part(const struct part *p, struct arena *a,
         add_unseen(a, c, unseen_cap, s->unseen[i]);
     add_untraced(a, c, p);
     add_memory(a, c, p);
+    add_load(a, c, p);
 }
 
 void certificate_fill(const struct query *q, struct arena *a,

@@ -12,7 +12,7 @@
 
 struct certificate {
     Ips__Certificate msg;
-    size_t note_cap, lane_cap, untraced_cap;
+    size_t note_cap, lane_cap, untraced_cap, load_cap;
 };
 
 /* From the parts' SyncAnswers (and PeersAnswers where there are). Everything

@@ -81,8 +81,9 @@ struct path_data { /* query.data of a path question */
     uint64_t expand_ns;
     struct path_piece *tail; /* contract: what follows that piece */
     uint64_t tail_count;
-    uint64_t sent;     /* pieces given to the client */
-    struct cm_run *cm; /* cm-async, cm-sync */
+    uint64_t sent;              /* pieces given to the client */
+    struct path_piece *longest; /* what of them it wants, NULL: all */
+    struct cm_run *cm;          /* cm-async, cm-sync */
     char relay_note[256];
     struct { /* of the main lane; see EngineCost */
         uint64_t rounds, values, messages, bytes, relayed;

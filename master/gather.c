@@ -348,6 +348,7 @@ static void ask_table(struct query *q)
         Ips__TableAsk ask = IPS__TABLE_ASK__INIT;
         if (asked_window(q, &ask.from_ns, &ask.to_ns))
             query_window_of(q, q->gather.active[i], &ask.from_ns, &ask.to_ns);
+        ask.traffic = q->gather.want & GATHER_PEERS;
         Ips__Request request = IPS__REQUEST__INIT;
         request.ask_case = IPS__REQUEST__ASK_TABLE;
         request.table = &ask;

@@ -29,6 +29,7 @@ struct event;
 struct query;
 struct refresh;
 struct kept;
+struct answer;
 
 struct client {
     struct client *next;
@@ -47,6 +48,7 @@ struct master {
     uint64_t next_ask;         /* id of the last question to a slave */
     struct mtimes mtimes;      /* message times, on disk */
     struct kept *kept;         /* kept.c */
+    struct answer *answers;    /* answers.c */
     struct refresh *refreshes; /* refresh.c */
     uint64_t refresh_ns;       /* 0: tables are not kept up to date */
     struct event *tick, *on_term, *on_int;

@@ -63,6 +63,18 @@ static int compare_end(const void *left, const void *right)
     return (a->process > b->process) - (a->process < b->process);
 }
 
+/* Of `sent`, with `before` sent before it, what those who received `sum` of
+ * `total` have: so that windows side by side add up, the difference of two
+ * shares rounded down. */
+static uint64_t upto(uint64_t before, uint64_t sent, uint64_t sum,
+                     uint64_t total)
+{
+    if (sum == total)
+        return sent;
+    uint64_t later = (uint64_t)((ips_u128)(before + sent) * sum / total);
+    return later - (uint64_t)((ips_u128)before * sum / total);
+}
+
 /* Where an end is shared by several processes, what came over it is given to
  * them in proportion of what they received, without a rest. */
 static int spread(struct matrix *m, uint64_t from, const Ips__ChannelRow *row,
@@ -86,13 +98,11 @@ static int spread(struct matrix *m, uint64_t from, const Ips__ChannelRow *row,
     }
     for (uint32_t i = low; i <= last && i < n && list[i]->end == end; i++) {
         sum = ips_add_sat(sum, list[i]->recv_bytes);
-        /* Up to here, rounded down; the last one takes the rest. */
-        ips_u128 share_m = (ips_u128)row->sent_messages * sum;
-        ips_u128 share_b = (ips_u128)row->sent_bytes * sum;
-        uint64_t upto_m = i == last || total == 0 ? row->sent_messages
-                                                  : (uint64_t)(share_m / total);
-        uint64_t upto_b = i == last || total == 0 ? row->sent_bytes
-                                                  : (uint64_t)(share_b / total);
+        bool rest = i == last || total == 0;
+        uint64_t upto_m = upto(row->sent_messages_before, row->sent_messages,
+                               sum, rest ? sum : total);
+        uint64_t upto_b = upto(row->sent_bytes_before, row->sent_bytes, sum,
+                               rest ? sum : total);
         int rc = add_cell(m, from, matrix_process(to->number, list[i]->process),
                           upto_m - messages, upto_b - bytes, err);
         if (rc < 0)
@@ -121,9 +131,12 @@ static int add_row(struct matrix *m, struct part *const *parts, uint32_t count,
         return spread(m, self, row, parts[p->peer[row->end].part],
                       p->peer[row->end].end, err);
     int rc = add_cell(m, self, other, row->sent_messages, row->sent_bytes, err);
-    return rc < 0 ? rc
-                  : add_cell(m, other, self, row->recv_messages,
-                             row->recv_bytes, err);
+    return rc < 0
+               ? rc
+               : add_cell(
+                     m, other, self,
+                     row->windowed ? row->recv_messages_in : row->recv_messages,
+                     row->windowed ? row->recv_bytes_in : row->recv_bytes, err);
 }
 
 int matrix_make(struct part *const *parts, uint32_t count, bool pending,

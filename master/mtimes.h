@@ -8,7 +8,9 @@
  *     ips-message-times 1
  *     # anything
  *     pair FROM TO tcp|unix MEASURED [BY...]
+ *     doubt WHY                          the pair is not to be trusted
  *     point BYTES NS [LOW HIGH [ROUNDS]]
+ *     wake MACHINE NS MEASURED [BY...]   see analysis/mtime.h, ips_wake_ns()
  *
  * A file that is not so is an error that names the line and what to do; nothing
  * is taken from it.
@@ -44,14 +46,25 @@ struct mtime_pair {
     enum mtime_over over;
     char measured[32]; /* "2026-11-22T07:30:00Z", or as a file says */
     char by[64];
+    char doubt[160]; /* "": none */
     uint32_t count;
     struct mtime_point point[IPS_CURVE_POINTS];
     struct ips_curve curve; /* of the points */
 };
 
+/* What a send costs its CPU more where it wakes a peer on another processor of
+ * the machine. None of a machine of one processor. */
+struct mtime_wake {
+    char machine[ROSTER_NAME_BYTES];
+    uint64_t ns;
+    char measured[32], by[64];
+};
+
 struct mtimes {
     struct mtime_pair **pair; /* [count] by from, to, over */
     uint32_t count;
+    struct mtime_wake *wake; /* [wake_count] by machine */
+    uint32_t wake_count;
     /* of the file, mtimes_open */
     char path[IPS_PATH_BYTES + 32];
     struct timespec seen; /* as it was when it was read */
@@ -65,8 +78,19 @@ struct mtime_pair *mtimes_find(const struct mtimes *t, const char *from,
 /* Adds a copy; replaces the pair of the same key. Makes its curve. */
 int mtimes_put(struct mtimes *t, const struct mtime_pair *pair,
                struct ips_err *err) IPS_MUST_USE;
-/* Those whose from and to are both `machine`, or one of them; NULL: all. How
- * many were removed. */
+bool mtimes_remove(struct mtimes *t, const char *from, const char *to,
+                   enum mtime_over over); /* true: it was there */
+/* Of that machine; NULL: not known, or one processor. */
+const struct mtime_wake *mtimes_wake(const struct mtimes *t,
+                                     const char *machine);
+/* Adds it, or replaces the machine's. */
+int mtimes_put_wake(struct mtimes *t, const struct mtime_wake *wake,
+                    struct ips_err *err) IPS_MUST_USE;
+/* Moves all of `from` there, or nothing. */
+int mtimes_adopt(struct mtimes *t, struct mtimes *from,
+                 struct ips_err *err) IPS_MUST_USE;
+/* Pairs whose from and to are both `machine`, or one of them, and its wake;
+ * NULL: all. How many were removed. */
 uint32_t mtimes_forget(struct mtimes *t, const char *machine);
 
 /* Adds what a file's text says; `name` is for messages. On an error `t` is as

@@ -22,9 +22,10 @@ static bool *partners(const struct query *q, const struct part *p)
 /* ---- in words ------------------------------------------------------------ */
 
 struct words {
-    uint32_t measured, assumed, none;
+    uint32_t measured, assumed, none, doubted;
     char first[32], last[32]; /* measured at */
     char list[400], doubts[300];
+    char why[340]; /* the first pair is doubted */
     bool too_many;
 };
 
@@ -51,6 +52,10 @@ static void say(struct words *w, const char *from, const char *to,
 {
     char name[160], like[160], both[340];
     name_pair(name, sizeof(name), from, to);
+    if (p && *p->doubt && w->doubted++ == 0) {
+        name_pair(like, sizeof(like), p->from, p->to);
+        snprintf(w->why, sizeof(w->why), "%s: %s", like, p->doubt);
+    }
     if (!p) {
         w->none++;
         snprintf(both, sizeof(both), "%s 0", name);
@@ -72,7 +77,7 @@ static void say(struct words *w, const char *from, const char *to,
 
 static void write_text(const struct words *w, char *out, size_t room)
 {
-    char doubts[340] = "";
+    char doubts[340] = "", more[400] = "";
     bool same = strcmp(w->first, w->last) == 0;
     if (w->too_many)
         snprintf(doubts, sizeof(doubts),
@@ -80,9 +85,14 @@ static void write_text(const struct words *w, char *out, size_t room)
                  w->assumed, w->none);
     else if (*w->doubts)
         snprintf(doubts, sizeof(doubts), "; assumed: %s", w->doubts);
-    snprintf(out, room, "as measured %s%s%s (%s)%s", w->first,
+    if (w->doubted > 1)
+        snprintf(more, sizeof(more), "; in doubt: %u pairs, as %s", w->doubted,
+                 w->why);
+    else if (w->doubted)
+        snprintf(more, sizeof(more), "; in doubt: %s", w->why);
+    snprintf(out, room, "as measured %s%s%s (%s)%s%s", w->first,
              same ? "" : " to ", same ? "" : w->last,
-             w->too_many ? "many pairs" : w->list, doubts);
+             w->too_many ? "many pairs" : w->list, doubts, more);
 }
 
 /* ---- the plan ------------------------------------------------------------ */

@@ -216,6 +216,14 @@ const char *part_process_name(const struct part *p, uint32_t process)
     return "?";
 }
 
+uint64_t part_own_load_milli(const struct part *p)
+{
+    const Ips__SyncAnswer *s = p->sync;
+    uint64_t elapsed = ips_sub_sat(s->last_ns, s->first_ns);
+    ips_u128 wanted = (ips_u128)s->cpu_ns + s->delay_ns;
+    return elapsed ? (uint64_t)(wanted * 1000 / elapsed) : 0;
+}
+
 void part_process_object(const struct part *p, uint32_t process,
                          char out[OBJECT_BYTES])
 {

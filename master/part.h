@@ -31,6 +31,10 @@ void part_process_object(const struct part *p, uint32_t process,
                          char out[OBJECT_BYTES]);
 const char *part_process_name(const struct part *p, uint32_t process);
 
+/* How many threads of the run ran or wanted a core on this machine, on average
+ * from its first event to its last, in thousandths. */
+uint64_t part_own_load_milli(const struct part *p);
+
 /* May some of what `object` (a pattern, common/object.h) selects be on this
  * machine? */
 bool part_concerned(const char *machine, const char *object);

@@ -2,7 +2,8 @@
  * The phases of a run (IPS-16), and phases as windows of other questions: a
  * question that names a phase waits for a question of our own about the run's
  * phases, and then asks every machine about that phase as a window of its own
- * clock. So a phase is the same stretch of time for every command.
+ * clock. So a phase is the same stretch of time for every command. `why` names
+ * none: it gets the ends of all, and does without where that question fails.
  */
 #ifndef IPS_MASTER_PHASES_H
 #define IPS_MASTER_PHASES_H
@@ -14,6 +15,9 @@
 
 /* The phase that a question of a client names as its window; 0 none. */
 uint32_t phases_named(const Ips__Request *request);
+/* Does it wait for the phases: of one that it names, or of all, as far as they
+ * are known (why)? */
+bool phases_wanted(const Ips__Request *request);
 /* The question of our own that it waits for: a copy of its id and run. NULL: no
  * memory. */
 Ips__Envelope *phases_envelope(const Ips__Request *r);

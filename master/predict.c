@@ -20,6 +20,8 @@ void predict_run_release(struct predict_run *run)
     free(run->own);
     free(run->thread);
     free(run->cut);
+    free(run->lock_units);
+    free(run->lock_event);
     memset(run, 0, sizeof(*run));
 }
 
@@ -198,10 +200,12 @@ int predict_replay(const struct predict_run *run,
                                  .machine = machine,
                                  .map = setup->map,
                                  .mtime = setup->mtime,
+                                 .curve = setup->curve,
                                  .move_count = setup->move_count,
                                  .move = setup->move,
                                  .medium_count = setup->medium_count,
                                  .medium = setup->medium,
+                                 .locks = predict_locks(run),
                                  .relabel = setup->path || setup->move_count};
     if (rc == 0)
         rc = make_places(run, setup, &place, err);
@@ -215,6 +219,8 @@ int predict_replay(const struct predict_run *run,
                                                       : r.reach[run->command];
         out->events = r.events;
         out->resources = r.resources;
+        out->taken = r.taken;
+        out->kept_count = r.kept_count;
         out->p = quotient(out->cpu_ns, out->makespan_ns);
         out->rho = out->cores ? out->p / out->cores : IPS_UNMEASURED_REAL;
     }

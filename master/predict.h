@@ -38,6 +38,8 @@ struct predict_own { /* a machine of the run */
     const char *name;
     uint32_t cores;    /* as recorded; 0 not known */
     uint64_t delay_ns; /* threads were able to run, without a core */
+    /* Of others, by the load average while the run was on; in thousandths. */
+    uint64_t load_samples, load_milli; /* samples 0: not recorded */
 };
 struct predict_thread { /* of a chain; names borrowed */
     const char *process, *name;
@@ -61,11 +63,21 @@ struct predict_run {
                                       IPS_NO_NODE */
     struct predict_cut *cut;       /* of the question's moves; by node */
     size_t cut_count;
+    struct ips_replay_locks locks; /* settled anew; its arrays: */
+    uint32_t *lock_units;
+    struct ips_replay_lock_event *lock_event;
     const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
     uint64_t off_ns;  /* neither running, runnable nor waiting: left out */
 };
 void predict_run_release(struct predict_run *run);
+/* Those that are settled anew, or NULL. */
+static inline const struct ips_replay_locks *
+predict_locks(const struct predict_run *run)
+{
+    return run->locks.event_count && !run->lane_then.any_off ? &run->locks
+                                                             : NULL;
+}
 
 /* ---- a setup -------------------------------------------------------------
  */
@@ -82,10 +94,12 @@ struct ips_replay_machine predict_replayed(const struct predict_machine *m);
 struct predict_setup {
     uint32_t machine_count;
     struct predict_machine *machine;
-    uint32_t *map;                /* [chain_count] */
-    bool *placed;                 /* [chain_count] by --map */
-    struct ips_mtime *mtime;      /* [machine_count^2], or NULL: the lane's */
-    struct ips_replay_move *move; /* of the run's cuts */
+    uint32_t *map;                  /* [chain_count] */
+    bool *placed;                   /* [chain_count] by --map */
+    struct ips_mtime *mtime;        /* [machine_count^2], or NULL: the lane's */
+    const struct ips_curve **curve; /* the same: instead of mtime's line, where
+                                       not NULL; borrowed of run->times */
+    struct ips_replay_move *move;   /* of the run's cuts */
     uint32_t move_count;
     /* [machine_count^2] the shared medium of a pair, or NULL: there is none */
     uint32_t *medium;
@@ -154,7 +168,10 @@ struct predict_answer {
     uint64_t makespan_ns; /* the latest END, or the goal */
     uint64_t command_ns;  /* IPS_UNMEASURED: not known */
     uint64_t cpu_ns, queued_ns;
-    uint64_t events, resources;
+    uint64_t events;
+    /* Of who has a lock next (struct ips_replay). */
+    uint64_t resources, taken;
+    uint32_t kept_count;
     uint32_t cores;          /* of the machines that somebody is on */
     struct predict_use *use; /* [machine_count] */
     uint64_t last_ns;        /* when the last thread ended */
@@ -177,7 +194,7 @@ void predict_answer_release(struct predict_answer *a);
 /* Does thread t fit a pattern as of --map? */
 bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
                   const char *pattern);
-/* predict_net.c: measured message times (as their lines) between all machines
+/* predict_net.c: measured message times (their curves) between all machines
  * of the setup, in as far as anything like them was measured; what is assumed
  * goes to `said`, or nowhere where that is NULL. */
 int predict_times(const struct predict_run *run, struct predict_said *said,

@@ -140,10 +140,23 @@ static void say_rest(const struct filling *f)
                     "waited nor were runnable as far as the kernel says, are "
                     "left out (faults, stolen time)",
                     (double)d->run.off_ns / 1e6);
+    if (d->then.taken)
+        predict_say(said,
+                    "who has a lock next is settled anew, %" PRIu64
+                    " times: first come, first served; what was free when it "
+                    "was taken, and given back before anybody came, was not "
+                    "recorded and holds nobody up",
+                    d->then.taken);
+    if (d->then.kept_count)
+        predict_say(said,
+                    "%u locks keep the order that was seen: settled anew, "
+                    "threads would wait for each other for ever",
+                    d->then.kept_count);
     if (d->then.resources)
         predict_say(said,
-                    "%" PRIu64 " waits for locks and their like follow each "
-                    "other in the order that was seen",
+                    "%" PRIu64 " waits for conditions, readers' locks, tokens "
+                    "and their like follow each other in the order that was "
+                    "seen",
                     d->then.resources);
     for (uint32_t m = 0; m < d->setup.machine_count; m++)
         if (!d->setup.machine[m].recorded && d->then.use[m].threads &&
@@ -198,7 +211,7 @@ void predict_tell(struct query *q)
         ips_wire_text("central (replay with processor sharing at the master)");
     c.msg.message_times =
         d->times.count
-            ? ips_wire_text("as measured by ipsq calibrate, each pair's line")
+            ? ips_wire_text("as measured by ipsq calibrate, each pair's curve")
             : path_mtime_text(q, &a, &d->run.lane_then);
     fill_sums(&f);
     fill_machines(&f);

@@ -28,7 +28,8 @@ static int allocate(const struct predict_run *run, struct predict_setup *s,
     if (s->mtime)
         return 0;
     s->mtime = calloc(pairs + 1, sizeof(*s->mtime));
-    if (!s->mtime)
+    s->curve = calloc(pairs + 1, sizeof(*s->curve));
+    if (!s->mtime || !s->curve)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu pairs of machines",
                            pairs);
     for (size_t p = 0; p < pairs; p++)
@@ -97,10 +98,9 @@ int predict_times(const struct predict_run *run, struct predict_said *said,
             /* Inside a machine most of what there is are pipes. */
             const struct mtime_pair *pair = mtimes_choose(
                 run->times, from, to, f == t ? MTIME_UNIX : MTIME_TCP);
-            struct ips_mtime *m = &out->mtime[(size_t)f * n + t];
-            *m = (struct ips_mtime){0, 0, 1, 1};
-            if (pair)
-                *m = ips_curve_line(&pair->curve);
+            size_t at = (size_t)f * n + t;
+            out->mtime[at] = (struct ips_mtime){0, 0, 1, 1};
+            out->curve[at] = pair ? &pair->curve : NULL;
             if (from_used && used(run, out, t))
                 say_pair(said, from, to, pair);
         }
@@ -124,8 +124,10 @@ static void change(struct predict_setup *s, size_t pair,
                    const Ips__PredictNet *n)
 {
     struct ips_mtime *m = &s->mtime[pair];
-    if (n->given)
+    if (n->given) {
         *m = (struct ips_mtime){n->base_ns, n->per_byte_q32, 1, 1};
+        s->curve[pair] = NULL;
+    }
     if (n->scale_den) {
         m->scale_num = n->scale_num;
         m->scale_den = n->scale_den;

@@ -24,6 +24,41 @@ struct summing {
     struct sums *procedure; /* [procedures] */
 };
 
+/* The graph as it was replayed: a unit of a lock came from who gave it. Its own
+ * are xpred and xkind alone; release_gave(). */
+static int as_given(const struct summing *s, struct ips_graph *out,
+                    struct ips_err *err)
+{
+    const struct ips_graph *g = &s->run->replay.g;
+    const struct ips_replay_locks *locks = predict_locks(s->run);
+    size_t n = (size_t)g->node_count + 1;
+    *out = *g;
+    if (!s->r->giver)
+        return 0;
+    out->xpred = malloc(n * sizeof(*out->xpred));
+    out->xkind = malloc(n);
+    if (!out->xpred || !out->xkind)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "path of %zu nodes", n);
+    memcpy(out->xpred, g->xpred, (n - 1) * sizeof(*out->xpred));
+    memcpy(out->xkind, g->xkind, n - 1);
+    for (uint32_t k = 0; k < locks->event_count; k++) {
+        uint32_t i = locks->event[k].node, from = s->r->giver[i];
+        if (from == IPS_NO_NODE)
+            continue; /* came free, or has its recorded arc */
+        out->xpred[i] = from;
+        out->xkind[i] = IPS_X_RESOURCE;
+    }
+    return 0;
+}
+
+static void release_gave(const struct summing *s, struct ips_graph *g)
+{
+    if (!s->r->giver)
+        return;
+    free(g->xpred);
+    free(g->xkind);
+}
+
 /* Which arc brought each node of the relabelled graph. */
 static int winners(struct summing *s, struct ips_err *err)
 {
@@ -100,6 +135,8 @@ static void add_cross(struct summing *s, const struct ips_path_segment *seg)
     const struct things *t = s->run->t;
     const struct ips_replay_graph *r = &s->run->replay;
     bool idle = r->made[seg->to];
+    if (s->r->giver && s->r->giver[seg->to] != IPS_NO_NODE)
+        return; /* weighs nothing, and is no arc of `t` */
     uint32_t f = t->f.chain[seg->chain];
     if (!idle)
         f = t->f.cross ? t->f.cross[r->of[seg->to]] : IPS_NO_FEATURE;
@@ -184,24 +221,26 @@ int predict_path(const struct predict_run *run,
     struct summing s = {
         .run = run, .setup = setup, .r = replay, .place = place};
     struct ips_path path = {0};
+    struct ips_graph given;
     uint32_t stop;
+    int rc = as_given(&s, &given, err);
     s.machine = calloc(setup->machine_count, sizeof(*s.machine));
     s.feature = calloc((size_t)t->f.count + 1, sizeof(*s.feature));
     s.idle = calloc((size_t)t->f.count + 1, sizeof(*s.idle));
     s.procedure = calloc((size_t)t->procedure_count + 1, sizeof(*s.procedure));
-    int rc = 0;
-    if (!s.machine || !s.feature || !s.idle || !s.procedure)
+    if (rc == 0 && (!s.machine || !s.feature || !s.idle || !s.procedure))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a path");
     if (rc == 0)
         rc = winners(&s, err);
     if (rc == 0 && replay->end != IPS_NO_NODE)
-        rc = ips_path_walk(&run->replay.g, &run->lane_then, &s.e, replay->end,
-                           &path, &stop, err);
+        rc = ips_path_walk(&given, &run->lane_then, &s.e, replay->end, &path,
+                           &stop, err);
     if (rc == 0) {
         add_segments(&s, &path);
         rc = put_rows(&s, out, err);
     }
     ips_path_release(&path);
+    release_gave(&s, &given);
     free(s.e.crossed);
     free(s.machine);
     free(s.feature);

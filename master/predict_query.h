@@ -49,6 +49,27 @@ static inline struct predict_query *predict_of(struct query *q)
 /* predict_run.c, in the worker: of what was gathered. */
 int predict_run_make(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run) IPS_MUST_USE;
+/* predict_locks.c: what was done with locks, in order of the whole graph. Where
+ * it has no node of its own an arc is to be cut for it: the caller does that,
+ * and fills `at`. Rows that are no good are left out. */
+struct predict_lock_row {
+    uint64_t after; /* of the work of the arc + 1; 0: at `node` itself */
+    uint32_t node;  /* of the whole graph */
+    uint32_t lock;
+    uint32_t at; /* node of the replay's graph */
+    bool gives;
+};
+struct predict_lock_rows {
+    struct predict_lock_row *row; /* free() */
+    size_t count;
+    uint32_t *units; /* [lock_count]; goes to the run */
+    uint32_t lock_count;
+};
+int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
+                           struct predict_lock_rows *out) IPS_MUST_USE;
+/* run->locks, of run->replay. */
+int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
+                       struct ips_err *err) IPS_MUST_USE;
 /* predict_order.c: where the run's behaviour depended on order. In the worker;
  * and in the loop, into the answer. */
 int predict_order_make(struct query *q, struct ips_err *err) IPS_MUST_USE;

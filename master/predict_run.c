@@ -142,7 +142,8 @@ static int make_names(struct query *q, const struct whatif_solving *s,
         run->own[i] = (struct predict_own){
             p->machine,
             (uint32_t)ips_min_u64(p->sync->cores, IPS_REPLAY_CORES_MAX),
-            p->sync->delay_ns};
+            p->sync->delay_ns, p->sync->load_samples,
+            ips_sub_sat(p->sync->load_milli, part_own_load_milli(p))};
     }
     for (uint32_t c = 0; c < s->g->chain_count; c++, chain++) {
         const struct ips_chain *of = &s->g->chains[c];
@@ -159,38 +160,14 @@ static int make_names(struct query *q, const struct whatif_solving *s,
 
 struct moved {
     struct ips_replay_cut cut;
-    uint32_t which; /* of the question's moves */
+    uint32_t which; /* of the question's moves, then of the rows of locks */
     bool whole;     /* from the chain's first node on: nothing is cut */
 };
 struct cuts {
     struct moved *one;
-    size_t count;
+    size_t count, moves;
+    struct predict_lock_rows locks;
 };
-
-/* Where chain `c` of the whole graph is at time t of its machine's clock. A
- * thread computes evenly between two nodes, as far as anybody knows. False: it
- * has ended. */
-static bool find_cut(const struct ips_graph *raw, const struct ips_chain *c,
-                     uint64_t t, struct ips_replay_cut *cut)
-{
-    uint32_t low = c->first, high = c->first + c->count;
-    while (low < high) { /* the first node that is passed after t */
-        uint32_t mid = low + (high - low) / 2;
-        if (raw->at[mid] > t)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    *cut = (struct ips_replay_cut){.node = low};
-    if (low == c->first || low == c->first + c->count)
-        return low == c->first;
-    uint64_t from = raw->at[low - 1];
-    uint64_t until = ips_sub_sat(raw->at[low], raw->wait[low]);
-    uint64_t span = ips_sub_sat(until, from), done = t - from;
-    cut->w = done >= span ? raw->w[low]
-                          : (uint64_t)((ips_u128)raw->w[low] * done / span);
-    return true;
-}
 
 static int add_cuts(struct query *q, const struct whatif_solving *s,
                     const struct predict_run *run, uint32_t which,
@@ -209,7 +186,7 @@ static int add_cuts(struct query *q, const struct whatif_solving *s,
                 continue;
             fits = true;
             if (!raw->at || !raw->wait ||
-                !find_cut(raw, &raw->chains[c], t, &one->cut))
+                !ips_replay_cut_at(raw, &raw->chains[c], t, &one->cut))
                 continue;
             one->whole = one->cut.node == raw->chains[c].first;
             one->cut.node += s->d->path.node_base[p];
@@ -229,16 +206,26 @@ static int make_cuts(struct query *q, const struct whatif_solving *s,
                      const struct predict_run *run, struct cuts *out)
 {
     size_t moves = q->request->predict->n_moves;
-    size_t most = moves * s->g->chain_count + 1;
+    int rc = predict_lock_rows_make(q, s, &out->locks);
+    if (rc < 0)
+        return rc;
+    out->moves = moves;
+    size_t most = moves * s->g->chain_count + out->locks.count + 1;
     if (moves > PREDICT_MOVES_MAX)
         return ips_err_set(s->err, IPS_E_USAGE, "%zu moves: at most %u", moves,
                            PREDICT_MOVES_MAX);
     out->one = calloc(most, sizeof(*out->one));
     if (!out->one)
         return ips_err_set(s->err, IPS_E_NO_MEMORY, "%zu moves", most);
-    int rc = 0;
     for (uint32_t k = 0; k < moves && rc == 0; k++)
         rc = add_cuts(q, s, run, k, out);
+    for (size_t i = 0; i < out->locks.count && rc == 0; i++) {
+        const struct predict_lock_row *row = &out->locks.row[i];
+        if (row->after)
+            out->one[out->count++] =
+                (struct moved){.cut = {.node = row->node, .w = row->after - 1},
+                               .which = (uint32_t)(moves + i)};
+    }
     return rc;
 }
 
@@ -253,7 +240,8 @@ static int in_order(const void *va, const void *vb)
     return (a->which > b->which) - (a->which < b->which);
 }
 
-/* What is whole needs no cut: the chain begins elsewhere. */
+/* What is whole needs no cut: the chain begins elsewhere. A thread moves from
+ * the cut on; to a lock it does something when it comes there. */
 static int place_cuts(struct cuts *c, struct predict_run *run,
                       const struct whatif_solving *s, const uint64_t *idle)
 {
@@ -272,8 +260,11 @@ static int place_cuts(struct cuts *c, struct predict_run *run,
     for (size_t i = 0; i < c->count && rc == 0; i++) {
         uint32_t node =
             c->one[i].whole ? run->replay.to[c->one[i].cut.node] : real[n++].at;
-        run->cut[run->cut_count++] =
-            (struct predict_cut){node, c->one[i].which};
+        if (c->one[i].which < c->moves)
+            run->cut[run->cut_count++] =
+                (struct predict_cut){node, c->one[i].which};
+        else
+            c->locks.row[c->one[i].which - c->moves].at = node - 1;
     }
     free(real);
     return rc;
@@ -302,10 +293,14 @@ static int make_graph(struct query *q, const struct whatif_solving *s,
         qsort(cuts.one, cuts.count, sizeof(*cuts.one), in_order);
         rc = place_cuts(&cuts, run, s, idle);
     }
+    if (rc == 0)
+        rc = predict_locks_make(&cuts.locks, run, s->err);
     if (rc == 0 && times)
         trim_outside(q, s, run);
     free(idle);
     free(cuts.one);
+    free(cuts.locks.row);
+    free(cuts.locks.units);
     return rc;
 }
 

@@ -170,9 +170,13 @@ static int search(struct asking *s, struct ips_err *err)
     struct predict_query *d = s->d;
     const Ips__PredictSearch *from = s->q->request->predict->search;
     const struct ips_graph *g = &d->run.replay.g;
+    struct ips_lane lane = d->run.lane_then;
+    if (predict_locks(&d->run)) /* another order of theirs may be quicker */
+        lane.any_off = true;
     struct ips_replay_ask machines = {.machine_count = d->setup.machine_count,
                                       .machine = s->machine,
                                       .mtime = d->setup.mtime,
+                                      .curve = d->setup.curve,
                                       .medium_count = d->setup.medium_count,
                                       .medium = d->setup.medium};
     struct ips_search_ask ask = {
@@ -192,8 +196,8 @@ static int search(struct asking *s, struct ips_err *err)
         .ctx = s};
     d->found.tries_most = ask.evaluations;
     ips_search_alike(&machines, &ask, s->alike);
-    int rc = ips_search_bound(g, &d->run.lane_then, &machines, d->found.item,
-                              &ask, &d->found.bound, err);
+    int rc = ips_search_bound(g, &lane, &machines, d->found.item, &ask,
+                              &d->found.bound, err);
     ask.bound_ns = d->found.bound.ns;
     d->setup.path = false;
     if (rc == 0)

@@ -1,6 +1,7 @@
 /* From a question to a setup: machines by name, threads by pattern. */
 #include <ctype.h>
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ void predict_setup_release(struct predict_setup *s)
     free(s->map);
     free(s->placed);
     free(s->mtime);
+    free(s->curve);
     free(s->move);
     free(s->medium);
     free(s->medium_name);
@@ -110,7 +112,37 @@ static int check_machine(const Ips__PredictMachine *from, struct ips_err *err)
     return 0;
 }
 
-static int add_machine(const Ips__PredictMachine *from,
+/* What others wanted, by the load average of the run's time; or, where that was
+ * not recorded, as much as explains its threads' run delays. */
+static void take_recorded(const struct predict_own *run,
+                          const struct predict_machine *fitted,
+                          struct predict_machine *to, struct predict_said *said)
+{
+    if (run->load_samples == 0) {
+        to->is.load = fitted->is.load;
+        predict_say(said,
+                    "the load of %.80s is %.2f: so much makes its threads wait "
+                    "for cores as long as its kernel said (its load average "
+                    "was not recorded)",
+                    run->name, (double)to->is.load.num / to->is.load.den);
+        return;
+    }
+    uint64_t hundredths = (run->load_milli + 5) / 10;
+    to->is.load = hundredths <= IPS_REPLAY_RATIO_MAX
+                      ? (struct ips_ratio){(uint32_t)hundredths, 100}
+                      : (struct ips_ratio){IPS_REPLAY_RATIO_MAX, 1};
+    if (hundredths > IPS_REPLAY_RATIO_MAX &&
+        hundredths / 100 < IPS_REPLAY_RATIO_MAX)
+        to->is.load.num = (uint32_t)(hundredths / 100);
+    predict_say(said,
+                "the load of %.80s is %.2f: its load average while the run was "
+                "on (%" PRIu64 " samples) less what its own threads had of it",
+                run->name, (double)to->is.load.num / to->is.load.den,
+                run->load_samples);
+}
+
+static int add_machine(const struct predict_run *run,
+                       const Ips__PredictMachine *from,
                        const struct predict_setup *own, struct predict_setup *s,
                        struct predict_said *said, struct ips_err *err)
 {
@@ -140,15 +172,12 @@ static int add_machine(const Ips__PredictMachine *from,
                            "machine %.80s: load=recorded is of machines that "
                            "the run was on",
                            from->name);
-    to->is.load = own->machine[m].is.load;
-    predict_say(said,
-                "the load of %.80s is %.2f: so much makes its threads wait for "
-                "cores as long as its kernel said",
-                from->name, (double)to->is.load.num / to->is.load.den);
+    take_recorded(&run->own[m], &own->machine[m], to, said);
     return 0;
 }
 
-static int add_machines(const Ips__PredictAsk *ask,
+static int add_machines(const struct predict_run *run,
+                        const Ips__PredictAsk *ask,
                         const struct predict_setup *own,
                         struct predict_setup *s, struct predict_said *said,
                         struct ips_err *err)
@@ -161,7 +190,7 @@ static int add_machines(const Ips__PredictAsk *ask,
                                  "machine %.80s is given twice",
                                  ask->machines[i]->name);
         if (rc == 0)
-            rc = add_machine(ask->machines[i], own, s, said, err);
+            rc = add_machine(run, ask->machines[i], own, s, said, err);
     }
     return rc;
 }
@@ -327,7 +356,7 @@ int predict_setup_make(const struct predict_run *run,
     int rc = make_own(run, ask->n_machines, out, err);
     say_own(run, said);
     if (rc == 0)
-        rc = add_machines(ask, own, out, said, err);
+        rc = add_machines(run, ask, own, out, said, err);
     for (size_t i = 0; i < ask->n_map && rc == 0; i++)
         rc = place(run, ask->map[i], out, err);
     if (rc == 0)

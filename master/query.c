@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "common/types.h"
+#include "master/answers.h"
 #include "master/part.h"
 #include "master/phases.h"
 
@@ -18,8 +19,10 @@ static void query_destroy(struct query *q)
     if (q->kind && q->kind->release)
         q->kind->release(q);
     parts_release(q);
+    answers_forget(q);
     free(q->excluded);
     free(q->windows);
+    free(q->phase_ends);
     ips__envelope__free_unpacked(q->envelope, NULL);
     free(q);
 }
@@ -63,12 +66,12 @@ void query_widen(struct query *q, struct part *p)
     p->taken = 0;
 }
 
-/* An answer that comes in many replies is stopped; what else is awaited is
+/* Who is still asked is told that nobody waits any more; what it has sent is
  * ignored when it comes. */
 void query_stop(struct query *q)
 {
     for (uint32_t i = 0; i < q->part_count; i++) {
-        if (q->parts[i].ask_id && q->parts[i].window)
+        if (q->parts[i].ask_id)
             send_more(q, &q->parts[i], 0);
         q->parts[i].ask_id = 0;
     }
@@ -88,6 +91,7 @@ static void query_end(struct query *q)
 void query_send(struct query *q, Ips__Reply *reply)
 {
     reply->id = q->id;
+    answers_note(q, reply);
     if (q->client)
         ips_send_reply(q->client, reply);
 }
@@ -106,6 +110,10 @@ void query_fail(struct query *q, const struct ips_err *why)
     if (q->over)
         return;
     ips_log_info("%s %s: %s", q->kind->name, q->run, why->msg);
+    if (q->inner && phases_named(q->inner->request) == 0) {
+        query_end(q); /* it does without, or says itself what is wrong */
+        return;
+    }
     if (q->client)
         ips_send_error(q->client, q->id, why);
     if (q->inner)
@@ -149,6 +157,7 @@ static void query_restart(struct query *q)
     struct ips_err err = {0};
     q->again = false;
     query_stop(q);
+    answers_forget(q);
     if (++q->restarts > QUERY_MAX_RESTARTS) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "slaves came and went, or their data changed, %u times "
@@ -385,6 +394,8 @@ static void query_begin(struct query *q)
 {
     struct ips_err err = {0};
     q->running = true;
+    if (answers_replay(q))
+        return;
     if (parts_make(q, &err) < 0)
         query_fail(q, &err);
     else
@@ -454,6 +465,8 @@ static void choose_run(struct query *q)
         query_fail(q, &err);
     else if (q->kind->at_once)
         (void)q->kind->at_once(q);
+    if (!q->over)
+        answers_give_way(q->m, q);
 }
 
 void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
@@ -477,11 +490,11 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
     }
     uint64_t id = request->id;
     /* Questions about one run go one after the other: the phases come first. */
-    bool named = phases_named(request) > 0;
+    bool wanted = phases_wanted(request);
     struct query *first =
-        named ? append(m, client, phases_envelope(request)) : NULL;
+        wanted ? append(m, client, phases_envelope(request)) : NULL;
     struct query *q = append(m, client, env);
-    if (!q || (named && !first)) {
+    if (!q || (wanted && !first)) {
         refuse(client, id, IPS_E_NO_MEMORY, "out of memory");
         if (q)
             query_end(q);
@@ -491,20 +504,20 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
         if (first)
             first->inner = q;
         choose_run(first ? first : q);
-        if (first && !q->over)
+        if (first && first->over && !q->over)
+            choose_run(q);
+        else if (first && !q->over)
             snprintf(q->run, sizeof(q->run), "%s", first->run);
     }
     query_next(m);
 }
 
-/* The request of a question that nobody sent. */
-static Ips__Envelope *empty_envelope(const char *run)
+/* The envelope of a question that nobody sent. */
+static Ips__Envelope *envelope_of(const Ips__Request *request)
 {
-    Ips__Request request = IPS__REQUEST__INIT;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
-    request.run = ips_wire_text(run);
     env.body_case = IPS__ENVELOPE__BODY_REQUEST;
-    env.request = &request;
+    env.request = (Ips__Request *)(uintptr_t)request;
     size_t len = ips__envelope__get_packed_size(&env);
     uint8_t *packed = malloc(len + 1);
     Ips__Envelope *copy = NULL;
@@ -516,27 +529,13 @@ static Ips__Envelope *empty_envelope(const char *run)
     return copy;
 }
 
-bool query_inside(struct master *m, const char *run,
-                  const struct query_kind *kind)
+bool query_inside(struct master *m, const struct query_kind *kind,
+                  const Ips__Request *request)
 {
-    struct query *q = calloc(1, sizeof(*q));
-    Ips__Envelope *env = empty_envelope(run);
-    if (!q || !env) {
-        free(q);
-        if (env)
-            ips__envelope__free_unpacked(env, NULL);
+    struct query *q = append(m, NULL, envelope_of(request));
+    if (!q)
         return false;
-    }
-    q->m = m;
     q->kind = kind;
-    q->envelope = env;
-    q->request = env->request;
-    q->begun_ns = master_now_ns();
-    snprintf(q->run, sizeof(q->run), "%s", run);
-    struct query **at = &m->queries;
-    while (*at)
-        at = &(*at)->next;
-    *at = q;
     query_next(m);
     return true;
 }

@@ -95,7 +95,7 @@ struct gather {
     uint64_t ambiguous; /* by joining ends */
     uint64_t untraced_ends;
     bool calibrated;       /* slaves were told message times (mtimes_plan.h) */
-    char mtimes_text[800]; /* of what, for the certificate */
+    char mtimes_text[1300]; /* of what, for the certificate */
 };
 
 struct query_kind {
@@ -110,6 +110,7 @@ struct query_kind {
     void (*release)(struct query *q);
     /* Makes more of the answer; called while the client's backlog is low. */
     void (*pump)(struct query *q);
+    bool keeps; /* answers.h */
 };
 
 /* A window of time on one machine's clock, since its first event of the run. */
@@ -152,13 +153,17 @@ struct query {
                 struct ips_err *err);
     void (*after)(struct query *q);
     struct gather gather;
-    struct kept *kept; /* what its parts borrow from, or NULL */
+    struct kept *kept;     /* what its parts borrow from, or NULL */
+    struct answer *answer; /* answers.h: what was sent so far, or NULL */
+    bool unkept;           /* it is not to be kept */
     void *data;
     /* phases.h: the question of a client that waits for this one of our own,
      * or NULL; what it got. */
     struct query *inner;
     struct query_window *windows;
     uint32_t window_count;
+    uint64_t *phase_ends; /* [phase_count] since the run's begin, rising */
+    uint32_t phase_count;
 };
 
 /* ---- for session.c ---------------------------------------------------- */
@@ -173,10 +178,10 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
 void query_on_client_gone(struct master *m, const struct ips_peer *client);
 void query_on_drain(struct master *m, const struct ips_peer *client);
 void query_tick(struct master *m);
-/* A question of the master itself, with no client and no answer. False: not
- * begun. */
-bool query_inside(struct master *m, const char *run,
-                  const struct query_kind *kind);
+/* A question of the master itself, whose answer no client hears; the request
+ * names the run and is copied. False: not begun. */
+bool query_inside(struct master *m, const struct query_kind *kind,
+                  const Ips__Request *request);
 /* At the end of the daemon: before the worker's, after it. */
 void query_unwant_all(struct master *m);
 void query_release_all(struct master *m);

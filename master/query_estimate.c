@@ -4,14 +4,18 @@
  * system took a share S of the CPU that no thread was charged with, a chain
  * arc takes 1/(1-S) of its CPU time. Category 3 of IPS-9.
  *
+ * With a shared medium (DRO-5) transfers between machines that are under way at
+ * the same time divide its bandwidth: analysis/shared.h.
+ *
  * The whole graph comes here: with the stretch it is another graph, which need
  * not have the same longest path. An arc is stretched by itself, rounded down.
- * Source: DRO-1, DRO-4.
+ * Source: DRO-1, DRO-4, DRO-5.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/shared.h"
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/engine.h"
@@ -21,12 +25,15 @@
 #include "master/weighting.h"
 
 #define MILLION 1000000u
-#define NODE_BYTES 150u /* of memory, with values and the slaves' graphs */
+#define NODE_BYTES 150u  /* of memory, with values and the slaves' graphs */
+#define SHARED_BYTES 60u /* more, of a replay with a medium */
 
 struct estimate { /* query.data; path first, as path_of() wants it */
     struct path_data path;
     uint64_t t_max_ns, estimate_ns;
     uint64_t compute_ns, message_ns, external_ns, messages;
+    uint64_t *least_ns; /* [parts^2] as struct ips_shared_ask has it, or NULL */
+    uint64_t unshared_ns, busy_ns;
 };
 
 static struct estimate *estimate_of(struct query *q)
@@ -75,6 +82,37 @@ static int sum_path(struct estimate *e, const struct ips_lane *lane)
     return rc;
 }
 
+/* The parts of `merged` are the machines. */
+static int share(struct query *q, const struct ips_lane *lane)
+{
+    struct estimate *e = estimate_of(q);
+    struct path_data *d = &e->path;
+    struct ips_shared got;
+    uint32_t part = 0;
+    uint32_t *map = calloc((size_t)d->merged.chain_count + 1, sizeof(*map));
+    if (!map)
+        return ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory");
+    for (uint32_t c = 0; c < d->merged.chain_count; c++) {
+        while (part + 1 < q->gather.count &&
+               d->merged.chains[c].first >= d->node_base[part + 1])
+            part++;
+        map[c] = part;
+    }
+    const struct ips_shared_ask ask = {q->gather.count, map, e->least_ns};
+    int rc = ips_shared_path(&d->merged, lane, &ask, &got, &d->err);
+    free(map);
+    if (rc < 0)
+        return rc;
+    e->unshared_ns = e->estimate_ns;
+    e->estimate_ns = got.end_ns;
+    e->busy_ns = got.busy_ns;
+    e->compute_ns = got.compute_ns;
+    e->message_ns = got.message_ns;
+    e->external_ns = got.external_ns;
+    e->messages = got.messages;
+    return 0;
+}
+
 static void solve(struct query *q)
 {
     struct estimate *e = estimate_of(q);
@@ -100,8 +138,10 @@ static void solve(struct query *q)
                     "run %s: what was recorded has no path longer than 0 ns: "
                     "nothing to estimate",
                     q->run);
+    else if (q->request->estimate->shared_medium)
+        (void)share(q, &lane); /* says why not in d->err */
     else
-        (void)sum_path(e, &lane); /* says why not in d->err */
+        (void)sum_path(e, &lane);
 }
 
 /* ---- the answer ---------------------------------------------------------- */
@@ -135,6 +175,12 @@ static void answer(struct query *q)
     out.messages = e->messages;
     out.total_cpu_ns = e->path.total_cpu_ns;
     out.system_ppm = q->request->estimate->system_ppm;
+    out.unshared_ns = e->unshared_ns;
+    out.medium_busy_ns = e->busy_ns;
+    if (q->request->estimate->shared_medium)
+        certificate_note(&a, &c,
+                         "messages between machines divide one medium among "
+                         "those that are under way at the same time");
     out.open = certificate_open(q);
     out.goal = ips_wire_text(e->path.goal_text);
     out.category = ips_wire_text("3");
@@ -168,6 +214,31 @@ static void fetched(struct query *q)
         query_fail(q, &err);
 }
 
+/* What messages of no bytes take, where the graph has measured times. */
+static int fill_least(struct query *q, struct ips_err *err)
+{
+    struct estimate *e = estimate_of(q);
+    const struct gather *g = &q->gather;
+    if (!q->request->estimate->shared_medium ||
+        !e->path.lanes[LANE_MAIN].lane.calibrated)
+        return 0;
+    e->least_ns = calloc((size_t)g->count * g->count + 1, sizeof(*e->least_ns));
+    if (!e->least_ns)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    for (uint32_t f = 0; f < g->count; f++) {
+        for (uint32_t t = 0; t < g->count; t++) {
+            const struct mtime_pair *p =
+                f == t ? NULL
+                       : mtimes_choose(&q->m->mtimes, g->active[f]->machine,
+                                       g->active[t]->machine, MTIME_TCP);
+            if (p)
+                e->least_ns[(size_t)f * g->count + t] =
+                    ips_curve_ns(&p->curve, 0);
+        }
+    }
+    return 0;
+}
+
 static void gathered(struct query *q)
 {
     struct path_data *d = path_of(q);
@@ -195,7 +266,14 @@ static void gathered(struct query *q)
                          "run %s has more nodes than one graph may have",
                          q->run);
     if (rc == 0)
-        rc = query_check_memory(q, d->nodes * NODE_BYTES, &err);
+        rc = query_check_memory(
+            q,
+            d->nodes *
+                (NODE_BYTES +
+                 (q->request->estimate->shared_medium ? SHARED_BYTES : 0)),
+            &err);
+    if (rc == 0)
+        rc = fill_least(q, &err);
     if (rc == 0)
         rc = weighting_goal(q, q->request->estimate->goal, &err);
     if (rc < 0)
@@ -229,6 +307,9 @@ static void start(struct query *q)
 
 static void release(struct query *q)
 {
+    struct estimate *e = estimate_of(q);
+    if (e)
+        free(e->least_ns);
     engine_release(q);
     gather_release(q);
 }

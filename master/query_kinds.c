@@ -42,6 +42,7 @@ const struct query_kind *query_kind_of(const Ips__Request *r)
     case IPS__REQUEST__ASK_MORE:
     case IPS__REQUEST__ASK_ECHO:
     case IPS__REQUEST__ASK_TRIP:
+    case IPS__REQUEST__ASK_READY:
     case IPS__REQUEST__ASK_WAIT_ROWS:
     case IPS__REQUEST__ASK_SYNC:
     case IPS__REQUEST__ASK_TABLE:
@@ -56,6 +57,7 @@ const struct query_kind *query_kind_of(const Ips__Request *r)
     case IPS__REQUEST__ASK_PORTIONS:
     case IPS__REQUEST__ASK_SPLIT:
     case IPS__REQUEST__ASK_SERIES:
+    case IPS__REQUEST__ASK_BRACKETS:
     case IPS__REQUEST__ASK_LOOK:
     case IPS__REQUEST__ASK__NOT_SET:
     case _IPS__REQUEST__ASK__CASE_IS_INT_SIZE:

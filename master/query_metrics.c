@@ -222,9 +222,7 @@ static bool metrics_at_once(struct query *q)
 static void metrics_start(struct query *q)
 {
     if (query_active(q) > 0 || !from_own_table(q, true))
-        gather_start(
-            q, query_windowed(q) ? GATHER_TABLE : GATHER_TABLE | GATHER_PEERS,
-            metrics_ready);
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_ready);
 }
 
 const struct query_kind query_metrics = {.name = "metrics",

@@ -13,6 +13,7 @@
 #include "master/engine.h"
 #include "master/engine_auto.h"
 #include "master/gather.h"
+#include "master/longest.h"
 #include "master/mtimes_plan.h"
 #include "master/part.h"
 #include "master/query_path_profile.h"
@@ -498,11 +499,38 @@ static void fill_segment(const struct query *q, struct arena *a,
     s->ns = p->ns;
 }
 
+/* The pieces that the client gets. */
+static const struct path_piece *shown(const struct query *q, uint64_t *count)
+{
+    const struct path_data *d = q->data;
+    if (!d->longest)
+        return path_profile_pieces(q, count);
+    *count = q->request->path->top;
+    return d->longest;
+}
+
+/* False: the question ended. */
+static bool pick_longest(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    uint64_t count, top = q->request->path->top;
+    const struct path_piece *pieces = path_profile_pieces(q, &count);
+    struct ips_err err = {0};
+    if (d->longest || top == 0 || top >= count)
+        return true;
+    d->longest = calloc(top, sizeof(*d->longest));
+    if (d->longest && longest_pieces(pieces, count, top, d->longest))
+        return true;
+    ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
+    query_fail(q, &err);
+    return false;
+}
+
 static void send_segments(struct query *q, uint64_t count)
 {
     struct path_data *d = path_of(q);
     uint64_t all;
-    const struct path_piece *pieces = path_profile_pieces(q, &all);
+    const struct path_piece *pieces = shown(q, &all);
     struct arena a = {0};
     Ips__Segment *rows = arena_alloc(&a, count * sizeof(*rows));
     Ips__Segment **list = arena_alloc(&a, count * sizeof(*list));
@@ -531,7 +559,9 @@ static void path_pump(struct query *q)
 {
     struct path_data *d = path_of(q);
     uint64_t count;
-    (void)path_profile_pieces(q, &count);
+    if (!pick_longest(q))
+        return;
+    (void)shown(q, &count);
     while (!q->over && d->sent < count && q->request->path->segments) {
         if (query_client_full(q))
             return;
@@ -562,8 +592,10 @@ void path_done(struct query *q)
 
 static void path_release(struct query *q)
 {
-    if (q->data)
+    if (q->data) {
         path_profile_release(q);
+        free(path_of(q)->longest);
+    }
     engine_release(q);
     gather_release(q);
 }
@@ -572,4 +604,5 @@ const struct query_kind query_path = {.name = "path",
                                       .exclusive = true,
                                       .start = path_start,
                                       .release = path_release,
-                                      .pump = path_pump};
+                                      .pump = path_pump,
+                                      .keeps = true};

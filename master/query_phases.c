@@ -297,6 +297,24 @@ static void give(struct query *q, uint32_t phase)
     query_over(q);
 }
 
+/* All of them, to a question that looks at each. */
+static void give_all(struct query *q)
+{
+    struct phases_data *d = data_of(q);
+    struct query *to = q->inner;
+    uint64_t *ends = calloc(d->both.count + 1u, sizeof(*ends));
+    if (!ends) {
+        fail(q, IPS_E_NO_MEMORY, "no memory");
+        return;
+    }
+    for (uint32_t i = 0; i < d->both.count; i++)
+        ends[i] = phase_end(d, i);
+    free(to->phase_ends);
+    to->phase_ends = ends;
+    to->phase_count = d->both.count;
+    query_over(q);
+}
+
 /* ---- the answer ---------------------------------------------------------- */
 
 static uint64_t sum_of(const struct phases_data *d, enum series s,
@@ -466,8 +484,10 @@ static void found(struct query *q)
         query_fail(q, &d->err);
     } else if (ask->phase > d->both.count && !d->zoomed) {
         no_such_phase(q, ask->phase);
-    } else if (q->inner) {
+    } else if (q->inner && ask->phase) {
         give(q, ask->phase - 1);
+    } else if (q->inner) {
+        give_all(q);
     } else if (ask->phase && !d->zoomed) {
         uint64_t begin = phase_begin(d, ask->phase - 1);
         d->end = phase_end(d, ask->phase - 1);
@@ -552,71 +572,3 @@ static void release(struct query *q)
 
 const struct query_kind query_phases = {
     .name = "phases", .exclusive = true, .start = start, .release = release};
-
-/* ---- of other questions ---------------------------------------------------
- */
-
-/* Where a question keeps its window. */
-struct slots {
-    uint64_t *from_ns, *to_ns;
-    uint32_t phase;
-};
-
-static struct slots slots_of(Ips__Request *r)
-{
-    if (r->ask_case == IPS__REQUEST__ASK_PATH)
-        return (struct slots){&r->path->from_ns, &r->path->to_ns,
-                              r->path->phase};
-    if (r->ask_case == IPS__REQUEST__ASK_EVENTS)
-        return (struct slots){&r->events->from_ns, &r->events->to_ns,
-                              r->events->phase};
-    if (r->ask_case == IPS__REQUEST__ASK_PROCEDURES)
-        return (struct slots){&r->procedures->from_ns, &r->procedures->to_ns,
-                              r->procedures->phase};
-    if (r->ask_case == IPS__REQUEST__ASK_WAITS)
-        return (struct slots){&r->waits->from_ns, &r->waits->to_ns,
-                              r->waits->phase};
-    if (r->ask_case == IPS__REQUEST__ASK_LS)
-        return (struct slots){&r->ls->from_ns, &r->ls->to_ns, r->ls->phase};
-    if (r->ask_case == IPS__REQUEST__ASK_METRICS)
-        return (struct slots){&r->metrics->from_ns, &r->metrics->to_ns,
-                              r->metrics->phase};
-    return (struct slots){0};
-}
-
-uint32_t phases_named(const Ips__Request *request)
-{
-    return slots_of((Ips__Request *)(uintptr_t)request).phase;
-}
-
-void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns)
-{
-    struct slots s = slots_of(request);
-    if (!s.from_ns)
-        return;
-    *s.from_ns = from_ns;
-    *s.to_ns = to_ns;
-}
-
-Ips__Envelope *phases_envelope(const Ips__Request *r)
-{
-    Ips__PhasesAsk ask = IPS__PHASES_ASK__INIT;
-    Ips__Request request = IPS__REQUEST__INIT;
-    Ips__Envelope env = IPS__ENVELOPE__INIT;
-    ask.phase = phases_named(r);
-    request.id = r->id;
-    request.run = r->run;
-    request.ask_case = IPS__REQUEST__ASK_PHASES;
-    request.phases = &ask;
-    env.body_case = IPS__ENVELOPE__BODY_REQUEST;
-    env.request = &request;
-    size_t len = ips__envelope__get_packed_size(&env);
-    uint8_t *data = malloc(len);
-    Ips__Envelope *copy = NULL;
-    if (data) {
-        ips__envelope__pack(&env, data);
-        copy = ips__envelope__unpack(NULL, len, data);
-    }
-    free(data);
-    return copy;
-}

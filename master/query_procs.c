@@ -19,11 +19,13 @@
 #include "master/kept.h"
 #include "master/part.h"
 #include "master/procs.h"
+#include "master/select.h"
 
 #define ROWS_A_REPLY 2048
 
 struct asked {
     size_t count;
+    bool pushed; /* slaves leave out themselves what is not shown */
     Ips__ProcedureTotals totals;
 };
 
@@ -138,6 +140,22 @@ static bool refuse(struct query *q)
     return err.code != 0;
 }
 
+/* Of all rows in order those that the client shows. */
+static size_t shown(const Ips__ProceduresAsk *ask, struct arena *arena,
+                    Ips__ProcedureRow ***rows, size_t count)
+{
+    uint64_t left_out[SELECT_LEVELS] = {0};
+    struct select s;
+    void **list;
+    if (!select_init(&s, ask->select, &ips__procedure_row__descriptor, NULL,
+                     "self_ns"))
+        return ask->top && ask->top < count ? (size_t)ask->top : count;
+    count =
+        select_rows(&s, arena, (void *const *)*rows, count, &list, left_out);
+    *rows = (Ips__ProcedureRow **)(void *)list;
+    return count;
+}
+
 static void answer(struct query *q)
 {
     struct asked *a = q->data;
@@ -174,9 +192,12 @@ static void answer(struct query *q)
     } else {
         count = procs_merge(rows, count);
         procs_intervals(rows, count, &a->totals);
-        a->totals.rows = count;
-        send_rows(q, &arena, rows,
-                  ask->top && ask->top < count ? (size_t)ask->top : count);
+        a->totals.rows = a->pushed ? ips_max_u64(a->totals.rows, count) : count;
+        count = shown(ask, &arena, &rows, count);
+        if (arena.failed)
+            no_memory(q);
+        else
+            send_rows(q, &arena, rows, count);
     }
     arena_release(&arena);
 }
@@ -212,8 +233,10 @@ static void answered(struct query *q)
         if (!t)
             continue;
         a->count += t->count;
-        if (t->totals)
-            procs_add_totals(&a->totals, t->totals);
+        if (!t->totals)
+            continue;
+        procs_add_totals(&a->totals, t->totals);
+        a->totals.rows = ips_add_sat(a->totals.rows, t->totals->rows);
     }
     answer(q);
 }
@@ -229,14 +252,33 @@ static void ask_part(struct query *q, struct part *p)
     ask.from_ns = asked->from_ns;
     ask.to_ns = asked->to_ns;
     query_window_of(q, p, &ask.from_ns, &ask.to_ns);
+    Ips__Select most = IPS__SELECT__INIT;
+    most.top = asked->top;
+    if (((struct asked *)q->data)->pushed)
+        ask.select = asked->select ? asked->select : &most;
     ask.generation = p->sync->generation;
     request.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     request.procedures = &ask;
     query_ask(q, p, &request, true);
 }
 
+/* Rows by process or machine are one slave's each: what is first of all of them
+ * is among the first of its slave's. So it is where one slave answers alone. Of
+ * a procedure that several have the sum decides, which none of them knows. */
+static bool may_push(const struct query *q)
+{
+    const Ips__ProceduresAsk *ask = q->request->procedures;
+    uint32_t asked = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        asked += part_concerned(q->gather.active[i]->machine, ask->object);
+    return (ask->top || ask->select) &&
+           (asked == 1 || strcmp(ask->by, "process") == 0 ||
+            strcmp(ask->by, "machine") == 0);
+}
+
 static void gathered(struct query *q)
 {
+    ((struct asked *)q->data)->pushed = may_push(q);
     query_round(q, take, answered);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct part *p = q->gather.active[i];

@@ -10,7 +10,7 @@
 #include "master/gather.h"
 #include "master/mtimes_plan.h"
 #include "master/portions.h"
-#include "master/requests.h"
+#include "master/requests_told.h"
 #include "master/weighting.h"
 
 static void no_memory(struct query *q)
@@ -28,11 +28,28 @@ static void solved(struct query *q)
         requests_answer(q);
 }
 
-static void have_graphs(struct query *q)
+static void have_all(struct query *q)
 {
     struct ips_err err = {0};
     if (query_work(q, requests_solve, solved, &err) < 0)
         query_fail(q, &err);
+}
+
+static void fetch_waits(struct query *q)
+{
+    waits_fetch(q, &requests_of(q)->waits, have_all);
+}
+
+/* Where nobody accepted a connection a program may have told of requests. */
+static void have_graphs(struct query *q)
+{
+    struct requests_data *d = requests_of(q);
+    if (!*d->by && d->end_count == 0)
+        d->by_told = REQUESTS_BY_MARK;
+    if (d->by_told == REQUESTS_BY_CONNECTION)
+        fetch_waits(q);
+    else
+        requests_told_fetch(q, fetch_waits);
 }
 
 static void fetch(struct query *q)
@@ -71,7 +88,10 @@ static void gathered(struct query *q)
         e->base = d->path.nodes;
         d->path.nodes = ips_add_sat(d->path.nodes, p->sync->nodes);
     }
-    if (!requests_services(q))
+    bool fine = requests_services(q);
+    if (d->by_told != REQUESTS_BY_CONNECTION)
+        d->service_count = d->end_count = 0;
+    if (!fine)
         no_memory(q);
     else if (check_size(q, &err) < 0)
         query_fail(q, &err);
@@ -104,6 +124,8 @@ static void start(struct query *q)
     int rc = path_check_lane(why ? &plain : ask->lane, lane, &err);
     q->calibrate = lane->calibrated;
     lane->weighting = IPS_WEIGH_WALL;
+    if (rc == 0)
+        rc = requests_told_by(d, ask->by, &err);
     if (rc == 0 && ask->top > REQUESTS_TOP_MAX)
         rc = ips_err_set(&err, IPS_E_USAGE, "%u requests: at most %u", ask->top,
                          REQUESTS_TOP_MAX);
@@ -121,5 +143,8 @@ static void release(struct query *q)
     gather_release(q);
 }
 
-const struct query_kind query_requests = {
-    .name = "requests", .exclusive = true, .start = start, .release = release};
+const struct query_kind query_requests = {.name = "requests",
+                                          .exclusive = true,
+                                          .start = start,
+                                          .release = release,
+                                          .keeps = true};

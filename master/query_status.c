@@ -1,5 +1,6 @@
 /* The daemon about itself and its slaves. */
 #include "common/types.h"
+#include "master/answers.h"
 #include "master/arena.h"
 #include "master/query.h"
 
@@ -14,6 +15,7 @@ static void fill_row(const struct slave *s, uint64_t now, Ips__SlaveRow *row)
     row->pool_used_bytes = s->pool_used_bytes;
     row->pool_size_bytes = s->pool_size_bytes;
     row->computations = s->computations;
+    row->questions = s->questions;
 }
 
 static void status_start(struct query *q)
@@ -26,6 +28,7 @@ static void status_start(struct query *q)
     answer.uptime_ns = now - m->started_ns;
     answer.address = ips_wire_text(m->address);
     answer.clients = m->client_count;
+    answer.kept_answers = answers_count(m);
     answer.slaves =
         arena_alloc(&a, (m->roster.count + 1) * sizeof(*answer.slaves));
     for (const struct slave *s = m->roster.first; s && answer.slaves;

@@ -366,5 +366,8 @@ static void release(struct query *q)
     gather_release(q);
 }
 
-const struct query_kind query_waits = {
-    .name = "waits", .exclusive = true, .start = start, .release = release};
+const struct query_kind query_waits = {.name = "waits",
+                                       .exclusive = true,
+                                       .start = start,
+                                       .release = release,
+                                       .keeps = true};

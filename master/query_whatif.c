@@ -231,4 +231,5 @@ void whatif_release(struct query *q)
 const struct query_kind query_whatif = {.name = "whatif",
                                         .exclusive = true,
                                         .start = start,
-                                        .release = whatif_release};
+                                        .release = whatif_release,
+                                        .keeps = true};

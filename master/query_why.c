@@ -88,6 +88,9 @@ static void fill_row(const struct why_finding *from, Ips__WhyRow *to)
     to->wait_procedure = text(from->wait_at.procedure);
     to->wait_file = text(from->wait_at.file);
     to->wait_line = from->wait_at.line;
+    to->phase = from->phase;
+    to->from_ns = from->from_ns;
+    to->to_ns = from->to_ns;
 }
 
 static void fill_rows(struct filling *x)
@@ -239,5 +242,8 @@ static void release(struct query *q)
     whatif_release(q);
 }
 
-const struct query_kind query_why = {
-    .name = "why", .exclusive = true, .start = start, .release = release};
+const struct query_kind query_why = {.name = "why",
+                                     .exclusive = true,
+                                     .start = start,
+                                     .release = release,
+                                     .keeps = true};

@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "common/types.h"
+#include "master/answers.h"
 #include "master/gather.h"
 #include "master/kept.h"
 #include "master/summary.h"
@@ -156,15 +157,19 @@ void refresh_tick(struct master *m)
             at = &r->next;
             continue;
         }
+        bool large = k.events > REFRESH_EVENTS_MOST;
         bool done = r->events == k.events && r->was_open == k.open;
-        if ((done && !k.open) || k.events > REFRESH_EVENTS_MOST) {
+        if ((done || large) && !k.open) {
             *at = r->next;
+            answers_ahead(m, r->run);
             free(r);
-            continue;
+            return;
         }
         at = &r->next;
-        if (!done) {
-            r->busy = query_inside(m, r->run, &query_refresh);
+        if (!done && !large) {
+            Ips__Request request = IPS__REQUEST__INIT;
+            request.run = r->run;
+            r->busy = query_inside(m, &query_refresh, &request);
             free_now = false;
         }
     }

@@ -7,7 +7,9 @@
  * A service is what clients address: the local end of accepted stream
  * connections
  * ("tcp 127.0.0.1:7777"), on one machine, whichever processes accept them.
- * Source: ALGORITHMS 4 (requests, throughput); IPS-13.
+ * Where nobody accepted any, and where it is asked for, it is what the program
+ * told of (requests_told.h). Source: ALGORITHMS 4 (requests, throughput);
+ * IPS-13.
  */
 #ifndef IPS_MASTER_REQUESTS_H
 #define IPS_MASTER_REQUESTS_H
@@ -15,10 +17,16 @@
 #include "analysis/held.h"
 #include "analysis/requests.h"
 #include "master/engine.h"
+#include "master/waits.h"
 
-#define REQUESTS_NODE_BYTES 170u
+#define REQUESTS_NODE_BYTES 250u
 #define REQUESTS_TOP_MAX 10000u
 #define REQUESTS_STATIONS_MAX 1000u
+#define REQUESTS_MORE 3u             /* things told of the slowest 1% */
+#define REQUESTS_NAMES_MAX 1024u     /* of a part's marks */
+#define REQUESTS_TOLD_MAX 100000000u /* requests that a program told of */
+
+enum requests_by { REQUESTS_BY_CONNECTION, REQUESTS_BY_MARK, REQUESTS_BY_TASK };
 
 struct request_service {
     uint32_t part;
@@ -27,6 +35,14 @@ struct request_service {
     uint32_t process; /* one of those that serve, of the part */
     uint32_t processes, connections;
     uint32_t first, count; /* of `by_service` */
+};
+
+/* Something that the slowest 1% of a service's requests have more of; cause "":
+ * CPU time in the procedure, else a wait there. NULL procedure: none. */
+struct request_more {
+    const char *cause, *procedure, *module, *file; /* in kept messages */
+    uint32_t line;
+    uint64_t slow_ns, median_ns; /* of a request, on average */
 };
 
 struct requests_data {     /* query.data */
@@ -42,6 +58,12 @@ struct requests_data {     /* query.data */
     uint32_t *by_service;  /* [found.count] requests: by service, then time */
     uint64_t *chain_ns;    /* [merged chains] for sums; zero between uses */
     struct ips_helds held; /* locks */
+    const char *by;        /* as it was asked, "" by what there is; borrowed */
+    const char *told_name; /* "" all; borrowed */
+    enum requests_by by_told;
+    struct waits waits;        /* fetched, not laid; portions in it */
+    struct request_more *more; /* [services][REQUESTS_MORE] */
+    struct told *tell;         /* requests_told.h; NULL: by connections */
 };
 
 static inline struct requests_data *requests_of(struct query *q)
@@ -55,6 +77,12 @@ static inline uint32_t requests_rank(uint32_t count, uint32_t percent)
 {
     uint64_t rank = ((uint64_t)count * percent + 99) / 100;
     return rank ? (uint32_t)rank - 1 : 0;
+}
+
+/* How many of so many are the slowest 1%. */
+static inline uint32_t requests_tail(uint32_t count)
+{
+    return count / 100 ? count / 100 : 1;
 }
 
 /* Is it `why` about the requests of a service? */

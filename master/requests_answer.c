@@ -22,6 +22,10 @@ static char *service_name(const struct filling *f, uint32_t s)
 {
     const struct request_service *v = &f->d->service[s];
     const struct part *p = f->q->gather.active[v->part];
+    if (f->d->tell)
+        return arena_printf(f->a, "/%s %s %s", p->machine,
+                            f->d->by_told == REQUESTS_BY_TASK ? "task" : "mark",
+                            v->name);
     if (strncmp(v->name, "tcp ", 4) == 0)
         return arena_printf(f->a, "/%s %.*s", p->machine, (int)v->name_len,
                             v->name);
@@ -110,7 +114,8 @@ static void fill_times(const struct filling *f, Ips__ServiceRow *row,
         const struct ips_request *x = &r[index[i]];
         row->from_ns = ips_min_u64(row->from_ns, x->arrival);
         row->to_ns = ips_max_u64(row->to_ns, x->finish);
-        row->untraced_clients += g->xkind[x->first] != IPS_X_DATA;
+        row->untraced_clients +=
+            !f->d->tell && g->xkind[x->first] != IPS_X_DATA;
         sum += ips_request_ns(x);
     }
     uint64_t window = row->to_ns - row->from_ns;
@@ -123,8 +128,28 @@ static void fill_times(const struct filling *f, Ips__ServiceRow *row,
     row->all = parts_of(f, index, n);
     uint32_t low = requests_rank(n, 40), high = requests_rank(n, 60);
     row->median = parts_of(f, index + low, high - low + 1);
-    uint32_t tail = n / 100 ? n / 100 : 1;
+    uint32_t tail = requests_tail(n);
     row->slowest = parts_of(f, index + n - tail, tail);
+}
+
+static void fill_more(const struct filling *f, Ips__ServiceRow *row, uint32_t s)
+{
+    const struct request_more *m = &f->d->more[(size_t)s * REQUESTS_MORE];
+    row->more = arena_alloc(f->a, REQUESTS_MORE * sizeof(*row->more));
+    for (size_t i = 0; row->more && i < REQUESTS_MORE && m[i].procedure; i++) {
+        Ips__RequestMore *to = arena_alloc(f->a, sizeof(*to));
+        if (!to || m[i].slow_ns <= m[i].median_ns)
+            break;
+        ips__request_more__init(to);
+        to->cause = ips_wire_text(m[i].cause);
+        to->procedure = ips_wire_text(m[i].procedure);
+        to->module = ips_wire_text(m[i].module ? m[i].module : "");
+        to->file = ips_wire_text(m[i].file ? m[i].file : "");
+        to->line = m[i].line;
+        to->slow_ns = m[i].slow_ns;
+        to->median_ns = m[i].median_ns;
+        row->more[row->n_more++] = to;
+    }
 }
 
 static void fill_service(const struct filling *f, uint32_t s)
@@ -145,8 +170,10 @@ static void fill_service(const struct filling *f, uint32_t s)
     for (uint32_t i = 0; i < f->d->end_count; i++)
         row->pipelined +=
             f->d->ends[i].service == s && f->d->found.pipelined_end[i];
-    if (v->count)
+    if (v->count) {
         fill_times(f, row, v);
+        fill_more(f, row, s);
+    }
     f->out->services[f->out->n_services++] = row;
 }
 
@@ -242,7 +269,11 @@ static void notes(const struct filling *f)
                 outside));
     if (found->unanswered)
         certificate_note(f->a, f->c,
-                         arena_printf(f->a, "%u requests had no answer yet",
+                         arena_printf(f->a,
+                                      f->d->tell
+                                          ? "%u requests were begun and not "
+                                            "ended"
+                                          : "%u requests had no answer yet",
                                       found->unanswered));
 }
 

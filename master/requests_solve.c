@@ -5,7 +5,8 @@
 
 #include "common/types.h"
 #include "master/part.h"
-#include "master/requests.h"
+#include "master/requests_more.h"
+#include "master/requests_told.h"
 #include "master/weighting.h"
 
 /* ---- services, from the tables ------------------------------------------- */
@@ -134,6 +135,10 @@ void requests_release(struct query *q)
     free(d->end_process);
     free(d->by_service);
     free(d->chain_ns);
+    requests_told_release(d);
+    waits_release(&d->waits);
+    free(d->more);
+    d->more = NULL;
     ips_helds_release(&d->held);
     ips_requests_release(&d->found);
     d->serving = d->client = NULL;
@@ -226,8 +231,11 @@ void requests_solve(struct query *q)
         return;
     struct ips_lane lane =
         weighting_merged(q, &d->path.lanes[LANE_MAIN].lane, false);
-    rc = ips_requests_find(&d->path.merged, &lane, &d->path.est, d->ends,
-                           d->end_count, &d->found, err);
+    if (d->tell)
+        rc = requests_told_solve(q, &lane, err);
+    else
+        rc = ips_requests_find(&d->path.merged, &lane, &d->path.est, d->ends,
+                               d->end_count, &d->found, err);
     if (rc == 0)
         rc = look_at_locks(q);
     if (rc < 0)
@@ -245,4 +253,6 @@ void requests_solve(struct query *q)
             qsort(d->by_service + v->first, v->count, sizeof(*d->by_service),
                   by_time);
     }
+    rc = requests_more_solve(q, err);
+    (void)rc; /* said in err */
 }

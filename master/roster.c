@@ -104,7 +104,7 @@ int roster_admit(struct roster *r, const Ips__Hello *hello,
     snprintf(s->boot_id, sizeof(s->boot_id), "%s", hello->boot_id);
     snprintf(s->version, sizeof(s->version), "%s", hello->version);
     snprintf(s->peers, sizeof(s->peers), "%s", hello->peers);
-    s->computations = 0;
+    s->computations = s->questions = 0;
     *out = s;
     return 0;
 }
@@ -114,6 +114,7 @@ void roster_heard(struct slave *s, const Ips__Report *report, uint64_t now_ns)
     s->seen_ns = now_ns;
     s->runs = report->n_runs;
     s->computations = report->computations;
+    s->questions = report->questions;
     s->pool_used_bytes = report->pool_used_bytes;
     s->pool_size_bytes = report->pool_size_bytes;
 }

@@ -28,6 +28,7 @@ struct slave {
     char version[32];
     uint32_t cores;
     uint32_t computations;      /* it takes part in, as last reported */
+    uint32_t questions;         /* it has in hand, the same */
     char peers[IPS_PATH_BYTES]; /* address for other slaves, "" none */
     struct ips_peer *peer;      /* NULL: not connected */
     uint64_t seen_ns;

@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "common/types.h"
+#include "master/answers.h"
 #include "master/kept.h"
 #include "master/master.h"
 #include "master/refresh.h"
@@ -127,6 +128,7 @@ void master_stop(struct master *m)
     query_release_all(m);
     refresh_release(m);
     kept_release(m);
+    answers_release(m);
     session_release(m);
     roster_release(&m->roster);
     catalogue_close(m->catalogue);

@@ -74,10 +74,14 @@ static void mark_window(Ips__MetricsAnswer *m)
         Ips__MetricsRow *r = m->rows[i];
         r->wait_cpu_ns = r->wait_cpu_unknown_ns = r->blocked_ns =
             r->rusage_cpu_ns = r->rusage_own_cpu_ns = r->rusage_processes =
-                r->messages_out = r->bytes_out = r->messages_in = r->bytes_in =
-                    r->message_bytes_mean = IPS_UNMEASURED;
-        r->load = r->message_rate = IPS_UNMEASURED_REAL;
+                IPS_UNMEASURED;
+        r->load = IPS_UNMEASURED_REAL;
         r->pop_threads = 0;
+        if (strcmp(r->level, "thread") != 0)
+            continue; /* messages are told of processes */
+        r->messages_out = r->bytes_out = r->messages_in = r->bytes_in =
+            r->message_bytes_mean = IPS_UNMEASURED;
+        r->message_rate = IPS_UNMEASURED_REAL;
     }
 }
 

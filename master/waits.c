@@ -24,6 +24,7 @@ void waits_release(struct waits *w)
             free(r->of_node);
             free(r->ns);
             free(r->end_ns);
+            free(r->lock_row);
         }
         if (w->portions)
             portions_release(&w->portions[i]);
@@ -112,6 +113,40 @@ static int take_row(const struct part *p, struct waits_rows *r,
     return 0;
 }
 
+static int take_locks(const struct part *p, struct waits_rows *r,
+                      const Ips__WaitRowsAnswer *a, struct ips_err *err)
+{
+    size_t n = a->n_lock;
+    if (a->n_lock_node != n || a->n_lock_after != n || a->n_lock_does != n)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "locks: arrays differ in length");
+    if (n > p->sync->nodes * ROWS_A_NODE + ROWS_FREE - r->lock_count)
+        return ips_err_set(err, IPS_E_LIMIT, "it has too many waits for locks");
+    if (r->lock_count + n > r->lock_cap) {
+        uint64_t cap = 2 * (r->lock_count + n);
+        if (!grow(&r->lock_row, cap, sizeof(*r->lock_row)))
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for locks");
+        r->lock_cap = cap;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct waits_lock_row *to = &r->lock_row[r->lock_count];
+        const struct waits_lock_row *before = r->lock_count ? to - 1 : NULL;
+        if (a->lock_node[i] >= p->sync->nodes ||
+            a->lock[i] >= p->sync->nodes * ROWS_A_NODE + ROWS_FREE ||
+            (before && before->node > a->lock_node[i]))
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "row %" PRIu64 " of a lock is out of order",
+                               r->lock_count);
+        *to = (struct waits_lock_row){.after = a->lock_after[i],
+                                      .lock = a->lock[i],
+                                      .node = a->lock_node[i],
+                                      .gives = (a->lock_does[i] & 1) != 0,
+                                      .unit = (a->lock_does[i] & 2) != 0};
+        r->lock_count++;
+    }
+    return 0;
+}
+
 static int take_rows(struct query *q, struct waits *w, struct part *p,
                      const Ips__Reply *reply, struct ips_err *err)
 {
@@ -137,6 +172,8 @@ static int take_rows(struct query *q, struct waits *w, struct part *p,
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = take_row(p, r, a, i, err);
+    if (rc == 0 && a->n_lock)
+        rc = take_locks(p, r, a, err);
     if (rc == 0 && !reply->last)
         query_widen(q, p);
     return rc;

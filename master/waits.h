@@ -27,6 +27,11 @@
 /* Steps of following chains of waits in one question: some seconds. */
 #define WAITS_STEPS 400000000ull
 
+struct waits_lock_row { /* struct ips_lock_row of the slave */
+    uint64_t after;     /* work of the arc + 1; 0: at the node */
+    uint32_t lock, node;
+    bool gives, unit;
+};
 struct waits_rows {         /* of a part, as they come; by node */
     Ips__WaitPlace **place; /* borrowed from kept messages */
     uint32_t place_count;
@@ -36,6 +41,8 @@ struct waits_rows {         /* of a part, as they come; by node */
     uint8_t *why, *of_node;
     uint64_t *ns, *end_ns;
     uint64_t count, cap;
+    struct waits_lock_row *lock_row; /* by node and place in its arc */
+    uint64_t lock_count, lock_cap;
 };
 struct waits_place { /* one for equal ones of all machines; borrowed */
     const char *procedure, *module, *file;

@@ -61,6 +61,16 @@ static bool is_chatty(const struct why_facts *f)
            mean(f->chatty_path_ns, a->count) <= WHY_CHATTY_HOP_NS;
 }
 
+/* It has a large share of the path, and others that are no trifle keep clearly
+ * more cores busy. */
+static bool is_phase(const struct why_facts *f, const struct why_phase *p)
+{
+    uint64_t own = why_own_ns(f);
+    return why_ppm(p->amount.ns, own) >= WHY_PHASE_PPM &&
+           why_ppm(p->others_ns, own) >= WHY_PHASE_REST_PPM &&
+           why_ppm(p->busy_ppm, p->others_ppm) <= WHY_PHASE_BUSY_PPM;
+}
+
 /* May this amount be a finding, whatever its gain? */
 static bool fits(const struct why_facts *f, enum why_kind kind, bool chatty)
 {
@@ -75,10 +85,12 @@ static bool fits(const struct why_facts *f, enum why_kind kind, bool chatty)
     case WHY_IMBALANCE:
     case WHY_LATE:
         return true;
+
     case WHY_CHATTY:
         return chatty;
     case WHY_TRANSIT:
         return !chatty || !a->chatty;
+    case WHY_PHASE:
     case WHY_PROCEDURE:
     case WHY_SPREAD:
     case WHY_KIND_COUNT:
@@ -138,16 +150,26 @@ static int by_gain(const void *a, const void *b)
 /* Does a finding of more than a procedure name this one already? */
 static bool named(const struct list *l, const struct why_amount *a)
 {
-    if (why_ppm(a->named_ns, a->ns) < WHY_NAMED_PPM)
-        return false;
     for (size_t i = 0; i < l->count; i++) {
         const struct why_place *p = &l->item[i].amount->place;
+        const struct why_phase *in = l->item[i].amount->phase;
+        uint64_t ns = in ? a->phase_ns[in - l->f->phase] : a->named_ns;
         if (l->item[i].kind != WHY_PROCEDURE &&
+            why_ppm(ns, a->ns) >= WHY_NAMED_PPM &&
             same(p->procedure, a->place.procedure) &&
             same(p->module, a->place.module))
             return true;
     }
     return false;
+}
+
+/* Do findings of what it waits for, or who, name the phase's time already? */
+static bool phase_named(const struct list *l, const struct why_phase *p)
+{
+    uint64_t ns = 0;
+    for (size_t i = 0; i < l->count; i++)
+        ns = ips_add_sat(ns, p->named_ns[l->item[i].kind]);
+    return why_ppm(ns, p->amount.ns) >= WHY_NAMED_PPM;
 }
 
 static struct why_finding finding_of(const struct list *l,
@@ -162,6 +184,11 @@ static struct why_finding finding_of(const struct list *l,
                             .gain_ns = a->gain_ns,
                             .bound_ns = ips_max_u64(a->bound_ns, a->gain_ns),
                             .gain_ppm = c->gain_ppm};
+    if (a->phase) {
+        x.phase = a->phase->number;
+        x.from_ns = a->phase->from_ns;
+        x.to_ns = a->phase->to_ns;
+    }
     why_say(l->f, l->a, &x, a);
     x.sure = why_how_sure(l->f, l->a, &x, a, &x.sure_why);
     return x;
@@ -173,6 +200,17 @@ static void is_nearest(struct candidate *nearest, struct candidate c)
         *nearest = c;
 }
 
+static void consider_enough(struct list *l, enum why_kind k,
+                            const struct why_amount *a,
+                            struct candidate *nearest)
+{
+    uint32_t least = k == WHY_IMBALANCE ? WHY_UNEVEN_PPM : WHY_LEAST_PPM;
+    if (gain_ppm(l->f, k, a) >= least)
+        consider(l, k, a);
+    else
+        is_nearest(nearest, candidate(l->f, k, a));
+}
+
 static void choose(struct list *l, struct candidate *nearest)
 {
     const struct why_facts *f = l->f;
@@ -181,13 +219,12 @@ static void choose(struct list *l, struct candidate *nearest)
         gain_ppm(f, WHY_CHATTY, &f->amount[WHY_CHATTY]) >= WHY_CHATTY_PPM;
     for (int i = 0; i < WHY_KIND_COUNT; i++) {
         enum why_kind k = (enum why_kind)i;
-        if (!fits(f, k, chatty))
-            continue;
-        uint32_t least = k == WHY_IMBALANCE ? WHY_UNEVEN_PPM : WHY_LEAST_PPM;
-        if (gain_ppm(f, k, &f->amount[k]) >= least)
-            consider(l, k, &f->amount[k]);
-        else
-            is_nearest(nearest, candidate(f, k, &f->amount[k]));
+        if (fits(f, k, chatty))
+            consider_enough(l, k, &f->amount[k], nearest);
+    }
+    for (size_t i = 0; i < f->phases; i++) {
+        if (is_phase(f, &f->phase[i]) && !phase_named(l, &f->phase[i]))
+            consider_enough(l, WHY_PHASE, &f->phase[i].amount, nearest);
     }
     for (size_t i = 0; i < f->procedures; i++) {
         const struct why_amount *a = &f->procedure[i];

@@ -30,6 +30,7 @@
     X(IMBALANCE, "load-imbalance")                                             \
     X(LATE, "late-sender")                                                     \
     X(SERIAL, "serial-section")                                                \
+    X(PHASE, "phase")                                                          \
     X(QUEUE, "one-server")                                                     \
     X(CORES, "too-few-cores")                                                  \
     X(BUSY, "busy-machine")                                                    \
@@ -62,6 +63,10 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SPREAD_PPM 100000u     /* the greatest procedure has less */
 #define WHY_SPREAD_TOP 10u         /* so many have together less than half */
 #define WHY_SPREAD_CPU_PPM 500000u /* of the path is CPU time in procedures */
+#define WHY_PHASES 3u              /* looked at */
+#define WHY_PHASE_PPM 250000u      /* of the path, a phase that dominates */
+#define WHY_PHASE_REST_PPM 100000u /* and those with more cores busy */
+#define WHY_PHASE_BUSY_PPM 666667u /* of their busy cores, at most */
 #define WHY_NAMED_PPM 600000u /* of a procedure's path that a finding names */
 #define WHY_SURE_SAMPLES 30u
 #define WHY_SURE_NS 100000000u /* elapsed */
@@ -94,6 +99,20 @@ struct why_amount {
     const char *cause;        /* of waits there, as `ipsq waits` names it */
     bool chatty;              /* of those that small messages go between */
     bool call;                /* a procedure that moves messages, as write() */
+    const struct why_phase *phase; /* PHASE: which */
+    uint64_t phase_ns[WHY_PHASES]; /* a procedure: of `ns`, in each of them */
+};
+
+/* A phase in which fewer cores are busy than in others. */
+struct why_phase {
+    struct why_amount amount; /* of the path; `phase` is this one */
+    uint32_t number, phases;  /* as `ipsq phases` counts; how many there are */
+    uint64_t from_ns, to_ns;  /* since the run began */
+    uint64_t busy_ppm;        /* CPU time over path, a million is one core */
+    uint64_t others_ppm;      /* of those with more, at most the cores */
+    uint64_t others_ns;       /* their path */
+    uint64_t outside_ns;      /* of its path */
+    uint64_t named_ns[WHY_KIND_COUNT]; /* of its path, by other findings */
 };
 
 struct why_facts {
@@ -108,6 +127,8 @@ struct why_facts {
     struct why_amount amount[WHY_KIND_COUNT]; /* PROCEDURE: below */
     const struct why_amount *procedure; /* [procedures] by gain if halved */
     size_t procedures;
+    const struct why_phase *phase; /* [phases] at most WHY_PHASES */
+    size_t phases;
     bool sampled, exact; /* what is known of procedures */
     uint64_t sample_ns;  /* CPU time between two samples, 0: none were taken */
     uint64_t sampled_ns; /* of path_cpu_ns */
@@ -115,7 +136,6 @@ struct why_facts {
     uint32_t half_count; /* procedures that have half of sampled_ns */
     uint64_t chatty_path_ns; /* of the path, of those that chat */
     const char *run;         /* for commands */
-    const char *phase;       /* reserved: "" */
     /* for how sure */
     uint64_t lost, unmatched, ambiguous, untraced, events;
     uint64_t dilation_ppm; /* UINT64_MAX: not known */
@@ -140,7 +160,9 @@ struct why_finding {
     struct why_place place, wait_at;
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
-    uint32_t gain_ppm; /* of why_own_ns(); BUSY: of the elapsed time */
+    uint32_t gain_ppm;       /* of why_own_ns(); BUSY: of the elapsed time */
+    uint32_t phase;          /* 0: none */
+    uint64_t from_ns, to_ns; /* its window */
     enum why_sure sure;
     const char *sure_why; /* "" where it is high */
 };

@@ -25,7 +25,7 @@
 #include "master/why.h"
 
 /* A node: what a what-if takes, the graph as it came, and two merged ones. */
-#define WHY_NODE_BYTES (WHATIF_NODE_BYTES + 180u)
+#define WHY_NODE_BYTES (WHATIF_NODE_BYTES + 212u)
 
 /* What is mended at once: features of a graph of its own. */
 enum why_feature {
@@ -78,6 +78,7 @@ struct why_solving {
     /* Of the merged graph, [node_count]. */
     uint8_t *thing;
     uint64_t *cpu, *delay, *bytes;
+    struct ips_est wall; /* when nodes were passed, ns since the run began */
     uint64_t *outside; /* of a chain arc's end: slept, nobody traced ended it */
     bool chats;        /* they are the matter: nobody of them is called late */
     bool *chatty;      /* [processes] ends of small messages of the path */
@@ -96,6 +97,7 @@ struct why_solving {
     uint32_t *chain_none, *cross;
     uint64_t ns[WHY_FEATURES]; /* on the path */
     struct why_votes votes[WHY_FEATURES];
+    struct why_votes phase[WHY_PHASES]; /* of the path in each looked at */
 };
 
 /* In the worker. */
@@ -119,6 +121,8 @@ void why_vote_procedures(const struct why_solving *y, uint32_t node,
 bool why_is_call(const char *name);
 void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
                        struct why_place *out);
+/* why_phase.c: facts.phase, and what procedures have in it. */
+int why_phases(struct why_solving *y) IPS_MUST_USE;
 /* why_procs.c: facts.procedure, and how the cost is spread. */
 int why_procedures(struct why_solving *y) IPS_MUST_USE;
 const char *why_process_name(struct why_solving *y, uint32_t process);

@@ -168,7 +168,7 @@ int why_remake(struct whatif_solving *s)
         f->t_max_wall_ns = wall.t_max;
         make_quiet(y, g);
     }
-    ips_est_release(&wall);
+    y->wall = wall;
     return rc;
 }
 

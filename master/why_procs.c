@@ -28,6 +28,8 @@ static void procedure_place(struct why_solving *y, const struct thing *thing,
     }
     uint32_t number = t->feature[t->member[thing->first]].procedure;
     why_put_procedure(y, number, a->ns, &a->place);
+    for (size_t i = 0; i < y->d->facts.phases; i++)
+        a->phase_ns[i] = y->phase[i].procedure[number];
     for (int k = WHY_F_LOCK; k <= WHY_F_OTHER; k++)
         a->named_ns = ips_add_sat(a->named_ns, y->votes[k].procedure[number]);
 }

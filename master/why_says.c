@@ -202,6 +202,35 @@ static void say_serial(const struct saying *s)
         s->run);
 }
 
+/* What most of a phase's path is. */
+static const char *phase_does(const struct saying *s)
+{
+    const struct why_phase *p = s->m->phase;
+    if (why_ppm(p->outside_ns, s->m->ns) >= WHY_HALF_PPM)
+        return arena_printf(s->a, "%s waits for the outside in it",
+                            object(&s->x->place));
+    return arena_printf(s->a, "mostly %s%s", object(&s->x->place), s->where);
+}
+
+static void say_phase(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    const struct why_phase *p = s->m->phase;
+    x->says = arena_printf(
+        s->a,
+        "Phase %u of %u (%s to %s since the run began) dominates, and is of "
+        "another kind than the rest: fewer cores are busy in it; %s.",
+        p->number, p->phases, why_ns(s->a, p->from_ns), why_ns(s->a, p->to_ns),
+        phase_does(s));
+    x->evidence = arena_printf(
+        s->a, "%s of the path, %s of it; %.1f cores busy, %.1f in other phases",
+        s->ns, s->share, (double)p->busy_ppm / 1e6,
+        (double)p->others_ppm / 1e6);
+    x->supposes = "in it as many cores are busy as in the other phases";
+    x->command = arena_printf(s->a, "ipsq path %s --weighting wall --phase %u",
+                              s->run, p->number);
+}
+
 static void say_cores(const struct saying *s)
 {
     struct why_finding *x = s->x;
@@ -323,8 +352,9 @@ void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
         [WHY_IMBALANCE] = say_imbalance, [WHY_LATE] = say_late,
         [WHY_SERIAL] = say_serial,       [WHY_QUEUE] = say_queue,
         [WHY_CORES] = say_cores,         [WHY_BUSY] = say_cores,
-        [WHY_OUTSIDE] = say_outside,     [WHY_TRANSIT] = say_transit,
-        [WHY_PROCEDURE] = say_procedure, [WHY_SPREAD] = say_spread};
+        [WHY_PHASE] = say_phase,         [WHY_OUTSIDE] = say_outside,
+        [WHY_TRANSIT] = say_transit,     [WHY_PROCEDURE] = say_procedure,
+        [WHY_SPREAD] = say_spread};
     const struct saying s = {.f = f,
                              .a = a,
                              .x = x,

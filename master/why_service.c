@@ -98,6 +98,39 @@ static void say_parts(struct saying *y)
     }
 }
 
+/* " in f (a.c:3)"; "" where it is not known. */
+static const char *in_place(struct arena *a, const Ips__RequestMore *m)
+{
+    if (!*m->procedure)
+        return "";
+    if (*m->file && m->line)
+        return arena_printf(a, " in %s (%s:%u)", m->procedure, m->file,
+                            m->line);
+    return arena_printf(a, " in %s (%s)", m->procedure, m->module);
+}
+
+/* "; 98 ms more than the median waiting (timer) in f (a.c:3)"; "" not known. */
+static const char *more_says(struct saying *y, Ips__WhyRow *row)
+{
+    if (y->s->n_more == 0)
+        return "";
+    const Ips__RequestMore *m = y->s->more[0];
+    const char *ns = why_ns(y->a, m->slow_ns - m->median_ns);
+    if (!*m->cause) {
+        row->file = m->file;
+        row->procedure = m->procedure;
+        row->module = m->module;
+        row->line = m->line;
+        return arena_printf(y->a, "; %s more than the median computing%s", ns,
+                            in_place(y->a, m));
+    }
+    row->wait_procedure = m->procedure;
+    row->wait_file = m->file;
+    row->wait_line = m->line;
+    return arena_printf(y->a, "; %s more than the median waiting (%s)%s", ns,
+                        m->cause, in_place(y->a, m));
+}
+
 /* What the slowest have that the median has not. */
 static void say_tail(struct saying *y)
 {
@@ -128,7 +161,8 @@ static void say_tail(struct saying *y)
                      words[most].what));
     if (!row)
         return;
-    row->evidence = arena_printf(y->a, "most of their time in %s", slow->most);
+    row->evidence = arena_printf(y->a, "most of their time in %s%s", slow->most,
+                                 more_says(y, row));
     row->supposes = ips_wire_text("they were as the median");
     /* Of a mean request: one in a hundred has it. */
     row->gain_ns = row->bound_ns =
@@ -238,7 +272,7 @@ void why_service(const Ips__RequestsAnswer *from, const char *run,
     if (!any) {
         to->shape_says = ips_wire_text(
             "no requests: no traced process accepted a connection and answered "
-            "on it");
+            "on it, or marked what it calls one (ips_mark)");
         return;
     }
     to->shape_says = arena_printf(

@@ -523,19 +523,26 @@ static int other_weightings(struct why_solving *y)
 
 /* ---- all ----------------------------------------------------------------- */
 
+static void release_votes(struct why_votes *v)
+{
+    free(v->process);
+    free(v->waiter);
+    free(v->procedure);
+}
+
 static void release(struct why_solving *y)
 {
-    for (int k = 0; k < WHY_FEATURES; k++) {
-        free(y->votes[k].process);
-        free(y->votes[k].waiter);
-        free(y->votes[k].procedure);
-    }
+    for (int k = 0; k < WHY_FEATURES; k++)
+        release_votes(&y->votes[k]);
+    for (size_t i = 0; i < WHY_PHASES; i++)
+        release_votes(&y->phase[i]);
     ips_beside_release(&y->beside);
     free(y->thing);
     free(y->cpu);
     free(y->delay);
     free(y->bytes);
     free(y->outside);
+    ips_est_release(&y->wall);
     free(y->chatty);
     free(y->process_base);
     free(y->process_of);
@@ -580,6 +587,9 @@ void why_solve(struct query *q)
     if (rc == 0) {
         y.d->facts.quiet_ns = y.d->w.t_max_ns;
         fill_cores(&y);
+        rc = why_phases(&y);
+    }
+    if (rc == 0) {
         rc = why_procedures(&y);
     }
     if (rc == 0)

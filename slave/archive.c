@@ -215,32 +215,54 @@ int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
     return 0;
 }
 
-static int unpack(const uint8_t *data, size_t from, size_t len, uint8_t *out,
-                  struct ips_err *err)
+/* Committed blocks, and who wants to see their frames. */
+struct unpacking {
+    const uint8_t *data;
+    size_t from, len;
+    slave_frame_seen *seen;
+    void *arg;
+};
+
+static int show(const struct unpacking *u, const uint8_t *data, size_t len,
+                struct ips_err *err)
+{
+    const struct slave_archive_map m = {data, len};
+    const struct slave_frame *f;
+    int rc = 0;
+    for (size_t at = 0; rc == 0 && (f = slave_archive_next(&m, &at));)
+        rc = u->seen(u->arg, f, err);
+    return rc;
+}
+
+static int unpack(const struct unpacking *u, uint8_t *out, struct ips_err *err)
 {
     struct slave_block b;
     struct slave_pack *pack = slave_pack_new();
     int rc = pack ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    for (size_t at = from; rc == 0 && at < len; at += sizeof(b) + b.bytes) {
-        memcpy(&b, data + at, sizeof(b));
-        const struct slave_packed packed = {data + at + sizeof(b), b.bytes,
+    for (size_t at = u->from; rc == 0 && at < u->len;
+         at += sizeof(b) + b.bytes) {
+        memcpy(&b, u->data + at, sizeof(b));
+        const struct slave_packed packed = {u->data + at + sizeof(b), b.bytes,
                                             b.plain_bytes, b.raw_bytes};
         if (slave_pack_decode(pack, &packed, out, NULL) < 0)
-            rc = damaged(at, len, err);
+            rc = damaged(at, u->len, err);
+        else if (u->seen)
+            rc = show(u, out, b.raw_bytes, err);
         out += b.raw_bytes;
     }
     slave_pack_free(pack);
     return rc;
 }
 
-static int unpack_all(const uint8_t *data, size_t from, size_t len,
-                      struct slave_archive_map *out, struct ips_err *err)
+static int unpack_all(const struct unpacking *u, struct slave_archive_map *out,
+                      struct ips_err *err)
 {
     struct slave_block b;
     size_t raw = 0;
     int rc = 0;
-    for (size_t at = from; rc == 0 && at < len; at += sizeof(b) + b.bytes) {
-        rc = block_at(data, len, at, &b, err);
+    for (size_t at = u->from; rc == 0 && at < u->len;
+         at += sizeof(b) + b.bytes) {
+        rc = block_at(u->data, u->len, at, &b, err);
         raw += b.raw_bytes;
     }
     if (rc < 0 || raw == 0)
@@ -251,7 +273,7 @@ static int unpack_all(const uint8_t *data, size_t from, size_t len,
                            "%zu bytes to unpack the archive", raw);
     out->data = room;
     out->length = raw;
-    return unpack(data, from, len, room, err);
+    return unpack(u, room, err);
 }
 
 static int open_archive(const char *dir, struct ips_err *err)
@@ -272,6 +294,7 @@ int slave_archive_fd(const char *dir)
 
 int slave_archive_map_from(const char *dir, int fd, uint64_t from,
                            uint64_t committed, struct slave_archive_map *out,
+                           slave_frame_seen *seen, void *arg,
                            struct ips_err *err)
 {
     struct stat st;
@@ -296,7 +319,12 @@ int slave_archive_map_from(const char *dir, int fd, uint64_t from,
     if (own >= 0)
         close(own);
     if (rc == 0)
-        rc = unpack_all(p, (size_t)from, (size_t)committed, out, err);
+        rc = unpack_all(&(struct unpacking){.data = p,
+                                            .from = (size_t)from,
+                                            .len = (size_t)committed,
+                                            .seen = seen,
+                                            .arg = arg},
+                        out, err);
     if (p != MAP_FAILED)
         munmap(p, (size_t)committed);
     if (rc < 0)
@@ -307,7 +335,7 @@ int slave_archive_map_from(const char *dir, int fd, uint64_t from,
 int slave_archive_map(const char *dir, int fd, uint64_t committed,
                       struct slave_archive_map *out, struct ips_err *err)
 {
-    return slave_archive_map_from(dir, fd, 0, committed, out, err);
+    return slave_archive_map_from(dir, fd, 0, committed, out, NULL, NULL, err);
 }
 
 void slave_archive_unmap(struct slave_archive_map *m)

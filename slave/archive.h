@@ -100,9 +100,14 @@ struct slave_archive_map {
 int slave_archive_map(const char *dir, int fd, uint64_t committed,
                       struct slave_archive_map *out,
                       struct ips_err *err) IPS_MUST_USE;
-/* The same of its bytes [from, committed) alone; a block begins at `from`. */
+/* The same of its bytes [from, committed) alone; a block begins at `from`. Each
+ * frame is shown to `seen` (NULL: nobody) as soon as it is unpacked, while it
+ * is in the cache; a negative return ends it. */
+typedef int slave_frame_seen(void *arg, const struct slave_frame *f,
+                             struct ips_err *err);
 int slave_archive_map_from(const char *dir, int fd, uint64_t from,
                            uint64_t committed, struct slave_archive_map *out,
+                           slave_frame_seen *seen, void *arg,
                            struct ips_err *err) IPS_MUST_USE;
 void slave_archive_unmap(struct slave_archive_map *m);
 

@@ -131,6 +131,8 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
         rc = b_run_passes(&b);
     if (rc == 0)
         rc = b_waits_finish(&b);
+    if (rc == 0 && in->waits)
+        rc = b_locks(&b);
     b_release(&b);
     if (rc < 0) {
         ips_built_release(out);

@@ -42,6 +42,7 @@ struct ips_build_input {
     uint32_t stream_count;
     uint32_t machine; /* index written into the chains: 0, master renumbers */
     struct ips_wait_rows *waits; /* build_waits.h: filled; NULL: not wanted */
+    struct ips_traffic_window *traffic; /* filled; NULL: not wanted */
 };
 
 /* ---- output --------------------------------------------------------- */
@@ -131,6 +132,18 @@ struct ips_end {
 struct ips_traffic {
     uint32_t end, process;
     uint64_t sent_messages, sent_bytes, recv_messages, recv_bytes;
+};
+
+/* The same of a window of time, row by row: what was sent before it, and sent
+ * and received in it. A message is sent at its call, received at its return. */
+struct ips_traffic_cut {
+    uint64_t sent_messages_before, sent_bytes_before;
+    uint64_t sent_messages, sent_bytes, recv_messages, recv_bytes;
+};
+struct ips_traffic_window {
+    uint64_t from_ns, to_ns;     /* from <= t < to, local raw */
+    struct ips_traffic_cut *row; /* [count] for ips_free_large() */
+    uint32_t count, room;
 };
 
 /* Processes that were not traced, or not from an exec on; of equal cause and

@@ -282,6 +282,11 @@ int b_ends(struct build *b) IPS_MUST_USE;       /* build_channel.c */
 int b_peers(struct build *b) IPS_MUST_USE;      /* build_peer.c */
 int b_sync_match(struct build *b) IPS_MUST_USE; /* build_sync.c */
 int b_nodes(struct build *b) IPS_MUST_USE;      /* build_node.c */
+/* The same object, and class? As of qsort. */
+int b_sync_object(const struct b_sync *x, const struct b_sync *y);
+bool b_sync_got(const struct b_sync *s);
+/* The second record of a wait for a condition. */
+bool b_sync_after_cond(const struct b_sync *s);
 void b_sync_arcs(struct build *b);              /* build_sync.c */
 void b_states(struct build *b);                 /* build_settle.c */
 int b_holders(struct build *b) IPS_MUST_USE;    /* build_hold.c */
@@ -306,6 +311,7 @@ int b_far_ends(struct build *b) IPS_MUST_USE; /* build_peer.c */
 int b_more(struct build *b, struct ips_built *out) IPS_MUST_USE;
 /* build_waits.c: where single waits are wanted. */
 int b_waits_begin(struct build *b) IPS_MUST_USE;
+int b_locks(struct build *b) IPS_MUST_USE; /* build_locks.c */
 int b_waits_finish(struct build *b) IPS_MUST_USE;
 void b_waits_drop(struct build *b, uint32_t arc);
 

@@ -42,6 +42,16 @@ static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
         rc = B_MORE(b->traffic_last, b->err);
     if (rc < 0)
         return rc;
+    struct ips_traffic_window *cut = b->in->traffic;
+    if (cut && n >= cut->room)
+        rc = b_grow((void **)&cut->row, n, &cut->room, sizeof(*cut->row),
+                    b->err);
+    if (rc < 0)
+        return rc;
+    if (cut) {
+        cut->row[n] = (struct ips_traffic_cut){0};
+        cut->count = n + 1;
+    }
     b->out->traffic[n] = (struct ips_traffic){.end = end, .process = m->proc};
     b->out->traffic_count = n + 1;
     b->traffic_last.v[b->traffic_last.n++] = 0;
@@ -87,6 +97,21 @@ static int next_tally(struct maker *m, uint32_t end, enum b_dir dir)
     return traffic_row(m, end, &y->row);
 }
 
+static void cut_traffic(struct ips_traffic_window *w, uint32_t row,
+                        const struct interval *v, uint64_t len, bool send)
+{
+    struct ips_traffic_cut *r = &w->row[row];
+    uint64_t t = send ? v->t : v->t_ret;
+    if (t < w->from_ns && send) {
+        r->sent_messages_before++;
+        r->sent_bytes_before += len;
+    }
+    if (t < w->from_ns || t >= w->to_ns)
+        return;
+    *(send ? &r->sent_messages : &r->recv_messages) += 1;
+    *(send ? &r->sent_bytes : &r->recv_bytes) += len;
+}
+
 static inline int count_traffic(struct maker *m, const struct interval *v,
                                 uint64_t len, enum b_dir dir)
 {
@@ -100,6 +125,8 @@ static inline int count_traffic(struct maker *m, const struct interval *v,
     y->bytes += len;
     y->t = ips_min_u64(y->t, v->t);
     y->t_ret = v->t_ret; /* returns are in order */
+    if (m->b->in->traffic)
+        cut_traffic(m->b->in->traffic, y->row, v, len, dir == B_SEND);
     return 0;
 }
 

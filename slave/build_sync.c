@@ -34,12 +34,12 @@ static uint8_t class_of(uint32_t kind)
     return (uint8_t)(kind == IPS_SYNC_RDLOCK ? IPS_SYNC_WRLOCK : kind);
 }
 
-static bool got_it(const struct b_sync *s)
+bool b_sync_got(const struct b_sync *s)
 {
     return s->err == 0 || s->err == EOWNERDEAD;
 }
 
-static bool after_cond(const struct b_sync *s)
+bool b_sync_after_cond(const struct b_sync *s)
 {
     return !s->release && s->kind == IPS_SYNC_MUTEX &&
            s->value == VALUE_AFTER_COND;
@@ -52,7 +52,7 @@ static uint32_t chain_of(const struct build *b, const struct b_sync *s)
 
 /* ---- order ---- */
 
-static int cmp_object(const struct b_sync *x, const struct b_sync *y)
+int b_sync_object(const struct b_sync *x, const struct b_sync *y)
 {
     CMP3(x->image, y->image);
     CMP3(x->dev, y->dev);
@@ -68,7 +68,7 @@ static int cmp_sync(const void *va, const void *vb, void *arg)
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
     const struct b_sync *x = &b->syncs.v[i], *y = &b->syncs.v[k];
-    int c = cmp_object(x, y);
+    int c = b_sync_object(x, y);
     if (c)
         return c;
     CMP3(y->release, x->release);
@@ -166,7 +166,7 @@ static void match_one(const struct object *o, uint32_t index, bool after)
     struct b_sync *a = &b->syncs.v[index];
     uint64_t earliest = 0;
     bool doubtful = false;
-    if (!got_it(a) || a->ready || after_cond(a) != after)
+    if (!b_sync_got(a) || a->ready || b_sync_after_cond(a) != after)
         return;
     if (a->err == EOWNERDEAD && a->value > 2) {
         a->dead_owner = owner_chain(b, a);
@@ -247,12 +247,12 @@ static void each_object(struct build *b, uint32_t *order, bool after)
         struct object o = {.b = b, .release = order + i};
         const struct b_sync *first = &b->syncs.v[order[i]];
         for (; i < b->syncs.n && b->syncs.v[order[i]].release &&
-               cmp_object(first, &b->syncs.v[order[i]]) == 0;
+               b_sync_object(first, &b->syncs.v[order[i]]) == 0;
              i++)
             o.releases++;
         o.acquire = order + i;
         for (; i < b->syncs.n && !b->syncs.v[order[i]].release &&
-               cmp_object(first, &b->syncs.v[order[i]]) == 0;
+               b_sync_object(first, &b->syncs.v[order[i]]) == 0;
              i++)
             o.acquires++;
         if (o.acquires)

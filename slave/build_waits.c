@@ -40,6 +40,7 @@ void ips_wait_rows_release(struct ips_wait_rows *w)
     ips_free_large(w->stack);
     ips_free_large(w->frame);
     ips_free_large(w->dropped);
+    ips_free_large(w->lock);
     memset(w, 0, sizeof(*w));
 }
 

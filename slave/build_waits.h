@@ -2,7 +2,8 @@
  * Every wait that a build counts (struct ips_thread_row's wait_ns), one by one:
  * where in the graph it lies, from where it was called, what its cause is. Made
  * where a build is asked for them, and for that alone; sums by thread and cause
- * are the rows' own. Source: IPS-15.
+ * are the rows' own. And who asked for locks, and gave them back. Source:
+ * IPS-15.
  */
 #ifndef IPS_SLAVE_BUILD_WAITS_H
 #define IPS_SLAVE_BUILD_WAITS_H
@@ -26,6 +27,18 @@ struct ips_wait_stack {
     uint32_t stream;
     uint64_t t_ns;
 };
+/* A moment of a chain at which it asks for a lock, or gives one back, for a
+ * replay that settles anew who is next (build_locks.c). */
+#define IPS_LOCK_AT_NODE UINT64_MAX
+struct ips_lock_row {
+    uint32_t lock;  /* number of the object */
+    uint32_t units; /* of it that are free at the begin: 1 of a mutex */
+    uint32_t node;
+    uint32_t seq; /* of one chain and lock: in order */
+    uint64_t w;   /* IPS_LOCK_AT_NODE: that node; else after so much of the work
+                   of the arc into it */
+    bool gives;
+};
 struct ips_wait_rows {
     struct ips_wait_row *row; /* by arc, within it as they were */
     uint32_t count, room;
@@ -35,6 +48,8 @@ struct ips_wait_rows {
     uint32_t frame_count, frame_room;
     uint32_t *dropped; /* arcs: a send that was only preempted */
     uint32_t dropped_count, dropped_room;
+    struct ips_lock_row *lock; /* by node, w, lock, seq */
+    uint32_t lock_count, lock_room;
 };
 void ips_wait_rows_release(struct ips_wait_rows *w);
 

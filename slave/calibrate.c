@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "slave/calibrate_net.h"
+#include "slave/calibrate_ready.h"
 
 #define ECHO_SECONDS_MAX 120u
 #define LENGTHS_MAX 64u
@@ -19,6 +20,7 @@ struct measuring {
     union {
         Ips__EchoAnswer echo;
         Ips__TripAnswer trip;
+        Ips__ReadyAnswer ready;
     } answer;
 };
 
@@ -86,25 +88,48 @@ static void step_trip(struct slave_job *job, struct slave_graphs *graphs)
     struct measuring *m = measuring_of(job);
     const Ips__TripAsk *ask = m->ask->trip;
     Ips__TripAnswer *a = &m->answer.trip;
-    struct ips_half_trips half = {0};
+    struct slave_trip_found found = {0};
     int rc = open_trip(m, ask);
     (void)graphs;
     ips__trip_answer__init(a);
     if (rc == 0)
         rc = slave_trip_measure(&m->trip, ask->lengths[m->length], ask->rounds,
-                                ask->length_ns, &half, &a->trip_ns, &job->err);
+                                ask->length_ns, &found, &job->err);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
     a->bytes = ask->lengths[m->length++];
-    a->rounds = half.rounds;
-    a->ns = half.median_ns;
-    a->low_ns = half.low_ns;
-    a->high_ns = half.high_ns;
+    a->rounds = found.half.rounds;
+    a->ns = found.half.median_ns;
+    a->low_ns = found.half.low_ns;
+    a->high_ns = found.half.high_ns;
+    a->trip_ns = found.trip_ns;
+    a->delay_ns = found.delay_ns;
+    a->all_ns = found.all_ns;
     job->reply.answer_case = IPS__REPLY__ANSWER_TRIP;
     job->reply.trip = a;
     job->finished = m->length == ask->n_lengths;
+}
+
+static void step_ready(struct slave_job *job, struct slave_graphs *graphs)
+{
+    struct measuring *m = measuring_of(job);
+    Ips__ReadyAnswer *a = &m->answer.ready;
+    struct slave_ready ready;
+    (void)graphs;
+    if (slave_ready_measure(m->ask->ready->rounds, &job->stop, &ready,
+                            &job->err) < 0) {
+        slave_job_fail(job);
+        return;
+    }
+    ips__ready_answer__init(a);
+    a->wake_ns = ready.wake_ns;
+    a->load_milli = ready.load_milli;
+    a->processors = ready.processors;
+    job->reply.answer_case = IPS__REPLY__ANSWER_READY;
+    job->reply.ready = a;
+    job->finished = true;
 }
 
 struct slave_job *slave_calibrate_job(const Ips__Request *q)
@@ -117,7 +142,9 @@ struct slave_job *slave_calibrate_job(const Ips__Request *q)
         return NULL;
     }
     m->job.id = q->id;
-    m->job.step = q->ask_case == IPS__REQUEST__ASK_ECHO ? step_echo : step_trip;
+    m->job.step = q->ask_case == IPS__REQUEST__ASK_ECHO    ? step_echo
+                  : q->ask_case == IPS__REQUEST__ASK_READY ? step_ready
+                                                           : step_trip;
     m->job.release = release;
     m->job.credit = UINT64_MAX;
     ips__reply__init(&m->job.reply);

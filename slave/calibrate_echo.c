@@ -36,7 +36,7 @@ static int echo_batch(int fd, uint32_t rounds, uint64_t bytes, uint8_t *buffer,
                       uint8_t *cpu, const atomic_bool *stop)
 {
     const uint8_t yes = SLAVE_WIRE_YES;
-    uint64_t price = slave_wire_clock_ns();
+    uint64_t price = slave_wire_clock_ns(), delay = slave_wire_delay_ns();
     int rc = slave_wire_send(fd, &yes, 1, stop, NULL);
     for (uint32_t i = 0; i < rounds && rc == 0; i++) {
         uint64_t before = slave_wire_cpu_ns();
@@ -46,8 +46,9 @@ static int echo_batch(int fd, uint32_t rounds, uint64_t bytes, uint8_t *buffer,
         uint64_t took = slave_wire_cpu_ns() - before;
         slave_wire_put(cpu + (size_t)i * 8, ips_sub_sat(took, price), 8);
     }
+    slave_wire_put(cpu + (size_t)rounds * 8, slave_wire_delay_ns() - delay, 8);
     if (rc == 0)
-        rc = slave_wire_send(fd, cpu, (size_t)rounds * 8, stop, NULL);
+        rc = slave_wire_send(fd, cpu, ((size_t)rounds + 1) * 8, stop, NULL);
     return rc;
 }
 
@@ -56,7 +57,7 @@ static bool serve(struct echo *e, int fd)
 {
     uint8_t key[SLAVE_ECHO_KEY_BYTES], head[SLAVE_WIRE_HEAD];
     const uint8_t yes = SLAVE_WIRE_YES;
-    uint8_t *buffer = NULL, *cpu = malloc((size_t)BATCH_MAX * 8);
+    uint8_t *buffer = NULL, *cpu = malloc(((size_t)BATCH_MAX + 1) * 8);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     slave_wire_tune(fd);
     /* A stranger does not keep others waiting for ever. */

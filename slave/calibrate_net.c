@@ -167,18 +167,20 @@ void slave_trip_close(struct slave_trip *t)
 struct rounds {
     uint64_t *trip, *near, *far;
     uint32_t count;
+    uint64_t delay_ns;
 };
 
 /* One batch, behind those that are there; far comes after it in one piece. */
 static int batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
                  struct rounds *r, struct ips_err *err)
 {
-    uint8_t head[SLAVE_WIRE_HEAD], cpu[BATCH * 8];
+    uint8_t head[SLAVE_WIRE_HEAD], cpu[(BATCH + 1) * 8];
     slave_wire_put(head, count, 4);
     slave_wire_put(head + 4, bytes, 8);
     int rc = slave_wire_send(t->fd, head, sizeof(head), t->stop, err);
     if (rc == 0) /* the header is out of the way of the first round */
         rc = slave_wire_recv(t->fd, head, 1, t->stop, err);
+    uint64_t delay = slave_wire_delay_ns();
     for (uint32_t i = 0; i < count && rc == 0; i++) {
         uint64_t cpu_ns = slave_wire_cpu_ns(), at = slave_wire_now_ns();
         rc = slave_wire_send(t->fd, t->buffer, bytes, t->stop, err);
@@ -187,8 +189,11 @@ static int batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
         r->trip[r->count + i] = slave_wire_now_ns() - at;
         r->near[r->count + i] = slave_wire_cpu_ns() - cpu_ns;
     }
+    r->delay_ns += slave_wire_delay_ns() - delay;
     if (rc == 0)
-        rc = slave_wire_recv(t->fd, cpu, (size_t)count * 8, t->stop, err);
+        rc = slave_wire_recv(t->fd, cpu, ((size_t)count + 1) * 8, t->stop, err);
+    if (rc == 0)
+        r->delay_ns += slave_wire_get(cpu + (size_t)count * 8, 8);
     for (uint32_t i = 0; i < count && rc == 0; i++)
         r->far[r->count + i] = slave_wire_get(cpu + (size_t)i * 8, 8);
     r->count += rc == 0 ? count : 0;
@@ -201,22 +206,26 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void sum_up(struct rounds *r, struct ips_half_trips *out,
-                   uint64_t *trip_ns)
+static void sum_up(struct rounds *r, struct slave_trip_found *out)
 {
     uint64_t *as_was = r->trip;
-    uint64_t price = slave_wire_clock_ns();
-    for (uint32_t i = 0; i < r->count; i++)
+    uint64_t price = slave_wire_clock_ns(), cpu = 0;
+    memset(out, 0, sizeof(*out));
+    for (uint32_t i = 0; i < r->count; i++) {
         r->near[i] = ips_sub_sat(r->near[i], price);
+        cpu = ips_add_sat(cpu, ips_add_sat(r->near[i], r->far[i]));
+        out->all_ns = ips_add_sat(out->all_ns, r->trip[i]);
+    }
+    out->delay_ns = ips_sub_sat(r->delay_ns, cpu);
     uint64_t *sorted = calloc((size_t)r->count + 1, sizeof(*sorted));
-    *trip_ns = UINT64_MAX;
+    out->trip_ns = UINT64_MAX;
     if (sorted && r->count) {
         memcpy(sorted, as_was, r->count * sizeof(*sorted));
         qsort(sorted, r->count, sizeof(*sorted), compare);
-        *trip_ns = sorted[(r->count - 1) / 2];
+        out->trip_ns = sorted[(r->count - 1) / 2];
     }
     free(sorted);
-    *out = ips_half_trips(r->trip, r->near, r->far, r->count);
+    out->half = ips_half_trips(r->trip, r->near, r->far, r->count);
 }
 
 static int make_room(struct slave_trip *t, uint64_t bytes, struct ips_err *err)
@@ -233,8 +242,8 @@ static int make_room(struct slave_trip *t, uint64_t bytes, struct ips_err *err)
 }
 
 int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
-                       uint64_t length_ns, struct ips_half_trips *out,
-                       uint64_t *trip_ns, struct ips_err *err)
+                       uint64_t length_ns, struct slave_trip_found *out,
+                       struct ips_err *err)
 {
     struct rounds r = {0};
     int rc = 0;
@@ -255,6 +264,7 @@ int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
     uint64_t until = slave_wire_now_ns() + length_ns;
     uint64_t one = r.count ? ips_max_u64(r.trip[r.count - 1], 1) : 1;
     r.count = 0;
+    r.delay_ns = 0;
     if (rc == 0)
         rc = batch(t, bytes, LEAST, &r, err);
     while (rc == 0 && r.count < rounds) {
@@ -266,7 +276,7 @@ int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
         rc = batch(t, bytes, n, &r, err);
     }
     if (rc == 0)
-        sum_up(&r, out, trip_ns);
+        sum_up(&r, out);
     free(r.trip);
     free(r.near);
     free(r.far);

@@ -54,10 +54,17 @@ int slave_trip_open(struct slave_trip *t, const uint8_t *key,
                     const char *const *addresses, size_t count,
                     const atomic_bool *stop, struct ips_err *err) IPS_MUST_USE;
 void slave_trip_close(struct slave_trip *t);
+struct slave_trip_found {
+    struct ips_half_trips half;
+    uint64_t trip_ns;          /* median of the round trips as they were */
+    uint64_t delay_ns, all_ns; /* of all together: both ends were runnable and
+                                  not running, beyond the CPU that they took
+                                  (they may share a processor); how long */
+};
 /* At least 3 rounds, at most `rounds`; none is begun after length_ns beyond the
- * first 3. *trip_ns is the median of the round trips as they were. */
+ * first 3. */
 int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
-                       uint64_t length_ns, struct ips_half_trips *out,
-                       uint64_t *trip_ns, struct ips_err *err) IPS_MUST_USE;
+                       uint64_t length_ns, struct slave_trip_found *out,
+                       struct ips_err *err) IPS_MUST_USE;
 
 #endif

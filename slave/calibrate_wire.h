@@ -7,7 +7,8 @@
  *     rounds (u32), bytes (u64)          ->      a batch; low byte first
  *                                        <-  1 byte YES
  *     bytes ->, <- bytes, `rounds` times
- *                                        <-  CPU ns of each round (u64)
+ *                                        <-  CPU ns of each round (u64), then
+ *                                            slave_wire_delay_ns() of all
  *
  * and so on, until the connection is closed.
  */
@@ -36,6 +37,9 @@ int slave_wire_recv(int fd, void *data, size_t len, const atomic_bool *stop,
 void slave_wire_put(uint8_t *to, uint64_t n, unsigned bytes);
 uint64_t slave_wire_get(const uint8_t *from, unsigned bytes);
 
+/* That this thread was runnable and not running, since it began; 0 where the
+ * kernel does not say. */
+uint64_t slave_wire_delay_ns(void);
 uint64_t slave_wire_now_ns(void); /* CLOCK_MONOTONIC_RAW */
 uint64_t slave_wire_cpu_ns(void); /* of this thread */
 /* CPU that a pair of slave_wire_cpu_ns() shows with nothing between. */

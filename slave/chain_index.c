@@ -60,6 +60,38 @@ uint32_t slave_chain_of(const struct ips_built *b, const uint32_t *index,
     return best;
 }
 
+static int in_order(const void *va, const void *vb)
+{
+    const struct slave_stream_place *a = va, *b = vb;
+    CMP3(a->chain, b->chain);
+    CMP3(a->begin_ns, b->begin_ns);
+    CMP3(a->stream, b->stream);
+    return 0;
+}
+
+struct slave_stream_place *slave_stream_order(const struct ips_build_input *in,
+                                              const struct ips_built *b,
+                                              struct ips_err *err)
+{
+    struct slave_stream_place *p = b_calloc(in->stream_count, sizeof(*p), err);
+    uint32_t *index = slave_chain_index(b);
+    if (p && !index) {
+        ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+        ips_free_large(p);
+        return NULL;
+    }
+    for (uint32_t i = 0; p && i < in->stream_count; i++) {
+        const struct ips_segment_header *h = &in->streams[i].head;
+        uint64_t begin = b_clock_ns(&h->clock, h->stream_stamp);
+        p[i] = (struct slave_stream_place){slave_chain_of(b, index, h, begin),
+                                           i, begin};
+    }
+    free(index);
+    if (p && in->stream_count)
+        qsort(p, in->stream_count, sizeof(*p), in_order);
+    return p;
+}
+
 bool slave_chain_in(const struct ips_built *b, const char *machine,
                     const char *object, uint32_t chain)
 {

@@ -17,6 +17,16 @@ uint32_t slave_chain_of(const struct ips_built *b, const uint32_t *index,
                         const struct ips_segment_header *head,
                         uint64_t stamp_ns);
 
+/* The streams of a run by chain, and of one chain in the order of time; those
+ * of no chain (IPS_NONE) last. NULL: no memory. For ips_free_large(). */
+struct slave_stream_place {
+    uint32_t chain, stream;
+    uint64_t begin_ns;
+};
+struct slave_stream_place *slave_stream_order(const struct ips_build_input *in,
+                                              const struct ips_built *b,
+                                              struct ips_err *err);
+
 /* Does `object` ("", "/", "/machine", ".../process", ".../thread" by number or
  * name) hold this chain of this machine? IPS_NONE: a stream in no chain. */
 bool slave_chain_in(const struct ips_built *b, const char *machine,

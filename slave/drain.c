@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "slave/load.h"
 #include "slave/poolfs.h"
 #include "slave/unseen.h"
 
@@ -350,6 +351,7 @@ static void look_around(struct slave_drain *d, uint64_t now_ns)
     slave_live_events(d, now_ns);
     slave_live_look(d, now_ns);
     slave_unseen_look(d, now_ns);
+    slave_load_look(d, now_ns);
     if (d->scan_now || now_ns >= d->next_scan_ns) {
         bool periodic = now_ns >= d->next_scan_ns;
         d->scan_now = false;
@@ -369,7 +371,7 @@ static void look_around(struct slave_drain *d, uint64_t now_ns)
 
 static uint64_t next_turn(const struct slave_drain *d, uint64_t now_ns)
 {
-    uint64_t next = now_ns + TURN_IDLE_NS;
+    uint64_t next = ips_min_u64(now_ns + TURN_IDLE_NS, slave_load_next_ns(d));
     if (d->moved_bytes)
         return TURN_BUSY_NS;
     for (const struct slave_run *r = d->runs; r; r = r->next) {

@@ -147,6 +147,8 @@ struct slave_run {
     bool scan_now;
     uint64_t changed_ns; /* monotonic, of the last news of any kind */
     uint64_t next_close_ns, next_forget_ns;
+    uint64_t load_ns; /* load.c: of the last look at the load, and how many */
+    uint32_t load_looks;
     uint64_t version; /* +1 with every change that a report would show */
     unsigned pins;    /* asks in flight: not removed by limits */
     /* ahead.c */
@@ -173,7 +175,7 @@ struct slave_drain {
     uint64_t next_scan_ns, next_limits_ns, next_control_ns;
     uint64_t pidns;     /* inode of our own pid namespace */
     bool pidns_initial; /* every process of the machine is in our /proc */
-    uint64_t next_proc_scan_ns, next_unseen_ns;
+    uint64_t next_proc_scan_ns, next_unseen_ns, next_load_ns;
     uint32_t open_fds, max_fds;
     uint8_t *frames; /* of the run in hand, not yet staged */
     size_t frames_len;

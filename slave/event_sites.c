@@ -19,16 +19,12 @@ struct slave_kept_stack {
     uint32_t places[SLAVE_SITE_FRAMES];
 };
 
-int slave_sites_begin(struct slave_sites *s, struct slave_graphs *gs,
-                      const struct slave_graph *g, struct ips_err *err)
+int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
+                      struct ips_err *err)
 {
-    struct slave_input in;
     if (!s->sites && !s->stacks)
         return 0;
-    int rc = slave_input_make(gs, g->snap, &in, err);
-    if (rc == 0)
-        rc = ips_codemap_make(&in.in, &s->map, err);
-    slave_input_release(gs, &in);
+    int rc = ips_codemap_make(in, &s->map, err);
     s->begun = rc == 0;
     return rc;
 }

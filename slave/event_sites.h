@@ -29,9 +29,8 @@ struct slave_sites { /* zeroed to begin with: nothing is wanted */
     uint32_t kept_count, kept_next, kept_stream;
 };
 
-/* Makes the map of the graph's run, where sites or stacks are wanted. */
-int slave_sites_begin(struct slave_sites *s, struct slave_graphs *gs,
-                      const struct slave_graph *g,
+/* Makes the map of a run's records, where sites or stacks are wanted. */
+int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_sites_release(struct slave_sites *s);
 

@@ -129,18 +129,32 @@ static bool beyond_memory(void)
     return use.memory > use.limit || use.files > use.limit - use.memory;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The `number`th of the list, counted from 1: is a question at work on it? */
+static bool held(const struct slave_graph *g, unsigned number, uint64_t now)
+{
+    return g->refs != 0 || (number <= SLAVE_GRAPHS_HELD &&
+                            now - g->used_ns < SLAVE_GRAPHS_HELD_NS);
+}
+
 /* Drops the least recently used beyond the limits; those in use stay. */
 static void trim(struct slave_graphs *gs)
 {
     unsigned kept = 0;
-    uint64_t nodes = 0;
+    uint64_t nodes = 0, now = now_ns();
     for (struct slave_graph **p = &gs->list; *p;) {
         struct slave_graph *g = *p;
         nodes += g->b.g.node_count;
         bool over =
             ++kept > SLAVE_GRAPHS_MAX ||
             (kept > 1 && (nodes > SLAVE_GRAPHS_MAX_NODES || beyond_memory()));
-        if (over && g->refs == 0) {
+        if (over && !held(g, kept, now)) {
             *p = g->next;
             nodes -= g->b.g.node_count;
             kept--;
@@ -155,11 +169,13 @@ static void trim(struct slave_graphs *gs)
 static void make_room(struct slave_graphs *gs)
 {
     struct slave_graph **p, **last;
+    uint64_t now = now_ns();
     do {
         struct ips_large_use use = ips_large_use();
+        unsigned number = 0;
         last = NULL;
         for (p = &gs->list; *p && use.memory > use.limit / 2; p = &(*p)->next)
-            last = (*p)->refs == 0 ? p : last;
+            last = held(*p, ++number, now) ? last : p;
         if (last) {
             struct slave_graph *g = *last;
             *last = g->next;
@@ -186,6 +202,7 @@ static void drop_older(struct slave_graphs *gs,
 
 static void to_front(struct slave_graphs *gs, struct slave_graph *g)
 {
+    g->used_ns = now_ns();
     for (struct slave_graph **p = &gs->list; *p; p = &(*p)->next)
         if (*p == g) {
             *p = g->next;
@@ -385,8 +402,7 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     }
     g->generation = gs->next_generation++;
     g->refs = 1;
-    g->next = gs->list;
-    gs->list = g;
+    to_front(gs, g);
     drop_older(gs, g);
     trim(gs);
     *out = g;

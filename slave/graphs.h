@@ -27,6 +27,12 @@
 #include "slave/symbols.h"
 
 #define SLAVE_GRAPHS_MAX 8
+/* A question asks for its graph step by step, and others come in between. So of
+ * the graphs used last, these are not given up to others for so long, however
+ * little memory there is (what is more than that is in files): else two
+ * questions about two runs would take the graphs out of each other's hands. */
+#define SLAVE_GRAPHS_HELD 3u
+#define SLAVE_GRAPHS_HELD_NS (20 * 1000000000ull)
 /* Larger graphs go to their files after the answer. */
 #define SLAVE_GRAPHS_KEEP_NODES 100000u
 #define SLAVE_GRAPHS_MAX_NODES 40000000u /* of all that is kept */
@@ -46,6 +52,7 @@ struct slave_snapshot {
     uint32_t stream_count;
     struct slave_unseen_row *unseen; /* no part of the key */
     uint32_t unseen_count;
+    struct slave_load_row load; /* no part of the key */
 };
 uint64_t slave_snapshot_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);
@@ -61,6 +68,7 @@ struct slave_waits; /* slave/waits.h */
 struct slave_graph {
     struct slave_graph *next;
     unsigned refs;
+    uint64_t used_ns; /* monotonic: when it was last asked for */
     uint64_t generation;
     struct slave_snapshot *snap; /* its own */
     struct ips_built b;

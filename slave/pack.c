@@ -236,6 +236,7 @@ int slave_pack_decode(struct slave_pack *p, const struct slave_packed *in,
     for (size_t left = in->raw_bytes, used = 0; rc == 0 && left;
          left -= used, to += used)
         rc = get_frame(c, to, left, &used);
+    c->column[PACK_BITS].at = (size_t)(c->bit + 7) / 8;
     for (int i = 0; rc == 0 && i < PACK_COLUMNS; i++)
         if (c->column[i].at != c->column[i].len)
             rc = IPS_E_CORRUPT;

@@ -13,7 +13,8 @@
  * bits. zstd takes the columns, each with tables of its own.
  *
  * Encoder and decoder are one function with a constant switch, so that they
- * cannot predict differently.
+ * cannot predict differently; but for calls, of which there are most, there is
+ * a decoder by hand (near_call), while no column is near its end.
  *
  * Invariants: no input makes the decoder write beyond `raw_bytes`, read beyond
  * what it was given, or allocate; every failure is IPS_E_CORRUPT.

@@ -18,6 +18,7 @@
  * A lower case first letter: the same type and the same `a`.
  */
 static const char call_roles[] = "tRCDLSH";
+#define CALL_WORDS 8u /* with the head */
 static const char *const roles[256] = {
     [IPS_REC_START] = "TCLHLL",      [IPS_REC_END] = "TCL",
     [IPS_REC_BLOCK] = call_roles,    [IPS_REC_ENTER] = "TCS",
@@ -114,29 +115,36 @@ static void put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
     c->acc_bits &= 7;
 }
 
+/* The next `bits` (at most 56) of the column, where 8 bytes lie there. */
+ALWAYS_INLINE uint64_t near_bits(struct pack_coder *c, unsigned bits)
+{
+    uint64_t word;
+    memcpy(&word, c->column[PACK_BITS].data + (c->bit >> 3), sizeof(word));
+    word >>= c->bit & 7;
+    c->bit += bits;
+    return word & ((1ULL << bits) - 1);
+}
+
 static uint64_t get_bits(struct pack_coder *c, unsigned bits)
 {
-    uint64_t low = 0;
+    const struct pack_bytes *b = &c->column[PACK_BITS];
+    uint64_t low = 0, word = 0;
     unsigned shift = 0;
     if (bits > 32) {
         low = get_bits(c, 32);
         shift = 32;
         bits -= 32;
     }
-    struct pack_bytes *b = &c->column[PACK_BITS];
-    if (c->acc_bits < bits && b->len - b->at >= 4) {
-        uint32_t more;
-        memcpy(&more, b->data + b->at, sizeof(more));
-        c->acc |= (uint64_t)more << c->acc_bits;
-        c->acc_bits += 32;
-        b->at += 4;
+    size_t at = c->bit >> 3;
+    if (c->bit + bits > (uint64_t)b->len * 8) {
+        c->bad = true;
+        return low;
     }
-    for (; c->acc_bits < bits; c->acc_bits += 8)
-        c->acc |= (uint64_t)get_byte(c, PACK_BITS) << c->acc_bits;
-    uint64_t v = c->acc & ((1ULL << bits) - 1);
-    c->acc >>= bits;
-    c->acc_bits -= bits;
-    return low | v << shift;
+    memcpy(&word, b->data + at,
+           b->len - at < sizeof(word) ? b->len - at : sizeof(word));
+    word >>= c->bit & 7;
+    c->bit += bits;
+    return low | (word & ((1ULL << bits) - 1)) << shift;
 }
 
 /* A number as its length in bits (and one bit more, `flag`) and the rest. */
@@ -282,6 +290,101 @@ ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
     last[7] = w[7];
 }
 
+/* ---- the same, decoding, where the columns have enough left ---- */
+
+/* What one call takes of a column at the most: a number has 10 bytes. */
+#define CALL_LEFT 24u
+#define CALL_BITS_LEFT (4 * sizeof(uint64_t))
+
+/* For how many calls one after the other that holds: c->sure. */
+static void count_sure(struct pack_coder *c)
+{
+    static const uint8_t columns[] = {PACK_T,       PACK_T_RET, PACK_CPU,
+                                      PACK_CPU_RET, PACK_SITE,  PACK_WORD + 5,
+                                      PACK_WORD + 7};
+    size_t bytes = c->column[PACK_BITS].len, at = (size_t)(c->bit >> 3);
+    size_t sure = bytes < at + sizeof(uint64_t)
+                      ? 0
+                      : (bytes - at - sizeof(uint64_t)) / CALL_BITS_LEFT;
+    for (size_t i = 0; i < sizeof(columns); i++) {
+        const struct pack_bytes *b = &c->column[columns[i]];
+        size_t fit = (b->len - b->at) / CALL_LEFT;
+        sure = fit < sure ? fit : sure;
+    }
+    c->sure = (uint32_t)sure;
+}
+
+ALWAYS_INLINE uint64_t near_sized(struct pack_coder *c, enum pack_column column,
+                                  unsigned *flag, bool *bad)
+{
+    struct pack_bytes *b = &c->column[column];
+    uint8_t byte = b->data[b->at++];
+    unsigned bits = byte & 0x7f;
+    *flag = byte >> 7;
+    if (bits <= 1)
+        return bits;
+    if (bits > 57) { /* more than one word has for sure */
+        *bad |= bits > 64;
+        return bits > 64 ? 0 : get_bits(c, bits - 1) | 1ULL << (bits - 1);
+    }
+    return near_bits(c, bits - 1) | 1ULL << (bits - 1);
+}
+
+ALWAYS_INLINE uint64_t near_number(struct pack_coder *c,
+                                   enum pack_column column, bool *bad)
+{
+    struct pack_bytes *b = &c->column[column];
+    uint8_t byte = b->data[b->at++];
+    uint64_t v = byte & 0x7f;
+    for (unsigned shift = 7; byte >= 0x80; shift += 7) {
+        if (shift > 63) {
+            *bad = true;
+            return 0;
+        }
+        byte = b->data[b->at++];
+        v |= (uint64_t)(byte & 0x7f) << shift;
+    }
+    return v;
+}
+
+ALWAYS_INLINE uint64_t near_cpu(struct pack_coder *c, enum pack_column column,
+                                uint64_t t, bool *bad)
+{
+    uint64_t ran = (uint64_t)((ips_u128)(t - c->cpu_t) * c->mult_q32 >> 32);
+    unsigned flag;
+    uint64_t v = unzigzag(near_sized(c, column, &flag, bad));
+    c->cpu_t = t;
+    return c->cpu += (flag ? 0 : ran) + v;
+}
+
+/* call_words of a decoder that need not look where its columns end. */
+static void near_call(struct pack_coder *c, uint64_t *w, uint32_t type,
+                      uint32_t a, uint64_t *last)
+{
+    unsigned flag;
+    bool bad = false;
+    uint64_t t = c->last_t + unzigzag(near_sized(c, PACK_T, &flag, &bad));
+    uint64_t t_ret = t + unzigzag(near_sized(c, PACK_T_RET, &flag, &bad));
+    c->record_t = w[1] = last[1] = t;
+    c->last_t = w[2] = last[2] = t_ret;
+    w[3] = last[3] = near_cpu(c, PACK_CPU, t, &bad);
+    w[4] = last[4] = near_cpu(c, PACK_CPU_RET, t_ret, &bad);
+    enum pack_column five = (enum pack_column)(PACK_WORD + 5),
+                     seven = (enum pack_column)(PACK_WORD + 7);
+    w[5] = last[5] += unzigzag(near_number(c, five, &bad));
+    uint64_t *after =
+        &c->successor[hash(type, a, c->site ^ 6ULL << 56) % PACK_SUCCESSORS];
+    struct pack_bytes *site = &c->column[PACK_SITE];
+    if (site->data[site->at++])
+        c->near = *after = c->near + unzigzag(near_number(c, PACK_SITE, &bad));
+    c->site = w[6] = last[6] = *after;
+    uint32_t low = (uint32_t)unzigzag(near_number(c, seven, &bad)),
+             high = (uint32_t)unzigzag(near_number(c, seven, &bad));
+    w[7] = last[7] = (uint64_t)((uint32_t)(last[7] >> 32) + high) << 32 |
+                     (uint32_t)((uint32_t)last[7] + low);
+    c->bad |= bad;
+}
+
 ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
                          unsigned count)
 {
@@ -289,10 +392,18 @@ ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
     const char *role = roles[type] ? roles[type] : other_roles;
     bool by_a = *role == 't';
     uint64_t *last = c->context[hash(type, by_a ? a : 0, 0) % PACK_CONTEXTS];
-    if (role == call_roles && count == 8) {
-        call_words(c, enc, w, type, a, last);
+    if (role == call_roles && count == CALL_WORDS) {
+        if (!enc && c->sure == 0)
+            count_sure(c);
+        if (enc || c->sure == 0) {
+            call_words(c, enc, w, type, a, last);
+        } else {
+            near_call(c, w, type, a, last);
+            c->sure--;
+        }
         return;
     }
+    c->sure = 0; /* what follows takes of the columns, too */
     for (unsigned i = 1; i < count; i++) {
         uint64_t *like = &last[i % 16];
         enum pack_column col = (enum pack_column)(PACK_WORD + i % 16);
@@ -400,7 +511,10 @@ void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
 {
     uint64_t w[IPS_REC_MAX_BYTES / 8];
     unsigned count = (unsigned)(bytes / 8);
-    memcpy(w, rec, bytes);
+    if (count == CALL_WORDS)
+        memcpy(w, rec, CALL_WORDS * sizeof(*w)); /* a few moves, no call */
+    else
+        memcpy(w, rec, bytes);
     head(c, true, w);
     words(c, true, w, count);
     after(c, w, count);
@@ -418,15 +532,18 @@ size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room)
     after(c, w, count);
     if (c->bad)
         return 0;
-    memcpy(rec, w, count * sizeof(*w));
+    if (count == CALL_WORDS)
+        memcpy(rec, w, CALL_WORDS * sizeof(*w));
+    else
+        memcpy(rec, w, count * sizeof(*w));
     return count * sizeof(*w);
 }
 
 void pack_begin(struct pack_coder *c, uint64_t mult_q32)
 {
     memset(&c->last_t, 0, sizeof(*c) - offsetof(struct pack_coder, last_t));
-    c->acc = 0;
-    c->acc_bits = 0;
+    c->acc = c->bit = 0;
+    c->acc_bits = c->sure = 0;
     c->bad = false;
     c->mult_q32 = mult_q32;
 }

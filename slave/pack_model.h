@@ -36,8 +36,10 @@ struct pack_bytes {
 
 struct pack_coder {
     struct pack_bytes column[PACK_COLUMNS];
-    uint64_t acc; /* of PACK_BITS */
+    uint64_t acc; /* encoding: of PACK_BITS */
     unsigned acc_bits;
+    uint64_t bit;  /* decoding: read so far of PACK_BITS */
+    uint32_t sure; /* ... so many calls lie in their columns for sure */
     bool bad; /* decoding: the input is not what an encoder wrote */
     uint64_t mult_q32;
     /* From here on zero at the start of a block. */

@@ -67,9 +67,15 @@ static void note_types(uint64_t types[4], const uint8_t *p, uint32_t len)
     }
 }
 
-static int add_frame(struct slave_records *r, const struct slave_frame *f,
+/* Of the part that is being read: it is counted when all of it is there. */
+static int add_frame(void *arg, const struct slave_frame *f,
                      struct ips_err *err)
 {
+    struct slave_records *r = arg;
+    if (f->stream >= r->stream_count)
+        return ips_err_set(err, IPS_E_CORRUPT,
+                           "archive has stream %u that nobody knows",
+                           f->stream);
     struct slave_records_stream *s = &r->streams[f->stream];
     uint32_t room = s->room;
     int rc = 0;
@@ -84,7 +90,7 @@ static int add_frame(struct slave_records *r, const struct slave_frame *f,
         return rc;
     s->chunks[s->count] =
         (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
-    s->part[s->count++] = r->part_count - 1;
+    s->part[s->count++] = r->part_count;
     note_types(s->types, (const uint8_t *)(f + 1), f->bytes);
     return 0;
 }
@@ -123,7 +129,6 @@ static int extend(struct slave_records *r, const struct slave_snapshot *s,
                   int fd, struct ips_err *err)
 {
     uint32_t slots = 0;
-    size_t at = 0;
     for (uint32_t i = 0; i < s->stream_count; i++)
         if (s->streams[i].number >= slots)
             slots = s->streams[i].number + 1;
@@ -135,20 +140,11 @@ static int extend(struct slave_records *r, const struct slave_snapshot *s,
         return rc;
     struct slave_records_part *part = &r->parts[r->part_count];
     rc = slave_archive_map_from(s->dir, fd, r->bytes, s->archive_bytes,
-                                &part->map, err);
+                                &part->map, add_frame, r, err);
     if (rc < 0)
-        return rc;
+        return rc; /* the caller drops all of r */
     part->until = s->archive_bytes;
     r->part_count++;
-    for (const struct slave_frame *f;
-         rc == 0 && (f = slave_archive_next(&part->map, &at));)
-        rc = f->stream < r->stream_count
-                 ? add_frame(r, f, err)
-                 : ips_err_set(err, IPS_E_CORRUPT,
-                               "archive has stream %u that nobody knows",
-                               f->stream);
-    if (rc < 0)
-        return rc;
     r->last_at = last_block(fd, r->bytes, s->archive_bytes);
     r->bytes = s->archive_bytes;
     (void)block_check_at(fd, 0, &r->first);

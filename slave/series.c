@@ -187,42 +187,6 @@ static void take_stream(struct making *m, const struct ips_stream_in *in)
 
 /* ---- chains ---- */
 
-struct place {
-    uint32_t chain, stream;
-    uint64_t begin_ns;
-};
-
-static int in_order(const void *va, const void *vb)
-{
-    const struct place *a = va, *b = vb;
-    CMP3(a->chain, b->chain);
-    CMP3(a->begin_ns, b->begin_ns);
-    CMP3(a->stream, b->stream);
-    return 0;
-}
-
-/* Streams by chain, in the order of time. */
-static struct place *order(const struct ips_build_input *in,
-                           const struct ips_built *b, struct ips_err *err)
-{
-    struct place *p = b_calloc(in->stream_count, sizeof(*p), err);
-    uint32_t *index = slave_chain_index(b);
-    if (p && !index) {
-        ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-        ips_free_large(p);
-        return NULL;
-    }
-    for (uint32_t i = 0; p && i < in->stream_count; i++) {
-        const struct ips_segment_header *h = &in->streams[i].head;
-        uint64_t begin = b_clock_ns(&h->clock, h->stream_stamp);
-        p[i] = (struct place){slave_chain_of(b, index, h, begin), i, begin};
-    }
-    free(index);
-    if (p && in->stream_count)
-        qsort(p, in->stream_count, sizeof(*p), in_order);
-    return p;
-}
-
 static void begin_chains(struct making *m)
 {
     for (uint32_t c = 0; c < m->b->g.chain_count; c++) {
@@ -285,9 +249,9 @@ int slave_series_make(const struct ips_build_input *in,
 {
     struct making m = {.b = b, .ask = ask, .out = out};
     *out = (struct slave_series){.bins = ask->bins, .rows = ask->rows};
-    struct place *places = NULL;
+    struct slave_stream_place *places = NULL;
     int rc = make_room(&m, err);
-    if (rc == 0 && !(places = order(in, b, err)))
+    if (rc == 0 && !(places = slave_stream_order(in, b, err)))
         rc = IPS_E_NO_MEMORY;
     if (rc == 0 && ask->bins > 0) {
         begin_chains(&m);

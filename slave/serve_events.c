@@ -31,12 +31,11 @@ struct stream_place {
     uint32_t stream; /* index in the snapshot */
     uint32_t chain;  /* UINT32_MAX: in no chain */
     uint64_t stamp_ns;
-    uint32_t first, count; /* frames */
 };
 struct channel_place {
     uint32_t image; /* first stream of its image */
     uint32_t id;
-    const struct ips_rec_chan *rec; /* in the unpacked archive */
+    const struct ips_rec_chan *rec; /* in the records */
 };
 
 struct events_job {
@@ -45,14 +44,13 @@ struct events_job {
     struct slave_graph *graph;
     char machine[64], object[256];
     uint64_t from_ns, to_ns, limit, sent;
-    struct slave_archive_map map;
-    struct stream_place *place;        /* by output order */
-    const struct slave_frame **frames; /* by stream */
+    struct slave_input in;      /* the records, as long as this goes on */
+    struct stream_place *place; /* by output order */
     struct channel_place *channels;
     size_t channel_count;
     uint32_t *image_of; /* by stream index */
     bool begun;
-    uint32_t at_place, at_frame;
+    uint32_t at_place, at_chunk;
     struct slave_proc_line line; /* of the stream at hand */
     size_t at_byte;
     struct event_row *rows;
@@ -77,9 +75,8 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
         slave_graphs_put(graphs, j->graph);
     slave_snapshot_free(j->snap);
     slave_sites_release(&j->sites);
-    slave_archive_unmap(&j->map);
+    slave_input_release(graphs, &j->in);
     free(j->place);
-    free(j->frames);
     free(j->channels);
     free(j->image_of);
     free(j->rows);
@@ -139,66 +136,39 @@ static void find_images(struct events_job *j)
     }
 }
 
-/* Notes the CHAN records of a frame. */
-static int note_channels(struct events_job *j, uint32_t stream,
-                         const struct slave_frame *f, size_t *cap)
+static int note_channel(struct events_job *j, uint32_t stream,
+                        const struct ips_rec_chan *c, size_t *cap)
 {
-    const uint8_t *p = (const uint8_t *)(f + 1);
-    for (size_t at = 0; at < f->bytes;) {
-        size_t n = ips_rec_check(p + at, f->bytes - at);
-        if (n == 0)
-            return ips_err_set(&j->job.err, IPS_E_CORRUPT,
-                               "a record in the archive is damaged");
-        const struct ips_rec_chan *c =
-            (const struct ips_rec_chan *)(const void *)(p + at);
-        at += n;
-        if (ips_rec_type(&c->h) != IPS_REC_CHAN)
-            continue;
-        if (j->channel_count == *cap) {
-            size_t more = *cap ? *cap * 2 : 256;
-            void *fresh = realloc(j->channels, more * sizeof(*j->channels));
-            if (!fresh)
-                return ips_err_set(&j->job.err, IPS_E_NO_MEMORY,
-                                   "out of memory");
-            j->channels = fresh;
-            *cap = more;
-        }
-        j->channels[j->channel_count++] =
-            (struct channel_place){j->image_of[stream], c->h.a, c};
+    if (j->channel_count == *cap) {
+        size_t more = *cap ? *cap * 2 : 256;
+        void *fresh = realloc(j->channels, more * sizeof(*j->channels));
+        if (!fresh)
+            return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+        j->channels = fresh;
+        *cap = more;
     }
+    j->channels[j->channel_count++] =
+        (struct channel_place){j->image_of[stream], c->h.a, c};
     return 0;
 }
 
-static int index_frames(struct events_job *j, uint32_t *slot, uint32_t slots)
+/* Notes the CHAN records of a stream; all were checked when unpacked. */
+static int note_channels(struct events_job *j, uint32_t stream, size_t *cap)
 {
-    const struct slave_snapshot *s = j->graph->snap;
-    const struct slave_frame *f;
-    uint32_t *fill = calloc((size_t)s->stream_count + 1, sizeof(*fill));
-    size_t at = 0, total = 0, cap = 0;
-    int rc =
-        fill ? 0 : ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    while (rc == 0 && (f = slave_archive_next(&j->map, &at))) {
-        rc = f->stream < slots && slot[f->stream] != UINT32_MAX
-                 ? note_channels(j, slot[f->stream], f, &cap)
-                 : ips_err_set(&j->job.err, IPS_E_CORRUPT,
-                               "archive has stream %u that nobody knows",
-                               f->stream);
-        if (rc == 0)
-            j->place[slot[f->stream]].count++;
-        total++;
+    const struct ips_stream_in *in = &j->in.streams[stream];
+    int rc = 0;
+    if (in->types && !(in->types[IPS_REC_CHAN / 64] >> IPS_REC_CHAN % 64 & 1))
+        return 0;
+    for (uint32_t k = 0; rc == 0 && k < in->chunk_count; k++) {
+        const uint8_t *p = in->chunks[k].data;
+        for (size_t at = 0; rc == 0 && at < in->chunks[k].len;) {
+            const struct ips_rec_chan *c =
+                (const struct ips_rec_chan *)(const void *)(p + at);
+            if (ips_rec_type(&c->h) == IPS_REC_CHAN)
+                rc = note_channel(j, stream, c, cap);
+            at += (c->h.word >> 8 & 0xffu) * 8;
+        }
     }
-    if (rc == 0)
-        j->frames = calloc(total + 1, sizeof(*j->frames));
-    if (rc == 0 && !j->frames)
-        rc = ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    uint32_t first = 0;
-    for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
-        j->place[i].first = fill[i] = first;
-        first += j->place[i].count;
-    }
-    for (at = 0; rc == 0 && (f = slave_archive_next(&j->map, &at));)
-        j->frames[fill[slot[f->stream]]++] = f;
-    free(fill);
     return rc;
 }
 
@@ -211,44 +181,35 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
     if (rc < 0)
         return rc;
     const struct slave_snapshot *s = j->graph->snap;
-    uint32_t slots = 0;
-    for (uint32_t i = 0; i < s->stream_count; i++)
-        if (s->streams[i].number >= slots)
-            slots = s->streams[i].number + 1;
-    uint32_t *slot = malloc(((size_t)slots + 1) * sizeof(*slot));
+    size_t cap = 0;
     uint32_t *chains = slave_chain_index(&j->graph->b);
     j->place = calloc((size_t)s->stream_count + 1, sizeof(*j->place));
     j->image_of = calloc((size_t)s->stream_count + 1, sizeof(*j->image_of));
     j->rows = calloc(PIECE_ROWS + 2, sizeof(*j->rows));
     j->ptrs = calloc(PIECE_ROWS + 2, sizeof(*j->ptrs));
-    if (!slot || !chains || !j->place || !j->image_of || !j->rows || !j->ptrs)
+    if (!chains || !j->place || !j->image_of || !j->rows || !j->ptrs)
         rc = ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    for (uint32_t i = 0; rc == 0 && i < slots; i++)
-        slot[i] = UINT32_MAX;
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
         const struct ips_segment_header *h = &s->streams[i].head;
         struct stream_place *p = &j->place[i];
-        slot[s->streams[i].number] = i;
         p->stream = i;
         p->stamp_ns = ips_clock_ns(&h->clock, h->stream_stamp);
         p->chain = slave_chain_of(&j->graph->b, chains, h, p->stamp_ns);
     }
+    free(chains);
     if (rc == 0) {
         find_images(j);
-        rc = slave_archive_map(s->dir, s->archive_fd, s->archive_bytes, &j->map,
-                               &j->job.err);
+        rc = slave_input_make(gs, s, &j->in, &j->job.err);
     }
-    if (rc == 0)
-        rc = index_frames(j, slot, slots);
-    free(slot);
-    free(chains);
+    for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++)
+        rc = note_channels(j, i, &cap);
     if (rc < 0)
         return rc;
     if (s->stream_count)
         qsort(j->place, s->stream_count, sizeof(*j->place), by_place);
     if (j->channel_count)
         qsort(j->channels, j->channel_count, sizeof(*j->channels), by_channel);
-    return slave_sites_begin(&j->sites, gs, j->graph, &j->job.err);
+    return slave_sites_begin(&j->sites, &j->in.in, &j->job.err);
 }
 
 /* ---- rows ---- */
@@ -532,19 +493,20 @@ static bool fill(struct events_job *j)
     uint32_t places = j->graph->snap->stream_count;
     while (j->at_place < places) {
         const struct stream_place *p = &j->place[j->at_place];
-        if (j->at_frame >= p->count ||
+        const struct ips_stream_in *in = &j->in.streams[p->stream];
+        if (j->at_chunk >= in->chunk_count ||
             !slave_chain_in(&j->graph->b, j->machine, j->object, p->chain)) {
             j->at_place++;
-            j->at_frame = 0;
+            j->at_chunk = 0;
             j->at_byte = 0;
             slave_line_forget(&j->line);
             continue;
         }
-        const struct slave_frame *f = j->frames[p->first + j->at_frame];
-        const uint8_t *data = (const uint8_t *)(f + 1);
-        while (j->at_byte < f->bytes) {
+        const struct ips_chunk *c = &in->chunks[j->at_chunk];
+        while (j->at_byte < c->len) {
             const struct ips_rec_head *rec =
-                (const struct ips_rec_head *)(const void *)(data + j->at_byte);
+                (const struct ips_rec_head *)(const void *)(c->data +
+                                                            j->at_byte);
             if (ips_rec_type(rec) != IPS_REC_STACK) { /* not with the last */
                 if (j->row_count >= j->piece_rows)
                     return true;
@@ -561,7 +523,7 @@ static bool fill(struct events_job *j)
                 record_events(j, p,
                               (const struct ips_rec_head *)(const void *)whole);
         }
-        j->at_frame++;
+        j->at_chunk++;
         j->at_byte = 0;
     }
     return false;

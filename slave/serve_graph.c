@@ -33,12 +33,14 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     slave_portions_release(j);
     slave_wait_rows_release(j);
     slave_series_answer_release(j);
+    slave_brackets_answer_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
     free(j->ns);
     free(j->user);
     slave_table_window_release(&j->window);
+    slave_traffic_window_release(&j->traffic);
     free(j->unseen);
     for (uint32_t i = 0; i < j->line_count; i++)
         free(j->lines[i]);
@@ -150,12 +152,23 @@ static uint64_t sample_ns(const struct ips_control *c)
     return c->procedures == IPS_PROCEDURES_SAMPLE ? c->sample_us * 1000ULL : 0;
 }
 
+static void sync_load(const struct slave_graph_ask *j, Ips__SyncAnswer *a)
+{
+    const struct slave_load_row *l = &j->load;
+    if (l->us == 0)
+        return;
+    a->load_samples = l->samples;
+    a->load_milli = (uint64_t)((ips_u128)l->runnable_us * 1000 / l->us);
+    a->load_average_milli = (uint64_t)((ips_u128)l->average_us * 1000 / l->us);
+}
+
 static void step_sync(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     if (j->snap && !j->unseen) {
         j->unseen = j->snap->unseen;
         j->unseen_rows = j->snap->unseen_count;
+        j->load = j->snap->load;
         j->snap->unseen = NULL;
         j->snap->unseen_count = 0;
     }
@@ -199,6 +212,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->delay_ns = b->counts.delay_ns;
     a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
+    sync_load(j, a);
     const struct ips_large_use *in = &j->graph->built_in;
     a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
     a->memory_bytes = in->memory_most;
@@ -405,6 +419,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
         [IPS__REQUEST__ASK_WAIT_ROWS] = slave_step_wait_rows,
         [IPS__REQUEST__ASK_SQL] = slave_step_sql,
         [IPS__REQUEST__ASK_SERIES] = slave_step_series,
+        [IPS__REQUEST__ASK_BRACKETS] = slave_step_brackets,
     };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;
@@ -442,5 +457,8 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
     if (request->ask_case == IPS__REQUEST__ASK_WAIT_ROWS &&
         request->wait_rows->window)
         j->job.credit = request->wait_rows->window;
+    if (request->ask_case == IPS__REQUEST__ASK_BRACKETS &&
+        request->brackets->window)
+        j->job.credit = request->brackets->window;
     return &j->job;
 }

@@ -9,6 +9,7 @@
 #include "proto/message.h"
 #include "slave/slave.h"
 #include "slave/table_window.h"
+#include "slave/traffic_window.h"
 
 struct slave_graph_ask {
     struct slave_job job;
@@ -16,7 +17,8 @@ struct slave_graph_ask {
     struct slave_snapshot *snap;
     Ips__RunState *state; /* sync: our own copy */
     int64_t *user;        /* table: the one process of each end, or < 0 */
-    struct slave_table_window window; /* table: made where one is asked for */
+    struct slave_table_window window;  /* table: made where one is asked for */
+    struct ips_traffic_window traffic; /* the same */
     struct slave_graph *graph;
     uint64_t revision;
     bool begun;
@@ -39,6 +41,7 @@ struct slave_graph_ask {
         Ips__WaitRowsAnswer wait_rows;
         Ips__SqlAnswer sql;
         Ips__SeriesAnswer series;
+        Ips__BracketsAnswer brackets;
     } answer;
     struct ips_view view; /* subgraph, while it is sent */
     struct ips_reduced reduced;
@@ -51,14 +54,16 @@ struct slave_graph_ask {
     uint64_t path_at;
     uint32_t *columns; /* expand: kind, xkind, chain, from, to, part */
     uint64_t *ns;
-    struct proc_answer *procs;       /* procedures, profile: serve_procs.h */
-    struct profile *profile;         /* serve_profile.c */
-    struct portions *portions;       /* serve_portions.c */
-    struct wait_rows *wait_rows;     /* serve_waits.c */
-    struct sql_ask *sql;             /* serve_sql.c */
-    struct series_answer *series;    /* serve_series.c */
-    struct slave_unseen_row *unseen; /* sync: of the snapshot */
+    struct proc_answer *procs;        /* procedures, profile: serve_procs.h */
+    struct profile *profile;          /* serve_profile.c */
+    struct portions *portions;        /* serve_portions.c */
+    struct wait_rows *wait_rows;      /* serve_waits.c */
+    struct sql_ask *sql;              /* serve_sql.c */
+    struct series_answer *series;     /* serve_series.c */
+    struct brackets_answer *brackets; /* serve_brackets.c */
+    struct slave_unseen_row *unseen;  /* sync: of the snapshot */
     uint32_t unseen_rows;
+    struct slave_load_row load; /* of the snapshot, which is given away */
     char **lines; /* sync: what is unseen, in words */
     uint32_t line_count;
     struct slave_cm *cm; /* cm: serve_cm_step.c */
@@ -97,6 +102,8 @@ void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs);
 void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_series(struct slave_job *job, struct slave_graphs *gs);
 void slave_series_answer_release(struct slave_graph_ask *j);
+void slave_step_brackets(struct slave_job *job, struct slave_graphs *gs);
+void slave_brackets_answer_release(struct slave_graph_ask *j);
 void slave_portions_release(struct slave_graph_ask *j);
 void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs);
 void slave_wait_rows_release(struct slave_graph_ask *j);

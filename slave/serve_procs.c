@@ -4,6 +4,7 @@
 
 #include "common/large.h"
 #include "slave/chain_index.h"
+#include "slave/proc_top.h"
 #include "slave/serve_procs.h"
 #include "slave/stretch.h"
 
@@ -67,6 +68,20 @@ static int begin_window(struct slave_graphs *gs, struct slave_graph_ask *j,
     return rc < 0 ? rc : count_cpu(gs, j, ask, edges);
 }
 
+static int drop_rows(struct slave_graph_ask *j, const Ips__ProceduresAsk *ask)
+{
+    const Ips__Select *s = ask->select;
+    j->procs->all_rows = j->procs->t.row_count;
+    if (!s)
+        return 0;
+    const struct slave_proc_top how = {.top = s->top,
+                                       .sort = s->sort,
+                                       .back = s->back,
+                                       .by_process =
+                                           strcmp(ask->by, "process") == 0};
+    return slave_proc_table_top(&j->procs->t, &j->graph->b, &how, &j->job.err);
+}
+
 static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     const Ips__ProceduresAsk *ask = slave_graph_request(j)->procedures;
@@ -85,7 +100,7 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
                                    ask->object, by, &j->procs->t, &j->job.err);
     if (rc == 0 && strcmp(ask->by, "process") != 0)
         rc = slave_proc_table_merge(&j->procs->t, &j->job.err);
-    return rc;
+    return rc == 0 ? drop_rows(j, ask) : rc;
 }
 
 char *slave_procs_put(char **at, const char *text, uint32_t len)
@@ -175,6 +190,7 @@ void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
     job->finished = j->at >= j->procs->t.row_count;
     if (job->finished) {
         totals(&j->procs->totals, &j->procs->t.totals);
+        j->procs->totals.rows = j->procs->all_rows;
         a->totals = &j->procs->totals;
     }
     job->reply.answer_case = IPS__REPLY__ANSWER_PROCEDURES;

@@ -11,6 +11,7 @@
 struct proc_answer { /* job's `procs` */
     struct slave_proc_table t;
     char *texts; /* of the page: names and files with their ends */
+    uint64_t all_rows; /* before those that are not shown were dropped */
     Ips__ProcedureTotals totals;
 };
 

@@ -76,6 +76,7 @@ void slave_serve_report(struct slave_serve *v)
         }
         report.runs = ptrs;
         report.computations = slave_cm_count(v);
+        report.questions = slave_serve_pending(v->s);
         if (slave_poolfs_usage(d->pool, &report.pool_used_bytes,
                                &report.pool_size_bytes) < 0)
             report.pool_used_bytes = report.pool_size_bytes = IPS_UNMEASURED;
@@ -293,6 +294,8 @@ read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
     if (rc == 0)
         rc = slave_store_unseen(s->drain.store, run->row.id, collect_unseen,
                                 c.snap, err);
+    if (rc == 0)
+        rc = slave_store_load(s->drain.store, run->row.id, &c.snap->load, err);
     if (rc < 0) {
         if (rc == IPS_E_NO_MEMORY)
             ips_err_set(err, rc, "out of memory");

@@ -119,13 +119,17 @@ static int make_window(struct slave_graph_ask *j, struct slave_graphs *gs)
         return 1;
     if (ask->to_ns && ask->from_ns >= ask->to_ns)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL, "an empty window");
+    uint64_t from = ask->from_ns ? ips_add_sat(b->first_ns, ask->from_ns) : 0;
+    uint64_t to =
+        ask->to_ns ? ips_add_sat(b->first_ns, ask->to_ns) : UINT64_MAX;
     int rc = slave_graph_waits(gs, j->graph, &j->job.err);
     if (rc == 0)
-        rc = slave_table_window_make(
-            b, j->graph->waits->row, j->graph->waits->count,
-            ask->from_ns ? ips_add_sat(b->first_ns, ask->from_ns) : 0,
-            ask->to_ns ? ips_add_sat(b->first_ns, ask->to_ns) : UINT64_MAX,
-            &j->window, &j->job.err);
+        rc = slave_table_window_make(b, j->graph->waits->row,
+                                     j->graph->waits->count, from, to,
+                                     &j->window, &j->job.err);
+    if (rc == 0 && ask->traffic)
+        rc = slave_traffic_window_make(gs, j->graph, from, to, &j->traffic,
+                                       &j->job.err);
     return rc < 0 ? rc : 1;
 }
 
@@ -182,6 +186,17 @@ static void channel_row(Ips__ChannelRow *r, const struct slave_graph_ask *j,
         e->accepted && (e->kind == IPS_CHAN_TCP || e->kind == IPS_CHAN_UNIX);
 }
 
+static void cut_channel(Ips__ChannelRow *r, const struct ips_traffic_cut *t)
+{
+    r->windowed = true;
+    r->sent_messages = t->sent_messages;
+    r->sent_bytes = t->sent_bytes;
+    r->sent_messages_before = t->sent_messages_before;
+    r->sent_bytes_before = t->sent_bytes_before;
+    r->recv_messages_in = t->recv_messages;
+    r->recv_bytes_in = t->recv_bytes;
+}
+
 /* Rows of one kind in a piece; a row is at most about 1 KB. */
 #define TABLE_ROWS 4096u
 
@@ -207,7 +222,7 @@ void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
     }
     uint32_t threads = b->proc_count;
     uint32_t channels = threads + b->g.chain_count;
-    uint32_t end = channels + (window ? 0 : b->traffic_count);
+    uint32_t end = channels + (window ? j->traffic.count : b->traffic_count);
     Ips__TableAnswer *a = &j->answer.table;
     ips__table_answer__init(a);
     size_t n = 0;
@@ -241,6 +256,8 @@ void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
             ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
         for (size_t i = 0; r && j->user && i < n; i++)
             channel_row(&r[i], j, j->at - channels + (uint32_t)i);
+        for (size_t i = 0; window && r && j->user && i < n; i++)
+            cut_channel(&r[i], &j->traffic.row[j->at - channels + i]);
         a->channels = (Ips__ChannelRow **)(void *)j->ptrs;
         a->n_channels = n;
     }

@@ -1,5 +1,5 @@
 /* WaitRowsAsk: every wait of a graph. The places come first, then the waits by
- * node. */
+ * node, then what was done with locks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,13 +11,15 @@
 #define PIECE_PLACES 128u /* of at most 32 frames and 600 bytes each */
 
 struct wait_rows {
-    uint32_t sent_places, sent;
+    uint32_t sent_places, sent, sent_locks;
     char *causes[IPS_WAIT_COUNT];
     char **text; /* of the page */
     uint32_t text_count, text_room;
     uint32_t *node, *cause, *place; /* [IPS_PIECE_ITEMS] */
     protobuf_c_boolean *of_node;
     uint64_t *ns, *end_ns;
+    uint32_t *lock, *lock_node, *lock_does; /* [IPS_PIECE_ITEMS] */
+    uint64_t *lock_after;
 };
 
 static void forget_texts(struct wait_rows *w)
@@ -40,6 +42,10 @@ void slave_wait_rows_release(struct slave_graph_ask *j)
     free(w->of_node);
     free(w->ns);
     free(w->end_ns);
+    free(w->lock);
+    free(w->lock_node);
+    free(w->lock_does);
+    free(w->lock_after);
     free(w);
     j->wait_rows = NULL;
 }
@@ -65,8 +71,13 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     w->end_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->end_ns));
     w->text_room = PIECE_PLACES * (IPS_WAIT_FRAMES + 4);
     w->text = calloc(w->text_room, sizeof(*w->text));
+    w->lock = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock));
+    w->lock_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_node));
+    w->lock_does = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_does));
+    w->lock_after = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_after));
     bool fine = w->node && w->cause && w->place && w->of_node && w->ns &&
-                w->end_ns && w->text;
+                w->end_ns && w->text && w->lock && w->lock_node &&
+                w->lock_does && w->lock_after;
     return fine ? 0 : no_memory(j);
 }
 
@@ -160,6 +171,26 @@ static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
     a->end_ns = p->end_ns;
 }
 
+static void locks_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
+{
+    struct wait_rows *p = j->wait_rows;
+    const struct slave_waits *w = j->graph->waits;
+    size_t n = 0;
+    for (; n < IPS_PIECE_ITEMS && p->sent_locks < w->lock_count;
+         n++, p->sent_locks++) {
+        const struct ips_lock_row *r = &w->lock[p->sent_locks];
+        p->lock[n] = r->lock;
+        p->lock_node[n] = r->node;
+        p->lock_after[n] = r->w + 1; /* IPS_LOCK_AT_NODE: 0 */
+        p->lock_does[n] = (r->gives ? 1u : 0u) + (r->units ? 2u : 0u);
+    }
+    a->n_lock = a->n_lock_node = a->n_lock_after = a->n_lock_does = n;
+    a->lock = p->lock;
+    a->lock_node = p->lock_node;
+    a->lock_after = p->lock_after;
+    a->lock_does = p->lock_does;
+}
+
 void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
@@ -171,15 +202,18 @@ void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs)
     ips__wait_rows_answer__init(a);
     if (rc == 0 && j->wait_rows->sent_places < j->graph->waits->place_count)
         rc = places_page(j, a);
-    else if (rc == 0)
+    else if (rc == 0 && j->wait_rows->sent < j->graph->waits->count)
         rows_page(j, a);
+    else if (rc == 0)
+        locks_page(j, a);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
     const struct slave_waits *w = j->graph->waits;
     job->finished = j->wait_rows->sent_places == w->place_count &&
-                    j->wait_rows->sent == w->count;
+                    j->wait_rows->sent == w->count &&
+                    j->wait_rows->sent_locks == w->lock_count;
     job->reply.answer_case = IPS__REPLY__ANSWER_WAIT_ROWS;
     job->reply.wait_rows = a;
 }

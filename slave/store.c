@@ -64,6 +64,8 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS symbol(id INTEGER PRIMARY KEY,"
     " module TEXT NOT NULL, address INTEGER NOT NULL, grade INTEGER NOT NULL,"
     " text TEXT NOT NULL, UNIQUE(module, address));"
+    "CREATE TABLE IF NOT EXISTS load(run INTEGER PRIMARY KEY,"
+    " samples INTEGER, us INTEGER, runnable_us INTEGER, average_us INTEGER);"
     "CREATE TABLE IF NOT EXISTS unseen(run INTEGER, kind INTEGER,"
     " pid INTEGER, dev INTEGER, ino INTEGER, writes INTEGER, path TEXT,"
     " PRIMARY KEY(run, kind, pid, dev, ino, writes)) WITHOUT ROWID;";
@@ -122,6 +124,13 @@ static const char *const statements[SLAVE_STMT_COUNT] = {
     [SLAVE_STMT_UNSEEN] = "SELECT kind, pid, dev, ino, writes, path FROM unseen"
                           " WHERE run=? ORDER BY kind, dev, ino, pid"
                           " LIMIT 4096",
+    [SLAVE_STMT_ADD_LOAD] =
+        "INSERT INTO load VALUES(?,?,?,?,?) ON CONFLICT(run) DO UPDATE SET"
+        " samples=samples+excluded.samples, us=us+excluded.us,"
+        " runnable_us=runnable_us+excluded.runnable_us,"
+        " average_us=average_us+excluded.average_us",
+    [SLAVE_STMT_LOAD] =
+        "SELECT samples, us, runnable_us, average_us FROM load WHERE run=?",
 };
 
 #define LOST_TEXT_BYTES (21 * IPS_LOST_COUNT + 1)
@@ -375,8 +384,8 @@ int slave_store_drop_run(struct slave_store *s, int64_t run,
                          struct ips_err *err)
 {
     static const char *const tables[] = {
-        "process", "thread",  "wait",   "channel", "traffic", "procedure",
-        "irt",     "segment", "stream", "unseen",  "run",     NULL};
+        "process", "thread", "wait",   "channel", "traffic", "procedure", "irt",
+        "segment", "stream", "unseen", "load",    "run",     NULL};
     int rc = slave_store_begin(s, err);
     if (rc == 0)
         rc = slave_store_clear(s, run, tables, err);

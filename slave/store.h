@@ -7,6 +7,8 @@
  *  stream(run, number, ...) one row a stream: its first segment's header, how
  *                           far it has come, what it lost
  *  segment(run, file, ...)  cursors: file, seq and the offset ingested so far
+ *  load(run, samples, ...)  the machine's load while it was on (load.h): sums
+ *                           over `us`; none of a run recorded without a slave
  *  unseen(run, kind, ...)   what was found that leaves no record (unseen.h)
  *  irt(run, key, procedures, ...) of what build the run's rows below are (key:
  *                           slave_snapshot_key), and if `procedure` is too
@@ -98,6 +100,13 @@ struct slave_unseen_row { /* unseen.h */
     char path[104];
 };
 
+struct slave_load_row { /* load.h */
+    uint64_t samples;
+    uint64_t us;          /* that they stand for */
+    uint64_t runnable_us; /* by threads that were runnable */
+    uint64_t average_us;  /* by the average of a minute */
+};
+
 int slave_store_open(const char *path, struct slave_store **out,
                      struct ips_err *err) IPS_MUST_USE;
 void slave_store_close(struct slave_store *s);
@@ -168,6 +177,15 @@ int slave_store_unseen(struct slave_store *s, int64_t run,
                        int (*each)(const struct slave_unseen_row *row,
                                    void *arg),
                        void *arg, struct ips_err *err) IPS_MUST_USE;
+
+/* Adds to the run's, in a transaction of its own; what there is of it, all 0:
+ * nothing. store_load.c */
+int slave_store_add_load(struct slave_store *s, int64_t run,
+                         const struct slave_load_row *row,
+                         struct ips_err *err) IPS_MUST_USE;
+int slave_store_load(struct slave_store *s, int64_t run,
+                     struct slave_load_row *out,
+                     struct ips_err *err) IPS_MUST_USE;
 
 struct ips_built;
 /* Replaces the run's IRT by that of a build, in a transaction of its own; its

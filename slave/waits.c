@@ -19,6 +19,7 @@ void slave_waits_free(struct slave_waits *w)
     if (!w)
         return;
     ips_free_large(w->row);
+    ips_free_large(w->lock);
     ips_free_large(w->place);
     ips_free_large(w->frame);
     ips_codemap_release(&w->map);
@@ -179,7 +180,10 @@ int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
         rc = build_again(&k, g);
     w->row = k.rows.row; /* taken */
     w->count = k.rows.count;
+    w->lock = k.rows.lock;
+    w->lock_count = k.rows.lock_count;
     k.rows.row = NULL;
+    k.rows.lock = NULL;
     if (rc == 0)
         rc = make_places(&k);
     slave_input_release(gs, &in);

@@ -20,6 +20,8 @@ struct slave_wait_place {
 struct slave_waits {
     struct ips_wait_row *row; /* by arc; `stack` is a number of `place` here */
     uint32_t count;
+    struct ips_lock_row *lock;
+    uint32_t lock_count;
     struct slave_wait_place *place; /* 0: not known */
     uint32_t place_count, place_room;
     uint32_t *frame; /* places of the map */

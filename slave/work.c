@@ -97,7 +97,8 @@ static void *work(void *arg)
             pthread_mutex_unlock(&w->lock);
             job->err = (struct ips_err){0};
             job->silent = false;
-            job->step(job, w->graphs);
+            if (!atomic_load_explicit(&job->stop, memory_order_relaxed))
+                job->step(job, w->graphs);
             w->untidy = true;
             job->reply.id = job->id;
             job->reply.last = job->finished;

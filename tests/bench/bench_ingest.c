@@ -1,8 +1,10 @@
 /*
- * bench_ingest [EVENTS]: events per second and core of the slave's ingest
- * (pool to archive, cursors committed), of the graph's build with its tables
- * stored in SQLite, and of all of it, beside a baseline: the same bytes copied
- * from file to file. Prints key=value lines.
+ * bench_ingest [EVENTS [short]]: events per second and core of the slave's
+ * ingest (pool to archive, cursors committed), of the graph's build with its
+ * tables stored in SQLite, and of all of it, beside a baseline: the same bytes
+ * copied from file to file, and ns of CPU an event by stage. Prints key=value
+ * lines. `short`: of every two records one has the short form, as what an agent
+ * writes while a thread is not switched out.
  *
  * The pool is written beforehand: segments of one process in STREAMS threads,
  * sends and receives on a socket pair a thread, as the agent writes them.
@@ -23,6 +25,7 @@
 #define STREAMS 8u
 #define SEGMENT_BYTES (4u << 20)
 
+static bool some_short;
 static char root[64], pool[80], state[80];
 
 static uint64_t cpu_ns(void)
@@ -132,6 +135,15 @@ static void write_stream(uint32_t tid, uint64_t events)
     for (uint64_t i = 0; i < events; i++) {
         bool send = (i + tid) % 2 == 0;
         uint64_t t = 2000 + i * 1000 + noise(9), ran = 200 + noise(6);
+        if (some_short && i > 0 && send) {
+            struct ips_rec_io_short *o =
+                put(&s, IPS_REC_SEND_SHORT, sizeof(*o), t);
+            o->h.a = 1 + tid;
+            o->took = (uint32_t)ran;
+            o->result = 64;
+            o->site = 0x401000;
+            continue;
+        }
         struct ips_rec_io *io =
             put(&s, send ? IPS_REC_SEND : IPS_REC_RECV, sizeof(*io), t);
         io->h.a = 1 + tid;
@@ -169,14 +181,9 @@ static int collect(const struct slave_stream_row *row, void *arg)
     return 0;
 }
 
-/* Records to graph and to the tables in SQLite (process, thread, wait, channel,
- * traffic); CPU ns. */
-static uint64_t bench_build(struct slave_drain *d, uint64_t events)
+static struct slave_snapshot *snapshot(struct slave_drain *d)
 {
-    struct slave_graphs gs;
-    struct slave_graph *g = NULL;
     struct ips_err err = {0};
-    char db[100];
     struct slave_run *r = slave_drain_find(d, "bench");
     struct slave_snapshot *s = calloc(1, sizeof(*s));
     must(s != NULL, "calloc");
@@ -190,28 +197,48 @@ static uint64_t bench_build(struct slave_drain *d, uint64_t events)
     must(slave_store_streams(d->store, r->row.id, collect, s, &err) == 0,
          err.msg);
     s->key = slave_snapshot_key(s);
+    return s;
+}
+
+static void stage(const char *name, uint64_t *t, uint64_t events)
+{
+    uint64_t now = cpu_ns();
+    printf("%s_ns_per_event=%.1f\n", name, (double)(now - *t) / (double)events);
+    *t = cpu_ns();
+}
+
+/* Records to graph and to the tables in SQLite (process, thread, wait, channel,
+ * traffic), stage by stage as slave_graphs_get does it; CPU ns. */
+static uint64_t bench_build(struct slave_drain *d, uint64_t events)
+{
+    struct slave_graphs gs;
+    struct slave_input in;
+    struct ips_built built;
+    struct ips_err err = {0};
+    char db[100];
+    struct slave_run *r = slave_drain_find(d, "bench");
+    struct slave_snapshot *s = snapshot(d);
     snprintf(db, sizeof(db), "%s/slave.db", state);
     slave_graphs_init(&gs, db, "");
     must(slave_graphs_store(&gs, &err) != NULL, err.msg);
-    uint64_t t = cpu_ns();
-    if (slave_graphs_get(&gs, s, &g, &err) < 0) {
-        fprintf(stderr, "%s\n", err.msg);
-        exit(1);
-    }
-    t = cpu_ns() - t;
+    uint64_t begin = cpu_ns(), t = begin;
+    must(slave_input_make(&gs, s, &in, &err) == 0, err.msg);
+    stage("unpack", &t, events);
+    must(ips_build(&in.in, &built, &err) == 0, err.msg);
+    stage("graph", &t, events);
+    must(slave_store_put_irt(gs.store, r->row.id, 1, &built, &err) == 0,
+         err.msg);
+    stage("tables", &t, events);
+    slave_input_release(&gs, &in);
+    stage("release", &t, events);
+    uint64_t all = cpu_ns() - begin;
     printf("build_events_per_s=%.0f nodes=%u unmatched=%llu\n",
-           (double)events * 1e9 / (double)t, g->b.g.node_count,
-           (unsigned long long)g->b.counts.unmatched);
-    uint64_t put = cpu_ns(); /* once more, alone: a part of t */
-    if (slave_store_put_irt(gs.store, r->row.id, 1, &g->b, &err) < 0) {
-        fprintf(stderr, "%s\n", err.msg);
-        exit(1);
-    }
-    put = cpu_ns() - put;
-    printf("tables_ns=%llu\n", (unsigned long long)put);
-    slave_graphs_put(&gs, g);
+           (double)events * 1e9 / (double)all, built.g.node_count,
+           (unsigned long long)built.counts.unmatched);
+    ips_built_release(&built);
+    slave_snapshot_free(s);
     slave_graphs_release(&gs);
-    return t;
+    return all;
 }
 
 /* What any reader of the pool must do at the least. */
@@ -239,6 +266,7 @@ int main(int argc, char **argv)
     struct slave_drain d;
     struct ips_err err = {0};
     char path[600];
+    some_short = argc > 2 && strcmp(argv[2], "short") == 0;
     snprintf(root, sizeof(root), "/dev/shm/slave-bench-XXXXXX");
     must(mkdtemp(root) != NULL, root);
     snprintf(pool, sizeof(pool), "%s/pool", root);
@@ -259,6 +287,7 @@ int main(int argc, char **argv)
     printf("events=%llu archive_bytes=%llu\n",
            (unsigned long long)r->row.events,
            (unsigned long long)r->row.archive_bytes);
+    printf("ingest_ns_per_event=%.1f\n", (double)t / (double)r->row.events);
     printf("ingest_events_per_s=%.0f\n",
            (double)r->row.events * 1e9 / (double)t);
     snprintf(path, sizeof(path), "%s/archive", r->dir);

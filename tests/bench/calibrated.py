@@ -25,7 +25,8 @@ def bench(build, runs):
         for kind in random.sample(KINDS, len(KINDS)):
             pause, count = kind
             with Place(build) as place:
-                place.ipsq("calibrate", "--lengths", "1,64", "--rounds", "2000")
+                place.ipsq("calibrate", "--lengths", "1,64", "--rounds", "2000",
+                           "--force")
                 place.run(place.ipsrun(program, str(count), str(pause),
                                        options=("--name", "loop")))
                 for into, words in ((with_times, ()),

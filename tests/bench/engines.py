@@ -101,7 +101,8 @@ def main():
             best = {}
             for _ in range(o.times):
                 for engine in o.engines.split(","):
-                    done = c.ask("path", "synth", "--engine", engine)
+                    done = c.ask("path", "synth", "--fresh", "--engine",
+                                 engine)
                     if done.returncode not in (0, 3):
                         best.setdefault(engine, {"error": done.stderr})
                         continue

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "slave/graph_lay.h"
+
 static void *need(void *p)
 {
     if (!p)
@@ -10,63 +12,19 @@ static void *need(void *p)
     return p;
 }
 
-static void lay_out(const struct ips_graph *g, uint32_t *origin, uint32_t ends,
-                    struct ips_wire_graph *w)
-{
-    size_t chains = (size_t)g->chain_count + 1, in = (size_t)g->in_count + 1,
-           out = (size_t)g->out_count + 1;
-    *w = (struct ips_wire_graph){.chain_count = g->chain_count,
-                                 .node_count = g->node_count,
-                                 .in_count = g->in_count,
-                                 .out_count = g->out_count,
-                                 .kind = g->kind,
-                                 .xkind = g->xkind,
-                                 .w = g->w,
-                                 .xpred = g->xpred,
-                                 .xlen = g->xlen,
-                                 .origin = origin,
-                                 .end_count = ends};
-    uint32_t **const words[] = {&w->chain_nodes, &w->chain_process,
-                                &w->chain_pid, &w->chain_tid, &w->chain_thread};
-    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-        *words[i] = need(calloc(chains, 4));
-    w->in_node = need(calloc(in, 4));
-    w->in_end = need(calloc(in, 4));
-    w->in_pos = need(calloc(in, 8));
-    w->out_node = need(calloc(out, 4));
-    w->out_end = need(calloc(out, 4));
-    w->out_len = need(calloc(out, 4));
-    w->out_pos = need(calloc(out, 8));
-    for (uint32_t i = 0; i < g->chain_count; i++) {
-        w->chain_nodes[i] = g->chains[i].count;
-        w->chain_process[i] = g->chains[i].process;
-        w->chain_pid[i] = g->chains[i].pid;
-        w->chain_tid[i] = g->chains[i].tid;
-        w->chain_thread[i] = g->chains[i].thread;
-    }
-    for (uint32_t i = 0; i < g->in_count; i++) {
-        w->in_node[i] = g->in[i].node;
-        w->in_end[i] = g->in[i].end;
-        w->in_pos[i] = g->in[i].pos;
-    }
-    for (uint32_t i = 0; i < g->out_count; i++) {
-        w->out_node[i] = g->out[i].node;
-        w->out_end[i] = g->out[i].end;
-        w->out_len[i] = g->out[i].len;
-        w->out_pos[i] = g->out[i].pos;
-    }
-}
-
 void links_send_graph(struct links_net *n, const struct ips_graph *g,
                       uint32_t *origin, uint32_t ends)
 {
-    struct ips_wire_graph w;
+    struct ips_wire_graph w = {0};
     struct ips_wire_cursor at = {0};
     struct ips_wire_piece piece = {0};
     struct ips_err err = {0};
     uint8_t *packed = NULL;
     bool last = false;
-    lay_out(g, origin, ends, &w);
+    if (slave_graph_lay(&w, g, &err) < 0)
+        links_die(err.msg);
+    w.origin = origin;
+    w.end_count = ends;
     while (!last) {
         if (ips_wire_next(&w, &at, &piece, &last, &err) < 0)
             links_die(err.msg);
@@ -77,12 +35,7 @@ void links_send_graph(struct links_net *n, const struct ips_graph *g,
     }
     free(packed);
     ips_wire_piece_release(&piece);
-    void *const own[] = {w.chain_nodes, w.chain_process, w.chain_pid,
-                         w.chain_tid,   w.chain_thread,  w.in_node,
-                         w.in_end,      w.in_pos,        w.out_node,
-                         w.out_end,     w.out_len,       w.out_pos};
-    for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
-        free(own[i]);
+    slave_graph_lay_release(&w);
 }
 
 void links_graph(struct ips_wire_taker *t, struct ips_graph *g,

@@ -84,6 +84,9 @@ class Scale:
         return any(not run["open"] and len(run["machines"]) == SLAVES
                    for run in self.rows("runs", "runs"))
 
+    def asked_ahead(self):
+        return self.rows("status", "kept_answers") > 0
+
     def settle(self):
         """Until no slave has anything to do; their CPU time meanwhile."""
         before = last = [cpu_of(slave.pid) for slave in self.slaves]
@@ -119,13 +122,15 @@ class Scale:
             raise RuntimeError(f"ipsq {words}: status {done.returncode}")
         return done.stdout
 
-    def path(self, what, t_max, events):
-        """Times one question, and holds the answer against the walk's."""
+    def path(self, what, t_max, events, *how):
+        """Times one question, and holds the answer against the walk's. By default
+        it is computed anew."""
         daemons = self.slaves + [self.master]
         before = [cpu_of(d.pid) for d in daemons]
         begin = time.monotonic()
-        answer = json.loads(self.ipsq("path", "synth", "--mtime", "0", "--top",
-                                      "5", "--format", "json"))
+        answer = json.loads(self.ipsq(
+            "path", "synth", "--format", "json",
+            *(how or ("--mtime", "0", "--top", "5", "--fresh"))))
         took = time.monotonic() - begin
         *cpu, master = [cpu_of(d.pid) - b for d, b in zip(daemons, before)]
         if answer["t_max_ns"] != t_max:
@@ -175,6 +180,9 @@ def bench(build, runs, events, pattern, memory, where=None):
               f"{size_of(s.top) / 1e6:.0f} MB; {s.memory()}", flush=True)
         print(f"made before anybody asked: CPU up to {s.settle():.2f} s a slave",
               flush=True)
+        s.wait("the path that the master asks for ahead", s.asked_ahead,
+               60 + events / 1e5)
+        s.path("as it was asked ahead", t_max, count, "--top", "10")
         s.path("kept up", t_max, count)
         for _ in range(runs):
             s.path("again", t_max, count)

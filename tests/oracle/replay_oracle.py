@@ -8,7 +8,15 @@ speed s and background load b, each proceeds at s * min(1, n / (k + b)). No
 virtual time and no heap: at every event the work left of every active thread is
 brought up to date, and the nearest next event is looked for among all. Transfers that share a
 medium divide it: with k of them each takes 1/k of it at a time. A wait behind
-an arc's work begins when that is done.
+an arc's work begins when that is done. A lock has units; when nothing else
+happens at a moment that takes no time, what is free goes to those that ask for
+it, first come, first served, then by thread; and again. Where all that is left
+waits, the locks that somebody asks for are taken as they were recorded (their
+RESOURCE arcs), and it begins anew; at the third time, all locks are.
+
+The C side rounds times to 2^-8 .. 2^-24 ns, and two may come for a lock at one
+moment: of a graph where that is so differences are forgiven, which few need
+(1 in 20000 does); else the status is 1.
 
 Reads the lines that tests/programs/replay_graph.c prints, and says where the C
 answer differs; status 1 where one did.
@@ -38,11 +46,17 @@ class Thread:
         self.left = None       # work before that, None: done
         self.done = Fraction(0)
         self.run = self.blocked = Fraction(0)
+        self.asked = None      # lock that it is in line for
 
 
 class Replay:
-    def __init__(self, ask):
+    def __init__(self, ask, kept=()):
         self.ask = ask
+        self.free = list(ask.get("locks", []))
+        self.takes = {i: k for i, k in ask.get("takes", []) if k not in kept}
+        self.gives = {i: k for i, k in ask.get("gives", []) if k not in kept}
+        self.given = {}        # lock: nodes that gave it a unit
+        self.taken = 0
         self.machines = [[Fraction(m[0]), Fraction(m[1], m[2]),
                           Fraction(m[3], m[4])] for m in ask["machines"]]
         self.moves = dict(map(tuple, ask["moves"]))
@@ -65,7 +79,7 @@ class Replay:
             if kind == DATA and x >= 0:
                 self.receives.setdefault(x, []).append(i)
         self.of = [t.number for t in self.threads for _ in t.nodes]
-        self.transfers = {}    # receiving node: [medium, left, rest]
+        self.transfers = {}    # first receiving node: [medium, left, rest, all]
         self.come = {}         # receiving node by a medium: when, or None
         self.idle = [Fraction(0)] * (len(self.machines) + self.media)
         self.now = Fraction(0)
@@ -74,7 +88,8 @@ class Replay:
         """Nanoseconds of node i's cross arc, None where it is absent."""
         _, kind, x, length = self.node[i]
         external = self.ask["external"]
-        if x < 0 or kind == 0 or kind == RESOURCE and self.ask["any_off"] \
+        if x < 0 or kind == 0 or i in self.takes \
+                or kind == RESOURCE and self.ask["any_off"] \
                 or kind == EXTERNAL and external == "off" \
                 or kind == IDLE and external != "all":
             return None
@@ -84,9 +99,20 @@ class Replay:
             return 0
         if self.reach[x] is None:
             return 0  # asked again when it is known from where
-        base, per_byte = self.ask["mtime"][
-            self.where[x] * len(self.machines) + to]
-        return base + (length * per_byte >> 32)
+        return self.message(self.where[x] * len(self.machines) + to, length)
+
+    def message(self, pair, length):
+        """Nanoseconds of a message: by its pair's curve, if it has one."""
+        if not self.ask.get("curves") or not self.ask["curves"][pair]:
+            base, per_byte = self.ask["mtime"][pair]
+            return base + (length * per_byte >> 32)
+        slope, *points = self.ask["curves"][pair]
+        if length <= points[0][0]:
+            return points[0][1]
+        for (a, t), (b, u) in zip(points, points[1:]):
+            if length <= b:
+                return t + (u - t) * (length - a) // (b - a)
+        return points[-1][1] + ((length - points[-1][0]) * slope >> 32)
 
     def arrival(self, t):
         """When what thread t waits for is there; None: not known."""
@@ -103,20 +129,24 @@ class Replay:
 
     def send(self, x):
         """Node x is reached: what it sends by a medium is on its way."""
+        pieces = {}  # what a thread receives of it is one message
         for i in self.receives.get(x, []) if self.media else []:
+            pieces.setdefault(self.of[i], []).append(i)
+        for thread, receives in pieces.items():
             pair = self.where[x] * len(self.machines) \
-                + self.threads[self.of[i]].machine
-            base, per_byte = self.ask["mtime"][pair]
-            work = self.node[i][3] * per_byte >> 32
+                + self.threads[thread].machine
+            base = self.message(pair, 0)
+            work = max(self.message(pair, self.node[i][3])
+                       for i in receives) - base
             if self.ask["medium"][pair] >= 0 and work:
-                self.transfers[i] = [self.ask["medium"][pair],
-                                     Fraction(work), base]
-                self.come[i] = None
+                self.transfers[receives[0]] = [
+                    self.ask["medium"][pair], Fraction(work), base, receives]
+                self.come.update(dict.fromkeys(receives))
 
     def transfer_rates(self):
         """Of each medium: how many divide it."""
         count = [0] * self.media
-        for medium, _, _ in self.transfers.values():
+        for medium, *_ in self.transfers.values():
             count[medium] += 1
         return count
 
@@ -135,6 +165,10 @@ class Replay:
                         break
                     if self.work_end[i] is None:
                         self.work_end[i] = t.done = self.now
+                    if i in self.takes and t.asked is None:
+                        t.asked = self.takes[i]
+                    if t.asked is not None and t.asked >= 0:
+                        break
                     come = self.arrival(t)
                     if come is None or come > self.now:
                         break
@@ -143,9 +177,45 @@ class Replay:
                     self.reach[i] = self.now
                     self.where[i] = t.machine
                     self.send(i)
+                    if i in self.gives:
+                        self.free[self.gives[i]] += 1
+                        self.given.setdefault(self.gives[i], []).append(i)
+                    t.asked = None
                     t.at += 1
                     t.left = None
                     more = True
+
+    def line(self, lock):
+        return sorted((t for t in self.threads if t.asked == lock),
+                      key=lambda t: (t.done, t.number))
+
+    def grant(self):
+        """What is free goes to those in line. False: nothing does."""
+        some = False
+        for lock, units in enumerate(self.free):
+            for t in self.line(lock)[:units]:
+                i = t.first + t.at
+                t.asked = -1  # has it
+                self.free[lock] -= 1
+                self.taken += 1
+                some = True
+        return some
+
+    def may_have_given(self, x, i):
+        """Did node i wait for the unit that x gave? x -1: it did not wait."""
+        if x < 0:
+            return self.reach[i] - self.work_end[i] < UNSURE
+        return x in self.given.get(self.takes[i], []) \
+            and abs(self.reach[i] - self.reach[x]) < UNSURE
+
+    def close_call(self):
+        """Did two ask for one lock at the same moment, as far as times that are
+        rounded tell? Then either may have been first."""
+        asked = {}
+        for i, lock in self.takes.items():
+            asked.setdefault(lock, []).append(self.work_end[i])
+        return any(b - a < UNSURE for times in map(sorted, asked.values())
+                   for a, b in zip(times, times[1:]))
 
     def rates(self):
         active = [[] for _ in self.machines]
@@ -162,13 +232,13 @@ class Replay:
         times = [self.now + t.left / rate[m]
                  for m, who in enumerate(active) for t in who]
         for t in self.threads:
-            if t.at < len(t.nodes) and t.left == 0:
+            if t.at < len(t.nodes) and t.left == 0 and t.asked is None:
                 come = self.arrival(t)
                 if come is not None:
                     times.append(come)
         shared = self.transfer_rates()
         times += [self.now + left * shared[medium]
-                  for medium, left, _ in self.transfers.values()]
+                  for medium, left, *_ in self.transfers.values()]
         if not times:
             return False
         then = min(times)
@@ -186,7 +256,8 @@ class Replay:
         for i, transfer in list(self.transfers.items()):
             transfer[1] -= (then - self.now) / shared[transfer[0]]
             if not transfer[1]:
-                self.come[i] = then + transfer[2]
+                self.come.update(
+                    dict.fromkeys(transfer[3], then + transfer[2]))
                 del self.transfers[i]
         self.now = then
         while self.loads and self.loads[0][0] <= self.now:
@@ -195,12 +266,34 @@ class Replay:
         return True
 
     def solve(self):
-        self.settle()
-        while self.step():
+        more = True
+        while more:
             self.settle()
+            while self.grant():
+                self.settle()
+            more = self.step()
         if None in self.reach:
             raise Stalled("nodes never reached")
         return self
+
+
+def solved(ask):
+    """The replay, and how many locks keep the recorded order in it."""
+    kept = set()
+    for attempt in range(4):
+        r = Replay(ask, kept)
+        try:
+            return r.solve(), len(kept)
+        except Stalled:
+            awaited = {t.asked for t in r.threads if t.asked is not None}
+            if not awaited:
+                raise
+            kept |= awaited if attempt < 2 else set(range(len(ask["locks"])))
+    raise Stalled("as recorded, too")
+
+
+def unsure(ask):
+    return bool(ask.get("locks")) and solved(ask)[0].close_call()
 
 
 def near(told, exact):
@@ -209,7 +302,11 @@ def near(told, exact):
 
 def differences(ask):
     """What the C answer in `ask` has wrong, in words."""
-    r = Replay(dict(ask, waits=None)).solve()
+    r, kept = solved(dict(ask, waits=None))
+    if (kept, r.taken) != (ask.get("kept", 0), ask.get("taken", 0)):
+        yield "%d units taken, %d locks kept, not %d, %d" % (
+            ask["taken"], ask["kept"], r.taken, kept)
+        return
     for i, exact in enumerate(r.reach):
         if not near(ask["reach"][i], exact):
             yield "node %d reached at %d, not %.4f" % (
@@ -229,7 +326,7 @@ def contracted_differences(ask, r):
     """Of the graph that is made for a replay: with waits, where there are any;
     what it keeps is reached when it is in the whole one."""
     if ask.get("waits"):
-        r = Replay(ask).solve()
+        r = solved(ask)[0]
     for i, told in enumerate(ask.get("contracted", [])):
         if told >= 0 and not near(told, r.reach[i]):
             yield "node %d of the contracted graph reached at %d, not %.4f" % (
@@ -263,6 +360,12 @@ def weight_differences(ask, r):
                     i, weight, exact)
             longest = (ask["reach"][i - 1] if k else 0) + weight
             way = r.cross_time(i, r.where[i])
+            if i in r.takes:
+                x = ask["giver"][i]
+                if not r.may_have_given(x, i):
+                    yield "node %d has its unit of node %d" % (i, x)
+                elif x >= 0:
+                    longest = max(longest, ask["reach"][x])
             if i in r.come:
                 longest = max(longest, ask["reach"][i])  # as long as it takes
             elif way is not None:
@@ -273,16 +376,21 @@ def weight_differences(ask, r):
 
 
 def main():
-    graphs = nodes = wrong = 0
+    graphs = nodes = wrong = forgiven = 0
     for line in sys.stdin:
         ask = json.loads(line)
         graphs += 1
         nodes += len(ask["reach"])
-        for text in differences(ask):
+        found = list(differences(ask))
+        if found and unsure(ask):
+            forgiven += 1
+            continue
+        for text in found:
             wrong += 1
             print("seed %d: %s" % (ask["seed"], text))
-    print("%d graphs, %d nodes, %d differences" % (graphs, nodes, wrong))
-    return 1 if wrong or not graphs else 0
+    print("%d graphs, %d nodes, %d differences, %d close calls" % (
+        graphs, nodes, wrong, forgiven))
+    return 1 if wrong or not graphs or forgiven > 1 + graphs // 500 else 0
 
 
 if __name__ == "__main__":

@@ -9,19 +9,23 @@
  *   moves     [[node, machine], ...]
  *   loads     [[at_ns, machine, num, den], ...]
  *   mtime     [[base_ns, per_byte_q32], from * machines + to]
+ *   curves    [null or [slope_q32, [bytes, ns], ...], a pair each] or []: of
+ *             which mtime has only the scale, 1
  *   media     how many are shared; medium [its number or -1, a pair each]; not
  *             with moves
- *   waits     [ns behind the work of the arc into each node] or [], and
- *   contracted [reach or -1, a node each]: of the graph made of it for a replay
- *             (analysis/replay_graph.h) with these waits; not with moves
+ *   locks     [units free at the begin, a lock each]; takes and gives [[node,
+ *             lock], ...]; kept, taken (struct ips_replay); giver [node or -1,
+ * a node each] or [] waits     [ns behind the work of the arc into each node]
+ * or [], and contracted [reach or -1, a node each]: of the graph made of it for
+ * a replay (analysis/replay_graph.h) with these waits; not with moves or locks
  *   makespan, reach [a node each], weight [same], account [[start, end, run,
  *             queued, blocked], a chain each], idle [a machine and medium each]
  *
  * Usage: replay_graph FIRST COUNT [LIMIT=NUMBER]...
  *
  * LIMIT is the most that is drawn of it: steps, chains, weight (of an arc),
- * machines, cores, moves, loads; of a seed with a limit another graph is drawn.
- * tests/bench/replay-graphs makes what fails smaller so.
+ * machines, cores, moves, loads, locks; of a seed with a limit another graph is
+ * drawn. tests/bench/replay-graphs makes what fails smaller so.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,15 +40,28 @@
 #define MOVES 8
 #define LOADS 6
 #define MEDIA 2
+#define LOCKS 3
 
 static struct {
     const char *name;
     uint32_t most;
-} limits[] = {
-    {"steps", UINT32_MAX},  {"chains", UINT32_MAX}, {"weight", UINT32_MAX},
-    {"machines", MACHINES}, {"cores", UINT32_MAX},  {"moves", MOVES},
-    {"loads", LOADS},       {"media", MEDIA},       {"waits", 1}};
-enum { STEPS, CHAINS, WEIGHT, PLACES, CORES, MOVED, LOADED, SHARED, WAITED };
+} limits[] = {{"steps", UINT32_MAX},  {"chains", UINT32_MAX},
+              {"weight", UINT32_MAX}, {"machines", MACHINES},
+              {"cores", UINT32_MAX},  {"moves", MOVES},
+              {"loads", LOADS},       {"media", MEDIA},
+              {"waits", 1},           {"locks", LOCKS}};
+enum {
+    STEPS,
+    CHAINS,
+    WEIGHT,
+    PLACES,
+    CORES,
+    MOVED,
+    LOADED,
+    SHARED,
+    WAITED,
+    LOCKED
+};
 
 static uint32_t limited(uint32_t value, int by)
 {
@@ -56,9 +73,14 @@ struct drawn {
     struct ips_replay_move move[MOVES];
     struct ips_replay_load load[LOADS];
     struct ips_mtime mtime[MACHINES * MACHINES];
+    struct ips_curve made[MACHINES * MACHINES];
+    const struct ips_curve *curve[MACHINES * MACHINES];
     uint32_t medium[MACHINES * MACHINES];
     uint32_t *map;
     uint64_t *waits; /* NULL: none */
+    uint32_t units[LOCKS];
+    struct ips_replay_lock_event *event;
+    struct ips_replay_locks locks;
     struct ips_replay_ask ask;
 };
 
@@ -141,6 +163,81 @@ static void draw_more(uint64_t *s, const struct ips_graph *g,
                 d->waits[g->chains[c].first + k] = rg_below(s, weight_max + 1);
 }
 
+/* Of some pairs; lengths of messages are small. */
+static void draw_curves(uint64_t *s, uint32_t weight_max, struct drawn *d)
+{
+    uint32_t pairs = d->ask.machine_count * d->ask.machine_count;
+    if (rg_below(s, 3))
+        return;
+    for (uint32_t p = 0; p < pairs; p++) {
+        uint64_t bytes[4], ns[4];
+        uint32_t count = 1 + rg_below(s, 4);
+        for (uint32_t k = 0; k < count; k++) {
+            bytes[k] = 30 * k + rg_below(s, 30);
+            ns[k] = rg_below(s, weight_max + 1);
+        }
+        if (rg_below(s, 3) == 0)
+            continue;
+        if (ips_curve_make(bytes, ns, count, &d->made[p], NULL) < 0)
+            abort();
+        d->curve[p] = &d->made[p];
+    }
+    d->ask.curve = d->curve;
+}
+
+/* Node i of a chain that has `held` (LOCKS: none), the chain's last or not.
+ * `left`: units that there are, were all chains one after the other. */
+static void draw_event(uint64_t *s, const struct ips_graph *g, uint32_t i,
+                       bool last, uint32_t *held, int *left, struct drawn *d)
+{
+    bool may_take = g->xkind[i] == IPS_X_NONE || g->xkind[i] == IPS_X_RESOURCE;
+    uint32_t k = rg_below(s, d->locks.lock_count);
+    bool mutex = d->units[k] == 1, gives;
+    if (*held < LOCKS && (last || rg_below(s, 2))) {
+        k = *held;
+        *held = LOCKS;
+        gives = true;
+    } else if (may_take && !last && left[k] > 0 &&
+               rg_below(s, *held < LOCKS ? 30 : 2) == 0) {
+        *held = mutex ? k : *held;
+        gives = false;
+    } else if (!mutex && rg_below(s, 3) == 0) {
+        gives = true;
+    } else {
+        return;
+    }
+    left[k] += gives ? 1 : -1;
+    d->event[d->locks.event_count++] =
+        (struct ips_replay_lock_event){i, k, gives};
+}
+
+/* Locks of one unit, which a chain takes and gives back; and others, of which
+ * some take and to which some give. */
+static void draw_locks(uint64_t *s, const struct ips_graph *g, struct drawn *d)
+{
+    uint32_t n = rg_below(s, 2) ? limited(1 + rg_below(s, LOCKS), LOCKED) : 0;
+    int left[LOCKS];
+    if (n == 0)
+        return;
+    for (uint32_t k = 0; k < n; k++) {
+        d->units[k] = rg_below(s, 4) ? 1 : 2 * rg_below(s, 2);
+        left[k] = (int)d->units[k];
+    }
+    d->event = calloc(g->node_count + 1, sizeof(*d->event));
+    if (!d->event)
+        abort();
+    d->locks.lock_count = n;
+    d->locks.units = d->units;
+    d->locks.event = d->event;
+    d->ask.locks = &d->locks;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first, held = LOCKS;
+        uint32_t end = first + g->chains[c].count;
+        for (uint32_t i = first + 1; i < end; i++)
+            draw_event(s, g, i, i + 1 == end, &held, left, d);
+    }
+}
+
 static void print_graph(const struct ips_graph *g)
 {
     printf("\"chains\": [");
@@ -183,9 +280,32 @@ static void print_ask(const struct ips_graph *g, const struct drawn *d)
         printf("%s[%" PRIu64 ", %" PRIu64 "]", p ? ", " : "",
                d->mtime[p].base_ns, d->mtime[p].per_byte_q32);
     uint32_t pairs = d->ask.machine_count * d->ask.machine_count;
+    printf("], \"curves\": [");
+    for (uint32_t p = 0; p < pairs && d->ask.curve; p++) {
+        const struct ips_curve *c = d->curve[p];
+        fputs(p ? ", " : "", stdout);
+        if (c)
+            printf("[%" PRIu64, c->beta_q32);
+        for (uint32_t k = 0; c && k < c->count; k++)
+            printf(", [%" PRIu64 ", %" PRIu64 "]", c->bytes[k], c->ns[k]);
+        fputs(c ? "]" : "null", stdout);
+    }
     printf("], \"media\": %u, \"medium\": [", d->ask.medium_count);
     for (uint32_t p = 0; p < pairs && d->ask.medium_count; p++)
         printf("%s%d", p ? ", " : "", (int)d->medium[p]);
+    printf("], \"locks\": [");
+    for (uint32_t k = 0; k < d->locks.lock_count; k++)
+        printf("%s%u", k ? ", " : "", d->units[k]);
+    for (int gives = 0; gives < 2; gives++) {
+        const char *comma = "";
+        printf("], \"%s\": [", gives ? "gives" : "takes");
+        for (uint32_t k = 0; k < d->locks.event_count; k++) {
+            if (d->event[k].gives != (gives != 0))
+                continue;
+            printf("%s[%u, %u]", comma, d->event[k].node, d->event[k].lock);
+            comma = ", ";
+        }
+    }
     printf("], ");
 }
 
@@ -204,7 +324,7 @@ static int print_contracted(const struct ips_graph *g,
 {
     struct ips_replay_graph made;
     struct ips_replay r;
-    if (d->ask.move_count)
+    if (d->ask.move_count || d->ask.locks)
         return 0;
     int rc = ips_replay_graph_make(g, d->waits, NULL, 0, &made, err);
     if (rc < 0)
@@ -231,7 +351,11 @@ static void print_answer(const struct ips_graph *g, uint32_t machines,
     print_many("reach", r->reach, g->node_count);
     print_many("weight", r->weight, g->node_count);
     print_many("idle", r->idle_ns, machines);
-    printf("\"account\": [");
+    printf("\"kept\": %u, \"taken\": %" PRIu64 ", \"giver\": [", r->kept_count,
+           r->taken);
+    for (uint32_t i = 0; r->giver && i < g->node_count; i++)
+        printf("%s%d", i ? ", " : "", (int)r->giver[i]);
+    printf("], \"account\": [");
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_replay_chain *of = &r->chain[c];
         printf("%s[%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64
@@ -265,6 +389,9 @@ static int one(uint64_t seed, struct ips_err *err)
         abort();
     draw(&s, g, opt.weight_max, &d);
     draw_more(&s, g, opt.weight_max, &d);
+    if (limits[LOCKED].most)
+        draw_locks(&s, g, &d);
+    draw_curves(&s, opt.weight_max, &d);
     int rc = ips_replay(g, &lane, &d.ask, &r, err);
     if (rc == 0) {
         printf("{\"seed\": %" PRIu64
@@ -278,6 +405,7 @@ static int one(uint64_t seed, struct ips_err *err)
     ips_replay_release(&r);
     free(d.map);
     free(d.waits);
+    free(d.event);
     rg_release(&graph);
     return rc;
 }

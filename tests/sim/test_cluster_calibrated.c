@@ -43,6 +43,8 @@ static void ask_path(struct cluster *c, const char *engine, bool calibrated,
     cluster_ask(c, &request, out);
 }
 
+static bool with_force;
+
 static void ask_table(struct cluster *c, Ips__CalibrateAsk__What what,
                       const char *text, struct answer *out)
 {
@@ -50,6 +52,7 @@ static void ask_table(struct cluster *c, Ips__CalibrateAsk__What what,
     Ips__Request request = IPS__REQUEST__INIT;
     uint64_t lengths[] = {1, 1000};
     ask.what = what;
+    ask.force = with_force;
     ask.text = ips_wire_text(text);
     if (what == IPS__CALIBRATE_ASK__WHAT__MEASURE) {
         ask.lengths = lengths;
@@ -436,7 +439,7 @@ static void test_cluster_calibrated__measured_pair_by_pair(void **state)
     assert_non_null(row);
     assert_int_equal(row->n_points, 2);
     assert_int_equal(row->points[1]->bytes, 1000);
-    assert_int_equal(row->points[1]->ns, 2000 + 300000 + 1000);
+    assert_int_equal(row->points[1]->ns, 1000000 + 2000 + 300000 + 1000);
     assert_int_equal(row->points[1]->rounds, 7);
     answer_release(&got);
     /* One that cannot be measured is named; the others are. */
@@ -447,8 +450,96 @@ static void test_cluster_calibrated__measured_pair_by_pair(void **state)
     assert_int_equal(last->error, 0);
     assert_int_equal(last->calibrate->n_failed, 2 * n + 1);
     assert_non_null(strstr(last->calibrate->failed[0],
-                           "m1 -> m3 (tcp): as the test wants it"));
+                           "m2 -> m1 (tcp): as the test wants it"));
     assert_int_equal(last->calibrate->n_rows, n * (n + 1)); /* older ones */
+    answer_release(&got);
+    cluster_stop(&c);
+    rg_release(&r);
+}
+
+static void ask_measure(struct cluster *c, bool force, struct answer *got)
+{
+    with_force = force;
+    ask_table(c, IPS__CALIBRATE_ASK__WHAT__MEASURE, "", got);
+    with_force = false;
+    assert_int_equal(answer_last(got)->error, 0);
+}
+
+/* m1's machine is busy, or the way from m2 to m1 takes long: what is in doubt
+ * is named with why and not kept, what was known before stays; with force it is
+ * kept and says why, and so does a certificate. */
+static void test_cluster_calibrated__what_is_in_doubt(void **state)
+{
+    (void)state;
+    struct cluster c;
+    struct rg r;
+    struct answer got;
+    const Ips__CalibrateAnswer *a;
+    uint64_t seed = 1;
+    while (rg_options_of(seed).machines != 2)
+        seed++;
+    begin(&c, &r, seed);
+    c.slave[0].load_milli = 1500;
+    c.slave[0].wake_ns = 700;
+    c.slave[1].wake_ns = 900;
+    ask_measure(&c, false, &got);
+    a = answer_last(&got)->calibrate;
+    assert_int_equal(a->n_rows, 2); /* inside m2 */
+    assert_int_equal(a->n_failed, 4);
+    assert_string_equal(a->failed[0],
+                        "m1 -> m1 (tcp): m1 was not idle: load average 1.50, 2 "
+                        "processors; not kept: again on an idle machine, or "
+                        "with --force");
+    assert_int_equal(a->n_wakes, 1);
+    assert_string_equal(a->wakes[0]->machine, "m2");
+    assert_int_equal(a->wakes[0]->ns, 900);
+    answer_release(&got);
+    ask_measure(&c, true, &got);
+    a = answer_last(&got)->calibrate;
+    assert_int_equal(a->n_rows, 6);
+    assert_int_equal(a->n_failed, 0);
+    assert_int_equal(a->n_wakes, 2);
+    assert_non_null(strstr(row_of(a, "m2", "m1")->doubt, "m1 was not idle"));
+    assert_string_equal(row_of(a, "m2", "m1")->by, "ipsq calibrate --force");
+    assert_string_equal(row_of(a, "m2", "m2")->doubt, "");
+    answer_release(&got);
+    /* Idle now, but one way is slow; both are refused, what was, stays. */
+    c.slave[0].load_milli = 0;
+    c.slave[1].trip_ns = 9000000;
+    ask_measure(&c, false, &got);
+    a = answer_last(&got)->calibrate;
+    assert_int_equal(a->n_failed, 2);
+    assert_non_null(strstr(a->failed[0], "m1 -> m2 (tcp): the two ways differ: "
+                                         "1 B take 1200 us this way, 10100 us "
+                                         "back; not kept"));
+    assert_non_null(
+        strstr(a->failed[1], "m2 -> m1 (tcp): the two ways differ"));
+    assert_int_equal(a->n_rows, 6);
+    assert_int_equal(row_of(a, "m1", "m2")->points[0]->ns, 1200001);
+    assert_non_null(strstr(row_of(a, "m1", "m2")->doubt, "m1 was not idle"));
+    assert_string_equal(row_of(a, "m1", "m1")->doubt, "");
+    answer_release(&got);
+    ask_table(&c, IPS__CALIBRATE_ASK__WHAT__FORGET, "", &got);
+    answer_release(&got);
+    ask_measure(&c, false, &got); /* nothing was, so nothing is */
+    a = answer_last(&got)->calibrate;
+    assert_int_equal(a->n_rows, 4);
+    assert_null(row_of(a, "m1", "m2"));
+    answer_release(&got);
+    /* Late, and wide. */
+    c.slave[1].trip_ns = 0;
+    c.slave[1].trip_late = true;
+    c.slave[0].trip_spread_ns = 9000000;
+    ask_measure(&c, true, &got);
+    a = answer_last(&got)->calibrate;
+    assert_string_equal(row_of(a, "m2", "m1")->doubt,
+                        "its ends waited 25% of the time for a processor");
+    assert_non_null(
+        strstr(row_of(a, "m1", "m2")->doubt, "2 of 2 lengths vary"));
+    answer_release(&got);
+    ask_path(&c, "contract", true, &got);
+    assert_non_null(strstr(answer_last(&got)->path->certificate->message_times,
+                           "; in doubt: "));
     answer_release(&got);
     cluster_stop(&c);
     rg_release(&r);
@@ -506,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_cluster_calibrated__pairs_that_are_assumed),
         cmocka_unit_test(test_cluster_calibrated__kept_edited_mended),
         cmocka_unit_test(test_cluster_calibrated__measured_pair_by_pair),
+        cmocka_unit_test(test_cluster_calibrated__what_is_in_doubt),
         cmocka_unit_test(test_cluster_calibrated__hung_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

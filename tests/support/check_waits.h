@@ -40,6 +40,37 @@ static inline const char *check_waits_blame(const struct ips_waits *w)
     return all == 3 * 999000 ? NULL : "cores are not accounted for";
 }
 
+/* Rows of locks: in order, in arcs; and a chain that takes what has one unit
+ * gives it back before it takes it again. */
+static inline const char *check_locks(const struct ips_built *b,
+                                      const struct ips_wait_rows *rows)
+{
+    const struct ips_graph *g = &b->g;
+    for (uint32_t k = 0; k < rows->lock_count; k++) {
+        const struct ips_lock_row *r = &rows->lock[k];
+        if (r->node >= g->node_count || r->lock >= rows->lock_count ||
+            r->node == g->chains[ips_chain_of(g, r->node)].first ||
+            (r->w != IPS_LOCK_AT_NODE && r->w > g->w[r->node]))
+            return "a row of a lock lies in no arc";
+        if (k &&
+            (r[-1].node > r->node || (r[-1].node == r->node && r[-1].w > r->w)))
+            return "rows of locks are out of order";
+    }
+    if (rows->lock_count > 2000)
+        return NULL; /* what follows is slow */
+    for (uint32_t k = 0; k < rows->lock_count; k++) {
+        const struct ips_lock_row *r = &rows->lock[k], *next = r + 1;
+        uint32_t c = ips_chain_of(g, r->node);
+        while (next < rows->lock + rows->lock_count && next->lock != r->lock)
+            next++;
+        bool mine = next < rows->lock + rows->lock_count &&
+                    ips_chain_of(g, next->node) == c;
+        if (r->units && (mine ? next->gives == r->gives : !r->gives))
+            return "a lock is taken twice, or never given back";
+    }
+    return NULL;
+}
+
 static inline const char *check_waits(const struct ips_built *b,
                                       const struct ips_wait_rows *rows)
 {
@@ -78,6 +109,8 @@ static inline const char *check_waits(const struct ips_built *b,
     }
     if (k != rows->count)
         wrong = "a wait of no thread";
+    if (!wrong)
+        wrong = check_locks(b, rows);
     if (!wrong && wait &&
         ips_waits_lay(&b->g, wait, rows->count, &laid, NULL) == 0) {
         wrong = check_waits_blame(&laid);

@@ -141,6 +141,7 @@ struct ips_peer *cluster_begin(struct cluster *c, Ips__Request *request,
     memset(out, 0, sizeof(*out));
     out->c = c;
     out->id = request->id = ++next_id;
+    request->fresh = !c->keeps;
     if (ips_peer_connect(c->base, c->master.address, &peer, &err) < 0)
         fail_msg("%s", err.msg);
     ips_peer_set_ops(peer, &client_ops, out);

@@ -70,7 +70,9 @@ struct fake_slave {
     struct ips_mtime_map mtimes;
     /* measuring: what TripAsk gets, the same times for all lengths n: base_ns +
      * n; or an error */
-    uint64_t trip_ns;
+    uint64_t trip_ns, trip_spread_ns, wake_ns;
+    uint32_t load_milli;
+    bool trip_late; /* a quarter of the time its ends waited */
     bool trip_fails, echo_fails;
     bool trip_waits; /* one length, and then nothing until it is stopped */
     uint64_t trip_id;
@@ -82,6 +84,7 @@ struct cluster {
     struct event_base *base;
     struct master master;
     bool running;
+    bool keeps; /* else every question is `fresh` (master/answers.h) */
     struct fake_slave slave[CLUSTER_SLAVES];
     uint32_t slave_count;
     uint64_t seed;

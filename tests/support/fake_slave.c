@@ -366,6 +366,9 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
     case IPS__REQUEST__ASK_TRIP:
         fake_slave_trip(s, r);
         break;
+    case IPS__REQUEST__ASK_READY:
+        fake_slave_ready(s, r);
+        break;
     case IPS__REQUEST__ASK_PORTIONS:
         fake_slave_portions(s, r, corrupt);
         break;
@@ -376,6 +379,7 @@ static void do_ask(struct fake_slave *s, const Ips__Request *r, bool corrupt)
         break;
     case IPS__REQUEST__ASK_WHATIF:
     case IPS__REQUEST__ASK_REQUESTS:
+    case IPS__REQUEST__ASK_BRACKETS:
     case IPS__REQUEST__ASK_WHY:
     case IPS__REQUEST__ASK_RUNS:
     case IPS__REQUEST__ASK_STATUS:
@@ -411,7 +415,8 @@ static void on_ask(struct fake_slave *s, const Ips__Request *r)
                     : 0;
     enum fault fault = s->asks == s->fault_at ? s->fault : FAULT_NONE;
     bool of_run = r->ask_case != IPS__REQUEST__ASK_ECHO &&
-                  r->ask_case != IPS__REQUEST__ASK_TRIP;
+                  r->ask_case != IPS__REQUEST__ASK_TRIP &&
+                  r->ask_case != IPS__REQUEST__ASK_READY;
     if (of_run && (s->unknown_run || strcmp(r->run, s->run) != 0))
         answer_error(s, r->id, IPS_E_NOT_FOUND);
     else if (fault == FAULT_CLOSE)

@@ -19,6 +19,7 @@ void fake_slave_view(const struct fake_slave *s, const struct ips_lane *lane,
 void fake_slave_peers(struct fake_slave *s, const Ips__PeersAsk *ask);
 void fake_slave_echo(struct fake_slave *s, const Ips__Request *r);
 void fake_slave_trip(struct fake_slave *s, const Ips__Request *r);
+void fake_slave_ready(struct fake_slave *s, const Ips__Request *r);
 /* Arcs of a node that is 0 or 1 modulo 3 are procedure "even" or "odd"'s, but
  * for 1 ns; the others nobody's. */
 void fake_slave_portions(struct fake_slave *s, const Ips__Request *r,

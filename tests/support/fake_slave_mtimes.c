@@ -66,6 +66,18 @@ void fake_slave_echo(struct fake_slave *s, const Ips__Request *r)
     fake_slave_answer(s, r->id, &reply, true);
 }
 
+void fake_slave_ready(struct fake_slave *s, const Ips__Request *r)
+{
+    Ips__Reply reply = IPS__REPLY__INIT;
+    Ips__ReadyAnswer a = IPS__READY_ANSWER__INIT;
+    a.wake_ns = s->wake_ns;
+    a.load_milli = s->load_milli;
+    a.processors = 2;
+    reply.answer_case = IPS__REPLY__ANSWER_READY;
+    reply.ready = &a;
+    fake_slave_answer(s, r->id, &reply, true);
+}
+
 /* Times name both sides: the address is the other's machine. */
 void fake_slave_trip(struct fake_slave *s, const Ips__Request *r)
 {
@@ -82,10 +94,14 @@ void fake_slave_trip(struct fake_slave *s, const Ips__Request *r)
         Ips__TripAnswer a = IPS__TRIP_ANSWER__INIT;
         a.bytes = ask->lengths[i];
         a.rounds = ask->rounds;
-        a.ns = s->trip_ns + 100000u * (uint64_t)(ask->addresses[0][1] - '0') +
+        a.ns = 1000000u + s->trip_ns +
+               100000u * (uint64_t)(ask->addresses[0][1] - '0') +
                ask->lengths[i];
         a.low_ns = a.ns - 1;
-        a.high_ns = a.ns + 1;
+        a.high_ns = a.ns + 1 + s->trip_spread_ns;
+        a.trip_ns = 2 * a.ns;
+        a.all_ns = a.rounds * a.trip_ns;
+        a.delay_ns = s->trip_late ? a.all_ns / 4 : 0;
         reply.answer_case = IPS__REPLY__ANSWER_TRIP;
         reply.trip = &a;
         fake_slave_answer(s, r->id, &reply, i + 1 == ask->n_lengths);

@@ -173,6 +173,7 @@ class Machine:
         self.state = cluster.root / name
         self.log = cluster.root / f"{name}.slave.log"
         self.env = {}  # added to what runs on this machine
+        self.options = []  # of its slave
         self.slave = None
         self.pool.mkdir(parents=True, mode=0o700)
         give_clock(cluster.build, self.pool)
@@ -189,7 +190,8 @@ class Machine:
                 self.command([self.cluster.build.bin("ips-slave"),
                               "--pool", self.pool, "--state", self.state,
                               "--machine", self.name,
-                              "--master", self.cluster.address]),
+                              "--master", self.cluster.address,
+                              *self.options]),
                 env=clean_env(**self.env), stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, cwd="/")
 

@@ -2,7 +2,9 @@
 golden graph. What is asserted is structure and arithmetic, never how long
 anything took.
 
-EVIDENCE-OF: DPM-3 DRO-1 DRO-2 DRO-4"""
+EVIDENCE-OF: DPM-3 DRO-1 DRO-2 DRO-4 DRO-5"""
+import os
+
 import pytest
 
 from test_golden import UNIT, run_golden
@@ -76,6 +78,30 @@ def test_known_times_on_golden_graphs(pair, tmp_path):
     assert t_max(c, split) == (30, "0 (not calibrated)")
 
 
+def test_shared_medium(pair, tmp_path):
+    """G6: A on m1 sends a and b, each of 2 units, to m2 at 1 and 2; b comes at 5 instead
+    of 4, and C, which computes 11 then, ends at 16 instead of 15; 15.5 where half a unit
+    of the 2 is latency (0.5 + 0.75 a byte). Would catch an option
+    that does not reach the replay, machines mistaken for each other, latency that is
+    shared."""
+    run = run_golden(pair, "G6", ("A", "BC"), [(0, 0), (0, 0)])
+    import_table(pair, tmp_path, ("m1", "m2", 1), ("m2", "m1", 1), ("m2", "m2", 1))
+    plain = pair.json("estimate", run)
+    assert plain["estimate_ns"] == 15 * UNIT and "unshared_ns" not in plain
+    said = pair.json("estimate", run, "--shared-medium")
+    assert (said["estimate_ns"], said["unshared_ns"], said["medium_busy_ns"]) == \
+        (16 * UNIT, 15 * UNIT, 4 * UNIT)
+    assert (said["compute_ns"], said["message_ns"], said["messages"]) == \
+        (13 * UNIT, 3 * UNIT, 1)
+    said = pair.json("estimate", run, "--shared-medium", "--mtime",
+                     "500000000,750000000")
+    assert said["estimate_ns"] == 15 * UNIT + UNIT // 2
+    # Inside one machine nothing is shared.
+    whole = run_golden(pair, "G6", (None,), [(0, 0)])
+    assert pair.json("estimate", whole, "--shared-medium", "--mtime",
+                     "0,1000000000")["estimate_ns"] == 15 * UNIT
+
+
 def test_tables_that_are_wrong(pair, tmp_path):
     """The line and the cure are named, and nothing is changed."""
     import_table(pair, tmp_path, ("m1", "m1", 1))
@@ -87,7 +113,7 @@ def test_tables_that_are_wrong(pair, tmp_path):
     assert "line 3" in done.stderr and "write `point BYTES NS`" in done.stderr
     for words in (["--show", "--forget"], ["--show", "--rounds", "5"],
                   ["--replace"], ["--lengths", "5,x"], ["--lengths", "9,5"],
-                  ["m1", "--show"]):
+                  ["m1", "--show"], ["--show", "--force"]):
         assert pair.ipsq("calibrate", *words).returncode == 2, words
     assert pair.ipsq("calibrate", "m7").returncode == 1
     assert pair.ipsq("calibrate", "--import", "/no/such").returncode == 1
@@ -95,8 +121,14 @@ def test_tables_that_are_wrong(pair, tmp_path):
 
 
 def check_measured(c, names):
-    said = c.json("calibrate", "--lengths", "1,4k,100000", "--rounds", "5")
+    # With --force, as other work may be done here meanwhile.
+    said = c.json("calibrate", "--lengths", "1,4k,100000", "--rounds", "5",
+                  "--force")
     assert said["failed"] == []
+    assert all(w["ns"] >= 0 and w["machine"] in names for w in said["wakes"])
+    assert len(said["wakes"]) == \
+        (len(names) if len(os.sched_getaffinity(0)) > 1 else 0)
+    assert {p["by"] for p in said["pairs"]} == {"ipsq calibrate --force"}
     pairs = {(p["from"], p["to"], p["over"]) for p in said["pairs"]}
     assert pairs == {(a, b, "tcp") for a in names for b in names} | \
         {(a, a, "unix") for a in names}
@@ -116,11 +148,19 @@ def test_measured_on_one_machine(pair):
     """Two slaves in one network, and each with itself."""
     check_measured(pair, ["m1", "m2"])
     # Of one machine alone: the others stay.
-    done = pair.ipsq("calibrate", "m1", "--lengths", "1", "--rounds", "3")
+    done = pair.ipsq("calibrate", "m1", "--lengths", "1", "--rounds", "3",
+                     "--force")
     assert done.returncode == 0, done.stderr
     left = pair.json("calibrate", "--show")["points"]
     assert len([p for p in left if p["from"] == p["to"] == "m1"]) == 2
     assert len(left) == 2 + 3 * 4
+    # Without it a pair is kept and not in doubt, or named.
+    assert pair.ipsq("calibrate", "--forget").returncode == 0
+    said = pair.json("calibrate", "--lengths", "1", "--rounds", "3",
+                     status=(0, 3))
+    assert len(said["pairs"]) + len(said["failed"]) == 6
+    assert not [p for p in said["pairs"] if p["doubt"]]
+    assert all("not kept" in f["failed"] for f in said["failed"])
 
 
 def test_measured_between_hosts(cluster, hosts):

@@ -38,7 +38,8 @@ class Delayed:
 
     def __init__(self, c, tmp_path, name, command, what):
         self.log = delays.Log(tmp_path / "delay.log")
-        library = c.build.program("delay.so")
+        # Where whoever the program becomes can read it, too.
+        library = shutil.copy(c.build.program("delay.so"), tmp_path)
         done = c.ipsrun(["bash", "-c", command], name=name, check=True,
                         cwd=tmp_path, options=["--procedures=off"],
                         env=self.log.environment(library, what))

@@ -1,7 +1,7 @@
 """Shows "the replay against an exact-rational simulator", in short form:
 tests/bench/replay-graphs does it over 10^5 graphs. A few hundred random graphs
 on random machines (cores, speeds, loads that change, chains that move, message
-times by pair, media that transfers share), as they are and contracted, replayed in C and in fractions: every node's time, the machines'
+times by pair, media that transfers share, locks), as they are and contracted, replayed in C and in fractions: every node's time, the machines'
 idle times, every chain's account, and the relabelled graph."""
 import importlib.machinery
 import importlib.util
@@ -31,15 +31,18 @@ def test_replay_agrees_with_fractions(build):
     """Would catch any error of the C replay's arithmetic, of its order of
     events, and of its accounts: the oracle has neither virtual time nor heaps."""
     graphs = asked(build, 1, GRAPHS)
-    shared = media = waits = 0
+    shared = media = waits = kept = inline = 0
     for ask in graphs:
         assert list(replay_oracle.differences(dict(ask))) == [], ask["seed"]
         media += ask["media"] > 0
         waits += any(ask.get("waits", []))
+        kept += ask["kept"] > 0
+        inline += sum(x >= 0 for x in ask["giver"])
         shared += sum(account[3] > 0 for account in ask["account"])
     assert len(graphs) == GRAPHS
     assert shared > GRAPHS  # the graphs are worth the trouble
     assert media > GRAPHS / 10 and waits > GRAPHS / 10
+    assert kept > GRAPHS / 20 and inline > GRAPHS / 4
 
 
 @pytest.mark.quick
@@ -59,6 +62,12 @@ def test_replay_oracle_notices(build):
         for column in range(5):
             wrong = json.loads(json.dumps(ask))
             wrong["account"][0][column] += len(ask["reach"])
+            assert list(replay_oracle.differences(wrong)), ask["seed"]
+        waited = [i for i, x in enumerate(ask["giver"]) if x >= 0]
+        for i in waited[:1]:
+            giver = list(ask["giver"])
+            giver[i] = i - 1
+            wrong = dict(ask, giver=giver)
             assert list(replay_oracle.differences(wrong)), ask["seed"]
         wrong = dict(ask, makespan=ask["makespan"] + 1)
         assert list(replay_oracle.differences(wrong)), ask["seed"]
@@ -86,5 +95,5 @@ def test_replay_graphs_are_made_smaller(build):
 
     assert long_form.shrink(fails) == {
         "steps": 17, "cores": 2, "chains": 1, "machines": 1, "moves": 0,
-        "loads": 0, "media": 0, "waits": 0, "weight": 1}
+        "loads": 0, "media": 0, "waits": 0, "locks": 0, "weight": 1}
     assert len(tried) < 120

@@ -7,6 +7,7 @@ EVIDENCE-OF: DPM-11 DPM-12 DRO-3 DRO-6."""
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -14,8 +15,8 @@ import pytest
 import conftest
 
 PAPER = conftest.ROOT / "tests" / "bench" / "paper"
-KEYS = {"dpm11": "rows", "dpm12": "predicted", "dro3": "load",
-        "predict": "configurations"}
+KEYS = {"bus": "found", "dpm11": "rows", "dpm12": "predicted",
+        "dro3": "computation"}
 
 
 @pytest.mark.parametrize("name", sorted(KEYS))
@@ -34,22 +35,113 @@ def test_short_form(build, make_hosts, name):
     assert found[KEYS[name]], found
 
 
+def run(build, *words, status=0):
+    done = subprocess.run(
+        [str(PAPER / words[0]), *map(str, words[1:]), "--build", str(build.top),
+         "--no-prefer"], capture_output=True, text=True,
+        env=conftest.clean_env(), timeout=270)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_predictions_come_first(build, make_hosts, tmp_path):
+    """Written, committed, measured, and gone on with. Would catch predictions that are
+    measured though they are not committed, or not as they are, and runs that are
+    made again or lost when the experiment is ended and goes on."""
+    make_hosts(1)
+    file, into = tmp_path / "predictions.json", tmp_path / "times"
+
+    def git(*words):
+        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=x", "-c",
+                        "user.email=x@example.org", *words], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    git("init", "-q")
+    run(build, "predict", "--short", "--write", file)
+    said = json.loads(file.read_text())
+    assert len(said["predictions"]) == 2 and said["source"]["pipeline"]
+    assert set(said["message_times"]) == {"None", "200mbit", "40mbit"}
+    measure = ("predict", "--measure", file, "--into", into)
+    assert "not committed" in run(build, *measure, "--runs", 1, status=1)
+    git("add", "predictions.json")
+    git("commit", "-q", "-m", "predictions")
+    assert "|---|" in run(build, *measure, "--runs", 1)
+    lines = into.read_text().splitlines()
+    assert len(lines) == 1 + 3  # two configurations and the source
+    into.write_text("\n".join(lines[:-1]) + '\n{"of": "pipe')
+    run(build, *measure, "--runs", 1)
+    again = into.read_text().splitlines()
+    assert again[:3] == lines[:3] and len(again) == 4
+    found = json.loads(pathlib.Path(build.top, "paper",
+                                    "predict.json").read_text())
+    assert [c["runs"] for c in found["configurations"]] == [1, 1]
+    file.write_text(file.read_text() + "\n")
+    assert "differs from" in run(build, *measure, "--runs", 1, status=1)
+    assert "other predictions" in run(build, *measure, "--uncommitted", status=1)
+
+
+def test_held_out():
+    """Would catch a program that is held out and still run while tuning."""
+    said = subprocess.run(
+        ["/usr/bin/python3", "-c", LOAD + "w = m.wanted; print(len(m.HELD_OUT),"
+         " sorted(w(m.SIZES, 'tsp,jobs', False)), sorted(w(m.SIZES, 'tsp,jobs', "
+         "True)), set(m.HELD_OUT) & w(m.SIZES, None, False))\n"], check=True,
+        text=True, stdout=subprocess.PIPE, env=ENV).stdout
+    assert said == "2 ['jobs'] ['jobs', 'tsp'] set()\n"
+
+
+ENV = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+LOAD = ("import importlib.machinery, importlib.util, sys\n"
+        f"sys.path.insert(0, {str(PAPER)!r})\n"
+        "loader = importlib.machinery.SourceFileLoader('predict', "
+        f"{str(PAPER / 'predict')!r})\n"
+        "spec = importlib.util.spec_from_loader('predict', loader)\n"
+        "m = importlib.util.module_from_spec(spec)\n"
+        "loader.exec_module(m)\n")
+
+
+def test_ti_replay(build, tmp_path):
+    """A trace of SMPI by hand: 1 ms of computing, 8 MB in doubles at 10 ns a byte and 0.1
+    ms, beside 2 us of the receiver's, then 3 ms: 84.1 ms; on one core of one machine
+    1.002 + 3. Would catch a receive that meets another send, elements that are taken
+    for bytes, a wait that waits for a send."""
+    for r, lines in enumerate((
+            ["init", "compute 1000000", "isend 1 5 1000000 0", "isend 1 4 3 6",
+             "wait 0 1 5", "finalize"],
+            ["init", "compute 2000", "irecv 0 5 1000000 0", "recv 0 4 3 6",
+             "waitall 1", "compute 3e6", "finalize"])):
+        (tmp_path / f"r{r}").write_text("".join(f"{r} {x}\n" for x in lines))
+    (tmp_path / "list").write_text(f"{tmp_path}/r0\n{tmp_path}/r1\n")
+
+    def makespan(places, cores):
+        done = subprocess.run(
+            [str(build.top / "tests" / "bench_ti_replay"), str(tmp_path / "list"),
+             places, cores, "100000", "10", "0", "0", "0", "1"], check=True,
+            text=True, stdout=subprocess.PIPE)
+        return json.loads(done.stdout)["makespan_ns"]
+    assert makespan("0,1", "1,1") == 84_100_000
+    assert makespan("0,0", "1") == 4_002_000
+
+
+def test_simgrid(build):
+    """Would catch a replay that says something else of the same trace than SMPI's."""
+    if not shutil.which("smpirun"):
+        pytest.skip("no smpirun (deploy/deps --bench)")
+    assert "|---|" in run(build, "simgrid", "--short")
+    rows = json.loads(pathlib.Path(
+        build.top, "paper", "simgrid-short.json").read_text())["rows"]
+    assert {r["trace"] for r in rows} >= {"ring", "halo"}
+    assert all(abs(r["difference"]) < 0.05 for r in rows), rows
+
+
 def test_drawn_alike():
     """Would catch a draw of configurations that depends on anything but the seed:
     predictions could then not be made before what they are compared with."""
-    script = ("import importlib.machinery, importlib.util, sys\n"
-              f"sys.path.insert(0, {str(PAPER)!r})\n"
-              "loader = importlib.machinery.SourceFileLoader('predict', "
-              f"{str(PAPER / 'predict')!r})\n"
-              "spec = importlib.util.spec_from_loader('predict', loader)\n"
-              "m = importlib.util.module_from_spec(spec)\n"
-              "loader.exec_module(m)\n"
-              "p = m.KINDS['exchange']('/nowhere', '/tmp')\n"
-              "print([m.draw(p, 4, s) for s in (1, 1, 2)])\n")
+    script = LOAD + ("p = m.KINDS['exchange']('/nowhere', '/tmp')\n"
+                     "print([m.draw(p, 4, s) for s in (1, 1, 2)])\n")
     said = [subprocess.run(
         ["/usr/bin/python3", "-c", script], check=True, text=True,
-        stdout=subprocess.PIPE, env=dict(os.environ, PYTHONHASHSEED=str(h),
-                                         PYTHONDONTWRITEBYTECODE="1")).stdout
+        stdout=subprocess.PIPE, env=dict(ENV, PYTHONHASHSEED=str(h))).stdout
         for h in (1, 2)]
     assert said[0] == said[1]
     assert said[0].count("Config(") == 12

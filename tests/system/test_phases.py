@@ -143,5 +143,8 @@ def test_a_program_that_runs(cluster):
             own = part["cpu_ns"]
             assert sum(r["self_ns"] for r in part["procedures"]) == own
     assert sum(samples.values()) == whole["samples"]
+    # An inlined procedure of a header is another row than the library's.
+    named = collections.Counter()
     for row in whole["procedures"]:
-        assert samples[row["procedure"]] == row["samples"], row
+        named[row["procedure"]] += row["samples"]
+    assert samples == named

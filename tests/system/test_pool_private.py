@@ -167,3 +167,36 @@ def test_all_runs_share_one_quota(build, top):
     quotas = [struct.unpack_from("<Q", next((top / "copy").glob(
         f"r{i}*/control")).read_bytes(), 744)[0] for i in (1, 2, 3, 4)]
     assert quotas[0] > 15 << 18 and max(quotas[2:]) < 1 << 19
+
+
+def test_a_library_of_roots_own(build, top):
+    """Root builds and runs IPS where nobody else can read (a home directory), and
+    the command becomes another user. Would catch: the loader's complaint on that
+    program's terminal, and its processes unrecorded."""
+    pool, home = top / "pool", top / "home"
+    for part in ("bin", "lib"):
+        (home / part).mkdir(parents=True)
+    os.chmod(home, 0o700)
+    ipsrun = shutil.copy(build.bin("ipsrun"), home / "bin")
+    shutil.copy(build.lib("libips-preload.so"), home / "lib")
+    for name in "first", "second":
+        done = subprocess.run(
+            [ipsrun, "--no-daemons", "--quiet", "--pool", pool, "--name", name,
+             "--", "setpriv", f"--reuid={NOBODY}", "--clear-groups", "sh", "-c",
+             "/bin/echo x; echo $LD_PRELOAD"], capture_output=True, text=True,
+            env=clean_env(), cwd="/", timeout=120)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("x\n")
+        library = pathlib.Path(done.stdout.split()[1])
+        assert library.name == "libips-preload.so"
+        assert library.read_bytes() == \
+            (home / "lib" / "libips-preload.so").read_bytes()
+        assert {f.stat().st_uid for f in (pool / name).iterdir()} == {0, NOBODY}
+    assert len(list(pool.glob(".preload-*"))) == 1
+    # A build that all may read is taken from where it is.
+    os.chmod(home, 0o755)
+    done = subprocess.run(
+        [ipsrun, "--no-daemons", "--quiet", "--pool", pool, "--name", "third",
+         "--", "sh", "-c", "echo $LD_PRELOAD"], capture_output=True, text=True,
+        env=clean_env(), cwd="/", timeout=120)
+    assert done.stdout == f"{home}/lib/libips-preload.so\n"

@@ -3,10 +3,12 @@ client, exact to the nanosecond, and questions that are refused.
 
 EVIDENCE-OF: DPM-6 DPM-7 DPM-9 DPM-10 DRO-5."""
 import itertools
+import json
+import subprocess
 
 import pytest
 
-from conftest import Cluster
+from conftest import Cluster, wait_until
 
 UNIT = 10**9  # tests/programs/golden.c
 PER_BYTE = "0,1000000000"  # of message time, so that the bytes give MTIME
@@ -242,17 +244,20 @@ def test_property_10(duo):
 
 @pytest.mark.quick
 def test_measured_times(duo, graphs, tmp_path):
-    """G5 with a table of message times, 1 a byte from m1 to m2 and 2 inside m1,
+    """G5 with a table of message times, 1 a byte from m1 to m2 and 10 inside m1,
     and no --mtime: between these machines; inside m1; and between machines that
     nobody measured, with what is taken instead. Would catch a prediction that
     keeps the times of the machines it was measured on, takes a pair the wrong
-    way, or does not say what it assumed."""
+    way or its line instead of its curve, or does not say what it assumed."""
     table = tmp_path / "times"
     table.write_text("ips-message-times 1\n" + "".join(
         f"pair {a} {b} {over} 2026-11-22T07:00:00Z test\n" + "".join(
-            f"point {n} {n * ns}\n" for n in (1, 5, 9))
-        for a, b, over, ns in (("m1", "m2", "tcp", UNIT),
-                               ("m1", "m1", "unix", 2 * UNIT))))
+            f"point {n} {ns}\n" for n, ns in points)
+        for a, b, over, points in (
+            ("m1", "m2", "tcp", [(n, n * UNIT) for n in (1, 5, 9)]),
+            # At 5 bytes, m's, their line is at 6.5.
+            ("m1", "m1", "unix",
+             [(1, 2 * UNIT), (5, 10 * UNIT), (9, 11 * UNIT)]))))
     assert duo.ipsq("calibrate", "--import", table).returncode == 0
     both = golden(duo, "G5", ("A", "B"))
     try:
@@ -270,3 +275,68 @@ def test_measured_times(duo, graphs, tmp_path):
                                        for t in answer["assumed"])
     finally:
         assert duo.ipsq("calibrate", "--forget").returncode == 0
+
+
+@pytest.mark.quick
+def test_locks(duo):
+    """tests/programs/lock_pool.c: A has the mutex from 3 to 9 ms, B asks for it
+    at 6, has it from 9 to 12, and ends at 14. On a machine of 2/5 the speed A
+    asks at 7.5 only: B has had it since 6, gives it back at 9 and ends at 11; A
+    goes on then, 6 at that speed, and 1: 26.5. (In the order that was seen B
+    would wait until 22.5, and end at 27.5.)
+    Would catch an order that is replayed as it was seen, a holder that is not
+    known because it did not wait, a release that nobody waited for, and a path
+    that is not the makespan."""
+    run = f"predict-locks-{next(numbers)}"
+    subprocess.run([duo.build.program("lock_pool"), duo.machines[0].pool, run],
+                   check=True)
+    duo.wait_closed(run)
+    ms = UNIT // 1000
+    pid = 0x7f000000
+    slow = ["--machines", "slow:cores=2,speed=0.4"]
+    for where, makespan in (([], 14), ([*slow, "--map", f"/*/*/{pid}=slow"],
+                                       26.5)):
+        answer = duo.json("predict", run, "--mtime", "0", *where)
+        assert answer["makespan_ns"] == makespan * ms
+        assert answer["own_makespan_ns"] == 14 * ms
+        path = [r for r in answer["path"] if r["kind"] == "machine"]
+        assert sum(r["ns"] for r in path) == answer["makespan_ns"]
+        said = " ".join(answer["assumed"])
+        assert "settled anew, 2 times" in said
+        assert "order that was seen" not in said
+
+
+@pytest.mark.quick
+def test_recorded_load(duo, graphs):
+    """A run that is on until the machine's load was looked at: load=recorded is
+    what others had of it, and said to be that; of a pool that came whole (no
+    process of it lived here) it is fitted, and said to be that. Would catch a
+    load that nobody records, a program's own threads in it, and one that is told
+    for the other."""
+    run = f"predict-load-{next(numbers)}"
+    proc = duo.popen(["cat"], name=run, stdin=subprocess.PIPE)
+
+    def loads():
+        done = duo.ipsq("path", run, "--format", "json")
+        return done.stdout and json.loads(done.stdout)["certificate"]["loads"]
+
+    wait_until("the load is recorded", loads)
+    proc.stdin.close()
+    assert proc.wait(120) == 0
+    duo.wait_closed(run)
+    asked = ["--machines", "m1:load=recorded"]
+    answer = duo.json("predict", run, *asked, status=(0, 3))
+    (load,) = answer["certificate"]["loads"]
+    assert load["machine"] == "m1" and load["samples"] >= 1
+    m1 = next(m for m in answer["machines"] if m["machine"] == "m1")
+    others = max(0, load["load"] - load["own_load"])
+    assert m1["load"] == pytest.approx(others, abs=0.011)
+    assert any("load average while the run was on" in t
+               for t in answer["assumed"])
+    whole = f"predict-locks-{next(numbers)}"
+    subprocess.run([duo.build.program("lock_pool"), duo.machines[0].pool, whole],
+                   check=True)
+    duo.wait_closed(whole)
+    answer = duo.json("predict", whole, *asked)
+    assert answer["certificate"]["loads"] == []
+    assert any("load average was not recorded" in t for t in answer["assumed"])

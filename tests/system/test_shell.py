@@ -54,8 +54,9 @@ class Terminal:
 
     def end(self, text):
         """The exit status, once all is printed. What ends the shell is typed
-        again while it has not: the prompt stands before the terminal is raw,
-        and what an end of file is until then is none afterwards."""
+        again while it has not, after what clears the line: the prompt stands
+        before the terminal is raw, and what an end of file is until then is a
+        character of the line afterwards."""
         deadline = time.monotonic() + LONGEST_S
         self.type(text)
         try:
@@ -68,7 +69,7 @@ class Terminal:
                     continue
                 if time.monotonic() > deadline:
                     os.kill(self.pid, signal.SIGKILL)
-                self.type(text)
+                self.type("\x15" + text)
         except OSError:  # closed
             pass
         _, status = os.waitpid(self.pid, 0)

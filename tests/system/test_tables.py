@@ -83,10 +83,7 @@ def test_kernel_agrees(cluster):
     assert 0.3 * kernel <= cpu <= kernel + 20_000_000
 
 
-def test_marginals(run):
-    """Would catch totals that are not those of rows and columns.
-    EVIDENCE-OF: IPS-3"""
-    answer = run.json("metrics", "one", "--level", "process")
+def check_marginals(answer):
     for name, cells in (("machine", answer["machine_matrix"]),
                         ("process", answer["process_matrix"])):
         totals = {t["object"]: t for t in answer[f"{name}_totals"]}
@@ -104,6 +101,12 @@ def test_marginals(run):
             row["object"])
         for key in ("messages_out", "bytes_out", "messages_in", "bytes_in"):
             assert row[key] == (total[key] if total else 0), (row["object"], key)
+
+
+def test_marginals(run):
+    """Would catch totals that are not those of rows and columns.
+    EVIDENCE-OF: IPS-3"""
+    check_marginals(run.json("metrics", "one", "--level", "process"))
 
 
 def test_sql(run):
@@ -228,7 +231,6 @@ def test_windows(run):
                 "rusage_cpu_ns", "load"):
         assert row[key] is None, key
     assert parts[0]["certificate"]["category"] == 3
-    assert not parts[0]["process_matrix"]
     listed = [run.json("ls", "one", *w)["processes"] for w in windows]
     whole = {p["object"]: p["cpu_ns"] for p in run.json("ls", "one")["processes"]}
     for name, cpu in whole.items():
@@ -236,6 +238,27 @@ def test_windows(run):
                           if p["object"] == name)
     wrong = run.ipsq("metrics", "one", "--pop", *windows[0])
     assert wrong.returncode == 2 and "not of a window" in wrong.stderr
+
+
+def test_matrices_of_windows(run):
+    """Would catch a message counted in two windows or in none, or where it was
+    received; rows and columns that are not the totals, and those not the
+    objects' own figures, in a window.
+    EVIDENCE-OF: IPS-3"""
+    whole = run.json("metrics", "one", "--level", "process")
+    parts = [run.json("metrics", "one", "--level", "process", *w)
+             for w in windows_of(run)]
+    for part in parts:
+        check_marginals(part)
+    for name in ("machine_matrix", "process_matrix"):
+        sums = {}
+        for cell in (c for p in parts for c in p[name]):
+            old = sums.get((cell["from"], cell["to"]), (0, 0))
+            sums[cell["from"], cell["to"]] = (old[0] + cell["messages"],
+                                              old[1] + cell["bytes"])
+        assert whole[name] and sums == \
+            {(c["from"], c["to"]): (c["messages"], c["bytes"])
+             for c in whole[name]}, name
 
 
 def test_phase_is_a_window(run):

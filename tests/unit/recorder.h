@@ -37,6 +37,7 @@ struct recorder {
     uint32_t count;
     struct ips_built built;
     bool have_built;
+    struct ips_wait_rows waits; /* of `built` */
 };
 typedef struct rec_stream *rs;
 
@@ -53,6 +54,7 @@ static inline void rec_free(struct recorder *r)
         free(r->s[i].data);
     if (r->have_built)
         ips_built_release(&r->built);
+    ips_wait_rows_release(&r->waits);
     free(r);
 }
 
@@ -299,18 +301,17 @@ static inline int rec_try_build(struct recorder *r, struct ips_err *err)
         in[i].dead = s->dead;
         in[i].dead_t_ns = s->dead_t_ns;
     }
-    struct ips_wait_rows waits = {0};
+    ips_wait_rows_release(&r->waits);
     struct ips_build_input input = {.control = &r->control,
                                     .streams = in,
                                     .stream_count = r->count,
-                                    .waits = &waits};
+                                    .waits = &r->waits};
     if (r->have_built)
         ips_built_release(&r->built);
     r->have_built = false;
     int rc = ips_build(&input, &r->built, err);
     r->have_built = rc == 0;
-    const char *wrong = rc == 0 ? check_waits(&r->built, &waits) : NULL;
-    ips_wait_rows_release(&waits);
+    const char *wrong = rc == 0 ? check_waits(&r->built, &r->waits) : NULL;
     if (wrong)
         fail_msg("%s", wrong);
     return rc;

@@ -1,6 +1,7 @@
 /* The recording core in real processes: threads, forks, signal handlers,
  * SIGKILL. Every case forks the writer and reads its pool. */
 #include "tests/unit/core_help.h"
+#include "agent/thread.h"
 #include "tests/unit/emulated.h"
 
 #include <errno.h>
@@ -248,10 +249,10 @@ static void raw_fork(void *arg)
     if (status)
         _exit(96);
     write_one(0, 1);
-    ips_in_vfork = true;
+    ips_me.in_vfork = true;
     if (write_one(0, 2))
         _exit(97);
-    ips_in_vfork = false;
+    ips_me.in_vfork = false;
     write_one(0, 2);
 }
 

@@ -81,9 +81,9 @@ static bool stolen(uint64_t error, bool read)
 static void sample(void)
 {
     uint64_t low = clock_ns();
-    uint32_t read = ips_cpu.next;
+    uint32_t read = ips_me.cpu_next;
     struct ips_moment m = ips_moment_now();
-    read = ips_cpu.next - read;
+    read = ips_me.cpu_next - read;
     found->tries++;
     found->fast += read == 0;
     uint64_t high = clock_ns(), error = outside(low, m.cpu, high);
@@ -455,14 +455,14 @@ static void blocking(void *arg)
             _exit(97);
         struct ips_moment call = ips_moment_now();
         uint64_t low = clock_ns(), before_call = switches();
-        uint64_t t = ips_core_now(), reading = ips_cpu.read_t;
+        uint64_t t = ips_core_now(), reading = ips_me.cpu.read_t;
         block(i);
         bool out = switches() != before_call; /* else it was stolen */
         uint64_t stamps = ips_core_now() - t, high = clock_ns();
         struct ips_moment ret = ips_moment_after(&call);
         monotone(call.cpu);
         monotone(ret.cpu);
-        found->guesses += out && reading == ips_cpu.read_t;
+        found->guesses += out && reading == ips_me.cpu.read_t;
         uint64_t lasted = ips_cpu_ns(ret.t - call.t);
         bool is = lasted >= ret.cpu - call.cpu + IPS_BLOCKED_NS;
         /* By the clock, with room for what lies between the readings. */
@@ -537,7 +537,7 @@ static void shared_area(void *arg)
      * come to look at it. */
     static struct ips_cpu_slot foreign;
     ips_moment_now();
-    foreign = ips_cpu.slot[(ips_cpu.next - 1) % IPS_CPU_SLOTS];
+    foreign = ips_me.cpu.slot[(ips_me.cpu_next - 1) % IPS_CPU_SLOTS];
     foreign.t0 = foreign.cpu0 = 0;
     uint64_t theirs = (uint64_t)(uintptr_t)&foreign;
     for (int i = 0; !enough(); i++) {

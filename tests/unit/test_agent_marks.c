@@ -110,7 +110,7 @@ static void body_plain(void *arg)
         return;
     /* On one line: a text said again is short. */
     ips_mark_record("handler");
-    struct ips_stream *s = &ips_thread_stream;
+    struct ips_stream *s = &ips_me.stream;
     for (int tries = 0; tries < 100; tries++) {
         ips_mark_record("handler");
         uint64_t at = s->cur;
@@ -184,7 +184,7 @@ static void body_nested(void *arg)
     char buffer[64];
     (void)arg;
     ips_mark_record(said(0, buffer));
-    struct ips_stream *s = &ips_thread_stream;
+    struct ips_stream *s = &ips_me.stream;
     /* Below a record that is never published. */
     struct ips_rec_text *open = ips_rec_begin(IPS_REC_MARK, sizeof(*open) + 8);
     uint64_t at = s->cur;

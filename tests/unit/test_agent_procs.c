@@ -8,7 +8,6 @@
 #include "agent/procs.c"
 
 /* modules.c is the preload library's. */
-_Atomic uint64_t ips_module_pages[IPS_MODULE_PAGES];
 void ips_module_note_slow(uint64_t pc)
 {
     (void)pc;
@@ -157,10 +156,10 @@ static void body_short(void *arg)
         call(1);
     for (int i = 0; i < 100; i++) {
         call(1);
-        uint64_t t = ips_proc_line.t;
+        uint64_t t = ips_me.proc_line.t;
         raise(SIGURG); /* clears the mark, as a switch does */
         call(1);
-        if (ips_proc_line.t == t)
+        if (ips_me.proc_line.t == t)
             _exit(1);
     }
 }

@@ -21,6 +21,7 @@ void *ips_core_wiped(void)
     return NULL;
 }
 bool ips_sys_quiet; /* the core's */
+struct ips_core ips_core;
 
 static void test_fd_table__keeps_what_was_learnt(void **state)
 {

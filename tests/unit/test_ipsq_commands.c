@@ -122,9 +122,13 @@ static void answer_path(int fd, const Ips__Request *rq, enum script script)
     for (uint64_t i = 1; i <= 3 && script != EMPTY_PATH; i++) {
         seg.to_node = i;
         seg.ns = i == 2 ? 30 : 10;
-        reply(fd, rq->id, &r, false); /* three pieces */
+        bool wanted = rq->path->top == 0 || rq->path->top >= 3 || i == 2 ||
+                      (rq->path->top == 2 && i == 1);
+        if (wanted) /* three pieces, or the longest */
+            reply(fd, rq->id, &r, false);
         seg.from_node = i;
     }
+    a.segment_count = script == EMPTY_PATH ? 0 : 3;
     a.n_segments = 0;
     a.weighting = rq->path->weighting;
     a.engine = rq->path->engine;
@@ -333,7 +337,7 @@ static void test_commands__path_json(void **state)
     has(&a, "\"run\": \"older\"");
 }
 
-/* --top leaves the longest segments, in the order of the path. */
+/* --top is asked for: the master sends the longest segments alone. */
 static void test_commands__path_top(void **state)
 {
     (void)state;

@@ -169,6 +169,7 @@ static void test_out__certificate(void **state)
         "guesses_settled",
         "guess_off_ns",
         "guess_off_max_ns",
+        "loads",
         "message_times",
         "lanes",
         "unattributed_cpu_ns",

@@ -5,6 +5,7 @@
  * counts, whom it refuses, never how long it takes.
  * EVIDENCE-OF: DPM-3, DRO-2
  */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,10 @@
 #include "analysis/mtime.h"
 #include "analysis/view.h"
 #include "master/mtimes.h"
+#include "master/mtimes_doubt.h"
+#include "proto/message.h"
 #include "slave/calibrate_net.h"
+#include "slave/calibrate_ready.h"
 
 #define COUNT(array) ((uint32_t)(sizeof(array) / sizeof(*(array))))
 
@@ -107,6 +111,85 @@ static void test_mtime__rounds(void **state)
     assert_int_equal(h.median_ns, 0);
 }
 
+/* The difference of medians, of as many of each; never below 0. */
+static void test_mtime__waking(void **state)
+{
+    (void)state;
+    uint64_t together[] = {5000, 1000, 1100}, apart[] = {3500, 90000, 3000};
+    assert_int_equal(ips_wake_ns(together, apart, 3), 2400);
+    assert_int_equal(ips_wake_ns(apart, together, 3), 0);
+    assert_int_equal(ips_wake_ns(together, apart, 0), 0);
+}
+
+/* On this machine: a number, or none where it has one processor; none of the
+ * two threads hangs when it is told to stop. */
+static void test_mtime__ready(void **state)
+{
+    (void)state;
+    struct slave_ready r;
+    atomic_bool stop = false;
+    struct ips_err err = {0};
+    cpu_set_t set;
+    assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+    if (slave_ready_measure(60, &stop, &r, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_true(r.processors >= 1);
+    assert_int_equal(r.wake_ns != IPS_UNMEASURED, CPU_COUNT(&set) > 1);
+    assert_int_equal(slave_ready_measure(0, &stop, &r, NULL), IPS_E_PROTOCOL);
+    stop = true;
+    if (CPU_COUNT(&set) > 1)
+        assert_int_equal(slave_ready_measure(60, &stop, &r, NULL),
+                         IPS_E_REFUSED);
+}
+
+/* ---- doubts -------------------------------------------------------------- */
+
+static struct mtime_pair pair_of(uint64_t ns)
+{
+    struct mtime_pair p = {.from = "a", .to = "b", .count = 4};
+    for (uint32_t i = 0; i < p.count; i++)
+        p.point[i] = (struct mtime_point){i + 1, ns, ns, ns, 9};
+    return p;
+}
+
+/* Just within and just beyond each rule: catches a limit that moved, a rule
+ * that one length of four breaks. */
+static void test_mtime__doubts(void **state)
+{
+    (void)state;
+    char why[160];
+    assert_false(mtimes_doubt_busy("a", 1000, 2, why, sizeof(why)));
+    assert_false(mtimes_doubt_busy("a", UINT32_MAX, 1, why, sizeof(why)));
+    assert_true(mtimes_doubt_busy("a", 1010, 2, why, sizeof(why)));
+    assert_string_equal(why, "a was not idle: load average 1.01, 2 processors");
+    struct mtime_pair p = pair_of(1000), back = pair_of(23000);
+    struct mtime_trip trip[4];
+    for (int i = 0; i < 4; i++)
+        trip[i] = (struct mtime_trip){3000, 100, 1000};
+    assert_false(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
+    p.point[0].high_ns = p.point[1].high_ns = 1000 + 3000 + MTIMES_SLACK_NS;
+    p.point[2].high_ns++; /* nothing */
+    assert_false(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
+    p.point[0].high_ns++;
+    assert_false(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
+    p.point[1].high_ns++;
+    assert_true(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
+    assert_string_equal(why, "2 of 4 lengths vary widely: 1 B take 1 to 24 us");
+    trip[2].delay_ns = trip[3].delay_ns = 101;
+    assert_true(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
+    assert_string_equal(why, "its ends waited 10% of the time for a processor");
+    assert_false(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
+    back.point[2].ns = back.point[3].ns = 85000;
+    assert_true(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
+    assert_string_equal(
+        why, "the two ways differ: 3 B take 1 us this way, 85 us back");
+    back.point[2].ns = 23000;
+    assert_false(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
+    back.count = 1; /* nothing else in common */
+    back.point[0].ns = 23001;
+    assert_true(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
+}
+
 /* ---- a graph's messages -------------------------------------------------- */
 
 /* Each end by its curve, what is no message as it was; twice is once. */
@@ -165,7 +248,10 @@ static void test_mtime__text_there_and_back(void **state)
     static const char text[] =
         "# hello\r\n" HEAD "\n  pair b a tcp 2026-01-02T00:00:00Z\n"
         "point 64 100\npoint 1 20 10 30 7  # seven\n"
-        "pair a a unix yesterday by hand, mostly\npoint 5 6 - - 3\n";
+        "wake m7 2400 2026-01-02T00:00:00Z by hand\n"
+        "pair a a unix yesterday by hand, mostly\ndoubt it was late\npoint 5 6 "
+        "- - 3\n"
+        "wake m1 0 d\n";
     struct mtimes t = {0}, u = {0};
     struct ips_err err = {0};
     if (mtimes_parse(&t, "x", text, &err) < 0)
@@ -176,6 +262,13 @@ static void test_mtime__text_there_and_back(void **state)
     assert_int_equal(t.pair[0]->point[0].low_ns, UINT64_MAX);
     assert_int_equal(t.pair[1]->point[1].rounds, 7);
     assert_int_equal(ips_curve_ns(&t.pair[1]->curve, 64), 100);
+    assert_string_equal(t.pair[0]->doubt, "it was late");
+    assert_string_equal(t.pair[1]->doubt, "");
+    assert_int_equal(t.wake_count, 2);
+    assert_string_equal(t.wake[0].machine, "m1");
+    assert_int_equal(mtimes_wake(&t, "m7")->ns, 2400);
+    assert_string_equal(mtimes_wake(&t, "m7")->by, "by hand");
+    assert_null(mtimes_wake(&t, "a"));
     char *once = mtimes_text(&t);
     assert_non_null(once);
     assert_int_equal(mtimes_parse(&u, "x", once, NULL), 0);
@@ -186,8 +279,13 @@ static void test_mtime__text_there_and_back(void **state)
         mtimes_parse(&t, "x", HEAD "pair b a tcp d\npoint 1 9\n", NULL), 0);
     assert_int_equal(t.count, 2);
     assert_int_equal(t.pair[1]->count, 1);
+    assert_int_equal(mtimes_parse(&t, "x", HEAD "wake m7 5 e\n", NULL), 0);
+    assert_int_equal(t.wake_count, 2);
+    assert_int_equal(mtimes_wake(&t, "m7")->ns, 5);
     assert_int_equal(mtimes_forget(&t, "b"), 1);
+    assert_int_equal(mtimes_forget(&t, "m1"), 1);
     assert_int_equal(t.count, 1);
+    assert_int_equal(t.wake_count, 1);
     free(once);
     free(twice);
     mtimes_release(&t);
@@ -218,6 +316,13 @@ static void test_mtime__text_that_is_wrong(void **state)
          "two to five"},
         {HEAD "pair a b tcp d\npoint 1 2\npair a b tcp e\npoint 1 2\n",
          "line 4", "comes twice"},
+        {HEAD "doubt it\n", "line 2", "before any pair"},
+        {HEAD "pair a b tcp d\npoint 1 2\ndoubt\n", "line 4", "few words"},
+        {HEAD "wake a/b 5 d\n", "line 2", "no machine's name"},
+        {HEAD "wake a 5\n", "line 2", "write `wake MACHINE"},
+        {HEAD "wake a x d\n", "line 2", "write `wake MACHINE"},
+        {HEAD "wake a 5 d\nwake a 6 d\n", "line 3", "comes twice"},
+        {HEAD "wake a 5 d\npoint 5 6\n", "line 3", "before any pair"},
         {HEAD "pear a b tcp d\n", "line 2", "neither `pair` nor `point`"},
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
@@ -284,18 +389,19 @@ static void measure(bool by_unix, bool inside)
         open_trip(&at, key, &t, &err) < 0)
         fail_msg("%s", err.msg);
     for (size_t i = 0; i < COUNT(lengths); i++) {
-        struct ips_half_trips h;
-        uint64_t trip_ns;
-        if (slave_trip_measure(&t, lengths[i], 60, UINT64_MAX / 4, &h, &trip_ns,
-                               &err) < 0)
+        struct slave_trip_found f;
+        const struct ips_half_trips *h = &f.half;
+        if (slave_trip_measure(&t, lengths[i], 60, UINT64_MAX / 4, &f, &err) <
+            0)
             fail_msg("%s", err.msg);
-        assert_int_equal(h.rounds, 60);
-        assert_true(h.low_ns <= h.median_ns && h.median_ns <= h.high_ns);
-        assert_true(trip_ns > 0 && h.median_ns <= trip_ns);
+        assert_int_equal(h->rounds, 60);
+        assert_true(h->low_ns <= h->median_ns && h->median_ns <= h->high_ns);
+        assert_true(f.trip_ns > 0 && h->median_ns <= f.trip_ns);
+        assert_true(f.all_ns / 60 > 0 && f.all_ns >= f.trip_ns);
         /* No time at all: the least number of rounds. */
-        assert_int_equal(
-            slave_trip_measure(&t, lengths[i], 60, 0, &h, &trip_ns, &err), 0);
-        assert_int_equal(h.rounds, 3);
+        assert_int_equal(slave_trip_measure(&t, lengths[i], 60, 0, &f, &err),
+                         0);
+        assert_int_equal(h->rounds, 3);
     }
     slave_trip_close(&t);
 }
@@ -315,15 +421,14 @@ static void test_mtime__exchange_refuses(void **state)
     const uint8_t wrong[SLAVE_ECHO_KEY_BYTES] = "another one 1234";
     struct slave_echo_at at;
     struct slave_trip t;
-    struct ips_half_trips h;
-    uint64_t trip_ns;
+    struct slave_trip_found f;
     struct ips_err err = {0};
     assert_int_equal(slave_echo_start(key, false, true, 60, &at, NULL), 0);
     assert_true(open_trip(&at, wrong, &t, &err) < 0);
     assert_int_equal(open_trip(&at, key, &t, NULL), 0);
-    assert_int_equal(slave_trip_measure(&t, SLAVE_TRIP_BYTES_MAX + 1, 1, 0, &h,
-                                        &trip_ns, NULL),
-                     IPS_E_USAGE);
+    assert_int_equal(
+        slave_trip_measure(&t, SLAVE_TRIP_BYTES_MAX + 1, 1, 0, &f, NULL),
+        IPS_E_USAGE);
     slave_trip_close(&t);
     at = (struct slave_echo_at){.count = 2};
     snprintf(at.address[0], sizeof(at.address[0]), "tcp:nonsense");
@@ -340,6 +445,9 @@ int main(void)
         cmocka_unit_test(test_mtime__the_line_is_robust),
         cmocka_unit_test(test_mtime__what_is_no_curve),
         cmocka_unit_test(test_mtime__rounds),
+        cmocka_unit_test(test_mtime__waking),
+        cmocka_unit_test(test_mtime__ready),
+        cmocka_unit_test(test_mtime__doubts),
         cmocka_unit_test(test_mtime__view_by_ends),
         cmocka_unit_test(test_mtime__text_there_and_back),
         cmocka_unit_test(test_mtime__text_that_is_wrong),

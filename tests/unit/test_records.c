@@ -206,12 +206,64 @@ static void test_records__damage(void **state)
     slave_archive_close(&m.a);
 }
 
+/* ---- graphs ---- */
+
+static uint64_t asked_about(struct slave_graphs *gs, const struct made *m,
+                            const char *run)
+{
+    struct slave_graph *g;
+    struct slave_stream_row rows[STREAMS];
+    struct slave_snapshot *s = malloc(sizeof(*s));
+    assert_non_null(s);
+    *s = at_turn(m, TURNS, rows);
+    s->streams = malloc(sizeof(rows)); /* the graph's from now on */
+    assert_non_null(s->streams);
+    memcpy(s->streams, rows, sizeof(rows));
+    snprintf(s->run, sizeof(s->run), "%s", run);
+    s->key = slave_snapshot_key(s);
+    assert_int_equal(slave_graphs_get(gs, s, &g, NULL), 0);
+    uint64_t generation = g->generation;
+    slave_graphs_put(gs, g);
+    return generation;
+}
+
+/* Two questions about two runs, step by step in turns, where no memory is left.
+ * Would catch graphs that drive each other out, so that both questions begin
+ * again until they give up. */
+static void test_graphs__questions_beside_each_other(void **state)
+{
+    (void)state;
+    struct made m;
+    struct slave_graphs gs;
+    struct slave_graph *g;
+    begin(&m);
+    while (m.turn < TURNS)
+        add_turn(&m);
+    ips_large_limit(4u << 20, dir);
+    void *most = ips_alloc_large(8u << 20, 1); /* in a file: beyond */
+    assert_non_null(most);
+    slave_graphs_init(&gs, "", "");
+    uint64_t first = asked_about(&gs, &m, "first"),
+             second = asked_about(&gs, &m, "second");
+    for (int step = 0; step < 3; step++) {
+        assert_int_equal(slave_graphs_find(&gs, "first", first, &g, NULL), 0);
+        slave_graphs_put(&gs, g);
+        assert_int_equal(slave_graphs_find(&gs, "second", second, &g, NULL), 0);
+        slave_graphs_put(&gs, g);
+    }
+    slave_graphs_release(&gs);
+    ips_free_large(most);
+    ips_large_limit(UINT64_MAX, "");
+    slave_archive_close(&m.a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_records__in_turns),
         cmocka_unit_test(test_records__another_archive),
         cmocka_unit_test(test_records__damage),
+        cmocka_unit_test(test_graphs__questions_beside_each_other),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -188,6 +188,53 @@ static void test_replay__shared_medium(void **state)
     ips_graph_release(&g);
 }
 
+/* Messages of 0, 50, 100 and 1500 bytes by a curve through (0, 10), (100, 50),
+ * (1000, 140), twice as long, sent at 1000. Would catch the line instead of the
+ * curve (its slope is 0.13), and a scale that the curve does not have. */
+static void test_replay__curve(void **state)
+{
+    static const uint64_t bytes[] = {0, 100, 1000}, ns[] = {10, 50, 140};
+    static const uint64_t sent[] = {0, 50, 100, 1500};
+    static const uint64_t takes[] = {20, 60, 100, 2 * (140 + 64)};
+    static const uint32_t map[] = {0, 1};
+    struct ips_curve c;
+    struct ips_graph g;
+    struct ips_lane lane = {.mtime = {7, 0, 1, 1}};
+    struct ips_mtime way[4] = {{0, 0, 1, 1}, {0, 0, 2, 1}, {9, 9, 1, 1}};
+    (void)state;
+    assert_int_equal(0, ips_curve_make(bytes, ns, 3, &c, NULL));
+    const struct ips_curve *curve[4] = {NULL, &c, NULL, NULL};
+    struct ips_replay_machine two[] = {{.cores = 1}, {.cores = 1}};
+    struct ips_replay_ask ask = {.machine_count = 2,
+                                 .machine = two,
+                                 .map = map,
+                                 .mtime = way,
+                                 .curve = curve};
+    assert_int_equal(0, ips_graph_alloc(&g, 6, 2, NULL));
+    for (uint32_t i = 0; i < 2; i++) {
+        g.chains[i] = (struct ips_chain){.first = 3 * i, .count = 3};
+        g.kind[3 * i + 2] = IPS_NODE_END;
+    }
+    g.kind[1] = IPS_NODE_SEND;
+    g.kind[4] = IPS_NODE_RECV;
+    g.w[1] = 1000;
+    g.xkind[4] = IPS_X_DATA;
+    g.xpred[4] = 1;
+    for (size_t k = 0; k < 4; k++) {
+        struct ips_replay r;
+        g.xlen[4] = sent[k];
+        assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
+        assert_int_equal(1000 + takes[k], r.reach[4]);
+        ips_replay_release(&r);
+    }
+    struct ips_mtime below = ips_curve_below(&c), above = ips_curve_above(&c);
+    for (uint64_t len = 0; len < 3000; len += 7) {
+        assert_true(ips_mtime_ns(&below, len) <= ips_curve_ns(&c, len));
+        assert_true(ips_mtime_ns(&above, len) >= ips_curve_ns(&c, len));
+    }
+    ips_graph_release(&g);
+}
+
 /* ---- any graph ------------------------------------------------------------
  */
 
@@ -532,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_replay__g5_account),
         cmocka_unit_test(test_replay__moves_and_loads),
         cmocka_unit_test(test_replay__shared_medium),
+        cmocka_unit_test(test_replay__curve),
         cmocka_unit_test(test_replay__alone_is_est),
         cmocka_unit_test(test_replay__one_core_is_total),
         cmocka_unit_test(test_replay__no_work_is_lost),

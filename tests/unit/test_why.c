@@ -89,7 +89,8 @@ static void test_why__a_gain_below_a_twentieth_is_not_said(void **state)
     (void)state;
     for (int k = 0; k < WHY_KIND_COUNT; k++) {
         struct why_facts f = healthy();
-        if (k == WHY_CHATTY || k == WHY_PROCEDURE || k == WHY_SPREAD)
+        if (k == WHY_CHATTY || k == WHY_PHASE || k == WHY_PROCEDURE ||
+            k == WHY_SPREAD)
             continue;
         /* Uneven by chance is more than that. */
         uint64_t least = k == WHY_IMBALANCE ? 1500 : 500;
@@ -123,6 +124,85 @@ static void test_why__a_procedure_is_hot_from_a_quarter_on(void **state)
     assert_int_equal(x.finding[0].sure, WHY_HIGH);
     p.ns -= MS;
     assert_int_equal(find(&f).count, 0);
+}
+
+/* 3 of 10 s with one core busy, in others two. */
+static struct why_phase slow_phase(void)
+{
+    return (struct why_phase){.amount = amount(3000, 1500, "/m/p.1", NULL),
+                              .number = 2,
+                              .phases = 4,
+                              .from_ns = 1000ull * MS,
+                              .to_ns = 5000ull * MS,
+                              .busy_ppm = 1000000,
+                              .others_ppm = 2000000,
+                              .others_ns = 7000ull * MS};
+}
+
+static size_t count_with(struct why_facts *f, struct why_phase *p)
+{
+    p->amount.phase = f->phase = p;
+    f->phases = 1;
+    return find(f).count;
+}
+
+static void test_why__a_phase_dominates_from_a_quarter_on(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_phase p = slow_phase();
+    assert_int_equal(count_with(&f, &p), 1);
+    struct why_findings x = find(&f);
+    assert_int_equal(x.finding[0].kind, WHY_PHASE);
+    assert_int_equal(x.finding[0].phase, 2);
+    assert_int_equal(x.finding[0].from_ns, 1000ull * MS);
+    assert_int_equal(x.finding[0].to_ns, 5000ull * MS);
+    SAME(
+        x.finding[0].says,
+        "Phase 2 of 4 (1.00 s to 5.00 s since the run began) dominates, and is "
+        "of another kind than the rest: fewer cores are busy in it; mostly "
+        "/m/p.1 in f (p.c:12).");
+    SAME(x.finding[0].evidence, "3.00 s of the path, 30% of it; 1.0 cores "
+                                "busy, 2.0 in other phases");
+    SAME(x.finding[0].command, "ipsq path r1 --weighting wall --phase 2");
+    p.amount.ns = 2500ull * MS - 1;
+    assert_int_equal(count_with(&f, &p), 0);
+    p = slow_phase();
+    p.busy_ppm = 1400000; /* of another kind it is not */
+    assert_int_equal(count_with(&f, &p), 0);
+    p = slow_phase();
+    p.others_ns = 1000ull * MS - 1; /* there is next to nothing else */
+    assert_int_equal(count_with(&f, &p), 0);
+}
+
+static void test_why__a_phase_that_others_name_is_not_said(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_phase p = slow_phase();
+    f.amount[WHY_OUTSIDE] = amount(1800, 1800, "/m/p.1", NULL);
+    p.named_ns[WHY_OUTSIDE] = 1800ull * MS - 1;
+    assert_int_equal(count_with(&f, &p), 2);
+    p.named_ns[WHY_OUTSIDE]++;
+    assert_int_equal(count_with(&f, &p), 1);
+    p.named_ns[WHY_OUTSIDE] = 0; /* a kind that is not said names nothing */
+    p.named_ns[WHY_LOCK] = 3000ull * MS;
+    assert_int_equal(count_with(&f, &p), 2);
+}
+
+static void test_why__a_phase_has_its_procedure(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_phase p = slow_phase();
+    struct why_amount hot = amount(3000, 1500, "/m/p.1", NULL);
+    f.procedure = &hot;
+    f.procedures = 1;
+    hot.phase_ns[0] = 1800ull * MS - 1;
+    assert_int_equal(count_with(&f, &p), 2);
+    hot.phase_ns[0]++;
+    assert_int_equal(count_with(&f, &p), 1);
+    assert_int_equal(find(&f).finding[0].kind, WHY_PHASE);
 }
 
 static struct why_facts chatty(uint64_t count, uint64_t bytes, uint64_t path_ms)
@@ -353,6 +433,9 @@ int main(void)
         cmocka_unit_test(test_why__cores_are_short_by_its_own_or_by_others),
         cmocka_unit_test(test_why__a_busy_machine_hides_nothing),
         cmocka_unit_test(test_why__cost_is_spread_where_none_has_a_tenth),
+        cmocka_unit_test(test_why__a_phase_dominates_from_a_quarter_on),
+        cmocka_unit_test(test_why__a_phase_that_others_name_is_not_said),
+        cmocka_unit_test(test_why__a_phase_has_its_procedure),
         cmocka_unit_test(test_why__the_greatest_gain_stands_first),
         cmocka_unit_test(test_why__a_procedure_that_is_named_is_not_said_twice),
         cmocka_unit_test(test_why__doubts_are_said),

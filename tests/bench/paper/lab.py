@@ -94,9 +94,11 @@ class Host:
 
 
 def tc(space, device, rate):
-    subprocess.run(["ip", "netns", "exec", space, "tc", "qdisc", "add", "dev",
-                    device, "root", "tbf", "rate", rate, "burst", "8kb",
-                    "latency", "2s"], check=True)
+    """A token bucket before the device, or none (rate None)."""
+    how = ["replace", "dev", device, "root", "tbf", "rate", rate, "burst", "2kb",
+           "latency", "2s"] if rate else ["del", "dev", device, "root"]
+    subprocess.run(["ip", "netns", "exec", space, "tc", "qdisc", *how],
+                   check=True)
 
 
 class Lab:
@@ -108,6 +110,7 @@ class Lab:
         self.daemons = daemons
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ips-paper-"))
         self.cluster, self.hogs, self.number = None, [], 0
+        self.rates = {}
 
     def __enter__(self):
         try:
@@ -128,9 +131,7 @@ class Lab:
                                              self.specs.values())):
             self.hosts[spec.name] = Host(self.prefix, i + 1, line.split()[1],
                                          spec.cpus)
-            if spec.rate:
-                tc(f"{self.prefix}-{i + 1}", "eth0", spec.rate)
-                tc(f"{self.prefix}-net", f"port{i + 1}", spec.rate)
+            self.link(spec.name, spec.rate)
         self.group.__enter__()
         for spec in self.specs.values():
             self.load(spec.name, spec.hogs)
@@ -156,6 +157,15 @@ class Lab:
             self.hogs.append(subprocess.Popen(
                 ["taskset", "-c", self.specs[machine].cpus, *HOG],
                 stdin=subprocess.DEVNULL))
+
+    def link(self, machine, rate):
+        """From now on its link carries so much each way; None: all it can."""
+        number = self.hosts[machine].number
+        if rate == self.rates.get(machine):
+            return
+        tc(f"{self.prefix}-{number}", "eth0", rate)
+        tc(f"{self.prefix}-net", f"port{number}", rate)
+        self.rates[machine] = rate
 
     def unload(self):
         for hog in self.hogs:
@@ -231,10 +241,26 @@ class Lab:
     def ask(self, *words):
         return self.cluster.json(*words, status=(0, 3))
 
-    def calibrate(self):
-        """Message times of all pairs, measured by the slaves; what it said."""
-        done = self.cluster.ipsq("calibrate", timeout=300)
-        return done.stdout + done.stderr
+    def calibrate(self, *words):
+        """Message times, of all pairs or as `words` say, measured by the slaves:
+        the answer. What was refused, as the machine is not idle, is an error
+        where --force is not among them."""
+        answer = self.cluster.json("calibrate", *words, status=(0, 3))
+        if answer["failed"]:
+            raise SystemExit("calibrate: " + "; ".join(
+                f["failed"] for f in answer["failed"]) + "\nWait until nothing "
+                "else runs here, or use --force.")
+        return answer
+
+    def table(self):
+        """Message times as they are now, as text."""
+        return self.cluster.ipsq("calibrate", "--export", "-").stdout
+
+    def use_table(self, text):
+        file = self.directory / "message-times"
+        file.write_text(text)
+        done = self.cluster.ipsq("calibrate", "--import", file, "--replace")
+        assert done.returncode == 0, done.stderr
 
     def map_of(self, run, place):
         """--map that moves each process of the run to place[label]."""
@@ -325,6 +351,8 @@ def options(doc, **more):
                         help="do not prefer the programs to what else runs here")
     parser.add_argument("--figures", action="store_true",
                         help="draw docs/figures/*.svg, too (gnuplot)")
+    parser.add_argument("--force", action="store_true", help="calibrate even "
+                        "where the machine is not idle")
     parser.add_argument("--seed", type=int, default=1, help="of all draws (1)")
     for name, how in more.items():
         parser.add_argument("--" + name.replace("_", "-"), **how)

@@ -1,0 +1,124 @@
+/*
+ * The return of a call whose mark is gone (agent/cpu.h), inline: what most
+ * calls that block come to. A block gets what blocks of this thread cost
+ * before, where the clock is not due; all else is core_cpu.c's.
+ */
+#ifndef IPS_AGENT_CPU_GONE_H
+#define IPS_AGENT_CPU_GONE_H
+
+#include "agent/cpu.h"
+#include "agent/cpu_mark.h"
+
+/* IPS_CPU_FAST: the clock is read again at the first block after so much CPU of
+ * the thread (what it did not run for cannot be wrong), or after so many blocks
+ * as agent/cpu_guess.h says. A reading takes up to 1 us with all that it does
+ * to caches. */
+#define IPS_GUESS_NS 500000u
+/* A call that moves data may have taken so much CPU before it slept. */
+#define IPS_GUESS_BLOCK_NS 25000u
+#define ips_barrier() __asm__ volatile("" ::: "memory")
+
+/* A fork that nobody announced: what we know is the parent's. Also before the
+ * run is attached. */
+static inline bool ips_not_ours(void)
+{
+    return *ips_core.alive == 0;
+}
+
+/* The clock tells what the call took, read now. */
+struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t);
+
+/* One instruction: handlers of this thread take slots, nobody else. */
+static inline uint32_t ips_next_slot(struct ips_thread *me)
+{
+    uint32_t one = 1;
+#if defined(__x86_64__)
+    __asm__ volatile("xaddl %0, %1"
+                     : "+r"(one), "+m"(me->cpu_next)
+                     :
+                     : "memory", "cc");
+    return one;
+#else
+    return __atomic_fetch_add(&me->cpu_next, one, __ATOMIC_RELAXED);
+#endif
+}
+
+/* NULL: this thread has no rseq area that the kernel knows. */
+static inline __attribute__((always_inline)) struct ips_cpu_slot *
+ips_leave_mark(struct ips_thread *me, uint32_t *taken)
+{
+    volatile uint64_t *at = ips_cpu_mark();
+    if (__builtin_expect(!ips_core.cpu_marks || !ips_rseq_registered(at), 0))
+        return NULL;
+    uint32_t n = ips_next_slot(me);
+    struct ips_cpu_slot *s = &me->cpu.slot[n % IPS_CPU_SLOTS];
+    *taken = n + 1;
+    s->start_ip = (uint64_t)(uintptr_t)s;
+    s->post_commit_offset = 1;
+    s->abort_ip = (uint64_t)(uintptr_t)(&s->signature + 1);
+    s->signature = IPS_RSEQ_SIGNATURE;
+    me->era++;
+    ips_barrier();
+    *at = (uint64_t)(uintptr_t)s;
+    ips_barrier();
+    return s;
+}
+
+/* The line that the mark vouches for. Handlers may have gone round the slots
+ * meanwhile: then it is the line of another mark, which is taken away. */
+static inline void ips_set_line(struct ips_thread *me, struct ips_cpu_slot *s,
+                                uint32_t taken, uint64_t t0, uint64_t cpu0)
+{
+    s->t0 = t0;
+    s->cpu0 = cpu0;
+    ips_barrier();
+    if (me->cpu_next != taken && *ips_cpu_mark() == (uint64_t)(uintptr_t)s)
+        *ips_cpu_mark() = 0;
+}
+
+static inline bool ips_may_guess(struct ips_thread *me,
+                                 const struct ips_moment *call)
+{
+    const struct ips_cpu *c = &me->cpu;
+    return __builtin_expect(
+        !ips_not_ours() && ips_core.guesses && c->guess.block_ns &&
+            !(call->mark & IPS_MARK_NOT) && /* else too much already */
+            !ips_guess_due(&c->guess) &&
+            (int64_t)(call->cpu - c->read_cpu) < (int64_t)IPS_GUESS_NS &&
+            !ips_cpu_slot_of(me, *ips_cpu_mark()),
+        1);
+}
+
+/* Switched out within the call. The mark is left before the stamp: a switch
+ * between the two is seen by the next moment, at no further stamp. */
+static inline __attribute__((always_inline)) void
+ips_return_gone_to(struct ips_thread *me, const struct ips_moment *call,
+                   bool waits, struct ips_moment *ret)
+{
+    uint32_t taken = 0;
+    struct ips_cpu_slot *s =
+        ips_may_guess(me, call) ? ips_leave_mark(me, &taken) : NULL;
+    uint64_t t = IPS_STAMP(), elapsed = ips_cpu_ns(t - call->t);
+    if (__builtin_expect(!s, 0)) {
+        *ret = ips_return_slow(call, t);
+        return;
+    }
+    if (__builtin_expect(t < call->t, 0)) {
+        *ips_cpu_mark() = 0; /* it has no line */
+        *ret = ips_return_slow(call, t);
+        return;
+    }
+    if (__builtin_expect(elapsed >= IPS_GUESS_BLOCK_NS && !waits, 0)) {
+        *ret = ips_return_read(call, t);
+        return;
+    }
+    uint64_t cpu = call->cpu + ips_guess_block(&me->cpu.guess, elapsed);
+    ips_set_line(me, s, taken, t, cpu);
+    me->cpu_last = cpu;
+    ret->t = t;
+    ret->cpu = cpu;
+    ret->mark = (uint64_t)(uintptr_t)s;
+    ret->taken = taken;
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* Where the loader finds our library, in every process of the run. */
+#include "agent/ipsrun.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/types.h"
+
+/* May any user open that file? */
+static bool open_to_all(const char *path)
+{
+    char dir[IPS_PATH_BYTES];
+    struct stat st;
+    if (stat(path, &st) < 0 || !(st.st_mode & S_IROTH))
+        return false;
+    snprintf(dir, sizeof(dir), "%s", path);
+    for (char *slash; (slash = strrchr(dir, '/')) != NULL;) {
+        *slash = '\0';
+        if (stat(*dir ? dir : "/", &st) < 0 || !(st.st_mode & S_IXOTH))
+            return false;
+    }
+    return true;
+}
+
+static int copy_bytes(int from, int to)
+{
+    char buffer[65536];
+    ssize_t n;
+    while ((n = read(from, buffer, sizeof(buffer))) > 0)
+        for (ssize_t at = 0, m; at < n; at += m)
+            if ((m = write(to, buffer + at, (size_t)(n - at))) < 0)
+                return -1;
+    return n < 0 ? -1 : 0;
+}
+
+/* Whole or not at all: another ipsrun may copy the same. 0, or -1 and errno. */
+static int copy(const char *path, const char *to)
+{
+    char part[IPS_PATH_BYTES + 16];
+    snprintf(part, sizeof(part), "%s.%ld", to, (long)getpid());
+    int from = open(path, O_RDONLY | O_CLOEXEC);
+    int fd =
+        from < 0
+            ? -1
+            : open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                   0600);
+    int rc = fd < 0 || copy_bytes(from, fd) < 0 || fchmod(fd, 0755) < 0 ||
+                     rename(part, to) < 0
+                 ? -1
+                 : 0;
+    int why = errno;
+    if (fd >= 0)
+        close(fd);
+    if (from >= 0)
+        close(from);
+    if (rc < 0 && fd >= 0)
+        (void)unlink(part);
+    errno = why;
+    return rc;
+}
+
+/* A directory of the pool's root for that library, and the path in it: its own
+ * name, by which a measured ipsrun knows it. 0 where it does not fit. */
+static bool place(const char *library, const char *pool, mode_t mode,
+                  char out[IPS_PATH_BYTES])
+{
+    struct stat st;
+    uint64_t hash = ips_fnv1a(IPS_FNV_SEED, library, strlen(library));
+    if (stat(library, &st) == 0) { /* another build is another file */
+        hash = ips_fnv1a(hash, &st.st_mtim, sizeof(st.st_mtim));
+        hash = ips_fnv1a(hash, &st.st_size, sizeof(st.st_size));
+    }
+    int n =
+        snprintf(out, IPS_PATH_BYTES, "%s/.preload-%016" PRIx64, pool, hash);
+    if (n < 0 || n >= IPS_PATH_BYTES - 64 || strpbrk(out, ": "))
+        return false;
+    if (mkdir(out, 0700) < 0 && errno != EEXIST)
+        return false;
+    if (lstat(out, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return false; /* a pool of root is open to others' files */
+    (void)chmod(out, mode);
+    snprintf(out + n, (size_t)(IPS_PATH_BYTES - n), "%s",
+             strrchr(library, '/'));
+    return true;
+}
+
+/* The loader takes no path with a blank or a colon in LD_PRELOAD. */
+static int without_blanks(char library[IPS_PATH_BYTES], const char *pool)
+{
+    char link[IPS_PATH_BYTES];
+    if (!place(library, pool, 0700, link))
+        return ipsrun_failed("%s: the loader takes no path with a blank or a "
+                             "colon; install IPS elsewhere, or give --pool a "
+                             "plain path",
+                             library);
+    if (symlink(library, link) < 0 && errno != EEXIST)
+        return ipsrun_failed("link %s: %s", link, strerror(errno));
+    snprintf(library, IPS_PATH_BYTES, "%s", link);
+    return 0;
+}
+
+/* What root starts may become another user, for whom the loader would not find
+ * a library in a directory of root's own, and say so on his terminal. Where the
+ * pool is closed to others, too, they are not recorded, and it stays as it is.
+ */
+static void for_other_users(char library[IPS_PATH_BYTES], const char *pool)
+{
+    char own[IPS_PATH_BYTES];
+    struct statvfs fs;
+    if (statvfs(pool, &fs) == 0 && !(fs.f_flag & ST_NOEXEC) &&
+        place(library, pool, 0711, own) &&
+        (access(own, F_OK) == 0 || copy(library, own) == 0) && open_to_all(own))
+        snprintf(library, IPS_PATH_BYTES, "%s", own);
+}
+
+int ipsrun_loadable(char library[IPS_PATH_BYTES], const char *pool)
+{
+    int rc = strpbrk(library, ": ") ? without_blanks(library, pool) : 0;
+    if (rc == 0 && geteuid() == 0 && !open_to_all(library))
+        for_other_users(library, pool);
+    return rc;
+}

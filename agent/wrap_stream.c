@@ -1,0 +1,143 @@
+/* A call on a stream that moved bytes: its return, and its record. See wrap.h.
+ */
+#include "agent/cpu_gone.h"
+#include "agent/io_event.h"
+#include "agent/modules.h"
+#include "agent/wrap.h"
+#include "agent/wrap_sample.h"
+
+/* After the record. */
+static inline __attribute__((always_inline)) ssize_t
+done(struct ips_thread *me, const struct ips_io *io, uint64_t t_ret,
+     ssize_t result)
+{
+    me->open_depth = io->mark;
+    if (unlikely(me->site_page != ips_module_page(io->site)))
+        ips_module_note_slow(io->site);
+    ips_stack_note(io->call.t, t_ret, io->site);
+    return result;
+}
+
+/* The record in full, and a line for those that come. */
+static inline __attribute__((always_inline)) ssize_t
+whole(struct ips_thread *me, const struct ips_io *io, enum ips_rec_type type,
+      ssize_t result, const struct ips_moment *ret)
+{
+    if (type != IPS_REC_SEND && type != IPS_REC_RECV)
+        __builtin_unreachable();
+    if (unlikely(me->spin_count)) {
+        if (type == IPS_REC_RECV)
+            ips_spin_ended_slow(&io->call);
+        me->spin_count = 0;
+    }
+    if (likely(ips_io_event_long(me, type, io->chan, IPS_OP_DATA, &io->call,
+                                 ret, result, 0, io->site, 0)))
+        return done(me, io, ret->t, result);
+    me->open_depth = io->mark;
+    return result;
+}
+
+/* The mark is gone: most often a call that blocked. */
+IPS_HOT ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
+                                ssize_t result)
+{
+    struct ips_thread *me = ips_here_on();
+    struct ips_moment ret;
+    if (likely(ips_core.cpu_marks))
+        ips_return_gone_to(me, &io->call, false, &ret);
+    else
+        ret = ips_return_slow(&io->call, ips_core_now());
+    return whole(me, io, type, result, &ret);
+}
+
+/* The mark that stands at `t` is another one, or it was a long call. */
+static __attribute__((noinline, cold)) ssize_t late(const struct ips_io *io,
+                                                    enum ips_rec_type type,
+                                                    ssize_t result, uint64_t t)
+{
+    struct ips_moment ret = ips_return_slow(&io->call, t);
+    return whole(ips_here_on(), io, type, result, &ret);
+}
+
+/* It did not block, and has no line for a short record. */
+static __attribute__((noinline)) IPS_HOT ssize_t in_full(
+    const struct ips_io *io, enum ips_rec_type type, ssize_t result, uint64_t t)
+{
+    const struct ips_moment ret = {t, io->call.cpu + ips_cpu_ns(t - io->call.t),
+                                   io->call.mark, io->call.taken};
+    return whole(ips_here_on(), io, type, result, &ret);
+}
+
+static __attribute__((noinline, cold)) ssize_t
+taken_back(const struct ips_io *io, enum ips_rec_type type, ssize_t result,
+           uint64_t t, uint64_t place)
+{
+    ips_line_give_back(place, sizeof(struct ips_rec_io_short));
+    return in_full(io, type, result, t);
+}
+
+IPS_HOT ssize_t ips_stream_stayed(const struct ips_io *io,
+                                  enum ips_rec_type type, ssize_t result)
+{
+    struct ips_thread *me = ips_here_on();
+    const uint64_t bytes = sizeof(struct ips_rec_io_short);
+    const struct ips_moment *call = &io->call;
+    const volatile struct ips_line *line = &me->io_line;
+    uint64_t t = IPS_STAMP(), took = t - call->t;
+    if (unlikely(*ips_cpu_mark() != call->mark || me->cpu_next != call->taken ||
+                 took >= ips_core.cpu_limit))
+        return late(io, type, result, t);
+    me->cpu_last = call->cpu + (took * ips_core.mult >> 32);
+    uint32_t era = line->era;
+    uint64_t from = line->t, mark = line->mark;
+    if (unlikely(call->t - from >= line->span || call->mark != mark ||
+                 (took | (uint64_t)result) >> 32 || me->spin_count))
+        return in_full(io, type, result, t);
+    me->recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = ips_take(&me->stream.cur, bytes);
+    if (unlikely(!ips_short_good(me, &me->io_line, era, from, at, bytes)))
+        return taken_back(io, type, result, t, at);
+    ips_io_short_fill(me, at, type, io->chan, IPS_OP_DATA, call->t, took,
+                      result, io->site);
+    return done(me, io, t, result);
+}
+
+IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,
+                         enum ips_op op, int result, uint64_t site,
+                         uint32_t ready)
+{
+    struct ips_thread *me = ips_here_on();
+    struct ips_moment ret;
+    if (likely(ips_core.cpu_marks && *ips_cpu_mark() != call->mark))
+        ips_return_gone_to(me, call, true, &ret);
+    else
+        ret = ips_at_wakeup(call);
+    if (unlikely(me->spin_count)) {
+        ips_spin_ended_slow(call);
+        me->spin_count = 0;
+    }
+    bool good = ips_io_event_long(me, IPS_REC_BLOCK, 0, op, call, &ret, result,
+                                  0, site, ready);
+    me->open_depth = mark;
+    if (likely(good)) {
+        if (unlikely(me->site_page != ips_module_page(site)))
+            ips_module_note_slow(site);
+        ips_stack_note(call->t, ret.t, site);
+    }
+    return result;
+}
+
+ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
+{
+    ips_io_sent(io, IPS_OP_DATA, result, NULL, 0, NULL, 0);
+    ips_io_close(io);
+    return result;
+}
+
+ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
+                                 const struct iovec *iov, size_t iovcnt)
+{
+    ips_io_received(io, IPS_OP_DATA, result, iov, iovcnt, NULL, 0);
+    ips_io_close(io);
+    return result;
+}

@@ -1,0 +1,127 @@
+/*
+ * Locks of a replay: who has a unit next (replay.h says by what rule).
+ *
+ * A unit is not given in the midst of an event: at one moment many may come,
+ * and which of the events of that moment is processed first must not matter.
+ * So what is free and waited for is `due`, and rp_run() lets rp_grant() have
+ * its round when nothing else happens at that moment.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/replay_run.h"
+
+static inline uint32_t lock_of(const struct rp *r, uint32_t i)
+{
+    return (r->lock_at[i] - 1) / 2;
+}
+
+int rp_locks_alloc(struct rp *r, struct ips_err *err)
+{
+    const struct ips_replay_locks *of = r->ask->locks;
+    size_t nodes = (size_t)r->g->node_count + 1;
+    size_t locks = (size_t)of->lock_count + 1;
+    r->lock_at = calloc(nodes, sizeof(*r->lock_at));
+    r->lock = calloc(locks, sizeof(*r->lock));
+    r->due = calloc(locks, sizeof(*r->due));
+    r->had_unit = calloc((size_t)r->chains + 1, sizeof(*r->had_unit));
+    r->out->giver = malloc(nodes * sizeof(*r->out->giver));
+    if (!r->lock_at || !r->lock || !r->due || !r->had_unit || !r->out->giver)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u locks", of->lock_count);
+    memset(r->out->giver, 0xff, nodes * sizeof(*r->out->giver));
+    for (uint32_t k = 0; k < of->lock_count; k++)
+        r->lock[k] = (struct rp_lock){.free = of->units[k],
+                                      .first = RP_NO_CHAIN,
+                                      .last = RP_NO_CHAIN,
+                                      .giver = IPS_NO_NODE};
+    for (uint32_t k = 0; k < of->event_count; k++) {
+        const struct ips_replay_lock_event *e = &of->event[k];
+        if (!r->kept[e->lock])
+            r->lock_at[e->node] = 2 * e->lock + (e->gives ? 2 : 1);
+    }
+    return 0;
+}
+
+void rp_locks_release(struct rp *r)
+{
+    free(r->lock_at);
+    free(r->lock);
+    free(r->due);
+    free(r->had_unit);
+}
+
+static void look(struct rp *r, uint32_t k)
+{
+    struct rp_lock *l = &r->lock[k];
+    if (l->due || l->free == 0 || l->first == RP_NO_CHAIN)
+        return;
+    l->due = true;
+    r->due[r->due_count++] = k;
+}
+
+static bool before(const struct rp *r, uint32_t a, uint32_t b)
+{
+    const struct rp_chain *x = &r->chain[a], *y = &r->chain[b];
+    return x->done_t < y->done_t || (x->done_t == y->done_t && a < b);
+}
+
+void rp_ask(struct rp *r, uint32_t c)
+{
+    uint32_t k = lock_of(r, r->chain[c].pos);
+    struct rp_lock *l = &r->lock[k];
+    uint32_t *link = &l->first;
+    if (l->last != RP_NO_CHAIN && before(r, l->last, c))
+        link = &r->chain[l->last].next;
+    while (*link != RP_NO_CHAIN && before(r, *link, c))
+        link = &r->chain[*link].next;
+    r->chain[c].next = *link;
+    if (*link == RP_NO_CHAIN)
+        l->last = c;
+    *link = c;
+    look(r, k);
+}
+
+void rp_give(struct rp *r, uint32_t i)
+{
+    uint32_t k = lock_of(r, i);
+    r->lock[k].free++;
+    r->lock[k].giver = i;
+    look(r, k);
+}
+
+void rp_grant(struct rp *r)
+{
+    uint32_t have = 0;
+    for (uint32_t d = 0; d < r->due_count; d++) {
+        struct rp_lock *l = &r->lock[r->due[d]];
+        l->due = false;
+        for (; l->free && l->first != RP_NO_CHAIN; l->free--) {
+            uint32_t c = l->first;
+            l->first = r->chain[c].next;
+            if (l->first == RP_NO_CHAIN)
+                l->last = RP_NO_CHAIN;
+            if (r->chain[c].done_t < r->now)
+                r->out->giver[r->chain[c].pos] = l->giver;
+            r->had_unit[have++] = c;
+        }
+    }
+    r->due_count = 0;
+    r->out->taken += have;
+    r->out->events += have;
+    for (uint32_t k = 0; k < have; k++) {
+        rp_go_on(r, r->had_unit[k], r->now);
+        rp_go_on_all(r, r->now);
+    }
+}
+
+uint32_t rp_locks_awaited(const struct rp *r, bool *kept)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; r->lock_at && k < r->ask->locks->lock_count; k++) {
+        if (kept[k] || r->lock[k].first == RP_NO_CHAIN)
+            continue;
+        kept[k] = true;
+        count++;
+    }
+    return count;
+}

@@ -1,0 +1,115 @@
+#include "analysis/shared.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/kernel.h"
+#include "analysis/replay.h"
+#include "common/types.h"
+
+struct tables {
+    struct ips_replay_machine *machine;
+    struct ips_mtime *mtime; /* NULL: the lane's */
+    uint32_t *medium;
+};
+
+static void release(struct tables *t)
+{
+    free(t->machine);
+    free(t->mtime);
+    free(t->medium);
+}
+
+static int make(const struct ips_graph *g, const struct ips_shared_ask *ask,
+                struct tables *t, struct ips_err *err)
+{
+    size_t n = ask->machine_count, pairs = n * n;
+    t->machine = calloc(n + 1, sizeof(*t->machine));
+    t->medium = calloc(pairs + 1, sizeof(*t->medium));
+    t->mtime = ask->least_ns ? calloc(pairs + 1, sizeof(*t->mtime)) : NULL;
+    if (!t->machine || !t->medium || (ask->least_ns && !t->mtime))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%zu machines", n);
+    for (size_t m = 0; m < n; m++) {
+        /* Never fewer than run at once. */
+        t->machine[m].cores =
+            ips_min_u32(g->chain_count + 1, IPS_REPLAY_CORES_MAX);
+        t->medium[m * n + m] = IPS_REPLAY_NO_MEDIUM;
+    }
+    for (size_t p = 0; p < pairs && t->mtime; p++)
+        t->mtime[p] = (struct ips_mtime){ask->least_ns[p], 1ULL << 32, 1, 1};
+    return 0;
+}
+
+/* Message times that are in the graph lose what the table gives back. */
+static void take_least(struct ips_graph *g, const struct ips_arcs *arcs,
+                       const struct ips_shared_ask *ask)
+{
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *chain = &g->chains[c];
+        for (uint32_t i = chain->first; i < chain->first + chain->count; i++) {
+            if (!ips_arc_present(g, arcs, i) ||
+                arcs->mode[g->xkind[i]] != IPS_ARC_MTIME)
+                continue;
+            size_t from = ask->map[ips_chain_of(g, g->xpred[i])];
+            size_t pair = from * ask->machine_count + ask->map[c];
+            g->xlen[i] = ips_sub_sat(g->xlen[i], ask->least_ns[pair]);
+        }
+    }
+}
+
+/* By which of its two arcs a node was reached, back from the end. */
+static void walk_back(const struct ips_graph *g, const struct ips_arcs *arcs,
+                      const struct ips_replay *r, struct ips_shared *out)
+{
+    uint32_t i = r->end;
+    while (i != IPS_NO_NODE) {
+        uint32_t first = g->chains[ips_chain_of(g, i)].first;
+        uint64_t before = i > first ? r->reach[i - 1] : 0;
+        uint64_t own = i > first ? ips_add_sat(before, g->w[i]) : 0;
+        /* Sums of times that were rounded up differ by less than 2. */
+        if (ips_arc_present(g, arcs, i) &&
+            (i == first || r->reach[i] > ips_add_sat(own, 1))) {
+            uint32_t x = g->xpred[i];
+            uint64_t took = ips_sub_sat(r->reach[i], r->reach[x]);
+            if (arcs->mode[g->xkind[i]] == IPS_ARC_XLEN)
+                out->external_ns += took;
+            else
+                out->message_ns += took;
+            out->messages += g->xkind[i] == IPS_X_DATA;
+            i = x;
+        } else {
+            out->compute_ns += i > first ? r->reach[i] - before : 0;
+            i = i > first ? i - 1 : IPS_NO_NODE;
+        }
+    }
+}
+
+int ips_shared_path(struct ips_graph *g, const struct ips_lane *lane,
+                    const struct ips_shared_ask *ask, struct ips_shared *out,
+                    struct ips_err *err)
+{
+    struct tables t = {0};
+    struct ips_replay r = {0};
+    struct ips_arcs arcs;
+    memset(out, 0, sizeof(*out));
+    ips_arcs_init(&arcs, lane);
+    int rc = make(g, ask, &t, err);
+    if (rc == 0 && ask->least_ns)
+        take_least(g, &arcs, ask);
+    const struct ips_replay_ask replay = {.machine_count = ask->machine_count,
+                                          .machine = t.machine,
+                                          .map = ask->map,
+                                          .mtime = t.mtime,
+                                          .medium_count = 1,
+                                          .medium = t.medium};
+    if (rc == 0)
+        rc = ips_replay(g, lane, &replay, &r, err);
+    if (rc == 0) {
+        out->end_ns = r.makespan_ns;
+        out->busy_ns = ips_sub_sat(r.last_ns, r.idle_ns[ask->machine_count]);
+        walk_back(g, &arcs, &r, out);
+        ips_replay_release(&r);
+    }
+    release(&t);
+    return rc;
+}

@@ -1,0 +1,353 @@
+#include "master/answers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/types.h"
+#include "master/certificate.h"
+
+struct piece {
+    struct piece *next;
+    size_t len;
+    uint8_t packed[];
+};
+
+/* What must be as it was. */
+struct stamp {
+    uint64_t events;
+    struct timespec mtimes;
+    long long mtimes_bytes, mtimes_inode;
+};
+
+struct answer {
+    struct answer *next; /* the one used last is the first */
+    uint8_t *key;        /* the question, packed */
+    size_t key_len, bytes;
+    struct stamp stamp;
+    char (*machine)[ROSTER_NAME_BYTES]; /* [machine_count] */
+    uint32_t machine_count;
+    struct piece *first, **end;
+};
+
+static void answer_free(struct answer *a)
+{
+    if (!a)
+        return;
+    while (a->first) {
+        struct piece *p = a->first;
+        a->first = p->next;
+        free(p);
+    }
+    free(a->key);
+    free(a->machine);
+    free(a);
+}
+
+/* The question without what differs from client to client. NULL: no memory. */
+static uint8_t *key_of(const struct query *q, size_t *len)
+{
+    Ips__Request r = *q->request;
+    r.id = 0;
+    r.fresh = false;
+    r.run = (char *)(uintptr_t)q->run;
+    *len = ips__request__get_packed_size(&r);
+    uint8_t *key = malloc(*len + 1);
+    if (key)
+        ips__request__pack(&r, key);
+    return key;
+}
+
+struct known {
+    uint64_t events;
+    bool open;
+};
+
+static void on_known(const struct catalogue_row *row, void *arg)
+{
+    struct known *k = arg;
+    k->events = ips_add_sat(k->events, row->events);
+    k->open = k->open || row->open;
+}
+
+/* False: nothing may be said about that run now. */
+static bool stamp_now(struct query *q, struct stamp *s)
+{
+    struct ips_err err = {0};
+    struct known known = {0};
+    struct mtimes *t = &q->m->mtimes;
+    if (mtimes_load(t, &err) < 0 ||
+        catalogue_each(q->m->catalogue, q->run, on_known, &known, &err) < 0 ||
+        known.open)
+        return false;
+    *s = (struct stamp){.events = known.events,
+                        .mtimes = t->seen,
+                        .mtimes_bytes = t->seen_bytes,
+                        .mtimes_inode = t->seen_inode};
+    return true;
+}
+
+static bool stamp_same(const struct stamp *a, const struct stamp *b)
+{
+    return a->events == b->events && a->mtimes.tv_sec == b->mtimes.tv_sec &&
+           a->mtimes.tv_nsec == b->mtimes.tv_nsec &&
+           a->mtimes_bytes == b->mtimes_bytes &&
+           a->mtimes_inode == b->mtimes_inode;
+}
+
+/* ---- giving ------------------------------------------------------------- */
+
+static Ips__Certificate *certificate_in(Ips__Reply *r)
+{
+    switch ((int)r->answer_case) {
+    case IPS__REPLY__ANSWER_PATH:
+        return r->path->certificate;
+    case IPS__REPLY__ANSWER_WHATIF:
+        return r->whatif->certificate;
+    case IPS__REPLY__ANSWER_WHY:
+        return r->why->certificate;
+    case IPS__REPLY__ANSWER_WAITS:
+        return r->waits->certificate;
+    case IPS__REPLY__ANSWER_REQUESTS:
+        return r->requests->certificate;
+    default:
+        return NULL;
+    }
+}
+
+static bool all_connected(const struct master *m, const struct answer *a)
+{
+    uint64_t now = master_now_ns();
+    for (uint32_t i = 0; i < a->machine_count; i++) {
+        const struct slave *s = roster_find(&m->roster, a->machine[i]);
+        if (!s || !s->peer || !roster_alive(s, now))
+            return false;
+    }
+    return true;
+}
+
+/* The reply is the client's own copy, but for how it came about. */
+static void say_kept(const struct query *q, Ips__Reply *r)
+{
+    static const char kept[] = "an answer that was kept, made from ";
+    Ips__Certificate *c = certificate_in(r);
+    char *plan = c ? malloc(sizeof(kept) + strlen(c->plan)) : NULL;
+    if (!plan)
+        return;
+    strcpy(plan, kept);
+    strcat(plan, c->plan);
+    if (c->plan != (const char *)protobuf_c_empty_string)
+        free(c->plan);
+    c->plan = plan;
+    c->took_ns = ips_sub_sat(master_now_ns(), q->begun_ns);
+}
+
+static bool send_all(struct query *q, const struct answer *a)
+{
+    for (const struct piece *p = a->first; p; p = p->next) {
+        Ips__Reply *r = ips__reply__unpack(NULL, p->len, p->packed);
+        if (!r && p == a->first)
+            return false;
+        if (!r) {
+            struct ips_err err = {0};
+            ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
+            query_fail(q, &err);
+            return true;
+        }
+        if (!p->next) {
+            say_kept(q, r);
+            query_answer(q, r);
+        } else {
+            query_send(q, r);
+        }
+        ips__reply__free_unpacked(r, NULL);
+    }
+    return true;
+}
+
+bool answers_replay(struct query *q)
+{
+    size_t len;
+    struct stamp now;
+    if (!q->kind->keeps || q->request->fresh || !q->m->answers)
+        return false;
+    uint8_t *key = key_of(q, &len);
+    struct answer **at = &q->m->answers;
+    while (key && *at &&
+           ((*at)->key_len != len || memcmp((*at)->key, key, len) != 0))
+        at = &(*at)->next;
+    free(key);
+    struct answer *a = key ? *at : NULL;
+    if (!a || !stamp_now(q, &now))
+        return false;
+    *at = a->next;
+    if (!stamp_same(&now, &a->stamp)) {
+        answer_free(a);
+        return false;
+    }
+    a->next = q->m->answers;
+    q->m->answers = a;
+    return all_connected(q->m, a) && send_all(q, a);
+}
+
+/* ---- keeping ------------------------------------------------------------ */
+
+static struct answer *begin(struct query *q)
+{
+    struct answer *a = calloc(1, sizeof(*a));
+    if (!a || !(a->key = key_of(q, &a->key_len))) {
+        free(a);
+        return NULL;
+    }
+    a->end = &a->first;
+    a->bytes = a->key_len;
+    return a;
+}
+
+static bool append(struct answer *a, const Ips__Reply *reply)
+{
+    size_t len = ips__reply__get_packed_size(reply);
+    if (a->bytes + len > ANSWER_BYTES_MOST)
+        return false;
+    struct piece *p = malloc(sizeof(*p) + len);
+    if (!p)
+        return false;
+    p->next = NULL;
+    p->len = ips__reply__pack(reply, p->packed);
+    *a->end = p;
+    a->end = &p->next;
+    a->bytes += len;
+    return true;
+}
+
+static bool whole(struct query *q, struct answer *a)
+{
+    uint32_t n = q->gather.count;
+    uint64_t events = 0;
+    if (n == 0 || query_incomplete(q) || certificate_open(q) ||
+        !stamp_now(q, &a->stamp))
+        return false;
+    a->machine = calloc(n, sizeof(*a->machine));
+    if (!a->machine)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct part *p = q->gather.active[i];
+        memcpy(a->machine[a->machine_count++], p->machine, sizeof(*a->machine));
+        events = ips_add_sat(events, p->sync->state->events);
+    }
+    /* The catalogue hears of events later than whoever asks for them. */
+    return events == a->stamp.events;
+}
+
+static void drop_key(struct master *m, const struct answer *a)
+{
+    for (struct answer **at = &m->answers; *at;) {
+        struct answer *o = *at;
+        if (o->key_len == a->key_len && !memcmp(o->key, a->key, a->key_len)) {
+            *at = o->next;
+            answer_free(o);
+        } else {
+            at = &o->next;
+        }
+    }
+}
+
+static void make_room(struct master *m)
+{
+    size_t bytes = 0;
+    struct answer **at = &m->answers;
+    while (*at && bytes + (*at)->bytes <= ANSWERS_BYTES_MOST) {
+        bytes += (*at)->bytes;
+        at = &(*at)->next;
+    }
+    while (*at) {
+        struct answer *a = *at;
+        *at = a->next;
+        answer_free(a);
+    }
+}
+
+void answers_note(struct query *q, const Ips__Reply *reply)
+{
+    if (!q->kind->keeps || q->unkept)
+        return;
+    if (!q->answer)
+        q->answer = begin(q);
+    if (!q->answer || !append(q->answer, reply)) {
+        q->unkept = true;
+        answers_forget(q);
+    } else if (reply->last && whole(q, q->answer)) {
+        drop_key(q->m, q->answer);
+        q->answer->next = q->m->answers;
+        q->m->answers = q->answer;
+        q->answer = NULL;
+        make_room(q->m);
+    }
+}
+
+void answers_forget(struct query *q)
+{
+    answer_free(q->answer);
+    q->answer = NULL;
+}
+
+/* ---- ahead -------------------------------------------------------------- */
+
+void answers_ahead(struct master *m, const char *run)
+{
+    static const char *const by[] = {"procedure", "process", "machine",
+                                     "message", "external"};
+    Ips__Request r = IPS__REQUEST__INIT;
+    Ips__PathAsk ask = IPS__PATH_ASK__INIT;
+    Ips__Lane lane = IPS__LANE__INIT;
+    char *words[sizeof(by) / sizeof(*by)];
+    for (size_t i = 0; i < sizeof(by) / sizeof(*by); i++)
+        words[i] = ips_wire_text(by[i]);
+    lane.calibrated = true;
+    lane.scale_num = lane.scale_den = 1;
+    ask.weighting = ips_wire_text("cpu");
+    ask.engine = ips_wire_text("auto");
+    ask.lane = &lane;
+    ask.segments = true;
+    ask.top = ANSWERS_TOP;
+    ask.by = words;
+    ask.n_by = sizeof(by) / sizeof(*by);
+    r.run = ips_wire_text(run);
+    r.ask_case = IPS__REQUEST__ASK_PATH;
+    r.path = &ask;
+    if (!query_inside(m, &query_path, &r))
+        ips_log_info("run %s: its path was not asked for ahead", run);
+}
+
+void answers_give_way(struct master *m, const struct query *q)
+{
+    size_t len, other_len;
+    uint8_t *key = key_of(q, &len);
+    for (struct query *o = m->queries; o && key; o = o->next) {
+        if (o->client || !o->kind->keeps || o->over ||
+            strcmp(o->run, q->run) != 0)
+            continue;
+        uint8_t *other = key_of(o, &other_len);
+        if (!other || other_len != len || memcmp(other, key, len) != 0)
+            query_over(o);
+        free(other);
+    }
+    free(key);
+}
+
+uint64_t answers_count(const struct master *m)
+{
+    uint64_t n = 0;
+    for (const struct answer *a = m->answers; a; a = a->next)
+        n++;
+    return n;
+}
+
+void answers_release(struct master *m)
+{
+    while (m->answers) {
+        struct answer *a = m->answers;
+        m->answers = a->next;
+        answer_free(a);
+    }
+}

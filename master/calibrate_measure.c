@@ -1,0 +1,542 @@
+/*
+ * Measuring message times: every machine is asked whether it is idle and what
+ * waking costs on it; then pair after pair - an otherwise idle network carries
+ * one exchange at a time: the receiving slave is asked to echo, then the
+ * sending one to measure against it, length by length. A pair that cannot be
+ * measured, or whose times are in doubt (mtimes_doubt.h), is named, and the
+ * others go on; with `force` what is in doubt is kept, and says so. What was
+ * measured is saved after every pair, so stopping in the middle loses none of
+ * it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "common/types.h"
+#include "master/calibrate.h"
+#include "master/mtimes_doubt.h"
+#include "master/part.h"
+
+#define KEY_BYTES 16u
+#define ECHO_SECONDS 30u
+#define ROUNDS 200u
+#define WAKE_ROUNDS 200u
+#define ROUNDS_MAX 100000u
+#define LENGTHS_MAX 32u
+#define LENGTH_MAX (16u << 20)
+#define LENGTH_NS 200000000ULL /* of one length of one pair, if it can be */
+
+static const uint64_t usual_lengths[] = {1,    16,    64,    256,    1024,
+                                         4096, 16384, 65536, 262144, 1048576};
+
+struct job { /* one pair */
+    struct part *from, *to;
+    enum mtime_over over;
+    bool back; /* the other way of the job before */
+};
+
+struct calibration { /* query.data */
+    struct job *job;
+    uint32_t job_count, at;
+    struct part **machine; /* [machine_count] to be asked whether it is ready */
+    uint32_t machine_count, machine_at;
+    uint64_t wake_ns;  /* of machine[machine_at] */
+    char (*busy)[160]; /* [parts] why it is not idle, "": it is */
+    bool force;
+    uint64_t lengths[LENGTHS_MAX];
+    uint32_t length_count;
+    uint32_t rounds;
+    uint8_t key[KEY_BYTES];
+    struct mtime_pair now; /* of job[at] */
+    struct mtime_trip trip[LENGTHS_MAX];
+    struct mtime_pair there, older; /* the job before, as saved; what that
+                                       replaced. count 0: none */
+    char **failed;                  /* "m1 -> m2: why" */
+    uint32_t failed_count, done;
+};
+
+static struct calibration *calibration_of(struct query *q)
+{
+    return q->data;
+}
+
+static void fail(struct query *q, int code, const char *why)
+{
+    struct ips_err err = {0};
+    ips_err_set(&err, code, "%s", why);
+    query_fail(q, &err);
+}
+
+static void progress(struct query *q, uint64_t bytes)
+{
+    const struct calibration *c = calibration_of(q);
+    const struct job *j = &c->job[c->at];
+    char doing[200];
+    Ips__CalibrateAnswer out = IPS__CALIBRATE_ANSWER__INIT;
+    Ips__Reply reply = IPS__REPLY__INIT;
+    snprintf(doing, sizeof(doing), "%s -> %s (%s), %llu B", j->from->machine,
+             j->to->machine, mtime_over_name(j->over),
+             (unsigned long long)bytes);
+    out.doing = doing;
+    out.done = c->done;
+    out.of = c->job_count * c->length_count;
+    reply.answer_case = IPS__REPLY__ANSWER_CALIBRATE;
+    reply.calibrate = &out;
+    query_send(q, &reply);
+}
+
+/* ---- measuring ---------------------------------------------------------- */
+
+static void next_job(struct query *q);
+
+static void note_failed(struct query *q, const char *why)
+{
+    struct calibration *c = calibration_of(q);
+    const struct job *j = &c->job[c->at];
+    char *text = NULL;
+    if (asprintf(&text, "%s -> %s (%s): %s", j->from->machine, j->to->machine,
+                 mtime_over_name(j->over), why) >= 0)
+        c->failed[c->failed_count++] = text;
+    ips_log_info("calibrate: %s -> %s: %s", j->from->machine, j->to->machine,
+                 why);
+}
+
+static void note_refused(struct query *q, const char *doubt)
+{
+    char why[320];
+    snprintf(why, sizeof(why),
+             "%.200s; not kept: again on an idle machine, or with --force",
+             doubt);
+    note_failed(q, why);
+}
+
+/* Did a round with it go wrong? A slave that is there may do the next. */
+static bool went_wrong(struct query *q, struct part *p)
+{
+    if (p->state == PART_ACTIVE)
+        return false;
+    note_failed(q, *p->why ? p->why : "its slave went away");
+    p->state = PART_ACTIVE;
+    p->why[0] = '\0';
+    return true;
+}
+
+static void stamp(char measured[static 32])
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    if (!gmtime_r(&now, &tm) ||
+        strftime(measured, 32, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        snprintf(measured, 32, "unknown");
+}
+
+static const char *by_whom(const struct calibration *c)
+{
+    return c->force ? "ipsq calibrate --force" : "ipsq calibrate";
+}
+
+/* Puts either into the table as it is now, and saves that. */
+static int save(struct query *q, const struct mtime_pair *pair,
+                const struct mtime_wake *wake)
+{
+    struct mtimes *t = &q->m->mtimes;
+    struct ips_err err = {0};
+    int rc = mtimes_load(t, &err); /* edited meanwhile? */
+    if (rc == 0 && pair)
+        rc = mtimes_put(t, pair, &err);
+    if (rc == 0 && wake)
+        rc = mtimes_put_wake(t, wake, &err);
+    if (rc == 0)
+        rc = mtimes_save(t, &err);
+    if (rc < 0)
+        query_fail(q, &err);
+    return rc;
+}
+
+/* The way back shows that the way there, which is saved, is in doubt: says so,
+ * or puts back what was there before. */
+static void doubt_there(struct query *q)
+{
+    struct calibration *c = calibration_of(q);
+    struct mtimes *t = &q->m->mtimes;
+    struct ips_err err = {0};
+    if (!mtimes_doubt_ways(&c->there, &c->now, c->there.doubt,
+                           sizeof(c->there.doubt)))
+        return;
+    if (c->force || c->older.count) {
+        (void)save(q, c->force ? &c->there : &c->older, NULL);
+    } else if (mtimes_load(t, &err) < 0 ||
+               !mtimes_remove(t, c->there.from, c->there.to, c->there.over) ||
+               mtimes_save(t, &err) < 0) {
+        query_fail(q, &err);
+    }
+    if (q->over || c->force)
+        return;
+    c->at--;
+    note_refused(q, c->there.doubt);
+    c->at++;
+}
+
+/* Why one of the two was not idle; "": both were. */
+static const char *busy_of(const struct query *q, const struct job *j)
+{
+    const struct calibration *c = q->data;
+    const char *busy = c->busy[j->from - q->parts];
+    return *busy ? busy : c->busy[j->to - q->parts];
+}
+
+/* Is what job[at] measured to be kept? */
+static void judge(struct query *q)
+{
+    struct calibration *c = calibration_of(q);
+    const struct job *j = &c->job[c->at];
+    struct mtime_pair *p = &c->now;
+    const char *busy = busy_of(q, j);
+    if (*busy)
+        snprintf(p->doubt, sizeof(p->doubt), "%s", busy);
+    else if (!mtimes_doubt_trips(p, c->trip, p->doubt, sizeof(p->doubt)) &&
+             j->back && c->there.count)
+        (void)mtimes_doubt_ways(p, &c->there, p->doubt, sizeof(p->doubt));
+    if (j->back && c->there.count)
+        doubt_there(q);
+    if (q->over)
+        return;
+    if (*p->doubt && !c->force) {
+        note_refused(q, p->doubt);
+        return;
+    }
+    const struct mtime_pair *old =
+        mtimes_find(&q->m->mtimes, p->from, p->to, p->over);
+    c->older.count = 0;
+    if (old)
+        c->older = *old;
+    if (save(q, p, NULL) == 0 && !j->back)
+        c->there = *p;
+}
+
+static void save_pair(struct query *q)
+{
+    struct calibration *c = calibration_of(q);
+    if (c->now.count == 0)
+        return;
+    stamp(c->now.measured);
+    snprintf(c->now.by, sizeof(c->now.by), "%s", by_whom(c));
+    judge(q);
+}
+
+static int take_trip(struct query *q, struct part *p, const Ips__Reply *reply,
+                     struct ips_err *err)
+{
+    struct calibration *c = calibration_of(q);
+    const Ips__TripAnswer *a = reply->trip;
+    (void)p;
+    if (reply->answer_case != IPS__REPLY__ANSWER_TRIP)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to TripAsk");
+    if (c->now.count >= c->length_count ||
+        a->bytes != c->lengths[c->now.count] || a->ns > IPS_CURVE_MAX_NS)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "it measured what it was not asked for");
+    c->trip[c->now.count] = (struct mtime_trip){
+        .trip_ns = a->trip_ns, .delay_ns = a->delay_ns, .all_ns = a->all_ns};
+    c->now.point[c->now.count++] = (struct mtime_point){.bytes = a->bytes,
+                                                        .ns = a->ns,
+                                                        .low_ns = a->low_ns,
+                                                        .high_ns = a->high_ns,
+                                                        .rounds = a->rounds};
+    c->done++;
+    progress(q, a->bytes);
+    return 0;
+}
+
+static void tripped(struct query *q)
+{
+    struct calibration *c = calibration_of(q);
+    struct job *j = &c->job[c->at];
+    if (!went_wrong(q, j->from))
+        save_pair(q);
+    if (q->over)
+        return;
+    c->at++;
+    c->done = c->at * c->length_count;
+    next_job(q);
+}
+
+static void ask_trip(struct query *q, char **addresses, size_t count)
+{
+    struct calibration *c = calibration_of(q);
+    struct job *j = &c->job[c->at];
+    Ips__TripAsk ask = IPS__TRIP_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    ask.key = (ProtobufCBinaryData){KEY_BYTES, c->key};
+    ask.addresses = addresses;
+    ask.n_addresses = count;
+    ask.lengths = c->lengths;
+    ask.n_lengths = c->length_count;
+    ask.rounds = c->rounds;
+    ask.length_ns = LENGTH_NS;
+    request.ask_case = IPS__REQUEST__ASK_TRIP;
+    request.trip = &ask;
+    query_round(q, take_trip, tripped);
+    query_ask(q, j->from, &request, true);
+}
+
+static int take_echo(struct query *q, struct part *p, const Ips__Reply *reply,
+                     struct ips_err *err)
+{
+    if (reply->answer_case != IPS__REPLY__ANSWER_ECHO ||
+        reply->echo->n_addresses == 0)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to EchoAsk");
+    if (!query_keep(q, p))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    p->own = reply->echo;
+    return 0;
+}
+
+static void echoing(struct query *q)
+{
+    struct calibration *c = calibration_of(q);
+    struct job *j = &c->job[c->at];
+    const Ips__EchoAnswer *echo = j->to->own;
+    j->to->own = NULL;
+    if (went_wrong(q, j->to) || !echo) {
+        c->at++;
+        c->done = c->at * c->length_count;
+        next_job(q);
+        return;
+    }
+    ask_trip(q, echo->addresses, echo->n_addresses);
+    query_await(q);
+}
+
+static void next_job(struct query *q)
+{
+    struct calibration *c = calibration_of(q);
+    for (; c->at < c->job_count; c->at++) {
+        const struct job *j = &c->job[c->at];
+        const char *busy = busy_of(q, j);
+        if (!j->from->slave || !j->to->slave)
+            note_failed(q, "its slave is not connected any more");
+        else if (*busy && !c->force)
+            note_refused(q, busy);
+        else
+            break;
+        if (!j->back)
+            c->there.count = 0;
+    }
+    if (c->at == c->job_count) {
+        calibrate_answer(q, true, NULL);
+        return;
+    }
+    if (!c->job[c->at].back)
+        c->there.count = 0;
+    struct job *j = &c->job[c->at];
+    memset(&c->now, 0, sizeof(c->now));
+    snprintf(c->now.from, sizeof(c->now.from), "%s", j->from->machine);
+    snprintf(c->now.to, sizeof(c->now.to), "%s", j->to->machine);
+    c->now.over = j->over;
+    if (getrandom(c->key, KEY_BYTES, 0) != (ssize_t)KEY_BYTES) {
+        fail(q, IPS_E_IO, "no random numbers for a key");
+        return;
+    }
+    Ips__EchoAsk ask = IPS__ECHO_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    ask.key = (ProtobufCBinaryData){KEY_BYTES, c->key};
+    ask.over = ips_wire_text(mtime_over_name(j->over));
+    ask.seconds = ECHO_SECONDS;
+    ask.inside = j->from == j->to;
+    request.ask_case = IPS__REQUEST__ASK_ECHO;
+    request.echo = &ask;
+    j->to->own = NULL;
+    query_round(q, take_echo, echoing);
+    query_ask(q, j->to, &request, true);
+    query_await(q);
+}
+
+/* ---- is it idle? --------------------------------------------------------- */
+
+static void next_machine(struct query *q);
+
+static int take_ready(struct query *q, struct part *p, const Ips__Reply *reply,
+                      struct ips_err *err)
+{
+    struct calibration *c = calibration_of(q);
+    const Ips__ReadyAnswer *a = reply->ready;
+    if (reply->answer_case != IPS__REPLY__ANSWER_READY)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ReadyAsk");
+    bool busy = mtimes_doubt_busy(p->machine, a->load_milli, a->processors,
+                                  c->busy[p - q->parts], sizeof(*c->busy));
+    if (!busy || c->force)
+        c->wake_ns = a->wake_ns;
+    return 0;
+}
+
+static void told_ready(struct query *q)
+{
+    struct calibration *c = calibration_of(q);
+    struct part *p = c->machine[c->machine_at];
+    struct mtime_wake wake = {.ns = c->wake_ns};
+    if (c->wake_ns <= IPS_CURVE_MAX_NS) {
+        snprintf(wake.machine, sizeof(wake.machine), "%s", p->machine);
+        stamp(wake.measured);
+        snprintf(wake.by, sizeof(wake.by), "%s", by_whom(c));
+        if (save(q, NULL, &wake) < 0)
+            return;
+    }
+    /* Of a slave that cannot its pairs will tell. */
+    p->state = PART_ACTIVE;
+    p->why[0] = '\0';
+    c->machine_at++;
+    next_machine(q);
+}
+
+static void next_machine(struct query *q)
+{
+    struct calibration *c = calibration_of(q);
+    Ips__ReadyAsk ask = IPS__READY_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    while (c->machine_at < c->machine_count &&
+           !c->machine[c->machine_at]->slave)
+        c->machine_at++;
+    if (c->machine_at == c->machine_count) {
+        next_job(q);
+        return;
+    }
+    c->wake_ns = IPS_UNMEASURED;
+    ask.rounds = WAKE_ROUNDS;
+    request.ask_case = IPS__REQUEST__ASK_READY;
+    request.ready = &ask;
+    query_round(q, take_ready, told_ready);
+    query_ask(q, c->machine[c->machine_at], &request, true);
+    query_await(q);
+}
+
+/* ---- what is to be measured ---------------------------------------------- */
+
+static bool named(const Ips__CalibrateAsk *ask, const char *machine)
+{
+    for (size_t i = 0; i < ask->n_machines; i++) {
+        if (strcmp(ask->machines[i], machine) == 0)
+            return true;
+    }
+    return ask->n_machines == 0;
+}
+
+static int check(const Ips__CalibrateAsk *ask, struct calibration *c,
+                 struct ips_err *err)
+{
+    const uint64_t *from = ask->n_lengths ? ask->lengths : usual_lengths;
+    size_t n = ask->n_lengths ? ask->n_lengths
+                              : sizeof(usual_lengths) / sizeof(*usual_lengths);
+    if (ask->rounds > ROUNDS_MAX)
+        return ips_err_set(err, IPS_E_USAGE, "%u rounds: at most %u",
+                           ask->rounds, ROUNDS_MAX);
+    c->rounds = ask->rounds ? ask->rounds : ROUNDS;
+    if (n > LENGTHS_MAX)
+        return ips_err_set(err, IPS_E_USAGE, "%zu lengths: at most %u", n,
+                           LENGTHS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        if (from[i] == 0 || from[i] > LENGTH_MAX ||
+            (i > 0 && from[i] <= from[i - 1]))
+            return ips_err_set(err, IPS_E_USAGE,
+                               "length %llu: from 1 to %u bytes, each greater "
+                               "than the one before",
+                               (unsigned long long)from[i], LENGTH_MAX);
+        c->lengths[c->length_count++] = from[i];
+    }
+    return 0;
+}
+
+static int plan(struct query *q, struct ips_err *err)
+{
+    const Ips__CalibrateAsk *ask = q->request->calibrate;
+    struct calibration *c = calibration_of(q);
+    size_t n = q->part_count, most = n * n + n;
+    for (size_t i = 0; i < ask->n_machines; i++) {
+        bool found = false;
+        for (uint32_t k = 0; k < q->part_count; k++)
+            found = found || strcmp(q->parts[k].machine, ask->machines[i]) == 0;
+        if (!found)
+            return ips_err_set(err, IPS_E_NOT_FOUND,
+                               "machine %.80s: no slave of that name is "
+                               "connected; `ipsq status` lists them",
+                               ask->machines[i]);
+    }
+    if (n == 0)
+        return ips_err_set(err, IPS_E_NOT_FOUND,
+                           "no slave is connected: start ips-slave on each "
+                           "machine first");
+    c->job = calloc(most + 1, sizeof(*c->job));
+    c->failed = calloc(most + 1, sizeof(*c->failed));
+    c->machine = calloc(n, sizeof(struct part *));
+    c->busy = calloc(n, sizeof(*c->busy));
+    c->force = ask->force;
+    if (!c->job || !c->failed || !c->machine || !c->busy)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    for (uint32_t i = 0; i < n; i++) {
+        struct part *a = &q->parts[i];
+        a->expected = true;
+        if (!named(ask, a->machine))
+            continue;
+        c->machine[c->machine_count++] = a;
+        c->job[c->job_count++] = (struct job){a, a, MTIME_TCP, false};
+        c->job[c->job_count++] = (struct job){a, a, MTIME_UNIX, false};
+        for (uint32_t k = i + 1; k < n; k++) {
+            struct part *b = &q->parts[k];
+            if (!named(ask, b->machine))
+                continue;
+            c->job[c->job_count++] = (struct job){a, b, MTIME_TCP, false};
+            c->job[c->job_count++] = (struct job){b, a, MTIME_TCP, true};
+        }
+    }
+    return 0;
+}
+
+void calibrate_measure(struct query *q)
+{
+    struct ips_err err = {0};
+    struct calibration *c = calloc(1, sizeof(*c));
+    q->data = c;
+    int rc = c ? check(q->request->calibrate, c, &err)
+               : ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    if (rc == 0)
+        rc = parts_make_all(q, &err);
+    if (rc == 0)
+        rc = plan(q, &err);
+    if (rc == 0) /* a damaged file is not written over */
+        rc = mtimes_load(&q->m->mtimes, &err);
+    if (rc < 0)
+        query_fail(q, &err);
+    else
+        next_machine(q);
+}
+
+void calibrate_fill(const struct query *q, Ips__CalibrateAnswer *out)
+{
+    const struct calibration *c = q->data;
+    if (!c)
+        return;
+    out->failed = c->failed;
+    out->n_failed = c->failed_count;
+    out->done = c->done;
+    out->of = c->job_count * c->length_count;
+}
+
+void calibrate_release(struct query *q)
+{
+    struct calibration *c = calibration_of(q);
+    if (!c)
+        return;
+    for (uint32_t i = 0; i < c->failed_count; i++)
+        free(c->failed[i]);
+    free(c->failed);
+    free(c->machine);
+    free(c->busy);
+    free(c->job);
+    free(c);
+    q->data = NULL;
+    for (uint32_t i = 0; i < q->part_count; i++)
+        q->parts[i].own = NULL; /* kept messages */
+}

@@ -1,0 +1,283 @@
+/* The table as text, both ways; the form is in mtimes.h. */
+#include "master/mtimes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/message.h"
+
+#define HEAD "ips-message-times 1"
+
+/* ---- reading ------------------------------------------------------------ */
+
+struct reader {
+    struct mtimes *t;
+    const char *name;
+    unsigned line;
+    struct mtime_pair now;
+    bool open; /* `now` has a `pair` line, which was: */
+    unsigned open_line;
+    bool headed;
+};
+
+static int wrong(const struct reader *r, struct ips_err *err, const char *what,
+                 const char *cure)
+{
+    return ips_err_set(err, IPS_E_USAGE, "%.300s: line %u: %.200s; %.200s",
+                       r->name, r->line, what, cure);
+}
+
+static int close_pair(struct reader *r, struct ips_err *err)
+{
+    struct ips_err why = {0};
+    if (!r->open)
+        return 0;
+    r->open = false;
+    if (mtimes_put(r->t, &r->now, &why) == 0)
+        return 0;
+    r->line = r->open_line;
+    return wrong(r, err, why.msg,
+                 "give the pair points with lengths of their own, or remove "
+                 "it");
+}
+
+static int read_pair(struct reader *r, char *words, struct ips_err *err)
+{
+    static const char form[] = "write `pair FROM TO tcp|unix DATE`, as in "
+                               "`pair m1 m2 tcp 2026-11-22T07:30:00Z`";
+    struct mtime_pair *p = &r->now;
+    char *save, *from = strtok_r(words, " \t", &save);
+    char *to = strtok_r(NULL, " \t", &save);
+    char *over = strtok_r(NULL, " \t", &save);
+    char *date = strtok_r(NULL, " \t", &save);
+    char *by = strtok_r(NULL, "", &save);
+    memset(p, 0, sizeof(*p));
+    if (!date)
+        return wrong(r, err, "a pair with too few words", form);
+    if (!roster_name_ok(from) || !roster_name_ok(to))
+        return wrong(r, err, "that is no machine's name", form);
+    while (p->over < 2 && strcmp(over, mtime_over_name(p->over)) != 0)
+        p->over++;
+    if (p->over == 2)
+        return wrong(r, err, "a way of messages that is neither tcp nor unix",
+                     form);
+    if (p->over == MTIME_UNIX && strcmp(from, to) != 0)
+        return wrong(r, err, "unix between two machines",
+                     "only inside a machine there is unix");
+    if (strlen(date) >= sizeof(p->measured))
+        return wrong(r, err, "a date that is too long", form);
+    snprintf(p->from, sizeof(p->from), "%s", from);
+    snprintf(p->to, sizeof(p->to), "%s", to);
+    snprintf(p->measured, sizeof(p->measured), "%s", date);
+    snprintf(p->by, sizeof(p->by), "%.63s", by ? by : "");
+    if (mtimes_find(r->t, p->from, p->to, p->over))
+        return wrong(r, err, "this pair comes twice", "remove one of the two");
+    r->open = true;
+    r->open_line = r->line;
+    return 0;
+}
+
+/* `doubt WORDS`, of the pair that is open. */
+static int read_doubt(struct reader *r, const char *words, struct ips_err *err)
+{
+    if (!r->open)
+        return wrong(r, err, "a doubt before any pair",
+                     "put `pair FROM TO tcp DATE` before it");
+    if (!*words || strlen(words) >= sizeof(r->now.doubt))
+        return wrong(r, err, "a doubt without words, or with too many",
+                     "say in a few words why the pair is not to be trusted");
+    snprintf(r->now.doubt, sizeof(r->now.doubt), "%s", words);
+    return 0;
+}
+
+static bool number(char **words, uint64_t *out)
+{
+    char *text = strtok_r(NULL, " \t", words), *end = NULL;
+    *out = IPS_UNMEASURED;
+    if (!text)
+        return true; /* the caller knows which must be there */
+    errno = 0;
+    if (*text < '0' || *text > '9')
+        return strcmp(text, "-") == 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    *out = n;
+    return !*end && errno == 0 && n < IPS_UNMEASURED;
+}
+
+static int read_point(struct reader *r, char *words, struct ips_err *err)
+{
+    static const char form[] =
+        "write `point BYTES NS` in whole bytes and nanoseconds, and if you "
+        "like LOW HIGH ROUNDS behind";
+    struct mtime_pair *p = &r->now;
+    struct mtime_point point;
+    uint64_t rounds;
+    char *save = words;
+    words[strcspn(words, "#")] = '\0';
+    bool fine = number(&save, &point.bytes) && number(&save, &point.ns) &&
+                number(&save, &point.low_ns) && number(&save, &point.high_ns) &&
+                number(&save, &rounds);
+    if (!r->open)
+        return wrong(r, err, "a point before any pair",
+                     "put `pair FROM TO tcp DATE` before it");
+    if (!fine || point.bytes == IPS_UNMEASURED || point.ns == IPS_UNMEASURED ||
+        strtok_r(NULL, " \t", &save))
+        return wrong(r, err, "a point that is not two to five numbers", form);
+    if (p->count == IPS_CURVE_POINTS)
+        return wrong(r, err, "a pair of more than 64 points",
+                     "remove some of them");
+    point.rounds = rounds < UINT32_MAX ? (uint32_t)rounds : 0;
+    p->point[p->count++] = point;
+    return 0;
+}
+
+static int read_wake(struct reader *r, char *words, struct ips_err *err)
+{
+    static const char form[] = "write `wake MACHINE NS DATE`, as in `wake m1 "
+                               "2400 2026-11-22T07:30:00Z`";
+    struct mtime_wake w = {.ns = IPS_UNMEASURED};
+    char *save, *machine = strtok_r(words, " \t", &save);
+    if (!machine || !roster_name_ok(machine))
+        return wrong(r, err, "that is no machine's name", form);
+    bool fine = number(&save, &w.ns) && w.ns <= IPS_CURVE_MAX_NS;
+    char *date = strtok_r(NULL, " \t", &save);
+    char *by = strtok_r(NULL, "", &save);
+    if (!fine || !date || strlen(date) >= sizeof(w.measured))
+        return wrong(r, err, "a wake without its time and date", form);
+    if (mtimes_wake(r->t, machine))
+        return wrong(r, err, "this machine's wake comes twice",
+                     "remove one of the two");
+    snprintf(w.machine, sizeof(w.machine), "%s", machine);
+    snprintf(w.measured, sizeof(w.measured), "%s", date);
+    snprintf(w.by, sizeof(w.by), "%.63s", by ? by : "");
+    return mtimes_put_wake(r->t, &w, err);
+}
+
+static int read_line(struct reader *r, char *line, struct ips_err *err)
+{
+    line[strcspn(line, "\r")] = '\0';
+    size_t skip = strspn(line, " \t");
+    char *word = line + skip, *rest = word + strcspn(word, " \t");
+    if (!*word || *word == '#')
+        return 0;
+    if (!r->headed) {
+        size_t len = strlen(word);
+        while (len && (word[len - 1] == ' ' || word[len - 1] == '\t'))
+            word[--len] = '\0';
+        r->headed = strcmp(word, HEAD) == 0;
+        return r->headed ? 0
+                         : wrong(r, err, "no table of message times",
+                                 "begin it with the line `" HEAD "`");
+    }
+    if (*rest)
+        *rest++ = '\0';
+    int rc = 0;
+    if (strcmp(word, "point") == 0)
+        return read_point(r, rest, err);
+    if (strcmp(word, "doubt") == 0)
+        return read_doubt(r, rest, err);
+    rc = close_pair(r, err);
+    if (rc < 0)
+        return rc;
+    if (strcmp(word, "pair") == 0)
+        return read_pair(r, rest, err);
+    if (strcmp(word, "wake") == 0)
+        return read_wake(r, rest, err);
+    return wrong(r, err, "neither `pair` nor `point`, `doubt` or `wake`",
+                 "put # before what is a remark");
+}
+
+int mtimes_parse(struct mtimes *t, const char *name, const char *text,
+                 struct ips_err *err)
+{
+    struct mtimes fresh = {0};
+    struct reader r = {.t = &fresh, .name = name};
+    int rc = 0;
+    while (*text && rc == 0) {
+        char line[512];
+        size_t len = strcspn(text, "\n");
+        r.line++;
+        if (len >= sizeof(line)) {
+            rc = wrong(&r, err, "a line of more than 511 characters",
+                       "shorten it");
+            break;
+        }
+        memcpy(line, text, len);
+        line[len] = '\0';
+        text += len + (text[len] == '\n');
+        rc = read_line(&r, line, err);
+    }
+    if (rc == 0)
+        rc = close_pair(&r, err);
+    if (rc == 0 && !r.headed)
+        rc = wrong(&r, err, "an empty file",
+                   "begin it with the line `" HEAD "`");
+    if (rc == 0)
+        rc = mtimes_adopt(t, &fresh, err);
+    mtimes_release(&fresh);
+    return rc;
+}
+
+/* ---- writing ------------------------------------------------------------ */
+
+static void put_number(FILE *f, uint64_t n)
+{
+    if (n == IPS_UNMEASURED)
+        fputs(" -", f);
+    else
+        fprintf(f, " %" PRIu64, n);
+}
+
+char *mtimes_text(const struct mtimes *t)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    if (!f)
+        return NULL;
+    fputs(HEAD
+          "\n"
+          "# How long messages take: half round trips less the CPU of "
+          "both ends.\n"
+          "# pair FROM TO tcp|unix MEASURED BY\n"
+          "# point BYTES NS LOW HIGH ROUNDS   (a tenth of the rounds took "
+          "less than LOW,\n"
+          "#                                   a tenth more than HIGH)\n"
+          "# doubt WHY                         (that pair is not to be "
+          "trusted)\n"
+          "# wake MACHINE NS MEASURED BY       (CPU that a send costs more "
+          "where it wakes a\n"
+          "#                                   peer on another "
+          "processor)\n",
+          f);
+    for (uint32_t i = 0; i < t->wake_count; i++) {
+        const struct mtime_wake *w = &t->wake[i];
+        fprintf(f, "%swake %s %" PRIu64 " %s%s%s\n", i ? "" : "\n", w->machine,
+                w->ns, w->measured, *w->by ? " " : "", w->by);
+    }
+    for (uint32_t i = 0; i < t->count; i++) {
+        const struct mtime_pair *p = t->pair[i];
+        fprintf(f, "\npair %s %s %s %s%s%s\n", p->from, p->to,
+                mtime_over_name(p->over), p->measured, *p->by ? " " : "",
+                p->by);
+        if (*p->doubt)
+            fprintf(f, "doubt %s\n", p->doubt);
+        for (uint32_t k = 0; k < p->count; k++) {
+            fprintf(f, "point %" PRIu64 " %" PRIu64, p->point[k].bytes,
+                    p->point[k].ns);
+            put_number(f, p->point[k].low_ns);
+            put_number(f, p->point[k].high_ns);
+            if (p->point[k].rounds)
+                fprintf(f, " %u", p->point[k].rounds);
+            fputc('\n', f);
+        }
+    }
+    bool failed = ferror(f) != 0;
+    if (fclose(f) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}

@@ -1,0 +1,185 @@
+#include "master/requests_more.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/part.h"
+
+#define ITEMS 8192u /* of one service; a power of two */
+#define COMPUTING UINT32_MAX
+
+/* CPU time in a procedure (why COMPUTING), or waits for a cause at a place. */
+struct item {
+    uint32_t part, of, why;
+    bool used;
+    uint64_t ns[2]; /* of the slowest, of the median */
+};
+struct looking {
+    struct query *q;
+    struct requests_data *d;
+    struct item *item; /* [ITEMS] */
+    uint32_t count;
+    int which;
+};
+
+/* NULL: no more room, which only many more places than matter can use up. */
+static struct item *item_of(struct looking *l, uint32_t part, uint32_t of,
+                            uint32_t why)
+{
+    uint64_t key = ((uint64_t)part << 48) ^ ((uint64_t)why << 32) ^ of;
+    uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15u >> 40) & (ITEMS - 1);
+    for (;; at = (at + 1) & (ITEMS - 1)) {
+        struct item *x = &l->item[at];
+        if (!x->used && l->count == ITEMS / 2)
+            return NULL;
+        if (!x->used) {
+            *x = (struct item){part, of, why, true, {0, 0}};
+            l->count++;
+            return x;
+        }
+        if (x->part == part && x->of == of && x->why == why)
+            return x;
+    }
+}
+
+static void add(struct looking *l, uint32_t part, uint32_t of, uint32_t why,
+                uint64_t ns)
+{
+    struct item *x = ns ? item_of(l, part, of, why) : NULL;
+    if (x)
+        x->ns[l->which] += ns;
+}
+
+/* The first of the rows, sorted by node, that is of `node` or later. */
+static uint64_t first_of(const uint32_t *rows, uint64_t count, uint32_t node)
+{
+    uint64_t low = 0, high = count;
+    while (low < high) {
+        uint64_t mid = low + (high - low) / 2;
+        if (rows[mid] < node)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Of `ns` of an arc of `whole` as much as `part` of it has. */
+static uint64_t share(uint64_t ns, uint64_t part, uint64_t whole)
+{
+    return whole ? (uint64_t)((ips_u128)ns * ips_min_u64(part, whole) / whole)
+                 : 0;
+}
+
+static void on_step(void *arg, const struct ips_request_step *s)
+{
+    struct looking *l = arg;
+    const struct ips_graph *g = &l->d->path.merged;
+    uint32_t part = g->chains[s->chain].machine;
+    uint32_t node =
+        s->arc - (uint32_t)engine_part_of(l->q->gather.active[part])->base;
+    const struct waits_rows *r = &l->d->waits.part[part];
+    const struct portions *p = &l->d->waits.portions[part];
+    uint64_t ns = s->to - s->from;
+    uint8_t x = g->xkind[s->arc];
+    if (s->crossed && x != IPS_X_EXTERNAL && x != IPS_X_IDLE)
+        return; /* a message: nobody waits at a place of his for its way */
+    for (uint64_t i = first_of(r->node, r->count, node);
+         i < r->count && r->node[i] == node; i++)
+        add(l, part, r->of[i], r->why[i], share(r->ns[i], ns, s->whole));
+    if (s->crossed)
+        return;
+    for (uint64_t i = first_of(p->node, p->count, node);
+         i < p->count && p->node[i] == node; i++)
+        add(l, part, p->of[i], COMPUTING, share(p->ns[i], ns, s->whole));
+}
+
+/* How many were looked at. */
+static uint32_t look(struct looking *l, const uint32_t *index, uint32_t count,
+                     int which)
+{
+    uint32_t step = count / REQUESTS_LOOKED + 1, looked = 0;
+    l->which = which;
+    for (uint32_t i = 0; i < count; i += step, looked++)
+        ips_request_walk(&l->d->path.merged, &l->d->path.est,
+                         &l->d->found.r[index[i]], on_step, l);
+    return looked;
+}
+
+static struct request_more more_of(const struct looking *l,
+                                   const struct item *x, uint32_t slow,
+                                   uint32_t median)
+{
+    const struct waits *w = &l->d->waits;
+    struct request_more m = {.cause = "",
+                             .slow_ns = x->ns[0] / slow,
+                             .median_ns = x->ns[1] / median};
+    if (x->why == COMPUTING) {
+        const struct thing_symbol *s = &w->portions[x->part].symbol[x->of];
+        m.procedure = s->name;
+        m.module = s->module;
+        m.file = s->file;
+        m.line = s->line;
+    } else {
+        const Ips__WaitPlace *p = w->part[x->part].place[x->of];
+        m.cause = w->cause[x->why];
+        m.procedure = p->procedure;
+        m.module = p->module;
+        m.file = p->file;
+        m.line = p->line;
+    }
+    return m;
+}
+
+static uint64_t excess(const struct request_more *m)
+{
+    return ips_sub_sat(m->slow_ns, m->median_ns);
+}
+
+static void choose(const struct looking *l, uint32_t slow, uint32_t median,
+                   struct request_more *out)
+{
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        if (!l->item[i].used)
+            continue;
+        struct request_more m = more_of(l, &l->item[i], slow, median);
+        size_t at = REQUESTS_MORE;
+        while (at > 0 && excess(&out[at - 1]) < excess(&m))
+            at--;
+        if (at == REQUESTS_MORE)
+            continue;
+        memmove(&out[at + 1], &out[at],
+                (REQUESTS_MORE - at - 1) * sizeof(*out));
+        out[at] = m;
+    }
+}
+
+int requests_more_solve(struct query *q, struct ips_err *err)
+{
+    struct requests_data *d = requests_of(q);
+    struct looking l = {.q = q, .d = d};
+    d->more =
+        calloc((size_t)d->service_count + 1, sizeof(*d->more) * REQUESTS_MORE);
+    l.item = calloc(ITEMS, sizeof(*l.item));
+    if (!d->more || !l.item) {
+        free(l.item);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
+    }
+    for (uint32_t s = 0; s < d->service_count; s++) {
+        const struct request_service *v = &d->service[s];
+        const uint32_t *index = d->by_service + v->first;
+        if (v->count == 0)
+            continue;
+        uint32_t low = requests_rank(v->count, 40);
+        uint32_t high = requests_rank(v->count, 60);
+        uint32_t tail = requests_tail(v->count);
+        memset(l.item, 0, ITEMS * sizeof(*l.item));
+        l.count = 0;
+        uint32_t slow = look(&l, index + v->count - tail, tail, 0);
+        uint32_t median = look(&l, index + low, high - low + 1, 1);
+        choose(&l, slow, median, &d->more[(size_t)s * REQUESTS_MORE]);
+    }
+    free(l.item);
+    return 0;
+}

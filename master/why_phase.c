@@ -1,0 +1,356 @@
+/*
+ * The phases in which the program does least at once: of the phases that `ipsq
+ * phases` tells, what each has of the quiet path, and how many cores are busy
+ * in it: CPU time of all threads over path. Where a phase lies is told by the
+ * wall clock, how long it is by the quiet graph: so others that load the
+ * machine make no phase longer.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/part.h"
+#include "master/why_facts.h"
+
+#define CORE 1000000u
+
+struct sums {
+    uint64_t path, cpu, outside;
+};
+struct looking {
+    struct why_solving *y;
+    const uint64_t *end; /* [count] */
+    uint32_t count;
+    struct sums *s; /* [count] */
+    uint64_t cores;
+};
+
+static int no_memory(struct why_solving *y)
+{
+    return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
+}
+
+/* ---- what lies in which phase -------------------------------------------- */
+
+static uint32_t phase_at(const struct looking *l, uint64_t at)
+{
+    uint32_t low = 0, high = l->count - 1;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (l->end[mid] > at)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}
+
+static uint64_t begin_of(const struct looking *l, uint32_t phase)
+{
+    return phase ? l->end[phase - 1] : 0;
+}
+
+/* Of `ns` spread evenly over [from, to): before `at`. */
+static uint64_t before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
+{
+    if (at <= from)
+        return 0;
+    return at >= to ? ns : (uint64_t)((ips_u128)ns * (at - from) / (to - from));
+}
+
+/* Of `ns` spread evenly over [from, to): in `phase`. */
+static uint64_t inside(const struct looking *l, uint32_t phase, uint64_t ns,
+                       uint64_t from, uint64_t to)
+{
+    if (to <= from)
+        return phase_at(l, from) == phase ? ns : 0;
+    uint64_t end = phase + 1 == l->count ? UINT64_MAX : l->end[phase];
+    uint64_t upto = before(ns, from, to, end);
+    return upto - before(ns, from, to, phase ? begin_of(l, phase) : 0);
+}
+
+/* An arc: its weights, and when it was. */
+struct arc {
+    uint64_t from, to, path, cpu, outside;
+};
+
+static void add(const struct looking *l, const struct arc *a)
+{
+    uint32_t last = phase_at(l, a->to > a->from ? a->to - 1 : a->from);
+    for (uint32_t p = phase_at(l, a->from); p <= last; p++) {
+        struct sums *s = &l->s[p];
+        s->path += inside(l, p, a->path, a->from, a->to);
+        s->cpu += inside(l, p, a->cpu, a->from, a->to);
+        s->outside += inside(l, p, a->outside, a->from, a->to);
+    }
+}
+
+static void add_cpu(const struct looking *l)
+{
+    const struct ips_graph *g = l->y->s.g;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first;
+        for (uint32_t i = first + 1; i < first + g->chains[c].count; i++) {
+            const struct arc a = {.from = l->y->wall.est[i - 1],
+                                  .to = l->y->wall.est[i],
+                                  .cpu = l->y->cpu[i]};
+            if (a.cpu)
+                add(l, &a);
+        }
+    }
+}
+
+/* ---- the path ------------------------------------------------------------ */
+
+/* Of the arc of the path into `node` the one before, IPS_NO_NODE at its
+ * beginning; *a what it is. */
+static uint32_t path_arc(const struct why_solving *y, uint32_t node,
+                         uint32_t *chain, struct arc *a)
+{
+    const struct ips_graph *g = y->s.g;
+    bool present, crossed = y->d->w.path.est.crossed[node];
+    uint32_t from = crossed ? g->xpred[node] : node - 1;
+    if (!crossed && node == g->chains[*chain].first)
+        return IPS_NO_NODE;
+    *a = (struct arc){.from = y->wall.est[from], .to = y->wall.est[node]};
+    if (crossed) {
+        a->path = ips_xweight(g, node, &y->s.lane, &present);
+        a->outside = y->cross[node] == WHY_F_OUTSIDE ? a->path : 0;
+        *chain = ips_chain_of(g, from);
+    } else {
+        a->path = g->w[node];
+        a->outside = y->outside[node];
+    }
+    return from;
+}
+
+static void add_path(const struct looking *l)
+{
+    uint32_t node = l->y->d->w.path.est.end, next;
+    uint32_t chain = ips_chain_of(l->y->s.g, node);
+    struct arc a;
+    for (; (next = path_arc(l->y, node, &chain, &a)) != IPS_NO_NODE;
+         node = next)
+        add(l, &a);
+}
+
+/* ---- which ----------------------------------------------------------------
+ */
+
+static uint64_t busy(uint64_t cpu, uint64_t path)
+{
+    return path ? (uint64_t)((ips_u128)cpu * CORE / path) : 0;
+}
+
+/* Of the phases in which clearly more cores are busy: their path, and how many
+ * cores. */
+static uint64_t others(const struct looking *l, uint32_t phase, uint64_t *ns)
+{
+    uint64_t own = busy(l->s[phase].cpu, l->s[phase].path), cpu = 0;
+    *ns = 0;
+    for (uint32_t p = 0; p < l->count; p++) {
+        uint64_t theirs =
+            ips_min_u64(busy(l->s[p].cpu, l->s[p].path), l->cores * CORE);
+        if (p == phase || why_ppm(own, theirs) > WHY_PHASE_BUSY_PPM)
+            continue;
+        *ns += l->s[p].path;
+        cpu += l->s[p].cpu;
+    }
+    return ips_min_u64(busy(cpu, *ns), l->cores * CORE);
+}
+
+static struct why_phase look_at(const struct looking *l, uint32_t phase)
+{
+    struct why_phase out = {.number = phase + 1,
+                            .phases = l->count,
+                            .from_ns = begin_of(l, phase),
+                            .to_ns = l->end[phase],
+                            .busy_ppm = busy(l->s[phase].cpu, l->s[phase].path),
+                            .outside_ns = l->s[phase].outside};
+    out.others_ppm = others(l, phase, &out.others_ns);
+    out.amount.ns = l->s[phase].path;
+    return out;
+}
+
+/* What it would be less with as many cores busy as in the others. */
+static uint32_t left_out_ppm(const struct why_phase *p)
+{
+    return p->others_ppm > p->busy_ppm
+               ? CORE - why_ppm(p->busy_ppm, p->others_ppm)
+               : 0;
+}
+static uint64_t left_out(const struct why_phase *p)
+{
+    return ips_ppm_of(p->amount.ns, left_out_ppm(p));
+}
+
+/* The greatest, by what they would be less; how many. */
+static size_t choose(const struct looking *l, struct why_phase *out)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < l->count; i++) {
+        struct why_phase p = look_at(l, i);
+        size_t at = count;
+        if (left_out(&p) == 0)
+            continue;
+        while (at > 0 && left_out(&out[at - 1]) < left_out(&p))
+            at--;
+        if (at == WHY_PHASES)
+            continue;
+        count = count < WHY_PHASES ? count + 1 : count;
+        memmove(&out[at + 1], &out[at], (count - at - 1) * sizeof(*out));
+        out[at] = p;
+    }
+    return count;
+}
+
+/* ---- what is in it --------------------------------------------------------
+ */
+
+static enum why_kind kind_of(enum ips_beside_class of)
+{
+    static const enum why_kind kind[IPS_BESIDE_CLASSES] = {
+        [IPS_BESIDE_LOCK] = WHY_LOCK,    [IPS_BESIDE_ALIKE] = WHY_IMBALANCE,
+        [IPS_BESIDE_QUEUE] = WHY_QUEUE,  [IPS_BESIDE_PEER] = WHY_LATE,
+        [IPS_BESIDE_OTHER] = WHY_SERIAL, [IPS_BESIDE_ALONE] = WHY_SERIAL};
+    return kind[of];
+}
+
+/* Whose path it is, in which procedures, and what of it others' findings name.
+ */
+static void vote(const struct looking *l, uint32_t phase, uint64_t *named,
+                 struct why_votes *v)
+{
+    struct why_solving *y = l->y;
+    uint32_t node = y->d->w.path.est.end, next;
+    uint32_t chain = ips_chain_of(y->s.g, node);
+    struct arc a;
+    while ((next = path_arc(y, node, &chain, &a)) != IPS_NO_NODE) {
+        bool crossed = y->d->w.path.est.crossed[node];
+        uint64_t ns = inside(l, phase, a.path, a.from, a.to);
+        uint64_t out = inside(l, phase, a.outside, a.from, a.to);
+        uint32_t process = y->process_of[chain];
+        named[WHY_OUTSIDE] += out;
+        if (crossed)
+            named[WHY_TRANSIT] += ns - out;
+        else if (y->chatty && y->chatty[process])
+            named[WHY_CHATTY] += ns - out;
+        v->process[process] += ns;
+        if (!crossed)
+            why_vote_procedures(y, node, ns - out, v->procedure);
+        node = next;
+    }
+    for (size_t i = 0; i < y->beside.count; i++) {
+        const struct ips_beside_part *p = &y->beside.part[i];
+        named[kind_of(p->of)] += inside(
+            l, phase, p->ns, y->wall.est[p->node - 1], y->wall.est[p->node]);
+    }
+}
+
+static int make_votes(struct why_solving *y, struct why_votes *v)
+{
+    v->process = calloc((size_t)y->processes + 1, sizeof(*v->process));
+    v->procedure = calloc((size_t)y->procedures + 1, sizeof(*v->procedure));
+    return v->process && v->procedure ? 0 : no_memory(y);
+}
+
+/* ---- what it would gain ---------------------------------------------------
+ */
+
+/* Its part of each arc of the path, as one feature. */
+static int make_feature(const struct looking *l, uint32_t phase,
+                        uint64_t *first, struct ips_portion **portion)
+{
+    const struct why_solving *y = l->y;
+    uint32_t nodes = y->s.g->node_count, count = 0;
+    uint32_t node = y->d->w.path.est.end, next;
+    uint32_t chain = ips_chain_of(y->s.g, node);
+    struct arc a;
+    while ((next = path_arc(y, node, &chain, &a)) != IPS_NO_NODE) {
+        if (!y->d->w.path.est.crossed[node])
+            first[node] = inside(l, phase, a.path, a.from, a.to);
+        count += first[node] > 0;
+        node = next;
+    }
+    *portion = malloc(((size_t)count + 1) * sizeof(**portion));
+    if (!*portion)
+        return no_memory(l->y);
+    count = 0;
+    for (uint32_t i = 0; i < nodes; i++) {
+        uint64_t ns = first[i];
+        first[i] = count;
+        if (ns)
+            (*portion)[count++] = (struct ips_portion){0, ns};
+    }
+    first[nodes] = count;
+    return 0;
+}
+
+static int gain(const struct looking *l, uint32_t phase, uint32_t ppm,
+                struct why_amount *a)
+{
+    struct why_solving *y = l->y;
+    const struct ips_graph *g = y->s.g;
+    struct ips_portion *portion = NULL;
+    uint64_t *first = calloc((size_t)g->node_count + 1, sizeof(*first));
+    uint64_t share = 0;
+    int rc = first ? make_feature(l, phase, first, &portion) : no_memory(y);
+    struct ips_features f = {
+        .count = 1, .chain = y->chain_none, .first = first, .portion = portion};
+    struct ips_whatif_base b = y->s.base;
+    b.f = &f;
+    b.share = &share;
+    if (rc == 0)
+        rc = ips_features_check(g, &f, y->s.err);
+    if (rc == 0) {
+        const struct ips_edit edit = {0, ppm};
+        (void)ips_feature_shares(g, &y->s.lane, &y->d->w.path.est, &f, &share);
+        rc = why_gain(y, &b, &edit, 1, &a->gain_ns, &a->bound_ns);
+    }
+    free(first);
+    free(portion);
+    return rc;
+}
+
+/* ---- all ------------------------------------------------------------------
+ */
+
+static int fill(const struct looking *l, struct why_phase *p,
+                struct why_votes *v)
+{
+    int rc = make_votes(l->y, v);
+    if (rc < 0)
+        return rc;
+    vote(l, p->number - 1, p->named_ns, v);
+    why_place_of(l->y, v, &p->amount.place);
+    p->amount.phase = p;
+    return gain(l, p->number - 1, left_out_ppm(p), &p->amount);
+}
+
+int why_phases(struct why_solving *y)
+{
+    struct query *q = y->s.q;
+    struct why_phase *p = arena_alloc(&y->d->a, WHY_PHASES * sizeof(*p));
+    struct looking l = {.y = y, .end = q->phase_ends, .count = q->phase_count};
+    if (!p)
+        return no_memory(y);
+    if (l.count < 2)
+        return 0;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        l.cores += ips_max_u64(q->gather.active[i]->sync->cores, 1);
+    l.s = calloc(l.count, sizeof(*l.s));
+    if (!l.s)
+        return no_memory(y);
+    add_cpu(&l);
+    add_path(&l);
+    size_t count = choose(&l, p);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < count; i++)
+        rc = fill(&l, &p[i], &y->phase[i]);
+    if (rc == 0) {
+        y->d->facts.phase = p;
+        y->d->facts.phases = count;
+    }
+    free(l.s);
+    return rc;
+}

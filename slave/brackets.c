@@ -1,0 +1,228 @@
+#include "slave/brackets.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "slave/build_internal.h"
+#include "slave/chain_index.h"
+
+#define NOT_BEGUN UINT64_MAX
+
+struct making {
+    const struct ips_built *b;
+    enum slave_bracket_by by;
+    const char *only; /* "" all */
+    struct slave_brackets *out;
+    uint32_t room;
+    uint64_t begun[SLAVE_BRACKET_NAMES]; /* in the chain at hand */
+    uint32_t chain;
+    struct ips_err *err;
+};
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/* The last node of the chain at hand that was passed by `t`. */
+static uint32_t node_at(const struct making *m, uint64_t t, uint64_t *since)
+{
+    const struct ips_graph *g = &m->b->g;
+    const struct ips_chain *c = &g->chains[m->chain];
+    uint32_t low = c->first, high = c->first + c->count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (g->at[mid] <= t)
+            low = mid;
+        else
+            high = mid;
+    }
+    *since = ips_sub_sat(t, g->at[low]);
+    return low;
+}
+
+static int add(struct making *m, uint32_t name, uint64_t from, uint64_t to)
+{
+    struct slave_brackets *out = m->out;
+    if (out->count == m->room) {
+        m->room = m->room * 2 + 256;
+        struct slave_bracket *more = realloc(out->row, m->room * sizeof(*more));
+        if (!more)
+            return ips_err_set(m->err, IPS_E_NO_MEMORY, "out of memory");
+        out->row = more;
+    }
+    struct slave_bracket *r = &out->row[out->count++];
+    r->name = name;
+    r->first = node_at(m, from, &r->first_ns);
+    r->last = node_at(m, to, &r->last_ns);
+    return 0;
+}
+
+/* ---- names --------------------------------------------------------------- */
+
+/* UINT32_MAX: it is not asked about; negative rc: no more room. */
+static int name_of(struct making *m, const char *text, size_t len,
+                   uint32_t *name)
+{
+    struct slave_brackets *out = m->out;
+    char word[SLAVE_BRACKET_NAME_BYTES];
+    if (len >= sizeof(word))
+        len = sizeof(word) - 1;
+    memcpy(word, text, len);
+    word[len] = '\0';
+    *name = UINT32_MAX;
+    if (len == 0 || (*m->only && strcmp(m->only, word) != 0))
+        return 0;
+    for (uint32_t i = 0; i < out->name_count; i++) {
+        if (strcmp(out->name[i], word) == 0) {
+            *name = i;
+            return 0;
+        }
+    }
+    if (out->name_count == SLAVE_BRACKET_NAMES)
+        return ips_err_set(m->err, IPS_E_LIMIT,
+                           "marks begin requests of more than %u names: ask "
+                           "about one, --by mark:NAME",
+                           SLAVE_BRACKET_NAMES);
+    memcpy(out->name[out->name_count], word, len + 1);
+    *name = out->name_count++;
+    return 0;
+}
+
+/* ---- marks --------------------------------------------------------------- */
+
+enum edge { BEGIN, END, NEXT };
+
+/* What follows a word and blanks; NULL: the text begins with another word. */
+static const char *after_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    if (strncmp(text, word, n) != 0 || text[n] != ' ')
+        return NULL;
+    return text + n + strspn(text + n, " ");
+}
+
+static int on_mark(struct making *m, const char *text, uint64_t t)
+{
+    const char *rest = after_word(text, "begin");
+    enum edge edge = rest ? BEGIN : NEXT;
+    uint32_t name;
+    if (!rest && (rest = after_word(text, "end")))
+        edge = END;
+    if (edge == NEXT && !*m->only)
+        return 0;
+    if (!rest)
+        rest = text;
+    int rc = name_of(m, rest, strcspn(rest, " "), &name);
+    if (rc < 0 || name == UINT32_MAX)
+        return rc;
+    uint64_t begun = m->begun[name];
+    m->begun[name] = edge == END ? NOT_BEGUN : t;
+    if (begun == NOT_BEGUN)
+        return 0;
+    if (edge == BEGIN) {
+        m->out->unended++;
+        return 0;
+    }
+    return add(m, name, begun, ips_max_u64(begun, t));
+}
+
+static int take_marks(struct making *m, const struct ips_stream_in *in)
+{
+    struct b_walk walk = {.in = in};
+    char text[513];
+    uint32_t type, len;
+    const uint8_t *data;
+    int rc = 0;
+    while (rc == 0 && (data = b_next(&walk, &type, &len))) {
+        struct ips_rec_text r;
+        if (type != IPS_REC_MARK || len < sizeof(r))
+            continue;
+        memcpy(&r, data, sizeof(r));
+        size_t bytes = len - sizeof(r);
+        if (bytes >= sizeof(text))
+            bytes = sizeof(text) - 1;
+        memcpy(text, data + sizeof(r), bytes);
+        text[bytes] = '\0';
+        rc = on_mark(m, text, b_time(&in->head.clock, r.h.word, r.h.t));
+    }
+    return rc;
+}
+
+static void begin_chain(struct making *m, uint32_t chain)
+{
+    m->chain = chain;
+    for (uint32_t i = 0; i < SLAVE_BRACKET_NAMES; i++)
+        m->begun[i] = NOT_BEGUN;
+}
+
+static void end_chain(struct making *m)
+{
+    for (uint32_t i = 0; i < m->out->name_count; i++)
+        m->out->unended += m->begun[i] != NOT_BEGUN;
+}
+
+static int by_marks(struct making *m, const struct ips_build_input *in)
+{
+    struct slave_stream_place *place = slave_stream_order(in, m->b, m->err);
+    int rc = place ? 0 : IPS_E_NO_MEMORY;
+    uint32_t chain = IPS_NONE;
+    for (uint32_t i = 0; rc == 0 && i < in->stream_count; i++) {
+        if (place[i].chain == IPS_NONE)
+            continue;
+        if (place[i].chain != chain) {
+            if (chain != IPS_NONE)
+                end_chain(m);
+            begin_chain(m, chain = place[i].chain);
+        }
+        rc = take_marks(m, &in->streams[place[i].stream]);
+    }
+    if (rc == 0 && chain != IPS_NONE)
+        end_chain(m);
+    ips_free_large(place);
+    return rc;
+}
+
+/* ---- tasks --------------------------------------------------------------- */
+
+static int by_tasks(struct making *m, const struct ips_build_input *in)
+{
+    struct slave_stream_place *place = slave_stream_order(in, m->b, m->err);
+    int rc = place ? 0 : IPS_E_NO_MEMORY;
+    uint32_t chain = IPS_NONE;
+    for (uint32_t i = 0; rc == 0 && i < in->stream_count; i++) {
+        const struct ips_segment_header *h = &in->streams[place[i].stream].head;
+        uint32_t name;
+        if (!(h->flags & IPS_SEGMENT_TASK) || place[i].chain == chain ||
+            place[i].chain == IPS_NONE)
+            continue;
+        begin_chain(m, chain = place[i].chain);
+        const struct ips_thread_row *t = &m->b->threads[chain];
+        rc = name_of(m, t->name, strcspn(t->name, " "), &name);
+        if (rc < 0 || name == UINT32_MAX)
+            continue;
+        if (t->open)
+            m->out->unended++;
+        else
+            rc = add(m, name, t->start_ns, t->end_ns);
+    }
+    ips_free_large(place);
+    return rc;
+}
+
+int slave_brackets_make(const struct ips_build_input *in,
+                        const struct ips_built *b, enum slave_bracket_by by,
+                        const char *name, struct slave_brackets *out,
+                        struct ips_err *err)
+{
+    struct making m = {.b = b, .by = by, .only = name, .out = out, .err = err};
+    memset(out, 0, sizeof(*out));
+    int rc = by == SLAVE_BY_TASK ? by_tasks(&m, in) : by_marks(&m, in);
+    if (rc < 0)
+        slave_brackets_release(out);
+    return rc;
+}
+
+void slave_brackets_release(struct slave_brackets *r)
+{
+    free(r->row);
+    r->row = NULL;
+    r->count = 0;
+}

@@ -1,0 +1,182 @@
+/*
+ * What tests/bench/run count traces.
+ *
+ * Usage: bench_count make POOL RUN SLOWER   makes a run whose clock is so many
+ *        times slower than the counter: an emulator does not seem to take time
+ *        bench_count calls ROUNDS   sends and receives, bench_behind.so behind
+ *        the agent: ROUNDS that do not block, ROUNDS whose receive does, as
+ * many of epoll_wait, and ROUNDS marks. Prints where bench_behind_mark is.
+ *        bench_count cold ROUNDS    ns that a send and a receive take beside
+ * what is behind the agent, where that leaves nothing in the first-level
+ *        caches; then where the receive blocks, too
+ * Exit status: 0, 1 where something is missing, 2 wrong
+ * usage.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/counter.h"
+#include "agent/pool.h"
+
+static int make(const char *root, const char *run, unsigned slower)
+{
+    struct ips_err err = {0};
+    char dir[600], path[620];
+    const struct ips_run_options options = {
+        .pool_root = root, .run = run, .machine = "m", .command = "count"};
+    if (ips_pool_make_run(&options, dir, sizeof(dir), &err) < 0) {
+        fprintf(stderr, "bench_count: %s\n", err.msg);
+        return 1;
+    }
+    snprintf(path, sizeof(path), "%s/control", dir);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    struct ips_control *c =
+        fd < 0
+            ? MAP_FAILED
+            : mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (c == MAP_FAILED) {
+        perror(path);
+        return 1;
+    }
+    c->clock.mult_q32 /= slower;
+    c->cpu_mode = IPS_CPU_FAST;
+    c->procedures = IPS_PROCEDURES_OFF;
+    munmap(c, sizeof(*c));
+    close(fd);
+    return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void *find(const char *name)
+{
+    return dlsym(RTLD_DEFAULT, name);
+}
+
+static int calls(uint64_t rounds)
+{
+    char bytes[64] = "the same sixty-four bytes every time";
+    volatile uint32_t *at = find("bench_behind_mark");
+    int *blocks = find("bench_behind_blocks");
+    void (*mark)(const char *) = NULL;
+    void *found = find("ips_mark");
+    int fd[2];
+    memcpy(&mark, &found, sizeof(mark));
+    if (!at || !blocks || socketpair(AF_UNIX, SOCK_STREAM, 0, fd) < 0) {
+        fprintf(stderr, "bench_count: bench_behind.so is not preloaded\n");
+        return 1;
+    }
+    printf("%p\n", (void *)(uintptr_t)at);
+    fflush(stdout);
+    for (int blocking = 0; blocking < 2; blocking++) {
+        *blocks = blocking;
+        for (uint64_t i = 0; i < rounds; i++) {
+            at[0] = 1;
+            send(fd[0], bytes, sizeof(bytes), 0);
+            at[3]++;
+            at[0] = 1;
+            recv(fd[1], bytes, sizeof(bytes), 0);
+            at[3]++;
+        }
+    }
+    struct epoll_event event = {.events = EPOLLIN}, got[1];
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd[1], &event) < 0)
+        return 1;
+    for (*blocks = 0; *blocks < 2; ++*blocks)
+        for (uint64_t i = 0; i < rounds; i++) {
+            at[0] = 1;
+            epoll_wait(epoll, got, 1, -1);
+            at[3]++;
+        }
+    for (uint64_t i = 0; i < rounds; i++) {
+        at[0] = 1;
+        if (mark)
+            mark("a mark");
+        at[3]++;
+    }
+    return 0;
+}
+
+/* The quarter point: calls that were disturbed are not in it. */
+static uint64_t quarter(uint64_t *took, uint64_t n)
+{
+    qsort(took, n, sizeof(*took), by_value);
+    return took[n / 4];
+}
+
+static double ns_per_step(void)
+{
+    struct timespec a, b;
+    const struct timespec nap = {0, 50000000};
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    uint64_t from = ips_counter();
+    nanosleep(&nap, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    uint64_t steps = ips_counter() - from;
+    return ((double)(b.tv_sec - a.tv_sec) * 1e9 +
+            (double)(b.tv_nsec - a.tv_nsec)) /
+           (double)steps;
+}
+
+static int cold(uint64_t rounds)
+{
+    char bytes[64] = "the same sixty-four bytes every time";
+    int *blocks = find("bench_behind_blocks"),
+        *cold = find("bench_behind_cold");
+    const volatile uint64_t *at = find("bench_behind_at");
+    uint64_t *sent = calloc(rounds, sizeof(*sent));
+    uint64_t *received = calloc(rounds, sizeof(*received));
+    int fd[2];
+    if (!at || !blocks || !cold || !sent || !received || !rounds ||
+        socketpair(AF_UNIX, SOCK_STREAM, 0, fd) < 0) {
+        fprintf(stderr, "bench_count: bench_behind.so is not preloaded\n");
+        return 1;
+    }
+    *cold = 1;
+    const double per_step = ns_per_step();
+    for (*blocks = 0; *blocks < 2; ++*blocks) {
+        for (uint64_t i = 0; i < rounds; i++) {
+            uint64_t from = ips_counter();
+            send(fd[0], bytes, sizeof(bytes), 0);
+            uint64_t to = ips_counter();
+            sent[i] = at[0] - from + (to - at[1]);
+            from = ips_counter();
+            recv(fd[1], bytes, sizeof(bytes), 0);
+            to = ips_counter();
+            received[i] = at[0] - from + (to - at[1]);
+        }
+        printf("%.1f %.1f\n", per_step * (double)quarter(sent, rounds),
+               per_step * (double)quarter(received, rounds));
+    }
+    free(sent);
+    free(received);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 5 && strcmp(argv[1], "make") == 0 && atoi(argv[4]) > 0)
+        return make(argv[2], argv[3], (unsigned)atoi(argv[4]));
+    if (argc == 3 && strcmp(argv[1], "calls") == 0)
+        return calls(strtoull(argv[2], NULL, 10));
+    if (argc == 3 && strcmp(argv[1], "cold") == 0)
+        return cold(strtoull(argv[2], NULL, 10));
+    fprintf(stderr,
+            "usage: bench_count make POOL RUN SLOWER | calls ROUNDS | cold "
+            "ROUNDS\n");
+    return 2;
+}

@@ -1,0 +1,145 @@
+"""tests/bench/run count: instructions, jumps, lines of 64 bytes and pages that
+the agent touches per call, by valgrind's trace of bench_count: nothing is timed,
+so it says the same on a loaded machine. tests/bench/run cold: the ns that this
+takes where a call leaves nothing in the first-level caches."""
+import collections
+import os
+import random
+import subprocess
+
+from measure import Place, show
+
+KINDS = ("send, not blocking", "receive, not blocking",
+         "send after a receive that blocked", "receive that blocks",
+         "epoll_wait, not blocking", "epoll_wait that blocks", "ips_mark")
+COLUMNS = ("instructions", "jumps", "code lines", "data lines", "pages")
+ROUNDS = 60
+
+
+class Call:
+    """What one call touched, the C library's part left out."""
+
+    def __init__(self):
+        self.instructions = self.jumps = 0
+        self.code, self.data, self.pages = set(), set(), set()
+        self.after = None
+
+    def instruction(self, at, size):
+        self.instructions += 1
+        if self.after is not None and at != self.after:
+            self.jumps += 1
+        self.after = at + size
+        for line in range(at >> 6, (at + size - 1 >> 6) + 1):
+            self.code.add(line)
+        self.pages.add(at >> 12)
+
+    def access(self, at, size):
+        for line in range(at >> 6, (at + size - 1 >> 6) + 1):
+            self.data.add(line)
+        self.pages.add(at >> 12)
+
+    def row(self):
+        return (self.instructions, self.jumps, len(self.code), len(self.data),
+                len(self.pages))
+
+
+def parse(lines, mark):
+    """Every Call, in order; `mark` is the address of bench_behind_mark."""
+    found, call, inside = [], None, False
+    for text in lines:
+        if len(text) < 5 or text[2] != " " or "," not in text:
+            continue
+        what = text[1] if text[0] == " " else text[0]
+        if what not in "ILSM":
+            continue
+        at, size = text[3:].split(",")
+        at, size = int(at, 16), int(size)
+        if mark <= at < mark + 16 and what in "SM":
+            which = (at - mark) // 4
+            if which == 0:
+                call, inside = Call(), False
+            elif which == 3 and call:
+                found.append(call)
+                call = None
+            else:
+                inside = which == 1
+            continue
+        if call and not inside:
+            if what == "I":
+                call.instruction(at, size)
+            else:
+                call.access(at, size)
+    return found
+
+
+def traced(program, env, scratch):
+    log = os.path.join(scratch, "trace")
+    done = subprocess.run(
+        ["valgrind", "--tool=lackey", "--trace-mem=yes", f"--log-file={log}",
+         program, "calls", str(ROUNDS)], env=env, check=True, text=True,
+        stdout=subprocess.PIPE)
+    with open(log) as f:
+        calls = parse(f, int(done.stdout.split()[0], 16))
+    os.remove(log)
+    if len(calls) != len(KINDS) * ROUNDS:
+        raise RuntimeError(f"{len(calls)} calls in the trace")
+    order = (KINDS[:2] * ROUNDS + KINDS[2:4] * ROUNDS +
+             KINDS[4:5] * ROUNDS + KINDS[5:6] * ROUNDS + KINDS[6:] * ROUNDS)
+    rows = collections.defaultdict(collections.Counter)
+    for kind, call in zip(order, calls):
+        rows[kind][call.row()] += 1
+    return {kind: counter.most_common(1)[0] for kind, counter in rows.items()}
+
+
+def made(place, slower):
+    program = os.path.join(place.tests, "bench_count")
+    subprocess.run([program, "make", place.pool, "count", str(slower)],
+                   check=True)
+    # Nothing else in it: where the stack begins depends on its length.
+    return program, {"PATH": "/usr/bin:/bin", "IPS_POOL": place.pool,
+                     "IPS_RUN": "count"}
+
+
+def preload(build, agent):
+    """The agent of a build, if any, and what stands behind it."""
+    behind = os.path.join(build, "tests", "bench_behind.so")
+    return f"{agent}/lib/libips-preload.so:{behind}" if agent else behind
+
+
+def bench(build, _runs):
+    """The most frequent way of a call: which is all but the first, those that
+    make room, and those that read the CPU clock."""
+    with Place(build) as place:
+        program, env = made(place, 4096)
+        bare, ours = (traced(program, dict(env, LD_PRELOAD=preload(build, agent)),
+                             place.state) for agent in (None, build))
+    print(f"{'':<34}" + "".join(f"{name:>13}" for name in COLUMNS) +
+          f"{'of calls':>10}")
+    for kind in KINDS:
+        row, times = ours[kind]
+        added = [a - b for a, b in zip(row, bare[kind][0])]
+        print(f"{kind:<34}" + "".join(f"{n:>13}" for n in added) +
+              f"{times / ROUNDS:>10.0%}")
+
+
+def bench_cold(build, runs, against=None):
+    """Each run says the lower quartile of 20000 calls."""
+    ways = {"bare": None, "recorded": build}
+    if against:
+        ways["recorded, other build"] = against
+    found = collections.defaultdict(list)
+    with Place(build) as place:
+        program, env = made(place, 1)
+        for _ in range(runs):
+            for way in random.sample(list(ways), len(ways)):
+                words = subprocess.run(
+                    [program, "cold", "20000"], check=True, text=True,
+                    env=dict(env, LD_PRELOAD=preload(build, ways[way])),
+                    stdout=subprocess.PIPE).stdout.split()
+                for kind, word in zip(KINDS, words):
+                    found[kind, way].append(float(word))
+    for kind in KINDS[:4]:
+        for way in list(ways)[1:]:
+            show(f"{kind}, {way}, added",
+                 [a - b for a, b in zip(found[kind, way], found[kind, "bare"])],
+                 "ns")

@@ -1,0 +1,137 @@
+/*
+ * Writes the pool of a run whose two threads share a mutex, as their agents
+ * would have: no clock is read. Both compute but for the wait.
+ *
+ *   A  3 ms; takes the mutex, which is free; 6 ms; gives it back (B waits); 1
+ * ms B  6 ms; waits for it for 3 ms; 3 ms; gives it back (nobody waits); 2 ms
+ *
+ * That A took it has no record (agent/wrap_sync.h).
+ *
+ * Usage: lock_pool POOL RUN
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/format.h"
+
+#define MS 1000000ULL
+#define BEGIN (1000 * MS)
+#define PID 0x7f000000u /* nobody's */
+#define LOCK 0x1000u
+
+static union {
+    uint8_t data[16384];
+    struct ips_segment_header head;
+} w;
+static size_t at;
+
+static void *put(enum ips_rec_type type, size_t bytes, uint32_t a, uint64_t t)
+{
+    struct ips_rec_head *h = (struct ips_rec_head *)(void *)(w.data + at);
+    bytes = (bytes + 7) & ~(size_t)7;
+    at += bytes;
+    h->word = (uint32_t)type | (uint32_t)(bytes / 8) << 8;
+    h->a = a;
+    h->t = BEGIN + t;
+    return h;
+}
+
+static void begin(uint32_t thread)
+{
+    memset(&w, 0, sizeof(w));
+    w.head = (struct ips_segment_header){
+        .magic = IPS_SEGMENT_MAGIC,
+        .version = IPS_POOL_VERSION,
+        .header_bytes = sizeof(w.head),
+        .segment_bytes = sizeof(w.data),
+        .pid = PID,
+        .tid = PID + thread,
+        .image_stamp = 1,
+        .stream_stamp = 1 + thread,
+        .clock = {IPS_CLOCK_RAW, 0, 0, 0, 1ULL << 32},
+        .state = IPS_SEGMENT_CLOSED,
+        .comm = "locks"};
+    at = sizeof(w.head);
+    (void)put(IPS_REC_START, sizeof(struct ips_rec_start),
+              thread ? IPS_START_THREAD : IPS_START_ROOT, 0);
+}
+
+static void lock(enum ips_rec_type type, uint64_t t, uint64_t t_ret,
+                 uint64_t cpu)
+{
+    struct ips_rec_sync *r = put(type, sizeof(*r), IPS_SYNC_MUTEX, t);
+    r->t_ret = BEGIN + t_ret;
+    r->cpu = r->cpu_ret = cpu;
+    r->object = LOCK;
+    r->value = type == IPS_REC_RELEASE;
+}
+
+static void end(enum ips_end_kind kind, uint64_t t, uint64_t cpu)
+{
+    struct ips_rec_end *e = put(IPS_REC_END, sizeof(*e), kind, t);
+    e->cpu = cpu;
+}
+
+static int save(const char *dir, const char *name, const void *data, size_t n)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (fd < 0 || write(fd, data, n) != (ssize_t)n || close(fd) < 0) {
+        perror(path);
+        return 1;
+    }
+    return 0;
+}
+
+static int save_all(const char *dir, const struct ips_control *c)
+{
+    begin(0);
+    lock(IPS_REC_RELEASE, 9 * MS, 9 * MS, 9 * MS);
+    end(IPS_END_THREAD, 10 * MS, 10 * MS);
+    if (save(dir, "1.1.seg", &w, sizeof(w)))
+        return 1;
+    begin(1);
+    lock(IPS_REC_ACQUIRE, 6 * MS, 9 * MS, 6 * MS);
+    lock(IPS_REC_RELEASE, 12 * MS, 12 * MS, 9 * MS);
+    end(IPS_END_EXIT, 14 * MS, 11 * MS);
+    return save(dir, "1.2.seg", &w, sizeof(w)) ||
+           save(dir, "control", c, sizeof(*c));
+}
+
+int main(int argc, char **argv)
+{
+    char dir[3000], into[3000];
+    struct ips_control c = {.magic = IPS_CONTROL_MAGIC,
+                            .version = IPS_POOL_VERSION,
+                            .control_bytes = sizeof(c),
+                            .clock = {IPS_CLOCK_RAW, 0, 0, 0, 1ULL << 32},
+                            .quota_bytes = UINT64_MAX,
+                            .segment_bytes = sizeof(w.data),
+                            .cpus = 2,
+                            .root_pid = PID};
+    if (argc != 3) {
+        fprintf(stderr, "usage: lock_pool POOL RUN\n");
+        return 2;
+    }
+    snprintf(c.run, sizeof(c.run), "%s", argv[2]);
+    snprintf(c.machine, sizeof(c.machine), "m1");
+    snprintf(c.command, sizeof(c.command), "locks");
+    /* Whole when it comes into the pool. */
+    snprintf(into, sizeof(into), "%s/%s", argv[1], argv[2]);
+    snprintf(dir, sizeof(dir), "%s.%s", argv[1], argv[2]);
+    if (mkdir(dir, 0700) < 0) {
+        perror(dir);
+        return 1;
+    }
+    if (save_all(dir, &c))
+        return 1;
+    if (rename(dir, into) < 0) {
+        perror(into);
+        return 1;
+    }
+    return 0;
+}
