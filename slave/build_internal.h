@@ -287,10 +287,10 @@ int b_sync_object(const struct b_sync *x, const struct b_sync *y);
 bool b_sync_got(const struct b_sync *s);
 /* The second record of a wait for a condition. */
 bool b_sync_after_cond(const struct b_sync *s);
-void b_sync_arcs(struct build *b);              /* build_sync.c */
-void b_states(struct build *b);                 /* build_settle.c */
-int b_holders(struct build *b) IPS_MUST_USE;    /* build_hold.c */
-int b_match(struct build *b) IPS_MUST_USE;      /* build_match.c */
+void b_sync_arcs(struct build *b);           /* build_sync.c */
+void b_states(struct build *b);              /* build_settle.c */
+int b_holders(struct build *b) IPS_MUST_USE; /* build_hold.c */
+int b_match(struct build *b) IPS_MUST_USE;   /* build_match.c */
 void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
             const uint8_t *p);                    /* build_cost.c */
 void b_cost_limit(struct build *b);               /* build_cost.c */
