@@ -4,8 +4,8 @@
  * the program: where no run is being recorded every call returns at once.
  *
  * Two uses:
- *  - marks in the calling thread: ips_mark(). "begin NAME ..." and "end NAME ..."
- *    (NAME one word) hold a request, which `ipsq requests` tells of.
+ *  - marks in the calling thread: ips_mark(). "begin NAME ..." and "end NAME
+ * ..." (NAME one word) hold a request, which `ipsq requests` tells of.
  *  - tasks: chains of one's own (green threads, simulated processes, a message
  *    system in shared memory). A task's stamps are given by the caller or, with
  *    IPS_NOW, taken from the clocks.

@@ -40,7 +40,7 @@ struct pack_coder {
     unsigned acc_bits;
     uint64_t bit;  /* decoding: read so far of PACK_BITS */
     uint32_t sure; /* ... so many calls lie in their columns for sure */
-    bool bad; /* decoding: the input is not what an encoder wrote */
+    bool bad;      /* decoding: the input is not what an encoder wrote */
     uint64_t mult_q32;
     /* From here on zero at the start of a block. */
     uint64_t last_t, record_t; /* last stamp; last record's */

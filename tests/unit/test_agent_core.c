@@ -1,7 +1,7 @@
 /* The recording core in real processes: threads, forks, signal handlers,
  * SIGKILL. Every case forks the writer and reads its pool. */
-#include "tests/unit/core_help.h"
 #include "agent/thread.h"
+#include "tests/unit/core_help.h"
 #include "tests/unit/emulated.h"
 
 #include <errno.h>
