@@ -387,7 +387,6 @@ static void ask_all(struct query *q, char **machines, char **peers)
         request.ask_case = IPS__REQUEST__ASK_CM;
         request.cm = &ask;
         query_ask(q, p, &request, true);
-        p->window = 1; /* so that it is told when to stop */
     }
 }
 
