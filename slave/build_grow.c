@@ -143,7 +143,7 @@ static bool take_input(struct b_grow *k, const struct ips_build_input *in)
     if (!same)
         return false;
     k->control = *in->control;
-    memcpy(k->streams, in->streams, in->stream_count * sizeof(*in->streams));
+    g_memcpy(k->streams, in->streams, in->stream_count * sizeof(*in->streams));
     return true;
 }
 
@@ -255,7 +255,8 @@ static int start(struct b_grow **kept, const struct ips_build_input *in,
     if (!k->streams)
         return IPS_E_NO_MEMORY;
     if (in->stream_count)
-        memcpy(k->streams, in->streams, in->stream_count * sizeof(*k->streams));
+        g_memcpy(k->streams, in->streams,
+                 in->stream_count * sizeof(*k->streams));
     k->in.control = &k->control;
     k->in.streams = k->streams;
     ips_graph_init(&k->built.g);

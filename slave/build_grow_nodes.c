@@ -26,9 +26,9 @@ static void note_bytes(struct g_chain *x)
 static int keep_rows(struct b_grow *k)
 {
     struct ips_built *o = &k->built;
-    memcpy(k->rows, o->threads, o->g.chain_count * sizeof(*k->rows));
-    memcpy(k->procs, o->procs, o->proc_count * sizeof(*k->procs));
-    memcpy(k->end_rows, o->ends, o->end_count * sizeof(*k->end_rows));
+    g_memcpy(k->rows, o->threads, o->g.chain_count * sizeof(*k->rows));
+    g_memcpy(k->procs, o->procs, o->proc_count * sizeof(*k->procs));
+    g_memcpy(k->end_rows, o->ends, o->end_count * sizeof(*k->end_rows));
     if (k->traffic_count != o->traffic_count) {
         ips_free_large(k->traffic);
         ips_free_large(k->traffic_last);
@@ -41,9 +41,10 @@ static int keep_rows(struct b_grow *k)
             return IPS_E_NO_MEMORY;
     }
     if (k->traffic_count) {
-        memcpy(k->traffic, o->traffic, k->traffic_count * sizeof(*k->traffic));
-        memcpy(k->traffic_last, k->b.traffic_last.v,
-               k->traffic_count * sizeof(*k->traffic_last));
+        g_memcpy(k->traffic, o->traffic,
+                 k->traffic_count * sizeof(*k->traffic));
+        g_memcpy(k->traffic_last, k->b.traffic_last.v,
+                 k->traffic_count * sizeof(*k->traffic_last));
     }
     k->counts = o->counts;
     return 0;
@@ -52,13 +53,14 @@ static int keep_rows(struct b_grow *k)
 void g_take_rows_back(struct b_grow *k)
 {
     struct ips_built *o = &k->built;
-    memcpy(o->threads, k->rows, o->g.chain_count * sizeof(*k->rows));
-    memcpy(o->procs, k->procs, o->proc_count * sizeof(*k->procs));
-    memcpy(o->ends, k->end_rows, o->end_count * sizeof(*k->end_rows));
+    g_memcpy(o->threads, k->rows, o->g.chain_count * sizeof(*k->rows));
+    g_memcpy(o->procs, k->procs, o->proc_count * sizeof(*k->procs));
+    g_memcpy(o->ends, k->end_rows, o->end_count * sizeof(*k->end_rows));
     if (k->traffic_count) {
-        memcpy(o->traffic, k->traffic, k->traffic_count * sizeof(*k->traffic));
-        memcpy(k->b.traffic_last.v, k->traffic_last,
-               k->traffic_count * sizeof(*k->traffic_last));
+        g_memcpy(o->traffic, k->traffic,
+                 k->traffic_count * sizeof(*k->traffic));
+        g_memcpy(k->b.traffic_last.v, k->traffic_last,
+                 k->traffic_count * sizeof(*k->traffic_last));
     }
     o->counts = k->counts;
     ips_free_large(o->spun);
@@ -227,9 +229,9 @@ static int regroup(struct build *b)
     for (uint32_t i = 0; i < b->in->stream_count; i++) {
         struct b_stream *s = &b->streams[i];
         uint32_t old = s->delay_count - s->fresh;
-        memcpy(v + n, b->delays.v + s->first_delay, old * sizeof(*v));
-        memcpy(v + n + old, b->delays.v + s->first_fresh,
-               s->fresh * sizeof(*v));
+        g_memcpy(v + n, b->delays.v + s->first_delay, old * sizeof(*v));
+        g_memcpy(v + n + old, b->delays.v + s->first_fresh,
+                 s->fresh * sizeof(*v));
         s->first_delay = n;
         s->fresh = 0;
         n += s->delay_count;

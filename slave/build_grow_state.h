@@ -103,6 +103,12 @@ struct inflow g_inflow(const struct build *b, const struct g_end *k,
 /* a += b or a -= b, count by count. */
 void g_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
               bool minus);
+/* Nothing of nowhere is no copy. */
+static inline void g_memcpy(void *to, const void *from, size_t bytes)
+{
+    if (bytes)
+        memcpy(to, from, bytes);
+}
 static inline uint32_t g_end_of(const struct b_grow *k, uint32_t c)
 {
     return k->built.g.chains[c].first + k->chains[c].nodes;
