@@ -64,7 +64,7 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SPREAD_TOP 10u         /* so many have together less than half */
 #define WHY_SPREAD_CPU_PPM 500000u /* of the path is CPU time in procedures */
 #define WHY_PHASES 3u              /* looked at */
-#define WHY_PHASE_PPM 250000u      /* of the path, a phase that dominates */
+#define WHY_PHASE_PPM 400000u      /* of the path, a phase that dominates */
 #define WHY_PHASE_REST_PPM 100000u /* and those with more cores busy */
 #define WHY_PHASE_BUSY_PPM 666667u /* of their busy cores, at most */
 #define WHY_NAMED_PPM 600000u /* of a procedure's path that a finding names */

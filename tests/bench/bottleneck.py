@@ -137,9 +137,11 @@ class Link:
                  "rate", f"{LINK_MBIT}mbit", "burst", "32kb", "latency", "1s"]),
                 check=True)
         self.cluster = self.made.Cluster(self.build, ["m1", "m2"], self.hosts)
-        self.cluster.ipsq("calibrate", "m1", "m2", "--lengths",
-                          "64k,128k,256k,512k",
-                          "--rounds", "10")
+        # Whatever ran here before is still in the load average.
+        done = self.cluster.ipsq("calibrate", "m1", "m2", "--force", "--lengths",
+                                 "64k,128k,256k,512k", "--rounds", "10")
+        if done.returncode:
+            raise RuntimeError(f"calibrate: {done.stderr}")
         return self
 
     def __exit__(self, *unused):

@@ -91,7 +91,7 @@ def test_beside_another_problem(cluster, other):
     finding of its waits, or of its workers, says already."""
     told = Told(cores=2)
     main = told.root("main")
-    reading(main, 600 * MS)
+    reading(main, 1000 * MS)
     if other == "outside":
         both(main, 400 * MS, 400 * MS)
         main.sleep(500 * MS)

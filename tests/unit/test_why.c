@@ -126,17 +126,17 @@ static void test_why__a_procedure_is_hot_from_a_quarter_on(void **state)
     assert_int_equal(find(&f).count, 0);
 }
 
-/* 3 of 10 s with one core busy, in others two. */
+/* 4.5 of 10 s with one core busy, in others two. */
 static struct why_phase slow_phase(void)
 {
-    return (struct why_phase){.amount = amount(3000, 1500, "/m/p.1", NULL),
+    return (struct why_phase){.amount = amount(4500, 2250, "/m/p.1", NULL),
                               .number = 2,
                               .phases = 4,
                               .from_ns = 1000ull * MS,
                               .to_ns = 5000ull * MS,
                               .busy_ppm = 1000000,
                               .others_ppm = 2000000,
-                              .others_ns = 7000ull * MS};
+                              .others_ns = 5500ull * MS};
 }
 
 static size_t count_with(struct why_facts *f, struct why_phase *p)
@@ -146,7 +146,7 @@ static size_t count_with(struct why_facts *f, struct why_phase *p)
     return find(f).count;
 }
 
-static void test_why__a_phase_dominates_from_a_quarter_on(void **state)
+static void test_why__a_phase_dominates_from_two_fifths_on(void **state)
 {
     (void)state;
     struct why_facts f = healthy();
@@ -162,10 +162,10 @@ static void test_why__a_phase_dominates_from_a_quarter_on(void **state)
         "Phase 2 of 4 (1.00 s to 5.00 s since the run began) dominates, and is "
         "of another kind than the rest: fewer cores are busy in it; mostly "
         "/m/p.1 in f (p.c:12).");
-    SAME(x.finding[0].evidence, "3.00 s of the path, 30% of it; 1.0 cores "
+    SAME(x.finding[0].evidence, "4.50 s of the path, 45% of it; 1.0 cores "
                                 "busy, 2.0 in other phases");
     SAME(x.finding[0].command, "ipsq path r1 --weighting wall --phase 2");
-    p.amount.ns = 2500ull * MS - 1;
+    p.amount.ns = 4000ull * MS - 1;
     assert_int_equal(count_with(&f, &p), 0);
     p = slow_phase();
     p.busy_ppm = 1400000; /* of another kind it is not */
@@ -180,13 +180,13 @@ static void test_why__a_phase_that_others_name_is_not_said(void **state)
     (void)state;
     struct why_facts f = healthy();
     struct why_phase p = slow_phase();
-    f.amount[WHY_OUTSIDE] = amount(1800, 1800, "/m/p.1", NULL);
-    p.named_ns[WHY_OUTSIDE] = 1800ull * MS - 1;
+    f.amount[WHY_OUTSIDE] = amount(2700, 2700, "/m/p.1", NULL);
+    p.named_ns[WHY_OUTSIDE] = 2700ull * MS - 1;
     assert_int_equal(count_with(&f, &p), 2);
     p.named_ns[WHY_OUTSIDE]++;
     assert_int_equal(count_with(&f, &p), 1);
     p.named_ns[WHY_OUTSIDE] = 0; /* a kind that is not said names nothing */
-    p.named_ns[WHY_LOCK] = 3000ull * MS;
+    p.named_ns[WHY_LOCK] = 4500ull * MS;
     assert_int_equal(count_with(&f, &p), 2);
 }
 
@@ -195,10 +195,10 @@ static void test_why__a_phase_has_its_procedure(void **state)
     (void)state;
     struct why_facts f = healthy();
     struct why_phase p = slow_phase();
-    struct why_amount hot = amount(3000, 1500, "/m/p.1", NULL);
+    struct why_amount hot = amount(4500, 2250, "/m/p.1", NULL);
     f.procedure = &hot;
     f.procedures = 1;
-    hot.phase_ns[0] = 1800ull * MS - 1;
+    hot.phase_ns[0] = 2700ull * MS - 1;
     assert_int_equal(count_with(&f, &p), 2);
     hot.phase_ns[0]++;
     assert_int_equal(count_with(&f, &p), 1);
@@ -433,7 +433,7 @@ int main(void)
         cmocka_unit_test(test_why__cores_are_short_by_its_own_or_by_others),
         cmocka_unit_test(test_why__a_busy_machine_hides_nothing),
         cmocka_unit_test(test_why__cost_is_spread_where_none_has_a_tenth),
-        cmocka_unit_test(test_why__a_phase_dominates_from_a_quarter_on),
+        cmocka_unit_test(test_why__a_phase_dominates_from_two_fifths_on),
         cmocka_unit_test(test_why__a_phase_that_others_name_is_not_said),
         cmocka_unit_test(test_why__a_phase_has_its_procedure),
         cmocka_unit_test(test_why__the_greatest_gain_stands_first),
