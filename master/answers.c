@@ -58,26 +58,14 @@ static uint8_t *key_of(const struct query *q, size_t *len)
     return key;
 }
 
-struct known {
-    uint64_t events;
-    bool open;
-};
-
-static void on_known(const struct catalogue_row *row, void *arg)
-{
-    struct known *k = arg;
-    k->events = ips_add_sat(k->events, row->events);
-    k->open = k->open || row->open;
-}
-
 /* False: nothing may be said about that run now. */
 static bool stamp_now(struct query *q, struct stamp *s)
 {
     struct ips_err err = {0};
-    struct known known = {0};
+    struct catalogue_known known = {0};
     struct mtimes *t = &q->m->mtimes;
     if (mtimes_load(t, &err) < 0 ||
-        catalogue_each(q->m->catalogue, q->run, on_known, &known, &err) < 0 ||
+        catalogue_known(q->m->catalogue, q->run, &known, &err) < 0 ||
         known.open)
         return false;
     *s = (struct stamp){.events = known.events,

@@ -283,6 +283,20 @@ int catalogue_each(struct catalogue *c, const char *run,
     return step == SQLITE_DONE ? 0 : db_error(c, "read the runs", err);
 }
 
+static void add_known(const struct catalogue_row *row, void *arg)
+{
+    struct catalogue_known *k = arg;
+    k->events = ips_add_sat(k->events, row->events);
+    k->open = k->open || row->open;
+}
+
+int catalogue_known(struct catalogue *c, const char *run,
+                    struct catalogue_known *out, struct ips_err *err)
+{
+    *out = (struct catalogue_known){0};
+    return catalogue_each(c, run, add_known, out, err);
+}
+
 int catalogue_put_irt(struct catalogue *c, const char *run, uint64_t events,
                       const Ips__MetricsAnswer *answer, struct ips_err *err)
 {

@@ -40,6 +40,15 @@ int catalogue_each(struct catalogue *c, const char *run,
                    void (*row)(const struct catalogue_row *row, void *arg),
                    void *arg, struct ips_err *err) IPS_MUST_USE;
 
+/* Of all machines that have the run, as far as they have told. */
+struct catalogue_known {
+    uint64_t events;
+    bool open;
+};
+int catalogue_known(struct catalogue *c, const char *run,
+                    struct catalogue_known *out,
+                    struct ips_err *err) IPS_MUST_USE;
+
 /* Machine and program rows of a run, packed as one MetricsAnswer, and the
  * events they were computed from (0 rows where the run has none). */
 int catalogue_put_irt(struct catalogue *c, const char *run, uint64_t events,

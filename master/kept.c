@@ -39,18 +39,6 @@ void kept_let_go(struct query *q)
 
 /* ---- taking ----------------------------------------------------------- */
 
-struct known {
-    uint64_t events;
-    bool open;
-};
-
-static void on_known(const struct catalogue_row *row, void *arg)
-{
-    struct known *k = arg;
-    k->events = ips_add_sat(k->events, row->events);
-    k->open = k->open || row->open;
-}
-
 static bool all_connected(const struct master *m, const struct kept *k)
 {
     uint64_t now = master_now_ns();
@@ -109,11 +97,11 @@ static bool lend(struct query *q, struct kept *k)
 bool kept_take(struct query *q, unsigned want)
 {
     struct kept *k = q->m->kept;
-    struct known known = {0};
+    struct catalogue_known known = {0};
     struct ips_err err = {0};
     if (!k || (want & ~k->want) || q->restarts > 0 || query_windowed(q) ||
         strcmp(k->run, q->run) != 0 || !all_connected(q->m, k) ||
-        catalogue_each(q->m->catalogue, q->run, on_known, &known, &err) < 0 ||
+        catalogue_known(q->m->catalogue, q->run, &known, &err) < 0 ||
         known.open || known.events != k->events || !lend(q, k))
         return false;
     q->borrowed = true;

@@ -143,20 +143,9 @@ static void metrics_ready(struct query *q)
     kept_tables_done(q, t);
 }
 
-struct known {
-    uint64_t events;
-    bool open;
-};
-
-static void on_known(const struct catalogue_row *row, void *arg)
-{
-    struct known *k = arg;
-    k->events += row->events;
-    k->open = k->open || row->open;
-}
-
 static void send_kept(struct query *q, const Ips__MetricsAnswer *kept,
-                      const struct known *k, uint64_t events, bool nobody)
+                      const struct catalogue_known *k, uint64_t events,
+                      bool nobody)
 {
     struct arena a = {0};
     struct certificate c = {.msg = *kept->certificate};
@@ -189,11 +178,11 @@ static void send_kept(struct query *q, const Ips__MetricsAnswer *kept,
  * of the run is there, so any table is better than none. */
 static bool from_own_table(struct query *q, bool nobody)
 {
-    struct known k = {0};
+    struct catalogue_known k = {0};
     uint64_t events = 0;
     struct ips_err err = {0};
     if (!is_summary(q) ||
-        catalogue_each(q->m->catalogue, q->run, on_known, &k, &err) < 0)
+        catalogue_known(q->m->catalogue, q->run, &k, &err) < 0)
         return false;
     Ips__MetricsAnswer *kept =
         catalogue_get_irt(q->m->catalogue, q->run, &events);

@@ -115,18 +115,6 @@ static const struct query_kind query_refresh = {
 
 /* ---- which and when ----------------------------------------------------- */
 
-struct known {
-    uint64_t events;
-    bool open;
-};
-
-static void on_known(const struct catalogue_row *row, void *arg)
-{
-    struct known *k = arg;
-    k->events = ips_add_sat(k->events, row->events);
-    k->open = k->open || row->open;
-}
-
 static bool asked_about(const struct master *m, const char *run)
 {
     for (const struct query *q = m->queries; q; q = q->next)
@@ -150,10 +138,10 @@ void refresh_tick(struct master *m)
     bool free_now = m->refresh_ns && !m->stopping && !any_busy(m);
     while (*at && free_now) {
         struct refresh *r = *at;
-        struct known k = {0};
+        struct catalogue_known k = {0};
         struct ips_err err = {0};
         if (r->next_ns > now || asked_about(m, r->run) ||
-            catalogue_each(m->catalogue, r->run, on_known, &k, &err) < 0) {
+            catalogue_known(m->catalogue, r->run, &k, &err) < 0) {
             at = &r->next;
             continue;
         }
