@@ -15,7 +15,7 @@ struct piece {
 
 /* What must be as it was. */
 struct stamp {
-    uint64_t events;
+    uint64_t events, created_real_ns;
     struct timespec mtimes;
     long long mtimes_bytes, mtimes_inode;
 };
@@ -69,6 +69,7 @@ static bool stamp_now(struct query *q, struct stamp *s)
         known.open)
         return false;
     *s = (struct stamp){.events = known.events,
+                        .created_real_ns = known.created_real_ns,
                         .mtimes = t->seen,
                         .mtimes_bytes = t->seen_bytes,
                         .mtimes_inode = t->seen_inode};
@@ -77,7 +78,8 @@ static bool stamp_now(struct query *q, struct stamp *s)
 
 static bool stamp_same(const struct stamp *a, const struct stamp *b)
 {
-    return a->events == b->events && a->mtimes.tv_sec == b->mtimes.tv_sec &&
+    return a->events == b->events && a->created_real_ns == b->created_real_ns &&
+           a->mtimes.tv_sec == b->mtimes.tv_sec &&
            a->mtimes.tv_nsec == b->mtimes.tv_nsec &&
            a->mtimes_bytes == b->mtimes_bytes &&
            a->mtimes_inode == b->mtimes_inode;
@@ -310,6 +312,8 @@ void answers_ahead(struct master *m, const char *run)
 void answers_give_way(struct master *m, const struct query *q)
 {
     size_t len, other_len;
+    if (!q->kind->exclusive) /* it does not wait */
+        return;
     uint8_t *key = key_of(q, &len);
     for (struct query *o = m->queries; o && key; o = o->next) {
         if (o->client || !o->kind->keeps || o->over ||

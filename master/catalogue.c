@@ -287,6 +287,7 @@ static void add_known(const struct catalogue_row *row, void *arg)
 {
     struct catalogue_known *k = arg;
     k->events = ips_add_sat(k->events, row->events);
+    k->created_real_ns = ips_max_u64(k->created_real_ns, row->created_real_ns);
     k->open = k->open || row->open;
 }
 

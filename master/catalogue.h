@@ -43,6 +43,7 @@ int catalogue_each(struct catalogue *c, const char *run,
 /* Of all machines that have the run, as far as they have told. */
 struct catalogue_known {
     uint64_t events;
+    uint64_t created_real_ns; /* the latest: another run of that name differs */
     bool open;
 };
 int catalogue_known(struct catalogue *c, const char *run,
