@@ -41,8 +41,8 @@ static ssize_t peeked(const struct ips_io *io, int flags, ssize_t r)
     return r;
 }
 
-static __attribute__((noinline)) ssize_t read_other(int fd, void *buf, size_t n,
-                                                    uint64_t site)
+__attribute__((noinline)) ssize_t ips_read_other(int fd, void *buf, size_t n,
+                                                 uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, fd, site))
@@ -56,7 +56,7 @@ IPS_EXPORT IPS_HOT ssize_t read(int fd, void *buf, size_t n)
 {
     struct ips_io io;
     if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
-        return read_other(fd, buf, n, IPS_SITE);
+        return ips_read_other(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(read)(fd, buf, n);
     if (unlikely(r <= 0))
         return ips_stream_received_none(&io, r, IPS_IOV(buf, n));
@@ -76,8 +76,8 @@ IPS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
     return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
 }
 
-static __attribute__((noinline)) ssize_t write_other(int fd, const void *buf,
-                                                     size_t n, uint64_t site)
+__attribute__((noinline)) ssize_t ips_write_other(int fd, const void *buf,
+                                                  size_t n, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, fd, site))
@@ -89,7 +89,7 @@ IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
 {
     struct ips_io io;
     if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
-        return write_other(fd, buf, n, IPS_SITE);
+        return ips_write_other(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(write)(fd, buf, n);
     return ips_stream_sent(&io, r);
 }
@@ -101,8 +101,8 @@ static size_t iov_count(long count)
     return count < 0 || count > 1024 ? 0 : (size_t)count;
 }
 
-static __attribute__((noinline)) ssize_t
-readv_other(int fd, const struct iovec *iov, int count, uint64_t site)
+__attribute__((noinline)) ssize_t
+ips_readv_other(int fd, const struct iovec *iov, int count, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, fd, site))
@@ -114,15 +114,15 @@ IPS_EXPORT IPS_HOT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
     struct ips_io io;
     if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
-        return readv_other(fd, iov, count, IPS_SITE);
+        return ips_readv_other(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(readv)(fd, iov, count);
     if (unlikely(r <= 0))
         return ips_stream_received_none(&io, r, iov, iov_count(count));
     return ips_stream_done(&io, IPS_REC_RECV, r);
 }
 
-static __attribute__((noinline)) ssize_t
-writev_other(int fd, const struct iovec *iov, int count, uint64_t site)
+__attribute__((noinline)) ssize_t
+ips_writev_other(int fd, const struct iovec *iov, int count, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, fd, site))
@@ -134,7 +134,7 @@ IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
     struct ips_io io;
     if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
-        return writev_other(fd, iov, count, IPS_SITE);
+        return ips_writev_other(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(writev)(fd, iov, count);
     return ips_stream_sent(&io, r);
 }
@@ -185,9 +185,10 @@ IPS_EXPORT IPS_HOT ssize_t send(int fd, const void *buf, size_t n, int flags)
 }
 ssize_t __send(int, const void *, size_t, int) IPS_ALIAS(send);
 
-static __attribute__((noinline)) ssize_t
-sendto_other(int fd, const void *buf, size_t n, int flags,
-             const struct sockaddr *to, socklen_t len, uint64_t site)
+__attribute__((noinline)) ssize_t ips_sendto_other(int fd, const void *buf,
+                                                   size_t n, int flags,
+                                                   const struct sockaddr *to,
+                                                   socklen_t len, uint64_t site)
 {
     IPS_IO(io);
     if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
@@ -201,7 +202,7 @@ IPS_EXPORT IPS_HOT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
     struct ips_io io;
     if (unlikely(flags & MSG_OOB) ||
         unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
-        return sendto_other(fd, buf, n, flags, to, len, IPS_SITE);
+        return ips_sendto_other(fd, buf, n, flags, to, len, IPS_SITE);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
     return ips_stream_sent(&io, r);
 }
@@ -261,9 +262,9 @@ static ssize_t received_from(const struct ips_io *io, ssize_t r, void *buf,
     return ips_io_received(io, IPS_OP_DATA, r, IPS_IOV(buf, n), from, got);
 }
 
-static __attribute__((noinline)) ssize_t
-recvfrom_other(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
-               socklen_t *len, uint64_t site)
+__attribute__((noinline)) ssize_t
+ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
+                   struct sockaddr *from, socklen_t *len, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, fd, site))
@@ -282,7 +283,7 @@ IPS_EXPORT IPS_HOT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
     struct ips_io io;
     if (unlikely(flags & NOT_DATA) ||
         unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
-        return recvfrom_other(fd, buf, n, flags, from, len, IPS_SITE);
+        return ips_recvfrom_other(fd, buf, n, flags, from, len, IPS_SITE);
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
     if (unlikely(r <= 0))
         return ips_stream_received_none(&io, r, IPS_IOV(buf, n));

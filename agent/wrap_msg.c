@@ -30,8 +30,8 @@ static void take_rights(struct msghdr *m)
     }
 }
 
-static __attribute__((noinline)) ssize_t
-sendmsg_other(int fd, const struct msghdr *m, int flags, uint64_t site)
+__attribute__((noinline)) ssize_t
+ips_sendmsg_other(int fd, const struct msghdr *m, int flags, uint64_t site)
 {
     IPS_IO(io);
     if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
@@ -48,7 +48,7 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
     struct ips_io io;
     if (unlikely(flags & MSG_OOB) ||
         unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
-        return sendmsg_other(fd, m, flags, IPS_SITE);
+        return ips_sendmsg_other(fd, m, flags, IPS_SITE);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     return ips_stream_sent(&io, r);
 }
@@ -75,10 +75,10 @@ static ssize_t receive_named(const struct ips_io *io, struct msghdr *m,
                            copy.msg_namelen);
 }
 
-IPS_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, site))
         return REAL(recvmsg)(fd, m, flags);
     if (flags & NOT_DATA) {
         ssize_t r = REAL(recvmsg)(fd, m, flags);
@@ -102,6 +102,11 @@ IPS_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
                            whole ? (const struct sockaddr *)m->msg_name
                                  : &unknown,
                            whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
+}
+
+IPS_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+    return ips_recvmsg_at(fd, m, flags, IPS_SITE);
 }
 
 IPS_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)

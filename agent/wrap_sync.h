@@ -133,6 +133,7 @@ static inline bool ips_sync_time_ok(clockid_t clock, const struct timespec *t)
            t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
 
-long ips_futex(long n, const long args[6]); /* by syscall() */
+/* by syscall(), at `site` */
+long ips_futex(long n, const long args[6], uint64_t site);
 
 #endif

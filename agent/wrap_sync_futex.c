@@ -25,7 +25,7 @@ static bool wakes(int op)
 #define REAL_CALL                                                              \
     REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5])
 
-long ips_futex(long n, const long args[6])
+long ips_futex(long n, const long args[6], uint64_t site)
 {
     const volatile void *at = (const volatile void *)(uintptr_t)args[0];
     int op = (int)args[1] & FUTEX_CMD_MASK;
@@ -42,11 +42,12 @@ long ips_futex(long n, const long args[6])
         if (ips_was_blocked(&call, &ret)) {
             struct ips_thing thing = ips_thing(at, shared);
             ips_sync_acquired(IPS_SYNC_FUTEX, &thing, call, ret, 0,
-                              r < 0 ? saved : 0, 0);
+                              r < 0 ? saved : 0, site);
         }
     } else if (r > 0 || (r == 0 && op == FUTEX_UNLOCK_PI)) {
         struct ips_thing thing = ips_thing(at, shared);
-        ips_sync_released(IPS_SYNC_FUTEX, &thing, call, r > 0 ? (int)r : 1, 0);
+        ips_sync_released(IPS_SYNC_FUTEX, &thing, call, r > 0 ? (int)r : 1,
+                          site);
     }
     errno = saved;
     return r;

@@ -12,10 +12,10 @@
 #include <sys/syscall.h>
 
 #include "agent/wrap_sample.h"
+#include "agent/wrap_sync.h"
 
 int prctl(int, ...);
 long ips_fork_by_syscall(long n, const long args[6]);
-long ips_futex(long n, const long args[6]); /* wrap_sync_futex.c */
 int eventfd(unsigned, int);
 
 #define P(type, x) ((type)(uintptr_t)(x))
@@ -45,11 +45,10 @@ static void shorten(long n, const long asked[6], long args[6],
 #endif
 }
 
-static long waited(enum ips_op op, long n, long a, long b, long c, long d,
-                   long e, long f)
+static long waited(enum ips_op op, long n, const long asked[6], uint64_t site)
 {
-    const long asked[6] = {a, b, c, d, e, f};
-    long args[6] = {a, b, c, d, e, f}, r;
+    long args[6], r;
+    memcpy(args, asked, sizeof(args));
     struct timespec room;
     struct ips_moment call = ips_at_call();
     IPS_UNDISTURBED(
@@ -57,41 +56,44 @@ static long waited(enum ips_op op, long n, long a, long b, long c, long d,
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]),
         r == -1, errno, shorten(n, asked, args, &call, &room));
     int saved = errno;
-    ips_record_wait(op, call, r, saved, 0, 0);
+    ips_record_wait(op, call, r, saved, site, 0);
     errno = saved;
     return r;
 }
 
-static bool bytes(long *r, long n, long a, long b, long c, long d, long e,
-                  long f)
+/* `site` is where syscall() was called; sendfile and the like, which hardly
+ * anybody asks for in this way, have this file's. */
+static bool bytes(long *r, long n, const long args[6], uint64_t site)
 {
-    int fd = (int)a;
+    int fd = (int)args[0];
+    long b = args[1], c = args[2], d = args[3], e = args[4], f = args[5];
     switch (n) {
     case SYS_read:
-        *r = read(fd, P(void *, b), (size_t)c);
+        *r = ips_read_other(fd, P(void *, b), (size_t)c, site);
         return true;
     case SYS_write:
-        *r = write(fd, P(void *, b), (size_t)c);
+        *r = ips_write_other(fd, P(void *, b), (size_t)c, site);
         return true;
     case SYS_readv:
-        *r = readv(fd, P(struct iovec *, b), (int)c);
+        *r = ips_readv_other(fd, P(struct iovec *, b), (int)c, site);
         return true;
     case SYS_writev:
-        *r = writev(fd, P(struct iovec *, b), (int)c);
+        *r = ips_writev_other(fd, P(struct iovec *, b), (int)c, site);
         return true;
     case SYS_sendto:
-        *r = sendto(fd, P(void *, b), (size_t)c, (int)d,
-                    P(struct sockaddr *, e), (socklen_t)f);
+        *r = ips_sendto_other(fd, P(void *, b), (size_t)c, (int)d,
+                              P(struct sockaddr *, e), (socklen_t)f, site);
         return true;
     case SYS_recvfrom:
-        *r = recvfrom(fd, P(void *, b), (size_t)c, (int)d,
-                      P(struct sockaddr *, e), P(socklen_t *, f));
+        *r = ips_recvfrom_other(fd, P(void *, b), (size_t)c, (int)d,
+                                P(struct sockaddr *, e), P(socklen_t *, f),
+                                site);
         return true;
     case SYS_sendmsg:
-        *r = sendmsg(fd, P(struct msghdr *, b), (int)c);
+        *r = ips_sendmsg_other(fd, P(struct msghdr *, b), (int)c, site);
         return true;
     case SYS_recvmsg:
-        *r = recvmsg(fd, P(struct msghdr *, b), (int)c);
+        *r = ips_recvmsg_at(fd, P(struct msghdr *, b), (int)c, site);
         return true;
     case SYS_sendmmsg:
         *r = sendmmsg(fd, P(struct mmsghdr *, b), (unsigned)c, (int)d);
@@ -318,14 +320,14 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
     if (!on)
         return REAL(syscall)(n, a, b, c, d, e, f);
     if (n == SYS_futex)
-        return ips_futex(n, args);
-    if (bytes(&r, n, a, b, c, d, e, f) || descriptors(&r, n, a, b, c, d) ||
+        return ips_futex(n, args, IPS_SITE);
+    if (bytes(&r, n, args, IPS_SITE) || descriptors(&r, n, a, b, c, d) ||
         files(&r, n, args) || processes(&r, n, args) ||
         ips_signal_syscall(&r, n, args))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)
-        return waited(op, n, a, b, c, d, e, f);
+        return waited(op, n, args, IPS_SITE);
     IPS_UNDISTURBED(r, REAL(syscall)(n, a, b, c, d, e, f), r == -1, errno,
                     (void)0);
     return r;

@@ -277,6 +277,68 @@ def test_places_of_events(cluster, programs):
     assert "stack" not in c.json("events", "r", "--sites")["events"][0]
 
 
+BY_SYSCALL = r"""
+#define _GNU_SOURCE
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+static int fd[2], word;
+#define CALL(name, ...)                                                        \
+    __attribute__((noinline)) static void name(void)                           \
+    {                                                                          \
+        syscall(__VA_ARGS__);                                                  \
+        __asm__ volatile("");                                                  \
+    }
+static char c;
+static struct iovec v = {&c, 1};
+static struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+static struct pollfd p;
+static struct timespec ms = {0, 1000000};
+CALL(c_write, SYS_write, fd[0], &c, 1L)
+CALL(c_writev, SYS_writev, fd[0], &v, 1L)
+CALL(c_sendto, SYS_sendto, fd[0], &c, 1L, 0L, 0L, 0L)
+CALL(c_sendmsg, SYS_sendmsg, fd[0], &m, 0L)
+CALL(c_poll, SYS_ppoll, &p, 1L, 0L, 0L, 0L)
+CALL(c_read, SYS_read, fd[1], &c, 1L)
+CALL(c_readv, SYS_readv, fd[1], &v, 1L)
+CALL(c_recvfrom, SYS_recvfrom, fd[1], &c, 1L, 0L, 0L, 0L)
+CALL(c_recvmsg, SYS_recvmsg, fd[1], &m, 0L)
+CALL(c_futex, SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0L, &ms, 0L, 0L)
+int main(void)
+{
+    socketpair(AF_UNIX, SOCK_STREAM, 0, fd);
+    p.fd = fd[1];
+    p.events = POLLIN;
+    c_write(), c_writev(), c_sendto(), c_sendmsg(), c_poll();
+    c_read(), c_readv(), c_recvfrom(), c_recvmsg(), c_futex();
+    return 0;
+}
+"""
+
+
+def test_places_of_syscalls(cluster, tmp_path):
+    """What a program asks for by syscall(), as the locks of Rust and C++20 do,
+    is told at the program's place. Would catch a place in the interposer, and
+    none."""
+    (tmp_path / "raw.c").write_text(BY_SYSCALL)
+    subprocess.run(["gcc", "-O1", "-g", "raw.c", "-o", "raw"], cwd=tmp_path,
+                   check=True)
+    c = cluster()
+    c.ipsrun([tmp_path / "raw"], name="r", check=True)
+    c.wait_closed("r")
+    got = {e["site"].split(" ")[0]: e["type"]
+           for e in c.json("events", "r", "--sites")["events"] if e["site"]}
+    assert got == {
+        "c_write": "send", "c_writev": "send", "c_sendto": "send",
+        "c_sendmsg": "send", "c_poll": "resume", "c_read": "receive",
+        "c_readv": "receive", "c_recvfrom": "receive", "c_recvmsg": "receive",
+        "c_futex": "acquire"}
+
+
 INSTRUMENTED = r"""
 #include <time.h>
 volatile double sink;
