@@ -182,8 +182,12 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
     }
     /* A task that runs beside us with our thread-local data cannot be told
      * from this thread: from here on nothing is recorded in this process. */
-    if (!(flags & CLONE_SETTLS))
+    if (!(flags & CLONE_SETTLS)) {
+        static const char all[] =
+            "all since a task was cloned into the same memory";
+        ips_record_unseen(all, sizeof(all) - 1);
         ips_core.wrap_state = IPS_WRAP_OFF;
+    }
     return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
 }
 int __clone(int (*)(void *), void *, int, void *, ...) IPS_ALIAS(clone);

@@ -158,7 +158,7 @@ struct ips_untraced {
 /* Said by the agent: this process does something that leaves no record. */
 struct ips_unseen {
     uint32_t process;
-    char what[28]; /* "io_uring" */
+    char what[60]; /* "io_uring", "seccomp filter: new channels, ..." */
 };
 
 /* CPU burnt by spinning, taken out of the arc into `node`, at its begin. So a

@@ -118,19 +118,19 @@ static void take_other(struct build *b, const struct b_unseen *u)
     uint32_t proc = b->images[b->streams[u->stream].image].proc;
     if (u->len >= 9 && memcmp(u->text, "untraced ", 9) == 0)
         return;
-    for (uint32_t i = 0; i < o->unseen_count; i++)
-        if (o->unseen[i].process == proc)
-            return;
-    if (o->unseen_count == ROWS_MAX)
-        return;
-    struct ips_unseen *row = &o->unseen[o->unseen_count++];
-    row->process = proc;
-    snprintf(row->what, sizeof(row->what), "%.*s",
-             (int)ips_min_u64(u->len, sizeof(row->what) - 1),
+    struct ips_unseen new = {.process = proc};
+    snprintf(new.what, sizeof(new.what), "%.*s",
+             (int)ips_min_u64(u->len, sizeof(new.what) - 1),
              (const char *)u->text);
-    for (char *c = row->what; *c; c++)
+    for (char *c = new.what; *c; c++)
         if (*c < 0x20 || *c == 0x7f)
             *c = '?';
+    for (uint32_t i = 0; i < o->unseen_count; i++)
+        if (o->unseen[i].process == proc &&
+            strcmp(o->unseen[i].what, new.what) == 0)
+            return;
+    if (o->unseen_count < ROWS_MAX)
+        o->unseen[o->unseen_count++] = new;
 }
 
 int b_untraced(struct build *b)

@@ -6,7 +6,9 @@
  *   aio         a kernel AIO context by its own system call
  *   shared      anonymous memory shared with a child
  *   file        a file mapped shared, to write, by this process alone
+ *   task        a task in our memory that has none of its own for a thread
  */
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +59,19 @@ static void map_file(void)
         exit(1);
 }
 
+static int task(void *at)
+{
+    return (int)*(const char *)at;
+}
+
+static long run_task(void)
+{
+    static char stack[65536] __attribute__((aligned(64)));
+    static char none;
+    pid_t pid = clone(task, stack + sizeof(stack), CLONE_VM | SIGCHLD, &none);
+    return pid < 0 || waitpid(pid, NULL, 0) != pid ? -1 : 0;
+}
+
 static long set_up(const char *kind)
 {
     if (!strcmp(kind, "uring"))
@@ -65,6 +80,8 @@ static long set_up(const char *kind)
         return syscall(SYS_io_uring_setup, 4, parameters);
     if (!strcmp(kind, "aio"))
         return own_call(SYS_io_setup, 4, (long)&context);
+    if (!strcmp(kind, "task"))
+        return run_task();
     if (!strcmp(kind, "shared"))
         share();
     else if (!strcmp(kind, "file"))

@@ -59,6 +59,16 @@ def test_by_syscall(cluster, build):
     assert line.startswith("io_uring in /m1/i_unseen."), line
 
 
+def test_a_task_in_our_memory(cluster, build):
+    """From a clone that shares memory and thread-local data on, nothing is
+    recorded: the certificate says so. Would catch a silent end of the record."""
+    c = cluster()
+    release(c, hold(c, build, "task", "task"), "task")
+    (line,) = named(c, "task")
+    assert line.startswith("all since a task was cloned into the same memory "
+                           "in /m1/i_unseen."), line
+
+
 def test_nothing_of_the_kind(cluster):
     c = cluster()
     assert c.ipsrun(["sh", "-c", "seq 5 | sort -n; sleep 0.3"],
