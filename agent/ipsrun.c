@@ -119,6 +119,22 @@ static bool foreign_run(const struct ipsrun_options *o)
     return access(path, R_OK | W_OK) == 0;
 }
 
+/* A run that was drained has left the pool; what is of it in the state
+ * directory would be one with what we record. */
+static int new_to_slave(const struct ipsrun_options *o, const char *name,
+                        struct ips_err *err)
+{
+    char path[2 * IPS_PATH_BYTES + 160];
+    snprintf(path, sizeof(path), "%s/slave-%s/runs/%.63s/archive", o->state,
+             o->machine, name);
+    return access(path, F_OK) < 0
+               ? 0
+               : ips_err_set(err, IPS_E_BUSY,
+                             "run %s exists already, in %s: choose another "
+                             "name, or join it",
+                             name, o->state);
+}
+
 static int make_run(const struct ipsrun_options *o, const char *name,
                     const char *command_line)
 {
@@ -141,8 +157,8 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .delays = !o->no_delays,
         .measure = ipsrun_measure,
     };
-    int lock = -1, rc = 0;
-    if (!foreign_run(o)) {
+    int lock = -1, rc = o->join ? 0 : new_to_slave(o, name, &err);
+    if (rc == 0 && !foreign_run(o)) {
         rc = ips_pool_make_root(o->pool, &err);
         if (rc == 0 && (lock = pool_lock(o->pool, &err)) < 0)
             rc = lock;

@@ -8,6 +8,7 @@
 #include <ucontext.h>
 
 #include "agent/core.h"
+#include "agent/in_valgrind.h"
 #include "agent/modules.h"
 #include "agent/procs.h"
 #include "agent/sys.h"
@@ -72,7 +73,7 @@ static void arm(void)
                                     .notify = SIGEV_THREAD_ID,
                                     .tid = (int32_t)ips_sys_gettid()};
     sampling.armed = false;
-    if (stopped || !period)
+    if (stopped || !period || ips_in_valgrind())
         return;
     if (ips_sys3(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&event,
                  (long)&sampling.timer) < 0)
@@ -136,12 +137,12 @@ static bool readable(uint64_t at)
                     0) != -EFAULT;
 }
 
-/* Which stack sp is on. */
+/* Which stack sp is on. `alternate` NULL: it is our own frame's. */
 static void set_bounds(struct ips_unwind *u, const stack_t *alternate)
 {
     uint64_t sp = u->reg[IPS_REG_SP];
     if (sp >= sampling.low && sp < sampling.end) {
-        if (!readable(sp))
+        if (alternate && !readable(sp))
             return;
         u->low = sp;
         u->end = sampling.end;

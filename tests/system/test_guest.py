@@ -160,6 +160,25 @@ def test_handlers_that_return_lose_nothing(build, guest, case):
     assert not torn_in(rows)
 
 
+# --- under debuggers and checkers ---------------------------------------------
+
+@pytest.mark.parametrize("tool", [
+    ("valgrind", "-q"), ("strace", "-f", "-o", "/dev/null"),
+    ("sh", "-c", "gdb -q -batch -ex 'set print thread-events off' -ex run "
+     "--args \"$@\" | grep -v '^.Inferior'", "gdb")], ids=lambda tool: tool[-1] if tool[0] == "sh" else tool[0])
+def test_watched_by(build, guest, tool):
+    """The program behaves, and whoever watches it has nothing to report: would
+    catch odd system calls and signals that these do not bear. valgrind's CPU
+    time, of which a sample would be taken every ms, is not the program's."""
+    guest.options = ["--rate", "1"]
+    out = guest.run([*tool, build.program("i_guest"), "flood", "3000"], 0)
+    assert "moved 4501500" in out
+    rows = guest.records()
+    assert sum(r["type"] == "SEND" for r in rows) >= 3000
+    if tool[0] == "valgrind":
+        assert not any(r["type"] == "SAMPLE" for r in rows)
+
+
 # --- seccomp ------------------------------------------------------------------
 
 @pytest.mark.parametrize("case,status", [

@@ -133,6 +133,20 @@ def test_run_is_made_once_and_joined(ipsrun, build, pool):
     assert len(starts) == 2
 
 
+def test_a_name_is_not_taken_again(cluster):
+    """Nor when the run is over and has left the pool: would catch two runs in
+    one, told as if they were one."""
+    c = cluster()
+    c.ipsrun(["true"], name="r", check=True)
+    c.wait_closed("r")
+    before = c.json("ls", "r")["processes"]
+    again = c.ipsrun(["echo", "ran"], name="r")
+    assert again.returncode == 125 and again.stdout == ""
+    assert "exists already" in again.stderr and "join" in again.stderr
+    assert c.json("ls", "r")["processes"] == before
+    assert c.ipsrun(["true"], join="r").returncode == 0
+
+
 def test_root_image(ipsrun, build, pool):
     """START(ROOT), NAME, EXEC of ipsrun, then START(IMAGE) with the same pid:
     the command goes on where ipsrun was."""
