@@ -194,6 +194,7 @@ struct build {
     struct b_from *from; /* [chain_count]; NULL: from the chains' begin */
     uint64_t *coord;     /* [node_room] coordinates, before weights */
     bool broken;         /* what was final is not: all again */
+    ips_u128 gone;       /* sum of exts that are there no more */
 };
 
 /* What ips_built_set_peers needs again. */

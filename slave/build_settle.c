@@ -367,7 +367,7 @@ int b_weights(struct build *b)
     int rc = b_sync_spins(b);
     if (rc < 0)
         return rc;
-    sum += k.xlen - b->out->counts.spin_ns;
+    sum += k.xlen - b->out->counts.spin_ns + b->gone;
     uint32_t n = 0;
     const struct ips_spun *cut = b_grow_spun(b, &n);
     for (uint32_t i = 0; i < n; i++) /* taken out before */
