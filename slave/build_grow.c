@@ -34,6 +34,7 @@ void ips_build_forget(struct b_grow *k)
     ips_free_large(k->spun.v);
     ips_free_large(k->roomless.v);
     ips_free_large(k->bent.v);
+    g_slide_release(k);
     b_release(&k->b);
     ips_built_release(&k->built);
     ips_free_large(k);
@@ -191,7 +192,7 @@ static int other_passes(struct b_grow *k)
     b_causal(b);
     rc = b_far_ends(b);
     if (rc == 0)
-        rc = b_weights(b);
+        rc = k->tables ? g_table_weights(k) : b_weights(b);
     b->broken |= b->backwards;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t from = b_first(b, c),
@@ -358,8 +359,10 @@ int ips_tables_begin(struct b_grow **kept, const struct ips_build_input *in,
     *took = (struct ips_build_took){0};
     int rc = whole(kept, in, lag_ns, true, NULL, took, err);
     took->whole = true;
-    if (*kept)
-        let_records_go(*kept);
+    if (!*kept)
+        return rc;
+    let_records_go(*kept);
+    (*kept)->b.tables = true;
     return rc;
 }
 

@@ -164,79 +164,109 @@ static int find_pins(struct slide *s)
 
 /* ---- columns ---- */
 
-#define GRAPH_COLUMNS(X)                                                       \
-    X(kind)                                                                    \
-    X(w) X(xpred) X(xkind) X(xlen) X(t_ns) X(site) X(at) X(wait) X(delay)      \
-        X(probe)
-#define BUILD_COLUMNS(X) X(cpu_at) X(off) X(coord)
+/* All of them, `c` in the graph or in the build. */
+#define COLUMNS(X)                                                             \
+    X(built.g.kind)                                                            \
+    X(built.g.w)                                                               \
+    X(built.g.xpred)                                                           \
+    X(built.g.xkind)                                                           \
+    X(built.g.xlen)                                                            \
+    X(built.g.t_ns)                                                            \
+    X(built.g.site)                                                            \
+    X(built.g.at)                                                              \
+    X(built.g.wait)                                                            \
+    X(built.g.delay) X(built.g.probe) X(b.cpu_at) X(b.off) X(b.coord)
 
-struct columns {
-    struct ips_graph g;
-    struct build b;
-};
-
-static bool new_columns(struct columns *to, size_t n)
+/* Bytes of a node in all columns. */
+static size_t node_bytes(void)
 {
-    bool all = true;
-#define NEW(x) all &= (to->g.x = ips_alloc_large(n, sizeof(*to->g.x))) != NULL;
-    GRAPH_COLUMNS(NEW)
-#undef NEW
-#define NEW(x) all &= (to->b.x = ips_alloc_large(n, sizeof(*to->b.x))) != NULL;
-    BUILD_COLUMNS(NEW)
-#undef NEW
-    return all;
+    const struct b_grow *k = NULL;
+    size_t bytes = 0;
+#define ADD(c) bytes += sizeof(*k->c);
+    COLUMNS(ADD)
+#undef ADD
+    return bytes;
 }
 
-static void free_columns(struct columns *v)
+/* Two sets of columns in turns, so that no turn has fresh pages: each is one
+ * array with a column behind the other. The first set is the build's own. */
+static int spare_columns(struct b_grow *k, size_t nodes)
 {
-#define FREE(x) ips_free_large(v->g.x);
-    GRAPH_COLUMNS(FREE)
-#undef FREE
-#define FREE(x) ips_free_large(v->b.x);
-    BUILD_COLUMNS(FREE)
-#undef FREE
+    if (k->spare_room >= nodes)
+        return 0;
+    size_t room = nodes + nodes / 4;
+    ips_free_large(k->spare);
+    k->spare_room = 0;
+    k->spare = ips_alloc_large(room, node_bytes());
+    if (!k->spare)
+        return ips_err_set(k->b.err, IPS_E_NO_MEMORY, "%zu nodes", room);
+    k->spare_room = room;
+    return 0;
 }
 
-static void copy_nodes(struct b_grow *k, struct columns *to, uint32_t at,
+/* `to` gets the columns of the spare set; widest first, so all are aligned. */
+static void spread_columns(struct b_grow *to, void *set, size_t room)
+{
+    uint8_t *p = set;
+    for (size_t width = 8; width; width /= 2) {
+#define PLACE(c)                                                               \
+    if (sizeof(*to->c) == width) {                                             \
+        to->c = (void *)p;                                                     \
+        p += room * width;                                                     \
+    }
+        COLUMNS(PLACE)
+#undef PLACE
+    }
+}
+
+static void copy_nodes(const struct b_grow *k, struct b_grow *to, uint32_t at,
                        uint32_t from, uint32_t n)
 {
-#define COPY(x)                                                                \
-    g_memcpy(to->g.x + at, k->built.g.x + from, n * sizeof(*to->g.x));
-    GRAPH_COLUMNS(COPY)
-#undef COPY
-#define COPY(x) g_memcpy(to->b.x + at, k->b.x + from, n * sizeof(*to->b.x));
-    BUILD_COLUMNS(COPY)
+#define COPY(c) g_memcpy(to->c + at, k->c + from, n * sizeof(*k->c));
+    COLUMNS(COPY)
 #undef COPY
 }
 
-static void copy_chain(struct slide *s, struct columns *to, uint32_t c)
+static void copy_chain(const struct slide *s, struct b_grow *to, uint32_t c)
 {
     uint32_t at = s->at[c].to, first = s->at[c].first, i = s->at[c].pin;
     if (s->at[c].live > first) {
         copy_nodes(s->k, to, at, first, 1);
-        to->g.xpred[at++] = IPS_NO_NODE;
+        to->built.g.xpred[at++] = IPS_NO_NODE;
     }
     for (; i < s->pins.n && s->pins.v[i] < s->at[c].end; i++) {
         copy_nodes(s->k, to, at, s->pins.v[i], 1);
-        to->g.xpred[at++] = IPS_NO_NODE; /* nobody asks again */
+        to->built.g.xpred[at++] = IPS_NO_NODE; /* nobody asks again */
     }
     copy_nodes(s->k, to, at, s->at[c].live, s->at[c].end - s->at[c].live);
 }
 
-static void take_columns(struct b_grow *k, struct columns *to)
+void g_slide_release(struct b_grow *k)
 {
-    struct columns was;
-#define TAKE(x)                                                                \
-    was.g.x = k->built.g.x;                                                    \
-    k->built.g.x = to->g.x;
-    GRAPH_COLUMNS(TAKE)
+    ips_free_large(k->spare);
+    ips_free_large(k->set);
+    if (!k->set)
+        return;
+#define CLEAR(c) k->c = NULL;
+    COLUMNS(CLEAR)
+#undef CLEAR
+}
+
+/* The build's own columns go with the first set. */
+static void take_columns(struct b_grow *k, const struct b_grow *to)
+{
+    void *set = k->set;
+    size_t room = k->set_room;
+#define TAKE(c)                                                                \
+    if (!set)                                                                  \
+        ips_free_large(k->c);                                                  \
+    k->c = to->c;
+    COLUMNS(TAKE)
 #undef TAKE
-#define TAKE(x)                                                                \
-    was.b.x = k->b.x;                                                          \
-    k->b.x = to->b.x;
-    BUILD_COLUMNS(TAKE)
-#undef TAKE
-    free_columns(&was);
+    k->set = k->spare;
+    k->set_room = k->spare_room;
+    k->spare = set;
+    k->spare_room = room;
 }
 
 /* Places for all chains as they will be, with room for what came. */
@@ -262,17 +292,16 @@ static int slide_nodes(struct slide *s)
 {
     struct b_grow *k = s->k;
     struct ips_graph *g = &k->built.g;
-    struct columns to = {0};
+    struct b_grow to = {.slid = true};
     int rc = find_pins(s);
     uint64_t room = rc < 0 ? 0 : lay_out(s);
-    /* As many as before, if that is enough: then it is the same memory. */
-    if (rc == 0 && (room >= IPS_NO_NODE || !new_columns(&to, room + 1))) {
-        free_columns(&to);
-        return ips_err_set(k->b.err, IPS_E_NO_MEMORY, "%llu nodes",
-                           (unsigned long long)room);
-    }
+    if (rc == 0 && room >= IPS_NO_NODE)
+        rc = ips_err_set(k->b.err, IPS_E_LIMIT, "2^32 nodes");
+    if (rc == 0)
+        rc = spare_columns(k, (size_t)room + 1);
     if (rc < 0)
         return rc;
+    spread_columns(&to, k->spare, k->spare_room);
     rc = all_nodes(s, move);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t live = s->at[c].live;
