@@ -34,6 +34,7 @@ void ips_build_forget(struct b_grow *k)
     ips_free_large(k->spun.v);
     ips_free_large(k->roomless.v);
     ips_free_large(k->bent.v);
+    g_slide_release(k);
     b_release(&k->b);
     ips_built_release(&k->built);
     ips_free_large(k);
@@ -191,7 +192,7 @@ static int other_passes(struct b_grow *k)
     b_causal(b);
     rc = b_far_ends(b);
     if (rc == 0)
-        rc = b_weights(b);
+        rc = k->tables ? g_table_weights(k) : b_weights(b);
     b->broken |= b->backwards;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t from = b_first(b, c),
@@ -199,7 +200,9 @@ static int other_passes(struct b_grow *k)
         memset(g->delay + from, 0, (end - from) * sizeof(*g->delay));
         k->chains[c].windows.n = 0;
     }
-    if (rc == 0 && !b->broken)
+    if (rc == 0 && !b->broken && k->tables)
+        b_delays(b); /* all of b_wall() that a table has */
+    if (rc == 0 && !b->broken && !k->tables)
         rc = b_wall(b);
     if (rc == 0 && !b->broken)
         rc = b_tables(b);
@@ -242,13 +245,14 @@ static int go_on(struct b_grow *k, struct ips_built *out,
 /* ---- a call ---- */
 
 static int start(struct b_grow **kept, const struct ips_build_input *in,
-                 uint64_t lag_ns, struct ips_err *err)
+                 uint64_t lag_ns, bool tables, struct ips_err *err)
 {
     struct b_grow *k = b_calloc(1, sizeof(*k), err);
     if (!k)
         return IPS_E_NO_MEMORY;
     *kept = k;
     k->lag_ns = lag_ns;
+    k->tables = tables;
     k->in = *in;
     k->control = *in->control;
     k->streams = b_calloc(in->stream_count, sizeof(*k->streams), err);
@@ -276,13 +280,13 @@ static int plain(const struct ips_build_input *in, struct ips_built *out,
 
 /* Records that cannot go on are built without. */
 static int whole(struct b_grow **kept, const struct ips_build_input *in,
-                 uint64_t lag_ns, struct ips_built *out,
+                 uint64_t lag_ns, bool tables, struct ips_built *out,
                  struct ips_build_took *took, struct ips_err *err)
 {
     if (!in->control || in->waits)
         return plain(in, out, took, err);
     struct ips_err ignored;
-    int rc = start(kept, in, lag_ns, &ignored);
+    int rc = start(kept, in, lag_ns, tables, &ignored);
     struct b_grow *k = *kept;
     bool fine = rc == 0 && !k->b.broken && !k->b.backwards;
     if (fine) {
@@ -327,7 +331,53 @@ int ips_build_on(struct b_grow **kept, const struct ips_build_input *in,
     int rc = ips_build_further(kept, in, out, took, &done, &ignored);
     if (rc == 0 && done)
         return 0;
-    rc = whole(kept, in, lag_ns, out, took, err);
+    rc = whole(kept, in, lag_ns, false, out, took, err);
     took->whole = true;
     return rc;
+}
+
+/* ---- tables alone ---- */
+
+/* The records that were read may go. */
+static void let_records_go(struct b_grow *k)
+{
+    for (uint32_t i = 0; i < k->in.stream_count; i++) {
+        k->streams[i].chunks = NULL;
+        k->streams[i].chunk_count = 0;
+        k->streams[i].types = NULL;
+    }
+    for (uint32_t c = 0; c < k->built.g.chain_count; c++) {
+        k->chains[c].walk.chunk = 0;
+        k->chains[c].bytes = 0;
+    }
+}
+
+int ips_tables_begin(struct b_grow **kept, const struct ips_build_input *in,
+                     uint64_t lag_ns, struct ips_build_took *took,
+                     struct ips_err *err)
+{
+    *took = (struct ips_build_took){0};
+    int rc = whole(kept, in, lag_ns, true, NULL, took, err);
+    took->whole = true;
+    if (!*kept)
+        return rc;
+    let_records_go(*kept);
+    (*kept)->b.tables = true;
+    return rc;
+}
+
+int ips_tables_further(struct b_grow **kept, const struct ips_build_input *news,
+                       struct ips_build_took *took, bool *done,
+                       struct ips_err *err)
+{
+    int rc = ips_build_further(kept, news, NULL, took, done, err);
+    *done &= *kept != NULL; /* or they are gone with it */
+    if (*kept)
+        let_records_go(*kept);
+    return rc;
+}
+
+const struct ips_built *ips_tables(const struct b_grow *kept)
+{
+    return &kept->built;
 }

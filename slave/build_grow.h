@@ -58,4 +58,25 @@ int ips_build_on(struct b_grow **kept, const struct ips_build_input *in,
                  struct ips_build_took *took, struct ips_err *err) IPS_MUST_USE;
 void ips_build_forget(struct b_grow *kept);
 
+/*
+ * Tables alone: processes, threads with their waits, ends, traffic - bit for
+ * bit those of ips_build() - without a graph that somebody could ask for. Then
+ * what is final goes (build_grow_slide.c), and memory is that of what is not,
+ * however long the run: bytes that nobody has read yet, and some ms of nodes.
+ */
+/* From the run's begin to now. *kept NULL: these records cannot go on so. */
+int ips_tables_begin(struct b_grow **kept, const struct ips_build_input *in,
+                     uint64_t lag_ns, struct ips_build_took *took,
+                     struct ips_err *err) IPS_MUST_USE;
+/* `news` has the same streams, in the same order, with the records that came
+ * since alone; they are not looked at later. *done: the tables have them; else
+ * they cannot go on, and *kept is NULL, also on failure. Streams' `types` are
+ * not looked at. */
+int ips_tables_further(struct b_grow **kept, const struct ips_build_input *news,
+                       struct ips_build_took *took, bool *done,
+                       struct ips_err *err) IPS_MUST_USE;
+/* procs, threads, ends, traffic, first_ns and g.chain_count; not its nodes.
+ * Until the next call. */
+const struct ips_built *ips_tables(const struct b_grow *kept);
+
 #endif

@@ -263,8 +263,9 @@ static int scan_chain(struct b_grow *k, uint32_t c, struct b_walk *scratch)
     s->fresh = s->delay_count - readings;
     k->built.procs[p].events += s->events - events;
     b->procs[p].last_ns = ips_max_u64(b->procs[p].last_ns, s->last_ns);
-    /* END has its place. */
-    b->broken |= x->nodes + (s->node_room - room) + 2 > x->space;
+    uint64_t need = s->node_room - room + 2; /* END has its place */
+    x->need = (uint32_t)ips_min_u64(need, UINT32_MAX);
+    b->broken |= !k->tables && x->nodes + need > x->space;
     return rc;
 }
 
@@ -304,6 +305,8 @@ int g_more_nodes(struct b_grow *k)
     int rc = 0;
     for (uint32_t c = 0; c < k->built.g.chain_count; c++)
         take_raw_back(k, c);
+    if (k->tables)
+        rc = g_slide(k);
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++) {
         struct g_chain *x = &k->chains[c];
         if (!x->goes_on)

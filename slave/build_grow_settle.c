@@ -121,6 +121,24 @@ int g_begin(struct b_grow *k)
 
 /* ---- borders ---- */
 
+/* The chain looked up last: most arcs of a chain come from a few others. */
+struct near {
+    uint32_t chain, first, end; /* end 0: none yet */
+};
+
+static inline uint32_t chain_near(const struct b_grow *k, struct near *n,
+                                  uint32_t node)
+{
+    const struct ips_graph *g = &k->built.g;
+    if (node < n->first || node >= n->end) {
+        n->chain = ips_chain_of(g, node);
+        n->first = g->chains[n->chain].first;
+        n->end = n->chain + 1 < g->chain_count ? g->chains[n->chain + 1].first
+                                               : UINT32_MAX;
+    }
+    return n->chain;
+}
+
 static uint32_t limit_of(const struct b_grow *k, uint32_t node)
 {
     return k->chains[ips_chain_of(&k->built.g, node)].limit;
@@ -136,12 +154,17 @@ static void first_limit(struct b_grow *k, uint32_t c, uint64_t newest)
 {
     const struct ips_graph *g = &k->built.g;
     struct g_chain *x = &k->chains[c];
-    uint32_t end = g_end_of(k, c), i = b_first(&k->b, c);
+    uint32_t end = g_end_of(k, c), i = b_first(&k->b, c), high = end;
     x->limit = end;
     if (!x->goes_on)
         return;
-    while (i < end && ips_add_sat(g->t_ns[i], k->lag_ns) <= newest)
-        i++;
+    while (i < high) { /* passed one after the other */
+        uint32_t mid = i + (high - i) / 2;
+        if (ips_add_sat(g->t_ns[mid], k->lag_ns) <= newest)
+            i = mid + 1;
+        else
+            high = mid;
+    }
     x->limit = i;
     for (uint32_t n = 0; n < x->m.taken_count; n++)
         if (x->m.taken[n].node != IPS_NO_NODE)
@@ -176,18 +199,32 @@ static void not_between(struct b_grow *k, uint32_t c)
         lower(k, c, v - 1);
 }
 
-/* Nothing final comes from what is not. */
-static void close_chain(struct b_grow *k, uint32_t c)
+/* No node that is not final was passed before this. */
+static uint64_t first_open(const struct b_grow *k)
+{
+    uint64_t t = UINT64_MAX;
+    for (uint32_t c = 0; c < k->built.g.chain_count; c++)
+        if (k->chains[c].limit < g_end_of(k, c))
+            t = ips_min_u64(t, k->built.g.t_ns[k->chains[c].limit]);
+    return t;
+}
+
+/* Nothing final comes from what is not. All arcs lead forwards (else nothing is
+ * kept): so none to a node that was passed before `t`, first_open(). */
+static void close_chain(struct b_grow *k, uint32_t c, uint64_t t)
 {
     const struct ips_graph *g = &k->built.g;
     struct g_chain *x = &k->chains[c];
-    for (uint32_t i = b_first(&k->b, c); i < x->limit; i++)
-        if (g->xpred[i] != IPS_NO_NODE && g->xpred[i] >= g->chains[c].first &&
-            g->xpred[i] < x->limit)
+    struct near near = {0};
+    uint32_t first = b_first(&k->b, c);
+    for (uint32_t i = x->limit; i > first && g->t_ns[i - 1] >= t; i--) {
+        uint32_t from = g->xpred[i - 1];
+        if (from == IPS_NO_NODE ||
+            (from >= g->chains[c].first && from < x->limit))
             continue; /* its own */
-        else if (g->xpred[i] != IPS_NO_NODE &&
-                 g->xpred[i] >= limit_of(k, g->xpred[i]))
-            x->limit = i;
+        if (from >= k->chains[chain_near(k, &near, from)].limit)
+            x->limit = i - 1;
+    }
 }
 
 static void close_joins(struct b_grow *k)
@@ -239,8 +276,9 @@ static void find_limits(struct b_grow *k)
     }
     do {
         before = sum_limits(k);
+        uint64_t t = first_open(k);
         for (uint32_t c = 0; c < n; c++) {
-            close_chain(k, c);
+            close_chain(k, c, t);
             to_window(k, c);
             not_between(k, c);
         }
@@ -258,12 +296,13 @@ static bool may_stay(const struct b_grow *k, uint32_t c)
     if (x->limit < b_first(&k->b, c) ||
         (x->limit < end && x->limit < x->raw_from))
         return false;
+    struct near near = {0};
     for (uint32_t i = x->limit; i < end; i++) {
         uint32_t from = g->xpred[i], site = g->site[i];
         bool op = g->kind[i] == IPS_NODE_SEND || g->kind[i] == IPS_NODE_RECV;
         if (op && site != UINT32_MAX && k->ends[site].shut)
             return false;
-        uint32_t of = from == IPS_NO_NODE ? 0 : ips_chain_of(g, from);
+        uint32_t of = from == IPS_NO_NODE ? 0 : chain_near(k, &near, from);
         if (from != IPS_NO_NODE && k->chains[of].goes_on &&
             from == g_end_of(k, of))
             return false; /* an END that moves */

@@ -19,6 +19,7 @@ struct g_chain {
     uint32_t space;     /* places */
     uint32_t nodes;     /* made; where it goes on without END */
     uint32_t had;       /* of them before this call */
+    uint32_t need;      /* places that what came takes at most, with END */
     struct maker m;     /* behind its last record */
     struct b_walk walk; /* the same */
     uint64_t bytes;     /* of the chunks before it */
@@ -71,6 +72,11 @@ struct b_grow {
     struct build b;
     struct ips_built built;
     uint64_t lag_ns;
+    bool tables; /* alone: what is final goes (build_grow_slide.c) */
+    bool slid;   /* has gone, once */
+    /* Columns of nodes in one array, from then on; and another such. */
+    void *set, *spare;
+    size_t set_room, spare_room; /* nodes */
     struct ips_build_input in; /* of `b`, in the order of the caller's */
     struct ips_control control;
     struct ips_stream_in *streams;
@@ -120,6 +126,11 @@ int g_scan_more(struct b_grow *k) IPS_MUST_USE;
 void g_take_rows_back(struct b_grow *k);
 int g_more_nodes(struct b_grow *k) IPS_MUST_USE;
 int g_match(struct b_grow *k) IPS_MUST_USE; /* build_grow_match.c */
+/* build_grow_slide.c: where some chain has no room for what came. Tables. */
+int g_slide(struct b_grow *k) IPS_MUST_USE;
+void g_slide_release(struct b_grow *k);
+/* build_grow_tables.c: b_weights() as far as a table has it. */
+int g_table_weights(struct b_grow *k) IPS_MUST_USE;
 /* build_grow_settle.c. b->broken: not to be kept. */
 int g_begin(struct b_grow *k) IPS_MUST_USE;
 int g_settle(struct b_grow *k) IPS_MUST_USE;

@@ -193,7 +193,9 @@ struct build {
     struct b_grow *grow;
     struct b_from *from; /* [chain_count]; NULL: from the chains' begin */
     uint64_t *coord;     /* [node_room] coordinates, before weights */
+    bool tables;         /* what only a graph shows is not wanted */
     bool broken;         /* what was final is not: all again */
+    ips_u128 gone;       /* sum of exts that are there no more */
 };
 
 /* What ips_built_set_peers needs again. */
@@ -256,6 +258,8 @@ int b_run_passes(struct build *b) IPS_MUST_USE;
 int b_scan_more(struct build *b, uint32_t stream,
                 struct b_walk *walk) IPS_MUST_USE;
 void b_scan_sums(struct build *b);
+bool b_scan_call(struct b_stream *s, uint32_t type,
+                 const uint8_t *p); /* build_grow_tables.c */
 /* build_grow*.c; only where b->grow is not NULL. */
 #define B_GROW_ROOM 256u
 int b_grow_nodes(struct build *b) IPS_MUST_USE;
@@ -300,6 +304,8 @@ void b_lifetimes(struct build *b);                /* build_match.c */
 void b_settle(struct build *b);                   /* build_settle.c */
 void b_causal(struct build *b);                   /* build_causal.c */
 int b_weights(struct build *b) IPS_MUST_USE;      /* build_settle.c */
+/* ... when all chains have theirs: no sum too large, rows of processes. */
+void b_sum_up(struct build *b, ips_u128 sum);
 int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build_sync_node.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
 int b_wall(struct build *b) IPS_MUST_USE;         /* build_wall.c */

@@ -234,7 +234,8 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
     while ((p = b_next(walk, &type, &len))) {
         uint32_t before = b->nodes;
         int rc = make_node(m, type, p);
-        b_cost(b, m->chain, m->s, type, p);
+        if (!b->tables)
+            b_cost(b, m->chain, m->s, type, p);
         if (rc == 0 && b->notes)
             rc = b_waits_record(m, type, p, len, before);
         if (rc < 0)

@@ -501,15 +501,18 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
     struct b_stream *s = &b->streams[index];
     struct scan c = {.b = b, .s = s, .index = index};
     uint64_t events = s->events, first_ns = s->first_ns;
+    bool goes_on = !s->end_kind && !s->exec_last && !s->in->dead;
     uint32_t type, len;
     const uint8_t *p;
     s->first_fresh = b->delays.n;
     while (!b->broken && (p = b_next(walk, &type, &len))) {
         struct ips_rec_head h;
+        s->events++;
+        if (b->tables && goes_on && b_scan_call(s, type, p))
+            continue;
         memcpy(&h, p, sizeof(h));
         c.word = h.word;
         c.t = b_time(&s->clock, c.word, h.t);
-        s->events++;
         b->broken |= !may_follow(type, p) || s->end_kind || s->exec_last ||
                      s->empty || s->in->dead;
         int rc = b->broken ? 0 : scan_record(&c, type, p, len);

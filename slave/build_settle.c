@@ -2,7 +2,7 @@
  * of a thread's CPU. Then coordinates become weights. */
 #include <stdio.h>
 
-#include "slave/build_internal.h"
+#include "slave/build_match.h"
 
 /* ---- states ---- */
 
@@ -220,25 +220,6 @@ struct weigher {
     uint64_t probe;     /* sum of what is left of g.probe */
 };
 
-/* Receive v knows its send, which has given way: now it does the same
- * (build_causal.c), and its arc is finished. */
-static inline void finish_arc(struct weigher *k, uint32_t v)
-{
-    struct build *b = k->b;
-    struct ips_graph *g = &b->out->g;
-    const struct b_op *send = b_op_at(b, g->xpred[v]);
-    uint64_t before = ips_sub_sat(send->w, send->cpu);
-    uint64_t time = ips_sub_sat(g->t_ns[v], send->t);
-    uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
-    uint64_t room = ips_sub_sat(time, before);
-    if (after > room)
-        g->w[v] = b->cpu_at[v] - room;
-    g->xkind[v] = IPS_X_DATA;
-    g->xpred[v] = send->node;
-    b->backwards |= send->t >= g->t_ns[v];
-    __builtin_prefetch(send + 2);
-}
-
 /* One chain's coordinates -> weights, and in the same reading of the columns
  * what else follows from one node and the one before: when it was passed, what
  * of its arc recording took, the time off the core that nothing explains, and
@@ -264,7 +245,7 @@ static uint64_t chain_weights(struct weigher *k, uint32_t c)
     }
     for (uint32_t i = from; i < end; i++) {
         if (g->xkind[i] == B_X_SENT)
-            finish_arc(k, i);
+            b_finish_arc(b, i);
         if (b->coord)
             b->coord[i] = g->w[i];
         uint64_t coord = ips_max_u64(g->w[i], at), w = coord - at;
@@ -348,6 +329,27 @@ static void weigh_again(struct build *b)
     }
 }
 
+/* `sum`: of CPU and cross arcs. */
+void b_sum_up(struct build *b, ips_u128 sum)
+{
+    struct ips_graph *g = &b->out->g;
+    sum += b->gone;
+    sum -= b->out->counts.spin_ns;
+    uint32_t n = 0;
+    const struct ips_spun *cut = b_grow_spun(b, &n);
+    for (uint32_t i = 0; i < n; i++) /* taken out before */
+        sum += cut[i].ns;
+    for (uint32_t i = 0; i < b->exts.n; i++) {
+        const struct b_ext *x = &b->exts.v[i];
+        sum += (ips_u128)x->len + x->reply_ns + x->blocked_ns;
+    }
+    b->broken |= sum >= WEIGHTS_MOST;
+    if (sum >= WEIGHTS_MOST && !b->grow)
+        weigh_again(b);
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        b->out->procs[g->chains[c].process].cpu_ns += b->out->threads[c].cpu_ns;
+}
+
 int b_weights(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
@@ -365,21 +367,7 @@ int b_weights(struct build *b)
     }
     b->out->counts.probe_arc_ns = k.probe;
     int rc = b_sync_spins(b);
-    if (rc < 0)
-        return rc;
-    sum += k.xlen - b->out->counts.spin_ns;
-    uint32_t n = 0;
-    const struct ips_spun *cut = b_grow_spun(b, &n);
-    for (uint32_t i = 0; i < n; i++) /* taken out before */
-        sum += cut[i].ns;
-    for (uint32_t i = 0; i < b->exts.n; i++) {
-        const struct b_ext *x = &b->exts.v[i];
-        sum += (ips_u128)x->len + x->reply_ns + x->blocked_ns;
-    }
-    b->broken |= sum >= WEIGHTS_MOST;
-    if (sum >= WEIGHTS_MOST && !b->grow)
-        weigh_again(b);
-    for (uint32_t c = 0; c < g->chain_count; c++)
-        b->out->procs[g->chains[c].process].cpu_ns += b->out->threads[c].cpu_ns;
-    return 0;
+    if (rc == 0)
+        b_sum_up(b, sum + k.xlen);
+    return rc;
 }

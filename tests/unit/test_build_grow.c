@@ -379,15 +379,17 @@ struct turns {
     struct b_grow *kept;
     size_t at[REC_STREAMS]; /* bytes of each stream that are there */
     struct ips_chunk chunks[REC_STREAMS][64];
-    uint32_t count[REC_STREAMS];
-    uint64_t fresh;          /* records of this turn */
-    uint32_t whole, further; /* turns */
+    uint32_t count[REC_STREAMS], before[REC_STREAMS]; /* ... this turn */
+    uint64_t fresh;                                   /* records of this turn */
+    bool tables;                                      /* alone */
+    uint32_t whole, further;                          /* turns */
 };
 
 static void add_records(struct turns *t, uint32_t i, uint64_t until)
 {
     rs s = &t->r->s[i];
     size_t from = t->at[i];
+    t->before[i] = t->count[i];
     while (t->at[i] < s->len) {
         struct ips_rec_head h;
         memcpy(&h, s->data + t->at[i], sizeof(h));
@@ -401,21 +403,94 @@ static void add_records(struct turns *t, uint32_t i, uint64_t until)
             (struct ips_chunk){s->data + from, t->at[i] - from};
 }
 
-static const char *one_turn(struct turns *t, struct ips_build_took *took)
+/* All records that are there, or those alone that came now. */
+static struct ips_build_input input_of(struct turns *t,
+                                       struct ips_stream_in *in, bool fresh)
 {
-    struct ips_stream_in in[REC_STREAMS] = {0};
     struct ips_build_input input = {.control = &t->r->control, .streams = in};
-    struct ips_built a, b;
-    struct ips_err err = {0};
     for (uint32_t i = 0; i < t->r->count; i++) {
         if (!t->count[i])
             continue;
         struct ips_stream_in *s = &in[input.stream_count++];
+        uint32_t from = fresh ? t->before[i] : 0;
         memcpy(&s->head, &t->r->s[i].head, sizeof(s->head));
-        s->chunks = t->chunks[i];
-        s->chunk_count = t->count[i];
+        s->chunks = t->chunks[i] + from;
+        s->chunk_count = t->count[i] - from;
         s->dead = t->r->s[i].dead;
     }
+    return input;
+}
+
+static const char *tables_differ(const struct ips_built *a,
+                                 const struct ips_built *b)
+{
+    if (a->proc_count != b->proc_count || a->end_count != b->end_count ||
+        a->traffic_count != b->traffic_count ||
+        a->g.chain_count != b->g.chain_count)
+        return "rows";
+#define ALL(v, count)                                                          \
+    if (count && memcmp(a->v, b->v, (count) * sizeof(*a->v)) != 0)             \
+    return #v
+    ALL(procs, a->proc_count);
+    ALL(threads, a->g.chain_count);
+    ALL(ends, a->end_count);
+    ALL(traffic, a->traffic_count);
+#undef ALL
+    return a->first_ns == b->first_ns ? NULL : "first_ns";
+}
+
+/* Tables alone. What is read is a copy, which goes: nobody looks at it later.
+ */
+static const char *one_turn_of_tables(struct turns *t,
+                                      struct ips_build_took *took)
+{
+    struct ips_stream_in in[REC_STREAMS] = {0}, all[REC_STREAMS] = {0};
+    struct ips_build_input input = input_of(t, in, t->kept != NULL);
+    const struct ips_build_input whole = input_of(t, all, false);
+    struct ips_chunk copies[REC_STREAMS][64];
+    struct ips_built b;
+    struct ips_err err = {0};
+    bool done = true;
+    for (uint32_t i = 0; i < input.stream_count; i++) {
+        for (uint32_t n = 0; n < in[i].chunk_count; n++) {
+            size_t len = in[i].chunks[n].len;
+            uint8_t *copy = malloc(len);
+            assert_non_null(copy);
+            memcpy(copy, in[i].chunks[n].data, len);
+            copies[i][n] = (struct ips_chunk){copy, len};
+        }
+        in[i].chunks = copies[i];
+    }
+    bool further = t->kept != NULL;
+    int rc = further
+                 ? ips_tables_further(&t->kept, &input, took, &done, &err)
+                 : ips_tables_begin(&t->kept, &input, t->lag_ns, took, &err);
+    for (uint32_t i = 0; i < input.stream_count; i++)
+        for (uint32_t n = 0; n < in[i].chunk_count; n++)
+            free((void *)(uintptr_t)copies[i][n].data);
+    if (rc < 0 || (further && done != (t->kept != NULL)))
+        return "return code";
+    const char *what = NULL;
+    if (t->kept) {
+        if (ips_build(&whole, &b, &err) < 0)
+            return "return code of the whole build";
+        what = tables_differ(ips_tables(t->kept), &b);
+        if (!what && further && took->records != t->fresh)
+            what = "records read";
+        ips_built_release(&b);
+    }
+    t->whole += !further;
+    t->further += further && done;
+    t->fresh = 0;
+    return what;
+}
+
+static const char *one_turn(struct turns *t, struct ips_build_took *took)
+{
+    struct ips_stream_in in[REC_STREAMS] = {0};
+    struct ips_build_input input = input_of(t, in, false);
+    struct ips_built a, b;
+    struct ips_err err = {0};
     int rc = ips_build_on(&t->kept, &input, t->lag_ns, &a, took, &err);
     int other = ips_build(&input, &b, &err);
     if (rc < 0 || other < 0)
@@ -448,11 +523,12 @@ static uint64_t last_t(const struct recorder *r)
     return last;
 }
 
-static void one_program(uint64_t seed, uint32_t *whole, uint32_t *further)
+static void one_program(uint64_t seed, bool tables, uint32_t *whole,
+                        uint32_t *further)
 {
     static const uint64_t lags[] = {0, 1000, 20000, 300000, 5000000};
     struct program p;
-    struct turns t = {.seed = seed};
+    struct turns t = {.seed = seed, .tables = tables};
     make_program(&p, seed, 200 + below(&t.seed, 4000));
     t.r = p.r;
     t.lag_ns = lags[below(&t.seed, 5)];
@@ -468,7 +544,8 @@ static void one_program(uint64_t seed, uint32_t *whole, uint32_t *further)
         }
         for (uint32_t i = 0; k > turns && i < p.r->count; i++)
             p.r->s[i].dead = seed % 2;
-        const char *what = one_turn(&t, &took);
+        const char *what =
+            tables ? one_turn_of_tables(&t, &took) : one_turn(&t, &took);
         if (what)
             fail_msg("seed %llu, turn %u of %u, lag %llu: %s differs",
                      (unsigned long long)seed, k, turns,
@@ -480,24 +557,38 @@ static void one_program(uint64_t seed, uint32_t *whole, uint32_t *further)
     rec_free(p.r);
 }
 
-static void test_build_grow__as_whole(void **state)
+static void all_programs(bool tables)
 {
     const char *n = getenv("IPS_GROW_SEEDS"), *first = getenv("IPS_GROW_SEED");
     uint64_t from = first ? strtoull(first, NULL, 10) : 0;
     uint64_t count = n ? strtoull(n, NULL, 10) : first ? 1 : 150;
     uint32_t whole = 0, further = 0;
-    (void)state;
     for (uint64_t seed = from; seed < from + count; seed++)
-        one_program(seed, &whole, &further);
+        one_program(seed, tables, &whole, &further);
     print_message("%u turns whole, %u with what came alone\n", whole, further);
     if (!first)
         assert_true(further > count); /* the input is fixed */
+}
+
+static void test_build_grow__as_whole(void **state)
+{
+    (void)state;
+    all_programs(false);
+}
+
+/* Would catch: a row that is not that of the whole build, or a record looked
+ * at after it was read, where what is final goes. */
+static void test_build_grow__tables_as_whole(void **state)
+{
+    (void)state;
+    all_programs(true);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_grow__as_whole),
+        cmocka_unit_test(test_build_grow__tables_as_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,501 @@
+/*
+ * A build for tables alone (build_grow.h): of what is final only that stays
+ * which what is not may still hang on; all of it moves together, and the room
+ * behind each chain is as large as what came needs. So memory is that of what
+ * is not final, however long the run.
+ *
+ * Of a chain stay, in their order: its first node, final nodes that some
+ * operation, receive or cross arc names, the last final node, and what is not
+ * final. Between g_more_nodes' taking back and making of nodes: columns are
+ * those of the records then, and no arc names a send by its place.
+ */
+#include "slave/build_grow_state.h"
+
+/* ---- which nodes stay ---- */
+
+struct slide {
+    struct b_grow *k;
+    B_ARRAY(uint32_t)
+    pins;    /* final nodes that stay; sorted when all are seen */
+    struct { /* of each chain: */
+        uint32_t first, live, end; /* nodes before */
+        uint32_t pin, to;          /* its first pin; its first node now */
+    } * at;
+    uint32_t chain; /* looked up last */
+};
+
+typedef int seen(struct slide *s, uint32_t *node);
+
+static uint32_t chain_at(struct slide *s, uint32_t node)
+{
+    uint32_t c = s->chain;
+    if (node < s->at[c].first || node > s->at[c].end)
+        s->chain = c = ips_chain_of(&s->k->built.g, node);
+    return c;
+}
+
+static int pin(struct slide *s, uint32_t *node)
+{
+    uint32_t c = *node == IPS_NO_NODE ? 0 : chain_at(s, *node);
+    if (*node == IPS_NO_NODE || *node >= s->at[c].live ||
+        *node == s->at[c].first)
+        return 0;
+    int rc = B_MORE(s->pins, s->k->b.err);
+    if (rc == 0)
+        s->pins.v[s->pins.n++] = *node;
+    return rc;
+}
+
+/* Where a node went that stays. */
+static int move(struct slide *s, uint32_t *node)
+{
+    if (*node == IPS_NO_NODE)
+        return 0;
+    uint32_t c = chain_at(s, *node), next = s->at[c].pin, high;
+    if (*node == s->at[c].first) {
+        *node = s->at[c].to;
+        return 0;
+    }
+    high = c + 1 < s->k->built.g.chain_count ? s->at[c + 1].pin : s->pins.n;
+    if (*node >= s->at[c].live) {
+        uint32_t kept = high - next + (s->at[c].live > s->at[c].first);
+        *node = s->at[c].to + kept + (*node - s->at[c].live);
+        return 0;
+    }
+    while (next < high) {
+        uint32_t mid = next + (high - next) / 2;
+        if (s->pins.v[mid] < *node)
+            next = mid + 1;
+        else
+            high = mid;
+    }
+    *node = s->at[c].to + 1 + next - s->at[c].pin;
+    return 0;
+}
+
+static int of_sends(struct slide *s, const struct b_end *e, seen *see)
+{
+    int rc = 0;
+    for (struct b_sending i = b_first_send(&s->k->b, e); i.op && rc == 0;
+         b_next_send(&s->k->b, &i)) {
+        uint32_t behind = i.op->node + 1; /* of one that blocked: its return */
+        rc = see(s, &i.op->node);
+        if (i.op->blocked && rc == 0)
+            rc = see(s, &behind);
+    }
+    return rc;
+}
+
+static int of_ends(struct slide *s, seen *see)
+{
+    struct b_grow *k = s->k;
+    int rc = 0;
+    for (uint32_t i = 0; i < k->built.end_count && rc == 0; i++) {
+        struct g_end *x = &k->ends[i];
+        rc = of_sends(s, &k->b.ends[i], see);
+        for (uint32_t n = 0; n < x->reads.n && rc == 0; n++)
+            rc = see(s, &x->reads.v[n].node);
+        if (rc == 0)
+            rc = see(s, &x->got_last);
+    }
+    return rc;
+}
+
+/* Every number of a node that is used again. */
+static int all_nodes(struct slide *s, seen *see)
+{
+    struct b_grow *k = s->k;
+    struct build *b = &k->b;
+    int rc = of_ends(s, see);
+    for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++) {
+        struct maker *m = &k->chains[c].m;
+        for (uint32_t i = s->at[c].live; i < s->at[c].end && rc == 0; i++)
+            rc = see(s, &k->built.g.xpred[i]);
+        for (uint32_t i = 0; i < m->taken_count && rc == 0; i++)
+            rc = see(s, &m->taken[i].node);
+        if (rc == 0)
+            rc = see(s, &b->from[c].window.node);
+    }
+    for (uint32_t i = 0; i < b->spins.n && rc == 0; i++)
+        rc = see(s, &b->spins.v[i].node);
+    for (uint32_t i = 0; i < b->joins.n && rc == 0; i++)
+        rc = see(s, &b->joins.v[i].node);
+    for (uint32_t i = 0; i < b->exts.n && rc == 0; i++)
+        rc = see(s, &b->exts.v[i].node);
+    return rc;
+}
+
+static int by_number(const void *va, const void *vb)
+{
+    CMP3(*(const uint32_t *)va, *(const uint32_t *)vb);
+    return 0;
+}
+
+static void sort_pins(struct slide *s)
+{
+    uint32_t n = 0, *v = s->pins.v;
+    if (s->pins.n)
+        qsort(v, s->pins.n, sizeof(*v), by_number);
+    for (uint32_t i = 0; i < s->pins.n; i++)
+        if (n == 0 || v[i] != v[n - 1])
+            v[n++] = v[i];
+    s->pins.n = n;
+}
+
+static int find_pins(struct slide *s)
+{
+    const struct ips_graph *g = &s->k->built.g;
+    int rc = all_nodes(s, pin);
+    for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
+        uint32_t last = s->at[c].live - 1;
+        if (s->at[c].live > s->at[c].first)
+            rc = pin(s, &last);
+    }
+    if (rc < 0)
+        return rc;
+    sort_pins(s);
+    for (uint32_t c = 0, i = 0; c < g->chain_count; c++) {
+        s->at[c].pin = i;
+        while (i < s->pins.n && s->pins.v[i] < s->at[c].end)
+            i++;
+    }
+    return 0;
+}
+
+/* ---- columns ---- */
+
+/* All of them, `c` in the graph or in the build. */
+#define COLUMNS(X)                                                             \
+    X(built.g.kind)                                                            \
+    X(built.g.w)                                                               \
+    X(built.g.xpred)                                                           \
+    X(built.g.xkind)                                                           \
+    X(built.g.xlen)                                                            \
+    X(built.g.t_ns)                                                            \
+    X(built.g.site)                                                            \
+    X(built.g.at)                                                              \
+    X(built.g.wait)                                                            \
+    X(built.g.delay) X(built.g.probe) X(b.cpu_at) X(b.off) X(b.coord)
+
+/* Bytes of a node in all columns. */
+static size_t node_bytes(void)
+{
+    const struct b_grow *k = NULL;
+    size_t bytes = 0;
+#define ADD(c) bytes += sizeof(*k->c);
+    COLUMNS(ADD)
+#undef ADD
+    return bytes;
+}
+
+/* Two sets of columns in turns, so that no turn has fresh pages: each is one
+ * array with a column behind the other. The first set is the build's own. */
+static int spare_columns(struct b_grow *k, size_t nodes)
+{
+    if (k->spare_room >= nodes)
+        return 0;
+    size_t room = nodes + nodes / 4;
+    ips_free_large(k->spare);
+    k->spare_room = 0;
+    k->spare = ips_alloc_large(room, node_bytes());
+    if (!k->spare)
+        return ips_err_set(k->b.err, IPS_E_NO_MEMORY, "%zu nodes", room);
+    k->spare_room = room;
+    return 0;
+}
+
+/* `to` gets the columns of the spare set; widest first, so all are aligned. */
+static void spread_columns(struct b_grow *to, void *set, size_t room)
+{
+    uint8_t *p = set;
+    for (size_t width = 8; width; width /= 2) {
+#define PLACE(c)                                                               \
+    if (sizeof(*to->c) == width) {                                             \
+        to->c = (void *)p;                                                     \
+        p += room * width;                                                     \
+    }
+        COLUMNS(PLACE)
+#undef PLACE
+    }
+}
+
+static void copy_nodes(const struct b_grow *k, struct b_grow *to, uint32_t at,
+                       uint32_t from, uint32_t n)
+{
+#define COPY(c) g_memcpy(to->c + at, k->c + from, n * sizeof(*k->c));
+    COLUMNS(COPY)
+#undef COPY
+}
+
+static void copy_chain(const struct slide *s, struct b_grow *to, uint32_t c)
+{
+    uint32_t at = s->at[c].to, first = s->at[c].first, i = s->at[c].pin;
+    if (s->at[c].live > first) {
+        copy_nodes(s->k, to, at, first, 1);
+        to->built.g.xpred[at++] = IPS_NO_NODE;
+    }
+    for (; i < s->pins.n && s->pins.v[i] < s->at[c].end; i++) {
+        copy_nodes(s->k, to, at, s->pins.v[i], 1);
+        to->built.g.xpred[at++] = IPS_NO_NODE; /* nobody asks again */
+    }
+    copy_nodes(s->k, to, at, s->at[c].live, s->at[c].end - s->at[c].live);
+}
+
+void g_slide_release(struct b_grow *k)
+{
+    ips_free_large(k->spare);
+    ips_free_large(k->set);
+    if (!k->set)
+        return;
+#define CLEAR(c) k->c = NULL;
+    COLUMNS(CLEAR)
+#undef CLEAR
+}
+
+/* The build's own columns go with the first set. */
+static void take_columns(struct b_grow *k, const struct b_grow *to)
+{
+    void *set = k->set;
+    size_t room = k->set_room;
+#define TAKE(c)                                                                \
+    if (!set)                                                                  \
+        ips_free_large(k->c);                                                  \
+    k->c = to->c;
+    COLUMNS(TAKE)
+#undef TAKE
+    k->set = k->spare;
+    k->set_room = k->spare_room;
+    k->spare = set;
+    k->spare_room = room;
+}
+
+/* Places for all chains as they will be, with room for what came. */
+static uint64_t lay_out(struct slide *s)
+{
+    struct b_grow *k = s->k;
+    uint64_t first = 0;
+    for (uint32_t c = 0; c < k->built.g.chain_count; c++) {
+        uint32_t node = s->at[c].end, had = s->at[c].end - s->at[c].first;
+        s->at[c].to = (uint32_t)first;
+        (void)move(s, &node); /* behind its last */
+        uint32_t stay = node - (uint32_t)first;
+        struct g_chain *x = &k->chains[c];
+        uint64_t more = x->goes_on ? 2 * (uint64_t)x->need + B_GROW_ROOM : 1;
+        x->nodes -= had - stay;
+        x->space = (uint32_t)ips_min_u64(stay + more, UINT32_MAX);
+        first += stay + more;
+    }
+    return first;
+}
+
+static int slide_nodes(struct slide *s)
+{
+    struct b_grow *k = s->k;
+    struct ips_graph *g = &k->built.g;
+    struct b_grow to = {.slid = true};
+    int rc = find_pins(s);
+    uint64_t room = rc < 0 ? 0 : lay_out(s);
+    if (rc == 0 && room >= IPS_NO_NODE)
+        rc = ips_err_set(k->b.err, IPS_E_LIMIT, "2^32 nodes");
+    if (rc == 0)
+        rc = spare_columns(k, (size_t)room + 1);
+    if (rc < 0)
+        return rc;
+    spread_columns(&to, k->spare, k->spare_room);
+    rc = all_nodes(s, move);
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t live = s->at[c].live;
+        copy_chain(s, &to, c);
+        (void)move(s, &live);
+        k->b.from[c].node = live;
+    }
+    take_columns(k, &to);
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        struct g_chain *x = &k->chains[c];
+        g->chains[c].first = s->at[c].to;
+        g->chains[c].count = x->nodes + x->goes_on;
+        x->limit = x->raw_from = k->b.from[c].node;
+        x->raw.n = x->windows.n = 0;
+    }
+    g->node_count = (uint32_t)room;
+    return rc;
+}
+
+/* ---- what else grows ---- */
+
+/* The number of the send at *at, counted from the first of `e`. */
+static uint32_t number_of(const struct build *b, const struct b_end *e,
+                          const struct g_at *at)
+{
+    uint32_t n = 0;
+    if (at->block == IPS_NONE)
+        return 0;
+    for (uint32_t i = e->sends.first; i != at->block; i = b->blocks.v[i].next)
+        n += b->blocks.v[i].n;
+    return n + at->i;
+}
+
+static struct g_at place_of(const struct build *b, const struct b_end *e,
+                            uint32_t number)
+{
+    struct g_at at = {.block = e->sends.first};
+    if (!e->sends.n)
+        return (struct g_at){.block = IPS_NONE};
+    while (number > b->blocks.v[at.block].n ||
+           (number == b->blocks.v[at.block].n &&
+            b->blocks.v[at.block].next != IPS_NONE)) {
+        number -= b->blocks.v[at.block].n;
+        at.block = b->blocks.v[at.block].next;
+    }
+    at.i = number;
+    return at;
+}
+
+/* Sends of end `i` that somebody may still read, or that are not final; one at
+ * least, so that it is known whose they are. `was`: where they are. */
+static int keep_sends(struct b_grow *k, const struct build *was, uint32_t i)
+{
+    struct b_end *e = &k->b.ends[i];
+    const struct b_end old = *e;
+    struct g_end *x = &k->ends[i];
+    struct g_end *to = e->local ? &k->ends[k->built.ends[i].peer_end] : NULL;
+    uint32_t from = number_of(was, &old, &x->first);
+    uint32_t read = to ? number_of(was, &old, &to->at) : from;
+    uint32_t drop =
+        ips_min_u32(ips_min_u32(from, read), old.sends.n ? old.sends.n - 1 : 0);
+    struct b_sending s = b_first_send(was, &old);
+    e->sends = (struct b_sends){.first = IPS_NONE, .last = IPS_NONE};
+    x->sends = 0;
+    if (x->shut) /* nothing may come */
+        return 0;
+    for (uint32_t n = 0; s.op; n++, b_next_send(was, &s)) {
+        struct b_op *op;
+        if (n < drop)
+            continue;
+        int rc = b_new_send(&k->b, e, &op);
+        if (rc < 0)
+            return rc;
+        *op = *s.op;
+    }
+    x->sends = e->sends.n;
+    if (x->first.block != IPS_NONE)
+        x->first = place_of(&k->b, e, from - drop);
+    if (to && to->at.block != IPS_NONE)
+        to->at = place_of(&k->b, e, read - drop);
+    return 0;
+}
+
+static int slide_sends(struct b_grow *k)
+{
+    struct build *b = &k->b, was = {.slabs = {b->slabs.v, b->slabs.n, 0},
+                                    .blocks = {b->blocks.v, b->blocks.n, 0}};
+    int rc = 0;
+    memset(&b->slabs, 0, sizeof(b->slabs));
+    memset(&b->blocks, 0, sizeof(b->blocks));
+    b->slab_ops = b->slab_used = 0;
+    for (uint32_t i = 0; i < k->built.end_count && rc == 0; i++)
+        rc = keep_sends(k, &was, i);
+    for (uint32_t i = 0; i < was.slabs.n; i++)
+        ips_free_large(was.slabs.v[i]);
+    ips_free_large(was.slabs.v);
+    ips_free_large(was.blocks.v);
+    return rc;
+}
+
+static bool is_final(const struct b_grow *k, uint32_t node)
+{
+    return node != IPS_NO_NODE && b_final(&k->b, node);
+}
+
+/* Joins, receives from elsewhere and spinning of final nodes. */
+static void drop_final(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->joins.n; i++)
+        if (is_final(k, b->joins.v[i].node))
+            b->joins.v[i].node = IPS_NO_NODE;
+    for (uint32_t i = 0; i < b->exts.n; i++) {
+        const struct b_ext *x = &b->exts.v[i];
+        if (is_final(k, x->node))
+            b->gone += (ips_u128)x->len + x->reply_ns + x->blocked_ns;
+        else
+            b->exts.v[n++] = *x;
+    }
+    k->ext_count = b->exts.n = n;
+    n = 0;
+    for (uint32_t i = 0; i < k->spun.n; i++) {
+        struct ips_spun s = k->spun.v[i];
+        uint32_t c = ips_chain_of(&k->built.g, (uint32_t)s.node);
+        s.node = c; /* until all are counted */
+        if (n && k->spun.v[n - 1].node == c)
+            k->spun.v[n - 1].ns = ips_add_sat(k->spun.v[n - 1].ns, s.ns);
+        else
+            k->spun.v[n++] = s;
+    }
+    k->spun.n = n;
+}
+
+/* Readings of the run delay before the window that goes on. */
+static void drop_readings(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    uint32_t to = 0;
+    for (uint32_t c = 0; c < k->built.g.chain_count; c++) {
+        struct b_window *w = &b->from[c].window;
+        uint32_t i = b->chains[c].first_stream;
+        for (; i != w->stream && i != IPS_NONE; i = b->streams[i].next)
+            b->streams[i].delay_count = 0;
+        struct b_stream *s = &b->streams[w->stream];
+        s->first_delay += w->next;
+        s->delay_count -= w->next;
+        w->next = 0;
+    }
+    /* They lie stream by stream, in this order. */
+    for (uint32_t i = 0; i < b->in->stream_count; i++) {
+        struct b_stream *s = &b->streams[i];
+        if (s->delay_count)
+            memmove(b->delays.v + to, b->delays.v + s->first_delay,
+                    s->delay_count * sizeof(*b->delays.v));
+        s->first_delay = to;
+        to += s->delay_count;
+    }
+    b->delays.n = to;
+}
+
+static bool has_room(const struct b_grow *k)
+{
+    for (uint32_t c = 0; c < k->built.g.chain_count; c++) {
+        const struct g_chain *x = &k->chains[c];
+        if (x->goes_on && (uint64_t)x->nodes + x->need > x->space)
+            return false;
+    }
+    return true;
+}
+
+int g_slide(struct b_grow *k)
+{
+    const struct ips_graph *g = &k->built.g;
+    struct slide s = {.k = k};
+    if (k->slid && has_room(k))
+        return 0;
+    s.at = b_calloc(g->chain_count, sizeof(*s.at), k->b.err);
+    if (!s.at)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        s.at[c].first = g->chains[c].first;
+        s.at[c].live = k->b.from[c].node;
+        s.at[c].end = g_end_of(k, c);
+    }
+    drop_final(k);
+    drop_readings(k);
+    int rc = slide_sends(k);
+    if (rc == 0)
+        rc = slide_nodes(&s);
+    for (uint32_t i = 0; i < k->spun.n; i++)
+        k->spun.v[i].node = g->chains[k->spun.v[i].node].first;
+    k->slid = true;
+    ips_free_large(s.at);
+    ips_free_large(s.pins.v);
+    return rc;
+}

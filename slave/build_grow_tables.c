@@ -1,0 +1,82 @@
+/* The passes of a build for tables alone where that is quicker: what only a
+ * graph shows is left out (build_grow.h). */
+#include "slave/build_grow_state.h"
+#include "slave/build_match.h"
+
+#include <errno.h>
+
+/* ---- scan ---- */
+
+/* b_scan_more() of a record that moves bytes or waits, which nearly all do;
+ * false: not one of those, or not one that may come so. */
+bool b_scan_call(struct b_stream *s, uint32_t type, const uint8_t *p)
+{
+    const struct ips_rec_io *r = (const struct ips_rec_io *)(const void *)p;
+    bool send = type == IPS_REC_SEND, block = type == IPS_REC_BLOCK;
+    if (!send && !block && type != IPS_REC_RECV && type != IPS_REC_RECVCALL)
+        return false;
+    if (!block && (r->op == IPS_OP_CONNECT || r->op == IPS_OP_ACCEPT ||
+                   r->err || (type == IPS_REC_RECV && !r->result)))
+        return false; /* rare: as any record */
+    uint64_t t = b_time(&s->clock, r->h.word, r->h.t),
+             t_ret = b_time(&s->clock, r->h.word, r->t_ret);
+    if (s->empty || s->first_cpu == IPS_CPU_UNKNOWN || t < s->first_ns)
+        return false;
+    s->last_ns = ips_max_u64(s->last_ns, t_ret);
+    s->last_cpu = ips_max_u64(s->last_cpu, r->cpu_ret);
+    s->node_room += send || block ? 2 : 1;
+    s->exec_last = false;
+    return true;
+}
+
+/* ---- weights ---- */
+
+/* chain_weights() without `at` and what recording took of each arc. */
+static uint64_t chain_weights(struct b_grow *k, uint32_t c, ips_u128 *sum)
+{
+    struct build *b = &k->b;
+    struct ips_graph *g = &b->out->g;
+    uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
+    const struct b_from *before = &b->from[c];
+    uint32_t from = before->node, last = from > first ? from - 1 : first;
+    uint64_t base = b->chains[c].base, t = g->t_ns[last], cpu = b->cpu_at[last];
+    uint64_t at = from > first ? before->at : base;
+    uint64_t unknown = from > first ? before->unknown_ns : 0;
+    ips_u128 xlen = from > first ? before->xlen : 0;
+    bool forwards = true;
+    for (uint32_t i = from; i < end; i++) {
+        if (g->xkind[i] == B_X_SENT)
+            b_finish_arc(b, i);
+        uint64_t coord = ips_max_u64(g->w[i], at);
+        uint64_t t_ns = g->t_ns[i], cpu_at = b->cpu_at[i];
+        uint64_t off = i == first ? UINT64_MAX : b->off[i];
+        b->coord[i] = g->w[i];
+        g->w[i] = coord - at;
+        xlen += g->xlen[i];
+        unknown = ips_add_sat(unknown, b_free_ns(t_ns, t, cpu_at, cpu, off));
+        forwards &= t_ns >= t;
+        at = coord;
+        t = t_ns;
+        cpu = cpu_at;
+    }
+    b->chains[c].unknown_ns = unknown;
+    b->backwards |= !forwards;
+    *sum += xlen;
+    return from > first ? at - before->at + before->cpu_ns : at - base;
+}
+
+int g_table_weights(struct b_grow *k)
+{
+    struct build *b = &k->b;
+    struct ips_built *o = &k->built;
+    ips_u128 sum = 0;
+    for (uint32_t c = 0; c < o->g.chain_count; c++) {
+        o->threads[c].base_cpu_ns = b->chains[c].base;
+        o->threads[c].cpu_ns = chain_weights(k, c, &sum);
+        sum += o->threads[c].cpu_ns;
+    }
+    int rc = b_sync_spins(b);
+    if (rc == 0)
+        b_sum_up(b, sum);
+    return rc;
+}
