@@ -137,6 +137,17 @@ static uint64_t excess(const struct request_more *m)
     return ips_sub_sat(m->slow_ns, m->median_ns);
 }
 
+static void choose_typical(const struct looking *l, uint32_t slow,
+                           uint32_t median, struct request_more out[2])
+{
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        const struct item *x = &l->item[i];
+        struct request_more *to = &out[x->why != COMPUTING];
+        if (x->used && x->ns[1] / median > to->median_ns)
+            *to = more_of(l, x, slow, median);
+    }
+}
+
 static void choose(const struct looking *l, uint32_t slow, uint32_t median,
                    struct request_more *out)
 {
@@ -161,8 +172,9 @@ int requests_more_solve(struct query *q, struct ips_err *err)
     struct looking l = {.q = q, .d = d};
     d->more =
         calloc((size_t)d->service_count + 1, sizeof(*d->more) * REQUESTS_MORE);
+    d->typical = calloc((size_t)d->service_count + 1, sizeof(*d->typical) * 2);
     l.item = calloc(ITEMS, sizeof(*l.item));
-    if (!d->more || !l.item) {
+    if (!d->more || !d->typical || !l.item) {
         free(l.item);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
     }
@@ -179,6 +191,7 @@ int requests_more_solve(struct query *q, struct ips_err *err)
         uint32_t slow = look(&l, index + v->count - tail, tail, 0);
         uint32_t median = look(&l, index + low, high - low + 1, 1);
         choose(&l, slow, median, &d->more[(size_t)s * REQUESTS_MORE]);
+        choose_typical(&l, slow, median, &d->typical[(size_t)s * 2]);
     }
     free(l.item);
     return 0;
