@@ -87,12 +87,18 @@ static void on_step(void *arg, const struct ips_request_step *s)
         return; /* a message: nobody waits at a place of his for its way */
     for (uint64_t i = first_of(r->node, r->count, node);
          i < r->count && r->node[i] == node; i++)
-        add(l, part, r->of[i], r->why[i], share(r->ns[i], ns, s->whole));
+        add(l, part, r->of[i], r->why[i],
+            share(r->ns[i], ns, ips_max_u64(s->whole, r->ns[i])));
     if (s->crossed)
         return;
-    for (uint64_t i = first_of(p->node, p->count, node);
-         i < p->count && p->node[i] == node; i++)
-        add(l, part, p->of[i], COMPUTING, share(p->ns[i], ns, s->whole));
+    /* An answer's arc ends where it is sent off, its CPU time where the call
+     * that sends it returns. */
+    uint64_t first = first_of(p->node, p->count, node), cpu = 0;
+    for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
+        cpu = ips_add_sat(cpu, p->ns[i]);
+    for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
+        add(l, part, p->of[i], COMPUTING,
+            share(p->ns[i], ns, ips_max_u64(s->whole, cpu)));
 }
 
 /* How many were looked at. */

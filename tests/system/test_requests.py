@@ -88,6 +88,14 @@ def check(answer):
         assert row["ns"] == sum(row[f"{part}_ns"] for part in
                                 ("queued", "untaken", "own", "elsewhere",
                                  "message", "external"))
+    mean = {(row["service"], row["which"]): row["mean_ns"]
+            for row in answer["parts"]}
+    # What a place has of a request is no more than the request takes.
+    for row in answer["typical"]:
+        assert row["ns"] <= mean[row["service"], "40% to 60%"]
+    for row in answer["more"]:
+        assert row["median_ns"] <= mean[row["service"], "40% to 60%"]
+        assert row["slow_ns"] <= mean[row["service"], "slowest 1%"]
     times = [row["ns"] for row in answer["slowest"]]
     assert times == sorted(times, reverse=True)
 
@@ -170,6 +178,7 @@ def test_a_service_is_asked_for_its_requests(serve):
     its elapsed time, which says nothing; a default that is not stated; one that
     --for or --goal does not change."""
     c = serve("r", [60, 60], traced=False)
+    check(c.json("requests", "r"))
     answer = c.json("why", "r")
     assert answer["answers"] == "requests" and answer["shape"] == "service"
     kinds = [row["kind"] for row in answer["findings"]]
