@@ -5,10 +5,11 @@
  * the parts of its time add up to it exactly:
  *
  *   queued     its thread, or another of the service, was at another request
- *   untaken    its thread was at nothing of the service, and had not received
- * it own        its threads, from the receive on elsewhere  other threads it
- * waited for (a back end's) message    messages under way external   waits for
- * what is not traced
+ *   untaken    its thread was at nothing of it, and had not received it
+ *   own        its threads, from the receive on
+ *   elsewhere  other threads it waited for (a back end's)
+ *   message    messages under way
+ *   external   waits for what is not traced
  *
  * It arrives when its first message was sent and had its message time; where
  * the sender is not traced, when it was received: what it had waited before

@@ -96,13 +96,11 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
 static void put_top(struct ipsq_out *out, struct ipsq_table *t, size_t column,
                     uint64_t top, uint64_t left_out, const char *heading)
 {
-    size_t all = t->row_count;
     if (top)
-        ipsq_table_top(t, column, top);
-    size_t shown = t->row_count;
-    if (shown || out->format != IPSQ_TABLE)
+        left_out += ipsq_table_top(t, column, top);
+    if (t->row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, t, heading);
-    ipsq_left_out(out, t->name, left_out + (all - shown));
+    ipsq_left_out(out, t->name, left_out);
     ipsq_table_release(t);
 }
 

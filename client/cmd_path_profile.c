@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/select.h"
 #include "client/units.h"
 #include "common/types.h"
 
@@ -62,10 +63,11 @@ static struct ipsq_cell share_of(uint64_t part, uint64_t whole)
 }
 
 static void put_table(struct ipsq_out *out, struct ipsq_table *t,
-                      const char *heading)
+                      const char *heading, uint64_t left_out)
 {
     if (t->row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, t, heading);
+    ipsq_left_out(out, t->name, left_out);
     ipsq_table_release(t);
 }
 
@@ -94,8 +96,8 @@ static void put_shares(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count(shares[i]->ns_high);
         *cell++ = ipsq_text(shares[i]->object);
     }
-    ipsq_table_top(&t, 1, top);
-    put_table(out, &t, heading);
+    uint64_t left_out = ipsq_table_top(&t, 1, top);
+    put_table(out, &t, heading, left_out);
 }
 
 /* ---- procedures and lines ---- */
@@ -220,8 +222,8 @@ static void put_procedures(struct ipsq_out *out, const struct procedures *p,
              p->path_unsampled, p, table ? places + n * PLACE_BYTES : NULL);
     put_rest(&t, "[off the CPU]", p->off_cpu_ns, 0, p,
              table ? places + (n + 1) * PLACE_BYTES : NULL);
-    ipsq_table_top(&t, 1, top);
-    put_table(out, &t, p->heading);
+    uint64_t left_out = ipsq_table_top(&t, 1, top);
+    put_table(out, &t, p->heading, left_out);
     free(places);
 }
 
@@ -252,8 +254,8 @@ static void put_sequences(struct ipsq_out *out, const char *heading,
                           uint64_t top)
 {
     struct ipsq_table t;
-    if (top && top < n)
-        n = top;
+    size_t left_out = top && top < n ? n - (size_t)top : 0;
+    n -= left_out;
     char **texts = calloc(n + 1, sizeof(*texts));
     bool table = out->format == IPSQ_TABLE;
     ipsq_table_init(&t, "sequences", sequence_columns,
@@ -273,7 +275,7 @@ static void put_sequences(struct ipsq_out *out, const char *heading,
     }
     if (table && n == 0)
         ipsq_out_line(out, "\n%s: none occurs twice", heading);
-    put_table(out, &t, heading);
+    put_table(out, &t, heading, left_out);
     for (size_t i = 0; texts && i < n; i++)
         free(texts[i]);
     free(texts);
@@ -302,8 +304,8 @@ static void put_whole_shares(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count(shares[i]->count);
         *cell++ = ipsq_text(shares[i]->object);
     }
-    ipsq_table_top(&t, 1, top);
-    put_table(out, &t, heading);
+    uint64_t left_out = ipsq_table_top(&t, 1, top);
+    put_table(out, &t, heading, left_out);
 }
 
 static void put_whole(struct ipsq_out *out, unsigned by, bool sequences,

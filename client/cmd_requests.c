@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/select.h"
 #include "client/units.h"
 
 #define TABLE_TOP 10 /* slowest requests, and stations, without --top */
@@ -43,6 +44,12 @@ static const struct ipsq_column more[] = {
     {"median_ns", "40% TO 60%", IPSQ_NS}, {"cause", "WAITING FOR", IPSQ_TEXT},
     {"procedure", "IN", IPSQ_TEXT},       {"module", NULL, IPSQ_TEXT},
     {"file", "FILE", IPSQ_TEXT},          {"line", "LINE", IPSQ_COUNT},
+};
+static const struct ipsq_column typical[] = {
+    {"service", NULL, IPSQ_TEXT}, {"ns", NULL, IPSQ_NS},
+    {"cause", NULL, IPSQ_TEXT},   {"procedure", NULL, IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT},  {"file", NULL, IPSQ_TEXT},
+    {"line", NULL, IPSQ_COUNT},
 };
 static const struct ipsq_column slowest[] = {
     {"service", NULL, IPSQ_TEXT},
@@ -138,6 +145,35 @@ static void put_parts(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     ipsq_table_release(&t);
 }
 
+static void put_place(struct ipsq_cell *cell, const Ips__RequestMore *m)
+{
+    *cell++ = ipsq_text(*m->cause ? m->cause : NULL);
+    *cell++ = ipsq_text(m->procedure);
+    *cell++ = ipsq_text(m->module);
+    *cell++ = ipsq_text(*m->file ? m->file : NULL);
+    *cell++ = ipsq_count(m->line ? m->line : IPS_UNMEASURED);
+}
+
+/* `why` says it in words; here for scripts alone. */
+static void put_typical(struct ipsq_out *out, const Ips__RequestsAnswer *a)
+{
+    struct ipsq_table t;
+    if (out->format == IPSQ_TABLE)
+        return;
+    ipsq_table_init(&t, "typical", typical, IPSQ_COUNT_OF(typical));
+    for (size_t i = 0; i < a->n_services; i++) {
+        for (size_t k = 0; k < a->services[i]->n_typical; k++) {
+            const Ips__RequestMore *m = a->services[i]->typical[k];
+            struct ipsq_cell *cell = ipsq_table_row(&t);
+            *cell++ = ipsq_text(a->services[i]->service);
+            *cell++ = ipsq_count(m->median_ns);
+            put_place(cell, m);
+        }
+    }
+    ipsq_out_table(out, &t, NULL);
+    ipsq_table_release(&t);
+}
+
 static void put_more(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
@@ -149,17 +185,21 @@ static void put_more(struct ipsq_out *out, const Ips__RequestsAnswer *a)
             *cell++ = ipsq_text(a->services[i]->service);
             *cell++ = ipsq_count(m->slow_ns);
             *cell++ = ipsq_count(m->median_ns);
-            *cell++ = ipsq_text(*m->cause ? m->cause : NULL);
-            *cell++ = ipsq_text(m->procedure);
-            *cell++ = ipsq_text(m->module);
-            *cell++ = ipsq_text(*m->file ? m->file : NULL);
-            *cell++ = ipsq_count(m->line ? m->line : IPS_UNMEASURED);
+            put_place(cell, m);
         }
     }
     if (t.row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t,
                        "what the slowest have that the median has not");
     ipsq_table_release(&t);
+}
+
+static uint64_t requests_in(const Ips__RequestsAnswer *a)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < a->n_services; i++)
+        n += a->services[i]->requests;
+    return n;
 }
 
 static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
@@ -186,6 +226,7 @@ static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     if (t.row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "the slowest");
     ipsq_table_release(&t);
+    ipsq_left_out(out, "slowest", requests_in(a) - a->n_slowest);
 }
 
 static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
@@ -206,8 +247,8 @@ static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
     }
     ipsq_out_table(out, &t, "");
     ipsq_table_release(&t);
-    if (top && a->n_stations > top)
-        ipsq_out_line(out, "(%zu more: --top)", a->n_stations - (size_t)top);
+    ipsq_left_out(out, "stations",
+                  top && a->n_stations > top ? a->n_stations - top : 0);
 }
 
 static int print(const struct ipsq_options *o, const char *run_name,
@@ -234,6 +275,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     } else {
         put_services(&out, a);
         put_parts(&out, a);
+        put_typical(&out, a);
         put_more(&out, a);
         put_slowest(&out, a);
     }
@@ -293,7 +335,8 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
     .summary = "what bounds the rate of requests: threads, cores, locks, links",
     .help =
         "Of the service that had most requests. A station's demand is how long "
-        "a request keeps\nit busy, on average over the run: CPU time, and of a "
+        "a request keeps\nit busy, from the first request to the last: CPU "
+        "time, and of a "
         "thread waits for disk; of a lock how\nlong it was held while others "
         "stood in line; of a link its bytes, by --mtime or as calibrate\n"
         "measured it. No more than one by the demand can be served in its "

@@ -1,7 +1,9 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/select.h"
 #include "client/units.h"
+#include "common/types.h"
 
 #define TABLE_TOP 20    /* rows of the ranking in tables without --top */
 #define RANK_PPM 500000 /* twice as fast */
@@ -107,6 +109,8 @@ static int print(const struct ipsq_options *o, const char *run_name, bool rank,
                  "what would help most, were it faster by %s", by);
         put_rows(&out, "ranking", heading, a->ranking, a->n_ranking, NULL,
                  a->t_max_ns);
+        ipsq_left_out(&out, "ranking",
+                      ips_sub_sat(a->candidates, a->n_ranking));
     } else if (rank) {
         ipsq_out_line(&out, "\nnothing that is known here would help alone");
     }

@@ -190,12 +190,39 @@ static int print(const struct ipsq_options *o, const char *run_name,
     return rc < 0 ? rc : ipsq_certified(a->certificate);
 }
 
+static int ask_as(struct ipsq_session *s, Ips__Request *rq, const char *what,
+                  const Ips__WhyAnswer **out, struct ips_err *err)
+{
+    const Ips__Reply *last = NULL;
+    rq->why->answer = ips_wire_text(what);
+    int rc = ipsq_session_ask(s, rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_WHY, err);
+    if (rc == 0)
+        *out = last->why;
+    return rc;
+}
+
+int why_ask(struct ipsq_session *s, Ips__Request *rq,
+            const Ips__WhyAnswer **out, struct ips_err *err)
+{
+    const char *what = rq->why->answer;
+    int rc = ask_as(s, rq, what, out, err);
+    if (rc == 0 && !*(*out)->answers) { /* a service: of its requests */
+        rc = ask_as(s, rq, "requests", out, err);
+        if (rc == 0 && strcmp((*out)->shape, "service") != 0)
+            rc = ask_as(s, rq, "turnaround", out, err); /* none are told */
+        rq->why->answer = ips_wire_text(what);
+    }
+    return rc;
+}
+
 static int run(const struct ipsq_command *self, const struct ipsq_options *o,
                struct ipsq_session *s, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__WhyAsk ask = IPS__WHY_ASK__INIT;
-    const Ips__Reply *last = NULL;
+    const Ips__WhyAnswer *answer = NULL;
     (void)self;
     ask.answer = ips_wire_text(o->answer ? o->answer : "");
     ask.goal = ips_wire_text(o->goal ? o->goal : "");
@@ -211,10 +238,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         return why_runs(o, s, &rq, err);
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
-        rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
-    if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_WHY, err);
-    return rc < 0 ? rc : print(o, rq.run, last->why, err);
+        rc = why_ask(s, &rq, &answer, err);
+    return rc < 0 ? rc : print(o, rq.run, answer, err);
 }
 
 const struct ipsq_command ipsq_cmd_why = {
@@ -225,17 +250,15 @@ const struct ipsq_command ipsq_cmd_why = {
     .help =
         "A short list, what would gain most first: a procedure, a serial "
         "section, a phase that\ndominates, a late sender, uneven work, too "
-        "many "
-        "small messages, locks, too few cores,\nwaiting for the outside, slow "
-        "messages, cost that is spread; each with what was seen,\nwhat would "
-        "be "
-        "gained and what that supposes, how sure it is, and the command that\n"
-        "shows more. Nothing below 5% of the elapsed time is said. Of a "
-        "service "
-        "also --for latency\nand --for throughput: what its requests wait for, "
-        "and what bounds their rate. Of several\nruns: in how many of them "
-        "each "
-        "was found, with its median gain and the least and greatest.\n",
+        "many small messages, locks, too few cores,\nwaiting for the outside, "
+        "slow messages, cost that is spread; each with what was seen,\nwhat "
+        "would be gained and what that supposes, how sure it is, and the "
+        "command that\nshows more. Nothing below 5% of the elapsed time is "
+        "said. A service, whose clients are\nnot traced, is asked what its "
+        "requests wait for and what bounds their rate (--for latency,\n--for "
+        "throughput), all else for its elapsed time (--for turnaround). Of "
+        "several runs: in how\nmany of them each was found, with its median "
+        "gain and the least and greatest.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) |
                IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,

@@ -3,7 +3,7 @@
  * who does it and by procedure (numbers of processes left out, as `ipsq diff`
  * does), with in how many of the runs they were made and their gain there. How
  * sure a frequency of k in n is says its 95% interval (Wilson 1927). Pure but
- * for why_runs.
+ * for why_ask and why_runs.
  */
 #ifndef IPS_CLIENT_CMD_WHY_H
 #define IPS_CLIENT_CMD_WHY_H
@@ -37,6 +37,11 @@ void why_seen_gain(const struct why_seen *x, double *median, double *least,
                    double *greatest);
 /* Where the frequency of k in n > 0 lies, 95%. */
 void why_wilson(unsigned k, unsigned n, double *low, double *high);
+
+/* Asks about rq->run as rq->why says; where that leaves it open (`answer` "")
+ * and the run is a service, about its requests. *out is the session's. */
+int why_ask(struct ipsq_session *s, Ips__Request *rq,
+            const Ips__WhyAnswer **out, struct ips_err *err) IPS_MUST_USE;
 
 /* Does the command line name more than one run? */
 bool why_names_several(const struct ipsq_options *o);

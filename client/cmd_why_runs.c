@@ -78,15 +78,12 @@ static int name_runs(struct whole *w, const struct ipsq_options *o,
 static int ask_one(struct whole *w, unsigned i, struct ipsq_session *s,
                    Ips__Request *rq, struct ips_err *err)
 {
-    const Ips__Reply *last = NULL;
+    const Ips__WhyAnswer *a = NULL;
     struct told *t = &w->run[i];
     rq->run = ips_wire_text(t->run);
-    int rc = ipsq_session_ask(s, rq, false, NULL, NULL, &last, err);
-    if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_WHY, err);
+    int rc = why_ask(s, rq, &a, err);
     if (rc < 0)
         return rc;
-    const Ips__WhyAnswer *a = last->why;
     t->wall_ns = a->wall_ns;
     t->own_ns = a->own_ns;
     t->findings = a->n_findings;

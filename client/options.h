@@ -69,7 +69,7 @@
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
     X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
     X(FOR, "for", "WHAT",                                                      \
-      "turnaround: what the elapsed time goes to (default);\n"                 \
+      "turnaround: what the elapsed time goes to;\n"                           \
       "of a service: latency, what requests wait for, or\n"                    \
       "throughput, what bounds their rate")                                    \
     X(SORT, "sort", "COLUMN",                                                  \

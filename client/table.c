@@ -60,11 +60,12 @@ static int by_value(const void *a, const void *b)
     return x->row < y->row ? -1 : 1;
 }
 
-void ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n)
+uint64_t ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n)
 {
     size_t width = t->column_count * sizeof(*t->cells);
+    uint64_t left_out = n && n < t->row_count ? t->row_count - n : 0;
     if (t->row_count < 2)
-        return;
+        return 0;
     struct ranked *rank = must(malloc(t->row_count * sizeof(*rank)));
     struct ipsq_cell *cells = must(malloc(t->row_count * width));
     for (size_t i = 0; i < t->row_count; i++) {
@@ -79,6 +80,6 @@ void ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n)
     free(t->cells);
     t->cells = cells;
     t->row_room = t->row_count;
-    if (n && n < t->row_count)
-        t->row_count = (size_t)n;
+    t->row_count -= (size_t)left_out;
+    return left_out;
 }

@@ -74,8 +74,8 @@ struct ipsq_cell *ipsq_table_row(struct ipsq_table *t);
 void ipsq_table_clear(struct ipsq_table *t);
 /* The `n` rows with the greatest values (COUNT, NS or BYTES; not measured is
  * least) of a column, greatest first; equal ones in their old order. n 0:
- * sorts only. */
-void ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n);
+ * sorts only. How many were left out. */
+uint64_t ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n);
 
 static inline struct ipsq_cell ipsq_text(const char *text)
 {

@@ -103,7 +103,8 @@ static void gathered(struct query *q)
 bool requests_why(const Ips__Request *r)
 {
     return r->ask_case == IPS__REQUEST__ASK_WHY &&
-           (strcmp(r->why->answer, "latency") == 0 ||
+           (strcmp(r->why->answer, "requests") == 0 ||
+            strcmp(r->why->answer, "latency") == 0 ||
             strcmp(r->why->answer, "throughput") == 0);
 }
 

@@ -146,6 +146,8 @@ static void gathered(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     struct ips_err err = {0};
+    if (d->gathered && d->gathered(q))
+        return;
     mtimes_plan_lane(q, &d->path.lanes[LANE_MAIN].lane);
     d->path.nodes = 0;
     d->portions = calloc((size_t)q->gather.count + 1, sizeof(*d->portions));

@@ -24,6 +24,25 @@ static void sync_facts(const struct query *q, struct why_facts *f)
     }
 }
 
+/* Who asked by the connections that were accepted. */
+static void table_facts(const struct query *q, struct why_facts *f)
+{
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct part *p = q->gather.active[i];
+        for (uint32_t k = 0; k < p->t.channel_count; k++) {
+            const Ips__ChannelRow *c = p->t.channels[k];
+            if (!c->serves)
+                continue;
+            f->asked = ips_add_sat(f->asked, c->recv_messages);
+            bool elsewhere = c->end < p->peer_count &&
+                             p->peer[c->end].part < q->gather.count;
+            if (c->peer_process < 0 && !c->peer_shared && !elsewhere)
+                f->asked_outside =
+                    ips_add_sat(f->asked_outside, c->recv_messages);
+        }
+    }
+}
+
 static void solve(struct query *q)
 {
     sync_facts(q, &why_of(q)->facts);
@@ -193,6 +212,31 @@ static void answer(struct query *q)
 
 /* ---- the question -------------------------------------------------------- */
 
+/* Of a service that nobody said what to ask for: that it is one, at once. What
+ * to ask then is `requests` (query_requests.c). */
+static bool gathered(struct query *q)
+{
+    struct filling x = {
+        .q = q, .d = why_of(q), .answer = IPS__WHY_ANSWER__INIT};
+    Ips__Reply reply = IPS__REPLY__INIT;
+    table_facts(q, &x.d->facts);
+    if (*q->request->why->answer || *q->request->why->goal ||
+        !why_serves(&x.d->facts))
+        return false;
+    certificate_fill(q, &x.d->a, &x.c);
+    certificate_plan(q, &x.d->a, &x.c, 2, "the slaves' tables");
+    x.answer.shape = ips_wire_text("service");
+    x.answer.certificate = &x.c.msg;
+    x.answer.took_ns = x.c.msg.took_ns;
+    reply.answer_case = IPS__REPLY__ANSWER_WHY;
+    reply.why = &x.answer;
+    struct arena a = x.d->a; /* outlives the question's data */
+    x.d->a = (struct arena){0};
+    query_answer(q, &reply);
+    arena_release(&a);
+    return true;
+}
+
 static int check(const Ips__WhyAsk *ask, struct ips_err *err)
 {
     if (!*ask->answer || strcmp(ask->answer, "turnaround") == 0)
@@ -228,6 +272,7 @@ static void start(struct query *q)
     d->w.raw = true;
     d->w.waits = &d->waits;
     d->w.node_bytes = WHY_NODE_BYTES;
+    d->w.gathered = gathered;
     d->w.solve = solve;
     d->w.answer = answer;
     whatif_begin(q);

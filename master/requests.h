@@ -58,13 +58,19 @@ struct requests_data {     /* query.data */
     struct ips_requests found;
     uint32_t *by_service;  /* [found.count] requests: by service, then time */
     uint64_t *chain_ns;    /* [merged chains] for sums; zero between uses */
+    uint32_t busiest;      /* service that has most requests */
+    uint64_t *beside_cpu;  /* [merged chains] before its first request and after
+                              its last: CPU time, */
+    uint64_t *beside_wait; /* and waits that keep a thread busy, alike */
     struct ips_helds held; /* locks */
     const char *by;        /* as it was asked, "" by what there is; borrowed */
     const char *told_name; /* "" all; borrowed */
     enum requests_by by_told;
-    struct waits waits;        /* fetched, not laid; portions in it */
-    struct request_more *more; /* [services][REQUESTS_MORE] */
-    struct told *tell;         /* requests_told.h; NULL: by connections */
+    struct waits waits;           /* fetched, not laid; portions in it */
+    struct request_more *more;    /* [services][REQUESTS_MORE] */
+    struct request_more *typical; /* [services][2] of those about the median,
+                                     most CPU time and most waiting */
+    struct told *tell;            /* requests_told.h; NULL: by connections */
 };
 
 static inline struct requests_data *requests_of(struct query *q)
@@ -95,8 +101,11 @@ bool requests_services(struct query *q);
 void requests_solve(struct query *q);
 /* In the loop: the reply. */
 void requests_answer(struct query *q);
-/* requests_stations.c: who is kept busy by requests of `service`, and its
- * bound. */
+/* requests_stations.c: in the worker, what threads did while none of the
+ * requests of the busiest service was there. */
+int requests_beside(struct query *q, struct ips_err *err) IPS_MUST_USE;
+/* Who is kept busy by requests of `service`, the busiest, from its first one's
+ * arrival to its last one's end; and its bound. */
 void requests_stations(struct query *q, struct arena *a,
                        Ips__RequestsAnswer *out, Ips__ServiceRow *service);
 void requests_release(struct query *q);

@@ -132,23 +132,37 @@ static void fill_times(const struct filling *f, Ips__ServiceRow *row,
     row->slowest = parts_of(f, index + n - tail, tail);
 }
 
+static Ips__RequestMore *more_row(const struct filling *f,
+                                  const struct request_more *m)
+{
+    Ips__RequestMore *to = arena_alloc(f->a, sizeof(*to));
+    if (!to)
+        return NULL;
+    ips__request_more__init(to);
+    to->cause = ips_wire_text(m->cause);
+    to->procedure = ips_wire_text(m->procedure);
+    to->module = ips_wire_text(m->module ? m->module : "");
+    to->file = ips_wire_text(m->file ? m->file : "");
+    to->line = m->line;
+    to->slow_ns = m->slow_ns;
+    to->median_ns = m->median_ns;
+    return to;
+}
+
 static void fill_more(const struct filling *f, Ips__ServiceRow *row, uint32_t s)
 {
     const struct request_more *m = &f->d->more[(size_t)s * REQUESTS_MORE];
+    const struct request_more *t = &f->d->typical[(size_t)s * 2];
     row->more = arena_alloc(f->a, REQUESTS_MORE * sizeof(*row->more));
+    row->typical = arena_alloc(f->a, 2 * sizeof(*row->typical));
     for (size_t i = 0; row->more && i < REQUESTS_MORE && m[i].procedure; i++) {
-        Ips__RequestMore *to = arena_alloc(f->a, sizeof(*to));
-        if (!to || m[i].slow_ns <= m[i].median_ns)
+        if (m[i].slow_ns <= m[i].median_ns)
             break;
-        ips__request_more__init(to);
-        to->cause = ips_wire_text(m[i].cause);
-        to->procedure = ips_wire_text(m[i].procedure);
-        to->module = ips_wire_text(m[i].module ? m[i].module : "");
-        to->file = ips_wire_text(m[i].file ? m[i].file : "");
-        to->line = m[i].line;
-        to->slow_ns = m[i].slow_ns;
-        to->median_ns = m[i].median_ns;
-        row->more[row->n_more++] = to;
+        row->more[row->n_more++] = more_row(f, &m[i]);
+    }
+    for (size_t i = 0; row->typical && i < 2; i++) {
+        if (t[i].procedure)
+            row->typical[row->n_typical++] = more_row(f, &t[i]);
     }
 }
 
@@ -184,6 +198,19 @@ static int most_asked(const void *a, const void *b)
     if (x->requests != y->requests)
         return x->requests > y->requests ? -1 : 1;
     return strcmp(x->service, y->service);
+}
+
+/* The busiest first, whose stations are told; it has no fewer requests. */
+static void sort_services(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
+{
+    size_t at = 0;
+    if (out->n_services == 0)
+        return;
+    qsort(out->services, out->n_services, sizeof(*out->services), most_asked);
+    while (out->services[at] != busiest)
+        at++;
+    memmove(&out->services[1], out->services, at * sizeof(*out->services));
+    out->services[0] = busiest;
 }
 
 /* ---- the slowest, one by one ----------------------------------------------
@@ -316,8 +343,7 @@ static void fill(struct filling *f, const Ips__RequestsAsk *ask)
     if (f->a->failed)
         return;
     if (out->n_services)
-        qsort(out->services, out->n_services, sizeof(*out->services),
-              most_asked);
+        sort_services(out, out->services[f->d->busiest]);
     fill_slowest(f, ask->top);
     if (out->n_services && out->services[0]->requests)
         requests_stations(f->q, f->a, out, out->services[0]);
@@ -352,8 +378,7 @@ static void answer_why(struct query *q, struct arena *a,
         IPS_UNMEASURED;
     answer.outside_ns = answer.crossing_ns = answer.other_ns = IPS_UNMEASURED;
     answer.quiet_ns = IPS_UNMEASURED;
-    why_service(from, q->run, strcmp(ask->answer, "throughput") == 0, a,
-                &answer);
+    why_service(from, q->run, ask->answer, a, &answer);
     if (ask->top && answer.n_findings > ask->top) {
         answer.left_out = answer.n_findings - ask->top;
         answer.n_findings = ask->top;

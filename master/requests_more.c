@@ -87,12 +87,18 @@ static void on_step(void *arg, const struct ips_request_step *s)
         return; /* a message: nobody waits at a place of his for its way */
     for (uint64_t i = first_of(r->node, r->count, node);
          i < r->count && r->node[i] == node; i++)
-        add(l, part, r->of[i], r->why[i], share(r->ns[i], ns, s->whole));
+        add(l, part, r->of[i], r->why[i],
+            share(r->ns[i], ns, ips_max_u64(s->whole, r->ns[i])));
     if (s->crossed)
         return;
-    for (uint64_t i = first_of(p->node, p->count, node);
-         i < p->count && p->node[i] == node; i++)
-        add(l, part, p->of[i], COMPUTING, share(p->ns[i], ns, s->whole));
+    /* An answer's arc ends where it is sent off, its CPU time where the call
+     * that sends it returns. */
+    uint64_t first = first_of(p->node, p->count, node), cpu = 0;
+    for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
+        cpu = ips_add_sat(cpu, p->ns[i]);
+    for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
+        add(l, part, p->of[i], COMPUTING,
+            share(p->ns[i], ns, ips_max_u64(s->whole, cpu)));
 }
 
 /* How many were looked at. */
@@ -137,6 +143,17 @@ static uint64_t excess(const struct request_more *m)
     return ips_sub_sat(m->slow_ns, m->median_ns);
 }
 
+static void choose_typical(const struct looking *l, uint32_t slow,
+                           uint32_t median, struct request_more out[2])
+{
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        const struct item *x = &l->item[i];
+        struct request_more *to = &out[x->why != COMPUTING];
+        if (x->used && x->ns[1] / median > to->median_ns)
+            *to = more_of(l, x, slow, median);
+    }
+}
+
 static void choose(const struct looking *l, uint32_t slow, uint32_t median,
                    struct request_more *out)
 {
@@ -161,8 +178,9 @@ int requests_more_solve(struct query *q, struct ips_err *err)
     struct looking l = {.q = q, .d = d};
     d->more =
         calloc((size_t)d->service_count + 1, sizeof(*d->more) * REQUESTS_MORE);
+    d->typical = calloc((size_t)d->service_count + 1, sizeof(*d->typical) * 2);
     l.item = calloc(ITEMS, sizeof(*l.item));
-    if (!d->more || !l.item) {
+    if (!d->more || !d->typical || !l.item) {
         free(l.item);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
     }
@@ -179,6 +197,7 @@ int requests_more_solve(struct query *q, struct ips_err *err)
         uint32_t slow = look(&l, index + v->count - tail, tail, 0);
         uint32_t median = look(&l, index + low, high - low + 1, 1);
         choose(&l, slow, median, &d->more[(size_t)s * REQUESTS_MORE]);
+        choose_typical(&l, slow, median, &d->typical[(size_t)s * 2]);
     }
     free(l.item);
     return 0;

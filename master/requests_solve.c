@@ -135,10 +135,14 @@ void requests_release(struct query *q)
     free(d->end_process);
     free(d->by_service);
     free(d->chain_ns);
+    free(d->beside_cpu);
+    free(d->beside_wait);
+    d->beside_cpu = d->beside_wait = NULL;
     requests_told_release(d);
     waits_release(&d->waits);
     free(d->more);
-    d->more = NULL;
+    free(d->typical);
+    d->more = d->typical = NULL;
     ips_helds_release(&d->held);
     ips_requests_release(&d->found);
     d->serving = d->client = NULL;
@@ -273,5 +277,7 @@ void requests_solve(struct query *q)
                   by_time);
     }
     rc = requests_more_solve(q, err);
+    if (rc == 0)
+        rc = requests_beside(q, err);
     (void)rc; /* said in err */
 }

@@ -20,16 +20,109 @@ struct filling {
 
 /* It can serve nobody else meanwhile. Not waits for locks: a worker without
  * work waits for one as well (a condition). */
-static uint64_t busy_of(const Ips__ThreadRow *t)
+static bool is_busy_with(const char *cause)
 {
-    uint64_t busy = t->cpu_ns;
+    return strcmp(cause, "disk") == 0 || strcmp(cause, "file lock") == 0;
+}
+
+static uint64_t waits_of(const Ips__ThreadRow *t)
+{
+    uint64_t busy = 0;
     for (size_t i = 0; i < t->n_waits; i++) {
-        const char *cause = t->waits[i]->cause;
-        if (strcmp(cause, "disk") == 0 || strcmp(cause, "file lock") == 0)
+        if (is_busy_with(t->waits[i]->cause))
             busy = ips_add_sat(busy, t->waits[i]->ns);
     }
     return busy;
 }
+
+/* ---- what is none of the requests' --------------------------------------- */
+
+struct window {
+    uint64_t from, to; /* from the first arrival to the last end */
+};
+
+static struct window window_of(const struct requests_data *d)
+{
+    const struct request_service *v = &d->service[d->busiest];
+    struct window w = {UINT64_MAX, 0};
+    for (uint32_t i = 0; i < v->count; i++) {
+        const struct ips_request *r = &d->found.r[d->by_service[v->first + i]];
+        w.from = ips_min_u64(w.from, r->arrival);
+        w.to = ips_max_u64(w.to, r->finish);
+    }
+    return w;
+}
+
+/* Of `ns` spread evenly over [begin, begin + length) what lies outside of w. */
+static uint64_t beside(const struct window *w, uint64_t ns, uint64_t begin,
+                       uint64_t length)
+{
+    uint64_t end = ips_add_sat(begin, length);
+    if (length == 0)
+        return begin < w->from || begin >= w->to ? ns : 0;
+    uint64_t in =
+        ips_sub_sat(ips_min_u64(end, w->to), ips_max_u64(begin, w->from));
+    return ns - (uint64_t)((ips_u128)ns * in / length);
+}
+
+/* The first of the part's chains in the merged graph. */
+static uint32_t chains_of(const struct requests_data *d, const struct part *p)
+{
+    const struct ips_graph *g = &d->path.merged;
+    uint32_t c = 0;
+    while (c < g->chain_count && g->chains[c].machine != p->number)
+        c++;
+    return c;
+}
+
+static void part_beside(struct requests_data *d, const struct part *p,
+                        const struct window *w)
+{
+    const struct ips_graph *g = &d->path.merged;
+    const struct engine_part *e = engine_part_of(p);
+    const struct waits_rows *rows = &d->waits.part[p->number];
+    const uint64_t *est = d->path.est.est;
+    uint64_t row = 0; /* they come by node */
+    for (uint32_t k = chains_of(d, p);
+         k < g->chain_count && g->chains[k].machine == p->number; k++) {
+        const struct ips_chain *c = &g->chains[k];
+        /* What it sleeps comes at an arc's end, and is not in its `w`. */
+        for (uint32_t at = c->first + 1; at < c->first + c->count; at++)
+            d->beside_cpu[k] +=
+                beside(w, e->g.w[at - e->base], est[at - 1], g->w[at]);
+        for (; row < rows->count; row++) {
+            uint32_t at = (uint32_t)e->base + rows->node[row];
+            if (at >= c->first + c->count)
+                break;
+            if (is_busy_with(d->waits.cause[rows->why[row]]))
+                d->beside_wait[k] +=
+                    beside(w, rows->ns[row],
+                           ips_sub_sat(est[at], rows->ns[row]), rows->ns[row]);
+        }
+    }
+}
+
+int requests_beside(struct query *q, struct ips_err *err)
+{
+    struct requests_data *d = requests_of(q);
+    size_t room = (size_t)d->path.merged.chain_count + 1;
+    d->beside_cpu = calloc(room, sizeof(*d->beside_cpu));
+    d->beside_wait = calloc(room, sizeof(*d->beside_wait));
+    if (!d->beside_cpu || !d->beside_wait)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
+    for (uint32_t s = 1; s < d->service_count; s++) {
+        if (d->service[s].count > d->service[d->busiest].count)
+            d->busiest = s;
+    }
+    if (d->service_count == 0)
+        return 0;
+    struct window w = window_of(d);
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        part_beside(d, q->gather.active[i], &w);
+    return 0;
+}
+
+/* ---- stations ------------------------------------------------------------ */
 
 static void add_station(struct filling *f, char *name, const char *kind,
                         uint64_t busy, double servers)
@@ -63,12 +156,15 @@ static int most_demanding(const void *a, const void *b)
 
 static void part_stations(struct filling *f, const struct part *p)
 {
-    uint64_t cpu = 0;
+    uint64_t all_cpu = 0;
+    uint32_t base = chains_of(f->d, p);
     for (uint32_t i = 0; i < p->t.thread_count; i++) {
         const Ips__ThreadRow *t = p->t.threads[i];
         char object[OBJECT_BYTES];
-        uint64_t busy = busy_of(t);
-        cpu = ips_add_sat(cpu, t->cpu_ns);
+        uint64_t cpu = ips_sub_sat(t->cpu_ns, f->d->beside_cpu[base + i]);
+        uint64_t busy = ips_add_sat(
+            cpu, ips_sub_sat(waits_of(t), f->d->beside_wait[base + i]));
+        all_cpu = ips_add_sat(all_cpu, cpu);
         if (!busy || t->process >= p->t.proc_count)
             continue;
         bool client = f->d->client[p->number][t->process] &&
@@ -81,7 +177,7 @@ static void part_stations(struct filling *f, const struct part *p)
     if (cores)
         add_station(
             f, arena_printf(f->a, "/%s (%" PRIu64 " cores)", p->machine, cores),
-            "cores", cpu, (double)cores);
+            "cores", all_cpu, (double)cores);
 }
 
 static void lock_stations(struct filling *f)

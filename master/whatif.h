@@ -47,6 +47,8 @@ struct whatif_data {       /* query.data */
     uint32_t node_bytes;          /* for each node at the master */
     /* Raw: makes what it wants of the merged graph and of the lane, or NULL. */
     int (*remake)(struct whatif_solving *s);
+    /* When tables and peers have come; true: it has answered. Or NULL. */
+    bool (*gathered)(struct query *q);
     void (*solve)(struct query *q);  /* in the worker */
     void (*answer)(struct query *q); /* in the loop */
     struct portions *portions;       /* [parts] */

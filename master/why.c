@@ -1,6 +1,7 @@
 /* The rules: which of the facts are findings, and in which order (why.h). */
 #include "master/why.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,26 +239,49 @@ static void choose(struct list *l, struct candidate *nearest)
     }
 }
 
+bool why_serves(const struct why_facts *f)
+{
+    return f->asked_outside >= WHY_SERVICE_ASKED &&
+           why_ppm(f->asked_outside, f->asked) >= WHY_SERVICE_ASKED_PPM;
+}
+
 static void shape(const struct why_facts *f, struct arena *a,
                   struct why_findings *out)
 {
+    static const char ask[] = "--for latency tells what its single requests "
+                              "wait for, --for throughput what bounds their "
+                              "rate";
     const char *elapsed = why_ns(a, f->t_max_wall_ns);
     out->service =
-        f->accepted > 0 &&
-        why_ppm(f->path_outside_ns, f->t_max_wall_ns) >= WHY_SERVICE_IDLE_PPM;
-    if (out->service)
+        why_serves(f) ||
+        (f->accepted > 0 &&
+         why_ppm(f->path_outside_ns, f->t_max_wall_ns) >= WHY_SERVICE_IDLE_PPM);
+    if (why_serves(f))
+        out->shape_says = arena_printf(
+            a,
+            "turnaround: what %s up to the goal went to. This is a service "
+            "(its clients are not traced: %" PRIu64 " messages of theirs): %s",
+            elapsed, f->asked_outside, ask);
+    else if (out->service)
         out->shape_says = arena_printf(
             a,
             "turnaround: what %s up to the goal went to. This looks like a "
             "service (connections accepted: %u, and it waited %s for what is "
-            "outside): --for latency tells what its single requests wait for, "
-            "--for throughput what bounds their rate",
-            elapsed, f->accepted, why_ns(a, f->path_outside_ns));
+            "outside): %s",
+            elapsed, f->accepted, why_ns(a, f->path_outside_ns), ask);
+    else if (f->accepted)
+        out->shape_says = arena_printf(
+            a,
+            "turnaround: what the elapsed time of %s went to (a batch program: "
+            "connections accepted: %u, of clients that are a part of it). Of "
+            "what serves there %s",
+            elapsed, f->accepted, ask);
     else
         out->shape_says = arena_printf(
-            a, "turnaround: what the elapsed time of %s went to (%s)", elapsed,
-            f->accepted ? "it accepted connections, but did not idle for them"
-                        : "a batch program: it accepted no connections");
+            a,
+            "turnaround: what the elapsed time of %s went to (a batch program: "
+            "it accepted no connections)",
+            elapsed);
 }
 
 bool why_find(const struct why_facts *f, struct arena *a,

@@ -72,6 +72,8 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SURE_NS 100000000u /* elapsed */
 #define WHY_DILATION_PPM 100000u
 #define WHY_SERVICE_IDLE_PPM 250000u
+#define WHY_SERVICE_ASKED 100u        /* by who is not traced, and */
+#define WHY_SERVICE_ASKED_PPM 500000u /* so much of what it was asked */
 
 /* ---- facts --------------------------------------------------------------- */
 
@@ -144,6 +146,8 @@ struct why_facts {
     uint64_t any_on_path;
     bool open, missing_machines;
     uint32_t accepted; /* connections that somebody accepted */
+    /* Messages that came by these; of them by clients that are not traced. */
+    uint64_t asked, asked_outside;
 };
 
 /* ---- findings ------------------------------------------------------------ */
@@ -177,6 +181,11 @@ struct why_findings {
     bool service;           /* the program's shape */
     const char *shape_says; /* what was answered, and why */
 };
+
+/* Is it run for clients that are no part of the run? Then it ends when it is
+ * told to, and what its elapsed time went to says nothing. Of facts `asked` and
+ * `asked_outside` alone. */
+bool why_serves(const struct why_facts *f);
 
 /* False: no memory (a->failed). */
 bool why_find(const struct why_facts *f, struct arena *a,

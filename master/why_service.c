@@ -67,6 +67,63 @@ static void parts(const Ips__RequestParts *p, uint64_t out[PARTS])
         out[i] = sum[i] / n;
 }
 
+/* " in f (a.c:3)"; "" where it is not known. */
+static const char *in_place(struct arena *a, const Ips__RequestMore *m)
+{
+    if (!*m->procedure)
+        return "";
+    if (*m->file && m->line)
+        return arena_printf(a, " in %s (%s:%u)", m->procedure, m->file,
+                            m->line);
+    return arena_printf(a, " in %s (%s)", m->procedure, m->module);
+}
+
+/* Where requests about the median compute most, or wait most (not NULL). */
+static const Ips__RequestMore *typical(const Ips__ServiceRow *s, bool computing)
+{
+    static const Ips__RequestMore none = IPS__REQUEST_MORE__INIT;
+    for (size_t i = 0; i < s->n_typical; i++) {
+        if (!*s->typical[i]->cause == computing)
+            return s->typical[i];
+    }
+    return &none;
+}
+
+static void put_computing(Ips__WhyRow *row, const Ips__RequestMore *m)
+{
+    row->file = m->file;
+    row->procedure = m->procedure;
+    row->module = m->module;
+    row->line = m->line;
+}
+
+static void put_waiting(Ips__WhyRow *row, const Ips__RequestMore *m)
+{
+    row->wait_procedure = m->procedure;
+    row->wait_file = m->file;
+    row->wait_line = m->line;
+}
+
+/* The place of a part of the time: of CPU time it is whose has more of it. */
+static const char *place_says(struct saying *y, Ips__WhyRow *row, int part,
+                              const uint64_t ns[PARTS])
+{
+    const Ips__RequestMore *m = typical(y->s, part != EXTERNAL);
+    bool mine = part == OWN         ? ns[OWN] >= ns[ELSEWHERE]
+                : part == ELSEWHERE ? ns[OWN] < ns[ELSEWHERE]
+                                    : part == EXTERNAL;
+    if (!mine || !*m->procedure)
+        return "";
+    if (part == EXTERNAL) {
+        put_waiting(row, m);
+        return arena_printf(y->a, "; those about the median wait most (%s)%s",
+                            m->cause, in_place(y->a, m));
+    }
+    put_computing(row, m);
+    return arena_printf(y->a, "; those about the median compute most%s: %s",
+                        in_place(y->a, m), why_ns(y->a, m->median_ns));
+}
+
 static void say_parts(struct saying *y)
 {
     const Ips__RequestParts *all = y->s->all;
@@ -84,8 +141,9 @@ static void say_parts(struct saying *y)
         if (!row)
             return;
         row->evidence = arena_printf(
-            y->a, "%" PRIu64 " requests of %s; most of their time in %s",
-            y->s->requests, y->s->service, all->most);
+            y->a, "%" PRIu64 " requests of %s; most of their time in %s%s",
+            y->s->requests, y->s->service, all->most,
+            place_says(y, row, i, ns));
         row->supposes = ips_wire_text(words[i].supposes);
         row->gain_ns = row->bound_ns = ns[i];
         row->gain_ppm = ppm;
@@ -98,17 +156,6 @@ static void say_parts(struct saying *y)
     }
 }
 
-/* " in f (a.c:3)"; "" where it is not known. */
-static const char *in_place(struct arena *a, const Ips__RequestMore *m)
-{
-    if (!*m->procedure)
-        return "";
-    if (*m->file && m->line)
-        return arena_printf(a, " in %s (%s:%u)", m->procedure, m->file,
-                            m->line);
-    return arena_printf(a, " in %s (%s)", m->procedure, m->module);
-}
-
 /* "; 98 ms more than the median waiting (timer) in f (a.c:3)"; "" not known. */
 static const char *more_says(struct saying *y, Ips__WhyRow *row)
 {
@@ -117,16 +164,11 @@ static const char *more_says(struct saying *y, Ips__WhyRow *row)
     const Ips__RequestMore *m = y->s->more[0];
     const char *ns = why_ns(y->a, m->slow_ns - m->median_ns);
     if (!*m->cause) {
-        row->file = m->file;
-        row->procedure = m->procedure;
-        row->module = m->module;
-        row->line = m->line;
+        put_computing(row, m);
         return arena_printf(y->a, "; %s more than the median computing%s", ns,
                             in_place(y->a, m));
     }
-    row->wait_procedure = m->procedure;
-    row->wait_file = m->file;
-    row->wait_line = m->line;
+    put_waiting(row, m);
     return arena_printf(y->a, "; %s more than the median waiting (%s)%s", ns,
                         m->cause, in_place(y->a, m));
 }
@@ -249,18 +291,31 @@ static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
     row->command = command(y, "bottleneck");
 }
 
-/* ---- all
- * --------------------------------------------------------------------- */
+/* ---- all ----------------------------------------------------------------- */
+
+static const char *none_says(const Ips__ServiceRow *s, struct arena *a)
+{
+    if (s && s->pipelined)
+        return arena_printf(
+            a,
+            "no requests of %s: on %" PRIu64 " of its %" PRIu64 " connections "
+            "one was sent before the last was answered (pipelined, "
+            "multiplexed), which are left out",
+            s->service, s->pipelined, s->connections);
+    return "no requests: no traced process accepted a connection and answered "
+           "on it, or marked what it calls one (ips_mark)";
+}
 
 void why_service(const Ips__RequestsAnswer *from, const char *run,
-                 bool throughput, struct arena *a, Ips__WhyAnswer *to)
+                 const char *asked, struct arena *a, Ips__WhyAnswer *to)
 {
     const Ips__ServiceRow *s = from->n_services ? from->services[0] : NULL;
     struct saying y = {.s = s, .run = run, .a = a, .to = to};
     bool any = s && s->requests;
     bool many = any && s->requests >= WHY_SERVICE_MANY;
     bool complete = from->certificate && from->certificate->complete;
-    to->answers = ips_wire_text(throughput ? "throughput" : "latency");
+    bool both = strcmp(asked, "requests") == 0;
+    to->answers = ips_wire_text(asked);
     to->shape = ips_wire_text(any ? "service" : "batch");
     y.sure = many && complete ? "high" : many ? "fair" : "low";
     y.sure_why = !complete ? "the answer is incomplete"
@@ -270,17 +325,19 @@ void why_service(const Ips__RequestsAnswer *from, const char *run,
     to->sure_why = ips_wire_text(y.sure_why);
     to->wall_ns = any ? s->mean_ns : 0;
     if (!any) {
-        to->shape_says = ips_wire_text(
-            "no requests: no traced process accepted a connection and answered "
-            "on it, or marked what it calls one (ips_mark)");
+        to->shape_says = ips_wire_text(none_says(s, a));
         return;
     }
     to->shape_says = arena_printf(
-        a, "%s of %s: %" PRIu64 " requests, %.0f a second, median %s, 99%% %s",
-        throughput ? "throughput" : "latency", s->service, s->requests, s->rate,
-        why_ns(a, s->p50_ns), why_ns(a, s->p99_ns));
-    if (throughput)
-        say_throughput(&y, from);
-    else
+        a,
+        "%s of %s: %" PRIu64 " requests, %.0f a second, median %s, 99%% %s%s",
+        both ? "latency and throughput" : asked, s->service, s->requests,
+        s->rate, why_ns(a, s->p50_ns), why_ns(a, s->p99_ns),
+        both ? " (a service: its clients are not traced; --for turnaround "
+               "tells what its elapsed time went to)"
+             : "");
+    if (strcmp(asked, "throughput") != 0)
         say_latency(&y);
+    if (strcmp(asked, "latency") != 0)
+        say_throughput(&y, from);
 }

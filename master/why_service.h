@@ -20,8 +20,9 @@
 #define WHY_SERVICE_MANY 100u
 
 /* Fills answers, shape_says, sure and findings of `to`; all texts are the
- * arena's or `from`'s. `run` is for the commands that show more. */
+ * arena's or `from`'s. `run` is for the commands that show more. `asked` is
+ * latency, throughput, or requests: both, the findings of latency first. */
 void why_service(const Ips__RequestsAnswer *from, const char *run,
-                 bool throughput, struct arena *a, Ips__WhyAnswer *to);
+                 const char *asked, struct arena *a, Ips__WhyAnswer *to);
 
 #endif

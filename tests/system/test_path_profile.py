@@ -107,8 +107,20 @@ def test_what_is_off_the_path_is_not_in_its_profile(cluster, build_program):
     assert "all work by procedure" in table and " -> " in table
     # Not asked for: the lists of the table by default.
     plain = c.json("path", "r")
-    assert set(plain["shares"]) == {"machines", "processes", "procedures",
-                                    "messages", "externals"}
+    lists = ("machines", "processes", "procedures", "messages", "externals")
+    assert set(plain["shares"]) == {*lists, *(f"{x}_left_out" for x in lists)}
+    few = c.json("path", "r", "--top", "1", "--whole", "--sequences")
+    for name in lists:
+        assert plain["shares"][f"{name}_left_out"] == 0
+        assert few["shares"][name] == plain["shares"][name][:1]
+        assert few["shares"][f"{name}_left_out"] == \
+            max(0, len(plain["shares"][name]) - 1)
+    for key in ("processes", "sequences"):
+        assert few["whole"][f"{key}_left_out"] == len(a["whole"][key]) - 1
+    gone = len(plain["shares"]["procedures"]) - 1
+    assert f"\n{gone} more left out" in c.ipsq("path", "r", "--top", "1").stdout
+    ranking = c.json("whatif", "r", "--top", "1")
+    assert ranking["ranking_left_out"] == ranking["candidates"] - 1
     assert by_name(plain["shares"]["procedures"]) == path
 
 

@@ -3,6 +3,7 @@ counts, sums and CPU time that the programs took on purpose, whatever else ran.
 
 EVIDENCE-OF: IPS-13."""
 import shlex
+import subprocess
 import sys
 
 import pytest
@@ -13,11 +14,14 @@ STALL_S = 0.3
 
 SERVER = """
 import os, selectors, socket, sys, time
+clients, stall, asked = int(sys.argv[2]), float(sys.argv[3]), 0
+end = time.thread_time() + float(sys.argv[4])
+while time.thread_time() < end:
+    pass
 listener = socket.create_server(("127.0.0.1", 0))
 with open(sys.argv[1] + ".new", "w") as f:
     f.write(str(listener.getsockname()[1]))
 os.rename(sys.argv[1] + ".new", sys.argv[1])
-clients, stall, asked = int(sys.argv[2]), float(sys.argv[3]), 0
 wait = selectors.DefaultSelector()
 wait.register(listener, selectors.EVENT_READ)
 while clients:
@@ -51,17 +55,19 @@ for i in range(int(sys.argv[2])):
 @pytest.fixture
 def serve(cluster, tmp_path):
     """Runs a server and clients of so many requests."""
-    def run(name, counts, stall=0.0):
+    def run(name, counts, stall=0.0, before=0.0, traced=True):
         c = cluster(["m1"])
         (tmp_path / "server.py").write_text(SERVER)
         (tmp_path / "client.py").write_text(CLIENT)
         port = tmp_path / f"port-{name}"
         python = sys.executable
         server = c.popen([python, tmp_path / "server.py", port, str(len(counts)),
-                          str(stall)], name=name)
+                          str(stall), str(before)], name=name)
         wait_until("the server listens", port.exists, 60)
-        clients = [c.popen([python, tmp_path / "client.py", port, str(count)],
-                           join=name) for count in counts]
+        asks = [[python, tmp_path / "client.py", port, str(count)]
+                for count in counts]
+        clients = [c.popen(ask, join=name) if traced else subprocess.Popen(ask)
+                   for ask in asks]
         for p in [*clients, server]:
             assert p.wait(100) == 0
         c.wait_closed(name)
@@ -82,6 +88,14 @@ def check(answer):
         assert row["ns"] == sum(row[f"{part}_ns"] for part in
                                 ("queued", "untaken", "own", "elsewhere",
                                  "message", "external"))
+    mean = {(row["service"], row["which"]): row["mean_ns"]
+            for row in answer["parts"]}
+    # What a place has of a request is no more than the request takes.
+    for row in answer["typical"]:
+        assert row["ns"] <= mean[row["service"], "40% to 60%"]
+    for row in answer["more"]:
+        assert row["median_ns"] <= mean[row["service"], "40% to 60%"]
+        assert row["slow_ns"] <= mean[row["service"], "slowest 1%"]
     times = [row["ns"] for row in answer["slowest"]]
     assert times == sorted(times, reverse=True)
 
@@ -124,10 +138,14 @@ def test_stalls_are_found(serve):
                answer["slowest"][-150:]) == 0
 
 
+BEFORE_S = 0.5
+
+
 def test_bottleneck_is_who_worked(serve):
     """The server's thread took most. Would catch: demand that is not what the
-    thread's CPU clock says for each request; a client taken for a bound."""
-    c = serve("r", [100, 100], stall=STALL_S)
+    thread's CPU clock says for each request; a client taken for a bound; what the
+    server did before it was asked anything counted as its requests'."""
+    c = serve("r", [100, 100], stall=STALL_S, before=BEFORE_S)
     answer = c.json("bottleneck", "r")
     threads = {row["object"]: row["cpu_ns"] for row in
                c.json("metrics", "r", "--level", "thread")["metrics"]}
@@ -135,7 +153,7 @@ def test_bottleneck_is_who_worked(serve):
     for row in answer["stations"]:
         kinds.setdefault(row["kind"], []).append(row)
         if row["kind"] != "cores":
-            assert row["busy_ns"] >= threads[row["station"]]
+            assert row["busy_ns"] <= threads[row["station"]]
             assert abs(row["demand_ns"] - row["busy_ns"] / 200) <= 1
         assert row["bound"] == pytest.approx(
             1e9 / row["demand_ns"], rel=0.01) or row["demand_ns"] < 100
@@ -144,7 +162,31 @@ def test_bottleneck_is_who_worked(serve):
     assert demands == sorted(demands, reverse=True)
     assert answer["bound"] == next(row["bound"] for row in answer["stations"]
                                    if row["kind"] != "client")
-    assert kinds["thread"][0]["busy_ns"] >= 2 * STALL_S * 1e9
+    (server,) = [row for row in kinds["thread"]]
+    assert server["busy_ns"] >= 2 * STALL_S * 1e9
+    assert server["busy_ns"] <= threads[server["station"]] - BEFORE_S * 9e8
+    assert answer["stations_left_out"] == 0
+    assert c.json("bottleneck", "r", "--top", "1")["stations_left_out"] == \
+        len(answer["stations"]) - 1
+    few = c.json("requests", "r", "--top", "3")
+    assert len(few["slowest"]) == 3 and few["slowest_left_out"] == 197
+    assert "197 more left out" in c.ipsq("requests", "r", "--top", "3").stdout
+
+
+def test_a_service_is_asked_for_its_requests(serve):
+    """The clients are not traced. Would catch: the default of a service that is
+    its elapsed time, which says nothing; a default that is not stated; one that
+    --for or --goal does not change."""
+    c = serve("r", [60, 60], traced=False)
+    check(c.json("requests", "r"))
+    answer = c.json("why", "r")
+    assert answer["answers"] == "requests" and answer["shape"] == "service"
+    kinds = [row["kind"] for row in answer["findings"]]
+    assert "service-time" in kinds and kinds[-1] == "bottleneck"
+    assert "--for turnaround" in answer["shape_says"]
+    assert c.json("why", "r", "--for", "turnaround")["answers"] == "turnaround"
+    goal = answer["findings"][0]["object"].rsplit("/", 1)[0]
+    assert c.json("why", "r", "--goal", goal)["answers"] == "turnaround"
 
 
 def test_why_in_words(serve):

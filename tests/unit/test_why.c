@@ -412,6 +412,25 @@ static void test_why__a_service_accepts_and_waits(void **state)
     assert_false(find(&f).service);
 }
 
+/* Catches: a batch program taken for a service since it has one in it; a few
+ * messages from elsewhere that make one of it. */
+static void test_why__a_service_is_asked_from_outside(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    f.accepted = 3;
+    f.asked = 1000;
+    f.asked_outside = WHY_SERVICE_ASKED;
+    assert_false(why_serves(&f));
+    assert_non_null(strstr(find(&f).shape_says, "a batch program"));
+    f.asked_outside = 500;
+    assert_true(why_serves(&f));
+    assert_true(find(&f).service);
+    assert_non_null(strstr(find(&f).shape_says, "clients are not traced"));
+    f.asked = f.asked_outside = WHY_SERVICE_ASKED - 1;
+    assert_false(why_serves(&f));
+}
+
 static void test_why__names_are_quoted_for_a_shell(void **state)
 {
     (void)state;
@@ -440,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_why__a_procedure_that_is_named_is_not_said_twice),
         cmocka_unit_test(test_why__doubts_are_said),
         cmocka_unit_test(test_why__a_service_accepts_and_waits),
+        cmocka_unit_test(test_why__a_service_is_asked_from_outside),
         cmocka_unit_test(test_why__names_are_quoted_for_a_shell),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
