@@ -8,6 +8,9 @@
 struct ahead {
     struct slave_job job; /* first */
     struct slave_snapshot *snap;
+    struct slave_handover *handover; /* the tables are wanted; else NULL */
+    bool graph;                      /* is wanted */
+    uint64_t given_ns;
 };
 
 static struct ahead *ahead_of(struct slave_job *job)
@@ -23,10 +26,17 @@ static void release(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- steps ---- */
 
-static void step_unpack(struct slave_job *job, struct slave_graphs *gs)
+static void step_news(struct slave_job *job, struct slave_graphs *gs)
 {
-    const struct slave_snapshot *s = ahead_of(job)->snap;
+    const struct ahead *a = ahead_of(job);
+    const struct slave_snapshot *s = a->snap;
     struct ips_err err = {0};
+    if (a->handover && slave_follow_turn(gs, s, a->handover, &err) < 0)
+        ips_log_debug("run %s: not followed: %s", s->run, err.msg);
+    if (a->handover && !gs->follow.tables) /* nobody takes what waits */
+        slave_handover_clear(a->handover);
+    if (!a->graph)
+        return;
     if (slave_graphs_ahead(gs, s, &err) < 0)
         ips_log_debug("run %s: not unpacked yet: %s", s->run, err.msg);
     else
@@ -57,6 +67,11 @@ static void step_keep(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- the loop's side ---- */
 
+static bool lately(const struct slave_run *run, uint64_t now_ns)
+{
+    return now_ns - run->asked_ns < SLAVE_AHEAD_GRAPH_NS;
+}
+
 static bool give(struct slave_serve *v, struct slave_run *run,
                  void (*step)(struct slave_job *, struct slave_graphs *))
 {
@@ -68,6 +83,12 @@ static bool give(struct slave_serve *v, struct slave_run *run,
         free(a);
         return false;
     }
+    a->given_ns = slave_now_ns();
+    if (run && run->handover) {
+        a->handover = run->handover;
+        slave_handover_seal(a->handover);
+    }
+    a->graph = run && lately(run, a->given_ns);
     a->job.step = step;
     a->job.release = release;
     a->job.run = run;
@@ -83,12 +104,12 @@ static bool of_run(struct slave_serve *v, struct slave_run *run)
     if (!run->row.id)
         return false;
     if (run->in_pool) {
+        uint64_t now = slave_now_ns();
         run->was_open = true;
-        if (!run->asked ||
-            run->row.archive_bytes - run->ahead_bytes < SLAVE_AHEAD_BYTES)
+        if (!slave_ahead_due(run, now) || (!run->handover && !lately(run, now)))
             return false;
         run->ahead_bytes = run->row.archive_bytes;
-        return give(v, run, step_unpack);
+        return give(v, run, step_news);
     }
     if (!run->was_open || !run->row.closed)
         return false;
@@ -96,8 +117,35 @@ static bool of_run(struct slave_serve *v, struct slave_run *run)
     return run->row.events >= SLAVE_AHEAD_EVENTS && give(v, run, step_build);
 }
 
+bool slave_ahead_due(const struct slave_run *run, uint64_t now_ns)
+{
+    uint64_t news = run->row.archive_bytes - run->ahead_bytes;
+    return run->asked_ns &&
+           (news >= SLAVE_AHEAD_BYTES || (news > 0 && now_ns >= run->ahead_ns));
+}
+
+/* The open run that was asked about last is followed, and no other. */
+static void choose(struct slave_serve *v)
+{
+    struct slave_run *best = NULL;
+    for (struct slave_run *r = v->s->drain.runs; r; r = r->next)
+        if (r->in_pool && r->asked_ns && r->row.id &&
+            (!best || r->asked_ns > best->asked_ns))
+            best = r;
+    if (!v->s->handover && best)
+        v->s->handover = slave_handover_new(SLAVE_HANDOVER_ROOMS);
+    int64_t id = best ? best->row.id : 0;
+    if (v->s->handover && id != v->followed)
+        slave_handover_clear(v->s->handover);
+    v->followed = id;
+    for (struct slave_run *r = v->s->drain.runs; r; r = r->next)
+        r->handover = r == best ? v->s->handover : NULL;
+}
+
 void slave_ahead_turn(struct slave_serve *v)
 {
+    if (!v->s->opt.is_private)
+        choose(v);
     if (v->s->opt.is_private || v->ahead || v->tasks || v->syncs)
         return;
     for (struct slave_run *r = v->s->drain.runs; r && !v->ahead; r = r->next)
@@ -114,8 +162,12 @@ bool slave_ahead_done(struct slave_serve *v, struct slave_job *job)
     if (job != v->ahead)
         return false;
     v->ahead = NULL;
-    if (job->run)
+    if (job->run) {
+        uint64_t now = slave_now_ns(), took = now - ahead_of(job)->given_ns;
         job->run->pins--;
+        job->run->ahead_ns =
+            now + ips_max_u64(SLAVE_AHEAD_NS, took * SLAVE_AHEAD_SHARE);
+    }
     slave_work_drop(v->s->work, job);
     return true;
 }

@@ -1,8 +1,10 @@
 /*
  * What questions would need, made before they come, while nobody waits:
  *
- *   unpack  of an open run that somebody asked about, what its archive has
- *           grown by (records.h); and its build goes on with that (growing.h)
+ *   follow  of the open run that was asked about last, the tables (follow.h),
+ *           with what the ingest hands over from then on
+ *   unpack  of open runs that were asked about lately, what their archives have
+ *           grown by (records.h); and the build of one goes on (growing.h)
  *   build   of a large run that was closed while we looked, its graph
  *   keep    graphs that a question left to be written to their files (graphs.h)
  *
@@ -19,9 +21,16 @@
 
 /* Fewer events are built faster than anybody waits. */
 #define SLAVE_AHEAD_EVENTS 100000u
-/* News of an archive, packed, that are worth a turn of the worker. */
+/* News of an archive, packed, that are worth a turn of the worker; fewer are
+ * after so long, and after so many times what the last turn took. */
 #define SLAVE_AHEAD_BYTES (256u << 10)
+#define SLAVE_AHEAD_NS 1000000000ull
+#define SLAVE_AHEAD_SHARE 20u
+/* So long after a question the next one finds the graph made. */
+#define SLAVE_AHEAD_GRAPH_NS (30 * 1000000000ull)
 
+/* Is there enough news of a run that was asked about? */
+bool slave_ahead_due(const struct slave_run *run, uint64_t now_ns);
 /* After every turn of the drain. */
 void slave_ahead_turn(struct slave_serve *v);
 /* `job` may be one of ours, whose step is over: true, and it is gone. */

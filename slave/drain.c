@@ -109,7 +109,7 @@ int slave_drain_open(struct slave_drain *d,
         d->pool_fd = slave_poolfs_open_dir(AT_FDCWD, d->pool, err);
         rc = d->pool_fd < 0 ? ips_err_wrap(err, "pool") : 0;
     }
-    d->frames = malloc(SLAVE_RUN_TURN_BYTES);
+    d->frames = malloc(SLAVE_FRAMES_BYTES);
     d->peek = malloc(SLAVE_READ_BYTES);
     d->pack = slave_pack_new();
     if (rc == 0 && (!d->frames || !d->peek || !d->pack))
@@ -288,6 +288,8 @@ static void run_committed(struct slave_drain *d, struct slave_run *run)
 static void run_rolled_back(struct slave_run *run)
 {
     slave_archive_rollback(&run->archive);
+    if (run->handover)
+        slave_handover_rollback(run->handover, run->archive.length);
     if (run->dirty) {
         int64_t id = run->saved.id;
         run->row = run->saved;

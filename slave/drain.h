@@ -33,6 +33,7 @@
 #include "common/paths.h"
 #include "common/types.h"
 #include "slave/archive.h"
+#include "slave/handover.h"
 #include "slave/map.h"
 #include "slave/store.h"
 
@@ -133,10 +134,11 @@ struct slave_run {
     uint32_t appeared;
     bool churns;
     uint64_t window_ns, list_ns;
-    struct slave_archive archive; /* fd -1 while not being written */
-    struct slave_repack *repack;  /* of it, NULL none */
-    uint64_t repack_tried;        /* its length then */
-    char dir[IPS_PATH_BYTES];     /* STATE/slave-M/runs/RUN */
+    struct slave_archive archive;    /* fd -1 while not being written */
+    struct slave_handover *handover; /* it is followed; else NULL */
+    struct slave_repack *repack;     /* of it, NULL none */
+    uint64_t repack_tried;           /* its length then */
+    char dir[IPS_PATH_BYTES];        /* STATE/slave-M/runs/RUN */
     struct slave_map segment_map, stream_map;
     struct slave_segment *segments;
     struct slave_stream *streams, *streams_tail;
@@ -152,9 +154,10 @@ struct slave_run {
     uint64_t version; /* +1 with every change that a report would show */
     unsigned pins;    /* asks in flight: not removed by limits */
     /* ahead.c */
-    bool asked;           /* about its graph or events, ever */
+    uint64_t asked_ns;    /* last asked about its graph or events; 0 never */
     bool was_open;        /* here, and not built since it was closed */
-    uint64_t ahead_bytes; /* of the archive, unpacked or about to be */
+    uint64_t ahead_bytes; /* of the archive, looked at or about to be */
+    uint64_t ahead_ns;    /* when it is again, if there is anything new */
 };
 
 struct slave_drain_options {
@@ -177,7 +180,7 @@ struct slave_drain {
     bool pidns_initial; /* every process of the machine is in our /proc */
     uint64_t next_proc_scan_ns, next_unseen_ns, next_load_ns;
     uint32_t open_fds, max_fds;
-    uint8_t *frames; /* of the run in hand, not yet staged */
+    uint8_t *frames; /* [SLAVE_FRAMES_BYTES] of the run in hand, not staged */
     size_t frames_len;
     struct slave_pack *pack;
     uint8_t *peek;

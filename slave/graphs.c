@@ -117,6 +117,7 @@ void slave_graphs_release(struct slave_graphs *gs)
         graph_free(g);
     }
     slave_growing_forget(&gs->growing);
+    slave_follow_forget(&gs->follow);
     slave_records_forget(&gs->records, NULL);
     slave_sql_close(gs->sql);
     slave_store_close(gs->store);
@@ -245,6 +246,16 @@ void slave_input_release(struct slave_graphs *gs, struct slave_input *in)
     free(in->streams);
 }
 
+void slave_input_stream(struct ips_stream_in *to,
+                        const struct slave_stream_row *r)
+{
+    to->head = r->head;
+    memcpy(to->lost, r->lost, sizeof(r->lost));
+    to->dead = r->dead;
+    to->dead_status = r->dead_status;
+    to->dead_t_ns = r->dead_t_ns;
+}
+
 int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *in, struct ips_err *err)
 {
@@ -256,11 +267,7 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
         struct ips_stream_in *to = &in->streams[i];
-        to->head = r->head;
-        memcpy(to->lost, r->lost, sizeof(r->lost));
-        to->dead = r->dead;
-        to->dead_status = r->dead_status;
-        to->dead_t_ns = r->dead_t_ns;
+        slave_input_stream(to, r);
         to->chunk_count = slave_records_chunks(in->records, r->number,
                                                s->archive_bytes, &to->chunks);
         if (to->chunk_count)

@@ -19,6 +19,7 @@
 #include "common/paths.h"
 #include "slave/archive.h"
 #include "slave/build.h"
+#include "slave/follow.h"
 #include "slave/graphfile.h"
 #include "slave/growing.h"
 #include "slave/procs.h"
@@ -96,6 +97,7 @@ struct slave_graphs {
     struct slave_graph *list; /* last used first */
     struct slave_records *records;
     struct slave_growing growing;
+    struct slave_follow follow;
     uint64_t next_generation;
     char db[IPS_PATH_BYTES];     /* "": IRT are not stored */
     char helper[IPS_PATH_BYTES]; /* reads symbols; "": nobody does */
@@ -135,6 +137,9 @@ struct slave_input {
 };
 int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
+/* One stream without its records. */
+void slave_input_stream(struct ips_stream_in *to,
+                        const struct slave_stream_row *r);
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 
 /* g->costs (costs.c). O(records) the first time, and symbol files are read. */

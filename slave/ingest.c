@@ -267,11 +267,16 @@ static ssize_t read_some(int fd, void *out, size_t len, uint32_t at)
 int slave_ingest_flush(struct slave_drain *d, struct slave_run *run,
                        struct ips_err *err)
 {
+    const struct slave_archive *a = &run->archive;
+    uint64_t from = a->length + a->staged;
     int rc = 0;
     if (d->frames_len)
         rc = slave_archive_stage(&run->archive, d->pack,
                                  run->row.control.clock.mult_q32, d->frames,
                                  d->frames_len, err);
+    if (rc == 0 && d->frames_len && run->handover)
+        slave_handover_put(run->handover, &d->frames, d->frames_len, from,
+                           a->length + a->staged);
     d->frames_len = 0;
     return rc;
 }
@@ -283,7 +288,7 @@ static int take(struct slave_drain *d, struct slave_run *run,
 {
     struct slave_stream *st = seg->stream;
     if (d->frames_len + sizeof(struct slave_frame) + len >
-        SLAVE_RUN_TURN_BYTES) {
+        SLAVE_FRAMES_BYTES) {
         int rc = slave_ingest_flush(d, run, err);
         if (rc < 0)
             return rc;

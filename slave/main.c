@@ -199,6 +199,8 @@ static void release(struct slave *s)
     slave_work_stop(s->work);
     slave_graphs_release(&s->graphs);
     slave_drain_close(&s->drain);
+    slave_handover_free(s->handover);
+    s->handover = NULL;
     struct event **const all[] = {&events.turn,       &events.pool,
                                   &events.worked,     &events.signals[0],
                                   &events.signals[1], &events.signals[2]};

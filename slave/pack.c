@@ -12,6 +12,9 @@
 /* A column shorter than this shares zstd's tables with the next. */
 #define OWN_TABLES_BYTES 1024u
 #define FRAMES_MAX (SLAVE_PACK_RAW_MAX / 16)
+/* Of a column of at least so many bytes, as many are tried. */
+#define NOISE_OF_BYTES (16u << 10)
+#define NOISE_BYTES 2048u
 /* A word of 8 bytes takes 10 in a column at the most. */
 #define COLUMN_BYTES (SLAVE_PACK_RAW_MAX / 8 * 10 + 64)
 
@@ -113,6 +116,41 @@ static size_t feed(struct slave_pack *p, ZSTD_outBuffer *out, const void *data,
     return rc;
 }
 
+/* Zstd's format for bytes as they are: a frame of one segment, of blocks. */
+#define RAW_BLOCK_BYTES (128u << 10)
+static size_t raw_frame(ZSTD_outBuffer *out, const uint8_t *data, size_t len)
+{
+    static const uint8_t head[] = {0x28, 0xb5, 0x2f, 0xfd, 0xa0};
+    size_t blocks = (len + RAW_BLOCK_BYTES - 1) / RAW_BLOCK_BYTES;
+    if (out->size - out->pos <= len + sizeof(head) + 4 + 3 * blocks)
+        return (size_t)-1;
+    uint8_t *to = (uint8_t *)out->dst + out->pos;
+    memcpy(to, head, sizeof(head));
+    to += sizeof(head);
+    for (unsigned i = 0; i < 32; i += 8)
+        *to++ = (uint8_t)(len >> i);
+    for (size_t n; len; len -= n, data += n, to += n) {
+        n = len < RAW_BLOCK_BYTES ? len : RAW_BLOCK_BYTES;
+        uint32_t block = (uint32_t)n << 3 | (n == len); /* type 0: raw */
+        for (unsigned i = 0; i < 24; i += 8)
+            *to++ = (uint8_t)(block >> i);
+        memcpy(to, data, n);
+    }
+    out->pos = (size_t)(to - (uint8_t *)out->dst);
+    return 0;
+}
+
+/* Bits of clocks are noise, mostly; the middle tells. */
+static bool is_noise(struct slave_pack *p, const struct pack_bytes *b)
+{
+    uint8_t to[NOISE_BYTES + 256];
+    if (b->len < NOISE_OF_BYTES)
+        return false;
+    size_t n = ZSTD_compress2(p->cctx, to, sizeof(to), b->data + b->len / 2,
+                              NOISE_BYTES);
+    return !ZSTD_isError(n) && n > NOISE_BYTES - NOISE_BYTES / 32;
+}
+
 static int compress(struct slave_pack *p, struct slave_packed *out,
                     struct ips_err *err)
 {
@@ -127,11 +165,16 @@ static int compress(struct slave_pack *p, struct slave_packed *out,
         plain += c->column[i].len;
     }
     plain += head.len;
+    bool noise = is_noise(p, &c->column[PACK_BITS]);
     ZSTD_CCtx_reset(p->cctx, ZSTD_reset_session_only);
     size_t rc = feed(p, &to, sizes, head.len, ZSTD_e_continue);
     for (int i = 0; i < PACK_COLUMNS && !ZSTD_isError(rc); i++) {
         size_t len = c->column[i].len;
-        if (len)
+        if (noise && i == PACK_BITS) { /* a frame of its own */
+            rc = feed(p, &to, NULL, 0, ZSTD_e_end);
+            if (!ZSTD_isError(rc))
+                rc = raw_frame(&to, c->column[i].data, len);
+        } else if (len)
             rc = feed(p, &to, c->column[i].data, len,
                       len < OWN_TABLES_BYTES ? ZSTD_e_continue : ZSTD_e_flush);
     }

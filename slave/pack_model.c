@@ -37,18 +37,6 @@ static const char *const roles[256] = {
 };
 static const char other_roles[] = "TL";
 
-static uint32_t hash(uint64_t a, uint64_t b, uint64_t c)
-{
-    uint64_t h = (a * 0x9e3779b97f4a7c15ULL) ^ (b * 0xc2b2ae3d27d4eb4fULL) ^
-                 (c * 0x165667b19e3779f9ULL);
-    return (uint32_t)((h ^ h >> 29) * 0xbf58476d1ce4e5b9ULL >> 40);
-}
-
-static uint64_t zigzag(uint64_t v)
-{
-    return v << 1 ^ (0 - (v >> 63));
-}
-
 static uint64_t unzigzag(uint64_t v)
 {
     return v >> 1 ^ (0 - (v & 1));
@@ -99,11 +87,11 @@ static uint8_t get_byte(struct pack_coder *c, enum pack_column column)
     return next_byte(&c->column[column], &c->bad);
 }
 
-static void put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
+void pack_put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
 {
     struct pack_bytes *b = &c->column[PACK_BITS];
     if (bits > 32) {
-        put_bits(c, v & UINT32_MAX, 32);
+        pack_put_bits(c, v & UINT32_MAX, 32);
         v >>= 32;
         bits -= 32;
     }
@@ -155,7 +143,7 @@ static void put_sized(struct pack_coder *c, enum pack_column column, uint64_t v,
     struct pack_bytes *b = &c->column[column];
     b->data[b->len++] = (uint8_t)(bits | flag << 7);
     if (bits > 1)
-        put_bits(c, v & ~(1ULL << (bits - 1)), bits - 1);
+        pack_put_bits(c, v & ~(1ULL << (bits - 1)), bits - 1);
 }
 
 static uint64_t get_sized(struct pack_coder *c, enum pack_column column,
@@ -180,7 +168,7 @@ ALWAYS_INLINE void stamp(struct pack_coder *c, bool enc, enum pack_column col,
 {
     unsigned flag = 0;
     if (enc)
-        put_sized(c, col, zigzag(*w - from), 0);
+        put_sized(c, col, pack_zigzag(*w - from), 0);
     else
         *w = from + unzigzag(get_sized(c, col, &flag));
 }
@@ -192,8 +180,8 @@ ALWAYS_INLINE void cpu(struct pack_coder *c, bool enc, enum pack_column col,
     uint64_t ran = (uint64_t)((ips_u128)(t - c->cpu_t) * c->mult_q32 >> 32);
     unsigned flag = 0;
     if (enc) {
-        uint64_t if_ran = zigzag(*w - c->cpu - ran),
-                 if_not = zigzag(*w - c->cpu);
+        uint64_t if_ran = pack_zigzag(*w - c->cpu - ran),
+                 if_not = pack_zigzag(*w - c->cpu);
         flag = if_not < if_ran;
         put_sized(c, col, flag ? if_not : if_ran, flag);
     } else {
@@ -213,7 +201,7 @@ ALWAYS_INLINE void address(struct pack_coder *c, bool enc, enum pack_column col,
         put(c, col, *w != *after);
         if (*w == *after)
             return;
-        put(c, col, zigzag(*w - c->near));
+        put(c, col, pack_zigzag(*w - c->near));
     } else {
         uint8_t other = get_byte(c, col);
         if (other == 0) {
@@ -229,7 +217,7 @@ ALWAYS_INLINE void difference(struct pack_coder *c, bool enc,
                               enum pack_column col, uint64_t from, uint64_t *w)
 {
     if (enc)
-        put(c, col, zigzag(*w - from));
+        put(c, col, pack_zigzag(*w - from));
     else
         *w = from + unzigzag(get(c, col));
 }
@@ -239,10 +227,8 @@ ALWAYS_INLINE void halves(struct pack_coder *c, bool enc, enum pack_column col,
 {
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 64; shift += 32) {
-        int32_t step =
-            (int32_t)((uint32_t)(*w >> shift) - (uint32_t)(from >> shift));
         if (enc)
-            put(c, col, (uint32_t)zigzag((uint64_t)(int64_t)step));
+            put(c, col, pack_half(*w >> shift, from >> shift));
         else
             v |= (((uint32_t)unzigzag(get(c, col)) + (from >> shift)) &
                   UINT32_MAX)
@@ -269,24 +255,25 @@ ALWAYS_INLINE void text(struct pack_coder *c, bool enc, uint64_t *w)
 
 /* ---- records ---- */
 
-/* What follows is what words() does by "tRCDLSH", for the records that there
- * are most of: without a switch that nobody can foretell. */
-ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
-                              uint32_t type, uint32_t a, uint64_t *last)
+/* What words() does by "tRCDLSH" to decode, for the records that there are most
+ * of: without a switch that nobody can foretell. */
+ALWAYS_INLINE void call_words(struct pack_coder *c, uint64_t *w, uint32_t type,
+                              uint32_t a, uint64_t *last)
 {
-    stamp(c, enc, PACK_T, c->last_t, &w[1]);
+    stamp(c, false, PACK_T, c->last_t, &w[1]);
     c->record_t = last[1] = w[1];
-    stamp(c, enc, PACK_T_RET, w[1], &w[2]);
+    stamp(c, false, PACK_T_RET, w[1], &w[2]);
     c->last_t = last[2] = w[2];
-    cpu(c, enc, PACK_CPU, w[1], &w[3]);
+    cpu(c, false, PACK_CPU, w[1], &w[3]);
     last[3] = w[3];
-    cpu(c, enc, PACK_CPU_RET, w[2], &w[4]);
+    cpu(c, false, PACK_CPU_RET, w[2], &w[4]);
     last[4] = w[4];
-    difference(c, enc, (enum pack_column)(PACK_WORD + 5), last[5], &w[5]);
+    difference(c, false, (enum pack_column)(PACK_WORD + 5), last[5], &w[5]);
     last[5] = w[5];
-    address(c, enc, PACK_SITE, hash(type, a, c->site ^ 6ULL << 56), &w[6]);
+    address(c, false, PACK_SITE, pack_hash(type, a, c->site ^ 6ULL << 56),
+            &w[6]);
     c->site = last[6] = w[6];
-    halves(c, enc, (enum pack_column)(PACK_WORD + 7), last[7], &w[7]);
+    halves(c, false, (enum pack_column)(PACK_WORD + 7), last[7], &w[7]);
     last[7] = w[7];
 }
 
@@ -372,8 +359,8 @@ static void near_call(struct pack_coder *c, uint64_t *w, uint32_t type,
     enum pack_column five = (enum pack_column)(PACK_WORD + 5),
                      seven = (enum pack_column)(PACK_WORD + 7);
     w[5] = last[5] += unzigzag(near_number(c, five, &bad));
-    uint64_t *after =
-        &c->successor[hash(type, a, c->site ^ 6ULL << 56) % PACK_SUCCESSORS];
+    uint64_t *after = &c->successor[pack_hash(type, a, c->site ^ 6ULL << 56) %
+                                    PACK_SUCCESSORS];
     struct pack_bytes *site = &c->column[PACK_SITE];
     if (site->data[site->at++])
         c->near = *after = c->near + unzigzag(near_number(c, PACK_SITE, &bad));
@@ -391,12 +378,17 @@ ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
     uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
     const char *role = roles[type] ? roles[type] : other_roles;
     bool by_a = *role == 't';
-    uint64_t *last = c->context[hash(type, by_a ? a : 0, 0) % PACK_CONTEXTS];
+    uint64_t *last =
+        c->context[pack_hash(type, by_a ? a : 0, 0) % PACK_CONTEXTS];
     if (role == call_roles && count == CALL_WORDS) {
-        if (!enc && c->sure == 0)
+        if (enc) {
+            pack_call(c, w, last);
+            return;
+        }
+        if (c->sure == 0)
             count_sure(c);
-        if (enc || c->sure == 0) {
-            call_words(c, enc, w, type, a, last);
+        if (c->sure == 0) {
+            call_words(c, w, type, a, last);
         } else {
             near_call(c, w, type, a, last);
             c->sure--;
@@ -428,12 +420,12 @@ ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
             break;
         case 'S':
             address(c, enc, PACK_SITE,
-                    hash(type, by_a ? a : 0, c->site ^ (uint64_t)i << 56),
+                    pack_hash(type, by_a ? a : 0, c->site ^ (uint64_t)i << 56),
                     &w[i]);
             c->site = w[i];
             break;
         case 'F':
-            address(c, enc, PACK_STACK, hash(type, 1, w[i - 1]), &w[i]);
+            address(c, enc, PACK_STACK, pack_hash(type, 1, w[i - 1]), &w[i]);
             break;
         case 'X':
             text(c, enc, &w[i]);
@@ -489,11 +481,11 @@ ALWAYS_INLINE void head(struct pack_coder *c, bool enc, uint64_t *w)
     }
     uint32_t type = word & 0xffu, a = (uint32_t)(*w >> 32);
     uint64_t *after =
-        &c->successor[hash(type, c->type, c->link) % PACK_SUCCESSORS];
+        &c->successor[pack_hash(type, c->type, c->link) % PACK_SUCCESSORS];
     uint32_t likely = *after ? (uint32_t)(*after - 1) : c->link;
     if (enc)
         put(c, PACK_A,
-            (uint32_t)zigzag((uint64_t)(int64_t)(int32_t)(a - likely)));
+            (uint32_t)pack_zigzag((uint64_t)(int64_t)(int32_t)(a - likely)));
     else
         a = likely + (uint32_t)unzigzag(get(c, PACK_A));
     *after = (uint64_t)a + 1;

@@ -1,5 +1,6 @@
 /*
- * Private to pack.c and pack_model.c: columns, and what is predicted.
+ * Private to pack.c, pack_model.c and pack_call.c: columns, and what is
+ * predicted.
  */
 #ifndef IPS_SLAVE_PACK_MODEL_H
 #define IPS_SLAVE_PACK_MODEL_H
@@ -57,6 +58,29 @@ struct pack_coder {
 /* Numbers of a few bytes where they are small. */
 void pack_put_number(struct pack_bytes *b, uint64_t v);
 uint64_t pack_get_number(struct pack_bytes *b, bool *bad);
+
+static inline uint32_t pack_hash(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t h = (a * 0x9e3779b97f4a7c15ULL) ^ (b * 0xc2b2ae3d27d4eb4fULL) ^
+                 (c * 0x165667b19e3779f9ULL);
+    return (uint32_t)((h ^ h >> 29) * 0xbf58476d1ce4e5b9ULL >> 40);
+}
+
+static inline uint64_t pack_zigzag(uint64_t v)
+{
+    return v << 1 ^ (0 - (v >> 63));
+}
+
+/* The step of one half of a word, as a number. */
+static inline uint32_t pack_half(uint64_t now, uint64_t from)
+{
+    int32_t step = (int32_t)((uint32_t)now - (uint32_t)from);
+    return (uint32_t)pack_zigzag((uint64_t)(int64_t)step);
+}
+void pack_put_bits(struct pack_coder *c, uint64_t v, unsigned bits);
+/* pack_call.c: the words behind the head of a call; `last`: of the same type
+ * and channel, which it becomes. */
+void pack_call(struct pack_coder *c, const uint64_t *w, uint64_t *last);
 
 void pack_begin(struct pack_coder *c, uint64_t mult_q32);
 /* One record of `bytes`, a multiple of 8 and at least 16. */

@@ -36,6 +36,7 @@ struct slave_serve {
     struct sync_wait *syncs;
     struct task *tasks;
     struct slave_job *ahead; /* ahead.c: in the worker's hands, or NULL */
+    int64_t followed;        /* run that s->handover is of, or 0 */
     bool unkept; /* a question was answered since graphs were kept */
     struct partial *partials;
     struct slave_cm_net *cm; /* serve_cm.c */

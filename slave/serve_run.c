@@ -141,7 +141,7 @@ static void start_job(struct slave_serve *v, struct slave_job *job,
     job->run = run;
     if (run) {
         run->pins++;
-        run->asked = true;
+        run->asked_ns = slave_now_ns();
     }
     slave_work_give(v->s->work, job);
 }

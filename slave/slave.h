@@ -40,6 +40,7 @@ struct slave {
     struct slave_drain drain;
     struct slave_graphs graphs; /* the worker's */
     struct slave_work *work;
+    struct slave_handover *handover; /* NULL: no run was followed yet */
     struct slave_serve *serve;
     int lock_fd; /* slave.lock, held */
     int wake_fd; /* eventfd: the worker has something */

@@ -1,0 +1,250 @@
+/* Tables of the run that is followed; see follow.h. */
+#include "slave/follow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/large.h"
+#include "common/log.h"
+#include "slave/graphs.h"
+
+void slave_follow_forget(struct slave_follow *f)
+{
+    ips_build_forget(f->tables);
+    f->tables = NULL;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Is it the run, and the archive, that it was? Else it is from now on. */
+static bool same_run(struct slave_follow *f, const struct slave_snapshot *s)
+{
+    struct stat st;
+    if (s->archive_fd < 0 || fstat(s->archive_fd, &st) < 0)
+        return false;
+    if (f->run_id == s->run_id && strcmp(f->run, s->run) == 0 &&
+        f->dev == st.st_dev && f->ino == st.st_ino && f->at <= s->archive_bytes)
+        return true;
+    slave_follow_forget(f);
+    *f = (struct slave_follow){
+        .run_id = s->run_id, .dev = st.st_dev, .ino = st.st_ino};
+    snprintf(f->run, sizeof(f->run), "%s", s->run);
+    return true;
+}
+
+static bool too_large(void)
+{
+    struct ips_large_use use = ips_large_use();
+    return use.memory > use.limit / 2 || use.files > 0;
+}
+
+/* ---- from the run's begin ---- */
+
+/* A graph that can go on is built once, some six times the records' size. */
+static bool fits(const struct ips_build_input *in)
+{
+    struct ips_large_use use = ips_large_use();
+    uint64_t bytes = 0, room = ips_sub_sat(use.limit / 2, use.memory);
+    for (uint32_t i = 0; i < in->stream_count; i++)
+        for (uint32_t k = 0; k < in->streams[i].chunk_count; k++)
+            bytes += in->streams[i].chunks[k].len;
+    return bytes <= room / 6;
+}
+
+static int begin(struct slave_graphs *gs, const struct slave_snapshot *s,
+                 struct ips_err *err)
+{
+    struct slave_follow *f = &gs->follow;
+    struct slave_input in;
+    struct ips_build_took took;
+    if (s->archive_bytes < SLAVE_GROWING_BYTES ||
+        s->archive_bytes < 2 * f->tried || too_large())
+        return 0;
+    f->tried = s->archive_bytes;
+    f->begun++;
+    int rc = slave_input_make(gs, s, &in, err);
+    if (rc == 0 && fits(&in.in))
+        rc = ips_tables_begin(&f->tables, &in.in, IPS_BUILD_LAG_NS, &took, err);
+    slave_input_release(gs, &in);
+    f->at = s->archive_bytes;
+    ips_log_debug("run %s: its tables %s", s->run,
+                  f->tables ? "can go on" : "cannot go on");
+    return rc;
+}
+
+/* ---- what came since ---- */
+
+struct news {
+    struct ips_stream_in *streams; /* [s->stream_count] */
+    struct ips_chunk *chunks;
+    uint32_t *slot; /* by a stream's number: its place, + 1 */
+    uint32_t slots;
+};
+
+static void news_release(struct news *n)
+{
+    free(n->streams);
+    free(n->chunks);
+    free(n->slot);
+}
+
+/* The streams of the snapshot, without records. */
+static bool news_streams(struct news *n, const struct slave_snapshot *s)
+{
+    for (uint32_t i = 0; i < s->stream_count; i++)
+        if (s->streams[i].number >= n->slots)
+            n->slots = s->streams[i].number + 1;
+    n->streams = calloc((size_t)s->stream_count + 1, sizeof(*n->streams));
+    n->slot = calloc((size_t)n->slots + 1, sizeof(*n->slot));
+    if (!n->streams || !n->slot)
+        return false;
+    for (uint32_t i = 0; i < s->stream_count; i++) {
+        const struct slave_stream_row *r = &s->streams[i];
+        struct ips_stream_in *to = &n->streams[i];
+        slave_input_stream(to, r);
+        n->slot[r->number] = i + 1;
+    }
+    return true;
+}
+
+/* Spans of frames: those handed over, or one that was unpacked. */
+static const struct slave_frame *next_frame(const struct slave_batch **b,
+                                            size_t *at)
+{
+    while (*b && *at >= (*b)->len) {
+        *b = (*b)->next;
+        *at = 0;
+    }
+    if (!*b)
+        return NULL;
+    const struct slave_archive_map m = {(*b)->data, (*b)->len};
+    return slave_archive_next(&m, at);
+}
+
+/* 0, or IPS_E_CORRUPT: a stream that the snapshot does not have. */
+static int news_chunks(struct news *n, const struct slave_snapshot *s,
+                       const struct slave_batch *first, struct ips_err *err)
+{
+    const struct slave_batch *b = first;
+    const struct slave_frame *f;
+    uint32_t count = 0, place = 0;
+    size_t at = 0;
+    for (; (f = next_frame(&b, &at)); count++) {
+        if (f->stream >= n->slots || !n->slot[f->stream])
+            return ips_err_set(err, IPS_E_CORRUPT,
+                               "archive has stream %u that nobody knows",
+                               f->stream);
+        n->streams[n->slot[f->stream] - 1].chunk_count++;
+    }
+    n->chunks = calloc((size_t)count + 1, sizeof(*n->chunks));
+    if (!n->chunks)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < s->stream_count; i++) {
+        n->streams[i].chunks = n->chunks + place;
+        place += n->streams[i].chunk_count;
+        n->streams[i].chunk_count = 0;
+    }
+    b = first;
+    at = 0;
+    while ((f = next_frame(&b, &at))) {
+        struct ips_stream_in *to = &n->streams[n->slot[f->stream] - 1];
+        size_t i = (size_t)(to->chunks - n->chunks) + to->chunk_count++;
+        n->chunks[i] = (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
+    }
+    return 0;
+}
+
+static int further(struct slave_graphs *gs, const struct slave_snapshot *s,
+                   const struct slave_batch *frames, struct ips_err *err)
+{
+    struct slave_follow *f = &gs->follow;
+    struct news n = {0};
+    struct ips_build_took took;
+    bool done = false;
+    int rc = news_streams(&n, s)
+                 ? news_chunks(&n, s, frames, err)
+                 : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    const struct ips_build_input in = {.control = &s->control,
+                                       .streams = n.streams,
+                                       .stream_count = s->stream_count};
+    if (rc == 0)
+        rc = ips_tables_further(&f->tables, &in, &took, &done, err);
+    f->at = s->archive_bytes;
+    if (rc == 0 && !done)
+        ips_log_debug("run %s: its tables cannot go on", s->run);
+    news_release(&n);
+    return rc;
+}
+
+static int from_archive(struct slave_graphs *gs, const struct slave_snapshot *s,
+                        struct ips_err *err)
+{
+    struct slave_archive_map map = {0};
+    int rc = slave_archive_map_from(s->dir, s->archive_fd, gs->follow.at,
+                                    s->archive_bytes, &map, NULL, NULL, err);
+    const struct slave_batch all = {.len = map.length,
+                                    .data = (uint8_t *)(uintptr_t)map.data};
+    gs->follow.unpacked++;
+    if (rc == 0)
+        rc = further(gs, s, &all, err);
+    slave_archive_unmap(&map);
+    return rc;
+}
+
+static int go_on(struct slave_graphs *gs, const struct slave_snapshot *s,
+                 struct slave_handover *h, struct ips_err *err)
+{
+    struct slave_batch *b =
+        h ? slave_handover_take(h, gs->follow.at, s->archive_bytes) : NULL;
+    if (!b)
+        return from_archive(gs, s, err);
+    gs->follow.handed++;
+    int rc = further(gs, s, b, err);
+    slave_handover_give_back(h, b);
+    return rc;
+}
+
+/* ---- in SQLite ---- */
+
+int slave_follow_store(struct slave_graphs *gs, struct ips_err *err)
+{
+    struct slave_follow *f = &gs->follow;
+    uint64_t t = now_ns();
+    if (!f->tables || f->stored == f->key || !gs->db[0] || !f->run_id)
+        return 0;
+    if (!slave_graphs_store(gs, err))
+        return err->code;
+    int rc = slave_store_put_irt(gs->store, f->run_id, f->key,
+                                 ips_tables(f->tables), err);
+    uint64_t now = now_ns(), rest = (now - t) * SLAVE_FOLLOW_STORE_SHARE;
+    f->store_due_ns = now + ips_max_u64(rest, SLAVE_FOLLOW_STORE_NS);
+    if (rc == 0)
+        f->stored = f->key;
+    return rc;
+}
+
+int slave_follow_turn(struct slave_graphs *gs, const struct slave_snapshot *s,
+                      struct slave_handover *h, struct ips_err *err)
+{
+    struct slave_follow *f = &gs->follow;
+    if (s->closed || !same_run(f, s)) {
+        slave_follow_forget(f);
+        return 0;
+    }
+    int rc = f->tables ? go_on(gs, s, h, err) : begin(gs, s, err);
+    if (rc < 0 || too_large())
+        slave_follow_forget(f);
+    if (rc < 0 || !f->tables)
+        return rc;
+    f->key = s->key;
+    return now_ns() >= f->store_due_ns ? slave_follow_store(gs, err) : 0;
+}

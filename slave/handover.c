@@ -1,0 +1,168 @@
+/* Batches of records between two threads; see handover.h. */
+#include "slave/handover.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct slave_handover {
+    pthread_mutex_t lock; /* of all that follows */
+    struct slave_batch *first, *last, *unused;
+    unsigned rooms, made;
+};
+
+struct slave_handover *slave_handover_new(unsigned rooms)
+{
+    struct slave_handover *h = calloc(1, sizeof(*h));
+    if (h && pthread_mutex_init(&h->lock, NULL) != 0) {
+        free(h);
+        return NULL;
+    }
+    if (h)
+        h->rooms = rooms;
+    return h;
+}
+
+static void free_list(struct slave_handover *h, struct slave_batch *b)
+{
+    while (b) {
+        struct slave_batch *next = b->next;
+        free(b->data);
+        free(b);
+        h->made--;
+        b = next;
+    }
+}
+
+void slave_handover_free(struct slave_handover *h)
+{
+    if (!h)
+        return;
+    slave_handover_clear(h);
+    (void)pthread_mutex_destroy(&h->lock);
+    free(h);
+}
+
+static void put_away(struct slave_handover *h, struct slave_batch *b)
+{
+    b->next = h->unused;
+    h->unused = b;
+}
+
+/* Out of what waits: its first. */
+static struct slave_batch *first_off(struct slave_handover *h)
+{
+    struct slave_batch *b = h->first;
+    h->first = b->next;
+    if (!h->first)
+        h->last = NULL;
+    b->next = NULL;
+    return b;
+}
+
+static struct slave_batch *unused(struct slave_handover *h)
+{
+    struct slave_batch *b = h->unused;
+    if (b) {
+        h->unused = b->next;
+        return b;
+    }
+    b = h->made < h->rooms ? calloc(1, sizeof(*b)) : NULL;
+    if (b && !(b->data = malloc(SLAVE_FRAMES_BYTES))) {
+        free(b);
+        b = NULL;
+    }
+    h->made += b != NULL;
+    return b;
+}
+
+void slave_handover_put(struct slave_handover *h, uint8_t **buffer, size_t len,
+                        uint64_t from, uint64_t until)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    struct slave_batch *b = h->last;
+    if (b && !b->sealed && b->until == from &&
+        len <= SLAVE_FRAMES_BYTES - b->len) {
+        memcpy(b->data + b->len, *buffer, len);
+        b->len += len;
+        b->until = until;
+    } else if ((b = unused(h))) {
+        uint8_t *mine = b->data;
+        *b = (struct slave_batch){
+            .from = from, .until = until, .len = len, .data = *buffer};
+        *buffer = mine;
+        if (h->last)
+            h->last->next = b;
+        else
+            h->first = b;
+        h->last = b;
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+void slave_handover_rollback(struct slave_handover *h, uint64_t length)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    struct slave_batch **p = &h->first;
+    h->last = NULL;
+    while (*p && (*p)->until <= length) {
+        h->last = *p;
+        p = &(*p)->next;
+    }
+    while (*p) {
+        struct slave_batch *b = *p;
+        *p = b->next;
+        put_away(h, b);
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+void slave_handover_seal(struct slave_handover *h)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    if (h->last)
+        h->last->sealed = true;
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+void slave_handover_clear(struct slave_handover *h)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    free_list(h, h->first);
+    free_list(h, h->unused);
+    h->first = h->last = h->unused = NULL;
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+struct slave_batch *slave_handover_take(struct slave_handover *h, uint64_t from,
+                                        uint64_t until)
+{
+    struct slave_batch *taken = NULL, **end = &taken;
+    uint64_t at = from;
+    (void)pthread_mutex_lock(&h->lock);
+    while (h->first && h->first->from < until) {
+        struct slave_batch *b = first_off(h);
+        bool fits = b->from == at && b->until <= until;
+        at = fits ? b->until : UINT64_MAX;
+        *end = b;
+        end = &b->next;
+    }
+    while (at != until && taken) { /* not all of it */
+        struct slave_batch *next = taken->next;
+        put_away(h, taken);
+        taken = next;
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+    return taken;
+}
+
+void slave_handover_give_back(struct slave_handover *h, struct slave_batch *b)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    while (b) {
+        struct slave_batch *next = b->next;
+        put_away(h, b);
+        b = next;
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+}

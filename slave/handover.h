@@ -1,0 +1,58 @@
+/*
+ * Records on their way from the ingest to the tables of the run that is
+ * followed (follow.h), so that nobody unpacks what was just packed. The ingest
+ * gives whole buffers away and gets others that were used before; what is small
+ * is copied behind what waits. Nothing depends on it: who finds a part missing
+ * reads the archive.
+ *
+ * Invariants: `rooms` buffers at the most, waiting, in use and free together;
+ * where all wait, what comes is not taken. What waits is of one run, in the
+ * order of its archive, each batch a part [from, until) of it in bytes of the
+ * file; parts follow each other but where something was not taken. A batch that
+ * was not committed is never shown: its end lies behind the snapshot's.
+ *
+ * Threads: put, rollback, seal: the loop's; take, give_back: the worker's.
+ */
+#ifndef IPS_SLAVE_HANDOVER_H
+#define IPS_SLAVE_HANDOVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "slave/pack.h"
+
+/* Frames of one flush, which is one block of the archive. */
+#define SLAVE_FRAMES_BYTES SLAVE_PACK_RAW_MAX
+#define SLAVE_HANDOVER_ROOMS 12u /* of SLAVE_FRAMES_BYTES */
+
+struct slave_batch {
+    struct slave_batch *next;
+    uint64_t from, until;
+    bool sealed; /* nothing is put behind it any more */
+    size_t len;  /* of data: frames, SLAVE_FRAMES_BYTES at most */
+    uint8_t *data;
+};
+
+struct slave_handover;
+struct slave_handover *slave_handover_new(unsigned rooms); /* NULL: no memory */
+void slave_handover_free(struct slave_handover *h);
+
+/* `*buffer` (malloc, SLAVE_FRAMES_BYTES, `len` of frames in it) is the part
+ * [from, until); afterwards *buffer is one to write to, that one or another. */
+void slave_handover_put(struct slave_handover *h, uint8_t **buffer, size_t len,
+                        uint64_t from, uint64_t until);
+/* The archive has `length` bytes again. */
+void slave_handover_rollback(struct slave_handover *h, uint64_t length);
+/* A snapshot was taken, which ends here. */
+void slave_handover_seal(struct slave_handover *h);
+/* Another run from now on: nothing waits. Gives the memory back. */
+void slave_handover_clear(struct slave_handover *h);
+
+/* The part [from, until) if all of it is there, else NULL; what lies before
+ * `until` is no longer there in either case. */
+struct slave_batch *slave_handover_take(struct slave_handover *h, uint64_t from,
+                                        uint64_t until);
+void slave_handover_give_back(struct slave_handover *h, struct slave_batch *b);
+
+#endif
