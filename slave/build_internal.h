@@ -438,7 +438,7 @@ static inline bool b_by_memory(const struct build *b, uint32_t end)
  * behind that. */
 static inline bool b_fits(const struct build *b)
 {
-    return !b->delays.n && !b->grow;
+    return !b->delays.n && !b->grow && !b->in->general;
 }
 /* The first node of a chain that the passes behind `node` look at. */
 static inline uint32_t b_first(const struct build *b, uint32_t chain)
