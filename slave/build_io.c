@@ -406,7 +406,6 @@ static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
     struct build *b = m->b;
     bool datagram = b->ends[v->end].datagram;
     uint32_t ext = IPS_NONE;
-    b_plain_put(m, v->end);
     int rc = count_traffic(m, v, (uint64_t)r->result, B_RECV);
     if (rc == 0)
         rc = add_ext(m, v, node, 0, (uint64_t)r->result, slept, &ext);

@@ -139,18 +139,10 @@ more_sends(struct maker *m, struct b_plain_slot *x)
 void b_plain_put(struct maker *m, uint32_t end)
 {
     struct b_plain_slots *s = m->b->plain;
-    if (!s || !s->n)
-        return;
-    uint32_t k = end % B_PLAIN_SLOTS;
-    for (int dir = B_SEND; dir <= B_RECV; dir++) {
-        struct b_plain_slot *x = &s->v[dir][k];
-        if (x->end != end)
-            continue;
-        put_slot(m, dir, x);
-        uint32_t i = 0, number = (uint32_t)dir * B_PLAIN_SLOTS + k;
-        while (s->used[i] != number)
-            i++;
-        s->used[i] = s->used[--s->n];
+    struct b_plain_slot *x = s ? &s->v[B_SEND][end % B_PLAIN_SLOTS] : NULL;
+    if (x && x->end == end) {
+        put_sends(m, x);
+        x->op = x->first = x->last = NULL;
     }
 }
 

@@ -110,8 +110,9 @@ struct maker;
 int b_plain_begin(struct build *b) IPS_MUST_USE;
 /* The nodes of the plain records at `walk` and behind, of its chunk. */
 int b_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
-/* What is kept of `end`, of all ends, is in the tables again. */
+/* The sends of `end` are in its blocks: the general way may add one. */
 void b_plain_put(struct maker *m, uint32_t end);
+/* What is kept of all ends is in the tables. */
 void b_plain_put_all(struct maker *m);
 
 #endif

@@ -298,7 +298,9 @@ weigh_node(struct weigher *k, struct weighed *s, uint32_t i, bool first,
     s->unknown =
         ips_add_sat(s->unknown, b_free_ns(t_ns, s->t, cpu_at, s->cpu, off));
     s->forwards &= t_ns >= s->t;
-    s->bends |= sent > passed || s->passed > passed || coord != own;
+    s->bends |= sent > passed || s->passed > passed;
+    if (coord != own) /* its receives have been told otherwise */
+        s->bends |= k->g.kind[i] == IPS_NODE_SEND;
     s->at = coord;
     s->t = t_ns;
     s->cpu = cpu_at;
