@@ -443,6 +443,5 @@ long ips_syscall_failed(long result);
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f);
 
 /* atfork handlers' part of fork (wrap_fork.c) */
-void ips_fork_init(void);
 
 #endif
