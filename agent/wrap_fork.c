@@ -22,6 +22,8 @@ static struct origin origin(void)
 static void child_begins(const struct origin *from)
 {
     int saved = errno;
+    ips_me.open_depth =
+        0; /* a handler's: its calls under way are the parent's */
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
     ips_wrap_name_standard();
     ips_thread_here();
@@ -104,7 +106,8 @@ IPS_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
 IPS_EXPORT pid_t fork(void)
 {
     bool on = ips_wrap_on();
-    handlers_ready(); /* in a vfork child, too: what it forks is no such child */
+    handlers_ready(); /* in a vfork child, too: what it forks is no such child
+                       */
     if (!on)
         return REAL(fork)();
     struct ips_moment call = ips_at_call();

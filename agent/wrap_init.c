@@ -97,6 +97,7 @@ static void name_inherited(void)
 
 void ips_wrap_ends(enum ips_end_kind kind, int status)
 {
+    ips_calls_end();
     ips_locks_end();
     ips_core_process_end(kind, status);
 }
