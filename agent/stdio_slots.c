@@ -156,11 +156,9 @@ void ips_stdio_init(void)
     void *r = ips_find("_IO_file_read");
     void *w = ips_find("_IO_file_write");
     void *c = ips_find("_IO_file_close");
-    void *p = ips_find("_IO_proc_close");
     memcpy(&file_read, &r, sizeof(r));
     memcpy(&file_write, &w, sizeof(w));
     memcpy(&file_close, &c, sizeof(c));
-    memcpy(&proc_close, &p, sizeof(p));
     if (!r || !w || !c)
         return;
     void **files = (void **)ips_find("_IO_file_jumps");
@@ -181,6 +179,8 @@ void ips_stdio_popened(FILE *stream, uint64_t seq)
     if (atomic_load(&proc_table) != (void *)table) {
         Dl_info ours, its;
         void *jumps = ips_find("_IO_file_jumps");
+        void *p = ips_find("_IO_proc_close");
+        memcpy(&proc_close, &p, sizeof(p));
         if (!proc_close || !jumps || !dladdr(jumps, &ours) ||
             !dladdr((void *)table, &its) || ours.dli_fbase != its.dli_fbase)
             return;

@@ -120,9 +120,10 @@ struct ips_line {
 /* A call under way: agent/wrap.h. */
 struct ips_open {
     uint64_t frame;
-    uint32_t recs; /* recs_open when it began */
-    uint32_t reserved;
+    uint64_t recs; /* recs_open when it began, and flags; one store */
 };
+#define IPS_OPEN_WAIT (1ull << 32) /* it moves nothing */
+#define IPS_OPEN_IDLE (2ull << 32) /* the newest handler found it waiting */
 #define IPS_OPEN_MAX 8u /* deeper ones take the place of the outermost */
 
 /* --- all of it -------------------------------------------------------------

@@ -137,31 +137,41 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
  * A signal handler that leaves by longjmp takes with it the call that it
  * interrupted: nobody sees its result, and there is no record. So every thread
  * knows the frames of its calls under way, and longjmp counts those it leaves
- * behind (NESTED). Two stores a call; a scope's end closes what it opened. */
+ * behind (NESTED). So does a thread whose handler ends the process, of those
+ * that may have moved something: `flags` is IPS_OPEN_WAIT for one that never
+ * does, and a handler's stub notes (IPS_OPEN_IDLE) where it finds one waiting.
+ * Two stores a call; a scope's end closes what it opened. */
 static inline struct ips_open *ips_open_at(struct ips_thread *me,
                                            uint32_t depth)
 {
     uint32_t n = depth % IPS_OPEN_MAX;
     return unlikely(n) ? &me->inner[n - 1] : &me->outermost;
 }
-static inline void ips_call_open(struct ips_thread *me, const void *frame)
+static inline void ips_call_open(struct ips_thread *me, const void *frame,
+                                 uint64_t flags)
 {
     uint32_t at = me->open_depth;
     me->open_depth = at + 1; /* first: a handler in between takes the next */
     atomic_signal_fence(memory_order_seq_cst);
     struct ips_open *open = ips_open_at(me, at);
     open->frame = (uint64_t)(uintptr_t)frame;
-    open->recs = me->recs_open;
+    open->recs = me->recs_open | flags;
 }
 static inline void ips_call_close(const uint32_t *mark)
 {
     ips_me.open_depth = *mark;
 }
 /* At the head of the scope of a call. */
-#define IPS_CALL_MARK                                                          \
+#define IPS_CALL_MARK_AS(flags)                                                \
     const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
         ips_me.open_depth;                                                     \
-    ips_call_open(&ips_me, &mark_)
+    ips_call_open(&ips_me, &mark_, flags)
+#define IPS_CALL_MARK IPS_CALL_MARK_AS(0)
+#define IPS_WAIT_MARK IPS_CALL_MARK_AS(IPS_OPEN_WAIT)
+/* A handler begins that found the thread as `context` says. */
+void ips_calls_interrupted(const void *context);
+/* The process ends here. */
+void ips_calls_end(void);
 
 /* --- bytes (wrap_record.c) --------------------------------------------------
  */
@@ -202,7 +212,7 @@ static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
     io->fd = fd;
     io->chan = ips_fd_chan(word);
     io->site = site;
-    ips_call_open(&ips_me, io);
+    ips_call_open(&ips_me, io, 0);
     io->call = ips_at_call();
     return true;
 }
@@ -243,7 +253,7 @@ ips_stream_call(struct ips_io *io, int fd, uint64_t site)
     io->fd = fd;
     io->chan = (uint32_t)word;
     io->site = site;
-    ips_call_open(me, io);
+    ips_call_open(me, io, 0);
     ips_moment_take(me, &io->call);
     return true;
 }
@@ -305,7 +315,7 @@ ips_wait_begin(struct ips_moment *call, uint32_t *mark)
         return false;
     struct ips_thread *me = ips_here_on();
     *mark = me->open_depth;
-    ips_call_open(me, call);
+    ips_call_open(me, call, IPS_OPEN_WAIT);
     ips_moment_take(me, call);
     return true;
 }
@@ -464,6 +474,5 @@ long ips_syscall_failed(long result);
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f);
 
 /* atfork handlers' part of fork (wrap_fork.c) */
-void ips_fork_init(void);
 
 #endif

@@ -22,6 +22,8 @@ static struct origin origin(void)
 static void child_begins(const struct origin *from)
 {
     int saved = errno;
+    ips_me.open_depth =
+        0; /* a handler's: its calls under way are the parent's */
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
     ips_wrap_name_standard();
     ips_thread_here();
@@ -77,17 +79,39 @@ static void at_fork_child(void)
     }
 }
 
-void ips_fork_init(void)
+/* Registered when they are needed first: most images never fork, and this is 5
+ * us of 70 that we add to a start. Before the program's first, so the child's
+ * stream begins before its handlers run. Who comes while another thread is at
+ * it, or in a handler of its own, forks without: that child is noticed at its
+ * first record. */
+static void handlers_ready(void)
 {
-    (void)REAL(__register_atfork)(at_fork_prepare, at_fork_parent,
-                                  at_fork_child, NULL);
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+    if (ips_core.wrap_state == IPS_WRAP_ON && !atomic_flag_test_and_set(&done))
+        (void)REAL(__register_atfork)(at_fork_prepare, at_fork_parent,
+                                      at_fork_child, NULL);
+}
+
+/* What pthread_atfork calls. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void),
+                      void (*child)(void), void *library);
+IPS_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
+                                 void (*child)(void), void *library)
+{
+    ips_wrap_on();
+    handlers_ready();
+    return REAL(__register_atfork)(prepare, parent, child, library);
 }
 
 IPS_EXPORT pid_t fork(void)
 {
-    if (!ips_wrap_on())
+    bool on = ips_wrap_on();
+    handlers_ready(); /* in a vfork child, too: what it forks is no such child
+                       */
+    if (!on)
         return REAL(fork)();
     struct ips_moment call = ips_at_call();
+    forking.from = (struct origin){0, 0, 0, 0};
     forking.wrapped = true;
     pid_t pid = REAL(fork)();
     if (pid == 0)
@@ -366,6 +390,7 @@ static void standard_replaced(void)
 IPS_EXPORT int daemon(int nochdir, int noclose)
 {
     ips_wrap_on();
+    handlers_ready();
     int r = REAL(daemon)(nochdir, noclose);
     if (r == 0 && !noclose && ips_wrap_on())
         standard_replaced();
@@ -376,6 +401,7 @@ IPS_EXPORT int forkpty(int *master, char *name, const struct termios *termp,
                        const struct winsize *winp)
 {
     ips_wrap_on();
+    handlers_ready();
     int pid = REAL(forkpty)(master, name, termp, winp);
     if (pid == 0 && ips_wrap_on())
         standard_replaced();

@@ -97,6 +97,7 @@ static void name_inherited(void)
 
 void ips_wrap_ends(enum ips_end_kind kind, int status)
 {
+    ips_calls_end();
     ips_locks_end();
     ips_core_process_end(kind, status);
 }
@@ -147,7 +148,6 @@ void ips_wrap_init(void)
     ips_wrap_blocked = IPS_BLOCKED_NS * one / ips_wrap_mult;
     ips_env_init();
     ips_thread_here();
-    ips_fork_init();
     ips_stdio_init();
     ips_core.wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();

@@ -1,13 +1,16 @@
 /*
- * longjmp: counts the recorded calls that it leaves behind (wrap.h, "calls
- * under way"). Such a call may have moved bytes and may not; without the jump
- * there would be a record of it. What had its place in the stream already is
- * found there by the reader and counted as torn.
+ * longjmp, and the end of the process in a handler: counts the recorded calls
+ * that are left behind (wrap.h, "calls under way"). Such a call may have moved
+ * bytes and may not; without the jump there would be a record of it. What had
+ * its place in the stream already is found there by the reader and counted as
+ * torn. At the process's end a call that has moved nothing is no loss.
  *
  * Nothing but the thread's own table is looked at, no frame: what lies on a
  * stack that somebody else switched may be gone.
  */
 #include "agent/wrap.h"
+
+#include <ucontext.h>
 
 #include "agent/sys.h"
 
@@ -60,12 +63,58 @@ static void leave(const struct __jmp_buf_tag *env)
                                                           : within(alt, frame);
         if (!left)
             break;
-        if (ips_me.recs_open > open->recs)
-            ips_me.recs_open = open->recs; /* the reader counts it */
+        if (ips_me.recs_open > (uint32_t)open->recs)
+            ips_me.recs_open = (uint32_t)open->recs; /* the reader counts it */
         else
             count++;
         ips_me.open_depth--;
     }
+    if (count)
+        ips_core_lost(IPS_LOST_NESTED, count);
+}
+
+/* Where a handler's frame begins: the system call was not made yet, is to be
+ * made again, or failed. */
+static bool found_idle(const ucontext_t *uc)
+{
+#if defined(__x86_64__)
+    static const char code[] = {0x0f, 0x05};
+    uint64_t pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
+    int64_t result = uc->uc_mcontext.gregs[REG_RAX];
+#elif defined(__aarch64__)
+    static const char code[] = {0x01, 0x00, 0x00, (char)0xd4};
+    uint64_t pc = uc->uc_mcontext.pc;
+    int64_t result = (int64_t)uc->uc_mcontext.regs[0];
+#endif
+    const uint64_t bytes = sizeof(code), in_page = pc % 4096;
+    if (in_page <= 4096 - bytes && memcmp((const void *)pc, code, bytes) == 0)
+        return true;
+    return result < 0 && result >= -4095 && in_page >= bytes &&
+           memcmp((const void *)(pc - bytes), code, bytes) == 0;
+}
+
+void ips_calls_interrupted(const void *context)
+{
+    if (likely(ips_me.open_depth == 0))
+        return;
+    struct ips_open *open = ips_open_at(&ips_me, ips_me.open_depth - 1);
+    if (found_idle(context))
+        open->recs |= IPS_OPEN_IDLE;
+    else
+        open->recs &= ~IPS_OPEN_IDLE;
+}
+
+void ips_calls_end(void)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; ips_me.open_depth && i < IPS_OPEN_MAX; i++) {
+        const struct ips_open *open = ips_open_at(&ips_me, --ips_me.open_depth);
+        if (ips_me.recs_open > (uint32_t)open->recs)
+            ips_me.recs_open = (uint32_t)open->recs;
+        else if (!(open->recs & (IPS_OPEN_WAIT | IPS_OPEN_IDLE)))
+            count++;
+    }
+    ips_me.open_depth = 0;
     if (count)
         ips_core_lost(IPS_LOST_NESTED, count);
 }

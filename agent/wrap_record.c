@@ -77,7 +77,7 @@ bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
     io->not_last = false;
     io->chan = ips_fd_chan(word);
     io->site = site;
-    ips_call_open(&ips_me, io);
+    ips_call_open(&ips_me, io, 0);
     io->call = io->klass == IPS_FD_FILE ? ips_file_call(false) : ips_at_call();
     return true;
 }

@@ -41,8 +41,10 @@ static uint64_t key_of(const void *handler, bool plain)
     return (uint64_t)(uintptr_t)handler << 1 | plain;
 }
 
-static __attribute__((noinline)) void handled(int sig, const siginfo_t *info)
+static __attribute__((noinline)) void handled(int sig, const siginfo_t *info,
+                                              const void *context)
 {
+    ips_calls_interrupted(context);
     struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
     ips_record_taken(IPS_SIGNAL_HANDLER, sig, info->si_code, info->si_pid,
                      (uint64_t)(uintptr_t)info->si_value.sival_ptr, at);
@@ -55,7 +57,7 @@ static __attribute__((noinline)) void stub(int sig, siginfo_t *info,
     handler_fn *handler = (handler_fn *)(uintptr_t)(key >> 1);
     ips_me.handlers_run++;
     if (likely(ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork))
-        handled(sig, info);
+        handled(sig, info, context);
     handler(sig, info, context); /* a jump: this frame is gone */
 }
 

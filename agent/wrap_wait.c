@@ -105,7 +105,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
-        IPS_CALL_MARK;                                                         \
+        IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
         type r;                                                                \
         IPS_UNDISTURBED(r, real_call, r == (type)-1, errno, again);            \
@@ -306,7 +306,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
-        IPS_CALL_MARK;                                                         \
+        IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
         int r;                                                                 \
         IPS_UNDISTURBED(r, real_call, r != 0, number, again);                  \

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -186,6 +187,39 @@ static void exit_in_handler(void)
     make_pipe();
     for (;;)
         flood_pipe(p, 1000);
+}
+
+/* Children whose handlers end them in a call of theirs: a write that has moved
+ * its byte, a write that failed, a read and a poll that wait. */
+static void ends_in_calls(void)
+{
+    static const char *const how[] = {"moved", "failed", "read", "poll"};
+    struct itimerval tick = {{0, 0}, {0, 3000}};
+    make_pipe();
+    for (int i = 0; i < 4; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            int q[2];
+            struct pollfd at = {.fd = p[0], .events = POLLIN};
+            for (int sig = 1; sig < 32; sig++)
+                if (sig == SIGIO || sig == SIGPIPE || sig == SIGALRM)
+                    signal(sig, on_exit_now);
+            if (i == 0 && (fcntl(p[0], F_SETOWN, getpid()) ||
+                           fcntl(p[0], F_SETFL, O_ASYNC)))
+                die("fcntl");
+            if (i < 2 && !pipe(q) && !close(q[0]))
+                (void)!write(i ? q[1] : p[1], buf, 1);
+            setitimer(ITIMER_REAL, &tick, NULL);
+            if (i == 2)
+                (void)!read(p[0], buf, 1);
+            poll(&at, 1, -1);
+            _exit(1);
+        }
+        printf("%s: %d\n", how[i], WEXITSTATUS(wait_status(pid)));
+        if (i == 0)
+            printf("read %zd\n", read(p[0], buf, 4096));
+        fflush(stdout);
+    }
 }
 
 static void on_overflow(int sig)
@@ -518,6 +552,8 @@ int main(int argc, char **argv)
         alternate();
     else if (!strcmp(what, "exit-in-handler"))
         exit_in_handler();
+    else if (!strcmp(what, "ends-in-calls"))
+        ends_in_calls();
     else if (!strcmp(what, "overflow"))
         overflow();
     else if (!strcmp(what, "far-stack"))

@@ -1,5 +1,6 @@
 /* i_process CASE: every way to make, replace and wait for a process. */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -81,6 +82,27 @@ static void by_fork(void)
     if ((pid = fork()) == 0)
         abort();
     wait_show("aborted", pid);
+}
+
+static int told[2];
+static void in_child(void)
+{
+    if (write(told[1], "h", 1) != 1)
+        _exit(99);
+}
+
+/* A handler of the program's own writes before fork has returned. */
+static void with_handler(void)
+{
+    char c = 0;
+    if (pipe(told) || pthread_atfork(NULL, NULL, in_child))
+        say("failed\n");
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(5);
+    wait_show("fork", pid);
+    if (read(told[0], &c, 1) == 1)
+        say(c == 'h' ? "told\n" : "?\n");
 }
 
 static int clone_exec(void *arg)
@@ -218,6 +240,8 @@ int main(int argc, char **argv)
     }
     if (!strcmp(what, "fork"))
         by_fork();
+    else if (!strcmp(what, "handler"))
+        with_handler();
     else if (!strcmp(what, "vfork"))
         by_vfork(argv[0]);
     else if (!strcmp(what, "like-vfork"))

@@ -151,6 +151,16 @@ def test_calls_left_by_a_jump_are_counted(build, guest, case):
     assert lost["NESTED"] >= 400
 
 
+def test_a_call_behind_which_a_handler_ends_the_process(build, guest):
+    """Of four children that a handler ends in a call one has moved a byte by it.
+    Would catch that byte neither recorded nor counted, and a call counted as
+    lost that failed or only waited."""
+    out = guest.run([build.program("i_guest"), "ends-in-calls"], 0)
+    assert out == "moved: 42\nread 1\nfailed: 42\nread: 42\npoll: 42\n"
+    rows = guest.records()
+    assert lost_by(rows) == {"NESTED": 1}
+
+
 @pytest.mark.parametrize("case", ["alternate", "storm"])
 def test_handlers_that_return_lose_nothing(build, guest, case):
     """Would catch a handler's own calls taken for ones that were left."""

@@ -358,6 +358,18 @@ def test_forks(build, trace):
     assert r.count("END", a=4) == 1  # abort
 
 
+def test_fork_with_a_handler_of_the_programs(build, trace):
+    """Would catch a stream of the child's that begins behind what the program's
+    handler wrote there, or as that of a fork that nobody announced."""
+    r = trace([program(build, "i_process"), "handler"])
+    fork, = r.of("FORK", kind=FORK)
+    child = [x for x in r.rows if x["pid"] == fork["a"] and
+             x["type"] in ("START", "SEND")]
+    assert [x["type"] for x in child] == ["START", "SEND"]
+    assert child[0]["fork_seq"] == fork["fork_seq"] != 0
+    assert child[1]["result"] == 1
+
+
 def test_vfork_and_spawn(build, trace):
     """Nothing is recorded by a vfork child before its exec."""
     r = trace([program(build, "i_process"), "vfork"])
