@@ -229,12 +229,12 @@ static void coroutine(void)
     volatile long sum = 0;
     for (int i = 0; i < 3; i++) {
         char c = 'c';
+        for (long k = 0; k < 20000000; k++)
+            sum += k;
         if (write(p[1], &c, 1) != 1 || poll(&poll_in, 1, -1) != 1 ||
             read(p[0], &c, 1) != 1 || nanosleep(&ms, NULL))
             die("coroutine");
         kill(getpid(), SIGUSR1);
-        for (long k = 0; k < 20000000; k++)
-            sum += k;
     }
     puts("coroutine done");
     swapcontext(&inside, &outside);
