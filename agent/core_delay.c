@@ -100,7 +100,7 @@ static void record(uint64_t t, uint64_t cpu)
     ips_me.cpu.delay_t = t;
     ips_me.cpu.delay_cpu = cpu;
     uint64_t begun = ips_core_now();
-    uint64_t signals = ips_sys_block_signals();
+    uint64_t signals = ips_sys_block_signals_little();
     if (read_delay(&delay)) {
         learn_rate(delay, off);
         uint64_t now = ips_core_now();

@@ -85,10 +85,12 @@ static void write_module(const struct module *m, bool gone)
     if (!n && !gone) {
         long got = ips_sys6(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe",
                             (long)own, sizeof(own) - 1, 0, 0);
-        const char *given = (const char *)getauxval(AT_EXECFN);
         n = got > 0 ? (size_t)got : 0;
         path = own;
-        if (!n && given && *given == '/') { /* no /proc: chroot */
+        /* No /proc: chroot. Asked only then: to bind a function takes the
+         * loader 3 KB of a stack that may be a coroutine's. */
+        const char *given = n ? NULL : (const char *)getauxval(AT_EXECFN);
+        if (given && *given == '/') {
             path = given;
             n = strnlen(given, sizeof(own) - 1);
         }

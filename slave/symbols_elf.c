@@ -337,14 +337,103 @@ static Dwarf_Die *find_unit(struct reader *r, uint64_t at)
     return NULL;
 }
 
-static const char *die_name(Dwarf_Die *die)
+static const char *linkage_name(Dwarf_Die *die)
 {
     Dwarf_Attribute attr;
-    const char *name = NULL;
-    if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attr) ||
-        dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attr))
-        name = dwarf_formstring(&attr);
-    return name ? name : dwarf_diename(die);
+    return dwarf_attr_integrate(die, DW_AT_linkage_name, &attr) ||
+                   dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attr)
+               ? dwarf_formstring(&attr)
+               : NULL;
+}
+
+/* What an instance, inlined or not, is one of. */
+static bool declaration(Dwarf_Die *die)
+{
+    for (int i = 0; i < 4; i++) {
+        Dwarf_Attribute attr;
+        Dwarf_Die of;
+        if (!dwarf_attr(die, DW_AT_abstract_origin, &attr) &&
+            !dwarf_attr(die, DW_AT_specification, &attr))
+            return true;
+        if (!dwarf_formref_die(&attr, &of))
+            return false;
+        *die = of;
+    }
+    return false;
+}
+
+static bool is_cplusplus(Dwarf_Die *unit)
+{
+    switch (dwarf_srclang(unit)) {
+    case DW_LANG_C_plus_plus:
+    case DW_LANG_C_plus_plus_03:
+    case DW_LANG_C_plus_plus_11:
+    case DW_LANG_C_plus_plus_14:
+    case 0x2b: /* C++17 */
+    case 0x2c: /* C++20 */
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* One scope of a name that is put together: true where it is a closure. */
+static bool put_scope(Dwarf_Die *scope, char *out, size_t size)
+{
+    const char *name = dwarf_diename(scope), *linkage;
+    char *plain = NULL, closure[32];
+    int line = 0;
+    bool lambda = false;
+    switch (dwarf_tag(scope)) {
+    case DW_TAG_namespace:
+        name = name ? name : "(anonymous namespace)";
+        break;
+    case DW_TAG_class_type:
+    case DW_TAG_structure_type:
+    case DW_TAG_union_type:
+        lambda = !name;
+        if (dwarf_decl_line(scope, &line) < 0)
+            line = 0;
+        snprintf(closure, sizeof(closure), "{lambda:%d}", line);
+        name = name ? name : closure;
+        break;
+    case DW_TAG_subprogram:
+        linkage = linkage_name(scope);
+        if (linkage && strlen(linkage) < 16384)
+            plain = cplus_demangle(linkage, DMGL_ANSI | DMGL_AUTO);
+        if (plain)
+            *out = '\0'; /* it has all scopes around it */
+        break;
+    default:
+        return false;
+    }
+    size_t at = strlen(out);
+    snprintf(out + at, size - at, "%s%s", at ? "::" : "",
+             plain ? plain : (name ? name : "?"));
+    free(plain);
+    return lambda;
+}
+
+/* Of what has no name for the linker: a closure, a member of a local class.
+ * `out` is "" where there is none; a closure's own place is that of its class,
+ * left in `at`. */
+static void scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out, size_t size,
+                        Dwarf_Die *at)
+{
+    Dwarf_Die own = *die, *scopes = NULL;
+    *out = '\0';
+    *at = *die;
+    if (!is_cplusplus(unit) || !declaration(&own) || !dwarf_diename(&own))
+        return;
+    int count = dwarf_getscopes_die(&own, &scopes);
+    bool closure = false;
+    for (int i = count; i > 1; i--)
+        closure = put_scope(&scopes[i - 1], out, size);
+    if (closure && strcmp(dwarf_diename(&own), "operator()") == 0)
+        *at = scopes[1];
+    else if (*out)
+        put_scope(&own, out, size);
+    free(scopes);
 }
 
 /* Where an inlined procedure was called from. */
@@ -365,9 +454,60 @@ static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
         *file = dwarf_filesrc(files, n, NULL, NULL);
 }
 
+/* The innermost scope with `at` below `die`, where procedures are within types
+ * within procedures that do not have it: libdw does not look there. */
+static bool find_local(Dwarf_Die *die, uint64_t at, unsigned depth,
+                       Dwarf_Die *out)
+{
+    Dwarf_Die child;
+    if (depth == 0 || dwarf_child(die, &child) != 0)
+        return false;
+    do {
+        switch (dwarf_tag(&child)) {
+        case DW_TAG_subprogram:
+        case DW_TAG_inlined_subroutine:
+        case DW_TAG_lexical_block:
+            if (dwarf_haspc(&child, at) > 0) {
+                *out = child;
+                (void)find_local(&child, at, depth - 1, out);
+                return true;
+            }
+            break;
+        case DW_TAG_namespace:
+        case DW_TAG_class_type:
+        case DW_TAG_structure_type:
+        case DW_TAG_union_type:
+            break;
+        default:
+            continue;
+        }
+        if (find_local(&child, at, depth - 1, out))
+            return true;
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return false;
+}
+
+/* The scopes that code at `at` is in, the innermost first. */
+static int scopes_of(struct reader *r, Dwarf_Die *unit, uint64_t at,
+                     Dwarf_Die **own)
+{
+    Dwarf_Die *scopes = NULL, local;
+    /* The innermost scope, then what it physically lies in: past an inlined
+     * one dwarf_getscopes goes on with where it is declared. */
+    int count = dwarf_getscopes(unit, at, &scopes);
+    const struct symbol *s = count > 0 ? NULL : find_symbol(r, at);
+    if (count > 0)
+        count = dwarf_getscopes_die(&scopes[0], own);
+    else if (s && strncmp(s->name, "_ZZ", 3) == 0 && /* local to a procedure */
+             find_local(unit, at, 64, &local))
+        count = dwarf_getscopes_die(&local, own);
+    free(scopes);
+    return count;
+}
+
 static bool debug_text(struct reader *r, uint64_t at, struct text *t)
 {
-    Dwarf_Die *unit = find_unit(r, at), *scopes = NULL, *own = NULL;
+    Dwarf_Die *unit = find_unit(r, at), *own = NULL;
     const char *at_file = "";
     int at_line = 0, count;
     t->len = t->frames = 0;
@@ -379,28 +519,32 @@ static bool debug_text(struct reader *r, uint64_t at, struct text *t)
         if (dwarf_lineno(line, &at_line) < 0)
             at_line = 0;
     }
-    /* The innermost scope, then what it physically lies in: past an inlined
-     * one dwarf_getscopes goes on with where it is declared. */
-    count = dwarf_getscopes(unit, at, &scopes);
-    if (count > 0)
-        count = dwarf_getscopes_die(&scopes[0], &own);
+    count = scopes_of(r, unit, at, &own);
     for (int i = 0; i < count && t->frames < SLAVE_SYMBOL_FRAMES_MAX; i++) {
         int tag = dwarf_tag(&own[i]), decl = 0;
         if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
             continue;
-        const char *name = die_name(&own[i]);
+        const char *name = linkage_name(&own[i]);
+        char scoped[SLAVE_SYMBOL_NAME_MAX + 1] = "";
+        Dwarf_Die place = own[i];
         if (!name)
+            scoped_name(unit, &own[i], scoped, sizeof(scoped), &place);
+        if (!name && !*scoped)
+            name = dwarf_diename(&own[i]);
+        if (!name && !*scoped)
             break;
-        if (dwarf_decl_line(&own[i], &decl) < 0)
+        if (dwarf_decl_line(&place, &decl) < 0)
             decl = 0;
-        put_name(t, name);
-        put_frame_rest(t, dwarf_decl_file(&own[i]), decl, at_file, at_line);
+        if (name)
+            put_name(t, name);
+        else
+            put_field(t, scoped, '\t');
+        put_frame_rest(t, dwarf_decl_file(&place), decl, at_file, at_line);
         if (tag == DW_TAG_subprogram)
             break;
         call_site(unit, &own[i], &at_file, &at_line);
     }
     free(own);
-    free(scopes);
     if (t->frames > 0)
         return true;
     /* Lines alone (assembler with -g): the symbol table has the name. */

@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static int p[2];
@@ -239,6 +242,54 @@ static int deeper(int n) /* writes at every step, until the stack is used up */
         die("deeper");
     sink = frame[0];
     return stop ? 0 : deeper(n + 1) + frame[1];
+}
+
+/* A coroutine with 4.5 KB of stack, to whole pages, beside the kernel's frame
+ * of a signal: recorded calls, a signal, and computing while it is sampled. */
+static ucontext_t outside, inside;
+static volatile uintptr_t handler_at;
+static void note_frame(int sig)
+{
+    char here;
+    (void)sig;
+    handler_at = (uintptr_t)&here;
+}
+
+static void coroutine(void)
+{
+    struct timespec ms = {0, 1000000};
+    struct pollfd poll_in = {p[0], POLLIN, 0};
+    volatile long sum = 0;
+    for (int i = 0; i < 3; i++) {
+        char c = 'c';
+        for (long k = 0; k < 20000000; k++)
+            sum += k;
+        if (write(p[1], &c, 1) != 1 || poll(&poll_in, 1, -1) != 1 ||
+            read(p[0], &c, 1) != 1 || nanosleep(&ms, NULL))
+            die("coroutine");
+        kill(getpid(), SIGUSR1);
+    }
+    puts("coroutine done");
+    swapcontext(&inside, &outside);
+}
+
+static void small_stack(void)
+{
+    char here;
+    make_pipe();
+    signal(SIGUSR1, note_frame);
+    raise(SIGUSR1);
+    size_t frame = (uintptr_t)&here - handler_at;
+    size_t size = (frame + 4608 + 4095) & ~(size_t)4095;
+    char *room = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED || mprotect(room, 4096, PROT_NONE) ||
+        getcontext(&inside))
+        die("small stack");
+    inside.uc_stack.ss_sp = room + 4096;
+    inside.uc_stack.ss_size = size;
+    makecontext(&inside, coroutine, 0);
+    swapcontext(&outside, &inside);
 }
 
 static void overflow(void)
@@ -556,6 +607,8 @@ int main(int argc, char **argv)
         ends_in_calls();
     else if (!strcmp(what, "overflow"))
         overflow();
+    else if (!strcmp(what, "small-stack"))
+        small_stack();
     else if (!strcmp(what, "far-stack"))
         far_stack();
     else if (!strcmp(what, "fork-threads"))

@@ -1,6 +1,7 @@
 #include "tests/support/shrink.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 void rg_goal(const struct ips_graph *g, struct ips_lane *lane, uint64_t *rng)
 {
@@ -50,6 +51,9 @@ static void shrink(rg_property *property, struct rg_options *opt)
 const char *rg_hold(rg_property *property, uint64_t seeds)
 {
     static char text[400];
+    const char *more = getenv("IPS_SEEDS");
+    if (more)
+        seeds = strtoull(more, NULL, 10);
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct rg_options opt = rg_options_of(seed);
         if (!try_one(property, &opt))

@@ -16,6 +16,8 @@ from conftest import clean_env, wait_until
 
 ENGINES = ("contract", "central", "cm-sync", "cm-async")
 SAME = ("t_max_ns", "total_cpu_ns", "segments", "shares", "p_max")
+OF_THE_ENGINE = ("engine", "took_ns", "cost_rounds", "cost_values",
+                 "cost_messages", "cost_bytes", "cost_relayed", "certificate")
 
 
 def peers_socket(machine):
@@ -79,14 +81,19 @@ def test_all_engines_on_three_hosts(traced):
         assert answer["cost_bytes"] > 0
         for key in SAME:
             assert answer[key] == answers["central"][key], (engine, key)
-    for weighting in ("sched", "wall"):
-        for engine in ("contract", "cm-sync", "cm-async"):
-            answers[engine, weighting] = c.json(
-                "path", "tsp", "--engine", engine, "--weighting", weighting,
-                "--by", "process,message")
-            for key in SAME:
-                assert answers[engine, weighting][key] == \
-                    answers["contract", weighting][key], (engine, key)
+    # All that a path tells, asked for at once.
+    every = ("--by", "machine,process,thread,procedure,line,message,external",
+             "--sequences", "--whole", "--slack", "--next", 3, "--from", "1ms",
+             "--to", "1000s")
+    for weighting in ("cpu", "sched", "wall"):
+        for engine in ENGINES:
+            answer = c.json("path", "tsp", "--engine", engine, "--weighting",
+                            weighting, *every)
+            told = {k: v for k, v in answer.items() if k not in OF_THE_ENGINE}
+            want = answers.setdefault(weighting, told)
+            assert told == want, (engine, weighting)
+            assert all(told[k] for k in ("shares", "sequences", "whole",
+                                         "segments", "slacks", "next"))
     sync, async_ = answers["cm-sync"], answers["cm-async"]
     assert sync["cost_relayed"] == async_["cost_relayed"] == 0
     assert 0 < sync["cost_values"] <= async_["cost_values"]

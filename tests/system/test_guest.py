@@ -101,6 +101,16 @@ def test_behaves(build, guest, case, status):
     assert any(r["type"] == "START" for r in rows)
 
 
+def test_small_stacks(build, guest):
+    """A coroutine with little stack: would catch recording, or a sample, that
+    takes more of it than 4.5 KB, as the loader does to bind a function."""
+    guest.options = ["--rate", "1"]
+    guest.run([build.program("i_guest"), "small-stack"], 0)
+    rows = guest.records()
+    assert sum(r["type"] == "SEND" for r in rows) >= 3
+    assert sum(r["type"] == "SIGNAL" for r in rows) >= 3
+
+
 def test_before_constructors_and_after_exit(build, guest):
     """Calls from .preinit_array, before any library's constructor and so before
     ours, and from the last destructor. Would catch a wrapper that needs its

@@ -339,6 +339,32 @@ static void test_symbols__separate_debug_files(void **state)
     found_free(f);
 }
 
+/* Catches: two closures that are one procedure, called operator(), and members
+ * of local and nameless scopes without them: the linker has no name for these,
+ * or none that says which. */
+static void test_symbols__closures_have_names(void **state)
+{
+    (void)state;
+    run("printf 'namespace { struct A { __attribute__((noinline)) int s(int x) "
+        "{ return x + 1; } }; }\nint main(int c, char **) {\nvolatile int v = "
+        "0;\nauto a = [&](int k) __attribute__((noinline)) { v = k; };\nauto b "
+        "= [&](int k) __attribute__((noinline)) { v = 2 * k; };\nstruct L { "
+        "__attribute__((noinline)) int w(volatile int *p) { return *p; } } "
+        "l;\na(c); b(c); return l.w(&v) + A().s(c); }\n' > l.cc && g++ -O1 -g "
+        "l.cc -o closures");
+    static const char *const names[][2] = {
+        {"_ZZ4mainENKUliE_clEi", "main::{lambda:4}@l.cc:4"},
+        {"_ZZ4mainENKUliE0_clEi", "main::{lambda:5}@l.cc:5"},
+        {"_ZZ4mainEN1L1wEPVi", "main::L::w@l.cc:6"},
+        {"_ZN12_GLOBAL__N_11A1sEi", "(anonymous namespace)::A::s@l.cc:1"},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        struct found *f = look_at("closures", "closures", names[i][0]);
+        assert_string_equal(frames(&f->symbol[0]), names[i][1]);
+        found_free(f);
+    }
+}
+
 /* Catches: mangled names of C++ and Rust (both manglings) shown as they are,
  * parts of a procedure (.constprop, .cold) taken for others. */
 static void test_symbols__names_are_those_of_the_source(void **state)
@@ -533,6 +559,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_symbols__without_debug_information),
         cmocka_unit_test(test_symbols__separate_debug_files),
         cmocka_unit_test(test_symbols__names_are_those_of_the_source),
+        cmocka_unit_test(test_symbols__closures_have_names),
         cmocka_unit_test(test_symbols__another_file_is_not_believed),
         cmocka_unit_test(test_symbols__the_vdso_has_names),
         cmocka_unit_test(test_symbols__hostile_files_do_no_harm),
