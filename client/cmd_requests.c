@@ -298,6 +298,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (!top && (!bottleneck || o->format == IPSQ_TABLE))
         top = TABLE_TOP;
     ask.top = bottleneck ? 0 : (uint32_t)(top < UINT32_MAX ? top : UINT32_MAX);
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     ask.by = ips_wire_text(o->by ? o->by : "");
     rq.ask_case = IPS__REQUEST__ASK_REQUESTS;
     rq.requests = &ask;
@@ -311,7 +314,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_requests = {
     .name = "requests",
-    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC] [--external WHICH]",
+    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC] [--external WHICH]\n"
+             "                [--from TIME] [--to TIME] [--phase N]",
     .summary = "the requests a run's services had: rate, times, the slowest",
     .help =
         "A request is a turn of a connection that a traced process accepted: "
@@ -323,7 +327,8 @@ const struct ipsq_command ipsq_cmd_requests = {
         "one, and with --by mark:\nwhat a thread did from ips_mark(\"begin "
         "NAME\") to \"end NAME\". --top: of the slowest (10).\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
-               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(FROM) |
+               IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,
@@ -331,7 +336,8 @@ const struct ipsq_command ipsq_cmd_requests = {
 
 const struct ipsq_command ipsq_cmd_bottleneck = {
     .name = "bottleneck",
-    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC] [--external WHICH]",
+    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC] [--external WHICH]\n"
+             "                  [--from TIME] [--to TIME] [--phase N]",
     .summary = "what bounds the rate of requests: threads, cores, locks, links",
     .help =
         "Of the service that had most requests. A station's demand is how long "
@@ -343,7 +349,8 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
         "time. "
         "Threads of clients\nare shown but are no bound of the service.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
-               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL),
+               IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(FROM) |
+               IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

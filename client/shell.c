@@ -100,11 +100,26 @@ static int run_words(const struct ipsq_shell *s, int argc, char **argv)
     return status;
 }
 
+/* The format of all answers is for commands that have others than a table. */
+static bool only_table(const struct ipsq_words *words)
+{
+    const struct ipsq_command *c =
+        words->count ? ipsq_command_find(words->word[0]) : NULL;
+    return c && c->formats == IPSQ_FORMAT_BIT(TABLE);
+}
+
 static int command(const struct ipsq_shell *s, const struct ipsq_words *words)
 {
     char *argv[IPSQ_ARGV_MAX + 1];
+    char *before[sizeof(s->before) / sizeof(*s->before)];
     unsigned unused;
-    int argc = ipsq_focus_apply(&s->focus, s->before, words, argv, &unused);
+    size_t n = 0;
+    while (s->before[n] && (s->before[n] != s->format || !only_table(words))) {
+        before[n] = s->before[n];
+        n++;
+    }
+    before[n] = NULL; /* the format is the last */
+    int argc = ipsq_focus_apply(&s->focus, before, words, argv, &unused);
     if (unused)
         fprintf(
             stderr, "ipsq: %s cannot be narrowed to %s: this is the run's\n",

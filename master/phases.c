@@ -26,6 +26,9 @@ static struct slots slots_of(Ips__Request *r)
     if (r->ask_case == IPS__REQUEST__ASK_WAITS)
         return (struct slots){&r->waits->from_ns, &r->waits->to_ns,
                               r->waits->phase};
+    if (r->ask_case == IPS__REQUEST__ASK_REQUESTS)
+        return (struct slots){&r->requests->from_ns, &r->requests->to_ns,
+                              r->requests->phase};
     if (r->ask_case == IPS__REQUEST__ASK_LS)
         return (struct slots){&r->ls->from_ns, &r->ls->to_ns, r->ls->phase};
     if (r->ask_case == IPS__REQUEST__ASK_METRICS)

@@ -173,16 +173,8 @@ static void make_window(struct query *q)
     d->window = (struct path_window){.given = ask->from_ns || ask->to_ns,
                                      .from_ns = ask->from_ns,
                                      .to_ns = ask->to_ns};
-    if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_WALL ||
-        !d->window.given)
-        return;
-    /* The origin is that machine's command, not its first event. */
-    const Ips__SyncAnswer *s = q->gather.active[d->origin_part]->sync;
-    uint64_t late =
-        s->root_start_ns ? ips_sub_sat(s->root_start_ns, s->first_ns) : 0;
-    d->window.from_ns = ips_sub_sat(ask->from_ns, late);
-    if (ask->to_ns) /* 0 is no end; nothing lies before 1 ns */
-        d->window.to_ns = ips_max_u64(ips_sub_sat(ask->to_ns, late), 1);
+    if (d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL)
+        weighting_window(q, &d->window);
 }
 
 static void run_engine(struct query *q)

@@ -133,7 +133,9 @@ static void send_rows(struct query *q, struct arena *arena,
 static bool refuse(struct query *q)
 {
     const struct asked *a = q->data;
-    const char *object = q->request->procedures->object;
+    const Ips__ProceduresAsk *ask = q->request->procedures;
+    const char *object = ask->object;
+    bool windowed = ask->from_ns || ask->to_ns;
     char missing[800];
     bool whole = *object == '\0' || strcmp(object, "/") == 0;
     struct ips_err err = {0};
@@ -144,11 +146,13 @@ static bool refuse(struct query *q)
                     *missing ? "; not asked: " : "", missing);
     else if (a->count == 0)
         ips_err_set(&err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
-                    "nothing is known of procedures in run %s%s%s: no thread "
+                    "nothing is known of procedures in run %s%s%s%s: no thread "
                     "used as much CPU time as lies between two samples, or "
-                    "procedures were off. Measure again with ipsrun "
+                    "procedures were off. %s again with ipsrun "
                     "--procedures=sample --rate 1 (ms of CPU time)%s%s",
                     q->run, whole ? "" : ", ", whole ? "" : object,
+                    windowed ? ", in that window" : "",
+                    windowed ? "Take a longer one, or measure" : "Measure",
                     *missing ? "; not asked: " : "", missing);
     if (err.code)
         query_fail(q, &err);

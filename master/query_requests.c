@@ -54,6 +54,7 @@ static void have_graphs(struct query *q)
 
 static void fetch(struct query *q)
 {
+    weighting_window(q, &path_of(q)->window);
     path_of(q)->lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_CPU; /* raw */
     engine_fetch(q, true, have_graphs);
 }
@@ -124,6 +125,11 @@ static void start(struct query *q)
     struct ips_lane *lane = &d->path.lanes[LANE_MAIN].lane;
     plain.calibrated = why && !q->request->why->uncalibrated;
     int rc = path_check_lane(why ? &plain : ask->lane, lane, &err);
+    if (rc == 0 && ask->to_ns && ask->to_ns <= ask->from_ns)
+        rc = ips_err_set(&err, IPS_E_USAGE, "the window is empty");
+    d->path.window = (struct path_window){.given = ask->from_ns || ask->to_ns,
+                                          .from_ns = ask->from_ns,
+                                          .to_ns = ask->to_ns};
     q->calibrate = lane->calibrated;
     lane->weighting = IPS_WEIGH_WALL;
     if (rc == 0)

@@ -56,9 +56,10 @@ struct requests_data {     /* query.data */
     bool **serving; /* [parts][processes]; `client` alike */
     bool **client;
     struct ips_requests found;
-    uint32_t *by_service;  /* [found.count] requests: by service, then time */
-    uint64_t *chain_ns;    /* [merged chains] for sums; zero between uses */
-    uint32_t busiest;      /* service that has most requests */
+    uint32_t *by_service; /* [found.count] requests: by service, then time */
+    uint64_t *chain_ns;   /* [merged chains] for sums; zero between uses */
+    uint32_t busiest;     /* service that has most requests */
+    uint64_t first_ns, last_ns; /* its first arrival, its last end */
     uint64_t *beside_cpu;  /* [merged chains] before its first request and after
                               its last: CPU time, */
     uint64_t *beside_wait; /* and waits that keep a thread busy, alike */
@@ -84,6 +85,12 @@ static inline uint32_t requests_rank(uint32_t count, uint32_t percent)
 {
     uint64_t rank = ((uint64_t)count * percent + 99) / 100;
     return rank ? (uint32_t)rank - 1 : 0;
+}
+
+/* Is a moment one of the busiest service's requests? */
+static inline bool requests_at(const struct requests_data *d, uint64_t ns)
+{
+    return ns >= d->first_ns && ns <= d->last_ns;
 }
 
 /* How many of so many are the slowest 1%. */

@@ -12,8 +12,8 @@
 
 #define REQUESTS_LOOKED 2000u
 
-/* In the worker, when requests are sorted: d->more, d->typical. What cannot be told
- * (nothing is known of procedures, no wait) is not there. */
+/* In the worker, when requests are sorted: d->more, d->typical. What cannot be
+ * told (nothing is known of procedures, no wait) is not there. */
 int requests_more_solve(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -179,7 +179,14 @@ static int make_graph(struct query *q)
     return ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err);
 }
 
-/* Of each service the requests by the time they took. */
+static bool in_window(const struct requests_data *d,
+                      const struct ips_request *r)
+{
+    const struct path_window *w = &d->path.window;
+    return r->arrival >= w->from_ns && (!w->to_ns || r->arrival < w->to_ns);
+}
+
+/* Of each service the requests of the window, by the time they took. */
 static bool sort_requests(struct requests_data *d)
 {
     const struct ips_requests *f = &d->found;
@@ -187,7 +194,8 @@ static bool sort_requests(struct requests_data *d)
     if (!d->by_service)
         return false;
     for (uint32_t i = 0; i < f->count; i++)
-        d->service[d->ends[f->r[i].end].service].count++;
+        d->service[d->ends[f->r[i].end].service].count +=
+            in_window(d, &f->r[i]);
     uint32_t at = 0;
     for (uint32_t s = 0; s < d->service_count; s++) {
         d->service[s].first = at;
@@ -196,7 +204,8 @@ static bool sort_requests(struct requests_data *d)
     }
     for (uint32_t i = 0; i < f->count; i++) {
         struct request_service *s = &d->service[d->ends[f->r[i].end].service];
-        d->by_service[s->first + s->count++] = i;
+        if (in_window(d, &f->r[i]))
+            d->by_service[s->first + s->count++] = i;
     }
     return true;
 }
@@ -229,7 +238,8 @@ static int look_at_locks(struct query *q)
         const struct engine_part *e = engine_part_of(q->gather.active[p]);
         for (uint32_t i = 0; i < e->g.node_count; i++)
             lock[e->base + i] = e->g.xkind[i] == IPS_X_RESOURCE &&
-                                e->g.xlen[i] == IPS_THING_LOCK;
+                                e->g.xlen[i] == IPS_THING_LOCK &&
+                                requests_at(d, d->path.est.est[e->base + i]);
         /* Locks of two machines are never one. */
         const struct waits_rows *r = &d->waits.part[p];
         for (uint64_t i = 0; i < r->lock_count; i++) {
@@ -259,8 +269,6 @@ void requests_solve(struct query *q)
     else
         rc = ips_requests_find(&d->path.merged, &lane, &d->path.est, d->ends,
                                d->end_count, &d->found, err);
-    if (rc == 0)
-        rc = look_at_locks(q);
     if (rc < 0)
         return;
     d->chain_ns =
@@ -279,5 +287,7 @@ void requests_solve(struct query *q)
     rc = requests_more_solve(q, err);
     if (rc == 0)
         rc = requests_beside(q, err);
+    if (rc == 0)
+        rc = look_at_locks(q);
     (void)rc; /* said in err */
 }

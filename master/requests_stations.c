@@ -37,31 +37,27 @@ static uint64_t waits_of(const Ips__ThreadRow *t)
 
 /* ---- what is none of the requests' --------------------------------------- */
 
-struct window {
-    uint64_t from, to; /* from the first arrival to the last end */
-};
-
-static struct window window_of(const struct requests_data *d)
+static void find_window(struct requests_data *d)
 {
     const struct request_service *v = &d->service[d->busiest];
-    struct window w = {UINT64_MAX, 0};
+    d->first_ns = UINT64_MAX;
     for (uint32_t i = 0; i < v->count; i++) {
         const struct ips_request *r = &d->found.r[d->by_service[v->first + i]];
-        w.from = ips_min_u64(w.from, r->arrival);
-        w.to = ips_max_u64(w.to, r->finish);
+        d->first_ns = ips_min_u64(d->first_ns, r->arrival);
+        d->last_ns = ips_max_u64(d->last_ns, r->finish);
     }
-    return w;
 }
 
-/* Of `ns` spread evenly over [begin, begin + length) what lies outside of w. */
-static uint64_t beside(const struct window *w, uint64_t ns, uint64_t begin,
-                       uint64_t length)
+/* Of `ns` spread evenly over [begin, begin + length) what lies outside of it.
+ */
+static uint64_t beside(const struct requests_data *d, uint64_t ns,
+                       uint64_t begin, uint64_t length)
 {
     uint64_t end = ips_add_sat(begin, length);
     if (length == 0)
-        return begin < w->from || begin >= w->to ? ns : 0;
-    uint64_t in =
-        ips_sub_sat(ips_min_u64(end, w->to), ips_max_u64(begin, w->from));
+        return requests_at(d, begin) ? 0 : ns;
+    uint64_t in = ips_sub_sat(ips_min_u64(end, d->last_ns),
+                              ips_max_u64(begin, d->first_ns));
     return ns - (uint64_t)((ips_u128)ns * in / length);
 }
 
@@ -75,8 +71,7 @@ static uint32_t chains_of(const struct requests_data *d, const struct part *p)
     return c;
 }
 
-static void part_beside(struct requests_data *d, const struct part *p,
-                        const struct window *w)
+static void part_beside(struct requests_data *d, const struct part *p)
 {
     const struct ips_graph *g = &d->path.merged;
     const struct engine_part *e = engine_part_of(p);
@@ -89,14 +84,14 @@ static void part_beside(struct requests_data *d, const struct part *p,
         /* What it sleeps comes at an arc's end, and is not in its `w`. */
         for (uint32_t at = c->first + 1; at < c->first + c->count; at++)
             d->beside_cpu[k] +=
-                beside(w, e->g.w[at - e->base], est[at - 1], g->w[at]);
+                beside(d, e->g.w[at - e->base], est[at - 1], g->w[at]);
         for (; row < rows->count; row++) {
             uint32_t at = (uint32_t)e->base + rows->node[row];
             if (at >= c->first + c->count)
                 break;
             if (is_busy_with(d->waits.cause[rows->why[row]]))
                 d->beside_wait[k] +=
-                    beside(w, rows->ns[row],
+                    beside(d, rows->ns[row],
                            ips_sub_sat(est[at], rows->ns[row]), rows->ns[row]);
         }
     }
@@ -116,9 +111,9 @@ int requests_beside(struct query *q, struct ips_err *err)
     }
     if (d->service_count == 0)
         return 0;
-    struct window w = window_of(d);
+    find_window(d);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        part_beside(d, q->gather.active[i], &w);
+        part_beside(d, q->gather.active[i]);
     return 0;
 }
 
@@ -251,7 +246,8 @@ void requests_stations(struct query *q, struct arena *a,
     for (uint32_t i = 0; i < q->gather.count; i++)
         part_stations(&f, q->gather.active[i]);
     lock_stations(&f);
-    link_stations(&f);
+    if (!f.d->path.window.given) /* of the whole run is what is known */
+        link_stations(&f);
     if (a->failed || out->n_stations == 0)
         return;
     qsort(out->stations, out->n_stations, sizeof(*out->stations),

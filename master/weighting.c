@@ -333,3 +333,19 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
     free(parts);
     return rc;
 }
+
+/* ---- windows ------------------------------------------------------------- */
+
+void weighting_window(struct query *q, struct path_window *w)
+{
+    const struct path_data *d = path_of(q);
+    if (!w->given)
+        return;
+    /* The origin is that machine's command, not its first event. */
+    const Ips__SyncAnswer *s = q->gather.active[d->origin_part]->sync;
+    uint64_t late =
+        s->root_start_ns ? ips_sub_sat(s->root_start_ns, s->first_ns) : 0;
+    w->from_ns = ips_sub_sat(w->from_ns, late);
+    if (w->to_ns) /* 0 is no end; nothing lies before 1 ns */
+        w->to_ns = ips_max_u64(ips_sub_sat(w->to_ns, late), 1);
+}

@@ -49,4 +49,8 @@ uint64_t weighting_unknown(const struct query *q);
  * of questions; then `after`. */
 void weighting_split(struct query *q, void (*after)(struct query *q));
 
+/* A window since the first event of the machine that the run began on becomes
+ * one since the run's origin, as `wall` has it; when the clocks are known. */
+void weighting_window(struct query *q, struct path_window *w);
+
 #endif

@@ -189,6 +189,43 @@ def test_a_service_is_asked_for_its_requests(serve):
     assert c.json("why", "r", "--goal", goal)["answers"] == "turnaround"
 
 
+def test_windows(serve):
+    """Every hundredth request computes for 0.3 s. Would catch: requests that are
+    in no window or in two, a window or phase of other times than those told, and
+    stations that have the whole run's time in a window."""
+    c = serve("r", [150, 150], stall=STALL_S)
+    everything = c.json("requests", "r", "--top", "1000")["slowest"]
+    arrivals = sorted(row["arrival_ns"] for row in everything)
+    middle = (arrivals[149] + arrivals[150]) // 2
+    parts, busy = [], []
+    for words in (("--to", f"{middle}ns"), ("--from", f"{middle}ns")):
+        answer = c.json("requests", "r", "--top", "1000", *words)
+        check(answer)
+        assert answer["services"][0]["requests"] == len(answer["slowest"]) == 150
+        parts.append({row["arrival_ns"]: row for row in answer["slowest"]})
+        stations = c.json("bottleneck", "r", *words)["stations"]
+        busy.append(max(r["busy_ns"] for r in stations if r["kind"] == "thread"))
+        served = sum(row["own_ns"] >= STALL_S * 1e9 for row in answer["slowest"])
+        assert busy[-1] >= STALL_S * 1e9 * served
+    assert max(parts[0]) < min(parts[1])
+    # But for who arrived before the middle and was served after it.
+    whole = max(row["busy_ns"] for row in c.json("bottleneck", "r")["stations"]
+                if row["kind"] == "thread")
+    assert max(busy) <= whole and sum(busy) <= whole + 2 * STALL_S * 1e9
+    # One that queued behind a request before the window still says so.
+    assert {**parts[0], **parts[1]} == {r["arrival_ns"]: r for r in everything}
+    phases = c.json("phases", "r")["phases"]
+    assert sum(
+        sum(s["requests"] for s in c.json(
+            "requests", "r", "--phase", str(p["phase"]))["services"])
+        for p in phases) == 300
+    empty = c.json("requests", "r", "--from", "1000s")
+    assert empty["slowest"] == [] and empty["services"][0]["requests"] == 0
+    assert c.json("bottleneck", "r", "--from", "1000s")["stations"] == []
+    assert c.ipsq("requests", "r", "--from", "1000s").returncode == 0
+    assert c.ipsq("requests", "r", "--phase", "999").returncode in (1, 2)
+
+
 def test_why_in_words(serve):
     """A hundredth of the requests stall for 0.3 s of CPU. Would catch: a tail that
     is not said, or blamed on something else; a command that does not work."""

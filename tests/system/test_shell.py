@@ -184,6 +184,8 @@ def test_from_a_script(two_runs):
     done = two_runs.ipsq("shell", typed="run first\nformat json\nls\n")
     assert done.returncode == 0
     assert done.stdout.startswith("{") and '"run": "first"' in done.stdout
+    done = two_runs.ipsq("shell", typed="format json\nhelp ls\nversion\n")
+    assert done.returncode == 0 and "usage: ipsq ls" in done.stdout
     done = two_runs.ipsq("shell", typed="nosuch\n# nothing\n")
     assert done.returncode == 2 and done.stdout == ""
     done = two_runs.ipsq("shell", typed="nosuch\nrun first\n")

@@ -212,6 +212,8 @@ def test_windows(run):
     not cut; a figure shown in a window that is of the whole run.
     EVIDENCE-OF: IPS-3"""
     windows = windows_of(run)
+    empty = run.ipsq("procedures", "one", "--from", "1000s")
+    assert empty.returncode == 1 and "in that window" in empty.stderr
     for level in ("run", "thread"):
         whole = run.json("metrics", "one", "--level", level)
         parts = [run.json("metrics", "one", "--level", level, *w) for w in windows]
