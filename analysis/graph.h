@@ -72,8 +72,7 @@ struct ips_mtime_map; /* analysis/mtime.h */
 
 struct ips_chain {
     uint32_t first;   /* first node; chains follow each other without gaps */
-    uint32_t count;   /* nodes; the first is START, the last END (not so in a
-                         reduced graph, analysis/contract.h) */
+    uint32_t count;   /* nodes; the first is START, the last END */
     uint32_t machine; /* index, in order of machine name */
     uint32_t process; /* index within the graph's process table */
     uint32_t pid;
@@ -110,8 +109,7 @@ struct ips_graph {
     struct ips_chain *chains;
     uint8_t *kind;   /* [node_count] enum ips_node_kind */
     uint64_t *w;     /* [node_count] arc from the chain predecessor, ns of the
-                        weighting `cpu`; for a chain's first node its EST: 0,
-                        or in a reduced graph the folded value */
+                        weighting `cpu`; for a chain's first node its EST */
     uint32_t *xpred; /* [node_count] node, or IPS_NO_NODE */
     uint8_t *xkind;  /* [node_count] enum ips_xkind; remote data: DATA with
                         xpred IPS_NO_NODE and an entry in `in` */
@@ -166,7 +164,7 @@ int ips_graph_alloc_times(struct ips_graph *g,
 int ips_graph_alloc_probe(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;
 /* Invariants above, indices in range, kinds legal; for graphs that arrive over
- * the wire or from disk, full or reduced. START stands only first in a chain,
+ * the wire or from disk. START stands only first in a chain,
  * END only last. A cycle is found by ips_longest_path. */
 int ips_graph_check(const struct ips_graph *g,
                     struct ips_err *err) IPS_MUST_USE;

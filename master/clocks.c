@@ -64,24 +64,10 @@ static bool add_message(struct alignment *a, uint32_t s, uint64_t sent,
                            : (struct ips_clock_point){received, sent, false});
 }
 
-static bool collect(struct alignment *a, uint32_t r)
+static bool collect(void *arg, uint32_t s, uint64_t sent, uint32_t r,
+                    uint64_t received)
 {
-    const struct part *part = a->q->gather.active[r];
-    const struct ips_graph *g = &engine_part_of(part)->g;
-    for (uint32_t k = 0; k < g->in_count; k++) {
-        const struct ips_remote_in *in = &g->in[k];
-        if (in->end >= part->peer_count || part->peer[in->end].part >= a->n)
-            continue;
-        uint32_t s = part->peer[in->end].part;
-        const struct ips_graph *from =
-            &engine_part_of(a->q->gather.active[s])->g;
-        const struct ips_remote_out *o =
-            ips_graph_find_out(from, part->peer[in->end].end, in->pos);
-        if (o && s != r &&
-            !add_message(a, s, from->t_ns[o->node], r, g->t_ns[in->node]))
-            return false;
-    }
-    return true;
+    return add_message(arg, s, sent, r, received);
 }
 
 /* ---- fits ---------------------------------------------------------------- */
@@ -174,13 +160,14 @@ static void align(struct query *q)
 {
     struct path_data *d = path_of(q);
     struct alignment a = {.q = q, .n = q->gather.count};
-    if (!engine_make_graphs(q))
+    struct ips_joins_part *parts = engine_joins(q);
+    uint32_t blame;
+    if (!parts)
         return;
-    bool fine = align_make(&a);
-    for (uint32_t i = 0; fine && i < a.n; i++)
-        fine = collect(&a, i);
-    if (!fine) {
+    if (!align_make(&a)) {
         ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory to align clocks");
+    } else if (ips_joins_pair(parts, a.n, collect, &a, &blame, &d->err) < 0) {
+        d->blame = blame < a.n ? q->gather.active[blame] : NULL;
     } else if (fit_all(&a, &d->err) == 0) {
         for (uint32_t i = 0; i < a.n; i++) {
             const Ips__SyncAnswer *s = q->gather.active[i]->sync;
@@ -194,6 +181,7 @@ static void align(struct query *q)
         say(&a, d->origin_part);
     }
     align_release(&a);
+    free(parts);
 }
 
 static void aligned(struct query *q)
@@ -220,20 +208,5 @@ void clocks_align(struct query *q, uint32_t root,
     struct ips_lane cpu = {.mtime = {.scale_num = 1, .scale_den = 1}};
     d->origin_part = root;
     d->after_clocks = after;
-    query_round(q, engine_take_subgraph, have_moments);
-    for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        Ips__ReduceAsk ask = IPS__REDUCE_ASK__INIT;
-        Ips__Request request = IPS__REQUEST__INIT;
-        Ips__Lane lane;
-        weighting_lane(q, p, &cpu, &lane);
-        ask.generation = p->sync->generation;
-        ask.lane = &lane;
-        ask.detail = true;
-        request.ask_case = IPS__REQUEST__ASK_REDUCE;
-        request.reduce = &ask;
-        engine_begin_subgraph(p, true, true);
-        query_ask(q, p, &request, true);
-    }
-    query_await(q);
+    engine_fetch_joins(q, &cpu, true, have_moments);
 }

@@ -1,9 +1,8 @@
 /*
  * The machines' clocks on one scale, from the messages between them: every
- * slave's reduced graph comes with the moments of its remote sends and
- * receives; pairs of them bound pairs of clocks (analysis/clock_align.h), and a
- * spanning tree joins the machines to the one on which the run began.
- * Source: ALGORITHMS 6.
+ * slave says the moments of its remote sends and receives; pairs of them bound
+ * pairs of clocks (analysis/clock_align.h), and a spanning tree joins the
+ * machines to the one on which the run began. Source: ALGORITHMS 6.
  */
 #ifndef IPS_MASTER_CLOCKS_H
 #define IPS_MASTER_CLOCKS_H

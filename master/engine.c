@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/large.h"
+
 enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at)
 {
     for (int i = (int)at + 1; i < LANES; i++) {
@@ -39,15 +41,18 @@ static void free_part_graph(struct engine_part *e)
 {
     ips_wire_taker_release(&e->taker);
     ips_graph_release(&e->g);
-    free(e->origin);
-    e->origin = NULL;
+    ips_free_large(e->joins.data);
+    free(e->told.pair);
+    free(e->told.piece);
+    memset(&e->joins, 0, sizeof(e->joins));
+    memset(&e->told, 0, sizeof(e->told));
 }
 
-void engine_begin_subgraph(struct part *p, bool detail, bool reduced)
+void engine_begin_subgraph(struct part *p, bool detail)
 {
     struct engine_part *e = engine_part_of(p);
     free_part_graph(e);
-    ips_wire_taker_init(&e->taker, ENGINE_MAX_NODES, detail, reduced);
+    ips_wire_taker_init(&e->taker, ENGINE_MAX_NODES, detail);
 }
 
 int engine_take_subgraph(struct query *q, struct part *p,
@@ -77,11 +82,78 @@ void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
         ask.window = ENGINE_WINDOW;
         request.ask_case = IPS__REQUEST__ASK_SUBGRAPH;
         request.subgraph = &ask;
-        engine_begin_subgraph(p, detail, false);
+        engine_begin_subgraph(p, detail);
         query_ask(q, p, &request, true);
         p->window = ENGINE_WINDOW;
     }
     query_await(q);
+}
+
+/* ---- joins arriving ------------------------------------------------------ */
+
+static int take_joins(struct query *q, struct part *p, const Ips__Reply *reply,
+                      struct ips_err *err)
+{
+    struct engine_joins *b = &engine_part_of(p)->joins;
+    (void)q;
+    if (reply->answer_case != IPS__REPLY__ANSWER_JOINS)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no joins in its answer");
+    size_t n = reply->joins->data.len, need = b->len + n + IPS_JOINS_PAD;
+    if (need > ENGINE_MAX_JOINS_BYTES)
+        return ips_err_set(err, IPS_E_LIMIT, "joins of more than %zu bytes",
+                           ENGINE_MAX_JOINS_BYTES);
+    if (need > b->cap) {
+        size_t cap = need + b->cap;
+        uint8_t *bigger = ips_grow_large(b->data, b->len, cap);
+        if (!bigger)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for joins");
+        b->data = bigger;
+        b->cap = cap;
+    }
+    if (n)
+        memcpy(b->data + b->len, reply->joins->data.data, n);
+    b->len += n;
+    memset(b->data + b->len, 0, IPS_JOINS_PAD);
+    return 0;
+}
+
+void engine_fetch_joins(struct query *q, const struct ips_lane *lane,
+                        bool moments, void (*after)(struct query *q))
+{
+    query_round(q, take_joins, after);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct part *p = q->gather.active[i];
+        Ips__ReduceAsk ask = IPS__REDUCE_ASK__INIT;
+        Ips__Request request = IPS__REQUEST__INIT;
+        Ips__Lane to;
+        weighting_lane(q, p, lane, &to);
+        ask.generation = p->sync->generation;
+        ask.lane = &to;
+        ask.detail = moments;
+        request.ask_case = IPS__REQUEST__ASK_REDUCE;
+        request.reduce = &ask;
+        free_part_graph(engine_part_of(p));
+        query_ask(q, p, &request, true);
+    }
+    query_await(q);
+}
+
+struct ips_joins_part *engine_joins(struct query *q)
+{
+    uint32_t n = q->gather.count;
+    struct ips_joins_part *parts = calloc((size_t)n + 1, sizeof(*parts));
+    if (!parts)
+        ips_err_set(&path_of(q)->err, IPS_E_NO_MEMORY, "no memory");
+    for (uint32_t i = 0; i < n && parts; i++) {
+        const struct part *p = q->gather.active[i];
+        const struct engine_joins *b = &engine_part_of(p)->joins;
+        parts[i] = (struct ips_joins_part){.data = b->data,
+                                           .len = b->len,
+                                           .nodes = p->sync->nodes,
+                                           .peer = p->peer,
+                                           .end_count = p->peer_count};
+    }
+    return parts;
 }
 
 /* ---- graphs (worker) --------------------------------------------------- */
@@ -137,10 +209,9 @@ static int graph_from_wire(struct engine_part *e, uint32_t part,
     g->delay = w->delay;
     g->probe = w->probe;
     g->out_ns = w->out_ns;
-    e->origin = w->origin;
     w->kind = w->xkind = NULL;
     w->w = w->xlen = w->t_ns = w->at = w->wait = w->delay = NULL;
-    w->xpred = w->site = w->origin = w->probe = NULL;
+    w->xpred = w->site = w->probe = NULL;
     w->out_ns = NULL;
     return ips_graph_check(g, err);
 }
@@ -197,6 +268,10 @@ void engine_drop_graphs(struct query *q)
     }
     ips_graph_release(&d->merged);
     ips_est_release(&d->est);
+    ips_joined_release(&d->joined);
+    free(d->visit);
+    d->visit = NULL;
+    d->visit_count = 0;
     free(d->node_base);
     d->node_base = NULL;
 }
@@ -293,7 +368,6 @@ void engine_release(struct query *q)
         shares_release(&d->lanes[i].shares);
     free(d->pieces);
     free(d->work);
-    free(d->tail);
     free(d->cm);
     free(d);
     q->data = NULL;

@@ -4,8 +4,8 @@
  *
  *  central   fetches every subgraph, merges them, and runs the kernel and the
  *            paper's label correcting, which must agree
- *  contract  has every slave reduce its subgraph, solves the merged rest, hands
- *            the slaves their remote values, and has the first piece expanded
+ *  contract  has every slave tell its joins (analysis/joins.h), solves them,
+ *            hands the slaves their remote values, and has them tell the path
  *  cm-async, cm-sync  the slaves compute among themselves (analysis/cm.h); the
  *            master is the root, says when it is over, and walks the path back
  *
@@ -16,6 +16,7 @@
 #ifndef IPS_MASTER_ENGINE_H
 #define IPS_MASTER_ENGINE_H
 
+#include "analysis/joins.h"
 #include "analysis/path.h"
 #include "master/arena.h"
 #include "master/query.h"
@@ -24,6 +25,8 @@
 
 /* Nodes of one slave's subgraph; what it takes here is some 44 bytes each. */
 #define ENGINE_MAX_NODES (1u << 25)
+/* Bytes of one slave's joins. */
+#define ENGINE_MAX_JOINS_BYTES ((size_t)1 << 30)
 /* Replies of a slave on the way to us. */
 #define ENGINE_WINDOW 16u
 
@@ -75,12 +78,10 @@ struct path_data { /* query.data of a path question */
     struct path_piece *work;
     uint64_t work_count, work_cap;
     struct ips_est est;
-    uint32_t *node_base; /* in `merged`, [parts] */
-    bool expand;         /* contract: the first piece is folded */
-    uint32_t expand_part, expand_to;
-    uint64_t expand_ns;
-    struct path_piece *tail; /* contract: what follows that piece */
-    uint64_t tail_count;
+    uint32_t *node_base;      /* in `merged`, [parts] */
+    struct ips_joined joined; /* contract */
+    struct ips_visit *visit;  /* contract: the path, machine by machine */
+    uint64_t visit_count;
     uint64_t sent;              /* pieces given to the client */
     struct path_piece *longest; /* what of them it wants, NULL: all */
     struct cm_run *cm;          /* cm-async, cm-sync */
@@ -104,11 +105,29 @@ struct path_data { /* query.data of a path question */
     void (*after_waits)(struct query *q);
 };
 
+struct engine_joins { /* contract, clocks: a slave's joins as they came */
+    uint8_t *data;
+    size_t len, cap;
+};
+/* contract: what a slave tells of the visits of the path there */
+struct engine_pair {
+    uint32_t from, from_chain, to, to_chain;
+    uint64_t piece, pieces; /* in `told.piece` */
+};
+struct engine_told {
+    struct engine_pair *pair;
+    uint64_t pair_count, pairs; /* that it told; that were asked for */
+    struct path_piece *piece;
+    uint64_t piece_count, cap;
+    uint64_t next; /* pair, while the path is put together */
+};
+
 struct engine_part { /* part.own */
     struct ips_wire_taker taker;
     struct ips_graph g;
-    uint32_t *origin; /* reduced: node of the full graph */
-    uint64_t base;    /* of its nodes in the numbering through all machines */
+    struct engine_joins joins;
+    struct engine_told told;
+    uint64_t base; /* of its nodes in the numbering through all machines */
     uint64_t finished_t_max;
     /* cm-async, cm-sync, of the lane that goes on */
     bool cm_told, cm_done;
@@ -156,12 +175,18 @@ void engine_traffic(struct query *q, bool mark);
 /* The next wanted lane after `at`, or LANES. */
 enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at);
 
-/* Takes a piece of a subgraph; widens the window. For rounds of ReduceAsk and
- * SubgraphAsk. */
+/* Takes a piece of a subgraph; widens the window. */
 int engine_take_subgraph(struct query *q, struct part *p,
                          const Ips__Reply *reply,
                          struct ips_err *err) IPS_MUST_USE;
-void engine_begin_subgraph(struct part *p, bool detail, bool reduced);
+void engine_begin_subgraph(struct part *p, bool detail);
+/* The round of ReduceAsk: all parts' joins in `lane`, or (`moments`) when their
+ * remote sends and receives were. */
+void engine_fetch_joins(struct query *q, const struct ips_lane *lane,
+                        bool moments, void (*after)(struct query *q));
+/* In the worker: what came as ips_joined_solve wants it; NULL: d->err says why.
+ * Malloc'd. */
+struct ips_joins_part *engine_joins(struct query *q);
 /* The round of SubgraphAsk: whole subgraphs of all parts. */
 void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q));
 

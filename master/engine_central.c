@@ -67,7 +67,7 @@ static bool solve_view(struct query *q, enum lane_id id,
 {
     struct path_data *d = path_of(q);
     struct lane_result *r = &d->lanes[id];
-    struct ips_lane lane = weighting_merged(q, &r->lane, false);
+    struct ips_lane lane = weighting_merged(q, &r->lane);
     ips_est_release(&d->est);
     if (ips_longest_path(g, &lane, NULL, &d->est, &d->err) < 0)
         return false;

@@ -1,22 +1,25 @@
 /*
  * The contracting engine. A lane is four steps:
  *
- *   ReduceAsk   every slave's local partial longest paths
- *   solve       merged and run in the worker; the path walked back
+ *   ReduceAsk   every slave's joins (analysis/joins.h)
+ *   solve       all joins together, in the worker; the path as a list of visits
  *   FinishAsk   every slave gets the values of its remote receives, and says
  *               the greatest END it has now: the greatest of all must be t_max
- *   ExpandAsk   the path's first piece, where it was folded away, comes back
- *               from the slave it lies in
+ *   ExpandAsk   every slave tells the pieces of the path's visits to it, whose
+ *               lengths must be those that the joins gave
  *
- * Between kept nodes a reduced chain is a straight piece of one thread
- * (analysis/contract.h), so only the folded beginning needs a slave to tell.
+ * So the master has neither nodes nor names of what is within a machine.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/varint.h"
+#include "common/large.h"
 #include "master/weighting.h"
+
+#define VALUES_BYTES ((size_t)1 << 20) /* in one FinishAsk */
 
 static void begin_lane(struct query *q, enum lane_id id);
 
@@ -37,10 +40,13 @@ static void lane_made(struct query *q)
         begin_lane(q, next);
 }
 
+static bool put_together(struct query *q);
+
 static void make_lane(struct query *q)
 {
     struct path_data *d = path_of(q);
-    (void)engine_lane_done(d, d->now); /* says why not in d->err */
+    if (d->visit_count == 0 || put_together(q))
+        (void)engine_lane_done(d, d->now); /* says why not in d->err */
 }
 
 /* The path of this lane is whole: its shares are summed in the worker. */
@@ -51,104 +57,248 @@ static void lane_over(struct query *q)
         query_fail(q, &err);
 }
 
-/* ---- the first piece ---------------------------------------------------- */
+/* ---- the pieces ---------------------------------------------------------- */
 
 static bool expansion_fits(const struct part *p, const Ips__ExpandAnswer *a)
 {
-    size_t n = a->n_kind;
+    size_t n = a->n_kind, pairs = a->n_pair_from;
     if (a->n_xkind != n || a->n_chain != n || a->n_from != n || a->n_to != n ||
-        a->n_ns != n || a->n_part != n)
+        a->n_ns != n || a->n_part != n || a->n_pair_from_chain != pairs ||
+        a->n_pair_to != pairs || a->n_pair_to_chain != pairs)
         return false;
     for (size_t i = 0; i < n; i++) {
         if (a->kind[i] > IPS_SEG_EXTERNAL || a->xkind[i] > IPS_X_LAST ||
-            a->chain[i] >= p->t.thread_count || a->part[i] != 0)
+            a->chain[i] >= p->t.thread_count)
+            return false;
+    }
+    for (size_t i = 0; i < pairs; i++) {
+        if (a->pair_from_chain[i] >= p->t.thread_count ||
+            a->pair_to_chain[i] >= p->t.thread_count)
             return false;
     }
     return true;
 }
 
-static int take_expansion(struct query *q, struct part *p,
-                          const Ips__Reply *reply, struct ips_err *err)
+static struct place place_of(const struct part *p, uint32_t chain)
 {
-    struct path_data *d = path_of(q);
-    uint64_t base = engine_part_of(p)->base;
-    if (reply->answer_case != IPS__REPLY__ANSWER_EXPAND ||
-        !expansion_fits(p, reply->expand))
-        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ExpandAsk");
-    const Ips__ExpandAnswer *a = reply->expand;
-    if (d->work_count + a->n_kind > p->sync->nodes * 2 + 2)
+    const Ips__ThreadRow *t = p->t.threads[chain];
+    return (struct place){
+        .part = p->number, .process = t->process, .tid = t->tid};
+}
+
+static int keep_pieces(struct part *p, const Ips__ExpandAnswer *a,
+                       struct ips_err *err)
+{
+    struct engine_told *told = &engine_part_of(p)->told;
+    uint64_t base = engine_part_of(p)->base, need = told->piece_count + a->n_ns;
+    if (need > p->sync->nodes * 2 + 2)
         return ips_err_set(err, IPS_E_PROTOCOL,
-                           "its piece of the path is longer than its graph");
-    for (size_t i = 0; i < a->n_kind; i++) {
-        const Ips__ThreadRow *t = p->t.threads[a->chain[i]];
-        struct path_piece piece = {
+                           "its pieces of the path are more than its graph's");
+    if (need > told->cap) {
+        uint64_t cap = need + told->cap;
+        void *more = realloc(told->piece, cap * sizeof(*told->piece));
+        if (!more)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for the path");
+        told->piece = more;
+        told->cap = cap;
+    }
+    for (size_t i = 0; i < a->n_ns; i++) {
+        if (a->part[i] >= told->pair_count)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "a piece of a visit that it did not tell");
+        struct engine_pair *pair = &told->pair[a->part[i]];
+        if (pair->pieces == 0)
+            pair->piece = told->piece_count;
+        if (pair->piece + pair->pieces++ != told->piece_count)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "its pieces of the path are not in order");
+        told->piece[told->piece_count++] = (struct path_piece){
             .kind = (uint8_t)a->kind[i],
             .xkind = (uint8_t)a->xkind[i],
-            .at = {.part = p->number, .process = t->process, .tid = t->tid},
+            .at = place_of(p, a->chain[i]),
             .from =
                 a->from[i] == IPS_NO_NODE ? IPS_UNMEASURED : base + a->from[i],
             .to = base + a->to[i],
             .ns = a->ns[i]};
-        piece.came = piece.at;
-        if (piece.kind != IPS_SEG_COMPUTE && d->work_count > 0)
-            piece.came = d->work[d->work_count - 1].at;
-        if (!engine_push(d, &piece))
-            return ips_err_set(err, IPS_E_NO_MEMORY, "%s", d->err.msg);
     }
     return 0;
 }
 
-static void expanded(struct query *q)
+static int take_expansion(struct query *q, struct part *p,
+                          const Ips__Reply *reply, struct ips_err *err)
+{
+    struct engine_told *told = &engine_part_of(p)->told;
+    (void)q;
+    if (reply->answer_case != IPS__REPLY__ANSWER_EXPAND ||
+        !expansion_fits(p, reply->expand))
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ExpandAsk");
+    const Ips__ExpandAnswer *a = reply->expand;
+    if (a->n_pair_from > told->pairs - told->pair_count ||
+        (reply->last && a->n_pair_from != told->pairs - told->pair_count))
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "it told other visits than were asked for");
+    for (size_t i = 0; i < a->n_pair_from; i++)
+        told->pair[told->pair_count++] =
+            (struct engine_pair){.from = a->pair_from[i],
+                                 .from_chain = a->pair_from_chain[i],
+                                 .to = a->pair_to[i],
+                                 .to_chain = a->pair_to_chain[i]};
+    return keep_pieces(p, a, err);
+}
+
+/* The message by which the path comes to `visit` from where the one before it
+ * ended. */
+static struct path_piece message_of(struct query *q,
+                                    const struct ips_visit *visit,
+                                    const struct engine_pair *pair,
+                                    const struct engine_pair *before)
+{
+    const struct part *p = q->gather.active[visit->part];
+    const struct part *from = q->gather.active[visit[-1].part];
+    return (struct path_piece){.kind = IPS_SEG_MESSAGE,
+                               .xkind = visit->xkind,
+                               .at = place_of(p, pair->from_chain),
+                               .came = place_of(from, before->to_chain),
+                               .from = engine_part_of(from)->base + before->to,
+                               .to = engine_part_of(p)->base + pair->from,
+                               .ns = visit->from_ns - visit[-1].to_ns};
+}
+
+/* The pieces that a slave told of one visit, behind what there is. */
+static bool push_visit(struct query *q, const struct ips_visit *visit,
+                       const struct engine_pair *pair)
 {
     struct path_data *d = path_of(q);
-    struct part *p = q->gather.active[d->expand_part];
-    uint64_t sum = 0;
-    for (uint64_t i = 0; i < d->work_count; i++)
-        sum = ips_add_sat(sum, d->work[i].ns);
-    uint64_t to = engine_part_of(p)->base + d->expand_to;
-    if (sum != d->expand_ns || d->work_count == 0 ||
-        d->work[d->work_count - 1].to != to) {
-        ips_err_set(&d->err, IPS_E_PROTOCOL,
-                    "its piece of the path has %" PRIu64 " ns, not %" PRIu64,
-                    sum, d->expand_ns);
-        d->blame = p;
-        engine_failed(q);
-        return;
+    struct part *p = q->gather.active[visit->part];
+    const struct engine_told *told = &engine_part_of(p)->told;
+    uint64_t base = engine_part_of(p)->base, sum = 0;
+    uint64_t end =
+        visit->in == IPS_NO_NODE ? IPS_UNMEASURED : pair->from + base;
+    for (uint64_t i = 0; i < pair->pieces; i++) {
+        struct path_piece piece = told->piece[pair->piece + i];
+        sum = ips_add_sat(sum, piece.ns);
+        end = piece.to;
+        piece.came = piece.at;
+        if (piece.kind != IPS_SEG_COMPUTE && d->work_count > 0)
+            piece.came = d->work[d->work_count - 1].at;
+        if (!engine_push(d, &piece))
+            return false;
     }
-    for (uint64_t i = 0; i < d->tail_count; i++) {
-        if (!engine_push(d, &d->tail[i])) {
-            engine_failed(q);
-            return;
+    bool there = visit->out != IPS_NO_NODE || pair->to == d->joined.end_node;
+    if (sum == visit->to_ns - visit->from_ns && there &&
+        (end == base + pair->to || end == IPS_UNMEASURED))
+        return true;
+    ips_err_set(&d->err, IPS_E_PROTOCOL,
+                "its piece of the path has %" PRIu64 " ns, not %" PRIu64, sum,
+                visit->to_ns - visit->from_ns);
+    d->blame = p;
+    return false;
+}
+
+/* In the worker: d->work is the path. */
+static bool put_together(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    const struct engine_pair *before = NULL;
+    for (uint64_t i = 0; i < d->visit_count; i++) {
+        const struct ips_visit *visit = &d->visit[i];
+        struct engine_told *told =
+            &engine_part_of(q->gather.active[visit->part])->told;
+        const struct engine_pair *pair = &told->pair[told->next++];
+        if (before) {
+            struct path_piece message = message_of(q, visit, pair, before);
+            if (!engine_push(d, &message))
+                return false;
+        }
+        if (!push_visit(q, visit, pair))
+            return false;
+        before = pair;
+    }
+    return true;
+}
+
+/* ---- what is asked for --------------------------------------------------- */
+
+/* Four columns of one ExpandAsk. */
+struct columns {
+    uint32_t *from, *to, *in, *out;
+    size_t n;
+};
+
+static void send_columns(struct query *q, struct part *p, struct columns *c,
+                         bool first, bool more)
+{
+    Ips__ExpandAsk ask = IPS__EXPAND_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    ask.generation = p->sync->generation;
+    ask.n_from = ask.n_to = ask.n_in = ask.n_out = c->n;
+    ask.from = c->from;
+    ask.to = c->to;
+    ask.in = c->in;
+    ask.out = c->out;
+    ask.more = more;
+    request.ask_case = IPS__REQUEST__ASK_EXPAND;
+    request.expand = &ask;
+    query_ask(q, p, &request, first);
+    c->n = 0;
+}
+
+static void ask_part(struct query *q, struct part *p, struct columns *c)
+{
+    const struct path_data *d = path_of(q);
+    uint64_t left = engine_part_of(p)->told.pairs;
+    bool first = true;
+    for (uint64_t i = 0; left > 0; i++) {
+        const struct ips_visit *v = &d->visit[i];
+        if (v->part != p->number)
+            continue;
+        bool begins = v->in == IPS_NO_NODE, ends = v->out == IPS_NO_NODE;
+        c->from[c->n] = begins ? IPS_NO_NODE : 0;
+        c->in[c->n] = begins ? 0 : v->in + 1;
+        c->to[c->n] = ends ? d->joined.end_node : 0;
+        c->out[c->n++] = ends ? 0 : v->out + 1;
+        if (--left == 0 || c->n == IPS_PIECE_ITEMS) {
+            send_columns(q, p, c, first, left > 0);
+            first = false;
         }
     }
-    free(d->tail);
-    d->tail = NULL;
-    d->tail_count = 0;
-    lane_over(q);
+}
+
+static int count_pairs(struct query *q, struct ips_err *err)
+{
+    struct path_data *d = path_of(q);
+    for (uint64_t i = 0; i < d->visit_count; i++)
+        engine_part_of(q->gather.active[d->visit[i].part])->told.pairs++;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct engine_told *told = &engine_part_of(q->gather.active[i])->told;
+        told->pair = calloc(told->pairs + 1, sizeof(*told->pair));
+        if (!told->pair)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for the path");
+    }
+    return 0;
 }
 
 static void ask_expand(struct query *q)
 {
     struct path_data *d = path_of(q);
-    struct part *p = q->gather.active[d->expand_part];
-    uint32_t from = IPS_NO_NODE, to = d->expand_to;
-    /* What follows waits until the beginning is there. */
-    free(d->tail);
-    d->tail = d->work;
-    d->tail_count = d->work_count;
-    d->work = NULL;
-    d->work_count = d->work_cap = 0;
-    Ips__ExpandAsk ask = IPS__EXPAND_ASK__INIT;
-    Ips__Request request = IPS__REQUEST__INIT;
-    ask.generation = p->sync->generation;
-    ask.n_from = ask.n_to = 1;
-    ask.from = &from;
-    ask.to = &to;
-    request.ask_case = IPS__REQUEST__ASK_EXPAND;
-    request.expand = &ask;
+    struct ips_err err = {0};
+    uint32_t *all = malloc(4 * IPS_PIECE_ITEMS * sizeof(*all));
+    struct columns c = {.from = all};
+    int rc = all ? count_pairs(q, &err)
+                 : ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
+    if (rc < 0) {
+        free(all);
+        query_fail(q, &err);
+        return;
+    }
+    c.to = all + IPS_PIECE_ITEMS;
+    c.in = c.to + IPS_PIECE_ITEMS;
+    c.out = c.in + IPS_PIECE_ITEMS;
     d->cost.rounds += d->now == LANE_MAIN;
-    query_round(q, take_expansion, expanded);
-    query_ask(q, p, &request, true);
+    query_round(q, take_expansion, lane_over);
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        ask_part(q, q->gather.active[i], &c);
+    free(all);
     query_await(q);
 }
 
@@ -180,53 +330,36 @@ static void finished(struct query *q)
         engine_failed(q);
         return;
     }
-    if (d->expand)
-        ask_expand(q);
-    else
-        lane_over(q);
-}
-
-/* Value of remote in k of part p, plus 1; 0 where nobody wrote it. */
-static uint64_t in_value(const struct path_data *d, const struct part *p,
-                         uint32_t k)
-{
-    const struct ips_graph *own = &engine_part_of(p)->g;
-    uint32_t i = d->node_base[p->number] + own->in[k].node;
-    uint32_t from = d->merged.xpred[i];
-    bool present;
-    if (from == IPS_NO_NODE)
-        return 0;
-    uint64_t w = ips_xweight(&d->merged, i, &d->lanes[d->now].lane, &present);
-    return d->est.est[from] + w + 1;
+    ask_expand(q);
 }
 
 static int ask_finish(struct query *q, struct part *p, struct ips_err *err)
 {
     struct path_data *d = path_of(q);
-    uint32_t total = engine_part_of(p)->g.in_count, done = 0;
-    uint64_t *values = malloc(IPS_PIECE_ITEMS * sizeof(*values));
+    uint32_t total = ips_joined_ins(&d->joined, p->number), done = 0;
+    uint64_t last = 0;
+    uint8_t *bytes = malloc(VALUES_BYTES);
     Ips__Lane lane;
     bool first = true;
-    if (!values)
+    if (!bytes)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     weighting_lane(q, p, &d->lanes[d->now].lane, &lane);
     do {
-        uint32_t n = 0;
-        for (; n < IPS_PIECE_ITEMS && done < total; n++, done++)
-            values[n] = in_value(d, p, done);
         Ips__FinishAsk ask = IPS__FINISH_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         ask.generation = p->sync->generation;
         ask.lane = &lane;
-        ask.n_in_value = n;
-        ask.in_value = values;
+        ask.values.data = bytes;
+        ask.values.len = ips_joined_put_values(&d->joined, p->number, &done,
+                                               &last, bytes, VALUES_BYTES);
+        ask.value_count = total;
         ask.more = done < total;
         request.ask_case = IPS__REQUEST__ASK_FINISH;
         request.finish = &ask;
         query_ask(q, p, &request, first);
         first = false;
     } while (done < total);
-    free(values);
+    free(bytes);
     return 0;
 }
 
@@ -246,7 +379,7 @@ static void solved(struct query *q)
     query_round(q, take_finish, finished);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
         if (d->now == LANE_MAIN)
-            d->cost.values += engine_part_of(q->gather.active[i])->g.in_count;
+            d->cost.values += ips_joined_ins(&d->joined, i);
         rc = ask_finish(q, q->gather.active[i], &err);
     }
     if (rc < 0)
@@ -257,86 +390,35 @@ static void solved(struct query *q)
 
 /* ---- solving (worker) --------------------------------------------------- */
 
-/* A node of the merged reduced graph in the numbering through all machines. */
-static uint64_t full_node(struct query *q, uint32_t part, uint32_t node)
-{
-    struct path_data *d = path_of(q);
-    const struct engine_part *e = engine_part_of(q->gather.active[part]);
-    return e->base + e->origin[node - d->node_base[part]];
-}
-
-static bool walk_reduced(struct query *q)
-{
-    struct path_data *d = path_of(q);
-    const struct ips_graph *g = &d->merged;
-    struct ips_path path = {0};
-    uint32_t stop;
-    bool ok = true;
-    d->expand = false;
-    if (ips_path_walk(g, &d->lanes[d->now].lane, &d->est, d->est.end, &path,
-                      &stop, &d->err) < 0)
-        return false;
-    for (uint64_t i = 0; i < path.count && ok; i++) {
-        const struct ips_path_segment *s = &path.seg[i];
-        struct path_piece piece = {.kind = (uint8_t)s->kind,
-                                   .xkind = s->xkind,
-                                   .at = engine_place(g, s->to),
-                                   .ns = s->ns};
-        piece.to = full_node(q, piece.at.part, s->to);
-        if (s->from == IPS_NO_NODE) {
-            d->expand = true;
-            d->expand_part = piece.at.part;
-            d->expand_to =
-                (uint32_t)(piece.to -
-                           engine_part_of(q->gather.active[piece.at.part])
-                               ->base);
-            d->expand_ns = s->ns;
-            continue;
-        }
-        piece.came = engine_place(g, s->from);
-        piece.from = full_node(q, piece.came.part, s->from);
-        ok = engine_push(d, &piece);
-    }
-    ips_path_release(&path);
-    return ok;
-}
-
-static bool check_origins(struct query *q)
-{
-    struct path_data *d = path_of(q);
-    for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        const struct engine_part *e = engine_part_of(p);
-        for (uint32_t k = 0; k < e->g.node_count; k++) {
-            if (e->origin[k] < p->sync->nodes)
-                continue;
-            ips_err_set(&d->err, IPS_E_PROTOCOL,
-                        "node %u of its reduced graph is none of its %" PRIu64,
-                        e->origin[k], p->sync->nodes);
-            d->blame = p;
-            return false;
-        }
-    }
-    return true;
-}
-
 static void solve(struct query *q)
 {
     struct path_data *d = path_of(q);
     struct lane_result *r = &d->lanes[d->now];
-    if (!engine_make_graphs(q) || !check_origins(q) || !engine_merge(q))
+    struct ips_joins_part *parts = engine_joins(q);
+    uint32_t blame, n = q->gather.count;
+    if (!parts)
         return;
-    struct ips_lane lane = weighting_merged(q, &r->lane, true);
-    if (ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err) < 0)
-        return;
-    r->t_max = d->est.t_max;
-    if (d->est.end == IPS_NO_NODE) {
-        ips_err_set(&d->err, IPS_E_INCOMPLETE,
-                    "no thread of this run has an end yet: nothing to show");
+    int rc = ips_joined_solve(parts, n, &r->lane, &d->joined, &blame, &d->err);
+    free(parts);
+    for (uint32_t i = 0; i < n; i++) {
+        struct engine_joins *b = &engine_part_of(q->gather.active[i])->joins;
+        ips_free_large(b->data);
+        *b = (struct engine_joins){0};
+    }
+    if (rc < 0) {
+        d->blame = blame < n ? q->gather.active[blame] : NULL;
         return;
     }
-    if (r->with_shares && !walk_reduced(q) && !d->err.code)
-        ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory for the path");
+    r->t_max = d->joined.t_max;
+    d->unmatched = d->joined.unmatched;
+    if (d->now == LANE_MAIN)
+        d->total_cpu_ns = d->joined.total;
+    if (d->joined.end_part == IPS_NO_NODE)
+        ips_err_set(&d->err, IPS_E_INCOMPLETE,
+                    "no thread of this run has an end yet: nothing to show");
+    else if (r->with_shares && ips_joined_walk(&d->joined, &d->visit,
+                                               &d->visit_count, &d->err) < 0)
+        return;
 }
 
 static void reduced(struct query *q)
@@ -349,23 +431,9 @@ static void reduced(struct query *q)
 static void begin_lane(struct query *q, enum lane_id id)
 {
     struct path_data *d = path_of(q);
-    Ips__Lane lane;
     d->now = id;
     d->work_count = 0;
-    query_round(q, engine_take_subgraph, reduced);
-    for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        Ips__ReduceAsk ask = IPS__REDUCE_ASK__INIT;
-        Ips__Request request = IPS__REQUEST__INIT;
-        weighting_lane(q, p, &d->lanes[id].lane, &lane);
-        ask.generation = p->sync->generation;
-        ask.lane = &lane;
-        request.ask_case = IPS__REQUEST__ASK_REDUCE;
-        request.reduce = &ask;
-        engine_begin_subgraph(p, false, true);
-        query_ask(q, p, &request, true);
-    }
-    query_await(q);
+    engine_fetch_joins(q, &d->lanes[id].lane, false, reduced);
 }
 
 void engine_contract(struct query *q)

@@ -121,7 +121,7 @@ static void solve(struct query *q)
     if (!engine_make_graphs(q) || !engine_merge(q))
         return;
     struct ips_lane lane =
-        weighting_merged(q, &d->lanes[LANE_MAIN].lane, false);
+        weighting_merged(q, &d->lanes[LANE_MAIN].lane);
     if (ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err) < 0)
         return;
     e->t_max_ns = d->est.t_max;

@@ -141,23 +141,13 @@ void weighting_lane(const struct query *q, const struct part *p,
 }
 
 struct ips_lane weighting_merged(const struct query *q,
-                                 const struct ips_lane *lane, bool reduced)
+                                 const struct ips_lane *lane)
 {
     const struct path_data *d = path_of((struct query *)(uintptr_t)q);
     struct ips_lane out = *lane;
     out.has_goal = d->has_goal;
-    out.goal = IPS_NO_NODE;
-    if (!d->has_goal)
-        return out;
-    const struct engine_part *e =
-        engine_part_of(q->gather.active[d->goal_part]);
-    uint32_t base = d->node_base[d->goal_part];
-    if (!reduced)
-        out.goal = base + d->goal_node;
-    for (uint32_t i = 0; reduced && i < e->g.node_count; i++) {
-        if (e->origin[i] == d->goal_node)
-            out.goal = base + i;
-    }
+    out.goal =
+        d->has_goal ? d->node_base[d->goal_part] + d->goal_node : IPS_NO_NODE;
     return out;
 }
 

@@ -31,9 +31,9 @@ const char *weighting_clock_text(const struct path_data *d);
 /* Lane `lane` as part p is asked. */
 void weighting_lane(const struct query *q, const struct part *p,
                     const struct ips_lane *lane, Ips__Lane *out);
-/* ... and as it is in d->merged; `reduced`: its nodes are reduced ones. */
+/* ... and as it is in d->merged. */
 struct ips_lane weighting_merged(const struct query *q,
-                                 const struct ips_lane *lane, bool reduced);
+                                 const struct ips_lane *lane);
 
 /* In the worker, of graphs that were fetched raw (LANE_MAIN's weighting `cpu`,
  * with detail): LANE_MAIN is of `w` from now on, d->merged of the views by it

@@ -36,7 +36,7 @@ static int make_graph(struct whatif_solving *s)
         return s->err->code;
     if (!s->d->raw && !engine_merge(q))
         return s->err->code;
-    s->lane = weighting_merged(q, &d->lanes[LANE_MAIN].lane, false);
+    s->lane = weighting_merged(q, &d->lanes[LANE_MAIN].lane);
     int rc = s->d->remake ? s->d->remake(s) : 0;
     if (rc == 0)
         rc = ips_longest_path(&d->merged, &s->lane, NULL, &d->est, s->err);

@@ -81,10 +81,6 @@ static int put_nodes(struct ips_wire_piece *piece,
         m->n_site = n;
         m->site = piece->site;
     }
-    if (g->origin) {
-        m->n_origin = n;
-        m->origin = g->origin + at;
-    }
     return 0;
 }
 
@@ -141,12 +137,11 @@ int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
 /* ---- receiving ------------------------------------------------------ */
 
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
-                         bool detail, bool reduced)
+                         bool detail)
 {
     memset(t, 0, sizeof(*t));
     t->max_nodes = max_nodes;
     t->detail = detail;
-    t->reduced = reduced;
 }
 
 void ips_wire_taker_release(struct ips_wire_taker *t)
@@ -156,10 +151,9 @@ void ips_wire_taker_release(struct ips_wire_taker *t)
         g->chain_nodes,  g->chain_process, g->chain_pid, g->chain_tid,
         g->chain_thread, g->kind,          g->xkind,     g->w,
         g->xlen,         g->t_ns,          g->xpred,     g->site,
-        g->origin,       g->in_node,       g->in_end,    g->in_pos,
-        g->out_node,     g->out_end,       g->out_len,   g->out_pos,
-        g->at,           g->wait,          g->delay,     g->probe,
-        g->out_ns};
+        g->in_node,      g->in_end,        g->in_pos,    g->out_node,
+        g->out_end,      g->out_len,       g->out_pos,   g->at,
+        g->wait,         g->delay,         g->probe,     g->out_ns};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         free(all[i]);
     memset(t, 0, sizeof(*t));
@@ -263,8 +257,7 @@ static bool grow_nodes(struct ips_wire_taker *t, uint32_t cap)
            (!t->times || (grow_array(&g->at, cap, sizeof(uint64_t)) &&
                           grow_array(&g->wait, cap, sizeof(uint64_t)) &&
                           grow_array(&g->delay, cap, sizeof(uint64_t)))) &&
-           (!t->probe || grow_array(&g->probe, cap, sizeof(uint32_t))) &&
-           (!t->reduced || grow_array(&g->origin, cap, sizeof(uint32_t)));
+           (!t->probe || grow_array(&g->probe, cap, sizeof(uint32_t)));
 }
 
 static bool times_fit(struct ips_wire_taker *t, const Ips__Subgraph *m,
@@ -286,7 +279,7 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
     size_t n = m->kind.len;
     if (m->xkind.len != n || m->n_w != n || m->n_xpred != n || m->n_xlen != n ||
         m->n_t_ns != (t->detail ? n : 0) || m->n_site != (t->detail ? n : 0) ||
-        m->n_origin != (t->reduced ? n : 0) || !times_fit(t, m, n))
+        !times_fit(t, m, n))
         return unequal("nodes", err);
     uint32_t cap = next_cap(g->node_count, n, t->node_cap, t->max_nodes);
     if (cap == 0)
@@ -319,8 +312,6 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
     }
     if (t->probe)
         append(g->probe, at, m->probe, n, sizeof(uint32_t));
-    if (t->reduced)
-        append(g->origin, at, m->origin, n, sizeof(uint32_t));
     g->node_count += (uint32_t)n;
     return 0;
 }

@@ -14,8 +14,8 @@
 
 #define IPS_WIRE_NO_NODE UINT32_MAX
 
-/* Arrays as in analysis/graph.h, but struct of arrays throughout. `origin`,
- * `t_ns` and `site` may be NULL (absent). */
+/* Arrays as in analysis/graph.h, but struct of arrays throughout. `t_ns`
+ * and `site` may be NULL (absent). */
 struct ips_wire_graph {
     uint32_t chain_count;
     uint32_t *chain_nodes, *chain_process, *chain_pid, *chain_tid,
@@ -27,7 +27,6 @@ struct ips_wire_graph {
     uint32_t *probe;             /* NULL: absent */
     uint32_t *xpred;             /* IPS_WIRE_NO_NODE: none */
     uint32_t *site;              /* IPS_WIRE_NO_NODE: none */
-    uint32_t *origin;
     uint32_t in_count;
     uint32_t *in_node, *in_end;
     uint64_t *in_pos;
@@ -65,13 +64,13 @@ struct ips_wire_taker {
     struct ips_wire_graph g;
     uint32_t max_nodes;
     uint32_t chain_cap, node_cap, in_cap, out_cap;
-    bool detail, reduced; /* t_ns and site, origin are expected */
-    bool times;           /* its first piece has `at` and `wait`: so all must */
-    bool probe;           /* the same for `probe` */
-    bool timed;           /* the same for out_ns */
+    bool detail; /* t_ns and site are expected */
+    bool times;  /* its first piece has `at` and `wait`: so all must */
+    bool probe;  /* the same for `probe` */
+    bool timed;  /* the same for out_ns */
 };
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
-                         bool detail, bool reduced);
+                         bool detail);
 /* IPS_E_PROTOCOL for arrays that do not fit together, IPS_E_LIMIT past
  * max_nodes nodes, chains, ins or outs. */
 int ips_wire_take(struct ips_wire_taker *t, const Ips__Subgraph *piece,

@@ -21,8 +21,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
         slave_graphs_put(graphs, j->graph);
     if (j->begun)
         slave_graph_wire_release(j);
-    if (j->has_reduced)
-        ips_reduced_release(&j->reduced);
+    ips_joins_release(&j->joins);
     if (j->has_path)
         ips_path_release(&j->path);
     ips_view_release(&j->view);

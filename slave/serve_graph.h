@@ -3,7 +3,7 @@
 #ifndef IPS_SLAVE_SERVE_GRAPH_H
 #define IPS_SLAVE_SERVE_GRAPH_H
 
-#include "analysis/contract.h"
+#include "analysis/joins.h"
 #include "analysis/view.h"
 #include "proto/graph_wire.h"
 #include "proto/message.h"
@@ -31,6 +31,7 @@ struct slave_graph_ask {
         Ips__TableAnswer table;
         Ips__EndsAnswer ends;
         Ips__PeersAnswer peers;
+        Ips__Joins joins;
         Ips__FinishAnswer finish;
         Ips__ExpandAnswer expand;
         Ips__SplitAnswer split;
@@ -43,16 +44,17 @@ struct slave_graph_ask {
         Ips__SeriesAnswer series;
         Ips__BracketsAnswer brackets;
     } answer;
-    struct ips_view view; /* subgraph, while it is sent */
-    struct ips_reduced reduced;
-    bool has_reduced;
+    struct ips_view view;   /* subgraph, while it is sent */
+    struct ips_joins joins; /* reduce */
+    size_t joins_at;
     struct ips_wire_graph wire;
     struct ips_wire_cursor cursor;
     struct ips_wire_piece piece;
     struct ips_path path; /* of one asked pair */
     bool has_path;
     uint64_t path_at;
-    uint32_t *columns; /* expand: kind, xkind, chain, from, to, part */
+    uint32_t *columns; /* expand: kind, xkind, chain, from, to, part, and of
+                          pairs: from, its chain, to, its chain */
     uint64_t *ns;
     struct proc_answer *procs;        /* procedures, profile: serve_procs.h */
     struct profile *profile;          /* serve_profile.c */

@@ -19,6 +19,7 @@ static bool goes_on(const Ips__Request *q)
 {
     return (q->ask_case == IPS__REQUEST__ASK_PEERS && q->peers->more) ||
            (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more) ||
+           (q->ask_case == IPS__REQUEST__ASK_EXPAND && q->expand->more) ||
            (q->ask_case == IPS__REQUEST__ASK_PROFILE && q->profile->more) ||
            (q->ask_case == IPS__REQUEST__ASK_SPLIT && q->split->more);
 }
@@ -30,7 +31,11 @@ static size_t memory_of(const Ips__Request *q)
     if (q->ask_case == IPS__REQUEST__ASK_PEERS)
         bytes += q->peers->n_peers * (sizeof(Ips__Peer) + sizeof(Ips__Peer *));
     else if (q->ask_case == IPS__REQUEST__ASK_FINISH)
-        bytes += q->finish->n_in_value * sizeof(uint64_t);
+        bytes += q->finish->values.len;
+    else if (q->ask_case == IPS__REQUEST__ASK_EXPAND)
+        bytes += (q->expand->n_from + q->expand->n_to + q->expand->n_in +
+                  q->expand->n_out) *
+                 sizeof(uint32_t);
     else if (q->ask_case == IPS__REQUEST__ASK_PROFILE)
         bytes += (q->profile->n_from + q->profile->n_to) * sizeof(uint32_t) +
                  q->profile->n_most * sizeof(uint64_t);
@@ -83,10 +88,19 @@ static bool append(Ips__Request *into, Ips__Request *from)
                     sizeof(*a->from)) &&
                join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to));
     }
+    if (into->ask_case == IPS__REQUEST__ASK_EXPAND) {
+        Ips__ExpandAsk *a = into->expand, *b = from->expand;
+        a->more = b->more;
+        return join(&a->from, &a->n_from, b->from, b->n_from,
+                    sizeof(*a->from)) &&
+               join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to)) &&
+               join(&a->in, &a->n_in, b->in, b->n_in, sizeof(*a->in)) &&
+               join(&a->out, &a->n_out, b->out, b->n_out, sizeof(*a->out));
+    }
     Ips__FinishAsk *a = into->finish, *b = from->finish;
     a->more = b->more;
-    return join(&a->in_value, &a->n_in_value, b->in_value, b->n_in_value,
-                sizeof(*a->in_value));
+    return join(&a->values.data, &a->values.len, b->values.data, b->values.len,
+                1);
 }
 
 static void partial_free(struct slave_serve *v, struct partial *gone)

@@ -8,6 +8,8 @@
 #include "slave/graph_lay.h"
 #include "slave/serve_graph.h"
 
+#define PIECE_BYTES ((size_t)1 << 20) /* of joins in one reply */
+
 struct ips_lane slave_lane_of(const Ips__Lane *l)
 {
     struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
@@ -61,7 +63,6 @@ static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
     w->delay = g->at && detail ? g->delay : NULL;
     w->probe = probe ? g->probe : NULL;
     w->end_count = j->graph->b.end_count;
-    w->origin = j->has_reduced ? j->reduced.origin : NULL;
     return 0;
 }
 
@@ -111,26 +112,40 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
         send_piece(j);
 }
 
+static int make_joins(struct slave_graph_ask *j, const Ips__ReduceAsk *ask)
+{
+    struct ips_lane lane = slave_lane_of(ask->lane);
+    if (ask->detail)
+        return ips_joins_moments(&j->graph->b.g, &j->joins, &j->job.err);
+    int rc = slave_graph_view(j->graph, &lane, &j->view, &j->job.err);
+    if (rc == 0)
+        rc = ips_joins_make(&j->view.g, &lane, &j->joins, &j->job.err);
+    ips_view_release(&j->view);
+    return rc;
+}
+
 void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__ReduceAsk *ask = slave_graph_request(j)->reduce;
     int rc = slave_graph_same(j, gs, ask->generation);
-    if (rc == 0 && !j->begun) {
-        struct ips_lane lane = slave_lane_of(ask->lane);
-        rc = slave_graph_view(j->graph, &lane, &j->view, &job->err);
-        if (rc == 0)
-            rc = ips_contract(&j->view.g, &lane, &j->reduced, &job->err);
-        ips_view_release(&j->view);
-        j->has_reduced = rc == 0;
-        if (rc == 0)
-            rc = wire_make(j, &j->reduced.g, ask->detail, false);
-        j->wire.total_cpu_ns = j->has_reduced ? j->reduced.total : 0;
-    }
-    if (rc < 0)
+    if (rc == 0 && !j->joins.head.len)
+        rc = make_joins(j, ask);
+    if (rc < 0) {
         slave_job_fail(job);
-    else
-        send_piece(j);
+        return;
+    }
+    bool arcs = j->joins_at >= j->joins.head.len;
+    const struct ips_joins_bytes *b = arcs ? &j->joins.arcs : &j->joins.head;
+    size_t at = j->joins_at - (arcs ? j->joins.head.len : 0), n = b->len - at;
+    Ips__Joins *a = &j->answer.joins;
+    n = n < PIECE_BYTES ? n : PIECE_BYTES;
+    ips__joins__init(a);
+    a->data = (ProtobufCBinaryData){.len = n, .data = n ? b->data + at : NULL};
+    j->joins_at += n;
+    job->reply.answer_case = IPS__REPLY__ANSWER_JOINS;
+    job->reply.joins = a;
+    job->finished = j->joins_at == j->joins.head.len + j->joins.arcs.len;
 }
 
 /* ---- finish and expand ---- */
@@ -141,17 +156,13 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
     const Ips__FinishAsk *ask = slave_graph_request(j)->finish;
     uint64_t *in = NULL;
     int rc = slave_graph_same(j, gs, ask->generation);
-    if (rc == 0 && ask->n_in_value != j->graph->b.g.in_count)
+    if (rc == 0 && ask->value_count != j->graph->b.g.in_count)
         rc = ips_err_set(&job->err, IPS_E_PROTOCOL,
-                         "%zu values for %u remote receives", ask->n_in_value,
+                         "%u values for %u remote receives", ask->value_count,
                          j->graph->b.g.in_count);
-    if (rc == 0) {
-        in = calloc(ask->n_in_value + 1, sizeof(*in));
-        if (!in)
-            rc = ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
-    }
-    for (size_t i = 0; rc == 0 && i < ask->n_in_value; i++)
-        in[i] = ask->in_value[i] ? ask->in_value[i] - 1 : IPS_IN_ABSENT;
+    if (rc == 0)
+        rc = ips_joins_values(ask->values.data, ask->values.len,
+                              ask->value_count, &in, &job->err);
     if (rc == 0) {
         struct slave_graph *g = j->graph;
         if (g->has_est)
@@ -222,11 +233,11 @@ void slave_step_split(struct slave_job *job, struct slave_graphs *gs)
     job->finished = true;
 }
 
-/* Room for one piece: six columns of 32 bits and one of 64. */
+/* Room for one piece: ten columns of 32 bits and one of 64. */
 static int expand_room(struct slave_graph_ask *j)
 {
     if (!j->columns)
-        j->columns = calloc((size_t)IPS_PIECE_ITEMS * 6, sizeof(uint32_t));
+        j->columns = calloc((size_t)IPS_PIECE_ITEMS * 10, sizeof(uint32_t));
     if (!j->ns)
         j->ns = calloc(IPS_PIECE_ITEMS, sizeof(*j->ns));
     if (!j->columns || !j->ns)
@@ -234,32 +245,61 @@ static int expand_room(struct slave_graph_ask *j)
     return 0;
 }
 
-static int next_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask)
+/* The nodes that pair `at` means. */
+static int pair_of(const struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
+                   uint32_t *from, uint32_t *to, struct ips_err *err)
+{
+    const struct ips_graph *g = &j->graph->b.g;
+    uint32_t in = ask->n_in ? ask->in[j->at] : 0;
+    uint32_t out = ask->n_out ? ask->out[j->at] : 0;
+    *from = ask->from[j->at];
+    *to = ask->to[j->at];
+    if (in > g->in_count || out > g->out_count)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "there is no remote receive %u or send %u", in, out);
+    if (in)
+        *from = g->in[in - 1].node;
+    if (out)
+        *to = g->out[out - 1].node;
+    if (*to >= g->node_count ||
+        (*from != IPS_NO_NODE && *from >= g->node_count))
+        return ips_err_set(err, IPS_E_PROTOCOL, "there is no node %u or %u",
+                           *from, *to);
+    return 0;
+}
+
+/* Begins the next pair; says in pair row `n` what it is. */
+static int next_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
+                     size_t n)
 {
     const struct slave_graph *g = j->graph;
-    uint32_t from = ask->from[j->at], to = ask->to[j->at];
+    uint32_t from, to, *c = j->columns + 6 * IPS_PIECE_ITEMS + n;
     if (j->has_path)
         ips_path_release(&j->path);
     j->has_path = false;
-    if (to >= g->b.g.node_count ||
-        (from != IPS_NO_NODE && from >= g->b.g.node_count))
-        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
-                           "there is no node %u or %u", from, to);
-    int rc = ips_path_between(&g->view.g, &g->lane, &g->est, from, to, &j->path,
-                              &j->job.err);
+    int rc = pair_of(j, ask, &from, &to, &j->job.err);
+    if (rc < 0)
+        return rc;
+    c[0] = from;
+    c[IPS_PIECE_ITEMS] = from == IPS_NO_NODE ? 0 : ips_chain_of(&g->b.g, from);
+    c[2 * IPS_PIECE_ITEMS] = to;
+    c[3 * IPS_PIECE_ITEMS] = ips_chain_of(&g->b.g, to);
+    rc = ips_path_between(&g->view.g, &g->lane, &g->est, from, to, &j->path,
+                          &j->job.err);
     j->has_path = rc == 0;
     j->path_at = 0;
     return rc;
 }
 
 static int fill_expand(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
-                       size_t *count)
+                       size_t *count, size_t *pairs)
 {
     uint32_t *const c = j->columns;
     size_t n = 0;
-    while (n < IPS_PIECE_ITEMS && j->at < ask->n_to) {
+    while (n < IPS_PIECE_ITEMS && *pairs < IPS_PIECE_ITEMS &&
+           j->at < ask->n_to) {
         if (!j->has_path) {
-            int rc = next_pair(j, ask);
+            int rc = next_pair(j, ask, (*pairs)++);
             if (rc < 0)
                 return rc;
         }
@@ -287,28 +327,35 @@ void slave_step_expand(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__ExpandAsk *ask = slave_graph_request(j)->expand;
-    size_t n = 0;
+    size_t n = 0, pairs = 0;
     int rc = slave_graph_same(j, gs, ask->generation);
-    if (rc == 0 && (!j->graph->has_est || ask->n_from != ask->n_to))
+    if (rc == 0 &&
+        (!j->graph->has_est || ask->n_from != ask->n_to ||
+         (ask->n_in && ask->n_in != ask->n_to) || ask->n_out != ask->n_in))
         rc = ips_err_set(&job->err, IPS_E_PROTOCOL,
                          "nothing to expand: FinishAsk comes first");
     if (rc == 0)
         rc = expand_room(j);
     if (rc == 0)
-        rc = fill_expand(j, ask, &n);
+        rc = fill_expand(j, ask, &n, &pairs);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
     Ips__ExpandAnswer *a = &j->answer.expand;
     ips__expand_answer__init(a);
-    uint32_t **const column[] = {&a->kind, &a->xkind, &a->chain,
-                                 &a->from, &a->to,    &a->part};
-    size_t *const counts[] = {&a->n_kind, &a->n_xkind, &a->n_chain,
-                              &a->n_from, &a->n_to,    &a->n_part};
-    for (size_t i = 0; i < 6; i++) {
+    uint32_t **const column[] = {
+        &a->kind,    &a->xkind,        &a->chain,     &a->from,
+        &a->to,      &a->part,         &a->pair_from, &a->pair_from_chain,
+        &a->pair_to, &a->pair_to_chain};
+    size_t *const counts[] = {&a->n_kind,      &a->n_xkind,
+                              &a->n_chain,     &a->n_from,
+                              &a->n_to,        &a->n_part,
+                              &a->n_pair_from, &a->n_pair_from_chain,
+                              &a->n_pair_to,   &a->n_pair_to_chain};
+    for (size_t i = 0; i < 10; i++) {
         *column[i] = j->columns + i * IPS_PIECE_ITEMS;
-        *counts[i] = n;
+        *counts[i] = i < 6 ? n : pairs;
     }
     a->ns = j->ns;
     a->n_ns = n;

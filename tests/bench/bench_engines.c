@@ -24,6 +24,7 @@
 #include <time.h>
 
 #include "analysis/contract.h"
+#include "analysis/joins.h"
 #include "tests/bench/synth.h"
 #include "tests/support/run_cm.h"
 
@@ -102,45 +103,44 @@ static struct row run_contract(const struct ips_part *parts,
                                const struct synth *s)
 {
     struct ips_err err = {0};
-    struct ips_reduced *red = calloc(s->slaves, sizeof(*red));
-    struct ips_part *reduced = calloc(s->slaves, sizeof(*reduced));
-    uint32_t *base = calloc(s->slaves, sizeof(*base));
+    struct ips_joins_part *part = calloc(s->slaves, sizeof(*part));
     struct row r = {.engine = "contract", .rounds = 3, .through_master = true};
-    struct ips_graph merged;
-    struct ips_est e;
-    struct ips_path path;
-    uint64_t unmatched;
-    uint32_t stop;
-    if (!red || !reduced || !base)
+    struct ips_joined all;
+    struct ips_visit *visit;
+    uint64_t visits;
+    uint32_t blame;
+    if (!part)
         abort();
     double begun = cpu_s();
     for (uint32_t i = 0; i < s->slaves; i++) {
-        must(ips_contract(parts[i].g, &lane, &red[i], &err), &err, "contract");
-        reduced[i] =
-            (struct ips_part){&red[i].g, parts[i].peer, parts[i].end_count};
-        r.bytes += (uint64_t)red[i].g.node_count * GRAPH_BYTES +
-                   (uint64_t)red[i].g.in_count * VALUE_BYTES;
-        r.values += red[i].g.in_count;
+        struct ips_joins j;
+        must(ips_joins_make(parts[i].g, &lane, &j, &err), &err, "joins");
+        size_t len = j.head.len + j.arcs.len;
+        uint8_t *data = calloc(len + IPS_JOINS_PAD, 1);
+        if (!data)
+            abort();
+        memcpy(data, j.head.data, j.head.len);
+        if (j.arcs.len)
+            memcpy(data + j.head.len, j.arcs.data, j.arcs.len);
+        part[i] = (struct ips_joins_part){data, len, parts[i].g->node_count,
+                                          parts[i].peer, parts[i].end_count};
+        r.bytes += len + (uint64_t)parts[i].g->in_count * VALUE_BYTES;
+        r.values += parts[i].g->in_count;
+        ips_joins_release(&j);
     }
     r.slaves_s = 2 * (cpu_s() - begun); /* FinishAsk computes it again */
     begun = cpu_s();
-    must(ips_graph_merge(reduced, s->slaves, &lane, &merged, base, &unmatched,
-                         &err),
-         &err, "merge");
-    must(ips_longest_path(&merged, &lane, NULL, &e, &err), &err, "solve");
-    must(ips_path_walk(&merged, &lane, &e, e.end, &path, &stop, &err), &err,
-         "walk");
+    must(ips_joined_solve(part, s->slaves, &lane, &all, &blame, &err), &err,
+         "solve");
+    must(ips_joined_walk(&all, &visit, &visits, &err), &err, "walk");
     r.master_s = cpu_s() - begun;
     r.messages = r.root = 4ull * s->slaves;
-    same(r.engine, e.t_max, s);
+    same(r.engine, all.t_max, s);
     for (uint32_t i = 0; i < s->slaves; i++)
-        ips_reduced_release(&red[i]);
-    ips_path_release(&path);
-    ips_est_release(&e);
-    ips_graph_release(&merged);
-    free(red);
-    free(reduced);
-    free(base);
+        free((void *)(uintptr_t)part[i].data);
+    free(visit);
+    ips_joined_release(&all);
+    free(part);
     return r;
 }
 

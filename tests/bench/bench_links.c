@@ -41,7 +41,7 @@ struct master {
     uint32_t slaves;
     struct ips_err err;
     struct ips_graph g[LINKS_HOSTS], merged;
-    uint32_t *origin[LINKS_HOSTS], base[LINKS_HOSTS];
+    uint32_t base[LINKS_HOSTS];
     struct ips_est est;
     struct ips_path path;
     uint64_t values, links, t_max, taken_bytes;
@@ -86,14 +86,14 @@ static struct links_frame expect(struct master *m, enum links_kind kind)
 
 /* ---- central, contract --------------------------------------------------- */
 
-static void fetch(struct master *m, bool reduced)
+static void fetch(struct master *m)
 {
     struct ips_wire_taker taker[LINKS_HOSTS];
     struct ips_part parts[LINKS_HOSTS];
     uint64_t unmatched;
     for (uint32_t i = 0; i < m->slaves; i++)
-        ips_wire_taker_init(&taker[i], UINT32_MAX - 1, false, reduced);
-    say_all(m, reduced ? LINKS_REDUCE : LINKS_SEND, 0, NULL, 0);
+        ips_wire_taker_init(&taker[i], UINT32_MAX - 1, false);
+    say_all(m, LINKS_SEND, 0, NULL, 0);
     for (uint32_t left = m->slaves; left > 0;) {
         struct links_frame f = expect(m, LINKS_PIECE);
         Ips__Subgraph *piece = ips__subgraph__unpack(NULL, f.len, f.data);
@@ -104,7 +104,7 @@ static void fetch(struct master *m, bool reduced)
         left -= f.a == 1;
     }
     for (uint32_t i = 0; i < m->slaves; i++) {
-        links_graph(&taker[i], &m->g[i], &m->origin[i]);
+        links_graph(&taker[i], &m->g[i]);
         parts[i] =
             (struct ips_part){&m->g[i], m->s->peer[i], m->s->end_count[i]};
     }
@@ -117,40 +117,92 @@ static void fetch(struct master *m, bool reduced)
 static void central(struct master *m)
 {
     uint32_t stop;
-    fetch(m, false);
+    fetch(m);
     must(m, ips_path_walk(&m->merged, &links_lane, &m->est, m->est.end,
                           &m->path, &stop, &m->err));
 }
 
-static void send_values(struct master *m, uint32_t part)
+/* All joins, each slave's as one string of bytes. */
+static void fetch_joins(struct master *m, struct ips_joins_part *parts)
 {
-    const struct ips_graph *g = &m->g[part];
-    struct ips_cm_bytes b = {0};
-    for (uint32_t k = 0; k < g->in_count || k == 0;) {
-        uint32_t end = k + VALUES_A_FRAME;
-        end = end < g->in_count ? end : g->in_count;
-        for (b.len = 0; k < end; k++) {
-            uint32_t i = m->base[part] + g->in[k].node;
-            uint32_t x = m->merged.xpred[i];
-            bool present;
-            uint64_t w = ips_xweight(&m->merged, i, &links_lane, &present);
-            ips_cm_put(&b, x == IPS_NO_NODE ? 0 : m->est.est[x] + w + 1);
-            m->values++;
-        }
-        links_send(m->n, part, LINKS_VALUES, k == g->in_count, b.data, b.len);
-        if (g->in_count == 0)
-            break;
+    uint32_t left = m->slaves;
+    say_all(m, LINKS_REDUCE, 0, NULL, 0);
+    while (left > 0) {
+        struct links_frame f = expect(m, LINKS_PIECE);
+        struct ips_joins_part *p = &parts[f.from];
+        size_t len = p->len + f.len;
+        uint8_t *all = realloc((void *)(uintptr_t)p->data, len + IPS_JOINS_PAD);
+        if (!all)
+            links_die("memory");
+        if (f.len)
+            memcpy(all + p->len, f.data, f.len);
+        memset(all + len, 0, IPS_JOINS_PAD);
+        *p = (struct ips_joins_part){.data = all,
+                                     .len = len,
+                                     .nodes = m->s->part[f.from].node_count,
+                                     .peer = m->s->peer[f.from],
+                                     .end_count = m->s->end_count[f.from]};
+        left -= f.a == 1;
     }
-    ips_cm_bytes_release(&b);
+}
+
+static void send_values(struct master *m, const struct ips_joined *j,
+                        uint32_t part)
+{
+    size_t cap = (size_t)ips_joined_ins(j, part) * 10 + 16;
+    uint8_t *bytes = malloc(cap);
+    uint64_t last = 0;
+    uint32_t k = 0;
+    if (!bytes)
+        links_die("memory");
+    size_t n = ips_joined_put_values(j, part, &k, &last, bytes, cap);
+    links_send(m->n, part, LINKS_VALUES, 1, bytes, n);
+    m->values += k;
+    free(bytes);
+}
+
+/* Asks every slave for its visits; until all have told them. */
+static void expand(struct master *m, const struct ips_joined *j)
+{
+    struct ips_visit *visit;
+    struct ips_cm_bytes ask[LINKS_HOSTS] = {{0}};
+    uint64_t count;
+    uint32_t asked = 0;
+    must(m, ips_joined_walk(j, &visit, &count, &m->err));
+    for (uint64_t i = 0; i < count; i++) {
+        const struct ips_visit *v = &visit[i];
+        struct ips_cm_bytes *b = &ask[v->part];
+        bool begins = v->in == IPS_NO_NODE, ends = v->out == IPS_NO_NODE;
+        ips_cm_put(b, begins ? IPS_NO_NODE : 0);
+        ips_cm_put(b, begins ? 0 : (uint64_t)v->in + 1);
+        ips_cm_put(b, ends ? j->end_node : 0);
+        ips_cm_put(b, ends ? 0 : (uint64_t)v->out + 1);
+    }
+    free(visit);
+    for (uint32_t i = 0; i < m->slaves; i++) {
+        if (ask[i].len)
+            links_send(m->n, i, LINKS_EXPAND, 0, ask[i].data, ask[i].len);
+        asked += ask[i].len > 0;
+        ips_cm_bytes_release(&ask[i]);
+    }
+    for (uint32_t i = 0; i < asked; i++)
+        (void)expect(m, LINKS_WALKED);
 }
 
 static void contract(struct master *m)
 {
-    uint32_t stop;
+    struct ips_joins_part parts[LINKS_HOSTS] = {{0}};
+    struct ips_joined j;
     uint64_t greatest = 0;
-    fetch(m, true);
-    for (uint32_t i = 0; i < m->slaves; i++)
-        send_values(m, i);
+    uint32_t blame;
+    fetch_joins(m, parts);
+    must(m,
+         ips_joined_solve(parts, m->slaves, &links_lane, &j, &blame, &m->err));
+    m->t_max = j.t_max;
+    for (uint32_t i = 0; i < m->slaves; i++) {
+        free((void *)(uintptr_t)parts[i].data);
+        send_values(m, &j, i);
+    }
     for (uint32_t i = 0; i < m->slaves; i++) {
         struct links_done d;
         memcpy(&d, expect(m, LINKS_DONE).data, sizeof(d));
@@ -158,17 +210,8 @@ static void contract(struct master *m)
     }
     if (greatest != m->t_max)
         links_die("the slaves' longest path is not the master's");
-    must(m, ips_path_walk(&m->merged, &links_lane, &m->est, m->est.end,
-                          &m->path, &stop, &m->err));
-    const struct ips_path_segment *s = m->path.seg;
-    if (m->path.count == 0 || s->from != IPS_NO_NODE)
-        return;
-    uint32_t part = m->slaves - 1;
-    while (m->base[part] > s->to)
-        part--;
-    links_send(m->n, part, LINKS_EXPAND, m->origin[part][s->to - m->base[part]],
-               NULL, 0);
-    (void)expect(m, LINKS_WALKED);
+    expand(m, &j);
+    ips_joined_release(&j);
 }
 
 /* ---- cm ------------------------------------------------------------------ */

@@ -12,6 +12,7 @@
 
 #include "analysis/cm_async.h"
 #include "analysis/cm_sync.h"
+#include "analysis/joins.h"
 #include "analysis/path.h"
 #include "proto/graph_wire.h"
 #include "tests/bench/synth.h"
@@ -22,10 +23,10 @@
 enum links_kind {
     LINKS_READY,   /* slave: connected to all */
     LINKS_SEND,    /* master: central: your graph */
-    LINKS_REDUCE,  /* master: contract: your reduced graph */
-    LINKS_PIECE,   /* slave: of a graph; a: it is the last */
+    LINKS_REDUCE,  /* master: contract: your joins */
+    LINKS_PIECE,   /* slave: of a graph or joins; a: it is the last */
     LINKS_VALUES,  /* master: of remote ins; a: they are the last */
-    LINKS_EXPAND,  /* master: the path to node a */
+    LINKS_EXPAND,  /* master: the path's visits: from, in + 1, to, out + 1 */
     LINKS_OPEN,    /* master: cm: agree on the links */
     LINKS_OPENED,  /* slave: a of them come in */
     LINKS_WANTS,   /* slave to slave */
@@ -85,12 +86,11 @@ void links_flush(struct links_net *n);
 void links_leave(struct links_net *n);
 void links_die(const char *what);
 
-/* A graph (origin: of a reduced one, else NULL) to the master, in pieces. */
+/* A graph to the master, in pieces. */
 void links_send_graph(struct links_net *n, const struct ips_graph *g,
-                      uint32_t *origin, uint32_t ends);
-/* Moves what was taken into a graph; *origin as there. */
-void links_graph(struct ips_wire_taker *t, struct ips_graph *g,
-                 uint32_t **origin);
+                      uint32_t ends);
+/* Moves what was taken into a graph. */
+void links_graph(struct ips_wire_taker *t, struct ips_graph *g);
 
 void links_slave(struct links_net *n, const struct synth *s);
 

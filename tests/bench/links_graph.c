@@ -13,7 +13,7 @@ static void *need(void *p)
 }
 
 void links_send_graph(struct links_net *n, const struct ips_graph *g,
-                      uint32_t *origin, uint32_t ends)
+                      uint32_t ends)
 {
     struct ips_wire_graph w = {0};
     struct ips_wire_cursor at = {0};
@@ -23,7 +23,6 @@ void links_send_graph(struct links_net *n, const struct ips_graph *g,
     bool last = false;
     if (slave_graph_lay(&w, g, &err) < 0)
         links_die(err.msg);
-    w.origin = origin;
     w.end_count = ends;
     while (!last) {
         if (ips_wire_next(&w, &at, &piece, &last, &err) < 0)
@@ -38,8 +37,7 @@ void links_send_graph(struct links_net *n, const struct ips_graph *g,
     slave_graph_lay_release(&w);
 }
 
-void links_graph(struct ips_wire_taker *t, struct ips_graph *g,
-                 uint32_t **origin)
+void links_graph(struct ips_wire_taker *t, struct ips_graph *g)
 {
     struct ips_wire_graph *w = &t->g;
     struct ips_err err = {0};
@@ -72,10 +70,9 @@ void links_graph(struct ips_wire_taker *t, struct ips_graph *g,
     g->w = w->w;
     g->xlen = w->xlen;
     g->xpred = w->xpred;
-    *origin = w->origin;
     w->kind = w->xkind = NULL;
     w->w = w->xlen = NULL;
-    w->xpred = w->origin = NULL;
+    w->xpred = NULL;
     ips_wire_taker_release(t);
     if (ips_graph_check(g, &err) < 0)
         links_die(err.msg);

@@ -11,9 +11,6 @@ struct slave {
     const struct ips_graph *g;
     uint32_t self;
     struct ips_err err;
-    /* contract */
-    uint64_t *value;
-    uint32_t value_count;
     struct ips_est est;
     /* cm */
     struct ips_cm_links links;
@@ -47,23 +44,19 @@ static void tell(struct slave *v, enum links_kind kind, uint64_t a,
 
 static void reduce(struct slave *v)
 {
-    struct ips_reduced r;
-    must(v, ips_contract(v->g, &links_lane, &r, &v->err));
-    links_send_graph(v->n, &r.g, r.origin, v->s->end_count[v->self]);
-    ips_reduced_release(&r);
-    v->value = calloc((size_t)v->g->in_count + 1, sizeof(*v->value));
-    if (!v->value)
-        links_die("memory");
+    struct ips_joins j;
+    must(v, ips_joins_make(v->g, &links_lane, &j, &v->err));
+    tell(v, LINKS_PIECE, 0, j.head.data, j.head.len);
+    tell(v, LINKS_PIECE, 1, j.arcs.data, j.arcs.len);
+    ips_joins_release(&j);
 }
 
 static void values(struct slave *v, const struct links_frame *f)
 {
-    struct ips_cm_reader r = {f->data, f->data + f->len, false};
-    while (r.at < r.end && v->value_count < v->g->in_count)
-        v->value[v->value_count++] = ips_cm_get(&r) - 1; /* 0: absent */
-    if (!f->a)
-        return;
-    must(v, ips_longest_path(v->g, &links_lane, v->value, &v->est, &v->err));
+    uint64_t *value;
+    must(v, ips_joins_values(f->data, f->len, v->g->in_count, &value, &v->err));
+    must(v, ips_longest_path(v->g, &links_lane, value, &v->est, &v->err));
+    free(value);
     const struct links_done d = {.t_max = v->est.t_max};
     tell(v, LINKS_DONE, 0, &d, sizeof(d));
 }
@@ -93,14 +86,27 @@ static void tell_path(struct slave *v, const struct ips_path *p,
     ips_cm_bytes_release(&b);
 }
 
-static void expand(struct slave *v, uint32_t to)
+static void expand(struct slave *v, const struct links_frame *f)
 {
     const struct links_walked w = {0};
-    struct ips_path p;
-    must(v, ips_path_between(v->g, &links_lane, &v->est, IPS_NO_NODE, to, &p,
-                             &v->err));
-    tell_path(v, &p, &w);
-    ips_path_release(&p);
+    struct ips_cm_reader r = {f->data, f->data + f->len, false};
+    struct ips_path all = {0};
+    while (r.at < r.end) {
+        uint64_t from = ips_cm_get(&r), in = ips_cm_get(&r);
+        uint64_t to = ips_cm_get(&r), out = ips_cm_get(&r);
+        struct ips_path p;
+        if (in)
+            from = v->g->in[in - 1].node;
+        if (out)
+            to = v->g->out[out - 1].node;
+        must(v, ips_path_between(v->g, &links_lane, &v->est, (uint32_t)from,
+                                 (uint32_t)to, &p, &v->err));
+        for (uint64_t i = 0; i < p.count; i++)
+            must(v, ips_path_push(&all, &p.seg[i], &v->err));
+        ips_path_release(&p);
+    }
+    tell_path(v, &all, &w);
+    ips_path_release(&all);
 }
 
 static void walk(struct slave *v, const struct links_frame *f)
@@ -268,7 +274,7 @@ static void take(struct slave *v, const struct links_frame *f)
 {
     switch (f->kind) {
     case LINKS_SEND:
-        links_send_graph(v->n, v->g, NULL, v->s->end_count[v->self]);
+        links_send_graph(v->n, v->g, v->s->end_count[v->self]);
         break;
     case LINKS_REDUCE:
         reduce(v);
@@ -277,7 +283,7 @@ static void take(struct slave *v, const struct links_frame *f)
         values(v, f);
         break;
     case LINKS_EXPAND:
-        expand(v, (uint32_t)f->a);
+        expand(v, f);
         break;
     case LINKS_OPEN:
         open_links(v);

@@ -50,7 +50,7 @@ static bool ask_graph(const char *word, Ips__Request *q)
     static Ips__FinishAsk finish;
     static Ips__ExpandAsk expand;
     static Ips__Peer rows[4096], *ptrs[4096];
-    static uint64_t values[65536];
+    static uint8_t values[65536]; /* 0: absent, all of them */
     static uint32_t from, to;
     if (strcmp(word, "reduce") == 0 || strcmp(word, "bad") == 0) {
         ips__reduce_ask__init(&reduce);
@@ -77,8 +77,8 @@ static bool ask_graph(const char *word, Ips__Request *q)
     } else if (strcmp(word, "finish") == 0) {
         ips__finish_ask__init(&finish);
         finish.generation = ask.generation;
-        finish.in_value = values;
-        finish.n_in_value = ask.ins;
+        finish.values.data = values;
+        finish.values.len = finish.value_count = (uint32_t)ask.ins;
         q->ask_case = IPS__REQUEST__ASK_FINISH;
         q->finish = &finish;
     } else if (strcmp(word, "expand") == 0) {
@@ -189,6 +189,10 @@ static void print_answer(const Ips__Reply *r)
         if (r->last)
             printf("subgraph nodes=%" PRIu64 " total=%" PRIu64 "\n", ask.rows,
                    r->subgraph->total_cpu_ns);
+    } else if (r->answer_case == IPS__REPLY__ANSWER_JOINS) {
+        ask.rows += r->joins->data.len;
+        if (r->last)
+            printf("joins bytes=%" PRIu64 "\n", ask.rows);
     } else if (r->answer_case == IPS__REPLY__ANSWER_FINISH) {
         printf("finish t_max=%" PRIu64 "\n", r->finish->t_max_ns);
     } else if (r->answer_case == IPS__REPLY__ANSWER_EXPAND) {

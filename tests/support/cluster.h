@@ -59,9 +59,12 @@ struct fake_slave {
     uint64_t stream_id;
     uint32_t stream_at, stream_total;
     bool stopped;
-    /* values of the last FinishAsk */
-    uint64_t *values;
-    uint32_t value_count;
+    /* bytes of the last FinishAsk */
+    uint8_t *values;
+    size_t value_bytes;
+    /* pairs of the last ExpandAsk: from, to, in, out */
+    uint32_t *pairs;
+    size_t pair_count;
     struct ips_est est;
     struct ips_lane lane;
     struct ips_view view; /* of that lane */

@@ -533,6 +533,8 @@ void fake_slave_release(struct fake_slave *s)
         event_free(s->due);
     free(s->values);
     s->values = NULL;
+    free(s->pairs);
+    s->pairs = NULL;
     ips_est_release(&s->est);
     ips_view_release(&s->view);
     ips_mtime_map_release(&s->mtimes);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "analysis/joins.h"
 #include "proto/graph_wire.h"
 #include "tests/support/fake_slave.h"
 
@@ -145,56 +146,70 @@ void fake_slave_subgraph(struct fake_slave *s, const Ips__Request *r,
     ips_view_release(&view);
 }
 
+/* When its remote sends and receives were: all clocks agree, and messages take
+ * 100 ns. */
+static void lay_moments(const struct ips_graph *g, struct ips_joins *out)
+{
+    struct ips_graph timed = *g; /* lent */
+    timed.t_ns = wide_column(g->node_count);
+    for (uint32_t i = 0; i < g->node_count; i++)
+        timed.t_ns[i] = g->kind[i] == IPS_NODE_SEND ? 1000000 : 1000100;
+    assert_int_equal(ips_joins_moments(&timed, out, NULL), 0);
+    free(timed.t_ns);
+}
+
 void fake_slave_reduce(struct fake_slave *s, const Ips__Request *r,
                        bool corrupt)
 {
     struct ips_lane lane = lane_of(r->reduce->lane);
-    struct ips_reduced red;
-    struct ips_wire_graph w;
+    struct ips_joins j;
     struct ips_view view;
     fake_slave_view(s, &lane, &view);
-    assert_int_equal(ips_contract(&view.g, &lane, &red, NULL), 0);
+    if (r->reduce->detail)
+        lay_moments(&view.g, &j);
+    else
+        assert_int_equal(ips_joins_make(&view.g, &lane, &j, NULL), 0);
     ips_view_release(&view);
-    lay_out(&red.g, &w);
-    w.origin = red.origin;
-    w.total_cpu_ns = red.total;
-    w.end_count = s->end_count;
-    uint64_t *t_ns = wide_column(red.g.node_count);
-    uint32_t *site = column(red.g.node_count);
-    if (r->reduce->detail) { /* all clocks agree: messages take 100 ns */
-        for (uint32_t i = 0; i < red.g.node_count; i++)
-            t_ns[i] = red.g.kind[i] == IPS_NODE_SEND ? 1000000 : 1000100;
-        w.t_ns = t_ns;
-        w.site = site;
+    if (corrupt)
+        j.head.data[j.head.len - 1] ^= 0x80; /* a number goes on */
+    const struct ips_joins_bytes *const part[] = {&j.head, &j.arcs};
+    for (int k = 0; k < 2; k++) {
+        Ips__Joins a = IPS__JOINS__INIT;
+        Ips__Reply reply = IPS__REPLY__INIT;
+        a.data.data = part[k]->data;
+        a.data.len = part[k]->len;
+        reply.answer_case = IPS__REPLY__ANSWER_JOINS;
+        reply.joins = &a;
+        fake_slave_answer(s, r->id, &reply, k == 1);
     }
-    send_graph(s, r->id, &w, corrupt);
-    free(t_ns);
-    free(site);
-    free_layout(&w);
-    ips_reduced_release(&red);
+    ips_joins_release(&j);
 }
 
 void fake_slave_finish(struct fake_slave *s, const Ips__Request *r,
                        bool corrupt)
 {
     const Ips__FinishAsk *f = r->finish;
-    uint64_t *more = realloc(s->values, (s->value_count + f->n_in_value + 1) *
-                                            sizeof(*more));
+    uint64_t *values;
+    uint8_t *more = realloc(s->values, s->value_bytes + f->values.len + 1);
     assert_non_null(more);
     s->values = more;
-    for (size_t i = 0; i < f->n_in_value; i++)
-        s->values[s->value_count++] =
-            f->in_value[i] ? f->in_value[i] - 1 : IPS_IN_ABSENT;
+    if (f->values.len)
+        memcpy(more + s->value_bytes, f->values.data, f->values.len);
+    s->value_bytes += f->values.len;
     if (f->more)
         return;
-    assert_int_equal(s->value_count, s->g->in_count);
+    assert_int_equal(f->value_count, s->g->in_count);
+    assert_int_equal(ips_joins_values(s->values, s->value_bytes, f->value_count,
+                                      &values, NULL),
+                     0);
     s->lane = lane_of(f->lane);
     ips_est_release(&s->est);
     ips_view_release(&s->view);
     fake_slave_view(s, &s->lane, &s->view);
     assert_int_equal(
-        ips_longest_path(&s->view.g, &s->lane, s->values, &s->est, NULL), 0);
-    s->value_count = 0;
+        ips_longest_path(&s->view.g, &s->lane, values, &s->est, NULL), 0);
+    free(values);
+    s->value_bytes = 0;
     Ips__FinishAnswer a = IPS__FINISH_ANSWER__INIT;
     Ips__Reply reply = IPS__REPLY__INIT;
     a.t_max_ns = corrupt ? UINT64_MAX - 7 : s->est.t_max;
@@ -203,15 +218,20 @@ void fake_slave_finish(struct fake_slave *s, const Ips__Request *r,
     fake_slave_answer(s, r->id, &reply, true);
 }
 
-void fake_slave_expand(struct fake_slave *s, const Ips__Request *r,
-                       bool corrupt)
+/* Pair k of those asked for, as one answer. */
+static void expand_pair(struct fake_slave *s, const Ips__Request *r, uint32_t k,
+                        bool corrupt, bool last)
 {
+    const struct ips_graph *g = s->g;
+    const uint32_t *pair = s->pairs + 4 * k;
+    uint32_t from = pair[2] ? g->in[pair[2] - 1].node : pair[0];
+    uint32_t to = pair[3] ? g->out[pair[3] - 1].node : pair[1];
+    uint32_t from_chain = from == IPS_NO_NODE ? 0 : ips_chain_of(g, from);
+    uint32_t to_chain = ips_chain_of(g, to);
     struct ips_path path;
-    assert_int_equal(r->expand->n_from, 1);
-    assert_int_equal(ips_path_between(&s->view.g, &s->lane, &s->est,
-                                      r->expand->from[0], r->expand->to[0],
-                                      &path, NULL),
-                     0);
+    assert_int_equal(
+        ips_path_between(&s->view.g, &s->lane, &s->est, from, to, &path, NULL),
+        0);
     uint32_t n = (uint32_t)path.count;
     uint32_t *col[6];
     uint64_t *ns = wide_column(n);
@@ -223,16 +243,17 @@ void fake_slave_expand(struct fake_slave *s, const Ips__Request *r,
         col[2][i] = path.seg[i].chain;
         col[3][i] = path.seg[i].from;
         col[4][i] = path.seg[i].to;
+        col[5][i] = k;
         ns[i] = path.seg[i].ns + (corrupt && i == 0);
     }
     /* In two pieces: they concatenate. */
     const uint32_t cut[] = {0, n / 2, n};
-    for (int k = 0; k < 2; k++) {
-        uint32_t at = cut[k];
+    for (int h = 0; h < 2; h++) {
+        uint32_t at = cut[h];
         Ips__ExpandAnswer a = IPS__EXPAND_ANSWER__INIT;
         Ips__Reply reply = IPS__REPLY__INIT;
         a.n_kind = a.n_xkind = a.n_chain = a.n_from = a.n_to = a.n_ns =
-            a.n_part = cut[k + 1] - at;
+            a.n_part = cut[h + 1] - at;
         a.kind = col[0] + at;
         a.xkind = col[1] + at;
         a.chain = col[2] + at;
@@ -240,14 +261,44 @@ void fake_slave_expand(struct fake_slave *s, const Ips__Request *r,
         a.to = col[4] + at;
         a.part = col[5] + at;
         a.ns = ns + at;
+        a.n_pair_from = a.n_pair_from_chain = a.n_pair_to = a.n_pair_to_chain =
+            h == 0;
+        a.pair_from = &from;
+        a.pair_from_chain = &from_chain;
+        a.pair_to = &to;
+        a.pair_to_chain = &to_chain;
         reply.answer_case = IPS__REPLY__ANSWER_EXPAND;
         reply.expand = &a;
-        fake_slave_answer(s, r->id, &reply, k == 1);
+        fake_slave_answer(s, r->id, &reply, last && h == 1);
     }
     for (int i = 0; i < 6; i++)
         free(col[i]);
     free(ns);
     ips_path_release(&path);
+}
+
+void fake_slave_expand(struct fake_slave *s, const Ips__Request *r,
+                       bool corrupt)
+{
+    const Ips__ExpandAsk *e = r->expand;
+    assert_true(e->n_from == e->n_to && e->n_in == e->n_to &&
+                e->n_out == e->n_to);
+    uint32_t *more =
+        realloc(s->pairs, (s->pair_count + e->n_to + 1) * 4 * sizeof(*more));
+    assert_non_null(more);
+    s->pairs = more;
+    for (size_t k = 0; k < e->n_to; k++) {
+        uint32_t *pair = more + 4 * s->pair_count++;
+        pair[0] = e->from[k];
+        pair[1] = e->to[k];
+        pair[2] = e->in[k];
+        pair[3] = e->out[k];
+    }
+    if (e->more)
+        return;
+    for (uint32_t k = 0; k < s->pair_count; k++)
+        expand_pair(s, r, k, corrupt, k + 1 == s->pair_count);
+    s->pair_count = 0;
 }
 
 void fake_slave_portions(struct fake_slave *s, const Ips__Request *r,

@@ -50,16 +50,17 @@ void rg_give_times(struct ips_graph *g, uint64_t seed);
 /* Those of r->whole to machine m's part, on a clock that is off by `off`. */
 void rg_split_times(struct rg *r, uint32_t m, uint64_t off);
 
-/* `contract` as the master and the slaves do it, in one process: reduces every
- * part, merges, solves, hands the remote values back, solves the full parts,
- * and expands the path. Node and chain numbers of the result are `whole`'s. */
+/* `contract` as the master and the slaves do it, in one process: makes every
+ * part's joins, solves them together, hands the remote values back, solves the
+ * full parts, and expands the path. Node and chain numbers of the result are
+ * `whole`'s. */
 struct rg_answer {
     uint64_t t_max, total;
     uint32_t end;
     struct ips_path path;
     uint64_t *est;    /* [whole.node_count] from the finished parts */
     uint8_t *crossed; /* same */
-    uint32_t kept;    /* nodes of the reduced graphs */
+    uint32_t kept;    /* joins of all parts */
     uint64_t unmatched;
 };
 int rg_contract(const struct rg *r, const struct ips_lane *lane,

@@ -1,6 +1,8 @@
 /* `contract` as the master and the slaves do it, in one process. */
 #include "tests/support/random_graph.h"
 
+#include "analysis/joins.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,48 +18,63 @@ void rg_answer_release(struct rg_answer *a)
 struct run {
     const struct rg *r;
     const struct ips_lane *lane;
-    struct ips_reduced red[RG_MACHINES];
-    struct ips_graph merged;
-    uint32_t base[RG_MACHINES];
-    struct ips_est solved;
+    uint8_t *data[RG_MACHINES];
+    struct ips_joined joined;
     struct ips_est full[RG_MACHINES];
 };
+
+/* The bytes of machine m's joins, as they come to the master. */
+static int make_part(struct run *run, uint32_t m, struct ips_joins_part *part,
+                     struct rg_answer *out, struct ips_err *err)
+{
+    struct ips_joins j;
+    int rc = ips_joins_make(&run->r->part[m], run->lane, &j, err);
+    if (rc < 0)
+        return rc;
+    size_t len = j.head.len + j.arcs.len;
+    run->data[m] = calloc(len + IPS_JOINS_PAD, 1);
+    if (!run->data[m])
+        abort();
+    memcpy(run->data[m], j.head.data, j.head.len);
+    if (j.arcs.len)
+        memcpy(run->data[m] + j.head.len, j.arcs.data, j.arcs.len);
+    *part = (struct ips_joins_part){.data = run->data[m],
+                                    .len = len,
+                                    .nodes = run->r->part[m].node_count,
+                                    .peer = run->r->peer[m],
+                                    .end_count = run->r->end_count[m]};
+    out->kept += j.count;
+    ips_joins_release(&j);
+    return 0;
+}
 
 static int merge_parts(struct run *run, struct rg_answer *out,
                        struct ips_err *err)
 {
-    struct ips_part parts[RG_MACHINES];
+    struct ips_joins_part parts[RG_MACHINES];
+    uint32_t blame;
     for (uint32_t m = 0; m < run->r->machines; m++) {
-        int rc = ips_contract(&run->r->part[m], run->lane, &run->red[m], err);
-        if (rc == 0)
-            rc = ips_graph_check(&run->red[m].g, err);
+        int rc = make_part(run, m, &parts[m], out, err);
         if (rc < 0)
             return rc;
-        parts[m] = (struct ips_part){&run->red[m].g, run->r->peer[m],
-                                     run->r->end_count[m]};
-        out->total += run->red[m].total;
-        out->kept += run->red[m].g.node_count;
     }
-    return ips_graph_merge(parts, run->r->machines, run->lane, &run->merged,
-                           run->base, &out->unmatched, err);
+    int rc = ips_joined_solve(parts, run->r->machines, run->lane, &run->joined,
+                              &blame, err);
+    out->unmatched = run->joined.unmatched;
+    out->total = run->joined.total;
+    return rc;
 }
 
 /* FinishAsk: each machine gets the values of its remote ins and solves. */
 static int finish_part(struct run *run, uint32_t m, struct rg_answer *out,
                        struct ips_err *err)
 {
-    const struct ips_graph *red = &run->red[m].g, *full = &run->r->part[m];
-    uint64_t *value = calloc((size_t)red->in_count + 1, sizeof(*value));
+    const struct ips_graph *full = &run->r->part[m];
+    uint64_t *value = calloc((size_t)full->in_count + 1, sizeof(*value));
     if (!value)
         abort();
-    for (uint32_t k = 0; k < red->in_count; k++) {
-        uint32_t i = run->base[m] + red->in[k].node;
-        bool present;
-        uint64_t xw = ips_xweight(&run->merged, i, run->lane, &present);
-        value[k] = run->merged.xpred[i] == IPS_NO_NODE
-                       ? IPS_IN_ABSENT
-                       : run->solved.est[run->merged.xpred[i]] + xw;
-    }
+    for (uint32_t k = 0; k < full->in_count; k++)
+        value[k] = ips_joined_in_value(&run->joined, m, k);
     int rc = ips_longest_path(full, run->lane, value, &run->full[m], err);
     free(value);
     if (rc < 0)
@@ -69,20 +86,6 @@ static int finish_part(struct run *run, uint32_t m, struct rg_answer *out,
     return 0;
 }
 
-static uint32_t machine_of(const struct run *run, uint32_t merged_node)
-{
-    uint32_t m = run->r->machines - 1;
-    while (run->base[m] > merged_node || run->red[m].g.node_count == 0)
-        m--;
-    return m;
-}
-
-static uint32_t whole_node(const struct run *run, uint32_t merged_node)
-{
-    uint32_t m = machine_of(run, merged_node);
-    return run->r->base[m] + run->red[m].origin[merged_node - run->base[m]];
-}
-
 static uint32_t whole_chain(const struct ips_graph *g, uint32_t node)
 {
     uint32_t c = 0;
@@ -91,27 +94,36 @@ static uint32_t whole_chain(const struct ips_graph *g, uint32_t node)
     return c;
 }
 
-/* ExpandAsk: a piece of the reduced path on the machine it lies on. */
-static int expand(struct run *run, const struct ips_path_segment *seg,
-                  struct rg_answer *out, struct ips_err *err)
+/* ExpandAsk: what of the path lies on a machine. The message it goes on by is
+ * put behind it by the visit that it comes to. */
+static int expand(struct run *run, const struct ips_visit *v, uint32_t before,
+                  uint64_t before_ns, uint32_t *to_node, struct rg_answer *out,
+                  struct ips_err *err)
 {
     const struct ips_graph *whole = &run->r->whole;
-    struct ips_path_segment s = *seg;
-    if (seg->kind != IPS_SEG_COMPUTE) {
-        s.from = whole_node(run, seg->from);
-        s.to = whole_node(run, seg->to);
-        s.chain = whole_chain(whole, s.to);
-        return ips_path_push(&out->path, &s, err);
-    }
-    uint32_t m = machine_of(run, seg->to), base = run->r->base[m];
-    uint32_t from = seg->from == IPS_NO_NODE
-                        ? IPS_NO_NODE
-                        : whole_node(run, seg->from) - base;
+    const struct ips_graph *g = &run->r->part[v->part];
+    uint32_t base = run->r->base[v->part], from = IPS_NO_NODE;
+    uint32_t to =
+        v->out == IPS_NO_NODE ? run->joined.end_node : g->out[v->out].node;
     struct ips_path piece;
-    int rc = ips_path_between(&run->r->part[m], run->lane, &run->full[m], from,
-                              whole_node(run, seg->to) - base, &piece, err);
+    int rc = 0;
+    if (v->in != IPS_NO_NODE) {
+        from = g->in[v->in].node;
+        rc = ips_path_push(
+            &out->path,
+            &(struct ips_path_segment){IPS_SEG_MESSAGE, v->xkind,
+                                       whole_chain(whole, base + from), before,
+                                       base + from, v->from_ns - before_ns},
+            err);
+    }
+    *to_node = base + to;
+    if (rc == 0)
+        rc = ips_path_between(g, run->lane, &run->full[v->part], from, to,
+                              &piece, err);
+    if (rc < 0)
+        return rc;
     for (uint64_t k = 0; rc == 0 && k < piece.count; k++) {
-        s = piece.seg[k];
+        struct ips_path_segment s = piece.seg[k];
         s.from += base;
         s.to += base;
         s.chain = whole_chain(whole, s.to);
@@ -123,20 +135,21 @@ static int expand(struct run *run, const struct ips_path_segment *seg,
 
 static int solve(struct run *run, struct rg_answer *out, struct ips_err *err)
 {
-    struct ips_path reduced = {0};
-    uint32_t stop;
-    int rc = ips_longest_path(&run->merged, run->lane, NULL, &run->solved, err);
+    struct ips_visit *visit = NULL;
+    uint64_t count = 0;
+    uint32_t node = 0;
+    int rc = 0;
     for (uint32_t m = 0; rc == 0 && m < run->r->machines; m++)
         rc = finish_part(run, m, out, err);
     if (rc < 0)
         return rc;
-    out->t_max = run->solved.t_max;
-    out->end = whole_node(run, run->solved.end);
-    rc = ips_path_walk(&run->merged, run->lane, &run->solved, run->solved.end,
-                       &reduced, &stop, err);
-    for (uint64_t k = 0; rc == 0 && k < reduced.count; k++)
-        rc = expand(run, &reduced.seg[k], out, err);
-    ips_path_release(&reduced);
+    out->t_max = run->joined.t_max;
+    out->end = run->r->base[run->joined.end_part] + run->joined.end_node;
+    rc = ips_joined_walk(&run->joined, &visit, &count, err);
+    for (uint64_t k = 0; rc == 0 && k < count; k++)
+        rc = expand(run, &visit[k], node, k ? visit[k - 1].to_ns : 0, &node,
+                    out, err);
+    free(visit);
     return rc;
 }
 
@@ -153,11 +166,10 @@ int rg_contract(const struct rg *r, const struct ips_lane *lane,
     if (rc == 0)
         rc = solve(&run, out, err);
     for (uint32_t m = 0; m < r->machines; m++) {
-        ips_reduced_release(&run.red[m]);
+        free(run.data[m]);
         ips_est_release(&run.full[m]);
     }
-    ips_graph_release(&run.merged);
-    ips_est_release(&run.solved);
+    ips_joined_release(&run.joined);
     if (rc < 0)
         rg_answer_release(out);
     return rc;

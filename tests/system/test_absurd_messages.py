@@ -22,18 +22,47 @@ GOOD_GRAPH = {1: [2, 2], 2: [0, 0], 3: [7, 7], 4: [7, 8], 5: [0, 1],
               6: b"\0\5\0\5", 7: b"\0\0\0\0", 8: [0, 5, 0, 6],
               9: [0, 0, 0, 0], 10: [0, 0, 0, 0], 21: 11, 22: 1}
 DETAIL = {11: [1, 2, 3, 4], 12: [0, 0, 0, 0]}
-ORIGIN = {13: [0, 1, 2, 3]}
 BAD_GRAPHS = [
     {1: [U32, U32]}, {1: [2, U32]}, {1: [0, 4]}, {1: []}, {1: [1, 1]},
     {2: [U32, 9]}, {2: [0]}, {6: b"\0\5"}, {6: b"\xff" * 4}, {7: b"\xff" * 4},
     {6: b""}, {8: [U64] * 4}, {8: [1]}, {9: [0, 2, 0, 4]}, {9: [U64] * 4},
     {9: [0, 4, 0, 2], 7: b"\0\1\0\1"}, {9: [U32, U32, U32, U32]},
     {10: [U64] * 4, 7: b"\0\4\0\4"}, {11: [1]}, {12: [U32] * 4},
-    {13: [U32] * 4}, {13: []}, {14: [U32], 15: [U32], 16: [U64]},
+    {14: [U32], 15: [U32], 16: [U64]},
     {14: [1, 1], 15: [0, 0], 16: [0, 0]}, {14: [1], 15: [0]},
     {17: [U32], 18: [U32], 19: [U64], 20: [U32]},
     {17: [1], 18: [0], 19: [U64], 20: [U32]}, {17: [1]}, {21: U64}, {22: U32},
     {22: U32, 14: [1], 15: [U32 - 1], 16: [3]}]
+
+# The same as the slave's joins (analysis/joins.h): none, and one candidate for
+# the END.
+GOOD_JOINS = bytes([0, 11, 0, 0, 0, 0, 0, 1, 3, 0, 6])
+GOOD_EXPAND = message((1, [0]), (2, [0]), (3, [1]), (4, [2]), (5, [3]),
+                      (6, [6]), (7, [0]), (340, [U32]), (341, [0]),
+                      (342, [3]), (343, [1]))
+
+
+def joins(*numbers):
+    return b"".join(map(wire.varint, numbers))
+
+
+# What is wrong: cut short, bytes left over, another kind, more than there can
+# be, an END that is no node, ends, joins and chains that are not there, times
+# past all bounds, arcs to themselves and beyond, an in that nobody has.
+BAD_JOINS = [
+    b"", GOOD_JOINS[:5], GOOD_JOINS[:-1], GOOD_JOINS + b"\0", b"\xff" * 50,
+    joins(4, 11, 0, 0, 0, 0, 0, 0), joins(0, 11, U64, 0, 0, 0, 0, 0),
+    joins(0, 11, 0, U32, U32, U32, U32, U32), joins(0, 11, 0, 0, 0, 0, 0, 1, 4, 0, 6),
+    joins(0, 11, 0, 0, 0, 0, 0, 1, 3, 1, 6), joins(0, 11, 0, 0, 0, 0, 0, 1, 3, 0, U64),
+    joins(0, 11, 0, 1, 1, 0, 0, 1, 1, 0, 2, 7, 7, 3, 0, 6),
+    joins(0, 11, 0, 1, 1, 0, 0, 1, 1, 0, 2, 7, 7, 3, 0, 6, 5, 0),
+    joins(0, 11, 0, 1, 1, 0, 0, 1, 1, 0, 2, 7, 7, 3, 0, 6, 61, 0),
+    joins(0, 11, 0, 1, 1, 0, 0, 1, 1, 0, 2, 7, 7, 3, 0, 6, 1, 0),
+    joins(0, 11, 0, 1, 1, 0, 0, 1, 1, 0, 2, 7, 7, 3, 0, 6, 2, 0),
+    joins(0, 11, 0, 1, 1, 0, 0, 1, 1, 0, 11, 7, 7, 3, 0, 6, 3, U64),
+    joins(0, 11, 0, 1, U32, 0, 0, 1, U32, 0, 2, 7, 7, 3, 0, 6, 3, 0),
+    joins(0, 11, 1, 0, 0, 2, 0, 1, 1, 0, 1, 0, 3, 0, 6),
+    joins(0, 11, 1, 0, 0, 0, 2, 1, 0, 1, 1, 9, 0, 5, 1, 1, 0, 3, 0, 6)]
 
 
 def process(index=0, name=b"p.7", **more):
@@ -154,11 +183,11 @@ class AbsurdSlave:
             return message((1, self.state()), (2, 4), (3, 1), (12, 9), (13, 2))
         if which == wire.TABLE:
             return message(*GOOD_TABLE)
-        if which in (wire.REDUCE, wire.SUBGRAPH):
+        if which == wire.REDUCE:
+            return message((1, GOOD_JOINS))
+        if which == wire.SUBGRAPH:
             graph = dict(GOOD_GRAPH)
-            if which == wire.REDUCE:
-                graph.update(ORIGIN)
-            elif wire.fields(ask).get(2):
+            if wire.fields(ask).get(2):
                 graph.update(DETAIL)
             graph.update(self.say.get("graph", {}))
             return message(*sorted(graph.items()))
@@ -167,8 +196,7 @@ class AbsurdSlave:
         if which == wire.FINISH:
             return message((1, 6))
         if which == wire.EXPAND:
-            return message((1, [0]), (2, [0]), (3, [1]), (4, [2]), (5, [3]),
-                           (6, [6]), (7, [0]))
+            return GOOD_EXPAND
         if which == wire.PROFILE:
             return profile()
         return message((2, 1)) if which == wire.ENDS else b""
@@ -259,7 +287,11 @@ def test_absurd_answers_to_the_master(cluster):
                 {wire.EXPAND: message(*((n, [U32]) for n in range(1, 8)))},
                 {wire.EXPAND: message((1, [9]), (2, [9]), (3, [U32]),
                                       (4, [U32]), (5, [U32]), (6, [U64]),
-                                      (7, [U32]))}):
+                                      (7, [U32]))},
+                *({wire.EXPAND: GOOD_EXPAND + message(more)} for more in (
+                    (7, [1]), (340, [0]), (342, [U32]), (343, [U32]),
+                    (341, [U32]), (6, [7]), (342, [2]))),
+                *({wire.REDUCE: message((1, bad))} for bad in BAD_JOINS)):
         try_all(c, say, path)
     try_all(c, {}, QUESTIONS, before=(0, 1, 5, U64))
     ask = [["procedures", "r"], ["procedures", "r", "--by", "process"]]
@@ -407,13 +439,18 @@ def test_absurd_asks_to_a_slave(asked_slave):
         master.ask(run, wire.PROFILE, message((1, gen), (6, 1), more))
     refused(wire.EXPAND, (1, gen), (2, [0]), (3, [0]))  # before Finish
     refused(wire.PEERS, (1, gen), (2, message((1, U32), (2, 1))))
-    refused(wire.FINISH, (1, gen), (3, [1] * 77))
+    refused(wire.FINISH, (1, gen), (340, b"\1" * 77), (341, 77))
+    refused(wire.FINISH, (1, gen), (340, b"\1"))
+    refused(wire.FINISH, (1, gen), (341, U32))
     refused(wire.FINISH, (1, gen),  # message times past all bounds
             (2, message((1, U64), (2, U64), (3, U32), (4, 1), (5, 99))))
     assert not master.ask(run, wire.FINISH, message((1, gen))).get(3)
     refused(wire.EXPAND, (1, gen), (2, [U32]), (3, [U32]))
     refused(wire.EXPAND, (1, gen), (2, [U32 - 1]), (3, [1]))
     refused(wire.EXPAND, (1, gen), (2, [0, 0]), (3, [1]))
+    for pairs in (((340, [U32]), (341, [0])), ((340, [0]), (341, [U32])),
+                  ((340, [0, 0]), (341, [0])), ((341, [0]),)):
+        refused(wire.EXPAND, (1, gen), (2, [0]), (3, [0]), *pairs)
     master.ask(run, wire.EXPAND, message((1, gen), (2, [3]), (3, [0])))
     for lane in (message((3, 0), (4, 0)), message((1, U64), (3, U32)),
                  message((5, U32))):

@@ -56,7 +56,6 @@ static void make(struct ips_wire_graph *g, uint32_t nodes, uint32_t chains,
     g->t_ns = wide(nodes, 8);
     g->xpred = numbers(nodes, 9);
     g->site = numbers(nodes, 10);
-    g->origin = numbers(nodes, 11);
     g->probe = numbers(nodes, 19);
     if (nodes > 2)
         g->xpred[nodes - 1] = g->site[nodes - 2] = IPS_WIRE_NO_NODE;
@@ -92,7 +91,7 @@ static void check_round_trip(uint32_t nodes, uint32_t chains, uint32_t ins,
     struct ips_wire_piece piece = {0};
     bool last = false;
     make(&g, nodes, chains, ins, outs);
-    ips_wire_taker_init(&t, 1u << 20, true, true);
+    ips_wire_taker_init(&t, 1u << 20, true);
     while (!last) {
         assert_int_equal(ips_wire_next(&g, &at, &piece, &last, NULL), 0);
         assert_true(ips__subgraph__get_packed_size(&piece.msg) <
@@ -112,7 +111,6 @@ static void check_round_trip(uint32_t nodes, uint32_t chains, uint32_t ins,
     same(t.g.t_ns, g.t_ns, nodes * sizeof(uint64_t));
     same(t.g.xpred, g.xpred, nodes * sizeof(uint32_t));
     same(t.g.site, g.site, nodes * sizeof(uint32_t));
-    same(t.g.origin, g.origin, nodes * sizeof(uint32_t));
     same(t.g.probe, g.probe, nodes * sizeof(uint32_t));
     same(t.g.chain_nodes, g.chain_nodes, chains * sizeof(uint32_t));
     same(t.g.chain_thread, g.chain_thread, chains * sizeof(uint32_t));
@@ -147,7 +145,7 @@ static void test_graph_wire__unequal_arrays_are_refused(void **state)
         struct ips_wire_piece piece = {0};
         struct ips_err err = {0};
         bool last;
-        ips_wire_taker_init(&t, 1000, which != 5, true);
+        ips_wire_taker_init(&t, 1000, which != 5);
         assert_int_equal(ips_wire_next(&g, &at, &piece, &last, NULL), 0);
         if (which == 0)
             piece.msg.n_w--;
@@ -178,7 +176,7 @@ static void test_graph_wire__an_answer_has_a_limit(void **state)
     struct ips_err err = {0};
     bool last;
     make(&g, 600, 2, 3, 4);
-    ips_wire_taker_init(&t, 1000, true, true);
+    ips_wire_taker_init(&t, 1000, true);
     assert_int_equal(ips_wire_next(&g, &at, &piece, &last, NULL), 0);
     assert_int_equal(ips_wire_take(&t, &piece.msg, &err), 0);
     assert_int_equal(ips_wire_take(&t, &piece.msg, &err), IPS_E_LIMIT);

@@ -1,0 +1,478 @@
+/* A slave's joins: four passes over its graph - partial kernel, who is awaited,
+ * numbers and sums, arcs - and the head, which says what came of them. */
+#include "analysis/joins.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/joins_private.h"
+#include "analysis/kernel.h"
+#include "analysis/varint.h"
+#include "common/large.h"
+
+#define AWAITED 2u /* in `crossed`, which the kernel is done with */
+#define JOINED 4u  /* awaited, and behind a join of its chain */
+
+struct maker {
+    const struct ips_graph *g;
+    const struct ips_lane *lane;
+    struct ips_arcs arcs;
+    struct ips_est e;  /* est: P; of what is folded the value itself */
+    uint32_t *reached; /* [chain_count] */
+    uint32_t *join;    /* [node_count] of nodes that are JOINED */
+    uint32_t *last;    /* [chain_count] the chain's last join */
+    uint64_t *bytes;   /* [chain_count] of its arcs */
+    uint32_t joins, chains, arcs_made;
+    struct ips_joins *out;
+};
+
+void ips_joins_release(struct ips_joins *j)
+{
+    ips_free_large(j->head.data);
+    ips_free_large(j->arcs.data);
+    memset(j, 0, sizeof(*j));
+}
+
+/* Room for `more` bytes; returns where they go. */
+static uint8_t *room(struct ips_joins_bytes *b, size_t more)
+{
+    if (b->cap - b->len < more) {
+        size_t cap = b->cap * 2 + more + 65536;
+        uint8_t *bigger = ips_grow_large(b->data, b->len, cap);
+        if (!bigger)
+            return NULL;
+        b->data = bigger;
+        b->cap = cap;
+    }
+    return b->data + b->len;
+}
+
+static void written(struct ips_joins_bytes *b, const uint8_t *end)
+{
+    b->len = (size_t)(end - b->data);
+}
+
+static int no_memory(struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for the joins");
+}
+
+/* ---- who is awaited ------------------------------------------------------ */
+
+static void mark_awaited(struct maker *m)
+{
+    const struct ips_graph *g = m->g;
+    uint8_t *mark = m->e.crossed;
+    for (uint32_t k = 0; k < g->out_count; k++)
+        mark[g->out[k].node] |= AWAITED;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t end = g->chains[c].first + g->chains[c].count;
+        for (uint32_t i = m->reached[c]; i < end; i++) {
+            if (ips_arc_present(g, &m->arcs, i))
+                mark[g->xpred[i]] |= AWAITED;
+        }
+    }
+}
+
+/* ---- numbers and sums ---------------------------------------------------- */
+
+/* The remote ins of a chain, in turn. */
+static inline bool is_in(const struct ips_graph *g, uint32_t i, uint32_t *in)
+{
+    if (*in == g->in_count || g->in[*in].node != i)
+        return false;
+    ++*in;
+    return true;
+}
+
+static int number_chain(struct maker *m, uint32_t c, uint32_t *in,
+                        struct ips_err *err)
+{
+    const struct ips_graph *g = m->g;
+    uint64_t *p = m->e.est, bits = 0;
+    uint8_t *mark = m->e.crossed;
+    uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
+    uint32_t i = m->reached[c], before = m->joins;
+    uint64_t sum = i > first ? p[i - 1] : 0;
+    bool open = false; /* nobody awaits a value since the join's last arc */
+    for (; i < end; i++) {
+        sum += g->w[i];
+        bits |= g->w[i] | sum;
+        p[i] = sum;
+        if (is_in(g, i, in) || ips_arc_present(g, &m->arcs, i)) {
+            m->joins += !open;
+            open = true;
+        }
+        if (mark[i]) {
+            mark[i] = JOINED;
+            m->join[i] = m->joins - 1;
+            open = false;
+        }
+    }
+    m->chains += m->joins > before;
+    m->last[c] = m->joins - 1;
+    if (bits >= IPS_TIME_LIMIT)
+        return ips_joins_overflow(err);
+    return 0;
+}
+
+/* ---- head ---------------------------------------------------------------- */
+
+static int put_chains(struct maker *m, struct ips_err *err)
+{
+    const struct ips_graph *g = m->g;
+    struct ips_joins_bytes *b = &m->out->head;
+    uint32_t before = 0, in = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *chain = &g->chains[c];
+        if (m->reached[c] == chain->first + chain->count)
+            continue;
+        uint8_t *at = room(b, 5 * IPS_VARINT_BYTES);
+        uint32_t ins = in;
+        if (!at)
+            return no_memory(err);
+        while (in < g->in_count && g->in[in].node < chain->first + chain->count)
+            in++;
+        at = ips_varint_put(at, m->last[c] + 1 - before);
+        at = ips_varint_put(at, in - ins);
+        at = ips_varint_put(at, m->bytes[c]);
+        at = ips_varint_put(at, chain->pid);
+        written(b, ips_varint_put(at, chain->tid));
+        before = m->last[c] + 1;
+    }
+    return 0;
+}
+
+static uint8_t *put_source(const struct maker *m, uint32_t node,
+                           struct ips_joins_last *last, uint8_t *at)
+{
+    if (m->e.crossed[node] & JOINED) {
+        at = ips_varint_put(at, 1 + ips_varint_step(last->join, m->join[node]));
+        last->join = m->join[node];
+    } else {
+        at = ips_varint_put(at, 0);
+    }
+    at = ips_varint_put(at, ips_varint_step(last->p, m->e.est[node]));
+    last->p = m->e.est[node];
+    return at;
+}
+
+/* `m` NULL: moments. */
+static int put_outs(const struct maker *m, const struct ips_graph *g,
+                    unsigned flags, struct ips_joins_bytes *b,
+                    struct ips_err *err)
+{
+    struct ips_joins_last last = {0};
+    for (uint32_t k = 0; k < g->out_count; k++) {
+        const struct ips_remote_out *o = &g->out[k];
+        uint8_t *at = room(b, 8 * IPS_VARINT_BYTES);
+        if (!at)
+            return no_memory(err);
+        at = ips_varint_put(at, o->end - last.end);
+        at =
+            ips_varint_put(at, o->end == last.end ? o->pos - last.pos : o->pos);
+        at = ips_varint_put(at, o->len);
+        last.end = o->end;
+        last.pos = o->pos;
+        if (m)
+            at = put_source(m, o->node, &last, at);
+        if (flags & IPS_JOINS_NS)
+            at = ips_varint_put(at, g->out_ns[k]);
+        if (flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS)) {
+            uint64_t t = m ? g->at[o->node] : g->t_ns[o->node];
+            at = ips_varint_put(at, ips_varint_step(last.at, t));
+            last.at = t;
+        }
+        written(b, at);
+    }
+    return 0;
+}
+
+static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
+                   struct ips_joins_bytes *b, struct ips_err *err)
+{
+    uint64_t *pos = calloc((size_t)ends + 1, sizeof(*pos)), last = 0;
+    uint8_t *at = b->data;
+    for (uint32_t k = 0; k < g->in_count && pos && at; k++) {
+        const struct ips_remote_in *in = &g->in[k];
+        at = room(b, 4 * IPS_VARINT_BYTES);
+        if (!at)
+            break;
+        at = ips_varint_put(at, (uint64_t)in->end << 3 | g->xkind[in->node]);
+        at = ips_varint_put(at, ips_varint_step(pos[in->end], in->pos));
+        pos[in->end] = in->pos;
+        if (flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS)) {
+            bool wall = flags & IPS_JOINS_WALL;
+            uint64_t t = wall ? g->at[in->node] : g->t_ns[in->node];
+            at = ips_varint_put(at, ips_varint_step(last, t));
+            if (wall)
+                at = ips_varint_put(at, g->wait[in->node]);
+            last = t;
+        }
+        written(b, at);
+    }
+    bool fine = pos && at;
+    free(pos);
+    return fine ? 0 : no_memory(err);
+}
+
+/* Calls for the candidates: the best of what is folded, the others' all. */
+static uint32_t best_folded(const struct maker *m)
+{
+    const struct ips_graph *g = m->g;
+    struct ips_est best = {.est = m->e.est, .end = IPS_NO_NODE};
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        if (m->reached[c] == g->chains[c].first + g->chains[c].count)
+            ips_est_offer(&best, g, m->lane, c);
+    }
+    return best.end;
+}
+
+/* Puts them (b NULL: counts them). */
+static int put_ends(const struct maker *m, struct ips_joins_bytes *b,
+                    uint32_t *count, struct ips_err *err)
+{
+    const struct ips_graph *g = m->g;
+    uint32_t folded = best_folded(m);
+    *count = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t end = g->chains[c].first + g->chains[c].count, last = end - 1;
+        bool all = m->reached[c] == end;
+        if (all ? last != folded : !ips_is_end(g, m->lane, last))
+            continue;
+        ++*count;
+        uint8_t *at = b ? room(b, 3 * IPS_VARINT_BYTES) : NULL;
+        if (!b)
+            continue;
+        if (!at)
+            return no_memory(err);
+        at = ips_varint_put(at, last);
+        at = ips_varint_put(at, all ? 0 : (uint64_t)m->last[c] + 1);
+        written(b, ips_varint_put(at, m->e.est[last]));
+    }
+    return 0;
+}
+
+static int put_counts(struct ips_joins_bytes *b, const struct ips_joins_head *h,
+                      struct ips_err *err)
+{
+    uint8_t *at = room(b, 8 * IPS_VARINT_BYTES);
+    if (!at)
+        return no_memory(err);
+    at = ips_varint_put(at, h->flags);
+    at = ips_varint_put(at, h->total);
+    at = ips_varint_put(at, h->ends);
+    at = ips_varint_put(at, h->chains);
+    at = ips_varint_put(at, h->joins);
+    at = ips_varint_put(at, h->ins);
+    at = ips_varint_put(at, h->outs);
+    written(b, ips_varint_put(at, h->candidates));
+    return 0;
+}
+
+static uint32_t ends_of(const struct ips_graph *g)
+{
+    uint32_t ends = 0;
+    for (uint32_t k = 0; k < g->in_count; k++)
+        ends = g->in[k].end >= ends ? g->in[k].end + 1 : ends;
+    for (uint32_t k = 0; k < g->out_count; k++)
+        ends = g->out[k].end >= ends ? g->out[k].end + 1 : ends;
+    return ends;
+}
+
+static int put_head(struct maker *m, struct ips_err *err)
+{
+    const struct ips_graph *g = m->g;
+    struct ips_joins_bytes *b = &m->out->head;
+    bool wall = m->lane->weighting == IPS_WEIGH_WALL && g->at && g->wait;
+    struct ips_joins_head h = {.flags = (wall ? IPS_JOINS_WALL : 0) |
+                                        (g->out_ns ? IPS_JOINS_NS : 0),
+                               .total = m->out->total,
+                               .ends = ends_of(g),
+                               .chains = m->chains,
+                               .joins = m->joins,
+                               .ins = g->in_count,
+                               .outs = g->out_count};
+    int rc = put_ends(m, NULL, &h.candidates, err);
+    if (rc == 0)
+        rc = put_counts(b, &h, err);
+    if (rc == 0)
+        rc = put_chains(m, err);
+    if (rc == 0)
+        rc = put_outs(m, g, h.flags, b, err);
+    if (rc == 0)
+        rc = put_ins(g, h.flags, h.ends, b, err);
+    if (rc == 0)
+        rc = put_ends(m, b, &h.candidates, err);
+    return rc;
+}
+
+/* ---- arcs ---------------------------------------------------------------- */
+
+/* What the arc into i, which is there, adds to whose D. */
+static int arc_of(const struct maker *m, uint32_t i, bool remote,
+                  uint32_t *source, uint64_t *add, struct ips_err *err)
+{
+    const struct ips_graph *g = m->g;
+    const uint64_t *p = m->e.est;
+    *source = IPS_JOIN_IN;
+    *add = 0 - p[i];
+    if (remote)
+        return 0;
+    uint32_t x = g->xpred[i];
+    uint64_t t =
+        p[x] + ips_arc_ns(&m->arcs, m->arcs.mode[g->xkind[i]], g->xlen, i);
+    if (t >= IPS_TIME_LIMIT)
+        return ips_joins_overflow(err);
+    *source = m->e.crossed[x] & JOINED ? m->join[x] : IPS_JOIN_ZERO;
+    *add += t;
+    return 0;
+}
+
+static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
+                    struct ips_err *err)
+{
+    const struct ips_graph *g = m->g;
+    const uint8_t *mark = m->e.crossed;
+    struct ips_joins_bytes *b = &m->out->arcs;
+    struct ips_join_slots s;
+    uint32_t end = g->chains[c].first + g->chains[c].count, k = 0;
+    bool open = false;
+    ips_join_slots_init(&s, number);
+    for (uint32_t i = m->reached[c]; i < end; i++) {
+        bool remote = is_in(g, i, in);
+        if (remote || ips_arc_present(g, &m->arcs, i)) {
+            uint32_t source = IPS_JOIN_IN;
+            uint64_t add = 0, what = 0;
+            uint8_t *at = room(b, 2 * IPS_VARINT_BYTES);
+            int rc =
+                at ? arc_of(m, i, remote, &source, &add, err) : no_memory(err);
+            if (rc < 0)
+                return rc;
+            k = open ? (k + 1) % IPS_JOIN_SLOTS : 0;
+            if (source == IPS_JOIN_ZERO) {
+                what = 1;
+            } else if (source != IPS_JOIN_IN) {
+                what = 2 + ips_varint_step(s.source[k] + 1, source);
+                s.source[k] = source;
+            }
+            at = ips_varint_put(at, what << 1 | !open);
+            written(b, ips_varint_put(at, ips_varint_step(s.add[k], add)));
+            s.add[k] = add;
+            m->arcs_made++;
+            open = true;
+        }
+        open = open && !mark[i];
+    }
+    return 0;
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+static int make_all(struct maker *m, struct ips_err *err)
+{
+    const struct ips_graph *g = m->g;
+    int rc = ips_kernel_partial(g, m->lane, &m->e, m->reached, err);
+    if (rc < 0)
+        return rc;
+    /* Winners of what is folded: nobody asks for them here. */
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        memset(m->e.crossed + g->chains[c].first, 0,
+               m->reached[c] - g->chains[c].first);
+    mark_awaited(m);
+    uint32_t in = 0;
+    for (uint32_t c = 0; c < g->chain_count && rc == 0; c++)
+        rc = number_chain(m, c, &in, err);
+    in = 0;
+    uint32_t number = 0;
+    for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
+        size_t before = m->out->arcs.len;
+        rc = put_arcs(m, c, &in, number, err);
+        m->bytes[c] = m->out->arcs.len - before;
+        number = m->last[c] + 1;
+    }
+    if (rc == 0)
+        rc = put_head(m, err);
+    return rc;
+}
+
+int ips_joins_make(const struct ips_graph *full, const struct ips_lane *lane,
+                   struct ips_joins *out, struct ips_err *err)
+{
+    struct maker m = {.g = full, .lane = lane, .out = out};
+    int rc = 0;
+    memset(out, 0, sizeof(*out));
+    out->total = ips_graph_total(full);
+    ips_arcs_init(&m.arcs, lane);
+    size_t chains = (size_t)full->chain_count + 1;
+    m.reached = malloc(chains * sizeof(*m.reached));
+    m.last = malloc(chains * sizeof(*m.last));
+    m.bytes = malloc(chains * sizeof(*m.bytes));
+    m.join = ips_alloc_large((size_t)full->node_count + 1, sizeof(*m.join));
+    if (!m.reached || !m.last || !m.bytes || !m.join)
+        rc = no_memory(err);
+    if (rc == 0)
+        rc = make_all(&m, err);
+    out->count = m.joins;
+    out->arc_count = m.arcs_made;
+    free(m.reached);
+    free(m.last);
+    free(m.bytes);
+    ips_free_large(m.join);
+    ips_est_release(&m.e);
+    if (rc < 0)
+        ips_joins_release(out);
+    return rc;
+}
+
+int ips_joins_moments(const struct ips_graph *full, struct ips_joins *out,
+                      struct ips_err *err)
+{
+    memset(out, 0, sizeof(*out));
+    out->total = ips_graph_total(full);
+    struct ips_joins_head h = {.flags = IPS_JOINS_MOMENTS,
+                               .total = out->total,
+                               .ends = ends_of(full),
+                               .ins = full->in_count,
+                               .outs = full->out_count};
+    int rc = put_counts(&out->head, &h, err);
+    if (rc == 0)
+        rc = put_outs(NULL, full, h.flags, &out->head, err);
+    if (rc == 0)
+        rc = put_ins(full, h.flags, h.ends, &out->head, err);
+    if (rc < 0)
+        ips_joins_release(out);
+    return rc;
+}
+
+int ips_joins_values(const uint8_t *data, size_t len, uint32_t count,
+                     uint64_t **value, struct ips_err *err)
+{
+    uint8_t tail[2 * IPS_VARINT_BYTES];
+    const uint8_t *at = data, *end = data + len;
+    uint64_t last = 0, step;
+    bool in_tail = false;
+    *value = malloc(((size_t)count + 1) * sizeof(**value));
+    if (!*value)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u values", count);
+    uint32_t k = 0;
+    for (; k < count && at < end; k++) {
+        if (!in_tail && end - at < IPS_VARINT_BYTES) {
+            size_t left = (size_t)(end - at);
+            memset(tail, 0, sizeof(tail));
+            memcpy(tail, at, left);
+            at = tail;
+            end = tail + left;
+            in_tail = true;
+        }
+        at = ips_varint_get(at, &step);
+        last = ips_varint_go(last, step);
+        (*value)[k] = last - 1; /* 0: absent */
+    }
+    if (k == count && at == end)
+        return 0;
+    free(*value);
+    *value = NULL;
+    return ips_err_set(err, IPS_E_PROTOCOL, "not the bytes of %u values",
+                       count);
+}

@@ -1,0 +1,422 @@
+/* The heads of all parts' joins, and who sent what was awaited. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/joins_private.h"
+#include "analysis/kernel.h"
+#include "analysis/varint.h"
+#include "analysis/view.h"
+#include "common/large.h"
+
+#define MOST_NUMBERS ((1u << 31) - 16u)
+#define MOST_ENDS (1u << 22)
+#define LOOK_AHEAD 8u /* outs, before it is searched for */
+
+int ips_joins_overflow(struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_LIMIT,
+                       "times add up to more than 2^62 ns: damaged weights");
+}
+
+int ips_joins_bad(struct ips_joins_reader *r, uint32_t part, const char *what,
+                  struct ips_err *err)
+{
+    *r->blame = part;
+    return ips_err_set(err, IPS_E_PROTOCOL, "its joins: %s", what);
+}
+
+static int no_memory(struct ips_err *err)
+{
+    return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for the joins");
+}
+
+/* The next number of part p, at most `most`; *bad where it is more, or the
+ * part is at its end. */
+static inline uint64_t number(struct ips_joined_part *p, uint64_t most,
+                              bool *bad)
+{
+    uint64_t v;
+    if (p->at >= p->end) {
+        *bad = true;
+        return 0;
+    }
+    p->at = ips_varint_get(p->at, &v);
+    *bad = *bad || v > most;
+    return v > most ? 0 : v;
+}
+
+static inline uint64_t step(struct ips_joined_part *p, uint64_t from, bool *bad)
+{
+    return ips_varint_go(from, number(p, UINT64_MAX, bad));
+}
+
+/* ---- counts -------------------------------------------------------------- */
+
+static bool add_up(uint32_t *sum, uint32_t more)
+{
+    if (more > MOST_NUMBERS - *sum)
+        return false;
+    *sum += more;
+    return true;
+}
+
+static int read_head(struct ips_joins_reader *r, uint32_t part,
+                     struct ips_err *err)
+{
+    struct ips_joined *j = r->j;
+    struct ips_joined_part *p = &j->part[part];
+    struct ips_joins_head *h = &p->head;
+    size_t len = r->parts[part].len;
+    bool bad = false;
+    p->at = r->parts[part].data;
+    p->end = p->at + len;
+    h->flags = (unsigned)number(p, 7, &bad);
+    h->total = number(p, UINT64_MAX, &bad);
+    h->ends = (uint32_t)number(p, MOST_ENDS, &bad);
+    /* Each takes two bytes at least: no more room than what was sent. */
+    h->chains = (uint32_t)number(p, len / 2, &bad);
+    h->joins = (uint32_t)number(p, len / 2, &bad);
+    h->ins = (uint32_t)number(p, len / 2, &bad);
+    h->outs = (uint32_t)number(p, len / 2, &bad);
+    h->candidates = (uint32_t)number(p, len / 2, &bad);
+    if (bad || !!(h->flags & IPS_JOINS_MOMENTS) != r->moments)
+        return ips_joins_bad(r, part, "no head", err);
+    p->chain = j->chain_count;
+    p->join = j->join_count;
+    p->in = j->in_count;
+    p->out = j->out_count;
+    j->total = ips_add_sat(j->total, h->total);
+    if (!add_up(&j->chain_count, h->chains) ||
+        !add_up(&j->join_count, h->joins) || !add_up(&j->in_count, h->ins) ||
+        !add_up(&j->out_count, h->outs))
+        return ips_err_set(err, IPS_E_LIMIT, "more than 2^31 joins");
+    return 0;
+}
+
+static int make_room(struct ips_joins_reader *r, struct ips_err *err)
+{
+    struct ips_joined *j = r->j;
+    size_t ins = (size_t)j->in_count + 1, outs = (size_t)j->out_count + 1;
+    bool times = r->moments || r->lane->weighting == IPS_WEIGH_WALL;
+    r->chain = ips_alloc_large((size_t)j->chain_count + 1, sizeof(*r->chain));
+    r->outs.pos = ips_alloc_large(outs, sizeof(*r->outs.pos));
+    r->outs.len = ips_alloc_large(outs, sizeof(*r->outs.len));
+    if (times)
+        r->outs.at = ips_alloc_large(outs, sizeof(*r->outs.at));
+    if (!r->chain || !r->outs.pos || !r->outs.len || (times && !r->outs.at))
+        return no_memory(err);
+    if (r->moments)
+        return 0;
+    j->d = ips_calloc_large((size_t)j->join_count + 1, sizeof(*j->d));
+    j->won = ips_alloc_large((size_t)j->join_count + 1, sizeof(*j->won));
+    j->first = ips_calloc_large((size_t)j->join_count / 8 + 1, 1);
+    j->in_out = ips_alloc_large(ins, sizeof(*j->in_out));
+    j->in_add = ips_alloc_large(ins, sizeof(*j->in_add));
+    j->in_kind = ips_alloc_large(ins, 1);
+    j->out_src = ips_alloc_large(outs, sizeof(*j->out_src));
+    j->out_p = ips_alloc_large(outs, sizeof(*j->out_p));
+    bool ns = false;
+    for (uint32_t p = 0; p < j->part_count; p++)
+        ns = ns || (j->part[p].head.flags & IPS_JOINS_NS);
+    if (ns)
+        r->outs.xlen = ips_alloc_large(outs, sizeof(*r->outs.xlen));
+    if (!j->d || !j->won || !j->first || !j->in_out || !j->in_add ||
+        !j->in_kind || !j->out_src || !j->out_p || (ns && !r->outs.xlen))
+        return no_memory(err);
+    return 0;
+}
+
+/* ---- chains and outs ----------------------------------------------------- */
+
+static int read_chains(struct ips_joins_reader *r, uint32_t part,
+                       struct ips_err *err)
+{
+    struct ips_joined_part *p = &r->j->part[part];
+    uint64_t joins = 0, ins = 0, left = r->parts[part].len;
+    bool bad = false;
+    for (uint32_t c = 0; c < p->head.chains && !bad; c++) {
+        struct ips_joined_chain *chain = &r->chain[p->chain + c];
+        chain->joins = (uint32_t)number(p, UINT32_MAX, &bad);
+        chain->ins = (uint32_t)number(p, UINT32_MAX, &bad);
+        chain->bytes = number(p, left, &bad);
+        left -= chain->bytes;
+        chain->pid = (uint32_t)number(p, UINT32_MAX, &bad);
+        chain->tid = (uint32_t)number(p, UINT32_MAX, &bad);
+        bad = bad || chain->joins == 0;
+        joins += chain->joins;
+        ins += chain->ins;
+    }
+    if (bad || joins != p->head.joins || ins > p->head.ins)
+        return ips_joins_bad(r, part, "chains that do not add up", err);
+    return 0;
+}
+
+static bool read_source(struct ips_joins_reader *r, struct ips_joined_part *p,
+                        uint32_t k, struct ips_joins_last *last)
+{
+    struct ips_joined *j = r->j;
+    bool bad = false;
+    uint64_t source = number(p, UINT64_MAX, &bad);
+    if (source)
+        last->join = (uint32_t)ips_varint_go(last->join, source - 1);
+    if (source && last->join >= p->head.joins)
+        return false;
+    last->p = step(p, last->p, &bad);
+    j->out_src[k] = source ? p->join + last->join : IPS_NO_NODE;
+    j->out_p[k] = last->p;
+    return !bad && last->p < IPS_TIME_LIMIT;
+}
+
+static bool read_out(struct ips_joins_reader *r, struct ips_joined_part *p,
+                     uint32_t k, struct ips_joins_last *last)
+{
+    bool bad = false;
+    uint32_t on = (uint32_t)number(p, p->head.ends, &bad);
+    uint64_t pos = number(p, UINT64_MAX, &bad);
+    if (on)
+        last->pos = 0;
+    bad = bad || last->pos + pos < pos; /* they rise */
+    last->pos += pos;
+    r->outs.pos[k] = last->pos;
+    r->outs.len[k] = (uint32_t)number(p, UINT32_MAX, &bad);
+    for (; on > 0 && last->end < p->head.ends; on--)
+        p->out_end[++last->end] = k - p->out;
+    bad = bad || last->end >= p->head.ends;
+    if (!r->moments && !read_source(r, p, k, last))
+        return false;
+    if (r->outs.xlen)
+        r->outs.xlen[k] = p->head.flags & IPS_JOINS_NS
+                              ? number(p, UINT64_MAX, &bad)
+                              : r->outs.len[k];
+    if (p->head.flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS))
+        last->at = step(p, last->at, &bad);
+    if (r->outs.at)
+        r->outs.at[k] = last->at;
+    return !bad;
+}
+
+static int read_outs(struct ips_joins_reader *r, uint32_t part,
+                     struct ips_err *err)
+{
+    struct ips_joined_part *p = &r->j->part[part];
+    struct ips_joins_last last = {0};
+    p->out_end = calloc((size_t)p->head.ends + 2, sizeof(*p->out_end));
+    p->next = calloc((size_t)p->head.ends + 1, sizeof(*p->next));
+    if (!p->out_end || !p->next)
+        return no_memory(err);
+    for (uint32_t k = 0; k < p->head.outs; k++) {
+        if (!read_out(r, p, p->out + k, &last))
+            return ips_joins_bad(r, part, "no remote sends", err);
+    }
+    for (uint32_t end = last.end; end < p->head.ends; end++)
+        p->out_end[end + 1] = p->head.outs;
+    memcpy(p->next, p->out_end, p->head.ends * sizeof(*p->next));
+    return 0;
+}
+
+/* ---- ins ----------------------------------------------------------------- */
+
+/* The first out of that end at or behind `pos`: mostly the one after that found
+ * before. */
+static uint32_t out_behind(const struct ips_joins_reader *r,
+                           struct ips_joined_part *p, uint32_t end,
+                           uint64_t pos)
+{
+    const uint64_t *all = r->outs.pos + p->out;
+    uint32_t low = p->out_end[end], high = p->out_end[end + 1];
+    uint32_t at = p->next[end];
+    if (at > low && all[at - 1] >= pos) {
+        high = at;
+    } else {
+        low = at;
+        uint32_t near = high - low > LOOK_AHEAD ? low + LOOK_AHEAD : high;
+        while (low < near && all[low] < pos)
+            low++;
+        high = low < near ? low : high;
+    }
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (all[mid] < pos)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    p->next[end] = low;
+    return low;
+}
+
+/* The out that wrote it (in all outs), by the rules of ips_graph_merge. */
+static uint32_t find_out(const struct ips_joins_reader *r, uint32_t part,
+                         uint32_t end, uint64_t pos, uint32_t *from)
+{
+    const struct ips_joins_part *mine = &r->parts[part];
+    if (end >= mine->end_count || mine->peer[end].part >= r->j->part_count)
+        return IPS_NO_NODE;
+    *from = mine->peer[end].part;
+    struct ips_joined_part *p = &r->j->part[*from];
+    uint32_t far = mine->peer[end].end;
+    if (far >= p->head.ends)
+        return IPS_NO_NODE;
+    uint32_t k = out_behind(r, p, far, pos);
+    if (k == p->out_end[far + 1])
+        return IPS_NO_NODE;
+    k += p->out;
+    uint64_t wrote = r->outs.pos[k];
+    if (wrote == pos)
+        return k;
+    if (pos == IPS_POS_SYN || wrote == IPS_POS_EOF ||
+        wrote - pos >= r->outs.len[k])
+        return IPS_NO_NODE;
+    return k;
+}
+
+struct in {
+    uint8_t kind;
+    uint32_t end;
+    uint64_t pos, at, wait;
+};
+
+/* How long the arc from out o, which is there, takes. */
+static uint64_t in_weight(const struct ips_joins_reader *r,
+                          const struct ips_arcs *arcs, const struct in *in,
+                          uint32_t o, uint32_t from, uint32_t part)
+{
+    uint64_t xlen = r->outs.xlen ? r->outs.xlen[o] : r->outs.len[o];
+    const struct ips_joined_part *p = r->j->part;
+    if (r->lane->weighting == IPS_WEIGH_WALL)
+        xlen = (p[from].head.flags & p[part].head.flags & IPS_JOINS_WALL)
+                   ? ips_wall_xweight(r->outs.at[o], in->at, in->wait, in->kind,
+                                      xlen, r->lane)
+                   : 0;
+    return ips_arc_ns(arcs, arcs->mode[in->kind], &xlen, 0);
+}
+
+static void keep_in(struct ips_joins_reader *r, const struct ips_arcs *arcs,
+                    const struct in *in, uint32_t k, uint32_t part)
+{
+    struct ips_joined *j = r->j;
+    uint32_t from = 0, o = find_out(r, part, in->end, in->pos, &from);
+    bool absent = arcs->mode[in->kind] == IPS_ARC_ABSENT;
+    j->in_kind[k] = (uint8_t)(in->kind | (absent ? IPS_JOIN_ABSENT : 0));
+    j->in_out[k] = o;
+    j->unmatched += o == IPS_NO_NODE;
+    if (o != IPS_NO_NODE)
+        j->in_add[k] = j->out_p[o] + in_weight(r, arcs, in, o, from, part);
+}
+
+/* A moment of a message that came from another machine. */
+static bool tell(struct ips_joins_reader *r, const struct in *in, uint32_t part)
+{
+    uint32_t from = part, o = find_out(r, part, in->end, in->pos, &from);
+    return o == IPS_NO_NODE || from == part ||
+           r->fn(r->arg, from, r->outs.at[o], part, in->at);
+}
+
+static int read_ins(struct ips_joins_reader *r, uint32_t part,
+                    struct ips_err *err)
+{
+    struct ips_joined_part *p = &r->j->part[part];
+    struct ips_arcs arcs;
+    struct in in = {0};
+    uint64_t *pos = calloc((size_t)p->head.ends + 1, sizeof(*pos));
+    bool bad = false, told = true;
+    if (!pos)
+        return no_memory(err);
+    ips_arcs_init(&arcs, r->lane);
+    for (uint32_t k = 0; k < p->head.ins && !bad && told; k++) {
+        uint64_t what = number(p, ((uint64_t)p->head.ends << 3) - 1, &bad);
+        in.kind = what & 7;
+        in.end = (uint32_t)(what >> 3);
+        if (p->head.ends == 0)
+            break;
+        in.pos = pos[in.end] = step(p, pos[in.end], &bad);
+        if (p->head.flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS))
+            in.at = step(p, in.at, &bad);
+        if (p->head.flags & IPS_JOINS_WALL)
+            in.wait = number(p, UINT64_MAX, &bad);
+        if (bad)
+            break;
+        if (r->moments)
+            told = tell(r, &in, part);
+        else
+            keep_in(r, &arcs, &in, p->in + k, part);
+    }
+    free(pos);
+    if (!told)
+        return no_memory(err);
+    if (bad || (p->head.ends == 0 && p->head.ins))
+        return ips_joins_bad(r, part, "no remote receives", err);
+    return 0;
+}
+
+/* ---- candidates ---------------------------------------------------------- */
+
+/* Their values are not known yet: where they stand, and that they are well
+ * made. */
+static int skip_candidates(struct ips_joins_reader *r, uint32_t part,
+                           struct ips_err *err)
+{
+    struct ips_joined_part *p = &r->j->part[part];
+    bool bad = false;
+    p->candidates = p->at;
+    for (uint32_t k = 0; k < p->head.candidates && !bad; k++) {
+        bad = number(p, UINT32_MAX, &bad) >= r->parts[part].nodes || bad;
+        (void)number(p, p->head.joins, &bad);
+        (void)number(p, IPS_TIME_LIMIT - 1, &bad);
+    }
+    if (bad || p->at > p->end)
+        return ips_joins_bad(r, part, "no candidates for the END", err);
+    return 0;
+}
+
+int ips_joins_read(struct ips_joins_reader *r, struct ips_err *err)
+{
+    uint32_t n = r->j->part_count;
+    int rc = 0;
+    for (uint32_t p = 0; p < n && rc == 0; p++)
+        rc = read_head(r, p, err);
+    if (rc == 0)
+        rc = make_room(r, err);
+    for (uint32_t p = 0; p < n && rc == 0; p++) {
+        rc = read_chains(r, p, err);
+        if (rc == 0)
+            rc = read_outs(r, p, err);
+    }
+    for (uint32_t p = 0; p < n && rc == 0; p++) {
+        rc = read_ins(r, p, err);
+        if (rc == 0)
+            rc = skip_candidates(r, p, err);
+    }
+    return rc;
+}
+
+void ips_joins_reader_release(struct ips_joins_reader *r)
+{
+    ips_free_large(r->chain);
+    ips_free_large(r->outs.pos);
+    ips_free_large(r->outs.xlen);
+    ips_free_large(r->outs.at);
+    ips_free_large(r->outs.len);
+    memset(r, 0, sizeof(*r));
+}
+
+int ips_joins_pair(const struct ips_joins_part *parts, uint32_t part_count,
+                   ips_moment_fn *fn, void *arg, uint32_t *blame,
+                   struct ips_err *err)
+{
+    struct ips_lane lane = {.weighting = IPS_WEIGH_CPU};
+    struct ips_joined j = {.part_count = part_count};
+    struct ips_joins_reader r = {.parts = parts,
+                                 .lane = &lane,
+                                 .j = &j,
+                                 .moments = true,
+                                 .fn = fn,
+                                 .arg = arg,
+                                 .blame = blame};
+    *blame = part_count;
+    j.part = calloc((size_t)part_count + 1, sizeof(*j.part));
+    int rc = j.part ? ips_joins_read(&r, err) : no_memory(err);
+    ips_joins_reader_release(&r);
+    ips_joined_release(&j);
+    return rc;
+}

@@ -1,0 +1,452 @@
+/*
+ * All machines' joins, solved as they are read: each chain is run as far as the
+ * D it needs are known, as the kernel (path.c) runs chains over nodes. A D that
+ * is not known yet keeps the list of the chains that wait for it: top bit set,
+ * the chain's number below, the others linked by chain.
+ *
+ * won[j] is whose D (with what is added) join j has: WON_CHAIN, the chain's
+ * join before it (or 0 where it is the first), WON_ZERO a constant, WON_IN + k
+ * remote in k, else a join.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/joins_private.h"
+#include "analysis/kernel.h"
+#include "analysis/varint.h"
+#include "common/large.h"
+
+#define WON_CHAIN 0xffffffffu
+#define WON_ZERO 0xfffffffeu
+#define WON_IN 0x80000000u
+#define UNKNOWN 0ULL
+#define WAITER_BIT (1ULL << 63)
+#define NO_CHAIN UINT32_MAX
+#define STALL_NAMED 10
+
+struct chain {
+    const uint8_t *at, *end;
+    int64_t best; /* D of `join` as far as it is known */
+    int64_t add;  /* of the arc that waits */
+    uint32_t won;
+    uint32_t join, stop;  /* the one at hand, one past the last; of all */
+    uint32_t in, in_stop; /* the next remote in, one past the last; of all */
+    uint32_t part;
+    uint32_t waits; /* for whose D, IPS_NO_NODE: for nobody's */
+    uint32_t waits_won;
+    uint32_t next;   /* chain that waits for the same */
+    uint8_t slot;    /* of the arc before */
+    bool open, over; /* it has an arc; it is solved */
+    struct ips_join_slots s;
+};
+
+struct solver {
+    struct ips_joined *j;
+    struct chain *chain;
+    uint32_t *ready; /* stack of chains; each at most once */
+    uint32_t ready_count;
+    uint64_t bits; /* of all times met, or-ed */
+    bool bad;      /* what was read does not fit */
+    uint32_t bad_part;
+};
+
+void ips_joined_release(struct ips_joined *j)
+{
+    for (uint32_t p = 0; j->part && p < j->part_count; p++) {
+        free(j->part[p].out_end);
+        free(j->part[p].next);
+    }
+    free(j->part);
+    ips_free_large(j->d);
+    ips_free_large(j->won);
+    ips_free_large(j->first);
+    ips_free_large(j->in_out);
+    ips_free_large(j->in_add);
+    ips_free_large(j->in_kind);
+    ips_free_large(j->out_src);
+    ips_free_large(j->out_p);
+    memset(j, 0, sizeof(*j));
+}
+
+/* ---- chains -------------------------------------------------------------- */
+
+/* The join at hand has all its candidates. */
+static inline void publish(struct solver *s, struct chain *c)
+{
+    uint64_t *d = &s->j->d[c->join];
+    uint64_t list = *d, best = (uint64_t)c->best;
+    s->bits |= best;
+    *d = ips_min_u64(best, IPS_TIME_LIMIT) + 1;
+    s->j->won[c->join] = c->won;
+    for (uint32_t k = (uint32_t)list; list != UNKNOWN && k != NO_CHAIN;
+         k = s->chain[k].next)
+        s->ready[s->ready_count++] = k;
+}
+
+/* Reads the next arc: whose D (IPS_NO_NODE: a constant's), how it is called
+ * where it wins, what is added. False: there is none for this join, or it is
+ * absent; look again. */
+static inline bool read_arc(struct solver *s, struct chain *c,
+                            const struct ips_joined_part *p, uint32_t *source,
+                            uint32_t *won, int64_t *add)
+{
+    uint64_t what, step;
+    c->at = ips_varint_get(c->at, &what);
+    c->at = ips_varint_get(c->at, &step);
+    if (what & 1) { /* begins a join */
+        if (c->open) {
+            publish(s, c);
+            c->join++;
+        }
+        c->open = true;
+        c->won = WON_CHAIN;
+        c->slot = 0;
+    } else {
+        c->slot = (c->slot + 1) % IPS_JOIN_SLOTS;
+    }
+    what >>= 1;
+    uint64_t a = c->s.add[c->slot] = ips_varint_go(c->s.add[c->slot], step);
+    bool fits = c->open && c->join < c->stop && c->at <= c->end &&
+                a + IPS_TIME_LIMIT < 2 * IPS_TIME_LIMIT;
+    *source = IPS_NO_NODE;
+    *won = WON_ZERO;
+    *add = (int64_t)a;
+    if (what >= 2) {
+        uint32_t local = (uint32_t)ips_varint_go(
+            (uint64_t)c->s.source[c->slot] + 1, what - 2);
+        c->s.source[c->slot] = local;
+        *source = *won = p->join + local;
+        fits = fits && local < p->head.joins;
+    } else if (what == 0) {
+        uint32_t k = c->in++;
+        fits = fits && k < c->in_stop;
+        if (!fits || s->j->in_out[k] == IPS_NO_NODE ||
+            (s->j->in_kind[k] & IPS_JOIN_ABSENT)) {
+            s->bad = s->bad || !fits;
+            return false;
+        }
+        *source = s->j->out_src[s->j->in_out[k]];
+        *won = WON_IN + k;
+        *add = (int64_t)(s->j->in_add[k] + a);
+        s->bits |= s->j->in_add[k];
+    }
+    s->bad = s->bad || !fits;
+    return fits;
+}
+
+/* Is that D known? Else the chain waits for it. */
+static inline bool known(struct solver *s, struct chain *c, uint32_t number,
+                         uint32_t source, uint64_t *d)
+{
+    uint64_t value = s->j->d[source];
+    *d = value - 1;
+    if (value != UNKNOWN && !(value & WAITER_BIT))
+        return true;
+    c->next = value == UNKNOWN ? NO_CHAIN : (uint32_t)value;
+    s->j->d[source] = WAITER_BIT | number;
+    return false;
+}
+
+static inline void offer(struct solver *s, struct chain *c, uint64_t d,
+                         int64_t add, uint32_t won)
+{
+    int64_t value = (int64_t)(d + (uint64_t)add); /* `bits` says if it wraps */
+    s->bits |=
+        won >= WON_IN && won < WON_ZERO ? d + s->j->in_add[won - WON_IN] : 0;
+    if (value > c->best) {
+        c->best = value;
+        c->won = won;
+    }
+}
+
+static void run(struct solver *s, uint32_t number)
+{
+    struct chain *c = &s->chain[number];
+    const struct ips_joined_part *p = &s->j->part[c->part];
+    uint64_t d = 0;
+    if (c->waits != IPS_NO_NODE) {
+        offer(s, c, s->j->d[c->waits] - 1, c->add, c->waits_won);
+        c->waits = IPS_NO_NODE;
+    }
+    while (c->at < c->end && !s->bad) {
+        uint32_t source, won;
+        int64_t add;
+        if (!read_arc(s, c, p, &source, &won, &add))
+            continue;
+        if (source != IPS_NO_NODE && !known(s, c, number, source, &d)) {
+            c->waits = source;
+            c->waits_won = won;
+            c->add = add;
+            return;
+        }
+        offer(s, c, source == IPS_NO_NODE ? 0 : d, add, won);
+    }
+    c->over = c->open && c->join + 1 == c->stop && c->in == c->in_stop;
+    s->bad = s->bad || !c->over;
+    if (!s->bad)
+        publish(s, c);
+    if (s->bad)
+        s->bad_part = c->part;
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+static int begin_part(struct solver *s, struct ips_joins_reader *r,
+                      uint32_t part, struct ips_err *err)
+{
+    struct ips_joined *j = s->j;
+    struct ips_joined_part *p = &j->part[part];
+    uint32_t join = p->join, in = p->in;
+    const uint8_t *at = p->at;
+    for (uint32_t k = p->chain; k < p->chain + p->head.chains; k++) {
+        const struct ips_joined_chain *told = &r->chain[k];
+        struct chain *c = &s->chain[k];
+        if (told->bytes > (uint64_t)(p->end - at))
+            return ips_joins_bad(r, part, "more arcs than bytes", err);
+        *c = (struct chain){.at = at,
+                            .end = at + told->bytes,
+                            .won = WON_CHAIN,
+                            .join = join,
+                            .stop = join + told->joins,
+                            .in = in,
+                            .in_stop = in + told->ins,
+                            .part = part,
+                            .waits = IPS_NO_NODE,
+                            .next = NO_CHAIN};
+        ips_join_slots_init(&c->s, join - p->join);
+        j->first[join / 8] |= (uint8_t)(1u << join % 8);
+        at = c->end;
+        join += told->joins;
+        in += told->ins;
+    }
+    if (at != p->end || in != p->in + p->head.ins)
+        return ips_joins_bad(r, part, "bytes that are no arcs", err);
+    return 0;
+}
+
+static int stall_error(const struct solver *s, const struct ips_joins_reader *r,
+                       struct ips_err *err)
+{
+    char named[512] = "";
+    uint32_t stalled = 0;
+    for (uint32_t k = 0; k < s->j->chain_count; k++) {
+        const struct chain *c = &s->chain[k];
+        if (c->over)
+            continue;
+        size_t at = strlen(named);
+        if (stalled++ < STALL_NAMED)
+            snprintf(named + at, sizeof(named) - at,
+                     "%s join %u of %u.%u awaits join %u", at ? "," : "",
+                     c->join, r->chain[k].pid, r->chain[k].tid, c->waits);
+    }
+    return ips_err_set(
+        err, IPS_E_STALLED,
+        "a cycle or a missing send holds up %u of %u chains:%s%s", stalled,
+        s->j->chain_count, named, stalled > STALL_NAMED ? ", ..." : "");
+}
+
+static int run_all(struct solver *s, struct ips_joins_reader *r,
+                   struct ips_err *err)
+{
+    struct ips_joined *j = s->j;
+    int rc = 0;
+    for (uint32_t p = 0; p < j->part_count && rc == 0; p++)
+        rc = begin_part(s, r, p, err);
+    if (rc < 0)
+        return rc;
+    uint32_t next = 0, over = 0;
+    while (!s->bad && s->bits < IPS_TIME_LIMIT &&
+           (s->ready_count || next < j->chain_count)) {
+        uint32_t c = s->ready_count ? s->ready[--s->ready_count] : next++;
+        run(s, c);
+        over += s->chain[c].over;
+    }
+    if (s->bits >= IPS_TIME_LIMIT)
+        return ips_joins_overflow(err);
+    if (s->bad)
+        return ips_joins_bad(r, s->bad_part, "arcs that lead nowhere", err);
+    return over == j->chain_count ? 0 : stall_error(s, r, err);
+}
+
+/* The greatest candidate; of equals the first. */
+static int choose_end(struct ips_joined *j, struct ips_err *err)
+{
+    j->end_part = j->end_node = j->end_join = IPS_NO_NODE;
+    for (uint32_t n = 0; n < j->part_count; n++) {
+        struct ips_joined_part *p = &j->part[n];
+        const uint8_t *at = p->candidates;
+        for (uint32_t k = 0; k < p->head.candidates; k++) {
+            uint64_t node, join, sum;
+            at = ips_varint_get(at, &node);
+            at = ips_varint_get(at, &join);
+            at = ips_varint_get(at, &sum);
+            join = join ? p->join + join - 1 : IPS_NO_NODE;
+            sum += join == IPS_NO_NODE ? 0 : j->d[join] - 1;
+            if (sum >= IPS_TIME_LIMIT)
+                return ips_joins_overflow(err);
+            if (j->end_part != IPS_NO_NODE && sum <= j->t_max)
+                continue;
+            j->t_max = sum;
+            j->end_part = n;
+            j->end_node = (uint32_t)node;
+            j->end_join = (uint32_t)join;
+        }
+    }
+    return 0;
+}
+
+static int solve(struct ips_joins_reader *r, struct ips_err *err)
+{
+    struct ips_joined *j = r->j;
+    struct solver s = {.j = j};
+    int rc = ips_joins_read(r, err);
+    if (rc < 0)
+        return rc;
+    s.chain = ips_alloc_large((size_t)j->chain_count + 1, sizeof(*s.chain));
+    s.ready = ips_alloc_large((size_t)j->chain_count + 1, sizeof(*s.ready));
+    rc = s.chain && s.ready
+             ? run_all(&s, r, err)
+             : ips_err_set(err, IPS_E_NO_MEMORY, "%u chains", j->chain_count);
+    ips_free_large(s.chain);
+    ips_free_large(s.ready);
+    return rc < 0 ? rc : choose_end(j, err);
+}
+
+int ips_joined_solve(const struct ips_joins_part *parts, uint32_t part_count,
+                     const struct ips_lane *lane, struct ips_joined *out,
+                     uint32_t *blame, struct ips_err *err)
+{
+    struct ips_joins_reader r = {
+        .parts = parts, .lane = lane, .j = out, .blame = blame};
+    memset(out, 0, sizeof(*out));
+    *blame = out->part_count = part_count;
+    out->part = calloc((size_t)part_count + 1, sizeof(*out->part));
+    int rc = out->part
+                 ? solve(&r, err)
+                 : ips_err_set(err, IPS_E_NO_MEMORY, "%u parts", part_count);
+    ips_joins_reader_release(&r);
+    if (rc < 0)
+        ips_joined_release(out);
+    return rc;
+}
+
+/* ---- what came of it ----------------------------------------------------- */
+
+static uint64_t d_of(const struct ips_joined *j, uint32_t join)
+{
+    return join == IPS_NO_NODE ? 0 : j->d[join] - 1;
+}
+
+uint32_t ips_joined_ins(const struct ips_joined *j, uint32_t p)
+{
+    return j->part[p].head.ins;
+}
+
+static uint64_t value_of(const struct ips_joined *j, uint32_t k)
+{
+    return d_of(j, j->out_src[j->in_out[k]]) + j->in_add[k];
+}
+
+uint64_t ips_joined_in_value(const struct ips_joined *j, uint32_t p, uint32_t k)
+{
+    k += j->part[p].in;
+    if (j->in_out[k] == IPS_NO_NODE || (j->in_kind[k] & IPS_JOIN_ABSENT))
+        return IPS_IN_ABSENT;
+    return value_of(j, k);
+}
+
+size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
+                             uint32_t *k, uint64_t *last, uint8_t *to,
+                             size_t cap)
+{
+    uint32_t n = ips_joined_ins(j, p);
+    uint8_t *at = to;
+    for (; *k < n && cap - (size_t)(at - to) >= IPS_VARINT_BYTES; ++*k) {
+        uint64_t value = ips_joined_in_value(j, p, *k) + 1; /* absent: 0 */
+        at = ips_varint_put(at, ips_varint_step(*last, value));
+        *last = value;
+    }
+    return (size_t)(at - to);
+}
+
+/* The remote in by which the path comes to `join`, or IPS_NO_NODE: it begins on
+ * this machine. */
+static uint32_t back_to_in(const struct ips_joined *j, uint32_t join)
+{
+    while (join != IPS_NO_NODE) {
+        uint32_t won = j->won[join];
+        if (won == WON_ZERO)
+            break;
+        if (won >= WON_IN && won < WON_ZERO)
+            return won - WON_IN;
+        if (won != WON_CHAIN)
+            join = won;
+        else if (j->first[join / 8] >> join % 8 & 1)
+            break;
+        else
+            join--;
+    }
+    return IPS_NO_NODE;
+}
+
+static uint32_t part_of_out(const struct ips_joined *j, uint32_t out)
+{
+    uint32_t low = 0, high = j->part_count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (j->part[mid].out <= out)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static void turn(struct ips_visit *v, uint64_t n)
+{
+    for (uint64_t a = 0; a + 1 < n; a++) {
+        struct ips_visit swap = v[--n];
+        v[n] = v[a];
+        v[a] = swap;
+    }
+}
+
+int ips_joined_walk(const struct ips_joined *j, struct ips_visit **out,
+                    uint64_t *count, struct ips_err *err)
+{
+    uint64_t cap = 0;
+    *out = NULL;
+    *count = 0;
+    if (j->end_part == IPS_NO_NODE)
+        return 0;
+    uint32_t join = j->end_join, in;
+    struct ips_visit at = {
+        .part = j->end_part, .out = IPS_NO_NODE, .to_ns = j->t_max};
+    do {
+        in = back_to_in(j, join);
+        at.in = in == IPS_NO_NODE ? in : in - j->part[at.part].in;
+        at.xkind = in == IPS_NO_NODE ? IPS_X_NONE : j->in_kind[in];
+        at.from_ns = in == IPS_NO_NODE ? 0 : value_of(j, in);
+        if (*count == cap) {
+            cap = cap * 2 + 64;
+            struct ips_visit *more = realloc(*out, cap * sizeof(*more));
+            if (!more) {
+                free(*out);
+                *out = NULL;
+                return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+            }
+            *out = more;
+        }
+        (*out)[(*count)++] = at;
+        if (in != IPS_NO_NODE) {
+            uint32_t o = j->in_out[in];
+            join = j->out_src[o];
+            at.part = part_of_out(j, o);
+            at.out = o - j->part[at.part].out;
+            at.to_ns = d_of(j, join) + j->out_p[o];
+        }
+    } while (in != IPS_NO_NODE);
+    turn(*out, *count);
+    return 0;
+}

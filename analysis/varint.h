@@ -1,0 +1,45 @@
+/*
+ * Numbers of 7 bits a byte, low first, and steps either way, for what is
+ * written and read millions at a time: no bounds are looked at, so who writes
+ * has room for IPS_VARINT_BYTES a number, and who reads has as many readable
+ * bytes behind the last one and looks afterwards whether it came too far.
+ */
+#ifndef IPS_ANALYSIS_VARINT_H
+#define IPS_ANALYSIS_VARINT_H
+
+#include <stdint.h>
+
+#define IPS_VARINT_BYTES 10
+
+static inline uint8_t *ips_varint_put(uint8_t *at, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7)
+        *at++ = (uint8_t)(v | 0x80);
+    *at++ = (uint8_t)v;
+    return at;
+}
+
+static inline const uint8_t *ips_varint_get(const uint8_t *at, uint64_t *v)
+{
+    uint64_t byte = *at++, sum = byte & 0x7f;
+    for (unsigned shift = 7; byte >= 0x80 && shift < 70; shift += 7) {
+        byte = *at++;
+        sum |= (byte & 0x7f) << shift;
+    }
+    *v = sum;
+    return at;
+}
+
+/* A step modulo 2^64 as a number that is small where the step is. */
+static inline uint64_t ips_varint_step(uint64_t from, uint64_t to)
+{
+    uint64_t d = to - from;
+    return (d << 1) ^ (0 - (d >> 63));
+}
+
+static inline uint64_t ips_varint_go(uint64_t from, uint64_t step)
+{
+    return from + ((step >> 1) ^ (0 - (step & 1)));
+}
+
+#endif
