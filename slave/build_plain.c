@@ -89,7 +89,7 @@ static void put_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
         if (e->read_count == 0)
             e->read_chain = m->chain;
         e->read_many |= e->read_chain != m->chain;
-        e->read_count += (uint32_t)x->messages;
+        e->read_count += x->messages;
     }
     b_add_tally(m,
                 &(struct tally){.end = x->end,
@@ -192,6 +192,7 @@ struct run {
     uint32_t chan_count, node, chain;
     uint64_t last_ret, settled; /* behind it no signal taken ends a call */
     uint64_t off_ns, probe_ps, cost_ps, call_ps;
+    uint64_t wait_ns, waits; /* for peers */
     bool costs;
 };
 
@@ -240,6 +241,8 @@ static inline __attribute__((always_inline)) void run_end(const struct run *k)
     if (k->costs)
         b->out->counts.overhead_ns = b->cost_ps / 1000;
     k->m->last_ret = k->last_ret;
+    k->m->row->wait_ns[IPS_WAIT_PEER] += k->wait_ns;
+    k->m->row->wait_count[IPS_WAIT_PEER] += (uint32_t)k->waits;
 }
 
 static inline __attribute__((always_inline)) void
@@ -319,8 +322,8 @@ plain_receive(struct run *k, const struct b_plain *r, uint32_t end,
         took = IPS_NO_NODE, len = 0;
     else if (took >= IPS_NO_NODE)
         return 1;
-    if (slept)
-        b_add_wait(k->m, IPS_WAIT_PEER, slept);
+    k->wait_ns += slept;
+    k->waits += slept > 0;
     count(x, r);
     plain_node(k, IPS_NODE_RECV, r->cpu, r->t_ret, r->cpu_ret, end, slept, len,
                (uint32_t)took);
@@ -353,10 +356,10 @@ plain_record(struct run *k, const struct b_plain *r)
         r->send ? k->chans[place].end_send : k->chans[place].end_recv;
     uint64_t slept = b_blocked_ns(r->t, r->t_ret, r->cpu, r->cpu_ret);
     bool blocked = slept >= B_BLOCKED_NS;
+    slept &= -(uint64_t)blocked;
     if (end == IPS_NONE || (r->send && blocked)) /* two nodes */
         return 1;
-    int rc = r->send ? plain_send(k, r, end)
-                     : plain_receive(k, r, end, blocked ? slept : 0);
+    int rc = r->send ? plain_send(k, r, end) : plain_receive(k, r, end, slept);
     if (rc)
         return rc;
     k->last_ret = r->t_ret;

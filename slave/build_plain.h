@@ -95,8 +95,9 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
  * read: what else goes to tables with every record is added to them once. */
 struct b_plain_slot {
     uint32_t end, row; /* IPS_NONE: free; in out->traffic */
-    uint64_t messages, bytes, t, t_ret;
+    uint64_t bytes, t, t_ret;
     struct b_op *op, *first, *last; /* next send's place, its first, end */
+    uint32_t messages;
     bool local;
 };
 #define B_PLAIN_SLOTS 128u
