@@ -13,8 +13,8 @@
 #define HUGE_BYTES ((size_t)2 << 20)
 #define PAGE_BYTES ((size_t)4096)
 #define DIR_BYTES 4096
-#define KEPT_MAX 16u
-#define KEPT_BYTES ((size_t)256 << 20)
+#define KEPT_MAX 64u
+#define KEPT_BYTES ((size_t)1 << 30)
 
 struct mapping {
     char *at;
@@ -47,7 +47,7 @@ static void keep_at_most(uint64_t most)
 static uint64_t room_to_keep(void)
 {
     uint64_t left = ips_sub_sat(all.use.limit, all.use.memory);
-    return ips_min_u64(ips_min_u64(KEPT_BYTES, all.use.limit / 8), left);
+    return ips_min_u64(ips_min_u64(KEPT_BYTES, all.use.limit / 4), left);
 }
 
 static bool keep(const struct mapping *m)
@@ -60,23 +60,39 @@ static bool keep(const struct mapping *m)
     return true;
 }
 
-/* One that is at most twice as large, cut to `bytes`; or one of at least half,
- * where there is room behind it: what was trimmed is asked for whole again. */
+/* The number of the kept one that fits best, or kept_count: the smallest of at
+ * least `bytes` and at most twice as many, or the largest of at least half. */
+static size_t best_kept(size_t bytes)
+{
+    size_t best = all.kept_count, has = 0;
+    for (size_t i = all.kept_count; i > 0 && has != bytes; i--) {
+        size_t n = all.kept[i - 1].bytes;
+        if (n / 2 > bytes || n < bytes / 2)
+            continue;
+        if (!has ||
+            (n >= bytes ? has < bytes || n < has : has < bytes && n > has)) {
+            best = i - 1;
+            has = n;
+        }
+    }
+    return best;
+}
+
+/* One that was released, cut to `bytes`; or grown to them, where there is room
+ * behind it: what was trimmed is asked for whole again. */
 static char *take_kept(size_t bytes)
 {
-    for (size_t i = all.kept_count; i > 0; i--) {
-        struct mapping m = all.kept[i - 1];
-        if (m.bytes / 2 > bytes || m.bytes < bytes / 2)
-            continue;
-        if (m.bytes < bytes && mremap(m.at, m.bytes, bytes, 0) == MAP_FAILED)
-            continue;
-        if (m.bytes > bytes)
-            munmap(m.at + bytes, m.bytes - bytes);
-        all.kept_bytes -= m.bytes;
-        all.kept[i - 1] = all.kept[--all.kept_count];
-        return m.at;
-    }
-    return NULL;
+    size_t i = best_kept(bytes);
+    if (i == all.kept_count)
+        return NULL;
+    struct mapping m = all.kept[i];
+    if (m.bytes < bytes && mremap(m.at, m.bytes, bytes, 0) == MAP_FAILED)
+        return NULL;
+    if (m.bytes > bytes)
+        munmap(m.at + bytes, m.bytes - bytes);
+    all.kept_bytes -= m.bytes;
+    all.kept[i] = all.kept[--all.kept_count];
+    return m.at;
 }
 
 bool ips_large_tidy(void)
@@ -200,7 +216,7 @@ static void *large(size_t bytes, bool zeroed)
     bytes = whole_pages(bytes);
     pthread_mutex_lock(&all.lock);
     bool file = bytes > ips_sub_sat(all.use.limit, all.use.memory);
-    char *p = file || zeroed ? NULL : take_kept(bytes);
+    char *p = file ? NULL : take_kept(bytes), *again = p;
     if (!file)
         keep_at_most(all.use.limit - all.use.memory - bytes);
     if (!p)
@@ -210,6 +226,8 @@ static void *large(size_t bytes, bool zeroed)
         p = NULL;
     }
     pthread_mutex_unlock(&all.lock);
+    if (p && again && zeroed) /* a quarter of what fresh pages take */
+        memset(p, 0, bytes);
     return p;
 }
 

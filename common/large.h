@@ -37,7 +37,7 @@ void ips_trim_large(void *v, size_t bytes);
 /* Releases what came from either, from malloc() and its like, or NULL. */
 void ips_free_large(void *v);
 
-/* What was released is kept for ips_alloc_large: at most 256 MB, an eighth of
+/* What was released is kept for ips_alloc_large: at most a GB, a quarter of
  * the limit, and what the limit leaves. This gives it back; true: there was
  * some. */
 bool ips_large_tidy(void);

@@ -97,6 +97,7 @@ void b_release(struct build *b)
     ips_free_large(b->kills.v);
     ips_free_large(b->takings.v);
     ips_free_large(b->ends);
+    ips_free_large(b->plain);
     for (uint32_t i = 0; i < b->slabs.n; i++)
         ips_free_large(b->slabs.v[i]);
     ips_free_large(b->slabs.v);
@@ -114,6 +115,8 @@ void b_release(struct build *b)
     ips_free_large(b->cpu_at);
     ips_free_large(b->off);
     ips_free_large(b->far);
+    ips_free_large(b->arcs.v);
+    ips_free_large(b->fitted.v);
     ips_free_large(b->delays.v);
     ips_free_large(b->notes);
     ips_free_large(b->from);

@@ -43,6 +43,7 @@ struct ips_build_input {
     uint32_t machine; /* index written into the chains: 0, master renumbers */
     struct ips_wait_rows *waits; /* build_waits.h: filled; NULL: not wanted */
     struct ips_traffic_window *traffic; /* filled; NULL: not wanted */
+    bool general; /* for tests: no short cuts, neither for plain records */
 };
 
 /* ---- output --------------------------------------------------------- */

@@ -26,6 +26,15 @@
  */
 #include "slave/build_internal.h"
 
+/* For build_wall.c; without memory it looks at all nodes. */
+static void keep_arc(struct build *b, uint32_t v)
+{
+    if (B_MORE(b->arcs, NULL) < 0)
+        b->bends = true;
+    else
+        b->arcs.v[b->arcs.n++] = v;
+}
+
 /* Time between the two ends of node v's cross arc. */
 static uint64_t arc_time(const struct ips_graph *g, uint32_t v)
 {
@@ -67,6 +76,7 @@ static void receive_gives_way(struct build *b, uint32_t v)
     uint32_t u = g->xpred[v];
     if (u == IPS_NO_NODE)
         return;
+    keep_arc(b, v);
     b->backwards |= g->t_ns[u] >= g->t_ns[v];
     if (!between_threads(g, v))
         return;
@@ -113,6 +123,7 @@ static void each_arc(struct build *b, void (*f)(struct build *, uint32_t))
 
 void b_causal(struct build *b)
 {
+    b->arcs.n = 0;
     each_arc(b, send_gives_way);
     each_arc(b, receive_gives_way);
 }

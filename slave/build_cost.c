@@ -9,14 +9,12 @@
  * coordinate, is in the sum alone. */
 #include "slave/build_internal.h"
 
-/* core_cpu.c's, of the thread's CPU, of calls, of a call that moves data */
-#define READ_NS 500000u
+/* core_cpu.c's, of calls, of a call that moves data; and B_READ_NS */
 /* A reading of the run delay that took longer was disturbed. */
 #define DELAY_NS_MAX 20000u
 /* As many where guesses are good (agent/cpu_guess.h), or so much CPU of blocks
  * after 16; where they are not, it reads more often than is known here. */
 #define READ_BLOCKS 64u
-#define READ_BLOCKS_MIN 16u
 #define READ_BLOCKS_NS 100000u
 #define READ_LONG_NS 25000u
 
@@ -105,14 +103,14 @@ static bool reads(const struct build *b, struct b_stream *s,
                   const struct span *v)
 {
     uint32_t most =
-        s->blocks_unread_ns < READ_BLOCKS_NS ? READ_BLOCKS : READ_BLOCKS_MIN;
+        s->blocks_unread_ns < READ_BLOCKS_NS ? READ_BLOCKS : B_READ_BLOCKS_MIN;
     if (b->in->control->cpu_mode != IPS_CPU_FAST)
         most = 1;
     s->blocks_unread += v->blocked;
     bool due = s->blocks_unread >= most;
     if (v->blocked)
         s->blocks_unread_ns = ips_add_sat(s->blocks_unread_ns, v->cost);
-    bool is = ips_sub_sat(v->cpu, s->read_cpu_ns) >= READ_NS || due ||
+    bool is = ips_sub_sat(v->cpu, s->read_cpu_ns) >= B_READ_NS || due ||
               (v->blocked && !v->waits && v->elapsed_ns >= READ_LONG_NS);
     if (is) {
         s->read_cpu_ns = v->cpu;
@@ -122,17 +120,33 @@ static bool reads(const struct build *b, struct b_stream *s,
     return is;
 }
 
+static uint64_t span_ps(const struct build *b, struct b_stream *s,
+                        const struct span *v, uint64_t ps)
+{
+    const struct ips_control *c = b->in->control;
+    if (v->blocked)
+        ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_BLOCK));
+    if (v->is && reads(b, s, v))
+        ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_READ));
+    return ps;
+}
+
 static uint64_t record_ps(const struct build *b, struct b_stream *s,
                           uint32_t type, const uint8_t *p)
 {
-    const struct ips_control *c = b->in->control;
-    uint64_t ps = kind_ps(c, type, p);
     struct span v = span_of(s, type, p);
-    if (v.blocked)
-        ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_BLOCK));
-    if (v.is && reads(b, s, &v))
-        ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_READ));
-    return ps;
+    return span_ps(b, s, &v, kind_ps(b->in->control, type, p));
+}
+
+uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
+                   uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
+{
+    struct span v = {.is = true,
+                     .cpu = cpu,
+                     .cost = ips_sub_sat(cpu_ret, cpu),
+                     .elapsed_ns = ips_sub_sat(t_ret, t),
+                     .blocked = b_blocked_ns(t, t_ret, cpu, cpu_ret) >= 2000};
+    return span_ps(b, s, &v, ips_probe_ps(b->in->control, IPS_PROBE_CALL));
 }
 
 /* The agent came to be before the START of an image that begins a chain: in the

@@ -41,6 +41,10 @@
 #include "slave/proc_line.h"
 
 #define B_BLOCKED_NS 2000u
+/* The agent reads the thread's CPU clock after so much of it, and after no
+ * fewer calls that blocked (build_cost.c). */
+#define B_READ_NS 500000u
+#define B_READ_BLOCKS_MIN 16u
 
 /* In a comparison function: decides where the two differ. */
 #define CMP3(p, q)                                                             \
@@ -117,7 +121,8 @@ static inline const uint8_t *b_next(struct b_walk *w, uint32_t *type,
     return NULL;
 }
 
-static inline uint64_t b_clock_ns(const struct ips_clock *c, uint64_t stamp)
+static inline __attribute__((always_inline)) uint64_t
+b_clock_ns(const struct ips_clock *c, uint64_t stamp)
 {
     if (c->kind == IPS_CLOCK_RAW)
         return stamp;
@@ -127,8 +132,8 @@ static inline uint64_t b_clock_ns(const struct ips_clock *c, uint64_t stamp)
     return ips_sub_sat(c->raw0_ns,
                        ips_mul_q32(c->counter0 - stamp, c->mult_q32));
 }
-static inline uint64_t b_time(const struct ips_clock *c, uint32_t word,
-                              uint64_t stamp)
+static inline __attribute__((always_inline)) uint64_t
+b_time(const struct ips_clock *c, uint32_t word, uint64_t stamp)
 {
     return word >> 16 & IPS_REC_F_NS ? stamp : b_clock_ns(c, stamp);
 }
@@ -187,8 +192,14 @@ struct build {
     uint8_t *far;    /* [end_count] its peer may be on another machine; NULL
                         where none is */
     bool backwards;  /* a node is before what it comes from: no order yet */
+    /* Of build_wall.c: a node may have been passed before what it hangs on; the
+     * nodes whose cross arcs pass `match` did not make. */
+    bool bends;
+    B_ARRAY(uint32_t) arcs;
+    B_ARRAY(struct b_fitted) fitted;
     B_ARRAY(struct b_delay) delays;
-    struct b_wait_notes *notes; /* build_waits.c; NULL: not wanted */
+    struct b_plain_slots *plain; /* build_plain.h; NULL: not for this build */
+    struct b_wait_notes *notes;  /* build_waits.c; NULL: not wanted */
     /* A build that goes on with more records (build_grow.h); NULL where not. */
     struct b_grow *grow;
     struct b_from *from; /* [chain_count]; NULL: from the chains' begin */
@@ -296,7 +307,10 @@ void b_states(struct build *b);              /* build_settle.c */
 int b_holders(struct build *b) IPS_MUST_USE; /* build_hold.c */
 int b_match(struct build *b) IPS_MUST_USE;   /* build_match.c */
 void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
-            const uint8_t *p);                    /* build_cost.c */
+            const uint8_t *p); /* build_cost.c */
+/* The same of a plain send or receive: ps. */
+uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
+                   uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret);
 void b_cost_limit(struct build *b);               /* build_cost.c */
 void b_events(struct build *b);                   /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
@@ -419,6 +433,18 @@ static inline uint64_t b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu,
 {
     return ips_sub_sat(ips_sub_sat(ips_sub_sat(t, t0), ips_sub_sat(cpu, cpu0)),
                        off);
+}
+/* What is sent to `end` is there when it was sent: no network holds it back. */
+static inline bool b_by_memory(const struct build *b, uint32_t end)
+{
+    return end == UINT32_MAX || (b->out->ends[end].kind != IPS_CHAN_TCP &&
+                                 b->out->ends[end].kind != IPS_CHAN_UDP);
+}
+/* Are the waits put right where the weights are made? Not where times are moved
+ * behind that. */
+static inline bool b_fits(const struct build *b)
+{
+    return !b->delays.n && !b->grow && !b->in->general;
 }
 /* The first node of a chain that the passes behind `node` look at. */
 static inline uint32_t b_first(const struct build *b, uint32_t chain)

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "slave/build_node.h"
+#include "slave/build_plain.h"
 
 static inline __attribute__((always_inline)) void
 io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
@@ -16,7 +17,7 @@ io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
 
 /* ---- traffic ---- */
 
-static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
+int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[end];
@@ -61,9 +62,8 @@ static int traffic_row(struct maker *m, uint32_t end, uint32_t *index)
     return 0;
 }
 
-static void add_tally(struct maker *m, enum b_dir dir)
+void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir)
 {
-    struct tally *y = &m->tally[dir];
     struct build *b = m->b;
     bool send = dir == B_SEND;
     if (!y->messages)
@@ -80,7 +80,12 @@ static void add_tally(struct maker *m, enum b_dir dir)
     *(send ? &end->sent_messages : &end->recv_messages) += y->messages;
     *(send ? &m->row->bytes_out : &m->row->bytes_in) += y->bytes;
     *(send ? &m->row->messages_out : &m->row->messages_in) += y->messages;
-    y->messages = 0;
+}
+
+static void add_tally(struct maker *m, enum b_dir dir)
+{
+    b_add_tally(m, &m->tally[dir], dir);
+    m->tally[dir].messages = 0;
 }
 
 void b_tally_end(struct maker *m)
@@ -94,7 +99,7 @@ static int next_tally(struct maker *m, uint32_t end, enum b_dir dir)
     struct tally *y = &m->tally[dir];
     add_tally(m, dir);
     *y = (struct tally){.end = end, .t = UINT64_MAX};
-    return traffic_row(m, end, &y->row);
+    return b_traffic_row(m, end, &y->row);
 }
 
 static void cut_traffic(struct ips_traffic_window *w, uint32_t row,
@@ -279,9 +284,9 @@ static int add_event(struct maker *m, const struct interval *v, uint32_t node,
 }
 
 /* What DPM-4 needs of a receive whose sender may not be here. */
-static inline int add_ext(struct maker *m, const struct interval *v,
-                          uint32_t node, uint64_t pos, uint64_t len,
-                          uint64_t slept, uint32_t *ext)
+static inline __attribute__((always_inline)) int
+add_ext(struct maker *m, const struct interval *v, uint32_t node, uint64_t pos,
+        uint64_t len, uint64_t slept, uint32_t *ext)
 {
     struct build *b = m->b;
     const struct b_end *e = &b->ends[v->end];
@@ -306,6 +311,13 @@ static inline int add_ext(struct maker *m, const struct interval *v,
         .blocked = slept > 0,
     };
     return 0;
+}
+
+int b_add_ext(struct maker *m, const struct interval *v, uint32_t node,
+              uint64_t len, uint64_t slept)
+{
+    uint32_t ext;
+    return add_ext(m, v, node, 0, len, slept, &ext);
 }
 
 static inline void sent_here(struct maker *m, const struct interval *v,
@@ -377,6 +389,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     }
     if (v.end == IPS_NONE)
         return 0;
+    b_plain_put(m, v.end);
     sent_here(m, &v, node);
     rc = count_traffic(m, &v, (uint64_t)r.result, B_SEND);
     if (rc < 0)
@@ -393,6 +406,7 @@ static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
     struct build *b = m->b;
     bool datagram = b->ends[v->end].datagram;
     uint32_t ext = IPS_NONE;
+    b_plain_put(m, v->end);
     int rc = count_traffic(m, v, (uint64_t)r->result, B_RECV);
     if (rc == 0)
         rc = add_ext(m, v, node, 0, (uint64_t)r->result, slept, &ext);

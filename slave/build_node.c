@@ -4,6 +4,8 @@
  * build_io.c what moves bytes. */
 #include "slave/build_node.h"
 
+#include "slave/build_plain.h"
+
 /* A signal that came while the call slept ended that sleep: its node's
  * coordinate is the call's. What began after the signal may be its handler's:
  * the call that it came in ends later. */
@@ -231,7 +233,14 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
     struct build *b = m->b;
     uint32_t type, len;
     const uint8_t *p;
-    while ((p = b_next(walk, &type, &len))) {
+    bool plain = b->plain;
+    for (;;) {
+        int plainly = plain ? b_plain_nodes(m, walk) : 0;
+        if (plainly < 0)
+            return plainly;
+        p = b_next(walk, &type, &len);
+        if (!p)
+            break;
         uint32_t before = b->nodes;
         int rc = make_node(m, type, p);
         if (!b->tables)
@@ -241,6 +250,7 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
         if (rc < 0)
             return rc;
     }
+    b_plain_put_all(m);
     return 0;
 }
 
@@ -328,13 +338,16 @@ int b_nodes(struct build *b)
     if (!b->cpu_at || !g->wait || !b->off || !g->probe)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
                            (unsigned long long)b->node_room);
+    int rc = b_plain_begin(b);
+    if (rc < 0)
+        return rc;
     if (b->grow)
         return b_grow_nodes(b);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct maker m;
         struct b_walk walk;
         b_chain_maker(b, c, &m);
-        int rc = b_chain_nodes(&m, &walk);
+        rc = b_chain_nodes(&m, &walk);
         if (rc == 0)
             rc = b_chain_end(&m);
         if (rc < 0)

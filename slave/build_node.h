@@ -134,6 +134,12 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
 
 /* build_io.c: what has been tallied goes to the tables. */
 void b_tally_end(struct maker *m);
+void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir);
+/* The row of the maker's process on `end`. */
+int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index) IPS_MUST_USE;
+/* What DPM-4 needs of a receive of bytes whose sender may not be here. */
+int b_add_ext(struct maker *m, const struct interval *v, uint32_t node,
+              uint64_t len, uint64_t slept) IPS_MUST_USE;
 /* build_io.c: one record each. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;

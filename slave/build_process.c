@@ -232,6 +232,12 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
     b->out->threads = b_calloc(count, sizeof(*b->out->threads), b->err);
     if (!b->chains || !b->out->threads)
         return IPS_E_NO_MEMORY;
+    /* Behind another stream's last return a send may have slept, as it seems.
+     */
+    for (uint32_t c = 0; c < count; c++)
+        for (uint32_t i = b->streams[threads[c].first].next; i != IPS_NONE;
+             i = b->streams[i].next)
+            b->node_room += b->streams[i].one_node;
     if (b->grow) /* room behind each chain (build_grow.h) */
         b->node_room += b->node_room / 2 + (uint64_t)count * B_GROW_ROOM;
     if (b->node_room >= IPS_NO_NODE)

@@ -2,7 +2,7 @@
  */
 #include <errno.h>
 
-#include "slave/build_internal.h"
+#include "slave/build_plain.h"
 
 const uint16_t b_rec_min[256] = {
 #define X(name, code, record, text) [code] = sizeof(struct record),
@@ -447,7 +447,15 @@ static int scan_stream(struct build *b, uint32_t index)
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
     s->node_room = 3; /* START, its image's AUX, END */
-    while ((p = b_next(&walk, &type, &len))) {
+    for (;;) {
+        bool received = false;
+        if (!b->in->general && b_plain_scan(b, s, &walk, &received)) {
+            s->exec_last = false;
+            c.polled &= !received;
+        }
+        p = b_next(&walk, &type, &len);
+        if (!p)
+            break;
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
         c.word = h.word;
@@ -505,8 +513,14 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
     uint32_t type, len;
     const uint8_t *p;
     s->first_fresh = b->delays.n;
-    while (!b->broken && (p = b_next(walk, &type, &len))) {
+    bool plain = goes_on && !s->empty && !b->in->general, received;
+    while (!b->broken) {
         struct ips_rec_head h;
+        if (plain)
+            (void)b_plain_scan(b, s, walk, &received);
+        p = b_next(walk, &type, &len);
+        if (!p)
+            break;
         s->events++;
         if (b->tables && goes_on && b_scan_call(s, type, p))
             continue;

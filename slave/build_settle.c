@@ -215,62 +215,134 @@ void b_settle(struct build *b)
 
 struct weigher {
     struct build *b;
+    struct ips_graph g; /* its columns, where no store can change them */
+    uint64_t *cpu_at, *off;
     const uint8_t *far; /* [end_count], or NULL: no end is */
+    bool fits;          /* waits are put right on the way */
     ips_u128 xlen;      /* sum of all */
     uint64_t probe;     /* sum of what is left of g.probe */
 };
 
-/* One chain's coordinates -> weights, and in the same reading of the columns
- * what else follows from one node and the one before: when it was passed, what
- * of its arc recording took, the time off the core that nothing explains, and
- * whether the clock ran backwards. Returns the CPU of the chain. */
-static uint64_t chain_weights(struct weigher *k, uint32_t c)
+/* Receive v knows its send, which has given way: now it does the same
+ * (build_causal.c), and its arc is finished: *coord may be less. When the send
+ * was passed. */
+static inline __attribute__((always_inline)) uint64_t
+finish_arc(struct weigher *k, uint32_t v, uint64_t *coord, uint64_t t_ns,
+           uint64_t cpu_at)
+{
+    const struct b_op *send = b_op_at(k->b, k->g.xpred[v]);
+    *coord = b_gives_way(send, *coord, t_ns, cpu_at);
+    k->g.xpred[v] = send->node;
+    k->b->backwards |= send->t >= t_ns;
+    __builtin_prefetch(send + 2);
+    return b_moved(send->t, (int64_t)(send->w - send->cpu));
+}
+
+/* What a chain's nodes have been added to, one after the other. */
+struct weighed {
+    uint64_t at, t, cpu; /* of the node before: coordinate, g.t_ns, cpu_at */
+    uint64_t passed;     /* ... g.at */
+    uint64_t probe, unknown;
+    ips_u128 xlen;
+    bool forwards, bends;
+};
+
+/* Node i slept so long, was passed then, and what it waited for, where that is
+ * known (else UINT64_MAX), when that was sent: build_wall.c. */
+static int fit_wait(struct weigher *k, uint32_t i, uint64_t apart,
+                    uint64_t passed, uint64_t sent)
+{
+    struct build *b = k->b;
+    uint64_t wait = ips_min_u64(k->g.wait[i], apart);
+    if (sent <= passed - wait && b_by_memory(b, k->g.site[i]))
+        wait = 0;
+    if (wait == k->g.wait[i])
+        return 0;
+    int rc = B_MORE(b->fitted, b->err);
+    if (rc < 0)
+        return rc;
+    b->fitted.v[b->fitted.n++] = (struct b_fitted){i, k->g.wait[i]};
+    k->g.wait[i] = wait;
+    return 0;
+}
+
+/* Node i's coordinate -> weight, and in the same reading of the columns what
+ * else follows from one node and the one before: when it was passed, what of
+ * its arc recording took, the time off the core that nothing explains, and
+ * whether the clock ran backwards. */
+static inline __attribute__((always_inline)) int
+weigh_node(struct weigher *k, struct weighed *s, uint32_t i, bool first,
+           bool last)
+{
+    uint64_t t_ns = k->g.t_ns[i], cpu_at = k->cpu_at[i], own = k->g.w[i];
+    uint64_t off = first ? UINT64_MAX : k->off[i], sent = 0;
+    bool match = k->g.xkind[i] == B_X_SENT;
+    if (match)
+        sent = finish_arc(k, i, &own, t_ns, cpu_at);
+    if (k->b->coord)
+        k->b->coord[i] = own;
+    uint64_t coord = ips_max_u64(own, s->at), w = coord - s->at;
+    bool stands =
+        (last && k->g.kind[i] == IPS_NODE_END) ||
+        (k->far && k->g.site[i] != UINT32_MAX && k->far[k->g.site[i]]);
+    uint64_t passed = b_moved(t_ns, stands ? 0 : (int64_t)(coord - cpu_at));
+    uint64_t apart = first ? 0 : passed - s->passed;
+    uint32_t probe = k->g.probe[i];
+    s->probe += probe > w ? w : probe;
+    s->xlen += k->g.xlen[i];
+    s->unknown =
+        ips_add_sat(s->unknown, b_free_ns(t_ns, s->t, cpu_at, s->cpu, off));
+    s->forwards &= t_ns >= s->t;
+    s->bends |= sent > passed || s->passed > passed || coord != own;
+    s->at = coord;
+    s->t = t_ns;
+    s->cpu = cpu_at;
+    s->passed = passed;
+    k->g.w[i] = w;
+    k->g.at[i] = passed;
+    if (probe > w)
+        k->g.probe[i] = (uint32_t)w;
+    if (match)
+        k->g.xkind[i] = IPS_X_DATA;
+    return k->fits && k->g.wait[i]
+               ? fit_wait(k, i, apart, passed, match ? sent : UINT64_MAX)
+               : 0;
+}
+
+/* One chain's coordinates -> weights. *cpu: the CPU of the chain. */
+static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
 {
     struct build *b = k->b;
     struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     uint32_t from = b_first(b, c), last = from > first ? from - 1 : first;
-    uint64_t base = b->chains[c].base, at = base, t = g->t_ns[last],
-             cpu = b->cpu_at[last];
-    uint64_t probe = 0, unknown = 0;
-    ips_u128 xlen = 0;
-    bool forwards = true;
+    uint64_t base = b->chains[c].base;
+    struct weighed s = {.at = base,
+                        .t = g->t_ns[last],
+                        .cpu = b->cpu_at[last],
+                        .forwards = true};
+    int rc = 0;
     if (from > first) {
-        at = b->from[c].at;
-        probe = b->from[c].probe_ns;
-        unknown = b->from[c].unknown_ns;
-        xlen = b->from[c].xlen;
+        s.at = b->from[c].at;
+        s.probe = b->from[c].probe_ns;
+        s.unknown = b->from[c].unknown_ns;
+        s.xlen = b->from[c].xlen;
+        s.passed = g->at[last];
     } else {
         g->probe[first] = 0;
     }
-    for (uint32_t i = from; i < end; i++) {
-        if (g->xkind[i] == B_X_SENT)
-            b_finish_arc(b, i);
-        if (b->coord)
-            b->coord[i] = g->w[i];
-        uint64_t coord = ips_max_u64(g->w[i], at), w = coord - at;
-        uint64_t t_ns = g->t_ns[i], cpu_at = b->cpu_at[i];
-        uint64_t off = i == first ? UINT64_MAX : b->off[i];
-        bool is_far = k->far && g->site[i] != UINT32_MAX && k->far[g->site[i]];
-        bool stands = is_far || g->kind[i] == IPS_NODE_END;
-        g->w[i] = w;
-        g->at[i] = b_moved(t_ns, stands ? 0 : (int64_t)(coord - cpu_at));
-        g->probe[i] = (uint32_t)ips_min_u64(g->probe[i], w);
-        probe += g->probe[i];
-        xlen += g->xlen[i];
-        unknown = ips_add_sat(unknown, b_free_ns(t_ns, t, cpu_at, cpu, off));
-        forwards &= t_ns >= t;
-        at = coord;
-        t = t_ns;
-        cpu = cpu_at;
-    }
-    b->chains[c].end_shift = (int64_t)(at - cpu);
-    b->chains[c].unknown_ns = unknown;
-    b->backwards |= !forwards;
-    k->xlen += xlen;
-    k->probe += probe;
+    for (uint32_t i = from; i < end && rc == 0; i++)
+        rc = weigh_node(k, &s, i, i == first, i == end - 1);
+    b->chains[c].end_shift = (int64_t)(s.at - s.cpu);
+    b->chains[c].unknown_ns = s.unknown;
+    b->backwards |= !s.forwards;
+    b->bends |= s.bends;
+    k->xlen += s.xlen;
+    k->probe += s.probe;
     /* What was burnt by spinning before is taken out already. */
-    return from > first ? at - b->from[c].at + b->from[c].cpu_ns : at - base;
+    *cpu =
+        from > first ? s.at - b->from[c].at + b->from[c].cpu_ns : s.at - base;
+    return rc;
 }
 
 #define WEIGHTS_MOST (1ull << 58)
@@ -353,20 +425,26 @@ void b_sum_up(struct build *b, ips_u128 sum)
 int b_weights(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    struct weigher k = {.b = b, .far = b->far};
+    struct weigher k = {.b = b,
+                        .cpu_at = b->cpu_at,
+                        .off = b->off,
+                        .far = b->far,
+                        .fits = b_fits(b)};
     ips_u128 sum = 0;
+    int rc = 0;
     if (!b->from)
         g->at = ips_alloc_large((size_t)g->node_count + 1, sizeof(*g->at));
     if (!g->at)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u nodes", g->node_count);
-    for (uint32_t c = 0; c < g->chain_count; c++) {
+    k.g = *g;
+    for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         struct ips_thread_row *row = &b->out->threads[c];
         row->base_cpu_ns = b->chains[c].base;
-        row->cpu_ns = chain_weights(&k, c);
+        rc = chain_weights(&k, c, &row->cpu_ns);
         sum += row->cpu_ns;
     }
     b->out->counts.probe_arc_ns = k.probe;
-    int rc = b_sync_spins(b);
+    rc = rc < 0 ? rc : b_sync_spins(b);
     if (rc == 0)
         b_sum_up(b, sum + k.xlen);
     return rc;

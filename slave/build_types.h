@@ -27,6 +27,7 @@ struct b_stream {
     uint64_t first_ns, last_ns; /* of its records */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_room;
+    uint64_t one_node; /* sends that have one, where nothing came before */
     uint64_t read_cpu_ns;      /* b_cost: the agent read the CPU clock last */
     uint64_t blocks_unread_ns; /* what they cost */
     uint32_t blocks_unread;
@@ -122,6 +123,11 @@ struct b_sync { /* ACQUIRE, RELEASE */
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;
     uint64_t ns;
+};
+
+struct b_fitted { /* g.wait of a node, before it was put right */
+    uint32_t node;
+    uint64_t wait;
 };
 
 struct b_delay { /* RUNDELAY */

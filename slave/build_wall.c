@@ -25,7 +25,9 @@ static void last_words(struct build *b, uint32_t v)
     if (u == IPS_NO_NODE || g->kind[u] != IPS_NODE_END || g->at[u] >= g->at[v])
         return;
     int64_t shift = b->chains[ips_chain_of(g, u)].end_shift;
-    g->at[u] = ips_min_u64(b_moved(g->at[u], shift), g->at[v]);
+    uint64_t at = ips_min_u64(b_moved(g->at[u], shift), g->at[v]);
+    b->bends |= at < g->at[u]; /* or else it waits for nothing */
+    g->at[u] = at;
 }
 
 static int by_number(const void *va, const void *vb)
@@ -88,6 +90,19 @@ static bool bend(struct build *b)
     return bent;
 }
 
+/* Is there any arc against the clock? Those of a chain and of matched receives
+ * the weights' pass has looked at, as no time was moved since. */
+static bool bends(const struct build *b)
+{
+    const struct ips_graph *g = &b->out->g;
+    bool against = b->bends || b->backwards || !b_fits(b);
+    for (uint32_t k = 0; k < b->arcs.n && !against; k++) {
+        uint32_t i = b->arcs.v[k], x = g->xpred[i];
+        against = x != IPS_NO_NODE && g->at[x] > g->at[i];
+    }
+    return against;
+}
+
 /* Was what it waited for there already? What comes by memory is there when it
  * was sent: then the thread did not sleep for it, it was taken off its core or
  * slept for something else. A network may hold a message back. */
@@ -98,10 +113,25 @@ static bool was_there(const struct build *b, uint32_t i)
     if (x == IPS_NO_NODE || g->xkind[i] == IPS_X_EXTERNAL ||
         g->xkind[i] == IPS_X_IDLE || g->at[x] > g->at[i] - g->wait[i])
         return false;
-    if (g->xkind[i] != IPS_X_DATA || end == UINT32_MAX)
-        return true;
-    uint8_t kind = b->out->ends[end].kind;
-    return kind != IPS_CHAN_TCP && kind != IPS_CHAN_UDP;
+    return g->xkind[i] != IPS_X_DATA || b_by_memory(b, end);
+}
+
+/* What b_weights left of it, where nothing bends: most nodes are done. */
+static void fit_rest(struct build *b)
+{
+    struct ips_graph *g = &b->out->g;
+    for (uint32_t k = 0; k < b->arcs.n; k++) {
+        uint32_t i = b->arcs.v[k];
+        if (g->wait[i] && was_there(b, i))
+            g->wait[i] = 0;
+    }
+}
+
+static void unfit(struct build *b)
+{
+    for (uint32_t k = 0; k < b->fitted.n; k++)
+        b->out->g.wait[b->fitted.v[k].node] = b->fitted.v[k].wait;
+    b->fitted.n = 0;
 }
 
 static void fit_chain(struct build *b, uint32_t c)
@@ -139,7 +169,12 @@ int b_wall(struct build *b)
         return IPS_E_NO_MEMORY;
     b_delays(b);
     int rc = all_last_words(b);
-    bool bent = true;
+    bool bent = bends(b);
+    if (!bent) {
+        fit_rest(b);
+        return rc;
+    }
+    unfit(b);
     for (int i = 0; i < ROUNDS && bent; i++)
         bent = bend(b);
     b->broken |= bent;

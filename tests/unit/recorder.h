@@ -20,6 +20,7 @@
 #include "slave/build.h"
 #include "slave/channel.h"
 #include "tests/support/check_waits.h"
+#include "tests/unit/same_built.h"
 
 #define REC_STREAMS 256
 
@@ -288,6 +289,28 @@ static inline void rec_guessed(rs s, uint64_t t, uint32_t settled, uint64_t ns,
 
 /* ---- the graph ---- */
 
+/* The same records again without a list of waits, once record by record in the
+ * general way and once with all short cuts: there is one graph of them. */
+static inline void rec_same_builds(struct ips_build_input input,
+                                   const struct ips_built *with_waits)
+{
+    struct ips_built quick, general;
+    struct ips_err err = {0};
+    input.waits = NULL;
+    int rc = ips_build(&input, &quick, &err);
+    input.general = true;
+    if (rc < 0 || ips_build(&input, &general, &err) < 0)
+        fail_msg("%s", err.msg);
+    const char *what = built_differs(&quick, &general);
+    if (what)
+        fail_msg("%s differs where plain records are read plainly", what);
+    what = built_differs(with_waits, &general);
+    if (what)
+        fail_msg("%s differs where waits are listed", what);
+    ips_built_release(&quick);
+    ips_built_release(&general);
+}
+
 static inline int rec_try_build(struct recorder *r, struct ips_err *err)
 {
     struct ips_stream_in in[REC_STREAMS];
@@ -314,6 +337,8 @@ static inline int rec_try_build(struct recorder *r, struct ips_err *err)
     const char *wrong = rc == 0 ? check_waits(&r->built, &r->waits) : NULL;
     if (wrong)
         fail_msg("%s", wrong);
+    if (rc == 0)
+        rec_same_builds(input, &r->built);
     return rc;
 }
 

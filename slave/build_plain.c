@@ -1,0 +1,423 @@
+/* Plain records -> what the scan keeps of them, and nodes (build_plain.h). */
+#include "slave/build_plain.h"
+
+#include "slave/build_node.h"
+
+/* Records are asked for so far ahead. */
+#define AHEAD 2048u
+
+bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
+                  bool *received)
+{
+    if (walk->chunk >= walk->in->chunk_count)
+        return false;
+    const struct ips_chunk *c = &walk->in->chunks[walk->chunk];
+    const uint8_t *p = c->data + walk->at, *end = c->data + c->len;
+    const struct ips_clock clock = s->clock;
+    struct b_plain r = {.line_known = walk->line.io_known,
+                        .line_t = walk->line.io_t,
+                        .line_cpu = walk->line.io_cpu};
+    uint64_t first_ns = UINT64_MAX, last_ns = 0, last_cpu = 0, n = 0, sends = 0;
+    uint64_t first_cpu = s->first_cpu, one_node = 0;
+    uint64_t before = s->empty ? 0 : s->last_ns;
+    while (b_plain_read(&r, p, (size_t)(end - p), &clock)) {
+        __builtin_prefetch(p + AHEAD);
+        first_ns = ips_min_u64(first_ns, r.t);
+        last_ns = ips_max_u64(last_ns, r.t_ret);
+        last_cpu = ips_max_u64(last_cpu, r.cpu_ret);
+        if (first_cpu == IPS_CPU_UNKNOWN)
+            first_cpu = r.cpu;
+        sends += r.send;
+        one_node += r.send && r.t_ret >= before &&
+                    b_blocked_ns(r.t, r.t_ret, r.cpu, r.cpu_ret) < B_BLOCKED_NS;
+        before = ips_max_u64(before, r.t_ret);
+        n++;
+        p += r.bytes;
+    }
+    if (!n)
+        return false;
+    if (s->empty) {
+        s->empty = false;
+        s->first_ns = first_ns;
+        s->last_ns = last_ns;
+    }
+    s->first_ns = ips_min_u64(s->first_ns, first_ns);
+    s->last_ns = ips_max_u64(s->last_ns, last_ns);
+    s->first_cpu = first_cpu;
+    s->last_cpu = ips_max_u64(s->last_cpu, last_cpu);
+    s->events += n;
+    if (b->grow) /* its room is for what will come */
+        one_node = 0;
+    s->node_room += n + sends - one_node;
+    s->one_node += one_node;
+    b->send_room += sends;
+    *received = n > sends;
+    walk->line.io_known = r.line_known;
+    walk->line.io_t = r.line_t;
+    walk->line.io_cpu = r.line_cpu;
+    walk->at = (size_t)(p - c->data);
+    return true;
+}
+
+/* ---- ends in use ---- */
+
+/* The sends at hand are the end's. */
+static void put_sends(struct maker *m, struct b_plain_slot *x)
+{
+    struct build *b = m->b;
+    struct b_end *e = &b->ends[x->end];
+    uint32_t n = (uint32_t)(x->op - x->first);
+    if (!n)
+        return;
+    if (e->sends.n == 0)
+        e->send_op_chain = m->chain;
+    e->send_many |= e->send_op_chain != m->chain;
+    b->blocks.v[e->sends.last].n += n;
+    e->sends.n += n;
+    e->sends.room -= n;
+    x->first = x->op;
+}
+
+static void put_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
+{
+    struct build *b = m->b;
+    struct b_end *e = &b->ends[x->end];
+    bool send = dir == B_SEND;
+    if (send)
+        put_sends(m, x);
+    if (!send && x->messages) {
+        if (e->read_count == 0)
+            e->read_chain = m->chain;
+        e->read_many |= e->read_chain != m->chain;
+        e->read_count += (uint32_t)x->messages;
+    }
+    b_add_tally(m,
+                &(struct tally){.end = x->end,
+                                .row = x->row,
+                                .messages = x->messages,
+                                .bytes = x->bytes,
+                                .t = x->t,
+                                .t_ret = x->t_ret},
+                dir);
+    x->end = IPS_NONE;
+}
+
+/* Slot `x` becomes that of `end`. 0; 1: not by this way; negative: failed. */
+static int __attribute__((noinline))
+take_slot(struct maker *m, enum b_dir dir, uint32_t end)
+{
+    struct build *b = m->b;
+    struct b_plain_slots *s = b->plain;
+    uint32_t k = end % B_PLAIN_SLOTS;
+    struct b_plain_slot *x = &s->v[dir][k];
+    const struct b_end *e = &b->ends[end];
+    if (e->datagram || e->listen)
+        return 1;
+    if (x->end == IPS_NONE)
+        s->used[s->n++] = (uint32_t)dir * B_PLAIN_SLOTS + k;
+    else
+        put_slot(m, dir, x);
+    *x = (struct b_plain_slot){.end = end, .t = UINT64_MAX, .local = e->local};
+    return b_traffic_row(m, end, &x->row);
+}
+
+static int __attribute__((noinline))
+more_sends(struct maker *m, struct b_plain_slot *x)
+{
+    struct build *b = m->b;
+    struct b_end *e = &b->ends[x->end];
+    put_sends(m, x);
+    int rc = e->sends.room ? 0 : b_more_sends(b, e);
+    if (rc < 0)
+        return rc;
+    const struct b_block *k = &b->blocks.v[e->sends.last];
+    x->op = x->first = b_op_at(b, k->at + k->n);
+    x->last = x->op + e->sends.room;
+    return 0;
+}
+
+void b_plain_put(struct maker *m, uint32_t end)
+{
+    struct b_plain_slots *s = m->b->plain;
+    if (!s || !s->n)
+        return;
+    uint32_t k = end % B_PLAIN_SLOTS;
+    for (int dir = B_SEND; dir <= B_RECV; dir++) {
+        struct b_plain_slot *x = &s->v[dir][k];
+        if (x->end != end)
+            continue;
+        put_slot(m, dir, x);
+        uint32_t i = 0, number = (uint32_t)dir * B_PLAIN_SLOTS + k;
+        while (s->used[i] != number)
+            i++;
+        s->used[i] = s->used[--s->n];
+    }
+}
+
+void b_plain_put_all(struct maker *m)
+{
+    struct b_plain_slots *s = m->b->plain;
+    if (!s)
+        return;
+    while (s->n) {
+        uint32_t k = s->used[--s->n];
+        put_slot(m, k / B_PLAIN_SLOTS,
+                 &s->v[k / B_PLAIN_SLOTS][k % B_PLAIN_SLOTS]);
+    }
+}
+
+int b_plain_begin(struct build *b)
+{
+    if (b->in->general || b->notes || b->in->traffic)
+        return 0;
+    b->plain = b_calloc(1, sizeof(*b->plain), b->err);
+    if (!b->plain)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t k = 0; k < B_PLAIN_SLOTS; k++)
+        b->plain->v[B_SEND][k].end = b->plain->v[B_RECV][k].end = IPS_NONE;
+    return 0;
+}
+
+/* ---- nodes ---- */
+
+static int __attribute__((noinline))
+far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
+            uint32_t node, uint64_t len, uint64_t slept)
+{
+    struct interval v = {.t = t, .t_ret = t_ret, .end = end};
+    return b_add_ext(m, &v, node, len, slept);
+}
+
+/* Of a build that goes on (build_grow.h). */
+static int listed_receive(struct maker *m, const struct b_plain *r,
+                          uint32_t end, uint32_t node)
+{
+    return b_grow_read(m->b, end,
+                       &(struct b_read){.t = r->t,
+                                        .t_ret = r->t_ret,
+                                        .len = r->len,
+                                        .node = node,
+                                        .chain = m->chain,
+                                        .ext = IPS_NONE});
+}
+
+/* What the loop has at hand, in registers where there are enough: nothing else
+ * knows its address. In the build again when it ends. */
+struct run {
+    struct maker *m;
+    struct b_plain_slots *slots;
+    const struct b_chan *chans;
+    uint64_t *w, *t_ns, *cpu_at, *off, *wait, *xlen;
+    uint32_t *xpred, *site, *probe;
+    uint8_t *kind, *xkind;
+    uint32_t chan_count, node, chain;
+    uint64_t last_ret, settled; /* behind it no signal taken ends a call */
+    uint64_t off_ns, probe_ps, cost_ps, call_ps;
+    bool costs, goes_on;
+};
+
+static inline __attribute__((always_inline)) struct run
+run_begin(struct maker *m)
+{
+    struct build *b = m->b;
+    const struct b_image *im = &b->images[m->s->image];
+    const struct ips_graph *g = &b->out->g;
+    struct run k = {.m = m,
+                    .slots = b->plain,
+                    .chans = b->chans.v + im->first_chan,
+                    .w = g->w,
+                    .t_ns = g->t_ns,
+                    .cpu_at = b->cpu_at,
+                    .off = b->off,
+                    .wait = g->wait,
+                    .xlen = g->xlen,
+                    .xpred = g->xpred,
+                    .site = g->site,
+                    .probe = g->probe,
+                    .kind = g->kind,
+                    .xkind = g->xkind,
+                    .chan_count = im->chan_count,
+                    .node = b->nodes,
+                    .chain = m->chain,
+                    .last_ret = m->last_ret,
+                    .off_ns = b->off_ns,
+                    .probe_ps = b->probe_ps,
+                    .cost_ps = b->cost_ps,
+                    .costs = b->in->control && !m->s->task && !b->tables,
+                    .goes_on = b->from != NULL};
+    if (k.costs)
+        k.call_ps = ips_probe_ps(b->in->control, IPS_PROBE_CALL);
+    for (uint32_t i = 0; i < m->taken_count; i++)
+        k.settled = ips_max_u64(k.settled, ips_add_sat(m->taken[i].t, 1));
+    return k;
+}
+
+static inline __attribute__((always_inline)) void run_end(const struct run *k)
+{
+    struct build *b = k->m->b;
+    b->nodes = k->node;
+    b->off_ns = k->off_ns;
+    b->probe_ps = k->probe_ps;
+    b->cost_ps = k->cost_ps;
+    if (k->costs)
+        b->out->counts.overhead_ns = b->cost_ps / 1000;
+    k->m->last_ret = k->last_ret;
+}
+
+static inline __attribute__((always_inline)) void
+plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
+           uint64_t t_ns, uint64_t cpu_at, uint32_t end, uint64_t slept,
+           uint64_t len, uint32_t took)
+{
+    uint32_t i = k->node++, probe = 0;
+    if (k->probe_ps >= 1000) {
+        probe = (uint32_t)ips_min_u64(k->probe_ps / 1000, UINT32_MAX);
+        k->probe_ps %= 1000;
+    }
+    k->w[i] = coord;
+    k->t_ns[i] = t_ns;
+    k->cpu_at[i] = cpu_at;
+    k->off[i] = ips_add_sat(k->off_ns, slept);
+    k->wait[i] = slept;
+    k->xlen[i] = len;
+    k->probe[i] = probe;
+    k->site[i] = end;
+    k->xpred[i] = took;
+    k->kind[i] = (uint8_t)kind;
+    k->xkind[i] = IPS_X_NONE;
+    k->off_ns = 0;
+}
+
+static inline __attribute__((always_inline)) void count(struct b_plain_slot *x,
+                                                        const struct b_plain *r)
+{
+    x->messages++;
+    x->bytes += r->len;
+    x->t = ips_min_u64(x->t, r->t);
+    x->t_ret = r->t_ret;
+}
+
+/* Each: 0; 1: this record goes the general way; negative: failed. */
+static inline __attribute__((always_inline)) int
+plain_send(struct run *k, const struct b_plain *r, uint32_t end)
+{
+    struct b_plain_slot *x = &k->slots->v[B_SEND][end % B_PLAIN_SLOTS];
+    int rc = x->end == end ? 0 : take_slot(k->m, B_SEND, end);
+    if (rc == 0 && x->op == x->last)
+        rc = more_sends(k->m, x);
+    if (rc)
+        return rc;
+    struct b_op *op = x->op++;
+    *op = (struct b_op){.t = r->t,
+                        .t_ret = r->t_ret,
+                        .len = r->len,
+                        .cpu = r->cpu,
+                        .w = r->cpu_ret,
+                        .node = k->node,
+                        .chain = k->chain & INT32_MAX};
+    __builtin_prefetch(op + 2, 1);
+    count(x, r);
+    if (!x->local) {
+        struct b_end *e = &k->m->b->ends[end];
+        e->send_chain = k->chain;
+        e->send_node = k->node;
+        e->send_t = r->t;
+    }
+    plain_node(k, IPS_NODE_SEND, r->cpu_ret, r->t, r->cpu, end, 0, 0,
+               IPS_NO_NODE);
+    return 0;
+}
+
+static inline __attribute__((always_inline)) int
+plain_receive(struct run *k, const struct b_plain *r, uint32_t end,
+              uint64_t slept)
+{
+    struct b_plain_slot *x = &k->slots->v[B_RECV][end % B_PLAIN_SLOTS];
+    int rc = x->end == end ? 0 : take_slot(k->m, B_RECV, end);
+    uint64_t took = r->t_ret - r->t, len = r->len;
+    if (rc)
+        return rc;
+    if (!x->local)
+        took = IPS_NO_NODE, len = 0;
+    else if (k->goes_on)
+        took = IPS_NO_NODE, rc = listed_receive(k->m, r, end, k->node);
+    else if (took >= IPS_NO_NODE)
+        return 1;
+    if (rc < 0)
+        return rc;
+    if (slept)
+        b_add_wait(k->m, IPS_WAIT_PEER, slept);
+    count(x, r);
+    plain_node(k, IPS_NODE_RECV, r->cpu, r->t_ret, r->cpu_ret, end, slept, len,
+               (uint32_t)took);
+    return x->local ? 0
+                    : far_receive(k->m, r->t, r->t_ret, end, k->node - 1,
+                                  r->len, slept);
+}
+
+/* The record's cost: of a call alone, where the agent read no clock. */
+static inline __attribute__((always_inline)) void
+plain_cost(struct run *k, const struct b_plain *r, bool blocked)
+{
+    struct b_stream *s = k->m->s;
+    uint64_t ps = k->call_ps;
+    if (blocked || ips_sub_sat(r->cpu, s->read_cpu_ns) >= B_READ_NS ||
+        s->blocks_unread >= B_READ_BLOCKS_MIN)
+        ps = b_cost_io(k->m->b, s, r->t, r->t_ret, r->cpu, r->cpu_ret);
+    k->cost_ps = ips_add_sat(k->cost_ps, ps);
+    k->probe_ps = ips_add_sat(k->probe_ps, ps);
+}
+
+static inline __attribute__((always_inline)) int
+plain_record(struct run *k, const struct b_plain *r)
+{
+    uint32_t place = r->id - 1;
+    if (place >= k->chan_count || k->chans[place].id != r->id ||
+        r->t_ret < k->last_ret || r->t < k->settled)
+        return 1;
+    uint32_t end =
+        r->send ? k->chans[place].end_send : k->chans[place].end_recv;
+    uint64_t slept = b_blocked_ns(r->t, r->t_ret, r->cpu, r->cpu_ret);
+    bool blocked = slept >= B_BLOCKED_NS;
+    if (end == IPS_NONE || (r->send && blocked)) /* two nodes */
+        return 1;
+    int rc = r->send ? plain_send(k, r, end)
+                     : plain_receive(k, r, end, blocked ? slept : 0);
+    if (rc)
+        return rc;
+    k->last_ret = r->t_ret;
+    if (k->costs)
+        plain_cost(k, r, blocked);
+    return 0;
+}
+
+int b_plain_nodes(struct maker *m, struct b_walk *walk)
+{
+    if (walk->chunk >= walk->in->chunk_count || m->have_dgram ||
+        m->wait.pending || m->spin.elapsed_ns)
+        return 0;
+    const struct ips_chunk *c = &walk->in->chunks[walk->chunk];
+    const uint8_t *p = c->data + walk->at, *end = c->data + c->len;
+    const struct ips_clock clock = m->s->clock;
+    struct b_plain r = {.line_known = walk->line.io_known,
+                        .line_t = walk->line.io_t,
+                        .line_cpu = walk->line.io_cpu};
+    int rc = 0;
+    if (!b_plain_read(&r, p, (size_t)(end - p), &clock))
+        return 0;
+    struct run k = run_begin(m);
+    do {
+        __builtin_prefetch(p + AHEAD);
+        rc = plain_record(&k, &r);
+        if (rc)
+            break;
+        p += r.bytes;
+    } while (b_plain_read(&r, p, (size_t)(end - p), &clock));
+    run_end(&k);
+    /* As far as it was read: a long record is read again. */
+    walk->line.io_known = r.line_known;
+    walk->line.io_t = r.line_t;
+    walk->line.io_cpu = r.line_cpu;
+    walk->at = (size_t)(p - c->data);
+    return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,117 @@
+/*
+ * Plain records: sends and receives of bytes that went well, nearly all that a
+ * run has. The two readings of the records (build_scan.c, build_node.c) take
+ * them in tight loops of their own (build_plain.c); what is not plain, or comes
+ * where something is open that a record may settle, goes the general way, one
+ * record, and then on. The result is the same, bit for bit
+ * (ips_build_input.general, test_build_plain.c).
+ */
+#ifndef IPS_SLAVE_BUILD_PLAIN_H
+#define IPS_SLAVE_BUILD_PLAIN_H
+
+#include "slave/build_internal.h"
+
+/* A plain record, its times put right; and the line that short records stand
+ * on (slave/proc_line.h). */
+struct b_plain {
+    bool send;
+    uint32_t id, bytes;         /* channel; of the record itself */
+    uint64_t t, t_ret;          /* t <= t_ret */
+    uint64_t cpu, cpu_ret, len; /* cpu <= cpu_ret; len > 0 */
+    bool line_known;
+    uint64_t line_t, line_cpu;
+};
+
+static inline uint64_t b_load64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+static inline uint32_t b_load32(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+#define B_IO_WORD(type, record)                                                \
+    ((uint32_t)IPS_REC_##type | (uint32_t)sizeof(struct record) / 8 << 8)
+
+/* Is the record at `p`, of `left` bytes, plain? */
+static inline __attribute__((always_inline)) bool
+b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
+             const struct ips_clock *clock)
+{
+    if (left < sizeof(struct ips_rec_io))
+        return false;
+    uint32_t word = b_load32(p), what = word & 0xffffu;
+    uint64_t t = b_load64(p + offsetof(struct ips_rec_head, t)), t_ret;
+    r->id = b_load32(p + offsetof(struct ips_rec_head, a));
+    if (what == B_IO_WORD(SEND, ips_rec_io) ||
+        what == B_IO_WORD(RECV, ips_rec_io)) {
+        t_ret = b_load64(p + offsetof(struct ips_rec_io, t_ret));
+        r->send = what == B_IO_WORD(SEND, ips_rec_io);
+        r->cpu = b_load64(p + offsetof(struct ips_rec_io, cpu));
+        r->cpu_ret = b_load64(p + offsetof(struct ips_rec_io, cpu_ret));
+        r->len = b_load64(p + offsetof(struct ips_rec_io, result));
+        uint32_t op_err = b_load32(p + offsetof(struct ips_rec_io, op));
+        if (op_err == IPS_OP_CONNECT || op_err == IPS_OP_ACCEPT ||
+            op_err > UINT16_MAX || r->len - 1 >= INT64_MAX ||
+            r->cpu > r->cpu_ret)
+            return false;
+        r->bytes = sizeof(struct ips_rec_io);
+        r->line_known = !(word >> 16 & IPS_REC_F_NS);
+        r->line_t = t_ret;
+        r->line_cpu = r->cpu_ret;
+    } else if (what == B_IO_WORD(SEND_SHORT, ips_rec_io_short) ||
+               what == B_IO_WORD(RECV_SHORT, ips_rec_io_short)) {
+        uint32_t op = word >> 16 >> IPS_REC_F_OP & IPS_REC_OP_MAX;
+        r->len = b_load32(p + offsetof(struct ips_rec_io_short, result));
+        if (!r->line_known || t < r->line_t || op == IPS_OP_CONNECT ||
+            op == IPS_OP_ACCEPT || r->len == 0)
+            return false;
+        t_ret = ips_add_sat(
+            t, b_load32(p + offsetof(struct ips_rec_io_short, took)));
+        r->send = what == B_IO_WORD(SEND_SHORT, ips_rec_io_short);
+        r->cpu = slave_line_cpu(clock, r->line_t, r->line_cpu, t);
+        r->cpu_ret = slave_line_cpu(clock, r->line_t, r->line_cpu, t_ret);
+        r->bytes = sizeof(struct ips_rec_io_short);
+        word = 0;
+    } else {
+        return false;
+    }
+    r->t = b_time(clock, word, t);
+    r->t_ret = b_time(clock, word, t_ret);
+    return r->t <= r->t_ret;
+}
+
+/* The plain records at `walk` and behind, of its chunk. `received`: there was a
+ * receive among them. False: there were none. */
+bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
+                  bool *received);
+
+/* An end as one thread sends to it, or receives from it, while one stream is
+ * read: what else goes to tables with every record is added to them once. */
+struct b_plain_slot {
+    uint32_t end, row; /* IPS_NONE: free; in out->traffic */
+    uint64_t messages, bytes, t, t_ret;
+    struct b_op *op, *first, *last; /* next send's place, its first, end */
+    bool local;
+};
+#define B_PLAIN_SLOTS 128u
+struct b_plain_slots {
+    struct b_plain_slot v[2][B_PLAIN_SLOTS]; /* by enum b_dir, end's number */
+    uint32_t used[2 * B_PLAIN_SLOTS], n;     /* numbers of those in use */
+};
+
+struct maker;
+/* b->plain, where this build's records may be read so. */
+int b_plain_begin(struct build *b) IPS_MUST_USE;
+/* The nodes of the plain records at `walk` and behind, of its chunk. */
+int b_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
+/* What is kept of `end`, of all ends, is in the tables again. */
+void b_plain_put(struct maker *m, uint32_t end);
+void b_plain_put_all(struct maker *m);
+
+#endif
