@@ -209,6 +209,9 @@ static int go_on(struct slave_graphs *gs, const struct slave_snapshot *s,
         return from_archive(gs, s, err);
     gs->follow.handed += b != NULL;
     int rc = further(gs, s, b, err);
+    ips_log_debug("run %s: tables of %llu bytes, %s", s->run,
+                  (unsigned long long)s->archive_bytes,
+                  b ? "handed over" : "with nothing new");
     if (b)
         slave_handover_give_back(h, b);
     return rc;
