@@ -45,12 +45,17 @@ static uint64_t chain_weights(struct b_grow *k, uint32_t c, ips_u128 *sum)
     ips_u128 xlen = from > first ? before->xlen : 0;
     bool forwards = true;
     for (uint32_t i = from; i < end; i++) {
-        if (g->xkind[i] == B_X_SENT)
-            b_finish_arc(b, i);
-        uint64_t coord = ips_max_u64(g->w[i], at);
-        uint64_t t_ns = g->t_ns[i], cpu_at = b->cpu_at[i];
+        uint64_t t_ns = g->t_ns[i], cpu_at = b->cpu_at[i], own = g->w[i];
         uint64_t off = i == first ? UINT64_MAX : b->off[i];
-        b->coord[i] = g->w[i];
+        if (g->xkind[i] == B_X_SENT) {
+            const struct b_op *send = b_op_at(b, g->xpred[i]);
+            own = b_gives_way(send, own, t_ns, cpu_at);
+            g->xkind[i] = IPS_X_DATA;
+            g->xpred[i] = send->node;
+            b->backwards |= send->t >= t_ns;
+        }
+        uint64_t coord = ips_max_u64(own, at);
+        b->coord[i] = own;
         g->w[i] = coord - at;
         xlen += g->xlen[i];
         unknown = ips_add_sat(unknown, b_free_ns(t_ns, t, cpu_at, cpu, off));

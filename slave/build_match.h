@@ -61,22 +61,15 @@ static inline void sent_by(struct build *b, const struct inflow *f,
         send->w = g->w[send->node] = w;
 }
 
-/* Receive v knows its send, which has given way: now it does the same
- * (build_causal.c), and its arc is finished. */
-static inline void b_finish_arc(struct build *b, uint32_t v)
+/* The coordinate of a receive at t_ns that knows its send, which has given way:
+ * now it does the same (build_causal.c). */
+static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
+                                   uint64_t t_ns, uint64_t cpu_at)
 {
-    struct ips_graph *g = &b->out->g;
-    const struct b_op *send = b_op_at(b, g->xpred[v]);
     uint64_t before = ips_sub_sat(send->w, send->cpu);
-    uint64_t time = ips_sub_sat(g->t_ns[v], send->t);
-    uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
+    uint64_t time = ips_sub_sat(t_ns, send->t);
     uint64_t room = ips_sub_sat(time, before);
-    if (after > room)
-        g->w[v] = b->cpu_at[v] - room;
-    g->xkind[v] = IPS_X_DATA;
-    g->xpred[v] = send->node;
-    b->backwards |= send->t >= g->t_ns[v];
-    __builtin_prefetch(send + 2);
+    return ips_sub_sat(cpu_at, coord) > room ? cpu_at - room : coord;
 }
 
 /* Sends of one end that blocked, and the receives of the other. */

@@ -233,7 +233,7 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
     struct build *b = m->b;
     uint32_t type, len;
     const uint8_t *p;
-    bool plain = b->plain && !b->from;
+    bool plain = b->plain;
     for (;;) {
         int plainly = plain ? b_plain_nodes(m, walk) : 0;
         if (plainly < 0)

@@ -180,6 +180,19 @@ far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
     return b_add_ext(m, &v, node, len, slept);
 }
 
+/* Of a build that goes on (build_grow.h). */
+static int listed_receive(struct maker *m, const struct b_plain *r,
+                          uint32_t end, uint32_t node)
+{
+    return b_grow_read(m->b, end,
+                       &(struct b_read){.t = r->t,
+                                        .t_ret = r->t_ret,
+                                        .len = r->len,
+                                        .node = node,
+                                        .chain = m->chain,
+                                        .ext = IPS_NONE});
+}
+
 /* What the loop has at hand, in registers where there are enough: nothing else
  * knows its address. In the build again when it ends. */
 struct run {
@@ -193,7 +206,7 @@ struct run {
     uint64_t last_ret, settled; /* behind it no signal taken ends a call */
     uint64_t off_ns, probe_ps, cost_ps, call_ps;
     uint64_t wait_ns, waits; /* for peers */
-    bool costs;
+    bool costs, goes_on;
 };
 
 static inline __attribute__((always_inline)) struct run
@@ -223,7 +236,8 @@ run_begin(struct maker *m)
                     .off_ns = b->off_ns,
                     .probe_ps = b->probe_ps,
                     .cost_ps = b->cost_ps,
-                    .costs = b->in->control && !m->s->task};
+                    .costs = b->in->control && !m->s->task && !b->tables,
+                    .goes_on = b->from != NULL};
     if (k.costs)
         k.call_ps = ips_probe_ps(b->in->control, IPS_PROBE_CALL);
     for (uint32_t i = 0; i < m->taken_count; i++)
@@ -320,8 +334,12 @@ plain_receive(struct run *k, const struct b_plain *r, uint32_t end,
         return rc;
     if (!x->local)
         took = IPS_NO_NODE, len = 0;
+    else if (k->goes_on)
+        took = IPS_NO_NODE, rc = listed_receive(k->m, r, end, k->node);
     else if (took >= IPS_NO_NODE)
         return 1;
+    if (rc < 0)
+        return rc;
     k->wait_ns += slept;
     k->waits += slept > 0;
     count(x, r);

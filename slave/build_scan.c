@@ -513,8 +513,14 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
     uint32_t type, len;
     const uint8_t *p;
     s->first_fresh = b->delays.n;
-    while (!b->broken && (p = b_next(walk, &type, &len))) {
+    bool plain = goes_on && !s->empty && !b->in->general, received;
+    while (!b->broken) {
         struct ips_rec_head h;
+        if (plain)
+            (void)b_plain_scan(b, s, walk, &received);
+        p = b_next(walk, &type, &len);
+        if (!p)
+            break;
         s->events++;
         if (b->tables && goes_on && b_scan_call(s, type, p))
             continue;

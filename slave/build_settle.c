@@ -233,12 +233,7 @@ finish_arc(struct weigher *k, uint32_t v, uint64_t *coord, uint64_t t_ns,
            uint64_t cpu_at)
 {
     const struct b_op *send = b_op_at(k->b, k->g.xpred[v]);
-    uint64_t before = ips_sub_sat(send->w, send->cpu);
-    uint64_t time = ips_sub_sat(t_ns, send->t);
-    uint64_t after = ips_sub_sat(cpu_at, *coord);
-    uint64_t room = ips_sub_sat(time, before);
-    if (after > room)
-        *coord = cpu_at - room;
+    *coord = b_gives_way(send, *coord, t_ns, cpu_at);
     k->g.xpred[v] = send->node;
     k->b->backwards |= send->t >= t_ns;
     return b_moved(send->t, (int64_t)(send->w - send->cpu));

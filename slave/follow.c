@@ -205,11 +205,15 @@ static int go_on(struct slave_graphs *gs, const struct slave_snapshot *s,
 {
     struct slave_batch *b =
         h ? slave_handover_take(h, gs->follow.at, s->archive_bytes) : NULL;
-    if (!b)
+    if (!b && gs->follow.at < s->archive_bytes)
         return from_archive(gs, s, err);
-    gs->follow.handed++;
+    gs->follow.handed += b != NULL;
     int rc = further(gs, s, b, err);
-    slave_handover_give_back(h, b);
+    ips_log_debug("run %s: tables of %llu bytes, %s", s->run,
+                  (unsigned long long)s->archive_bytes,
+                  b ? "handed over" : "with nothing new");
+    if (b)
+        slave_handover_give_back(h, b);
     return rc;
 }
 

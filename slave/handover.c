@@ -140,6 +140,8 @@ struct slave_batch *slave_handover_take(struct slave_handover *h, uint64_t from,
     struct slave_batch *taken = NULL, **end = &taken;
     uint64_t at = from;
     (void)pthread_mutex_lock(&h->lock);
+    while (h->first && h->first->until <= from) /* was unpacked */
+        put_away(h, first_off(h));
     while (h->first && h->first->from < until) {
         struct slave_batch *b = first_off(h);
         bool fits = b->from == at && b->until <= until;

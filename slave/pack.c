@@ -93,6 +93,10 @@ static void put_frames(struct slave_pack *p, uint32_t count, uint32_t *raw)
             const uint8_t *rec = (const uint8_t *)(p->order[k] + 1);
             for (uint32_t at = 0; at < p->order[k]->bytes;) {
                 uint32_t word;
+                at +=
+                    (uint32_t)pack_calls(c, rec + at, p->order[k]->bytes - at);
+                if (at == p->order[k]->bytes)
+                    break;
                 memcpy(&word, rec + at, sizeof(word));
                 pack_record(c, rec + at, (word >> 8 & 0xff) * 8);
                 at += (word >> 8 & 0xff) * 8;

@@ -1,7 +1,7 @@
-/* Calls to the columns (pack.h): what call_words() of pack_model.c does when it
- * encodes, for the records that there are most of. All that is to be written is
- * computed first: a byte written may be any variable's, and would have each of
- * them read again. */
+/* Runs of calls to the columns (pack.h): what head() and words() of
+ * pack_model.c do when they encode, for the records that there are most of.
+ * What changes with each record is in variables that nothing points to: a byte
+ * written may be any other's, and would have each of them read again. */
 #include "slave/pack_model.h"
 
 #include <string.h>
@@ -34,73 +34,168 @@ static inline struct sized cpu(uint64_t now, uint64_t before, uint64_t ticks,
     return sized(not ? if_not : if_ran, not );
 }
 
-static inline void put_byte(struct pack_bytes *b, uint8_t byte)
+/* What a run of calls has at hand; nothing else knows its address. */
+struct run {
+    uint8_t *kind, *a, *t, *t_ret, *cpu, *cpu_ret, *five, *site, *seven, *bits;
+    uint64_t last_t, record_t, cpu_now, cpu_t, at_site, near, acc;
+    uint32_t type, link, acc_bits;
+};
+
+static inline __attribute__((always_inline)) struct run
+run_begin(const struct pack_coder *c)
 {
-    b->data[b->len++] = byte;
+#define END(col) (c->column[col].data + c->column[col].len)
+    return (struct run){.kind = END(PACK_KIND),
+                        .a = END(PACK_A),
+                        .t = END(PACK_T),
+                        .t_ret = END(PACK_T_RET),
+                        .cpu = END(PACK_CPU),
+                        .cpu_ret = END(PACK_CPU_RET),
+                        .five = END(PACK_WORD + 5),
+                        .site = END(PACK_SITE),
+                        .seven = END(PACK_WORD + 7),
+                        .bits = END(PACK_BITS),
+                        .last_t = c->last_t,
+                        .record_t = c->record_t,
+                        .cpu_now = c->cpu,
+                        .cpu_t = c->cpu_t,
+                        .at_site = c->site,
+                        .near = c->near,
+                        .acc = c->acc,
+                        .type = c->type,
+                        .link = c->link,
+                        .acc_bits = c->acc_bits};
+#undef END
 }
 
-static inline void put(struct pack_bytes *b, uint64_t v)
+static inline __attribute__((always_inline)) void run_end(struct pack_coder *c,
+                                                          const struct run *r)
 {
-    if (v < 0x80)
-        put_byte(b, (uint8_t)v);
-    else
-        pack_put_number(b, v);
+#define END(col, p) c->column[col].len = (size_t)((p)-c->column[col].data)
+    END(PACK_KIND, r->kind);
+    END(PACK_A, r->a);
+    END(PACK_T, r->t);
+    END(PACK_T_RET, r->t_ret);
+    END(PACK_CPU, r->cpu);
+    END(PACK_CPU_RET, r->cpu_ret);
+    END(PACK_WORD + 5, r->five);
+    END(PACK_SITE, r->site);
+    END(PACK_WORD + 7, r->seven);
+    END(PACK_BITS, r->bits);
+#undef END
+    c->last_t = r->last_t;
+    c->record_t = r->record_t;
+    c->cpu = r->cpu_now;
+    c->cpu_t = r->cpu_t;
+    c->site = r->at_site;
+    c->near = r->near;
+    c->acc = r->acc;
+    c->acc_bits = r->acc_bits;
+    c->type = r->type;
+    c->link = r->link;
+}
+
+static inline __attribute__((always_inline)) uint8_t *put(uint8_t *p,
+                                                          uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7)
+        *p++ = (uint8_t)(v | 0x80);
+    *p++ = (uint8_t)v;
+    return p;
+}
+
+/* As many bits, 64 less those left over at the most. */
+static inline __attribute__((always_inline)) void
+put_low(struct run *r, uint64_t low, unsigned lows)
+{
+    r->acc |= low << r->acc_bits; /* fewer than 8 were left there */
+    r->acc_bits += lows;
+    memcpy(r->bits, &r->acc, sizeof(r->acc));
+    r->bits += r->acc_bits / 8;
+    r->acc >>= r->acc_bits & ~7u;
+    r->acc_bits &= 7;
 }
 
 /* The bits of four numbers, one behind the other: as one, if it is not long. */
-static inline void put_lows(struct pack_coder *c, const struct sized s[4])
+static inline __attribute__((always_inline)) void
+put_lows(struct run *r, const struct sized *x, const struct sized *y,
+         const struct sized *z, const struct sized *u)
 {
-    struct pack_bytes *b = &c->column[PACK_BITS];
-    uint64_t low = s[3].low;
-    unsigned lows = s[0].lows + s[1].lows + s[2].lows + s[3].lows;
-    if (lows + c->acc_bits > 63) {
-        for (int i = 0; i < 4; i++)
-            pack_put_bits(c, s[i].low, s[i].lows);
+    unsigned lows = x->lows + y->lows + z->lows + u->lows;
+    if (lows + r->acc_bits <= 63) {
+        uint64_t low = u->low << z->lows | z->low;
+        low = low << y->lows | y->low;
+        put_low(r, low << x->lows | x->low, lows);
         return;
     }
-    low = low << s[2].lows | s[2].low;
-    low = low << s[1].lows | s[1].low;
-    low = low << s[0].lows | s[0].low;
-    uint64_t acc = c->acc | low << c->acc_bits;
-    lows += c->acc_bits;
-    memcpy(b->data + b->len, &acc, sizeof(acc));
-    b->len += lows / 8;
-    c->acc = acc >> (lows & ~7u);
-    c->acc_bits = lows & 7;
+    const struct sized *all[] = {x, y, z, u};
+    for (int i = 0; i < 4; i++) {
+        unsigned first = all[i]->lows > 32 ? 32 : all[i]->lows;
+        put_low(r, all[i]->low & ((1ULL << first) - 1), first);
+        put_low(r, all[i]->low >> first, all[i]->lows - first);
+    }
 }
 
-void pack_call(struct pack_coder *c, const uint64_t *w, uint64_t *last)
+/* One call; `k`: of its kind. */
+static inline __attribute__((always_inline)) void
+put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
 {
-    const uint64_t mult = c->mult_q32;
-    const uint64_t t = w[1], t_ret = w[2];
     uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
-    const struct sized s[4] = {sized(pack_zigzag(t - c->last_t), 0),
-                               sized(pack_zigzag(t_ret - t), 0),
-                               cpu(w[3], c->cpu, t - c->cpu_t, mult),
-                               cpu(w[4], w[3], t_ret - t, mult)};
+    uint64_t *then =
+        &c->successor[pack_hash(type, r->type, r->link) % PACK_SUCCESSORS];
+    uint32_t likely = *then ? (uint32_t)(*then - 1) : r->link;
+    *then = (uint64_t)a + 1;
+    uint64_t *last = c->context[pack_hash(type, a, 0) % PACK_CONTEXTS];
+    uint64_t *after =
+        &c->successor[pack_hash(type, a, r->at_site ^ 6ULL << 56) %
+                      PACK_SUCCESSORS];
+    const struct sized t = sized(pack_zigzag(w[1] - r->last_t), 0),
+                       t_ret = sized(pack_zigzag(w[2] - w[1]), 0),
+                       x = cpu(w[3], r->cpu_now, w[1] - r->cpu_t, c->mult_q32),
+                       y = cpu(w[4], w[3], w[2] - w[1], c->mult_q32);
     uint64_t five = pack_zigzag(w[5] - last[5]);
     uint32_t low = pack_half(w[7], last[7]),
              high = pack_half(w[7] >> 32, last[7] >> 32);
-    uint64_t *after = &c->successor[pack_hash(type, a, c->site ^ 6ULL << 56) %
-                                    PACK_SUCCESSORS];
-    bool other = w[6] != *after;
-    uint64_t step = pack_zigzag(w[6] - c->near);
-    c->record_t = t;
-    c->last_t = c->cpu_t = t_ret;
-    c->cpu = w[4];
-    c->site = w[6];
-    if (other)
-        c->near = *after = w[6];
     memcpy(last + 1, w + 1, 7 * sizeof(*w));
-    put_byte(&c->column[PACK_T], s[0].byte);
-    put_byte(&c->column[PACK_T_RET], s[1].byte);
-    put_byte(&c->column[PACK_CPU], s[2].byte);
-    put_byte(&c->column[PACK_CPU_RET], s[3].byte);
-    put_lows(c, s);
-    put(&c->column[PACK_WORD + 5], five);
-    put_byte(&c->column[PACK_SITE], other);
-    if (other)
-        put(&c->column[PACK_SITE], step);
-    put(&c->column[PACK_WORD + 7], low);
-    put(&c->column[PACK_WORD + 7], high);
+    bool other = w[6] != *after;
+    *r->kind++ = (uint8_t)k;
+    r->a = put(r->a, pack_half(a, likely));
+    *r->t++ = t.byte;
+    *r->t_ret++ = t_ret.byte;
+    *r->cpu++ = x.byte;
+    *r->cpu_ret++ = y.byte;
+    put_lows(r, &t, &t_ret, &x, &y);
+    r->five = put(r->five, five);
+    *r->site++ = other;
+    if (other) {
+        r->site = put(r->site, pack_zigzag(w[6] - r->near));
+        r->near = *after = w[6];
+    }
+    r->seven = put(r->seven, low);
+    r->seven = put(r->seven, high);
+    r->record_t = w[1];
+    r->last_t = r->cpu_t = w[2];
+    r->cpu_now = w[4];
+    r->at_site = w[6];
+    r->type = type;
+    r->link = pack_link_of(w, 8);
+}
+
+size_t pack_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes)
+{
+    size_t at = 0;
+    struct run r = run_begin(c);
+    for (; bytes - at >= 8 * sizeof(uint64_t); at += 8 * sizeof(uint64_t)) {
+        uint64_t w[8];
+        memcpy(w, rec + at, sizeof(w));
+        uint32_t word = (uint32_t)w[0], type = word & 0xffu;
+        uint32_t k = c->hint[pack_hint_of(word)];
+        if ((word >> 8 & 0xffu) != 8 || !pack_is_call(type) || k >= c->kinds ||
+            c->kind[k] != word)
+            break;
+        put_call(&r, c, w, k);
+    }
+    if (at)
+        run_end(c, &r);
+    return at;
 }

@@ -87,11 +87,11 @@ static uint8_t get_byte(struct pack_coder *c, enum pack_column column)
     return next_byte(&c->column[column], &c->bad);
 }
 
-void pack_put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
+static void put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
 {
     struct pack_bytes *b = &c->column[PACK_BITS];
     if (bits > 32) {
-        pack_put_bits(c, v & UINT32_MAX, 32);
+        put_bits(c, v & UINT32_MAX, 32);
         v >>= 32;
         bits -= 32;
     }
@@ -143,7 +143,7 @@ static void put_sized(struct pack_coder *c, enum pack_column column, uint64_t v,
     struct pack_bytes *b = &c->column[column];
     b->data[b->len++] = (uint8_t)(bits | flag << 7);
     if (bits > 1)
-        pack_put_bits(c, v & ~(1ULL << (bits - 1)), bits - 1);
+        put_bits(c, v & ~(1ULL << (bits - 1)), bits - 1);
 }
 
 static uint64_t get_sized(struct pack_coder *c, enum pack_column column,
@@ -255,25 +255,24 @@ ALWAYS_INLINE void text(struct pack_coder *c, bool enc, uint64_t *w)
 
 /* ---- records ---- */
 
-/* What words() does by "tRCDLSH" to decode, for the records that there are most
+/* What words() does by "tRCDLSH" for the records that there are most
  * of: without a switch that nobody can foretell. */
-ALWAYS_INLINE void call_words(struct pack_coder *c, uint64_t *w, uint32_t type,
-                              uint32_t a, uint64_t *last)
+ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
+                              uint32_t type, uint32_t a, uint64_t *last)
 {
-    stamp(c, false, PACK_T, c->last_t, &w[1]);
+    stamp(c, enc, PACK_T, c->last_t, &w[1]);
     c->record_t = last[1] = w[1];
-    stamp(c, false, PACK_T_RET, w[1], &w[2]);
+    stamp(c, enc, PACK_T_RET, w[1], &w[2]);
     c->last_t = last[2] = w[2];
-    cpu(c, false, PACK_CPU, w[1], &w[3]);
+    cpu(c, enc, PACK_CPU, w[1], &w[3]);
     last[3] = w[3];
-    cpu(c, false, PACK_CPU_RET, w[2], &w[4]);
+    cpu(c, enc, PACK_CPU_RET, w[2], &w[4]);
     last[4] = w[4];
-    difference(c, false, (enum pack_column)(PACK_WORD + 5), last[5], &w[5]);
+    difference(c, enc, (enum pack_column)(PACK_WORD + 5), last[5], &w[5]);
     last[5] = w[5];
-    address(c, false, PACK_SITE, pack_hash(type, a, c->site ^ 6ULL << 56),
-            &w[6]);
+    address(c, enc, PACK_SITE, pack_hash(type, a, c->site ^ 6ULL << 56), &w[6]);
     c->site = last[6] = w[6];
-    halves(c, false, (enum pack_column)(PACK_WORD + 7), last[7], &w[7]);
+    halves(c, enc, (enum pack_column)(PACK_WORD + 7), last[7], &w[7]);
     last[7] = w[7];
 }
 
@@ -381,14 +380,10 @@ ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
     uint64_t *last =
         c->context[pack_hash(type, by_a ? a : 0, 0) % PACK_CONTEXTS];
     if (role == call_roles && count == CALL_WORDS) {
-        if (enc) {
-            pack_call(c, w, last);
-            return;
-        }
-        if (c->sure == 0)
+        if (!enc && c->sure == 0)
             count_sure(c);
-        if (c->sure == 0) {
-            call_words(c, w, type, a, last);
+        if (enc || c->sure == 0) {
+            call_words(c, enc, w, type, a, last);
         } else {
             near_call(c, w, type, a, last);
             c->sure--;
@@ -443,20 +438,12 @@ ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
     }
 }
 
-static uint32_t link_of(const uint64_t *w, unsigned count)
-{
-    uint32_t a = (uint32_t)(w[0] >> 32);
-    if (a || ((uint32_t)w[0] & 0xffu) != IPS_REC_BLOCK || count < 8)
-        return a;
-    return (uint32_t)(w[7] >> 32); /* what was ready */
-}
-
 ALWAYS_INLINE void head(struct pack_coder *c, bool enc, uint64_t *w)
 {
     uint32_t word = (uint32_t)*w;
     struct pack_bytes *b = &c->column[PACK_KIND];
     if (enc) {
-        uint8_t *hint = &c->hint[(word ^ word >> 8 ^ word >> 16) & 0xff];
+        uint8_t *hint = &c->hint[pack_hint_of(word)];
         uint32_t k = *hint;
         if (k >= c->kinds || c->kind[k] != word)
             for (k = 0; k < c->kinds && c->kind[k] != word;)
@@ -496,7 +483,7 @@ ALWAYS_INLINE void after(struct pack_coder *c, const uint64_t *w,
                          unsigned count)
 {
     c->type = (uint32_t)w[0] & 0xffu;
-    c->link = link_of(w, count);
+    c->link = pack_link_of(w, count);
 }
 
 void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/format.h"
+
 enum pack_column {
     PACK_FRAMES, /* stream, bytes and records of each frame */
     PACK_KIND,
@@ -77,10 +79,27 @@ static inline uint32_t pack_half(uint64_t now, uint64_t from)
     int32_t step = (int32_t)((uint32_t)now - (uint32_t)from);
     return (uint32_t)pack_zigzag((uint64_t)(int64_t)step);
 }
-void pack_put_bits(struct pack_coder *c, uint64_t v, unsigned bits);
-/* pack_call.c: the words behind the head of a call; `last`: of the same type
- * and channel, which it becomes. */
-void pack_call(struct pack_coder *c, const uint64_t *w, uint64_t *last);
+static inline uint32_t pack_hint_of(uint32_t word)
+{
+    return (word ^ word >> 8 ^ word >> 16) & 0xff;
+}
+/* The channel that comes next, likely. */
+static inline uint32_t pack_link_of(const uint64_t *w, unsigned count)
+{
+    uint32_t a = (uint32_t)(w[0] >> 32);
+    if (a || ((uint32_t)w[0] & 0xffu) != IPS_REC_BLOCK || count < 8)
+        return a;
+    return (uint32_t)(w[7] >> 32); /* what was ready */
+}
+
+static inline bool pack_is_call(uint32_t type)
+{
+    return type == IPS_REC_SEND || type == IPS_REC_RECV ||
+           type == IPS_REC_BLOCK || type == IPS_REC_RECVCALL;
+}
+/* pack_call.c: calls of kinds that came before, as many as follow each other;
+ * bytes of them. */
+size_t pack_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes);
 
 void pack_begin(struct pack_coder *c, uint64_t mult_q32);
 /* One record of `bytes`, a multiple of 8 and at least 16. */

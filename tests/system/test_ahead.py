@@ -2,11 +2,12 @@
 
 Would catch: a run that was closed and whose graph only the question builds, a
 graph made ahead that is not the one a question would have built, a large graph
-that never gets to its file, news of an open run that wait for the question, and
-the limit of memory changing an answer or going unsaid."""
+that never gets to its file, news of an open run that wait for the question, rows of it that only a question
+makes newer, and the limit of memory changing an answer or going unsaid."""
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -53,6 +54,51 @@ def test_graph_before_the_question(bench, build):  # noqa: F811
         assert end_process(bench.slave) == 0
         graph.unlink() # written at the end, at the latest
     assert bench.log.read_text().count(BUILT) == 3
+
+
+CHATTY = """
+import os, time
+r, w = os.pipe()
+while True:
+    for i in range(20):
+        os.write(w, b"x" * 8)
+        os.read(r, 8)
+    time.sleep(0.005)
+"""
+
+
+def test_followed_run(bench, build):  # noqa: F811
+    """Would catch: tables of an open run that only a question brings up to
+    date, and what was handed over for them unpacked from the archive."""
+    bench.env["IPS_LOG"] = "debug"
+    bench.start()
+    with subprocess.Popen(
+            [build.bin("ipsrun"), "--no-daemons", "--quiet", "--name", "chat",
+             "--", sys.executable, "-c", CHATTY], env=bench.env,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL) as program:
+        try:
+            def sent():
+                rows = bench.rows("select sum(sent_messages) from traffic")
+                return rows[0][0] or 0 if rows else 0
+            wait_until("its records", lambda: bench.rows(
+                "select 1 from run where name='chat' and events > 1000"), 60)
+            bench.ask("chat", "sync")
+            seen = sent()
+            assert seen > 0
+            for _ in range(3):  # nobody asks any more
+                before = seen
+                wait_until("newer rows", lambda: sent() > before, 120)
+                seen = sent()
+            wait_until("a turn by what was handed over", lambda: re.search(
+                r"run chat: tables of [0-9]+ bytes, handed over",
+                bench.log.read_text()), 120)
+        finally:
+            program.kill()
+    wait_until("the end", lambda: bench.closed("chat"), 60)
+    bench.ask("chat", "sync")
+    assert sent() >= seen
+    assert end_process(bench.slave) == 0
 
 
 @pytest.mark.quick
