@@ -148,7 +148,7 @@ static struct mtime_pair pair_of(uint64_t ns)
 {
     struct mtime_pair p = {.from = "a", .to = "b", .count = 4};
     for (uint32_t i = 0; i < p.count; i++)
-        p.point[i] = (struct mtime_point){i + 1, ns, ns, ns, 9};
+        p.point[i] = (struct mtime_point){i + 1, ns, ns, ns, 9, 0};
     return p;
 }
 
