@@ -57,6 +57,7 @@ AT(ips_control, probe_cost_ps, 1168);
 AT(ips_control, arrivals, 1232);
 AT(ips_control, delays, 1236);
 AT(ips_control, probe_more_ps, 1240);
+AT(ips_control, locks, 1264);
 SIZE(ips_control, 1272);
 
 AT(ips_rec_sample, cpu, 16);
@@ -83,6 +84,9 @@ AT(ips_rec_sync, site, 64);
 AT(ips_rec_sync, value, 72);
 AT(ips_rec_sync, err, 76);
 SIZE(ips_rec_sync, 80);
+AT(ips_rec_lock, cpu, 16);
+AT(ips_rec_lock, object, 24);
+SIZE(ips_rec_lock, 32);
 AT(ips_rec_signal, cpu, 16);
 AT(ips_rec_signal, pid, 24);
 AT(ips_rec_signal, tid, 28);
@@ -263,7 +267,8 @@ static void test_format__codes_are_those_of_the_document(void **state)
         {"KILL", 28},        {"SIGNAL", 29},     {"UNSEEN", 30},
         {"ENTER_SHORT", 31}, {"EXIT_SHORT", 32}, {"MARK_SHORT", 33},
         {"SEND_SHORT", 34},  {"RECV_SHORT", 35}, {"RUNDELAY", 36},
-        {"GUESSED", 37},
+        {"GUESSED", 37},     {"ACQUIRE_SHORT", 38},
+        {"RELEASE_SHORT", 39},
     };
     static const struct {
         const char *name;
