@@ -361,6 +361,15 @@ static int add_object(struct locks *l, const uint32_t *order, uint32_t n)
     return rc;
 }
 
+/* Behind a wait for a condition it is asked for when the signal comes: until
+ * then the mutex is others', who need it to signal. */
+static uint64_t asked_at(const struct b_sync *v, uint32_t i)
+{
+    if (!b_sync_after_cond(&v[i]) || !i || v[i - 1].cause == IPS_NONE)
+        return v[i].t;
+    return ips_max_u64(v[i].t, v[v[i - 1].cause].t);
+}
+
 static void count_waiters(struct locks *l)
 {
     const struct b_sync *v = l->b->syncs.v;
@@ -369,7 +378,7 @@ static void count_waiters(struct locks *l)
         uint32_t r = v[i].cause;
         if (v[i].release || r == IPS_NONE)
             continue;
-        l->asked[r] = ips_min_u64(l->asked[r], v[i].t);
+        l->asked[r] = ips_min_u64(l->asked[r], asked_at(v, i));
         l->went[r]++;
     }
 }
