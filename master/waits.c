@@ -122,8 +122,9 @@ static int take_locks(const struct part *p, struct waits_rows *r,
     if (a->n_lock_node != n || a->n_lock_after != n || a->n_lock_does != n)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "locks: arrays differ in length");
-    uint64_t most = p->sync->nodes * ROWS_A_NODE + ROWS_FREE +
-                    (p->sync->state ? p->sync->state->events : 0) * LOCKS_A_RECORD;
+    uint64_t most =
+        p->sync->nodes * ROWS_A_NODE + ROWS_FREE +
+        (p->sync->state ? p->sync->state->events : 0) * LOCKS_A_RECORD;
     if (n > most - r->lock_count)
         return ips_err_set(err, IPS_E_LIMIT, "it has too many waits for locks");
     if (r->lock_count + n > r->lock_cap) {
@@ -135,8 +136,8 @@ static int take_locks(const struct part *p, struct waits_rows *r,
     for (size_t i = 0; i < n; i++) {
         struct waits_lock_row *to = &r->lock_row[r->lock_count];
         const struct waits_lock_row *before = r->lock_count ? to - 1 : NULL;
-        if (a->lock_node[i] >= p->sync->nodes ||
-            a->lock[i] >= most || a->lock_does[i] > LOCK_UNITS_MAX * 2 + 1 ||
+        if (a->lock_node[i] >= p->sync->nodes || a->lock[i] >= most ||
+            a->lock_does[i] > LOCK_UNITS_MAX * 2 + 1 ||
             (before && before->node > a->lock_node[i]))
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "row %" PRIu64 " of a lock is out of order",

@@ -21,12 +21,12 @@
  * taken before there was a post for them.
  *
  * Which arc something was done in is told by the order of the thread's records,
- * and where in it by the thread's CPU time then: the nodes' times are bent until
- * no arc runs against the clock (build_wall.c), and a lock given back before a
- * wait would come to lie behind it. Since when somebody had what was free when
- * he took it is a guess, by time, as if he had computed evenly; it is not before
- * the last wait of his that was over when the first one asked: what he waited
- * for may have been of somebody who had the lock.
+ * and where in it by the thread's CPU time then: the nodes' times are bent
+ * until no arc runs against the clock (build_wall.c), and a lock given back
+ * before a wait would come to lie behind it. Since when somebody had what was
+ * free when he took it is a guess, by time, as if he had computed evenly; it is
+ * not before the last wait of his that was over when the first one asked: what
+ * he waited for may have been of somebody who had the lock.
  *
  * Only what one has at a time: mutexes, spin locks, locks of files unless one
  * RELEASE let several go (they read). Not locks for readers and writers, once
@@ -46,8 +46,8 @@ struct locks {
     uint32_t *went;  /* [syncs] how many it let go */
     uint64_t *given; /* [given_count] RELEASEs of the object at hand, sorted */
     uint32_t given_count;
-    uint64_t *cpu; /* [nodes] the thread's CPU time at it */
-    uint32_t lock; /* number of the object at hand */
+    uint64_t *cpu;  /* [nodes] the thread's CPU time at it */
+    uint32_t lock;  /* number of the object at hand */
     uint32_t begin; /* its first row, and of the chain at hand */
     uint32_t chain_begin;
 };
@@ -99,8 +99,8 @@ static int put(struct locks *l, uint64_t t, uint32_t node, uint64_t w,
                bool gives, uint32_t units)
 {
     struct ips_wait_rows *o = l->out;
-    struct ips_lock_row row = {l->lock, units,   node, o->lock_count,
-                               t,       w,       gives};
+    struct ips_lock_row row = {l->lock, units, node, o->lock_count,
+                               t,       w,     gives};
     int rc = 0;
     if (o->lock_count == o->lock_room)
         rc = b_grow((void **)&o->lock, o->lock_count, &o->lock_room,
@@ -223,8 +223,8 @@ static int add_chain(struct locks *l, const uint32_t *order, uint32_t n)
             rc = put_done(l, had, 1);
         } else if (s->used) {
             uint64_t asked = ips_min_u64(l->asked[order[k]], s->t);
-            rc = put_had_since(l, chain_of(l->b, s),
-                               had_since(l, asked, s->t), asked);
+            rc = put_had_since(l, chain_of(l->b, s), had_since(l, asked, s->t),
+                               asked);
         }
         if (rc == 0 && (had || s->used))
             rc = put_done(l, s, 1);

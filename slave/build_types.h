@@ -113,13 +113,13 @@ struct b_sync { /* ACQUIRE, RELEASE, long or short */
     uint32_t arrived_before; /* BARRIER: the arrival before it of its round */
     uint32_t dead_owner;     /* ACQUIRE of a robust mutex: chain, or IPS_NONE */
     uint32_t node;
-    uint32_t next; /* the node of its chain that is made after it */
+    uint32_t next;       /* the node of its chain that is made after it */
     int32_t value, left; /* RELEASE: how many it may let go yet */
     uint32_t err;
     uint8_t kind; /* enum ips_sync */
     bool release;
-    bool used;  /* RELEASE: it let somebody go */
-    bool ready; /* ACQUIRE: nobody waited (an eventfd; what was free) */
+    bool used;     /* RELEASE: it let somebody go */
+    bool ready;    /* ACQUIRE: nobody waited (an eventfd; what was free) */
     bool is_short; /* no node, unless it let somebody go */
 };
 struct b_spin { /* CPU burnt between a node and the next of its chain */

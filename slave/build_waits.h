@@ -31,8 +31,8 @@ struct ips_wait_stack {
  * replay that settles anew who is next (build_locks.c). */
 #define IPS_LOCK_AT_NODE UINT64_MAX
 struct ips_lock_row { /* by node, w, t, lock, seq */
-    uint32_t lock;  /* number of the object */
-    uint32_t units; /* of it that are free at the begin: 1 of a mutex */
+    uint32_t lock;    /* number of the object */
+    uint32_t units;   /* of it that are free at the begin: 1 of a mutex */
     uint32_t node;
     uint32_t seq; /* of one chain and lock: in order */
     uint64_t t;   /* when it was done, as recorded */
