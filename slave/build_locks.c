@@ -29,8 +29,9 @@
  * he waited for may have been of somebody who had the lock.
  *
  * Only what one has at a time: mutexes, spin locks, locks of files unless one
- * RELEASE let several go (they read). Not locks for readers and writers, once
- * (all go), barriers and conditions (nobody has one). */
+ * RELEASE let several go (they read). Locks for readers and writers only where
+ * all was recorded. Not once (all go), barriers and conditions (nobody has
+ * one). */
 #include "slave/build_internal.h"
 
 #include "analysis/replay_graph.h"
@@ -48,6 +49,7 @@ struct locks {
     uint32_t given_count;
     uint64_t *cpu;  /* [nodes] the thread's CPU time at it */
     uint32_t lock;  /* number of the object at hand */
+    uint32_t part;  /* of an object that is two locks here: 0 or 1 */
     uint32_t begin; /* its first row, and of the chain at hand */
     uint32_t chain_begin;
 };
@@ -99,8 +101,8 @@ static int put(struct locks *l, uint64_t t, uint32_t node, uint64_t w,
                bool gives, uint32_t units)
 {
     struct ips_wait_rows *o = l->out;
-    struct ips_lock_row row = {l->lock, units, node, o->lock_count,
-                               t,       w,     gives};
+    struct ips_lock_row row = {
+        l->lock + l->part, units, node, o->lock_count, t, w, gives};
     int rc = 0;
     if (o->lock_count == o->lock_room)
         rc = b_grow((void **)&o->lock, o->lock_count, &o->lock_room,
@@ -244,6 +246,17 @@ static bool of_file(const struct b_sync *s)
     return s->kind == IPS_SYNC_FLOCK || s->kind == IPS_SYNC_RECORD_LOCK;
 }
 
+/* Behind the records from `k` on of that one's chain. */
+static uint32_t chain_end(const struct locks *l, const uint32_t *order,
+                          uint32_t k, uint32_t n)
+{
+    const struct b_sync *v = l->b->syncs.v;
+    uint32_t c = chain_of(l->b, &v[order[k]]);
+    while (k < n && chain_of(l->b, &v[order[k]]) == c)
+        k++;
+    return k;
+}
+
 static int add_owned(struct locks *l, const uint32_t *order, uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v;
@@ -253,9 +266,7 @@ static int add_owned(struct locks *l, const uint32_t *order, uint32_t n)
             return 0;
     list_given(l, order, n);
     for (uint32_t k = 0, next; k < n && rc == 0; k = next) {
-        uint32_t c = chain_of(l->b, &v[order[k]]);
-        for (next = k; next < n && chain_of(l->b, &v[order[next]]) == c;)
-            next++;
+        next = chain_end(l, order, k, n);
         l->chain_begin = l->out->lock_count;
         rc = add_chain(l, order + k, next - k);
     }
@@ -332,6 +343,111 @@ static int add_counted(struct locks *l, const uint32_t *order, uint32_t n)
     return rc;
 }
 
+/* ---- readers and writers (--locks=all) --------------------------------- */
+
+/* A lock for readers and writers as two of the replay's: whoever wants it takes
+ * the gate, then as many units as he may not share - a reader one of as many as
+ * there are readers, a writer all - and gives the gate back. First come, first
+ * served; no two have some of the units each and wait for the rest. */
+enum { GATE = 0, UNITS = 1 };
+#define READERS_MAX 64u /* at once; a writer has so many rows */
+
+static bool reads(const struct b_sync *s)
+{
+    return s->kind == IPS_SYNC_RDLOCK;
+}
+
+/* At most so many have it at once to read: the threads that do, or as many as
+ * were seen (a thread may read twice at a time). */
+static uint32_t readers_of(const struct locks *l, const uint32_t *order,
+                           uint32_t n)
+{
+    struct b_sync *v = l->b->syncs.v;
+    uint32_t threads = 0, now = 0, most = 0, last = IPS_NONE;
+    for (uint32_t k = 0; k < n; k++) {
+        const struct b_sync *s = &v[order[k]];
+        if (!reads(s) || s->release || chain_of(l->b, s) == last)
+            continue;
+        last = chain_of(l->b, s);
+        threads++;
+    }
+    memcpy(l->sorted, order, (size_t)n * sizeof(*l->sorted));
+    qsort_r(l->sorted, n, sizeof(*l->sorted), by_moment, v);
+    for (uint32_t k = 0; k < n; k++) {
+        const struct b_sync *s = &v[l->sorted[k]];
+        if (!reads(s) || (!s->release && !b_sync_got(s)))
+            continue;
+        now = s->release ? now - (now > 0) : now + 1;
+        most = ips_max_u32(most, now);
+    }
+    return ips_max_u32(ips_max_u32(threads, most), 1);
+}
+
+/* What follows at once on the row before. */
+static int put_also(struct locks *l, uint64_t t, bool gives, uint32_t units)
+{
+    const struct ips_lock_row *last = &l->out->lock[l->out->lock_count - 1];
+    bool at_node = last->w == IPS_LOCK_AT_NODE;
+    return put(l, t, last->node + at_node, at_node ? 0 : last->w, gives, units);
+}
+
+static int put_units(struct locks *l, const struct b_sync *s, uint32_t readers)
+{
+    uint32_t count = reads(s) ? 1 : readers, from = l->out->lock_count;
+    uint64_t t = moment(s);
+    l->part = s->release ? UNITS : GATE;
+    int rc = put_done(l, s, s->release ? readers : 1);
+    if (l->out->lock_count == from)
+        return rc; /* it has no place */
+    l->part = UNITS;
+    for (uint32_t i = s->release; i < count && rc == 0; i++)
+        rc = put_also(l, t, s->release, readers);
+    l->part = GATE;
+    if (rc == 0 && !s->release)
+        rc = put_also(l, t, true, 1);
+    return rc;
+}
+
+/* One chain's records: what is given back in the end, each kind for itself. */
+static int add_reader(struct locks *l, const uint32_t *order, uint32_t n,
+                      uint32_t readers)
+{
+    const struct b_sync *v = l->b->syncs.v;
+    uint32_t left[2] = {0, 0}, has[2] = {0, 0};
+    int rc = 0;
+    for (uint32_t k = 0; k < n; k++)
+        left[reads(&v[order[k]])] += v[order[k]].release;
+    for (uint32_t k = 0; k < n && rc == 0; k++) {
+        const struct b_sync *s = &v[order[k]];
+        bool kind = reads(s);
+        if (s->release) {
+            left[kind]--;
+            if (!has[kind])
+                continue; /* taken before there was a record */
+            has[kind]--;
+        } else {
+            if (!b_sync_got(s) || has[kind] >= left[kind])
+                continue;
+            has[kind]++;
+        }
+        rc = put_units(l, s, readers);
+    }
+    return rc;
+}
+
+static int add_readers(struct locks *l, const uint32_t *order, uint32_t n)
+{
+    uint32_t readers = readers_of(l, order, n);
+    int rc = 0;
+    for (uint32_t k = 0, next;
+         k < n && rc == 0 && readers <= READERS_MAX && l->all; k = next) {
+        next = chain_end(l, order, k, n);
+        l->chain_begin = l->out->lock_count;
+        rc = add_reader(l, order + k, next - k, readers);
+    }
+    return rc;
+}
+
 /* ---- all ---------------------------------------------------------------- */
 
 /* Of rows that are all one chain's nobody waits for another. */
@@ -354,8 +470,13 @@ static int add_object(struct locks *l, const uint32_t *order, uint32_t n)
         rc = add_owned(l, order, n);
     else if (first->kind == IPS_SYNC_SEMAPHORE)
         rc = add_counted(l, order, n);
+    else if (first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK)
+        rc = add_readers(l, order, n);
     if (contended(l))
-        l->lock++;
+        l->lock +=
+            first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK
+                ? 2
+                : 1;
     else
         l->out->lock_count = l->begin;
     return rc;
@@ -389,7 +510,6 @@ static int by_place(const void *va, const void *vb)
     CMP3(x->node, y->node);
     CMP3(x->w, y->w);
     CMP3(x->t, y->t);
-    CMP3(x->lock, y->lock);
     CMP3(x->seq, y->seq);
     return 0;
 }

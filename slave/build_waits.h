@@ -30,11 +30,11 @@ struct ips_wait_stack {
 /* A moment of a chain at which it asks for a lock, or gives one back, for a
  * replay that settles anew who is next (build_locks.c). */
 #define IPS_LOCK_AT_NODE UINT64_MAX
-struct ips_lock_row { /* by node, w, t, lock, seq */
+struct ips_lock_row { /* by node, w, t, seq */
     uint32_t lock;    /* number of the object */
     uint32_t units;   /* of it that are free at the begin: 1 of a mutex */
     uint32_t node;
-    uint32_t seq; /* of one chain and lock: in order */
+    uint32_t seq; /* of one chain and object: in order */
     uint64_t t;   /* when it was done, as recorded */
     uint64_t w;   /* IPS_LOCK_AT_NODE: that node; else after so much of the work
                    of the arc into it */

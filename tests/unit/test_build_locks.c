@@ -383,6 +383,45 @@ static void test_build_locks__units_at_the_begin(void **state)
     rec_free(v.r);
 }
 
+/* 11 and 12 read, 10 writes: who wants the lock has the gate (lock 0) while he
+ * takes his units (lock 1) - the writer both. 12 never gives back what it took
+ * last. Would catch: a writer beside a reader, two writers that have half of
+ * the units each, units that are not given back, and an order of rows at one
+ * place in which the gate is given before the units are there. */
+static void test_build_locks__readers_and_writers(void **state)
+{
+    static const enum ips_rec_type take = IPS_REC_ACQUIRE_SHORT,
+                                   give = IPS_REC_RELEASE_SHORT;
+    static const struct {
+        uint32_t lock, tid;
+        uint64_t cpu;
+        bool gives;
+    } want[] = {
+        {0, 10, 1000, false}, {1, 10, 1000, false}, {1, 10, 1000, false},
+        {0, 10, 1000, true},  {1, 10, 2000, true},  {1, 10, 2000, true},
+        {0, 11, 3000, false}, {1, 11, 3000, false}, {0, 11, 3000, true},
+        {1, 11, 5000, true},  {0, 12, 4000, false}, {1, 12, 4000, false},
+        {0, 12, 4000, true},  {1, 12, 6000, true}};
+    (void)state;
+    struct three v = three();
+    v.r->control.locks = IPS_LOCKS_ALL;
+    rec_lock(v.t[0], take, IPS_SYNC_WRLOCK, 1000, 1000, LOCK);
+    rec_lock(v.t[0], give, IPS_SYNC_WRLOCK, 2000, 2000, LOCK);
+    rec_lock(v.t[1], take, IPS_SYNC_RDLOCK, 3000, 3000, LOCK);
+    rec_lock(v.t[1], give, IPS_SYNC_RDLOCK, 5000, 5000, LOCK);
+    rec_lock(v.t[2], take, IPS_SYNC_RDLOCK, 4000, 4000, LOCK);
+    rec_lock(v.t[2], give, IPS_SYNC_RDLOCK, 6000, 6000, LOCK);
+    rec_lock(v.t[2], take, IPS_SYNC_RDLOCK, 7000, 7000, LOCK);
+    const struct ips_wait_rows *rows = locks_of(&v);
+    assert_int_equal(sizeof(want) / sizeof(want[0]), rows->lock_count);
+    for (uint32_t k = 0; k < rows->lock_count; k++) {
+        assert_row(&v, k, want[k].tid, want[k].cpu, false, want[k].gives);
+        assert_int_equal(want[k].lock, rows->lock[k].lock);
+        assert_int_equal(1 + want[k].lock, rows->lock[k].units);
+    }
+    rec_free(v.r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_build_locks__a_short_release_lets_go),
         cmocka_unit_test(test_build_locks__after_a_timeout),
         cmocka_unit_test(test_build_locks__units_at_the_begin),
+        cmocka_unit_test(test_build_locks__readers_and_writers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
