@@ -79,8 +79,10 @@ enum ips_probe {
     IPS_PROBE_STACK = 8, /* the stack of a wait */
     IPS_PROBE_IMAGE = 9, /* a new image, from its loading to its end */
     IPS_PROBE_FORK = 10, /* a fork child, from fork to its end */
-    IPS_PROBE_COSTS = 12 /* room in the control file */
+    IPS_PROBE_COSTS = 11 /* room in the control file */
 };
+/* Which takings of locks leave a record; --locks. */
+enum ips_locks { IPS_LOCKS_CONTENDED = 0, IPS_LOCKS_ALL = 1 };
 
 /* POOL/RUN/control. Written by ipsrun before CMD starts; `used_bytes` and
  * `lost` by everybody in the run, `released_bytes` by the slave. Readers treat
@@ -127,6 +129,8 @@ struct ips_control {
     uint32_t arrivals; /* 1: QUEUE before the RECV of a datagram that waited */
     uint32_t delays;   /* 1: RUNDELAY records are written */
     uint64_t probe_more_ps[IPS_PROBE_COSTS - IPS_PROBE_FIRST]; /* the others */
+    uint32_t locks; /* enum ips_locks */
+    uint32_t reserved;
 };
 /* What a control of an earlier version ends with, as archives have it. */
 #define IPS_CONTROL_LEAST offsetof(struct ips_control, probe_more_ps)
@@ -478,8 +482,18 @@ struct ips_rec_sync { /* a = enum ips_sync */
                       barrier: 1 in the serial thread; COND: 0; MUTEX: 1 taken
                       again at the end of the wait for the condition in the
                       record before; 2: waited by spinning (trylock); err
-                      EOWNERDEAD: the tid that died */
+                      EOWNERDEAD: the tid that died; 3: it was free (as
+                      ACQUIRE_SHORT, where the object is shared) */
     uint32_t err;  /* ACQUIRE: errno it ended with (ETIMEDOUT), 0 got it */
+};
+
+/* ACQUIRE_SHORT, RELEASE_SHORT, with --locks=all alone: taken without a wait
+ * (t: when it had it); given back when nobody was seen to wait (t: before the
+ * call). Of this image's own memory. */
+struct ips_rec_lock { /* a = enum ips_sync */
+    struct ips_rec_head h;
+    uint64_t cpu;    /* thread CPU at t */
+    uint64_t object; /* address */
 };
 
 enum ips_signal_how {

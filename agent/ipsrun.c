@@ -155,6 +155,7 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .cpu_mode = o->cpu_mode,
         .arrivals = o->arrivals,
         .delays = !o->no_delays,
+        .locks = o->locks,
         .measure = ipsrun_measure,
     };
     int lock = -1, rc = o->join ? 0 : new_to_slave(o, name, &err);

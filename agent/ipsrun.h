@@ -32,6 +32,7 @@ struct ipsrun_options {
     uint32_t on_full;     /* enum ips_on_full */
     uint64_t quota_bytes; /* 0 = what the pool gives */
     enum ips_cpu_mode cpu_mode;
+    enum ips_locks locks;
     bool arrivals;
     bool no_delays;
     bool quiet;

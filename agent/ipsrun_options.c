@@ -44,6 +44,11 @@ static const char help[] =
     "  --cpu=HOW           CPU time of threads: fast (default), exact (the\n"
     "                      clock is read after every block) or clock (at\n"
     "                      every event)\n"
+    "  --locks=WHICH       which takings of locks are recorded: contended "
+    "(those\n"
+    "                      that waited; the default) or all (for ipsq "
+    "predict,\n"
+    "                      which then knows what was held when nobody waited)\n"
     "  --arrivals          record when a datagram arrived that lay there "
     "before it\n"
     "                      was read (UDP; about 1 microsecond each)\n"
@@ -70,6 +75,7 @@ enum {
     OPT_ON_FULL,
     OPT_QUOTA,
     OPT_CPU,
+    OPT_LOCKS,
     OPT_ARRIVALS,
     OPT_RUN_DELAY,
     OPT_ATTACH,
@@ -93,6 +99,7 @@ static const struct option longs[] = {
     {"on-full", required_argument, NULL, OPT_ON_FULL},
     {"quota", required_argument, NULL, OPT_QUOTA},
     {"cpu", required_argument, NULL, OPT_CPU},
+    {"locks", required_argument, NULL, OPT_LOCKS},
     {"arrivals", no_argument, NULL, OPT_ARRIVALS},
     {"run-delay", required_argument, NULL, OPT_RUN_DELAY},
     {"attach", required_argument, NULL, OPT_ATTACH},
@@ -229,6 +236,15 @@ static int take_cpu(struct ipsrun_options *o, const char *how)
     return usage("--cpu=%s: fast, exact or clock", how);
 }
 
+static int take_locks(struct ipsrun_options *o, const char *which)
+{
+    bool all = strcmp(which, "all") == 0;
+    if (!all && strcmp(which, "contended") != 0)
+        return usage("--locks=%s: contended or all", which);
+    o->locks = all ? IPS_LOCKS_ALL : IPS_LOCKS_CONTENDED;
+    return -1;
+}
+
 static int take(struct ipsrun_options *o, int option, const char *value)
 {
     struct ips_err err = {0};
@@ -271,6 +287,8 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         return take_quota(o, value);
     case OPT_CPU:
         return take_cpu(o, value);
+    case OPT_LOCKS:
+        return take_locks(o, value);
     case OPT_ARRIVALS:
         o->arrivals = true;
         return -1;

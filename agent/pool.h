@@ -41,6 +41,7 @@ struct ips_run_options {
     enum ips_cpu_mode cpu_mode;
     bool arrivals; /* QUEUE records of datagrams */
     bool delays;   /* RUNDELAY records */
+    enum ips_locks locks;
     /* How to learn it; NULL = costs are not known (0). */
     bool (*measure)(const struct ips_clock *clock, struct ips_measured *out);
     bool plain; /* the environment's test options do not count */

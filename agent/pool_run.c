@@ -160,6 +160,7 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
     c->on_full = opt->on_full;
     c->arrivals = opt->arrivals;
     c->delays = opt->delays;
+    c->locks = opt->locks;
     /* What joins a run is a part of it, not its command. */
     c->root_pid = opt->join ? 0 : (uint32_t)getpid();
     cpu_set_t set;

@@ -10,6 +10,7 @@
 
 struct ips_sync_known ips_sync_known;
 bool ips_sync_ready;
+bool ips_sync_all;
 IPS_TLS struct ips_try ips_try;
 _Atomic uint64_t ips_tried[IPS_TRIED] IPS_TABLE;
 _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_TABLE;
@@ -114,6 +115,8 @@ bool ips_sync_begin(void)
     try_rwlock();
     try_sem();
     try_barrier();
+    const struct ips_control *control = ips_core_control();
+    ips_sync_all = control && control->locks == IPS_LOCKS_ALL;
     __atomic_store_n(&ips_sync_ready, true, __ATOMIC_RELEASE);
     errno = saved;
     return true;
@@ -305,6 +308,42 @@ void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
     ips_module_note(site);
 }
 
+static void record_short(enum ips_rec_type type, enum ips_sync kind,
+                         const volatile void *at, struct ips_moment m)
+{
+    ips_spin_over();
+    struct ips_rec_lock *rec =
+        (struct ips_rec_lock *)ips_rec_begin_inline(type, sizeof(*rec), m.t);
+    if (!rec)
+        return;
+    rec->h.a = kind;
+    rec->cpu = m.cpu;
+    rec->object = (uint64_t)(uintptr_t)at;
+    ips_rec_publish_inline(rec);
+}
+
+void ips_sync_took(enum ips_sync kind, const volatile void *at, bool shared,
+                   struct ips_moment got)
+{
+    if (unlikely(shared)) {
+        struct ips_thing thing = ips_thing(at, true);
+        record(IPS_REC_ACQUIRE, kind, &thing, got, got, IPS_GOT_FREE, 0, 0);
+    } else {
+        record_short(IPS_REC_ACQUIRE_SHORT, kind, at, got);
+    }
+}
+
+void ips_sync_gave(enum ips_sync kind, const volatile void *at, bool shared,
+                   struct ips_moment call)
+{
+    if (unlikely(shared)) {
+        struct ips_thing thing = ips_thing(at, true);
+        record(IPS_REC_RELEASE, kind, &thing, call, call, 1, 0, 0);
+    } else {
+        record_short(IPS_REC_RELEASE_SHORT, kind, at, call);
+    }
+}
+
 /* --- spinning
  * ------------------------------------------------------------------ */
 
@@ -355,9 +394,14 @@ void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
                       uint64_t site)
 {
     struct ips_try t = ips_try;
-    ips_try.at = NULL;
     uint64_t now = ips_core_now();
-    if (t.count < 2 || now - t.first < ips_wrap_blocked || !same_loop(&t, now))
+    bool tried = t.at == at && t.count >= 2 &&
+                 now - t.first >= ips_wrap_blocked && same_loop(&t, now);
+    if (t.at == at)
+        ips_try.at = NULL;
+    if (!tried && ips_sync_all)
+        ips_sync_took_now(kind, at, shared);
+    if (!tried)
         return;
     struct ips_thing thing = ips_thing(at, shared);
     struct ips_moment call = {.t = t.first, .cpu = t.cpu};

@@ -8,7 +8,9 @@
  *    call is made, whatever the attempt said.
  *  - Who did not wait is not recorded, and costs one attempt. Who lets go is
  *    recorded where somebody may be waiting, which is read from the object
- *    before the call: after it, the object may be gone.
+ *    before the call: after it, the object may be gone. With --locks=all
+ *    (`ips_sync_all`) both leave a short record else: mutexes, rwlocks,
+ *    semaphores, spin locks.
  *  - RELEASE's stamp is taken before the real call, so it lies before the
  *    stamp of whom it lets go.
  *  - Nothing is held over the real call; cancellation and longjmp leave
@@ -66,7 +68,12 @@ static inline struct ips_thing ips_thing(const volatile void *at, bool shared)
 }
 
 /* ACQUIRE's `value` for a mutex and what is tried. */
-enum { IPS_GOT_SLEPT = 0, IPS_GOT_AFTER_COND = 1, IPS_GOT_SPUN = 2 };
+enum {
+    IPS_GOT_SLEPT = 0,
+    IPS_GOT_AFTER_COND = 1,
+    IPS_GOT_SPUN = 2,
+    IPS_GOT_FREE = 3
+};
 
 /* ACQUIRE of a wait that is over, with err 0 or why it ended without. */
 void ips_sync_acquired(enum ips_sync kind, const struct ips_thing *thing,
@@ -75,6 +82,22 @@ void ips_sync_acquired(enum ips_sync kind, const struct ips_thing *thing,
 /* RELEASE of a call that began at `call` and is over. */
 void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
                        struct ips_moment call, int value, uint64_t site);
+
+/* --- what nobody waited for (--locks=all) -----------------------------------
+ */
+
+extern bool ips_sync_all IPS_HIDDEN;
+/* It was free and is ours since `got`. */
+void ips_sync_took(enum ips_sync kind, const volatile void *at, bool shared,
+                   struct ips_moment got);
+static inline void ips_sync_took_now(enum ips_sync kind,
+                                     const volatile void *at, bool shared)
+{
+    ips_sync_took(kind, at, shared, ips_at_call());
+}
+/* `at` may be gone: it is a name. */
+void ips_sync_gave(enum ips_sync kind, const volatile void *at, bool shared,
+                   struct ips_moment call);
 
 /* --- spinning --------------------------------------------------------------
  */
@@ -93,7 +116,7 @@ extern IPS_TLS struct ips_try ips_try IPS_HIDDEN;
 static inline void ips_try_got(enum ips_sync kind, const volatile void *at,
                                bool shared, uint64_t site)
 {
-    if (unlikely(ips_try.at == at))
+    if (unlikely(ips_try.at == at || ips_sync_all))
         ips_try_got_slow(kind, at, shared, site);
 }
 
@@ -121,6 +144,14 @@ static inline bool ips_tried_for(const volatile void *at)
 static inline bool ips_mutex_shared(const pthread_mutex_t *m)
 {
     return !ips_sync_known.mutex || (m->__data.__kind & IPS_MUTEX_SHARED);
+}
+/* Taken more than once by this thread, which has it: neither the taking nor the
+ * giving back of more than the first is one. */
+static inline bool ips_mutex_nested(const pthread_mutex_t *m)
+{
+    return ips_sync_known.mutex &&
+           (m->__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE_NP &&
+           m->__data.__count > 1;
 }
 /* May somebody be waiting for this mutex, which we hold? */
 bool ips_mutex_waited(const pthread_mutex_t *m);

@@ -3,7 +3,8 @@
  * signal, and for the mutex that the signaller may still hold. So it leaves two
  * records with the same times: ACQUIRE of the condition, then ACQUIRE of the
  * mutex (value IPS_GOT_AFTER_COND), which has a cause of its own only where the
- * mutex was let go after the signal. The wait also lets the mutex go.
+ * mutex was let go after the signal. The wait also lets the mutex go. With
+ * --locks=all that it has it again is recorded after every wait.
  */
 #include "agent/wrap_sync.h"
 
@@ -40,17 +41,23 @@ static void wait_begin(struct wait *w, const pthread_cond_t *c,
     if (unlikely(ips_mutex_waited(m))) {
         struct ips_thing thing = ips_thing(m, w->shared[1]);
         ips_sync_released(IPS_SYNC_MUTEX, &thing, w->call, 1, site);
+    } else if (unlikely(ips_sync_all)) {
+        ips_sync_gave(IPS_SYNC_MUTEX, m, w->shared[1], w->call);
     }
 }
 
 static void wait_end(const struct wait *w, int err)
 {
     struct ips_moment ret = ips_at_return(&w->call);
-    if (!ips_was_blocked(&w->call, &ret))
-        return;
-    struct ips_thing thing = ips_thing(w->c, w->shared[0]);
-    ips_sync_acquired(IPS_SYNC_COND, &thing, w->call, ret, 0, err, w->site);
-    if (err)
+    bool blocked = ips_was_blocked(&w->call, &ret);
+    struct ips_thing thing = {0};
+    if (blocked) {
+        thing = ips_thing(w->c, w->shared[0]);
+        ips_sync_acquired(IPS_SYNC_COND, &thing, w->call, ret, 0, err, w->site);
+    }
+    if (unlikely(ips_sync_all) && (!blocked || err))
+        ips_sync_took(IPS_SYNC_MUTEX, w->m, w->shared[1], ret);
+    if (!blocked || err)
         return;
     thing = ips_thing(w->m, w->shared[1]);
     ips_sync_acquired(IPS_SYNC_MUTEX, &thing, w->call, ret, IPS_GOT_AFTER_COND,

@@ -41,6 +41,8 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
             ips_sync_acquired(IPS_SYNC_MUTEX, &thing, call, ret,               \
                               err == EOWNERDEAD ? held_by : IPS_GOT_SLEPT,     \
                               err, IPS_SITE);                                  \
+        } else if (unlikely(ips_sync_all) && !(error)) {                       \
+            ips_sync_took(IPS_SYNC_MUTEX, at, in_shared, ret);                 \
         }                                                                      \
         return r;                                                              \
     } while (0)
@@ -64,15 +66,24 @@ static inline bool alone(const pthread_mutex_t *m)
     return __libc_single_threaded && !ips_mutex_shared(m);
 }
 
+/* It was free, and the lock call has given r. */
+static inline int took(const pthread_mutex_t *m, int r)
+{
+    if (unlikely(ips_sync_all) && (r == 0 || r == EOWNERDEAD) &&
+        !ips_mutex_nested(m))
+        ips_sync_took_now(IPS_SYNC_MUTEX, m, ips_mutex_shared(m));
+    return r;
+}
+
 #define LOCK(real_call)                                                        \
     do {                                                                       \
         if (alone(m))                                                          \
             return real_call;                                                  \
         if (unlikely(robust(m))) {                                             \
             if (holder(m) == 0)                                                \
-                return real_call;                                              \
+                return took(m, real_call);                                     \
         } else if (likely(SREAL(pthread_mutex_trylock)(m) == 0)) {             \
-            return 0;                                                          \
+            return took(m, 0);                                                 \
         }                                                                      \
         WAIT(m, ips_mutex_shared(m), holder(m), r, real_call);                 \
     } while (0)
@@ -106,17 +117,31 @@ IPS_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
     int r = SREAL(pthread_mutex_trylock)(m);
     if (!on)
         return r;
-    if (likely(r == 0 || r == EOWNERDEAD))
+    if (likely(r == 0 || r == EOWNERDEAD) && !ips_mutex_nested(m))
         ips_try_got(IPS_SYNC_MUTEX, m, ips_mutex_shared(m), IPS_SITE);
     else if (r == EBUSY)
         ips_try_failed(m);
     return r;
 }
 
+/* What is given back unseen else. */
+static inline bool gives_free(const pthread_mutex_t *m)
+{
+    return unlikely(ips_sync_all) && !alone(m) && !ips_mutex_nested(m);
+}
+
 #define UNLOCK(mutex, good, real_call)                                         \
     do {                                                                       \
-        if (likely(!ips_mutex_waited(mutex)))                                  \
-            return real_call;                                                  \
+        if (likely(!ips_mutex_waited(mutex))) {                                \
+            if (likely(!gives_free(mutex)))                                    \
+                return real_call;                                              \
+            bool in_shared = ips_mutex_shared(mutex);                          \
+            struct ips_moment at = ips_at_call();                              \
+            int done = real_call;                                              \
+            if (done == (good))                                                \
+                ips_sync_gave(IPS_SYNC_MUTEX, mutex, in_shared, at);           \
+            return done;                                                       \
+        }                                                                      \
         struct ips_thing thing = ips_thing(mutex, ips_mutex_shared(mutex));    \
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
@@ -145,7 +170,7 @@ static pthread_mutex_t *posix(mtx_t *m)
         if (alone(posix(m)))                                                   \
             return real_call;                                                  \
         if (likely(SREAL(mtx_trylock)(m) == thrd_success))                     \
-            return thrd_success;                                               \
+            return took(posix(m), 0), thrd_success;                            \
         WAIT(m, ips_mutex_shared(posix(m)), 0,                                 \
              r == thrd_success    ? 0                                          \
              : r == thrd_timedout ? ETIMEDOUT                                  \
@@ -171,7 +196,7 @@ IPS_EXPORT int mtx_trylock(mtx_t *m)
 {
     bool on = ips_sync_on();
     int r = SREAL(mtx_trylock)(m);
-    if (on && likely(r == thrd_success))
+    if (on && likely(r == thrd_success) && !ips_mutex_nested(posix(m)))
         ips_try_got(IPS_SYNC_MUTEX, m, ips_mutex_shared(posix(m)), IPS_SITE);
     else if (on && r == thrd_busy)
         ips_try_failed(m);
@@ -195,8 +220,11 @@ IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(pthread_spin_lock)(lock);
-    if (likely(SREAL(pthread_spin_trylock)(lock) == 0))
+    if (likely(SREAL(pthread_spin_trylock)(lock) == 0)) {
+        if (unlikely(ips_sync_all))
+            ips_sync_took_now(IPS_SYNC_SPIN, lock, false);
         return 0;
+    }
     _Atomic uint32_t *spinning = &ips_spinning[ips_tried_slot(lock)];
     struct ips_moment call = ips_at_call();
     atomic_fetch_add(spinning, 1);
@@ -208,6 +236,8 @@ IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
         struct ips_moment ret = {.t = now, .cpu = ips_core_cpu()};
         ips_sync_acquired(IPS_SYNC_SPIN, &thing, call, ret, IPS_GOT_SPUN, 0,
                           IPS_SITE);
+    } else if (unlikely(ips_sync_all) && r == 0) {
+        ips_sync_took_now(IPS_SYNC_SPIN, lock, false);
     }
     return r;
 }
@@ -226,13 +256,18 @@ IPS_EXPORT int pthread_spin_trylock(pthread_spinlock_t *lock)
 IPS_EXPORT int pthread_spin_unlock(pthread_spinlock_t *lock)
 {
     uint32_t slot = ips_tried_slot(lock);
-    if (likely(!ips_sync_on() || (!atomic_load_explicit(&ips_spinning[slot],
-                                                        memory_order_relaxed) &&
-                                  !ips_tried_for(lock))))
+    if (unlikely(!ips_sync_on()))
+        return SREAL(pthread_spin_unlock)(lock);
+    bool waited =
+        atomic_load_explicit(&ips_spinning[slot], memory_order_relaxed) ||
+        ips_tried_for(lock);
+    if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_spin_unlock)(lock);
     struct ips_thing thing = ips_thing(lock, false);
     struct ips_moment call = ips_at_call();
     int r = SREAL(pthread_spin_unlock)(lock);
+    if (!waited)
+        return ips_sync_gave(IPS_SYNC_SPIN, lock, false, call), r;
     ips_sync_released(IPS_SYNC_SPIN, &thing, call, 1, IPS_SITE);
     return r;
 }

@@ -37,8 +37,11 @@ static bool lock_waited(const pthread_rwlock_t *l)
 
 #define LOCK(kind, try_call, real_call)                                        \
     do {                                                                       \
-        if (likely(try_call == 0))                                             \
+        if (likely(try_call == 0)) {                                           \
+            if (unlikely(ips_sync_all))                                        \
+                ips_sync_took_now(kind, l, lock_shared(l));                    \
             return 0;                                                          \
+        }                                                                      \
         bool shared = lock_shared(l);                                          \
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
@@ -47,6 +50,8 @@ static bool lock_waited(const pthread_rwlock_t *l)
             struct ips_thing thing = ips_thing(l, shared);                     \
             ips_sync_acquired(kind, &thing, call, ret, IPS_GOT_SLEPT, r,       \
                               IPS_SITE);                                       \
+        } else if (unlikely(ips_sync_all) && r == 0) {                         \
+            ips_sync_took(kind, l, shared, ret);                               \
         }                                                                      \
         return r;                                                              \
     } while (0)
@@ -126,13 +131,19 @@ IPS_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 
 IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
-    if (unlikely(!ips_sync_on()) || likely(!lock_waited(l)))
+    if (unlikely(!ips_sync_on()))
         return SREAL(pthread_rwlock_unlock)(l);
-    struct ips_thing thing = ips_thing(l, lock_shared(l));
+    bool waited = lock_waited(l);
+    if (likely(!waited && !ips_sync_all))
+        return SREAL(pthread_rwlock_unlock)(l);
+    bool shared = lock_shared(l);
+    struct ips_thing thing = ips_thing(l, waited && shared);
     enum ips_sync kind =
         l->__data.__readers & WRITING ? IPS_SYNC_WRLOCK : IPS_SYNC_RDLOCK;
     struct ips_moment call = ips_at_call();
     int r = SREAL(pthread_rwlock_unlock)(l);
+    if (!waited)
+        return ips_sync_gave(kind, l, shared, call), r;
     ips_sync_released(kind, &thing, call, 1, IPS_SITE);
     return r;
 }

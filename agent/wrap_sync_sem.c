@@ -29,8 +29,11 @@ static bool sem_shared(const sem_t *s)
     do {                                                                       \
         int saved = errno;                                                     \
         pthread_testcancel();                                                  \
-        if (likely(SREAL(sem_trywait)(s) == 0))                                \
+        if (likely(SREAL(sem_trywait)(s) == 0)) {                              \
+            if (unlikely(ips_sync_all))                                        \
+                ips_sync_took_now(IPS_SYNC_SEMAPHORE, s, sem_shared(s));       \
             return 0;                                                          \
+        }                                                                      \
         errno = saved;                                                         \
         bool shared = sem_shared(s);                                           \
         struct ips_moment call = ips_at_call();                                \
@@ -42,6 +45,8 @@ static bool sem_shared(const sem_t *s)
             struct ips_thing thing = ips_thing(s, shared);                     \
             ips_sync_acquired(IPS_SYNC_SEMAPHORE, &thing, call, ret,           \
                               IPS_GOT_SLEPT, r ? saved : 0, IPS_SITE);         \
+        } else if (unlikely(ips_sync_all) && r == 0) {                         \
+            ips_sync_took(IPS_SYNC_SEMAPHORE, s, shared, ret);                 \
         }                                                                      \
         errno = saved;                                                         \
         return r;                                                              \
@@ -84,15 +89,21 @@ IPS_EXPORT int sem_trywait(sem_t *s)
 /* In signal handlers too. */
 IPS_EXPORT int sem_post(sem_t *s)
 {
-    if (unlikely(!ips_sync_on()) || likely(!sem_waited(s)))
+    if (unlikely(!ips_sync_on()))
         return SREAL(sem_post)(s);
+    bool waited = sem_waited(s);
+    if (likely(!waited && !ips_sync_all))
+        return SREAL(sem_post)(s);
+    bool shared = sem_shared(s);
     int saved = errno;
-    struct ips_thing thing = ips_thing(s, sem_shared(s));
+    struct ips_thing thing = ips_thing(s, waited && shared);
     struct ips_moment call = ips_at_call();
     errno = saved;
     int r = SREAL(sem_post)(s);
     saved = errno;
-    if (r == 0)
+    if (r == 0 && !waited)
+        ips_sync_gave(IPS_SYNC_SEMAPHORE, s, shared, call);
+    else if (r == 0)
         ips_sync_released(IPS_SYNC_SEMAPHORE, &thing, call, 1, IPS_SITE);
     errno = saved;
     return r;

@@ -199,6 +199,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    ipsq_count(a->marked_arcs));
     ipsq_out_value(out, IPSQ_COUNT, "order_unchecked", NULL,
                    ipsq_count(a->order_unchecked));
+    ipsq_out_value(out, IPSQ_TEXT, "locks", NULL, ipsq_text(a->locks));
     ipsq_out_value(out, IPSQ_COUNT, "events", NULL, ipsq_count(a->events));
     ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
     ipsq_out_value(out, IPSQ_LIST, "assumed", NULL,

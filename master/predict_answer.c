@@ -131,6 +131,48 @@ static bool speed_not_given(const struct predict_setup *s, uint32_t m)
     return used && !s->machine[m].recorded && s->machine[m].is.speed.den == 0;
 }
 
+/* On every machine. */
+static bool all_locks(const struct query *q)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        all = all && q->gather.active[i]->sync->all_locks;
+    return all;
+}
+
+/* Who might have shared a lock: threads of a process. */
+static bool has_threads(const struct ips_graph *g)
+{
+    for (uint32_t c = 1; c < g->chain_count; c++)
+        if (g->chains[c].machine == g->chains[c - 1].machine &&
+            g->chains[c].process == g->chains[c - 1].process)
+            return true;
+    return false;
+}
+
+static void say_locks(const struct filling *f)
+{
+    const struct predict_query *d = f->d;
+    struct predict_said *said = &f->d->said;
+    bool all = all_locks(f->q);
+    f->out->locks = ips_wire_text(all ? "all" : "contended");
+    if (d->then.taken)
+        predict_say(said,
+                    "who has a lock next is settled anew, %" PRIu64
+                    " times: first come, first served",
+                    d->then.taken);
+    if (!all && (d->then.taken || has_threads(d->run.whole)))
+        predict_say(said,
+                    "of locks only what somebody waited for was recorded: with "
+                    "more cores threads may wait where nobody did (ipsrun "
+                    "--locks=all records the others)");
+    if (d->then.kept_count)
+        predict_say(said,
+                    "%u locks keep the order that was seen: settled anew, "
+                    "threads would wait for each other for ever",
+                    d->then.kept_count);
+}
+
 static void say_rest(const struct filling *f)
 {
     char names[PREDICT_NAMES_BYTES];
@@ -149,17 +191,7 @@ static void say_rest(const struct filling *f)
                     "waited nor were runnable as far as the kernel says, are "
                     "left out (faults, stolen time)",
                     (double)d->run.off_ns / 1e6);
-    if (d->then.taken)
-        predict_say(said,
-                    "who has a lock next is settled anew, %" PRIu64
-                    " times: first come, first served; of locks only what "
-                    "somebody waited for was recorded",
-                    d->then.taken);
-    if (d->then.kept_count)
-        predict_say(said,
-                    "%u locks keep the order that was seen: settled anew, "
-                    "threads would wait for each other for ever",
-                    d->then.kept_count);
+    say_locks(f);
     if (d->then.resources)
         predict_say(said,
                     "%" PRIu64 " waits for conditions, readers' locks, tokens "

@@ -28,7 +28,7 @@ static void add_part(const struct whatif_solving *s, const struct waits_rows *r,
                                       .lock = first + from->lock,
                                       .at = IPS_NO_NODE,
                                       .gives = from->gives};
-        out->units[first + from->lock] = from->unit;
+        out->units[first + from->lock] = from->units;
         if (first + from->lock >= out->lock_count)
             out->lock_count = first + from->lock + 1;
     }

@@ -11,6 +11,8 @@
 /* Of one machine: so many a node on average, beyond those of small graphs. */
 #define ROWS_A_NODE 4u
 #define ROWS_FREE (1u << 20)
+#define LOCKS_A_RECORD 2u /* rows; ipsrun --locks=all: not by nodes */
+#define LOCK_UNITS_MAX (1u << 30)
 
 void waits_release(struct waits *w)
 {
@@ -120,7 +122,10 @@ static int take_locks(const struct part *p, struct waits_rows *r,
     if (a->n_lock_node != n || a->n_lock_after != n || a->n_lock_does != n)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "locks: arrays differ in length");
-    if (n > p->sync->nodes * ROWS_A_NODE + ROWS_FREE - r->lock_count)
+    uint64_t most =
+        p->sync->nodes * ROWS_A_NODE + ROWS_FREE +
+        (p->sync->state ? p->sync->state->events : 0) * LOCKS_A_RECORD;
+    if (n > most - r->lock_count)
         return ips_err_set(err, IPS_E_LIMIT, "it has too many waits for locks");
     if (r->lock_count + n > r->lock_cap) {
         uint64_t cap = 2 * (r->lock_count + n);
@@ -131,8 +136,8 @@ static int take_locks(const struct part *p, struct waits_rows *r,
     for (size_t i = 0; i < n; i++) {
         struct waits_lock_row *to = &r->lock_row[r->lock_count];
         const struct waits_lock_row *before = r->lock_count ? to - 1 : NULL;
-        if (a->lock_node[i] >= p->sync->nodes ||
-            a->lock[i] >= p->sync->nodes * ROWS_A_NODE + ROWS_FREE ||
+        if (a->lock_node[i] >= p->sync->nodes || a->lock[i] >= most ||
+            a->lock_does[i] > LOCK_UNITS_MAX * 2 + 1 ||
             (before && before->node > a->lock_node[i]))
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "row %" PRIu64 " of a lock is out of order",
@@ -141,7 +146,7 @@ static int take_locks(const struct part *p, struct waits_rows *r,
                                       .lock = a->lock[i],
                                       .node = a->lock_node[i],
                                       .gives = (a->lock_does[i] & 1) != 0,
-                                      .unit = (a->lock_does[i] & 2) != 0};
+                                      .units = a->lock_does[i] >> 1};
         r->lock_count++;
     }
     return 0;

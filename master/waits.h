@@ -30,7 +30,8 @@
 struct waits_lock_row { /* struct ips_lock_row of the slave */
     uint64_t after;     /* work of the arc + 1; 0: at the node */
     uint32_t lock, node;
-    bool gives, unit;
+    uint32_t units; /* of it that are free at the begin */
+    bool gives;
 };
 struct waits_rows {         /* of a part, as they come; by node */
     Ips__WaitPlace **place; /* borrowed from kept messages */

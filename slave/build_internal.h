@@ -300,6 +300,8 @@ int b_nodes(struct build *b) IPS_MUST_USE;      /* build_node.c */
 /* The same object, and class? As of qsort. */
 int b_sync_object(const struct b_sync *x, const struct b_sync *y);
 bool b_sync_got(const struct b_sync *s);
+/* ACQUIRE's value: it was free (agent/wrap_sync.h). */
+#define B_SYNC_WAS_FREE 3
 /* The second record of a wait for a condition. */
 bool b_sync_after_cond(const struct b_sync *s);
 void b_sync_arcs(struct build *b);           /* build_sync.c */

@@ -12,14 +12,26 @@
  *    known. From then on;
  *  - waited for it, and no RELEASE: nothing is known of how long, and it is
  * left out; so is what was taken free and given back before anybody came, of
- * which there is no record.
+ * which there is no record but with ipsrun --locks=all: then from the one to
+ *    the other.
  *
  * Semaphores have no owner: a post that let a thread go is one unit, and that
- * thread's wait takes one. What nobody waited for is left out on both sides.
+ * thread's wait takes one. What nobody waited for is left out on both sides;
+ * with --locks=all it is not, and as many units are free at the begin as were
+ * taken before there was a post for them.
+ *
+ * Which arc something was done in is told by the order of the thread's records,
+ * and where in it by the thread's CPU time then: the nodes' times are bent
+ * until no arc runs against the clock (build_wall.c), and a lock given back
+ * before a wait would come to lie behind it. Since when somebody had what was
+ * free when he took it is a guess, by time, as if he had computed evenly; it is
+ * not before the last wait of his that was over when the first one asked: what
+ * he waited for may have been of somebody who had the lock.
  *
  * Only what one has at a time: mutexes, spin locks, locks of files unless one
- * RELEASE let several go (they read). Not locks for readers and writers, once
- * (all go), barriers and conditions (nobody has one). */
+ * RELEASE let several go (they read). Locks for readers and writers only where
+ * all was recorded. Not once (all go), barriers and conditions (nobody has
+ * one). */
 #include "slave/build_internal.h"
 
 #include "analysis/replay_graph.h"
@@ -28,15 +40,21 @@
 struct locks {
     struct build *b;
     struct ips_wait_rows *out;
+    bool all;        /* ipsrun --locks=all */
     uint32_t *order; /* of syncs: by object, chain, time */
+    uint32_t *sorted;
     uint64_t *asked; /* [syncs] RELEASE: when the first that it let go asked */
     uint32_t *went;  /* [syncs] how many it let go */
     uint64_t *given; /* [given_count] RELEASEs of the object at hand, sorted */
     uint32_t given_count;
+    uint64_t *cpu;  /* [nodes] the thread's CPU time at it */
     uint32_t lock;  /* number of the object at hand */
+    uint32_t part;  /* of an object that is two locks here: 0 or 1 */
     uint32_t begin; /* its first row, and of the chain at hand */
     uint32_t chain_begin;
 };
+
+#define UNITS_MAX (1u << 30)
 
 static uint32_t chain_of(const struct build *b, const struct b_sync *s)
 {
@@ -79,11 +97,12 @@ static void not_before(const struct ips_lock_row *last,
     row->w = last->w == IPS_LOCK_AT_NODE ? 0 : last->w;
 }
 
-static int put(struct locks *l, uint32_t node, uint64_t w, bool gives,
-               uint32_t units)
+static int put(struct locks *l, uint64_t t, uint32_t node, uint64_t w,
+               bool gives, uint32_t units)
 {
     struct ips_wait_rows *o = l->out;
-    struct ips_lock_row row = {l->lock, units, node, o->lock_count, w, gives};
+    struct ips_lock_row row = {
+        l->lock + l->part, units, node, o->lock_count, t, w, gives};
     int rc = 0;
     if (o->lock_count == o->lock_room)
         rc = b_grow((void **)&o->lock, o->lock_count, &o->lock_room,
@@ -96,40 +115,56 @@ static int put(struct locks *l, uint32_t node, uint64_t w, bool gives,
     return 0;
 }
 
-/* At time t of a chain; nothing where it had not begun, or has ended. */
-static int put_at(struct locks *l, uint32_t chain, uint64_t t, bool gives)
+/* Between its chain's nodes, where its record was. */
+static int put_between(struct locks *l, const struct b_sync *s, uint32_t units)
 {
     const struct ips_graph *g = &l->b->out->g;
-    struct ips_replay_cut cut;
-    uint32_t first = g->chains[chain].first;
-    if (!ips_replay_cut_at(g, &g->chains[chain], t, &cut))
-        cut.node = first + g->chains[chain].count;
-    if (cut.node == first)
-        cut = (struct ips_replay_cut){.node = first + 1};
-    if (cut.node == first + g->chains[chain].count)
-        cut = (struct ips_replay_cut){.node = cut.node - 1,
-                                      .w = g->w[cut.node - 1]};
-    return put(l, cut.node, cut.w, gives, 1);
+    const struct ips_chain *c = &g->chains[chain_of(l->b, s)];
+    uint32_t i = s->next;
+    if (i <= c->first || i >= c->first + c->count)
+        return 0; /* not so: a chain has START and END */
+    uint64_t w = ips_min_u64(ips_sub_sat(s->cpu, l->cpu[i - 1]), g->w[i]);
+    return put(l, moment(s), i, w, s->release, units);
+}
+
+/* Takes it at time t, or when it had waited for the last time at `asked`; when
+ * it begins, where it had not begun. */
+static int put_had_since(struct locks *l, uint32_t chain, uint64_t t,
+                         uint64_t asked)
+{
+    const struct ips_graph *g = &l->b->out->g;
+    const struct ips_chain *c = &g->chains[chain];
+    struct ips_replay_cut cut, last;
+    if (!ips_replay_cut_at(g, c, t, &cut) ||
+        !ips_replay_cut_at(g, c, asked, &last))
+        return 0; /* the one who gave it back had not ended */
+    if (cut.node == c->first)
+        cut = (struct ips_replay_cut){.node = c->first + 1};
+    for (uint32_t i = last.node; i-- > cut.node;) {
+        if (g->xpred[i] == IPS_NO_NODE)
+            continue;
+        cut = (struct ips_replay_cut){.node = i + 1};
+        break;
+    }
+    return put(l, t, cut.node, cut.w, false, 1);
+}
+
+/* Did it make a node, and the lock alone decide when that is passed? */
+static bool at_node(const struct locks *l, const struct b_sync *s)
+{
+    return s->node != IPS_NO_NODE &&
+           (s->release || l->b->out->g.xkind[s->node] == IPS_X_RESOURCE);
 }
 
 /* ---- what one has at a time --------------------------------------------- */
 
-/* Where `a` asked. Behind a wait for a condition, and for an owner that died,
- * it asks when that is over. */
-static int put_asked(struct locks *l, const struct b_sync *a)
+/* Behind a wait for a condition, and for an owner that died, it asks when that
+ * is over. */
+static int put_done(struct locks *l, const struct b_sync *s, uint32_t units)
 {
-    const struct ips_graph *g = &l->b->out->g;
-    bool after = b_sync_after_cond(a) || a->dead_owner != IPS_NONE;
-    if (a->node != IPS_NO_NODE && g->xkind[a->node] == IPS_X_RESOURCE)
-        return put(l, a->node, IPS_LOCK_AT_NODE, false, 1);
-    return put_at(l, chain_of(l->b, a), after ? a->t_ret : a->t, false);
-}
-
-static int put_given(struct locks *l, const struct b_sync *r)
-{
-    if (r->node != IPS_NO_NODE)
-        return put(l, r->node, IPS_LOCK_AT_NODE, true, 1);
-    return put_at(l, chain_of(l->b, r), r->t, true);
+    if (at_node(l, s))
+        return put(l, moment(s), s->node, IPS_LOCK_AT_NODE, s->release, units);
+    return put_between(l, s, units);
 }
 
 static int by_time(const void *va, const void *vb)
@@ -165,6 +200,15 @@ static uint64_t had_since(const struct locks *l, uint64_t asked, uint64_t until)
                        ips_sub_sat(asked, until - asked));
 }
 
+/* Taken again behind a wait for a condition that ran out: the replay has that
+ * wait behind the work of its arc, and it would be held meanwhile. */
+static bool after_timeout(const struct locks *l, uint32_t index)
+{
+    const struct b_sync *s = &l->b->syncs.v[index], *cond = index ? s - 1 : s;
+    return cond->kind == IPS_SYNC_COND && !cond->release && cond->err &&
+           cond->stream == s->stream && cond->t_ret == s->t_ret;
+}
+
 /* One chain's records of the object. */
 static int add_chain(struct locks *l, const uint32_t *order, uint32_t n)
 {
@@ -174,17 +218,18 @@ static int add_chain(struct locks *l, const uint32_t *order, uint32_t n)
         const struct b_sync *s = &v[order[k]];
         if (!s->release) {
             if (b_sync_got(s))
-                had = s;
+                had = after_timeout(l, order[k]) ? NULL : s;
             continue;
         }
         if (had) {
-            rc = put_asked(l, had);
+            rc = put_done(l, had, 1);
         } else if (s->used) {
-            rc = put_at(l, chain_of(l->b, s),
-                        had_since(l, l->asked[order[k]], s->t), false);
+            uint64_t asked = ips_min_u64(l->asked[order[k]], s->t);
+            rc = put_had_since(l, chain_of(l->b, s), had_since(l, asked, s->t),
+                               asked);
         }
         if (rc == 0 && (had || s->used))
-            rc = put_given(l, s);
+            rc = put_done(l, s, 1);
         had = NULL;
     }
     return rc;
@@ -201,6 +246,17 @@ static bool of_file(const struct b_sync *s)
     return s->kind == IPS_SYNC_FLOCK || s->kind == IPS_SYNC_RECORD_LOCK;
 }
 
+/* Behind the records from `k` on of that one's chain. */
+static uint32_t chain_end(const struct locks *l, const uint32_t *order,
+                          uint32_t k, uint32_t n)
+{
+    const struct b_sync *v = l->b->syncs.v;
+    uint32_t c = chain_of(l->b, &v[order[k]]);
+    while (k < n && chain_of(l->b, &v[order[k]]) == c)
+        k++;
+    return k;
+}
+
 static int add_owned(struct locks *l, const uint32_t *order, uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v;
@@ -210,9 +266,7 @@ static int add_owned(struct locks *l, const uint32_t *order, uint32_t n)
             return 0;
     list_given(l, order, n);
     for (uint32_t k = 0, next; k < n && rc == 0; k = next) {
-        uint32_t c = chain_of(l->b, &v[order[k]]);
-        for (next = k; next < n && chain_of(l->b, &v[order[next]]) == c;)
-            next++;
+        next = chain_end(l, order, k, n);
         l->chain_begin = l->out->lock_count;
         rc = add_chain(l, order + k, next - k);
     }
@@ -221,11 +275,62 @@ static int add_owned(struct locks *l, const uint32_t *order, uint32_t n)
 
 /* ---- semaphores --------------------------------------------------------- */
 
+static int by_moment(const void *va, const void *vb, void *arg)
+{
+    const struct b_sync *v = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    CMP3(moment(&v[i]), moment(&v[k]));
+    CMP3(v[k].release, v[i].release);
+    CMP3(i, k);
+    return 0;
+}
+
+/* How many were free at the begin, at least: taken before there were posts. */
+static uint32_t units_at_begin(const struct locks *l, const uint32_t *order,
+                               uint32_t n)
+{
+    struct b_sync *v = l->b->syncs.v;
+    uint32_t *sorted = l->sorted, units = 0, have = 0;
+    memcpy(sorted, order, (size_t)n * sizeof(*sorted));
+    qsort_r(sorted, n, sizeof(*sorted), by_moment, v);
+    for (uint32_t k = 0; k < n; k++) {
+        const struct b_sync *s = &v[sorted[k]];
+        if (s->release)
+            have++;
+        else if (!b_sync_got(s))
+            continue;
+        else if (have)
+            have--;
+        else
+            units++;
+    }
+    return units < UNITS_MAX ? units : UNITS_MAX;
+}
+
+/* Every unit that was taken and every one that was given (--locks=all). */
+static int add_all_counted(struct locks *l, const uint32_t *order, uint32_t n)
+{
+    const struct b_sync *v = l->b->syncs.v;
+    uint32_t units = units_at_begin(l, order, n);
+    int rc = 0;
+    for (uint32_t k = 0; k < n && rc == 0; k++) {
+        const struct b_sync *s = &v[order[k]];
+        if (!k || chain_of(l->b, s) != chain_of(l->b, &v[order[k - 1]]))
+            l->chain_begin = l->out->lock_count;
+        if (!s->release && !b_sync_got(s))
+            continue;
+        rc = put_done(l, s, units);
+    }
+    return rc;
+}
+
 static int add_counted(struct locks *l, const uint32_t *order, uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v;
     const struct ips_graph *g = &l->b->out->g;
     int rc = 0;
+    if (l->all)
+        return add_all_counted(l, order, n);
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         const struct b_sync *s = &v[order[k]];
         if (s->node == IPS_NO_NODE ||
@@ -233,7 +338,112 @@ static int add_counted(struct locks *l, const uint32_t *order, uint32_t n)
                         : g->xkind[s->node] != IPS_X_RESOURCE ||
                               l->went[s->cause] != 1))
             continue;
-        rc = put(l, s->node, IPS_LOCK_AT_NODE, s->release, 0);
+        rc = put(l, moment(s), s->node, IPS_LOCK_AT_NODE, s->release, 0);
+    }
+    return rc;
+}
+
+/* ---- readers and writers (--locks=all) --------------------------------- */
+
+/* A lock for readers and writers as two of the replay's: whoever wants it takes
+ * the gate, then as many units as he may not share - a reader one of as many as
+ * there are readers, a writer all - and gives the gate back. First come, first
+ * served; no two have some of the units each and wait for the rest. */
+enum { GATE = 0, UNITS = 1 };
+#define READERS_MAX 64u /* at once; a writer has so many rows */
+
+static bool reads(const struct b_sync *s)
+{
+    return s->kind == IPS_SYNC_RDLOCK;
+}
+
+/* At most so many have it at once to read: the threads that do, or as many as
+ * were seen (a thread may read twice at a time). */
+static uint32_t readers_of(const struct locks *l, const uint32_t *order,
+                           uint32_t n)
+{
+    struct b_sync *v = l->b->syncs.v;
+    uint32_t threads = 0, now = 0, most = 0, last = IPS_NONE;
+    for (uint32_t k = 0; k < n; k++) {
+        const struct b_sync *s = &v[order[k]];
+        if (!reads(s) || s->release || chain_of(l->b, s) == last)
+            continue;
+        last = chain_of(l->b, s);
+        threads++;
+    }
+    memcpy(l->sorted, order, (size_t)n * sizeof(*l->sorted));
+    qsort_r(l->sorted, n, sizeof(*l->sorted), by_moment, v);
+    for (uint32_t k = 0; k < n; k++) {
+        const struct b_sync *s = &v[l->sorted[k]];
+        if (!reads(s) || (!s->release && !b_sync_got(s)))
+            continue;
+        now = s->release ? now - (now > 0) : now + 1;
+        most = ips_max_u32(most, now);
+    }
+    return ips_max_u32(ips_max_u32(threads, most), 1);
+}
+
+/* What follows at once on the row before. */
+static int put_also(struct locks *l, uint64_t t, bool gives, uint32_t units)
+{
+    const struct ips_lock_row *last = &l->out->lock[l->out->lock_count - 1];
+    bool at_node = last->w == IPS_LOCK_AT_NODE;
+    return put(l, t, last->node + at_node, at_node ? 0 : last->w, gives, units);
+}
+
+static int put_units(struct locks *l, const struct b_sync *s, uint32_t readers)
+{
+    uint32_t count = reads(s) ? 1 : readers, from = l->out->lock_count;
+    uint64_t t = moment(s);
+    l->part = s->release ? UNITS : GATE;
+    int rc = put_done(l, s, s->release ? readers : 1);
+    if (l->out->lock_count == from)
+        return rc; /* it has no place */
+    l->part = UNITS;
+    for (uint32_t i = s->release; i < count && rc == 0; i++)
+        rc = put_also(l, t, s->release, readers);
+    l->part = GATE;
+    if (rc == 0 && !s->release)
+        rc = put_also(l, t, true, 1);
+    return rc;
+}
+
+/* One chain's records: what is given back in the end, each kind for itself. */
+static int add_reader(struct locks *l, const uint32_t *order, uint32_t n,
+                      uint32_t readers)
+{
+    const struct b_sync *v = l->b->syncs.v;
+    uint32_t left[2] = {0, 0}, has[2] = {0, 0};
+    int rc = 0;
+    for (uint32_t k = 0; k < n; k++)
+        left[reads(&v[order[k]])] += v[order[k]].release;
+    for (uint32_t k = 0; k < n && rc == 0; k++) {
+        const struct b_sync *s = &v[order[k]];
+        bool kind = reads(s);
+        if (s->release) {
+            left[kind]--;
+            if (!has[kind])
+                continue; /* taken before there was a record */
+            has[kind]--;
+        } else {
+            if (!b_sync_got(s) || has[kind] >= left[kind])
+                continue;
+            has[kind]++;
+        }
+        rc = put_units(l, s, readers);
+    }
+    return rc;
+}
+
+static int add_readers(struct locks *l, const uint32_t *order, uint32_t n)
+{
+    uint32_t readers = readers_of(l, order, n);
+    int rc = 0;
+    for (uint32_t k = 0, next;
+         k < n && rc == 0 && readers <= READERS_MAX && l->all; k = next) {
+        next = chain_end(l, order, k, n);
+        l->chain_begin = l->out->lock_count;
+        rc = add_reader(l, order + k, next - k, readers);
     }
     return rc;
 }
@@ -260,11 +470,25 @@ static int add_object(struct locks *l, const uint32_t *order, uint32_t n)
         rc = add_owned(l, order, n);
     else if (first->kind == IPS_SYNC_SEMAPHORE)
         rc = add_counted(l, order, n);
+    else if (first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK)
+        rc = add_readers(l, order, n);
     if (contended(l))
-        l->lock++;
+        l->lock +=
+            first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK
+                ? 2
+                : 1;
     else
         l->out->lock_count = l->begin;
     return rc;
+}
+
+/* Behind a wait for a condition it is asked for when the signal comes: until
+ * then the mutex is others', who need it to signal. */
+static uint64_t asked_at(const struct b_sync *v, uint32_t i)
+{
+    if (!b_sync_after_cond(&v[i]) || !i || v[i - 1].cause == IPS_NONE)
+        return v[i].t;
+    return ips_max_u64(v[i].t, v[v[i - 1].cause].t);
 }
 
 static void count_waiters(struct locks *l)
@@ -275,7 +499,7 @@ static void count_waiters(struct locks *l)
         uint32_t r = v[i].cause;
         if (v[i].release || r == IPS_NONE)
             continue;
-        l->asked[r] = ips_min_u64(l->asked[r], v[i].t);
+        l->asked[r] = ips_min_u64(l->asked[r], asked_at(v, i));
         l->went[r]++;
     }
 }
@@ -285,25 +509,47 @@ static int by_place(const void *va, const void *vb)
     const struct ips_lock_row *x = va, *y = vb;
     CMP3(x->node, y->node);
     CMP3(x->w, y->w);
-    CMP3(x->lock, y->lock);
+    CMP3(x->t, y->t);
     CMP3(x->seq, y->seq);
     return 0;
 }
 
+/* Each thread's CPU time at its nodes: their coordinates, as they were. */
+static void make_cpu(const struct build *b, uint64_t *cpu)
+{
+    const struct ips_built *o = b->out;
+    uint32_t spin = 0;
+    for (uint32_t c = 0; c < o->g.chain_count; c++) {
+        const struct ips_chain *is = &o->g.chains[c];
+        uint64_t at = b->chains[c].base;
+        for (uint32_t i = is->first; i < is->first + is->count; i++) {
+            at += o->g.w[i];
+            for (; spin < o->spun_count && o->spun[spin].node <= i; spin++)
+                at += o->spun[spin].node == i ? o->spun[spin].ns : 0;
+            cpu[i] = at;
+        }
+    }
+}
+
 int b_locks(struct build *b)
 {
-    struct locks l = {.b = b, .out = b->in->waits};
+    struct locks l = {.b = b,
+                      .out = b->in->waits,
+                      .all = b->in->control->locks == IPS_LOCKS_ALL};
     uint32_t n = b->syncs.n;
     int rc = 0;
     l.order = b_calloc(n, sizeof(*l.order), b->err);
     l.asked = b_calloc(n, sizeof(*l.asked), b->err);
+    l.sorted = b_calloc(n, sizeof(*l.sorted), b->err);
+    l.cpu = b_calloc(b->out->g.node_count, sizeof(*l.cpu), b->err);
     l.went = b_calloc(n, sizeof(*l.went), b->err);
     l.given = b_calloc(n, sizeof(*l.given), b->err);
-    if (!l.order || !l.asked || !l.went || !l.given)
+    if (!l.order || !l.sorted || !l.cpu || !l.asked || !l.went || !l.given)
         rc = IPS_E_NO_MEMORY;
     for (uint32_t i = 0; rc == 0 && i < n; i++)
         l.order[i] = i;
     if (rc == 0 && n) {
+        make_cpu(b, l.cpu);
         count_waiters(&l);
         qsort_r(l.order, n, sizeof(*l.order), in_order, b);
     }
@@ -317,6 +563,8 @@ int b_locks(struct build *b)
     if (rc == 0 && l.out->lock_count)
         qsort(l.out->lock, l.out->lock_count, sizeof(*l.out->lock), by_place);
     ips_free_large(l.order);
+    ips_free_large(l.sorted);
+    ips_free_large(l.cpu);
     ips_free_large(l.asked);
     ips_free_large(l.went);
     ips_free_large(l.given);

@@ -196,6 +196,10 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
     case IPS_REC_RELEASE:
         rc = b_on_sync(m, p);
         break;
+    case IPS_REC_ACQUIRE_SHORT:
+    case IPS_REC_RELEASE_SHORT:
+        b_on_lock(m, p);
+        return 0;
     case IPS_REC_DGRAM:
         memcpy(&m->dgram, p, sizeof(m->dgram));
         m->have_dgram = true;

@@ -163,5 +163,6 @@ int b_spun_until(struct maker *m, uint32_t node,
 
 /* build_sync_node.c */
 int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+void b_on_lock(struct maker *m, const uint8_t *p);
 
 #endif

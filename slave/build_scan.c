@@ -239,6 +239,7 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
     c->b->syncs.v[c->b->syncs.n++] = (struct b_sync){
         .t = c->t,
         .t_ret = ips_max_u64(t_ret, c->t),
+        .cpu = type == IPS_REC_RELEASE ? r.cpu : r.cpu_ret,
         .dev = r.dev,
         .ino = r.ino,
         .object = r.object,
@@ -247,9 +248,36 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
         .err = r.err,
         .kind = r.h.a <= UINT8_MAX ? (uint8_t)r.h.a : 0,
         .release = type == IPS_REC_RELEASE,
+        .ready = type == IPS_REC_ACQUIRE && r.value == B_SYNC_WAS_FREE,
     };
     if (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_EVENTFD)
         scan_eventfd(c, &r, t_ret);
+    return 0;
+}
+
+static int scan_lock(struct scan *c, uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_lock r;
+    memcpy(&r, p, sizeof(r));
+    bool release = type == IPS_REC_RELEASE_SHORT;
+    saw(c->s, c->t, c->t);
+    saw_cpu(c->s, r.cpu);
+    c->s->node_room += release;
+    int rc = B_MORE(c->b->syncs, c->b->err);
+    if (rc < 0)
+        return rc;
+    c->b->syncs.v[c->b->syncs.n++] = (struct b_sync){
+        .t = c->t,
+        .t_ret = c->t,
+        .cpu = r.cpu,
+        .object = r.object,
+        .stream = c->index,
+        .value = release ? 1 : B_SYNC_WAS_FREE,
+        .kind = r.h.a <= UINT8_MAX ? (uint8_t)r.h.a : 0,
+        .release = release,
+        .ready = !release,
+        .is_short = true,
+    };
     return 0;
 }
 
@@ -379,6 +407,9 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_ACQUIRE:
     case IPS_REC_RELEASE:
         return scan_sync(c, type, p);
+    case IPS_REC_ACQUIRE_SHORT:
+    case IPS_REC_RELEASE_SHORT:
+        return scan_lock(c, type, p);
     case IPS_REC_RUNDELAY:
         return scan_delay(c, p);
     case IPS_REC_GUESSED:

@@ -78,13 +78,28 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     struct b_sync *s = &b->syncs.v[m->next_sync++];
     struct interval v;
+    int rc = 0;
     b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     if (!s->release)
-        return s->kind == IPS_SYNC_EVENTFD && !s->err ? on_eventfd(m, s, &v)
-                                                      : on_acquire(m, s, &v);
-    if (s->used)
+        rc = s->kind == IPS_SYNC_EVENTFD && !s->err ? on_eventfd(m, s, &v)
+                                                    : on_acquire(m, s, &v);
+    else if (s->used)
         s->node = b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
-    return 0;
+    s->next = b->nodes;
+    return rc;
+}
+
+void b_on_lock(struct maker *m, const uint8_t *p)
+{
+    struct ips_rec_lock r;
+    memcpy(&r, p, sizeof(r));
+    struct b_sync *s = &m->b->syncs.v[m->next_sync++];
+    struct interval v;
+    if (s->used) {
+        b_interval(m, r.h.word, r.h.t, r.h.t, r.cpu, r.cpu, &v);
+        s->node = b_node(m->b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
+    }
+    s->next = m->b->nodes;
 }
 
 static int by_node(const void *va, const void *vb)

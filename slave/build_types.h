@@ -104,8 +104,9 @@ struct b_join {
     bool ended; /* not a stop: the child is gone */
 };
 
-struct b_sync { /* ACQUIRE, RELEASE */
+struct b_sync { /* ACQUIRE, RELEASE, long or short */
     uint64_t t, t_ret;
+    uint64_t cpu; /* when it had it, or had it no more */
     uint64_t dev, ino, object;
     uint32_t stream;
     uint32_t image; /* IPS_NONE: in memory that processes share */
@@ -113,12 +114,14 @@ struct b_sync { /* ACQUIRE, RELEASE */
     uint32_t arrived_before; /* BARRIER: the arrival before it of its round */
     uint32_t dead_owner;     /* ACQUIRE of a robust mutex: chain, or IPS_NONE */
     uint32_t node;
+    uint32_t next;       /* the node of its chain that is made after it */
     int32_t value, left; /* RELEASE: how many it may let go yet */
     uint32_t err;
     uint8_t kind; /* enum ips_sync */
     bool release;
-    bool used;  /* RELEASE: it let somebody go */
-    bool ready; /* ACQUIRE of an eventfd: nobody waited for it */
+    bool used;     /* RELEASE: it let somebody go */
+    bool ready;    /* ACQUIRE: nobody waited (an eventfd; what was free) */
+    bool is_short; /* no node, unless it let somebody go */
 };
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;

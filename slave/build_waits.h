@@ -30,11 +30,12 @@ struct ips_wait_stack {
 /* A moment of a chain at which it asks for a lock, or gives one back, for a
  * replay that settles anew who is next (build_locks.c). */
 #define IPS_LOCK_AT_NODE UINT64_MAX
-struct ips_lock_row {
-    uint32_t lock;  /* number of the object */
-    uint32_t units; /* of it that are free at the begin: 1 of a mutex */
+struct ips_lock_row { /* by node, w, t, seq */
+    uint32_t lock;    /* number of the object */
+    uint32_t units;   /* of it that are free at the begin: 1 of a mutex */
     uint32_t node;
-    uint32_t seq; /* of one chain and lock: in order */
+    uint32_t seq; /* of one chain and object: in order */
+    uint64_t t;   /* when it was done, as recorded */
     uint64_t w;   /* IPS_LOCK_AT_NODE: that node; else after so much of the work
                    of the arc into it */
     bool gives;
@@ -48,7 +49,7 @@ struct ips_wait_rows {
     uint32_t frame_count, frame_room;
     uint32_t *dropped; /* arcs: a send that was only preempted */
     uint32_t dropped_count, dropped_room;
-    struct ips_lock_row *lock; /* by node, w, lock, seq */
+    struct ips_lock_row *lock; /* in order */
     uint32_t lock_count, lock_room;
 };
 void ips_wait_rows_release(struct ips_wait_rows *w);

@@ -33,7 +33,8 @@ static const char *const roles[256] = {
     [IPS_REC_ACQUIRE] = "tRCDLLLSH", [IPS_REC_RELEASE] = "tRCDLLLSH",
     [IPS_REC_KILL] = "TCHHLR",       [IPS_REC_SIGNAL] = "TCHHLR",
     [IPS_REC_UNSEEN] = "TCX",        [IPS_REC_SEND_SHORT] = "tHS",
-    [IPS_REC_RECV_SHORT] = "tHS",
+    [IPS_REC_RECV_SHORT] = "tHS",    [IPS_REC_ACQUIRE_SHORT] = "TCL",
+    [IPS_REC_RELEASE_SHORT] = "TCL",
 };
 static const char other_roles[] = "TL";
 

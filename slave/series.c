@@ -147,6 +147,7 @@ CPU_BEHIND_HEAD(ips_rec_exec);
 CPU_BEHIND_HEAD(ips_rec_sample);
 CPU_BEHIND_HEAD(ips_rec_text);
 CPU_BEHIND_HEAD(ips_rec_signal);
+CPU_BEHIND_HEAD(ips_rec_lock);
 
 static void take_stream(struct making *m, const struct ips_stream_in *in)
 {
@@ -177,6 +178,8 @@ static void take_stream(struct making *m, const struct ips_stream_in *in)
         case IPS_REC_MARK:
         case IPS_REC_KILL:
         case IPS_REC_SIGNAL:
+        case IPS_REC_ACQUIRE_SHORT:
+        case IPS_REC_RELEASE_SHORT:
             on_moment(m, data);
             break;
         default: /* a plain number: no reading of the CPU clock in it */

@@ -351,6 +351,20 @@ static void sync_row(struct events_job *j, const struct stream_place *p,
               ret ? ips_sub_sat(t_ns, stamp_ns(h, &s->h, s->h.t)) : 0);
 }
 
+/* Of what nobody waited for. */
+static void lock_row(struct events_job *j, const struct stream_place *p,
+                     const struct ips_rec_lock *l, const char *type,
+                     uint64_t t_ns)
+{
+    const char *name = slave_sync_text(l->h.a);
+    struct event_row *r = add_row(j, p, type, t_ns, l->cpu);
+    if (!r)
+        return;
+    snprintf(r->channel, sizeof(r->channel), "%s 0x%llx", name,
+             (unsigned long long)l->object);
+    snprintf(r->detail, sizeof(r->detail), "%s: nobody waited", name);
+}
+
 static void process_events(struct events_job *j, const struct stream_place *p,
                            const struct ips_segment_header *h,
                            const struct ips_rec_head *rec)
@@ -481,6 +495,12 @@ static void record_events(struct events_job *j, const struct stream_place *p,
         break;
     case IPS_REC_RELEASE:
         sync_row(j, p, AS(ips_rec_sync), "release", false, t);
+        break;
+    case IPS_REC_ACQUIRE_SHORT:
+        lock_row(j, p, AS(ips_rec_lock), "acquire", t);
+        break;
+    case IPS_REC_RELEASE_SHORT:
+        lock_row(j, p, AS(ips_rec_lock), "release", t);
         break;
     default: /* not an enum: the rest, and what later versions add */
         process_events(j, p, h, rec);

@@ -219,6 +219,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->records_read = j->graph->took.records;
     j->graph->took.records = 0; /* the next question reads none */
     a->sample_ns = sample_ns(c);
+    a->all_locks = c->locks == IPS_LOCKS_ALL;
     for (uint32_t i = 0; i < b->end_count; i++)
         a->accepted += b->ends[i].accepted;
     if (!sync_untraced(j, a) || !sync_unseen(j, a)) {

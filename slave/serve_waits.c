@@ -182,7 +182,7 @@ static void locks_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         p->lock[n] = r->lock;
         p->lock_node[n] = r->node;
         p->lock_after[n] = r->w + 1; /* IPS_LOCK_AT_NODE: 0 */
-        p->lock_does[n] = (r->gives ? 1u : 0u) + (r->units ? 2u : 0u);
+        p->lock_does[n] = (r->gives ? 1u : 0u) + r->units * 2u;
     }
     a->n_lock = a->n_lock_node = a->n_lock_after = a->n_lock_does = n;
     a->lock = p->lock;

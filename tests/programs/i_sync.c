@@ -494,6 +494,51 @@ static int uncontended(void)
     return 0;
 }
 
+/* One thread that nobody waits for, and that is not the only one. */
+static void *takes_free(void *unused)
+{
+    struct timespec past = {0, 0}, t = later(CLOCK_REALTIME);
+    for (int i = 0; i < 10; i++) {
+        pthread_mutex_lock(&o->mutex);
+        pthread_mutex_lock(&o->mutex); /* it is recursive: no other taking */
+        pthread_mutex_unlock(&o->mutex);
+        pthread_cond_timedwait(&o->cond, &o->mutex, &past);
+        pthread_mutex_unlock(&o->mutex);
+        pthread_mutex_timedlock(&o->mutex, &t);
+        pthread_mutex_unlock(&o->mutex);
+        pthread_mutex_trylock(&o->mutex);
+        pthread_mutex_unlock(&o->mutex);
+        mtx_lock(&o->mtx);
+        mtx_unlock(&o->mtx);
+        pthread_rwlock_rdlock(&o->rwlock);
+        pthread_rwlock_unlock(&o->rwlock);
+        pthread_rwlock_trywrlock(&o->rwlock);
+        pthread_rwlock_unlock(&o->rwlock);
+        sem_post(&o->sem);
+        sem_wait(&o->sem);
+        sem_post(&o->sem);
+        sem_trywait(&o->sem);
+        pthread_spin_lock(&o->spin);
+        pthread_spin_unlock(&o->spin);
+        pthread_spin_trylock(&o->spin);
+        pthread_spin_unlock(&o->spin);
+    }
+    return unused;
+}
+
+static int free_ones(void)
+{
+    pthread_t thread;
+    cond_init();
+    recursive(); /* cond_init makes the mutex, too */
+    rwlock_init();
+    sem_begin();
+    spin_begin();
+    mtx_begin();
+    return pthread_create(&thread, NULL, takes_free, NULL) ||
+           pthread_join(thread, NULL);
+}
+
 /* --- many at once --- */
 
 #define THREADS 4
@@ -553,6 +598,7 @@ int main(int argc, char **argv)
         return 2;
     const char *name = argv[1];
     return strcmp(name, "uncontended") == 0 ? uncontended()
+           : strcmp(name, "free") == 0      ? free_ones()
            : strcmp(name, "many") == 0      ? many()
            : strcmp(name, "turns") == 0     ? turns()
                                             : run_case(name);

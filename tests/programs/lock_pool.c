@@ -7,9 +7,17 @@
  *
  * That A took it has no record (agent/wrap_sync.h).
  *
- * Usage: lock_pool POOL RUN
+ * With `free` nobody waits: there is one core, and B runs when A has ended.
+ *
+ *   A  3 ms; 6 ms with the mutex; 1 ms           B  4 ms; 3 ms with it; 2 ms
+ *
+ * So nothing of the mutex is recorded; with `all` it is, by --locks=all; so
+ * with `readers`, where it is a rwlock that both read, and `writer`: A writes.
+ *
+ * Usage: lock_pool POOL RUN [free|all|readers|writer]
  */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -69,6 +77,16 @@ static void lock(enum ips_rec_type type, uint64_t t, uint64_t t_ret,
     r->value = type == IPS_REC_RELEASE;
 }
 
+static void taken(enum ips_sync kind, uint64_t t, uint64_t t_end, uint64_t cpu)
+{
+    struct ips_rec_lock *r = put(IPS_REC_ACQUIRE_SHORT, sizeof(*r), kind, t);
+    r->cpu = cpu;
+    r->object = LOCK;
+    r = put(IPS_REC_RELEASE_SHORT, sizeof(*r), kind, t_end);
+    r->cpu = cpu + t_end - t;
+    r->object = LOCK;
+}
+
 static void end(enum ips_end_kind kind, uint64_t t, uint64_t cpu)
 {
     struct ips_rec_end *e = put(IPS_REC_END, sizeof(*e), kind, t);
@@ -102,6 +120,24 @@ static int save_all(const char *dir, const struct ips_control *c)
            save(dir, "control", c, sizeof(*c));
 }
 
+static int save_free(const char *dir, const struct ips_control *c,
+                     const enum ips_sync kind[2])
+{
+    bool all = c->locks == IPS_LOCKS_ALL;
+    begin(0);
+    if (all)
+        taken(kind[0], 3 * MS, 9 * MS, 3 * MS);
+    end(IPS_END_THREAD, 10 * MS, 10 * MS);
+    if (save(dir, "1.1.seg", &w, sizeof(w)))
+        return 1;
+    begin(1);
+    if (all)
+        taken(kind[1], 14 * MS, 17 * MS, 4 * MS);
+    end(IPS_END_EXIT, 19 * MS, 9 * MS);
+    return save(dir, "1.2.seg", &w, sizeof(w)) ||
+           save(dir, "control", c, sizeof(*c));
+}
+
 int main(int argc, char **argv)
 {
     char dir[3000], into[3000];
@@ -113,9 +149,25 @@ int main(int argc, char **argv)
                             .segment_bytes = sizeof(w.data),
                             .cpus = 2,
                             .root_pid = PID};
-    if (argc != 3) {
-        fprintf(stderr, "usage: lock_pool POOL RUN\n");
+    static const struct {
+        const char *word;
+        enum ips_sync kind[2];
+    } ways[] = {{"free", {IPS_SYNC_MUTEX, IPS_SYNC_MUTEX}},
+                {"all", {IPS_SYNC_MUTEX, IPS_SYNC_MUTEX}},
+                {"readers", {IPS_SYNC_RDLOCK, IPS_SYNC_RDLOCK}},
+                {"writer", {IPS_SYNC_WRLOCK, IPS_SYNC_RDLOCK}}};
+    bool waits = argc == 3;
+    size_t way = 0;
+    while (argc == 4 && way < 4 && strcmp(argv[3], ways[way].word))
+        way++;
+    if (argc < 3 || argc > 4 || way == 4) {
+        fprintf(stderr, "usage: lock_pool POOL RUN "
+                        "[free|all|readers|writer]\n");
         return 2;
+    }
+    if (!waits) {
+        c.cpus = 1;
+        c.locks = way ? IPS_LOCKS_ALL : IPS_LOCKS_CONTENDED;
     }
     snprintf(c.run, sizeof(c.run), "%s", argv[2]);
     snprintf(c.machine, sizeof(c.machine), "m1");
@@ -127,7 +179,7 @@ int main(int argc, char **argv)
         perror(dir);
         return 1;
     }
-    if (save_all(dir, &c))
+    if (waits ? save_all(dir, &c) : save_free(dir, &c, ways[way].kind))
         return 1;
     if (rename(dir, into) < 0) {
         perror(into);

@@ -212,6 +212,9 @@ static void put_fields(const void *rec, size_t len)
         put_signal(rec);
     } else if (type == IPS_REC_ACQUIRE || type == IPS_REC_RELEASE) {
         put_sync(rec);
+    } else if (type == IPS_REC_ACQUIRE_SHORT || type == IPS_REC_RELEASE_SHORT) {
+        put_u("cpu", ((const struct ips_rec_lock *)rec)->cpu);
+        put_u("object", ((const struct ips_rec_lock *)rec)->object);
     } else if (type == IPS_REC_THREADCPU) {
         put_u("cpu", ((const struct ips_rec_cpu *)rec)->cpu);
     } else if (type == IPS_REC_RUNDELAY) {

@@ -65,7 +65,8 @@ static inline const char *check_locks(const struct ips_built *b,
             next++;
         bool mine = next < rows->lock + rows->lock_count &&
                     ips_chain_of(g, next->node) == c;
-        if (r->units && (mine ? next->gives == r->gives : !r->gives))
+        if (r->units == 1 &&
+            (mine ? next->gives == r->gives : !r->gives))
             return "a lock is taken twice, or never given back";
     }
     return NULL;

@@ -16,7 +16,7 @@ import conftest
 
 PAPER = conftest.ROOT / "tests" / "bench" / "paper"
 KEYS = {"bus": "found", "dpm11": "rows", "dpm12": "predicted",
-        "dro3": "computation"}
+        "dro3": "computation", "locks": "rows"}
 
 
 @pytest.mark.parametrize("name", sorted(KEYS))
@@ -87,7 +87,7 @@ def test_held_out():
          " sorted(w(m.SIZES, 'tsp,jobs', False)), sorted(w(m.SIZES, 'tsp,jobs', "
          "True)), set(m.HELD_OUT) & w(m.SIZES, None, False))\n"], check=True,
         text=True, stdout=subprocess.PIPE, env=ENV).stdout
-    assert said == "2 ['jobs'] ['jobs', 'tsp'] set()\n"
+    assert said == "4 ['jobs'] ['jobs', 'tsp'] set()\n"
 
 
 ENV = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")

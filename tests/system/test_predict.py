@@ -334,6 +334,31 @@ def test_locks(duo):
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("locks, makespan, times", [
+    ("free", 10, 0), ("all", 14, 2), ("writer", 14, 4), ("readers", 10, 4)])
+def test_locks_that_nobody_waited_for(duo, locks, makespan, times):
+    """tests/programs/lock_pool.c: on its one core B runs when A has ended, and
+    nobody waits. On two cores A has the mutex from 3 to 9 ms and B, which asks at
+    4, until 12, and ends at 14; of a run in which only what somebody waited for
+    was recorded nothing is known of that, and the answer says so. Where it is a lock
+    for readers and writers, two readers have it together. Would catch
+    records of --locks=all that the replay does not get, or puts elsewhere."""
+    run = f"predict-free-{next(numbers)}"
+    subprocess.run([duo.build.program("lock_pool"), duo.machines[0].pool, run,
+                    locks], check=True)
+    duo.wait_closed(run)
+    ms = UNIT // 1000
+    for cores, then in ((2, makespan), (1, 19)):
+        answer = duo.json("predict", run, "--mtime", "0", "--machines",
+                          f"it:cores={cores}", "--map", "*=it")
+        assert answer["makespan_ns"] == then * ms
+        said = " ".join(answer["assumed"])
+        assert ("--locks=all records the others" in said) == (locks == "free")
+        assert not times or f"settled anew, {times} times" in said
+        assert answer["locks"] == ("contended" if locks == "free" else "all")
+
+
+@pytest.mark.quick
 def test_recorded_load(duo, graphs):
     """A run that is on until the machine's load was looked at: load=recorded is
     what others had of it, and said to be that; of a pool that came whole (no

@@ -32,13 +32,13 @@ def cluster(build):
     with_daemons.close()
 
 
-def record(cluster, program, case):
+def record(cluster, program, case, *options):
     """Runs a case bare and recorded, which must not differ; its run's name."""
     argv = [cluster.build.program(program), case]
     bare = subprocess.run(argv, env=clean_env(), stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=180)
     run = f"{case}.{next(NUMBER)}"
-    seen = cluster.ipsrun(argv, name=run)
+    seen = cluster.ipsrun(argv, name=run, options=options)
     assert (seen.stdout, seen.stderr, seen.returncode) == \
         (bare.stdout, bare.stderr, bare.returncode)
     assert bare.returncode == 0
@@ -130,6 +130,31 @@ def test_nobody_waits(cluster):
         lane["lane"] for lane in answer["certificate"]["lanes"]]
 
 
+def test_all_locks(cluster):
+    """With --locks=all one thread's takings and givings back are recorded, each
+    once, though nobody waits; a recursive mutex's inner ones are none, and a wait
+    for a condition, which runs out, is one of each. Would catch a call that is
+    forgotten, or told twice, and a graph that is another because of them."""
+    run = record(cluster, "i_sync", "free", "--locks=all")
+    rows = cluster.json("events", run)["events"]
+    kinds = {"mutex": 50, "rwlock, to read": 10, "rwlock, to write": 10,
+             "semaphore": 20, "spin lock": 20}
+    seen = collections.Counter((e["type"], e["detail"].partition(":")[0])
+                               for e in rows)
+    # A mutex that a wait for a condition has given back looks waited for.
+    assert {key: seen[key] for key in seen if key[1] in kinds} == {
+        (does, kind): count for kind, count in kinds.items()
+        for does in ("acquire", "release")}
+    assert Arcs(cluster.graph(run)).arcs == []
+    for locks, name in (("all", run), ("contended",
+                                       record(cluster, "i_sync", "free"))):
+        answer = cluster.json("predict", name, "--map", "*=two", "--machines",
+                              "two:cores=2")
+        assert answer["locks"] == locks
+        assert any("of locks only what" in said
+                   for said in answer["assumed"]) == (locks == "contended")
+
+
 def test_spinning_is_no_work(cluster):
     """The CPU of a spin lock's waiter, milliseconds of it, is in no sum."""
     run = record(cluster, "i_sync", "spin")
@@ -204,6 +229,12 @@ def test_nothing_is_different(cluster, case):
     cancellation inside waits. Would catch a trylock that does what the lock
     would not have done."""
     record(cluster, "i_sync_result", case)
+
+
+@pytest.mark.parametrize("case", ["results", "cancelled"])
+def test_nothing_is_different_with_all_locks(cluster, case):
+    """The same where every taking and giving back is recorded."""
+    record(cluster, "i_sync_result", case, "--locks=all")
 
 
 def test_threads_end_though_nobody_joins(cluster):

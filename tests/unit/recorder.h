@@ -265,6 +265,15 @@ static inline struct ips_rec_sync *rec_sync(rs s, enum ips_rec_type type,
     return r;
 }
 
+/* ACQUIRE_SHORT or RELEASE_SHORT of the same. */
+static inline void rec_lock(rs s, enum ips_rec_type type, enum ips_sync kind,
+                            uint64_t t, uint64_t cpu, uint64_t object)
+{
+    struct ips_rec_lock *r = rec_put(s, type, sizeof(*r), kind, t);
+    r->cpu = cpu;
+    r->object = object;
+}
+
 static inline void rec_threadcpu(rs s, uint64_t t, uint32_t tid, uint64_t cpu)
 {
     struct ips_rec_cpu *r = rec_put(s, IPS_REC_THREADCPU, sizeof(*r), tid, t);

@@ -57,6 +57,7 @@ AT(ips_control, probe_cost_ps, 1168);
 AT(ips_control, arrivals, 1232);
 AT(ips_control, delays, 1236);
 AT(ips_control, probe_more_ps, 1240);
+AT(ips_control, locks, 1264);
 SIZE(ips_control, 1272);
 
 AT(ips_rec_sample, cpu, 16);
@@ -83,6 +84,9 @@ AT(ips_rec_sync, site, 64);
 AT(ips_rec_sync, value, 72);
 AT(ips_rec_sync, err, 76);
 SIZE(ips_rec_sync, 80);
+AT(ips_rec_lock, cpu, 16);
+AT(ips_rec_lock, object, 24);
+SIZE(ips_rec_lock, 32);
 AT(ips_rec_signal, cpu, 16);
 AT(ips_rec_signal, pid, 24);
 AT(ips_rec_signal, tid, 28);
@@ -251,19 +255,26 @@ static void test_format__codes_are_those_of_the_document(void **state)
         const char *name;
         unsigned code;
     } document[] = {
-        {"START", 1},        {"END", 2},         {"BLOCK", 3},
-        {"RESUME", 4},       {"ENTER", 5},       {"EXIT", 6},
-        {"SEND", 7},         {"RECV", 8},        {"RECVCALL", 9},
-        {"QUEUE", 10},       {"FORK", 11},       {"JOIN", 12},
-        {"EXEC", 13},        {"EXECFAIL", 14},   {"SAMPLE", 15},
-        {"COUNT", 16},       {"LOST", 17},       {"MARK", 18},
-        {"CHAN", 19},        {"CLOSE", 20},      {"DGRAM", 21},
-        {"THREADCPU", 22},   {"NAME", 23},       {"MODULE", 24},
-        {"STACK", 25},       {"ACQUIRE", 26},    {"RELEASE", 27},
-        {"KILL", 28},        {"SIGNAL", 29},     {"UNSEEN", 30},
-        {"ENTER_SHORT", 31}, {"EXIT_SHORT", 32}, {"MARK_SHORT", 33},
-        {"SEND_SHORT", 34},  {"RECV_SHORT", 35}, {"RUNDELAY", 36},
-        {"GUESSED", 37},
+        {"START", 1},          {"END", 2},
+        {"BLOCK", 3},          {"RESUME", 4},
+        {"ENTER", 5},          {"EXIT", 6},
+        {"SEND", 7},           {"RECV", 8},
+        {"RECVCALL", 9},       {"QUEUE", 10},
+        {"FORK", 11},          {"JOIN", 12},
+        {"EXEC", 13},          {"EXECFAIL", 14},
+        {"SAMPLE", 15},        {"COUNT", 16},
+        {"LOST", 17},          {"MARK", 18},
+        {"CHAN", 19},          {"CLOSE", 20},
+        {"DGRAM", 21},         {"THREADCPU", 22},
+        {"NAME", 23},          {"MODULE", 24},
+        {"STACK", 25},         {"ACQUIRE", 26},
+        {"RELEASE", 27},       {"KILL", 28},
+        {"SIGNAL", 29},        {"UNSEEN", 30},
+        {"ENTER_SHORT", 31},   {"EXIT_SHORT", 32},
+        {"MARK_SHORT", 33},    {"SEND_SHORT", 34},
+        {"RECV_SHORT", 35},    {"RUNDELAY", 36},
+        {"GUESSED", 37},       {"ACQUIRE_SHORT", 38},
+        {"RELEASE_SHORT", 39},
     };
     static const struct {
         const char *name;

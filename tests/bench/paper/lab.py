@@ -265,9 +265,12 @@ class Lab:
         assert done.returncode == 0, done.stderr
 
     def map_of(self, run, place):
-        """--map that moves each process of the run to place[label]."""
-        return ",".join(f"{what}={place[label]}" for label in run.pid
-                        for what in run.program.patterns(label, run.pid[label]))
+        """--map that moves each process of the run to place[label]; MACHINE in a
+        pattern is the one where the label's processes were."""
+        return ",".join(
+            f"{what}={place[label]}".replace("MACHINE", "/" + run.place[label])
+            for label in run.pid
+            for what in run.program.patterns(label, run.pid[label]))
 
 
 def wait_idle(seconds=240):
