@@ -353,11 +353,15 @@ static uint64_t name_anonymous(int fd, uint64_t seen)
     return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
 }
 
-static enum ips_fd_class file_class(int fd, mode_t type)
+#define MEMORY_DEVICES 1 /* their major number */
+static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
 {
     char termios[256]; /* the kernel's is shorter */
     if (type == S_IFREG || type == S_IFBLK)
         return IPS_FD_FILE;
+    if (st->st_rdev >> 8 == MEMORY_DEVICES)
+        return IPS_FD_NONE; /* /dev/null: what most have that have no terminal
+                             */
     return type == S_IFCHR &&
                    ips_sys3(SYS_ioctl, fd, TCGETS, (long)termios) == 0
                ? IPS_FD_TERMINAL
@@ -378,7 +382,7 @@ uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
     if (type == 0)
         return name_anonymous(fd, seen);
     if (type != S_IFIFO && type != S_IFSOCK)
-        return ips_fd_set(fd, seen, file_class(fd, type), 0, 0);
+        return ips_fd_set(fd, seen, file_class(fd, &st, type), 0, 0);
 
     struct ips_rec_chan chan;
     memset(&chan, 0, sizeof(chan));

@@ -52,14 +52,18 @@ static inline volatile uint64_t *ips_cpu_mark(void)
     return (volatile uint64_t *)(void *)(tp + ips_core.mark_offset);
 }
 
-/* The slot a mark of this thread points at, or NULL. */
-static inline struct ips_cpu_slot *ips_cpu_slot_of(struct ips_thread *me,
-                                                   uint64_t mark)
+/* Does a mark point at a slot of this thread? */
+static inline bool ips_cpu_is_slot(const struct ips_thread *me, uint64_t mark)
 {
     uint64_t base = (uint64_t)(uintptr_t)me->cpu.slot;
-    return __builtin_expect(mark - base < sizeof(me->cpu.slot), 1)
-               ? (struct ips_cpu_slot *)(uintptr_t)mark
-               : NULL;
+    return __builtin_expect(mark - base < sizeof(me->cpu.slot), 1);
+}
+/* That slot, or NULL. */
+static inline struct ips_cpu_slot *ips_cpu_slot_of(const struct ips_thread *me,
+                                                   uint64_t mark)
+{
+    return ips_cpu_is_slot(me, mark) ? (struct ips_cpu_slot *)(uintptr_t)mark
+                                     : NULL;
 }
 static inline struct ips_cpu_slot *ips_cpu_slot(uint64_t mark)
 {
@@ -91,8 +95,9 @@ ips_moment_take(struct ips_thread *me, struct ips_moment *out)
     volatile uint64_t *at = ips_cpu_mark();
     uint32_t taken = me->cpu_next;
     uint64_t mark = *at;
-    const struct ips_cpu_slot *s = ips_cpu_slot_of(me, mark);
-    if (__builtin_expect(s != NULL, 1)) {
+    if (__builtin_expect(ips_cpu_is_slot(me, mark), 1)) {
+        const struct ips_cpu_slot *s =
+            (const struct ips_cpu_slot *)(uintptr_t)mark;
         uint64_t t0 = s->t0, cpu0 = s->cpu0;
         __asm__ volatile("" ::: "memory");
         uint64_t t = IPS_STAMP(), since = t - t0;

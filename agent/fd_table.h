@@ -77,13 +77,18 @@ static inline uint32_t ips_fd_chan(uint64_t word)
  * cannot hold (negative, or beyond IPS_FD_MAX). */
 static inline uint64_t ips_fd_get(int fd)
 {
-    if ((unsigned)fd >= IPS_FD_MAX)
-        return IPS_FD_NOT_A_CHANNEL;
-    ips_fd_word *chunk = ips_fd_chunk((unsigned)fd);
+    unsigned at = (unsigned)fd;
+    ips_fd_word *chunk =
+        atomic_load_explicit(&ips_core.fds, memory_order_acquire);
+    if (__builtin_expect(at >= IPS_FD_CHUNK, 0)) {
+        if (at >= IPS_FD_MAX)
+            return IPS_FD_NOT_A_CHANNEL;
+        chunk = ips_fd_chunk(at);
+        at %= IPS_FD_CHUNK;
+    }
     if (__builtin_expect(!chunk, 0))
         return 0;
-    return atomic_load_explicit(&chunk[(unsigned)fd % IPS_FD_CHUNK],
-                                memory_order_acquire);
+    return atomic_load_explicit(&chunk[at], memory_order_acquire);
 }
 
 /* Has the table room for it already? */

@@ -59,7 +59,7 @@ struct kernel_itimer {
 /* Anywhere in (0, period]. */
 static uint64_t phase(uint64_t period)
 {
-    uint64_t x = ips_core_now() ^ (uint64_t)ips_sys_gettid() << 40;
+    uint64_t x = ips_core_now() ^ (uint64_t)ips_me.stream.tid << 40;
     x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 27) * 0x94d049bb133111ebull;
     return (x ^ x >> 32) % period + 1;
@@ -71,7 +71,7 @@ static void arm(void)
     struct kernel_sigevent event = {.value = IPS_SAMPLE_COOKIE,
                                     .signo = IPS_SAMPLE_SIGNAL,
                                     .notify = SIGEV_THREAD_ID,
-                                    .tid = (int32_t)ips_sys_gettid()};
+                                    .tid = (int32_t)ips_me.stream.tid};
     sampling.armed = false;
     if (stopped || !period || ips_in_valgrind())
         return;

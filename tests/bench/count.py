@@ -1,7 +1,8 @@
 """tests/bench/run count: instructions, jumps, lines of 64 bytes and pages that
 the agent touches per call, by valgrind's trace of bench_count: nothing is timed,
 so it says the same on a loaded machine. tests/bench/run cold: the ns that this
-takes where a call leaves nothing in the first-level caches."""
+takes where a call leaves nothing in the first-level caches; run hot: in a loop.
+Both beside a floor: bench_floor.c, two stamps and a store of 48 bytes."""
 import collections
 import os
 import random
@@ -145,22 +146,47 @@ def bench(build, _runs):
 
 def bench_cold(build, runs, against=None):
     """Each run says the lower quartile of 20000 calls."""
-    ways = {"bare": None, "recorded": build}
+    added(build, runs, against, ("cold", "20000"), KINDS[:4])
+
+
+def bench_hot(build, runs, against=None):
+    """Each run says the lower quartile of 200 loops of 1000 calls."""
+    added(build, runs, against, ("hot", "200"),
+          ("send", "receive", "ips_mark", "a stamp, beside them"))
+
+
+def floor(build):
+    """{way: what is preloaded, and set}"""
+    library = f"{build}/tests/bench_floor.so:{build}/tests/bench_behind.so"
+    return {"floor": {"LD_PRELOAD": library},
+            "floor, new pages": {"LD_PRELOAD": library,
+                                 "BENCH_FLOOR_FRESH": "1"}}
+
+
+def added(build, runs, against, words, kinds):
+    ways = {"bare": {"LD_PRELOAD": preload(build, None)}, **floor(build),
+            "recorded": {"LD_PRELOAD": preload(build, build)}}
     if against:
-        ways["against"] = against
+        ways["against"] = {"LD_PRELOAD": preload(build, against)}
     found = collections.defaultdict(list)
     with Place(build) as place:
         program, env = made(place, 1)
         for _ in range(runs):
             for way in random.sample(list(ways), len(ways)):
-                words = subprocess.run(
-                    [program, "cold", "20000"], check=True, text=True,
-                    env=dict(env, LD_PRELOAD=preload(build, ways[way])),
+                said = subprocess.run(
+                    [program, *words], check=True, text=True,
+                    env=dict(env, **ways[way]),
                     stdout=subprocess.PIPE).stdout.split()
-                for kind, word in zip(KINDS, words):
+                for kind, word in zip(kinds, said):
                     found[kind, way].append(float(word))
-    for kind in KINDS[:4]:
+                place.forget()
+    for kind in kinds:
+        if "stamp" in kind:
+            show(kind, found[kind, "bare"], "ns")
+            continue
         for way in list(ways)[1:]:
+            if kind == "ips_mark" and "floor" in way:
+                continue
             show(f"{kind}, {way}",
                  [a - b for a, b in zip(found[kind, way], found[kind, "bare"])],
                  "ns")

@@ -56,9 +56,10 @@ class Place:
         return [os.path.join(self.bin, "ipsrun"), "--quiet", *options, "--",
                 *command]
 
-    def run(self, command):
-        return subprocess.run(command, env=self.env, check=True,
-                              stdout=subprocess.PIPE, text=True).stdout
+    def run(self, command, more_env=()):
+        return subprocess.run(command, env=dict(self.env, **dict(more_env)),
+                              check=True, stdout=subprocess.PIPE,
+                              text=True).stdout
 
     def ipsq(self, *words):
         return self.run([os.path.join(self.bin, "ipsq"), *words])
@@ -70,6 +71,14 @@ class Place:
         if done.returncode not in (0, 3):
             raise RuntimeError(f"ipsq {words}: status {done.returncode}")
         return done.stdout
+
+    def forget(self):
+        """Removes the segments of programs that have ended, where no slave
+        does: what a pool holds is memory."""
+        for top, _, files in os.walk(self.pool):
+            for name in files:
+                if name.endswith(".seg"):
+                    os.remove(os.path.join(top, name))
 
     def settle(self, seconds=60):
         """Waits until a slave has taken in everything that is in the pool; its
