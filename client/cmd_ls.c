@@ -139,8 +139,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_ls = {
     .name = "ls",
-    .usage = "[RUN] [--object OBJECT] [--sort COLUMN] [--top N]\n"
-             "              [--phase N | --from TIME --to TIME]",
+    .usage = "[RUN] [--object OBJECT] [--sort COLUMN] [--per machine]\n"
+             "              [--top N] [--phase N | --from TIME --to TIME]",
     .summary = "the machines, processes and threads of a run",
     .help = "START is since the run's first event on that machine. --top takes "
             "those that\nused most CPU (in JSON, of each level).\n",

@@ -373,7 +373,8 @@ const struct ipsq_command ipsq_cmd_metrics = {
     .name = "metrics",
     .usage =
         "[RUN] [--object OBJECT] [--level LEVEL] [--sort COLUMN] [--top N] "
-        "[--pop]\n               [--phase N | --from TIME --to TIME]",
+        "[--pop]\n               [--per machine] [--phase N | --from TIME --to "
+        "TIME]",
     .summary = "how busy everything was, and who talked to whom",
     .help = "P is CPU time by elapsed time. JSON and TSV have all the metrics, "
             "the table the\nmore common ones; docs/metrics.md defines them. "

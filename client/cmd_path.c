@@ -215,11 +215,12 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_path = {
     .name = "path",
-    .usage = "[RUN] [--by WHAT,...] [--sequences] [--whole] [--from TIME] "
-             "[--to TIME]\n"
-             "            [--phase N] [--engine E] [--mtime SPEC] [--external "
-             "WHICH]\n"
-             "            [--top N]",
+    .usage = "[RUN] [--weighting W] [--goal OBJECT] [--by WHAT,...] "
+             "[--sequences]\n"
+             "            [--whole] [--slack] [--next K] [--from TIME] [--to "
+             "TIME] [--phase N]\n"
+             "            [--engine E] [--mtime SPEC] [--external WHICH] "
+             "[--fresh] [--top N]",
     .summary = "the critical path: what set the length of a run",
     .help =
         "The longest path through the program's activities: computing, and the "

@@ -386,7 +386,8 @@ const struct ipsq_command ipsq_cmd_predict = {
     .name = "predict",
     .usage = "[RUN] [--map MAP]... [--machines SPEC]... [--mtime SPEC] "
              "[--external WHICH]\n"
-             "               [--goal OBJECT] [--top N] [--search [--tries N] "
+             "               [--network SPEC]... [--move MOVES]... [--goal "
+             "OBJECT] [--top N] [--search [--tries N] "
              "[--seed N]]",
     .summary = "what a run would do on other machines, or placed otherwise",
     .help =

@@ -222,8 +222,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_procedures = {
     .name = "procedures",
-    .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N]\n"
-             "                       [--phase N | --from TIME --to TIME]",
+    .usage =
+        "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N]\n"
+        "                       [--per machine] [--phase N | --from TIME --to "
+        "TIME]",
     .summary = "which procedures the CPU time was spent in",
     .help =
         "SELF is CPU time in the procedure itself, TOTAL with what it called. "

@@ -146,7 +146,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_sql = {
     .name = "sql",
-    .usage = "[RUN] 'SELECT ...' [--sort COLUMN] [--top N]",
+    .usage = "[RUN] 'SELECT ...' [--sort COLUMN] [--per machine] [--top N]",
     .summary = "a question in SQL about a run's tables",
     .help =
         "Each machine answers from its tables of the run; the rows follow each "

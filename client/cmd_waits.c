@@ -385,7 +385,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_waits = {
     .name = "waits",
     .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N] "
-             "[--stacks]\n[--phase N | --from TIME --to TIME]",
+             "[--stacks]\n             [--phase N | --from TIME --to TIME]",
     .summary = "where threads waited, for what, and whose doing it was",
     .help =
         "One row for each place, cause and process that ended the waits "

@@ -166,8 +166,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_whatif = {
     .name = "whatif",
     .usage =
-        "[RUN] [WHAT... [--faster BY | --gone]]... [--rank] [--weighting W] "
-        "[--top N]",
+        "[RUN] [WHAT... [--faster BY | --gone]]... [--rank] [--weighting W]\n"
+        "              [--goal OBJECT] [--mtime SPEC] [--external WHICH] "
+        "[--top "
+        "N]",
     .summary = "what a run would gain if something in it were faster",
     .help =
         "WHAT is --procedure, --process, --message or --object; those named "

@@ -30,7 +30,8 @@
       "only below /machine, /machine/process or\n/machine/process/thread; "    \
       "parts may have * ?")                                                    \
     X(LEVEL, "level", "LEVEL", "run, machine, process, thread or procedure")   \
-    X(ENGINE, "engine", "E", "auto (default), contract or central")            \
+    X(ENGINE, "engine", "E",                                                   \
+      "auto (default), contract, central, cm-sync or cm-async")                \
     X(WEIGHTING, "weighting", "W",                                             \
       "cpu (default), sched (and the time runnable but not\n"                  \
       "running) or wall (elapsed time up to the goal)")                        \

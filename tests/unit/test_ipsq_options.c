@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "client/command.h"
 #include "client/session.h"
 
 #define WORDS_MAX 20
@@ -109,6 +110,39 @@ static void test_options__weightings(void **state)
     assert_int_equal(IPS_E_USAGE, parse("ipsq path --goal p.1", &o, &err));
 }
 
+/* Each command's usage names each option that it takes, and none that it does
+ * not: would catch one that nobody is told of. */
+static void test_options__usages(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+#define X(id, name, value, help) name,
+        IPSQ_OPTIONS(X)
+#undef X
+    };
+    const uint64_t common = IPSQ_HAS(MASTER) | IPSQ_HAS(STATE) |
+                            IPSQ_HAS(FORMAT) | IPSQ_HAS(TOP) | IPSQ_HAS(FRESH);
+    const uint64_t what = IPSQ_HAS(OBJECT) | IPSQ_HAS(PROCEDURE) |
+                          IPSQ_HAS(PROCESS) | IPSQ_HAS(MESSAGE);
+    for (int c = 0; ipsq_commands[c]; c++) {
+        const struct ipsq_command *k = ipsq_commands[c];
+        for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+            char word[40];
+            snprintf(word, sizeof(word), "--%s", names[i]);
+            const char *at = strstr(k->usage, word);
+            while (at && at[strlen(word)] != ' ' && at[strlen(word)] != ']' &&
+                   at[strlen(word)] != '\0' && at[strlen(word)] != '\n')
+                at = strstr(at + 1, word);
+            bool takes = k->options >> i & 1;
+            if (takes && what >> i & 1 && strstr(k->usage, "WHAT..."))
+                continue;
+            if (!(common >> i & 1) && takes != (at != NULL))
+                fail_msg("ipsq %s: usage %s %s", k->name,
+                         takes ? "lacks" : "has", word);
+        }
+    }
+}
+
 static void test_options__pick_run(void **state)
 {
     (void)state;
@@ -177,6 +211,7 @@ int main(void)
         cmocka_unit_test(test_options__good),
         cmocka_unit_test(test_options__bad),
         cmocka_unit_test(test_options__weightings),
+        cmocka_unit_test(test_options__usages),
         cmocka_unit_test(test_options__pick_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
