@@ -7,19 +7,20 @@
 
 #include "common/types.h"
 
-/* Measured between namespaces, 20,000 to 10^6 nodes (tests/bench/run links;
- * docs/benchmarks.md). Of a kept node of a reduced graph: in a frame; in the
- * master, as wire arrays, graph, merged graph and values together; CPU of the
- * master from frames to the values sent back, and of a slave that reduces. */
-#define NODE_WIRE_BYTES 17u
-#define NODE_HELD_BYTES 200u
-#define NODE_NS 200u
+/* Measured between namespaces, 10^6 nodes (tests/bench/run links;
+ * docs/benchmarks.md). Of a node that its slave's joins may tell of: on the
+ * wire; in the master, as bytes, joins, outs and ins together; CPU of the
+ * master from frames to the values sent back, and of a slave that makes them.
+ */
+#define NODE_WIRE_BYTES 8u
+#define NODE_HELD_BYTES 50u
+#define NODE_NS 80u
 /* Of a remote value: to a slave (contract); between slaves, the agreement on
  * the links included; CPU of the slaves at both ends. */
-#define VALUE_BYTES 5u
+#define VALUE_BYTES 3u
 #define CM_VALUE_BYTES 10u
-#define CM_VALUE_NS 800u
-#define CONTRACT_TRIPS 3u
+#define CM_VALUE_NS 500u
+#define CONTRACT_TRIPS 3u /* joins, values, pieces */
 #define CM_TRIPS 8u /* connecting, agreeing on links, lane, over, the walk */
 #define LINK_BYTES_PER_US                                                      \
     125u /* 1 Gbit/s: the link's speed is not measured                         \
@@ -37,7 +38,7 @@ static uint64_t scale(uint64_t a, uint64_t b, uint64_t c)
     return x > UINT64_MAX ? UINT64_MAX : (uint64_t)x;
 }
 
-/* Nodes of the reduced graphs. */
+/* Nodes that joins may tell of. */
 static uint64_t kept_of(const struct auto_facts *f)
 {
     return ips_max_u64(f->kept, add(f->crossing, f->crossing_out));
@@ -52,9 +53,10 @@ void engine_auto_costs(const struct auto_facts *f, struct auto_costs *out)
         add(scale(f->round_trip_ns, CONTRACT_TRIPS, 1),
             add(scale(wire, 1000, LINK_BYTES_PER_US), scale(kept, NODE_NS, 1)));
     uint64_t row = add(CM_TRIPS, f->crossing / ips_max_u64(f->threads, 1));
+    uint64_t bytes = scale(f->crossing, CM_VALUE_BYTES, f->machines);
     out->cm_ns = add(scale(row, f->round_trip_ns, 1),
-                     scale(scale(f->crossing, VALUE_BYTES, f->machines), 1000,
-                           LINK_BYTES_PER_US));
+                     add(scale(bytes, 1000, LINK_BYTES_PER_US),
+                         scale(f->crossing, CM_VALUE_NS, f->machines)));
 }
 
 const char *engine_auto(const struct auto_facts *f, char *why, size_t cap)

@@ -3,9 +3,9 @@
  *
  * central   one machine and few nodes: it costs nothing and checks itself
  *
- * contract  three round trips, whatever the program; but every node at an end
- *           of an arc, also of one within a machine, comes to the master,
- *           through its link and its memory
+ * contract  three round trips, whatever the program; but something of every
+ *           arc, also of one within a machine, comes to the master, through
+ *           its link and its memory
  *
  * cm-sync   the values go between the slaves, so the master's link and memory
  *           do not matter; but as many round trips as messages in a row, and
@@ -31,7 +31,7 @@ struct auto_facts {
     uint64_t nodes;
     uint64_t crossing;     /* receives of what other machines sent */
     uint64_t crossing_out; /* sends that other machines may await */
-    uint64_t kept;         /* nodes of all reduced graphs, at most */
+    uint64_t kept;         /* nodes that all joins tell of, at most */
     uint64_t round_trip_ns;
     uint64_t memory_bytes; /* that the master may use */
 };

@@ -2,7 +2,8 @@
  * Answers that the master keeps (master/answers.h). Catches: a kept answer
  * that is not what the computed one said; one given although the run has more
  * events, is open, a machine is not connected or message times are others; one
- * never given, so that every question asks the slaves again.
+ * never given, so that every question asks the slaves again; memory that grows
+ * with every question; a client that waits for what nobody asked for.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -240,6 +241,100 @@ static void test_top(void **state)
     end(&f);
 }
 
+/* A question whose words alone take so many bytes. */
+static bool kept_large(struct fixture *f, uint64_t top, size_t bytes)
+{
+    static char word[] = "machine";
+    Ips__Lane lane = IPS__LANE__INIT;
+    Ips__PathAsk ask = IPS__PATH_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    struct answer got;
+    uint32_t asks = f->c.slave[0].asks;
+    size_t n = bytes / (sizeof(word) + 2); /* and three bytes before it */
+    char **by = calloc(n + 1, sizeof(*by));
+    assert_non_null(by);
+    for (size_t i = 0; i < n; i++)
+        by[i] = word;
+    lane.calibrated = true;
+    lane.scale_num = lane.scale_den = 1;
+    ask.engine = ips_wire_text("contract");
+    ask.lane = &lane;
+    ask.top = top;
+    ask.n_by = n;
+    ask.by = by;
+    request.run = ips_wire_text("r");
+    request.ask_case = IPS__REQUEST__ASK_PATH;
+    request.path = &ask;
+    cluster_ask(&f->c, &request, &got);
+    assert_int_equal(answer_last(&got)->error, 0);
+    answer_release(&got);
+    free(by);
+    return asks == f->c.slave[0].asks;
+}
+
+#define LARGE 1800000u
+#define FIT (ANSWERS_BYTES_MOST / LARGE)
+
+/* The one used least recently goes, and none but it; what is too large by
+ * itself is not kept and pushes nothing out. */
+static void test_make_room(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f);
+    assert_false(kept_again(&f));
+    for (uint64_t top = 1; top <= FIT; top++)
+        assert_false(kept_large(&f, top, LARGE));
+    assert_int_equal(answers_count(&f.c.master), FIT + 1);
+    assert_true(kept_again(&f));           /* used: it is not the oldest now */
+    assert_true(kept_large(&f, 1, LARGE)); /* nor is the first of these */
+    assert_false(kept_large(&f, FIT + 1, LARGE));
+    assert_int_equal(answers_count(&f.c.master), FIT + 1);
+    assert_true(kept_again(&f));
+    assert_true(kept_large(&f, 1, LARGE));
+    assert_true(kept_large(&f, FIT + 1, LARGE));
+    assert_false(kept_large(&f, 100, ANSWER_BYTES_MOST));
+    assert_false(kept_large(&f, 100, ANSWER_BYTES_MOST));
+    assert_int_equal(answers_count(&f.c.master), FIT + 1);
+    assert_false(kept_large(&f, 2, LARGE)); /* it had gone */
+    for (uint64_t top = 3; top <= FIT + 1; top++)
+        (void)kept_large(&f, top, LARGE);
+    assert_false(kept_again(&f)); /* now it was the oldest */
+    end(&f);
+}
+
+static bool ahead_goes_on(const struct fixture *f)
+{
+    for (const struct query *q = f->c.master.queries; q; q = q->next) {
+        if (!q->client && !q->over)
+            return true;
+    }
+    return false;
+}
+
+/* The question put ahead has asked, and a slave does not answer it: a client
+ * with another question does not wait, and nothing is kept of the first. */
+static void test_gives_way(void **state)
+{
+    struct fixture f;
+    struct fake_slave *s;
+    (void)state;
+    begin(&f);
+    s = &f.c.slave[1];
+    s->fault = FAULT_SILENT;
+    s->fault_at = s->asks + 1;
+    answers_ahead(&f.c.master, "r");
+    while (s->asks < s->fault_at)
+        cluster_turn(&f.c, 1);
+    assert_true(ahead_goes_on(&f));
+    s->fault = FAULT_NONE;
+    assert_false(kept_again(&f));
+    assert_false(ahead_goes_on(&f));
+    assert_int_equal(answers_count(&f.c.master), 1);
+    assert_true(kept_again(&f));
+    end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +342,8 @@ int main(void)
         cmocka_unit_test(test_not_kept),
         cmocka_unit_test(test_other_message_times),
         cmocka_unit_test(test_top),
+        cmocka_unit_test(test_make_room),
+        cmocka_unit_test(test_gives_way),
     };
     return cmocka_run_group_tests_name("test_cluster_answers", tests, NULL,
                                        NULL);
