@@ -81,14 +81,17 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    strcmp(a->weighting, "cpu") == 0 ? "total CPU" : "all arcs",
                    ipsq_count(a->total_cpu_ns));
     put_competition(out, a);
-    ipsq_out_value(out, IPSQ_REAL, "parallelism", NULL,
+    ipsq_out_value(out, IPSQ_REAL, "parallelism_factor", NULL,
                    ipsq_real(a->parallelism));
     ipsq_out_value(out, IPSQ_REAL, "p_max", NULL, ipsq_real(a->p_max));
     char p[IPSQ_UNIT_BYTES], p_max[IPSQ_UNIT_BYTES];
     ipsq_format_real(a->parallelism, p);
     ipsq_format_real(a->p_max, p_max);
-    ipsq_out_line(out, "%-15s %s (%s if messages cost nothing)", "parallelism",
-                  p, p_max);
+    ipsq_out_line(out, "parallelism factor %s (%s if messages cost nothing)", p,
+                  p_max);
+    ipsq_out_value(out, IPSQ_REAL, "rho",
+                   a->rho == IPS_UNMEASURED_REAL ? NULL : "rho, of all cores",
+                   ipsq_real(a->rho));
     ipsq_out_value(out, IPSQ_COUNT, "messages", "messages on it",
                    ipsq_count(a->messages));
     ipsq_out_value(out, IPSQ_COUNT, "segment_count", "pieces",
@@ -227,9 +230,9 @@ const struct ipsq_command ipsq_cmd_path = {
         "messages\nand waits that tie processes together. What is not on it "
         "can be made faster\nwithout any effect. STABLE says whether a share "
         "keeps its rank when message\ntimes are halved and doubled and outside "
-        "waits left out; FROM and TO are its\nrange then. `parallelism` is "
-        "total CPU by the path; the second figure what it\nwould be if "
-        "messages cost nothing.\n"
+        "waits left out; FROM and TO are its\nrange then. The parallelism "
+        "factor is total CPU by the path; the second figure\nwhat it would be "
+        "if messages cost nothing.\n"
         "Of procedures LOW and HIGH are the 95% interval by the samples that "
         "SELF rests\non. --whole puts beside it what of all work is on the "
         "path. In a window (--from,\n--to) shares are of the part of the path "

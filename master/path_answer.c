@@ -146,6 +146,17 @@ uint64_t path_goal_elapsed(const struct query *q)
     return IPS_UNMEASURED;
 }
 
+/* DPM-10, of the cores that there were: the papers suppose one a machine. */
+static double rho(const struct query *q, double parallelism)
+{
+    uint64_t cores = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        cores += q->gather.active[i]->sync->cores;
+    return cores && parallelism != IPS_UNMEASURED_REAL
+               ? parallelism / (double)cores
+               : IPS_UNMEASURED_REAL;
+}
+
 static void fill_sums(const struct query *q, const struct path_data *d,
                       Ips__PathAnswer *out)
 {
@@ -165,6 +176,8 @@ static void fill_sums(const struct query *q, const struct path_data *d,
                            : IPS_UNMEASURED_REAL;
     out->p_max =
         least ? (double)d->total_cpu_ns / (double)least : IPS_UNMEASURED_REAL;
+    out->rho = main->lane.weighting == IPS_WEIGH_CPU ? rho(q, out->parallelism)
+                                                     : IPS_UNMEASURED_REAL;
     uint64_t window_ns;
     (void)path_profile_pieces(q, &out->segment_count);
     out->messages = path_profile_shares(q, &window_ns)->messages;

@@ -187,9 +187,9 @@ static void say_rest(const struct filling *f)
                           "timers) take the time that they took");
     if (d->run.off_ns > d->w.path.est.total / OFF_PARTS)
         predict_say(said,
-                    "%.1f ms that threads were off their cores, and neither "
-                    "waited nor were runnable as far as the kernel says, are "
-                    "left out (faults, stolen time)",
+                    "%.1f ms that threads were off their cores are left out: "
+                    "polls that gave up before what they were for came, "
+                    "faults, stolen time",
                     (double)d->run.off_ns / 1e6);
     say_locks(f);
     if (d->then.resources)

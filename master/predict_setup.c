@@ -315,21 +315,42 @@ static int place_moves(const struct predict_run *run,
     s->move = calloc(run->cut_count + 1, sizeof(*s->move));
     if (!s->move)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu moves", run->cut_count);
-    for (size_t k = 0; k < run->cut_count; k++) {
-        const struct predict_cut *cut = &run->cut[k];
-        const Ips__PredictMove *to = ask->moves[cut->which];
-        uint32_t m = find_machine(s, to->machine);
-        if (m == PREDICT_NOWHERE)
+    for (size_t i = 0; i < ask->n_moves; i++) {
+        if (find_machine(s, ask->moves[i]->machine) == PREDICT_NOWHERE)
             return ips_err_set(err, IPS_E_NOT_FOUND,
                                "--move %.80s@...=%.80s: no such machine; "
                                "there are %s",
-                               to->what, to->machine, names(s, all));
+                               ask->moves[i]->what, ask->moves[i]->machine,
+                               names(s, all));
+    }
+    for (size_t k = 0; k < run->cut_count; k++) {
+        const struct predict_cut *cut = &run->cut[k];
+        uint32_t m = find_machine(s, ask->moves[cut->which]->machine);
         /* Of several from the same arc on the last decides. */
         if (!s->move_count || s->move[s->move_count - 1].node != cut->node)
             s->move_count++;
         s->move[s->move_count - 1] = (struct ips_replay_move){cut->node, m};
     }
     return 0;
+}
+
+/* Moves of threads that had all ended by then. */
+static void say_unmoved(const Ips__PredictAsk *ask,
+                        const struct predict_run *run,
+                        struct predict_said *said)
+{
+    for (size_t i = 0; i < ask->n_moves; i++) {
+        bool moves = false;
+        for (size_t k = 0; k < run->cut_count && !moves; k++)
+            moves = run->cut[k].which == i;
+        if (!moves)
+            predict_say(said,
+                        "nothing goes to %.80s %.3f s after the begin: %.80s "
+                        "had ended by then",
+                        ask->moves[i]->machine,
+                        (double)ask->moves[i]->at_ns / 1e9,
+                        ask->moves[i]->what);
+    }
 }
 
 static int check_used(const Ips__PredictAsk *ask, const struct predict_run *run,
@@ -391,6 +412,8 @@ int predict_setup_make(const struct predict_run *run,
         say_cores(out, said);
     if (rc == 0)
         rc = place_moves(run, ask, out, err);
+    if (rc == 0)
+        say_unmoved(ask, run, said);
     if (rc == 0)
         rc = predict_nets(run, ask, said, out, err);
     if (rc == 0 && !ask->search)

@@ -248,10 +248,10 @@ def differences(answer, path):
         if path[key] != getattr(answer, key):
             found.append(f"{key}: ipsq {path[key]}, oracle "
                          f"{getattr(answer, key)}")
-    if (path["parallelism"] is None) != (answer.parallelism is None) or (
+    if (path["parallelism_factor"] is None) != (answer.parallelism is None) or (
             answer.parallelism is not None and
-            abs(path["parallelism"] - float(answer.parallelism)) > 1e-9):
-        found.append(f"parallelism: ipsq {path['parallelism']}, oracle "
+            abs(path["parallelism_factor"] - float(answer.parallelism)) > 1e-9):
+        found.append(f"parallelism: ipsq {path['parallelism_factor']}, oracle "
                      f"{answer.parallelism}")
     theirs = [(s["kind"], s["from_node"], s["to_node"], s["ns"])
               for s in path["segments"]]

@@ -1,7 +1,7 @@
 """The golden graphs through the agent's API, the pool, the slaves and the
 master: hand-computed answers, exact to the nanosecond.
 
-EVIDENCE-OF: DPM-2 DPM-4 DPM-5 DPM-8 IPS-11."""
+EVIDENCE-OF: DPM-2 DPM-4 DPM-5 DPM-8 DPM-13 IPS-11."""
 import itertools
 
 import pytest
@@ -45,6 +45,12 @@ CLOCKS = {"same": [(0, 0), (0, 0), (0, 0)],
 
 
 numbers = itertools.count()
+
+
+def cores_of(c, run):
+    """As `metrics` has them: rho is T_cpu / (cores x T)."""
+    return sum(round(m["cpu_ns"] / (m["rho"] * m["elapsed_ns"])) for m in
+               c.json("metrics", run, "--level", "machine")["metrics"])
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +117,10 @@ def test_golden(trio, name, parts, clock):
                         "--mtime", f"0,{PER_BYTE}")
         assert answer["t_max_ns"] == t_max * UNIT, engine
         assert answer["total_cpu_ns"] == total * UNIT + own, engine
-        assert answer["parallelism"] == pytest.approx(
+        assert answer["parallelism_factor"] == pytest.approx(
             (total * UNIT + own) / (t_max * UNIT), rel=1e-12)
+        assert answer["rho"] == pytest.approx(
+            answer["parallelism_factor"] / cores_of(c, run), rel=1e-12)
         assert answer["p_max"] == pytest.approx(
             (total * UNIT + own) / (t_max_zero * UNIT), rel=1e-12)
         assert path_of(c, run, answer) == [(k, w, u * UNIT) for k, w, u in path]

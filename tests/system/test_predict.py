@@ -125,6 +125,8 @@ def test_moves(duo, graphs, moves, makespan, slow_ns):
         graphs, "G5", "one:cores=2;slow:cores=1,speed=0.5",
         {"A": "one", "B": "one"}, "--move", moves))
     assert answer["makespan_ns"] == makespan * UNIT
+    assert any("had ended by then" in a for a in answer["assumed"]) == \
+        (slow_ns == 0)
     cpu = {m["machine"]: m["cpu_ns"] for m in answer["machines"]}
     assert cpu.get("slow", 0) == slow_ns * UNIT
     assert cpu["one"] == (18 - slow_ns / 2) * UNIT
@@ -161,6 +163,7 @@ REFUSED = [
     (["--network", "m1=5us"], "not of the form FROM>TO"),
     (["--move", "golden=m1"], "not of the form PROCESS@TIME"),
     (["--move", "golden@1s=x"], "no such machine"),
+    (["--move", "golden@1000s=x"], "no such machine"),
     (["--move", "nobody@1s=m1"], "no such process"),
 ]
 

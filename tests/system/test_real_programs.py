@@ -131,7 +131,7 @@ def test_path_is_right(cases, name):
         case.nodes(done),
         lambda *options: case.recorder.ask("path", done.run, *options))
     answers = [answers[e] for e in ("contract", "central")]
-    for key in ("segments", "shares", "parallelism", "p_max"):
+    for key in ("segments", "shares", "parallelism_factor", "p_max"):
         assert answers[0][key] == answers[1][key], key
     off = [case.path(done, e, "--external", "off") for e in
            ("contract", "central")]

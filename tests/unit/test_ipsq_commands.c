@@ -314,7 +314,7 @@ static void test_commands__path_json(void **state)
         "\"engine\": \"central\"",
         "\"t_max_ns\": 50",
         "\"total_cpu_ns\": 100",
-        "\"parallelism\": 2,",
+        "\"parallelism_factor\": 2,",
         "\"p_max\": null",
         "\"elapsed_ns\": 3000",
         "\"shares\": {",
