@@ -214,10 +214,10 @@ int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
                  struct predict_said *said, struct predict_setup *out,
                  struct ips_err *err) IPS_MUST_USE;
 /* predict_cpu.c: what messages cost their ends where these are now, in the
- * weights of run->replay, once. Not for a search: its bound holds for one
- * graph. */
+ * weights of run->replay, once. `keep`: only says of how many it is not done;
+ * for a search, whose bound holds for one graph. */
 void predict_messages_cpu(struct predict_run *run,
-                          const struct predict_setup *s,
+                          const struct predict_setup *s, bool keep,
                           struct predict_said *said);
 /* predict_path.c: rows of the longest path of the relabelled graph.
  * `place`: [nodes of replay.g] where each arc is, or NULL: as mapped. */

@@ -68,7 +68,7 @@ static bool difference(const struct predict_run *run,
 }
 
 void predict_messages_cpu(struct predict_run *run,
-                          const struct predict_setup *s,
+                          const struct predict_setup *s, bool keep,
                           struct predict_said *said)
 {
     struct changing c = {.g = &run->replay.g};
@@ -84,12 +84,20 @@ void predict_messages_cpu(struct predict_run *run,
             uint32_t x = c.g->xpred[i], a = ips_chain_of(c.g, x);
             if (!difference(run, s, a, b, c.g->xlen[i], &ns))
                 continue;
+            count++;
+            if (keep)
+                continue;
             change(&c, a, x, ns / 2);
             change(&c, b, i, ns - ns / 2);
-            count++;
         }
     }
-    if (count)
+    if (count && keep)
+        predict_say(said,
+                    "%" PRIu64 " messages that somebody slept for go between "
+                    "other machines, and cost their ends the CPU that they "
+                    "cost where they were: a search compares places by it",
+                    count);
+    else if (count)
         predict_say(said,
                     "%" PRIu64 " messages that somebody slept for go between "
                     "other machines, and cost their ends %.1f ms of CPU less "
