@@ -227,61 +227,7 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
                         const struct iovec *iov, size_t iovcnt,
                         const struct sockaddr *name, socklen_t name_len);
 
-/* --- streams (wrap_stream.c) ------------------------------------------------
- *
- * What most calls are: on a stream that is known, and it moves bytes. After a
- * system call hardly any of our code and data is in the caches, and no branch
- * is known: so this way through is one line of code without a jump taken, and
- * all that is seldom stands elsewhere (tests/bench/run count). */
-
 #define IPS_HOT __attribute__((hot, aligned(64)))
-
-/* false: it is no such stream, and nothing has been done. */
-static inline __attribute__((always_inline)) bool
-ips_stream_call(struct ips_io *io, int fd, uint64_t site)
-{
-    if (unlikely(ips_core.wrap_state != IPS_WRAP_ON))
-        return false;
-    struct ips_thread *me = ips_here_on();
-    if (unlikely(me->in_vfork))
-        return false;
-    uint64_t word = ips_fd_get(fd);
-    if (unlikely(ips_fd_class(word) != IPS_FD_STREAM))
-        return false;
-    io->mark = me->open_depth;
-    io->klass = IPS_FD_STREAM;
-    io->fd = fd;
-    io->chan = (uint32_t)word;
-    io->site = site;
-    ips_call_open(me, io, 0);
-    ips_moment_take(me, &io->call);
-    return true;
-}
-
-/* It moved `result` > 0 bytes. `type`: SEND or RECV. Closes `io`; returns
- * `result`. The first: where the mark of before stands. */
-ssize_t ips_stream_stayed(const struct ips_io *io, enum ips_rec_type type,
-                          ssize_t result);
-ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
-                        ssize_t result);
-static inline __attribute__((always_inline)) ssize_t
-ips_stream_done(const struct ips_io *io, enum ips_rec_type type, ssize_t result)
-{
-    if (unlikely(*ips_cpu_mark() != io->call.mark))
-        return ips_stream_gone(io, type, result);
-    return ips_stream_stayed(io, type, result);
-}
-/* It moved none; the same. */
-ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
-    __attribute__((cold));
-ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
-                                 const struct iovec *iov, size_t iovcnt)
-    __attribute__((cold));
-static inline ssize_t ips_stream_sent(const struct ips_io *io, ssize_t result)
-{
-    return likely(result > 0) ? ips_stream_done(io, IPS_REC_SEND, result)
-                              : ips_stream_sent_none(io, result);
-}
 
 /* --- calls whose site is another's (wrap_io.c, wrap_msg.c) ------------------
  *

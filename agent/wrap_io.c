@@ -5,7 +5,7 @@
  * preadv2 and pwritev2 at offset -1 are readv and writev.
  */
 #include "agent/sys.h"
-#include "agent/wrap.h"
+#include "agent/wrap_stream.h"
 
 /* glibc declares the socket calls with transparent unions of all address
  * types; in the ABI they are the plain pointers written here. */
@@ -55,12 +55,11 @@ __attribute__((noinline)) ssize_t ips_read_other(int fd, void *buf, size_t n,
 IPS_EXPORT IPS_HOT ssize_t read(int fd, void *buf, size_t n)
 {
     struct ips_io io;
-    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+    char frame;
+    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
         return ips_read_other(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(read)(fd, buf, n);
-    if (unlikely(r <= 0))
-        return ips_stream_received_none(&io, r, IPS_IOV(buf, n));
-    return ips_stream_done(&io, IPS_REC_RECV, r);
+    return ips_stream_received(&io, r, IPS_IOV(buf, n));
 }
 ssize_t __read(int, void *, size_t) IPS_ALIAS(read);
 
@@ -88,7 +87,8 @@ __attribute__((noinline)) ssize_t ips_write_other(int fd, const void *buf,
 IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
 {
     struct ips_io io;
-    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+    char frame;
+    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
         return ips_write_other(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(write)(fd, buf, n);
     return ips_stream_sent(&io, r);
@@ -113,12 +113,11 @@ ips_readv_other(int fd, const struct iovec *iov, int count, uint64_t site)
 IPS_EXPORT IPS_HOT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
     struct ips_io io;
-    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+    char frame;
+    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
         return ips_readv_other(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(readv)(fd, iov, count);
-    if (unlikely(r <= 0))
-        return ips_stream_received_none(&io, r, iov, iov_count(count));
-    return ips_stream_done(&io, IPS_REC_RECV, r);
+    return ips_stream_received(&io, r, iov, iov_count(count));
 }
 
 __attribute__((noinline)) ssize_t
@@ -133,7 +132,8 @@ ips_writev_other(int fd, const struct iovec *iov, int count, uint64_t site)
 IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
     struct ips_io io;
-    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+    char frame;
+    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
         return ips_writev_other(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(writev)(fd, iov, count);
     return ips_stream_sent(&io, r);
@@ -177,8 +177,9 @@ send_other(int fd, const void *buf, size_t n, int flags, uint64_t site)
 IPS_EXPORT IPS_HOT ssize_t send(int fd, const void *buf, size_t n, int flags)
 {
     struct ips_io io;
+    char frame;
     if (unlikely(flags & MSG_OOB) ||
-        unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
         return send_other(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(send)(fd, buf, n, flags);
     return ips_stream_sent(&io, r);
@@ -200,8 +201,9 @@ IPS_EXPORT IPS_HOT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
                                   const struct sockaddr *to, socklen_t len)
 {
     struct ips_io io;
+    char frame;
     if (unlikely(flags & MSG_OOB) ||
-        unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
         return ips_sendto_other(fd, buf, n, flags, to, len, IPS_SITE);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
     return ips_stream_sent(&io, r);
@@ -223,13 +225,12 @@ static __attribute__((noinline)) ssize_t recv_other(int fd, void *buf, size_t n,
 IPS_EXPORT IPS_HOT ssize_t recv(int fd, void *buf, size_t n, int flags)
 {
     struct ips_io io;
+    char frame;
     if (unlikely(flags & NOT_DATA) ||
-        unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
         return recv_other(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(recv)(fd, buf, n, flags);
-    if (unlikely(r <= 0))
-        return ips_stream_received_none(&io, r, IPS_IOV(buf, n));
-    return ips_stream_done(&io, IPS_REC_RECV, r);
+    return ips_stream_received(&io, r, IPS_IOV(buf, n));
 }
 
 ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size, int flags);
@@ -281,13 +282,12 @@ IPS_EXPORT IPS_HOT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
                                     struct sockaddr *from, socklen_t *len)
 {
     struct ips_io io;
+    char frame;
     if (unlikely(flags & NOT_DATA) ||
-        unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
         return ips_recvfrom_other(fd, buf, n, flags, from, len, IPS_SITE);
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
-    if (unlikely(r <= 0))
-        return ips_stream_received_none(&io, r, IPS_IOV(buf, n));
-    return ips_stream_done(&io, IPS_REC_RECV, r);
+    return ips_stream_received(&io, r, IPS_IOV(buf, n));
 }
 
 ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags,

@@ -1,5 +1,5 @@
 /* sendmsg, recvmsg, sendmmsg, recvmmsg. */
-#include "agent/wrap.h"
+#include "agent/wrap_stream.h"
 
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 #define COPIES                                                                 \
@@ -46,8 +46,9 @@ ips_sendmsg_other(int fd, const struct msghdr *m, int flags, uint64_t site)
 IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
     struct ips_io io;
+    char frame;
     if (unlikely(flags & MSG_OOB) ||
-        unlikely(!ips_stream_call(&io, fd, IPS_SITE)))
+        unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
         return ips_sendmsg_other(fd, m, flags, IPS_SITE);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     return ips_stream_sent(&io, r);

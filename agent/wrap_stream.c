@@ -1,22 +1,7 @@
-/* A call on a stream that moved bytes: its return, and its record. See wrap.h.
- */
-#include "agent/cpu_gone.h"
-#include "agent/io_event.h"
-#include "agent/modules.h"
-#include "agent/wrap.h"
-#include "agent/wrap_sample.h"
+/* What is seldom of a call on a stream that moved bytes, and polls. */
+#include "agent/wrap_stream.h"
 
-/* After the record. */
-static inline __attribute__((always_inline)) ssize_t
-done(struct ips_thread *me, const struct ips_io *io, uint64_t t_ret,
-     ssize_t result)
-{
-    me->open_depth = io->mark;
-    if (unlikely(me->site_page != ips_module_page(io->site)))
-        ips_module_note_slow(io->site);
-    ips_stack_note(io->call.t, t_ret, io->site);
-    return result;
-}
+#include "agent/cpu_gone.h"
 
 /* The record in full, and a line for those that come. */
 static inline __attribute__((always_inline)) ssize_t
@@ -32,12 +17,11 @@ whole(struct ips_thread *me, const struct ips_io *io, enum ips_rec_type type,
     }
     if (likely(ips_io_event_long(me, type, io->chan, IPS_OP_DATA, &io->call,
                                  ret, result, 0, io->site, 0)))
-        return done(me, io, ret->t, result);
+        return ips_stream_closed(me, io, ret->t, result);
     me->open_depth = io->mark;
     return result;
 }
 
-/* The mark is gone: most often a call that blocked. */
 IPS_HOT ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
                                 ssize_t result)
 {
@@ -50,56 +34,27 @@ IPS_HOT ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
     return whole(me, io, type, result, &ret);
 }
 
-/* The mark that stands at `t` is another one, or it was a long call. */
-static __attribute__((noinline, cold)) ssize_t late(const struct ips_io *io,
-                                                    enum ips_rec_type type,
-                                                    ssize_t result, uint64_t t)
+ssize_t ips_stream_late(const struct ips_io *io, enum ips_rec_type type,
+                        ssize_t result, uint64_t t)
 {
     struct ips_moment ret = ips_return_slow(&io->call, t);
     return whole(ips_here_on(), io, type, result, &ret);
 }
 
-/* It did not block, and has no line for a short record. */
-static __attribute__((noinline)) IPS_HOT ssize_t in_full(
-    const struct ips_io *io, enum ips_rec_type type, ssize_t result, uint64_t t)
+IPS_HOT ssize_t ips_stream_in_full(const struct ips_io *io,
+                                   enum ips_rec_type type, ssize_t result,
+                                   uint64_t t)
 {
     const struct ips_moment ret = {t, io->call.cpu + ips_cpu_ns(t - io->call.t),
                                    io->call.mark, io->call.taken};
     return whole(ips_here_on(), io, type, result, &ret);
 }
 
-static __attribute__((noinline, cold)) ssize_t
-taken_back(const struct ips_io *io, enum ips_rec_type type, ssize_t result,
-           uint64_t t, uint64_t place)
+ssize_t ips_stream_taken_back(const struct ips_io *io, enum ips_rec_type type,
+                              ssize_t result, uint64_t t, uint64_t place)
 {
     ips_line_give_back(place, sizeof(struct ips_rec_io_short));
-    return in_full(io, type, result, t);
-}
-
-IPS_HOT ssize_t ips_stream_stayed(const struct ips_io *io,
-                                  enum ips_rec_type type, ssize_t result)
-{
-    struct ips_thread *me = ips_here_on();
-    const uint64_t bytes = sizeof(struct ips_rec_io_short);
-    const struct ips_moment *call = &io->call;
-    const volatile struct ips_line *line = &me->io_line;
-    uint64_t t = IPS_STAMP(), took = t - call->t;
-    if (unlikely(*ips_cpu_mark() != call->mark || me->cpu_next != call->taken ||
-                 took >= ips_core.cpu_limit))
-        return late(io, type, result, t);
-    me->cpu_last = call->cpu + (took * ips_core.mult >> 32);
-    uint32_t era = line->era;
-    uint64_t from = line->t, mark = line->mark;
-    if (unlikely(call->t - from >= line->span || call->mark != mark ||
-                 (took | (uint64_t)result) >> 32 || me->spin_count))
-        return in_full(io, type, result, t);
-    me->recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = ips_take(&me->stream.cur, bytes);
-    if (unlikely(!ips_short_good(me, &me->io_line, era, from, at, bytes)))
-        return taken_back(io, type, result, t, at);
-    ips_io_short_fill(me, at, type, io->chan, IPS_OP_DATA, call->t, took,
-                      result, io->site);
-    return done(me, io, t, result);
+    return ips_stream_in_full(io, type, result, t);
 }
 
 IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,

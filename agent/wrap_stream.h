@@ -1,0 +1,132 @@
+/*
+ * What most calls are: on a stream that is known, and it moves bytes. After a
+ * system call hardly any of our code and data is in the caches, and no branch
+ * is known: so this way through is one line of code without a jump taken, and
+ * all that is seldom stands elsewhere (tests/bench/run count).
+ *
+ * A wrapper has all of it inline, and a send its struct ips_io in registers: no
+ * address of it leaves a function here, what is seldom gets a copy. A receive
+ * often blocks, and would touch four lines more for that copy.
+ */
+#ifndef IPS_AGENT_WRAP_STREAM_H
+#define IPS_AGENT_WRAP_STREAM_H
+
+#include "agent/io_event.h"
+#include "agent/modules.h"
+#include "agent/wrap.h"
+#include "agent/wrap_sample.h"
+
+#define IPS_INLINE static inline __attribute__((always_inline))
+
+/* false: it is no such stream, and nothing has been done. */
+IPS_INLINE bool ips_stream_call(struct ips_io *io, int fd, uint64_t site,
+                                const char *frame)
+{
+    if (unlikely(ips_core.wrap_state != IPS_WRAP_ON))
+        return false;
+    struct ips_thread *me = ips_here_on();
+    if (unlikely(me->in_vfork))
+        return false;
+    uint64_t word = ips_fd_get(fd);
+    if (unlikely(ips_fd_class(word) != IPS_FD_STREAM))
+        return false;
+    io->mark = me->open_depth;
+    io->klass = IPS_FD_STREAM;
+    io->fd = fd;
+    io->chan = (uint32_t)word;
+    io->site = site;
+    ips_call_open(me, frame, 0);
+    ips_moment_take(me, &io->call);
+    return true;
+}
+
+/* After a record: `io` is closed. */
+IPS_INLINE ssize_t ips_stream_closed(struct ips_thread *me,
+                                     const struct ips_io *io, uint64_t t_ret,
+                                     ssize_t result)
+{
+    me->open_depth = io->mark;
+    if (unlikely(me->site_page != ips_module_page(io->site)))
+        ips_module_note_slow(io->site);
+    ips_stack_note(io->call.t, t_ret, io->site);
+    return result;
+}
+
+/* What is seldom. All of them record, close and return `result`. The mark is
+ * gone, most often in a call that blocked; the mark that stands at `t` is
+ * another one, or it was a long call; it did not block, and has no line for a
+ * short record; the same where one has a place already. */
+ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
+                        ssize_t result);
+ssize_t ips_stream_late(const struct ips_io *io, enum ips_rec_type type,
+                        ssize_t result, uint64_t t) __attribute__((cold));
+ssize_t ips_stream_in_full(const struct ips_io *io, enum ips_rec_type type,
+                           ssize_t result, uint64_t t);
+ssize_t ips_stream_taken_back(const struct ips_io *io, enum ips_rec_type type,
+                              ssize_t result, uint64_t t, uint64_t place)
+    __attribute__((cold));
+/* It moved nothing. */
+ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
+    __attribute__((cold));
+ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
+                                 const struct iovec *iov, size_t iovcnt)
+    __attribute__((cold));
+
+#define IPS_SELDOM(io, type)                                                   \
+    const struct ips_io copy_ = *(io);                                         \
+    const struct ips_io *seldom_ = (type) == IPS_REC_RECV ? (io) : &copy_
+
+/* It moved `result` > 0 bytes. `type`: SEND or RECV. Closes `io`; returns
+ * `result`. */
+IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
+                                   enum ips_rec_type type, ssize_t result)
+{
+    struct ips_thread *me = ips_here_on();
+    const uint64_t bytes = sizeof(struct ips_rec_io_short);
+    const struct ips_moment *call = &io->call;
+    const volatile struct ips_line *line = &me->io_line;
+    if (unlikely(*ips_cpu_mark() != call->mark)) {
+        IPS_SELDOM(io, type);
+        return ips_stream_gone(seldom_, type, result);
+    }
+    uint64_t t = IPS_STAMP(), took = t - call->t;
+    if (unlikely(*ips_cpu_mark() != call->mark || me->cpu_next != call->taken ||
+                 took >= ips_core.cpu_limit)) {
+        IPS_SELDOM(io, type);
+        return ips_stream_late(seldom_, type, result, t);
+    }
+    me->cpu_last = call->cpu + (took * ips_core.mult >> 32);
+    uint32_t era = line->era;
+    uint64_t from = line->t, mark = line->mark;
+    if (unlikely(call->t - from >= line->span || call->mark != mark ||
+                 (took | (uint64_t)result) >> 32 || me->spin_count)) {
+        IPS_SELDOM(io, type);
+        return ips_stream_in_full(seldom_, type, result, t);
+    }
+    me->recs_open++; /* before the xadd: see segment_drop */
+    uint64_t at = ips_take(&me->stream.cur, bytes);
+    if (unlikely(!ips_short_good(me, &me->io_line, era, from, at, bytes))) {
+        IPS_SELDOM(io, type);
+        return ips_stream_taken_back(seldom_, type, result, t, at);
+    }
+    ips_io_short_fill(me, at, type, io->chan, IPS_OP_DATA, call->t, took,
+                      result, io->site);
+    return ips_stream_closed(me, io, t, result);
+}
+IPS_INLINE ssize_t ips_stream_sent(const struct ips_io *io, ssize_t result)
+{
+    if (likely(result > 0))
+        return ips_stream_done(io, IPS_REC_SEND, result);
+    IPS_SELDOM(io, IPS_REC_SEND);
+    return ips_stream_sent_none(seldom_, result);
+}
+IPS_INLINE ssize_t ips_stream_received(const struct ips_io *io, ssize_t result,
+                                       const struct iovec *iov, size_t iovcnt)
+{
+    if (likely(result > 0))
+        return ips_stream_done(io, IPS_REC_RECV, result);
+    IPS_SELDOM(io, IPS_REC_RECV);
+    return ips_stream_received_none(seldom_, result, iov, iovcnt);
+}
+
+#endif
