@@ -134,6 +134,10 @@ void ips_wrap_init(void)
 {
     int saved = errno;
     ips_find_begin();
+    /* A call before the C library was initialized (.preinit_array, where the
+     * sanitizers begin) has no environment yet: the constructor comes later. */
+    if (!environ)
+        return;
     ips_sample_init();
     if (ips_me.in_vfork || !ips_core_init(IPS_START_IMAGE)) {
         ips_core.wrap_state = IPS_WRAP_OFF;

@@ -281,10 +281,8 @@ static void small_stack(void)
     raise(SIGUSR1);
     size_t frame = (uintptr_t)&here - handler_at;
     size_t size = (frame + 4608 + 4095) & ~(size_t)4095;
-    char *room = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED || mprotect(room, 4096, PROT_NONE) ||
-        getcontext(&inside))
+    char *room = aligned_alloc(4096, size + 4096);
+    if (!room || mprotect(room, 4096, PROT_NONE) || getcontext(&inside))
         die("small stack");
     inside.uc_stack.ss_sp = room + 4096;
     inside.uc_stack.ss_size = size;

@@ -114,10 +114,12 @@ def test_small_stacks(build, guest):
 def test_before_constructors_and_after_exit(build, guest):
     """Calls from .preinit_array, before any library's constructor and so before
     ours, and from the last destructor. Would catch a wrapper that needs its
-    constructor, and an end that comes too soon."""
+    constructor, one that finds no environment there and gives up for good, and
+    an end that comes too soon."""
     out = guest.run([build.program("i_guest"), "flood", "10"], 0,
                     env={"I_GUEST_EARLY": "1"})
     assert out == "before any constructor\nmoved 55\nafter exit\n"
+    assert sum(r["type"] == "SEND" for r in guest.records()) >= 10
 
 
 def test_a_malloc_of_its_own(build, guest):
