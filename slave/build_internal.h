@@ -11,7 +11,8 @@
  *   channel  CHAN records -> ends, peers by name
  *   sync     which release let whom go, of locks and their like
  *   node     reads every record again, chain by chain: nodes and operations
- *            (build_node.c, build_io.c, build_sync_node.c)
+ *            (build_node.c, build_io.c, build_sync_node.c; plain sends and
+ *            receives in both readings: build_plain.c)
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    sends and receives of two ends -> cross arcs
  *   settle   END coordinates

@@ -17,112 +17,12 @@ io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
 
 /* ---- traffic ---- */
 
-int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
-{
-    struct build *b = m->b;
-    struct b_end *e = &b->ends[end];
-    if (e->traffic_proc == m->proc) {
-        *index = e->traffic;
-        return 0;
-    }
-    /* Chains come process by process, so each pair comes once. */
-    uint32_t n = b->out->traffic_count;
-    if (b->from) {
-        b->broken |= !b_grow_traffic(b, end, m->proc, index);
-        if (!b->broken) {
-            e->traffic_proc = m->proc;
-            e->traffic = *index;
-            return 0;
-        }
-    }
-    int rc = n < b->traffic_room
-                 ? 0
-                 : b_grow((void **)&b->out->traffic, n, &b->traffic_room,
-                          sizeof(*b->out->traffic), b->err);
-    if (rc == 0)
-        rc = B_MORE(b->traffic_last, b->err);
-    if (rc < 0)
-        return rc;
-    struct ips_traffic_window *cut = b->in->traffic;
-    if (cut && n >= cut->room)
-        rc = b_grow((void **)&cut->row, n, &cut->room, sizeof(*cut->row),
-                    b->err);
-    if (rc < 0)
-        return rc;
-    if (cut) {
-        cut->row[n] = (struct ips_traffic_cut){0};
-        cut->count = n + 1;
-    }
-    b->out->traffic[n] = (struct ips_traffic){.end = end, .process = m->proc};
-    b->out->traffic_count = n + 1;
-    b->traffic_last.v[b->traffic_last.n++] = 0;
-    e->traffic_proc = m->proc;
-    e->traffic = n;
-    *index = n;
-    return 0;
-}
-
-void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir)
-{
-    struct build *b = m->b;
-    bool send = dir == B_SEND;
-    if (!y->messages)
-        return;
-    struct ips_traffic *row = &b->out->traffic[y->row];
-    struct ips_end *end = &b->out->ends[y->end];
-    uint64_t *last = &b->traffic_last.v[y->row];
-    *last = ips_max_u64(*last, y->t_ret);
-    end->first_ns = ips_min_u64(end->first_ns, y->t);
-    end->last_ns = ips_max_u64(end->last_ns, y->t_ret);
-    *(send ? &row->sent_bytes : &row->recv_bytes) += y->bytes;
-    *(send ? &row->sent_messages : &row->recv_messages) += y->messages;
-    *(send ? &end->sent_bytes : &end->recv_bytes) += y->bytes;
-    *(send ? &end->sent_messages : &end->recv_messages) += y->messages;
-    *(send ? &m->row->bytes_out : &m->row->bytes_in) += y->bytes;
-    *(send ? &m->row->messages_out : &m->row->messages_in) += y->messages;
-}
-
-static void add_tally(struct maker *m, enum b_dir dir)
-{
-    b_add_tally(m, &m->tally[dir], dir);
-    m->tally[dir].messages = 0;
-}
-
-void b_tally_end(struct maker *m)
-{
-    add_tally(m, B_SEND);
-    add_tally(m, B_RECV);
-}
-
-static int next_tally(struct maker *m, uint32_t end, enum b_dir dir)
-{
-    struct tally *y = &m->tally[dir];
-    add_tally(m, dir);
-    *y = (struct tally){.end = end, .t = UINT64_MAX};
-    return b_traffic_row(m, end, &y->row);
-}
-
-static void cut_traffic(struct ips_traffic_window *w, uint32_t row,
-                        const struct interval *v, uint64_t len, bool send)
-{
-    struct ips_traffic_cut *r = &w->row[row];
-    uint64_t t = send ? v->t : v->t_ret;
-    if (t < w->from_ns && send) {
-        r->sent_messages_before++;
-        r->sent_bytes_before += len;
-    }
-    if (t < w->from_ns || t >= w->to_ns)
-        return;
-    *(send ? &r->sent_messages : &r->recv_messages) += 1;
-    *(send ? &r->sent_bytes : &r->recv_bytes) += len;
-}
-
 static inline int count_traffic(struct maker *m, const struct interval *v,
                                 uint64_t len, enum b_dir dir)
 {
     struct tally *y = &m->tally[dir];
     if (!y->messages || y->end != v->end) {
-        int rc = next_tally(m, v->end, dir);
+        int rc = b_next_tally(m, v->end, dir);
         if (rc < 0)
             return rc;
     }
@@ -131,7 +31,7 @@ static inline int count_traffic(struct maker *m, const struct interval *v,
     y->t = ips_min_u64(y->t, v->t);
     y->t_ret = v->t_ret; /* returns are in order */
     if (m->b->in->traffic)
-        cut_traffic(m->b->in->traffic, y->row, v, len, dir == B_SEND);
+        b_cut_traffic(m->b->in->traffic, y->row, v, len, dir == B_SEND);
     return 0;
 }
 
@@ -406,7 +306,6 @@ static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
     struct build *b = m->b;
     bool datagram = b->ends[v->end].datagram;
     uint32_t ext = IPS_NONE;
-    b_plain_put(m, v->end);
     int rc = count_traffic(m, v, (uint64_t)r->result, B_RECV);
     if (rc == 0)
         rc = add_ext(m, v, node, 0, (uint64_t)r->result, slept, &ext);

@@ -132,12 +132,17 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
         b_take_signal(m, v);
 }
 
-/* build_io.c: what has been tallied goes to the tables. */
+/* build_traffic.c: what has been tallied goes to the tables; the next tally of
+ * that direction; the row of the maker's process on `end`; one operation, where
+ * a window of time is wanted. */
 void b_tally_end(struct maker *m);
 void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir);
-/* The row of the maker's process on `end`. */
+int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir) IPS_MUST_USE;
 int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index) IPS_MUST_USE;
-/* What DPM-4 needs of a receive of bytes whose sender may not be here. */
+void b_cut_traffic(struct ips_traffic_window *w, uint32_t row,
+                   const struct interval *v, uint64_t len, bool send);
+/* build_io.c: what DPM-4 needs of a receive of bytes whose sender may not be
+ * here. */
 int b_add_ext(struct maker *m, const struct interval *v, uint32_t node,
               uint64_t len, uint64_t slept) IPS_MUST_USE;
 /* build_io.c: one record each. */

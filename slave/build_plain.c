@@ -89,7 +89,7 @@ static void put_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
         if (e->read_count == 0)
             e->read_chain = m->chain;
         e->read_many |= e->read_chain != m->chain;
-        e->read_count += (uint32_t)x->messages;
+        e->read_count += x->messages;
     }
     b_add_tally(m,
                 &(struct tally){.end = x->end,
@@ -139,18 +139,10 @@ more_sends(struct maker *m, struct b_plain_slot *x)
 void b_plain_put(struct maker *m, uint32_t end)
 {
     struct b_plain_slots *s = m->b->plain;
-    if (!s || !s->n)
-        return;
-    uint32_t k = end % B_PLAIN_SLOTS;
-    for (int dir = B_SEND; dir <= B_RECV; dir++) {
-        struct b_plain_slot *x = &s->v[dir][k];
-        if (x->end != end)
-            continue;
-        put_slot(m, dir, x);
-        uint32_t i = 0, number = (uint32_t)dir * B_PLAIN_SLOTS + k;
-        while (s->used[i] != number)
-            i++;
-        s->used[i] = s->used[--s->n];
+    struct b_plain_slot *x = s ? &s->v[B_SEND][end % B_PLAIN_SLOTS] : NULL;
+    if (x && x->end == end) {
+        put_sends(m, x);
+        x->op = x->first = x->last = NULL;
     }
 }
 
@@ -213,6 +205,7 @@ struct run {
     uint32_t chan_count, node, chain;
     uint64_t last_ret, settled; /* behind it no signal taken ends a call */
     uint64_t off_ns, probe_ps, cost_ps, call_ps;
+    uint64_t wait_ns, waits; /* for peers */
     bool costs, goes_on;
 };
 
@@ -262,6 +255,8 @@ static inline __attribute__((always_inline)) void run_end(const struct run *k)
     if (k->costs)
         b->out->counts.overhead_ns = b->cost_ps / 1000;
     k->m->last_ret = k->last_ret;
+    k->m->row->wait_ns[IPS_WAIT_PEER] += k->wait_ns;
+    k->m->row->wait_count[IPS_WAIT_PEER] += (uint32_t)k->waits;
 }
 
 static inline __attribute__((always_inline)) void
@@ -345,8 +340,8 @@ plain_receive(struct run *k, const struct b_plain *r, uint32_t end,
         return 1;
     if (rc < 0)
         return rc;
-    if (slept)
-        b_add_wait(k->m, IPS_WAIT_PEER, slept);
+    k->wait_ns += slept;
+    k->waits += slept > 0;
     count(x, r);
     plain_node(k, IPS_NODE_RECV, r->cpu, r->t_ret, r->cpu_ret, end, slept, len,
                (uint32_t)took);
@@ -379,10 +374,10 @@ plain_record(struct run *k, const struct b_plain *r)
         r->send ? k->chans[place].end_send : k->chans[place].end_recv;
     uint64_t slept = b_blocked_ns(r->t, r->t_ret, r->cpu, r->cpu_ret);
     bool blocked = slept >= B_BLOCKED_NS;
+    slept &= -(uint64_t)blocked;
     if (end == IPS_NONE || (r->send && blocked)) /* two nodes */
         return 1;
-    int rc = r->send ? plain_send(k, r, end)
-                     : plain_receive(k, r, end, blocked ? slept : 0);
+    int rc = r->send ? plain_send(k, r, end) : plain_receive(k, r, end, slept);
     if (rc)
         return rc;
     k->last_ret = r->t_ret;

@@ -95,8 +95,9 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
  * read: what else goes to tables with every record is added to them once. */
 struct b_plain_slot {
     uint32_t end, row; /* IPS_NONE: free; in out->traffic */
-    uint64_t messages, bytes, t, t_ret;
+    uint64_t bytes, t, t_ret;
     struct b_op *op, *first, *last; /* next send's place, its first, end */
+    uint32_t messages;
     bool local;
 };
 #define B_PLAIN_SLOTS 128u
@@ -110,8 +111,9 @@ struct maker;
 int b_plain_begin(struct build *b) IPS_MUST_USE;
 /* The nodes of the plain records at `walk` and behind, of its chunk. */
 int b_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
-/* What is kept of `end`, of all ends, is in the tables again. */
+/* The sends of `end` are in its blocks: the general way may add one. */
 void b_plain_put(struct maker *m, uint32_t end);
+/* What is kept of all ends is in the tables. */
 void b_plain_put_all(struct maker *m);
 
 #endif

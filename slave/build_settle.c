@@ -213,14 +213,16 @@ void b_settle(struct build *b)
 
 /* ---- weights ---- */
 
+#define AHEAD 16u /* nodes whose sends are asked for ahead */
+
 struct weigher {
     struct build *b;
-    struct ips_graph g; /* its columns, where no store can change them */
-    uint64_t *cpu_at, *off;
-    const uint8_t *far; /* [end_count], or NULL: no end is */
-    bool fits;          /* waits are put right on the way */
-    ips_u128 xlen;      /* sum of all */
-    uint64_t probe;     /* sum of what is left of g.probe */
+    struct ips_graph g;     /* its columns, where no store can change them */
+    uint64_t *cpu_at, *off; /* cpu_at may be g.at: read before it is written */
+    const uint8_t *far;     /* [end_count], or NULL: no end is */
+    bool fits;              /* waits are put right on the way */
+    ips_u128 xlen;          /* sum of all */
+    uint64_t probe;         /* sum of what is left of g.probe */
 };
 
 /* Receive v knows its send, which has given way: now it does the same
@@ -234,7 +236,6 @@ finish_arc(struct weigher *k, uint32_t v, uint64_t *coord, uint64_t t_ns,
     *coord = b_gives_way(send, *coord, t_ns, cpu_at);
     k->g.xpred[v] = send->node;
     k->b->backwards |= send->t >= t_ns;
-    __builtin_prefetch(send + 2);
     return b_moved(send->t, (int64_t)(send->w - send->cpu));
 }
 
@@ -293,7 +294,9 @@ weigh_node(struct weigher *k, struct weighed *s, uint32_t i, bool first,
     s->unknown =
         ips_add_sat(s->unknown, b_free_ns(t_ns, s->t, cpu_at, s->cpu, off));
     s->forwards &= t_ns >= s->t;
-    s->bends |= sent > passed || s->passed > passed || coord != own;
+    s->bends |= sent > passed || s->passed > passed;
+    if (coord != own) /* its receives have been told otherwise */
+        s->bends |= k->g.kind[i] == IPS_NODE_SEND;
     s->at = coord;
     s->t = t_ns;
     s->cpu = cpu_at;
@@ -319,7 +322,7 @@ static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
     uint64_t base = b->chains[c].base;
     struct weighed s = {.at = base,
                         .t = g->t_ns[last],
-                        .cpu = b->cpu_at[last],
+                        .cpu = k->cpu_at[last],
                         .forwards = true};
     int rc = 0;
     if (from > first) {
@@ -331,8 +334,12 @@ static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
     } else {
         g->probe[first] = 0;
     }
-    for (uint32_t i = from; i < end && rc == 0; i++)
+    for (uint32_t i = from; i < end && rc == 0; i++) {
+        uint32_t next = i + AHEAD;
+        if (next < end && g->xkind[next] == B_X_SENT)
+            __builtin_prefetch(b_op_at(b, k->g.xpred[next]));
         rc = weigh_node(k, &s, i, i == first, i == end - 1);
+    }
     b->chains[c].end_shift = (int64_t)(s.at - s.cpu);
     b->chains[c].unknown_ns = s.unknown;
     b->backwards |= !s.forwards;
@@ -432,8 +439,12 @@ int b_weights(struct build *b)
                         .fits = b_fits(b)};
     ips_u128 sum = 0;
     int rc = 0;
-    if (!b->from)
+    if (k.fits) { /* nobody asks for cpu_at any more */
+        g->at = b->cpu_at;
+        b->cpu_at = NULL;
+    } else if (!b->from) {
         g->at = ips_alloc_large((size_t)g->node_count + 1, sizeof(*g->at));
+    }
     if (!g->at)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u nodes", g->node_count);
     k.g = *g;

@@ -11,6 +11,7 @@
 
 #define THREADS 6u
 #define CHUNKS 40u
+#define ENDS 300u
 
 struct program {
     uint64_t seed;
@@ -18,6 +19,13 @@ struct program {
     rs s[THREADS];
     uint64_t t[THREADS], cpu[THREADS];
     uint32_t ends, odd; /* one of so many records is not plain */
+    bool delays, damaged;
+    bool clean;       /* no arc against the clock */
+    bool on[THREADS]; /* on its core since its last long record */
+    /* Of what even and odd threads sent to an end: messages, the last one's
+     * return. Who receives, if nothing is damaged, does it later. */
+    uint32_t sent[2][ENDS];
+    uint64_t sent_t[2][ENDS];
 };
 
 static uint32_t pick(struct program *p, uint32_t n)
@@ -62,26 +70,32 @@ static void short_one(struct program *p, uint32_t i, bool send, uint32_t id)
         rec_put(p->s[i], send ? IPS_REC_SEND_SHORT : IPS_REC_RECV_SHORT,
                 sizeof(*r), id, p->t[i]);
     r->took = pick(p, 900);
-    r->result = pick(p, 40) ? 20 : 0;
-    if (pick(p, 60) == 0)
+    r->result = p->clean || pick(p, 40) ? 20 : 0;
+    if (!p->clean && pick(p, 60) == 0)
         r->h.word |= (uint32_t)pick(p, 4) << (16 + IPS_REC_F_OP);
     p->t[i] += r->took;
     p->cpu[i] += r->took;
 }
 
-static void long_one(struct program *p, uint32_t i, bool send, uint32_t id)
+static void long_one(struct program *p, uint32_t i, bool send, uint32_t id,
+                     uint64_t ready)
 {
     uint64_t asleep = pick(p, 4) ? 0 : pick(p, send ? 6000 : 60000);
+    if (ready > p->t[i])
+        asleep = ips_max_u64(asleep, ready - p->t[i]);
     uint64_t ran = 50 + pick(p, 900);
     struct ips_rec_io *r =
         rec_io(p->s[i], send ? IPS_REC_SEND : IPS_REC_RECV, id, p->t[i],
                p->t[i] + ran + asleep, p->cpu[i], p->cpu[i] + ran,
-               send ? 20 : 10 + pick(p, 20));
+               send         ? 20
+               : p->damaged ? 10 + pick(p, 20)
+                            : 20);
     p->t[i] += ran + asleep;
     p->cpu[i] += ran;
+    p->on[i] = true;
     if (pick(p, p->odd))
         return;
-    switch (pick(p, 8)) { /* what a plain one does not have */
+    switch (p->clean ? 7 : pick(p, 8)) { /* what a plain one does not have */
     case 0:
         r->op = (uint16_t)pick(p, 4);
         break;
@@ -92,16 +106,21 @@ static void long_one(struct program *p, uint32_t i, bool send, uint32_t id)
         r->result = (int64_t)pick(p, 3) - 1;
         break;
     case 3:
-        r->h.word |= IPS_REC_F_NS << 16;
+        if (p->damaged || p->s[i]->head.clock.kind == IPS_CLOCK_RAW)
+            r->h.word |= IPS_REC_F_NS << 16;
         break;
-    case 4: /* damaged: against the clocks */
+    case 4: /* against the clocks */
+        if (!p->damaged)
+            break;
         r->t_ret = pick(p, 2) ? r->h.t - pick(p, 9) : r->t_ret / 2;
         break;
     case 5:
-        r->cpu_ret = r->cpu / 2;
+        if (p->damaged)
+            r->cpu_ret = r->cpu / 2;
         break;
     case 6:
-        r->result = INT64_MAX - pick(p, 2);
+        if (p->damaged)
+            r->result = INT64_MAX - pick(p, 2);
         break;
     default:
         r->t_ret += 5000000000ull; /* longer than its column */
@@ -115,16 +134,21 @@ static void odd_one(struct program *p, uint32_t i, uint32_t id)
     static const uint16_t ops[] = {IPS_OP_EPOLL, IPS_OP_POLL,    IPS_OP_SPIN,
                                    IPS_OP_SLEEP, IPS_OP_TIMERFD, IPS_OP_DISK};
     uint64_t t = p->t[i], cpu = p->cpu[i];
+    p->on[i] = false;
     struct ips_rec_signal *g;
     struct ips_rec_io *r;
-    switch (pick(p, 9)) {
+    switch (pick(p, 10)) {
     case 0:
         name_end(p, i, pick(p, p->ends));
         break;
     case 1:
-        rec_close(p->s[i], id, t, cpu, (enum ips_close_how)(1 + pick(p, 3)));
+        if (!p->clean)
+            rec_close(p->s[i], id, t, cpu,
+                      (enum ips_close_how)(1 + pick(p, 3)));
         break;
     case 2:
+        if (p->clean)
+            break;
         g = rec_put(p->s[i], pick(p, 2) ? IPS_REC_KILL : IPS_REC_SIGNAL,
                     sizeof(*g), 10, t + pick(p, 3000));
         g->cpu = cpu;
@@ -136,11 +160,17 @@ static void odd_one(struct program *p, uint32_t i, uint32_t id)
                   rec_addr(LOOPBACK, 2005));
         break;
     case 4:
-        if (p->seed % 3)
+        if (p->delays)
             rec_delay(p->s[i], t, t / 50);
         break;
     case 5:
         rec_name(p->s[i], t, "it");
+        break;
+    case 6:
+        rec_sync(p->s[i], pick(p, 2) ? IPS_REC_ACQUIRE : IPS_REC_RELEASE,
+                 IPS_SYNC_EVENTFD, t, t + 200, cpu, cpu + 100, 7);
+        p->t[i] += 200;
+        p->cpu[i] += 100;
         break;
     default:
         r = rec_io(p->s[i], IPS_REC_BLOCK, id, t, t + 300 + pick(p, 9000), cpu,
@@ -159,24 +189,52 @@ static void one_step(struct program *p, uint32_t i)
     bool send = pick(p, 2);
     if (k % 16 == 1)
         send = i % 2 == 0;
-    uint64_t work = pick(p, 2000);
-    p->t[i] += work + (pick(p, 9) ? 0 : 3000);
-    p->cpu[i] += work;
-    if (pick(p, p->odd) == 0)
+    uint64_t work = pick(p, 2000), ready = 0;
+    if (pick(p, p->odd) == 0) {
         odd_one(p, i, pick(p, 30) ? id : 0);
-    else if (pick(p, 3) == 0)
+        return;
+    }
+    uint32_t *sent = &p->sent[send ? i % 2 : !(i % 2)][k];
+    if (!p->damaged && !send && k % 16 != 0 && (p->clean || k % 16 != 2)) {
+        if (!*sent)
+            return;
+        --*sent;
+        ready = p->sent_t[!(i % 2)][k];
+    }
+    uint64_t off = pick(p, 9) ? 0 : 3000;
+    p->t[i] += work + off;
+    p->cpu[i] += work;
+    p->on[i] &= !off || p->damaged;
+    if (p->on[i] && pick(p, 2) && p->t[i] >= ready)
         short_one(p, i, send, id);
     else
-        long_one(p, i, send, id);
+        long_one(p, i, send, id, ready);
+    if (send) {
+        ++*sent;
+        p->sent_t[i % 2][k] = p->t[i];
+    }
+}
+
+/* Who is behind goes on. */
+static uint32_t next_of(struct program *p, uint32_t threads)
+{
+    uint32_t next = pick(p, threads);
+    for (uint32_t i = 0; i < threads && !p->damaged; i++)
+        if (p->t[i] < p->t[next])
+            next = i;
+    return next;
 }
 
 static void make_program(struct program *p, uint64_t seed)
 {
     *p = (struct program){.seed = seed * 7919 + 3, .r = rec_new()};
     uint32_t threads = 2 + pick(p, THREADS - 2), steps = 100 + pick(p, 4000);
-    bool counter = pick(p, 2), shared = pick(p, 3) == 0;
-    p->ends = 1 + pick(p, pick(p, 3) ? 20 : 300);
-    p->odd = 2 + pick(p, 60);
+    bool counter = pick(p, 3) == 0, shared = pick(p, 3) == 0;
+    p->ends = 1 + pick(p, pick(p, 3) ? 20 : ENDS);
+    p->odd = 2 + pick(p, pick(p, 3) ? 60 : 3000);
+    p->delays = pick(p, 3) == 0;
+    p->damaged = pick(p, 3) == 0;
+    p->clean = !p->damaged && pick(p, 3);
     p->r->control.cpu_mode = pick(p, 3) ? IPS_CPU_FAST : IPS_CPU_EXACT;
     for (uint32_t i = 0; i < IPS_PROBE_FIRST && seed % 3; i++)
         p->r->control.probe_cost_ps[i] = pick(p, 300000);
@@ -193,10 +251,8 @@ static void make_program(struct program *p, uint64_t seed)
         for (uint32_t e = 0; e < p->ends && i < 2; e++)
             name_end(p, i, e);
     }
-    for (uint32_t n = 0; n < steps; n++) {
-        uint32_t i = pick(p, shared ? threads : 2);
-        one_step(p, i);
-    }
+    for (uint32_t n = 0; n < steps; n++)
+        one_step(p, next_of(p, shared ? threads : 2));
     for (uint32_t i = 0; i < threads && pick(p, 2); i++)
         rec_end(p->s[i], i < 2 ? IPS_END_EXIT : IPS_END_THREAD, p->t[i],
                 p->cpu[i], 0);

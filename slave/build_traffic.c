@@ -1,0 +1,102 @@
+/* What each process moved through each end: the rows of the message matrix. */
+#include "slave/build_node.h"
+
+int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
+{
+    struct build *b = m->b;
+    struct b_end *e = &b->ends[end];
+    if (e->traffic_proc == m->proc) {
+        *index = e->traffic;
+        return 0;
+    }
+    /* Chains come process by process, so each pair comes once. */
+    uint32_t n = b->out->traffic_count;
+    if (b->from) {
+        b->broken |= !b_grow_traffic(b, end, m->proc, index);
+        if (!b->broken) {
+            e->traffic_proc = m->proc;
+            e->traffic = *index;
+            return 0;
+        }
+    }
+    int rc = n < b->traffic_room
+                 ? 0
+                 : b_grow((void **)&b->out->traffic, n, &b->traffic_room,
+                          sizeof(*b->out->traffic), b->err);
+    if (rc == 0)
+        rc = B_MORE(b->traffic_last, b->err);
+    if (rc < 0)
+        return rc;
+    struct ips_traffic_window *cut = b->in->traffic;
+    if (cut && n >= cut->room)
+        rc = b_grow((void **)&cut->row, n, &cut->room, sizeof(*cut->row),
+                    b->err);
+    if (rc < 0)
+        return rc;
+    if (cut) {
+        cut->row[n] = (struct ips_traffic_cut){0};
+        cut->count = n + 1;
+    }
+    b->out->traffic[n] = (struct ips_traffic){.end = end, .process = m->proc};
+    b->out->traffic_count = n + 1;
+    b->traffic_last.v[b->traffic_last.n++] = 0;
+    e->traffic_proc = m->proc;
+    e->traffic = n;
+    *index = n;
+    return 0;
+}
+
+void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir)
+{
+    struct build *b = m->b;
+    bool send = dir == B_SEND;
+    if (!y->messages)
+        return;
+    struct ips_traffic *row = &b->out->traffic[y->row];
+    struct ips_end *end = &b->out->ends[y->end];
+    uint64_t *last = &b->traffic_last.v[y->row];
+    *last = ips_max_u64(*last, y->t_ret);
+    end->first_ns = ips_min_u64(end->first_ns, y->t);
+    end->last_ns = ips_max_u64(end->last_ns, y->t_ret);
+    *(send ? &row->sent_bytes : &row->recv_bytes) += y->bytes;
+    *(send ? &row->sent_messages : &row->recv_messages) += y->messages;
+    *(send ? &end->sent_bytes : &end->recv_bytes) += y->bytes;
+    *(send ? &end->sent_messages : &end->recv_messages) += y->messages;
+    *(send ? &m->row->bytes_out : &m->row->bytes_in) += y->bytes;
+    *(send ? &m->row->messages_out : &m->row->messages_in) += y->messages;
+}
+
+static void add_tally(struct maker *m, enum b_dir dir)
+{
+    b_add_tally(m, &m->tally[dir], dir);
+    m->tally[dir].messages = 0;
+}
+
+void b_tally_end(struct maker *m)
+{
+    add_tally(m, B_SEND);
+    add_tally(m, B_RECV);
+}
+
+int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir)
+{
+    struct tally *y = &m->tally[dir];
+    add_tally(m, dir);
+    *y = (struct tally){.end = end, .t = UINT64_MAX};
+    return b_traffic_row(m, end, &y->row);
+}
+
+void b_cut_traffic(struct ips_traffic_window *w, uint32_t row,
+                   const struct interval *v, uint64_t len, bool send)
+{
+    struct ips_traffic_cut *r = &w->row[row];
+    uint64_t t = send ? v->t : v->t_ret;
+    if (t < w->from_ns && send) {
+        r->sent_messages_before++;
+        r->sent_bytes_before += len;
+    }
+    if (t < w->from_ns || t >= w->to_ns)
+        return;
+    *(send ? &r->sent_messages : &r->recv_messages) += 1;
+    *(send ? &r->sent_bytes : &r->recv_bytes) += len;
+}
