@@ -205,28 +205,46 @@ static uint64_t messages_ns(const struct rp *r, uint64_t count, uint64_t bytes)
     return ips_add_sat(ips_add_sat(bases, all_bytes), count);
 }
 
+struct arc_sums {
+    uint64_t waits_ns;        /* of arcs that take what they say; saturating */
+    uint64_t messages, bytes; /* bytes saturating */
+};
+
+static inline uint64_t only(bool is, uint64_t n)
+{
+    return n & -(uint64_t)is;
+}
+
+/* Of every node there is, so without a branch on what it is. */
+static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
+{
+    const struct ips_graph *g = r->g;
+    ips_u128 waits = 0, bytes = 0;
+    uint64_t messages = 0, any = 0;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        bool is = (g->xpred[i] != IPS_NO_NODE) & !rp_takes(r, i);
+        uint8_t mode = r->arcs.mode[g->xkind[i]];
+        bool message = is & (mode == IPS_ARC_MTIME);
+        waits += only(is & (mode == IPS_ARC_XLEN), g->xlen[i]);
+        bytes += only(message, g->xlen[i]);
+        messages += message;
+        any += is & (mode != IPS_ARC_ABSENT) & (g->xkind[i] == IPS_X_RESOURCE) &
+               (g->xlen[i] != IPS_THING_BARRIER);
+    }
+    *resources = any;
+    return (struct arc_sums){waits > UINT64_MAX ? UINT64_MAX : (uint64_t)waits,
+                             messages,
+                             bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes};
+}
+
 /* At any time until the end some chain works, or some arc is on its way; so the
  * sum of all of them bounds the time. The bits are what room that leaves. */
 static int choose_bits(struct rp *r, struct ips_err *err)
 {
-    const struct ips_graph *g = r->g;
-    uint64_t total = ips_graph_total(g), arcs = 0, count = 0, bytes = 0;
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        if (!ips_arc_present(g, &r->arcs, i))
-            continue;
-        if (rp_takes(r, i))
-            continue;
-        r->out->resources +=
-            g->xkind[i] == IPS_X_RESOURCE && g->xlen[i] != IPS_THING_BARRIER;
-        uint8_t mode = r->arcs.mode[g->xkind[i]];
-        if (mode == IPS_ARC_XLEN) {
-            arcs = ips_add_sat(arcs, g->xlen[i]);
-        } else if (mode == IPS_ARC_MTIME) {
-            count++;
-            bytes = ips_add_sat(bytes, g->xlen[i]);
-        }
-    }
-    arcs = ips_add_sat(arcs, messages_ns(r, count, bytes));
+    uint64_t total = ips_graph_total(r->g);
+    struct arc_sums sums = sum_arcs(r, &r->out->resources);
+    uint64_t arcs =
+        ips_add_sat(sums.waits_ns, messages_ns(r, sums.messages, sums.bytes));
     ips_u128 slowest = total;
     for (uint32_t m = 0; m < r->machines; m++) {
         struct ips_replay_machine is = r->machine[m].is;
@@ -260,6 +278,18 @@ static int no_memory(const struct ips_graph *g, struct ips_err *err)
                        g->node_count, g->chain_count);
 }
 
+#define TREE_ROOM 4u /* at first; most machines have few chains at a time */
+
+static bool alloc_trees(struct rp *r)
+{
+    uint32_t machines = r->machines + r->media;
+    bool all = rp_tree_init(&r->arrivals, TREE_ROOM) &&
+               rp_tree_init(&r->completions, machines);
+    for (uint32_t m = 0; all && m < machines; m++)
+        all = rp_tree_init(&r->machine[m].active, TREE_ROOM);
+    return all;
+}
+
 static int alloc_all(struct rp *r, struct ips_err *err)
 {
     const struct ips_graph *g = r->g;
@@ -275,13 +305,10 @@ static int alloc_all(struct rp *r, struct ips_err *err)
         r->at_machine = ips_alloc_large(nodes, sizeof(*r->at_machine));
     r->chain = calloc(chains, sizeof(*r->chain));
     r->machine = calloc(machines, sizeof(*r->machine));
-    r->rooms = calloc(chains + r->ask->move_count, sizeof(*r->rooms));
-    r->heap = calloc(chains + machines, sizeof(*r->heap));
-    r->place = malloc((chains + machines) * sizeof(*r->place));
     r->ready = calloc(chains, sizeof(*r->ready));
     if (!out->reach || (r->ask->relabel && !out->weight) || !out->chain ||
         !out->idle_ns || (r->machines > 1 && !r->at_machine) || !r->chain ||
-        !r->machine || !r->rooms || !r->heap || !r->place || !r->ready)
+        !r->machine || !r->ready || !alloc_trees(r))
         return no_memory(g, err);
     int rc = r->media ? rp_media_alloc(r, err) : 0;
     if (rc == 0 && r->ask->locks)
@@ -289,22 +316,22 @@ static int alloc_all(struct rp *r, struct ips_err *err)
     if (rc < 0)
         return rc;
     r->reach = out->reach;
+    r->weight = out->weight;
     memset(r->reach, 0xff, nodes * sizeof(*r->reach)); /* unknown, no waiter */
-    memset(r->place, 0xff, (chains + machines) * sizeof(*r->place));
     return 0;
 }
 
 static void release(struct rp *r)
 {
-    if (r->media)
-        rp_media_release(r);
+    rp_media_release(r);
     rp_locks_release(r);
     ips_free_large(r->at_machine);
     free(r->chain);
+    for (uint32_t m = 0; r->machine && m < r->machines + r->media; m++)
+        rp_tree_release(&r->machine[m].active);
     free(r->machine);
-    free(r->rooms);
-    free(r->heap);
-    free(r->place);
+    rp_tree_release(&r->arrivals);
+    rp_tree_release(&r->completions);
     free(r->ready);
 }
 
@@ -317,17 +344,18 @@ static int set_machines(struct rp *r, struct ips_err *err)
         m->is.load = rp_ratio(m->is.load, 0);
         m->num = rp_num(&m->is, 0);
         m->den = rp_den(&m->is);
+        m->shift = rp_shift(m->den);
     }
     for (uint32_t i = r->machines; i < r->machines + r->media; i++) {
         struct rp_machine *m = &r->machine[i];
         m->is = (struct ips_replay_machine){1, {1, 1}, {0, 1}};
         m->num = m->den = 1;
+        m->shift = 0;
     }
     return choose_bits(r, err);
 }
 
-/* Every chain's machine and first move, and room in the machines' heaps for all
- * that may ever be on them. */
+/* Every chain's machine and first move. */
 static void set_chains(struct rp *r)
 {
     const struct ips_graph *g = r->g;
@@ -335,7 +363,7 @@ static void set_chains(struct rp *r)
     uint32_t k = 0;
     for (uint32_t c = 0; c < r->chains; c++) {
         struct rp_chain *cur = &r->chain[c];
-        cur->pos = g->chains[c].first;
+        cur->pos = cur->first = g->chains[c].first;
         cur->end = cur->pos + g->chains[c].count;
         cur->machine = ask->map ? ask->map[c] : 0;
         if (k < ask->move_count && ask->move[k].node == cur->pos)
@@ -345,14 +373,7 @@ static void set_chains(struct rp *r)
         if (k < ask->move_count && ask->move[k].node < cur->end)
             cur->move_node = ask->move[k].node;
         while (k < ask->move_count && ask->move[k].node < cur->end)
-            r->machine[ask->move[k++].machine].count++;
-        r->machine[cur->machine].count++;
-    }
-    struct rp_item *room = r->rooms;
-    for (uint32_t m = 0; m < r->machines; m++) {
-        r->machine[m].heap = room;
-        room += r->machine[m].count;
-        r->machine[m].count = 0;
+            k++;
     }
 }
 
@@ -399,6 +420,7 @@ static void answer(struct rp *r, const struct ips_lane *lane)
         rp_settle(r, c);
         of->start_ns = out->reach[g->chains[c].first];
         of->end_ns = out->reach[r->chain[c].end - 1];
+        of->blocked_ns = r->chain[c].blocked_ns;
         /* Active for no less than its work takes, but for the rounding. */
         uint64_t active = of->end_ns - of->start_ns - of->blocked_ns;
         of->run_ns = ips_min_u64(of->run_ns, active);

@@ -43,7 +43,7 @@
  *
  * Cost: O((V + E) log(chains + machines)) time; 8 bytes a node, 2 more where
  * there are several machines, 8 more for the new weights, 16 more with a medium
- * and 16 a transfer at hand; 8 more with locks; about 130 bytes a chain and
+ * and 32 a transfer at hand; 8 more with locks; about 170 bytes a chain and
  * machine. No recursion.
  * Source: DPM-6, DPM-7, DPM-9; DRO-5.
  */

@@ -35,9 +35,6 @@ int rp_media_alloc(struct rp *r, struct ips_err *err)
 
 void rp_media_release(struct rp *r)
 {
-    for (uint32_t m = r->machines; r->machine && m < r->machines + r->media;
-         m++)
-        free(r->machine[m].heap);
     free(r->arrive);
     free(r->sends_next);
     free(r->sends);

@@ -14,92 +14,35 @@
 #include <stdlib.h>
 
 #define NOWHERE UINT32_MAX
-
-static inline bool before(const struct rp_item *a, const struct rp_item *b)
-{
-    /* Without a branch: which way it goes nobody can foresee. */
-    return (a->key < b->key) | ((a->key == b->key) & (a->id < b->id));
-}
+#define AHEAD 24u /* nodes: lines of all columns, before they are wanted */
+/* What every event goes through is one function, made of these. */
+#define RP_HOT static inline __attribute__((always_inline))
 
 /* ---- what comes next, over all ------------------------------------------ */
 
-static inline void put(struct rp *r, uint32_t at, struct rp_item item)
+void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
 {
-    r->heap[at] = item;
-    r->place[item.id] = at;
-}
-
-static void settle_at(struct rp *r, uint32_t at, struct rp_item item)
-{
-    while (at > 0 && before(&item, &r->heap[(at - 1) / 2])) {
-        put(r, at, r->heap[(at - 1) / 2]);
-        at = (at - 1) / 2;
-    }
-    for (;;) {
-        uint32_t kid = 2 * at + 1;
-        if (kid >= r->heap_count)
-            break;
-        if (kid + 1 < r->heap_count && before(&r->heap[kid + 1], &r->heap[kid]))
-            kid++;
-        if (!before(&r->heap[kid], &item))
-            break;
-        put(r, at, r->heap[kid]);
-        at = kid;
-    }
-    put(r, at, item);
-}
-
-void rp_schedule(struct rp *r, uint32_t id, uint64_t t)
-{
-    uint32_t at = r->place[id];
-    if (at == NOWHERE)
-        at = r->heap_count++;
-    settle_at(r, at, (struct rp_item){t, id});
-}
-
-static void unschedule(struct rp *r, uint32_t id)
-{
-    uint32_t at = r->place[id];
-    if (at == NOWHERE)
-        return;
-    r->place[id] = NOWHERE;
-    struct rp_item last = r->heap[--r->heap_count];
-    if (at < r->heap_count)
-        settle_at(r, at, last);
+    uint32_t leaf = r->arrived;
+    r->arrived = RP_NO_LEAF;
+    if (leaf == RP_NO_LEAF)
+        leaf = rp_tree_leaf(&r->arrivals);
+    if (leaf == RP_NO_LEAF)
+        r->no_memory = true;
+    else
+        rp_tree_set(&r->arrivals, leaf, t, c);
 }
 
 /* ---- one machine --------------------------------------------------------- */
 
-static void rise(struct rp_item *heap, uint32_t at, struct rp_item item)
+/* The virtual time at which the next of its chains will be done. */
+RP_HOT uint64_t next_v(const struct rp_machine *m)
 {
-    while (at > 0 && before(&item, &heap[(at - 1) / 2])) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    heap[at] = item;
-}
-
-/* From the top: mostly to the bottom, so the lesser of each two goes up until
- * there are no more, and then the item to where it belongs. */
-static void sink(struct rp_item *heap, uint32_t count, struct rp_item item)
-{
-    uint32_t at = 0, kid = 1;
-    while (kid + 1 < count) {
-        kid += before(&heap[kid + 1], &heap[kid]);
-        heap[at] = heap[kid];
-        at = kid;
-        kid = 2 * at + 1;
-    }
-    if (kid < count) {
-        heap[at] = heap[kid];
-        at = kid;
-    }
-    rise(heap, at, item);
+    return rp_tree_key(&m->active);
 }
 
 /* When the virtual clock will have moved by dv. */
-static inline void time_of(const struct rp_machine *m, uint64_t dv,
-                           uint64_t *t0, uint64_t *rem)
+RP_HOT void time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
+                    uint64_t *rem)
 {
     uint64_t x;
     if (m->num == m->den) {
@@ -107,7 +50,7 @@ static inline void time_of(const struct rp_machine *m, uint64_t dv,
         *rem = m->rem;
     } else if (!__builtin_mul_overflow(dv, m->num, &x) &&
                !__builtin_add_overflow(x, m->rem, &x)) {
-        uint64_t q = m->den == 1 ? x : x / m->den;
+        uint64_t q = m->shift < RP_NO_SHIFT ? x >> m->shift : x / m->den;
         *t0 = m->t0 + q;
         *rem = x - q * m->den;
     } else {
@@ -118,7 +61,7 @@ static inline void time_of(const struct rp_machine *m, uint64_t dv,
 }
 
 /* How far the virtual clock moves until t, which is above t0 + rem / den. */
-static inline uint64_t clock_to(const struct rp_machine *m, uint64_t t)
+RP_HOT uint64_t clock_to(const struct rp_machine *m, uint64_t t)
 {
     uint64_t x;
     if (m->num == m->den)
@@ -139,7 +82,7 @@ static void advance(struct rp_machine *m, uint64_t t)
         return;
     }
     /* Not beyond the completion, which may be a fraction of a unit before t. */
-    uint64_t dv = ips_min_u64(clock_to(m, t), m->heap[0].key - m->v0);
+    uint64_t dv = ips_min_u64(clock_to(m, t), next_v(m) - m->v0);
     uint64_t t0, rem;
     time_of(m, dv, &t0, &rem);
     m->t0 = t0;
@@ -148,73 +91,60 @@ static void advance(struct rp_machine *m, uint64_t t)
 }
 
 /* After the chains of machine number i, or its load, have changed. */
-static void changed(struct rp *r, uint32_t i)
+RP_HOT void changed(struct rp *r, uint32_t i)
 {
     struct rp_machine *m = &r->machine[i];
     if (m->count == 0) {
-        unschedule(r, r->chains + i);
+        rp_tree_set(&r->completions, i, RP_NEVER, i);
         return;
     }
     m->num = rp_num(&m->is, m->count);
-    time_of(m, m->heap[0].key - m->v0, &m->next_t0, &m->next_rem);
-    rp_schedule(r, r->chains + i,
-                ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t));
+    time_of(m, next_v(m) - m->v0, &m->next_t0, &m->next_rem);
+    rp_tree_set(&r->completions, i,
+                ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t), i);
 }
 
-/* A medium's heap grows: nobody knows how many transfers meet. */
-static bool has_room(struct rp *r, uint32_t i)
+RP_HOT void put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
+                     uint64_t now)
 {
     struct rp_machine *m = &r->machine[i];
-    if (i < r->machines || m->hole || m->count < m->room)
-        return true;
-    uint32_t room = m->room ? 2 * m->room : 64;
-    struct rp_item *more = realloc(m->heap, room * sizeof(*more));
-    if (more) {
-        m->heap = more;
-        m->room = room;
-    }
-    return more != NULL;
-}
-
-void rp_put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
-                 uint64_t now)
-{
-    struct rp_machine *m = &r->machine[i];
-    if (r->media && !has_room(r, i)) {
+    uint32_t leaf =
+        m->hole ? rp_item_leaf(&m->active.at[1]) : rp_tree_leaf(&m->active);
+    if (leaf == RP_NO_LEAF) {
         r->no_memory = true;
         return;
     }
     advance(m, now);
     if (m->count == 0)
         m->idle_t += now - m->idle_since;
-    struct rp_item item = {m->v0 + (w << r->bits), id};
-    if (m->hole) {
-        m->hole = false;
-        sink(m->heap, m->count, item);
-    } else {
-        rise(m->heap, m->count++, item);
-    }
+    m->count += !m->hole;
+    m->hole = false;
+    rp_tree_set(&m->active, leaf, m->v0 + (w << r->bits), id);
     if (i != r->busy)
         changed(r, i);
 }
 
+void rp_put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
+                 uint64_t now)
+{
+    put_work(r, i, id, w, now);
+}
+
 /* Chain c has work of w ns to do from now on. */
-static inline void start_work(struct rp *r, uint32_t c, uint64_t w,
-                              uint64_t now)
+RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
 {
     r->chain[c].work_ns += w;
-    rp_put_work(r, r->chain[c].machine, c, w, now);
+    put_work(r, r->chain[c].machine, c, w, now);
 }
 
 /* The hole that a completion left, where nothing came into its place. */
-static void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
+RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
 {
     if (m->hole) {
         m->hole = false;
         m->count--;
-        if (m->count)
-            sink(m->heap, m->count, m->heap[m->count]);
-        else
+        rp_tree_drop(&m->active, rp_item_leaf(&m->active.at[1]));
+        if (m->count == 0)
             m->idle_since = now;
     }
     changed(r, (uint32_t)(m - r->machine));
@@ -243,7 +173,7 @@ static void move(struct rp *r, uint32_t c)
 }
 
 /* Time of node i's cross arc to chain c, in _t. */
-static inline uint64_t arc_t(const struct rp *r, uint32_t c, uint32_t i)
+RP_HOT uint64_t arc_t(const struct rp *r, uint32_t c, uint32_t i)
 {
     const struct ips_graph *g = r->g;
     uint8_t mode = r->arcs.mode[g->xkind[i]];
@@ -256,7 +186,7 @@ static inline uint64_t arc_t(const struct rp *r, uint32_t c, uint32_t i)
 
 /* The work before node `pos` of chain c is done. True: the node is reached, as
  * its cross arc is absent or has come; else the chain waits. */
-static inline bool work_done(struct rp *r, uint32_t c, uint64_t now)
+RP_HOT bool work_done(struct rp *r, uint32_t c, uint64_t now)
 {
     const struct ips_graph *g = r->g;
     struct rp_chain *cur = &r->chain[c];
@@ -304,33 +234,48 @@ static void wake(struct rp *r, uint64_t list, uint64_t now)
     }
 }
 
-void rp_go_on(struct rp *r, uint32_t c, uint64_t now)
+/* Chains take turns, each in columns of its own: more streams than a processor
+ * foresees. What comes some nodes after i is asked for now. */
+RP_HOT void foresee(const struct rp *r, uint32_t i)
 {
     const struct ips_graph *g = r->g;
+    size_t ahead = (size_t)i + AHEAD; /* maybe behind the end: only a hint */
+    __builtin_prefetch(&g->w[ahead]);
+    __builtin_prefetch(&g->xlen[ahead]);
+    __builtin_prefetch(&g->xpred[ahead]);
+    __builtin_prefetch(&g->xkind[ahead]);
+    __builtin_prefetch(&r->reach[ahead], 1);
+}
+
+/* Chain c's node i is reached. */
+RP_HOT void reached(struct rp *r, struct rp_chain *cur, uint32_t i,
+                    uint64_t now)
+{
+    uint64_t waiting = r->reach[i];
+    foresee(r, i);
+    if (r->weight && i > cur->first)
+        r->weight[i] = rp_ns(r, cur->done_t) - rp_ns(r, r->reach[i - 1]);
+    r->reach[i] = now;
+    if (r->at_machine)
+        r->at_machine[i] = (uint16_t)cur->machine;
+    if (r->media)
+        rp_send(r, i, now);
+    if (rp_gives(r, i))
+        rp_give(r, i);
+    if ((uint32_t)waiting != RP_NO_CHAIN)
+        wake(r, waiting, now);
+}
+
+RP_HOT void go_on(struct rp *r, uint32_t c, uint64_t now)
+{
     struct rp_chain *cur = &r->chain[c];
-    uint32_t first = g->chains[c].first;
-    r->out->chain[c].blocked_ns +=
-        cur->pos == first ? 0 : rp_ns(r, now) - rp_ns(r, cur->done_t);
     for (;;) {
-        uint32_t i = cur->pos++;
-        uint64_t waiting = r->reach[i];
-        if (r->out->weight && i > first)
-            r->out->weight[i] =
-                rp_ns(r, cur->done_t) - rp_ns(r, r->reach[i - 1]);
-        r->reach[i] = now;
-        if (r->at_machine)
-            r->at_machine[i] = (uint16_t)cur->machine;
-        if (r->media)
-            rp_send(r, i, now);
-        if (rp_gives(r, i))
-            rp_give(r, i);
-        if ((uint32_t)waiting != RP_NO_CHAIN)
-            wake(r, waiting, now);
+        reached(r, cur, cur->pos++, now);
         if (cur->pos == cur->end)
             return;
         if (cur->pos == cur->move_node)
             move(r, c);
-        uint64_t w = g->w[cur->pos];
+        uint64_t w = r->g->w[cur->pos];
         if (w) {
             start_work(r, c, w, now);
             return;
@@ -340,31 +285,49 @@ void rp_go_on(struct rp *r, uint32_t c, uint64_t now)
     }
 }
 
+void rp_go_on(struct rp *r, uint32_t c, uint64_t now)
+{
+    struct rp_chain *cur = &r->chain[c];
+    if (cur->pos != cur->first)
+        cur->blocked_ns += rp_ns(r, now) - rp_ns(r, cur->done_t);
+    go_on(r, c, now);
+}
+
 void rp_go_on_all(struct rp *r, uint64_t now)
 {
     while (r->ready_count)
         rp_go_on(r, r->ready[--r->ready_count], now);
 }
 
-static void complete(struct rp *r, uint32_t i, uint64_t now)
+RP_HOT void complete(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *m = &r->machine[i];
-    uint32_t c = m->heap[0].id;
-    m->v0 = m->heap[0].key;
+    uint32_t c = rp_item_id(&m->active.at[1]);
+    m->v0 = next_v(m);
     m->t0 = m->next_t0;
     m->rem = m->next_rem;
     m->label_t = now;
     m->hole = true;
     r->busy = i;
-    if (i >= r->machines) {
+    if (i >= r->machines)
         rp_transferred(r, c, now); /* c is a node */
-        rp_go_on_all(r, now);
-    } else if (work_done(r, c, now)) {
-        rp_go_on(r, c, now);
-        rp_go_on_all(r, now);
-    }
+    else if (work_done(r, c, now))
+        go_on(r, c, now);
+    rp_go_on_all(r, now);
     r->busy = NOWHERE;
     close_hole(r, m, now);
+}
+
+/* What a chain waited for is there. */
+static void arrive(struct rp *r, uint64_t now)
+{
+    uint32_t c = rp_item_id(&r->arrivals.at[1]);
+    r->arrived = rp_item_leaf(&r->arrivals.at[1]);
+    rp_go_on(r, c, now);
+    rp_go_on_all(r, now);
+    if (r->arrived != RP_NO_LEAF)
+        rp_tree_drop(&r->arrivals, r->arrived);
+    r->arrived = RP_NO_LEAF;
 }
 
 static void change_load(struct rp *r, const struct ips_replay_load *load)
@@ -374,6 +337,7 @@ static void change_load(struct rp *r, const struct ips_replay_load *load)
     uint64_t den = rp_den(&m->is);
     m->is.load = rp_ratio(load->load, 0);
     m->den = rp_den(&m->is);
+    m->shift = rp_shift(m->den);
     m->rem = (uint64_t)((ips_u128)m->rem * m->den / den);
     changed(r, load->machine);
 }
@@ -381,31 +345,33 @@ static void change_load(struct rp *r, const struct ips_replay_load *load)
 void rp_run(struct rp *r)
 {
     r->busy = NOWHERE;
+    r->arrived = RP_NO_LEAF;
     for (uint32_t c = 0; c < r->chains; c++) {
         if (work_done(r, c, 0)) {
             rp_go_on(r, c, 0);
             rp_go_on_all(r, 0);
         }
     }
-    while ((r->heap_count || r->due_count) && !r->no_memory) {
-        struct rp_item top = r->heap[0];
-        if (r->due_count && (!r->heap_count || top.key > r->now)) {
+    while (!r->no_memory) {
+        uint64_t come = rp_tree_key(&r->arrivals);
+        uint64_t done = rp_tree_key(&r->completions);
+        uint64_t next = ips_min_u64(come, done);
+        if (r->due_count && next > r->now) {
             rp_grant(r);
             continue;
         }
+        if (next == RP_NEVER)
+            break;
         if (r->load_next < r->ask->load_count &&
-            r->ask->load[r->load_next].at_ns <= top.key >> r->bits) {
+            r->ask->load[r->load_next].at_ns <= next >> r->bits) {
             change_load(r, &r->ask->load[r->load_next++]);
             continue;
         }
         r->out->events++;
-        r->now = top.key;
-        if (top.id >= r->chains) {
-            complete(r, top.id - r->chains, top.key);
-        } else {
-            unschedule(r, top.id);
-            rp_go_on(r, top.id, top.key);
-            rp_go_on_all(r, top.key);
-        }
+        r->now = next;
+        if (come <= done)
+            arrive(r, next);
+        else
+            complete(r, rp_item_id(&r->completions.at[1]), next);
     }
 }

@@ -8,6 +8,7 @@
 
 #include "analysis/kernel.h"
 #include "analysis/replay.h"
+#include "analysis/replay_tree.h"
 
 #define RP_NO_CHAIN UINT32_MAX
 /* A node that is not reached yet: at or above this; the low half is the first
@@ -16,32 +17,29 @@
 #define RP_BITS_MIN 8u
 #define RP_BITS_MAX 24u
 
-struct rp_item {
-    uint64_t key;
-    uint32_t id;
-};
-
 struct rp_chain {
     uint32_t pos; /* the node whose arc runs, or that is awaited */
     uint32_t end; /* one past the last node */
+    uint32_t first;
     uint32_t machine;
-    uint32_t move;      /* index of the next move, */
-    uint32_t move_node; /* and its node, or IPS_NO_NODE */
-    uint32_t next;      /* chain that waits for the same node */
-    uint64_t done_t;    /* when the arc's work was done */
-    uint64_t work_ns;   /* done on `machine`, not yet in run_ns */
+    uint32_t move;       /* index of the next move, */
+    uint32_t move_node;  /* and its node, or IPS_NO_NODE */
+    uint32_t next;       /* chain that waits for the same node */
+    uint64_t done_t;     /* when the arc's work was done */
+    uint64_t work_ns;    /* done on `machine`, not yet in run_ns */
+    uint64_t blocked_ns; /* waited for cross arcs */
 };
 
 /* The virtual clock advances by dv units while the time advances by
  * dv * num / den, exactly: t0 + rem / den is when the clock stood at v0. */
 struct rp_machine {
-    struct rp_item *heap; /* active chains by (completion in _v, chain); of a
-                             medium: the receiving nodes of its transfers */
-    uint32_t count;       /* k, the hole included */
-    uint32_t room;        /* of a medium's heap */
-    bool hole;            /* heap[0] has completed: to be replaced or removed */
+    struct rp_tree active; /* chains by (completion in _v, chain); of a
+                              medium: the receiving nodes of its transfers */
+    uint32_t count;        /* k, the hole included */
+    bool hole; /* the first has completed: to be replaced or removed */
     struct ips_replay_machine is; /* ratios in lowest terms */
     uint64_t num, den;            /* num is of the k of now, den constant */
+    unsigned shift;               /* den == 1 << shift, or RP_NO_SHIFT */
     uint64_t v0, t0, rem;
     uint64_t label_t;            /* the event it was last advanced to, >= t0 */
     uint64_t next_t0, next_rem;  /* of the next completion */
@@ -65,16 +63,17 @@ struct rp {
     uint32_t machines;
     uint32_t chains;
     uint64_t *reach;      /* [nodes] _t, or RP_UNKNOWN and who waits */
+    uint64_t *weight;     /* out's */
     uint16_t *at_machine; /* [nodes] where it was reached; NULL: one machine */
     struct rp_chain *chain;
     struct rp_machine *machine;
-    struct rp_item *rooms; /* behind the machines' heaps */
-    /* Heap by (time, id) of what comes next: an arrival for a blocked chain (id
-     * below `chains`), a machine's next completion (id - chains). */
-    struct rp_item *heap;
-    uint32_t *place; /* [chains + machines] in `heap`, or UINT32_MAX */
-    uint32_t heap_count;
-    uint32_t *ready; /* chains whose node is reached now */
+    /* What comes next, by (time, chain): arrivals for blocked chains; by (time,
+     * machine): the next completion of each, which is its leaf. */
+    struct rp_tree arrivals;
+    struct rp_tree completions;
+    uint32_t arrived; /* leaf of the arrival at hand, to be replaced or
+                         removed, or RP_NO_LEAF */
+    uint32_t *ready;  /* chains whose node is reached now */
     uint32_t ready_count;
     uint32_t busy; /* machine whose completion is at hand, or UINT32_MAX */
     uint32_t load_next;
@@ -84,7 +83,7 @@ struct rp {
                              RP_UNKNOWN, or its low bit: a chain waits for it */
     uint32_t *sends_next; /* [nodes] the next receive of the same sender */
     uint32_t *sends;      /* [nodes] a sender's first receive, or IPS_NO_NODE */
-    bool no_memory;       /* for a transfer: the replay is given up */
+    bool no_memory;       /* the replay is given up */
     /* replay_lock.c; all NULL where there are none. */
     uint32_t *lock_at; /* [nodes] 0, or 2 * lock + 1: takes, + 2: gives */
     struct rp_lock *lock;
@@ -95,6 +94,11 @@ struct rp {
     uint64_t now; /* of the event at hand, or the last one */
 };
 
+#define RP_NO_SHIFT 64u
+static inline unsigned rp_shift(uint64_t den)
+{
+    return den & (den - 1) ? RP_NO_SHIFT : (unsigned)__builtin_ctzll(den);
+}
 /* num and den of machine m with k chains. */
 static inline uint64_t rp_num(const struct ips_replay_machine *m, uint64_t k)
 {
@@ -175,7 +179,8 @@ void rp_go_on(struct rp *r, uint32_t c, uint64_t now);
 /* And all that are ready by it. */
 void rp_go_on_all(struct rp *r, uint64_t now);
 
-void rp_schedule(struct rp *r, uint32_t id, uint64_t t);
+/* Chain c goes on at t, when what it waits for is there. */
+void rp_schedule(struct rp *r, uint32_t c, uint64_t t);
 /* Work of w ns for `id` on machine i from now on. */
 void rp_put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
                  uint64_t now);

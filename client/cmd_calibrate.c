@@ -35,7 +35,7 @@ static const struct ipsq_column point_columns[] = {
     {"over", "OVER", IPSQ_TEXT},      {"bytes", "BYTES", IPSQ_COUNT},
     {"ns", "TIME", IPSQ_NS},          {"low_ns", "LOW", IPSQ_NS},
     {"high_ns", "HIGH", IPSQ_NS},     {"used_ns", "USED", IPSQ_NS},
-    {"rounds", "ROUNDS", IPSQ_COUNT},
+    {"rounds", "ROUNDS", IPSQ_COUNT}, {"cpu_ns", "CPU", IPSQ_NS},
 };
 
 static void put_pairs(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
@@ -76,12 +76,13 @@ static void put_points(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
             *cell++ = ipsq_count(p->high_ns);
             *cell++ = ipsq_count(p->curve_ns);
             *cell++ = ipsq_count(p->rounds ? p->rounds : IPS_UNMEASURED);
+            *cell++ = ipsq_count(p->cpu_ns ? p->cpu_ns : IPS_UNMEASURED);
         }
     }
     ipsq_out_table(
         out, &t,
         "\nby length: a tenth of the rounds below LOW, a tenth above "
-        "HIGH; USED is what answers take");
+        "HIGH; USED is what answers take; CPU of both ends, of a message");
     ipsq_table_release(&t);
 }
 

@@ -236,7 +236,8 @@ static int take_trip(struct query *q, struct part *p, const Ips__Reply *reply,
     if (reply->answer_case != IPS__REPLY__ANSWER_TRIP)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to TripAsk");
     if (c->now.count >= c->length_count ||
-        a->bytes != c->lengths[c->now.count] || a->ns > IPS_CURVE_MAX_NS)
+        a->bytes != c->lengths[c->now.count] || a->ns > IPS_CURVE_MAX_NS ||
+        a->cpu_ns > IPS_CURVE_MAX_NS)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "it measured what it was not asked for");
     c->trip[c->now.count] = (struct mtime_trip){
@@ -245,7 +246,8 @@ static int take_trip(struct query *q, struct part *p, const Ips__Reply *reply,
                                                         .ns = a->ns,
                                                         .low_ns = a->low_ns,
                                                         .high_ns = a->high_ns,
-                                                        .rounds = a->rounds};
+                                                        .rounds = a->rounds,
+                                                        .cpu_ns = a->cpu_ns};
     c->done++;
     progress(q, a->bytes);
     return 0;

@@ -76,7 +76,17 @@ static int make_curve(struct mtime_pair *p, struct ips_err *err)
         bytes[i] = p->point[i].bytes;
         ns[i] = p->point[i].ns;
     }
-    return ips_curve_make(bytes, ns, p->count, &p->curve, err);
+    int rc = ips_curve_make(bytes, ns, p->count, &p->curve, err);
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < p->count && i < IPS_CURVE_POINTS; i++) {
+        if (p->point[i].cpu_ns == 0)
+            continue;
+        bytes[known] = p->point[i].bytes;
+        ns[known++] = p->point[i].cpu_ns;
+    }
+    p->cpu = (struct ips_curve){.count = 0};
+    return rc == 0 && known ? ips_curve_make(bytes, ns, known, &p->cpu, err)
+                            : rc;
 }
 
 /* Into room that is there; `p` is the table's from now on. */

@@ -9,7 +9,7 @@
  *     # anything
  *     pair FROM TO tcp|unix MEASURED [BY...]
  *     doubt WHY                          the pair is not to be trusted
- *     point BYTES NS [LOW HIGH [ROUNDS]]
+ *     point BYTES NS [LOW HIGH [ROUNDS [CPU]]]
  *     wake MACHINE NS MEASURED [BY...]   see analysis/mtime.h, ips_wake_ns()
  *
  * A file that is not so is an error that names the line and what to do; nothing
@@ -40,6 +40,7 @@ struct mtime_point {
     uint64_t bytes, ns;
     uint64_t low_ns, high_ns; /* IPS_UNMEASURED: not known */
     uint32_t rounds;          /* 0: not known */
+    uint64_t cpu_ns;          /* of both ends, of a message; 0: not known */
 };
 struct mtime_pair {
     char from[ROSTER_NAME_BYTES], to[ROSTER_NAME_BYTES];
@@ -50,6 +51,7 @@ struct mtime_pair {
     uint32_t count;
     struct mtime_point point[IPS_CURVE_POINTS];
     struct ips_curve curve; /* of the points */
+    struct ips_curve cpu;   /* of those whose CPU is known; count 0: none */
 };
 
 /* What a send costs its CPU more where it wakes a peer on another processor of

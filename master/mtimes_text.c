@@ -110,7 +110,7 @@ static int read_point(struct reader *r, char *words, struct ips_err *err)
 {
     static const char form[] =
         "write `point BYTES NS` in whole bytes and nanoseconds, and if you "
-        "like LOW HIGH ROUNDS behind";
+        "like LOW HIGH ROUNDS CPU behind";
     struct mtime_pair *p = &r->now;
     struct mtime_point point;
     uint64_t rounds;
@@ -118,17 +118,19 @@ static int read_point(struct reader *r, char *words, struct ips_err *err)
     words[strcspn(words, "#")] = '\0';
     bool fine = number(&save, &point.bytes) && number(&save, &point.ns) &&
                 number(&save, &point.low_ns) && number(&save, &point.high_ns) &&
-                number(&save, &rounds);
+                number(&save, &rounds) && number(&save, &point.cpu_ns);
     if (!r->open)
         return wrong(r, err, "a point before any pair",
                      "put `pair FROM TO tcp DATE` before it");
     if (!fine || point.bytes == IPS_UNMEASURED || point.ns == IPS_UNMEASURED ||
         strtok_r(NULL, " \t", &save))
-        return wrong(r, err, "a point that is not two to five numbers", form);
+        return wrong(r, err, "a point that is not two to six numbers", form);
     if (p->count == IPS_CURVE_POINTS)
         return wrong(r, err, "a pair of more than 64 points",
                      "remove some of them");
     point.rounds = rounds < UINT32_MAX ? (uint32_t)rounds : 0;
+    if (point.cpu_ns == IPS_UNMEASURED)
+        point.cpu_ns = 0;
     p->point[p->count++] = point;
     return 0;
 }
@@ -242,9 +244,10 @@ char *mtimes_text(const struct mtimes *t)
           "# How long messages take: half round trips less the CPU of "
           "both ends.\n"
           "# pair FROM TO tcp|unix MEASURED BY\n"
-          "# point BYTES NS LOW HIGH ROUNDS   (a tenth of the rounds took "
+          "# point BYTES NS LOW HIGH ROUNDS CPU   (a tenth of the rounds took "
           "less than LOW,\n"
-          "#                                   a tenth more than HIGH)\n"
+          "#                                   a tenth more than HIGH; CPU of "
+          "both ends)\n"
           "# doubt WHY                         (that pair is not to be "
           "trusted)\n"
           "# wake MACHINE NS MEASURED BY       (CPU that a send costs more "
@@ -271,6 +274,10 @@ char *mtimes_text(const struct mtimes *t)
             put_number(f, p->point[k].high_ns);
             if (p->point[k].rounds)
                 fprintf(f, " %u", p->point[k].rounds);
+            else if (p->point[k].cpu_ns)
+                fputs(" -", f);
+            if (p->point[k].cpu_ns)
+                fprintf(f, " %" PRIu64, p->point[k].cpu_ns);
             fputc('\n', f);
         }
     }

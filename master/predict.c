@@ -22,6 +22,7 @@ void predict_run_release(struct predict_run *run)
     free(run->cut);
     free(run->lock_units);
     free(run->lock_event);
+    free(run->slept);
     memset(run, 0, sizeof(*run));
 }
 

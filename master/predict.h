@@ -68,6 +68,8 @@ struct predict_run {
     struct ips_replay_lock_event *lock_event;
     const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
+    uint8_t *slept;   /* [replay.g.node_count] a message comes, and it was slept
+                         for; NULL: not known */
     bool outside;     /* some arc is of what is not traced, or idle */
     uint64_t off_ns;  /* neither running, runnable nor waiting: left out */
 };
@@ -211,6 +213,12 @@ int predict_times(const struct predict_run *run, struct predict_said *said,
 int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
                  struct predict_said *said, struct predict_setup *out,
                  struct ips_err *err) IPS_MUST_USE;
+/* predict_cpu.c: what messages cost their ends where these are now, in the
+ * weights of run->replay, once. `keep`: only says of how many it is not done;
+ * for a search, whose bound holds for one graph. */
+void predict_messages_cpu(struct predict_run *run,
+                          const struct predict_setup *s, bool keep,
+                          struct predict_said *said);
 /* predict_path.c: rows of the longest path of the relabelled graph.
  * `place`: [nodes of replay.g] where each arc is, or NULL: as mapped. */
 int predict_path(const struct predict_run *run,

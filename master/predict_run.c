@@ -103,6 +103,27 @@ static void trim_outside(struct query *q, const struct whatif_solving *s,
     }
 }
 
+static int mark_slept(struct query *q, const struct whatif_solving *s,
+                      struct predict_run *run)
+{
+    const struct ips_replay_graph *r = &run->replay;
+    run->slept = calloc((size_t)r->g.node_count + 1, 1);
+    if (!run->slept)
+        return ips_err_set(s->err, IPS_E_NO_MEMORY, "replay of %u nodes",
+                           r->g.node_count);
+    for (uint32_t p = 0; p < q->gather.count; p++) {
+        const struct ips_graph *raw = &engine_part_of(q->gather.active[p])->g;
+        uint32_t base = s->d->path.node_base[p];
+        for (uint32_t k = 0; k < raw->node_count; k++) {
+            uint32_t at = r->to[base + k];
+            if (raw->wait[k] && at != IPS_NO_NODE &&
+                r->g.xkind[at] == IPS_X_DATA && r->g.xpred[at] != IPS_NO_NODE)
+                run->slept[at] = 1;
+        }
+    }
+    return 0;
+}
+
 /* ---- machines and threads ------------------------------------------------
  */
 
@@ -297,6 +318,8 @@ static int make_graph(struct query *q, const struct whatif_solving *s,
         rc = predict_locks_make(&cuts.locks, run, s->err);
     if (rc == 0 && times)
         trim_outside(q, s, run);
+    if (rc == 0 && times)
+        rc = mark_slept(q, s, run);
     free(idle);
     free(cuts.one);
     free(cuts.locks.row);

@@ -41,6 +41,7 @@ static void fill_row(struct arena *a, const struct mtime_pair *p,
         points[i].low_ns = p->point[i].low_ns;
         points[i].high_ns = p->point[i].high_ns;
         points[i].rounds = p->point[i].rounds;
+        points[i].cpu_ns = p->point[i].cpu_ns;
         points[i].curve_ns = ips_curve_ns(&p->curve, p->point[i].bytes);
         row->points[row->n_points++] = &points[i];
     }

@@ -79,6 +79,9 @@ static void solve(struct query *q)
                                 &d->setup, s.err);
     if (rc == 0 && q->request->predict->search)
         rc = predict_search(q, s.err);
+    if (rc == 0)
+        predict_messages_cpu(&d->run, &d->setup,
+                             q->request->predict->search != NULL, &d->said);
     d->setup.path = true;
     if (rc == 0)
         rc = predict_replay(&d->run, &d->setup, &d->then, s.err);

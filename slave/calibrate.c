@@ -105,6 +105,7 @@ static void step_trip(struct slave_job *job, struct slave_graphs *graphs)
     a->low_ns = found.half.low_ns;
     a->high_ns = found.half.high_ns;
     a->trip_ns = found.trip_ns;
+    a->cpu_ns = found.cpu_ns;
     a->delay_ns = found.delay_ns;
     a->all_ns = found.all_ns;
     job->reply.answer_case = IPS__REPLY__ANSWER_TRIP;

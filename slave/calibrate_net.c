@@ -223,6 +223,10 @@ static void sum_up(struct rounds *r, struct slave_trip_found *out)
         memcpy(sorted, as_was, r->count * sizeof(*sorted));
         qsort(sorted, r->count, sizeof(*sorted), compare);
         out->trip_ns = sorted[(r->count - 1) / 2];
+        for (uint32_t i = 0; i < r->count; i++)
+            sorted[i] = ips_add_sat(r->near[i], r->far[i]);
+        qsort(sorted, r->count, sizeof(*sorted), compare);
+        out->cpu_ns = sorted[(r->count - 1) / 2] / 2;
     }
     free(sorted);
     out->half = ips_half_trips(r->trip, r->near, r->far, r->count);

@@ -57,6 +57,8 @@ void slave_trip_close(struct slave_trip *t);
 struct slave_trip_found {
     struct ips_half_trips half;
     uint64_t trip_ns;          /* median of the round trips as they were */
+    uint64_t cpu_ns;           /* median CPU of both ends, half of a round's:
+                                  what sending and receiving a message cost */
     uint64_t delay_ns, all_ns; /* of all together: both ends were runnable and
                                   not running, beyond the CPU that they took
                                   (they may share a processor); how long */

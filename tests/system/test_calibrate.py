@@ -137,6 +137,7 @@ def check_measured(c, names):
         assert point["bytes"] in (1, 4096, 100000)
         assert 3 <= point["rounds"] <= 5
         assert 0 <= point["low_ns"] <= point["ns"] <= point["high_ns"]
+        assert point["cpu_ns"] > 0  # no message is for nothing
     for a, b, over in pairs:
         used = [p["used_ns"] for p in said["points"]
                 if (p["from"], p["to"], p["over"]) == (a, b, over)]

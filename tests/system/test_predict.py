@@ -243,6 +243,33 @@ def test_property_10(duo):
 
 
 @pytest.mark.quick
+def test_messages_cpu(duo, graphs, tmp_path):
+    """G5 over two machines, with a table in which a message costs its ends 2 units of
+    CPU between them and 0.5 inside m1. Would catch a prediction that keeps what
+    messages cost where they were, that changes it of what stays there, or a search
+    that does (its bound is of one graph)."""
+    table = tmp_path / "times"
+    table.write_text("ips-message-times 1\n" + "".join(
+        f"pair {a} {b} tcp 2026-11-22T07:00:00Z test\n"
+        f"point 1 0 - - - {cpu}\n" for a, b, cpu in (
+            ("m1", "m2", 2 * UNIT), ("m1", "m1", UNIT // 2))))
+    assert duo.ipsq("calibrate", "--import", table).returncode == 0
+    both = golden(duo, "G5", ("A", "B"))
+    try:
+        for where, less in (({"A": "m1", "B": "m2"}, 0),
+                            ({"A": "m1", "B": "m1"}, 3 * UNIT // 2)):
+            answer = duo.json("predict", both, *placed("m1:cores=9", where))
+            assert answer["recorded_cpu_ns"] - answer["total_cpu_ns"] == less
+            assert any("somebody slept for" in t
+                       for t in answer["assumed"]) == bool(less)
+        answer = duo.json("predict", both, "--search", "--machines",
+                          "m1:cores=9")
+        assert answer["recorded_cpu_ns"] == answer["total_cpu_ns"]
+    finally:
+        assert duo.ipsq("calibrate", "--forget").returncode == 0
+
+
+@pytest.mark.quick
 def test_measured_times(duo, graphs, tmp_path):
     """G5 with a table of message times, 1 a byte from m1 to m2 and 10 inside m1,
     and no --mtime: between these machines; inside m1; and between machines that

@@ -148,7 +148,7 @@ static struct mtime_pair pair_of(uint64_t ns)
 {
     struct mtime_pair p = {.from = "a", .to = "b", .count = 4};
     for (uint32_t i = 0; i < p.count; i++)
-        p.point[i] = (struct mtime_point){i + 1, ns, ns, ns, 9};
+        p.point[i] = (struct mtime_point){i + 1, ns, ns, ns, 9, 0};
     return p;
 }
 
@@ -308,12 +308,12 @@ static void test_mtime__text_that_is_wrong(void **state)
         {HEAD "pair a b tcp d\n", "line 2", "points"},
         {HEAD "\npair a b tcp d\npoint 1 2\npoint 1 3\n", "line 3",
          "two points of 1 bytes"},
-        {HEAD "pair a b tcp d\npoint 1\n", "line 3", "two to five numbers"},
-        {HEAD "pair a b tcp d\npoint 1 -5\n", "line 3", "two to five numbers"},
+        {HEAD "pair a b tcp d\npoint 1\n", "line 3", "two to six numbers"},
+        {HEAD "pair a b tcp d\npoint 1 -5\n", "line 3", "two to six numbers"},
         {HEAD "pair a b tcp d\npoint 1 2.5\n", "line 3", "whole bytes"},
-        {HEAD "pair a b tcp d\npoint 1 2 3 4 5 6\n", "line 3", "two to five"},
+        {HEAD "pair a b tcp d\npoint 1 2 3 4 5 6 7\n", "line 3", "two to six"},
         {HEAD "pair a b tcp d\npoint 1 99999999999999999999\n", "line 3",
-         "two to five"},
+         "two to six"},
         {HEAD "pair a b tcp d\npoint 1 2\npair a b tcp e\npoint 1 2\n",
          "line 4", "comes twice"},
         {HEAD "doubt it\n", "line 2", "before any pair"},

@@ -1,0 +1,107 @@
+/*
+ * What messages cost their ends, elsewhere. A thread's recorded CPU time has in
+ * it what sending to its peer, and being woken by it, cost where both were:
+ * between processors one must tell the other, which may sleep; between machines
+ * the network's code runs. `ipsq calibrate` measures that beside the times of
+ * each pair: half of what both ends' CPU was in a round, whose receivers always
+ * sleep.
+ *
+ * So of a message whose receiver slept for it in the run, and whose ends are a
+ * different pair in the setup, both ends get half of the difference, in the
+ * arcs behind the send and behind the receive, where the calls' CPU is. No arc
+ * falls below 0. What nobody slept for woke nobody, and stays; so does what
+ * goes by pairs whose CPU was not measured. Ends that --move takes elsewhere
+ * count as where they began.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/predict.h"
+
+/* By TCP stays by TCP, wherever the ends are. */
+static const struct ips_curve *cpu_of(const struct mtimes *t, const char *from,
+                                      const char *to, enum mtime_over inside)
+{
+    const struct mtime_pair *p =
+        mtimes_choose(t, from, to, strcmp(from, to) == 0 ? inside : MTIME_TCP);
+    return p && p->cpu.count ? &p->cpu : NULL;
+}
+
+struct changing {
+    struct ips_graph *g;
+    uint64_t less, more; /* ns, as far as arcs had them */
+};
+
+/* The arc behind node i of its chain; its last node's own. */
+static void change(struct changing *c, uint32_t chain, uint32_t i, int64_t ns)
+{
+    const struct ips_chain *of = &c->g->chains[chain];
+    uint64_t *w = &c->g->w[i + 1 < of->first + of->count ? i + 1 : i];
+    uint64_t before = *w;
+    *w = ns < 0 ? ips_sub_sat(before, (uint64_t)-ns)
+                : ips_add_sat(before, (uint64_t)ns);
+    c->less += ips_sub_sat(before, *w);
+    c->more += ips_sub_sat(*w, before);
+}
+
+/* Of a message of `bytes` from chain a to chain b: how much more both its ends'
+ * CPU is in the setup. False: nobody knows, or the pair is the same. */
+static bool difference(const struct predict_run *run,
+                       const struct predict_setup *s, uint32_t a, uint32_t b,
+                       uint64_t bytes, int64_t *ns)
+{
+    const char *from = run->own[run->thread[a].own].name;
+    const char *to = run->own[run->thread[b].own].name;
+    const char *from_then = s->machine[s->map[a]].name;
+    const char *to_then = s->machine[s->map[b]].name;
+    bool inside = run->thread[a].own == run->thread[b].own;
+    if (strcmp(from, from_then) == 0 && strcmp(to, to_then) == 0)
+        return false;
+    const struct ips_curve *was = cpu_of(run->times, from, to, MTIME_UNIX);
+    const struct ips_curve *is =
+        cpu_of(run->times, from_then, to_then, inside ? MTIME_UNIX : MTIME_TCP);
+    if (!was || !is)
+        return false;
+    *ns = (int64_t)ips_curve_ns(is, bytes) - (int64_t)ips_curve_ns(was, bytes);
+    return true;
+}
+
+void predict_messages_cpu(struct predict_run *run,
+                          const struct predict_setup *s, bool keep,
+                          struct predict_said *said)
+{
+    struct changing c = {.g = &run->replay.g};
+    uint64_t count = 0;
+    if (!run->slept || !run->times)
+        return;
+    for (uint32_t b = 0; b < c.g->chain_count; b++) {
+        const struct ips_chain *of = &c.g->chains[b];
+        for (uint32_t i = of->first; i < of->first + of->count; i++) {
+            int64_t ns;
+            if (!run->slept[i])
+                continue;
+            uint32_t x = c.g->xpred[i], a = ips_chain_of(c.g, x);
+            if (!difference(run, s, a, b, c.g->xlen[i], &ns))
+                continue;
+            count++;
+            if (keep)
+                continue;
+            change(&c, a, x, ns / 2);
+            change(&c, b, i, ns - ns / 2);
+        }
+    }
+    if (count && keep)
+        predict_say(said,
+                    "%" PRIu64 " messages that somebody slept for go between "
+                    "other machines, and cost their ends the CPU that they "
+                    "cost where they were: a search compares places by it",
+                    count);
+    else if (count)
+        predict_say(said,
+                    "%" PRIu64 " messages that somebody slept for go between "
+                    "other machines, and cost their ends %.1f ms of CPU less "
+                    "and %.1f ms more, as measured of the pairs (ipsq "
+                    "calibrate)",
+                    count, (double)c.less / 1e6, (double)c.more / 1e6);
+}
