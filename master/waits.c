@@ -11,7 +11,9 @@
 /* Of one machine: so many a node on average, beyond those of small graphs. */
 #define ROWS_A_NODE 4u
 #define ROWS_FREE (1u << 20)
-#define LOCKS_A_RECORD 2u /* rows; ipsrun --locks=all: not by nodes */
+/* Rows, with ipsrun --locks=all: a writer's are the most, READERS_MAX + 2 of
+ * slave/build_locks.c. */
+#define LOCKS_A_RECORD 66u
 #define LOCK_UNITS_MAX (1u << 30)
 
 void waits_release(struct waits *w)

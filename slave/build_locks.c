@@ -91,6 +91,7 @@ static bool before(const struct ips_lock_row *x, const struct ips_lock_row *y)
 static void not_before(const struct ips_lock_row *last,
                        struct ips_lock_row *row)
 {
+    row->t = ips_max_u64(row->t, last->t);
     if (!before(row, last))
         return;
     row->node = last->node + (last->w == IPS_LOCK_AT_NODE);
@@ -120,9 +121,9 @@ static int put_between(struct locks *l, const struct b_sync *s, uint32_t units)
 {
     const struct ips_graph *g = &l->b->out->g;
     const struct ips_chain *c = &g->chains[chain_of(l->b, s)];
-    uint32_t i = s->next;
-    if (i <= c->first || i >= c->first + c->count)
-        return 0; /* not so: a chain has START and END */
+    /* A chain has START and END; damaged records may lie outside. */
+    uint32_t last = c->first + c->count - 1;
+    uint32_t i = s->next < last ? ips_max_u32(s->next, c->first + 1) : last;
     uint64_t w = ips_min_u64(ips_sub_sat(s->cpu, l->cpu[i - 1]), g->w[i]);
     return put(l, moment(s), i, w, s->release, units);
 }
@@ -135,9 +136,11 @@ static int put_had_since(struct locks *l, uint32_t chain, uint64_t t,
     const struct ips_graph *g = &l->b->out->g;
     const struct ips_chain *c = &g->chains[chain];
     struct ips_replay_cut cut, last;
-    if (!ips_replay_cut_at(g, c, t, &cut) ||
-        !ips_replay_cut_at(g, c, asked, &last))
-        return 0; /* the one who gave it back had not ended */
+    uint32_t end = c->first + c->count - 1;
+    if (!ips_replay_cut_at(g, c, t, &cut))
+        cut = (struct ips_replay_cut){.node = end, .w = g->w[end]};
+    if (!ips_replay_cut_at(g, c, asked, &last))
+        last.node = end;
     if (cut.node == c->first)
         cut = (struct ips_replay_cut){.node = c->first + 1};
     for (uint32_t i = last.node; i-- > cut.node;) {
@@ -393,12 +396,10 @@ static int put_also(struct locks *l, uint64_t t, bool gives, uint32_t units)
 
 static int put_units(struct locks *l, const struct b_sync *s, uint32_t readers)
 {
-    uint32_t count = reads(s) ? 1 : readers, from = l->out->lock_count;
+    uint32_t count = reads(s) ? 1 : readers;
     uint64_t t = moment(s);
     l->part = s->release ? UNITS : GATE;
     int rc = put_done(l, s, s->release ? readers : 1);
-    if (l->out->lock_count == from)
-        return rc; /* it has no place */
     l->part = UNITS;
     for (uint32_t i = s->release; i < count && rc == 0; i++)
         rc = put_also(l, t, s->release, readers);

@@ -5,14 +5,16 @@
  * the agent's. `event`: a mark through the API, where the preload library is
  * there to take it. `pingpong`: two processes on one core send 64 bytes of TCP
  * to and fro, so that every receive blocks; ns and both's CPU ns per round
- * trip.
+ * trip. `lock`: a thread, not the only one, takes a mutex that is free and
+ * gives it back; ns of its CPU (ipsrun --locks=all records that).
  *
- * Usage: bench_calls socketpair|pipe|tcp|event|pingpong ROUNDS
+ * Usage: bench_calls socketpair|pipe|tcp|event|pingpong|lock ROUNDS
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -135,6 +137,26 @@ static int pingpong(uint64_t rounds)
     return rc;
 }
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void *take_and_give(void *rounds)
+{
+    uint64_t count = *(const uint64_t *)rounds, start = thread_ns();
+    for (uint64_t i = 0; i < count; i++) {
+        pthread_mutex_lock(&mutex);
+        pthread_mutex_unlock(&mutex);
+    }
+    printf("lock_ns %.2f\n", (double)(thread_ns() - start) / (double)count);
+    return NULL;
+}
+
+static int lock(uint64_t rounds)
+{
+    pthread_t thread;
+    return pthread_create(&thread, NULL, take_and_give, &rounds) ||
+           pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "socketpair";
@@ -143,6 +165,8 @@ int main(int argc, char **argv)
     char bytes[64] = "the same sixty-four bytes every time";
     if (rounds && strcmp(kind, "event") == 0)
         return event(rounds);
+    if (rounds && strcmp(kind, "lock") == 0)
+        return lock(rounds);
     if (rounds && strcmp(kind, "pingpong") == 0)
         return pingpong(rounds);
     if (rounds == 0 || open_pair(kind, fd) < 0) {

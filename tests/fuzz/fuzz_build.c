@@ -55,7 +55,8 @@ static void build(struct ips_build_input *in)
         ips_wait_rows_release(&waits);
         return;
     }
-    if (ips_graph_check(&b.g, &err) < 0 || check_waits(&b, &waits))
+    if (ips_graph_check(&b.g, &err) < 0 ||
+        check_waits(&b, &waits, in->control->locks))
         abort();
     ips_wait_rows_release(&waits);
     if (ips_procs_make(in, &b, &procs, &err) == 0)
@@ -74,6 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     void *room[STREAMS];
     uint32_t n = 0;
     control.clock.kind = IPS_CLOCK_RAW;
+    control.locks = size % 2 ? IPS_LOCKS_ALL : IPS_LOCKS_CONTENDED;
     while (n < STREAMS && size >= sizeof(struct stream_head)) {
         struct stream_head h;
         memcpy(&h, data, sizeof(h));

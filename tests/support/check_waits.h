@@ -41,9 +41,11 @@ static inline const char *check_waits_blame(const struct ips_waits *w)
 }
 
 /* Rows of locks: in order, in arcs; and a chain that takes what has one unit
- * gives it back before it takes it again. */
+ * gives it back before it takes it again - but a semaphore's, which have units
+ * where all was recorded (`all`). */
 static inline const char *check_locks(const struct ips_built *b,
-                                      const struct ips_wait_rows *rows)
+                                      const struct ips_wait_rows *rows,
+                                      bool all)
 {
     const struct ips_graph *g = &b->g;
     for (uint32_t k = 0; k < rows->lock_count; k++) {
@@ -56,7 +58,7 @@ static inline const char *check_locks(const struct ips_built *b,
             (r[-1].node > r->node || (r[-1].node == r->node && r[-1].w > r->w)))
             return "rows of locks are out of order";
     }
-    if (rows->lock_count > 2000)
+    if (all || rows->lock_count > 2000)
         return NULL; /* what follows is slow */
     for (uint32_t k = 0; k < rows->lock_count; k++) {
         const struct ips_lock_row *r = &rows->lock[k], *next = r + 1;
@@ -65,15 +67,15 @@ static inline const char *check_locks(const struct ips_built *b,
             next++;
         bool mine = next < rows->lock + rows->lock_count &&
                     ips_chain_of(g, next->node) == c;
-        if (r->units == 1 &&
-            (mine ? next->gives == r->gives : !r->gives))
+        if (r->units && (mine ? next->gives == r->gives : !r->gives))
             return "a lock is taken twice, or never given back";
     }
     return NULL;
 }
 
 static inline const char *check_waits(const struct ips_built *b,
-                                      const struct ips_wait_rows *rows)
+                                      const struct ips_wait_rows *rows,
+                                      bool all)
 {
     uint64_t k = 0;
     bool sane = true;
@@ -111,7 +113,7 @@ static inline const char *check_waits(const struct ips_built *b,
     if (k != rows->count)
         wrong = "a wait of no thread";
     if (!wrong)
-        wrong = check_locks(b, rows);
+        wrong = check_locks(b, rows, all);
     if (!wrong && wait &&
         ips_waits_lay(&b->g, wait, rows->count, &laid, NULL) == 0) {
         wrong = check_waits_blame(&laid);

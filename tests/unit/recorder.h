@@ -343,7 +343,8 @@ static inline int rec_try_build(struct recorder *r, struct ips_err *err)
     r->have_built = false;
     int rc = ips_build(&input, &r->built, err);
     r->have_built = rc == 0;
-    const char *wrong = rc == 0 ? check_waits(&r->built, &r->waits) : NULL;
+    bool all = r->control.locks == IPS_LOCKS_ALL;
+    const char *wrong = rc == 0 ? check_waits(&r->built, &r->waits, all) : NULL;
     if (wrong)
         fail_msg("%s", wrong);
     if (rc == 0)

@@ -83,7 +83,10 @@ static void put_sync(rs s)
     struct ips_rec_sync *r = rec_sync(
         s, below(2) ? IPS_REC_ACQUIRE : IPS_REC_RELEASE, (enum ips_sync)any(14),
         t, t + any(6000), cpu, cpu + any(500), any(3));
-    r->value = (int32_t)any(4) - 1;
+    if (below(2))
+        rec_lock(s, below(2) ? IPS_REC_ACQUIRE_SHORT : IPS_REC_RELEASE_SHORT,
+                 (enum ips_sync)any(9), t, cpu, any(3));
+    r->value = (int32_t)any(5) - 1;
     r->err = below(8) ? 0 : (uint32_t)any(200);
     r->ino = below(4) ? 0 : any(2);
 }
@@ -194,6 +197,7 @@ static void run(uint64_t with, uint32_t streams, uint32_t records)
     clock_ns = 1000;
     struct recorder *r = rec_new();
     r->control.root_pid = (uint32_t)any(5);
+    r->control.locks = (uint32_t)any(2);
     for (uint32_t i = 0; i < streams; i++) {
         uint32_t pid = 1 + (uint32_t)below(4);
         rs s = rec_stream(r, pid, pid + (uint32_t)below(3) % 2, any(4));
