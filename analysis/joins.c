@@ -192,11 +192,12 @@ static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
                    struct ips_joins_bytes *b, struct ips_err *err)
 {
     uint64_t *pos = calloc((size_t)ends + 1, sizeof(*pos)), last = 0;
-    uint8_t *at = b->data;
-    for (uint32_t k = 0; k < g->in_count && pos && at; k++) {
+    bool fine = pos != NULL;
+    for (uint32_t k = 0; k < g->in_count && fine; k++) {
         const struct ips_remote_in *in = &g->in[k];
-        at = room(b, 4 * IPS_VARINT_BYTES);
-        if (!at)
+        uint8_t *at = room(b, 4 * IPS_VARINT_BYTES);
+        fine = at != NULL;
+        if (!fine)
             break;
         at = ips_varint_put(at, (uint64_t)in->end << 3 | g->xkind[in->node]);
         at = ips_varint_put(at, ips_varint_step(pos[in->end], in->pos));
@@ -211,12 +212,11 @@ static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
         }
         written(b, at);
     }
-    bool fine = pos && at;
     free(pos);
     return fine ? 0 : no_memory(err);
 }
 
-/* Calls for the candidates: the best of what is folded, the others' all. */
+/* The candidates for the END: the best of what is folded, the others' all. */
 static uint32_t best_folded(const struct maker *m)
 {
     const struct ips_graph *g = m->g;

@@ -111,6 +111,7 @@ static int make_room(struct ips_joins_reader *r, struct ips_err *err)
     j->won = ips_alloc_large((size_t)j->join_count + 1, sizeof(*j->won));
     j->first = ips_calloc_large((size_t)j->join_count / 8 + 1, 1);
     j->in_out = ips_alloc_large(ins, sizeof(*j->in_out));
+    j->in_src = ips_alloc_large(ins, sizeof(*j->in_src));
     j->in_add = ips_alloc_large(ins, sizeof(*j->in_add));
     j->in_kind = ips_alloc_large(ins, 1);
     j->out_src = ips_alloc_large(outs, sizeof(*j->out_src));
@@ -120,8 +121,9 @@ static int make_room(struct ips_joins_reader *r, struct ips_err *err)
         ns = ns || (j->part[p].head.flags & IPS_JOINS_NS);
     if (ns)
         r->outs.xlen = ips_alloc_large(outs, sizeof(*r->outs.xlen));
-    if (!j->d || !j->won || !j->first || !j->in_out || !j->in_add ||
-        !j->in_kind || !j->out_src || !j->out_p || (ns && !r->outs.xlen))
+    if (!j->d || !j->won || !j->first || !j->in_out || !j->in_src ||
+        !j->in_add || !j->in_kind || !j->out_src || !j->out_p ||
+        (ns && !r->outs.xlen))
         return no_memory(err);
     return 0;
 }
@@ -296,12 +298,14 @@ static void keep_in(struct ips_joins_reader *r, const struct ips_arcs *arcs,
 {
     struct ips_joined *j = r->j;
     uint32_t from = 0, o = find_out(r, part, in->end, in->pos, &from);
-    bool absent = arcs->mode[in->kind] == IPS_ARC_ABSENT;
+    bool absent = o == IPS_NO_NODE || arcs->mode[in->kind] == IPS_ARC_ABSENT;
     j->in_kind[k] = (uint8_t)(in->kind | (absent ? IPS_JOIN_ABSENT : 0));
     j->in_out[k] = o;
     j->unmatched += o == IPS_NO_NODE;
-    if (o != IPS_NO_NODE)
-        j->in_add[k] = j->out_p[o] + in_weight(r, arcs, in, o, from, part);
+    if (absent)
+        return;
+    j->in_src[k] = j->out_src[o];
+    j->in_add[k] = j->out_p[o] + in_weight(r, arcs, in, o, from, part);
 }
 
 /* A moment of a message that came from another machine. */

@@ -62,6 +62,7 @@ void ips_joined_release(struct ips_joined *j)
     ips_free_large(j->won);
     ips_free_large(j->first);
     ips_free_large(j->in_out);
+    ips_free_large(j->in_src);
     ips_free_large(j->in_add);
     ips_free_large(j->in_kind);
     ips_free_large(j->out_src);
@@ -121,12 +122,11 @@ static inline bool read_arc(struct solver *s, struct chain *c,
     } else if (what == 0) {
         uint32_t k = c->in++;
         fits = fits && k < c->in_stop;
-        if (!fits || s->j->in_out[k] == IPS_NO_NODE ||
-            (s->j->in_kind[k] & IPS_JOIN_ABSENT)) {
+        if (!fits || (s->j->in_kind[k] & IPS_JOIN_ABSENT)) {
             s->bad = s->bad || !fits;
             return false;
         }
-        *source = s->j->out_src[s->j->in_out[k]];
+        *source = s->j->in_src[k];
         *won = WON_IN + k;
         *add = (int64_t)(s->j->in_add[k] + a);
         s->bits |= s->j->in_add[k];
@@ -345,13 +345,13 @@ uint32_t ips_joined_ins(const struct ips_joined *j, uint32_t p)
 
 static uint64_t value_of(const struct ips_joined *j, uint32_t k)
 {
-    return d_of(j, j->out_src[j->in_out[k]]) + j->in_add[k];
+    return d_of(j, j->in_src[k]) + j->in_add[k];
 }
 
 uint64_t ips_joined_in_value(const struct ips_joined *j, uint32_t p, uint32_t k)
 {
     k += j->part[p].in;
-    if (j->in_out[k] == IPS_NO_NODE || (j->in_kind[k] & IPS_JOIN_ABSENT))
+    if (j->in_kind[k] & IPS_JOIN_ABSENT)
         return IPS_IN_ABSENT;
     return value_of(j, k);
 }

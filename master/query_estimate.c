@@ -120,8 +120,7 @@ static void solve(struct query *q)
     uint32_t ppm = q->request->estimate->system_ppm;
     if (!engine_make_graphs(q) || !engine_merge(q))
         return;
-    struct ips_lane lane =
-        weighting_merged(q, &d->lanes[LANE_MAIN].lane);
+    struct ips_lane lane = weighting_merged(q, &d->lanes[LANE_MAIN].lane);
     if (ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err) < 0)
         return;
     e->t_max_ns = d->est.t_max;

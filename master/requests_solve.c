@@ -174,8 +174,7 @@ static int make_graph(struct query *q)
     int rc = weighting_merge_views(q, IPS_WEIGH_WALL);
     if (rc < 0)
         return rc;
-    struct ips_lane lane =
-        weighting_merged(q, &d->lanes[LANE_MAIN].lane);
+    struct ips_lane lane = weighting_merged(q, &d->lanes[LANE_MAIN].lane);
     return ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err);
 }
 
@@ -262,8 +261,7 @@ void requests_solve(struct query *q)
     int rc = make_graph(q);
     if (rc < 0)
         return;
-    struct ips_lane lane =
-        weighting_merged(q, &d->path.lanes[LANE_MAIN].lane);
+    struct ips_lane lane = weighting_merged(q, &d->path.lanes[LANE_MAIN].lane);
     if (d->tell)
         rc = requests_told_solve(q, &lane, err);
     else

@@ -457,6 +457,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     if (rc == 0)
         rc = ips_built_set_peers(&g->b, kept, count, err);
     g->revision++;
+    g->kept = 0;
     if (rc < 0) {
         free(kept);
         g->generation = g->snap->key = 0; /* never found again */

@@ -90,6 +90,7 @@ struct slave_graph {
     bool unkept;               /* its file is to be written */
     struct slave_costs *costs; /* NULL: not asked for yet */
     struct slave_waits *waits; /* the same */
+    uint64_t kept;     /* ips_contract_most(), + 1; 0: not computed yet */
     uint64_t revision; /* +1 when the peers change: half sent answers end */
 };
 

@@ -324,9 +324,11 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
         rc = join_ends(j->graph, ask, &job->err);
     if (rc == 0)
         rc = slave_graph_set_mtimes(j->graph, ask, &job->err);
-    uint64_t kept = 0;
-    if (rc == 0)
+    if (rc == 0 && j->graph->kept == 0) {
+        uint64_t kept = 0;
         rc = ips_contract_most(&j->graph->b.g, &kept, &job->err);
+        j->graph->kept = rc == 0 ? kept + 1 : 0;
+    }
     if (rc < 0) {
         slave_job_fail(job);
         return;
@@ -341,7 +343,7 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     a->pending = c->pending;
     a->remote_in = j->graph->b.g.in_count;
     a->remote_out = j->graph->b.g.out_count;
-    a->kept = kept;
+    a->kept = j->graph->kept - 1;
     job->reply.answer_case = IPS__REPLY__ANSWER_PEERS;
     job->reply.peers = a;
     job->finished = true;
