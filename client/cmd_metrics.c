@@ -25,6 +25,7 @@ static const struct ipsq_column columns[] = {
     {"bytes_in", "BYTES", IPSQ_BYTES},
     {"message_bytes_mean", NULL, IPSQ_BYTES},
     {"message_rate", "MSG/S", IPSQ_REAL},
+    {"byte_rate", NULL, IPSQ_REAL},
     {"progress_ratio", NULL, IPSQ_REAL},
     {"blocked_ns", NULL, IPSQ_NS},
     {"other_ns", NULL, IPSQ_NS},
@@ -79,6 +80,7 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
     *cell++ = ipsq_count(row->bytes_in);
     *cell++ = ipsq_count(row->message_bytes_mean);
     *cell++ = ipsq_real(row->message_rate);
+    *cell++ = ipsq_real(row->byte_rate);
     *cell++ = ipsq_real(row->progress_ratio);
     *cell++ = ipsq_count(row->blocked_ns);
     uint64_t other = row->other_ns > 0 ? (uint64_t)row->other_ns : 0;

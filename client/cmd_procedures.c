@@ -89,6 +89,8 @@ static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
     ipsq_out_value(
         out, IPSQ_NS, "asked_period_ns", "asked for",
         ipsq_count(t->samples ? t->asked_ns / t->samples : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_COUNT, "calls", t->called ? "calls" : NULL,
+                   ipsq_count(t->called ? t->calls : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_COUNT, "procedure_count", NULL,
                    ipsq_count(t->rows));
 }

@@ -249,6 +249,7 @@ static void fill_ratios(Ips__MetricsRow *row, const struct sums *s,
     row->progress_ratio = ratio(s->cpu_ns, s->wait_ns);
     /* Per second; not of a moment. */
     row->message_rate = ratio(s->messages_out, t) * 1e9;
+    row->byte_rate = ratio(s->bytes_out, t) * 1e9;
     row->message_bytes_mean =
         s->messages_out ? s->bytes_out / s->messages_out : IPS_UNMEASURED;
 }

@@ -137,5 +137,7 @@ void procs_add_totals(Ips__ProcedureTotals *sum,
     sum->exact_ns = ips_add_sat(sum->exact_ns, more->exact_ns);
     sum->squares += more->squares;
     sum->threads = ips_add_sat(sum->threads, more->threads);
+    sum->calls = ips_add_sat(sum->calls, more->calls);
+    sum->called = ips_add_sat(sum->called, more->called);
     sum->exact_threads = ips_add_sat(sum->exact_threads, more->exact_threads);
 }

@@ -81,7 +81,7 @@ static void mark_window(Ips__MetricsAnswer *m)
             continue; /* messages are told of processes */
         r->messages_out = r->bytes_out = r->messages_in = r->bytes_in =
             r->message_bytes_mean = IPS_UNMEASURED;
-        r->message_rate = IPS_UNMEASURED_REAL;
+        r->message_rate = r->byte_rate = IPS_UNMEASURED_REAL;
     }
 }
 

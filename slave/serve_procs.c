@@ -115,10 +115,22 @@ static void keep_wanted(struct slave_proc_table *t,
     t->row_count = n;
 }
 
+/* A line's are those of its procedure, which may have several lines. */
+static void count_calls(struct proc_answer *p, bool by_line)
+{
+    for (uint32_t i = 0; i < p->t.row_count && !by_line; i++) {
+        if (p->t.rows[i].calls == UINT64_MAX)
+            continue;
+        p->calls = ips_add_sat(p->calls, p->t.rows[i].calls);
+        p->called++;
+    }
+}
+
 static int drop_rows(struct slave_graph_ask *j, const Ips__ProceduresAsk *ask)
 {
     const Ips__Select *s = ask->select;
     j->procs->all_rows = j->procs->t.row_count;
+    count_calls(j->procs, strcmp(ask->by, "line") == 0);
     if (ask->n_wanted)
         keep_wanted(&j->procs->t, ask);
     else if (ask->digest && j->procs->t.row_count > ask->digest)
@@ -254,6 +266,8 @@ void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
     if (job->finished) {
         totals(&j->procs->totals, &j->procs->t.totals);
         j->procs->totals.rows = j->procs->all_rows;
+        j->procs->totals.calls = j->procs->calls;
+        j->procs->totals.called = j->procs->called;
         a->totals = &j->procs->totals;
     }
     job->reply.answer_case = IPS__REPLY__ANSWER_PROCEDURES;

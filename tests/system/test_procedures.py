@@ -398,6 +398,10 @@ def test_exact_and_counted(cluster, tmp_path):
     assert found["inner"]["counted_from_ns"] is None
     assert sum(r["self_ns"] for r in a["procedures"]) == a["cpu_ns"]
     assert a["samples"] == 0 and a["exact_ns"] > 0
+    # C of the process, the machine and the run, whatever is shown of it.
+    assert a["calls"] == sum(r["calls"] or 0 for r in a["procedures"]) > 300040
+    assert c.json("procedures", "e", "--top", "1")["calls"] == a["calls"]
+    assert c.json("procedures", "e", "--by", "line")["calls"] is None
     assert "hot: from " in c.ipsq("procedures", "e").stdout
     found = rows(c.json("procedures", "s"))
     assert found["inner"]["calls"] == 40 and not found["inner"]["exact"]

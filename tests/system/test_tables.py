@@ -45,6 +45,12 @@ def test_sums(run):
     for key in ("cpu_ns", "wait_ns", "blocked_ns", "lifetimes_ns"):
         sums = {level: sum(r[key] for r in tables[level]) for level in LEVELS}
         assert len(set(sums.values())) == 1, (key, sums)
+    for level in LEVELS:
+        for row in (r for r in tables[level] if r["elapsed_ns"]):
+            for rate, key in (("message_rate", "messages_out"),
+                              ("byte_rate", "bytes_out")):
+                assert row[rate] * row["elapsed_ns"] == pytest.approx(
+                    row[key] * 1e9), (row, rate)
     for row in tables["thread"]:
         parts = row["cpu_ns"] + row["blocked_ns"] + (row["wait_cpu_ns"] or 0) + \
             row["other_ns"]
