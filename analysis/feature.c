@@ -71,7 +71,7 @@ uint64_t ips_feature_shares(const struct ips_graph *g,
             bool present;
             uint64_t xw = ips_xweight(g, i, lane, &present);
             if (f->cross && f->cross[i] != IPS_NO_FEATURE)
-                share[f->cross[i]] += xw;
+                share[f->cross[i]] += ips_cross_part(f, i, xw);
             resources += g->xkind[i] == IPS_X_RESOURCE;
             i = g->xpred[i];
             chain = ips_chain_of(g, i);

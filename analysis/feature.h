@@ -28,6 +28,8 @@ struct ips_features {
     const struct ips_portion *portion; /* [first[node_count]] */
     const uint32_t *cross; /* [node_count] of a node's cross arc, or NO_FEATURE;
                               NULL: of none */
+    const uint64_t *cross_ns; /* [node_count] what of that arc is the feature's;
+                                 NULL: all */
 };
 
 /* IPS_E_CORRUPT where indices or sums are not as above. O(nodes). */
@@ -44,6 +46,13 @@ ips_portions(const struct ips_features *f, uint32_t node, uint64_t *count)
     }
     *count = f->first[node + 1] - f->first[node];
     return f->portion + f->first[node];
+}
+
+/* Of a cross arc into `node` that takes xw ns. */
+static inline uint64_t ips_cross_part(const struct ips_features *f,
+                                      uint32_t node, uint64_t xw)
+{
+    return f->cross_ns && f->cross_ns[node] < xw ? f->cross_ns[node] : xw;
 }
 
 /* share[f->count]: what each feature has of the longest path that `e` found.

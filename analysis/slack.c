@@ -51,7 +51,8 @@ int ips_slacks(const struct ips_graph *g, const struct ips_lane *lane,
             slack = ips_slack_cross(g, lane, e, tail, i);
             if (slack != IPS_NO_SLACK)
                 meet(&out[f->cross[i]], slack,
-                     ips_xweight(g, i, lane, &present), near_ns);
+                     ips_cross_part(f, i, ips_xweight(g, i, lane, &present)),
+                     near_ns);
         }
     }
     (void)ips_feature_shares(g, lane, e, f, share);

@@ -66,7 +66,7 @@ static uint8_t take_cross(const struct pass *p, uint32_t i, struct lanes *a)
     for (int l = 0; l < LANES; l++)
         from.v[l] += xw;
     if (cross && cross[i] != IPS_NO_FEATURE)
-        save(p, cross[i], xw, &from);
+        save(p, cross[i], ips_cross_part(p->b->f, i, xw), &from);
     for (int l = 0; l < LANES; l++) {
         bool better = from.v[l] > a->v[l]; /* a tie is the chain's */
         won |= (unsigned)better << l;

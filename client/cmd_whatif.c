@@ -55,7 +55,7 @@ static void put_rows(struct ipsq_out *out, const char *name,
 }
 
 static void put_values(struct ipsq_out *out, const char *run_name,
-                       const Ips__WhatifAnswer *a)
+                       bool windowed, const Ips__WhatifAnswer *a)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
     ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
@@ -69,6 +69,9 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
     ipsq_out_value(out, IPSQ_NS, "t_max_ns", "critical path",
                    ipsq_count(a->t_max_ns));
+    if (windowed)
+        ipsq_out_value(out, IPSQ_NS, "window_ns", "of it in the window",
+                       ipsq_count(a->window_ns));
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
                    ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns", "total CPU",
@@ -91,7 +94,7 @@ static int print(const struct ipsq_options *o, const char *run_name, bool rank,
     char by[IPSQ_UNIT_BYTES], heading[160];
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    put_values(&out, run_name, a);
+    put_values(&out, run_name, o->from_ns || o->to_ns || o->phase, a);
     if (rank) {
         ipsq_out_value(&out, IPSQ_COUNT, "candidates", NULL,
                        ipsq_count(a->candidates));
@@ -149,6 +152,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.lane = &lane;
     ask.weighting = ips_wire_text(o->weighting);
     ask.goal = ips_wire_text(o->goal ? o->goal : "");
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     fill_edits(o, rows, list, &ask);
     ask.rank = o->rank || o->edit_count == 0;
     ask.rank_ppm = o->faster_ppm ? o->faster_ppm : RANK_PPM;
@@ -168,8 +174,8 @@ const struct ipsq_command ipsq_cmd_whatif = {
     .usage =
         "[RUN] [WHAT... [--faster BY | --gone]]... [--rank] [--weighting W]\n"
         "              [--goal OBJECT] [--mtime SPEC] [--external WHICH] "
-        "[--top "
-        "N]",
+        "[--top N]\n"
+        "              [--from TIME] [--to TIME] [--phase N]",
     .summary = "what a run would gain if something in it were faster",
     .help =
         "WHAT is --procedure, --process, --message or --object; those named "
@@ -181,13 +187,16 @@ const struct ipsq_command ipsq_cmd_whatif = {
         "Without WHAT, or with --rank: what\nwould help most, by machine, "
         "process, procedure and messages, each faster by 50% or\nas --faster "
         "says.\n"
+        "With --from, --to or --phase only what lies in that window is faster: "
+        "ON PATH, TOTAL\nand AT MOST are of the window, GAIN is what the whole "
+        "run would gain.\n"
         "Gains suppose a core for each thread, and that locks are taken in the "
         "order that was\nseen; the certificate says where that is not so.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(PROCEDURE) | IPSQ_HAS(PROCESS) |
                IPSQ_HAS(MESSAGE) | IPSQ_HAS(OBJECT) | IPSQ_HAS(FASTER) |
                IPSQ_HAS(GONE) | IPSQ_HAS(RANK) | IPSQ_HAS(MTIME) |
                IPSQ_HAS(EXTERNAL) | IPSQ_HAS(TOP) | IPSQ_HAS(WEIGHTING) |
-               IPSQ_HAS(GOAL),
+               IPSQ_HAS(GOAL) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -17,6 +17,9 @@ static struct slots slots_of(Ips__Request *r)
     if (r->ask_case == IPS__REQUEST__ASK_PATH)
         return (struct slots){&r->path->from_ns, &r->path->to_ns,
                               r->path->phase};
+    if (r->ask_case == IPS__REQUEST__ASK_WHATIF)
+        return (struct slots){&r->whatif->from_ns, &r->whatif->to_ns,
+                              r->whatif->phase};
     if (r->ask_case == IPS__REQUEST__ASK_EVENTS)
         return (struct slots){&r->events->from_ns, &r->events->to_ns,
                               r->events->phase};

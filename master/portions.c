@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "master/engine.h"
+#include "master/weighting.h"
 
 #define MAX_SYMBOLS (1u << 22) /* of one machine */
 /* Of one machine: so many a node on average, beyond those of small graphs. */
@@ -76,15 +77,44 @@ static bool take_symbols(struct portions *w, const Ips__PortionsAnswer *a)
     return true;
 }
 
+static bool take_stands(struct portions *w, const Ips__PortionsAnswer *a)
+{
+    uint64_t want = w->stands_count + a->n_stands_node;
+    if (want > w->stands_cap) {
+        uint64_t cap = want > w->stands_cap * 2 ? want : w->stands_cap * 2;
+        uint32_t *stands = realloc(w->stands, cap * sizeof(*stands));
+        if (stands)
+            w->stands = stands;
+        uint64_t *past = realloc(w->past, cap * sizeof(*past));
+        if (past)
+            w->past = past;
+        uint64_t *since = realloc(w->since, cap * sizeof(*since));
+        if (since)
+            w->since = since;
+        if (!stands || !past || !since)
+            return false;
+        w->stands_cap = cap;
+    }
+    for (size_t i = 0; i < a->n_stands_node; i++) {
+        w->stands[w->stands_count] = a->stands_node[i];
+        w->past[w->stands_count] = a->past_ns[i];
+        w->since[w->stands_count++] = a->since_ns[i];
+    }
+    return true;
+}
+
 int portions_take(struct query *q, struct part *p, struct portions *w,
                   const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_PORTIONS ||
         reply->portions->n_node != reply->portions->n_symbol ||
-        reply->portions->n_node != reply->portions->n_ns)
+        reply->portions->n_node != reply->portions->n_ns ||
+        reply->portions->n_stands_node != reply->portions->n_past_ns ||
+        reply->portions->n_stands_node != reply->portions->n_since_ns)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PortionsAsk");
     const Ips__PortionsAnswer *a = reply->portions;
     if (a->n_symbols > MAX_SYMBOLS - w->symbol_count ||
+        a->n_stands_node > p->sync->nodes - w->stands_count ||
         a->n_node > p->sync->nodes * PORTIONS_A_NODE + PORTIONS_FREE - w->count)
         return ips_err_set(err, IPS_E_LIMIT,
                            "its arcs have too many procedures");
@@ -99,17 +129,31 @@ int portions_take(struct query *q, struct part *p, struct portions *w,
         w->ns[w->count + i] = a->ns[i];
     }
     w->count += a->n_node;
+    if (!take_stands(w, a))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a window");
     if (!reply->last)
         query_widen(q, p);
     return 0;
 }
 
-void portions_ask(struct query *q, struct part *p)
+void portions_ask(struct query *q, struct part *p,
+                  const struct path_window *window)
 {
+    Ips__Lane lane;
     Ips__PortionsAsk ask = IPS__PORTIONS_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     ask.generation = p->sync->generation;
     ask.window = ENGINE_WINDOW;
+    if (window) {
+        const struct ips_lane *main = &path_of(q)->lanes[LANE_MAIN].lane;
+        weighting_lane(q, p, main, &lane);
+        ask.lane = &lane;
+        ask.from_ns = window->from_ns;
+        ask.to_ns = window->to_ns;
+        /* In `wall` the machines' clocks are mapped already. */
+        if (main->weighting != IPS_WEIGH_WALL)
+            query_window_of(q, p, &ask.from_ns, &ask.to_ns);
+    }
     request.ask_case = IPS__REQUEST__ASK_PORTIONS;
     request.portions = &ask;
     query_ask(q, p, &request, true);
@@ -122,5 +166,8 @@ void portions_release(struct portions *w)
     free(w->node);
     free(w->of);
     free(w->ns);
+    free(w->stands);
+    free(w->past);
+    free(w->since);
     memset(w, 0, sizeof(*w));
 }

@@ -14,10 +14,18 @@ struct portions {                /* of a part, as they come; by node */
     uint32_t *node, *of;
     uint64_t *ns;
     uint64_t count, cap;
+    /* Of a window: where nodes stand (PortionsAnswer), by node. */
+    uint32_t *stands;
+    uint64_t *past, *since;
+    uint64_t stands_count, stands_cap;
 };
 
-/* Within a round that takes them. */
-void portions_ask(struct query *q, struct part *p);
+struct path_window;
+
+/* Within a round that takes them; `window`: of that alone, as the main lane of
+ * the question, whose data begins with path_data, weighs it; NULL: all. */
+void portions_ask(struct query *q, struct part *p,
+                  const struct path_window *window);
 int portions_take(struct query *q, struct part *p, struct portions *w,
                   const Ips__Reply *reply, struct ips_err *err) IPS_MUST_USE;
 void portions_release(struct portions *w);

@@ -165,22 +165,10 @@ static void choose_engine(struct query *q)
              why);
 }
 
-/* Whatever names a window of the question becomes d->window here. */
-static void make_window(struct query *q)
-{
-    struct path_data *d = path_of(q);
-    const Ips__PathAsk *ask = q->request->path;
-    d->window = (struct path_window){.given = ask->from_ns || ask->to_ns,
-                                     .from_ns = ask->from_ns,
-                                     .to_ns = ask->to_ns};
-    if (d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL)
-        weighting_window(q, &d->window);
-}
-
 static void run_engine(struct query *q)
 {
     struct path_data *d = path_of(q);
-    make_window(q);
+    weighting_set_window(q, q->request->path->from_ns, q->request->path->to_ns);
     if (strcmp(d->engine, "central") == 0)
         engine_central(q);
     else if (strncmp(d->engine, "cm-", 3) == 0)

@@ -67,6 +67,12 @@ static int check_ask(const Ips__WhatifAsk *a, struct whatif_data *d,
                          a->near_ppm);
     if (rc == 0 && !a->rank && !a->slack && !a->next && a->n_edits == 0)
         rc = ips_err_set(err, IPS_E_USAGE, "nothing was asked");
+    if (rc == 0 && a->to_ns && a->from_ns >= a->to_ns)
+        rc = ips_err_set(err, IPS_E_USAGE, "the window is empty");
+    if (rc == 0 && (a->from_ns || a->to_ns) && (a->slack || a->next))
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "slack and next paths are of whole runs: ask for them "
+                         "without a window");
     return rc;
 }
 
@@ -112,9 +118,11 @@ static void have_all(struct query *q)
 
 static void ask_portions(struct query *q)
 {
+    const struct whatif_data *d = whatif_of(q);
+    bool windowed = d->path.window.given;
     query_round(q, take_portions, have_all);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        portions_ask(q, q->gather.active[i]);
+        portions_ask(q, q->gather.active[i], windowed ? &d->path.window : NULL);
     query_await(q);
 }
 
@@ -136,6 +144,7 @@ static void ask_waits(struct query *q)
 static void fetch(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
+    weighting_set_window(q, d->ask->from_ns, d->ask->to_ns);
     d->weighting = d->path.lanes[LANE_MAIN].lane.weighting;
     if (d->raw)
         d->path.lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_CPU;
@@ -162,6 +171,8 @@ static void gathered(struct query *q)
         e->base = d->path.nodes;
         d->path.nodes = ips_add_sat(d->path.nodes, p->sync->nodes);
     }
+    if (d->ask->from_ns || d->ask->to_ns)
+        d->node_bytes += WHATIF_WINDOW_BYTES;
     if (!d->portions) {
         no_memory(q);
         return;
@@ -223,6 +234,7 @@ void whatif_release(struct query *q)
         free(d->edits);
         free(d->ranking);
         free(d->slacks);
+        free(d->cross_ns);
         free(d->crowd);
         ips_next_release(&d->next);
     }

@@ -202,7 +202,7 @@ static int fill_portions(struct making *m, uint32_t p, uint64_t *at,
     for (uint64_t k = 0; k < part->portion_count; k++) {
         uint32_t own = part->node[k], i = part->node_base + own;
         if (own >= part->node_count || own < before ||
-            part->of[k] >= part->symbol_count)
+            (part->of[k] >= part->symbol_count && part->of[k] != THING_NONE))
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "portion %llu of an arc is out of order",
                                (unsigned long long)k);
@@ -213,12 +213,16 @@ static int fill_portions(struct making *m, uint32_t p, uint64_t *at,
         left -= m->clip ? ns : 0;
         while (*node <= i)
             t->portion_first[(*node)++] = *at;
-        uint32_t procedure = m->procedure_of[p][part->of[k]];
         uint32_t process = t->chain[ips_chain_of(m->g, i)];
+        t->portion[*at].ns = ns;
+        if (part->of[k] == THING_NONE) {
+            t->portion[(*at)++].feature = process;
+            continue;
+        }
+        uint32_t procedure = m->procedure_of[p][part->of[k]];
         struct thing_feature one = t->feature[process];
         one.kind = THING_PROCEDURE;
         one.procedure = procedure;
-        t->portion[*at].ns = ns;
         if (!feature_of(m, &m->procedures, procedure, one,
                         &t->portion[*at].feature))
             return no_memory(err);

@@ -40,7 +40,8 @@ struct thing_part {
     uint32_t node_base, node_count; /* in the merged graph */
     const struct thing_symbol *symbol;
     uint32_t symbol_count;
-    /* Portions by node; [portion_count], parallel. */
+    /* Portions by node; [portion_count], parallel. Of THING_NONE: what the
+     * process has of the arc besides, where that is not all that is left. */
     const uint32_t *node, *of; /* own nodes; symbols */
     const uint64_t *ns;
     uint64_t portion_count;

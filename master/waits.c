@@ -207,7 +207,7 @@ static void ask_portions(struct query *q)
 {
     query_round(q, take_portions, path_of(q)->after_waits);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        portions_ask(q, q->gather.active[i]);
+        portions_ask(q, q->gather.active[i], NULL);
     query_await(q);
 }
 

@@ -339,3 +339,12 @@ void weighting_window(struct query *q, struct path_window *w)
     if (w->to_ns) /* 0 is no end; nothing lies before 1 ns */
         w->to_ns = ips_max_u64(ips_sub_sat(w->to_ns, late), 1);
 }
+
+void weighting_set_window(struct query *q, uint64_t from_ns, uint64_t to_ns)
+{
+    struct path_data *d = path_of(q);
+    d->window = (struct path_window){
+        .given = from_ns || to_ns, .from_ns = from_ns, .to_ns = to_ns};
+    if (d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL)
+        weighting_window(q, &d->window);
+}

@@ -49,6 +49,9 @@ uint64_t weighting_unknown(const struct query *q);
  * of questions; then `after`. */
 void weighting_split(struct query *q, void (*after)(struct query *q));
 
+/* Sets d->window, when the clocks are known: (from_ns, to_ns] as a question
+ * tells it; two times 0: none. */
+void weighting_set_window(struct query *q, uint64_t from_ns, uint64_t to_ns);
 /* A window since the first event of the machine that the run began on becomes
  * one since the run's origin, as `wall` has it; when the clocks are known. */
 void weighting_window(struct query *q, struct path_window *w);

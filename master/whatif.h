@@ -22,6 +22,8 @@
 
 #define WHATIF_NODE_BYTES 130u
 #define WHATIF_PORTION_BYTES 40u
+#define WHATIF_WINDOW_BYTES 70u /* more a node where only a window is edited   \
+                                 */
 #define WHATIF_EDITS_MAX 64u
 #define WHATIF_NEXT_MAX 1000u
 #define WHATIF_ROWS_MAX 10000u /* of one list */
@@ -57,6 +59,8 @@ struct whatif_data {       /* query.data */
     struct thing_part *part; /* [parts] */
     struct things t;
     uint64_t t_max_ns, resources;  /* of the path as it is */
+    uint64_t window_ns;            /* of it, in path.window */
+    uint64_t *cross_ns;            /* [nodes] of cross arcs, in path.window */
     struct whatif_row all, *edits; /* [edits] */
     struct whatif_row *ranking;
     size_t ranking_count, candidates, computed;
@@ -99,6 +103,8 @@ struct whatif_solving {
 /* The steps all begin with: graph, things, shares; d->path.est, d->t. */
 int whatif_prepare(struct query *q, struct whatif_solving *s) IPS_MUST_USE;
 void whatif_finish(struct whatif_solving *s);
+/* Of a window: leaves the features what they have in it; d->window_ns. */
+int whatif_window(struct whatif_solving *s) IPS_MUST_USE;
 /* In the loop: the reply. */
 void whatif_answer(struct query *q);
 

@@ -235,6 +235,7 @@ void whatif_answer(struct query *q)
     answer.goal = ips_wire_text(d->path.goal_text);
     answer.category = ips_wire_text("3");
     answer.t_max_ns = d->t_max_ns;
+    answer.window_ns = d->window_ns;
     answer.total_cpu_ns = d->path.est.total;
     answer.elapsed_ns = path_goal_elapsed(q);
     answer.open = certificate_open(q);
@@ -245,6 +246,10 @@ void whatif_answer(struct query *q)
         fill_slacks(&f, &answer);
     if (ask->next)
         fill_next(&f, &answer);
+    if (d->path.window.given)
+        certificate_note(&a, &c,
+                         "what is edited lies in the window; gains are of the "
+                         "whole run's path");
     note_procedures(&f);
     note_caveats(&f);
     answer.certificate = &c.msg;

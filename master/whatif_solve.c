@@ -78,14 +78,16 @@ static int make_things(struct whatif_solving *s)
                                 .of = w->of,
                                 .ns = w->ns,
                                 .portion_count = w->count};
-        d->procedures = d->procedures || w->count > 0;
+        d->procedures = d->procedures ||
+                        (d->path.window.given ? w->symbol_count : w->count) > 0;
     }
     /* Of time that is not CPU no procedure has more than there is. */
-    bool clip = s->lane.weighting != IPS_WEIGH_CPU || s->d->remake;
+    bool clip = s->lane.weighting != IPS_WEIGH_CPU || s->d->remake ||
+                d->path.window.given;
     int rc = things_make(s->g, d->part, n, clip, &d->t, &blame, s->err);
     if (rc < 0 && blame != THING_NONE)
         d->path.blame = q->gather.active[blame];
-    return rc;
+    return rc == 0 && d->path.window.given ? whatif_window(s) : rc;
 }
 
 static int make_base(struct whatif_solving *s)

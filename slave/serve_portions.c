@@ -1,11 +1,13 @@
 /* PortionsAsk: what every arc of a graph was spent on, by procedure. The
- * symbols come first, then the portions by node. */
+ * symbols come first, then the portions by node; of a window (window.h) what
+ * lies in it alone, and where its nodes stand. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "slave/arc_procs.h"
 #include "slave/build_internal.h"
 #include "slave/serve_procs.h"
+#include "slave/window.h"
 
 #define PIECE_SYMBOLS 1024u /* of at most 5.1 KB */
 
@@ -19,6 +21,11 @@ struct portions {
     B_ARRAY(uint32_t) of_symbol;
     B_ARRAY(uint64_t) ns;
     uint32_t begun; /* portions of the arc at hand begin here */
+    bool windowed;
+    struct slave_cut cut;
+    B_ARRAY(uint32_t) stands; /* nodes; with */
+    B_ARRAY(uint64_t) past;
+    B_ARRAY(uint64_t) since;
     int rc;
     struct ips_err *err;
 };
@@ -34,6 +41,10 @@ void slave_portions_release(struct slave_graph_ask *j)
     ips_free_large(p->of_node.v);
     ips_free_large(p->of_symbol.v);
     ips_free_large(p->ns.v);
+    ips_free_large(p->stands.v);
+    ips_free_large(p->past.v);
+    ips_free_large(p->since.v);
+    slave_cut_release(&p->cut);
     ips_free_large(p);
     j->portions = NULL;
 }
@@ -52,7 +63,13 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     if (rc == 0)
         rc =
             slave_arc_mixes_make(j->graph->costs, &p->names, &p->mixes, p->err);
-    return rc;
+    const Ips__PortionsAsk *ask = slave_graph_request(j)->portions;
+    p->windowed = ask->lane != NULL;
+    if (rc < 0 || !p->windowed)
+        return rc;
+    const struct ips_lane lane = slave_lane_of(ask->lane);
+    return slave_cut_init(&p->cut, &j->graph->costs->p.arcs, &j->graph->b,
+                          &lane, ask->from_ns, ask->to_ns, p->err);
 }
 
 static int symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
@@ -82,18 +99,8 @@ static int symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
     return 0;
 }
 
-/* A procedure may come several times for one arc. */
-static void put(void *arg, uint32_t symbol, uint64_t ns)
+static void add(struct portions *p, uint32_t symbol, uint64_t ns)
 {
-    struct portions *p = arg;
-    if (symbol == IPS_NONE || ns == 0 || p->rc < 0)
-        return;
-    for (uint32_t i = p->begun; i < p->ns.n; i++) {
-        if (p->of_symbol.v[i] == symbol) {
-            p->ns.v[i] += ns;
-            return;
-        }
-    }
     p->rc = B_MORE(p->of_node, p->err);
     if (p->rc == 0)
         p->rc = B_MORE(p->of_symbol, p->err);
@@ -106,19 +113,76 @@ static void put(void *arg, uint32_t symbol, uint64_t ns)
     p->ns.v[p->ns.n++] = ns;
 }
 
+/* A procedure may come several times for one arc. */
+static void put(void *arg, uint32_t symbol, uint64_t ns)
+{
+    struct portions *p = arg;
+    if (symbol == IPS_NONE || ns == 0 || p->rc < 0)
+        return;
+    for (uint32_t i = p->begun; i < p->ns.n; i++) {
+        if (p->of_symbol.v[i] == symbol) {
+            p->ns.v[i] += ns;
+            return;
+        }
+    }
+    add(p, symbol, ns);
+}
+
+/* What lies in the window of the arc at hand: its CPU time there as all of the
+ * arc's is divided, and the rest. */
+static void put_cut(struct slave_graph_ask *j)
+{
+    struct portions *p = j->portions;
+    const struct ips_graph *g = &j->graph->b.g;
+    uint64_t left = slave_cut_arc(&p->cut, p->chain, p->node);
+    uint64_t cpu = ips_min_u64(left, slave_arc_within(p->cut.arcs, g, p->chain,
+                                                      p->node, p->cut.local));
+    if (cpu)
+        slave_arc_split(j->graph->costs, &p->names, &p->mixes, g, p->chain,
+                        p->node, cpu, put, p);
+    for (uint32_t i = p->begun; i < p->ns.n; i++)
+        left = ips_sub_sat(left, p->ns.v[i]);
+    if (left && p->rc == 0)
+        add(p, IPS_NONE, left);
+}
+
+static void put_stands(struct portions *p)
+{
+    uint64_t past, since;
+    slave_cut_stands(&p->cut, p->node, &past, &since);
+    if (since == 0 || p->rc < 0)
+        return;
+    p->rc = B_MORE(p->stands, p->err);
+    if (p->rc == 0)
+        p->rc = B_MORE(p->past, p->err);
+    if (p->rc == 0)
+        p->rc = B_MORE(p->since, p->err);
+    if (p->rc < 0)
+        return;
+    p->stands.v[p->stands.n++] = p->node;
+    p->past.v[p->past.n++] = past;
+    p->since.v[p->since.n++] = since;
+}
+
 static int portions_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
 {
     struct portions *p = j->portions;
     const struct ips_graph *g = &j->graph->b.g;
     p->of_node.n = p->of_symbol.n = p->ns.n = 0;
-    while (p->rc == 0 && p->node < g->node_count && p->ns.n < IPS_PIECE_ITEMS) {
+    p->stands.n = p->past.n = p->since.n = 0;
+    while (p->rc == 0 && p->node < g->node_count &&
+           p->ns.n + p->stands.n < IPS_PIECE_ITEMS) {
         const struct ips_chain *c = &g->chains[p->chain];
         if (p->node >= c->first + c->count) {
             p->chain++;
             continue;
         }
         p->begun = p->ns.n;
-        if (p->node > c->first && g->w[p->node])
+        if (p->windowed)
+            put_stands(p);
+        if (p->windowed && p->node > c->first)
+            put_cut(j);
+        else if (p->node > c->first && g->w[p->node])
             slave_arc_split(j->graph->costs, &p->names, &p->mixes, g, p->chain,
                             p->node, g->w[p->node], put, p);
         p->node++;
@@ -127,6 +191,10 @@ static int portions_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
     a->node = p->of_node.v;
     a->symbol = p->of_symbol.v;
     a->ns = p->ns.v;
+    a->n_stands_node = a->n_past_ns = a->n_since_ns = p->stands.n;
+    a->stands_node = p->stands.v;
+    a->past_ns = p->past.v;
+    a->since_ns = p->since.v;
     return p->rc;
 }
 

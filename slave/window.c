@@ -76,13 +76,20 @@ uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain, uint32_t node)
                         spread(g->delay[node], begin, end, c->local.from_ns)));
 }
 
+void slave_cut_stands(const struct slave_cut *c, uint32_t node, uint64_t *past,
+                      uint64_t *since)
+{
+    uint64_t end = stands(c, node);
+    *past = ips_sub_sat(end, c->axis.to_ns);
+    /* Longer than the clock has run: what is too much lies at the beginning. */
+    *since = c->axis.from_ns ? ips_sub_sat(end, c->axis.from_ns) : UINT64_MAX;
+}
+
 uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node, uint64_t ns)
 {
-    uint64_t end = stands(c, node), begin = ips_sub_sat(end, ns);
-    /* Longer than the clock has run: what is too much lies at the beginning. */
-    uint64_t over = ns - (end - begin);
-    return overlap(begin, end - begin, c->axis) +
-           (c->axis.from_ns == 0 ? over : 0);
+    uint64_t past, since;
+    slave_cut_stands(c, node, &past, &since);
+    return ips_sub_sat(ns, past) - ips_sub_sat(ns, since);
 }
 
 bool slave_cut_holds(const struct slave_cut *c, uint32_t node)

@@ -47,6 +47,10 @@ uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain,
  * before a chain that nobody began. */
 uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node,
                           uint64_t ns);
+/* The same for whoever knows the ns later: they have
+ * max(ns - past, 0) - max(ns - since, 0) in it. */
+void slave_cut_stands(const struct slave_cut *c, uint32_t node, uint64_t *past,
+                      uint64_t *since);
 /* Was the node passed in it? */
 bool slave_cut_holds(const struct slave_cut *c, uint32_t node);
 

@@ -148,3 +148,46 @@ def test_a_program_that_runs(cluster):
     for row in whole["procedures"]:
         named[row["procedure"]] += row["samples"]
     assert samples == named
+
+
+def windows_of(phases):
+    for p in phases:
+        yield ("--phase", p["phase"])
+    yield ("--from", "150ms", "--to", "250ms")  # cuts arcs at both ends
+    yield ("--to", "350ms")
+    yield ("--from", "350ms")
+
+
+@pytest.mark.quick
+def test_whatif_of_a_window(cluster):
+    """Would catch a what-if of a window whose base is not the path of that window,
+    in any weighting; one that edits what lies outside of it, or another
+    window on the machine whose clock is 3 hours ahead."""
+    there = cluster(("m1", "m2"))
+    write_run(there, "run", 10_800_000 * MS + 12345)
+    phases = there.json("phases", "run")["phases"]
+    for weighting in ("cpu", "sched", "wall"):
+        words = ("run", "--weighting", weighting)
+        whole = there.json("path", *words, status=(0, 3))["t_max_ns"]
+        for window in windows_of(phases):
+            path = there.json("path", *words, *window, status=(0, 3))
+            a = there.json("whatif", *words, *window, status=(0, 3))
+            assert a["t_max_ns"] == whole == path["t_max_ns"]
+            assert a["window_ns"] == path["window_ns"], (weighting, window)
+            shares = {r["object"]: r["ns"] for r in path["shares"]["processes"]}
+            for r in a["ranking"]:
+                assert r["gain_ns"] <= r["bound_ns"] <= a["window_ns"]
+                assert r["share_ns"] == shares.get(r["object"], r["share_ns"])
+    # Computing is m1's in the first phase and m2's in the last one; there m1 does
+    # next to nothing.
+    gains = {}
+    for machine in ("m1", "m2"):
+        edit = ("whatif", "run", "--object", f"/{machine}", "--gone")
+        gains[machine] = [
+            there.json(*edit, "--phase", n, status=(0, 3))["gain_ns"]
+            for n in range(1, 5)]
+    assert gains["m1"][0] > 190 * MS and gains["m1"][3] < MS, gains
+    assert gains["m2"][3] > 80 * MS and gains["m2"][0] == 0, gains
+    done = there.ipsq("whatif", "run", "--phase", 5)
+    assert done.returncode == 1
+    assert "there is no phase 5: it has 4" in done.stderr

@@ -1,0 +1,106 @@
+/*
+ * A what-if of a window: what is edited is what lies in it alone, and the run
+ * is what it is otherwise. A feature has of an arc what the slaves say lies in
+ * the window; the rest of it is nobody's. So the part of the path that lies in
+ * the window, which is what `path` says of the same one, bounds every gain.
+ */
+#include <stdlib.h>
+
+#include "common/types.h"
+#include "master/part.h"
+#include "master/whatif.h"
+
+struct cutting {
+    const struct whatif_solving *s;
+    uint64_t *in;   /* [nodes] of the chain arc into each */
+    uint64_t *past; /* [nodes] where they stand; since 0: before the window */
+    uint64_t *since;
+};
+
+/* Of the ns that end at a node. */
+static uint64_t before(const struct cutting *c, uint32_t node, uint64_t ns)
+{
+    uint64_t past = ips_min_u64(c->past[node], c->since[node]);
+    return ips_sub_sat(ns, past) - ips_sub_sat(ns, c->since[node]);
+}
+
+static int read_part(const struct cutting *c, uint32_t i, struct ips_err *err)
+{
+    const struct whatif_data *d = c->s->d;
+    const struct portions *w = &d->portions[i];
+    uint32_t base = d->part[i].node_base, count = d->part[i].node_count;
+    for (uint64_t k = 0; k < w->count; k++) /* checked by things_make() */
+        c->in[base + w->node[k]] =
+            ips_add_sat(c->in[base + w->node[k]], w->ns[k]);
+    for (uint64_t k = 0; k < w->stands_count; k++) {
+        if (w->stands[k] >= count)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "node %u of %u stands somewhere", w->stands[k],
+                               count);
+        c->past[base + w->stands[k]] = w->past[k];
+        c->since[base + w->stands[k]] = w->since[k];
+    }
+    return 0;
+}
+
+static uint64_t cut_cross(const struct cutting *c, uint32_t node)
+{
+    bool present;
+    uint64_t ns = ips_xweight(c->s->g, node, &c->s->lane, &present);
+    return before(c, node, ns);
+}
+
+/* Piece by piece, as `path` has it cut. */
+static uint64_t cut_path(const struct cutting *c)
+{
+    const struct ips_graph *g = c->s->g;
+    const struct ips_est *e = &c->s->d->path.est;
+    uint32_t i = e->end, first = g->chains[ips_chain_of(g, i)].first;
+    uint64_t sum = 0, in = 0, ns = 0; /* of all; of the piece, cut and whole */
+    while (e->crossed[i] || i != first) {
+        if (e->crossed[i]) {
+            sum = ips_add_sat(sum, ips_min_u64(in, ns) + cut_cross(c, i));
+            in = ns = 0;
+            i = g->xpred[i];
+            first = g->chains[ips_chain_of(g, i)].first;
+        } else {
+            in = ips_add_sat(in, c->in[i]);
+            ns += g->w[i];
+            i--;
+        }
+    }
+    return ips_add_sat(sum, ips_min_u64(in, ns) + before(c, i, g->w[i]));
+}
+
+int whatif_window(struct whatif_solving *s)
+{
+    struct whatif_data *d = s->d;
+    struct things *t = &d->t;
+    size_t n = (size_t)s->g->node_count + 1;
+    struct cutting c = {.s = s,
+                        .in = calloc(n, sizeof(*c.in)),
+                        .past = calloc(n, sizeof(*c.past)),
+                        .since = calloc(n, sizeof(*c.since))};
+    d->cross_ns = calloc(n, sizeof(*d->cross_ns));
+    int rc = 0;
+    if (!c.in || !c.past || !c.since || !d->cross_ns)
+        rc = ips_err_set(s->err, IPS_E_NO_MEMORY, "no memory for a window");
+    for (uint32_t i = 0; rc == 0 && i < t->part_count; i++) {
+        rc = read_part(&c, i, s->err);
+        if (rc < 0)
+            d->path.blame = s->q->gather.active[i];
+    }
+    for (uint32_t i = 0; rc == 0 && i < s->g->node_count; i++)
+        if (t->cross[i] != IPS_NO_FEATURE)
+            d->cross_ns[i] = cut_cross(&c, i);
+    if (rc == 0) {
+        d->window_ns = cut_path(&c);
+        t->f.cross_ns = d->cross_ns;
+        for (uint32_t k = 0; k < s->g->chain_count; k++)
+            t->chain[k] = IPS_NO_FEATURE;
+    }
+    free(c.in);
+    free(c.past);
+    free(c.since);
+    return rc;
+}
