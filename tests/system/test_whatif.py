@@ -189,6 +189,20 @@ def test_procedures(cluster, program):
         assert r["faster_by"] == 0.5
     first = [r["object"] for r in rank if r["kind"] == "procedure"]
     assert first[:2] == ["slow", "combine"] and "quick" not in first
+    # Of two windows side by side each has its own, and both have all.
+    sides = [("--to", "200ms"), ("--from", "200ms")]
+    for words in (("--object", "/m1"), ("--procedure", "slow")):
+        parts = [ask(*words, "--gone", *side) for side in sides]
+        rows = [a["edits"][0] for a in parts]
+        all_of_it = ask(*words, "--gone")["edits"][0]
+        for key in ("total_ns", "share_ns"):
+            apart = sum(r[key] for r in rows) - all_of_it[key]
+            # an arc that is cut is divided among procedures twice
+            assert abs(apart) <= (0 if words[0] == "--object" else 100), key
+        for a, side in zip(parts, sides):
+            assert a["window_ns"] == \
+                c.json("path", "r", *side, status=(0, 3))["window_ns"]
+            assert a["gain_ns"] <= a["bound_ns"] <= a["window_ns"]
     # The next paths by procedure.
     assert whole["next"][0]["ns"] == whole["t_max_ns"]
     assert any(o.endswith(" slow") for o in whole["next"][0]["objects"])
