@@ -77,7 +77,7 @@ struct b_grow {
     /* Columns of nodes in one array, from then on; and another such. */
     void *set, *spare;
     size_t set_room, spare_room; /* nodes */
-    struct ips_build_input in; /* of `b`, in the order of the caller's */
+    struct ips_build_input in;   /* of `b`, in the order of the caller's */
     struct ips_control control;
     struct ips_stream_in *streams;
     struct g_chain *chains;

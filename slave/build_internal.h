@@ -314,13 +314,13 @@ void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
 /* The same of a plain send or receive: ps. */
 uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
                    uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret);
-void b_cost_limit(struct build *b);               /* build_cost.c */
-void b_events(struct build *b);                   /* build_match.c */
-int b_datagrams(struct build *b) IPS_MUST_USE;    /* build_dgram.c */
-void b_lifetimes(struct build *b);                /* build_match.c */
-void b_settle(struct build *b);                   /* build_settle.c */
-void b_causal(struct build *b);                   /* build_causal.c */
-int b_weights(struct build *b) IPS_MUST_USE;      /* build_settle.c */
+void b_cost_limit(struct build *b);            /* build_cost.c */
+void b_events(struct build *b);                /* build_match.c */
+int b_datagrams(struct build *b) IPS_MUST_USE; /* build_dgram.c */
+void b_lifetimes(struct build *b);             /* build_match.c */
+void b_settle(struct build *b);                /* build_settle.c */
+void b_causal(struct build *b);                /* build_causal.c */
+int b_weights(struct build *b) IPS_MUST_USE;   /* build_settle.c */
 /* ... when all chains have theirs: no sum too large, rows of processes. */
 void b_sum_up(struct build *b, ips_u128 sum);
 int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build_sync_node.c */

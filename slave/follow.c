@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/large.h"
 #include "common/log.h"
 #include "slave/graphs.h"
 
@@ -41,24 +40,7 @@ static bool same_run(struct slave_follow *f, const struct slave_snapshot *s)
     return true;
 }
 
-static bool too_large(void)
-{
-    struct ips_large_use use = ips_large_use();
-    return use.memory > use.limit / 2 || use.files > 0;
-}
-
 /* ---- from the run's begin ---- */
-
-/* A graph that can go on is built once, some six times the records' size. */
-static bool fits(const struct ips_build_input *in)
-{
-    struct ips_large_use use = ips_large_use();
-    uint64_t bytes = 0, room = ips_sub_sat(use.limit / 2, use.memory);
-    for (uint32_t i = 0; i < in->stream_count; i++)
-        for (uint32_t k = 0; k < in->streams[i].chunk_count; k++)
-            bytes += in->streams[i].chunks[k].len;
-    return bytes <= room / 6;
-}
 
 static int begin(struct slave_graphs *gs, const struct slave_snapshot *s,
                  struct ips_err *err)
@@ -67,12 +49,12 @@ static int begin(struct slave_graphs *gs, const struct slave_snapshot *s,
     struct slave_input in;
     struct ips_build_took took;
     if (s->archive_bytes < SLAVE_GROWING_BYTES ||
-        s->archive_bytes < 2 * f->tried || too_large())
+        s->archive_bytes < 2 * f->tried || slave_growing_full())
         return 0;
     f->tried = s->archive_bytes;
     f->begun++;
     int rc = slave_input_make(gs, s, &in, err);
-    if (rc == 0 && fits(&in.in))
+    if (rc == 0 && slave_growing_fits(&in.in))
         rc = ips_tables_begin(&f->tables, &in.in, IPS_BUILD_LAG_NS, &took, err);
     slave_input_release(gs, &in);
     f->at = s->archive_bytes;
@@ -245,7 +227,7 @@ int slave_follow_turn(struct slave_graphs *gs, const struct slave_snapshot *s,
         return 0;
     }
     int rc = f->tables ? go_on(gs, s, h, err) : begin(gs, s, err);
-    if (rc < 0 || too_large())
+    if (rc < 0 || slave_growing_full())
         slave_follow_forget(f);
     if (rc < 0 || !f->tables)
         return rc;

@@ -27,8 +27,7 @@ static void of_this_run(struct slave_growing *w, const struct slave_snapshot *s,
     snprintf(w->run, sizeof(w->run), "%s", s->run);
 }
 
-/* Some six times the records' own size: then no array has to go to a file. */
-static bool fits(const struct ips_build_input *in)
+bool slave_growing_fits(const struct ips_build_input *in)
 {
     struct ips_large_use use = ips_large_use();
     uint64_t bytes = 0, room = ips_sub_sat(use.limit / 2, use.memory);
@@ -45,7 +44,7 @@ static bool worth_it(const struct slave_growing *w,
            s->archive_bytes >= w->tried + w->tried / 4;
 }
 
-static bool too_large(void)
+bool slave_growing_full(void)
 {
     struct ips_large_use use = ips_large_use();
     return use.memory > use.limit / 2 || use.files > 0;
@@ -66,8 +65,8 @@ int slave_growing_build(struct slave_growing *w, const struct slave_snapshot *s,
         of_this_run(w, s, records);
     if (!s->closed && w->build)
         rc = ips_build_further(&w->build, in, out, took, &done, err);
-    if (rc == 0 && !done && !s->closed && begin && !too_large() &&
-        worth_it(w, s) && fits(in)) {
+    if (rc == 0 && !done && !s->closed && begin && !slave_growing_full() &&
+        worth_it(w, s) && slave_growing_fits(in)) {
         w->tried = s->archive_bytes;
         rc = ips_build_on(&w->build, in, IPS_BUILD_LAG_NS, out, took, err);
         done = true;
@@ -79,7 +78,7 @@ int slave_growing_build(struct slave_growing *w, const struct slave_snapshot *s,
         took->records = rc < 0 ? 0 : out->counts.events;
         took->nodes = rc < 0 ? 0 : out->g.node_count;
     }
-    if (w->build && too_large())
+    if (w->build && slave_growing_full())
         slave_growing_forget(w);
     return rc;
 }

@@ -40,4 +40,10 @@ int slave_growing_build(struct slave_growing *w, const struct slave_snapshot *s,
                         struct ips_err *err) IPS_MUST_USE;
 void slave_growing_forget(struct slave_growing *w);
 
+/* Of anything that is kept and goes on: it takes some six times the records'
+ * own size; then no array has to go to a file. */
+bool slave_growing_fits(const struct ips_build_input *in);
+/* Half of the memory is used, or files are: nothing is kept. */
+bool slave_growing_full(void);
+
 #endif

@@ -287,8 +287,7 @@ static int take(struct slave_drain *d, struct slave_run *run,
                 struct ips_err *err)
 {
     struct slave_stream *st = seg->stream;
-    if (d->frames_len + sizeof(struct slave_frame) + len >
-        SLAVE_FRAMES_BYTES) {
+    if (d->frames_len + sizeof(struct slave_frame) + len > SLAVE_FRAMES_BYTES) {
         int rc = slave_ingest_flush(d, run, err);
         if (rc < 0)
             return rc;

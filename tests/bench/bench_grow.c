@@ -14,17 +14,9 @@
 
 #include "common/large.h"
 #include "slave/build_grow.h"
-#include "tests/bench/synth.h"
+#include "tests/bench/synth_streams.h"
 
 #define SEGMENT_BYTES (256u << 10)
-
-struct collected {
-    struct ips_stream_in in[SYNTH_THREADS_MAX];
-    struct ips_chunk *chunk[SYNTH_THREADS_MAX];
-    uint32_t chunks[SYNTH_THREADS_MAX];
-    uint32_t stream_of[SYNTH_THREADS_MAX]; /* by thread, + 1 */
-    uint32_t count;
-};
 
 static double now_s(void)
 {
@@ -41,31 +33,11 @@ static void must(bool fine, const char *what)
     }
 }
 
-static void collect(void *arg, uint32_t thread, uint32_t seq, const void *data,
-                    size_t used)
-{
-    struct collected *c = arg;
-    uint32_t *k = &c->stream_of[thread];
-    if (*k == 0) {
-        *k = ++c->count;
-        memcpy(&c->in[*k - 1].head, data, sizeof(c->in->head));
-    }
-    struct ips_stream_in *in = &c->in[*k - 1];
-    size_t len = used - sizeof(in->head);
-    uint8_t *copy = malloc(len + 1);
-    c->chunk[*k - 1] =
-        realloc(c->chunk[*k - 1], (seq + 1) * sizeof(**c->chunk));
-    must(copy && c->chunk[*k - 1], "no memory");
-    memcpy(copy, (const uint8_t *)data + sizeof(in->head), len);
-    c->chunk[*k - 1][c->chunks[*k - 1]++] = (struct ips_chunk){copy, len};
-    in->chunks = c->chunk[*k - 1];
-}
-
 int main(int argc, char **argv)
 {
     uint32_t turns = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 6;
     struct synth_options o = synth_default(SYNTH_RING);
-    struct collected *c = calloc(1, sizeof(*c));
+    uint32_t chunks[SYNTH_THREADS_MAX];
     struct ips_control control = {.probe_ns = 0};
     struct b_grow *kept = NULL;
     struct ips_err err;
@@ -73,9 +45,10 @@ int main(int argc, char **argv)
         if (strcmp(argv[3], synth_pattern_names[p]) == 0)
             o.pattern = (enum synth_pattern)p;
     o.nodes = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 3000000;
-    must(c && turns &&
-             synth_records(&o, 0, SEGMENT_BYTES, collect, c, &err) == 0,
-         "no memory");
+    struct synth_streams *c = synth_streams(&o, 0, SEGMENT_BYTES, &err);
+    must(c && turns, c ? "no turns" : err.msg);
+    for (uint32_t i = 0; i < c->count; i++)
+        chunks[i] = c->in[i].chunk_count;
     struct ips_build_input in = {
         .control = &control, .streams = c->in, .stream_count = c->count};
     for (uint32_t k = 1; k <= turns; k++) {
@@ -83,7 +56,7 @@ int main(int argc, char **argv)
         struct ips_build_took took;
         for (uint32_t i = 0; i < c->count; i++)
             c->in[i].chunk_count =
-                (uint32_t)((uint64_t)(c->chunks[i] - 1) * k / turns);
+                (uint32_t)((uint64_t)(chunks[i] - 1) * k / turns);
         double t0 = now_s();
         must(ips_build(&in, &a, &err) == 0, err.msg);
         double t1 = now_s();
@@ -103,5 +76,8 @@ int main(int argc, char **argv)
         ips_built_release(&b);
     }
     ips_build_forget(kept);
+    for (uint32_t i = 0; i < c->count; i++)
+        c->in[i].chunk_count = chunks[i];
+    synth_streams_free(c);
     return 0;
 }

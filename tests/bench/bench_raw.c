@@ -12,17 +12,9 @@
 #include <time.h>
 
 #include "analysis/path.h"
-#include "slave/build.h"
-#include "tests/bench/synth.h"
+#include "tests/bench/synth_streams.h"
 
 #define SEGMENT_BYTES (4u << 20)
-
-struct collected {
-    struct ips_stream_in in[SYNTH_THREADS_MAX];
-    struct ips_chunk *chunk[SYNTH_THREADS_MAX];
-    uint32_t stream_of[SYNTH_THREADS_MAX]; /* by thread, + 1 */
-    uint32_t count;
-};
 
 static double now_s(void)
 {
@@ -39,27 +31,7 @@ static void must(bool fine, const char *what)
     }
 }
 
-static void collect(void *arg, uint32_t thread, uint32_t seq, const void *data,
-                    size_t used)
-{
-    struct collected *c = arg;
-    uint32_t *k = &c->stream_of[thread];
-    if (*k == 0) {
-        *k = ++c->count;
-        memcpy(&c->in[*k - 1].head, data, sizeof(c->in->head));
-    }
-    struct ips_stream_in *in = &c->in[*k - 1];
-    size_t len = used - sizeof(in->head);
-    uint8_t *copy = malloc(len + 1);
-    c->chunk[*k - 1] =
-        realloc(c->chunk[*k - 1], (seq + 1) * sizeof(**c->chunk));
-    must(copy && c->chunk[*k - 1], "no memory");
-    memcpy(copy, (const uint8_t *)data + sizeof(in->head), len);
-    c->chunk[*k - 1][in->chunk_count++] = (struct ips_chunk){copy, len};
-    in->chunks = c->chunk[*k - 1];
-}
-
-static double bare(const struct collected *c)
+static double bare(const struct synth_streams *c)
 {
     uint64_t sum = 0;
     double begin = now_s();
@@ -81,13 +53,12 @@ static void bench(enum synth_pattern pattern, uint32_t events, int rounds)
 {
     static const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
     struct synth_options o = synth_default(pattern);
-    struct collected *c = calloc(1, sizeof(*c));
     struct ips_err err;
     double best[3] = {1e9, 1e9, 1e9};
     uint32_t nodes = 0;
     o.nodes = events;
-    must(c && synth_records(&o, 0, SEGMENT_BYTES, collect, c, &err) == 0,
-         "no memory");
+    struct synth_streams *c = synth_streams(&o, 0, SEGMENT_BYTES, &err);
+    must(c != NULL, c ? "" : err.msg);
     for (int r = 0; r < rounds; r++) {
         struct ips_build_input in = {.streams = c->in,
                                      .stream_count = c->count};
@@ -113,12 +84,7 @@ static void bench(enum synth_pattern pattern, uint32_t events, int rounds)
            nodes / best[1] / 1e6, nodes / best[2] / 1e6,
            nodes / (best[1] + best[2]) / 1e6);
     fflush(stdout);
-    for (uint32_t i = 0; i < c->count; i++) {
-        for (uint32_t k = 0; k < c->in[i].chunk_count; k++)
-            free((void *)(uintptr_t)c->chunk[i][k].data);
-        free(c->chunk[i]);
-    }
-    free(c);
+    synth_streams_free(c);
 }
 
 int main(int argc, char **argv)

@@ -83,12 +83,12 @@ static void put_sync(rs s)
     struct ips_rec_sync *r = rec_sync(
         s, below(2) ? IPS_REC_ACQUIRE : IPS_REC_RELEASE, (enum ips_sync)any(14),
         t, t + any(6000), cpu, cpu + any(500), any(3));
-    if (below(2))
-        rec_lock(s, below(2) ? IPS_REC_ACQUIRE_SHORT : IPS_REC_RELEASE_SHORT,
-                 (enum ips_sync)any(9), t, cpu, any(3));
     r->value = (int32_t)any(5) - 1;
     r->err = below(8) ? 0 : (uint32_t)any(200);
     r->ino = below(4) ? 0 : any(2);
+    if (below(2))
+        rec_lock(s, below(2) ? IPS_REC_ACQUIRE_SHORT : IPS_REC_RELEASE_SHORT,
+                 (enum ips_sync)any(9), t, cpu, any(3));
 }
 
 static void put_record(rs s)

@@ -13,7 +13,7 @@
 
 #include "analysis/path.h"
 #include "slave/build.h"
-#include "tests/bench/synth.h"
+#include "tests/bench/synth_streams.h"
 
 static const struct ips_lane plain = {.mtime = {0, 0, 1, 1}};
 
@@ -81,33 +81,6 @@ static void test_synth__seed_decides(void **state)
 
 /* ---- records ----------------------------------------------------------- */
 
-struct collected {
-    struct ips_stream_in in[64];
-    struct ips_chunk chunk[64][32];
-    uint32_t stream_of[64]; /* by thread, + 1 */
-    uint32_t count;
-};
-
-static void collect(void *arg, uint32_t thread, uint32_t seq, const void *data,
-                    size_t used)
-{
-    struct collected *c = arg;
-    uint32_t *k = &c->stream_of[thread];
-    if (*k == 0) {
-        *k = ++c->count;
-        memcpy(&c->in[*k - 1].head, data, sizeof(c->in->head));
-        c->in[*k - 1].chunks = c->chunk[*k - 1];
-    }
-    struct ips_stream_in *in = &c->in[*k - 1];
-    assert_int_equal(in->chunk_count, seq);
-    assert_true(seq < 32);
-    size_t len = used - sizeof(in->head);
-    uint8_t *copy = malloc(len + 1);
-    assert_non_null(copy);
-    memcpy(copy, (const uint8_t *)data + sizeof(in->head), len);
-    c->chunk[*k - 1][in->chunk_count++] = (struct ips_chunk){copy, len};
-}
-
 static void expect_graph(const struct ips_graph *got,
                          const struct ips_graph *want)
 {
@@ -170,10 +143,9 @@ static void test_synth__records_build_the_graph(void **state)
         struct ips_err err;
         make(&o, &s);
         for (uint32_t m = 0; m < s.slaves; m++) {
-            struct collected *c = calloc(1, sizeof(*c));
+            struct synth_streams *c = synth_streams(&o, m, 16384, &err);
             struct ips_built b;
             assert_non_null(c);
-            assert_int_equal(synth_records(&o, m, 16384, collect, c, &err), 0);
             struct ips_build_input in = {.streams = c->in,
                                          .stream_count = c->count};
             if (ips_build(&in, &b, &err) < 0)
@@ -182,10 +154,7 @@ static void test_synth__records_build_the_graph(void **state)
             assert_int_equal(b.counts.unmatched + b.counts.ambiguous, 0);
             expect_graph(&b.g, &s.part[m]);
             ips_built_release(&b);
-            for (uint32_t i = 0; i < c->count; i++)
-                for (uint32_t j = 0; j < c->in[i].chunk_count; j++)
-                    free((void *)(uintptr_t)c->chunk[i][j].data);
-            free(c);
+            synth_streams_free(c);
         }
         synth_release(&s);
     }
