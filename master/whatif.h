@@ -22,8 +22,9 @@
 
 #define WHATIF_NODE_BYTES 130u
 #define WHATIF_PORTION_BYTES 40u
-#define WHATIF_WINDOW_BYTES 70u /* more a node where only a window is edited   \
-                                 */
+#define WHATIF_WINDOW_BYTES                                                    \
+    70u /* more a node where only a window is edited                           \
+         */
 #define WHATIF_EDITS_MAX 64u
 #define WHATIF_NEXT_MAX 1000u
 #define WHATIF_ROWS_MAX 10000u /* of one list */
