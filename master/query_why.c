@@ -186,6 +186,17 @@ static void fill_sums(struct filling *x)
     a->took_ns = x->c.msg.took_ns;
 }
 
+static void send_answer(struct filling *x)
+{
+    Ips__Reply reply = IPS__REPLY__INIT;
+    reply.answer_case = IPS__REPLY__ANSWER_WHY;
+    reply.why = &x->answer;
+    struct arena a = x->d->a; /* outlives the question's data */
+    x->d->a = (struct arena){0};
+    query_answer(x->q, &reply);
+    arena_release(&a);
+}
+
 static void answer(struct query *q)
 {
     struct filling x = {
@@ -201,13 +212,7 @@ static void answer(struct query *q)
         query_fail(q, &err);
         return;
     }
-    Ips__Reply reply = IPS__REPLY__INIT;
-    reply.answer_case = IPS__REPLY__ANSWER_WHY;
-    reply.why = &x.answer;
-    struct arena a = x.d->a; /* outlives the question's data */
-    x.d->a = (struct arena){0};
-    query_answer(q, &reply);
-    arena_release(&a);
+    send_answer(&x);
 }
 
 /* ---- the question -------------------------------------------------------- */
@@ -218,7 +223,6 @@ static bool gathered(struct query *q)
 {
     struct filling x = {
         .q = q, .d = why_of(q), .answer = IPS__WHY_ANSWER__INIT};
-    Ips__Reply reply = IPS__REPLY__INIT;
     table_facts(q, &x.d->facts);
     if (*q->request->why->answer || *q->request->why->goal ||
         !why_serves(&x.d->facts))
@@ -228,12 +232,7 @@ static bool gathered(struct query *q)
     x.answer.shape = ips_wire_text("service");
     x.answer.certificate = &x.c.msg;
     x.answer.took_ns = x.c.msg.took_ns;
-    reply.answer_case = IPS__REPLY__ANSWER_WHY;
-    reply.why = &x.answer;
-    struct arena a = x.d->a; /* outlives the question's data */
-    x.d->a = (struct arena){0};
-    query_answer(q, &reply);
-    arena_release(&a);
+    send_answer(&x);
     return true;
 }
 

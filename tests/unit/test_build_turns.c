@@ -18,7 +18,7 @@
 
 #include "analysis/path.h"
 #include "slave/graphs.h"
-#include "tests/bench/synth.h"
+#include "tests/bench/synth_streams.h"
 
 #define THREADS 9u
 #define ROUNDS 7u
@@ -26,8 +26,9 @@
 static const struct ips_lane plain = {.mtime = {0, 0, 1, 1}};
 
 struct run { /* all there is, and how much of it is in the archive */
+    struct synth_streams *all;
     struct ips_segment_header head[THREADS];
-    uint8_t *data[THREADS];
+    const uint8_t *data[THREADS];
     size_t len[THREADS], at[THREADS];
     struct slave_archive archive;
     struct slave_pack *pack;
@@ -39,19 +40,6 @@ static uint32_t below(struct run *r, uint32_t n)
 {
     r->seed = r->seed * 6364136223846793005ULL + 1442695040888963407ULL;
     return (uint32_t)(r->seed >> 33) % n;
-}
-
-static void take(void *arg, uint32_t thread, uint32_t seq, const void *data,
-                 size_t used)
-{
-    struct run *r = arg;
-    assert_true(thread < THREADS && seq == 0);
-    memcpy(&r->head[thread], data, sizeof(r->head[0]));
-    r->len[thread] = used - sizeof(r->head[0]);
-    r->data[thread] = malloc(r->len[thread] + 1);
-    assert_non_null(r->data[thread]);
-    memcpy(r->data[thread], (const uint8_t *)data + sizeof(r->head[0]),
-           r->len[thread]);
 }
 
 static size_t record_at(const struct run *r, uint32_t thread, size_t at)
@@ -202,7 +190,15 @@ static void begin_run(struct run *r, uint32_t k, uint32_t nodes)
     o.seed = k;
     o.nodes = nodes;
     o.threads = THREADS;
-    assert_int_equal(synth_records(&o, 0, 16u << 20, take, r, &err), 0);
+    r->all = synth_streams(&o, 0, 16u << 20, &err);
+    assert_true(r->all && r->all->count == THREADS);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        const struct ips_stream_in *in = &r->all->in[i];
+        assert_int_equal(in->chunk_count, 1);
+        r->head[i] = in->head;
+        r->data[i] = in->chunks[0].data;
+        r->len[i] = in->chunks[0].len;
+    }
     snprintf(r->dir, sizeof(r->dir), "/dev/shm/build-turns-XXXXXX");
     assert_non_null(mkdtemp(r->dir));
     r->pack = slave_pack_new();
@@ -221,8 +217,7 @@ static void end_run(struct run *r)
     snprintf(path, sizeof(path), "%s/graph", r->dir);
     unlink(path);
     rmdir(r->dir);
-    for (uint32_t i = 0; i < THREADS; i++)
-        free(r->data[i]);
+    synth_streams_free(r->all);
 }
 
 static void one_run(uint32_t k)

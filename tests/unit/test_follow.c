@@ -19,15 +19,16 @@
 #include <unistd.h>
 
 #include "slave/graphs.h"
-#include "tests/bench/synth.h"
+#include "tests/bench/synth_streams.h"
 
 #define THREADS 9u
 #define RUN_ID 7
 #define TURN_NS 2000000u
 
 struct run { /* all there is, and how much of it is in the archive */
+    struct synth_streams *all;
     struct ips_segment_header head[THREADS];
-    uint8_t *data[THREADS];
+    const uint8_t *data[THREADS];
     size_t len[THREADS], at[THREADS];
     uint8_t *buffer; /* frames, as the drain has them */
     size_t used;
@@ -43,19 +44,6 @@ static uint32_t below(struct run *r, uint32_t n)
 {
     r->seed = r->seed * 6364136223846793005ULL + 1442695040888963407ULL;
     return (uint32_t)(r->seed >> 33) % n;
-}
-
-static void take(void *arg, uint32_t thread, uint32_t seq, const void *data,
-                 size_t used)
-{
-    struct run *r = arg;
-    assert_true(thread < THREADS && seq == 0);
-    memcpy(&r->head[thread], data, sizeof(r->head[0]));
-    r->len[thread] = used - sizeof(r->head[0]);
-    r->data[thread] = malloc(r->len[thread] + 1);
-    assert_non_null(r->data[thread]);
-    memcpy(r->data[thread], (const uint8_t *)data + sizeof(r->head[0]),
-           r->len[thread]);
 }
 
 static void begin_slave(struct run *r)
@@ -79,7 +67,15 @@ static void begin_run(struct run *r, enum synth_pattern pattern)
     *r = (struct run){.seed = pattern};
     o.nodes = 40000;
     o.threads = THREADS;
-    assert_int_equal(synth_records(&o, 0, 16u << 20, take, r, &err), 0);
+    r->all = synth_streams(&o, 0, 16u << 20, &err);
+    assert_true(r->all && r->all->count == THREADS);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        const struct ips_stream_in *in = &r->all->in[i];
+        assert_int_equal(in->chunk_count, 1);
+        r->head[i] = in->head;
+        r->data[i] = in->chunks[0].data;
+        r->len[i] = in->chunks[0].len;
+    }
     snprintf(r->dir, sizeof(r->dir), "/dev/shm/follow-XXXXXX");
     assert_non_null(mkdtemp(r->dir));
     snprintf(r->db, sizeof(r->db), "%s/slave.db", r->dir);
@@ -98,8 +94,7 @@ static void end_run(struct run *r)
     slave_archive_close(&r->archive);
     slave_pack_free(r->pack);
     free(r->buffer);
-    for (uint32_t i = 0; i < THREADS; i++)
-        free(r->data[i]);
+    synth_streams_free(r->all);
     snprintf(command, sizeof(command), "rm -r %s", r->dir);
     assert_int_equal(system(command), 0);
 }
