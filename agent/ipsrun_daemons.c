@@ -1,20 +1,16 @@
 /* A private slave and master for whoever runs no daemons. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/ipsrun.h"
 #include "agent/pool.h"
+#include "common/daemon.h"
 
 /* Is slave.lock held? Only asked under pool.lock, so no private slave decides
  * to end at this moment. */
@@ -47,61 +43,6 @@ static bool master_wanted(const char *address)
     return !answers;
 }
 
-static void environment_clean(void)
-{
-    static const char *const names[] = {"LD_PRELOAD",  "IPS_RUN",
-                                        "IPS_POOL",    "IPS_PRELOAD",
-                                        "IPS_MACHINE", NULL};
-    for (const char *const *n = names; *n; n++)
-        unsetenv(*n);
-}
-
-/* In the grandchild: nothing of the program's must stay. */
-static void become_daemon(char *const argv[], const char *log)
-{
-    int null = open("/dev/null", O_RDWR);
-    int out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
-    if (out < 0)
-        out = null;
-    if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
-        _exit(1);
-    if (syscall(SYS_close_range, 3u, ~0u, 0u) < 0)
-        for (int fd = 3; fd < 65536; fd++)
-            close(fd);
-    for (int sig = 1; sig < NSIG; sig++)
-        signal(sig, SIG_DFL);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    umask(077);
-    if (chdir("/") < 0)
-        _exit(1);
-    environment_clean();
-    execv(argv[0], argv);
-    dprintf(2, "ipsrun: cannot start %s: %s\n", argv[0], strerror(errno));
-    _exit(1);
-}
-
-/* Two forks: the daemon is no child of what we are about to become. */
-static int start(char *const argv[], const char *log)
-{
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid < 0)
-        return -errno;
-    if (pid == 0) {
-        if (setsid() < 0)
-            _exit(1);
-        pid_t second = fork();
-        if (second == 0)
-            become_daemon(argv, log);
-        _exit(second < 0);
-    }
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    return 0;
-}
-
 static void start_program(const struct ipsrun_options *o, const char *name,
                           const char *log_name, const char *const *args)
 {
@@ -114,8 +55,8 @@ static void start_program(const struct ipsrun_options *o, const char *name,
     for (int i = 0; i < 14 && args[i]; i++)
         argv[i + 1] = args[i];
     snprintf(log, sizeof(log), "%s/%s", o->state, log_name);
-    if (rc == 0 && start((char *const *)(uintptr_t)argv, log) < 0)
-        rc = ips_err_errno(&err, "fork");
+    if (rc == 0)
+        rc = ips_daemon_start((char *const *)(uintptr_t)argv, log, &err);
     if (rc < 0 && !o->quiet)
         fprintf(
             stderr,

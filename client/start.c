@@ -1,63 +1,11 @@
 /* A private master and slave for whoever runs none: docs/HACKING.md, "A
  * private slave ends". */
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "client/session.h"
-
-/* In the grandchild. */
-static void become_daemon(char **argv, const char *log)
-{
-    int null = open("/dev/null", O_RDWR);
-    int out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
-    if (null < 0 || dup2(null, 0) < 0 || dup2(out < 0 ? null : out, 1) < 0 ||
-        dup2(out < 0 ? null : out, 2) < 0)
-        _exit(1);
-    if (syscall(SYS_close_range, 3u, ~0u, 0u) < 0) {
-        for (int fd = 3; fd < 65536; fd++)
-            close(fd);
-    }
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    umask(077);
-    /* A shell inside a measured run may ask: its daemons are not measured. */
-    unsetenv("LD_PRELOAD");
-    unsetenv("IPS_RUN");
-    unsetenv("IPS_POOL");
-    unsetenv("IPS_PRELOAD");
-    if (chdir("/") < 0)
-        _exit(1);
-    execv(argv[0], argv);
-    _exit(1);
-}
-
-/* Two forks: not our child, not of our terminal. */
-static int start(char **argv, const char *log, struct ips_err *err)
-{
-    pid_t pid = fork();
-    if (pid < 0)
-        return ips_err_errno(err, "fork");
-    if (pid == 0) {
-        if (setsid() < 0)
-            _exit(1);
-        pid_t second = fork();
-        if (second == 0)
-            become_daemon(argv, log);
-        _exit(second < 0);
-    }
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    return 0;
-}
+#include "common/daemon.h"
 
 /* dir/name.log, cut where it does not fit: then there is no log. */
 static void log_path(char out[IPS_PATH_BYTES], const char *state,
@@ -94,7 +42,7 @@ int ipsq_start_master(const char *state, struct ips_err *err)
         return rc;
     char *argv[] = {program, word[0], word[1], dir, word[2], at, NULL};
     log_path(log, dir, "master");
-    return start(argv, log, err);
+    return ips_daemon_start(argv, log, err);
 }
 
 int ipsq_start_slave(const char *state, struct ips_err *err)
@@ -116,5 +64,5 @@ int ipsq_start_slave(const char *state, struct ips_err *err)
     char *argv[] = {program, word[0], word[1], pool, word[2], dir,
                     word[3], machine, word[4], at,   NULL};
     log_path(log, dir, "slave");
-    return start(argv, log, err);
+    return ips_daemon_start(argv, log, err);
 }

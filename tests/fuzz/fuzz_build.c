@@ -120,6 +120,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef IPS_LIBFUZZER
+#include "tests/fuzz/replay.h"
+
 static _Alignas(8) uint8_t input[64u << 10];
 
 /* Small numbers, so that pids, channels, times and sequences are the same. */
@@ -188,24 +190,9 @@ static void generate(unsigned seed)
     LLVMFuzzerTestOneInput(input, used);
 }
 
-static int replay(const char *path)
-{
-    FILE *f = fopen(path, "rbe");
-    if (!f) {
-        perror(path);
-        return 1;
-    }
-    size_t n = fread(input, 1, sizeof(input), f);
-    fclose(f);
-    LLVMFuzzerTestOneInput(input, n);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
-    int rc = 0;
-    for (int i = 1; i < argc; i++)
-        rc |= replay(argv[i]);
+    int rc = fuzz_replay(argc, argv);
     for (unsigned seed = 1; argc == 1 && seed <= 5000; seed++)
         generate(seed);
     return rc;

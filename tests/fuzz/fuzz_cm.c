@@ -171,6 +171,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef IPS_LIBFUZZER
+#include "tests/fuzz/replay.h"
+
 static uint64_t next(uint64_t *s)
 {
     *s ^= *s << 13;
@@ -179,25 +181,10 @@ static uint64_t next(uint64_t *s)
     return *s;
 }
 
-static int replay(const char *path)
-{
-    static uint8_t data[1 << 20];
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return 1;
-    size_t n = fread(data, 1, sizeof(data), f);
-    fclose(f);
-    LLVMFuzzerTestOneInput(data, n);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     uint64_t s = 4711;
-    for (int i = 1; i < argc; i++) {
-        if (replay(argv[i]))
-            return 1;
-    }
+    int status = fuzz_replay(argc, argv);
     make_two();
     for (unsigned i = 0; argc == 1 && i < 60000; i++) {
         /* A batch: number 0, two values, links 0 and 1, ESTs and hops. */
@@ -211,6 +198,6 @@ int main(int argc, char **argv)
             data[1 + next(&s) % n] = (uint8_t)next(&s);
         LLVMFuzzerTestOneInput(data, 1 + n - next(&s) % (n / 2));
     }
-    return 0;
+    return status;
 }
 #endif

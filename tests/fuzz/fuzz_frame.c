@@ -46,18 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef IPS_LIBFUZZER
-static void replay(const char *path)
-{
-    static uint8_t data[1u << 20];
-    FILE *f = fopen(path, "rb");
-    if (!f) {
-        perror(path);
-        exit(1);
-    }
-    size_t n = fread(data, 1, sizeof(data), f);
-    fclose(f);
-    LLVMFuzzerTestOneInput(data, n);
-}
+#include "tests/fuzz/replay.h"
 
 static uint64_t next_random(uint64_t *s)
 {
@@ -105,8 +94,7 @@ int main(int argc, char **argv)
 {
     uint8_t data[512];
     uint64_t seed = 0x2545f4914f6cdd1dULL;
-    for (int i = 1; i < argc; i++)
-        replay(argv[i]);
+    int status = fuzz_replay(argc, argv);
     for (int round = 0; argc == 1 && round < 100000; round++) {
         size_t len = 4 + next_random(&seed) % (sizeof(data) - 4);
         if (round % 2) {
@@ -120,6 +108,6 @@ int main(int argc, char **argv)
         }
         LLVMFuzzerTestOneInput(data, len);
     }
-    return 0;
+    return status;
 }
 #endif

@@ -79,19 +79,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef IPS_LIBFUZZER
-#include "tests/support/random_graph.h"
+#include "tests/fuzz/replay.h"
 
-static int replay(const char *path)
-{
-    static uint8_t data[1 << 20];
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return 1;
-    size_t n = fread(data, 1, sizeof(data), f);
-    fclose(f);
-    LLVMFuzzerTestOneInput(data, n);
-    return 0;
-}
+#include "tests/support/random_graph.h"
 
 /* The parts of a random graph behind each other, as above. */
 static size_t make(const struct rg *r, unsigned what, uint8_t *out, size_t cap)
@@ -123,10 +113,7 @@ int main(int argc, char **argv)
 {
     static uint8_t data[1 << 17];
     uint64_t s = 4711;
-    for (int i = 1; i < argc; i++) {
-        if (replay(argv[i]))
-            return 1;
-    }
+    int status = fuzz_replay(argc, argv);
     for (uint64_t seed = 1; argc == 1 && seed <= 300; seed++) {
         struct rg_options opt = rg_options_of(seed);
         struct rg r;
@@ -144,6 +131,6 @@ int main(int argc, char **argv)
         }
         rg_release(&r);
     }
-    return 0;
+    return status;
 }
 #endif

@@ -70,6 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef IPS_LIBFUZZER
+#include "tests/fuzz/replay.h"
+
 static uint8_t input[SLAVE_PACK_OUT_MAX + 8];
 
 /* A block of records as programs write them, some of its bytes changed. */
@@ -114,27 +116,13 @@ static void generate(unsigned seed)
     LLVMFuzzerTestOneInput(input, n + 8);
 }
 
-static int replay(const char *path)
-{
-    FILE *f = fopen(path, "rbe");
-    if (!f) {
-        perror(path);
-        return 1;
-    }
-    size_t n = fread(input, 1, sizeof(input), f);
-    fclose(f);
-    LLVMFuzzerTestOneInput(input, n);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
-    int status = 0;
+    int status;
     pack = slave_pack_new();
     if (!pack)
         return 1;
-    for (int i = 1; i < argc; i++)
-        status |= replay(argv[i]);
+    status = fuzz_replay(argc, argv);
     for (unsigned seed = 1; argc < 2 && seed <= 3000; seed++)
         generate(seed);
     slave_pack_free(pack);

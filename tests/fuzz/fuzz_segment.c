@@ -65,6 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef IPS_LIBFUZZER
+#include "tests/fuzz/replay.h"
+
 static void generate(unsigned seed)
 {
     static _Alignas(8) unsigned char bytes[1u << 17];
@@ -88,25 +90,9 @@ static void generate(unsigned seed)
     LLVMFuzzerTestOneInput(bytes, size);
 }
 
-static int replay(const char *path)
-{
-    static uint8_t bytes[1u << 18];
-    FILE *f = fopen(path, "rbe");
-    if (!f) {
-        perror(path);
-        return 1;
-    }
-    size_t n = fread(bytes, 1, sizeof(bytes), f);
-    fclose(f);
-    LLVMFuzzerTestOneInput(bytes, n);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
-    int status = 0;
-    for (int i = 1; i < argc; i++)
-        status |= replay(argv[i]);
+    int status = fuzz_replay(argc, argv);
     for (unsigned seed = 1; argc < 2 && seed <= 2000; seed++)
         generate(seed);
     return status;

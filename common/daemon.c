@@ -1,0 +1,65 @@
+#include "common/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void environment_clean(void)
+{
+    static const char *const names[] = {"LD_PRELOAD", "IPS_RUN", "IPS_POOL",
+                                        "IPS_PRELOAD", "IPS_MACHINE"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+}
+
+/* In the grandchild. */
+static void become_daemon(char *const argv[], const char *log)
+{
+    int null = open("/dev/null", O_RDWR);
+    int out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+    if (out < 0)
+        out = null;
+    if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+        _exit(1);
+    if (syscall(SYS_close_range, 3u, ~0u, 0u) < 0) {
+        for (int fd = 3; fd < 65536; fd++)
+            close(fd);
+    }
+    for (int sig = 1; sig < NSIG; sig++)
+        signal(sig, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    umask(077);
+    if (chdir("/") < 0)
+        _exit(1);
+    environment_clean();
+    execv(argv[0], argv);
+    dprintf(2, "cannot start %s: %s\n", argv[0], strerror(errno));
+    _exit(1);
+}
+
+int ips_daemon_start(char *const argv[], const char *log, struct ips_err *err)
+{
+    pid_t pid = fork();
+    if (pid < 0)
+        return ips_err_errno(err, "cannot start %s: fork", argv[0]);
+    if (pid == 0) {
+        if (setsid() < 0)
+            _exit(1);
+        pid_t second = fork();
+        if (second == 0)
+            become_daemon(argv, log);
+        _exit(second < 0);
+    }
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return 0;
+}
