@@ -9,23 +9,10 @@
 #include <cmocka.h>
 
 #include "analysis/path.h"
+#include "tests/support/longest.h"
 #include "tests/support/shrink.h"
 
 #define SEEDS 300
-
-static const struct ips_lane plain = {
-    .mtime = {0, 0, 1, 1}, .external = IPS_EXTERNAL_REPLY, .any_off = false};
-
-static uint64_t t_max_of(const struct ips_graph *g, const struct ips_lane *lane)
-{
-    struct ips_est e;
-    struct ips_err err;
-    if (ips_longest_path(g, lane, NULL, &e, &err) < 0)
-        fail_msg("%s", err.msg);
-    uint64_t t_max = e.t_max;
-    ips_est_release(&e);
-    return t_max;
-}
 
 /* The graph backwards: every arc turned, so EST there is TAIL here. A node
  * that serves several receives becomes as many AUX nodes of weight 0. last[v]

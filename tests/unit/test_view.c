@@ -10,38 +10,10 @@
 #include "analysis/path.h"
 #include "analysis/view.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/row_graph.h"
 #include "tests/support/shrink.h"
 
 #define SEEDS 600
-
-struct row {
-    enum ips_node_kind kind;
-    uint64_t w, at, wait, delay;
-    enum ips_xkind xkind;
-    uint32_t xpred;
-    uint64_t xlen;
-};
-
-static void make(const struct row *row, uint32_t n, struct ips_graph *g)
-{
-    assert_int_equal(0, ips_graph_alloc(g, n, n, NULL));
-    assert_int_equal(0, ips_graph_alloc_times(g, NULL));
-    g->chain_count = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (row[i].kind == IPS_NODE_START)
-            g->chains[g->chain_count++].first = i;
-        g->chains[g->chain_count - 1].count++;
-        g->kind[i] = (uint8_t)row[i].kind;
-        g->w[i] = row[i].w;
-        g->at[i] = row[i].at;
-        g->wait[i] = row[i].wait;
-        g->delay[i] = row[i].delay;
-        g->xkind[i] = (uint8_t)row[i].xkind;
-        g->xpred[i] = row[i].xkind ? row[i].xpred : IPS_NO_NODE;
-        g->xlen[i] = row[i].xlen;
-    }
-    assert_int_equal(0, ips_graph_check(g, NULL));
-}
 
 static void solve(const struct ips_graph *g, const struct ips_lane *lane,
                   uint64_t t_max, uint64_t total)
@@ -85,7 +57,7 @@ static void test_view__golden_message(void **state)
     (void)state;
     struct ips_graph g;
     struct ips_lane lane = {.mtime = MTIME(4)};
-    make(w1, 6, &g);
+    row_graph(w1, 6, &g);
     solve(&g, &lane, 34, 38);
     lane.weighting = IPS_WEIGH_SCHED;
     solve(&g, &lane, 40, 44);
@@ -114,7 +86,7 @@ static void test_view__golden_nobody_waits(void **state)
     row[4].at = 12;
     row[4].wait = 0;
     row[4].w = 10;
-    make(row, 6, &g);
+    row_graph(row, 6, &g);
     solve(&g, &lane, 40, 53); /* 10 + 5 + 10 + 28 */
     ips_graph_release(&g);
 }
@@ -132,7 +104,7 @@ static void test_view__golden_sleep(void **state)
         {END, 5, 130, 0, 2, IPS_X_NONE, 0, 0}};
     struct ips_graph g;
     struct ips_lane lane = {.clock = {.from = 100}};
-    make(row, 4, &g);
+    row_graph(row, 4, &g);
     solve(&g, &lane, 29, 9);
     lane.weighting = IPS_WEIGH_SCHED;
     solve(&g, &lane, 29, 11);
@@ -153,7 +125,7 @@ static void test_view__golden_idle(void **state)
                                      {END, 4, 50, 0, 0, IPS_X_NONE, 0, 0}};
     struct ips_graph g;
     struct ips_lane lane = {0};
-    make(row, 3, &g);
+    row_graph(row, 3, &g);
     solve(&g, &lane, 10, 10);
     lane.weighting = IPS_WEIGH_WALL;
     solve(&g, &lane, 50, 50);
@@ -175,7 +147,7 @@ static void test_view__golden_lock(void **state)
                                      {END, 6, 19, 0, 0, IPS_X_NONE, 0, 0}};
     struct ips_graph g;
     struct ips_lane lane = {.weighting = IPS_WEIGH_WALL};
-    make(row, 6, &g);
+    row_graph(row, 6, &g);
     solve(&g, &lane, 19, 23);
     lane.any_off = true;
     solve(&g, &lane, 13, 23);
@@ -207,7 +179,7 @@ static void test_view__golden_without_recording(void **state)
     struct ips_graph g;
     struct ips_view v;
     struct ips_lane lane = {.mtime = MTIME(4)};
-    make(w1, 6, &g);
+    row_graph(w1, 6, &g);
     lane.probe_off = true;
     assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
     assert_int_equal(0, ips_graph_alloc_probe(&g, NULL));

@@ -11,35 +11,9 @@
 #include "common/large.h"
 #include "common/types.h"
 #include "tests/support/random_waits.h"
+#include "tests/support/row_graph.h"
 
 #define SEEDS 400
-
-struct row {
-    enum ips_node_kind kind;
-    uint64_t w, at, wait, delay;
-    enum ips_xkind xkind;
-    uint32_t xpred;
-};
-
-static void make(const struct row *row, uint32_t n, struct ips_graph *g)
-{
-    assert_int_equal(0, ips_graph_alloc(g, n, n, NULL));
-    assert_int_equal(0, ips_graph_alloc_times(g, NULL));
-    g->chain_count = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (row[i].kind == IPS_NODE_START)
-            g->chains[g->chain_count++].first = i;
-        g->chains[g->chain_count - 1].count++;
-        g->kind[i] = (uint8_t)row[i].kind;
-        g->w[i] = row[i].w;
-        g->at[i] = row[i].at;
-        g->wait[i] = row[i].wait;
-        g->delay[i] = row[i].delay;
-        g->xkind[i] = (uint8_t)row[i].xkind;
-        g->xpred[i] = row[i].xkind ? row[i].xpred : IPS_NO_NODE;
-    }
-    assert_int_equal(0, ips_graph_check(g, NULL));
-}
 
 /* ---- what is blamed ---- */
 
@@ -102,12 +76,16 @@ enum { PEER, DISK, LOCK, SPIN };
  * share of 20/32 and 10/32 of its 32 awake ns up to 50, of which 2 lie behind
  * the disk: 22 awake ns of 32: computed 22*22/32 = 15, queued 22*10/32 = 6,
  * left 1; disk 18. */
-static const struct row h1[] = {
-    {START, 0, 0, 0, 0, NO, 0},          {RECV, 10, 100, 90, 0, IPS_X_DATA, 5},
-    {END, 0, 110, 0, 0, NO, 0},          {START, 0, 0, 0, 0, NO, 0},
-    {RECV, 5, 60, 55, 0, IPS_X_DATA, 8}, {SEND, 25, 90, 0, 0, NO, 0},
-    {END, 0, 95, 0, 0, NO, 0},           {START, 0, 0, 0, 0, NO, 0},
-    {SEND, 22, 50, 0, 10, NO, 0},        {END, 0, 50, 0, 0, NO, 0}};
+static const struct row h1[] = {{START, 0, 0, 0, 0, NO, 0, 0},
+                                {RECV, 10, 100, 90, 0, IPS_X_DATA, 5, 0},
+                                {END, 0, 110, 0, 0, NO, 0, 0},
+                                {START, 0, 0, 0, 0, NO, 0, 0},
+                                {RECV, 5, 60, 55, 0, IPS_X_DATA, 8, 0},
+                                {SEND, 25, 90, 0, 0, NO, 0, 0},
+                                {END, 0, 95, 0, 0, NO, 0, 0},
+                                {START, 0, 0, 0, 0, NO, 0, 0},
+                                {SEND, 22, 50, 0, 10, NO, 0, 0},
+                                {END, 0, 50, 0, 0, NO, 0, 0}};
 static struct ips_wait h1_waits[] = {
     {.arc = 1, .cause = PEER, .of_node = true, .ns = 93},
     {.arc = 4, .cause = PEER, .of_node = true, .ns = 55},
@@ -120,7 +98,7 @@ static void test_waits__golden_chain(void **state)
     (void)state;
     struct ips_graph g;
     struct ips_waits w;
-    make(h1, 10, &g);
+    row_graph(h1, 10, &g);
     assert_int_equal(0, ips_waits_lay(&g, h1_waits, 3, &w, NULL));
     struct parts p = blamed(&w, 0, 0, UINT64_MAX);
     assert_int_equal(93, p.sum);
@@ -148,15 +126,15 @@ static void test_waits__golden_chain(void **state)
 
 /* H2. The one waited for was not there yet: P waits from 0 for what a child
  * that it has not made itself sends at 40; Q made it at 15, it began at 18. */
-static const struct row h2[] = {{START, 0, 0, 0, 0, NO, 0},
-                                {RECV, 0, 40, 40, 0, IPS_X_DATA, 7},
-                                {END, 0, 40, 0, 0, NO, 0},
-                                {START, 0, 2, 0, 0, NO, 0},
-                                {IPS_NODE_FORK, 13, 15, 0, 0, NO, 0},
-                                {END, 0, 15, 0, 0, NO, 0},
-                                {START, 0, 18, 0, 0, IPS_X_LIFETIME, 4},
-                                {SEND, 22, 40, 0, 0, NO, 0},
-                                {END, 0, 41, 0, 0, NO, 0}};
+static const struct row h2[] = {{START, 0, 0, 0, 0, NO, 0, 0},
+                                {RECV, 0, 40, 40, 0, IPS_X_DATA, 7, 0},
+                                {END, 0, 40, 0, 0, NO, 0, 0},
+                                {START, 0, 2, 0, 0, NO, 0, 0},
+                                {IPS_NODE_FORK, 13, 15, 0, 0, NO, 0, 0},
+                                {END, 0, 15, 0, 0, NO, 0, 0},
+                                {START, 0, 18, 0, 0, IPS_X_LIFETIME, 4, 0},
+                                {SEND, 22, 40, 0, 0, NO, 0, 0},
+                                {END, 0, 41, 0, 0, NO, 0, 0}};
 
 /* Would catch time before a thread's begin that is nobody's, or lost. */
 static void test_waits__golden_not_begun(void **state)
@@ -165,7 +143,7 @@ static void test_waits__golden_not_begun(void **state)
     struct ips_wait wait = {.arc = 1, .of_node = true, .ns = 40};
     struct ips_graph g;
     struct ips_waits w;
-    make(h2, 9, &g);
+    row_graph(h2, 9, &g);
     assert_int_equal(0, ips_waits_lay(&g, &wait, 1, &w, NULL));
     struct parts p = blamed(&w, 0, 0, UINT64_MAX);
     assert_int_equal(40, p.sum);
@@ -182,12 +160,15 @@ static void test_waits__golden_not_begun(void **state)
 static void test_waits__lateness(void **state)
 {
     (void)state;
-    static const struct row row[] = {
-        {START, 0, 0, 0, 0, NO, 0},        {SEND, 1, 1, 0, 0, NO, 0},
-        {AUX, 0, 9, 8, 0, IPS_X_ROOM, 6},  {AUX, 0, 9, 0, 0, NO, 0},
-        {END, 0, 9, 0, 0, NO, 0},          {START, 0, 0, 0, 0, NO, 0},
-        {RECV, 8, 9, 0, 0, IPS_X_DATA, 1}, {AUX, 0, 9, 0, 0, IPS_X_RESOURCE, 1},
-        {END, 0, 9, 0, 0, NO, 0}};
+    static const struct row row[] = {{START, 0, 0, 0, 0, NO, 0, 0},
+                                     {SEND, 1, 1, 0, 0, NO, 0, 0},
+                                     {AUX, 0, 9, 8, 0, IPS_X_ROOM, 6, 0},
+                                     {AUX, 0, 9, 0, 0, NO, 0, 0},
+                                     {END, 0, 9, 0, 0, NO, 0, 0},
+                                     {START, 0, 0, 0, 0, NO, 0, 0},
+                                     {RECV, 8, 9, 0, 0, IPS_X_DATA, 1, 0},
+                                     {AUX, 0, 9, 0, 0, IPS_X_RESOURCE, 1, 0},
+                                     {END, 0, 9, 0, 0, NO, 0, 0}};
     struct ips_wait wait[] = {{.arc = 2, .of_node = true, .ns = 8},
                               {.arc = 3, .of_node = true, .ns = 1},
                               {.arc = 6, .of_node = true, .ns = 1},
@@ -197,7 +178,7 @@ static void test_waits__lateness(void **state)
                                              IPS_LATE_SENDER, IPS_LATE_NONE,
                                              IPS_LATE_NONE};
     struct ips_graph g;
-    make(row, 9, &g);
+    row_graph(row, 9, &g);
     for (int i = 0; i < 5; i++)
         assert_int_equal(late[i], ips_wait_lateness(&g, &wait[i]));
     ips_graph_release(&g);
@@ -240,7 +221,7 @@ static void test_idle__golden(void **state)
     struct ips_graph g;
     struct ips_waits w;
     struct ips_idle o;
-    make(h1, 10, &g);
+    row_graph(h1, 10, &g);
     assert_int_equal(0, ips_waits_lay(&g, h1_waits, 3, &w, NULL));
     assert_int_equal(0, ips_idle_make(&w, 0, 3, 0, 120, 0, &o, NULL));
     assert_int_equal(360, idle_sum(&o));
@@ -267,9 +248,9 @@ static void test_idle__spin_and_split(void **state)
 {
     (void)state;
     static const struct row row[] = {
-        {START, 0, 5, 0, 0, NO, 0}, {AUX, 5, 40, 30, 0, NO, 0},
-        {END, 0, 40, 0, 0, NO, 0},  {START, 0, 10, 0, 0, NO, 0},
-        {AUX, 0, 40, 30, 0, NO, 0}, {END, 0, 40, 0, 0, NO, 0}};
+        {START, 0, 5, 0, 0, NO, 0, 0}, {AUX, 5, 40, 30, 0, NO, 0, 0},
+        {END, 0, 40, 0, 0, NO, 0, 0},  {START, 0, 10, 0, 0, NO, 0, 0},
+        {AUX, 0, 40, 30, 0, NO, 0, 0}, {END, 0, 40, 0, 0, NO, 0, 0}};
     struct ips_wait wait[] = {
         {.arc = 1, .cause = LOCK, .of_node = true, .ns = 30},
         {.arc = 4, .cause = PEER, .of_node = true, .ns = 10},
@@ -278,7 +259,7 @@ static void test_idle__spin_and_split(void **state)
     struct ips_graph g;
     struct ips_waits w;
     struct ips_idle o;
-    make(row, 6, &g);
+    row_graph(row, 6, &g);
     assert_int_equal(0, ips_waits_lay(&g, wait, 4, &w, NULL));
     assert_int_equal(0, ips_idle_make(&w, 0, 2, 0, 50, 1u << SPIN, &o, NULL));
     assert_int_equal(100, idle_sum(&o));
@@ -300,13 +281,13 @@ static void test_idle__more_than_cores(void **state)
 {
     (void)state;
     static const struct row row[] = {
-        {START, 0, 0, 0, 0, NO, 0}, {END, 10, 10, 0, 0, NO, 0},
-        {START, 0, 0, 0, 0, NO, 0}, {END, 10, 10, 0, 0, NO, 0},
-        {START, 0, 0, 0, 0, NO, 0}, {END, 0, 14, 0, 14, NO, 0}};
+        {START, 0, 0, 0, 0, NO, 0, 0}, {END, 10, 10, 0, 0, NO, 0, 0},
+        {START, 0, 0, 0, 0, NO, 0, 0}, {END, 10, 10, 0, 0, NO, 0, 0},
+        {START, 0, 0, 0, 0, NO, 0, 0}, {END, 0, 14, 0, 14, NO, 0, 0}};
     struct ips_graph g;
     struct ips_waits w;
     struct ips_idle o;
-    make(row, 6, &g);
+    row_graph(row, 6, &g);
     assert_int_equal(0, ips_waits_lay(&g, NULL, 0, &w, NULL));
     assert_int_equal(0, ips_idle_make(&w, 0, 1, 0, 14, 0, &o, NULL));
     assert_int_equal(14, o.running);
@@ -381,7 +362,7 @@ static void test_waits__bad_input(void **state)
     struct ips_graph g;
     struct ips_waits w;
     struct ips_idle o;
-    make(h1, 10, &g);
+    row_graph(h1, 10, &g);
     struct ips_wait out_of_order[] = {{.arc = 4}, {.arc = 1}};
     assert_int_equal(IPS_E_USAGE, ips_waits_lay(&g, out_of_order, 2, &w, NULL));
     struct ips_wait beyond = {.arc = 10};
