@@ -25,7 +25,7 @@ static const char help[] =
     "                      else the host name)\n"
     "  --state DIR         results and logs (default: $IPS_STATE,\n"
     "                      else $XDG_STATE_HOME/ips, else ~/.local/state/ips)\n"
-    "  --master ADDR       unix:PATH or tcp:HOST:PORT of the master\n"
+    "  --master ADDR       unix:PATH, tcp:HOST:PORT or tls:HOST:PORT of it\n"
     "                      (default: unix:STATE/master.sock)\n"
     "  --procedures=WHAT   which procedures the time goes to: off, sample\n"
     "                      (default) or exact\n"

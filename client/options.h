@@ -18,8 +18,12 @@
  * none. */
 #define IPSQ_OPTIONS(X)                                                        \
     X(MASTER, "master", "ADDR",                                                \
-      "ask the master at unix:PATH or tcp:HOST:PORT; else the\n"               \
-      "one of the state directory, started if need be")                        \
+      "ask the master at unix:PATH, tcp:HOST:PORT or\n"                        \
+      "tls:HOST:PORT; else the one of the state directory,\n"                  \
+      "started if need be")                                                    \
+    X(TLS, "tls", "DIR",                                                       \
+      "keys for tls: addresses, as deploy/keys makes them\n"                   \
+      "($IPS_TLS)")                                                            \
     X(STATE, "state", "DIR",                                                   \
       "state directory ($IPS_STATE, else ~/.local/state/ips)")                 \
     X(FORMAT, "format", "F",                                                   \
@@ -142,6 +146,8 @@ enum ipsq_by {
 #define IPSQ_IS_BY(name) (1u << IPSQ_BY_##name)
 
 #define IPSQ_HAS(option) (UINT64_C(1) << IPSQ_OPT_##option)
+
+_Static_assert(IPSQ_OPT_COUNT <= 64, "a bit for each");
 
 #define IPSQ_EDITS_MAX 64
 #define IPSQ_SPECS_MAX 16 /* of --machines, --map, --network, --move, each */

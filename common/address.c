@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,15 +47,14 @@ static int refuse(const char *address, struct ips_err *err)
 {
     return ips_err_set(
         err, IPS_E_REFUSED,
-        "address %s is not loopback, and TLS does not exist yet in this "
-        "version: what others could read and change is not spoken. Use a Unix "
-        "socket (unix:PATH) or loopback (tcp:127.0.0.1:PORT), and reach other "
-        "machines by forwarding it through ssh, for example "
-        "\"ssh -L 7070:127.0.0.1:7070 HOST\"",
+        "address %s is not loopback: what others could read and change is not "
+        "spoken. Use tls:HOST:PORT with keys (--tls DIR; deploy/keys makes "
+        "them), or a Unix socket or loopback forwarded through ssh, for "
+        "example \"ssh -L 7070:127.0.0.1:7070 HOST\"",
         address);
 }
 
-/* host is "127.0.0.1", "::1", "localhost", ...; all else is refused. */
+/* Without TLS all but loopback is refused. */
 static int set_host(const char *host, uint16_t port, const char *address,
                     struct ips_address *out, struct ips_err *err)
 {
@@ -63,32 +63,40 @@ static int set_host(const char *host, uint16_t port, const char *address,
     if (strcmp(host, "localhost") == 0)
         host = "127.0.0.1";
     if (inet_pton(AF_INET, host, &v4) == 1) {
-        if (ntohl(v4.s_addr) >> 24 != 127)
+        if (!out->tls && ntohl(v4.s_addr) >> 24 != 127)
             return refuse(address, err);
         struct sockaddr_in sin = {
             .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = v4};
         memcpy(&out->addr, &sin, sizeof(sin));
         out->len = sizeof(sin);
-        return 0;
+    } else if (inet_pton(AF_INET6, host, &v6) == 1) {
+        if (!out->tls && !IN6_IS_ADDR_LOOPBACK(&v6))
+            return refuse(address, err);
+        struct sockaddr_in6 sin6 = {
+            .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = v6};
+        memcpy(&out->addr, &sin6, sizeof(sin6));
+        out->len = sizeof(sin6);
+    } else {
+        return ips_err_set(err, IPS_E_USAGE,
+                           "address %s: HOST is a number, such as 10.0.0.5 or "
+                           "[fd00::5]: names are not looked up",
+                           address);
     }
-    if (inet_pton(AF_INET6, host, &v6) != 1 || !IN6_IS_ADDR_LOOPBACK(&v6))
-        return refuse(address, err);
-    struct sockaddr_in6 sin6 = {
-        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = v6};
-    memcpy(&out->addr, &sin6, sizeof(sin6));
-    out->len = sizeof(sin6);
+    snprintf(out->host, sizeof(out->host), "%s", host);
     return 0;
 }
 
-static int parse_tcp(const char *rest, const char *address,
-                     struct ips_address *out, struct ips_err *err)
+/* `rest`: HOST:PORT. */
+static int parse_inet(const char *rest, const char *address,
+                      struct ips_address *out, struct ips_err *err)
 {
     char host[256];
     const char *colon = strrchr(rest, ':');
     size_t len = colon ? (size_t)(colon - rest) : 0;
     if (!colon || len == 0 || len >= sizeof(host))
         return ips_err_set(err, IPS_E_USAGE,
-                           "address %s: expected tcp:HOST:PORT", address);
+                           "address %s: expected %.4sHOST:PORT", address,
+                           address);
     if (rest[0] == '[' && rest[len - 1] == ']') {
         rest++;
         len -= 2;
@@ -108,10 +116,13 @@ int ips_address_parse(const char *text, struct ips_address *out,
     memset(out, 0, sizeof(*out));
     if (strncmp(text, "unix:", 5) == 0)
         return parse_unix(text + 5, out, err);
-    if (strncmp(text, "tcp:", 4) == 0)
-        return parse_tcp(text + 4, text, out, err);
+    out->tls = strncmp(text, "tls:", 4) == 0;
+    if (out->tls || strncmp(text, "tcp:", 4) == 0)
+        return parse_inet(text + 4, text, out, err);
     return ips_err_set(err, IPS_E_USAGE,
-                       "address %s: expected unix:PATH or tcp:HOST:PORT", text);
+                       "address %s: expected unix:PATH, tcp:HOST:PORT or "
+                       "tls:HOST:PORT",
+                       text);
 }
 
 int ips_address_check(const char *address, struct ips_err *err)

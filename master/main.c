@@ -7,16 +7,19 @@
 
 #include "common/log.h"
 #include "master/master.h"
+#include "proto/tls.h"
 
 static const char usage[] =
-    "usage: ips-master [--listen ADDR] [--state DIR] [--private] [--idle N]\n"
-    "                  [--foreground]\n"
+    "usage: ips-master [--listen ADDR] [--tls DIR] [--state DIR] [--private]\n"
+    "                  [--idle N] [--foreground]\n"
     "\n"
     "The master analyst: knows the slaves and the runs, computes what needs\n"
     "several machines, answers ipsq.\n"
     "\n"
-    "  --listen ADDR     unix:PATH or tcp:HOST:PORT on loopback\n"
-    "                    (default unix:STATE/master.sock)\n"
+    "  --listen ADDR     unix:PATH, tcp:HOST:PORT on loopback, or\n"
+    "                    tls:HOST:PORT (default unix:STATE/master.sock)\n"
+    "  --tls DIR         keys for tls: addresses, as deploy/keys makes them\n"
+    "                    (default $IPS_TLS)\n"
     "  --state DIR       where the catalogue is kept (default: $IPS_STATE,\n"
     "                    else $XDG_STATE_HOME/ips or ~/.local/state/ips)\n"
     "  --private         end when no slave and no client was there for a "
@@ -51,9 +54,17 @@ static int parse_idle(const char *text, unsigned *out)
 /* 0 go on, 1 done, -1 wrong usage. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
-    enum { OPT_LISTEN = 256, OPT_STATE, OPT_PRIVATE, OPT_IDLE, OPT_VERSION };
+    enum {
+        OPT_LISTEN = 256,
+        OPT_TLS,
+        OPT_STATE,
+        OPT_PRIVATE,
+        OPT_IDLE,
+        OPT_VERSION
+    };
     static const struct option longs[] = {
         {"listen", required_argument, NULL, OPT_LISTEN},
+        {"tls", required_argument, NULL, OPT_TLS},
         {"state", required_argument, NULL, OPT_STATE},
         {"private", no_argument, NULL, OPT_PRIVATE},
         {"idle", required_argument, NULL, OPT_IDLE},
@@ -61,10 +72,17 @@ static int parse_options(int argc, char **argv, struct options *o)
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, OPT_VERSION},
         {0}};
+    struct ips_err err = {0};
     for (int c; (c = getopt_long(argc, argv, "fh", longs, NULL)) != -1;) {
         switch (c) {
         case OPT_LISTEN:
             o->master.listen = optarg;
+            break;
+        case OPT_TLS:
+            if (ips_tls_use(optarg, &err) < 0) {
+                fprintf(stderr, "ips-master: --tls: %s\n", err.msg);
+                return -1;
+            }
             break;
         case OPT_STATE:
             o->master.state = optarg;

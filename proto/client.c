@@ -1,6 +1,9 @@
 /* The blocking side of a connection: what ipsq and tests use. */
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +13,14 @@
 
 #include "common/address.h"
 #include "proto/message.h"
+#include "proto/tls.h"
 
 #define READ_STEP_BYTES (64u << 10)
 
 struct ips_client {
     int fd;
+    SSL *tls;       /* NULL: without; it owns the two */
+    BIO *came, *go; /* what came for it, what it wants sent */
     bool greeted;
     uint8_t *in; /* [cap]; bytes at..have are read and not yet taken */
     size_t at, have, cap;
@@ -101,6 +107,88 @@ static int send_all(int fd, const uint8_t *data, size_t len,
     return 0;
 }
 
+/* Up to `len` bytes of what comes on the socket, at least one. */
+static int take(int fd, uint8_t *to, size_t len, uint64_t deadline,
+                size_t *taken, struct ips_err *err)
+{
+    for (;;) {
+        ssize_t n = recv(fd, to, len, 0);
+        if (n > 0) {
+            *taken = (size_t)n;
+            return 0;
+        }
+        if (n == 0)
+            return ips_err_set(err, IPS_E_UNREACHABLE,
+                               "closed by the other side");
+        if (errno == EAGAIN) {
+            int rc = wait_for(fd, POLLIN, deadline, err);
+            if (rc < 0)
+                return rc;
+        } else if (errno != EINTR) {
+            return ips_err_set(err, IPS_E_UNREACHABLE, "receive: %s",
+                               strerror(errno));
+        }
+    }
+}
+
+/* ---- TLS -------------------------------------------------------------- */
+
+static int tls_flush(struct ips_client *c, struct ips_err *err)
+{
+    uint8_t data[READ_STEP_BYTES / 4];
+    int n;
+    while ((n = BIO_read(c->go, data, sizeof(data))) > 0) {
+        int rc = send_all(c->fd, data, (size_t)n, err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* `result` of a call of c->tls was none: 0 where it is to be called again. */
+static int tls_again(struct ips_client *c, int result, uint64_t deadline,
+                     struct ips_err *err)
+{
+    char why[256];
+    uint8_t data[READ_STEP_BYTES / 4];
+    size_t n;
+    int what = SSL_get_error(c->tls, result);
+    int rc = tls_flush(c, err); /* the alert that tells the other side, too */
+    if (rc == 0 && what == SSL_ERROR_WANT_READ) {
+        rc = take(c->fd, data, sizeof(data), deadline, &n, err);
+        return rc < 0 ? rc
+               : BIO_write(c->came, data, (int)n) > 0
+                   ? 0
+                   : ips_err_set(err, IPS_E_NO_MEMORY, "TLS: no memory");
+    }
+    if (rc == 0 && what == SSL_ERROR_ZERO_RETURN)
+        return ips_err_set(err, IPS_E_UNREACHABLE, "closed by the other side");
+    ips_tls_why(c->tls, ERR_get_error(), why, sizeof(why));
+    return rc < 0 ? rc : ips_err_set(err, IPS_E_REFUSED, "%s", why);
+}
+
+static int tls_begin(struct ips_client *c, const struct ips_address *to,
+                     uint64_t deadline, struct ips_err *err)
+{
+    int rc = ips_tls_new(to, &c->tls, err);
+    if (rc < 0)
+        return rc;
+    BIO *came = BIO_new(BIO_s_mem()), *go = BIO_new(BIO_s_mem());
+    if (!came || !go) {
+        BIO_free(came);
+        BIO_free(go);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "TLS: no memory");
+    }
+    SSL_set_bio(c->tls, came, go);
+    c->came = came;
+    c->go = go;
+    for (int done; rc == 0 && (done = SSL_do_handshake(c->tls)) != 1;)
+        rc = tls_again(c, done, deadline, err);
+    return rc < 0 ? rc : tls_flush(c, err);
+}
+
+/* ---- what is said, what is heard --------------------------------------- */
+
 int ips_client_send(struct ips_client *c, const Ips__Envelope *env,
                     struct ips_err *err)
 {
@@ -109,7 +197,12 @@ int ips_client_send(struct ips_client *c, const Ips__Envelope *env,
     int rc = ips_frame_encode(env, &data, &len, err);
     if (rc < 0)
         return rc;
-    rc = send_all(c->fd, data, len, err);
+    if (!c->tls)
+        rc = send_all(c->fd, data, len, err);
+    else if (SSL_write(c->tls, data, (int)len) == (int)len)
+        rc = tls_flush(c, err);
+    else
+        rc = ips_err_set(err, IPS_E_UNREACHABLE, "TLS: cannot be sent");
     free(data);
     return rc;
 }
@@ -130,24 +223,19 @@ static int read_some(struct ips_client *c, uint64_t deadline,
         c->in = bigger;
         c->cap = cap;
     }
-    for (;;) {
-        ssize_t n = recv(c->fd, c->in + c->have, c->cap - c->have, 0);
-        if (n > 0) {
-            c->have += (size_t)n;
-            return 0;
-        }
-        if (n == 0)
-            return ips_err_set(err, IPS_E_UNREACHABLE,
-                               "closed by the other side");
-        if (errno == EAGAIN) {
-            int rc = wait_for(c->fd, POLLIN, deadline, err);
-            if (rc < 0)
-                return rc;
-        } else if (errno != EINTR) {
-            return ips_err_set(err, IPS_E_UNREACHABLE, "receive: %s",
-                               strerror(errno));
-        }
+    size_t n = 0;
+    int rc = 0;
+    if (!c->tls)
+        rc = take(c->fd, c->in + c->have, c->cap - c->have, deadline, &n, err);
+    for (int got; c->tls && rc == 0 && n == 0;) {
+        got = SSL_read(c->tls, c->in + c->have, (int)READ_STEP_BYTES);
+        if (got > 0)
+            n = (size_t)got;
+        else
+            rc = tls_again(c, got, deadline, err);
     }
+    c->have += n;
+    return rc;
 }
 
 int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
@@ -222,7 +310,10 @@ int ips_client_connect(const char *address, unsigned timeout_ms,
         goto out;
     }
     c->fd = fd;
-    rc = greet(c, timeout_ms, err);
+    if (to.tls)
+        rc = tls_begin(c, &to, deadline_of(timeout_ms), err);
+    if (rc == 0)
+        rc = greet(c, timeout_ms, err);
     if (rc == 0) {
         *out = c;
         return 0;
@@ -237,6 +328,7 @@ void ips_client_free(struct ips_client *c)
 {
     if (!c)
         return;
+    SSL_free(c->tls);
     close(c->fd);
     free(c->in);
     free(c);

@@ -19,6 +19,7 @@
 #include "common/address.h"
 #include "common/log.h"
 #include "proto/peer_private.h"
+#include "proto/tls.h"
 
 #define BACKLOG 128
 
@@ -31,6 +32,7 @@ struct ips_listener {
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     char address[IPS_LISTENER_ADDRESS_BYTES];
     int lock_fd;
+    bool tls;
 };
 
 static void on_conn(struct evconnlistener *ev, evutil_socket_t fd,
@@ -42,7 +44,11 @@ static void on_conn(struct evconnlistener *ev, evutil_socket_t fd,
     struct ips_listener *l = arg;
     struct ips_peer *peer;
     struct ips_err err = {0};
-    if (ips_peer_new(l->base, fd, &peer, &err) < 0) {
+    struct ssl_st *tls = NULL;
+    int rc = l->tls ? ips_tls_new(NULL, &tls, &err) : 0;
+    if (rc == 0)
+        rc = ips_peer_new(l->base, fd, tls, &peer, &err);
+    if (rc < 0) {
         ips_log_warn("connection not taken: %s", err.msg);
         close(fd);
         return;
@@ -162,13 +168,13 @@ static void name_address(struct ips_listener *l, const char *asked, int fd)
         struct sockaddr_in sin;
         memcpy(&sin, &ss, sizeof(sin));
         inet_ntop(AF_INET, &sin.sin_addr, host, sizeof(host));
-        snprintf(l->address, sizeof(l->address), "tcp:%s:%u", host,
+        snprintf(l->address, sizeof(l->address), "%.4s%s:%u", asked, host,
                  ntohs(sin.sin_port));
     } else if (ss.ss_family == AF_INET6) {
         struct sockaddr_in6 sin6;
         memcpy(&sin6, &ss, sizeof(sin6));
         inet_ntop(AF_INET6, &sin6.sin6_addr, host, sizeof(host));
-        snprintf(l->address, sizeof(l->address), "tcp:[%s]:%u", host,
+        snprintf(l->address, sizeof(l->address), "%.4s[%s]:%u", asked, host,
                  ntohs(sin6.sin6_port));
     }
 }
@@ -184,12 +190,15 @@ static int listener_start(struct ips_listener *l, const char *address,
         if (rc == 0)
             rc = take_path(l, &to, err);
     }
+    if (rc == 0 && to.tls)
+        rc = ips_tls_ready(err);
     if (rc == 0)
         rc = open_socket(&to, &fd, err);
     if (rc < 0)
         return rc;
     if (to.is_unix)
         memcpy(l->path, to.path, sizeof(l->path));
+    l->tls = to.tls;
     name_address(l, address, fd);
     l->again = event_new(l->base, -1, 0, on_again, l);
     if (l->again)

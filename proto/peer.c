@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
+#include <openssl/ssl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,7 @@
 #include "common/address.h"
 #include "proto/message.h"
 #include "proto/peer_private.h"
+#include "proto/tls.h"
 
 /* What one turn takes from one peer. */
 #define TURN_BYTES (256u << 10)
@@ -252,8 +255,12 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
         evbuffer_get_length(bufferevent_get_input(bev)) > 0)
         while (take_frame(p))
             ;
+    struct ssl_st *tls = bufferevent_openssl_get_ssl(bev);
+    unsigned long tls_error = tls ? bufferevent_get_openssl_error(bev) : 0;
     if (what & BEV_EVENT_EOF)
         snprintf(why, sizeof(why), "closed by the other side");
+    else if (tls_error)
+        ips_tls_why(tls, tls_error, why, sizeof(why));
     else
         snprintf(why, sizeof(why), "%s",
                  error ? evutil_socket_error_to_string(error)
@@ -288,14 +295,31 @@ static void on_limit(evutil_socket_t fd, short what, void *arg)
 
 /* ---- making, sending ------------------------------------------------ */
 
-/* Takes fd (-1: to be connected) on success. */
-int ips_peer_new(struct event_base *base, int fd, struct ips_peer **out,
-                 struct ips_err *err)
+/* The bufferevent owns `tls`. */
+static struct bufferevent *channel(struct event_base *base, int fd, SSL *tls)
+{
+    const int how = BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS;
+    if (!tls)
+        return bufferevent_socket_new(base, fd, how);
+    struct bufferevent *bev = bufferevent_openssl_socket_new(
+        base, fd, tls,
+        SSL_is_server(tls) ? BUFFEREVENT_SSL_ACCEPTING
+                           : BUFFEREVENT_SSL_CONNECTING,
+        how);
+    if (!bev)
+        SSL_free(tls);
+    return bev;
+}
+
+int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
+                 struct ips_peer **out, struct ips_err *err)
 {
     static unsigned counter;
     struct ips_peer *p = calloc(1, sizeof(*p));
-    if (!p)
+    if (!p) {
+        SSL_free(tls);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a connection");
+    }
     /* A peer that went away is an error of write, not our death. */
     if (counter == 0)
         signal(SIGPIPE, SIG_IGN);
@@ -304,8 +328,9 @@ int ips_peer_new(struct event_base *base, int fd, struct ips_peer **out,
     p->later = event_new(base, -1, 0, on_later, p);
     p->limit = event_new(base, -1, 0, on_limit, p);
     if (p->later && p->limit)
-        p->bev = bufferevent_socket_new(
-            base, fd, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
+        p->bev = channel(base, fd, tls);
+    else
+        SSL_free(tls);
     if (!p->bev) {
         peer_destroy(p);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a connection");
@@ -326,9 +351,12 @@ int ips_peer_connect(struct event_base *base, const char *address,
 {
     struct ips_address to;
     struct ips_peer *p = NULL;
+    struct ssl_st *tls = NULL;
     int rc = ips_address_parse(address, &to, err);
+    if (rc == 0 && to.tls)
+        rc = ips_tls_new(&to, &tls, err);
     if (rc == 0)
-        rc = ips_peer_new(base, -1, &p, err);
+        rc = ips_peer_new(base, -1, tls, &p, err);
     if (rc < 0)
         return rc;
     ips_peer_set_name(p, address);

@@ -1,8 +1,7 @@
 /*
  * A connection that speaks frames, over libevent; used by all three daemons
- * and, blocking, by the client. Addresses: "unix:PATH" or "tcp:HOST:PORT";
- * a TCP address that is not loopback is refused until TLS exists
- * (ips_address_check says so in words).
+ * and, blocking, by the client. Addresses: "unix:PATH", "tcp:HOST:PORT" on
+ * loopback, or "tls:HOST:PORT" (proto/tls.h).
  *
  * Invariants:
  *  - the first message of either side is a Hello of our protocol version; a

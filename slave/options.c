@@ -2,6 +2,7 @@
 #include "slave/options.h"
 
 #include "common/address.h"
+#include "proto/tls.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -15,6 +16,7 @@ enum {
     OPT_STATE,
     OPT_MACHINE,
     OPT_MASTER,
+    OPT_TLS,
     OPT_LISTEN,
     OPT_PRIVATE,
     OPT_IDLE,
@@ -41,12 +43,16 @@ static const struct record {
      "host name)",
      OPT_MACHINE},
     {"master", "ADDR",
-     "master's address, unix:PATH or tcp:HOST:PORT (default "
+     "master's address, unix:PATH, tcp:HOST:PORT or tls:HOST:PORT (default "
      "unix:STATE/master.sock)",
      OPT_MASTER},
+    {"tls", "DIR",
+     "keys for tls: addresses, as deploy/keys makes them (default $IPS_TLS)",
+     OPT_TLS},
     {"listen", "ADDR",
-     "where other slaves reach this one, unix:PATH or tcp:HOST:PORT, or "
-     "\"none\" (default unix:STATE/slave-MACHINE/peers.sock; with --private "
+     "where other slaves reach this one, unix:PATH, tcp:HOST:PORT, "
+     "tls:HOST:PORT or \"none\" (default unix:STATE/slave-MACHINE/peers.sock; "
+     "with --private "
      "none)",
      OPT_LISTEN},
     {"private", NULL, "end when every run is archived and nobody asks",
@@ -141,6 +147,7 @@ static int copy(char *out, size_t len, const char *value, const char *what)
 static int take(struct slave_options *opt, int code, const char *value)
 {
     double seconds;
+    struct ips_err err = {0};
     switch (code) {
     case OPT_POOL:
         return copy(opt->pool, sizeof(opt->pool), value, "--pool");
@@ -152,6 +159,8 @@ static int take(struct slave_options *opt, int code, const char *value)
         return copy(opt->machine, sizeof(opt->machine), value, "--machine");
     case OPT_MASTER:
         return copy(opt->master, sizeof(opt->master), value, "--master");
+    case OPT_TLS:
+        return ips_tls_use(value, &err) < 0 ? complain("--tls", err.msg) : 0;
     case OPT_LISTEN:
         return copy(opt->listen, sizeof(opt->listen), value, "--listen");
     case OPT_PRIVATE:
@@ -226,6 +235,17 @@ static int fill_listen(struct slave_options *opt)
     return 0;
 }
 
+/* Without keys nothing at such an address would ever be reached. */
+static int check_tls(const char *address)
+{
+    struct ips_address to;
+    struct ips_err err = {0};
+    if (ips_address_parse(address, &to, &err) == 0 && to.tls &&
+        ips_tls_ready(&err) < 0)
+        return complain(address, err.msg);
+    return 0;
+}
+
 static int fill_defaults(struct slave_options *opt)
 {
     struct ips_err err = {0};
@@ -244,7 +264,9 @@ static int fill_defaults(struct slave_options *opt)
         return complain("cannot start", err.msg);
     if (strchr(opt->machine, '/') || opt->machine[0] == '.')
         return complain("not a machine's name", opt->machine);
-    return fill_listen(opt);
+    if (check_tls(opt->master) < 0 || fill_listen(opt) < 0)
+        return -1;
+    return check_tls(opt->listen);
 }
 
 enum slave_parsed slave_options_parse(int argc, char **argv,

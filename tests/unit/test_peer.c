@@ -491,17 +491,17 @@ static void test_peer__tcp_is_loopback_only(void **state)
     struct ips_err err = {0};
     struct ips_listener *l = NULL;
     static const char *const refused[] = {"tcp:0.0.0.0:70", "tcp:10.1.2.3:70",
-                                          "tcp:[::]:70", "tcp:host.org:70",
+                                          "tcp:[::]:70",
                                           "tcp:[::ffff:10.0.0.1]:70"};
     for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
         assert_int_equal(ips_address_check(refused[i], &err), IPS_E_REFUSED);
-        assert_non_null(strstr(err.msg, "TLS does not exist yet"));
+        assert_non_null(strstr(err.msg, "tls:HOST:PORT"));
         assert_non_null(strstr(err.msg, "ssh -L"));
     }
     static const char *const wrong[] = {
-        "",           "tcp:",        "tcp:127.0.0.1", "tcp:127.0.0.1:x",
-        "tcp::70",    "http://x",    "unix:",         "tcp:127.0.0.1:99999",
-        "tcp:[::1]:", "tcp:[::1]:-1"};
+        "",           "tcp:",         "tcp:127.0.0.1",   "tcp:127.0.0.1:x",
+        "tcp::70",    "http://x",     "unix:",           "tcp:127.0.0.1:99999",
+        "tcp:[::1]:", "tcp:[::1]:-1", "tcp:host.org:70", "tls:host.org:70"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
         assert_int_equal(ips_address_check(wrong[i], &err), IPS_E_USAGE);
     char path[300];
@@ -512,6 +512,7 @@ static void test_peer__tcp_is_loopback_only(void **state)
     assert_non_null(strstr(err.msg, "the kernel takes 107"));
     assert_int_equal(ips_address_check("tcp:localhost:70", &err), 0);
     assert_int_equal(ips_address_check("tcp:[::1]:70", &err), 0);
+    assert_int_equal(ips_address_check("tls:10.1.2.3:70", &err), 0);
     assert_int_equal(
         ips_listener_new(f->base, "tcp:127.0.0.1:0", on_accept, f, &l, &err),
         0);

@@ -1,0 +1,158 @@
+#include "proto/tls.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/paths.h"
+
+static SSL_CTX *keys;
+
+static int refuse(struct ips_err *err, const char *path, const char *what)
+{
+    unsigned long error = ERR_peek_last_error();
+    const char *reason = error ? ERR_reason_error_string(error) : NULL;
+    ERR_clear_error();
+    return ips_err_set(err, IPS_E_REFUSED, "%s: %s%s%s", path, what,
+                       reason ? ": " : "", reason ? reason : "");
+}
+
+/* dir/name into path; that it can be read, and the key by nobody else. */
+static int find(const char *dir, const char *name, char path[IPS_PATH_BYTES],
+                struct ips_err *err)
+{
+    struct stat st;
+    if (snprintf(path, IPS_PATH_BYTES, "%s/%s", dir, name) >= IPS_PATH_BYTES)
+        return ips_err_set(err, IPS_E_USAGE, "%.80s...: too long a path", dir);
+    if (stat(path, &st) < 0 || access(path, R_OK) < 0)
+        return ips_err_errno(err, "keys for TLS: %s", path);
+    if (strcmp(name, "key.pem") == 0 && (st.st_mode & 077))
+        return ips_err_set(err, IPS_E_REFUSED,
+                           "%s can be read by others: chmod 600 it, and make "
+                           "new keys (deploy/keys) if they may have done so",
+                           path);
+    return 0;
+}
+
+static int check_date(SSL_CTX *ctx, const char *path, struct ips_err *err)
+{
+    const X509 *cert = SSL_CTX_get0_certificate(ctx);
+    if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
+        return ips_err_set(err, IPS_E_REFUSED,
+                           "%s is out of date: make new keys (deploy/keys)",
+                           path);
+    return 0;
+}
+
+static int load(SSL_CTX *ctx, const char *dir, struct ips_err *err)
+{
+    char ca[IPS_PATH_BYTES], cert[IPS_PATH_BYTES], key[IPS_PATH_BYTES];
+    int rc = find(dir, "ca.pem", ca, err);
+    if (rc == 0)
+        rc = find(dir, "cert.pem", cert, err);
+    if (rc == 0)
+        rc = find(dir, "key.pem", key, err);
+    if (rc < 0)
+        return rc;
+    if (SSL_CTX_load_verify_file(ctx, ca) != 1)
+        return refuse(err, ca, "no certificate");
+    if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
+        return refuse(err, cert, "no certificate");
+    if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1)
+        return refuse(err, key, "no private key, or not the certificate's");
+    return check_date(ctx, cert, err);
+}
+
+int ips_tls_use(const char *dir, struct ips_err *err)
+{
+    SSL_CTX *ctx = SSL_CTX_new(TLS_method());
+    if (!ctx)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "TLS: no memory");
+    SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                       NULL);
+    /* The frames say where a message ends: who just goes cuts off nothing. */
+    SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
+    /* Connections last for days: nothing is resumed. */
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_num_tickets(ctx, 0);
+    int rc = load(ctx, dir, err);
+    if (rc < 0) {
+        SSL_CTX_free(ctx);
+        return rc;
+    }
+    SSL_CTX_free(keys);
+    keys = ctx;
+    return 0;
+}
+
+int ips_tls_ready(struct ips_err *err)
+{
+    const char *dir = getenv("IPS_TLS");
+    if (keys)
+        return 0;
+    if (!dir || !*dir)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "a tls: address needs keys: --tls DIR, or the whole "
+                           "path of DIR in IPS_TLS; deploy/keys makes them");
+    if (*dir != '/')
+        return ips_err_set(err, IPS_E_USAGE,
+                           "IPS_TLS=%s: give the whole path of the directory",
+                           dir);
+    return ips_tls_use(dir, err);
+}
+
+int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
+                struct ips_err *err)
+{
+    int rc = ips_tls_ready(err);
+    if (rc < 0)
+        return rc;
+    SSL *tls = SSL_new(keys);
+    if (tls && to &&
+        X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls), to->host) != 1) {
+        SSL_free(tls);
+        tls = NULL;
+    }
+    if (!tls)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "TLS: no memory");
+    if (to)
+        SSL_set_connect_state(tls);
+    else
+        SSL_set_accept_state(tls);
+    *out = tls;
+    return 0;
+}
+
+void ips_tls_why(struct ssl_st *tls, unsigned long error, char *out,
+                 size_t bytes)
+{
+    long verdict = tls ? SSL_get_verify_result(tls) : X509_V_OK;
+    const char *reason = error ? ERR_reason_error_string(error) : NULL;
+    if (verdict == X509_V_ERR_IP_ADDRESS_MISMATCH)
+        snprintf(out, bytes,
+                 "TLS: its certificate is not for this address: name the "
+                 "address to deploy/keys");
+    else if (verdict != X509_V_OK)
+        snprintf(out, bytes,
+                 "TLS: its certificate is not taken: %s (both sides need keys "
+                 "of the same ca.pem)",
+                 X509_verify_cert_error_string(verdict));
+    else if (error && ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER)
+        snprintf(out, bytes,
+                 "TLS: the other side does not speak it: is its "
+                 "address a tls: one, too?");
+    else
+        snprintf(out, bytes, "TLS: %s%s", reason ? reason : "failed",
+                 error && ERR_GET_LIB(error) == ERR_LIB_SSL &&
+                         ERR_GET_REASON(error) > SSL_AD_REASON_OFFSET
+                     ? " (said by the other side, of our certificate: both "
+                       "need keys of the same ca.pem)"
+                     : "");
+}

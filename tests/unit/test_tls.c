@@ -1,0 +1,343 @@
+/* Connections at tls: addresses: that both sides talk with keys of one ca.pem,
+ * and who is turned away, with which words. The keys are deploy/keys' own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <event2/event.h>
+
+#include "common/address.h"
+#include "proto/message.h"
+#include "proto/tls.h"
+
+#define PATIENCE_MS 20000
+#define LONG_BYTES (3u << 20) /* a message of many TLS records */
+
+/* ours/a, ours/b (not for loopback) and theirs/c of another ca.pem. */
+static char dir[64], a[96], b[96], c[96];
+
+struct side {
+    struct ips_peer *peer;
+    unsigned hellos, closes;
+    char why[512];
+};
+static struct side here, there;
+static struct event_base *base;
+
+static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
+                       void *arg)
+{
+    struct side *s = arg;
+    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__MASTER);
+    if (env->body_case == IPS__ENVELOPE__BODY_HELLO && !s->hellos++ &&
+        s == &here)
+        ips_send_hello(peer, &hello);
+    if (env->body_case == IPS__ENVELOPE__BODY_REQUEST) {
+        Ips__Reply reply = IPS__REPLY__INIT; /* as long as the question */
+        reply.last = true;
+        reply.error = IPS_E_USAGE;
+        reply.message = env->request->run;
+        ips_send_reply(peer, &reply);
+    }
+}
+
+static void on_close(struct ips_peer *peer, const char *why, void *arg)
+{
+    struct side *s = arg;
+    (void)peer;
+    s->peer = NULL;
+    snprintf(s->why, sizeof(s->why), "%s", why);
+    s->closes++;
+}
+
+static const struct ips_peer_ops ops = {on_message, on_close};
+
+static void on_accept(struct ips_peer *peer, void *arg)
+{
+    (void)arg;
+    here.peer = peer;
+    ips_peer_set_ops(peer, &ops, &here);
+}
+
+static void turn_until(const unsigned *count)
+{
+    time_t end = time(NULL) + PATIENCE_MS / 1000;
+    while (!*count && time(NULL) < end) {
+        const struct timeval tick = {0, 5000};
+        event_base_loopexit(base, &tick);
+        event_base_dispatch(base);
+    }
+    assert_int_not_equal(0, *count);
+}
+
+static void use(const char *keys)
+{
+    struct ips_err err = {0};
+    if (ips_tls_use(keys, &err) < 0)
+        fail_msg("%s", err.msg);
+}
+
+static struct ips_listener *listen_at(const char *address)
+{
+    struct ips_listener *l = NULL;
+    struct ips_err err = {0};
+    memset(&here, 0, sizeof(here));
+    memset(&there, 0, sizeof(there));
+    base = event_base_new();
+    if (ips_listener_new(base, address, on_accept, NULL, &l, &err) < 0)
+        fail_msg("%s", err.msg);
+    return l;
+}
+
+/* A peer with these keys, to a listener with a's, and its Hello. */
+static void connect_with(const char *keys, const char *address)
+{
+    struct ips_err err = {0};
+    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    use(keys);
+    if (ips_peer_connect(base, address, &there.peer, &err) < 0)
+        fail_msg("%s", err.msg);
+    use(a); /* what is accepted from now on */
+    ips_peer_set_ops(there.peer, &ops, &there);
+    ips_send_hello(there.peer, &hello);
+}
+
+static void end(struct ips_listener *l)
+{
+    ips_peer_free(here.peer);
+    ips_peer_free(there.peer);
+    ips_listener_free(l);
+    ips_peer_reap();
+    event_base_free(base);
+}
+
+/* Would catch a handshake that never ends, a Hello that is lost before it, or
+ * an end of the connection that nobody hears of. */
+static void test_tls__both_sides_talk(void **state)
+{
+    (void)state;
+    use(a);
+    struct ips_listener *l = listen_at("tls:127.0.0.1:0");
+    assert_memory_equal(ips_listener_address(l), "tls:127.0.0.1:", 14);
+    connect_with(a, ips_listener_address(l));
+    turn_until(&here.hellos);
+    turn_until(&there.hellos);
+    ips_peer_free(there.peer);
+    there.peer = NULL;
+    turn_until(&here.closes);
+    assert_string_equal(here.why, "closed by the other side");
+    end(l);
+}
+
+/* Would catch keys of another installation that are taken, and a refusal that
+ * does not say what is to be done. */
+static void test_tls__strangers_are_refused(void **state)
+{
+    (void)state;
+    use(a);
+    struct ips_listener *l = listen_at("tls:127.0.0.1:0");
+    connect_with(c, ips_listener_address(l));
+    turn_until(&there.closes);
+    assert_non_null(strstr(there.why, "both sides need keys"));
+    turn_until(&here.closes);
+    assert_non_null(strstr(here.why, "TLS: "));
+    assert_int_equal(0, here.hellos + there.hellos);
+    end(l);
+}
+
+/* Would catch a machine that passes for another one of the installation. */
+static void test_tls__a_certificate_is_for_its_addresses(void **state)
+{
+    (void)state;
+    use(b);
+    struct ips_listener *l = listen_at("tls:127.0.0.1:0");
+    connect_with(a, ips_listener_address(l));
+    use(b);
+    turn_until(&there.closes);
+    assert_non_null(strstr(there.why, "not for this address"));
+    assert_int_equal(0, here.hellos + there.hellos);
+    end(l);
+}
+
+/* Would catch a daemon that talks to whoever does not speak TLS. */
+static void test_tls__nothing_is_said_in_the_clear(void **state)
+{
+    char plain[64];
+    (void)state;
+    use(a);
+    struct ips_listener *l = listen_at("tls:127.0.0.1:0");
+    snprintf(plain, sizeof(plain), "tcp%s", ips_listener_address(l) + 3);
+    connect_with(a, plain);
+    turn_until(&here.closes);
+    turn_until(&there.closes);
+    assert_int_equal(0, here.hellos + there.hellos);
+    end(l);
+    l = listen_at("tcp:127.0.0.1:0");
+    snprintf(plain, sizeof(plain), "tls%s", ips_listener_address(l) + 3);
+    connect_with(a, plain);
+    turn_until(&here.closes);
+    turn_until(&there.closes);
+    assert_int_equal(0, here.hellos + there.hellos);
+    end(l);
+}
+
+/* In a child, with keys of its own: asks, and tells what became of it. */
+static int ask_in_child(const char *keys, const char *address)
+{
+    int ends[2];
+    assert_int_equal(0, pipe(ends));
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct ips_client *client = NULL;
+        struct ips_err err = {0};
+        Ips__Envelope env = IPS__ENVELOPE__INIT, *answer = NULL;
+        Ips__Request rq = IPS__REQUEST__INIT;
+        static char name[LONG_BYTES];
+        memset(name, 'x', sizeof(name) - 1);
+        env.body_case = IPS__ENVELOPE__BODY_REQUEST;
+        env.request = &rq;
+        rq.id = 7;
+        rq.run = name;
+        int rc = ips_tls_use(keys, &err);
+        if (rc == 0)
+            rc = ips_client_connect(address, PATIENCE_MS, &client, &err);
+        if (rc == 0)
+            rc = ips_client_send(client, &env, &err);
+        if (rc == 0)
+            rc = ips_client_recv(client, PATIENCE_MS, &answer, &err);
+        if (rc == 0)
+            snprintf(err.msg, sizeof(err.msg), "%zu bytes back",
+                     strlen(answer->reply->message));
+        if (write(ends[1], err.msg, strlen(err.msg)) < 0)
+            _exit(1);
+        _exit(0);
+    }
+    close(ends[1]);
+    assert_true(pid > 0);
+    return ends[0];
+}
+
+static void told(int fd, char *out, size_t bytes)
+{
+    size_t n = 0;
+    ssize_t got;
+    while ((got = read(fd, out + n, bytes - 1 - n)) > 0)
+        n += (size_t)got;
+    out[n] = '\0';
+    close(fd);
+    wait(NULL);
+}
+
+/* Would catch long messages of the blocking client that are cut at a record's
+ * end, and a refusal by the other side that it does not put into words. */
+static void test_tls__blocking_client(void **state)
+{
+    (void)state;
+    char said[1024], want[64];
+    use(a);
+    struct ips_listener *l = listen_at("tls:127.0.0.1:0");
+    int fd = ask_in_child(b, ips_listener_address(l)); /* needs no address */
+    turn_until(&here.closes);
+    told(fd, said, sizeof(said));
+    snprintf(want, sizeof(want), "%u bytes back", LONG_BYTES - 1);
+    assert_string_equal(said, want);
+    assert_int_equal(1, here.hellos);
+    here.closes = here.hellos = 0;
+    fd = ask_in_child(c, ips_listener_address(l));
+    turn_until(&here.closes);
+    told(fd, said, sizeof(said));
+    assert_non_null(strstr(said, "both sides need keys"));
+    assert_int_equal(0, here.hellos);
+    end(l);
+}
+
+static void test_tls__bad_keys(void **state)
+{
+    char command[512];
+    struct ips_err err = {0};
+    (void)state;
+    assert_int_equal(IPS_E_IO, ips_tls_use("/nonexistent", &err));
+    assert_non_null(strstr(err.msg, "/nonexistent/ca.pem"));
+    snprintf(command, sizeof(command),
+             "cd %s && cp -r ours/a open && chmod 644 open/key.pem && "
+             "cp -r ours/a mixed && cp ours/b/key.pem mixed && "
+             "cp -r ours/a torn && echo no >torn/cert.pem && "
+             "cp -r ours/a old && openssl x509 -in ours/a/cert.pem -days 0 "
+             "-signkey old/key.pem -out old/cert.pem 2>/dev/null",
+             dir);
+    assert_int_equal(0, system(command)); /* NOLINT(cert-env33-c) */
+    static const char *const bad[][2] = {{"open", "chmod 600"},
+                                         {"mixed", "not the certificate's"},
+                                         {"torn", "no certificate"},
+                                         {"old", "out of date"}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        snprintf(command, sizeof(command), "%s/%s", dir, bad[i][0]);
+        assert_int_equal(IPS_E_REFUSED, ips_tls_use(command, &err));
+        assert_non_null(strstr(err.msg, bad[i][1]));
+    }
+}
+
+/* First, while no keys are in use. */
+static void test_tls__no_keys(void **state)
+{
+    struct ips_err err = {0};
+    struct ips_listener *l = NULL;
+    (void)state;
+    base = event_base_new();
+    unsetenv("IPS_TLS");
+    assert_int_equal(IPS_E_USAGE, ips_listener_new(base, "tls:127.0.0.1:0",
+                                                   on_accept, NULL, &l, &err));
+    assert_non_null(strstr(err.msg, "deploy/keys"));
+    setenv("IPS_TLS", "relative", 1);
+    assert_int_equal(IPS_E_USAGE, ips_tls_ready(&err));
+    setenv("IPS_TLS", a, 1);
+    assert_int_equal(0, ips_tls_ready(&err));
+    event_base_free(base);
+}
+
+static int make_keys(void **state)
+{
+    char command[512];
+    (void)state;
+    snprintf(dir, sizeof(dir), "/tmp/ips-test-tls-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(a, sizeof(a), "%s/ours/a", dir);
+    snprintf(b, sizeof(b), "%s/ours/b", dir);
+    snprintf(c, sizeof(c), "%s/theirs/c", dir);
+    snprintf(command, sizeof(command),
+             DEPLOY_KEYS
+             " %s/ours a=127.0.0.1,::1 b=10.0.0.9 >/dev/null && " DEPLOY_KEYS
+             " %s/theirs c=127.0.0.1 >/dev/null",
+             dir, dir);
+    return system(command); /* NOLINT(cert-env33-c) */
+}
+
+static int remove_keys(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof(command), "rm -r %s", dir);
+    return system(command); /* NOLINT(cert-env33-c) */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tls__no_keys),
+        cmocka_unit_test(test_tls__both_sides_talk),
+        cmocka_unit_test(test_tls__strangers_are_refused),
+        cmocka_unit_test(test_tls__a_certificate_is_for_its_addresses),
+        cmocka_unit_test(test_tls__nothing_is_said_in_the_clear),
+        cmocka_unit_test(test_tls__blocking_client),
+        cmocka_unit_test(test_tls__bad_keys),
+    };
+    return cmocka_run_group_tests(tests, make_keys, remove_keys);
+}

@@ -1,0 +1,2 @@
+target_compile_definitions(test_tls PRIVATE
+    DEPLOY_KEYS="${CMAKE_SOURCE_DIR}/deploy/keys")
