@@ -82,7 +82,7 @@ static int set_host(const char *host, uint16_t port, const char *address,
                            "[fd00::5]: names are not looked up",
                            address);
     }
-    snprintf(out->host, sizeof(out->host), "%s", host);
+    snprintf(out->host, sizeof(out->host), "%.45s", host); /* was a number */
     return 0;
 }
 

@@ -19,5 +19,6 @@ foreach(unit ips-master ips-slave)
     install(FILES ${CMAKE_BINARY_DIR}/${unit}.service
         DESTINATION ${CMAKE_INSTALL_DATADIR}/ips/systemd)
 endforeach()
+install(PROGRAMS deploy/keys DESTINATION ${CMAKE_INSTALL_DATADIR}/ips)
 install(FILES deploy/tmpfiles/ips.conf
     DESTINATION ${CMAKE_INSTALL_DATADIR}/ips/tmpfiles)

@@ -55,13 +55,13 @@ def test_help_and_version(build, program):
 
 @pytest.mark.quick
 def test_foreign_address_is_refused(build, tmp_path):
-    """Until there is TLS, with a message that says so."""
+    """Without TLS, with a message that says what to do."""
     done = call(build, "ips-master", "--state", tmp_path, "--listen",
                 "tcp:0.0.0.0:7001")
-    assert done.returncode != 0 and "TLS" in done.stderr
+    assert done.returncode == 2 and "tls:HOST:PORT" in done.stderr
     done = call(build, "ips-slave", "--state", tmp_path, "--pool", tmp_path,
                 "--master", "tcp:192.0.2.1:7001")
-    assert done.returncode != 0 and "TLS" in done.stderr
+    assert done.returncode == 2 and "tls:HOST:PORT" in done.stderr
 
 
 # --- things that are not there -------------------------------------------
