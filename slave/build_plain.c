@@ -206,6 +206,7 @@ struct run {
     uint64_t last_ret, settled; /* behind it no signal taken ends a call */
     uint64_t off_ns, probe_ps, cost_ps, call_ps;
     uint64_t wait_ns, waits; /* for peers */
+    struct b_gaps gaps;
     bool costs, goes_on;
 };
 
@@ -234,6 +235,7 @@ run_begin(struct maker *m)
                     .chain = m->chain,
                     .last_ret = m->last_ret,
                     .off_ns = b->off_ns,
+                    .gaps = b->gaps,
                     .probe_ps = b->probe_ps,
                     .cost_ps = b->cost_ps,
                     .costs = b->in->control && !m->s->task && !b->tables,
@@ -250,6 +252,7 @@ static inline __attribute__((always_inline)) void run_end(const struct run *k)
     struct build *b = k->m->b;
     b->nodes = k->node;
     b->off_ns = k->off_ns;
+    b->gaps = k->gaps;
     b->probe_ps = k->probe_ps;
     b->cost_ps = k->cost_ps;
     if (k->costs)
@@ -272,7 +275,11 @@ plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
     k->w[i] = coord;
     k->t_ns[i] = t_ns;
     k->cpu_at[i] = cpu_at;
-    k->off[i] = ips_add_sat(k->off_ns, slept);
+    uint64_t off = ips_add_sat(k->off_ns, slept);
+    if (k->off)
+        k->off[i] = off;
+    else
+        b_gap(&k->gaps, t_ns, cpu_at, off);
     k->wait[i] = slept;
     k->xlen[i] = len;
     k->probe[i] = probe;

@@ -156,6 +156,12 @@ struct b_from {
     struct b_window window;
 };
 
+/* The last node of the chain at hand, and what of the gaps between its nodes
+ * nothing explains. */
+struct b_gaps {
+    uint64_t t, cpu, unknown_ns;
+};
+
 struct b_cpu { /* THREADCPU */
     uint64_t t, cpu;
     uint32_t stream, tid;
