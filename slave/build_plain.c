@@ -5,6 +5,7 @@
 
 /* Records are asked for so far ahead. */
 #define AHEAD 2048u
+#define NODES_AHEAD 64u
 
 bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
                   bool *received)
@@ -262,12 +263,33 @@ static inline __attribute__((always_inline)) void run_end(const struct run *k)
     k->m->row->wait_count[IPS_WAIT_PEER] += (uint32_t)k->waits;
 }
 
+/* The columns' next lines are asked for: more of them are written at a time
+ * than the hardware follows. */
+static inline __attribute__((always_inline)) void ask_ahead(const struct run *k,
+                                                            uint32_t i)
+{
+    if (i % 8)
+        return;
+    i += NODES_AHEAD;
+    __builtin_prefetch(k->w + i, 1);
+    __builtin_prefetch(k->t_ns + i, 1);
+    __builtin_prefetch(k->cpu_at + i, 1);
+    __builtin_prefetch(k->wait + i, 1);
+    __builtin_prefetch(k->xlen + i, 1);
+    if (i % 16)
+        return;
+    __builtin_prefetch(k->probe + i, 1);
+    __builtin_prefetch(k->site + i, 1);
+    __builtin_prefetch(k->xpred + i, 1);
+}
+
 static inline __attribute__((always_inline)) void
 plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
            uint64_t t_ns, uint64_t cpu_at, uint32_t end, uint64_t slept,
            uint64_t len, uint32_t took)
 {
     uint32_t i = k->node++, probe = 0;
+    ask_ahead(k, i);
     if (k->probe_ps >= 1000) {
         probe = (uint32_t)ips_min_u64(k->probe_ps / 1000, UINT32_MAX);
         k->probe_ps %= 1000;
