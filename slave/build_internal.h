@@ -192,9 +192,9 @@ struct build {
     uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
     struct b_gaps gaps;
-    uint8_t *far;    /* [end_count] its peer may be on another machine; NULL
-                        where none is */
-    bool backwards;  /* a node is before what it comes from: no order yet */
+    uint8_t *far;   /* [end_count] its peer may be on another machine; NULL
+                       where none is */
+    bool backwards; /* a node is before what it comes from: no order yet */
     /* Of build_wall.c: a node may have been passed before what it hangs on; the
      * nodes whose cross arcs pass `match` did not make. */
     bool bends;
@@ -373,8 +373,8 @@ static inline uint64_t b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu,
 static inline __attribute__((always_inline)) void
 b_gap(struct b_gaps *gaps, uint64_t t, uint64_t cpu, uint64_t off)
 {
-    gaps->unknown_ns = ips_add_sat(
-        gaps->unknown_ns, b_free_ns(t, gaps->t, cpu, gaps->cpu, off));
+    gaps->unknown_ns = ips_add_sat(gaps->unknown_ns,
+                                   b_free_ns(t, gaps->t, cpu, gaps->cpu, off));
     gaps->t = t;
     gaps->cpu = cpu;
 }

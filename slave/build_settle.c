@@ -270,13 +270,14 @@ weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
 {
     struct weighed s = *to;
     int rc = 0;
-    for (; i < end && rc == 0; i++) {
+    for (; i < end; i++) {
         uint64_t t_ns = k.g.t_ns[i], cpu_at = k.cpu_at[i], own = k.g.w[i];
-        uint64_t sent = UINT64_MAX;
+        uint64_t sent = 0;
         uint32_t next = i + AHEAD;
         if (next < end && k.g.xkind[next] == B_X_SENT)
             __builtin_prefetch(b_op_at(k.b, k.g.xpred[next]));
-        if (k.g.xkind[i] == B_X_SENT) {
+        bool match = k.g.xkind[i] == B_X_SENT;
+        if (match) {
             const struct b_op *send = b_op_at(k.b, k.g.xpred[i]);
             own = b_gives_way(send, own, t_ns, cpu_at);
             k.g.xpred[i] = send->node;
@@ -287,9 +288,9 @@ weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
         if (k.coord)
             k.coord[i] = own;
         uint64_t coord = ips_max_u64(own, s.at), w = coord - s.at;
-        bool stands = (last && k.g.kind[i] == IPS_NODE_END) ||
-                      (k.far && k.g.site[i] != UINT32_MAX &&
-                       k.far[k.g.site[i]]);
+        bool stands =
+            (last && k.g.kind[i] == IPS_NODE_END) ||
+            (k.far && k.g.site[i] != UINT32_MAX && k.far[k.g.site[i]]);
         uint64_t passed = b_moved(t_ns, stands ? 0 : (int64_t)(coord - cpu_at));
         uint64_t apart = first ? 0 : passed - s.passed;
         uint32_t probe = k.g.probe[i];
@@ -301,7 +302,7 @@ weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
             s.unknown = ips_add_sat(
                 s.unknown, b_free_ns(t_ns, s.t, cpu_at, s.cpu, k.off[i]));
         s.forwards &= t_ns >= s.t;
-        s.bends |= (sent > passed && sent != UINT64_MAX) || s.passed > passed;
+        s.bends |= (sent > passed) | (s.passed > passed);
         if (coord != own) /* its receives have been told otherwise */
             s.bends |= k.g.kind[i] == IPS_NODE_SEND;
         s.at = coord;
@@ -311,7 +312,9 @@ weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
         k.g.w[i] = w;
         k.g.at[i] = passed;
         if (k.fits && k.g.wait[i])
-            rc = fit_wait(k.b, i, apart, passed, sent);
+            rc = fit_wait(k.b, i, apart, passed, match ? sent : UINT64_MAX);
+        if (rc < 0)
+            break;
     }
     *to = s;
     return rc;
