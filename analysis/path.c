@@ -137,8 +137,6 @@ static inline void run_local(struct kernel *k, uint32_t c, struct cursor *cur)
 {
     const uint64_t *restrict w = k->g->w;
     const uint32_t *restrict xpred = k->g->xpred;
-    const uint8_t *restrict xkind = k->g->xkind;
-    const struct ips_arcs arcs = k->arcs;
     uint64_t *est = k->est, e = cur->e, bits = 0, passed = 0;
     uint8_t *restrict crossed = k->crossed;
     uint32_t i = cur->pos, stop = cur->stop;
@@ -147,7 +145,7 @@ static inline void run_local(struct kernel *k, uint32_t c, struct cursor *cur)
         uint64_t a = e + w[i];
         uint32_t x = xpred[i];
         if (x != IPS_NO_NODE) {
-            uint8_t mode = arcs.mode[xkind[i]];
+            uint8_t mode = k->arcs.mode[k->g->xkind[i]];
             if (mode != IPS_ARC_ABSENT) {
                 uint64_t from = est[x];
                 if (from - 1 >= IPS_TIME_LIMIT - 1) {
@@ -158,7 +156,7 @@ static inline void run_local(struct kernel *k, uint32_t c, struct cursor *cur)
                     }
                     from = 0;
                 }
-                uint64_t b = from + ips_arc_ns(&arcs, mode, k->g->xlen, i);
+                uint64_t b = from + ips_arc_ns(&k->arcs, mode, k->g->xlen, i);
                 crossed[i] = b > a; /* a tie is the chain's */
                 a = b > a ? b : a;
             }

@@ -188,10 +188,12 @@ struct build {
     /* For build_wall.c. g.wait: asleep in the call (and the wait) that the node
      * ends. [node_room]: asleep in calls since the node before, with g.wait;
      * behind b_delays the delay after the wake-up. NULL where nobody read a run
-     * delay: then all that is asked of it is the chain's sum in `gaps`. */
+     * delay and nobody spun: then all that is asked of it is the chain's sum in
+     * `gaps`. */
     uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
     struct b_gaps gaps;
+    bool spun;      /* cpu_at of some node is moved behind its making */
     uint8_t *far;   /* [end_count] its peer may be on another machine; NULL
                        where none is */
     bool backwards; /* a node is before what it comes from: no order yet */

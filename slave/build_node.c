@@ -339,7 +339,7 @@ int b_nodes(struct build *b)
     size_t room = b->node_room + 1;
     b->cpu_at = ips_alloc_large(room, sizeof(*b->cpu_at));
     g->wait = ips_alloc_large(room, sizeof(*g->wait));
-    bool offs = b->delays.n || b->grow;
+    bool offs = b->delays.n || b->spun || b->grow;
     b->off = offs ? ips_alloc_large(room, sizeof(*b->off)) : NULL;
     g->probe = ips_alloc_large(room, sizeof(*g->probe));
     if (!b->cpu_at || !g->wait || (offs && !b->off) || !g->probe)

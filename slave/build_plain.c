@@ -349,8 +349,7 @@ plain_send(struct run *k, const struct b_plain *r)
     *op = (struct b_op){.t = r->t,
                         .t_ret = r->t_ret,
                         .len = r->len,
-                        .cpu = r->cpu,
-                        .w = r->cpu_ret,
+                        .past = r->cpu_ret - r->cpu,
                         .node = k->node,
                         .chain = k->chain & INT32_MAX};
     __builtin_prefetch(op + 2, 1);

@@ -283,7 +283,7 @@ weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
             k.g.xpred[i] = send->node;
             k.g.xkind[i] = IPS_X_DATA;
             k.b->backwards |= send->t >= t_ns;
-            sent = b_moved(send->t, (int64_t)(send->w - send->cpu));
+            sent = b_moved(send->t, (int64_t)send->past);
         }
         if (k.coord)
             k.coord[i] = own;

@@ -206,7 +206,7 @@ struct b_chan {
  *   g.xpred  the send's place (b_op_at). */
 struct b_op {
     uint64_t t, t_ret, len;
-    uint64_t cpu, w; /* cpu_at and coordinate of the node */
+    uint64_t past; /* the node's coordinate less cpu_at, never negative */
     uint32_t node;
     uint32_t chain : 31, blocked : 1;
 };
