@@ -52,7 +52,8 @@ static void sends_again(struct b_grow *k, uint32_t end)
     struct build *b = &k->b;
     struct b_sending s = sending_at(b, &b->ends[end], k->ends[end].first);
     for (; s.op; b_next_send(b, &s))
-        s.op->w = k->built.g.w[s.op->node];
+        s.op->past =
+            ips_sub_sat(k->built.g.w[s.op->node], b->cpu_at[s.op->node]);
 }
 
 static void match_room(struct b_grow *k, uint32_t from, uint32_t to)

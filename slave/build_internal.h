@@ -187,12 +187,16 @@ struct build {
     uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
     /* For build_wall.c. g.wait: asleep in the call (and the wait) that the node
      * ends. [node_room]: asleep in calls since the node before, with g.wait;
-     * behind b_delays the delay after the wake-up. */
+     * behind b_delays the delay after the wake-up. NULL where nobody read a run
+     * delay and nobody spun: then all that is asked of it is the chain's sum in
+     * `gaps`. */
     uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
-    uint8_t *far;    /* [end_count] its peer may be on another machine; NULL
-                        where none is */
-    bool backwards;  /* a node is before what it comes from: no order yet */
+    struct b_gaps gaps;
+    bool spun;      /* cpu_at of some node is moved behind its making */
+    uint8_t *far;   /* [end_count] its peer may be on another machine; NULL
+                       where none is */
+    bool backwards; /* a node is before what it comes from: no order yet */
     /* Of build_wall.c: a node may have been passed before what it hangs on; the
      * nodes whose cross arcs pass `match` did not make. */
     bool bends;
@@ -361,6 +365,21 @@ int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
            uint32_t *flow) IPS_MUST_USE;
 bool b_addr_loopback(const struct ips_addr *a);
 bool b_addr_any(const struct ips_addr *a);
+/* Off the core from (t0, cpu0) to (t, cpu), `off` of it in calls that slept. */
+static inline uint64_t b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu,
+                                 uint64_t cpu0, uint64_t off)
+{
+    return ips_sub_sat(ips_sub_sat(ips_sub_sat(t, t0), ips_sub_sat(cpu, cpu0)),
+                       off);
+}
+static inline __attribute__((always_inline)) void
+b_gap(struct b_gaps *gaps, uint64_t t, uint64_t cpu, uint64_t off)
+{
+    gaps->unknown_ns = ips_add_sat(gaps->unknown_ns,
+                                   b_free_ns(t, gaps->t, cpu, gaps->cpu, off));
+    gaps->t = t;
+    gaps->cpu = cpu;
+}
 /* One more node at the end of the graph: its coordinate, and the moment and
  * CPU its thread's clocks showed together (at the call of a send or fork, at
  * the return of a receive or wait). Room was counted by the scan. */
@@ -380,7 +399,10 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
     w[i] = coord;
     t[i] = t_ns;
     at[i] = cpu_at;
-    off[i] = b->off_ns;
+    if (off)
+        off[i] = b->off_ns;
+    else
+        b_gap(&b->gaps, t_ns, cpu_at, b->off_ns);
     wait[i] = xlen[i] = 0;
     probe[i] = 0;
     sites[i] = site;
@@ -429,13 +451,6 @@ static inline uint64_t b_moved(uint64_t t, int64_t by)
     uint64_t at =
         by < 0 ? ips_sub_sat(t, (uint64_t)-by) : ips_add_sat(t, (uint64_t)by);
     return ips_min_u64(at, B_LATEST);
-}
-/* Off the core from (t0, cpu0) to (t, cpu), `off` of it in calls that slept. */
-static inline uint64_t b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu,
-                                 uint64_t cpu0, uint64_t off)
-{
-    return ips_sub_sat(ips_sub_sat(ips_sub_sat(t, t0), ips_sub_sat(cpu, cpu0)),
-                       off);
 }
 /* What is sent to `end` is there when it was sent: no network holds it back. */
 static inline bool b_by_memory(const struct build *b, uint32_t end)

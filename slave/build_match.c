@@ -393,7 +393,8 @@ static void not_for_room(struct build *b, struct b_op *send)
         b_waits_drop(b, send->node + 1);
     if (b->grow)
         b_grow_roomless(b, send, slept);
-    send->w = g->w[send->node] = g->w[send->node + 1];
+    g->w[send->node] = g->w[send->node + 1];
+    send->past = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
 }
 
 /* A send that blocked for room returned when the last receive before its return

@@ -50,15 +50,16 @@ static inline void sent_by(struct build *b, const struct inflow *f,
     struct ips_graph *g = &b->out->g;
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
     uint64_t room = ips_sub_sat(ips_sub_sat(g->t_ns[v], send->t), after);
-    uint64_t w = ips_add_sat(send->cpu, room);
     g->xkind[v] = B_X_SENT;
     g->xpred[v] = f->send.place;
-    if (w >= send->w)
+    if (room >= send->past)
         return;
-    if (b_final(b, send->node))
+    if (b_final(b, send->node)) {
         b->broken = true;
-    else
-        send->w = g->w[send->node] = w;
+        return;
+    }
+    send->past = room;
+    g->w[send->node] = b->cpu_at[send->node] + room;
 }
 
 /* The coordinate of a receive at t_ns that knows its send, which has given way:
@@ -66,9 +67,8 @@ static inline void sent_by(struct build *b, const struct inflow *f,
 static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
                                    uint64_t t_ns, uint64_t cpu_at)
 {
-    uint64_t before = ips_sub_sat(send->w, send->cpu);
     uint64_t time = ips_sub_sat(t_ns, send->t);
-    uint64_t room = ips_sub_sat(time, before);
+    uint64_t room = ips_sub_sat(time, send->past);
     return ips_sub_sat(cpu_at, coord) > room ? cpu_at - room : coord;
 }
 

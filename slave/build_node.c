@@ -286,6 +286,7 @@ int b_chain_nodes(struct maker *m, struct b_walk *walk)
     const struct b_chain *c = &b->chains[m->chain];
     b->out->g.chains[m->chain].first = b->nodes;
     b->off_ns = b->probe_ps = 0;
+    b->gaps = (struct b_gaps){.t = UINT64_MAX}; /* before START there is none */
     begin_chain(m);
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
         memset(walk, 0, sizeof(*walk));
@@ -317,6 +318,7 @@ int b_chain_end(struct maker *m)
     c->settled = last_cpu;
     b_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
     chain->count = b->nodes - chain->first;
+    c->unknown_ns = b->gaps.unknown_ns;
     return 0;
 }
 
@@ -337,9 +339,10 @@ int b_nodes(struct build *b)
     size_t room = b->node_room + 1;
     b->cpu_at = ips_alloc_large(room, sizeof(*b->cpu_at));
     g->wait = ips_alloc_large(room, sizeof(*g->wait));
-    b->off = ips_alloc_large(room, sizeof(*b->off));
+    bool offs = b->delays.n || b->spun || b->grow;
+    b->off = offs ? ips_alloc_large(room, sizeof(*b->off)) : NULL;
     g->probe = ips_alloc_large(room, sizeof(*g->probe));
-    if (!b->cpu_at || !g->wait || !b->off || !g->probe)
+    if (!b->cpu_at || !g->wait || (offs && !b->off) || !g->probe)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
                            (unsigned long long)b->node_room);
     int rc = b_plain_begin(b);

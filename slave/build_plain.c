@@ -5,6 +5,7 @@
 
 /* Records are asked for so far ahead. */
 #define AHEAD 2048u
+#define NODES_AHEAD 64u
 
 bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
                   bool *received)
@@ -28,8 +29,8 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
         if (first_cpu == IPS_CPU_UNKNOWN)
             first_cpu = r.cpu;
         sends += r.send;
-        one_node += r.send && r.t_ret >= before &&
-                    b_blocked_ns(r.t, r.t_ret, r.cpu, r.cpu_ret) < B_BLOCKED_NS;
+        one_node +=
+            r.send & (r.t_ret >= before) & (b_plain_slept(&r) < B_BLOCKED_NS);
         before = ips_max_u64(before, r.t_ret);
         n++;
         p += r.bytes;
@@ -66,7 +67,7 @@ static void put_sends(struct maker *m, struct b_plain_slot *x)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[x->end];
-    uint32_t n = (uint32_t)(x->op - x->first);
+    uint32_t n = x->messages - x->put;
     if (!n)
         return;
     if (e->sends.n == 0)
@@ -75,12 +76,15 @@ static void put_sends(struct maker *m, struct b_plain_slot *x)
     b->blocks.v[e->sends.last].n += n;
     e->sends.n += n;
     e->sends.room -= n;
-    x->first = x->op;
+    x->put = x->messages;
 }
 
+/* What is kept there is in the tables: the slot is free. */
 static void put_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
 {
     struct build *b = m->b;
+    if (!x || x->end == IPS_NONE)
+        return;
     struct b_end *e = &b->ends[x->end];
     bool send = dir == B_SEND;
     if (send)
@@ -99,25 +103,38 @@ static void put_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
                                 .t = x->t,
                                 .t_ret = x->t_ret},
                 dir);
+    b->plain->of_end[dir][x->end % B_PLAIN_SLOTS] = NULL;
     x->end = IPS_NONE;
+    x->id++;
 }
 
-/* Slot `x` becomes that of `end`. 0; 1: not by this way; negative: failed. */
+/* Slot `x` becomes that of channel `id`. 0; 1: not by this way; negative:
+ * failed. */
 static int __attribute__((noinline))
-take_slot(struct maker *m, enum b_dir dir, uint32_t end)
+take_slot(struct maker *m, enum b_dir dir, uint32_t id, struct b_plain_slot *x)
 {
     struct build *b = m->b;
-    struct b_plain_slots *s = b->plain;
-    uint32_t k = end % B_PLAIN_SLOTS;
-    struct b_plain_slot *x = &s->v[dir][k];
-    const struct b_end *e = &b->ends[end];
-    if (e->datagram || e->listen)
+    const struct b_image *im = &b->images[m->s->image];
+    if (id - 1 >= im->chan_count)
         return 1;
-    if (x->end == IPS_NONE)
-        s->used[s->n++] = (uint32_t)dir * B_PLAIN_SLOTS + k;
-    else
-        put_slot(m, dir, x);
-    *x = (struct b_plain_slot){.end = end, .t = UINT64_MAX, .local = e->local};
+    const struct b_chan *c = &b->chans.v[im->first_chan + id - 1];
+    if (c->id != id)
+        return 1;
+    uint32_t end = dir == B_SEND ? c->end_send : c->end_recv;
+    if (end == IPS_NONE || b->ends[end].datagram || b->ends[end].listen)
+        return 1;
+    struct b_plain_slots *s = b->plain;
+    struct b_plain_slot **of_end = &s->of_end[dir][end % B_PLAIN_SLOTS];
+    put_slot(m, dir, x);
+    put_slot(m, dir, *of_end);
+    if (!x->noted)
+        s->used[s->n++] = (uint32_t)dir * B_PLAIN_SLOTS + id % B_PLAIN_SLOTS;
+    *x = (struct b_plain_slot){.id = id,
+                               .end = end,
+                               .noted = true,
+                               .t = UINT64_MAX,
+                               .local = b->ends[end].local};
+    *of_end = x;
     return b_traffic_row(m, end, &x->row);
 }
 
@@ -131,7 +148,7 @@ more_sends(struct maker *m, struct b_plain_slot *x)
     if (rc < 0)
         return rc;
     const struct b_block *k = &b->blocks.v[e->sends.last];
-    x->op = x->first = b_op_at(b, k->at + k->n);
+    x->op = b_op_at(b, k->at + k->n);
     x->last = x->op + e->sends.room;
     return 0;
 }
@@ -139,10 +156,10 @@ more_sends(struct maker *m, struct b_plain_slot *x)
 void b_plain_put(struct maker *m, uint32_t end)
 {
     struct b_plain_slots *s = m->b->plain;
-    struct b_plain_slot *x = s ? &s->v[B_SEND][end % B_PLAIN_SLOTS] : NULL;
+    struct b_plain_slot *x = s ? s->of_end[B_SEND][end % B_PLAIN_SLOTS] : NULL;
     if (x && x->end == end) {
         put_sends(m, x);
-        x->op = x->first = x->last = NULL;
+        x->op = x->last = NULL;
     }
 }
 
@@ -153,8 +170,9 @@ void b_plain_put_all(struct maker *m)
         return;
     while (s->n) {
         uint32_t k = s->used[--s->n];
-        put_slot(m, k / B_PLAIN_SLOTS,
-                 &s->v[k / B_PLAIN_SLOTS][k % B_PLAIN_SLOTS]);
+        struct b_plain_slot *x = &s->v[k / B_PLAIN_SLOTS][k % B_PLAIN_SLOTS];
+        put_slot(m, k / B_PLAIN_SLOTS, x);
+        x->noted = false;
     }
 }
 
@@ -165,8 +183,9 @@ int b_plain_begin(struct build *b)
     b->plain = b_calloc(1, sizeof(*b->plain), b->err);
     if (!b->plain)
         return IPS_E_NO_MEMORY;
-    for (uint32_t k = 0; k < B_PLAIN_SLOTS; k++)
-        b->plain->v[B_SEND][k].end = b->plain->v[B_RECV][k].end = IPS_NONE;
+    for (uint32_t k = 0; k < 2 * B_PLAIN_SLOTS; k++)
+        b->plain->v[k / B_PLAIN_SLOTS][k % B_PLAIN_SLOTS] =
+            (struct b_plain_slot){.id = k + 1, .end = IPS_NONE};
     return 0;
 }
 
@@ -198,14 +217,14 @@ static int listed_receive(struct maker *m, const struct b_plain *r,
 struct run {
     struct maker *m;
     struct b_plain_slots *slots;
-    const struct b_chan *chans;
     uint64_t *w, *t_ns, *cpu_at, *off, *wait, *xlen;
     uint32_t *xpred, *site, *probe;
     uint8_t *kind, *xkind;
-    uint32_t chan_count, node, chain;
+    uint32_t node, chain;
     uint64_t last_ret, settled; /* behind it no signal taken ends a call */
     uint64_t off_ns, probe_ps, cost_ps, call_ps;
     uint64_t wait_ns, waits; /* for peers */
+    struct b_gaps gaps;
     bool costs, goes_on;
 };
 
@@ -213,11 +232,9 @@ static inline __attribute__((always_inline)) struct run
 run_begin(struct maker *m)
 {
     struct build *b = m->b;
-    const struct b_image *im = &b->images[m->s->image];
     const struct ips_graph *g = &b->out->g;
     struct run k = {.m = m,
                     .slots = b->plain,
-                    .chans = b->chans.v + im->first_chan,
                     .w = g->w,
                     .t_ns = g->t_ns,
                     .cpu_at = b->cpu_at,
@@ -229,11 +246,11 @@ run_begin(struct maker *m)
                     .probe = g->probe,
                     .kind = g->kind,
                     .xkind = g->xkind,
-                    .chan_count = im->chan_count,
                     .node = b->nodes,
                     .chain = m->chain,
                     .last_ret = m->last_ret,
                     .off_ns = b->off_ns,
+                    .gaps = b->gaps,
                     .probe_ps = b->probe_ps,
                     .cost_ps = b->cost_ps,
                     .costs = b->in->control && !m->s->task && !b->tables,
@@ -250,6 +267,7 @@ static inline __attribute__((always_inline)) void run_end(const struct run *k)
     struct build *b = k->m->b;
     b->nodes = k->node;
     b->off_ns = k->off_ns;
+    b->gaps = k->gaps;
     b->probe_ps = k->probe_ps;
     b->cost_ps = k->cost_ps;
     if (k->costs)
@@ -259,12 +277,33 @@ static inline __attribute__((always_inline)) void run_end(const struct run *k)
     k->m->row->wait_count[IPS_WAIT_PEER] += (uint32_t)k->waits;
 }
 
+/* The columns' next lines are asked for: more of them are written at a time
+ * than the hardware follows. */
+static inline __attribute__((always_inline)) void ask_ahead(const struct run *k,
+                                                            uint32_t i)
+{
+    if (i % 8)
+        return;
+    i += NODES_AHEAD;
+    __builtin_prefetch(k->w + i, 1);
+    __builtin_prefetch(k->t_ns + i, 1);
+    __builtin_prefetch(k->cpu_at + i, 1);
+    __builtin_prefetch(k->wait + i, 1);
+    __builtin_prefetch(k->xlen + i, 1);
+    if (i % 16)
+        return;
+    __builtin_prefetch(k->probe + i, 1);
+    __builtin_prefetch(k->site + i, 1);
+    __builtin_prefetch(k->xpred + i, 1);
+}
+
 static inline __attribute__((always_inline)) void
 plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
            uint64_t t_ns, uint64_t cpu_at, uint32_t end, uint64_t slept,
            uint64_t len, uint32_t took)
 {
     uint32_t i = k->node++, probe = 0;
+    ask_ahead(k, i);
     if (k->probe_ps >= 1000) {
         probe = (uint32_t)ips_min_u64(k->probe_ps / 1000, UINT32_MAX);
         k->probe_ps %= 1000;
@@ -272,7 +311,11 @@ plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
     k->w[i] = coord;
     k->t_ns[i] = t_ns;
     k->cpu_at[i] = cpu_at;
-    k->off[i] = ips_add_sat(k->off_ns, slept);
+    uint64_t off = ips_add_sat(k->off_ns, slept);
+    if (k->off)
+        k->off[i] = off;
+    else
+        b_gap(&k->gaps, t_ns, cpu_at, off);
     k->wait[i] = slept;
     k->xlen[i] = len;
     k->probe[i] = probe;
@@ -294,10 +337,10 @@ static inline __attribute__((always_inline)) void count(struct b_plain_slot *x,
 
 /* Each: 0; 1: this record goes the general way; negative: failed. */
 static inline __attribute__((always_inline)) int
-plain_send(struct run *k, const struct b_plain *r, uint32_t end)
+plain_send(struct run *k, const struct b_plain *r)
 {
-    struct b_plain_slot *x = &k->slots->v[B_SEND][end % B_PLAIN_SLOTS];
-    int rc = x->end == end ? 0 : take_slot(k->m, B_SEND, end);
+    struct b_plain_slot *x = &k->slots->v[B_SEND][r->id % B_PLAIN_SLOTS];
+    int rc = x->id == r->id ? 0 : take_slot(k->m, B_SEND, r->id, x);
     if (rc == 0 && x->op == x->last)
         rc = more_sends(k->m, x);
     if (rc)
@@ -306,36 +349,34 @@ plain_send(struct run *k, const struct b_plain *r, uint32_t end)
     *op = (struct b_op){.t = r->t,
                         .t_ret = r->t_ret,
                         .len = r->len,
-                        .cpu = r->cpu,
-                        .w = r->cpu_ret,
+                        .past = r->cpu_ret - r->cpu,
                         .node = k->node,
                         .chain = k->chain & INT32_MAX};
     __builtin_prefetch(op + 2, 1);
     count(x, r);
     if (!x->local) {
-        struct b_end *e = &k->m->b->ends[end];
+        struct b_end *e = &k->m->b->ends[x->end];
         e->send_chain = k->chain;
         e->send_node = k->node;
         e->send_t = r->t;
     }
-    plain_node(k, IPS_NODE_SEND, r->cpu_ret, r->t, r->cpu, end, 0, 0,
+    plain_node(k, IPS_NODE_SEND, r->cpu_ret, r->t, r->cpu, x->end, 0, 0,
                IPS_NO_NODE);
     return 0;
 }
 
 static inline __attribute__((always_inline)) int
-plain_receive(struct run *k, const struct b_plain *r, uint32_t end,
-              uint64_t slept)
+plain_receive(struct run *k, const struct b_plain *r, uint64_t slept)
 {
-    struct b_plain_slot *x = &k->slots->v[B_RECV][end % B_PLAIN_SLOTS];
-    int rc = x->end == end ? 0 : take_slot(k->m, B_RECV, end);
+    struct b_plain_slot *x = &k->slots->v[B_RECV][r->id % B_PLAIN_SLOTS];
+    int rc = x->id == r->id ? 0 : take_slot(k->m, B_RECV, r->id, x);
     uint64_t took = r->t_ret - r->t, len = r->len;
     if (rc)
         return rc;
     if (!x->local)
         took = IPS_NO_NODE, len = 0;
     else if (k->goes_on)
-        took = IPS_NO_NODE, rc = listed_receive(k->m, r, end, k->node);
+        took = IPS_NO_NODE, rc = listed_receive(k->m, r, x->end, k->node);
     else if (took >= IPS_NO_NODE)
         return 1;
     if (rc < 0)
@@ -343,10 +384,10 @@ plain_receive(struct run *k, const struct b_plain *r, uint32_t end,
     k->wait_ns += slept;
     k->waits += slept > 0;
     count(x, r);
-    plain_node(k, IPS_NODE_RECV, r->cpu, r->t_ret, r->cpu_ret, end, slept, len,
-               (uint32_t)took);
+    plain_node(k, IPS_NODE_RECV, r->cpu, r->t_ret, r->cpu_ret, x->end, slept,
+               len, (uint32_t)took);
     return x->local ? 0
-                    : far_receive(k->m, r->t, r->t_ret, end, k->node - 1,
+                    : far_receive(k->m, r->t, r->t_ret, x->end, k->node - 1,
                                   r->len, slept);
 }
 
@@ -366,18 +407,14 @@ plain_cost(struct run *k, const struct b_plain *r, bool blocked)
 static inline __attribute__((always_inline)) int
 plain_record(struct run *k, const struct b_plain *r)
 {
-    uint32_t place = r->id - 1;
-    if (place >= k->chan_count || k->chans[place].id != r->id ||
-        r->t_ret < k->last_ret || r->t < k->settled)
+    if (r->t_ret < k->last_ret || r->t < k->settled)
         return 1;
-    uint32_t end =
-        r->send ? k->chans[place].end_send : k->chans[place].end_recv;
-    uint64_t slept = b_blocked_ns(r->t, r->t_ret, r->cpu, r->cpu_ret);
+    uint64_t slept = b_plain_slept(r);
     bool blocked = slept >= B_BLOCKED_NS;
     slept &= -(uint64_t)blocked;
-    if (end == IPS_NONE || (r->send && blocked)) /* two nodes */
+    if (r->send && blocked) /* two nodes */
         return 1;
-    int rc = r->send ? plain_send(k, r, end) : plain_receive(k, r, end, slept);
+    int rc = r->send ? plain_send(k, r) : plain_receive(k, r, slept);
     if (rc)
         return rc;
     k->last_ret = r->t_ret;

@@ -86,24 +86,35 @@ b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
     return r->t <= r->t_ret;
 }
 
+/* b_blocked_ns of it: neither clock runs backwards in it. */
+static inline uint64_t b_plain_slept(const struct b_plain *r)
+{
+    return ips_sub_sat(r->t_ret - r->t, r->cpu_ret - r->cpu);
+}
+
 /* The plain records at `walk` and behind, of its chunk. `received`: there was a
  * receive among them. False: there were none. */
 bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
                   bool *received);
 
 /* An end as one thread sends to it, or receives from it, while one stream is
- * read: what else goes to tables with every record is added to them once. */
+ * read: what else goes to tables with every record is added to them once. It is
+ * found by the channel of the record; an end has one slot a direction, whatever
+ * number of channels it is known by. */
 struct b_plain_slot {
-    uint32_t end, row; /* IPS_NONE: free; in out->traffic */
+    uint32_t id;            /* channel; of a free slot one that has another */
+    uint32_t end, row;      /* IPS_NONE: free; in out->traffic */
+    uint32_t messages, put; /* of them the sends that are in its blocks */
+    bool local, noted;      /* in `used` */
     uint64_t bytes, t, t_ret;
-    struct b_op *op, *first, *last; /* next send's place, its first, end */
-    uint32_t messages;
-    bool local;
+    struct b_op *op, *last; /* next send's place, behind the last one */
 };
 #define B_PLAIN_SLOTS 128u
 struct b_plain_slots {
-    struct b_plain_slot v[2][B_PLAIN_SLOTS]; /* by enum b_dir, end's number */
-    uint32_t used[2 * B_PLAIN_SLOTS], n;     /* numbers of those in use */
+    struct b_plain_slot v[2][B_PLAIN_SLOTS]; /* by enum b_dir, channel */
+    /* By end: that slot, if any, is in use by it. */
+    struct b_plain_slot *of_end[2][B_PLAIN_SLOTS];
+    uint32_t used[2 * B_PLAIN_SLOTS], n; /* numbers of those that were taken */
 };
 
 struct maker;

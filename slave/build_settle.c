@@ -217,27 +217,15 @@ void b_settle(struct build *b)
 
 struct weigher {
     struct build *b;
-    struct ips_graph g;     /* its columns, where no store can change them */
-    uint64_t *cpu_at, *off; /* cpu_at may be g.at: read before it is written */
-    const uint8_t *far;     /* [end_count], or NULL: no end is */
-    bool fits;              /* waits are put right on the way */
-    ips_u128 xlen;          /* sum of all */
-    uint64_t probe;         /* sum of what is left of g.probe */
+    struct ips_graph g; /* its columns */
+    uint64_t *cpu_at;   /* may be g.at: read before it is written */
+    const uint64_t *off;
+    const uint8_t *far; /* [end_count], or NULL: no end is */
+    uint64_t *coord;
+    bool fits;      /* waits are put right on the way */
+    ips_u128 xlen;  /* sum of all */
+    uint64_t probe; /* sum of what is left of g.probe */
 };
-
-/* Receive v knows its send, which has given way: now it does the same
- * (build_causal.c), and its arc is finished: *coord may be less. When the send
- * was passed. */
-static inline __attribute__((always_inline)) uint64_t
-finish_arc(struct weigher *k, uint32_t v, uint64_t *coord, uint64_t t_ns,
-           uint64_t cpu_at)
-{
-    const struct b_op *send = b_op_at(k->b, k->g.xpred[v]);
-    *coord = b_gives_way(send, *coord, t_ns, cpu_at);
-    k->g.xpred[v] = send->node;
-    k->b->backwards |= send->t >= t_ns;
-    return b_moved(send->t, (int64_t)(send->w - send->cpu));
-}
 
 /* What a chain's nodes have been added to, one after the other. */
 struct weighed {
@@ -250,66 +238,86 @@ struct weighed {
 
 /* Node i slept so long, was passed then, and what it waited for, where that is
  * known (else UINT64_MAX), when that was sent: build_wall.c. */
-static int fit_wait(struct weigher *k, uint32_t i, uint64_t apart,
+static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
                     uint64_t passed, uint64_t sent)
 {
-    struct build *b = k->b;
-    uint64_t wait = ips_min_u64(k->g.wait[i], apart);
-    if (sent <= passed - wait && b_by_memory(b, k->g.site[i]))
+    struct ips_graph *g = &b->out->g;
+    uint64_t wait = ips_min_u64(g->wait[i], apart);
+    if (sent <= passed - wait && b_by_memory(b, g->site[i]))
         wait = 0;
-    if (wait == k->g.wait[i])
+    if (wait == g->wait[i])
         return 0;
     int rc = B_MORE(b->fitted, b->err);
     if (rc < 0)
         return rc;
-    b->fitted.v[b->fitted.n++] = (struct b_fitted){i, k->g.wait[i]};
-    k->g.wait[i] = wait;
+    b->fitted.v[b->fitted.n++] = (struct b_fitted){i, g->wait[i]};
+    g->wait[i] = wait;
     return 0;
 }
 
-/* Node i's coordinate -> weight, and in the same reading of the columns what
- * else follows from one node and the one before: when it was passed, what of
- * its arc recording took, the time off the core that nothing explains, and
- * whether the clock ran backwards. */
+/* Coordinates -> weights of the nodes from `i` to `end`, all but a chain's
+ * first and last in one go; and in the same reading of the columns what else
+ * follows from one node and the one before: when it was passed, what of its arc
+ * recording took, the time off the core that nothing explains, and whether the
+ * clock ran backwards.
+ *
+ * A receive that knows its send, which has given way, does the same now
+ * (build_causal.c), and its arc is finished. `k` by value: so nothing that is
+ * stored can change it, and what is NULL in all of a run costs nothing. */
 static inline __attribute__((always_inline)) int
-weigh_node(struct weigher *k, struct weighed *s, uint32_t i, bool first,
-           bool last)
+weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
+            uint32_t end, bool first, bool last)
 {
-    uint64_t t_ns = k->g.t_ns[i], cpu_at = k->cpu_at[i], own = k->g.w[i];
-    uint64_t off = first ? UINT64_MAX : k->off[i], sent = 0;
-    bool match = k->g.xkind[i] == B_X_SENT;
-    if (match)
-        sent = finish_arc(k, i, &own, t_ns, cpu_at);
-    if (k->b->coord)
-        k->b->coord[i] = own;
-    uint64_t coord = ips_max_u64(own, s->at), w = coord - s->at;
-    bool stands =
-        (last && k->g.kind[i] == IPS_NODE_END) ||
-        (k->far && k->g.site[i] != UINT32_MAX && k->far[k->g.site[i]]);
-    uint64_t passed = b_moved(t_ns, stands ? 0 : (int64_t)(coord - cpu_at));
-    uint64_t apart = first ? 0 : passed - s->passed;
-    uint32_t probe = k->g.probe[i];
-    s->probe += probe > w ? w : probe;
-    s->xlen += k->g.xlen[i];
-    s->unknown =
-        ips_add_sat(s->unknown, b_free_ns(t_ns, s->t, cpu_at, s->cpu, off));
-    s->forwards &= t_ns >= s->t;
-    s->bends |= sent > passed || s->passed > passed;
-    if (coord != own) /* its receives have been told otherwise */
-        s->bends |= k->g.kind[i] == IPS_NODE_SEND;
-    s->at = coord;
-    s->t = t_ns;
-    s->cpu = cpu_at;
-    s->passed = passed;
-    k->g.w[i] = w;
-    k->g.at[i] = passed;
-    if (probe > w)
-        k->g.probe[i] = (uint32_t)w;
-    if (match)
-        k->g.xkind[i] = IPS_X_DATA;
-    return k->fits && k->g.wait[i]
-               ? fit_wait(k, i, apart, passed, match ? sent : UINT64_MAX)
-               : 0;
+    struct weighed s = *to;
+    int rc = 0;
+    for (; i < end; i++) {
+        uint64_t t_ns = k.g.t_ns[i], cpu_at = k.cpu_at[i], own = k.g.w[i];
+        uint64_t sent = 0;
+        uint32_t next = i + AHEAD;
+        if (next < end && k.g.xkind[next] == B_X_SENT)
+            __builtin_prefetch(b_op_at(k.b, k.g.xpred[next]));
+        bool match = k.g.xkind[i] == B_X_SENT;
+        if (match) {
+            const struct b_op *send = b_op_at(k.b, k.g.xpred[i]);
+            own = b_gives_way(send, own, t_ns, cpu_at);
+            k.g.xpred[i] = send->node;
+            k.g.xkind[i] = IPS_X_DATA;
+            k.b->backwards |= send->t >= t_ns;
+            sent = b_moved(send->t, (int64_t)send->past);
+        }
+        if (k.coord)
+            k.coord[i] = own;
+        uint64_t coord = ips_max_u64(own, s.at), w = coord - s.at;
+        bool stands =
+            (last && k.g.kind[i] == IPS_NODE_END) ||
+            (k.far && k.g.site[i] != UINT32_MAX && k.far[k.g.site[i]]);
+        uint64_t passed = b_moved(t_ns, stands ? 0 : (int64_t)(coord - cpu_at));
+        uint64_t apart = first ? 0 : passed - s.passed;
+        uint32_t probe = k.g.probe[i];
+        if (probe > w)
+            k.g.probe[i] = probe = (uint32_t)w;
+        s.probe += probe;
+        s.xlen += k.g.xlen[i];
+        if (k.off && !first)
+            s.unknown = ips_add_sat(
+                s.unknown, b_free_ns(t_ns, s.t, cpu_at, s.cpu, k.off[i]));
+        s.forwards &= t_ns >= s.t;
+        s.bends |= (sent > passed) | (s.passed > passed);
+        if (coord != own) /* its receives have been told otherwise */
+            s.bends |= k.g.kind[i] == IPS_NODE_SEND;
+        s.at = coord;
+        s.t = t_ns;
+        s.cpu = cpu_at;
+        s.passed = passed;
+        k.g.w[i] = w;
+        k.g.at[i] = passed;
+        if (k.fits && k.g.wait[i])
+            rc = fit_wait(k.b, i, apart, passed, match ? sent : UINT64_MAX);
+        if (rc < 0)
+            break;
+    }
+    *to = s;
+    return rc;
 }
 
 /* One chain's coordinates -> weights. *cpu: the CPU of the chain. */
@@ -324,8 +332,9 @@ static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
                         .t = g->t_ns[last],
                         .cpu = k->cpu_at[last],
                         .forwards = true};
+    bool begins = from == first;
     int rc = 0;
-    if (from > first) {
+    if (!begins) {
         s.at = b->from[c].at;
         s.probe = b->from[c].probe_ns;
         s.unknown = b->from[c].unknown_ns;
@@ -333,22 +342,26 @@ static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
         s.passed = g->at[last];
     } else {
         g->probe[first] = 0;
+        rc = weigh_nodes(*k, &s, from, from + 1, true, end - first == 1);
+        from++;
     }
-    for (uint32_t i = from; i < end && rc == 0; i++) {
-        uint32_t next = i + AHEAD;
-        if (next < end && g->xkind[next] == B_X_SENT)
-            __builtin_prefetch(b_op_at(b, k->g.xpred[next]));
-        rc = weigh_node(k, &s, i, i == first, i == end - 1);
-    }
+    struct weigher plain = *k; /* nearly all that there are */
+    plain.off = NULL, plain.far = NULL, plain.coord = NULL, plain.fits = true;
+    if (rc == 0 && from < end)
+        rc = k->off || k->far || k->coord || !k->fits
+                 ? weigh_nodes(*k, &s, from, end - 1, false, false)
+                 : weigh_nodes(plain, &s, from, end - 1, false, false);
+    if (rc == 0 && from < end)
+        rc = weigh_nodes(*k, &s, end - 1, end, false, true);
     b->chains[c].end_shift = (int64_t)(s.at - s.cpu);
-    b->chains[c].unknown_ns = s.unknown;
+    if (k->off)
+        b->chains[c].unknown_ns = s.unknown;
     b->backwards |= !s.forwards;
     b->bends |= s.bends;
     k->xlen += s.xlen;
     k->probe += s.probe;
     /* What was burnt by spinning before is taken out already. */
-    *cpu =
-        from > first ? s.at - b->from[c].at + b->from[c].cpu_ns : s.at - base;
+    *cpu = begins ? s.at - base : s.at - b->from[c].at + b->from[c].cpu_ns;
     return rc;
 }
 
@@ -436,6 +449,7 @@ int b_weights(struct build *b)
                         .cpu_at = b->cpu_at,
                         .off = b->off,
                         .far = b->far,
+                        .coord = b->coord,
                         .fits = b_fits(b)};
     ips_u128 sum = 0;
     int rc = 0;

@@ -156,6 +156,12 @@ struct b_from {
     struct b_window window;
 };
 
+/* The last node of the chain at hand, and what of the gaps between its nodes
+ * nothing explains. */
+struct b_gaps {
+    uint64_t t, cpu, unknown_ns;
+};
+
 struct b_cpu { /* THREADCPU */
     uint64_t t, cpu;
     uint32_t stream, tid;
@@ -200,7 +206,7 @@ struct b_chan {
  *   g.xpred  the send's place (b_op_at). */
 struct b_op {
     uint64_t t, t_ret, len;
-    uint64_t cpu, w; /* cpu_at and coordinate of the node */
+    uint64_t past; /* the node's coordinate less cpu_at, never negative */
     uint32_t node;
     uint32_t chain : 31, blocked : 1;
 };

@@ -20,6 +20,7 @@ struct program {
     uint64_t t[THREADS], cpu[THREADS];
     uint32_t ends, odd; /* one of so many records is not plain */
     bool delays, damaged;
+    bool twice;       /* each end goes by two channels */
     bool clean;       /* no arc against the clock */
     bool on[THREADS]; /* on its core since its last long record */
     /* Of what even and odd threads sent to an end: messages, the last one's
@@ -37,9 +38,9 @@ static uint32_t pick(struct program *p, uint32_t n)
 /* Threads of even and odd numbers are two processes; end e of one is the peer
  * of end e of the other, or of another machine, a pipe, a socket without one.
  */
-static void name_end(struct program *p, uint32_t thread, uint32_t e)
+static void name_end(struct program *p, uint32_t thread, uint32_t id)
 {
-    uint32_t id = e + 1, side = thread % 2;
+    uint32_t e = (id - 1) % p->ends, side = thread % 2;
     uint64_t t = p->t[thread];
     switch (e % 16) {
     case 0:
@@ -139,7 +140,7 @@ static void odd_one(struct program *p, uint32_t i, uint32_t id)
     struct ips_rec_io *r;
     switch (pick(p, 10)) {
     case 0:
-        name_end(p, i, pick(p, p->ends));
+        name_end(p, i, 1 + pick(p, p->ends));
         break;
     case 1:
         if (!p->clean)
@@ -194,6 +195,10 @@ static void one_step(struct program *p, uint32_t i)
         odd_one(p, i, pick(p, 30) ? id : 0);
         return;
     }
+    if (p->twice && pick(p, 2))
+        id += p->ends;
+    if (p->damaged && pick(p, 100) == 0)
+        id = pick(p, 2) ? 0 : UINT32_MAX - pick(p, 300);
     uint32_t *sent = &p->sent[send ? i % 2 : !(i % 2)][k];
     if (!p->damaged && !send && k % 16 != 0 && (p->clean || k % 16 != 2)) {
         if (!*sent)
@@ -234,6 +239,7 @@ static void make_program(struct program *p, uint64_t seed)
     p->odd = 2 + pick(p, pick(p, 3) ? 60 : 3000);
     p->delays = pick(p, 3) == 0;
     p->damaged = pick(p, 3) == 0;
+    p->twice = pick(p, 3) == 0;
     p->clean = !p->damaged && pick(p, 3);
     p->r->control.cpu_mode = pick(p, 3) ? IPS_CPU_FAST : IPS_CPU_EXACT;
     for (uint32_t i = 0; i < IPS_PROBE_FIRST && seed % 3; i++)
@@ -248,8 +254,8 @@ static void make_program(struct program *p, uint64_t seed)
         struct ips_rec_start *st = rec_start(
             p->s[i], i < 2 ? IPS_START_IMAGE : IPS_START_THREAD, p->t[i], 0);
         st->parent_image = i < 2 ? 0 : 1;
-        for (uint32_t e = 0; e < p->ends && i < 2; e++)
-            name_end(p, i, e);
+        for (uint32_t id = 1; id <= p->ends * (p->twice ? 2 : 1) && i < 2; id++)
+            name_end(p, i, id);
     }
     for (uint32_t n = 0; n < steps; n++)
         one_step(p, next_of(p, shared ? threads : 2));
