@@ -22,6 +22,7 @@
 #include "slave/follow.h"
 #include "slave/graphfile.h"
 #include "slave/growing.h"
+#include "slave/joins_kept.h"
 #include "slave/procs.h"
 #include "slave/records.h"
 #include "slave/store.h"
@@ -87,6 +88,7 @@ struct slave_graph {
     struct ips_view view;        /* as its lane sees the graph */
     struct ips_lane lane;
     bool has_est;
+    struct slave_joins_kept joins;
     bool unkept;               /* its file is to be written */
     struct slave_costs *costs; /* NULL: not asked for yet */
     struct slave_waits *waits; /* the same */

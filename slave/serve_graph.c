@@ -17,6 +17,8 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     slave_sql_release(j, graphs);
+    if (j->shared)
+        slave_joins_put(&j->graph->joins);
     if (j->graph)
         slave_graphs_put(graphs, j->graph);
     if (j->begun)
