@@ -15,7 +15,8 @@
 
 #define MAGIC 0x31485052474c5653ULL /* "SVLGRPH1" */
 
-/* Every array of a built graph: X(name, element type, count, place in b). */
+/* Every array of a built graph: X(name, element type, count, place in b). Those
+ * of `late` are half of it, and a path by CPU time reads none of them. */
 #define SECTIONS(X)                                                            \
     X(CHAINS, struct ips_chain, g.chain_count, g.chains)                       \
     X(KIND, uint8_t, g.node_count, g.kind)                                     \
@@ -58,6 +59,12 @@ static const uint32_t element_bytes[SECTION_COUNT] = {
     [SECTION_JOINS_ARCS] = 1,
 };
 
+static const uint8_t late[SECTION_COUNT] = {[SECTION_SITE] = 1,
+                                            [SECTION_AT] = 1,
+                                            [SECTION_WAIT] = 1,
+                                            [SECTION_DELAY] = 1,
+                                            [SECTION_PROBE] = 1};
+
 struct file_header {
     uint64_t magic;
     uint32_t version;
@@ -72,8 +79,8 @@ struct file_header {
     /* Sections of 0 bytes: no joins. */
     struct slave_lane_words joins_of;
     uint64_t join_count, join_arcs, join_total;
-    uint64_t body_check;
-    uint64_t head_check; /* of everything before it */
+    uint64_t body_check[2]; /* of sections that are not `late`, and that are */
+    uint64_t head_check;    /* of everything before it */
 };
 
 static uint64_t head_check(const struct file_header *h)
@@ -149,10 +156,11 @@ static int write_sections(int fd, struct file_header *h,
 {
     if (ftruncate(fd, (off_t)h->file_bytes) < 0)
         return -1;
-    h->body_check = 0;
+    memset(h->body_check, 0, sizeof(h->body_check));
     for (int i = 0; i < SECTION_COUNT; i++) {
         uint64_t bytes = section_bytes(h, i);
-        h->body_check = slave_wordhash_long(h->body_check, data[i], bytes);
+        uint64_t *check = &h->body_check[late[i]];
+        *check = slave_wordhash_long(*check, data[i], bytes);
         if (write_all(fd, data[i], bytes, h->offset[i]) < 0)
             return -1;
     }
@@ -216,13 +224,21 @@ static bool header_ok(const struct file_header *h, size_t length)
     return at == length;
 }
 
-static bool body_ok(const struct file_header *h, const uint8_t *map)
+static bool body_ok(const struct file_header *h, const uint8_t *map,
+                    unsigned which)
 {
     uint64_t check = 0;
     for (int i = 0; i < SECTION_COUNT; i++)
-        check =
-            slave_wordhash_long(check, map + h->offset[i], section_bytes(h, i));
-    return check == h->body_check;
+        if (late[i] == which)
+            check = slave_wordhash_long(check, map + h->offset[i],
+                                        section_bytes(h, i));
+    return check == h->body_check[which];
+}
+
+bool slave_graphfile_whole(struct slave_graphfile *f)
+{
+    f->whole = f->whole || !f->map || body_ok(f->map, f->map, 1);
+    return f->whole;
 }
 
 static void point_into(struct ips_built *b, const struct file_header *h,
@@ -360,7 +376,7 @@ int slave_graphfile_read(const char *dir, uint64_t key,
         return rc;
     uint8_t *map = f->map;
     const struct file_header *h = f->map;
-    if (!header_ok(h, f->length) || !body_ok(h, map)) {
+    if (!header_ok(h, f->length) || !body_ok(h, map, 0)) {
         rc = ips_err_set(err, IPS_E_CORRUPT, "%s is damaged", path);
     } else if (h->key != key) {
         rc = ips_err_set(err, IPS_E_VERSION, "%s is of other records", path);

@@ -7,7 +7,8 @@
  * It is a cache: written once under another name and renamed, keyed by the
  * snapshot (archive length, streams), a format version, the sizes of the
  * structures in it and a check of every byte. Anything doubtful - a byte, a
- * length, an index out of range - and it is not used but built again.
+ * length, an index out of range - and it is not used but built again. What a
+ * path by CPU time does not read is checked when somebody needs it.
  *
  * Thread: the worker's.
  */
@@ -25,6 +26,7 @@
 struct slave_graphfile { /* map NULL: none */
     void *map;
     size_t length;
+    bool whole; /* all of it was checked */
 };
 
 /* What goes with a graph. */
@@ -47,6 +49,9 @@ int slave_graphfile_read(const char *dir, uint64_t key,
                          struct slave_graphfile *f, struct ips_built *b,
                          struct slave_graphfile_more *more,
                          struct ips_err *err) IPS_MUST_USE;
+/* Is the rest of it as it was written - site, at, wait, delay, probe of
+ * the graph? Reads it once. */
+bool slave_graphfile_whole(struct slave_graphfile *f);
 void slave_graphfile_release(struct slave_graphfile *f);
 
 #endif

@@ -241,6 +241,22 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                        run, (unsigned long long)generation);
 }
 
+int slave_graphs_whole(struct slave_graphs *gs, struct slave_graph *g,
+                       struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 16];
+    (void)gs;
+    if (slave_graphfile_whole(&g->file))
+        return 0;
+    snprintf(path, sizeof(path), "%s/graph", g->snap->dir);
+    (void)unlink(path);
+    g->generation = g->snap->key = 0; /* never found again */
+    return ips_err_set(err, IPS_E_BUSY,
+                       "run %s: the file of its graph is damaged, and was "
+                       "removed: ask again, and it is built from the records",
+                       g->snap->run);
+}
+
 /* ---- building ---- */
 
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in)
