@@ -24,11 +24,13 @@
 #define WAITER_BIT (1ULL << 63)
 #define NO_CHAIN UINT32_MAX
 #define STALL_NAMED 10
+#define AHEAD 16u /* joins and remote ins that are asked for ahead */
 
 struct chain {
     const uint8_t *at, *end;
     int64_t best; /* D of `join` as far as it is known */
     int64_t add;  /* of the arc that waits */
+    uint64_t far; /* as much of it as comes from another machine */
     uint32_t won;
     uint32_t join, stop;  /* the one at hand, one past the last; of all */
     uint32_t in, in_stop; /* the next remote in, one past the last; of all */
@@ -90,7 +92,7 @@ static inline void publish(struct solver *s, struct chain *c)
  * absent; look again. */
 static inline bool read_arc(struct solver *s, struct chain *c,
                             const struct ips_joined_part *p, uint32_t *source,
-                            uint32_t *won, int64_t *add)
+                            uint32_t *won, int64_t *add, uint64_t *far)
 {
     uint64_t what, step;
     c->at = ips_varint_get(c->at, &what);
@@ -113,6 +115,7 @@ static inline bool read_arc(struct solver *s, struct chain *c,
     *source = IPS_NO_NODE;
     *won = WON_ZERO;
     *add = (int64_t)a;
+    *far = 0;
     if (what >= 2) {
         uint32_t local = (uint32_t)ips_varint_go(
             (uint64_t)c->s.source[c->slot] + 1, what - 2);
@@ -128,8 +131,9 @@ static inline bool read_arc(struct solver *s, struct chain *c,
         }
         *source = s->j->in_src[k];
         *won = WON_IN + k;
-        *add = (int64_t)(s->j->in_add[k] + a);
-        s->bits |= s->j->in_add[k];
+        *far = s->j->in_add[k];
+        *add = (int64_t)(*far + a);
+        s->bits |= *far;
     }
     s->bad = s->bad || !fits;
     return fits;
@@ -149,14 +153,28 @@ static inline bool known(struct solver *s, struct chain *c, uint32_t number,
 }
 
 static inline void offer(struct solver *s, struct chain *c, uint64_t d,
-                         int64_t add, uint32_t won)
+                         int64_t add, uint64_t far, uint32_t won)
 {
     int64_t value = (int64_t)(d + (uint64_t)add); /* `bits` says if it wraps */
-    s->bits |=
-        won >= WON_IN && won < WON_ZERO ? d + s->j->in_add[won - WON_IN] : 0;
+    s->bits |= d + far;
     if (value > c->best) {
         c->best = value;
         c->won = won;
+    }
+}
+
+/* What the chain will need when it is its turn again: there are more chains
+ * than streams that the machine foresees. */
+static inline void ask_ahead(const struct solver *s, const struct chain *c)
+{
+    const struct ips_joined *j = s->j;
+    __builtin_prefetch(c->at + AHEAD * 8);
+    __builtin_prefetch(j->d + c->join + AHEAD, 1);
+    __builtin_prefetch(j->won + c->join + AHEAD, 1);
+    if (c->in < c->in_stop) {
+        __builtin_prefetch(j->in_src + c->in + AHEAD);
+        __builtin_prefetch(j->in_add + c->in + AHEAD);
+        __builtin_prefetch(j->in_kind + c->in + AHEAD);
     }
 }
 
@@ -165,22 +183,25 @@ static void run(struct solver *s, uint32_t number)
     struct chain *c = &s->chain[number];
     const struct ips_joined_part *p = &s->j->part[c->part];
     uint64_t d = 0;
+    ask_ahead(s, c);
     if (c->waits != IPS_NO_NODE) {
-        offer(s, c, s->j->d[c->waits] - 1, c->add, c->waits_won);
+        offer(s, c, s->j->d[c->waits] - 1, c->add, c->far, c->waits_won);
         c->waits = IPS_NO_NODE;
     }
     while (c->at < c->end && !s->bad) {
         uint32_t source, won;
         int64_t add;
-        if (!read_arc(s, c, p, &source, &won, &add))
+        uint64_t far;
+        if (!read_arc(s, c, p, &source, &won, &add, &far))
             continue;
         if (source != IPS_NO_NODE && !known(s, c, number, source, &d)) {
             c->waits = source;
             c->waits_won = won;
             c->add = add;
+            c->far = far;
             return;
         }
-        offer(s, c, source == IPS_NO_NODE ? 0 : d, add, won);
+        offer(s, c, source == IPS_NO_NODE ? 0 : d, add, far, won);
     }
     c->over = c->open && c->join + 1 == c->stop && c->in == c->in_stop;
     s->bad = s->bad || !c->over;

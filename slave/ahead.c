@@ -151,7 +151,7 @@ void slave_ahead_turn(struct slave_serve *v)
     for (struct slave_run *r = v->s->drain.runs; r && !v->ahead; r = r->next)
         if (of_run(v, r))
             return;
-    if (v->unkept) {
+    if (v->unkept && slave_now_ns() - v->s->busy_ns >= SLAVE_AHEAD_KEEP_NS) {
         v->unkept = false;
         (void)give(v, NULL, step_keep);
     }

@@ -28,6 +28,9 @@
 #define SLAVE_AHEAD_SHARE 20u
 /* So long after a question the next one finds the graph made. */
 #define SLAVE_AHEAD_GRAPH_NS (30 * 1000000000ull)
+/* A question has steps, and between them nothing is in hand here: graphs are
+ * written so long after the last one. */
+#define SLAVE_AHEAD_KEEP_NS (3 * 1000000000ull)
 
 /* Is there enough news of a run that was asked about? */
 bool slave_ahead_due(const struct slave_run *run, uint64_t now_ns);

@@ -15,7 +15,8 @@
 
 #define MAGIC 0x31485052474c5653ULL /* "SVLGRPH1" */
 
-/* Every array of a built graph: X(name, element type, count, place in b). */
+/* Every array of a built graph: X(name, element type, count, place in b). Those
+ * of `late` are half of it, and a path by CPU time reads none of them. */
 #define SECTIONS(X)                                                            \
     X(CHAINS, struct ips_chain, g.chain_count, g.chains)                       \
     X(KIND, uint8_t, g.node_count, g.kind)                                     \
@@ -44,6 +45,8 @@ enum section {
     SECTIONS(X)
 #undef X
         SECTION_PEERS,
+    SECTION_JOINS_HEAD,
+    SECTION_JOINS_ARCS,
     SECTION_COUNT
 };
 
@@ -52,7 +55,15 @@ static const uint32_t element_bytes[SECTION_COUNT] = {
     SECTIONS(X)
 #undef X
         [SECTION_PEERS] = sizeof(struct ips_peer_row),
+    [SECTION_JOINS_HEAD] = 1,
+    [SECTION_JOINS_ARCS] = 1,
 };
+
+static const uint8_t late[SECTION_COUNT] = {[SECTION_SITE] = 1,
+                                            [SECTION_AT] = 1,
+                                            [SECTION_WAIT] = 1,
+                                            [SECTION_DELAY] = 1,
+                                            [SECTION_PROBE] = 1};
 
 struct file_header {
     uint64_t magic;
@@ -65,8 +76,11 @@ struct file_header {
     uint64_t offset[SECTION_COUNT];
     struct ips_build_counts counts;
     uint64_t first_ns, goal_elapsed_ns, open, root_start_ns, goal_node;
-    uint64_t body_check;
-    uint64_t head_check; /* of everything before it */
+    /* Sections of 0 bytes: no joins. */
+    struct slave_lane_words joins_of;
+    uint64_t join_count, join_arcs, join_total;
+    uint64_t body_check[2]; /* of sections that are not `late`, and that are */
+    uint64_t head_check;    /* of everything before it */
 };
 
 static uint64_t head_check(const struct file_header *h)
@@ -84,15 +98,34 @@ static uint64_t section_bytes(const struct file_header *h, int i)
     return (uint64_t)h->count[i] * h->element[i];
 }
 
+static void lay_joins(struct file_header *h, const struct slave_joins_kept *k,
+                      const void *data[SECTION_COUNT])
+{
+    const struct ips_joins *j = &k->joins;
+    if (!k->there || j->head.len > UINT32_MAX || j->arcs.len > UINT32_MAX)
+        return;
+    h->count[SECTION_JOINS_HEAD] = (uint32_t)j->head.len;
+    h->count[SECTION_JOINS_ARCS] = (uint32_t)j->arcs.len;
+    data[SECTION_JOINS_HEAD] = j->head.data;
+    data[SECTION_JOINS_ARCS] = j->arcs.data;
+    h->joins_of = k->of;
+    h->join_count = j->count;
+    h->join_arcs = j->arc_count;
+    h->join_total = j->total;
+}
+
 static void lay_out(struct file_header *h, const struct ips_built *b,
-                    uint32_t peer_count, const void *data[SECTION_COUNT])
+                    const struct slave_graphfile_more *more,
+                    const void *data[SECTION_COUNT])
 {
 #define X(name, type, n, place)                                                \
     h->count[SECTION_##name] = b->n;                                           \
     data[SECTION_##name] = b->place;
     SECTIONS(X)
 #undef X
-    h->count[SECTION_PEERS] = peer_count;
+    h->count[SECTION_PEERS] = more->peer_count;
+    data[SECTION_PEERS] = more->peers;
+    lay_joins(h, &more->joins, data);
     uint64_t at = padded(sizeof(*h));
     for (int i = 0; i < SECTION_COUNT; i++) {
         h->element[i] = element_bytes[i];
@@ -123,10 +156,11 @@ static int write_sections(int fd, struct file_header *h,
 {
     if (ftruncate(fd, (off_t)h->file_bytes) < 0)
         return -1;
-    h->body_check = 0;
+    memset(h->body_check, 0, sizeof(h->body_check));
     for (int i = 0; i < SECTION_COUNT; i++) {
         uint64_t bytes = section_bytes(h, i);
-        h->body_check = slave_wordhash(h->body_check, data[i], bytes);
+        uint64_t *check = &h->body_check[late[i]];
+        *check = slave_wordhash_long(*check, data[i], bytes);
         if (write_all(fd, data[i], bytes, h->offset[i]) < 0)
             return -1;
     }
@@ -138,7 +172,7 @@ static int write_sections(int fd, struct file_header *h,
 
 int slave_graphfile_write(const char *dir, uint64_t key,
                           const struct ips_built *b,
-                          const struct ips_peer_row *peers, uint32_t peer_count,
+                          const struct slave_graphfile_more *more,
                           uint64_t *bytes, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16], fresh[IPS_PATH_BYTES + 16];
@@ -155,8 +189,7 @@ int slave_graphfile_write(const char *dir, uint64_t key,
     h.open = b->open;
     h.root_start_ns = b->root_start_ns;
     h.goal_node = b->goal_node;
-    lay_out(&h, b, peer_count, data);
-    data[SECTION_PEERS] = peers;
+    lay_out(&h, b, more, data);
     snprintf(path, sizeof(path), "%s/graph", dir);
     snprintf(fresh, sizeof(fresh), "%s/graph.new", dir);
     (void)unlink(fresh);
@@ -191,12 +224,21 @@ static bool header_ok(const struct file_header *h, size_t length)
     return at == length;
 }
 
-static bool body_ok(const struct file_header *h, const uint8_t *map)
+static bool body_ok(const struct file_header *h, const uint8_t *map,
+                    unsigned which)
 {
     uint64_t check = 0;
     for (int i = 0; i < SECTION_COUNT; i++)
-        check = slave_wordhash(check, map + h->offset[i], section_bytes(h, i));
-    return check == h->body_check;
+        if (late[i] == which)
+            check = slave_wordhash_long(check, map + h->offset[i],
+                                        section_bytes(h, i));
+    return check == h->body_check[which];
+}
+
+bool slave_graphfile_whole(struct slave_graphfile *f)
+{
+    f->whole = f->whole || !f->map || body_ok(f->map, f->map, 1);
+    return f->whole;
 }
 
 static void point_into(struct ips_built *b, const struct file_header *h,
@@ -223,6 +265,26 @@ static void point_into(struct ips_built *b, const struct file_header *h,
     b->open = h->open != 0;
     b->root_start_ns = h->root_start_ns;
     b->goal_node = (uint32_t)h->goal_node;
+}
+
+static void point_more(struct slave_graphfile_more *more,
+                       const struct file_header *h, uint8_t *map)
+{
+    struct slave_joins_kept *k = &more->joins;
+    memset(more, 0, sizeof(*more));
+    more->peers =
+        (const struct ips_peer_row *)(const void *)(map +
+                                                    h->offset[SECTION_PEERS]);
+    more->peer_count = h->count[SECTION_PEERS];
+    k->there = k->mapped = h->count[SECTION_JOINS_HEAD] > 0;
+    k->of = h->joins_of;
+    k->joins.head.data = map + h->offset[SECTION_JOINS_HEAD];
+    k->joins.head.len = h->count[SECTION_JOINS_HEAD];
+    k->joins.arcs.data = map + h->offset[SECTION_JOINS_ARCS];
+    k->joins.arcs.len = h->count[SECTION_JOINS_ARCS];
+    k->joins.count = (uint32_t)h->join_count;
+    k->joins.arc_count = (uint32_t)h->join_arcs;
+    k->joins.total = h->join_total;
 }
 
 static bool ended(const char *text, size_t size)
@@ -304,8 +366,7 @@ static int map_file(const char *path, struct slave_graphfile *f,
 
 int slave_graphfile_read(const char *dir, uint64_t key,
                          struct slave_graphfile *f, struct ips_built *b,
-                         const struct ips_peer_row **peers,
-                         uint32_t *peer_count, struct ips_err *err)
+                         struct slave_graphfile_more *more, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
     *f = (struct slave_graphfile){0};
@@ -315,15 +376,13 @@ int slave_graphfile_read(const char *dir, uint64_t key,
         return rc;
     uint8_t *map = f->map;
     const struct file_header *h = f->map;
-    if (!header_ok(h, f->length) || !body_ok(h, map)) {
+    if (!header_ok(h, f->length) || !body_ok(h, map, 0)) {
         rc = ips_err_set(err, IPS_E_CORRUPT, "%s is damaged", path);
     } else if (h->key != key) {
         rc = ips_err_set(err, IPS_E_VERSION, "%s is of other records", path);
     } else {
         point_into(b, h, map);
-        *peers = (const struct ips_peer_row
-                      *)(const void *)(map + h->offset[SECTION_PEERS]);
-        *peer_count = h->count[SECTION_PEERS];
+        point_more(more, h, map);
         if (!tables_ok(b, h))
             rc = ips_err_set(err, IPS_E_CORRUPT, "%s: tables", path);
         else

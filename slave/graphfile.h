@@ -7,7 +7,8 @@
  * It is a cache: written once under another name and renamed, keyed by the
  * snapshot (archive length, streams), a format version, the sizes of the
  * structures in it and a check of every byte. Anything doubtful - a byte, a
- * length, an index out of range - and it is not used but built again.
+ * length, an index out of range - and it is not used but built again. What a
+ * path by CPU time does not read is checked when somebody needs it.
  *
  * Thread: the worker's.
  */
@@ -18,28 +19,39 @@
 #include <stdint.h>
 
 #include "slave/build.h"
+#include "slave/joins_kept.h"
 
-#define SLAVE_GRAPHFILE_VERSION 7
+#define SLAVE_GRAPHFILE_VERSION 8
 
 struct slave_graphfile { /* map NULL: none */
     void *map;
     size_t length;
+    bool whole; /* all of it was checked */
 };
 
-/* Writes DIR/graph. `peers` are those that were set. */
+/* What goes with a graph. */
+struct slave_graphfile_more {
+    const struct ips_peer_row *peers; /* those that were set */
+    uint32_t peer_count;
+    struct slave_joins_kept joins; /* of these peers, or nothing */
+};
+
+/* Writes DIR/graph. */
 int slave_graphfile_write(const char *dir, uint64_t key,
                           const struct ips_built *b,
-                          const struct ips_peer_row *peers, uint32_t peer_count,
+                          const struct slave_graphfile_more *more,
                           uint64_t *bytes, struct ips_err *err) IPS_MUST_USE;
 
 /* Maps DIR/graph if it is there, whole and of this key; fills *b (more NULL)
- * and *peers with pointers into the map, which the caller must not change or
+ * and *more with pointers into the map, which the caller must not change or
  * free. IPS_E_NOT_FOUND, IPS_E_CORRUPT, IPS_E_VERSION: build instead. */
 int slave_graphfile_read(const char *dir, uint64_t key,
                          struct slave_graphfile *f, struct ips_built *b,
-                         const struct ips_peer_row **peers,
-                         uint32_t *peer_count,
+                         struct slave_graphfile_more *more,
                          struct ips_err *err) IPS_MUST_USE;
+/* Is the rest of it as it was written - site, at, wait, delay, probe of
+ * the graph? Reads it once. */
+bool slave_graphfile_whole(struct slave_graphfile *f);
 void slave_graphfile_release(struct slave_graphfile *f);
 
 #endif

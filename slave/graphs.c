@@ -59,6 +59,7 @@ void slave_graphs_init(struct slave_graphs *gs, const char *db,
 /* Empties what was built or mapped; the snapshot stays. */
 static void empty(struct slave_graph *g)
 {
+    slave_joins_drop(&g->joins);
     if (g->file.map)
         slave_graphfile_release(&g->file);
     else
@@ -85,10 +86,12 @@ static void keep_file(struct slave_graph *g)
 {
     struct ips_err err = {0};
     uint64_t bytes = 0;
+    const struct slave_graphfile_more more = {
+        .peers = g->peers, .peer_count = g->peer_count, .joins = g->joins};
     g->unkept = false;
     if (g->snap->closed &&
-        slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, g->peers,
-                              g->peer_count, &bytes, &err) < 0 &&
+        slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, &more, &bytes,
+                              &err) < 0 &&
         access(g->snap->dir, F_OK) == 0) /* else the run was removed */
         ips_log_warn("run %s: graph not kept: %s", g->snap->run, err.msg);
 }
@@ -238,6 +241,22 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                        run, (unsigned long long)generation);
 }
 
+int slave_graphs_whole(struct slave_graphs *gs, struct slave_graph *g,
+                       struct ips_err *err)
+{
+    char path[IPS_PATH_BYTES + 16];
+    (void)gs;
+    if (slave_graphfile_whole(&g->file))
+        return 0;
+    snprintf(path, sizeof(path), "%s/graph", g->snap->dir);
+    (void)unlink(path);
+    g->generation = g->snap->key = 0; /* never found again */
+    return ips_err_set(err, IPS_E_BUSY,
+                       "run %s: the file of its graph is damaged, and was "
+                       "removed: ask again, and it is built from the records",
+                       g->snap->run);
+}
+
 /* ---- building ---- */
 
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in)
@@ -355,26 +374,26 @@ static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
 static bool from_file(struct slave_graph *g)
 {
     struct ips_err err = {0};
-    const struct ips_peer_row *peers;
-    uint32_t count;
+    struct slave_graphfile_more more;
     if (!g->snap->closed)
         return false;
     int rc = slave_graphfile_read(g->snap->dir, g->snap->key, &g->file, &g->b,
-                                  &peers, &count, &err);
+                                  &more, &err);
     if (rc < 0) {
         if (rc != IPS_E_NOT_FOUND)
             ips_log_info("run %s: built again: %s", g->snap->run, err.msg);
         return false;
     }
-    g->peers = calloc((size_t)count + 1, sizeof(*peers));
+    g->peers = calloc((size_t)more.peer_count + 1, sizeof(*g->peers));
     if (!g->peers) {
         empty(g);
         return false;
     }
-    if (count)
-        memcpy(g->peers, peers, count * sizeof(*peers));
-    g->peer_count = count;
+    if (more.peer_count)
+        memcpy(g->peers, more.peers, more.peer_count * sizeof(*g->peers));
+    g->peer_count = more.peer_count;
     g->peers_set = true;
+    g->joins = more.joins;
     return true;
 }
 
@@ -450,6 +469,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
         kept[i].peer_sent_bytes = rows[i].peer_sent_bytes;
         kept[i].peer_closed = rows[i].peer_closed;
     }
+    slave_joins_drop(&g->joins);
     if (g->file.map) { /* mapped: what set_peers needs is not in it */
         empty(g);
         rc = build(gs, g, err);

@@ -22,6 +22,7 @@
 #include "slave/follow.h"
 #include "slave/graphfile.h"
 #include "slave/growing.h"
+#include "slave/joins_kept.h"
 #include "slave/procs.h"
 #include "slave/records.h"
 #include "slave/store.h"
@@ -87,6 +88,7 @@ struct slave_graph {
     struct ips_view view;        /* as its lane sees the graph */
     struct ips_lane lane;
     bool has_est;
+    struct slave_joins_kept joins;
     bool unkept;               /* its file is to be written */
     struct slave_costs *costs; /* NULL: not asked for yet */
     struct slave_waits *waits; /* the same */
@@ -125,6 +127,10 @@ int slave_graphs_ahead(struct slave_graphs *gs, const struct slave_snapshot *s,
 int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       uint64_t generation, struct slave_graph **out,
                       struct ips_err *err) IPS_MUST_USE;
+/* Before more of `g` is read than a path by CPU time does. IPS_E_BUSY: its file
+ * is damaged; it is removed, and the graph built again when it is asked for. */
+int slave_graphs_whole(struct slave_graphs *gs, struct slave_graph *g,
+                       struct ips_err *err) IPS_MUST_USE;
 void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g);
 
 /* Writes the files of graphs that were not worth anybody's wait. */

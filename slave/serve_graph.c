@@ -17,6 +17,8 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     slave_sql_release(j, graphs);
+    if (j->shared)
+        slave_joins_put(&j->graph->joins);
     if (j->graph)
         slave_graphs_put(graphs, j->graph);
     if (j->begun)
@@ -67,6 +69,34 @@ void *slave_graph_rows(struct slave_graph_ask *j, size_t n, size_t size)
 
 /* ---- which graph ---- */
 
+static bool by_cpu(const Ips__Lane *l)
+{
+    return !l ||
+           (l->weighting == IPS_WEIGH_CPU && !l->calibrated && !l->probe_off);
+}
+
+/* Does the ask read no more of the graph than a path by CPU time? */
+static bool reads_less(const struct slave_graph_ask *j)
+{
+    const Ips__Request *r = slave_graph_request(j);
+    if (r->ask_case == IPS__REQUEST__ASK_PEERS)
+        return r->peers->n_mtimes == 0;
+    if (r->ask_case == IPS__REQUEST__ASK_TABLE)
+        return !r->table->from_ns && !r->table->to_ns;
+    if (r->ask_case == IPS__REQUEST__ASK_REDUCE)
+        return !r->reduce->detail && by_cpu(r->reduce->lane);
+    if (r->ask_case == IPS__REQUEST__ASK_FINISH)
+        return by_cpu(r->finish->lane);
+    return r->ask_case == IPS__REQUEST__ASK_SYNC ||
+           r->ask_case == IPS__REQUEST__ASK_ENDS ||
+           r->ask_case == IPS__REQUEST__ASK_EXPAND; /* of FinishAsk's view */
+}
+
+static int enough(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    return reads_less(j) ? 0 : slave_graphs_whole(gs, j->graph, &j->job.err);
+}
+
 /* Table and Ends ask about what the last Sync built, though more may have come
  * since; Sync itself wants everything. */
 int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
@@ -80,11 +110,15 @@ int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
             if (strcmp(g->snap->run, snap->run) == 0 &&
                 (!last || g->generation > last->generation))
                 last = g;
-    if (last)
-        return slave_graphs_find(gs, snap->run, last->generation, &j->graph,
-                                 &j->job.err);
-    j->snap = NULL; /* taken */
-    return slave_graphs_get(gs, snap, &j->graph, &j->job.err);
+    int rc;
+    if (last) {
+        rc = slave_graphs_find(gs, snap->run, last->generation, &j->graph,
+                               &j->job.err);
+    } else {
+        j->snap = NULL; /* taken */
+        rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
+    }
+    return rc < 0 ? rc : enough(j, gs);
 }
 
 /* The graph the asker means; the same one, unchanged, from step to step. */
@@ -97,6 +131,9 @@ int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
         if (rc < 0)
             return rc;
         j->revision = j->graph->revision;
+        rc = enough(j, gs);
+        if (rc < 0)
+            return rc;
     }
     if (j->graph->revision != j->revision)
         return ips_err_set(&j->job.err, IPS_E_BUSY,

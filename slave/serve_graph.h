@@ -44,8 +44,10 @@ struct slave_graph_ask {
         Ips__SeriesAnswer series;
         Ips__BracketsAnswer brackets;
     } answer;
-    struct ips_view view;   /* subgraph, while it is sent */
-    struct ips_joins joins; /* reduce */
+    struct ips_view view;         /* subgraph, while it is sent */
+    const struct ips_joins *told; /* reduce: the graph's (`shared`), or ours */
+    bool shared;
+    struct ips_joins joins;
     size_t joins_at;
     struct ips_wire_graph wire;
     struct ips_wire_cursor cursor;

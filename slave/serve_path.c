@@ -115,13 +115,11 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
 static int make_joins(struct slave_graph_ask *j, const Ips__ReduceAsk *ask)
 {
     struct ips_lane lane = slave_lane_of(ask->lane);
+    j->told = &j->joins;
     if (ask->detail)
         return ips_joins_moments(&j->graph->b.g, &j->joins, &j->job.err);
-    int rc = slave_graph_view(j->graph, &lane, &j->view, &j->job.err);
-    if (rc == 0)
-        rc = ips_joins_make(&j->view.g, &lane, &j->joins, &j->job.err);
-    ips_view_release(&j->view);
-    return rc;
+    return slave_joins_get(j->graph, &lane, &j->joins, &j->told, &j->shared,
+                           &j->job.err);
 }
 
 void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
@@ -129,15 +127,15 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__ReduceAsk *ask = slave_graph_request(j)->reduce;
     int rc = slave_graph_same(j, gs, ask->generation);
-    if (rc == 0 && !j->joins.head.len)
+    if (rc == 0 && !j->told)
         rc = make_joins(j, ask);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
-    bool arcs = j->joins_at >= j->joins.head.len;
-    const struct ips_joins_bytes *b = arcs ? &j->joins.arcs : &j->joins.head;
-    size_t at = j->joins_at - (arcs ? j->joins.head.len : 0), n = b->len - at;
+    bool arcs = j->joins_at >= j->told->head.len;
+    const struct ips_joins_bytes *b = arcs ? &j->told->arcs : &j->told->head;
+    size_t at = j->joins_at - (arcs ? j->told->head.len : 0), n = b->len - at;
     Ips__Joins *a = &j->answer.joins;
     n = n < PIECE_BYTES ? n : PIECE_BYTES;
     ips__joins__init(a);
@@ -145,7 +143,7 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
     j->joins_at += n;
     job->reply.answer_case = IPS__REPLY__ANSWER_JOINS;
     job->reply.joins = a;
-    job->finished = j->joins_at == j->joins.head.len + j->joins.arcs.len;
+    job->finished = j->joins_at == j->told->head.len + j->told->arcs.len;
 }
 
 /* ---- finish and expand ---- */

@@ -31,4 +31,30 @@ static inline uint64_t slave_wordhash(uint64_t seed, const void *data,
     return h;
 }
 
+static inline void slave_wordhash_step(uint64_t *h, const unsigned char *p)
+{
+    uint64_t w;
+    memcpy(&w, p, sizeof(w));
+    *h = (*h ^ w) * 0xff51afd7ed558ccdULL;
+    *h ^= *h >> 32;
+}
+
+/* The same for what is long, in four lanes, each of which takes every fourth
+ * word: nearly as fast as memory is read. Another value than slave_wordhash's.
+ */
+static inline uint64_t slave_wordhash_long(uint64_t seed, const void *data,
+                                           size_t len)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    uint64_t a = seed, b = seed + 1, c = seed + 2, d = seed + 3;
+    for (; len >= 32; len -= 32, p += 32) {
+        slave_wordhash_step(&a, p);
+        slave_wordhash_step(&b, p + 8);
+        slave_wordhash_step(&c, p + 16);
+        slave_wordhash_step(&d, p + 24);
+    }
+    const uint64_t all[4] = {a, b, c, d};
+    return slave_wordhash(slave_wordhash(seed, all, sizeof(all)), p, len);
+}
+
 #endif

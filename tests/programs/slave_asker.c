@@ -4,6 +4,7 @@
  * the other, prints the answers as lines of KEY=VALUE, and ends. Words:
  *   report         wait for a report that names RUN, print its row
  *   sync table ends peers reduce finish subgraph expand
+ *   traced: peers, all of them traced; slower: reduce, a message takes 1 us
  *   events[:WINDOW] every event, a line each
  *   bad            asks of a generation that never was
  */
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/types.h"
 #include "proto/message.h"
 
 static struct {
@@ -22,7 +24,7 @@ static struct {
     char **words;
     int status;
     uint64_t id, generation, window;
-    uint64_t nodes, ins, last_end, end_count, rows;
+    uint64_t nodes, ins, last_end, end_count, rows, check;
     uint32_t ends[4096];
 } ask;
 
@@ -52,8 +54,13 @@ static bool ask_graph(const char *word, Ips__Request *q)
     static Ips__Peer rows[4096], *ptrs[4096];
     static uint8_t values[65536]; /* 0: absent, all of them */
     static uint32_t from, to;
-    if (strcmp(word, "reduce") == 0 || strcmp(word, "bad") == 0) {
+    static Ips__Lane lane;
+    if (strcmp(word, "reduce") == 0 || strcmp(word, "bad") == 0 ||
+        strcmp(word, "slower") == 0) {
         ips__reduce_ask__init(&reduce);
+        ips__lane__init(&lane);
+        lane.mtime_base_ns = 1000;
+        reduce.lane = *word == 's' ? &lane : NULL;
         reduce.generation = *word == 'b' ? 12345 : ask.generation;
         q->ask_case = IPS__REQUEST__ASK_REDUCE;
         q->reduce = &reduce;
@@ -62,12 +69,13 @@ static bool ask_graph(const char *word, Ips__Request *q)
         subgraph.generation = ask.generation;
         q->ask_case = IPS__REQUEST__ASK_SUBGRAPH;
         q->subgraph = &subgraph;
-    } else if (strcmp(word, "peers") == 0) {
+    } else if (strcmp(word, "peers") == 0 || strcmp(word, "traced") == 0) {
         ips__peers_ask__init(&peers);
         peers.generation = ask.generation;
         for (uint64_t i = 0; i < ask.end_count; i++) {
             ips__peer__init(&rows[i]);
             rows[i].end = ask.ends[i];
+            rows[i].traced = *word == 't';
             ptrs[i] = &rows[i];
         }
         peers.peers = ptrs;
@@ -106,6 +114,7 @@ static void next_word(void)
     Ips__Request q = IPS__REQUEST__INIT;
     const char *word = *ask.words;
     ask.rows = ask.window = 0;
+    ask.check = IPS_FNV_SEED;
     if (!word) {
         event_base_loopbreak(ask.base);
         return;
@@ -191,8 +200,11 @@ static void print_answer(const Ips__Reply *r)
                    r->subgraph->total_cpu_ns);
     } else if (r->answer_case == IPS__REPLY__ANSWER_JOINS) {
         ask.rows += r->joins->data.len;
+        ask.check =
+            ips_fnv1a(ask.check, r->joins->data.data, r->joins->data.len);
         if (r->last)
-            printf("joins bytes=%" PRIu64 "\n", ask.rows);
+            printf("joins bytes=%" PRIu64 " check=%" PRIx64 "\n", ask.rows,
+                   ask.check);
     } else if (r->answer_case == IPS__REPLY__ANSWER_FINISH) {
         printf("finish t_max=%" PRIu64 "\n", r->finish->t_max_ns);
     } else if (r->answer_case == IPS__REPLY__ANSWER_EXPAND) {

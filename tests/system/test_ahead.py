@@ -18,13 +18,14 @@ WORDS = ("sync", "ends", "peers", "finish", "expand")
 BUILT = "run synth: built from"
 
 
-def make(bench, build):
-    """A run of 150,000 sends and receives, closed, in the pool."""
+def make(bench, build, slaves=1):
+    """A run of 150,000 sends and receives a slave, closed; the first slave's
+    part of it in the pool."""
     pools = bench.root / "pools"
     pools.mkdir()
     done = subprocess.run(
-        [build.top / "tests/bench_synth", "stencil", "--nodes", "150000",
-         "--slaves", "1", "--threads", "8", "--pool", pools], check=True,
+        [build.top / "tests/bench_synth", "stencil", "--nodes",
+         str(150000 * slaves), "--slaves", str(slaves), "--threads", "8", "--pool", pools], check=True,
         stdout=subprocess.PIPE, text=True)
     t_max = re.search(r"t_max=(\d+)", done.stdout)[1]
     shutil.move(pools / "0", bench.root / "pool")
@@ -54,6 +55,56 @@ def test_graph_before_the_question(bench, build):  # noqa: F811
         assert end_process(bench.slave) == 0
         graph.unlink() # written at the end, at the latest
     assert bench.log.read_text().count(BUILT) == 3
+
+
+def test_joins_kept(bench, build):  # noqa: F811
+    """Would catch: joins that are kept told for another way of weighing, or for
+    other peers, or lost or changed on their way through the graph's file; and
+    damage of that file which nobody notices, or which costs the answer."""
+    make(bench, build, 2)
+    bench.env["IPS_LOG"] = "debug"
+    bench.start()
+    wait_until("the graph", lambda: "graph is there before it was asked for"
+               in bench.log.read_text(), 60)
+
+    def joins(*words):
+        told = bench.ask("synth", "sync", "ends", *words)
+        assert "error" not in told
+        return re.findall("joins bytes=.*", told)
+
+    first, again, slower, first_again = joins(
+        "traced", "reduce", "reduce", "slower", "reduce")
+    assert first == again == first_again != slower
+    assert int(re.search(r"bytes=(\d+)", first)[1]) > 100000
+    assert end_process(bench.slave) == 0  # with what was asked for last
+    graph = bench.root / "state/slave-m1/runs/synth/graph"
+    with_joins = graph.stat().st_size
+    bench.start()
+    assert joins("traced", "reduce", "slower", "slower") == [
+        first, slower, slower]
+    untraced, = joins("peers", "reduce")  # built again: not of these peers
+    assert untraced not in (first, slower)
+    assert joins("traced", "reduce") == [first]
+    assert end_process(bench.slave) == 0
+    graph.unlink()
+    bench.start()
+    assert joins("traced", "slower", "reduce") == [slower, first]
+    assert end_process(bench.slave) == 0
+    assert graph.stat().st_size == with_joins
+    # A byte of what a path by CPU time does not read (30 to 34 bytes a node
+    # are call sites): found when somebody needs it, who asks again.
+    data = bytearray(graph.read_bytes())
+    bench.start()
+    nodes = int(re.search(r"nodes=(\d+)", bench.ask("synth", "sync"))[1])
+    assert end_process(bench.slave) == 0
+    data[32 * nodes] ^= 1
+    graph.write_bytes(data)
+    bench.start()
+    assert joins("traced", "reduce") == [first]
+    assert "damaged" in bench.ask("synth", "sync", "subgraph")
+    assert not graph.exists()
+    assert "error" not in bench.ask("synth", "sync", "subgraph")
+    assert joins("traced", "reduce") == [first]
 
 
 CHATTY = """

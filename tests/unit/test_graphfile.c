@@ -18,6 +18,8 @@
 static char dir[64], path[80];
 static struct ips_built built;
 static struct ips_peer_row peer;
+static uint8_t head[] = "head", arcs[] = "arcs of joins";
+static struct slave_graphfile_more kept;
 
 /* Two chains of three nodes, one message; one end without a peer. */
 static int setup(void **state)
@@ -62,6 +64,17 @@ static int setup(void **state)
     memset(&peer, 0, sizeof(peer));
     peer.traced = true;
     peer.peer_sent_bytes = 9;
+    const struct ips_lane lane = {.mtime = {7, 8, 1, 1}, .any_off = true};
+    kept = (struct slave_graphfile_more){
+        .peers = &peer,
+        .peer_count = 1,
+        .joins = {.there = true,
+                  .of = slave_lane_words(&lane),
+                  .joins = {.head = {head, sizeof(head), 0},
+                            .arcs = {arcs, sizeof(arcs), 0},
+                            .count = 3,
+                            .arc_count = 4,
+                            .total = 5}}};
     return 0;
 }
 
@@ -93,16 +106,14 @@ static void test_graphfile__round_trip(void **state)
     (void)state;
     struct slave_graphfile f;
     struct ips_built b;
-    const struct ips_peer_row *peers;
-    uint32_t count;
+    struct slave_graphfile_more more;
     uint64_t bytes;
-    assert_int_equal(
-        slave_graphfile_write(dir, 5, &built, &peer, 1, &bytes, NULL), 0);
-    assert_int_equal(slave_graphfile_read(dir, 5, &f, &b, &peers, &count, NULL),
+    assert_int_equal(slave_graphfile_write(dir, 5, &built, &kept, &bytes, NULL),
                      0);
+    assert_int_equal(slave_graphfile_read(dir, 5, &f, &b, &more, NULL), 0);
     assert_int_equal(f.length, bytes);
-    assert_int_equal(count, 1);
-    assert_int_equal(peers[0].peer_sent_bytes, 9);
+    assert_int_equal(more.peer_count, 1);
+    assert_int_equal(more.peers[0].peer_sent_bytes, 9);
     assert_int_equal(b.counts.events, 42);
     assert_int_equal(b.goal_elapsed_ns, 1234);
     assert_string_equal(b.procs[1].name, "b.11");
@@ -110,12 +121,28 @@ static void test_graphfile__round_trip(void **state)
     assert_int_equal(t_max(&b.g), t_max(&built.g));
     assert_true(t_max(&b.g) > 0);
     assert_int_equal(b.g.probe[5], 15);
+    const struct slave_joins_kept *k = &more.joins;
+    assert_true(k->there && k->mapped && k->users == 0);
+    assert_memory_equal(&k->of, &kept.joins.of, sizeof(k->of));
+    assert_int_equal(k->joins.head.len, sizeof(head));
+    assert_memory_equal(k->joins.head.data, head, sizeof(head));
+    assert_int_equal(k->joins.arcs.len, sizeof(arcs));
+    assert_memory_equal(k->joins.arcs.data, arcs, sizeof(arcs));
+    assert_int_equal(k->joins.count, 3);
+    assert_int_equal(k->joins.arc_count, 4);
+    assert_int_equal(k->joins.total, 5);
+    slave_graphfile_release(&f);
+    kept.joins.there = false; /* and none, where none were kept */
+    assert_int_equal(slave_graphfile_write(dir, 5, &built, &kept, &bytes, NULL),
+                     0);
+    assert_int_equal(slave_graphfile_read(dir, 5, &f, &b, &more, NULL), 0);
+    assert_false(more.joins.there);
     slave_graphfile_release(&f);
     /* Records were added since: another key. */
-    assert_int_equal(slave_graphfile_read(dir, 6, &f, &b, &peers, &count, NULL),
+    assert_int_equal(slave_graphfile_read(dir, 6, &f, &b, &more, NULL),
                      IPS_E_VERSION);
     unlink(path);
-    assert_int_equal(slave_graphfile_read(dir, 5, &f, &b, &peers, &count, NULL),
+    assert_int_equal(slave_graphfile_read(dir, 5, &f, &b, &more, NULL),
                      IPS_E_NOT_FOUND);
 }
 
@@ -126,20 +153,25 @@ static void test_graphfile__damage(void **state)
     (void)state;
     struct slave_graphfile f;
     struct ips_built b;
-    const struct ips_peer_row *peers;
-    uint32_t count;
+    struct slave_graphfile_more more;
     uint64_t bytes;
-    assert_int_equal(
-        slave_graphfile_write(dir, 5, &built, &peer, 1, &bytes, NULL), 0);
+    assert_int_equal(slave_graphfile_write(dir, 5, &built, &kept, &bytes, NULL),
+                     0);
     int fd = open(path, O_RDWR);
     uint8_t *whole = malloc(bytes);
     assert_non_null(whole);
     assert_int_equal(read(fd, whole, bytes), bytes);
-    uint64_t accepted = 0;
+    uint64_t accepted = 0, found_late = 0;
     for (uint64_t at = 0; at < bytes; at++) {
         uint8_t byte = whole[at] ^ 0x41;
         assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
-        if (slave_graphfile_read(dir, 5, &f, &b, &peers, &count, NULL) == 0) {
+        int rc = slave_graphfile_read(dir, 5, &f, &b, &more, NULL);
+        if (rc == 0 && !slave_graphfile_whole(&f)) {
+            /* Of what a path by CPU time does not read. */
+            assert_int_equal(t_max(&b.g), t_max(&built.g));
+            slave_graphfile_release(&f);
+            found_late++;
+        } else if (rc == 0) {
             /* Only the fill between sections is nobody's. */
             assert_int_equal(whole[at], 0);
             assert_int_equal(t_max(&b.g), t_max(&built.g));
@@ -149,10 +181,10 @@ static void test_graphfile__damage(void **state)
         assert_int_equal(pwrite(fd, &whole[at], 1, (off_t)at), 1);
     }
     assert_true(accepted < 64);
+    assert_int_equal(found_late, 6 * (4 + 8 + 8 + 8 + 4));
     for (uint64_t len = 0; len < bytes; len += 7) {
         assert_int_equal(ftruncate(fd, (off_t)len), 0);
-        assert_true(slave_graphfile_read(dir, 5, &f, &b, &peers, &count, NULL) <
-                    0);
+        assert_true(slave_graphfile_read(dir, 5, &f, &b, &more, NULL) < 0);
         assert_int_equal(pwrite(fd, whole, bytes, 0), bytes);
     }
     free(whole);

@@ -1,0 +1,65 @@
+/* Joins kept beside their graph; see joins_kept.h. */
+#include "slave/joins_kept.h"
+
+#include <string.h>
+
+#include "slave/calibrate_map.h"
+#include "slave/graphs.h"
+
+struct slave_lane_words slave_lane_words(const struct ips_lane *l)
+{
+    return (struct slave_lane_words){
+        {l->mtime.base_ns, l->mtime.per_byte_q32, l->mtime.scale_num,
+         l->mtime.scale_den, (uint64_t)l->external, l->calibrated, l->any_off,
+         l->probe_off, (uint64_t)l->weighting, l->clock.from,
+         (uint64_t)l->clock.drift_q40, (uint64_t)l->clock.shift_ns, l->has_goal,
+         l->goal}};
+}
+
+void slave_joins_drop(struct slave_joins_kept *k)
+{
+    uint32_t users = k->users;
+    if (k->there && !k->mapped)
+        ips_joins_release(&k->joins);
+    *k = (struct slave_joins_kept){.users = users};
+}
+
+static int make(const struct slave_graph *g, const struct ips_lane *lane,
+                struct ips_joins *out, struct ips_err *err)
+{
+    struct ips_view view = {0};
+    int rc = slave_graph_view(g, lane, &view, err);
+    if (rc == 0)
+        rc = ips_joins_make(&view.g, lane, out, err);
+    ips_view_release(&view);
+    return rc;
+}
+
+int slave_joins_get(struct slave_graph *g, const struct ips_lane *lane,
+                    struct ips_joins *own, const struct ips_joins **out,
+                    bool *used, struct ips_err *err)
+{
+    struct slave_joins_kept *k = &g->joins;
+    const struct slave_lane_words of = slave_lane_words(lane);
+    *used = false;
+    if (!k->there || memcmp(&k->of, &of, sizeof(of)) != 0) {
+        int rc = make(g, lane, own, err);
+        *out = own;
+        if (rc < 0 || lane->calibrated || k->users > 0)
+            return rc;
+        slave_joins_drop(k);
+        k->there = true;
+        k->of = of;
+        k->joins = *own;
+        memset(own, 0, sizeof(*own));
+    }
+    *used = true;
+    k->users++;
+    *out = &k->joins;
+    return 0;
+}
+
+void slave_joins_put(struct slave_joins_kept *k)
+{
+    k->users--;
+}
