@@ -130,7 +130,11 @@ struct ips_control {
     uint32_t delays;   /* 1: RUNDELAY records are written */
     uint64_t probe_more_ps[IPS_PROBE_COSTS - IPS_PROBE_FIRST]; /* the others */
     uint32_t locks; /* enum ips_locks */
-    uint32_t reserved;
+    /* The slave that drains the run, if it is in the initial pid namespace: its
+     * pid there, and where the kernel has its list of robust locks, which no
+     * other process has at that address. pid 0: not known. */
+    uint32_t slave_pid;
+    uint64_t slave_list;
 };
 /* What a control of an earlier version ends with, as archives have it. */
 #define IPS_CONTROL_LEAST offsetof(struct ips_control, probe_more_ps)
