@@ -38,7 +38,7 @@
 #define EMPTY "ipsrun: an image and its end"
 #define LIBRARY "libips-preload.so"
 #define BATCHES_MAX 101
-#define STARTS 13
+#define STARTS 11
 #define SUBJECT_MS 3000
 
 /* --- the subject -----------------------------------------------------------
@@ -47,9 +47,9 @@
 /* What it says, after each step anew: costs in ps. */
 struct said {
     int64_t steps; /* so many of the others are known */
-    int64_t call, fork, forked_image, stack, three_calls_blocked;
+    int64_t call, fork, image, forked_image, stack, three_calls_blocked;
 };
-#define SAID_STEPS 5
+#define SAID_STEPS 6
 
 static int channel[2], pair[2], epoll_fd;
 static char bytes[64], used[64 << 10];
@@ -155,9 +155,12 @@ static int64_t added(bool (*one)(bool), int batches, int times, bool *good)
     return middle(more, batches);
 }
 
+enum child { FORK, VFORK_IMAGE, FORK_IMAGE };
+
 /* In a child: another image, or none. */
-static __attribute__((noreturn)) void leave(bool wrapped, bool image)
+static __attribute__((noreturn)) void leave(bool wrapped, enum child child)
 {
+    const bool image = child != FORK;
     char *argv[] = {(char *)(uintptr_t)EMPTY, NULL}, *none[] = {NULL};
     if (image && wrapped)
         execve("/proc/self/exe", argv, environ);
@@ -169,16 +172,19 @@ static __attribute__((noreturn)) void leave(bool wrapped, bool image)
     __builtin_unreachable();
 }
 
-/* CPU of a fork, both sides of it. */
-static uint64_t forked_cpu(bool wrapped, bool image, bool *good)
+/* CPU of a fork, both sides of it. A vfork goes through the interposer always:
+ * that is a call more, no more. */
+static uint64_t forked_cpu(bool wrapped, enum child child, bool *good)
 {
     int status = -1;
     struct rusage before, after;
     uint64_t start = own_cpu();
     getrusage(RUSAGE_CHILDREN, &before);
-    long pid = wrapped ? fork() : ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+    long pid = child == VFORK_IMAGE ? vfork()
+               : wrapped            ? fork()
+                         : ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
     if (pid == 0)
-        leave(wrapped, image);
+        leave(wrapped, child);
     long reaped = wrapped ? waitpid((pid_t)pid, &status, 0)
                           : ips_sys6(SYS_wait4, pid, (long)&status, 0, 0, 0, 0);
     uint64_t took = own_cpu() - start;
@@ -193,13 +199,13 @@ static uint64_t forked_cpu(bool wrapped, bool image, bool *good)
     return took;
 }
 
-static int64_t fork_added(bool image, bool *good)
+static int64_t fork_added(enum child child, bool *good)
 {
     int64_t more[STARTS];
     for (int i = 0; i < STARTS && *good; i++) {
         uint64_t took[2];
         for (int k = 0; k < 2; k++)
-            took[(i ^ k) & 1] = forked_cpu((i ^ k) & 1, image, good);
+            took[(i ^ k) & 1] = forked_cpu((i ^ k) & 1, child, good);
         more[i] = ((int64_t)took[1] - (int64_t)took[0]) * 1000;
     }
     return *good ? middle(more, STARTS) : 0;
@@ -240,9 +246,11 @@ static int subject(void)
     bool good = peer > 0;
     said.call = added(two_calls, 101, 20, &good) / 2;
     good = say(&said, good);
-    said.fork = fork_added(false, &good);
+    said.fork = fork_added(FORK, &good);
     good = say(&said, good);
-    said.forked_image = fork_added(true, &good);
+    said.image = fork_added(VFORK_IMAGE, &good);
+    good = say(&said, good);
+    said.forked_image = fork_added(FORK_IMAGE, &good);
     good = say(&said, good);
     said.stack = added(long_wait, 25, 4, &good);
     good = say(&said, good);
@@ -381,14 +389,16 @@ void ipsrun_measure_calls(const struct ips_clock *clock, struct ips_measured *m)
         ps[IPS_PROBE_CALL] = rest(said.call, 0, ps[IPS_PROBE_CALL]);
     if (said.steps > 1)
         ps[IPS_PROBE_FORK] = rest(said.fork, 0, ps[IPS_PROBE_FORK]);
-    /* With looking what is executed, by whoever does. */
     if (said.steps > 2)
-        ps[IPS_PROBE_IMAGE] =
-            rest(said.forked_image, ps[IPS_PROBE_FORK], ps[IPS_PROBE_IMAGE]);
-    if (said.steps > 4)
+        ps[IPS_PROBE_IMAGE] = rest(said.image, 0, ps[IPS_PROBE_IMAGE]);
+    if (said.steps > 3)
+        ps[IPS_PROBE_EXEC] =
+            rest(said.forked_image, ps[IPS_PROBE_FORK] + ps[IPS_PROBE_IMAGE],
+                 ps[IPS_PROBE_EXEC]);
+    if (said.steps > 5)
         ps[IPS_PROBE_BLOCK] =
             rest(said.three_calls_blocked, 3 * ps[IPS_PROBE_CALL] + read, 0);
-    if (said.steps > 3)
+    if (said.steps > 4)
         ps[IPS_PROBE_STACK] =
             rest(said.stack, ps[IPS_PROBE_CALL] + ps[IPS_PROBE_BLOCK] + read,
                  ps[IPS_PROBE_STACK]);

@@ -121,14 +121,16 @@ static void probes_fill(const struct ips_run_options *opt,
     static const uint64_t records[IPS_PROBE_COSTS] = {
         [IPS_PROBE_EVENT] = 1, [IPS_PROBE_CALL] = 1, [IPS_PROBE_SAMPLE] = 1,
         [IPS_PROBE_PROC] = 2,  [IPS_PROBE_SYNC] = 1, [IPS_PROBE_STACK] = 1,
-        [IPS_PROBE_IMAGE] = 2, [IPS_PROBE_FORK] = 2,
+        [IPS_PROBE_IMAGE] = 2, [IPS_PROBE_FORK] = 2, [IPS_PROBE_EXEC] = 1,
     };
     for (int i = 0; i < IPS_PROBE_COSTS; i++) {
         uint64_t ps = m->cost_ps[i] + records[i] * 1000u * c->probe_extra_ns;
         if (i < IPS_PROBE_FIRST)
             c->probe_cost_ps[i] = ps;
-        else
+        else if (i < IPS_PROBE_LAST)
             c->probe_more_ps[i - IPS_PROBE_FIRST] = ps;
+        else
+            c->probe_exec_ps = ps;
     }
     c->probe_ns = (c->probe_cost_ps[IPS_PROBE_CALL] + 500) / 1000;
 }
