@@ -101,12 +101,28 @@ static bool slave_lives(void)
     return rc < 0;
 }
 
-/* The kernel names the holder of a lock as the one who asks would see him, and
- * 0 where he cannot. A slave of the initial namespace holds one (slave/lock.c),
- * which those of other namespaces cannot see: a third of what /proc takes. */
+/* Is the slave's pid the slave's as we count? The address of its list of robust
+ * locks, which is as random as its addresses are, tells it from all that have
+ * its number elsewhere, or after it. */
+static bool slave_seen(const struct ips_control *c)
+{
+    uint64_t list = 0, bytes = 0;
+    return c->slave_pid && c->slave_list &&
+           ips_sys3(SYS_get_robust_list, c->slave_pid, (long)&list,
+                    (long)&bytes) == 0 &&
+           list == c->slave_list;
+}
+
+/* A slave of the initial namespace says in `control` how it is known: one
+ * system call. Where that may not be asked (another user's), the kernel names
+ * the holder of a lock as the one who asks would see him, and 0 where he
+ * cannot: such a slave holds one (slave/lock.c); a third of what /proc takes.
+ */
 uint64_t ips_pidns(void)
 {
     struct stat st;
+    if (slave_seen(ips_core.control))
+        return IPS_PIDNS_INITIAL;
     int fd = open_slave_lock();
     if (fd >= 0) {
         struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -79,7 +79,9 @@ enum ips_probe {
     IPS_PROBE_STACK = 8, /* the stack of a wait */
     IPS_PROBE_IMAGE = 9, /* a new image, from its loading to its end */
     IPS_PROBE_FORK = 10, /* a fork child, from fork to its end */
-    IPS_PROBE_COSTS = 11 /* room in the control file */
+    IPS_PROBE_LAST = 11, /* and in probe_exec_ps */
+    IPS_PROBE_EXEC = 11, /* a fork child looks at what it executes */
+    IPS_PROBE_COSTS = 12
 };
 /* Which takings of locks leave a record; --locks. */
 enum ips_locks { IPS_LOCKS_CONTENDED = 0, IPS_LOCKS_ALL = 1 };
@@ -128,9 +130,14 @@ struct ips_control {
     uint64_t probe_cost_ps[IPS_PROBE_FIRST];
     uint32_t arrivals; /* 1: QUEUE before the RECV of a datagram that waited */
     uint32_t delays;   /* 1: RUNDELAY records are written */
-    uint64_t probe_more_ps[IPS_PROBE_COSTS - IPS_PROBE_FIRST]; /* the others */
+    uint64_t probe_more_ps[IPS_PROBE_LAST - IPS_PROBE_FIRST]; /* the others */
     uint32_t locks; /* enum ips_locks */
-    uint32_t reserved;
+    /* The slave that drains the run, if it is in the initial pid namespace: its
+     * pid there, and where the kernel has its list of robust locks, which no
+     * other process has at that address. pid 0: not known. */
+    uint32_t slave_pid;
+    uint64_t slave_list;
+    uint64_t probe_exec_ps; /* of probe_cost_ps, the last */
 };
 /* What a control of an earlier version ends with, as archives have it. */
 #define IPS_CONTROL_LEAST offsetof(struct ips_control, probe_more_ps)
@@ -138,8 +145,9 @@ struct ips_control {
 static inline uint64_t ips_probe_ps(const struct ips_control *c,
                                     enum ips_probe probe)
 {
-    return probe < IPS_PROBE_FIRST ? c->probe_cost_ps[probe]
-                                   : c->probe_more_ps[probe - IPS_PROBE_FIRST];
+    return probe < IPS_PROBE_FIRST  ? c->probe_cost_ps[probe]
+           : probe < IPS_PROBE_LAST ? c->probe_more_ps[probe - IPS_PROBE_FIRST]
+                                    : c->probe_exec_ps;
 }
 enum ips_procedures {
     IPS_PROCEDURES_OFF = 0,

@@ -3,13 +3,15 @@
  * mark, caches that the program has used in between. A loop round the recording
  * core alone (ipsrun_probe.c) says too little of that.
  *
- * ipsrun starts itself twice over, in a pool of its own that is removed again:
- * as an image that only begins and ends, with the agent and without
- * (IPS_PROBE_IMAGE), and once as the *subject*, under the agent, which makes
- * the same calls through the interposer and past it, by turns, on the thread's
- * CPU clock. Medians of the differences of neighbouring batches, so that what
- * others do on the machine falls on both alike. Some 60 ms together. Where it
- * cannot be done (a sanitized ipsrun, no library) nothing is changed.
+ * ipsrun starts itself in a pool of its own that is removed again, as the
+ * *subject*, under the agent, which makes the same calls through the interposer
+ * and past it, by turns, on the thread's CPU clock: also forks, and forks that
+ * become an image that only begins and ends. Means of the middle half of the
+ * differences of neighbouring batches, so that what others do on the machine
+ * falls on both alike. Some 60 ms together; where a loaded machine makes it
+ * SUBJECT_MS, what was said until then counts (the calls that wait come last,
+ * since each waits for the core). Where it cannot be done (a sanitized ipsrun,
+ * no library) nothing is changed.
  */
 #include <fcntl.h>
 #include <ftw.h>
@@ -36,16 +38,18 @@
 #define EMPTY "ipsrun: an image and its end"
 #define LIBRARY "libips-preload.so"
 #define BATCHES_MAX 101
-#define STARTS 9
+#define STARTS 11
 #define SUBJECT_MS 3000
 
 /* --- the subject -----------------------------------------------------------
  */
 
-/* What it says: costs in ps. */
+/* What it says, after each step anew: costs in ps. */
 struct said {
-    int64_t call, three_calls_blocked, stack, fork;
+    int64_t steps; /* so many of the others are known */
+    int64_t call, fork, image, forked_image, stack, three_calls_blocked;
 };
+#define SAID_STEPS 6
 
 static int channel[2], pair[2], epoll_fd;
 static char bytes[64], used[64 << 10];
@@ -117,6 +121,18 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
+/* What lies far off was disturbed; the mean of what does not says more than one
+ * of them. */
+static int64_t middle(int64_t *values, int count)
+{
+    int64_t sum = 0;
+    int cut = count / 4;
+    qsort(values, (size_t)count, sizeof(*values), by_value);
+    for (int i = cut; i < count - cut; i++)
+        sum += values[i];
+    return sum / (count - 2 * cut);
+}
+
 /* ps that the interposer adds to `one`, of short batches, as the machine
  * changes from one moment to the next; *good is cleared where it failed. */
 static int64_t added(bool (*one)(bool), int batches, int times, bool *good)
@@ -136,27 +152,44 @@ static int64_t added(bool (*one)(bool), int batches, int times, bool *good)
     }
     if (!*good)
         return 0;
-    qsort(more, (size_t)batches, sizeof(more[0]), by_value);
-    return more[batches / 2];
+    return middle(more, batches);
 }
 
-/* CPU of a fork, both sides of it. */
-static uint64_t forked_cpu(bool wrapped, bool *good)
+enum child { FORK, VFORK_IMAGE, FORK_IMAGE };
+
+/* In a child: another image, or none. */
+static __attribute__((noreturn)) void leave(bool wrapped, enum child child)
 {
+    const bool image = child != FORK;
+    char *argv[] = {(char *)(uintptr_t)EMPTY, NULL}, *none[] = {NULL};
+    if (image && wrapped)
+        execve("/proc/self/exe", argv, environ);
+    else if (image)
+        ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)none);
+    if (wrapped)
+        _exit(image);
+    ips_sys3(SYS_exit_group, image, 0, 0);
+    __builtin_unreachable();
+}
+
+/* CPU of a fork, both sides of it. A vfork goes through the interposer always:
+ * that is a call more, no more. */
+static uint64_t forked_cpu(bool wrapped, enum child child, bool *good)
+{
+    int status = -1;
     struct rusage before, after;
     uint64_t start = own_cpu();
     getrusage(RUSAGE_CHILDREN, &before);
-    long pid = wrapped ? fork() : ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
-    if (pid == 0) {
-        if (wrapped)
-            _exit(0);
-        ips_sys3(SYS_exit_group, 0, 0, 0);
-    }
-    long reaped = wrapped ? waitpid((pid_t)pid, NULL, 0)
-                          : ips_sys6(SYS_wait4, pid, 0, 0, 0, 0, 0);
+    long pid = child == VFORK_IMAGE ? vfork()
+               : wrapped            ? fork()
+                         : ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+    if (pid == 0)
+        leave(wrapped, child);
+    long reaped = wrapped ? waitpid((pid_t)pid, &status, 0)
+                          : ips_sys6(SYS_wait4, pid, (long)&status, 0, 0, 0, 0);
     uint64_t took = own_cpu() - start;
     getrusage(RUSAGE_CHILDREN, &after);
-    *good = *good && pid > 0 && reaped == pid;
+    *good = *good && pid > 0 && reaped == pid && status == 0;
     const struct timeval *a[] = {&after.ru_utime, &after.ru_stime},
                          *b[] = {&before.ru_utime, &before.ru_stime};
     for (int i = 0; i < 2; i++)
@@ -166,19 +199,16 @@ static uint64_t forked_cpu(bool wrapped, bool *good)
     return took;
 }
 
-static int64_t fork_added(bool *good)
+static int64_t fork_added(enum child child, bool *good)
 {
     int64_t more[STARTS];
     for (int i = 0; i < STARTS && *good; i++) {
         uint64_t took[2];
         for (int k = 0; k < 2; k++)
-            took[(i ^ k) & 1] = forked_cpu((i ^ k) & 1, good);
+            took[(i ^ k) & 1] = forked_cpu((i ^ k) & 1, child, good);
         more[i] = ((int64_t)took[1] - (int64_t)took[0]) * 1000;
     }
-    if (!*good)
-        return 0;
-    qsort(more, STARTS, sizeof(more[0]), by_value);
-    return more[STARTS / 2];
+    return *good ? middle(more, STARTS) : 0;
 }
 
 /* The other process: past the interposer. */
@@ -190,6 +220,12 @@ static void answer(void)
            ips_sys3(SYS_write, pair[1], (long)bytes, sizeof(bytes)) > 0)
         continue;
     ips_sys3(SYS_exit_group, 0, 0, 0);
+}
+
+static bool say(struct said *said, bool good)
+{
+    said->steps++;
+    return good && write(1, said, sizeof(*said)) == sizeof(*said);
 }
 
 static int subject(void)
@@ -209,12 +245,20 @@ static int subject(void)
         answer();
     bool good = peer > 0;
     said.call = added(two_calls, 101, 20, &good) / 2;
-    said.three_calls_blocked = added(question, 101, 10, &good);
+    good = say(&said, good);
+    said.fork = fork_added(FORK, &good);
+    good = say(&said, good);
+    said.image = fork_added(VFORK_IMAGE, &good);
+    good = say(&said, good);
+    said.forked_image = fork_added(FORK_IMAGE, &good);
+    good = say(&said, good);
     said.stack = added(long_wait, 25, 4, &good);
-    said.fork = fork_added(&good);
+    good = say(&said, good);
+    said.three_calls_blocked = added(question, 101, 10, &good);
+    good = say(&said, good);
     if (peer > 0)
         kill((pid_t)peer, SIGKILL);
-    return good && write(1, &said, sizeof(said)) == sizeof(said) ? 0 : 1;
+    return good ? 0 : 1;
 }
 
 int ipsrun_subject(const char *called)
@@ -237,6 +281,7 @@ static bool place_make(struct place *p, const struct ips_clock *clock,
                        const struct ips_measured *m)
 {
     struct ips_err err = {0};
+    struct stat st;
     char dir[IPS_PATH_BYTES];
     struct ips_run_options run = {.pool_root = p->root,
                                   .run = "probe",
@@ -255,7 +300,10 @@ static bool place_make(struct place *p, const struct ips_clock *clock,
     snprintf(p->installed, sizeof(p->installed), "IPS_PRELOAD=%s", p->library);
     snprintf(p->pool, sizeof(p->pool), "IPS_POOL=%s", p->root);
     return ips_pool_clock_keep(p->root, clock, m, &err) == 0 &&
-           ips_pool_make_run(&run, dir, sizeof(dir), &err) == 0;
+           ips_pool_make_run(&run, dir, sizeof(dir), &err) == 0 &&
+           /* As a slave would: an image asks less then. */
+           (stat("/proc/self/ns/pid", &st) < 0 ||
+            st.st_ino != IPS_PIDNS_INITIAL || ips_control_sign(dir, &err) == 0);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind,
@@ -273,70 +321,50 @@ static void place_remove(const struct place *p)
     (void)nftw(p->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Ourselves as `called`, standard output to `out`; the pid or -1. */
-static pid_t start(const struct place *p, const char *called, bool recorded,
-                   int out)
+/* The subject, standard output to `out`; the pid or -1. */
+static pid_t start(const struct place *p, int out)
 {
-    char *argv[] = {(char *)(uintptr_t)called, NULL};
+    char *argv[] = {(char *)(uintptr_t)SUBJECT, NULL};
     char *with[] = {(char *)(uintptr_t)p->preload,
                     (char *)(uintptr_t)p->installed, (char *)(uintptr_t)p->pool,
                     (char *)(uintptr_t) "IPS_RUN=probe", NULL};
-    char *without[] = {NULL};
     pid_t pid = fork();
     if (pid != 0)
         return pid;
     int null = open("/dev/null", O_RDWR);
-    if (null < 0 || dup2(null, 0) < 0 || dup2(out >= 0 ? out : null, 1) < 0 ||
-        dup2(null, 2) < 0)
+    if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0)
         _exit(1);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)syscall(SYS_close_range, 3u, ~0u, 0u);
-    execve("/proc/self/exe", argv, recorded ? with : without);
+    execve("/proc/self/exe", argv, with);
     _exit(1);
 }
 
-static bool ask_subject(const struct place *p, struct said *said)
+static int64_t now_ms(void)
+{
+    return (int64_t)(ips_sys_clock(CLOCK_MONOTONIC) / 1000000);
+}
+
+static void ask_subject(const struct place *p, struct said *said)
 {
     int out[2];
     if (pipe2(out, O_CLOEXEC) < 0)
-        return false;
-    pid_t pid = start(p, SUBJECT, true, out[1]);
+        return;
+    pid_t pid = start(p, out[1]);
     close(out[1]);
     struct pollfd ready = {.fd = out[0], .events = POLLIN};
-    bool good = pid > 0 && poll(&ready, 1, SUBJECT_MS) == 1 &&
-                read(out[0], said, sizeof(*said)) == sizeof(*said);
+    struct said next;
+    int64_t end = now_ms() + SUBJECT_MS;
+    *said = (struct said){0};
+    while (pid > 0 && said->steps < SAID_STEPS && now_ms() < end &&
+           poll(&ready, 1, (int)(end - now_ms())) == 1 &&
+           read(out[0], &next, sizeof(next)) == sizeof(next))
+        *said = next;
     close(out[0]);
-    if (pid > 0 && !good)
+    if (pid > 0 && said->steps < SAID_STEPS)
         kill(pid, SIGKILL);
     if (pid > 0)
         waitpid(pid, NULL, 0);
-    return good;
-}
-
-static bool image_cpu(const struct place *p, bool recorded, int64_t *ns)
-{
-    struct rusage ru;
-    int status;
-    pid_t pid = start(p, EMPTY, recorded, -1);
-    if (pid < 0 || wait4(pid, &status, 0, &ru) != pid || status != 0)
-        return false;
-    *ns = (ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000000 +
-          (ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000;
-    return true;
-}
-
-/* ps that an image costs more; 0 = not known. */
-static int64_t image_added(const struct place *p)
-{
-    int64_t more[STARTS], ns[2];
-    for (int i = 0; i < STARTS; i++) {
-        for (int k = 0; k < 2; k++)
-            if (!image_cpu(p, (i ^ k) & 1, &ns[(i ^ k) & 1]))
-                return 0;
-        more[i] = (ns[1] - ns[0]) * 1000;
-    }
-    qsort(more, STARTS, sizeof(more[0]), by_value);
-    return more[STARTS / 2];
 }
 
 /* What is left when `less` is taken off; where noise left nothing, the least
@@ -350,20 +378,29 @@ static uint64_t rest(int64_t all, uint64_t less, uint64_t least)
 void ipsrun_measure_calls(const struct ips_clock *clock, struct ips_measured *m)
 {
     struct place p = {0};
-    struct said said;
+    struct said said = {0};
     uint64_t *ps = m->cost_ps;
     /* Of 64 blocks one has the clock read (slave/build_cost.c); where it is
      * more here, that is in the price of a block. */
     uint64_t read = ps[IPS_PROBE_READ] / 64;
-    if (place_make(&p, clock, m) && ask_subject(&p, &said)) {
+    if (place_make(&p, clock, m))
+        ask_subject(&p, &said);
+    if (said.steps > 0)
         ps[IPS_PROBE_CALL] = rest(said.call, 0, ps[IPS_PROBE_CALL]);
+    if (said.steps > 1)
+        ps[IPS_PROBE_FORK] = rest(said.fork, 0, ps[IPS_PROBE_FORK]);
+    if (said.steps > 2)
+        ps[IPS_PROBE_IMAGE] = rest(said.image, 0, ps[IPS_PROBE_IMAGE]);
+    if (said.steps > 3)
+        ps[IPS_PROBE_EXEC] =
+            rest(said.forked_image, ps[IPS_PROBE_FORK] + ps[IPS_PROBE_IMAGE],
+                 ps[IPS_PROBE_EXEC]);
+    if (said.steps > 5)
         ps[IPS_PROBE_BLOCK] =
             rest(said.three_calls_blocked, 3 * ps[IPS_PROBE_CALL] + read, 0);
+    if (said.steps > 4)
         ps[IPS_PROBE_STACK] =
             rest(said.stack, ps[IPS_PROBE_CALL] + ps[IPS_PROBE_BLOCK] + read,
                  ps[IPS_PROBE_STACK]);
-        ps[IPS_PROBE_FORK] = rest(said.fork, 0, ps[IPS_PROBE_FORK]);
-        ps[IPS_PROBE_IMAGE] = rest(image_added(&p), 0, ps[IPS_PROBE_IMAGE]);
-    }
     place_remove(&p);
 }

@@ -79,6 +79,11 @@ int ips_control_refresh(const char *dir, const struct ips_control *control,
 int ips_control_release(const char *dir, uint64_t bytes,
                         struct ips_err *err) IPS_MUST_USE;
 
+/* Says in `control` how programs know the caller, who is in the initial pid
+ * namespace. For the holder of slave.lock alone; the calling thread has to live
+ * as long as it does. */
+int ips_control_sign(const char *dir, struct ips_err *err) IPS_MUST_USE;
+
 /* Locks of a pool root. `slave.lock` is held (flock) by the one slave that
  * drains the pool; `pool.lock` orders run creation against a private slave's
  * decision to end (docs/HACKING.md, "A private slave ends"). */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -120,14 +121,16 @@ static void probes_fill(const struct ips_run_options *opt,
     static const uint64_t records[IPS_PROBE_COSTS] = {
         [IPS_PROBE_EVENT] = 1, [IPS_PROBE_CALL] = 1, [IPS_PROBE_SAMPLE] = 1,
         [IPS_PROBE_PROC] = 2,  [IPS_PROBE_SYNC] = 1, [IPS_PROBE_STACK] = 1,
-        [IPS_PROBE_IMAGE] = 2, [IPS_PROBE_FORK] = 2,
+        [IPS_PROBE_IMAGE] = 2, [IPS_PROBE_FORK] = 2, [IPS_PROBE_EXEC] = 1,
     };
     for (int i = 0; i < IPS_PROBE_COSTS; i++) {
         uint64_t ps = m->cost_ps[i] + records[i] * 1000u * c->probe_extra_ns;
         if (i < IPS_PROBE_FIRST)
             c->probe_cost_ps[i] = ps;
-        else
+        else if (i < IPS_PROBE_LAST)
             c->probe_more_ps[i - IPS_PROBE_FIRST] = ps;
+        else
+            c->probe_exec_ps = ps;
     }
     c->probe_ns = (c->probe_cost_ps[IPS_PROBE_CALL] + 500) / 1000;
 }
@@ -366,6 +369,30 @@ int ips_control_release(const char *dir, uint64_t bytes, struct ips_err *err)
         rc = ips_err_set(err, IPS_E_CORRUPT, "%s/control cut off", dir);
     value += bytes;
     if (rc == 0 && pwrite(fd, &value, sizeof(value), at) != sizeof(value))
+        rc = ips_err_errno(err, "write %s/control", dir);
+    close(fd);
+    return rc;
+}
+
+int ips_control_sign(const char *dir, struct ips_err *err)
+{
+    struct {
+        uint32_t pid;
+        uint64_t list;
+    } own = {.pid = (uint32_t)gettid()};
+    size_t bytes;
+    void *list = NULL;
+    if (syscall(SYS_get_robust_list, 0, &list, &bytes) < 0 || !list)
+        return 0; /* they ask otherwise */
+    own.list = (uint64_t)(uintptr_t)list;
+    int fd = control_open(dir, O_RDWR, err), rc = 0;
+    if (fd < 0)
+        return fd;
+    /* The pid last: with one of before it nobody takes the list for true. */
+    if (pwrite(fd, &own.list, sizeof(own.list),
+               offsetof(struct ips_control, slave_list)) != sizeof(own.list) ||
+        pwrite(fd, &own.pid, sizeof(own.pid),
+               offsetof(struct ips_control, slave_pid)) != sizeof(own.pid))
         rc = ips_err_errno(err, "write %s/control", dir);
     close(fd);
     return rc;

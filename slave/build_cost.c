@@ -135,7 +135,11 @@ static uint64_t record_ps(const struct build *b, struct b_stream *s,
                           uint32_t type, const uint8_t *p)
 {
     struct span v = span_of(s, type, p);
-    return span_ps(b, s, &v, kind_ps(b->in->control, type, p));
+    uint64_t ps = kind_ps(b->in->control, type, p);
+    /* Who made a process remembers what it executes. */
+    if (type == IPS_REC_EXEC && s->start_kind == IPS_START_FORK)
+        ps = ips_probe_ps(b->in->control, IPS_PROBE_EXEC);
+    return span_ps(b, s, &v, ps);
 }
 
 uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,

@@ -18,6 +18,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "agent/pool.h"
 #include "common/log.h"
 #include "slave/drain.h"
 #include "slave/poolfs.h"
@@ -109,6 +110,16 @@ static int read_control(struct slave_drain *d, int fd,
     return slave_poolfs_control(fd, control, err);
 }
 
+/* Programs then know at once which pid namespace they are in. */
+static void sign(const struct slave_drain *d, const char *name)
+{
+    struct ips_err err = {0};
+    char dir[IPS_PATH_BYTES + 80];
+    snprintf(dir, sizeof(dir), "%s/%s", d->pool, name);
+    if (d->pidns_initial && ips_control_sign(dir, &err) < 0)
+        ips_log_debug("pool: %s", err.msg);
+}
+
 static void check_directory(struct slave_drain *d, const char *name)
 {
     struct ips_err err = {0};
@@ -126,6 +137,7 @@ static void check_directory(struct slave_drain *d, const char *name)
         rc = ips_err_set(&err, IPS_E_CORRUPT, "control names run %s",
                          control.run);
     if (rc == 0) {
+        sign(d, name);
         rc = slave_run_found(d, name, fd, &control, &err);
         if (rc == 0)
             return;

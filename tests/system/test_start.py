@@ -2,9 +2,12 @@
 functions that are found when they are called first."""
 import os
 import pathlib
+import re
 import signal
+import struct
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -76,31 +79,45 @@ def test_first_calls(cluster, tmp_path, first):
 INITIAL = 0xEFFFFFFC  # PROC_PID_INIT_INO
 
 
+def signed(control):
+    """`slave_pid` of a control file; 0: none yet."""
+    try:
+        return struct.unpack_from("=I", control.read_bytes(), 1268)[0]
+    except (FileNotFoundError, struct.error):
+        return 0
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="unshare --pid needs root")
 def test_pid_namespaces(cluster):
     """Processes say in which pid namespace they are, one of another too while
-    the slave of the initial one holds its lock. Would catch one that takes
-    itself for a process of the slave's namespace (equal pids would become one
-    process), and a slave without the lock by which /proc is spared."""
+    the slave of the initial one holds its lock and is named in control. Would
+    catch one that takes itself for a process of the slave's namespace (equal
+    pids would become one process), and a slave without the lock, or that does
+    not say its pid, by which /proc is spared."""
     c = cluster()
     slave = c.machines[0].slave
     locks = pathlib.Path("/proc/locks").read_text().splitlines()
     held = [l for l in locks if "POSIX" in l and "WRITE %d " % slave.pid in l]
-    assert bool(held) == (os.stat("/proc/self/ns/pid").st_ino == INITIAL)
-    script = "readlink /proc/self/ns/pid; " \
+    initial = os.stat("/proc/self/ns/pid").st_ino == INITIAL
+    assert bool(held) == initial
+    script = "read go; readlink /proc/self/ns/pid; " \
              "unshare --pid --fork --mount-proc readlink /proc/self/ns/pid"
-    slave.send_signal(signal.SIGSTOP)  # it leaves the segments where they are
-    try:
-        done = subprocess.run(
+    run = pathlib.Path(c.machines[0].pool, "spaces")
+    with subprocess.Popen(
             c._ipsrun(("sh", "-c", script), "spaces", None, 0,
-                      ["--no-daemons"]),
-            env=clean_env(), capture_output=True, text=True, timeout=180)
-        segments = [pool.Segment(str(path)) for path in pathlib.Path(
-            c.machines[0].pool, "spaces").glob("*.seg")]
-    finally:
-        slave.send_signal(signal.SIGCONT)
-    assert done.returncode == 0, done.stderr
-    wanted = {int(line[5:-1]) for line in done.stdout.split()}
+                      ["--no-daemons"]), env=clean_env(), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        while initial and signed(run / "control") != slave.pid:
+            assert program.poll() is None and slave.poll() is None
+            time.sleep(0.01)
+        slave.send_signal(signal.SIGSTOP)  # it leaves the segments there
+        try:
+            said = program.communicate("\n", timeout=180)[0]
+            segments = [pool.Segment(str(path)) for path in run.glob("*.seg")]
+        finally:
+            slave.send_signal(signal.SIGCONT)
+    assert program.returncode == 0
+    wanted = {int(line[5:-1]) for line in said.split()}
     assert len(wanted) == 2
     assert {s.pidns for s in segments} == wanted
 
@@ -214,3 +231,42 @@ def test_inherited_numbers(cluster):
         (named,) = [fds for name, fds in found.items()
                     if name.split() == ["n%d" % number]]
         assert number in named
+
+
+def section(library, name):
+    """Where it begins and ends in the file."""
+    said = subprocess.run(["readelf", "-SW", str(library)], check=True,
+                          capture_output=True, text=True).stdout
+    found = re.search(rf"\] {re.escape(name)} +\S+ +\w+ (\w+) (\w+)", said)
+    assert found, (name, said)
+    start, size = (int(number, 16) for number in found.groups())
+    return start, start + size
+
+
+def test_start_lies_together(build):
+    """What every start runs, and its constants, lie in the first 64 KB of the
+    library, behind what the loader reads. Would catch a name of preload.ld that
+    no function has any more, and a link that puts the functions elsewhere:
+    faults of 16 pages each, which no other test sees."""
+    library = build.lib("libips-preload.so")
+    script = (ROOT / "agent" / "preload.ld").read_text()
+    listed = re.findall(r"\.text\.(?:unlikely\.)?(\w{3,}\b)\*?", script)
+    named = set(listed) - {"startup", "exit", "start", "more", "hot",
+                           "unlikely"}
+    symbols = subprocess.run(["nm", "--defined-only", str(library)], check=True,
+                             capture_output=True, text=True).stdout
+    at = {}
+    for line in symbols.splitlines():
+        value, kind, name = line.split()[:3]
+        if kind in "tT":
+            at.setdefault(name.split(".")[0], []).append(int(value, 16))
+    start, end = section(library, ".text.start")
+    assert end <= 65536 and section(library, ".rodata")[1] <= 65536
+    assert {"ips_wrap_init", "ips_segment_make", "ips_calls_end"} <= named
+    away = [name for name in named if name in at and not any(
+        start <= value < end for value in at[name])]
+    assert not away
+    sources = "".join(path.read_text()
+                      for path in (ROOT / "agent").glob("*.[ch]"))
+    gone = {name for name in named if not re.search(rf"\b{name}\(", sources)}
+    assert not gone, "agent/preload.ld names what is not there"

@@ -1,5 +1,6 @@
 /* The recording core where there is no room: quota, full file system, no
  * directory, a limit on the size of files. */
+#include "agent/stream.h"
 #include "tests/unit/core_help.h"
 #include "tests/unit/emulated.h"
 
@@ -218,8 +219,69 @@ static void test_agent_room__file_size_limit_is_no_signal(void **state)
     pool_help_remove(&p);
 }
 
+/* --- which pid namespace ------------------------------------------- */
+
+/* As pid 1 of a namespace of its own, where the slave is said to be `pid`. */
+static uint64_t namespace_seen(uint32_t pid, uint64_t more)
+{
+    static struct ips_control control;
+    size_t bytes;
+    void *list = NULL;
+    syscall(SYS_get_robust_list, 0, &list, &bytes);
+    control.slave_pid = pid;
+    control.slave_list = (uint64_t)(uintptr_t)list + more;
+    ips_core.control = &control;
+    return ips_pidns();
+}
+
+static int namespace_main(void)
+{
+    int status;
+    if (unshare(CLONE_NEWPID) < 0)
+        return 77;
+    pid_t pid = fork();
+    if (pid == 0) {
+        /* /proc says our parents', which is not what we look for. */
+        bool good = namespace_seen(1, 0) == IPS_PIDNS_INITIAL;
+        ips_core.control = NULL;
+        snprintf(ips_core.dir, sizeof(ips_core.dir), "/nowhere/run");
+        uint64_t known = mount("none", "/proc", "tmpfs", 0, NULL) == 0;
+        _exit(good && known && namespace_seen(1, 8) == 0 &&
+                      namespace_seen(2, 0) == 0 && namespace_seen(0, 0) == 0
+                  ? 0
+                  : 1);
+    }
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : 1;
+}
+
+/* Would catch: a process that takes another with the slave's number for the
+ * slave, and one that does not know the slave, so that each start asks on. */
+static void test_agent_room__slave_is_known_by_its_list(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        char *argv[] = {(char *)(uintptr_t) "test_agent_room",
+                        (char *)(uintptr_t) "namespace", NULL};
+        if (unshare(CLONE_NEWNS) < 0 ||
+            mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+            _exit(77);
+        execv("/proc/self/exe", argv);
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "namespace") == 0)
+        return namespace_main();
     if (argc == 2 && strcmp(argv[1], "tmpfs") == 0)
         return small_tmpfs_main();
     const struct CMUnitTest tests[] = {
@@ -227,6 +289,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_agent_room__full_tmpfs_is_no_sigbus),
         cmocka_unit_test(test_agent_room__without_directory_counts_in_control),
         cmocka_unit_test(test_agent_room__file_size_limit_is_no_signal),
+        cmocka_unit_test(test_agent_room__slave_is_known_by_its_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

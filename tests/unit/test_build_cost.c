@@ -7,11 +7,12 @@
 static struct recorder *priced(void)
 {
     struct recorder *r = rec_new();
-    for (int i = 0; i < IPS_PROBE_COSTS; i++)
+    for (int i = 0; i < IPS_PROBE_LAST; i++)
         if (i < IPS_PROBE_FIRST)
             r->control.probe_cost_ps[i] = PRICE(i);
         else
             r->control.probe_more_ps[i - IPS_PROBE_FIRST] = PRICE(i);
+    r->control.probe_exec_ps = 7000;
     return r;
 }
 
@@ -35,9 +36,13 @@ static void test_build_cost__each_record_has_its_price(void **state)
     rec_put(s, IPS_REC_STACK, sizeof(struct ips_rec_stack) + 8, 1, 100);
     rs child = rec_stream(r, 11, 11, 2);
     rec_start(child, IPS_START_FORK, 50, 0);
-    assert_cost(r, PRICE(IPS_PROBE_IMAGE) + PRICE(IPS_PROBE_FORK) +
+    rec_exec(child, 60, 10, false); /* it looks what that is */
+    rs spawner = rec_stream(r, 12, 12, 3);
+    rec_start(spawner, IPS_START_IMAGE, 70, 0);
+    rec_exec(spawner, 80, 10, false);
+    assert_cost(r, 7000 + 2 * PRICE(IPS_PROBE_IMAGE) + PRICE(IPS_PROBE_FORK) +
                        PRICE(IPS_PROBE_CALL) + PRICE(IPS_PROBE_STACK) +
-                       PRICE(IPS_PROBE_EVENT)); /* the CHAN */
+                       2 * PRICE(IPS_PROBE_EVENT)); /* the CHAN, an EXEC */
 }
 
 static struct ips_rec_io *wait_of(rs s, uint64_t t, uint64_t lasted,

@@ -58,7 +58,10 @@ AT(ips_control, arrivals, 1232);
 AT(ips_control, delays, 1236);
 AT(ips_control, probe_more_ps, 1240);
 AT(ips_control, locks, 1264);
-SIZE(ips_control, 1272);
+AT(ips_control, slave_pid, 1268);
+AT(ips_control, slave_list, 1272);
+AT(ips_control, probe_exec_ps, 1280);
+SIZE(ips_control, 1288);
 
 AT(ips_rec_sample, cpu, 16);
 AT(ips_rec_sample, period_ns, 24);
