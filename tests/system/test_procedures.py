@@ -280,17 +280,19 @@ def test_places_of_events(cluster, programs):
 BY_SYSCALL = r"""
 #define _GNU_SOURCE
 #include <linux/futex.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <sys/un.h>
 #include <unistd.h>
-static int fd[2], word;
+static int fd[2], word, in[2], out[2], file, server, client, failed;
 #define CALL(name, ...)                                                        \
     __attribute__((noinline)) static void name(void)                           \
     {                                                                          \
-        syscall(__VA_ARGS__);                                                  \
+        failed += syscall(__VA_ARGS__) < 0;                                    \
         __asm__ volatile("");                                                  \
     }
 static char c;
@@ -308,14 +310,41 @@ CALL(c_readv, SYS_readv, fd[1], &v, 1L)
 CALL(c_recvfrom, SYS_recvfrom, fd[1], &c, 1L, 0L, 0L, 0L)
 CALL(c_recvmsg, SYS_recvmsg, fd[1], &m, 0L)
 CALL(c_futex, SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0L, &ms, 0L, 0L)
+static struct mmsghdr mm;
+static struct sockaddr_un name = {.sun_family = AF_UNIX};
+static socklen_t len = sizeof(sa_family_t);
+CALL(c_pwritev2, SYS_pwritev2, fd[0], &v, 1L, -1L, -1L, 0L)
+CALL(c_sendmmsg, SYS_sendmmsg, fd[0], &mm, 1L, 0L)
+CALL(c_preadv2, SYS_preadv2, fd[1], &v, 1L, -1L, -1L, 0L)
+CALL(c_recvmmsg, SYS_recvmmsg, fd[1], &mm, 1L, 0L, 0L)
+CALL(c_sendfile, SYS_sendfile, in[1], file, 0L, 1L)
+CALL(c_vmsplice, SYS_vmsplice, in[1], &v, 1L, 0L)
+CALL(c_tee, SYS_tee, in[0], out[1], 1L, 0L)
+CALL(c_splice, SYS_splice, in[0], 0L, out[1], 0L, 2L, 0L)
+CALL(c_connect, SYS_connect, client, &name, len)
+CALL(c_accept, SYS_accept, server, 0L, 0L)
+CALL(c_connect_again, SYS_connect, client, &name, len)
+CALL(c_accept4, SYS_accept4, server, 0L, 0L, 0L)
 int main(void)
 {
+    alarm(100);
     socketpair(AF_UNIX, SOCK_STREAM, 0, fd);
     p.fd = fd[1];
     p.events = POLLIN;
+    mm.msg_hdr = m;
     c_write(), c_writev(), c_sendto(), c_sendmsg(), c_poll();
     c_read(), c_readv(), c_recvfrom(), c_recvmsg(), c_futex();
-    return 0;
+    c_pwritev2(), c_sendmmsg(), c_preadv2(), c_recvmmsg();
+    pipe(in), pipe(out), file = open("/proc/self/exe", O_RDONLY);
+    c_sendfile(), c_vmsplice(), c_tee(), c_splice();
+    server = socket(AF_UNIX, SOCK_STREAM, 0);
+    client = socket(AF_UNIX, SOCK_STREAM, 0);
+    bind(server, (void *)&name, len), listen(server, 8);
+    len = sizeof(name), getsockname(server, (void *)&name, &len);
+    c_connect(), c_accept();
+    client = socket(AF_UNIX, SOCK_STREAM, 0);
+    c_connect_again(), c_accept4();
+    return failed - 1; /* the futex */
 }
 """
 
@@ -336,7 +365,11 @@ def test_places_of_syscalls(cluster, tmp_path):
         "c_write": "send", "c_writev": "send", "c_sendto": "send",
         "c_sendmsg": "send", "c_poll": "resume", "c_read": "receive",
         "c_readv": "receive", "c_recvfrom": "receive", "c_recvmsg": "receive",
-        "c_futex": "acquire"}
+        "c_futex": "acquire", "c_pwritev2": "send", "c_sendmmsg": "send",
+        "c_preadv2": "receive", "c_recvmmsg": "receive",
+        "c_sendfile": "send", "c_vmsplice": "send", "c_tee": "send",
+        "c_splice": "send", "c_connect": "send", "c_accept": "receive",
+        "c_connect_again": "send", "c_accept4": "receive"}
 
 
 INSTRUMENTED = r"""
