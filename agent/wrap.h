@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <mqueue.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>

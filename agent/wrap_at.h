@@ -69,4 +69,16 @@ int ips_sync_file_range_at(int fd, off64_t from, off64_t n, unsigned flags,
 int ips_msync_at(void *at, size_t n, int flags, uint64_t site);
 int ips_flock_at(int fd, int operation, uint64_t site);
 
+/* wrap_ipc.c; without a time: NULL */
+int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
+                      const struct timespec *ts, uint64_t site);
+int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,
+                  uint64_t site);
+ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
+                      uint64_t site);
+int ips_mq_send_at(mqd_t q, const char *text, size_t bytes, unsigned priority,
+                   const struct timespec *until, uint64_t site);
+ssize_t ips_mq_receive_at(mqd_t q, char *text, size_t bytes, unsigned *priority,
+                          const struct timespec *until, uint64_t site);
+
 #endif

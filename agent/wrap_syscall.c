@@ -171,6 +171,38 @@ static bool files(long *r, long n, const long args[6], uint64_t site)
     }
 }
 
+static bool queues(long *r, long n, const long args[6], uint64_t site)
+{
+    int id = (int)args[0];
+    long b = args[1], c = args[2], d = args[3], e = args[4];
+    switch (n) {
+    case SYS_semop:
+        *r =
+            ips_semtimedop_at(id, P(struct sembuf *, b), (size_t)c, NULL, site);
+        return true;
+    case SYS_semtimedop:
+        *r = ips_semtimedop_at(id, P(struct sembuf *, b), (size_t)c,
+                               P(struct timespec *, d), site);
+        return true;
+    case SYS_msgsnd:
+        *r = ips_msgsnd_at(id, P(void *, b), (size_t)c, (int)d, site);
+        return true;
+    case SYS_msgrcv:
+        *r = ips_msgrcv_at(id, P(void *, b), (size_t)c, d, (int)e, site);
+        return true;
+    case SYS_mq_timedsend:
+        *r = ips_mq_send_at(id, P(char *, b), (size_t)c, (unsigned)d,
+                            P(struct timespec *, e), site);
+        return true;
+    case SYS_mq_timedreceive:
+        *r = ips_mq_receive_at(id, P(char *, b), (size_t)c, P(unsigned *, d),
+                               P(struct timespec *, e), site);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool descriptors(long *r, long n, const long args[6], uint64_t site)
 {
     long a = args[0], b = args[1], c = args[2], d = args[3];
@@ -352,8 +384,8 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
     if (n == SYS_futex)
         return ips_futex(n, args, IPS_SITE);
     if (bytes(&r, n, args, IPS_SITE) || descriptors(&r, n, args, IPS_SITE) ||
-        files(&r, n, args, IPS_SITE) || processes(&r, n, args) ||
-        ips_signal_syscall(&r, n, args))
+        files(&r, n, args, IPS_SITE) || queues(&r, n, args, IPS_SITE) ||
+        processes(&r, n, args) || ips_signal_syscall(&r, n, args))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)
