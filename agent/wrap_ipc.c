@@ -73,11 +73,13 @@ static inline struct wait wait_begin(void)
 }
 
 /* Is there to be an attempt? Not where a time is given, which the kernel
- * may find fault with, and must before it looks what is there. */
+ * may find fault with, and must before it looks what is there; nor where a call
+ * that the program did not make may end it. */
 static inline bool wait_tries(struct wait *w, const struct timespec *given)
 {
-    w->refused = given != NULL;
-    return w->on && !given;
+    bool tries = w->on && !given && !ips_sys_quiet;
+    w->refused = !tries;
+    return tries;
 }
 
 /* The attempt `failed`, with `would_wait` where there was nothing to be had:
@@ -136,7 +138,8 @@ static void operated(const struct wait *w, int id, const struct sembuf *ops,
     for (size_t i = 0; i < n && !err; i++)
         if (ops[i].sem_op > 0) {
             struct ips_thing thing = system_v(OF_SEM, id, ops[i].sem_num);
-            gave(w->blocked ? w->ret : w->call, &thing, ops[i].sem_op, site);
+            gave(asks && w->blocked ? w->ret : w->call, &thing, ops[i].sem_op,
+                 site);
         }
 }
 
@@ -206,8 +209,9 @@ int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,
 {
     struct wait w = wait_begin();
     int r;
-    r = w.on ? REAL(msgsnd)(id, message, bytes, flags | IPC_NOWAIT) : -1;
-    if (!w.on || (!(flags & IPC_NOWAIT) && wait_refused(&w, r == -1, EAGAIN)))
+    const bool tries = wait_tries(&w, NULL);
+    r = tries ? REAL(msgsnd)(id, message, bytes, flags | IPC_NOWAIT) : -1;
+    if (!tries || (!(flags & IPC_NOWAIT) && wait_refused(&w, r == -1, EAGAIN)))
         IPS_UNDISTURBED(r, REAL(msgsnd)(id, message, bytes, flags), r == -1,
                         errno, (void)0);
     int saved = errno;
@@ -227,8 +231,9 @@ ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
 {
     struct wait w = wait_begin();
     ssize_t r;
-    r = w.on ? REAL(msgrcv)(id, message, bytes, type, flags | IPC_NOWAIT) : -1;
-    if (!w.on || (!(flags & IPC_NOWAIT) && wait_refused(&w, r == -1, ENOMSG)))
+    const bool tries = wait_tries(&w, NULL);
+    r = tries ? REAL(msgrcv)(id, message, bytes, type, flags | IPC_NOWAIT) : -1;
+    if (!tries || (!(flags & IPC_NOWAIT) && wait_refused(&w, r == -1, ENOMSG)))
         IPS_UNDISTURBED(r, REAL(msgrcv)(id, message, bytes, type, flags),
                         r == -1, errno, (void)0);
     int saved = errno;

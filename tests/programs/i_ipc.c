@@ -4,10 +4,14 @@
  * then once more where it need not wait. Prints what the calls returned.
  */
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <mqueue.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/sem.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -157,6 +161,30 @@ static void errors(void)
     said("errno kept", errno == 77 ? 0 : errno);
 }
 
+/* Behind a filter that ends who calls semtimedop with a time, which semop does
+ * not. */
+static void filtered(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_semtimedop, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                 offsetof(struct seccomp_data, args[3])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+        _exit(operate(1, 1) == 0 && operate(1, -1) == 0 ? 0 : 1);
+    }
+    waitpid(child, &status, 0);
+    printf("filtered %d\n", status);
+}
+
 int main(void)
 {
     char name[64];
@@ -190,6 +218,7 @@ int main(void)
     sem_post_1();
     sem_wait_1(); /* nobody waits */
     errors();
+    filtered();
     semctl(sems, 0, IPC_RMID);
     msgctl(queue, IPC_RMID, NULL);
     mq_close(posix);
