@@ -98,11 +98,19 @@ static inline void wait_end(struct wait *w)
     w->blocked = w->refused && ips_was_blocked(&w->call, &w->ret);
 }
 
+/* With any other error it was refused at once, and the kernel may not have been
+ * able to read what it was given. */
+static bool may_have_waited(int err)
+{
+    return err == 0 || err == EINTR || err == EAGAIN || err == ETIMEDOUT ||
+           err == EIDRM;
+}
+
 /* It asked for a unit and is back; `err` 0: with it. */
 static void took(const struct wait *w, const struct ips_thing *thing, int err,
                  uint64_t site)
 {
-    if (w->blocked)
+    if (w->blocked && may_have_waited(err))
         ips_sync_acquired(IPS_SYNC_SEMAPHORE, thing, w->call, w->ret,
                           IPS_GOT_SLEPT, err, site);
     else if (unlikely(ips_sync_all) && err == 0)
@@ -159,11 +167,10 @@ int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
             r, ts ? REAL(semtimedop)(id, ops, n, ts) : REAL(semop)(id, ops, n),
             r == -1, errno, ts = ips_wait_left(asked, &w.call, &room));
     int saved = errno;
-    /* With any other error the kernel may not have been able to read `ops`. */
-    bool read = r == 0 || saved == EINTR || saved == EAGAIN || saved == EIDRM;
-    if (w.on && read) {
+    int err = r == 0 ? 0 : saved;
+    if (w.on && may_have_waited(err)) {
         wait_end(&w);
-        operated(&w, id, ops, n, r == 0 ? 0 : saved, site);
+        operated(&w, id, ops, n, err, site);
     }
     errno = saved;
     return r;

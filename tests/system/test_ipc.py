@@ -11,7 +11,7 @@ from test_waits import children_of, who
 
 pytestmark = pytest.mark.quick
 
-SEMAPHORE = 6
+SEMAPHORE, ETIMEDOUT = 6, 110
 ROOM = ZERO = 2**32
 
 
@@ -22,7 +22,8 @@ def test_who_let_it_go(build, trace):
     record where nobody waited; a call of ours behind a seccomp filter."""
     r = trace([program(build, "i_ipc")], status=0)
     parent = r.of("START", a=1)[0]["pid"]
-    waits = r.of("ACQUIRE")
+    # Who was off its core in the call whose time is over may have waited.
+    waits = [w for w in r.of("ACQUIRE") if w["err"] != ETIMEDOUT]
     assert {(w["a"], w["err"]) for w in waits} == {(SEMAPHORE, 0)}
     assert {w["pid"] for w in waits} == {parent}
     assert [w["object"] for w in waits] == [
