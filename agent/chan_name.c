@@ -337,7 +337,10 @@ static uint64_t name_anonymous(int fd, uint64_t seen)
         enum ips_fd_class klass;
     } kinds[] = {{"anon_inode:[eventfd]", IPS_FD_EVENTFD},
                  {"anon_inode:[timerfd]", IPS_FD_TIMERFD},
-                 {"anon_inode:[signalfd]", IPS_FD_SIGNALFD}};
+                 {"anon_inode:[signalfd]", IPS_FD_SIGNALFD},
+                 {"anon_inode:inotify", IPS_FD_WATCH},
+                 {"anon_inode:[fanotify]", IPS_FD_WATCH},
+                 {"anon_inode:[userfaultfd]", IPS_FD_WATCH}};
     char path[40], text[32] = "";
     proc_path(path, "/proc/self/fd/", fd);
     ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)text, sizeof(text) - 1,

@@ -32,6 +32,7 @@ enum ips_fd_class {
     IPS_FD_SIGNALFD,
     IPS_FD_FILE, /* regular file, block device */
     IPS_FD_TERMINAL,
+    IPS_FD_WATCH, /* inotify and its like: a read waits, nobody is named */
 };
 
 /* word: channel id (32) | class (8) | flags (4) | generation (20)

@@ -476,7 +476,8 @@ enum ips_sync {
  * least where somebody may be waiting. The object is (dev, ino, object): in
  * memory of this image alone dev = ino = 0 and `object` is the address; in
  * shared memory the file's device and inode and the offset in it; of a
- * descriptor its device, inode (eventfd: its id) and 0 or the lock's start. */
+ * descriptor its device, inode (eventfd: its id) and 0 or the lock's start; of
+ * System V's and of message queues: wrap_ipc.c. */
 struct ips_rec_sync { /* a = enum ips_sync */
     struct ips_rec_head h;
     uint64_t t_ret;

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <mqueue.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -228,27 +229,6 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
                         const struct sockaddr *name, socklen_t name_len);
 
 #define IPS_HOT __attribute__((hot, aligned(64)))
-
-/* --- calls whose site is another's (wrap_io.c, wrap_msg.c) ------------------
- *
- * As the functions of these names, made by the program at `site`: what is no
- * stream comes here from them, and what syscall() asks for from there. */
-
-ssize_t ips_read_other(int fd, void *buf, size_t n, uint64_t site);
-ssize_t ips_write_other(int fd, const void *buf, size_t n, uint64_t site);
-ssize_t ips_readv_other(int fd, const struct iovec *iov, int count,
-                        uint64_t site);
-ssize_t ips_writev_other(int fd, const struct iovec *iov, int count,
-                         uint64_t site);
-ssize_t ips_sendto_other(int fd, const void *buf, size_t n, int flags,
-                         const struct sockaddr *to, socklen_t len,
-                         uint64_t site);
-ssize_t ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
-                           struct sockaddr *from, socklen_t *len,
-                           uint64_t site);
-ssize_t ips_sendmsg_other(int fd, const struct msghdr *m, int flags,
-                          uint64_t site);
-ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
 /* --- polls (wrap_stream.c) --------------------------------------------------
  */

@@ -5,7 +5,7 @@
  * a fork; a close is recorded before it happens, so that its time lies before
  * the end-of-file that it causes.
  */
-#include "agent/wrap.h"
+#include "agent/wrap_at.h"
 
 /* glibc declares the socket calls with transparent unions of all address
  * types; in the ABI they are the plain pointers written here. */
@@ -159,14 +159,19 @@ static int control(int (*real)(int, int, ...), int fd, int command, void *arg,
     return r;
 }
 
+int ips_fcntl_at(int fd, int command, void *arg, uint64_t site)
+{
+    ips_wrap_on();
+    return control(REAL(fcntl), fd, command, arg, site);
+}
+
 IPS_EXPORT int fcntl(int fd, int command, ...)
 {
     va_list ap;
     va_start(ap, command);
     void *arg = va_arg(ap, void *);
     va_end(ap);
-    ips_wrap_on();
-    return control(REAL(fcntl), fd, command, arg, IPS_SITE);
+    return ips_fcntl_at(fd, command, arg, IPS_SITE);
 }
 int __fcntl(int, int, ...) IPS_ALIAS(fcntl);
 
@@ -308,7 +313,8 @@ static void connected(int fd, int r, int err, const struct sockaddr *to,
                       ret, 0, under_way ? err : 0, site, 0);
 }
 
-IPS_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
+int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
+                   uint64_t site)
 {
     if (!ips_wrap_on())
         return REAL(connect)(fd, to, len);
@@ -316,9 +322,14 @@ IPS_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
     struct ips_moment call = ips_at_call();
     int r = REAL(connect)(fd, to, len);
     int saved = errno;
-    connected(fd, r, saved, to, len, call, IPS_SITE);
+    connected(fd, r, saved, to, len, call, site);
     errno = saved;
     return r;
+}
+
+IPS_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
+{
+    return ips_connect_at(fd, to, len, IPS_SITE);
 }
 int __connect(int, const struct sockaddr *, socklen_t) IPS_ALIAS(connect);
 
@@ -348,7 +359,7 @@ static void accepted(int fd, int r, int err, struct ips_moment call,
                       0, 0, site, 0);
 }
 
-IPS_EXPORT int accept(int fd, struct sockaddr *from, socklen_t *len)
+int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site)
 {
     if (!ips_wrap_on())
         return REAL(accept)(fd, from, len);
@@ -356,12 +367,18 @@ IPS_EXPORT int accept(int fd, struct sockaddr *from, socklen_t *len)
     struct ips_moment call = ips_at_call();
     int r = REAL(accept)(fd, from, len);
     int saved = errno;
-    accepted(fd, r, saved, call, IPS_SITE);
+    accepted(fd, r, saved, call, site);
     errno = saved;
     return r;
 }
 
-IPS_EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
+IPS_EXPORT int accept(int fd, struct sockaddr *from, socklen_t *len)
+{
+    return ips_accept_at(fd, from, len, IPS_SITE);
+}
+
+int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
+                   uint64_t site)
 {
     if (!ips_wrap_on())
         return REAL(accept4)(fd, from, len, flags);
@@ -369,7 +386,12 @@ IPS_EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
     struct ips_moment call = ips_at_call();
     int r = REAL(accept4)(fd, from, len, flags);
     int saved = errno;
-    accepted(fd, r, saved, call, IPS_SITE);
+    accepted(fd, r, saved, call, site);
     errno = saved;
     return r;
+}
+
+IPS_EXPORT int accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
+{
+    return ips_accept4_at(fd, from, len, flags, IPS_SITE);
 }

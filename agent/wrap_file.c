@@ -21,7 +21,7 @@
  * lock let go by exec, by SIGKILL or by closing another descriptor of the file
  * (fcntl) is not told.
  */
-#include "agent/wrap.h"
+#include "agent/wrap_at.h"
 
 #include <sys/eventfd.h>
 #include <sys/file.h>
@@ -103,19 +103,24 @@ static inline bool file_begin(struct ips_io *io, int fd, uint64_t site)
     return ips_io_begin(io, fd, site) && io->klass == IPS_FD_FILE;
 }
 
-#define ON_FILE(type, fd, real_call)                                           \
+#define ON_FILE(type, fd, place, real_call)                                    \
     do {                                                                       \
         IPS_IO(io);                                                            \
-        if (!file_begin(&io, fd, IPS_SITE))                                    \
+        if (!file_begin(&io, fd, place))                                       \
             return ips_wrap_on(), real_call;                                   \
         type r = real_call;                                                    \
         ips_file_done(&io.call, (int64_t)r, io.site);                          \
         return r;                                                              \
     } while (0)
 
+ssize_t ips_pread_at(int fd, void *buf, size_t n, off_t at, uint64_t site)
+{
+    ON_FILE(ssize_t, fd, site, REAL(pread)(fd, buf, n, at));
+}
+
 IPS_EXPORT ssize_t pread(int fd, void *buf, size_t n, off_t at)
 {
-    ON_FILE(ssize_t, fd, REAL(pread)(fd, buf, n, at));
+    return ips_pread_at(fd, buf, n, at, IPS_SITE);
 }
 ssize_t pread64(int, void *, size_t, off64_t) IPS_ALIAS(pread);
 ssize_t __pread64(int, void *, size_t, off64_t) IPS_ALIAS(pread);
@@ -124,61 +129,101 @@ ssize_t __pread_chk(int fd, void *buf, size_t n, off_t at, size_t size);
 IPS_EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t at,
                                size_t size)
 {
-    ON_FILE(ssize_t, fd, REAL(__pread_chk)(fd, buf, n, at, size));
+    ON_FILE(ssize_t, fd, IPS_SITE, REAL(__pread_chk)(fd, buf, n, at, size));
 }
 ssize_t __pread64_chk(int, void *, size_t, off_t, size_t)
     IPS_ALIAS(__pread_chk);
 
+ssize_t ips_pwrite_at(int fd, const void *buf, size_t n, off_t at,
+                      uint64_t site)
+{
+    ON_FILE(ssize_t, fd, site, REAL(pwrite)(fd, buf, n, at));
+}
+
 IPS_EXPORT ssize_t pwrite(int fd, const void *buf, size_t n, off_t at)
 {
-    ON_FILE(ssize_t, fd, REAL(pwrite)(fd, buf, n, at));
+    return ips_pwrite_at(fd, buf, n, at, IPS_SITE);
 }
 ssize_t pwrite64(int, const void *, size_t, off64_t) IPS_ALIAS(pwrite);
 ssize_t __pwrite64(int, const void *, size_t, off64_t) IPS_ALIAS(pwrite);
 
+ssize_t ips_preadv_at(int fd, const struct iovec *iov, int count, off_t at,
+                      uint64_t site)
+{
+    ON_FILE(ssize_t, fd, site, REAL(preadv)(fd, iov, count, at));
+}
+
 IPS_EXPORT ssize_t preadv(int fd, const struct iovec *iov, int count, off_t at)
 {
-    ON_FILE(ssize_t, fd, REAL(preadv)(fd, iov, count, at));
+    return ips_preadv_at(fd, iov, count, at, IPS_SITE);
 }
 ssize_t preadv64(int, const struct iovec *, int, off64_t) IPS_ALIAS(preadv);
 
+ssize_t ips_pwritev_at(int fd, const struct iovec *iov, int count, off_t at,
+                       uint64_t site)
+{
+    ON_FILE(ssize_t, fd, site, REAL(pwritev)(fd, iov, count, at));
+}
+
 IPS_EXPORT ssize_t pwritev(int fd, const struct iovec *iov, int count, off_t at)
 {
-    ON_FILE(ssize_t, fd, REAL(pwritev)(fd, iov, count, at));
+    return ips_pwritev_at(fd, iov, count, at, IPS_SITE);
 }
 ssize_t pwritev64(int, const struct iovec *, int, off64_t) IPS_ALIAS(pwritev);
+
+ssize_t ips_copy_file_range_at(int from, off64_t *from_at, int to,
+                               off64_t *to_at, size_t n, unsigned flags,
+                               uint64_t site)
+{
+    ON_FILE(ssize_t, from, site,
+            REAL(copy_file_range)(from, from_at, to, to_at, n, flags));
+}
 
 IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
                                    off64_t *to_at, size_t n, unsigned flags)
 {
-    ON_FILE(ssize_t, from,
-            REAL(copy_file_range)(from, from_at, to, to_at, n, flags));
+    return ips_copy_file_range_at(from, from_at, to, to_at, n, flags, IPS_SITE);
 }
 
 /* These are made to wait: a reading before each. */
-#define TO_DISK(type, real_call)                                               \
+#define TO_DISK(type, place, real_call)                                        \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
         struct ips_moment call = ips_file_call(true);                          \
         type r = real_call;                                                    \
-        ips_file_done(&call, (int64_t)r, IPS_SITE);                            \
+        ips_file_done(&call, (int64_t)r, place);                               \
         return r;                                                              \
     } while (0)
 
+int ips_fsync_at(int fd, uint64_t site)
+{
+    TO_DISK(int, site, REAL(fsync)(fd));
+}
+
 IPS_EXPORT int fsync(int fd)
 {
-    TO_DISK(int, REAL(fsync)(fd));
+    return ips_fsync_at(fd, IPS_SITE);
+}
+
+int ips_fdatasync_at(int fd, uint64_t site)
+{
+    TO_DISK(int, site, REAL(fdatasync)(fd));
 }
 
 IPS_EXPORT int fdatasync(int fd)
 {
-    TO_DISK(int, REAL(fdatasync)(fd));
+    return ips_fdatasync_at(fd, IPS_SITE);
+}
+
+int ips_syncfs_at(int fd, uint64_t site)
+{
+    TO_DISK(int, site, REAL(syncfs)(fd));
 }
 
 IPS_EXPORT int syncfs(int fd)
 {
-    TO_DISK(int, REAL(syncfs)(fd));
+    return ips_syncfs_at(fd, IPS_SITE);
 }
 
 IPS_EXPORT void sync(void)
@@ -192,14 +237,25 @@ IPS_EXPORT void sync(void)
     ips_file_done(&call, 0, IPS_SITE);
 }
 
+int ips_sync_file_range_at(int fd, off64_t from, off64_t n, unsigned flags,
+                           uint64_t site)
+{
+    TO_DISK(int, site, REAL(sync_file_range)(fd, from, n, flags));
+}
+
 IPS_EXPORT int sync_file_range(int fd, off64_t from, off64_t n, unsigned flags)
 {
-    TO_DISK(int, REAL(sync_file_range)(fd, from, n, flags));
+    return ips_sync_file_range_at(fd, from, n, flags, IPS_SITE);
+}
+
+int ips_msync_at(void *at, size_t n, int flags, uint64_t site)
+{
+    TO_DISK(int, site, REAL(msync)(at, n, flags));
 }
 
 IPS_EXPORT int msync(void *at, size_t n, int flags)
 {
-    TO_DISK(int, REAL(msync)(at, n, flags));
+    return ips_msync_at(at, n, flags, IPS_SITE);
 }
 
 /* --- locks on files
@@ -289,7 +345,7 @@ static int unlocked(enum ips_sync kind, int fd, uint64_t start, bool all,
     return r;
 }
 
-IPS_EXPORT int flock(int fd, int operation)
+int ips_flock_at(int fd, int operation, uint64_t site)
 {
     if (!ips_wrap_on())
         return REAL(flock)(fd, operation);
@@ -297,13 +353,18 @@ IPS_EXPORT int flock(int fd, int operation)
     struct ips_moment call = ips_at_call();
     int r = REAL(flock)(fd, operation | LOCK_NB);
     if ((operation & ~LOCK_NB) == LOCK_UN)
-        return unlocked(IPS_SYNC_FLOCK, fd, 0, true, call, r, IPS_SITE);
+        return unlocked(IPS_SYNC_FLOCK, fd, 0, true, call, r, site);
     bool waits = !(operation & LOCK_NB) && taken(r);
     if (waits) {
         errno = before;
         r = REAL(flock)(fd, operation);
     }
-    return locked(IPS_SYNC_FLOCK, fd, 0, waits, call, r, IPS_SITE);
+    return locked(IPS_SYNC_FLOCK, fd, 0, waits, call, r, site);
+}
+
+IPS_EXPORT int flock(int fd, int operation)
+{
+    return ips_flock_at(fd, operation, IPS_SITE);
 }
 
 /* Where a lock of fcntl begins in its file. */

@@ -5,6 +5,7 @@
  * preadv2 and pwritev2 at offset -1 are readv and writev.
  */
 #include "agent/sys.h"
+#include "agent/wrap_at.h"
 #include "agent/wrap_stream.h"
 
 /* glibc declares the socket calls with transparent unions of all address
@@ -139,28 +140,38 @@ IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
     return ips_stream_sent(&io, r);
 }
 
-IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
-                           int flags)
+ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
+                       int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE) ||
-        (at != -1 && io.klass != IPS_FD_FILE))
+    if (!ips_io_begin(&io, fd, site) || (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(preadv2)(fd, iov, count, at, flags);
     ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
     return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
 }
+
+IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
+                           int flags)
+{
+    return ips_preadv2_at(fd, iov, count, at, flags, IPS_SITE);
+}
 ssize_t preadv64v2(int, const struct iovec *, int, off64_t, int)
     IPS_ALIAS(preadv2);
+
+ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
+                        int flags, uint64_t site)
+{
+    IPS_IO(io);
+    if (!ips_io_begin(&io, fd, site) || (at != -1 && io.klass != IPS_FD_FILE))
+        return ips_wrap_on(), REAL(pwritev2)(fd, iov, count, at, flags);
+    ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
+    return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
+}
 
 IPS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count,
                             off_t at, int flags)
 {
-    IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE) ||
-        (at != -1 && io.klass != IPS_FD_FILE))
-        return ips_wrap_on(), REAL(pwritev2)(fd, iov, count, at, flags);
-    ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
-    return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
+    return ips_pwritev2_at(fd, iov, count, at, flags, IPS_SITE);
 }
 ssize_t pwritev64v2(int, const struct iovec *, int, off64_t, int)
     IPS_ALIAS(pwritev2);
@@ -322,49 +333,65 @@ static ssize_t moved(struct ips_io *in, struct ips_io *out, ssize_t r,
     return r;
 }
 
-IPS_EXPORT ssize_t sendfile(int to, int from, off_t *at, size_t n)
+ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site)
 {
     IPS_IO(in);
     IPS_IO(out);
     /* What has a position is no channel. */
-    bool has_in = !at && ips_io_begin(&in, from, IPS_SITE);
-    bool has_out = ips_io_begin(&out, to, IPS_SITE);
+    bool has_in = !at && ips_io_begin(&in, from, site);
+    bool has_out = ips_io_begin(&out, to, site);
     ssize_t r = REAL(sendfile)(to, from, at, n);
     if (has_in || has_out)
         moved(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
     return r;
 }
+
+IPS_EXPORT ssize_t sendfile(int to, int from, off_t *at, size_t n)
+{
+    return ips_sendfile_at(to, from, at, n, IPS_SITE);
+}
 ssize_t sendfile64(int, int, off64_t *, size_t) IPS_ALIAS(sendfile);
 
-IPS_EXPORT ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at,
-                          size_t n, unsigned flags)
+ssize_t ips_splice_at(int from, off64_t *from_at, int to, off64_t *to_at,
+                      size_t n, unsigned flags, uint64_t site)
 {
     IPS_IO(in);
     IPS_IO(out);
-    bool has_in = ips_io_begin(&in, from, IPS_SITE);
-    bool has_out = ips_io_begin(&out, to, IPS_SITE);
+    bool has_in = ips_io_begin(&in, from, site);
+    bool has_out = ips_io_begin(&out, to, site);
     ssize_t r = REAL(splice)(from, from_at, to, to_at, n, flags);
     if (has_in || has_out)
         moved(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
     return r;
 }
 
+IPS_EXPORT ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at,
+                          size_t n, unsigned flags)
+{
+    return ips_splice_at(from, from_at, to, to_at, n, flags, IPS_SITE);
+}
+
 /* tee leaves the bytes in the pipe that it reads: a send alone. */
-IPS_EXPORT ssize_t tee(int from, int to, size_t n, unsigned flags)
+ssize_t ips_tee_at(int from, int to, size_t n, unsigned flags, uint64_t site)
 {
     IPS_IO(out);
-    if (!ips_io_begin(&out, to, IPS_SITE))
+    if (!ips_io_begin(&out, to, site))
         return REAL(tee)(from, to, n, flags);
     ssize_t r = REAL(tee)(from, to, n, flags);
     return moved(NULL, &out, r, n);
 }
 
+IPS_EXPORT ssize_t tee(int from, int to, size_t n, unsigned flags)
+{
+    return ips_tee_at(from, to, n, flags, IPS_SITE);
+}
+
 /* Gives pages to a write end, or takes bytes from a read end. */
-IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,
-                            unsigned flags)
+ssize_t ips_vmsplice_at(int fd, const struct iovec *iov, size_t count,
+                        unsigned flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, fd, site))
         return REAL(vmsplice)(fd, iov, count, flags);
     ssize_t r = REAL(vmsplice)(fd, iov, count, flags);
     int saved = errno;
@@ -376,6 +403,12 @@ IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,
                                iov_count((long)count), NULL, 0);
     return ips_io_sent(&io, IPS_OP_SENDFILE, r, iov, iov_count((long)count),
                        NULL, 0);
+}
+
+IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,
+                            unsigned flags)
+{
+    return ips_vmsplice_at(fd, iov, count, flags, IPS_SITE);
 }
 
 IPS_EXPORT int eventfd_read(int fd, eventfd_t *value)

@@ -1,4 +1,5 @@
 /* sendmsg, recvmsg, sendmmsg, recvmmsg. */
+#include "agent/wrap_at.h"
 #include "agent/wrap_stream.h"
 
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
@@ -110,10 +111,11 @@ IPS_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
     return ips_recvmsg_at(fd, m, flags, IPS_SITE);
 }
 
-IPS_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
+int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
+                    uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, fd, IPS_SITE))
+    if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
         return ips_wrap_on(), REAL(sendmmsg)(fd, v, n, flags);
     int r = REAL(sendmmsg)(fd, v, n, flags);
     int saved = errno;
@@ -126,6 +128,11 @@ IPS_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
                     v[i].msg_hdr.msg_namelen);
     errno = saved;
     return r;
+}
+
+IPS_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
+{
+    return ips_sendmmsg_at(fd, v, n, flags, IPS_SITE);
 }
 
 /* Writes one RECV for each of the `r` messages. */
@@ -174,11 +181,11 @@ static int receive_many_named(const struct ips_io *io, struct mmsghdr *v,
     return r;
 }
 
-IPS_EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags,
-                        struct timespec *timeout)
+int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
+                    struct timespec *timeout, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & NOT_DATA || !ips_io_begin(&io, fd, IPS_SITE))
+    if (flags & NOT_DATA || !ips_io_begin(&io, fd, site))
         return ips_wrap_on(), REAL(recvmmsg)(fd, v, n, flags, timeout);
     int r;
     if (io.klass == IPS_FD_DGRAM && v && n <= COPIES) {
@@ -194,4 +201,10 @@ IPS_EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags,
         ips_io_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     errno = saved;
     return r;
+}
+
+IPS_EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags,
+                        struct timespec *timeout)
+{
+    return ips_recvmmsg_at(fd, v, n, flags, timeout, IPS_SITE);
 }

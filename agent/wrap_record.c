@@ -159,7 +159,8 @@ static enum ips_op wait_op(enum ips_fd_class klass)
     return klass == IPS_FD_EVENTFD    ? IPS_OP_EVENTFD
            : klass == IPS_FD_TIMERFD  ? IPS_OP_TIMERFD
            : klass == IPS_FD_SIGNALFD ? IPS_OP_SIGNALFD
-                                      : IPS_OP_TERMINAL;
+           : klass == IPS_FD_TERMINAL ? IPS_OP_TERMINAL
+                                      : IPS_OP_OTHER;
 }
 
 /* Read from what is no channel. */

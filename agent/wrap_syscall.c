@@ -5,7 +5,7 @@
  * the raw call. vfork and clones that share memory never come here: they must
  * not return into a frame of ours twice (wrap_entry.S).
  */
-#include "agent/wrap.h"
+#include "agent/wrap_at.h"
 
 #include <sys/file.h>
 #include <sys/sendfile.h>
@@ -61,8 +61,6 @@ static long waited(enum ips_op op, long n, const long asked[6], uint64_t site)
     return r;
 }
 
-/* `site` is where syscall() was called; sendfile and the like, which hardly
- * anybody asks for in this way, have this file's. */
 static bool bytes(long *r, long n, const long args[6], uint64_t site)
 {
     int fd = (int)args[0];
@@ -89,6 +87,12 @@ static bool bytes(long *r, long n, const long args[6], uint64_t site)
                                 P(struct sockaddr *, e), P(socklen_t *, f),
                                 site);
         return true;
+    case SYS_preadv2: /* as preadv; one word lies before the flags */
+        *r = ips_preadv2_at(fd, P(struct iovec *, b), (int)c, d, (int)f, site);
+        return true;
+    case SYS_pwritev2:
+        *r = ips_pwritev2_at(fd, P(struct iovec *, b), (int)c, d, (int)f, site);
+        return true;
     case SYS_sendmsg:
         *r = ips_sendmsg_other(fd, P(struct msghdr *, b), (int)c, site);
         return true;
@@ -96,56 +100,112 @@ static bool bytes(long *r, long n, const long args[6], uint64_t site)
         *r = ips_recvmsg_at(fd, P(struct msghdr *, b), (int)c, site);
         return true;
     case SYS_sendmmsg:
-        *r = sendmmsg(fd, P(struct mmsghdr *, b), (unsigned)c, (int)d);
+        *r = ips_sendmmsg_at(fd, P(struct mmsghdr *, b), (unsigned)c, (int)d,
+                             site);
         return true;
     case SYS_recvmmsg:
-        *r = recvmmsg(fd, P(struct mmsghdr *, b), (unsigned)c, (int)d,
-                      P(struct timespec *, e));
+        *r = ips_recvmmsg_at(fd, P(struct mmsghdr *, b), (unsigned)c, (int)d,
+                             P(struct timespec *, e), site);
         return true;
     case SYS_sendfile:
-        *r = sendfile(fd, (int)b, P(off_t *, c), (size_t)d);
+        *r = ips_sendfile_at(fd, (int)b, P(off_t *, c), (size_t)d, site);
         return true;
     case SYS_splice:
-        *r = splice(fd, P(off64_t *, b), (int)c, P(off64_t *, d), (size_t)e,
-                    (unsigned)f);
+        *r = ips_splice_at(fd, P(off64_t *, b), (int)c, P(off64_t *, d),
+                           (size_t)e, (unsigned)f, site);
         return true;
     case SYS_tee:
-        *r = tee(fd, (int)b, (size_t)c, (unsigned)d);
+        *r = ips_tee_at(fd, (int)b, (size_t)c, (unsigned)d, site);
         return true;
     case SYS_vmsplice:
-        *r = vmsplice(fd, P(struct iovec *, b), (size_t)c, (unsigned)d);
+        *r = ips_vmsplice_at(fd, P(struct iovec *, b), (size_t)c, (unsigned)d,
+                             site);
         return true;
     default:
         return false;
     }
 }
 
-static bool files(long *r, long n, const long args[6])
+static bool files(long *r, long n, const long args[6], uint64_t site)
 {
     int fd = (int)args[0];
+    long b = args[1], c = args[2], d = args[3], e = args[4], f = args[5];
     switch (n) {
     case SYS_pread64:
-        *r = pread(fd, P(void *, args[1]), (size_t)args[2], args[3]);
+        *r = ips_pread_at(fd, P(void *, b), (size_t)c, d, site);
         return true;
     case SYS_pwrite64:
-        *r = pwrite(fd, P(void *, args[1]), (size_t)args[2], args[3]);
+        *r = ips_pwrite_at(fd, P(void *, b), (size_t)c, d, site);
         return true;
     case SYS_fsync:
-        *r = fsync(fd);
+        *r = ips_fsync_at(fd, site);
         return true;
     case SYS_fdatasync:
-        *r = fdatasync(fd);
+        *r = ips_fdatasync_at(fd, site);
+        return true;
+    case SYS_preadv: /* the kernel takes no more than one word of the offset */
+        *r = ips_preadv_at(fd, P(struct iovec *, b), (int)c, d, site);
+        return true;
+    case SYS_pwritev:
+        *r = ips_pwritev_at(fd, P(struct iovec *, b), (int)c, d, site);
+        return true;
+    case SYS_copy_file_range:
+        *r =
+            ips_copy_file_range_at(fd, P(off64_t *, b), (int)c, P(off64_t *, d),
+                                   (size_t)e, (unsigned)f, site);
+        return true;
+    case SYS_syncfs:
+        *r = ips_syncfs_at(fd, site);
+        return true;
+    case SYS_sync_file_range:
+        *r = ips_sync_file_range_at(fd, b, c, (unsigned)d, site);
+        return true;
+    case SYS_msync:
+        *r = ips_msync_at(P(void *, args[0]), (size_t)b, (int)c, site);
         return true;
     case SYS_flock:
-        *r = flock(fd, (int)args[1]);
+        *r = ips_flock_at(fd, (int)b, site);
         return true;
     default:
         return false;
     }
 }
 
-static bool descriptors(long *r, long n, long a, long b, long c, long d)
+static bool queues(long *r, long n, const long args[6], uint64_t site)
 {
+    int id = (int)args[0];
+    long b = args[1], c = args[2], d = args[3], e = args[4];
+    switch (n) {
+    case SYS_semop:
+        *r =
+            ips_semtimedop_at(id, P(struct sembuf *, b), (size_t)c, NULL, site);
+        return true;
+    case SYS_semtimedop:
+        *r = ips_semtimedop_at(id, P(struct sembuf *, b), (size_t)c,
+                               P(struct timespec *, d), site);
+        return true;
+    case SYS_msgsnd:
+        *r = ips_msgsnd_at(id, P(void *, b), (size_t)c, (int)d, site);
+        return true;
+    case SYS_msgrcv:
+        *r = ips_msgrcv_at(id, P(void *, b), (size_t)c, d, (int)e, site);
+        return true;
+    case SYS_mq_timedsend:
+        *r = ips_mq_send_at(id, P(char *, b), (size_t)c, (unsigned)d,
+                            P(struct timespec *, e), site);
+        return true;
+    case SYS_mq_timedreceive:
+        *r = ips_mq_receive_at(id, P(char *, b), (size_t)c, P(unsigned *, d),
+                               P(struct timespec *, e), site);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool descriptors(long *r, long n, const long args[6], uint64_t site)
+{
+    long a = args[0], b = args[1], c = args[2], d = args[3];
     int fd = (int)a;
     switch (n) {
     case SYS_close:
@@ -161,7 +221,7 @@ static bool descriptors(long *r, long n, long a, long b, long c, long d)
         *r = dup3(fd, (int)b, (int)c);
         return true;
     case SYS_fcntl:
-        *r = fcntl(fd, (int)b, c);
+        *r = ips_fcntl_at(fd, (int)b, P(void *, c), site);
         return true;
     case SYS_pipe2:
         *r = pipe2(P(int *, a), (int)b);
@@ -173,13 +233,15 @@ static bool descriptors(long *r, long n, long a, long b, long c, long d)
         *r = socketpair(fd, (int)b, (int)c, P(int *, d));
         return true;
     case SYS_connect:
-        *r = connect(fd, P(struct sockaddr *, b), (socklen_t)c);
+        *r = ips_connect_at(fd, P(struct sockaddr *, b), (socklen_t)c, site);
         return true;
     case SYS_accept:
-        *r = accept(fd, P(struct sockaddr *, b), P(socklen_t *, c));
+        *r =
+            ips_accept_at(fd, P(struct sockaddr *, b), P(socklen_t *, c), site);
         return true;
     case SYS_accept4:
-        *r = accept4(fd, P(struct sockaddr *, b), P(socklen_t *, c), (int)d);
+        *r = ips_accept4_at(fd, P(struct sockaddr *, b), P(socklen_t *, c),
+                            (int)d, site);
         return true;
     case SYS_listen:
         *r = listen(fd, (int)b);
@@ -321,9 +383,9 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         return REAL(syscall)(n, a, b, c, d, e, f);
     if (n == SYS_futex)
         return ips_futex(n, args, IPS_SITE);
-    if (bytes(&r, n, args, IPS_SITE) || descriptors(&r, n, a, b, c, d) ||
-        files(&r, n, args) || processes(&r, n, args) ||
-        ips_signal_syscall(&r, n, args))
+    if (bytes(&r, n, args, IPS_SITE) || descriptors(&r, n, args, IPS_SITE) ||
+        files(&r, n, args, IPS_SITE) || queues(&r, n, args, IPS_SITE) ||
+        processes(&r, n, args) || ips_signal_syscall(&r, n, args))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)

@@ -1,55 +1,12 @@
-/* Calls that are wrapped for the sake of sampling alone: System V IPC, which is
- * never restarted after a signal, sigaltstack and dlclose. */
+/* Calls that are wrapped for the sake of sampling alone. */
 #include "agent/wrap.h"
 
 #include <dlfcn.h>
 #include <sys/auxv.h>
-#include <sys/msg.h>
-#include <sys/sem.h>
 
 #include "agent/modules.h"
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
-
-IPS_EXPORT int semop(int id, struct sembuf *ops, size_t n)
-{
-    int r;
-    ips_wrap_on();
-    IPS_UNDISTURBED(r, REAL(semop)(id, ops, n), r == -1, errno, (void)0);
-    return r;
-}
-
-IPS_EXPORT int semtimedop(int id, struct sembuf *ops, size_t n,
-                          const struct timespec *ts)
-{
-    const struct timespec *asked = ts;
-    struct timespec room;
-    ips_wrap_on();
-    struct ips_moment call = {.t = ips_core_now()};
-    int r;
-    IPS_UNDISTURBED(r, REAL(semtimedop)(id, ops, n, ts), r == -1, errno,
-                    ts = ips_wait_left(asked, &call, &room));
-    return r;
-}
-
-IPS_EXPORT int msgsnd(int id, const void *message, size_t bytes, int flags)
-{
-    int r;
-    ips_wrap_on();
-    IPS_UNDISTURBED(r, REAL(msgsnd)(id, message, bytes, flags), r == -1, errno,
-                    (void)0);
-    return r;
-}
-
-IPS_EXPORT ssize_t msgrcv(int id, void *message, size_t bytes, long type,
-                          int flags)
-{
-    ssize_t r;
-    ips_wrap_on();
-    IPS_UNDISTURBED(r, REAL(msgrcv)(id, message, bytes, type, flags), r == -1,
-                    errno, (void)0);
-    return r;
-}
 
 /* Too small for a sample: the kernel ends a program whose signal does not fit.
  * Its frame takes less than 4 KiB with AVX-512 (SVE: as AT_MINSIGSTKSZ says),

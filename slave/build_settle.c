@@ -143,9 +143,14 @@ static void take_threadcpu(struct build *b)
     qsort_r(v, n, sizeof(*v), cmp_tid, b);
     for (uint32_t i = 0; i < b->cpus.n; i++) {
         uint32_t c = chain_of_tid(b, v, n, &b->cpus.v[i]);
-        if (c != IPS_NONE)
-            b->chains[c].settled =
-                ips_max_u64(b->chains[c].settled, b->cpus.v[i].cpu);
+        if (c == IPS_NONE)
+            continue;
+        b->chains[c].settled =
+            ips_max_u64(b->chains[c].settled, b->cpus.v[i].cpu);
+        /* In a call until its process ended: it was there to be read. */
+        if (!b->streams[b->chains[c].last_stream].end_kind)
+            b->out->threads[c].end_ns =
+                ips_max_u64(b->out->threads[c].end_ns, b->cpus.v[i].t);
     }
     ips_free_large(v);
 }

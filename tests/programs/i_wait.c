@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/select.h>
 #include <sys/signalfd.h>
 #include <sys/time.h>
@@ -63,6 +64,11 @@ static void special(void)
     eventfd_write(e, 3);
     printf("eventfd %d", eventfd_read(e, &value));
     printf(" %d\n", (int)value);
+    int i = inotify_init();
+    inotify_add_watch(i, ".", IN_OPEN);
+    close(open(".", O_RDONLY));
+    printf("inotify %d\n", read(i, buf, sizeof(buf)) > 0);
+    close(i);
     int t = timerfd_create(CLOCK_MONOTONIC, 0);
     struct itimerspec when = {.it_value = {0, 10000000}};
     timerfd_settime(t, 0, &when, NULL);

@@ -340,6 +340,15 @@ class Cluster:
                        for path in sorted(self.root.glob("*.log")))
 
 
+@pytest.fixture(scope="module")
+def shared(build):
+    """A cluster of one machine for all tests of a file that neither harm nor
+    change it: daemons are started once. Each names its own runs."""
+    c = Cluster(build, ["m1"])
+    yield c
+    c.close()
+
+
 @pytest.fixture
 def cluster(build, request):
     """Factory of clusters that are ended with the test."""

@@ -469,6 +469,7 @@ def test_special_waits(build, trace):
     assert ops["TIMERFD"] == ops["SIGNALFD"] == 1
     assert r.count("ACQUIRE") == r.count("RELEASE") == 1  # the eventfd
     assert ops["SIGWAIT"] >= 1 and ops["SLEEP"] >= 3
+    assert ops["OTHER"] == 1  # inotify
 
 
 def test_handler_that_writes(build, trace):

@@ -38,7 +38,7 @@ def classes():
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
-def test_runs_unharmed(cluster, request, language):
+def test_runs_unharmed(shared, request, language):
     command, processes, threads = LANGUAGES[language]
     if language == "java":
         classes = request.getfixturevalue("classes")
@@ -47,7 +47,7 @@ def test_runs_unharmed(cluster, request, language):
                           stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=180)
     assert bare.returncode == 7 and "processes 70210\n" in bare.stdout, bare
-    c = cluster()
+    c = shared
     done = c.ipsrun(command, name=language, cwd=SOURCES)
     assert (done.returncode, done.stdout, done.stderr) == \
         (bare.returncode, bare.stdout, bare.stderr)

@@ -145,17 +145,17 @@ def wide(row):
     return row["self_low_ns"] - width, row["self_high_ns"] + width
 
 
-def test_shares_names_and_intervals(cluster, programs):
+def test_shares_names_and_intervals(shared, programs):
     """Three quarters of the CPU go to one procedure, through one inlined into
     it. Would catch shares beside the truth (which the program measures
     itself), sums that do not close, names, files and lines that are not those
     of the source, and inlined procedures taken for their host."""
-    c = cluster()
-    done = c.ipsrun([programs / "split", "split", "1200"], name="r",
+    c = shared
+    done = c.ipsrun([programs / "split", "split", "1200"], name="shares-r",
                     options=["--rate", "2"], check=True)
     heavy, light = map(int, done.stdout.split())
-    c.wait_closed("r")
-    a = c.json("procedures", "r")
+    c.wait_closed("shares-r")
+    a = c.json("procedures", "shares-r")
     found = rows(a)
     assert found["kernel"]["samples"] > 50
     low, high = wide(found["kernel"])
@@ -178,25 +178,25 @@ def test_shares_names_and_intervals(cluster, programs):
     assert sum(r["samples"] for r in a["procedures"]) == a["samples"]
     assert a["asked_period_ns"] == 2_000_000
     assert a["period_ns"] == a["sampled_ns"] // a["samples"]
-    cpu = next(r for r in c.json("metrics", "r")["metrics"]
+    cpu = next(r for r in c.json("metrics", "shares-r")["metrics"]
                if r["level"] == "run")["cpu_ns"]
     assert a["cpu_ns"] == cpu
     # By line, by process, the greatest, one object.
-    lines = c.json("procedures", "r", "--by", "line")["procedures"]
+    lines = c.json("procedures", "shares-r", "--by", "line")["procedures"]
     best = max((r for r in lines if r["procedure"] == "kernel"),
                key=lambda r: r["self_ns"])
     assert best["line"] in (line_of("KERNEL LINE"), line_of("KERNEL LINE") - 1)
     hosts = [r for r in lines if r["procedure"] == "heavy"]
     assert line_of("HEAVY LINE") in {r["line"] for r in hosts}
-    top = c.json("procedures", "r", "--top", "1", "--by", "process")
+    top = c.json("procedures", "shares-r", "--top", "1", "--by", "process")
     assert top["procedures"][0]["procedure"] == "kernel"
     assert top["procedure_count"] > 1
     process = top["procedures"][0]["object"]
-    own = rows(c.json("procedures", "r", "--object", process))
+    own = rows(c.json("procedures", "shares-r", "--object", process))
     assert own["kernel"]["self_ns"] == found["kernel"]["self_ns"]
-    done = c.ipsq("procedures", "r", "--object", "/m1/nobody.1")
+    done = c.ipsq("procedures", "shares-r", "--object", "/m1/nobody.1")
     assert done.returncode == 1 and "no object" in done.stderr
-    table = c.ipsq("procedures", "r").stdout
+    table = c.ipsq("procedures", "shares-r").stdout
     assert "split.c:" in table and "one each" in table
 
 
@@ -237,15 +237,15 @@ def test_names_outlive_the_binary(cluster, programs, tmp_path):
     assert any(name.startswith("other+0x") for name in found)
 
 
-def test_children_libraries_and_stripped_code(cluster, programs):
+def test_children_libraries_and_stripped_code(shared, programs):
     """A child of fork works in a stripped library that its parent opened.
     Would catch a child without its parent's modules, exported names not used,
     and hidden procedures given an exported one's name."""
-    c = cluster()
+    c = shared
     c.ipsrun([programs / "split", "child", "300", programs / "lib.so"],
-             name="r", options=["--rate", "1"], check=True)
-    c.wait_closed("r")
-    a = c.json("procedures", "r", "--by", "process")
+             name="children-r", options=["--rate", "1"], check=True)
+    c.wait_closed("children-r")
+    a = c.json("procedures", "children-r", "--by", "process")
     found = rows(a)
     hidden = [r for name, r in found.items() if name.startswith("lib.so+0x")]
     assert len(hidden) == 1
@@ -255,15 +255,15 @@ def test_children_libraries_and_stripped_code(cluster, programs):
     assert "main" in found
 
 
-def test_places_of_events(cluster, programs):
+def test_places_of_events(shared, programs):
     """A read that blocks says where it was called from, and by whom. Would
     catch the wrapper's place instead, the line after the call, stacks of other
     records, and that a stack is recorded once where a wait comes again."""
-    c = cluster()
-    c.ipsrun([programs / "split", "wait"], name="r", check=True)
-    c.wait_closed("r")
+    c = shared
+    c.ipsrun([programs / "split", "wait"], name="places-r", check=True)
+    c.wait_closed("places-r")
     place = f"wait_here (split.c:{line_of('WAIT LINE')})"
-    events = c.json("events", "r", "--stacks")["events"]
+    events = c.json("events", "places-r", "--stacks")["events"]
     got = [e for e in events if e["site"] == place]
     assert {e["type"] for e in got} == {"receive-call", "receive"}
     waits = [e for e in got if e["type"] == "receive"]
@@ -272,25 +272,27 @@ def test_places_of_events(cluster, programs):
         assert e["stack"][0] == place
         assert e["stack"][1].startswith("main (split.c:")
     assert all(e["stack"][0] == e["site"] for e in events if e["stack"])
-    plain = c.json("events", "r")["events"]
+    plain = c.json("events", "places-r")["events"]
     assert len(plain) == len(events) and "site" not in plain[0]
-    assert "stack" not in c.json("events", "r", "--sites")["events"][0]
+    assert "stack" not in c.json("events", "places-r", "--sites")["events"][0]
 
 
 BY_SYSCALL = r"""
 #define _GNU_SOURCE
 #include <linux/futex.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <sys/un.h>
 #include <unistd.h>
-static int fd[2], word;
+static int fd[2], word, in[2], out[2], file, server, client, failed;
 #define CALL(name, ...)                                                        \
     __attribute__((noinline)) static void name(void)                           \
     {                                                                          \
-        syscall(__VA_ARGS__);                                                  \
+        failed += syscall(__VA_ARGS__) < 0;                                    \
         __asm__ volatile("");                                                  \
     }
 static char c;
@@ -308,35 +310,66 @@ CALL(c_readv, SYS_readv, fd[1], &v, 1L)
 CALL(c_recvfrom, SYS_recvfrom, fd[1], &c, 1L, 0L, 0L, 0L)
 CALL(c_recvmsg, SYS_recvmsg, fd[1], &m, 0L)
 CALL(c_futex, SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0L, &ms, 0L, 0L)
+static struct mmsghdr mm;
+static struct sockaddr_un name = {.sun_family = AF_UNIX};
+static socklen_t len = sizeof(sa_family_t);
+CALL(c_pwritev2, SYS_pwritev2, fd[0], &v, 1L, -1L, -1L, 0L)
+CALL(c_sendmmsg, SYS_sendmmsg, fd[0], &mm, 1L, 0L)
+CALL(c_preadv2, SYS_preadv2, fd[1], &v, 1L, -1L, -1L, 0L)
+CALL(c_recvmmsg, SYS_recvmmsg, fd[1], &mm, 1L, 0L, 0L)
+CALL(c_sendfile, SYS_sendfile, in[1], file, 0L, 1L)
+CALL(c_vmsplice, SYS_vmsplice, in[1], &v, 1L, 0L)
+CALL(c_tee, SYS_tee, in[0], out[1], 1L, 0L)
+CALL(c_splice, SYS_splice, in[0], 0L, out[1], 0L, 2L, 0L)
+CALL(c_connect, SYS_connect, client, &name, len)
+CALL(c_accept, SYS_accept, server, 0L, 0L)
+CALL(c_connect_again, SYS_connect, client, &name, len)
+CALL(c_accept4, SYS_accept4, server, 0L, 0L, 0L)
 int main(void)
 {
+    alarm(100);
     socketpair(AF_UNIX, SOCK_STREAM, 0, fd);
     p.fd = fd[1];
     p.events = POLLIN;
+    mm.msg_hdr = m;
     c_write(), c_writev(), c_sendto(), c_sendmsg(), c_poll();
     c_read(), c_readv(), c_recvfrom(), c_recvmsg(), c_futex();
-    return 0;
+    c_pwritev2(), c_sendmmsg(), c_preadv2(), c_recvmmsg();
+    pipe(in), pipe(out), file = open("/proc/self/exe", O_RDONLY);
+    c_sendfile(), c_vmsplice(), c_tee(), c_splice();
+    server = socket(AF_UNIX, SOCK_STREAM, 0);
+    client = socket(AF_UNIX, SOCK_STREAM, 0);
+    bind(server, (void *)&name, len), listen(server, 8);
+    len = sizeof(name), getsockname(server, (void *)&name, &len);
+    c_connect(), c_accept();
+    client = socket(AF_UNIX, SOCK_STREAM, 0);
+    c_connect_again(), c_accept4();
+    return failed - 1; /* the futex */
 }
 """
 
 
-def test_places_of_syscalls(cluster, tmp_path):
+def test_places_of_syscalls(shared, tmp_path):
     """What a program asks for by syscall(), as the locks of Rust and C++20 do,
     is told at the program's place. Would catch a place in the interposer, and
     none."""
     (tmp_path / "raw.c").write_text(BY_SYSCALL)
     subprocess.run(["gcc", "-O1", "-g", "raw.c", "-o", "raw"], cwd=tmp_path,
                    check=True)
-    c = cluster()
-    c.ipsrun([tmp_path / "raw"], name="r", check=True)
-    c.wait_closed("r")
+    c = shared
+    c.ipsrun([tmp_path / "raw"], name="raw", check=True)
+    c.wait_closed("raw")
     got = {e["site"].split(" ")[0]: e["type"]
-           for e in c.json("events", "r", "--sites")["events"] if e["site"]}
+           for e in c.json("events", "raw", "--sites")["events"] if e["site"]}
     assert got == {
         "c_write": "send", "c_writev": "send", "c_sendto": "send",
         "c_sendmsg": "send", "c_poll": "resume", "c_read": "receive",
         "c_readv": "receive", "c_recvfrom": "receive", "c_recvmsg": "receive",
-        "c_futex": "acquire"}
+        "c_futex": "acquire", "c_pwritev2": "send", "c_sendmmsg": "send",
+        "c_preadv2": "receive", "c_recvmmsg": "receive",
+        "c_sendfile": "send", "c_vmsplice": "send", "c_tee": "send",
+        "c_splice": "send", "c_connect": "send", "c_accept": "receive",
+        "c_connect_again": "send", "c_accept4": "receive"}
 
 
 INSTRUMENTED = r"""
@@ -367,21 +400,21 @@ int main(void)
 """
 
 
-def test_exact_and_counted(cluster, tmp_path):
+def test_exact_and_counted(shared, tmp_path):
     """Instrumented code: with --procedures=exact times by entry and exit, and a
     hot procedure that falls back to counters; with samples the calls alone.
     Would catch time charged to the caller or twice, calls that are lost when
     counting begins, and a fall back that is not told."""
-    c = cluster()
+    c = shared
     (tmp_path / "i.c").write_text(INSTRUMENTED)
     subprocess.run(["gcc", "-O1", "-g", "-finstrument-functions", "i.c", "-o",
                     "i"], cwd=tmp_path, check=True)
-    c.ipsrun([tmp_path / "i"], name="e", options=["--procedures=exact"],
+    c.ipsrun([tmp_path / "i"], name="exact-e", options=["--procedures=exact"],
              check=True)
-    c.ipsrun([tmp_path / "i"], name="s", check=True)
-    c.wait_closed("e")
-    c.wait_closed("s")
-    a = c.json("procedures", "e")
+    c.ipsrun([tmp_path / "i"], name="exact-s", check=True)
+    c.wait_closed("exact-e")
+    c.wait_closed("exact-s")
+    a = c.json("procedures", "exact-e")
     found = rows(a)
     ms = 1_000_000
     assert found["inner"]["exact"] and found["inner"]["calls"] == 40
@@ -400,10 +433,10 @@ def test_exact_and_counted(cluster, tmp_path):
     assert a["samples"] == 0 and a["exact_ns"] > 0
     # C of the process, the machine and the run, whatever is shown of it.
     assert a["calls"] == sum(r["calls"] or 0 for r in a["procedures"]) > 300040
-    assert c.json("procedures", "e", "--top", "1")["calls"] == a["calls"]
-    assert c.json("procedures", "e", "--by", "line")["calls"] is None
-    assert "hot: from " in c.ipsq("procedures", "e").stdout
-    found = rows(c.json("procedures", "s"))
+    assert c.json("procedures", "exact-e", "--top", "1")["calls"] == a["calls"]
+    assert c.json("procedures", "exact-e", "--by", "line")["calls"] is None
+    assert "hot: from " in c.ipsq("procedures", "exact-e").stdout
+    found = rows(c.json("procedures", "exact-s"))
     assert found["inner"]["calls"] == 40 and not found["inner"]["exact"]
     assert found["hot"]["calls"] == 300000
     assert found["hot"]["counted_from_ns"] is None
@@ -429,14 +462,14 @@ def test_machines_are_merged(cluster, programs):
     assert sum(r["self_ns"] for r in one["procedures"]) == one["cpu_ns"]
 
 
-def test_without_samples(cluster, programs):
+def test_without_samples(shared, programs):
     """Would catch an empty table where the user should be told what to do."""
-    c = cluster()
-    c.ipsrun([programs / "split", "split", "50"], name="r",
+    c = shared
+    c.ipsrun([programs / "split", "split", "50"], name="without-r",
              options=["--procedures=off"], check=True)
-    c.wait_closed("r")
-    done = c.ipsq("procedures", "r")
+    c.wait_closed("without-r")
+    done = c.ipsq("procedures", "without-r")
     assert done.returncode == 1
     assert "ipsrun --procedures=sample" in done.stderr
-    done = c.ipsq("procedures", "r", "--by", "moon")
+    done = c.ipsq("procedures", "without-r", "--by", "moon")
     assert done.returncode == 2 and "procedure, process, line" in done.stderr

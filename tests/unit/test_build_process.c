@@ -316,6 +316,8 @@ static void test_build_process__settled_end(void **state)
     assert_int_equal(rec_proc(b, 20)->end_ns, 20000);
     assert_int_equal(rec_proc(b, 20)->rusage_cpu_ns, 7000);
     assert_int_equal(b->threads[rec_chain(b, 21)].cpu_ns, 800);
+    /* In its call until somebody read its clock; its records end before. */
+    assert_int_equal(b->threads[rec_chain(b, 21)].end_ns, 1500);
     /* 7000 - 800 = 6200; 1000 recorded; 5200 more, but 5000 ns of time. */
     assert_int_equal(b->threads[rec_chain(b, 20)].cpu_ns, 6000);
     assert_int_equal(rec_proc(b, 20)->unattributed_ns, 200);

@@ -1,0 +1,84 @@
+/*
+ * Calls whose site is another's: as the functions of these names, made by the
+ * program at `site`. What is no stream comes to the `_other` from the functions
+ * themselves (wrap_io.c, wrap_msg.c), and what syscall() asks for comes to all
+ * of them from there (wrap_syscall.c): a place in the interposer would tell
+ * nobody anything.
+ */
+#ifndef IPS_AGENT_WRAP_AT_H
+#define IPS_AGENT_WRAP_AT_H
+
+#include "agent/wrap.h"
+
+ssize_t ips_read_other(int fd, void *buf, size_t n, uint64_t site);
+ssize_t ips_write_other(int fd, const void *buf, size_t n, uint64_t site);
+ssize_t ips_readv_other(int fd, const struct iovec *iov, int count,
+                        uint64_t site);
+ssize_t ips_writev_other(int fd, const struct iovec *iov, int count,
+                         uint64_t site);
+ssize_t ips_sendto_other(int fd, const void *buf, size_t n, int flags,
+                         const struct sockaddr *to, socklen_t len,
+                         uint64_t site);
+ssize_t ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
+                           struct sockaddr *from, socklen_t *len,
+                           uint64_t site);
+ssize_t ips_sendmsg_other(int fd, const struct msghdr *m, int flags,
+                          uint64_t site);
+ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
+
+/* wrap_io.c, wrap_msg.c */
+ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
+                       int flags, uint64_t site);
+ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
+                        int flags, uint64_t site);
+ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site);
+ssize_t ips_splice_at(int from, off64_t *from_at, int to, off64_t *to_at,
+                      size_t n, unsigned flags, uint64_t site);
+ssize_t ips_tee_at(int from, int to, size_t n, unsigned flags, uint64_t site);
+ssize_t ips_vmsplice_at(int fd, const struct iovec *iov, size_t count,
+                        unsigned flags, uint64_t site);
+int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
+                    uint64_t site);
+int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
+                    struct timespec *timeout, uint64_t site);
+
+/* wrap_fd.c */
+int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
+                   uint64_t site);
+int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site);
+int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
+                   uint64_t site);
+int ips_fcntl_at(int fd, int command, void *arg, uint64_t site);
+
+/* wrap_file.c */
+ssize_t ips_pread_at(int fd, void *buf, size_t n, off_t at, uint64_t site);
+ssize_t ips_pwrite_at(int fd, const void *buf, size_t n, off_t at,
+                      uint64_t site);
+ssize_t ips_preadv_at(int fd, const struct iovec *iov, int count, off_t at,
+                      uint64_t site);
+ssize_t ips_pwritev_at(int fd, const struct iovec *iov, int count, off_t at,
+                       uint64_t site);
+ssize_t ips_copy_file_range_at(int from, off64_t *from_at, int to,
+                               off64_t *to_at, size_t n, unsigned flags,
+                               uint64_t site);
+int ips_fsync_at(int fd, uint64_t site);
+int ips_fdatasync_at(int fd, uint64_t site);
+int ips_syncfs_at(int fd, uint64_t site);
+int ips_sync_file_range_at(int fd, off64_t from, off64_t n, unsigned flags,
+                           uint64_t site);
+int ips_msync_at(void *at, size_t n, int flags, uint64_t site);
+int ips_flock_at(int fd, int operation, uint64_t site);
+
+/* wrap_ipc.c; without a time: NULL */
+int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
+                      const struct timespec *ts, uint64_t site);
+int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,
+                  uint64_t site);
+ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
+                      uint64_t site);
+int ips_mq_send_at(mqd_t q, const char *text, size_t bytes, unsigned priority,
+                   const struct timespec *until, uint64_t site);
+ssize_t ips_mq_receive_at(mqd_t q, char *text, size_t bytes, unsigned *priority,
+                          const struct timespec *until, uint64_t site);
+
+#endif

@@ -1,0 +1,334 @@
+/*
+ * System V semaphores and message queues, and POSIX message queues: resources
+ * of units. A post (a message put) is a RELEASE of as many, one that waited for
+ * a unit (a message) an ACQUIRE, of kind SEMAPHORE; a sender that waited for
+ * room in a queue waited for whoever took a message out. Every post is
+ * recorded, for whether somebody waits only the kernel knows. A message is a
+ * unit like any other: that one was taken which lay there already makes no arc.
+ *
+ * Objects are (dev, ino, object): the ipc namespace, id and what of System V's,
+ * and the semaphore's number; a POSIX queue's device and inode.
+ *
+ * What may wait is asked for without waiting first, so that it waited is known:
+ * who was only off its core gets no ACQUIRE, as with the other locks.
+ *
+ * System V's calls are never restarted after a signal (signal(7)), so those
+ * that only a sample ended are made again (wrap_sample.h).
+ */
+#include "agent/wrap_at.h"
+
+#include <mqueue.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+
+#include "agent/sys.h"
+#include "agent/wrap_sample.h"
+#include "agent/wrap_sync.h"
+
+enum { OF_SEM = 1, OF_QUEUE = 2 }; /* what of System V's, above its id */
+#define FOR_ROOM (1ull << 32)      /* in `object`: of a queue, its room */
+#define FOR_ZERO (1ull << 32)      /* of a semaphore: that it is 0 */
+
+static struct ips_thing system_v(uint64_t what, int id, uint64_t object)
+{
+    static _Atomic uint64_t names; /* 0 = not asked yet */
+    uint64_t space = atomic_load_explicit(&names, memory_order_relaxed);
+    if (!space && !ips_sys_quiet) {
+        struct stat st;
+        bool told = ips_sys_stat("/proc/self/ns/ipc", &st) == 0;
+        space = told ? st.st_ino : 1;
+        atomic_store_explicit(&names, space, memory_order_relaxed);
+    }
+    return (struct ips_thing){space, what << 32 | (uint32_t)id, object};
+}
+
+static bool queue(mqd_t q, uint64_t object, struct ips_thing *out)
+{
+    struct stat st;
+    bool known = !ips_sys_quiet && ips_sys_fstat(q, &st) == 0;
+    if (known)
+        *out = (struct ips_thing){st.st_dev, st.st_ino, object};
+    return known;
+}
+
+/* As a time to wait, and as a time that is over. */
+static const struct timespec at_once = {0, 0};
+
+struct wait {
+    struct ips_moment call, ret;
+    int before;   /* errno */
+    bool on;      /* recorded */
+    bool refused; /* an attempt that would not wait got nothing */
+    bool blocked;
+};
+
+static inline struct wait wait_begin(void)
+{
+    struct wait w = {.before = errno, .on = ips_wrap_on() && ips_sync_on()};
+    if (w.on)
+        w.call = ips_at_call();
+    else
+        w.call.t = ips_core_now();
+    return w;
+}
+
+/* Is there to be an attempt? Not where a time is given, which the kernel
+ * may find fault with, and must before it looks what is there; nor where a call
+ * that the program did not make may end it. */
+static inline bool wait_tries(struct wait *w, const struct timespec *given)
+{
+    bool tries = w->on && !given && !ips_sys_quiet;
+    w->refused = !tries;
+    return tries;
+}
+
+/* The attempt `failed`, with `would_wait` where there was nothing to be had:
+ * true where the call itself has to be made. */
+static inline bool wait_refused(struct wait *w, bool failed, int would_wait)
+{
+    w->refused = failed && errno == would_wait;
+    if (w->refused)
+        errno = w->before;
+    return w->refused;
+}
+
+static inline void wait_end(struct wait *w)
+{
+    w->ret = ips_at_return(&w->call);
+    w->blocked = w->refused && ips_was_blocked(&w->call, &w->ret);
+}
+
+/* With any other error it was refused at once, and the kernel may not have been
+ * able to read what it was given. */
+static bool may_have_waited(int err)
+{
+    return err == 0 || err == EINTR || err == EAGAIN || err == ETIMEDOUT ||
+           err == EIDRM;
+}
+
+/* It asked for a unit and is back; `err` 0: with it. */
+static void took(const struct wait *w, const struct ips_thing *thing, int err,
+                 uint64_t site)
+{
+    if (w->blocked && may_have_waited(err))
+        ips_sync_acquired(IPS_SYNC_SEMAPHORE, thing, w->call, w->ret,
+                          IPS_GOT_SLEPT, err, site);
+    else if (unlikely(ips_sync_all) && err == 0)
+        ips_sync_acquired(IPS_SYNC_SEMAPHORE, thing, w->ret, w->ret,
+                          IPS_GOT_FREE, 0, site);
+}
+
+static void gave(struct ips_moment at, const struct ips_thing *thing, int units,
+                 uint64_t site)
+{
+    ips_sync_released(IPS_SYNC_SEMAPHORE, thing, at, units, site);
+}
+
+/* --- semaphores ---------------------------------------------------------- */
+
+/* What a call that waited gives at once with what it took, it gives at its
+ * end. */
+static void operated(const struct wait *w, int id, const struct sembuf *ops,
+                     size_t n, int err, uint64_t site)
+{
+    const struct sembuf *asks = NULL;
+    for (size_t i = 0; i < n && !asks; i++)
+        if (ops[i].sem_op < 0)
+            asks = &ops[i];
+    for (size_t i = 0; i < n && !asks; i++)
+        if (ops[i].sem_op == 0)
+            asks = &ops[i];
+    if (asks) {
+        struct ips_thing thing =
+            system_v(OF_SEM, id, asks->sem_num | (asks->sem_op ? 0 : FOR_ZERO));
+        took(w, &thing, err, site);
+    }
+    for (size_t i = 0; i < n && !err; i++)
+        if (ops[i].sem_op > 0) {
+            struct ips_thing thing = system_v(OF_SEM, id, ops[i].sem_num);
+            gave(asks && w->blocked ? w->ret : w->call, &thing, ops[i].sem_op,
+                 site);
+        }
+}
+
+int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
+                      const struct timespec *ts, uint64_t site)
+{
+    const struct timespec *asked = ts;
+    struct timespec room;
+    struct wait w = wait_begin();
+    int r = -1;
+    const bool tries = wait_tries(&w, ts);
+    if (tries)
+        IPS_UNDISTURBED(r, REAL(semtimedop)(id, ops, n, &at_once), r == -1,
+                        errno, (void)0);
+    if (!tries || wait_refused(&w, r == -1, EAGAIN))
+        IPS_UNDISTURBED(
+            r, ts ? REAL(semtimedop)(id, ops, n, ts) : REAL(semop)(id, ops, n),
+            r == -1, errno, ts = ips_wait_left(asked, &w.call, &room));
+    int saved = errno;
+    int err = r == 0 ? 0 : saved;
+    if (w.on && may_have_waited(err)) {
+        wait_end(&w);
+        operated(&w, id, ops, n, err, site);
+    }
+    errno = saved;
+    return r;
+}
+
+IPS_EXPORT int semop(int id, struct sembuf *ops, size_t n)
+{
+    return ips_semtimedop_at(id, ops, n, NULL, IPS_SITE);
+}
+
+IPS_EXPORT int semtimedop(int id, struct sembuf *ops, size_t n,
+                          const struct timespec *ts)
+{
+    return ips_semtimedop_at(id, ops, n, ts, IPS_SITE);
+}
+
+/* --- message queues ------------------------------------------------------ */
+
+/* A call on a queue is over: it put a message, or took one out. */
+static void passed(struct wait *w, const struct ips_thing *message,
+                   const struct ips_thing *room, bool put, int err,
+                   uint64_t site)
+{
+    wait_end(w);
+    if (!put)
+        took(w, message, err, site);
+    else if (w->blocked)
+        took(w, room, err, site);
+    if (!err)
+        gave(w->call, put ? message : room, 1, site);
+}
+
+static void passed_system_v(struct wait *w, int id, bool put, int err,
+                            uint64_t site)
+{
+    struct ips_thing message = system_v(OF_QUEUE, id, 0), room = message;
+    room.object = FOR_ROOM;
+    passed(w, &message, &room, put, err, site);
+}
+
+int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,
+                  uint64_t site)
+{
+    struct wait w = wait_begin();
+    int r;
+    const bool tries = wait_tries(&w, NULL);
+    r = tries ? REAL(msgsnd)(id, message, bytes, flags | IPC_NOWAIT) : -1;
+    if (!tries || (!(flags & IPC_NOWAIT) && wait_refused(&w, r == -1, EAGAIN)))
+        IPS_UNDISTURBED(r, REAL(msgsnd)(id, message, bytes, flags), r == -1,
+                        errno, (void)0);
+    int saved = errno;
+    if (w.on)
+        passed_system_v(&w, id, true, r == 0 ? 0 : saved, site);
+    errno = saved;
+    return r;
+}
+
+IPS_EXPORT int msgsnd(int id, const void *message, size_t bytes, int flags)
+{
+    return ips_msgsnd_at(id, message, bytes, flags, IPS_SITE);
+}
+
+ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
+                      uint64_t site)
+{
+    struct wait w = wait_begin();
+    ssize_t r;
+    const bool tries = wait_tries(&w, NULL);
+    r = tries ? REAL(msgrcv)(id, message, bytes, type, flags | IPC_NOWAIT) : -1;
+    if (!tries || (!(flags & IPC_NOWAIT) && wait_refused(&w, r == -1, ENOMSG)))
+        IPS_UNDISTURBED(r, REAL(msgrcv)(id, message, bytes, type, flags),
+                        r == -1, errno, (void)0);
+    int saved = errno;
+    if (w.on && !(flags & MSG_COPY)) /* a copy leaves it there */
+        passed_system_v(&w, id, false, r >= 0 ? 0 : saved, site);
+    errno = saved;
+    return r;
+}
+
+IPS_EXPORT ssize_t msgrcv(int id, void *message, size_t bytes, long type,
+                          int flags)
+{
+    return ips_msgrcv_at(id, message, bytes, type, flags, IPS_SITE);
+}
+
+static void passed_posix(struct wait *w, mqd_t q, bool put, int err,
+                         uint64_t site)
+{
+    struct ips_thing message, room;
+    if (!queue(q, 0, &message))
+        return;
+    room = message;
+    room.object = FOR_ROOM;
+    passed(w, &message, &room, put, err, site);
+}
+
+int ips_mq_send_at(mqd_t q, const char *text, size_t bytes, unsigned priority,
+                   const struct timespec *until, uint64_t site)
+{
+    struct wait w = wait_begin();
+    const bool tries = wait_tries(&w, until);
+    int r = tries ? REAL(mq_timedsend)(q, text, bytes, priority, &at_once) : -1;
+    if (!tries || wait_refused(&w, r == -1, ETIMEDOUT))
+        r = until ? REAL(mq_timedsend)(q, text, bytes, priority, until)
+                  : REAL(mq_send)(q, text, bytes, priority);
+    int saved = errno;
+    if (w.on)
+        passed_posix(&w, q, true, r == 0 ? 0 : saved, site);
+    errno = saved;
+    return r;
+}
+
+IPS_EXPORT int mq_send(mqd_t q, const char *text, size_t bytes,
+                       unsigned priority)
+{
+    return ips_mq_send_at(q, text, bytes, priority, NULL, IPS_SITE);
+}
+
+IPS_EXPORT int mq_timedsend(mqd_t q, const char *text, size_t bytes,
+                            unsigned priority, const struct timespec *until)
+{
+    return ips_mq_send_at(q, text, bytes, priority, until, IPS_SITE);
+}
+
+ssize_t ips_mq_receive_at(mqd_t q, char *text, size_t bytes, unsigned *priority,
+                          const struct timespec *until, uint64_t site)
+{
+    struct wait w = wait_begin();
+    const bool tries = wait_tries(&w, until);
+    ssize_t r =
+        tries ? REAL(mq_timedreceive)(q, text, bytes, priority, &at_once) : -1;
+    if (!tries || wait_refused(&w, r == -1, ETIMEDOUT))
+        r = until ? REAL(mq_timedreceive)(q, text, bytes, priority, until)
+                  : REAL(mq_receive)(q, text, bytes, priority);
+    int saved = errno;
+    if (w.on)
+        passed_posix(&w, q, false, r >= 0 ? 0 : saved, site);
+    errno = saved;
+    return r;
+}
+
+IPS_EXPORT ssize_t mq_receive(mqd_t q, char *text, size_t bytes,
+                              unsigned *priority)
+{
+    return ips_mq_receive_at(q, text, bytes, priority, NULL, IPS_SITE);
+}
+
+IPS_EXPORT ssize_t mq_timedreceive(mqd_t q, char *text, size_t bytes,
+                                   unsigned *priority,
+                                   const struct timespec *until)
+{
+    return ips_mq_receive_at(q, text, bytes, priority, until, IPS_SITE);
+}
+
+/* The C library closes it past close(). */
+IPS_EXPORT int mq_close(mqd_t q)
+{
+    if (ips_wrap_on())
+        ips_fd_forget(q);
+    return REAL(mq_close)(q);
+}

@@ -1,0 +1,42 @@
+"""System V semaphores and message queues, POSIX message queues: who waited and
+who let it go, by tests/programs/i_ipc.c, whose main process waits in each case
+until a child has seen it asleep. Programs behave as without us (the `trace`
+fixture compares what every call returned).
+"""
+import pytest
+
+from test_interposer import program, trace  # noqa: F401 (a fixture)
+from test_signals import Graph
+from test_waits import children_of, who
+
+pytestmark = pytest.mark.quick
+
+SEMAPHORE, ETIMEDOUT = 6, 110
+ROOM = ZERO = 2**32
+
+
+def test_who_let_it_go(build, trace):
+    """Would catch: a call that is not wrapped, by name or by syscall(); two
+    semaphores of a set, two queues, a queue's messages and its room taken for
+    one; what a post of two or an exchange gives; errors and errno changed; a
+    record where nobody waited; a call of ours behind a seccomp filter."""
+    r = trace([program(build, "i_ipc")], status=0)
+    parent = r.of("START", a=1)[0]["pid"]
+    # Who was off its core in the call whose time is over may have waited.
+    waits = [w for w in r.of("ACQUIRE") if w["err"] != ETIMEDOUT]
+    assert {(w["a"], w["err"]) for w in waits} == {(SEMAPHORE, 0)}
+    assert {w["pid"] for w in waits} == {parent}
+    assert [w["object"] for w in waits] == [
+        1, 1, 1,  # semaphore 1: semop, semtimedop, syscall()
+        2, ZERO,
+        0, ROOM,  # System V's queue
+        0, 0, ROOM, ROOM]
+    names = [(w["dev"], w["ino"]) for w in waits]
+    assert len(set(names[:5])) == len(set(names[5:7])) == \
+        len(set(names[7:])) == 1 and len(set(names)) == 3
+    # All but the wait for zero, which nobody posts.
+    *children, _ = children_of(r)
+    assert who(Graph(build, r).arcs("resource")) == \
+        [(c, parent) for i, c in enumerate(children) if i != 4]
+    gave = [w["value"] for w in r.of("RELEASE") if w["object"] == 2]
+    assert gave == [2]
