@@ -136,28 +136,43 @@ int portions_take(struct query *q, struct part *p, struct portions *w,
     return 0;
 }
 
+static void ask(struct query *q, struct part *p,
+                const struct path_window *window, const struct ips_lane *main,
+                bool cpu)
+{
+    Ips__Lane lane;
+    Ips__PortionsAsk what = IPS__PORTIONS_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    what.generation = p->sync->generation;
+    what.window = ENGINE_WINDOW;
+    what.cpu = cpu;
+    if (window) {
+        weighting_lane(q, p, main, &lane);
+        what.lane = &lane;
+        what.from_ns = window->from_ns;
+        what.to_ns = window->to_ns;
+        /* In `wall` the machines' clocks are mapped already. */
+        if (main->weighting != IPS_WEIGH_WALL)
+            query_window_of(q, p, &what.from_ns, &what.to_ns);
+    }
+    request.ask_case = IPS__REQUEST__ASK_PORTIONS;
+    request.portions = &what;
+    query_ask(q, p, &request, true);
+    p->window = ENGINE_WINDOW;
+}
+
 void portions_ask(struct query *q, struct part *p,
                   const struct path_window *window)
 {
-    Ips__Lane lane;
-    Ips__PortionsAsk ask = IPS__PORTIONS_ASK__INIT;
-    Ips__Request request = IPS__REQUEST__INIT;
-    ask.generation = p->sync->generation;
-    ask.window = ENGINE_WINDOW;
-    if (window) {
-        const struct ips_lane *main = &path_of(q)->lanes[LANE_MAIN].lane;
-        weighting_lane(q, p, main, &lane);
-        ask.lane = &lane;
-        ask.from_ns = window->from_ns;
-        ask.to_ns = window->to_ns;
-        /* In `wall` the machines' clocks are mapped already. */
-        if (main->weighting != IPS_WEIGH_WALL)
-            query_window_of(q, p, &ask.from_ns, &ask.to_ns);
-    }
-    request.ask_case = IPS__REQUEST__ASK_PORTIONS;
-    request.portions = &ask;
-    query_ask(q, p, &request, true);
-    p->window = ENGINE_WINDOW;
+    ask(q, p, window, &path_of(q)->lanes[LANE_MAIN].lane, false);
+}
+
+void portions_ask_cpu(struct query *q, struct part *p,
+                      const struct path_window *window)
+{
+    struct ips_lane wall = path_of(q)->lanes[LANE_MAIN].lane;
+    wall.weighting = IPS_WEIGH_WALL;
+    ask(q, p, window, &wall, true);
 }
 
 void portions_release(struct portions *w)

@@ -26,6 +26,10 @@ struct path_window;
  * the question, whose data begins with path_data, weighs it; NULL: all. */
 void portions_ask(struct query *q, struct part *p,
                   const struct path_window *window);
+/* CPU time alone of what lies in `window` as `wall` has it, whatever the main
+ * lane weighs. */
+void portions_ask_cpu(struct query *q, struct part *p,
+                      const struct path_window *window);
 int portions_take(struct query *q, struct part *p, struct portions *w,
                   const Ips__Reply *reply, struct ips_err *err) IPS_MUST_USE;
 void portions_release(struct portions *w);

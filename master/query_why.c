@@ -77,6 +77,9 @@ static void certificate_facts(struct filling *x)
     f->sampled = x->d->w.procedures;
     f->exact = f->sampled && f->sample_ns == 0;
     f->run = x->q->run;
+    f->from_ns = x->q->request->why->from_ns;
+    f->to_ns = x->q->request->why->to_ns;
+    f->window_phase = x->q->request->why->phase;
 }
 
 static char *text(const char *t)
@@ -179,6 +182,8 @@ static void fill_sums(struct filling *x)
     a->crossing_ns = f->path_message_ns;
     a->other_ns = f->path_other_ns;
     a->open = f->open;
+    a->from_ns = f->from_ns;
+    a->to_ns = f->to_ns;
     a->goal = ips_wire_text(x->d->w.path.goal_text);
     a->category = ips_wire_text("3");
     a->certificate = &x->c.msg;
@@ -265,6 +270,9 @@ static void start(struct query *q)
     d->ask.lane = &d->lane;
     d->ask.weighting = ips_wire_text("wall");
     d->ask.goal = from->goal;
+    d->ask.from_ns = from->from_ns;
+    d->ask.to_ns = from->to_ns;
+    d->waits.cut = true;
     d->ask.rank = true;
     d->ask.rank_ppm = WHY_HALF_PPM;
     d->w.ask = &d->ask;

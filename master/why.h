@@ -138,6 +138,9 @@ struct why_facts {
     uint32_t half_count; /* procedures that have half of sampled_ns */
     uint64_t chatty_path_ns; /* of the path, of those that chat */
     const char *run;         /* for commands */
+    bool windowed;           /* all times but elapsed_ns are of a window: */
+    uint64_t from_ns, to_ns; /* since the run began; to_ns 0: its end */
+    uint32_t window_phase;   /* which is this phase; 0: none */
     /* for how sure */
     uint64_t lost, unmatched, ambiguous, untraced, events;
     uint64_t dilation_ppm; /* UINT64_MAX: not known */
@@ -201,6 +204,10 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
                            const char **because);
 /* "1.23 s" */
 const char *why_ns(struct arena *a, uint64_t ns);
+/* As commands name it: what they tell is of the same window. */
+const char *why_run_and_window(const struct why_facts *f, struct arena *a);
+/* "phase 2, 1.20 s to 3.00 s since the run began" */
+const char *why_window_says(const struct why_facts *f, struct arena *a);
 /* 'as a shell takes it' */
 const char *why_quoted(struct arena *a, const char *text);
 /* What the run would have taken with its machines to itself: shares are of it.

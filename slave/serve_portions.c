@@ -20,8 +20,8 @@ struct portions {
     B_ARRAY(uint32_t) of_node;
     B_ARRAY(uint32_t) of_symbol;
     B_ARRAY(uint64_t) ns;
-    uint32_t begun; /* portions of the arc at hand begin here */
-    bool windowed;
+    uint32_t begun;     /* portions of the arc at hand begin here */
+    bool windowed, cpu; /* cpu: of it CPU time alone */
     struct slave_cut cut;
     B_ARRAY(uint32_t) stands; /* nodes; with */
     B_ARRAY(uint64_t) past;
@@ -65,6 +65,7 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
             slave_arc_mixes_make(j->graph->costs, &p->names, &p->mixes, p->err);
     const Ips__PortionsAsk *ask = slave_graph_request(j)->portions;
     p->windowed = ask->lane != NULL;
+    p->cpu = ask->cpu;
     if (rc < 0 || !p->windowed)
         return rc;
     const struct ips_lane lane = slave_lane_of(ask->lane);
@@ -140,6 +141,8 @@ static void put_cut(struct slave_graph_ask *j)
     if (cpu)
         slave_arc_split(j->graph->costs, &p->names, &p->mixes, g, p->chain,
                         p->node, cpu, put, p);
+    if (p->cpu)
+        left = cpu;
     for (uint32_t i = p->begun; i < p->ns.n; i++)
         left = ips_sub_sat(left, p->ns.v[i]);
     if (left && p->rc == 0)
