@@ -3,10 +3,12 @@ else of the run took no time. Runs whose times are told to the ns (told.py), so
 that nothing depends on how busy the machine is.
 
 EVIDENCE-OF: IPS-16, IPS-17."""
+import re
 import shlex
 
 import pytest
 
+from test_shell import Terminal
 from told import MS, Lock, Told
 
 # The parts of the run, one after the other.
@@ -96,3 +98,19 @@ def test_phases_and_commands(cluster):
                               (("--from", "2s", "--to", "1s"), 2, "not before")):
         done = there.ipsq("why", "r", *words)
         assert done.returncode == code and says in done.stderr, done.stderr
+
+
+def test_the_focus_of_the_shell(cluster):
+    """Would catch `why` or `graph` at the prompt that are not of the phase, or the
+    window, that it is about."""
+    t = Terminal(write(cluster))
+    t.until("ipsq> ")
+    t.ask("run r", "ipsq r> ")
+    t.ask("zoom phase 2", "ipsq r@phase 2> ")
+    assert "phase 2, " in t.ask("why", "ipsq r@phase 2> ")
+    assert re.search("(?m)^phase +2", t.ask("graph", "ipsq r@phase 2> "))
+    t.ask("zoom 1s..2s", "ipsq r@1s..2s> ")
+    assert re.search(r"window to +2\.000 s", t.ask("why", "ipsq r@1s..2s> "))
+    t.ask("up", "ipsq r> ")
+    assert "of this window" not in t.ask("why", "ipsq r> ")
+    assert t.end("quit\n") == 0
