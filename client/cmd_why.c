@@ -149,6 +149,34 @@ static void put_window(struct ipsq_out *out, uint32_t phase,
                    ipsq_count(a->to_ns ? a->to_ns : IPS_UNMEASURED));
 }
 
+/* What the sampled part of the path has in common. */
+static void put_common(struct ipsq_out *out, const Ips__WhyCommon *c)
+{
+    char text[512] = "", share[3][IPSQ_UNIT_BYTES];
+    const uint64_t ns[] = {c ? c->ns : 0, c ? c->low_ns : 0,
+                           c ? c->high_ns : 0};
+    for (int i = 0; c && i < 3; i++)
+        ipsq_format_share((double)ns[i] / (double)(c->of_ns ? c->of_ns : 1),
+                          share[i]);
+    if (c)
+        snprintf(text, sizeof(text), "%.300s, %s of its samples [%s, %s]",
+                 c->procedure, share[0], share[1], share[2]);
+    ipsq_out_value(out, IPSQ_TEXT, "common_says", c ? "mostly under" : NULL,
+                   ipsq_text(c ? text : NULL));
+    ipsq_out_value(out, IPSQ_TEXT, "common_procedure", NULL,
+                   ipsq_text(c ? c->procedure : NULL));
+    ipsq_out_value(out, IPSQ_TEXT, "common_module", NULL,
+                   ipsq_text(c ? c->module : NULL));
+    ipsq_out_value(out, IPSQ_NS, "common_ns", NULL,
+                   ipsq_count(c ? c->ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "common_low_ns", NULL,
+                   ipsq_count(c ? c->low_ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "common_high_ns", NULL,
+                   ipsq_count(c ? c->high_ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "common_of_ns", NULL,
+                   ipsq_count(c ? c->of_ns : IPS_UNMEASURED));
+}
+
 static void put_values(struct ipsq_out *out, const char *run_name,
                        uint32_t phase, const Ips__WhyAnswer *a)
 {
@@ -174,6 +202,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "cpu_ns", NULL, ipsq_count(a->cpu_ns));
     put_ns(out, "total_cpu_ns", "total CPU", a->total_cpu_ns);
     put_ns(out, "on_cpu_ns", "path on CPU", a->on_cpu_ns);
+    put_common(out, a->common);
     put_ns(out, "run_delay_ns", "path in run queue", a->run_delay_ns);
     put_ns(out, "outside_ns", "path waits outside", a->outside_ns);
     put_ns(out, "crossing_ns", "path crosses", a->crossing_ns);

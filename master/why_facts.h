@@ -141,6 +141,8 @@ void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
                        struct why_place *out);
 /* why_phase.c: facts.phase, and what procedures have in it. */
 int why_phases(struct why_solving *y) IPS_MUST_USE;
+/* why_callers.c: facts.common, after the procedures. */
+int why_callers(struct why_solving *y) IPS_MUST_USE;
 /* why_weightings.c: t_max_cpu_ns, t_max_sched_ns, total_cpu_ns. */
 int why_other_weightings(struct why_solving *y) IPS_MUST_USE;
 /* why_procs.c: facts.procedure, and how the cost is spread. */

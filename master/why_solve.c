@@ -549,6 +549,8 @@ void why_solve(struct query *q)
         rc = why_procedures(&y);
     }
     if (rc == 0)
+        rc = why_callers(&y);
+    if (rc == 0)
         rc = fill_locks(&y);
     if (rc == 0)
         rc = why_other_weightings(&y);
