@@ -21,6 +21,8 @@ static const struct ipsq_column columns[] = {
     {"t_ns", NULL, IPSQ_COUNT},
     {"bytes", "BYTES", IPSQ_COUNT},
     {"channel", "CHANNEL", IPSQ_TEXT},
+    {"arc_cut", NULL, IPSQ_TEXT},
+    {"xarc_cut", NULL, IPSQ_TEXT},
 };
 
 struct stream {
@@ -29,7 +31,26 @@ struct stream {
     bool begun;
     const char *run;
     enum ipsq_format format;
+    uint32_t phase;
+    uint64_t from_ns, to_ns; /* 0 0: no window */
 };
+
+static bool put_any(const struct stream *st)
+{
+    return st->from_ns || st->to_ns;
+}
+
+/* null: no window; of `to_ns` none is its end. */
+static void put_window(struct stream *st)
+{
+    ipsq_out_value(&st->out, IPSQ_COUNT, "phase", st->phase ? "phase" : NULL,
+                   ipsq_count(st->phase ? st->phase : IPS_UNMEASURED));
+    ipsq_out_value(&st->out, IPSQ_NS, "from_ns",
+                   put_any(st) ? "window from" : NULL,
+                   ipsq_count(put_any(st) ? st->from_ns : IPS_UNMEASURED));
+    ipsq_out_value(&st->out, IPSQ_NS, "to_ns", st->to_ns ? "window to" : NULL,
+                   ipsq_count(st->to_ns ? st->to_ns : IPS_UNMEASURED));
+}
 
 static void begin(struct stream *st)
 {
@@ -40,6 +61,8 @@ static void begin(struct stream *st)
     ipsq_out_begin(&st->out, stdout, st->format, false);
     if (st->format == IPSQ_JSON)
         ipsq_out_value(&st->out, IPSQ_TEXT, "run", NULL, ipsq_text(st->run));
+    if (st->format == IPSQ_JSON || (st->format == IPSQ_TABLE && put_any(st)))
+        put_window(st);
     ipsq_out_table_begin(&st->out, &st->t, NULL);
 }
 
@@ -65,6 +88,8 @@ static void add_row(struct ipsq_table *t, const Ips__GraphNode *row)
     *cell++ = ipsq_count(row->t_ns);
     *cell++ = ipsq_count(row->bytes);
     *cell++ = ipsq_text(row->channel);
+    *cell++ = ipsq_text(*row->arc_cut ? row->arc_cut : NULL);
+    *cell++ = ipsq_text(*row->xarc_cut ? row->xarc_cut : NULL);
 }
 
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
@@ -73,6 +98,8 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     int rc = ipsq_expect(reply, IPS__REPLY__ANSWER_GRAPH, err);
     if (rc < 0)
         return rc;
+    st->from_ns = reply->graph->from_ns;
+    st->to_ns = reply->graph->to_ns;
     begin(st);
     for (size_t i = 0; i < reply->graph->n_nodes; i++)
         add_row(&st->t, reply->graph->nodes[i]);
@@ -85,8 +112,11 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__GraphAsk ask = IPS__GRAPH_ASK__INIT;
-    struct stream st = {.format = o->format};
+    struct stream st = {.format = o->format, .phase = o->phase};
     (void)self;
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     rq.ask_case = IPS__REQUEST__ASK_GRAPH;
     rq.graph = &ask;
     int rc = ipsq_ask_run(s, o, &rq, err);
@@ -106,13 +136,17 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_graph = {
     .name = "graph",
-    .usage = "[RUN] [--format jsonl]",
+    .usage = "[RUN] [--format jsonl] [--from TIME] [--to TIME] [--phase N]",
     .summary = "the whole activity graph, one node a line",
-    .help = "For those who want to compute an answer themselves. PRED is the "
-            "thread's node\nbefore, XPRED the node of another thread (or the "
-            "cause of an outside wait) that\nthis one depends on; the arcs "
-            "weigh CPU time, XARC what a message or wait\ncosts, with message "
-            "times 0.\n",
+    .help =
+        "For those who want to compute an answer themselves. PRED is the "
+        "thread's node\nbefore, XPRED the node of another thread (or the "
+        "cause of an outside wait) that\nthis one depends on; the arcs "
+        "weigh CPU time, XARC what a message or wait\ncosts, with message "
+        "times 0. Of a window: the nodes that stand in it and those one of "
+        "whose arcs meets it,\nwith what of each arc lies outside (arc_cut, "
+        "xarc_cut: none, begin, end, both, all).\n",
+    .options = IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_ALL,
     .max_args = 1,
     .run = run,

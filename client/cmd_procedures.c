@@ -14,6 +14,8 @@ static const struct ipsq_column columns[] = {
     {"self_low_ns", "LOW", IPSQ_NS},
     {"self_high_ns", "HIGH", IPSQ_NS},
     {"total_ns", "TOTAL", IPSQ_NS},
+    {"total_low_ns", "LOW", IPSQ_NS},
+    {"total_high_ns", "HIGH", IPSQ_NS},
     {"samples", "SAMPLES", IPSQ_COUNT},
     {"calls", "CALLS", IPSQ_COUNT},
     {"counted_from_ns", NULL, IPSQ_NS},
@@ -46,6 +48,8 @@ static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
     *cell++ = ipsq_count(r->self_low_ns);
     *cell++ = ipsq_count(r->self_high_ns);
     *cell++ = ipsq_count(r->total_ns);
+    *cell++ = ipsq_count(r->total_low_ns);
+    *cell++ = ipsq_count(r->total_high_ns);
     *cell++ = ipsq_count(r->samples);
     *cell++ = ipsq_count(r->calls);
     *cell++ =
@@ -69,6 +73,7 @@ static void add_unsampled(struct ipsq_table *t,
     r.procedure = ips_wire_text("[unsampled]");
     r.self_ns = totals->unsampled_ns;
     r.self_low_ns = r.self_high_ns = r.total_ns = IPS_UNMEASURED;
+    r.total_low_ns = r.total_high_ns = IPS_UNMEASURED;
     r.calls = IPS_UNMEASURED;
     add_row(t, &r, totals->cpu_ns, with_object, text);
 }

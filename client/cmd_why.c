@@ -136,14 +136,56 @@ static void put_ns(struct ipsq_out *out, const char *key, const char *title,
                    ipsq_count(ns));
 }
 
-static void put_values(struct ipsq_out *out, const char *run_name,
+/* What stretch of the run it is about: null all of it, of `to_ns` its end. */
+static void put_window(struct ipsq_out *out, uint32_t phase,
                        const Ips__WhyAnswer *a)
+{
+    bool given = a->from_ns || a->to_ns;
+    ipsq_out_value(out, IPSQ_COUNT, "phase", phase ? "phase" : NULL,
+                   ipsq_count(phase ? phase : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "from_ns", given ? "window from" : NULL,
+                   ipsq_count(given ? a->from_ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "to_ns", a->to_ns ? "window to" : NULL,
+                   ipsq_count(a->to_ns ? a->to_ns : IPS_UNMEASURED));
+}
+
+/* What the sampled part of the path has in common. */
+static void put_common(struct ipsq_out *out, const Ips__WhyCommon *c)
+{
+    char text[512] = "", share[3][IPSQ_UNIT_BYTES];
+    const uint64_t ns[] = {c ? c->ns : 0, c ? c->low_ns : 0,
+                           c ? c->high_ns : 0};
+    for (int i = 0; c && i < 3; i++)
+        ipsq_format_share((double)ns[i] / (double)(c->of_ns ? c->of_ns : 1),
+                          share[i]);
+    if (c)
+        snprintf(text, sizeof(text), "%.300s, %s of its samples [%s, %s]",
+                 c->procedure, share[0], share[1], share[2]);
+    ipsq_out_value(out, IPSQ_TEXT, "common_says", c ? "mostly under" : NULL,
+                   ipsq_text(c ? text : NULL));
+    ipsq_out_value(out, IPSQ_TEXT, "common_procedure", NULL,
+                   ipsq_text(c ? c->procedure : NULL));
+    ipsq_out_value(out, IPSQ_TEXT, "common_module", NULL,
+                   ipsq_text(c ? c->module : NULL));
+    ipsq_out_value(out, IPSQ_NS, "common_ns", NULL,
+                   ipsq_count(c ? c->ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "common_low_ns", NULL,
+                   ipsq_count(c ? c->low_ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "common_high_ns", NULL,
+                   ipsq_count(c ? c->high_ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "common_of_ns", NULL,
+                   ipsq_count(c ? c->of_ns : IPS_UNMEASURED));
+}
+
+static void put_values(struct ipsq_out *out, const char *run_name,
+                       uint32_t phase, const Ips__WhyAnswer *a)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
     bool goal = *a->goal;
     ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_value(out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
                    ipsq_bool(a->open));
+    put_window(out, phase, a);
     ipsq_out_value(out, IPSQ_TEXT, "answers", NULL, ipsq_text(a->answers));
     ipsq_out_value(out, IPSQ_TEXT, "shape", NULL, ipsq_text(a->shape));
     ipsq_out_value(out, IPSQ_TEXT, "shape_says", "answered",
@@ -160,6 +202,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "cpu_ns", NULL, ipsq_count(a->cpu_ns));
     put_ns(out, "total_cpu_ns", "total CPU", a->total_cpu_ns);
     put_ns(out, "on_cpu_ns", "path on CPU", a->on_cpu_ns);
+    put_common(out, a->common);
     put_ns(out, "run_delay_ns", "path in run queue", a->run_delay_ns);
     put_ns(out, "outside_ns", "path waits outside", a->outside_ns);
     put_ns(out, "crossing_ns", "path crosses", a->crossing_ns);
@@ -178,7 +221,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     Ips__WhyRow *nearest[] = {a->nearest};
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    put_values(&out, run_name, a);
+    put_values(&out, run_name, o->phase, a);
     if (o->format == IPSQ_TABLE) {
         put_people(&out, a);
     } else {
@@ -227,6 +270,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.answer = ips_wire_text(o->answer ? o->answer : "");
     ask.goal = ips_wire_text(o->goal ? o->goal : "");
     ask.top = o->top;
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     ask.uncalibrated = o->given & IPSQ_HAS(MTIME);
     if (o->mtime_base_ns || o->mtime_per_byte_q32)
         return ips_err_set(err, IPS_E_USAGE,
@@ -245,7 +291,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_why = {
     .name = "why",
     .usage =
-        "[RUN[,RUN...]] [--for WHAT] [--goal OBJECT] [--mtime none] [--top N]",
+        "[RUN[,RUN...]] [--for WHAT] [--goal OBJECT] [--mtime none] [--top N]\n"
+        "           [--from TIME] [--to TIME] [--phase N]",
     .summary = "what a run's time goes to, and what would help",
     .help =
         "A short list, what would gain most first: a procedure, a serial "
@@ -258,9 +305,12 @@ const struct ipsq_command ipsq_cmd_why = {
         "requests wait for and what bounds their rate (--for latency,\n--for "
         "throughput), all else for its elapsed time (--for turnaround). Of "
         "several runs: in how\nmany of them each was found, with its median "
-        "gain and the least and greatest.\n",
+        "gain and the least and greatest. In a window (--from, --to, --phase): "
+        "what that part\nitself would take, as if all else of the run took no "
+        "time; shares are of it.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) |
-               IPSQ_HAS(GOAL) | IPSQ_HAS(TOP),
+               IPSQ_HAS(GOAL) | IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
+               IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

@@ -32,6 +32,11 @@ static struct slots slots_of(Ips__Request *r)
     if (r->ask_case == IPS__REQUEST__ASK_REQUESTS)
         return (struct slots){&r->requests->from_ns, &r->requests->to_ns,
                               r->requests->phase};
+    if (r->ask_case == IPS__REQUEST__ASK_WHY)
+        return (struct slots){&r->why->from_ns, &r->why->to_ns, r->why->phase};
+    if (r->ask_case == IPS__REQUEST__ASK_GRAPH)
+        return (struct slots){&r->graph->from_ns, &r->graph->to_ns,
+                              r->graph->phase};
     if (r->ask_case == IPS__REQUEST__ASK_LS)
         return (struct slots){&r->ls->from_ns, &r->ls->to_ns, r->ls->phase};
     if (r->ask_case == IPS__REQUEST__ASK_METRICS)

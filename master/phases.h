@@ -2,8 +2,8 @@
  * The phases of a run (IPS-16), and phases as windows of other questions: a
  * question that names a phase waits for a question of our own about the run's
  * phases, and then asks every machine about that phase as a window of its own
- * clock. So a phase is the same stretch of time for every command. `why` names
- * none: it gets the ends of all, and does without where that question fails.
+ * clock. So a phase is the same stretch of time for every command. A `why` that
+ * names none gets the ends of all, and does without where that question fails.
  */
 #ifndef IPS_MASTER_PHASES_H
 #define IPS_MASTER_PHASES_H

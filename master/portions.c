@@ -9,6 +9,7 @@
 #include "master/weighting.h"
 
 #define MAX_SYMBOLS (1u << 22) /* of one machine */
+#define MAX_CALLERS (1u << 23)
 /* Of one machine: so many a node on average, beyond those of small graphs. */
 #define PORTIONS_A_NODE 64u
 #define PORTIONS_FREE (1u << 20)
@@ -103,6 +104,48 @@ static bool take_stands(struct portions *w, const Ips__PortionsAnswer *a)
     return true;
 }
 
+static bool room_for_callers(struct portions *w, uint64_t more)
+{
+    uint64_t want = w->callers + more, cap = w->callers_cap;
+    if (want <= cap)
+        return true;
+    cap = want > cap * 2 ? want : cap * 2;
+    uint32_t *leaf = realloc(w->leaf, cap * sizeof(*leaf));
+    w->leaf = leaf ? leaf : w->leaf;
+    uint32_t *caller = realloc(w->caller, cap * sizeof(*caller));
+    w->caller = caller ? caller : w->caller;
+    uint64_t *ns = realloc(w->caller_ns, cap * sizeof(*ns));
+    w->caller_ns = ns ? ns : w->caller_ns;
+    uint64_t *steps = realloc(w->caller_steps, cap * sizeof(*steps));
+    w->caller_steps = steps ? steps : w->caller_steps;
+    if (!leaf || !caller || !ns || !steps)
+        return false;
+    w->callers_cap = cap;
+    return true;
+}
+
+static int take_callers(struct portions *w, const Ips__PortionsAnswer *a,
+                        struct ips_err *err)
+{
+    if (a->n_caller != a->n_caller_leaf || a->n_caller != a->n_caller_ns ||
+        a->n_caller != a->n_caller_steps)
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PortionsAsk");
+    if (a->n_caller > MAX_CALLERS - w->callers ||
+        !room_for_callers(w, a->n_caller))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for callers");
+    for (size_t i = 0; i < a->n_caller; i++) {
+        if (a->caller_leaf[i] >= w->symbol_count ||
+            a->caller[i] >= w->symbol_count)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "a caller that it did not name");
+        w->leaf[w->callers] = a->caller_leaf[i];
+        w->caller[w->callers] = a->caller[i];
+        w->caller_ns[w->callers] = a->caller_ns[i];
+        w->caller_steps[w->callers++] = a->caller_steps[i];
+    }
+    return 0;
+}
+
 int portions_take(struct query *q, struct part *p, struct portions *w,
                   const Ips__Reply *reply, struct ips_err *err)
 {
@@ -131,33 +174,55 @@ int portions_take(struct query *q, struct part *p, struct portions *w,
     w->count += a->n_node;
     if (!take_stands(w, a))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a window");
-    if (!reply->last)
+    int rc = take_callers(w, a, err);
+    if (rc == 0 && !reply->last)
         query_widen(q, p);
-    return 0;
+    return rc;
+}
+
+static void ask(struct query *q, struct part *p,
+                const struct path_window *window, const struct ips_lane *main,
+                bool cpu, bool callers)
+{
+    Ips__Lane lane;
+    Ips__PortionsAsk what = IPS__PORTIONS_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    what.generation = p->sync->generation;
+    what.window = ENGINE_WINDOW;
+    what.cpu = cpu;
+    what.callers = callers;
+    if (window) {
+        weighting_lane(q, p, main, &lane);
+        what.lane = &lane;
+        what.from_ns = window->from_ns;
+        what.to_ns = window->to_ns;
+        /* In `wall` the machines' clocks are mapped already. */
+        if (main->weighting != IPS_WEIGH_WALL)
+            query_window_of(q, p, &what.from_ns, &what.to_ns);
+    }
+    request.ask_case = IPS__REQUEST__ASK_PORTIONS;
+    request.portions = &what;
+    query_ask(q, p, &request, true);
+    p->window = ENGINE_WINDOW;
 }
 
 void portions_ask(struct query *q, struct part *p,
                   const struct path_window *window)
 {
-    Ips__Lane lane;
-    Ips__PortionsAsk ask = IPS__PORTIONS_ASK__INIT;
-    Ips__Request request = IPS__REQUEST__INIT;
-    ask.generation = p->sync->generation;
-    ask.window = ENGINE_WINDOW;
-    if (window) {
-        const struct ips_lane *main = &path_of(q)->lanes[LANE_MAIN].lane;
-        weighting_lane(q, p, main, &lane);
-        ask.lane = &lane;
-        ask.from_ns = window->from_ns;
-        ask.to_ns = window->to_ns;
-        /* In `wall` the machines' clocks are mapped already. */
-        if (main->weighting != IPS_WEIGH_WALL)
-            query_window_of(q, p, &ask.from_ns, &ask.to_ns);
-    }
-    request.ask_case = IPS__REQUEST__ASK_PORTIONS;
-    request.portions = &ask;
-    query_ask(q, p, &request, true);
-    p->window = ENGINE_WINDOW;
+    ask(q, p, window, &path_of(q)->lanes[LANE_MAIN].lane, false, false);
+}
+
+void portions_ask_callers(struct query *q, struct part *p)
+{
+    ask(q, p, NULL, NULL, false, true);
+}
+
+void portions_ask_cpu(struct query *q, struct part *p,
+                      const struct path_window *window)
+{
+    struct ips_lane wall = path_of(q)->lanes[LANE_MAIN].lane;
+    wall.weighting = IPS_WEIGH_WALL;
+    ask(q, p, window, &wall, true, true);
 }
 
 void portions_release(struct portions *w)
@@ -169,5 +234,9 @@ void portions_release(struct portions *w)
     free(w->stands);
     free(w->past);
     free(w->since);
+    free(w->leaf);
+    free(w->caller);
+    free(w->caller_ns);
+    free(w->caller_steps);
     memset(w, 0, sizeof(*w));
 }

@@ -18,6 +18,9 @@ struct portions {                /* of a part, as they come; by node */
     uint32_t *stands;
     uint64_t *past, *since;
     uint64_t stands_count, stands_cap;
+    uint32_t *leaf, *caller; /* [callers] symbols (PortionsAnswer) */
+    uint64_t *caller_ns, *caller_steps;
+    uint64_t callers, callers_cap;
 };
 
 struct path_window;
@@ -26,6 +29,12 @@ struct path_window;
  * the question, whose data begins with path_data, weighs it; NULL: all. */
 void portions_ask(struct query *q, struct part *p,
                   const struct path_window *window);
+/* All, and from where procedures were called. */
+void portions_ask_callers(struct query *q, struct part *p);
+/* ... and CPU time alone of what lies in `window` as `wall` has it, whatever
+ * the main lane weighs. */
+void portions_ask_cpu(struct query *q, struct part *p,
+                      const struct path_window *window);
 int portions_take(struct query *q, struct part *p, struct portions *w,
                   const Ips__Reply *reply, struct ips_err *err) IPS_MUST_USE;
 void portions_release(struct portions *w);

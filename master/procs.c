@@ -118,6 +118,15 @@ void procs_intervals(Ips__ProcedureRow **rows, size_t count,
         double low, high;
         r->self_low_ns = r->self_high_ns =
             r->exact ? r->self_ns : IPS_UNMEASURED;
+        r->total_low_ns = r->total_high_ns =
+            r->exact ? r->total_ns : IPS_UNMEASURED;
+        if (r->total_ns && !r->exact && sampled > 0) {
+            double p = fmin(1, (double)r->total_ns / sampled);
+            procs_wilson(p, n, &low, &high);
+            r->total_low_ns = ips_min_u64(r->total_ns, whole_ns(low * sampled));
+            r->total_high_ns =
+                ips_max_u64(r->total_ns, whole_ns(high * sampled));
+        }
         if (r->samples == 0 || r->exact || !(sampled > 0))
             continue;
         procs_wilson((double)r->self_ns / sampled, n, &low, &high);

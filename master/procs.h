@@ -13,7 +13,8 @@
 size_t procs_merge(Ips__ProcedureRow **rows, size_t count);
 
 /* self_low_ns and self_high_ns: of rows with samples the 95% interval, of exact
- * ones self_ns itself, else IPS_UNMEASURED. */
+ * ones self_ns itself, else IPS_UNMEASURED. The same of total_ns, which samples
+ * of what it called tell, too. */
 void procs_intervals(Ips__ProcedureRow **rows, size_t count,
                      const Ips__ProcedureTotals *totals);
 

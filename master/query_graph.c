@@ -3,6 +3,10 @@
  * that anyone can compute an answer again. Message times are 0 and external
  * arcs weigh what a path with the default lane gives them; so do all arcs in
  * the weightings sched and, on one machine, wall. Category 3.
+ *
+ * Of a window: nodes that stand in it, and those one of whose two arcs meets
+ * it, each end where its own machine's clock says; with what of each arc the
+ * window cuts off. Numbers and weights are those of the whole graph.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +39,16 @@ struct names {
     uint32_t count;
 };
 
+struct graph_window {
+    uint64_t from_ns, to_ns; /* from < t <= to */
+};
 struct graph_data {
     struct path_data path;       /* first: the engine's helpers work on it */
     struct names *names;         /* [parts] */
     uint32_t chain;              /* of the node to be sent next */
+    struct graph_window *window; /* [parts] local raw ns; NULL: none */
+    uint32_t *told;              /* [count] nodes of the window; NULL: all */
+    uint32_t count;
     struct ips_view sched, wall; /* of path.merged; without weights: unknown */
 };
 
@@ -84,6 +94,95 @@ static const char *channel_name(struct query *q, uint32_t part, uint32_t site)
     const struct names *n = &graph_of(q)->names[part];
     return site < n->count && n->name[site] ? n->name[site] : "";
 }
+
+/* ---- the window ---------------------------------------------------------- */
+
+static bool make_window(struct query *q)
+{
+    const Ips__GraphAsk *ask = q->request->graph;
+    struct graph_data *d = graph_of(q);
+    if (!ask->from_ns && !ask->to_ns)
+        return true;
+    d->window = calloc(q->gather.count + 1u, sizeof(*d->window));
+    for (uint32_t i = 0; d->window && i < q->gather.count; i++) {
+        const struct part *p = q->gather.active[i];
+        uint64_t from = ask->from_ns, to = ask->to_ns;
+        query_window_of(q, p, &from, &to);
+        d->window[i].from_ns = from ? ips_add_sat(p->sync->first_ns, from) : 0;
+        d->window[i].to_ns =
+            to ? ips_add_sat(p->sync->first_ns, to) : UINT64_MAX;
+    }
+    return d->window != NULL;
+}
+
+enum stands { BEFORE, INSIDE, AFTER };
+
+static enum stands stands(const struct query *q, uint32_t part, uint32_t node)
+{
+    const struct graph_data *d = graph_of((struct query *)(uintptr_t)q);
+    const struct ips_graph *g = &d->path.merged;
+    uint64_t at = g->at ? g->at[node] : g->t_ns[node];
+    const struct graph_window *w = &d->window[part];
+    /* A window's first moment is that of the one before, but for the first. */
+    if (w->from_ns && at <= w->from_ns)
+        return BEFORE;
+    return at <= w->to_ns ? INSIDE : AFTER;
+}
+
+/* What of an arc is cut off: between clocks it may end before it begins. */
+static const char *cut(enum stands begin, enum stands end)
+{
+    if (begin == INSIDE)
+        return end == INSIDE ? "none" : "end";
+    if (end == INSIDE)
+        return "begin";
+    return begin == BEFORE && end == AFTER ? "both" : "all";
+}
+
+/* Sets *arc and *cross, "" of what is not there. Is it to be told? */
+static bool meets(const struct query *q, uint32_t i, const struct ips_chain *c,
+                  const char **arc, const char **cross)
+{
+    const struct graph_data *d = graph_of((struct query *)(uintptr_t)q);
+    const struct ips_graph *g = &d->path.merged;
+    uint32_t x = g->xpred[i];
+    *arc = *cross = "";
+    if (!d->window)
+        return true;
+    enum stands end = stands(q, c->machine, i);
+    if (i != c->first)
+        *arc = cut(stands(q, c->machine, i - 1), end);
+    if (x != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE)
+        *cross = cut(stands(q, g->chains[ips_chain_of(g, x)].machine, x), end);
+    return end == INSIDE || (**arc && strcmp(*arc, "all") != 0) ||
+           (**cross && strcmp(*cross, "all") != 0);
+}
+
+/* In the worker: which nodes are to be told. */
+static int choose(struct query *q)
+{
+    struct graph_data *d = graph_of(q);
+    const struct ips_graph *g = &d->path.merged;
+    const char *arc, *cross;
+    d->count = g->node_count;
+    if (!d->window)
+        return 0;
+    d->told = malloc(((size_t)g->node_count + 1) * sizeof(*d->told));
+    if (!d->told)
+        return ips_err_set(&d->path.err, IPS_E_NO_MEMORY,
+                           "no memory for a window");
+    d->count = 0;
+    for (uint32_t k = 0; k < g->chain_count; k++) {
+        const struct ips_chain *c = &g->chains[k];
+        for (uint32_t i = c->first; i < c->first + c->count; i++) {
+            if (meets(q, i, c, &arc, &cross))
+                d->told[d->count++] = i;
+        }
+    }
+    return 0;
+}
+
+/* ---- nodes --------------------------------------------------------------- */
 
 /* What the other weightings make of node i. */
 static void fill_weightings(struct query *q, uint32_t i, bool first,
@@ -137,28 +236,43 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
         g->xkind[i] == IPS_X_DATA && present ? g->xlen[i] : IPS_UNMEASURED;
 }
 
-static void send_nodes(struct query *q, uint32_t count, bool last)
+/* The next at most `count` that are to be told. */
+static uint32_t next_nodes(struct query *q, uint32_t count,
+                           Ips__GraphNode *rows)
 {
     struct path_data *d = path_of(q);
     struct graph_data *gd = graph_of(q);
+    uint32_t n = 0;
+    for (; n < count && d->sent < gd->count; n++) {
+        uint32_t i = gd->told ? gd->told[d->sent] : (uint32_t)d->sent;
+        const struct ips_chain *c = &d->merged.chains[gd->chain];
+        const char *arc, *cross;
+        while (i >= c->first + c->count)
+            c = &d->merged.chains[++gd->chain];
+        (void)meets(q, i, c, &arc, &cross);
+        fill_node(q, i, c, &rows[n]);
+        rows[n].arc_cut = ips_wire_text(arc);
+        rows[n].xarc_cut = ips_wire_text(cross);
+        d->sent++;
+    }
+    return n;
+}
+
+static void send_nodes(struct query *q, uint32_t count, bool last)
+{
     Ips__GraphNode *rows = calloc(count + 1, sizeof(*rows));
     Ips__GraphNode **list = calloc(count + 1, sizeof(*list));
     if (rows && list) {
-        for (uint32_t k = 0; k < count; k++) {
-            uint32_t i = (uint32_t)d->sent + k;
-            const struct ips_chain *c = &d->merged.chains[gd->chain];
-            while (i >= c->first + c->count)
-                c = &d->merged.chains[++gd->chain];
-            fill_node(q, i, c, &rows[k]);
+        for (uint32_t k = 0; k < count; k++)
             list[k] = &rows[k];
-        }
         Ips__GraphAnswer answer = IPS__GRAPH_ANSWER__INIT;
         Ips__Reply reply = IPS__REPLY__INIT;
-        answer.n_nodes = count;
+        answer.n_nodes = next_nodes(q, count, rows);
+        answer.from_ns = q->request->graph->from_ns;
+        answer.to_ns = q->request->graph->to_ns;
         answer.nodes = list;
         reply.answer_case = IPS__REPLY__ANSWER_GRAPH;
         reply.graph = &answer;
-        d->sent += count;
         if (last)
             query_answer(q, &reply);
         else
@@ -190,10 +304,10 @@ static void graph_over(struct query *q)
 static void graph_pump(struct query *q)
 {
     struct path_data *d = path_of(q);
-    while (!q->over && d->sent < d->merged.node_count) {
+    while (!q->over && d->sent < graph_of(q)->count) {
         if (query_client_full(q))
             return;
-        uint64_t left = d->merged.node_count - d->sent;
+        uint64_t left = graph_of(q)->count - d->sent;
         send_nodes(q, (uint32_t)(left < NODES_A_REPLY ? left : NODES_A_REPLY),
                    false);
     }
@@ -205,7 +319,8 @@ static void merge(struct query *q)
 {
     struct graph_data *d = graph_of(q);
     struct ips_lane lane = d->path.lanes[LANE_MAIN].lane;
-    if (!engine_make_graphs(q) || !engine_merge(q) || !d->path.merged.at)
+    if (!engine_make_graphs(q) || !engine_merge(q) || choose(q) < 0 ||
+        !d->path.merged.at)
         return;
     lane.weighting = IPS_WEIGH_SCHED;
     int rc = ips_graph_view(&d->path.merged, &lane, &d->sched, &d->path.err);
@@ -231,7 +346,7 @@ static void fetched(struct query *q)
 {
     struct ips_err err = {0};
     int rc = 0;
-    if (!make_names(q))
+    if (!make_names(q) || !make_window(q))
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc == 0)
         rc = query_work(q, merge, merged, &err);
@@ -264,6 +379,12 @@ static void graph_start(struct query *q)
         return;
     }
     q->data = d;
+    const Ips__GraphAsk *ask = q->request->graph;
+    if (ask->to_ns && ask->from_ns >= ask->to_ns) {
+        ips_err_set(&err, IPS_E_USAGE, "the window is empty");
+        query_fail(q, &err);
+        return;
+    }
     gather_start(q, GATHER_TABLE | GATHER_PEERS, graph_gathered);
 }
 
@@ -271,6 +392,8 @@ static void graph_release(struct query *q)
 {
     if (q->data) {
         free_names(q);
+        free(graph_of(q)->window);
+        free(graph_of(q)->told);
         ips_view_release(&graph_of(q)->sched);
         ips_view_release(&graph_of(q)->wall);
     }

@@ -112,10 +112,14 @@ bool requests_why(const Ips__Request *r)
 static void start(struct query *q)
 {
     Ips__Lane plain = IPS__LANE__INIT;
-    const Ips__RequestsAsk none = IPS__REQUESTS_ASK__INIT;
+    Ips__RequestsAsk none = IPS__REQUESTS_ASK__INIT;
     bool why = requests_why(q->request);
     const Ips__RequestsAsk *ask = why ? &none : q->request->requests;
     struct ips_err err = {0};
+    if (why) {
+        none.from_ns = q->request->why->from_ns;
+        none.to_ns = q->request->why->to_ns;
+    }
     struct requests_data *d = calloc(1, sizeof(*d));
     if (!d) {
         no_memory(q);

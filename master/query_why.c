@@ -77,6 +77,9 @@ static void certificate_facts(struct filling *x)
     f->sampled = x->d->w.procedures;
     f->exact = f->sampled && f->sample_ns == 0;
     f->run = x->q->run;
+    f->from_ns = x->q->request->why->from_ns;
+    f->to_ns = x->q->request->why->to_ns;
+    f->window_phase = x->q->request->why->phase;
 }
 
 static char *text(const char *t)
@@ -157,6 +160,24 @@ static void fill_certificate(struct filling *x)
                          "with ipsrun --procedures=sample for them");
 }
 
+static void fill_common(struct filling *x)
+{
+    const struct why_common *c = &x->d->facts.common;
+    Ips__WhyCommon *to = arena_alloc(&x->d->a, sizeof(*to));
+    if (c->ns == 0 || !to)
+        return;
+    ips__why_common__init(to);
+    to->procedure = text(c->place.procedure);
+    to->module = text(c->place.module);
+    to->file = text(c->place.file);
+    to->line = c->place.line;
+    to->ns = c->ns;
+    to->low_ns = c->low_ns;
+    to->high_ns = c->high_ns;
+    to->of_ns = c->of_ns;
+    x->answer.common = to;
+}
+
 static void fill_sums(struct filling *x)
 {
     const struct why_facts *f = &x->d->facts;
@@ -179,6 +200,9 @@ static void fill_sums(struct filling *x)
     a->crossing_ns = f->path_message_ns;
     a->other_ns = f->path_other_ns;
     a->open = f->open;
+    fill_common(x);
+    a->from_ns = f->from_ns;
+    a->to_ns = f->to_ns;
     a->goal = ips_wire_text(x->d->w.path.goal_text);
     a->category = ips_wire_text("3");
     a->certificate = &x->c.msg;
@@ -265,6 +289,9 @@ static void start(struct query *q)
     d->ask.lane = &d->lane;
     d->ask.weighting = ips_wire_text("wall");
     d->ask.goal = from->goal;
+    d->ask.from_ns = from->from_ns;
+    d->ask.to_ns = from->to_ns;
+    d->waits.cut = d->waits.callers = true;
     d->ask.rank = true;
     d->ask.rank_ppm = WHY_HALF_PPM;
     d->w.ask = &d->ask;

@@ -8,6 +8,7 @@
 #include "master/part.h"
 #include "master/requests.h"
 #include "master/weighting.h"
+#include "master/why.h"
 #include "master/why_service.h"
 
 struct filling {
@@ -378,7 +379,14 @@ static void answer_why(struct query *q, struct arena *a,
         IPS_UNMEASURED;
     answer.outside_ns = answer.crossing_ns = answer.other_ns = IPS_UNMEASURED;
     answer.quiet_ns = IPS_UNMEASURED;
-    why_service(from, q->run, ask->answer, a, &answer);
+    const struct why_facts f = {.run = q->run,
+                                .windowed = ask->from_ns || ask->to_ns,
+                                .from_ns = ask->from_ns,
+                                .to_ns = ask->to_ns,
+                                .window_phase = ask->phase};
+    why_service(from, why_run_and_window(&f, a), ask->answer, a, &answer);
+    answer.from_ns = ask->from_ns;
+    answer.to_ns = ask->to_ns;
     if (ask->top && answer.n_findings > ask->top) {
         answer.left_out = answer.n_findings - ask->top;
         answer.n_findings = ask->top;

@@ -209,6 +209,59 @@ static uint64_t byte_q32(const struct filling *f, const struct part *from,
     return pair ? pair->curve.beta_q32 : 0;
 }
 
+static void add_link(struct filling *f, uint32_t of, uint32_t at,
+                     uint64_t bytes)
+{
+    const struct part *from = f->q->gather.active[of];
+    const struct part *to = f->q->gather.active[at];
+    uint64_t ns = (uint64_t)((ips_u128)bytes * byte_q32(f, from, to) >> 32);
+    if (ns)
+        add_station(
+            f, arena_printf(f->a, "/%s -> /%s", from->machine, to->machine),
+            "link", ns, 1);
+}
+
+/* When what came first of the requests was sent. */
+static uint64_t first_sent(const struct requests_data *d)
+{
+    const struct ips_graph *g = &d->path.merged;
+    const uint64_t *est = d->path.est.est;
+    uint64_t first = d->first_ns;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (est[i] == d->first_ns && g->xkind[i] == IPS_X_DATA &&
+            g->xpred[i] != IPS_NO_NODE)
+            first = ips_min_u64(first, est[g->xpred[i]]);
+    }
+    return first;
+}
+
+/* In a window: of the messages that were sent between machines from the first
+ * question that arrives in it to the last answer. */
+static void link_stations_in(struct filling *f)
+{
+    const uint64_t *est = f->d->path.est.est;
+    uint64_t begin = first_sent(f->d);
+    uint32_t parts = f->q->gather.count;
+    uint64_t *bytes = arena_alloc(f->a, (size_t)parts * parts * sizeof(*bytes));
+    for (uint32_t of = 0; bytes && of < parts; of++) {
+        const struct part *p = f->q->gather.active[of];
+        const struct engine_part *e = engine_part_of(p);
+        for (uint32_t k = 0; k < e->g.out_count; k++) {
+            const struct ips_remote_out *o = &e->g.out[k];
+            uint64_t at = est[e->base + o->node];
+            if (o->end >= p->peer_count || p->peer[o->end].part >= parts ||
+                at < begin || at > f->d->last_ns)
+                continue;
+            uint64_t *sum = &bytes[(size_t)of * parts + p->peer[o->end].part];
+            *sum = ips_add_sat(*sum, o->len);
+        }
+    }
+    for (uint32_t from = 0; bytes && from < parts; from++) {
+        for (uint32_t to = 0; to < parts; to++)
+            add_link(f, from, to, bytes[(size_t)from * parts + to]);
+    }
+}
+
 /* One for each way between two machines, or within one. */
 static void link_stations(struct filling *f)
 {
@@ -222,14 +275,8 @@ static void link_stations(struct filling *f)
         const struct matrix_cell *x = &by_machine.cells[i];
         if (x->from >= MATRIX_PENDING || x->to >= MATRIX_PENDING)
             continue;
-        const struct part *from = parts[x->from >> 32];
-        const struct part *to = parts[x->to >> 32];
-        uint64_t ns =
-            (uint64_t)((ips_u128)x->bytes * byte_q32(f, from, to) >> 32);
-        if (ns)
-            add_station(
-                f, arena_printf(f->a, "/%s -> /%s", from->machine, to->machine),
-                "link", ns, 1);
+        add_link(f, (uint32_t)(x->from >> 32), (uint32_t)(x->to >> 32),
+                 x->bytes);
     }
     matrix_release(&by_process);
     matrix_release(&by_machine);
@@ -246,7 +293,9 @@ void requests_stations(struct query *q, struct arena *a,
     for (uint32_t i = 0; i < q->gather.count; i++)
         part_stations(&f, q->gather.active[i]);
     lock_stations(&f);
-    if (!f.d->path.window.given) /* of the whole run is what is known */
+    if (f.d->path.window.given)
+        link_stations_in(&f);
+    else
         link_stations(&f);
     if (a->failed || out->n_stations == 0)
         return;

@@ -161,6 +161,25 @@ static int by_name(const void *a, const void *b)
     return order ? order : strcmp(p->file, q->file);
 }
 
+uint32_t things_procedure(const struct things *t,
+                          const struct thing_symbol *symbol)
+{
+    const struct named want = {.symbol = symbol};
+    uint32_t low = 0, high = t->procedure_count; /* they are sorted */
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        const struct named at = {.symbol = &t->procedure[mid]};
+        int order = by_name(&want, &at);
+        if (order == 0)
+            return mid;
+        if (order < 0)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return THING_NONE;
+}
+
 /* One number for equal symbols of all parts. */
 static int name_procedures(struct making *m, struct ips_err *err)
 {

@@ -88,6 +88,9 @@ const char *things_name(const struct things *t, const struct thing *thing,
                         char out[THING_BYTES]);
 const char *things_feature_name(const struct things *t, uint32_t feature,
                                 char out[THING_BYTES]);
+/* Its number among `procedure`, by its name, module and file; THING_NONE. */
+uint32_t things_procedure(const struct things *t,
+                          const struct thing_symbol *symbol);
 /* Module and file of a procedure thing; NULL: it is none. */
 const struct thing_symbol *things_symbol(const struct things *t,
                                          const struct thing *thing);

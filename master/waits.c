@@ -207,7 +207,12 @@ static void ask_portions(struct query *q)
 {
     query_round(q, take_portions, path_of(q)->after_waits);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        portions_ask(q, q->gather.active[i], NULL);
+        if (path_of(q)->waits->callers && !path_of(q)->waits->cut)
+            portions_ask_callers(q, q->gather.active[i]);
+        else if (path_of(q)->waits->cut)
+            portions_ask_cpu(q, q->gather.active[i], &path_of(q)->window);
+        else
+            portions_ask(q, q->gather.active[i], NULL);
     query_await(q);
 }
 
@@ -216,7 +221,11 @@ void waits_fetch(struct query *q, struct waits *w,
 {
     struct ips_err err = {0};
     uint32_t n = q->gather.count;
+    bool cut = w->cut && path_of(q)->window.given;
+    bool callers = w->callers;
     waits_release(w);
+    w->cut = cut;
+    w->callers = callers;
     w->part_count = n;
     w->part = calloc((size_t)n + 1, sizeof(*w->part));
     w->portions = calloc((size_t)n + 1, sizeof(*w->portions));

@@ -52,6 +52,8 @@ struct waits_place { /* one for equal ones of all machines; borrowed */
 struct waits {
     struct waits_rows *part; /* [parts] */
     struct portions *portions;
+    bool callers; /* to be set before: portions come with callers */
+    bool cut; /* to be set before: portions of CPU in the question's window */
     uint32_t part_count;
     const char *cause[WAITS_CAUSES]; /* names */
     uint32_t cause_count;
@@ -72,7 +74,8 @@ struct waits {
     uint64_t scale_ns, begin, finish; /* `at` of the run's origin; of all */
 };
 
-/* Makes *w for the parts of q and asks them; then `after`. */
+/* Makes *w (zeroed, but for `cut` and `callers`) for the parts of q and asks
+ * them; then `after`. */
 void waits_fetch(struct query *q, struct waits *w,
                  void (*after)(struct query *q));
 /* In the worker: lays all waits on d->merged, whose `at` it puts on one scale,

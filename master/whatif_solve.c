@@ -87,7 +87,9 @@ static int make_things(struct whatif_solving *s)
     int rc = things_make(s->g, d->part, n, clip, &d->t, &blame, s->err);
     if (rc < 0 && blame != THING_NONE)
         d->path.blame = q->gather.active[blame];
-    return rc == 0 && d->path.window.given ? whatif_window(s) : rc;
+    /* What remakes the graph has cut it to the window, too. */
+    bool cut = d->path.window.given && !d->remake;
+    return rc == 0 && cut ? whatif_window(s) : rc;
 }
 
 static int make_base(struct whatif_solving *s)

@@ -256,7 +256,13 @@ static void shape(const struct why_facts *f, struct arena *a,
         why_serves(f) ||
         (f->accepted > 0 &&
          why_ppm(f->path_outside_ns, f->t_max_wall_ns) >= WHY_SERVICE_IDLE_PPM);
-    if (why_serves(f))
+    if (f->windowed)
+        out->shape_says = arena_printf(
+            a,
+            "turnaround: what %s of this window went to, as if all else of "
+            "the run took no time (%s)",
+            elapsed, why_window_says(f, a));
+    else if (why_serves(f))
         out->shape_says = arena_printf(
             a,
             "turnaround: what %s up to the goal went to. This is a service "

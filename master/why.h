@@ -63,8 +63,9 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SPREAD_PPM 100000u     /* the greatest procedure has less */
 #define WHY_SPREAD_TOP 10u         /* so many have together less than half */
 #define WHY_SPREAD_CPU_PPM 500000u /* of the path is CPU time in procedures */
-#define WHY_PHASES 3u              /* looked at */
-#define WHY_PHASE_PPM 400000u      /* of the path, a phase that dominates */
+#define WHY_COMMON_PPM 500000u /* of the sampled path, under one procedure */
+#define WHY_PHASES 3u          /* looked at */
+#define WHY_PHASE_PPM 400000u  /* of the path, a phase that dominates */
 #define WHY_PHASE_REST_PPM 100000u /* and those with more cores busy */
 #define WHY_PHASE_BUSY_PPM 666667u /* of their busy cores, at most */
 #define WHY_NAMED_PPM 600000u /* of a procedure's path that a finding names */
@@ -117,6 +118,14 @@ struct why_phase {
     uint64_t named_ns[WHY_KIND_COUNT]; /* of its path, by other findings */
 };
 
+/* What the sampled part of the path has in common (why_callers.c). */
+struct why_common {
+    struct why_place place;
+    uint64_t ns;              /* of the path, with what it called; 0: nothing */
+    uint64_t low_ns, high_ns; /* 95% interval */
+    uint64_t of_ns;           /* sampled, of the path */
+};
+
 struct why_facts {
     uint64_t elapsed_ns;    /* of the goal */
     uint64_t t_max_wall_ns; /* the path's length: the same, as a rule */
@@ -137,7 +146,11 @@ struct why_facts {
     uint64_t top_ns;     /* of the WHY_SPREAD_TOP greatest procedures */
     uint32_t half_count; /* procedures that have half of sampled_ns */
     uint64_t chatty_path_ns; /* of the path, of those that chat */
+    struct why_common common;
     const char *run;         /* for commands */
+    bool windowed;           /* all times but elapsed_ns are of a window: */
+    uint64_t from_ns, to_ns; /* since the run began; to_ns 0: its end */
+    uint32_t window_phase;   /* which is this phase; 0: none */
     /* for how sure */
     uint64_t lost, unmatched, ambiguous, untraced, events;
     uint64_t dilation_ppm; /* UINT64_MAX: not known */
@@ -201,6 +214,10 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
                            const char **because);
 /* "1.23 s" */
 const char *why_ns(struct arena *a, uint64_t ns);
+/* As commands name it: what they tell is of the same window. */
+const char *why_run_and_window(const struct why_facts *f, struct arena *a);
+/* "phase 2, 1.20 s to 3.00 s since the run began" */
+const char *why_window_says(const struct why_facts *f, struct arena *a);
 /* 'as a shell takes it' */
 const char *why_quoted(struct arena *a, const char *text);
 /* What the run would have taken with its machines to itself: shares are of it.

@@ -25,7 +25,7 @@
 #include "master/why.h"
 
 /* A node: what a what-if takes, the graph as it came, and two merged ones. */
-#define WHY_NODE_BYTES (WHATIF_NODE_BYTES + 212u)
+#define WHY_NODE_BYTES (WHATIF_NODE_BYTES + 228u)
 
 /* What is mended at once: features of a graph of its own. */
 enum why_feature {
@@ -78,6 +78,7 @@ struct why_solving {
     /* Of the merged graph, [node_count]. */
     uint8_t *thing;
     uint64_t *cpu, *delay, *bytes;
+    uint64_t *all_cpu; /* cpu of the whole run, where a window is asked about */
     struct ips_est wall; /* when nodes were passed, ns since the run began */
     uint64_t *outside; /* of a chain arc's end: slept, nobody traced ended it */
     bool chats;        /* they are the matter: nobody of them is called late */
@@ -103,6 +104,23 @@ struct why_solving {
 /* In the worker. */
 void why_solve(struct query *q);
 
+/* why_window.c: a question about a window is one about a graph in which nothing
+ * outside of it takes any time. why_cut() makes these columns and the waits of
+ * the merged graph of it, why_within() tells what of the ns that end at `end`
+ * lies in the window (all, where there is none), why_holds() whether a moment
+ * does, why_clip() cuts a stretch. Times are those of `wall`. */
+int why_cut(struct why_solving *y) IPS_MUST_USE;
+/* Its length and CPU time, of the facts; an error where nothing of the path is
+ * in it. */
+int why_window_sums(struct why_solving *y) IPS_MUST_USE;
+uint64_t why_within(const struct why_solving *y, uint64_t end, uint64_t ns);
+bool why_holds(const struct why_solving *y, uint64_t at);
+void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to);
+/* CPU of the chain arc into `node`, of the whole run. */
+static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
+{
+    return y->all_cpu ? y->all_cpu[node] : y->cpu[node];
+}
 /* why_path.c: the columns above but `beside`; the sums of the wall path, and
  * the quiet graph in place of it; what crosses the quiet path. */
 int why_remake(struct whatif_solving *s) IPS_MUST_USE;
@@ -123,6 +141,10 @@ void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
                        struct why_place *out);
 /* why_phase.c: facts.phase, and what procedures have in it. */
 int why_phases(struct why_solving *y) IPS_MUST_USE;
+/* why_callers.c: facts.common, after the procedures. */
+int why_callers(struct why_solving *y) IPS_MUST_USE;
+/* why_weightings.c: t_max_cpu_ns, t_max_sched_ns, total_cpu_ns. */
+int why_other_weightings(struct why_solving *y) IPS_MUST_USE;
 /* why_procs.c: facts.procedure, and how the cost is spread. */
 int why_procedures(struct why_solving *y) IPS_MUST_USE;
 const char *why_process_name(struct why_solving *y, uint32_t process);

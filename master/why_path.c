@@ -87,7 +87,8 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
     bool present;
     while (e->crossed[i] || i != g->chains[c].first) {
         if (e->crossed[i]) {
-            uint64_t ns = ips_xweight(g, i, &y->s.lane, &present);
+            uint64_t ns = why_within(y, e->est[i],
+                                     ips_xweight(g, i, &y->s.lane, &present));
             if (g->xkind[i] == IPS_X_EXTERNAL)
                 f->path_outside_ns += ns;
             else
@@ -97,13 +98,15 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
             continue;
         }
         bool idle = g->xkind[i] == IPS_X_IDLE || y->outside[i];
-        uint64_t left = ips_sub_sat(g->w[i], y->cpu[i]);
+        /* The arc begins at the node before, and takes its weight. */
+        uint64_t all = why_within(y, e->est[i - 1] + g->w[i], g->w[i]);
+        uint64_t left = ips_sub_sat(all, y->cpu[i]);
         uint64_t delay = ips_min_u64(y->delay[i], left);
         uint64_t slept = idle ? g->wait[i] : why_slept_alone(y, i);
         slept = ips_min_u64(slept, left - delay);
         if (!idle)
             y->outside[i] = slept;
-        f->path_cpu_ns += g->w[i] - left;
+        f->path_cpu_ns += all - left;
         f->path_delay_ns += delay;
         f->path_outside_ns += slept;
         f->path_other_ns += left - delay - slept;
@@ -136,12 +139,11 @@ static void make_quiet(struct why_solving *y, struct ips_graph *g)
                            g->xkind[base + k] == IPS_X_IDLE;
             g->w[base + k] =
                 ips_add_sat(y->cpu[base + k], y->outside[base + k]);
-            if (outside)
-                g->xlen[base + k] = raw->xlen[k];
-            else if (g->xkind[base + k] == IPS_X_DATA)
-                g->xlen[base + k] = transit(y, g, base + k);
-            else
-                g->xlen[base + k] = 0;
+            uint64_t ns = outside ? raw->xlen[k]
+                          : g->xkind[base + k] == IPS_X_DATA
+                              ? transit(y, g, base + k)
+                              : 0;
+            g->xlen[base + k] = why_within(y, y->wall.est[base + k], ns);
         }
     }
     /* `xlen` of a message is ns now. */
@@ -163,12 +165,16 @@ int why_remake(struct whatif_solving *s)
     *delayed = calloc((size_t)y->processes + 1, sizeof(**delayed));
     if (rc == 0 && !*delayed)
         rc = no_memory(y);
+    y->wall = wall;
+    if (rc == 0 && y->d->w.path.window.given)
+        rc = why_cut(y);
     if (rc == 0 && wall.end != IPS_NO_NODE) {
         walk_wall(y, &wall, *delayed);
         f->t_max_wall_ns = wall.t_max;
+        if (y->d->w.path.window.given)
+            rc = why_window_sums(y);
         make_quiet(y, g);
     }
-    y->wall = wall;
     return rc;
 }
 
@@ -353,7 +359,8 @@ int why_crossings(struct why_solving *y)
     uint32_t chain = ips_chain_of(g, e->end);
     for (uint32_t i = e->end; i != IPS_NO_NODE && rc == 0;
          i = path_before(y, i, &chain)) {
-        if (!e->crossed[i] || g->xkind[i] != IPS_X_DATA)
+        if (!e->crossed[i] || g->xkind[i] != IPS_X_DATA ||
+            !why_holds(y, y->wall.est[i]))
             continue;
         if (count == room) {
             count = count ? merge_pairs(pair, count) : 0;

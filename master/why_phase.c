@@ -62,6 +62,7 @@ static uint64_t before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
 static uint64_t inside(const struct looking *l, uint32_t phase, uint64_t ns,
                        uint64_t from, uint64_t to)
 {
+    why_clip(l->y, &from, &to);
     if (to <= from)
         return phase_at(l, from) == phase ? ns : 0;
     uint64_t end = phase + 1 == l->count ? UINT64_MAX : l->end[phase];

@@ -66,6 +66,8 @@ uint64_t why_slept_alone(const struct why_solving *y, uint32_t node)
 {
     uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
     const struct waits_rows *r = &y->d->waits.part[part];
+    const struct ips_clock_map *clock =
+        &engine_part_of(y->s.q->gather.active[part])->clock;
     uint64_t at, ns = 0;
     uint32_t own = node - y->d->w.path.node_base[part];
     if (!find(r, own, &at))
@@ -74,7 +76,9 @@ uint64_t why_slept_alone(const struct why_solving *y, uint32_t node)
         at--;
     for (; at < r->count && r->node[at] == own; at++) {
         if (!r->of_node[at] && ends_alone(y->d->waits.cause[r->why[at]]))
-            ns = ips_add_sat(ns, r->ns[at]);
+            ns = ips_add_sat(
+                ns, why_within(y, ips_clock_map_ns(clock, r->end_ns[at]),
+                               r->ns[at]));
     }
     return ns;
 }

@@ -67,7 +67,7 @@ static uint64_t chain_cpu(const struct why_solving *y, uint32_t c)
     const struct ips_chain *chain = &y->s.g->chains[c];
     uint64_t ns = 0;
     for (uint32_t i = 1; i < chain->count; i++)
-        ns = ips_add_sat(ns, y->cpu[chain->first + i]);
+        ns = ips_add_sat(ns, why_whole_cpu(y, chain->first + i));
     return ns;
 }
 

@@ -17,6 +17,15 @@ const char *why_ns(struct arena *a, uint64_t ns)
     return arena_printf(a, "%" PRIu64 " ns", ns);
 }
 
+const char *why_window_says(const struct why_facts *f, struct arena *a)
+{
+    const char *phase =
+        f->window_phase ? arena_printf(a, "phase %u, ", f->window_phase) : "";
+    return arena_printf(a, "%s%s to %s since the run began", phase,
+                        why_ns(a, f->from_ns),
+                        f->to_ns ? why_ns(a, f->to_ns) : "its end");
+}
+
 const char *why_quoted(struct arena *a, const char *text)
 {
     size_t len = strlen(text);
@@ -227,8 +236,8 @@ static void say_phase(const struct saying *s)
         s->ns, s->share, (double)p->busy_ppm / 1e6,
         (double)p->others_ppm / 1e6);
     x->supposes = "in it as many cores are busy as in the other phases";
-    x->command = arena_printf(s->a, "ipsq path %s --weighting wall --phase %u",
-                              s->run, p->number);
+    x->command =
+        arena_printf(s->a, "ipsq why %s --phase %u", s->f->run, p->number);
 }
 
 static void say_cores(const struct saying *s)
@@ -344,6 +353,19 @@ static void say_spread(const struct saying *s)
         s->run);
 }
 
+const char *why_run_and_window(const struct why_facts *f, struct arena *a)
+{
+    if (!f->windowed)
+        return f->run;
+    if (f->window_phase)
+        return arena_printf(a, "%s --phase %u", f->run, f->window_phase);
+    const char *from =
+        f->from_ns ? arena_printf(a, " --from %" PRIu64 "ns", f->from_ns) : "";
+    const char *to =
+        f->to_ns ? arena_printf(a, " --to %" PRIu64 "ns", f->to_ns) : "";
+    return arena_printf(a, "%s%s%s", f->run, from, to);
+}
+
 void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
              const struct why_amount *amount)
 {
@@ -363,7 +385,7 @@ void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
                              .share = percent(a, amount->ns, why_own_ns(f)),
                              .where = in_procedure(a, &x->place),
                              .waits = in_procedure(a, &x->wait_at),
-                             .run = f->run};
+                             .run = why_run_and_window(f, a)};
     say[x->kind](&s);
 }
 
@@ -392,7 +414,9 @@ static void of_run(const struct why_facts *f, struct doubt *d)
         doubt(d, f->lost > f->events / 100 ? WHY_LOW : WHY_FAIR,
               arena_printf(d->a, "%" PRIu64 " events were lost", f->lost));
     if (f->t_max_wall_ns < WHY_SURE_NS)
-        doubt(d, WHY_LOW, "the run is shorter than 100 ms");
+        doubt(d, WHY_LOW,
+              f->windowed ? "the window is shorter than 100 ms"
+                          : "the run is shorter than 100 ms");
     if (f->dilation_ppm != UINT64_MAX && f->dilation_ppm > WHY_DILATION_PPM)
         doubt(d, WHY_FAIR,
               arena_printf(d->a, "recording took %.0f%% beside the program",

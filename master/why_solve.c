@@ -475,52 +475,6 @@ static int fill_locks(struct why_solving *y)
     return rc;
 }
 
-/* ---- the same path in the other weightings --------------------------------
- */
-
-static int other_weightings(struct why_solving *y)
-{
-    struct query *q = y->s.q;
-    uint32_t n = q->gather.count;
-    struct ips_part *parts = calloc((size_t)n + 1, sizeof(*parts));
-    uint32_t *base = calloc((size_t)n + 1, sizeof(*base));
-    const struct ips_lane *main = &y->d->w.path.lanes[LANE_MAIN].lane;
-    struct ips_lane lane = {.weighting = IPS_WEIGH_CPU,
-                            .mtime = main->mtime,
-                            .calibrated = main->calibrated};
-    struct ips_graph g;
-    struct ips_view sched = {0};
-    struct ips_est est = {0};
-    uint64_t unmatched;
-    int rc = parts && base ? 0 : no_memory(y);
-    ips_graph_init(&g);
-    for (uint32_t i = 0; rc == 0 && i < n; i++) {
-        const struct part *p = q->gather.active[i];
-        parts[i] = (struct ips_part){.g = &engine_part_of(p)->g,
-                                     .peer = p->peer,
-                                     .end_count = p->peer_count};
-    }
-    if (rc == 0)
-        rc = ips_graph_merge(parts, n, &lane, &g, base, &unmatched, y->s.err);
-    if (rc == 0)
-        rc = ips_longest_path(&g, &lane, NULL, &est, y->s.err);
-    y->d->facts.t_max_cpu_ns = est.t_max;
-    y->d->facts.total_cpu_ns = est.total;
-    ips_est_release(&est);
-    lane.weighting = IPS_WEIGH_SCHED;
-    if (rc == 0)
-        rc = ips_graph_view(&g, &lane, &sched, y->s.err);
-    if (rc == 0)
-        rc = ips_longest_path(&sched.g, &lane, NULL, &est, y->s.err);
-    y->d->facts.t_max_sched_ns = est.t_max;
-    ips_est_release(&est);
-    ips_view_release(&sched);
-    ips_graph_release(&g);
-    free(parts);
-    free(base);
-    return rc;
-}
-
 /* ---- all ----------------------------------------------------------------- */
 
 static void release_votes(struct why_votes *v)
@@ -539,6 +493,7 @@ static void release(struct why_solving *y)
     ips_beside_release(&y->beside);
     free(y->thing);
     free(y->cpu);
+    free(y->all_cpu);
     free(y->delay);
     free(y->bytes);
     free(y->outside);
@@ -560,6 +515,7 @@ void why_solve(struct query *q)
 {
     struct why_solving y = {.d = why_of(q)};
     y.d->w.remake = why_remake;
+    y.d->facts.t_max_cpu_ns = y.d->facts.t_max_sched_ns = UINT64_MAX;
     int rc = whatif_prepare(q, &y.s);
     if (rc == 0)
         rc = make_votes(&y);
@@ -593,9 +549,11 @@ void why_solve(struct query *q)
         rc = why_procedures(&y);
     }
     if (rc == 0)
+        rc = why_callers(&y);
+    if (rc == 0)
         rc = fill_locks(&y);
     if (rc == 0)
-        rc = other_weightings(&y);
+        rc = why_other_weightings(&y);
     y.d->facts.any_on_path = y.d->w.resources;
     release(&y);
     (void)rc; /* said in path.err */

@@ -6,6 +6,7 @@
 
 #include "slave/arc_procs.h"
 #include "slave/build_internal.h"
+#include "slave/callers.h"
 #include "slave/serve_procs.h"
 #include "slave/window.h"
 
@@ -15,13 +16,15 @@ struct portions {
     struct slave_proc_names names;
     struct slave_arc_mixes mixes;
     uint32_t sent_symbols;
+    struct slave_callers callers; /* where they are asked for */
+    uint32_t sent_callers;
     uint32_t chain, node; /* next arc */
     char *texts;          /* of the page */
     B_ARRAY(uint32_t) of_node;
     B_ARRAY(uint32_t) of_symbol;
     B_ARRAY(uint64_t) ns;
-    uint32_t begun; /* portions of the arc at hand begin here */
-    bool windowed;
+    uint32_t begun;     /* portions of the arc at hand begin here */
+    bool windowed, cpu; /* cpu: of it CPU time alone */
     struct slave_cut cut;
     B_ARRAY(uint32_t) stands; /* nodes; with */
     B_ARRAY(uint64_t) past;
@@ -37,6 +40,7 @@ void slave_portions_release(struct slave_graph_ask *j)
         return;
     slave_proc_names_release(&p->names);
     slave_arc_mixes_release(&p->mixes);
+    slave_callers_release(&p->callers);
     ips_free_large(p->texts);
     ips_free_large(p->of_node.v);
     ips_free_large(p->of_symbol.v);
@@ -64,7 +68,11 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
         rc =
             slave_arc_mixes_make(j->graph->costs, &p->names, &p->mixes, p->err);
     const Ips__PortionsAsk *ask = slave_graph_request(j)->portions;
+    if (rc == 0 && ask->callers)
+        rc =
+            slave_callers_make(j->graph->costs, &p->names, &p->callers, p->err);
     p->windowed = ask->lane != NULL;
+    p->cpu = ask->cpu;
     if (rc < 0 || !p->windowed)
         return rc;
     const struct ips_lane lane = slave_lane_of(ask->lane);
@@ -97,6 +105,19 @@ static int symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
     a->n_symbols = n;
     p->sent_symbols += n;
     return 0;
+}
+
+static void callers_page(struct portions *p, Ips__PortionsAnswer *a)
+{
+    struct slave_callers *c = &p->callers;
+    uint32_t at = p->sent_callers, left = c->count - at;
+    uint32_t n = left < IPS_PIECE_ITEMS / 2 ? left : IPS_PIECE_ITEMS / 2;
+    a->n_caller_leaf = a->n_caller = a->n_caller_ns = a->n_caller_steps = n;
+    a->caller_leaf = c->leaf + at;
+    a->caller = c->caller + at;
+    a->caller_ns = c->ns + at;
+    a->caller_steps = c->steps + at;
+    p->sent_callers += n;
 }
 
 static void add(struct portions *p, uint32_t symbol, uint64_t ns)
@@ -140,6 +161,8 @@ static void put_cut(struct slave_graph_ask *j)
     if (cpu)
         slave_arc_split(j->graph->costs, &p->names, &p->mixes, g, p->chain,
                         p->node, cpu, put, p);
+    if (p->cpu)
+        left = cpu;
     for (uint32_t i = p->begun; i < p->ns.n; i++)
         left = ips_sub_sat(left, p->ns.v[i]);
     if (left && p->rc == 0)
@@ -209,6 +232,8 @@ void slave_step_portions(struct slave_job *job, struct slave_graphs *gs)
     ips__portions_answer__init(a);
     if (rc == 0 && j->portions->sent_symbols < j->portions->names.symbol_count)
         rc = symbols_page(j, a);
+    else if (rc == 0 && j->portions->sent_callers < j->portions->callers.count)
+        callers_page(j->portions, a);
     else if (rc == 0)
         rc = portions_page(j, a);
     if (rc < 0) {

@@ -62,8 +62,8 @@ def test_a_lock_bounds_it(cluster):
 @pytest.mark.parametrize("how", ["asked for", "measured"])
 def test_a_link_bounds_it(cluster, tmp_path, how):
     """A server on another machine answers with 100 kB, of which a byte takes 100
-    ns. Would catch a link that is no station, the wrong way of it, one that goes
-    by the other way's measured times, or by 1 ns a byte where they are measured."""
+    ns. Would catch a link that is no station, the wrong way of it, one of a window
+    that has other requests' bytes, one that goes by the other way's measured times, or by 1 ns a byte where they are measured."""
     there = cluster(["m1", "m2"])
     told = Told(cores=2)
     client = told.root("client")
@@ -90,6 +90,11 @@ def test_a_link_bounds_it(cluster, tmp_path, how):
     back = next(s for s in a["stations"] if s["station"] == "/m1 -> /m2")
     assert back["demand_ns"] == pytest.approx(
         200_000 if how == "measured" else 100_000, rel=0.001)
+    # Of a window: the requests that arrive in it, each with all of its bytes.
+    for ends in (("--from", "111ms", "--to", "333ms"), ("--from", "1ns")):
+        part = there.json("bottleneck", "r", *words, *ends, status=(0, 3))
+        assert first(part)["station"] == "/m2 -> /m1", part
+        assert first(part)["demand_ns"] == pytest.approx(10 * MS, rel=0.001)
     # From the first arrival to the last answer; the way back of that one is not
     # in it.
     assert a["rate"] == pytest.approx(50e9 / (50 * 11.1 * MS - 10.1 * MS),

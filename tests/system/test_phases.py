@@ -192,8 +192,7 @@ def test_whatif_of_a_window(cluster):
     assert done.returncode == 1
     assert "there is no phase 5: it has 4" in done.stderr
     for words in (("predict", "run"), ("estimate", "run"), ("diff", "run", "run"),
-                  ("check", "run"), ("sql", "run"), ("why", "run"),
-                  ("graph", "run")):
+                  ("check", "run"), ("sql", "run")):
         done = there.ipsq(*words, "--phase", 1)
         assert done.returncode == 2, words
         assert "not of a window or a phase" in done.stderr

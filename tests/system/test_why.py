@@ -38,10 +38,15 @@ def need_cores(*problems):
 
 @pytest.mark.parametrize("problem", sorted(KIND))
 def test_named_first(cluster, build, problem):
-    """Would catch a problem that is not seen, or called by another's name."""
+    """Would catch a problem that is not seen, or called by another's name; and
+    another caller of all that is spread than the one that it has."""
     need_cores(problem)
     _, answer, found = ask(cluster, build, problem)
     assert [f["kind"] for f in found][:1] == [KIND[problem]], answer
+    if problem == "spread":  # sixty leaves with one caller
+        assert answer["common_procedure"] == "work_over", answer
+        assert answer["common_low_ns"] <= answer["common_ns"] \
+            <= answer["common_high_ns"] <= answer["common_of_ns"]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)

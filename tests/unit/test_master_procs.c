@@ -95,7 +95,15 @@ static void test_master_procs__intervals_follow_the_weights(void **state)
     t.exact_ns = 9;
     t.samples = 100;
     t.squares = 100 * 10 * 10;
+    f.total_ns = 250;
+    idle.total_ns = 250; /* of what it called */
+    exact.total_ns = 12;
     procs_intervals(list, 3, &t);
+    assert_int_equal(f.total_low_ns, 175);
+    assert_int_equal(f.total_high_ns, 343);
+    assert_int_equal(idle.total_low_ns, 175);
+    assert_int_equal(idle.total_high_ns, 343);
+    assert_int_equal(exact.total_low_ns, 12);
     assert_int_equal(f.self_low_ns, 175); /* 0.17546 * 1000 */
     assert_int_equal(f.self_high_ns, 343);
     assert_int_equal(exact.self_low_ns, 9);

@@ -164,7 +164,7 @@ static void test_why__a_phase_dominates_from_two_fifths_on(void **state)
         "/m/p.1 in f (p.c:12).");
     SAME(x.finding[0].evidence, "4.50 s of the path, 45% of it; 1.0 cores "
                                 "busy, 2.0 in other phases");
-    SAME(x.finding[0].command, "ipsq path r1 --weighting wall --phase 2");
+    SAME(x.finding[0].command, "ipsq why r1 --phase 2");
     p.amount.ns = 4000ull * MS - 1;
     assert_int_equal(count_with(&f, &p), 0);
     p = slow_phase();
@@ -440,9 +440,33 @@ static void test_why__names_are_quoted_for_a_shell(void **state)
     SAME(why_quoted(&arena, "it's; $(x)"), "'it'\\''s; $(x)'");
 }
 
+/* Catches: a command about all of the run, a window that is not told, one that
+ * is called a short run. */
+static void test_why__of_a_window(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    f.windowed = true;
+    f.from_ns = 1000ull * MS;
+    f.to_ns = 3000ull * MS;
+    f.amount[WHY_OUTSIDE] = amount(5000, 5000, "/m/a.1", "");
+    struct why_findings x = find(&f);
+    SAME(x.finding[0].command, "ipsq path r1 --from 1000000000ns --to "
+                               "3000000000ns --weighting wall --by external");
+    assert_non_null(strstr(x.shape_says, "1.00 s to 3.00 s since"));
+    f.window_phase = 2;
+    f.t_max_wall_ns = 50 * MS;
+    x = find(&f);
+    SAME(x.finding[0].command,
+         "ipsq path r1 --phase 2 --weighting wall --by external");
+    assert_non_null(strstr(x.shape_says, "phase 2, "));
+    assert_non_null(strstr(x.sure_why, "the window is shorter"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_why__of_a_window),
         cmocka_unit_test(test_why__nothing_stands_out_of_a_healthy_program),
         cmocka_unit_test(test_why__a_gain_below_a_twentieth_is_not_said),
         cmocka_unit_test(test_why__a_procedure_is_hot_from_a_quarter_on),

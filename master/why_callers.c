@@ -1,0 +1,127 @@
+/*
+ * What the sampled part of the quiet path has in common: the procedure nearest
+ * to the leaves that at least half of it was called by, directly or not. Where
+ * the cost is spread over many procedures, that is the one to look at.
+ *
+ * Of a procedure's time on the path as much is another's as of all its samples
+ * had that one on the stack (slave/callers.h). Nearest: the mean number of
+ * calls between it and what was seen, weighed by time, is the least.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/procs.h"
+#include "master/why_facts.h"
+
+struct under { /* of a procedure: what was called by it, itself too */
+    double ns, steps;
+};
+
+static int no_memory(struct why_solving *y)
+{
+    return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
+}
+
+/* ns of the path by procedure. */
+static uint64_t add_path(const struct why_solving *y, uint64_t *path)
+{
+    const struct things *t = &y->d->w.t;
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < t->f.count; k++) {
+        const struct thing_feature *x = &t->feature[k];
+        if (x->kind != THING_PROCEDURE)
+            continue;
+        path[x->procedure] = ips_add_sat(path[x->procedure], y->s.share[k]);
+        sum = ips_add_sat(sum, y->s.share[k]);
+    }
+    return sum;
+}
+
+/* `seen`: ns of all samples in a leaf; twice over the pairs, first for that. */
+static void add_pairs(const struct why_solving *y, const uint64_t *path,
+                      double *seen, struct under *out)
+{
+    const struct things *t = &y->d->w.t;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t p = 0; p < t->part_count; p++) {
+            const struct portions *w = &y->d->w.portions[p];
+            for (uint64_t i = 0; i < w->callers; i++) {
+                uint32_t leaf = things_procedure(t, &w->symbol[w->leaf[i]]);
+                uint32_t by = things_procedure(t, &w->symbol[w->caller[i]]);
+                if (leaf == THING_NONE || by == THING_NONE)
+                    continue;
+                if (pass == 0) {
+                    seen[leaf] += leaf == by ? (double)w->caller_ns[i] : 0;
+                } else if (path[leaf] && seen[leaf] > 0) {
+                    double scale = (double)path[leaf] / seen[leaf];
+                    out[by].ns += (double)w->caller_ns[i] * scale;
+                    out[by].steps += (double)w->caller_steps[i] * scale;
+                }
+            }
+        }
+    }
+}
+
+static bool begins_all(const char *name)
+{
+    static const char *const names[] = {"main",
+                                        "_start",
+                                        "__libc_start_main",
+                                        "__libc_start_call_main",
+                                        "start_thread",
+                                        "clone3",
+                                        "clone",
+                                        "__clone"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        if (strcmp(name, names[i]) == 0 ||
+            strncmp(name, "__libc_start_main", 17) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void choose(struct why_solving *y, const struct under *under,
+                   uint64_t sampled)
+{
+    const struct things *t = &y->d->w.t;
+    struct why_common *c = &y->d->facts.common;
+    double nearest = INFINITY, low, high;
+    for (uint32_t i = 0; i < t->procedure_count; i++) {
+        const struct under *u = &under[i];
+        if (u->ns * 1e6 < (double)sampled * WHY_COMMON_PPM ||
+            u->steps / u->ns >= nearest || begins_all(t->procedure[i].name))
+            continue;
+        nearest = u->steps / u->ns;
+        c->ns = ips_min_u64((uint64_t)u->ns, sampled);
+        why_put_procedure(y, i, c->ns, &c->place);
+    }
+    if (c->ns == 0)
+        return;
+    uint64_t every = y->d->facts.sample_ns;
+    c->of_ns = sampled;
+    procs_wilson((double)c->ns / (double)sampled,
+                 every ? (double)sampled / (double)every : 0, &low, &high);
+    c->low_ns = ips_min_u64(c->ns, (uint64_t)(low * (double)sampled));
+    c->high_ns = ips_max_u64(c->ns, (uint64_t)(high * (double)sampled));
+}
+
+int why_callers(struct why_solving *y)
+{
+    size_t n = (size_t)y->procedures + 1;
+    uint64_t *path = calloc(n, sizeof(*path));
+    double *seen = calloc(n, sizeof(*seen));
+    struct under *under = calloc(n, sizeof(*under));
+    int rc = path && seen && under ? 0 : no_memory(y);
+    if (rc == 0) {
+        uint64_t sampled = add_path(y, path);
+        add_pairs(y, path, seen, under);
+        if (sampled)
+            choose(y, under, sampled);
+    }
+    free(path);
+    free(seen);
+    free(under);
+    return rc;
+}

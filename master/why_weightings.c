@@ -1,0 +1,56 @@
+/* The same path in the other weightings, for why: of the whole run alone. */
+#include <stdlib.h>
+
+#include "analysis/view.h"
+#include "master/part.h"
+#include "master/why_facts.h"
+
+static int no_memory(struct why_solving *y)
+{
+    return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
+}
+
+int why_other_weightings(struct why_solving *y)
+{
+    struct query *q = y->s.q;
+    if (y->d->facts.windowed) /* what they are of is no window's */
+        return 0;
+    uint32_t n = q->gather.count;
+    struct ips_part *parts = calloc((size_t)n + 1, sizeof(*parts));
+    uint32_t *base = calloc((size_t)n + 1, sizeof(*base));
+    const struct ips_lane *main = &y->d->w.path.lanes[LANE_MAIN].lane;
+    struct ips_lane lane = {.weighting = IPS_WEIGH_CPU,
+                            .mtime = main->mtime,
+                            .calibrated = main->calibrated};
+    struct ips_graph g;
+    struct ips_view sched = {0};
+    struct ips_est est = {0};
+    uint64_t unmatched;
+    int rc = parts && base ? 0 : no_memory(y);
+    ips_graph_init(&g);
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+        const struct part *p = q->gather.active[i];
+        parts[i] = (struct ips_part){.g = &engine_part_of(p)->g,
+                                     .peer = p->peer,
+                                     .end_count = p->peer_count};
+    }
+    if (rc == 0)
+        rc = ips_graph_merge(parts, n, &lane, &g, base, &unmatched, y->s.err);
+    if (rc == 0)
+        rc = ips_longest_path(&g, &lane, NULL, &est, y->s.err);
+    y->d->facts.t_max_cpu_ns = est.t_max;
+    y->d->facts.total_cpu_ns = est.total;
+    ips_est_release(&est);
+    lane.weighting = IPS_WEIGH_SCHED;
+    if (rc == 0)
+        rc = ips_graph_view(&g, &lane, &sched, y->s.err);
+    if (rc == 0)
+        rc = ips_longest_path(&sched.g, &lane, NULL, &est, y->s.err);
+    y->d->facts.t_max_sched_ns = est.t_max;
+    ips_est_release(&est);
+    ips_view_release(&sched);
+    ips_graph_release(&g);
+    free(parts);
+    free(base);
+    return rc;
+}

@@ -1,0 +1,144 @@
+/*
+ * A window of a run, for why: the merged graph cut so that what lies outside of
+ * the window weighs nothing. All that follows - roles, moments beside the path,
+ * gains - then goes as of a whole run, so each finding is of what the window
+ * itself would take: the run in which all else takes no time. Only who could
+ * work is told by the whole run: who waits all of the window wants a core too.
+ *
+ * Where a chain arc lies: its work from when the node before was passed until
+ * it is done, CPU there as the slave's samples say (portions of the window),
+ * its delay evenly; what was slept before the node at its end, and what came
+ * from another thread in the time just before the node it reaches
+ * (slave/window.h).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/part.h"
+#include "master/why_facts.h"
+
+static int no_memory(struct why_solving *y)
+{
+    return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory for a window");
+}
+
+static const struct path_window *window_of(const struct why_solving *y)
+{
+    return &y->d->w.path.window;
+}
+
+/* Of the ns that end at `end`: before the moment `at`. */
+static uint64_t within(const struct path_window *w, uint64_t end, uint64_t ns)
+{
+    uint64_t past = w->to_ns ? ips_sub_sat(end, w->to_ns) : 0;
+    /* Longer than the clock has run: what is too much lies at the beginning. */
+    uint64_t since = w->from_ns ? ips_sub_sat(end, w->from_ns) : UINT64_MAX;
+    return ips_sub_sat(ns, ips_min_u64(past, since)) - ips_sub_sat(ns, since);
+}
+
+uint64_t why_within(const struct why_solving *y, uint64_t end, uint64_t ns)
+{
+    return window_of(y)->given ? within(window_of(y), end, ns) : ns;
+}
+
+bool why_holds(const struct why_solving *y, uint64_t at)
+{
+    const struct path_window *w = window_of(y);
+    return !w->given || (at > w->from_ns && (!w->to_ns || at <= w->to_ns));
+}
+
+void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to)
+{
+    const struct path_window *w = window_of(y);
+    if (!w->given)
+        return;
+    *from = ips_max_u64(*from, w->from_ns);
+    if (w->to_ns)
+        *to = ips_min_u64(*to, w->to_ns);
+}
+
+/* Of `ns` spread evenly over [from, to]. */
+static uint64_t spread(const struct path_window *w, uint64_t ns, uint64_t from,
+                       uint64_t to)
+{
+    uint64_t all = ips_sub_sat(to, from), in = within(w, to, all);
+    return in == all ? ns : all ? (uint64_t)((ips_u128)ns * in / all) : 0;
+}
+
+/* CPU time of its arcs that lies in the window: what the slave says. */
+static int read_cpu(struct why_solving *y, uint32_t part, uint64_t *in)
+{
+    const struct portions *p = &y->d->w.portions[part];
+    uint32_t base = y->d->w.path.node_base[part];
+    const struct part *of = y->s.q->gather.active[part];
+    uint32_t count = engine_part_of(of)->g.node_count;
+    for (uint64_t k = 0; k < p->count; k++) {
+        if (p->node[k] >= count)
+            return ips_err_set(y->s.err, IPS_E_PROTOCOL,
+                               "a portion of node %u of %u", p->node[k], count);
+        in[base + p->node[k]] = ips_add_sat(in[base + p->node[k]], p->ns[k]);
+    }
+    return 0;
+}
+
+static void cut_arc(struct why_solving *y, uint32_t i, uint64_t in)
+{
+    const struct path_window *w = window_of(y);
+    struct ips_graph *g = &y->d->w.path.merged;
+    uint64_t begin = y->wall.est[i - 1], end = y->wall.est[i];
+    uint64_t done = ips_min_u64(ips_add_sat(begin, g->w[i]), end);
+    uint64_t work = ips_sub_sat(done, ips_min_u64(y->outside[i], done - begin));
+    bool whole = within(w, end, end - begin) == end - begin &&
+                 (end > begin || why_holds(y, end));
+    if (whole)
+        return;
+    y->cpu[i] = ips_min_u64(y->cpu[i], in);
+    y->delay[i] = spread(w, y->delay[i], begin, work);
+    y->outside[i] = within(w, done, y->outside[i]);
+}
+
+int why_cut(struct why_solving *y)
+{
+    struct ips_graph *g = &y->d->w.path.merged;
+    size_t n = (size_t)g->node_count + 1;
+    uint64_t *in = calloc(n, sizeof(*in));
+    y->all_cpu = malloc(n * sizeof(*y->all_cpu));
+    int rc = in && y->all_cpu ? 0 : no_memory(y);
+    if (rc == 0)
+        memcpy(y->all_cpu, y->cpu, n * sizeof(*y->cpu));
+    for (uint32_t i = 0; rc == 0 && i < y->s.q->gather.count; i++) {
+        rc = read_cpu(y, i, in);
+        if (rc < 0)
+            y->d->w.path.blame = y->s.q->gather.active[i];
+    }
+    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first;
+        for (uint32_t i = first; i < first + g->chains[c].count; i++) {
+            if (i > first)
+                cut_arc(y, i, in[i]);
+            if (g->wait)
+                g->wait[i] = within(window_of(y), y->wall.est[i], g->wait[i]);
+        }
+    }
+    free(in);
+    return rc;
+}
+
+int why_window_sums(struct why_solving *y)
+{
+    const struct ips_graph *g = y->s.g;
+    struct why_facts *f = &y->d->facts;
+    f->windowed = true;
+    f->t_max_wall_ns = f->path_cpu_ns + f->path_delay_ns + f->path_outside_ns +
+                       f->path_message_ns + f->path_other_ns;
+    f->total_cpu_ns = 0;
+    for (uint32_t i = 0; i < g->node_count; i++)
+        f->total_cpu_ns = ips_add_sat(f->total_cpu_ns, y->cpu[i]);
+    if (f->t_max_wall_ns)
+        return 0;
+    return ips_err_set(y->s.err, IPS_E_NOT_FOUND,
+                       "nothing of run %s's path lies in that window: `ipsq "
+                       "phases` tells when it did what",
+                       y->s.q->run);
+}

@@ -1,0 +1,130 @@
+#include "slave/callers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+
+struct pair {
+    uint32_t leaf, caller;
+    uint64_t ns, steps;
+};
+struct making {
+    const struct slave_costs *costs;
+    const struct slave_proc_names *names;
+    struct pair *pair;
+    size_t count, room;
+    uint32_t *seen, serial; /* [symbols] of this stack */
+};
+
+static int by_pair(const void *a, const void *b)
+{
+    const struct pair *p = a, *q = b;
+    if (p->leaf != q->leaf)
+        return p->leaf < q->leaf ? -1 : 1;
+    return (p->caller > q->caller) - (p->caller < q->caller);
+}
+
+static size_t merge(struct pair *pair, size_t count)
+{
+    size_t kept = 0;
+    if (count)
+        qsort(pair, count, sizeof(*pair), by_pair);
+    for (size_t i = 0; i < count; i++) {
+        if (kept && by_pair(&pair[kept - 1], &pair[i]) == 0) {
+            pair[kept - 1].ns = ips_add_sat(pair[kept - 1].ns, pair[i].ns);
+            pair[kept - 1].steps =
+                ips_add_sat(pair[kept - 1].steps, pair[i].steps);
+        } else {
+            pair[kept++] = pair[i];
+        }
+    }
+    return kept;
+}
+
+/* False: there is no room for one more. */
+static bool make_room(struct making *m)
+{
+    if (m->count < m->room)
+        return true;
+    m->count = merge(m->pair, m->count);
+    if (m->count * 2 < m->room)
+        return true;
+    size_t room = m->room * 2 + 1024;
+    struct pair *more = room > SLAVE_CALLERS_MOST
+                            ? NULL
+                            : realloc(m->pair, room * sizeof(*more));
+    if (!more)
+        return m->count < m->room;
+    m->pair = more;
+    m->room = room;
+    return true;
+}
+
+static void add(struct making *m, const struct ips_sampled *s)
+{
+    const struct ips_stack *stack = &m->costs->p.stacks[s->stack];
+    const struct slave_proc_names *n = m->names;
+    uint32_t leaf = IPS_NONE;
+    uint64_t step = 0;
+    m->serial++;
+    for (uint32_t i = 0; i < stack->count; i++) {
+        uint32_t place = m->costs->p.frames[stack->first + i];
+        for (uint32_t k = n->first[place]; k < n->first[place + 1]; k++) {
+            uint32_t symbol = n->of[k];
+            leaf = leaf == IPS_NONE ? symbol : leaf;
+            if (m->seen[symbol] != m->serial && make_room(m))
+                m->pair[m->count++] =
+                    (struct pair){leaf, symbol, s->ns, s->ns * step};
+            m->seen[symbol] = m->serial;
+            step++;
+        }
+    }
+}
+
+static int lay(const struct making *m, struct slave_callers *out,
+               struct ips_err *err)
+{
+    size_t n = m->count + 1;
+    out->leaf = malloc(n * sizeof(*out->leaf));
+    out->caller = malloc(n * sizeof(*out->caller));
+    out->ns = malloc(n * sizeof(*out->ns));
+    out->steps = malloc(n * sizeof(*out->steps));
+    if (!out->leaf || !out->caller || !out->ns || !out->steps)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < m->count; i++) {
+        out->leaf[i] = m->pair[i].leaf;
+        out->caller[i] = m->pair[i].caller;
+        out->ns[i] = m->pair[i].ns;
+        out->steps[i] = m->pair[i].steps;
+    }
+    out->count = (uint32_t)m->count;
+    return 0;
+}
+
+int slave_callers_make(const struct slave_costs *costs,
+                       const struct slave_proc_names *names,
+                       struct slave_callers *out, struct ips_err *err)
+{
+    struct making m = {.costs = costs, .names = names};
+    memset(out, 0, sizeof(*out));
+    m.seen = calloc((size_t)names->symbol_count + 1, sizeof(*m.seen));
+    if (!m.seen)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < costs->p.sampled_count; i++)
+        add(&m, &costs->p.sampled[i]);
+    m.count = merge(m.pair, m.count);
+    int rc = lay(&m, out, err);
+    free(m.pair);
+    free(m.seen);
+    return rc;
+}
+
+void slave_callers_release(struct slave_callers *c)
+{
+    free(c->leaf);
+    free(c->caller);
+    free(c->ns);
+    free(c->steps);
+    memset(c, 0, sizeof(*c));
+}
