@@ -13,6 +13,7 @@
  *             which mtime has only the scale, 1
  *   media     how many are shared; medium [its number or -1, a pair each]; not
  *             with moves
+ *   turn      ns (struct ips_replay_ask)
  *   locks     [units free at the begin, a lock each]; takes and gives [[node,
  *             lock], ...]; kept, taken (struct ips_replay); giver [node or -1,
  * a node each] or [] waits     [ns behind the work of the arc into each node]
@@ -24,7 +25,7 @@
  * Usage: replay_graph FIRST COUNT [LIMIT=NUMBER]...
  *
  * LIMIT is the most that is drawn of it: steps, chains, weight (of an arc),
- * machines, cores, moves, loads, locks; of a seed with a limit another graph is
+ * machines, cores, moves, loads, locks, turns; of a seed with a limit another graph is
  * drawn. tests/bench/replay-graphs makes what fails smaller so.
  */
 #include <inttypes.h>
@@ -49,7 +50,8 @@ static struct {
               {"weight", UINT32_MAX}, {"machines", MACHINES},
               {"cores", UINT32_MAX},  {"moves", MOVES},
               {"loads", LOADS},       {"media", MEDIA},
-              {"waits", 1},           {"locks", LOCKS}};
+              {"waits", 1},           {"locks", LOCKS},
+              {"turns", 1}};
 enum {
     STEPS,
     CHAINS,
@@ -60,7 +62,8 @@ enum {
     LOADED,
     SHARED,
     WAITED,
-    LOCKED
+    LOCKED,
+    TURNS
 };
 
 static uint32_t limited(uint32_t value, int by)
@@ -163,6 +166,23 @@ static void draw_more(uint64_t *s, const struct ips_graph *g,
                 d->waits[g->chains[c].first + k] = rg_below(s, weight_max + 1);
 }
 
+/* Turns: of a fiftieth of an arc's work to ten times it. Work is made
+ * finer, so that few things end at one moment by chance, which rounded times
+ * would have one after the other. */
+static void draw_turns(uint64_t *s, const struct ips_graph *g,
+                       uint32_t weight_max, struct drawn *d)
+{
+    static const uint32_t parts[] = {20, 100, 1000, 10000};
+    if (rg_below(s, 2) || !limits[TURNS].most)
+        return;
+    for (uint32_t i = 0; i < g->node_count; i++)
+        if (g->w[i])
+            ((uint64_t *)g->w)[i] = g->w[i] * 1000 + rg_below(s, 1000);
+    uint64_t turn = 1 + weight_max * (uint64_t)parts[rg_below(s, 4)] +
+                    rg_below(s, 1000);
+    d->ask.turn_ns = turn < IPS_REPLAY_TURN_MAX ? turn : IPS_REPLAY_TURN_MAX;
+}
+
 /* Of some pairs; lengths of messages are small. */
 static void draw_curves(uint64_t *s, uint32_t weight_max, struct drawn *d)
 {
@@ -255,7 +275,7 @@ static void print_graph(const struct ips_graph *g)
 
 static void print_ask(const struct ips_graph *g, const struct drawn *d)
 {
-    printf("\"machines\": [");
+    printf("\"turn\": %" PRIu64 ", \"machines\": [", d->ask.turn_ns);
     for (uint32_t m = 0; m < d->ask.machine_count; m++) {
         const struct ips_replay_machine *x = &d->machine[m];
         bool speed = x->speed.den != 0, load = x->load.den != 0;
@@ -388,6 +408,7 @@ static int one(uint64_t seed, struct ips_err *err)
     if (!d.map)
         abort();
     draw(&s, g, opt.weight_max, &d);
+    draw_turns(&s, g, opt.weight_max, &d);
     draw_more(&s, g, opt.weight_max, &d);
     if (limits[LOCKED].most)
         draw_locks(&s, g, &d);
