@@ -62,6 +62,10 @@ static int check_machine(const struct ips_replay_machine *m, uint32_t i,
         return ips_err_set(err, IPS_E_LIMIT,
                            "machine %u: speed %u/%u, parts of at most %u", i,
                            m->speed.num, m->speed.den, IPS_REPLAY_RATIO_MAX);
+    if (m->turn_ns > IPS_REPLAY_TURN_MAX)
+        return ips_err_set(err, IPS_E_LIMIT,
+                           "machine %u: a turn of more than %llu ns", i,
+                           (unsigned long long)IPS_REPLAY_TURN_MAX);
     return check_load(m->load, i, err);
 }
 
@@ -165,10 +169,6 @@ static int check(const struct ips_graph *g, const struct ips_lane *lane,
             return ips_err_set(err, IPS_E_USAGE,
                                "a reduced graph: chain %u begins with a value",
                                c);
-    if (ask->turn_ns > IPS_REPLAY_TURN_MAX)
-        return ips_err_set(err, IPS_E_LIMIT, "a turn of %llu ns, at most %llu",
-                           (unsigned long long)ask->turn_ns,
-                           (unsigned long long)IPS_REPLAY_TURN_MAX);
     int rc = check_media(ask, err);
     if (rc == 0 && ask->locks)
         rc = check_locks(g, ask->locks, err);
@@ -360,7 +360,7 @@ static int set_machines(struct rp *r, struct ips_err *err)
     }
     for (uint32_t i = r->machines; i < r->machines + r->media; i++) {
         struct rp_machine *m = &r->machine[i];
-        m->is = (struct ips_replay_machine){1, {1, 1}, {0, 1}};
+        m->is = (struct ips_replay_machine){1, {1, 1}, {0, 1}, 0};
         m->num = m->den = 1;
         m->shift = 0;
     }

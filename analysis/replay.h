@@ -7,26 +7,25 @@
  * and its cross arc has come: reach(xpred) + the arc's time. A chain that waits
  * for its cross arc is not active.
  *
- * Turns (`turn_ns` above 0): what a time-sharing kernel does instead on a machine
- * with load. It has n cores in line of their own, each with its part of b (whole
- * loads in turn, from the first core on; what is left of b on the next). Of a
- * core's chains each proceeds at sigma / k, as if there were no load, for a turn:
- * until each that were there all the time has had turn_ns of the core; then the
- * core's loads have theirs, turn_ns each, and its chains stand still. While a
- * core with at most one load has no chain, the turn grows again by a fourth of
- * that time, to turn_ns at most. A chain keeps its core as long as it has work;
- * one that waited comes to the core it had if that has neither chain nor load,
- * else to the first such core, else to the one it had; and one that is new on
- * the machine, where there is none such, to the core with the least chains and
- * load, of equals with the least chains, then the first. All that happens at a
- * moment comes first; then chains get cores, by number. A core without
- * load takes, when it has had no chain for turn_ns, the chain with most work
- * left (of equals the first) of the core with most chains and load (of equals
- * the first) that has a chain and more than one of both, if there is one.
- * A turn of loads that has begun ends as it would have, whatever the load
- * becomes. The turn of chains is a whole number of ns of work, floor(turn_ns *
- * sigma), and at least one; that of loads floor(turn_ns * the core's load) ns.
- * Machines that never have load are shared as above.
+ * Turns (`turn_ns` above 0): what a time-sharing kernel does instead on a
+ * machine with load. It has n cores in line of their own, each with its part of
+ * b (whole loads in turn, from the first core on; what is left of b on the
+ * next). Of a core's chains each proceeds at sigma / k, as if there were no
+ * load, for a turn: until each that were there all the time has had turn_ns of
+ * the core; then the core's loads have theirs, turn_ns each, and its chains
+ * stand still. While a core with at most one load has no chain, the turn grows
+ * again by a fourth of that time, to turn_ns at most. A chain keeps its core as
+ * long as it has work. One that waited comes to the core it had if that has
+ * neither chain nor load, else to the first such core; else to the one with the
+ * least chains and load: of equals the one it had, or with the least chains, or
+ * the first. All that happens at a moment comes first; then chains get cores,
+ * by number. A core without load takes, when it has had no chain for turn_ns,
+ * the first chain of the core with most chains and load (of equals the first)
+ * that has a chain and more than one of both, if there is one. A turn of loads
+ * that has begun ends as it would have, whatever the load becomes. The turn of
+ * chains is a whole number of ns of work, floor(turn_ns * sigma), and at least
+ * one; that of loads floor(turn_ns * the core's load) ns. Machines that never
+ * have load are shared as above.
  *
  * Exactness: times within are fixed-point fractions of a ns (as many bits as
  * the longest possible replay leaves room for, 8..24). A machine's virtual
@@ -92,6 +91,7 @@ struct ips_replay_machine {
     uint32_t cores;         /* at least 1 */
     struct ips_ratio speed; /* above 0; default 1 */
     struct ips_ratio load;  /* b: other threads that want a core; default 0 */
+    uint64_t turn_ns;       /* 0: these share evenly, at all times */
 };
 
 /* From the arc into `node` on, the chain runs elsewhere. Sorted by node; at
@@ -143,8 +143,7 @@ struct ips_replay_ask {
     uint32_t medium_count;
     const uint32_t *medium;
     const struct ips_replay_locks *locks; /* NULL: none */
-    uint64_t turn_ns; /* 0: loads share evenly, at all times */
-    bool relabel;     /* gives `weight` */
+    bool relabel;                         /* gives `weight` */
 };
 #define IPS_REPLAY_NO_MEDIUM UINT32_MAX
 

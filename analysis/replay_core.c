@@ -1,14 +1,13 @@
 /*
- * Cores of machines with load, where loads have turns (ask.turn_ns; replay.h
- * says how). Each is a machine of one core in rp.machine, whose virtual clock
- * moves as without load, and stands while its loads have their turn. So the end
- * of the chains' turn is a place of that clock, `turn_v`, as the completions
- * are, and which of them comes first is exact.
+ * Cores of machines with load, where loads have turns (turn_ns of the machine;
+ * replay.h says how). Each is a machine of one core in rp.machine, whose
+ * virtual clock moves as without load, and stands while its loads have their
+ * turn. So the end of the chains' turn is a place of that clock, `turn_v`, as
+ * the completions are, and which of them comes first is exact.
  *
  * Of the machine itself, whose number the chains have, only speed, load, count
  * and idle time are used.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "analysis/replay_run.h"
@@ -37,35 +36,37 @@ static uint64_t scaled(uint64_t x, struct ips_ratio by)
 }
 
 /* Of work at speed 1, in ns. */
-static uint64_t turn_work(const struct rp *r, const struct rp_machine *core)
+static uint64_t turn_work(const struct rp_machine *core)
 {
-    return ips_max_u64(scaled(r->ask->turn_ns, core->is.speed), 1);
+    return ips_max_u64(scaled(core->is.turn_ns, core->is.speed), 1);
 }
 
 static void new_turn(const struct rp *r, struct rp_machine *core)
 {
-    core->turn_v = core->is.load.num
-                       ? core->v0 + (turn_work(r, core) << r->bits)
-                       : RP_NEVER;
+    core->turn_v =
+        core->is.load.num ? core->v0 + (turn_work(core) << r->bits) : RP_NEVER;
 }
 
 /* ---- set up -------------------------------------------------------------- */
 
-static bool ever_loaded(const struct ips_replay_ask *ask, uint32_t m)
+static bool has_turns(const struct ips_replay_ask *ask, uint32_t m)
 {
     const struct ips_ratio *b = &ask->machine[m].load;
-    bool is = b->den && b->num;
-    for (uint32_t k = 0; !is && k < ask->load_count; k++)
+    bool is = b->den && b->num, turns = ask->machine[m].turn_ns != 0;
+    for (uint32_t k = 0; turns && !is && k < ask->load_count; k++)
         is = ask->load[k].machine == m && ask->load[k].load.den &&
              ask->load[k].load.num;
-    return is;
+    return turns && is;
 }
 
 int rp_cores_count(struct rp *r, struct ips_err *err)
 {
     uint64_t cores = 0;
+    bool turns = false;
+    for (uint32_t m = 0; m < r->machines; m++)
+        turns = turns || has_turns(r->ask, m);
     r->first_core = r->end_core = r->machines + r->media;
-    if (!r->ask->turn_ns)
+    if (!turns)
         return 0;
     r->core_of = calloc(r->machines, sizeof(*r->core_of));
     if (!r->core_of)
@@ -73,7 +74,7 @@ int rp_cores_count(struct rp *r, struct ips_err *err)
                            r->machines);
     for (uint32_t m = 0; m < r->machines; m++) {
         r->core_of[m] = RP_NO_CORE;
-        if (!ever_loaded(r->ask, m))
+        if (!has_turns(r->ask, m))
             continue;
         r->core_of[m] = r->first_core + (uint32_t)cores;
         cores += r->ask->machine[m].cores;
@@ -92,8 +93,8 @@ int rp_cores_alloc(struct rp *r, struct ips_err *err)
         return 0;
     r->placing = calloc((size_t)r->chains + 1, sizeof(*r->placing));
     return r->placing ? 0
-                      : ips_err_set(err, IPS_E_NO_MEMORY,
-                                    "replay of %u chains", r->chains);
+                      : ips_err_set(err, IPS_E_NO_MEMORY, "replay of %u chains",
+                                    r->chains);
 }
 
 void rp_cores_release(struct rp *r)
@@ -110,7 +111,7 @@ void rp_cores_set(struct rp *r)
              j++) {
             struct rp_machine *core = &r->machine[r->core_of[m] + j];
             core->is = (struct ips_replay_machine){
-                1, is->speed, part_of(is->load, is->cores, j)};
+                1, is->speed, part_of(is->load, is->cores, j), is->turn_ns};
             core->num = is->speed.den;
             core->den = is->speed.num;
             core->shift = rp_shift(core->den);
@@ -128,14 +129,13 @@ void rp_cores_begin(struct rp *r)
 /* Of all loads that machine m ever has the most of one of its cores. */
 static ips_u128 most_turn_ns(const struct rp *r, uint32_t m)
 {
-    uint32_t n = r->machine[m].is.cores;
-    uint64_t most = scaled(r->ask->turn_ns, part_of(r->machine[m].is.load, n,
-                                                    0));
+    const struct ips_replay_machine *is = &r->machine[m].is;
+    uint64_t most = scaled(is->turn_ns, part_of(is->load, is->cores, 0));
     for (uint32_t k = 0; k < r->ask->load_count; k++) {
         if (r->ask->load[k].machine != m)
             continue;
         struct ips_ratio b = rp_ratio(r->ask->load[k].load, 0);
-        most = ips_max_u64(most, scaled(r->ask->turn_ns, part_of(b, n, 0)));
+        most = ips_max_u64(most, scaled(is->turn_ns, part_of(b, is->cores, 0)));
     }
     return most;
 }
@@ -146,9 +146,9 @@ ips_u128 rp_cores_slowest(const struct rp *r, uint32_t m, uint64_t total)
         return 0;
     const struct rp_machine *core = &r->machine[r->core_of[m]];
     /* The first core has the most whole loads, another perhaps a part more. */
-    ips_u128 turns = (ips_u128)(total / turn_work(r, core)) + 1;
+    ips_u128 turns = (ips_u128)(total / turn_work(core)) + 1;
     return (ips_u128)total * core->is.speed.den / core->is.speed.num + 1 +
-           turns * (most_turn_ns(r, m) + r->ask->turn_ns);
+           turns * (most_turn_ns(r, m) + core->is.turn_ns);
 }
 
 /* ---- chains come and go -------------------------------------------------- */
@@ -161,7 +161,7 @@ static void put(struct rp *r, uint32_t i, uint32_t c, uint64_t w_v,
         core->is.load.num <= core->is.load.den) {
         uint64_t idle = (now - core->idle_since) >> FORGIVEN_SHIFT;
         core->turn_v = ips_min_u64(core->turn_v + scaled(idle, core->is.speed),
-                                   core->v0 + (turn_work(r, core) << r->bits));
+                                   core->v0 + (turn_work(core) << r->bits));
     }
     if (!core->hole) {
         if (m->count == 0)
@@ -175,8 +175,8 @@ static void put(struct rp *r, uint32_t i, uint32_t c, uint64_t w_v,
 void rp_cores_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
-    bool here = cur->core != RP_NO_CORE &&
-                r->machine[cur->core].of == cur->machine;
+    bool here =
+        cur->core != RP_NO_CORE && r->machine[cur->core].of == cur->machine;
     if (!here)
         cur->core = RP_NO_CORE;
     if (here && cur->ran_t == now) {
@@ -201,14 +201,13 @@ static bool is_free(const struct rp_machine *core)
     return core->count == 0 && core->is.load.num == 0 && !core->stopped;
 }
 
-/* Chains and load: has a more of them than b? Both are of one machine, whose
- * loads have denominators 1 or d. */
+/* Chains and load: has a more of them than b (1), as many (0), less (-1)? */
 static int compare_crowd(const struct rp_machine *a, const struct rp_machine *b)
 {
-    uint64_t x = ((uint64_t)a->count * a->is.load.den + a->is.load.num) *
-                 b->is.load.den;
-    uint64_t y = ((uint64_t)b->count * b->is.load.den + b->is.load.num) *
-                 a->is.load.den;
+    uint64_t x =
+        ((uint64_t)a->count * a->is.load.den + a->is.load.num) * b->is.load.den;
+    uint64_t y =
+        ((uint64_t)b->count * b->is.load.den + b->is.load.num) * a->is.load.den;
     return (x > y) - (x < y);
 }
 
@@ -219,15 +218,18 @@ static uint32_t core_for(const struct rp *r, const struct rp_chain *cur)
     if (cur->core != RP_NO_CORE && is_free(&r->machine[cur->core]))
         return cur->core;
     for (uint32_t i = first; i < end; i++) {
-        const struct rp_machine *core = &r->machine[i], *than =
-                                                           &r->machine[best];
+        const struct rp_machine *core = &r->machine[i],
+                                *than = &r->machine[best];
         if (is_free(core))
             return i;
         int more = compare_crowd(core, than);
         if (more < 0 || (more == 0 && core->count < than->count))
             best = i;
     }
-    return cur->core != RP_NO_CORE ? cur->core : best;
+    if (cur->core == RP_NO_CORE)
+        return best;
+    bool less = compare_crowd(&r->machine[best], &r->machine[cur->core]) < 0;
+    return less ? best : cur->core;
 }
 
 static int by_number(const void *a, const void *b)
@@ -263,7 +265,7 @@ void rp_cores_changed(struct rp *r, uint32_t i)
         t = core->next_t0 + (core->next_rem != 0);
     } else if (core->is.load.num == 0 && core->empty_since != RP_NEVER &&
                r->machine[core->of].is.cores > 1) {
-        t = core->empty_since + (r->ask->turn_ns << r->bits);
+        t = core->empty_since + (core->is.turn_ns << r->bits);
     }
     rp_tree_set(&r->completions, i,
                 t == RP_NEVER ? t : ips_max_u64(t, core->label_t), i);
@@ -271,7 +273,7 @@ void rp_cores_changed(struct rp *r, uint32_t i)
 
 static void stop(struct rp *r, struct rp_machine *core, uint64_t now)
 {
-    uint64_t takes = scaled(r->ask->turn_ns, core->is.load);
+    uint64_t takes = scaled(core->is.turn_ns, core->is.load);
     core->v0 = core->turn_v;
     core->t0 = core->next_t0;
     core->rem = core->next_rem;
@@ -292,16 +294,16 @@ static void resume(struct rp *r, struct rp_machine *core, uint64_t now)
     new_turn(r, core);
 }
 
-/* The chain with the most work left, of equals the first. */
-static struct rp_item *longest(struct rp_machine *core)
+/* The chain with the least number: what is left of an arc would depend on what
+ * is one arc. */
+static struct rp_item first_chain(const struct rp_machine *core)
 {
-    struct rp_item *best = NULL;
+    struct rp_item best = {.key = RP_NEVER};
     for (uint32_t k = 0; k < core->active.used; k++) {
-        struct rp_item *it = &core->active.at[core->active.room + k];
+        const struct rp_item *it = &core->active.at[core->active.room + k];
         if (it->key != RP_NEVER &&
-            (!best || it->key > best->key ||
-             (it->key == best->key && rp_item_id(it) < rp_item_id(best))))
-            best = it;
+            (best.key == RP_NEVER || rp_item_id(it) < rp_item_id(&best)))
+            best = *it;
     }
     return best;
 }
@@ -323,7 +325,7 @@ static void pull(struct rp *r, uint32_t i, uint64_t now)
         return;
     }
     rp_advance(from, now);
-    struct rp_item it = *longest(from);
+    struct rp_item it = first_chain(from);
     uint32_t c = rp_item_id(&it);
     rp_tree_drop(&from->active, rp_item_leaf(&it));
     if (--from->count == 0)
@@ -361,7 +363,7 @@ void rp_cores_load(struct rp *r, uint32_t m, uint64_t now)
         core->is.load = part_of(is->load, is->cores, j);
         if (core->stopped)
             continue;
-        if (!was.num || !core->is.load.num) {
+        if ((was.num == 0) != (core->is.load.num == 0)) {
             core->idle_since = core->empty_since = now;
             new_turn(r, core);
         }

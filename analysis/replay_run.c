@@ -83,8 +83,8 @@ static void advance(struct rp_machine *m, uint64_t t)
     }
     /* Not beyond the completion, or the turn's end, which may be a fraction of
      * a unit before t. */
-    uint64_t dv = ips_min_u64(clock_to(m, t),
-                              ips_min_u64(next_v(m), m->turn_v) - m->v0);
+    uint64_t dv =
+        ips_min_u64(clock_to(m, t), ips_min_u64(next_v(m), m->turn_v) - m->v0);
     uint64_t t0, rem;
     time_of(m, dv, &t0, &rem);
     m->t0 = t0;

@@ -110,6 +110,10 @@ static int check_machine(const Ips__PredictMachine *from, struct ips_err *err)
         return ips_err_set(err, IPS_E_USAGE,
                            "machine %.80s: a load in per cent is below 100%%",
                            from->name);
+    if (from->turn_ns > IPS_REPLAY_TURN_MAX)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "machine %.80s: a turn is at most %llu s",
+                           from->name, IPS_REPLAY_TURN_MAX / 1000000000ull);
     return 0;
 }
 
@@ -165,6 +169,7 @@ static int add_machine(const struct predict_run *run,
     }
     to->is.speed = (struct ips_ratio){from->speed_num, from->speed_den};
     to->is.load = (struct ips_ratio){from->load_num, from->load_den};
+    to->is.turn_ns = from->turn_said ? from->turn_ns : PREDICT_TURN_NS;
     to->taken = (struct ips_ratio){from->taken_num, from->taken_den};
     if (!from->load_recorded)
         return 0;

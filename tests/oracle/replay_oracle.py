@@ -150,9 +150,10 @@ class Replay:
         self.cores = {}        # of a machine, where there are turns
         self.near = False      # what a rounded time may have otherwise
         for m, (n, speed, load) in enumerate(self.machines):
-            if ask.get("turn", 0) and (load or any(
+            turn = ask["machines"][m][5]
+            if turn and (load or any(
                     of == m and num for _, of, num, _ in self.loads)):
-                self.cores[m] = [Core(m, i, ask["turn"], speed)
+                self.cores[m] = [Core(m, i, turn, speed)
                                  for i in range(int(n))]
                 for core in self.cores[m]:
                     core.set_load(load, int(n), self.now)
@@ -304,8 +305,10 @@ class Replay:
                 choice = had
             elif any(core.free() for core in cores):
                 choice = next(core for core in cores if core.free())
+            elif had and had.crowd() == min(core.crowd() for core in cores):
+                choice = had
             else:
-                choice = had or min(cores, key=lambda core: (
+                choice = min(cores, key=lambda core: (
                     core.crowd(), len(core.here), core.index))
             choice.come(t, self.now)
 
@@ -344,8 +347,7 @@ class Replay:
                     if crowded:
                         busiest = max(crowded, key=lambda c: (
                             c.crowd(), -c.index))
-                        t = max(busiest.here, key=lambda t: (
-                            t.left, -t.number))
+                        t = min(busiest.here, key=lambda t: t.number)
                         busiest.go(t, self.now)
                         core.come(t, self.now)
 

@@ -4,7 +4,7 @@
  *
  *   seed, external ("reply", "all", "off"), any_off
  *   chains    [[[w, xkind, xpred or -1, xlen], a node each], a chain each]
- *   machines  [[cores, speed num, den, load num, den], ...]
+ *   machines  [[cores, speed num, den, load num, den, turn_ns], ...]
  *   map       [machine, a chain each]
  *   moves     [[node, machine], ...]
  *   loads     [[at_ns, machine, num, den], ...]
@@ -13,7 +13,6 @@
  *             which mtime has only the scale, 1
  *   media     how many are shared; medium [its number or -1, a pair each]; not
  *             with moves
- *   turn      ns (struct ips_replay_ask)
  *   locks     [units free at the begin, a lock each]; takes and gives [[node,
  *             lock], ...]; kept, taken (struct ips_replay); giver [node or -1,
  * a node each] or [] waits     [ns behind the work of the arc into each node]
@@ -25,8 +24,8 @@
  * Usage: replay_graph FIRST COUNT [LIMIT=NUMBER]...
  *
  * LIMIT is the most that is drawn of it: steps, chains, weight (of an arc),
- * machines, cores, moves, loads, locks, turns; of a seed with a limit another graph is
- * drawn. tests/bench/replay-graphs makes what fails smaller so.
+ * machines, cores, moves, loads, locks, turns; of a seed with a limit another
+ * graph is drawn. tests/bench/replay-graphs makes what fails smaller so.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,11 +45,16 @@
 static struct {
     const char *name;
     uint32_t most;
-} limits[] = {{"steps", UINT32_MAX},  {"chains", UINT32_MAX},
-              {"weight", UINT32_MAX}, {"machines", MACHINES},
-              {"cores", UINT32_MAX},  {"moves", MOVES},
-              {"loads", LOADS},       {"media", MEDIA},
-              {"waits", 1},           {"locks", LOCKS},
+} limits[] = {{"steps", UINT32_MAX},
+              {"chains", UINT32_MAX},
+              {"weight", UINT32_MAX},
+              {"machines", MACHINES},
+              {"cores", UINT32_MAX},
+              {"moves", MOVES},
+              {"loads", LOADS},
+              {"media", MEDIA},
+              {"waits", 1},
+              {"locks", LOCKS},
               {"turns", 1}};
 enum {
     STEPS,
@@ -178,9 +182,13 @@ static void draw_turns(uint64_t *s, const struct ips_graph *g,
     for (uint32_t i = 0; i < g->node_count; i++)
         if (g->w[i])
             ((uint64_t *)g->w)[i] = g->w[i] * 1000 + rg_below(s, 1000);
-    uint64_t turn = 1 + weight_max * (uint64_t)parts[rg_below(s, 4)] +
-                    rg_below(s, 1000);
-    d->ask.turn_ns = turn < IPS_REPLAY_TURN_MAX ? turn : IPS_REPLAY_TURN_MAX;
+    for (uint32_t m = 0; m < d->ask.machine_count; m++) {
+        uint64_t turn = 1 + weight_max * (uint64_t)parts[rg_below(s, 4)] +
+                        rg_below(s, 1000);
+        if (rg_below(s, 4))
+            d->machine[m].turn_ns =
+                turn < IPS_REPLAY_TURN_MAX ? turn : IPS_REPLAY_TURN_MAX;
+    }
 }
 
 /* Of some pairs; lengths of messages are small. */
@@ -275,13 +283,13 @@ static void print_graph(const struct ips_graph *g)
 
 static void print_ask(const struct ips_graph *g, const struct drawn *d)
 {
-    printf("\"turn\": %" PRIu64 ", \"machines\": [", d->ask.turn_ns);
+    printf("\"machines\": [");
     for (uint32_t m = 0; m < d->ask.machine_count; m++) {
         const struct ips_replay_machine *x = &d->machine[m];
         bool speed = x->speed.den != 0, load = x->load.den != 0;
-        printf("%s[%u, %u, %u, %u, %u]", m ? ", " : "", x->cores,
+        printf("%s[%u, %u, %u, %u, %u, %" PRIu64 "]", m ? ", " : "", x->cores,
                speed ? x->speed.num : 1, speed ? x->speed.den : 1,
-               load ? x->load.num : 0, load ? x->load.den : 1);
+               load ? x->load.num : 0, load ? x->load.den : 1, x->turn_ns);
     }
     printf("], \"map\": [");
     for (uint32_t c = 0; c < g->chain_count; c++)

@@ -49,7 +49,7 @@ ROWS = [
     ("G4", "Pcd", "cores=2", PER_BYTE, 23000),
     ("G5", "AB", "cores=1", PER_BYTE, 19000),
     ("G5", "AB", "cores=2", PER_BYTE, 17000),
-    ("G5", "AB", "cores=1,load=1", PER_BYTE, 32500),
+    ("G5", "AB", "cores=1,load=1,turn=0s", PER_BYTE, 32500),
     ("G5", "AB", "cores=1,speed=2", PER_BYTE, 12000),
     ("G5", "AB", "cores=1", "0", 18000),
     ("G6", "ABC", "cores=1", PER_BYTE, 22000),
