@@ -64,8 +64,8 @@
  * Cost: O((V + E) log(chains + machines)) time, with turns as often as a chain
  * has waited the cores of its machine more; 8 bytes a node, 2 more where
  * there are several machines, 8 more for the new weights, 16 more with a medium
- * and 32 a transfer at hand; 8 more with locks; about 170 bytes a chain and
- * machine. No recursion.
+ * and 32 a transfer at hand; 8 more with locks; about 200 bytes a chain and
+ * machine (or core, with turns). No recursion.
  * Source: DPM-6, DPM-7, DPM-9; DRO-5.
  */
 #ifndef IPS_ANALYSIS_REPLAY_H
