@@ -62,6 +62,10 @@ static int check_machine(const struct ips_replay_machine *m, uint32_t i,
         return ips_err_set(err, IPS_E_LIMIT,
                            "machine %u: speed %u/%u, parts of at most %u", i,
                            m->speed.num, m->speed.den, IPS_REPLAY_RATIO_MAX);
+    if (m->turn_ns > IPS_REPLAY_TURN_MAX)
+        return ips_err_set(err, IPS_E_LIMIT,
+                           "machine %u: a turn of more than %llu ns", i,
+                           (unsigned long long)IPS_REPLAY_TURN_MAX);
     return check_load(m->load, i, err);
 }
 
@@ -248,7 +252,9 @@ static int choose_bits(struct rp *r, struct ips_err *err)
     ips_u128 slowest = total;
     for (uint32_t m = 0; m < r->machines; m++) {
         struct ips_replay_machine is = r->machine[m].is;
-        ips_u128 takes = alone(&is, total);
+        ips_u128 takes = rp_cores_slowest(r, m, total);
+        slowest = takes > slowest ? takes : slowest;
+        takes = alone(&is, total);
         slowest = takes > slowest ? takes : slowest;
         for (uint32_t k = 0; k < r->ask->load_count; k++) {
             if (r->ask->load[k].machine != m)
@@ -282,7 +288,7 @@ static int no_memory(const struct ips_graph *g, struct ips_err *err)
 
 static bool alloc_trees(struct rp *r)
 {
-    uint32_t machines = r->machines + r->media;
+    uint32_t machines = r->end_core;
     bool all = rp_tree_init(&r->arrivals, TREE_ROOM) &&
                rp_tree_init(&r->completions, machines);
     for (uint32_t m = 0; all && m < machines; m++)
@@ -296,6 +302,9 @@ static int alloc_all(struct rp *r, struct ips_err *err)
     struct ips_replay *out = r->out;
     size_t nodes = (size_t)g->node_count + 1, chains = (size_t)r->chains + 1;
     size_t machines = (size_t)r->machines + r->media;
+    int rc = rp_cores_count(r, err);
+    if (rc < 0)
+        return rc;
     out->reach = ips_alloc_large(nodes, sizeof(*out->reach));
     out->weight =
         r->ask->relabel ? ips_calloc_large(nodes, sizeof(*out->weight)) : NULL;
@@ -304,13 +313,15 @@ static int alloc_all(struct rp *r, struct ips_err *err)
     if (r->machines > 1)
         r->at_machine = ips_alloc_large(nodes, sizeof(*r->at_machine));
     r->chain = calloc(chains, sizeof(*r->chain));
-    r->machine = calloc(machines, sizeof(*r->machine));
+    r->machine = calloc(r->end_core, sizeof(*r->machine));
     r->ready = calloc(chains, sizeof(*r->ready));
     if (!out->reach || (r->ask->relabel && !out->weight) || !out->chain ||
         !out->idle_ns || (r->machines > 1 && !r->at_machine) || !r->chain ||
         !r->machine || !r->ready || !alloc_trees(r))
         return no_memory(g, err);
-    int rc = r->media ? rp_media_alloc(r, err) : 0;
+    rc = r->media ? rp_media_alloc(r, err) : 0;
+    if (rc == 0)
+        rc = rp_cores_alloc(r, err);
     if (rc == 0 && r->ask->locks)
         rc = rp_locks_alloc(r, err);
     if (rc < 0)
@@ -327,7 +338,8 @@ static void release(struct rp *r)
     rp_locks_release(r);
     ips_free_large(r->at_machine);
     free(r->chain);
-    for (uint32_t m = 0; r->machine && m < r->machines + r->media; m++)
+    rp_cores_release(r);
+    for (uint32_t m = 0; r->machine && m < r->end_core; m++)
         rp_tree_release(&r->machine[m].active);
     free(r->machine);
     rp_tree_release(&r->arrivals);
@@ -348,10 +360,13 @@ static int set_machines(struct rp *r, struct ips_err *err)
     }
     for (uint32_t i = r->machines; i < r->machines + r->media; i++) {
         struct rp_machine *m = &r->machine[i];
-        m->is = (struct ips_replay_machine){1, {1, 1}, {0, 1}};
+        m->is = (struct ips_replay_machine){1, {1, 1}, {0, 1}, 0};
         m->num = m->den = 1;
         m->shift = 0;
     }
+    for (uint32_t i = 0; i < r->first_core; i++)
+        r->machine[i].turn_v = RP_NEVER;
+    rp_cores_set(r);
     return choose_bits(r, err);
 }
 
@@ -368,6 +383,7 @@ static void set_chains(struct rp *r)
         cur->machine = ask->map ? ask->map[c] : 0;
         if (k < ask->move_count && ask->move[k].node == cur->pos)
             cur->machine = ask->move[k++].machine;
+        cur->core = RP_NO_CORE;
         cur->move = k;
         cur->move_node = IPS_NO_NODE;
         if (k < ask->move_count && ask->move[k].node < cur->end)
@@ -469,6 +485,7 @@ static int attempt(const struct ips_graph *g, const struct ips_lane *lane,
         rc = set_machines(&r, err);
     if (rc == 0) {
         set_chains(&r);
+        rp_cores_begin(&r);
         rp_run(&r);
         rc = r.no_memory ? no_memory(g, err) : stalled(&r, err);
     }

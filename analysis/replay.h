@@ -7,6 +7,26 @@
  * and its cross arc has come: reach(xpred) + the arc's time. A chain that waits
  * for its cross arc is not active.
  *
+ * Turns (`turn_ns` above 0): what a time-sharing kernel does instead on a
+ * machine with load. It has n cores in line of their own, each with its part of
+ * b (whole loads in turn, from the first core on; what is left of b on the
+ * next). Of a core's chains each proceeds at sigma / k, as if there were no
+ * load, for a turn: until each that were there all the time has had turn_ns of
+ * the core; then the core's loads have theirs, turn_ns each, and its chains
+ * stand still. While a core with at most one load has no chain, the turn grows
+ * again by a fourth of that time, to turn_ns at most. A chain keeps its core as
+ * long as it has work. One that waited comes to the core it had if that has
+ * neither chain nor load, else to the first such core; else to the one with the
+ * least chains and load: of equals the one it had, or with the least chains, or
+ * the first. All that happens at a moment comes first; then chains get cores,
+ * by number. A core without load takes, when it has had no chain for turn_ns,
+ * the first chain of the core with most chains and load (of equals the first)
+ * that has a chain and more than one of both, if there is one. A turn of loads
+ * that has begun ends as it would have, whatever the load becomes. The turn of
+ * chains is a whole number of ns of work, floor(turn_ns * sigma), and at least
+ * one; that of loads floor(turn_ns * the core's load) ns. Machines that never
+ * have load are shared as above.
+ *
  * Exactness: times within are fixed-point fractions of a ns (as many bits as
  * the longest possible replay leaves room for, 8..24). A machine's virtual
  * clock and its time move together by whole units, so no work is lost or made,
@@ -41,10 +61,11 @@
  * passed ips_graph_check(). Scheduling anomalies are real: a faster machine or
  * network may lengthen the makespan.
  *
- * Cost: O((V + E) log(chains + machines)) time; 8 bytes a node, 2 more where
+ * Cost: O((V + E) log(chains + machines)) time, with turns as often as a chain
+ * has waited the cores of its machine more; 8 bytes a node, 2 more where
  * there are several machines, 8 more for the new weights, 16 more with a medium
- * and 32 a transfer at hand; 8 more with locks; about 170 bytes a chain and
- * machine. No recursion.
+ * and 32 a transfer at hand; 8 more with locks; about 200 bytes a chain and
+ * machine (or core, with turns). No recursion.
  * Source: DPM-6, DPM-7, DPM-9; DRO-5.
  */
 #ifndef IPS_ANALYSIS_REPLAY_H
@@ -56,6 +77,9 @@
 #define IPS_REPLAY_CORES_MAX 65536u
 #define IPS_REPLAY_RATIO_MAX 10000u /* of a ratio's parts */
 #define IPS_REPLAY_LOCKS_MAX 0x7ffffffeu
+#define IPS_REPLAY_TURN_MAX 10000000000ull /* ns */
+/* Of all machines with load together, where there are turns. */
+#define IPS_REPLAY_LINES_MAX 1048576u
 
 /* num / den; den 0 = never set: the default that the field names. */
 struct ips_ratio {
@@ -67,6 +91,7 @@ struct ips_replay_machine {
     uint32_t cores;         /* at least 1 */
     struct ips_ratio speed; /* above 0; default 1 */
     struct ips_ratio load;  /* b: other threads that want a core; default 0 */
+    uint64_t turn_ns;       /* 0: these share evenly, at all times */
 };
 
 /* From the arc into `node` on, the chain runs elsewhere. Sorted by node; at

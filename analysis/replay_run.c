@@ -76,13 +76,15 @@ static void advance(struct rp_machine *m, uint64_t t)
     if (t <= m->label_t)
         return;
     m->label_t = t;
-    if (m->count == 0) {
+    if (m->count == 0 || m->stopped) {
         m->t0 = t;
         m->rem = 0;
         return;
     }
-    /* Not beyond the completion, which may be a fraction of a unit before t. */
-    uint64_t dv = ips_min_u64(clock_to(m, t), next_v(m) - m->v0);
+    /* Not beyond the completion, or the turn's end, which may be a fraction of
+     * a unit before t. */
+    uint64_t dv =
+        ips_min_u64(clock_to(m, t), ips_min_u64(next_v(m), m->turn_v) - m->v0);
     uint64_t t0, rem;
     time_of(m, dv, &t0, &rem);
     m->t0 = t0;
@@ -90,10 +92,25 @@ static void advance(struct rp_machine *m, uint64_t t)
     m->v0 += dv;
 }
 
+void rp_advance(struct rp_machine *m, uint64_t t)
+{
+    advance(m, t);
+}
+
+void rp_time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
+                uint64_t *rem)
+{
+    time_of(m, dv, t0, rem);
+}
+
 /* After the chains of machine number i, or its load, have changed. */
 RP_HOT void changed(struct rp *r, uint32_t i)
 {
     struct rp_machine *m = &r->machine[i];
+    if (i >= r->first_core) {
+        rp_cores_changed(r, i);
+        return;
+    }
     if (m->count == 0) {
         rp_tree_set(&r->completions, i, RP_NEVER, i);
         return;
@@ -104,8 +121,8 @@ RP_HOT void changed(struct rp *r, uint32_t i)
                 ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t), i);
 }
 
-RP_HOT void put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
-                     uint64_t now)
+RP_HOT void put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
+                       uint64_t now)
 {
     struct rp_machine *m = &r->machine[i];
     uint32_t leaf =
@@ -119,9 +136,15 @@ RP_HOT void put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
         m->idle_t += now - m->idle_since;
     m->count += !m->hole;
     m->hole = false;
-    rp_tree_set(&m->active, leaf, m->v0 + (w << r->bits), id);
+    rp_tree_set(&m->active, leaf, m->v0 + w_v, id);
     if (i != r->busy)
         changed(r, i);
+}
+
+RP_HOT void put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
+                     uint64_t now)
+{
+    put_work_v(r, i, id, w << r->bits, now);
 }
 
 void rp_put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
@@ -130,11 +153,20 @@ void rp_put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
     put_work(r, i, id, w, now);
 }
 
+void rp_put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
+                   uint64_t now)
+{
+    put_work_v(r, i, id, w_v, now);
+}
+
 /* Chain c has work of w ns to do from now on. */
 RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
 {
     r->chain[c].work_ns += w;
-    put_work(r, r->chain[c].machine, c, w, now);
+    if (r->core_of && r->core_of[r->chain[c].machine] != RP_NO_CORE)
+        rp_cores_work(r, c, w, now);
+    else
+        put_work(r, r->chain[c].machine, c, w, now);
 }
 
 /* The hole that a completion left, where nothing came into its place. */
@@ -146,6 +178,8 @@ RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
         rp_tree_drop(&m->active, rp_item_leaf(&m->active.at[1]));
         if (m->count == 0)
             m->idle_since = now;
+        if (m >= r->machine + r->first_core)
+            rp_cores_left(r, (uint32_t)(m - r->machine), now);
     }
     changed(r, (uint32_t)(m - r->machine));
 }
@@ -302,6 +336,8 @@ void rp_go_on_all(struct rp *r, uint64_t now)
 RP_HOT void complete(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *m = &r->machine[i];
+    if (i >= r->first_core && rp_cores_event(r, i, now))
+        return;
     uint32_t c = rp_item_id(&m->active.at[1]);
     m->v0 = next_v(m);
     m->t0 = m->next_t0;
@@ -309,7 +345,9 @@ RP_HOT void complete(struct rp *r, uint32_t i, uint64_t now)
     m->label_t = now;
     m->hole = true;
     r->busy = i;
-    if (i >= r->machines)
+    if (i >= r->first_core)
+        r->chain[c].ran_t = now;
+    if (i >= r->machines && i < r->first_core)
         rp_transferred(r, c, now); /* c is a node */
     else if (work_done(r, c, now))
         go_on(r, c, now);
@@ -333,6 +371,11 @@ static void arrive(struct rp *r, uint64_t now)
 static void change_load(struct rp *r, const struct ips_replay_load *load)
 {
     struct rp_machine *m = &r->machine[load->machine];
+    if (r->core_of && r->core_of[load->machine] != RP_NO_CORE) {
+        m->is.load = rp_ratio(load->load, 0);
+        rp_cores_load(r, load->machine, load->at_ns << r->bits);
+        return;
+    }
     advance(m, load->at_ns << r->bits);
     uint64_t den = rp_den(&m->is);
     m->is.load = rp_ratio(load->load, 0);
@@ -358,6 +401,10 @@ void rp_run(struct rp *r)
         uint64_t next = ips_min_u64(come, done);
         if (r->due_count && next > r->now) {
             rp_grant(r);
+            continue;
+        }
+        if (r->place_count && next > r->now) {
+            rp_cores_place(r);
             continue;
         }
         if (next == RP_NEVER)

@@ -1,5 +1,6 @@
 /*
- * Private to the replay: its state, the event loop (replay_run.c), and what
+ * Private to the replay: its state, the event loop (replay_run.c), cores with
+ * turns (replay_core.c), and what
  * replay.c sets up for it and reads from it. Times `_t` are in units of
  * 2^-bits ns, virtual times `_v` in units of 2^-bits ns of work at speed 1.
  */
@@ -14,6 +15,7 @@
 /* A node that is not reached yet: at or above this; the low half is the first
  * of the chains that wait for it, or RP_NO_CHAIN. */
 #define RP_UNKNOWN (1ULL << 63)
+#define RP_NO_CORE UINT32_MAX
 #define RP_BITS_MIN 8u
 #define RP_BITS_MAX 24u
 
@@ -22,10 +24,13 @@ struct rp_chain {
     uint32_t end; /* one past the last node */
     uint32_t first;
     uint32_t machine;
+    uint32_t core;       /* replay_core.c: in rp.machine; or RP_NO_CORE */
     uint32_t move;       /* index of the next move, */
     uint32_t move_node;  /* and its node, or IPS_NO_NODE */
     uint32_t next;       /* chain that waits for the same node */
     uint64_t done_t;     /* when the arc's work was done */
+    uint64_t ran_t;      /* when it last had work to do; on a core with turns */
+    uint64_t want_w;     /* work that awaits a core, in ns */
     uint64_t work_ns;    /* done on `machine`, not yet in run_ns */
     uint64_t blocked_ns; /* waited for cross arcs */
 };
@@ -44,6 +49,13 @@ struct rp_machine {
     uint64_t label_t;            /* the event it was last advanced to, >= t0 */
     uint64_t next_t0, next_rem;  /* of the next completion */
     uint64_t idle_t, idle_since; /* no chain active */
+    /* Of a core (replay_core.c), whose `is.cores` is 1, at `den` as without its
+     * load; else turn_v is RP_NEVER. */
+    uint64_t turn_v;      /* where the chains' turn ends; RP_NEVER: never */
+    uint64_t resume_t;    /* stopped: when the loads' turn ends */
+    uint64_t empty_since; /* without load and chain; RP_NEVER: has looked */
+    uint32_t of;          /* its machine */
+    bool stopped;
 };
 
 /* Chains in line are linked by `next`, in order of (done_t, chain). */
@@ -91,6 +103,11 @@ struct rp {
     uint32_t *due;      /* locks that are free and waited for */
     uint32_t *had_unit; /* room for the chains of a round of rp_grant */
     uint32_t due_count;
+    /* replay_core.c. Cores are behind the media in `machine`. */
+    uint32_t first_core, end_core; /* equal: no machine has any */
+    uint32_t *core_of; /* [machines] its first core, or RP_NO_CORE; or NULL */
+    uint32_t *placing; /* chains that come to a core when this moment is over */
+    uint32_t place_count;
     uint64_t now; /* of the event at hand, or the last one */
 };
 
@@ -172,7 +189,37 @@ void rp_grant(struct rp *r);
 /* Marks in `kept` the locks that somebody is in line for; how many. */
 uint32_t rp_locks_awaited(const struct rp *r, bool *kept);
 
+/* ---- replay_core.c ---- */
+
+/* Machines that have turns get their cores in `core_of`, first_core and
+ * end_core are set; before `machine` is there. */
+int rp_cores_count(struct rp *r, struct ips_err *err) IPS_MUST_USE;
+int rp_cores_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
+void rp_cores_release(struct rp *r);
+/* Cores as their machines are; all empty. */
+void rp_cores_set(struct rp *r);
+/* When `bits` is known: their first turns begin. */
+void rp_cores_begin(struct rp *r);
+/* The longest that `total` ns of work may take on machine m's cores. */
+ips_u128 rp_cores_slowest(const struct rp *r, uint32_t m, uint64_t total);
+/* Chain c, on a machine with cores, has work of w ns. */
+void rp_cores_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now);
+/* A chain has left core i, that has `count` now. */
+void rp_cores_left(struct rp *r, uint32_t i, uint64_t now);
+/* What comes next on core i, which has changed. */
+void rp_cores_changed(struct rp *r, uint32_t i);
+/* Core i's next is no completion: is done, and true. */
+bool rp_cores_event(struct rp *r, uint32_t i, uint64_t now);
+/* Chains in `placing` come to their cores. */
+void rp_cores_place(struct rp *r);
+void rp_cores_load(struct rp *r, uint32_t m, uint64_t now);
+
 /* ---- of replay_run.c ---- */
+
+void rp_advance(struct rp_machine *m, uint64_t t);
+/* When machine m's virtual clock will have moved by dv. */
+void rp_time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
+                uint64_t *rem);
 
 /* Node `pos` of chain c is reached: goes on to the next that takes time. */
 void rp_go_on(struct rp *r, uint32_t c, uint64_t now);
@@ -184,6 +231,9 @@ void rp_schedule(struct rp *r, uint32_t c, uint64_t t);
 /* Work of w ns for `id` on machine i from now on. */
 void rp_put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
                  uint64_t now);
+/* The same of work in _v. */
+void rp_put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
+                   uint64_t now);
 
 /* Runs until nothing more can happen: all chains are at their ends, or a cycle
  * holds some up. */

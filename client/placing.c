@@ -116,9 +116,13 @@ static int take_value(Ips__PredictMachine *m, const char *word,
         return ipsq_parse_ratio(word + 6, &m->speed_num, &m->speed_den, err);
     if (strncmp(word, "load=", 5) == 0)
         return take_load(m, word + 5, err);
+    if (strncmp(word, "turn=", 5) == 0) {
+        m->turn_said = true;
+        return ipsq_parse_duration(word + 5, &m->turn_ns, err);
+    }
     return ips_err_set(err, IPS_E_USAGE,
                        "machine %.80s: '%.80s' is none of cores=N, speed=X, "
-                       "load=B, load=P%% or load=recorded",
+                       "load=B, load=P%%, load=recorded or turn=TIME",
                        m->name, word);
 }
 

@@ -85,6 +85,11 @@ predict_locks(const struct predict_run *run)
 /* ---- a setup -------------------------------------------------------------
  */
 
+/* Threads and load take turns of a processor: what a thread had of it, on
+ * average, from the end of one turn of a load to the next, on Linux 6.18
+ * (EEVDF, base slice 1.4 ms, ticks of 4 ms); docs/papers.md has the figures. */
+#define PREDICT_TURN_NS 2600000u
+
 struct predict_machine {
     const char *name; /* borrowed */
     struct ips_replay_machine is;

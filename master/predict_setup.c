@@ -110,6 +110,10 @@ static int check_machine(const Ips__PredictMachine *from, struct ips_err *err)
         return ips_err_set(err, IPS_E_USAGE,
                            "machine %.80s: a load in per cent is below 100%%",
                            from->name);
+    if (from->turn_ns > IPS_REPLAY_TURN_MAX)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "machine %.80s: a turn is at most %llu s",
+                           from->name, IPS_REPLAY_TURN_MAX / 1000000000ull);
     return 0;
 }
 
@@ -165,6 +169,7 @@ static int add_machine(const struct predict_run *run,
     }
     to->is.speed = (struct ips_ratio){from->speed_num, from->speed_den};
     to->is.load = (struct ips_ratio){from->load_num, from->load_den};
+    to->is.turn_ns = from->turn_said ? from->turn_ns : PREDICT_TURN_NS;
     to->taken = (struct ips_ratio){from->taken_num, from->taken_den};
     if (!from->load_recorded)
         return 0;
@@ -353,6 +358,19 @@ static void say_unmoved(const Ips__PredictAsk *ask,
     }
 }
 
+/* The bound of a search holds for machines that are shared evenly. */
+static void share_evenly(struct predict_setup *s, struct predict_said *said)
+{
+    for (uint32_t m = 0; m < s->machine_count; m++) {
+        if (s->machine[m].is.turn_ns && s->machine[m].is.load.num)
+            predict_say(said,
+                        "threads and load of %.80s share its cores evenly: a "
+                        "search knows no turns",
+                        s->machine[m].name);
+        s->machine[m].is.turn_ns = 0;
+    }
+}
+
 static int check_used(const Ips__PredictAsk *ask, const struct predict_run *run,
                       const struct predict_setup *s, struct predict_said *said,
                       struct ips_err *err)
@@ -406,6 +424,8 @@ int predict_setup_make(const struct predict_run *run,
     int rc = make_own(run, ask->n_machines, out, err);
     if (rc == 0)
         rc = add_machines(run, ask, own, out, said, err);
+    if (rc == 0 && ask->search)
+        share_evenly(out, said);
     for (size_t i = 0; i < ask->n_map && rc == 0; i++)
         rc = place(run, ask->map[i], out, err);
     if (rc == 0)

@@ -14,14 +14,18 @@ it, first come, first served, then by thread; and again. Where all that is left
 waits, the locks that somebody asks for are taken as they were recorded (their
 RESOURCE arcs), and it begins anew; at the third time, all locks are.
 
+With turns, a machine that has load at any time is cores with a line each
+(class Core), as analysis/replay.h says.
+
 The C side rounds times to 2^-8 .. 2^-24 ns, and two may come for a lock at one
-moment: of a graph where that is so differences are forgiven, which few need
-(1 in 20000 does); else the status is 1.
+moment, or a turn end as work does: of a graph where that is so differences are
+forgiven, which few need (1 in 20000 does; with turns more); else the status is 1.
 
 Reads the lines that tests/programs/replay_graph.c prints, and says where the C
 answer differs; status 1 where one did.
 """
 import json
+import math
 import sys
 from fractions import Fraction
 
@@ -36,6 +40,64 @@ class Stalled(Exception):
     pass
 
 
+class Core:
+    """One of the n cores of a machine with load, where loads have turns."""
+
+    def __init__(self, machine, index, turn, speed):
+        self.machine, self.index = machine, index
+        self.speed = speed
+        self.turn = turn
+        self.whole = max(1, math.floor(turn * speed))  # work of a turn
+        self.left = Fraction(self.whole)  # of it, for each that is here
+        self.back = None       # when the loads' turn ends, if they have it
+        self.load = Fraction(0)
+        self.here = set()      # threads
+        self.since = Fraction(0)  # without threads; or load came or went
+        self.looks = True      # and will look for a thread
+
+    def share(self, b, n):
+        """Its part of the machine's load: whole ones in turn, then the rest."""
+        whole = math.floor(b)
+        mine = Fraction(len(range(self.index, whole, n)))
+        return mine + (b - whole if self.index == whole % n else 0)
+
+    def set_load(self, b, n, now):
+        was, self.load = self.load, self.share(b, n)
+        if self.back is None and bool(was) != bool(self.load):
+            self.since, self.looks = now, True
+            self.left = Fraction(self.whole)
+
+    def crowd(self):
+        return len(self.here) + self.load
+
+    def free(self):
+        return not self.here and not self.load and self.back is None
+
+    def rate(self):
+        return self.speed / len(self.here) if self.back is None else Fraction(0)
+
+    def next(self, cores):
+        """When a turn ends, or it looks for a thread; None: never."""
+        if self.back is not None:
+            return self.back
+        if self.here:
+            return None if not self.load else self.left / self.rate()
+        return self.since + self.turn \
+            if self.looks and not self.load and cores > 1 else None
+
+    def come(self, thread, now):
+        if not self.here and self.back is None and 0 < self.load <= 1:
+            self.left = min(Fraction(self.whole), self.left +
+                            (now - self.since) * self.speed / 4)
+        self.here.add(thread)
+        thread.core = self
+
+    def go(self, thread, now):
+        self.here.remove(thread)
+        if not self.here:
+            self.since, self.looks = now, True
+
+
 class Thread:
     def __init__(self, number, first, nodes, machine):
         self.number = number
@@ -47,6 +109,8 @@ class Thread:
         self.done = Fraction(0)
         self.run = self.blocked = Fraction(0)
         self.asked = None      # lock that it is in line for
+        self.core = None       # where it has work, or had
+        self.ran = None        # when it last had
 
 
 class Replay:
@@ -83,6 +147,16 @@ class Replay:
         self.come = {}         # receiving node by a medium: when, or None
         self.idle = [Fraction(0)] * (len(self.machines) + self.media)
         self.now = Fraction(0)
+        self.cores = {}        # of a machine, where there are turns
+        self.near = False      # what a rounded time may have otherwise
+        for m, (n, speed, load) in enumerate(self.machines):
+            turn = ask["machines"][m][5]
+            if turn and (load or any(
+                    of == m and num for _, of, num, _ in self.loads)):
+                self.cores[m] = [Core(m, i, turn, speed)
+                                 for i in range(int(n))]
+                for core in self.cores[m]:
+                    core.set_load(load, int(n), self.now)
 
     def cross_time(self, i, to):
         """Nanoseconds of node i's cross arc, None where it is absent."""
@@ -217,20 +291,100 @@ class Replay:
         return any(b - a < UNSURE for times in map(sorted, asked.values())
                    for a, b in zip(times, times[1:]))
 
+    def place(self):
+        """Threads that have work again come to their cores."""
+        for t in self.threads:
+            if t.machine not in self.cores or t.at == len(t.nodes) \
+                    or not t.left or t.core and t in t.core.here:
+                continue
+            cores = self.cores[t.machine]
+            had = t.core if t.core in cores else None
+            if had and t.ran == self.now:
+                choice = had
+            elif had and had.free():
+                choice = had
+            elif any(core.free() for core in cores):
+                choice = next(core for core in cores if core.free())
+            elif had and had.crowd() == min(core.crowd() for core in cores):
+                choice = had
+            else:
+                choice = min(cores, key=lambda core: (
+                    core.crowd(), len(core.here), core.index))
+            choice.come(t, self.now)
+
+    def keep(self):
+        """Those that have work again at once did not go."""
+        for t in self.threads:
+            if t.at < len(t.nodes) and t.left and t.core and t.ran == self.now \
+                    and t.core.machine == t.machine and t not in t.core.here:
+                t.core.come(t, self.now)
+
+    def leave(self):
+        for cores in self.cores.values():
+            for core in cores:
+                for t in [t for t in core.here if not t.left]:
+                    t.ran = self.now
+                    core.go(t, self.now)
+
+    def turns(self):
+        """What cores do of themselves, by number."""
+        for cores in self.cores.values():
+            for core in cores:
+                when = core.next(len(cores))
+                if core.back is not None:
+                    if when == self.now:
+                        core.back = None
+                        core.left = Fraction(core.whole)
+                        core.since, core.looks = self.now, True
+                elif core.here:
+                    if when == 0:
+                        takes = math.floor(core.turn * core.load)
+                        core.left = Fraction(core.whole)
+                        core.back = self.now + takes if takes else None
+                elif when == self.now:
+                    core.looks = False
+                    crowded = [c for c in cores if c.here and c.crowd() > 1]
+                    if crowded:
+                        busiest = max(crowded, key=lambda c: (
+                            c.crowd(), -c.index))
+                        t = min(busiest.here, key=lambda t: t.number)
+                        busiest.go(t, self.now)
+                        core.come(t, self.now)
+
+    def moments(self):
+        """Of what comes next of cores: all, for step(). Two that are near each
+        other, and of one machine, may come otherwise of rounded times."""
+        for cores in self.cores.values():
+            some = []
+            for core in cores:
+                when = core.next(len(cores))
+                if when is not None and core.here and core.back is None:
+                    when += self.now
+                some += [when] if when is not None else []
+                some += sorted({self.now + t.left / core.rate()
+                                for t in core.here if core.back is None})
+            some.sort()
+            self.near = self.near or any(
+                b - a < UNSURE for a, b in zip(some, some[1:]))
+            yield from some
+
     def rates(self):
         active = [[] for _ in self.machines]
         for t in self.threads:
             if t.at < len(t.nodes) and t.left:
                 active[t.machine].append(t)
-        rate = [s * min(Fraction(1), n / (len(who) + b)) if who else None
+        even = [s * min(Fraction(1), n / (len(who) + b)) if who else None
                 for (n, s, b), who in zip(self.machines, active)]
-        return active, rate
+        return active, {t: t.core.rate() if m in self.cores else even[m]
+                        for m, who in enumerate(active) for t in who}
 
     def step(self):
         """To the next moment at which something happens. False: none."""
         active, rate = self.rates()
-        times = [self.now + t.left / rate[m]
-                 for m, who in enumerate(active) for t in who]
+        times = [self.now + t.left / rate[t]
+                 for who in active for t in who if rate[t]]
+        if any(t.at < len(t.nodes) for t in self.threads):
+            times += self.moments()
         for t in self.threads:
             if t.at < len(t.nodes) and t.left == 0 and t.asked is None:
                 come = self.arrival(t)
@@ -248,8 +402,12 @@ class Replay:
             if not who:
                 self.idle[m] += then - self.now
             for t in who:
-                t.left -= (then - self.now) * rate[m]
-                t.run += (then - self.now) * rate[m] / self.machines[m][1]
+                t.left -= (then - self.now) * rate[t]
+                t.run += (then - self.now) * rate[t] / self.machines[m][1]
+        for cores in self.cores.values():
+            for core in cores:
+                if core.here and core.load:
+                    core.left -= (then - self.now) * core.rate()
         for medium, count in enumerate(shared):
             if not count:
                 self.idle[len(self.machines) + medium] += then - self.now
@@ -263,6 +421,10 @@ class Replay:
         while self.loads and self.loads[0][0] <= self.now:
             _, m, num, den = self.loads.pop(0)
             self.machines[m][2] = Fraction(num, den)
+            for core in self.cores.get(m, []):
+                core.set_load(Fraction(num, den), int(self.machines[m][0]),
+                              self.now)
+        self.leave()
         return True
 
     def solve(self):
@@ -271,6 +433,9 @@ class Replay:
             self.settle()
             while self.grant():
                 self.settle()
+            self.keep()
+            self.turns()
+            self.place()
             more = self.step()
         if None in self.reach:
             raise Stalled("nodes never reached")
@@ -293,7 +458,8 @@ def solved(ask):
 
 
 def unsure(ask):
-    return bool(ask.get("locks")) and solved(ask)[0].close_call()
+    r = solved(ask)[0]
+    return bool(ask.get("locks")) and r.close_call() or r.near
 
 
 def near(told, exact):

@@ -4,7 +4,7 @@
  *
  *   seed, external ("reply", "all", "off"), any_off
  *   chains    [[[w, xkind, xpred or -1, xlen], a node each], a chain each]
- *   machines  [[cores, speed num, den, load num, den], ...]
+ *   machines  [[cores, speed num, den, load num, den, turn_ns], ...]
  *   map       [machine, a chain each]
  *   moves     [[node, machine], ...]
  *   loads     [[at_ns, machine, num, den], ...]
@@ -24,8 +24,8 @@
  * Usage: replay_graph FIRST COUNT [LIMIT=NUMBER]...
  *
  * LIMIT is the most that is drawn of it: steps, chains, weight (of an arc),
- * machines, cores, moves, loads, locks; of a seed with a limit another graph is
- * drawn. tests/bench/replay-graphs makes what fails smaller so.
+ * machines, cores, moves, loads, locks, turns; of a seed with a limit another
+ * graph is drawn. tests/bench/replay-graphs makes what fails smaller so.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,11 +45,17 @@
 static struct {
     const char *name;
     uint32_t most;
-} limits[] = {{"steps", UINT32_MAX},  {"chains", UINT32_MAX},
-              {"weight", UINT32_MAX}, {"machines", MACHINES},
-              {"cores", UINT32_MAX},  {"moves", MOVES},
-              {"loads", LOADS},       {"media", MEDIA},
-              {"waits", 1},           {"locks", LOCKS}};
+} limits[] = {{"steps", UINT32_MAX},
+              {"chains", UINT32_MAX},
+              {"weight", UINT32_MAX},
+              {"machines", MACHINES},
+              {"cores", UINT32_MAX},
+              {"moves", MOVES},
+              {"loads", LOADS},
+              {"media", MEDIA},
+              {"waits", 1},
+              {"locks", LOCKS},
+              {"turns", 1}};
 enum {
     STEPS,
     CHAINS,
@@ -60,7 +66,8 @@ enum {
     LOADED,
     SHARED,
     WAITED,
-    LOCKED
+    LOCKED,
+    TURNS
 };
 
 static uint32_t limited(uint32_t value, int by)
@@ -163,6 +170,27 @@ static void draw_more(uint64_t *s, const struct ips_graph *g,
                 d->waits[g->chains[c].first + k] = rg_below(s, weight_max + 1);
 }
 
+/* Turns: of a fiftieth of an arc's work to ten times it. Work is made
+ * finer, so that few things end at one moment by chance, which rounded times
+ * would have one after the other. */
+static void draw_turns(uint64_t *s, const struct ips_graph *g,
+                       uint32_t weight_max, struct drawn *d)
+{
+    static const uint32_t parts[] = {20, 100, 1000, 10000};
+    if (rg_below(s, 2) || !limits[TURNS].most)
+        return;
+    for (uint32_t i = 0; i < g->node_count; i++)
+        if (g->w[i])
+            ((uint64_t *)g->w)[i] = g->w[i] * 1000 + rg_below(s, 1000);
+    for (uint32_t m = 0; m < d->ask.machine_count; m++) {
+        uint64_t turn = 1 + weight_max * (uint64_t)parts[rg_below(s, 4)] +
+                        rg_below(s, 1000);
+        if (rg_below(s, 4))
+            d->machine[m].turn_ns =
+                turn < IPS_REPLAY_TURN_MAX ? turn : IPS_REPLAY_TURN_MAX;
+    }
+}
+
 /* Of some pairs; lengths of messages are small. */
 static void draw_curves(uint64_t *s, uint32_t weight_max, struct drawn *d)
 {
@@ -259,9 +287,9 @@ static void print_ask(const struct ips_graph *g, const struct drawn *d)
     for (uint32_t m = 0; m < d->ask.machine_count; m++) {
         const struct ips_replay_machine *x = &d->machine[m];
         bool speed = x->speed.den != 0, load = x->load.den != 0;
-        printf("%s[%u, %u, %u, %u, %u]", m ? ", " : "", x->cores,
+        printf("%s[%u, %u, %u, %u, %u, %" PRIu64 "]", m ? ", " : "", x->cores,
                speed ? x->speed.num : 1, speed ? x->speed.den : 1,
-               load ? x->load.num : 0, load ? x->load.den : 1);
+               load ? x->load.num : 0, load ? x->load.den : 1, x->turn_ns);
     }
     printf("], \"map\": [");
     for (uint32_t c = 0; c < g->chain_count; c++)
@@ -388,6 +416,7 @@ static int one(uint64_t seed, struct ips_err *err)
     if (!d.map)
         abort();
     draw(&s, g, opt.weight_max, &d);
+    draw_turns(&s, g, opt.weight_max, &d);
     draw_more(&s, g, opt.weight_max, &d);
     if (limits[LOCKED].most)
         draw_locks(&s, g, &d);

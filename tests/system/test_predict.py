@@ -49,7 +49,7 @@ ROWS = [
     ("G4", "Pcd", "cores=2", PER_BYTE, 23000),
     ("G5", "AB", "cores=1", PER_BYTE, 19000),
     ("G5", "AB", "cores=2", PER_BYTE, 17000),
-    ("G5", "AB", "cores=1,load=1", PER_BYTE, 32500),
+    ("G5", "AB", "cores=1,load=1,turn=0s", PER_BYTE, 32500),
     ("G5", "AB", "cores=1,speed=2", PER_BYTE, 12000),
     ("G5", "AB", "cores=1", "0", 18000),
     ("G6", "ABC", "cores=1", PER_BYTE, 22000),
@@ -73,6 +73,20 @@ def test_golden(duo, graphs, name, chains, machine, mtime, makespan):
     path = [r for r in answer["path"] if r["kind"] in
             ("machine", "message", "external")]
     assert sum(r["ns"] for r in path) == answer["makespan_ns"]
+
+
+@pytest.mark.quick
+def test_turns(duo, graphs):
+    """What is not said is 2.6 ms; what one core gives G5 beside a load by turns is
+    its work and the whole turns of the load that come before its end. Would catch
+    a turn that gets lost on its way, or is taken where nobody asked for turns."""
+    asked = [duo.json("predict", graphs["G5"], "--mtime", "0", *placed(
+        f"one:cores=1,load=1{turn}", {"A": "one", "B": "one"}))
+        for turn in ("", ",turn=2.6ms", ",turn=0s", f",turn={7 * UNIT}ns")]
+    work = 18 * UNIT
+    makespan = [answer["makespan_ns"] for answer in asked]
+    assert makespan[0] == makespan[1] != makespan[2]
+    assert makespan[3] > work and (makespan[3] - work) % (7 * UNIT) == 0
 
 
 def place_all(graphs, name, machines, where, *more):
@@ -156,6 +170,7 @@ REFUSED = [
     (["--machines", "one:kores=2", "--map", "*=one"], "none of cores=N"),
     (["--machines", "one:speed=0", "--map", "*=one"], "speed is above 0"),
     (["--machines", "one:load=100%", "--map", "*=one"], "leaves nothing"),
+    (["--machines", "one:turn=11s", "--map", "*=one"], "at most 10 s"),
     (["--machines", "one;one", "--map", "*=one"], "given twice"),
     (["--machines", "one:load=recorded", "--map", "*=one"],
      "machines that the run was on"),

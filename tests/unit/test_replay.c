@@ -51,7 +51,8 @@ static void test_replay__golden(void **state)
         struct ips_replay_machine one = {
             by_hand[i].cores,
             {by_hand[i].speed_num, by_hand[i].speed_den},
-            {by_hand[i].load_num, by_hand[i].load_den}};
+            {by_hand[i].load_num, by_hand[i].load_den},
+            0};
         struct ips_replay_ask ask = {.machine_count = 1, .machine = &one};
         golden_scaled(by_hand[i].number, &g, &lane);
         if (by_hand[i].free)

@@ -1,0 +1,372 @@
+/*
+ * Cores of machines with load, where loads have turns (turn_ns of the machine;
+ * replay.h says how). Each is a machine of one core in rp.machine, whose
+ * virtual clock moves as without load, and stands while its loads have their
+ * turn. So the end of the chains' turn is a place of that clock, `turn_v`, as
+ * the completions are, and which of them comes first is exact.
+ *
+ * Of the machine itself, whose number the chains have, only speed, load, count
+ * and idle time are used.
+ */
+#include <stdlib.h>
+
+#include "analysis/replay_run.h"
+
+/* Of the time without chains so much is added to their turn, where a core has
+ * at most one load. Measured: docs/papers.md. */
+#define FORGIVEN_SHIFT 2u
+
+/* ---- what a core is ------------------------------------------------------ */
+
+/* Of load b the part of core j of n, as a ratio. */
+static struct ips_ratio part_of(struct ips_ratio b, uint32_t n, uint32_t j)
+{
+    uint32_t whole = b.num / b.den, rest = b.num % b.den;
+    struct ips_ratio is = {whole / n + (j < whole % n), 1};
+    if (j == whole % n && rest) {
+        is.num = is.num * b.den + rest;
+        is.den = b.den;
+    }
+    return is;
+}
+
+static uint64_t scaled(uint64_t x, struct ips_ratio by)
+{
+    return (uint64_t)((ips_u128)x * by.num / by.den);
+}
+
+/* Of work at speed 1, in ns. */
+static uint64_t turn_work(const struct rp_machine *core)
+{
+    return ips_max_u64(scaled(core->is.turn_ns, core->is.speed), 1);
+}
+
+static void new_turn(const struct rp *r, struct rp_machine *core)
+{
+    core->turn_v =
+        core->is.load.num ? core->v0 + (turn_work(core) << r->bits) : RP_NEVER;
+}
+
+/* ---- set up -------------------------------------------------------------- */
+
+static bool has_turns(const struct ips_replay_ask *ask, uint32_t m)
+{
+    const struct ips_ratio *b = &ask->machine[m].load;
+    bool is = b->den && b->num, turns = ask->machine[m].turn_ns != 0;
+    for (uint32_t k = 0; turns && !is && k < ask->load_count; k++)
+        is = ask->load[k].machine == m && ask->load[k].load.den &&
+             ask->load[k].load.num;
+    return turns && is;
+}
+
+int rp_cores_count(struct rp *r, struct ips_err *err)
+{
+    uint64_t cores = 0;
+    bool turns = false;
+    for (uint32_t m = 0; m < r->machines; m++)
+        turns = turns || has_turns(r->ask, m);
+    r->first_core = r->end_core = r->machines + r->media;
+    if (!turns)
+        return 0;
+    r->core_of = calloc(r->machines, sizeof(*r->core_of));
+    if (!r->core_of)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "replay on %u machines",
+                           r->machines);
+    for (uint32_t m = 0; m < r->machines; m++) {
+        r->core_of[m] = RP_NO_CORE;
+        if (!has_turns(r->ask, m))
+            continue;
+        r->core_of[m] = r->first_core + (uint32_t)cores;
+        cores += r->ask->machine[m].cores;
+        if (cores > IPS_REPLAY_LINES_MAX)
+            return ips_err_set(err, IPS_E_LIMIT,
+                               "machines with load have more than %u cores",
+                               IPS_REPLAY_LINES_MAX);
+    }
+    r->end_core += (uint32_t)cores;
+    return 0;
+}
+
+int rp_cores_alloc(struct rp *r, struct ips_err *err)
+{
+    if (r->first_core == r->end_core)
+        return 0;
+    r->placing = calloc((size_t)r->chains + 1, sizeof(*r->placing));
+    return r->placing ? 0
+                      : ips_err_set(err, IPS_E_NO_MEMORY, "replay of %u chains",
+                                    r->chains);
+}
+
+void rp_cores_release(struct rp *r)
+{
+    free(r->core_of);
+    free(r->placing);
+}
+
+void rp_cores_set(struct rp *r)
+{
+    for (uint32_t m = 0; r->core_of && m < r->machines; m++) {
+        const struct ips_replay_machine *is = &r->machine[m].is;
+        for (uint32_t j = 0; r->core_of[m] != RP_NO_CORE && j < is->cores;
+             j++) {
+            struct rp_machine *core = &r->machine[r->core_of[m] + j];
+            core->is = (struct ips_replay_machine){
+                1, is->speed, part_of(is->load, is->cores, j), is->turn_ns};
+            core->num = is->speed.den;
+            core->den = is->speed.num;
+            core->shift = rp_shift(core->den);
+            core->of = m;
+        }
+    }
+}
+
+void rp_cores_begin(struct rp *r)
+{
+    for (uint32_t i = r->first_core; i < r->end_core; i++)
+        new_turn(r, &r->machine[i]);
+}
+
+/* Of all loads that machine m ever has the most of one of its cores. */
+static ips_u128 most_turn_ns(const struct rp *r, uint32_t m)
+{
+    const struct ips_replay_machine *is = &r->machine[m].is;
+    uint64_t most = scaled(is->turn_ns, part_of(is->load, is->cores, 0));
+    for (uint32_t k = 0; k < r->ask->load_count; k++) {
+        if (r->ask->load[k].machine != m)
+            continue;
+        struct ips_ratio b = rp_ratio(r->ask->load[k].load, 0);
+        most = ips_max_u64(most, scaled(is->turn_ns, part_of(b, is->cores, 0)));
+    }
+    return most;
+}
+
+ips_u128 rp_cores_slowest(const struct rp *r, uint32_t m, uint64_t total)
+{
+    if (!r->core_of || r->core_of[m] == RP_NO_CORE)
+        return 0;
+    const struct rp_machine *core = &r->machine[r->core_of[m]];
+    /* The first core has the most whole loads, another perhaps a part more. */
+    ips_u128 turns = (ips_u128)(total / turn_work(core)) + 1;
+    return (ips_u128)total * core->is.speed.den / core->is.speed.num + 1 +
+           turns * (most_turn_ns(r, m) + core->is.turn_ns);
+}
+
+/* ---- chains come and go -------------------------------------------------- */
+
+static void put(struct rp *r, uint32_t i, uint32_t c, uint64_t w_v,
+                uint64_t now)
+{
+    struct rp_machine *core = &r->machine[i], *m = &r->machine[core->of];
+    if (core->count == 0 && !core->stopped && core->is.load.num &&
+        core->is.load.num <= core->is.load.den) {
+        uint64_t idle = (now - core->idle_since) >> FORGIVEN_SHIFT;
+        core->turn_v = ips_min_u64(core->turn_v + scaled(idle, core->is.speed),
+                                   core->v0 + (turn_work(core) << r->bits));
+    }
+    if (!core->hole) {
+        if (m->count == 0)
+            m->idle_t += now - m->idle_since;
+        m->count++;
+    }
+    r->chain[c].core = i;
+    rp_put_work_v(r, i, c, w_v, now);
+}
+
+void rp_cores_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
+{
+    struct rp_chain *cur = &r->chain[c];
+    bool here =
+        cur->core != RP_NO_CORE && r->machine[cur->core].of == cur->machine;
+    if (!here)
+        cur->core = RP_NO_CORE;
+    if (here && cur->ran_t == now) {
+        put(r, cur->core, c, w << r->bits, now);
+        return;
+    }
+    cur->want_w = w;
+    r->placing[r->place_count++] = c;
+}
+
+void rp_cores_left(struct rp *r, uint32_t i, uint64_t now)
+{
+    struct rp_machine *core = &r->machine[i], *m = &r->machine[core->of];
+    if (core->count == 0)
+        core->empty_since = now;
+    if (--m->count == 0)
+        m->idle_since = now;
+}
+
+static bool is_free(const struct rp_machine *core)
+{
+    return core->count == 0 && core->is.load.num == 0 && !core->stopped;
+}
+
+/* Chains and load: has a more of them than b (1), as many (0), less (-1)? */
+static int compare_crowd(const struct rp_machine *a, const struct rp_machine *b)
+{
+    uint64_t x =
+        ((uint64_t)a->count * a->is.load.den + a->is.load.num) * b->is.load.den;
+    uint64_t y =
+        ((uint64_t)b->count * b->is.load.den + b->is.load.num) * a->is.load.den;
+    return (x > y) - (x < y);
+}
+
+static uint32_t core_for(const struct rp *r, const struct rp_chain *cur)
+{
+    uint32_t first = r->core_of[cur->machine], best = first;
+    uint32_t end = first + r->machine[cur->machine].is.cores;
+    if (cur->core != RP_NO_CORE && is_free(&r->machine[cur->core]))
+        return cur->core;
+    for (uint32_t i = first; i < end; i++) {
+        const struct rp_machine *core = &r->machine[i],
+                                *than = &r->machine[best];
+        if (is_free(core))
+            return i;
+        int more = compare_crowd(core, than);
+        if (more < 0 || (more == 0 && core->count < than->count))
+            best = i;
+    }
+    if (cur->core == RP_NO_CORE)
+        return best;
+    bool less = compare_crowd(&r->machine[best], &r->machine[cur->core]) < 0;
+    return less ? best : cur->core;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+void rp_cores_place(struct rp *r)
+{
+    uint32_t count = r->place_count;
+    r->place_count = 0;
+    if (count > 1)
+        qsort(r->placing, count, sizeof(*r->placing), by_number);
+    for (uint32_t k = 0; k < count; k++) {
+        struct rp_chain *cur = &r->chain[r->placing[k]];
+        put(r, core_for(r, cur), r->placing[k], cur->want_w << r->bits, r->now);
+    }
+}
+
+/* ---- what happens on a core ---------------------------------------------- */
+
+void rp_cores_changed(struct rp *r, uint32_t i)
+{
+    struct rp_machine *core = &r->machine[i];
+    uint64_t t = RP_NEVER;
+    if (core->stopped) {
+        t = core->resume_t;
+    } else if (core->count) {
+        uint64_t v = ips_min_u64(rp_tree_key(&core->active), core->turn_v);
+        core->num = (uint64_t)core->count * core->is.speed.den;
+        rp_time_of(core, v - core->v0, &core->next_t0, &core->next_rem);
+        t = core->next_t0 + (core->next_rem != 0);
+    } else if (core->is.load.num == 0 && core->empty_since != RP_NEVER &&
+               r->machine[core->of].is.cores > 1) {
+        t = core->empty_since + (core->is.turn_ns << r->bits);
+    }
+    rp_tree_set(&r->completions, i,
+                t == RP_NEVER ? t : ips_max_u64(t, core->label_t), i);
+}
+
+static void stop(struct rp *r, struct rp_machine *core, uint64_t now)
+{
+    uint64_t takes = scaled(core->is.turn_ns, core->is.load);
+    core->v0 = core->turn_v;
+    core->t0 = core->next_t0;
+    core->rem = core->next_rem;
+    core->label_t = now;
+    if (takes == 0) {
+        new_turn(r, core);
+        return;
+    }
+    core->stopped = true;
+    core->resume_t = now + (takes << r->bits);
+}
+
+static void resume(struct rp *r, struct rp_machine *core, uint64_t now)
+{
+    core->stopped = false;
+    core->label_t = core->t0 = core->empty_since = core->idle_since = now;
+    core->rem = 0;
+    new_turn(r, core);
+}
+
+/* The chain with the least number: what is left of an arc would depend on what
+ * is one arc. */
+static struct rp_item first_chain(const struct rp_machine *core)
+{
+    struct rp_item best = {.key = RP_NEVER};
+    for (uint32_t k = 0; k < core->active.used; k++) {
+        const struct rp_item *it = &core->active.at[core->active.room + k];
+        if (it->key != RP_NEVER &&
+            (best.key == RP_NEVER || rp_item_id(it) < rp_item_id(&best)))
+            best = *it;
+    }
+    return best;
+}
+
+/* Core i has been without a chain for a turn. */
+static void pull(struct rp *r, uint32_t i, uint64_t now)
+{
+    struct rp_machine *to = &r->machine[i], *from = NULL;
+    uint32_t first = r->core_of[to->of];
+    to->empty_since = RP_NEVER;
+    for (uint32_t k = first; k < first + r->machine[to->of].is.cores; k++) {
+        struct rp_machine *core = &r->machine[k];
+        bool more = core->count > 1 || (core->count && core->is.load.num);
+        if (more && (!from || compare_crowd(core, from) > 0))
+            from = core;
+    }
+    if (!from) {
+        rp_cores_changed(r, i);
+        return;
+    }
+    rp_advance(from, now);
+    struct rp_item it = first_chain(from);
+    uint32_t c = rp_item_id(&it);
+    rp_tree_drop(&from->active, rp_item_leaf(&it));
+    if (--from->count == 0)
+        from->idle_since = now;
+    rp_cores_left(r, (uint32_t)(from - r->machine), now);
+    rp_cores_changed(r, (uint32_t)(from - r->machine));
+    put(r, i, c, it.key - from->v0, now);
+}
+
+bool rp_cores_event(struct rp *r, uint32_t i, uint64_t now)
+{
+    struct rp_machine *core = &r->machine[i];
+    if (core->stopped) {
+        resume(r, core, now);
+    } else if (core->count == 0) {
+        pull(r, i, now);
+        return true;
+    } else if (core->turn_v < rp_tree_key(&core->active)) {
+        stop(r, core, now);
+    } else {
+        return false;
+    }
+    rp_cores_changed(r, i);
+    return true;
+}
+
+void rp_cores_load(struct rp *r, uint32_t m, uint64_t now)
+{
+    const struct ips_replay_machine *is = &r->machine[m].is;
+    for (uint32_t j = 0; j < is->cores; j++) {
+        uint32_t i = r->core_of[m] + j;
+        struct rp_machine *core = &r->machine[i];
+        struct ips_ratio was = core->is.load;
+        rp_advance(core, now);
+        core->is.load = part_of(is->load, is->cores, j);
+        if (core->stopped)
+            continue;
+        if ((was.num == 0) != (core->is.load.num == 0)) {
+            core->idle_since = core->empty_since = now;
+            new_turn(r, core);
+        }
+        rp_cores_changed(r, i);
+    }
+}
