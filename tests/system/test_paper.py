@@ -16,7 +16,7 @@ import conftest
 
 PAPER = conftest.ROOT / "tests" / "bench" / "paper"
 KEYS = {"bus": "found", "dpm11": "rows", "dpm12": "predicted",
-        "dro3": "computation", "locks": "rows"}
+        "dro3": "computation"}
 
 
 @pytest.mark.parametrize("name", sorted(KEYS))
@@ -33,6 +33,63 @@ def test_short_form(build, make_hosts, name):
     found = json.loads(pathlib.Path(
         build.top, "paper", f"{name}-short.json").read_text())
     assert found[KEYS[name]], found
+
+
+def test_one_after_another(build, make_hosts):
+    """The driver, with the experiment of locks. Would catch one that runs again what is
+    finished, that takes an experiment which was ended in the middle for finished,
+    or that takes a failure for success."""
+    make_hosts(1)
+    kept = pathlib.Path(build.top, "paper", "locks-short.json")
+    kept.unlink(missing_ok=True)
+
+    def all(*words, status=0):
+        done = subprocess.run(
+            [str(PAPER / "all"), "--short", "--build", str(build.top), *words],
+            capture_output=True, text=True, env=conftest.clean_env(), timeout=270)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    assert "1 done, 0 failed" in all("--only", "locks", "--", "--no-prefer")
+    assert "|---|" in pathlib.Path(build.top, "paper", "locks.log").read_text()
+    found = json.loads(kept.read_text())
+    assert found["rows"] and found["complete"]
+    assert "locks: finished before" in all("--only", "locks")
+    kept.write_text(json.dumps(dict(found, complete=False)))
+    assert "1 failed: locks" in all("--only", "locks", "--", "--wrong", status=1)
+    assert "no experiment lock" in all("--only", "lock", status=1)
+
+
+def test_documents_are_written(tmp_path):
+    """Would catch a result that takes the place of anything but what is between its
+    marks, marks that are not in docs/papers.md, an interval or a CPU time that is
+    read wrong, and repetitions that do not end with the time."""
+    script = rf"""import argparse, pathlib, sys
+sys.path.insert(0, {str(PAPER)!r})
+import lab
+file = pathlib.Path({str(tmp_path / "papers.md")!r})
+file.write_text("a\n<!-- measured: x -->\nold\n<!-- end: x -->\nb\n")
+lab.into_docs(file, "x", "\nnew\n")
+print(repr(file.read_text()))
+try:
+    lab.into_docs(file, "y", "new")
+except SystemExit as error:
+    print("no lines" in str(error))
+text = lab.DOCS.read_text()
+for name in {sorted([*KEYS, "build", "locks", "predict", "simgrid"])!r}:
+    assert text.count(f"<!-- measured: {{name}} -->") == 1, name
+    assert text.count(f"<!-- end: {{name}} -->") == 1, name
+file.write_text("1m2.500s 0m0.250s\n0m9.000s 0m9.000s\n")
+print(lab.cpu_before(file))
+for seconds in (0, 1e-9):
+    print(len(list(lab.repetitions(argparse.Namespace(runs=3, seconds=seconds)))))
+print(lab.ratio([3, 3, 3], [2, 2, 2]), lab.spreads([[1, 1], [1, 1]]))
+"""
+    said = subprocess.run(["/usr/bin/python3", "-c", script], check=True, text=True,
+                          stdout=subprocess.PIPE, env=ENV).stdout.splitlines()
+    assert said == [repr("a\n<!-- measured: x -->\nnew\n<!-- end: x -->\nb\n"),
+                    "True", "62.75", "3", "1",
+                    "('+50.0%', '+50.0% .. +50.0%') ('0.0%', '0.0%, to 0.0%', '0%')"]
 
 
 def run(build, *words, status=0):
