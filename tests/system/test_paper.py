@@ -180,15 +180,50 @@ def test_ti_replay(build, tmp_path):
     assert makespan("0,0", "1") == 4_002_000
 
 
-def test_simgrid(build):
-    """Would catch a replay that says something else of the same trace than SMPI's."""
+def test_simgrid(build, make_hosts):
+    """Would catch a replay that says something else of the same trace than SMPI's, and a
+    run that `ipsq predict` takes for another than its graph says it is."""
     if not shutil.which("smpirun"):
         pytest.skip("no smpirun (deploy/deps --bench)")
+    make_hosts(1)
     assert "|---|" in run(build, "simgrid", "--short")
-    rows = json.loads(pathlib.Path(
-        build.top, "paper", "simgrid-short.json").read_text())["rows"]
-    assert {r["trace"] for r in rows} >= {"ring", "halo"}
-    assert all(abs(r["difference"]) < 0.05 for r in rows), rows
+    found = json.loads(pathlib.Path(
+        build.top, "paper", "simgrid-short.json").read_text())
+    assert {r["trace"] for r in found["rows"]} >= {"ring", "halo"}
+    assert all(abs(r["difference"]) < 0.05 for r in found["rows"]), found
+    assert len(found["recorded"]) == 5
+    for r in found["recorded"]:
+        for ours in (r["ours"]["ns"], r["predict"]):
+            assert abs(ours / r["smpi"]["ns"] - 1) < 0.05, r
+
+
+def test_recorded_as_traces():
+    """Two threads by hand: a message that is read in two pieces, one that goes to both of
+    two threads, a wait inside a thread. Would catch a rank that receives a message twice or
+    from another, what is computed at the wrong place, and a wait for something outside
+    that is left out."""
+    def node(id, tid, cpu, xpred=None, size=None, outside=None):
+        return json.dumps({"id": id, "machine": "m", "pid": 1, "tid": tid, "kind": "X",
+                           "arc_cpu_ns": cpu, "xpred": xpred, "bytes": size,
+                           "xarc_wall_ns": outside})
+    lines = [node(0, 1, None), node(1, 1, 500), node(2, 2, None), node(3, 2, 0, 1, 8),
+             node(4, 2, 30, 1, 8), node(5, 3, None, 1, 0), node(6, 2, 7, 3),
+             node(7, 1, 9, 4, 100), "{}"]
+    script = (f"import json, sys\nsys.path.insert(0, {str(PAPER)!r})\n"
+              "import recorded\nlines = json.load(sys.stdin)\n"
+              "print(json.dumps(recorded.ranks_of(lines[:-1])))\n"
+              "try:\n    recorded.ranks_of(lines)\n"
+              "except ValueError as error:\n    print('outside' in str(error) or error)")
+    said = subprocess.run(
+        ["/usr/bin/python3", "-c", script], check=True, text=True, env=ENV,
+        input=json.dumps([*lines, node(8, 1, 1, outside=5)]),
+        stdout=subprocess.PIPE).stdout.splitlines()
+    assert json.loads(said[0]) == [
+        [["m", 1, 1], ["m", 1, 2], ["m", 1, 3]],
+        [["compute 500", "send 1 3 8 6", "send 2 5 0 6", "compute 9", "recv 1 7 100 6"],
+         ["recv 0 3 8 6", "compute 30", "send 0 7 100 6", "compute 7"],
+         ["recv 0 5 0 6"]]]
+    assert said[1] == "node 8 waits for something that is not traced"
 
 
 def test_drawn_alike():
