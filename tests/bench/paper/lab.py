@@ -261,15 +261,16 @@ class Lab:
 
     def calibrate(self, *words):
         """Message times, of all pairs or as `words` say, measured by the slaves:
-        the answer. What was refused, as the machine is not idle, is an error
-        where --force is not among them."""
+        the answer. Waits until the machine is idle, unless --force is among them;
+        the load average may then still have what we ran before, so that ipsq is
+        told not to look at it."""
         if "--force" not in words:
             wait_idle()
+            words = (*words, "--force")
         answer = self.cluster.json("calibrate", *words, status=(0, 3))
         if answer["failed"]:
             raise SystemExit("calibrate: " + "; ".join(
-                f["failed"] for f in answer["failed"]) + "\nWait until nothing "
-                "else runs here, or use --force.")
+                f["failed"] for f in answer["failed"]))
         return answer
 
     def table(self):
@@ -306,16 +307,27 @@ def cpu_before(file):
     return sum(60 * int(minutes) + float(seconds) for minutes, seconds in parts)
 
 
+def idle_share(seconds=2):
+    """Of the processors' time, while we sleep."""
+    def idle():
+        with open("/proc/stat") as file:
+            return sum(map(int, file.readline().split()[4:6]))
+    before, begun = idle(), time.monotonic()
+    time.sleep(seconds)
+    ticks = (time.monotonic() - begun) * os.sysconf("SC_CLK_TCK")
+    return (idle() - before) / ticks / os.cpu_count()
+
+
 def wait_idle(seconds=240):
-    """Until the load average is what `ipsq calibrate` takes for idle: what was
-    measured before may be in it yet. Gives up in silence: it will be refused."""
+    """Until nine tenths of the processors' time are idle."""
     until = time.monotonic() + seconds
-    limit = 0.45 * os.cpu_count()
-    if os.getloadavg()[0] > limit:
-        print(f"waiting until the load average is below {limit}",
-              file=sys.stderr, flush=True)
-    while os.getloadavg()[0] > limit and time.monotonic() < until:
-        time.sleep(2)
+    while (share := idle_share()) < 0.9:
+        if time.monotonic() > until:
+            raise SystemExit(f"the machine is not idle ({share:.0%} of its time), and "
+                             "message times are measured on an idle one: wait until "
+                             "nothing else runs here, or use --force")
+        print(f"waiting until the machine is idle: {share:.0%}", file=sys.stderr,
+              flush=True)
 
 
 def machines(specs):
