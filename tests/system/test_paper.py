@@ -16,7 +16,7 @@ import conftest
 
 PAPER = conftest.ROOT / "tests" / "bench" / "paper"
 KEYS = {"bus": "found", "dpm11": "rows", "dpm12": "predicted",
-        "dro3": "computation", "locks": "rows"}
+        "dro3": "computation"}
 
 
 @pytest.mark.parametrize("name", sorted(KEYS))
@@ -33,6 +33,63 @@ def test_short_form(build, make_hosts, name):
     found = json.loads(pathlib.Path(
         build.top, "paper", f"{name}-short.json").read_text())
     assert found[KEYS[name]], found
+
+
+def test_one_after_another(build, make_hosts):
+    """The driver, with the experiment of locks. Would catch one that runs again what is
+    finished, that takes an experiment which was ended in the middle for finished,
+    or that takes a failure for success."""
+    make_hosts(1)
+    kept = pathlib.Path(build.top, "paper", "locks-short.json")
+    kept.unlink(missing_ok=True)
+
+    def all(*words, status=0):
+        done = subprocess.run(
+            [str(PAPER / "all"), "--short", "--build", str(build.top), *words],
+            capture_output=True, text=True, env=conftest.clean_env(), timeout=270)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    assert "1 done, 0 failed" in all("--only", "locks", "--", "--no-prefer")
+    assert "|---|" in pathlib.Path(build.top, "paper", "locks.log").read_text()
+    found = json.loads(kept.read_text())
+    assert found["rows"] and found["complete"]
+    assert "locks: finished before" in all("--only", "locks")
+    kept.write_text(json.dumps(dict(found, complete=False)))
+    assert "1 failed: locks" in all("--only", "locks", "--", "--wrong", status=1)
+    assert "no experiment lock" in all("--only", "lock", status=1)
+
+
+def test_documents_are_written(tmp_path):
+    """Would catch a result that takes the place of anything but what is between its
+    marks, marks that are not in docs/papers.md, an interval or a CPU time that is
+    read wrong, and repetitions that do not end with the time."""
+    script = rf"""import argparse, pathlib, sys
+sys.path.insert(0, {str(PAPER)!r})
+import lab
+file = pathlib.Path({str(tmp_path / "papers.md")!r})
+file.write_text("a\n<!-- measured: x -->\nold\n<!-- end: x -->\nb\n")
+lab.into_docs(file, "x", "\nnew\n")
+print(repr(file.read_text()))
+try:
+    lab.into_docs(file, "y", "new")
+except SystemExit as error:
+    print("no lines" in str(error))
+text = lab.DOCS.read_text()
+for name in {sorted([*KEYS, "build", "locks", "predict", "simgrid"])!r}:
+    assert text.count(f"<!-- measured: {{name}} -->") == 1, name
+    assert text.count(f"<!-- end: {{name}} -->") == 1, name
+file.write_text("1m2.500s 0m0.250s\n0m9.000s 0m9.000s\n")
+print(lab.cpu_before(file))
+for seconds in (0, 1e-9):
+    print(len(list(lab.repetitions(argparse.Namespace(runs=3, seconds=seconds)))))
+print(lab.ratio([3, 3, 3], [2, 2, 2]), lab.spreads([[1, 1], [1, 1]]))
+"""
+    said = subprocess.run(["/usr/bin/python3", "-c", script], check=True, text=True,
+                          stdout=subprocess.PIPE, env=ENV).stdout.splitlines()
+    assert said == [repr("a\n<!-- measured: x -->\nnew\n<!-- end: x -->\nb\n"),
+                    "True", "62.75", "3", "1",
+                    "('+50.0%', '+50.0% .. +50.0%') ('0.0%', '0.0%, to 0.0%', '0%')"]
 
 
 def run(build, *words, status=0):
@@ -123,15 +180,50 @@ def test_ti_replay(build, tmp_path):
     assert makespan("0,0", "1") == 4_002_000
 
 
-def test_simgrid(build):
-    """Would catch a replay that says something else of the same trace than SMPI's."""
+def test_simgrid(build, make_hosts):
+    """Would catch a replay that says something else of the same trace than SMPI's, and a
+    run that `ipsq predict` takes for another than its graph says it is."""
     if not shutil.which("smpirun"):
         pytest.skip("no smpirun (deploy/deps --bench)")
+    make_hosts(1)
     assert "|---|" in run(build, "simgrid", "--short")
-    rows = json.loads(pathlib.Path(
-        build.top, "paper", "simgrid-short.json").read_text())["rows"]
-    assert {r["trace"] for r in rows} >= {"ring", "halo"}
-    assert all(abs(r["difference"]) < 0.05 for r in rows), rows
+    found = json.loads(pathlib.Path(
+        build.top, "paper", "simgrid-short.json").read_text())
+    assert {r["trace"] for r in found["rows"]} >= {"ring", "halo"}
+    assert all(abs(r["difference"]) < 0.05 for r in found["rows"]), found
+    assert len(found["recorded"]) == 5
+    for r in found["recorded"]:
+        for ours in (r["ours"]["ns"], r["predict"]):
+            assert abs(ours / r["smpi"]["ns"] - 1) < 0.05, r
+
+
+def test_recorded_as_traces():
+    """Two threads by hand: a message that is read in two pieces, one that goes to both of
+    two threads, a wait inside a thread. Would catch a rank that receives a message twice or
+    from another, what is computed at the wrong place, and a wait for something outside
+    that is left out."""
+    def node(id, tid, cpu, xpred=None, size=None, outside=None):
+        return json.dumps({"id": id, "machine": "m", "pid": 1, "tid": tid, "kind": "X",
+                           "arc_cpu_ns": cpu, "xpred": xpred, "bytes": size,
+                           "xarc_wall_ns": outside})
+    lines = [node(0, 1, None), node(1, 1, 500), node(2, 2, None), node(3, 2, 0, 1, 8),
+             node(4, 2, 30, 1, 8), node(5, 3, None, 1, 0), node(6, 2, 7, 3),
+             node(7, 1, 9, 4, 100), "{}"]
+    script = (f"import json, sys\nsys.path.insert(0, {str(PAPER)!r})\n"
+              "import recorded\nlines = json.load(sys.stdin)\n"
+              "print(json.dumps(recorded.ranks_of(lines[:-1])))\n"
+              "try:\n    recorded.ranks_of(lines)\n"
+              "except ValueError as error:\n    print('outside' in str(error) or error)")
+    said = subprocess.run(
+        ["/usr/bin/python3", "-c", script], check=True, text=True, env=ENV,
+        input=json.dumps([*lines, node(8, 1, 1, outside=5)]),
+        stdout=subprocess.PIPE).stdout.splitlines()
+    assert json.loads(said[0]) == [
+        [["m", 1, 1], ["m", 1, 2], ["m", 1, 3]],
+        [["compute 500", "send 1 3 8 6", "send 2 5 0 6", "compute 9", "recv 1 7 100 6"],
+         ["recv 0 3 8 6", "compute 30", "send 0 7 100 6", "compute 7"],
+         ["recv 0 5 0 6"]]]
+    assert said[1] == "node 8 waits for something that is not traced"
 
 
 def test_drawn_alike():

@@ -15,8 +15,8 @@ these programs.
 
 `place` maps each process (label) of a program to a machine's name. Elapsed time is from
 just before the main process (the last that is started) is executed until the last
-process is reaped, by one clock. What is measured can be preferred to all else that runs
-here (a cgroup of its own with the greatest share): --prefer, on unless it is not
+process is reaped, by one clock, waited for without polling. What is measured can be
+preferred to all else that runs here (a cgroup of its own with the greatest share): --prefer, on unless it is not
 permitted; load programs are in the same group, and compete as they should.
 
 Slaves and master are in the network of none but their machine; all is gone at the end.
@@ -27,11 +27,13 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 
@@ -46,6 +48,7 @@ Spec = collections.namedtuple("Spec", "name cpus hogs rate",
                               defaults=("0", 0, None))
 # elapsed in ns; pid and machine of each label
 Run = collections.namedtuple("Run", "name program elapsed pid place outputs")
+LIMIT_S = 270  # a program that runs longer is killed
 
 GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")  # version 1
 HOG = ["/usr/bin/python3", "-c", "while True: pass"]
@@ -177,14 +180,20 @@ class Lab:
 
     def run(self, program, place, ipsrun, checked=True):
         """Starts all processes by ipsrun(label, first) + argv; (elapsed, pids,
-        outputs)."""
+        outputs). `last_cpu` is then what each has used since it was executed, in
+        ns: by its resource usage, which has all threads that it ever had and the
+        children that it waited for."""
         started = {}
-        stamp = self.directory / "stamp"
+
+        def before(label):
+            return self.directory / f"cpu-{label}"
 
         def popen(label, argv):
             inner = [*ipsrun(label), *map(str, argv)]
-            note = f"echo $EPOCHREALTIME >{stamp}; " \
-                if label == program.main else ""
+            # no process is made for these: `times` is what becomes the program
+            note = f"times >{before(label)}; " + (
+                f"echo $EPOCHREALTIME >{self.directory}/stamp; "
+                if label == program.main else "")
             started[label] = subprocess.Popen(
                 self.hosts[place[label]].command(
                     ["bash", "-c", f'{note}exec "$@"', "-", *inner]),
@@ -192,20 +201,29 @@ class Lab:
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             return started[label]
 
+        def kill():
+            for proc in started.values():
+                if proc.returncode is None:
+                    proc.kill()
+
+        watch = threading.Timer(LIMIT_S, kill)
         try:
             all = distributed.start(program, popen, [
                 f"{self.hosts[place[label]].address}:{7000 + i}"
                 for i, label in enumerate(program.labels)])
-            for proc, _ in all.values():
-                proc.wait(270)
+            watch.start()
+            used = {label: reap(proc) for label, (proc, _) in all.items()}
             end = time.time()
             outputs = distributed.finish(program, all, checked=checked)
         finally:
+            watch.cancel()
+            kill()
             for proc in started.values():
-                if proc.poll() is None:
-                    proc.kill()
-                    proc.communicate()
-        return (round((end - float(stamp.read_text())) * 1e9),
+                proc.communicate()
+        self.last_cpu = {label: round(1e9 * (seconds - cpu_before(before(label))))
+                         for label, seconds in used.items()}
+        stamp = float((self.directory / "stamp").read_text())
+        return (round((end - stamp) * 1e9),
                 {label: proc.pid for label, proc in started.items()}, outputs)
 
     def plain(self, program, place, checked=False):
@@ -243,15 +261,16 @@ class Lab:
 
     def calibrate(self, *words):
         """Message times, of all pairs or as `words` say, measured by the slaves:
-        the answer. What was refused, as the machine is not idle, is an error
-        where --force is not among them."""
+        the answer. Waits until the machine is idle, unless --force is among them;
+        the load average may then still have what we ran before, so that ipsq is
+        told not to look at it."""
         if "--force" not in words:
             wait_idle()
+            words = (*words, "--force")
         answer = self.cluster.json("calibrate", *words, status=(0, 3))
         if answer["failed"]:
             raise SystemExit("calibrate: " + "; ".join(
-                f["failed"] for f in answer["failed"]) + "\nWait until nothing "
-                "else runs here, or use --force.")
+                f["failed"] for f in answer["failed"]))
         return answer
 
     def table(self):
@@ -273,16 +292,42 @@ class Lab:
             for what in run.program.patterns(label, run.pid[label]))
 
 
+def reap(proc):
+    """Waits for a child, without polling (Popen.wait with a time limit looks every
+    50 ms, and so would be what we measure); seconds of CPU time that it used."""
+    _, status, usage = os.wait4(proc.pid, 0)
+    proc.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
+
+
+def cpu_before(file):
+    """Seconds, as bash's `times` wrote them: its own user and system time."""
+    parts = [word.rstrip("s").split("m")
+             for word in file.read_text().splitlines()[0].split()]
+    return sum(60 * int(minutes) + float(seconds) for minutes, seconds in parts)
+
+
+def idle_share(seconds=2):
+    """Of the processors' time, while we sleep."""
+    def idle():
+        with open("/proc/stat") as file:
+            return sum(map(int, file.readline().split()[4:6]))
+    before, begun = idle(), time.monotonic()
+    time.sleep(seconds)
+    ticks = (time.monotonic() - begun) * os.sysconf("SC_CLK_TCK")
+    return (idle() - before) / ticks / os.cpu_count()
+
+
 def wait_idle(seconds=240):
-    """Until the load average is what `ipsq calibrate` takes for idle: what was
-    measured before may be in it yet. Gives up in silence: it will be refused."""
+    """Until nine tenths of the processors' time are idle."""
     until = time.monotonic() + seconds
-    limit = 0.45 * os.cpu_count()
-    if os.getloadavg()[0] > limit:
-        print(f"waiting until the load average is below {limit}",
-              file=sys.stderr, flush=True)
-    while os.getloadavg()[0] > limit and time.monotonic() < until:
-        time.sleep(2)
+    while (share := idle_share()) < 0.9:
+        if time.monotonic() > until:
+            raise SystemExit(f"the machine is not idle ({share:.0%} of its time), and "
+                             "message times are measured on an idle one: wait until "
+                             "nothing else runs here, or use --force")
+        print(f"waiting until the machine is idle: {share:.0%}", file=sys.stderr,
+              flush=True)
 
 
 def machines(specs):
@@ -302,6 +347,36 @@ def interval(values):
     return low, high
 
 
+def spread(values):
+    return (max(values) - min(values)) / median(values)
+
+
+def spreads(groups):
+    """As words: the spread of the groups' medians; what it would be (median and 95%
+    of 1000 deals) if the same values were dealt out to the groups at random, so that
+    it is chance; and that of all single values."""
+    pool = [v for group in groups for v in group]
+    dealt = []
+    for _ in range(1000):
+        random.shuffle(pool)
+        rest = iter(pool)
+        dealt.append(spread([median([next(rest) for _ in group])
+                             for group in groups]))
+    dealt.sort()
+    return (f"{spread([median(g) for g in groups]):.1%}",
+            f"{dealt[500]:.1%}, to {dealt[950]:.1%}", f"{spread(pool):.0%}")
+
+
+def ratio(above, below, rounds=1000):
+    """Words: the medians' ratio less 1, and the bootstrap's 95% of it."""
+    told = sorted(median(random.choices(above, k=len(above))) /
+                  median(random.choices(below, k=len(below)))
+                  for _ in range(rounds))
+    return (percent(median(above) / median(below) - 1),
+            f"{percent(told[rounds // 40] - 1)} .. "
+            f"{percent(told[-1 - rounds // 40] - 1)}")
+
+
 def percent(x):
     return f"{100 * x:+.1f}%"
 
@@ -315,59 +390,126 @@ def table(head, rows):
 
 class Results:
     """What an experiment found: JSON in the build directory, tables and where
-    it was measured on standard output."""
+    it was measured on standard output, and with --docs in docs/papers.md, too,
+    between the experiment's marks."""
 
     def __init__(self, args, name):
+        self.args, self.name, self.text = args, name, ""
         self.path = pathlib.Path(args.build) / "paper" / (
             name + ("-short" if args.short else "") + ".json")
         self.path.parent.mkdir(exist_ok=True)
-        self.data = {"experiment": name, "options": {
+        self.begun, self.stolen = time.monotonic(), stolen()
+        self.data = {"experiment": name, "complete": False, "options": {
             k: str(v) for k, v in vars(args).items()},
             "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "cores": os.cpu_count(), "load_before": os.getloadavg()}
 
-    def say(self, text=""):
+    def say(self, text="", docs=True):
         print(text, flush=True)
+        if docs:
+            self.text += text + "\n"
+
+    def plot(self, *words):
+        """As `plot`; shown where it is said."""
+        name = plot(self.args, *words)
+        if name:
+            self.text += f"\n![{words[1]}](figures/{name})\n"
 
     def save(self, **more):
         self.data.update(more, load_after=os.getloadavg())
-        self.path.write_text(json.dumps(self.data, indent=1))
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps(self.data, indent=1))
+        part.rename(self.path)
 
     def close(self):
-        self.save()
+        taken = time.monotonic() - self.begun
+        self.save(complete=True, seconds=round(taken))
         before, after = (self.data[k][0] for k in ("load_before", "load_after"))
-        self.say(f"\nLoad average {before:.1f} before, {after:.1f} after; "
-                 f"{self.path}")
+        self.say(f"\n{self.data['when'][:16].replace('T', ' ')}, {taken:.0f} s; load "
+                 f"average {before:.1f} before, {after:.1f} after (with our own load "
+                 "programs); the hypervisor withheld "
+                 f"{(stolen() - self.stolen) / taken / os.cpu_count():.1%} of the "
+                 "processors.")
+        print(f"kept in {self.path}", flush=True)
+        if self.args.docs:
+            into_docs(DOCS, self.name, self.text)
 
 
-def plot(args, name, title, x, y, lines):
-    """docs/figures/NAME.svg by gnuplot, where --figures: {label: [(x, y)]}."""
-    if not args.figures:
-        return
+DOCS = ROOT / "docs" / "papers.md"
+
+
+def stolen():
+    """Seconds that the processors together were withheld, since the boot."""
+    with open("/proc/stat") as file:
+        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
+def into_docs(file, name, text):
+    """Puts the text between the marks of `name`; the rest stays as it is."""
+    begin, end = f"<!-- measured: {name} -->", f"<!-- end: {name} -->"
+    before, mark, rest = file.read_text().partition(begin)
+    old, other, after = rest.partition(end)
+    if not mark or not other:
+        raise SystemExit(f"{file} has no lines {begin} and {end}")
+    part = file.with_suffix(".part")
+    part.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}")
+    part.rename(file)
+
+
+def repetitions(args, share=1.0):
+    """0, 1, ... up to --runs; but no more begins when --seconds, the `share` of it
+    that this part of the experiment has, are over."""
+    begun = time.monotonic()
+    for i in range(args.runs):
+        taken = time.monotonic() - begun
+        if i and args.seconds and taken + taken / i / 2 > args.seconds * share:
+            print(f"{i} repetitions of {args.runs}: the time is over",
+                  file=sys.stderr, flush=True)
+            return
+        print(f"repetition {i + 1} of {args.runs} at most, {taken:.0f} s",
+              file=sys.stderr, flush=True)
+        yield i
+
+
+def plot(args, name, title, x, y, lines, style="linespoints"):
+    """docs/figures/NAME.svg by gnuplot, where --docs: {label: [(x, y)]}, or
+    [(x, y, low, high)] for points with their intervals. The file's name."""
+    if not args.docs:
+        return None
+    if not shutil.which("gnuplot"):
+        raise SystemExit("no gnuplot here: deploy/deps --bench installs it")
     where = ROOT / "docs" / "figures"
     where.mkdir(exist_ok=True)
     data, curves = "", []
     for label, points in lines.items():
-        curves.append(f"'-' using 1:2 with linespoints title '{label}'")
-        data += "".join(f"{a} {b}\n" for a, b in points) + "e\n"
-    script = (f"set terminal svg size 480,320 font 'sans,10' dynamic\n"
+        how = f"using 1:2 with {style}" if len(points[0]) == 2 else \
+            "using 1:2:3:4 with yerrorlines"
+        curves.append(f"'-' {how} title '{label}'")
+        data += "".join(" ".join(map(str, p)) + "\n" for p in points) + "e\n"
+    script = (f"set terminal svg size 560,320 font 'sans,10' dynamic\n"
               f"set output '{where / (name + '.svg')}'\nset title '{title}'\n"
               f"set xlabel '{x}'\nset ylabel '{y}'\nset yrange [0:*]\n"
+              f"set offsets graph 0.02, graph 0.02\n"
               f"set key outside right\nset grid\nplot {', '.join(curves)}\n")
     subprocess.run(["gnuplot"], input=script + data, text=True, check=True)
+    return name + ".svg"
 
 
 def options(doc, **more):
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=str(ROOT / "build" / "release"))
-    parser.add_argument("--runs", type=int, default=more.pop("runs", 10))
+    parser.add_argument("--runs", type=int, default=more.pop("runs", 10),
+                        help="repetitions, at most (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=0, help="begin no more "
+                        "repetitions after these; 0: all of them (0)")
     parser.add_argument("--short", action="store_true",
                         help="the form of the tests: small, one run")
     parser.add_argument("--no-prefer", dest="prefer", action="store_false",
                         help="do not prefer the programs to what else runs here")
-    parser.add_argument("--figures", action="store_true",
-                        help="draw docs/figures/*.svg, too (gnuplot)")
+    parser.add_argument("--docs", action="store_true",
+                        help="put tables and figures (gnuplot) in docs/papers.md, "
+                        "docs/figures, too")
     parser.add_argument("--force", action="store_true", help="calibrate even "
                         "where the machine is not idle")
     parser.add_argument("--seed", type=int, default=1, help="of all draws (1)")
