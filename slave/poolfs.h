@@ -2,8 +2,9 @@
  * The pool's files as the slave opens them. Their owners are not trusted: in
  * root's pool anybody in a run may put files beside ours, and change or cut
  * them at any moment. Therefore:
- *  - nothing here is mapped: a cut file would be SIGBUS. pread gives a short
- *    read instead, and a private copy that nobody changes under our checks.
+ *  - what is checked and kept is a private copy that nobody changes under our
+ *    checks. pread gives a short read where a file was cut; what is mapped is
+ *    touched through view.h alone, which outlives the SIGBUS.
  *  - every open is O_NOFOLLOW, of a regular file with one link, whose owner is
  *    us, or anybody where we are root.
  */

@@ -90,7 +90,9 @@ static void settle_done(struct slave_drain *d, struct slave_run *run,
     } else if (head.state == IPS_SEGMENT_CLOSED && !seg->skipped) {
         /* Zeroes first, DRAINED last: from DRAINED on the writer may append,
          * and it counts on zeroes behind its last record. */
-        if (ips_segment_set_drained(fd, &err) < 0)
+        bool zero = seg->view.data &&
+                    slave_view_zero(&seg->view, head.header_bytes, seg->row.at);
+        if (ips_segment_set_drained(fd, zero ? seg->row.at : 0, &err) < 0)
             ips_log_warn("run %s: segment %s: %s", run->row.name, seg->row.file,
                          err.msg);
         else
