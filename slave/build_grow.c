@@ -184,6 +184,9 @@ static int other_passes(struct b_grow *k)
 {
     struct build *b = &k->b;
     struct ips_graph *g = &k->built.g;
+    uint64_t newest = g_newest(k);
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        k->chains[c].old = g_old(k, c, newest);
     int rc = g_match(k);
     g_counts(&k->built.counts, &k->matched, false);
     if (rc < 0 || b->broken)
