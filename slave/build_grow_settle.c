@@ -297,7 +297,7 @@ static bool may_stay(const struct b_grow *k, uint32_t c)
     const struct g_chain *x = &k->chains[c];
     uint32_t end = g_end_of(k, c);
     if (x->limit < b_first(&k->b, c) ||
-        (x->limit < end && x->limit < x->raw_from))
+        (x->limit < end && x->limit < x->raw.from))
         return false;
     struct near near = {0};
     for (uint32_t i = x->limit; i < end; i++) {
@@ -348,13 +348,8 @@ static void settle_chain(struct b_grow *k, uint32_t c)
     for (i = 0; i < x->windows.n; i++)
         if (x->windows.v[i].node == x->limit)
             from->window = x->windows.v[i];
-    uint32_t drop = x->limit > x->raw_from ? x->limit - x->raw_from : 0;
-    if (drop > x->raw.n)
-        drop = x->raw.n;
-    if (drop)
-        memmove(x->raw.v, x->raw.v + drop,
-                (x->raw.n -= drop) * sizeof(*x->raw.v));
-    x->raw_from = x->limit;
+    g_raw_drop(&x->raw, x->limit > x->raw.from ? x->limit - x->raw.from : 0);
+    x->raw.from = x->limit;
     from->node = x->limit;
 }
 

@@ -6,12 +6,14 @@
 #include "slave/build_match.h"
 #include "slave/build_node.h"
 
-/* A node's columns that passes behind `node` change, as that pass left them;
+/* Nodes' columns that passes behind `node` change, as that pass left them;
  * with the cross arcs that no later record changes. */
 struct g_raw {
-    uint64_t w, off, wait, xlen;
-    uint32_t probe, xpred;
-    uint8_t xkind;
+    void *memory;
+    uint32_t from, n, room; /* nodes [from, from + n) */
+    uint64_t *w, *off, *wait, *xlen;
+    uint32_t *probe, *xpred;
+    uint8_t *xkind;
 };
 
 /* What the nodes before `node` come to, from the chain's begin. */
@@ -31,8 +33,7 @@ struct g_chain {
     struct b_walk walk; /* the same */
     uint64_t bytes;     /* of the chunks before it */
     uint64_t off_ns, probe_ps;
-    uint32_t raw_from; /* node of raw.v[0] */
-    B_ARRAY(struct g_raw) raw;
+    struct g_raw raw;
     B_ARRAY(struct b_window) windows; /* that began behind the border */
     uint32_t old;                     /* nodes before are old enough */
     struct g_sums sums;               /* of those; b_table_weights */
@@ -144,7 +145,8 @@ static inline uint32_t g_end_of(const struct b_grow *k, uint32_t c)
 int g_scan_more(struct b_grow *k) IPS_MUST_USE;
 void g_take_rows_back(struct b_grow *k);
 int g_more_nodes(struct b_grow *k) IPS_MUST_USE;
-int g_match(struct b_grow *k) IPS_MUST_USE; /* build_grow_match.c */
+void g_raw_drop(struct g_raw *r, uint32_t n); /* the first n */
+int g_match(struct b_grow *k) IPS_MUST_USE;   /* build_grow_match.c */
 /* build_grow_slide.c: where some chain has no room for what came. Tables. */
 int g_slide(struct b_grow *k) IPS_MUST_USE;
 void g_slide_release(struct b_grow *k);
