@@ -370,7 +370,7 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
     int fd = slave_ingest_fd(d, run, seg, &why);
     /* First who is dead and what is closed, then the records. */
     bool gone = slave_ingest_writer_gone(seg);
-    int rc = fd < 0 ? fd : slave_poolfs_header(fd, &head, &why);
+    int rc = fd < 0 ? fd : slave_take_header(seg, &head, &why);
     if (rc == IPS_E_LIMIT || rc == IPS_E_IO) {
         slave_ingest_back_off(seg, now_ns, false);
         ips_log_warn("run %s: %s", run->row.name, why.msg);

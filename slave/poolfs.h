@@ -38,6 +38,10 @@ int slave_poolfs_segment(int dirfd, const char *file,
 int slave_poolfs_header(int fd, struct ips_segment_header *out,
                         struct ips_err *err) IPS_MUST_USE;
 
+/* The same of a header that was read, state first, but for the file's size. */
+int slave_poolfs_header_check(struct ips_segment_header *out,
+                              struct ips_err *err) IPS_MUST_USE;
+
 /* Run names: [A-Za-z0-9._-]{1,63}, not beginning with a dot. */
 bool slave_poolfs_run_name(const char *name);
 

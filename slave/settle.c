@@ -10,7 +10,7 @@
 #include "agent/pool.h"
 #include "common/log.h"
 #include "slave/drain.h"
-#include "slave/poolfs.h"
+#include "slave/take.h"
 
 static void remove_segment(struct slave_drain *d, struct slave_run *run,
                            struct slave_segment *seg, const char *why)
@@ -83,7 +83,7 @@ static void settle_done(struct slave_drain *d, struct slave_run *run,
         return;
     }
     int fd = slave_ingest_fd(d, run, seg, &err);
-    if (fd < 0 || slave_poolfs_header(fd, &head, &err) < 0)
+    if (fd < 0 || slave_take_header(seg, &head, &err) < 0)
         return; /* ends with its writer */
     if (head.abandoned) {
         remove_segment(d, run, seg, "abandoned");
@@ -109,7 +109,7 @@ static void settle_drained(struct slave_drain *d, struct slave_run *run,
     /* Gone before looked at: it may have been used again in between. */
     bool gone = slave_ingest_writer_gone(seg);
     int fd = slave_ingest_fd(d, run, seg, &err);
-    if (fd < 0 || slave_poolfs_header(fd, &head, &err) < 0)
+    if (fd < 0 || slave_take_header(seg, &head, &err) < 0)
         return;
     if (head.seq != seg->row.seq && head.state != IPS_SEGMENT_DRAINED) {
         if (head.seq < seg->stream->row.next_seq)

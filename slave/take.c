@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include "agent/pool.h"
+#include "slave/poolfs.h"
 
 /* ---- how far ---- */
+
+#define LOOK_AHEAD 2048u
 
 /* How far `len` bytes hold published records, and what stands there. The bytes
  * may change meanwhile: each head is read once. */
@@ -33,6 +36,9 @@ static size_t published(const uint8_t *p, size_t len, bool is_end,
         }
         if (n > len - at)
             break;
+        /* No fault, wherever it leads: each head tells where the next is, so
+         * nothing else would have them come together. */
+        __builtin_prefetch(p + at + LOOK_AHEAD);
         at += n;
     }
     if (!is_end)
@@ -62,6 +68,12 @@ ssize_t slave_take_read(int fd, void *out, size_t len, uint32_t at)
     return n;
 }
 
+static void no_view(struct slave_segment *seg)
+{
+    slave_view_close(&seg->view);
+    seg->cut = true;
+}
+
 /* By the view; false: pread is to look. */
 static bool view_look(struct slave_segment *seg, size_t len,
                       struct slave_look *look)
@@ -74,8 +86,7 @@ static bool view_look(struct slave_segment *seg, size_t len,
     struct span s = {v->data + at, whole > at ? whole - at : 0, look};
     s.len = s.len < len ? s.len : len;
     if (!slave_view_look(v, look_at, &s)) {
-        slave_view_close(v);
-        seg->cut = true;
+        no_view(seg);
         return false;
     }
     return look->extent > 0 || look->stop != SLAVE_STOP_MORE;
@@ -100,7 +111,40 @@ int slave_take_look(struct slave_drain *d, struct slave_segment *seg,
     return 0;
 }
 
+int slave_take_header(struct slave_segment *seg, struct ips_segment_header *out,
+                      struct ips_err *err)
+{
+    struct slave_view *v = &seg->view;
+    uint32_t state;
+    if (!v->data)
+        return slave_poolfs_header(seg->fd, out, err);
+    bool there = slave_view_copy(v, offsetof(struct ips_segment_header, state),
+                                 &state, sizeof(state));
+    atomic_thread_fence(memory_order_acquire); /* partner: who stored it */
+    if (!there || !slave_view_copy(v, 0, out, sizeof(*out))) {
+        no_view(seg);
+        return slave_poolfs_header(seg->fd, out, err);
+    }
+    out->state = state;
+    int rc = slave_poolfs_header_check(out, err);
+    return rc == 0 && out->segment_bytes != v->len
+               ? ips_err_set(err, IPS_E_CORRUPT,
+                             "a header of %u bytes where "
+                             "there were %zu",
+                             out->segment_bytes, v->len)
+               : rc;
+}
+
 /* ---- the copy that is kept ---- */
+
+/* A call of full length, as most records are: nothing in it is a length. */
+static bool is_call(uint32_t word)
+{
+    uint32_t type = word & 0xffu;
+    return slave_take_word_bytes(word) == sizeof(struct ips_rec_io) &&
+           (type == IPS_REC_SEND || type == IPS_REC_RECV ||
+            type == IPS_REC_BLOCK || type == IPS_REC_RECVCALL);
+}
 
 /* Checks it; notes what the slave itself wants to know. */
 static size_t check_records(struct slave_image *image, const uint8_t *p,
@@ -109,10 +153,13 @@ static size_t check_records(struct slave_image *image, const uint8_t *p,
     size_t at = 0;
     *records = 0;
     while (at < len) {
-        size_t n = ips_rec_check(p + at, len - at);
+        uint32_t word = slave_take_word(p + at);
+        size_t n = sizeof(struct ips_rec_io);
+        if (!is_call(word) || len - at < n)
+            n = ips_rec_check(p + at, len - at);
         if (n == 0)
             break;
-        if ((slave_take_word(p + at) & 0xffu) == IPS_REC_END) {
+        if ((word & 0xffu) == IPS_REC_END) {
             struct ips_rec_end end;
             memcpy(&end, p + at, sizeof(end));
             if (end.h.a != IPS_END_THREAD && end.h.a != IPS_END_TASK)
@@ -148,8 +195,7 @@ static bool copy(struct slave_segment *seg, uint8_t *data, size_t len)
     if (seg->view.data) {
         if (slave_view_copy(&seg->view, seg->row.at, data, len))
             return true;
-        slave_view_close(&seg->view);
-        seg->cut = true;
+        no_view(seg);
     }
     return slave_take_read(seg->fd, data, len, seg->row.at) == (ssize_t)len;
 }

@@ -46,6 +46,10 @@ int slave_take(struct slave_drain *d, struct slave_run *run,
 int slave_take_flush(struct slave_drain *d, struct slave_run *run,
                      struct ips_err *err) IPS_MUST_USE;
 
+/* slave_poolfs_header() of an open segment, by its view where it has one. */
+int slave_take_header(struct slave_segment *seg, struct ips_segment_header *out,
+                      struct ips_err *err) IPS_MUST_USE;
+
 /* pread, again where a signal came. */
 ssize_t slave_take_read(int fd, void *out, size_t len, uint32_t at);
 

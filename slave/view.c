@@ -11,7 +11,6 @@
 static _Thread_local sigjmp_buf *volatile way_out; /* NULL: nobody looks */
 static _Thread_local const struct slave_view *volatile looked_at;
 static struct sigaction before;
-static bool catching;
 static _Atomic unsigned views;
 
 static void on_sigbus(int sig, siginfo_t *info, void *context)
@@ -25,15 +24,20 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
     (void)sigaction(sig, &before, NULL);
 }
 
+/* Asked each time: a library may have taken it. */
 static bool catch_sigbus(void)
 {
-    struct sigaction a = {.sa_sigaction = on_sigbus,
-                          /* left by siglongjmp: nothing to be unblocked */
-                          .sa_flags = SA_SIGINFO | SA_NODEFER};
-    if (!catching)
-        catching =
-            sigemptyset(&a.sa_mask) == 0 && sigaction(SIGBUS, &a, &before) == 0;
-    return catching;
+    struct sigaction now;
+    const struct sigaction a = {
+        .sa_sigaction = on_sigbus,
+        /* left by siglongjmp: nothing to be unblocked */
+        .sa_flags = SA_SIGINFO | SA_NODEFER};
+    if (sigaction(SIGBUS, NULL, &now) < 0)
+        return false;
+    if (now.sa_sigaction == on_sigbus)
+        return true;
+    before = now;
+    return sigaction(SIGBUS, &a, NULL) == 0;
 }
 
 bool slave_view_open(struct slave_view *v, int fd, size_t len)
