@@ -110,8 +110,10 @@ int ips_segment_read(int fd, void *buf, size_t size, size_t at,
                      struct ips_err *err) IPS_MUST_USE;
 
 /* Zeroes the records of a CLOSED segment and stores DRAINED: the writer may
- * use it again. `fd` is open for writing; no mapping is needed. */
-int ips_segment_set_drained(int fd, struct ips_err *err) IPS_MUST_USE;
+ * use it again. `fd` is open for writing; no mapping is needed. What lies
+ * before `zero_to` the caller has zeroed (0: nothing). */
+int ips_segment_set_drained(int fd, size_t zero_to,
+                            struct ips_err *err) IPS_MUST_USE;
 
 /* Where reading stands in one segment in memory. `base` is borrowed. */
 struct ips_cursor {

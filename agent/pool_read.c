@@ -223,10 +223,10 @@ int ips_segment_read(int fd, void *buf, size_t size, size_t at,
     return rc;
 }
 
-int ips_segment_set_drained(int fd, struct ips_err *err)
+int ips_segment_set_drained(int fd, size_t zero_to, struct ips_err *err)
 {
     static unsigned char zeros[65536]; /* never written, so no memory */
-    off_t at = (off_t)HEADER_BYTES;
+    off_t at = (off_t)(zero_to > HEADER_BYTES ? zero_to : HEADER_BYTES);
     /* Populated ranges only: writing into a hole would take space. */
     for (;;) {
         off_t from = lseek(fd, at, SEEK_DATA);

@@ -15,7 +15,7 @@ void ips_build_forget(struct b_grow *k)
     if (!k)
         return;
     for (uint32_t c = 0; k->chains && c < k->built.g.chain_count; c++) {
-        ips_free_large(k->chains[c].raw.v);
+        ips_free_large(k->chains[c].raw.memory);
         ips_free_large(k->chains[c].windows.v);
     }
     for (uint32_t i = 0; k->ends && i < k->built.end_count; i++)
@@ -45,7 +45,7 @@ void ips_build_forget(struct b_grow *k)
 void b_grow_window(struct build *b, uint32_t c, const struct b_window *w)
 {
     struct g_chain *x = &b->grow->chains[c];
-    if (w->node < x->raw_from) /* before what is kept of it */
+    if (w->node < x->raw.from) /* before what is kept of it */
         return;
     if (B_MORE(x->windows, NULL) < 0)
         b->broken = true;
@@ -79,13 +79,12 @@ void b_grow_roomless(struct build *b, const struct b_op *send, uint64_t slept)
             .node = send->node, .chain = send->chain, .slept = slept};
 }
 
-int b_grow_read(struct build *b, uint32_t end, const struct b_read *r)
+struct b_read *b_grow_read(struct build *b, uint32_t end)
 {
     struct g_end *e = &b->grow->ends[end];
-    int rc = B_MORE(e->reads, b->err);
-    if (rc == 0)
-        e->reads.v[e->reads.n++] = *r;
-    return rc;
+    if (B_MORE(e->reads, b->err) < 0)
+        return NULL;
+    return &e->reads.v[e->reads.n++];
 }
 
 bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
@@ -184,6 +183,9 @@ static int other_passes(struct b_grow *k)
 {
     struct build *b = &k->b;
     struct ips_graph *g = &k->built.g;
+    uint64_t newest = g_newest(k);
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        k->chains[c].old = g_old(k, c, newest);
     int rc = g_match(k);
     g_counts(&k->built.counts, &k->matched, false);
     if (rc < 0 || b->broken)

@@ -71,19 +71,44 @@ static void match_room(struct b_grow *k, uint32_t from, uint32_t to)
         b->broken |= x->reads.v[i].t_ret <= y->room_ns;
 }
 
+/* Those from the i-th on that are of nodes before `node`; returns the next. */
+static uint32_t match_until(struct build *b, struct g_end *x, struct inflow *f,
+                            uint32_t i, uint32_t node)
+{
+    for (; i < x->reads.n && x->reads.v[i].node < node; i++) {
+        const struct b_read *r = &x->reads.v[i];
+        struct b_op *send = sender_of(b, f, r->len);
+        if (send) {
+            sent_by(b, f, send, r->node);
+            continue;
+        }
+        not_sent(b, r->node);
+        if (!f->whole && i < x->waits)
+            x->waits = i;
+    }
+    return i;
+}
+
 static void match_data(struct b_grow *k, uint32_t to)
 {
     struct build *b = &k->b;
-    const struct g_end *x = &k->ends[to];
+    struct g_end *x = &k->ends[to];
     struct inflow f = g_inflow(b, x, to);
-    for (uint32_t i = x->open; i < x->reads.n; i++) {
-        const struct b_read *r = &x->reads.v[i];
-        struct b_op *send = sender_of(b, &f, r->len);
-        if (send)
-            sent_by(b, &f, send, r->node);
-        else
-            not_sent(b, r->node);
-    }
+    const struct ips_build_counts *n = &b->out->counts;
+    uint64_t unmatched = n->unmatched, pending = n->pending;
+    uint32_t i = x->open;
+    x->waits = x->reads.n;
+    if (i == x->waits)
+        return;
+    /* All are one thread's. Those that are old enough are final, but for few:
+     * then g_settle goes on behind them. */
+    i = match_until(b, x, &f, i, k->chains[x->reads.v[i].chain].old);
+    x->mark = (struct g_mark){.made = true,
+                              .i = i,
+                              .f = f,
+                              .unmatched = n->unmatched - unmatched,
+                              .pending = n->pending - pending};
+    (void)match_until(b, x, &f, i, UINT32_MAX);
 }
 
 /* The positions of receives whose sender may be elsewhere; by node. */

@@ -135,26 +135,59 @@ static uint32_t raw_from(const struct b_grow *k, uint32_t c)
     return k->built.g.chains[c].first + (n > most ? n - most : 0);
 }
 
+/* Calls DO(column of the raw, column of nodes). */
+#define RAW_COLUMNS(DO, r, k)                                                  \
+    DO((r)->w, (k)->built.g.w)                                                 \
+    DO((r)->off, (k)->b.off)                                                   \
+    DO((r)->wait, (k)->built.g.wait)                                           \
+    DO((r)->xlen, (k)->built.g.xlen)                                           \
+    DO((r)->probe, (k)->built.g.probe)                                         \
+    DO((r)->xpred, (k)->built.g.xpred)                                         \
+    DO((r)->xkind, (k)->built.g.xkind)
+
+static int raw_room(struct b_grow *k, struct g_raw *r, uint32_t n)
+{
+    size_t bytes = 0;
+    if (n <= r->room)
+        return 0;
+    ips_free_large(r->memory);
+    r->room = (n + n / 4 + 63) & ~63u;
+#define SIZE(raw, of) bytes += r->room * sizeof(*(raw));
+    RAW_COLUMNS(SIZE, r, k)
+    uint8_t *at = r->memory = b_calloc(bytes, 1, k->b.err);
+    if (!at) {
+        r->n = r->room = 0;
+        return IPS_E_NO_MEMORY;
+    }
+#define PLACE(raw, of)                                                         \
+    (raw) = (void *)at;                                                        \
+    at += r->room * sizeof(*(raw));
+    RAW_COLUMNS(PLACE, r, k)
+    return 0;
+}
+
 static int save_raw(struct b_grow *k, uint32_t c, uint32_t from)
 {
-    const struct ips_graph *g = &k->built.g;
-    struct g_chain *x = &k->chains[c];
-    uint32_t end = g_end_of(k, c);
-    x->raw_from = from;
-    x->raw.n = 0;
-    for (uint32_t v = from; v < end; v++) {
-        int rc = B_MORE(x->raw, k->b.err);
-        if (rc < 0)
-            return rc;
-        x->raw.v[x->raw.n++] = (struct g_raw){.w = g->w[v],
-                                              .off = k->b.off[v],
-                                              .wait = g->wait[v],
-                                              .xlen = g->xlen[v],
-                                              .probe = g->probe[v],
-                                              .xpred = g->xpred[v],
-                                              .xkind = g->xkind[v]};
-    }
+    struct g_raw *r = &k->chains[c].raw;
+    uint32_t end = g_end_of(k, c), n = end > from ? end - from : 0;
+    int rc = raw_room(k, r, n);
+    if (rc < 0)
+        return rc;
+    r->from = from;
+    r->n = n;
+#define SAVE(raw, of) g_memcpy(raw, (of) + from, n * sizeof(*(raw)));
+    RAW_COLUMNS(SAVE, r, k)
     return 0;
+}
+
+void g_raw_drop(struct g_raw *r, uint32_t n)
+{
+    n = ips_min_u32(n, r->n);
+    r->n -= n;
+    if (!n || !r->n)
+        return;
+#define DROP(raw, of) memmove(raw, (raw) + n, r->n * sizeof(*(raw)));
+    RAW_COLUMNS(DROP, r, k)
 }
 
 int b_grow_nodes(struct build *b)
@@ -199,15 +232,15 @@ void b_grow_arcs(struct build *b, bool done)
     if (!done)
         return;
     for (uint32_t c = 0; c < g->chain_count; c++) {
-        struct g_chain *x = &k->chains[c];
-        for (uint32_t i = 0; i < x->raw.n; i++) {
-            uint32_t v = x->raw_from + i;
+        struct g_raw *r = &k->chains[c].raw;
+        for (uint32_t i = 0; i < r->n; i++) {
+            uint32_t v = r->from + i;
             uint8_t kind = g->xkind[v];
             if (kind == IPS_X_NONE || kind == B_X_SENT || kind == IPS_X_ROOM)
                 continue;
-            x->raw.v[i].xkind = kind;
-            x->raw.v[i].xpred = g->xpred[v];
-            x->raw.v[i].xlen = g->xlen[v];
+            r->xkind[i] = kind;
+            r->xpred[i] = g->xpred[v];
+            r->xlen[i] = g->xlen[v];
         }
     }
 }
@@ -284,19 +317,9 @@ int g_scan_more(struct b_grow *k)
 
 static void take_raw_back(struct b_grow *k, uint32_t c)
 {
-    struct ips_graph *g = &k->built.g;
-    const struct g_chain *x = &k->chains[c];
-    for (uint32_t i = 0; i < x->raw.n; i++) {
-        const struct g_raw *r = &x->raw.v[i];
-        uint32_t v = x->raw_from + i;
-        g->w[v] = r->w;
-        k->b.off[v] = r->off;
-        g->wait[v] = r->wait;
-        g->xlen[v] = r->xlen;
-        g->probe[v] = r->probe;
-        g->xpred[v] = r->xpred;
-        g->xkind[v] = r->xkind;
-    }
+    const struct g_raw *r = &k->chains[c].raw;
+#define BACK(raw, of) g_memcpy((of) + r->from, raw, r->n * sizeof(*(raw)));
+    RAW_COLUMNS(BACK, r, k)
 }
 
 int g_more_nodes(struct b_grow *k)

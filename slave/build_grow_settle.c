@@ -33,19 +33,17 @@ static int begin_end(struct b_grow *k, uint32_t i)
     return 0;
 }
 
-/* What matching the receives from reads.v[open] on counts; at the first that
- * waits for its send (its index in *waits) it stops. */
-static struct ips_build_counts count_data(struct b_grow *k, uint32_t to,
-                                          uint32_t *waits)
+/* What matching the receives from reads.v[open] on counts. */
+static struct ips_build_counts count_data(struct b_grow *k, uint32_t to)
 {
     struct build *b = &k->b;
-    const struct g_end *x = &k->ends[to];
+    struct g_end *x = &k->ends[to];
     struct ips_build_counts was = k->built.counts, n;
     struct inflow f = g_inflow(b, x, to);
-    *waits = x->reads.n;
+    x->waits = x->reads.n;
     for (uint32_t i = x->open; i < x->reads.n; i++)
-        if (!sender_of(b, &f, x->reads.v[i].len) && !f.whole && i < *waits)
-            *waits = i;
+        if (!sender_of(b, &f, x->reads.v[i].len) && !f.whole && i < x->waits)
+            x->waits = i;
     n = k->built.counts;
     k->built.counts = was;
     g_counts(&n, &was, true);
@@ -101,10 +99,9 @@ int g_begin(struct b_grow *k)
     g_counts(&k->matched, &k->before_match, true);
     for (uint32_t i = 0; i < k->built.end_count; i++) {
         const struct b_end *e = &b->ends[i];
-        uint32_t waits;
         if (k->ends[i].shut || !e->local)
             continue;
-        struct ips_build_counts n = count_data(k, i, &waits);
+        struct ips_build_counts n = count_data(k, i);
         g_counts(&k->matched, &n, true);
     }
     for (uint32_t i = 0; i < b->exts.n; i++) {
@@ -149,15 +146,20 @@ static void lower(struct b_grow *k, uint32_t c, uint32_t node)
     k->chains[c].limit = ips_min_u32(k->chains[c].limit, node);
 }
 
-/* Old enough, and no signal may still change it. */
-static void first_limit(struct b_grow *k, uint32_t c, uint64_t newest)
+uint64_t g_newest(const struct b_grow *k)
+{
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < k->in.stream_count; i++)
+        newest = ips_max_u64(newest, k->b.streams[i].last_ns);
+    return newest;
+}
+
+uint32_t g_old(const struct b_grow *k, uint32_t c, uint64_t newest)
 {
     const struct ips_graph *g = &k->built.g;
-    struct g_chain *x = &k->chains[c];
     uint32_t end = g_end_of(k, c), i = b_first(&k->b, c), high = end;
-    x->limit = end;
-    if (!x->goes_on)
-        return;
+    if (!k->chains[c].goes_on)
+        return end;
     while (i < high) { /* passed one after the other */
         uint32_t mid = i + (high - i) / 2;
         if (ips_add_sat(g->t_ns[mid], k->lag_ns) <= newest)
@@ -165,9 +167,16 @@ static void first_limit(struct b_grow *k, uint32_t c, uint64_t newest)
         else
             high = mid;
     }
-    x->limit = i;
+    return i;
+}
+
+/* Old enough, and no signal may still change it. */
+static void first_limit(struct b_grow *k, uint32_t c, uint64_t newest)
+{
+    struct g_chain *x = &k->chains[c];
+    x->limit = g_old(k, c, newest);
     for (uint32_t n = 0; n < x->m.taken_count; n++)
-        if (x->m.taken[n].node != IPS_NO_NODE)
+        if (x->goes_on && x->m.taken[n].node != IPS_NO_NODE)
             lower(k, c, x->m.taken[n].node);
 }
 
@@ -260,19 +269,13 @@ static void find_limits(struct b_grow *k)
 {
     struct build *b = &k->b;
     uint32_t n = k->built.g.chain_count;
-    uint64_t newest = 0, before;
-    for (uint32_t i = 0; i < k->in.stream_count; i++)
-        newest = ips_max_u64(newest, b->streams[i].last_ns);
+    uint64_t newest = g_newest(k), before;
     for (uint32_t c = 0; c < n; c++)
         first_limit(k, c, newest);
     for (uint32_t i = 0; i < k->built.end_count; i++) {
-        uint32_t waits;
         const struct g_end *x = &k->ends[i];
-        if (x->shut || !b->ends[i].local)
-            continue;
-        (void)count_data(k, i, &waits);
-        if (waits < x->reads.n)
-            lower(k, x->reads.v[waits].chain, x->reads.v[waits].node);
+        if (!x->shut && b->ends[i].local && x->waits < x->reads.n)
+            lower(k, x->reads.v[x->waits].chain, x->reads.v[x->waits].node);
     }
     do {
         before = sum_limits(k);
@@ -294,7 +297,7 @@ static bool may_stay(const struct b_grow *k, uint32_t c)
     const struct g_chain *x = &k->chains[c];
     uint32_t end = g_end_of(k, c);
     if (x->limit < b_first(&k->b, c) ||
-        (x->limit < end && x->limit < x->raw_from))
+        (x->limit < end && x->limit < x->raw.from))
         return false;
     struct near near = {0};
     for (uint32_t i = x->limit; i < end; i++) {
@@ -318,10 +321,20 @@ static void settle_chain(struct b_grow *k, uint32_t c)
     const struct ips_graph *g = &k->built.g;
     struct g_chain *x = &k->chains[c];
     struct b_from *from = &b->from[c];
-    uint32_t first = g->chains[c].first;
-    if (from->node == first)
+    uint32_t first = g->chains[c].first, i = from->node;
+    if (i == first)
         from->at = b->chains[c].base;
-    for (uint32_t i = from->node; i < x->limit; i++) {
+    if (x->sums.node > i && x->sums.node <= x->limit) {
+        i = x->sums.node;
+        from->at = x->sums.at;
+        from->cpu_ns = x->sums.cpu_ns;
+        from->probe_ns = x->sums.probe_ns;
+        from->xlen = x->sums.xlen;
+        if (!b->chains[c].read_delays)
+            from->unknown_ns = x->sums.unknown_ns;
+    }
+    x->sums.node = 0;
+    for (; i < x->limit; i++) {
         from->at = ips_max_u64(from->at, b->coord[i]);
         from->cpu_ns += g->w[i];
         from->probe_ns += g->probe[i];
@@ -332,16 +345,11 @@ static void settle_chain(struct b_grow *k, uint32_t c)
                             b_free_ns(g->t_ns[i], g->t_ns[i - 1], b->cpu_at[i],
                                       b->cpu_at[i - 1], b->off[i]));
     }
-    for (uint32_t i = 0; i < x->windows.n; i++)
+    for (i = 0; i < x->windows.n; i++)
         if (x->windows.v[i].node == x->limit)
             from->window = x->windows.v[i];
-    uint32_t drop = x->limit > x->raw_from ? x->limit - x->raw_from : 0;
-    if (drop > x->raw.n)
-        drop = x->raw.n;
-    if (drop)
-        memmove(x->raw.v, x->raw.v + drop,
-                (x->raw.n -= drop) * sizeof(*x->raw.v));
-    x->raw_from = x->limit;
+    g_raw_drop(&x->raw, x->limit > x->raw.from ? x->limit - x->raw.from : 0);
+    x->raw.from = x->limit;
     from->node = x->limit;
 }
 
@@ -377,6 +385,15 @@ static void settle_reads(struct b_grow *k, uint32_t to)
     struct ips_build_counts was = k->built.counts, n;
     struct inflow f = g_inflow(b, x, to);
     uint32_t from = k->built.ends[to].peer_end, drop = 0, open = x->open;
+    const struct g_mark *m = &x->mark;
+    if (m->made && m->i > open &&
+        x->reads.v[m->i - 1].node < k->chains[x->reads.v[open].chain].limit) {
+        f = m->f;
+        x->open = m->i;
+        k->built.counts.unmatched += m->unmatched;
+        k->built.counts.pending += m->pending;
+    }
+    x->mark.made = false;
     for (; x->open < x->reads.n; x->open++) {
         const struct b_read *r = &x->reads.v[x->open];
         if (r->node >= k->chains[r->chain].limit)

@@ -314,7 +314,7 @@ static int slide_nodes(struct slide *s)
         struct g_chain *x = &k->chains[c];
         g->chains[c].first = s->at[c].to;
         g->chains[c].count = x->nodes + x->goes_on;
-        x->limit = x->raw_from = k->b.from[c].node;
+        x->limit = x->raw.from = k->b.from[c].node;
         x->raw.n = x->windows.n = 0;
     }
     g->node_count = (uint32_t)room;

@@ -6,12 +6,21 @@
 #include "slave/build_match.h"
 #include "slave/build_node.h"
 
-/* A node's columns that passes behind `node` change, as that pass left them;
+/* Nodes' columns that passes behind `node` change, as that pass left them;
  * with the cross arcs that no later record changes. */
 struct g_raw {
-    uint64_t w, off, wait, xlen;
-    uint32_t probe, xpred;
-    uint8_t xkind;
+    void *memory;
+    uint32_t from, n, room; /* nodes [from, from + n) */
+    uint64_t *w, *off, *wait, *xlen;
+    uint32_t *probe, *xpred;
+    uint8_t *xkind;
+};
+
+/* What the nodes before `node` come to, from the chain's begin. */
+struct g_sums {
+    uint32_t node; /* 0: not made */
+    uint64_t at, cpu_ns, probe_ns, unknown_ns;
+    ips_u128 xlen;
 };
 
 struct g_chain {
@@ -24,9 +33,10 @@ struct g_chain {
     struct b_walk walk; /* the same */
     uint64_t bytes;     /* of the chunks before it */
     uint64_t off_ns, probe_ps;
-    uint32_t raw_from; /* node of raw.v[0] */
-    B_ARRAY(struct g_raw) raw;
+    struct g_raw raw;
     B_ARRAY(struct b_window) windows; /* that began behind the border */
+    uint32_t old;                     /* nodes before are old enough */
+    struct g_sums sums;               /* of those; b_table_weights */
     uint32_t limit;                   /* the border that is to be */
 };
 
@@ -36,11 +46,21 @@ struct g_at {
     uint32_t block, i;
 };
 
+/* Where the receives before reads.v[i] stand, and what they counted. */
+struct g_mark {
+    bool made;
+    uint32_t i;
+    struct inflow f;
+    uint64_t unmatched, pending;
+};
+
 struct g_end {
     bool shut; /* used by several threads, or not of bytes: nothing may come */
     uint32_t sends, read_count;   /* before this call */
     B_ARRAY(struct b_read) reads; /* those before reads.v[open] are final */
     uint32_t open;
+    uint32_t waits;     /* the first that waits for its send, else reads.n */
+    struct g_mark mark; /* at the first that is not old enough; g_match */
     /* Of the receives before reads.v[0]. */
     uint64_t got;
     uint32_t got_last; /* node, or IPS_NO_NODE */
@@ -125,12 +145,17 @@ static inline uint32_t g_end_of(const struct b_grow *k, uint32_t c)
 int g_scan_more(struct b_grow *k) IPS_MUST_USE;
 void g_take_rows_back(struct b_grow *k);
 int g_more_nodes(struct b_grow *k) IPS_MUST_USE;
-int g_match(struct b_grow *k) IPS_MUST_USE; /* build_grow_match.c */
+void g_raw_drop(struct g_raw *r, uint32_t n); /* the first n */
+int g_match(struct b_grow *k) IPS_MUST_USE;   /* build_grow_match.c */
 /* build_grow_slide.c: where some chain has no room for what came. Tables. */
 int g_slide(struct b_grow *k) IPS_MUST_USE;
 void g_slide_release(struct b_grow *k);
 /* build_grow_tables.c: b_weights() as far as a table has it. */
 int g_table_weights(struct b_grow *k) IPS_MUST_USE;
+/* When the newest record of all is from; the first node of a chain that is not
+ * old enough to be final. build_grow_settle.c */
+uint64_t g_newest(const struct b_grow *k);
+uint32_t g_old(const struct b_grow *k, uint32_t chain, uint64_t newest);
 /* build_grow_settle.c. b->broken: not to be kept. */
 int g_begin(struct b_grow *k) IPS_MUST_USE;
 int g_settle(struct b_grow *k) IPS_MUST_USE;

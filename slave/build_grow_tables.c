@@ -31,20 +31,21 @@ bool b_scan_call(struct b_stream *s, uint32_t type, const uint8_t *p)
 
 /* ---- weights ---- */
 
-/* chain_weights() without `at` and what recording took of each arc. */
-static uint64_t chain_weights(struct b_grow *k, uint32_t c, ips_u128 *sum)
+/* Of the nodes so far, and the last of them. */
+struct weighed {
+    uint64_t at, t, cpu, unknown, probe;
+    ips_u128 xlen;
+    bool forwards;
+};
+
+/* Nodes [from, to) of a chain that begins at `first`. */
+static inline __attribute__((always_inline)) void
+weigh(struct build *b, uint32_t first, uint32_t from, uint32_t to,
+      struct weighed *sums)
 {
-    struct build *b = &k->b;
     struct ips_graph *g = &b->out->g;
-    uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    const struct b_from *before = &b->from[c];
-    uint32_t from = before->node, last = from > first ? from - 1 : first;
-    uint64_t base = b->chains[c].base, t = g->t_ns[last], cpu = b->cpu_at[last];
-    uint64_t at = from > first ? before->at : base;
-    uint64_t unknown = from > first ? before->unknown_ns : 0;
-    ips_u128 xlen = from > first ? before->xlen : 0;
-    bool forwards = true;
-    for (uint32_t i = from; i < end; i++) {
+    struct weighed s = *sums;
+    for (uint32_t i = from; i < to; i++) {
         uint64_t t_ns = g->t_ns[i], cpu_at = b->cpu_at[i], own = g->w[i];
         uint64_t off = i == first ? UINT64_MAX : b->off[i];
         if (g->xkind[i] == B_X_SENT) {
@@ -54,20 +55,54 @@ static uint64_t chain_weights(struct b_grow *k, uint32_t c, ips_u128 *sum)
             g->xpred[i] = send->node;
             b->backwards |= send->t >= t_ns;
         }
-        uint64_t coord = ips_max_u64(own, at);
+        uint64_t coord = ips_max_u64(own, s.at);
         b->coord[i] = own;
-        g->w[i] = coord - at;
-        xlen += g->xlen[i];
-        unknown = ips_add_sat(unknown, b_free_ns(t_ns, t, cpu_at, cpu, off));
-        forwards &= t_ns >= t;
-        at = coord;
-        t = t_ns;
-        cpu = cpu_at;
+        g->w[i] = coord - s.at;
+        s.xlen += g->xlen[i];
+        s.probe += g->probe[i];
+        s.unknown =
+            ips_add_sat(s.unknown, b_free_ns(t_ns, s.t, cpu_at, s.cpu, off));
+        s.forwards &= t_ns >= s.t;
+        s.at = coord;
+        s.t = t_ns;
+        s.cpu = cpu_at;
     }
-    b->chains[c].unknown_ns = unknown;
-    b->backwards |= !forwards;
-    *sum += xlen;
-    return from > first ? at - before->at + before->cpu_ns : at - base;
+    *sums = s;
+}
+
+/* chain_weights() without `at` and what recording took of each arc. */
+static uint64_t chain_weights(struct b_grow *k, uint32_t c, ips_u128 *sum)
+{
+    struct build *b = &k->b;
+    struct ips_graph *g = &b->out->g;
+    struct g_chain *x = &k->chains[c];
+    const struct b_from *before = &b->from[c];
+    uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
+    uint32_t from = before->node, last = from > first ? from - 1 : first;
+    uint64_t base = b->chains[c].base;
+    struct weighed s = {.at = base,
+                        .t = g->t_ns[last],
+                        .cpu = b->cpu_at[last],
+                        .forwards = true};
+    if (from > first) {
+        s.at = before->at;
+        s.unknown = before->unknown_ns;
+        s.probe = before->probe_ns;
+        s.xlen = before->xlen;
+    }
+    uint64_t start = from > first ? s.at - before->cpu_ns : base;
+    weigh(b, first, from, x->old, &s);
+    x->sums = (struct g_sums){.node = b->spins.n ? 0 : x->old,
+                              .at = s.at,
+                              .cpu_ns = s.at - start,
+                              .probe_ns = s.probe,
+                              .unknown_ns = s.unknown,
+                              .xlen = s.xlen};
+    weigh(b, first, x->old, end, &s);
+    b->chains[c].unknown_ns = s.unknown;
+    b->backwards |= !s.forwards;
+    *sum += s.xlen;
+    return s.at - start;
 }
 
 int g_table_weights(struct b_grow *k)

@@ -284,8 +284,7 @@ void b_grow_window(struct build *b, uint32_t chain, const struct b_window *w);
 void b_grow_bent(struct build *b, uint32_t node, uint32_t by);
 void b_grow_let_go(struct build *b, uint32_t traffic);
 void b_grow_roomless(struct build *b, const struct b_op *send, uint64_t slept);
-int b_grow_read(struct build *b, uint32_t end,
-                const struct b_read *r) IPS_MUST_USE;
+struct b_read *b_grow_read(struct build *b, uint32_t end) IPS_MUST_USE;
 /* The row there is of it; false: none. */
 bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
                     uint32_t *row);

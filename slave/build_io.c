@@ -148,13 +148,16 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
         return 0;
     g->xlen[node] = (uint64_t)r->result;
     if (b->from) {
-        struct b_read read = {.t = v->t,
-                              .t_ret = v->t_ret,
-                              .len = (uint64_t)r->result,
-                              .node = node,
-                              .chain = m->chain,
-                              .ext = IPS_NONE};
-        return b_grow_read(b, v->end, &read);
+        struct b_read *read = b_grow_read(b, v->end);
+        if (!read)
+            return IPS_E_NO_MEMORY;
+        *read = (struct b_read){.t = v->t,
+                                .t_ret = v->t_ret,
+                                .len = (uint64_t)r->result,
+                                .node = node,
+                                .chain = m->chain,
+                                .ext = IPS_NONE};
+        return 0;
     }
     if (took < IPS_NO_NODE) {
         g->xpred[node] = (uint32_t)took;

@@ -203,13 +203,16 @@ far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
 static int listed_receive(struct maker *m, const struct b_plain *r,
                           uint32_t end, uint32_t node)
 {
-    return b_grow_read(m->b, end,
-                       &(struct b_read){.t = r->t,
-                                        .t_ret = r->t_ret,
-                                        .len = r->len,
-                                        .node = node,
-                                        .chain = m->chain,
-                                        .ext = IPS_NONE});
+    struct b_read *to = b_grow_read(m->b, end);
+    if (!to)
+        return IPS_E_NO_MEMORY;
+    *to = (struct b_read){.t = r->t,
+                          .t_ret = r->t_ret,
+                          .len = r->len,
+                          .node = node,
+                          .chain = m->chain,
+                          .ext = IPS_NONE};
+    return 0;
 }
 
 /* What the loop has at hand, in registers where there are enough: nothing else

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "slave/load.h"
 #include "slave/poolfs.h"
+#include "slave/take.h"
 #include "slave/unseen.h"
 
 #define SCAN_NS (5 * SLAVE_SECOND_NS)
@@ -210,7 +211,7 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
     tell_deaths(run);
     int rc = why.code;
     if (rc == 0)
-        rc = slave_ingest_flush(d, run, &why);
+        rc = slave_take_flush(d, run, &why);
     d->frames_len = 0;
     if (rc < 0) {
         *err = why;

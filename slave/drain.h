@@ -15,7 +15,8 @@
  *
  * Files: drain.c (the turn, start and end), run.c (runs: found, restored,
  * closed, limits), watch.c (what is in the pool), live.c (who is alive),
- * ingest.c (one segment read), settle.c (one handed back or removed; rings).
+ * ingest.c and take.c (one segment read), settle.c (one handed back or removed;
+ * rings).
  *
  * Free of libevent: epoll_fd becomes readable when a turn is worth while.
  * Thread: one, the event loop's.
@@ -36,6 +37,7 @@
 #include "slave/handover.h"
 #include "slave/map.h"
 #include "slave/store.h"
+#include "slave/view.h"
 
 #define SLAVE_MS_NS 1000000ULL
 #define SLAVE_SECOND_NS 1000000000ULL
@@ -65,7 +67,9 @@ struct slave_segment {
     struct slave_segment *next;
     struct slave_stream *stream; /* NULL while no header was seen */
     enum slave_segment_state state;
-    int fd; /* -1: opened when needed */
+    int fd;                 /* -1: opened when needed */
+    struct slave_view view; /* of a busy one, while fd is open */
+    bool cut;               /* somebody did so: no view of it again */
     uint32_t size;
     uint32_t scan; /* last directory scan that saw it */
     bool stored;   /* has a row */
@@ -274,9 +278,6 @@ void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
 int slave_ingest_fd(struct slave_drain *d, struct slave_run *run,
                     struct slave_segment *seg,
                     struct ips_err *err) IPS_MUST_USE;
-/* Stages d->frames, which are `run`'s; none are left in either case. */
-int slave_ingest_flush(struct slave_drain *d, struct slave_run *run,
-                       struct ips_err *err) IPS_MUST_USE;
 void slave_ingest_back_off(struct slave_segment *seg, uint64_t now_ns,
                            bool news);
 bool slave_ingest_writer_gone(const struct slave_segment *seg);

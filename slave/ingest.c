@@ -1,14 +1,7 @@
-/*
- * One segment: polled, read, given up. (settle.c hands back and removes.)
- *
- * What is read twice: the first copy tells how far records are published, the
- * second is the one that is kept - in the first a record's body may have been
- * copied before its writer stored it. The second copy is private, so checking
- * it is final, whatever the writer does.
- */
+/* One segment: polled, read (take.c), given up. (settle.c hands back and
+ * removes.) */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +12,10 @@
 #include "common/log.h"
 #include "slave/drain.h"
 #include "slave/poolfs.h"
+#include "slave/take.h"
 
 #define POLL_MIN_NS (10 * SLAVE_MS_NS)
 #define POLL_MAX_NS (500 * SLAVE_MS_NS)
-#define FIRST_READ_BYTES 4096u
 /* How long a reservation may stand unpublished: in a closed segment (an
  * interrupted writer below a signal handler), and in an open one with later
  * records behind it. */
@@ -31,10 +24,9 @@
 #define GAP_NS (2 * SLAVE_SECOND_NS)
 #define NEW_NS (5 * SLAVE_SECOND_NS)
 
-enum stop { STOP_ZERO, STOP_PENDING, STOP_MORE, STOP_WRONG };
-
 void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg)
 {
+    slave_view_close(&seg->view);
     if (seg->fd >= 0) {
         close(seg->fd);
         d->open_fds--;
@@ -190,135 +182,6 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         slave_ingest_begin(seg, &head);
 }
 
-/* ---- records ---- */
-
-static uint32_t word_at(const uint8_t *p)
-{
-    uint32_t word;
-    memcpy(&word, p, sizeof(word));
-    return word;
-}
-
-static size_t word_bytes(uint32_t word)
-{
-    return (size_t)(word >> 8 & 0xffu) * 8;
-}
-
-/* How far `len` bytes hold published records, and what stands there. */
-static size_t published(const uint8_t *p, size_t len, bool is_end,
-                        enum stop *stop)
-{
-    size_t at = 0;
-    *stop = STOP_ZERO;
-    while (len - at >= sizeof(struct ips_rec_head)) {
-        uint32_t word = word_at(p + at);
-        size_t n = word_bytes(word);
-        if (word == 0)
-            return at;
-        if (n < sizeof(struct ips_rec_head) || (word & 0xffu) == 0 ||
-            n > IPS_REC_MAX_BYTES || (is_end && n > len - at)) {
-            *stop = STOP_WRONG;
-            return at;
-        }
-        if ((word & 0xffu) == IPS_REC_RESERVED) {
-            *stop = STOP_PENDING;
-            return at;
-        }
-        if (n > len - at)
-            break;
-        at += n;
-    }
-    if (!is_end)
-        *stop = STOP_MORE;
-    return at;
-}
-
-/* Checks the copy that is kept; notes what the slave itself wants to know. */
-static size_t check_records(struct slave_image *image, const uint8_t *p,
-                            size_t len, uint32_t *records)
-{
-    size_t at = 0;
-    *records = 0;
-    while (at < len) {
-        size_t n = ips_rec_check(p + at, len - at);
-        if (n == 0)
-            break;
-        if ((word_at(p + at) & 0xffu) == IPS_REC_END) {
-            struct ips_rec_end end;
-            memcpy(&end, p + at, sizeof(end));
-            if (end.h.a != IPS_END_THREAD && end.h.a != IPS_END_TASK)
-                image->ended = true;
-        }
-        at += n;
-        (*records)++;
-    }
-    return at;
-}
-
-static ssize_t read_some(int fd, void *out, size_t len, uint32_t at)
-{
-    ssize_t n;
-    do
-        n = pread(fd, out, len, (off_t)at);
-    while (n < 0 && errno == EINTR);
-    return n;
-}
-
-int slave_ingest_flush(struct slave_drain *d, struct slave_run *run,
-                       struct ips_err *err)
-{
-    const struct slave_archive *a = &run->archive;
-    uint64_t from = a->length + a->staged;
-    int rc = 0;
-    if (d->frames_len)
-        rc = slave_archive_stage(&run->archive, d->pack,
-                                 run->row.control.clock.mult_q32, d->frames,
-                                 d->frames_len, err);
-    if (rc == 0 && d->frames_len && run->handover)
-        slave_handover_put(run->handover, &d->frames, d->frames_len, from,
-                           a->length + a->staged);
-    d->frames_len = 0;
-    return rc;
-}
-
-/* Takes `len` published bytes at the cursor into a frame. */
-static int take(struct slave_drain *d, struct slave_run *run,
-                struct slave_segment *seg, size_t len, bool *wrong,
-                struct ips_err *err)
-{
-    struct slave_stream *st = seg->stream;
-    if (d->frames_len + sizeof(struct slave_frame) + len > SLAVE_FRAMES_BYTES) {
-        int rc = slave_ingest_flush(d, run, err);
-        if (rc < 0)
-            return rc;
-    }
-    struct slave_frame *frame =
-        (struct slave_frame *)(void *)(d->frames + d->frames_len);
-    uint8_t *data = (uint8_t *)(frame + 1);
-    /* Partner: the writer's release stores of the heads seen in `peek`. */
-    atomic_thread_fence(memory_order_acquire);
-    ssize_t n = read_some(seg->fd, data, len, seg->row.at);
-    uint32_t records;
-    size_t good =
-        n == (ssize_t)len ? check_records(st->image, data, len, &records) : 0;
-    *wrong = good != len;
-    if (good == 0)
-        return 0;
-    *frame = (struct slave_frame){
-        .stream = st->row.number, .bytes = (uint32_t)good, .records = records};
-    d->frames_len += sizeof(*frame) + good;
-    slave_run_touch(run);
-    slave_segment_touch(seg);
-    slave_stream_touch(st);
-    seg->row.at += (uint32_t)good;
-    st->row.records += records;
-    st->row.bytes += good;
-    run->row.events += records;
-    d->total_records += records;
-    d->moved_bytes += good;
-    return 0;
-}
-
 /* ---- trouble ---- */
 
 /* Keeps the damaged file beside the archive, for whoever wants to know. */
@@ -337,7 +200,7 @@ static void keep_aside(struct slave_run *run, struct slave_segment *seg)
         return;
     uint8_t buffer[16384];
     for (uint32_t at = 0; at < seg->size;) {
-        ssize_t n = read_some(seg->fd, buffer, sizeof(buffer), at);
+        ssize_t n = slave_take_read(seg->fd, buffer, sizeof(buffer), at);
         if (n <= 0 || write(out, buffer, (size_t)n) != n)
             break;
         at += (uint32_t)n;
@@ -377,16 +240,16 @@ static bool over_pending(struct slave_run *run, struct slave_segment *seg,
                          bool closed, bool gone, uint64_t now_ns)
 {
     uint8_t head[IPS_REC_MAX_BYTES + 8] = {0};
-    ssize_t n = read_some(seg->fd, head, sizeof(head), seg->row.at);
-    uint32_t word = n >= 4 ? word_at(head) : 0;
-    size_t bytes = word_bytes(word);
+    ssize_t n = slave_take_read(seg->fd, head, sizeof(head), seg->row.at);
+    uint32_t word = n >= 4 ? slave_take_word(head) : 0;
+    size_t bytes = slave_take_word_bytes(word);
     if ((word & 0xffu) != IPS_REC_RESERVED || bytes < sizeof(uint64_t) * 2 ||
         bytes > seg->size - seg->row.at)
         return false; /* published meanwhile, or looked at again */
     if (!seg->since_ns)
         seg->since_ns = now_ns;
     uint64_t age = ips_sub_sat(now_ns, seg->since_ns);
-    bool later = bytes + 4 <= (size_t)n && word_at(head + bytes) != 0;
+    bool later = bytes + 4 <= (size_t)n && slave_take_word(head + bytes) != 0;
     if (!gone && !(closed && age > PENDING_CLOSED_NS) &&
         !(later && age > PENDING_OPEN_NS))
         return false;
@@ -400,11 +263,11 @@ static bool over_pending(struct slave_run *run, struct slave_segment *seg,
 static bool over_hole(struct slave_run *run, struct slave_segment *seg)
 {
     uint8_t buffer[2 * IPS_REC_MAX_BYTES];
-    ssize_t n = read_some(seg->fd, buffer, sizeof(buffer), seg->row.at);
+    ssize_t n = slave_take_read(seg->fd, buffer, sizeof(buffer), seg->row.at);
     for (size_t at = 8; n > 0 && at + 8 <= (size_t)n &&
                         at <= IPS_REC_MAX_BYTES && seg->row.at + at < seg->size;
          at += 8) {
-        if (word_at(buffer + at) == 0)
+        if (slave_take_word(buffer + at) == 0)
             continue;
         if (ips_rec_check(buffer + at, (size_t)n - at) == 0)
             return false;
@@ -459,44 +322,36 @@ static int read_records(struct slave_drain *d, struct slave_run *run,
                         struct slave_segment *seg, bool closed, bool gone,
                         uint64_t now_ns, bool *finished, struct ips_err *err)
 {
-    size_t want = FIRST_READ_BYTES;
+    struct slave_look look = {.most = SLAVE_LOOK_FIRST_BYTES};
     uint64_t budget = SLAVE_RUN_TURN_BYTES;
     *finished = false;
     while (budget > 0) {
-        enum stop stop = STOP_ZERO;
-        size_t left = seg->size - seg->row.at;
-        size_t len = left < want ? left : want;
         bool wrong = false;
-        ssize_t n = len ? read_some(seg->fd, d->peek, len, seg->row.at) : 0;
-        if (n < 0)
-            return ips_err_errno(err, "segment %s", seg->row.file);
-        if ((size_t)n < len) { /* cut by somebody */
-            give_up(run, seg);
-            return 0;
-        }
-        size_t extent = published(d->peek, len, len == left, &stop);
-        if (extent > 0) {
-            int rc = take(d, run, seg, extent, &wrong, err);
+        int rc = slave_take_look(d, seg, &look, err);
+        if (rc < 0)
+            return rc;
+        if (look.extent > 0) {
+            rc = slave_take(d, run, seg, look.extent, &wrong, err);
             if (rc < 0)
                 return rc;
-            budget -= extent < budget ? extent : budget;
+            budget -= look.extent < budget ? look.extent : budget;
             seg->since_ns = 0;
-            want = SLAVE_READ_BYTES;
+            look.most = SLAVE_READ_BYTES;
         }
-        if (wrong || stop == STOP_WRONG) {
+        if (wrong || look.stop == SLAVE_STOP_WRONG) {
             give_up(run, seg);
             return 0;
         }
-        if (stop == STOP_MORE)
+        if (look.stop == SLAVE_STOP_MORE)
             continue;
-        if (stop == STOP_PENDING) {
+        if (look.stop == SLAVE_STOP_PENDING) {
             if (!over_pending(run, seg, closed, gone, now_ns))
                 return 0;
             continue;
         }
         if (!closed && !gone)
             return 0;
-        if (left - extent >= 16 && over_hole(run, seg))
+        if (look.left - look.extent >= 16 && over_hole(run, seg))
             continue;
         *finished = true;
         return 0;
@@ -515,7 +370,7 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
     int fd = slave_ingest_fd(d, run, seg, &why);
     /* First who is dead and what is closed, then the records. */
     bool gone = slave_ingest_writer_gone(seg);
-    int rc = fd < 0 ? fd : slave_poolfs_header(fd, &head, &why);
+    int rc = fd < 0 ? fd : slave_take_header(seg, &head, &why);
     if (rc == IPS_E_LIMIT || rc == IPS_E_IO) {
         slave_ingest_back_off(seg, now_ns, false);
         ips_log_warn("run %s: %s", run->row.name, why.msg);

@@ -125,6 +125,19 @@ int slave_poolfs_header(int fd, struct ips_segment_header *out,
                 offsetof(struct ips_segment_header, state)) < 0 ||
         read_at(fd, out, sizeof(*out), 0) < 0)
         return ips_err_set(err, IPS_E_INCOMPLETE, "no header yet");
+    out->state = state;
+    int rc = slave_poolfs_header_check(out, err);
+    if (rc == 0 &&
+        (fstat(fd, &st) < 0 || st.st_size < (off_t)out->segment_bytes))
+        return ips_err_set(err, IPS_E_CORRUPT,
+                           "file is shorter than the %u bytes its header says",
+                           out->segment_bytes);
+    return rc;
+}
+
+int slave_poolfs_header_check(struct ips_segment_header *out,
+                              struct ips_err *err)
+{
     if (out->magic == 0)
         return ips_err_set(err, IPS_E_INCOMPLETE, "no header yet");
     if (out->magic != IPS_SEGMENT_MAGIC)
@@ -139,11 +152,6 @@ int slave_poolfs_header(int fd, struct ips_segment_header *out,
         return ips_err_set(err, IPS_E_CORRUPT,
                            "impossible header: %u of %u bytes",
                            out->header_bytes, out->segment_bytes);
-    if (fstat(fd, &st) < 0 || st.st_size < (off_t)out->segment_bytes)
-        return ips_err_set(err, IPS_E_CORRUPT,
-                           "file is shorter than the %u bytes its header says",
-                           out->segment_bytes);
-    out->state = state;
     out->comm[sizeof(out->comm) - 1] = '\0';
     return 0;
 }

@@ -2,8 +2,9 @@
  * The pool's files as the slave opens them. Their owners are not trusted: in
  * root's pool anybody in a run may put files beside ours, and change or cut
  * them at any moment. Therefore:
- *  - nothing here is mapped: a cut file would be SIGBUS. pread gives a short
- *    read instead, and a private copy that nobody changes under our checks.
+ *  - what is checked and kept is a private copy that nobody changes under our
+ *    checks. pread gives a short read where a file was cut; what is mapped is
+ *    touched through view.h alone, which outlives the SIGBUS.
  *  - every open is O_NOFOLLOW, of a regular file with one link, whose owner is
  *    us, or anybody where we are root.
  */
@@ -36,6 +37,10 @@ int slave_poolfs_segment(int dirfd, const char *file,
  * first: records read after this call are complete where it says CLOSED. */
 int slave_poolfs_header(int fd, struct ips_segment_header *out,
                         struct ips_err *err) IPS_MUST_USE;
+
+/* The same of a header that was read, state first, but for the file's size. */
+int slave_poolfs_header_check(struct ips_segment_header *out,
+                              struct ips_err *err) IPS_MUST_USE;
 
 /* Run names: [A-Za-z0-9._-]{1,63}, not beginning with a dot. */
 bool slave_poolfs_run_name(const char *name);

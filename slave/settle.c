@@ -10,7 +10,7 @@
 #include "agent/pool.h"
 #include "common/log.h"
 #include "slave/drain.h"
-#include "slave/poolfs.h"
+#include "slave/take.h"
 
 static void remove_segment(struct slave_drain *d, struct slave_run *run,
                            struct slave_segment *seg, const char *why)
@@ -83,14 +83,16 @@ static void settle_done(struct slave_drain *d, struct slave_run *run,
         return;
     }
     int fd = slave_ingest_fd(d, run, seg, &err);
-    if (fd < 0 || slave_poolfs_header(fd, &head, &err) < 0)
+    if (fd < 0 || slave_take_header(seg, &head, &err) < 0)
         return; /* ends with its writer */
     if (head.abandoned) {
         remove_segment(d, run, seg, "abandoned");
     } else if (head.state == IPS_SEGMENT_CLOSED && !seg->skipped) {
         /* Zeroes first, DRAINED last: from DRAINED on the writer may append,
          * and it counts on zeroes behind its last record. */
-        if (ips_segment_set_drained(fd, &err) < 0)
+        bool zero = seg->view.data &&
+                    slave_view_zero(&seg->view, head.header_bytes, seg->row.at);
+        if (ips_segment_set_drained(fd, zero ? seg->row.at : 0, &err) < 0)
             ips_log_warn("run %s: segment %s: %s", run->row.name, seg->row.file,
                          err.msg);
         else
@@ -107,7 +109,7 @@ static void settle_drained(struct slave_drain *d, struct slave_run *run,
     /* Gone before looked at: it may have been used again in between. */
     bool gone = slave_ingest_writer_gone(seg);
     int fd = slave_ingest_fd(d, run, seg, &err);
-    if (fd < 0 || slave_poolfs_header(fd, &head, &err) < 0)
+    if (fd < 0 || slave_take_header(seg, &head, &err) < 0)
         return;
     if (head.seq != seg->row.seq && head.state != IPS_SEGMENT_DRAINED) {
         if (head.seq < seg->stream->row.next_seq)

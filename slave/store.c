@@ -138,9 +138,16 @@ static const char *const statements[SLAVE_STMT_COUNT] = {
 static void lost_text(const uint64_t *lost, char out[LOST_TEXT_BYTES])
 {
     size_t at = 0;
-    for (int i = 0; i < IPS_LOST_COUNT; i++)
-        at += (size_t)snprintf(out + at, LOST_TEXT_BYTES - at, "%s%" PRIu64,
-                               i ? " " : "", lost[i]);
+    for (int i = 0; i < IPS_LOST_COUNT; i++) {
+        if (i)
+            out[at++] = ' ';
+        if (lost[i] < 10) /* nearly always: of each stream, in each turn */
+            out[at++] = (char)('0' + lost[i]);
+        else
+            at += (size_t)snprintf(out + at, LOST_TEXT_BYTES - at, "%" PRIu64,
+                                   lost[i]);
+    }
+    out[at] = '\0';
 }
 
 static void lost_parse(const unsigned char *text, uint64_t *lost)

@@ -101,7 +101,7 @@ static void drain(void)
         if (strstr(e->d_name, IPS_SEGMENT_SUFFIX) && fd >= 0 &&
             pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
             head.state == IPS_SEGMENT_CLOSED &&
-            ips_segment_set_drained(fd, &err) < 0)
+            ips_segment_set_drained(fd, 0, &err) < 0)
             fprintf(stderr, "bench_agent: %s\n", err.msg);
         if (fd >= 0)
             close(fd);

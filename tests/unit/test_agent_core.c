@@ -389,7 +389,7 @@ static void drain_closed(const struct pool_segment *seg, void *arg)
     snprintf(path, sizeof(path), "%s/%s", p->dir, seg->file);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     struct ips_err err = {0};
-    assert_int_equal(ips_segment_set_drained(fd, &err), 0);
+    assert_int_equal(ips_segment_set_drained(fd, 0, &err), 0);
     close(fd);
 }
 

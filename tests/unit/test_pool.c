@@ -326,7 +326,7 @@ static void test_pool__segment_files_are_copied_whole(void **state)
         assert_int_equal(ips_cursor_next(&c, out, &len), IPS_CURSOR_CLOSED);
         assert_memory_equal(copy + from, big + from, at - from);
     }
-    assert_int_equal(ips_segment_set_drained(fd, &err), 0);
+    assert_int_equal(ips_segment_set_drained(fd, 0, &err), 0);
     assert_int_equal(ips_segment_read(fd, copy, BIG, sizeof(*h), &err), 0);
     struct ips_cursor c;
     size_t len = 0;

@@ -1,0 +1,236 @@
+/* Records out of a segment; see take.h. */
+#include "slave/take.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "agent/pool.h"
+#include "slave/poolfs.h"
+
+/* ---- how far ---- */
+
+#define LOOK_AHEAD 2048u
+
+/* How far `len` bytes hold published records, and what stands there. The bytes
+ * may change meanwhile: each head is read once. */
+static size_t published(const uint8_t *p, size_t len, bool is_end,
+                        enum slave_stop *stop)
+{
+    size_t at = 0;
+    *stop = SLAVE_STOP_ZERO;
+    while (len - at >= sizeof(struct ips_rec_head)) {
+        uint32_t word = __atomic_load_n(
+            (const uint32_t *)(const void *)(p + at), __ATOMIC_RELAXED);
+        size_t n = slave_take_word_bytes(word);
+        if (word == 0)
+            return at;
+        if (n < sizeof(struct ips_rec_head) || (word & 0xffu) == 0 ||
+            n > IPS_REC_MAX_BYTES || (is_end && n > len - at)) {
+            *stop = SLAVE_STOP_WRONG;
+            return at;
+        }
+        if ((word & 0xffu) == IPS_REC_RESERVED) {
+            *stop = SLAVE_STOP_PENDING;
+            return at;
+        }
+        if (n > len - at)
+            break;
+        /* No fault, wherever it leads: each head tells where the next is, so
+         * nothing else would have them come together. */
+        __builtin_prefetch(p + at + LOOK_AHEAD);
+        at += n;
+    }
+    if (!is_end)
+        *stop = SLAVE_STOP_MORE;
+    return at;
+}
+
+struct span {
+    const uint8_t *p;
+    size_t len;
+    struct slave_look *look;
+};
+
+static void look_at(void *arg)
+{
+    const struct span *s = arg;
+    s->look->extent =
+        published(s->p, s->len, s->len == s->look->left, &s->look->stop);
+}
+
+ssize_t slave_take_read(int fd, void *out, size_t len, uint32_t at)
+{
+    ssize_t n;
+    do
+        n = pread(fd, out, len, (off_t)at);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+static void no_view(struct slave_segment *seg)
+{
+    slave_view_close(&seg->view);
+    seg->cut = true;
+}
+
+/* By the view; false: pread is to look. */
+static bool view_look(struct slave_segment *seg, size_t len,
+                      struct slave_look *look)
+{
+    struct slave_view *v = &seg->view;
+    size_t at = seg->row.at;
+    if (!v->data && (seg->cut || !slave_view_open(v, seg->fd, seg->size)))
+        return false;
+    size_t whole = slave_view_has(v, seg->fd, at, at + len);
+    struct span s = {v->data + at, whole > at ? whole - at : 0, look};
+    s.len = s.len < len ? s.len : len;
+    if (!slave_view_look(v, look_at, &s)) {
+        no_view(seg);
+        return false;
+    }
+    return look->extent > 0 || look->stop != SLAVE_STOP_MORE;
+}
+
+int slave_take_look(struct slave_drain *d, struct slave_segment *seg,
+                    struct slave_look *look, struct ips_err *err)
+{
+    look->left = seg->size - seg->row.at;
+    struct span s = {d->peek, ips_min_u64(look->left, look->most), look};
+    if ((seg->view.data || look->most > SLAVE_LOOK_FIRST_BYTES) &&
+        view_look(seg, s.len, look))
+        return 0;
+    look->extent = 0;
+    look->stop = SLAVE_STOP_WRONG;
+    ssize_t n =
+        s.len ? slave_take_read(seg->fd, d->peek, s.len, seg->row.at) : 0;
+    if (n < 0)
+        return ips_err_errno(err, "segment %s", seg->row.file);
+    if ((size_t)n == s.len) /* else cut by somebody */
+        look_at(&s);
+    return 0;
+}
+
+int slave_take_header(struct slave_segment *seg, struct ips_segment_header *out,
+                      struct ips_err *err)
+{
+    struct slave_view *v = &seg->view;
+    uint32_t state;
+    if (!v->data)
+        return slave_poolfs_header(seg->fd, out, err);
+    bool there = slave_view_copy(v, offsetof(struct ips_segment_header, state),
+                                 &state, sizeof(state));
+    atomic_thread_fence(memory_order_acquire); /* partner: who stored it */
+    if (!there || !slave_view_copy(v, 0, out, sizeof(*out))) {
+        no_view(seg);
+        return slave_poolfs_header(seg->fd, out, err);
+    }
+    out->state = state;
+    int rc = slave_poolfs_header_check(out, err);
+    return rc == 0 && out->segment_bytes != v->len
+               ? ips_err_set(err, IPS_E_CORRUPT,
+                             "a header of %u bytes where "
+                             "there were %zu",
+                             out->segment_bytes, v->len)
+               : rc;
+}
+
+/* ---- the copy that is kept ---- */
+
+/* A call of full length, as most records are: nothing in it is a length. */
+static bool is_call(uint32_t word)
+{
+    uint32_t type = word & 0xffu;
+    return slave_take_word_bytes(word) == sizeof(struct ips_rec_io) &&
+           (type == IPS_REC_SEND || type == IPS_REC_RECV ||
+            type == IPS_REC_BLOCK || type == IPS_REC_RECVCALL);
+}
+
+/* Checks it; notes what the slave itself wants to know. */
+static size_t check_records(struct slave_image *image, const uint8_t *p,
+                            size_t len, uint32_t *records)
+{
+    size_t at = 0;
+    *records = 0;
+    while (at < len) {
+        uint32_t word = slave_take_word(p + at);
+        size_t n = sizeof(struct ips_rec_io);
+        if (!is_call(word) || len - at < n)
+            n = ips_rec_check(p + at, len - at);
+        if (n == 0)
+            break;
+        if ((word & 0xffu) == IPS_REC_END) {
+            struct ips_rec_end end;
+            memcpy(&end, p + at, sizeof(end));
+            if (end.h.a != IPS_END_THREAD && end.h.a != IPS_END_TASK)
+                image->ended = true;
+        }
+        at += n;
+        (*records)++;
+    }
+    return at;
+}
+
+int slave_take_flush(struct slave_drain *d, struct slave_run *run,
+                     struct ips_err *err)
+{
+    const struct slave_archive *a = &run->archive;
+    uint64_t from = a->length + a->staged;
+    int rc = 0;
+    if (d->frames_len)
+        rc = slave_archive_stage(&run->archive, d->pack,
+                                 run->row.control.clock.mult_q32, d->frames,
+                                 d->frames_len, err);
+    if (rc == 0 && d->frames_len && run->handover)
+        slave_handover_put(run->handover, &d->frames, d->frames_len, from,
+                           a->length + a->staged);
+    d->frames_len = 0;
+    return rc;
+}
+
+static bool copy(struct slave_segment *seg, uint8_t *data, size_t len)
+{
+    /* Partner: the writer's release stores of the heads that were seen. */
+    atomic_thread_fence(memory_order_acquire);
+    if (seg->view.data) {
+        if (slave_view_copy(&seg->view, seg->row.at, data, len))
+            return true;
+        no_view(seg);
+    }
+    return slave_take_read(seg->fd, data, len, seg->row.at) == (ssize_t)len;
+}
+
+int slave_take(struct slave_drain *d, struct slave_run *run,
+               struct slave_segment *seg, size_t len, bool *wrong,
+               struct ips_err *err)
+{
+    struct slave_stream *st = seg->stream;
+    if (d->frames_len + sizeof(struct slave_frame) + len > SLAVE_FRAMES_BYTES) {
+        int rc = slave_take_flush(d, run, err);
+        if (rc < 0)
+            return rc;
+    }
+    struct slave_frame *frame =
+        (struct slave_frame *)(void *)(d->frames + d->frames_len);
+    uint8_t *data = (uint8_t *)(frame + 1);
+    uint32_t records;
+    size_t good = copy(seg, data, len)
+                      ? check_records(st->image, data, len, &records)
+                      : 0;
+    *wrong = good != len;
+    if (good == 0)
+        return 0;
+    *frame = (struct slave_frame){
+        .stream = st->row.number, .bytes = (uint32_t)good, .records = records};
+    d->frames_len += sizeof(*frame) + good;
+    slave_run_touch(run);
+    slave_segment_touch(seg);
+    slave_stream_touch(st);
+    seg->row.at += (uint32_t)good;
+    st->row.records += records;
+    st->row.bytes += good;
+    run->row.events += records;
+    d->total_records += records;
+    d->moved_bytes += good;
+    return 0;
+}

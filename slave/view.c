@@ -1,0 +1,122 @@
+/* Mappings that survive a file that is cut; see view.h. */
+#include "slave/view.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static _Thread_local sigjmp_buf *volatile way_out; /* NULL: nobody looks */
+static _Thread_local const struct slave_view *volatile looked_at;
+static struct sigaction before;
+static _Atomic unsigned views;
+
+static void on_sigbus(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    const struct slave_view *v = looked_at;
+    uintptr_t at = (uintptr_t)info->si_addr;
+    if (way_out && at - (uintptr_t)v->data < v->len)
+        siglongjmp(*way_out, 1);
+    /* Not ours: the instruction is met again, and then with what was before. */
+    (void)sigaction(sig, &before, NULL);
+}
+
+/* Asked each time: a library may have taken it. */
+static bool catch_sigbus(void)
+{
+    struct sigaction now;
+    const struct sigaction a = {
+        .sa_sigaction = on_sigbus,
+        /* left by siglongjmp: nothing to be unblocked */
+        .sa_flags = SA_SIGINFO | SA_NODEFER};
+    if (sigaction(SIGBUS, NULL, &now) < 0)
+        return false;
+    if (now.sa_sigaction == on_sigbus)
+        return true;
+    before = now;
+    return sigaction(SIGBUS, &a, NULL) == 0;
+}
+
+bool slave_view_open(struct slave_view *v, int fd, size_t len)
+{
+    void *p = MAP_FAILED;
+    *v = (struct slave_view){0};
+    if (len == 0 || !catch_sigbus())
+        return false;
+    if (atomic_fetch_add(&views, 1) < SLAVE_VIEWS_MAX)
+        p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) {
+        atomic_fetch_sub(&views, 1);
+        return false;
+    }
+    *v = (struct slave_view){.data = p, .len = len};
+    return true;
+}
+
+void slave_view_close(struct slave_view *v)
+{
+    if (v->data) {
+        (void)munmap(v->data, v->len);
+        atomic_fetch_sub(&views, 1);
+    }
+    *v = (struct slave_view){0};
+}
+
+size_t slave_view_has(struct slave_view *v, int fd, size_t at, size_t upto)
+{
+    if (v->whole < upto && v->whole < v->len) {
+        off_t hole = lseek(fd, (off_t)at, SEEK_HOLE);
+        if (hole > (off_t)v->whole)
+            v->whole = (size_t)hole < v->len ? (size_t)hole : v->len;
+    }
+    return v->whole;
+}
+
+bool slave_view_look(const struct slave_view *v, void (*look)(void *),
+                     void *arg)
+{
+    sigjmp_buf here;
+    if (sigsetjmp(here, 0) != 0) {
+        way_out = NULL;
+        return false;
+    }
+    looked_at = v;
+    way_out = &here;
+    atomic_signal_fence(memory_order_seq_cst);
+    look(arg);
+    atomic_signal_fence(memory_order_seq_cst);
+    way_out = NULL;
+    return true;
+}
+
+struct bytes {
+    void *to;
+    const void *from; /* NULL: zeroes */
+    size_t len;
+};
+
+static void move_bytes(void *arg)
+{
+    const struct bytes *b = arg;
+    if (b->from)
+        memcpy(b->to, b->from, b->len);
+    else
+        memset(b->to, 0, b->len);
+}
+
+bool slave_view_copy(const struct slave_view *v, size_t at, void *out,
+                     size_t len)
+{
+    struct bytes b = {out, v->data + at, len};
+    return at <= v->len && len <= v->len - at &&
+           slave_view_look(v, move_bytes, &b);
+}
+
+bool slave_view_zero(const struct slave_view *v, size_t from, size_t to)
+{
+    struct bytes b = {v->data + from, NULL, to - from};
+    return from <= to && to <= v->len && slave_view_look(v, move_bytes, &b);
+}
