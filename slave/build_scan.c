@@ -48,9 +48,8 @@ static void scan_pending(struct scan *c, uint32_t type,
         type == IPS_REC_BLOCK && r->op >= IPS_OP_POLL && r->op <= IPS_OP_EPOLL;
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_SPIN) {
-        c->b->spun = true;
         c->poll_t = c->t; /* attempts wait as well */
-        c->polled = true;
+        c->polled = c->b->spun = true;
         return;
     }
     if (poll && !slept && r->result > 0 && c->polled)
