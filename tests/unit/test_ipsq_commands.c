@@ -411,13 +411,15 @@ static void test_commands__graph(void **state)
         "null, \"arc_wall_ns\": null, \"arc_probe_ns\": null, \"xpred\": null, "
         "\"xarc_cpu_ns\": null, "
         "\"xarc_sched_ns\": null, \"xarc_wall_ns\": null, \"xkind\": null, "
-        "\"t_ns\": 0, \"bytes\": null, \"channel\": null}\n"
+        "\"t_ns\": 0, \"bytes\": null, \"channel\": null, "
+        "\"arc_cut\": null, \"xarc_cut\": null}\n"
         "{\"id\": 1, \"machine\": \"m1\", \"pid\": 0, \"tid\": 0, \"kind\": "
         "\"END\", \"pred\": 0, \"arc_cpu_ns\": 5, \"arc_sched_ns\": null, "
         "\"arc_wall_ns\": null, \"arc_probe_ns\": null, \"xpred\": null, "
         "\"xarc_cpu_ns\": null, "
         "\"xarc_sched_ns\": null, \"xarc_wall_ns\": null, \"xkind\": null, "
-        "\"t_ns\": 0, \"bytes\": null, \"channel\": null}\n");
+        "\"t_ns\": 0, \"bytes\": null, \"channel\": null, "
+        "\"arc_cut\": null, \"xarc_cut\": null}\n");
     ask("graph --format tsv", GOOD, &a);
     has(&a, "id\tmachine\t");
     assert_null(strstr(strstr(a.out, "\n") + 1, "machine")); /* one header */

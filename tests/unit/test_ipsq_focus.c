@@ -159,8 +159,11 @@ static void what_is_added(void **state)
     assert_string_equal(
         applied(&f, "whatif --object /m1/a --gone", IPSQ_UNUSED_OBJECT),
         "whatif r1 --object /m1/a --gone --from 1s");
+    assert_string_equal(applied(&f, "why", IPSQ_UNUSED_OBJECT),
+                        "why r1 --from 1s");
     assert_string_equal(
-        applied(&f, "why", IPSQ_UNUSED_OBJECT | IPSQ_UNUSED_TIME), "why r1");
+        applied(&f, "estimate", IPSQ_UNUSED_OBJECT | IPSQ_UNUSED_TIME),
+        "estimate r1");
     assert_string_equal(applied(&f, "runs", 0), "runs");
     assert_string_equal(applied(&f, "help path", 0), "help path");
     assert_string_equal(applied(&f, "path --help", 0), "path --help");
