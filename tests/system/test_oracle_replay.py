@@ -78,7 +78,7 @@ def test_replay_graphs_are_made_smaller(build):
     """What the long form does with a graph that differs. Would catch a limit
     that is not obeyed, and a search for the least that stops too early."""
     for ask in asked(build, 1, 40, "steps=4", "chains=2", "machines=1",
-                     "moves=0", "loads=0", "cores=1", "weight=3"):
+                     "moves=0", "loads=0", "cores=1", "weight=3", "turns=0"):
         assert len(ask["machines"]) == 1 and ask["machines"][0][0] == 1
         assert not ask["moves"] and not ask["loads"]
         assert len(ask["reach"]) <= 2 * 2 + 4 * 3
@@ -95,5 +95,6 @@ def test_replay_graphs_are_made_smaller(build):
 
     assert long_form.shrink(fails) == {
         "steps": 17, "cores": 2, "chains": 1, "machines": 1, "moves": 0,
-        "loads": 0, "media": 0, "waits": 0, "locks": 0, "weight": 1}
+        "loads": 0, "media": 0, "waits": 0, "locks": 0, "turns": 0,
+        "weight": 1}
     assert len(tried) < 120

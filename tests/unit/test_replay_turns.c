@@ -86,13 +86,13 @@ static void test_replay_turns__one_core(void **state)
          false,
          {1, {1, 1}, {1, 1}, TURN},
          {28, 28}},
-        /* From 3 to 11 it waits: of its turn 1 is left, and 2 more; so it runs
-         * to 14, stands until 18, and has 1 more to do. */
+        /* From 3 to 11 it waits: of its turn 1 is left, and 2 more; so it ends
+         * with the turn. */
         {"waited, one load",
-         {{3, 4}, {11, 0}},
+         {{3, 3}, {11, 0}},
          true,
          {1, {1, 1}, {1, 1}, TURN},
-         {19, 11}},
+         {14, 11}},
         /* 1 is left: to 12, stands until 20, 3 more */
         {"waited, two loads",
          {{3, 4}, {11, 0}},
