@@ -27,6 +27,7 @@ void ips_graph_release(struct ips_graph *g)
     ips_free_large(g->in);
     ips_free_large(g->out);
     ips_free_large(g->out_ns);
+    ips_free_large(g->bytes);
     ips_graph_init(g);
 }
 

@@ -135,9 +135,10 @@ struct ips_graph {
     struct ips_remote_out *out;
     /* Message times by measurement (analysis/mtime.h), for lanes that say
      * `calibrated`. The map is borrowed, or NULL: none, or used already. In a
-     * view by it DATA has ns for bytes in `xlen`, and so has this: */
+     * view by it DATA has ns for bytes in `xlen`, and so has `out_ns`. */
     const struct ips_mtime_map *mtimes;
     uint64_t *out_ns; /* [out_count] or NULL: MTIME is of out[k].len */
+    uint64_t *bytes;  /* [node_count] or NULL: what `xlen` is without the map */
 };
 
 /* What a lane's message time of out[k] is taken of: bytes, or ns. */

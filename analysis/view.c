@@ -123,6 +123,7 @@ static int time_messages(const struct ips_graph *g, struct ips_view *out,
     int rc = ips_mtime_outs(g, &out->own_out_ns, err);
     timed->xlen = out->own_xlen;
     timed->out_ns = out->own_out_ns;
+    timed->bytes = g->xlen;
     return rc;
 }
 

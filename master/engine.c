@@ -209,10 +209,11 @@ static int graph_from_wire(struct engine_part *e, uint32_t part,
     g->delay = w->delay;
     g->probe = w->probe;
     g->out_ns = w->out_ns;
+    g->bytes = w->bytes;
     w->kind = w->xkind = NULL;
     w->w = w->xlen = w->t_ns = w->at = w->wait = w->delay = NULL;
     w->xpred = w->site = w->probe = NULL;
-    w->out_ns = NULL;
+    w->out_ns = w->bytes = NULL;
     return ips_graph_check(g, err);
 }
 

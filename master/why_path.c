@@ -28,13 +28,14 @@ static void part_columns(struct why_solving *y, uint32_t part)
 {
     const struct ips_graph *raw =
         &engine_part_of(y->s.q->gather.active[part])->g;
+    const uint64_t *len = raw->bytes ? raw->bytes : raw->xlen;
     uint32_t base = y->d->w.path.node_base[part];
     for (uint32_t i = 0; i < raw->node_count; i++) {
         uint32_t to = base + i;
         bool resource = raw->xkind[i] == IPS_X_RESOURCE;
         y->cpu[to] = raw->w[i];
         y->delay[to] = raw->delay ? raw->delay[i] : 0;
-        y->bytes[to] = raw->xkind[i] == IPS_X_DATA ? raw->xlen[i] : 0;
+        y->bytes[to] = raw->xkind[i] == IPS_X_DATA ? len[i] : 0;
         y->outside[to] = slept_outside(raw, i);
         if (resource && raw->xlen[i] <= IPS_THING_LAST)
             y->thing[to] = (uint8_t)raw->xlen[i];

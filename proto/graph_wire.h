@@ -23,6 +23,7 @@ struct ips_wire_graph {
     uint32_t node_count;
     uint8_t *kind, *xkind;
     uint64_t *w, *xlen, *t_ns;
+    uint64_t *bytes;             /* NULL: absent */
     uint64_t *at, *wait, *delay; /* each NULL: absent */
     uint32_t *probe;             /* NULL: absent */
     uint32_t *xpred;             /* IPS_WIRE_NO_NODE: none */
@@ -67,6 +68,7 @@ struct ips_wire_taker {
     bool detail; /* t_ns and site are expected */
     bool times;  /* its first piece has `at` and `wait`: so all must */
     bool probe;  /* the same for `probe` */
+    bool sized;  /* the same for `bytes` */
     bool timed;  /* the same for out_ns */
 };
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,

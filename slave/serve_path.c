@@ -57,6 +57,7 @@ static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
     if (rc < 0)
         return rc;
     w->t_ns = detail ? g->t_ns : NULL;
+    w->bytes = detail ? g->bytes : NULL;
     w->site = detail ? g->site : NULL;
     w->at = g->at;
     w->wait = g->at ? g->wait : NULL;

@@ -6,9 +6,12 @@ here. The rules themselves: tests/unit/test_why.c.
 
 EVIDENCE-OF: IPS-17."""
 import os
+import re
 import shlex
 
 import pytest
+
+from test_calibrate import import_table
 
 CORES = len(os.sched_getaffinity(0))
 KIND = {"procedure": "procedure", "serial": "serial-section",
@@ -55,6 +58,19 @@ def test_pairs_among_the_first(cluster, build, pair):
     need_cores(*pair)
     _, answer, found = ask(cluster, build, *pair)
     assert {KIND[p] for p in pair} <= {f["kind"] for f in found[:3]}, answer
+
+
+def test_chatty_with_measured_message_times(cluster, build, tmp_path):
+    """Would catch message times taken for lengths: then no message is short, or
+    the mean length is as many bytes as a message took ns."""
+    c, _, found = ask(cluster, build, "chatty")
+    said = [f["evidence"] for f in found if f["kind"] == KIND["chatty"]]
+    import_table(c, tmp_path, ("m1", "m1", 1))
+    answer = c.json("why", "r", "--fresh", status=(0, 3))
+    again = [f["evidence"] for f in answer["findings"]
+             if f["kind"] == KIND["chatty"]]
+    length = re.search("[0-9]+ bytes on average", said[0]).group()
+    assert again and length in again[0], (said, answer)
 
 
 def test_healthy(cluster, build):
