@@ -241,11 +241,9 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                        run, (unsigned long long)generation);
 }
 
-int slave_graphs_whole(struct slave_graphs *gs, struct slave_graph *g,
-                       struct ips_err *err)
+int slave_graphs_whole(struct slave_graph *g, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
-    (void)gs;
     if (slave_graphfile_whole(&g->file))
         return 0;
     snprintf(path, sizeof(path), "%s/graph", g->snap->dir);

@@ -129,8 +129,7 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       struct ips_err *err) IPS_MUST_USE;
 /* Before more of `g` is read than a path by CPU time does. IPS_E_BUSY: its file
  * is damaged; it is removed, and the graph built again when it is asked for. */
-int slave_graphs_whole(struct slave_graphs *gs, struct slave_graph *g,
-                       struct ips_err *err) IPS_MUST_USE;
+int slave_graphs_whole(struct slave_graph *g, struct ips_err *err) IPS_MUST_USE;
 void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g);
 
 /* Writes the files of graphs that were not worth anybody's wait. */

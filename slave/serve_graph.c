@@ -92,9 +92,9 @@ static bool reads_less(const struct slave_graph_ask *j)
            r->ask_case == IPS__REQUEST__ASK_EXPAND; /* of FinishAsk's view */
 }
 
-static int enough(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int enough(struct slave_graph_ask *j)
 {
-    return reads_less(j) ? 0 : slave_graphs_whole(gs, j->graph, &j->job.err);
+    return reads_less(j) ? 0 : slave_graphs_whole(j->graph, &j->job.err);
 }
 
 /* Table and Ends ask about what the last Sync built, though more may have come
@@ -118,7 +118,7 @@ int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
         j->snap = NULL; /* taken */
         rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
     }
-    return rc < 0 ? rc : enough(j, gs);
+    return rc < 0 ? rc : enough(j);
 }
 
 /* The graph the asker means; the same one, unchanged, from step to step. */
@@ -131,7 +131,7 @@ int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
         if (rc < 0)
             return rc;
         j->revision = j->graph->revision;
-        rc = enough(j, gs);
+        rc = enough(j);
         if (rc < 0)
             return rc;
     }
