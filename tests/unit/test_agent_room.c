@@ -260,7 +260,13 @@ static int namespace_main(void)
  * slave, and one that does not know the slave, so that each start asks on. */
 static void test_agent_room__slave_is_known_by_its_list(void **state)
 {
+    size_t bytes;
+    void *list;
     (void)state;
+    if (syscall(SYS_get_robust_list, 0, &list, &bytes) < 0) {
+        print_message("the emulator has no get_robust_list\n");
+        skip();
+    }
     pid_t pid = fork();
     if (pid == 0) {
         char *argv[] = {(char *)(uintptr_t) "test_agent_room",
@@ -281,7 +287,7 @@ static void test_agent_room__slave_is_known_by_its_list(void **state)
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "namespace") == 0)
-        return namespace_main();
+        _exit(namespace_main()); /* no check for leaks: it hides /proc */
     if (argc == 2 && strcmp(argv[1], "tmpfs") == 0)
         return small_tmpfs_main();
     const struct CMUnitTest tests[] = {
