@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -71,7 +72,17 @@ void ipsrun_daemons(const struct ipsrun_options *o)
                                     "--listen",  o->master, NULL};
         start_program(o, "ips-master", "master.log", args);
     }
-    if (!slave_runs(o->pool)) {
+    const char *keys = getenv("IPS_TLS");
+    if (slave_runs(o->pool))
+        return;
+    if (strncmp(o->master, "tls:", 4) == 0 && (!keys || *keys != '/')) {
+        if (!o->quiet)
+            fprintf(stderr,
+                    "ipsrun: no private slave: it would need keys for %s "
+                    "(IPS_TLS, a whole path; deploy/keys makes them); the run "
+                    "is recorded all the same\n",
+                    o->master);
+    } else {
         const char *const args[] = {
             "--private", "--pool",   o->pool,    "--state", o->state,
             "--machine", o->machine, "--master", o->master, NULL};

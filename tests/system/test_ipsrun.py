@@ -56,7 +56,16 @@ def test_master_elsewhere_is_refused(ipsrun, host):
     that nobody reads."""
     done = ipsrun("--master", f"tcp:{host}:7070", "echo", "ran")
     assert done.returncode == 2
-    assert "TLS" in done.stderr and done.stdout == ""
+    assert ("names are not" if "db" in host else "tls:HOST:PORT") in done.stderr
+    assert done.stdout == ""
+
+
+def test_private_slave_without_keys(ipsrun):
+    """Would catch a slave that is started only to refuse the address, in a log
+    that nobody reads."""
+    done = ipsrun("--master", "tls:10.1.2.3:7070", "echo", "ran")
+    assert done.returncode == 0 and done.stdout == "ran\n"
+    assert "deploy/keys" in done.stderr
 
 
 def test_death_by_signal(ipsrun):

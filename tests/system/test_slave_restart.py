@@ -230,7 +230,7 @@ def test_unknown_run_and_stale_graph(bench):
     (("--idle", "-1"), 2, "--idle"),
     (("extra",), 2, "extra"),
     (("--machine", "a/b"), 2, "slash"),
-    (("--master", "tcp:192.0.2.1:1"), 1, "TLS"),
+    (("--master", "tcp:192.0.2.1:1"), 1, "tls:HOST:PORT"),
     (("--master", "nowhere"), 1, "master"),
     (("--pool", "/proc/nosuch/pool"), 1, "pool"),
     (("--state", "/proc/nosuch"), 1, "/proc/nosuch"),
