@@ -154,7 +154,8 @@ du -s --block-size=1 pool
 def test_all_runs_share_one_quota(build, top):
     """Would catch a quota that each run has for itself: the four would take
     a quarter of the rest each. (What they lose of it is counted.)"""
-    env = clean_env(PATH=f"{build.top}/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    env = clean_env(PATH=f"{build.top}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                    IPS_STATE=top / "state")
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", SCRIPT + "cp -r pool copy", "sh",
          build.program("i_guest")], cwd=top, env=env, capture_output=True,
