@@ -116,7 +116,7 @@ struct ips_control {
     _Atomic uint64_t used_bytes;           /* populated by writers, ever */
     _Atomic uint64_t lost[IPS_LOST_COUNT]; /* without a segment of their own */
     /* Of used_bytes, what was freed by unlinking; stored by the slave alone. In
-     * use = used_bytes - released_bytes, held against quota_bytes. */
+     * use: ips_control_in_use(), held against quota_bytes. */
     _Atomic uint64_t released_bytes;
     /* What ipsrun was asked for; fixed before the command starts. */
     uint32_t procedures; /* enum ips_procedures */
@@ -138,7 +138,19 @@ struct ips_control {
     uint32_t slave_pid;
     uint64_t slave_list;
     uint64_t probe_exec_ps; /* of probe_cost_ps, the last */
+    /* In spare segments when they were made, ever; stored by the slave alone.
+     * In use = used_bytes + spare_bytes - released_bytes. */
+    _Atomic uint64_t spare_bytes;
 };
+
+static inline uint64_t ips_control_in_use(const struct ips_control *c)
+{
+    uint64_t made = atomic_load_explicit(&c->used_bytes, memory_order_relaxed) +
+                    atomic_load_explicit(&c->spare_bytes, memory_order_relaxed);
+    uint64_t freed =
+        atomic_load_explicit(&c->released_bytes, memory_order_relaxed);
+    return made > freed ? made - freed : 0;
+}
 /* What a control of an earlier version ends with, as archives have it. */
 #define IPS_CONTROL_LEAST offsetof(struct ips_control, probe_more_ps)
 
@@ -193,8 +205,24 @@ struct ips_segment_header { /* 256 bytes */
     _Atomic uint32_t state;     /* enum ips_segment_state */
     _Atomic uint32_t abandoned; /* writer unmapped it: slave may unlink */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
-    uint8_t reserved[72];
+    /* Of a spare (below): its writer has taken it; it is withdrawn. */
+    _Atomic uint32_t taken;
+    _Atomic uint32_t withdrawn;
+    uint8_t reserved[64];
 };
+
+/* Spare segments: POOL/RUN/spare.N, made ahead by the slave, for a process to
+ * take instead of making a file. Sized, its first page made and zero, and
+ * behind its segment_bytes a copy of `control`. Who changes `taken` from 0 has
+ * it, unless `withdrawn` is set then; the slave sets that before it looks
+ * whether it is taken. One that is taken is renamed to a segment's name. */
+#define IPS_SPARE_PREFIX "spare."
+#define IPS_SPARES 128u
+#if defined(__x86_64__)
+#define IPS_SPARE_FIRST_BYTES 4096u
+#else
+#define IPS_SPARE_FIRST_BYTES 65536u
+#endif
 enum ips_segment_flags {
     IPS_SEGMENT_TASK = 1, /* chain made by the API, not a kernel thread */
     /* --on-full=ring: what was kept of the segments up to `seq`, whose place

@@ -79,6 +79,10 @@ int ips_control_refresh(const char *dir, const struct ips_control *control,
 int ips_control_release(const char *dir, uint64_t bytes,
                         struct ips_err *err) IPS_MUST_USE;
 
+/* The same for spare_bytes: segments that were made ahead. */
+int ips_control_spare(const char *dir, uint64_t bytes,
+                      struct ips_err *err) IPS_MUST_USE;
+
 /* Says in `control` how programs know the caller, who is in the initial pid
  * namespace. For the holder of slave.lock alone; the calling thread has to live
  * as long as it does. */

@@ -85,7 +85,7 @@ static uint64_t pool_used(const char *root)
         if (e->d_name[0] == '.' || e->d_type == DT_REG ||
             ips_control_map(path, &c, NULL) < 0)
             continue;
-        sum = ips_add_sat(sum, ips_sub_sat(c->used_bytes, c->released_bytes));
+        sum = ips_add_sat(sum, ips_control_in_use(c));
         ips_control_unmap(c);
     }
     if (dir)
@@ -350,16 +350,18 @@ int ips_control_refresh(const char *dir, const struct ips_control *control,
         return rc;
     atomic_store(&c->used_bytes, atomic_load(&now.used_bytes));
     atomic_store(&c->released_bytes, atomic_load(&now.released_bytes));
+    atomic_store(&c->spare_bytes, atomic_load(&now.spare_bytes));
     for (int i = 0; i < IPS_LOST_COUNT; i++)
         atomic_store(&c->lost[i], atomic_load(&now.lost[i]));
     return 0;
 }
 
-int ips_control_release(const char *dir, uint64_t bytes, struct ips_err *err)
+/* Adds to a number that the slave alone stores. */
+static int control_add(const char *dir, off_t at, uint64_t bytes,
+                       struct ips_err *err)
 {
     /* By pread and pwrite: a mapping would be a SIGBUS where somebody cuts the
      * file off. One writer, so nothing is lost between the two. */
-    const off_t at = offsetof(struct ips_control, released_bytes);
     int fd = control_open(dir, O_RDWR, err);
     if (fd < 0)
         return fd;
@@ -372,6 +374,18 @@ int ips_control_release(const char *dir, uint64_t bytes, struct ips_err *err)
         rc = ips_err_errno(err, "write %s/control", dir);
     close(fd);
     return rc;
+}
+
+int ips_control_release(const char *dir, uint64_t bytes, struct ips_err *err)
+{
+    return control_add(dir, offsetof(struct ips_control, released_bytes), bytes,
+                       err);
+}
+
+int ips_control_spare(const char *dir, uint64_t bytes, struct ips_err *err)
+{
+    return control_add(dir, offsetof(struct ips_control, spare_bytes), bytes,
+                       err);
 }
 
 int ips_control_sign(const char *dir, struct ips_err *err)

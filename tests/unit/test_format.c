@@ -61,7 +61,8 @@ AT(ips_control, locks, 1264);
 AT(ips_control, slave_pid, 1268);
 AT(ips_control, slave_list, 1272);
 AT(ips_control, probe_exec_ps, 1280);
-SIZE(ips_control, 1288);
+AT(ips_control, spare_bytes, 1288);
+SIZE(ips_control, 1296);
 
 AT(ips_rec_sample, cpu, 16);
 AT(ips_rec_sample, period_ns, 24);
@@ -116,7 +117,9 @@ AT(ips_segment_header, clock, 80);
 AT(ips_segment_header, state, 112);
 AT(ips_segment_header, abandoned, 116);
 AT(ips_segment_header, lost, 120);
-AT(ips_segment_header, reserved, 184);
+AT(ips_segment_header, taken, 184);
+AT(ips_segment_header, withdrawn, 188);
+AT(ips_segment_header, reserved, 192);
 SIZE(ips_segment_header, 256);
 
 AT(ips_rec_head, word, 0);
