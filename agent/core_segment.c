@@ -177,7 +177,8 @@ static bool take_spare(const struct ips_stream *s, struct ips_segment_map *out)
         ips_core.spare = (struct ips_segment_map){0};
         return true;
     }
-    return s->seq == 0 && !ips_ring_on() &&
+    /* An image has looked for one already. */
+    return s->seq == 0 && s->start_kind != IPS_START_IMAGE && !ips_ring_on() &&
            ips_spare_take(2 * s->tid, NULL, out);
 }
 
