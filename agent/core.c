@@ -423,8 +423,11 @@ void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
 
 void ips_core_flush(void)
 {
-    if (ips_core.flush && ips_core_active())
+    if (!ips_core_active())
+        return;
+    if (ips_core.flush)
         ips_core.flush();
+    ips_calls_due(IPS_CALLS_LEAST);
 }
 
 uint64_t ips_core_image_stamp(void)
@@ -458,6 +461,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.generation++;
     ips_threads_forget();
     ips_cpu_forget();
+    ips_me.file_calls = 0;
     struct ips_stream *s = &ips_me.stream;
     ips_ring_forget(s);
     ips_segment_forget_kept(s);
@@ -523,6 +527,7 @@ static void write_end(enum ips_end_kind kind, int status)
     uint64_t cpu = ips_cpu_read();
     ips_delay_end(cpu);
     ips_guessed_end();
+    ips_calls_due(IPS_CALLS_LEAST);
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;

@@ -81,7 +81,12 @@ enum ips_probe {
     IPS_PROBE_FORK = 10, /* a fork child, from fork to its end */
     IPS_PROBE_LAST = 11, /* and in probe_exec_ps */
     IPS_PROBE_EXEC = 11, /* a fork child looks at what it executes */
-    IPS_PROBE_COSTS = 12
+    IPS_PROBE_LATE = 12, /* from here on in probe_late_ps */
+    IPS_PROBE_FILE = 12, /* a call on a file, that leaves no record */
+    /* The same that begin in a spare segment. */
+    IPS_PROBE_SPARE_IMAGE = 13,
+    IPS_PROBE_SPARE_FORK = 14,
+    IPS_PROBE_COSTS = 15
 };
 /* Which takings of locks leave a record; --locks. */
 enum ips_locks { IPS_LOCKS_CONTENDED = 0, IPS_LOCKS_ALL = 1 };
@@ -141,6 +146,7 @@ struct ips_control {
     /* In spare segments when they were made, ever; stored by the slave alone.
      * In use = used_bytes + spare_bytes - released_bytes. */
     _Atomic uint64_t spare_bytes;
+    uint64_t probe_late_ps[IPS_PROBE_COSTS - IPS_PROBE_LATE];
 };
 
 static inline uint64_t ips_control_in_use(const struct ips_control *c)
@@ -159,7 +165,8 @@ static inline uint64_t ips_probe_ps(const struct ips_control *c,
 {
     return probe < IPS_PROBE_FIRST  ? c->probe_cost_ps[probe]
            : probe < IPS_PROBE_LAST ? c->probe_more_ps[probe - IPS_PROBE_FIRST]
-                                    : c->probe_exec_ps;
+           : probe < IPS_PROBE_LATE ? c->probe_exec_ps
+                                    : c->probe_late_ps[probe - IPS_PROBE_LATE];
 }
 enum ips_procedures {
     IPS_PROCEDURES_OFF = 0,
@@ -253,6 +260,8 @@ struct ips_rec_head {
 /* SEND, RECV: stands for earlier ones too, that were overwritten; `result` is
  * the bytes of all of them. */
 #define IPS_REC_F_SUM 2u
+/* Of a START: its stream began in a spare segment. */
+#define IPS_REC_F_SPARE 4u
 /* MARK: its text has a place from here on, in the flags from bit 2: 1 to 8, 0
  * none. The text is no longer than that, NUL included. */
 #define IPS_REC_F_PLACE 2u /* bits to shift by */
@@ -424,6 +433,16 @@ struct ips_rec_guessed { /* a = readings of the clock that settled guesses */
     uint64_t off_max_ns; /* and by so much at most */
 };
 #define IPS_GUESSED_EVERY_NS 10000000u
+
+/* Calls on files that left no record, since the CALLS before in this stream:
+ * what they cost belongs to the dilation. Every IPS_CALLS_EVERY of them, and
+ * before END and EXEC where there were IPS_CALLS_LEAST. */
+struct ips_rec_calls {
+    struct ips_rec_head h;
+    uint64_t calls;
+};
+#define IPS_CALLS_EVERY 4096u
+#define IPS_CALLS_LEAST 64u
 
 /* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
  * stream, which stands in the same segment, has the rest: `a` is the lower half

@@ -88,6 +88,13 @@ int ips_control_spare(const char *dir, uint64_t bytes,
  * as long as it does. */
 int ips_control_sign(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
+/* Spare segments (agent/format.h). The name of the nth; makes it in a run's
+ * directory, with its `control`, and gives its descriptor and the bytes that it
+ * takes; -1: there is no room, or it is there already. */
+void ips_spare_name(char out[32], unsigned n);
+int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
+                   uint64_t *bytes) IPS_MUST_USE;
+
 /* Locks of a pool root. `slave.lock` is held (flock) by the one slave that
  * drains the pool; `pool.lock` orders run creation against a private slave's
  * decision to end (docs/HACKING.md, "A private slave ends"). */

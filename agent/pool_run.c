@@ -119,9 +119,12 @@ static void probes_fill(const struct ips_run_options *opt,
     c->cpu_mode = m->marks == IPS_MARKS_FAIL ? IPS_CPU_CLOCK : opt->cpu_mode;
     /* Records that each kind writes; an image: START and END. */
     static const uint64_t records[IPS_PROBE_COSTS] = {
-        [IPS_PROBE_EVENT] = 1, [IPS_PROBE_CALL] = 1, [IPS_PROBE_SAMPLE] = 1,
-        [IPS_PROBE_PROC] = 2,  [IPS_PROBE_SYNC] = 1, [IPS_PROBE_STACK] = 1,
-        [IPS_PROBE_IMAGE] = 2, [IPS_PROBE_FORK] = 2, [IPS_PROBE_EXEC] = 1,
+        [IPS_PROBE_EVENT] = 1,      [IPS_PROBE_CALL] = 1,
+        [IPS_PROBE_SAMPLE] = 1,     [IPS_PROBE_PROC] = 2,
+        [IPS_PROBE_SYNC] = 1,       [IPS_PROBE_STACK] = 1,
+        [IPS_PROBE_IMAGE] = 2,      [IPS_PROBE_FORK] = 2,
+        [IPS_PROBE_EXEC] = 1,       [IPS_PROBE_SPARE_IMAGE] = 2,
+        [IPS_PROBE_SPARE_FORK] = 2,
     };
     for (int i = 0; i < IPS_PROBE_COSTS; i++) {
         uint64_t ps = m->cost_ps[i] + records[i] * 1000u * c->probe_extra_ns;
@@ -129,8 +132,10 @@ static void probes_fill(const struct ips_run_options *opt,
             c->probe_cost_ps[i] = ps;
         else if (i < IPS_PROBE_LAST)
             c->probe_more_ps[i - IPS_PROBE_FIRST] = ps;
-        else
+        else if (i < IPS_PROBE_LATE)
             c->probe_exec_ps = ps;
+        else
+            c->probe_late_ps[i - IPS_PROBE_LATE] = ps;
     }
     c->probe_ns = (c->probe_cost_ps[IPS_PROBE_CALL] + 500) / 1000;
 }

@@ -31,7 +31,6 @@
 #define LOOK_NS (5 * SLAVE_MS_NS) /* while they are taken, twice that etc. */
 #define LOOK_MAX_NS (500 * SLAVE_MS_NS)
 #define UNUSED_NS (30 * SLAVE_SECOND_NS) /* then they are taken back */
-#define NEW_NAME IPS_SPARE_PREFIX "new"
 
 struct slave_spares {
     int fd[IPS_SPARES]; /* -1 none */
@@ -40,11 +39,6 @@ struct slave_spares {
     uint64_t taken_ns; /* when one was taken last */
     uint64_t made_ever;
 };
-
-static void spare_name(char *out, size_t size, uint32_t n)
-{
-    snprintf(out, size, IPS_SPARE_PREFIX "%u", n);
-}
 
 static struct slave_spares *spares_of(struct slave_run *run)
 {
@@ -86,46 +80,6 @@ static void count(struct slave_drain *d, struct slave_run *run, uint64_t bytes,
         ips_log_debug("run %s: %s", run->row.name, err.msg);
 }
 
-/* Fills a fresh file. Its bytes, 0: no room. */
-static uint64_t fill(int fd, const struct ips_control *c)
-{
-    static const unsigned char zeros[IPS_SPARE_FIRST_BYTES];
-    struct stat st;
-    const off_t end = (off_t)c->segment_bytes;
-    if (fchmod(fd, 0600) < 0 || /* whatever the umask is */
-        ftruncate(fd, end + (off_t)sizeof(*c)) < 0 ||
-        pwrite(fd, zeros, sizeof(zeros), 0) != (ssize_t)sizeof(zeros) ||
-        pwrite(fd, c, sizeof(*c), end) != (ssize_t)sizeof(*c) ||
-        fstat(fd, &st) < 0)
-        return 0;
-    return (uint64_t)st.st_blocks * 512;
-}
-
-/* Makes spare `n`; its bytes, 0: not made. */
-static uint64_t make(struct slave_drain *d, struct slave_run *run, uint32_t n,
-                     const struct ips_control *c)
-{
-    char name[32];
-    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    spare_name(name, sizeof(name), n);
-    int fd = openat(run->dirfd, NEW_NAME, flags, 0600);
-    if (fd < 0 && errno == EEXIST) { /* of a slave that was killed */
-        (void)unlinkat(run->dirfd, NEW_NAME, 0);
-        fd = openat(run->dirfd, NEW_NAME, flags, 0600);
-    }
-    if (fd < 0)
-        return 0;
-    uint64_t bytes = fill(fd, c);
-    if (!bytes || renameat2(run->dirfd, NEW_NAME, run->dirfd, name,
-                            RENAME_NOREPLACE) < 0) {
-        (void)unlinkat(run->dirfd, NEW_NAME, 0);
-        close(fd);
-        return 0;
-    }
-    hold(d, run->spares, n, fd);
-    return bytes;
-}
-
 /* Is there room for them? Fills `*c`. */
 static bool wanted(const struct slave_drain *d, struct slave_run *run,
                    struct ips_control *c)
@@ -148,9 +102,11 @@ static void refill(struct slave_drain *d, struct slave_run *run)
     for (uint32_t n = 0; n < IPS_SPARES && n < most; n++) {
         if (run->spares->fd[n] >= 0)
             continue;
-        uint64_t bytes = make(d, run, n, &c);
-        if (!bytes)
+        uint64_t bytes;
+        int fd = ips_spare_make(run->dirfd, n, &c, &bytes);
+        if (fd < 0)
             break;
+        hold(d, run->spares, n, fd);
         made += bytes;
     }
     count(d, run, made, ips_control_spare);
@@ -171,7 +127,7 @@ static void adopt(struct slave_drain *d, struct slave_run *run, uint32_t n,
 {
     char old[32], name[64];
     struct slave_spares *sp = run->spares;
-    spare_name(old, sizeof(old), n);
+    ips_spare_name(old, n);
     snprintf(name, sizeof(name), "spare.%u.%llx" IPS_SEGMENT_SUFFIX, n,
              (unsigned long long)(now_ns + sp->made_ever++));
     if (renameat2(run->dirfd, old, run->dirfd, name, RENAME_NOREPLACE) < 0) {
@@ -255,7 +211,7 @@ unsigned slave_spares_withdraw(struct slave_drain *d, struct slave_run *run)
             taken++;
             continue;
         }
-        spare_name(name, sizeof(name), n);
+        ips_spare_name(name, n);
         if (fstat(sp->fd[n], &st) == 0 && unlinkat(run->dirfd, name, 0) == 0)
             freed += (uint64_t)st.st_blocks * 512;
         let_go(d, sp, n);
@@ -283,7 +239,7 @@ void slave_spares_found(struct slave_drain *d, struct slave_run *run,
     unsigned long n = strtoul(name + strlen(IPS_SPARE_PREFIX), &end, 10);
     if (n >= IPS_SPARES || *end || (run->spares && run->spares->fd[n] >= 0))
         return;
-    spare_name(same, sizeof(same), (uint32_t)n);
+    ips_spare_name(same, (uint32_t)n);
     if (strcmp(same, name) != 0)
         return;
     int fd = slave_poolfs_segment(run->dirfd, name, &err);

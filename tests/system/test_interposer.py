@@ -29,7 +29,7 @@ class Records:
 
     def __init__(self, lines):
         self.rows = [r for r in map(json.loads, lines)
-                     if r["type"] not in ("RUNDELAY", "GUESSED")]
+                     if r["type"] not in ("RUNDELAY", "GUESSED", "CALLS")]
         self.chans = {self.key(r): r for r in self.of("CHAN")}
 
     @staticmethod
