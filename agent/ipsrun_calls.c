@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -81,8 +82,8 @@ static bool file_call(bool wrapped)
 {
     work();
     if (wrapped)
-        return read(file, bytes, sizeof(bytes)) == sizeof(bytes);
-    return ips_sys3(SYS_read, file, (long)bytes, sizeof(bytes)) ==
+        return pread(file, bytes, sizeof(bytes), 0) == sizeof(bytes);
+    return ips_sys6(SYS_pread64, file, (long)bytes, sizeof(bytes), 0, 0, 0) ==
            sizeof(bytes);
 }
 
@@ -276,7 +277,8 @@ static int subject(void)
     (void)sched_setaffinity(0, sizeof(set), &set);
     if (pipe(channel) < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 ||
         (epoll_fd = epoll_create1(0)) < 0 ||
-        (file = open("/dev/zero", O_RDONLY)) < 0 ||
+        (file = memfd_create("probe", MFD_CLOEXEC)) < 0 ||
+        ftruncate(file, sizeof(bytes)) < 0 ||
         epoll_ctl(epoll_fd, EPOLL_CTL_ADD, pair[0], &e) < 0)
         return 1;
     long peer = ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);

@@ -1,5 +1,6 @@
 /* Spare segments, both sides: the slave makes them, processes begin in them,
  * and what they recorded there is read as that of any other segment. */
+#include "agent/stream.h"
 #include "slave/drain.h"
 #include "tests/unit/core_help.h"
 
@@ -118,10 +119,16 @@ static unsigned spares_there(const struct place *p)
 }
 
 /* As many processes have begun as make it worth while. */
+static void spares_due(struct place *p)
+{
+    /* Not by a whole turn, which counts anew from time to time. */
+    the_run(p)->appeared = 8;
+    slave_spares_turn(&p->drain, the_run(p), slave_now_ns());
+}
+
 static void make_spares(struct place *p)
 {
-    the_run(p)->appeared = 8;
-    turn(p);
+    spares_due(p);
     assert_int_equal(spares_there(p), IPS_SPARES);
 }
 
@@ -244,12 +251,32 @@ static void test_spares__none(void **state)
         struct ips_control *c = pool_help_control(&p->pool), before;
         memcpy(&before, c, sizeof(before));
         reasons[i](c);
-        the_run(p)->appeared = 8;
-        turn(p);
+        spares_due(p);
         assert_int_equal(spares_there(p), 0);
         memcpy(c, &before, sizeof(before));
         munmap(c, sizeof(*c));
     }
+}
+
+static void write_confined(void *arg)
+{
+    const struct place *p = arg;
+    uint64_t count = 2000;
+    (void)ips_core_share(); /* as the wrapper of chroot does */
+    if (chroot(p->state) < 0 || chdir("/") < 0)
+        _exit(96);
+    write_some(&count);
+}
+
+/* Would catch a process that finds no quota any more since it asks too late. */
+static void test_spares__chroot(void **state)
+{
+    struct place *p = *state;
+    if (geteuid() != 0)
+        skip();
+    make_spares(p);
+    assert_int_equal(in_child(&p->pool, write_confined, p), 0);
+    expect_closed(p, 1, 2000);
 }
 
 static void harm_each(const struct place *p, void (*harm)(const char *, int))
@@ -348,7 +375,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_spares__taken_and_read), CASE(test_spares__grows),
         CASE(test_spares__next_slave),     CASE(test_spares__withdrawn),
-        CASE(test_spares__none),           CASE(test_spares__refused),
+        CASE(test_spares__none),           CASE(test_spares__chroot),
+        CASE(test_spares__refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
