@@ -276,7 +276,7 @@ static bool run_directory(char *out, size_t size)
     return true;
 }
 
-static bool control_good(const struct ips_control *c)
+bool ips_control_good(const struct ips_control *c)
 {
     return c->magic == IPS_CONTROL_MAGIC && c->version == IPS_POOL_VERSION &&
            c->control_bytes == sizeof(*c) &&
@@ -289,10 +289,9 @@ static bool control_good(const struct ips_control *c)
 
 static struct ips_control control_copy;
 
-/* Fills control_copy; the mapping of the file, or NULL. */
-static struct ips_control *control_open(const char *dir)
+/* Fills `*c`; the mapping of the file, or NULL. */
+static struct ips_control *control_open(const char *dir, struct ips_control *c)
 {
-    struct ips_control *c = &control_copy;
     char path[sizeof(ips_core.dir) + 16];
     size_t n = strlen(dir);
     memcpy(path, dir, n);
@@ -302,11 +301,26 @@ static struct ips_control *control_open(const char *dir)
     if (fd < 0)
         return NULL;
     uint64_t at = (uint64_t)-1;
-    if (ips_sys_read(fd, c, sizeof(*c)) == (long)sizeof(*c) && control_good(c))
+    if (ips_sys_read(fd, c, sizeof(*c)) == (long)sizeof(*c) &&
+        ips_control_good(c))
         at =
             ips_sys_mmap(0, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     ips_sys_close(fd);
     return ips_sys_bad(at) ? NULL : (struct ips_control *)at;
+}
+
+struct ips_control *ips_core_share(void)
+{
+    struct ips_control *mapped, *none = NULL, unused;
+    if (!ips_core.share_later)
+        return ips_core.shared;
+    mapped = control_open(ips_core.dir, &unused);
+    /* Of two threads that come at once the first one's is kept. */
+    if (mapped &&
+        !atomic_compare_exchange_strong(&ips_core.shared, &none, mapped))
+        ips_sys_munmap((uint64_t)(uintptr_t)mapped, sizeof(*mapped));
+    ips_core.share_later = false;
+    return ips_core.shared;
 }
 
 static void set_alive(void)
@@ -331,7 +345,8 @@ void *ips_core_wiped(void)
     return ips_core.wiped;
 }
 
-bool ips_core_attach(void)
+/* `to_begin`: a stream is begun next. */
+static bool attach(bool to_begin)
 {
     static bool tried;
     if (tried || ips_me.in_vfork)
@@ -339,8 +354,11 @@ bool ips_core_attach(void)
     tried = true;
     if (!run_directory(ips_core.dir, sizeof(ips_core.dir)))
         return false;
-    const struct ips_control *c = &control_copy;
-    if (!(ips_core.shared = control_open(ips_core.dir)))
+    struct ips_control *c = &control_copy;
+    ips_core.pid = ips_sys_getpid();
+    if (to_begin && ips_spare_take(2 * ips_core.pid + 1, c, &ips_core.spare))
+        ips_core.share_later = true;
+    else if (!(ips_core.shared = control_open(ips_core.dir, c)))
         return false;
     uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
     /* One millisecond between two attempts to find room. */
@@ -350,7 +368,6 @@ bool ips_core_attach(void)
         c->test_offset_ns || c->test_drift_ppm || c->test_step_ns;
     ips_core.control = c;
     ips_core.ring = c->on_full == IPS_ON_FULL_RING;
-    ips_core.pid = ips_sys_getpid();
     ips_core.pidns = ips_pidns();
     ips_core.image_stamp = ips_core_now();
     ips_core.generation = 1;
@@ -359,11 +376,16 @@ bool ips_core_attach(void)
     return true;
 }
 
+bool ips_core_attach(void)
+{
+    return attach(false);
+}
+
 bool ips_core_init(enum ips_start_kind image_kind)
 {
     if (ips_core.main_stream)
         return ips_core.control != NULL;
-    if (!ips_core_attach())
+    if (!attach(true))
         return false;
     ips_core.main_stream = true;
     ips_cpu_init();
@@ -401,8 +423,11 @@ void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
 
 void ips_core_flush(void)
 {
-    if (ips_core.flush && ips_core_active())
+    if (!ips_core_active())
+        return;
+    if (ips_core.flush)
         ips_core.flush();
+    ips_calls_due(IPS_CALLS_LEAST);
 }
 
 uint64_t ips_core_image_stamp(void)
@@ -436,6 +461,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.generation++;
     ips_threads_forget();
     ips_cpu_forget();
+    ips_me.file_calls = 0;
     struct ips_stream *s = &ips_me.stream;
     ips_ring_forget(s);
     ips_segment_forget_kept(s);
@@ -501,6 +527,7 @@ static void write_end(enum ips_end_kind kind, int status)
     uint64_t cpu = ips_cpu_read();
     ips_delay_end(cpu);
     ips_guessed_end();
+    ips_calls_due(IPS_CALLS_LEAST);
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;

@@ -1,7 +1,7 @@
 /*
  * GUESSED: how much of the thread's CPU time was guessed, and how well. Written
  * where the clock was just read, so that the records of a run that goes on say
- * it, too; once more before END.
+ * it, too; once more before END. And CALLS: calls on files that left no record.
  */
 #include "agent/cpu.h"
 #include "agent/fast.h"
@@ -37,4 +37,20 @@ void ips_guessed_end(void)
 {
     if (ips_me.cpu.guess.settled != ips_me.cpu.guessed_said)
         ips_guessed_due(ips_core_now());
+}
+
+/* One for the thread that calls: what others have counted, they say. */
+__attribute__((cold)) void ips_calls_due(uint32_t least)
+{
+    uint32_t calls = ips_me.file_calls;
+    if (calls < least || !wanted())
+        return;
+    /* A handler that counts in between is not heard. */
+    ips_me.file_calls = 0;
+    struct ips_rec_calls *rec =
+        ips_rec_begin_at(IPS_REC_CALLS, sizeof(*rec), ips_core_now());
+    if (!rec)
+        return;
+    rec->calls = calls;
+    ips_rec_publish(rec);
 }

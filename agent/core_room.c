@@ -27,8 +27,9 @@
 
 struct ips_control *ips_shared(void)
 {
-    struct ips_control *c = ips_core.shared;
-    if (!c)
+    struct ips_control *c =
+        atomic_load_explicit(&ips_core.shared, memory_order_acquire);
+    if (!c && !(c = ips_core_share()))
         return NULL;
     /* A wait for a word that has another value already, and for no time: a
      * third of what MADV_POPULATE_WRITE takes, which empties the kernel's list
@@ -49,11 +50,8 @@ bool ips_quota_take(uint64_t bytes)
     struct ips_control *c = ips_shared();
     if (!c)
         return false;
-    uint64_t before =
-        atomic_fetch_add_explicit(&c->used_bytes, bytes, memory_order_relaxed);
-    uint64_t freed =
-        atomic_load_explicit(&c->released_bytes, memory_order_relaxed);
-    if (ips_sub_sat(before, freed) + bytes <= ips_core.control->quota_bytes)
+    atomic_fetch_add_explicit(&c->used_bytes, bytes, memory_order_relaxed);
+    if (ips_control_in_use(c) <= ips_core.control->quota_bytes)
         return true;
     atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
     return false;
@@ -62,11 +60,7 @@ bool ips_quota_take(uint64_t bytes)
 bool ips_quota_ample(void)
 {
     const struct ips_control *c = ips_shared();
-    return c &&
-           ips_sub_sat(
-               atomic_load_explicit(&c->used_bytes, memory_order_relaxed),
-               atomic_load_explicit(&c->released_bytes, memory_order_relaxed)) <
-               ips_core.control->quota_bytes / 2;
+    return c && ips_control_in_use(c) < ips_core.control->quota_bytes / 2;
 }
 
 void ips_quota_give(uint64_t bytes)
@@ -141,7 +135,7 @@ bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
                    uint64_t *since_ns, uint64_t *signals)
 {
     if (ips_core.control->on_full != IPS_ON_FULL_BLOCK || s->gave_up ||
-        !ips_core.shared ||
+        !ips_shared() ||
         (cause != IPS_LOST_QUOTA && cause != IPS_LOST_POOL_FULL))
         return false;
     uint64_t now = ips_sys_clock(CLOCK_MONOTONIC);

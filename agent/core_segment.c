@@ -23,10 +23,9 @@
 #define PAGE_BYTES 65536u
 #endif
 
-/* Address space behind each segment that belongs to nobody. A reservation that
- * did not fit lies past the end, by more with every handler that interrupts it
- * there; without the gap it would seem to lie in the segment mapped next. */
-#define GAP_BYTES 65536u
+/* IPS_GAP_BYTES: a reservation that did not fit lies past a segment's end, by
+ * more with every handler that interrupts it there; without the gap it would
+ * seem to lie in the segment mapped next. */
 
 static uint64_t round_up(uint64_t value, uint64_t to)
 {
@@ -133,8 +132,8 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
     if (ips_sys_ftruncate(fd, bytes) < 0)
         return ips_refused(IPS_LOST_NO_SEGMENT);
     /* The gap lies past the end of the file: no page can ever be there. */
-    uint64_t base = ips_sys_mmap(0, bytes + GAP_BYTES, PROT_READ | PROT_WRITE,
-                                 MAP_SHARED, fd);
+    uint64_t base = ips_sys_mmap(0, bytes + IPS_GAP_BYTES,
+                                 PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     if (ips_sys_bad(base))
         return ips_refused(IPS_LOST_NO_SEGMENT);
     int rc = 0;
@@ -160,17 +159,33 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
     }
     /* A fork child has no business in it; ips_core_fork_before has the
      * exception. */
-    ips_sys_madvise(base, bytes + GAP_BYTES, MADV_DONTFORK);
+    ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
     *out = (struct ips_segment_map){base, base + first, base + bytes, 0};
     base = 0;
 out:
     if (base)
-        ips_sys_munmap(base, bytes + GAP_BYTES);
+        ips_sys_munmap(base, bytes + IPS_GAP_BYTES);
     return rc;
+}
+
+/* The one that the process took when it began, or one for this stream's first
+ * segment: threads and fork children that come and go. */
+static bool take_spare(const struct ips_stream *s, struct ips_segment_map *out)
+{
+    if (ips_core.spare.base) {
+        *out = ips_core.spare;
+        ips_core.spare = (struct ips_segment_map){0};
+        return true;
+    }
+    /* An image has looked for one already. */
+    return s->seq == 0 && s->start_kind != IPS_START_IMAGE && !ips_ring_on() &&
+           ips_spare_take(2 * s->tid, NULL, out);
 }
 
 int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out)
 {
+    if (take_spare(s, out))
+        return 0;
     char path[sizeof(ips_core.dir) + 64];
     uint64_t stamp = ips_core_now();
     uint64_t bytes = allowed_bytes(ips_core.control->segment_bytes);
@@ -257,7 +272,7 @@ void ips_segment_drop(struct ips_segment_map *m)
     /* Rather lose the address range than unmap what a frame below us, whose
      * record we interrupted, is going to store into. */
     if (!ips_segment_in_use(m))
-        ips_sys_munmap(m->base, m->end - m->base + GAP_BYTES);
+        ips_sys_munmap(m->base, m->end - m->base + IPS_GAP_BYTES);
     *m = (struct ips_segment_map){0};
 }
 

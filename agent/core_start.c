@@ -67,8 +67,11 @@ void ips_start_write(struct ips_stream *s)
     rec->ppid = s->ppid;
     rec->ptid = s->ptid;
     rec->parent_image = s->parent_image;
-    if (s->start_flags)
-        ips_rec_add_flags(rec, s->start_flags);
+    uint32_t flags = s->start_flags;
+    if (s->seg.base && ips_segment_head(&s->seg)->taken)
+        flags |= IPS_REC_F_SPARE;
+    if (flags)
+        ips_rec_add_flags(rec, flags);
     ips_rec_publish(rec);
     /* ROOT: ipsrun names the command it is about to become. */
     if (s->start_kind == IPS_START_IMAGE)

@@ -165,6 +165,8 @@ void ips_delay_end(uint64_t cpu);
 /* core_guessed.c: GUESSED, now; before END, if there is anything new. */
 void ips_guessed_due(uint64_t t);
 void ips_guessed_end(void);
+/* CALLS, if there were any worth it. */
+void ips_calls_due(uint32_t least);
 
 /* Once the run is attached: can marks be used here? */
 void ips_cpu_init(void);

@@ -81,7 +81,12 @@ enum ips_probe {
     IPS_PROBE_FORK = 10, /* a fork child, from fork to its end */
     IPS_PROBE_LAST = 11, /* and in probe_exec_ps */
     IPS_PROBE_EXEC = 11, /* a fork child looks at what it executes */
-    IPS_PROBE_COSTS = 12
+    IPS_PROBE_LATE = 12, /* from here on in probe_late_ps */
+    IPS_PROBE_FILE = 12, /* a call on a file, that leaves no record */
+    /* The same that begin in a spare segment. */
+    IPS_PROBE_SPARE_IMAGE = 13,
+    IPS_PROBE_SPARE_FORK = 14,
+    IPS_PROBE_COSTS = 15
 };
 /* Which takings of locks leave a record; --locks. */
 enum ips_locks { IPS_LOCKS_CONTENDED = 0, IPS_LOCKS_ALL = 1 };
@@ -116,7 +121,7 @@ struct ips_control {
     _Atomic uint64_t used_bytes;           /* populated by writers, ever */
     _Atomic uint64_t lost[IPS_LOST_COUNT]; /* without a segment of their own */
     /* Of used_bytes, what was freed by unlinking; stored by the slave alone. In
-     * use = used_bytes - released_bytes, held against quota_bytes. */
+     * use: ips_control_in_use(), held against quota_bytes. */
     _Atomic uint64_t released_bytes;
     /* What ipsrun was asked for; fixed before the command starts. */
     uint32_t procedures; /* enum ips_procedures */
@@ -138,7 +143,20 @@ struct ips_control {
     uint32_t slave_pid;
     uint64_t slave_list;
     uint64_t probe_exec_ps; /* of probe_cost_ps, the last */
+    /* In spare segments when they were made, ever; stored by the slave alone.
+     * In use = used_bytes + spare_bytes - released_bytes. */
+    _Atomic uint64_t spare_bytes;
+    uint64_t probe_late_ps[IPS_PROBE_COSTS - IPS_PROBE_LATE];
 };
+
+static inline uint64_t ips_control_in_use(const struct ips_control *c)
+{
+    uint64_t made = atomic_load_explicit(&c->used_bytes, memory_order_relaxed) +
+                    atomic_load_explicit(&c->spare_bytes, memory_order_relaxed);
+    uint64_t freed =
+        atomic_load_explicit(&c->released_bytes, memory_order_relaxed);
+    return made > freed ? made - freed : 0;
+}
 /* What a control of an earlier version ends with, as archives have it. */
 #define IPS_CONTROL_LEAST offsetof(struct ips_control, probe_more_ps)
 
@@ -147,7 +165,8 @@ static inline uint64_t ips_probe_ps(const struct ips_control *c,
 {
     return probe < IPS_PROBE_FIRST  ? c->probe_cost_ps[probe]
            : probe < IPS_PROBE_LAST ? c->probe_more_ps[probe - IPS_PROBE_FIRST]
-                                    : c->probe_exec_ps;
+           : probe < IPS_PROBE_LATE ? c->probe_exec_ps
+                                    : c->probe_late_ps[probe - IPS_PROBE_LATE];
 }
 enum ips_procedures {
     IPS_PROCEDURES_OFF = 0,
@@ -193,8 +212,24 @@ struct ips_segment_header { /* 256 bytes */
     _Atomic uint32_t state;     /* enum ips_segment_state */
     _Atomic uint32_t abandoned; /* writer unmapped it: slave may unlink */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
-    uint8_t reserved[72];
+    /* Of a spare (below): its writer has taken it; it is withdrawn. */
+    _Atomic uint32_t taken;
+    _Atomic uint32_t withdrawn;
+    uint8_t reserved[64];
 };
+
+/* Spare segments: POOL/RUN/spare.N, made ahead by the slave, for a process to
+ * take instead of making a file. Sized, its first page made and zero, and
+ * behind its segment_bytes a copy of `control`. Who changes `taken` from 0 has
+ * it, unless `withdrawn` is set then; the slave sets that before it looks
+ * whether it is taken. One that is taken is renamed to a segment's name. */
+#define IPS_SPARE_PREFIX "spare."
+#define IPS_SPARES 128u
+#if defined(__x86_64__)
+#define IPS_SPARE_FIRST_BYTES 4096u
+#else
+#define IPS_SPARE_FIRST_BYTES 65536u
+#endif
 enum ips_segment_flags {
     IPS_SEGMENT_TASK = 1, /* chain made by the API, not a kernel thread */
     /* --on-full=ring: what was kept of the segments up to `seq`, whose place
@@ -225,6 +260,8 @@ struct ips_rec_head {
 /* SEND, RECV: stands for earlier ones too, that were overwritten; `result` is
  * the bytes of all of them. */
 #define IPS_REC_F_SUM 2u
+/* Of a START: its stream began in a spare segment. */
+#define IPS_REC_F_SPARE 4u
 /* MARK: its text has a place from here on, in the flags from bit 2: 1 to 8, 0
  * none. The text is no longer than that, NUL included. */
 #define IPS_REC_F_PLACE 2u /* bits to shift by */
@@ -396,6 +433,16 @@ struct ips_rec_guessed { /* a = readings of the clock that settled guesses */
     uint64_t off_max_ns; /* and by so much at most */
 };
 #define IPS_GUESSED_EVERY_NS 10000000u
+
+/* Calls on files that left no record, since the CALLS before in this stream:
+ * what they cost belongs to the dilation. Every IPS_CALLS_EVERY of them, and
+ * before END and EXEC where there were IPS_CALLS_LEAST. */
+struct ips_rec_calls {
+    struct ips_rec_head h;
+    uint64_t calls;
+};
+#define IPS_CALLS_EVERY 4096u
+#define IPS_CALLS_LEAST 64u
 
 /* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
  * stream, which stands in the same segment, has the rest: `a` is the lower half

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -32,7 +33,9 @@
 #include <unistd.h>
 
 #include "agent/ipsrun.h"
+#include "agent/pool.h"
 #include "agent/sys.h"
+#include "common/types.h"
 
 #define SUBJECT "ipsrun: what a call costs"
 #define EMPTY "ipsrun: an image and its end"
@@ -47,11 +50,12 @@
 /* What it says, after each step anew: costs in ps. */
 struct said {
     int64_t steps; /* so many of the others are known */
-    int64_t call, fork, image, forked_image, stack, three_calls_blocked;
+    int64_t call, file, fork, image, forked_image, spare_fork, spare_image,
+        stack, three_calls_blocked;
 };
-#define SAID_STEPS 6
+#define SAID_STEPS 9
 
-static int channel[2], pair[2], epoll_fd;
+static int channel[2], pair[2], epoll_fd, file;
 static char bytes[64], used[64 << 10];
 
 /* What a program does between its calls, for the caches. */
@@ -71,6 +75,16 @@ static bool two_calls(bool wrapped)
                read(channel[0], bytes, sizeof(bytes)) == n;
     return ips_sys3(SYS_write, channel[1], (long)bytes, n) == n &&
            ips_sys3(SYS_read, channel[0], (long)bytes, n) == n;
+}
+
+/* It leaves no record: files alone are looked at for how long they take. */
+static bool file_call(bool wrapped)
+{
+    work();
+    if (wrapped)
+        return pread(file, bytes, sizeof(bytes), 0) == sizeof(bytes);
+    return ips_sys6(SYS_pread64, file, (long)bytes, sizeof(bytes), 0, 0, 0) ==
+           sizeof(bytes);
 }
 
 /* A question to the other process on this core; its answer is waited for. */
@@ -211,6 +225,31 @@ static int64_t fork_added(enum child child, bool *good)
     return *good ? middle(more, STARTS) : 0;
 }
 
+/* As a slave makes them for processes that come and go. */
+static bool spares_make(void)
+{
+    const struct ips_control *c = NULL;
+    const char *pool = getenv("IPS_POOL"), *run = getenv("IPS_RUN");
+    char dir[IPS_PATH_BYTES];
+    if (!pool || !run)
+        return false;
+    snprintf(dir, sizeof(dir), "%s/%s", pool, run);
+    int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool good = at >= 0 && ips_control_map(dir, &c, NULL) == 0;
+    for (unsigned n = 0; good && n < IPS_SPARES; n++) {
+        uint64_t taken;
+        int fd = ips_spare_make(at, n, c, &taken);
+        good = fd >= 0;
+        if (good)
+            close(fd);
+    }
+    if (c)
+        ips_control_unmap(c);
+    if (at >= 0)
+        close(at);
+    return good;
+}
+
 /* The other process: past the interposer. */
 static void answer(void)
 {
@@ -238,6 +277,8 @@ static int subject(void)
     (void)sched_setaffinity(0, sizeof(set), &set);
     if (pipe(channel) < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 ||
         (epoll_fd = epoll_create1(0)) < 0 ||
+        (file = memfd_create("probe", MFD_CLOEXEC)) < 0 ||
+        ftruncate(file, sizeof(bytes)) < 0 ||
         epoll_ctl(epoll_fd, EPOLL_CTL_ADD, pair[0], &e) < 0)
         return 1;
     long peer = ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
@@ -246,11 +287,18 @@ static int subject(void)
     bool good = peer > 0;
     said.call = added(two_calls, 101, 20, &good) / 2;
     good = say(&said, good);
+    said.file = added(file_call, 101, 20, &good);
+    good = say(&said, good);
     said.fork = fork_added(FORK, &good);
     good = say(&said, good);
     said.image = fork_added(VFORK_IMAGE, &good);
     good = say(&said, good);
     said.forked_image = fork_added(FORK_IMAGE, &good);
+    good = say(&said, good);
+    good = spares_make() && good;
+    said.spare_fork = fork_added(FORK, &good);
+    good = say(&said, good);
+    said.spare_image = fork_added(VFORK_IMAGE, &good);
     good = say(&said, good);
     said.stack = added(long_wait, 25, 4, &good);
     good = say(&said, good);
@@ -388,17 +436,28 @@ void ipsrun_measure_calls(const struct ips_clock *clock, struct ips_measured *m)
     if (said.steps > 0)
         ps[IPS_PROBE_CALL] = rest(said.call, 0, ps[IPS_PROBE_CALL]);
     if (said.steps > 1)
-        ps[IPS_PROBE_FORK] = rest(said.fork, 0, ps[IPS_PROBE_FORK]);
+        ps[IPS_PROBE_FILE] = rest(said.file, 0, 0);
     if (said.steps > 2)
-        ps[IPS_PROBE_IMAGE] = rest(said.image, 0, ps[IPS_PROBE_IMAGE]);
+        ps[IPS_PROBE_FORK] = rest(said.fork, 0, ps[IPS_PROBE_FORK]);
     if (said.steps > 3)
+        ps[IPS_PROBE_IMAGE] = rest(said.image, 0, ps[IPS_PROBE_IMAGE]);
+    if (said.steps > 4)
         ps[IPS_PROBE_EXEC] =
             rest(said.forked_image, ps[IPS_PROBE_FORK] + ps[IPS_PROBE_IMAGE],
                  ps[IPS_PROBE_EXEC]);
+    /* Never dearer than without. */
+    ps[IPS_PROBE_SPARE_FORK] = ps[IPS_PROBE_FORK];
+    ps[IPS_PROBE_SPARE_IMAGE] = ps[IPS_PROBE_IMAGE];
     if (said.steps > 5)
+        ps[IPS_PROBE_SPARE_FORK] =
+            ips_min_u64(rest(said.spare_fork, 0, 0), ps[IPS_PROBE_FORK]);
+    if (said.steps > 6)
+        ps[IPS_PROBE_SPARE_IMAGE] =
+            ips_min_u64(rest(said.spare_image, 0, 0), ps[IPS_PROBE_IMAGE]);
+    if (said.steps > 8)
         ps[IPS_PROBE_BLOCK] =
             rest(said.three_calls_blocked, 3 * ps[IPS_PROBE_CALL] + read, 0);
-    if (said.steps > 4)
+    if (said.steps > 7)
         ps[IPS_PROBE_STACK] =
             rest(said.stack, ps[IPS_PROBE_CALL] + ps[IPS_PROBE_BLOCK] + read,
                  ps[IPS_PROBE_STACK]);

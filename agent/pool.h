@@ -79,10 +79,21 @@ int ips_control_refresh(const char *dir, const struct ips_control *control,
 int ips_control_release(const char *dir, uint64_t bytes,
                         struct ips_err *err) IPS_MUST_USE;
 
+/* The same for spare_bytes: segments that were made ahead. */
+int ips_control_spare(const char *dir, uint64_t bytes,
+                      struct ips_err *err) IPS_MUST_USE;
+
 /* Says in `control` how programs know the caller, who is in the initial pid
  * namespace. For the holder of slave.lock alone; the calling thread has to live
  * as long as it does. */
 int ips_control_sign(const char *dir, struct ips_err *err) IPS_MUST_USE;
+
+/* Spare segments (agent/format.h). The name of the nth; makes it in a run's
+ * directory, with its `control`, and gives its descriptor and the bytes that it
+ * takes; -1: there is no room, or it is there already. */
+void ips_spare_name(char out[32], unsigned n);
+int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
+                   uint64_t *bytes) IPS_MUST_USE;
 
 /* Locks of a pool root. `slave.lock` is held (flock) by the one slave that
  * drains the pool; `pool.lock` orders run creation against a private slave's

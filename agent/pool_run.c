@@ -85,7 +85,7 @@ static uint64_t pool_used(const char *root)
         if (e->d_name[0] == '.' || e->d_type == DT_REG ||
             ips_control_map(path, &c, NULL) < 0)
             continue;
-        sum = ips_add_sat(sum, ips_sub_sat(c->used_bytes, c->released_bytes));
+        sum = ips_add_sat(sum, ips_control_in_use(c));
         ips_control_unmap(c);
     }
     if (dir)
@@ -119,9 +119,12 @@ static void probes_fill(const struct ips_run_options *opt,
     c->cpu_mode = m->marks == IPS_MARKS_FAIL ? IPS_CPU_CLOCK : opt->cpu_mode;
     /* Records that each kind writes; an image: START and END. */
     static const uint64_t records[IPS_PROBE_COSTS] = {
-        [IPS_PROBE_EVENT] = 1, [IPS_PROBE_CALL] = 1, [IPS_PROBE_SAMPLE] = 1,
-        [IPS_PROBE_PROC] = 2,  [IPS_PROBE_SYNC] = 1, [IPS_PROBE_STACK] = 1,
-        [IPS_PROBE_IMAGE] = 2, [IPS_PROBE_FORK] = 2, [IPS_PROBE_EXEC] = 1,
+        [IPS_PROBE_EVENT] = 1,      [IPS_PROBE_CALL] = 1,
+        [IPS_PROBE_SAMPLE] = 1,     [IPS_PROBE_PROC] = 2,
+        [IPS_PROBE_SYNC] = 1,       [IPS_PROBE_STACK] = 1,
+        [IPS_PROBE_IMAGE] = 2,      [IPS_PROBE_FORK] = 2,
+        [IPS_PROBE_EXEC] = 1,       [IPS_PROBE_SPARE_IMAGE] = 2,
+        [IPS_PROBE_SPARE_FORK] = 2,
     };
     for (int i = 0; i < IPS_PROBE_COSTS; i++) {
         uint64_t ps = m->cost_ps[i] + records[i] * 1000u * c->probe_extra_ns;
@@ -129,8 +132,10 @@ static void probes_fill(const struct ips_run_options *opt,
             c->probe_cost_ps[i] = ps;
         else if (i < IPS_PROBE_LAST)
             c->probe_more_ps[i - IPS_PROBE_FIRST] = ps;
-        else
+        else if (i < IPS_PROBE_LATE)
             c->probe_exec_ps = ps;
+        else
+            c->probe_late_ps[i - IPS_PROBE_LATE] = ps;
     }
     c->probe_ns = (c->probe_cost_ps[IPS_PROBE_CALL] + 500) / 1000;
 }
@@ -350,16 +355,18 @@ int ips_control_refresh(const char *dir, const struct ips_control *control,
         return rc;
     atomic_store(&c->used_bytes, atomic_load(&now.used_bytes));
     atomic_store(&c->released_bytes, atomic_load(&now.released_bytes));
+    atomic_store(&c->spare_bytes, atomic_load(&now.spare_bytes));
     for (int i = 0; i < IPS_LOST_COUNT; i++)
         atomic_store(&c->lost[i], atomic_load(&now.lost[i]));
     return 0;
 }
 
-int ips_control_release(const char *dir, uint64_t bytes, struct ips_err *err)
+/* Adds to a number that the slave alone stores. */
+static int control_add(const char *dir, off_t at, uint64_t bytes,
+                       struct ips_err *err)
 {
     /* By pread and pwrite: a mapping would be a SIGBUS where somebody cuts the
      * file off. One writer, so nothing is lost between the two. */
-    const off_t at = offsetof(struct ips_control, released_bytes);
     int fd = control_open(dir, O_RDWR, err);
     if (fd < 0)
         return fd;
@@ -372,6 +379,18 @@ int ips_control_release(const char *dir, uint64_t bytes, struct ips_err *err)
         rc = ips_err_errno(err, "write %s/control", dir);
     close(fd);
     return rc;
+}
+
+int ips_control_release(const char *dir, uint64_t bytes, struct ips_err *err)
+{
+    return control_add(dir, offsetof(struct ips_control, released_bytes), bytes,
+                       err);
+}
+
+int ips_control_spare(const char *dir, uint64_t bytes, struct ips_err *err)
+{
+    return control_add(dir, offsetof(struct ips_control, spare_bytes), bytes,
+                       err);
 }
 
 int ips_control_sign(const char *dir, struct ips_err *err)

@@ -50,8 +50,10 @@ struct ips_core {
      * mapping would then be a SIGBUS. NULL = not recording. */
     _Alignas(64) const struct ips_control *control;
     /* The file itself, for the counters; only through ips_shared(). */
-    struct ips_control *shared;
-    void *wiped; /* behind `alive`: ips_core_wiped */
+    _Atomic(struct ips_control *) shared;
+    _Atomic bool share_later;     /* not mapped yet: nobody has asked for it */
+    struct ips_segment_map spare; /* taken, for the first stream to begin in */
+    void *wiped;                  /* behind `alive`: ips_core_wiped */
     uint64_t pidns;
     uint64_t image_stamp;
     uint64_t retry_ticks;
@@ -83,6 +85,9 @@ static inline struct ips_thread *ips_here_on(void)
 
 /* Maps control and learns the process; no stream is begun. */
 bool ips_core_attach(void);
+
+/* Maps the counters, of a process that began without. NULL: not possible. */
+struct ips_control *ips_core_share(void);
 
 /* ips_rec_begin for any stream. */
 void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
@@ -123,6 +128,20 @@ bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
 
 uint64_t ips_quiet_cpu(void);
 uint64_t ips_quiet_cpu_after(uint64_t cpu);
+
+/* --- core_spare.c --------------------------------------------------------- */
+
+/* Address space behind each segment that belongs to nobody: core_segment.c. */
+#define IPS_GAP_BYTES 65536u
+
+/* Takes the spare segment that is meant for `id`. With `copy` it is filled with
+ * what the spare says `control` to be, else the spare is to be of the size that
+ * ips_core.control says. false: there is none, or it is not what it should be;
+ * nothing is left behind. */
+bool ips_spare_take(uint32_t id, struct ips_control *copy,
+                    struct ips_segment_map *out);
+/* Is it a `control` that this agent understands? */
+bool ips_control_good(const struct ips_control *c);
 
 /* --- core_start.c -------------------------------------------------------- */
 

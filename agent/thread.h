@@ -152,6 +152,7 @@ struct ips_thread {
     struct ips_line proc_line;
     /* Calls that are never restarted: agent/wrap_sample.h. */
     uint64_t sample_eintr;
+    uint32_t file_calls;   /* that left no record: core_guessed.c */
     uint32_t handlers_run; /* of the program's: whoever calls them counts */
     struct ips_open inner[IPS_OPEN_MAX - 1]; /* calls within the outermost */
 };

@@ -87,10 +87,13 @@ static __attribute__((noinline)) void was_slow(const struct ips_moment *call,
 void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)
 {
     uint64_t t = ips_core_now();
-    if (likely(t - call->t < stamps(SLOW_NS) || t < call->t))
+    bool quick = t - call->t < stamps(SLOW_NS) || t < call->t;
+    if (likely(++ips_me.file_calls < IPS_CALLS_EVERY && quick))
         return;
     int saved = errno;
-    was_slow(call, t, result, saved, site);
+    ips_calls_due(IPS_CALLS_EVERY);
+    if (!quick)
+        was_slow(call, t, result, saved, site);
     errno = saved;
 }
 

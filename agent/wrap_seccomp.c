@@ -9,6 +9,8 @@
  * image is begun without us - exec takes us out of its environment. That goes
  * for the whole process and all that it makes, as the filter does.
  *
+ * The same for chroot: the file of the run's quota is mapped before it.
+ *
  * The strict mode of seccomp forbids the time stamp counter as well, as does
  * PR_SET_TSC: nothing is recorded then.
  */
@@ -90,6 +92,15 @@ void ips_forbid_undo(enum ips_forbids what)
 {
     if (what == IPS_FORBIDS_CALLS && !ips_me.in_vfork)
         ips_core_quiet(false);
+}
+
+/* From there on the pool may be out of reach: what has not been asked for of it
+ * yet is. */
+IPS_EXPORT int chroot(const char *path)
+{
+    if (ips_wrap_on() && !ips_me.in_vfork)
+        (void)ips_core_share();
+    return REAL(chroot)(path);
 }
 
 IPS_EXPORT int prctl(int option, ...)

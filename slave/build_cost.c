@@ -39,9 +39,13 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
     case IPS_REC_START: {
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
-        return ips_probe_ps(c, h.a == IPS_START_IMAGE  ? IPS_PROBE_IMAGE
-                               : h.a == IPS_START_FORK ? IPS_PROBE_FORK
-                                                       : IPS_PROBE_EVENT);
+        bool spare = h.word >> 16 & IPS_REC_F_SPARE;
+        if (h.a == IPS_START_IMAGE)
+            return ips_probe_ps(c, spare ? IPS_PROBE_SPARE_IMAGE
+                                         : IPS_PROBE_IMAGE);
+        return ips_probe_ps(c, h.a != IPS_START_FORK ? IPS_PROBE_EVENT
+                               : spare               ? IPS_PROBE_SPARE_FORK
+                                                     : IPS_PROBE_FORK);
     }
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
@@ -50,6 +54,12 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
         return ips_min_u64(h.a, DELAY_NS_MAX) * 1000;
+    }
+    case IPS_REC_CALLS: {
+        struct ips_rec_calls r;
+        memcpy(&r, p, sizeof(r));
+        return ips_min_u64(r.calls, UINT32_MAX) *
+               ips_min_u64(ips_probe_ps(c, IPS_PROBE_FILE), UINT32_MAX);
     }
     case IPS_REC_COUNT: {
         struct ips_rec_count r;

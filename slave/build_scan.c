@@ -378,7 +378,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         type != IPS_REC_THREADCPU && type != IPS_REC_SAMPLE &&
         type != IPS_REC_STACK && type != IPS_REC_MODULE &&
         type != IPS_REC_COUNT && type != IPS_REC_RUNDELAY &&
-        type != IPS_REC_GUESSED)
+        type != IPS_REC_GUESSED && type != IPS_REC_CALLS)
         s->exec_last = type == IPS_REC_EXEC;
     switch (type) {
     case IPS_REC_SEND:
@@ -529,6 +529,7 @@ static bool may_follow(uint32_t type, const uint8_t *p)
     case IPS_REC_LOST:
     case IPS_REC_RUNDELAY:
     case IPS_REC_GUESSED:
+    case IPS_REC_CALLS:
         return true;
     default:
         return false;

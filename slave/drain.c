@@ -180,6 +180,7 @@ void slave_run_refresh_control(struct slave_run *run)
         return;
     run->row.control.used_bytes = c.used_bytes;
     run->row.control.released_bytes = c.released_bytes;
+    run->row.control.spare_bytes = c.spare_bytes;
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
         uint64_t lost = c.lost[i], seen = run->row.control.lost[i];
         if (lost <= seen)
@@ -198,6 +199,7 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
     if (run->want_sync || run->scan_now ||
         (run->churns && now_ns >= run->list_ns))
         (void)slave_watch_run(d, run, now_ns);
+    slave_spares_turn(d, run, now_ns);
     if (run->want_sync)
         slave_run_refresh_control(run);
     uint64_t before = d->moved_bytes;
@@ -384,6 +386,7 @@ static uint64_t next_turn(const struct slave_drain *d, uint64_t now_ns)
             next, ips_max_u64(r->next_close_ns, now_ns + TURN_LIVE_NS * 5));
         if (r->want_sync || r->repack)
             return TURN_BUSY_NS;
+        next = ips_min_u64(next, slave_spares_next_ns(r));
         if (r->churns || r->scan_now)
             next = ips_min_u64(next, r->list_ns);
         for (const struct slave_segment *s = r->segments; s; s = s->next)
@@ -446,7 +449,7 @@ unsigned slave_drain_fill(const struct slave_drain *d)
         const struct ips_control *c = &r->row.control;
         if (!r->in_pool || !c->quota_bytes)
             continue;
-        uint64_t used = ips_sub_sat(c->used_bytes, c->released_bytes);
+        uint64_t used = ips_control_in_use(c);
         uint64_t fill =
             used >= c->quota_bytes ? 1000 : used / (c->quota_bytes / 1000 + 1);
         most = fill > most ? (unsigned)fill : most;

@@ -138,6 +138,7 @@ struct slave_run {
     uint32_t appeared;
     bool churns;
     uint64_t window_ns, list_ns;
+    struct slave_spares *spares;     /* spares.c; NULL none */
     struct slave_archive archive;    /* fd -1 while not being written */
     struct slave_handover *handover; /* it is followed; else NULL */
     struct slave_repack *repack;     /* of it, NULL none */
@@ -259,6 +260,21 @@ void slave_watch_pool(struct slave_drain *d);
 int slave_watch_run(struct slave_drain *d, struct slave_run *run,
                     uint64_t now_ns);
 void slave_watch_forget(struct slave_drain *d, struct slave_run *run);
+
+/* spares.c: segments made ahead for a run in which processes come and go. */
+struct slave_spares;
+/* One that lies in the directory, of a slave before us. */
+void slave_spares_found(struct slave_drain *d, struct slave_run *run,
+                        const char *name);
+/* Makes and adopts, if it is time. */
+void slave_spares_turn(struct slave_drain *d, struct slave_run *run,
+                       uint64_t now_ns);
+/* When it is the next time; UINT64_MAX: never. */
+uint64_t slave_spares_next_ns(const struct slave_run *run);
+/* Takes all back that nobody has taken. Returns how many had been. */
+unsigned slave_spares_withdraw(struct slave_drain *d, struct slave_run *run);
+/* Forgets them; they stay where they are. */
+void slave_spares_free(struct slave_drain *d, struct slave_run *run);
 
 /* live.c */
 void slave_live_open(struct slave_drain *d);

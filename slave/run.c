@@ -347,6 +347,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
 
 static void free_parts(struct slave_drain *d, struct slave_run *run)
 {
+    slave_spares_free(d, run);
     while (run->segments) {
         struct slave_segment *s = run->segments;
         run->segments = s->next;
@@ -419,7 +420,8 @@ static void remove_directory(struct slave_drain *d, struct slave_run *run)
 static void close_run(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
-    if (slave_watch_run(d, run, slave_now_ns()) != 0)
+    if (slave_spares_withdraw(d, run) != 0 ||
+        slave_watch_run(d, run, slave_now_ns()) != 0)
         return;                     /* somebody came in */
     slave_run_refresh_control(run); /* it goes with the directory */
     struct slave_run_row row = run->row;

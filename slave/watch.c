@@ -217,6 +217,8 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run,
     run->scan++;
     run->scan_now = false;
     while ((e = readdir(dir))) {
+        if (strncmp(e->d_name, IPS_SPARE_PREFIX, strlen(IPS_SPARE_PREFIX)) == 0)
+            slave_spares_found(d, run, e->d_name);
         if (!segment_name(e->d_name))
             continue;
         struct slave_segment *s = slave_run_segment(run, e->d_name);

@@ -224,6 +224,8 @@ static void put_fields(const void *rec, size_t len)
         put_u("guessed", r->guessed_ns);
         put_u("off", r->off_ns);
         put_u("off_max", r->off_max_ns);
+    } else if (type == IPS_REC_CALLS) {
+        put_u("calls", ((const struct ips_rec_calls *)rec)->calls);
     }
 }
 

@@ -13,6 +13,9 @@ static struct recorder *priced(void)
         else
             r->control.probe_more_ps[i - IPS_PROBE_FIRST] = PRICE(i);
     r->control.probe_exec_ps = 7000;
+    r->control.probe_late_ps[IPS_PROBE_FILE - IPS_PROBE_LATE] = 3000;
+    r->control.probe_late_ps[IPS_PROBE_SPARE_IMAGE - IPS_PROBE_LATE] = 50000;
+    r->control.probe_late_ps[IPS_PROBE_SPARE_FORK - IPS_PROBE_LATE] = 900000;
     return r;
 }
 
@@ -43,6 +46,23 @@ static void test_build_cost__each_record_has_its_price(void **state)
     assert_cost(r, 7000 + 2 * PRICE(IPS_PROBE_IMAGE) + PRICE(IPS_PROBE_FORK) +
                        PRICE(IPS_PROBE_CALL) + PRICE(IPS_PROBE_STACK) +
                        2 * PRICE(IPS_PROBE_EVENT)); /* the CHAN, an EXEC */
+}
+
+/* Would catch: an image that begins in a spare segment and is priced as one
+ * that makes its own, and calls on files that are not priced, or as one event.
+ */
+static void test_build_cost__spares_and_files(void **state)
+{
+    (void)state;
+    struct recorder *r = priced();
+    rs s = rec_stream(r, 10, 10, 1);
+    rec_start(s, IPS_START_IMAGE, 1, 0)->h.word |= IPS_REC_F_SPARE << 16;
+    struct ips_rec_calls *calls =
+        rec_put(s, IPS_REC_CALLS, sizeof(*calls), 0, 20);
+    calls->calls = 100;
+    rs child = rec_stream(r, 11, 11, 2);
+    rec_start(child, IPS_START_FORK, 50, 0)->h.word |= IPS_REC_F_SPARE << 16;
+    assert_cost(r, 50000 + 900000 + 100 * 3000);
 }
 
 static struct ips_rec_io *wait_of(rs s, uint64_t t, uint64_t lasted,
@@ -166,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_cost__each_record_has_its_price),
+        cmocka_unit_test(test_build_cost__spares_and_files),
         cmocka_unit_test(test_build_cost__readings_by_the_agents_rule),
         cmocka_unit_test(test_build_cost__lies_behind_its_record),
         cmocka_unit_test(test_build_cost__guesses_of_all_threads),

@@ -61,7 +61,9 @@ AT(ips_control, locks, 1264);
 AT(ips_control, slave_pid, 1268);
 AT(ips_control, slave_list, 1272);
 AT(ips_control, probe_exec_ps, 1280);
-SIZE(ips_control, 1288);
+AT(ips_control, spare_bytes, 1288);
+AT(ips_control, probe_late_ps, 1296);
+SIZE(ips_control, 1320);
 
 AT(ips_rec_sample, cpu, 16);
 AT(ips_rec_sample, period_ns, 24);
@@ -116,7 +118,9 @@ AT(ips_segment_header, clock, 80);
 AT(ips_segment_header, state, 112);
 AT(ips_segment_header, abandoned, 116);
 AT(ips_segment_header, lost, 120);
-AT(ips_segment_header, reserved, 184);
+AT(ips_segment_header, taken, 184);
+AT(ips_segment_header, withdrawn, 188);
+AT(ips_segment_header, reserved, 192);
 SIZE(ips_segment_header, 256);
 
 AT(ips_rec_head, word, 0);
@@ -277,7 +281,7 @@ static void test_format__codes_are_those_of_the_document(void **state)
         {"MARK_SHORT", 33},    {"SEND_SHORT", 34},
         {"RECV_SHORT", 35},    {"RUNDELAY", 36},
         {"GUESSED", 37},       {"ACQUIRE_SHORT", 38},
-        {"RELEASE_SHORT", 39},
+        {"RELEASE_SHORT", 39}, {"CALLS", 40},
     };
     static const struct {
         const char *name;

@@ -1,0 +1,52 @@
+/* Making spare segments; agent/format.h says what they are. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/pool.h"
+
+#define NEW_NAME IPS_SPARE_PREFIX "new"
+
+void ips_spare_name(char out[32], unsigned n)
+{
+    snprintf(out, 32, IPS_SPARE_PREFIX "%u", n);
+}
+
+/* Fills a fresh file. Its bytes, 0: no room. */
+static uint64_t fill(int fd, const struct ips_control *c)
+{
+    static const unsigned char zeros[IPS_SPARE_FIRST_BYTES];
+    struct stat st;
+    const off_t end = (off_t)c->segment_bytes;
+    if (fchmod(fd, 0600) < 0 || /* whatever the umask is */
+        ftruncate(fd, end + (off_t)sizeof(*c)) < 0 ||
+        pwrite(fd, zeros, sizeof(zeros), 0) != (ssize_t)sizeof(zeros) ||
+        pwrite(fd, c, sizeof(*c), end) != (ssize_t)sizeof(*c) ||
+        fstat(fd, &st) < 0)
+        return 0;
+    return (uint64_t)st.st_blocks * 512;
+}
+
+int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
+                   uint64_t *bytes)
+{
+    char name[32];
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    ips_spare_name(name, n);
+    int fd = openat(dirfd, NEW_NAME, flags, 0600);
+    if (fd < 0 && errno == EEXIST) { /* of a slave that was killed */
+        (void)unlinkat(dirfd, NEW_NAME, 0);
+        fd = openat(dirfd, NEW_NAME, flags, 0600);
+    }
+    if (fd < 0)
+        return -1;
+    *bytes = fill(fd, control);
+    if (*bytes &&
+        renameat2(dirfd, NEW_NAME, dirfd, name, RENAME_NOREPLACE) == 0)
+        return fd;
+    (void)unlinkat(dirfd, NEW_NAME, 0);
+    close(fd);
+    return -1;
+}

@@ -1,0 +1,257 @@
+/* Spare segments: made ahead for the processes of a run that come and go
+ * (agent/format.h says what a spare is, agent/core_spare.c takes them).
+ *
+ * Invariants:
+ *  - a spare gets its name when it is whole, and none is unlinked before it was
+ *    seen that it is withdrawn and not taken: nothing recorded is lost.
+ *  - what is taken is a segment: it is renamed to a segment's name and read as
+ *    any other. A slave that begins finds those of the one before it.
+ *  - they are counted in spare_bytes of `control`, and, like every segment, in
+ *    released_bytes when they are unlinked.
+ *  - none where less than half of the run's quota is free, nor in a run with
+ *    --on-full=ring, whose segments go round. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/pool.h"
+#include "common/log.h"
+#include "slave/drain.h"
+#include "slave/poolfs.h"
+
+/* Files that appear within watch.c's window before there are any: a few
+ * processes are no reason. */
+#define BEGIN_FILES 8u
+#define LOOK_NS (5 * SLAVE_MS_NS) /* while they are taken, twice that etc. */
+#define LOOK_MAX_NS (500 * SLAVE_MS_NS)
+#define UNUSED_NS (30 * SLAVE_SECOND_NS) /* then they are taken back */
+
+struct slave_spares {
+    int fd[IPS_SPARES]; /* -1 none */
+    uint32_t count;
+    uint64_t next_ns, wait_ns;
+    uint64_t taken_ns; /* when one was taken last */
+    uint64_t made_ever;
+};
+
+static struct slave_spares *spares_of(struct slave_run *run)
+{
+    if (run->spares)
+        return run->spares;
+    run->spares = calloc(1, sizeof(*run->spares));
+    for (uint32_t i = 0; run->spares && i < IPS_SPARES; i++)
+        run->spares->fd[i] = -1;
+    if (run->spares)
+        run->spares->taken_ns = slave_now_ns();
+    return run->spares;
+}
+
+static void hold(struct slave_drain *d, struct slave_spares *sp, uint32_t n,
+                 int fd)
+{
+    sp->fd[n] = fd;
+    sp->count++;
+    d->open_fds++;
+}
+
+static void let_go(struct slave_drain *d, struct slave_spares *sp, uint32_t n)
+{
+    if (sp->fd[n] < 0)
+        return;
+    close(sp->fd[n]);
+    sp->fd[n] = -1;
+    sp->count--;
+    d->open_fds--;
+}
+
+static void count(struct slave_drain *d, struct slave_run *run, uint64_t bytes,
+                  int (*add)(const char *, uint64_t, struct ips_err *))
+{
+    struct ips_err err = {0};
+    char dir[IPS_PATH_BYTES + 80];
+    snprintf(dir, sizeof(dir), "%s/%s", d->pool, run->row.name);
+    if (bytes && add(dir, bytes, &err) < 0)
+        ips_log_debug("run %s: %s", run->row.name, err.msg);
+}
+
+/* Is there room for them? Fills `*c`. */
+static bool wanted(const struct slave_drain *d, struct slave_run *run,
+                   struct ips_control *c)
+{
+    return d->open_fds + IPS_SPARES < d->max_fds &&
+           slave_poolfs_control(run->dirfd, c, NULL) == 0 &&
+           c->on_full != IPS_ON_FULL_RING &&
+           c->segment_bytes == run->row.control.segment_bytes &&
+           ips_control_in_use(c) < c->quota_bytes / 2;
+}
+
+static void refill(struct slave_drain *d, struct slave_run *run)
+{
+    struct ips_control c;
+    uint64_t made = 0;
+    if (run->spares->count == IPS_SPARES || !wanted(d, run, &c))
+        return;
+    /* A sixteenth of the quota at most. */
+    uint64_t most = c.quota_bytes / 16 / (2 * IPS_SPARE_FIRST_BYTES);
+    for (uint32_t n = 0; n < IPS_SPARES && n < most; n++) {
+        if (run->spares->fd[n] >= 0)
+            continue;
+        uint64_t bytes;
+        int fd = ips_spare_make(run->dirfd, n, &c, &bytes);
+        if (fd < 0)
+            break;
+        hold(d, run->spares, n, fd);
+        made += bytes;
+    }
+    count(d, run, made, ips_control_spare);
+}
+
+static bool is_taken(int fd)
+{
+    uint32_t taken = 0;
+    return pread(fd, &taken, sizeof(taken),
+                 offsetof(struct ips_segment_header, taken)) !=
+               (ssize_t)sizeof(taken) ||
+           taken != 0;
+}
+
+/* Somebody writes to it: a segment like others. */
+static void adopt(struct slave_drain *d, struct slave_run *run, uint32_t n,
+                  uint64_t now_ns)
+{
+    char old[32], name[64];
+    struct slave_spares *sp = run->spares;
+    ips_spare_name(old, n);
+    snprintf(name, sizeof(name), "spare.%u.%llx" IPS_SEGMENT_SUFFIX, n,
+             (unsigned long long)(now_ns + sp->made_ever++));
+    if (renameat2(run->dirfd, old, run->dirfd, name, RENAME_NOREPLACE) < 0) {
+        if (errno == EEXIST)
+            return; /* another name the next time */
+        ips_log_warn("run %s: %s: %s", run->row.name, old, strerror(errno));
+        let_go(d, sp, n);
+        return;
+    }
+    let_go(d, sp, n);
+    struct slave_segment *s = run->segment_map.count < SLAVE_SEGMENTS_MAX
+                                  ? slave_run_add_segment(run, name)
+                                  : NULL; /* the listing comes again */
+    if (s)
+        s->scan = run->scan;
+}
+
+static unsigned adopt_taken(struct slave_drain *d, struct slave_run *run,
+                            uint64_t now_ns)
+{
+    unsigned taken = 0;
+    for (uint32_t n = 0; n < IPS_SPARES; n++)
+        if (run->spares->fd[n] >= 0 && is_taken(run->spares->fd[n])) {
+            adopt(d, run, n, now_ns);
+            taken++;
+        }
+    return taken;
+}
+
+void slave_spares_turn(struct slave_drain *d, struct slave_run *run,
+                       uint64_t now_ns)
+{
+    if (!run->spares && run->appeared < BEGIN_FILES)
+        return;
+    struct slave_spares *sp = spares_of(run);
+    if (!sp || (now_ns < sp->next_ns && !run->want_sync))
+        return;
+    unsigned taken = adopt_taken(d, run, now_ns);
+    run->appeared += taken;
+    if (taken)
+        sp->taken_ns = now_ns;
+    sp->wait_ns = taken ? LOOK_NS : ips_min_u64(2 * sp->wait_ns, LOOK_MAX_NS);
+    sp->wait_ns = ips_max_u64(sp->wait_ns, LOOK_NS);
+    sp->next_ns = now_ns + sp->wait_ns;
+    if (ips_sub_sat(now_ns, sp->taken_ns) < UNUSED_NS)
+        refill(d, run);
+    else
+        (void)slave_spares_withdraw(d, run);
+}
+
+uint64_t slave_spares_next_ns(const struct slave_run *run)
+{
+    return run->spares ? run->spares->next_ns : UINT64_MAX;
+}
+
+/* Nobody takes it from then on. false: somebody has, or may have. */
+static bool withdraw(int fd)
+{
+    const uint32_t yes = 1;
+    if (pwrite(fd, &yes, sizeof(yes),
+               offsetof(struct ips_segment_header, withdrawn)) !=
+        (ssize_t)sizeof(yes))
+        return false;
+    /* Partner: ips_spare_take. */
+    atomic_thread_fence(memory_order_seq_cst);
+    return !is_taken(fd);
+}
+
+unsigned slave_spares_withdraw(struct slave_drain *d, struct slave_run *run)
+{
+    struct slave_spares *sp = run->spares;
+    unsigned taken = 0;
+    uint64_t freed = 0;
+    for (uint32_t n = 0; sp && n < IPS_SPARES; n++) {
+        char name[32];
+        struct stat st = {0};
+        if (sp->fd[n] < 0)
+            continue;
+        if (!withdraw(sp->fd[n])) {
+            adopt(d, run, n, slave_now_ns());
+            taken++;
+            continue;
+        }
+        ips_spare_name(name, n);
+        if (fstat(sp->fd[n], &st) == 0 && unlinkat(run->dirfd, name, 0) == 0)
+            freed += (uint64_t)st.st_blocks * 512;
+        let_go(d, sp, n);
+    }
+    count(d, run, freed, ips_control_release);
+    slave_spares_free(d, run);
+    return taken;
+}
+
+void slave_spares_free(struct slave_drain *d, struct slave_run *run)
+{
+    for (uint32_t n = 0; run->spares && n < IPS_SPARES; n++)
+        let_go(d, run->spares, n);
+    free(run->spares);
+    run->spares = NULL;
+}
+
+void slave_spares_found(struct slave_drain *d, struct slave_run *run,
+                        const char *name)
+{
+    struct ips_err err = {0};
+    struct stat st;
+    char same[32];
+    char *end;
+    unsigned long n = strtoul(name + strlen(IPS_SPARE_PREFIX), &end, 10);
+    if (n >= IPS_SPARES || *end || (run->spares && run->spares->fd[n] >= 0))
+        return;
+    ips_spare_name(same, (uint32_t)n);
+    if (strcmp(same, name) != 0)
+        return;
+    int fd = slave_poolfs_segment(run->dirfd, name, &err);
+    if (fd < 0)
+        return;
+    /* What somebody else has put there no process takes either. */
+    if (fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
+        st.st_size <
+            (off_t)(IPS_SPARE_FIRST_BYTES + sizeof(struct ips_control)) ||
+        !spares_of(run)) {
+        close(fd);
+        return;
+    }
+    hold(d, run->spares, (uint32_t)n, fd);
+}
