@@ -103,14 +103,23 @@ static bool reads_tables(const struct slave_graph_ask *j)
            r->ask_case == IPS__REQUEST__ASK_EXPAND; /* of FinishAsk's view */
 }
 
-static int enough(struct slave_graph_ask *j)
+/* Does it read no more than those and SLAVE_PART_PATH? A profile does not where
+ * there is neither a window nor a record of what code ran. */
+static bool reads_path(const struct slave_graph_ask *j)
 {
     const Ips__Request *r = slave_graph_request(j);
+    if (r->ask_case == IPS__REQUEST__ASK_PROFILE)
+        return !r->profile->lane && !r->profile->from_ns &&
+               !r->profile->to_ns && j->graph->b.counts.code == 0;
+    return r->ask_case == IPS__REQUEST__ASK_FINISH && by_cpu(r->finish->lane);
+}
+
+static int enough(struct slave_graph_ask *j)
+{
     if (reads_tables(j))
         return 0;
     int rc = slave_graphs_need(j->graph, SLAVE_PART_PATH, &j->job.err);
-    if (rc < 0 ||
-        (r->ask_case == IPS__REQUEST__ASK_FINISH && by_cpu(r->finish->lane)))
+    if (rc < 0 || reads_path(j))
         return rc;
     return slave_graphs_need(j->graph, SLAVE_PART_REST, &j->job.err);
 }
