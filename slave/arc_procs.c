@@ -317,7 +317,8 @@ struct slave_arc_view slave_arc_look(const struct slave_arcs *a,
         v.ns = ips_add_sat(v.ns, a->samples[i].ns);
         v.count++;
     }
-    for (uint32_t level = 0; v.source == SLAVE_ARC_NOBODY && level < LEVELS;
+    uint32_t levels = a->pool_count ? LEVELS : 0; /* else all is nobody's */
+    for (uint32_t level = 0; v.source == SLAVE_ARC_NOBODY && level < levels;
          level++) {
         uint32_t key[5];
         key_of(g, chain, node, level, key);

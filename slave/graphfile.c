@@ -11,37 +11,38 @@
 #include <unistd.h>
 
 #include "common/paths.h"
+#include "slave/series.h"
 #include "slave/wordhash.h"
 
 #define MAGIC 0x31485052474c5653ULL /* "SVLGRPH1" */
 
-/* Every array of a built graph: X(name, element type, count, place in b). Those
- * of `late` are half of it, and a path by CPU time reads none of them. */
+/* Every array of a built graph: X(name, element type, count, place in b, part).
+ */
 #define SECTIONS(X)                                                            \
-    X(CHAINS, struct ips_chain, g.chain_count, g.chains)                       \
-    X(KIND, uint8_t, g.node_count, g.kind)                                     \
-    X(W, uint64_t, g.node_count, g.w)                                          \
-    X(XPRED, uint32_t, g.node_count, g.xpred)                                  \
-    X(XKIND, uint8_t, g.node_count, g.xkind)                                   \
-    X(XLEN, uint64_t, g.node_count, g.xlen)                                    \
-    X(T_NS, uint64_t, g.node_count, g.t_ns)                                    \
-    X(SITE, uint32_t, g.node_count, g.site)                                    \
-    X(AT, uint64_t, g.node_count, g.at)                                        \
-    X(WAIT, uint64_t, g.node_count, g.wait)                                    \
-    X(DELAY, uint64_t, g.node_count, g.delay)                                  \
-    X(PROBE, uint32_t, g.node_count, g.probe)                                  \
-    X(IN, struct ips_remote_in, g.in_count, g.in)                              \
-    X(OUT, struct ips_remote_out, g.out_count, g.out)                          \
-    X(PROCS, struct ips_proc, proc_count, procs)                               \
-    X(THREADS, struct ips_thread_row, g.chain_count, threads)                  \
-    X(ENDS, struct ips_end, end_count, ends)                                   \
-    X(TRAFFIC, struct ips_traffic, traffic_count, traffic)                     \
-    X(UNTRACED, struct ips_untraced, untraced_count, untraced)                 \
-    X(UNSEEN, struct ips_unseen, unseen_count, unseen)                         \
-    X(SPUN, struct ips_spun, spun_count, spun)
+    X(CHAINS, struct ips_chain, g.chain_count, g.chains, TABLES)               \
+    X(KIND, uint8_t, g.node_count, g.kind, PATH)                               \
+    X(W, uint64_t, g.node_count, g.w, PATH)                                    \
+    X(XPRED, uint32_t, g.node_count, g.xpred, PATH)                            \
+    X(XKIND, uint8_t, g.node_count, g.xkind, PATH)                             \
+    X(XLEN, uint64_t, g.node_count, g.xlen, PATH)                              \
+    X(T_NS, uint64_t, g.node_count, g.t_ns, REST)                              \
+    X(SITE, uint32_t, g.node_count, g.site, REST)                              \
+    X(AT, uint64_t, g.node_count, g.at, REST)                                  \
+    X(WAIT, uint64_t, g.node_count, g.wait, REST)                              \
+    X(DELAY, uint64_t, g.node_count, g.delay, REST)                            \
+    X(PROBE, uint32_t, g.node_count, g.probe, REST)                            \
+    X(IN, struct ips_remote_in, g.in_count, g.in, PATH)                        \
+    X(OUT, struct ips_remote_out, g.out_count, g.out, PATH)                    \
+    X(PROCS, struct ips_proc, proc_count, procs, TABLES)                       \
+    X(THREADS, struct ips_thread_row, g.chain_count, threads, TABLES)          \
+    X(ENDS, struct ips_end, end_count, ends, TABLES)                           \
+    X(TRAFFIC, struct ips_traffic, traffic_count, traffic, TABLES)             \
+    X(UNTRACED, struct ips_untraced, untraced_count, untraced, TABLES)         \
+    X(UNSEEN, struct ips_unseen, unseen_count, unseen, TABLES)                 \
+    X(SPUN, struct ips_spun, spun_count, spun, TABLES)
 
 enum section {
-#define X(name, type, count, place) SECTION_##name,
+#define X(name, type, count, place, part) SECTION_##name,
     SECTIONS(X)
 #undef X
         SECTION_PEERS,
@@ -51,7 +52,7 @@ enum section {
 };
 
 static const uint32_t element_bytes[SECTION_COUNT] = {
-#define X(name, type, count, place) [SECTION_##name] = sizeof(type),
+#define X(name, type, count, place, part) [SECTION_##name] = sizeof(type),
     SECTIONS(X)
 #undef X
         [SECTION_PEERS] = sizeof(struct ips_peer_row),
@@ -59,11 +60,14 @@ static const uint32_t element_bytes[SECTION_COUNT] = {
     [SECTION_JOINS_ARCS] = 1,
 };
 
-static const uint8_t late[SECTION_COUNT] = {[SECTION_SITE] = 1,
-                                            [SECTION_AT] = 1,
-                                            [SECTION_WAIT] = 1,
-                                            [SECTION_DELAY] = 1,
-                                            [SECTION_PROBE] = 1};
+static const uint8_t part_of[SECTION_COUNT] = {
+#define X(name, type, count, place, part) [SECTION_##name] = SLAVE_PART_##part,
+    SECTIONS(X)
+#undef X
+        [SECTION_PEERS] = SLAVE_PART_TABLES,
+    [SECTION_JOINS_HEAD] = SLAVE_PART_JOINS,
+    [SECTION_JOINS_ARCS] = SLAVE_PART_JOINS,
+};
 
 struct file_header {
     uint64_t magic;
@@ -79,8 +83,9 @@ struct file_header {
     /* Sections of 0 bytes: no joins. */
     struct slave_lane_words joins_of;
     uint64_t join_count, join_arcs, join_total;
-    uint64_t body_check[2]; /* of sections that are not `late`, and that are */
-    uint64_t head_check;    /* of everything before it */
+    uint64_t kept, last_ns;
+    uint64_t body_check[SLAVE_PARTS];
+    uint64_t head_check; /* of everything before it */
 };
 
 static uint64_t head_check(const struct file_header *h)
@@ -118,7 +123,7 @@ static void lay_out(struct file_header *h, const struct ips_built *b,
                     const struct slave_graphfile_more *more,
                     const void *data[SECTION_COUNT])
 {
-#define X(name, type, n, place)                                                \
+#define X(name, type, n, place, part)                                          \
     h->count[SECTION_##name] = b->n;                                           \
     data[SECTION_##name] = b->place;
     SECTIONS(X)
@@ -126,6 +131,8 @@ static void lay_out(struct file_header *h, const struct ips_built *b,
     h->count[SECTION_PEERS] = more->peer_count;
     data[SECTION_PEERS] = more->peers;
     lay_joins(h, &more->joins, data);
+    h->kept = more->kept;
+    h->last_ns = slave_last_ns(b);
     uint64_t at = padded(sizeof(*h));
     for (int i = 0; i < SECTION_COUNT; i++) {
         h->element[i] = element_bytes[i];
@@ -159,7 +166,7 @@ static int write_sections(int fd, struct file_header *h,
     memset(h->body_check, 0, sizeof(h->body_check));
     for (int i = 0; i < SECTION_COUNT; i++) {
         uint64_t bytes = section_bytes(h, i);
-        uint64_t *check = &h->body_check[late[i]];
+        uint64_t *check = &h->body_check[part_of[i]];
         *check = slave_wordhash_long(*check, data[i], bytes);
         if (write_all(fd, data[i], bytes, h->offset[i]) < 0)
             return -1;
@@ -225,20 +232,24 @@ static bool header_ok(const struct file_header *h, size_t length)
 }
 
 static bool body_ok(const struct file_header *h, const uint8_t *map,
-                    unsigned which)
+                    enum slave_graphfile_part part)
 {
     uint64_t check = 0;
     for (int i = 0; i < SECTION_COUNT; i++)
-        if (late[i] == which)
+        if (part_of[i] == part)
             check = slave_wordhash_long(check, map + h->offset[i],
                                         section_bytes(h, i));
-    return check == h->body_check[which];
+    return check == h->body_check[part];
 }
 
-bool slave_graphfile_whole(struct slave_graphfile *f)
+bool slave_graphfile_need(struct slave_graphfile *f, const struct ips_graph *g,
+                          enum slave_graphfile_part part)
 {
-    f->whole = f->whole || !f->map || body_ok(f->map, f->map, 1);
-    return f->whole;
+    if (f->map && !f->checked[part])
+        f->checked[part] =
+            body_ok(f->map, f->map, part) &&
+            (part != SLAVE_PART_PATH || ips_graph_check(g, NULL) == 0);
+    return !f->map || f->checked[part];
 }
 
 static void point_into(struct ips_built *b, const struct file_header *h,
@@ -255,7 +266,7 @@ static void point_into(struct ips_built *b, const struct file_header *h,
     b->untraced_count = h->count[SECTION_UNTRACED];
     b->unseen_count = h->count[SECTION_UNSEEN];
     b->spun_count = h->count[SECTION_SPUN];
-#define X(name, type, count, place)                                            \
+#define X(name, type, count, place, part)                                      \
     b->place = (type *)(void *)(map + h->offset[SECTION_##name]);
     SECTIONS(X)
 #undef X
@@ -272,6 +283,7 @@ static void point_more(struct slave_graphfile_more *more,
 {
     struct slave_joins_kept *k = &more->joins;
     memset(more, 0, sizeof(*more));
+    more->kept = h->kept;
     more->peers =
         (const struct ips_peer_row *)(const void *)(map +
                                                     h->offset[SECTION_PEERS]);
@@ -292,7 +304,18 @@ static bool ended(const char *text, size_t size)
     return memchr(text, 0, size) != NULL;
 }
 
-/* Indices from table to table; the graph's own are ips_graph_check's. */
+static bool chains_ok(const struct ips_graph *g)
+{
+    uint64_t next = 0;
+    for (uint32_t i = 0; i < g->chain_count; i++) {
+        if (g->chains[i].first != next || g->chains[i].count == 0)
+            return false;
+        next += g->chains[i].count;
+    }
+    return next == g->node_count;
+}
+
+/* Indices from table to table; the nodes' are ips_graph_check's. */
 static bool tables_ok(const struct ips_built *b, const struct file_header *h)
 {
     const uint32_t nodes[] = {SECTION_W,    SECTION_XPRED, SECTION_XKIND,
@@ -302,7 +325,7 @@ static bool tables_ok(const struct ips_built *b, const struct file_header *h)
     for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++)
         if (h->count[nodes[i]] != b->g.node_count)
             return false;
-    if (h->count[SECTION_THREADS] != b->g.chain_count)
+    if (h->count[SECTION_THREADS] != b->g.chain_count || !chains_ok(&b->g))
         return false;
     if (b->goal_node != IPS_NO_NODE && b->goal_node >= b->g.node_count)
         return false;
@@ -376,17 +399,17 @@ int slave_graphfile_read(const char *dir, uint64_t key,
         return rc;
     uint8_t *map = f->map;
     const struct file_header *h = f->map;
-    if (!header_ok(h, f->length) || !body_ok(h, map, 0)) {
+    if (!header_ok(h, f->length) || !body_ok(h, map, SLAVE_PART_TABLES)) {
         rc = ips_err_set(err, IPS_E_CORRUPT, "%s is damaged", path);
     } else if (h->key != key) {
         rc = ips_err_set(err, IPS_E_VERSION, "%s is of other records", path);
     } else {
         point_into(b, h, map);
         point_more(more, h, map);
+        f->checked[SLAVE_PART_TABLES] = true;
+        f->last_ns = h->last_ns;
         if (!tables_ok(b, h))
             rc = ips_err_set(err, IPS_E_CORRUPT, "%s: tables", path);
-        else
-            rc = ips_graph_check(&b->g, err);
     }
     if (rc < 0) {
         slave_graphfile_release(f);

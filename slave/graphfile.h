@@ -7,8 +7,10 @@
  * It is a cache: written once under another name and renamed, keyed by the
  * snapshot (archive length, streams), a format version, the sizes of the
  * structures in it and a check of every byte. Anything doubtful - a byte, a
- * length, an index out of range - and it is not used but built again. What a
- * path by CPU time does not read is checked when somebody needs it.
+ * length, an index out of range - and it is not used but built again. It is
+ * checked in parts, each before it is first read: the tables when it is mapped,
+ * the rest when somebody needs it (slave_graphfile_need), so that what a
+ * question does not read costs it nothing.
  *
  * Thread: the worker's.
  */
@@ -21,12 +23,22 @@
 #include "slave/build.h"
 #include "slave/joins_kept.h"
 
-#define SLAVE_GRAPHFILE_VERSION 8
+#define SLAVE_GRAPHFILE_VERSION 9
+
+enum slave_graphfile_part {
+    SLAVE_PART_TABLES, /* header, chains, processes, threads, channels, peers */
+    SLAVE_PART_JOINS,
+    SLAVE_PART_PATH, /* of the graph, what a path by CPU time reads; it is
+                        well made besides (ips_graph_check) */
+    SLAVE_PART_REST, /* t_ns, site, at, wait, delay, probe */
+    SLAVE_PARTS
+};
 
 struct slave_graphfile { /* map NULL: none */
     void *map;
     size_t length;
-    bool whole; /* all of it was checked */
+    bool checked[SLAVE_PARTS];
+    uint64_t last_ns; /* slave_last_ns() of the graph */
 };
 
 /* What goes with a graph. */
@@ -34,6 +46,7 @@ struct slave_graphfile_more {
     const struct ips_peer_row *peers; /* those that were set */
     uint32_t peer_count;
     struct slave_joins_kept joins; /* of these peers, or nothing */
+    uint64_t kept;                 /* of struct slave_graph */
 };
 
 /* Writes DIR/graph. */
@@ -49,9 +62,9 @@ int slave_graphfile_read(const char *dir, uint64_t key,
                          struct slave_graphfile *f, struct ips_built *b,
                          struct slave_graphfile_more *more,
                          struct ips_err *err) IPS_MUST_USE;
-/* Is the rest of it as it was written - site, at, wait, delay, probe of
- * the graph? Reads it once. */
-bool slave_graphfile_whole(struct slave_graphfile *f);
+/* Is that part as it was written? Reads it once. `g`: the graph in it. */
+bool slave_graphfile_need(struct slave_graphfile *f, const struct ips_graph *g,
+                          enum slave_graphfile_part part);
 void slave_graphfile_release(struct slave_graphfile *f);
 
 #endif

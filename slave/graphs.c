@@ -86,8 +86,10 @@ static void keep_file(struct slave_graph *g)
 {
     struct ips_err err = {0};
     uint64_t bytes = 0;
-    const struct slave_graphfile_more more = {
-        .peers = g->peers, .peer_count = g->peer_count, .joins = g->joins};
+    const struct slave_graphfile_more more = {.peers = g->peers,
+                                              .peer_count = g->peer_count,
+                                              .joins = g->joins,
+                                              .kept = g->kept};
     g->unkept = false;
     if (g->snap->closed &&
         slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, &more, &bytes,
@@ -241,10 +243,11 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                        run, (unsigned long long)generation);
 }
 
-int slave_graphs_whole(struct slave_graph *g, struct ips_err *err)
+int slave_graphs_need(struct slave_graph *g, enum slave_graphfile_part part,
+                      struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
-    if (slave_graphfile_whole(&g->file))
+    if (slave_graphfile_need(&g->file, &g->b.g, part))
         return 0;
     snprintf(path, sizeof(path), "%s/graph", g->snap->dir);
     (void)unlink(path);
@@ -392,6 +395,7 @@ static bool from_file(struct slave_graph *g)
     g->peer_count = more.peer_count;
     g->peers_set = true;
     g->joins = more.joins;
+    g->kept = more.kept;
     return true;
 }
 

@@ -127,9 +127,10 @@ int slave_graphs_ahead(struct slave_graphs *gs, const struct slave_snapshot *s,
 int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       uint64_t generation, struct slave_graph **out,
                       struct ips_err *err) IPS_MUST_USE;
-/* Before more of `g` is read than a path by CPU time does. IPS_E_BUSY: its file
- * is damaged; it is removed, and the graph built again when it is asked for. */
-int slave_graphs_whole(struct slave_graph *g, struct ips_err *err) IPS_MUST_USE;
+/* Before that part of `g` is read. IPS_E_BUSY: its file is damaged; it is
+ * removed, and the graph built again when it is asked for. */
+int slave_graphs_need(struct slave_graph *g, enum slave_graphfile_part part,
+                      struct ips_err *err) IPS_MUST_USE;
 void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g);
 
 /* Writes the files of graphs that were not worth anybody's wait. */

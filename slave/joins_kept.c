@@ -24,11 +24,13 @@ void slave_joins_drop(struct slave_joins_kept *k)
     *k = (struct slave_joins_kept){.users = users};
 }
 
-static int make(const struct slave_graph *g, const struct ips_lane *lane,
+static int make(struct slave_graph *g, const struct ips_lane *lane,
                 struct ips_joins *out, struct ips_err *err)
 {
     struct ips_view view = {0};
-    int rc = slave_graph_view(g, lane, &view, err);
+    int rc = slave_graphs_need(g, SLAVE_PART_PATH, err);
+    if (rc == 0)
+        rc = slave_graph_view(g, lane, &view, err);
     if (rc == 0)
         rc = ips_joins_make(&view.g, lane, out, err);
     ips_view_release(&view);
@@ -53,6 +55,9 @@ int slave_joins_get(struct slave_graph *g, const struct ips_lane *lane,
         k->joins = *own;
         memset(own, 0, sizeof(*own));
     }
+    int rc = k->mapped ? slave_graphs_need(g, SLAVE_PART_JOINS, err) : 0;
+    if (rc < 0)
+        return rc;
     *used = true;
     k->users++;
     *out = &k->joins;

@@ -8,14 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "slave/calibrate_map.h"
 #include "slave/series.h"
 #include "slave/serve_graph.h"
 #include "slave/unseen.h"
 
+/* The joins are told, and the master solves them: what FinishAsk will read is
+ * checked meanwhile. */
+static void check_ahead(struct slave_graph_ask *j)
+{
+    struct ips_err err = {0};
+    if (slave_graph_request(j)->ask_case == IPS__REQUEST__ASK_REDUCE &&
+        j->job.finished && !j->job.err.code && !atomic_load(&j->job.stop) &&
+        j->graph && slave_graphs_need(j->graph, SLAVE_PART_PATH, &err) < 0)
+        ips_log_warn("%s", err.msg);
+}
+
 static void release(struct slave_job *job, struct slave_graphs *graphs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
+    check_ahead(j);
     slave_sql_release(j, graphs);
     if (j->shared)
         slave_joins_put(&j->graph->joins);
@@ -75,8 +88,8 @@ static bool by_cpu(const Ips__Lane *l)
            (l->weighting == IPS_WEIGH_CPU && !l->calibrated && !l->probe_off);
 }
 
-/* Does the ask read no more of the graph than a path by CPU time? */
-static bool reads_less(const struct slave_graph_ask *j)
+/* Does the ask read nothing but tables, and joins that it asks for? */
+static bool reads_tables(const struct slave_graph_ask *j)
 {
     const Ips__Request *r = slave_graph_request(j);
     if (r->ask_case == IPS__REQUEST__ASK_PEERS)
@@ -85,16 +98,30 @@ static bool reads_less(const struct slave_graph_ask *j)
         return !r->table->from_ns && !r->table->to_ns;
     if (r->ask_case == IPS__REQUEST__ASK_REDUCE)
         return !r->reduce->detail && by_cpu(r->reduce->lane);
-    if (r->ask_case == IPS__REQUEST__ASK_FINISH)
-        return by_cpu(r->finish->lane);
     return r->ask_case == IPS__REQUEST__ASK_SYNC ||
            r->ask_case == IPS__REQUEST__ASK_ENDS ||
            r->ask_case == IPS__REQUEST__ASK_EXPAND; /* of FinishAsk's view */
 }
 
+/* Does it read no more than those and SLAVE_PART_PATH? A profile does not where
+ * there is neither a window nor a record of what code ran. */
+static bool reads_path(const struct slave_graph_ask *j)
+{
+    const Ips__Request *r = slave_graph_request(j);
+    if (r->ask_case == IPS__REQUEST__ASK_PROFILE)
+        return !r->profile->lane && !r->profile->from_ns &&
+               !r->profile->to_ns && j->graph->b.counts.code == 0;
+    return r->ask_case == IPS__REQUEST__ASK_FINISH && by_cpu(r->finish->lane);
+}
+
 static int enough(struct slave_graph_ask *j)
 {
-    return reads_less(j) ? 0 : slave_graphs_whole(j->graph, &j->job.err);
+    if (reads_tables(j))
+        return 0;
+    int rc = slave_graphs_need(j->graph, SLAVE_PART_PATH, &j->job.err);
+    if (rc < 0 || reads_path(j))
+        return rc;
+    return slave_graphs_need(j->graph, SLAVE_PART_REST, &j->job.err);
 }
 
 /* Table and Ends ask about what the last Sync built, though more may have come
@@ -244,7 +271,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->root_start_ns = b->root_start_ns;
     a->goal_node = b->goal_node == IPS_NO_NODE ? 0 : (uint64_t)b->goal_node + 1;
     a->first_ns = b->first_ns;
-    a->last_ns = slave_last_ns(b);
+    a->last_ns = j->graph->file.map ? j->graph->file.last_ns : slave_last_ns(b);
     a->delay_ns = b->counts.delay_ns;
     a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
@@ -363,7 +390,9 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
         rc = slave_graph_set_mtimes(j->graph, ask, &job->err);
     if (rc == 0 && j->graph->kept == 0) {
         uint64_t kept = 0;
-        rc = ips_contract_most(&j->graph->b.g, &kept, &job->err);
+        rc = slave_graphs_need(j->graph, SLAVE_PART_PATH, &job->err);
+        if (rc == 0)
+            rc = ips_contract_most(&j->graph->b.g, &kept, &job->err);
         j->graph->kept = rc == 0 ? kept + 1 : 0;
     }
     if (rc < 0) {

@@ -94,6 +94,8 @@ uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node, uint64_t ns)
 
 bool slave_cut_holds(const struct slave_cut *c, uint32_t node)
 {
+    if (c->local.from_ns == 0 && c->local.to_ns == UINT64_MAX)
+        return true;
     uint64_t at = c->g->at ? c->g->at[node] : c->g->t_ns[node];
     return at > c->local.from_ns && at <= c->local.to_ns;
 }

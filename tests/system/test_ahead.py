@@ -91,20 +91,26 @@ def test_joins_kept(bench, build):  # noqa: F811
     assert joins("traced", "slower", "reduce") == [slower, first]
     assert end_process(bench.slave) == 0
     assert graph.stat().st_size == with_joins
-    # A byte of what a path by CPU time does not read (30 to 34 bytes a node
-    # are call sites): found when somebody needs it, who asks again.
-    data = bytearray(graph.read_bytes())
+    # A byte of each part of the file: of the weights (1 to 9 bytes a node), which
+    # FinishAsk reads, of the call sites (30 to 34), which a path by CPU time does
+    # not, and of the joins, the last there is but for the fill. It is found when
+    # somebody needs that part, who asks again.
+    data = graph.read_bytes()
     bench.start()
     nodes = int(re.search(r"nodes=(\d+)", bench.ask("synth", "sync"))[1])
     assert end_process(bench.slave) == 0
-    data[32 * nodes] ^= 1
-    graph.write_bytes(data)
-    bench.start()
-    assert joins("traced", "reduce") == [first]
-    assert "damaged" in bench.ask("synth", "sync", "subgraph")
-    assert not graph.exists()
-    assert "error" not in bench.ask("synth", "sync", "subgraph")
-    assert joins("traced", "reduce") == [first]
+    for at, before, who in (5 * nodes, ["traced", "reduce"], "finish"), \
+            (32 * nodes, ["traced", "reduce", "finish"], "subgraph"), \
+            (len(data) - 64, ["traced"], "reduce"):
+        graph.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+        bench.start()
+        told = bench.ask("synth", "sync", "ends", *before, who)
+        assert re.findall("joins bytes=.*", told) == [first] * before.count("reduce")
+        assert told.count("error") == 1 and "ask again" in told
+        assert not graph.exists()
+        assert "error" not in bench.ask("synth", "sync", "ends", *before, who)
+        assert joins("traced", "reduce") == [first]
+        assert end_process(bench.slave) == 0
 
 
 CHATTY = """

@@ -14,6 +14,7 @@
 
 #include "analysis/path.h"
 #include "slave/graphfile.h"
+#include "slave/series.h"
 
 static char dir[64], path[80];
 static struct ips_built built;
@@ -68,6 +69,7 @@ static int setup(void **state)
     kept = (struct slave_graphfile_more){
         .peers = &peer,
         .peer_count = 1,
+        .kept = 3,
         .joins = {.there = true,
                   .of = slave_lane_words(&lane),
                   .joins = {.head = {head, sizeof(head), 0},
@@ -98,6 +100,20 @@ static uint64_t t_max(const struct ips_graph *g)
     uint64_t t = est.t_max;
     ips_est_release(&est);
     return t;
+}
+
+/* The part that is not as it was written; SLAVE_PARTS: none. */
+static enum slave_graphfile_part damaged(struct slave_graphfile *f,
+                                         const struct ips_graph *g)
+{
+    enum slave_graphfile_part bad = SLAVE_PARTS;
+    for (unsigned part = 0; part < SLAVE_PARTS; part++) {
+        if (slave_graphfile_need(f, g, part))
+            continue;
+        assert_int_equal(bad, SLAVE_PARTS);
+        bad = (enum slave_graphfile_part)part;
+    }
+    return bad;
 }
 
 /* Would catch: a table that is not written, or at another's place. */
@@ -131,6 +147,9 @@ static void test_graphfile__round_trip(void **state)
     assert_int_equal(k->joins.count, 3);
     assert_int_equal(k->joins.arc_count, 4);
     assert_int_equal(k->joins.total, 5);
+    assert_int_equal(more.kept, 3);
+    assert_int_equal(f.last_ns, slave_last_ns(&built));
+    assert_int_equal(damaged(&f, &b.g), SLAVE_PARTS);
     slave_graphfile_release(&f);
     kept.joins.there = false; /* and none, where none were kept */
     assert_int_equal(slave_graphfile_write(dir, 5, &built, &kept, &bytes, NULL),
@@ -161,27 +180,30 @@ static void test_graphfile__damage(void **state)
     uint8_t *whole = malloc(bytes);
     assert_non_null(whole);
     assert_int_equal(read(fd, whole, bytes), bytes);
-    uint64_t accepted = 0, found_late = 0;
+    uint64_t accepted = 0, found[SLAVE_PARTS] = {0};
     for (uint64_t at = 0; at < bytes; at++) {
         uint8_t byte = whole[at] ^ 0x41;
         assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
         int rc = slave_graphfile_read(dir, 5, &f, &b, &more, NULL);
-        if (rc == 0 && !slave_graphfile_whole(&f)) {
-            /* Of what a path by CPU time does not read. */
-            assert_int_equal(t_max(&b.g), t_max(&built.g));
+        if (rc < 0) {
+            found[SLAVE_PART_TABLES]++;
+        } else {
+            enum slave_graphfile_part bad = damaged(&f, &b.g);
+            if (bad != SLAVE_PART_PATH)
+                assert_int_equal(t_max(&b.g), t_max(&built.g));
+            if (bad == SLAVE_PARTS) /* the fill between sections is nobody's */
+                assert_int_equal(whole[at], 0);
+            accepted += bad == SLAVE_PARTS;
+            found[bad % SLAVE_PARTS] += bad != SLAVE_PARTS;
             slave_graphfile_release(&f);
-            found_late++;
-        } else if (rc == 0) {
-            /* Only the fill between sections is nobody's. */
-            assert_int_equal(whole[at], 0);
-            assert_int_equal(t_max(&b.g), t_max(&built.g));
-            slave_graphfile_release(&f);
-            accepted++;
         }
         assert_int_equal(pwrite(fd, &whole[at], 1, (off_t)at), 1);
     }
     assert_true(accepted < 64);
-    assert_int_equal(found_late, 6 * (4 + 8 + 8 + 8 + 4));
+    assert_true(found[SLAVE_PART_TABLES] > 0);
+    assert_int_equal(found[SLAVE_PART_JOINS], sizeof(head) + sizeof(arcs));
+    assert_int_equal(found[SLAVE_PART_PATH], 6 * (1 + 8 + 4 + 1 + 8));
+    assert_int_equal(found[SLAVE_PART_REST], 6 * (8 + 4 + 8 + 8 + 8 + 4));
     for (uint64_t len = 0; len < bytes; len += 7) {
         assert_int_equal(ftruncate(fd, (off_t)len), 0);
         assert_true(slave_graphfile_read(dir, 5, &f, &b, &more, NULL) < 0);
