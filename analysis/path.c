@@ -26,6 +26,7 @@
 #define WAITER_BIT (1ULL << 63) /* no value, and this chain waits */
 #define AHEAD 32u               /* nodes that are asked for ahead */
 #define NO_CHAIN UINT32_MAX
+#define IN_TURN 64u /* while fewer are ready, one more chain is begun */
 #define STALL_NAMED 10
 
 struct cursor {
@@ -44,8 +45,8 @@ struct kernel {
     uint64_t *est;
     uint8_t *crossed;
     struct cursor *cur; /* [chain_count] */
-    uint32_t *ready;    /* stack of chains; each at most once */
-    uint32_t ready_count;
+    uint32_t *ready;    /* queue of chains, a ring; each at most once */
+    uint32_t ready_from, ready_to, ready_mask;
     ips_u128 passed; /* all w of the nodes that have values */
     uint64_t bits;   /* of all times met, or-ed */
 };
@@ -107,7 +108,7 @@ uint64_t ips_graph_total(const struct ips_graph *g)
 static void wake(struct kernel *k, uint64_t list)
 {
     for (uint32_t c = (uint32_t)list; c != NO_CHAIN; c = k->cur[c].next)
-        k->ready[k->ready_count++] = c;
+        k->ready[k->ready_to++ & k->ready_mask] = c;
 }
 
 /* Chain c stops at node i, to be woken when `node` has its value. */
@@ -210,18 +211,40 @@ static void kernel_end(struct kernel *k)
             k->est[i] = 0;
 }
 
+/* The chain that runs after `cur` stopped, or NO_CHAIN. Chains take turns: when
+ * it is its turn again a chain finds much of what it needs, and runs far. But
+ * two that answer each other go on with each other: the one that `cur` woke
+ * last runs next where `cur` waits for it. `*begun`: chains that have run. */
+static inline uint32_t next_chain(struct kernel *k, const struct cursor *cur,
+                                  uint32_t *begun)
+{
+    uint32_t ready = k->ready_to - k->ready_from;
+    if (cur && ready && cur->pos < cur->stop) {
+        uint32_t last = k->ready[(k->ready_to - 1) & k->ready_mask];
+        uint32_t x = k->g->xpred[cur->pos];
+        if (x >= k->cur[last].pos && x < k->cur[last].end) {
+            k->ready_to--;
+            return last;
+        }
+    }
+    if (ready < IN_TURN && *begun < k->g->chain_count)
+        return (*begun)++;
+    return ready ? k->ready[k->ready_from++ & k->ready_mask] : NO_CHAIN;
+}
+
 static void kernel_run(struct kernel *k)
 {
-    uint32_t next = 0;
+    uint32_t begun = 0, c;
+    const struct cursor *before = NULL;
     /* Beyond the limit sums may have wrapped: of no use. */
     while (k->bits < IPS_TIME_LIMIT &&
-           (k->ready_count || next < k->g->chain_count)) {
-        uint32_t c = k->ready_count ? k->ready[--k->ready_count] : next++;
+           (c = next_chain(k, before, &begun)) != NO_CHAIN) {
         struct cursor *cur = &k->cur[c];
         do
             run_local(k, c, cur);
         while (cur->pos == cur->stop && cur->pos < cur->end &&
                run_remote(k, cur));
+        before = cur;
     }
     kernel_end(k);
 }
@@ -240,7 +263,9 @@ static int kernel_init(struct kernel *k, const struct ips_graph *g,
     k->est = e->est;
     k->crossed = e->crossed;
     k->cur = malloc(((size_t)g->chain_count + 1) * sizeof(*k->cur));
-    k->ready = malloc(((size_t)g->chain_count + 1) * sizeof(*k->ready));
+    while (k->ready_mask < g->chain_count)
+        k->ready_mask = k->ready_mask * 2 + 1;
+    k->ready = malloc(((size_t)k->ready_mask + 1) * sizeof(*k->ready));
     if (!k->cur || !k->ready) {
         free(k->cur);
         free(k->ready);

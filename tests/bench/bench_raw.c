@@ -2,9 +2,13 @@
  * Raw segments -> EST in memory: the records of a synthetic run
  * (tests/bench/synth.h) of one machine, built into the graph (matching
  * included) and solved. Events per second of CPU time of one core, best of
- * ROUNDS, beside a bare loop that reads every record's words once.
+ * ROUNDS, beside a bare loop that reads every record's words once. Each pattern
+ * twice: as an agent writes it (records have the short form where the thread
+ * was on its core since the last long one), and of long records alone; the
+ * bytes an event say how many are short. Both must have the same longest path.
  *
- * Usage: bench_raw [EVENTS [ROUNDS [PATTERN]]]    default: 10^6, 3, all
+ * Usage: bench_raw [EVENTS [ROUNDS [PATTERN [short|long]]]]
+ *            default: 10^6, 3, all, both
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,14 +53,27 @@ static double bare(const struct synth_streams *c)
     return took;
 }
 
-static void bench(enum synth_pattern pattern, uint32_t events, int rounds)
+static size_t bytes_of(const struct synth_streams *c)
+{
+    size_t sum = 0;
+    for (uint32_t i = 0; i < c->count; i++)
+        for (uint32_t k = 0; k < c->in[i].chunk_count; k++)
+            sum += c->chunk[i][k].len;
+    return sum;
+}
+
+/* The longest path. */
+static uint64_t bench(enum synth_pattern pattern, uint32_t events, int rounds,
+                      bool short_io)
 {
     static const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
     struct synth_options o = synth_default(pattern);
     struct ips_err err;
     double best[3] = {1e9, 1e9, 1e9};
     uint32_t nodes = 0;
+    uint64_t t_max = 0;
     o.nodes = events;
+    o.short_io = short_io;
     struct synth_streams *c = synth_streams(&o, 0, SEGMENT_BYTES, &err);
     must(c != NULL, c ? "" : err.msg);
     for (int r = 0; r < rounds; r++) {
@@ -74,25 +91,36 @@ static void bench(enum synth_pattern pattern, uint32_t events, int rounds)
         t[2] = now_s() - t[2];
         must(b.counts.unmatched == 0, "unmatched messages");
         nodes = b.g.node_count;
+        t_max = e.t_max;
         ips_est_release(&e);
         ips_built_release(&b);
         for (int k = 0; k < 3; k++)
             best[k] = t[k] < best[k] ? t[k] : best[k];
     }
-    printf("%s %u bare %.1f build %.1f kernel %.1f raw-to-est %.1f\n",
-           synth_pattern_names[pattern], nodes, nodes / best[0] / 1e6,
+    printf("%s %s %u bytes %.1f bare %.1f build %.1f kernel %.1f raw-to-est "
+           "%.1f\n",
+           synth_pattern_names[pattern], short_io ? "short" : "long", nodes,
+           (double)bytes_of(c) / nodes, nodes / best[0] / 1e6,
            nodes / best[1] / 1e6, nodes / best[2] / 1e6,
            nodes / (best[1] + best[2]) / 1e6);
     fflush(stdout);
     synth_streams_free(c);
+    return t_max;
 }
 
 int main(int argc, char **argv)
 {
     uint32_t events = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1000000;
     int rounds = argc > 2 ? atoi(argv[2]) : 3;
-    for (int p = 0; p < SYNTH_PATTERN_COUNT; p++)
-        if (argc < 4 || strcmp(argv[3], synth_pattern_names[p]) == 0)
-            bench((enum synth_pattern)p, events, rounds);
+    for (int p = 0; p < SYNTH_PATTERN_COUNT; p++) {
+        uint64_t t_max[2] = {0, 0};
+        if (argc >= 4 && strcmp(argv[3], synth_pattern_names[p]) != 0)
+            continue;
+        for (int k = 0; k < 2; k++)
+            if (argc < 5 || strcmp(argv[4], k ? "long" : "short") == 0)
+                t_max[k] = bench((enum synth_pattern)p, events, rounds, !k);
+        must(argc >= 5 || t_max[0] == t_max[1],
+             "short and long records differ");
+    }
     return 0;
 }
