@@ -11,10 +11,15 @@
 #include "agent/format.h"
 #include "tests/bench/synth_private.h"
 
+/* How long an agent uses a line at most (agent/core_cpu.c). */
+#define LINE_NS 500000u
+
 struct stream {
     uint8_t *data;
     size_t at;
     uint32_t seq;
+    bool line; /* a long one that did not block stands in this segment */
+    uint64_t line_t, line_cpu; /* its return */
 };
 struct writing {
     const struct synth_options *opt;
@@ -44,6 +49,7 @@ static void begin_segment(struct writing *w, uint32_t thread)
     h->state = IPS_SEGMENT_CLOSED;
     snprintf(h->comm, sizeof(h->comm), "synth");
     s->at = sizeof(*h);
+    s->line = false;
 }
 
 static void end_segment(struct writing *w, uint32_t thread)
@@ -116,14 +122,35 @@ static void put_io(struct writing *w, const struct synth_op *op)
     uint32_t end =
         w->ends.end_of[(size_t)op->thread * w->opt->threads + op->peer];
     bool send = op->kind == SYNTH_SEND;
+    uint64_t cpu = send ? op->cpu - SYNTH_SEND_NS : op->cpu;
+    uint64_t cpu_ret = send ? op->cpu : op->cpu + SYNTH_RECV_NS;
+    uint64_t site = send ? 0x401000 : 0x401040;
+    struct stream *s = &w->stream[op->thread];
+    /* On its core since the last long one, as io_event.h has it; after one that
+     * blocked an agent has no line yet. */
+    if (w->opt->forms && s->line && op->t - s->line_t < LINE_NS &&
+        cpu - s->line_cpu == op->t - s->line_t &&
+        cpu_ret - s->line_cpu == op->t_ret - s->line_t &&
+        s->at + sizeof(struct ips_rec_io_short) <= w->segment_bytes) {
+        struct ips_rec_io_short *o =
+            put(w, op->thread, send ? IPS_REC_SEND_SHORT : IPS_REC_RECV_SHORT,
+                sizeof(*o), end + 1, op->t);
+        o->took = (uint32_t)(op->t_ret - op->t);
+        o->result = op->len;
+        o->site = site;
+        return;
+    }
     struct ips_rec_io *io =
         put(w, op->thread, send ? IPS_REC_SEND : IPS_REC_RECV, sizeof(*io),
             end + 1, op->t);
     io->t_ret = op->t_ret;
-    io->cpu = send ? op->cpu - SYNTH_SEND_NS : op->cpu;
-    io->cpu_ret = send ? op->cpu : op->cpu + SYNTH_RECV_NS;
+    io->cpu = cpu;
+    io->cpu_ret = cpu_ret;
     io->result = op->len;
-    io->site = send ? 0x401000 : 0x401040;
+    io->site = site;
+    s->line = cpu_ret - cpu == op->t_ret - op->t;
+    s->line_t = op->t_ret;
+    s->line_cpu = cpu_ret;
 }
 
 static void record_op(void *arg, const struct synth_op *op)
