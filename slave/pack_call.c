@@ -8,6 +8,9 @@
 
 #include "common/types.h"
 
+#define CALL_WORDS 8u /* with the head */
+#define SHORT_WORDS 4u
+
 /* A number as its length in bits, and the bits below the first. */
 struct sized {
     uint64_t low;
@@ -36,7 +39,8 @@ static inline struct sized cpu(uint64_t now, uint64_t before, uint64_t ticks,
 
 /* What a run of calls has at hand; nothing else knows its address. */
 struct run {
-    uint8_t *kind, *a, *t, *t_ret, *cpu, *cpu_ret, *five, *site, *seven, *bits;
+    uint8_t *kind, *a, *t, *t_ret, *cpu, *cpu_ret, *two, *five, *site, *seven,
+        *bits;
     uint64_t last_t, record_t, cpu_now, cpu_t, at_site, near, acc;
     uint32_t type, link, acc_bits;
 };
@@ -51,6 +55,7 @@ run_begin(const struct pack_coder *c)
                         .t_ret = END(PACK_T_RET),
                         .cpu = END(PACK_CPU),
                         .cpu_ret = END(PACK_CPU_RET),
+                        .two = END(PACK_WORD + 2),
                         .five = END(PACK_WORD + 5),
                         .site = END(PACK_SITE),
                         .seven = END(PACK_WORD + 7),
@@ -78,6 +83,7 @@ static inline __attribute__((always_inline)) void run_end(struct pack_coder *c,
     END(PACK_T_RET, r->t_ret);
     END(PACK_CPU, r->cpu);
     END(PACK_CPU_RET, r->cpu_ret);
+    END(PACK_WORD + 2, r->two);
     END(PACK_WORD + 5, r->five);
     END(PACK_SITE, r->site);
     END(PACK_WORD + 7, r->seven);
@@ -136,19 +142,42 @@ put_lows(struct run *r, const struct sized *x, const struct sized *y,
     }
 }
 
-/* One call; `k`: of its kind. */
+/* Its head; `k`: of its kind. */
 static inline __attribute__((always_inline)) void
-put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
+put_head(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
+         uint32_t k)
 {
-    uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
     uint64_t *then =
         &c->successor[pack_hash(type, r->type, r->link) % PACK_SUCCESSORS];
     uint32_t likely = *then ? (uint32_t)(*then - 1) : r->link;
     *then = (uint64_t)a + 1;
+    *r->kind++ = (uint8_t)k;
+    r->a = put(r->a, pack_half(a, likely));
+    r->type = type;
+}
+
+/* The address in word `i` of a record. */
+static inline __attribute__((always_inline)) void
+put_site(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
+         uint64_t i, uint64_t site)
+{
+    uint64_t *after = &c->successor[pack_hash(type, a, r->at_site ^ i << 56) %
+                                    PACK_SUCCESSORS];
+    bool other = site != *after;
+    *r->site++ = other;
+    if (other) {
+        r->site = put(r->site, pack_zigzag(site - r->near));
+        r->near = *after = site;
+    }
+    r->at_site = site;
+}
+
+static inline __attribute__((always_inline)) void
+put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
+{
+    uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
     uint64_t *last = c->context[pack_hash(type, a, 0) % PACK_CONTEXTS];
-    uint64_t *after =
-        &c->successor[pack_hash(type, a, r->at_site ^ 6ULL << 56) %
-                      PACK_SUCCESSORS];
+    put_head(r, c, type, a, k);
     const struct sized t = sized(pack_zigzag(w[1] - r->last_t), 0),
                        t_ret = sized(pack_zigzag(w[2] - w[1]), 0),
                        x = cpu(w[3], r->cpu_now, w[1] - r->cpu_t, c->mult_q32),
@@ -157,43 +186,68 @@ put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
     uint32_t low = pack_half(w[7], last[7]),
              high = pack_half(w[7] >> 32, last[7] >> 32);
     memcpy(last + 1, w + 1, 7 * sizeof(*w));
-    bool other = w[6] != *after;
-    *r->kind++ = (uint8_t)k;
-    r->a = put(r->a, pack_half(a, likely));
     *r->t++ = t.byte;
     *r->t_ret++ = t_ret.byte;
     *r->cpu++ = x.byte;
     *r->cpu_ret++ = y.byte;
     put_lows(r, &t, &t_ret, &x, &y);
     r->five = put(r->five, five);
-    *r->site++ = other;
-    if (other) {
-        r->site = put(r->site, pack_zigzag(w[6] - r->near));
-        r->near = *after = w[6];
-    }
+    put_site(r, c, type, a, 6, w[6]);
     r->seven = put(r->seven, low);
     r->seven = put(r->seven, high);
     r->record_t = w[1];
     r->last_t = r->cpu_t = w[2];
     r->cpu_now = w[4];
-    r->at_site = w[6];
-    r->type = type;
-    r->link = pack_link_of(w, 8);
+    r->link = pack_link_of(w, CALL_WORDS);
+}
+
+/* SEND_SHORT or RECV_SHORT. */
+static inline __attribute__((always_inline)) void
+put_short(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
+{
+    uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
+    uint64_t *last = c->context[pack_hash(type, a, 0) % PACK_CONTEXTS];
+    put_head(r, c, type, a, k);
+    const struct sized t = sized(pack_zigzag(w[1] - r->last_t), 0);
+    uint32_t low = pack_half(w[2], last[2]),
+             high = pack_half(w[2] >> 32, last[2] >> 32);
+    memcpy(last + 1, w + 1, (SHORT_WORDS - 1) * sizeof(*w));
+    *r->t++ = t.byte;
+    unsigned first = t.lows > 32 ? 32 : t.lows;
+    put_low(r, t.low & ((1ULL << first) - 1), first);
+    if (t.lows > 32)
+        put_low(r, t.low >> 32, t.lows - 32);
+    r->two = put(r->two, low);
+    r->two = put(r->two, high);
+    put_site(r, c, type, a, 3, w[3]);
+    r->record_t = r->last_t = w[1];
+    r->link = a;
 }
 
 size_t pack_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes)
 {
     size_t at = 0;
     struct run r = run_begin(c);
-    for (; bytes - at >= 8 * sizeof(uint64_t); at += 8 * sizeof(uint64_t)) {
-        uint64_t w[8];
-        memcpy(w, rec + at, sizeof(w));
-        uint32_t word = (uint32_t)w[0], type = word & 0xffu;
-        uint32_t k = c->hint[pack_hint_of(word)];
-        if ((word >> 8 & 0xffu) != 8 || !pack_is_call(type) || k >= c->kinds ||
-            c->kind[k] != word)
+    while (bytes - at >= SHORT_WORDS * sizeof(uint64_t)) {
+        uint64_t w[CALL_WORDS];
+        uint32_t word, k;
+        memcpy(&word, rec + at, sizeof(word));
+        k = c->hint[pack_hint_of(word)];
+        if (k >= c->kinds || c->kind[k] != word)
             break;
-        put_call(&r, c, w, k);
+        uint32_t type = word & 0xffu, count = word >> 8 & 0xffu;
+        if (count == CALL_WORDS && pack_is_call(type) &&
+            bytes - at >= sizeof(w)) {
+            memcpy(w, rec + at, sizeof(w));
+            put_call(&r, c, w, k);
+        } else if (count == SHORT_WORDS &&
+                   (type == IPS_REC_SEND_SHORT || type == IPS_REC_RECV_SHORT)) {
+            memcpy(w, rec + at, SHORT_WORDS * sizeof(*w));
+            put_short(&r, c, w, k);
+        } else {
+            break;
+        }
+        at += count * sizeof(*w);
     }
     if (at)
         run_end(c, &r);

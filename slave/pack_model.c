@@ -19,21 +19,37 @@
  */
 static const char call_roles[] = "tRCDLSH";
 #define CALL_WORDS 8u /* with the head */
+static const char short_roles[] = "tHS";
+#define SHORT_WORDS 4u
 static const char *const roles[256] = {
-    [IPS_REC_START] = "TCLHLL",      [IPS_REC_END] = "TCL",
-    [IPS_REC_BLOCK] = call_roles,    [IPS_REC_ENTER] = "TCS",
-    [IPS_REC_EXIT] = "TCS",          [IPS_REC_SEND] = call_roles,
-    [IPS_REC_RECV] = call_roles,     [IPS_REC_RECVCALL] = call_roles,
-    [IPS_REC_FORK] = "TRCDLH",       [IPS_REC_JOIN] = "TRCDLLH",
-    [IPS_REC_EXEC] = "TCX",          [IPS_REC_EXECFAIL] = "TCX",
-    [IPS_REC_SAMPLE] = "TCLF",       [IPS_REC_COUNT] = "TSL",
-    [IPS_REC_MARK] = "TCX",          [IPS_REC_CHAN] = "THL",
-    [IPS_REC_CLOSE] = "TCHL",        [IPS_REC_NAME] = "TCX",
-    [IPS_REC_MODULE] = "TLLLLLLX",   [IPS_REC_STACK] = "PF",
-    [IPS_REC_ACQUIRE] = "tRCDLLLSH", [IPS_REC_RELEASE] = "tRCDLLLSH",
-    [IPS_REC_KILL] = "TCHHLR",       [IPS_REC_SIGNAL] = "TCHHLR",
-    [IPS_REC_UNSEEN] = "TCX",        [IPS_REC_SEND_SHORT] = "tHS",
-    [IPS_REC_RECV_SHORT] = "tHS",    [IPS_REC_ACQUIRE_SHORT] = "TCL",
+    [IPS_REC_START] = "TCLHLL",
+    [IPS_REC_END] = "TCL",
+    [IPS_REC_BLOCK] = call_roles,
+    [IPS_REC_ENTER] = "TCS",
+    [IPS_REC_EXIT] = "TCS",
+    [IPS_REC_SEND] = call_roles,
+    [IPS_REC_RECV] = call_roles,
+    [IPS_REC_RECVCALL] = call_roles,
+    [IPS_REC_FORK] = "TRCDLH",
+    [IPS_REC_JOIN] = "TRCDLLH",
+    [IPS_REC_EXEC] = "TCX",
+    [IPS_REC_EXECFAIL] = "TCX",
+    [IPS_REC_SAMPLE] = "TCLF",
+    [IPS_REC_COUNT] = "TSL",
+    [IPS_REC_MARK] = "TCX",
+    [IPS_REC_CHAN] = "THL",
+    [IPS_REC_CLOSE] = "TCHL",
+    [IPS_REC_NAME] = "TCX",
+    [IPS_REC_MODULE] = "TLLLLLLX",
+    [IPS_REC_STACK] = "PF",
+    [IPS_REC_ACQUIRE] = "tRCDLLLSH",
+    [IPS_REC_RELEASE] = "tRCDLLLSH",
+    [IPS_REC_KILL] = "TCHHLR",
+    [IPS_REC_SIGNAL] = "TCHHLR",
+    [IPS_REC_UNSEEN] = "TCX",
+    [IPS_REC_SEND_SHORT] = short_roles,
+    [IPS_REC_RECV_SHORT] = short_roles,
+    [IPS_REC_ACQUIRE_SHORT] = "TCL",
     [IPS_REC_RELEASE_SHORT] = "TCL",
 };
 static const char other_roles[] = "TL";
@@ -286,9 +302,9 @@ ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
 /* For how many calls one after the other that holds: c->sure. */
 static void count_sure(struct pack_coder *c)
 {
-    static const uint8_t columns[] = {PACK_T,       PACK_T_RET, PACK_CPU,
-                                      PACK_CPU_RET, PACK_SITE,  PACK_WORD + 5,
-                                      PACK_WORD + 7};
+    static const uint8_t columns[] = {
+        PACK_T,    PACK_T_RET,    PACK_CPU,      PACK_CPU_RET,
+        PACK_SITE, PACK_WORD + 2, PACK_WORD + 5, PACK_WORD + 7};
     size_t bytes = c->column[PACK_BITS].len, at = (size_t)(c->bit >> 3);
     size_t sure = bytes < at + sizeof(uint64_t)
                       ? 0
@@ -344,6 +360,39 @@ ALWAYS_INLINE uint64_t near_cpu(struct pack_coder *c, enum pack_column column,
     return c->cpu += (flag ? 0 : ran) + v;
 }
 
+static uint64_t near_site(struct pack_coder *c, uint32_t key, bool *bad)
+{
+    uint64_t *after = &c->successor[key % PACK_SUCCESSORS];
+    struct pack_bytes *site = &c->column[PACK_SITE];
+    if (site->data[site->at++])
+        c->near = *after = c->near + unzigzag(near_number(c, PACK_SITE, bad));
+    return c->site = *after;
+}
+
+static uint64_t near_halves(struct pack_coder *c, enum pack_column col,
+                            uint64_t from, bool *bad)
+{
+    uint32_t low = (uint32_t)unzigzag(near_number(c, col, bad)),
+             high = (uint32_t)unzigzag(near_number(c, col, bad));
+    return (uint64_t)((uint32_t)(from >> 32) + high) << 32 |
+           (uint32_t)((uint32_t)from + low);
+}
+
+/* What words() does for a short send or receive, in the same way. */
+static void near_short(struct pack_coder *c, uint64_t *w, uint32_t type,
+                       uint32_t a, uint64_t *last)
+{
+    unsigned flag;
+    bool bad = false;
+    uint64_t t = c->last_t + unzigzag(near_sized(c, PACK_T, &flag, &bad));
+    c->record_t = c->last_t = w[1] = last[1] = t;
+    w[2] = last[2] =
+        near_halves(c, (enum pack_column)(PACK_WORD + 2), last[2], &bad);
+    w[3] = last[3] =
+        near_site(c, pack_hash(type, a, c->site ^ 3ULL << 56), &bad);
+    c->bad |= bad;
+}
+
 /* call_words of a decoder that need not look where its columns end. */
 static void near_call(struct pack_coder *c, uint64_t *w, uint32_t type,
                       uint32_t a, uint64_t *last)
@@ -359,16 +408,9 @@ static void near_call(struct pack_coder *c, uint64_t *w, uint32_t type,
     enum pack_column five = (enum pack_column)(PACK_WORD + 5),
                      seven = (enum pack_column)(PACK_WORD + 7);
     w[5] = last[5] += unzigzag(near_number(c, five, &bad));
-    uint64_t *after = &c->successor[pack_hash(type, a, c->site ^ 6ULL << 56) %
-                                    PACK_SUCCESSORS];
-    struct pack_bytes *site = &c->column[PACK_SITE];
-    if (site->data[site->at++])
-        c->near = *after = c->near + unzigzag(near_number(c, PACK_SITE, &bad));
-    c->site = w[6] = last[6] = *after;
-    uint32_t low = (uint32_t)unzigzag(near_number(c, seven, &bad)),
-             high = (uint32_t)unzigzag(near_number(c, seven, &bad));
-    w[7] = last[7] = (uint64_t)((uint32_t)(last[7] >> 32) + high) << 32 |
-                     (uint32_t)((uint32_t)last[7] + low);
+    w[6] = last[6] =
+        near_site(c, pack_hash(type, a, c->site ^ 6ULL << 56), &bad);
+    w[7] = last[7] = near_halves(c, seven, last[7], &bad);
     c->bad |= bad;
 }
 
@@ -390,6 +432,15 @@ ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
             c->sure--;
         }
         return;
+    }
+    if (!enc && role == short_roles && count == SHORT_WORDS) {
+        if (c->sure == 0)
+            count_sure(c);
+        if (c->sure) {
+            near_short(c, w, type, a, last);
+            c->sure--;
+            return;
+        }
     }
     c->sure = 0; /* what follows takes of the columns, too */
     for (unsigned i = 1; i < count; i++) {
@@ -514,6 +565,8 @@ size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room)
         return 0;
     if (count == CALL_WORDS)
         memcpy(rec, w, CALL_WORDS * sizeof(*w));
+    else if (count == SHORT_WORDS)
+        memcpy(rec, w, SHORT_WORDS * sizeof(*w));
     else
         memcpy(rec, w, count * sizeof(*w));
     return count * sizeof(*w);

@@ -137,13 +137,19 @@ int slave_take_header(struct slave_segment *seg, struct ips_segment_header *out,
 
 /* ---- the copy that is kept ---- */
 
-/* A call of full length, as most records are: nothing in it is a length. */
-static bool is_call(uint32_t word)
+/* Of a call as most records are, nothing in which is a length, its size; else
+ * 0. */
+static size_t call_bytes(uint32_t word)
 {
     uint32_t type = word & 0xffu;
-    return slave_take_word_bytes(word) == sizeof(struct ips_rec_io) &&
-           (type == IPS_REC_SEND || type == IPS_REC_RECV ||
-            type == IPS_REC_BLOCK || type == IPS_REC_RECVCALL);
+    size_t n = slave_take_word_bytes(word);
+    if (n == sizeof(struct ips_rec_io_short))
+        return type == IPS_REC_SEND_SHORT || type == IPS_REC_RECV_SHORT ? n : 0;
+    return n == sizeof(struct ips_rec_io) &&
+                   (type == IPS_REC_SEND || type == IPS_REC_RECV ||
+                    type == IPS_REC_BLOCK || type == IPS_REC_RECVCALL)
+               ? n
+               : 0;
 }
 
 /* Checks it; notes what the slave itself wants to know. */
@@ -154,8 +160,8 @@ static size_t check_records(struct slave_image *image, const uint8_t *p,
     *records = 0;
     while (at < len) {
         uint32_t word = slave_take_word(p + at);
-        size_t n = sizeof(struct ips_rec_io);
-        if (!is_call(word) || len - at < n)
+        size_t n = call_bytes(word);
+        if (n == 0 || len - at < n)
             n = ips_rec_check(p + at, len - at);
         if (n == 0)
             break;

@@ -14,8 +14,12 @@
  * held against those of a whole build from the archive: any difference is an
  * error. Prints key=value lines; *_ns are CPU ns an event.
  *
- * Usage: bench_follow [EVENTS [PATTERN [MS [nohandover]]]]
+ * Records have the form that an agent gives them: the short one where the
+ * thread was on its core since the last long one (synth.h: forms).
+ *
+ * Usage: bench_follow [EVENTS [PATTERN [MS [WORD ...]]]]
  * default: 4000000, ring, 20
+ * long: every record has the long form.
  * nohandover: all is unpacked from the archive again, as where the worker is
  * behind.
  */
@@ -49,6 +53,7 @@ struct writer {
     size_t at;                  /* published of it; 0: not begun */
 };
 
+static bool forms = true, handover = true;
 static struct writer writers[THREADS];
 static char root[64], pool[80], state[80];
 static struct ips_err err;
@@ -113,6 +118,7 @@ static void make_run(uint64_t events, const char *pattern)
     must(known, "no such pattern");
     o.nodes = (uint32_t)events;
     o.threads = THREADS;
+    o.forms = forms;
     must(synth_records(&o, 0, IPS_SEGMENT_BYTES, collect, NULL, &err) == 0,
          "no records");
     snprintf(c.run, sizeof(c.run), "bench");
@@ -284,12 +290,23 @@ static void compare(struct slave_side *s)
     slave_snapshot_free(snap);
 }
 
+static uint64_t bytes_written(void)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < THREADS; i++)
+        for (uint32_t k = 0; k < writers[i].next; k++)
+            n += writers[i].part[k].used;
+    return n;
+}
+
 static void report(const struct slave_side *s, uint64_t events)
 {
     const struct slave_run *r = slave_drain_find(&s->d, "bench");
     double n = (double)events;
-    printf("events=%llu archive_bytes_per_event=%.2f\n",
-           (unsigned long long)events, (double)r->row.archive_bytes / n);
+    printf("events=%llu archive_bytes_per_event=%.2f "
+           "record_bytes_per_event=%.1f\n",
+           (unsigned long long)events, (double)r->row.archive_bytes / n,
+           (double)bytes_written() / n);
     printf("ingest_ns=%.1f tables_ns=%.1f all_ns=%.1f\n",
            (double)s->drain_ns / n, (double)s->follow_ns / n,
            (double)(s->drain_ns + s->follow_ns) / n);
@@ -328,6 +345,10 @@ int main(int argc, char **argv)
     uint64_t events = argc > 1 ? strtoull(argv[1], NULL, 10) : 4000000;
     struct slave_side *s = calloc(1, sizeof(*s));
     char path[600];
+    for (int i = 4; i < argc; i++) {
+        forms &= strcmp(argv[i], "long") != 0;
+        handover &= strcmp(argv[i], "nohandover") != 0;
+    }
     snprintf(root, sizeof(root), "/dev/shm/slave-bench-XXXXXX");
     must(s && mkdtemp(root) != NULL, root);
     snprintf(pool, sizeof(pool), "%s/pool", root);
@@ -338,7 +359,7 @@ int main(int argc, char **argv)
     must(slave_drain_open(&s->d, &opt, &err) == 0, err.msg);
     snprintf(path, sizeof(path), "%s/slave.db", state);
     slave_graphs_init(&s->gs, path, "");
-    if (argc < 5 || strcmp(argv[4], "nohandover") != 0)
+    if (handover)
         s->handover = slave_handover_new(SLAVE_HANDOVER_ROOMS);
     s->now_ns = slave_now_ns();
     ips_large_begin();

@@ -64,7 +64,7 @@ static size_t bytes_of(const struct synth_streams *c)
 
 /* The longest path. */
 static uint64_t bench(enum synth_pattern pattern, uint32_t events, int rounds,
-                      bool short_io)
+                      bool forms)
 {
     static const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
     struct synth_options o = synth_default(pattern);
@@ -73,7 +73,7 @@ static uint64_t bench(enum synth_pattern pattern, uint32_t events, int rounds,
     uint32_t nodes = 0;
     uint64_t t_max = 0;
     o.nodes = events;
-    o.short_io = short_io;
+    o.forms = forms;
     struct synth_streams *c = synth_streams(&o, 0, SEGMENT_BYTES, &err);
     must(c != NULL, c ? "" : err.msg);
     for (int r = 0; r < rounds; r++) {
@@ -99,7 +99,7 @@ static uint64_t bench(enum synth_pattern pattern, uint32_t events, int rounds,
     }
     printf("%s %s %u bytes %.1f bare %.1f build %.1f kernel %.1f raw-to-est "
            "%.1f\n",
-           synth_pattern_names[pattern], short_io ? "short" : "long", nodes,
+           synth_pattern_names[pattern], forms ? "short" : "long", nodes,
            (double)bytes_of(c) / nodes, nodes / best[0] / 1e6,
            nodes / best[1] / 1e6, nodes / best[2] / 1e6,
            nodes / (best[1] + best[2]) / 1e6);

@@ -48,7 +48,7 @@ struct synth_options {
     bool cyclic;      /* thread t on slave t % slaves; else in blocks */
     uint32_t len_min, len_max;   /* bytes of a message, at least 1 */
     uint32_t work_min, work_max; /* CPU ns before an operation, at least 400 */
-    bool short_io; /* records: the short form where an agent writes it */
+    bool forms; /* records: long or short as an agent chooses, not all long */
 };
 /* 10^6 nodes of `pattern`, 64 threads, 1 slave, 1..1000 bytes, 500..20000 ns.
  */

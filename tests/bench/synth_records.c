@@ -11,12 +11,15 @@
 #include "agent/format.h"
 #include "tests/bench/synth_private.h"
 
+/* How long an agent uses a line at most (agent/core_cpu.c). */
+#define LINE_NS 500000u
+
 struct stream {
     uint8_t *data;
     size_t at;
     uint32_t seq;
-    bool line_known; /* the return of the segment's last long send or receive */
-    uint64_t line_t, line_cpu;
+    bool line; /* a long one that did not block stands in this segment */
+    uint64_t line_t, line_cpu; /* its return */
 };
 struct writing {
     const struct synth_options *opt;
@@ -46,7 +49,7 @@ static void begin_segment(struct writing *w, uint32_t thread)
     h->state = IPS_SEGMENT_CLOSED;
     snprintf(h->comm, sizeof(h->comm), "synth");
     s->at = sizeof(*h);
-    s->line_known = false;
+    s->line = false;
 }
 
 static void end_segment(struct writing *w, uint32_t thread)
@@ -114,49 +117,40 @@ static void put_channels(struct writing *w, uint32_t a, uint64_t t)
     }
 }
 
-#define SITE(send) ((send) ? 0x401000u : 0x401040u)
-#define LINE_NS 500000u /* agent/cpu.h: the clock is read after that */
-
-/* The thread was on its core since the line's moment (agent/io_event.h). */
-static bool fits_line(const struct writing *w, const struct stream *s,
-                      const struct ips_rec_io *io)
-{
-    return w->opt->short_io && s->line_known &&
-           s->at + sizeof(struct ips_rec_io_short) <= w->segment_bytes &&
-           io->h.t - s->line_t < LINE_NS &&
-           io->h.t - s->line_t == io->cpu - s->line_cpu &&
-           io->t_ret - s->line_t == io->cpu_ret - s->line_cpu;
-}
-
 static void put_io(struct writing *w, const struct synth_op *op)
 {
-    struct stream *s = &w->stream[op->thread];
     uint32_t end =
         w->ends.end_of[(size_t)op->thread * w->opt->threads + op->peer];
     bool send = op->kind == SYNTH_SEND;
-    struct ips_rec_io io = {.h.t = op->t,
-                            .t_ret = op->t_ret,
-                            .cpu = send ? op->cpu - SYNTH_SEND_NS : op->cpu,
-                            .cpu_ret = send ? op->cpu : op->cpu + SYNTH_RECV_NS,
-                            .result = op->len,
-                            .site = SITE(send)};
-    if (fits_line(w, s, &io)) {
+    uint64_t cpu = send ? op->cpu - SYNTH_SEND_NS : op->cpu;
+    uint64_t cpu_ret = send ? op->cpu : op->cpu + SYNTH_RECV_NS;
+    uint64_t site = send ? 0x401000 : 0x401040;
+    struct stream *s = &w->stream[op->thread];
+    /* On its core since the last long one, as io_event.h has it; after one that
+     * blocked an agent has no line yet. */
+    if (w->opt->forms && s->line && op->t - s->line_t < LINE_NS &&
+        cpu - s->line_cpu == op->t - s->line_t &&
+        cpu_ret - s->line_cpu == op->t_ret - s->line_t &&
+        s->at + sizeof(struct ips_rec_io_short) <= w->segment_bytes) {
         struct ips_rec_io_short *o =
             put(w, op->thread, send ? IPS_REC_SEND_SHORT : IPS_REC_RECV_SHORT,
                 sizeof(*o), end + 1, op->t);
         o->took = (uint32_t)(op->t_ret - op->t);
         o->result = op->len;
-        o->site = io.site;
+        o->site = site;
         return;
     }
-    struct ips_rec_io *o =
-        put(w, op->thread, send ? IPS_REC_SEND : IPS_REC_RECV, sizeof(*o),
+    struct ips_rec_io *io =
+        put(w, op->thread, send ? IPS_REC_SEND : IPS_REC_RECV, sizeof(*io),
             end + 1, op->t);
-    io.h = o->h;
-    *o = io;
-    s->line_known = true;
-    s->line_t = io.t_ret;
-    s->line_cpu = io.cpu_ret;
+    io->t_ret = op->t_ret;
+    io->cpu = cpu;
+    io->cpu_ret = cpu_ret;
+    io->result = op->len;
+    io->site = site;
+    s->line = cpu_ret - cpu == op->t_ret - op->t;
+    s->line_t = op->t_ret;
+    s->line_cpu = cpu_ret;
 }
 
 static void record_op(void *arg, const struct synth_op *op)

@@ -92,15 +92,19 @@ static uint64_t random_word(unsigned kind)
 /* As long as they really are: these have a decoder of their own. */
 static void random_call(unsigned kind)
 {
-    static const uint32_t calls[] = {IPS_REC_SEND, IPS_REC_RECV,
-                                     IPS_REC_RECVCALL, IPS_REC_BLOCK};
-    uint8_t *rec = record(calls[draw() % 4], (uint32_t)(draw() % 4),
-                          sizeof(struct ips_rec_io));
+    static const uint32_t calls[] = {IPS_REC_SEND,       IPS_REC_RECV,
+                                     IPS_REC_RECVCALL,   IPS_REC_BLOCK,
+                                     IPS_REC_SEND_SHORT, IPS_REC_RECV_SHORT};
+    uint32_t type = calls[draw() % 6];
+    size_t bytes = type == IPS_REC_SEND_SHORT || type == IPS_REC_RECV_SHORT
+                       ? sizeof(struct ips_rec_io_short)
+                       : sizeof(struct ips_rec_io);
+    uint8_t *rec = record(type, (uint32_t)(draw() % 4), bytes);
     uint32_t a = (uint32_t)(kind == 0 ? draw() : draw() % 8);
     if (!rec)
         return;
     memcpy(rec + 4, &a, sizeof(a));
-    for (size_t at = 8; at < sizeof(struct ips_rec_io); at += 8) {
+    for (size_t at = 8; at < bytes; at += 8) {
         uint64_t v = random_word(kind);
         memcpy(rec + at, &v, sizeof(v));
     }
