@@ -168,8 +168,10 @@ static bool named(const struct list *l, const struct why_amount *a)
 static bool phase_named(const struct list *l, const struct why_phase *p)
 {
     uint64_t ns = 0;
-    for (size_t i = 0; i < l->count; i++)
-        ns = ips_add_sat(ns, p->named_ns[l->item[i].kind]);
+    for (size_t i = 0; i < l->count; i++) {
+        bool again = i && l->item[i].kind == l->item[i - 1].kind;
+        ns = ips_add_sat(ns, again ? 0 : p->named_ns[l->item[i].kind]);
+    }
     return why_ppm(ns, p->amount.ns) >= WHY_NAMED_PPM;
 }
 
@@ -222,6 +224,8 @@ static void choose(struct list *l, struct candidate *nearest)
         enum why_kind k = (enum why_kind)i;
         if (fits(f, k, chatty))
             consider_enough(l, k, &f->amount[k], nearest);
+        if (k == WHY_SERIAL)
+            consider_enough(l, k, &f->one_by_one, nearest);
     }
     for (size_t i = 0; i < f->phases; i++) {
         if (is_phase(f, &f->phase[i]) && !phase_named(l, &f->phase[i]))

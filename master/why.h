@@ -136,6 +136,7 @@ struct why_facts {
     uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
         path_other_ns;                        /* add up to t_max_wall_ns */
     struct why_amount amount[WHY_KIND_COUNT]; /* PROCEDURE: below */
+    struct why_amount one_by_one; /* SERIAL, too: one child after another */
     const struct why_amount *procedure; /* [procedures] by gain if halved */
     size_t procedures;
     const struct why_phase *phase; /* [phases] at most WHY_PHASES */

@@ -360,6 +360,26 @@ static void test_why__a_procedure_that_is_named_is_not_said_twice(void **state)
     assert_int_equal(find(&f).count, 3);
 }
 
+/* Catches: one form of a serial section that hides the other; time of a phase
+ * that both together name, counted twice. */
+static void test_why__both_forms_of_a_serial_section_are_said(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_phase p = slow_phase();
+    f.amount[WHY_SERIAL] = amount(3000, 1500, "/m/a.1", "/m/b.2");
+    f.one_by_one = amount(2000, 1000, "/m/c.1", "/m/d.2");
+    f.one_by_one.count = 6;
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 2);
+    assert_int_equal(x.finding[0].kind, WHY_SERIAL);
+    assert_int_equal(x.finding[1].kind, WHY_SERIAL);
+    SAME(x.finding[0].place.object, "/m/a.1");
+    SAME(x.finding[1].place.object, "/m/c.1");
+    p.named_ns[WHY_SERIAL] = 2000ull * MS; /* 44% of it */
+    assert_int_equal(count_with(&f, &p), 3);
+}
+
 /* ---- how sure, and the shape ---- */
 
 static void test_why__doubts_are_said(void **state)
@@ -481,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_why__a_phase_has_its_procedure),
         cmocka_unit_test(test_why__the_greatest_gain_stands_first),
         cmocka_unit_test(test_why__a_procedure_that_is_named_is_not_said_twice),
+        cmocka_unit_test(test_why__both_forms_of_a_serial_section_are_said),
         cmocka_unit_test(test_why__doubts_are_said),
         cmocka_unit_test(test_why__a_service_accepts_and_waits),
         cmocka_unit_test(test_why__a_service_is_asked_from_outside),
