@@ -245,6 +245,47 @@ def test_each_alone_and_none(cluster):
         assert says(answer, problems), (problems, answer)
 
 
+SERVE, SCAN, LEAF = CODE, CODE + 0x100, CODE + 0x200
+
+
+def asked(main, requests, ns):
+    """Two servers, each by a client of its own: so much of each request is in
+    procedures that SCAN calls, a quarter more in SERVE's other ones."""
+    threads = []
+    for _ in range(2):
+        server, client = main.fork("server"), main.fork("client")
+        near, far = client.connect(server)
+        for _ in range(requests):
+            client.work(10 * US)
+            far.receive(100, near.send(100))
+            for i in range(10):
+                by = (SCAN + 1, SERVE + 1) if i < 8 else (SERVE + 1,)
+                server.work(ns // 8, LEAF + 16 * i, *by)
+            near.receive(100, far.send(100))
+        threads += [server, client]
+    over(main, threads)
+
+
+def test_requests_that_are_much_work(cluster):
+    """A procedure that has most of what few requests cost by what it calls, no part
+    of it a quarter (a table without its index); with as much to do in ten times
+    as many requests there is nothing. Would catch a caller that is not named, or
+    that is all there is, a gain that is not half of what is under it."""
+    there = cluster()
+    for run, requests, ns in (("few", 40, 4 * MS), ("many", 400, 400 * US)):
+        Program(lambda main: asked(main, requests, ns)).write(there, run)
+    a = there.json("why", "few", status=(0, 3))
+    assert [f["kind"] for f in a["findings"]] == ["procedure"], a
+    first = a["findings"][0]
+    assert first["procedure"] == "told+0x%x" % SCAN, a
+    assert first["object"].startswith("/m1/server."), a
+    assert first["gain_ns"] == pytest.approx(40 * 4 * MS / 2, rel=0.02), a
+    assert there.ipsq(*first["command"].split()[1:]).returncode in (0, 3)
+    a = there.json("why", "many", status=(0, 3))
+    assert a["findings"] == [], a
+    assert a["common_procedure"] == "told+0x%x" % SCAN, a
+
+
 def test_all_pairs(cluster):
     """Would catch a problem that hides another one of the same program, and a third
     that only the two together look like. Every other pair in the other order.
