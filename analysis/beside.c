@@ -466,8 +466,9 @@ static int look_along(struct sweep *s, const struct piece *p)
             }
         }
         uint32_t busy = s->busy[machine], cores = s->ask->cores[machine];
-        if (busy > cores)
-            s->out->crowd_ns += scaled(ns, busy - cores, cores);
+        uint64_t crowd = busy > cores ? scaled(ns, busy - cores, cores) : 0;
+        s->out->crowd_ns += crowd;
+        s->out->crowd[p->chain] += crowd;
         now = until;
     }
     return flush(s, p, share);
@@ -504,8 +505,10 @@ static int make_room(struct sweep *s)
     s->sender = calloc(chains, sizeof(*s->sender));
     s->ended = calloc(roles, sizeof(*s->ended));
     s->busy = calloc((size_t)ask->machine_count + 1, sizeof(*s->busy));
+    s->out->crowd = calloc(chains, sizeof(*s->out->crowd));
     if (!s->state || !s->began || !s->by_state || !s->alike || !s->role_head ||
-        !s->role_waits || !s->role_there || !s->ended || !s->busy)
+        !s->role_waits || !s->role_there || !s->ended || !s->busy ||
+        !s->out->crowd)
         return no_memory(s);
     for (int k = 0; k < STATES; k++)
         s->head[k] = NO_CHAIN;
@@ -574,5 +577,6 @@ int ips_beside(const struct ips_beside_ask *ask, struct ips_beside *out,
 void ips_beside_release(struct ips_beside *b)
 {
     free(b->part);
+    free(b->crowd);
     memset(b, 0, sizeof(*b));
 }

@@ -75,7 +75,8 @@ struct ips_beside {
     struct ips_beside_part *part;
     size_t count, cap;
     uint64_t crowd_ns;
-    uint32_t peak; /* most threads busy at once, of a machine */
+    uint64_t *crowd; /* [chain_count] of it, in arcs of each */
+    uint32_t peak;   /* most threads busy at once, of a machine */
     uint32_t peak_machine;
 };
 

@@ -100,6 +100,18 @@ static bool fits(const struct why_facts *f, enum why_kind kind, bool chatty)
     return false;
 }
 
+/* Half of the path's computing at least is under one procedure, for few
+ * requests, each much work. */
+static bool is_request(const struct why_facts *f)
+{
+    const struct why_common *c = &f->common;
+    return c->amount.ns > 0 && !f->windowed && f->asked > 0 &&
+           c->of_ns / f->asked >= WHY_REQUEST_NS &&
+           why_ppm(c->low_ns, c->of_ns) >= WHY_COMMON_PPM &&
+           why_ppm(c->amount.named_ns, c->amount.ns) < WHY_NAMED_PPM &&
+           why_ppm(c->amount.ns, why_own_ns(f)) >= WHY_HOT_PPM;
+}
+
 static bool is_spread(const struct why_facts *f)
 {
     uint64_t first = 0, own = why_own_ns(f);
@@ -168,8 +180,10 @@ static bool named(const struct list *l, const struct why_amount *a)
 static bool phase_named(const struct list *l, const struct why_phase *p)
 {
     uint64_t ns = 0;
-    for (size_t i = 0; i < l->count; i++)
-        ns = ips_add_sat(ns, p->named_ns[l->item[i].kind]);
+    for (size_t i = 0; i < l->count; i++) {
+        bool again = i && l->item[i].kind == l->item[i - 1].kind;
+        ns = ips_add_sat(ns, again ? 0 : p->named_ns[l->item[i].kind]);
+    }
     return why_ppm(ns, p->amount.ns) >= WHY_NAMED_PPM;
 }
 
@@ -212,6 +226,26 @@ static void consider_enough(struct list *l, enum why_kind k,
         is_nearest(nearest, candidate(l->f, k, a));
 }
 
+static void choose_procedures(struct list *l, bool chatty,
+                              struct candidate *nearest)
+{
+    const struct why_facts *f = l->f;
+    bool hot = false;
+    for (size_t i = 0; i < f->procedures; i++) {
+        const struct why_amount *a = &f->procedure[i];
+        hot = hot || why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM;
+        if ((chatty && a->call) || named(l, a))
+            continue;
+        if (gain_ppm(f, WHY_PROCEDURE, a) >= WHY_LEAST_PPM &&
+            why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM)
+            consider(l, WHY_PROCEDURE, a);
+        else
+            is_nearest(nearest, candidate(f, WHY_PROCEDURE, a));
+    }
+    if (!hot && !is_spread(f) && is_request(f))
+        consider_enough(l, WHY_PROCEDURE, &f->common.amount, nearest);
+}
+
 static void choose(struct list *l, struct candidate *nearest)
 {
     const struct why_facts *f = l->f;
@@ -222,21 +256,14 @@ static void choose(struct list *l, struct candidate *nearest)
         enum why_kind k = (enum why_kind)i;
         if (fits(f, k, chatty))
             consider_enough(l, k, &f->amount[k], nearest);
+        if (k == WHY_SERIAL)
+            consider_enough(l, k, &f->one_by_one, nearest);
     }
     for (size_t i = 0; i < f->phases; i++) {
         if (is_phase(f, &f->phase[i]) && !phase_named(l, &f->phase[i]))
             consider_enough(l, WHY_PHASE, &f->phase[i].amount, nearest);
     }
-    for (size_t i = 0; i < f->procedures; i++) {
-        const struct why_amount *a = &f->procedure[i];
-        if ((chatty && a->call) || named(l, a))
-            continue;
-        if (gain_ppm(f, WHY_PROCEDURE, a) >= WHY_LEAST_PPM &&
-            why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM)
-            consider(l, WHY_PROCEDURE, a);
-        else
-            is_nearest(nearest, candidate(f, WHY_PROCEDURE, a));
-    }
+    choose_procedures(l, chatty, nearest);
 }
 
 bool why_serves(const struct why_facts *f)

@@ -63,9 +63,10 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SPREAD_PPM 100000u     /* the greatest procedure has less */
 #define WHY_SPREAD_TOP 10u         /* so many have together less than half */
 #define WHY_SPREAD_CPU_PPM 500000u /* of the path is CPU time in procedures */
-#define WHY_COMMON_PPM 500000u /* of the sampled path, under one procedure */
-#define WHY_PHASES 3u          /* looked at */
-#define WHY_PHASE_PPM 400000u  /* of the path, a phase that dominates */
+#define WHY_COMMON_PPM 500000u  /* of the sampled path, under one procedure */
+#define WHY_REQUEST_NS 1000000u /* of path, one that is work in itself */
+#define WHY_PHASES 3u           /* looked at */
+#define WHY_PHASE_PPM 400000u   /* of the path, a phase that dominates */
 #define WHY_PHASE_REST_PPM 100000u /* and those with more cores busy */
 #define WHY_PHASE_BUSY_PPM 666667u /* of their busy cores, at most */
 #define WHY_NAMED_PPM 600000u /* of a procedure's path that a finding names */
@@ -124,6 +125,8 @@ struct why_common {
     uint64_t ns;              /* of the path, with what it called; 0: nothing */
     uint64_t low_ns, high_ns; /* 95% interval */
     uint64_t of_ns;           /* sampled, of the path */
+    struct why_amount amount; /* with what it calls, at the process with most;
+                                 zero where nobody asks that one */
 };
 
 struct why_facts {
@@ -136,6 +139,7 @@ struct why_facts {
     uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
         path_other_ns;                        /* add up to t_max_wall_ns */
     struct why_amount amount[WHY_KIND_COUNT]; /* PROCEDURE: below */
+    struct why_amount one_by_one; /* SERIAL, too: one child after another */
     const struct why_amount *procedure; /* [procedures] by gain if halved */
     size_t procedures;
     const struct why_phase *phase; /* [phases] at most WHY_PHASES */

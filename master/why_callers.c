@@ -39,9 +39,10 @@ static uint64_t add_path(const struct why_solving *y, uint64_t *path)
     return sum;
 }
 
-/* `seen`: ns of all samples in a leaf; twice over the pairs, first for that. */
+/* `seen`: ns of all samples in a leaf; twice over the pairs, first for that.
+ * `only`: of this caller, by the leaf; THING_NONE: of all, by the caller. */
 static void add_pairs(const struct why_solving *y, const uint64_t *path,
-                      double *seen, struct under *out)
+                      uint32_t only, double *seen, struct under *out)
 {
     const struct things *t = &y->d->w.t;
     for (int pass = 0; pass < 2; pass++) {
@@ -56,8 +57,13 @@ static void add_pairs(const struct why_solving *y, const uint64_t *path,
                     seen[leaf] += leaf == by ? (double)w->caller_ns[i] : 0;
                 } else if (path[leaf] && seen[leaf] > 0) {
                     double scale = (double)path[leaf] / seen[leaf];
-                    out[by].ns += (double)w->caller_ns[i] * scale;
-                    out[by].steps += (double)w->caller_steps[i] * scale;
+                    uint32_t to = only == THING_NONE ? by
+                                  : by == only       ? leaf
+                                                     : THING_NONE;
+                    if (to == THING_NONE)
+                        continue;
+                    out[to].ns += (double)w->caller_ns[i] * scale;
+                    out[to].steps += (double)w->caller_steps[i] * scale;
                 }
             }
         }
@@ -82,9 +88,11 @@ static bool begins_all(const char *name)
     return false;
 }
 
-static void choose(struct why_solving *y, const struct under *under,
-                   uint64_t sampled)
+/* Its number, or THING_NONE. */
+static uint32_t choose(struct why_solving *y, const struct under *under,
+                       uint64_t sampled)
 {
+    uint32_t best = THING_NONE;
     const struct things *t = &y->d->w.t;
     struct why_common *c = &y->d->facts.common;
     double nearest = INFINITY, low, high;
@@ -94,17 +102,81 @@ static void choose(struct why_solving *y, const struct under *under,
             u->steps / u->ns >= nearest || begins_all(t->procedure[i].name))
             continue;
         nearest = u->steps / u->ns;
+        best = i;
         c->ns = ips_min_u64((uint64_t)u->ns, sampled);
         why_put_procedure(y, i, c->ns, &c->place);
     }
-    if (c->ns == 0)
-        return;
+    if (best == THING_NONE)
+        return best;
     uint64_t every = y->d->facts.sample_ns;
     c->of_ns = sampled;
     procs_wilson((double)c->ns / (double)sampled,
                  every ? (double)sampled / (double)every : 0, &low, &high);
     c->low_ns = ips_min_u64(c->ns, (uint64_t)(low * (double)sampled));
     c->high_ns = ips_max_u64(c->ns, (uint64_t)(high * (double)sampled));
+    return best;
+}
+
+/* ---- a gain -------------------------------------------------------------- */
+
+/* Who has most of it. */
+static uint32_t place(struct why_solving *y, const uint64_t *by_process,
+                      struct why_amount *a)
+{
+    uint32_t best = 0;
+    for (uint32_t p = 1; p < y->processes; p++)
+        best = by_process[p] > by_process[best] ? p : best;
+    a->place = y->d->facts.common.place;
+    a->place.object = why_process_name(y, best);
+    return best;
+}
+
+static bool is_asked(const struct why_solving *y, uint32_t process)
+{
+    for (uint32_t c = 0; c < y->s.g->chain_count; c++) {
+        if (y->process_of[c] == process && y->serves[c])
+            return true;
+    }
+    return false;
+}
+
+/* All of the path's time that `under` has by its leaf takes half as long. */
+static int fill_amount(struct why_solving *y, const uint64_t *path,
+                       const struct under *under)
+{
+    const struct things *t = &y->d->w.t;
+    struct why_amount *a = &y->d->facts.common.amount;
+    struct ips_edit *edit = calloc((size_t)t->f.count + 1, sizeof(*edit));
+    uint64_t *votes = calloc((size_t)y->processes + 1, sizeof(*votes));
+    uint32_t n = 0;
+    int rc = edit && votes ? 0 : no_memory(y);
+    for (uint32_t k = 0; rc == 0 && k < t->f.count; k++) {
+        const struct thing_feature *x = &t->feature[k];
+        if (x->kind != THING_PROCEDURE || path[x->procedure] == 0)
+            continue;
+        double part = under[x->procedure].ns / (double)path[x->procedure];
+        uint32_t ppm = (uint32_t)(fmin(part, 1) * WHY_HALF_PPM);
+        if (ppm == 0)
+            continue;
+        edit[n++] = (struct ips_edit){k, ppm};
+        uint64_t ns = ips_ppm_of(y->s.share[k], 2 * ppm);
+        votes[x->process] += ns;
+        a->ns = ips_add_sat(a->ns, ns);
+    }
+    for (uint32_t p = 0; rc == 0 && p < y->procedures; p++) {
+        double part = path[p] ? under[p].ns / (double)path[p] : 0;
+        for (int k = WHY_F_LOCK; k <= WHY_F_OTHER; k++)
+            a->named_ns +=
+                (uint64_t)(fmin(part, 1) * (double)y->votes[k].procedure[p]);
+    }
+    if (rc == 0 && a->ns && !is_asked(y, place(y, votes, a)))
+        *a = (struct why_amount){0};
+    if (rc == 0 && a->ns)
+        rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
+    a->samples = y->d->facts.sample_ns ? a->ns / y->d->facts.sample_ns : 0;
+    free(edit);
+    free(votes);
+    return rc;
 }
 
 int why_callers(struct why_solving *y)
@@ -116,9 +188,14 @@ int why_callers(struct why_solving *y)
     int rc = path && seen && under ? 0 : no_memory(y);
     if (rc == 0) {
         uint64_t sampled = add_path(y, path);
-        add_pairs(y, path, seen, under);
-        if (sampled)
-            choose(y, under, sampled);
+        add_pairs(y, path, THING_NONE, seen, under);
+        uint32_t best = sampled ? choose(y, under, sampled) : THING_NONE;
+        if (best != THING_NONE) {
+            memset(seen, 0, n * sizeof(*seen));
+            memset(under, 0, n * sizeof(*under));
+            add_pairs(y, path, best, seen, under);
+            rc = fill_amount(y, path, under);
+        }
     }
     free(path);
     free(seen);

@@ -315,20 +315,34 @@ static int fill_chatty(struct why_solving *y)
     return rc;
 }
 
+/* The pair whose messages take longest; of those that chatter, which is said
+ * already, only where there is no other. */
+static const struct pair *slowest(const struct why_solving *y,
+                                  const struct pair *pair, size_t count)
+{
+    const struct pair *found[2] = {NULL, NULL};
+    for (size_t i = 0; i < count; i++) {
+        bool said = y->chats && y->chatty[pair[i].a] && y->chatty[pair[i].b];
+        if (pair[i].a != pair[i].b &&
+            (!found[said] || pair[i].ns > found[said]->ns))
+            found[said] = &pair[i];
+    }
+    return found[0] ? found[0] : found[1];
+}
+
 static int choose_pairs(struct why_solving *y, const struct pair *pair,
                         size_t count)
 {
     struct why_facts *f = &y->d->facts;
     struct why_amount *chat = &f->amount[WHY_CHATTY];
-    const struct pair *most = NULL, *longest = NULL;
+    const struct pair *most = NULL;
+    int rc = 0;
     y->chatty = calloc((size_t)y->processes + 1, sizeof(*y->chatty));
     if (!y->chatty)
         return no_memory(y);
     for (size_t i = 0; i < count; i++) {
         if (pair[i].a == pair[i].b)
             continue;
-        if (!longest || pair[i].ns > longest->ns)
-            longest = &pair[i];
         if (pair[i].count < WHY_CHATTY_COUNT ||
             pair[i].bytes / pair[i].count > WHY_CHATTY_BYTES)
             continue;
@@ -339,15 +353,16 @@ static int choose_pairs(struct why_solving *y, const struct pair *pair,
         chat->bytes += pair[i].bytes;
         chat->other_ns = ips_add_sat(chat->other_ns, pair[i].ns);
     }
-    int rc = longest ? fill_transit(y, longest) : 0;
-    if (rc < 0 || !most)
-        return rc;
-    chat->place.object = why_process_name(y, most->a);
-    chat->other = why_process_name(y, most->b);
-    rc = fill_chatty(y);
-    y->chats = f->chatty_path_ns / chat->count <= WHY_CHATTY_HOP_NS &&
-               why_ppm(chat->gain_ns, y->d->w.path.est.t_max) >= WHY_CHATTY_PPM;
-    return rc;
+    if (most) {
+        chat->place.object = why_process_name(y, most->a);
+        chat->other = why_process_name(y, most->b);
+        rc = fill_chatty(y);
+        y->chats =
+            f->chatty_path_ns / chat->count <= WHY_CHATTY_HOP_NS &&
+            why_ppm(chat->gain_ns, y->d->w.path.est.t_max) >= WHY_CHATTY_PPM;
+    }
+    const struct pair *slow = slowest(y, pair, count);
+    return rc == 0 && slow ? fill_transit(y, slow) : rc;
 }
 
 int why_crossings(struct why_solving *y)

@@ -152,7 +152,7 @@ static uint64_t others(const struct looking *l, uint32_t phase, uint64_t *ns)
     for (uint32_t p = 0; p < l->count; p++) {
         uint64_t theirs =
             ips_min_u64(busy(l->s[p].cpu, l->s[p].path), l->cores * CORE);
-        if (p == phase || why_ppm(own, theirs) > WHY_PHASE_BUSY_PPM)
+        if (theirs <= own || why_ppm(own, theirs) > WHY_PHASE_BUSY_PPM)
             continue;
         *ns += l->s[p].path;
         cpu += l->s[p].cpu;
@@ -228,14 +228,16 @@ static void vote(const struct looking *l, uint32_t phase, uint64_t *named,
     struct arc a;
     while ((next = path_arc(y, node, &chain, &a)) != IPS_NO_NODE) {
         bool crossed = y->d->w.path.est.crossed[node];
+        /* `chain` is where the arc comes from. */
+        uint32_t to = y->process_of[ips_chain_of(y->s.g, node)];
         uint64_t ns = inside(l, phase, a.path, a.from, a.to);
         uint64_t out = inside(l, phase, a.outside, a.from, a.to);
         uint32_t process = y->process_of[chain];
         named[WHY_OUTSIDE] += out;
-        if (crossed)
-            named[WHY_TRANSIT] += ns - out;
-        else if (y->chatty && y->chatty[process])
+        if (y->chats && y->chatty[process] && y->chatty[to])
             named[WHY_CHATTY] += ns - out;
+        else if (crossed)
+            named[WHY_TRANSIT] += ns - out;
         v->process[process] += ns;
         if (!crossed)
             why_vote_procedures(y, node, ns - out, v->procedure);

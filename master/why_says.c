@@ -319,9 +319,34 @@ static void say_transit(const struct saying *s)
         s->a, "ipsq path %s --weighting wall --by message", s->run);
 }
 
+/* With what it calls. */
+static void say_requests(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    x->says = arena_printf(
+        s->a,
+        "What %s is asked is much work each time, most of it%s and what that "
+        "calls: less to do for each (an index, a cache, another plan) helps, "
+        "no single procedure.",
+        object(&x->place), s->where);
+    x->evidence = arena_printf(
+        s->a,
+        "%s of the path, %s of it; %" PRIu64 " messages asked for it, "
+        "%s of the path for each",
+        s->ns, s->share, s->f->asked,
+        why_ns(s->a, s->f->common.of_ns / ips_max_u64(s->f->asked, 1)));
+    x->supposes = "it takes half as long, with what it calls";
+    x->command =
+        arena_printf(s->a, "ipsq procedures %s --sort total_ns", s->run);
+}
+
 static void say_procedure(const struct saying *s)
 {
     struct why_finding *x = s->x;
+    if (s->m == &s->f->common.amount) {
+        say_requests(s);
+        return;
+    }
     x->says = arena_printf(s->a, "%s spends the time%s.", object(&x->place),
                            s->where);
     x->evidence =

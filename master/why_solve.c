@@ -278,9 +278,8 @@ static void count_beside(struct why_solving *y)
 
 /* All of a feature's, each faster by `ppm`. */
 static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
-                        enum why_feature of, enum why_kind kind, uint32_t ppm)
+                        enum why_feature of, struct why_amount *a, uint32_t ppm)
 {
-    struct why_amount *a = &y->d->facts.amount[kind];
     const struct ips_edit edit = {(uint32_t)of, ppm};
     a->ns = y->ns[of];
     if (a->ns == 0)
@@ -308,16 +307,12 @@ static uint32_t spread_ppm(const struct why_solving *y, enum why_feature of)
     return ns ? (uint32_t)((ips_u128)spread * IPS_WHATIF_GONE / ns) : 0;
 }
 
-/* Where it gains more than what is known of serial sections without it. */
 static int fill_one_by_one(struct why_solving *y,
                            const struct ips_whatif_base *b, uint32_t ppm)
 {
-    struct why_amount *a = &y->d->facts.amount[WHY_SERIAL], other = *a;
-    *a = (struct why_amount){0};
-    int rc = fill_feature(y, b, WHY_F_ALONE, WHY_SERIAL, ppm);
-    if (a->gain_ns < other.gain_ns) {
-        *a = other;
-    } else if (a->ns && y->begins != UINT32_MAX) {
+    struct why_amount *a = &y->d->facts.one_by_one;
+    int rc = fill_feature(y, b, WHY_F_ALONE, a, ppm);
+    if (a->ns && y->begins != UINT32_MAX) {
         a->other = why_process_name(y, y->begins);
         a->place.object = why_process_name(y, y->begun);
         a->count = y->children;
@@ -337,19 +332,22 @@ static int fill_features(struct why_solving *y)
     uint32_t alone = spread_ppm(y, WHY_F_ALONE);
     uint32_t locks = spread_ppm(y, WHY_F_LOCK);
     uint32_t queue = spread_ppm(y, WHY_F_QUEUE);
-    int rc = locks ? fill_feature(y, &b, WHY_F_LOCK, WHY_LOCK, locks) : 0;
+    struct why_amount *kind = y->d->facts.amount;
+    int rc =
+        locks ? fill_feature(y, &b, WHY_F_LOCK, &kind[WHY_LOCK], locks) : 0;
     if (rc == 0 && alike)
-        rc = fill_feature(y, &b, WHY_F_ALIKE, WHY_IMBALANCE, alike);
+        rc = fill_feature(y, &b, WHY_F_ALIKE, &kind[WHY_IMBALANCE], alike);
     if (rc == 0 && other)
-        rc = fill_feature(y, &b, WHY_F_OTHER, WHY_SERIAL, other);
+        rc = fill_feature(y, &b, WHY_F_OTHER, &kind[WHY_SERIAL], other);
     if (rc == 0 && alone)
         rc = fill_one_by_one(y, &b, alone);
     if (rc == 0 && queue)
-        rc = fill_feature(y, &b, WHY_F_QUEUE, WHY_QUEUE, queue);
+        rc = fill_feature(y, &b, WHY_F_QUEUE, &kind[WHY_QUEUE], queue);
     if (rc == 0)
-        rc = fill_feature(y, &b, WHY_F_PEER, WHY_LATE, WHY_HALF_PPM);
+        rc = fill_feature(y, &b, WHY_F_PEER, &kind[WHY_LATE], WHY_HALF_PPM);
     if (rc == 0)
-        rc = fill_feature(y, &b, WHY_F_OUTSIDE, WHY_OUTSIDE, IPS_WHATIF_GONE);
+        rc = fill_feature(y, &b, WHY_F_OUTSIDE, &kind[WHY_OUTSIDE],
+                          IPS_WHATIF_GONE);
     return rc;
 }
 
@@ -364,8 +362,16 @@ static void fill_cores(struct why_solving *y)
     struct why_amount *others = &f->amount[WHY_BUSY];
     uint64_t beyond = ips_sub_sat(f->t_max_wall_ns, y->d->w.path.est.t_max);
     uint64_t queued = ips_min_u64(f->path_delay_ns, beyond);
-    why_place_of(y, &y->votes[WHY_F_DELAY], &own->place);
-    others->place = own->place;
+    struct why_votes *v = &y->votes[WHY_F_DELAY];
+    uint64_t *delayed = v->process;
+    v->process = v->waiter; /* empty: nobody waits for another one */
+    for (uint32_t c = 0; c < y->s.g->chain_count; c++)
+        v->process[y->process_of[c]] += y->beside.crowd[c];
+    why_place_of(y, v, &own->place);
+    for (uint32_t p = 0; p < y->processes; p++)
+        v->process[p] = ips_sub_sat(delayed[p], v->process[p]);
+    why_place_of(y, v, &others->place);
+    v->process = delayed;
     others->threads = own->threads;
     others->cores = own->cores;
     own->gain_ns = ips_min_u64(y->beside.crowd_ns, beyond);
@@ -456,6 +462,8 @@ static int fill_locks(struct why_solving *y)
 {
     struct why_amount *a = &y->d->facts.amount[WHY_LOCK];
     uint64_t without = 0, t_max = y->d->w.path.est.t_max;
+    /* With its own threads on the cores there are, as it is now. */
+    uint64_t own = ips_add_sat(t_max, y->beside.crowd_ns);
     /* Of the moments in which somebody stood in line: without these arcs an
      * event loop would still be in the order it was in. */
     uint64_t gain = a->gain_ns;
@@ -470,7 +478,7 @@ static int fill_locks(struct why_solving *y)
     a->ns = y->ns[WHY_F_LOCK];
     rc = cut_locks(y, &without);
     a->gain_ns = ips_min_u64(ips_max_u64(ips_sub_sat(t_max, without), gain),
-                             ips_sub_sat(t_max, least_ns(y)));
+                             ips_sub_sat(own, least_ns(y)));
     a->bound_ns = ips_max_u64(ips_sub_sat(t_max, without), a->gain_ns);
     return rc;
 }

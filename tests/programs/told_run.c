@@ -13,6 +13,9 @@
  *   join     kind T T_RET CPU PID FORK_SEQ
  *   sync     record-type what T T_RET CPU OBJECT
  *   mark     T CPU TEXT
+ *   module   T START END PATH    code of its process and of those it begins
+ *   sample   T CPU ADDRESS...    where it was, then its callers
+ *   delay    T NS                runnable but not running, since it began
  *   end      T CPU
  *
  * Kinds, types, ops and flags are the numbers of agent/format.h. Threads of
@@ -22,6 +25,7 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +37,7 @@
 #define BEGIN 1000000000ull
 #define STREAMS 64u
 #define SEGMENT (8u << 20)
+#define PERIOD 1000000u /* CPU ns between samples */
 
 static struct stream {
     struct ips_segment_header head;
@@ -40,6 +45,7 @@ static struct stream {
     size_t at;
 } stream[STREAMS];
 static unsigned streams;
+static bool sampled, delayed; /* some were told */
 
 static void must(int fine, const char *what)
 {
@@ -191,7 +197,9 @@ static void put_sync(const char *line)
     r->t_ret = BEGIN + ret;
     r->cpu = r->cpu_ret = cpu;
     r->object = object;
-    r->value = type == IPS_REC_RELEASE;
+    /* Of a barrier: who comes last does not wait. */
+    r->value =
+        type == IPS_REC_RELEASE || (what == IPS_SYNC_BARRIER && ret == t);
 }
 
 static void put_mark(const char *line)
@@ -205,6 +213,50 @@ static void put_mark(const char *line)
         put(IPS_REC_MARK, sizeof(*r) + len + 1, (uint32_t)len, t);
     r->cpu = cpu;
     memcpy(r->text, line + text, len + 1);
+}
+
+static void put_module(const char *line)
+{
+    uint64_t t, start, end;
+    int path = 0;
+    must(sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %n", &t, &start,
+                &end, &path) == 3,
+         line);
+    size_t len = strlen(line + path);
+    struct ips_rec_module *r =
+        put(IPS_REC_MODULE, sizeof(*r) + len + 1, (uint32_t)len, t);
+    r->start = start;
+    r->end = end;
+    memcpy(r->path, line + path, len + 1);
+}
+
+static void put_sample(const char *line)
+{
+    uint64_t t, cpu, frame[IPS_FRAMES_MAX];
+    int at = 0, more = 0;
+    uint32_t n = 0;
+    must(sscanf(line, "%" SCNu64 " %" SCNu64 "%n", &t, &cpu, &at) == 2, line);
+    while (n < IPS_FRAMES_MAX &&
+           sscanf(line + at, "%" SCNu64 "%n", &frame[n], &more) == 1) {
+        at += more;
+        n++;
+    }
+    must(n > 0, line);
+    struct ips_rec_sample *r =
+        put(IPS_REC_SAMPLE, sizeof(*r) + n * sizeof(*frame), n, t);
+    r->cpu = cpu;
+    r->period_ns = PERIOD;
+    memcpy(r->frames, frame, n * sizeof(*frame));
+    sampled = true;
+}
+
+static void put_delay(const char *line)
+{
+    uint64_t t, ns;
+    must(sscanf(line, "%" SCNu64 " %" SCNu64, &t, &ns) == 2, line);
+    struct ips_rec_delay *r = put(IPS_REC_RUNDELAY, sizeof(*r), 0, t);
+    r->delay_ns = ns;
+    delayed = true;
 }
 
 static void put_end(const char *line)
@@ -233,9 +285,11 @@ static void read_lines(void)
     static const struct {
         const char *word;
         void (*put)(const char *line);
-    } kinds[] = {{"thread", put_thread}, {"chan", put_chan}, {"io", put_io},
-                 {"fork", put_fork},     {"join", put_join}, {"sync", put_sync},
-                 {"mark", put_mark},     {"end", put_end}};
+    } kinds[] = {
+        {"thread", put_thread}, {"chan", put_chan},     {"io", put_io},
+        {"fork", put_fork},     {"join", put_join},     {"sync", put_sync},
+        {"mark", put_mark},     {"module", put_module}, {"sample", put_sample},
+        {"delay", put_delay},   {"end", put_end}};
     char line[1024], word[16];
     while (fgets(line, sizeof(line), stdin)) {
         size_t k = 0, n = sizeof(kinds) / sizeof(*kinds);
@@ -263,6 +317,9 @@ int main(int argc, char **argv)
         .quota_bytes = UINT64_MAX,
         .segment_bytes = SEGMENT,
         .root_pid = strcmp(argv[3], "m1") == 0 ? stream[0].head.pid : 0,
+        .delays = delayed,
+        .procedures = sampled ? IPS_PROCEDURES_SAMPLE : IPS_PROCEDURES_OFF,
+        .sample_us = sampled ? PERIOD / 1000 : 0,
         .cpus = (uint32_t)atoi(argv[4])};
     snprintf(c.run, sizeof(c.run), "%s", argv[2]);
     snprintf(c.machine, sizeof(c.machine), "%s", argv[3]);

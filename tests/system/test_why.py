@@ -20,8 +20,7 @@ KIND = {"procedure": "procedure", "serial": "serial-section",
         "cores": "too-few-cores", "outside": "outside", "spread": "spread"}
 # Work that could be done by others meanwhile is none where there is one core.
 PARALLEL = {"serial", "late", "imbalance", "locks"}
-PAIRS = [("procedure", "outside"), ("imbalance", "late"), ("locks", "serial"),
-         ("chatty", "late")]
+PAIRS = [("procedure", "outside"), ("locks", "serial")]  # all: test_why_pairs.py
 
 
 def ask(cluster, build, *problems):

@@ -22,7 +22,8 @@ ROOT, FORK, THREAD, TASK = 1, 2, 4, 5
 BLOCK, SEND, RECV, ACQUIRE, RELEASE = 3, 7, 8, 26, 27
 FORK_FORK, FORK_THREAD, FORK_TASK = 1, 6, 7
 JOIN_WAIT, JOIN_THREAD = 1, 2
-MUTEX, SLEEP, DISK = 1, 19, 26
+MUTEX, BARRIER, SLEEP, DISK = 1, 5, 19, 26
+CODE, CODE_END = 0x10000, 0x100000  # where procedures are, if any are told
 CONNECTED, ACCEPTED = 1, 2
 
 
@@ -30,9 +31,11 @@ class Thread:
     def __init__(self, told, pid, tid, kind, comm, parent=None, seq=0,
                  machine=0):
         self.told, self.pid, self.tid = told, pid, tid
+        self.comm = comm
         self.machine = parent.machine if parent else machine
         self.now = self.begun = parent.now if parent else 0
         self.cpu, self.lines, self.over = 0, [], None
+        self.delayed = 0
         self.seq = seq
         self.head = "thread %d %d %d %d %d %d %d %s" % (
             pid, tid, kind, self.now, parent.pid if parent else 0,
@@ -41,9 +44,18 @@ class Thread:
     def _put(self, *words):
         self.lines.append(" ".join(str(w) for w in words))
 
-    def work(self, ns):
+    def work(self, ns, *stack):
+        """In the procedure stack[0], which the next ones called."""
         self.now += ns
         self.cpu += ns
+        if stack:
+            self._put("sample", self.now, self.cpu, *stack)
+
+    def queue(self, ns):
+        """Could run, but others have the cores."""
+        self.now += ns
+        self.delayed += ns
+        self._put("delay", self.now, self.delayed)
 
     def until(self, at):
         """Works until then."""
@@ -82,22 +94,33 @@ class Thread:
         self._put("join", JOIN_THREAD if thread else JOIN_WAIT, begun, self.now,
                   self.cpu, 0 if thread else other.pid, other.seq)
 
+    def arrive(self, at, address):
+        """At a barrier, that opens then."""
+        begun, self.now = self.now, at
+        self._put("sync", ACQUIRE, BARRIER, begun, at, self.cpu, address)
+
     def connect(self, server):
         """A connection to a server's thread: the two ends."""
         port = self.told._port()
         return End(self, port, server, 80, CONNECTED), \
             End(server, 80, self, port, ACCEPTED)
 
-    def locked(self, lock, ns):
-        """Works so long with the lock: `lock` is a Lock."""
+    def acquire(self, lock):
         if lock.free > self.now:
             begun, self.now = self.now, lock.free
             self._put("sync", ACQUIRE, MUTEX, begun, self.now, self.cpu,
                       lock.address)
-        self.work(ns)
+
+    def release(self, lock):
         self._put("sync", RELEASE, MUTEX, self.now, self.now, self.cpu,
                   lock.address)
         lock.free = self.now
+
+    def locked(self, lock, ns):
+        """Works so long with the lock: `lock` is a Lock."""
+        self.acquire(lock)
+        self.work(ns)
+        self.release(lock)
 
     def end(self):
         self._put("end", self.now, self.cpu)
@@ -151,6 +174,10 @@ class Told:
         number = PID + self.forks
         return self._add(number, number, ROOT, comm, None, 0, machine)
 
+    def code(self, root):
+        """Its procedures are told, and of those that it begins."""
+        root._put("module", root.now, CODE, CODE_END, "/told")
+
     def _begin(self, parent, comm, kind):
         self.forks += 1
         number = PID + self.forks
@@ -160,7 +187,7 @@ class Told:
                     pid if kind == FORK else 0, self.forks)
         return self._add(pid, number, kind, comm, parent, self.forks)
 
-    def write(self, cluster, run):
+    def write(self, cluster, run, wait=True):
         machines = {t.machine for t in self.threads}
         for number in machines:
             m = cluster.machines[number]
@@ -169,4 +196,5 @@ class Told:
             subprocess.run([cluster.build.program("told_run"), m.pool, run,
                             m.name, str(self.cores)],
                            input="\n".join(lines) + "\n", text=True, check=True)
-        cluster.wait_closed(run, machines=len(machines))
+        if wait:
+            cluster.wait_closed(run, machines=len(machines))

@@ -283,6 +283,10 @@ static void test_beside__crowding_shares_the_cores(void **state)
     look(&l);
     assert_int_equal(l.b.peak, 3);
     assert_int_equal(l.b.crowd_ns, 5); /* 30 on two cores take 15 */
+    uint64_t sum = 0;
+    for (uint32_t c = 0; c < l.g.chain_count; c++)
+        sum += l.b.crowd[c];
+    assert_int_equal(sum, 5);
     end(&l);
     begin(&l, &three);
     l.cores[0] = 3;

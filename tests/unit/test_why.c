@@ -126,6 +126,51 @@ static void test_why__a_procedure_is_hot_from_a_quarter_on(void **state)
     assert_int_equal(find(&f).count, 0);
 }
 
+/* Catches: a caller named that is all there is beside many small requests, or
+ * beside its own hot procedure; one that rests on chance. */
+static void test_why__few_requests_that_are_much_work(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_amount p = amount(2500, 1250, "/m/p.1", NULL);
+    f.asked = 9000;
+    f.common = (struct why_common){.place = {.procedure = "f"},
+                                   .ns = 6000ull * MS,
+                                   .low_ns = 4500ull * MS,
+                                   .high_ns = 7000ull * MS,
+                                   .of_ns = 9000ull * MS,
+                                   .amount = amount(6000, 3000, "/m/p.1", "")};
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 1);
+    assert_int_equal(x.finding[0].kind, WHY_PROCEDURE);
+    SAME(x.finding[0].says,
+         "What /m/p.1 is asked is much work each time, most of it in f "
+         "(p.c:12) and what that calls: less to do for each (an index, a "
+         "cache, another plan) helps, no single procedure.");
+    SAME(x.finding[0].evidence, "6.00 s of the path, 60% of it; 9000 messages "
+                                "asked for it, 1.00 ms of the path for each");
+    SAME(x.finding[0].command, "ipsq procedures r1 --sort total_ns");
+    f.asked = 9001;
+    assert_int_equal(find(&f).count, 0);
+    f.asked = 0; /* nobody did */
+    assert_int_equal(find(&f).count, 0);
+    f.asked = 10;
+    f.common.low_ns -= MS;
+    assert_int_equal(find(&f).count, 0);
+    f.common.low_ns += MS;
+    f.common.amount.named_ns = 3600ull * MS;
+    assert_int_equal(find(&f).count, 0);
+    f.common.amount.named_ns = 0;
+    f.common.amount.ns = 2499ull * MS;
+    assert_int_equal(find(&f).count, 0);
+    f.common.amount.ns = 6000ull * MS;
+    f.procedure = &p; /* hot itself */
+    f.procedures = 1;
+    x = find(&f);
+    assert_int_equal(x.count, 1);
+    assert_int_equal(x.finding[0].ns, 2500ull * MS);
+}
+
 /* 4.5 of 10 s with one core busy, in others two. */
 static struct why_phase slow_phase(void)
 {
@@ -360,6 +405,26 @@ static void test_why__a_procedure_that_is_named_is_not_said_twice(void **state)
     assert_int_equal(find(&f).count, 3);
 }
 
+/* Catches: one form of a serial section that hides the other; time of a phase
+ * that both together name, counted twice. */
+static void test_why__both_forms_of_a_serial_section_are_said(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_phase p = slow_phase();
+    f.amount[WHY_SERIAL] = amount(3000, 1500, "/m/a.1", "/m/b.2");
+    f.one_by_one = amount(2000, 1000, "/m/c.1", "/m/d.2");
+    f.one_by_one.count = 6;
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 2);
+    assert_int_equal(x.finding[0].kind, WHY_SERIAL);
+    assert_int_equal(x.finding[1].kind, WHY_SERIAL);
+    SAME(x.finding[0].place.object, "/m/a.1");
+    SAME(x.finding[1].place.object, "/m/c.1");
+    p.named_ns[WHY_SERIAL] = 2000ull * MS; /* 44% of it */
+    assert_int_equal(count_with(&f, &p), 3);
+}
+
 /* ---- how sure, and the shape ---- */
 
 static void test_why__doubts_are_said(void **state)
@@ -476,11 +541,13 @@ int main(void)
         cmocka_unit_test(test_why__cores_are_short_by_its_own_or_by_others),
         cmocka_unit_test(test_why__a_busy_machine_hides_nothing),
         cmocka_unit_test(test_why__cost_is_spread_where_none_has_a_tenth),
+        cmocka_unit_test(test_why__few_requests_that_are_much_work),
         cmocka_unit_test(test_why__a_phase_dominates_from_two_fifths_on),
         cmocka_unit_test(test_why__a_phase_that_others_name_is_not_said),
         cmocka_unit_test(test_why__a_phase_has_its_procedure),
         cmocka_unit_test(test_why__the_greatest_gain_stands_first),
         cmocka_unit_test(test_why__a_procedure_that_is_named_is_not_said_twice),
+        cmocka_unit_test(test_why__both_forms_of_a_serial_section_are_said),
         cmocka_unit_test(test_why__doubts_are_said),
         cmocka_unit_test(test_why__a_service_accepts_and_waits),
         cmocka_unit_test(test_why__a_service_is_asked_from_outside),
