@@ -89,7 +89,12 @@ static void add_portions(struct summing *s, uint32_t k, uint64_t ns,
                          uint64_t queued, uint32_t machine)
 {
     const struct things *t = s->run->t;
-    const struct ips_replay_graph *r = &s->run->replay;
+    const struct predict_run *run = s->run;
+    const struct ips_replay_graph *r = &run->replay;
+    if (run->recorded) { /* the arc that was behind that node as recorded */
+        k = run->recorded_of[k - 1] + 1;
+        r = &run->recorded->replay;
+    }
     uint32_t before = r->of[k - 1];
     uint32_t from = r->to[before] == k - 1 ? before + 1 : before;
     uint64_t w = 0, count;
