@@ -68,9 +68,9 @@ struct predict_run {
     struct ips_replay_lock_event *lock_event;
     struct ips_queues queues; /* of replay.g */
     /* Of a run whose queues were settled: where it comes from, and the nodes of
-     * its replay.g there; else NULL. */
+     * its replay.g there, and of the nodes there the ones here; else NULL. */
     const struct predict_run *recorded;
-    const uint32_t *recorded_of;
+    const uint32_t *recorded_of, *recorded_to;
     const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
     uint8_t *slept;   /* [replay.g.node_count] a message comes, and it was slept

@@ -54,6 +54,7 @@ static int reorder(const struct predict_run *run, struct predict_queued *q,
     q->run = *run;
     q->run.recorded = run;
     q->run.recorded_of = q->made.of;
+    q->run.recorded_to = q->made.to;
     q->run.replay.g = q->made.g;
     q->node_of = calloc(nodes, sizeof(*q->node_of));
     q->node_to = calloc(whole, sizeof(*q->node_to));
