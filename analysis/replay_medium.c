@@ -83,8 +83,8 @@ void rp_transferred(struct rp *r, uint32_t i, uint64_t now)
         r->arrive[k] = now + rest;
     }
     if (waits && r->queues && rp_queue_result(r, x) != IPS_QUEUE_NONE)
-        c = r->chains + rp_queue_result(r, x);
-    if (waits && (rest || c >= r->chains))
+        rp_queue_due(r, rp_queue_result(r, x), now + rest);
+    else if (waits && rest)
         rp_schedule(r, c, now + rest);
     else if (waits)
         r->ready[r->ready_count++] = c;

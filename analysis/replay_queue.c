@@ -19,6 +19,8 @@
 struct worker {
     uint32_t first, last; /* blocks that were given to it; or NONE */
     bool waits, stopped;
+    uint32_t sent;   /* results */
+    uint64_t come_t; /* the last of them: none comes before the one before it */
 };
 struct dispatcher {
     uint32_t turn;        /* the next one */
@@ -34,6 +36,7 @@ struct rp_queues {
     uint32_t *next;   /* [blocks] in line, or given */
     uint32_t *holder; /* [blocks] worker */
     uint64_t *come_t; /* [blocks] its result */
+    uint32_t *number; /* [blocks] of its worker's results */
 };
 
 int rp_queues_alloc(struct rp *r, struct ips_err *err)
@@ -51,9 +54,10 @@ int rp_queues_alloc(struct rp *r, struct ips_err *err)
         s->next = calloc(blocks, sizeof(*s->next));
         s->holder = calloc(blocks, sizeof(*s->holder));
         s->come_t = calloc(blocks, sizeof(*s->come_t));
+        s->number = calloc(blocks, sizeof(*s->number));
     }
     if (!s || !r->out->took || !s->at || !s->role || !s->worker || !s->queue ||
-        !s->next || !s->holder || !s->come_t)
+        !s->next || !s->holder || !s->come_t || !s->number)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u queues", is->queue_count);
     return 0;
 }
@@ -70,6 +74,7 @@ void rp_queues_release(struct rp *r)
     free(s->next);
     free(s->holder);
     free(s->come_t);
+    free(s->number);
     free(s);
     r->queues = NULL;
 }
@@ -210,6 +215,7 @@ void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now)
     if (b == NONE)
         return;
     uint32_t ask = s->is->block[b].ask;
+    s->number[b] = s->worker[s->holder[b]].sent++;
     uint32_t d =
         s->is->queue[s->is->worker[s->is->block[b].worker].queue].chain;
     if (rp_by_medium(r, ask)) {
@@ -220,7 +226,25 @@ void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now)
     uint64_t way = r->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME
                        ? rp_mtime_ns(r, rp_pair(r, i, d), bytes)
                        : 0;
-    rp_schedule(r, r->chains + b, now + (way << r->bits));
+    rp_queue_due(r, b, now + (way << r->bits));
+}
+
+void rp_queue_due(struct rp *r, uint32_t b, uint64_t t)
+{
+    struct rp_queues *s = r->queues;
+    struct worker *from = &s->worker[s->holder[b]];
+    from->come_t = ips_max_u64(from->come_t, t);
+    rp_schedule(r, r->chains + b, from->come_t);
+}
+
+static bool before(const struct rp_queues *s, uint32_t a, uint32_t b)
+{
+    uint32_t v = s->holder[a], w = s->holder[b];
+    if (s->come_t[a] != s->come_t[b])
+        return s->come_t[a] < s->come_t[b];
+    if (v != w)
+        return s->is->worker[v].chain < s->is->worker[w].chain;
+    return s->number[a] < s->number[b];
 }
 
 /* In line by when it came, then by thread, then as it was sent. */
@@ -229,10 +253,9 @@ void rp_queue_come(struct rp *r, uint32_t b, uint64_t now)
     struct rp_queues *s = r->queues;
     struct dispatcher *to =
         &s->queue[s->is->worker[s->is->block[b].worker].queue];
-    uint32_t *link = &to->first, chain = s->is->worker[s->holder[b]].chain;
+    uint32_t *link = &to->first;
     s->come_t[b] = now;
-    while (*link != NONE && (s->come_t[*link] < now ||
-                             s->is->worker[s->holder[*link]].chain <= chain))
+    while (*link != NONE && before(s, *link, b))
         link = &s->next[*link];
     r->queue_due += to->waits && to->first == NONE;
     s->next[b] = *link;

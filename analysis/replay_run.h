@@ -208,7 +208,9 @@ uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
 uint32_t rp_queue_result(const struct rp *r, uint32_t i);
 /* Node i is reached. */
 void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now);
-/* The result of block b is there. */
+/* The result of block b will be there at t. */
+void rp_queue_due(struct rp *r, uint32_t b, uint64_t t);
+/* ... is there. */
 void rp_queue_come(struct rp *r, uint32_t b, uint64_t now);
 /* One round: each dispatcher that may takes a result. */
 void rp_queue_take(struct rp *r);

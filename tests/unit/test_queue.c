@@ -182,6 +182,11 @@ static void test_queue__not_found(void **state)
         q.g.xkind[d->first + 1] = IPS_X_NONE;
         q.g.xpred[d->first + 1] = IPS_NO_NODE;
         assert_int_equal(1, count_of(&q));
+        for (uint32_t c = 0; c <= q.workers && !q.stops; c++)
+            if (c != q.dispatcher)
+                q.g.xkind[q.g.chains[c].first + q.g.chains[c].count - 2] =
+                    IPS_X_NONE;
+        assert_int_equal(q.stops, count_of(&q));
         rq_release(&q);
     }
 }
