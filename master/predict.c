@@ -206,6 +206,8 @@ int predict_replay(const struct predict_run *run,
                                  .move = setup->move,
                                  .medium_count = setup->medium_count,
                                  .medium = setup->medium,
+                                 .wire = setup->wire,
+                                 .burst_ns = setup->burst_ns,
                                  .locks = predict_locks(run),
                                  .relabel = setup->path || setup->move_count};
     if (rc == 0)

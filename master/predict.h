@@ -23,7 +23,7 @@
 #include "analysis/replay.h"
 #include "analysis/replay_graph.h"
 #include "master/arena.h"
-#include "master/mtimes.h"
+#include "master/mtimes_wire.h"
 #include "master/things.h"
 #include "proto/message.h"
 
@@ -116,7 +116,12 @@ struct predict_setup {
     uint32_t *medium;
     uint32_t medium_count;
     const char **medium_name; /* [medium_count] borrowed */
-    bool path;                /* also t_max, and where the time would go */
+    /* What messages take their media for, of pairs whose round trips tell it
+     * (mtimes_wire.h): [machine_count^2], or NULL as `medium`. */
+    struct mtime_wire *wire_made;
+    const struct ips_curve **wire;
+    uint64_t *burst_ns; /* [medium_count] the least of its pairs' */
+    bool path;          /* also t_max, and where the time would go */
 };
 void predict_setup_release(struct predict_setup *s);
 /* "one, two": the machines that fit, as many as have room. False: none. */
