@@ -28,6 +28,10 @@
 #include "proto/message.h"
 
 #define PREDICT_NOWHERE UINT32_MAX /* a machine: several, or none */
+#define PREDICT_HELD_NS                                                        \
+    30000000u /* the least that TCP waits: 40 ms less a tick of 10 ms */
+#define PREDICT_HELD_MOST 210000000u
+#define PREDICT_HELD_BYTES 65536u
 #define PREDICT_ASSUMED_MAX 64u
 #define PREDICT_MOVES_MAX 1000u
 
@@ -68,10 +72,12 @@ struct predict_run {
     struct ips_replay_lock_event *lock_event;
     const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
-    uint8_t *slept;   /* [replay.g.node_count] a message comes, and it was slept
-                         for; NULL: not known */
-    bool outside;     /* some arc is of what is not traced, or idle */
-    uint64_t off_ns;  /* neither running, runnable nor waiting: left out */
+    uint64_t held_ns; /* messages that TCP held back (predict_held.c) */
+    uint64_t held_count;
+    uint8_t *slept;  /* [replay.g.node_count] a message comes, and it was slept
+                        for; NULL: not known */
+    bool outside;    /* some arc is of what is not traced, or idle */
+    uint64_t off_ns; /* neither running, runnable nor waiting: left out */
 };
 void predict_run_release(struct predict_run *run);
 /* Those that are settled anew, or NULL. */
