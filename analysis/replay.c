@@ -109,6 +109,9 @@ static int check_media(const struct ips_replay_ask *ask, struct ips_err *err)
     if (ask->medium_count > IPS_REPLAY_MACHINES_MAX)
         return ips_err_set(err, IPS_E_LIMIT, "%u shared media",
                            ask->medium_count);
+    for (uint32_t m = 0; ask->burst_ns && m < ask->medium_count; m++)
+        if (ask->burst_ns[m] > IPS_REPLAY_TURN_MAX)
+            return ips_err_set(err, IPS_E_USAGE, "a burst of more than 10 s");
     for (size_t p = 0; ask->medium_count && p < pairs; p++)
         if (ask->medium[p] != IPS_REPLAY_NO_MEDIUM &&
             ask->medium[p] >= ask->medium_count)
@@ -202,6 +205,12 @@ static uint64_t messages_ns(const struct rp *r, uint64_t count, uint64_t bytes)
             struct ips_mtime line = ips_curve_above(ask->curve[p]);
             base.base_ns = line.base_ns;
             base.per_byte_q32 = line.per_byte_q32;
+        }
+        if (ask->wire && ask->wire[p]) {
+            struct ips_mtime line = ips_curve_above(ask->wire[p]);
+            base.base_ns = ips_add_sat(base.base_ns, line.base_ns);
+            base.per_byte_q32 =
+                ips_add_sat(base.per_byte_q32, line.per_byte_q32);
         }
         struct ips_mtime byte = base;
         ips_u128 wide = (ips_u128)base.base_ns * count;

@@ -151,6 +151,13 @@ struct ips_replay_ask {
      * below medium_count, or IPS_REPLAY_NO_MEDIUM; medium_count 0: none. */
     uint32_t medium_count;
     const uint32_t *medium;
+    /* [machine_count * machine_count] or NULL, with media: where a pair has a
+     * curve, a message takes its medium for so long, scaled as mtime's; else
+     * for its time less that of 0 bytes. */
+    const struct ips_curve *const *wire;
+    /* [medium_count] or NULL: a token bucket. While the medium is idle it saves
+     * up to so much of its time, and what comes then has that at once. */
+    const uint64_t *burst_ns;
     const struct ips_replay_locks *locks; /* NULL: none */
     /* NULL: none. Their order is settled anew: gives `took`; without moves and
      * `relabel`. The times are those of a replay of ips_queued_graph_make(). */
@@ -169,6 +176,16 @@ static inline uint64_t ips_replay_mtime_ns(const struct ips_replay_ask *ask,
         return ips_mtime_ns(m, bytes);
     struct ips_mtime one = {ips_curve_ns(c, bytes), 0, m->scale_num,
                             m->scale_den};
+    return ips_mtime_ns(&one, 0);
+}
+
+/* For how long a message takes its medium. */
+static inline uint64_t ips_replay_wire_ns(const struct ips_replay_ask *ask,
+                                          size_t pair, uint64_t bytes)
+{
+    const struct ips_mtime *m = &ask->mtime[pair];
+    struct ips_mtime one = {ips_curve_ns(ask->wire[pair], bytes), 0,
+                            m->scale_num, m->scale_den};
     return ips_mtime_ns(&one, 0);
 }
 

@@ -274,11 +274,13 @@ RP_HOT bool work_done(struct rp *r, uint32_t c, uint64_t now)
 static void wake(struct rp *r, uint64_t list, uint64_t now)
 {
     for (uint32_t c = (uint32_t)list; c != RP_NO_CHAIN; c = r->chain[c].next) {
-        if (rp_by_medium(r, r->chain[c].pos)) {
-            r->arrive[r->chain[c].pos] |= 1;
+        uint32_t i = r->chain[c].pos;
+        bool by_medium = rp_by_medium(r, i);
+        if (by_medium && r->arrive[i] >= RP_UNKNOWN) {
+            r->arrive[i] |= 1;
             continue;
         }
-        uint64_t way = arc_t(r, c, r->chain[c].pos);
+        uint64_t way = by_medium ? r->arrive[i] - now : arc_t(r, c, i);
         if (way)
             rp_schedule(r, c, now + way);
         else

@@ -66,6 +66,12 @@ struct rp_lock {
     bool due;             /* in rp.due */
 };
 
+/* What a medium has saved: saved_t at at_t, and more since, while it is idle.
+ */
+struct rp_bucket {
+    uint64_t saved_t, at_t;
+};
+
 struct rp {
     const struct ips_graph *g;
     const struct ips_replay_ask *ask;
@@ -90,7 +96,8 @@ struct rp {
     uint32_t busy; /* machine whose completion is at hand, or UINT32_MAX */
     uint32_t load_next;
     /* replay_medium.c; all NULL where there is none. */
-    uint32_t media;       /* machines behind `machines` in `machine` */
+    uint32_t media;           /* machines behind `machines` in `machine` */
+    struct rp_bucket *bucket; /* [media] NULL: none has any */
     uint64_t *arrive;     /* [nodes] when what a medium brings is there, in _t;
                              RP_UNKNOWN, or its low bit: a chain waits for it */
     uint32_t *sends_next; /* [nodes] the next receive of the same sender */

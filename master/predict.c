@@ -248,6 +248,8 @@ int predict_replay(const struct predict_run *run,
                                  .move = setup->move,
                                  .medium_count = setup->medium_count,
                                  .medium = setup->medium,
+                                 .wire = setup->wire,
+                                 .burst_ns = setup->burst_ns,
                                  .locks = predict_locks(run)};
     if (rc == 0 && !setup->as_recorded)
         rc = predict_queues_settle(run, &ask, &queued, err);

@@ -23,11 +23,15 @@
 #include "analysis/replay.h"
 #include "analysis/replay_graph.h"
 #include "master/arena.h"
-#include "master/mtimes.h"
+#include "master/mtimes_wire.h"
 #include "master/things.h"
 #include "proto/message.h"
 
 #define PREDICT_NOWHERE UINT32_MAX /* a machine: several, or none */
+#define PREDICT_HELD_NS                                                        \
+    30000000u /* the least that TCP waits: 40 ms less a tick of 10 ms */
+#define PREDICT_HELD_MOST 210000000u
+#define PREDICT_HELD_BYTES 65536u
 #define PREDICT_ASSUMED_MAX 64u
 #define PREDICT_MOVES_MAX 1000u
 
@@ -73,10 +77,12 @@ struct predict_run {
     const uint32_t *recorded_of, *recorded_to;
     const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
-    uint8_t *slept;   /* [replay.g.node_count] a message comes, and it was slept
-                         for; NULL: not known */
-    bool outside;     /* some arc is of what is not traced, or idle */
-    uint64_t off_ns;  /* neither running, runnable nor waiting: left out */
+    uint64_t held_ns; /* messages that TCP held back (predict_held.c) */
+    uint64_t held_count;
+    uint8_t *slept;  /* [replay.g.node_count] a message comes, and it was slept
+                        for; NULL: not known */
+    bool outside;    /* some arc is of what is not traced, or idle */
+    uint64_t off_ns; /* neither running, runnable nor waiting: left out */
 };
 void predict_run_release(struct predict_run *run);
 /* Those that are settled anew, or NULL. */
@@ -144,8 +150,13 @@ struct predict_setup {
     uint32_t *medium;
     uint32_t medium_count;
     const char **medium_name; /* [medium_count] borrowed */
-    bool as_recorded;         /* queues keep their order */
-    bool path;                /* also t_max, and where the time would go */
+    /* What messages take their media for, of pairs whose round trips tell it
+     * (mtimes_wire.h): [machine_count^2], or NULL as `medium`. */
+    struct mtime_wire *wire_made;
+    const struct ips_curve **wire;
+    uint64_t *burst_ns; /* [medium_count] the least of its pairs' */
+    bool as_recorded;   /* queues keep their order */
+    bool path;          /* also t_max, and where the time would go */
 };
 void predict_setup_release(struct predict_setup *s);
 /* "one, two": the machines that fit, as many as have room. False: none. */

@@ -207,6 +207,12 @@ static void say_rest(const struct filling *f)
     if (lane->external == IPS_EXTERNAL_ALL && d->run.outside)
         predict_say(said, "waits for what is not traced (replies, disks, "
                           "timers) take the time that they took");
+    if (d->run.held_count)
+        predict_say(said,
+                    "%" PRIu64 " messages were on their way for %.1f ms more "
+                    "than their length takes, so long as TCP holds back what "
+                    "follows a message without an answer: they are so again",
+                    d->run.held_count, (double)d->run.held_ns / 1e6);
     if (d->run.off_ns > d->w.path.est.total / OFF_PARTS)
         predict_say(said,
                     "%.1f ms that threads were off their cores are left out: "

@@ -33,10 +33,12 @@ def test_replay_agrees_with_fractions(build):
     """Would catch any error of the C replay's arithmetic, of its order of
     events, and of its accounts: the oracle has neither virtual time nor heaps."""
     graphs = asked(build, 1, GRAPHS)
-    shared = media = waits = kept = inline = 0
+    bursts = wires = shared = media = waits = kept = inline = 0
     for ask in graphs:
         assert list(replay_oracle.differences(dict(ask))) == [], ask["seed"]
         media += ask["media"] > 0
+        bursts += any(ask["bursts"])
+        wires += any(ask["wires"])
         waits += any(ask.get("waits", []))
         kept += ask["kept"] > 0
         inline += sum(x >= 0 for x in ask["giver"])
@@ -44,6 +46,7 @@ def test_replay_agrees_with_fractions(build):
     assert len(graphs) == GRAPHS
     assert shared > GRAPHS  # the graphs are worth the trouble
     assert media > GRAPHS / 10 and waits > GRAPHS / 10
+    assert bursts > GRAPHS / 40 and wires > GRAPHS / 40
     assert kept > GRAPHS / 20 and inline > GRAPHS / 4
 
 

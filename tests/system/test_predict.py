@@ -25,11 +25,14 @@ def duo(build):
         c.close()
 
 
-def golden(c, name, parts=(None,)):
+def golden(c, name, parts=(None,), unit=UNIT):
+    """Of several machines each has a clock of its own."""
     run = f"predict-{name}-{next(numbers)}"
     for i, only in enumerate(parts):
         how = {"name": run} if i == 0 else {"join": run}
-        words = ["--only", only] if only else []
+        words = ["--only", only, "--clock", str(10**12 * (i + 1))] \
+            if only else []
+        words += ["--unit", str(unit)]
         c.ipsrun([c.build.program("golden"), name, *words], machine=i,
                  check=True, **how)
     c.wait_closed(run, machines=len(parts))
@@ -123,6 +126,27 @@ def test_medium(duo, graphs):
                 "medium": "bus", "busy_ns": 4 * UNIT, "busy_share": 4 / 16}]
         else:
             assert answer["media"] == []
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("parts", [(None,), ("C", "S")])
+@pytest.mark.parametrize("unit_ms,mtime,held", [
+    (10, "0", True), (5, "0", False), (60, "0", False), (10, "20ms", True),
+    (10, "50ms", False)])
+def test_held_messages(duo, parts, unit_ms, mtime, held):
+    """G2: request and reply are 5 units each on their way, and who gets them sleeps.
+    That is as long as TCP holds messages back where it is 50 ms, by one clock and
+    by two that are 1000 s apart: 5 behind each receive, 23 in all; 13 without, and
+    what MTIME says is no part of it. Would catch waits of TCP that are forgotten,
+    counted twice, seen in messages that are quicker or slower than it makes them
+    (25 and 300 ms), and clocks that are taken for one."""
+    unit = unit_ms * 10**6
+    run = golden(duo, "G2", parts, unit)
+    said = duo.json("predict", run, "--mtime", mtime, "--machines",
+                    "here:cores=64", "--map", "*=here")
+    own = 2 * int(mtime.rstrip("ms")) * 10**6
+    assert said["makespan_ns"] == (23 * unit if held else 13 * unit + own)
+    assert any("TCP holds back" in text for text in said["assumed"]) == held
 
 
 @pytest.mark.quick
