@@ -18,6 +18,7 @@ void ips_replay_release(struct ips_replay *r)
     free(r->chain);
     free(r->idle_ns);
     ips_free_large(r->giver);
+    free(r->took);
     memset(r, 0, sizeof(*r));
     r->end = IPS_NO_NODE;
 }
@@ -108,6 +109,9 @@ static int check_media(const struct ips_replay_ask *ask, struct ips_err *err)
     if (ask->medium_count > IPS_REPLAY_MACHINES_MAX)
         return ips_err_set(err, IPS_E_LIMIT, "%u shared media",
                            ask->medium_count);
+    for (uint32_t m = 0; ask->burst_ns && m < ask->medium_count; m++)
+        if (ask->burst_ns[m] > IPS_REPLAY_TURN_MAX)
+            return ips_err_set(err, IPS_E_USAGE, "a burst of more than 10 s");
     for (size_t p = 0; ask->medium_count && p < pairs; p++)
         if (ask->medium[p] != IPS_REPLAY_NO_MEDIUM &&
             ask->medium[p] >= ask->medium_count)
@@ -172,6 +176,9 @@ static int check(const struct ips_graph *g, const struct ips_lane *lane,
     int rc = check_media(ask, err);
     if (rc == 0 && ask->locks)
         rc = check_locks(g, ask->locks, err);
+    if (rc == 0 && ask->queues && (ask->move_count || ask->relabel))
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "queues are settled without moves and weights");
     return rc < 0 ? rc : check_places(g, ask, err);
 }
 
@@ -198,6 +205,12 @@ static uint64_t messages_ns(const struct rp *r, uint64_t count, uint64_t bytes)
             struct ips_mtime line = ips_curve_above(ask->curve[p]);
             base.base_ns = line.base_ns;
             base.per_byte_q32 = line.per_byte_q32;
+        }
+        if (ask->wire && ask->wire[p]) {
+            struct ips_mtime line = ips_curve_above(ask->wire[p]);
+            base.base_ns = ips_add_sat(base.base_ns, line.base_ns);
+            base.per_byte_q32 =
+                ips_add_sat(base.per_byte_q32, line.per_byte_q32);
         }
         struct ips_mtime byte = base;
         ips_u128 wide = (ips_u128)base.base_ns * count;
@@ -324,6 +337,8 @@ static int alloc_all(struct rp *r, struct ips_err *err)
         rc = rp_cores_alloc(r, err);
     if (rc == 0 && r->ask->locks)
         rc = rp_locks_alloc(r, err);
+    if (rc == 0 && r->ask->queues)
+        rc = rp_queues_alloc(r, err);
     if (rc < 0)
         return rc;
     r->reach = out->reach;
@@ -336,6 +351,7 @@ static void release(struct rp *r)
 {
     rp_media_release(r);
     rp_locks_release(r);
+    rp_queues_release(r);
     ips_free_large(r->at_machine);
     free(r->chain);
     rp_cores_release(r);
@@ -485,6 +501,8 @@ static int attempt(const struct ips_graph *g, const struct ips_lane *lane,
         rc = set_machines(&r, err);
     if (rc == 0) {
         set_chains(&r);
+        if (ask->queues)
+            rp_queues_set(&r);
         rp_cores_begin(&r);
         rp_run(&r);
         rc = r.no_memory ? no_memory(g, err) : stalled(&r, err);

@@ -5,7 +5,8 @@
  *
  * arrive[i] of a node that a medium brings something: RP_UNKNOWN from the send
  * on, its low bit set while the chain waits; then the time of the arrival,
- * which is above 0. Of all others 0.
+ * which is above 0. Of all others 0. What the medium had saved up does the
+ * first part of a transfer at once; all of it: it has no work there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,14 @@ int rp_media_alloc(struct rp *r, struct ips_err *err)
     r->arrive = calloc(nodes, sizeof(*r->arrive));
     r->sends_next = calloc(nodes, sizeof(*r->sends_next));
     r->sends = malloc(nodes * sizeof(*r->sends));
-    if (!r->arrive || !r->sends_next || !r->sends)
+    if (r->ask->burst_ns)
+        r->bucket = calloc(r->media + (size_t)1, sizeof(*r->bucket));
+    if (!r->arrive || !r->sends_next || !r->sends ||
+        (r->ask->burst_ns && !r->bucket))
         return ips_err_set(err, IPS_E_NO_MEMORY, "transfers of %u nodes",
                            g->node_count);
+    for (uint32_t m = 0; r->bucket && m < r->media; m++)
+        r->bucket[m].saved_t = 1ULL << 62; /* all that it may have */
     memset(r->sends, 0xff, nodes * sizeof(*r->sends)); /* IPS_NO_NODE */
     for (uint32_t i = g->node_count; i-- > 0;) {
         if (!ips_arc_present(g, &r->arcs, i) ||
@@ -38,6 +44,30 @@ void rp_media_release(struct rp *r)
     free(r->arrive);
     free(r->sends_next);
     free(r->sends);
+    free(r->bucket);
+}
+
+/* ---- what a medium saves ------------------------------------------------- */
+
+/* What is left of a transfer when it has had what was saved; both in _v. */
+static uint64_t spend(struct rp *r, uint32_t m, uint64_t all, uint64_t now)
+{
+    if (!r->bucket || r->machine[r->machines + m].count)
+        return all; /* a medium that is busy has nothing */
+    struct rp_bucket *b = &r->bucket[m];
+    uint64_t most = r->ask->burst_ns[m] << r->bits;
+    uint64_t saved = ips_min_u64(most, b->saved_t + (now - b->at_t));
+    uint64_t has = ips_min_u64(saved, all);
+    *b = (struct rp_bucket){saved - has, now};
+    return all - has;
+}
+
+/* What a message of so many bytes takes its medium for. */
+static uint64_t work_of(const struct rp *r, size_t pair, uint64_t bytes)
+{
+    if (r->ask->wire && r->ask->wire[pair])
+        return ips_replay_wire_ns(r->ask, pair, bytes);
+    return ips_sub_sat(rp_mtime_ns(r, pair, bytes), rp_mtime_ns(r, pair, 0));
 }
 
 /* Receives of one send by one chain: a message that is read in pieces. It is
@@ -56,33 +86,42 @@ void rp_send(struct rp *r, uint32_t x, uint64_t now)
 {
     uint32_t next;
     for (uint32_t i = r->sends[x]; i != IPS_NO_NODE; i = next) {
-        size_t pair = rp_pair(r, x, ips_chain_of(r->g, i));
+        size_t pair = rp_pair(r, x, rp_receiver(r, i));
         uint32_t m = r->ask->medium[pair];
-        uint64_t least = rp_mtime_ns(r, pair, 0), w = 0;
+        uint64_t w = 0;
         next = behind_message(r, i);
         if (m == IPS_REPLAY_NO_MEDIUM)
             continue;
         for (uint32_t k = i; k != next; k = r->sends_next[k])
-            w = ips_max_u64(w, rp_mtime_ns(r, pair, r->g->xlen[k]) - least);
+            w = ips_max_u64(w, work_of(r, pair, r->g->xlen[k]));
         if (w == 0)
             continue;
+        uint64_t left = spend(r, m, w << r->bits, now);
+        uint64_t there =
+            ips_max_u64(now + (rp_mtime_ns(r, pair, 0) << r->bits), 1);
         for (uint32_t k = i; k != next; k = r->sends_next[k])
-            r->arrive[k] = RP_UNKNOWN;
-        rp_put_work(r, r->machines + m, i, w, now);
+            r->arrive[k] = left ? RP_UNKNOWN : there;
+        if (left)
+            rp_put_work_v(r, r->machines + m, i, left, now);
     }
 }
 
 void rp_transferred(struct rp *r, uint32_t i, uint64_t now)
 {
-    uint32_t c = ips_chain_of(r->g, i), x = r->g->xpred[i];
+    uint32_t c = rp_receiver(r, i), x = r->g->xpred[i];
     uint32_t next = behind_message(r, i);
     uint64_t rest = rp_mtime_ns(r, rp_pair(r, x, c), 0) << r->bits;
+    uint32_t m = r->ask->medium[rp_pair(r, x, c)];
     bool waits = false;
+    if (r->bucket)
+        r->bucket[m] = (struct rp_bucket){0, now};
     for (uint32_t k = i; k != next; k = r->sends_next[k]) {
         waits = waits || (r->arrive[k] & 1);
         r->arrive[k] = now + rest;
     }
-    if (waits && rest)
+    if (waits && r->queues && rp_queue_result(r, x) != IPS_QUEUE_NONE)
+        rp_queue_due(r, rp_queue_result(r, x), now + rest);
+    else if (waits && rest)
         rp_schedule(r, c, now + rest);
     else if (waits)
         r->ready[r->ready_count++] = c;

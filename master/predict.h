@@ -23,11 +23,15 @@
 #include "analysis/replay.h"
 #include "analysis/replay_graph.h"
 #include "master/arena.h"
-#include "master/mtimes.h"
+#include "master/mtimes_wire.h"
 #include "master/things.h"
 #include "proto/message.h"
 
 #define PREDICT_NOWHERE UINT32_MAX /* a machine: several, or none */
+#define PREDICT_HELD_NS                                                        \
+    30000000u /* the least that TCP waits: 40 ms less a tick of 10 ms */
+#define PREDICT_HELD_MOST 210000000u
+#define PREDICT_HELD_BYTES 65536u
 #define PREDICT_ASSUMED_MAX 64u
 #define PREDICT_MOVES_MAX 1000u
 
@@ -66,12 +70,19 @@ struct predict_run {
     struct ips_replay_locks locks; /* settled anew; its arrays: */
     uint32_t *lock_units;
     struct ips_replay_lock_event *lock_event;
+    struct ips_queues queues; /* of replay.g */
+    /* Of a run whose queues were settled: where it comes from, and the nodes of
+     * its replay.g there, and of the nodes there the ones here; else NULL. */
+    const struct predict_run *recorded;
+    const uint32_t *recorded_of, *recorded_to;
     const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
-    uint8_t *slept;   /* [replay.g.node_count] a message comes, and it was slept
-                         for; NULL: not known */
-    bool outside;     /* some arc is of what is not traced, or idle */
-    uint64_t off_ns;  /* neither running, runnable nor waiting: left out */
+    uint64_t held_ns; /* messages that TCP held back (predict_held.c) */
+    uint64_t held_count;
+    uint8_t *slept;  /* [replay.g.node_count] a message comes, and it was slept
+                        for; NULL: not known */
+    bool outside;    /* some arc is of what is not traced, or idle */
+    uint64_t off_ns; /* neither running, runnable nor waiting: left out */
 };
 void predict_run_release(struct predict_run *run);
 /* Those that are settled anew, or NULL. */
@@ -81,6 +92,29 @@ predict_locks(const struct predict_run *run)
     return run->locks.event_count && !run->lane_then.any_off ? &run->locks
                                                              : NULL;
 }
+
+/* A run in the order that its queues have in a setup. It borrows what the order
+ * does not concern of the run that it was made of. */
+struct predict_queued {
+    struct predict_run run;
+    bool settled; /* else all is empty, and the order stays as recorded */
+    uint64_t pieces, anew; /* given in turns; of them, those that were taken by
+                              another worker's result */
+    struct ips_queued_graph made;
+    uint32_t *node_of, *node_to;
+    uint8_t *node_made;
+    struct ips_replay_lock_event *lock_event;
+};
+/* run->queues; `of_chain` as ips_order_dependent has it. */
+int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
+                        struct ips_err *err) IPS_MUST_USE;
+/* With `ask` but for its order. Where the queues alone would hold up what waits
+ * for something else, nothing is settled. */
+int predict_queues_settle(const struct predict_run *run,
+                          const struct ips_replay_ask *ask,
+                          struct predict_queued *out,
+                          struct ips_err *err) IPS_MUST_USE;
+void predict_queued_release(struct predict_queued *q);
 
 /* ---- a setup -------------------------------------------------------------
  */
@@ -116,7 +150,13 @@ struct predict_setup {
     uint32_t *medium;
     uint32_t medium_count;
     const char **medium_name; /* [medium_count] borrowed */
-    bool path;                /* also t_max, and where the time would go */
+    /* What messages take their media for, of pairs whose round trips tell it
+     * (mtimes_wire.h): [machine_count^2], or NULL as `medium`. */
+    struct mtime_wire *wire_made;
+    const struct ips_curve **wire;
+    uint64_t *burst_ns; /* [medium_count] the least of its pairs' */
+    bool as_recorded;   /* queues keep their order */
+    bool path;          /* also t_max, and where the time would go */
 };
 void predict_setup_release(struct predict_setup *s);
 /* "one, two": the machines that fit, as many as have room. False: none. */
@@ -187,6 +227,8 @@ struct predict_answer {
     /* Of who has a lock next (struct ips_replay). */
     uint64_t resources, taken;
     uint32_t kept_count;
+    bool settled; /* queues' order; struct predict_queued */
+    uint64_t pieces, anew;
     uint32_t cores;          /* of the machines that somebody is on */
     struct predict_use *use; /* [machine_count] */
     uint64_t last_ns;        /* when the last thread ended */

@@ -45,7 +45,11 @@ static int allocate_media(struct predict_setup *s, size_t nets,
     size_t pairs = (size_t)s->machine_count * s->machine_count;
     s->medium = malloc((pairs + 1) * sizeof(*s->medium));
     s->medium_name = calloc(nets + 1, sizeof(*s->medium_name));
-    if (!s->medium || !s->medium_name)
+    s->wire_made = calloc(pairs + 1, sizeof(*s->wire_made));
+    s->wire = calloc(pairs + 1, sizeof(*s->wire));
+    s->burst_ns = calloc(nets + 1, sizeof(*s->burst_ns));
+    if (!s->medium || !s->medium_name || !s->wire_made || !s->wire ||
+        !s->burst_ns)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu pairs of machines",
                            pairs);
     for (size_t p = 0; p < pairs; p++)
@@ -207,6 +211,62 @@ static int apply(struct predict_setup *s, const Ips__PredictNet *n,
                        n->from, n->to);
 }
 
+/* ---- what messages take of a medium ---------------------------------------
+ */
+
+/* Of a pair on a medium, whose times are measured and not given. */
+static bool wire_of(const struct predict_run *run, struct predict_setup *s,
+                    uint32_t f, uint32_t t)
+{
+    size_t p = (size_t)f * s->machine_count + t;
+    if (s->medium[p] == IPS_REPLAY_NO_MEDIUM || !s->curve[p])
+        return false;
+    const struct mtime_pair *pair =
+        mtimes_choose(run->times, s->machine[f].name, s->machine[t].name,
+                      f == t ? MTIME_UNIX : MTIME_TCP);
+    if (!pair || !mtime_wire_of(pair, &s->wire_made[p]))
+        return false;
+    s->wire[p] = &s->wire_made[p].curve;
+    return true;
+}
+
+static void say_wire(const struct predict_setup *s, uint32_t m,
+                     const struct mtime_wire *w, struct predict_said *said)
+{
+    if (!said)
+        return;
+    predict_say(
+        said,
+        "messages take %.80s for %.1f ns a byte and packet's header, as "
+        "measured; after a pause it has %.0f us of that at once",
+        s->medium_name[m],
+        (double)ips_curve_ns(&w->curve, MTIME_WIRE_DATA) /
+            (MTIME_WIRE_DATA + MTIME_WIRE_HEAD),
+        (double)s->burst_ns[m] / 1e3);
+}
+
+static void set_wires(const struct predict_run *run, struct predict_setup *s,
+                      struct predict_said *said)
+{
+    for (uint32_t m = 0; m < s->medium_count; m++) {
+        const struct mtime_wire *one = NULL;
+        for (uint32_t f = 0; f < s->machine_count; f++) {
+            for (uint32_t t = 0; t < s->machine_count; t++) {
+                size_t p = (size_t)f * s->machine_count + t;
+                if (s->medium[p] != m || !wire_of(run, s, f, t))
+                    continue;
+                uint64_t burst = s->wire_made[p].burst_ns;
+                if (!one || burst < s->burst_ns[m]) {
+                    one = &s->wire_made[p];
+                    s->burst_ns[m] = burst;
+                }
+            }
+        }
+        if (one)
+            say_wire(s, m, one, said);
+    }
+}
+
 int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
                  struct predict_said *said, struct predict_setup *out,
                  struct ips_err *err)
@@ -222,5 +282,7 @@ int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
         if (rc == 0)
             rc = apply(out, ask->nets[i], err);
     }
+    if (rc == 0)
+        set_wires(run, out, said);
     return rc;
 }

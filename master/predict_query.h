@@ -49,6 +49,10 @@ static inline struct predict_query *predict_of(struct query *q)
 /* predict_run.c, in the worker: of what was gathered. */
 int predict_run_make(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run) IPS_MUST_USE;
+/* predict_held.c: adds to `idle` [nodes of the whole graph] what TCP held
+ * messages back; sets run's `held_`. Graphs have times. */
+int predict_held(struct query *q, const struct whatif_solving *s,
+                 struct predict_run *run, uint64_t *idle) IPS_MUST_USE;
 /* predict_locks.c: what was done with locks, in order of the whole graph. Where
  * it has no node of its own an arc is to be cut for it: the caller does that,
  * and fills `at`. Rows that are no good are left out. */

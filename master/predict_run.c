@@ -309,7 +309,9 @@ static int make_graph(struct query *q, const struct whatif_solving *s,
                            s->g->node_count);
     if (times)
         sum_idle(q, s, run, idle);
-    int rc = make_cuts(q, s, run, &cuts);
+    int rc = times ? predict_held(q, s, run, idle) : 0;
+    if (rc == 0)
+        rc = make_cuts(q, s, run, &cuts);
     if (rc == 0) {
         qsort(cuts.one, cuts.count, sizeof(*cuts.one), in_order);
         rc = place_cuts(&cuts, run, s, idle);

@@ -178,7 +178,9 @@ static int search(struct asking *s, struct ips_err *err)
                                       .mtime = d->setup.mtime,
                                       .curve = d->setup.curve,
                                       .medium_count = d->setup.medium_count,
-                                      .medium = d->setup.medium};
+                                      .medium = d->setup.medium,
+                                      .wire = d->setup.wire,
+                                      .burst_ns = d->setup.burst_ns};
     struct ips_search_ask ask = {
         .item_count = d->found.item_count,
         .machine_count = d->setup.machine_count,
@@ -200,6 +202,7 @@ static int search(struct asking *s, struct ips_err *err)
                               &d->found.bound, err);
     ask.bound_ns = d->found.bound.ns;
     d->setup.path = false;
+    d->setup.as_recorded = true; /* the bound is of that order */
     if (rc == 0)
         rc = ips_search(&ask, &d->found.s, err);
     if (rc == 0)

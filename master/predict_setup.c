@@ -35,6 +35,9 @@ void predict_setup_release(struct predict_setup *s)
     free(s->move);
     free(s->medium);
     free(s->medium_name);
+    free(s->wire_made);
+    free(s->wire);
+    free(s->burst_ns);
     memset(s, 0, sizeof(*s));
 }
 

@@ -135,6 +135,8 @@ class Replay:
         self.work_end = [None] * len(self.node)
         self.where = [None] * len(self.node)
         self.media = ask.get("media", 0)
+        self.bursts = ask.get("bursts") or [0] * self.media
+        self.saved = [(Fraction(burst), Fraction(0)) for burst in self.bursts]
         self.waits = ask.get("waits") or [0] * len(self.node)
         if ask["external"] != "all":
             self.waits = [0] * len(self.node)
@@ -180,7 +182,16 @@ class Replay:
         if not self.ask.get("curves") or not self.ask["curves"][pair]:
             base, per_byte = self.ask["mtime"][pair]
             return base + (length * per_byte >> 32)
-        slope, *points = self.ask["curves"][pair]
+        return self.by_curve(self.ask["curves"][pair], length)
+
+    def on_wire(self, pair, length):
+        """Nanoseconds that a message has its medium for, alone."""
+        if self.ask.get("wires") and self.ask["wires"][pair]:
+            return self.by_curve(self.ask["wires"][pair], length)
+        return self.message(pair, length) - self.message(pair, 0)
+
+    def by_curve(self, curve, length):
+        slope, *points = curve
         if length <= points[0][0]:
             return points[0][1]
         for (a, t), (b, u) in zip(points, points[1:]):
@@ -210,12 +221,26 @@ class Replay:
             pair = self.where[x] * len(self.machines) \
                 + self.threads[thread].machine
             base = self.message(pair, 0)
-            work = max(self.message(pair, self.node[i][3])
-                       for i in receives) - base
-            if self.ask["medium"][pair] >= 0 and work:
-                self.transfers[receives[0]] = [
-                    self.ask["medium"][pair], Fraction(work), base, receives]
-                self.come.update(dict.fromkeys(receives))
+            work = max(self.on_wire(pair, self.node[i][3]) for i in receives)
+            medium = self.ask["medium"][pair]
+            if medium < 0 or not work:
+                continue
+            left = self.unsaved(medium, work)
+            self.come.update(dict.fromkeys(receives))
+            if left:
+                self.transfers[receives[0]] = [medium, left, base, receives]
+            else:
+                self.come.update(dict.fromkeys(receives, self.now + base))
+
+    def unsaved(self, medium, work):
+        """What is left of a transfer that begins now, when it has had what an
+        idle medium has saved; a medium that is busy has nothing."""
+        if self.transfer_rates()[medium]:
+            return Fraction(work)
+        saved, since = self.saved[medium]
+        saved = min(Fraction(self.bursts[medium]), saved + self.now - since)
+        self.saved[medium] = max(saved - work, Fraction(0)), self.now
+        return max(work - saved, Fraction(0))
 
     def transfer_rates(self):
         """Of each medium: how many divide it."""
@@ -417,6 +442,7 @@ class Replay:
                 self.come.update(
                     dict.fromkeys(transfer[3], then + transfer[2]))
                 del self.transfers[i]
+                self.saved[transfer[0]] = Fraction(0), then
         self.now = then
         while self.loads and self.loads[0][0] <= self.now:
             _, m, num, den = self.loads.pop(0)

@@ -13,6 +13,8 @@
  *             which mtime has only the scale, 1
  *   media     how many are shared; medium [its number or -1, a pair each]; not
  *             with moves
+ *   wires     as curves: for how long a message takes its medium; bursts [ns
+ *             that a medium saves, each] or []
  *   locks     [units free at the begin, a lock each]; takes and gives [[node,
  *             lock], ...]; kept, taken (struct ips_replay); giver [node or -1,
  * a node each] or [] waits     [ns behind the work of the arc into each node]
@@ -83,6 +85,9 @@ struct drawn {
     struct ips_curve made[MACHINES * MACHINES];
     const struct ips_curve *curve[MACHINES * MACHINES];
     uint32_t medium[MACHINES * MACHINES];
+    struct ips_curve wire_made[MACHINES * MACHINES];
+    const struct ips_curve *wire[MACHINES * MACHINES];
+    uint64_t burst[MEDIA];
     uint32_t *map;
     uint64_t *waits; /* NULL: none */
     uint32_t units[LOCKS];
@@ -192,11 +197,10 @@ static void draw_turns(uint64_t *s, const struct ips_graph *g,
 }
 
 /* Of some pairs; lengths of messages are small. */
-static void draw_curves(uint64_t *s, uint32_t weight_max, struct drawn *d)
+static void draw_some_curves(uint64_t *s, uint32_t weight_max, uint32_t pairs,
+                             struct ips_curve *made,
+                             const struct ips_curve **out)
 {
-    uint32_t pairs = d->ask.machine_count * d->ask.machine_count;
-    if (rg_below(s, 3))
-        return;
     for (uint32_t p = 0; p < pairs; p++) {
         uint64_t bytes[4], ns[4];
         uint32_t count = 1 + rg_below(s, 4);
@@ -206,11 +210,30 @@ static void draw_curves(uint64_t *s, uint32_t weight_max, struct drawn *d)
         }
         if (rg_below(s, 3) == 0)
             continue;
-        if (ips_curve_make(bytes, ns, count, &d->made[p], NULL) < 0)
+        if (ips_curve_make(bytes, ns, count, &made[p], NULL) < 0)
             abort();
-        d->curve[p] = &d->made[p];
+        out[p] = &made[p];
     }
-    d->ask.curve = d->curve;
+}
+
+static void draw_curves(uint64_t *s, uint32_t weight_max, struct drawn *d)
+{
+    uint32_t pairs = d->ask.machine_count * d->ask.machine_count;
+    if (rg_below(s, 3) == 0) {
+        draw_some_curves(s, weight_max, pairs, d->made, d->curve);
+        d->ask.curve = d->curve;
+    }
+    if (d->ask.medium_count == 0)
+        return;
+    if (rg_below(s, 2)) {
+        draw_some_curves(s, weight_max, pairs, d->wire_made, d->wire);
+        d->ask.wire = d->wire;
+    }
+    if (rg_below(s, 2))
+        return;
+    for (uint32_t m = 0; m < d->ask.medium_count; m++)
+        d->burst[m] = rg_below(s, 2) * (uint64_t)rg_below(s, 3 * weight_max);
+    d->ask.burst_ns = d->burst;
 }
 
 /* Node i of a chain that has `held` (LOCKS: none), the chain's last or not.
@@ -281,6 +304,21 @@ static void print_graph(const struct ips_graph *g)
     printf("], ");
 }
 
+static void print_curves(const char *name, const struct ips_curve *const *of,
+                         uint32_t pairs)
+{
+    printf("], \"%s\": [", name);
+    for (uint32_t p = 0; p < pairs && of; p++) {
+        const struct ips_curve *c = of[p];
+        fputs(p ? ", " : "", stdout);
+        if (c)
+            printf("[%" PRIu64, c->beta_q32);
+        for (uint32_t k = 0; c && k < c->count; k++)
+            printf(", [%" PRIu64 ", %" PRIu64 "]", c->bytes[k], c->ns[k]);
+        fputs(c ? "]" : "null", stdout);
+    }
+}
+
 static void print_ask(const struct ips_graph *g, const struct drawn *d)
 {
     printf("\"machines\": [");
@@ -308,16 +346,11 @@ static void print_ask(const struct ips_graph *g, const struct drawn *d)
         printf("%s[%" PRIu64 ", %" PRIu64 "]", p ? ", " : "",
                d->mtime[p].base_ns, d->mtime[p].per_byte_q32);
     uint32_t pairs = d->ask.machine_count * d->ask.machine_count;
-    printf("], \"curves\": [");
-    for (uint32_t p = 0; p < pairs && d->ask.curve; p++) {
-        const struct ips_curve *c = d->curve[p];
-        fputs(p ? ", " : "", stdout);
-        if (c)
-            printf("[%" PRIu64, c->beta_q32);
-        for (uint32_t k = 0; c && k < c->count; k++)
-            printf(", [%" PRIu64 ", %" PRIu64 "]", c->bytes[k], c->ns[k]);
-        fputs(c ? "]" : "null", stdout);
-    }
+    print_curves("curves", d->ask.curve, pairs);
+    print_curves("wires", d->ask.wire, pairs);
+    printf("], \"bursts\": [");
+    for (uint32_t m = 0; m < d->ask.medium_count && d->ask.burst_ns; m++)
+        printf("%s%" PRIu64, m ? ", " : "", d->burst[m]);
     printf("], \"media\": %u, \"medium\": [", d->ask.medium_count);
     for (uint32_t p = 0; p < pairs && d->ask.medium_count; p++)
         printf("%s%d", p ? ", " : "", (int)d->medium[p]);

@@ -20,6 +20,7 @@
 #include "analysis/view.h"
 #include "master/mtimes.h"
 #include "master/mtimes_doubt.h"
+#include "master/mtimes_wire.h"
 #include "proto/message.h"
 #include "slave/calibrate_net.h"
 #include "slave/calibrate_ready.h"
@@ -437,6 +438,46 @@ static void test_mtime__exchange_refuses(void **state)
     assert_non_null(strstr(err.msg, "none of 2 addresses"));
 }
 
+/* A link of 5 bytes a us with a bucket of 2000 bytes, as round trips see it:
+ * half a trip is what its packets take less 400 us, 40% of it CPU of the ends,
+ * which MTIME leaves out. Length 4096 tells the burst (at 1024 half a trip is
+ * shorter than that). A pair whose ends' CPU is all that there is tells
+ * nothing, nor do short lengths alone. Would catch a byte's time with the CPU
+ * left out (40% too little), packets' headers or the burst counted in it, and a
+ * burst taken where it is not used up. */
+static void test_mtime__wire(void **state)
+{
+    static const char text[] = HEAD "pair a b tcp d\n"
+                                    "point 1 800 - - - 8000\n"
+                                    "point 1024 60000 - - - 48000\n"
+                                    "point 4096 275280 - - - 183520\n"
+                                    "point 16384 1821120 - - - 1214080\n"
+                                    "point 1048576 131331120 - - - 87554080\n"
+                                    "pair b a tcp d\n"
+                                    "point 16384 0 - - - 17000\n"
+                                    "point 1048576 0 - - - 390000\n"
+                                    "pair a a tcp d\n"
+                                    "point 1 800 - - - 8000\n"
+                                    "point 1024 60000 - - - 48000\n"
+                                    "pair b b tcp d\n"
+                                    "point 16384 1821120\n"
+                                    "point 1048576 131331120\n";
+    struct mtimes t = {0};
+    struct mtime_wire w = {.burst_ns = 7};
+    (void)state;
+    assert_int_equal(mtimes_parse(&t, "x", text, NULL), 0);
+    assert_false(mtime_wire_of(mtimes_find(&t, "b", "a", MTIME_TCP), &w));
+    assert_false(mtime_wire_of(mtimes_find(&t, "a", "a", MTIME_TCP), &w));
+    assert_false(mtime_wire_of(mtimes_find(&t, "b", "b", MTIME_TCP), &w));
+    assert_true(w.burst_ns == 7);
+    assert_true(mtime_wire_of(mtimes_find(&t, "a", "b", MTIME_TCP), &w));
+    assert_true(w.burst_ns == 400000);
+    assert_true(ips_curve_ns(&w.curve, 1) == 67 * 200);
+    assert_true(ips_curve_ns(&w.curve, 1448) == 1514 * 200);
+    assert_true(ips_curve_ns(&w.curve, 14480) == 15140 * 200);
+    mtimes_release(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +493,7 @@ int main(void)
         cmocka_unit_test(test_mtime__text_there_and_back),
         cmocka_unit_test(test_mtime__text_that_is_wrong),
         cmocka_unit_test(test_mtime__choosing),
+        cmocka_unit_test(test_mtime__wire),
         cmocka_unit_test(test_mtime__exchange),
         cmocka_unit_test(test_mtime__exchange_refuses),
     };

@@ -1,0 +1,167 @@
+/*
+ * Messages that TCP held back. Where a program sends twice without an answer,
+ * Nagle's rule keeps the second piece until the first is acknowledged, and the
+ * receiver acknowledges after a while only: 40 to 200 ms on Linux
+ * (TCP_DELACK_MIN, TCP_DELACK_MAX; in ticks, so a part of one less). That is
+ * elapsed time by the clock of the system, on any machine: no CPU, and no
+ * length, makes it longer or shorter.
+ *
+ * So a message of at most PREDICT_HELD_BYTES that was on its way for
+ * PREDICT_HELD_NS to PREDICT_HELD_MOST longer than MTIME says, while its
+ * receiver slept for it all that time, is replayed with the rest of its time as
+ * a wait behind the receive (IDLE). Of two machines the clocks are compared as
+ * in `wall`; of a pair whose messages went one way alone the quickest is taken
+ * to have taken no time.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "analysis/clock_align.h"
+#include "common/types.h"
+#include "master/part.h"
+#include "master/predict_query.h"
+
+struct held {
+    const struct ips_graph *g;
+    const struct ips_graph **raw; /* [n] */
+    const uint32_t *base;         /* [n] */
+    uint32_t n;
+    struct ips_clock_fit *fit; /* [n * n] of (i, k) with i < k: A is i */
+    bool *fitted;              /* [n * n] */
+};
+
+static uint32_t machine_of(const struct held *h, uint32_t node)
+{
+    return h->g->chains[ips_chain_of(h->g, node)].machine;
+}
+
+static uint64_t at_of(const struct held *h, uint32_t m, uint32_t node)
+{
+    return h->raw[m]->at[node - h->base[m]];
+}
+
+static bool message(const struct ips_graph *g, uint32_t i)
+{
+    return g->xkind[i] == IPS_X_DATA && g->xpred[i] != IPS_NO_NODE;
+}
+
+/* Of the messages between machines a and b, a < b. */
+static int fit_pair(struct held *h, uint32_t a, uint32_t b, struct ips_err *err)
+{
+    size_t count = 0, most = 0;
+    size_t pair = (size_t)a * h->n + b;
+    const uint32_t of[] = {a, b};
+    for (int k = 0; k < 2; k++)
+        most += h->raw[of[k]]->node_count;
+    struct ips_clock_point *p = malloc((most + 1) * sizeof(*p));
+    if (!p)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory to align clocks");
+    for (int k = 0; k < 2; k++) {
+        uint32_t m = of[k], from = of[1 - k];
+        for (uint32_t i = h->base[m]; i < h->base[m] + h->raw[m]->node_count;
+             i++) {
+            if (!message(h->g, i) || machine_of(h, h->g->xpred[i]) != from)
+                continue;
+            uint64_t sent = at_of(h, from, h->g->xpred[i]);
+            uint64_t came = at_of(h, m, i);
+            p[count++] = k ? (struct ips_clock_point){sent, came, true}
+                           : (struct ips_clock_point){came, sent, false};
+        }
+    }
+    int rc = ips_clock_align(p, count, &h->fit[pair], err);
+    free(p);
+    h->fitted[pair] = rc == 0;
+    return rc;
+}
+
+/* A's time by B's clock. */
+static uint64_t turned(const struct ips_clock_fit *f, uint64_t a)
+{
+    ips_i128 t =
+        (ips_i128)a + f->offset_ns +
+        ((ips_i128)a - (ips_i128)f->from) * f->drift_q40 / ((ips_i128)1 << 40);
+    return t < 0 ? 0 : (uint64_t)t;
+}
+
+/* How long the message into node i of machine `to` was on its way. */
+static int way_of(struct held *h, uint32_t i, uint32_t to, uint64_t *ns,
+                  struct ips_err *err)
+{
+    uint32_t x = h->g->xpred[i], from = machine_of(h, x);
+    uint64_t sent = at_of(h, from, x), came = at_of(h, to, i);
+    uint64_t late = h->raw[to]->delay[i - h->base[to]];
+    uint32_t a = ips_min_u32(from, to), b = ips_max_u32(from, to);
+    const struct ips_clock_fit *f = &h->fit[(size_t)a * h->n + b];
+    int rc = from == to || h->fitted[(size_t)a * h->n + b]
+                 ? 0
+                 : fit_pair(h, a, b, err);
+    if (rc < 0)
+        return rc;
+    if (from < to)
+        sent = turned(f, sent);
+    else if (from > to)
+        came = turned(f, came);
+    *ns = ips_sub_sat(came, ips_add_sat(sent, late));
+    return 0;
+}
+
+static uint64_t mtime_of(const struct predict_run *run,
+                         const struct mtimes *times, uint32_t from, uint32_t to,
+                         uint64_t bytes)
+{
+    const struct mtime_pair *p =
+        mtimes_choose(times, run->own[from].name, run->own[to].name, MTIME_TCP);
+    return p ? ips_curve_ns(&p->curve, bytes)
+             : ips_mtime_ns(&run->lane.mtime, bytes);
+}
+
+static int held_of(struct held *h, const struct mtimes *times,
+                   struct predict_run *run, uint64_t *idle, struct ips_err *err)
+{
+    const struct ips_graph *g = h->g;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first, to = g->chains[c].machine;
+        uint32_t end = first + g->chains[c].count;
+        for (uint32_t i = first; i + 1 < end; i++) {
+            uint64_t slept = h->raw[to]->wait[i - h->base[to]], way = 0;
+            if (slept < PREDICT_HELD_NS || !message(g, i) ||
+                g->xlen[i] > PREDICT_HELD_BYTES)
+                continue;
+            int rc = way_of(h, i, to, &way, err);
+            if (rc < 0)
+                return rc;
+            way = ips_sub_sat(ips_min_u64(way, slept),
+                              mtime_of(run, times, machine_of(h, g->xpred[i]),
+                                       to, g->xlen[i]));
+            if (way < PREDICT_HELD_NS || way > PREDICT_HELD_MOST)
+                continue;
+            idle[i + 1] = ips_add_sat(idle[i + 1], way);
+            run->held_ns = ips_add_sat(run->held_ns, way);
+            run->held_count++;
+        }
+    }
+    return 0;
+}
+
+int predict_held(struct query *q, const struct whatif_solving *s,
+                 struct predict_run *run, uint64_t *idle)
+{
+    size_t n = q->gather.count;
+    struct held h = {.g = s->g,
+                     .raw = calloc(n + 1, sizeof(*h.raw)),
+                     .base = s->d->path.node_base,
+                     .n = (uint32_t)n,
+                     .fit = calloc(n * n + 1, sizeof(*h.fit)),
+                     .fitted = calloc(n * n + 1, sizeof(*h.fitted))};
+    int rc = h.raw && h.fit && h.fitted
+                 ? 0
+                 : ips_err_set(s->err, IPS_E_NO_MEMORY, "%zu machines", n);
+    for (size_t p = 0; p < n && rc == 0; p++)
+        h.raw[p] = &engine_part_of(q->gather.active[p])->g;
+    if (rc == 0)
+        rc = held_of(&h, &predict_of(q)->times, run, idle, s->err);
+    free(h.raw);
+    free(h.fit);
+    free(h.fitted);
+    return rc;
+}
