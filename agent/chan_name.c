@@ -11,7 +11,9 @@
 #include <sys/un.h>
 
 #include "agent/core.h"
+#include "agent/modules.h"
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 #include "common/types.h"
 
 #ifndef IPPROTO_MPTCP
@@ -403,14 +405,15 @@ uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
 }
 
 void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
-                     uint64_t stamp)
+                     uint64_t stamp, uint64_t site)
 {
     uint64_t sent = ~0ull, recv = ~0ull;
+    site = ips_site_now(site);
     if (how == IPS_CLOSE_FD && word & IPS_FD_TCP &&
         !tcp_totals(fd, &sent, &recv))
         sent = recv = ~0ull;
     struct ips_rec_close *rec = (struct ips_rec_close *)ips_rec_begin_at(
-        IPS_REC_CLOSE, sizeof(*rec), stamp);
+        IPS_REC_CLOSE, sizeof(*rec) + IPS_REC_SITE_BYTES, stamp);
     if (!rec)
         return;
     rec->h.a = ips_fd_chan(word);
@@ -419,16 +422,18 @@ void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
     rec->how = how;
     rec->sent = sent;
     rec->recv = recv;
+    ips_rec_put_site(rec, sizeof(*rec), site);
     ips_rec_publish(rec);
+    ips_module_note(site);
 }
 
-void ips_chan_drop(int fd)
+void ips_chan_drop(int fd, uint64_t site)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
         return;
     uint64_t word = ips_chan_of(fd);
     if (ips_fd_chan(word))
-        ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now());
+        ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
     if (word & IPS_FD_LOCKED)
         ips_lock_dropped(fd);
     ips_fd_forget(fd);

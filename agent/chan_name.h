@@ -45,11 +45,11 @@ static inline uint64_t ips_chan_of(int fd)
 /* Writes CLOSE for the channel of `word`, with the stamp of the moment just
  * before it happens or happened. The TCP totals go with a close only. */
 void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
-                     uint64_t stamp);
+                     uint64_t stamp, uint64_t site);
 
 /* Names `fd` if needed, writes its CLOSE if it is a channel, forgets it: to be
  * called before the descriptor goes. */
-void ips_chan_drop(int fd);
+void ips_chan_drop(int fd, uint64_t site);
 
 /* wrap_file.c: a descriptor by which a lock was taken is about to go. */
 void ips_lock_dropped(int fd);

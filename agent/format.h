@@ -360,6 +360,11 @@ struct ips_rec_io_short { /* a = channel id */
     uint64_t site;
 };
 
+/* FORK, JOIN, KILL and CLOSE of calls of the program have one more word behind
+ * their own: the return address of the call, 0 unknown. It begins where the
+ * structure ends; a record without it is as good. */
+#define IPS_REC_SITE_BYTES 8u
+
 struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
     struct ips_rec_head h;
     uint64_t t_ret;

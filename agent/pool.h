@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "agent/format.h"
 #include "common/err.h"
@@ -161,6 +162,16 @@ static inline uint32_t ips_rec_type(const struct ips_rec_head *h)
 static inline uint32_t ips_rec_flags(const struct ips_rec_head *h)
 {
     return h->word >> 16;
+}
+
+/* The word behind a FORK, JOIN, KILL or CLOSE of `own` bytes that was checked;
+ * 0 where it has none. */
+static inline uint64_t ips_rec_site(const struct ips_rec_head *h, size_t own)
+{
+    uint64_t site = 0;
+    if ((h->word >> 8 & 0xffu) * 8 >= own + IPS_REC_SITE_BYTES)
+        memcpy(&site, (const unsigned char *)h + own, sizeof(site));
+    return site;
 }
 
 /* Stamp to ns of this machine's CLOCK_MONOTONIC_RAW. */

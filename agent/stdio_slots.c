@@ -5,6 +5,7 @@
 
 #include "agent/sys.h"
 #include "agent/wrap.h"
+#include "agent/wrap_sample.h"
 
 /* Positions in glibc's struct _IO_jump_t (two dummies, then finish = 2). */
 enum { SLOT_READ = 14, SLOT_WRITE = 15, SLOT_CLOSE = 17 };
@@ -25,10 +26,19 @@ static struct popened {
     uint64_t seq;
 } popened[POPENED] IPS_TABLE;
 
+/* Where the program called; of a file only if the call is slow. */
+static uint64_t site_of(int fd)
+{
+    if (!ips_wrap_on())
+        return 0;
+    return ips_fd_class(ips_fd_get(fd)) == IPS_FD_FILE ? IPS_SITE_LATER
+                                                       : ips_site_behind_libc();
+}
+
 static ssize_t our_read(FILE *f, void *buf, ssize_t n)
 {
     IPS_IO(io);
-    if (n <= 0 || !ips_io_begin(&io, f->_fileno, 0))
+    if (n <= 0 || !ips_io_begin(&io, f->_fileno, site_of(f->_fileno)))
         return file_read(f, buf, n);
     ssize_t r = file_read(f, buf, n);
     return ips_io_received(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n), NULL,
@@ -40,7 +50,7 @@ static ssize_t our_read(FILE *f, void *buf, ssize_t n)
 static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
 {
     IPS_IO(io);
-    if (n <= 0 || !ips_io_begin(&io, f->_fileno, 0))
+    if (n <= 0 || !ips_io_begin(&io, f->_fileno, site_of(f->_fileno)))
         return file_write(f, buf, n);
     ssize_t r = file_write(f, buf, n);
     int saved = errno;
@@ -57,7 +67,7 @@ static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
 static int our_close(FILE *f)
 {
     if (ips_wrap_on())
-        ips_chan_drop(f->_fileno);
+        ips_chan_drop(f->_fileno, IPS_SITE_LATER);
     return file_close(f);
 }
 
@@ -71,13 +81,14 @@ static int our_proc_close(FILE *f)
             seq = popened[i].seq;
             atomic_store(&popened[i].stream, NULL);
         }
-    ips_chan_drop(f->_fileno);
+    uint64_t site = ips_site_behind_libc();
+    ips_chan_drop(f->_fileno, site);
     struct ips_moment call = ips_at_call();
     struct ips_reap reap = ips_reap_begin();
     int status = proc_close(f);
     if (status != -1)
         ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_end(reap),
-                        (uint32_t)status);
+                        (uint32_t)status, site);
     return status;
 }
 
@@ -86,6 +97,11 @@ static void *function(const void *pointer_to_it)
     void *p;
     memcpy(&p, pointer_to_it, sizeof(p));
     return p;
+}
+
+void *ips_stdio_code(void)
+{
+    return function(&file_write);
 }
 
 #define PAGE 4096u

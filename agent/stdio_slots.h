@@ -24,4 +24,7 @@ void ips_stdio_init(void);
  * began. */
 void ips_stdio_popened(FILE *stream, uint64_t seq);
 
+/* An address in the C library. */
+void *ips_stdio_code(void);
+
 #endif

@@ -213,4 +213,11 @@ void ips_threads_speak_for_silent(void);
 /* Writes `value` in base 10 or 16; returns the end. */
 char *ips_put_number(char *out, uint64_t value, unsigned base);
 
+/* The word behind a record of `bytes` that was begun with room for it
+ * (IPS_REC_SITE_BYTES). */
+static inline void ips_rec_put_site(void *rec, size_t bytes, uint64_t site)
+{
+    *(uint64_t *)(void *)((unsigned char *)rec + bytes) = site;
+}
+
 #endif

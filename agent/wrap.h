@@ -282,11 +282,11 @@ const struct timespec *ips_wait_left(const struct timespec *asked,
 
 /* FORK; err 0 = it was made. */
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
-                     struct ips_moment call, int err);
+                     struct ips_moment call, int err, uint64_t site);
 /* JOIN; child_cpu_ns ~0 = unknown. */
 void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
-                     uint32_t status);
+                     uint32_t status, uint64_t site);
 
 /* wrap_seccomp.c: around a call that installs a filter, or forbids the time
  * stamp counter. `undo`: it failed. */
@@ -391,10 +391,10 @@ bool ips_eventfd_taken(const struct ips_io *io, struct ips_moment ret);
 void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at);
 /* The raw system calls that send signals or set handlers; true: done. */
-bool ips_signal_syscall(long *r, long n, const long args[6]);
+bool ips_signal_syscall(long *r, long n, const long args[6], uint64_t site);
 
 /* wrap_entry.S calls these. */
-void ips_vfork_before(void);
+void ips_vfork_before(uint64_t site);
 long ips_vfork_after(long result);
 long ips_syscall_failed(long result);
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f);

@@ -49,6 +49,17 @@ int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site);
 int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
                    uint64_t site);
 int ips_fcntl_at(int fd, int command, void *arg, uint64_t site);
+int ips_close_at(int fd, uint64_t site);
+int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site);
+int ips_dup3_at(int fd, int to, int flags, uint64_t site);
+int ips_shutdown_at(int fd, int how, uint64_t site);
+int ips_dup2_at(int fd, int to, uint64_t site);
+
+/* wrap_child.c */
+pid_t ips_wait4_at(pid_t pid, int *status, int options, struct rusage *ru,
+                   uint64_t site);
+int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
+                  uint64_t site);
 
 /* wrap_file.c */
 ssize_t ips_pread_at(int fd, void *buf, size_t n, off_t at, uint64_t site);

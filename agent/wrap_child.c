@@ -3,7 +3,7 @@
  * child's CPU (rusage). A result that is no end (stopped, continued, nothing
  * yet) and an error leave no record.
  */
-#include "agent/wrap.h"
+#include "agent/wrap_at.h"
 
 #include "agent/sys.h"
 
@@ -36,7 +36,8 @@ uint64_t ips_reap_end(struct ips_reap since)
     return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
 }
 
-static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru)
+static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
+                      uint64_t site)
 {
     if (!ips_wrap_on())
         return REAL(wait4)(pid, status, options, ru);
@@ -52,7 +53,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru)
         int saved = errno;
         atomic_fetch_add(&reaped, 1);
         ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call, ips_rusage_cpu(ru),
-                        (uint32_t)*status);
+                        (uint32_t)*status, site);
         errno = saved;
     }
     return r;
@@ -60,24 +61,24 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru)
 
 IPS_EXPORT pid_t wait(int *status)
 {
-    return wait_for(-1, status, 0, NULL);
+    return wait_for(-1, status, 0, NULL, IPS_SITE);
 }
 pid_t __wait(int *) IPS_ALIAS(wait);
 
 IPS_EXPORT pid_t waitpid(pid_t pid, int *status, int options)
 {
-    return wait_for(pid, status, options, NULL);
+    return wait_for(pid, status, options, NULL, IPS_SITE);
 }
 pid_t __waitpid(pid_t, int *, int) IPS_ALIAS(waitpid);
 
 IPS_EXPORT pid_t wait3(int *status, int options, struct rusage *ru)
 {
-    return wait_for(-1, status, options, ru);
+    return wait_for(-1, status, options, ru, IPS_SITE);
 }
 
 IPS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *ru)
 {
-    return wait_for(pid, status, options, ru);
+    return wait_for(pid, status, options, ru, IPS_SITE);
 }
 
 static bool ended(const siginfo_t *info)
@@ -98,7 +99,8 @@ static uint32_t wait_status(const siginfo_t *info)
 /* libc's waitid has no rusage, the kernel's has, but is no cancellation point:
  * look first with WNOWAIT, then take what was seen. Where another thread took
  * it in between, look again, as the kernel would. */
-IPS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *out, int options)
+int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
+                  uint64_t site)
 {
     if (!ips_wrap_on() || ips_sys_quiet || options & WNOWAIT ||
         !(options & WEXITED))
@@ -122,9 +124,20 @@ IPS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *out, int options)
         if (ended(info)) {
             atomic_fetch_add(&reaped, 1);
             ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
-                            ips_rusage_cpu(&ru), wait_status(info));
+                            ips_rusage_cpu(&ru), wait_status(info), site);
         }
         errno = saved;
         return 0;
     }
+}
+
+IPS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *out, int options)
+{
+    return ips_waitid_at(type, id, out, options, IPS_SITE);
+}
+
+pid_t ips_wait4_at(pid_t pid, int *status, int options, struct rusage *ru,
+                   uint64_t site)
+{
+    return wait_for(pid, status, options, ru, site);
 }

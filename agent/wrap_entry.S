@@ -25,6 +25,7 @@ __vfork:
     endbr64
     subq $8, %rsp
     .cfi_adjust_cfa_offset 8
+    movq 8(%rsp), %rdi /* the call's place */
     call ips_vfork_before
     addq $8, %rsp
     .cfi_adjust_cfa_offset -8
@@ -93,6 +94,7 @@ __vfork:
     .cfi_def_cfa_offset 16
     .cfi_offset x29, -16
     .cfi_offset x30, -8
+    mov x0, x30 /* the call's place */
     bl ips_vfork_before
     ldp x29, x30, [sp], #16
     .cfi_def_cfa_offset 0

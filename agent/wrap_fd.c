@@ -29,40 +29,50 @@ static void name_new(int fd, const struct ips_chan_hint *hint)
 /* --- closing
  * ------------------------------------------------------------------ */
 
-IPS_EXPORT int close(int fd)
+int ips_close_at(int fd, uint64_t site)
 {
     if (ips_wrap_on())
-        ips_chan_drop(fd);
+        ips_chan_drop(fd, site);
     return REAL(close)(fd);
+}
+
+IPS_EXPORT int close(int fd)
+{
+    return ips_close_at(fd, IPS_SITE);
 }
 int __close(int) IPS_ALIAS(close);
 
 /* Those in [first, last] that may be channels: all up to the greatest
  * descriptor that this process or its parents ever named. */
-static void drop_range(unsigned first, unsigned last)
+static void drop_range(unsigned first, unsigned last, uint64_t site)
 {
     unsigned top = (unsigned)ips_fd_top();
     if (top == 0)
         return;
     for (unsigned fd = first; fd <= last && fd < top; fd++)
-        ips_chan_drop((int)fd);
+        ips_chan_drop((int)fd, site);
+}
+
+int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site)
+{
+    if (ips_wrap_on() && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
+        drop_range(first, last, site);
+    return REAL(close_range)(first, last, flags);
 }
 
 IPS_EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
-    if (ips_wrap_on() && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
-        drop_range(first, last);
-    return REAL(close_range)(first, last, flags);
+    return ips_close_range_at(first, last, flags, IPS_SITE);
 }
 
 IPS_EXPORT void closefrom(int first)
 {
     if (ips_wrap_on())
-        drop_range(first < 0 ? 0 : (unsigned)first, ~0u);
+        drop_range(first < 0 ? 0 : (unsigned)first, ~0u, IPS_SITE);
     REAL(closefrom)(first);
 }
 
-IPS_EXPORT int shutdown(int fd, int how)
+int ips_shutdown_at(int fd, int how, uint64_t site)
 {
     static const enum ips_close_how hows[] = {
         IPS_CLOSE_SHUT_RD, IPS_CLOSE_SHUT_WR, IPS_CLOSE_SHUT_RDWR};
@@ -73,9 +83,14 @@ IPS_EXPORT int shutdown(int fd, int how)
     if (r == 0 && how >= SHUT_RD && how <= SHUT_RDWR) {
         uint64_t word = ips_chan_of(fd);
         if (ips_fd_class(word) == IPS_FD_STREAM)
-            ips_chan_closed(fd, word, hows[how], stamp);
+            ips_chan_closed(fd, word, hows[how], stamp, site);
     }
     return r;
+}
+
+IPS_EXPORT int shutdown(int fd, int how)
+{
+    return ips_shutdown_at(fd, how, IPS_SITE);
 }
 
 /* --- looking at one
@@ -121,10 +136,10 @@ static int copied(int fd, int made)
 }
 
 /* `to` is about to be replaced by a copy of `fd`, if that is open. */
-static void replacing(int fd, int to)
+static void replacing(int fd, int to, uint64_t site)
 {
     if (ips_wrap_on() && fd != to && ips_sys3(SYS_fcntl, fd, F_GETFD, 0) >= 0)
-        ips_chan_drop(to);
+        ips_chan_drop(to, site);
 }
 
 IPS_EXPORT int dup(int fd)
@@ -133,17 +148,27 @@ IPS_EXPORT int dup(int fd)
     return copied(fd, REAL(dup)(fd));
 }
 
+int ips_dup2_at(int fd, int to, uint64_t site)
+{
+    replacing(fd, to, site);
+    return copied(fd, REAL(dup2)(fd, to));
+}
+
 IPS_EXPORT int dup2(int fd, int to)
 {
-    replacing(fd, to);
-    return copied(fd, REAL(dup2)(fd, to));
+    return ips_dup2_at(fd, to, IPS_SITE);
 }
 int __dup2(int, int) IPS_ALIAS(dup2);
 
+int ips_dup3_at(int fd, int to, int flags, uint64_t site)
+{
+    replacing(fd, to, site);
+    return copied(fd, REAL(dup3)(fd, to, flags));
+}
+
 IPS_EXPORT int dup3(int fd, int to, int flags)
 {
-    replacing(fd, to);
-    return copied(fd, REAL(dup3)(fd, to, flags));
+    return ips_dup3_at(fd, to, flags, IPS_SITE);
 }
 
 /* The third argument is a pointer or an int; both travel in one register. */
@@ -264,7 +289,7 @@ IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 IPS_EXPORT int login_tty(int fd)
 {
     if (ips_wrap_on())
-        drop_range(0, 2);
+        drop_range(0, 2, IPS_SITE);
     return REAL(login_tty)(fd);
 }
 
@@ -295,7 +320,7 @@ static void connected(int fd, int r, int err, const struct sockaddr *to,
         return;
     if (r < 0 && !under_way) {
         if (before)
-            ips_chan_drop(fd);
+            ips_chan_drop(fd, site);
         else /* no end to hang it on; the wait was one all the same */
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
         return;

@@ -28,6 +28,7 @@
 #include <sys/mman.h>
 
 #include "agent/sys.h"
+#include "agent/wrap_sample.h"
 #include "agent/wrap_sync.h"
 
 #define SLOW_NS 50000u
@@ -81,7 +82,7 @@ static __attribute__((noinline)) void was_slow(const struct ips_moment *call,
                                   ret.cpu - call->cpu);
     if (asleep >= SLOW_NS)
         ips_record_io(IPS_REC_BLOCK, 0, IPS_OP_DISK, *call, ret, result,
-                      result < 0 ? err : 0, site, 0);
+                      result < 0 ? err : 0, ips_site_now(site), 0);
 }
 
 void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)

@@ -35,11 +35,12 @@ static IPS_TLS struct {
     bool prepared; /* `from` and `call` belong to the fork under way */
     struct origin from;
     struct ips_moment call;
+    uint64_t site; /* of the call that forks inside the C library */
 } forking;
 
 static IPS_TLS struct {
     unsigned depth;
-    uint64_t seq;
+    uint64_t seq, site;
     struct ips_moment call;
     struct ips_target target; /* what the child was about to become */
 } vforking;
@@ -58,7 +59,8 @@ static void at_fork_parent(void)
 {
     if (forking.prepared && !forking.wrapped) {
         int saved = errno;
-        ips_record_fork(IPS_FORK_FORK, 0, forking.from.seq, forking.call, 0);
+        ips_record_fork(IPS_FORK_FORK, 0, forking.from.seq, forking.call, 0,
+                        forking.site);
         errno = saved;
     }
 }
@@ -119,14 +121,15 @@ IPS_EXPORT pid_t fork(void)
     int saved = errno;
     forking.wrapped = false;
     ips_record_fork(IPS_FORK_FORK, pid > 0 ? (uint32_t)pid : 0,
-                    forking.from.seq, call, pid < 0 ? saved : 0);
+                    forking.from.seq, call, pid < 0 ? saved : 0, IPS_SITE);
     errno = saved;
     return pid;
 }
 pid_t __fork(void) IPS_ALIAS(fork);
 
 /* The two sides of a fork without handlers. */
-static void forked(pid_t pid, const struct origin *from, struct ips_moment call)
+static void forked(pid_t pid, const struct origin *from, struct ips_moment call,
+                   uint64_t site)
 {
     if (pid == 0) {
         child_begins(from);
@@ -134,7 +137,7 @@ static void forked(pid_t pid, const struct origin *from, struct ips_moment call)
     }
     int saved = errno;
     ips_record_fork(IPS_FORK_FORK, pid > 0 ? (uint32_t)pid : 0, from->seq, call,
-                    pid < 0 ? saved : 0);
+                    pid < 0 ? saved : 0, site);
     errno = saved;
 }
 
@@ -145,19 +148,19 @@ IPS_EXPORT pid_t _Fork(void)
     struct ips_moment call = ips_at_call();
     struct origin from = origin();
     pid_t pid = REAL(_Fork)();
-    forked(pid, &from, call);
+    forked(pid, &from, call, IPS_SITE);
     return pid;
 }
 
 /* syscall(SYS_fork), and SYS_clone without CLONE_VM (wrap_syscall.c). */
-long ips_fork_by_syscall(long n, const long args[6]);
-long ips_fork_by_syscall(long n, const long args[6])
+long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
+long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
 {
     struct ips_moment call = ips_at_call();
     struct origin from = origin();
     long pid =
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
-    forked((pid_t)pid, &from, call);
+    forked((pid_t)pid, &from, call, site);
     return pid;
 }
 
@@ -194,11 +197,11 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
         struct ips_moment call = ips_at_call();
         int pid =
             REAL(clone)(clone_child, stack, flags, &start, ptid, tls, ctid);
-        forked(pid, &start.from, call); /* never 0 here */
+        forked(pid, &start.from, call, IPS_SITE); /* never 0 here */
         return pid;
     }
     if (flags & CLONE_VFORK) {
-        ips_vfork_before();
+        ips_vfork_before(IPS_SITE);
         int pid = REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
         int saved = errno;
         ips_vfork_after(pid < 0 ? -saved : pid);
@@ -219,13 +222,14 @@ int __clone(int (*)(void *), void *, int, void *, ...) IPS_ALIAS(clone);
 /* --- vfork: around the system call in wrap_entry.S
  * --------------------------------- */
 
-void ips_vfork_before(void)
+void ips_vfork_before(uint64_t site)
 {
     bool on = ips_wrap_on();
     if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
     if (on) {
         vforking.seq = ips_core_fork_before();
+        vforking.site = site;
         vforking.call = ips_at_call();
     }
     if (vforking.depth++ == 0) /* 2 and more: a vfork child's own vfork */
@@ -250,7 +254,7 @@ long ips_vfork_after(long result)
         ips_forbidden_in_vfork(false);
         ips_record_fork(IPS_FORK_VFORK, result > 0 ? (uint32_t)result : 0,
                         vforking.seq, vforking.call,
-                        result < 0 ? (int)-result : 0);
+                        result < 0 ? (int)-result : 0, vforking.site);
         if (result > 0)
             ips_record_untraced(&vforking.target, (uint32_t)result);
     }
@@ -282,7 +286,7 @@ long ips_vfork_after(long result)
         if (on)                                                                \
             ips_record_fork(IPS_FORK_SPAWN,                                    \
                             err ? 0 : (uint32_t)(pid ? *pid : own), seq, call, \
-                            err);                                              \
+                            err, IPS_SITE);                                    \
         if (on && !err)                                                        \
             ips_record_untraced(&target, (uint32_t)(pid ? *pid : own));        \
         ips_env_done(&env);                                                    \
@@ -336,7 +340,7 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
     if (lent)
         environ = kept;
     ips_env_done(&env);
-    ips_record_fork(IPS_FORK_POPEN, 0, seq, call, f ? 0 : saved);
+    ips_record_fork(IPS_FORK_POPEN, 0, seq, call, f ? 0 : saved, IPS_SITE);
     if (f) {
         ips_fd_forget(f->_fileno);
         ips_chan_name(f->_fileno, ips_fd_get(f->_fileno), NULL);
@@ -356,7 +360,7 @@ IPS_EXPORT int system(const char *command)
     IPS_ENV(env, environ, &shell);
     bool lent = lend_environ(&env, &kept);
     uint64_t seq = ips_core_fork_before();
-    ips_record_fork(IPS_FORK_SYSTEM, 0, seq, ips_at_call(), 0);
+    ips_record_fork(IPS_FORK_SYSTEM, 0, seq, ips_at_call(), 0, IPS_SITE);
     struct ips_moment call = ips_at_call();
     struct ips_reap reap = ips_reap_begin();
     int status = REAL(system)(command);
@@ -366,7 +370,7 @@ IPS_EXPORT int system(const char *command)
     ips_env_done(&env);
     if (status != -1)
         ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_end(reap),
-                        (uint32_t)status);
+                        (uint32_t)status, IPS_SITE);
     errno = saved;
     return status;
 }
@@ -375,13 +379,13 @@ IPS_EXPORT int system(const char *command)
  * ----------------------------------------------------------- */
 
 /* 0, 1 and 2 were replaced behind our back. */
-static void standard_replaced(void)
+static void standard_replaced(uint64_t site)
 {
     int saved = errno;
     for (int fd = 0; fd <= 2; fd++) {
         uint64_t word = ips_fd_get(fd);
         if (ips_fd_chan(word))
-            ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now());
+            ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
         ips_fd_forget(fd);
     }
     errno = saved;
@@ -391,9 +395,11 @@ IPS_EXPORT int daemon(int nochdir, int noclose)
 {
     ips_wrap_on();
     handlers_ready();
+    forking.site = IPS_SITE;
     int r = REAL(daemon)(nochdir, noclose);
+    forking.site = 0;
     if (r == 0 && !noclose && ips_wrap_on())
-        standard_replaced();
+        standard_replaced(IPS_SITE);
     return r;
 }
 
@@ -402,8 +408,10 @@ IPS_EXPORT int forkpty(int *master, char *name, const struct termios *termp,
 {
     ips_wrap_on();
     handlers_ready();
+    forking.site = IPS_SITE;
     int pid = REAL(forkpty)(master, name, termp, winp);
+    forking.site = 0;
     if (pid == 0 && ips_wrap_on())
-        standard_replaced();
+        standard_replaced(IPS_SITE);
     return pid;
 }

@@ -231,12 +231,12 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
 }
 
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
-                     struct ips_moment call, int err)
+                     struct ips_moment call, int err, uint64_t site)
 {
     struct ips_moment ret = ips_at_return(&call);
     ips_spin_over();
     struct ips_rec_fork *rec = (struct ips_rec_fork *)ips_rec_begin_at(
-        IPS_REC_FORK, sizeof(*rec), call.t);
+        IPS_REC_FORK, sizeof(*rec) + IPS_REC_SITE_BYTES, call.t);
     if (!rec)
         return;
     rec->h.a = pid;
@@ -246,17 +246,19 @@ void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
     rec->fork_seq = seq;
     rec->kind = kind;
     rec->err = (uint32_t)err;
+    ips_rec_put_site(rec, sizeof(*rec), site);
     ips_rec_publish(rec);
+    ips_module_note(site);
 }
 
 void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
-                     uint32_t status)
+                     uint32_t status, uint64_t site)
 {
     struct ips_moment ret = ips_at_return(&call);
     ips_spin_over();
     struct ips_rec_join *rec = (struct ips_rec_join *)ips_rec_begin_at(
-        IPS_REC_JOIN, sizeof(*rec), call.t);
+        IPS_REC_JOIN, sizeof(*rec) + IPS_REC_SITE_BYTES, call.t);
     if (!rec)
         return;
     rec->h.a = pid;
@@ -267,6 +269,8 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
     rec->child_cpu_ns = child_cpu_ns;
     rec->status = status;
     rec->kind = kind;
+    ips_rec_put_site(rec, sizeof(*rec), site);
     ips_rec_publish(rec);
-    ips_stack_note(call.t, ret.t, 0);
+    ips_module_note(site);
+    ips_stack_note(call.t, ret.t, site);
 }

@@ -1,6 +1,7 @@
 /* Timers, the handler, stacks of waits. */
 #include "agent/wrap_sample.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "agent/in_valgrind.h"
 #include "agent/modules.h"
 #include "agent/procs.h"
+#include "agent/stdio_slots.h"
 #include "agent/sys.h"
 #include "agent/unwind.h"
 #include "agent/wrap.h"
@@ -352,4 +354,45 @@ __attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
     sampling.recent[slot].sp = sp;
     for (uint32_t i = 0; i < n; i++)
         ips_module_note(frames[first + i]);
+}
+
+/* --- places behind the C library -------------------------------------------
+ */
+
+#define LIBC_FRAMES 16u /* more are not looked at */
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+
+/* Is `pc` in the C library? */
+static bool in_libc(uint64_t pc)
+{
+    static _Atomic uint64_t low, high; /* 0 not asked yet */
+    uint64_t end = atomic_load_explicit(&high, memory_order_acquire);
+    if (unlikely(!end)) {
+        struct dl_find_object found;
+        uint64_t from = 1;
+        end = 1;
+        if (&_dl_find_object &&
+            _dl_find_object(ips_stdio_code(), &found) == 0) {
+            from = (uint64_t)(uintptr_t)found.dlfo_map_start;
+            end = (uint64_t)(uintptr_t)found.dlfo_map_end;
+        }
+        atomic_store_explicit(&low, from, memory_order_relaxed);
+        atomic_store_explicit(&high, end, memory_order_release);
+    }
+    return pc >= atomic_load_explicit(&low, memory_order_relaxed) && pc < end;
+}
+
+uint64_t ips_site_behind_libc(void)
+{
+    uint64_t frames[LIBC_FRAMES];
+    struct ips_unwind u;
+    if (!on || ips_me.in_vfork)
+        return 0;
+    IPS_UNWIND_HERE(&u);
+    set_bounds(&u, NULL);
+    uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
+    for (uint32_t i = 1; i < n; i++)
+        if (!here(frames[i]) && !in_libc(frames[i]))
+            return frames[i];
+    return 0;
 }

@@ -127,6 +127,18 @@ void ips_sample_stop(void);
 
 void ips_stack_write(uint64_t t, uint64_t site);
 
+/* The place outside of this library and the C library that what runs now was
+ * called from, 0 unknown: of calls that the C library makes for the program
+ * (stdio). Some 5 ns a frame that was met before. */
+uint64_t ips_site_behind_libc(void);
+/* Stands for it where it is worth finding only if the call turns out to be
+ * slow: ips_site_now before it is written. */
+#define IPS_SITE_LATER ((uint64_t)1)
+static inline uint64_t ips_site_now(uint64_t site)
+{
+    return site == IPS_SITE_LATER ? ips_site_behind_libc() : site;
+}
+
 /* Right after the record of a call from `site` that lasted from `t` to `t_ret`
  * (stamps); site 0: the stack begins where it leaves this library. Written
  * again only if another one of the same site was in between, or the stack was

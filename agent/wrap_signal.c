@@ -20,6 +20,7 @@
  */
 #include "agent/wrap.h"
 
+#include "agent/modules.h"
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
 
@@ -286,10 +287,11 @@ IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
 
 static void record(enum ips_rec_type type, enum ips_signal_how how, int sig,
                    int code, int32_t pid, int32_t tid, uint64_t value,
-                   struct ips_moment at)
+                   struct ips_moment at, uint64_t site)
 {
-    struct ips_rec_signal *rec =
-        (struct ips_rec_signal *)ips_rec_begin_at(type, sizeof(*rec), at.t);
+    bool kill = type == IPS_REC_KILL;
+    struct ips_rec_signal *rec = (struct ips_rec_signal *)ips_rec_begin_at(
+        type, sizeof(*rec) + (kill ? IPS_REC_SITE_BYTES : 0), at.t);
     if (!rec)
         return;
     rec->h.a = (uint32_t)sig;
@@ -300,7 +302,11 @@ static void record(enum ips_rec_type type, enum ips_signal_how how, int sig,
     rec->how = how;
     rec->value = value;
     rec->t_ret = at.t;
+    if (kill)
+        ips_rec_put_site(rec, sizeof(*rec), site);
     ips_rec_publish(rec);
+    if (kill)
+        ips_module_note(site);
 }
 
 /* Are si_pid and, in part, si_value what they say? */
@@ -315,18 +321,18 @@ void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
 {
     bool valued = code == SI_QUEUE || code == SI_MESGQ || code == SI_TIMER;
     record(IPS_REC_SIGNAL, how, sig, code, has_sender(sig, code) ? pid : 0, 0,
-           valued ? value : 0, at);
+           valued ? value : 0, at, 0);
 }
 
 /* Before the call: a signal to oneself is taken inside it. One that fails is
  * never taken, and so never matched. */
 static void sending(enum ips_signal_how how, int sig, int32_t pid, int32_t tid,
-                    uint64_t value)
+                    uint64_t value, uint64_t site)
 {
     if (sig == 0 || !ips_wrap_on()) /* 0 only asks */
         return;
     struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
-    record(IPS_REC_KILL, how, sig, 0, pid, tid, value, at);
+    record(IPS_REC_KILL, how, sig, 0, pid, tid, value, at, site);
 }
 
 /* --- sending
@@ -334,20 +340,20 @@ static void sending(enum ips_signal_how how, int sig, int32_t pid, int32_t tid,
 
 IPS_EXPORT int kill(pid_t pid, int sig)
 {
-    sending(IPS_KILL_PROCESS, sig, pid, 0, 0);
+    sending(IPS_KILL_PROCESS, sig, pid, 0, 0, IPS_SITE);
     return ips_wrap_on(), REAL(kill)(pid, sig);
 }
 
 IPS_EXPORT int killpg(pid_t group, int sig)
 {
-    sending(IPS_KILL_PROCESS, sig, -group, 0, 0);
+    sending(IPS_KILL_PROCESS, sig, -group, 0, 0, IPS_SITE);
     return ips_wrap_on(), REAL(killpg)(group, sig);
 }
 
 IPS_EXPORT int raise(int sig)
 {
     sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
-            (int32_t)ips_sys_gettid(), 0);
+            (int32_t)ips_sys_gettid(), 0, IPS_SITE);
     return ips_wrap_on(), REAL(raise)(sig);
 }
 int gsignal(int) IPS_ALIAS(raise);
@@ -359,13 +365,13 @@ static uint64_t value_of(union sigval value)
 
 IPS_EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 {
-    sending(IPS_KILL_QUEUE, sig, pid, 0, value_of(value));
+    sending(IPS_KILL_QUEUE, sig, pid, 0, value_of(value), IPS_SITE);
     return ips_wrap_on(), REAL(sigqueue)(pid, sig, value);
 }
 
 IPS_EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 {
-    sending(IPS_KILL_THREAD, sig, pid, tid, 0);
+    sending(IPS_KILL_THREAD, sig, pid, tid, 0, IPS_SITE);
     return ips_wrap_on(), REAL(tgkill)(pid, tid, sig);
 }
 
@@ -373,7 +379,7 @@ IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
 {
     if (sig)
         sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
-                (int32_t)ips_thread_tid(thread), 0);
+                (int32_t)ips_thread_tid(thread), 0, IPS_SITE);
     return ips_wrap_on(), REAL(pthread_kill)(thread, sig);
 }
 
@@ -381,16 +387,16 @@ IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
                                 const union sigval value)
 {
     sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
-            (int32_t)ips_thread_tid(thread), value_of(value));
+            (int32_t)ips_thread_tid(thread), value_of(value), IPS_SITE);
     return ips_wrap_on(), REAL(pthread_sigqueue)(thread, sig, value);
 }
 
-static void sending_by_pidfd(int fd, int sig, bool queued)
+static void sending_by_pidfd(int fd, int sig, bool queued, uint64_t site)
 {
     uint64_t pid;
     if (sig && ips_fdinfo(fd, "Pid:", &pid))
         sending(queued ? IPS_KILL_QUEUE : IPS_KILL_PROCESS, sig, (int32_t)pid,
-                0, 0);
+                0, 0, site);
 }
 
 int pidfd_send_signal(int, int, siginfo_t *, unsigned);
@@ -398,7 +404,7 @@ IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
                                  unsigned flags)
 {
     if (ips_wrap_on())
-        sending_by_pidfd(fd, sig, info != NULL);
+        sending_by_pidfd(fd, sig, info != NULL, IPS_SITE);
     return REAL(pidfd_send_signal)(fd, sig, info, flags);
 }
 
@@ -424,27 +430,28 @@ static void put_right(void *old)
 }
 
 /* No pointer of the caller's is followed here but to what the kernel wrote. */
-bool ips_signal_syscall(long *r, long n, const long args[6])
+bool ips_signal_syscall(long *r, long n, const long args[6], uint64_t site)
 {
     switch (n) {
     case SYS_kill:
-        *r = kill((pid_t)args[0], (int)args[1]);
-        return true;
+        sending(IPS_KILL_PROCESS, (int)args[1], (int32_t)args[0], 0, 0, site);
+        return false;
     case SYS_tgkill:
-        *r = tgkill((pid_t)args[0], (pid_t)args[1], (int)args[2]);
-        return true;
+        sending(IPS_KILL_THREAD, (int)args[2], (int32_t)args[0],
+                (int32_t)args[1], 0, site);
+        return false;
     case SYS_tkill:
-        sending(IPS_KILL_THREAD, (int)args[1], 0, (int32_t)args[0], 0);
+        sending(IPS_KILL_THREAD, (int)args[1], 0, (int32_t)args[0], 0, site);
         return false;
     case SYS_rt_sigqueueinfo:
-        sending(IPS_KILL_QUEUE, (int)args[1], (int32_t)args[0], 0, 0);
+        sending(IPS_KILL_QUEUE, (int)args[1], (int32_t)args[0], 0, 0, site);
         return false;
     case SYS_rt_tgsigqueueinfo:
         sending(IPS_KILL_THREAD, (int)args[2], (int32_t)args[0],
-                (int32_t)args[1], 0);
+                (int32_t)args[1], 0, site);
         return false;
     case SYS_pidfd_send_signal:
-        sending_by_pidfd((int)args[0], (int)args[1], args[2] != 0);
+        sending_by_pidfd((int)args[0], (int)args[1], args[2] != 0, site);
         return false;
     case SYS_rt_sigaction:
         *r = REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4],

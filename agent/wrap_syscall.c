@@ -15,7 +15,7 @@
 #include "agent/wrap_sync.h"
 
 int prctl(int, ...);
-long ips_fork_by_syscall(long n, const long args[6]);
+long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
 int eventfd(unsigned, int);
 
 #define P(type, x) ((type)(uintptr_t)(x))
@@ -209,16 +209,16 @@ static bool descriptors(long *r, long n, const long args[6], uint64_t site)
     int fd = (int)a;
     switch (n) {
     case SYS_close:
-        *r = close(fd);
+        *r = ips_close_at(fd, site);
         return true;
     case SYS_close_range:
-        *r = close_range((unsigned)a, (unsigned)b, (int)c);
+        *r = ips_close_range_at((unsigned)a, (unsigned)b, (int)c, site);
         return true;
     case SYS_dup:
         *r = dup(fd);
         return true;
     case SYS_dup3:
-        *r = dup3(fd, (int)b, (int)c);
+        *r = ips_dup3_at(fd, (int)b, (int)c, site);
         return true;
     case SYS_fcntl:
         *r = ips_fcntl_at(fd, (int)b, P(void *, c), site);
@@ -247,11 +247,11 @@ static bool descriptors(long *r, long n, const long args[6], uint64_t site)
         *r = listen(fd, (int)b);
         return true;
     case SYS_shutdown:
-        *r = shutdown(fd, (int)b);
+        *r = ips_shutdown_at(fd, (int)b, site);
         return true;
 #ifdef SYS_dup2
     case SYS_dup2:
-        *r = dup2(fd, (int)b);
+        *r = ips_dup2_at(fd, (int)b, site);
         return true;
     case SYS_pipe:
         *r = pipe(P(int *, a));
@@ -276,7 +276,7 @@ static long asked_past_us(long n, const long args[6], const char *what)
 }
 
 /* The raw call ends processes and takes rusage where libc's does not. */
-static bool processes(long *r, long n, const long args[6])
+static bool processes(long *r, long n, const long args[6], uint64_t site)
 {
     switch (n) {
     case SYS_execve:
@@ -288,14 +288,14 @@ static bool processes(long *r, long n, const long args[6])
                       P(char **, args[3]), (int)args[4]);
         return true;
     case SYS_wait4:
-        *r = wait4((pid_t)args[0], P(int *, args[1]), (int)args[2],
-                   P(struct rusage *, args[3]));
+        *r = ips_wait4_at((pid_t)args[0], P(int *, args[1]), (int)args[2],
+                          P(struct rusage *, args[3]), site);
         return true;
     case SYS_waitid:
         if (args[4]) /* the caller wants rusage: no record, its own result */
             return false;
-        *r = waitid((idtype_t)args[0], (id_t)args[1], P(siginfo_t *, args[2]),
-                    (int)args[3]);
+        *r = ips_waitid_at((idtype_t)args[0], (id_t)args[1],
+                           P(siginfo_t *, args[2]), (int)args[3], site);
         return true;
     case SYS_io_uring_setup:
         *r = asked_past_us(n, args, "io_uring");
@@ -310,11 +310,11 @@ static bool processes(long *r, long n, const long args[6])
         ips_core_thread_end();
         return false;
     case SYS_clone:
-        *r = ips_fork_by_syscall(n, args);
+        *r = ips_fork_by_syscall(n, args, site);
         return true;
 #ifdef SYS_fork
     case SYS_fork:
-        *r = ips_fork_by_syscall(n, args);
+        *r = ips_fork_by_syscall(n, args, site);
         return true;
 #endif
     default:
@@ -385,7 +385,8 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         return ips_futex(n, args, IPS_SITE);
     if (bytes(&r, n, args, IPS_SITE) || descriptors(&r, n, args, IPS_SITE) ||
         files(&r, n, args, IPS_SITE) || queues(&r, n, args, IPS_SITE) ||
-        processes(&r, n, args) || ips_signal_syscall(&r, n, args))
+        processes(&r, n, args, IPS_SITE) ||
+        ips_signal_syscall(&r, n, args, IPS_SITE))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)

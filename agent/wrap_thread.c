@@ -163,10 +163,10 @@ uint32_t ips_thread_tid(pthread_t thread)
 /* What `code` returned means success iff it is 0 (pthread) or thrd_success,
  * which is 0 too. */
 static void created(uint64_t thread, int err, uint64_t seq,
-                    struct ips_moment call, struct start *s)
+                    struct ips_moment call, struct start *s, uint64_t site)
 {
     int saved = errno;
-    ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err);
+    ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err, site);
     ips_sample_threads();
     if (err) {
         start_free(s);
@@ -205,7 +205,7 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     s->stack = stack_size(attr);
     struct ips_moment call = ips_at_call();
     int err = REAL(pthread_create)(thread, attr, start_posix, s);
-    created(err ? 0 : (uint64_t)*thread, err, seq, call, s);
+    created(err ? 0 : (uint64_t)*thread, err, seq, call, s, IPS_SITE);
     return err;
 }
 
@@ -222,7 +222,7 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     s->stack = stack_size(NULL);
     struct ips_moment call = ips_at_call();
     int err = REAL(thrd_create)(thread, start_c11, s);
-    created(err ? 0 : (uint64_t)*thread, err, seq, call, s);
+    created(err ? 0 : (uint64_t)*thread, err, seq, call, s, IPS_SITE);
     return err;
 }
 
@@ -242,7 +242,8 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
         int r = real_call;                                                     \
         if (r == 0) {                                                          \
             int saved = errno;                                                 \
-            ips_record_join(IPS_JOIN_THREAD, 0, seq, call, ~0ull, 0);          \
+            ips_record_join(IPS_JOIN_THREAD, 0, seq, call, ~0ull, 0,           \
+                            IPS_SITE);                                         \
             errno = saved;                                                     \
         }                                                                      \
         return r;                                                              \

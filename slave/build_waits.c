@@ -2,6 +2,7 @@
  * and after each record, when it is known which node it made. */
 #include "slave/build_waits.h"
 
+#include "agent/pool.h"
 #include "common/large.h"
 #include "slave/build_node.h"
 
@@ -21,13 +22,9 @@ struct b_wait_notes {
     uint32_t last_from, last_to;
     uint64_t last_t;
     bool last_pending;
-    bool last_join;
     uint64_t last_site;
     struct kept kept[KEPT];
     uint32_t kept_count, kept_next;
-    /* A JOIN does not say its site: only where all of the stream had one. */
-    uint32_t join_stack;
-    bool joins_differ;
     /* The pending wait (struct wait). */
     uint64_t end_ns, site;
     uint32_t arc, stack, spin_row;
@@ -60,8 +57,6 @@ void b_waits_stream(struct maker *m)
     struct b_wait_notes *n = m->b->notes;
     n->kept_count = n->kept_next = 0;
     n->spin_row = IPS_NONE;
-    n->join_stack = IPS_NONE;
-    n->joins_differ = n->last_join = false;
     n->first = n->last_from = n->last_to = n->out->count;
     n->last_t = 0;
     n->last_pending = false;
@@ -210,10 +205,6 @@ static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
     *k = (struct kept){frame[0], stack};
     if (r.h.t != n->last_t)
         return 0;
-    if (n->last_join) {
-        n->joins_differ |= n->join_stack != IPS_NONE && n->join_stack != stack;
-        n->join_stack = stack;
-    }
     for (uint32_t i = n->last_from; i < n->last_to; i++)
         if (!n->out->row[i].site || n->out->row[i].site == n->last_site)
             n->out->row[i].stack = stack;
@@ -252,6 +243,9 @@ static uint64_t site_of(uint32_t type, const uint8_t *p)
     case IPS_REC_ACQUIRE:
         memcpy(&sync, p, sizeof(sync));
         return sync.site;
+    case IPS_REC_JOIN:
+        return ips_rec_site((const struct ips_rec_head *)(const void *)p,
+                            sizeof(struct ips_rec_join));
     default:
         return 0;
     }
@@ -321,8 +315,6 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
             r->site = site;
             r->stack = kept_stack(n, site, r->ns);
         }
-        if (type == IPS_REC_JOIN && r->ns > STACK_AFTER_NS && !n->joins_differ)
-            r->stack = n->join_stack;
         if (r->arc != IPS_NO_NODE)
             continue;
         /* A signal that came meanwhile has the sleep (b_take_signal). */
@@ -339,7 +331,6 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
         n->last_from = n->first;
         n->last_to = n->out->count;
         n->last_site = site;
-        n->last_join = type == IPS_REC_JOIN;
         n->last_pending = m->wait.fresh;
         m->wait.fresh = false;
     }

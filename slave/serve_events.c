@@ -312,16 +312,30 @@ static void interval(struct events_job *j, const struct stream_place *p,
         io_row(j, p, io, second, true, stamp_ns(h, &io->h, io->t_ret));
 }
 
-static void plain(struct events_job *j, const struct stream_place *p,
-                  const char *type, uint64_t t_ns, uint64_t cpu_ns,
-                  uint32_t channel, const char *detail)
+static struct event_row *plain(struct events_job *j,
+                               const struct stream_place *p, const char *type,
+                               uint64_t t_ns, uint64_t cpu_ns, uint32_t channel,
+                               const char *detail)
 {
     struct event_row *r = add_row(j, p, type, t_ns, cpu_ns);
     if (!r)
-        return;
+        return NULL;
     channel_text(j, p->stream, channel, r->channel, sizeof(r->channel));
     snprintf(r->detail, sizeof(r->detail), "%s", detail);
     j->last = r;
+    return r;
+}
+
+/* The same of a call of `own` bytes and, behind them, its place; `ns`: how
+ * long it took. */
+static void plain_at(struct events_job *j, const struct stream_place *p,
+                     const struct ips_rec_head *rec, size_t own,
+                     const char *type, uint64_t t_ns, uint64_t ns,
+                     uint64_t cpu_ns, uint32_t channel, const char *detail)
+{
+    struct event_row *r = plain(j, p, type, t_ns, cpu_ns, channel, detail);
+    if (r)
+        note_site(j, r, p, ips_rec_site(rec, own), t_ns, ns);
 }
 
 #define AS(type) ((const struct type *)(const void *)rec)
@@ -370,7 +384,7 @@ static void process_events(struct events_job *j, const struct stream_place *p,
                            const struct ips_rec_head *rec)
 {
     char detail[320] = "";
-    uint64_t t = stamp_ns(h, rec, rec->t);
+    uint64_t t = stamp_ns(h, rec, rec->t), ret;
     switch (ips_rec_type(rec)) {
     case IPS_REC_START:
         snprintf(detail, sizeof(detail), "kind %u, parent %u", rec->a,
@@ -386,13 +400,15 @@ static void process_events(struct events_job *j, const struct stream_place *p,
         snprintf(detail, sizeof(detail), "kind %u, child %u, sequence %llu",
                  AS(ips_rec_fork)->kind, rec->a,
                  (unsigned long long)AS(ips_rec_fork)->fork_seq);
-        plain(j, p, "fork", t, AS(ips_rec_fork)->cpu, 0, detail);
+        plain_at(j, p, rec, sizeof(struct ips_rec_fork), "fork", t, 0,
+                 AS(ips_rec_fork)->cpu, 0, detail);
         break;
     case IPS_REC_JOIN:
         snprintf(detail, sizeof(detail), "kind %u, child %u, status %u",
                  AS(ips_rec_join)->kind, rec->a, AS(ips_rec_join)->status);
-        plain(j, p, "join", stamp_ns(h, rec, AS(ips_rec_join)->t_ret),
-              AS(ips_rec_join)->cpu_ret, 0, detail);
+        ret = stamp_ns(h, rec, AS(ips_rec_join)->t_ret);
+        plain_at(j, p, rec, sizeof(struct ips_rec_join), "join", ret,
+                 ips_sub_sat(ret, t), AS(ips_rec_join)->cpu_ret, 0, detail);
         break;
     case IPS_REC_EXEC:
         plain(j, p, "exec", t, AS(ips_rec_exec)->cpu, 0,
@@ -470,7 +486,8 @@ static void record_events(struct events_job *j, const struct stream_place *p,
     case IPS_REC_CLOSE:
         snprintf(detail, sizeof(detail), "descriptor %u, how %u",
                  AS(ips_rec_close)->fd, AS(ips_rec_close)->how);
-        plain(j, p, "close", t, AS(ips_rec_close)->cpu, rec->a, detail);
+        plain_at(j, p, rec, sizeof(struct ips_rec_close), "close", t, 0,
+                 AS(ips_rec_close)->cpu, rec->a, detail);
         break;
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
@@ -490,8 +507,11 @@ static void record_events(struct events_job *j, const struct stream_place *p,
                  ips_rec_type(rec) == IPS_REC_KILL ? "to" : "from",
                  AS(ips_rec_signal)->tid ? AS(ips_rec_signal)->tid
                                          : AS(ips_rec_signal)->pid);
-        plain(j, p, ips_rec_type(rec) == IPS_REC_KILL ? "kill" : "signal", t,
-              AS(ips_rec_signal)->cpu, 0, detail);
+        if (ips_rec_type(rec) == IPS_REC_KILL)
+            plain_at(j, p, rec, sizeof(struct ips_rec_signal), "kill", t, 0,
+                     AS(ips_rec_signal)->cpu, 0, detail);
+        else
+            plain(j, p, "signal", t, AS(ips_rec_signal)->cpu, 0, detail);
         break;
     case IPS_REC_RELEASE:
         sync_row(j, p, AS(ips_rec_sync), "release", false, t);

@@ -372,6 +372,93 @@ def test_places_of_syscalls(shared, tmp_path):
         "c_connect_again": "send", "c_accept4": "receive"}
 
 
+BY_NAME = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+static int fd[2], status;
+static pid_t child;
+static pthread_t thread;
+static FILE *stream;
+static siginfo_t info;
+static char line[64];
+static char *argv[] = {"/bin/true", NULL};
+#define PLACE __attribute__((noinline)) static
+#define AFTER __asm__ volatile("")
+static void *nothing(void *p) { return p; }
+PLACE void c_fork(void) { if ((child = fork()) == 0) _exit(0); AFTER; }
+PLACE void c_wait(void) { wait(&status); AFTER; }
+PLACE void c_vfork(void) { if ((child = vfork()) == 0) _exit(0); AFTER; }
+PLACE void c_waitpid(void) { waitpid(child, &status, 0); AFTER; }
+PLACE void c_spawn(void) { posix_spawn(&child, *argv, 0, 0, argv, environ); AFTER; }
+PLACE void c_waitid(void) { waitid(P_PID, child, &info, WEXITED); AFTER; }
+PLACE void c_raw_vfork(void) { if ((child = syscall(SYS_vfork)) == 0) _exit(0); AFTER; }
+PLACE void c_raw_wait(void) { syscall(SYS_wait4, child, &status, 0L, 0L); AFTER; }
+PLACE void c_create(void) { pthread_create(&thread, NULL, nothing, NULL); AFTER; }
+PLACE void c_join(void) { pthread_join(thread, NULL); AFTER; }
+PLACE void c_system(void) { status = system(":"); AFTER; }
+PLACE void c_popen(void) { stream = popen("echo", "r"); AFTER; }
+PLACE void c_fgets(void) { stream = fgets(line, 64, stream) ? stream : 0; AFTER; }
+PLACE void c_pclose(void) { status = pclose(stream); AFTER; }
+PLACE void c_kill(void) { kill(getpid(), SIGUSR1); AFTER; }
+PLACE void c_raise(void) { raise(SIGUSR1); AFTER; }
+PLACE void c_raw_kill(void) { syscall(SYS_kill, getpid(), SIGUSR1); AFTER; }
+PLACE void c_shutdown(void) { shutdown(fd[0], SHUT_WR); AFTER; }
+PLACE void c_close(void) { close(fd[0]); AFTER; }
+PLACE void c_dup2(void) { dup2(2, fd[0]); AFTER; }
+PLACE void c_raw_close(void) { syscall(SYS_close, fd[0]); AFTER; }
+PLACE void c_puts(void) { fputs("x", stream); fflush(stream); AFTER; }
+PLACE void c_fclose(void) { fclose(stream); AFTER; }
+int main(void)
+{
+    alarm(100);
+    signal(SIGUSR1, SIG_IGN);
+    c_fork(), c_wait(), c_vfork(), c_waitpid(), c_spawn(), c_waitid();
+    c_raw_vfork(), c_raw_wait(), c_create(), c_join(), c_system();
+    c_popen(), c_fgets(), c_pclose(), c_kill(), c_raise(), c_raw_kill();
+    socketpair(AF_UNIX, SOCK_STREAM, 0, fd), c_shutdown(), c_close();
+    socketpair(AF_UNIX, SOCK_STREAM, 0, fd), c_dup2();
+    socketpair(AF_UNIX, SOCK_STREAM, 0, fd), c_raw_close();
+    pipe(fd), stream = fdopen(fd[1], "w"), c_puts(), c_fclose();
+    return 0;
+}
+"""
+
+
+def test_places_of_all_events(shared, tmp_path):
+    """Children, threads, signals, closes, and what the C library does for
+    stdio have the program's place. Would catch a record without one, a place
+    in the C library or in the interposer, and one that the archive lost."""
+    (tmp_path / "named.c").write_text(BY_NAME)
+    subprocess.run(["gcc", "-O1", "-g", "-w", "-pthread", "named.c", "-o",
+                    "named"], cwd=tmp_path, check=True)
+    c = shared
+    c.ipsrun([tmp_path / "named"], name="named", check=True)
+    c.wait_closed("named")
+    got = sorted((e["site"].split(" ")[0], e["type"])
+                 for e in c.json("events", "named", "--sites")["events"]
+                 if (e["site"] or "").startswith("c_") and
+                 e["type"] not in ("receive-call", "acquire-call"))
+    assert got == sorted([
+        ("c_fork", "fork"), ("c_wait", "join"), ("c_vfork", "fork"),
+        ("c_waitpid", "join"), ("c_spawn", "fork"), ("c_waitid", "join"),
+        ("c_raw_vfork", "fork"), ("c_raw_wait", "join"), ("c_create", "fork"),
+        ("c_join", "join"), ("c_system", "fork"), ("c_system", "join"),
+        ("c_popen", "fork"), ("c_fgets", "receive"), ("c_pclose", "close"),
+        ("c_pclose", "join"), ("c_kill", "kill"), ("c_raise", "kill"),
+        ("c_raw_kill", "kill"), ("c_shutdown", "close"), ("c_close", "close"),
+        ("c_dup2", "close"), ("c_raw_close", "close"), ("c_puts", "send"),
+        ("c_fclose", "close")])
+
+
 INSTRUMENTED = r"""
 #include <time.h>
 volatile double sink;

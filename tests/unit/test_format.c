@@ -309,6 +309,7 @@ static void test_format__flags_are_those_of_the_document(void **state)
     assert_int_equal(IPS_REC_F_SUM, 2);
     assert_int_equal(IPS_REC_F_PLACE, 2);
     assert_int_equal(IPS_REC_F_OP, 2);
+    assert_int_equal(IPS_REC_SITE_BYTES, 8);
     assert_int_equal(IPS_MARK_PLACES, 8);
     assert_int_equal(IPS_MARK_PLACE_BYTES, 40);
     assert_int_equal(IPS_ON_FULL_BLOCK, 1);
