@@ -41,7 +41,7 @@
 #define EMPTY "ipsrun: an image and its end"
 #define LIBRARY "libips-preload.so"
 #define BATCHES_MAX 101
-#define STARTS 11
+#define STARTS 21
 #define SUBJECT_MS 3000
 
 /* --- the subject -----------------------------------------------------------
