@@ -41,7 +41,7 @@
 #define EMPTY "ipsrun: an image and its end"
 #define LIBRARY "libips-preload.so"
 #define BATCHES_MAX 101
-#define STARTS 11
+#define STARTS 21
 #define SUBJECT_MS 3000
 
 /* --- the subject -----------------------------------------------------------
@@ -433,6 +433,11 @@ void ipsrun_measure_calls(const struct ips_clock *clock, struct ips_measured *m)
     uint64_t read = ps[IPS_PROBE_READ] / 64;
     if (place_make(&p, clock, m))
         ask_subject(&p, &said);
+    /* The middle of the batches is of those in which the pool did not grow. */
+    int64_t memory = (int64_t)(m->byte_ps * sizeof(struct ips_rec_io_short));
+    said.call += memory;
+    said.three_calls_blocked +=
+        2 * memory + (int64_t)(m->byte_ps * sizeof(struct ips_rec_io));
     if (said.steps > 0)
         ps[IPS_PROBE_CALL] = rest(said.call, 0, ps[IPS_PROBE_CALL]);
     if (said.steps > 1)

@@ -290,6 +290,7 @@ static void measure_costs(struct ips_measured *m)
 {
     uint64_t loop = cost_ps(nothing), page = page_cost_ps();
     signal(SIGURG, on_sample);
+    m->byte_ps = page;
     const struct {
         enum ips_probe probe;
         void (*one)(void);
