@@ -109,6 +109,25 @@ struct slave_arc_view slave_arc_look(const struct slave_arcs *a,
                                      const struct ips_graph *g, uint32_t chain,
                                      uint32_t node);
 
+/* The window that an arc is cut to: local raw ns, from < t <= to. */
+struct slave_window {
+    uint64_t from_ns, to_ns;
+};
+#define SLAVE_WINDOW_ALL ((struct slave_window){0, UINT64_MAX})
+
+/* Of what the k-th of an arc's own samples stands for: what lies in the window,
+ * evenly over the time since the sample before it, the last one's until the
+ * arc's end. */
+uint64_t slave_arc_sample_in(const struct slave_arcs *a,
+                             const struct ips_graph *g,
+                             const struct slave_arc_view *v, uint32_t node,
+                             uint32_t k, struct slave_window window);
+
+/* All of them; 0: none says anything of the window. */
+uint64_t slave_arc_own_in(const struct slave_arcs *a, const struct ips_graph *g,
+                          const struct slave_arc_view *v, uint32_t node,
+                          struct slave_window window);
+
 /* ---- single arcs by procedure ---- */
 
 struct slave_costs;
@@ -130,7 +149,8 @@ int slave_arc_mixes_make(const struct slave_costs *costs,
                          struct ips_err *err) IPS_MUST_USE;
 void slave_arc_mixes_release(struct slave_arc_mixes *m);
 
-/* `ns` of the arc into `node` (its weight, or some of it) by procedure: calls
+/* `ns` of the arc into `node` (its weight, or what of it lies in the window) by
+ * procedure, by the samples of the window where there are any: calls
  * `put` for parts of more than 0 ns that add up to `ns`; a procedure may come
  * several times. What cannot be divided evenly falls to one or the other by a
  * hash of the node, so that the sums over many small arcs come out right.
@@ -139,7 +159,7 @@ void slave_arc_split(const struct slave_costs *costs,
                      const struct slave_proc_names *names,
                      const struct slave_arc_mixes *mixes,
                      const struct ips_graph *g, uint32_t chain, uint32_t node,
-                     uint64_t ns,
+                     uint64_t ns, struct slave_window window,
                      void (*put)(void *arg, uint32_t symbol, uint64_t ns),
                      void *arg);
 

@@ -58,11 +58,38 @@ void slave_arc_mixes_release(struct slave_arc_mixes *m)
     memset(m, 0, sizeof(*m));
 }
 
+uint64_t slave_arc_sample_in(const struct slave_arcs *a,
+                             const struct ips_graph *g,
+                             const struct slave_arc_view *v, uint32_t node,
+                             uint32_t k, struct slave_window window)
+{
+    const struct slave_arc_sample *s = &a->samples[v->first + k];
+    if (window.from_ns == 0 && window.to_ns == UINT64_MAX)
+        return s->ns;
+    uint64_t from = k ? s[-1].t_ns : g->t_ns[node - 1];
+    uint64_t to = k + 1 < v->count ? s->t_ns : g->t_ns[node];
+    uint64_t in = ips_sub_sat(ips_min_u64(to, window.to_ns),
+                              ips_max_u64(from, window.from_ns));
+    if (to <= from)
+        return to > window.from_ns && to <= window.to_ns ? s->ns : 0;
+    return (uint64_t)((ips_u128)s->ns * in / (to - from));
+}
+
+uint64_t slave_arc_own_in(const struct slave_arcs *a, const struct ips_graph *g,
+                          const struct slave_arc_view *v, uint32_t node,
+                          struct slave_window w)
+{
+    uint64_t in = 0;
+    for (uint32_t k = 0; k < v->count; k++)
+        in = ips_add_sat(in, slave_arc_sample_in(a, g, v, node, k, w));
+    return in;
+}
+
 void slave_arc_split(const struct slave_costs *costs,
                      const struct slave_proc_names *names,
                      const struct slave_arc_mixes *mixes,
                      const struct ips_graph *g, uint32_t chain, uint32_t node,
-                     uint64_t ns,
+                     uint64_t ns, struct slave_window window,
                      void (*put)(void *arg, uint32_t symbol, uint64_t ns),
                      void *arg)
 {
@@ -73,6 +100,8 @@ void slave_arc_split(const struct slave_costs *costs,
     /* Of an exact arc the rest, of all arcs what they weigh, is in it too. */
     uint64_t whole = exact ? ips_max_u64(v.ns, g->w[node]) : v.ns;
     struct slave_share share;
+    uint64_t in = own ? slave_arc_own_in(a, g, &v, node, window) : 0;
+    whole = in ? in : whole;
     if (v.source == SLAVE_ARC_ALIKE) {
         first = mixes->first[v.pool];
         end = mixes->first[v.pool + 1];
@@ -88,10 +117,12 @@ void slave_arc_split(const struct slave_costs *costs,
                 exact ? slave_proc_entered(names, a->exacts[i].place)
                 : own ? whose(costs, names, i)
                       : mixes->parts[i].symbol;
-            uint64_t part =
-                slave_share_next(&share, exact ? a->exacts[i].ns
-                                         : own ? a->samples[i].ns
-                                               : mixes->parts[i].ns);
+            uint64_t part = slave_share_next(
+                &share,
+                exact ? a->exacts[i].ns
+                : in  ? slave_arc_sample_in(a, g, &v, node, i - first, window)
+                : own ? a->samples[i].ns
+                      : mixes->parts[i].ns);
             rest -= part;
             if (part)
                 put(arg, symbol, part);

@@ -83,25 +83,19 @@ uint64_t slave_arc_within(const struct slave_arcs *a, const struct ips_graph *g,
 
 /* ---- adding ---- */
 
-static bool inside(const struct slave_arc_sample *s, struct slave_window w)
-{
-    return s->t_ns > w.from_ns && s->t_ns <= w.to_ns;
-}
-
-/* Its own samples share `ns`: those in the window, where there are any. */
+/* Its own samples share `ns`, by what each has in the window. */
 static void add_own(struct slave_arc_sum *s, const struct slave_arc_view *v,
                     uint32_t node, uint64_t ns, struct slave_window window)
 {
-    const struct slave_arc_sample *row = &s->costs->p.arcs.samples[v->first];
-    uint64_t in = 0;
-    for (uint32_t i = 0; i < v->count; i++)
-        if (inside(&row[i], window))
-            in = ips_add_sat(in, row[i].ns);
+    const struct slave_arcs *a = &s->costs->p.arcs;
+    const struct ips_graph *g = &s->b->g;
+    uint64_t in = slave_arc_own_in(a, g, v, node, window);
     struct slave_share share;
     slave_share_begin(&share, ns, in ? in : v->ns, node);
     for (uint32_t i = 0; i < v->count; i++)
-        if (!in || inside(&row[i], window))
-            s->stood[v->first + i] += slave_share_next(&share, row[i].ns);
+        s->stood[v->first + i] += slave_share_next(
+            &share, in ? slave_arc_sample_in(a, g, v, node, i, window)
+                       : a->samples[v->first + i].ns);
 }
 
 static void add_exact(struct slave_arc_sum *s, const struct slave_arc_view *v,

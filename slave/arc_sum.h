@@ -26,12 +26,6 @@ struct slave_arc_sum {
     uint64_t exact_ns;
 };
 
-/* The window that an arc is cut to: local raw ns, from < t <= to. */
-struct slave_window {
-    uint64_t from_ns, to_ns;
-};
-#define SLAVE_WINDOW_ALL ((struct slave_window){0, UINT64_MAX})
-
 int slave_arc_sum_init(struct slave_arc_sum *s, const struct slave_costs *costs,
                        const struct ips_built *b,
                        struct ips_err *err) IPS_MUST_USE;

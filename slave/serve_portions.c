@@ -149,8 +149,8 @@ static void put(void *arg, uint32_t symbol, uint64_t ns)
     add(p, symbol, ns);
 }
 
-/* What lies in the window of the arc at hand: its CPU time there as all of the
- * arc's is divided, and the rest. */
+/* What lies in the window of the arc at hand: its CPU time there as its
+ * samples in it are, and the rest. */
 static void put_cut(struct slave_graph_ask *j)
 {
     struct portions *p = j->portions;
@@ -160,7 +160,7 @@ static void put_cut(struct slave_graph_ask *j)
                                                       p->node, p->cut.local));
     if (cpu)
         slave_arc_split(j->graph->costs, &p->names, &p->mixes, g, p->chain,
-                        p->node, cpu, put, p);
+                        p->node, cpu, p->cut.local, put, p);
     if (p->cpu)
         left = cpu;
     for (uint32_t i = p->begun; i < p->ns.n; i++)
@@ -207,7 +207,7 @@ static int portions_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
             put_cut(j);
         else if (p->node > c->first && g->w[p->node])
             slave_arc_split(j->graph->costs, &p->names, &p->mixes, g, p->chain,
-                            p->node, g->w[p->node], put, p);
+                            p->node, g->w[p->node], SLAVE_WINDOW_ALL, put, p);
         p->node++;
     }
     a->n_node = a->n_symbol = a->n_ns = p->ns.n;

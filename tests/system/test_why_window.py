@@ -9,7 +9,7 @@ import shlex
 import pytest
 
 from test_shell import Terminal
-from told import MS, Lock, Told
+from told import CODE, MS, US, Lock, Told
 
 # The parts of the run, one after the other.
 ENDS = {"uneven": (0, 1000), "asleep": (1000, 1600), "locked": (1600, 2400),
@@ -68,6 +68,41 @@ def test_each_part_has_its_finding(cluster):
         # A lock's turn begins a little before its window's edge.
         assert sum(a[key] for a in waits.values()) == \
             pytest.approx(whole[key], abs=MS), key
+
+
+@pytest.mark.quick
+def test_cpu_is_cut_where_the_samples_were(cluster):
+    """One arc of 600 ms: a quarter on a core up to 400, all of it from then on, in
+    another procedure; between two samples it is even. Would catch CPU time that is spread evenly over an arc, a
+    sample that is counted in two windows side by side, or in none, or as what it
+    is not part of; a procedure of another window."""
+    told = Told(cores=2)
+    main = told.root("main")
+    told.code(main)
+    for _ in range(100):
+        main.queue(3 * MS)
+        main.work(MS, CODE)
+    for _ in range(200):
+        main.work(MS, CODE + 16)
+    main.end()
+    there = cluster()
+    told.write(there, "r")
+
+    def cpu(begin, end):
+        a = there.json("why", "r", "--from", f"{begin}ns", "--to", f"{end}ns",
+                       status=(0, 3))
+        names = [f["procedure"] for f in a["findings"]
+                 if f["kind"] == "procedure"]
+        assert a["on_cpu_ns"] == a["total_cpu_ns"], a
+        return a["on_cpu_ns"], [int(n.rsplit("x")[1], 16) for n in names]
+    early, late = CODE, CODE + 16
+    for begin, end, ns, where in (
+            (0, 400 * MS, 100 * MS, [early]), (400 * MS, 600 * MS, 200 * MS, [late]),
+            (0, 200 * MS, 50 * MS, [early]), (200 * MS, 500 * MS, 150 * MS,
+                                             [late, early]),
+            (2 * MS, 3 * MS, 250 * US, [early]),
+            (500 * MS, 500 * MS + 250 * US, 250 * US, [late])):
+        assert cpu(begin, end) == (ns, where), (begin, end, cpu(begin, end))
 
 
 def test_phases_and_commands(cluster):

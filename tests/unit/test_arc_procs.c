@@ -65,7 +65,7 @@ static struct split split_of(const struct splitter *p, uint32_t tid, uint32_t n)
     uint32_t node = g->chains[chain].first + n;
     struct split s = {.names = &p->names};
     slave_arc_split(&p->k->c, &p->names, &p->mixes, g, chain, node, g->w[node],
-                    put, &s);
+                    SLAVE_WINDOW_ALL, put, &s);
     assert_int_equal(s.sum, g->w[node]);
     return s;
 }
