@@ -18,6 +18,7 @@ void ips_replay_release(struct ips_replay *r)
     free(r->chain);
     free(r->idle_ns);
     ips_free_large(r->giver);
+    free(r->took);
     memset(r, 0, sizeof(*r));
     r->end = IPS_NO_NODE;
 }
@@ -175,6 +176,9 @@ static int check(const struct ips_graph *g, const struct ips_lane *lane,
     int rc = check_media(ask, err);
     if (rc == 0 && ask->locks)
         rc = check_locks(g, ask->locks, err);
+    if (rc == 0 && ask->queues && (ask->move_count || ask->relabel))
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "queues are settled without moves and weights");
     return rc < 0 ? rc : check_places(g, ask, err);
 }
 
@@ -333,6 +337,8 @@ static int alloc_all(struct rp *r, struct ips_err *err)
         rc = rp_cores_alloc(r, err);
     if (rc == 0 && r->ask->locks)
         rc = rp_locks_alloc(r, err);
+    if (rc == 0 && r->ask->queues)
+        rc = rp_queues_alloc(r, err);
     if (rc < 0)
         return rc;
     r->reach = out->reach;
@@ -345,6 +351,7 @@ static void release(struct rp *r)
 {
     rp_media_release(r);
     rp_locks_release(r);
+    rp_queues_release(r);
     ips_free_large(r->at_machine);
     free(r->chain);
     rp_cores_release(r);
@@ -494,6 +501,8 @@ static int attempt(const struct ips_graph *g, const struct ips_lane *lane,
         rc = set_machines(&r, err);
     if (rc == 0) {
         set_chains(&r);
+        if (ask->queues)
+            rp_queues_set(&r);
         rp_cores_begin(&r);
         rp_run(&r);
         rc = r.no_memory ? no_memory(g, err) : stalled(&r, err);

@@ -49,6 +49,14 @@
  * the order that was seen, the locks that were waited for keep that order (are
  * `kept`): their events do not count, their arcs do; and it is replayed again.
  *
+ * Work queues (`queues`, analysis/queue.h): a dispatcher that is done with a
+ * turn takes the result that came first; of those that came at the same moment
+ * the one that the first chain sent. It does so when all else that takes no
+ * time is done, and free locks are given; then chains get cores. The blocks
+ * that a worker was given it does as they were given, and its own end when
+ * there is no turn left or it was told to stop. What follows a piece in its
+ * chain as recorded, up to the next, is done behind it wherever it goes.
+ *
  * RESOURCE arcs into other nodes stay dependencies, as recorded (or absent:
  * lane.any_off). They are counted, so that whoever tells the answer can say so.
  *
@@ -72,6 +80,7 @@
 #define IPS_ANALYSIS_REPLAY_H
 
 #include "analysis/mtime.h"
+#include "analysis/queue.h"
 
 #define IPS_REPLAY_MACHINES_MAX 65535u
 #define IPS_REPLAY_CORES_MAX 65536u
@@ -150,7 +159,10 @@ struct ips_replay_ask {
      * up to so much of its time, and what comes then has that at once. */
     const uint64_t *burst_ns;
     const struct ips_replay_locks *locks; /* NULL: none */
-    bool relabel;                         /* gives `weight` */
+    /* NULL: none. Their order is settled anew: gives `took`; without moves and
+     * `relabel`. The times are those of a replay of ips_queued_graph_make(). */
+    const struct ips_queues *queues;
+    bool relabel; /* gives `weight` */
 };
 #define IPS_REPLAY_NO_MEDIUM UINT32_MAX
 
@@ -204,6 +216,8 @@ struct ips_replay {
      * RESOURCE arcs (and without that into any other node that takes) `reach`
      * is the longest path. */
     uint32_t *giver;
+    uint32_t *took;      /* [turns], NULL without queues: the block whose result
+                            each took */
     uint32_t kept_count; /* locks that kept their order */
     uint64_t taken;      /* units of the others */
     uint64_t events;     /* completions of work and arrivals that were awaited,

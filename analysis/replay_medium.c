@@ -86,7 +86,7 @@ void rp_send(struct rp *r, uint32_t x, uint64_t now)
 {
     uint32_t next;
     for (uint32_t i = r->sends[x]; i != IPS_NO_NODE; i = next) {
-        size_t pair = rp_pair(r, x, ips_chain_of(r->g, i));
+        size_t pair = rp_pair(r, x, rp_receiver(r, i));
         uint32_t m = r->ask->medium[pair];
         uint64_t w = 0;
         next = behind_message(r, i);
@@ -108,7 +108,7 @@ void rp_send(struct rp *r, uint32_t x, uint64_t now)
 
 void rp_transferred(struct rp *r, uint32_t i, uint64_t now)
 {
-    uint32_t c = ips_chain_of(r->g, i), x = r->g->xpred[i];
+    uint32_t c = rp_receiver(r, i), x = r->g->xpred[i];
     uint32_t next = behind_message(r, i);
     uint64_t rest = rp_mtime_ns(r, rp_pair(r, x, c), 0) << r->bits;
     uint32_t m = r->ask->medium[rp_pair(r, x, c)];
@@ -119,7 +119,9 @@ void rp_transferred(struct rp *r, uint32_t i, uint64_t now)
         waits = waits || (r->arrive[k] & 1);
         r->arrive[k] = now + rest;
     }
-    if (waits && rest)
+    if (waits && r->queues && rp_queue_result(r, x) != IPS_QUEUE_NONE)
+        rp_queue_due(r, rp_queue_result(r, x), now + rest);
+    else if (waits && rest)
         rp_schedule(r, c, now + rest);
     else if (waits)
         r->ready[r->ready_count++] = c;

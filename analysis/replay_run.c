@@ -218,14 +218,13 @@ RP_HOT uint64_t arc_t(const struct rp *r, uint32_t c, uint32_t i)
     return rp_mtime_ns(r, rp_pair(r, g->xpred[i], c), g->xlen[i]) << r->bits;
 }
 
-/* The work before node `pos` of chain c is done. True: the node is reached, as
- * its cross arc is absent or has come; else the chain waits. */
-RP_HOT bool work_done(struct rp *r, uint32_t c, uint64_t now)
+/* True: node `pos` is reached, as its cross arc is absent or has come; else the
+ * chain waits. */
+RP_HOT bool is_ready(struct rp *r, uint32_t c, uint64_t now)
 {
     const struct ips_graph *g = r->g;
     struct rp_chain *cur = &r->chain[c];
     uint32_t i = cur->pos;
-    cur->done_t = now;
     if (rp_takes(r, i)) {
         rp_ask(r, c);
         return false;
@@ -251,6 +250,25 @@ RP_HOT bool work_done(struct rp *r, uint32_t c, uint64_t now)
         return true;
     rp_schedule(r, c, t);
     return false;
+}
+
+bool rp_ready(struct rp *r, uint32_t c, uint64_t now)
+{
+    return is_ready(r, c, now);
+}
+
+/* The work before node `pos` of chain c is done. */
+RP_HOT bool work_done(struct rp *r, uint32_t c, uint64_t now)
+{
+    struct rp_chain *cur = &r->chain[c];
+    cur->done_t = now;
+    if (r->queues && rp_queue_bound(r, cur->pos)) {
+        uint32_t next = rp_queue_next(r, c);
+        if (next == IPS_NO_NODE)
+            return false;
+        cur->pos = next;
+    }
+    return is_ready(r, c, now);
 }
 
 static void wake(struct rp *r, uint64_t list, uint64_t now)
@@ -298,6 +316,8 @@ RP_HOT void reached(struct rp *r, struct rp_chain *cur, uint32_t i,
         rp_send(r, i, now);
     if (rp_gives(r, i))
         rp_give(r, i);
+    if (r->queues)
+        rp_queue_sent(r, i, now);
     if ((uint32_t)waiting != RP_NO_CHAIN)
         wake(r, waiting, now);
 }
@@ -363,7 +383,10 @@ static void arrive(struct rp *r, uint64_t now)
 {
     uint32_t c = rp_item_id(&r->arrivals.at[1]);
     r->arrived = rp_item_leaf(&r->arrivals.at[1]);
-    rp_go_on(r, c, now);
+    if (c < r->chains)
+        rp_go_on(r, c, now);
+    else
+        rp_queue_come(r, c - r->chains, now);
     rp_go_on_all(r, now);
     if (r->arrived != RP_NO_LEAF)
         rp_tree_drop(&r->arrivals, r->arrived);
@@ -403,6 +426,10 @@ void rp_run(struct rp *r)
         uint64_t next = ips_min_u64(come, done);
         if (r->due_count && next > r->now) {
             rp_grant(r);
+            continue;
+        }
+        if (r->queue_due && next > r->now) {
+            rp_queue_take(r);
             continue;
         }
         if (r->place_count && next > r->now) {

@@ -110,6 +110,8 @@ struct rp {
     uint32_t *due;      /* locks that are free and waited for */
     uint32_t *had_unit; /* room for the chains of a round of rp_grant */
     uint32_t due_count;
+    struct rp_queues *queues; /* replay_queue.c; NULL: none */
+    uint32_t queue_due;       /* not 0: some dispatcher may take a result */
     /* replay_core.c. Cores are behind the media in `machine`. */
     uint32_t first_core, end_core; /* equal: no machine has any */
     uint32_t *core_of; /* [machines] its first core, or RP_NO_CORE; or NULL */
@@ -196,6 +198,34 @@ void rp_grant(struct rp *r);
 /* Marks in `kept` the locks that somebody is in line for; how many. */
 uint32_t rp_locks_awaited(const struct rp *r, bool *kept);
 
+/* ---- replay_queue.c ---- */
+
+int rp_queues_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
+void rp_queues_release(struct rp *r);
+void rp_queues_set(struct rp *r);
+/* Does a piece begin with node i, as recorded? */
+bool rp_queue_bound(const struct rp *r, uint32_t i);
+/* Chain c, of a queue, is at the end of a piece: where it goes on, or
+ * IPS_NO_NODE: it waits. */
+uint32_t rp_queue_next(struct rp *r, uint32_t c);
+/* Who receives at node i, when that is sent. */
+uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
+/* The block whose result comes first with what node i sends, or IPS_QUEUE_NONE.
+ */
+uint32_t rp_queue_result(const struct rp *r, uint32_t i);
+/* Node i is reached. */
+void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now);
+/* The result of block b will be there at t. */
+void rp_queue_due(struct rp *r, uint32_t b, uint64_t t);
+/* ... is there. */
+void rp_queue_come(struct rp *r, uint32_t b, uint64_t now);
+/* One round: each dispatcher that may takes a result. */
+void rp_queue_take(struct rp *r);
+static inline uint32_t rp_receiver(const struct rp *r, uint32_t i)
+{
+    return r->queues ? rp_queue_receiver(r, i) : ips_chain_of(r->g, i);
+}
+
 /* ---- replay_core.c ---- */
 
 /* Machines that have turns get their cores in `core_of`, first_core and
@@ -228,6 +258,8 @@ void rp_advance(struct rp_machine *m, uint64_t t);
 void rp_time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
                 uint64_t *rem);
 
+/* Has what node `pos` of chain c awaits come? If not, it is waited for. */
+bool rp_ready(struct rp *r, uint32_t c, uint64_t now);
 /* Node `pos` of chain c is reached: goes on to the next that takes time. */
 void rp_go_on(struct rp *r, uint32_t c, uint64_t now);
 /* And all that are ready by it. */

@@ -200,6 +200,10 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_COUNT, "order_unchecked", NULL,
                    ipsq_count(a->order_unchecked));
     ipsq_out_value(out, IPSQ_TEXT, "locks", NULL, ipsq_text(a->locks));
+    ipsq_out_value(out, IPSQ_TEXT, "queues", NULL, ipsq_text(a->queues));
+    ipsq_out_value(out, IPSQ_COUNT, "pieces", NULL, ipsq_count(a->pieces));
+    ipsq_out_value(out, IPSQ_COUNT, "pieces_anew", NULL,
+                   ipsq_count(a->pieces_anew));
     ipsq_out_value(out, IPSQ_COUNT, "events", NULL, ipsq_count(a->events));
     ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
     ipsq_out_value(out, IPSQ_LIST, "assumed", NULL,

@@ -23,6 +23,7 @@ void predict_run_release(struct predict_run *run)
     free(run->lock_units);
     free(run->lock_event);
     free(run->slept);
+    ips_queues_release(&run->queues);
     memset(run, 0, sizeof(*run));
 }
 
@@ -188,13 +189,54 @@ static int allocate(const struct predict_setup *setup,
     return 0;
 }
 
+/* What `r`, of ask, says. */
+static void fill(const struct predict_run *run,
+                 const struct predict_setup *setup, const struct ips_replay *r,
+                 const uint32_t *place, struct predict_answer *out)
+{
+    add_chains(run, setup, r, place, out);
+    sum_machines(setup, r, out);
+    out->makespan_ns = r->makespan_ns;
+    out->command_ns =
+        run->command == IPS_NO_NODE ? IPS_UNMEASURED : r->reach[run->command];
+    out->events = r->events;
+    out->resources = r->resources;
+    out->taken = r->taken;
+    out->kept_count = r->kept_count;
+    out->p = quotient(out->cpu_ns, out->makespan_ns);
+    out->rho = out->cores ? out->p / out->cores : IPS_UNMEASURED_REAL;
+}
+
+/* In the order that the graph of `run` has. */
+static int replay_in_order(const struct predict_run *run,
+                           const struct predict_setup *setup,
+                           struct ips_replay_ask *ask,
+                           struct predict_answer *out, struct ips_err *err)
+{
+    struct ips_replay r = {0};
+    uint32_t *place = NULL;
+    ask->locks = predict_locks(run);
+    ask->relabel = setup->path || setup->move_count;
+    int rc = make_places(run, setup, &place, err);
+    if (rc == 0)
+        rc = ips_replay(&run->replay.g, &run->lane_then, ask, &r, err);
+    if (rc == 0)
+        fill(run, setup, &r, place, out);
+    if (rc == 0 && setup->path)
+        rc = path_alone(run, ask, setup, out, err);
+    if (rc == 0 && setup->path)
+        rc = predict_path(run, setup, &r, place, out, err);
+    ips_replay_release(&r);
+    free(place);
+    return rc;
+}
+
 int predict_replay(const struct predict_run *run,
                    const struct predict_setup *setup,
                    struct predict_answer *out, struct ips_err *err)
 {
     struct ips_replay_machine *machine = NULL;
-    struct ips_replay r = {0};
-    uint32_t *place = NULL;
+    struct predict_queued queued = {0};
     memset(out, 0, sizeof(*out));
     int rc = allocate(setup, &machine, out, err);
     struct ips_replay_ask ask = {.machine_count = setup->machine_count,
@@ -208,32 +250,18 @@ int predict_replay(const struct predict_run *run,
                                  .medium = setup->medium,
                                  .wire = setup->wire,
                                  .burst_ns = setup->burst_ns,
-                                 .locks = predict_locks(run),
-                                 .relabel = setup->path || setup->move_count};
-    if (rc == 0)
-        rc = make_places(run, setup, &place, err);
-    if (rc == 0)
-        rc = ips_replay(&run->replay.g, &run->lane_then, &ask, &r, err);
+                                 .locks = predict_locks(run)};
+    if (rc == 0 && !setup->as_recorded)
+        rc = predict_queues_settle(run, &ask, &queued, err);
     if (rc == 0) {
-        add_chains(run, setup, &r, place, out);
-        sum_machines(setup, &r, out);
-        out->makespan_ns = r.makespan_ns;
-        out->command_ns = run->command == IPS_NO_NODE ? IPS_UNMEASURED
-                                                      : r.reach[run->command];
-        out->events = r.events;
-        out->resources = r.resources;
-        out->taken = r.taken;
-        out->kept_count = r.kept_count;
-        out->p = quotient(out->cpu_ns, out->makespan_ns);
-        out->rho = out->cores ? out->p / out->cores : IPS_UNMEASURED_REAL;
+        out->settled = queued.settled;
+        out->pieces = queued.pieces;
+        out->anew = queued.anew;
+        rc = replay_in_order(queued.settled ? &queued.run : run, setup, &ask,
+                             out, err);
     }
-    if (rc == 0 && setup->path)
-        rc = path_alone(run, &ask, setup, out, err);
-    if (rc == 0 && setup->path)
-        rc = predict_path(run, setup, &r, place, out, err);
-    ips_replay_release(&r);
+    predict_queued_release(&queued);
     free(machine);
-    free(place);
     if (rc < 0)
         predict_answer_release(out);
     return rc;

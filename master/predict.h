@@ -70,6 +70,11 @@ struct predict_run {
     struct ips_replay_locks locks; /* settled anew; its arrays: */
     uint32_t *lock_units;
     struct ips_replay_lock_event *lock_event;
+    struct ips_queues queues; /* of replay.g */
+    /* Of a run whose queues were settled: where it comes from, and the nodes of
+     * its replay.g there, and of the nodes there the ones here; else NULL. */
+    const struct predict_run *recorded;
+    const uint32_t *recorded_of, *recorded_to;
     const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
     uint64_t held_ns; /* messages that TCP held back (predict_held.c) */
@@ -87,6 +92,29 @@ predict_locks(const struct predict_run *run)
     return run->locks.event_count && !run->lane_then.any_off ? &run->locks
                                                              : NULL;
 }
+
+/* A run in the order that its queues have in a setup. It borrows what the order
+ * does not concern of the run that it was made of. */
+struct predict_queued {
+    struct predict_run run;
+    bool settled; /* else all is empty, and the order stays as recorded */
+    uint64_t pieces, anew; /* given in turns; of them, those that were taken by
+                              another worker's result */
+    struct ips_queued_graph made;
+    uint32_t *node_of, *node_to;
+    uint8_t *node_made;
+    struct ips_replay_lock_event *lock_event;
+};
+/* run->queues; `of_chain` as ips_order_dependent has it. */
+int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
+                        struct ips_err *err) IPS_MUST_USE;
+/* With `ask` but for its order. Where the queues alone would hold up what waits
+ * for something else, nothing is settled. */
+int predict_queues_settle(const struct predict_run *run,
+                          const struct ips_replay_ask *ask,
+                          struct predict_queued *out,
+                          struct ips_err *err) IPS_MUST_USE;
+void predict_queued_release(struct predict_queued *q);
 
 /* ---- a setup -------------------------------------------------------------
  */
@@ -127,6 +155,7 @@ struct predict_setup {
     struct mtime_wire *wire_made;
     const struct ips_curve **wire;
     uint64_t *burst_ns; /* [medium_count] the least of its pairs' */
+    bool as_recorded;   /* queues keep their order */
     bool path;          /* also t_max, and where the time would go */
 };
 void predict_setup_release(struct predict_setup *s);
@@ -198,6 +227,8 @@ struct predict_answer {
     /* Of who has a lock next (struct ips_replay). */
     uint64_t resources, taken;
     uint32_t kept_count;
+    bool settled; /* queues' order; struct predict_queued */
+    uint64_t pieces, anew;
     uint32_t cores;          /* of the machines that somebody is on */
     struct predict_use *use; /* [machine_count] */
     uint64_t last_ns;        /* when the last thread ended */

@@ -173,6 +173,28 @@ static void say_locks(const struct filling *f)
                     d->then.kept_count);
 }
 
+static void say_queues(const struct filling *f)
+{
+    const struct predict_query *d = f->d;
+    const struct predict_answer *then = &d->then;
+    bool some = d->run.queues.queue_count != 0;
+    f->out->queues = ips_wire_text(then->settled ? "settled"
+                                   : some        ? "recorded"
+                                                 : "none");
+    f->out->pieces = then->pieces;
+    f->out->pieces_anew = then->anew;
+    if (then->settled)
+        predict_say(&f->d->said,
+                    "who takes the next of %" PRIu64
+                    " pieces of work is settled anew, first come, first "
+                    "served: %" PRIu64 " go to another worker than they did",
+                    then->pieces, then->anew);
+    else if (some)
+        predict_say(&f->d->said,
+                    "pieces of work go to whom they went when recorded (a work "
+                    "queue: elsewhere a quicker worker would take more)");
+}
+
 static void say_rest(const struct filling *f)
 {
     char names[PREDICT_NAMES_BYTES];
@@ -198,6 +220,7 @@ static void say_rest(const struct filling *f)
                     "faults, stolen time",
                     (double)d->run.off_ns / 1e6);
     say_locks(f);
+    say_queues(f);
     if (d->then.resources)
         predict_say(said,
                     "%" PRIu64 " waits for conditions, readers' locks, tokens "

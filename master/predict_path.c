@@ -89,7 +89,12 @@ static void add_portions(struct summing *s, uint32_t k, uint64_t ns,
                          uint64_t queued, uint32_t machine)
 {
     const struct things *t = s->run->t;
-    const struct ips_replay_graph *r = &s->run->replay;
+    const struct predict_run *run = s->run;
+    const struct ips_replay_graph *r = &run->replay;
+    if (run->recorded) { /* the arc that was behind that node as recorded */
+        k = run->recorded_of[k - 1] + 1;
+        r = &run->recorded->replay;
+    }
     uint32_t before = r->of[k - 1];
     uint32_t from = r->to[before] == k - 1 ? before + 1 : before;
     uint64_t w = 0, count;
@@ -125,6 +130,27 @@ static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
     add_portions(s, k, ns, queued, m);
 }
 
+/* A node whose message goes between the ends that node k's goes between: where
+ * queues were settled, one that its worker had of its own. */
+static uint32_t message_of(const struct summing *s, uint32_t k)
+{
+    const struct ips_graph *g = &s->run->replay.g;
+    if (!s->run->recorded || g->xkind[k] != IPS_X_DATA)
+        return k;
+    const struct ips_queues *q = &s->run->recorded->queues;
+    uint32_t to = ips_chain_of(g, k), from = ips_chain_of(g, g->xpred[k]);
+    for (uint32_t w = 0; w < q->worker_count; w++) {
+        const struct ips_queue_worker *is = &q->worker[w];
+        uint32_t d = q->queue[is->queue].chain;
+        const struct ips_queue_block *first = &q->block[is->first_block];
+        if (is->chain == to && d == from && k > g->chains[to].first)
+            return s->run->recorded_to[first[1].first];
+        if (is->chain == from && d == to)
+            return s->run->recorded_to[first->ask];
+    }
+    return k;
+}
+
 static void add_cross(struct summing *s, const struct ips_path_segment *seg)
 {
     const struct things *t = s->run->t;
@@ -134,7 +160,8 @@ static void add_cross(struct summing *s, const struct ips_path_segment *seg)
         return; /* weighs nothing, and is no arc of `t` */
     uint32_t f = t->f.chain[seg->chain];
     if (!idle)
-        f = t->f.cross ? t->f.cross[r->of[seg->to]] : IPS_NO_FEATURE;
+        f = t->f.cross ? t->f.cross[r->of[message_of(s, seg->to)]]
+                       : IPS_NO_FEATURE;
     if (f == IPS_NO_FEATURE)
         return; /* weighs nothing */
     struct sums *to = idle ? &s->idle[f] : &s->feature[f];

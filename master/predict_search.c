@@ -202,6 +202,7 @@ static int search(struct asking *s, struct ips_err *err)
                               &d->found.bound, err);
     ask.bound_ns = d->found.bound.ns;
     d->setup.path = false;
+    d->setup.as_recorded = true; /* the bound is of that order */
     if (rc == 0)
         rc = ips_search(&ask, &d->found.s, err);
     if (rc == 0)

@@ -73,6 +73,10 @@ static void solve(struct query *q)
         rc = predict_run_make(q, &s, &d->run);
     d->run.times = d->times.count ? &d->times : NULL;
     if (rc == 0)
+        rc = predict_order_make(q, s.err);
+    if (rc == 0)
+        rc = predict_queues_make(&d->run, d->order.of_chain, s.err);
+    if (rc == 0)
         rc = solve_own(q, &own, s.err);
     if (rc == 0)
         rc = predict_setup_make(&d->run, &own, q->request->predict, &d->said,
@@ -87,8 +91,6 @@ static void solve(struct query *q)
         rc = predict_replay(&d->run, &d->setup, &d->then, s.err);
     if (rc == 0)
         rc = solve_free(&s, d);
-    if (rc == 0)
-        rc = predict_order_make(q, s.err);
     predict_setup_release(&own);
     whatif_finish(&s);
     (void)rc; /* said in s.err */

@@ -1,0 +1,455 @@
+/* Queues of a graph: see queue.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/queue.h"
+#include "common/large.h"
+
+#define NONE IPS_QUEUE_NONE
+
+struct finding {
+    const struct ips_graph *g;
+    const bool *any;
+    uint32_t *chain_of; /* [nodes] */
+    uint32_t *sent_to;  /* [nodes] chain that received of it: the first */
+    uint32_t *mark;     /* [nodes] of a worker's the block, of the dispatcher's
+                           the turn, +1 */
+    uint8_t *role;      /* [chains] */
+    struct ips_queues *out;
+    size_t blocks_cap, turns_cap, workers_cap, queues_cap;
+    bool no_memory;
+};
+enum role { FREE = 0, PEER, NO_PEER, USED };
+
+void ips_queues_release(struct ips_queues *q)
+{
+    free(q->queue);
+    free(q->worker);
+    free(q->block);
+    free(q->turn);
+    memset(q, 0, sizeof(*q));
+}
+
+/* Room for one more. */
+static bool grow(struct finding *f, void *array, size_t *cap, uint32_t count,
+                 size_t size)
+{
+    void **at = array;
+    if (count < *cap)
+        return true;
+    size_t more = *cap ? *cap * 2 : 64;
+    void *p = realloc(*at, more * size);
+    if (!p) {
+        f->no_memory = true;
+        return false;
+    }
+    *at = p;
+    *cap = more;
+    return true;
+}
+
+/* Chain that node i received of, or whose end of a connection it saw (or that
+ * began it), another than its own; or NONE. */
+static uint32_t source_of(const struct finding *f, uint32_t i)
+{
+    uint8_t kind = f->g->xkind[i];
+    if (f->g->xpred[i] == IPS_NO_NODE ||
+        (kind != IPS_X_DATA && kind != IPS_X_LIFETIME))
+        return NONE;
+    uint32_t c = f->chain_of[f->g->xpred[i]];
+    return c == f->chain_of[i] ? NONE : c;
+}
+
+static uint32_t chain_end(const struct ips_graph *g, uint32_t c)
+{
+    return g->chains[c].first + g->chains[c].count;
+}
+
+static void index_nodes(struct finding *f)
+{
+    const struct ips_graph *g = f->g;
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        for (uint32_t i = g->chains[c].first; i < chain_end(g, c); i++)
+            f->chain_of[i] = c;
+    for (uint32_t i = 0; i < g->node_count; i++)
+        f->sent_to[i] = NONE;
+    for (uint32_t i = g->node_count; i-- > 0;)
+        if (source_of(f, i) != NONE)
+            f->sent_to[g->xpred[i]] = f->chain_of[i];
+}
+
+static bool add_block(struct finding *f, uint32_t worker, uint32_t first)
+{
+    struct ips_queues *o = f->out;
+    if (!grow(f, &o->block, &f->blocks_cap, o->block_count, sizeof(*o->block)))
+        return false;
+    o->block[o->block_count++] = (struct ips_queue_block){
+        .first = first, .end = first, .worker = worker, .turn = NONE};
+    return true;
+}
+
+/* The blocks of chain c as a worker of d. False: it is none. */
+static bool cut_worker(struct finding *f, uint32_t d, uint32_t c)
+{
+    const struct ips_graph *g = f->g;
+    struct ips_queues *o = f->out;
+    uint32_t first = o->block_count, worker = o->worker_count;
+    bool met = false, asked = false;
+    if (!grow(f, &o->worker, &f->workers_cap, worker, sizeof(*o->worker)) ||
+        !add_block(f, worker, g->chains[c].first))
+        return false;
+    for (uint32_t i = g->chains[c].first; i < chain_end(g, c); i++) {
+        bool gets = source_of(f, i) == d;
+        if (!gets && f->sent_to[i] == d && !met)
+            break; /* asks first */
+        met = met || (gets && g->xkind[i] == IPS_X_DATA);
+        if (gets && asked) {
+            o->block[o->block_count - 1].end = i;
+            if (!add_block(f, worker, i))
+                return false;
+            asked = false;
+        }
+        if (f->sent_to[i] == d) {
+            asked = true;
+            f->mark[i] = o->block_count;
+        }
+    }
+    if (!met || o->block_count < first + 2) {
+        for (uint32_t i = g->chains[c].first; i < chain_end(g, c); i++)
+            f->mark[i] = 0;
+        o->block_count = first;
+        return false;
+    }
+    o->block[o->block_count - 1].end = chain_end(g, c);
+    o->worker[o->worker_count++] =
+        (struct ips_queue_worker){c, o->queue_count, first, o->block_count};
+    return true;
+}
+
+/* Those that d received of and that may be its workers. */
+static void cut_workers(struct finding *f, uint32_t d)
+{
+    const struct ips_graph *g = f->g;
+    for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
+        uint32_t c = source_of(f, i);
+        if (c == NONE || f->role[c] != FREE)
+            continue;
+        f->role[c] = NO_PEER;
+        if (cut_worker(f, d, c))
+            f->role[c] = PEER;
+    }
+}
+
+static bool is_tail(const struct ips_queues *o, uint32_t b)
+{
+    return b + 1 == o->worker[o->block[b].worker].end_block;
+}
+
+/* The block whose result node i takes a part of, or NONE. */
+static uint32_t takes_of(const struct finding *f, uint32_t i)
+{
+    uint32_t c = source_of(f, i);
+    if (c == NONE || f->role[c] != PEER)
+        return NONE;
+    uint32_t b = f->mark[f->g->xpred[i]];
+    return b == 0 || is_tail(f->out, b - 1) ? NONE : b - 1;
+}
+
+/* The turns of d, whose last one has what is left of the chain. */
+static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
+{
+    const struct ips_graph *g = f->g;
+    struct ips_queues *o = f->out;
+    uint32_t now = NONE;
+    for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
+        uint32_t b = takes_of(f, i);
+        if (b != NONE && b != now) {
+            if (o->block[b].ask_end)
+                return false; /* in two parts, something in between */
+            if (now != NONE)
+                o->turn[o->turn_count - 1].end = i;
+            if (!grow(f, &o->turn, &f->turns_cap, o->turn_count,
+                      sizeof(*o->turn)))
+                return false;
+            o->turn[o->turn_count++] =
+                (struct ips_queue_turn){i + 1, i + 1, NONE, b};
+            o->block[b].ask = i;
+            now = b;
+        }
+        if (b != NONE) {
+            o->block[b].ask_end = i + 1;
+            o->turn[o->turn_count - 1].first = i + 1;
+        }
+        f->mark[i] = now == NONE ? 0 : o->turn_count;
+    }
+    q->end_turn = o->turn_count;
+    if (now == NONE)
+        return false;
+    o->turn[o->turn_count - 1].end = chain_end(g, d);
+    for (uint32_t t = q->first_turn; t < q->end_turn; t++) {
+        struct ips_queue_block *b = &o->block[o->turn[t].took];
+        for (uint32_t i = b->ask; i < b->ask_end; i++)
+            if (f->sent_to[i] != NONE)
+                return false;
+    }
+    return true;
+}
+
+/* Each turn but the last wrote to whose result it took alone. */
+static bool writes_to_one(const struct finding *f, const struct ips_queue *q)
+{
+    const struct ips_queues *o = f->out;
+    for (uint32_t t = q->first_turn; t + 1 < q->end_turn; t++) {
+        const struct ips_queue_turn *is = &o->turn[t];
+        uint32_t c = o->worker[o->block[is->took].worker].chain;
+        for (uint32_t i = is->first; i < is->end; i++) {
+            uint32_t to = f->sent_to[i];
+            if (to != NONE && to != c && f->role[to] == PEER)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* By which turn a block was given, +1; 0: before the first. False: by two. */
+static bool given_by(const struct finding *f, uint32_t d,
+                     const struct ips_queue_block *b, uint32_t *turn)
+{
+    bool known = false;
+    *turn = 0;
+    for (uint32_t i = b->first; i < b->end; i++) {
+        if (source_of(f, i) != d)
+            continue;
+        uint32_t by = f->mark[f->g->xpred[i]];
+        if (known && by != *turn)
+            return false;
+        *turn = by;
+        known = true;
+    }
+    return true;
+}
+
+/* Receives of a worker's last block that are of the turn of the first one. */
+static uint32_t stop_receives(const struct finding *f, uint32_t d,
+                              const struct ips_queue_block *b)
+{
+    uint32_t count = 0, turn = f->mark[f->g->xpred[b->first]];
+    for (uint32_t i = b->first; i < b->end; i++)
+        count += source_of(f, i) == d && f->mark[f->g->xpred[i]] == turn;
+    return count;
+}
+
+/* What it got first: so many receives. Where they end. */
+static uint32_t stop_end(const struct finding *f, uint32_t d,
+                         const struct ips_queue_block *b, uint32_t receives)
+{
+    uint32_t i = b->first;
+    for (; receives; i++)
+        receives -= source_of(f, i) == d;
+    return i;
+}
+
+static bool give(struct finding *f, uint32_t b, uint32_t turn)
+{
+    struct ips_queues *o = f->out;
+    if (o->turn[turn].gives != NONE)
+        return false;
+    o->turn[turn].gives = b;
+    o->block[b].turn = turn;
+    return true;
+}
+
+/* Who gives which block. `stops`: of how many workers the last was given for a
+ * result before the last one. */
+static bool join_blocks(struct finding *f, const struct ips_queue *q,
+                        uint32_t *stops, uint32_t *gives)
+{
+    struct ips_queues *o = f->out;
+    for (uint32_t w = q->first_worker; w < q->end_worker; w++) {
+        const struct ips_queue_worker *is = &o->worker[w];
+        for (uint32_t b = is->first_block; b < is->end_block; b++) {
+            uint32_t turn;
+            bool last = b + 1 == is->end_block;
+            if (last) { /* what comes by itself at the end is no matter */
+                turn = f->mark[f->g->xpred[o->block[b].first]];
+                if (turn == 0)
+                    return false;
+                *stops += turn != q->end_turn;
+                continue;
+            }
+            if (o->block[b].ask == o->block[b].ask_end)
+                return false;
+            if (b == is->first_block)
+                continue;
+            if (!given_by(f, q->chain, &o->block[b], &turn) ||
+                (turn && !give(f, b, turn - 1)))
+                return false;
+            *gives += turn != 0;
+        }
+    }
+    return true;
+}
+
+/* Does a worker still send after it got its last? (It closes, at most.) */
+static bool tail_sends(const struct finding *f, uint32_t d)
+{
+    const struct ips_graph *g = f->g;
+    for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
+        uint32_t c = source_of(f, i);
+        if (c == NONE || f->role[c] != PEER || g->xlen[i] == 0)
+            continue;
+        uint32_t b = f->mark[g->xpred[i]];
+        if (b && is_tail(f->out, b - 1))
+            return true;
+    }
+    return false;
+}
+
+/* Cuts worker w's last block in two behind `receives`, and moves its blocks by
+ * `by`, where there is room. */
+static bool split_tail(struct finding *f, const struct ips_queue *q, uint32_t w,
+                       uint32_t by, uint32_t receives)
+{
+    struct ips_queues *o = f->out;
+    struct ips_queue_worker *is = &o->worker[w];
+    struct ips_queue_block *tail = &o->block[is->end_block - 1];
+    uint32_t from = is->first_block, turn = f->mark[f->g->xpred[tail->first]];
+    uint32_t end = stop_end(f, q->chain, tail, receives);
+    struct ips_queue_block rest = *tail;
+    if (end >= tail->end)
+        return false;
+    tail->end = rest.first = end;
+    memmove(&o->block[from + by], &o->block[from],
+            (is->end_block - from) * sizeof(*o->block));
+    is->first_block += by;
+    is->end_block += by + 1;
+    o->block[is->end_block - 1] = rest;
+    for (uint32_t b = is->first_block; b < is->end_block; b++) {
+        if (o->block[b].ask_end)
+            o->turn[f->mark[o->block[b].ask] - 1].took = b;
+        if (o->block[b].turn != NONE)
+            o->turn[o->block[b].turn].gives = b;
+    }
+    return give(f, is->end_block - 2, turn - 1);
+}
+
+/* Workers are told to stop, each for a result: what tells is a block. */
+static bool split_tails(struct finding *f, struct ips_queue *q)
+{
+    struct ips_queues *o = f->out;
+    uint32_t receives = UINT32_MAX;
+    if (tail_sends(f, q->chain))
+        return false;
+    for (uint32_t w = q->first_worker; w < q->end_worker; w++)
+        receives = ips_min_u32(
+            receives,
+            stop_receives(f, q->chain, &o->block[o->worker[w].end_block - 1]));
+    for (uint32_t w = q->first_worker; w < q->end_worker; w++)
+        if (!add_block(f, 0, 0))
+            return false;
+    for (uint32_t w = q->end_worker; w-- > q->first_worker;)
+        if (!split_tail(f, q, w, w - q->first_worker, receives))
+            return false;
+    return true;
+}
+
+/* Where the last turn ends, and what is after it begins. */
+static void set_rest(struct finding *f, struct ips_queue *q)
+{
+    struct ips_queues *o = f->out;
+    struct ips_queue_turn *last = &o->turn[q->end_turn - 1];
+    uint32_t end = last->first;
+    if (last->gives != NONE) {
+        const struct ips_queue_block *b = &o->block[last->gives];
+        for (uint32_t i = b->first; i < b->end; i++)
+            if (source_of(f, i) == q->chain && f->g->xpred[i] >= end)
+                end = f->g->xpred[i] + 1;
+    }
+    last->end = q->rest = end;
+}
+
+static bool is_queue(struct finding *f, struct ips_queue *q)
+{
+    uint32_t stops = 0, gives = 0;
+    q->end_worker = f->out->worker_count;
+    uint32_t workers = q->end_worker - q->first_worker;
+    if (workers < 2 || !cut_turns(f, q->chain, q) || !writes_to_one(f, q) ||
+        !join_blocks(f, q, &stops, &gives) || gives == 0)
+        return false;
+    if (stops && !split_tails(f, q))
+        return false;
+    set_rest(f, q);
+    return q->rest < chain_end(f->g, q->chain);
+}
+
+static void forget(struct finding *f, uint32_t d)
+{
+    const struct ips_graph *g = f->g;
+    for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
+        uint32_t c = source_of(f, i);
+        f->mark[i] = 0;
+        if (c == NONE || (f->role[c] != PEER && f->role[c] != NO_PEER))
+            continue;
+        for (uint32_t k = g->chains[c].first;
+             f->role[c] == PEER && k < chain_end(g, c); k++)
+            f->mark[k] = 0;
+        f->role[c] = FREE;
+    }
+}
+
+static void find_one(struct finding *f, uint32_t d)
+{
+    struct ips_queues *o = f->out;
+    struct ips_queues was = *o;
+    struct ips_queue q = {.chain = d,
+                          .first_turn = o->turn_count,
+                          .first_worker = o->worker_count};
+    if (!grow(f, &o->queue, &f->queues_cap, o->queue_count, sizeof(*o->queue)))
+        return;
+    f->role[d] = USED;
+    cut_workers(f, d);
+    if (!f->no_memory && is_queue(f, &q)) {
+        for (uint32_t w = q.first_worker; w < q.end_worker; w++)
+            f->role[o->worker[w].chain] = USED;
+        o->queue[o->queue_count++] = q;
+        forget(f, d);
+        return;
+    }
+    o->turn_count = was.turn_count;
+    o->worker_count = was.worker_count;
+    o->block_count = was.block_count;
+    forget(f, d);
+    f->role[d] = FREE;
+}
+
+int ips_queues_find(const struct ips_graph *g, const bool *any,
+                    struct ips_queues *out, struct ips_err *err)
+{
+    size_t nodes = (size_t)g->node_count + 1;
+    struct finding f = {.g = g, .any = any, .out = out};
+    uint32_t some = 0;
+    memset(out, 0, sizeof(*out));
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        some += any[c];
+    if (some == 0)
+        return 0;
+    f.chain_of = ips_alloc_large(nodes, sizeof(*f.chain_of));
+    f.sent_to = ips_alloc_large(nodes, sizeof(*f.sent_to));
+    f.mark = ips_calloc_large(nodes, sizeof(*f.mark));
+    f.role = calloc((size_t)g->chain_count + 1, 1);
+    f.no_memory = !f.chain_of || !f.sent_to || !f.mark || !f.role;
+    if (!f.no_memory)
+        index_nodes(&f);
+    for (uint32_t d = 0; d < g->chain_count && !f.no_memory; d++)
+        if (any[d] && f.role[d] == FREE)
+            find_one(&f, d);
+    ips_free_large(f.chain_of);
+    ips_free_large(f.sent_to);
+    ips_free_large(f.mark);
+    free(f.role);
+    if (!f.no_memory)
+        return 0;
+    ips_queues_release(out);
+    return ips_err_set(err, IPS_E_NO_MEMORY, "queues of %u nodes",
+                       g->node_count);
+}

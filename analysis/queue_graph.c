@@ -1,0 +1,166 @@
+/* A graph with the pieces of its queues in another order: see queue.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/queue.h"
+#include "common/large.h"
+
+#define NONE IPS_QUEUE_NONE
+
+struct making {
+    const struct ips_graph *g;
+    const struct ips_queues *q;
+    const uint32_t *took;
+    struct ips_queued_graph *out;
+    uint32_t next;
+    uint32_t after;   /* recorded node behind the last that was put */
+    uint32_t *holder; /* [blocks] worker that has it */
+    uint32_t *behind; /* [blocks] what its worker has next, or NONE */
+    uint32_t *last;   /* [workers] */
+    uint32_t *role;   /* [chains] 0, or 2 * queue + 1, or 2 * worker + 2 */
+};
+
+void ips_queued_graph_release(struct ips_queued_graph *q)
+{
+    ips_graph_release(&q->g);
+    ips_free_large(q->of);
+    ips_free_large(q->to);
+    memset(q, 0, sizeof(*q));
+}
+
+static void append(struct making *m, uint32_t worker, uint32_t block)
+{
+    m->holder[block] = worker;
+    m->behind[m->last[worker]] = block;
+    m->last[worker] = block;
+}
+
+/* Who has which blocks, one behind the other. */
+static void hold(struct making *m)
+{
+    const struct ips_queues *q = m->q;
+    for (uint32_t b = 0; b < q->block_count; b++)
+        m->behind[b] = NONE;
+    for (uint32_t w = 0; w < q->worker_count; w++) {
+        const struct ips_queue_worker *is = &q->worker[w];
+        m->last[w] = is->first_block;
+        m->holder[is->first_block] = w;
+        for (uint32_t b = is->first_block + 1; b + 1 < is->end_block; b++)
+            if (q->block[b].turn == NONE)
+                append(m, w, b);
+    }
+    for (uint32_t t = 0; t < q->turn_count; t++)
+        if (q->turn[t].gives != NONE)
+            append(m, m->holder[m->took[t]], q->turn[t].gives);
+    for (uint32_t w = 0; w < q->worker_count; w++)
+        append(m, w, q->worker[w].end_block - 1);
+}
+
+static void put(struct making *m, uint32_t first, uint32_t end)
+{
+    struct ips_queued_graph *o = m->out;
+    for (uint32_t i = first; i < end; i++, m->next++) {
+        o->of[m->next] = i;
+        o->to[i] = m->next;
+        o->g.w[m->next] = m->g->w[i];
+    }
+    if (first < end) {
+        o->g.w[m->next - (end - first)] = m->g->w[m->after];
+        m->after = end;
+    }
+}
+
+static void put_queue(struct making *m, const struct ips_queue *is)
+{
+    const struct ips_queues *q = m->q;
+    const struct ips_chain *c = &m->g->chains[is->chain];
+    put(m, c->first, q->block[q->turn[is->first_turn].took].ask);
+    for (uint32_t t = is->first_turn; t < is->end_turn; t++) {
+        const struct ips_queue_block *b = &q->block[m->took[t]];
+        put(m, b->ask, b->ask_end);
+        put(m, q->turn[t].first, q->turn[t].end);
+    }
+    put(m, is->rest, c->first + c->count);
+}
+
+static void put_chain(struct making *m, uint32_t c)
+{
+    const struct ips_queues *q = m->q;
+    const struct ips_chain *from = &m->g->chains[c];
+    struct ips_chain *to = &m->out->g.chains[c];
+    *to = *from;
+    to->first = m->next;
+    m->after = from->first;
+    if (m->role[c] == 0) {
+        put(m, from->first, from->first + from->count);
+    } else if (m->role[c] & 1) {
+        put_queue(m, &q->queue[m->role[c] / 2]);
+    } else {
+        uint32_t b = q->worker[m->role[c] / 2 - 1].first_block;
+        for (; b != NONE; b = m->behind[b])
+            put(m, q->block[b].first, q->block[b].end);
+    }
+    to->count = m->next - to->first;
+}
+
+static void put_arcs(struct making *m)
+{
+    const struct ips_graph *g = m->g;
+    struct ips_queued_graph *o = m->out;
+    for (uint32_t k = 0; k < g->node_count; k++) {
+        uint32_t i = o->of[k];
+        o->g.kind[k] = g->kind[i];
+        o->g.xkind[k] = g->xkind[i];
+        o->g.xlen[k] = g->xlen[i];
+        o->g.t_ns[k] = g->t_ns[i];
+        o->g.site[k] = g->site[i];
+        o->g.xpred[k] =
+            g->xpred[i] == IPS_NO_NODE ? IPS_NO_NODE : o->to[g->xpred[i]];
+    }
+}
+
+static int alloc_all(struct making *m, struct ips_err *err)
+{
+    const struct ips_queues *q = m->q;
+    size_t nodes = (size_t)m->g->node_count + 1;
+    int rc =
+        ips_graph_alloc(&m->out->g, m->g->node_count, m->g->chain_count, err);
+    m->out->of = ips_alloc_large(nodes, sizeof(uint32_t));
+    m->out->to = ips_alloc_large(nodes, sizeof(uint32_t));
+    m->holder = calloc((size_t)q->block_count + 1, sizeof(*m->holder));
+    m->behind = calloc((size_t)q->block_count + 1, sizeof(*m->behind));
+    m->last = calloc((size_t)q->worker_count + 1, sizeof(*m->last));
+    m->role = calloc((size_t)m->g->chain_count + 1, sizeof(*m->role));
+    if (rc == 0 && (!m->out->of || !m->out->to || !m->holder || !m->behind ||
+                    !m->last || !m->role))
+        rc = ips_err_set(err, IPS_E_NO_MEMORY, "queues of %u nodes",
+                         m->g->node_count);
+    return rc;
+}
+
+int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
+                          const uint32_t *took, struct ips_queued_graph *out,
+                          struct ips_err *err)
+{
+    struct making m = {.g = g, .q = q, .took = took, .out = out};
+    memset(out, 0, sizeof(*out));
+    ips_graph_init(&out->g);
+    int rc = alloc_all(&m, err);
+    if (rc == 0) {
+        for (uint32_t k = 0; k < q->queue_count; k++)
+            m.role[q->queue[k].chain] = 2 * k + 1;
+        for (uint32_t w = 0; w < q->worker_count; w++)
+            m.role[q->worker[w].chain] = 2 * w + 2;
+        hold(&m);
+        for (uint32_t c = 0; c < g->chain_count; c++)
+            put_chain(&m, c);
+        put_arcs(&m);
+    }
+    free(m.holder);
+    free(m.behind);
+    free(m.last);
+    free(m.role);
+    if (rc < 0)
+        ips_queued_graph_release(out);
+    return rc;
+}

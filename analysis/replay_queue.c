@@ -1,0 +1,317 @@
+/*
+ * Work queues of a replay: which result a dispatcher takes next (queue.h has
+ * what these are, replay.h the rule). Its chain and its workers' go from piece
+ * to piece: what a chain comes to at the end of one, the node that stood behind
+ * it as recorded, is `bound`, and it goes on elsewhere.
+ *
+ * As with locks a result is not taken in the midst of an event: a dispatcher
+ * that may take one is due, and rp_queue_take() has its round when nothing else
+ * happens at that moment.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/replay_run.h"
+#include "common/large.h"
+
+#define NONE IPS_QUEUE_NONE
+
+struct worker {
+    uint32_t first, last; /* blocks that were given to it; or NONE */
+    bool waits, stopped;
+    uint32_t sent;   /* results */
+    uint64_t come_t; /* the last of them: none comes before the one before it */
+};
+struct dispatcher {
+    uint32_t turn;        /* the next one */
+    uint32_t first, last; /* blocks whose results are there, in line */
+    bool takes, waits;    /* takes a result; may take one */
+};
+struct rp_queues {
+    const struct ips_queues *is;
+    uint32_t *at;   /* [nodes] 0; 1: bound; 2 + block: a result's message */
+    uint32_t *role; /* [chains] 0, or 2 * queue + 1, or 2 * worker + 2 */
+    struct worker *worker;
+    struct dispatcher *queue;
+    uint32_t *next;   /* [blocks] in line, or given */
+    uint32_t *holder; /* [blocks] worker */
+    uint64_t *come_t; /* [blocks] its result */
+    uint32_t *number; /* [blocks] of its worker's results */
+};
+
+int rp_queues_alloc(struct rp *r, struct ips_err *err)
+{
+    const struct ips_queues *is = r->ask->queues;
+    struct rp_queues *s = r->queues = calloc(1, sizeof(*s));
+    size_t blocks = (size_t)is->block_count + 1;
+    r->out->took = calloc((size_t)is->turn_count + 1, sizeof(*r->out->took));
+    if (s) {
+        s->is = is;
+        s->at = ips_calloc_large((size_t)r->g->node_count + 1, sizeof(*s->at));
+        s->role = calloc((size_t)r->chains + 1, sizeof(*s->role));
+        s->worker = calloc((size_t)is->worker_count + 1, sizeof(*s->worker));
+        s->queue = calloc((size_t)is->queue_count + 1, sizeof(*s->queue));
+        s->next = calloc(blocks, sizeof(*s->next));
+        s->holder = calloc(blocks, sizeof(*s->holder));
+        s->come_t = calloc(blocks, sizeof(*s->come_t));
+        s->number = calloc(blocks, sizeof(*s->number));
+    }
+    if (!s || !r->out->took || !s->at || !s->role || !s->worker || !s->queue ||
+        !s->next || !s->holder || !s->come_t || !s->number)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u queues", is->queue_count);
+    return 0;
+}
+
+void rp_queues_release(struct rp *r)
+{
+    struct rp_queues *s = r->queues;
+    if (!s)
+        return;
+    ips_free_large(s->at);
+    free(s->role);
+    free(s->worker);
+    free(s->queue);
+    free(s->next);
+    free(s->holder);
+    free(s->come_t);
+    free(s->number);
+    free(s);
+    r->queues = NULL;
+}
+
+static void give(struct rp_queues *s, uint32_t w, uint32_t b)
+{
+    struct worker *to = &s->worker[w];
+    s->holder[b] = w;
+    s->next[b] = NONE;
+    if (to->last == NONE)
+        to->first = b;
+    else
+        s->next[to->last] = b;
+    to->last = b;
+}
+
+static void set_worker(struct rp *r, uint32_t w)
+{
+    struct rp_queues *s = r->queues;
+    const struct ips_queue_worker *is = &s->is->worker[w];
+    s->worker[w] = (struct worker){.first = NONE, .last = NONE};
+    s->role[is->chain] = 2 * w + 2;
+    for (uint32_t b = is->first_block; b < is->end_block; b++) {
+        const struct ips_queue_block *block = &s->is->block[b];
+        s->holder[b] = w;
+        if (b > is->first_block)
+            s->at[block->first] = 1;
+        if (b > is->first_block && b + 1 < is->end_block && block->turn == NONE)
+            give(s, w, b);
+        if (block->ask < block->ask_end) {
+            s->at[block->ask] = 1;
+            s->at[r->g->xpred[block->ask]] = 2 + b;
+        }
+    }
+}
+
+void rp_queues_set(struct rp *r)
+{
+    struct rp_queues *s = r->queues;
+    for (uint32_t w = 0; w < s->is->worker_count; w++)
+        set_worker(r, w);
+    for (uint32_t k = 0; k < s->is->queue_count; k++) {
+        const struct ips_queue *is = &s->is->queue[k];
+        s->queue[k] = (struct dispatcher){
+            .turn = is->first_turn, .first = NONE, .last = NONE};
+        s->role[is->chain] = 2 * k + 1;
+        s->at[is->rest] = 1;
+        for (uint32_t t = is->first_turn; t < is->end_turn; t++)
+            if (s->is->turn[t].first < s->is->turn[t].end)
+                s->at[s->is->turn[t].first] = 1;
+    }
+}
+
+bool rp_queue_bound(const struct rp *r, uint32_t i)
+{
+    return r->queues->at[i] == 1;
+}
+
+static uint32_t tail_of(const struct rp_queues *s, uint32_t w)
+{
+    return s->is->block[s->is->worker[w].end_block - 1].first;
+}
+
+/* Where worker w goes on, or NONE: with nothing as yet. */
+static uint32_t worker_next(struct rp *r, uint32_t w)
+{
+    struct rp_queues *s = r->queues;
+    struct worker *is = &s->worker[w];
+    uint32_t b = is->first, queue = s->is->worker[w].queue;
+    if (b != NONE) {
+        is->first = s->next[b];
+        if (is->first == NONE)
+            is->last = NONE;
+        is->stopped = s->is->block[b].ask == s->is->block[b].ask_end;
+        return s->is->block[b].first;
+    }
+    if (is->stopped || s->queue[queue].turn == s->is->queue[queue].end_turn)
+        return tail_of(s, w);
+    is->waits = true;
+    return NONE;
+}
+
+static uint32_t dispatcher_next(struct rp *r, uint32_t k)
+{
+    struct rp_queues *s = r->queues;
+    struct dispatcher *is = &s->queue[k];
+    const struct ips_queue *q = &s->is->queue[k];
+    if (is->takes) {
+        const struct ips_queue_turn *turn = &s->is->turn[is->turn - 1];
+        is->takes = false;
+        if (turn->first < turn->end)
+            return turn->first;
+    }
+    if (is->turn == q->end_turn)
+        return q->rest;
+    is->waits = true;
+    r->queue_due += is->first != NONE;
+    return NONE;
+}
+
+uint32_t rp_queue_next(struct rp *r, uint32_t c)
+{
+    uint32_t role = r->queues->role[c];
+    return role & 1 ? dispatcher_next(r, role / 2)
+                    : worker_next(r, role / 2 - 1);
+}
+
+uint32_t rp_queue_receiver(const struct rp *r, uint32_t i)
+{
+    uint32_t c = ips_chain_of(r->g, i);
+    const struct rp_queues *s = r->queues;
+    uint32_t role = s ? s->role[c] : 0;
+    if (role == 0 || (role & 1))
+        return c;
+    const struct ips_queue_worker *w = &s->is->worker[role / 2 - 1];
+    uint32_t low = w->first_block, high = w->end_block;
+    while (high - low > 1) { /* the last that begins at i or before */
+        uint32_t mid = low + (high - low) / 2;
+        if (s->is->block[mid].first <= i)
+            low = mid;
+        else
+            high = mid;
+    }
+    return s->is->worker[s->holder[low]].chain;
+}
+
+/* The block whose result comes with node i's first message, or NONE. */
+uint32_t rp_queue_result(const struct rp *r, uint32_t i)
+{
+    uint32_t at = r->queues->at[i];
+    return at < 2 ? NONE : at - 2;
+}
+
+void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now)
+{
+    struct rp_queues *s = r->queues;
+    uint32_t b = rp_queue_result(r, i);
+    if (b == NONE)
+        return;
+    uint32_t ask = s->is->block[b].ask;
+    s->number[b] = s->worker[s->holder[b]].sent++;
+    uint32_t d =
+        s->is->queue[s->is->worker[s->is->block[b].worker].queue].chain;
+    if (rp_by_medium(r, ask)) {
+        if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved enough */
+            rp_queue_due(r, b, r->arrive[ask]);
+        else
+            r->arrive[ask] |= 1; /* for rp_transferred */
+        return;
+    }
+    uint64_t bytes = r->g->xlen[ask];
+    uint64_t way = r->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME
+                       ? rp_mtime_ns(r, rp_pair(r, i, d), bytes)
+                       : 0;
+    rp_queue_due(r, b, now + (way << r->bits));
+}
+
+void rp_queue_due(struct rp *r, uint32_t b, uint64_t t)
+{
+    struct rp_queues *s = r->queues;
+    struct worker *from = &s->worker[s->holder[b]];
+    from->come_t = ips_max_u64(from->come_t, t);
+    rp_schedule(r, r->chains + b, from->come_t);
+}
+
+static bool before(const struct rp_queues *s, uint32_t a, uint32_t b)
+{
+    uint32_t v = s->holder[a], w = s->holder[b];
+    if (s->come_t[a] != s->come_t[b])
+        return s->come_t[a] < s->come_t[b];
+    if (v != w)
+        return s->is->worker[v].chain < s->is->worker[w].chain;
+    return s->number[a] < s->number[b];
+}
+
+/* In line by when it came, then by thread, then as it was sent. */
+void rp_queue_come(struct rp *r, uint32_t b, uint64_t now)
+{
+    struct rp_queues *s = r->queues;
+    struct dispatcher *to =
+        &s->queue[s->is->worker[s->is->block[b].worker].queue];
+    uint32_t *link = &to->first;
+    s->come_t[b] = now;
+    while (*link != NONE && before(s, *link, b))
+        link = &s->next[*link];
+    r->queue_due += to->waits && to->first == NONE;
+    s->next[b] = *link;
+    *link = b;
+}
+
+/* Chain c goes on at node i. */
+static void resume(struct rp *r, uint32_t c, uint32_t i)
+{
+    r->chain[c].pos = i;
+    if (!rp_ready(r, c, r->now))
+        return;
+    rp_go_on(r, c, r->now);
+    rp_go_on_all(r, r->now);
+}
+
+static void resume_worker(struct rp *r, uint32_t w)
+{
+    struct rp_queues *s = r->queues;
+    if (!s->worker[w].waits)
+        return;
+    s->worker[w].waits = false;
+    uint32_t i = worker_next(r, w);
+    if (i != NONE)
+        resume(r, s->is->worker[w].chain, i);
+}
+
+static void take(struct rp *r, uint32_t k)
+{
+    struct rp_queues *s = r->queues;
+    struct dispatcher *is = &s->queue[k];
+    const struct ips_queue *q = &s->is->queue[k];
+    uint32_t b = is->first, t = is->turn++, w = s->holder[b];
+    is->first = s->next[b];
+    is->waits = false;
+    is->takes = true;
+    r->out->took[t] = b;
+    r->out->events++;
+    if (s->is->turn[t].gives != NONE)
+        give(s, w, s->is->turn[t].gives);
+    resume(r, q->chain, s->is->block[b].ask);
+    resume_worker(r, w);
+    if (is->turn != q->end_turn)
+        return;
+    for (uint32_t v = q->first_worker; v < q->end_worker; v++)
+        resume_worker(r, v);
+}
+
+void rp_queue_take(struct rp *r)
+{
+    struct rp_queues *s = r->queues;
+    r->queue_due = 0;
+    for (uint32_t k = 0; k < s->is->queue_count; k++)
+        if (s->queue[k].waits && s->queue[k].first != NONE)
+            take(r, k);
+}

@@ -1,0 +1,127 @@
+/* Work queues of the run that is replayed (analysis/queue.h): who takes which
+ * piece is settled anew for each setup, by a replay that finds the order, and
+ * what is told is of a replay of the graph in that order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/order_dependent.h"
+#include "master/predict.h"
+
+#define FREE_ORDER ((1u << IPS_ORDER_SOURCES) | (1u << IPS_ORDER_WRITERS))
+
+int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
+                        struct ips_err *err)
+{
+    const struct ips_graph *g = &run->replay.g;
+    bool *any = calloc((size_t)g->chain_count + 1, sizeof(*any));
+    if (!any)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "%u threads", g->chain_count);
+    for (uint32_t c = 0; c < g->chain_count; c++)
+        any[c] = (of_chain[c] & FREE_ORDER) != 0;
+    int rc = ips_queues_find(g, any, &run->queues, err);
+    free(any);
+    return rc;
+}
+
+void predict_queued_release(struct predict_queued *q)
+{
+    ips_queued_graph_release(&q->made);
+    free(q->node_of);
+    free(q->node_to);
+    free(q->node_made);
+    free(q->lock_event);
+    memset(q, 0, sizeof(*q));
+}
+
+static int by_node(const void *va, const void *vb)
+{
+    const struct ips_replay_lock_event *a = va, *b = vb;
+    return (a->node > b->node) - (a->node < b->node);
+}
+
+static uint32_t moved_to(const struct predict_queued *q, uint32_t node)
+{
+    return node == IPS_NO_NODE ? IPS_NO_NODE : q->made.to[node];
+}
+
+/* The run, but for the order of its nodes. */
+static int reorder(const struct predict_run *run, struct predict_queued *q,
+                   struct ips_err *err)
+{
+    size_t nodes = (size_t)run->replay.g.node_count + 1;
+    size_t whole = (size_t)run->whole->node_count + 1;
+    uint32_t events = run->locks.event_count;
+    q->run = *run;
+    q->run.recorded = run;
+    q->run.recorded_of = q->made.of;
+    q->run.recorded_to = q->made.to;
+    q->run.replay.g = q->made.g;
+    q->node_of = calloc(nodes, sizeof(*q->node_of));
+    q->node_to = calloc(whole, sizeof(*q->node_to));
+    q->node_made = calloc(nodes, 1);
+    q->lock_event = calloc((size_t)events + 1, sizeof(*q->lock_event));
+    if (!q->node_of || !q->node_to || !q->node_made || !q->lock_event)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "replay of %zu nodes", nodes);
+    for (uint32_t k = 0; k + 1 < nodes; k++) {
+        q->node_of[k] = run->replay.of[q->made.of[k]];
+        q->node_made[k] = run->replay.made[q->made.of[k]];
+    }
+    for (uint32_t i = 0; i + 1 < whole; i++)
+        q->node_to[i] = moved_to(q, run->replay.to[i]);
+    for (uint32_t k = 0; k < events; k++) {
+        q->lock_event[k] = run->lock_event[k];
+        q->lock_event[k].node = q->made.to[run->lock_event[k].node];
+    }
+    qsort(q->lock_event, events, sizeof(*q->lock_event), by_node);
+    q->run.replay.of = q->node_of;
+    q->run.replay.to = q->node_to;
+    q->run.replay.made = q->node_made;
+    q->run.locks.event = q->lock_event;
+    q->run.command = moved_to(q, run->command);
+    q->run.lane.goal = moved_to(q, run->lane.goal);
+    q->run.lane_then.goal = moved_to(q, run->lane_then.goal);
+    return 0;
+}
+
+static void count(const struct ips_queues *is, const uint32_t *took,
+                  struct predict_queued *q)
+{
+    for (uint32_t t = 0; t < is->turn_count; t++) {
+        q->pieces += is->turn[t].gives != IPS_QUEUE_NONE;
+        q->anew +=
+            is->block[took[t]].worker != is->block[is->turn[t].took].worker &&
+            is->turn[t].gives != IPS_QUEUE_NONE;
+    }
+}
+
+int predict_queues_settle(const struct predict_run *run,
+                          const struct ips_replay_ask *ask,
+                          struct predict_queued *out, struct ips_err *err)
+{
+    struct ips_replay_ask order = *ask;
+    struct ips_replay r = {0};
+    struct ips_err why = {0};
+    memset(out, 0, sizeof(*out));
+    if (run->queues.queue_count == 0 || ask->move_count)
+        return 0;
+    order.relabel = false;
+    order.queues = &run->queues;
+    int rc = ips_replay(&run->replay.g, &run->lane_then, &order, &r, &why);
+    if (rc == IPS_E_STALLED)
+        return 0; /* other things than the queues have an order, too */
+    if (rc < 0) {
+        *err = why;
+        return rc;
+    }
+    count(&run->queues, r.took, out);
+    rc = ips_queued_graph_make(&run->replay.g, &run->queues, r.took, &out->made,
+                               err);
+    if (rc == 0)
+        rc = reorder(run, out, err);
+    ips_replay_release(&r);
+    if (rc < 0)
+        predict_queued_release(out);
+    else
+        out->settled = true;
+    return rc;
+}
