@@ -346,6 +346,63 @@ def test_measured_times(duo, graphs, tmp_path):
         assert duo.ipsq("calibrate", "--forget").returncode == 0
 
 
+QUEUE = """
+import os, select
+pieces, results = ([os.pipe() for _ in range(2)] for _ in range(2))
+for (get, _), (_, put) in zip(pieces, results):
+    if os.fork() == 0:
+        while (piece := os.read(get, 8)) != b"stop----":
+            sum(range(20000 * (1 + int(piece) % 7)))
+            os.write(put, piece)
+        os._exit(0)
+left, poll = list(range(12)), select.poll()
+worker = {get: put for (get, _), (_, put) in zip(results, pieces)}
+for get, put in worker.items():
+    poll.register(get, select.POLLIN)
+    os.write(put, b"%8d" % left.pop(0))
+for _ in range(12):
+    get = poll.poll()[0][0]
+    os.read(get, 8)
+    if left:
+        os.write(worker[get], b"%8d" % left.pop(0))
+for put in worker.values():
+    os.write(put, b"stop----")
+for _ in pieces:
+    os.wait()
+"""
+
+
+@pytest.mark.quick
+def test_work_queue(duo):
+    """Two workers whose results are taken as they come: if it shows in the run
+    that they could have come otherwise (which by chance it may not), their
+    queue is settled. Its figures are of one graph: with a core for each thread
+    and messages that take nothing the replay is the longest path, on one core
+    it is all CPU time; and the path is the makespan. Not with --move. Would
+    catch a queue that is not found in a real program's graph, and nodes or
+    portions of the path that keep the recorded numbers."""
+    run = f"predict-queue-{next(numbers)}"
+    duo.ipsrun(["/usr/bin/python3", "-c", QUEUE], name=run, check=True)
+    duo.wait_closed(run)
+    off = ["--external", "off", "--mtime", "0"]
+    total = duo.json("path", run)["total_cpu_ns"]
+    for cores in 1, 3:
+        answer = duo.json("predict", run, *off, "--map", "*=one", "--machines",
+                          f"one:cores={cores}")
+        any_order = "sources" in {row["pattern"] for row in answer["order"]}
+        assert answer["queues"] == ("settled" if any_order else "none")
+        assert answer["pieces"] == (10 if any_order else 0)
+        assert answer["pieces_anew"] <= answer["pieces"]
+        assert answer["total_cpu_ns"] == total
+        assert answer["makespan_ns"] == (
+            total if cores == 1 else answer["t_max_ns"])
+        of_path = [r["ns"] for r in answer["path"] if r["kind"] == "machine"]
+        assert sum(of_path) == answer["makespan_ns"]
+    answer = duo.json("predict", run, *off, "--move", "*@1ms=other",
+                      "--machines", "other:cores=1")
+    assert answer["queues"] == ("recorded" if any_order else "none")
+
+
 @pytest.mark.quick
 def test_locks(duo):
     """tests/programs/lock_pool.c: A has the mutex from 3 to 9 ms, B asks for it
