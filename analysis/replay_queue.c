@@ -223,7 +223,10 @@ void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now)
         return;
     }
     if (rp_by_medium(r, ask)) {
-        r->arrive[ask] |= 1; /* for rp_transferred */
+        if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved enough */
+            rp_queue_due(r, b, r->arrive[ask]);
+        else
+            r->arrive[ask] |= 1; /* for rp_transferred */
         return;
     }
     uint64_t bytes = r->g->xlen[ask];

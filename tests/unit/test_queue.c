@@ -13,7 +13,7 @@
 #include "tests/support/random_graph.h"
 #include "tests/support/random_queue.h"
 
-#define GRAPHS 600u
+#define GRAPHS 300u
 #define MACHINES 3u
 
 static const struct ips_lane lane = {.mtime = {3, 1ULL << 30, 1, 1}};
@@ -28,16 +28,17 @@ struct places {
     struct ips_replay_ask ask;
 };
 
-static void draw_places(uint64_t *s, bool burst, struct places *p)
+static void draw_places(uint64_t *s, uint32_t weight, bool burst,
+                        struct places *p)
 {
     uint32_t n = 1 + rg_below(s, MACHINES);
     memset(p, 0, sizeof(*p));
     for (uint32_t m = 0; m < n; m++)
-        p->machine[m] =
-            (struct ips_replay_machine){.cores = 1 + rg_below(s, 3),
-                                        .speed = {1 + rg_below(s, 3), 2},
-                                        .load = {rg_below(s, 3), 1},
-                                        .turn_ns = rg_below(s, 2) * 40ULL};
+        p->machine[m] = (struct ips_replay_machine){
+            .cores = 1 + rg_below(s, 3),
+            .speed = {1 + rg_below(s, 3), 2},
+            .load = {rg_below(s, 3), 1},
+            .turn_ns = rg_below(s, 2) * 2ULL * weight};
     for (uint32_t k = 0; k < n * n; k++) {
         p->mtime[k] = (struct ips_mtime){rg_below(s, 30),
                                          (uint64_t)rg_below(s, 3) << 29, 1, 1};
@@ -99,11 +100,10 @@ static void test_queue__found(void **state)
 
 /* The replay that settles a queue has the times that a replay of the graph in
  * the order it found has: with sharing, loads and turns, media, and ties, which
- * small weights are full of (but for
- * what media have saved: of two transfers of one moment the one that is
- * processed first has it). Would catch a chain that goes on at a wrong
- * node, work done twice or by nobody, and a message to where its receiver was
- * recorded. */
+ * small weights are full of (but for what media have saved: of two transfers of
+ * one moment the one that is processed first has it). Would catch a chain that
+ * goes on at a wrong node, work done twice or by nobody, and a message to where
+ * its receiver was recorded. */
 static void test_queue__times_of_its_graph(void **state)
 {
     uint64_t s = 7;
@@ -115,8 +115,9 @@ static void test_queue__times_of_its_graph(void **state)
         struct ips_queues found;
         struct ips_queued_graph made;
         struct ips_replay settled, again;
-        rq_make(seed, seed % 2 ? 20 : 1000000, &q);
-        draw_places(&s, seed % 4 == 0, &p);
+        uint32_t weight = seed % 2 ? 20 : 1000000;
+        rq_make(seed, weight, &q);
+        draw_places(&s, weight, seed % 4 == 0, &p);
         find(&q, &found);
         p.ask.queues = &found;
         assert_int_equal(0, ips_replay(&q.g, &lane, &p.ask, &settled, NULL));
