@@ -474,7 +474,8 @@ struct ips_rec_count { /* a = tid of the thread that called, 0 this one */
     X(EVENTFD, 9, "eventfd")                                                   \
     X(FLOCK, 10, "flock")                                                      \
     X(RECORD_LOCK, 11, "fcntl or lockf record lock")                           \
-    X(FUTEX, 12, "futex by syscall()")
+    X(FUTEX, 12, "futex by syscall()")                                         \
+    X(FIFO, 13, "FIFO's other end")
 enum ips_sync {
 #define X(name, number, text) IPS_SYNC_##name = (number),
     IPS_SYNCS(X)
