@@ -331,8 +331,9 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
     return true;
 }
 
-/* eventfd and the like have no file type: /proc says what they are. */
-static uint64_t name_anonymous(int fd, uint64_t seen)
+/* eventfd and the like have no file type: /proc says what they are. A pidfd has
+ * one since Linux 6.9, and looks like a file (like_pidfd). */
+static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
 {
     static const struct {
         const char *text;
@@ -342,7 +343,8 @@ static uint64_t name_anonymous(int fd, uint64_t seen)
                  {"anon_inode:[signalfd]", IPS_FD_SIGNALFD},
                  {"anon_inode:inotify", IPS_FD_WATCH},
                  {"anon_inode:[fanotify]", IPS_FD_WATCH},
-                 {"anon_inode:[userfaultfd]", IPS_FD_WATCH}};
+                 {"anon_inode:[userfaultfd]", IPS_FD_WATCH},
+                 {"anon_inode:[pidfd]", IPS_FD_PIDFD}};
     char path[40], text[32] = "";
     proc_path(path, "/proc/self/fd/", fd);
     ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)text, sizeof(text) - 1,
@@ -350,12 +352,22 @@ static uint64_t name_anonymous(int fd, uint64_t seen)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (!strcmp(text, kinds[i].text)) {
             uint64_t id = 0; /* Linux before 5.2 tells none */
-            bool known = kinds[i].klass == IPS_FD_EVENTFD &&
-                         ips_fdinfo(fd, "eventfd-id:", &id);
-            return ips_fd_set(fd, seen, kinds[i].klass,
-                              known ? (uint32_t)id + 1 : 0, 0);
+            if (kinds[i].klass == IPS_FD_EVENTFD)
+                id = ips_fdinfo(fd, "eventfd-id:", &id) ? id + 1 : 0;
+            else if (kinds[i].klass == IPS_FD_PIDFD &&
+                     (!ips_fdinfo(fd, "Pid:", &id) || id >= IPS_READY_PIDFD))
+                id = 0;
+            return ips_fd_set(fd, seen, kinds[i].klass, (uint32_t)id, 0);
         }
-    return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+    return ips_fd_set(fd, seen, S_ISREG(type) ? IPS_FD_FILE : IPS_FD_NONE, 0,
+                      0);
+}
+
+/* Hardly any file does. */
+static bool like_pidfd(const struct stat *st)
+{
+    return (st->st_mode & (S_IFMT | 07777)) == (S_IFREG | 0700) &&
+           st->st_size == 0 && st->st_dev >> 8 == 0;
 }
 
 #define MEMORY_DEVICES 1 /* their major number */
@@ -384,8 +396,8 @@ uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
     if (ips_sys_fstat(fd, &st) < 0)
         return IPS_FD_NOT_A_CHANNEL;
     mode_t type = st.st_mode & S_IFMT;
-    if (type == 0)
-        return name_anonymous(fd, seen);
+    if (type == 0 || like_pidfd(&st))
+        return name_anonymous(fd, seen, st.st_mode);
     if (type != S_IFIFO && type != S_IFSOCK)
         return ips_fd_set(fd, seen, file_class(fd, &st, type), 0, 0);
 

@@ -33,11 +33,12 @@ enum ips_fd_class {
     IPS_FD_FILE, /* regular file, block device */
     IPS_FD_TERMINAL,
     IPS_FD_WATCH, /* inotify and its like: a read waits, nobody is named */
+    IPS_FD_PIDFD,
 };
 
 /* word: channel id (32) | class (8) | flags (4) | generation (20)
  * An eventfd has its number in the kernel plus 1 in place of the id, 0 = not
- * known. */
+ * known; a pidfd its process. */
 #define IPS_FD_TCP (1ull << 40)       /* TCP_INFO answers */
 #define IPS_FD_CONNECTED (1ull << 41) /* our connect was recorded */
 /* This process took a lock of a file by it: flock, fcntl or lockf. */

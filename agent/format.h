@@ -307,8 +307,12 @@ struct ips_rec_io { /* SEND RECV RECVCALL BLOCK; a = channel id, 0 none */
     uint64_t site;    /* return address of the call, 0 unknown */
     uint16_t op;      /* enum ips_op */
     uint16_t err;     /* errno where the call failed, else 0 */
-    uint32_t ready;   /* BLOCK: channel id of the first ready descriptor */
+    uint32_t ready;   /* BLOCK: channel id of the first ready descriptor;
+                         IPS_READY_PIDFD | the process it is of */
 };
+
+/* More than any channel's id that a poll can find, or pid. */
+#define IPS_READY_PIDFD (1u << 30)
 
 enum ips_start_kind {
     IPS_START_ROOT = 1,   /* ipsrun just before it execs CMD */
@@ -517,7 +521,8 @@ struct ips_rec_count { /* a = tid of the thread that called, 0 this one */
     X(EVENTFD, 9, "eventfd")                                                   \
     X(FLOCK, 10, "flock")                                                      \
     X(RECORD_LOCK, 11, "fcntl or lockf record lock")                           \
-    X(FUTEX, 12, "futex by syscall()")
+    X(FUTEX, 12, "futex by syscall()")                                         \
+    X(FIFO, 13, "FIFO's other end")
 enum ips_sync {
 #define X(name, number, text) IPS_SYNC_##name = (number),
     IPS_SYNCS(X)
@@ -564,6 +569,9 @@ enum ips_signal_how {
     IPS_SIGNAL_HANDLER = 16,
     IPS_SIGNAL_WAIT = 17, /* sigwait, sigwaitinfo, sigtimedwait */
     IPS_SIGNAL_FD = 18,   /* read from a signalfd */
+    /* a poll's first ready descriptor is a pidfd: process `pid` ended (SIGCHLD,
+     * CLD_EXITED); follows its BLOCK, with the stamp of its return */
+    IPS_SIGNAL_PIDFD = 19,
 };
 struct ips_rec_signal { /* KILL, SIGNAL: a = signal number */
     struct ips_rec_head h;

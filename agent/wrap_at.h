@@ -55,6 +55,10 @@ int ips_dup3_at(int fd, int to, int flags, uint64_t site);
 int ips_shutdown_at(int fd, int how, uint64_t site);
 int ips_dup2_at(int fd, int to, uint64_t site);
 
+/* wrap_open.c */
+int ips_openat_at(int at, const char *path, int flags, mode_t mode,
+                  uint64_t site);
+
 /* wrap_child.c */
 pid_t ips_wait4_at(pid_t pid, int *status, int options, struct rusage *ru,
                    uint64_t site);

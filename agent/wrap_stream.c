@@ -79,6 +79,9 @@ IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,
             ips_module_note_slow(site);
         ips_stack_note(call->t, ret.t, site);
     }
+    if (unlikely(ready & IPS_READY_PIDFD))
+        ips_record_taken(IPS_SIGNAL_PIDFD, SIGCHLD, CLD_EXITED,
+                         (int32_t)(ready & ~IPS_READY_PIDFD), 0, ret);
     return result;
 }
 

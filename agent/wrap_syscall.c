@@ -208,6 +208,9 @@ static bool descriptors(long *r, long n, const long args[6], uint64_t site)
     long a = args[0], b = args[1], c = args[2], d = args[3];
     int fd = (int)a;
     switch (n) {
+    case SYS_openat:
+        *r = ips_openat_at(fd, P(char *, b), (int)c, (mode_t)d, site);
+        return true;
     case SYS_close:
         *r = ips_close_at(fd, site);
         return true;
@@ -249,6 +252,11 @@ static bool descriptors(long *r, long n, const long args[6], uint64_t site)
     case SYS_shutdown:
         *r = ips_shutdown_at(fd, (int)b, site);
         return true;
+#ifdef SYS_open
+    case SYS_open:
+        *r = ips_openat_at(AT_FDCWD, P(char *, a), (int)b, (mode_t)c, site);
+        return true;
+#endif
 #ifdef SYS_dup2
     case SYS_dup2:
         *r = ips_dup2_at(fd, (int)b, site);

@@ -7,18 +7,23 @@
  * -------------------------------------------------------- */
 
 /* The channel of a descriptor that was found ready; a pipe or connection not
- * used yet is named now, so that the receive to come can be told. */
+ * used yet is named now, so that the receive to come can be told. Of a pidfd
+ * the process that ended. */
 static __attribute__((noinline, cold)) uint32_t channel_named(int fd)
 {
     int saved = errno;
-    uint32_t chan = ips_fd_chan(ips_chan_of(fd));
+    uint64_t word = ips_chan_of(fd);
+    uint32_t chan = ips_fd_chan(word);
+    if (ips_fd_class(word) == IPS_FD_PIDFD && (uint32_t)word)
+        chan = IPS_READY_PIDFD | (uint32_t)word;
     errno = saved;
     return chan;
 }
 static inline uint32_t channel(int fd)
 {
     uint64_t word = ips_fd_get(fd);
-    if (unlikely(ips_fd_class(word) == IPS_FD_UNKNOWN))
+    if (unlikely(ips_fd_class(word) == IPS_FD_UNKNOWN ||
+                 ips_fd_class(word) == IPS_FD_PIDFD))
         return channel_named(fd);
     return ips_fd_chan(word);
 }

@@ -453,6 +453,13 @@ static void on_poll(struct maker *m, const struct ips_rec_io *r,
         m->row->empty_polls++;
         m->b->out->counts.idle++;
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+    } else if (r->ready & IPS_READY_PIDFD) {
+        /* The SIGNAL that follows has the sleep. */
+        m->sigwait_ret = v->t_ret;
+        m->sigwait_cpu = v->cpu;
+        m->sigwait_slept = v->blocked ? v->blocked_ns : 0;
+        if (v->blocked)
+            b_count_wait(m, IPS_WAIT_CHILD, v->blocked_ns);
     } else {
         m->wait = (struct wait){.pending = true,
                                 .fresh = true,

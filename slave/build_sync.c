@@ -301,6 +301,8 @@ static uint64_t thing_of(uint8_t kind)
         return IPS_THING_EVENT;
     case IPS_SYNC_FUTEX:
         return IPS_THING_FUTEX;
+    case IPS_SYNC_FIFO:
+        return IPS_THING_UNKNOWN;
     }
     return IPS_THING_UNKNOWN;
 }

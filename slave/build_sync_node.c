@@ -16,6 +16,7 @@ static enum ips_wait_cause cause_of(const struct b_sync *s)
 {
     bool file = s->kind == IPS_SYNC_FLOCK || s->kind == IPS_SYNC_RECORD_LOCK;
     return file                          ? IPS_WAIT_FILE_LOCK
+           : s->kind == IPS_SYNC_FIFO    ? IPS_WAIT_PEER
            : s->kind == IPS_SYNC_EVENTFD ? IPS_WAIT_EVENT
                                          : IPS_WAIT_LOCK;
 }

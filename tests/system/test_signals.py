@@ -16,7 +16,8 @@ from test_interposer import program, trace  # noqa: F401 (a fixture)
 pytestmark = pytest.mark.quick
 
 USR1, CHLD = int(signal.SIGUSR1), int(signal.SIGCHLD)
-BY_PROCESS, BY_QUEUE, BY_THREAD, HANDLER, WAIT, FD = 1, 2, 3, 16, 17, 18
+BY_PROCESS, BY_QUEUE, BY_THREAD, HANDLER, WAIT, FD, PIDFD = \
+    1, 2, 3, 16, 17, 18, 19
 
 
 class Graph:
@@ -106,6 +107,41 @@ def test_child_to_handler(build, trace):
     for k, _ in arcs:
         chain = [n for n in graph.nodes if n["pid"] == k["pid"]]
         assert chain[-1]["kind"] == "END" and k in chain[-2:]
+
+
+PIDFDS = """
+import os, select
+def wait(how, fd):
+    if how == 0:
+        p = select.poll(); p.register(fd, select.POLLIN); return p.poll()
+    if how == 1:
+        return select.select([fd], [], [])
+    p = select.epoll(); p.register(fd, select.EPOLLIN); return p.poll()
+for how in range(3):
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.read(r, 1)
+        os._exit(0)
+    fd = os.pidfd_open(pid)
+    os.write(w, b"x")
+    print(len(wait(how, fd)), os.waitpid(pid, 0)[1])
+    for d in (fd, r, w):
+        os.close(d)
+"""
+
+
+def test_polls_of_pidfds(build, trace):
+    """poll, select and epoll of a pidfd hang on the end of the process.
+
+    Would catch: a pidfd taken for a file; the wait left to nobody."""
+    r = trace(["/usr/bin/python3", "-c", PIDFDS], status=0)
+    children = [j["a"] for j in r.of("JOIN")]
+    taken = r.of("SIGNAL", how=PIDFD)
+    assert [s["to"] for s in taken] == children and len(children) == 3
+    arcs = Graph(build, r).arcs("signal")
+    assert [k["pid"] for k, _ in arcs] == children
+    assert len({n["pid"] for _, n in arcs}) == 1
 
 
 PYTHON = """

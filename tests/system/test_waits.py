@@ -254,3 +254,30 @@ def test_accept_mutex_of_nginx(build, serve):
         made.append(prog)
     r = serve(*made)
     assert r.count("RECV", op="ACCEPT") >= 8
+
+
+FIFO_ENDS = r"""
+import os, sys
+os.mkfifo(sys.argv[1])
+pid = os.fork()
+if pid == 0:
+    os.write(os.open(sys.argv[1], os.O_WRONLY), b"x")
+    os._exit(0)
+print(os.read(os.open(sys.argv[1], os.O_RDONLY), 1))
+os.waitpid(pid, 0)
+"""
+
+
+def test_opens_of_a_fifo(build, trace, tmp_path):
+    """Whichever end was opened first, each open lets the other one go. Would
+    catch an open not seen, one that lets its own end go, and, where one was
+    recorded to have waited, a wait for its own end."""
+    path = tmp_path / "fifo"
+    r = trace(["/bin/sh", "-c",
+               'rm -f "$1"; exec /usr/bin/python3 -c "$0" "$1"', FIFO_ENDS,
+               path], status=0)
+    ends = [(s["pid"], s["object"]) for s in r.of("RELEASE", a=13)]
+    assert sorted(o for _, o in ends) == [1, 2]
+    assert len({pid for pid, _ in ends}) == 2
+    for w in r.of("ACQUIRE", a=13):
+        assert (w["pid"], w["object"]) not in ends

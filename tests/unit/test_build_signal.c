@@ -152,6 +152,30 @@ static void test_build_signal__wait_and_signalfd(void **state)
     rec_free(r);
 }
 
+/* Would catch: a poll of a pidfd that is idle, or that hangs on its child's end
+ * at its return; its sleep taken by a receive that follows. */
+static void test_build_signal__poll_of_a_pidfd(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs p = process(r, 10);
+    rs child = rec_stream(r, 20, 20, 1000);
+    rec_start(child, IPS_START_FORK, 1000, 0)->ppid = 10;
+    rec_end(child, IPS_END_EXIT, 9000, 300, 0);
+    put_block(p, IPS_OP_POLL, 2000, 9200, 20, 25, 1)->ready =
+        IPS_READY_PIDFD | 20;
+    put(p, IPS_REC_SIGNAL, IPS_SIGNAL_PIDFD, SIGCHLD, 9200, 25, 20, CLD_EXITED);
+    struct ips_built *b = rec_alone(r);
+    const struct ips_chain *c = &b->g.chains[rec_chain(b, 20)];
+    assert_arc(b, AUX(b, 10, 0), c->first + c->count - 1, IPS_X_SIGNAL);
+    assert_int_equal(rec_coord(b, AUX(b, 10, 0)), 20);
+    assert_int_equal(b->g.wait[AUX(b, 10, 0)], 7195);
+    assert_int_equal(b->threads[rec_chain(b, 10)].wait_ns[IPS_WAIT_CHILD],
+                     7195);
+    assert_int_equal(b->counts.idle, 0);
+    rec_free(r);
+}
+
 /* Would catch: SIGCHLD without an arc from the child's end, or from the end of
  * an earlier process of the same pid. */
 static void test_build_signal__child(void **state)
@@ -236,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_build_signal__calls_in_the_handler),
         cmocka_unit_test(test_build_signal__newest_that_fits),
         cmocka_unit_test(test_build_signal__wait_and_signalfd),
+        cmocka_unit_test(test_build_signal__poll_of_a_pidfd),
         cmocka_unit_test(test_build_signal__child),
         cmocka_unit_test(test_build_signal__sleep_cut_short),
         cmocka_unit_test(test_build_signal__not_in_the_call),

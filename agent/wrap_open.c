@@ -1,0 +1,125 @@
+/*
+ * Opening by path. The open of one end of a FIFO waits for that of the other,
+ * and the C library's own open of a stream is no call that anybody else sees.
+ *
+ * Each open of a FIFO is a RELEASE of who waits in the open of the other end
+ * (`object` is that end's enum ips_chan_side), and an ACQUIRE of its own where
+ * it waited: RELEASE first, so that two that met hang on each other's calls and
+ * never in a circle. What was opened is looked at once, here, and not when it
+ * is used first.
+ */
+#include "agent/wrap.h"
+
+#include "agent/sys.h"
+#include "agent/wrap_at.h"
+#include "agent/wrap_sync.h"
+
+static void fifo_opened(int fd, struct ips_moment call, uint64_t site)
+{
+    struct stat st;
+    struct ips_moment ret = ips_at_return(&call);
+    long flags = ips_sys3(SYS_fcntl, fd, F_GETFL, 0);
+    if (flags < 0 || ips_sys_fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode))
+        return;
+    bool reads = (flags & O_ACCMODE) != O_WRONLY;
+    bool writes = (flags & O_ACCMODE) != O_RDONLY;
+    struct ips_thing thing = {st.st_dev, st.st_ino, IPS_SIDE_WRITE};
+    if (reads)
+        ips_sync_released(IPS_SYNC_FIFO, &thing, call, -1, site);
+    thing.object = IPS_SIDE_READ;
+    if (writes)
+        ips_sync_released(IPS_SYNC_FIFO, &thing, call, -1, site);
+    if (reads != writes && !(flags & O_NONBLOCK) &&
+        ips_was_blocked(&call, &ret)) {
+        thing.object = reads ? IPS_SIDE_READ : IPS_SIDE_WRITE;
+        ips_sync_acquired(IPS_SYNC_FIFO, &thing, call, ret, 0, 0, site);
+    }
+}
+
+static int opened(int fd, struct ips_moment call, uint64_t site)
+{
+    if (fd < 0 || (unsigned)fd >= IPS_FD_MAX)
+        return fd;
+    int saved = errno;
+    ips_fd_forget(fd);
+    uint64_t word = ips_chan_of(fd);
+    if (unlikely(ips_fd_class(word) == IPS_FD_STREAM))
+        fifo_opened(fd, call, site);
+    errno = saved;
+    return fd;
+}
+
+int ips_openat_at(int at, const char *path, int flags, mode_t mode,
+                  uint64_t site)
+{
+    if (!ips_wrap_on())
+        return REAL(openat)(at, path, flags, mode);
+    IPS_WAIT_MARK;
+    struct ips_moment call = ips_at_call();
+    return opened(REAL(openat)(at, path, flags, mode), call, site);
+}
+
+/* `real_call` opens a descriptor. */
+#define OPEN(real_call)                                                        \
+    do {                                                                       \
+        if (!ips_wrap_on())                                                    \
+            return real_call;                                                  \
+        IPS_WAIT_MARK;                                                         \
+        struct ips_moment call = ips_at_call();                                \
+        return opened(real_call, call, IPS_SITE);                              \
+    } while (0)
+
+static mode_t mode_in(va_list ap, int flags)
+{
+    return flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0;
+}
+
+IPS_EXPORT int open(const char *path, int flags, ...)
+{
+    va_list ap;
+    va_start(ap, flags);
+    mode_t mode = mode_in(ap, flags);
+    va_end(ap);
+    OPEN(REAL(open)(path, flags, mode));
+}
+int open64(const char *, int, ...) IPS_ALIAS(open);
+int __open(const char *, int, ...) IPS_ALIAS(open);
+int __open64(const char *, int, ...) IPS_ALIAS(open);
+
+IPS_EXPORT int openat(int at, const char *path, int flags, ...)
+{
+    va_list ap;
+    va_start(ap, flags);
+    mode_t mode = mode_in(ap, flags);
+    va_end(ap);
+    OPEN(REAL(openat)(at, path, flags, mode));
+}
+int openat64(int, const char *, int, ...) IPS_ALIAS(openat);
+
+int __open_2(const char *path, int flags);
+IPS_EXPORT int __open_2(const char *path, int flags)
+{
+    OPEN(REAL(__open_2)(path, flags));
+}
+int __open64_2(const char *, int) IPS_ALIAS(__open_2);
+
+int __openat_2(int at, const char *path, int flags);
+IPS_EXPORT int __openat_2(int at, const char *path, int flags)
+{
+    OPEN(REAL(__openat_2)(at, path, flags));
+}
+int __openat64_2(int, const char *, int) IPS_ALIAS(__openat_2);
+
+/* The C library opens by a call of its own. */
+IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
+{
+    if (!ips_wrap_on())
+        return REAL(fopen)(path, mode);
+    IPS_WAIT_MARK;
+    struct ips_moment call = ips_at_call();
+    FILE *f = REAL(fopen)(path, mode);
+    if (f)
+        opened(f->_fileno, call, IPS_SITE);
+    return f;
+}
+FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);
