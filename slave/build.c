@@ -144,6 +144,18 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
     return 0;
 }
 
+uint64_t ips_built_last_ns(const struct ips_built *b)
+{
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < b->proc_count; i++)
+        last = ips_max_u64(
+            last, ips_max_u64(b->procs[i].start_ns, b->procs[i].end_ns));
+    for (uint32_t i = 0; i < b->g.chain_count; i++)
+        last = ips_max_u64(
+            last, ips_max_u64(b->threads[i].start_ns, b->threads[i].end_ns));
+    return last;
+}
+
 void ips_built_release(struct ips_built *b)
 {
     ips_graph_release(&b->g);

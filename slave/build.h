@@ -211,6 +211,9 @@ struct ips_built {
 int ips_build(const struct ips_build_input *in, struct ips_built *out,
               struct ips_err *err) IPS_MUST_USE;
 void ips_built_release(struct ips_built *b);
+/* The last moment known of the machine, local raw ns: what is open has lived
+ * till then. */
+uint64_t ips_built_last_ns(const struct ips_built *b);
 
 /* Settles every end that has no local peer: remote (its receives become remote
  * ins) or untraced (external arcs by the rule of DPM-4). Ends not named stay

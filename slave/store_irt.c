@@ -5,19 +5,6 @@
 #include "slave/build.h"
 #include "slave/store_db.h"
 
-/* The last moment known of the machine: what is open has lived till then. */
-static uint64_t last_moment(const struct ips_built *b)
-{
-    uint64_t last = 0;
-    for (uint32_t i = 0; i < b->proc_count; i++)
-        last = ips_max_u64(
-            last, ips_max_u64(b->procs[i].start_ns, b->procs[i].end_ns));
-    for (uint32_t i = 0; i < b->g.chain_count; i++)
-        last = ips_max_u64(
-            last, ips_max_u64(b->threads[i].start_ns, b->threads[i].end_ns));
-    return last;
-}
-
 static uint64_t lived(uint64_t start, uint64_t end, uint64_t last)
 {
     return ips_sub_sat(end ? end : last, start);
@@ -210,7 +197,7 @@ int slave_store_put_irt(struct slave_store *s, int64_t run, uint64_t key,
     static const char *const tables[] = {"process", "thread",  "wait",
                                          "channel", "traffic", "procedure",
                                          "irt",     NULL};
-    uint64_t last = last_moment(b);
+    uint64_t last = ips_built_last_ns(b);
     int rc = slave_store_begin(s, err);
     if (rc == 0)
         rc = slave_store_clear(s, run, tables, err);

@@ -42,19 +42,6 @@ static bool cut(const struct window *w, uint64_t start, uint64_t end,
     return true;
 }
 
-/* The last moment known: what is open has lived till then. */
-static uint64_t last_moment(const struct ips_built *b)
-{
-    uint64_t last = 0;
-    for (uint32_t i = 0; i < b->proc_count; i++)
-        last = ips_max_u64(
-            last, ips_max_u64(b->procs[i].start_ns, b->procs[i].end_ns));
-    for (uint32_t i = 0; i < b->g.chain_count; i++)
-        last = ips_max_u64(
-            last, ips_max_u64(b->threads[i].start_ns, b->threads[i].end_ns));
-    return last;
-}
-
 static uint64_t cpu_of(const struct ips_built *b, const struct window *w,
                        uint32_t i)
 {
@@ -108,7 +95,7 @@ int slave_table_window_make(const struct ips_built *b,
                             struct slave_table_window *out, struct ips_err *err)
 {
     const struct window w = {from, to};
-    uint64_t last = last_moment(b);
+    uint64_t last = ips_built_last_ns(b);
     out->threads = calloc((size_t)b->g.chain_count + 1, sizeof(*out->threads));
     out->processes = calloc((size_t)b->proc_count + 1, sizeof(*out->processes));
     if (!out->threads || !out->processes) {
