@@ -218,10 +218,6 @@ void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now)
     s->number[b] = s->worker[s->holder[b]].sent++;
     uint32_t d =
         s->is->queue[s->is->worker[s->is->block[b].worker].queue].chain;
-    if (rp_by_medium(r, ask) && r->arrive[ask] < RP_UNKNOWN) {
-        rp_queue_due(r, b, r->arrive[ask]); /* of what the medium had saved */
-        return;
-    }
     if (rp_by_medium(r, ask)) {
         if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved enough */
             rp_queue_due(r, b, r->arrive[ask]);
