@@ -46,40 +46,14 @@ struct inflow g_inflow(const struct build *b, const struct g_end *x,
     return f;
 }
 
-/* An end's nodes lie far apart where its thread talks to many: then they are
- * asked for so many ahead. */
-#define AHEAD 6u
-#define FAR (AHEAD * 8) /* nodes: each has a line of its own */
-static inline void ask_send(const struct b_grow *k, const struct b_sending *s)
-{
-    if ((size_t)(s->end - s->op) <= AHEAD)
-        return;
-    uint32_t node = s->op[AHEAD].node;
-    if (node - s->op->node < FAR)
-        return;
-    __builtin_prefetch(k->built.g.w + node);
-    __builtin_prefetch(k->b.cpu_at + node);
-}
-static inline void ask_read(const struct build *b, uint32_t node)
-{
-    const struct ips_graph *g = &b->out->g;
-    __builtin_prefetch(g->w + node);
-    __builtin_prefetch(b->cpu_at + node);
-    __builtin_prefetch(g->t_ns + node);
-    __builtin_prefetch(g->xkind + node, 1);
-    __builtin_prefetch(g->xpred + node, 1);
-}
-
 /* Coordinates as the records have them. */
 static void sends_again(struct b_grow *k, uint32_t end)
 {
     struct build *b = &k->b;
     struct b_sending s = sending_at(b, &b->ends[end], k->ends[end].first);
-    for (; s.op; b_next_send(b, &s)) {
-        ask_send(k, &s);
+    for (; s.op; b_next_send(b, &s))
         s.op->past =
             ips_sub_sat(k->built.g.w[s.op->node], b->cpu_at[s.op->node]);
-    }
 }
 
 static void match_room(struct b_grow *k, uint32_t from, uint32_t to)
@@ -103,8 +77,6 @@ static uint32_t match_until(struct build *b, struct g_end *x, struct inflow *f,
 {
     for (; i < x->reads.n && x->reads.v[i].node < node; i++) {
         const struct b_read *r = &x->reads.v[i];
-        if (x->reads.n - i > AHEAD && r[AHEAD].node - r->node >= FAR)
-            ask_read(b, r[AHEAD].node);
         struct b_op *send = sender_of(b, f, r->len);
         if (send) {
             sent_by(b, f, send, r->node);

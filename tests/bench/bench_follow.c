@@ -290,12 +290,11 @@ static void compare(struct slave_side *s)
     slave_snapshot_free(snap);
 }
 
-static uint64_t bytes_written(void)
+static uint64_t bytes_read(const struct slave_run *r)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < THREADS; i++)
-        for (uint32_t k = 0; k < writers[i].next; k++)
-            n += writers[i].part[k].used;
+    for (const struct slave_stream *st = r->streams; st; st = st->next)
+        n += st->row.bytes;
     return n;
 }
 
@@ -306,7 +305,7 @@ static void report(const struct slave_side *s, uint64_t events)
     printf("events=%llu archive_bytes_per_event=%.2f "
            "record_bytes_per_event=%.1f\n",
            (unsigned long long)events, (double)r->row.archive_bytes / n,
-           (double)bytes_written() / n);
+           (double)bytes_read(r) / n);
     printf("ingest_ns=%.1f tables_ns=%.1f all_ns=%.1f\n",
            (double)s->drain_ns / n, (double)s->follow_ns / n,
            (double)(s->drain_ns + s->follow_ns) / n);
