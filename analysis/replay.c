@@ -285,6 +285,7 @@ static int choose_bits(struct rp *r, struct ips_err *err)
     r->bits = RP_BITS_MAX;
     while (bound << r->bits >= TIMES_LIMIT)
         r->bits--;
+    r->out->bits = r->bits;
     return 0;
 }
 

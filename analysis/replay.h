@@ -30,7 +30,8 @@
  * Exactness: times within are fixed-point fractions of a ns (as many bits as
  * the longest possible replay leaves room for, 8..24). A machine's virtual
  * clock and its time move together by whole units, so no work is lost or made,
- * and no error adds up. With one core (or no more chains than cores), speed 1
+ * and no error adds up, but for turns beside load, each of which may end a unit
+ * late. With one core (or no more chains than cores), speed 1
  * and whole loads there is none at all but where a chain comes in between: it
  * is then a few units early. Times told are rounded up to ns; what is less than
  * 1/256 ns above a whole ns counts as whole.
@@ -219,6 +220,7 @@ struct ips_replay {
     uint32_t *took;      /* [turns], NULL without queues: the block whose result
                             each took */
     uint32_t kept_count; /* locks that kept their order */
+    unsigned bits;       /* times within were whole multiples of 2^-bits ns */
     uint64_t taken;      /* units of the others */
     uint64_t events;     /* completions of work and arrivals that were awaited,
                             and units taken */

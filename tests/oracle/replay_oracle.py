@@ -31,9 +31,11 @@ from fractions import Fraction
 
 DATA, EXTERNAL, IDLE, RESOURCE = 1, 4, 5, 7
 # Times told are rounded up, but for what is less than 1/256 above a whole ns;
-# and the C side computes in units of at most 2^-8 ns, mostly 2^-24.
+# and the C side computes in units of 2^-bits ns, mostly 2^-24, a few of which it may be
+# off, and one more for each turn beside load.
 FORGIVEN = Fraction(1, 256)
 UNSURE = Fraction(1, 1024)
+UNITS = 8
 
 
 class Stalled(Exception):
@@ -488,8 +490,11 @@ def unsure(ask):
     return bool(ask.get("locks")) and r.close_call() or r.near
 
 
-def near(told, exact):
-    return -UNSURE <= told - exact + FORGIVEN < 1 + 2 * UNSURE
+def near(ask, told, exact):
+    turns = max(2 * told // m[5] if m[5] else 0 for m in ask["machines"])
+    turns = min(turns, 4096)
+    off = max(UNSURE, Fraction(UNITS + turns, 1 << ask["bits"]))
+    return -off <= told - exact + FORGIVEN < 1 + 2 * off
 
 
 def differences(ask):
@@ -500,14 +505,14 @@ def differences(ask):
             ask["taken"], ask["kept"], r.taken, kept)
         return
     for i, exact in enumerate(r.reach):
-        if not near(ask["reach"][i], exact):
+        if not near(ask, ask["reach"][i], exact):
             yield "node %d reached at %d, not %.4f" % (
                 i, ask["reach"][i], exact)
     ends = [t.first + len(t.nodes) - 1 for t in r.threads]
     if ask["makespan"] != max(ask["reach"][i] for i in ends):
         yield "makespan is not the last END"
     for m, exact in enumerate(r.idle):
-        if not near(ask["idle"][m], exact):
+        if not near(ask, ask["idle"][m], exact):
             yield "machine %d idle %d, not %.4f" % (m, ask["idle"][m], exact)
     yield from contracted_differences(ask, r)
     yield from account_differences(ask, r)
@@ -520,7 +525,7 @@ def contracted_differences(ask, r):
     if ask.get("waits"):
         r = solved(ask)[0]
     for i, told in enumerate(ask.get("contracted", [])):
-        if told >= 0 and not near(told, r.reach[i]):
+        if told >= 0 and not near(ask, told, r.reach[i]):
             yield "node %d of the contracted graph reached at %d, not %.4f" % (
                 i, told, r.reach[i])
 

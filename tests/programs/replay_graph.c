@@ -20,8 +20,8 @@
  * a node each] or [] waits     [ns behind the work of the arc into each node]
  * or [], and contracted [reach or -1, a node each]: of the graph made of it for
  * a replay (analysis/replay_graph.h) with these waits; not with moves or locks
- *   makespan, reach [a node each], weight [same], account [[start, end, run,
- *             queued, blocked], a chain each], idle [a machine and medium each]
+ *   bits, makespan, reach [a node each], weight [same], account [[start, end,
+ * run, queued, blocked], a chain each], idle [a machine and medium each]
  *
  * Usage: replay_graph FIRST COUNT [LIMIT=NUMBER]...
  *
@@ -424,7 +424,8 @@ static void print_answer(const struct ips_graph *g, uint32_t machines,
                c ? ", " : "", of->start_ns, of->end_ns, of->run_ns,
                of->queued_ns, of->blocked_ns);
     }
-    printf("], \"makespan\": %" PRIu64 "}\n", r->makespan_ns);
+    printf("], \"bits\": %u, \"makespan\": %" PRIu64 "}\n", r->bits,
+           r->makespan_ns);
 }
 
 static int one(uint64_t seed, struct ips_err *err)
