@@ -220,7 +220,7 @@ void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now)
         s->is->queue[s->is->worker[s->is->block[b].worker].queue].chain;
     if (rp_by_medium(r, ask)) {
         if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved enough */
-            rp_queue_due(r, b, r->arrive[ask]);
+            rp_queue_due(r, b, rp_arrives(r, ask));
         else
             r->arrive[ask] |= 1; /* for rp_transferred */
         return;

@@ -241,7 +241,7 @@ RP_HOT bool is_ready(struct rp *r, uint32_t c, uint64_t now)
     if (!rp_by_medium(r, i)) {
         t = from + arc_t(r, c, i);
     } else if (r->arrive[i] < RP_UNKNOWN) {
-        t = r->arrive[i];
+        t = rp_arrives(r, i);
     } else {
         r->arrive[i] |= 1; /* for rp_transferred */
         return false;
@@ -280,7 +280,7 @@ static void wake(struct rp *r, uint64_t list, uint64_t now)
             r->arrive[i] |= 1;
             continue;
         }
-        uint64_t way = by_medium ? r->arrive[i] - now : arc_t(r, c, i);
+        uint64_t way = by_medium ? rp_arrives(r, i) - now : arc_t(r, c, i);
         if (way)
             rp_schedule(r, c, now + way);
         else

@@ -174,6 +174,13 @@ static inline bool rp_by_medium(const struct rp *r, uint32_t i)
 {
     return r->media && r->arrive[i] != 0;
 }
+/* When what a medium brings node i is there, RP_UNKNOWN or more: not known. 1
+ * stands for the begin, as 0 says that no medium does. */
+static inline uint64_t rp_arrives(const struct rp *r, uint32_t i)
+{
+    uint64_t t = r->arrive[i];
+    return t == 1 ? 0 : t;
+}
 /* The transfer that medium `m` has done is that of node `i`. */
 void rp_transferred(struct rp *r, uint32_t i, uint64_t now);
 

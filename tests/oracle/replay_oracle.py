@@ -139,6 +139,7 @@ class Replay:
         self.media = ask.get("media", 0)
         self.bursts = ask.get("bursts") or [0] * self.media
         self.saved = [(Fraction(burst), Fraction(0)) for burst in self.bursts]
+        self.begun = [None] * self.media
         self.waits = ask.get("waits") or [0] * len(self.node)
         if ask["external"] != "all":
             self.waits = [0] * len(self.node)
@@ -236,10 +237,15 @@ class Replay:
 
     def unsaved(self, medium, work):
         """What is left of a transfer that begins now, when it has had what an
-        idle medium has saved; a medium that is busy has nothing."""
+        idle medium has saved; a medium that is busy has nothing. Of two that begin
+        at one moment the first has it, and which that is is nobody's to say."""
+        saved, since = self.saved[medium]
+        self.near = self.near or bool(self.bursts[medium] and
+                                      self.begun[medium] is not None and
+                                      self.now - self.begun[medium] < UNSURE)
+        self.begun[medium] = self.now
         if self.transfer_rates()[medium]:
             return Fraction(work)
-        saved, since = self.saved[medium]
         saved = min(Fraction(self.bursts[medium]), saved + self.now - since)
         self.saved[medium] = max(saved - work, Fraction(0)), self.now
         return max(work - saved, Fraction(0))
