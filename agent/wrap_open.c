@@ -71,7 +71,8 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
 
 static mode_t mode_in(va_list ap, int flags)
 {
-    return flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0;
+    bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+    return creates ? va_arg(ap, mode_t) : 0;
 }
 
 IPS_EXPORT int open(const char *path, int flags, ...)
