@@ -298,6 +298,11 @@ static void notes(const struct filling *f)
     uint64_t outside = 0;
     for (size_t i = 0; i < f->out->n_services; i++)
         outside += f->out->services[i]->untraced_clients;
+    if (!f->out->n_services)
+        certificate_note(f->a, f->c,
+                         "no requests: no process answered on a connection "
+                         "that it had accepted, and none marked any "
+                         "(ips_mark(\"begin NAME\"))");
     if (f->out->n_stations && alone_ppm(f) < REQUESTS_ALONE_PPM)
         certificate_note(
             f->a, f->c,

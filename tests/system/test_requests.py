@@ -252,13 +252,16 @@ def test_why_in_words(serve):
 
 
 def test_none(cluster):
-    """Would catch: a run without services refused, or pipes taken for one."""
+    """Would catch: a run without services refused, pipes taken for one, or an empty
+    table without a word why."""
     c = cluster(["m1"])
     c.ipsrun(["sh", "-c", "echo x | cat"], name="r", check=True)
     c.wait_closed("r")
     answer = c.json("requests", "r")
     assert answer["services"] == answer["slowest"] == answer["parts"] == []
     assert c.json("bottleneck", "r")["stations"] == []
+    for command in ("requests", "bottleneck"):
+        assert "no requests: no process answered" in c.ipsq(command, "r").stdout
     for what in ("latency", "throughput"):
         answer = c.json("why", "r", "--for", what)
         assert answer["findings"] == [] and answer["shape"] == "batch"
