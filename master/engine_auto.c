@@ -8,23 +8,25 @@
 #include "common/types.h"
 
 /* Measured between namespaces, 10^6 nodes (tests/bench/run links;
- * docs/benchmarks.md). Of a node that its slave's joins may tell of: on the
- * wire; in the master, as bytes, joins, outs and ins together; CPU of the
- * master from frames to the values sent back, and of a slave that makes them.
- */
-#define NODE_WIRE_BYTES 8u
-#define NODE_HELD_BYTES 50u
-#define NODE_NS 80u
-/* Of a remote value: to a slave (contract); between slaves, the agreement on
- * the links included; CPU of the slaves at both ends. */
-#define VALUE_BYTES 3u
+ * docs/benchmarks.md). Of a message between machines, and of an arc within one,
+ * which joins may tell of: on the wire, the value sent back included; CPU of
+ * the master from frames to the values sent back. Of a node: CPU of the slave
+ * that makes its joins. */
+#define CROSSING_BYTES 20u
+#define LOCAL_BYTES 4u
+#define CROSSING_NS 120u
+#define LOCAL_NS 40u
+#define NODE_NS 60u
+#define NODE_HELD_BYTES 50u /* in the master, of a node that is told of */
+/* Of a remote value between slaves, the agreement on the links included: bytes,
+ * and CPU at both ends; of a round of such values: what waking each other
+ * takes beside the round trip. */
 #define CM_VALUE_BYTES 10u
 #define CM_VALUE_NS 500u
+#define CM_ROUND_NS 40000u
 #define CONTRACT_TRIPS 3u /* joins, values, pieces */
 #define CM_TRIPS 8u /* connecting, agreeing on links, lane, over, the walk */
-#define LINK_BYTES_PER_US                                                      \
-    125u /* 1 Gbit/s: the link's speed is not measured                         \
-          */
+#define LINK_BYTES_PER_US 125u /* 1 Gbit/s, where nobody has calibrated */
 
 static uint64_t add(uint64_t a, uint64_t b)
 {
@@ -46,17 +48,24 @@ static uint64_t kept_of(const struct auto_facts *f)
 
 void engine_auto_costs(const struct auto_facts *f, struct auto_costs *out)
 {
+    uint64_t machines = ips_max_u64(f->machines, 1);
+    uint64_t rate =
+        f->link_bytes_per_us ? f->link_bytes_per_us : LINK_BYTES_PER_US;
     uint64_t kept = kept_of(f);
-    uint64_t wire = add(scale(kept, NODE_WIRE_BYTES, 1),
-                        scale(f->crossing, VALUE_BYTES, 1));
-    out->contract_ns =
-        add(scale(f->round_trip_ns, CONTRACT_TRIPS, 1),
-            add(scale(wire, 1000, LINK_BYTES_PER_US), scale(kept, NODE_NS, 1)));
-    uint64_t row = add(CM_TRIPS, f->crossing / ips_max_u64(f->threads, 1));
-    uint64_t bytes = scale(f->crossing, CM_VALUE_BYTES, f->machines);
-    out->cm_ns = add(scale(row, f->round_trip_ns, 1),
-                     add(scale(bytes, 1000, LINK_BYTES_PER_US),
-                         scale(f->crossing, CM_VALUE_NS, f->machines)));
+    uint64_t local = (kept - add(f->crossing, f->crossing_out)) / 2;
+    uint64_t wire = add(scale(f->crossing, CROSSING_BYTES, 1),
+                        scale(local, LOCAL_BYTES, 1));
+    uint64_t cpu =
+        add(scale(kept, NODE_NS, machines),
+            add(scale(f->crossing, CROSSING_NS, 1), scale(local, LOCAL_NS, 1)));
+    out->contract_ns = add(scale(f->round_trip_ns, CONTRACT_TRIPS, 1),
+                           add(scale(wire, 1000, rate), cpu));
+    uint64_t rounds = f->crossing / ips_max_u64(f->threads, 1);
+    uint64_t bytes = scale(f->crossing, CM_VALUE_BYTES, machines);
+    out->cm_ns = add(add(scale(add(rounds, CM_TRIPS), f->round_trip_ns, 1),
+                         scale(rounds, CM_ROUND_NS, 1)),
+                     add(scale(bytes, 1000, rate),
+                         scale(f->crossing, CM_VALUE_NS, machines)));
 }
 
 const char *engine_auto(const struct auto_facts *f, char *why, size_t cap)
@@ -81,8 +90,12 @@ const char *engine_auto(const struct auto_facts *f, char *why, size_t cap)
     uint64_t held = scale(kept_of(f), NODE_HELD_BYTES, 1);
     int n = snprintf(why, cap,
                      "%u machines, %" PRIu64
-                     " messages between them, round trip %" PRIu64 " us: ",
-                     f->machines, f->crossing, f->round_trip_ns / 1000);
+                     " messages between them, round trip %" PRIu64
+                     " us, %" PRIu64 " MB/s%s: ",
+                     f->machines, f->crossing, f->round_trip_ns / 1000,
+                     f->link_bytes_per_us ? f->link_bytes_per_us
+                                          : (uint64_t)LINK_BYTES_PER_US,
+                     f->link_bytes_per_us ? "" : " supposed");
     size_t at = n < 0 || (size_t)n >= cap ? cap : (size_t)n;
     if (held > f->memory_bytes) {
         snprintf(why + at, cap - at,

@@ -13,10 +13,12 @@
  *
  * How many messages follow each other in a row is not known beforehand. The
  * model takes the crossing messages of one thread: threads go on side by side,
- * each waits for its own. Measured (tests/bench/engines.py, 64 threads on 4
- * slaves, 10^6 nodes): ping-pong, master and random just that, ring and
- * stencil a quarter to a half, all-to-all and pipeline next to nothing; with a
- * machine a thread (bench_engines, 256) up to three times that, a pipeline 13.
+ * each waits for its own. Measured (tests/bench/run links, 64 threads on 4
+ * slaves, 10^6 nodes, docs/benchmarks.md): ping-pong, master and random just
+ * that and more, ring and stencil half, all-to-all and pipeline next to
+ * nothing. So cm-sync is taken where it is quicker at the worst, as contract's
+ * time is known and cm-sync's is not. The speed of the links is what
+ * `ipsq calibrate` measured between the run's machines, else 1 Gbit/s.
  * Source: IPS-11, ALGORITHMS 3 `auto`.
  */
 #ifndef IPS_MASTER_ENGINE_AUTO_H
@@ -33,7 +35,8 @@ struct auto_facts {
     uint64_t crossing_out; /* sends that other machines may await */
     uint64_t kept;         /* nodes that all joins tell of, at most */
     uint64_t round_trip_ns;
-    uint64_t memory_bytes; /* that the master may use */
+    uint64_t memory_bytes;      /* that the master may use */
+    uint64_t link_bytes_per_us; /* of the slowest; 0: not known */
 };
 
 #define AUTO_TINY_NODES 10000u

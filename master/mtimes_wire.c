@@ -68,3 +68,13 @@ bool mtime_wire_of(const struct mtime_pair *p, struct mtime_wire *out)
     *out = made;
     return true;
 }
+
+uint64_t mtime_wire_rate(const struct mtime_pair *p)
+{
+    const uint64_t bytes = MTIME_WIRE_DATA * 1000;
+    struct mtime_wire wire;
+    if (!p || !mtime_wire_of(p, &wire))
+        return 0;
+    uint64_t ns = ips_max_u64(ips_curve_ns(&wire.curve, bytes), 1);
+    return ips_max_u64(bytes * 1000 / ns, 1);
+}

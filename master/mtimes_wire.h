@@ -34,4 +34,8 @@ struct mtime_wire {
 /* False: the pair does not tell; *out is as it was. */
 bool mtime_wire_of(const struct mtime_pair *p, struct mtime_wire *out);
 
+/* Bytes of messages that the pair's link lets pass in a us, at least 1; 0: it
+ * does not tell, or `p` is NULL. */
+uint64_t mtime_wire_rate(const struct mtime_pair *p);
+
 #endif

@@ -14,6 +14,7 @@
 #include "master/engine_auto.h"
 #include "master/gather.h"
 #include "master/mtimes_plan.h"
+#include "master/mtimes_wire.h"
 #include "master/part.h"
 #include "master/query_path_profile.h"
 #include "master/weighting.h"
@@ -128,12 +129,30 @@ static void plan_lanes(struct query *q)
     bare->with_shares = true;
 }
 
+/* Of the slowest link between the run's machines that was calibrated. */
+static uint64_t link_rate(const struct query *q)
+{
+    const struct gather *g = &q->gather;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < g->count; i++) {
+        for (uint32_t k = 0; k < g->count; k++) {
+            uint64_t rate = i == k ? 0
+                                   : mtime_wire_rate(mtimes_find(
+                                         &q->m->mtimes, g->active[i]->machine,
+                                         g->active[k]->machine, MTIME_TCP));
+            least = rate ? ips_min_u64(least, rate) : least;
+        }
+    }
+    return least == UINT64_MAX ? 0 : least;
+}
+
 static struct auto_facts facts_of(const struct query *q)
 {
     const struct path_data *d = q->data;
     struct auto_facts f = {.machines = q->gather.count,
                            .nodes = d->nodes,
-                           .memory_bytes = engine_auto_memory()};
+                           .memory_bytes = engine_auto_memory(),
+                           .link_bytes_per_us = link_rate(q)};
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct part *p = q->gather.active[i];
         f.threads += p->t.thread_count;

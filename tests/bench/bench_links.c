@@ -4,10 +4,11 @@
  * tests/bench/links.py has made (veth, a bridge, tbf). What is measured is the
  * master's clock from the first question to the path, connections made before.
  *
- *   bench_links NAMES NODES THREADS PATTERN ENGINES [blocks]
+ *   bench_links NAMES NODES THREADS PATTERN ENGINES RATE [blocks]
  *
  * NAMES: of the namespaces, the slaves' first, with commas between (see
- * /run/netns); ENGINES: central, contract, cm-sync, cm-async, with commas.
+ * /run/netns); ENGINES: central, contract, cm-sync, cm-async, with commas;
+ * RATE: bytes that a link lets pass in a us, as `auto` would be told.
  * Threads that talk to each other are on different slaves; with `blocks` as far
  * as can be on one. A line each: engine, ms, us of a round trip, values,
  * messages, bytes, bytes to and from the master, ms of CPU of all slaves and of
@@ -300,6 +301,7 @@ static double round_trip(struct master *m)
 }
 
 static uint32_t threads;
+static uint64_t link_rate; /* bytes in a us */
 
 static void run_master(const struct synth *s, const char *engine,
                        uint32_t slaves)
@@ -335,7 +337,8 @@ static void run_master(const struct synth *s, const char *engine,
                                      .threads = threads,
                                      .crossing = s->crossing,
                                      .crossing_out = s->crossing,
-                                     .round_trip_ns = (uint64_t)(trip * 1e9)};
+                                     .round_trip_ns = (uint64_t)(trip * 1e9),
+                                     .link_bytes_per_us = link_rate};
     engine_auto_costs(&facts, &expected);
     say_all(&m, LINKS_BYE, 0, NULL, 0);
     for (uint32_t i = 0; i < slaves; i++) {
@@ -415,9 +418,9 @@ int main(int argc, char **argv)
     struct ips_err err = {0};
     struct synth s;
     uint32_t pattern = 0;
-    if (argc != 6 && !(argc == 7 && strcmp(argv[6], "blocks") == 0)) {
+    if (argc != 7 && !(argc == 8 && strcmp(argv[7], "blocks") == 0)) {
         fprintf(stderr, "usage: bench_links NAMES NODES THREADS PATTERN "
-                        "ENGINES [blocks]\n");
+                        "ENGINES RATE [blocks]\n");
         return 2;
     }
     uint32_t hosts = split(argv[1], names, LINKS_HOSTS);
@@ -433,7 +436,8 @@ int main(int argc, char **argv)
     o.nodes = (uint32_t)strtoul(argv[2], NULL, 10);
     o.threads = threads = (uint32_t)strtoul(argv[3], NULL, 10);
     o.slaves = hosts - 1;
-    o.cyclic = argc == 6;
+    o.cyclic = argc == 7;
+    link_rate = strtoul(argv[6], NULL, 10);
     if (synth_graphs(&o, false, &s, &err) < 0)
         links_die(err.msg);
     bool fine = true;

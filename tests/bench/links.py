@@ -27,6 +27,7 @@ PATTERNS = ("pingpong", "ring", "master", "random", "all", "stencil", "pipeline"
 ENGINES = ("central", "contract", "cm-sync", "cm-async")
 # tbf: no more in one go than this, and at most so long in the queue
 RATES = {"1gbit": "64kb", "100mbit": "16kb"}
+BYTES_PER_US = {"1gbit": 125, "100mbit": 12}  # as calibrating would tell `auto`
 Row = collections.namedtuple(
     "Row", "engine ms trip_us values messages bytes through slaves_ms master_ms "
     "crossing contract_ms cm_ms")
@@ -84,10 +85,10 @@ class Hosts:
             subprocess.run(["ip", "netns", "del", name], check=False)
 
 
-def measure(build, hosts, nodes, pattern, engines):
+def measure(build, hosts, nodes, pattern, engines, rate):
     done = subprocess.run(
         [os.path.join(build, "tests", "bench_links"), hosts.names(), str(nodes),
-         str(THREADS), pattern.split()[0], ",".join(engines),
+         str(THREADS), pattern.split()[0], ",".join(engines), str(BYTES_PER_US[rate]),
          *pattern.split()[1:]], check=True,
         stdout=subprocess.PIPE, text=True)
     return [Row(words[0], *map(float, words[1:]))
@@ -128,7 +129,7 @@ def bench(build, runs, nodes=None, only=None, engines=None):
                 found = collections.defaultdict(list)
                 for _ in range(runs):
                     for row in measure(build, hosts, nodes or 20000, pattern,
-                                       engines):
+                                       engines, rate):
                         found[row.engine].append(row)
                 mid = {e: show(pattern, rate, nodes or 20000, rows)
                        for e, rows in found.items()}

@@ -475,6 +475,9 @@ static void test_mtime__wire(void **state)
     assert_true(ips_curve_ns(&w.curve, 1) == 67 * 200);
     assert_true(ips_curve_ns(&w.curve, 1448) == 1514 * 200);
     assert_true(ips_curve_ns(&w.curve, 14480) == 15140 * 200);
+    assert_true(mtime_wire_rate(mtimes_find(&t, "a", "b", MTIME_TCP)) == 4);
+    assert_true(mtime_wire_rate(mtimes_find(&t, "b", "a", MTIME_TCP)) == 0);
+    assert_true(mtime_wire_rate(NULL) == 0);
     mtimes_release(&t);
 }
 
