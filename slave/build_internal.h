@@ -451,8 +451,13 @@ static inline bool b_far(const struct build *b, uint32_t i)
 #define B_LATEST (1ULL << 61)
 static inline uint64_t b_moved(uint64_t t, int64_t by)
 {
+    /* Sends go forwards, receives back: no branch foretells which is next. Where
+     * this is in range, nothing wrapped around. */
+    uint64_t sum = t + (uint64_t)by;
+    if (sum <= B_LATEST && t <= INT64_MAX)
+        return sum;
     uint64_t at =
-        by < 0 ? ips_sub_sat(t, (uint64_t)-by) : ips_add_sat(t, (uint64_t)by);
+        by < 0 ? ips_sub_sat(t, -(uint64_t)by) : ips_add_sat(t, (uint64_t)by);
     return ips_min_u64(at, B_LATEST);
 }
 /* What is sent to `end` is there when it was sent: no network holds it back. */
