@@ -369,8 +369,8 @@ int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
 bool b_addr_loopback(const struct ips_addr *a);
 bool b_addr_any(const struct ips_addr *a);
 /* Off the core from (t0, cpu0) to (t, cpu), `off` of it in calls that slept. */
-static inline uint64_t b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu,
-                                 uint64_t cpu0, uint64_t off)
+static inline __attribute__((always_inline)) uint64_t
+b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu, uint64_t cpu0, uint64_t off)
 {
     return ips_sub_sat(ips_sub_sat(ips_sub_sat(t, t0), ips_sub_sat(cpu, cpu0)),
                        off);
@@ -451,8 +451,8 @@ static inline bool b_far(const struct build *b, uint32_t i)
 #define B_LATEST (1ULL << 61)
 static inline uint64_t b_moved(uint64_t t, int64_t by)
 {
-    /* Sends go forwards, receives back: no branch foretells which is next. Where
-     * this is in range, nothing wrapped around. */
+    /* Sends go forwards, receives back: no branch foretells which is next.
+     * Where this is in range, nothing wrapped around. */
     uint64_t sum = t + (uint64_t)by;
     if (sum <= B_LATEST && t <= INT64_MAX)
         return sum;

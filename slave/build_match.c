@@ -338,32 +338,46 @@ static void match_listed(struct build *b, uint32_t to)
     }
 }
 
-/* sent_by(). Where no other receive is of that send, nothing of it moves any
- * more: the receive gives way at once, and b_weights need not look at the send,
- * whose line is at hand here. When it was sent is kept for those that slept
- * (fit_wait()): nobody can tell which did, so that is done without a branch. */
+/* sent_by() of a build that does not go on. Where no other receive is of that
+ * send, nothing of it moves any more: the receive gives way at once, and
+ * b_weights need not look at the send, whose line is at hand here. When it was
+ * sent is kept for those that slept (fit_wait()): nobody can tell which did, so
+ * that is done without a branch.
+ *
+ * What b_gives_way() says of both follows from one difference here, as the send
+ * has given way: the receive moves where its CPU after the arc does not fit in
+ * the time at all. */
 static inline int sent_alone_by(struct build *b, const struct inflow *f,
                                 struct b_op *send, uint32_t v, uint64_t len)
 {
     struct ips_graph *g = &b->out->g;
     uint64_t t_ns = g->t_ns[v], cpu_at = b->cpu_at[v];
+    uint64_t after = ips_sub_sat(cpu_at, g->w[v]);
+    uint64_t time = ips_sub_sat(t_ns, send->t), room = ips_sub_sat(time, after);
     int rc = B_MORE(b->slept, b->err);
-    sent_by(b, f, send, v);
-    if (rc < 0 || f->read != f->sent || len < send->len ||
-        f->read != b_pos(f->read))
+    if (rc < 0)
         return rc;
-    uint64_t own = b_gives_way(send, g->w[v], t_ns, cpu_at);
-    uint64_t sent = b_moved(send->t, (int64_t)send->past);
-    uint64_t passed = b_moved(t_ns, own < cpu_at ? (int64_t)(own - cpu_at) : 0);
-    uint32_t slept = f->memory & (g->wait[v] > 0);
-    g->w[v] = own;
+    if (room < send->past) {
+        send->past = room;
+        g->w[send->node] = b->cpu_at[send->node] + room;
+    }
+    if (f->read != f->sent || len < send->len || f->read != b_pos(f->read)) {
+        g->xkind[v] = B_X_SENT;
+        g->xpred[v] = f->send.place;
+        return 0;
+    }
+    if (after > time) {
+        g->w[v] = cpu_at - time;
+        after = time;
+    }
+    if (time == 0)
+        b->backwards = true;
+    uint64_t wait = g->wait[v], sent = ips_add_sat(send->t, send->past);
+    uint32_t slept = f->memory & (wait > 0);
+    uint64_t latest = ips_sub_sat(ips_sub_sat(t_ns, after), wait);
+    uint32_t there = slept & ((sent <= latest) | (g->w[v] > cpu_at));
     g->xpred[v] = send->node;
-    g->xkind[v] =
-        (uint8_t)(B_X_FOUND |
-                  (slept & (sent <= ips_sub_sat(passed, g->wait[v]))) *
-                      B_X_THERE);
-    b->backwards |= send->t >= t_ns;
-    b->bends |= sent > passed;
+    g->xkind[v] = (uint8_t)(B_X_FOUND + there * B_X_THERE);
     b->slept.v[b->slept.n] = (struct b_slept){sent, v};
     b->slept.n += slept;
     return 0;

@@ -176,6 +176,11 @@ struct run {
     bool costs, goes_on;
 };
 
+static bool with_costs(const struct maker *m)
+{
+    return m->b->in->control && !m->s->task && !m->b->tables;
+}
+
 static inline __attribute__((always_inline)) struct run
 run_begin(struct maker *m)
 {
@@ -201,7 +206,7 @@ run_begin(struct maker *m)
                     .gaps = b->gaps,
                     .probe_ps = b->probe_ps,
                     .cost_ps = b->cost_ps,
-                    .costs = b->in->control && !m->s->task && !b->tables,
+                    .costs = with_costs(m),
                     .goes_on = b->from != NULL};
     if (k.costs)
         k.call_ps = ips_probe_ps(b->in->control, IPS_PROBE_CALL);
@@ -438,11 +443,11 @@ short_nodes(struct run *k, const struct line l, const uint8_t *p,
     return p;
 }
 
-int b_plain_nodes(struct maker *m, struct b_walk *walk)
+/* `lean`: without what only some builds need; and `uncosted`. Both
+ * are constants, and what they leave out costs nothing. */
+static inline __attribute__((always_inline)) int
+nodes_of(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
 {
-    if (walk->chunk >= walk->in->chunk_count || m->have_dgram ||
-        m->wait.pending || m->spin.elapsed_ns)
-        return 0;
     const struct ips_chunk *c = &walk->in->chunks[walk->chunk];
     const uint8_t *p = c->data + walk->at, *end = c->data + c->len;
     const struct ips_clock clock = m->s->clock;
@@ -453,6 +458,10 @@ int b_plain_nodes(struct maker *m, struct b_walk *walk)
     if (!b_plain_read(&r, p, (size_t)(end - p), &clock))
         return 0;
     struct run k = run_begin(m);
+    if (lean)
+        k.off = NULL, k.goes_on = false;
+    if (uncosted)
+        k.costs = false, k.probe_ps = 0;
     do {
         __builtin_prefetch(p + B_PLAIN_AHEAD);
         rc = plain_record(&k, &r);
@@ -466,6 +475,8 @@ int b_plain_nodes(struct maker *m, struct b_walk *walk)
         if (rc)
             break;
     } while (b_plain_read(&r, p, (size_t)(end - p), &clock));
+    if (uncosted)
+        k.probe_ps = m->b->probe_ps;
     run_end(&k);
     /* As far as it was read: a long record is read again. */
     walk->line.io_known = r.line_known;
@@ -473,4 +484,16 @@ int b_plain_nodes(struct maker *m, struct b_walk *walk)
     walk->line.io_cpu = r.line_cpu;
     walk->at = (size_t)(p - c->data);
     return rc < 0 ? rc : 0;
+}
+
+int b_plain_nodes(struct maker *m, struct b_walk *walk)
+{
+    const struct build *b = m->b;
+    if (walk->chunk >= walk->in->chunk_count || m->have_dgram ||
+        m->wait.pending || m->spin.elapsed_ns)
+        return 0;
+    if (b->off || b->from)
+        return nodes_of(m, walk, false, false);
+    return with_costs(m) || b->probe_ps >= 1000 ? nodes_of(m, walk, true, false)
+                                                : nodes_of(m, walk, true, true);
 }

@@ -253,7 +253,7 @@ static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
     while (k < n && s[k].node < i)
         k++;
     if (k < n && s[k].node == i)
-        sent = s[k].sent;
+        sent = ips_min_u64(s[k].sent, B_LATEST);
     b->slept_done = k;
     if (sent <= passed - wait && b_by_memory(b, g->site[i]))
         wait = 0;
