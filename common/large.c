@@ -20,6 +20,7 @@ struct mapping {
     char *at;
     size_t bytes;
     bool file;
+    bool thin; /* its pages are not made yet: no use to anybody else */
 };
 
 static struct {
@@ -52,7 +53,8 @@ static uint64_t room_to_keep(void)
 
 static bool keep(const struct mapping *m)
 {
-    if (m->file || m->bytes < HUGE_BYTES || all.kept_count == KEPT_MAX ||
+    if (m->file || m->thin || m->bytes < HUGE_BYTES ||
+        all.kept_count == KEPT_MAX ||
         all.kept_bytes + m->bytes > room_to_keep())
         return false;
     all.kept[all.kept_count++] = *m;
@@ -138,7 +140,7 @@ static void count(uint64_t *now, uint64_t *most, size_t bytes)
     *most = ips_max_u64(*most, *now);
 }
 
-static bool note(char *at, size_t bytes, bool file)
+static bool note(char *at, size_t bytes, bool file, bool thin)
 {
     if (all.count == all.room) {
         size_t room = all.room ? 2 * all.room : 64;
@@ -148,7 +150,7 @@ static bool note(char *at, size_t bytes, bool file)
         all.v = v;
         all.room = room;
     }
-    all.v[all.count++] = (struct mapping){at, bytes, file};
+    all.v[all.count++] = (struct mapping){at, bytes, file, thin};
     if (file)
         count(&all.use.files, &all.use.files_most, bytes);
     else
@@ -211,17 +213,20 @@ static size_t whole_pages(size_t bytes)
     return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 }
 
-static void *large(size_t bytes, bool zeroed)
+enum contents { UNDEFINED, ZEROED, THIN };
+
+static void *large(size_t bytes, enum contents contents)
 {
+    bool zeroed = contents == ZEROED, thin = contents == THIN;
     bytes = whole_pages(bytes);
     pthread_mutex_lock(&all.lock);
     bool file = bytes > ips_sub_sat(all.use.limit, all.use.memory);
-    char *p = file ? NULL : take_kept(bytes), *again = p;
+    char *p = file || thin ? NULL : take_kept(bytes), *again = p;
     if (!file)
         keep_at_most(all.use.limit - all.use.memory - bytes);
     if (!p)
         p = file ? map_file(bytes) : map_memory(bytes);
-    if (p && !note(p, bytes, file)) {
+    if (p && !note(p, bytes, file, thin)) {
         munmap(p, bytes);
         p = NULL;
     }
@@ -233,22 +238,27 @@ static void *large(size_t bytes, bool zeroed)
 
 /* ---- arrays ---- */
 
-static void *array(size_t count, size_t size, bool zeroed)
+static void *array(size_t count, size_t size, enum contents contents)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4)
         return NULL;
-    return bytes < IPS_LARGE_MIN ? calloc(count, size) : large(bytes, zeroed);
+    return bytes < IPS_LARGE_MIN ? calloc(count, size) : large(bytes, contents);
 }
 
 void *ips_calloc_large(size_t count, size_t size)
 {
-    return array(count, size, true);
+    return array(count, size, ZEROED);
 }
 
 void *ips_alloc_large(size_t count, size_t size)
 {
-    return array(count, size, false);
+    return array(count, size, UNDEFINED);
+}
+
+void *ips_thin_large(size_t count, size_t size)
+{
+    return array(count, size, THIN);
 }
 
 void *ips_grow_large(void *v, size_t old, size_t bytes)
@@ -257,7 +267,7 @@ void *ips_grow_large(void *v, size_t old, size_t bytes)
         return NULL;
     if (bytes < IPS_LARGE_MIN && old < IPS_LARGE_MIN)
         return realloc(v, bytes);
-    void *to = bytes < IPS_LARGE_MIN ? malloc(bytes) : large(bytes, false);
+    void *to = bytes < IPS_LARGE_MIN ? malloc(bytes) : large(bytes, UNDEFINED);
     if (!to)
         return NULL;
     if (v)

@@ -29,7 +29,10 @@ void *ips_calloc_large(size_t count, size_t size);
  * was released shortly before, it is that one: the kernel's clearing of fresh
  * pages is a quarter of a build else. */
 void *ips_alloc_large(size_t count, size_t size);
-/* `v`, of either kind or NULL, with room for `bytes` instead of `old` bytes;
+/* Zeroed, for who will write little of it or nothing: pages that nobody wrote
+ * take neither memory nor time. */
+void *ips_thin_large(size_t count, size_t size);
+/* `v`, of any kind or NULL, with room for `bytes` instead of `old` bytes;
  * the new ones are undefined. NULL: `v` is as it was. */
 void *ips_grow_large(void *v, size_t old, size_t bytes);
 /* Gives back what lies behind the first `bytes` of an array. */

@@ -16,7 +16,8 @@
  * few ns between two sources, and a length is never negative. */
 static inline uint64_t ips_sub_sat(uint64_t a, uint64_t b)
 {
-    return a > b ? a - b : 0;
+    uint64_t left;
+    return __builtin_sub_overflow(a, b, &left) ? 0 : left;
 }
 
 static inline uint64_t ips_add_sat(uint64_t a, uint64_t b)

@@ -105,12 +105,12 @@ static void each_arc_of(struct build *b, uint32_t c,
         uint64_t eight;
         if (end - i >= 8) {
             memcpy(&eight, g->xkind + i, 8);
-            if ((eight & ~(0x0101010101010101ULL * B_X_SENT)) == 0) {
+            if ((eight & ~(0x0101010101010101ULL * B_X_MATCHED)) == 0) {
                 i += 7;
                 continue;
             }
         }
-        if (g->xkind[i] != IPS_X_NONE && g->xkind[i] != B_X_SENT)
+        if (g->xkind[i] & ~B_X_MATCHED)
             f(b, i);
     }
 }

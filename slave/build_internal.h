@@ -12,7 +12,7 @@
  *   sync     which release let whom go, of locks and their like
  *   node     reads every record again, chain by chain: nodes and operations
  *            (build_node.c, build_io.c, build_sync_node.c; plain sends and
- *            receives in both readings: build_plain.c)
+ *            receives: build_plain.c, in the scan build_plain_scan.c)
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    sends and receives of two ends -> cross arcs
  *   settle   END coordinates
@@ -202,6 +202,10 @@ struct build {
     bool bends;
     B_ARRAY(uint32_t) arcs;
     B_ARRAY(struct b_fitted) fitted;
+    /* Of those whose arcs are B_X_FOUND, in order; how many b_weights passed.
+     */
+    B_ARRAY(struct b_slept) slept;
+    uint32_t slept_done;
     B_ARRAY(struct b_delay) delays;
     struct b_plain_slots *plain; /* build_plain.h; NULL: not for this build */
     struct b_wait_notes *notes;  /* build_waits.c; NULL: not wanted */
@@ -365,8 +369,8 @@ int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
 bool b_addr_loopback(const struct ips_addr *a);
 bool b_addr_any(const struct ips_addr *a);
 /* Off the core from (t0, cpu0) to (t, cpu), `off` of it in calls that slept. */
-static inline uint64_t b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu,
-                                 uint64_t cpu0, uint64_t off)
+static inline __attribute__((always_inline)) uint64_t
+b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu, uint64_t cpu0, uint64_t off)
 {
     return ips_sub_sat(ips_sub_sat(ips_sub_sat(t, t0), ips_sub_sat(cpu, cpu0)),
                        off);
@@ -447,8 +451,13 @@ static inline bool b_far(const struct build *b, uint32_t i)
 #define B_LATEST (1ULL << 61)
 static inline uint64_t b_moved(uint64_t t, int64_t by)
 {
+    /* Sends go forwards, receives back: no branch foretells which is next.
+     * Where this is in range, nothing wrapped around. */
+    uint64_t sum = t + (uint64_t)by;
+    if (sum <= B_LATEST && t <= INT64_MAX)
+        return sum;
     uint64_t at =
-        by < 0 ? ips_sub_sat(t, (uint64_t)-by) : ips_add_sat(t, (uint64_t)by);
+        by < 0 ? ips_sub_sat(t, -(uint64_t)by) : ips_add_sat(t, (uint64_t)by);
     return ips_min_u64(at, B_LATEST);
 }
 /* What is sent to `end` is there when it was sent: no network holds it back. */

@@ -298,7 +298,8 @@ static struct inflow inflow_of(const struct build *b, uint32_t to)
                        .read = b->ends[to].recv_before,
                        .sent = e->sent_before,
                        .whole = b->out->ends[b->out->ends[to].peer_end].closed,
-                       .open = !b->ends[to].listed};
+                       .open = !b->ends[to].listed,
+                       .memory = b_by_memory(b, to)};
     if (f.send.op)
         f.sent = ips_add_sat(f.sent, f.send.op->len);
     return f;
@@ -337,27 +338,98 @@ static void match_listed(struct build *b, uint32_t to)
     }
 }
 
+/* sent_by() of a build that does not go on. Where no other receive is of that
+ * send, nothing of it moves any more: the receive gives way at once, and
+ * b_weights need not look at the send, whose line is at hand here. When it was
+ * sent is kept for those that slept (fit_wait()): nobody can tell which did, so
+ * that is done without a branch.
+ *
+ * What b_gives_way() says of both follows from one difference here, as the send
+ * has given way: the receive moves where its CPU after the arc does not fit in
+ * the time at all. */
+static inline int sent_alone_by(struct build *b, const struct inflow *f,
+                                struct b_op *send, uint32_t v, uint64_t len)
+{
+    struct ips_graph *g = &b->out->g;
+    uint64_t t_ns = g->t_ns[v], cpu_at = b->cpu_at[v];
+    uint64_t after = ips_sub_sat(cpu_at, g->w[v]);
+    uint64_t time = ips_sub_sat(t_ns, send->t), room = ips_sub_sat(time, after);
+    int rc = B_MORE(b->slept, b->err);
+    if (rc < 0)
+        return rc;
+    if (room < send->past) {
+        send->past = room;
+        g->w[send->node] = b->cpu_at[send->node] + room;
+    }
+    if (f->read != f->sent || len < send->len || f->read != b_pos(f->read)) {
+        g->xkind[v] = B_X_SENT;
+        g->xpred[v] = f->send.place;
+        return 0;
+    }
+    if (after > time) {
+        g->w[v] = cpu_at - time;
+        after = time;
+    }
+    if (time == 0)
+        b->backwards = true;
+    uint64_t wait = g->wait[v], sent = ips_add_sat(send->t, send->past);
+    uint32_t slept = f->memory & (wait > 0);
+    uint64_t latest = ips_sub_sat(ips_sub_sat(t_ns, after), wait);
+    uint32_t there = slept & ((sent <= latest) | (g->w[v] > cpu_at));
+    g->xpred[v] = send->node;
+    g->xkind[v] = (uint8_t)(B_X_FOUND + there * B_X_THERE);
+    b->slept.v[b->slept.n] = (struct b_slept){sent, v};
+    b->slept.n += slept;
+    return 0;
+}
+
+/* Bit k: node k of 64 or fewer is a receive. */
+static uint64_t receives_of(const uint8_t *kind, uint32_t n)
+{
+    const uint64_t each = 0x0101010101010101ULL;
+    uint64_t bits = 0;
+    uint32_t k = 0;
+    for (; k + 8 <= n; k += 8) {
+        uint64_t eight;
+        memcpy(&eight, kind + k, 8);
+        eight ^= each * IPS_NODE_RECV; /* what became 0 */
+        eight = ~(eight + each * 0x7f) >> 7 & each;
+        bits |= (eight * 0x0102040810204080ULL >> 56) << k;
+    }
+    for (; k < n; k++)
+        bits |= (uint64_t)(kind[k] == IPS_NODE_RECV) << k;
+    return bits;
+}
+
 /* All others, in the order of their nodes. */
-static void match_nodes(struct build *b, struct inflow *flows)
+static int match_nodes(struct build *b, struct inflow *flows)
 {
     const struct ips_graph *g = &b->out->g;
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        if (g->kind[i] != IPS_NODE_RECV || !g->xlen[i] ||
-            g->site[i] == IPS_NONE || !flows[g->site[i]].open)
-            continue;
-        struct inflow *f = &flows[g->site[i]];
-        struct b_op *send = sender_of(b, f, g->xlen[i]);
-        if (send)
-            sent_by(b, f, send, i);
-        else
-            not_sent(b, i);
+    int rc = 0;
+    for (uint32_t from = 0; from < g->node_count && rc == 0; from += 64) {
+        uint64_t left =
+            receives_of(g->kind + from, ips_min_u32(g->node_count - from, 64));
+        for (; left && rc == 0; left &= left - 1) {
+            uint32_t i = from + (uint32_t)__builtin_ctzll(left);
+            if (!g->xlen[i] || g->site[i] == IPS_NONE ||
+                !flows[g->site[i]].open)
+                continue;
+            struct inflow *f = &flows[g->site[i]];
+            struct b_op *send = sender_of(b, f, g->xlen[i]);
+            if (send)
+                rc = sent_alone_by(b, f, send, i, g->xlen[i]);
+            else
+                not_sent(b, i);
+        }
     }
+    return rc;
 }
 
 static int match_data(struct build *b)
 {
     struct inflow *flows = b_calloc(b->out->end_count, sizeof(*flows), b->err);
     bool any = false;
+    int rc = 0;
     if (!flows)
         return IPS_E_NO_MEMORY;
     for (uint32_t to = 0; to < b->out->end_count; to++) {
@@ -370,9 +442,9 @@ static int match_data(struct build *b)
         any |= flows[to].open;
     }
     if (any)
-        match_nodes(b, flows);
+        rc = match_nodes(b, flows);
     ips_free_large(flows);
-    return 0;
+    return rc;
 }
 
 /* What a pipe holds at the least. A send that leaves no more than this unread

@@ -9,8 +9,9 @@
 struct inflow {
     struct b_sending send;
     uint64_t read, sent;
-    bool whole; /* the peer is closed: what is missing was never recorded */
-    bool open;  /* its receives come in the order of nodes */
+    bool whole;  /* the peer is closed: what is missing was never recorded */
+    bool open;   /* its receives come in the order of nodes */
+    bool memory; /* b_by_memory() */
 };
 
 /* The send that wrote the last of the next `len` bytes read; NULL: not here,

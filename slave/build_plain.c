@@ -1,127 +1,9 @@
-/* Plain records -> what the scan keeps of them, and nodes (build_plain.h). */
+/* Plain records -> nodes (build_plain.h). */
 #include "slave/build_plain.h"
 
 #include "slave/build_node.h"
 
-/* Records are asked for so far ahead. */
-#define AHEAD 2048u
 #define NODES_AHEAD 64u
-
-/* What the scan keeps of plain records, one after the other. */
-struct seen {
-    uint64_t first_ns, last_ns, first_cpu, last_cpu;
-    uint64_t before; /* latest return */
-    uint64_t n, sends, one_node;
-};
-
-/* Bits of the operations that are not plain. */
-#define B_OPS_APART (1ull << IPS_OP_CONNECT | 1ull << IPS_OP_ACCEPT)
-
-/* Short records from `p` on, all on the line of `r`: what is kept of them are
- * the least and the greatest of stamps, and these keep their order when they
- * become ns. One is no longer than its CPU, so its sends are of one node. Where
- * stamps are not as a writer's are, sends have the room of two. Returns behind
- * the last. */
-static inline __attribute__((always_inline)) const uint8_t *
-scan_short(const struct b_plain *r, const struct ips_clock *clock,
-           const uint8_t *p, const uint8_t *end, struct seen *s)
-{
-    const size_t bytes = sizeof(struct ips_rec_io_short);
-    uint64_t first = UINT64_MAX, last = 0, sends = 0, one_node = 0;
-    const uint8_t *from = p;
-    for (; (size_t)(end - p) >= bytes; p += bytes) {
-        uint32_t word = b_load32(p),
-                 op = word >> 16 >> IPS_REC_F_OP & IPS_REC_OP_MAX;
-        uint32_t what =
-            (word & 0xffffu) - B_IO_WORD(SEND_SHORT, ips_rec_io_short);
-        uint64_t t = b_load64(p + offsetof(struct ips_rec_head, t));
-        if (what > 1 || t < r->line_t || B_OPS_APART >> op & 1 ||
-            !b_load32(p + offsetof(struct ips_rec_io_short, result)))
-            break;
-        __builtin_prefetch(p + AHEAD);
-        uint64_t t_ret = ips_add_sat(
-            t, b_load32(p + offsetof(struct ips_rec_io_short, took)));
-        first = ips_min_u64(first, t);
-        sends += 1 - what;
-        one_node += (1 - what) & (t_ret >= last);
-        last = ips_max_u64(last, t_ret);
-    }
-    if (p == from)
-        return p;
-    uint64_t begin = b_clock_ns(clock, first);
-    uint64_t cpu = slave_line_cpu(clock, r->line_t, r->line_cpu, last);
-    s->first_ns = ips_min_u64(s->first_ns, begin);
-    s->last_ns = ips_max_u64(s->last_ns, b_clock_ns(clock, last));
-    s->last_cpu = ips_max_u64(s->last_cpu, cpu);
-    s->n += (uint64_t)(p - from) / bytes;
-    s->sends += sends;
-    if (begin >= s->before && cpu < UINT64_MAX)
-        s->one_node += one_node;
-    s->before = ips_max_u64(s->before, s->last_ns);
-    return p;
-}
-
-static inline __attribute__((always_inline)) void
-scan_one(const struct b_plain *r, struct seen *s)
-{
-    s->first_ns = ips_min_u64(s->first_ns, r->t);
-    s->last_ns = ips_max_u64(s->last_ns, r->t_ret);
-    s->last_cpu = ips_max_u64(s->last_cpu, r->cpu_ret);
-    if (s->first_cpu == IPS_CPU_UNKNOWN)
-        s->first_cpu = r->cpu;
-    s->sends += r->send;
-    s->one_node +=
-        r->send & (r->t_ret >= s->before) & (b_plain_slept(r) < B_BLOCKED_NS);
-    s->before = ips_max_u64(s->before, r->t_ret);
-    s->n++;
-}
-
-bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
-                  bool *received)
-{
-    if (walk->chunk >= walk->in->chunk_count)
-        return false;
-    const struct ips_chunk *c = &walk->in->chunks[walk->chunk];
-    const uint8_t *p = c->data + walk->at, *end = c->data + c->len;
-    const struct ips_clock clock = s->clock;
-    struct b_plain r = {.line_known = walk->line.io_known,
-                        .line_t = walk->line.io_t,
-                        .line_cpu = walk->line.io_cpu};
-    struct seen k = {.first_ns = UINT64_MAX,
-                     .first_cpu = s->first_cpu,
-                     .before = s->empty ? 0 : s->last_ns};
-    while (b_plain_read(&r, p, (size_t)(end - p), &clock)) {
-        __builtin_prefetch(p + AHEAD);
-        scan_one(&r, &k);
-        p += r.bytes;
-        if (r.line_known && (size_t)(end - p) >= 2 &&
-            (p[0] & ~1u) == IPS_REC_SEND_SHORT)
-            p = scan_short(&r, &clock, p, end, &k);
-    }
-    if (!k.n)
-        return false;
-    if (s->empty) {
-        s->empty = false;
-        s->first_ns = k.first_ns;
-        s->last_ns = k.last_ns;
-    }
-    s->first_ns = ips_min_u64(s->first_ns, k.first_ns);
-    s->last_ns = ips_max_u64(s->last_ns, k.last_ns);
-    s->first_cpu = k.first_cpu;
-    s->last_cpu = ips_max_u64(s->last_cpu, k.last_cpu);
-    s->events += k.n;
-    if (b->grow) /* its room is for what will come */
-        k.one_node = 0;
-    s->node_room += k.n + k.sends - k.one_node;
-    s->one_node += k.one_node;
-    b->send_room += k.sends;
-    *received = k.n > k.sends;
-    walk->line.io_known = r.line_known;
-    walk->line.io_t = r.line_t;
-    walk->line.io_cpu = r.line_cpu;
-    walk->at = (size_t)(p - c->data);
-    return true;
-}
 
 /* ---- ends in use ---- */
 
@@ -294,6 +176,11 @@ struct run {
     bool costs, goes_on;
 };
 
+static bool with_costs(const struct maker *m)
+{
+    return m->b->in->control && !m->s->task && !m->b->tables;
+}
+
 static inline __attribute__((always_inline)) struct run
 run_begin(struct maker *m)
 {
@@ -319,7 +206,7 @@ run_begin(struct maker *m)
                     .gaps = b->gaps,
                     .probe_ps = b->probe_ps,
                     .cost_ps = b->cost_ps,
-                    .costs = b->in->control && !m->s->task && !b->tables,
+                    .costs = with_costs(m),
                     .goes_on = b->from != NULL};
     if (k.costs)
         k.call_ps = ips_probe_ps(b->in->control, IPS_PROBE_CALL);
@@ -489,11 +376,78 @@ plain_record(struct run *k, const struct b_plain *r)
     return 0;
 }
 
-int b_plain_nodes(struct maker *m, struct b_walk *walk)
+/* The line that short records stand on: stamps and CPU ns since its begin have
+ * one product, and where that lies in these bounds no sum is too large. */
+struct line {
+    uint64_t t, ns, frac; /* its begin: stamp, ns, and 2^-32 ns beyond them */
+    uint64_t cpu;
+    uint64_t mult; /* of a stamp: 2^-32 ns */
+};
+#define LINE_BITS 30         /* of stamps */
+#define LINE_NS (1ull << 62) /* at its begin */
+
+/* False: not by this way. */
+static inline __attribute__((always_inline)) bool
+line_of(const struct b_plain *r, const struct ips_clock *c, struct line *l)
 {
-    if (walk->chunk >= walk->in->chunk_count || m->have_dgram ||
-        m->wait.pending || m->spin.elapsed_ns)
-        return 0;
+    bool raw = c->kind == IPS_CLOCK_RAW;
+    *l = (struct line){.t = r->line_t,
+                       .cpu = r->line_cpu,
+                       .mult = raw ? 1ull << 32 : c->mult_q32};
+    if (!r->line_known || (!raw && l->t < c->counter0))
+        return false;
+    ips_u128 wide = (ips_u128)(raw ? l->t : l->t - c->counter0) * l->mult;
+    uint64_t ns = ips_add_sat(wide >> 96 ? UINT64_MAX : (uint64_t)(wide >> 32),
+                              raw ? 0 : c->raw0_ns);
+    l->ns = ns;
+    l->frac = (uint32_t)wide;
+    return ns < LINE_NS && l->cpu < LINE_NS && l->mult <= 1ull << 32;
+}
+
+/* Short records from `p` on, all on line `l`. None of them slept: it is no
+ * longer than its CPU. Returns behind the last; *rc as of a record. */
+static inline __attribute__((always_inline)) const uint8_t *
+short_nodes(struct run *k, const struct line l, const uint8_t *p,
+            const uint8_t *end, int *rc)
+{
+    const size_t bytes = sizeof(struct ips_rec_io_short);
+    for (; (size_t)(end - p) >= bytes; p += bytes) {
+        uint32_t word = b_load32(p),
+                 op = word >> 16 >> IPS_REC_F_OP & IPS_REC_OP_MAX;
+        uint32_t what =
+            (word & 0xffffu) - B_IO_WORD(SEND_SHORT, ips_rec_io_short);
+        uint64_t since = b_load64(p + offsetof(struct ips_rec_head, t)) - l.t;
+        uint64_t took = b_load32(p + offsetof(struct ips_rec_io_short, took));
+        uint64_t len = b_load32(p + offsetof(struct ips_rec_io_short, result));
+        if (what > 1 || (since | took) >> LINE_BITS || !len ||
+            B_OPS_APART >> op & 1)
+            break;
+        __builtin_prefetch(p + B_PLAIN_AHEAD);
+        uint64_t ran = since * l.mult, ran_ret = ran + took * l.mult;
+        struct b_plain r = {.id =
+                                b_load32(p + offsetof(struct ips_rec_head, a)),
+                            .t = l.ns + ((l.frac + ran) >> 32),
+                            .t_ret = l.ns + ((l.frac + ran_ret) >> 32),
+                            .cpu = l.cpu + (ran >> 32),
+                            .cpu_ret = l.cpu + (ran_ret >> 32),
+                            .len = len};
+        if (r.t_ret < k->last_ret || r.t < k->settled)
+            break;
+        *rc = what ? plain_receive(k, &r, 0) : plain_send(k, &r);
+        if (*rc)
+            break;
+        k->last_ret = r.t_ret;
+        if (k->costs)
+            plain_cost(k, &r, false);
+    }
+    return p;
+}
+
+/* `lean`: without what only some builds need; and `uncosted`. Both
+ * are constants, and what they leave out costs nothing. */
+static inline __attribute__((always_inline)) int
+nodes_of(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
+{
     const struct ips_chunk *c = &walk->in->chunks[walk->chunk];
     const uint8_t *p = c->data + walk->at, *end = c->data + c->len;
     const struct ips_clock clock = m->s->clock;
@@ -504,13 +458,25 @@ int b_plain_nodes(struct maker *m, struct b_walk *walk)
     if (!b_plain_read(&r, p, (size_t)(end - p), &clock))
         return 0;
     struct run k = run_begin(m);
+    if (lean)
+        k.off = NULL, k.goes_on = false;
+    if (uncosted)
+        k.costs = false, k.probe_ps = 0;
     do {
-        __builtin_prefetch(p + AHEAD);
+        __builtin_prefetch(p + B_PLAIN_AHEAD);
         rc = plain_record(&k, &r);
         if (rc)
             break;
         p += r.bytes;
+        struct line line;
+        if ((size_t)(end - p) >= 2 && (p[0] & ~1u) == IPS_REC_SEND_SHORT &&
+            line_of(&r, &clock, &line))
+            p = short_nodes(&k, line, p, end, &rc);
+        if (rc)
+            break;
     } while (b_plain_read(&r, p, (size_t)(end - p), &clock));
+    if (uncosted)
+        k.probe_ps = m->b->probe_ps;
     run_end(&k);
     /* As far as it was read: a long record is read again. */
     walk->line.io_known = r.line_known;
@@ -518,4 +484,16 @@ int b_plain_nodes(struct maker *m, struct b_walk *walk)
     walk->line.io_cpu = r.line_cpu;
     walk->at = (size_t)(p - c->data);
     return rc < 0 ? rc : 0;
+}
+
+int b_plain_nodes(struct maker *m, struct b_walk *walk)
+{
+    const struct build *b = m->b;
+    if (walk->chunk >= walk->in->chunk_count || m->have_dgram ||
+        m->wait.pending || m->spin.elapsed_ns)
+        return 0;
+    if (b->off || b->from)
+        return nodes_of(m, walk, false, false);
+    return with_costs(m) || b->probe_ps >= 1000 ? nodes_of(m, walk, true, false)
+                                                : nodes_of(m, walk, true, true);
 }

@@ -38,6 +38,12 @@ static inline uint32_t b_load32(const uint8_t *p)
 #define B_IO_WORD(type, record)                                                \
     ((uint32_t)IPS_REC_##type | (uint32_t)sizeof(struct record) / 8 << 8)
 
+/* Bits of the operations that are not plain. */
+#define B_OPS_APART (1ull << IPS_OP_CONNECT | 1ull << IPS_OP_ACCEPT)
+
+/* Records are asked for so far ahead. */
+#define B_PLAIN_AHEAD 2048u
+
 /* Is the record at `p`, of `left` bytes, plain? */
 static inline __attribute__((always_inline)) bool
 b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,

@@ -248,6 +248,13 @@ static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
 {
     struct ips_graph *g = &b->out->g;
     uint64_t wait = ips_min_u64(g->wait[i], apart);
+    const struct b_slept *s = b->slept.v;
+    uint32_t n = b->slept.n, k = b->slept_done;
+    while (k < n && s[k].node < i)
+        k++;
+    if (k < n && s[k].node == i)
+        sent = ips_min_u64(s[k].sent, B_LATEST);
+    b->slept_done = k;
     if (sent <= passed - wait && b_by_memory(b, g->site[i]))
         wait = 0;
     if (wait == g->wait[i])
@@ -281,15 +288,16 @@ weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
         uint32_t next = i + AHEAD;
         if (next < end && k.g.xkind[next] == B_X_SENT)
             __builtin_prefetch(b_op_at(k.b, k.g.xpred[next]));
-        bool match = k.g.xkind[i] == B_X_SENT;
+        uint8_t xkind = k.g.xkind[i];
+        bool match = xkind == B_X_SENT;
         if (match) {
             const struct b_op *send = b_op_at(k.b, k.g.xpred[i]);
             own = b_gives_way(send, own, t_ns, cpu_at);
             k.g.xpred[i] = send->node;
-            k.g.xkind[i] = IPS_X_DATA;
             k.b->backwards |= send->t >= t_ns;
             sent = b_moved(send->t, (int64_t)send->past);
         }
+        k.g.xkind[i] = xkind & B_X_MATCHED ? IPS_X_DATA : xkind;
         if (k.coord)
             k.coord[i] = own;
         uint64_t coord = ips_max_u64(own, s.at), w = coord - s.at;
@@ -316,7 +324,10 @@ weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
         s.passed = passed;
         k.g.w[i] = w;
         k.g.at[i] = passed;
-        if (k.fits && k.g.wait[i])
+        /* Without a branch for whether it slept, which nobody can foretell. */
+        uint64_t wait = k.g.wait[i];
+        bool look = match | (coord != own) | (xkind & B_X_THERE);
+        if (k.fits && (wait > apart || (look && wait)))
             rc = fit_wait(k.b, i, apart, passed, match ? sent : UINT64_MAX);
         if (rc < 0)
             break;

@@ -133,6 +133,11 @@ struct b_fitted { /* g.wait of a node, before it was put right */
     uint64_t wait;
 };
 
+struct b_slept { /* a receive that slept: when what it got was sent */
+    uint64_t sent;
+    uint32_t node;
+};
+
 struct b_delay { /* RUNDELAY */
     uint64_t t, ns;
 };
@@ -203,7 +208,11 @@ struct b_chan {
  *   g.xpred  how long the call took, ns; IPS_NO_NODE: see long_reads;
  * afterwards, until b_weights,
  *   g.xkind  B_X_SENT,
- *   g.xpred  the send's place (b_op_at). */
+ *   g.xpred  the send's place (b_op_at);
+ * or, where nothing of the send will move any more,
+ *   g.xkind  B_X_FOUND, and B_X_THERE where it slept though that was sent
+ *            before, if the node keeps its coordinate and its wait,
+ *   g.xpred  the send's node. */
 struct b_op {
     uint64_t t, t_ret, len;
     uint64_t past; /* the node's coordinate less cpu_at, never negative */
@@ -211,6 +220,9 @@ struct b_op {
     uint32_t chain : 31, blocked : 1;
 };
 #define B_X_SENT 0x80u
+#define B_X_FOUND 0x40u
+#define B_X_THERE 0x20u
+#define B_X_MATCHED (B_X_SENT | B_X_FOUND | B_X_THERE)
 /* The sends of one end: blocks of 4, 8, 16... places that follow each other in
  * one slab, so that nothing is moved and what is read end by end lies together.
  */

@@ -162,11 +162,13 @@ static void fit_chain(struct build *b, uint32_t c)
 int b_wall(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
+    size_t room = (size_t)g->node_count + 1, size = sizeof(*g->delay);
     if (!b->from)
-        g->delay =
-            b_calloc((size_t)g->node_count + 1, sizeof(*g->delay), b->err);
+        g->delay = b->delays.n || b->spun ? ips_calloc_large(room, size)
+                                          : ips_thin_large(room, size);
     if (!g->delay)
-        return IPS_E_NO_MEMORY;
+        return ips_err_set(b->err, IPS_E_NO_MEMORY, "delays of %zu nodes",
+                           room);
     b_delays(b);
     int rc = all_last_words(b);
     bool bent = bends(b);

@@ -67,6 +67,8 @@ static void name_end(struct program *p, uint32_t thread, uint32_t id)
 
 static void short_one(struct program *p, uint32_t i, bool send, uint32_t id)
 {
+    if (!p->clean && pick(p, 300) == 0) /* long after its line began */
+        p->cpu[i] += 5ULL << 32, p->t[i] += 5ULL << 32;
     struct ips_rec_io_short *r =
         rec_put(p->s[i], send ? IPS_REC_SEND_SHORT : IPS_REC_RECV_SHORT,
                 sizeof(*r), id, p->t[i]);
@@ -244,12 +246,13 @@ static void make_program(struct program *p, uint64_t seed)
     p->r->control.cpu_mode = pick(p, 3) ? IPS_CPU_FAST : IPS_CPU_EXACT;
     for (uint32_t i = 0; i < IPS_PROBE_FIRST && seed % 3; i++)
         p->r->control.probe_cost_ps[i] = pick(p, 300000);
+    uint64_t mult = pick(p, 2) ? 3ULL << 31 : 0xb5a3c917;
     for (uint32_t i = 0; i < threads; i++) {
         uint32_t pid = i % 2 ? 100 : 200;
         p->s[i] = rec_stream(p->r, pid, pid + i / 2, 1);
         if (counter)
             p->s[i]->head.clock =
-                (struct ips_clock){IPS_CLOCK_TSC, 0, 500, 77, 3ULL << 31};
+                (struct ips_clock){IPS_CLOCK_TSC, 0, 500, 77, mult};
         p->t[i] = 1000 + i;
         struct ips_rec_start *st = rec_start(
             p->s[i], i < 2 ? IPS_START_IMAGE : IPS_START_THREAD, p->t[i], 0);

@@ -89,6 +89,30 @@ static void test_build_wall__it_was_there(void **state)
     rec_free(r);
 }
 
+/* A read in a handler took the first half of a message, the read that it came
+ * in the rest, and says by its CPU that all was there long before. Would catch:
+ * the first one's wait judged before all receives of the send are known. */
+static void test_build_wall__half_of_it_was_there(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs a = rec_stream(r, 10, 10, 1), z = rec_stream(r, 20, 20, 1);
+    rec_start(a, IPS_START_IMAGE, US(1), 0);
+    rec_pipe(a, 1, US(1), IPS_SIDE_WRITE, 5);
+    rec_io(a, IPS_REC_SEND, 1, US(10), US(140), US(5), US(135), 8);
+    rec_end(a, IPS_END_EXIT, US(200), US(140), 0);
+    rec_start(z, IPS_START_IMAGE, US(1), 0);
+    rec_pipe(z, 1, US(1), IPS_SIDE_READ, 5);
+    rec_io(z, IPS_REC_RECV, 1, US(100), US(150), US(90), US(92), 4);
+    rec_io(z, IPS_REC_RECV, 1, US(20), US(151), US(0), US(93), 4);
+    rec_end(z, IPS_END_EXIT, US(200), US(140), 0);
+    struct ips_built *b = rec_build(r);
+    uint32_t recv = rec_kind(b, 20, IPS_NODE_RECV, 0);
+    assert_int_equal(b->g.xkind[recv], IPS_X_DATA);
+    assert_int_equal(b->g.wait[recv], 0);
+    rec_free(r);
+}
+
 /* Would catch: a message that arrives before it was sent, since its sender's
  * call went on after the receiver woke. */
 static void test_build_wall__no_arc_against_the_clock(void **state)
@@ -154,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_wall__a_wake_up_that_queued),
         cmocka_unit_test(test_build_wall__it_was_there),
+        cmocka_unit_test(test_build_wall__half_of_it_was_there),
         cmocka_unit_test(test_build_wall__no_arc_against_the_clock),
         cmocka_unit_test(test_build_wall__a_hog),
         cmocka_unit_test(test_build_wall__absurd_sums),

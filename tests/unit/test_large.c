@@ -112,6 +112,30 @@ static void test_large__again(void **state)
     ips_large_limit(UINT64_MAX, "");
 }
 
+/* Would catch: a thin array that is what somebody else wrote before, and one
+ * that is kept, so that who gets it has all its pages made at his cost. */
+static void test_large__thin(void **state)
+{
+    (void)state;
+    ips_large_limit(64 * MB, "/tmp");
+    uint8_t *a = ips_alloc_large(1, 8 * MB);
+    assert_non_null(a);
+    memset(a, 7, 8 * MB);
+    ips_free_large(a);
+    uint8_t *thin = ips_thin_large(8 * MB, 1), *b = ips_alloc_large(1, 8 * MB);
+    assert_non_null(thin);
+    assert_ptr_equal(b, a);
+    for (size_t i = 0; i < 8 * MB; i += 4096)
+        assert_int_equal(thin[i], 0);
+    thin[5 * MB] = 1;
+    assert_int_equal(ips_large_use().memory, 16 * MB);
+    ips_free_large(thin);
+    assert_false(ips_large_tidy());
+    ips_free_large(b);
+    assert_true(ips_large_tidy());
+    ips_large_limit(UINT64_MAX, "");
+}
+
 /* Neither memory nor a place for files: said, and no signal. */
 static void test_large__no_room(void **state)
 {
@@ -213,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_large__limit),
         cmocka_unit_test(test_large__grows),
         cmocka_unit_test(test_large__again),
+        cmocka_unit_test(test_large__thin),
         cmocka_unit_test(test_large__no_room),
         cmocka_unit_test(test_large__same_graph_in_files),
     };
