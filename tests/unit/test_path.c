@@ -389,6 +389,40 @@ static void test_path__pdm_gives_up(void **state)
     ips_graph_release(&g);
 }
 
+/* Would catch chains that are lost from a list of several that wait for the
+ * same node, or from the queue as it is moved back to its beginning: each node
+ * of the first chain has all others wait for it, and waits for one of them. */
+static void test_path__taking_turns(void **state)
+{
+    (void)state;
+    enum { CHAINS = 5, TURNS = 1000 };
+    struct ips_graph g;
+    struct ips_est e;
+    static uint64_t want[CHAINS][TURNS];
+    assert_int_equal(0, ips_graph_alloc(&g, CHAINS * TURNS, CHAINS, NULL));
+    for (uint32_t t = 0; t < TURNS; t++)
+        for (uint32_t c = 0; c < CHAINS; c++) {
+            uint32_t i = c * TURNS + t, from = 1 + t % (CHAINS - 1);
+            g.chains[c] = (struct ips_chain){.first = c * TURNS, TURNS};
+            g.kind[i] = t == 0           ? IPS_NODE_START
+                        : t == TURNS - 1 ? IPS_NODE_END
+                                         : IPS_NODE_AUX;
+            g.w[i] = c * (t % 7);
+            want[c][t] = (t ? want[c][t - 1] : 0) + g.w[i];
+            if (t == 0)
+                continue;
+            g.xkind[i] = IPS_X_SIGNAL;
+            g.xpred[i] = c ? t : from * TURNS + t - 1;
+            want[c][t] =
+                ips_max_u64(want[c][t], c ? want[0][t] : want[from][t - 1]);
+        }
+    assert_int_equal(0, ips_graph_check(&g, NULL));
+    assert_int_equal(0, ips_longest_path(&g, &plain, NULL, &e, NULL));
+    assert_memory_equal(e.est, want, sizeof(want));
+    ips_est_release(&e);
+    ips_graph_release(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_path__check_refuses),
         cmocka_unit_test(test_path__remote_values),
         cmocka_unit_test(test_path__pdm_gives_up),
+        cmocka_unit_test(test_path__taking_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
