@@ -140,6 +140,10 @@ ask_ahead(const struct kernel *k, size_t i)
         __builtin_prefetch(k->est + i, 1);
         __builtin_prefetch(k->est + i + 8, 1);
         __builtin_prefetch(k->crossed + i, 1);
+        if (k->arcs.mode[IPS_X_DATA] == IPS_ARC_ZERO)
+            continue;
+        __builtin_prefetch(k->g->xlen + i);
+        __builtin_prefetch(k->g->xlen + i + 8);
     }
 }
 
@@ -279,6 +283,12 @@ static void kernel_run(struct kernel *k)
 static void arcs_init(struct kernel *k, const struct ips_lane *lane)
 {
     ips_arcs_init(&k->arcs, lane);
+    const struct ips_mtime *m = &k->arcs.mtime;
+    /* Messages of measured times: nothing is to be computed. */
+    if (k->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME && m->base_ns == 0 &&
+        m->per_byte_q32 == 1ULL << 32 &&
+        (m->scale_den == 0 || m->scale_num == m->scale_den))
+        k->arcs.mode[IPS_X_DATA] = IPS_ARC_XLEN;
     /* Not NONE: such a node has no cross predecessor. */
     for (int x = IPS_X_NONE + 1; x <= IPS_X_LAST; x++) {
         k->absent |= (uint32_t)(k->arcs.mode[x] == IPS_ARC_ABSENT) << x;

@@ -275,6 +275,35 @@ static void test_path__mtime(void **state)
     assert_true(ips_mtime_ns(&m, UINT64_MAX) == UINT64_MAX);
 }
 
+/* Would catch a lane whose messages weigh their bytes as they are, that has
+ * more to it and is taken for one that has not: a base, a scale, another rate.
+ */
+static void test_path__messages_as_they_are(void **state)
+{
+    (void)state;
+    static const struct {
+        struct ips_mtime m;
+        uint64_t want;
+    } lanes[] = {{{0, 1ULL << 32, 1, 1}, 10}, {{0, 1ULL << 32, 0, 0}, 10},
+                 {{7, 1ULL << 32, 1, 1}, 17}, {{0, 1ULL << 32, 1, 2}, 5},
+                 {{0, 1ULL << 33, 1, 1}, 20}, {{0, 0, 1, 1}, 0}};
+    for (size_t n = 0; n < sizeof(lanes) / sizeof(*lanes); n++) {
+        struct ips_lane lane = {.mtime = lanes[n].m};
+        struct ips_graph g;
+        struct ips_est e;
+        assert_int_equal(0, ips_graph_alloc(&g, 2, 2, NULL));
+        g.chains[0] = (struct ips_chain){.first = 0, .count = 1};
+        g.chains[1] = (struct ips_chain){.first = 1, .count = 1};
+        g.xpred[1] = 0;
+        g.xkind[1] = IPS_X_DATA;
+        g.xlen[1] = 10;
+        assert_int_equal(0, ips_longest_path(&g, &lane, NULL, &e, NULL));
+        assert_int_equal(e.est[1], lanes[n].want);
+        ips_est_release(&e);
+        ips_graph_release(&g);
+    }
+}
+
 /* Hostile or torn graphs are refused before an engine sees them. */
 static void test_path__check_refuses(void **state)
 {
@@ -437,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_path__check_refuses),
         cmocka_unit_test(test_path__remote_values),
         cmocka_unit_test(test_path__pdm_gives_up),
+        cmocka_unit_test(test_path__messages_as_they_are),
         cmocka_unit_test(test_path__taking_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
